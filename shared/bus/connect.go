@@ -1,0 +1,244 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"waybill.dev/shared/domain"
+)
+
+// Options tell how to reach the bus and how to keep its streams.
+type Options struct {
+	// URL of the servers, comma separated; may carry user and password.
+	URL string
+	// InProcess joins a server in this process instead of dialling URL.
+	InProcess nats.InProcessConnProvider
+	// Name shows in the server's connection list. The inbox prefix is _INBOX_<Name>.
+	Name   string
+	Logger *slog.Logger
+	// MACKeys authenticate what api published to EVENTS; the first one signs.
+	MACKeys [][]byte
+
+	Replicas     int           // of each stream; 0: 1
+	Retention    time.Duration // of EVENTS and REJECTED; 0: 72 h
+	DedupeWindow time.Duration // of EVENTS; 0: 2 min
+}
+
+// Bus is a connection to NATS with Waybill's streams. It reconnects for ever.
+type Bus struct {
+	options Options
+	conn    *nats.Conn
+	js      jetstream.JetStream
+	log     *slog.Logger
+
+	mu      sync.Mutex
+	waiting map[*nats.Msg]func(*jetstream.PubAck, error)
+
+	listeners   []chan struct{}
+}
+
+// publishTimeout is how long an acknowledgement of the bus is waited for. What was not
+// acknowledged by then is published again by its owner, under the same message id.
+const publishTimeout = 5 * time.Second
+
+// Connect opens the connection. It doesn't wait for the server: while none answers,
+// every call fails with domain.ErrUnavailable and reconnecting goes on.
+func Connect(options Options) (*Bus, error) {
+	if options.Replicas == 0 {
+		options.Replicas = 1
+	}
+	if options.Retention == 0 {
+		options.Retention = 72 * time.Hour
+	}
+	if options.DedupeWindow == 0 {
+		options.DedupeWindow = 2 * time.Minute
+	}
+	b := &Bus{
+		options: options,
+		log:     options.Logger,
+		waiting: make(map[*nats.Msg]func(*jetstream.PubAck, error)),
+	}
+	opts := []nats.Option{
+		nats.Name("waybill-" + options.Name),
+		nats.CustomInboxPrefix("_INBOX_" + options.Name),
+		nats.MaxReconnects(-1),
+		nats.ReconnectWait(250 * time.Millisecond),
+		nats.ReconnectJitter(100*time.Millisecond, 100*time.Millisecond),
+		nats.RetryOnFailedConnect(true),
+		nats.Timeout(2 * time.Second),
+		nats.PingInterval(5 * time.Second),
+		nats.MaxPingsOutstanding(2),
+		// Nothing is buffered while disconnected: who publishes must learn of it.
+		nats.ReconnectBufSize(-1),
+		nats.ConnectHandler(func(*nats.Conn) { b.notifyReconnect() }),
+		nats.ReconnectHandler(func(*nats.Conn) {
+			b.log.Info("bus reconnected")
+			b.notifyReconnect()
+		}),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil {
+				b.log.Warn("bus disconnected", "error", err)
+			}
+		}),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			b.log.Warn("bus error", "error", err)
+		}),
+	}
+	if options.InProcess != nil {
+		opts = append(opts, nats.InProcessServer(options.InProcess))
+	}
+	conn, err := nats.Connect(options.URL, opts...)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the bus: %w", err)
+	}
+	js, err := jetstream.New(conn,
+		jetstream.WithPublishAsyncMaxPending(1<<16),
+		jetstream.WithPublishAsyncTimeout(publishTimeout),
+		jetstream.WithDefaultTimeout(publishTimeout),
+		jetstream.WithPublishAsyncAckHandler(func(_ jetstream.JetStream, m *nats.Msg, ack *jetstream.PubAck) {
+			b.finish(m, ack, nil)
+		}),
+		jetstream.WithPublishAsyncErrHandler(func(_ jetstream.JetStream, m *nats.Msg, err error) {
+			b.finish(m, nil, err)
+		}),
+	)
+	if err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("open JetStream: %w", err)
+	}
+	b.conn, b.js = conn, js
+	return b, nil
+}
+
+// Close closes the connection; what was published and not acknowledged fails.
+func (b *Bus) Close() {
+	b.conn.Close()
+	b.mu.Lock()
+	waiting := b.waiting
+	b.waiting = make(map[*nats.Msg]func(*jetstream.PubAck, error))
+	b.mu.Unlock()
+	for _, done := range waiting {
+		done(nil, nats.ErrConnectionClosed)
+	}
+}
+
+// Ready returns nil while the server answers, else an error that wraps domain.ErrUnavailable.
+func (b *Bus) Ready() error {
+	if status := b.conn.Status(); status != nats.CONNECTED {
+		return fmt.Errorf("bus is %s: %w", status, domain.ErrUnavailable)
+	}
+	return nil
+}
+
+// WaitReady waits until the server answers.
+func (b *Bus) WaitReady(ctx context.Context) error {
+	connected, stop := b.Reconnects()
+	defer stop()
+	for b.Ready() != nil {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the bus: %w", ctx.Err())
+		case <-connected:
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// Reconnects returns a channel that gets a value after each (re)connection; values
+// that nobody has taken yet fall together into one.
+func (b *Bus) Reconnects() (c <-chan struct{}, stop func()) {
+	listener := make(chan struct{}, 1)
+	b.mu.Lock()
+	b.listeners = append(b.listeners, listener)
+	b.mu.Unlock()
+	return listener, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for i, l := range b.listeners {
+			if l == listener {
+				b.listeners = append(b.listeners[:i], b.listeners[i+1:]...)
+				return
+			}
+		}
+	}
+}
+
+func (b *Bus) notifyReconnect() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, listener := range b.listeners {
+		select {
+		case listener <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// publish sends m and calls done exactly once, with the acknowledgement or the error,
+// on a goroutine that done must not block.
+func (b *Bus) publish(m *nats.Msg, done func(*jetstream.PubAck, error)) {
+	b.mu.Lock()
+	b.waiting[m] = done
+	b.mu.Unlock()
+	if _, err := b.js.PublishMsgAsync(m); err != nil {
+		b.finish(m, nil, err)
+	}
+}
+
+func (b *Bus) finish(m *nats.Msg, ack *jetstream.PubAck, err error) {
+	b.mu.Lock()
+	done := b.waiting[m]
+	delete(b.waiting, m)
+	b.mu.Unlock()
+	if done == nil {
+		return
+	}
+	if err != nil {
+		err = unavailable("publish", err)
+	}
+	done(ack, err)
+}
+
+// publishWait is publish for callers that can wait.
+func (b *Bus) publishWait(ctx context.Context, m *nats.Msg) (*jetstream.PubAck, error) {
+	type result struct {
+		ack *jetstream.PubAck
+		err error
+	}
+	results := make(chan result, 1)
+	b.publish(m, func(ack *jetstream.PubAck, err error) { results <- result{ack, err} })
+	select {
+	case r := <-results:
+		return r.ack, r.err
+	case <-ctx.Done():
+		return nil, unavailable("publish", ctx.Err())
+	}
+}
+
+// Announce publishes body on a core subject. It may be lost.
+func (b *Bus) Announce(subject string, body []byte) {
+	if err := b.conn.Publish(subject, body); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
+		b.log.Debug("announcement lost", "subject", subject, "error", err)
+	}
+}
+
+// Listen calls handle with the body of each announcement on subject until stop is called.
+func (b *Bus) Listen(subject string, handle func(body []byte)) (stop func(), err error) {
+	sub, err := b.conn.Subscribe(subject, func(m *nats.Msg) { handle(m.Data) })
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", subject, err)
+	}
+	return func() { _ = sub.Unsubscribe() }, nil
+}
+
+func unavailable(doing string, err error) error {
+	return fmt.Errorf("%s: %w", doing, errors.Join(domain.ErrUnavailable, err))
+}

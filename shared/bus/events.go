@@ -1,0 +1,131 @@
+package bus
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"waybill.dev/shared/domain"
+)
+
+// headerAccepted marks what api published after it was committed: event id, time of
+// acceptance (Unix ms), configuration version of that commit, and a MAC over them, the
+// subject and the body. With a valid one a dispatcher takes the body as it is; without,
+// the message is some publisher's own and is checked like a REST body.
+const (
+	headerAccepted    = "Waybill-Accepted"
+	headerTraceParent = "traceparent"
+	headerTask        = "Waybill-Task"
+)
+
+// Accepted is an event that REST accepted, on its way through EVENTS.
+type Accepted struct {
+	Event domain.Event
+	// Version is the configuration version that was read in the event's commit: no
+	// dispatcher may fan it out with an older index.
+	Version     int64
+	TraceParent string
+}
+
+// PublishEvent publishes an accepted event under <account>.<id> as message id and calls
+// done exactly once. round is 0 for the first publication; the relay counts up, so that
+// what the bus has lost is not taken for a repeat. A repeat on round 0 means that
+// somebody else used the message id: done gets duplicate true and nothing was stored.
+func (b *Bus) PublishEvent(a Accepted, round int, done func(duplicate bool, err error)) {
+	subject := EventSubject(a.Event.Account, a.Event.Type)
+	id := a.Event.Account + "." + a.Event.ID
+	if round > 0 {
+		id += "." + strconv.FormatInt(a.Event.ReceivedAt.UnixMilli(), 36) + "." + strconv.Itoa(round)
+	}
+	header := nats.Header{
+		jetstream.MsgIDHeader: {id},
+		headerAccepted:        {b.acceptance(subject, a)},
+	}
+	if a.TraceParent != "" {
+		header[headerTraceParent] = []string{a.TraceParent}
+	}
+	msg := &nats.Msg{Subject: subject, Header: header, Data: a.Event.Payload}
+	b.publish(msg, func(ack *jetstream.PubAck, err error) {
+		done(ack != nil && ack.Duplicate, err)
+	})
+}
+
+func (b *Bus) acceptance(subject string, a Accepted) string {
+	text := make([]byte, 0, 160)
+	text = append(text, a.Event.ID...)
+	text = append(text, ' ')
+	text = strconv.AppendInt(text, a.Event.ReceivedAt.UnixMilli(), 10)
+	text = append(text, ' ')
+	text = strconv.AppendInt(text, a.Version, 10)
+	mac := eventMAC(b.options.MACKeys[0], subject, text, a.Event.Payload)
+	text = append(text, ' ')
+	return string(base64.RawURLEncoding.AppendEncode(text, mac))
+}
+
+// ParseAccepted returns the event in a message of EVENTS that api published; ok is
+// false for any other message.
+func (b *Bus) ParseAccepted(subject string, header nats.Header, body []byte) (a Accepted, ok bool) {
+	values := header[headerAccepted]
+	if len(values) != 1 {
+		return a, false
+	}
+	cut := strings.LastIndexByte(values[0], ' ')
+	if cut < 0 {
+		return a, false
+	}
+	text := values[0][:cut]
+	mac, err := base64.RawURLEncoding.DecodeString(values[0][cut+1:])
+	if err != nil || !b.validMAC(mac, subject, text, body) {
+		return a, false
+	}
+	parts := strings.Split(text, " ")
+	account, kind, okSubject := ParseEventSubject(subject)
+	if len(parts) != 3 || !okSubject {
+		return a, false
+	}
+	received, err1 := strconv.ParseInt(parts[1], 10, 64)
+	version, err2 := strconv.ParseInt(parts[2], 10, 64)
+	if err1 != nil || err2 != nil {
+		return a, false
+	}
+	a.Event = domain.Event{Account: account, ID: parts[0], Type: kind, Payload: body, ReceivedAt: time.UnixMilli(received).UTC()}
+	a.Version = version
+	a.TraceParent = TraceParent(header)
+	return a, true
+}
+
+func (b *Bus) validMAC(mac []byte, subject, text string, body []byte) bool {
+	for _, key := range b.options.MACKeys {
+		if hmac.Equal(mac, eventMAC(key, subject, []byte(text), body)) {
+			return true
+		}
+	}
+	return false
+}
+
+func eventMAC(key []byte, subject string, text, body []byte) []byte {
+	h := hmac.New(sha256.New, key)
+	var length [8]byte
+	for _, part := range [][]byte{[]byte(subject), text} {
+		binary.BigEndian.PutUint64(length[:], uint64(len(part)))
+		h.Write(length[:])
+		h.Write(part)
+	}
+	h.Write(body)
+	return h.Sum(nil)[:16]
+}
+
+// TraceParent returns the W3C trace context of a message; empty: none.
+func TraceParent(header nats.Header) string {
+	if values := header[headerTraceParent]; len(values) > 0 {
+		return values[0]
+	}
+	return ""
+}

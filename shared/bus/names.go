@@ -1,0 +1,90 @@
+package bus
+
+import (
+	"strconv"
+	"strings"
+
+	"waybill.dev/shared/domain"
+)
+
+// The streams.
+const (
+	StreamEvents   = "EVENTS"   // events as published, over REST and straight to the bus
+	StreamRetries  = "RETRIES"  // one schedule a delivery that waits for its next attempt
+	StreamHold     = "HOLD"     // the lanes: deliveries of inactive, broken or overfull webhooks
+	StreamRecords  = "RECORDS"  // outcomes on their way to the database
+	StreamRejected = "REJECTED" // bus messages that are no events, with the reason
+)
+
+// The durable consumers.
+const (
+	consumerFanout = "fanout"
+	consumerRecord = "record"
+	consumerDue    = "due-" // and the shard
+	consumerLane   = "lane-"
+	// PinGroup is the one priority group of pinned consumers: only one process at a
+	// time is served, another takes over 3 seconds after it is gone.
+	PinGroup = "owner"
+)
+
+// Core subjects: nudges between processes. They may be lost; what they announce is
+// also found by polling.
+const (
+	SubjectConfig      = "waybill.config"      // a webhook changed; body: the configuration version
+	SubjectHealth      = "waybill.health"      // a webhook was disabled or recovered; body: JSON
+	SubjectRelay       = "waybill.relay"       // a request waits in the database
+	SubjectDispatchers = "waybill.dispatchers" // heartbeat of a dispatcher; body: JSON
+	SubjectLane        = "waybill.lane"        // a lane has content; body: the webhook's id
+	SubjectCircuit     = "waybill.circuit"     // a circuit opened or closed; body: JSON
+)
+
+const (
+	subjectEvents   = "events."
+	subjectRejected = "rejected."
+	subjectRecords  = "records"
+	subjectDue      = "d."
+	subjectSchedule = "r."
+	subjectHold     = "hold."
+)
+
+// EventSubject returns the subject that events of account and type t are published on.
+func EventSubject(account string, t domain.EventType) string {
+	return subjectEvents + account + "." + string(t)
+}
+
+// ParseEventSubject splits an event subject into account and type, either of which may
+// be nonsense: callers check the type.
+func ParseEventSubject(subject string) (account string, t domain.EventType, ok bool) {
+	rest, ok := strings.CutPrefix(subject, subjectEvents)
+	if !ok {
+		return "", "", false
+	}
+	account, kind, ok := strings.Cut(rest, ".")
+	return account, domain.EventType(kind), ok && account != ""
+}
+
+// RejectedSubject returns the subject that rejected messages of account are kept on.
+func RejectedSubject(account string) string { return subjectRejected + account }
+
+func shardOf(w domain.WebhookID) string { return strconv.Itoa(w.Shard()) }
+
+func dueSubject(w domain.WebhookID) string {
+	return subjectDue + shardOf(w) + "." + w.Token()
+}
+
+func scheduleSubject(w domain.WebhookID, d domain.DeliveryID) string {
+	return subjectSchedule + shardOf(w) + "." + w.Token() + "." + string(d)
+}
+
+// HoldSubject returns the lane of a webhook.
+func HoldSubject(w domain.WebhookID) string {
+	return subjectHold + shardOf(w) + "." + w.Token()
+}
+
+func webhookOfSubject(subject string) (domain.WebhookID, bool) {
+	parts := strings.Split(subject, ".")
+	if len(parts) < 3 {
+		return "", false
+	}
+	return domain.WebhookFromToken(parts[2])
+}

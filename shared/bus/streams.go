@@ -1,0 +1,230 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"waybill.dev/shared/domain"
+)
+
+// Consumer settings that others rely upon.
+const (
+	// AckWait is after how long an event or due delivery that a dispatcher neither
+	// acknowledged nor reported as in progress goes to another one. Dispatchers report
+	// every ProgressInterval, so what a killed one had in hand goes out again within 15 s.
+	AckWait          = 10 * time.Second
+	ProgressInterval = 3 * time.Second
+	// MaxEventsInHand bounds the unacknowledged events over all dispatchers.
+	MaxEventsInHand = 1 << 16
+	maxDueInHand    = 8192 // a shard
+	// pinTTL is how long a pinned consumer waits for its owner before it takes another.
+	pinTTL = 3 * time.Second
+)
+
+// Ensure makes the streams and consumers, or brings them to the present settings.
+// Any process may call it at any time; the first one makes them. It is called again
+// after each reconnection, as the server may have come back without its files.
+func (b *Bus) Ensure(ctx context.Context) error {
+	for _, config := range b.streamConfigs() {
+		if err := b.ensureStream(ctx, config); err != nil {
+			return err
+		}
+	}
+	consumers := []struct {
+		stream string
+		config jetstream.ConsumerConfig
+	}{
+		{StreamEvents, jetstream.ConsumerConfig{
+			Durable: consumerFanout, AckPolicy: jetstream.AckExplicitPolicy, AckWait: AckWait,
+			MaxDeliver: -1, MaxAckPending: MaxEventsInHand, MaxWaiting: 512,
+		}},
+		{StreamRecords, pinned(jetstream.ConsumerConfig{
+			Durable: consumerRecord, AckPolicy: jetstream.AckExplicitPolicy, AckWait: 30 * time.Second,
+			MaxDeliver: -1, MaxAckPending: 1024,
+		})},
+	}
+	for shard := range domain.Shards {
+		consumers = append(consumers, struct {
+			stream string
+			config jetstream.ConsumerConfig
+		}{StreamRetries, pinned(jetstream.ConsumerConfig{
+			Durable:       consumerDue + strconv.Itoa(shard),
+			FilterSubject: subjectDue + strconv.Itoa(shard) + ".>",
+			AckPolicy:     jetstream.AckExplicitPolicy, AckWait: AckWait,
+			MaxDeliver: -1, MaxAckPending: maxDueInHand,
+		})})
+	}
+	for _, c := range consumers {
+		if _, err := b.js.CreateOrUpdateConsumer(ctx, c.stream, c.config); err != nil {
+			return unavailable("make consumer "+c.config.Durable, err)
+		}
+	}
+	return nil
+}
+
+func pinned(config jetstream.ConsumerConfig) jetstream.ConsumerConfig {
+	config.PriorityPolicy = jetstream.PriorityPolicyPinned
+	config.PriorityGroups = []string{PinGroup}
+	config.PinnedTTL = pinTTL
+	return config
+}
+
+func (b *Bus) streamConfigs() []jetstream.StreamConfig {
+	base := jetstream.StreamConfig{Storage: jetstream.FileStorage, Replicas: b.options.Replicas, AllowDirect: true}
+	with := func(change func(*jetstream.StreamConfig)) jetstream.StreamConfig {
+		config := base
+		change(&config)
+		return config
+	}
+	return []jetstream.StreamConfig{
+		with(func(c *jetstream.StreamConfig) {
+			c.Name, c.Subjects = StreamEvents, []string{subjectEvents + ">"}
+			c.Description = "shipment events as published"
+			c.MaxAge, c.Duplicates = b.options.Retention, min(b.options.DedupeWindow, b.options.Retention)
+			c.MaxMsgSize = 1 << 20
+		}),
+		// No size limit and no age on the next three: discarding old messages would drop
+		// schedules and lanes silently. Dispatchers end what outlives the retention.
+		with(func(c *jetstream.StreamConfig) {
+			c.Name, c.Subjects = StreamRetries, []string{subjectDue + ">", subjectSchedule + ">"}
+			c.Description = "deliveries that wait for their next attempt"
+			c.Retention, c.AllowMsgSchedules = jetstream.WorkQueuePolicy, true
+		}),
+		with(func(c *jetstream.StreamConfig) {
+			c.Name, c.Subjects = StreamHold, []string{subjectHold + ">"}
+			c.Description = "lanes of webhooks that are inactive, broken or overfull"
+			c.Retention = jetstream.WorkQueuePolicy
+		}),
+		with(func(c *jetstream.StreamConfig) {
+			c.Name, c.Subjects = StreamRecords, []string{subjectRecords}
+			c.Description = "outcomes on their way to the database"
+			c.Retention = jetstream.WorkQueuePolicy
+		}),
+		with(func(c *jetstream.StreamConfig) {
+			c.Name, c.Subjects = StreamRejected, []string{subjectRejected + ">"}
+			c.Description = "messages that are no events, with the reason"
+			c.MaxAge, c.MaxBytes, c.Discard = b.options.Retention, 1<<30, jetstream.DiscardOld
+		}),
+	}
+}
+
+func (b *Bus) ensureStream(ctx context.Context, config jetstream.StreamConfig) error {
+	_, err := b.js.CreateOrUpdateStream(ctx, config)
+	if err == nil {
+		return nil
+	}
+	// Two processes may start at once: the second sees the stream of the first.
+	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		if _, err = b.js.UpdateStream(ctx, config); err == nil {
+			return nil
+		}
+	}
+	return unavailable("make stream "+config.Name, err)
+}
+
+// Created returns when each of Waybill's streams was made. A stream whose time differs
+// from the one on record is another stream: what the old one held is gone.
+func (b *Bus) Created(ctx context.Context) (map[string]time.Time, error) {
+	created := make(map[string]time.Time)
+	for _, name := range []string{StreamEvents, StreamRetries, StreamHold, StreamRecords} {
+		info, err := b.info(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		created[name] = info.Created.UTC().Truncate(time.Microsecond)
+	}
+	return created, nil
+}
+
+func (b *Bus) info(ctx context.Context, name string, opts ...jetstream.StreamInfoOpt) (*jetstream.StreamInfo, error) {
+	stream, err := b.js.Stream(ctx, name)
+	if err != nil {
+		return nil, unavailable("look up stream "+name, err)
+	}
+	info, err := stream.Info(ctx, opts...)
+	if err != nil {
+		return nil, unavailable("ask for stream "+name, err)
+	}
+	return info, nil
+}
+
+// Backlog is what the bus still has to do.
+type Backlog struct {
+	Events, Records   uint64    // messages that wait, in hand included
+	OldestEvent       time.Time // publication of the oldest unacknowledged event; zero: none waits
+	OldestRecord      time.Time // of the oldest unwritten records; zero: none waits
+	Scheduled, Held   uint64
+	EventsInHand      int
+	OldestDue         time.Time
+	RetriesDueWaiting uint64
+}
+
+// Oldest returns the earlier of OldestEvent and OldestRecord; zero: the bus is empty.
+func (l Backlog) Oldest() time.Time {
+	if l.OldestEvent.IsZero() || (!l.OldestRecord.IsZero() && l.OldestRecord.Before(l.OldestEvent)) {
+		return l.OldestRecord
+	}
+	return l.OldestEvent
+}
+
+// Backlog asks the server how far the consumers are.
+func (b *Bus) Backlog(ctx context.Context) (Backlog, error) {
+	var l Backlog
+	var err error
+	var unacked int
+	if l.Events, unacked, l.OldestEvent, err = b.behind(ctx, StreamEvents, consumerFanout); err != nil {
+		return l, err
+	}
+	l.EventsInHand = unacked
+	if l.Records, _, l.OldestRecord, err = b.behind(ctx, StreamRecords, consumerRecord); err != nil {
+		return l, err
+	}
+	hold, err := b.info(ctx, StreamHold)
+	if err != nil {
+		return l, err
+	}
+	l.Held = hold.State.Msgs
+	retries, err := b.info(ctx, StreamRetries)
+	if err != nil {
+		return l, err
+	}
+	l.Scheduled = retries.State.Msgs
+	return l, nil
+}
+
+// behind tells what a consumer has not acknowledged, and how old the oldest of it is.
+func (b *Bus) behind(ctx context.Context, stream, name string) (waiting uint64, unacked int, oldest time.Time, err error) {
+	handle, err := b.js.Stream(ctx, stream)
+	if err != nil {
+		return 0, 0, time.Time{}, unavailable("look up stream "+stream, err)
+	}
+	consumer, err := handle.Consumer(ctx, name)
+	if err != nil {
+		return 0, 0, time.Time{}, unavailable("look up consumer "+name, err)
+	}
+	info, err := consumer.Info(ctx)
+	if err != nil {
+		return 0, 0, time.Time{}, unavailable("ask for consumer "+name, err)
+	}
+	waiting, unacked = info.NumPending+uint64(info.NumAckPending), info.NumAckPending
+	if waiting == 0 {
+		return 0, 0, time.Time{}, nil
+	}
+	subject := subjectEvents + ">"
+	if stream == StreamRecords {
+		subject = subjectRecords
+	}
+	msg, err := handle.GetMsg(ctx, info.AckFloor.Stream+1, jetstream.WithGetMsgSubject(subject))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return waiting, unacked, time.Time{}, nil
+	}
+	if err != nil {
+		return 0, 0, time.Time{}, unavailable(fmt.Sprintf("read the oldest message of %s", stream), err)
+	}
+	return waiting, unacked, msg.Time, nil
+}

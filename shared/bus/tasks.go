@@ -1,0 +1,155 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"waybill.dev/shared/domain"
+)
+
+// headers that schedule a message (ADR-51). Written by hand because the client's helper
+// cuts the time to whole seconds, so that a schedule would fire up to a second early.
+const (
+	headerSchedule       = "Nats-Schedule"
+	headerScheduleTarget = "Nats-Schedule-Target"
+)
+
+// Schedule stores task so that it becomes due at the given time, and calls done exactly
+// once. A delivery has one schedule: a later one replaces the earlier.
+func (b *Bus) Schedule(task *domain.Task, at time.Time, done func(error)) {
+	msg := taskMessage(scheduleSubject(task.Webhook, task.Delivery), task)
+	msg.Header[headerSchedule] = []string{"@at " + at.UTC().Format(time.RFC3339Nano)}
+	msg.Header[headerScheduleTarget] = []string{dueSubject(task.Webhook)}
+	b.publish(msg, func(_ *jetstream.PubAck, err error) { done(err) })
+}
+
+// Hold appends task to its webhook's lane and calls done exactly once.
+func (b *Bus) Hold(task *domain.Task, done func(error)) {
+	msg := taskMessage(HoldSubject(task.Webhook), task)
+	b.publish(msg, func(_ *jetstream.PubAck, err error) { done(err) })
+}
+
+// ScheduleWait is Schedule for callers that can wait.
+func (b *Bus) ScheduleWait(ctx context.Context, task *domain.Task, at time.Time) error {
+	return wait(ctx, func(done func(error)) { b.Schedule(task, at, done) })
+}
+
+// HoldWait is Hold for callers that can wait.
+func (b *Bus) HoldWait(ctx context.Context, task *domain.Task) error {
+	return wait(ctx, func(done func(error)) { b.Hold(task, done) })
+}
+
+func wait(ctx context.Context, start func(done func(error))) error {
+	result := make(chan error, 1)
+	start(func(err error) { result <- err })
+	select {
+	case err := <-result:
+		return err
+	case <-ctx.Done():
+		return unavailable("publish", ctx.Err())
+	}
+}
+
+const taskVersion = "1"
+
+const (
+	flagTest = 1 << iota
+)
+
+func taskMessage(subject string, t *domain.Task) *nats.Msg {
+	text := make([]byte, 0, 256)
+	field := func(s string) {
+		if s == "" {
+			s = "-"
+		}
+		text = append(text, s...)
+		text = append(text, ' ')
+	}
+	number := func(n int64) {
+		text = strconv.AppendInt(text, n, 10)
+		text = append(text, ' ')
+	}
+	field(taskVersion)
+	field(string(t.Delivery))
+	field(t.Account)
+	field(t.Webhook.Token())
+	field(t.EventID)
+	field(string(t.EventType))
+	number(int64(t.EventSeq))
+	number(millis(t.ReceivedAt))
+	number(int64(t.Attempts))
+	number(int64(t.RunAttempts))
+	number(millis(t.RunStartedAt))
+	number(t.Rev)
+	flags := int64(0)
+	if t.Test {
+		flags |= flagTest
+	}
+	number(flags)
+	field(t.Request)
+	number(millis(t.HeldAt))
+	header := nats.Header{headerTask: {string(text[:len(text)-1])}}
+	if t.TraceParent != "" {
+		header[headerTraceParent] = []string{t.TraceParent}
+	}
+	return &nats.Msg{Subject: subject, Header: header, Data: t.Body}
+}
+
+// ErrTask is returned for a message in RETRIES or HOLD that holds no task.
+var ErrTask = errors.New("not a task")
+
+// ParseTask reads the task in a message of RETRIES or HOLD.
+func ParseTask(header nats.Header, body []byte) (*domain.Task, error) {
+	values := header[headerTask]
+	if len(values) != 1 {
+		return nil, fmt.Errorf("read task header: %w", ErrTask)
+	}
+	parts := strings.Split(values[0], " ")
+	if len(parts) != 15 || parts[0] != taskVersion {
+		return nil, fmt.Errorf("read task version: %w", ErrTask)
+	}
+	webhook, ok := domain.WebhookFromToken(parts[3])
+	if !ok {
+		return nil, fmt.Errorf("read task webhook: %w", ErrTask)
+	}
+	numbers := make(map[int]int64, 8)
+	for _, i := range []int{6, 7, 8, 9, 10, 11, 12, 14} {
+		n, err := strconv.ParseInt(parts[i], 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("read task field %d: %w", i, ErrTask)
+		}
+		numbers[i] = n
+	}
+	t := &domain.Task{
+		Delivery: domain.DeliveryID(parts[1]), Account: parts[2], Webhook: webhook,
+		EventID: parts[4], EventType: domain.EventType(parts[5]), EventSeq: uint64(numbers[6]),
+		ReceivedAt: fromMillis(numbers[7]), Attempts: int(numbers[8]), RunAttempts: int(numbers[9]),
+		RunStartedAt: fromMillis(numbers[10]), Rev: numbers[11], Test: numbers[12]&flagTest != 0,
+		HeldAt: fromMillis(numbers[14]), TraceParent: TraceParent(header), Body: body,
+	}
+	if parts[13] != "-" {
+		t.Request = parts[13]
+	}
+	return t, nil
+}
+
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+func fromMillis(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}

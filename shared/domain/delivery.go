@@ -1,0 +1,138 @@
+package domain
+
+import "time"
+
+// Status is where a delivery stands.
+type Status string
+
+// The statuses of a delivery. The arrows between them are drawn in docs/deliveries.md.
+const (
+	StatusPending   Status = "pending"   // accepted, no attempt has ended yet
+	StatusDelivered Status = "delivered" // the receiver answered 2xx
+	StatusRetrying  Status = "retrying"  // an attempt failed, or its circuit is open; another comes
+	StatusFailed    Status = "failed"    // schedule exhausted, webhook deleted, or retention over
+	StatusHeld      Status = "held"      // its webhook is inactive
+)
+
+// Statuses returns every status.
+func Statuses() []Status {
+	return []Status{StatusPending, StatusDelivered, StatusRetrying, StatusFailed, StatusHeld}
+}
+
+// Reasons that a delivery may carry beside an attempt's error.
+const (
+	ReasonWebhookDeleted = "webhookDeleted"
+	ReasonExhausted      = "scheduleExhausted"
+	ReasonRetention      = "retentionOver"
+	ReasonCircuitOpen    = "circuitOpen"
+	ReasonInactive       = "webhookInactive"
+	ReasonOverCap        = "overCapacity"
+)
+
+// RevStep separates the runs of a delivery: a retry or replay that is asked for
+// starts at the next multiple, above every state that the run before can reach.
+const RevStep = 1000
+
+// NextRun returns the first revision of a new run of a delivery that stands at rev.
+func NextRun(rev int64) int64 { return (rev/RevStep + 1) * RevStep }
+
+// Task is one delivery on its way: what is kept on the bus between two attempts.
+type Task struct {
+	Delivery   DeliveryID
+	Account    string
+	Webhook    WebhookID
+	EventID    string
+	EventType  EventType
+	EventSeq   uint64    // in the EVENTS stream; 0: restored from the database
+	ReceivedAt time.Time // of the event
+	// Attempts counts attempts ever made, RunAttempts those of the present run.
+	Attempts    int
+	RunAttempts int
+	// RunStartedAt is when the run's schedule began to count; zero: not yet.
+	RunStartedAt time.Time
+	// Rev orders the delivery's states; see RevStep.
+	Rev int64
+	// Test marks a test event: it is sent even to an inactive webhook.
+	Test bool
+	// Request is the id of the request (test, retry, replay) that this task answers.
+	Request string
+	// HeldAt is when it entered the lane; zero: it is not in the lane.
+	HeldAt      time.Time
+	TraceParent string
+	Body        []byte
+}
+
+// EventKey returns the key of the task's event.
+func (t *Task) EventKey() EventKey {
+	return EventKey{Account: t.Account, ID: t.EventID, ReceivedAt: t.ReceivedAt}
+}
+
+// Attempt is one POST and its end.
+type Attempt struct {
+	ID        string
+	Number    int
+	StartedAt time.Time
+	Duration  time.Duration
+	Status    int    // HTTP status; 0: no answer
+	Error     string // empty when an answer came
+	// ResponseBody has at most 4 KiB of the answer, valid UTF-8 without NUL.
+	ResponseBody string
+}
+
+// Outcome is the state that a delivery has reached, with the attempt that led there.
+type Outcome struct {
+	Delivery      DeliveryID
+	Account       string
+	Webhook       WebhookID
+	EventID       string
+	EventType     EventType
+	EventSeq      uint64
+	Status        Status
+	Rev           int64
+	Attempts      int
+	RunAttempts   int
+	RunStartedAt  time.Time
+	NextAttemptAt time.Time // zero: none is set
+	InLane        bool
+	Reason        string
+	UpdatedAt     time.Time
+	Test          bool
+	Request       string   // request that is answered hereby; empty: none
+	Attempt       *Attempt // nil: no attempt was made
+}
+
+// HealthChange is a webhook's health as one dispatcher saw it change. Zero fields
+// are not touched.
+type HealthChange struct {
+	Webhook         WebhookID
+	FailingSince    time.Time // it began to fail then
+	Recovered       bool      // it succeeded
+	DisabledVersion int64     // it was disabled while at this version
+	DisabledReason  DisabledReason
+	At              time.Time
+}
+
+// RecordBatch is what dispatchers hand to the record stage, in one bus message.
+// Its parts are written in one transaction.
+type RecordBatch struct {
+	Outcomes []Outcome
+	Events   []Event    // that came over the bus and are not in the database yet
+	Settled  []EventKey // every delivery has an outcome that is stored somewhere durable
+	Health   []HealthChange
+}
+
+// Delivery is a delivery as the log shows it.
+type Delivery struct {
+	ID            DeliveryID
+	Account       string
+	Webhook       WebhookID
+	EventID       string
+	EventType     EventType
+	Status        Status
+	Attempts      int
+	NextAttemptAt time.Time
+	Reason        string
+	Test          bool
+	CreatedAt     time.Time
+	UpdatedAt     time.Time
+}

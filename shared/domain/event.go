@@ -1,0 +1,71 @@
+package domain
+
+import (
+	"regexp"
+	"slices"
+	"time"
+)
+
+// EventType names what happened to a shipment.
+type EventType string
+
+// The four event types; no other is accepted.
+const (
+	ShipmentCreated   EventType = "shipment.created"
+	ShipmentInTransit EventType = "shipment.in_transit"
+	ShipmentDelivered EventType = "shipment.delivered"
+	ShipmentException EventType = "shipment.exception"
+)
+
+// EventTypes returns the four event types in the order of a shipment's life.
+func EventTypes() []EventType {
+	return []EventType{ShipmentCreated, ShipmentInTransit, ShipmentDelivered, ShipmentException}
+}
+
+// Valid tells whether t is one of the four event types.
+func (t EventType) Valid() bool { return slices.Contains(EventTypes(), t) }
+
+// DefaultAccount is the account of a new installation.
+const DefaultAccount = "default"
+
+var eventIDPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// ValidEventID tells whether id may name an event: 1 to 64 of A-Z a-z 0-9 _ -.
+// A dot would break the signed content of Standard Webhooks (id.timestamp.body).
+func ValidEventID(id string) bool { return eventIDPattern.MatchString(id) }
+
+// Event is a shipment event as it was accepted.
+type Event struct {
+	Account string
+	ID      string
+	Type    EventType
+	// Timestamp is when it happened, in RFC 3339 exactly as the publisher wrote it.
+	Timestamp string
+	// Payload is the callback's body: {"id","type","timestamp","data"}, where data
+	// has the bytes that were published. It is never parsed and written again.
+	Payload []byte
+	// ReceivedAt is when it was accepted, in UTC with millisecond precision. Its day
+	// is the partition in which the event and its deliveries are kept.
+	ReceivedAt time.Time
+}
+
+// Key returns what identifies the event in the store.
+func (e Event) Key() EventKey {
+	return EventKey{Account: e.Account, ID: e.ID, ReceivedAt: e.ReceivedAt}
+}
+
+// EventKey identifies a stored event: an id may come again after 24 hours, so the
+// time of acceptance belongs to it.
+type EventKey struct {
+	Account    string
+	ID         string
+	ReceivedAt time.Time
+}
+
+// DedupeWindow is how long a repeated event id of one account is recognised.
+const DedupeWindow = 24 * time.Hour
+
+// Day returns the UTC day of t, the partition that rows accepted at t live in.
+func Day(t time.Time) time.Time {
+	return t.UTC().Truncate(24 * time.Hour)
+}

@@ -1,0 +1,148 @@
+package domain
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+)
+
+// Secret is text that must never be shown: it prints, logs and marshals as
+// [redacted]. Reveal is the only way to its content.
+type Secret string
+
+// Reveal returns the secret itself.
+func (s Secret) Reveal() string { return string(s) }
+
+const redacted = "[redacted]"
+
+// String hides the secret.
+func (s Secret) String() string { return redacted }
+
+// GoString hides the secret.
+func (s Secret) GoString() string { return redacted }
+
+// Format hides the secret under every verb.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
+
+// LogValue hides the secret.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
+
+// MarshalText hides the secret.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
+
+// Bounds and defaults of a webhook's settings.
+const (
+	DefaultTimeout     = 15 * time.Second
+	DefaultMaxInFlight = 32
+	MaxWebhooks        = 10_000 // an account
+	MaxURLLength       = 2048
+)
+
+// DefaultRetrySchedule is Standard Webhooks' table: with the first attempt ten
+// attempts in about 75 hours.
+func DefaultRetrySchedule() []time.Duration {
+	seconds := []int{5, 300, 1800, 7200, 18000, 36000, 50400, 72000, 86400}
+	waits := make([]time.Duration, len(seconds))
+	for i, s := range seconds {
+		waits[i] = time.Duration(s) * time.Second
+	}
+	return waits
+}
+
+// Header is one custom header of a webhook's callbacks.
+type Header struct {
+	Name  string
+	Value Secret
+}
+
+// DisabledReason tells why a webhook is inactive.
+type DisabledReason string
+
+// The reasons for which a webhook may be inactive.
+const (
+	DisabledManual  DisabledReason = "manual"  // its owner set active to false
+	DisabledGone    DisabledReason = "gone"    // its receiver answered 410
+	DisabledFailing DisabledReason = "failing" // it only failed for the set time, 5 days unless set otherwise
+)
+
+// Webhook is a subscription: where which events of an account go, and how.
+type Webhook struct {
+	ID          WebhookID
+	Account     string
+	URL         string
+	Events      []EventType
+	Active      bool // as its owner set it; see State for what holds
+	Description string
+	Headers     []Header
+	// RetrySchedule has the wait after each failed attempt; nil takes the installation's.
+	RetrySchedule []time.Duration
+	Timeout       time.Duration
+	MaxInFlight   int
+	RatePerSecond *float64 // nil: no limit
+
+	Secret                  Secret
+	PreviousSecret          Secret // signs too until PreviousSecretExpiresAt
+	PreviousSecretExpiresAt time.Time
+
+	CreatedAt time.Time
+	UpdatedAt time.Time
+	// Version is the configuration version of its last change; ActivatedVersion of the
+	// last change that made it active. A disablement counts while its version is not
+	// below ActivatedVersion, so that api and dispatcher need no common clock.
+	Version          int64
+	ActivatedVersion int64
+	ActivatedAt      time.Time
+	// DeactivatedAt is when its owner last set active to false; zero: never.
+	DeactivatedAt time.Time
+	Deleted       bool
+}
+
+// Health is what the dispatcher knows of a webhook's receiver.
+type Health struct {
+	Webhook         WebhookID
+	FailingSince    time.Time // zero: the last attempt succeeded
+	DisabledVersion int64     // Version that was disabled; 0: never
+	DisabledReason  DisabledReason
+	DisabledAt      time.Time
+	UpdatedAt       time.Time
+}
+
+// Inactive tells whether nothing is to be sent to w, and why.
+func (w *Webhook) Inactive(h Health) (DisabledReason, bool) {
+	if !w.Active {
+		return DisabledManual, true
+	}
+	if h.DisabledVersion > 0 && h.DisabledVersion >= w.ActivatedVersion {
+		return h.DisabledReason, true
+	}
+	return "", false
+}
+
+// InactiveSince returns when w last became inactive; zero: never.
+func (w *Webhook) InactiveSince(h Health) time.Time {
+	if h.DisabledAt.After(w.DeactivatedAt) {
+		return h.DisabledAt
+	}
+	return w.DeactivatedAt
+}
+
+// Subscribes tells whether events of type t go to w.
+func (w *Webhook) Subscribes(t EventType) bool { return slices.Contains(w.Events, t) }
+
+// Secrets returns the secrets that sign at now, the newest first: two during the
+// overlap of a rotation, else one.
+func (w *Webhook) Secrets(now time.Time) []Secret {
+	if w.PreviousSecret != "" && now.Before(w.PreviousSecretExpiresAt) {
+		return []Secret{w.Secret, w.PreviousSecret}
+	}
+	return []Secret{w.Secret}
+}
+
+// Schedule returns the waits after failed attempts: its own, or else fallback.
+func (w *Webhook) Schedule(fallback []time.Duration) []time.Duration {
+	if w.RetrySchedule == nil {
+		return fallback
+	}
+	return w.RetrySchedule
+}
