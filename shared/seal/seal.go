@@ -1,0 +1,176 @@
+// Package seal keeps secrets at rest: AES-256-GCM under a ring of keys, the first of
+// which encrypts while all of them decrypt, so that a key can be replaced while
+// running. What is sealed is bound to its place by additional data (table, column, row,
+// account): a ciphertext that is copied into another row does not open there.
+//
+// Nonces are random: replace a key before it has sealed 2^32 values.
+package seal
+
+import (
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+)
+
+// The reasons for which a sealed value does not open.
+var (
+	ErrUnknownKey = errors.New("sealed under a key that is not in the keyring")
+	ErrBroken     = errors.New("sealed value was changed, cut or moved")
+)
+
+const (
+	keySize    = 32
+	idSize     = 8
+	version    = 1
+	headerSize = 1 + idSize // version, key id; nonce and ciphertext follow
+	overhead   = headerSize + 12 + 16
+)
+
+// Keyring seals and opens. It is safe for concurrent use and prints as [redacted].
+type Keyring struct {
+	keys []key // at least one; the first encrypts
+}
+
+type key struct {
+	id     [idSize]byte
+	secret []byte
+	aead   cipher.AEAD
+}
+
+// Parse reads a keyring from text: the base64 of 32 bytes, several separated by commas,
+// the one that encrypts first. Its errors say which key is wrong and never show it.
+func Parse(text string) (*Keyring, error) {
+	parts := strings.Split(text, ",")
+	ring := &Keyring{keys: make([]key, 0, len(parts))}
+	for i, part := range parts {
+		secret, err := decodeKey(strings.TrimSpace(part))
+		if err != nil {
+			return nil, fmt.Errorf("read encryption key %d of %d: %w", i+1, len(parts), err)
+		}
+		k, err := newKey(secret)
+		if err != nil {
+			return nil, fmt.Errorf("prepare encryption key %d of %d: %w", i+1, len(parts), err)
+		}
+		ring.keys = append(ring.keys, k)
+	}
+	return ring, nil
+}
+
+// decodeKey drops the error of the base64 decoder: it tells where in the key it stopped.
+func decodeKey(text string) ([]byte, error) {
+	if text == "" {
+		return nil, errors.New("it is empty")
+	}
+	secret, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(text, "="))
+	if err != nil {
+		return nil, errors.New("it is not base64")
+	}
+	if len(secret) != keySize {
+		return nil, fmt.Errorf("it has %d bytes, want %d", len(secret), keySize)
+	}
+	return secret, nil
+}
+
+func newKey(secret []byte) (key, error) {
+	block, err := aes.NewCipher(secret)
+	if err != nil {
+		return key{}, err
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		return key{}, err
+	}
+	k := key{secret: secret, aead: aead}
+	copy(k.id[:], derive(secret, "key id"))
+	return k, nil
+}
+
+// Generate returns a fresh key in the form that Parse reads.
+func Generate() string {
+	secret := make([]byte, keySize)
+	_, _ = rand.Read(secret) // never fails: the runtime ends the process instead
+	return base64.StdEncoding.EncodeToString(secret)
+}
+
+// Seal encrypts plain under the first key and binds it to aad.
+func (k *Keyring) Seal(plain, aad []byte) []byte {
+	current := &k.keys[0]
+	sealed := make([]byte, headerSize, overhead+len(plain))
+	sealed[0] = version
+	copy(sealed[1:], current.id[:])
+	return current.aead.Seal(sealed, nil, plain, bind(sealed[:headerSize], aad))
+}
+
+// Open returns what was sealed with the same aad. The error is ErrUnknownKey or
+// ErrBroken; the latter also when aad differs.
+func (k *Keyring) Open(sealed, aad []byte) ([]byte, error) {
+	if len(sealed) < overhead || sealed[0] != version {
+		return nil, ErrBroken
+	}
+	holder := k.holder(sealed)
+	if holder < 0 {
+		return nil, ErrUnknownKey
+	}
+	header := sealed[:headerSize]
+	plain, err := k.keys[holder].aead.Open(nil, nil, sealed[headerSize:], bind(header, aad))
+	if err != nil {
+		return nil, ErrBroken
+	}
+	return plain, nil
+}
+
+// Stale tells whether sealed can be opened, though not with the key that encrypts now:
+// whoever meets it should seal it again.
+func (k *Keyring) Stale(sealed []byte) bool {
+	return len(sealed) >= overhead && sealed[0] == version && k.holder(sealed) > 0
+}
+
+// holder returns the position of the key that sealed was made with; -1: none.
+func (k *Keyring) holder(sealed []byte) int {
+	for i := range k.keys {
+		if bytes.Equal(sealed[1:headerSize], k.keys[i].id[:]) {
+			return i
+		}
+	}
+	return -1
+}
+
+// Derive returns a 32-byte key for purpose from each key of the ring by HKDF-SHA-256,
+// in the ring's order. Keys of two purposes tell nothing about each other.
+func (k *Keyring) Derive(purpose string) [][]byte {
+	derived := make([][]byte, len(k.keys))
+	for i := range k.keys {
+		derived[i] = derive(k.keys[i].secret, "derived/"+purpose)
+	}
+	return derived
+}
+
+func derive(secret []byte, info string) []byte {
+	out, err := hkdf.Key(sha256.New, secret, nil, "waybill/"+info, keySize)
+	if err != nil {
+		panic(err) // only for lengths that SHA-256 can't give
+	}
+	return out
+}
+
+// bind puts the header before aad, so that version and key id are authenticated too.
+func bind(header, aad []byte) []byte {
+	out := make([]byte, 0, len(header)+len(aad))
+	return append(append(out, header...), aad...)
+}
+
+const redacted = "[redacted]"
+
+// Format hides the keys under every verb.
+func (k *Keyring) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
+
+// LogValue hides the keys.
+func (k *Keyring) LogValue() slog.Value { return slog.StringValue(redacted) }
