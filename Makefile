@@ -1,0 +1,125 @@
+# `make` or `make help` lists the targets.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS  := -s -w -X main.version=$(VERSION)
+GOBUILD  := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
+GO_NEEDED := $(shell sed -n 's/^go //p' go.work)
+
+# Where what is built for development lies; neither directory is committed.
+BIN   := bin
+TOOLS := .tools
+LINT_VERSION := v2.15.0
+LINT  := $(TOOLS)/golangci-lint-$(LINT_VERSION)
+
+# A run of a command in each module of the workspace. All modules are tried, then the
+# failed ones are named.
+define each_module
+failed=""; \
+for dir in $$(go list -m -f '{{.Dir}}'); do \
+  printf '\n== %s\n' "$${dir#$(CURDIR)/}"; \
+  (cd "$$dir" && $(1)) || failed="$$failed $${dir#$(CURDIR)/}"; \
+done; \
+if [ -n "$$failed" ]; then printf '\nFailed in:%s\n' "$$failed" >&2; exit 1; fi
+endef
+
+## Try it
+
+.PHONY: demo
+demo: need-go ## publish the four shipment events and watch the signed callbacks arrive
+	@CGO_ENABLED=0 go run -trimpath -ldflags '$(LDFLAGS)' ./cmd/waybill demo $(ARGS)
+
+.PHONY: dev
+dev: need-go ## run everything in one process: API, dispatcher, NATS, SQLite, receiver
+	@$(GOBUILD) -o $(BIN)/waybill ./cmd/waybill
+	@exec $(BIN)/waybill dev $(ARGS)
+
+.PHONY: migrate
+migrate: need-go ## apply the migrations to the database of WAYBILL_DATABASE_URL
+	@go run ./cmd/waybill migrate up $(ARGS)
+
+## Build and check
+
+.PHONY: build
+build: need-go ## build waybill, waybill-api and waybill-dispatcher into bin/
+	@mkdir -p $(BIN)
+	$(GOBUILD) -o $(BIN)/waybill ./cmd/waybill
+	$(GOBUILD) -o $(BIN)/waybill-api ./cmd/api
+	$(GOBUILD) -o $(BIN)/waybill-dispatcher ./cmd/dispatcher
+
+.PHONY: test
+test: need-test ## run all tests with the race detector, on SQLite and on a throwaway Postgres
+	@$(call each_module,go test -race -timeout 20m $(ARGS) ./...)
+
+COUNT ?= 5
+.PHONY: race
+race: need-test ## run all tests COUNT times (5) in random order with the race detector
+	@$(call each_module,go test -race -shuffle=on -count=$(COUNT) -timeout 60m $(ARGS) ./...)
+
+.PHONY: lint
+lint: need-go $(LINT) ## go vet and golangci-lint in every module
+	@$(call each_module,go vet ./... && $(CURDIR)/$(LINT) run --config $(CURDIR)/.golangci.yml $(ARGS) ./...)
+
+$(LINT):
+	@mkdir -p $(TOOLS)
+	@echo "building golangci-lint $(LINT_VERSION) (once, about two minutes)"
+	@GOBIN=$(CURDIR)/$(TOOLS) GOFLAGS= go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+	@mv $(TOOLS)/golangci-lint $@
+
+FUZZTIME ?= 30s
+.PHONY: fuzz
+fuzz: need-go ## run each fuzz target for FUZZTIME (30s)
+	@found=0; \
+	while IFS=: read -r file target; do \
+	  found=1; printf '\n== %s %s\n' "$$(dirname "$$file")" "$$target"; \
+	  (cd "$$(dirname "$$file")" && go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) .); \
+	done < <(grep -roE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' cmd services shared | sed 's/func //' | sort); \
+	[ $$found = 1 ] || { echo 'no fuzz target found' >&2; exit 1; }
+
+.PHONY: bench
+bench: need-go ## run the benchmarks
+	@$(call each_module,go test -run '^$$' -bench . -benchmem $(ARGS) ./...)
+
+## Containers
+
+.PHONY: compose-up
+compose-up: .env ## start the services on NATS and Postgres with docker compose
+	docker compose up --build --detach --wait
+
+.PHONY: compose-test
+compose-test: need-go ## bring the compose file up, run the demo against it, kill a dispatcher, take it down
+	@deploy/compose-test.sh
+
+.env: ## make .env with fresh random secrets
+	@deploy/make-env.sh .env.example .env
+
+## What must be installed
+
+.PHONY: need-go
+need-go:
+	@if ! command -v go >/dev/null; then \
+	  echo 'Missing: Go $(GO_NEEDED) or later (https://go.dev/dl/).' >&2; exit 1; fi
+	@if ! out=$$(go list -m 2>&1); then \
+	  printf 'Missing: Go $(GO_NEEDED) or later; this is %s.\n%s\n' "$$(go env GOVERSION)" "$$out" >&2; exit 1; fi
+
+.PHONY: need-test
+need-test: need-go
+	@missing=""; \
+	if ! command -v "$$(go env CC)" >/dev/null; then \
+	  missing="$$missing\n  - a C compiler for the race detector (Debian: apt-get install gcc libc6-dev)"; fi; \
+	if ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 && ! command -v initdb >/dev/null; then \
+	  missing="$$missing\n  - the PostgreSQL server binaries: initdb, postgres (Debian: apt-get install postgresql)"; fi; \
+	if [ -n "$$missing" ]; then printf "The tests can't run here. Missing:$$missing\n" >&2; exit 1; fi
+
+.PHONY: clean
+clean: ## remove what was built
+	@rm -rf $(BIN)
+
+.PHONY: help
+help: ## show this list
+	@awk 'BEGIN { FS = ":.*## " } \
+	  /^## / { printf "\n%s\n", substr($$0, 4) } \
+	  /^[a-z][a-z-]*:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
