@@ -1,0 +1,97 @@
+// Package bustest runs a real nats-server with JetStream inside a test.
+package bustest
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// startTimeout is how long a server may take until it accepts connections.
+const startTimeout = 20 * time.Second
+
+// Server is a nats-server on a port of 127.0.0.1 that it keeps over restarts.
+// Its methods must not be called concurrently.
+type Server struct {
+	tb   testing.TB
+	dir  string
+	port int
+	nats *server.Server
+}
+
+// Start starts a server on a free port with its files in a temporary directory. It is
+// stopped when the test ends.
+func Start(tb testing.TB) *Server {
+	tb.Helper()
+	s := &Server{tb: tb, dir: tb.TempDir(), port: server.RANDOM_PORT}
+	s.Start()
+	tb.Cleanup(s.Stop)
+	return s
+}
+
+// URL returns the address that clients connect to.
+func (s *Server) URL() string { return fmt.Sprintf("nats://127.0.0.1:%d", s.port) }
+
+// NATS returns the running server, for in-process connections; nil while it is stopped.
+func (s *Server) NATS() *server.Server { return s.nats }
+
+// Start starts the server again, on the same port and with the files that are there.
+func (s *Server) Start() {
+	s.tb.Helper()
+	if s.nats != nil {
+		return
+	}
+	options := &server.Options{
+		ServerName: "bustest", Host: "127.0.0.1", Port: s.port,
+		JetStream: true, StoreDir: s.dir,
+		NoLog: true, NoSigs: true,
+	}
+	nats, err := server.NewServer(options)
+	if err != nil {
+		s.tb.Fatalf("make nats-server: %v", err)
+	}
+	nats.Start()
+	if !nats.ReadyForConnections(startTimeout) {
+		nats.Shutdown()
+		s.tb.Fatalf("nats-server was not ready within %s", startTimeout)
+	}
+	address, ok := nats.Addr().(*net.TCPAddr)
+	if !ok {
+		nats.Shutdown()
+		s.tb.Fatalf("nats-server listens on %v", nats.Addr())
+	}
+	s.nats, s.port = nats, address.Port
+}
+
+// Stop stops the server and waits for its end; its files stay.
+func (s *Server) Stop() {
+	if s.nats == nil {
+		return
+	}
+	s.nats.Shutdown()
+	s.nats.WaitForShutdown()
+	s.nats = nil
+}
+
+// Restart stops the server and starts it again with the same files.
+func (s *Server) Restart() {
+	s.tb.Helper()
+	s.Stop()
+	s.Start()
+}
+
+// Wipe stops the server, removes all that JetStream kept and starts it again: the bus
+// lost whole.
+func (s *Server) Wipe() {
+	s.tb.Helper()
+	s.Stop()
+	if err := os.RemoveAll(filepath.Join(s.dir, server.JetStreamStoreDir)); err != nil {
+		s.tb.Fatalf("remove the JetStream directory: %v", err)
+	}
+	s.Start()
+}

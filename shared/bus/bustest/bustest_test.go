@@ -1,0 +1,74 @@
+package bustest_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"waybill.dev/shared/bus"
+	"waybill.dev/shared/bus/bustest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// Streams outlive a restart and are other streams after the files were removed.
+func TestRestartKeepsStreamsAndWipeLosesThem(t *testing.T) {
+	server := bustest.Start(t)
+	b, err := bus.Connect(bus.Options{
+		URL: server.URL(), Name: "test", Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		MACKeys: [][]byte{make([]byte, 32)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+
+	created := func() map[string]time.Time {
+		t.Helper()
+		if err := b.WaitReady(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Ensure(ctx); err != nil {
+			t.Fatal(err)
+		}
+		times, err := b.Created(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return times
+	}
+	before, url := created(), server.URL()
+	reconnected, stop := b.Reconnects()
+	defer stop()
+	wait := func() {
+		t.Helper()
+		select {
+		case <-reconnected:
+		case <-ctx.Done():
+			t.Fatal("the bus did not reconnect")
+		}
+	}
+	server.Restart()
+	wait()
+	if server.URL() != url {
+		t.Errorf("restarted on %s, was on %s", server.URL(), url)
+	}
+	for name, at := range created() {
+		if !at.Equal(before[name]) {
+			t.Errorf("stream %s was remade by a restart", name)
+		}
+	}
+	server.Wipe()
+	wait()
+	for name, at := range created() {
+		if at.Equal(before[name]) {
+			t.Errorf("stream %s is the old one although its files were removed", name)
+		}
+	}
+}
