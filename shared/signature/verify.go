@@ -1,0 +1,117 @@
+package signature
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Tolerance is how far a callback's timestamp may be from the receiver's clock, in
+// either direction.
+const Tolerance = 5 * time.Minute
+
+// The reasons for which a callback does not verify.
+var (
+	ErrMissingHeader    = errors.New("missing header")
+	ErrMalformedHeader  = errors.New("malformed header")
+	ErrTimestampTooOld  = errors.New("timestamp too old")
+	ErrTimestampTooNew  = errors.New("timestamp too new")
+	ErrNoMatch          = errors.New("no matching signature")
+	errDifferentVersion = errors.New("another version than v1")
+)
+
+// Verify checks a callback as its receiver has to: header is the request's, body the
+// bytes as they came, now the receiver's clock. One signature that matches one of keys
+// is enough; signatures of other versions are skipped. The error wraps one of this
+// package's Err values.
+func Verify(header http.Header, body []byte, now time.Time, keys ...Key) error {
+	id, err := single(header, HeaderID)
+	if err != nil {
+		return err
+	}
+	stamp, err := single(header, HeaderTimestamp)
+	if err != nil {
+		return err
+	}
+	signatures, err := single(header, HeaderSignature)
+	if err != nil {
+		return err
+	}
+	unix, err := parseTimestamp(stamp)
+	if err != nil {
+		return err
+	}
+	if err := checkAge(unix, now); err != nil {
+		return err
+	}
+	signer := NewSigner(keys...)
+	for part := range strings.SplitSeq(signatures, " ") {
+		mac, err := parseSignature(part)
+		if err == nil && signer.matches(mac, id, unix, body) {
+			return nil
+		}
+	}
+	return ErrNoMatch
+}
+
+// single returns the only value of a header, whatever the case of its name.
+func single(header http.Header, name string) (string, error) {
+	var values []string
+	for key, v := range header {
+		if strings.EqualFold(key, name) {
+			values = append(values, v...)
+		}
+	}
+	switch {
+	case len(values) == 0 || len(values) == 1 && values[0] == "":
+		return "", fmt.Errorf("%w: %s", ErrMissingHeader, name)
+	case len(values) > 1:
+		return "", fmt.Errorf("%w: %s is given %d times", ErrMalformedHeader, name, len(values))
+	}
+	return values[0], nil
+}
+
+// parseTimestamp reads Unix seconds: digits only, so that what is signed and what is
+// checked have one form.
+func parseTimestamp(text string) (int64, error) {
+	unix, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || unix < 0 || strconv.FormatInt(unix, 10) != text {
+		return 0, fmt.Errorf("%w: %s must be Unix seconds", ErrMalformedHeader, HeaderTimestamp)
+	}
+	return unix, nil
+}
+
+func checkAge(unix int64, now time.Time) error {
+	tolerance := int64(Tolerance / time.Second)
+	switch at := now.Unix(); {
+	case unix < at-tolerance:
+		return fmt.Errorf("%w: it is %d s old, %d s are tolerated", ErrTimestampTooOld, at-unix, tolerance)
+	case unix > at+tolerance:
+		return fmt.Errorf("%w: it is %d s ahead, %d s are tolerated", ErrTimestampTooNew, unix-at, tolerance)
+	}
+	return nil
+}
+
+// parseSignature returns the sum in one part of the webhook-signature header:
+// v1, a comma, and 44 characters of padded base64.
+func parseSignature(part string) ([]byte, error) {
+	scheme, encoded, ok := strings.Cut(part, ",")
+	if !ok {
+		return nil, fmt.Errorf("%w: a signature is version,base64", ErrMalformedHeader)
+	}
+	if scheme != version {
+		return nil, errDifferentVersion
+	}
+	if len(encoded) != encodedSize || strings.ContainsAny(encoded, "\r\n") {
+		return nil, fmt.Errorf("%w: a v1 signature has %d characters of base64", ErrMalformedHeader, encodedSize)
+	}
+	mac, err := base64.StdEncoding.Strict().DecodeString(encoded)
+	if err != nil {
+		return nil, fmt.Errorf("%w: a v1 signature is padded base64", ErrMalformedHeader)
+	}
+	return mac, nil
+}
