@@ -1,0 +1,11 @@
+//go:build unix && !linux
+
+package pgtest
+
+import "syscall"
+
+// processAttributes puts the server into its own process group, so that a Ctrl-C on
+// the terminal does not reach it before its tests are done.
+func processAttributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true}
+}
