@@ -6,7 +6,7 @@ SHELL := /bin/bash
 
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS  := -s -w -X main.version=$(VERSION)
-GOBUILD  := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
+GOBUILD  := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)'
 GO_NEEDED := $(shell sed -n 's/^go //p' go.work)
 
 # Where what is built for development lies; neither directory is committed.
@@ -30,7 +30,7 @@ endef
 
 .PHONY: demo
 demo: need-go ## publish the four shipment events and watch the signed callbacks arrive
-	@CGO_ENABLED=0 go run -trimpath -ldflags '$(LDFLAGS)' ./cmd/waybill demo $(ARGS)
+	@CGO_ENABLED=0 go run -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' ./cmd/waybill demo $(ARGS)
 
 .PHONY: dev
 dev: need-go ## run everything in one process: API, dispatcher, NATS, SQLite, receiver
