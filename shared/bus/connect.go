@@ -41,7 +41,7 @@ type Bus struct {
 	mu      sync.Mutex
 	waiting map[*nats.Msg]func(*jetstream.PubAck, error)
 
-	listeners   []chan struct{}
+	listeners []chan struct{}
 }
 
 // publishTimeout is how long an acknowledgement of the bus is waited for. What was not

@@ -71,7 +71,7 @@ func (b *Bus) acceptance(subject string, a Accepted) string {
 
 // ParseAccepted returns the event in a message of EVENTS that api published; ok is
 // false for any other message.
-func (b *Bus) ParseAccepted(subject string, header nats.Header, body []byte) (a Accepted, ok bool) {
+func (b *Bus) ParseAccepted(subject string, header map[string][]string, body []byte) (a Accepted, ok bool) {
 	values := header[headerAccepted]
 	if len(values) != 1 {
 		return a, false
@@ -123,7 +123,7 @@ func eventMAC(key []byte, subject string, text, body []byte) []byte {
 }
 
 // TraceParent returns the W3C trace context of a message; empty: none.
-func TraceParent(header nats.Header) string {
+func TraceParent(header map[string][]string) string {
 	if values := header[headerTraceParent]; len(values) > 0 {
 		return values[0]
 	}

@@ -18,8 +18,8 @@ const (
 
 // Reject keeps a message that is no event, with the reason, and calls done exactly once.
 // Headers that the server would act upon are dropped.
-func (b *Bus) Reject(account string, subject string, header nats.Header, body []byte, reason string, done func(error)) {
-	kept := maps.Clone(header)
+func (b *Bus) Reject(account, subject string, header map[string][]string, body []byte, reason string, done func(error)) {
+	kept := nats.Header(maps.Clone(header))
 	if kept == nil {
 		kept = nats.Header{}
 	}

@@ -99,6 +99,9 @@ func (b *Bus) streamConfigs() []jetstream.StreamConfig {
 			c.Name, c.Subjects = StreamHold, []string{subjectHold + ">"}
 			c.Description = "lanes of webhooks that are inactive, broken or overfull"
 			c.Retention = jetstream.WorkQueuePolicy
+			// Lanes are read from their head and deleted by sequence: a replica that lags
+			// behind would show a message that is gone.
+			c.AllowDirect = false
 		}),
 		with(func(c *jetstream.StreamConfig) {
 			c.Name, c.Subjects = StreamRecords, []string{subjectRecords}

@@ -106,7 +106,7 @@ func taskMessage(subject string, t *domain.Task) *nats.Msg {
 var ErrTask = errors.New("not a task")
 
 // ParseTask reads the task in a message of RETRIES or HOLD.
-func ParseTask(header nats.Header, body []byte) (*domain.Task, error) {
+func ParseTask(header map[string][]string, body []byte) (*domain.Task, error) {
 	values := header[headerTask]
 	if len(values) != 1 {
 		return nil, fmt.Errorf("read task header: %w", ErrTask)
