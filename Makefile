@@ -110,8 +110,8 @@ need-test: need-go
 	@missing=""; \
 	if ! command -v "$$(go env CC)" >/dev/null; then \
 	  missing="$$missing\n  - a C compiler for the race detector (Debian: apt-get install gcc libc6-dev)"; fi; \
-	if ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 && ! command -v initdb >/dev/null; then \
-	  missing="$$missing\n  - the PostgreSQL server binaries: initdb, postgres (Debian: apt-get install postgresql)"; fi; \
+	if [ -z "$${WAYBILL_PG_BIN-}" ] && ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 && ! command -v initdb >/dev/null; then \
+	  missing="$$missing\n  - the PostgreSQL server binaries: initdb, postgres (Debian: apt-get install postgresql; elsewhere: set WAYBILL_PG_BIN to their folder)"; fi; \
 	if [ -n "$$missing" ]; then printf "The tests can't run here. Missing:$$missing\n" >&2; exit 1; fi
 
 .PHONY: clean
