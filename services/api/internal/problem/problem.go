@@ -1,0 +1,192 @@
+// Package problem is the one form in which every HTTP endpoint tells what went wrong:
+// application/problem+json of RFC 9457, with every fault of the input at once.
+package problem
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// ContentType is the media type of a problem.
+const ContentType = "application/problem+json"
+
+// typeBase starts the URI that names a kind of problem; it ends with the code in
+// lower case.
+const typeBase = "https://waybill.dev/problems/"
+
+// Code names a kind of problem to programs.
+type Code string
+
+// The codes, each with the status that it comes with.
+const (
+	InvalidInput         Code = "INVALID_INPUT"          // 400
+	Unauthenticated      Code = "UNAUTHENTICATED"        // 401
+	Forbidden            Code = "FORBIDDEN"              // 403
+	NotFound             Code = "NOT_FOUND"              // 404
+	MethodNotAllowed     Code = "METHOD_NOT_ALLOWED"     // 405
+	Conflict             Code = "CONFLICT"               // 409
+	TooLarge             Code = "TOO_LARGE"              // 413
+	UnsupportedMediaType Code = "UNSUPPORTED_MEDIA_TYPE" // 415
+	RateLimited          Code = "RATE_LIMITED"           // 429
+	Internal             Code = "INTERNAL"               // 500
+	Unavailable          Code = "UNAVAILABLE"            // 503
+)
+
+type kind struct {
+	status int
+	title  string
+	slug   string
+}
+
+// kindOf has what each code stands for.
+func kindOf(code Code) kind {
+	switch code {
+	case InvalidInput:
+		return kind{http.StatusBadRequest, "Invalid input", "invalid-input"}
+	case Unauthenticated:
+		return kind{http.StatusUnauthorized, "Not authenticated", "unauthenticated"}
+	case Forbidden:
+		return kind{http.StatusForbidden, "Not permitted", "forbidden"}
+	case NotFound:
+		return kind{http.StatusNotFound, "Not found", "not-found"}
+	case MethodNotAllowed:
+		return kind{http.StatusMethodNotAllowed, "Method not allowed", "method-not-allowed"}
+	case Conflict:
+		return kind{http.StatusConflict, "Conflict", "conflict"}
+	case TooLarge:
+		return kind{http.StatusRequestEntityTooLarge, "Too large", "too-large"}
+	case UnsupportedMediaType:
+		return kind{http.StatusUnsupportedMediaType, "Unsupported media type", "unsupported-media-type"}
+	case RateLimited:
+		return kind{http.StatusTooManyRequests, "Too many requests", "rate-limited"}
+	case Unavailable:
+		return kind{http.StatusServiceUnavailable, "Unavailable", "unavailable"}
+	}
+	return kind{http.StatusInternalServerError, "Internal error", "internal"}
+}
+
+// Fault is one thing that is wrong with a request. Exactly one place is meant: the
+// query parameter or header that is named, else the JSON pointer into the body, where ""
+// is the whole body. Detail never repeats the value.
+type Fault struct {
+	Pointer   string
+	Parameter string
+	Header    string
+	Detail    string
+}
+
+// Problem is an error that the caller is told as it stands.
+type Problem struct {
+	Code   Code
+	Detail string
+	Faults []Fault
+	// RetryAfter is told in whole seconds, rounded up; 0: not told.
+	RetryAfter time.Duration
+	// Extra members come after the standard ones.
+	Extra []Member
+}
+
+// Member is an extension member of a problem with a text value.
+type Member struct{ Name, Value string }
+
+// New returns a problem with a sentence for people.
+func New(code Code, detail string) *Problem { return &Problem{Code: code, Detail: detail} }
+
+// Invalid returns the problem that names faults.
+func Invalid(faults ...Fault) *Problem {
+	detail := "The request has a fault; see errors."
+	if len(faults) > 1 {
+		detail = "The request has " + strconv.Itoa(len(faults)) + " faults; see errors."
+	}
+	return &Problem{Code: InvalidInput, Detail: detail, Faults: faults}
+}
+
+// Missing is the answer for what does not exist, and for what belongs to another account.
+func Missing() *Problem { return New(NotFound, "There is no such resource.") }
+
+// Error makes a problem an error.
+func (p *Problem) Error() string { return string(p.Code) + ": " + p.Detail }
+
+// Status returns the HTTP status.
+func (p *Problem) Status() int { return kindOf(p.Code).status }
+
+// Write sends the problem as the answer to r.
+func (p *Problem) Write(w http.ResponseWriter, r *http.Request, requestID string) {
+	header := w.Header()
+	header.Set("Content-Type", ContentType)
+	if p.Code == Unauthenticated {
+		header.Set("WWW-Authenticate", "Bearer")
+	}
+	if p.RetryAfter > 0 {
+		seconds := (p.RetryAfter + time.Second - 1) / time.Second
+		header.Set("Retry-After", strconv.FormatInt(int64(seconds), 10))
+	}
+	body := p.JSON(r.URL.EscapedPath(), requestID)
+	header.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(p.Status())
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(body)
+	}
+}
+
+// JSON returns the body of the answer to a request for the path instance.
+func (p *Problem) JSON(instance, requestID string) []byte {
+	kind := kindOf(p.Code)
+	b := make([]byte, 0, 256+64*len(p.Faults))
+	b = append(b, `{"type":`...)
+	b = quote(b, typeBase+kind.slug)
+	b = append(b, `,"title":`...)
+	b = quote(b, kind.title)
+	b = append(b, `,"status":`...)
+	b = strconv.AppendInt(b, int64(kind.status), 10)
+	b = append(b, `,"detail":`...)
+	b = quote(b, p.Detail)
+	b = append(b, `,"instance":`...)
+	b = quote(b, instance)
+	b = append(b, `,"code":`...)
+	b = quote(b, string(p.Code))
+	b = append(b, `,"requestId":`...)
+	b = quote(b, requestID)
+	for i, f := range p.Faults {
+		if i == 0 {
+			b = append(b, `,"errors":[`...)
+		} else {
+			b = append(b, ',')
+		}
+		b = f.append(b)
+	}
+	if len(p.Faults) > 0 {
+		b = append(b, ']')
+	}
+	for _, m := range p.Extra {
+		b = append(b, ',')
+		b = quote(b, m.Name)
+		b = append(b, ':')
+		b = quote(b, m.Value)
+	}
+	return append(b, '}', '\n')
+}
+
+func (f Fault) append(b []byte) []byte {
+	place, value := `{"pointer":`, f.Pointer
+	switch {
+	case f.Parameter != "":
+		place, value = `{"parameter":`, f.Parameter
+	case f.Header != "":
+		place, value = `{"header":`, f.Header
+	}
+	b = append(b, place...)
+	b = quote(b, value)
+	b = append(b, `,"detail":`...)
+	b = quote(b, f.Detail)
+	return append(b, '}')
+}
+
+// quote appends s as a JSON string; bytes that are no UTF-8 become U+FFFD.
+func quote(b []byte, s string) []byte {
+	b, _ = jsontext.AppendQuote(b, s)
+	return b
+}
