@@ -1,0 +1,176 @@
+package envelope
+
+import (
+	"mime"
+	"net/url"
+	"strings"
+
+	"waybill.dev/shared/domain"
+)
+
+// The rules for CloudEvents 1.0 attributes, beside those of id, type and timestamp.
+const (
+	detailSpecVersion = "must be 1.0"
+	detailSource      = "must be a URI reference"
+	detailContentType = "must be a JSON media type"
+	detailBase64      = "is not taken: data must be a JSON object"
+)
+
+// decodeStructured reads a CloudEvent in the JSON format.
+func decodeStructured(body []byte) (Event, Faults) {
+	var event Event
+	faults := scan(body, source{}, func(s *scanner) (err error) {
+		event, err = s.cloudEvent()
+		return err
+	})
+	return event, faults
+}
+
+func (s *scanner) cloudEvent() (event Event, err error) {
+	if s.dec.PeekKind() != '{' {
+		s.fault("", detailObject)
+		return event, s.dec.SkipValue()
+	}
+	start, _, err := s.open()
+	if err != nil {
+		return event, err
+	}
+	has := map[string]bool{}
+	for {
+		name, ok, err := s.next()
+		if err != nil {
+			return event, err
+		}
+		if !ok {
+			break
+		}
+		key := string(name)
+		// The JSON format has null mean that an attribute is not set; data is none.
+		if key != "data" && s.dec.PeekKind() == 'n' {
+			if err := s.dec.SkipValue(); err != nil {
+				return event, err
+			}
+			continue
+		}
+		has[key] = true
+		if err := s.attribute(key, &event); err != nil {
+			return event, err
+		}
+	}
+	for _, name := range []string{"specversion", "id", "source", "type"} {
+		s.require("/"+name, has[name])
+	}
+	if !has["data_base64"] {
+		s.require("/data", has["data"])
+	}
+	s.settle(event.Type)
+	s.size("", int(s.dec.InputOffset())-start)
+	return event, nil
+}
+
+func (s *scanner) attribute(name string, event *Event) (err error) {
+	switch name {
+	case "specversion":
+		_, err = s.text(detailSpecVersion, isSpecVersion)
+	case "id":
+		event.ID, err = s.text(detailID, domain.ValidEventID)
+	case "source":
+		_, err = s.text(detailSource, isSource)
+	case "type":
+		event.Type, err = s.eventType()
+	case "time":
+		event.Timestamp, err = s.text(detailTime, ValidTimestamp)
+	case "datacontenttype":
+		_, err = s.text(detailContentType, isJSON)
+	case "data":
+		event.Data, err = s.data()
+	case "data_base64":
+		err = s.refuse(detailBase64)
+	default:
+		err = s.extension(name)
+	}
+	return err
+}
+
+// extension reads an attribute that Waybill makes no use of: the name of one has
+// lower-case letters and digits, its value is a string, a boolean or an integer.
+func (s *scanner) extension(name string) error {
+	raw, err := s.dec.ReadValue()
+	if err != nil {
+		return err
+	}
+	if !isAttributeName(name) {
+		s.here("is not an attribute name: lower-case letters and digits")
+		return nil
+	}
+	if kind := raw.Kind(); kind == '{' || kind == '[' || kind == '0' && !isInteger(raw) {
+		s.here("must be a string, a boolean or an integer")
+	}
+	s.noNUL(raw)
+	return nil
+}
+
+func isAttributeName(name string) bool {
+	for _, c := range name {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') {
+			return false
+		}
+	}
+	return name != ""
+}
+
+func isSpecVersion(text string) bool { return text == "1.0" }
+
+func isSource(text string) bool {
+	if text == "" {
+		return false
+	}
+	_, err := url.Parse(text)
+	return err == nil
+}
+
+// isJSON tells whether a media type is JSON: a subtype json or with the suffix +json.
+func isJSON(contentType string) bool {
+	media, _, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		return false
+	}
+	_, subtype, ok := strings.Cut(media, "/")
+	return ok && (subtype == "json" || strings.HasSuffix(subtype, "+json"))
+}
+
+// decodeBinary reads a CloudEvent whose attributes are headers and whose body is data.
+func decodeBinary(attributes map[string]string, contentType string, body []byte) (Event, Faults) {
+	event := Event{ID: attributes["id"], Type: domain.EventType(attributes["type"]), Timestamp: attributes["time"]}
+	faults := attributeFaults(attributes)
+	if contentType != "" && !isJSON(contentType) {
+		faults = append(faults, Fault{Detail: headerContentType + " " + detailContentType})
+	}
+	return event, append(faults, scan(body, source{around: -1, root: "/data"}, func(s *scanner) (err error) {
+		event.Data, err = s.data()
+		s.settle(event.Type)
+		s.size("/data", len(body))
+		return err
+	})...)
+}
+
+// attributeFaults checks attributes that came as headers; those have no JSON pointer.
+func attributeFaults(attributes map[string]string) Faults {
+	var faults Faults
+	check := func(name string, required bool, detail string, valid func(string) bool) {
+		value, present := attributes[name]
+		switch {
+		case !present && required:
+			faults = append(faults, Fault{Detail: headerPrefix + name + " is required"})
+		case present && !valid(value):
+			faults = append(faults, Fault{Detail: headerPrefix + name + " " + detail})
+		}
+	}
+	check("specversion", true, detailSpecVersion, isSpecVersion)
+	check("id", true, detailID, domain.ValidEventID)
+	check("source", true, detailSource, isSource)
+	check("type", true, detailType, func(v string) bool { return domain.EventType(v).Valid() })
+	check("time", false, detailTime, ValidTimestamp)
+	check("datacontenttype", false, detailContentType, isJSON)
+	return faults
+}

@@ -1,0 +1,40 @@
+// Package envelope reads events as publishers send them, over REST and over the bus: it
+// decodes strictly, names every fault by its place, and keeps the bytes of data exactly
+// as they came. Each event is parsed once; data is never written again.
+package envelope
+
+import (
+	"waybill.dev/shared/domain"
+)
+
+// Limits of what is published.
+const (
+	MaxEventSize = 256 << 10 // bytes of one event
+	MaxBatch     = 1000      // events in one batch
+	MaxDepth     = 64        // nested objects and arrays in an event, itself included
+)
+
+// Event is an event as it was published.
+type Event struct {
+	ID        string // empty when absent
+	Type      domain.EventType
+	Timestamp string // as given; empty when absent
+	// Data has the published bytes of the data object. It aliases the decoded body.
+	Data []byte
+}
+
+// Payload returns the callback's body: {"id","type","timestamp","data"}, around the
+// bytes of Data. ID and Timestamp must be set; nothing in a valid one needs escaping.
+func (e Event) Payload() []byte {
+	const frame = len(`{"id":"","type":"","timestamp":"","data":}`)
+	out := make([]byte, 0, frame+len(e.ID)+len(e.Type)+len(e.Timestamp)+len(e.Data))
+	out = append(out, `{"id":"`...)
+	out = append(out, e.ID...)
+	out = append(out, `","type":"`...)
+	out = append(out, e.Type...)
+	out = append(out, `","timestamp":"`...)
+	out = append(out, e.Timestamp...)
+	out = append(out, `","data":`...)
+	out = append(out, e.Data...)
+	return append(out, '}')
+}

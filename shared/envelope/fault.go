@@ -1,0 +1,78 @@
+package envelope
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// ErrTooLarge is what Faults match by errors.Is when an event is larger than MaxEventSize.
+var ErrTooLarge = errors.New("event too large")
+
+// maxFaults bounds what one body can make a server answer; the last one then says so.
+const maxFaults = 5000
+
+// Fault is one thing that is wrong with a body. It names the place and the rule, never
+// the value that was found there.
+type Fault struct {
+	Pointer  string // RFC 6901; empty: the body as a whole
+	Detail   string
+	TooLarge bool // an event is larger than MaxEventSize
+}
+
+// Faults are all that is wrong with a body, in about the order of their places.
+type Faults []Fault
+
+// Error lists the faults, the first ten of them, in printable ASCII on one line.
+func (f Faults) Error() string {
+	const shown = 10
+	var b strings.Builder
+	for i, fault := range f {
+		if i == shown {
+			fmt.Fprintf(&b, "; and %d more", len(f)-shown)
+			break
+		}
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		if fault.Pointer != "" {
+			b.WriteString(printable(fault.Pointer))
+			b.WriteString(": ")
+		}
+		b.WriteString(fault.Detail)
+	}
+	return b.String()
+}
+
+// printable quotes a pointer that has more than visible ASCII: the text goes into logs
+// and into headers of the bus.
+func printable(text string) string {
+	for i := range len(text) {
+		if text[i] <= ' ' || text[i] > '~' {
+			return strconv.QuoteToASCII(text)
+		}
+	}
+	return text
+}
+
+// Is makes errors.Is(faults, ErrTooLarge) tell whether any event is too large.
+func (f Faults) Is(target error) bool {
+	if target != ErrTooLarge {
+		return false
+	}
+	for _, fault := range f {
+		if fault.TooLarge {
+			return true
+		}
+	}
+	return false
+}
+
+// Err returns f as an error, nil when there is no fault.
+func (f Faults) Err() error {
+	if len(f) == 0 {
+		return nil
+	}
+	return f
+}

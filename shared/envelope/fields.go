@@ -1,0 +1,138 @@
+package envelope
+
+import "waybill.dev/shared/domain"
+
+// kind is the type that a documented member must have.
+type kind uint8
+
+const (
+	kindAny kind = iota
+	kindString
+	kindShipmentID
+	kindTime
+	kindDate // a date or a time
+	kindNumber
+	kindInteger
+	kindVersion // a string or an integer
+	kindBoolean
+	kindObject
+	kindArray // of objects
+)
+
+// eventSet is a set of event types; empty stands for all of them.
+type eventSet uint8
+
+const (
+	onCreated eventSet = 1 << iota
+	onInTransit
+	onDelivered
+	onException
+)
+
+func setOf(t domain.EventType) eventSet {
+	switch t {
+	case domain.ShipmentCreated:
+		return onCreated
+	case domain.ShipmentInTransit:
+		return onInTransit
+	case domain.ShipmentDelivered:
+		return onDelivered
+	case domain.ShipmentException:
+		return onException
+	}
+	return 0
+}
+
+// field is what is documented about a member. Members of its object, or of each object
+// in its array, that are not named in fields pass untouched.
+type field struct {
+	kind   kind
+	on     eventSet
+	fields fields
+}
+
+// fields are the documented members of an object, by name.
+type fields map[string]field
+
+// text returns fields of kind string.
+func text(names ...string) fields {
+	f := make(fields, len(names))
+	for _, name := range names {
+		f[name] = field{kind: kindString}
+	}
+	return f
+}
+
+// with returns f with one more name of the given kind.
+func (f fields) with(name string, more field) fields {
+	f[name] = more
+	return f
+}
+
+// dataFields returns what is documented about data: docs/events.md has the same as a
+// table. A member that belongs to some event types only is not looked at in the others.
+func dataFields() fields {
+	location := text("city", "state", "postalCode", "countryCode", "facility").
+		with("latitude", field{kind: kindNumber}).
+		with("longitude", field{kind: kindNumber})
+	parcel := text("weightUnit", "dimensionUnit", "packaging").
+		with("weight", field{kind: kindNumber}).
+		with("length", field{kind: kindNumber}).
+		with("width", field{kind: kindNumber}).
+		with("height", field{kind: kindNumber})
+	return fields{
+		"shipmentId":                  {kind: kindShipmentID},
+		"trackingNumber":              {kind: kindString},
+		"reference":                   {kind: kindString},
+		"orderId":                     {kind: kindString},
+		"sequence":                    {kind: kindInteger},
+		"schemaVersion":               {kind: kindVersion},
+		"carrier":                     {kind: kindObject, fields: text("code", "name", "serviceLevel")},
+		"status":                      {kind: kindString},
+		"previousStatus":              {kind: kindString},
+		"substatus":                   {kind: kindObject, fields: text("code", "text").with("actionRequired", field{kind: kindBoolean})},
+		"occurredAt":                  {kind: kindTime},
+		"recordedAt":                  {kind: kindTime},
+		"utcOffset":                   {kind: kindString},
+		"location":                    {kind: kindObject, fields: location},
+		"estimatedDeliveryAt":         {kind: kindTime},
+		"originalEstimatedDeliveryAt": {kind: kindTime},
+		"origin":                      {kind: kindObject, fields: location},
+		"destination":                 {kind: kindObject, fields: location},
+		"parcels":                     {kind: kindArray, fields: parcel},
+		"carrierStatus":               {kind: kindObject, fields: text("code", "description")},
+		"trackingUrl":                 {kind: kindString},
+		"metadata":                    {kind: kindObject},
+		"test":                        {kind: kindBoolean},
+
+		"labelCreatedAt":     {kind: kindTime, on: onCreated},
+		"shipDate":           {kind: kindDate, on: onCreated},
+		"serviceLevel":       {kind: kindString, on: onCreated},
+		"promisedDeliveryAt": {kind: kindTime, on: onCreated},
+		"incoterm":           {kind: kindString, on: onCreated},
+
+		"checkpoint": {kind: kindObject, on: onInTransit, fields: text("code", "description").
+			with("occurredAt", field{kind: kindTime}).
+			with("location", field{kind: kindObject, fields: location})},
+		"milestone":           {kind: kindString, on: onInTransit},
+		"etaChangedBySeconds": {kind: kindNumber, on: onInTransit},
+
+		"deliveredAt":      {kind: kindTime, on: onDelivered},
+		"signedBy":         {kind: kindString, on: onDelivered},
+		"proofOfDelivery":  {kind: kindArray, on: onDelivered, fields: text("type", "url").with("capturedAt", field{kind: kindTime})},
+		"deliveryLocation": {kind: kindString, on: onDelivered},
+		"onTime":           {kind: kindBoolean, on: onDelivered},
+		"attemptCount":     {kind: kindInteger, on: onDelivered},
+
+		"reason":                     {kind: kindObject, on: onException, fields: text("code", "text")},
+		"severity":                   {kind: kindString, on: onException},
+		"actionRequired":             {kind: kindBoolean, on: onException},
+		"resolution":                 {kind: kindString, on: onException},
+		"nextAttemptAt":              {kind: kindTime, on: onException},
+		"returnToSender":             {kind: kindBoolean, on: onException},
+		"revisedEstimatedDeliveryAt": {kind: kindTime, on: onException},
+	}
+}
+
+// documented is the table that every decoding reads; nothing writes to it.
+var documented = dataFields()

@@ -1,0 +1,141 @@
+package envelope
+
+import (
+	"bytes"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+const (
+	maxShipmentID = 128 // characters
+	maxTimestamp  = 64  // characters; only fractions of a second can make one longer
+)
+
+// ValidTimestamp tells whether text is an RFC 3339 time with any offset, upper-case T
+// and Z, no leap second, and a year from 1 to 9999 in UTC too.
+func ValidTimestamp(text string) bool {
+	if len(text) > maxTimestamp || !hasTimeShape(text) {
+		return false
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return false
+	}
+	year := t.UTC().Year()
+	return t.Year() >= 1 && year >= 1 && year <= 9999
+}
+
+// hasTimeShape refuses what time.Parse takes beyond RFC 3339: an hour of one digit, a
+// comma before the fraction, offsets of 24 hours or 60 minutes.
+func hasTimeShape(text string) bool {
+	const (
+		full    = len("2006-01-02T15:04:05")
+		offset  = len("+00:00")
+		hours   = 1 // in the offset
+		minutes = 4
+	)
+	if len(text) <= full || text[len("2006-01-02T15")] != ':' || text[full] == ',' {
+		return false
+	}
+	if text[len(text)-1] == 'Z' {
+		return true
+	}
+	zone := text[len(text)-offset:]
+	return zone[hours:hours+2] <= "23" && zone[minutes:] <= "59"
+}
+
+func validDate(text string) bool {
+	if len(text) == len(time.DateOnly) {
+		return ValidTimestamp(text + "T00:00:00Z")
+	}
+	return ValidTimestamp(text)
+}
+
+// unquote returns the text of a JSON string as the decoder returned it.
+func unquote(raw jsontext.Value) string {
+	inner := raw[1 : len(raw)-1]
+	if !hasEscape(inner) {
+		return string(inner)
+	}
+	plain, _ := jsontext.AppendUnquote(nil, raw) // the decoder has checked it
+	return string(plain)
+}
+
+func hasEscape(inner []byte) bool {
+	return bytes.IndexByte(inner, '\\') >= 0
+}
+
+// escapesNUL tells whether a JSON string has the escape of U+0000: Postgres takes it in
+// no text or JSON value.
+func escapesNUL(raw []byte) bool {
+	for i := 0; i+5 < len(raw); i++ {
+		if raw[i] != '\\' {
+			continue
+		}
+		if string(raw[i+1:i+6]) == "u0000" {
+			return true
+		}
+		i++ // what is escaped is no backslash of its own
+	}
+	return false
+}
+
+// scalarFault returns what is wrong with a scalar for a member of kind want; empty:
+// nothing. got is the kind of the token raw.
+func scalarFault(want kind, got jsontext.Kind, raw jsontext.Value) string {
+	isText := got == '"'
+	switch want {
+	case kindString:
+		return unless(isText, "must be a string")
+	case kindShipmentID:
+		if !isText {
+			return "must be a string"
+		}
+		n := utf8.RuneCountInString(unquote(raw))
+		return unless(n >= 1 && n <= maxShipmentID, "must have 1 to 128 characters")
+	case kindTime:
+		return unless(isText && ValidTimestamp(unquote(raw)), "must be an RFC 3339 time")
+	case kindDate:
+		return unless(isText && validDate(unquote(raw)), "must be a date or an RFC 3339 time")
+	case kindNumber:
+		return unless(got == '0', "must be a number")
+	case kindInteger:
+		return unless(got == '0' && isInteger(raw), "must be an integer")
+	case kindVersion:
+		return unless(isText || got == '0' && isInteger(raw), "must be a string or an integer")
+	case kindBoolean:
+		return unless(got == 't' || got == 'f', "must be true or false")
+	case kindObject:
+		return "must be an object"
+	case kindArray:
+		return "must be an array"
+	}
+	return ""
+}
+
+// containerFault is scalarFault for an object or an array.
+func containerFault(want kind, got jsontext.Kind) string {
+	if want == kindAny || want == kindObject && got == '{' || want == kindArray && got == '[' {
+		return ""
+	}
+	return scalarFault(want, got, nil)
+}
+
+func unless(fine bool, detail string) string {
+	if fine {
+		return ""
+	}
+	return detail
+}
+
+// isInteger tells whether a JSON number has neither fraction nor exponent.
+func isInteger(raw jsontext.Value) bool {
+	for _, c := range raw {
+		if c == '.' || c == 'e' || c == 'E' {
+			return false
+		}
+	}
+	return true
+}
