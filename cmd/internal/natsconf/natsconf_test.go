@@ -1,0 +1,299 @@
+// Package natsconf_test runs a NATS server with the configuration in deploy/nats and
+// tries the rights of its users: each may do what its process does, and no more.
+package natsconf_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/goleak"
+
+	"waybill.dev/shared/bus"
+	"waybill.dev/shared/domain"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	webhook  = domain.WebhookID("0198aaaa-bbbb-7ccc-8ddd-eeeeffff0001")
+	patience = 20 * time.Second
+)
+
+// run starts a server with the shipped configuration on a free port.
+func run(t *testing.T) *server.Server {
+	t.Helper()
+	t.Setenv("NATS_API_PASSWORD", "kApi")
+	t.Setenv("NATS_DISPATCHER_PASSWORD", "kDispatcher")
+	t.Setenv("NATS_PUBLISHER_PASSWORD", "kPublisher")
+	options, err := server.ProcessConfigFile("../../../deploy/nats/nats.conf")
+	if err != nil {
+		t.Fatalf("read the configuration: %v", err)
+	}
+	options.Host, options.Port = "127.0.0.1", server.RANDOM_PORT
+	options.HTTPHost, options.HTTPPort = "", 0
+	options.StoreDir = t.TempDir()
+	options.NoLog, options.NoSigs = true, true
+	s, err := server.NewServer(options)
+	if err != nil {
+		t.Fatalf("make the server: %v", err)
+	}
+	s.Start()
+	t.Cleanup(func() {
+		s.Shutdown()
+		s.WaitForShutdown()
+	})
+	if !s.ReadyForConnections(patience) {
+		t.Fatal("the server is not ready")
+	}
+	return s
+}
+
+func url(s *server.Server, user, password string) string {
+	return "nats://" + user + ":" + password + "@" + s.Addr().String()
+}
+
+// join connects as a process of Waybill does.
+func join(t *testing.T, s *server.Server, name, password string) *bus.Bus {
+	t.Helper()
+	b, err := bus.Connect(bus.Options{
+		URL: url(s, name, password), Name: name,
+		Logger: slog.New(slog.DiscardHandler), MACKeys: [][]byte{make([]byte, 32)},
+	})
+	if err != nil {
+		t.Fatalf("connect as %s: %v", name, err)
+	}
+	t.Cleanup(b.Close)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := b.WaitReady(ctx); err != nil {
+		t.Fatalf("connect as %s: %v", name, err)
+	}
+	if err := b.Ensure(ctx); err != nil {
+		t.Fatalf("make the streams as %s: %v", name, err)
+	}
+	return b
+}
+
+func TestServicesDoTheirWork(t *testing.T) {
+	for _, first := range []string{"api", "dispatcher"} {
+		t.Run(first+" starts first", func(t *testing.T) {
+			s := run(t)
+			var api, dispatcher *bus.Bus
+			if first == "api" {
+				api, dispatcher = join(t, s, "api", "kApi"), join(t, s, "dispatcher", "kDispatcher")
+			} else {
+				dispatcher, api = join(t, s, "dispatcher", "kDispatcher"), join(t, s, "api", "kApi")
+			}
+			work(t, api, dispatcher)
+		})
+	}
+}
+
+// work does once each thing that the two services do on the bus.
+func work(t *testing.T, api, dispatcher *bus.Bus) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	defer cancel()
+	must := func(doing string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%s: %v", doing, err)
+		}
+	}
+	wait := func(doing string, start func(done func(error))) {
+		t.Helper()
+		errs := make(chan error, 1)
+		start(func(err error) { errs <- err })
+		must(doing, <-errs)
+	}
+
+	for _, b := range []*bus.Bus{api, dispatcher} {
+		_, err := b.Created(ctx)
+		must("ask for the streams", err)
+		heard := make(chan struct{}, 1)
+		stop, err := b.Listen(bus.SubjectConfig, func([]byte) { heard <- struct{}{} })
+		must("listen", err)
+		defer stop()
+		// A subscription is in force once the server answered what came after it.
+		_, err = b.Backlog(ctx)
+		must("ask for the backlog", err)
+		api.Announce(bus.SubjectConfig, []byte("1"))
+		select {
+		case <-heard:
+		case <-ctx.Done():
+			t.Fatal("an announcement did not arrive")
+		}
+		stop()
+	}
+
+	event := domain.Event{
+		Account: domain.DefaultAccount, ID: "evt_1", Type: domain.ShipmentCreated,
+		Payload: []byte(`{}`), ReceivedAt: time.Now().UTC().Truncate(time.Millisecond),
+	}
+	wait("publish an event", func(done func(error)) {
+		api.PublishEvent(bus.Accepted{Event: event, Version: 1}, 0, func(_ bool, err error) { done(err) })
+	})
+	one(ctx, t, "an event", dispatcher.ConsumeEvents)
+
+	task := &domain.Task{
+		Delivery: domain.NewDeliveryID(event.Key(), webhook), Account: event.Account, Webhook: webhook,
+		EventID: event.ID, EventType: event.Type, ReceivedAt: event.ReceivedAt, Body: event.Payload,
+	}
+	for name, b := range map[string]*bus.Bus{"api": api, "dispatcher": dispatcher} {
+		must(name+" schedules", b.ScheduleWait(ctx, task, time.Now()))
+		one(ctx, t, "a due delivery", func(ctx context.Context, handle func(*bus.Message)) error {
+			return dispatcher.ConsumeDue(ctx, webhook.Shard(), handle)
+		})
+		must(name+" holds", b.HoldWait(ctx, task))
+		lanes, err := dispatcher.Lanes(ctx, webhook.Shard())
+		must("list lanes", err)
+		if lanes[webhook] != 1 {
+			t.Fatalf("the lane holds %d deliveries, want 1", lanes[webhook])
+		}
+		head, err := dispatcher.LaneHead(ctx, webhook, 0)
+		must("read a lane's head", err)
+		must("delete from a lane", dispatcher.LaneDelete(ctx, head.Sequence))
+	}
+	must("hold", dispatcher.HoldWait(ctx, task))
+	lane, err := dispatcher.OpenLane(ctx, webhook, 10)
+	must("open a lane", err)
+	held, err := lane.Fetch(1, patience)
+	must("fetch from a lane", err)
+	if len(held) != 1 {
+		t.Fatalf("%d deliveries fetched from a lane, want 1", len(held))
+	}
+	must("acknowledge", held[0].AckWait(ctx))
+	must("close a lane", lane.Close(ctx))
+
+	wait("publish records", func(done func(error)) { dispatcher.PublishRecords(&domain.RecordBatch{}, done) })
+	one(ctx, t, "records", dispatcher.ConsumeRecords)
+
+	wait("reject", func(done func(error)) {
+		dispatcher.Reject(event.Account, bus.EventSubject(event.Account, event.Type), nil, []byte("?"), "no JSON", done)
+	})
+	rejected, _, err := api.ListRejected(ctx, event.Account, 10, 0)
+	must("list what was rejected", err)
+	if len(rejected) != 1 {
+		t.Fatalf("%d messages listed as rejected, want 1", len(rejected))
+	}
+}
+
+// one takes one message and acknowledges it.
+func one(ctx context.Context, t *testing.T, what string, consume func(context.Context, func(*bus.Message)) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	got := 0
+	err := consume(ctx, func(m *bus.Message) {
+		got++
+		m.Ack()
+		cancel()
+	})
+	if err != nil || got == 0 {
+		t.Fatalf("consume %s: %d came, error %v", what, got, err)
+	}
+}
+
+// guest connects as any NATS client would; what the server refuses arrives on the channel.
+func guest(t *testing.T, s *server.Server, user, password string) (*nats.Conn, <-chan error) {
+	t.Helper()
+	refused := make(chan error, 16)
+	conn, err := nats.Connect(url(s, user, password), nats.CustomInboxPrefix("_INBOX_"+user),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err }))
+	if err != nil {
+		t.Fatalf("connect as %s: %v", user, err)
+	}
+	t.Cleanup(conn.Close)
+	return conn, refused
+}
+
+func TestPublisherPublishesEvents(t *testing.T) {
+	s := run(t)
+	join(t, s, "api", "kApi")
+	conn, _ := guest(t, s, "publisher", "kPublisher")
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ack, err := js.Publish(t.Context(), "events.default.shipment.created", []byte(`{}`), jetstream.WithMsgID("1"))
+	if err != nil {
+		t.Fatalf("publish: %v", err)
+	}
+	if ack.Stream != bus.StreamEvents {
+		t.Errorf("the event went to %s, want %s", ack.Stream, bus.StreamEvents)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	passwords := map[string]string{"api": "kApi", "dispatcher": "kDispatcher", "publisher": "kPublisher"}
+	rows := []struct{ user, publish, subscribe string }{
+		{user: "publisher", publish: "events.other.shipment.created"},
+		{user: "publisher", publish: "d.0.x"},
+		{user: "publisher", publish: "records"},
+		{user: "publisher", publish: "rejected.default"},
+		{user: "publisher", publish: "waybill.config"},
+		{user: "publisher", publish: "$JS.API.STREAM.INFO.EVENTS"},
+		{user: "publisher", publish: "$JS.API.STREAM.MSG.GET.EVENTS"},
+		{user: "publisher", subscribe: "events.default.>"},
+		{user: "publisher", subscribe: "_INBOX_api.>"},
+		{user: "publisher", subscribe: "_INBOX.>"},
+		{user: "publisher", subscribe: ">"},
+		{user: "api", publish: "$JS.API.STREAM.DELETE.EVENTS"},
+		{user: "api", publish: "$JS.API.STREAM.PURGE.RETRIES"},
+		{user: "api", publish: "records"},
+		{user: "api", publish: "$JS.API.CONSUMER.MSG.NEXT.EVENTS.fanout"},
+		{user: "api", subscribe: "events.>"},
+		{user: "api", subscribe: "_INBOX_dispatcher.>"},
+		{user: "dispatcher", publish: "$JS.API.STREAM.DELETE.EVENTS"},
+		{user: "dispatcher", publish: "$JS.API.STREAM.PURGE.HOLD"},
+		{user: "dispatcher", publish: "$JS.API.CONSUMER.DELETE.EVENTS.fanout"},
+		{user: "dispatcher", publish: "events.default.shipment.created"},
+		{user: "dispatcher", subscribe: "events.>"},
+		{user: "dispatcher", subscribe: "_INBOX_api.>"},
+	}
+	s := run(t)
+	for _, row := range rows {
+		t.Run(row.user+" "+row.publish+row.subscribe, func(t *testing.T) {
+			conn, refused := guest(t, s, row.user, passwords[row.user])
+			var err error
+			if row.publish != "" {
+				err = conn.Publish(row.publish, []byte("x"))
+			} else {
+				_, err = conn.SubscribeSync(row.subscribe)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case err := <-refused:
+				if !errors.Is(err, nats.ErrPermissionViolation) {
+					t.Errorf("refused with %v, want %v", err, nats.ErrPermissionViolation)
+				}
+			case <-time.After(patience):
+				t.Error("was not refused")
+			}
+		})
+	}
+}
+
+func TestNobodyElseComesIn(t *testing.T) {
+	s := run(t)
+	for _, at := range []string{
+		"nats://" + s.Addr().String(),
+		url(s, "publisher", "kApi"),
+		url(s, "api", ""),
+		url(s, "someone", "kPublisher"),
+	} {
+		conn, err := nats.Connect(at)
+		if err == nil {
+			conn.Close()
+			t.Errorf("%s was let in", at)
+		}
+	}
+}
