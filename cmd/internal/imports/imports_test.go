@@ -1,0 +1,242 @@
+// Package imports_test says who may import what, and why. The workspace would let any
+// module use what any other one requires; these tables are the border.
+package imports_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const project = "waybill.dev/"
+
+// shared are the packages that both services may build on. Each has one job that two
+// modules need; a new one needs a line in docs/decisions/0004-shared-packages.md too.
+var shared = []string{
+	"bus",             // NATS: streams, consumers, subjects
+	"bus/bustest",     // a nats-server inside a test
+	"domain",          // events, webhooks, deliveries and their rules
+	"egress",          // where callbacks may go
+	"egress/hostile",  // receivers that misbehave, for tests
+	"envelope",        // events as they are published: decoding and checking
+	"pgtest",          // a throwaway Postgres cluster for tests
+	"seal",            // encryption at rest
+	"signature",       // Standard Webhooks
+	"store",           // the database, on Postgres and SQLite
+	"store/storetest", // what every store must do
+}
+
+// testSupport are packages that no binary may contain.
+var testSupport = []string{
+	"testing",
+	"waybill.dev/shared/bus/bustest",
+	"waybill.dev/shared/egress/hostile",
+	"waybill.dev/shared/pgtest",
+	"waybill.dev/shared/store/storetest",
+	"github.com/google/go-cmp/cmp",
+	"go.uber.org/goleak",
+}
+
+// rules say which packages (by prefix) may import a package (by prefix).
+var rules = []struct {
+	imported string
+	by       []string
+	tests    bool // any test may import it
+	why      string
+}{
+	{"waybill.dev/services/api", []string{"waybill.dev/cmd", "waybill.dev/services/api"}, false, "services meet on the bus and in the database, not in code"},
+	{"waybill.dev/services/dispatcher", []string{"waybill.dev/cmd", "waybill.dev/services/dispatcher"}, false, "services meet on the bus and in the database, not in code"},
+	{"waybill.dev/cmd", []string{"waybill.dev/cmd"}, false, "cmd composes the others and is composed by nobody"},
+	{"waybill.dev/shared/pgtest", nil, true, "test support"},
+	{"waybill.dev/shared/bus/bustest", nil, true, "test support"},
+
+	{"github.com/gin-gonic/gin", []string{"waybill.dev/services/api"}, false, "HTTP routing is the API's own affair"},
+	{"gorm.io/", []string{"waybill.dev/shared/store"}, false, "rows stay in the store; callers see domain types"},
+	{"github.com/jackc/pgx", []string{"waybill.dev/shared/store", "waybill.dev/shared/pgtest"}, true, "SQL is written in the store alone"},
+	{"modernc.org/sqlite", []string{"waybill.dev/shared/store"}, true, "likewise"},
+	{"github.com/pressly/goose", []string{"waybill.dev/shared/store"}, false, "the store migrates itself"},
+	{"github.com/nats-io/nats.go", []string{"waybill.dev/shared/bus", "waybill.dev/cmd"}, true, "one package knows NATS; cmd opens connections and publishes as a guest"},
+	{"github.com/nats-io/nats-server", []string{"waybill.dev/cmd/waybill", "waybill.dev/cmd/internal", "waybill.dev/shared/bus/bustest"}, true, "only the all-in-one binary and tests carry a server"},
+	{"github.com/cenkalti/backoff", []string{"waybill.dev/shared/bus", "waybill.dev/services", "waybill.dev/cmd"}, true, "waits inside a process; deliveries wait in schedules on the bus"},
+	{"code.dny.dev/ssrf", []string{"waybill.dev/shared/egress"}, false, "one package decides where callbacks may go"},
+	{"github.com/go-json-experiment/json", []string{"waybill.dev/shared/envelope", "waybill.dev/services/api"}, false, "strict decoding of what comes from outside"},
+	{"github.com/spf13/", []string{"waybill.dev/cmd"}, false, "flags are read in cmd; services get Options"},
+	{"go.opentelemetry.io/otel/sdk", []string{"waybill.dev/cmd"}, true, "cmd sets telemetry up; others see the interfaces"},
+	{"go.opentelemetry.io/otel/exporters", []string{"waybill.dev/cmd"}, false, "likewise"},
+	{"github.com/standard-webhooks/", []string{"waybill.dev/cmd/internal/demo", "waybill.dev/cmd/waybill"}, true, "an independent verifier of our own signatures: for tests and the demo"},
+	{"github.com/google/go-cmp", nil, true, "for tests"},
+	{"go.uber.org/goleak", nil, true, "for tests"},
+}
+
+// binaries are what must not be in each of the binaries, and what must.
+var binaries = []struct {
+	path       string
+	has, lacks []string
+}{
+	{
+		path:  "waybill.dev/cmd/waybill",
+		has:   []string{"waybill.dev/services/api", "waybill.dev/services/dispatcher", "github.com/nats-io/nats-server/v2/server"},
+		lacks: testSupport,
+	},
+	{
+		path:  "waybill.dev/cmd/api",
+		has:   []string{"waybill.dev/services/api"},
+		lacks: append([]string{"waybill.dev/services/dispatcher", "github.com/nats-io/nats-server/v2/server"}, testSupport...),
+	},
+	{
+		path:  "waybill.dev/cmd/dispatcher",
+		has:   []string{"waybill.dev/services/dispatcher"},
+		lacks: append([]string{"waybill.dev/services/api", "github.com/gin-gonic/gin", "github.com/nats-io/nats-server/v2/server"}, testSupport...),
+	},
+}
+
+type goPackage struct {
+	ImportPath   string
+	Standard     bool
+	Imports      []string
+	TestImports  []string
+	XTestImports []string
+}
+
+func TestRules(t *testing.T) {
+	t.Parallel()
+	packages := workspace(t)
+	for _, rule := range rules {
+		used := false
+		for _, p := range packages {
+			imports := p.Imports
+			if !rule.tests {
+				imports = slices.Concat(imports, p.TestImports, p.XTestImports)
+			}
+			if slices.ContainsFunc(slices.Concat(imports, p.TestImports, p.XTestImports), within(rule.imported)) {
+				used = true
+			}
+			at := slices.IndexFunc(imports, within(rule.imported))
+			if at >= 0 && !slices.ContainsFunc(rule.by, func(by string) bool { return within(by)(p.ImportPath) }) {
+				t.Errorf("%s imports %s; only %v may: %s", p.ImportPath, imports[at], rule.by, rule.why)
+			}
+		}
+		if !used {
+			t.Errorf("nobody imports %s: the rule has become idle", rule.imported)
+		}
+	}
+}
+
+func TestDomainStandsAlone(t *testing.T) {
+	t.Parallel()
+	domain := list(t, ".", "-deps", "waybill.dev/shared/domain")
+	for _, p := range domain {
+		if !p.Standard && p.ImportPath != "waybill.dev/shared/domain" {
+			t.Errorf("shared/domain depends on %s; it uses the standard library alone", p.ImportPath)
+		}
+	}
+}
+
+func TestSharedPackages(t *testing.T) {
+	t.Parallel()
+	var got []string
+	for _, p := range workspace(t) {
+		if name, ok := strings.CutPrefix(p.ImportPath, project+"shared/"); ok && !strings.Contains(name, "internal/") {
+			got = append(got, name)
+		}
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff(shared, got); diff != "" {
+		t.Errorf("packages in shared (-listed +there):\n%s", diff)
+	}
+	for _, name := range got {
+		for _, word := range []string{"util", "common", "helper", "types", "models", "base", "misc"} {
+			if strings.Contains(name, word) {
+				t.Errorf("shared/%s: a package has a job, and is named after it", name)
+			}
+		}
+	}
+}
+
+func TestBinaries(t *testing.T) {
+	t.Parallel()
+	for _, binary := range binaries {
+		deps := make(map[string]bool)
+		for _, p := range list(t, ".", "-deps", binary.path) {
+			deps[p.ImportPath] = true
+		}
+		for _, path := range binary.has {
+			if !deps[path] {
+				t.Errorf("%s lacks %s", binary.path, path)
+			}
+		}
+		for _, path := range binary.lacks {
+			if deps[path] {
+				t.Errorf("%s contains %s", binary.path, path)
+			}
+		}
+	}
+}
+
+// within returns a function that tells whether a path is prefix or lies below it.
+func within(prefix string) func(string) bool {
+	return func(path string) bool {
+		rest, ok := strings.CutPrefix(path, prefix)
+		return ok && (rest == "" || strings.HasSuffix(prefix, "/") || rest[0] == '/' || rest[0] == '.')
+	}
+}
+
+// workspace lists the packages of all modules, by path.
+func workspace(t *testing.T) []goPackage {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}")
+	out, err := command.Output()
+	if err != nil {
+		t.Fatalf("list the modules: %v", reason(err))
+	}
+	dirs := strings.Fields(string(out))
+	if len(dirs) != 4 {
+		t.Fatalf("the workspace has %d modules, want 4: %v", len(dirs), dirs)
+	}
+	all := make(map[string]goPackage)
+	for _, dir := range dirs {
+		for _, p := range list(t, dir, "./...") {
+			all[p.ImportPath] = p
+		}
+	}
+	return slices.SortedFunc(maps.Values(all), func(a, b goPackage) int { return strings.Compare(a.ImportPath, b.ImportPath) })
+}
+
+// list runs `go list` in dir.
+func list(t *testing.T, dir string, args ...string) []goPackage {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "go", append([]string{"list", "-json=ImportPath,Standard,Imports,TestImports,XTestImports"}, args...)...)
+	command.Dir = filepath.Clean(dir)
+	out, err := command.Output()
+	if err != nil {
+		t.Fatalf("go list %v in %s: %v", args, dir, reason(err))
+	}
+	var packages []goPackage
+	decoder := json.NewDecoder(strings.NewReader(string(out)))
+	for {
+		var p goPackage
+		err := decoder.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return packages
+		}
+		if err != nil {
+			t.Fatalf("decode what go list printed: %v", err)
+		}
+		packages = append(packages, p)
+	}
+}
+
+func reason(err error) error {
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		return errors.New(strings.TrimSpace(string(exit.Stderr)))
+	}
+	return err
+}
