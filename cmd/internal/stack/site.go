@@ -1,0 +1,135 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Site is where stacks are built: the binaries, a folder for logs and data, and ports
+// that are handed out once.
+type Site struct {
+	dir    string
+	http   *http.Client
+	mu     sync.Mutex
+	ports  map[int]bool
+	stacks int
+}
+
+// programs are the binaries of a site: their names and the packages that they are built from.
+var programs = [...]struct{ name, pkg string }{
+	{"waybill", "waybill.dev/cmd/waybill"},
+	{"waybill-api", "waybill.dev/cmd/api"},
+	{"waybill-dispatcher", "waybill.dev/cmd/dispatcher"},
+	{"nats-server", "github.com/nats-io/nats-server/v2"},
+}
+
+// NewSite builds the binaries as they are shipped (static, without the race detector)
+// into dir, which holds everything else besides and belongs to the caller.
+func NewSite(ctx context.Context, dir string) (*Site, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("locate the site: %w", err)
+	}
+	s := &Site{
+		dir:   dir,
+		http:  &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second},
+		ports: make(map[int]bool),
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "bin"), 0o755); err != nil {
+		return nil, fmt.Errorf("make the site: %w", err)
+	}
+	module, err := goCommand(ctx, "", "list", "-m", "-f", "{{.Dir}}", "waybill.dev/cmd")
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range programs {
+		// nats-server comes from the module graph that the all-in-one binary is built from,
+		// so both have the same version.
+		if _, err := goCommand(ctx, module, "build", "-trimpath", "-buildvcs=false", "-o", s.binary(p.name), p.pkg); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (s *Site) binary(name string) string { return filepath.Join(s.dir, "bin", name) }
+
+// Binary returns the path of the waybill command, for tests of its verbs.
+func (s *Site) Binary() string { return s.binary("waybill") }
+
+func goCommand(ctx context.Context, dir string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly")
+	out, err := cmd.Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			out = append(out, exit.Stderr...)
+		}
+		return "", fmt.Errorf("go %s: %w:\n%s", strings.Join(args, " "), err, out)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// Ports are taken below the range from which the system gives out ports of outgoing
+// connections, so that none of those can take the port of a process that is down.
+const (
+	lowestPort  = 10_000
+	highestPort = 31_999
+)
+
+// port returns the loopback address of a free port that no other stack of this site gets.
+func (s *Site) port() (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var last error
+	for range 200 {
+		port := lowestPort + rand.IntN(highestPort-lowestPort)
+		if s.ports[port] {
+			continue
+		}
+		address := fmt.Sprintf("127.0.0.1:%d", port)
+		l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", address)
+		if err != nil {
+			last = err
+			continue
+		}
+		s.ports[port] = true
+		return address, l.Close()
+	}
+	return "", fmt.Errorf("find a free port: %w", last)
+}
+
+// folder makes a folder of its own for a stack.
+func (s *Site) folder(name string) (string, error) {
+	s.mu.Lock()
+	s.stacks++
+	n := s.stacks
+	s.mu.Unlock()
+	dir := filepath.Join(s.dir, fmt.Sprintf("%02d-%s", n, name))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("make a stack's folder: %w", err)
+	}
+	return dir, nil
+}
+
+// run runs one of the binaries to its end.
+func (s *Site) run(ctx context.Context, env []string, name string, args ...string) error {
+	cmd := exec.CommandContext(ctx, s.binary(name), args...)
+	cmd.Env = env
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s %s: %w:\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return nil
+}

@@ -1,0 +1,345 @@
+package stack
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/pgtest"
+)
+
+// Options of a stack. The zero value takes every default.
+type Options struct {
+	Name string // of its folder
+	// Settings are environment variables of every Waybill process, over the stack's own.
+	Settings map[string]string
+	// Data is where NATS and the database keep their files; empty: the stack's folder.
+	Data string
+	// Dispatchers is how many a split stack has; 0: 2.
+	Dispatchers int
+	// Postgres is a cluster in which a split stack makes a database; nil: a cluster of
+	// its own, with PostgresSettings, which ends with the stack.
+	Postgres         *pgtest.Cluster
+	PostgresSettings []string
+}
+
+// Stack is a running Waybill.
+type Stack struct {
+	// URL is where the API answers, NATSURL where events may be published on the bus,
+	// Key the bootstrap key.
+	URL     string
+	NATSURL string
+	Key     string
+
+	Waybill     *Process // all in one; nil in a split stack
+	API         *Process // nil in an all-in-one stack, as the following
+	NATS        *Process
+	Dispatchers []*Process
+	Postgres    *pgtest.Cluster
+	DatabaseURL string
+
+	// Ops are the addresses of the metrics, by process name.
+	Ops map[string]string
+
+	site        *Site
+	data        string
+	ownPostgres bool
+}
+
+// stopTimeout is somewhat more than the 30 seconds that a process may take to stop.
+const stopTimeout = 40 * time.Second
+
+// AllInOne starts `waybill dev`: one process with SQLite and an embedded nats-server.
+func (s *Site) AllInOne(ctx context.Context, options Options) (*Stack, error) {
+	if options.Name == "" {
+		options.Name = "all-in-one"
+	}
+	st, dir, err := s.prepare(options)
+	if err != nil {
+		return nil, err
+	}
+	httpAddr, natsAddr, opsAddr, err := s.threePorts()
+	if err != nil {
+		return nil, err
+	}
+	st.URL, st.NATSURL = "http://"+httpAddr, "nats://"+natsAddr
+	st.Ops["waybill"] = opsAddr
+	data := filepath.Join(st.data, "waybill")
+	routes := filepath.Join(dir, "routes")
+	if err := os.MkdirAll(routes, 0o755); err != nil {
+		return nil, fmt.Errorf("make routes folder: %w", err)
+	}
+	st.Waybill = &Process{
+		Name: "waybill", path: s.binary("waybill"),
+		args: []string{"dev", "--http", httpAddr, "--ops", opsAddr, "--nats", natsAddr, "--data", data, "--routes", routes},
+		env:  st.environment(options.Settings, nil),
+		log:  filepath.Join(dir, "waybill.log"), ready: answersReady(s.http, httpAddr),
+	}
+	if err := st.Waybill.Start(ctx); err != nil {
+		return nil, errors.Join(err, st.Close())
+	}
+	return st, nil
+}
+
+// Split starts the services on a nats-server process and on Postgres.
+func (s *Site) Split(ctx context.Context, options Options) (*Stack, error) {
+	if options.Name == "" {
+		options.Name = "split"
+	}
+	if options.Dispatchers == 0 {
+		options.Dispatchers = 2
+	}
+	st, dir, err := s.prepare(options)
+	if err != nil {
+		return nil, err
+	}
+	if err := st.split(ctx, dir, options); err != nil {
+		return nil, errors.Join(err, st.Close())
+	}
+	return st, nil
+}
+
+func (s *Stack) split(ctx context.Context, dir string, options Options) error {
+	if err := s.openPostgres(ctx, options); err != nil {
+		return err
+	}
+	natsAddr, err := s.site.port()
+	if err != nil {
+		return err
+	}
+	s.NATSURL = "nats://" + natsAddr
+	host, port, _ := strings.Cut(natsAddr, ":")
+	s.NATS = &Process{
+		Name: "nats-server", path: s.site.binary("nats-server"),
+		args: []string{"-a", host, "-p", port, "-js", "-sd", filepath.Join(s.data, "nats")},
+		env:  bareEnvironment(),
+		log:  filepath.Join(dir, "nats-server.log"), ready: answersConnect(natsAddr),
+	}
+	if err := s.NATS.Start(ctx); err != nil {
+		return err
+	}
+	env := s.environment(options.Settings, map[string]string{
+		"WAYBILL_DATABASE_URL": s.DatabaseURL, "WAYBILL_NATS_URL": s.NATSURL,
+		"WAYBILL_EGRESS_ALLOW": "127.0.0.0/8", "WAYBILL_EGRESS_HTTP": "true",
+	})
+	if err := s.site.run(ctx, env, "waybill", "migrate", "up"); err != nil {
+		return err
+	}
+	if s.API, err = s.service(dir, "waybill-api", "waybill-api", env); err != nil {
+		return err
+	}
+	s.URL = "http://" + environmentValue(s.API.env, "WAYBILL_HTTP_ADDR")
+	for i := range options.Dispatchers {
+		d, err := s.service(dir, fmt.Sprintf("waybill-dispatcher-%d", i+1), "waybill-dispatcher", env)
+		if err != nil {
+			return err
+		}
+		s.Dispatchers = append(s.Dispatchers, d)
+	}
+	services := append([]*Process{s.API}, s.Dispatchers...)
+	for _, p := range services {
+		if err := p.Launch(); err != nil {
+			return err
+		}
+	}
+	for _, p := range services {
+		if err := p.AwaitReady(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Stack) openPostgres(ctx context.Context, options Options) error {
+	s.Postgres = options.Postgres
+	if s.Postgres == nil {
+		if err := os.MkdirAll(s.data, 0o755); err != nil {
+			return fmt.Errorf("make data folder: %w", err)
+		}
+		// The server's user must reach its folder: a path that others can't enter gets a
+		// folder elsewhere.
+		dir := ""
+		if options.Data != "" {
+			dir = filepath.Join(s.data, "postgres")
+		}
+		cluster, err := pgtest.Start(ctx, dir, options.PostgresSettings...)
+		if err != nil {
+			return fmt.Errorf("start Postgres: %w", err)
+		}
+		s.Postgres, s.ownPostgres = cluster, true
+	}
+	url, err := s.Postgres.CreateDatabase(ctx, fmt.Sprintf("waybill_%d", time.Now().UnixNano()))
+	if err != nil {
+		return err
+	}
+	s.DatabaseURL = url
+	return nil
+}
+
+// service prepares one of the services on ports of its own.
+func (s *Stack) service(dir, name, binary string, env []string) (*Process, error) {
+	httpAddr, err := s.site.port()
+	if err != nil {
+		return nil, err
+	}
+	opsAddr, err := s.site.port()
+	if err != nil {
+		return nil, err
+	}
+	s.Ops[name] = opsAddr
+	return &Process{
+		Name: name, path: s.site.binary(binary),
+		env: append(slices.Clone(env), "WAYBILL_HTTP_ADDR="+httpAddr, "WAYBILL_OPS_ADDR="+opsAddr),
+		log: filepath.Join(dir, name+".log"), ready: answersReady(s.site.http, httpAddr),
+	}, nil
+}
+
+// prepare makes the parts that both forms have.
+func (s *Site) prepare(options Options) (*Stack, string, error) {
+	dir, err := s.folder(options.Name)
+	if err != nil {
+		return nil, "", err
+	}
+	st := &Stack{
+		Key:  base64.RawURLEncoding.EncodeToString(domain.NewSecretBytes(32)),
+		Ops:  make(map[string]string),
+		site: s, data: options.Data,
+	}
+	if st.data == "" {
+		st.data = filepath.Join(dir, "data")
+	}
+	return st, dir, nil
+}
+
+func (s *Site) threePorts() (first, second, third string, err error) {
+	var list [3]string
+	for i := range list {
+		if list[i], err = s.port(); err != nil {
+			return "", "", "", err
+		}
+	}
+	return list[0], list[1], list[2], nil
+}
+
+// Processes returns the stack's processes, Postgres excepted.
+func (s *Stack) Processes() []*Process {
+	if s.Waybill != nil {
+		return []*Process{s.Waybill}
+	}
+	var list []*Process
+	for _, p := range append([]*Process{s.NATS, s.API}, s.Dispatchers...) {
+		if p != nil {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// Died returns an error when a process ended although nobody asked for it.
+func (s *Stack) Died() error {
+	var list []error
+	for _, p := range s.Processes() {
+		list = append(list, p.Died())
+	}
+	return errors.Join(list...)
+}
+
+// Logs returns the end of each process' log.
+func (s *Stack) Logs() string {
+	var text strings.Builder
+	for _, p := range s.Processes() {
+		fmt.Fprintf(&text, "--- %s (%s)\n%s\n", p.Name, p.log, p.Tail())
+	}
+	return text.String()
+}
+
+// LoseBus removes all that JetStream keeps; whoever runs the server must have ended.
+func (s *Stack) LoseBus() error {
+	found := false
+	err := filepath.WalkDir(s.data, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && d.Name() == "jetstream" {
+			found = true
+			if err := os.RemoveAll(path); err != nil {
+				return err
+			}
+			return fs.SkipDir
+		}
+		if d.IsDir() && d.Name() == "postgres" {
+			return fs.SkipDir
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("remove the JetStream folder: %w", err)
+	}
+	if !found {
+		return fmt.Errorf("no JetStream folder below %s", s.data)
+	}
+	return nil
+}
+
+// Close stops every process that still runs, the services first.
+func (s *Stack) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	var list []error
+	processes := s.Processes()
+	slices.Reverse(processes)
+	for _, p := range processes {
+		if !p.Running() {
+			continue
+		}
+		if code, err := p.Stop(ctx); err != nil {
+			list = append(list, err)
+		} else if code != 0 && p != s.NATS {
+			list = append(list, fmt.Errorf("%s exits with %d:\n%s", p.Name, code, p.Tail()))
+		}
+	}
+	if s.ownPostgres && s.Postgres != nil {
+		list = append(list, s.Postgres.Stop())
+	}
+	return errors.Join(list...)
+}
+
+// environment returns what a Waybill process gets.
+func (s *Stack) environment(settings, own map[string]string) []string {
+	all := map[string]string{
+		"WAYBILL_ADMIN_KEY":      s.Key,
+		"WAYBILL_ENCRYPTION_KEY": base64.StdEncoding.EncodeToString([]byte("an encryption key for tests only")),
+	}
+	maps.Copy(all, own)
+	maps.Copy(all, settings)
+	env := bareEnvironment()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		env = append(env, name+"="+all[name])
+	}
+	return env
+}
+
+// bareEnvironment is the environment without settings of a Waybill that may run beside.
+func bareEnvironment() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "WAYBILL_") || strings.HasPrefix(v, "OTEL_")
+	})
+}
+
+func environmentValue(env []string, name string) string {
+	for i := len(env) - 1; i >= 0; i-- {
+		if value, ok := strings.CutPrefix(env[i], name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
