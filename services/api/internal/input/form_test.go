@@ -49,7 +49,7 @@ func TestForm(t *testing.T) {
 		body string
 		want []problem.Fault
 	}{
-		"good": {`{"name":"abc","on":false,"count":1e0,"share":0.5,"at":"2026-01-02T03:04:05+02:00","words":["a"],"waits":[],"pairs":{"a":"b"},"ignored":[{}]}`, nil},
+		"good":                          {`{"name":"abc","on":false,"count":1e0,"share":0.5,"at":"2026-01-02T03:04:05+02:00","words":["a"],"waits":[],"pairs":{"a":"b"},"ignored":[{}]}`, nil},
 		"five characters in more bytes": {`{"name":"ääöü😀"}`, nil},
 		"every fault at once": {
 			`{"name":7,"on":"true","count":1.5,"share":2,"at":"yesterday","words":["a",1,"b"],"waits":[1,"x"],"pairs":{"a":1,"b":null},"more":1}`,

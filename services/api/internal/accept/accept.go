@@ -1,0 +1,267 @@
+// Package accept takes events into the database and then hands them to the bus.
+//
+// Submissions that arrive while a commit is running share the next one, so that one
+// flush of the database's log serves many callers; an idle committer starts at once and
+// waits for nobody. A caller is answered when its events are committed. The bus comes
+// after that and may be down: what does not reach it is left to the relay.
+package accept
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"waybill.dev/shared/bus"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+// Bounds of one commit. A single submission may be larger than all of them.
+const (
+	maxBatchEvents      = 4096
+	maxBatchBytes       = 8 << 20
+	maxBatchSubmissions = 512
+	// maxQueuedBytes bounds what waits for a commit; beyond it callers are told that the
+	// store can't follow.
+	maxQueuedBytes = 256 << 20
+	// commitTimeout ends a commit that hangs. Callers have given up long before.
+	commitTimeout = 5 * time.Second
+)
+
+// Store commits submissions, all of them in one transaction.
+type Store interface {
+	Accept(ctx context.Context, subs []store.Submission) ([]store.Receipt, error)
+}
+
+// Bus publishes events that are committed.
+type Bus interface {
+	PublishEvent(a bus.Accepted, round int, done func(duplicate bool, err error))
+}
+
+// Options of an Accepter; all but Committers are required.
+type Options struct {
+	Store      Store
+	Bus        Bus
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+	// Committers is how many commits run at a time; 0: 1. More than one helps only on a
+	// database that has more than one writer.
+	Committers int
+}
+
+// Accepter is the way of events into the database. Run must be running for Submit to
+// get anywhere.
+type Accepter struct {
+	store      Store
+	committers int
+	publisher  *publisher
+	metrics    *metrics
+
+	mu          sync.Mutex
+	queue       []*submission
+	queuedBytes int
+	closed      bool
+	wake        chan struct{} // holds a token for each committer that should look
+}
+
+type submission struct {
+	store.Submission
+	trace string
+	bytes int
+	done  chan struct{} // closed when receipt and err are set
+
+	receipt store.Receipt
+	err     error
+	left    bool // under mu: its caller has gone before a committer took it
+	taken   bool // under mu
+}
+
+// New returns an Accepter.
+func New(options Options) *Accepter {
+	m := newMetrics(options.Registerer)
+	n := max(options.Committers, 1)
+	return &Accepter{
+		store: options.Store, committers: n, metrics: m,
+		publisher: newPublisher(options.Bus, options.Logger, m),
+		wake:      make(chan struct{}, n),
+	}
+}
+
+// Run commits what is submitted until ctx ends; then it commits what waits and gives the
+// bus a moment to acknowledge what is on its way.
+func (a *Accepter) Run(ctx context.Context) error {
+	publishing := make(chan struct{})
+	stopPublisher := make(chan struct{})
+	go func() { defer close(publishing); a.publisher.run(stopPublisher) }()
+	var committing sync.WaitGroup
+	for range a.committers {
+		committing.Go(func() { a.commitLoop(ctx) })
+	}
+	committing.Wait()
+	close(stopPublisher)
+	<-publishing
+	return nil
+}
+
+// Submit waits until the events of s are committed and returns what became of them; an
+// error wraps domain.ErrUnavailable when the store can't take them now, or not before ctx
+// ends. They may be committed all the same then: a repeat with the same ids does no harm.
+// traceParent is the W3C trace context that goes along; empty: none.
+func (a *Accepter) Submit(ctx context.Context, s store.Submission, traceParent string) (store.Receipt, error) {
+	sub := &submission{Submission: s, trace: traceParent, done: make(chan struct{})}
+	for _, e := range s.Events {
+		sub.bytes += len(e.Payload)
+	}
+	if err := a.enqueue(sub); err != nil {
+		return store.Receipt{}, err
+	}
+	select {
+	case <-sub.done:
+		return sub.receipt, sub.err
+	case <-ctx.Done():
+	}
+	a.mu.Lock()
+	sub.left = true
+	if !sub.taken {
+		// The queue keeps the entry until a committer comes by, but not its content.
+		sub.Submission = store.Submission{}
+		a.queuedBytes -= sub.bytes
+		sub.bytes = 0
+	}
+	a.mu.Unlock()
+	return store.Receipt{}, fmt.Errorf("accept events: %w", errors.Join(domain.ErrUnavailable, ctx.Err()))
+}
+
+func (a *Accepter) enqueue(sub *submission) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return fmt.Errorf("accept events while stopping: %w", domain.ErrUnavailable)
+	}
+	if len(a.queue) > 0 && a.queuedBytes+sub.bytes > maxQueuedBytes {
+		return fmt.Errorf("accept events: too many wait for the store: %w", domain.ErrUnavailable)
+	}
+	a.queue = append(a.queue, sub)
+	a.queuedBytes += sub.bytes
+	a.signal()
+	return nil
+}
+
+// signal wakes one committer, if one sleeps.
+func (a *Accepter) signal() {
+	select {
+	case a.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (a *Accepter) commitLoop(ctx context.Context) {
+	for {
+		if batch := a.take(); len(batch) > 0 {
+			a.commit(ctx, batch)
+			continue
+		}
+		select {
+		case <-a.wake:
+		case <-ctx.Done():
+			a.mu.Lock()
+			a.closed = true
+			empty := len(a.queue) == 0
+			a.mu.Unlock()
+			if empty {
+				return
+			}
+		}
+	}
+}
+
+// take returns the submissions that the next commit has, in their order of arrival.
+func (a *Accepter) take() []*submission {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var batch []*submission
+	events, bytes, n := 0, 0, 0
+	for _, sub := range a.queue {
+		full := len(batch) == maxBatchSubmissions || events+len(sub.Events) > maxBatchEvents || bytes+sub.bytes > maxBatchBytes
+		if full && len(batch) > 0 {
+			break
+		}
+		n++
+		a.queuedBytes -= sub.bytes
+		if sub.left {
+			continue
+		}
+		sub.taken = true
+		events, bytes = events+len(sub.Events), bytes+sub.bytes
+		batch = append(batch, sub)
+	}
+	clear(a.queue[:n])
+	a.queue = a.queue[n:]
+	if len(a.queue) == 0 {
+		a.queue = nil
+	} else {
+		a.signal() // another committer may take the rest
+	}
+	return batch
+}
+
+// commit writes a batch and tells every caller what became of its part. When the
+// transaction fails for another reason than the store being away, each submission is
+// tried alone, so that one that the store can't take does not spoil the others.
+func (a *Accepter) commit(ctx context.Context, batch []*submission) {
+	subs := make([]store.Submission, len(batch))
+	events := 0
+	for i, sub := range batch {
+		subs[i] = sub.Submission
+		events += len(sub.Events)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
+	defer cancel()
+	started := time.Now()
+	receipts, err := a.store.Accept(ctx, subs)
+	a.metrics.commit(time.Since(started), events, err)
+	if err == nil && len(receipts) != len(batch) {
+		err = fmt.Errorf("accept events: %d receipts for %d submissions", len(receipts), len(batch))
+	}
+	if err != nil {
+		if len(batch) > 1 && !errors.Is(err, domain.ErrUnavailable) && ctx.Err() == nil {
+			for _, sub := range batch {
+				a.commit(ctx, []*submission{sub})
+			}
+			return
+		}
+		for _, sub := range batch {
+			sub.err = err
+			close(sub.done)
+		}
+		return
+	}
+	for i, sub := range batch {
+		sub.receipt, sub.err = receipts[i], receipts[i].Err
+		close(sub.done)
+	}
+	// Callers first: they don't wait for the bus.
+	for i, sub := range batch {
+		if receipts[i].Err == nil && receipts[i].Replay == nil {
+			a.publish(sub, receipts[i])
+		}
+	}
+}
+
+func (a *Accepter) publish(sub *submission, receipt store.Receipt) {
+	for i, accepted := range receipt.Events {
+		if accepted.Duplicate {
+			a.metrics.duplicates.Inc()
+			continue
+		}
+		event := sub.Events[i]
+		event.ReceivedAt = accepted.ReceivedAt
+		a.metrics.accepted.Inc()
+		a.publisher.add(bus.Accepted{Event: event, Version: receipt.Version, TraceParent: sub.trace})
+	}
+}

@@ -1,0 +1,140 @@
+package accept
+
+import (
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"waybill.dev/shared/bus"
+)
+
+// What may be on its way to the bus at a time. What is over it is left to the relay,
+// which comes to it some ten seconds later: only a bus that hangs lets it grow so far.
+const (
+	maxPublishing      = 1 << 14
+	maxPublishingBytes = 64 << 20
+	// lastAcks is how long a stopping process waits for the bus to acknowledge.
+	lastAcks = 3 * time.Second
+)
+
+// publisher hands committed events to the bus on a goroutine of its own, because a write
+// to a bus that hangs may block.
+type publisher struct {
+	bus     Bus
+	log     *slog.Logger
+	metrics *metrics
+
+	mu       sync.Mutex
+	queue    []publication
+	wake     chan struct{}
+	inFlight int // queued or unacknowledged, under mu
+	bytes    int // of these, under mu
+	idle     chan struct{}
+	failing  atomic.Bool
+}
+
+type publication struct {
+	bus.Accepted
+	round int
+}
+
+func newPublisher(b Bus, log *slog.Logger, m *metrics) *publisher {
+	return &publisher{bus: b, log: log, metrics: m, wake: make(chan struct{}, 1), idle: make(chan struct{}, 1)}
+}
+
+// add queues an event, or leaves it to the relay when too many are on their way.
+func (p *publisher) add(a bus.Accepted) {
+	p.mu.Lock()
+	if p.inFlight >= maxPublishing || p.bytes+len(a.Event.Payload) > maxPublishingBytes {
+		p.mu.Unlock()
+		p.metrics.unpublished.Inc()
+		return
+	}
+	p.inFlight++
+	p.bytes += len(a.Event.Payload)
+	p.queue = append(p.queue, publication{Accepted: a})
+	p.mu.Unlock()
+	p.signal(p.wake)
+}
+
+func (p *publisher) signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// run publishes until stop is closed and what is on its way is acknowledged, or has had
+// its time.
+func (p *publisher) run(stop <-chan struct{}) {
+	for stopping := false; !stopping; {
+		select {
+		case <-p.wake:
+		case <-stop:
+			stopping = true
+		}
+		p.publishQueued()
+	}
+	deadline := time.NewTimer(lastAcks)
+	defer deadline.Stop()
+	for p.pending() > 0 {
+		select {
+		case <-p.wake:
+			p.publishQueued()
+		case <-p.idle:
+		case <-deadline.C:
+			return
+		}
+	}
+}
+
+func (p *publisher) pending() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.inFlight
+}
+
+func (p *publisher) publishQueued() {
+	for {
+		p.mu.Lock()
+		batch := p.queue
+		p.queue = nil
+		p.mu.Unlock()
+		if len(batch) == 0 {
+			return
+		}
+		for _, item := range batch {
+			p.bus.PublishEvent(item.Accepted, item.round, func(duplicate bool, err error) { p.done(item, duplicate, err) })
+		}
+	}
+}
+
+// done takes the bus's answer. A repeat on the first publication means that somebody
+// else has used the message id and that nothing was stored: it goes again under another.
+func (p *publisher) done(item publication, duplicate bool, err error) {
+	if err == nil && duplicate && item.round == 0 {
+		item.round = 1
+		p.mu.Lock()
+		p.queue = append(p.queue, item)
+		p.mu.Unlock()
+		p.signal(p.wake)
+		return
+	}
+	if err != nil {
+		p.metrics.unpublished.Inc()
+		if !p.failing.Swap(true) {
+			p.log.Warn("events are not taken by the bus; the relay publishes them when it is back", "error", err)
+		}
+	} else if p.failing.Swap(false) {
+		p.log.Info("events are taken by the bus again")
+	}
+	p.mu.Lock()
+	p.inFlight--
+	p.bytes -= len(item.Event.Payload)
+	last := p.inFlight == 0
+	p.mu.Unlock()
+	if last {
+		p.signal(p.idle)
+	}
+}

@@ -1,0 +1,121 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/go-json-experiment/json"
+
+	"waybill.dev/services/api/internal/auth"
+	"waybill.dev/services/api/internal/problem"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+const contentJSON = "application/json; charset=utf-8"
+
+// retryAfter is what callers are told to wait while the store is away.
+const retryAfter = 2 * time.Second
+
+// The problems that have nothing to tell but their kind. They are never changed.
+var (
+	errNoRoute         = problem.Missing()
+	errNoMethod        = problem.New(problem.MethodNotAllowed, "This resource does not know the method; see Allow.")
+	errUnauthenticated = problem.New(problem.Unauthenticated, "A valid API key is required, as Authorization: Bearer or X-API-Key.")
+	errForbidden       = problem.New(problem.Forbidden, "The key lacks the permission for this.")
+	errInternal        = problem.New(problem.Internal, "Something went wrong on our side.")
+	errTooLarge        = problem.New(problem.TooLarge, "The body is too large.")
+)
+
+func tooMany(wait time.Duration) *problem.Problem {
+	p := problem.New(problem.RateLimited, "Too many requests of this account.")
+	p.RetryAfter = wait
+	return p
+}
+
+func unavailable(detail string) *problem.Problem {
+	p := problem.New(problem.Unavailable, detail)
+	p.RetryAfter = retryAfter
+	return p
+}
+
+// fail answers with the problem that err stands for. What no caller can do anything about
+// is logged, and answered with 500.
+func (s *server) fail(c *gin.Context, err error) {
+	p := toProblem(err)
+	if p.Code == problem.Internal && err != error(errInternal) {
+		s.Logger.Error("request failed", "error", err, "route", c.FullPath(), "requestId", c.GetString(keyRequestID))
+	}
+	if p.Code == problem.Unavailable && c.Request.Context().Err() == nil {
+		s.Logger.Debug("request could not be served", "error", err, "route", c.FullPath(), "requestId", c.GetString(keyRequestID))
+	}
+	c.Abort()
+	p.Write(c.Writer, c.Request, c.GetString(keyRequestID))
+}
+
+func toProblem(err error) *problem.Problem {
+	var p *problem.Problem
+	switch {
+	case errors.As(err, &p):
+		return p
+	case errors.Is(err, domain.ErrNotFound):
+		return problem.Missing()
+	case errors.Is(err, domain.ErrConflict):
+		return problem.New(problem.Conflict, "The request is at odds with the state of the resource.")
+	case errors.Is(err, domain.ErrLimit):
+		return problem.New(problem.Conflict, "The limit is reached.")
+	case errors.Is(err, auth.ErrUnauthenticated):
+		return errUnauthenticated
+	case errors.Is(err, domain.ErrUnavailable), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return unavailable("The store can't be reached now. Try again, with the same ids.")
+	}
+	return errInternal
+}
+
+// answer writes value as JSON.
+func (c *call) answer(status int, value any) error {
+	body, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	c.send(status, body)
+	return nil
+}
+
+func (c *call) send(status int, body []byte) {
+	c.Header("Content-Length", strconv.Itoa(len(body)))
+	c.Data(status, contentJSON, body)
+}
+
+// repeat sends a stored answer once more.
+func (c *call) repeat(stored *store.StoredResponse) error {
+	c.send(stored.Status, stored.Body)
+	return nil
+}
+
+func (c *call) noContent() error {
+	c.Status(http.StatusNoContent)
+	c.Writer.WriteHeaderNow()
+	return nil
+}
+
+// stamp writes a time as all answers have it; nil for none.
+func stamp(t time.Time) *string {
+	if t.IsZero() {
+		return nil
+	}
+	text := t.UTC().Format("2006-01-02T15:04:05.000Z07:00")
+	return &text
+}
+
+// optional is nil for empty text, which is then written as null.
+func optional(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}

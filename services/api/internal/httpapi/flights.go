@@ -1,0 +1,79 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"waybill.dev/shared/domain"
+)
+
+// flights lets requests with the same idempotency key run one after the other. Requests
+// that other processes serve are told apart by the database alone.
+type flights struct {
+	mu      sync.Mutex
+	running map[flight]chan struct{} // closed when it lands
+}
+
+type flight struct{ account, path, key string }
+
+func newFlights() *flights { return &flights{running: make(map[flight]chan struct{})} }
+
+// take waits until no other request with the same key runs. land must be called at its end.
+func (f *flights) take(ctx context.Context, id flight) (land func(), err error) {
+	for {
+		f.mu.Lock()
+		other, busy := f.running[id]
+		if !busy {
+			landed := make(chan struct{})
+			f.running[id] = landed
+			f.mu.Unlock()
+			return func() {
+				f.mu.Lock()
+				delete(f.running, id)
+				f.mu.Unlock()
+				close(landed)
+			}, nil
+		}
+		f.mu.Unlock()
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("wait for the first request with this key: %w: %w", domain.ErrUnavailable, ctx.Err())
+		}
+	}
+}
+
+// limits bounds the requests of each account. Accounts are few; only known ones get here.
+type limits struct {
+	perSecond float64
+	mu        sync.Mutex
+	accounts  map[string]*rate.Limiter
+}
+
+func newLimits(perSecond float64) *limits {
+	return &limits{perSecond: perSecond, accounts: make(map[string]*rate.Limiter)}
+}
+
+// wait returns how long the account must wait for its next request; 0: it may go on.
+func (l *limits) wait(account string) time.Duration {
+	if l.perSecond <= 0 {
+		return 0
+	}
+	l.mu.Lock()
+	limiter := l.accounts[account]
+	if limiter == nil {
+		limiter = rate.NewLimiter(rate.Limit(l.perSecond), max(1, int(l.perSecond)))
+		l.accounts[account] = limiter
+	}
+	l.mu.Unlock()
+	reservation := limiter.Reserve()
+	delay := reservation.Delay()
+	if delay > 0 {
+		reservation.Cancel()
+	}
+	return delay
+}

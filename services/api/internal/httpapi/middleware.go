@@ -1,0 +1,86 @@
+package httpapi
+
+import (
+	"fmt"
+	"net/http"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/google/uuid"
+
+	"waybill.dev/services/api/internal/auth"
+)
+
+const (
+	requestIDHeader = "X-Request-Id"
+	maxRequestID    = 128
+	keyRequestID    = "waybill.requestID"
+)
+
+// identify gives each request an id: the caller's own when it is 1 to 128 visible ASCII
+// characters, else a fresh one. It also sets what every answer carries.
+func (s *server) identify(c *gin.Context) {
+	id := ""
+	if given := c.Request.Header.Values(requestIDHeader); len(given) == 1 &&
+		given[0] != "" && len(given[0]) <= maxRequestID && auth.Visible(given[0]) {
+		id = given[0]
+	} else {
+		id = uuid.NewString()
+	}
+	c.Set(keyRequestID, id)
+	header := c.Writer.Header()
+	header.Set(requestIDHeader, id)
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Cache-Control", "no-store")
+	c.Next()
+}
+
+// observe counts the request by its route, never by its path.
+func (s *server) observe(c *gin.Context) {
+	started := time.Now()
+	c.Next()
+	route := c.FullPath()
+	if route == "" {
+		route = "none"
+	}
+	took, status := time.Since(started), c.Writer.Status()
+	s.metrics.request(c.Request.Method, route, status, took)
+	s.Logger.Debug("request", "method", c.Request.Method, "route", route, "status", status,
+		"duration", took, "requestId", c.GetString(keyRequestID))
+}
+
+// recover answers a panic with a problem that tells nothing of the inside. The value of
+// the panic is logged only when the runtime made it: any other may hold a secret.
+func (s *server) recover(c *gin.Context) {
+	defer func() {
+		value := recover()
+		if value == nil {
+			return
+		}
+		if err, ok := value.(error); ok && err == http.ErrAbortHandler { //nolint:errorlint // net/http compares it so, too
+			panic(value)
+		}
+		text := fmt.Sprintf("%T", value)
+		if err, ok := value.(runtime.Error); ok {
+			text = err.Error()
+		}
+		s.Logger.Error("panic while serving a request", "panic", text, "route", c.FullPath(),
+			"requestId", c.GetString(keyRequestID), "stack", string(debug.Stack()))
+		if c.Writer.Written() {
+			panic(http.ErrAbortHandler) // a cut answer must not look like a whole one
+		}
+		s.fail(c, errInternal)
+	}()
+	c.Next()
+}
+
+// knownMethod bounds what the method label of a metric can be.
+func knownMethod(method string) string {
+	if strings.Contains(" GET HEAD POST PUT PATCH DELETE OPTIONS ", " "+method+" ") {
+		return method
+	}
+	return "other"
+}

@@ -1,0 +1,171 @@
+// Package httpapi is the HTTP door: it reads requests strictly, finds out who calls,
+// hands over to store, accept and relay, and writes the answers.
+package httpapi
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
+
+	"waybill.dev/services/api/internal/auth"
+	"waybill.dev/shared/bus"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+// Store is what the handlers ask of the database.
+type Store interface {
+	Ping(ctx context.Context) error
+	Pending(ctx context.Context) (bool, error)
+
+	CreateWebhook(ctx context.Context, w domain.Webhook, once *store.WebhookOnce) (domain.Webhook, *store.StoredResponse, error)
+	ListWebhooks(ctx context.Context, account string, limit, offset int) ([]domain.Webhook, []domain.Health, int, error)
+	GetWebhook(ctx context.Context, account string, id domain.WebhookID) (domain.Webhook, domain.Health, error)
+	UpdateWebhook(ctx context.Context, account string, id domain.WebhookID, change func(*domain.Webhook) error) (domain.Webhook, domain.Health, error)
+	DeleteWebhook(ctx context.Context, account string, id domain.WebhookID) error
+
+	ListEvents(ctx context.Context, filter store.EventFilter) ([]domain.Event, string, error)
+	GetEvent(ctx context.Context, account, id string) (domain.Event, error)
+	ListDeliveries(ctx context.Context, filter store.DeliveryFilter) ([]domain.Delivery, string, error)
+	GetDelivery(ctx context.Context, account string, id domain.DeliveryID) (domain.Delivery, []domain.Attempt, error)
+
+	RequestTest(ctx context.Context, e domain.Event, w domain.WebhookID) (domain.DeliveryID, error)
+	RequestRetry(ctx context.Context, account string, id domain.DeliveryID) (domain.Delivery, error)
+	RequestReplay(ctx context.Context, account string, webhook domain.WebhookID, since, until time.Time, all bool) (string, int, error)
+}
+
+// Bus is what the handlers ask of the bus.
+type Bus interface {
+	Ready() error
+	Announce(subject string, body []byte)
+	ListRejected(ctx context.Context, account string, limit int, before uint64) ([]bus.Rejected, uint64, error)
+}
+
+// Accepter takes events; see package accept.
+type Accepter interface {
+	Submit(ctx context.Context, s store.Submission, traceParent string) (store.Receipt, error)
+}
+
+// Egress decides where callbacks may go and which headers they may carry. Its errors are
+// told to callers.
+type Egress interface {
+	CheckURL(raw string) error
+	ValidHeader(name, value string) error
+}
+
+// Options of the handler; all but RateLimit are required.
+type Options struct {
+	Store          Store
+	Bus            Bus
+	Accepter       Accepter
+	Relay          interface{ Poke() }
+	Egress         Egress
+	Authenticator  auth.Authenticator
+	Logger         *slog.Logger
+	Registerer     prometheus.Registerer
+	TracerProvider trace.TracerProvider
+	RetrySchedule  []time.Duration // of the installation
+	Retention      time.Duration
+	RateLimit      float64 // requests a second of one account; 0: none
+}
+
+// Bounds of the time that a request may take. The first is within the two seconds after
+// which a caller must know that the store is away; a replay writes a row a delivery.
+const (
+	budget       = 1800 * time.Millisecond
+	replayBudget = 20 * time.Second
+)
+
+type server struct {
+	Options
+	metrics *metrics
+	limits  *limits
+	running *flights
+	tracer  trace.Tracer
+}
+
+// call is one request with what is known of its caller.
+type call struct {
+	*gin.Context
+	route     *Route
+	principal auth.Principal
+}
+
+func (c *call) ctx() context.Context { return c.Request.Context() }
+
+// New returns the handler of every route.
+func New(options Options) http.Handler {
+	s := &server{
+		Options: options,
+		metrics: newMetrics(options.Registerer),
+		limits:  newLimits(options.RateLimit),
+		running: newFlights(),
+		tracer:  options.TracerProvider.Tracer("waybill.dev/services/api"),
+	}
+	gin.SetMode(gin.ReleaseMode)
+	engine := gin.New()
+	engine.HandleMethodNotAllowed = true
+	engine.RedirectTrailingSlash = false
+	_ = engine.SetTrustedProxies(nil) // the empty list is always valid
+	engine.Use(s.identify, s.observe, s.recover)
+	engine.NoRoute(func(c *gin.Context) { s.fail(c, errNoRoute) })
+	engine.NoMethod(func(c *gin.Context) { s.fail(c, errNoMethod) })
+	for _, route := range Routes() {
+		engine.Handle(route.Method, ginPath(route.Path), s.serve(&route))
+	}
+	return engine
+}
+
+// ginPath writes a template's {name} as gin's :name.
+func ginPath(template string) string {
+	return strings.NewReplacer("{", ":", "}", "").Replace(template)
+}
+
+// serve checks who calls and whether that is permitted, then lets the route answer.
+func (s *server) serve(route *Route) gin.HandlerFunc {
+	limit := budget
+	if route.Operation == "replayWebhook" {
+		limit = replayBudget
+	}
+	return func(g *gin.Context) {
+		ctx, cancel := context.WithTimeout(g.Request.Context(), limit)
+		defer cancel()
+		g.Request = g.Request.WithContext(ctx)
+		c := &call{Context: g, route: route}
+		err := s.admit(c)
+		if err == nil {
+			err = route.handle(s, c)
+		}
+		if err != nil {
+			s.fail(g, err)
+		}
+	}
+}
+
+func (s *server) admit(c *call) error {
+	if c.route.Scope == "" {
+		return nil
+	}
+	key, ok := auth.Key(c.Request.Header)
+	if !ok {
+		return errUnauthenticated
+	}
+	principal, err := s.Authenticator.Authenticate(c.ctx(), key)
+	if err != nil {
+		return err
+	}
+	if wait := s.limits.wait(principal.Account); wait > 0 {
+		return tooMany(wait)
+	}
+	if !principal.May(c.route.Scope) {
+		return errForbidden
+	}
+	c.principal = principal
+	return nil
+}

@@ -1,0 +1,203 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"waybill.dev/shared/bus"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+// leader is the relay while it leads; what it remembers is worthless to the next one.
+type leader struct {
+	*Relay
+	trouble trouble
+	loss    *loss // what is being restored; nil: nothing
+}
+
+// round does once what there is to do. Requests come first: people wait for them.
+func (l *leader) round(ctx context.Context) error {
+	if err := l.measure(ctx); err != nil {
+		return err
+	}
+	if err := l.bus.Ready(); err != nil {
+		return err
+	}
+	if err := l.checkStreams(ctx); err != nil {
+		return err
+	}
+	if err := l.requests(ctx, time.Time{}); err != nil {
+		return err
+	}
+	backlog, err := l.backlog(ctx)
+	if err != nil {
+		return err
+	}
+	if err := l.continueRestoring(ctx, backlog); err != nil {
+		return err
+	}
+	before := time.Now()
+	if oldest := backlog.Oldest(); !oldest.IsZero() && oldest.Before(before) {
+		before = oldest
+	}
+	return l.events(ctx, before.Add(-margin))
+}
+
+// measure tells the age of the oldest event that is not settled.
+func (l *leader) measure(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	oldest, any, err := l.store.OldestUnsettled(ctx)
+	if err != nil {
+		return err
+	}
+	age := 0.0
+	if any {
+		age = max(time.Since(oldest).Seconds(), 0)
+	}
+	l.metrics.unsettledAge.Set(age)
+	return nil
+}
+
+func (l *leader) backlog(ctx context.Context) (bus.Backlog, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	backlog, err := l.bus.Backlog(ctx)
+	if err == nil {
+		l.metrics.backlog(backlog)
+	}
+	return backlog, err
+}
+
+// requests makes every open request due now that was not sent out yet, or was sent out
+// before the given time. A schedule replaces an outstanding one of the same delivery.
+func (l *leader) requests(ctx context.Context, before time.Time) error {
+	after := ""
+	for {
+		tasks, err := l.openRequests(ctx, before, after)
+		if err != nil || len(tasks) == 0 {
+			return err
+		}
+		now := time.Now()
+		sent, failure := l.publish(ctx, len(tasks), func(i int, done func(error)) {
+			l.bus.Schedule(&tasks[i], now, done)
+		})
+		ids := make([]string, 0, len(sent))
+		for _, i := range sent {
+			ids = append(ids, tasks[i].Request)
+		}
+		if len(ids) > 0 {
+			if err := l.markRequests(ctx, ids, now); err != nil {
+				return err
+			}
+			l.metrics.requests.Add(float64(len(ids)))
+		}
+		if failure != nil {
+			return fmt.Errorf("send out requests: %w", failure)
+		}
+		after = tasks[len(tasks)-1].Request
+	}
+}
+
+func (l *leader) openRequests(ctx context.Context, before time.Time, after string) ([]domain.Task, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return l.store.OpenRequests(ctx, before, after, pageSize)
+}
+
+func (l *leader) markRequests(ctx context.Context, ids []string, at time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return l.store.MarkRequestsRelayed(ctx, ids, at)
+}
+
+// events publishes again what is unsettled and was accepted, or last relayed, before the
+// given time. Open requests go out between the pages, as this may take minutes.
+func (l *leader) events(ctx context.Context, before time.Time) error {
+	var after store.OutboxCursor
+	requestsAt := time.Now()
+	for {
+		rows, next, err := l.unsettled(ctx, before, after)
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		sent, failure := l.publish(ctx, len(rows), func(i int, done func(error)) {
+			row := &rows[i]
+			// A repeat on a later round is this relay's own, of a round that it could not note.
+			l.bus.PublishEvent(bus.Accepted{Event: row.Event, Version: row.Version}, row.Relayed+1,
+				func(_ bool, err error) { done(err) })
+		})
+		keys := make([]domain.EventKey, 0, len(sent))
+		for _, i := range sent {
+			keys = append(keys, rows[i].Event.Key())
+		}
+		if len(keys) > 0 {
+			if err := l.markEvents(ctx, keys); err != nil {
+				return err
+			}
+			l.metrics.republished.Add(float64(len(keys)))
+		}
+		if failure != nil {
+			return fmt.Errorf("publish events again: %w", failure)
+		}
+		after = next
+		if time.Since(requestsAt) > interval {
+			if err := l.requests(ctx, time.Time{}); err != nil {
+				return err
+			}
+			requestsAt = time.Now()
+		}
+	}
+}
+
+func (l *leader) unsettled(ctx context.Context, before time.Time, after store.OutboxCursor) ([]store.OutboxEvent, store.OutboxCursor, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return l.store.Unsettled(ctx, before, after, pageSize)
+}
+
+func (l *leader) markEvents(ctx context.Context, keys []domain.EventKey) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return l.store.MarkRelayed(ctx, keys, time.Now())
+}
+
+// publish starts n publications and waits for their acknowledgements. sent has the
+// indices of those that the bus has taken; err tells about the others.
+func (l *leader) publish(ctx context.Context, n int, start func(i int, done func(error))) (sent []int, err error) {
+	if n == 0 {
+		return nil, nil
+	}
+	var mu sync.Mutex
+	var failed []error
+	left := n
+	all := make(chan struct{})
+	for i := range n {
+		start(i, func(err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				sent = append(sent, i)
+			} else {
+				failed = append(failed, err)
+			}
+			if left--; left == 0 {
+				close(all)
+			}
+		})
+	}
+	select {
+	case <-all:
+		if len(failed) > 0 {
+			return sent, errNotAll(len(failed), failed[0])
+		}
+		return sent, nil
+	case <-ctx.Done():
+		// What the bus takes from here on is published again by the next leader.
+		return nil, errors.Join(domain.ErrUnavailable, ctx.Err())
+	}
+}

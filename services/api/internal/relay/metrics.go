@@ -1,0 +1,59 @@
+package relay
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"waybill.dev/shared/bus"
+)
+
+type metrics struct {
+	leader      prometheus.Gauge
+	republished prometheus.Counter
+	requests    prometheus.Counter
+	restored    prometheus.Counter
+	losses      prometheus.Counter
+	expired     prometheus.Counter
+	// expiredEvents counts events that ended before they were even fanned out.
+	expiredEvents prometheus.Counter
+	unsettledAge  prometheus.Gauge
+	waiting       *prometheus.GaugeVec
+}
+
+func newMetrics(r prometheus.Registerer) *metrics {
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	}
+	m := &metrics{
+		leader: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "waybill_relay_leader", Help: "1 while this process relays, 0 while it stands by.",
+		}),
+		republished:   counter("waybill_relay_republished_total", "Events published again because the bus could no longer hold them."),
+		requests:      counter("waybill_relay_requests_total", "Requests for a test, a retry or a replay that were sent out."),
+		restored:      counter("waybill_relay_restored_total", "Schedules and lane entries given back to a bus that had lost them."),
+		losses:        counter("waybill_relay_bus_losses_total", "Times that streams were found to have been made anew."),
+		expired:       counter("waybill_deliveries_expired_total", "Deliveries that were undelivered when the retention ended."),
+		expiredEvents: counter("waybill_events_expired_total", "Accepted events that were not settled when the retention ended."),
+		unsettledAge: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "waybill_oldest_unsettled_seconds", Help: "Age of the oldest accepted event that is not settled; 0: none. Told by the leader.",
+		}),
+		waiting: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "waybill_bus_waiting", Help: "Messages on the bus: events and records that wait, schedules, held deliveries. Told by the leader.",
+		}, []string{"kind"}),
+	}
+	r.MustRegister(m.leader, m.republished, m.requests, m.restored, m.losses, m.expired, m.expiredEvents, m.unsettledAge, m.waiting)
+	return m
+}
+
+func (m *metrics) backlog(b bus.Backlog) {
+	m.waiting.WithLabelValues("events").Set(float64(b.Events))
+	m.waiting.WithLabelValues("records").Set(float64(b.Records))
+	m.waiting.WithLabelValues("scheduled").Set(float64(b.Scheduled))
+	m.waiting.WithLabelValues("held").Set(float64(b.Held))
+}
+
+// reset forgets what only the leader may tell.
+func (m *metrics) reset() {
+	m.leader.Set(0)
+	m.unsettledAge.Set(0)
+	m.waiting.Reset()
+}

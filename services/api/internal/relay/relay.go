@@ -1,0 +1,295 @@
+// Package relay brings to the bus what the database holds and the bus does not: events
+// that were committed and never settled, requests for a test, a retry or a replay, and
+// everything that waited in a stream that was lost. It also ends what outlives the
+// retention. One process does this at a time; the others stand by.
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"waybill.dev/shared/bus"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+// How often things are done.
+const (
+	interval         = time.Second     // between two rounds of the leader
+	standbyInterval  = 3 * time.Second // between two attempts to become the leader
+	maintainInterval = time.Hour
+	maxBackoff       = 3 * time.Second
+	// margin is how much older than anything on the bus an event must be before it counts
+	// as lost: more than a publication may take, and than clocks may differ.
+	margin = 10 * time.Second
+	// pageSize is how many rows are read and published at a time.
+	pageSize = 256
+	// callTimeout ends a call to the database or the bus that hangs.
+	callTimeout = 15 * time.Second
+	// maintainTimeout is for the retention's deletes.
+	maintainTimeout = 10 * time.Minute
+)
+
+// Store is what the relay reads and notes in the database.
+type Store interface {
+	Lead(ctx context.Context) (store.Lease, bool, error)
+	Unsettled(ctx context.Context, before time.Time, after store.OutboxCursor, limit int) ([]store.OutboxEvent, store.OutboxCursor, error)
+	MarkRelayed(ctx context.Context, keys []domain.EventKey, at time.Time) error
+	OpenRequests(ctx context.Context, before time.Time, after string, limit int) ([]domain.Task, error)
+	MarkRequestsRelayed(ctx context.Context, ids []string, at time.Time) error
+	Restorable(ctx context.Context, after domain.DeliveryID, limit int) ([]store.RestoreItem, error)
+	BusStreams(ctx context.Context) (map[string]time.Time, error)
+	SetBusStream(ctx context.Context, name string, created time.Time) error
+	Maintain(ctx context.Context, now time.Time, retention time.Duration) (store.MaintainResult, error)
+	OldestUnsettled(ctx context.Context) (time.Time, bool, error)
+}
+
+// Bus is where it goes.
+type Bus interface {
+	Ready() error
+	Reconnects() (c <-chan struct{}, stop func())
+	Ensure(ctx context.Context) error
+	Created(ctx context.Context) (map[string]time.Time, error)
+	Backlog(ctx context.Context) (bus.Backlog, error)
+	PublishEvent(a bus.Accepted, round int, done func(duplicate bool, err error))
+	Schedule(task *domain.Task, at time.Time, done func(error))
+	Hold(task *domain.Task, done func(error))
+	Listen(subject string, handle func(body []byte)) (stop func(), err error)
+}
+
+// Options of a Relay; all are required.
+type Options struct {
+	Store      Store
+	Bus        Bus
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+	Retention  time.Duration // of events and delivery log
+}
+
+// Relay is the relay of one process.
+type Relay struct {
+	store     Store
+	bus       Bus
+	log       *slog.Logger
+	metrics   *metrics
+	retention time.Duration
+	poke      chan struct{}
+	ensured   chan struct{} // a token after each reconnection, once the streams are there
+}
+
+// New returns a Relay.
+func New(options Options) *Relay {
+	return &Relay{
+		store: options.Store, bus: options.Bus, log: options.Logger,
+		metrics: newMetrics(options.Registerer), retention: options.Retention,
+		poke: make(chan struct{}, 1), ensured: make(chan struct{}, 1),
+	}
+}
+
+// Poke makes the next round start now, if this process leads.
+func (r *Relay) Poke() { notify(r.poke) }
+
+func notify(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Run relays whenever this process is the leader, until ctx ends. It outlasts failures of
+// database and bus.
+func (r *Relay) Run(ctx context.Context) error {
+	stop, err := r.bus.Listen(bus.SubjectRelay, func([]byte) { r.Poke() })
+	if err != nil {
+		return err
+	}
+	defer stop()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var ensuring sync.WaitGroup
+	defer ensuring.Wait()
+	defer cancel()
+	ensuring.Go(func() { r.keepStreams(ctx) })
+	r.stand(ctx)
+	return nil
+}
+
+// keepStreams makes the streams at the start and after each reconnection: the server may
+// have come back without its files.
+func (r *Relay) keepStreams(ctx context.Context) {
+	reconnected, stop := r.bus.Reconnects()
+	defer stop()
+	trouble := trouble{log: r.log, what: "the bus's streams can't be made"}
+	wait := newBackoff()
+	for {
+		err := r.bus.Ready()
+		if err == nil {
+			err = r.ensure(ctx)
+			trouble.report(ctx, err)
+		}
+		var again <-chan time.Time
+		if err == nil {
+			wait.Reset()
+			notify(r.ensured)
+		} else {
+			again = time.After(wait.NextBackOff())
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-reconnected:
+		case <-again:
+		}
+	}
+}
+
+func (r *Relay) ensure(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return r.bus.Ensure(ctx)
+}
+
+// stand leads whenever it may.
+func (r *Relay) stand(ctx context.Context) {
+	trouble := trouble{log: r.log, what: "the relay can't ask for its lock"}
+	for {
+		lease, ok, err := r.lead(ctx)
+		trouble.report(ctx, err)
+		if ok {
+			r.metrics.leader.Set(1)
+			r.log.Info("relay leads")
+			r.serve(ctx, lease)
+			lease.Release()
+			r.metrics.reset()
+			r.log.Info("relay no longer leads")
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(standbyInterval):
+		}
+	}
+}
+
+func (r *Relay) lead(ctx context.Context) (store.Lease, bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return r.store.Lead(ctx)
+}
+
+// serve does the leader's rounds until ctx ends or the lease is lost.
+func (r *Relay) serve(ctx context.Context, lease store.Lease) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var maintaining sync.WaitGroup
+	defer maintaining.Wait()
+	defer cancel()
+	maintaining.Go(func() { r.maintain(ctx) })
+	maintaining.Go(func() {
+		select {
+		case <-lease.Lost():
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+
+	leader := &leader{Relay: r, trouble: trouble{log: r.log, what: "the relay makes no progress"}}
+	wait := newBackoff()
+	for {
+		err := leader.round(ctx)
+		leader.trouble.report(ctx, err)
+		pause, poke := interval, r.poke
+		if err != nil {
+			// Pokes would only make it fail faster.
+			pause, poke = wait.NextBackOff(), nil
+		} else {
+			wait.Reset()
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		case <-poke:
+		case <-r.ensured:
+		}
+		timer.Stop()
+	}
+}
+
+// maintain keeps the retention: at the start, and every hour.
+func (r *Relay) maintain(ctx context.Context) {
+	trouble := trouble{log: r.log, what: "the retention can't be kept"}
+	wait := newBackoff()
+	for {
+		result, err := r.maintainOnce(ctx)
+		trouble.report(ctx, err)
+		pause := maintainInterval
+		if err != nil {
+			pause = wait.NextBackOff()
+		} else {
+			wait.Reset()
+			r.metrics.expired.Add(float64(result.Expired))
+			r.metrics.expiredEvents.Add(float64(result.Unsettled))
+			if result.Expired > 0 || result.Unsettled > 0 {
+				r.log.Warn("the retention has ended for what was not delivered", "deliveries", result.Expired, "events", result.Unsettled)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (r *Relay) maintainOnce(ctx context.Context) (store.MaintainResult, error) {
+	ctx, cancel := context.WithTimeout(ctx, maintainTimeout)
+	defer cancel()
+	return r.store.Maintain(ctx, time.Now(), r.retention)
+}
+
+// trouble logs when something begins to fail and when it is over, and not in between.
+type trouble struct {
+	log     *slog.Logger
+	what    string
+	failing bool
+}
+
+func (t *trouble) report(ctx context.Context, err error) {
+	switch {
+	case ctx.Err() != nil:
+	case err != nil && !t.failing:
+		t.failing = true
+		level := slog.LevelWarn
+		if !errors.Is(err, domain.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded) {
+			level = slog.LevelError
+		}
+		t.log.Log(ctx, level, t.what, "error", err)
+	case err == nil && t.failing:
+		t.failing = false
+		t.log.Info("no longer: " + t.what)
+	}
+}
+
+// newBackoff waits half a second at first and at most maxBackoff, for ever.
+func newBackoff() *backoff.ExponentialBackOff {
+	return backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(500*time.Millisecond),
+		backoff.WithMaxInterval(maxBackoff),
+		backoff.WithMaxElapsedTime(0),
+	)
+}
+
+// errNotAll is returned when the bus took a part of a page only.
+func errNotAll(missing int, err error) error {
+	return fmt.Errorf("publish: the bus did not take %d messages: %w", missing, err)
+}

@@ -1,0 +1,611 @@
+package relay_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
+	"waybill.dev/services/api/internal/relay"
+	"waybill.dev/shared/bus"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// The tests here are about moments, which real parts don't let one choose; the service's
+// own tests run the relay on real ones.
+
+type lease struct{ lost chan struct{} }
+
+func (l lease) Lost() <-chan struct{} { return l.lost }
+func (lease) Release()                {}
+
+// database is what the relay sees of the store.
+type database struct {
+	mu       sync.Mutex
+	down     bool
+	lease    lease
+	leads    int
+	outbox   []store.OutboxEvent // Event.ReceivedAt is the effective time, too
+	requests map[string]domain.Task
+	relayed  map[string]time.Time // requests
+	restore  []store.RestoreItem
+	streams  map[string]time.Time
+	kept     int // calls of Maintain
+}
+
+func (d *database) locked() (unlock func(), err error) {
+	d.mu.Lock()
+	if d.down {
+		d.mu.Unlock()
+		return nil, fmt.Errorf("ask: %w", domain.ErrUnavailable)
+	}
+	return d.mu.Unlock, nil
+}
+
+func (d *database) Lead(context.Context) (store.Lease, bool, error) {
+	unlock, err := d.locked()
+	if err != nil {
+		return nil, false, err
+	}
+	defer unlock()
+	d.leads++
+	return d.lease, true, nil
+}
+
+func (d *database) Unsettled(_ context.Context, before time.Time, after store.OutboxCursor, limit int) ([]store.OutboxEvent, store.OutboxCursor, error) {
+	unlock, err := d.locked()
+	if err != nil {
+		return nil, after, err
+	}
+	defer unlock()
+	var page []store.OutboxEvent
+	for _, row := range d.outbox {
+		if row.Event.ReceivedAt.Before(before) && row.Event.ID > after.ID && len(page) < limit {
+			page = append(page, row)
+			after = store.OutboxCursor{ReceivedAt: row.Event.ReceivedAt, ID: row.Event.ID}
+		}
+	}
+	return page, after, nil
+}
+
+func (d *database) MarkRelayed(_ context.Context, keys []domain.EventKey, at time.Time) error {
+	unlock, err := d.locked()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	for i := range d.outbox {
+		if slices.Contains(keys, d.outbox[i].Event.Key()) {
+			d.outbox[i].Event.ReceivedAt, d.outbox[i].Relayed = at, d.outbox[i].Relayed+1
+		}
+	}
+	return nil
+}
+
+func (d *database) OpenRequests(_ context.Context, before time.Time, after string, limit int) ([]domain.Task, error) {
+	unlock, err := d.locked()
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	var tasks []domain.Task
+	for _, id := range slices.Sorted(maps.Keys(d.requests)) {
+		at, relayed := d.relayed[id]
+		if id > after && len(tasks) < limit && (!relayed || at.Before(before)) {
+			tasks = append(tasks, d.requests[id])
+		}
+	}
+	return tasks, nil
+}
+
+func (d *database) MarkRequestsRelayed(_ context.Context, ids []string, at time.Time) error {
+	unlock, err := d.locked()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	for _, id := range ids {
+		d.relayed[id] = at
+	}
+	return nil
+}
+
+func (d *database) Restorable(_ context.Context, after domain.DeliveryID, limit int) ([]store.RestoreItem, error) {
+	unlock, err := d.locked()
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	var page []store.RestoreItem
+	for _, item := range d.restore {
+		if item.Task.Delivery > after && len(page) < limit {
+			page = append(page, item)
+		}
+	}
+	return page, nil
+}
+
+func (d *database) BusStreams(context.Context) (map[string]time.Time, error) {
+	unlock, err := d.locked()
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	return maps.Clone(d.streams), nil
+}
+
+func (d *database) SetBusStream(_ context.Context, name string, created time.Time) error {
+	unlock, err := d.locked()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	d.streams[name] = created
+	return nil
+}
+
+func (d *database) Maintain(context.Context, time.Time, time.Duration) (store.MaintainResult, error) {
+	unlock, err := d.locked()
+	if err != nil {
+		return store.MaintainResult{}, err
+	}
+	defer unlock()
+	d.kept++
+	return store.MaintainResult{}, nil
+}
+
+func (d *database) OldestUnsettled(context.Context) (time.Time, bool, error) {
+	unlock, err := d.locked()
+	if err != nil {
+		return time.Time{}, false, err
+	}
+	defer unlock()
+	return time.Time{}, false, nil
+}
+
+// transport is what the relay sees of the bus.
+type transport struct {
+	mu        sync.Mutex
+	down      bool
+	created   map[string]time.Time
+	backlog   bus.Backlog
+	ensured   int
+	sent      []string
+	refuse    map[string]bool // ids that are not taken
+	reconnect chan struct{}
+}
+
+func newTransport() *transport {
+	b := &transport{reconnect: make(chan struct{}, 1), refuse: map[string]bool{}}
+	b.remake(bus.StreamEvents, bus.StreamRetries, bus.StreamHold, bus.StreamRecords)
+	return b
+}
+
+func (b *transport) remake(streams ...string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.created = maps.Clone(b.created)
+	if b.created == nil {
+		b.created = map[string]time.Time{}
+	}
+	for _, name := range streams {
+		b.created[name] = time.Now()
+	}
+}
+
+func (b *transport) Ready() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.down {
+		return domain.ErrUnavailable
+	}
+	return nil
+}
+
+func (b *transport) Reconnects() (<-chan struct{}, func()) { return b.reconnect, func() {} }
+
+func (b *transport) Ensure(context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ensured++
+	return nil
+}
+
+func (b *transport) Created(context.Context) (map[string]time.Time, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.created), nil
+}
+
+func (b *transport) Backlog(context.Context) (bus.Backlog, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.backlog, nil
+}
+
+func (b *transport) take(id, text string, done func(error)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.refuse[id] {
+		go done(domain.ErrUnavailable)
+		return
+	}
+	b.sent = append(b.sent, text)
+	go done(nil)
+}
+
+func (b *transport) PublishEvent(a bus.Accepted, round int, done func(bool, error)) {
+	b.take(a.Event.ID, fmt.Sprintf("event %s round %d", a.Event.ID, round), func(err error) { done(false, err) })
+}
+
+func (b *transport) Schedule(task *domain.Task, at time.Time, done func(error)) {
+	b.take(string(task.Delivery), fmt.Sprintf("schedule %s in %s", task.Delivery, time.Until(at)), done)
+}
+
+func (b *transport) Hold(task *domain.Task, done func(error)) {
+	b.take(string(task.Delivery), "hold "+string(task.Delivery), done)
+}
+
+func (*transport) Listen(string, func([]byte)) (func(), error) { return func() {}, nil }
+
+// drain returns what was sent since the last call, sorted.
+func (b *transport) drain() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	sent := b.sent
+	b.sent = nil
+	slices.Sort(sent)
+	return sent
+}
+
+type bench struct {
+	db   *database
+	bus  *transport
+	logs strings.Builder
+}
+
+// newBench returns parts that have met before: the streams are on record.
+func newBench() *bench {
+	b := &bench{bus: newTransport()}
+	b.db = &database{
+		lease: lease{make(chan struct{})}, requests: map[string]domain.Task{}, relayed: map[string]time.Time{},
+		streams: maps.Clone(b.bus.created),
+	}
+	return b
+}
+
+// run runs a relay in the bubble of the test and returns what stops it.
+func (b *bench) run(t *testing.T) (r *relay.Relay, stop func()) {
+	t.Helper()
+	r = relay.New(relay.Options{
+		Store: b.db, Bus: b.bus, Logger: slog.New(slog.NewTextHandler(&b.logs, nil)),
+		Registerer: prometheus.NewRegistry(), Retention: time.Hour,
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	synctest.Wait()
+	return r, func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	}
+}
+
+func pass(d time.Duration) {
+	time.Sleep(d) // the bubble's clock
+	synctest.Wait()
+}
+
+func (b *bench) wantSent(t *testing.T, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, b.bus.drain()); diff != "" {
+		t.Errorf("sent (-want +got):\n%s", diff)
+	}
+}
+
+func accepted(id string, ago time.Duration, relayed int) store.OutboxEvent {
+	return store.OutboxEvent{Event: domain.Event{Account: "default", ID: id, ReceivedAt: time.Now().Add(-ago)}, Version: 1, Relayed: relayed}
+}
+
+// Only what is older than everything on the bus, by a margin, counts as lost.
+func TestRepublishesWhatTheBusCanNotHold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		b.db.outbox = []store.OutboxEvent{accepted("a", time.Minute, 0), accepted("b", 30*time.Second, 2), accepted("c", 5*time.Second, 0)}
+		b.bus.backlog.OldestRecord = time.Now().Add(-25 * time.Second)
+		_, stop := b.run(t)
+		defer stop()
+		b.wantSent(t, "event a round 1")
+		pass(30 * time.Second)
+		b.wantSent(t) // the bus still holds records from before
+		b.bus.mu.Lock()
+		b.bus.backlog = bus.Backlog{}
+		b.bus.mu.Unlock()
+		pass(time.Second)
+		b.wantSent(t, "event a round 2", "event b round 3", "event c round 1")
+		pass(5 * time.Second)
+		b.wantSent(t)
+	})
+}
+
+// What a page's publication did not reach comes again, under the same round.
+func TestPartOfAPageFails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		b.db.outbox = []store.OutboxEvent{accepted("a", time.Minute, 0), accepted("b", time.Minute, 0)}
+		b.bus.refuse["b"] = true
+		_, stop := b.run(t)
+		defer stop()
+		b.wantSent(t, "event a round 1")
+		b.bus.mu.Lock()
+		b.bus.refuse = nil
+		b.bus.mu.Unlock()
+		pass(3 * time.Second)
+		b.wantSent(t, "event b round 1")
+	})
+}
+
+func TestRequestsGoOutOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		r, stop := b.run(t)
+		defer stop()
+		ask := func(id string) {
+			b.db.mu.Lock()
+			defer b.db.mu.Unlock()
+			b.db.requests[id] = domain.Task{Delivery: domain.DeliveryID("d" + id), Request: id}
+		}
+		ask("1")
+		r.Poke()
+		synctest.Wait()
+		b.wantSent(t, "schedule d1 in 0s")
+		ask("2")
+		pass(time.Second) // found without a poke
+		b.wantSent(t, "schedule d2 in 0s")
+		pass(time.Minute)
+		b.wantSent(t)
+	})
+}
+
+func TestMorePagesThanOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		const n = 1000
+		for i := range n {
+			id := fmt.Sprintf("%05d", i)
+			b.db.outbox = append(b.db.outbox, accepted(id, time.Minute, 0))
+			b.db.requests[id] = domain.Task{Delivery: domain.DeliveryID("d" + id), Request: id}
+		}
+		_, stop := b.run(t)
+		defer stop()
+		if sent := b.bus.drain(); len(sent) != 2*n {
+			t.Errorf("%d were sent, want %d", len(sent), 2*n)
+		}
+	})
+}
+
+// A new installation has no streams on record: nothing was lost.
+func TestFirstStart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		b.db.streams = map[string]time.Time{}
+		b.db.outbox = []store.OutboxEvent{accepted("a", time.Second, 0)}
+		b.db.restore = []store.RestoreItem{{Task: domain.Task{Delivery: "d"}, Status: domain.StatusRetrying}}
+		_, stop := b.run(t)
+		defer stop()
+		b.wantSent(t)
+		if diff := cmp.Diff(b.bus.created, b.db.streams); diff != "" {
+			t.Errorf("streams on record (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// What lost streams held comes back: at once what the database knows, and after a while
+// what was still on its way to it. Only then the new streams are put on record.
+func TestLossOfTheBus(t *testing.T) {
+	t.Parallel()
+	all := []string{bus.StreamEvents, bus.StreamRetries, bus.StreamHold, bus.StreamRecords}
+	schedules := []string{"schedule late in 0s", "schedule soon in 1h0m0s"}
+	holds := []string{"hold inactive", "hold waiting"}
+	for name, tc := range map[string]struct {
+		lost  []string
+		first []string
+	}{
+		"everything": {all, slices.Concat([]string{"event e round 1"}, holds, []string{"schedule asked in 0s"}, schedules)},
+		"retries":    {[]string{bus.StreamRetries}, slices.Concat([]string{"schedule asked in 0s"}, schedules)},
+		"lanes":      {[]string{bus.StreamHold}, slices.Concat(holds, []string{"schedule asked in 0s"})},
+		"records":    {[]string{bus.StreamRecords}, slices.Concat(holds, []string{"schedule asked in 0s"}, schedules)},
+		"events":     {[]string{bus.StreamEvents}, []string{"event e round 1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench()
+				pass(time.Minute)
+				b.db.outbox = []store.OutboxEvent{accepted("e", time.Second, 0)}
+				b.db.requests["r"] = domain.Task{Delivery: "asked", Request: "r"}
+				b.db.relayed["r"] = time.Now().Add(-time.Second)
+				b.db.restore = []store.RestoreItem{
+					{Task: domain.Task{Delivery: "inactive"}, Status: domain.StatusHeld},
+					{Task: domain.Task{Delivery: "late"}, Status: domain.StatusRetrying, NextAttemptAt: time.Now().Add(-time.Hour)},
+					{Task: domain.Task{Delivery: "soon"}, Status: domain.StatusRetrying, NextAttemptAt: time.Now().Add(time.Hour)},
+					{Task: domain.Task{Delivery: "waiting"}, Status: domain.StatusPending, InLane: true},
+				}
+				b.bus.backlog.OldestEvent = time.Now().Add(-time.Hour) // nothing is relayed in the ordinary way
+				old := maps.Clone(b.db.streams)
+				b.bus.remake(tc.lost...)
+				_, stop := b.run(t)
+				defer stop()
+				b.wantSent(t, tc.first...)
+				pass(8 * time.Second)
+				b.wantSent(t)
+				if diff := cmp.Diff(old, b.db.streams); diff != "" {
+					t.Errorf("streams were put on record too early:\n%s", diff)
+				}
+				// An outcome from before the loss reaches the database late.
+				b.db.mu.Lock()
+				b.db.restore = append(b.db.restore, store.RestoreItem{
+					Task: domain.Task{Delivery: "zlate"}, Status: domain.StatusRetrying, NextAttemptAt: time.Now().Add(time.Hour + 4*time.Second),
+				})
+				b.db.mu.Unlock()
+				pass(4 * time.Second)
+				if slices.Contains(tc.first, schedules[0]) {
+					b.wantSent(t, "schedule zlate in 1h0m2s")
+				} else {
+					b.wantSent(t)
+				}
+				if diff := cmp.Diff(b.bus.created, b.db.streams); diff != "" {
+					t.Errorf("streams on record (-want +got):\n%s", diff)
+				}
+				pass(time.Minute)
+				b.wantSent(t)
+			})
+		})
+	}
+}
+
+// The second pass waits until the outcomes from before the loss are written.
+func TestRestorationWaitsForRecords(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		pass(time.Minute)
+		b.bus.remake(bus.StreamRetries)
+		b.bus.backlog.OldestRecord = time.Now().Add(-time.Second)
+		_, stop := b.run(t)
+		defer stop()
+		pass(time.Minute)
+		if b.db.streams[bus.StreamRetries].Equal(b.bus.created[bus.StreamRetries]) {
+			t.Error("the stream was put on record while outcomes were still to be written")
+		}
+		b.bus.mu.Lock()
+		b.bus.backlog = bus.Backlog{}
+		b.bus.mu.Unlock()
+		pass(2 * time.Second)
+		if !b.db.streams[bus.StreamRetries].Equal(b.bus.created[bus.StreamRetries]) {
+			t.Error("the stream was never put on record")
+		}
+	})
+}
+
+// A restoration that fails half-way goes on where it was.
+func TestRestorationGoesOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		pass(time.Minute)
+		b.db.restore = []store.RestoreItem{
+			{Task: domain.Task{Delivery: "a"}, Status: domain.StatusHeld},
+			{Task: domain.Task{Delivery: "b"}, Status: domain.StatusHeld},
+		}
+		b.bus.remake(bus.StreamHold)
+		b.bus.refuse["b"] = true
+		_, stop := b.run(t)
+		defer stop()
+		b.wantSent(t, "hold a")
+		b.bus.mu.Lock()
+		b.bus.refuse = nil
+		b.bus.mu.Unlock()
+		pass(3 * time.Second)
+		b.wantSent(t, "hold b")
+		pass(time.Minute)
+		b.wantSent(t)
+	})
+}
+
+// Outages are told once, at their begin and at their end, and end by themselves.
+func TestOutages(t *testing.T) {
+	t.Parallel()
+	for name, set := range map[string]func(b *bench, down bool){
+		"database": func(b *bench, down bool) { b.db.mu.Lock(); b.db.down = down; b.db.mu.Unlock() },
+		"bus":      func(b *bench, down bool) { b.bus.mu.Lock(); b.bus.down = down; b.bus.mu.Unlock() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench()
+				_, stop := b.run(t)
+				defer stop()
+				set(b, true)
+				pass(time.Minute)
+				b.db.mu.Lock()
+				b.db.outbox = []store.OutboxEvent{accepted("a", time.Minute, 0)}
+				b.db.mu.Unlock()
+				pass(time.Minute)
+				b.wantSent(t)
+				set(b, false)
+				pass(5 * time.Second)
+				b.wantSent(t, "event a round 1")
+				logs := b.logs.String()
+				if strings.Count(logs, `msg="the relay makes no progress"`) != 1 || strings.Count(logs, `msg="no longer: the relay makes no progress"`) != 1 {
+					t.Errorf("logged:\n%s", logs)
+				}
+			})
+		})
+	}
+}
+
+// A leader whose lease is lost stops, and asks again.
+func TestLeaseIsLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		_, stop := b.run(t)
+		defer stop()
+		lost := b.db.lease.lost
+		b.db.mu.Lock()
+		b.db.lease = lease{make(chan struct{})}
+		b.db.mu.Unlock()
+		close(lost)
+		pass(5 * time.Second)
+		b.db.mu.Lock()
+		defer b.db.mu.Unlock()
+		if b.db.leads != 2 || b.db.kept != 2 {
+			t.Errorf("it led %d times and kept the retention %d times, want 2 and 2", b.db.leads, b.db.kept)
+		}
+	})
+}
+
+// The streams are made at the start and after every reconnection, before anything else.
+func TestStreamsAfterReconnection(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		_, stop := b.run(t)
+		defer stop()
+		b.bus.reconnect <- struct{}{}
+		synctest.Wait()
+		b.bus.mu.Lock()
+		ensured := b.bus.ensured
+		b.bus.mu.Unlock()
+		if ensured != 2 {
+			t.Errorf("the streams were made %d times, want 2", ensured)
+		}
+		pass(2*time.Hour + time.Minute)
+		b.db.mu.Lock()
+		defer b.db.mu.Unlock()
+		if b.db.kept != 3 {
+			t.Errorf("the retention was kept %d times in two hours, want 3", b.db.kept)
+		}
+	})
+}
