@@ -50,7 +50,9 @@ type Problem struct {
 }
 
 // Error implements error.
-func (p *Problem) Error() string { return fmt.Sprintf("%d %s: %s %v", p.Status, p.Code, p.Detail, p.Errors) }
+func (p *Problem) Error() string {
+	return fmt.Sprintf("%d %s: %s %v", p.Status, p.Code, p.Detail, p.Errors)
+}
 
 // Do sends a request; a body is sent as JSON. A nil header adds none.
 func (c *Client) Do(ctx context.Context, method, path string, body []byte, header http.Header) (Answer, error) {

@@ -1,0 +1,149 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+
+	"waybill.dev/cmd/internal/telemetry"
+)
+
+// Limits of every HTTP server. A callback's receiver may take 30 s for its answer, and
+// /debug/pprof/profile works for 30 s unless it is told otherwise.
+const (
+	readHeaderTimeout = 5 * time.Second
+	readTimeout       = 15 * time.Second
+	writeTimeout      = 40 * time.Second
+	idleTimeout       = 60 * time.Second
+	maxHeaderBytes    = 16 << 10
+	// closeTime is how long requests in hand are waited for at the end.
+	closeTime = 5 * time.Second
+)
+
+// Server is an HTTP server that listens already.
+type Server struct {
+	listener net.Listener
+	http     *http.Server
+	endCalls context.CancelFunc
+}
+
+// ServerOptions of a server; all but Setting and EndCalls are required.
+type ServerOptions struct {
+	Name    string // for messages
+	Addr    string // host:port; port 0 takes a free one
+	Setting string // how another address is chosen, for the message
+	Handler http.Handler
+	Logger  *slog.Logger
+	// EndCalls ends the contexts of requests in hand as soon as the server is told to
+	// stop, for those that would never end by themselves.
+	EndCalls bool
+}
+
+// Listen takes the address. It fails with one sentence when that can't be had.
+func Listen(ctx context.Context, o ServerOptions) (*Server, error) {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", o.Addr)
+	if err != nil {
+		return nil, Refused(o.Name, o.Addr, o.Setting, err)
+	}
+	calls, endCalls := context.WithCancel(context.WithoutCancel(ctx))
+	s := &Server{
+		listener: listener,
+		http: &http.Server{
+			Handler:           o.Handler,
+			ReadHeaderTimeout: readHeaderTimeout,
+			ReadTimeout:       readTimeout,
+			WriteTimeout:      writeTimeout,
+			IdleTimeout:       idleTimeout,
+			MaxHeaderBytes:    maxHeaderBytes,
+			ErrorLog:          slog.NewLogLogger(telemetry.Stray(o.Logger).Handler(), slog.LevelWarn),
+			BaseContext:       func(net.Listener) context.Context { return calls },
+		},
+		endCalls: endCalls,
+	}
+	if o.EndCalls {
+		s.http.RegisterOnShutdown(endCalls)
+	}
+	return s, nil
+}
+
+// URL returns where the server is reached, by way of loopback if it listens everywhere.
+func (s *Server) URL() string { return "http://" + reachable(s.listener.Addr()) }
+
+func reachable(addr net.Addr) string {
+	tcp, ok := addr.(*net.TCPAddr)
+	if !ok {
+		return addr.String()
+	}
+	host := tcp.IP.String()
+	if tcp.IP.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, fmt.Sprint(tcp.Port))
+}
+
+// Run serves until ctx is done and the requests in hand are answered, or have had five
+// seconds for it.
+func (s *Server) Run(ctx context.Context) error {
+	defer s.endCalls()
+	served := make(chan error, 1)
+	go func() { served <- s.http.Serve(s.listener) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("serve HTTP: %w", err)
+	case <-ctx.Done():
+	}
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+	defer cancel()
+	err := s.http.Shutdown(closing)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = s.http.Close()
+	}
+	<-served
+	if err != nil {
+		return fmt.Errorf("stop HTTP server: %w", err)
+	}
+	return nil
+}
+
+// Close gives the address back without having served.
+func (s *Server) Close() error {
+	s.endCalls()
+	return s.listener.Close()
+}
+
+// Refused says in one sentence why name can't listen on addr, and by what setting another
+// address is chosen.
+func Refused(name, addr, setting string, err error) error {
+	advice := ""
+	if setting != "" {
+		advice = ": choose another address with " + setting
+	}
+	reason := ""
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		reason = "is in use by another process"
+	case errors.Is(err, syscall.EACCES):
+		reason = "may not be listened on by this user"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		reason = "is none of this machine's"
+	default:
+		return fmt.Errorf("%s address %s can't be listened on%s: %w", name, addr, advice, err)
+	}
+	// What the system says would add nothing to the sentence.
+	return &sentence{text: fmt.Sprintf("%s address %s %s%s", name, addr, reason, advice), cause: err}
+}
+
+// sentence is an error whose text needs no cause beside it.
+type sentence struct {
+	text  string
+	cause error
+}
+
+func (s *sentence) Error() string { return s.text }
+func (s *sentence) Unwrap() error { return s.cause }

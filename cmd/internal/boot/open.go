@@ -1,0 +1,164 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
+
+	"waybill.dev/cmd/internal/settings"
+	"waybill.dev/cmd/internal/telemetry"
+	"waybill.dev/shared/bus"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/egress"
+	"waybill.dev/shared/seal"
+	"waybill.dev/shared/store"
+)
+
+const (
+	// databaseWait is how long an unreachable database is waited for at start.
+	databaseWait   = 30 * time.Second
+	migrationLimit = 10 * time.Minute
+)
+
+// Options of a process.
+type Options struct {
+	Settings settings.Settings // complete: the keys and the database URL are set
+	Name     string            // of the process: in traces, and on the bus with its inbox
+	Version  string
+	Logger   *slog.Logger
+	// InProcess joins a NATS server of this process; nil: the one of Settings.NATSURL.
+	InProcess nats.InProcessConnProvider
+	// Migrate applies pending migrations instead of refusing to start.
+	Migrate bool
+}
+
+// Handles are what the services work with, each opened once.
+type Handles struct {
+	Options
+
+	Store    *store.Store
+	Bus      *bus.Bus
+	Egress   *egress.Policy
+	Registry *prometheus.Registry
+	Tracer   trace.TracerProvider
+	OpsURL   string // where metrics are served
+}
+
+// ErrPending is returned when migrations are pending.
+var ErrPending = errors.New("the database has pending migrations: apply them with `waybill migrate up`")
+
+// Open opens the handles and adds them to p, which closes them at its end. When it fails,
+// p.Abandon closes those that were opened.
+func Open(ctx context.Context, p *Process, o Options) (*Handles, error) {
+	h := &Handles{Options: o, Registry: telemetry.NewRegistry(o.Version)}
+	tracer, flush, err := telemetry.NewTracer(ctx, o.Name, o.Version, o.Logger)
+	if err != nil {
+		return nil, err
+	}
+	h.Tracer = tracer
+	p.Add("traces", func(ctx context.Context) error {
+		<-ctx.Done()
+		flushing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		defer cancel()
+		if err := flush(flushing); err != nil {
+			o.Logger.Warn("the last traces were not sent", "error", err)
+		}
+		return nil
+	})
+	ops, err := Listen(ctx, ServerOptions{
+		Name: "Ops", Addr: o.Settings.OpsAddr, Setting: "--ops or " + settings.OpsAddr,
+		Handler: telemetry.OpsHandler(h.Registry), Logger: o.Logger, EndCalls: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.Add("ops server", ops.Run)
+	h.OpsURL = ops.URL()
+	h.Egress = &egress.Policy{Allow: o.Settings.EgressAllow, HTTP: o.Settings.EgressHTTP}
+	keys, err := seal.Parse(o.Settings.EncryptionKey.Reveal())
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", settings.EncryptionKey, err)
+	}
+	if h.Store, err = openStore(ctx, p, o, keys); err != nil {
+		return nil, err
+	}
+	h.Bus, err = bus.Connect(bus.Options{
+		URL: o.Settings.NATSURL.Reveal(), InProcess: o.InProcess, Name: o.Name, Logger: o.Logger,
+		MACKeys:   keys.Derive("waybill event acceptance"),
+		Replicas:  o.Settings.BusReplicas,
+		Retention: o.Settings.BusRetention, DedupeWindow: o.Settings.DedupeWindow,
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.AddCloser("bus", func() error {
+		h.Bus.Close()
+		return nil
+	})
+	return h, nil
+}
+
+// openStore opens the database and sees to its migrations.
+func openStore(ctx context.Context, p *Process, o Options, keys *seal.Keyring) (*store.Store, error) {
+	s, err := store.Open(ctx, store.Options{URL: o.Settings.DatabaseURL.Reveal(), Keys: keys, Logger: o.Logger})
+	if err != nil {
+		return nil, err
+	}
+	p.AddCloser("database", s.Close)
+	waits := backoff.WithContext(backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(250*time.Millisecond), backoff.WithMaxInterval(3*time.Second), backoff.WithMaxElapsedTime(databaseWait)), ctx)
+	err = backoff.RetryNotify(func() error {
+		trying, cancel := context.WithTimeout(ctx, migrationLimit)
+		defer cancel()
+		err := prepare(trying, s, o)
+		if err != nil && !errors.Is(err, domain.ErrUnavailable) {
+			return backoff.Permanent(err)
+		}
+		return err
+	}, waits, func(err error, wait time.Duration) {
+		o.Logger.Warn("database can't be reached; trying on", "error", err, "wait", wait.Round(time.Millisecond).String())
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func prepare(ctx context.Context, s *store.Store, o Options) error {
+	pending, err := s.Pending(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("look for pending migrations: %w", err)
+	case !pending:
+		return nil
+	case !o.Migrate:
+		return ErrPending
+	}
+	applied, err := s.Migrate(ctx)
+	if err != nil {
+		return fmt.Errorf("migrate database: %w", err)
+	}
+	o.Logger.Debug("migrations applied", "count", len(applied))
+	return nil
+}
+
+// Serve adds an HTTP server on the process's HTTP address.
+func (h *Handles) Serve(ctx context.Context, p *Process, handler http.Handler) (url string, err error) {
+	server, err := Listen(ctx, ServerOptions{
+		Name: "HTTP", Addr: h.Settings.HTTPAddr, Setting: "--http or " + settings.HTTPAddr,
+		Handler: handler, Logger: h.Logger,
+	})
+	if err != nil {
+		return "", err
+	}
+	p.Add("HTTP server", server.Run)
+	return server.URL(), nil
+}

@@ -1,0 +1,88 @@
+// Package console writes for a person at a terminal, and the same facts for a program.
+package console
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"golang.org/x/term"
+)
+
+// IsTerminal tells whether w is a terminal.
+func IsTerminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+// Style colours text, when that is wanted.
+type Style struct{ on bool }
+
+// StyleFor returns a style that colours what goes to w: only when w is a terminal that
+// knows colours, and NO_COLOR is not set.
+func StyleFor(w io.Writer) Style {
+	return Style{on: IsTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+}
+
+func (s Style) wrap(code, text string) string {
+	if !s.on || text == "" {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+// Bold makes text stand out.
+func (s Style) Bold(text string) string { return s.wrap("1", text) }
+
+// Dim makes text step back.
+func (s Style) Dim(text string) string { return s.wrap("2", text) }
+
+// Good is for what went well.
+func (s Style) Good(text string) string { return s.wrap("32", text) }
+
+// Bad is for what failed.
+func (s Style) Bad(text string) string { return s.wrap("31", text) }
+
+// Warn is for what is to be noticed.
+func (s Style) Warn(text string) string { return s.wrap("33", text) }
+
+// Accent is for commands and addresses.
+func (s Style) Accent(text string) string { return s.wrap("36", text) }
+
+// Clean replaces control characters, so that text from elsewhere can't steer the terminal.
+func Clean(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 {
+			return '\uFFFD'
+		}
+		return r
+	}, text)
+}
+
+// Table writes rows in aligned columns below a header.
+func Table(w io.Writer, header []string, rows [][]string) {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, strings.Join(header, "\t"))
+	for _, row := range rows {
+		fmt.Fprintln(table, strings.Join(row, "\t"))
+	}
+	_ = table.Flush() // a closed pipe is no error of the command
+}
+
+// JSON writes value as indented JSON.
+func JSON(w io.Writer, value any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(value)
+}
+
+// JSONLine writes value as one line of JSON.
+func JSONLine(w io.Writer, value any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(value)
+}

@@ -1,0 +1,18 @@
+//go:build unix
+
+package datadir
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// lock takes the file for this process until it is closed or the process ends, however.
+func lock(file *os.File) error {
+	err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return errLocked
+	}
+	return err
+}

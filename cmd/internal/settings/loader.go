@@ -1,0 +1,230 @@
+package settings
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/egress"
+	"waybill.dev/shared/seal"
+)
+
+// Bounds that the contract sets.
+const (
+	minAdminKey  = 32
+	maxAdminKey  = 256
+	maxWaits     = 20
+	minWait      = 0.05
+	maxWait      = 604_800
+	maxReplicas  = 5 // JetStream's own bound
+	maxRateLimit = 1e9
+)
+
+// loader reads values one after the other and collects what is wrong with them.
+type loader struct {
+	role    Role
+	sources []Source
+	faults  []error
+	given   map[string]bool // settings that a source has, as opposed to defaults
+}
+
+func (l *loader) fault(name, reason string) {
+	l.faults = append(l.faults, Fault{Name: name, Reason: reason})
+}
+
+// text returns the setting's value; empty: it has none in this role.
+func (l *loader) text(name string) string {
+	spec, _ := specOf(name)
+	if !spec.In(l.role) {
+		return ""
+	}
+	for _, source := range l.sources {
+		if value, ok := source(name); ok && strings.TrimSpace(value) != "" {
+			l.given[name] = true
+			return strings.TrimSpace(value)
+		}
+	}
+	if spec.Required(l.role) {
+		l.fault(name, "is required: "+how(spec))
+	}
+	return spec.Default(l.role)
+}
+
+func (l *loader) address(name string) string {
+	text := l.text(name)
+	if text == "" {
+		return ""
+	}
+	_, port, err := net.SplitHostPort(text)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		l.fault(name, fmt.Sprintf("is %q, which is not host:port, such as 127.0.0.1:8080 or :8080", text))
+	}
+	return text
+}
+
+func (l *loader) optionalAddress(name string) string {
+	if l.text(name) == "none" {
+		return ""
+	}
+	return l.address(name)
+}
+
+func (l *loader) natsURL() domain.Secret {
+	text := l.text(NATSURL)
+	if text == "" {
+		return ""
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		u, err := url.Parse(strings.TrimSpace(part))
+		if err != nil || u.Host == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme) {
+			l.fault(NATSURL, "is not the URL of a NATS server, such as nats://user:password@host:4222; several are separated by commas")
+			break
+		}
+	}
+	return domain.Secret(text)
+}
+
+func (l *loader) databaseURL() domain.Secret {
+	text := l.text(DatabaseURL)
+	if text == "" {
+		return ""
+	}
+	file, lite := strings.CutPrefix(text, "sqlite:")
+	u, err := url.Parse(text)
+	postgres := err == nil && (u.Scheme == "postgres" || u.Scheme == "postgresql")
+	if !postgres && (!lite || file == "") {
+		l.fault(DatabaseURL, "is neither postgres://user:password@host/database nor sqlite:FILE")
+	}
+	return domain.Secret(text)
+}
+
+func (l *loader) adminKey() domain.Secret {
+	text := l.text(AdminKey)
+	if text == "" {
+		return ""
+	}
+	visible := !strings.ContainsFunc(text, func(r rune) bool { return r < '!' || r > '~' })
+	if len(text) < minAdminKey || len(text) > maxAdminKey || !visible {
+		l.fault(AdminKey, fmt.Sprintf("must have %d to %d visible ASCII characters", minAdminKey, maxAdminKey))
+	}
+	return domain.Secret(text)
+}
+
+func (l *loader) encryptionKey() domain.Secret {
+	text := l.text(EncryptionKey)
+	if text == "" {
+		return ""
+	}
+	if _, err := seal.Parse(text); err != nil {
+		l.fault(EncryptionKey, fmt.Sprintf("must be the base64 of 32 bytes, several separated by commas: %v", err))
+	}
+	return domain.Secret(text)
+}
+
+func (l *loader) prefixes(name string) []netip.Prefix {
+	text := l.text(name)
+	if text == "" {
+		return nil
+	}
+	allow, err := egress.ParseAllow(text)
+	if err != nil {
+		l.fault(name, fmt.Sprintf("must be none or CIDRs separated by commas, such as 10.1.0.0/16: %v", err))
+	}
+	return allow
+}
+
+func (l *loader) boolean(name string) bool {
+	text := l.text(name)
+	if text == "" {
+		return false
+	}
+	value, err := strconv.ParseBool(strings.ToLower(text))
+	if err != nil {
+		l.fault(name, fmt.Sprintf("is %q, which is neither true nor false", text))
+	}
+	return value
+}
+
+func (l *loader) duration(name string, least time.Duration) time.Duration {
+	text := l.text(name)
+	if text == "" {
+		return 0
+	}
+	value, err := time.ParseDuration(text)
+	if err != nil || value < least {
+		l.fault(name, fmt.Sprintf("is %q, which is not a duration of at least %s, such as 90s, 15m or 72h", text, least))
+		return 0
+	}
+	return value
+}
+
+func (l *loader) schedule(name string) []time.Duration {
+	text := l.text(name)
+	if text == "" {
+		return nil
+	}
+	parts := strings.Split(text, ",")
+	waits := make([]time.Duration, 0, len(parts))
+	for _, part := range parts {
+		seconds, err := strconv.ParseFloat(strings.TrimSpace(part), 64)
+		if err != nil || !(seconds >= minWait && seconds <= maxWait) {
+			l.fault(name, fmt.Sprintf("must be numbers of seconds from %g to %d, separated by commas", minWait, maxWait))
+			return nil
+		}
+		waits = append(waits, time.Duration(math.Round(seconds*float64(time.Second))))
+	}
+	if len(waits) > maxWaits {
+		l.fault(name, fmt.Sprintf("has %d waits; at most %d are allowed", len(waits), maxWaits))
+	}
+	return waits
+}
+
+func (l *loader) replicas() int {
+	text := l.text(BusReplicas)
+	if text == "" {
+		return 0
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > maxReplicas || n%2 == 0 {
+		l.fault(BusReplicas, fmt.Sprintf("is %q, which is not 1, 3 or %d", text, maxReplicas))
+	}
+	return n
+}
+
+func (l *loader) rate(name string) float64 {
+	text := l.text(name)
+	if text == "" {
+		return 0
+	}
+	value, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(value >= 0 && value <= maxRateLimit) {
+		l.fault(name, fmt.Sprintf("is %q, which is not a number of requests a second, 0 or more", text))
+		return 0
+	}
+	return value
+}
+
+func (l *loader) level() slog.Level {
+	levels := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
+	return levels[strings.ToLower(l.choice(LogLevel, "debug", "info", "warn", "error"))]
+}
+
+func (l *loader) choice(name string, choices ...string) string {
+	text := strings.ToLower(l.text(name))
+	if text != "" && !slices.Contains(choices, text) {
+		last := len(choices) - 1
+		l.fault(name, fmt.Sprintf("is %q, which is not %s or %s", text, strings.Join(choices[:last], ", "), choices[last]))
+	}
+	return text
+}

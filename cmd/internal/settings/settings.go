@@ -1,0 +1,131 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"time"
+
+	"waybill.dev/shared/domain"
+)
+
+// Settings are what one process was told. Those that its role does not take are zero.
+type Settings struct {
+	Role          Role
+	HTTPAddr      string
+	OpsAddr       string
+	ReceiverAddr  string // empty: no receiver
+	NATSAddr      string
+	NATSURL       domain.Secret // may carry a password; empty: the embedded server
+	DatabaseURL   domain.Secret // may carry a password; empty: a file in DataDir
+	DataDir       string
+	AdminKey      domain.Secret // empty: the one in DataDir
+	EncryptionKey domain.Secret // empty: the one in DataDir
+	RoutesDir     string
+	EgressAllow   []netip.Prefix
+	EgressHTTP    bool
+	RetrySchedule []time.Duration
+	Retention     time.Duration
+	BusRetention  time.Duration
+	DedupeWindow  time.Duration
+	BusReplicas   int
+	DisableAfter  time.Duration
+	RateLimit     float64 // requests a second of one account; 0: none
+	LogLevel      slog.Level
+	LogFormat     string // auto, text or json
+}
+
+// Source gives the value of a setting by its name. An empty value counts as none.
+type Source func(name string) (value string, ok bool)
+
+// Fault is a setting that can't be used, with the reason. The reason never has the value
+// of a secret.
+type Fault struct{ Name, Reason string }
+
+func (f Fault) Error() string { return f.Name + " " + f.Reason }
+
+// Load reads the settings of role. Earlier sources win over later ones, all of them over
+// the default. The error joins every Fault.
+func Load(role Role, sources ...Source) (Settings, error) {
+	l := loader{role: role, sources: sources, given: make(map[string]bool)}
+	s := Settings{
+		Role:          role,
+		HTTPAddr:      l.address(HTTPAddr),
+		OpsAddr:       l.address(OpsAddr),
+		ReceiverAddr:  l.optionalAddress(ReceiverAddr),
+		NATSAddr:      l.address(NATSAddr),
+		NATSURL:       l.natsURL(),
+		DatabaseURL:   l.databaseURL(),
+		DataDir:       l.text(DataDir),
+		AdminKey:      l.adminKey(),
+		EncryptionKey: l.encryptionKey(),
+		RoutesDir:     l.text(RoutesDir),
+		EgressAllow:   l.prefixes(EgressAllow),
+		EgressHTTP:    l.boolean(EgressHTTP),
+		RetrySchedule: l.schedule(RetrySchedule),
+		Retention:     l.duration(Retention, time.Hour),
+		BusRetention:  l.duration(BusRetention, time.Minute),
+		DedupeWindow:  l.duration(DedupeWindow, time.Second),
+		BusReplicas:   l.replicas(),
+		DisableAfter:  l.duration(DisableAfter, time.Minute),
+		RateLimit:     l.rate(RateLimit),
+		LogLevel:      l.level(),
+		LogFormat:     l.choice(LogFormat, "auto", "text", "json"),
+	}
+	l.together(s)
+	return s, errors.Join(l.faults...)
+}
+
+// together checks what no setting alone can get wrong.
+func (l *loader) together(s Settings) {
+	if l.given[RetrySchedule] && s.RetrySchedule != nil && s.Retention > 0 {
+		var sum time.Duration
+		for _, wait := range s.RetrySchedule {
+			sum += wait
+		}
+		if sum >= s.Retention {
+			l.fault(RetrySchedule, fmt.Sprintf("adds up to %s, which must be below %s (%s)", sum, Retention, s.Retention))
+		}
+	}
+	if s.BusRetention > 0 && s.DedupeWindow > s.BusRetention {
+		l.fault(DedupeWindow, fmt.Sprintf("is %s, which must not exceed %s (%s)", s.DedupeWindow, BusRetention, s.BusRetention))
+	}
+}
+
+// Flags returns the settings of role that are flags too.
+func Flags(role Role) []Spec {
+	var flags []Spec
+	for _, spec := range Specs() {
+		if spec.Flag != "" && spec.In(role) {
+			flags = append(flags, spec)
+		}
+	}
+	return flags
+}
+
+// MadeFrom returns a source of fixed values.
+func MadeFrom(values map[string]string) Source {
+	return func(name string) (string, bool) {
+		value, ok := values[name]
+		return value, ok
+	}
+}
+
+// how says in which ways a setting can be given.
+func how(spec Spec) string {
+	if spec.Flag == "" {
+		return "set it in the environment or in the file of " + Config
+	}
+	return "set it in the environment or by --" + spec.Flag
+}
+
+func specOf(name string) (Spec, bool) {
+	for _, spec := range Specs() {
+		if strings.EqualFold(spec.Name, name) {
+			return spec, true
+		}
+	}
+	return Spec{}, false
+}

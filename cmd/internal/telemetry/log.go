@@ -1,0 +1,65 @@
+// Package telemetry makes the logger, the metrics registry and the tracer of a process.
+package telemetry
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+)
+
+// NewLogger returns a logger that writes to w: as JSON, or as text for a person. Format is
+// json, text, or auto, which is text when w is a terminal.
+func NewLogger(w io.Writer, level slog.Level, format string) *slog.Logger {
+	if format == "text" || format == "auto" && isTerminal(w) {
+		return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: shortTime}))
+	}
+	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
+}
+
+func isTerminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+// shortTime leaves the date out: who reads along knows it.
+func shortTime(groups []string, a slog.Attr) slog.Attr {
+	if len(groups) == 0 && a.Key == slog.TimeKey {
+		return slog.String(a.Key, a.Value.Time().Format("15:04:05.000"))
+	}
+	return a
+}
+
+// Stray returns a logger for what libraries write to the standard log (slog.SetDefault
+// sends it there). net/http quotes there what a receiver sent unasked; that part is
+// dropped, as nothing that a receiver says belongs in the log. The rest is an attribute,
+// which the handler quotes.
+func Stray(log *slog.Logger) *slog.Logger { return slog.New(stray{log}) }
+
+type stray struct{ log *slog.Logger }
+
+const maxStray = 300 // bytes of a line that are kept
+
+func (s stray) Enabled(ctx context.Context, level slog.Level) bool { return s.log.Enabled(ctx, level) }
+
+func (s stray) Handle(ctx context.Context, r slog.Record) error {
+	text := r.Message
+	if strings.HasPrefix(text, "Unsolicited response received") {
+		s.log.DebugContext(ctx, "a server sent a response that nobody had asked for")
+		return nil
+	}
+	if len(text) > maxStray {
+		text = text[:maxStray]
+	}
+	s.log.Log(ctx, r.Level, "a library wrote to the log", "text", text)
+	return nil
+}
+
+// WithAttrs drops the attributes: they may be anything.
+func (s stray) WithAttrs([]slog.Attr) slog.Handler { return s }
+
+// WithGroup ignores the group: there are no attributes.
+func (s stray) WithGroup(string) slog.Handler { return s }

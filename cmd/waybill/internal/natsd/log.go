@@ -1,0 +1,49 @@
+package natsd
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+)
+
+// bridge hands the server's log lines on. What a client of the bus may have put into them
+// is an attribute, which the handler quotes.
+type bridge struct {
+	log *slog.Logger
+
+	mu    sync.Mutex
+	fatal error
+}
+
+const text = "text"
+
+func (b *bridge) Noticef(format string, v ...any) {
+	b.log.Debug("nats-server", text, fmt.Sprintf(format, v...))
+}
+
+func (b *bridge) Warnf(format string, v ...any) {
+	b.log.Warn("nats-server", text, fmt.Sprintf(format, v...))
+}
+
+func (b *bridge) Errorf(format string, v ...any) {
+	b.log.Error("nats-server", text, fmt.Sprintf(format, v...))
+}
+
+// Fatalf must not end the process as the server's own logger does: others have to stop
+// in order.
+func (b *bridge) Fatalf(format string, v ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fatal = errors.Join(b.fatal, fmt.Errorf(format, v...))
+	b.log.Error("nats-server", text, fmt.Sprintf(format, v...))
+}
+
+func (b *bridge) Debugf(string, ...any) {}
+func (b *bridge) Tracef(string, ...any) {}
+
+func (b *bridge) reason() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.fatal
+}
