@@ -1,0 +1,83 @@
+package e2e_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"waybill.dev/cmd/internal/stack"
+	"waybill.dev/shared/pgtest"
+)
+
+// cases are what every form of Waybill must do.
+func cases() map[string]func(*world) {
+	return map[string]func(*world){
+		"samples arrive byte for byte however published": samples,
+		"10000 generated events arrive byte for byte":    generated,
+		"attempts follow the schedule and are logged":    retries,
+		"Retry-After lengthens the wait":                 retryAfter,
+		"410 makes inactive and holds":                   gone,
+		"inactive holds and drains in order":             inactive,
+		"deleting ends what is pending":                  deleting,
+		"rotation signs with both secrets":               rotation,
+		"test, retry and replay":                         onRequest,
+		"circuit opens, probes and closes":               circuit,
+		"schedule exhausted is failed":                   exhausted,
+		"rate limit":                                     rateLimit,
+		"in-flight cap":                                  inFlight,
+		"duplicates are told and not delivered":          duplicates,
+		"bad bus messages are rejected with the reason":  rejected,
+		"bad requests name their faults":                 refused,
+		"a webhook's change holds for the next event":    changes,
+		"SIGTERM loses and repeats nothing":              graceful,
+		"a hanging receiver delays no other":             isolation,
+	}
+}
+
+func TestEndToEnd(t *testing.T) {
+	dir := siteDir(t)
+	site, err := stack.NewSite(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := pgtest.Start(t.Context(), "", "fsync=off")
+	if err != nil {
+		t.Fatalf("the rows on Postgres can't run: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := cluster.Stop(); err != nil {
+			t.Errorf("stop Postgres: %v", err)
+		}
+	})
+	rows := map[string]func(context.Context, string) (*stack.Stack, error){
+		"sqlite, embedded NATS": func(ctx context.Context, name string) (*stack.Stack, error) {
+			return site.AllInOne(ctx, stack.Options{Name: name})
+		},
+		"postgres, nats-server, two dispatchers": func(ctx context.Context, name string) (*stack.Stack, error) {
+			return site.Split(ctx, stack.Options{Name: name, Postgres: cluster})
+		},
+	}
+	for row, start := range rows {
+		for name, run := range cases() {
+			t.Run(row+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				st, err := start(t.Context(), "stack")
+				if err != nil {
+					t.Fatal(err)
+				}
+				run(newWorld(t, st))
+			})
+		}
+	}
+}
+
+// siteDir is where the stacks live. E2E_DIR names a folder that is kept, for a look at
+// the logs of what went well, too.
+func siteDir(t *testing.T) string {
+	t.Helper()
+	if dir := os.Getenv("E2E_DIR"); dir != "" {
+		return filepath.Clean(dir)
+	}
+	return t.TempDir()
+}
