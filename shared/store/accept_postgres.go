@@ -1,0 +1,79 @@
+package store
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"waybill.dev/shared/domain"
+)
+
+// Names of the tables that are partitioned by day.
+const (
+	tableEvents     = "events"
+	tableDeliveries = "deliveries"
+	tableAttempts   = "attempts"
+)
+
+// insertEvents is one statement, and so one round trip and one snapshot: what is not a
+// repeat goes into today's partition and into the outbox with the configuration version
+// of that snapshot. Today's repeats are found by the primary key, which also waits for a
+// commit that is under way; yesterday's by an anti-join.
+func (e *postgresEngine) insertEvents(ctx context.Context, c conn, in intake) (intakeResult, error) {
+	n := len(in.events)
+	accounts, ids := make([]string, n), make([]string, n)
+	types, times := make([]string, n), make([]string, n)
+	payloads := make([][]byte, n)
+	for i, event := range in.events {
+		accounts[i], ids[i] = event.Account, event.ID
+		types[i], times[i] = string(event.Type), event.Timestamp
+		payloads[i] = event.Payload
+	}
+	var version int64
+	var count int
+	var keys *string
+	err := c.QueryRowContext(ctx, insertEventsSQL(in.now),
+		domain.Day(in.now), in.now, in.now.Add(-domain.DedupeWindow),
+		accounts, ids, types, times, payloads, n,
+	).Scan(&version, &count, &keys)
+	if err != nil {
+		return intakeResult{}, err
+	}
+	result := intakeResult{version: version}
+	if count == n {
+		return result, nil
+	}
+	result.fresh = make(map[eventRef]struct{}, count)
+	if keys == nil {
+		return result, nil
+	}
+	for key := range strings.SplitSeq(*keys, "\n") {
+		account, id, _ := strings.Cut(key, " ")
+		result.fresh[eventRef{account, id}] = struct{}{}
+	}
+	return result, nil
+}
+
+// insertEventsSQL names the partitions themselves: that spares planning and locking all
+// the others. The text changes once a day.
+func insertEventsSQL(now time.Time) string {
+	return `
+WITH fresh AS (
+	INSERT INTO ` + partition(tableEvents, now) + ` (day, account, id, type, occurred_at, payload, received_at)
+	SELECT $1::date, i.account, i.id, i.type, i.occurred_at, i.payload, $2::timestamptz
+	FROM unnest($4::text[], $5::text[], $6::text[], $7::text[], $8::bytea[]) AS i (account, id, type, occurred_at, payload)
+	WHERE NOT EXISTS (
+		SELECT 1 FROM ` + partition(tableEvents, now.Add(-24*time.Hour)) + ` y
+		WHERE y.account = i.account AND y.id = i.id AND y.received_at > $3::timestamptz)
+	ON CONFLICT DO NOTHING
+	RETURNING account, id
+), queued AS (
+	INSERT INTO outbox (received_at, account, id, version)
+	SELECT $2::timestamptz, fresh.account, fresh.id, config_version.version FROM fresh, config_version
+), counted AS (
+	SELECT count(*) AS n FROM fresh
+)
+SELECT config_version.version, counted.n,
+	CASE WHEN counted.n < $9::bigint THEN (SELECT string_agg(account || ' ' || id, E'\n') FROM fresh) END
+FROM config_version, counted`
+}

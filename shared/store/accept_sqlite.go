@@ -1,0 +1,66 @@
+package store
+
+import (
+	"context"
+
+	"waybill.dev/shared/domain"
+)
+
+// sqliteInsertEvents adds the rows whose id was not accepted within the window, which
+// is its last argument.
+func sqliteInsertEvents() multiRow {
+	return multiRow{
+		head: `INSERT INTO events (day, account, id, type, occurred_at, payload, received_at) SELECT v.* FROM (VALUES `,
+		tail: `) AS v WHERE NOT EXISTS (SELECT 1 FROM events e
+			WHERE e.account = v.column2 AND e.id = v.column3 AND e.received_at > ?) ON CONFLICT DO NOTHING`,
+		columns: 7,
+	}
+}
+
+// sqliteInsertOutbox queues what was added to events in this transaction: the rows
+// after the last one from before. Row ids grow, as the newest row is never deleted alone.
+const sqliteInsertOutbox = `INSERT INTO outbox (received_at, account, id, version)
+	SELECT received_at, account, id, ? FROM events WHERE rowid > ?`
+
+func (e *sqliteEngine) insertEvents(ctx context.Context, c conn, in intake) (intakeResult, error) {
+	var result intakeResult
+	var last int64
+	err := c.QueryRowContext(ctx, `SELECT version, (SELECT coalesce(max(rowid), 0) FROM events) FROM config_version`).
+		Scan(&result.version, &last)
+	if err != nil {
+		return result, err
+	}
+	values := make([]any, 0, len(in.events)*7)
+	day, now := e.date(in.now), e.moment(in.now)
+	for _, event := range in.events {
+		values = append(values, day, event.Account, event.ID, string(event.Type), event.Timestamp, event.Payload, now)
+	}
+	n, err := e.execRows(ctx, c, sqliteInsertEvents(), values, e.moment(in.now.Add(-domain.DedupeWindow)))
+	if err != nil {
+		return result, err
+	}
+	if n == 0 {
+		result.fresh = map[eventRef]struct{}{}
+		return result, nil
+	}
+	if _, err := e.exec(ctx, c, sqliteInsertOutbox, result.version, last); err != nil {
+		return result, err
+	}
+	if n == len(in.events) {
+		return result, nil
+	}
+	rows, err := c.QueryContext(ctx, `SELECT account, id FROM events WHERE rowid > $1`, last)
+	if err != nil {
+		return result, err
+	}
+	defer rows.Close()
+	result.fresh = make(map[eventRef]struct{}, n)
+	for rows.Next() {
+		var ref eventRef
+		if err := rows.Scan(&ref.account, &ref.id); err != nil {
+			return result, err
+		}
+		result.fresh[ref] = struct{}{}
+	}
+	return result, rows.Err()
+}

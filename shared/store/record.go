@@ -1,0 +1,276 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"waybill.dev/shared/domain"
+)
+
+// RecordResult counts what Record did.
+type RecordResult struct {
+	// Attempts is how many attempts were written that were not in the log yet.
+	Attempts int
+	// Outdated is how many outcomes and events came for days that the log no longer
+	// has, or has not yet: they were left out.
+	Outdated int
+}
+
+// Record writes what dispatchers report, in one transaction. It may be given the same
+// batches again: an attempt counts once by its id, and a delivery changes only to a
+// state that is greater by (Rev, UpdatedAt) than the stored one. Events are added unless
+// their id is in the log for that day; settled events leave the outbox; a request is
+// answered by an outcome that names it.
+func (s *Store) Record(ctx context.Context, batches []domain.RecordBatch) (RecordResult, error) {
+	work := newRecordWork(batches)
+	work.now = s.clock()
+	if work.empty() {
+		return RecordResult{}, nil
+	}
+	var result RecordResult
+	var unknown []time.Time // days without a place, as the try before found out
+	err := s.again(ctx, func() (err error) {
+		result, unknown, err = s.recordOnce(ctx, work, unknown)
+		return err
+	})
+	if err != nil {
+		return RecordResult{}, wrap("record outcomes", err)
+	}
+	return result, nil
+}
+
+// recordOnce makes one try. When a partition was missing the next one begins by making
+// it, or by leaving out what belongs to a closed day.
+func (s *Store) recordOnce(ctx context.Context, work *recordWork, missing []time.Time) (RecordResult, []time.Time, error) {
+	if s.SQLite() || len(missing) > 0 {
+		var floor date
+		err := s.raw.QueryRowContext(ctx, "SELECT day FROM log_floor WHERE id = 1").Scan(&floor)
+		if err != nil {
+			return RecordResult{}, missing, err
+		}
+		work.leaveOut(floor, dateOf(s.clock())+daysAhead)
+		if err := s.engine.prepareDays(ctx, work.dayList()...); err != nil {
+			return RecordResult{}, missing, err
+		}
+	}
+	result, err := s.engine.record(ctx, work)
+	result.Outdated = work.outdated
+	if missingPartition(err) {
+		missing = work.dayList()
+	}
+	return result, missing, err
+}
+
+// recordWork is what Record writes, sorted out: by day, and in the order of keys so
+// that two transactions on the same rows wait for each other.
+type recordWork struct {
+	now      time.Time
+	days     map[date]*recordDay
+	settled  []domain.EventKey
+	requests []string
+	health   []domain.HealthChange
+	outdated int // outcomes and events that have no place in the log
+}
+
+// unborn makes ordinary changes of what was taken for new: some of it was known.
+func (d *recordDay) unborn() {
+	for _, o := range d.born {
+		d.changed = append(d.changed, o)
+		if o.Attempt != nil {
+			d.attempts = append(d.attempts, deliveryAttempt{o.Account, o.Delivery, *o.Attempt})
+		}
+	}
+	d.born = nil
+}
+
+// bornAttempts counts the attempts inside the new deliveries.
+func (d *recordDay) bornAttempts() int {
+	n := 0
+	for i := range d.born {
+		if d.born[i].Attempt != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// recordDay is the part of one day.
+type recordDay struct {
+	// born are deliveries with one outcome that may be their first: they go in as new
+	// rows with their attempt inside.
+	born []domain.Outcome
+	// changed are the final states of the other deliveries, attempts their attempts.
+	changed  []domain.Outcome
+	attempts []deliveryAttempt
+	events   []domain.Event
+}
+
+// deliveryAttempt is an attempt that goes to the table of attempts.
+type deliveryAttempt struct {
+	account  string
+	delivery domain.DeliveryID
+	domain.Attempt
+}
+
+func newRecordWork(batches []domain.RecordBatch) *recordWork {
+	w := &recordWork{days: map[date]*recordDay{}}
+	var outcomes []domain.Outcome
+	for i := range batches {
+		b := &batches[i]
+		outcomes = append(outcomes, b.Outcomes...)
+		w.settled = append(w.settled, b.Settled...)
+		w.health = append(w.health, b.Health...)
+		for _, e := range b.Events {
+			e.ReceivedAt = e.ReceivedAt.UTC().Truncate(time.Millisecond)
+			day := w.day(dateOf(e.ReceivedAt))
+			day.events = append(day.events, e)
+		}
+	}
+	w.sortOutcomes(outcomes)
+	slices.SortFunc(w.settled, compareKeys)
+	w.settled = slices.CompactFunc(w.settled, func(a, b domain.EventKey) bool { return compareKeys(a, b) == 0 })
+	slices.SortStableFunc(w.health, func(a, b domain.HealthChange) int {
+		return cmp.Or(cmp.Compare(a.Webhook, b.Webhook), a.At.Compare(b.At))
+	})
+	slices.Sort(w.requests)
+	w.requests = slices.Compact(w.requests)
+	for _, day := range w.days {
+		slices.SortStableFunc(day.events, func(a, b domain.Event) int {
+			return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(a.ID, b.ID), a.ReceivedAt.Compare(b.ReceivedAt))
+		})
+		day.events = slices.CompactFunc(day.events, func(a, b domain.Event) bool { return a.Key() == b.Key() })
+	}
+	return w
+}
+
+// sortOutcomes spreads the outcomes over the days, the outcomes of one delivery
+// together: the greatest is its state, the attempts of all of them count.
+func (w *recordWork) sortOutcomes(outcomes []domain.Outcome) {
+	slices.SortStableFunc(outcomes, func(a, b domain.Outcome) int {
+		return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(a.Delivery, b.Delivery), compareState(&a, &b))
+	})
+	for start := 0; start < len(outcomes); {
+		end := start + 1
+		for end < len(outcomes) && outcomes[end].Delivery == outcomes[start].Delivery && outcomes[end].Account == outcomes[start].Account {
+			end++
+		}
+		w.addDelivery(outcomes[start:end])
+		start = end
+	}
+}
+
+func (w *recordWork) addDelivery(outcomes []domain.Outcome) {
+	for _, o := range outcomes {
+		if o.Request != "" {
+			w.requests = append(w.requests, o.Request)
+		}
+	}
+	last := outcomes[len(outcomes)-1]
+	at, ok := last.Delivery.ReceivedAt()
+	if !ok {
+		w.outdated += len(outcomes)
+		return
+	}
+	last.Reason = plainText(last.Reason)
+	day := w.day(dateOf(at))
+	if len(outcomes) == 1 && last.Rev < domain.RevStep && last.Attempts <= 1 {
+		if last.Attempt != nil {
+			attempt := cleanAttempt(*last.Attempt)
+			last.Attempt = &attempt
+		}
+		day.born = append(day.born, last)
+		return
+	}
+	day.changed = append(day.changed, last)
+	for _, o := range outcomes {
+		if o.Attempt != nil {
+			day.attempts = append(day.attempts, deliveryAttempt{o.Account, o.Delivery, cleanAttempt(*o.Attempt)})
+		}
+	}
+}
+
+func (w *recordWork) day(d date) *recordDay {
+	day := w.days[d]
+	if day == nil {
+		day = &recordDay{}
+		w.days[d] = day
+	}
+	return day
+}
+
+func (w *recordWork) dayList() []time.Time {
+	days := map[time.Time]bool{}
+	for d := range w.days {
+		days[d.time()] = true
+	}
+	return sortedDays(days)
+}
+
+func (w *recordWork) empty() bool {
+	return len(w.days) == 0 && len(w.settled) == 0 && len(w.requests) == 0 && len(w.health) == 0 && w.outdated == 0
+}
+
+// leaveOut drops the days that the log does not have and counts what is lost with them.
+func (w *recordWork) leaveOut(floor, last date) {
+	for d, day := range w.days {
+		if d < floor || d > last {
+			w.outdated += len(day.born) + len(day.changed) + len(day.events)
+			delete(w.days, d)
+		}
+	}
+}
+
+// compareState orders the states of a delivery.
+func compareState(a, b *domain.Outcome) int {
+	return cmp.Or(cmp.Compare(a.Rev, b.Rev), cmp.Compare(a.UpdatedAt.UnixMicro(), b.UpdatedAt.UnixMicro()))
+}
+
+func compareKeys(a, b domain.EventKey) int {
+	return cmp.Or(a.ReceivedAt.Compare(b.ReceivedAt), cmp.Compare(a.Account, b.Account), cmp.Compare(a.ID, b.ID))
+}
+
+func cleanAttempt(a domain.Attempt) domain.Attempt {
+	a.Error, a.ResponseBody = plainText(a.Error), plainText(a.ResponseBody)
+	return a
+}
+
+// plainText makes text fit for a text column: one row that the database refuses would
+// hold up every batch that it is in.
+func plainText(text string) string {
+	if utf8.ValidString(text) && strings.IndexByte(text, 0) < 0 {
+		return text
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
+}
+
+// maxRepeats bounds the text of an event's repeats: about a hundred of them.
+const maxRepeats = 1400
+
+// repeatText is what an event's row keeps of a further acceptance of its id.
+func repeatText(at time.Time) string { return strconv.FormatInt(at.UnixMilli(), 10) + " " }
+
+// healthFailing stores that a webhook began to fail (failing_since) or recovered (NULL),
+// unless something newer is known. Of two beginnings the earlier one counts.
+const healthFailing = `
+	INSERT INTO webhook_health (webhook_id, failing_since, changed_at, disabled_version, disabled_reason, updated_at)
+	VALUES ($1, $2, $3, 0, '', $4)
+	ON CONFLICT (webhook_id) DO UPDATE SET
+		failing_since = CASE
+			WHEN excluded.failing_since IS NOT NULL AND webhook_health.failing_since < excluded.failing_since
+			THEN webhook_health.failing_since ELSE excluded.failing_since END,
+		changed_at = excluded.changed_at, updated_at = excluded.updated_at
+	WHERE webhook_health.changed_at IS NULL OR webhook_health.changed_at <= excluded.changed_at`
+
+// healthDisabled stores that a webhook was disabled at a version; the first reason for a
+// version stays.
+const healthDisabled = `
+	INSERT INTO webhook_health (webhook_id, disabled_version, disabled_reason, disabled_at, updated_at)
+	VALUES ($1, $2, $3, $4, $5)
+	ON CONFLICT (webhook_id) DO UPDATE SET disabled_version = excluded.disabled_version,
+		disabled_reason = excluded.disabled_reason, disabled_at = excluded.disabled_at, updated_at = excluded.updated_at
+	WHERE webhook_health.disabled_version < excluded.disabled_version`

@@ -1,0 +1,279 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"waybill.dev/shared/domain"
+)
+
+// record writes new deliveries with COPY, which costs half of the cheapest INSERT that
+// looks out for conflicts. A row that is known already makes the COPY fail as a whole:
+// then they are written like any other change. Measured on 2 cores, server CPU a
+// delivery with its attempt: 16 µs as two upserts, 11 as one row, 7 as one row by COPY.
+func (e *postgresEngine) record(ctx context.Context, w *recordWork) (RecordResult, error) {
+	var result RecordResult
+	err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
+		result = RecordResult{}
+		for _, at := range w.dayList() {
+			day := *w.days[dateOf(at)] // a copy: a further try starts from the same
+			n, err := recordDayPostgres(ctx, tx, at, &day)
+			if err != nil {
+				return err
+			}
+			result.Attempts += n
+		}
+		return recordRestPostgres(ctx, tx, w)
+	})
+	return result, err
+}
+
+func recordDayPostgres(ctx context.Context, tx pgx.Tx, at time.Time, day *recordDay) (int, error) {
+	if len(day.born) > 0 {
+		copied, err := copyRows(ctx, tx, partition(tableDeliveries, at), deliveryColumns(), &bornRows{day: at, rows: day.born})
+		if err != nil {
+			return 0, fmt.Errorf("copy deliveries: %w", err)
+		}
+		if !copied {
+			day.unborn()
+		}
+	}
+	attempts := day.bornAttempts()
+	if len(day.changed) > 0 {
+		if err := upsertDeliveriesPostgres(ctx, tx, at, day.changed); err != nil {
+			return 0, fmt.Errorf("change deliveries: %w", err)
+		}
+	}
+	if len(day.attempts) > 0 {
+		n, err := insertAttemptsPostgres(ctx, tx, at, day.attempts)
+		if err != nil {
+			return 0, fmt.Errorf("insert attempts: %w", err)
+		}
+		attempts += n
+	}
+	if len(day.events) > 0 {
+		if err := recordEventsPostgres(ctx, tx, at, day.events); err != nil {
+			return 0, fmt.Errorf("insert events: %w", err)
+		}
+	}
+	return attempts, nil
+}
+
+// copyRows copies rows into a table; false: one of them was there, and none was added.
+func copyRows(ctx context.Context, tx pgx.Tx, table string, columns []string, rows pgx.CopyFromSource) (bool, error) {
+	err := pgx.BeginFunc(ctx, tx, func(savepoint pgx.Tx) error {
+		_, err := savepoint.CopyFrom(ctx, pgx.Identifier{table}, columns, rows)
+		return err
+	})
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && pg.Code == pgUniqueViolation {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func deliveryColumns() []string {
+	return []string{
+		"day", "id", "account", "webhook_id", "event_id", "event_type", "status", "rev", "attempts", "run_attempts",
+		"run_started_at", "next_attempt_at", "in_lane", "reason", "test", "updated_at",
+		"attempt_id", "attempt_number", "attempt_started_at", "attempt_us", "attempt_status", "attempt_error", "attempt_body",
+	}
+}
+
+// deliveryStateColumns is how many of deliveryColumns are the state, without an attempt.
+const deliveryStateColumns = 16
+
+// bornRows feeds new deliveries to COPY.
+type bornRows struct {
+	day    time.Time
+	rows   []domain.Outcome
+	next   int
+	values [23]any
+}
+
+func (b *bornRows) Next() bool {
+	b.next++
+	return b.next <= len(b.rows)
+}
+
+func (b *bornRows) Values() ([]any, error) {
+	o := &b.rows[b.next-1]
+	b.values = [23]any{
+		b.day, string(o.Delivery), o.Account, string(o.Webhook), o.EventID, string(o.EventType), string(o.Status),
+		o.Rev, o.Attempts, o.RunAttempts, orNull(o.RunStartedAt), orNull(o.NextAttemptAt),
+		o.InLane, o.Reason, o.Test, o.UpdatedAt,
+	}
+	if a := o.Attempt; a != nil {
+		copy(b.values[deliveryStateColumns:], []any{a.ID, a.Number, a.StartedAt, a.Duration.Microseconds(), a.Status, a.Error, a.ResponseBody})
+	}
+	return b.values[:], nil
+}
+
+func (b *bornRows) Err() error { return nil }
+
+func orNull(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t
+}
+
+// upsertDeliveriesPostgres stores states that are greater than the stored ones.
+func upsertDeliveriesPostgres(ctx context.Context, tx pgx.Tx, at time.Time, outcomes []domain.Outcome) error {
+	n := len(outcomes)
+	ids, accounts, webhooks, events := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+	types, states, reasons := make([]string, n), make([]string, n), make([]string, n)
+	revs, attempts, runAttempts := make([]int64, n), make([]int32, n), make([]int32, n)
+	runs, nexts := make([]*time.Time, n), make([]*time.Time, n)
+	lanes, tests, updates := make([]bool, n), make([]bool, n), make([]time.Time, n)
+	for i := range outcomes {
+		o := &outcomes[i]
+		ids[i], accounts[i], webhooks[i], events[i] = string(o.Delivery), o.Account, string(o.Webhook), o.EventID
+		types[i], states[i], reasons[i] = string(o.EventType), string(o.Status), o.Reason
+		revs[i], attempts[i], runAttempts[i] = o.Rev, int32(o.Attempts), int32(o.RunAttempts) //nolint:gosec // counts of attempts
+		runs[i], nexts[i] = pointer(o.RunStartedAt), pointer(o.NextAttemptAt)
+		lanes[i], tests[i], updates[i] = o.InLane, o.Test, o.UpdatedAt
+	}
+	table := partition(tableDeliveries, at)
+	columns := strings.Join(deliveryColumns()[1:deliveryStateColumns], ", ")
+	_, err := tx.Exec(ctx, `
+		INSERT INTO `+table+` AS d (day, `+columns+`)
+		SELECT $1::date, * FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
+			$8::bigint[], $9::integer[], $10::integer[], $11::timestamptz[], $12::timestamptz[],
+			$13::boolean[], $14::text[], $15::boolean[], $16::timestamptz[])
+		ON CONFLICT (account, id, day) DO UPDATE SET `+deliveryChange+`
+		WHERE (excluded.rev, excluded.updated_at) > (d.rev, d.updated_at)`,
+		at, ids, accounts, webhooks, events, types, states, revs, attempts, runAttempts,
+		runs, nexts, lanes, reasons, tests, updates)
+	return err
+}
+
+// deliveryChange is what a new state changes in a delivery's row.
+const deliveryChange = `status = excluded.status, rev = excluded.rev, attempts = excluded.attempts,
+	run_attempts = excluded.run_attempts, run_started_at = excluded.run_started_at,
+	next_attempt_at = excluded.next_attempt_at, in_lane = excluded.in_lane, reason = excluded.reason,
+	updated_at = excluded.updated_at`
+
+func pointer(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// insertAttemptsPostgres adds the attempts that are neither there nor in their delivery.
+func insertAttemptsPostgres(ctx context.Context, tx pgx.Tx, at time.Time, list []deliveryAttempt) (int, error) {
+	n := len(list)
+	accounts, deliveries, ids := make([]string, n), make([]string, n), make([]string, n)
+	numbers, states, durations := make([]int32, n), make([]int32, n), make([]int64, n)
+	starts, faults, bodies := make([]time.Time, n), make([]string, n), make([]string, n)
+	for i := range list {
+		a := &list[i]
+		accounts[i], deliveries[i], ids[i] = a.account, string(a.delivery), a.ID
+		numbers[i], states[i], durations[i] = int32(a.Number), int32(a.Status), a.Duration.Microseconds() //nolint:gosec // small
+		starts[i], faults[i], bodies[i] = a.StartedAt, a.Error, a.ResponseBody
+	}
+	tag, err := tx.Exec(ctx, `
+		INSERT INTO `+partition(tableAttempts, at)+` (day, delivery_id, id, number, started_at, duration_us, status, error, body)
+		SELECT $1::date, a.delivery_id, a.id, a.number, a.started_at, a.duration_us, a.status, a.error, a.body
+		FROM unnest($2::text[], $3::text[], $4::text[], $5::integer[], $6::timestamptz[], $7::bigint[], $8::integer[], $9::text[], $10::text[])
+			AS a (account, delivery_id, id, number, started_at, duration_us, status, error, body)
+		WHERE NOT EXISTS (
+			SELECT 1 FROM `+partition(tableDeliveries, at)+` d
+			WHERE d.account = a.account AND d.id = a.delivery_id AND d.attempt_id = a.id)
+		ON CONFLICT DO NOTHING`,
+		at, accounts, deliveries, ids, numbers, starts, durations, states, faults, bodies)
+	return int(tag.RowsAffected()), err
+}
+
+// eventRows feeds events that came over the bus to COPY.
+type eventRows struct {
+	rows []domain.Event
+	next int
+}
+
+func (r *eventRows) Next() bool {
+	r.next++
+	return r.next <= len(r.rows)
+}
+
+func (r *eventRows) Values() ([]any, error) {
+	e := &r.rows[r.next-1]
+	return []any{domain.Day(e.ReceivedAt), e.Account, e.ID, string(e.Type), e.Timestamp, e.Payload, e.ReceivedAt}, nil
+}
+
+func (r *eventRows) Err() error { return nil }
+
+// recordEventsPostgres adds events. Of one whose id is there for that day only the time
+// is kept, so that its deliveries are found.
+func recordEventsPostgres(ctx context.Context, tx pgx.Tx, at time.Time, events []domain.Event) error {
+	table := partition(tableEvents, at)
+	copied, err := copyRows(ctx, tx, table,
+		[]string{"day", "account", "id", "type", "occurred_at", "payload", "received_at"}, &eventRows{rows: events})
+	if err != nil || copied {
+		return err
+	}
+	batch := &pgx.Batch{}
+	for _, e := range events {
+		batch.Queue(`
+			INSERT INTO `+table+` AS e (day, account, id, type, occurred_at, payload, received_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7)
+			ON CONFLICT (account, id, day) DO UPDATE SET repeats = e.repeats || $8::text
+			WHERE e.received_at <> excluded.received_at AND strpos(e.repeats, $8::text) = 0 AND length(e.repeats) < $9`,
+			at, e.Account, e.ID, string(e.Type), e.Timestamp, e.Payload, e.ReceivedAt, repeatText(e.ReceivedAt), maxRepeats)
+	}
+	return tx.SendBatch(ctx, batch).Close()
+}
+
+// recordRestPostgres settles events, answers requests and stores health, in one round
+// trip.
+func recordRestPostgres(ctx context.Context, tx pgx.Tx, w *recordWork) error {
+	batch := &pgx.Batch{}
+	if len(w.settled) > 0 {
+		times, accounts, ids := splitKeys(w.settled)
+		// The table is empty or large within seconds: statistics would lead to a scan.
+		batch.Queue("SET LOCAL enable_seqscan = off")
+		batch.Queue(`DELETE FROM outbox o USING unnest($1::timestamptz[], $2::text[], $3::text[]) AS s (received_at, account, id)
+			WHERE o.received_at = s.received_at AND o.account = s.account AND o.id = s.id`, times, accounts, ids)
+	}
+	if len(w.requests) > 0 {
+		batch.Queue("DELETE FROM requests WHERE id = ANY($1)", w.requests)
+	}
+	for _, h := range w.health {
+		if !h.FailingSince.IsZero() || h.Recovered {
+			batch.Queue(healthFailing, string(h.Webhook), orNull(h.FailingSince), h.At, w.now)
+		}
+		if h.DisabledVersion > 0 {
+			batch.Queue(healthDisabled, string(h.Webhook), h.DisabledVersion, string(h.DisabledReason), h.At, w.now)
+		}
+	}
+	if batch.Len() == 0 {
+		return nil
+	}
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return fmt.Errorf("settle: %w", err)
+	}
+	return nil
+}
+
+func splitKeys(keys []domain.EventKey) (times []time.Time, accounts, ids []string) {
+	times, accounts, ids = make([]time.Time, len(keys)), make([]string, len(keys)), make([]string, len(keys))
+	for i, k := range keys {
+		times[i], accounts[i], ids[i] = k.ReceivedAt, k.Account, k.ID
+	}
+	return times, accounts, ids
+}
+
+func (e *postgresEngine) markRelayed(ctx context.Context, c conn, keys []outboxKey, at time.Time) error {
+	times, accounts, ids := splitKeys(keys)
+	_, err := c.ExecContext(ctx, `UPDATE outbox o SET relayed_at = $4, relayed = o.relayed + 1
+		FROM unnest($1::timestamptz[], $2::text[], $3::text[]) AS s (received_at, account, id)
+		WHERE o.received_at = s.received_at AND o.account = s.account AND o.id = s.id`, times, accounts, ids, at)
+	return err
+}

@@ -1,0 +1,204 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"waybill.dev/shared/domain"
+)
+
+// OutboxCursor is where a page of unsettled events ended; the zero value: the start.
+type OutboxCursor struct {
+	ReceivedAt time.Time
+	Account    string
+	ID         string
+}
+
+// OutboxEvent is an accepted event whose deliveries don't all have a stored outcome.
+type OutboxEvent struct {
+	Event   domain.Event
+	Version int64 // configuration version that its commit saw
+	Relayed int   // how many times the relay has published it
+}
+
+// outboxKey is the key of an outbox row.
+type outboxKey = domain.EventKey
+
+// Unsettled returns the events that were accepted, or relayed last, before the given
+// time, in the order of acceptance. An empty page is the end; a short one need not be.
+func (s *Store) Unsettled(ctx context.Context, before time.Time, after OutboxCursor, limit int) ([]OutboxEvent, OutboxCursor, error) {
+	var page []OutboxEvent
+	next := after
+	err := s.snapshot(ctx, func(tx *gorm.DB) error {
+		for len(page) == 0 {
+			query := tx.Where("received_at < ? AND (relayed_at IS NULL OR relayed_at < ?)", instantOf(before), instantOf(before))
+			if !next.ReceivedAt.IsZero() {
+				query = query.Where("(received_at, account, id) > (?, ?, ?)", instantOf(next.ReceivedAt), next.Account, next.ID)
+			}
+			var rows []outboxRow
+			err := query.Order("received_at, account, id").Limit(limit).Find(&rows).Error
+			if err != nil || len(rows) == 0 {
+				return err
+			}
+			last := rows[len(rows)-1]
+			next = OutboxCursor{last.ReceivedAt.time(), last.Account, last.ID}
+			if page, err = outboxEvents(tx, rows); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, after, wrap("read unsettled events", err)
+	}
+	return page, next, nil
+}
+
+func outboxEvents(tx *gorm.DB, rows []outboxRow) ([]OutboxEvent, error) {
+	refs := make([]dayRef, len(rows))
+	for i, row := range rows {
+		refs[i] = dayRef{dateOf(row.ReceivedAt.time()), eventRef{row.Account, row.ID}}
+	}
+	events, err := storedEvents(tx, refs)
+	if err != nil {
+		return nil, err
+	}
+	page := make([]OutboxEvent, 0, len(rows))
+	for i, row := range rows {
+		if event, ok := events[refs[i]]; ok {
+			page = append(page, OutboxEvent{event, row.Version, row.Relayed})
+		}
+	}
+	return page, nil
+}
+
+// MarkRelayed notes that the relay published the events at the given time.
+func (s *Store) MarkRelayed(ctx context.Context, keys []domain.EventKey, at time.Time) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	sorted := slices.SortedFunc(slices.Values(keys), compareKeys)
+	err := s.tx(ctx, func(tx *gorm.DB) error {
+		return s.engine.markRelayed(ctx, rawConn(tx), sorted, at)
+	})
+	return wrap("mark events relayed", err)
+}
+
+// OldestUnsettled returns when the oldest unsettled event was accepted; false: there is
+// none.
+func (s *Store) OldestUnsettled(ctx context.Context) (time.Time, bool, error) {
+	var rows []outboxRow
+	err := s.read.WithContext(ctx).Select("received_at").Order("received_at, account, id").Limit(1).Find(&rows).Error
+	if err != nil {
+		return time.Time{}, false, wrap("read oldest unsettled event", err)
+	}
+	if len(rows) == 0 {
+		return time.Time{}, false, nil
+	}
+	return rows[0].ReceivedAt.time(), true, nil
+}
+
+// RestoreItem is a delivery that waited on the bus, as the log knows it.
+type RestoreItem struct {
+	Task          domain.Task // EventSeq is 0
+	NextAttemptAt time.Time
+	InLane        bool
+	Status        domain.Status
+}
+
+// Restorable returns the deliveries that wait for a next attempt or in a lane, in the
+// order of their ids (of acceptance), after the given one. Those with an open request
+// are left out, as the request brings them back. The next page starts after the last
+// item's delivery; an empty page is the end.
+func (s *Store) Restorable(ctx context.Context, after domain.DeliveryID, limit int) ([]RestoreItem, error) {
+	var items []RestoreItem
+	err := s.snapshot(ctx, func(tx *gorm.DB) error {
+		for len(items) == 0 {
+			var rows []deliveryRow
+			err := tx.Table("deliveries AS d").
+				Where("d.status IN ('pending', 'retrying', 'held') AND (d.status <> 'pending' OR d.in_lane) AND NOT "+sqlOpen).
+				Where("d.id > ?", string(after)).
+				Order("d.id").Limit(limit).Scan(&rows).Error
+			if err != nil || len(rows) == 0 {
+				return err
+			}
+			after = domain.DeliveryID(rows[len(rows)-1].ID)
+			if items, err = restoreItems(tx, rows); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, wrap("read restorable deliveries", err)
+	}
+	return items, nil
+}
+
+func restoreItems(tx *gorm.DB, rows []deliveryRow) ([]RestoreItem, error) {
+	refs := make([]dayRef, len(rows))
+	for i, row := range rows {
+		refs[i] = dayRef{row.Day, eventRef{row.Account, row.EventID}}
+	}
+	events, err := storedEvents(tx, refs)
+	if err != nil {
+		return nil, err
+	}
+	items := make([]RestoreItem, 0, len(rows))
+	for i, row := range rows {
+		event, ok := events[refs[i]]
+		at, valid := domain.DeliveryID(row.ID).ReceivedAt()
+		if !ok || !valid {
+			continue // nothing to send; Maintain ends the delivery
+		}
+		item := RestoreItem{
+			Task: domain.Task{
+				Delivery: domain.DeliveryID(row.ID), Account: row.Account, Webhook: domain.WebhookID(row.WebhookID),
+				EventID: row.EventID, EventType: domain.EventType(row.EventType), ReceivedAt: at,
+				Attempts: row.Attempts, RunAttempts: row.RunAttempts, RunStartedAt: row.RunStartedAt.time(),
+				Rev: row.Rev, Test: row.Test, Body: event.Payload,
+			},
+			NextAttemptAt: row.NextAttemptAt.time(),
+			InLane:        row.InLane,
+			Status:        domain.Status(row.Status),
+		}
+		if row.InLane || item.Status == domain.StatusHeld {
+			item.Task.HeldAt = row.UpdatedAt.time()
+		}
+		items = append(items, item)
+	}
+	return items, nil
+}
+
+// BusStreams returns the streams that SetBusStream was told of, with their time.
+func (s *Store) BusStreams(ctx context.Context) (map[string]time.Time, error) {
+	var rows []busStreamRow
+	if err := s.read.WithContext(ctx).Find(&rows).Error; err != nil {
+		return nil, wrap("read bus streams", err)
+	}
+	streams := make(map[string]time.Time, len(rows))
+	for _, row := range rows {
+		streams[row.Name] = row.CreatedAt.time()
+	}
+	return streams, nil
+}
+
+// SetBusStream keeps when the stream was created, in microseconds: another time found
+// later says that the stream was lost and made anew.
+func (s *Store) SetBusStream(ctx context.Context, name string, created time.Time) error {
+	err := s.again(ctx, func() error {
+		return s.write.WithContext(ctx).Clauses(clause.OnConflict{
+			Columns:   []clause.Column{{Name: "name"}},
+			DoUpdates: clause.AssignmentColumns([]string{"created_at"}),
+		}).Create(&busStreamRow{name, instantOf(created)}).Error
+	})
+	if err != nil {
+		return fmt.Errorf("keep bus stream: %w", classify(err))
+	}
+	return nil
+}

@@ -1,0 +1,247 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"waybill.dev/shared/domain"
+)
+
+// Kinds of requests.
+const (
+	requestTest   = "test"
+	requestRetry  = "retry"
+	requestReplay = "replay"
+)
+
+// newRequestID returns an id for what is asked for now; ids sort by time.
+func newRequestID() (string, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return "", fmt.Errorf("make request id: %w", err)
+	}
+	return id.String(), nil
+}
+
+// RequestTest stores a test event and asks for its delivery to one webhook of the
+// event's account, which shows as pending at once. e.ReceivedAt is set by the store.
+// ErrNotFound: there is no such webhook; ErrConflict: the event's id was used today.
+func (s *Store) RequestTest(ctx context.Context, e domain.Event, w domain.WebhookID) (domain.DeliveryID, error) {
+	var delivery domain.DeliveryID
+	err := s.tx(ctx, func(tx *gorm.DB) error {
+		if err := liveWebhook(tx, e.Account, w); err != nil {
+			return err
+		}
+		e.ReceivedAt = s.clock()
+		delivery = domain.NewDeliveryID(e.Key(), w)
+		event := eventRow{
+			Day: dateOf(e.ReceivedAt), Account: e.Account, ID: e.ID, Type: string(e.Type),
+			OccurredAt: e.Timestamp, Payload: e.Payload, ReceivedAt: instantOf(e.ReceivedAt),
+		}
+		if err := tx.Table(s.engine.eventsTable(e.ReceivedAt)).Create(&event).Error; err != nil {
+			return fmt.Errorf("insert event: %w", err)
+		}
+		id, err := newRequestID()
+		if err != nil {
+			return err
+		}
+		return tx.Create(&requestRow{
+			ID: id + "-" + string(delivery), Kind: requestTest, Account: e.Account, WebhookID: string(w),
+			EventID: e.ID, EventType: string(e.Type), Day: dateOf(e.ReceivedAt),
+			DeliveryID: string(delivery), Test: true, CreatedAt: instantOf(s.clock()),
+		}).Error
+	})
+	if err != nil {
+		return "", wrap("request test", err)
+	}
+	return delivery, nil
+}
+
+func liveWebhook(tx *gorm.DB, account string, id domain.WebhookID) error {
+	return tx.Select("id").Where("id = ? AND account = ? AND NOT deleted", string(id), account).Take(&webhookRow{}).Error
+}
+
+// RequestRetry asks for another run of a delivery, whatever its state, and returns it as
+// it shows from now on. ErrConflict: an attempt is in flight or due, a request is open
+// already, or its webhook is deleted.
+func (s *Store) RequestRetry(ctx context.Context, account string, id domain.DeliveryID) (domain.Delivery, error) {
+	at, ok := id.ReceivedAt()
+	if !ok {
+		return domain.Delivery{}, wrap("request retry", domain.ErrNotFound)
+	}
+	var shown domain.Delivery
+	err := s.tx(ctx, func(tx *gorm.DB) error {
+		row, err := takeDelivery(s.locking(tx), account, id, dateOf(at))
+		if err != nil {
+			return err
+		}
+		now := s.clock()
+		if inFlight(row, now) || row.Open || row.Dead {
+			return domain.ErrConflict
+		}
+		request, err := newRequestID()
+		if err != nil {
+			return err
+		}
+		err = tx.Create(&requestRow{
+			ID: request + "-" + row.ID, Kind: requestRetry, Account: account, WebhookID: row.WebhookID,
+			EventID: row.EventID, EventType: row.EventType, Day: row.Day,
+			DeliveryID: row.ID, Test: row.Test, CreatedAt: instantOf(now),
+		}).Error
+		row.Open = true
+		shown = row.shown()
+		return err
+	})
+	if err != nil {
+		return domain.Delivery{}, wrap("request retry", err)
+	}
+	return shown, nil
+}
+
+// inFlight tells whether an attempt runs, or is due and may have begun.
+func inFlight(row listedRow, now time.Time) bool {
+	switch domain.Status(row.Status) {
+	case domain.StatusPending:
+		return true
+	case domain.StatusRetrying:
+		return !row.InLane && !row.NextAttemptAt.time().After(now)
+	}
+	return false
+}
+
+// locking makes a read wait for those who change the same row; SQLite has one writer.
+func (s *Store) locking(tx *gorm.DB) *gorm.DB {
+	if s.SQLite() {
+		return tx
+	}
+	return tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate, Table: clause.Table{Name: "d"}}).Session(&gorm.Session{})
+}
+
+// RequestReplay asks for another run of the webhook's failed deliveries whose events
+// were accepted from since (inclusive) until until (exclusive; zero: now); of the
+// delivered and retrying ones too when all is set. What has an open request is left
+// alone. It returns the replay's id and how many deliveries it matched.
+func (s *Store) RequestReplay(ctx context.Context, account string, w domain.WebhookID, since, until time.Time, all bool) (string, int, error) {
+	replay, err := newRequestID()
+	if err != nil {
+		return "", 0, wrap("request replay", err)
+	}
+	states := "d.status <> 'delivered' AND d.status = 'failed'"
+	if all {
+		states = "d.status IN ('delivered', 'failed', 'retrying')"
+	}
+	matched := 0
+	err = s.tx(ctx, func(tx *gorm.DB) error {
+		if err := liveWebhook(tx, account, w); err != nil {
+			return err
+		}
+		now := s.clock()
+		if until.IsZero() {
+			until = now.Add(time.Millisecond)
+		}
+		result := tx.Exec(`
+			INSERT INTO requests (id, kind, account, webhook_id, event_id, event_type, day, delivery_id, test, created_at)
+			SELECT ? || '-' || d.id, ?, d.account, d.webhook_id, d.event_id, d.event_type, d.day, d.id, d.test, ?
+			FROM deliveries d
+			WHERE d.account = ? AND d.webhook_id = ? AND `+states+`
+				AND d.id >= ? AND d.id < ? AND d.day >= ? AND d.day <= ? AND NOT `+sqlOpen+`
+			ON CONFLICT (delivery_id) DO NOTHING`,
+			replay, requestReplay, instantOf(now), account, string(w),
+			string(domain.DeliveryIDFloor(ceilMillisecond(since))), string(domain.DeliveryIDFloor(ceilMillisecond(until))),
+			dateOf(since), dateOf(until))
+		matched = int(result.RowsAffected)
+		return result.Error
+	})
+	if err != nil {
+		return "", 0, wrap("request replay", err)
+	}
+	return replay, matched, nil
+}
+
+// OpenRequests returns, as complete tasks, the requests that were not relayed yet or
+// were relayed before the given time, in the order of their ids, after the id after
+// (empty: from the start). The next page starts after the last task's Request; an empty
+// page is the end, a short one need not be: a request whose event is gone is left out.
+func (s *Store) OpenRequests(ctx context.Context, before time.Time, after string, limit int) ([]domain.Task, error) {
+	var tasks []domain.Task
+	err := s.snapshot(ctx, func(tx *gorm.DB) error {
+		for len(tasks) == 0 {
+			var rows []requestedRow
+			err := tx.Table(sqlRequestJoin).
+				Select("r.*, coalesce(d.attempts, 0) AS attempts, coalesce(d.rev, 0) AS rev, (d.id IS NOT NULL) AS known").
+				Where("r.id > ? AND (r.relayed_at IS NULL OR r.relayed_at < ?)", after, instantOf(before)).
+				Order("r.id").Limit(limit).Scan(&rows).Error
+			if err != nil || len(rows) == 0 {
+				return err
+			}
+			if tasks, err = requestedTasks(tx, rows); err != nil {
+				return err
+			}
+			after = rows[len(rows)-1].ID // of a page whose events are all gone
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, wrap("read open requests", err)
+	}
+	return tasks, nil
+}
+
+// requestedRow is a request with where its delivery stands.
+type requestedRow struct {
+	requestRow `gorm:"embedded"`
+	Attempts   int
+	Rev        int64
+	Known      bool
+}
+
+func requestedTasks(tx *gorm.DB, rows []requestedRow) ([]domain.Task, error) {
+	refs := make([]dayRef, len(rows))
+	for i, row := range rows {
+		refs[i] = dayRef{row.Day, eventRef{row.Account, row.EventID}}
+	}
+	events, err := storedEvents(tx, refs)
+	if err != nil {
+		return nil, err
+	}
+	tasks := make([]domain.Task, 0, len(rows))
+	for i, row := range rows {
+		event, ok := events[refs[i]]
+		at, valid := domain.DeliveryID(row.DeliveryID).ReceivedAt()
+		if !ok || !valid {
+			continue // the retention has taken the event; the request goes with it
+		}
+		task := domain.Task{
+			Delivery: domain.DeliveryID(row.DeliveryID), Account: row.Account,
+			Webhook: domain.WebhookID(row.WebhookID), EventID: row.EventID,
+			EventType: domain.EventType(row.EventType), ReceivedAt: at,
+			Attempts: row.Attempts, Test: row.Test, Request: row.ID, Body: event.Payload,
+		}
+		if row.Known {
+			task.Rev = domain.NextRun(row.Rev)
+		}
+		tasks = append(tasks, task)
+	}
+	return tasks, nil
+}
+
+// MarkRequestsRelayed notes that the requests went to the bus at the given time.
+func (s *Store) MarkRequestsRelayed(ctx context.Context, ids []string, at time.Time) error {
+	for len(ids) > 0 {
+		n := min(len(ids), bodyPage)
+		err := s.again(ctx, func() error {
+			return s.write.WithContext(ctx).Model(&requestRow{}).Where("id IN ?", ids[:n]).
+				UpdateColumn("relayed_at", instantOf(at)).Error
+		})
+		if err != nil {
+			return wrap("mark requests relayed", err)
+		}
+		ids = ids[n:]
+	}
+	return nil
+}

@@ -1,0 +1,411 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+func acceptTests() map[string]func(*testing.T, *bench) {
+	return map[string]func(*testing.T, *bench){
+		"stores events as published":              testAcceptStores,
+		"knows repeats within 24 hours":           testAcceptDedupe,
+		"knows repeats within one commit":         testAcceptDedupeWithin,
+		"keeps accounts apart":                    testAcceptAccounts,
+		"sees webhook changes answered before":    testAcceptVersion,
+		"counts each id once under concurrency":   testAcceptConcurrent,
+		"answers a key once":                      testAcceptOnce,
+		"answers a key once under concurrency":    testAcceptOnceConcurrent,
+		"answers keys that share a commit":        testAcceptOnceShared,
+		"takes a key again after 24 hours":        testAcceptOnceExpires,
+		"accepts on a day without maintenance":    testAcceptLater,
+		"accepts nothing of what fails":           testAcceptAtomic,
+		"accepts empty submissions":               testAcceptEmpty,
+		"rows are found again from the relay":     testAcceptOutbox,
+		"versions follow the order of the answer": testVersionOrder,
+	}
+}
+
+func testAcceptStores(t *testing.T, b *bench) {
+	b.clock.advance(1234567 * time.Nanosecond)
+	e := b.accept(t, "evt_1")
+	if want := noon.Add(time.Millisecond); !e.ReceivedAt.Equal(want) {
+		t.Errorf("received at %v, want %v", e.ReceivedAt, want)
+	}
+	got, err := b.GetEvent(t.Context(), account, "evt_1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(e, got); diff != "" {
+		t.Errorf("stored event (-accepted +stored):\n%s", diff)
+	}
+	if _, err := b.GetEvent(t.Context(), "other", "evt_1"); !errors.Is(err, domain.ErrNotFound) {
+		t.Errorf("another account's event: %v, want not found", err)
+	}
+}
+
+func testAcceptDedupe(t *testing.T, b *bench) {
+	b.clock.set(time.Date(2025, time.June, 10, 23, 59, 59, 999e6, time.UTC))
+	b.accept(t, "evt_1")
+	for _, step := range []struct {
+		advance   time.Duration
+		duplicate bool
+	}{
+		{0, true},
+		{2 * time.Millisecond, true}, // over midnight
+		{12 * time.Hour, true},
+		{12*time.Hour - 3*time.Millisecond, true}, // 23 h 59 min 59.999 s after the first
+		{time.Millisecond, false},                 // 24 h
+		{time.Hour, true},
+	} {
+		b.clock.advance(step.advance)
+		receipt := b.submit(t, store.Submission{Account: account, Events: []domain.Event{event("evt_1")}})
+		if got := receipt.Events[0].Duplicate; got != step.duplicate {
+			t.Errorf("at %v: duplicate %v, want %v", b.clock.Now(), got, step.duplicate)
+		}
+		if receipt.Version == 0 {
+			t.Error("no configuration version")
+		}
+	}
+}
+
+func testAcceptDedupeWithin(t *testing.T, b *bench) {
+	b.accept(t, "evt_0")
+	receipts, err := b.Accept(t.Context(), []store.Submission{
+		{Account: account, Events: []domain.Event{event("evt_1"), event("evt_2"), event("evt_1")}},
+		{Account: account, Events: []domain.Event{event("evt_2"), event("evt_3"), event("evt_0")}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got [][]bool
+	for _, r := range receipts {
+		var duplicates []bool
+		for _, e := range r.Events {
+			duplicates = append(duplicates, e.Duplicate)
+			if e.Duplicate != e.ReceivedAt.IsZero() {
+				t.Errorf("%s: duplicate %v, received at %v", e.ID, e.Duplicate, e.ReceivedAt)
+			}
+		}
+		got = append(got, duplicates)
+	}
+	if diff := cmp.Diff([][]bool{{false, false, true}, {true, false, true}}, got); diff != "" {
+		t.Errorf("duplicates (-want +got):\n%s", diff)
+	}
+}
+
+func testAcceptAccounts(t *testing.T, b *bench) {
+	receipts, err := b.Accept(t.Context(), []store.Submission{
+		{Account: "one", Events: []domain.Event{event("evt_1")}},
+		{Account: "two", Events: []domain.Event{event("evt_1")}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range receipts {
+		if r.Events[0].Duplicate {
+			t.Errorf("submission %d: duplicate of another account's event", i)
+		}
+	}
+	got, err := b.GetEvent(t.Context(), "two", "evt_1")
+	if err != nil || got.Account != "two" {
+		t.Errorf("event of account two: %q, %v", got.Account, err)
+	}
+}
+
+func testAcceptVersion(t *testing.T, b *bench) {
+	before := b.submit(t, store.Submission{Account: account, Events: []domain.Event{event("evt_1")}}).Version
+	w := b.webhook(t)
+	after := b.submit(t, store.Submission{Account: account, Events: []domain.Event{event("evt_2")}}).Version
+	if before >= w.Version || after != w.Version {
+		t.Errorf("versions %d, webhook %d, %d", before, w.Version, after)
+	}
+	page, _, err := b.Unsettled(t.Context(), noon.Add(time.Hour), store.OutboxCursor{}, 10)
+	if err != nil || len(page) != 2 || page[0].Version != before || page[1].Version != after {
+		t.Errorf("outbox %+v, %v", page, err)
+	}
+}
+
+func testAcceptConcurrent(t *testing.T, b *bench) {
+	const callers, ids = 8, 40
+	fresh := make([]map[string]int, callers)
+	var wg sync.WaitGroup
+	for c := range callers {
+		fresh[c] = map[string]int{}
+		wg.Go(func() {
+			for round := range 5 {
+				var events []domain.Event
+				for i := range ids {
+					// Each caller in another order: neither may wait for the other for ever.
+					events = append(events, event(fmt.Sprintf("evt_%d_%d", round, (i*(2*c+1)+c)%ids)))
+				}
+				receipts, err := b.Accept(t.Context(), []store.Submission{{Account: account, Events: events}})
+				if err != nil {
+					t.Errorf("accept: %v", err)
+					return
+				}
+				for _, e := range receipts[0].Events {
+					if !e.Duplicate {
+						fresh[c][e.ID]++
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	total := map[string]int{}
+	for _, m := range fresh {
+		for id, n := range m {
+			total[id] += n
+		}
+	}
+	if len(total) != 5*ids {
+		t.Errorf("%d ids accepted, want %d", len(total), 5*ids)
+	}
+	for id, n := range total {
+		if n != 1 {
+			t.Errorf("%s accepted %d times", id, n)
+		}
+	}
+}
+
+func once(key, body string, respond func([]store.Accepted) (int, []byte)) *store.Once {
+	var hash [32]byte
+	copy(hash[:], body)
+	return &store.Once{Path: "/v1/events", Key: key, BodyHash: hash, Respond: respond}
+}
+
+func respondIDs(accepted []store.Accepted) (int, []byte) {
+	body := ""
+	for _, a := range accepted {
+		body += fmt.Sprintf("%s %v;", a.ID, a.Duplicate)
+	}
+	return 202, []byte(body)
+}
+
+func testAcceptOnce(t *testing.T, b *bench) {
+	sub := func(id, body string) store.Submission {
+		return store.Submission{Account: account, Events: []domain.Event{event(id)}, Once: once("key-1", body, respondIDs)}
+	}
+	first := b.submit(t, sub("evt_1", "a"))
+	if first.Replay != nil || first.Err != nil || first.Events[0].Duplicate {
+		t.Fatalf("first: %+v", first)
+	}
+	second := b.submit(t, sub("evt_2", "a"))
+	want := &store.StoredResponse{Status: 202, Body: []byte("evt_1 false;")}
+	if diff := cmp.Diff(want, second.Replay); diff != "" {
+		t.Errorf("second answer (-want +got):\n%s", diff)
+	}
+	if third := b.submit(t, sub("evt_3", "b")); !errors.Is(third.Err, domain.ErrConflict) {
+		t.Errorf("another body: %v, want a conflict", third.Err)
+	}
+	other := sub("evt_4", "c")
+	other.Account = "other"
+	if r := b.submit(t, other); r.Replay != nil || r.Err != nil {
+		t.Errorf("another account's key: %+v", r)
+	}
+	elsewhere := sub("evt_5", "c")
+	elsewhere.Once.Path = "/v1/webhooks"
+	if r := b.submit(t, elsewhere); r.Replay != nil || r.Err != nil {
+		t.Errorf("the key on another path: %+v", r)
+	}
+	for _, id := range []string{"evt_2", "evt_3"} {
+		if _, err := b.GetEvent(t.Context(), account, id); !errors.Is(err, domain.ErrNotFound) {
+			t.Errorf("%s was stored: %v", id, err)
+		}
+	}
+}
+
+func testAcceptOnceConcurrent(t *testing.T, b *bench) {
+	const callers = 50
+	answers := make([]string, callers)
+	var effects sync.Map
+	var wg sync.WaitGroup
+	for i := range callers {
+		wg.Go(func() {
+			id := fmt.Sprintf("evt_%d", i)
+			receipts, err := b.Accept(t.Context(), []store.Submission{{
+				Account: account, Events: []domain.Event{event(id)}, Once: once("key", "same", respondIDs),
+			}})
+			switch {
+			case err != nil:
+				t.Errorf("accept: %v", err)
+			case receipts[0].Replay != nil:
+				answers[i] = string(receipts[0].Replay.Body)
+			default:
+				_, body := respondIDs(receipts[0].Events)
+				answers[i] = string(body)
+				effects.Store(id, true)
+			}
+		})
+	}
+	wg.Wait()
+	n := 0
+	effects.Range(func(any, any) bool { n++; return true })
+	if n != 1 {
+		t.Errorf("%d effects, want 1", n)
+	}
+	for i, a := range answers {
+		if a != answers[0] || a == "" {
+			t.Errorf("caller %d was answered %q, caller 0 %q", i, a, answers[0])
+		}
+	}
+	events, _, err := b.ListEvents(t.Context(), store.EventFilter{Account: account})
+	if err != nil || len(events) != 1 {
+		t.Errorf("%d events stored, %v", len(events), err)
+	}
+}
+
+func testAcceptOnceShared(t *testing.T, b *bench) {
+	sub := func(id, key, body string) store.Submission {
+		return store.Submission{Account: account, Events: []domain.Event{event(id)}, Once: once(key, body, respondIDs)}
+	}
+	receipts, err := b.Accept(t.Context(), []store.Submission{
+		sub("evt_1", "key-b", "a"), sub("evt_2", "key-b", "a"), sub("evt_3", "key-b", "other"), sub("evt_4", "key-a", "a"),
+		{Account: account, Events: []domain.Event{event("evt_5")}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if receipts[0].Replay != nil || receipts[3].Replay != nil || receipts[4].Replay != nil {
+		t.Error("a first use was replayed")
+	}
+	if r := receipts[1].Replay; r == nil || string(r.Body) != "evt_1 false;" {
+		t.Errorf("second use in the commit: %+v", receipts[1])
+	}
+	if !errors.Is(receipts[2].Err, domain.ErrConflict) {
+		t.Errorf("another body in the commit: %+v", receipts[2])
+	}
+	events, _, err := b.ListEvents(t.Context(), store.EventFilter{Account: account})
+	if err != nil || len(events) != 3 {
+		t.Errorf("%d events stored, want 3 (%v)", len(events), err)
+	}
+}
+
+func testAcceptOnceExpires(t *testing.T, b *bench) {
+	sub := func(id, body string) store.Submission {
+		return store.Submission{Account: account, Events: []domain.Event{event(id)}, Once: once("key", body, respondIDs)}
+	}
+	b.submit(t, sub("evt_1", "a"))
+	b.clock.advance(24*time.Hour - time.Millisecond)
+	if r := b.submit(t, sub("evt_2", "a")); r.Replay == nil {
+		t.Error("forgotten before 24 hours")
+	}
+	b.clock.advance(time.Millisecond)
+	if r := b.submit(t, sub("evt_3", "b")); r.Replay != nil || r.Err != nil {
+		t.Errorf("remembered after 24 hours: %+v", r)
+	}
+	if r := b.submit(t, sub("evt_4", "b")); r.Replay == nil || string(r.Replay.Body) != "evt_3 false;" {
+		t.Errorf("the second use after 24 hours: %+v", r)
+	}
+}
+
+func testAcceptLater(t *testing.T, b *bench) {
+	b.clock.advance(40 * 24 * time.Hour)
+	b.accept(t, "evt_1")
+	b.submit(t, store.Submission{Account: account, Events: []domain.Event{event("evt_2")}, Once: once("k", "", respondIDs)})
+	b.clock.advance(24 * time.Hour)
+	e := b.accept(t, "evt_3")
+	b.record(t, b.outcome(e, b.webhook(t), domain.StatusDelivered))
+}
+
+func testAcceptAtomic(t *testing.T, b *bench) {
+	bad := event("evt_2")
+	bad.Payload = nil // refused by the column
+	_, err := b.Accept(t.Context(), []store.Submission{
+		{Account: account, Events: []domain.Event{event("evt_1")}},
+		{Account: account, Events: []domain.Event{bad}},
+	})
+	if err == nil {
+		t.Fatal("an event without a payload was accepted")
+	}
+	if _, err := b.GetEvent(t.Context(), account, "evt_1"); !errors.Is(err, domain.ErrNotFound) {
+		t.Errorf("a part of the failed commit is stored: %v", err)
+	}
+	b.accept(t, "evt_1")
+}
+
+func testAcceptEmpty(t *testing.T, b *bench) {
+	receipts, err := b.Accept(t.Context(), []store.Submission{{Account: account}})
+	if err != nil || len(receipts) != 1 || len(receipts[0].Events) != 0 {
+		t.Errorf("%+v, %v", receipts, err)
+	}
+	receipts, err = b.Accept(t.Context(), nil)
+	if err != nil || len(receipts) != 0 {
+		t.Errorf("%+v, %v", receipts, err)
+	}
+}
+
+func testAcceptOutbox(t *testing.T, b *bench) {
+	e := b.accept(t, "evt_1")
+	page, _, err := b.Unsettled(t.Context(), noon.Add(time.Second), store.OutboxCursor{}, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(page) != 1 {
+		t.Fatalf("%d unsettled events, want 1", len(page))
+	}
+	if diff := cmp.Diff(e, page[0].Event); diff != "" {
+		t.Errorf("unsettled event (-accepted +read):\n%s", diff)
+	}
+}
+
+// testVersionOrder: whoever reads version v has seen every change up to v.
+func testVersionOrder(t *testing.T, b *bench) {
+	const writers, each = 4, 10
+	done := make(chan struct{})
+	var readers, wg sync.WaitGroup
+	for range 2 {
+		readers.Go(func() {
+			known := map[domain.WebhookID]int64{}
+			since := int64(0)
+			for {
+				webhooks, version, err := b.Webhooks(t.Context(), since)
+				if err != nil {
+					t.Errorf("webhooks: %v", err)
+					return
+				}
+				for _, w := range webhooks {
+					known[w.ID] = w.Version
+				}
+				// The first version is that of the empty configuration.
+				if int64(len(known)) != version-1 {
+					t.Errorf("%d webhooks known at version %d", len(known), version)
+					return
+				}
+				since = version
+				select {
+				case <-done:
+					return
+				default:
+				}
+			}
+		})
+	}
+	for range writers {
+		wg.Go(func() {
+			for range each {
+				w := domain.Webhook{Account: account, URL: "https://x.example", Active: true, Secret: domain.NewSecret()}
+				created, _, err := b.CreateWebhook(t.Context(), w, nil)
+				if err != nil {
+					t.Errorf("create webhook: %v", err)
+					return
+				}
+				version, err := b.ConfigVersion(t.Context())
+				if err != nil || version < created.Version {
+					t.Errorf("version %d after version %d was answered, %v", version, created.Version, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	close(done)
+	readers.Wait()
+}
