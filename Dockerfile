@@ -21,7 +21,7 @@ RUN go build -trimpath -ldflags "-s -w -X main.version=${VERSION}" -o /out/waybi
 RUN mkdir /data
 
 FROM scratch
-COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
+# The binaries bring the root certificates that they trust.
 COPY --from=build --chown=65532:65532 /data /data
 COPY --from=build /out/ /
 USER 65532:65532

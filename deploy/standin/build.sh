@@ -35,7 +35,8 @@ image postgres:17-alpine "$work/postgres" <<'DOCKERFILE'
 FROM waybill-standin:debian
 ENV PATH=/usr/lib/postgresql/15/bin:/usr/sbin:/usr/bin:/sbin:/bin PGDATA=/var/lib/postgresql/data
 COPY entrypoint /entrypoint
-RUN install -d -o postgres -g postgres -m 700 /var/lib/postgresql/data
+RUN install -d -o postgres -g postgres -m 700 /var/lib/postgresql/data && \
+    install -d -o postgres -g postgres -m 3777 /run/postgresql
 STOPSIGNAL SIGINT
 ENTRYPOINT ["/entrypoint"]
 DOCKERFILE
