@@ -1,0 +1,67 @@
+package docstest_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"waybill.dev/cmd/internal/settings"
+)
+
+var update = flag.Bool("update", false, "write the table of settings into docs/operators.md")
+
+// TestSettings compares the table of settings in the operators' page with the code.
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	const page, begin, end = "docs/operators.md", "from cmd/internal/settings -->\n", "<!-- end of settings -->"
+	text := read(t, page)
+	before, rest, found := strings.Cut(text, begin)
+	got, after, closed := strings.Cut(rest, end)
+	if !found || !closed {
+		t.Fatalf("%s has no place for the settings", page)
+	}
+	want := settingsTable()
+	if *update {
+		err := os.WriteFile(filepath.Join(root, page), []byte(before+begin+want+end+after), 0o644)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the table of settings in %s is not that of the code (-code +page); `go test ./internal/docstest -update` in cmd writes it:\n%s", page, diff)
+	}
+}
+
+func settingsTable() string {
+	var table strings.Builder
+	table.WriteString("\n| setting | flag | `waybill dev` | api | dispatcher | meaning |\n| --- | --- | --- | --- | --- | --- |\n")
+	for _, spec := range settings.Specs() {
+		name := ""
+		if spec.Flag != "" {
+			name = "`--" + spec.Flag + "`"
+		}
+		fmt.Fprintf(&table, "| `%s` | %s | %s | %s | %s | %s |\n", spec.Name, name,
+			inRole(spec, settings.Dev), inRole(spec, settings.API), inRole(spec, settings.Dispatcher), spec.Usage)
+	}
+	table.WriteString("\n«–»: not taken. Empty: none unless set.\n\n")
+	return table.String()
+}
+
+func inRole(spec settings.Spec, role settings.Role) string {
+	switch {
+	case !spec.In(role):
+		return "–"
+	case spec.Required(role):
+		return "**required**"
+	case spec.Default(role) == "":
+		return ""
+	default:
+		return "`" + spec.Default(role) + "`"
+	}
+}
