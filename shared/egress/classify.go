@@ -1,0 +1,150 @@
+package egress
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+)
+
+// Code is why an attempt brought no answer: a closed list, fit for a metric's label.
+type Code string
+
+// The codes.
+const (
+	CodeURL            Code = "url_not_allowed"     // the URL breaks a rule of form
+	CodeAddress        Code = "address_not_allowed" // its address is not public and not allowed
+	CodeDNS            Code = "dns"                 // the name was not found in time
+	CodeRefused        Code = "connect_refused"
+	CodeConnectTimeout Code = "connect_timeout"
+	CodeConnect        Code = "connect" // any other failure to connect
+	CodeTLS            Code = "tls"
+	CodeTimeout        Code = "timeout" // connected, but no answer before the deadline
+	CodeReset          Code = "reset"
+	CodeClosed         Code = "closed" // closed before an answer
+	CodeBadStatus      Code = "bad_status"
+	CodeHeaderTooLarge Code = "header_too_large"
+	CodeBadResponse    Code = "bad_response" // not HTTP/1.1
+	CodeCanceled       Code = "canceled"     // the caller gave up
+)
+
+// Codes returns every code.
+func Codes() []Code {
+	return []Code{
+		CodeURL, CodeAddress, CodeDNS, CodeRefused, CodeConnectTimeout, CodeConnect, CodeTLS, CodeTimeout,
+		CodeReset, CodeClosed, CodeBadStatus, CodeHeaderTooLarge, CodeBadResponse, CodeCanceled,
+	}
+}
+
+// Text returns what customers are told: never an address, nor anything of the receiver's.
+func (c Code) Text() string {
+	switch c {
+	case CodeURL:
+		return "the URL is not allowed"
+	case CodeAddress:
+		return ErrAddress.Error()
+	case CodeDNS:
+		return "could not be reached: host name not found"
+	case CodeRefused:
+		return "could not be reached: connection refused"
+	case CodeConnectTimeout:
+		return "could not be reached: connecting took too long"
+	case CodeTLS:
+		return "could not be reached: TLS handshake failed"
+	case CodeTimeout:
+		return "no answer in time"
+	case CodeReset:
+		return "the connection was reset"
+	case CodeClosed:
+		return "the connection was closed before an answer"
+	case CodeBadStatus:
+		return "the answer has no valid status"
+	case CodeHeaderTooLarge:
+		return "the answer's header is too large"
+	case CodeBadResponse:
+		return "the answer is not valid HTTP/1.1"
+	case CodeCanceled:
+		return "the attempt was given up"
+	}
+	return "could not be reached"
+}
+
+// Error is why an attempt failed, for the operator's log: it may have addresses and the
+// host's name, never the URL's path or query, nor text that the receiver sent.
+type Error struct {
+	Code  Code
+	cause error
+}
+
+func (e *Error) Error() string {
+	if detail := describe(e.cause); detail != "" {
+		return "post callback: " + string(e.Code) + ": " + detail
+	}
+	return "post callback: " + string(e.Code)
+}
+
+// Unwrap returns the cause; its text may have what the receiver sent.
+func (e *Error) Unwrap() error { return e.cause }
+
+// describe returns the detail of causes whose text is not the receiver's.
+func describe(cause error) string {
+	var (
+		op        *net.OpError
+		dns       *net.DNSError
+		authority x509.UnknownAuthorityError
+		hostname  x509.HostnameError
+		invalid   x509.CertificateInvalidError
+		alert     tls.AlertError
+		form      URLError
+	)
+	switch {
+	case cause == nil:
+		return ""
+	case errors.As(cause, &authority):
+		return "certificate of an unknown authority"
+	case errors.As(cause, &hostname):
+		return "certificate for another name"
+	case errors.As(cause, &invalid) && invalid.Reason == x509.Expired:
+		return "certificate is not valid at this time"
+	case errors.As(cause, &invalid):
+		return "certificate is not valid"
+	case errors.As(cause, &alert):
+		return alert.Error()
+	case errors.Is(cause, ErrAddress), errors.As(cause, &form):
+		return cause.Error()
+	case errors.As(cause, &dns):
+		return dns.Error()
+	case errors.As(cause, &op):
+		return op.Error()
+	case errors.Is(cause, context.DeadlineExceeded):
+		return "deadline exceeded"
+	}
+	return ""
+}
+
+// classify gives an error of the transport its code.
+func classify(ctx context.Context, err error) *Error {
+	if known, ok := errors.AsType[*Error](err); ok {
+		// A dial that ran into the attempt's own deadline is told by how far it got.
+		return known
+	}
+	e := &Error{Code: CodeBadResponse, cause: err}
+	var timeout net.Error
+	switch {
+	case errors.Is(context.Cause(ctx), context.Canceled):
+		e.Code = CodeCanceled
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		e.Code = CodeTimeout
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		e.Code = CodeReset
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), strings.Contains(err.Error(), "server closed idle connection"):
+		e.Code = CodeClosed
+	case strings.Contains(err.Error(), "response headers exceeded"):
+		e.Code = CodeHeaderTooLarge
+	}
+	return e
+}

@@ -1,0 +1,141 @@
+package egress
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"syscall"
+	"time"
+)
+
+// maxAddresses is how many addresses of one name are tried. All of them are checked.
+const maxAddresses = 8
+
+// dialer connects to what a policy allows. A name is resolved once for a connection, and
+// what is dialled is one of the addresses that were checked.
+type dialer struct {
+	policy   *Policy
+	resolver *net.Resolver
+	net      net.Dialer
+	tls      *tls.Config
+	timeout  time.Duration // of look-up and connection together
+	tlsLimit time.Duration
+	// observe, in tests, sees each address that would be connected to, and may refuse it.
+	observe func(netip.AddrPort) error
+}
+
+func newDialer(p *Policy, o Options) *dialer {
+	d := &dialer{policy: p, resolver: o.Resolver, timeout: o.ConnectTimeout, tlsLimit: o.TLSTimeout}
+	if d.resolver == nil {
+		// The resolver of the C library takes 0x7f.1 for an address.
+		d.resolver = &net.Resolver{PreferGo: true}
+	}
+	d.net = net.Dialer{KeepAlive: 30 * time.Second, Control: d.control}
+	d.tls = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.RootCAs, NextProtos: []string{"http/1.1"}}
+	return d
+}
+
+// control is the last guard: it sees the address of every connection just before it is
+// made, wherever that came from.
+func (d *dialer) control(_, address string, _ syscall.RawConn) error {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil || to.Port() == 0 || !d.policy.Allowed(to.Addr()) {
+		return fmt.Errorf("%w: %s", ErrAddress, address)
+	}
+	if d.observe != nil {
+		return d.observe(to)
+	}
+	return nil
+}
+
+// dial connects to host:port.
+func (d *dialer) dial(ctx context.Context, _, address string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, &Error{Code: CodeAddress, cause: err}
+	}
+	addrs, err := d.lookup(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	var first error
+	for i, addr := range addrs {
+		conn, err := d.connect(ctx, addr, port, len(addrs)-i)
+		if err == nil {
+			return conn, nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return nil, connectError(first)
+}
+
+// connect tries one address in its share of the time that is left.
+func (d *dialer) connect(ctx context.Context, addr netip.Addr, port string, left int) (net.Conn, error) {
+	if deadline, ok := ctx.Deadline(); ok && left > 1 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/time.Duration(left))
+		defer cancel()
+	}
+	return d.net.DialContext(ctx, "tcp", net.JoinHostPort(addr.String(), port))
+}
+
+// lookup returns the addresses of host, all of which are allowed: a name that has a
+// public address and another one is refused, for the next connection might get the other.
+func (d *dialer) lookup(ctx context.Context, host string) ([]netip.Addr, error) {
+	addrs := []netip.Addr{}
+	if addr, err := netip.ParseAddr(host); err == nil {
+		addrs = append(addrs, addr)
+	} else if addrs, err = d.resolver.LookupNetIP(ctx, "ip", host); err != nil {
+		return nil, &Error{Code: CodeDNS, cause: err}
+	}
+	for i, addr := range addrs {
+		addrs[i] = addr.Unmap()
+		if !d.policy.Allowed(addr) {
+			return nil, &Error{Code: CodeAddress, cause: fmt.Errorf("%w: %s has %s", ErrAddress, host, addr)}
+		}
+	}
+	if len(addrs) == 0 {
+		return nil, &Error{Code: CodeDNS, cause: errors.New("the name has no address")}
+	}
+	return addrs[:min(len(addrs), maxAddresses)], nil
+}
+
+// dialTLS connects to host:port and does the TLS handshake.
+func (d *dialer) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {
+	raw, err := d.dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	host, _, _ := net.SplitHostPort(address) // dial has taken it apart before
+	config := d.tls.Clone()
+	config.ServerName = host
+	conn := tls.Client(raw, config)
+	ctx, cancel := context.WithTimeout(ctx, d.tlsLimit)
+	defer cancel()
+	if err := conn.HandshakeContext(ctx); err != nil {
+		_ = raw.Close()
+		return nil, &Error{Code: CodeTLS, cause: err}
+	}
+	return conn, nil
+}
+
+func connectError(err error) *Error {
+	e := &Error{Code: CodeConnect, cause: err}
+	var timeout net.Error
+	switch {
+	case errors.Is(err, ErrAddress):
+		e.Code = CodeAddress
+	case errors.Is(err, syscall.ECONNREFUSED):
+		e.Code = CodeRefused
+	case errors.As(err, &timeout) && timeout.Timeout():
+		e.Code = CodeConnectTimeout
+	}
+	return e
+}
