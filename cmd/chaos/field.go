@@ -1,0 +1,340 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"waybill.dev/cmd/internal/sink"
+	"waybill.dev/cmd/internal/stack"
+	"waybill.dev/shared/domain"
+)
+
+// bench is what a scenario works with.
+type bench struct {
+	options
+	site     *stack.Site
+	dir      string
+	report   *report
+	progress io.Writer
+}
+
+func (b *bench) say(format string, args ...any) {
+	fmt.Fprintf(b.progress, "  "+format+"\n", args...)
+}
+
+// receiver is a webhook with the endpoint that it points to.
+type receiver struct {
+	*sink.Endpoint
+	hook stack.Webhook
+}
+
+// field is a running Waybill with its load and its receivers: steady ones that get every
+// event, a flaky one that fails the first two attempts of each exception, and one that is
+// inactive and gets each creation at the end.
+type field struct {
+	*bench
+	stack  *stack.Stack
+	api    *stack.Client
+	sink   *sink.Sink
+	load   *load
+	steady []receiver
+	flaky  receiver
+	held   receiver
+
+	faults []span // when something was broken, until it worked again
+	frozen []int  // processes whose clock stands
+	// busMayLose: what was acknowledged on NATS alone may be lost; it is counted.
+	busMayLose bool
+}
+
+// span is a time in which something was broken.
+type span struct{ from, to time.Time }
+
+func (b *bench) open(ctx context.Context, st *stack.Stack) (*field, error) {
+	f := &field{bench: b, stack: st, api: st.Client()}
+	var err error
+	if f.sink, err = sink.New(); err != nil {
+		return nil, err
+	}
+	for i := range b.hooks {
+		r, err := f.register(ctx, fmt.Sprintf("steady-%d", i+1), stack.Webhook{MaxInFlight: 256, Events: allTypes()})
+		if err != nil {
+			return nil, err
+		}
+		f.steady = append(f.steady, r)
+	}
+	// Twenty retries: more than any outage here takes.
+	f.flaky, err = f.register(ctx, "flaky", stack.Webhook{
+		MaxInFlight: 256, Events: []string{string(kindFlaky)},
+		RetryScheduleSeconds: []float64{1, 3, 5, 5, 10, 10, 30, 30, 60, 60, 60, 60, 60, 60, 60, 60, 60, 60, 60, 60},
+	})
+	if err != nil {
+		return nil, err
+	}
+	f.flaky.Behave(func(p sink.Post) sink.Answer {
+		if p.OfID <= 2 {
+			return sink.Answer{Status: http.StatusInternalServerError}
+		}
+		return sink.Answer{}
+	})
+	if f.held, err = f.register(ctx, "held", stack.Webhook{MaxInFlight: 64, Events: []string{string(kindHeld)}}); err != nil {
+		return nil, err
+	}
+	if err := f.api.SetActive(ctx, f.held.hook.ID, false); err != nil {
+		return nil, fmt.Errorf("make a webhook inactive: %w", err)
+	}
+	f.load, err = newLoad(st)
+	return f, err
+}
+
+func allTypes() []string {
+	var list []string
+	for _, t := range domain.EventTypes() {
+		list = append(list, string(t))
+	}
+	return list
+}
+
+func (f *field) register(ctx context.Context, name string, w stack.Webhook) (receiver, error) {
+	e := f.sink.Endpoint(name)
+	w.URL = e.URL
+	made, err := f.api.Register(ctx, w)
+	if err != nil {
+		return receiver{}, fmt.Errorf("register %s: %w", name, err)
+	}
+	return receiver{e, made}, e.Trust(made.Secret)
+}
+
+func (f *field) receivers() []receiver { return append(slices.Clone(f.steady), f.flaky, f.held) }
+
+// close ends everything; the stack's logs are shown when something was found wrong.
+func (f *field) close() {
+	f.load.close()
+	f.api.Close()
+	if err := f.stack.Died(); err != nil {
+		f.report.fail("%v", err)
+	}
+	if err := f.stack.Close(); err != nil {
+		f.report.fail("stop at the end: %v", err)
+	}
+	f.sink.Close()
+	if len(f.report.Faults) > 0 {
+		fmt.Fprintln(f.progress, f.stack.Logs())
+	}
+}
+
+// broken notes that something is broken while do runs.
+func (f *field) broken(do func() error) error {
+	from := time.Now()
+	err := do()
+	f.faults = append(f.faults, span{from, time.Now()})
+	return err
+}
+
+// settleTime is how long after the last fault everything may take to arrive: what a
+// killed dispatcher had in hand goes out again within 15 s, the rest is work.
+const settleTime = 3 * time.Minute
+
+// settle ends the load, makes the held webhook active, waits until everything accepted
+// has arrived or nothing more comes, and judges.
+func (f *field) settle(ctx context.Context) error {
+	ending, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	if err := f.load.end(ending); err != nil {
+		return err
+	}
+	if err := f.api.SetActive(ctx, f.held.hook.ID, true); err != nil {
+		return fmt.Errorf("make the inactive webhook active: %w", err)
+	}
+	rest, bus := f.load.restAccepted(), f.load.busAcked()
+	all := slices.Concat(slices.Collect(maps.Keys(rest)), slices.Collect(maps.Keys(bus)))
+	started := time.Now()
+	if err := f.awaitArrival(ctx, all); err != nil {
+		return err
+	}
+	f.report.figure(figureREST, float64(len(rest)))
+	f.report.figure("publications tried more than once", float64(f.load.retried.Load()))
+	f.judgeLoss(figureLostREST, rest)
+	if len(bus) > 0 {
+		f.report.figure(figureBus, float64(len(bus)))
+		f.judgeLoss(figureLostBus, bus)
+	}
+	f.report.figure("seconds until all had arrived", time.Since(started).Seconds())
+	f.judgeRepeats()
+	return f.judgeLog(ctx)
+}
+
+// wants tells which of the ids a receiver is to get.
+func (f *field) wants(r receiver, id string) bool {
+	switch r.Endpoint {
+	case f.flaky.Endpoint:
+		return kindOf(id) == kindFlaky
+	case f.held.Endpoint:
+		return kindOf(id) == kindHeld
+	}
+	return true
+}
+
+func kindOf(id string) domain.EventType {
+	var n int64
+	if _, err := fmt.Sscanf(id, "chaos-%d", &n); err != nil {
+		return ""
+	}
+	switch n % oneIn {
+	case 0:
+		return kindHeld
+	case 1:
+		return kindFlaky
+	}
+	return domain.ShipmentInTransit
+}
+
+// awaitArrival waits until all is there, as long as anything still comes.
+func (f *field) awaitArrival(ctx context.Context, all []string) error {
+	wanted := make(map[*sink.Endpoint][]string)
+	for _, r := range f.receivers() {
+		wanted[r.Endpoint] = slices.DeleteFunc(slices.Clone(all), func(id string) bool { return !f.wants(r, id) })
+	}
+	deadline := time.Now().Add(settleTime)
+	best := -1
+	for ticker := time.Tick(time.Second); ; {
+		missing := 0
+		for e, ids := range wanted {
+			missing += len(ids) - e.Accepted(ids)
+		}
+		if missing == 0 {
+			return nil
+		}
+		if best < 0 || missing < best {
+			best, deadline = missing, time.Now().Add(settleTime)
+		}
+		if time.Now().After(deadline) {
+			return nil // judged by the caller
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker:
+		}
+	}
+}
+
+// judgeLoss counts the events that any receiver lacks.
+func (f *field) judgeLoss(figure string, accepted map[string]time.Time) {
+	lost := make(map[string][]string)
+	for _, r := range f.receivers() {
+		receipts := r.Receipts()
+		for id := range accepted {
+			if f.wants(r, id) && receipts[id].Accepted == 0 {
+				lost[id] = append(lost[id], strings.TrimPrefix(r.URL, "http://"))
+			}
+		}
+	}
+	f.report.figure(figure, float64(len(lost)))
+	if figure == figureLostBus && f.busMayLose {
+		return
+	}
+	shown := 0
+	for id, where := range lost {
+		f.report.fail("%s, accepted at %s, did not arrive at %v", id, accepted[id].Format(time.StampMilli), where)
+		if shown++; shown == 5 {
+			f.report.fail("and %d more", len(lost)-shown)
+			break
+		}
+	}
+}
+
+// inFlightFor is how long before a fault what arrived may still have been in flight:
+// answered by the receiver, but with its outcome not stored yet.
+const inFlightFor = 2 * time.Second
+
+// judgeRepeats counts what came twice at the steady receivers. A repeat must be of
+// something that was in flight when something broke.
+func (f *field) judgeRepeats() {
+	repeats, odd, faulty := 0, 0, 0
+	var example string
+	for _, r := range f.steady {
+		for id, receipt := range r.Receipts() {
+			if receipt.Posts < 2 {
+				continue
+			}
+			repeats += receipt.Posts - 1
+			if !slices.ContainsFunc(f.faults, func(s span) bool {
+				return receipt.First.After(s.from.Add(-inFlightFor)) && receipt.First.Before(s.to.Add(inFlightFor))
+			}) {
+				odd++
+				example = fmt.Sprintf("%s at %s: %d POSTs from %s to %s", id, r.URL, receipt.Posts,
+					receipt.First.Format(time.StampMilli), receipt.Last.Format(time.StampMilli))
+			}
+		}
+	}
+	for _, r := range f.receivers() {
+		n, first := r.Faults()
+		faulty += n
+		f.report.must(n == 0, "%s got %d wrong callbacks: %q", r.URL, n, first)
+	}
+	f.report.figure(figureRepeats, float64(repeats))
+	if rounds := len(f.faults); rounds > 0 {
+		f.report.figure("repeated POSTs a round", float64(repeats)/float64(rounds))
+	}
+	f.report.must(odd == 0, "%d repeats of what was not in flight, such as %s", odd, example)
+}
+
+// posts is how many POSTs all receivers saw.
+func (f *field) posts() int {
+	n := 0
+	for _, r := range f.receivers() {
+		n += r.Posts()
+	}
+	return n
+}
+
+// judgeLog compares the delivery log with what the receivers saw, when it has caught up.
+func (f *field) judgeLog(ctx context.Context) error {
+	var recorded, open, deliveries int
+	for deadline := time.Now().Add(settleTime); ; {
+		recorded, open, deliveries = 0, 0, 0
+		for _, r := range f.receivers() {
+			err := f.api.Deliveries(ctx, url.Values{"webhookId": {r.hook.ID}}, func(d stack.Delivery) {
+				deliveries++
+				recorded += d.AttemptCount
+				if d.Status != string(domain.StatusDelivered) {
+					open++
+				}
+			})
+			if err != nil {
+				return fmt.Errorf("read the delivery log: %w", err)
+			}
+		}
+		if open == 0 && recorded >= f.posts() || time.Now().After(deadline) {
+			break
+		}
+		// What is missing may be on its way; but what a kill has lost never comes, so the
+		// log is given up soon after nothing is open any more.
+		if open == 0 && deadline.After(time.Now().Add(10*time.Second)) {
+			deadline = time.Now().Add(10 * time.Second)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(2 * time.Second):
+		}
+	}
+	unrecorded := f.posts() - recorded
+	f.report.figure("POSTs seen", float64(f.posts()))
+	f.report.figure("attempts recorded", float64(recorded))
+	f.report.figure(figureUnrecorded, float64(unrecorded))
+	f.report.figure("deliveries logged", float64(deliveries))
+	f.report.must(open == 0, "%d deliveries are not delivered in the log although all arrived", open)
+	if len(f.faults) == 0 {
+		f.report.must(unrecorded == 0, "POSTs seen and attempts recorded differ without a fault")
+	}
+	return nil
+}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"waybill.dev/cmd/internal/stack"
+)
+
+// scenario is one way to break Waybill.
+type scenario struct {
+	name string
+	what string
+	run  func(context.Context, *bench) error
+}
+
+func scenarios() []scenario {
+	return []scenario{
+		{"steady", "no fault, split: attempts recorded = POSTs seen", steady(split)},
+		{"steady-all-in-one", "no fault, all in one: attempts recorded = POSTs seen", steady(allInOne)},
+		{"kill-all-in-one", "kill -9 of the all-in-one process", kills(allInOne, func(st *stack.Stack, _ int) victim { return process(st.Waybill) })},
+		{"kill-api", "kill -9 of the API", kills(split, func(st *stack.Stack, _ int) victim { return process(st.API) })},
+		{"kill-dispatcher", "kill -9 of one of two dispatchers", kills(split, func(st *stack.Stack, round int) victim {
+			return process(st.Dispatchers[round%len(st.Dispatchers)])
+		})},
+		{"kill-nats", "kill -9 of nats-server", kills(split, func(st *stack.Stack, _ int) victim { return process(st.NATS) })},
+		{"kill-postgres", "kill -9 of Postgres", kills(split, func(st *stack.Stack, _ int) victim { return postgres(st) })},
+		{"lose-bus", "nats-server killed and its JetStream folder removed", losses(split, func(st *stack.Stack) *stack.Process { return st.NATS })},
+		{"lose-bus-all-in-one", "the all-in-one process killed and its JetStream folder removed", losses(allInOne, func(st *stack.Stack) *stack.Process { return st.Waybill })},
+		{"power-cut", "power cut below Postgres and nats-server", powerCuts(split)},
+		{"power-cut-all-in-one", "power cut below the all-in-one process", powerCuts(allInOne)},
+		{"power-cut-control", "the same with synchronous_commit=off, which must lose", powerCutControl},
+		{"database-down", "the database down for a while", databaseDown},
+		{"nats-down", "nats-server down for a while", natsDown},
+		{"isolation", "healthy receivers beside every hostile one, split", isolated(split)},
+		{"isolation-all-in-one", "healthy receivers beside every hostile one, all in one", isolated(allInOne)},
+	}
+}
+
+// form starts one of the two forms of Waybill.
+type form func(ctx context.Context, b *bench, o stack.Options) (*stack.Stack, error)
+
+func allInOne(ctx context.Context, b *bench, o stack.Options) (*stack.Stack, error) {
+	return b.site.AllInOne(ctx, o)
+}
+
+func split(ctx context.Context, b *bench, o stack.Options) (*stack.Stack, error) {
+	return b.site.Split(ctx, o)
+}
+
+// field starts a form with receivers and no load yet.
+func (b *bench) field(ctx context.Context, start form, o stack.Options) (*field, error) {
+	o.Name = b.report.Name
+	st, err := start(ctx, b, o)
+	if err != nil {
+		return nil, err
+	}
+	f, err := b.open(ctx, st)
+	if err != nil {
+		_ = st.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// victim is what is killed and started again.
+type victim struct {
+	name  string
+	kill  func() error
+	start func(context.Context) error
+}
+
+func process(p *stack.Process) victim { return victim{p.Name, p.Kill, p.Start} }
+
+// postgres is killed by its postmaster, as a crash of it would; its children end when
+// they notice, and until then it can't start again.
+func postgres(st *stack.Stack) victim {
+	return victim{"postgres", st.Postgres.Kill, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+		defer cancel()
+		for {
+			err := st.Postgres.Resume(ctx)
+			if err == nil {
+				return nil
+			}
+			select {
+			case <-ctx.Done():
+				return err
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	}}
+}
+
+// wait waits for a while between the two times, which the system's random source draws.
+func wait(ctx context.Context, least, most time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(least + rand.N(most-least)):
+		return nil
+	}
+}
+
+// steady publishes without any fault, until more than 10,000 attempts were made.
+func steady(start form) func(context.Context, *bench) error {
+	return func(ctx context.Context, b *bench) error {
+		f, err := b.field(ctx, start, stack.Options{})
+		if err != nil {
+			return err
+		}
+		defer f.close()
+		f.load.start(ctx, b.rate, b.busRate)
+		for f.posts() < 20_000 {
+			if err := wait(ctx, 50*time.Millisecond, 100*time.Millisecond); err != nil {
+				return err
+			}
+		}
+		return f.settle(ctx)
+	}
+}
+
+// kills kills a process again and again while events flow.
+func kills(start form, choose func(st *stack.Stack, round int) victim) func(context.Context, *bench) error {
+	return func(ctx context.Context, b *bench) error {
+		f, err := b.field(ctx, start, stack.Options{})
+		if err != nil {
+			return err
+		}
+		defer f.close()
+		f.load.start(ctx, b.rate, b.busRate)
+		for round := range b.rounds {
+			if err := wait(ctx, 1500*time.Millisecond, 4*time.Second); err != nil {
+				return err
+			}
+			v := choose(f.stack, round)
+			err := f.broken(func() error {
+				if err := v.kill(); err != nil {
+					return err
+				}
+				if err := wait(ctx, 0, time.Second); err != nil {
+					return err
+				}
+				return v.start(ctx)
+			})
+			if err != nil {
+				return fmt.Errorf("round %d: %w", round+1, err)
+			}
+			if err := f.stack.Died(); err != nil {
+				return fmt.Errorf("round %d: killing %s took another with it: %w", round+1, v.name, err)
+			}
+		}
+		f.report.figure(figureRounds, float64(b.rounds))
+		if err := wait(ctx, 2*time.Second, 3*time.Second); err != nil {
+			return err
+		}
+		return f.settle(ctx)
+	}
+}
+
+// losses loses the bus with all its files while REST publications go on. Events that
+// were published on the bus itself are gone with it, so there are none.
+func losses(start form, choose func(*stack.Stack) *stack.Process) func(context.Context, *bench) error {
+	return func(ctx context.Context, b *bench) error {
+		f, err := b.field(ctx, start, stack.Options{})
+		if err != nil {
+			return err
+		}
+		defer f.close()
+		f.load.start(ctx, b.rate, 0)
+		rounds := max(1, b.rounds/4)
+		for round := range rounds {
+			if err := wait(ctx, 4*time.Second, 16*time.Second); err != nil {
+				return err
+			}
+			p := choose(f.stack)
+			err := f.broken(func() error {
+				if err := p.Kill(); err != nil {
+					return err
+				}
+				if err := f.stack.LoseBus(); err != nil {
+					return err
+				}
+				return p.Start(ctx)
+			})
+			if err != nil {
+				return fmt.Errorf("round %d: %w", round+1, err)
+			}
+		}
+		f.report.figure(figureRounds, float64(rounds))
+		if err := wait(ctx, 2*time.Second, 3*time.Second); err != nil {
+			return err
+		}
+		return f.settle(ctx)
+	}
+}
