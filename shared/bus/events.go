@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -16,8 +17,8 @@ import (
 )
 
 // headerAccepted marks what api published after it was committed: event id, time of
-// acceptance (Unix ms), configuration version of that commit, and a MAC over them, the
-// subject and the body. With a valid one a dispatcher takes the body as it is; without,
+// acceptance (Unix ms), configuration version of that commit, round of publication, and
+// a MAC over them, the subject and the body. With a valid one a dispatcher takes the body as it is; without,
 // the message is some publisher's own and is checked like a REST body.
 const (
 	headerAccepted    = "Waybill-Accepted"
@@ -32,13 +33,17 @@ type Accepted struct {
 	// dispatcher may fan it out with an older index.
 	Version     int64
 	TraceParent string
+	// Round is 0 for the first publication. The relay counts up when the bus has lost
+	// the event; then some of its deliveries may have been made already.
+	Round int
 }
 
 // PublishEvent publishes an accepted event under <account>.<id> as message id and calls
-// done exactly once. round is 0 for the first publication; the relay counts up, so that
-// what the bus has lost is not taken for a repeat. A repeat on round 0 means that
-// somebody else used the message id: done gets duplicate true and nothing was stored.
+// done exactly once. Later rounds have message ids of their own, so that what the bus
+// has lost is not taken for a repeat. A repeat on round 0 means that somebody else used
+// the message id: done gets duplicate true and nothing was stored.
 func (b *Bus) PublishEvent(a Accepted, round int, done func(duplicate bool, err error)) {
+	a.Round = round
 	subject := EventSubject(a.Event.Account, a.Event.Type)
 	id := a.Event.Account + "." + a.Event.ID
 	if round > 0 {
@@ -64,6 +69,8 @@ func (b *Bus) acceptance(subject string, a Accepted) string {
 	text = strconv.AppendInt(text, a.Event.ReceivedAt.UnixMilli(), 10)
 	text = append(text, ' ')
 	text = strconv.AppendInt(text, a.Version, 10)
+	text = append(text, ' ')
+	text = strconv.AppendInt(text, int64(a.Round), 10)
 	mac := eventMAC(b.options.MACKeys[0], subject, text, a.Event.Payload)
 	text = append(text, ' ')
 	return string(base64.RawURLEncoding.AppendEncode(text, mac))
@@ -87,16 +94,17 @@ func (b *Bus) ParseAccepted(subject string, header map[string][]string, body []b
 	}
 	parts := strings.Split(text, " ")
 	account, kind, okSubject := ParseEventSubject(subject)
-	if len(parts) != 3 || !okSubject {
+	if len(parts) != 4 || !okSubject {
 		return a, false
 	}
 	received, err1 := strconv.ParseInt(parts[1], 10, 64)
 	version, err2 := strconv.ParseInt(parts[2], 10, 64)
-	if err1 != nil || err2 != nil {
+	round, err3 := strconv.Atoi(parts[3])
+	if errors.Join(err1, err2, err3) != nil {
 		return a, false
 	}
 	a.Event = domain.Event{Account: account, ID: parts[0], Type: kind, Payload: body, ReceivedAt: time.UnixMilli(received).UTC()}
-	a.Version = version
+	a.Version, a.Round = version, round
 	a.TraceParent = TraceParent(header)
 	return a, true
 }

@@ -18,12 +18,21 @@ const MaxRecordBytes = 512 << 10
 
 // PublishRecords stores a batch of outcomes for the record stage and calls done exactly once.
 func (b *Bus) PublishRecords(batch *domain.RecordBatch, done func(error)) {
-	body, err := json.Marshal(batch, jsonv1.FormatDurationAsNano(true))
+	body, err := EncodeRecords(batch)
 	if err != nil {
-		done(fmt.Errorf("encode records: %w", err))
+		done(err)
 		return
 	}
 	b.publish(&nats.Msg{Subject: subjectRecords, Data: body}, func(_ *jetstream.PubAck, err error) { done(err) })
+}
+
+// EncodeRecords writes the body of a message of RECORDS.
+func EncodeRecords(batch *domain.RecordBatch) ([]byte, error) {
+	body, err := json.Marshal(batch, jsonv1.FormatDurationAsNano(true))
+	if err != nil {
+		return nil, fmt.Errorf("encode records: %w", err)
+	}
+	return body, nil
 }
 
 // ParseRecords reads a message of RECORDS.

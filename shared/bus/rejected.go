@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -14,6 +15,16 @@ import (
 const (
 	HeaderReason  = "Waybill-Reason"
 	HeaderSubject = "Waybill-Subject"
+	// HeaderSize has the size of a body of which only the first bytes are kept.
+	HeaderSize = "Waybill-Body-Bytes"
+)
+
+// maxRejected is how much of a rejected body is kept whole: with its headers a larger
+// one could exceed what the server takes (1 MiB), and would come again for ever.
+// largeRejected is what is kept of such a one.
+const (
+	maxRejected   = 900 << 10
+	largeRejected = 256 << 10
 )
 
 // Reject keeps a message that is no event, with the reason, and calls done exactly once.
@@ -32,6 +43,10 @@ func (b *Bus) Reject(account, subject string, header map[string][]string, body [
 	}
 	kept[HeaderReason] = []string{reason}
 	kept[HeaderSubject] = []string{subject}
+	if len(body) > maxRejected {
+		kept[HeaderSize] = []string{strconv.Itoa(len(body))}
+		body = body[:largeRejected]
+	}
 	msg := &nats.Msg{Subject: RejectedSubject(account), Header: kept, Data: body}
 	b.publish(msg, func(_ *jetstream.PubAck, err error) { done(err) })
 }

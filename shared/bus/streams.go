@@ -231,3 +231,22 @@ func (b *Bus) behind(ctx context.Context, stream, name string) (waiting uint64, 
 	}
 	return waiting, unacked, msg.Time, nil
 }
+
+// restartMargin is how many events the server may have handed out beyond what it
+// remembers after a crash: it writes a consumer's state some ten times a second.
+const restartMargin = 20_000
+
+// MaybeHandedOut returns the sequence up to which events of EVENTS may have been handed
+// out before, whatever the server says of them: asked at the start and after each
+// reconnection, as the server may have crashed meanwhile.
+func (b *Bus) MaybeHandedOut(ctx context.Context) (uint64, error) {
+	consumer, err := b.js.Consumer(ctx, StreamEvents, consumerFanout)
+	if err != nil {
+		return 0, unavailable("look up consumer "+consumerFanout, err)
+	}
+	delivered := consumer.CachedInfo().Delivered.Stream
+	if delivered == 0 {
+		return 0, nil
+	}
+	return delivered + restartMargin, nil
+}

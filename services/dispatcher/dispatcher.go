@@ -1,0 +1,330 @@
+// Package dispatcher is the service that takes events off the bus, fans them out to the
+// webhooks that subscribe, signs and posts each payload, tries again what failed, and
+// records every attempt.
+package dispatcher
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/sync/errgroup"
+
+	"waybill.dev/services/dispatcher/internal/deliver"
+	"waybill.dev/services/dispatcher/internal/fanout"
+	"waybill.dev/services/dispatcher/internal/index"
+	"waybill.dev/services/dispatcher/internal/lane"
+	"waybill.dev/services/dispatcher/internal/member"
+	"waybill.dev/services/dispatcher/internal/post"
+	"waybill.dev/services/dispatcher/internal/record"
+	"waybill.dev/services/dispatcher/internal/retry"
+	"waybill.dev/shared/bus"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/egress"
+	"waybill.dev/shared/store"
+)
+
+// Options of a dispatcher. All handles are required; they are not closed.
+type Options struct {
+	Store   *store.Store
+	Bus     *bus.Bus
+	Egress  *egress.Policy
+	Logger  *slog.Logger
+	Metrics prometheus.Registerer
+	// Tracer makes a span of each attempt; nil: no traces.
+	Tracer  trace.TracerProvider
+	Version string // in the User-Agent of callbacks
+	// DefaultSchedule is for webhooks without one of their own; nil: Standard Webhooks' table.
+	DefaultSchedule []time.Duration
+	Retention       time.Duration // 0: 168 h
+	DisableAfter    time.Duration // 0: 120 h
+}
+
+// drainTime is how long attempts in flight are waited for at the end; with what follows
+// it stays within the 30 seconds that a process has to stop.
+const drainTime = 25 * time.Second
+
+// catchUpTime is how long the start waits for records that are on the bus.
+const catchUpTime = 5 * time.Second
+
+// Dispatcher is the service.
+type Dispatcher struct {
+	options   Options
+	members   *member.Members
+	index     *index.Index
+	emitter   *record.Emitter
+	stage     *record.Stage
+	deliverer *deliver.Deliverer
+	fanout    *fanout.Fanout
+	due       *retry.Due
+	lanes     *lane.Manager
+}
+
+// New returns a dispatcher; Run makes it work.
+func New(options Options) (*Dispatcher, error) {
+	if options.Store == nil || options.Bus == nil || options.Egress == nil || options.Logger == nil || options.Metrics == nil {
+		return nil, errors.New("dispatcher needs a store, a bus, an egress policy, a logger and metrics")
+	}
+	if options.DefaultSchedule == nil {
+		options.DefaultSchedule = domain.DefaultRetrySchedule()
+	}
+	if options.Retention == 0 {
+		options.Retention = 168 * time.Hour
+	}
+	if options.DisableAfter == 0 {
+		options.DisableAfter = 120 * time.Hour
+	}
+	d := &Dispatcher{options: options}
+	d.members = member.New(uuid.NewString(), bus.SubjectDispatchers, options.Bus, options.Logger)
+	d.index = index.New(index.Options{
+		Store: options.Store, Announcer: options.Bus, ConfigSubject: bus.SubjectConfig, HealthSubject: bus.SubjectHealth,
+		Prepare: post.Prepare, Logger: options.Logger,
+	})
+	d.emitter = record.NewEmitter(options.Bus, options.Logger)
+	d.stage = record.NewStage(options.Bus, options.Store, options.Metrics, options.Logger)
+	var tracer trace.Tracer
+	if options.Tracer != nil {
+		tracer = options.Tracer.Tracer("waybill.dev/services/dispatcher")
+	}
+	d.deliverer = deliver.New(deliver.Options{
+		Poster: post.New(options.Egress.NewClient(egress.Options{})), Keeper: options.Bus, Emitter: d.emitter, Hooks: d.index, Owners: d.members,
+		Notices: notices{d}, Logger: options.Logger, Metrics: deliver.NewMetrics(options.Metrics), Tracer: tracer,
+		Schedule: options.DefaultSchedule, Retention: options.Retention, DisableAfter: options.DisableAfter,
+		UserAgent: "Waybill/" + options.Version,
+	})
+	d.fanout = fanout.New(fanout.Options{
+		Bus: options.Bus, Deliverer: d.deliverer, Emitter: d.emitter, Log: options.Store, Index: d.index,
+		Logger: options.Logger, Metrics: options.Metrics,
+	})
+	d.due = retry.New(options.Bus, d.deliverer, d.index, options.Logger)
+	d.lanes = lane.New(lane.Options{
+		Bus: options.Bus, Deliverer: d.deliverer, Index: d.index, Log: options.Store, Logger: options.Logger,
+		Metrics: options.Metrics, Schedule: options.DefaultSchedule, Retention: options.Retention,
+	})
+	d.members.OnChange(d.due.Own)
+	d.members.OnChange(d.lanes.Own)
+	d.index.OnChange(func(h *index.Hook) { d.lanes.Changed(h.ID) })
+	options.Metrics.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "waybill_webhooks", Help: "Webhooks in memory."},
+			func() float64 { return float64(d.index.Size()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "waybill_dispatchers_live", Help: "Live dispatchers, as this one sees them."},
+			func() float64 { return float64(d.members.Live()) }))
+	return d, nil
+}
+
+// Run works until ctx is done; then it ends what is in flight and stores every outcome,
+// within 30 seconds. What could not be stored stays on the bus and goes out again.
+func (d *Dispatcher) Run(ctx context.Context) error {
+	stops, err := d.listen()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}()
+	if err := d.ensure(ctx); err != nil {
+		return nil // told to stop before the bus was there
+	}
+	// Two generations: takers end first, keepers when everything taken is stored.
+	keeping, stopKeeping := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopKeeping()
+	keepers, keeping := errgroup.WithContext(keeping)
+	for _, run := range []func(context.Context) error{
+		d.index.Run, d.emitter.Run, d.stage.Run, d.deliverer.Run, d.fanout.Attend, d.due.Attend, d.watch,
+	} {
+		keepers.Go(func() error { return run(keeping) })
+	}
+	if err := d.index.Await(ctx, 0); err != nil {
+		stopKeeping()
+		return keepers.Wait()
+	}
+	d.catchUp(ctx)
+	taking, stopTaking := context.WithCancel(ctx)
+	defer stopTaking()
+	context.AfterFunc(keeping, stopTaking)
+	takers, taking := errgroup.WithContext(taking)
+	for _, run := range []func(context.Context) error{d.members.Run, d.fanout.Run, d.due.Run, d.lanes.Run} {
+		takers.Go(func() error { return run(taking) })
+	}
+	<-taking.Done()
+	draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
+	defer cancel()
+	d.options.Logger.Info("dispatcher stops: attempts in flight are finished")
+	drainErr := d.deliverer.Drain(draining)
+	takersErr := takers.Wait()
+	flushing, cancelFlush := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
+	defer cancelFlush()
+	flushErr := d.emitter.Flush(flushing)
+	d.deliverer.Close()
+	if drainErr != nil || flushErr != nil {
+		d.options.Logger.Warn("dispatcher stopped before every outcome was stored; what is missing goes out again")
+	}
+	stopKeeping()
+	return errors.Join(takersErr, keepers.Wait())
+}
+
+// catchUp has the records that are on the bus written before events are taken: what is
+// recorded is not sent again.
+func (d *Dispatcher) catchUp(ctx context.Context) {
+	d.suspect(ctx)
+	deadline := time.Now().Add(catchUpTime)
+	for ctx.Err() == nil && time.Now().Before(deadline) {
+		backlog, err := d.options.Bus.Backlog(ctx)
+		if err == nil && backlog.Records == 0 {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func (d *Dispatcher) suspect(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	sequence, err := d.options.Bus.MaybeHandedOut(ctx)
+	if err != nil {
+		d.options.Logger.Warn("bus can't tell which events were handed out; some may be repeated", "error", err)
+		return
+	}
+	d.fanout.Suspect(sequence)
+}
+
+// ensure makes the streams, as often as it takes.
+func (d *Dispatcher) ensure(ctx context.Context) error {
+	for warned := false; ; warned = true {
+		err := d.options.Bus.WaitReady(ctx)
+		if err == nil {
+			trying, cancel := context.WithTimeout(ctx, 10*time.Second)
+			err = d.options.Bus.Ensure(trying)
+			cancel()
+		}
+		if err == nil || ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if !warned {
+			d.options.Logger.Warn("streams can't be made; trying on", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+}
+
+// watch makes the streams again after each reconnection, as the server may have come
+// back without its files.
+func (d *Dispatcher) watch(ctx context.Context) error {
+	reconnects, stop := d.options.Bus.Reconnects()
+	defer stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-reconnects:
+			if d.ensure(ctx) == nil {
+				d.suspect(ctx)
+				d.index.Poke()
+			}
+		}
+	}
+}
+
+// listen hears what other dispatchers tell.
+func (d *Dispatcher) listen() (stops []func(), err error) {
+	stopLane, err := d.options.Bus.Listen(bus.SubjectLane, func(body []byte) {
+		id, reason, _ := strings.Cut(string(body), " ")
+		d.lanes.Heard(domain.WebhookID(id), reason)
+	})
+	if err != nil {
+		return nil, err
+	}
+	stopCircuit, err := d.options.Bus.Listen(bus.SubjectCircuit, func(body []byte) {
+		var news circuitNews
+		if err := json.Unmarshal(body, &news); err == nil {
+			d.deliverer.CircuitHeard(news.Webhook, news.Open)
+			d.lanes.Changed(news.Webhook)
+		}
+	})
+	if err != nil {
+		stopLane()
+		return nil, err
+	}
+	return []func(){stopLane, stopCircuit}, nil
+}
+
+// Ready returns nil when the dispatcher can work, else what is missing.
+func (d *Dispatcher) Ready(ctx context.Context) error {
+	var missing []error
+	if err := d.options.Store.Ping(ctx); err != nil {
+		missing = append(missing, errors.New("store is unreachable"))
+	} else if pending, err := d.options.Store.Pending(ctx); err != nil || pending {
+		missing = append(missing, errors.New("migrations are pending"))
+	}
+	if d.options.Bus.Ready() != nil {
+		missing = append(missing, errors.New("bus is unreachable"))
+	}
+	if !d.index.Loaded() {
+		missing = append(missing, errors.New("webhooks are not loaded"))
+	}
+	return errors.Join(missing...)
+}
+
+// Handler answers /healthz and /readyz.
+func (d *Dispatcher) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusOK, map[string]string{"status": "alive"})
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
+		defer cancel()
+		if err := d.Ready(ctx); err != nil {
+			answer(w, http.StatusServiceUnavailable, map[string]string{
+				"status": "not ready", "missing": strings.ReplaceAll(err.Error(), "\n", ", ")})
+			return
+		}
+		answer(w, http.StatusOK, map[string]string{"status": "ready", "store": "ok", "bus": "ok"})
+	})
+	return mux
+}
+
+func answer(w http.ResponseWriter, status int, body map[string]string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body)
+}
+
+// notices passes on what other parts and processes must know at once.
+type notices struct{ d *Dispatcher }
+
+type circuitNews struct {
+	Webhook domain.WebhookID `json:"webhook"`
+	Open    bool             `json:"open"`
+}
+
+// LaneFilled implements deliver.Notices.
+func (n notices) LaneFilled(id domain.WebhookID, reason string) { n.d.lanes.Filled(id, reason) }
+
+// CircuitChanged implements deliver.Notices.
+func (n notices) CircuitChanged(id domain.WebhookID, open bool) {
+	n.d.lanes.Changed(id)
+	body, err := json.Marshal(circuitNews{id, open})
+	if err != nil {
+		n.d.options.Logger.Error("encode circuit", "error", fmt.Errorf("encode circuit news: %w", err))
+		return
+	}
+	n.d.options.Bus.Announce(bus.SubjectCircuit, body)
+}

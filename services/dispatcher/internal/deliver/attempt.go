@@ -1,0 +1,155 @@
+package deliver
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"waybill.dev/services/dispatcher/internal/index"
+	"waybill.dev/services/dispatcher/internal/record"
+	"waybill.dev/shared/domain"
+)
+
+// Poster sends one POST and reads its answer, within ctx's deadline. It is safe against
+// whatever a receiver answers.
+type Poster interface {
+	Post(ctx context.Context, request *Request) Response
+}
+
+// Request is one callback.
+type Request struct {
+	Config    *index.Config
+	Body      []byte
+	ID        string // webhook-id
+	At        time.Time
+	Delivery  domain.DeliveryID
+	Attempt   int
+	UserAgent string
+	// TraceParent is sent along when it is not empty.
+	TraceParent string
+}
+
+// Response is what came of it.
+type Response struct {
+	Status     int      // 0: no answer that counts
+	Failure    string   // bounded code when Status is 0: timeout, dns, connect, tls …
+	Error      string   // the same for the log's readers, safe to show
+	RetryAfter []string // values of that header
+	Body       string   // at most 4 KiB, clean text
+}
+
+// flown is how a flight ended.
+type flown int
+
+const (
+	flownOK flown = iota
+	flownFailed
+	flownNot // no attempt was made
+)
+
+// attempt makes one attempt and has its outcome stored.
+func (d *Deliverer) attempt(ep *endpoint, f *flight) flown {
+	job, task := f.job, f.job.Task
+	if d.ended(ep.hook, job) {
+		return flownNot
+	}
+	config := ep.hook.Config()
+	number := task.Attempts + 1
+	ctx, cancel := context.WithTimeout(context.Background(), config.Timeout)
+	defer cancel()
+	ctx, traceParent, end := d.trace(ctx, task, number)
+	started := time.Now()
+	made := &domain.Attempt{ID: domain.AttemptID(), Number: number, StartedAt: started.UTC()}
+	response := d.options.Poster.Post(ctx, &Request{
+		Config: config, Body: task.Body, ID: task.EventID, At: started, Delivery: task.Delivery,
+		Attempt: number, UserAgent: d.options.UserAgent, TraceParent: traceParent,
+	})
+	now := time.Now()
+	made.Duration = now.Sub(started)
+	made.Status, made.Error, made.ResponseBody = response.Status, response.Error, response.Body
+	end(response)
+	d.metrics.attempt(response, made.Duration)
+
+	schedule := config.Schedule(d.options.Schedule)
+	decided := decide(answer{response.Status, response.Failure, response.RetryAfter}, task.RunAttempts+1, schedule, now, draw)
+	if decided.status == domain.StatusDelivered && task.Attempts == 0 {
+		d.metrics.endToEnd.Observe(now.Sub(task.ReceivedAt).Seconds())
+	}
+	d.noteHealth(ep, config, decided, started, now)
+	d.settle(job, made, decided, now)
+	if decided.status == domain.StatusDelivered {
+		return flownOK
+	}
+	return flownFailed
+}
+
+// trace starts a span for the attempt when traces are on.
+func (d *Deliverer) trace(ctx context.Context, task *domain.Task, number int) (context.Context, string, func(Response)) {
+	if d.options.Tracer == nil {
+		return ctx, "", func(Response) {}
+	}
+	carrier := propagation.MapCarrier{"traceparent": task.TraceParent}
+	propagator := propagation.TraceContext{}
+	ctx = propagator.Extract(ctx, carrier)
+	ctx, span := d.options.Tracer.Start(ctx, "deliver", trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(
+		attribute.String("waybill.event.type", string(task.EventType)), attribute.Int("waybill.attempt", number)))
+	out := propagation.MapCarrier{}
+	propagator.Inject(ctx, out)
+	return ctx, out["traceparent"], func(r Response) {
+		if r.Status > 0 {
+			span.SetAttributes(attribute.Int("http.response.status_code", r.Status))
+		}
+		if r.Status < 200 || r.Status > 299 {
+			span.SetStatus(codes.Error, r.Failure)
+		}
+		span.End()
+	}
+}
+
+// noteHealth keeps since when the receiver has only failed, and disables the webhook
+// when it is gone or failed too long.
+func (d *Deliverer) noteHealth(ep *endpoint, config *index.Config, decided decision, started, now time.Time) {
+	health := ep.hook.Health()
+	if decided.status == domain.StatusDelivered {
+		if !health.FailingSince.IsZero() {
+			ep.hook.SetFailing(time.Time{})
+			d.emitHealth(domain.HealthChange{Webhook: ep.hook.ID, Recovered: true, At: now.UTC()})
+		}
+		return
+	}
+	if health.FailingSince.IsZero() || health.FailingSince.Before(config.ActivatedAt) {
+		// What failed before its owner activated it again no longer counts.
+		health.FailingSince = started.UTC()
+		ep.hook.SetFailing(health.FailingSince)
+		d.emitHealth(domain.HealthChange{Webhook: ep.hook.ID, FailingSince: health.FailingSince, At: now.UTC()})
+	}
+	switch {
+	case decided.gone:
+		d.disable(ep, config, domain.DisabledGone, now)
+	case now.Sub(health.FailingSince) >= d.options.DisableAfter:
+		d.disable(ep, config, domain.DisabledFailing, now)
+	}
+}
+
+func (d *Deliverer) disable(ep *endpoint, config *index.Config, reason domain.DisabledReason, now time.Time) {
+	if ep.hook.Inactive() {
+		return
+	}
+	change := domain.HealthChange{Webhook: ep.hook.ID, DisabledVersion: config.Version, DisabledReason: reason, At: now.UTC()}
+	d.options.Hooks.Disable(ep.hook, change)
+	d.emitHealth(change)
+	d.metrics.disabled.WithLabelValues(string(reason)).Inc()
+	d.options.Logger.Warn("webhook became inactive", "webhook", ep.hook.ID, "reason", reason)
+}
+
+func (d *Deliverer) emitHealth(change domain.HealthChange) {
+	d.options.Emitter.Emit(record.Item{Health: &change})
+}
+
+// AttemptHeader returns the value of the Waybill-Attempt header.
+func (r *Request) AttemptHeader() string { return strconv.Itoa(r.Attempt) }

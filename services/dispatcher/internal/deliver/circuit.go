@@ -1,0 +1,72 @@
+package deliver
+
+import (
+	"time"
+)
+
+// A circuit opens after this many failures in a row over at least this long; then only
+// probes are sent, so far apart.
+const (
+	circuitFailures = 20
+	circuitSpan     = 10 * time.Second
+	probeFirst      = 5 * time.Second
+	probeLongest    = 5 * time.Minute
+)
+
+// circuit is a webhook's breaker: failures in a row and over a span of time, which the
+// counting and rating breakers of libraries don't express. It is not safe for
+// concurrent use; its endpoint's lock guards it.
+type circuit struct {
+	failures  int
+	since     time.Time // of the first failure of the row
+	open      bool
+	probing   bool
+	wait      time.Duration
+	nextProbe time.Time
+}
+
+// failed notes a failed attempt and tells whether it opened the circuit.
+func (c *circuit) failed(now time.Time, probe bool) (opened bool) {
+	if c.open {
+		if probe {
+			c.probing = false
+			c.wait = min(2*c.wait, probeLongest)
+			c.nextProbe = now.Add(c.wait)
+		}
+		return false
+	}
+	if c.failures == 0 {
+		c.since = now
+	}
+	c.failures++
+	if c.failures < circuitFailures || now.Sub(c.since) < circuitSpan {
+		return false
+	}
+	c.trip(now)
+	return true
+}
+
+// trip opens the circuit.
+func (c *circuit) trip(now time.Time) {
+	c.open, c.probing, c.wait = true, false, probeFirst
+	c.nextProbe = now.Add(probeFirst)
+}
+
+// succeeded notes a successful attempt and tells whether it closed the circuit.
+func (c *circuit) succeeded() (closed bool) {
+	closed = c.open
+	*c = circuit{}
+	return closed
+}
+
+// tryProbe takes the right to send the next probe, when it is due.
+func (c *circuit) tryProbe(now time.Time) bool {
+	if !c.open || c.probing || now.Before(c.nextProbe) {
+		return false
+	}
+	c.probing = true
+	return true
+}
+
+// dropProbe gives the right back unused.
+func (c *circuit) dropProbe() { c.probing = false }

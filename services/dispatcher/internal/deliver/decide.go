@@ -1,0 +1,107 @@
+package deliver
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"waybill.dev/shared/domain"
+)
+
+// jitter is by how much of itself a wait is drawn longer or shorter.
+const jitter = 0.2
+
+// longestRetryAfter bounds what a receiver may ask for.
+const longestRetryAfter = 24 * time.Hour
+
+// decision is what follows from an attempt.
+type decision struct {
+	status domain.Status
+	wait   time.Duration // until the next attempt, when status is retrying
+	reason string
+	gone   bool // the receiver said 410
+}
+
+// answer is what the decision needs of an attempt.
+type answer struct {
+	status     int    // HTTP; 0: none came
+	failure    string // bounded code when none came
+	retryAfter []string
+}
+
+// decide tells what follows from the answer to the attempt that was the runAttempts-th
+// of its run, first is 1. draw returns a random number in [0,1).
+func decide(a answer, runAttempts int, schedule []time.Duration, now time.Time, draw func() float64) decision {
+	switch {
+	case a.status >= 200 && a.status <= 299:
+		return decision{status: domain.StatusDelivered}
+	case a.status == http.StatusGone:
+		return decision{status: domain.StatusHeld, reason: domain.ReasonInactive, gone: true}
+	case runAttempts > len(schedule):
+		return decision{status: domain.StatusFailed, reason: domain.ReasonExhausted}
+	}
+	wait := schedule[runAttempts-1]
+	if a.status == http.StatusTooManyRequests || a.status == http.StatusServiceUnavailable {
+		if asked := retryAfter(a.retryAfter, now); asked > 0 {
+			wait = max(wait, asked)
+			return decision{status: domain.StatusRetrying, wait: stretch(wait, jitter*draw())}
+		}
+	}
+	return decision{status: domain.StatusRetrying, wait: stretch(wait, jitter*(2*draw()-1))}
+}
+
+func stretch(wait time.Duration, by float64) time.Duration {
+	return wait + time.Duration(float64(wait)*by)
+}
+
+// retryAfter reads a Retry-After header in seconds or as a date, at most 24 h; 0: there
+// is none that can be followed. Of several headers the longest counts.
+func retryAfter(values []string, now time.Time) time.Duration {
+	var longest time.Duration
+	for _, value := range values {
+		value = strings.TrimSpace(value)
+		var wait time.Duration
+		if digits(value) {
+			seconds, err := strconv.ParseInt(value, 10, 64)
+			if err != nil || seconds > int64(longestRetryAfter/time.Second) {
+				wait = longestRetryAfter
+			} else {
+				wait = time.Duration(seconds) * time.Second
+			}
+		} else if at, err := http.ParseTime(value); err == nil {
+			wait = at.Sub(now)
+		}
+		longest = max(longest, min(wait, longestRetryAfter))
+	}
+	return longest
+}
+
+func digits(text string) bool {
+	for i := 0; i < len(text); i++ {
+		if text[i] < '0' || text[i] > '9' {
+			return false
+		}
+	}
+	return text != ""
+}
+
+func draw() float64 { return rand.Float64() }
+
+// Deadline returns when a task's run is exhausted however few attempts it had: its
+// schedule runs on while the circuit is open. ok is false while it has not begun.
+func Deadline(task *domain.Task, schedule []time.Duration) (at time.Time, ok bool) {
+	if task.RunStartedAt.IsZero() {
+		return time.Time{}, false
+	}
+	at = task.RunStartedAt
+	for _, wait := range schedule {
+		at = at.Add(wait)
+	}
+	if task.RunAttempts == 0 {
+		// Never attempted: it may wait for one probe at least.
+		at = at.Add(probeFirst)
+	}
+	return at, true
+}

@@ -1,0 +1,328 @@
+package deliver
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"waybill.dev/services/dispatcher/internal/index"
+	"waybill.dev/services/dispatcher/internal/record"
+	"waybill.dev/shared/domain"
+)
+
+// Keeper stores deliveries that wait; done is called exactly once.
+type Keeper interface {
+	Schedule(task *domain.Task, at time.Time, done func(error))
+	Hold(task *domain.Task, done func(error))
+}
+
+// Emitter takes what is to be recorded.
+type Emitter interface{ Emit(record.Item) }
+
+// Hooks is the part of the index that deliveries need.
+type Hooks interface {
+	Hook(domain.WebhookID) (*index.Hook, bool)
+	Disable(*index.Hook, domain.HealthChange)
+}
+
+// Owners tells how webhooks are divided among dispatchers.
+type Owners interface {
+	Owns(domain.WebhookID) bool
+	Live() int
+}
+
+// Notices tells other parts and processes what they must know at once.
+type Notices interface {
+	LaneFilled(id domain.WebhookID, reason string)
+	CircuitChanged(id domain.WebhookID, open bool)
+}
+
+// Options of a Deliverer.
+type Options struct {
+	Poster   Poster
+	Keeper   Keeper
+	Emitter  Emitter
+	Hooks    Hooks
+	Owners   Owners
+	Notices  Notices
+	Logger   *slog.Logger
+	Metrics  *Metrics
+	Tracer   trace.Tracer // nil: no traces
+	Schedule []time.Duration
+	// Retention ends a delivery whose event was accepted longer ago.
+	Retention time.Duration
+	// DisableAfter is how long a webhook may only fail before it becomes inactive.
+	DisableAfter time.Duration
+	UserAgent    string
+}
+
+const (
+	// maxInHand bounds the jobs that are queued or in flight for less than a second.
+	// With it full, no more events are taken: a queue of 4096 is gone within a second
+	// at any rate that is worth a queue, and hanging attempts don't count.
+	maxInHand = 4096
+	// pressure is the number of attempts in flight above which hanging webhooks are cut
+	// down to one.
+	pressure  = 8192
+	tickEvery = 250 * time.Millisecond
+)
+
+// Deliverer sends deliveries.
+type Deliverer struct {
+	options   Options
+	metrics   *Metrics
+	endpoints sync.Map // *index.Hook → *endpoint
+
+	inHand  atomic.Int64
+	flights atomic.Int64
+	room    chan struct{} // gets a value when inHand falls below its bound
+	closing atomic.Bool
+	stop    chan struct{} // closed: nothing is tried again
+	once    sync.Once
+}
+
+// New returns a deliverer; Run looks after what takes long.
+func New(options Options) *Deliverer {
+	return &Deliverer{options: options, metrics: options.Metrics, room: make(chan struct{}, 1), stop: make(chan struct{})}
+}
+
+// Room waits until another job may be taken in hand.
+func (d *Deliverer) Room(ctx context.Context) error {
+	for d.inHand.Load() >= maxInHand {
+		select {
+		case <-d.room:
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// Offer takes a job over: it is attempted at once or soon, or goes to the lane. Offer
+// never waits.
+func (d *Deliverer) Offer(hook *index.Hook, job *Job) {
+	if d.closing.Load() {
+		job.Origin.Abandoned()
+		return
+	}
+	if d.ended(hook, job) {
+		return
+	}
+	ep := d.endpoint(hook)
+	if !job.FromLane {
+		job.fresh.Store(true)
+		d.inHand.Add(1)
+	}
+	verdict, reason := ep.offer(job)
+	if verdict == spill || verdict == back {
+		d.release(job)
+		if verdict == spill {
+			d.spill(ep, job, reason)
+		} else {
+			job.Origin.Abandoned()
+		}
+	}
+}
+
+// ended deals with a job that is not to be attempted at all.
+func (d *Deliverer) ended(hook *index.Hook, job *Job) bool {
+	config := hook.Config()
+	switch {
+	case config.Deleted:
+		d.end(job, domain.ReasonWebhookDeleted)
+	case time.Since(job.Task.ReceivedAt) > d.options.Retention && job.Task.Request == "":
+		d.end(job, domain.ReasonRetention)
+	case !job.Task.Test && hook.Inactive():
+		if job.FromLane {
+			job.Origin.Abandoned()
+			return true
+		}
+		d.hold(job, domain.StatusHeld, domain.ReasonInactive)
+	default:
+		return false
+	}
+	return true
+}
+
+func (d *Deliverer) endpoint(hook *index.Hook) *endpoint {
+	if ep, ok := d.endpoints.Load(hook); ok {
+		return ep.(*endpoint)
+	}
+	ep, _ := d.endpoints.LoadOrStore(hook, &endpoint{d: d, hook: hook, flights: make(map[*flight]struct{})})
+	return ep.(*endpoint)
+}
+
+func (d *Deliverer) owns(hook *index.Hook) bool { return d.options.Owners.Owns(hook.ID) }
+func (d *Deliverer) live() int                  { return d.options.Owners.Live() }
+func (d *Deliverer) pressed() bool              { return d.flights.Load() > pressure }
+
+func (d *Deliverer) launched() {
+	d.flights.Add(1)
+	d.metrics.inFlight.Inc()
+}
+
+func (d *Deliverer) landed(f *flight) {
+	d.flights.Add(-1)
+	d.metrics.inFlight.Dec()
+	d.release(f.job)
+}
+
+// release counts a job out of what is in hand.
+func (d *Deliverer) release(job *Job) {
+	if !job.fresh.Swap(false) {
+		return
+	}
+	if d.inHand.Add(-1) == maxInHand-1 {
+		select {
+		case d.room <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Run looks after slow attempts and queues until ctx is done.
+func (d *Deliverer) Run(ctx context.Context) error {
+	ticker := time.NewTicker(tickEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case now := <-ticker.C:
+			d.endpoints.Range(func(_, value any) bool {
+				d.tick(value.(*endpoint), now)
+				return true
+			})
+		}
+	}
+}
+
+func (d *Deliverer) tick(ep *endpoint, now time.Time) {
+	slow, late := ep.tick(now)
+	for _, job := range slow {
+		d.release(job)
+		if job.Task.Attempts == 0 {
+			d.notePending(job)
+		}
+	}
+	for _, job := range late {
+		d.release(job)
+		d.spill(ep, job, domain.ReasonOverCap)
+	}
+}
+
+// Drain ends the work: what is queued goes to the lanes, what is in flight ends, until
+// ctx is done. Jobs offered from now on are abandoned.
+func (d *Deliverer) Drain(ctx context.Context) error {
+	d.closing.Store(true)
+	d.endpoints.Range(func(_, value any) bool {
+		ep := value.(*endpoint)
+		ep.mu.Lock()
+		jobs := ep.clear()
+		ep.mu.Unlock()
+		for _, job := range jobs {
+			d.release(job)
+			if job.FromLane {
+				job.Origin.Abandoned()
+			} else {
+				d.spill(ep, job, domain.ReasonOverCap)
+			}
+		}
+		return true
+	})
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for d.flights.Load() > 0 {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+	}
+	return nil
+}
+
+// Close gives up what could not be stored yet; it stays where it came from.
+func (d *Deliverer) Close() { d.once.Do(func() { close(d.stop) }) }
+
+// CircuitHeard takes over what another dispatcher saw of a webhook's circuit.
+func (d *Deliverer) CircuitHeard(id domain.WebhookID, open bool) {
+	hook, ok := d.options.Hooks.Hook(id)
+	if !ok {
+		return
+	}
+	ep := d.endpoint(hook)
+	ep.mu.Lock()
+	var jobs []*Job
+	switch {
+	case open && !ep.circuit.open:
+		ep.circuit.trip(time.Now())
+		d.metrics.circuits.Inc()
+		jobs = ep.clear()
+	case !open && ep.circuit.open:
+		ep.circuit = circuit{}
+		d.metrics.circuits.Dec()
+	}
+	ep.mu.Unlock()
+	for _, job := range jobs {
+		d.release(job)
+		d.spill(ep, job, domain.ReasonCircuitOpen)
+	}
+}
+
+// Circuit tells whether a webhook's circuit is open, and when its next probe is due.
+func (d *Deliverer) Circuit(hook *index.Hook) (open bool, nextProbe time.Time) {
+	ep := d.endpoint(hook)
+	ep.mu.Lock()
+	defer ep.mu.Unlock()
+	return ep.circuit.open, ep.circuit.nextProbe
+}
+
+// TryProbe takes the right to send one delivery through an open circuit. The caller
+// then offers a job with Probe set.
+func (d *Deliverer) TryProbe(hook *index.Hook) bool {
+	ep := d.endpoint(hook)
+	ep.mu.Lock()
+	defer ep.mu.Unlock()
+	return ep.circuit.tryProbe(time.Now())
+}
+
+// DropProbe gives that right back unused.
+func (d *Deliverer) DropProbe(hook *index.Hook) {
+	ep := d.endpoint(hook)
+	ep.mu.Lock()
+	defer ep.mu.Unlock()
+	ep.circuit.dropProbe()
+}
+
+// SetSerial has a webhook take nothing but what its lane brings, or all again.
+func (d *Deliverer) SetSerial(hook *index.Hook, serial bool) {
+	ep := d.endpoint(hook)
+	ep.mu.Lock()
+	defer ep.mu.Unlock()
+	ep.serial = serial
+}
+
+// Cap returns how many attempts to a webhook this dispatcher may have in flight.
+func (d *Deliverer) Cap(hook *index.Hook) int {
+	ep := d.endpoint(hook)
+	ep.mu.Lock()
+	defer ep.mu.Unlock()
+	return ep.cap()
+}
+
+func (d *Deliverer) circuitChanged(ep *endpoint, opened bool) {
+	if opened {
+		d.metrics.circuits.Inc()
+		d.options.Logger.Warn("circuit opened: only probes are sent", "webhook", ep.hook.ID)
+	} else {
+		d.metrics.circuits.Dec()
+		d.options.Logger.Info("circuit closed", "webhook", ep.hook.ID)
+	}
+	d.options.Notices.CircuitChanged(ep.hook.ID, opened)
+}

@@ -1,0 +1,312 @@
+package deliver
+
+import (
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"waybill.dev/services/dispatcher/internal/index"
+	"waybill.dev/shared/domain"
+)
+
+const (
+	// slowAfter is when an attempt counts as hanging, and the longest that a job waits
+	// in the short queue.
+	slowAfter = time.Second
+	// queueFactor times the cap is the short queue's least length.
+	queueFactor = 4
+)
+
+// endpoint is a webhook's side of this process: what is in flight to it, what waits,
+// its rate and its circuit.
+type endpoint struct {
+	d    *Deliverer
+	hook *index.Hook
+
+	mu       sync.Mutex
+	queue    []*Job
+	flights  map[*flight]struct{}
+	slow     int
+	circuit  circuit
+	limiter  *rate.Limiter // nil: no limit
+	timer    bool          // a pump is due when the rate allows the next
+	measured throughput
+	// serial: its lane begins to drain, one at a time; what is new goes to the lane.
+	serial bool
+}
+
+// throughput is the number of attempts that ended in the present and the last full second.
+type throughput struct {
+	second     int64
+	now, every int
+}
+
+func (t *throughput) count(now time.Time) {
+	t.roll(now)
+	t.now++
+}
+
+func (t *throughput) roll(now time.Time) {
+	if s := now.Unix(); s != t.second {
+		t.every = 0
+		if s == t.second+1 {
+			t.every = t.now
+		}
+		t.second, t.now = s, 0
+	}
+}
+
+func (t *throughput) perSecond(now time.Time) int {
+	t.roll(now)
+	return max(t.every, t.now)
+}
+
+// verdict is what becomes of a job that is offered.
+type verdict int
+
+const (
+	start verdict = iota
+	enqueue
+	spill // to the lane
+	back  // to the lane where it came from
+)
+
+// offer takes a job, or tells why not; it never waits.
+func (ep *endpoint) offer(job *Job) (verdict, string) {
+	now := time.Now()
+	ep.mu.Lock()
+	defer ep.mu.Unlock()
+	v, reason := ep.admit(job, now)
+	switch v {
+	case start:
+		ep.launch(job, now)
+	case enqueue:
+		job.queuedAt = now
+		ep.queue = append(ep.queue, job)
+		ep.d.metrics.queued.Inc()
+		ep.schedulePump()
+	}
+	return v, reason
+}
+
+// admit decides; ep.mu is held.
+func (ep *endpoint) admit(job *Job, now time.Time) (verdict, string) {
+	if job.Probe {
+		return start, ""
+	}
+	if ep.circuit.open {
+		if job.FromLane {
+			return back, domain.ReasonCircuitOpen
+		}
+		if ep.d.owns(ep.hook) && ep.circuit.tryProbe(now) {
+			job.Probe = true
+			return start, ""
+		}
+		return spill, domain.ReasonCircuitOpen
+	}
+	if ep.serial && !job.FromLane {
+		return spill, domain.ReasonOverCap
+	}
+	limit := ep.cap()
+	if len(ep.queue) == 0 && len(ep.flights) < limit && ep.allow(now) {
+		return start, ""
+	}
+	if job.FromLane || len(ep.queue) < ep.room(limit, now) {
+		return enqueue, ""
+	}
+	return spill, domain.ReasonOverCap
+}
+
+// cap is how many attempts may be in flight: this process's share of the webhook's
+// maxInFlight. While the whole process is under pressure a hanging webhook gets one.
+func (ep *endpoint) cap() int {
+	limit := max(1, ep.hook.Config().MaxInFlight/max(1, ep.d.live()))
+	if ep.slow > 0 && ep.d.pressed() {
+		return 1
+	}
+	return limit
+}
+
+// room is how long the queue may become: what is let in is expected to be sent within a
+// second. None when the attempts in flight hang.
+func (ep *endpoint) room(limit int, now time.Time) int {
+	if ep.slow > 0 && 2*ep.slow >= limit {
+		return 0
+	}
+	room := max(queueFactor*limit, ep.measured.perSecond(now))
+	if ep.limiter != nil {
+		room = min(room, int(ep.limiter.Limit())+1)
+	}
+	return room
+}
+
+// allow takes a token of the rate limit.
+func (ep *endpoint) allow(now time.Time) bool {
+	ep.setRate()
+	return ep.limiter == nil || ep.limiter.AllowN(now, 1)
+}
+
+func (ep *endpoint) setRate() {
+	per := ep.hook.Config().RatePerSecond
+	if per == nil {
+		ep.limiter = nil
+		return
+	}
+	limit := rate.Limit(*per / float64(max(1, ep.d.live())))
+	burst := max(1, int(float64(limit)/10))
+	switch {
+	case ep.limiter == nil:
+		ep.limiter = rate.NewLimiter(limit, burst)
+	case ep.limiter.Limit() != limit:
+		ep.limiter.SetLimit(limit)
+		ep.limiter.SetBurst(burst)
+	}
+}
+
+// launch starts an attempt; ep.mu is held.
+func (ep *endpoint) launch(job *Job, now time.Time) {
+	f := &flight{job: job, started: now}
+	ep.flights[f] = struct{}{}
+	ep.d.launched()
+	go ep.fly(f)
+}
+
+// fly makes the attempt and then takes the next job, so that a busy webhook keeps its
+// goroutines.
+func (ep *endpoint) fly(f *flight) {
+	for f != nil {
+		result := ep.d.attempt(ep, f)
+		f = ep.land(f, result)
+	}
+}
+
+// land ends a flight and returns the next one to fly, nil: none.
+func (ep *endpoint) land(f *flight, result flown) *flight {
+	now := time.Now()
+	ep.mu.Lock()
+	delete(ep.flights, f)
+	if f.slow {
+		ep.slow--
+	}
+	ep.d.landed(f)
+	var opened, closed bool
+	switch result {
+	case flownOK:
+		ep.measured.count(now)
+		closed = ep.circuit.succeeded()
+	case flownFailed:
+		ep.measured.count(now)
+		opened = ep.circuit.failed(now, f.job.Probe)
+	case flownNot:
+		if f.job.Probe {
+			ep.circuit.dropProbe()
+		}
+	}
+	var next *flight
+	if job := ep.pop(now); job != nil {
+		next = &flight{job: job, started: now}
+		ep.flights[next] = struct{}{}
+		ep.d.launched()
+	}
+	var spilled []*Job
+	if opened {
+		spilled = ep.clear()
+	}
+	ep.mu.Unlock()
+	if opened || closed {
+		ep.d.circuitChanged(ep, opened)
+	}
+	for _, job := range spilled {
+		ep.d.spill(ep, job, domain.ReasonCircuitOpen)
+	}
+	return next
+}
+
+// pop takes the next queued job that may start now; ep.mu is held.
+func (ep *endpoint) pop(now time.Time) *Job {
+	if len(ep.queue) == 0 || len(ep.flights) >= ep.cap() || ep.circuit.open {
+		return nil
+	}
+	if !ep.allow(now) {
+		ep.schedulePump()
+		return nil
+	}
+	job := ep.queue[0]
+	ep.queue[0] = nil
+	ep.queue = ep.queue[1:]
+	if len(ep.queue) == 0 {
+		ep.queue = nil
+	}
+	ep.d.metrics.queued.Dec()
+	return job
+}
+
+// clear empties the queue; ep.mu is held.
+func (ep *endpoint) clear() []*Job {
+	jobs := ep.queue
+	ep.queue = nil
+	ep.d.metrics.queued.Sub(float64(len(jobs)))
+	return jobs
+}
+
+// schedulePump has the queue looked at when the rate allows the next attempt; without a
+// rate limit the end of a flight does that. ep.mu is held.
+func (ep *endpoint) schedulePump() {
+	if ep.limiter == nil || ep.timer {
+		return
+	}
+	ep.timer = true
+	time.AfterFunc(time.Duration(float64(time.Second)/float64(ep.limiter.Limit())), ep.pump)
+}
+
+func (ep *endpoint) pump() {
+	now := time.Now()
+	ep.mu.Lock()
+	defer ep.mu.Unlock()
+	ep.timer = false
+	for job := ep.pop(now); job != nil; job = ep.pop(now) {
+		ep.launch(job, now)
+	}
+	if len(ep.queue) > 0 {
+		ep.schedulePump()
+	}
+}
+
+// tick looks after what takes long: attempts older than a second count as slow and no
+// longer as in hand, and what waited a second goes to the lane.
+func (ep *endpoint) tick(now time.Time) (nowSlow, spilled []*Job) {
+	ep.mu.Lock()
+	defer ep.mu.Unlock()
+	for f := range ep.flights {
+		if !f.slow && now.Sub(f.started) > slowAfter {
+			f.slow = true
+			ep.slow++
+			nowSlow = append(nowSlow, f.job)
+		}
+	}
+	keep := ep.queue[:0]
+	for _, job := range ep.queue {
+		if !job.FromLane && now.Sub(job.queuedAt) > slowAfter {
+			spilled = append(spilled, job)
+			continue
+		}
+		keep = append(keep, job)
+	}
+	if len(spilled) > 0 {
+		clear(ep.queue[len(keep):])
+		ep.queue = keep
+		ep.d.metrics.queued.Sub(float64(len(spilled)))
+	}
+	for job := ep.pop(now); job != nil; job = ep.pop(now) {
+		ep.launch(job, now)
+	}
+	return nowSlow, spilled
+}
+
+// idle tells whether nothing is in flight and nothing waits.
+func (ep *endpoint) idle() bool {
+	ep.mu.Lock()
+	defer ep.mu.Unlock()
+	return len(ep.flights) == 0 && len(ep.queue) == 0
+}

@@ -1,0 +1,44 @@
+// Package deliver sends deliveries to their receivers: it keeps each webhook within its
+// in-flight cap and rate, signs and posts, classifies the answer, and has the outcome
+// stored before whoever brought the delivery may forget it.
+package deliver
+
+import (
+	"sync/atomic"
+	"time"
+
+	"waybill.dev/shared/domain"
+)
+
+// Origin is who brought a job and holds it until its outcome is stored.
+type Origin interface {
+	// Emitting is called once, when the outcome is about to be recorded. What it
+	// returns is recorded together with the outcome.
+	Emitting() (event *domain.Event, settled *domain.EventKey)
+	// Stored is called once the outcome is stored durably: recorded, scheduled or held.
+	Stored()
+	// Abandoned is called instead of both when nothing was done: the delivery stays
+	// where it came from.
+	Abandoned()
+}
+
+// Job is a delivery in hand.
+type Job struct {
+	Task   *domain.Task
+	Origin Origin
+	// FromLane marks a job that a lane's drain brings: it waits for a slot as long as
+	// need be, as it is in the lane already.
+	FromLane bool
+	// Probe marks the one delivery that is sent through an open circuit.
+	Probe bool
+
+	queuedAt time.Time
+	fresh    atomic.Bool // counts as in hand; see Deliverer.Room
+}
+
+// flight is an attempt that is under way.
+type flight struct {
+	job     *Job
+	started time.Time
+	slow    bool // for more than a second
+}

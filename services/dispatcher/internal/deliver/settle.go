@@ -1,0 +1,146 @@
+package deliver
+
+import (
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"waybill.dev/services/dispatcher/internal/record"
+	"waybill.dev/shared/domain"
+)
+
+// settle has the outcome of an attempt stored: first the schedule or lane that takes
+// over, then the record; only then does the job's origin hear of it.
+func (d *Deliverer) settle(job *Job, attempt *domain.Attempt, decided decision, now time.Time) {
+	next := *job.Task
+	next.Attempts++
+	next.RunAttempts++
+	next.Rev += 2
+	next.Request = ""
+	next.HeldAt = time.Time{}
+	if next.RunStartedAt.IsZero() {
+		next.RunStartedAt = attempt.StartedAt
+	}
+	outcome := outcomeOf(&next, decided.status, decided.reason, now)
+	outcome.Request = job.Task.Request
+	outcome.Attempt = attempt
+	d.metrics.outcome(decided.status)
+	switch decided.status {
+	case domain.StatusRetrying:
+		at := now.Add(decided.wait)
+		outcome.NextAttemptAt = at.UTC()
+		d.keep(job, func(done func(error)) { d.options.Keeper.Schedule(&next, at, done) }, func() { d.emit(job, outcome) })
+	case domain.StatusHeld:
+		next.HeldAt = now.UTC()
+		outcome.InLane = true
+		d.keep(job, func(done func(error)) { d.options.Keeper.Hold(&next, done) }, func() {
+			d.emit(job, outcome)
+			d.options.Notices.LaneFilled(next.Webhook, decided.reason)
+		})
+	default:
+		d.emit(job, outcome)
+	}
+}
+
+// spill puts a job into its webhook's lane, unattempted. While the circuit is open its
+// schedule runs on, so it may be exhausted already.
+func (d *Deliverer) spill(ep *endpoint, job *Job, reason string) {
+	if reason == domain.ReasonCircuitOpen {
+		schedule := ep.hook.Config().Schedule(d.options.Schedule)
+		if at, ok := Deadline(job.Task, schedule); ok && time.Now().After(at) {
+			d.end(job, domain.ReasonExhausted)
+			return
+		}
+	}
+	status := domain.StatusPending
+	if reason == domain.ReasonCircuitOpen || job.Task.Attempts > 0 {
+		status = domain.StatusRetrying
+	}
+	d.hold(job, status, reason)
+}
+
+// hold puts a job into its webhook's lane and records why.
+func (d *Deliverer) hold(job *Job, status domain.Status, reason string) {
+	now := time.Now().UTC()
+	next := *job.Task
+	next.Rev += 2
+	next.HeldAt = now
+	if reason == domain.ReasonCircuitOpen && next.RunStartedAt.IsZero() {
+		next.RunStartedAt = now
+	}
+	outcome := outcomeOf(&next, status, reason, now)
+	outcome.InLane = true
+	outcome.Request = job.Task.Request
+	next.Request = ""
+	d.metrics.held.WithLabelValues(reason).Inc()
+	d.keep(job, func(done func(error)) { d.options.Keeper.Hold(&next, done) }, func() {
+		d.emit(job, outcome)
+		d.options.Notices.LaneFilled(next.Webhook, reason)
+	})
+}
+
+// end gives a delivery up for good.
+func (d *Deliverer) end(job *Job, reason string) {
+	now := time.Now()
+	next := *job.Task
+	next.Rev += 2
+	outcome := outcomeOf(&next, domain.StatusFailed, reason, now)
+	outcome.Request = job.Task.Request
+	d.metrics.ended.WithLabelValues(reason).Inc()
+	d.metrics.outcome(domain.StatusFailed)
+	d.emit(job, outcome)
+}
+
+// End gives a delivery up for good, without an attempt.
+func (d *Deliverer) End(job *Job, reason string) { d.end(job, reason) }
+
+// notePending records a delivery whose first attempt takes long, so that it is seen in
+// the log before its end.
+func (d *Deliverer) notePending(job *Job) {
+	task := *job.Task
+	task.Rev++
+	outcome := outcomeOf(&task, domain.StatusPending, "", time.Now())
+	d.options.Emitter.Emit(record.Item{Outcome: &outcome})
+}
+
+func outcomeOf(task *domain.Task, status domain.Status, reason string, now time.Time) domain.Outcome {
+	return domain.Outcome{
+		Delivery: task.Delivery, Account: task.Account, Webhook: task.Webhook,
+		EventID: task.EventID, EventType: task.EventType, EventSeq: task.EventSeq,
+		Status: status, Rev: task.Rev, Attempts: task.Attempts, RunAttempts: task.RunAttempts,
+		RunStartedAt: task.RunStartedAt, Reason: reason, UpdatedAt: now.UTC(), Test: task.Test,
+	}
+}
+
+// emit records an outcome and tells the job's origin once it is stored.
+func (d *Deliverer) emit(job *Job, outcome domain.Outcome) {
+	event, settled := job.Origin.Emitting()
+	d.options.Emitter.Emit(record.Item{Outcome: &outcome, Event: event, Settled: settled, Done: job.Origin.Stored})
+}
+
+// keep has the bus take a delivery over, for ever if need be: until it has, the job's
+// origin still holds it. After Close it is left there.
+func (d *Deliverer) keep(job *Job, put func(done func(error)), then func()) {
+	var wait *backoff.ExponentialBackOff
+	var try func()
+	try = func() {
+		put(func(err error) {
+			if err == nil {
+				then()
+				return
+			}
+			if wait == nil {
+				wait = backoff.NewExponentialBackOff(backoff.WithInitialInterval(50*time.Millisecond),
+					backoff.WithMaxInterval(2*time.Second), backoff.WithMaxElapsedTime(0))
+				d.options.Logger.Warn("delivery can't be stored on the bus; trying on", "error", err)
+			}
+			select {
+			case <-d.stop:
+				job.Origin.Abandoned()
+			default:
+				time.AfterFunc(wait.NextBackOff(), try)
+			}
+		})
+	}
+	try()
+}

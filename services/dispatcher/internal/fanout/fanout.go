@@ -1,0 +1,327 @@
+// Package fanout takes events off the bus and makes one delivery for each webhook that
+// subscribes to them. An event is acknowledged when every one of its deliveries has an
+// outcome that is stored: recorded, scheduled or held.
+package fanout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"waybill.dev/services/dispatcher/internal/deliver"
+	"waybill.dev/services/dispatcher/internal/index"
+	"waybill.dev/services/dispatcher/internal/record"
+	"waybill.dev/shared/bus"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/envelope"
+)
+
+// Bus is where events come from and where what is none goes.
+type Bus interface {
+	ConsumeEvents(ctx context.Context, handle func(*bus.Message)) error
+	ParseAccepted(subject string, header map[string][]string, body []byte) (bus.Accepted, bool)
+	Reject(account, subject string, header map[string][]string, body []byte, reason string, done func(error))
+}
+
+// Deliverer takes deliveries.
+type Deliverer interface {
+	Room(ctx context.Context) error
+	Offer(hook *index.Hook, job *deliver.Job)
+}
+
+// Emitter takes what is to be recorded.
+type Emitter interface{ Emit(record.Item) }
+
+// Log tells what the database knows of deliveries.
+type Log interface {
+	Revs(ctx context.Context, ids []domain.DeliveryID) (map[domain.DeliveryID]int64, error)
+}
+
+// Index tells who subscribes.
+type Index interface {
+	Subscribers(account string, kind domain.EventType) []*index.Hook
+	Version() int64
+	Await(ctx context.Context, version int64) error
+}
+
+// Options of a Fanout.
+type Options struct {
+	Bus       Bus
+	Deliverer Deliverer
+	Emitter   Emitter
+	Log       Log
+	Index     Index
+	Logger    *slog.Logger
+	Metrics   prometheus.Registerer
+}
+
+// Fanout is the first stage of the dispatcher.
+type Fanout struct {
+	options  Options
+	inHand   *bus.InHand
+	ended    *ended
+	suspect  atomic.Uint64 // see Suspect
+	checks   chan struct{} // bounds the events that wait for a look into the log
+	events   *prometheus.CounterVec
+	rejected prometheus.Counter
+	repeated prometheus.Counter
+}
+
+// maxChecks bounds the events that wait for a newer index or a look into the log.
+const maxChecks = 256
+
+// recordedRev is the lowest revision of a delivery whose outcome is recorded; below it
+// there is only the note that the first attempt takes long.
+const recordedRev = 2
+
+// New returns a fan-out.
+func New(options Options) *Fanout {
+	f := &Fanout{
+		options: options, inHand: bus.NewInHand(), ended: newEnded(), checks: make(chan struct{}, maxChecks),
+		events: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "waybill_events_taken_total", Help: "Events taken off the bus, by where they were published."}, []string{"origin"}),
+		rejected: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "waybill_bus_messages_rejected_total", Help: "Bus messages that were no events."}),
+		repeated: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "waybill_events_repeated_total", Help: "Events that the bus handed out again."}),
+	}
+	options.Metrics.MustRegister(f.events, f.rejected, f.repeated, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "waybill_events_in_hand", Help: "Events taken and not acknowledged yet."},
+		func() float64 { return float64(f.inHand.Len()) }))
+	return f
+}
+
+// Run takes events until ctx is done.
+func (f *Fanout) Run(ctx context.Context) error {
+	return f.options.Bus.ConsumeEvents(ctx, func(m *bus.Message) { f.handle(ctx, m) })
+}
+
+// Attend keeps the events in hand from going to others, until ctx is done. It outlives Run.
+func (f *Fanout) Attend(ctx context.Context) error { return f.inHand.Run(ctx) }
+
+// Suspect tells that events up to a sequence may have been handed out before though the
+// bus calls them new: it has been restarted. The log is asked about each of them.
+func (f *Fanout) Suspect(sequence uint64) { f.suspect.Store(sequence) }
+
+func (f *Fanout) handle(ctx context.Context, m *bus.Message) {
+	if f.options.Deliverer.Room(ctx) != nil {
+		m.Release()
+		return
+	}
+	if f.ended.has(m) { // its acknowledgement was lost
+		f.repeated.Inc()
+		m.Ack()
+		return
+	}
+	if !f.inHand.Add(m) {
+		return
+	}
+	if accepted, ok := f.options.Bus.ParseAccepted(m.Subject(), m.Header(), m.Body()); ok {
+		f.events.WithLabelValues("rest").Inc()
+		g := &group{f: f, message: m, event: accepted.Event, trace: accepted.TraceParent, rest: true}
+		g.known = accepted.Round > 0
+		f.route(ctx, g, accepted.Version)
+		return
+	}
+	event, err := busEvent(m)
+	if err != nil {
+		f.reject(ctx, m, err)
+		return
+	}
+	f.events.WithLabelValues("bus").Inc()
+	f.route(ctx, &group{f: f, message: m, event: event, trace: bus.TraceParent(m.Header())}, 0)
+}
+
+// route sends an event to its subscribers as soon as the index is new enough. Only what
+// is rare waits, on a goroutine of its own.
+func (f *Fanout) route(ctx context.Context, g *group, version int64) {
+	if g.message.Repeated {
+		f.repeated.Inc()
+	}
+	g.known = g.known || g.message.Repeated || g.message.Sequence <= f.suspect.Load()
+	if version <= f.options.Index.Version() && !g.known {
+		f.dispatch(g, nil)
+		return
+	}
+	select {
+	case f.checks <- struct{}{}:
+	case <-ctx.Done():
+		g.giveBack()
+		return
+	}
+	go func() {
+		defer func() { <-f.checks }()
+		if err := f.options.Index.Await(ctx, version); err != nil {
+			g.giveBack()
+			return
+		}
+		var recorded map[domain.DeliveryID]int64
+		if g.known {
+			recorded = f.recorded(ctx, g)
+		}
+		f.dispatch(g, recorded)
+	}()
+}
+
+// recorded asks which deliveries of an event have an outcome in the log: they are not
+// sent again. While the log can't be asked all of them are.
+func (f *Fanout) recorded(ctx context.Context, g *group) map[domain.DeliveryID]int64 {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	hooks := f.options.Index.Subscribers(g.event.Account, g.event.Type)
+	ids := make([]domain.DeliveryID, 0, len(hooks))
+	for _, hook := range hooks {
+		ids = append(ids, domain.NewDeliveryID(g.event.Key(), hook.ID))
+	}
+	known, err := f.options.Log.Revs(ctx, ids)
+	if err != nil {
+		f.options.Logger.Debug("log can't be asked about a repeated event", "error", err)
+		return nil
+	}
+	return known
+}
+
+func (f *Fanout) dispatch(g *group, known map[domain.DeliveryID]int64) {
+	hooks := f.options.Index.Subscribers(g.event.Account, g.event.Type)
+	key := g.event.Key()
+	jobs := make([]*deliver.Job, 0, len(hooks))
+	targets := make([]*index.Hook, 0, len(hooks))
+	for _, hook := range hooks {
+		id := domain.NewDeliveryID(key, hook.ID)
+		if known[id] >= recordedRev {
+			continue
+		}
+		targets = append(targets, hook)
+		jobs = append(jobs, &deliver.Job{Origin: g, Task: &domain.Task{
+			Delivery: id, Account: g.event.Account, Webhook: hook.ID, EventID: g.event.ID, EventType: g.event.Type,
+			EventSeq: g.message.Sequence, ReceivedAt: g.event.ReceivedAt, TraceParent: g.trace, Body: g.event.Payload,
+		}})
+	}
+	if len(jobs) == 0 {
+		g.left.Store(1)
+		g.unstored.Store(1)
+		event, settled := g.Emitting()
+		f.options.Emitter.Emit(record.Item{Event: event, Settled: settled, Done: g.Stored})
+		return
+	}
+	g.left.Store(int32(len(jobs)))
+	g.unstored.Store(int32(len(jobs)))
+	for i, job := range jobs {
+		f.options.Deliverer.Offer(targets[i], job)
+	}
+}
+
+func (f *Fanout) reject(ctx context.Context, m *bus.Message, cause error) {
+	account, _, _ := bus.ParseEventSubject(m.Subject())
+	if account == "" {
+		account = domain.DefaultAccount
+	}
+	f.rejected.Inc()
+	f.options.Logger.Info("bus message rejected", "subject", m.Subject(), "reason", cause.Error())
+	f.options.Bus.Reject(account, m.Subject(), m.Header(), m.Body(), cause.Error(), func(err error) {
+		f.inHand.Done(m)
+		if err != nil {
+			if ctx.Err() == nil {
+				f.options.Logger.Warn("rejected message can't be kept; it comes again", "error", err)
+			}
+			return // not acknowledged: it comes again
+		}
+		m.Ack()
+	})
+}
+
+// group is an event with its deliveries in hand.
+type group struct {
+	f       *Fanout
+	message *bus.Message
+	event   domain.Event
+	trace   string
+	rest    bool // REST accepted it: the database has it and an outbox row
+	known   bool // it may have been handed out before
+
+	left      atomic.Int32 // deliveries whose outcome is not being recorded yet
+	unstored  atomic.Int32 // deliveries whose outcome is not stored yet
+	eventSent atomic.Bool
+	abandoned atomic.Bool
+}
+
+// Emitting implements deliver.Origin: the first outcome brings an event that the
+// database doesn't have, the last one settles an event that it has.
+func (g *group) Emitting() (*domain.Event, *domain.EventKey) {
+	last := g.left.Add(-1) == 0
+	if !g.rest {
+		if g.eventSent.Swap(true) {
+			return nil, nil
+		}
+		return &g.event, nil
+	}
+	if last {
+		key := g.event.Key()
+		return nil, &key
+	}
+	return nil, nil
+}
+
+// Stored implements deliver.Origin.
+func (g *group) Stored() { g.end() }
+
+// Abandoned implements deliver.Origin.
+func (g *group) Abandoned() {
+	g.abandoned.Store(true)
+	g.end()
+}
+
+func (g *group) end() {
+	if g.unstored.Add(-1) > 0 {
+		return
+	}
+	if g.abandoned.Load() {
+		g.giveBack()
+		return
+	}
+	g.f.ended.add(g.message)
+	g.message.Ack()
+	g.f.inHand.Done(g.message)
+}
+
+func (g *group) giveBack() {
+	g.f.inHand.Done(g.message)
+	g.message.Release()
+}
+
+var errSubject = errors.New("subject is not events.<account>.<type>")
+
+// busEvent reads an event that somebody published straight to the bus. What its
+// publisher left out comes from the stream, so that a repeat has the same.
+func busEvent(m *bus.Message) (domain.Event, error) {
+	account, kind, ok := bus.ParseEventSubject(m.Subject())
+	if !ok {
+		return domain.Event{}, errSubject
+	}
+	if !kind.Valid() {
+		return domain.Event{}, fmt.Errorf("subject names no event type: %w", errSubject)
+	}
+	parsed, err := envelope.FromBus(account, m.Header(), m.Body())
+	if err != nil {
+		return domain.Event{}, err
+	}
+	if parsed.Type != kind {
+		return domain.Event{}, fmt.Errorf("type differs from the subject's")
+	}
+	if parsed.ID == "" {
+		parsed.ID = "evt_" + strconv.FormatInt(m.Time.UnixNano(), 36) + "_" + strconv.FormatUint(m.Sequence, 36)
+	}
+	if parsed.Timestamp == "" {
+		parsed.Timestamp = m.Time.Format("2006-01-02T15:04:05.000Z")
+	}
+	return domain.Event{
+		Account: account, ID: parsed.ID, Type: parsed.Type, Timestamp: parsed.Timestamp,
+		Payload: parsed.Payload(), ReceivedAt: m.Time.Truncate(time.Millisecond),
+	}, nil
+}

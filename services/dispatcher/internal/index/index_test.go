@@ -1,0 +1,186 @@
+package index_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"waybill.dev/services/dispatcher/internal/index"
+	"waybill.dev/shared/domain"
+)
+
+type source struct {
+	mu       sync.Mutex
+	webhooks map[domain.WebhookID]domain.Webhook
+	healths  []domain.Health
+	version  int64
+	err      error
+	reads    int
+}
+
+func (s *source) Webhooks(_ context.Context, since int64) ([]domain.Webhook, int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reads++
+	if s.err != nil {
+		return nil, 0, s.err
+	}
+	var list []domain.Webhook
+	for _, w := range s.webhooks {
+		if w.Version > since && (since > 0 || !w.Deleted) {
+			list = append(list, w)
+		}
+	}
+	return list, s.version, nil
+}
+
+func (s *source) Healths(context.Context, time.Time) ([]domain.Health, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.healths, s.err
+}
+
+func (s *source) change(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+}
+
+func (s *source) put(w domain.Webhook) {
+	s.change(func() {
+		s.version++
+		w.Version = s.version
+		s.webhooks[w.ID] = w
+	})
+}
+
+// silent is a bus on which every announcement is lost.
+type silent struct{}
+
+func (silent) Announce(string, []byte) {}
+func (silent) Listen(string, func([]byte)) (func(), error) {
+	return func() {}, nil
+}
+
+func hook(n int, events ...domain.EventType) domain.Webhook {
+	return domain.Webhook{
+		ID: domain.WebhookID(fmt.Sprintf("0198aaaa-bbbb-7ccc-8ddd-%012x", n)), Account: "default", Active: true, Events: events,
+	}
+}
+
+func start(t *testing.T, s *source) *index.Index {
+	t.Helper()
+	x := index.New(index.Options{
+		Store: s, Announcer: silent{}, Logger: slog.New(slog.DiscardHandler),
+		Prepare: func(*domain.Webhook) (index.Prepared, error) { return nil, nil },
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = x.Run(ctx) })
+	t.Cleanup(func() { stop(); running.Wait() })
+	return x
+}
+
+func TestIndexFollowsTheDatabaseThoughAnnouncementsAreLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{webhooks: map[domain.WebhookID]domain.Webhook{}}
+		s.put(hook(1, domain.ShipmentCreated, domain.ShipmentDelivered))
+		s.put(hook(2, domain.ShipmentDelivered))
+		x := start(t, s)
+		if err := x.Await(t.Context(), 2); err != nil {
+			t.Fatal(err)
+		}
+		subscribers := func(kind domain.EventType, want int) {
+			t.Helper()
+			if got := len(x.Subscribers("default", kind)); got != want {
+				t.Errorf("%d subscribers of %s, want %d", got, kind, want)
+			}
+		}
+		subscribers(domain.ShipmentDelivered, 2)
+		subscribers(domain.ShipmentCreated, 1)
+		subscribers(domain.ShipmentException, 0)
+		if n := len(x.Subscribers("other", domain.ShipmentDelivered)); n != 0 {
+			t.Errorf("another account sees %d webhooks", n)
+		}
+		kept, _ := x.Hook(hook(1).ID)
+		s.put(hook(1, domain.ShipmentException))
+		gone := hook(2)
+		gone.Deleted = true
+		s.put(gone)
+		<-time.After(index.PollInterval + time.Second)
+		synctest.Wait()
+		subscribers(domain.ShipmentDelivered, 0)
+		subscribers(domain.ShipmentCreated, 0)
+		subscribers(domain.ShipmentException, 1)
+		if now, _ := x.Hook(hook(1).ID); now != kept {
+			t.Error("a changed webhook is another hook: its state in memory would be lost")
+		}
+		if h, ok := x.Hook(hook(2).ID); !ok || !h.Config().Deleted {
+			t.Error("a deleted webhook is forgotten at once: its deliveries could not end")
+		}
+	})
+}
+
+func TestAwaitWaitsForTheVersionThroughAnOutage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{webhooks: map[domain.WebhookID]domain.Webhook{}, err: errors.New("down")}
+		x := start(t, s)
+		reached := make(chan error, 1)
+		go func() { reached <- x.Await(t.Context(), 1) }()
+		<-time.After(time.Minute)
+		synctest.Wait()
+		select {
+		case err := <-reached:
+			t.Fatalf("reached without a database: %v", err)
+		default:
+		}
+		reads := 0
+		s.change(func() { reads, s.err = s.reads, nil })
+		if reads > 60 {
+			t.Errorf("%d reads in a minute of outage: it does not back off", reads)
+		}
+		s.put(hook(1, domain.ShipmentCreated))
+		if err := <-reached; err != nil || x.Version() < 1 {
+			t.Errorf("version %d, %v", x.Version(), err)
+		}
+	})
+}
+
+func TestDisablementHoldsUntilALaterActivation(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{webhooks: map[domain.WebhookID]domain.Webhook{}}
+		w := hook(1, domain.ShipmentCreated)
+		w.ActivatedVersion = 1
+		s.put(w)
+		x := start(t, s)
+		if err := x.Await(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		h, _ := x.Hook(w.ID)
+		x.Disable(h, domain.HealthChange{Webhook: w.ID, DisabledVersion: 1, DisabledReason: domain.DisabledGone, At: time.Now()})
+		if !h.Inactive() {
+			t.Fatal("not inactive after it was disabled")
+		}
+		// The database has not heard of it yet: an older health must not undo it.
+		s.change(func() { s.healths = []domain.Health{{Webhook: w.ID}} })
+		<-time.After(index.PollInterval + time.Second)
+		if !h.Inactive() {
+			t.Error("an older health undid the disablement")
+		}
+		w.ActivatedVersion = 2
+		s.put(w)
+		<-time.After(index.PollInterval + time.Second)
+		synctest.Wait()
+		if h.Inactive() {
+			t.Error("still inactive after its owner activated it")
+		}
+	})
+}

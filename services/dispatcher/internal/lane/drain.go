@@ -1,0 +1,288 @@
+package lane
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"waybill.dev/services/dispatcher/internal/deliver"
+	"waybill.dev/services/dispatcher/internal/index"
+	"waybill.dev/shared/bus"
+	"waybill.dev/shared/domain"
+)
+
+const (
+	// serialFirst deliveries go out one at a time after an outage.
+	serialFirst = 100
+	// fetchMost is how many deliveries are fetched and put in order at once.
+	fetchMost = 500
+	laneWait  = 500 * time.Millisecond
+)
+
+// drain sends what the lane holds, until it is empty or the webhook takes no more.
+func (w *worker) drain(ctx context.Context, hook *index.Hook) (time.Duration, error) {
+	head, err := w.m.options.Bus.LaneHead(ctx, w.id, 0)
+	if err != nil || head == nil {
+		return idleFor, err
+	}
+	select {
+	case w.m.drains <- struct{}{}:
+		defer func() { <-w.m.drains }()
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	opened, err := w.m.options.Bus.OpenLane(ctx, w.id, 2*fetchMost)
+	if err != nil {
+		return 0, err
+	}
+	d := &drain{w: w, hook: hook, inHand: bus.NewInHand(), results: make(chan result, 64), ramp: newRamp(w.gentle.Load())}
+	attending, stop := context.WithCancel(context.WithoutCancel(ctx))
+	go func() { _ = d.inHand.Run(attending) }()
+	empty, err := d.run(ctx, opened)
+	stop()
+	w.m.options.Deliverer.SetSerial(hook, false)
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if closeErr := opened.Close(closing); err == nil {
+		err = closeErr
+	}
+	if empty {
+		w.gentle.Store(false)
+		return idleFor, err
+	}
+	return 0, err
+}
+
+// drain is one draining of a lane.
+type drain struct {
+	w       *worker
+	hook    *index.Hook
+	inHand  *bus.InHand
+	results chan result
+	flying  int
+	ramp    ramp
+	waiting []*bus.Message
+	tasks   map[*bus.Message]*domain.Task
+}
+
+type result struct {
+	stored bool
+}
+
+func (d *drain) run(ctx context.Context, lane *bus.Lane) (empty bool, err error) {
+	fetched := make(chan []*bus.Message)
+	fetching, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- d.fetch(fetching, lane, fetched) }()
+	defer func() {
+		stop()
+		for batch := range fetched { // the last one, that nobody takes any more
+			d.release(batch)
+		}
+		if fetchErr := <-ended; err == nil && ctx.Err() == nil && !empty {
+			err = fetchErr
+		}
+	}()
+	d.tasks = make(map[*bus.Message]*domain.Task)
+	refused := false
+	for {
+		d.ramp.limit = d.w.m.options.Deliverer.Cap(d.hook)
+		d.w.m.options.Deliverer.SetSerial(d.hook, d.ramp.serial())
+		for !refused && len(d.waiting) > 0 && d.flying < d.ramp.window() {
+			if !d.open(ctx) {
+				refused = true
+				break
+			}
+			d.send(d.waiting[0])
+			d.waiting = d.waiting[1:]
+		}
+		if refused && d.flying == 0 {
+			d.releaseWaiting()
+			return false, nil
+		}
+		var more <-chan []*bus.Message
+		if len(d.waiting) == 0 && !refused {
+			more = fetched
+		}
+		select {
+		case batch, ok := <-more:
+			if !ok {
+				refused = true
+				continue
+			}
+			if len(batch) == 0 && d.flying == 0 {
+				return true, nil
+			}
+			d.take(ctx, batch)
+		case r := <-d.results:
+			d.flying--
+			if !r.stored {
+				refused = true
+				continue
+			}
+			d.ramp.done()
+		case <-time.After(laneWait):
+			refused = refused || !d.open(ctx)
+		}
+	}
+}
+
+// open tells whether the webhook still takes what the lane brings.
+func (d *drain) open(ctx context.Context) bool {
+	if ctx.Err() != nil || d.hook.Config().Deleted || d.hook.Inactive() {
+		return false
+	}
+	open, _ := d.w.m.options.Deliverer.Circuit(d.hook)
+	return !open
+}
+
+// fetch brings batches until ctx is done; an empty one tells that nothing came for laneWait.
+func (d *drain) fetch(ctx context.Context, lane *bus.Lane, fetched chan<- []*bus.Message) error {
+	defer close(fetched)
+	for ctx.Err() == nil {
+		batch, err := lane.Fetch(fetchMost, laneWait)
+		for _, m := range batch {
+			d.inHand.Add(m)
+		}
+		if err != nil {
+			d.release(batch)
+			return err
+		}
+		select {
+		case fetched <- batch:
+		case <-ctx.Done():
+			d.release(batch)
+			return nil
+		}
+	}
+	return nil
+}
+
+// take puts a batch into order of publication and leaves out what is stale.
+func (d *drain) take(ctx context.Context, batch []*bus.Message) {
+	if len(batch) == 0 {
+		return
+	}
+	var tasks []*domain.Task
+	for _, m := range batch {
+		task, err := bus.ParseTask(m.Header(), m.Body())
+		if err != nil {
+			d.w.m.options.Logger.Error("held delivery can't be read and is left out", "sequence", m.Sequence, "error", err)
+			d.inHand.Done(m)
+			m.Ack()
+			continue
+		}
+		d.tasks[m] = d.w.resume(d.hook, task)
+		tasks = append(tasks, task)
+	}
+	fresh := d.w.fresh(ctx, tasks)
+	for _, m := range batch {
+		task, ok := d.tasks[m]
+		if !ok {
+			continue
+		}
+		if !fresh[task.Delivery] {
+			delete(d.tasks, m)
+			d.inHand.Done(m)
+			m.Ack()
+			continue
+		}
+		d.waiting = append(d.waiting, m)
+	}
+	slices.SortStableFunc(d.waiting, func(a, b *bus.Message) int {
+		ta, tb := d.tasks[a], d.tasks[b]
+		if ta.EventSeq > 0 && tb.EventSeq > 0 {
+			return cmp.Compare(ta.EventSeq, tb.EventSeq)
+		}
+		return ta.ReceivedAt.Compare(tb.ReceivedAt)
+	})
+}
+
+func (d *drain) send(m *bus.Message) {
+	task := d.tasks[m]
+	delete(d.tasks, m)
+	d.flying++
+	held := *task
+	held.HeldAt = time.Time{}
+	d.w.m.options.Deliverer.Offer(d.hook, &deliver.Job{Task: &held, FromLane: true, Origin: &fromLane{d: d, message: m}})
+}
+
+func (d *drain) releaseWaiting() {
+	d.release(d.waiting)
+	d.waiting = nil
+}
+
+func (d *drain) release(messages []*bus.Message) {
+	for _, m := range messages {
+		d.inHand.Done(m)
+		m.Release()
+	}
+}
+
+// fromLane is a message of a lane in hand.
+type fromLane struct {
+	d       *drain
+	message *bus.Message
+}
+
+// Emitting implements deliver.Origin.
+func (o *fromLane) Emitting() (*domain.Event, *domain.EventKey) { return nil, nil }
+
+// Stored implements deliver.Origin. The server's word is waited for: the lane's consumer
+// may be closed after it, and an acknowledgement that is still on its way would be lost.
+func (o *fromLane) Stored() {
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if err := o.message.AckWait(ctx); err != nil {
+			o.d.w.m.options.Logger.Warn("held delivery could not be acknowledged; it may be repeated", "error", fmt.Errorf("drain: %w", err))
+		}
+		o.d.inHand.Done(o.message)
+		o.d.w.m.drained.Inc()
+		o.d.results <- result{stored: true}
+	}()
+}
+
+// Abandoned implements deliver.Origin.
+func (o *fromLane) Abandoned() {
+	o.d.inHand.Done(o.message)
+	o.message.Release()
+	go func() { o.d.results <- result{} }()
+}
+
+// ramp is how many deliveries of a draining lane may be under way.
+type ramp struct {
+	sent   int
+	size   int
+	gentle bool
+	limit  int
+}
+
+func newRamp(gentle bool) ramp {
+	return ramp{size: 1, gentle: gentle}
+}
+
+// serial tells whether deliveries go one at a time.
+func (r *ramp) serial() bool { return r.gentle && r.sent < serialFirst }
+
+// window returns the number that may be under way, and grows it: doubled each time that
+// eight windows were sent.
+func (r *ramp) window() int {
+	if r.serial() {
+		return 1
+	}
+	if !r.gentle {
+		return max(1, r.limit)
+	}
+	return max(1, min(r.size, r.limit))
+}
+
+// done counts a delivery that was sent.
+func (r *ramp) done() {
+	r.sent++
+	if r.sent >= serialFirst && r.sent%(8*r.size) == 0 {
+		r.size *= 2
+	}
+}

@@ -1,0 +1,250 @@
+// Package lane works the lanes: what is held for a webhook because it is inactive, its
+// circuit is open, or more came than it takes. One dispatcher owns a lane. While the
+// circuit is open it sends probes; when the webhook takes deliveries again it drains
+// the lane, in order of publication, first one at a time and then at a rising rate.
+package lane
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"waybill.dev/services/dispatcher/internal/deliver"
+	"waybill.dev/services/dispatcher/internal/index"
+	"waybill.dev/shared/bus"
+	"waybill.dev/shared/domain"
+)
+
+// Bus keeps the lanes.
+type Bus interface {
+	Lanes(ctx context.Context, shard int) (map[domain.WebhookID]uint64, error)
+	LaneHead(ctx context.Context, id domain.WebhookID, from uint64) (*bus.Held, error)
+	LaneDelete(ctx context.Context, sequence uint64) error
+	OpenLane(ctx context.Context, id domain.WebhookID, inHand int) (*bus.Lane, error)
+	Announce(subject string, body []byte)
+}
+
+// Deliverer sends what a lane brings.
+type Deliverer interface {
+	Offer(hook *index.Hook, job *deliver.Job)
+	End(job *deliver.Job, reason string)
+	Circuit(hook *index.Hook) (open bool, nextProbe time.Time)
+	TryProbe(hook *index.Hook) bool
+	DropProbe(hook *index.Hook)
+	SetSerial(hook *index.Hook, serial bool)
+	Cap(hook *index.Hook) int
+}
+
+// Index knows the webhooks.
+type Index interface {
+	Hook(domain.WebhookID) (*index.Hook, bool)
+	Loaded() bool
+}
+
+// Log tells what the database knows of deliveries.
+type Log interface {
+	Revs(ctx context.Context, ids []domain.DeliveryID) (map[domain.DeliveryID]int64, error)
+}
+
+// Options of a Manager.
+type Options struct {
+	Bus       Bus
+	Deliverer Deliverer
+	Index     Index
+	Log       Log
+	Logger    *slog.Logger
+	Metrics   prometheus.Registerer
+	Schedule  []time.Duration
+	Retention time.Duration
+}
+
+const (
+	// listEvery is how often the lanes are listed, to find those whose announcement was lost.
+	listEvery = 10 * time.Second
+	// announceEvery bounds the announcements of one lane to its owner.
+	announceEvery = 500 * time.Millisecond
+	// maxDrains bounds the lanes that are drained at once: each takes a consumer, of
+	// which a stream has at most 1000.
+	maxDrains = 64
+)
+
+// Manager works the lanes of the shards that this dispatcher owns.
+type Manager struct {
+	options Options
+	drains  chan struct{}
+	drained prometheus.Counter
+	probes  prometheus.Counter
+
+	mu        sync.Mutex
+	ctx       context.Context // of Run; nil: not running
+	owned     [domain.Shards]bool
+	workers   map[domain.WebhookID]*worker
+	announced map[domain.WebhookID]time.Time
+	running   sync.WaitGroup
+	list      chan struct{}
+}
+
+// New returns a manager.
+func New(options Options) *Manager {
+	m := &Manager{
+		options: options, drains: make(chan struct{}, maxDrains),
+		workers: make(map[domain.WebhookID]*worker), announced: make(map[domain.WebhookID]time.Time),
+		list: make(chan struct{}, 1),
+		drained: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "waybill_lane_drained_total", Help: "Deliveries that left a lane."}),
+		probes: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "waybill_probes_total", Help: "Probes sent through open circuits."}),
+	}
+	options.Metrics.MustRegister(m.drained, m.probes, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "waybill_lanes", Help: "Lanes of this dispatcher that hold something."},
+		func() float64 {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			return float64(len(m.workers))
+		}))
+	return m
+}
+
+// Own starts or ends the work on a shard's lanes.
+func (m *Manager) Own(shard int, owned bool) {
+	m.mu.Lock()
+	m.owned[shard] = owned
+	for id, w := range m.workers {
+		if id.Shard() == shard && !owned {
+			w.stop()
+		}
+	}
+	m.mu.Unlock()
+	m.wakeList()
+}
+
+// Filled tells that a delivery was put into a lane here, and why.
+func (m *Manager) Filled(id domain.WebhookID, reason string) {
+	m.mu.Lock()
+	if m.owned[id.Shard()] {
+		m.wake(id, reason != domain.ReasonOverCap)
+		m.mu.Unlock()
+		return
+	}
+	now := time.Now()
+	due := now.Sub(m.announced[id]) > announceEvery
+	if due {
+		m.announced[id] = now
+	}
+	m.mu.Unlock()
+	if due {
+		m.options.Bus.Announce(bus.SubjectLane, []byte(string(id)+" "+reason))
+	}
+}
+
+// Heard tells that another dispatcher filled a lane.
+func (m *Manager) Heard(id domain.WebhookID, reason string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.owned[id.Shard()] {
+		m.wake(id, reason != domain.ReasonOverCap)
+	}
+}
+
+// Changed tells that a webhook or its circuit changed.
+func (m *Manager) Changed(id domain.WebhookID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if w, ok := m.workers[id]; ok {
+		w.poke()
+	}
+}
+
+// wake has a lane looked at; m.mu is held.
+func (m *Manager) wake(id domain.WebhookID, gently bool) {
+	if m.ctx == nil {
+		return
+	}
+	w, ok := m.workers[id]
+	if !ok {
+		ctx, stop := context.WithCancel(m.ctx)
+		w = &worker{m: m, id: id, stop: stop, woken: make(chan struct{}, 1)}
+		m.workers[id] = w
+		m.running.Add(1)
+		go func() {
+			defer m.running.Done()
+			defer stop()
+			w.run(ctx)
+		}()
+	}
+	if gently {
+		w.gentle.Store(true)
+	}
+	w.poke()
+}
+
+// leave ends a worker whose lane is empty, unless it was woken meanwhile.
+func (m *Manager) leave(w *worker, must bool) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(w.woken) > 0 && !must {
+		return false
+	}
+	delete(m.workers, w.id)
+	delete(m.announced, w.id)
+	return true
+}
+
+// Run works until ctx is done.
+func (m *Manager) Run(ctx context.Context) error {
+	m.mu.Lock()
+	m.ctx = ctx
+	m.mu.Unlock()
+	ticker := time.NewTicker(listEvery)
+	defer ticker.Stop()
+	for {
+		m.listLanes(ctx)
+		select {
+		case <-ctx.Done():
+			m.mu.Lock()
+			m.ctx = nil
+			m.mu.Unlock()
+			m.running.Wait()
+			return nil
+		case <-ticker.C:
+		case <-m.list:
+		}
+	}
+}
+
+func (m *Manager) wakeList() {
+	select {
+	case m.list <- struct{}{}:
+	default:
+	}
+}
+
+func (m *Manager) listLanes(ctx context.Context) {
+	if !m.options.Index.Loaded() {
+		time.AfterFunc(200*time.Millisecond, m.wakeList)
+		return
+	}
+	for shard := range domain.Shards {
+		m.mu.Lock()
+		owned := m.owned[shard]
+		m.mu.Unlock()
+		if !owned || ctx.Err() != nil {
+			continue
+		}
+		lanes, err := m.options.Bus.Lanes(ctx, shard)
+		if err != nil {
+			m.options.Logger.Debug("lanes can't be listed", "error", err)
+			return
+		}
+		m.mu.Lock()
+		for id := range lanes {
+			if _, ok := m.workers[id]; !ok && m.owned[shard] {
+				m.wake(id, true)
+			}
+		}
+		m.mu.Unlock()
+	}
+}

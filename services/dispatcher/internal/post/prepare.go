@@ -1,0 +1,54 @@
+// Package post makes the callback: it signs the payload, sets the headers of the
+// contract, and posts it through the egress guard.
+package post
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"waybill.dev/services/dispatcher/internal/index"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/signature"
+)
+
+// Prepared is what callbacks of one state of a webhook have in common.
+type Prepared struct {
+	headers http.Header
+	current *signature.Signer
+	// overlap signs with the previous secret too, until its end.
+	overlap      *signature.Signer
+	overlapUntil time.Time
+}
+
+// Prepare implements index.Prepare.
+func Prepare(w *domain.Webhook) (index.Prepared, error) {
+	if w.Deleted {
+		return &Prepared{}, nil
+	}
+	p := &Prepared{headers: make(http.Header, len(w.Headers))}
+	for _, h := range w.Headers {
+		p.headers.Set(h.Name, h.Value.Reveal())
+	}
+	key, err := signature.ParseSecret(w.Secret.Reveal())
+	if err != nil {
+		return nil, fmt.Errorf("read secret: %w", err)
+	}
+	p.current = signature.NewSigner(key)
+	if w.PreviousSecret != "" {
+		previous, err := signature.ParseSecret(w.PreviousSecret.Reveal())
+		if err != nil {
+			return nil, fmt.Errorf("read previous secret: %w", err)
+		}
+		p.overlap, p.overlapUntil = signature.NewSigner(key, previous), w.PreviousSecretExpiresAt
+	}
+	return p, nil
+}
+
+// signer returns what signs at a time: during the overlap of a rotation both secrets.
+func (p *Prepared) signer(at time.Time) *signature.Signer {
+	if p.overlap != nil && at.Before(p.overlapUntil) {
+		return p.overlap
+	}
+	return p.current
+}

@@ -1,0 +1,217 @@
+// Package record carries outcomes to the database: the Emitter gathers what deliveries
+// reach into batches on the bus, the Stage takes the batches off and writes them in
+// bulk. Deliveries go on while the database is down, and the log catches up.
+package record
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"waybill.dev/shared/domain"
+)
+
+// Publisher stores batches on the bus; done is called exactly once.
+type Publisher interface {
+	PublishRecords(batch *domain.RecordBatch, done func(error))
+}
+
+const (
+	// linger is how long a batch waits for more. Nobody waits for a record but the
+	// event's acknowledgement, and a message of one costs as much as one of a hundred.
+	linger = 5 * time.Millisecond
+	// outstanding is how many batches may wait for the bus at once.
+	outstanding = 4
+	// maxBatch bounds a batch in estimated bytes; the bus refuses 1 MiB.
+	maxBatch = 448 << 10
+)
+
+// Item is one thing to record; nil and empty parts are left out.
+type Item struct {
+	Outcome *domain.Outcome
+	Event   *domain.Event    // that came over the bus
+	Settled *domain.EventKey // all of whose deliveries are stored
+	Health  *domain.HealthChange
+	Done    func() // called once the bus has stored it, on a goroutine it must not block
+}
+
+// Emitter gathers items into batches and has the bus store them, for ever if need be.
+type Emitter struct {
+	publisher Publisher
+	log       *slog.Logger
+
+	mu      sync.Mutex
+	pending []Item
+	idle    *sync.Cond // pending is empty and nothing is under way
+	flying  int
+
+	wake  chan struct{}
+	slots chan struct{}
+}
+
+// NewEmitter returns an emitter; Run makes it work.
+func NewEmitter(publisher Publisher, log *slog.Logger) *Emitter {
+	e := &Emitter{publisher: publisher, log: log, wake: make(chan struct{}, 1), slots: make(chan struct{}, outstanding)}
+	e.idle = sync.NewCond(&e.mu)
+	return e
+}
+
+// Emit takes an item over.
+func (e *Emitter) Emit(item Item) {
+	e.mu.Lock()
+	e.pending = append(e.pending, item)
+	first := len(e.pending) == 1
+	e.mu.Unlock()
+	if first {
+		select {
+		case e.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Run publishes batches until ctx is done. Whoever needs everything stored calls Flush
+// before.
+func (e *Emitter) Run(ctx context.Context) error {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-e.wake:
+		}
+		timer.Reset(linger)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+		}
+		for {
+			select {
+			case e.slots <- struct{}{}:
+			case <-ctx.Done():
+				return nil
+			}
+			items := e.take()
+			if len(items) == 0 {
+				<-e.slots
+				break
+			}
+			go e.store(ctx, items)
+		}
+	}
+}
+
+// Flush waits until everything emitted so far is stored, or ctx is done.
+func (e *Emitter) Flush(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.idle.Broadcast()
+	})
+	defer stop()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for (len(e.pending) > 0 || e.flying > 0) && ctx.Err() == nil {
+		e.idle.Wait()
+	}
+	return ctx.Err()
+}
+
+// take cuts the next batch off.
+func (e *Emitter) take() []Item {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	size, n := 0, 0
+	for n < len(e.pending) && size < maxBatch {
+		size += weight(&e.pending[n])
+		n++
+	}
+	items := e.pending[:n:n]
+	e.pending = e.pending[n:]
+	if len(e.pending) == 0 {
+		e.pending = nil
+	}
+	if n > 0 {
+		e.flying++
+	}
+	return items
+}
+
+// weight estimates an item's encoded size from above.
+func weight(item *Item) int {
+	size := 128
+	if o := item.Outcome; o != nil {
+		size += 700
+		if o.Attempt != nil {
+			size += 6*len(o.Attempt.ResponseBody) + 2*len(o.Attempt.Error)
+		}
+	}
+	if item.Event != nil {
+		size += 256 + len(item.Event.Payload)*4/3
+	}
+	return size
+}
+
+func (e *Emitter) store(ctx context.Context, items []Item) {
+	defer func() { <-e.slots }()
+	batch := gather(items)
+	wait := backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(50*time.Millisecond), backoff.WithMaxInterval(2*time.Second), backoff.WithMaxElapsedTime(0))
+	stored := make(chan error, 1)
+	for failing := false; ; failing = true {
+		e.publisher.PublishRecords(batch, func(err error) { stored <- err })
+		err := <-stored
+		if err == nil {
+			break
+		}
+		if !failing {
+			e.log.Warn("records can't be stored on the bus; trying on", "items", len(items), "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			e.landed()
+			return
+		case <-time.After(wait.NextBackOff()):
+		}
+	}
+	for i := range items {
+		if items[i].Done != nil {
+			items[i].Done()
+		}
+	}
+	e.landed()
+}
+
+func (e *Emitter) landed() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.flying--
+	if e.flying == 0 && len(e.pending) == 0 {
+		e.idle.Broadcast()
+	}
+}
+
+func gather(items []Item) *domain.RecordBatch {
+	batch := &domain.RecordBatch{Outcomes: make([]domain.Outcome, 0, len(items))}
+	for i := range items {
+		item := &items[i]
+		if item.Outcome != nil {
+			batch.Outcomes = append(batch.Outcomes, *item.Outcome)
+		}
+		if item.Event != nil {
+			batch.Events = append(batch.Events, *item.Event)
+		}
+		if item.Settled != nil {
+			batch.Settled = append(batch.Settled, *item.Settled)
+		}
+		if item.Health != nil {
+			batch.Health = append(batch.Health, *item.Health)
+		}
+	}
+	return batch
+}

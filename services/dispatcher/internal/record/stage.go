@@ -1,0 +1,183 @@
+package record
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"waybill.dev/shared/bus"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+// Source hands out the batches on the bus, in order, to one process at a time.
+type Source interface {
+	ConsumeRecords(ctx context.Context, handle func(*bus.Message)) error
+}
+
+// Writer writes batches to the database, all or none; writing them again changes nothing.
+type Writer interface {
+	Record(ctx context.Context, batches []domain.RecordBatch) (store.RecordResult, error)
+}
+
+const (
+	// gatherFor and gatherMax bound what is written in one transaction: at most so
+	// long is waited for more, and at most so many messages are taken together.
+	gatherFor = 40 * time.Millisecond
+	gatherMax = 64
+	writeTime = 20 * time.Second
+)
+
+// Stage writes the records that are on the bus to the database.
+type Stage struct {
+	source  Source
+	writer  Writer
+	log     *slog.Logger
+	metrics *stageMetrics
+}
+
+// NewStage returns a record stage.
+func NewStage(source Source, writer Writer, registerer prometheus.Registerer, log *slog.Logger) *Stage {
+	return &Stage{source: source, writer: writer, log: log, metrics: newStageMetrics(registerer)}
+}
+
+// Run writes until ctx is done. What was taken and not written then comes again.
+func (s *Stage) Run(ctx context.Context) error {
+	messages := make(chan *bus.Message, gatherMax)
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		s.write(ctx, messages)
+	}()
+	err := s.source.ConsumeRecords(ctx, func(m *bus.Message) {
+		select {
+		case messages <- m:
+		case <-ctx.Done():
+			m.Release()
+		}
+	})
+	close(messages)
+	<-written
+	if err != nil {
+		return fmt.Errorf("consume records: %w", err)
+	}
+	return nil
+}
+
+func (s *Stage) write(ctx context.Context, messages <-chan *bus.Message) {
+	for first := range messages {
+		taken := s.gather(first, messages)
+		batches := make([]domain.RecordBatch, 0, len(taken))
+		for _, m := range taken {
+			batch, err := bus.ParseRecords(m.Body())
+			if err != nil {
+				// Only Waybill publishes here; a batch of another version is no reason to
+				// stop all that follow.
+				s.log.Error("records can't be read and are left out", "sequence", m.Sequence, "error", err)
+				s.metrics.unreadable.Inc()
+				continue
+			}
+			batches = append(batches, batch)
+		}
+		if !s.store(ctx, taken, batches) {
+			for _, m := range taken {
+				m.Release()
+			}
+			continue
+		}
+		for _, m := range taken {
+			m.Ack()
+		}
+	}
+}
+
+func (s *Stage) gather(first *bus.Message, messages <-chan *bus.Message) []*bus.Message {
+	taken := []*bus.Message{first}
+	deadline := time.NewTimer(gatherFor)
+	defer deadline.Stop()
+	for len(taken) < gatherMax {
+		select {
+		case m, ok := <-messages:
+			if !ok {
+				return taken
+			}
+			taken = append(taken, m)
+		case <-deadline.C:
+			return taken
+		}
+	}
+	return taken
+}
+
+// store writes until it succeeds; false: ctx was done first.
+func (s *Stage) store(ctx context.Context, taken []*bus.Message, batches []domain.RecordBatch) bool {
+	wait := backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(100*time.Millisecond), backoff.WithMaxInterval(2*time.Second), backoff.WithMaxElapsedTime(0))
+	for failing := false; ; {
+		// Not ctx: a write that has begun when the process is told to stop is finished.
+		writing, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTime)
+		start := time.Now()
+		result, err := s.writer.Record(writing, batches)
+		cancel()
+		if err == nil {
+			s.metrics.observe(result, time.Since(start), taken[0].Time)
+			if failing {
+				s.log.Info("records are written again")
+			}
+			return true
+		}
+		if !failing {
+			s.log.Warn("records can't be written; they wait on the bus", "error", err)
+			failing = true
+		}
+		s.metrics.failures.Inc()
+		for _, m := range taken {
+			m.InProgress()
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(wait.NextBackOff()):
+		}
+	}
+}
+
+type stageMetrics struct {
+	written    prometheus.Counter
+	outdated   prometheus.Counter
+	unreadable prometheus.Counter
+	failures   prometheus.Counter
+	lag        prometheus.Gauge
+	duration   prometheus.Histogram
+}
+
+func newStageMetrics(registerer prometheus.Registerer) *stageMetrics {
+	m := &stageMetrics{
+		written: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "waybill_records_attempts_total", Help: "Attempts written to the delivery log."}),
+		outdated: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "waybill_records_outdated_total", Help: "Records left out because their day is past the retention."}),
+		unreadable: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "waybill_records_unreadable_total", Help: "Record batches left out because they could not be decoded."}),
+		failures: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "waybill_records_failures_total", Help: "Writes of records that failed and were tried again."}),
+		lag: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "waybill_records_lag_seconds", Help: "Age of the oldest record in the last batch when it was written."}),
+		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "waybill_records_write_seconds", Help: "Duration of one write of records.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 2, 14)}),
+	}
+	registerer.MustRegister(m.written, m.outdated, m.unreadable, m.failures, m.lag, m.duration)
+	return m
+}
+
+func (m *stageMetrics) observe(result store.RecordResult, took time.Duration, oldest time.Time) {
+	m.written.Add(float64(result.Attempts))
+	m.outdated.Add(float64(result.Outdated))
+	m.lag.Set(time.Since(oldest).Seconds())
+	m.duration.Observe(took.Seconds())
+}

@@ -1,0 +1,175 @@
+// Package retry brings deliveries that are due: retries whose wait is over, and tests,
+// retries and replays that were asked for. The stages after it can't tell them apart.
+package retry
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"waybill.dev/services/dispatcher/internal/deliver"
+	"waybill.dev/services/dispatcher/internal/index"
+	"waybill.dev/shared/bus"
+	"waybill.dev/shared/domain"
+)
+
+// Bus hands out due deliveries, a shard to one process at a time.
+type Bus interface {
+	ConsumeDue(ctx context.Context, shard int, handle func(*bus.Message)) error
+}
+
+// Deliverer takes deliveries.
+type Deliverer interface {
+	Offer(hook *index.Hook, job *deliver.Job)
+	End(job *deliver.Job, reason string)
+}
+
+// Index knows the webhooks.
+type Index interface {
+	Hook(domain.WebhookID) (*index.Hook, bool)
+	Poke()
+}
+
+// unknownFor is how long a due delivery waits for a webhook that the index doesn't know
+// yet; after that the webhook is gone.
+const unknownFor = 15 * time.Second
+
+// Due consumes the due deliveries of the shards that this dispatcher owns.
+type Due struct {
+	bus       Bus
+	deliverer Deliverer
+	index     Index
+	log       *slog.Logger
+	inHand    *bus.InHand
+
+	mu      sync.Mutex
+	ctx     context.Context // of Run; nil: not running
+	stops   map[int]context.CancelFunc
+	owned   map[int]bool
+	workers sync.WaitGroup
+}
+
+// New returns a Due.
+func New(source Bus, deliverer Deliverer, hooks Index, log *slog.Logger) *Due {
+	return &Due{
+		bus: source, deliverer: deliverer, index: hooks, log: log, inHand: bus.NewInHand(),
+		stops: make(map[int]context.CancelFunc), owned: make(map[int]bool),
+	}
+}
+
+// Own starts or ends the consumption of a shard.
+func (d *Due) Own(shard int, owned bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.owned[shard] = owned
+	d.apply(shard)
+}
+
+// Run consumes until ctx is done.
+func (d *Due) Run(ctx context.Context) error {
+	d.mu.Lock()
+	d.ctx = ctx
+	for shard := range domain.Shards {
+		d.apply(shard)
+	}
+	d.mu.Unlock()
+	<-ctx.Done()
+	d.mu.Lock()
+	d.ctx = nil
+	d.mu.Unlock()
+	d.workers.Wait()
+	return nil
+}
+
+// Attend keeps the deliveries in hand from going to others, until ctx is done. It outlives Run.
+func (d *Due) Attend(ctx context.Context) error { return d.inHand.Run(ctx) }
+
+// apply brings a shard's consumption in line with its ownership; d.mu is held.
+func (d *Due) apply(shard int) {
+	stop, running := d.stops[shard]
+	switch {
+	case d.owned[shard] && !running && d.ctx != nil:
+		ctx, cancel := context.WithCancel(d.ctx)
+		d.stops[shard] = cancel
+		d.workers.Add(1)
+		go func() {
+			defer d.workers.Done()
+			_ = d.bus.ConsumeDue(ctx, shard, func(m *bus.Message) { d.handle(ctx, m) })
+		}()
+	case !d.owned[shard] && running:
+		stop()
+		delete(d.stops, shard)
+	}
+}
+
+func (d *Due) handle(ctx context.Context, m *bus.Message) {
+	if !d.inHand.Add(m) {
+		return
+	}
+	task, err := bus.ParseTask(m.Header(), m.Body())
+	if err != nil {
+		// Only Waybill publishes here. It can't be delivered and must not block.
+		d.log.Error("due delivery can't be read and is left out", "sequence", m.Sequence, "error", err)
+		d.inHand.Done(m)
+		m.Ack()
+		return
+	}
+	job := &deliver.Job{Task: task, Origin: &origin{d: d, message: m}}
+	if hook, ok := d.index.Hook(task.Webhook); ok {
+		d.deliverer.Offer(hook, job)
+		return
+	}
+	go d.await(ctx, job)
+}
+
+// await waits for a webhook that was made a moment ago.
+func (d *Due) await(ctx context.Context, job *deliver.Job) {
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	deadline := time.After(unknownFor)
+	for {
+		d.index.Poke()
+		select {
+		case <-ctx.Done():
+			job.Origin.Abandoned()
+			return
+		case <-deadline:
+			d.deliverer.End(job, domain.ReasonWebhookDeleted)
+			return
+		case <-ticker.C:
+		}
+		if hook, ok := d.index.Hook(job.Task.Webhook); ok {
+			d.deliverer.Offer(hook, job)
+			return
+		}
+	}
+}
+
+// origin is a message of RETRIES in hand.
+type origin struct {
+	d       *Due
+	message *bus.Message
+}
+
+// Emitting implements deliver.Origin.
+func (o *origin) Emitting() (*domain.Event, *domain.EventKey) { return nil, nil }
+
+// Stored implements deliver.Origin: what took over is stored, so the server's word is
+// waited for that this one is gone; without it the delivery would be repeated.
+func (o *origin) Stored() {
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if err := o.message.AckWait(ctx); err != nil {
+			o.d.log.Warn("due delivery could not be acknowledged; it may be repeated", "error", err)
+		}
+		o.d.inHand.Done(o.message)
+	}()
+}
+
+// Abandoned implements deliver.Origin.
+func (o *origin) Abandoned() {
+	o.d.inHand.Done(o.message)
+	o.message.Release()
+}
