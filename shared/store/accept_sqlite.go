@@ -18,7 +18,7 @@ func sqliteInsertEvents() multiRow {
 }
 
 // sqliteInsertOutbox queues what was added to events in this transaction: the rows
-// after the last one from before. Row ids grow, as the newest row is never deleted alone.
+// after the last one from before, as a new row's id is one above the greatest.
 const sqliteInsertOutbox = `INSERT INTO outbox (received_at, account, id, version)
 	SELECT received_at, account, id, ? FROM events WHERE rowid > ?`
 

@@ -49,15 +49,15 @@ const sqlRequestJoin = `requests AS r LEFT JOIN deliveries AS d
 
 // listedRow is a delivery with what changes how it is shown.
 type listedRow struct {
-	deliveryRow `gorm:"embedded"`
-	Open        bool
-	Dead        bool
+	Delivery deliveryRow `gorm:"embedded"` // exported: gorm looks into no other
+	Open     bool
+	Dead     bool
 }
 
 // shown returns the delivery as the log presents it: failed when its webhook is deleted
 // and it was not through, pending while a request for it is open.
 func (r listedRow) shown() domain.Delivery {
-	d := r.domain()
+	d := r.Delivery.domain()
 	switch {
 	case r.Dead && d.Status != domain.StatusDelivered && d.Status != domain.StatusFailed:
 		d.Status, d.Reason, d.NextAttemptAt = domain.StatusFailed, domain.ReasonWebhookDeleted, time.Time{}
@@ -178,7 +178,7 @@ func (scope deliveryScope) list(tx *gorm.DB, limit int) ([]domain.Delivery, erro
 			rows = append(rows, row)
 		}
 	}
-	slices.SortFunc(rows, func(a, b listedRow) int { return cmp.Compare(b.ID, a.ID) })
+	slices.SortFunc(rows, func(a, b listedRow) int { return cmp.Compare(b.Delivery.ID, a.Delivery.ID) })
 	found := make([]domain.Delivery, min(len(rows), limit))
 	for i := range found {
 		found[i] = rows[i].shown()
@@ -253,11 +253,11 @@ func takeDelivery(tx *gorm.DB, account string, id domain.DeliveryID, day date) (
 
 func takeAttempts(tx *gorm.DB, row listedRow) ([]domain.Attempt, error) {
 	var rows []attemptRow
-	if err := tx.Where("day = ? AND delivery_id = ?", row.Day, row.ID).Find(&rows).Error; err != nil {
+	if err := tx.Where("day = ? AND delivery_id = ?", row.Delivery.Day, row.Delivery.ID).Find(&rows).Error; err != nil {
 		return nil, fmt.Errorf("read attempts: %w", err)
 	}
 	attempts := make([]domain.Attempt, 0, len(rows)+1)
-	if first, ok := row.firstAttempt(); ok {
+	if first, ok := row.Delivery.firstAttempt(); ok {
 		attempts = append(attempts, first)
 	}
 	for _, r := range rows {

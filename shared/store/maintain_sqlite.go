@@ -36,11 +36,10 @@ func (e *sqliteEngine) dropDays(ctx context.Context, floor time.Time) ([]time.Ti
 }
 
 // dropOldest looks at the rows that were inserted first, as there is no index by day,
-// and deletes those of closed days. It tells whether there may be more. The newest row
-// of a table stays, as the row id of the next one depends on it.
+// and deletes those of closed days. It tells whether there may be more.
 func (e *sqliteEngine) dropOldest(ctx context.Context, table string, floor date, seen map[date]bool) (bool, error) {
 	rows, err := e.reader.QueryContext(ctx, fmt.Sprintf(
-		"SELECT rowid, day FROM %s WHERE rowid < (SELECT max(rowid) FROM %s) ORDER BY rowid LIMIT %d", table, table, maintainBatch))
+		"SELECT rowid, day FROM %s ORDER BY rowid LIMIT %d", table, maintainBatch))
 	if err != nil {
 		return false, err
 	}

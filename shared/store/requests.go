@@ -89,9 +89,9 @@ func (s *Store) RequestRetry(ctx context.Context, account string, id domain.Deli
 			return err
 		}
 		err = tx.Create(&requestRow{
-			ID: request + "-" + row.ID, Kind: requestRetry, Account: account, WebhookID: row.WebhookID,
-			EventID: row.EventID, EventType: row.EventType, Day: row.Day,
-			DeliveryID: row.ID, Test: row.Test, CreatedAt: instantOf(now),
+			ID: request + "-" + row.Delivery.ID, Kind: requestRetry, Account: account, WebhookID: row.Delivery.WebhookID,
+			EventID: row.Delivery.EventID, EventType: row.Delivery.EventType, Day: row.Delivery.Day,
+			DeliveryID: row.Delivery.ID, Test: row.Delivery.Test, CreatedAt: instantOf(now),
 		}).Error
 		row.Open = true
 		shown = row.shown()
@@ -105,11 +105,11 @@ func (s *Store) RequestRetry(ctx context.Context, account string, id domain.Deli
 
 // inFlight tells whether an attempt runs, or is due and may have begun.
 func inFlight(row listedRow, now time.Time) bool {
-	switch domain.Status(row.Status) {
+	switch domain.Status(row.Delivery.Status) {
 	case domain.StatusPending:
 		return true
 	case domain.StatusRetrying:
-		return !row.InLane && !row.NextAttemptAt.time().After(now)
+		return !row.Delivery.InLane && !row.Delivery.NextAttemptAt.time().After(now)
 	}
 	return false
 }
@@ -182,7 +182,7 @@ func (s *Store) OpenRequests(ctx context.Context, before time.Time, after string
 			if tasks, err = requestedTasks(tx, rows); err != nil {
 				return err
 			}
-			after = rows[len(rows)-1].ID // of a page whose events are all gone
+			after = rows[len(rows)-1].Request.ID // of a page whose events are all gone
 		}
 		return nil
 	})
@@ -194,16 +194,16 @@ func (s *Store) OpenRequests(ctx context.Context, before time.Time, after string
 
 // requestedRow is a request with where its delivery stands.
 type requestedRow struct {
-	requestRow `gorm:"embedded"`
-	Attempts   int
-	Rev        int64
-	Known      bool
+	Request  requestRow `gorm:"embedded"` // exported: gorm looks into no other
+	Attempts int
+	Rev      int64
+	Known    bool
 }
 
 func requestedTasks(tx *gorm.DB, rows []requestedRow) ([]domain.Task, error) {
 	refs := make([]dayRef, len(rows))
 	for i, row := range rows {
-		refs[i] = dayRef{row.Day, eventRef{row.Account, row.EventID}}
+		refs[i] = dayRef{row.Request.Day, eventRef{row.Request.Account, row.Request.EventID}}
 	}
 	events, err := storedEvents(tx, refs)
 	if err != nil {
@@ -211,16 +211,17 @@ func requestedTasks(tx *gorm.DB, rows []requestedRow) ([]domain.Task, error) {
 	}
 	tasks := make([]domain.Task, 0, len(rows))
 	for i, row := range rows {
+		request := row.Request
 		event, ok := events[refs[i]]
-		at, valid := domain.DeliveryID(row.DeliveryID).ReceivedAt()
+		at, valid := domain.DeliveryID(request.DeliveryID).ReceivedAt()
 		if !ok || !valid {
 			continue // the retention has taken the event; the request goes with it
 		}
 		task := domain.Task{
-			Delivery: domain.DeliveryID(row.DeliveryID), Account: row.Account,
-			Webhook: domain.WebhookID(row.WebhookID), EventID: row.EventID,
-			EventType: domain.EventType(row.EventType), ReceivedAt: at,
-			Attempts: row.Attempts, Test: row.Test, Request: row.ID, Body: event.Payload,
+			Delivery: domain.DeliveryID(request.DeliveryID), Account: request.Account,
+			Webhook: domain.WebhookID(request.WebhookID), EventID: request.EventID,
+			EventType: domain.EventType(request.EventType), ReceivedAt: at,
+			Attempts: row.Attempts, Test: request.Test, Request: request.ID, Body: event.Payload,
 		}
 		if row.Known {
 			task.Rev = domain.NextRun(row.Rev)
