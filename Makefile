@@ -83,6 +83,10 @@ fuzz: need-go ## run each fuzz target for FUZZTIME (30s)
 bench: need-go ## run the benchmarks
 	@$(call each_module,go test -run '^$$' -bench . -benchmem $(ARGS) ./...)
 
+.PHONY: chaos
+chaos: need-test ## kill processes, lose the bus, cut the power under load, and count what was lost
+	@go run ./cmd/chaos $(ARGS)
+
 ## Containers
 
 .PHONY: compose-up
