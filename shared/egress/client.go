@@ -30,7 +30,7 @@ type Options struct {
 	ConnectTimeout time.Duration // 5 s, for looking up the name and connecting
 	TLSTimeout     time.Duration // 5 s
 	RootCAs        *x509.CertPool
-	Resolver       *net.Resolver // Go's own
+	Resolver       *net.Resolver // only its Dial is used; the system's name servers
 }
 
 func (o Options) withDefaults() Options {

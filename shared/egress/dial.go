@@ -28,14 +28,27 @@ type dialer struct {
 }
 
 func newDialer(p *Policy, o Options) *dialer {
-	d := &dialer{policy: p, resolver: o.Resolver, timeout: o.ConnectTimeout, tlsLimit: o.TLSTimeout}
-	if d.resolver == nil {
-		// The resolver of the C library takes 0x7f.1 for an address.
-		d.resolver = &net.Resolver{PreferGo: true}
-	}
+	d := &dialer{policy: p, resolver: promptResolver(o.Resolver), timeout: o.ConnectTimeout, tlsLimit: o.TLSTimeout}
 	d.net = net.Dialer{KeepAlive: 30 * time.Second, Control: d.control}
 	d.tls = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.RootCAs, NextProtos: []string{"http/1.1"}}
 	return d
+}
+
+// promptResolver returns a resolver that gives up as soon as the look-up is given up:
+// Go's own goes on reading from a silent name server for 5 s. It never asks the C
+// library, whose resolver takes 0x7f.1 for an address.
+func promptResolver(base *net.Resolver) *net.Resolver {
+	connect := (&net.Dialer{}).DialContext
+	if base != nil && base.Dial != nil {
+		connect = base.Dial
+	}
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := connect(ctx, network, address)
+		if err == nil {
+			context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+		}
+		return conn, err
+	}}
 }
 
 // control is the last guard: it sees the address of every connection just before it is

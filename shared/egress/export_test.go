@@ -34,3 +34,8 @@ func (p *Policy) CheckWithout(raw, name string) error {
 
 // Target returns the URL that is connected to for raw.
 func (p *Policy) Target(raw string) (*url.URL, error) { return p.target(raw, &rules) }
+
+// Control asks the last guard about an address, as a connection to it would.
+func (p *Policy) Control(address string) error {
+	return newDialer(p, Options{}.withDefaults()).control("tcp", address, nil)
+}

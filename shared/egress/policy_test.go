@@ -414,3 +414,19 @@ func TestDialIsGuardedThoughTheCheckIsNot(t *testing.T) {
 		}
 	}
 }
+
+// The guard at the connection itself does not rely on what was checked before.
+func TestLastGuard(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{"127.0.0.1:80", "[::1]:80", "[::ffff:10.0.0.1]:80", "168.63.129.16:80", "[fe80::1%lo]:80", "93.184.216.34:0", "nonsense"} {
+		if err := (&egress.Policy{}).Control(address); !errors.Is(err, egress.ErrAddress) {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	if err := (&egress.Policy{}).Control("93.184.216.34:443"); err != nil {
+		t.Error(err)
+	}
+	if err := dev(t).Control("127.0.0.1:80"); err != nil {
+		t.Error(err)
+	}
+}

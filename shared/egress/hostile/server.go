@@ -114,7 +114,11 @@ func (c *conn) send(text string) bool {
 
 // forever sends text again and again, as fast as it is taken.
 func (c *conn) forever(text string) {
-	for c.send(text) {
+	raw := []byte(text)
+	for {
+		if _, err := c.Write(raw); err != nil {
+			return
+		}
 	}
 }
 

@@ -154,12 +154,12 @@ func bodies() []Sink {
 	}
 }
 
-// gzipBomb returns 64 MiB of zeros in about 64 KiB.
+// gzipBomb returns 32 MiB of zeros in about 32 KiB.
 func gzipBomb() []byte {
 	var out bytes.Buffer
 	w := gzip.NewWriter(&out)
 	zeros := make([]byte, 1<<20)
-	for range 64 {
+	for range 32 {
 		_, _ = w.Write(zeros)
 	}
 	_ = w.Close()

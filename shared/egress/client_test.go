@@ -1,0 +1,572 @@
+package egress_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"waybill.dev/shared/egress"
+	"waybill.dev/shared/egress/hostile"
+)
+
+// receiver starts one whose connections are counted.
+func receiver(tb testing.TB, h http.HandlerFunc) (url string, connections *atomic.Int64) {
+	tb.Helper()
+	connections = new(atomic.Int64)
+	s := httptest.NewUnstartedServer(h)
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	s.Start()
+	tb.Cleanup(s.Close)
+	return s.URL, connections
+}
+
+func client(tb testing.TB, o egress.Options) *egress.Client {
+	tb.Helper()
+	c := dev(tb).NewClient(o)
+	tb.Cleanup(c.Close)
+	return c
+}
+
+func post(tb testing.TB, c *egress.Client, url, body string) egress.Response {
+	tb.Helper()
+	return c.Post(tb.Context(), &egress.Request{URL: url, Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(body)})
+}
+
+func TestPostSendsWhatItIsGiven(t *testing.T) {
+	t.Parallel()
+	type got struct {
+		method, path, body, proto string
+		header                    http.Header
+		length                    int64
+	}
+	seen := make(chan got, 1)
+	url, _ := receiver(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		seen <- got{r.Method, r.RequestURI, string(body), r.Proto, r.Header, r.ContentLength}
+		w.Header().Set("Retry-After", "7")
+		w.WriteHeader(http.StatusAccepted)
+		_, _ = io.WriteString(w, "thank you")
+	})
+	r := client(t, egress.Options{}).Post(t.Context(), &egress.Request{
+		URL: url + "/a%2fb?x=1", Body: []byte(`{"a":1}`),
+		Header: http.Header{"Content-Type": {"application/json"}, "User-Agent": {"Waybill/1"}, "webhook-id": {"evt_1"}},
+	})
+	if r.Status != 202 || r.Body != "thank you" || r.Code != "" || r.Err != nil || len(r.RetryAfter) != 1 || r.RetryAfter[0] != "7" {
+		t.Errorf("response %+v", r)
+	}
+	g := <-seen
+	if g.method != "POST" || g.path != "/a%2fb?x=1" || g.body != `{"a":1}` || g.proto != "HTTP/1.1" || g.length != 7 {
+		t.Errorf("request %+v", g)
+	}
+	want := []string{"Content-Type", "User-Agent", "Webhook-Id", "Content-Length"}
+	for name := range g.header {
+		if !strings.Contains(strings.Join(want, " "), name) {
+			t.Errorf("request has a header nobody set: %s", name)
+		}
+	}
+}
+
+// Every hostile receiver ends an attempt in time and in bounds, with what it did told
+// rightly.
+func TestHostileSinks(t *testing.T) { // not parallel: it counts what is allocated
+	const deadline, slack, mostAllocated = 400 * time.Millisecond, 500 * time.Millisecond, 4 << 20
+	quiet(t)
+	if _, err := x509.SystemCertPool(); err != nil { // loaded once in a process: no attempt's cost
+		t.Fatal(err)
+	}
+	body := bytes.Repeat([]byte("x"), 256<<10)
+	for _, sink := range hostile.Sinks() {
+		t.Run(sink.Name, func(t *testing.T) {
+			url := sink.Start(t)
+			c := client(t, egress.Options{TLSTimeout: deadline})
+			ctx, cancel := context.WithTimeout(t.Context(), deadline)
+			defer cancel()
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			start := time.Now()
+			r := c.Post(ctx, &egress.Request{URL: url, Body: body})
+			took := time.Since(start)
+			runtime.ReadMemStats(&after)
+			if took > deadline+slack {
+				t.Errorf("took %v", took)
+			}
+			if used := after.TotalAlloc - before.TotalAlloc; used > mostAllocated {
+				t.Errorf("%d bytes were allocated", used)
+			}
+			if r.Status != sink.Status || (r.Status == 0) != (r.Code != "") {
+				t.Errorf("status %d, code %q (%v), want status %d", r.Status, r.Code, r.Err, sink.Status)
+			}
+			if len(r.Body) > egress.MaxKept || !utf8.ValidString(r.Body) || strings.Contains(r.Body, "\x00") {
+				t.Errorf("body of %d bytes is kept: %.50q", len(r.Body), r.Body)
+			}
+			if r.Err != nil && strings.Contains(r.Err.Error(), "hunter2") {
+				t.Errorf("error has the receiver's text: %v", r.Err)
+			}
+		})
+	}
+}
+
+// quiet keeps what net/http logs about hostile receivers out of the test's output.
+func quiet(t *testing.T) {
+	old := log.Writer()
+	log.SetOutput(io.Discard)
+	t.Cleanup(func() { log.SetOutput(old) })
+}
+
+func TestHealthyReceiverIsNotTouchedByHostileOnes(t *testing.T) {
+	quiet(t)
+	url, _ := receiver(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
+	c := client(t, egress.Options{TLSTimeout: time.Second})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	var attacks sync.WaitGroup
+	for _, sink := range hostile.Sinks() {
+		target := sink.Start(t)
+		for range 3 {
+			attacks.Go(func() { c.Post(ctx, &egress.Request{URL: target, Body: []byte("{}")}) })
+		}
+	}
+	for ctx.Err() == nil {
+		start := time.Now()
+		if r := post(t, c, url, "{}"); r.Status != 200 {
+			t.Fatalf("healthy receiver: %+v", r)
+		}
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("healthy receiver took %v", took)
+		}
+	}
+	attacks.Wait()
+}
+
+func TestRedirectsAreNeverDialled(t *testing.T) {
+	t.Parallel()
+	location := make(chan [2]string, 1)
+	url, _ := receiver(t, func(w http.ResponseWriter, _ *http.Request) {
+		next := <-location
+		w.Header()["Location"] = []string{next[1]}
+		var status int
+		_, _ = fmt.Sscan(next[0], &status)
+		w.WriteHeader(status)
+	})
+	own := netip.MustParseAddrPort(strings.TrimPrefix(url, "http://"))
+	c := dev(t).Observed(egress.Options{Resolver: resolver(t)}, func(to netip.AddrPort) error {
+		if to != own {
+			t.Errorf("%v is dialled", to)
+		}
+		return nil
+	})
+	t.Cleanup(c.Close)
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		for _, row := range urlTable(t) {
+			location <- [2]string{fmt.Sprint(status), strings.Map(func(r rune) rune {
+				if r < ' ' {
+					return -1
+				}
+				return r
+			}, row.url)}
+			if r := post(t, c, url, "{}"); r.Status != status {
+				t.Fatalf("row %d: %+v, want status %d", row.number, r, status)
+			}
+		}
+	}
+}
+
+func TestProxyOfTheEnvironmentIsIgnored(t *testing.T) {
+	proxy, asked := receiver(t, func(http.ResponseWriter, *http.Request) {})
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"} {
+		t.Setenv(name, proxy)
+	}
+	url, _ := receiver(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "direct") })
+	// By a name: proxies of the environment do not count for loopback as such.
+	_, port, _ := net.SplitHostPort(strings.TrimPrefix(url, "http://"))
+	r := post(t, client(t, egress.Options{Resolver: resolver(t)}), "http://a127.attacker.example:"+port+"/", "{}")
+	if r.Body != "direct" || asked.Load() != 0 {
+		t.Errorf("response %+v, the proxy was asked %d times", r, asked.Load())
+	}
+}
+
+func TestHTTP1OnlyAndTrustedCertificates(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Proto) }))
+	s.EnableHTTP2 = true
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	trusting := egress.Options{RootCAs: s.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}
+	if r := post(t, client(t, trusting), s.URL, "{}"); r.Body != "HTTP/1.1" {
+		t.Errorf("with its certificate trusted: %+v", r)
+	}
+	r := post(t, client(t, egress.Options{}), s.URL, "{}")
+	if r.Code != egress.CodeTLS || !strings.Contains(r.Err.Error(), "unknown authority") {
+		t.Errorf("with its certificate unknown: %v", r.Err)
+	}
+	trusting.Resolver = resolver(t)
+	_, port, _ := net.SplitHostPort(strings.TrimPrefix(s.URL, "https://"))
+	r = post(t, client(t, trusting), "https://a127.attacker.example:"+port+"/", "{}")
+	if r.Code != egress.CodeTLS || !strings.Contains(r.Err.Error(), "another name") {
+		t.Errorf("under another name: %v", r.Err)
+	}
+}
+
+func TestNothingIsDecompressed(t *testing.T) {
+	t.Parallel()
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	_, _ = io.WriteString(w, "plain text")
+	_ = w.Close()
+	url, _ := receiver(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Accept-Encoding") != "" {
+			t.Error("compression is asked for")
+		}
+		w.Header().Set("Content-Encoding", "gzip")
+		_, _ = w.Write(packed.Bytes())
+	})
+	if r := post(t, client(t, egress.Options{}), url, "{}"); r.Status != 200 || strings.Contains(r.Body, "plain text") {
+		t.Errorf("response %+v", r)
+	}
+}
+
+// One attempt is one POST, whatever headers it has and however the connection dies.
+func TestOneAttemptIsOnePOST(t *testing.T) {
+	t.Parallel()
+	var posts atomic.Int64
+	url, _ := receiver(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if posts.Add(1)%2 == 0 { // the second request of a connection is read, then it dies
+			conn, _, err := w.(http.Hijacker).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_ = conn.Close()
+			return
+		}
+		_, _ = io.WriteString(w, "ok")
+	})
+	c := client(t, egress.Options{})
+	for i := range int64(200) {
+		header := http.Header{"Idempotency-Key": {"a"}, "X-Idempotency-Key": {"a"}, "idempotency-key": {"a"}}
+		body := []byte(strings.Repeat("x", int(i%2)*100)) // an empty body is no body to net/http
+		r := c.Post(t.Context(), &egress.Request{URL: url, Header: header, Body: body})
+		if got := posts.Load(); got != i+1 {
+			t.Fatalf("%d POSTs after %d attempts", got, i+1)
+		}
+		if i%2 == 1 && r.Code != egress.CodeClosed && r.Code != egress.CodeReset {
+			t.Errorf("attempt %d: %+v", i, r)
+		}
+		if len(header) != 3 {
+			t.Fatal("the caller's header was changed")
+		}
+	}
+}
+
+func TestIdempotencyKeyAndCookiesAreNotSent(t *testing.T) {
+	t.Parallel()
+	url, _ := receiver(t, func(w http.ResponseWriter, r *http.Request) {
+		for name := range r.Header {
+			if strings.Contains(strings.ToLower(name), "idempotency") || name == "Cookie" {
+				t.Errorf("%s is sent", name)
+			}
+		}
+		http.SetCookie(w, &http.Cookie{Name: "a", Value: "b"})
+	})
+	c := client(t, egress.Options{})
+	for range 3 {
+		c.Post(t.Context(), &egress.Request{URL: url, Header: http.Header{"Idempotency-Key": {"a"}, "x-idempotency-key": {"b"}}, Body: []byte("{}")})
+	}
+}
+
+func TestBodiesAreReadInBounds(t *testing.T) {
+	t.Parallel()
+	answers := make(chan string, 1)
+	url, connections := receiver(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, <-answers) })
+	c := client(t, egress.Options{})
+	rows := []struct {
+		name, answer, want string
+		fresh              int64 // connections that the next attempt needs
+	}{
+		{"empty", "", "", 0},
+		{"short", "ok", "ok", 0},
+		{"4 KiB", strings.Repeat("a", 4096), strings.Repeat("a", 4096), 0},
+		{"4 KiB and one", strings.Repeat("a", 4097), strings.Repeat("a", 4096), 0},
+		{"cut in a character", strings.Repeat("a", 4094) + "東京", strings.Repeat("a", 4094), 0},
+		{"almost 16 KiB", strings.Repeat("a", 16<<10-1), strings.Repeat("a", 4096), 0},
+		{"more than 16 KiB", strings.Repeat("a", 16<<10+1), strings.Repeat("a", 4096), 1},
+		{"NUL", "a\x00b\x00", "ab", 0},
+		{"bad UTF-8", "a\xff\xfeb", "a\uFFFDb", 0},
+		{"bad UTF-8 grows", strings.Repeat("\xffa", 2048), strings.Repeat("\uFFFDa", 1024), 0},
+	}
+	want := int64(1)
+	for _, row := range rows {
+		answers <- row.answer
+		if r := post(t, c, url, "{}"); r.Body != row.want {
+			t.Errorf("%s: %d bytes kept, want %d: %.60q", row.name, len(r.Body), len(row.want), r.Body)
+		}
+		if got := connections.Load(); got != want {
+			t.Errorf("%s: %d connections, want %d", row.name, got, want)
+		}
+		want += row.fresh
+	}
+}
+
+func TestIdleConnectionsAreBounded(t *testing.T) {
+	t.Parallel()
+	const parallel, kept = 40, 10
+	gate := make(chan struct{})
+	var open atomic.Int64
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-gate }))
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			open.Add(1)
+		case http.StateClosed, http.StateHijacked:
+			open.Add(-1)
+		}
+	}
+	s.Start()
+	t.Cleanup(s.Close)
+	c := client(t, egress.Options{MaxIdle: kept})
+	var running sync.WaitGroup
+	for range parallel {
+		running.Go(func() { post(t, c, s.URL, "{}") })
+	}
+	waitFor(t, "all attempts at once", func() bool { return open.Load() == parallel })
+	close(gate)
+	running.Wait()
+	waitFor(t, "idle connections to be closed", func() bool { return open.Load() == kept })
+}
+
+func waitFor(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	for !done() {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("waited in vain for %s", what)
+		case <-ticker.C:
+		}
+	}
+}
+
+// Codes of what happens before a connection is there.
+func TestCodes(t *testing.T) {
+	t.Parallel()
+	names := resolver(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := listener.Addr().String()
+	_ = listener.Close()
+	url, _ := receiver(t, func(http.ResponseWriter, *http.Request) {})
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	rows := []struct {
+		name string
+		ctx  context.Context
+		url  string
+		want egress.Code
+	}{
+		{"form", t.Context(), "http://user@127.0.0.1/?token=hunter2", egress.CodeURL},
+		{"literal address", t.Context(), "http://10.0.0.1/?token=hunter2", egress.CodeAddress},
+		{"refused", t.Context(), "http://" + closed + "/?token=hunter2", egress.CodeRefused},
+		{"no such host", t.Context(), "http://nx.attacker.example/?token=hunter2", egress.CodeDNS},
+		{"name server is silent", t.Context(), "http://silent.attacker.example/?token=hunter2", egress.CodeDNS},
+		{"canceled", canceled, url + "/?token=hunter2", egress.CodeCanceled},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			c := client(t, egress.Options{Resolver: names, ConnectTimeout: 200 * time.Millisecond})
+			start := time.Now()
+			r := c.Post(row.ctx, &egress.Request{URL: row.url, Body: []byte("{}")})
+			if r.Code != row.want || r.Status != 0 {
+				t.Errorf("code %q (%v), want %q", r.Code, r.Err, row.want)
+			}
+			if took := time.Since(start); took > 2*time.Second {
+				t.Errorf("took %v", took)
+			}
+			if r.Err == nil || strings.Contains(r.Err.Error()+r.Code.Text(), "hunter2") {
+				t.Errorf("error for the log: %v", r.Err)
+			}
+			if strings.Contains(r.Code.Text(), "127.0.0.1") || strings.Contains(r.Code.Text(), "attacker") {
+				t.Errorf("text for customers has the target: %s", r.Code.Text())
+			}
+		})
+	}
+	for _, code := range egress.Codes() {
+		if code.Text() == "" {
+			t.Errorf("code %s has no text", code)
+		}
+	}
+}
+
+// Codes of what receivers do.
+func TestCodesOfHostileSinks(t *testing.T) {
+	quiet(t)
+	want := map[string]egress.Code{
+		"accepts and is silent":        egress.CodeTimeout,
+		"half a status line":           egress.CodeTimeout,
+		"103 every 200 ms":             egress.CodeTimeout,
+		"endless headers":              egress.CodeHeaderTooLarge,
+		"103 flood":                    egress.CodeHeaderTooLarge,
+		"101":                          egress.CodeBadStatus,
+		"status 999":                   egress.CodeBadStatus,
+		"SSH banner":                   egress.CodeBadResponse,
+		"status 20":                    egress.CodeBadResponse,
+		"closes after the request":     egress.CodeClosed,
+		"resets after the request":     egress.CodeReset,
+		"TLS: expired":                 egress.CodeTLS,
+		"TLS: silent":                  egress.CodeTLS,
+		"TLS: plain text":              egress.CodeTLS,
+		"TLS: HTTP/2 only":             egress.CodeTLS,
+		"TLS: 1.1 at most":             egress.CodeTLS,
+		"TLS: closes in the handshake": egress.CodeTLS,
+	}
+	for _, sink := range hostile.Sinks() {
+		code, listed := want[sink.Name]
+		if !listed {
+			continue
+		}
+		delete(want, sink.Name)
+		t.Run(sink.Name, func(t *testing.T) {
+			url := sink.Start(t)
+			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+			defer cancel()
+			// The handshake has its own, shorter bound here.
+			r := client(t, egress.Options{TLSTimeout: 100 * time.Millisecond}).Post(ctx, &egress.Request{URL: url, Body: []byte("{}")})
+			if r.Code != code {
+				t.Errorf("code %q, want %q (%v)", r.Code, code, errors.Unwrap(r.Err))
+			}
+		})
+	}
+	if len(want) > 0 {
+		t.Errorf("no such sinks: %v", want)
+	}
+}
+
+// What a receiver sends unasked does not reach the log.
+func TestUnsolicitedBytesStayOutOfTheLog(t *testing.T) {
+	var raw, filtered lockedBuffer
+	old := log.Writer()
+	log.SetOutput(io.MultiWriter(&raw, egress.LogWriter(&filtered)))
+	t.Cleanup(func() { log.SetOutput(old) })
+	for _, sink := range hostile.Sinks() {
+		if sink.Name != "bytes beyond its answer" {
+			continue
+		}
+		post(t, client(t, egress.Options{}), sink.Start(t), "{}")
+		waitFor(t, "net/http to log", func() bool { return strings.Contains(raw.String(), "hunter2") })
+		waitFor(t, "the line without the bytes", func() bool { return strings.Contains(filtered.String(), "beyond its answer") })
+	}
+	log.Print("anything else")
+	if got := filtered.String(); strings.Contains(got, "hunter2") || !strings.Contains(got, "anything else") {
+		t.Errorf("log:\n%s", got)
+	}
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// The client against a bare http.Client that reads the answer: the ratio is what counts.
+func BenchmarkPost(b *testing.B) {
+	url, _ := receiver(b, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = io.WriteString(w, "ok")
+	})
+	body := bytes.Repeat([]byte("x"), 1024)
+	header := func() http.Header {
+		return http.Header{
+			"Content-Type": {"application/json"}, "User-Agent": {"Waybill/1"}, "Webhook-Id": {"evt_1"},
+			"Webhook-Timestamp": {"1768469400"}, "Webhook-Signature": {"v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="},
+			"Waybill-Delivery-Id": {"0000000000000000000000"}, "Waybill-Attempt": {"1"},
+		}
+	}
+	b.Run("bare http.Client", func(b *testing.B) {
+		tr := &http.Transport{MaxIdleConnsPerHost: 5000}
+		defer tr.CloseIdleConnections()
+		c := &http.Client{Transport: tr, Timeout: 15 * time.Second}
+		b.ReportAllocs()
+		b.SetParallelism(16)
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				r, err := http.NewRequest(http.MethodPost, url, bytes.NewReader(body))
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				r.Header = header()
+				answer, err := c.Do(r)
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				_, _ = io.Copy(io.Discard, answer.Body)
+				_ = answer.Body.Close()
+			}
+		})
+	})
+	b.Run("egress.Client", func(b *testing.B) {
+		c := client(b, egress.Options{})
+		b.ReportAllocs()
+		b.SetParallelism(16)
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+				r := c.Post(ctx, &egress.Request{URL: url, Header: header(), Body: body})
+				cancel()
+				if r.Status != 200 {
+					b.Error(r)
+					return
+				}
+			}
+		})
+	})
+}
+
+func BenchmarkCheckURL(b *testing.B) {
+	p := &egress.Policy{}
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := p.CheckURL("https://hooks.example.com/v1/hooks/shipments"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
