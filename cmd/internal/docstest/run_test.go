@@ -1,0 +1,203 @@
+package docstest_test
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const patience = 60 * time.Second
+
+// TestCommands runs the sh blocks of each page, as somebody would who started `waybill
+// dev` in the folder where they are.
+func TestCommands(t *testing.T) {
+	t.Parallel()
+	binary := filepath.Join(t.TempDir(), "waybill")
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", binary, "waybill.dev/cmd/waybill")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build waybill: %v\n%s", err, out)
+	}
+	ran := 0
+	for _, page := range pages(t) {
+		text, n := script(t, page)
+		if n == 0 {
+			continue
+		}
+		ran++
+		t.Run(page, func(t *testing.T) {
+			t.Parallel()
+			run(t, page, text, binary)
+		})
+	}
+	if ran == 0 {
+		t.Error("no page has commands to run")
+	}
+}
+
+func run(t *testing.T, page, text, binary string) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "bin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(binary, filepath.Join(dir, "bin", "waybill")); err != nil {
+		t.Fatal(err)
+	}
+	addresses := start(t, dir)
+	for shipped, free := range addresses {
+		text = strings.ReplaceAll(text, shipped, free)
+	}
+	environment := clean()
+	if page != "README.md" { // which says where to take the key from
+		key, err := os.ReadFile(filepath.Join(dir, ".waybill", "admin.key"))
+		if err != nil {
+			t.Fatalf("read the API key: %v", err)
+		}
+		environment = append(environment, "WAYBILL_ADMIN_KEY="+strings.TrimSpace(string(key)))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	shell := exec.CommandContext(ctx, "bash", "-c", text)
+	shell.Dir, shell.Env = dir, environment
+	if out, err := shell.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// start runs `waybill dev` in dir until the test ends, and returns the addresses that it
+// listens on by those that it would have had by default.
+func start(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	addresses := map[string]string{
+		"127.0.0.1:8080": freeAddress(t), "127.0.0.1:8090": freeAddress(t),
+		"127.0.0.1:4222": freeAddress(t), "127.0.0.1:9090": freeAddress(t),
+	}
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	dev := exec.CommandContext(context.WithoutCancel(t.Context()), "bin/waybill", "dev",
+		"--http", addresses["127.0.0.1:8080"], "--receiver", addresses["127.0.0.1:8090"],
+		"--nats", addresses["127.0.0.1:4222"], "--ops", addresses["127.0.0.1:9090"])
+	dev.Dir, dev.Env, dev.Stdout, dev.Stderr = dir, clean(), log, log
+	if err := dev.Start(); err != nil {
+		t.Fatalf("start waybill dev: %v", err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- dev.Wait() }()
+	t.Cleanup(func() {
+		_ = dev.Process.Signal(syscall.SIGTERM) // if it ended already, that is said next
+		select {
+		case err := <-ended:
+			if err != nil {
+				said, _ := os.ReadFile(log.Name())
+				t.Errorf("waybill dev ended with %v:\n%s", err, said)
+			}
+		case <-time.After(patience):
+			_ = dev.Process.Kill()
+			t.Error("waybill dev did not end")
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for ready := false; !ready; {
+		ready = answers(ctx, "http://"+addresses["127.0.0.1:8080"]+"/readyz")
+		if ctx.Err() != nil {
+			said, _ := os.ReadFile(log.Name())
+			t.Fatalf("waybill dev is not ready:\n%s", said)
+		}
+	}
+	return addresses
+}
+
+// answers tells whether url answers with 200, and takes a moment when it does not.
+func answers(ctx context.Context, url string) bool {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return false
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err == nil {
+		_ = response.Body.Close()
+		if response.StatusCode == http.StatusOK {
+			return true
+		}
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(50 * time.Millisecond):
+	}
+	return false
+}
+
+// freeAddress returns an address of loopback that nothing listens on.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("find a free port: %v", err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+// clean is the environment without settings of a Waybill that may run beside.
+func clean() []string {
+	var list []string
+	for _, variable := range os.Environ() {
+		if !strings.HasPrefix(variable, "WAYBILL_") && !strings.HasPrefix(variable, "OTEL_") {
+			list = append(list, variable)
+		}
+	}
+	return list
+}
+
+// TestGoSnippets compiles the blocks of Go that are whole files.
+func TestGoSnippets(t *testing.T) {
+	t.Parallel()
+	compiled := 0
+	for _, page := range pages(t) {
+		for _, b := range blocks(t, page) {
+			if b.language != "go" || !strings.HasPrefix(b.text, "package ") {
+				continue
+			}
+			compiled++
+			compile(t, page, b)
+		}
+	}
+	if compiled == 0 {
+		t.Error("no page has a whole file of Go")
+	}
+}
+
+// compile builds a file as if it stood in a package of this module.
+func compile(t *testing.T, page string, b block) {
+	t.Helper()
+	file, overlay := filepath.Join(t.TempDir(), "snippet.go"), filepath.Join(t.TempDir(), "overlay.json")
+	place, err := filepath.Abs(filepath.Join("snippet", "snippet.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	replace, err := json.Marshal(map[string]map[string]string{"Replace": {place: file}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{file: []byte(b.text), overlay: replace} {
+		if err := os.WriteFile(name, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-overlay", overlay, "./snippet").CombinedOutput(); err != nil {
+		t.Errorf("%s:%d: %v\n%s", page, b.line, err, out)
+	}
+}
