@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -175,25 +176,20 @@ func (f *field) settle(ctx context.Context) error {
 func (f *field) wants(r receiver, id string) bool {
 	switch r.Endpoint {
 	case f.flaky.Endpoint:
-		return kindOf(id) == kindFlaky
+		return kindOfID(id) == kindFlaky
 	case f.held.Endpoint:
-		return kindOf(id) == kindHeld
+		return kindOfID(id) == kindHeld
 	}
 	return true
 }
 
-func kindOf(id string) domain.EventType {
-	var n int64
-	if _, err := fmt.Sscanf(id, "chaos-%d", &n); err != nil {
+// kindOfID returns the type of the event that has this id.
+func kindOfID(id string) domain.EventType {
+	n, err := strconv.ParseInt(strings.TrimPrefix(id, "chaos-"), 10, 64)
+	if err != nil {
 		return ""
 	}
-	switch n % oneIn {
-	case 0:
-		return kindHeld
-	case 1:
-		return kindFlaky
-	}
-	return domain.ShipmentInTransit
+	return kindOf(n)
 }
 
 // awaitArrival waits until all is there, as long as anything still comes.

@@ -1,7 +1,256 @@
 package main
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
 
+	"waybill.dev/cmd/internal/stack"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/egress/hostile"
+)
+
+const (
+	isolationRate  = 200 // events a second; one in five goes to the hostile receivers too
+	oneIsHostile   = 5
+	baselineTime   = 20 * time.Second
+	hostileTime    = 45 * time.Second
+	hostileTimeout = 5 * time.Second
+	deadlineSlack  = 500 * time.Millisecond
+	attemptsLooked = 100 // deliveries a hostile webhook whose attempts are looked at
+	// memoryGrowth is what a process may grow by between the middle and the end.
+	memoryGrowth = 64 << 20
+)
+
+// host stands in for the test that hostile receivers are made for.
+type host struct {
+	testing.TB
+	cleanups []func()
+}
+
+// Helper implements testing.TB.
+func (*host) Helper() {}
+
+// Cleanup implements testing.TB.
+func (h *host) Cleanup(f func()) { h.cleanups = append(h.cleanups, f) }
+
+// Fatal implements testing.TB.
+func (*host) Fatal(args ...any) { panic(fmt.Sprint(args...)) }
+
+func (h *host) close() {
+	for _, f := range slices.Backward(h.cleanups) {
+		f()
+	}
+}
+
+// isolated measures how long events take to healthy receivers, first alone and then
+// beside every hostile receiver that there is.
 func isolated(start form) func(context.Context, *bench) error {
-	return func(ctx context.Context, b *bench) error { _ = start; return nil }
+	return func(ctx context.Context, b *bench) error {
+		b.options.hooks = 10
+		f, err := b.field(ctx, start, stack.Options{})
+		if err != nil {
+			return err
+		}
+		defer f.close()
+		f.load.kindOf = func(n int64) domain.EventType {
+			if n%oneIsHostile == 0 {
+				return domain.ShipmentException
+			}
+			return domain.ShipmentInTransit
+		}
+		// These two would only add noise here.
+		for _, r := range []receiver{f.flaky, f.held} {
+			if err := f.api.Delete(ctx, r.hook.ID); err != nil {
+				return fmt.Errorf("delete %s: %w", r.URL, err)
+			}
+		}
+		f.load.start(ctx, isolationRate, 0)
+		if err := wait(ctx, 5*time.Second, 6*time.Second); err != nil {
+			return err
+		}
+		from := time.Now()
+		if err := wait(ctx, baselineTime, baselineTime+time.Second); err != nil {
+			return err
+		}
+		alone := f.latencies(from, time.Now())
+
+		h := &host{}
+		defer h.close()
+		hooks, err := f.besiege(ctx, h)
+		if err != nil {
+			return err
+		}
+		from = time.Now()
+		memory, err := f.watchMemory(ctx, hostileTime)
+		if err != nil {
+			return err
+		}
+		beside := f.latencies(from, time.Now().Add(-time.Second))
+		if err := f.load.end(ctx); err != nil {
+			return err
+		}
+		f.judgeHealthy(ctx)
+		f.report.figure("hostile receivers", float64(len(hooks)))
+		f.report.figure("p50 alone, ms", alone.percentile(50))
+		f.report.figure("p99 alone, ms", alone.percentile(99))
+		f.report.figure("p50 beside them, ms", beside.percentile(50))
+		f.report.figure("p99 beside them, ms", beside.percentile(99))
+		ratio := beside.percentile(99) / alone.percentile(99)
+		f.report.figure("p99 ratio", ratio)
+		f.report.must(ratio <= 2, "healthy p99 is %.1f times that without hostile receivers, want 2 at most", ratio)
+		for name, growth := range memory {
+			f.report.figure("growth of "+name+", MiB", growth/(1<<20))
+			f.report.must(growth < memoryGrowth, "%s grows by %.0f MiB beside hostile receivers", name, growth/(1<<20))
+		}
+		return f.judgeAttempts(ctx, hooks)
+	}
+}
+
+// besiege registers every hostile receiver.
+func (f *field) besiege(ctx context.Context, h *host) (map[string]string, error) {
+	hooks := make(map[string]string) // webhook → name
+	for _, s := range hostile.Sinks() {
+		made, err := f.api.Register(ctx, stack.Webhook{
+			URL: s.Start(h), Events: []string{string(domain.ShipmentException)},
+			TimeoutSeconds: hostileTimeout.Seconds(), RetryScheduleSeconds: []float64{2, 5, 10},
+		})
+		if err != nil {
+			return nil, fmt.Errorf("register «%s»: %w", s.Name, err)
+		}
+		hooks[made.ID] = s.Name
+	}
+	return hooks, nil
+}
+
+// durations are in milliseconds, in order.
+type durations []float64
+
+func (d durations) percentile(p int) float64 {
+	if len(d) == 0 {
+		return 0
+	}
+	return d[min(len(d)-1, len(d)*p/100)]
+}
+
+// latencies are the times from the first sending of an event to its arrival at each
+// steady receiver, of the events that were sent in the span.
+func (f *field) latencies(from, to time.Time) durations {
+	sent := f.load.firstSent()
+	var list durations
+	for _, r := range f.steady {
+		for id, receipt := range r.Receipts() {
+			if at := sent[id]; at.After(from) && at.Before(to) {
+				list = append(list, receipt.First.Sub(at).Seconds()*1000)
+			}
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// watchMemory returns by how much each process' memory has grown between the middle of
+// the time and its end, by the median of several looks at each.
+func (f *field) watchMemory(ctx context.Context, during time.Duration) (map[string]float64, error) {
+	looks := make(map[string][]float64)
+	end := time.Now().Add(during)
+	for time.Now().Before(end) {
+		for _, p := range f.stack.Processes() {
+			if p != f.stack.NATS {
+				looks[p.Name] = append(looks[p.Name], residentBytes(p.Pid()))
+			}
+		}
+		if err := wait(ctx, 200*time.Millisecond, 300*time.Millisecond); err != nil {
+			return nil, err
+		}
+	}
+	growth := make(map[string]float64)
+	for name, list := range looks {
+		quarter := len(list) / 4
+		growth[name] = median(list[3*quarter:]) - median(list[quarter:2*quarter])
+		f.report.figure("most memory of "+name+", MiB", slices.Max(list)/(1<<20))
+	}
+	return growth, nil
+}
+
+func median(list []float64) float64 {
+	sorted := slices.Sorted(slices.Values(list))
+	return sorted[len(sorted)/2]
+}
+
+// residentBytes reads a process' resident memory; 0 where the system does not tell.
+func residentBytes(pid int) float64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		var kilobytes float64
+		if n, _ := fmt.Sscanf(line, "VmRSS: %f kB", &kilobytes); n == 1 {
+			return kilobytes * 1024
+		}
+	}
+	return 0
+}
+
+// judgeHealthy waits for what is still on its way to the healthy receivers: no more than
+// a few seconds' worth.
+func (f *field) judgeHealthy(ctx context.Context) {
+	accepted := f.load.restAccepted()
+	ids := make([]string, 0, len(accepted))
+	for id := range accepted {
+		ids = append(ids, id)
+	}
+	within, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	_ = stack.Await(within, func() (bool, error) {
+		return !slices.ContainsFunc(f.steady, func(r receiver) bool { return r.Accepted(ids) != len(ids) }), nil
+	})
+	f.report.figure(figureREST, float64(len(ids)))
+	lost := 0
+	for _, r := range f.steady {
+		missing := len(ids) - r.Accepted(ids)
+		lost += missing
+		f.report.must(missing == 0, "%s got %d of %d events within 5 s", r.URL, len(ids)-missing, len(ids))
+	}
+	f.report.figure(figureLostREST, float64(lost))
+}
+
+// judgeAttempts looks at the attempts to hostile receivers: each must have ended by its
+// deadline, and every receiver must have had some.
+func (f *field) judgeAttempts(ctx context.Context, hooks map[string]string) error {
+	var slowest time.Duration
+	total := 0
+	for id, name := range hooks {
+		var deliveries []string
+		err := f.api.Deliveries(ctx, url.Values{"webhookId": {id}}, func(d stack.Delivery) {
+			if d.AttemptCount > 0 {
+				deliveries = append(deliveries, d.ID)
+			}
+		})
+		if err != nil {
+			return fmt.Errorf("list deliveries of «%s»: %w", name, err)
+		}
+		f.report.must(len(deliveries) > 0, "no attempt to «%s» is in the log", name)
+		for _, delivery := range deliveries[max(0, len(deliveries)-attemptsLooked):] {
+			d, err := f.api.Delivery(ctx, delivery)
+			if err != nil {
+				return fmt.Errorf("read a delivery to «%s»: %w", name, err)
+			}
+			for _, a := range d.Attempts {
+				took := time.Duration(a.DurationMs) * time.Millisecond
+				total++
+				slowest = max(slowest, took)
+				f.report.must(took <= hostileTimeout+deadlineSlack, "an attempt to «%s» took %s, its deadline is %s", name, took, hostileTimeout)
+			}
+		}
+	}
+	f.report.figure("attempts to hostile receivers looked at", float64(total))
+	f.report.figure("slowest of them, seconds", slowest.Seconds())
+	return nil
 }

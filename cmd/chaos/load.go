@@ -30,6 +30,9 @@ type load struct {
 	nats *nats.Conn
 	js   jetstream.JetStream
 
+	// kindOf chooses the type of the n-th event.
+	kindOf func(n int64) domain.EventType
+
 	number  atomic.Int64
 	retried atomic.Int64 // publications that were tried more than once
 
@@ -53,7 +56,7 @@ func newLoad(st *stack.Stack) (*load, error) {
 		return nil, fmt.Errorf("open JetStream: %w", err)
 	}
 	return &load{
-		api: st.Client(), nats: conn, js: js,
+		api: st.Client(), nats: conn, js: js, kindOf: kindOf,
 		sent: make(map[string]time.Time), accepted: make(map[string]time.Time),
 		bus: make(map[string]time.Time), acked: make(map[string]time.Time),
 	}, nil
@@ -132,19 +135,23 @@ const (
 	kindFlaky = domain.ShipmentException
 )
 
+func kindOf(n int64) domain.EventType {
+	switch n % oneIn {
+	case 0:
+		return kindHeld
+	case 1:
+		return kindFlaky
+	case 2:
+		return domain.ShipmentDelivered
+	}
+	return domain.ShipmentInTransit
+}
+
 const padding = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
 func (l *load) next() event {
 	n := l.number.Add(1)
-	e := event{id: fmt.Sprintf("chaos-%d", n), kind: domain.ShipmentInTransit}
-	switch n % oneIn {
-	case 0:
-		e.kind = kindHeld
-	case 1:
-		e.kind = kindFlaky
-	case 2:
-		e.kind = domain.ShipmentDelivered
-	}
+	e := event{id: fmt.Sprintf("chaos-%d", n), kind: l.kindOf(n)}
 	e.body = fmt.Appendf(nil, `{"id":%q,"type":%q,"timestamp":%q,"data":{"shipmentId":"shp_%d","score":0.1000,"big":9007199254740993,"note":%q}}`,
 		e.id, e.kind, time.Now().UTC().Format(time.RFC3339Nano), n, padding+padding+padding+padding)
 	return e
