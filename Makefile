@@ -80,12 +80,16 @@ fuzz: need-go ## run each fuzz target for FUZZTIME (30s)
 	[ $$found = 1 ] || { echo 'no fuzz target found' >&2; exit 1; }
 
 .PHONY: bench
-bench: need-go ## run the benchmarks
+bench: need-test ## run the benchmarks
 	@$(call each_module,go test -run '^$$' -bench . -benchmem $(ARGS) ./...)
 
 .PHONY: chaos
 chaos: need-test ## kill processes, lose the bus, cut the power under load, and count what was lost
 	@go run ./cmd/chaos $(ARGS)
+
+.PHONY: bench-quick
+bench-quick: need-test ## run each benchmark once, to see that it still works
+	@$(call each_module,go test -run '^$$' -bench . -benchtime 1x $(ARGS) ./...)
 
 ## Containers
 
