@@ -12,9 +12,9 @@ import (
 	"golang.org/x/term"
 )
 
-// IsTerminal tells whether w is a terminal.
-func IsTerminal(w io.Writer) bool {
-	file, ok := w.(*os.File)
+// IsTerminal tells whether stream, a reader or writer, is a terminal.
+func IsTerminal(stream any) bool {
+	file, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 

@@ -1,0 +1,230 @@
+package receiver
+
+import (
+	"bytes"
+	"cmp"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"waybill.dev/shared/domain"
+)
+
+//go:embed web
+var web embed.FS
+
+// layout is the page's template, parsed once.
+var layout = template.Must(template.ParseFS(web, "web/page.html"))
+
+func assets() http.Handler {
+	dir, err := fs.Sub(web, "web/assets")
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	return http.StripPrefix("/-/assets/", http.FileServerFS(dir))
+}
+
+// The states of a signature, which are CSS classes too.
+const (
+	stateGood      = "good"
+	stateBad       = "bad"
+	stateUnchecked = "unchecked"
+)
+
+type pageData struct {
+	Rows     []row
+	Selected *detail
+	Paths    []pathRow
+	Types    []domain.EventType
+	Newest   bool // the selected one is shown because it is the newest
+	Form     pathRow
+}
+
+type row struct {
+	Number   int
+	At       string
+	Path     string
+	Type     string
+	EventID  string
+	Attempt  int
+	Status   int
+	Answered string // CSS class of Status
+	State    string
+	Selected bool
+}
+
+type detail struct {
+	row
+	Delivery string
+	Steps    []stepRow
+	Headers  []headerRow
+	Size     int
+	Pretty   string // empty: it is not JSON
+	Raw      string
+	Delay    time.Duration
+	Query    string
+	Others   []row // the other attempts of the same event
+}
+
+type stepRow struct {
+	Name, Value, Detail string
+	State               string
+}
+
+type headerRow struct{ Name, Value string }
+
+type pathRow struct {
+	Path    string
+	Secrets int
+	Answer  Answer
+}
+
+// page shows the callbacks, and one of them in full: that of ?n=, else the newest.
+func (r *Receiver) page(w http.ResponseWriter, req *http.Request) {
+	callbacks := r.Callbacks()
+	wanted, err := strconv.Atoi(req.URL.Query().Get("n"))
+	at := slices.IndexFunc(callbacks, func(c Callback) bool { return c.Number == wanted })
+	data := pageData{Newest: err != nil || at < 0, Types: domain.EventTypes(), Paths: r.told()}
+	if at < 0 {
+		at = 0
+	}
+	for i, c := range callbacks {
+		one := r.row(c)
+		one.Selected = i == at
+		data.Rows = append(data.Rows, one)
+	}
+	if len(callbacks) > 0 {
+		data.Selected = r.detail(callbacks[at], data.Rows)
+	}
+	data.Form = pathRow{Path: "/in/demo", Answer: Answer{Status: http.StatusOK}}
+	if data.Selected != nil {
+		data.Form.Path = data.Selected.Path
+	}
+	for _, known := range data.Paths {
+		if known.Path == data.Form.Path {
+			data.Form = known
+		}
+	}
+	var page bytes.Buffer
+	if err := layout.Execute(&page, data); err != nil {
+		http.Error(w, "the page could not be made", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = w.Write(page.Bytes())
+}
+
+// told returns what the receiver was told for paths, in their order.
+func (r *Receiver) told() []pathRow {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var rows []pathRow
+	for name, known := range r.paths {
+		rows = append(rows, pathRow{name, len(known.keys), known.answer})
+	}
+	slices.SortFunc(rows, func(a, b pathRow) int { return cmp.Compare(a.Path, b.Path) })
+	return rows
+}
+
+func (r *Receiver) row(c Callback) row {
+	_, checked, ok := r.Steps(c)
+	one := row{
+		Number: c.Number, At: c.ReceivedAt.Format("15:04:05.000"), Path: c.Path, EventID: c.EventID(),
+		Type: eventType(c.Body), Attempt: c.Attempt(), Status: c.Status, Answered: stateBad, State: stateUnchecked,
+	}
+	if c.Status < 300 {
+		one.Answered = stateGood
+	}
+	switch {
+	case checked && ok:
+		one.State = stateGood
+	case checked:
+		one.State = stateBad
+	}
+	return one
+}
+
+func (r *Receiver) detail(c Callback, rows []row) *detail {
+	d := &detail{row: r.row(c), Delivery: c.Header.Get("Waybill-Delivery-Id"), Size: len(c.Body), Delay: c.Delay, Query: c.Query}
+	steps, checked, _ := r.Steps(c)
+	signed := make(map[string]bool)
+	for i, step := range steps {
+		one := stepRow{Name: step.Name, Value: c.Header.Get(step.Name), Detail: step.Detail, State: stateBad}
+		switch {
+		case step.OK:
+			one.State = stateGood
+		case i == len(steps)-1 && !checked:
+			one.State = stateUnchecked
+		}
+		signed[http.CanonicalHeaderKey(step.Name)] = true
+		d.Steps = append(d.Steps, one)
+	}
+	for name, values := range c.Header {
+		if !signed[name] {
+			d.Headers = append(d.Headers, headerRow{name, strings.Join(values, ", ")})
+		}
+	}
+	slices.SortFunc(d.Headers, func(a, b headerRow) int { return cmp.Compare(a.Name, b.Name) })
+	d.Pretty, d.Raw = pretty(c.Body), raw(c.Body)
+	for _, other := range rows {
+		if other.EventID == d.EventID && other.Path == d.Path && other.EventID != "" {
+			d.Others = append(d.Others, other)
+		}
+	}
+	slices.Reverse(d.Others)
+	return d
+}
+
+// pretty returns the body indented, with every number and string as it came; empty: it is
+// not JSON.
+func pretty(body []byte) string {
+	var b bytes.Buffer
+	if json.Indent(&b, body, "", "  ") != nil {
+		return ""
+	}
+	return b.String()
+}
+
+// raw returns the body for display: what is no text is quoted.
+func raw(body []byte) string {
+	if utf8.Valid(body) {
+		return string(body)
+	}
+	return fmt.Sprintf("%+q", body)
+}
+
+func eventType(body []byte) string {
+	var event struct {
+		Type string `json:"type"`
+	}
+	_ = json.Unmarshal(body, &event) // a body that is no event has no type
+	if event.Type == "" || len(event.Type) > 64 {
+		return "–"
+	}
+	return event.Type
+}
+
+// Sentence says what the path does, for the list of paths.
+func (p pathRow) Sentence() string {
+	text := fmt.Sprintf("answers %d", p.Answer.Status)
+	if p.Answer.Delay > 0 {
+		text += " after " + p.Answer.Delay.String()
+	}
+	if p.Answer.Times > 0 {
+		text += fmt.Sprintf(", %d× for each event, then 200", p.Answer.Times)
+	}
+	return text
+}
+
+// DelaySeconds is the delay as the form has it.
+func (p pathRow) DelaySeconds() string {
+	return strconv.FormatFloat(p.Answer.Delay.Seconds(), 'f', -1, 64)
+}

@@ -1,0 +1,256 @@
+// Package receiver is a receiver of callbacks for trying Waybill out: it records what
+// comes, shows header by header whether the signature verifies, and answers as it is
+// told, with failures and delays too. It is no part of a production installation.
+package receiver
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"waybill.dev/shared/signature"
+)
+
+const (
+	maxCallbacks = 200
+	// maxBytes of bodies are kept over all callbacks; the oldest go first.
+	maxBytes = 32 << 20
+	maxBody  = 2 << 20
+	// maxPaths that have a secret or an answer of their own, and maxCounted events of
+	// which the attempts are counted.
+	maxPaths   = 1000
+	maxCounted = 10_000
+	maxDelay   = 30 * time.Second
+)
+
+// Answer is what callbacks are answered with.
+type Answer struct {
+	Status int           // 200..599
+	Delay  time.Duration // before it; at most 30 s
+	// Times is for how many attempts of each event this holds; later ones get 200 at
+	// once. 0: for all.
+	Times int
+}
+
+// Callback is one request as it came, with what it was answered.
+type Callback struct {
+	Number     int
+	ReceivedAt time.Time
+	Path       string
+	Query      string
+	Header     http.Header
+	Body       []byte
+	Status     int // of the answer
+	Delay      time.Duration
+}
+
+// EventID returns the event's id, the same on every attempt.
+func (c Callback) EventID() string { return c.Header.Get(signature.HeaderID) }
+
+// Attempt returns the number of the attempt as Waybill counts; 0: unknown.
+func (c Callback) Attempt() int {
+	n, _ := strconv.Atoi(c.Header.Get("Waybill-Attempt"))
+	return n
+}
+
+type path struct {
+	keys   []signature.Key
+	answer Answer
+}
+
+// Receiver keeps the newest callbacks and what it was told for each path.
+type Receiver struct {
+	now func() time.Time
+
+	mu        sync.Mutex
+	last      int
+	callbacks []Callback // oldest first
+	bytes     int
+	paths     map[string]*path
+	counted   map[string]int // attempts of an event on a path that got an answer of their own
+	listeners map[chan Callback]struct{}
+}
+
+// New returns an empty receiver.
+func New() *Receiver {
+	return &Receiver{
+		now:   time.Now,
+		paths: make(map[string]*path), counted: make(map[string]int),
+		listeners: make(map[chan Callback]struct{}),
+	}
+}
+
+// Trust has signatures on callbacks to p checked with the secrets, of which one must
+// match; none: they are not checked.
+func (r *Receiver) Trust(p string, secrets ...string) error {
+	keys := make([]signature.Key, 0, len(secrets))
+	for _, secret := range secrets {
+		key, err := signature.ParseSecret(secret)
+		if err != nil {
+			return fmt.Errorf("read secret: %w", err)
+		}
+		keys = append(keys, key)
+	}
+	return r.tell(p, func(known *path) { known.keys = keys })
+}
+
+// Behave sets what callbacks to p are answered with.
+func (r *Receiver) Behave(p string, a Answer) error {
+	if err := a.check(); err != nil {
+		return err
+	}
+	return r.tell(p, func(known *path) { known.answer = a })
+}
+
+func (a Answer) check() error {
+	switch {
+	case a.Status < 200 || a.Status > 599:
+		return fmt.Errorf("status must be from 200 to 599, not %d", a.Status)
+	case a.Delay < 0 || a.Delay > maxDelay:
+		return fmt.Errorf("delay must be from 0 to %s", maxDelay)
+	case a.Times < 0:
+		return fmt.Errorf("times must be 0 or more, not %d", a.Times)
+	}
+	return nil
+}
+
+func (r *Receiver) tell(p string, change func(*path)) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known, ok := r.paths[p]
+	if !ok {
+		if len(r.paths) >= maxPaths {
+			return fmt.Errorf("at most %d paths are kept apart", maxPaths)
+		}
+		known = &path{answer: Answer{Status: http.StatusOK}}
+		r.paths[p] = known
+	}
+	change(known)
+	for key := range r.counted { // what it is told now holds from the next attempt on
+		if len(key) > len(p) && key[:len(p)] == p && key[len(p)] == 0 {
+			delete(r.counted, key)
+		}
+	}
+	return nil
+}
+
+// Subscribe returns a channel that gets the callbacks that come from now on, until stop
+// is called. Who doesn't keep up misses some.
+func (r *Receiver) Subscribe() (callbacks <-chan Callback, stop func()) {
+	listener := make(chan Callback, maxCallbacks)
+	r.mu.Lock()
+	r.listeners[listener] = struct{}{}
+	r.mu.Unlock()
+	return listener, func() {
+		r.mu.Lock()
+		delete(r.listeners, listener)
+		r.mu.Unlock()
+	}
+}
+
+// Callbacks returns what is kept, the newest first.
+func (r *Receiver) Callbacks() []Callback {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := slices.Clone(r.callbacks)
+	slices.Reverse(list)
+	return list
+}
+
+// Steps checks a callback with the secrets that are known for its path now. checked is
+// false when there are none.
+func (r *Receiver) Steps(c Callback) (steps []signature.Step, checked, ok bool) {
+	r.mu.Lock()
+	var keys []signature.Key
+	if known := r.paths[c.Path]; known != nil {
+		keys = known.keys
+	}
+	r.mu.Unlock()
+	steps = signature.VerifySteps(c.Header, c.Body, c.ReceivedAt, keys...)
+	ok = true
+	for _, step := range steps {
+		ok = ok && step.OK
+	}
+	return steps, len(keys) > 0, ok
+}
+
+// Clear forgets the callbacks, not what it was told for paths.
+func (r *Receiver) Clear() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.callbacks, r.bytes = nil, 0
+	clear(r.counted)
+}
+
+// decide says what the callback is answered with: as its query asks, else as its path
+// was told, else 200.
+func (r *Receiver) decide(c Callback, query url.Values) (Answer, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	answer := Answer{Status: http.StatusOK}
+	if known := r.paths[c.Path]; known != nil {
+		answer = known.answer
+	}
+	answer, err := fromQuery(query, answer)
+	if err != nil {
+		return Answer{}, err
+	}
+	if answer.Times > 0 {
+		key := c.Path + "\x00" + c.EventID()
+		if len(r.counted) >= maxCounted {
+			clear(r.counted)
+		}
+		r.counted[key]++
+		if r.counted[key] > answer.Times {
+			answer = Answer{Status: http.StatusOK}
+		}
+	}
+	return answer, nil
+}
+
+// fromQuery reads status, delay and times; what the query leaves out is as in otherwise.
+func fromQuery(query url.Values, otherwise Answer) (Answer, error) {
+	answer := otherwise
+	var err error
+	if query.Has("status") {
+		answer = Answer{}
+		if answer.Status, err = strconv.Atoi(query.Get("status")); err != nil {
+			return answer, fmt.Errorf("status in the query must be a number, such as 503")
+		}
+	}
+	if query.Has("delay") {
+		if answer.Delay, err = time.ParseDuration(query.Get("delay")); err != nil {
+			return answer, fmt.Errorf("delay in the query must be a duration, such as 2s")
+		}
+	}
+	if query.Has("times") {
+		if answer.Times, err = strconv.Atoi(query.Get("times")); err != nil {
+			return answer, fmt.Errorf("times in the query must be a number, such as 2")
+		}
+	}
+	return answer, answer.check()
+}
+
+// keep records a callback and tells the listeners.
+func (r *Receiver) keep(c Callback) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last++
+	c.Number = r.last
+	r.callbacks = append(r.callbacks, c)
+	r.bytes += len(c.Body)
+	for len(r.callbacks) > maxCallbacks || r.bytes > maxBytes && len(r.callbacks) > 1 {
+		r.bytes -= len(r.callbacks[0].Body)
+		r.callbacks = r.callbacks[1:]
+	}
+	for listener := range r.listeners {
+		select {
+		case listener <- c:
+		default:
+		}
+	}
+}

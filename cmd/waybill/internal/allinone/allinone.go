@@ -1,0 +1,147 @@
+// Package allinone puts API, dispatcher, bus, database and a receiver into one process.
+package allinone
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+
+	"waybill.dev/cmd/internal/apipart"
+	"waybill.dev/cmd/internal/boot"
+	"waybill.dev/cmd/internal/datadir"
+	"waybill.dev/cmd/internal/dispatcherpart"
+	"waybill.dev/cmd/internal/receiver"
+	"waybill.dev/cmd/internal/settings"
+	"waybill.dev/cmd/waybill/internal/natsd"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/seal"
+)
+
+// Instance is a process whose parts listen and wait for Run.
+type Instance struct {
+	datadir.Addresses
+
+	DataDir  string
+	Database string // for a person, without a password
+	AdminKey domain.Secret
+	// KeyIsOurs tells that the admin key was made here, and lies in the data directory.
+	KeyIsOurs bool
+	Receiver  *receiver.Receiver // nil: none
+
+	process *boot.Process
+}
+
+// Run works until ctx is done and everything has stopped.
+func (i *Instance) Run(ctx context.Context) error { return i.process.Run(ctx) }
+
+// Open opens everything. What was opened is given back when it fails.
+func Open(ctx context.Context, s settings.Settings, version string, log *slog.Logger) (*Instance, error) {
+	i := &Instance{process: boot.NewProcess(log)}
+	if err := i.open(ctx, s, version, log); err != nil {
+		return nil, i.process.Abandon(err)
+	}
+	return i, nil
+}
+
+func (i *Instance) open(ctx context.Context, s settings.Settings, version string, log *slog.Logger) error {
+	p := i.process
+	dir, err := datadir.Open(s.DataDir)
+	if err != nil {
+		return err
+	}
+	p.AddCloser("data directory", dir.Close)
+	i.DataDir = dir.Path()
+	if err := i.keys(&s, dir); err != nil {
+		return err
+	}
+	i.Database = "Postgres (" + settings.DatabaseURL + ")"
+	if s.DatabaseURL == "" {
+		s.DatabaseURL = dir.Database()
+	}
+	if file, ok := strings.CutPrefix(s.DatabaseURL.Reveal(), "sqlite:"); ok {
+		i.Database = "SQLite, " + filepath.Clean(file)
+	}
+	options := boot.Options{Name: "waybill", Version: version, Logger: log, Migrate: true}
+	if s.NATSURL == "" {
+		bus, err := natsd.Start(natsd.Options{Addr: s.NATSAddr, Dir: dir.NATS(), Logger: log})
+		if err != nil {
+			return boot.Refused("NATS", s.NATSAddr, "--nats or "+settings.NATSAddr, err)
+		}
+		p.Add("NATS server", bus.Run)
+		s.NATSURL, options.InProcess = domain.Secret(bus.URL()), bus.InProcess()
+		i.NATS = bus.URL()
+	} else {
+		i.NATS = "as set in " + settings.NATSURL
+	}
+	if err := i.receive(ctx, s, log); err != nil {
+		return err
+	}
+	options.Settings = s
+	return i.serve(ctx, options, dir)
+}
+
+// keys sees to the two keys: as they were set, else as they are kept, else made now.
+func (i *Instance) keys(s *settings.Settings, dir *datadir.Dir) error {
+	var err error
+	if s.AdminKey == "" {
+		i.KeyIsOurs = true
+		if s.AdminKey, err = dir.Key(datadir.AdminKey, freshAdminKey); err != nil {
+			return err
+		}
+	}
+	if s.EncryptionKey == "" {
+		if s.EncryptionKey, err = dir.Key(datadir.EncryptionKey, seal.Generate); err != nil {
+			return err
+		}
+	}
+	i.AdminKey = s.AdminKey
+	return nil
+}
+
+// freshAdminKey returns 32 random bytes in a form that a double click selects whole.
+func freshAdminKey() string {
+	text := base64.RawURLEncoding.EncodeToString(domain.NewSecretBytes(32))
+	return "wbadmin_" + strings.ReplaceAll(text, "-", "_")
+}
+
+func (i *Instance) receive(ctx context.Context, s settings.Settings, log *slog.Logger) error {
+	if s.ReceiverAddr == "" {
+		return nil
+	}
+	i.Receiver = receiver.New()
+	server, err := boot.Listen(ctx, boot.ServerOptions{
+		Name: "receiver", Addr: s.ReceiverAddr, Setting: "--receiver or " + settings.ReceiverAddr + " (none: no receiver)",
+		Handler: i.Receiver.Handler(), Logger: log, EndCalls: true,
+	})
+	if err != nil {
+		return err
+	}
+	i.process.Add("receiver", server.Run)
+	i.Addresses.Receiver = server.URL()
+	return nil
+}
+
+func (i *Instance) serve(ctx context.Context, options boot.Options, dir *datadir.Dir) error {
+	h, err := boot.Open(ctx, i.process, options)
+	if err != nil {
+		return err
+	}
+	i.Ops = h.OpsURL
+	if _, err := dispatcherpart.Add(i.process, h); err != nil {
+		return err
+	}
+	handler, err := apipart.Add(i.process, h)
+	if err != nil {
+		return err
+	}
+	if i.API, err = h.Serve(ctx, i.process, handler); err != nil {
+		return err
+	}
+	if err := dir.Announce(i.Addresses); err != nil {
+		return fmt.Errorf("announce installation: %w", err)
+	}
+	return nil
+}

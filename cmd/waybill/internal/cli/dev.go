@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"waybill.dev/cmd/internal/boot"
+	"waybill.dev/cmd/internal/console"
+	"waybill.dev/cmd/internal/settings"
+	"waybill.dev/cmd/internal/telemetry"
+	"waybill.dev/cmd/waybill/internal/allinone"
+)
+
+// addSettings adds the settings of role as flags. They are read in their own order of
+// precedence, not by fromEnvironment.
+func addSettings(cmd *cobra.Command, role settings.Role) func() (settings.Settings, error) {
+	own := pflag.NewFlagSet("", pflag.ContinueOnError)
+	load := boot.BindSettings(own, role)
+	own.VisitAll(func(flag *pflag.Flag) { setVariable(own, flag.Name, "") })
+	cmd.Flags().AddFlagSet(own)
+	return load
+}
+
+func (a *app) dev() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Run everything in one process",
+		Long: "Runs API, dispatcher, a NATS server, an SQLite database and a receiver to try things\n" +
+			"with, in one process. What it keeps lies in the data directory; the API key is made\n" +
+			"at the first start and stays the same.",
+		Example: "  waybill dev\n" +
+			"  waybill dev --http 127.0.0.1:9000 --data /var/tmp/waybill\n" +
+			"  WAYBILL_DATABASE_URL=postgres://waybill@localhost/waybill waybill dev",
+		Args: cobra.NoArgs,
+	}
+	load := addSettings(cmd, settings.Dev)
+	cmd.RunE = run(func(*cobra.Command, []string) error {
+		set, err := load()
+		if err != nil {
+			return err
+		}
+		log := telemetry.NewLogger(a.stderr, set.LogLevel, set.LogFormat)
+		slog.SetDefault(telemetry.Stray(log))
+		ballast := boot.TuneMemory()
+		defer runtime.KeepAlive(ballast)
+		ctx, stop := boot.Signals(context.Background(), func() {
+			if console.IsTerminal(a.stderr) {
+				a.note("\nStopping: what is in flight is finished first. Once more stops at once.")
+			}
+		})
+		defer stop()
+		instance, err := allinone.Open(ctx, set, a.version, log)
+		if err != nil {
+			if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+				return nil // told to stop while it started
+			}
+			return err
+		}
+		a.banner(instance, set)
+		return instance.Run(ctx)
+	})
+	return cmd
+}
+
+// banner says what runs where, and what to do next.
+func (a *app) banner(i *allinone.Instance, set settings.Settings) {
+	style := a.style()
+	key := "as set (" + settings.AdminKey + ")"
+	if i.KeyIsOurs {
+		key = i.AdminKey.Reveal()
+	}
+	fmt.Fprintf(a.stdout, "\n  %s\n\n", style.Bold("Waybill "+a.version+" is running"))
+	table := tabwriter.NewWriter(a.stdout, 0, 0, 3, ' ', 0)
+	line := func(name, value string) { fmt.Fprintf(table, "  %s\t%s\n", name, value) }
+	line("API", i.API)
+	line("NATS", i.NATS)
+	line("Metrics", i.Ops+"/metrics")
+	if i.Addresses.Receiver != "" {
+		line("Receiver", i.Addresses.Receiver+"  (open it in a browser)")
+	}
+	line("Database", i.Database)
+	line("Data", i.DataDir)
+	line("API key", key)
+	_ = table.Flush() // a closed pipe is no error
+	fmt.Fprintf(a.stdout, "\n  Next, in another terminal:\n\n")
+	for _, command := range a.nextCommands(i, set) {
+		fmt.Fprintf(a.stdout, "    %s\n", style.Accent(command))
+	}
+	fmt.Fprintf(a.stdout, "\n  Ctrl-C stops it.\n\n")
+}
+
+// nextCommands returns two commands that work as they are, wherever this one was started.
+func (a *app) nextCommands(i *allinone.Instance, set settings.Settings) []string {
+	where := ""
+	if set.DataDir != defaultData {
+		where = " --data " + quote(i.DataDir)
+	}
+	if !i.KeyIsOurs {
+		where += ` --key "$` + settings.AdminKey + `"`
+	}
+	register := a.binary + " receiver register" + where
+	if i.Addresses.Receiver == "" {
+		register = a.binary + " listen --forward-to http://127.0.0.1:3000/webhooks" + where
+	}
+	return []string{register, a.binary + " trigger shipment.delivered" + where}
+}
+
+// quote quotes text for a shell, when it needs that.
+func quote(text string) string {
+	plain := !strings.ContainsFunc(text, func(r rune) bool {
+		return !strings.ContainsRune("/._-+:@%,", r) && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+	})
+	if plain {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}

@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"waybill.dev/cmd/internal/console"
+	"waybill.dev/cmd/internal/settings"
+	"waybill.dev/cmd/internal/telemetry"
+	"waybill.dev/shared/store"
+)
+
+func (a *app) migrate() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "migrate",
+		Short:   "Bring a database to the present schema",
+		Example: "  waybill migrate status\n  waybill migrate up --database-url postgres://waybill@localhost/waybill",
+		RunE:    subcommands,
+	}
+	up := &cobra.Command{
+		Use:   "up",
+		Short: "Apply the migrations that are pending",
+		Long: "Applies the migrations that are pending. Several may be started at once: one of them\n" +
+			"works, the others wait for it.",
+		Example: "  WAYBILL_DATABASE_URL=postgres://waybill@localhost/waybill waybill migrate up",
+		Args:    cobra.NoArgs,
+	}
+	a.migration(up, func(ctx context.Context, s *store.Store) ([]store.Migration, error) { return s.Migrate(ctx) },
+		"Nothing was pending.")
+	status := &cobra.Command{
+		Use:     "status",
+		Short:   "List the migrations, applied and pending",
+		Example: "  waybill migrate status -o json",
+		Args:    cobra.NoArgs,
+	}
+	a.migration(status, func(ctx context.Context, s *store.Store) ([]store.Migration, error) { return s.MigrationStatus(ctx) },
+		"There are no migrations.")
+	cmd.AddCommand(up, status)
+	return cmd
+}
+
+type migrationLine struct {
+	Version   int64      `json:"version"`
+	Name      string     `json:"name"`
+	AppliedAt *time.Time `json:"appliedAt"`
+}
+
+// migration makes cmd list what work returns; none says that there is nothing.
+func (a *app) migration(cmd *cobra.Command, work func(context.Context, *store.Store) ([]store.Migration, error), none string) {
+	load := addSettings(cmd, settings.Migrate)
+	form := addOutput(cmd)
+	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
+		set, err := load()
+		if err != nil {
+			return err
+		}
+		log := telemetry.NewLogger(a.stderr, set.LogLevel, set.LogFormat)
+		s, err := store.Open(cmd.Context(), store.Options{URL: set.DatabaseURL.Reveal(), Logger: log})
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		list, err := work(cmd.Context(), s)
+		if err != nil {
+			return err
+		}
+		return a.printMigrations(list, *form, none)
+	})
+}
+
+func (a *app) printMigrations(list []store.Migration, form output, none string) error {
+	lines := []migrationLine{}
+	var rows [][]string
+	for _, m := range list {
+		line := migrationLine{Version: m.Version, Name: m.Name}
+		applied := "pending"
+		if !m.AppliedAt.IsZero() {
+			at := m.AppliedAt.UTC()
+			line.AppliedAt, applied = &at, at.Format(time.RFC3339)
+		}
+		lines = append(lines, line)
+		rows = append(rows, []string{m.Name, applied})
+	}
+	if form == asJSON {
+		return console.JSON(a.stdout, lines)
+	}
+	if len(rows) == 0 {
+		a.note("%s", none)
+		return nil
+	}
+	console.Table(a.stdout, []string{"MIGRATION", "APPLIED"}, rows)
+	return nil
+}

@@ -1,0 +1,209 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"waybill.dev/cmd/internal/boot"
+	"waybill.dev/cmd/internal/client"
+	"waybill.dev/cmd/internal/console"
+	"waybill.dev/cmd/internal/receiver"
+	"waybill.dev/cmd/internal/settings"
+	"waybill.dev/cmd/internal/telemetry"
+	"waybill.dev/shared/domain"
+)
+
+func (a *app) receiver() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "receiver",
+		Short: "Run a receiver with a page that checks signatures",
+		Long: "Runs the receiver that `waybill dev` has built in: it records every POST, shows header by\n" +
+			"header whether the signature verifies, and answers as it is told. For trying things out.",
+		Example: "  waybill receiver\n  waybill receiver --receiver 127.0.0.1:9999\n  waybill receiver register",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("unknown command %q for %q", args[0], cmd.CommandPath())
+			}
+			return nil
+		},
+	}
+	load := addSettings(cmd, settings.Receiver)
+	cmd.RunE = run(func(*cobra.Command, []string) error {
+		set, err := load()
+		if err != nil {
+			return err
+		}
+		if set.ReceiverAddr == "" {
+			return fmt.Errorf("%s is none", settings.ReceiverAddr)
+		}
+		log := telemetry.NewLogger(a.stderr, set.LogLevel, set.LogFormat)
+		slog.SetDefault(telemetry.Stray(log))
+		ctx, stop := boot.Signals(context.Background(), nil)
+		defer stop()
+		server, err := boot.Listen(ctx, boot.ServerOptions{
+			Name: "receiver", Addr: set.ReceiverAddr, Setting: "--receiver or " + settings.ReceiverAddr,
+			Handler: receiver.New().Handler(), Logger: log, EndCalls: true,
+		})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(a.stdout, "Receiver at %s\n", server.URL())
+		p := boot.NewProcess(log)
+		p.Add("receiver", server.Run)
+		return p.Run(ctx)
+	})
+	cmd.AddCommand(a.register())
+	return cmd
+}
+
+// registration is what `receiver register` is told.
+type registration struct {
+	receiver, target, path string
+	events                 []string
+	status, times          int
+	delay                  time.Duration
+}
+
+func (a *app) register() *cobra.Command {
+	var r registration
+	cmd := &cobra.Command{
+		Use:   "register",
+		Short: "Register a receiver as a webhook",
+		Long: "Registers a path of a receiver as a webhook, and tells the receiver the webhook's secret,\n" +
+			"so that it checks every signature.",
+		Example: "  waybill receiver register\n" +
+			"  waybill receiver register --path /in/flaky --status 503 --times 2\n" +
+			"  waybill receiver register --receiver-url http://127.0.0.1:8090 --target http://receiver:8090",
+		Args: cobra.NoArgs,
+	}
+	where := addTarget(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&r.receiver, "receiver-url", "", "the receiver; else that of the `waybill dev` in the data directory, else "+defaultReceiver)
+	flags.Lookup("receiver-url").Usage = "the receiver; else that of a waybill dev in the data directory, else " + defaultReceiver
+	flags.StringVar(&r.target, "target", "", "the receiver as Waybill reaches it, when that is another URL")
+	flags.StringVar(&r.path, "path", "/in/demo", "path of the receiver")
+	addEvents(cmd, &r.events)
+	flags.IntVar(&r.status, "status", 0, "what the path answers; 0: 200")
+	flags.IntVar(&r.times, "times", 0, "to how many attempts of each event --status and --delay apply; 0: to all")
+	flags.DurationVar(&r.delay, "delay", 0, "how long the path takes to answer")
+	form := addOutput(cmd)
+	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
+		types, err := eventTypes(r.events)
+		if err != nil {
+			return err
+		}
+		if !strings.HasPrefix(r.path, "/") || strings.HasPrefix(r.path, "/-/") || strings.ContainsAny(r.path, "?#") {
+			return usagef("--path must begin with / and be a path alone")
+		}
+		if r.receiver == "" {
+			r.receiver = where.receiverURL()
+		}
+		if r.target == "" {
+			r.target = r.receiver
+		}
+		c, err := where.connect()
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		// The receiver knows the secret before the first callback can come.
+		secret := domain.NewSecret()
+		if err := tellReceiver(cmd.Context(), r.receiver, r.path, secret); err != nil {
+			return err
+		}
+		made, err := c.Register(cmd.Context(), client.Webhook{
+			URL: strings.TrimSuffix(r.target, "/") + r.path + r.query(), Events: types, Secret: secret.Reveal(),
+			Description: "waybill receiver register",
+		})
+		if err != nil {
+			return err
+		}
+		if *form == asJSON {
+			made.Secret = ""
+			return console.JSON(a.stdout, made)
+		}
+		console.Table(a.stdout, []string{"WEBHOOK", "URL"}, [][]string{{made.ID, made.URL}})
+		a.note("Its callbacks are shown at %s", r.receiver)
+		return nil
+	})
+	return cmd
+}
+
+// query asks the receiver for an answer, in the webhook's URL.
+func (r *registration) query() string {
+	q := url.Values{}
+	if r.status != 0 {
+		q.Set("status", strconv.Itoa(r.status))
+	}
+	if r.delay != 0 {
+		q.Set("delay", r.delay.String())
+	}
+	if r.times != 0 {
+		q.Set("times", strconv.Itoa(r.times))
+	}
+	if len(q) == 0 {
+		return ""
+	}
+	return "?" + q.Encode()
+}
+
+func tellReceiver(ctx context.Context, base, path string, secret domain.Secret) error {
+	body, err := json.Marshal(map[string]string{"path": path, "secret": secret.Reveal()})
+	if err != nil {
+		return fmt.Errorf("encode secret: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(base, "/")+"/-/paths", bytes.NewReader(body))
+	if err != nil {
+		return usagef("--receiver-url is not a URL")
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		var failed *url.Error
+		if errors.As(err, &failed) {
+			err = failed.Err
+		}
+		return fmt.Errorf("no receiver answers at %s: %w", base, err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusNoContent {
+		text, _ := io.ReadAll(io.LimitReader(response.Body, 300)) // the status says it too
+		return fmt.Errorf("what answers at %s is no receiver, or refuses: %d %s", base, response.StatusCode, console.Clean(strings.TrimSpace(string(text))))
+	}
+	return nil
+}
+
+// addEvents adds --events, a choice of event types.
+func addEvents(cmd *cobra.Command, events *[]string) {
+	cmd.Flags().StringSliceVar(events, "events", nil, "event types, separated by commas; none: all four")
+	_ = cmd.RegisterFlagCompletionFunc("events", cobra.FixedCompletions(typeNames(), cobra.ShellCompDirectiveNoFileComp))
+}
+
+func eventTypes(names []string) ([]domain.EventType, error) {
+	if len(names) == 0 {
+		return domain.EventTypes(), nil
+	}
+	var types []domain.EventType
+	for _, name := range names {
+		t := domain.EventType(strings.TrimSpace(name))
+		if !t.Valid() {
+			return nil, usagef("--events: %q is no event type; they are %s", console.Clean(name), strings.Join(typeNames(), ", "))
+		}
+		types = append(types, t)
+	}
+	return types, nil
+}

@@ -1,0 +1,222 @@
+// Package cli is waybill's command line. Data go to stdout, notes and progress to stderr;
+// the exit code is 0, 1 when something failed, 2 when the command was used wrongly.
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"waybill.dev/cmd/internal/boot"
+	"waybill.dev/cmd/internal/console"
+)
+
+// app is what every command works with.
+type app struct {
+	version string
+	binary  string // as it was called, for commands to paste
+	stdin   io.Reader
+	stdout  io.Writer
+	stderr  io.Writer
+}
+
+// failure marks an error of a command that was used rightly.
+type failure struct{ error }
+
+func (f failure) Unwrap() error { return f.error }
+
+// usage is an error in how a command was used.
+type usage struct{ error }
+
+func (u usage) Unwrap() error { return u.error }
+
+func usagef(format string, args ...any) error { return usage{fmt.Errorf(format, args...)} }
+
+// Main runs the command line and returns the exit code. args begins with the program's name.
+func Main(version string, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	a := &app{version: version, binary: "waybill", stdin: stdin, stdout: stdout, stderr: stderr}
+	if strings.ContainsRune(args[0], os.PathSeparator) && !strings.HasPrefix(args[0], os.TempDir()) {
+		a.binary = args[0]
+	}
+	root := a.root()
+	root.SetArgs(args[1:])
+	command, err := root.ExecuteC()
+	if err == nil {
+		return boot.ExitOK
+	}
+	var failed failure
+	var misused usage
+	if errors.As(err, &failed) && !errors.As(err, &misused) {
+		if failed.error != errSilent {
+			boot.PrintError(stderr, "waybill", failed.error)
+		}
+		return boot.ExitFailed
+	}
+	fmt.Fprintf(stderr, "waybill: %v\nRun '%s --help' for usage.\n", err, command.CommandPath())
+	return boot.ExitUsage
+}
+
+// errSilent ends a command with exit code 1 when everything was said already.
+var errSilent = errors.New("failed")
+
+// The groups of the list of commands.
+const (
+	groupTry     = "try"
+	groupUse     = "use"
+	groupOperate = "operate"
+	groupTools   = "tools"
+)
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "waybill",
+		Short: "Shipment events in, signed callbacks out",
+		Long: "Waybill takes shipment events over REST or NATS and delivers each of them to every\n" +
+			"webhook that asked for it: signed, retried, and recorded.",
+		Example:       "  waybill demo\n  waybill dev",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			return fromEnvironment(cmd.Flags(), os.LookupEnv)
+		},
+	}
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage{err} })
+	root.AddGroup(
+		&cobra.Group{ID: groupTry, Title: "Try it:"},
+		&cobra.Group{ID: groupUse, Title: "Work with an installation:"},
+		&cobra.Group{ID: groupOperate, Title: "Operate one:"},
+		&cobra.Group{ID: groupTools, Title: "Tools:"},
+	)
+	add := func(group string, commands ...*cobra.Command) {
+		for _, c := range commands {
+			c.GroupID = group
+			root.AddCommand(c)
+		}
+	}
+	add(groupTry, a.demo(), a.dev())
+	add(groupUse, a.trigger(), a.listen(), a.receiver())
+	add(groupOperate, a.migrate(), a.health())
+	add(groupTools, a.signature(), a.versionCommand())
+	root.SetHelpCommandGroupID(groupTools)
+	root.SetCompletionCommandGroupID(groupTools)
+	nameVariables(root)
+	return root
+}
+
+// run makes a command's RunE: what f returns is a failure, unless it says that the
+// command was used wrongly.
+func run(f func(cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := f(cmd, args); err != nil {
+			return failure{err}
+		}
+		return nil
+	}
+}
+
+// subcommands is the RunE of a command that only has commands below it.
+func subcommands(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("unknown command %q for %q", args[0], cmd.CommandPath())
+	}
+	return usagef("one of its commands is needed: %s", strings.Join(names(cmd), ", "))
+}
+
+func names(cmd *cobra.Command) []string {
+	var list []string
+	for _, c := range cmd.Commands() {
+		list = append(list, c.Name())
+	}
+	return list
+}
+
+// variable is the annotation of a flag whose environment variable is not named after it;
+// its value is the name, or empty when something else reads it.
+const variable = "waybill_variable"
+
+// variableOf returns the environment variable of a flag; empty: it has none of its own.
+func variableOf(flag *pflag.Flag) string {
+	if names, ok := flag.Annotations[variable]; ok {
+		return names[0]
+	}
+	if flag.Name == "help" {
+		return ""
+	}
+	return "WAYBILL_" + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
+}
+
+func setVariable(flags *pflag.FlagSet, flag, name string) {
+	_ = flags.SetAnnotation(flag, variable, []string{name}) // fails only for a flag that is not there
+}
+
+// fromEnvironment gives the flags that were left out the values of their variables.
+func fromEnvironment(flags *pflag.FlagSet, lookup func(string) (string, bool)) error {
+	var err error
+	flags.VisitAll(func(flag *pflag.Flag) {
+		name := variableOf(flag)
+		if name == "" || flag.Changed || err != nil {
+			return
+		}
+		if value, ok := lookup(name); ok && value != "" {
+			if setErr := flag.Value.Set(value); setErr != nil {
+				err = usagef("%s is not a value for --%s", name, flag.Name)
+			}
+		}
+	})
+	return err
+}
+
+// nameVariables shows the variable of each flag in its help.
+func nameVariables(cmd *cobra.Command) {
+	cmd.LocalFlags().VisitAll(func(flag *pflag.Flag) {
+		if name := variableOf(flag); name != "" {
+			flag.Usage += " (" + name + ")"
+		}
+	})
+	for _, c := range cmd.Commands() {
+		nameVariables(c)
+	}
+}
+
+// output is the form in which data are written.
+type output string
+
+const (
+	asTable output = "table"
+	asJSON  output = "json"
+)
+
+// addOutput adds -o to the command.
+func addOutput(cmd *cobra.Command) *output {
+	o := asTable
+	cmd.Flags().VarP(&o, "output", "o", "table or json")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{string(asTable), string(asJSON)}, cobra.ShellCompDirectiveNoFileComp))
+	return &o
+}
+
+func (o *output) String() string { return string(*o) }
+
+// Type implements pflag.Value.
+func (o *output) Type() string { return "form" }
+
+// Set implements pflag.Value.
+func (o *output) Set(text string) error {
+	if !slices.Contains([]output{asTable, asJSON}, output(text)) {
+		return errors.New("must be table or json")
+	}
+	*o = output(text)
+	return nil
+}
+
+func (a *app) note(format string, args ...any) { fmt.Fprintf(a.stderr, format+"\n", args...) }
+
+func (a *app) style() console.Style { return console.StyleFor(a.stdout) }

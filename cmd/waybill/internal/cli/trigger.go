@@ -1,0 +1,240 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
+
+	"waybill.dev/cmd/internal/client"
+	"waybill.dev/cmd/internal/console"
+	"waybill.dev/cmd/internal/sample"
+	"waybill.dev/shared/domain"
+)
+
+const (
+	maxCount = 10_000_000
+	// publishers is how many requests are open at once when several events go out.
+	publishers = 16
+	// listed is up to how many events are listed one by one in a table.
+	listed = 20
+)
+
+func (a *app) trigger() *cobra.Command {
+	var sets []string
+	var id string
+	var count int
+	var perSecond float64
+	cmd := &cobra.Command{
+		Use:   "trigger EVENT",
+		Short: "Publish a sample event",
+		Long:  "Publishes a sample of an event type over REST, with every documented field. The types:\n" + list(sample.Types()),
+		Example: "  waybill trigger shipment.delivered\n" +
+			"  waybill trigger shipment.exception --set severity=low --set reason.text='Lost' --set parcels.0.weight=2.5\n" +
+			"  waybill trigger shipment.in_transit --count 1000 --rate 50",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 || !domain.EventType(args[0]).Valid() {
+				return usagef("one event type is needed: %s", sample.Types())
+			}
+			return nil
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return typeNames(), cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+	where := addTarget(cmd)
+	flags := cmd.Flags()
+	flags.StringArrayVar(&sets, "set", nil, "`path=value` within data; JSON, else text; may be repeated")
+	flags.StringVar(&id, "id", "", "the event's id; else Waybill makes one")
+	flags.IntVar(&count, "count", 1, "how many events")
+	flags.Float64Var(&perSecond, "rate", 0, "events a second; 0: as fast as possible")
+	form := addOutput(cmd)
+	cmd.RunE = run(func(cmd *cobra.Command, args []string) error {
+		switch {
+		case count < 1 || count > maxCount:
+			return usagef("--count must be from 1 to %d", maxCount)
+		case !(perSecond >= 0) || math.IsInf(perSecond, 0):
+			return usagef("--rate must be 0 or more")
+		case id != "" && count > 1:
+			return usagef("--id names one event; leave it out with --count")
+		case id != "" && !domain.ValidEventID(id):
+			return usagef("--id must be 1 to 64 of A-Z a-z 0-9 _ -")
+		}
+		kind := domain.EventType(args[0])
+		data, err := sample.Data(kind)
+		if err != nil {
+			return err
+		}
+		if data, err = change(data, sets); err != nil {
+			return usage{err}
+		}
+		c, err := where.connect()
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		next := func() []byte { return sample.Event(id, kind, time.Now(), data) }
+		published, err := a.publish(cmd.Context(), c, next, count, perSecond)
+		if err != nil && len(published) > 0 {
+			err = fmt.Errorf("%d of %d events were accepted, then: %w", len(published), count, err)
+		}
+		if printErr := a.printPublished(*form, kind, published); err == nil {
+			err = printErr
+		}
+		return err
+	})
+	return cmd
+}
+
+// list writes words that are separated by commas one below the other.
+func list(words string) string { return "  " + strings.ReplaceAll(words, ", ", "\n  ") }
+
+func typeNames() []string {
+	var names []string
+	for _, t := range domain.EventTypes() {
+		names = append(names, string(t))
+	}
+	return names
+}
+
+// publish publishes count events and returns those that were accepted, in no order.
+func (a *app) publish(ctx context.Context, c *client.Client, next func() []byte, count int, perSecond float64) ([]client.Published, error) {
+	var bar *progressbar.ProgressBar
+	if count > 1 && console.IsTerminal(a.stderr) {
+		bar = progressbar.NewOptions(count, progressbar.OptionSetWriter(a.stderr), progressbar.OptionSetDescription("publishing"),
+			progressbar.OptionSetItsString("events"), progressbar.OptionShowIts(), progressbar.OptionShowCount(),
+			progressbar.OptionSetWidth(20), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
+	}
+	limit := rate.NewLimiter(rate.Inf, 1)
+	if perSecond > 0 {
+		limit = rate.NewLimiter(rate.Limit(perSecond), 1)
+	}
+	var mu sync.Mutex
+	var published []client.Published
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(publishers)
+	for range count {
+		if limit.Wait(ctx) != nil {
+			break // one has failed: its error is the group's
+		}
+		group.Go(func() error {
+			one, err := c.Publish(ctx, next())
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			published = append(published, one...)
+			if bar != nil {
+				_ = bar.Add(1)
+			}
+			return nil
+		})
+	}
+	err := group.Wait()
+	if bar != nil {
+		_ = bar.Finish()
+	}
+	return published, err
+}
+
+func (a *app) printPublished(form output, kind domain.EventType, published []client.Published) error {
+	if form == asJSON {
+		if published == nil {
+			published = []client.Published{}
+		}
+		return console.JSON(a.stdout, map[string]any{"events": published})
+	}
+	if len(published) == 0 {
+		return nil
+	}
+	if len(published) > listed {
+		fmt.Fprintf(a.stdout, "%d × %s accepted\n", len(published), kind)
+		return nil
+	}
+	var rows [][]string
+	for _, p := range published {
+		state := "accepted"
+		if p.Duplicate {
+			state = "duplicate"
+		}
+		rows = append(rows, []string{p.ID, string(kind), state})
+	}
+	console.Table(a.stdout, []string{"EVENT", "TYPE", "STATE"}, rows)
+	return nil
+}
+
+// change sets values within data. Without any, the bytes stay as they are.
+func change(data []byte, sets []string) ([]byte, error) {
+	if len(sets) == 0 {
+		return data, nil
+	}
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	var tree any
+	if err := decoder.Decode(&tree); err != nil {
+		return nil, fmt.Errorf("read sample: %w", err)
+	}
+	for _, one := range sets {
+		path, text, ok := strings.Cut(one, "=")
+		if !ok || path == "" {
+			return nil, fmt.Errorf("--set takes path=value, such as location.city=Berlin")
+		}
+		var err error
+		if tree, err = put(tree, strings.Split(path, "."), value(text)); err != nil {
+			return nil, fmt.Errorf("--set %s: %w", path, err)
+		}
+	}
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(tree); err != nil {
+		return nil, fmt.Errorf("write data: %w", err)
+	}
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
+}
+
+// value reads JSON, and takes what is none as text.
+func value(text string) any {
+	if !json.Valid([]byte(text)) {
+		return text
+	}
+	return json.RawMessage(text)
+}
+
+// put sets v at path below tree and returns the tree. Objects on the way are made; an
+// array's members are named by their index.
+func put(tree any, path []string, v any) (any, error) {
+	if len(path) == 0 {
+		return v, nil
+	}
+	switch node := tree.(type) {
+	case []any:
+		i, err := strconv.Atoi(path[0])
+		if err != nil || i < 0 || i >= len(node) {
+			return nil, fmt.Errorf("%q is no index of an array of %d", path[0], len(node))
+		}
+		node[i], err = put(node[i], path[1:], v)
+		return node, err
+	case map[string]any:
+		child, err := put(node[path[0]], path[1:], v)
+		node[path[0]] = child
+		return node, err
+	default: // nothing is there yet, or a value that gives way
+		child, err := put(nil, path[1:], v)
+		return map[string]any{path[0]: child}, err
+	}
+}

@@ -1,0 +1,29 @@
+package cli
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	"waybill.dev/cmd/internal/console"
+)
+
+func (a *app) versionCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version",
+		Example: "  waybill version\n  waybill version -o json",
+		Args:    cobra.NoArgs,
+	}
+	form := addOutput(cmd)
+	cmd.RunE = run(func(*cobra.Command, []string) error {
+		platform := runtime.GOOS + "/" + runtime.GOARCH
+		if *form == asJSON {
+			return console.JSON(a.stdout, map[string]string{"version": a.version, "go": runtime.Version(), "platform": platform})
+		}
+		fmt.Fprintf(a.stdout, "waybill %s (%s, %s)\n", a.version, runtime.Version(), platform)
+		return nil
+	})
+	return cmd
+}

@@ -1,0 +1,138 @@
+// Package forward passes callbacks on to a program on a developer's machine, bytes and
+// headers unchanged, and that program's answers back.
+package forward
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"waybill.dev/shared/signature"
+)
+
+const (
+	maxBody   = 4 << 20
+	maxAnswer = 64 << 10
+	// timeout is beyond the longest that a webhook may be told to wait.
+	timeout = 35 * time.Second
+)
+
+// Passed is one callback that was passed on.
+type Passed struct {
+	At       time.Time
+	EventID  string
+	Type     string
+	Attempt  int
+	Status   int // 0: the program gave no answer
+	Duration time.Duration
+	Err      error // why it gave none
+}
+
+// Forwarder is the handler that callbacks come to.
+type Forwarder struct {
+	to     *url.URL
+	http   *http.Client
+	notify func(Passed)
+}
+
+// New returns a forwarder to the URL. notify is called after each callback, from several
+// goroutines.
+func New(to *url.URL, notify func(Passed)) *Forwarder {
+	return &Forwarder{
+		to: to, notify: notify,
+		http: &http.Client{
+			Timeout: timeout,
+			Transport: &http.Transport{
+				DialContext:        (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+				DisableCompression: true, // it would add a header
+				IdleConnTimeout:    time.Minute,
+			},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}
+}
+
+// Close closes the connections that are not in use.
+func (f *Forwarder) Close() { f.http.CloseIdleConnections() }
+
+// ServeHTTP passes the request on. When no answer comes, the caller gets 502.
+func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		http.Error(w, "the body did not come whole", http.StatusBadRequest)
+		return
+	}
+	p := Passed{At: time.Now(), EventID: r.Header.Get(signature.HeaderID), Type: eventType(body)}
+	p.Attempt, _ = strconv.Atoi(r.Header.Get("Waybill-Attempt"))
+	answer, err := f.pass(r, body)
+	p.Duration = time.Since(p.At)
+	if err != nil {
+		var failed *url.Error
+		if errors.As(err, &failed) {
+			err = failed.Err
+		}
+		p.Err = err
+		f.notify(p)
+		http.Error(w, "no answer from the program behind waybill listen", http.StatusBadGateway)
+		return
+	}
+	defer answer.Body.Close()
+	p.Status = answer.StatusCode
+	f.notify(p)
+	for name, values := range answer.Header {
+		if !hopByHop(name) {
+			w.Header()[name] = values
+		}
+	}
+	w.WriteHeader(answer.StatusCode)
+	_, _ = io.Copy(w, io.LimitReader(answer.Body, maxAnswer)) // more than that nobody reads
+}
+
+func (f *Forwarder) pass(r *http.Request, body []byte) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(r.Context(), r.Method, f.to.String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	for name, values := range r.Header {
+		if !hopByHop(name) {
+			request.Header[asSent(name)] = values
+		}
+	}
+	if _, ok := request.Header["User-Agent"]; !ok {
+		request.Header["User-Agent"] = []string{""} // else one would be added
+	}
+	return f.http.Do(request)
+}
+
+// asSent returns the name as Waybill writes it: net/http has given it capitals.
+func asSent(name string) string {
+	switch name {
+	case "Webhook-Id", "Webhook-Timestamp", "Webhook-Signature", "Traceparent":
+		return strings.ToLower(name)
+	}
+	return name
+}
+
+// hopByHop tells whether a header is about one connection, not about the message.
+func hopByHop(name string) bool {
+	switch name {
+	case "Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length":
+		return true
+	}
+	return false
+}
+
+func eventType(body []byte) string {
+	var event struct {
+		Type string `json:"type"`
+	}
+	_ = json.Unmarshal(body, &event) // a body that is no event has no type
+	return event.Type
+}
