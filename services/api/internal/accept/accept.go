@@ -242,14 +242,13 @@ func (a *Accepter) commit(ctx context.Context, batch []*submission) {
 		return
 	}
 	for i, sub := range batch {
-		sub.receipt, sub.err = receipts[i], receipts[i].Err
-		close(sub.done)
-	}
-	// Callers first: they don't wait for the bus.
-	for i, sub := range batch {
+		// Queued for the bus before its caller can publish more, so that one caller's events
+		// keep their order.
 		if receipts[i].Err == nil && receipts[i].Replay == nil {
 			a.publish(sub, receipts[i])
 		}
+		sub.receipt, sub.err = receipts[i], receipts[i].Err
+		close(sub.done)
 	}
 }
 

@@ -27,24 +27,21 @@ func (l *leader) round(ctx context.Context) error {
 	if err := l.bus.Ready(); err != nil {
 		return err
 	}
-	if err := l.checkStreams(ctx); err != nil {
-		return err
-	}
-	if err := l.requests(ctx, time.Time{}); err != nil {
-		return err
-	}
+	// What gets stuck in one of these must not hold up the others.
+	restoring := l.checkStreams(ctx)
+	requests := l.requests(ctx, time.Time{})
 	backlog, err := l.backlog(ctx)
 	if err != nil {
-		return err
+		return errors.Join(restoring, requests, err)
 	}
-	if err := l.continueRestoring(ctx, backlog); err != nil {
-		return err
+	if restoring == nil {
+		restoring = l.continueRestoring(ctx, backlog)
 	}
 	before := time.Now()
 	if oldest := backlog.Oldest(); !oldest.IsZero() && oldest.Before(before) {
 		before = oldest
 	}
-	return l.events(ctx, before.Add(-margin))
+	return errors.Join(requests, restoring, l.events(ctx, before.Add(-margin)))
 }
 
 // measure tells the age of the oldest event that is not settled.
@@ -76,11 +73,12 @@ func (l *leader) backlog(ctx context.Context) (bus.Backlog, error) {
 // requests makes every open request due now that was not sent out yet, or was sent out
 // before the given time. A schedule replaces an outstanding one of the same delivery.
 func (l *leader) requests(ctx context.Context, before time.Time) error {
+	var stuck error
 	after := ""
 	for {
 		tasks, err := l.openRequests(ctx, before, after)
 		if err != nil || len(tasks) == 0 {
-			return err
+			return errors.Join(stuck, err)
 		}
 		now := time.Now()
 		sent, failure := l.publish(ctx, len(tasks), func(i int, done func(error)) {
@@ -97,7 +95,10 @@ func (l *leader) requests(ctx context.Context, before time.Time) error {
 			l.metrics.requests.Add(float64(len(ids)))
 		}
 		if failure != nil {
-			return fmt.Errorf("send out requests: %w", failure)
+			stuck = fmt.Errorf("send out requests: %w", failure)
+			if !l.goesOn(len(sent), now) {
+				return stuck
+			}
 		}
 		after = tasks[len(tasks)-1].Request
 	}
@@ -118,13 +119,15 @@ func (l *leader) markRequests(ctx context.Context, ids []string, at time.Time) e
 // events publishes again what is unsettled and was accepted, or last relayed, before the
 // given time. Open requests go out between the pages, as this may take minutes.
 func (l *leader) events(ctx context.Context, before time.Time) error {
+	var stuck error
 	var after store.OutboxCursor
 	requestsAt := time.Now()
 	for {
 		rows, next, err := l.unsettled(ctx, before, after)
 		if err != nil || len(rows) == 0 {
-			return err
+			return errors.Join(stuck, err)
 		}
+		started := time.Now()
 		sent, failure := l.publish(ctx, len(rows), func(i int, done func(error)) {
 			row := &rows[i]
 			// A repeat on a later round is this relay's own, of a round that it could not note.
@@ -142,12 +145,15 @@ func (l *leader) events(ctx context.Context, before time.Time) error {
 			l.metrics.republished.Add(float64(len(keys)))
 		}
 		if failure != nil {
-			return fmt.Errorf("publish events again: %w", failure)
+			stuck = fmt.Errorf("publish events again: %w", failure)
+			if !l.goesOn(len(sent), started) {
+				return stuck
+			}
 		}
 		after = next
 		if time.Since(requestsAt) > interval {
 			if err := l.requests(ctx, time.Time{}); err != nil {
-				return err
+				return errors.Join(stuck, err)
 			}
 			requestsAt = time.Now()
 		}
@@ -164,6 +170,12 @@ func (l *leader) markEvents(ctx context.Context, keys []domain.EventKey) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	return l.store.MarkRelayed(ctx, keys, time.Now())
+}
+
+// goesOn tells whether the next page is worth a try after a part of one was not taken:
+// the bus takes others, or refuses these at once without being away.
+func (l *leader) goesOn(sent int, started time.Time) bool {
+	return sent > 0 || l.bus.Ready() == nil && time.Since(started) < interval
 }
 
 // publish starts n publications and waits for their acknowledgements. sent has the

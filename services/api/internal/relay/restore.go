@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"time"
@@ -90,20 +91,16 @@ func (l *leader) lost(remade, created map[string]time.Time) {
 
 // restore is the first pass.
 func (l *leader) restore(ctx context.Context, lost *loss) error {
+	var errs []error
 	if lost.remade(bus.StreamRetries, bus.StreamHold, bus.StreamRecords) {
-		if err := l.requests(ctx, time.Now()); err != nil {
-			return err
-		}
-		if err := l.deliveries(ctx, lost); err != nil {
-			return err
-		}
+		errs = append(errs, l.requests(ctx, lost.found), l.deliveries(ctx, lost))
 	}
 	if at, ok := lost.created[bus.StreamEvents]; ok {
 		// What was accepted since the stream exists was published to it, or is found by the
 		// ordinary rounds.
-		return l.events(ctx, at)
+		errs = append(errs, l.events(ctx, at))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // continueRestoring is the second pass: deliveries whose outcome was still in RECORDS
@@ -136,11 +133,12 @@ func (l *leader) continueRestoring(ctx context.Context, backlog bus.Backlog) err
 func (l *leader) deliveries(ctx context.Context, lost *loss) error {
 	schedules := lost.remade(bus.StreamRetries, bus.StreamRecords)
 	lanes := lost.remade(bus.StreamHold, bus.StreamRecords)
+	var stuck error
 	after := domain.DeliveryID("")
 	for {
 		page, err := l.restorable(ctx, after)
 		if err != nil || len(page) == 0 {
-			return err
+			return errors.Join(stuck, err)
 		}
 		var items []*store.RestoreItem
 		for i := range page {
@@ -157,7 +155,10 @@ func (l *leader) deliveries(ctx context.Context, lost *loss) error {
 		}
 		l.metrics.restored.Add(float64(len(sent)))
 		if failure != nil {
-			return fmt.Errorf("restore deliveries: %w", failure)
+			stuck = fmt.Errorf("restore deliveries: %w", failure)
+			if !l.goesOn(len(sent), now) {
+				return stuck
+			}
 		}
 		after = page[len(page)-1].Task.Delivery
 	}

@@ -1,0 +1,240 @@
+package api_test
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"waybill.dev/shared/bus"
+	"waybill.dev/shared/domain"
+)
+
+type deliveryPage struct {
+	Data       []map[string]any `json:"data"`
+	NextCursor *string          `json:"nextCursor"`
+}
+
+func (r *rig) deliveries(query string) deliveryPage {
+	r.t.Helper()
+	var page deliveryPage
+	r.do(http.MethodGet, "/v1/deliveries"+query, "").want(200).into(&page)
+	return page
+}
+
+func TestDeliveries(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, r *rig) {
+		hook := r.register(plainWebhook).text("id")
+		other := r.register(plainWebhook).text("id")
+		for i := range 4 {
+			r.publish(event(fmt.Sprint("e", i)))
+		}
+		failed := r.deliver(hook, "e0", domain.StatusFailed, domain.ReasonExhausted)
+		r.deliver(hook, "e1", domain.StatusDelivered, "")
+		r.deliver(hook, "e2", domain.StatusRetrying, "")
+		r.deliver(other, "e0", domain.StatusHeld, domain.ReasonInactive)
+
+		for query, want := range map[string]int{
+			"": 4, "?webhookId=" + hook: 3, "?eventId=e0": 2, "?status=held": 1, "?status=pending": 0,
+			"?webhookId=" + hook + "&status=failed": 1, "?until=2020-01-01T00:00:00Z": 0,
+			"?since=2020-01-01T00:00:00Z": 4,
+		} {
+			if got := len(r.deliveries(query).Data); got != want {
+				t.Errorf("%s: %d deliveries, want %d", query, got, want)
+			}
+		}
+		var seen []string
+		for cursor := ""; ; {
+			page := r.deliveries("?limit=3" + cursor)
+			for _, d := range page.Data {
+				seen = append(seen, fmt.Sprint(d["id"]))
+			}
+			if page.NextCursor == nil {
+				break
+			}
+			cursor = "&cursor=" + url.QueryEscape(*page.NextCursor)
+		}
+		if len(seen) != 4 {
+			t.Errorf("page by page: %v", seen)
+		}
+
+		one := r.do(http.MethodGet, "/v1/deliveries/"+string(failed), "").want(200)
+		times := cmpopts.IgnoreMapEntries(func(name string, _ any) bool { return strings.HasSuffix(name, "At") && name != "nextAttemptAt" })
+		want := map[string]any{
+			"id": string(failed), "webhookId": hook, "eventId": "e0", "eventType": "shipment.created",
+			"status": "failed", "reason": "scheduleExhausted", "attemptCount": 1., "nextAttemptAt": nil, "test": false,
+			"attempts": []any{map[string]any{"number": 1., "durationMs": 120., "status": 500., "responseBody": "out of order"}},
+		}
+		if diff := cmp.Diff(want, one.object(), times); diff != "" {
+			t.Errorf("delivery (-want +got):\n%s", diff)
+		}
+		e := r.do(http.MethodGet, "/v1/events/e0", "").want(200).object()
+		if list, _ := e["deliveries"].([]any); len(list) != 2 {
+			t.Errorf("the event's deliveries: %v", e["deliveries"])
+		}
+		r.do(http.MethodDelete, "/v1/webhooks/"+hook, "").want(204)
+		if got := r.deliveries("?status=failed&webhookId=" + hook).Data; len(got) != 2 {
+			t.Errorf("failed after the webhook was deleted: %v", got)
+		}
+	})
+}
+
+// due returns the tasks that became due, as the dispatchers will find them.
+func (r *rig) due() map[domain.DeliveryID]*domain.Task {
+	r.t.Helper()
+	tasks := map[domain.DeliveryID]*domain.Task{}
+	for _, m := range r.messages(bus.StreamRetries) {
+		if !strings.HasPrefix(m.Subject, "d.") {
+			continue
+		}
+		task, err := bus.ParseTask(m.Header, m.Data)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		tasks[task.Delivery] = task
+	}
+	return tasks
+}
+
+func TestTestEvent(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, r *rig) {
+		hook := r.register(`{"url":"http://127.0.0.1:9/","events":["shipment.exception"],"active":false}`).text("id")
+		wanted := map[domain.DeliveryID]string{}
+		ask := func(body, kind string) {
+			id := domain.DeliveryID(r.do(http.MethodPost, "/v1/webhooks/"+hook+"/test", body).want(202).text("deliveryId"))
+			wanted[id] = kind
+			if got := r.do(http.MethodGet, "/v1/deliveries/"+string(id), "").want(200).object(); got["status"] != "pending" || got["test"] != true {
+				t.Errorf("at once: %v", got)
+			}
+		}
+		ask("", "shipment.exception")
+		for _, kind := range domain.EventTypes() {
+			ask(fmt.Sprintf(`{"type":%q}`, kind), string(kind))
+		}
+		eventually(t, "the tests are due", func() bool { return len(r.due()) == len(wanted) })
+		for id, task := range r.due() {
+			body := string(task.Body)
+			if !task.Test || task.Request == "" || string(task.EventType) != wanted[id] ||
+				!strings.Contains(body, `"test":true`) || !strings.Contains(body, `"type":"`+wanted[id]+`"`) {
+				t.Errorf("task %+v, body %s", task, body)
+			}
+			// A sample is an event that anybody may publish.
+			r.publish(strings.Replace(body, `"evt_`, `"copy_`, 1))
+		}
+		if got := r.deliveries("?status=pending").Data; len(got) != len(wanted) {
+			t.Errorf("%d are listed as pending, want %d", len(got), len(wanted))
+		}
+	})
+}
+
+func TestRetryAndReplay(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, r *rig) {
+		hook := r.register(plainWebhook).text("id")
+		since := time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
+		ids := map[string]domain.DeliveryID{}
+		for name, status := range map[string]domain.Status{
+			"f1": domain.StatusFailed, "f2": domain.StatusFailed, "ok": domain.StatusDelivered,
+			"re": domain.StatusRetrying, "he": domain.StatusHeld,
+		} {
+			r.publish(event(name))
+			ids[name] = r.deliver(hook, name, status, "")
+		}
+		retry := func(name string, status int) answer {
+			t.Helper()
+			return r.do(http.MethodPost, "/v1/deliveries/"+string(ids[name])+"/retry", "").want(status)
+		}
+		shown := retry("ok", 202).object()
+		if shown["status"] != "pending" || shown["id"] != string(ids["ok"]) || shown["attemptCount"] != 1. {
+			t.Errorf("retried: %v", shown)
+		}
+		if a := retry("ok", 409); a.text("code") != "CONFLICT" {
+			t.Errorf("code %s", a.text("code"))
+		}
+		replay := func(body string, matched float64) {
+			t.Helper()
+			a := r.do(http.MethodPost, "/v1/webhooks/"+hook+"/replay", body).want(202).object()
+			if a["matched"] != matched || a["id"] == "" {
+				t.Errorf("replay of %s: %v, want %v matched", body, a, matched)
+			}
+		}
+		replay(`{"since":"2020-01-01T00:00:00Z","until":"2020-01-02T00:00:00Z","status":"all"}`, 0)
+		replay(fmt.Sprintf(`{"since":%q}`, since), 2)
+		replay(fmt.Sprintf(`{"since":%q,"status":"failed"}`, since), 0) // asked for already
+		replay(fmt.Sprintf(`{"since":%q,"status":"all"}`, since), 1)    // the one that retries
+		eventually(t, "four are due", func() bool { return len(r.due()) == 4 })
+		due := r.due()
+		for _, name := range []string{"f1", "f2", "ok", "re"} {
+			task := due[ids[name]]
+			if task == nil {
+				t.Errorf("%s is not due", name)
+				continue
+			}
+			if task.Attempts != 1 || task.RunAttempts != 0 || task.Rev != domain.NextRun(2) || task.Test {
+				t.Errorf("%s: task %+v", name, task)
+			}
+			if want := strings.Replace(event(name), " ", "", -1); string(task.Body) != want {
+				t.Errorf("%s: body %s, want %s", name, task.Body, want)
+			}
+		}
+		retry("he", 202)
+	})
+}
+
+func TestRejected(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, sqliteURL(t))
+	eventually(t, "the streams are there", func() bool { _, err := r.bus.Created(t.Context()); return err == nil })
+	conn, err := nats.Connect(r.nats.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, body := range []string{"{", "\xff\xfe", "third"} {
+		account := "default"
+		if i == 2 {
+			account = "stranger"
+		}
+		m := nats.NewMsg("rejected." + account)
+		m.Data = []byte(body)
+		m.Header.Set(bus.HeaderReason, fmt.Sprint("reason ", i))
+		m.Header.Set(bus.HeaderSubject, "events."+account+".x")
+		if _, err := js.PublishMsg(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ignoreTime := cmpopts.IgnoreMapEntries(func(name string, _ any) bool { return name == "time" })
+	first := map[string]any{"subject": "events.default.x", "reason": "reason 0", "body": "{", "bodyEncoding": "text"}
+	second := map[string]any{
+		"subject": "events.default.x", "reason": "reason 1", "bodyEncoding": "base64",
+		"body": base64.StdEncoding.EncodeToString([]byte("\xff\xfe")),
+	}
+	var page deliveryPage
+	r.do(http.MethodGet, "/v1/rejected?limit=1", "").want(200).into(&page)
+	if diff := cmp.Diff([]map[string]any{second}, page.Data, ignoreTime); diff != "" || page.NextCursor == nil {
+		t.Fatalf("first page (-want +got):\n%s", diff)
+	}
+	r.do(http.MethodGet, "/v1/rejected?cursor="+*page.NextCursor, "").want(200).into(&page)
+	if diff := cmp.Diff([]map[string]any{first}, page.Data, ignoreTime); diff != "" || page.NextCursor != nil {
+		t.Errorf("second page (-want +got):\n%s", diff)
+	}
+	r.nats.Stop()
+	a := r.do(http.MethodGet, "/v1/rejected", "").want(503)
+	if a.header.Get("Retry-After") == "" || !strings.Contains(a.text("detail"), "bus") {
+		t.Errorf("without the bus: %v %s", a.header, a.body)
+	}
+}

@@ -1,0 +1,186 @@
+package api_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"waybill.dev/shared/bus"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/pgtest"
+)
+
+// While the bus is away REST goes on; what it accepted goes out when the bus is back.
+func TestBusIsDown(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, r *rig) {
+		eventually(t, "the streams are there", func() bool { _, err := r.bus.Created(t.Context()); return err == nil })
+		r.nats.Stop()
+		hook := r.register(plainWebhook).text("id")
+		for i := range 5 {
+			started := time.Now()
+			r.publish(event(fmt.Sprint("e", i)))
+			if took := time.Since(started); took > time.Second {
+				t.Errorf("publishing without a bus took %s", took)
+			}
+		}
+		test := r.do(http.MethodPost, "/v1/webhooks/"+hook+"/test", "").want(202).text("deliveryId")
+		r.nats.Start()
+		defer func() {
+			if t.Failed() {
+				t.Log(r.logs.String(), len(r.messages(bus.StreamEvents)))
+			}
+		}()
+		eventually(t, "the events are on the bus", func() bool { return len(r.messages(bus.StreamEvents)) == 5 })
+		eventually(t, "the test is due", func() bool { return r.due()[domain.DeliveryID(test)] != nil })
+	})
+}
+
+// The bus is lost with all that it held: it comes back from the database.
+func TestBusIsLost(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, r *rig) {
+		hook := r.register(plainWebhook).text("id")
+		for _, name := range []string{"open", "wait", "hold", "done"} {
+			r.publish(event(name))
+		}
+		eventually(t, "the events are on the bus", func() bool { return len(r.messages(bus.StreamEvents)) == 4 })
+		eventually(t, "the streams are on record", func() bool {
+			known, err := r.store.BusStreams(t.Context())
+			return err == nil && len(known) == 4
+		})
+		waiting := r.deliver(hook, "wait", domain.StatusRetrying, "")
+		held := r.deliver(hook, "hold", domain.StatusHeld, domain.ReasonInactive)
+		r.deliver(hook, "done", domain.StatusDelivered, "")
+		r.nats.Wipe()
+
+		eventually(t, "the unsettled event is on the bus again", func() bool {
+			messages := r.messages(bus.StreamEvents)
+			return len(messages) == 1 && strings.Contains(string(messages[0].Data), `"open"`)
+		})
+		eventually(t, "the schedule is back", func() bool {
+			for _, m := range r.messages(bus.StreamRetries) {
+				if strings.HasSuffix(m.Subject, "."+string(waiting)) && strings.HasPrefix(m.Subject, "r.") {
+					return true
+				}
+			}
+			return false
+		})
+		eventually(t, "the lane is back", func() bool {
+			for _, m := range r.messages(bus.StreamHold) {
+				if task, err := bus.ParseTask(m.Header, m.Data); err == nil && task.Delivery == held && !task.HeldAt.IsZero() {
+					return true
+				}
+			}
+			return false
+		})
+		eventually(t, "the new streams are on record", func() bool {
+			created, err1 := r.bus.Created(t.Context())
+			known, err2 := r.store.BusStreams(t.Context())
+			return err1 == nil && err2 == nil && cmp.Equal(created, known)
+		})
+		for stream, want := range map[string]int{bus.StreamEvents: 1, bus.StreamRetries: 1, bus.StreamHold: 1} {
+			if got := len(r.messages(stream)); got != want {
+				t.Errorf("%s holds %d messages, want %d", stream, got, want)
+			}
+		}
+	})
+}
+
+// While the database is away callers are told so within two seconds, and the service
+// recovers by itself.
+func TestDatabaseIsDown(t *testing.T) {
+	t.Parallel()
+	cluster, err := pgtest.Start(t.Context(), "", "fsync=off")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cluster.Stop() })
+	r := newRig(t, postgresURL(t, cluster))
+	r.publish(event("before"))
+	if err := cluster.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for _, call := range []struct{ method, path, body string }{
+		{"POST", "/v1/events", event("during")},
+		{"POST", "/v1/webhooks", plainWebhook},
+		{"GET", "/v1/webhooks", ""}, {"GET", "/v1/events", ""}, {"GET", "/v1/deliveries", ""},
+		{"GET", "/readyz", ""},
+	} {
+		started := time.Now()
+		a := r.do(call.method, call.path, call.body).want(http.StatusServiceUnavailable)
+		if took := time.Since(started); took > 2*time.Second {
+			t.Errorf("%s took %s", a.call, took)
+		}
+		if a.text("code") != "UNAVAILABLE" || a.header.Get("Retry-After") == "" {
+			t.Errorf("%s: %v %s", a.call, a.header, a.body)
+		}
+	}
+	if got := r.do(http.MethodGet, "/readyz", "").object(); got["store"] != "down" {
+		t.Errorf("readyz tells %v", got)
+	}
+	if got := r.do(http.MethodGet, "/healthz", "").want(200).object(); got["store"] != "down" {
+		t.Errorf("healthz tells %v", got)
+	}
+	if err := cluster.Resume(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is ready again", func() bool { return r.do(http.MethodGet, "/readyz", "").status == 200 })
+	if got := r.publish(event("before")).String(); got != "before true" {
+		t.Errorf("repeated: %s", got)
+	}
+	hook := r.register(plainWebhook).text("id")
+	id := domain.DeliveryID(r.do(http.MethodPost, "/v1/webhooks/"+hook+"/test", "").want(202).text("deliveryId"))
+	eventually(t, "the relay leads again", func() bool { return r.due()[id] != nil })
+}
+
+// Two processes share the work: one relays, and the other takes over.
+func TestRelayTakesOver(t *testing.T) {
+	t.Parallel()
+	first := newRig(t, postgresURL(t, shared.cluster))
+	second := &rig{t: t, nats: first.nats, keys: first.keys, database: first.database, logs: &logBuffer{}}
+	leads := func(r *rig) bool {
+		families, err := r.registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			if f.GetName() == "waybill_relay_leader" {
+				return f.GetMetric()[0].GetGauge().GetValue() == 1
+			}
+		}
+		return false
+	}
+	eventually(t, "the first leads", func() bool { return leads(first) })
+	second.start()
+	hook := second.register(plainWebhook).text("id")
+	ask := func(r *rig) {
+		t.Helper()
+		id := domain.DeliveryID(r.do(http.MethodPost, "/v1/webhooks/"+hook+"/test", "").want(202).text("deliveryId"))
+		eventually(t, "the test is due", func() bool { return r.due()[id] != nil })
+	}
+	ask(second) // by the first, which hears of it over the bus
+	if leads(second) {
+		t.Error("two relays lead")
+	}
+	first.stop()
+	eventually(t, "the second leads", func() bool { return leads(second) })
+	ask(second)
+}
+
+// A service on a database without its tables is alive, and not ready.
+func TestMigrationsPending(t *testing.T) {
+	t.Parallel()
+	r := prepareRig(t, sqliteURL(t))
+	r.unready = true
+	r.start()
+	a := r.do(http.MethodGet, "/readyz", "").want(503)
+	if !strings.Contains(a.text("detail"), "waybill migrate up") || a.text("store") != "migrations pending" {
+		t.Errorf("readyz tells %s", a.body)
+	}
+	r.do(http.MethodGet, "/healthz", "").want(200)
+}
