@@ -85,7 +85,7 @@ func (d *recordDay) unborn() {
 			d.attempts = append(d.attempts, deliveryAttempt{o.Account, o.Delivery, *o.Attempt})
 		}
 	}
-	d.born = nil
+	d.born, d.known = nil, true
 }
 
 // bornAttempts counts the attempts inside the new deliveries.
@@ -108,6 +108,7 @@ type recordDay struct {
 	changed  []domain.Outcome
 	attempts []deliveryAttempt
 	events   []domain.Event
+	known    bool // that some of it is in the log was found out
 }
 
 // deliveryAttempt is an attempt that goes to the table of attempts.
@@ -222,6 +223,26 @@ func (w *recordWork) leaveOut(floor, last date) {
 			w.outdated += len(day.born) + len(day.changed) + len(day.events)
 			delete(w.days, d)
 		}
+	}
+}
+
+// changes tells whether there is more than new rows.
+func (w *recordWork) changes() bool {
+	for _, day := range w.days {
+		if len(day.changed) > 0 || day.known {
+			return true
+		}
+	}
+	return false
+}
+
+// unborn takes nothing for new any more.
+func (w *recordWork) unborn() {
+	for _, day := range w.days {
+		day.unborn()
+		slices.SortStableFunc(day.changed, func(a, b domain.Outcome) int {
+			return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(a.Delivery, b.Delivery))
+		})
 	}
 }
 
