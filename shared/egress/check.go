@@ -208,10 +208,13 @@ func (p *Policy) checkIDNA(c *candidate) error {
 	// Underscores are left to checkLabels: they are in use in host names.
 	profile := idna.New(idna.MapForLookup(), idna.BidiRule(), idna.StrictDomainName(false))
 	name, err := profile.ToASCII(strings.TrimSuffix(c.typed, "."))
-	if err != nil {
+	if err != nil || !utf8.ValidString(c.typed) { // percent-encoded bytes may be anything
 		return errHost
 	}
 	c.name = strings.TrimSuffix(asciiLower(name), ".")
+	if again, err := profile.ToASCII(c.name); err != nil || again != c.name {
+		return errHost
+	}
 	return nil
 }
 

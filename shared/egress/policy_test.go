@@ -387,7 +387,7 @@ func anyAddress(host string) (netip.Addr, bool) {
 	var value uint64
 	for i, part := range parts {
 		n, err := strconv.ParseUint(part, 0, 32)
-		if err != nil {
+		if err != nil || strings.ContainsAny(part, "_oO") || strings.HasPrefix(strings.ToLower(part), "0b") {
 			return netip.Addr{}, false
 		}
 		if i == len(parts)-1 {
