@@ -36,7 +36,7 @@ func (p published) String() string {
 func (r *rig) publish(body string, tweaks ...tweak) published {
 	r.t.Helper()
 	var p published
-	r.do(http.MethodPost, "/v1/events", body, tweaks...).want(http.StatusAccepted).into(&p)
+	r.insist(http.MethodPost, "/v1/events", body, tweaks...).want(http.StatusAccepted).into(&p)
 	return p
 }
 

@@ -194,7 +194,7 @@ func TestRegisterOnce(t *testing.T) {
 		answers := map[string]int{}
 		for range 20 {
 			waiting.Go(func() {
-				a := r.do(http.MethodPost, "/v1/webhooks", plainWebhook, header("Idempotency-Key", "k1"))
+				a := r.insist(http.MethodPost, "/v1/webhooks", plainWebhook, header("Idempotency-Key", "k1"))
 				mu.Lock()
 				defer mu.Unlock()
 				answers[fmt.Sprint(a.status, a.header.Get("Location"), string(a.body))]++
