@@ -111,7 +111,7 @@ func (r *Receiver) clear(w http.ResponseWriter, req *http.Request) {
 // instruction is what a path is told, by the page's form or as JSON.
 type instruction struct {
 	Path         string   `json:"path"`
-	Secret       *string  `json:"secret"` // nil: as it is; empty: none
+	Secret       *string  `json:"secret"` // one more; empty: none any more
 	Status       *int     `json:"status"`
 	DelaySeconds *float64 `json:"delaySeconds"`
 	Times        *int     `json:"times"`
@@ -178,11 +178,7 @@ func (r *Receiver) obey(in instruction) error {
 		return errors.New("path must begin with / and not with /-/")
 	}
 	if in.Secret != nil {
-		var secrets []string
-		if *in.Secret != "" {
-			secrets = strings.Fields(strings.ReplaceAll(*in.Secret, ",", " "))
-		}
-		if err := r.Trust(in.Path, secrets...); err != nil {
+		if err := r.Trust(in.Path, *in.Secret); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -54,6 +55,7 @@ type row struct {
 	Path     string
 	Type     string
 	EventID  string
+	Delivery string
 	Attempt  int
 	Status   int
 	Answered string // CSS class of Status
@@ -63,7 +65,6 @@ type row struct {
 
 type detail struct {
 	row
-	Delivery string
 	Steps    []stepRow
 	Headers  []headerRow
 	Size     int
@@ -71,7 +72,7 @@ type detail struct {
 	Raw      string
 	Delay    time.Duration
 	Query    string
-	Others   []row // the other attempts of the same event
+	Others   []row // all attempts of its delivery
 }
 
 type stepRow struct {
@@ -122,22 +123,27 @@ func (r *Receiver) page(w http.ResponseWriter, req *http.Request) {
 	_, _ = w.Write(page.Bytes())
 }
 
-// told returns what the receiver was told for paths, in their order.
+// told returns what is known of paths, in their order.
 func (r *Receiver) told() []pathRow {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	names := slices.AppendSeq(slices.Collect(maps.Keys(r.paths)), maps.Keys(r.found))
+	slices.Sort(names)
 	var rows []pathRow
-	for name, known := range r.paths {
-		rows = append(rows, pathRow{name, len(known.keys), known.answer})
+	for _, name := range slices.Compact(names) {
+		one := pathRow{name, len(r.keys(name)), Answer{Status: http.StatusOK}}
+		if known := r.paths[name]; known != nil {
+			one.Answer = known.answer
+		}
+		rows = append(rows, one)
 	}
-	slices.SortFunc(rows, func(a, b pathRow) int { return cmp.Compare(a.Path, b.Path) })
 	return rows
 }
 
 func (r *Receiver) row(c Callback) row {
 	_, checked, ok := r.Steps(c)
 	one := row{
-		Number: c.Number, At: c.ReceivedAt.Format("15:04:05.000"), Path: c.Path, EventID: c.EventID(),
+		Number: c.Number, At: c.ReceivedAt.Format("15:04:05.000"), Path: c.Path, EventID: c.EventID(), Delivery: c.Delivery(),
 		Type: eventType(c.Body), Attempt: c.Attempt(), Status: c.Status, Answered: stateBad, State: stateUnchecked,
 	}
 	if c.Status < 300 {
@@ -153,7 +159,7 @@ func (r *Receiver) row(c Callback) row {
 }
 
 func (r *Receiver) detail(c Callback, rows []row) *detail {
-	d := &detail{row: r.row(c), Delivery: c.Header.Get("Waybill-Delivery-Id"), Size: len(c.Body), Delay: c.Delay, Query: c.Query}
+	d := &detail{row: r.row(c), Size: len(c.Body), Delay: c.Delay, Query: c.Query}
 	steps, checked, _ := r.Steps(c)
 	signed := make(map[string]bool)
 	for i, step := range steps {
@@ -175,7 +181,7 @@ func (r *Receiver) detail(c Callback, rows []row) *detail {
 	slices.SortFunc(d.Headers, func(a, b headerRow) int { return cmp.Compare(a.Name, b.Name) })
 	d.Pretty, d.Raw = pretty(c.Body), raw(c.Body)
 	for _, other := range rows {
-		if other.EventID == d.EventID && other.Path == d.Path && other.EventID != "" {
+		if other.Delivery == d.Delivery && other.Path == d.Path && other.Delivery != "" {
 			d.Others = append(d.Others, other)
 		}
 	}

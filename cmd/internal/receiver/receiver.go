@@ -24,6 +24,7 @@ const (
 	// which the attempts are counted.
 	maxPaths   = 1000
 	maxCounted = 10_000
+	maxSecrets = 8
 	maxDelay   = 30 * time.Second
 )
 
@@ -51,6 +52,15 @@ type Callback struct {
 // EventID returns the event's id, the same on every attempt.
 func (c Callback) EventID() string { return c.Header.Get(signature.HeaderID) }
 
+// Delivery returns the delivery's id, the same on every attempt too; a sender that has none
+// is taken at the event's.
+func (c Callback) Delivery() string {
+	if id := c.Header.Get("Waybill-Delivery-Id"); id != "" {
+		return id
+	}
+	return c.EventID()
+}
+
 // Attempt returns the number of the attempt as Waybill counts; 0: unknown.
 func (c Callback) Attempt() int {
 	n, _ := strconv.Atoi(c.Header.Get("Waybill-Attempt"))
@@ -58,7 +68,7 @@ func (c Callback) Attempt() int {
 }
 
 type path struct {
-	keys   []signature.Key
+	given  []signature.Key
 	answer Answer
 }
 
@@ -71,7 +81,8 @@ type Receiver struct {
 	callbacks []Callback // oldest first
 	bytes     int
 	paths     map[string]*path
-	counted   map[string]int // attempts of an event on a path that got an answer of their own
+	found     map[string][]signature.Key
+	counted   map[string]int // attempts of a delivery on a path that got an answer of their own
 	listeners map[chan Callback]struct{}
 }
 
@@ -84,18 +95,37 @@ func New() *Receiver {
 	}
 }
 
-// Trust has signatures on callbacks to p checked with the secrets, of which one must
-// match; none: they are not checked.
-func (r *Receiver) Trust(p string, secrets ...string) error {
-	keys := make([]signature.Key, 0, len(secrets))
-	for _, secret := range secrets {
-		key, err := signature.ParseSecret(secret)
-		if err != nil {
-			return fmt.Errorf("read secret: %w", err)
-		}
-		keys = append(keys, key)
+// Trust adds a secret that callbacks to p may be signed with. The newest eight of a path
+// are kept, of which one must match; the empty text drops them.
+func (r *Receiver) Trust(p, secret string) error {
+	if secret == "" {
+		return r.tell(p, func(known *path) { known.given = nil })
 	}
-	return r.tell(p, func(known *path) { known.keys = keys })
+	key, err := signature.ParseSecret(secret)
+	if err != nil {
+		return fmt.Errorf("read secret: %w", err)
+	}
+	return r.tell(p, func(known *path) {
+		known.given = append(known.given, key)
+		known.given = known.given[max(0, len(known.given)-maxSecrets):]
+	})
+}
+
+// Found replaces the secrets that somebody who knows the webhooks has found for the paths;
+// those that Trust was given stay beside them.
+func (r *Receiver) Found(byPath map[string][]signature.Key) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.found = byPath
+}
+
+// keys returns the secrets of a path. The caller holds mu.
+func (r *Receiver) keys(p string) []signature.Key {
+	found := r.found[p]
+	if known := r.paths[p]; known != nil {
+		return append(slices.Clone(known.given), found...)
+	}
+	return found
 }
 
 // Behave sets what callbacks to p are answered with.
@@ -165,10 +195,7 @@ func (r *Receiver) Callbacks() []Callback {
 // false when there are none.
 func (r *Receiver) Steps(c Callback) (steps []signature.Step, checked, ok bool) {
 	r.mu.Lock()
-	var keys []signature.Key
-	if known := r.paths[c.Path]; known != nil {
-		keys = known.keys
-	}
+	keys := r.keys(c.Path)
 	r.mu.Unlock()
 	steps = signature.VerifySteps(c.Header, c.Body, c.ReceivedAt, keys...)
 	ok = true
@@ -200,7 +227,7 @@ func (r *Receiver) decide(c Callback, query url.Values) (Answer, error) {
 		return Answer{}, err
 	}
 	if answer.Times > 0 {
-		key := c.Path + "\x00" + c.EventID()
+		key := c.Path + "\x00" + c.Delivery()
 		if len(r.counted) >= maxCounted {
 			clear(r.counted)
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"path/filepath"
 	"strings"
 
@@ -16,6 +17,7 @@ import (
 	"waybill.dev/cmd/internal/receiver"
 	"waybill.dev/cmd/internal/settings"
 	"waybill.dev/cmd/waybill/internal/natsd"
+	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/seal"
 )
@@ -66,13 +68,13 @@ func (i *Instance) open(ctx context.Context, s settings.Settings, version string
 	}
 	options := boot.Options{Name: "waybill", Version: version, Logger: log, Migrate: true}
 	if s.NATSURL == "" {
-		bus, err := natsd.Start(natsd.Options{Addr: s.NATSAddr, Dir: dir.NATS(), Logger: log})
+		server, err := natsd.Start(natsd.Options{Addr: s.NATSAddr, Dir: dir.NATS(), Logger: log})
 		if err != nil {
 			return boot.Refused("NATS", s.NATSAddr, "--nats or "+settings.NATSAddr, err)
 		}
-		p.Add("NATS server", bus.Run)
-		s.NATSURL, options.InProcess = domain.Secret(bus.URL()), bus.InProcess()
-		i.NATS = bus.URL()
+		p.Add("NATS server", server.Run)
+		s.NATSURL, options.InProcess = domain.Secret(server.URL()), server.InProcess()
+		i.NATS = server.URL()
 	} else {
 		i.NATS = "as set in " + settings.NATSURL
 	}
@@ -130,6 +132,9 @@ func (i *Instance) serve(ctx context.Context, options boot.Options, dir *datadir
 		return err
 	}
 	i.Ops = h.OpsURL
+	if err := i.tellReceiver(h); err != nil {
+		return err
+	}
 	if _, err := dispatcherpart.Add(i.process, h); err != nil {
 		return err
 	}
@@ -143,5 +148,32 @@ func (i *Instance) serve(ctx context.Context, options boot.Options, dir *datadir
 	if err := dir.Announce(i.Addresses); err != nil {
 		return fmt.Errorf("announce installation: %w", err)
 	}
+	return nil
+}
+
+// tellReceiver adds what keeps the receiver informed of the webhooks' secrets.
+func (i *Instance) tellReceiver(h *boot.Handles) error {
+	if i.Receiver == nil {
+		return nil
+	}
+	u, err := url.Parse(i.Addresses.Receiver)
+	if err != nil {
+		return fmt.Errorf("read receiver's address: %w", err)
+	}
+	changed := make(chan struct{}, 1)
+	stop, err := h.Bus.Listen(bus.SubjectConfig, func([]byte) {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	})
+	if err != nil {
+		return err
+	}
+	watch := &secrets{receiver: i.Receiver, port: u.Port(), webhooks: h.Store, changed: changed, log: h.Logger}
+	i.process.Add("receiver's secrets", func(ctx context.Context) error {
+		defer stop()
+		return watch.run(ctx)
+	})
 	return nil
 }

@@ -40,7 +40,7 @@ func (a *app) trigger() *cobra.Command {
 		Short: "Publish a sample event",
 		Long:  "Publishes a sample of an event type over REST, with every documented field. The types:\n" + list(sample.Types()),
 		Example: "  waybill trigger shipment.delivered\n" +
-			"  waybill trigger shipment.exception --set severity=low --set reason.text='Lost' --set parcels.0.weight=2.5\n" +
+			"  waybill trigger shipment.exception --set severity=low --set reason.text='Lost' --set location.city=Berlin\n" +
 			"  waybill trigger shipment.in_transit --count 1000 --rate 50",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || !domain.EventType(args[0]).Valid() {

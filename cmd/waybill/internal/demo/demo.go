@@ -92,7 +92,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		}
 		return err
 	}
-	fmt.Fprintf(d.Out, "%s in %.1f s.\n", d.Style.Good("4 of 4 events delivered and verified, one of them on its third attempt,"), time.Since(started).Seconds())
+	fmt.Fprintf(d.Out, "%s in %.1f s.\n", d.Style.Good("4 of 4 delivered and verified, one of them on its third attempt,"), time.Since(started).Seconds())
 	return nil
 }
 
@@ -121,7 +121,7 @@ func (d *demo) start(ctx context.Context) (stop func(error) error, err error) {
 	ended := make(chan error, 1)
 	go func() { ended <- instance.Run(running) }()
 	d.URL, d.Key, d.NATSURL = instance.API, instance.AdminKey, domain.Secret(instance.NATS)
-	d.note("%s: API, dispatcher, NATS and SQLite, on free ports.", d.Style.Bold("Waybill "+d.Version+" runs in this process"))
+	d.note("%s in this process: API, dispatcher, NATS, SQLite.", d.Style.Bold("Waybill "+d.Version))
 	return func(cause error) error {
 		end()
 		err := remove(<-ended)
@@ -185,7 +185,7 @@ func (d *demo) register(ctx context.Context) error {
 	} {
 		path, what := steady, "answers 200"
 		if hook.RetryScheduleSeconds != nil {
-			path, what = flaky, "fails twice first; retried after 0.3 s, then 0.6 s"
+			path, what = flaky, "fails twice; retries after 0.3 s, 0.6 s"
 		}
 		hook.Description = "waybill demo"
 		made, err := d.client.Register(ctx, hook)

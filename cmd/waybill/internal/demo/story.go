@@ -69,7 +69,7 @@ func (d *demo) tell(ctx context.Context, c chapter) error {
 		if got.EventID() != id {
 			continue // a repeat of an earlier one: delivery is at least once
 		}
-		if err := d.show(got, verifier, data); err != nil {
+		if err := d.show(c.kind, got, verifier, data); err != nil {
 			return err
 		}
 		if got.Status == http.StatusOK {
@@ -83,7 +83,7 @@ func (d *demo) tell(ctx context.Context, c chapter) error {
 }
 
 // show prints a callback and checks it.
-func (d *demo) show(c receiver.Callback, verifier *standardwebhooks.Webhook, data []byte) error {
+func (d *demo) show(kind domain.EventType, c receiver.Callback, verifier *standardwebhooks.Webhook, data []byte) error {
 	verifyErr := verifier.Verify(c.Body, c.Header)
 	same := bytes.HasSuffix(c.Body, append(append([]byte(`"data":`), data...), '}'))
 	mark, status := d.Style.Good("✓"), d.Style.Good(fmt.Sprint(c.Status))
@@ -93,7 +93,7 @@ func (d *demo) show(c receiver.Callback, verifier *standardwebhooks.Webhook, dat
 	if verifyErr != nil || !same {
 		mark = d.Style.Bad("✗")
 	}
-	fmt.Fprintf(d.Out, "   %s POST %s, attempt %d, answered %s\n", mark, c.Path, c.Attempt(), status)
+	fmt.Fprintf(d.Out, "   %s %s to %s, attempt %d, answered %s\n", mark, kind, c.Path, c.Attempt(), status)
 	line := func(name, value string) {
 		fmt.Fprintf(d.Out, "     %s %s\n", d.Style.Dim(fmt.Sprintf("%-20s", name)), console.Clean(value))
 	}

@@ -8,20 +8,20 @@ const pause = document.getElementById("pause");
 let paused = false;
 let waiting = false;
 
-// swap puts the content of another copy of the page in place of this one's.
+// swap puts the live parts of another copy of the page in place of this one's. The form
+// stays: somebody may be typing.
 function swap(html) {
-  const fresh = new DOMParser().parseFromString(html, "text/html").getElementById("content");
-  const old = document.getElementById("content");
+  const page = new DOMParser().parseFromString(html, "text/html");
   const open = {};
-  old.querySelectorAll("details[data-keep]").forEach((d) => { open[d.dataset.keep] = d.open; });
-  const list = old.querySelector(".list");
-  const top = list ? list.scrollTop : 0;
-  fresh.querySelectorAll("details[data-keep]").forEach((d) => {
+  document.querySelectorAll("details[data-keep]").forEach((d) => { open[d.dataset.keep] = d.open; });
+  page.querySelectorAll("details[data-keep]").forEach((d) => {
     if (d.dataset.keep in open) d.open = open[d.dataset.keep];
   });
-  old.replaceWith(fresh);
-  const newList = fresh.querySelector(".list");
-  if (newList) newList.scrollTop = top;
+  const list = document.querySelector(".list");
+  const top = list ? list.scrollTop : 0;
+  document.querySelectorAll("[data-live]").forEach((old) => old.replaceWith(page.getElementById(old.id)));
+  const fresh = document.querySelector(".list");
+  if (fresh) fresh.scrollTop = top;
 }
 
 // refresh fetches the page, at most once in 150 ms however many callbacks come.
