@@ -248,7 +248,7 @@ func TestSecretsStayInside(t *testing.T) {
 				t.Errorf("%s is in the list", hidden)
 			}
 		}
-		if !strings.Contains(logs, "/v1/webhooks/:id/test") {
+		if !strings.Contains(logs, "/v1/webhooks/{id}/test") {
 			t.Error("the requests are not in the log at all")
 		}
 	})

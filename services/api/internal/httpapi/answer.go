@@ -48,10 +48,10 @@ func unavailable(detail string) *problem.Problem {
 func (s *server) fail(c *gin.Context, err error) {
 	p := toProblem(err)
 	if p.Code == problem.Internal && err != error(errInternal) {
-		s.Logger.Error("request failed", "error", err, "route", c.FullPath(), "requestId", c.GetString(keyRequestID))
+		s.Logger.Error("request failed", "error", err, "route", s.template(c), "requestId", c.GetString(keyRequestID))
 	}
 	if p.Code == problem.Unavailable && c.Request.Context().Err() == nil {
-		s.Logger.Debug("request could not be served", "error", err, "route", c.FullPath(), "requestId", c.GetString(keyRequestID))
+		s.Logger.Debug("request could not be served", "error", err, "route", s.template(c), "requestId", c.GetString(keyRequestID))
 	}
 	c.Abort()
 	p.Write(c.Writer, c.Request, c.GetString(keyRequestID))

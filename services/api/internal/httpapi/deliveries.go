@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json"
-
 	"waybill.dev/services/api/internal/input"
 	"waybill.dev/services/api/internal/problem"
 	"waybill.dev/shared/domain"
@@ -51,10 +49,6 @@ func viewDelivery(d domain.Delivery) deliveryView {
 		Test: d.Test, CreatedAt: stamp(d.CreatedAt), UpdatedAt: stamp(d.UpdatedAt),
 	}
 }
-
-func marshal(value any) ([]byte, error) { return json.Marshal(value) }
-
-func isLimit(err error) bool { return errors.Is(err, domain.ErrLimit) }
 
 // cursorFault tells a cursor that the store did not make from everything else.
 func cursorFault(err error) error {

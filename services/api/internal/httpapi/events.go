@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/attribute"
@@ -218,7 +219,7 @@ func (s *server) getEvent(c *call) error {
 	}
 	view := eventView(event)
 	body := append(view[:len(view)-1], `,"deliveries":`...)
-	list, err := marshal(deliveries)
+	list, err := json.Marshal(deliveries)
 	if err != nil {
 		return err
 	}

@@ -42,10 +42,7 @@ func (s *server) identify(c *gin.Context) {
 func (s *server) observe(c *gin.Context) {
 	started := time.Now()
 	c.Next()
-	route := c.FullPath()
-	if route == "" {
-		route = "none"
-	}
+	route := s.template(c)
 	took, status := time.Since(started), c.Writer.Status()
 	s.metrics.request(c.Request.Method, route, status, took)
 	s.Logger.Debug("request", "method", c.Request.Method, "route", route, "status", status,
@@ -67,7 +64,7 @@ func (s *server) recover(c *gin.Context) {
 		if err, ok := value.(runtime.Error); ok {
 			text = err.Error()
 		}
-		s.Logger.Error("panic while serving a request", "panic", text, "route", c.FullPath(),
+		s.Logger.Error("panic while serving a request", "panic", text, "route", s.template(c),
 			"requestId", c.GetString(keyRequestID), "stack", string(debug.Stack()))
 		if c.Writer.Written() {
 			panic(http.ErrAbortHandler) // a cut answer must not look like a whole one

@@ -84,10 +84,12 @@ const (
 
 type server struct {
 	Options
-	metrics *metrics
-	limits  *limits
-	running *flights
-	tracer  trace.Tracer
+	// templates has each route as it is documented, by gin's way to write it.
+	templates map[string]string
+	metrics   *metrics
+	limits    *limits
+	running   *flights
+	tracer    trace.Tracer
 }
 
 // call is one request with what is known of its caller.
@@ -102,7 +104,7 @@ func (c *call) ctx() context.Context { return c.Request.Context() }
 // New returns the handler of every route.
 func New(options Options) http.Handler {
 	s := &server{
-		Options: options,
+		Options: options, templates: make(map[string]string),
 		metrics: newMetrics(options.Registerer),
 		limits:  newLimits(options.RateLimit),
 		running: newFlights(),
@@ -117,6 +119,7 @@ func New(options Options) http.Handler {
 	engine.NoRoute(func(c *gin.Context) { s.fail(c, errNoRoute) })
 	engine.NoMethod(func(c *gin.Context) { s.fail(c, errNoMethod) })
 	for _, route := range Routes() {
+		s.templates[ginPath(route.Path)] = route.Path
 		engine.Handle(route.Method, ginPath(route.Path), s.serve(&route))
 	}
 	return engine
@@ -125,6 +128,15 @@ func New(options Options) http.Handler {
 // ginPath writes a template's {name} as gin's :name.
 func ginPath(template string) string {
 	return strings.NewReplacer("{", ":", "}", "").Replace(template)
+}
+
+// template returns the route that a request has found; "none" for none. It is what logs
+// and metrics may tell of a path.
+func (s *server) template(c *gin.Context) string {
+	if template, ok := s.templates[c.FullPath()]; ok {
+		return template
+	}
+	return "none"
 }
 
 // serve checks who calls and whether that is permitted, then lets the route answer.

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -278,17 +279,14 @@ func (s *server) rotateSecret(c *call) error {
 	}{secret.Reveal(), stamp(expires)})
 }
 
-// refused tells the reasons for which an account's own request is refused more exactly
-// than the kind of the error does.
+// refused tells why an account's own request is refused, more exactly than the kind of
+// the error does.
 func refused(err error) error {
-	p := toProblem(err)
-	if p.Code == problem.Conflict && p.Detail != "" {
-		switch {
-		case isLimit(err):
-			return problem.New(problem.Conflict, fmt.Sprintf("The account has %d webhooks, which is the limit.", domain.MaxWebhooks))
-		default:
-			return problem.New(problem.Conflict, "The idempotency key was used with another body.")
-		}
+	switch {
+	case errors.Is(err, domain.ErrLimit):
+		return problem.New(problem.Conflict, fmt.Sprintf("The account has %d webhooks, which is the limit.", domain.MaxWebhooks))
+	case errors.Is(err, domain.ErrConflict):
+		return problem.New(problem.Conflict, "The idempotency key was used with another body.")
 	}
 	return err
 }
