@@ -80,8 +80,8 @@ func (s *Site) AllInOne(ctx context.Context, options Options) (*Stack, error) {
 	}
 	st.Waybill = &Process{
 		Name: "waybill", path: s.binary("waybill"),
-		args: []string{"dev", "--http", httpAddr, "--ops", opsAddr, "--nats", natsAddr, "--data", data, "--routes", routes},
-		env:  st.environment(options.Settings, nil),
+		args: []string{"dev", "--http", httpAddr, "--ops", opsAddr, "--nats", natsAddr, "--data", data, "--routes", routes, "--receiver", "none"},
+		env:  st.environment(options.Settings, map[string]string{"WAYBILL_RECEIVER_ADDR": "none"}),
 		log:  filepath.Join(dir, "waybill.log"), ready: answersReady(s.http, httpAddr),
 	}
 	if err := st.Waybill.Start(ctx); err != nil {
