@@ -87,12 +87,19 @@ func (c *Cluster) Dir() string { return c.root }
 
 // CreateDatabase makes an empty database and returns its URL.
 func (c *Cluster) CreateDatabase(ctx context.Context, name string) (string, error) {
+	return c.CloneDatabase(ctx, "template1", name)
+}
+
+// CloneDatabase makes a copy of a database that nobody is connected to and returns its
+// URL.
+func (c *Cluster) CloneDatabase(ctx context.Context, from, name string) (string, error) {
 	conn, err := pgx.Connect(ctx, c.URL("postgres"))
 	if err != nil {
 		return "", fmt.Errorf("connect to the cluster: %w", err)
 	}
 	defer conn.Close(ctx)
-	if _, err := conn.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()); err != nil {
+	query := "CREATE DATABASE " + pgx.Identifier{name}.Sanitize() + " TEMPLATE " + pgx.Identifier{from}.Sanitize()
+	if _, err := conn.Exec(ctx, query); err != nil {
 		return "", fmt.Errorf("create database: %w", err)
 	}
 	return c.URL(name), nil

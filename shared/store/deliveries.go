@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"waybill.dev/shared/domain"
 )
@@ -136,7 +137,7 @@ func (scope deliveryScope) bound(query *gorm.DB, table, id string) *gorm.DB {
 		query = query.Where(table+".webhook_id = ?", string(f.Webhook))
 	}
 	if scope.from != "" {
-		query = query.Where(id+" >= ? AND "+table+".day >= ?", string(scope.from), dateOf(f.Since))
+		query = query.Where(id+" >= ? AND "+table+".day >= ?", string(scope.from), dateOf(ceilMillisecond(f.Since)))
 	}
 	if scope.to != "" {
 		at, _ := scope.to.ReceivedAt()
@@ -224,7 +225,7 @@ func (s *Store) GetDelivery(ctx context.Context, account string, id domain.Deliv
 	var found domain.Delivery
 	var attempts []domain.Attempt
 	err := s.snapshot(ctx, func(tx *gorm.DB) error {
-		row, err := takeDelivery(tx, account, id, dateOf(at))
+		row, err := takeDelivery(tx, nil, account, id, dateOf(at))
 		if err != nil {
 			return err
 		}
@@ -238,9 +239,11 @@ func (s *Store) GetDelivery(ctx context.Context, account string, id domain.Deliv
 	return found, attempts, nil
 }
 
-func takeDelivery(tx *gorm.DB, account string, id domain.DeliveryID, day date) (listedRow, error) {
+// takeDelivery reads one delivery as it is shown, from the log, where lock applies, or
+// from the request for it.
+func takeDelivery(tx *gorm.DB, lock []clause.Expression, account string, id domain.DeliveryID, day date) (listedRow, error) {
 	var row listedRow
-	err := tx.Table("deliveries AS d").Select("d.*, "+sqlOpen+" AS open, "+sqlDead+" AS dead").
+	err := tx.Table("deliveries AS d").Select("d.*, "+sqlOpen+" AS open, "+sqlDead+" AS dead").Clauses(lock...).
 		Where("d.account = ? AND d.id = ? AND d.day = ?", account, string(id), day).Take(&row).Error
 	if !errors.Is(err, gorm.ErrRecordNotFound) {
 		return row, err

@@ -47,10 +47,12 @@ func (s *Store) ListEvents(ctx context.Context, f EventFilter) ([]domain.Event, 
 		query = query.Where("type = ?", string(f.Type))
 	}
 	if !f.Since.IsZero() {
-		query = query.Where("received_at >= ? AND day >= ?", instantOf(f.Since), dateOf(f.Since))
+		since := ceilMillisecond(f.Since)
+		query = query.Where("received_at >= ? AND day >= ?", instantOf(since), dateOf(since))
 	}
 	if !f.Until.IsZero() {
-		query = query.Where("received_at < ? AND day <= ?", instantOf(f.Until), dateOf(f.Until))
+		until := ceilMillisecond(f.Until)
+		query = query.Where("received_at < ? AND day <= ?", instantOf(until), dateOf(until))
 	}
 	if after != nil {
 		at := time.UnixMilli(after.At)

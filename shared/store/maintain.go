@@ -21,8 +21,9 @@ type MaintainResult struct {
 const (
 	// maintainBatch bounds the rows that one statement of Maintain touches.
 	maintainBatch = 1000
-	// Partitions exist from so many days ago to so many ahead.
-	daysBehind, daysAhead = 8, 3
+	// Partitions are made from so many days ago, which is how far acceptance looks for
+	// repeats, to so many ahead. Older ones come about when a record asks for them.
+	daysBehind, daysAhead = 1, 3
 )
 
 // Maintain ends what is older than the retention and makes room for the days to come: it

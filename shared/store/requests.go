@@ -76,7 +76,7 @@ func (s *Store) RequestRetry(ctx context.Context, account string, id domain.Deli
 	}
 	var shown domain.Delivery
 	err := s.tx(ctx, func(tx *gorm.DB) error {
-		row, err := takeDelivery(s.locking(tx), account, id, dateOf(at))
+		row, err := takeDelivery(tx, s.rowLock(), account, id, dateOf(at))
 		if err != nil {
 			return err
 		}
@@ -114,12 +114,13 @@ func inFlight(row listedRow, now time.Time) bool {
 	return false
 }
 
-// locking makes a read wait for those who change the same row; SQLite has one writer.
-func (s *Store) locking(tx *gorm.DB) *gorm.DB {
+// rowLock makes a read of deliveries wait for those who change the same row; SQLite has
+// one writer.
+func (s *Store) rowLock() []clause.Expression {
 	if s.SQLite() {
-		return tx
+		return nil
 	}
-	return tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate, Table: clause.Table{Name: "d"}}).Session(&gorm.Session{})
+	return []clause.Expression{clause.Locking{Strength: clause.LockingStrengthUpdate, Table: clause.Table{Name: "d"}}}
 }
 
 // RequestReplay asks for another run of the webhook's failed deliveries whose events

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -25,13 +26,23 @@ type cluster struct {
 var shared cluster //nolint:gochecknoglobals // set by TestMain alone
 
 func TestMain(m *testing.M) {
-	c, err := pgtest.Start(context.Background(), "", "fsync=off")
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	ctx := context.Background()
+	c, err := pgtest.Start(ctx, "", "fsync=off")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "these tests need Postgres:", err)
-		os.Exit(1)
+		return 1
 	}
 	shared.Cluster = c
-	code := m.Run()
+	code := 1
+	if err := makeTemplate(ctx, c); err != nil {
+		fmt.Fprintln(os.Stderr, "make template database:", err)
+	} else {
+		code = m.Run()
+	}
 	if err := c.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "stop Postgres:", err)
 		code = 1
@@ -40,14 +51,34 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
-	os.Exit(code)
+	return code
 }
 
-// database makes an empty database for one test.
-func (c *cluster) database(tb testing.TB) string {
+// template is a migrated database that tests get a copy of: quicker than migrating each.
+const template = "migrated"
+
+func makeTemplate(ctx context.Context, c *pgtest.Cluster) error {
+	url, err := c.CreateDatabase(ctx, template)
+	if err != nil {
+		return err
+	}
+	s, err := store.Open(ctx, store.Options{URL: url, Now: storetest.Noon})
+	if err != nil {
+		return err
+	}
+	_, err = s.Migrate(ctx)
+	return errors.Join(err, s.Close())
+}
+
+// database makes a database for one test: a migrated one, or an empty one.
+func (c *cluster) database(tb testing.TB, migrated bool) string {
 	tb.Helper()
+	from := "template1"
+	if migrated {
+		from = template
+	}
 	name := fmt.Sprintf("test_%d", c.databases.Add(1))
-	url, err := c.CreateDatabase(tb.Context(), name)
+	url, err := c.CloneDatabase(tb.Context(), from, name)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -75,7 +106,7 @@ func openStore(tb testing.TB, o store.Options) *store.Store {
 
 func openPostgres(t *testing.T, o store.Options) *store.Store {
 	t.Helper()
-	o.URL = shared.database(t)
+	o.URL = shared.database(t, true)
 	return openStore(t, o)
 }
 

@@ -311,10 +311,10 @@ func testRecordText(t *testing.T, b *bench) {
 	two.Attempt.ResponseBody = "\x00\U0001F600"
 	b.record(t, one, two)
 	if _, attempts := b.get(t, one.Delivery); attempts[0].ResponseBody != "a\uFFFDb\uFFFDc" || attempts[0].Error != "bad \uFFFD" {
-		t.Errorf("attempt %+q", attempts[0])
+		t.Errorf("attempt %+v", attempts[0])
 	}
 	if _, attempts := b.get(t, two.Delivery); attempts[0].ResponseBody != "\uFFFD\U0001F600" {
-		t.Errorf("attempt %+q", attempts[0])
+		t.Errorf("attempt %+v", attempts[0])
 	}
 }
 

@@ -1,5 +1,193 @@
 package storetest
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+	"time"
 
-func relayTests() map[string]func(*testing.T, *bench) { return nil }
+	"github.com/google/go-cmp/cmp"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+func relayTests() map[string]func(*testing.T, *bench) {
+	return map[string]func(*testing.T, *bench){
+		"pages through unsettled events": testUnsettled,
+		"counts relayed events":          testMarkRelayed,
+		"knows the oldest":               testOldestUnsettled,
+		"restores what waited":           testRestorable,
+		"keeps the times of streams":     testBusStreams,
+		"has a leader":                   testLead,
+	}
+}
+
+func (b *bench) unsettled(t *testing.T, before time.Time) []string {
+	t.Helper()
+	var ids []string
+	var after store.OutboxCursor
+	for {
+		page, next, err := b.Unsettled(t.Context(), before, after, 3)
+		if err != nil {
+			t.Fatalf("unsettled: %v", err)
+		}
+		if len(page) == 0 {
+			return ids
+		}
+		for _, e := range page {
+			ids = append(ids, e.Event.ID)
+		}
+		after = next
+	}
+}
+
+func testUnsettled(t *testing.T, b *bench) {
+	var want []string
+	for i := range 4 {
+		var events []domain.Event
+		for j := range 4 {
+			id := fmt.Sprintf("evt_%d_%d", i, j)
+			events, want = append(events, event(id)), append(want, id)
+		}
+		b.submit(t, store.Submission{Account: account, Events: events})
+		b.clock.advance(11 * time.Hour)
+	}
+	if diff := cmp.Diff(want, b.unsettled(t, noon.AddDate(1, 0, 0))); diff != "" {
+		t.Errorf("all (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(want[:8], b.unsettled(t, noon.Add(22*time.Hour))); diff != "" {
+		t.Errorf("before the third commit (-want +got):\n%s", diff)
+	}
+	if got := b.unsettled(t, noon); len(got) != 0 {
+		t.Errorf("before the first: %v", got)
+	}
+}
+
+func testMarkRelayed(t *testing.T, b *bench) {
+	one, two := b.accept(t, "evt_1"), b.accept(t, "evt_2")
+	never := domain.EventKey{Account: "other", ID: "evt_1", ReceivedAt: one.ReceivedAt}
+	for i := range 2 {
+		if err := b.MarkRelayed(t.Context(), []domain.EventKey{two.Key(), never}, noon.Add(time.Duration(i+1)*time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := b.unsettled(t, noon.Add(2*time.Minute)); !cmp.Equal(got, []string{"evt_1"}) {
+		t.Errorf("not relayed since: %v", got)
+	}
+	page, _, err := b.Unsettled(t.Context(), noon.Add(time.Hour), store.OutboxCursor{}, 10)
+	if err != nil || len(page) != 2 || page[0].Relayed != 0 || page[1].Relayed != 2 {
+		t.Errorf("page %+v, %v", page, err)
+	}
+	if err := b.MarkRelayed(t.Context(), nil, noon); err != nil {
+		t.Error(err)
+	}
+}
+
+func testOldestUnsettled(t *testing.T, b *bench) {
+	if _, found, err := b.OldestUnsettled(t.Context()); found || err != nil {
+		t.Errorf("found one in an empty store, %v", err)
+	}
+	one := b.accept(t, "evt_1")
+	b.clock.advance(time.Minute)
+	b.accept(t, "evt_2")
+	if at, found, err := b.OldestUnsettled(t.Context()); !found || !at.Equal(noon) || err != nil {
+		t.Errorf("oldest %v, %v", at, err)
+	}
+	b.recordBatch(t, domain.RecordBatch{Settled: []domain.EventKey{one.Key()}})
+	if at, found, err := b.OldestUnsettled(t.Context()); !found || !at.Equal(noon.Add(time.Minute)) || err != nil {
+		t.Errorf("oldest %v, %v", at, err)
+	}
+}
+
+func testRestorable(t *testing.T, b *bench) {
+	w := b.webhook(t)
+	var want []store.RestoreItem
+	add := func(status domain.Status, inLane, restored bool) domain.Outcome {
+		e := b.accept(t, fmt.Sprintf("evt_%d", b.next()))
+		o := b.outcome(e, w, status)
+		o.InLane = inLane
+		b.record(t, o)
+		item := store.RestoreItem{
+			Task: domain.Task{
+				Delivery: o.Delivery, Account: account, Webhook: w.ID, EventID: e.ID, EventType: e.Type,
+				ReceivedAt: e.ReceivedAt, Attempts: 1, RunAttempts: 1, RunStartedAt: o.RunStartedAt, Rev: 2, Body: e.Payload,
+			},
+			NextAttemptAt: o.NextAttemptAt, InLane: inLane, Status: status,
+		}
+		if inLane || status == domain.StatusHeld {
+			item.Task.HeldAt = o.UpdatedAt
+		}
+		if restored {
+			want = append(want, item)
+		}
+		b.clock.advance(7 * time.Hour)
+		return o
+	}
+	add(domain.StatusRetrying, false, true)
+	add(domain.StatusDelivered, false, false)
+	add(domain.StatusHeld, true, true)
+	add(domain.StatusPending, false, false) // its event is unsettled: that brings it back
+	add(domain.StatusFailed, false, false)
+	add(domain.StatusPending, true, true)
+	asked := add(domain.StatusHeld, true, false)
+	if _, err := b.RequestRetry(t.Context(), account, asked.Delivery); err != nil {
+		t.Fatal(err)
+	}
+	add(domain.StatusRetrying, true, true)
+	var got []store.RestoreItem
+	var after domain.DeliveryID
+	for {
+		page, err := b.Restorable(t.Context(), after, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page) == 0 {
+			break
+		}
+		got = append(got, page...)
+		after = page[len(page)-1].Task.Delivery
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("restored (-want +got):\n%s", diff)
+	}
+}
+
+func testBusStreams(t *testing.T, b *bench) {
+	if got, err := b.BusStreams(t.Context()); err != nil || len(got) != 0 {
+		t.Errorf("%v, %v", got, err)
+	}
+	for _, s := range []struct {
+		name string
+		at   time.Time
+	}{{"EVENTS", noon}, {"HOLD", noon.Add(time.Microsecond)}, {"EVENTS", noon.Add(time.Hour)}} {
+		if err := b.SetBusStream(t.Context(), s.name, s.at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := b.BusStreams(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]time.Time{"EVENTS": noon.Add(time.Hour), "HOLD": noon.Add(time.Microsecond)}, got); diff != "" {
+		t.Errorf("streams (-want +got):\n%s", diff)
+	}
+}
+
+func testLead(t *testing.T, b *bench) {
+	lease, ok, err := b.Lead(t.Context())
+	if err != nil || !ok {
+		t.Fatalf("nobody leads, and yet: %v, %v", ok, err)
+	}
+	select {
+	case <-lease.Lost():
+		t.Error("lost at once")
+	default:
+	}
+	lease.Release()
+	lease.Release()
+	again, ok, err := b.Lead(t.Context())
+	if err != nil || !ok {
+		t.Fatalf("after the release: %v, %v", ok, err)
+	}
+	again.Release()
+}

@@ -1,5 +1,320 @@
 package storetest
 
-import "testing"
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
 
-func requestTests() map[string]func(*testing.T, *bench) { return nil }
+	"github.com/google/go-cmp/cmp"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+func requestTests() map[string]func(*testing.T, *bench) {
+	return map[string]func(*testing.T, *bench){
+		"test from request to answer":       testRequestTest,
+		"test of an unknown webhook":        testRequestTestUnknown,
+		"retry from request to answer":      testRequestRetry,
+		"retry while an attempt is due":     testRequestRetryConflict,
+		"retry once under concurrency":      testRequestRetryConcurrent,
+		"replay matches":                    testReplay,
+		"replay leaves open requests alone": testReplayTwice,
+		"relays what is not answered":       testOpenRequests,
+		"leaves out what the log lost":      testOpenRequestsGone,
+	}
+}
+
+func (b *bench) openRequests(t *testing.T, before time.Time) []domain.Task {
+	t.Helper()
+	var all []domain.Task
+	after := ""
+	for {
+		page, err := b.OpenRequests(t.Context(), before, after, 2)
+		if err != nil {
+			t.Fatalf("open requests: %v", err)
+		}
+		if len(page) == 0 {
+			return all
+		}
+		all = append(all, page...)
+		after = page[len(page)-1].Request
+	}
+}
+
+func testRequestTest(t *testing.T, b *bench) {
+	w := b.webhook(t, func(w *domain.Webhook) { w.Active = false })
+	e := event("evt_test")
+	id, err := b.RequestTest(t.Context(), e, w.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.ReceivedAt = noon
+	if id != domain.NewDeliveryID(e.Key(), w.ID) {
+		t.Error("not the delivery of the event to the webhook")
+	}
+	want := domain.Delivery{
+		ID: id, Account: account, Webhook: w.ID, EventID: e.ID, EventType: e.Type, Status: domain.StatusPending,
+		Test: true, CreatedAt: noon, UpdatedAt: noon,
+	}
+	d, attempts := b.get(t, id)
+	if diff := cmp.Diff(want, d); diff != "" || len(attempts) != 0 {
+		t.Errorf("%d attempts, delivery (-want +got):\n%s", len(attempts), diff)
+	}
+	for _, f := range []store.DeliveryFilter{{}, {Status: domain.StatusPending}, {EventID: e.ID}, {Webhook: w.ID}, {Since: noon}} {
+		if got := b.list(t, f); !slices.Equal(got, []domain.DeliveryID{id}) {
+			t.Errorf("filter %+v lists %v", f, got)
+		}
+	}
+	if got := b.list(t, store.DeliveryFilter{Status: domain.StatusFailed}); len(got) != 0 {
+		t.Errorf("listed as failed: %v", got)
+	}
+	if page, _, err := b.Unsettled(t.Context(), noon.Add(time.Hour), store.OutboxCursor{}, 9); err != nil || len(page) != 0 {
+		t.Errorf("the test is in the outbox: %v", err)
+	}
+	tasks := b.openRequests(t, noon)
+	wantTask := domain.Task{
+		Delivery: id, Account: account, Webhook: w.ID, EventID: e.ID, EventType: e.Type, ReceivedAt: noon,
+		Test: true, Body: e.Payload,
+	}
+	if len(tasks) == 1 {
+		wantTask.Request = tasks[0].Request
+	}
+	if diff := cmp.Diff([]domain.Task{wantTask}, tasks); diff != "" {
+		t.Fatalf("tasks (-want +got):\n%s", diff)
+	}
+	o := b.outcome(e, w, domain.StatusDelivered)
+	o.Test, o.Request = true, tasks[0].Request
+	b.record(t, o)
+	if d, attempts := b.get(t, id); d.Status != domain.StatusDelivered || !d.Test || len(attempts) != 1 {
+		t.Errorf("delivery %+v, %d attempts", d, len(attempts))
+	}
+	if got := b.list(t, store.DeliveryFilter{}); !slices.Equal(got, []domain.DeliveryID{id}) {
+		t.Errorf("listed %v", got)
+	}
+	if left := b.openRequests(t, noon.Add(time.Hour)); len(left) != 0 {
+		t.Errorf("%d requests left", len(left))
+	}
+}
+
+func testRequestTestUnknown(t *testing.T, b *bench) {
+	w := b.webhook(t, func(w *domain.Webhook) { w.Account = "other" })
+	_, err := b.RequestTest(t.Context(), event("evt_1"), w.ID)
+	wantNotFound(t, "another account's webhook", err)
+	gone := b.webhook(t)
+	if err := b.DeleteWebhook(t.Context(), account, gone.ID); err != nil {
+		t.Fatal(err)
+	}
+	_, err = b.RequestTest(t.Context(), event("evt_1"), gone.ID)
+	wantNotFound(t, "a deleted webhook", err)
+	_, err = b.GetEvent(t.Context(), account, "evt_1")
+	wantNotFound(t, "the event of a refused test", err)
+	b.accept(t, "evt_1")
+	if _, err := b.RequestTest(t.Context(), event("evt_1"), b.webhook(t).ID); !errors.Is(err, domain.ErrConflict) {
+		t.Errorf("a test under a used id: %v", err)
+	}
+}
+
+func testRequestRetry(t *testing.T, b *bench) {
+	e, w := b.accept(t, "evt_1"), b.webhook(t)
+	o := b.outcome(e, w, domain.StatusFailed)
+	o.Reason = domain.ReasonExhausted
+	b.record(t, o)
+	d, err := b.RequestRetry(t.Context(), account, o.Delivery)
+	if err != nil || d.Status != domain.StatusPending || d.Reason != "" || d.Attempts != 1 {
+		t.Fatalf("delivery %+v, %v", d, err)
+	}
+	if _, err := b.RequestRetry(t.Context(), account, o.Delivery); !errors.Is(err, domain.ErrConflict) {
+		t.Errorf("a second request: %v", err)
+	}
+	tasks := b.openRequests(t, noon)
+	if len(tasks) != 1 || tasks[0].Rev != domain.NextRun(o.Rev) || tasks[0].Attempts != 1 || tasks[0].RunAttempts != 0 || tasks[0].Test {
+		t.Fatalf("tasks %+v", tasks)
+	}
+	again := b.after(o, domain.StatusDelivered)
+	again.Rev, again.RunAttempts, again.Request = tasks[0].Rev+2, 1, tasks[0].Request
+	b.record(t, again)
+	d, attempts := b.get(t, o.Delivery)
+	if d.Status != domain.StatusDelivered || d.Attempts != 2 || len(attempts) != 2 {
+		t.Errorf("delivery %+v, %d attempts", d, len(attempts))
+	}
+	if left := b.openRequests(t, noon.Add(time.Hour)); len(left) != 0 {
+		t.Errorf("%d requests left", len(left))
+	}
+}
+
+func testRequestRetryConflict(t *testing.T, b *bench) {
+	w := b.webhook(t)
+	for _, c := range []struct {
+		name     string
+		status   domain.Status
+		next     time.Duration
+		inLane   bool
+		conflict bool
+	}{
+		{"an attempt runs", domain.StatusPending, 0, false, true},
+		{"an attempt is due", domain.StatusRetrying, 0, false, true},
+		{"the next attempt is far", domain.StatusRetrying, time.Second, false, false},
+		{"due, in the lane", domain.StatusRetrying, -time.Second, true, false},
+		{"held", domain.StatusHeld, 0, true, false},
+		{"delivered", domain.StatusDelivered, 0, false, false},
+	} {
+		o := b.outcome(b.accept(t, fmt.Sprintf("evt_%d", b.next())), w, c.status)
+		o.NextAttemptAt, o.InLane = noon.Add(c.next), c.inLane
+		b.record(t, o)
+		_, err := b.RequestRetry(t.Context(), account, o.Delivery)
+		if got := errors.Is(err, domain.ErrConflict); got != c.conflict || !got && err != nil {
+			t.Errorf("%s: %v, conflict wanted: %v", c.name, err, c.conflict)
+		}
+	}
+}
+
+func testRequestRetryConcurrent(t *testing.T, b *bench) {
+	o := b.outcome(b.accept(t, "evt_1"), b.webhook(t), domain.StatusFailed)
+	b.record(t, o)
+	var mu sync.Mutex
+	granted := 0
+	var wg sync.WaitGroup
+	for range 10 {
+		wg.Go(func() {
+			_, err := b.RequestRetry(t.Context(), account, o.Delivery)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil:
+				granted++
+			case !errors.Is(err, domain.ErrConflict):
+				t.Errorf("retry: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	if granted != 1 || len(b.openRequests(t, noon)) != 1 {
+		t.Errorf("%d granted, %d requests", granted, len(b.openRequests(t, noon)))
+	}
+}
+
+func testReplay(t *testing.T, b *bench) {
+	w, other := b.webhook(t), b.webhook(t)
+	names := map[domain.DeliveryID]string{}
+	for i := range 3 {
+		b.everyStatus(t, w, names, fmt.Sprintf("%d-", i))
+		b.clock.advance(20 * time.Hour)
+	}
+	b.everyStatus(t, other, names, "other-")
+	if _, _, err := b.RequestReplay(t.Context(), "other", w.ID, noon, time.Time{}, false); !errors.Is(err, domain.ErrNotFound) {
+		t.Errorf("another account: %v", err)
+	}
+	replay := func(since, until time.Time, all bool) []string {
+		t.Helper()
+		id, matched, err := b.RequestReplay(t.Context(), account, w.ID, since, until, all)
+		if err != nil || id == "" {
+			t.Fatalf("replay %q: %v", id, err)
+		}
+		var got []string
+		var answers []domain.Outcome
+		for _, task := range b.openRequests(t, noon) {
+			got = append(got, names[task.Delivery])
+			answers = append(answers, domain.Outcome{Delivery: task.Delivery, Account: account, Request: task.Request, UpdatedAt: noon})
+		}
+		if len(got) != matched {
+			t.Errorf("matched %d, requested %v", matched, got)
+		}
+		slices.Sort(got)
+		b.record(t, answers...) // of no revision: answered, and nothing changed
+		return got
+	}
+	second := noon.Add(20 * time.Hour)
+	for _, c := range []struct {
+		name         string
+		since, until time.Time
+		all          bool
+		want         []string
+	}{
+		{"failed since", second, time.Time{}, false, []string{"1-failed", "2-failed"}},
+		{"failed until", noon, second, false, []string{"0-failed"}},
+		{"all between", second, second.Add(time.Millisecond), true, []string{"1-delivered", "1-failed", "1-retrying"}},
+		{"nothing", noon.Add(1), second, true, nil},
+		{"long ago", time.Time{}, noon.Add(time.Millisecond), false, []string{"0-failed"}},
+	} {
+		if diff := cmp.Diff(c.want, replay(c.since, c.until, c.all)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
+	}
+}
+
+func testReplayTwice(t *testing.T, b *bench) {
+	w := b.webhook(t)
+	for i := range 5 {
+		o := b.outcome(b.accept(t, fmt.Sprintf("evt_%d", i)), w, domain.StatusFailed)
+		b.record(t, o)
+		if i == 0 {
+			if _, err := b.RequestRetry(t.Context(), account, o.Delivery); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	first, n, err := b.RequestReplay(t.Context(), account, w.ID, noon, time.Time{}, false)
+	if err != nil || n != 4 {
+		t.Errorf("first replay matched %d, %v", n, err)
+	}
+	second, n, err := b.RequestReplay(t.Context(), account, w.ID, noon, time.Time{}, true)
+	if err != nil || n != 0 || first == second {
+		t.Errorf("second replay matched %d, %v", n, err)
+	}
+	if n := len(b.openRequests(t, noon)); n != 5 {
+		t.Errorf("%d open requests", n)
+	}
+}
+
+func testOpenRequests(t *testing.T, b *bench) {
+	w := b.webhook(t)
+	for i := range 5 {
+		o := b.outcome(b.accept(t, fmt.Sprintf("evt_%d", i)), w, domain.StatusFailed)
+		b.record(t, o)
+		if _, err := b.RequestRetry(t.Context(), account, o.Delivery); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tasks := b.openRequests(t, noon)
+	if len(tasks) != 5 || !slices.IsSortedFunc(tasks, func(a, b domain.Task) int { return strings.Compare(a.Request, b.Request) }) {
+		t.Fatalf("%d tasks", len(tasks))
+	}
+	relayed := []string{tasks[0].Request, tasks[3].Request}
+	if err := b.MarkRequestsRelayed(t.Context(), relayed, noon.Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(b.openRequests(t, noon.Add(time.Minute))); n != 3 {
+		t.Errorf("%d tasks that were not relayed, want 3", n)
+	}
+	if n := len(b.openRequests(t, noon.Add(time.Minute+time.Millisecond))); n != 5 {
+		t.Errorf("%d tasks relayed before, want 5", n)
+	}
+}
+
+func testOpenRequestsGone(t *testing.T, b *bench) {
+	w := b.webhook(t)
+	lost := event("evt_lost") // recorded by its outcome alone
+	lost.ReceivedAt = noon
+	for range 2 {
+		w := b.webhook(t)
+		o := b.outcome(lost, w, domain.StatusFailed)
+		b.record(t, o)
+		if _, err := b.RequestRetry(t.Context(), account, o.Delivery); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept := b.outcome(b.accept(t, "evt_kept"), w, domain.StatusFailed)
+	b.record(t, kept)
+	if _, err := b.RequestRetry(t.Context(), account, kept.Delivery); err != nil {
+		t.Fatal(err)
+	}
+	tasks := b.openRequests(t, noon)
+	if len(tasks) != 1 || tasks[0].Delivery != kept.Delivery {
+		t.Errorf("tasks %+v", tasks)
+	}
+}

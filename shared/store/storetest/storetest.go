@@ -48,7 +48,9 @@ type bench struct {
 	serial
 }
 
-// noon is when the suite's clock starts: far from midnight.
+// Noon is when the suite's clock starts: far from midnight.
+func Noon() time.Time { return noon }
+
 var noon = time.Date(2025, time.June, 10, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant
 
 const account = domain.DefaultAccount
