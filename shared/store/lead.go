@@ -86,6 +86,10 @@ func (l *postgresLease) hold(ctx context.Context, conn *pgx.Conn) {
 	released := ctx.Err() != nil
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), leadProbe)
 	defer cancel()
+	if released && !conn.IsClosed() {
+		// At once: a server takes a moment to notice that a connection was closed.
+		_, _ = conn.Exec(closing, "SELECT pg_advisory_unlock($1)", int64(leadLock))
+	}
 	_ = conn.Close(closing)
 	if !released {
 		close(l.lost)

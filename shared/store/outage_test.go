@@ -1,0 +1,347 @@
+package store_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx", to look beneath the store
+	_ "modernc.org/sqlite"             // the driver "sqlite"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/pgtest"
+	"waybill.dev/shared/seal"
+	"waybill.dev/shared/store"
+)
+
+// answerTime is how long a call may take to find out that the database is away: api
+// answers 503 within 2 s.
+const answerTime = 1500 * time.Millisecond
+
+func submissions(id string) []store.Submission {
+	return []store.Submission{{Account: "default", Events: []domain.Event{{
+		ID: id, Type: domain.ShipmentCreated, Timestamp: "2025-06-10T12:00:00Z", Payload: []byte(`{}`),
+	}}}}
+}
+
+// TestPostgresOutage: calls fail fast while the server is away, the leader learns of it,
+// and the store works again by itself when it is back.
+func TestPostgresOutage(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	cluster, err := pgtest.Start(ctx, "", "fsync=off")
+	if err != nil {
+		t.Fatalf("this test needs Postgres: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := cluster.Stop(); err != nil {
+			t.Errorf("stop Postgres: %v", err)
+		}
+	})
+	s := openStore(t, store.Options{URL: cluster.URL("postgres")})
+	if _, err := s.Migrate(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Accept(ctx, submissions("evt_before")); err != nil {
+		t.Fatal(err)
+	}
+	lease, ok, err := s.Lead(ctx)
+	if err != nil || !ok {
+		t.Fatalf("lead: %v, %v", ok, err)
+	}
+	defer lease.Release()
+	if err := cluster.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-lease.Lost():
+	case <-time.After(10 * time.Second):
+		t.Error("the leader was not told that its connection is gone")
+	}
+	for name, call := range map[string]func() error{
+		"ping":    func() error { return s.Ping(ctx) },
+		"accept":  func() error { _, err := s.Accept(ctx, submissions("evt_during")); return err },
+		"list":    func() error { _, _, err := s.ListEvents(ctx, store.EventFilter{Account: "default"}); return err },
+		"get":     func() error { _, _, err := s.GetWebhook(ctx, "default", "x"); return err },
+		"delete":  func() error { return s.DeleteWebhook(ctx, "default", "x") },
+		"record":  func() error { _, err := s.Record(ctx, []domain.RecordBatch{{Settled: []domain.EventKey{{ID: "x"}}}}); return err },
+		"pending": func() error { _, err := s.Pending(ctx); return err },
+		"lead":    func() error { _, _, err := s.Lead(ctx); return err },
+	} {
+		start := time.Now()
+		err := call()
+		if !errors.Is(err, domain.ErrUnavailable) {
+			t.Errorf("%s: %v, want unavailable", name, err)
+		}
+		if took := time.Since(start); took > answerTime {
+			t.Errorf("%s took %v", name, took)
+		}
+	}
+	if err := cluster.Resume(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := untilNil(ctx, func() error { _, err := s.Accept(ctx, submissions("evt_after")); return err }); err != nil {
+		t.Errorf("after the outage: %v", err)
+	}
+	events, _, err := s.ListEvents(ctx, store.EventFilter{Account: "default"})
+	if err != nil || len(events) != 2 {
+		t.Errorf("%d events, want those before and after (%v)", len(events), err)
+	}
+}
+
+// untilNil calls f until it succeeds, for at most 10 s.
+func untilNil(ctx context.Context, f func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := f()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-tick.C:
+		}
+	}
+}
+
+// TestPostgresSilent: a host that takes connections and never answers.
+func TestPostgresSilent(t *testing.T) {
+	t.Parallel()
+	var lc net.ListenConfig
+	listener, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	s := openStore(t, store.Options{URL: "postgres://waybill:hush@" + listener.Addr().String() + "/waybill?sslmode=disable"})
+	start := time.Now()
+	_, err = s.Accept(t.Context(), submissions("evt_1"))
+	if !errors.Is(err, domain.ErrUnavailable) {
+		t.Errorf("%v, want unavailable", err)
+	}
+	if took := time.Since(start); took > answerTime {
+		t.Errorf("took %v", took)
+	}
+	if strings.Contains(err.Error(), "hush") {
+		t.Errorf("the error tells the password: %v", err)
+	}
+}
+
+// TestDeadline: a caller's deadline counts as the database being away, and a call that
+// was given up does not spoil the connection.
+func TestDeadline(t *testing.T) {
+	t.Parallel()
+	s := openStore(t, store.Options{URL: shared.database(t, true), MaxConns: 1})
+	held, ok, err := s.Lead(t.Context()) // takes the one connection out of the pool's hands
+	if err != nil || !ok {
+		t.Fatalf("lead: %v, %v", ok, err)
+	}
+	defer held.Release()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
+	defer cancel()
+	<-ctx.Done()
+	if _, err := s.Accept(ctx, submissions("evt_1")); !errors.Is(err, domain.ErrUnavailable) {
+		t.Errorf("after the deadline: %v", err)
+	}
+	if err := s.Ping(t.Context()); err != nil {
+		t.Errorf("the next call: %v", err)
+	}
+}
+
+// TestLeadership: of two stores on one database one leads, and the other takes over.
+func TestLeadership(t *testing.T) {
+	t.Parallel()
+	url := shared.database(t, true)
+	one, two := openStore(t, store.Options{URL: url}), openStore(t, store.Options{URL: url})
+	first, ok, err := one.Lead(t.Context())
+	if err != nil || !ok {
+		t.Fatalf("first: %v, %v", ok, err)
+	}
+	if _, ok, err := two.Lead(t.Context()); err != nil || ok {
+		t.Errorf("a second leader: %v, %v", ok, err)
+	}
+	first.Release()
+	second, ok, err := two.Lead(t.Context())
+	if err != nil || !ok {
+		t.Fatalf("after the release: %v, %v", ok, err)
+	}
+	second.Release()
+}
+
+// TestMigrateTogether: several processes may migrate a fresh database at once.
+func TestMigrateTogether(t *testing.T) {
+	t.Parallel()
+	url := shared.database(t, false)
+	results := make(chan error, 3)
+	applied := make(chan int, 3)
+	stores := make([]*store.Store, 3)
+	for i := range stores {
+		stores[i] = openStore(t, store.Options{URL: url})
+		if pending, err := stores[i].Pending(t.Context()); err != nil || !pending {
+			t.Errorf("a fresh database: pending %v, %v", pending, err)
+		}
+	}
+	for _, s := range stores {
+		go func() {
+			list, err := s.Migrate(t.Context())
+			applied <- len(list)
+			results <- err
+		}()
+	}
+	total := 0
+	for range 3 {
+		total += <-applied
+		if err := <-results; err != nil {
+			t.Errorf("migrate: %v", err)
+		}
+	}
+	s := openStore(t, store.Options{URL: url})
+	status, err := s.MigrationStatus(t.Context())
+	if err != nil || total != len(status) {
+		t.Errorf("%d applied of %d, %v", total, len(status), err)
+	}
+}
+
+// TestSealedValues looks beneath the store: secrets lie sealed, and a sealed value that
+// is moved to another row or column does not open.
+func TestSealedValues(t *testing.T) {
+	t.Parallel()
+	for name, database := range map[string]struct{ driver, url, dsn string }{
+		"postgres": {"pgx", shared.database(t, true), ""},
+		"sqlite":   {"sqlite", "sqlite:", filepath.Join(t.TempDir(), "waybill.db")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url, dsn := database.url+database.dsn, database.dsn
+			if dsn == "" {
+				dsn = url
+			}
+			keys, err := seal.Parse(seal.Generate())
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := openStore(t, store.Options{URL: url, Keys: keys})
+			if _, err := s.Migrate(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			db, err := sql.Open(database.driver, dsn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			one, two := sealedWebhook(t, s, "default"), sealedWebhook(t, s, "default")
+			var secret, headers []byte
+			err = db.QueryRowContext(t.Context(), "SELECT secret, headers FROM webhooks WHERE id = $1", string(one.ID)).Scan(&secret, &headers)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(string(secret), one.Secret.Reveal()) || strings.Contains(string(headers), "hush") {
+				t.Error("a secret lies in clear")
+			}
+			for _, change := range []string{
+				"UPDATE webhooks SET secret = $1 WHERE id = $2",
+				"UPDATE webhooks SET previous_secret = $1 WHERE id = $2",
+				"UPDATE webhooks SET headers = $1 WHERE id = $2",
+			} {
+				swapped := sealedWebhook(t, s, "default")
+				if _, err := db.ExecContext(t.Context(), change, secret, string(swapped.ID)); err != nil {
+					t.Fatal(err)
+				}
+				if _, _, err := s.GetWebhook(t.Context(), "default", swapped.ID); err == nil {
+					t.Errorf("%s: another row's secret opens", change)
+				} else if strings.Contains(err.Error(), one.Secret.Reveal()) {
+					t.Errorf("the error tells the secret: %v", err)
+				}
+			}
+			if _, err := db.ExecContext(t.Context(), "UPDATE webhooks SET account = 'other' WHERE id = $1", string(two.ID)); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := s.GetWebhook(t.Context(), "other", two.ID); err == nil {
+				t.Error("a webhook that was moved to another account opens")
+			}
+			bare := openStore(t, store.Options{URL: url})
+			if _, _, err := bare.GetWebhook(t.Context(), "default", one.ID); err == nil {
+				t.Error("opened without a key")
+			}
+			if _, _, err := bare.CreateWebhook(t.Context(), domain.Webhook{Account: "default", Secret: domain.NewSecret()}, nil); err == nil {
+				t.Error("sealed without a key")
+			}
+		})
+	}
+}
+
+func sealedWebhook(t *testing.T, s *store.Store, account string) domain.Webhook {
+	t.Helper()
+	w, _, err := s.CreateWebhook(t.Context(), domain.Webhook{
+		Account: account, URL: "https://x.example", Active: true, Secret: domain.NewSecret(),
+		Headers: []domain.Header{{Name: "X-Key", Value: "hush"}},
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// TestWebhookLimit fills an account beneath the store up to one below the limit.
+func TestWebhookLimit(t *testing.T) {
+	t.Parallel()
+	keys, err := seal.Parse(seal.Generate())
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "waybill.db")
+	s := openStore(t, store.Options{URL: "sqlite:" + path, Keys: keys})
+	if _, err := s.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	first := sealedWebhook(t, s, "default")
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	_, err = db.ExecContext(t.Context(), fmt.Sprintf(`
+		WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
+		INSERT INTO webhooks (id, account, url, events, active, description, timeout_ms, max_in_flight, created_at,
+			updated_at, version, activated_version, deleted)
+		SELECT 'w' || i, account, url, events, active, description, timeout_ms, max_in_flight, created_at,
+			updated_at, version, activated_version, 0 FROM webhooks, n`, domain.MaxWebhooks-2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealedWebhook(t, s, "default")
+	_, _, err = s.CreateWebhook(t.Context(), domain.Webhook{Account: "default", Secret: domain.NewSecret()}, nil)
+	if !errors.Is(err, domain.ErrLimit) {
+		t.Errorf("one beyond the limit: %v", err)
+	}
+	sealedWebhook(t, s, "other")
+	if err := s.DeleteWebhook(t.Context(), "default", first.ID); err != nil {
+		t.Fatal(err)
+	}
+	sealedWebhook(t, s, "default")
+}
+
+// TestOpen names what is wrong with a URL without repeating it.
+func TestOpen(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{"", "mysql://root:hush@x", "sqlite:", "sqlite::memory:", "postgres://x:hush@h:notaport/db", "sqlite:/nonexistent/hush-less/x.db"} {
+		s, err := store.Open(t.Context(), store.Options{URL: url})
+		if err == nil {
+			t.Errorf("%q opened", url)
+			_ = s.Close()
+			continue
+		}
+		if strings.Contains(err.Error(), ":hush@") {
+			t.Errorf("the error tells the password: %v", err)
+		}
+	}
+}
