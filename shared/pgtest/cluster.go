@@ -136,13 +136,32 @@ func (c *Cluster) Kill() error {
 	return c.end(syscall.SIGKILL)
 }
 
-// Resume starts a halted or killed server again, on the same port.
+// Resume starts a halted or killed server again, on the same port. After a kill the old
+// server's backends take a moment to notice, and until then a new one refuses to start:
+// it is tried again.
 func (c *Cluster) Resume(ctx context.Context) error {
 	if c.Pid() != 0 {
 		return errors.New("the cluster is running")
 	}
-	return c.launch(ctx)
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := c.launch(ctx)
+		if !errors.Is(err, errEnded) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-tick.C:
+		}
+	}
 }
+
+// errEnded says that the server ended before it answered.
+var errEnded = errors.New("postgres ended while starting")
 
 func (c *Cluster) end(sig syscall.Signal) error {
 	c.mu.Lock()
@@ -262,7 +281,7 @@ func (c *Cluster) awaitReady(ctx context.Context, done <-chan struct{}) error {
 		}
 		select {
 		case <-done:
-			return errors.New("postgres ended while starting")
+			return errEnded
 		case <-ctx.Done():
 			return fmt.Errorf("postgres did not answer in time: %w", err)
 		case <-tick.C:
