@@ -18,6 +18,19 @@ func IsTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
+// Columns returns the width of the terminal that w is; 0: it is none.
+func Columns(w io.Writer) int {
+	file, ok := w.(*os.File)
+	if !ok {
+		return 0
+	}
+	columns, _, err := term.GetSize(int(file.Fd()))
+	if err != nil {
+		return 0
+	}
+	return columns
+}
+
 // Style colours text, when that is wanted.
 type Style struct{ on bool }
 

@@ -65,14 +65,14 @@ type row struct {
 
 type detail struct {
 	row
-	Steps    []stepRow
-	Headers  []headerRow
-	Size     int
-	Pretty   string // empty: it is not JSON
-	Raw      string
-	Delay    time.Duration
-	Query    string
-	Others   []row // all attempts of its delivery
+	Steps   []stepRow
+	Headers []headerRow
+	Size    int
+	Pretty  string // empty: it is not JSON
+	Raw     string
+	Delay   time.Duration
+	Query   string
+	Others  []row // all attempts of its delivery
 }
 
 type stepRow struct {

@@ -17,11 +17,13 @@ func (a *app) demo() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Watch four events arrive as signed callbacks",
-		Long: "Starts everything in this process, on free ports and in a directory that is removed again,\n" +
-			"publishes the four shipment events, and shows their callbacks. The signatures are checked\n" +
-			"by the standard-webhooks library. With --url it works on an installation that runs already.",
+		Long: "Starts everything in this process, on free ports and in a directory that is\n" +
+			"removed again, publishes the four shipment events, and shows their callbacks.\n" +
+			"The signatures are checked by the standard-webhooks library. With --url it works\n" +
+			"on an installation that runs already.",
 		Example: "  waybill demo\n" +
-			"  waybill demo --url http://127.0.0.1:8080 --key \"$WAYBILL_ADMIN_KEY\" --nats-url nats://127.0.0.1:4222",
+			"  waybill demo --url http://127.0.0.1:8080 --key \"$WAYBILL_ADMIN_KEY\" \\\n" +
+			"    --nats-url nats://127.0.0.1:4222",
 		Args: cobra.NoArgs,
 	}
 	flags := cmd.Flags()

@@ -33,9 +33,9 @@ func (a *app) dev() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run everything in one process",
-		Long: "Runs API, dispatcher, a NATS server, an SQLite database and a receiver to try things\n" +
-			"with, in one process. What it keeps lies in the data directory; the API key is made\n" +
-			"at the first start and stays the same.",
+		Long: "Runs API, dispatcher, a NATS server, an SQLite database and a receiver to try\n" +
+			"things with, in one process. What it keeps lies in the data directory; the API\n" +
+			"key is made at the first start and stays the same.",
 		Example: "  waybill dev\n" +
 			"  waybill dev --http 127.0.0.1:9000 --data /var/tmp/waybill\n" +
 			"  WAYBILL_DATABASE_URL=postgres://waybill@localhost/waybill waybill dev",

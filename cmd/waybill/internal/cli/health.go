@@ -2,9 +2,11 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	neturl "net/url"
 	"strings"
 	"time"
 
@@ -18,8 +20,8 @@ func (a *app) health() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "health [URL]",
 		Short: "Ask a process whether it is ready",
-		Long: "Asks a process whether it is ready and ends with 0 or 1. A URL without a path is\n" +
-			"asked for /readyz. For containers, which have no shell and no curl.",
+		Long: "Asks a process whether it is ready and ends with 0 or 1. A URL without a path\n" +
+			"is asked for /readyz. For containers, which have no shell and no curl.",
 		Example: "  waybill health\n  waybill health http://127.0.0.1:8081\n  waybill health http://127.0.0.1:8080/healthz",
 		Args:    cobra.MaximumNArgs(1),
 	}
@@ -44,7 +46,11 @@ func (a *app) health() *cobra.Command {
 		}
 		response, err := http.DefaultClient.Do(request)
 		if err != nil {
-			return fmt.Errorf("no answer: %w", err)
+			var failed *neturl.Error
+			if errors.As(err, &failed) {
+				err = failed.Err
+			}
+			return fmt.Errorf("no answer from %s: %w", url, err)
 		}
 		defer response.Body.Close()
 		text, err := io.ReadAll(io.LimitReader(response.Body, 4<<10))

@@ -31,11 +31,11 @@ func (a *app) listen() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "listen --forward-to URL",
 		Short: "Pass callbacks on to a program on this machine",
-		Long: "Registers a webhook for a listener of its own and passes each callback on to a URL, bytes\n" +
-			"and headers unchanged. The answer goes back to Waybill, so that failures are retried.\n" +
-			"The webhook is deleted at the end.",
+		Long: "Registers a webhook for a listener of its own and passes each callback on to a\n" +
+			"URL, bytes and headers unchanged. The answer goes back to Waybill, so that\n" +
+			"failures are retried. The webhook is deleted at the end.",
 		Example: "  waybill listen --forward-to http://127.0.0.1:3000/webhooks\n" +
-			"  waybill listen --forward-to http://127.0.0.1:3000/webhooks --events shipment.delivered,shipment.exception",
+			"  waybill listen --forward-to http://localhost:3000 --events shipment.created",
 		Args: cobra.NoArgs,
 	}
 	where := addTarget(cmd)

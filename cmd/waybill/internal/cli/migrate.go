@@ -22,9 +22,9 @@ func (a *app) migrate() *cobra.Command {
 	up := &cobra.Command{
 		Use:   "up",
 		Short: "Apply the migrations that are pending",
-		Long: "Applies the migrations that are pending. Several may be started at once: one of them\n" +
-			"works, the others wait for it.",
-		Example: "  WAYBILL_DATABASE_URL=postgres://waybill@localhost/waybill waybill migrate up",
+		Long: "Applies the migrations that are pending. Several may be started at once: one of\n" +
+			"them works, the others wait for it.",
+		Example: "  waybill migrate up --database-url postgres://waybill@localhost/waybill",
 		Args:    cobra.NoArgs,
 	}
 	a.migration(up, func(ctx context.Context, s *store.Store) ([]store.Migration, error) { return s.Migrate(ctx) },

@@ -29,8 +29,9 @@ func (a *app) receiver() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "receiver",
 		Short: "Run a receiver with a page that checks signatures",
-		Long: "Runs the receiver that `waybill dev` has built in: it records every POST, shows header by\n" +
-			"header whether the signature verifies, and answers as it is told. For trying things out.",
+		Long: "Runs the receiver that `waybill dev` has built in: it records every POST, shows\n" +
+			"header by header whether the signature verifies, and answers as it is told. For\n" +
+			"trying things out.",
 		Example: "  waybill receiver\n  waybill receiver --receiver 127.0.0.1:9999\n  waybill receiver register",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -81,11 +82,11 @@ func (a *app) register() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "register",
 		Short: "Register a receiver as a webhook",
-		Long: "Registers a path of a receiver as a webhook, and tells the receiver the webhook's secret,\n" +
-			"so that it checks every signature.",
+		Long: "Registers a path of a receiver as a webhook, and tells the receiver the\n" +
+			"webhook's secret, so that it checks every signature.",
 		Example: "  waybill receiver register\n" +
 			"  waybill receiver register --path /in/flaky --status 503 --times 2\n" +
-			"  waybill receiver register --receiver-url http://127.0.0.1:8090 --target http://receiver:8090",
+			"  waybill receiver register --target http://receiver:8090",
 		Args: cobra.NoArgs,
 	}
 	where := addTarget(cmd)

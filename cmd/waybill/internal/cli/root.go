@@ -77,8 +77,8 @@ func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "waybill",
 		Short: "Shipment events in, signed callbacks out",
-		Long: "Waybill takes shipment events over REST or NATS and delivers each of them to every\n" +
-			"webhook that asked for it: signed, retried, and recorded.",
+		Long: "Waybill takes shipment events over REST or NATS and delivers each of them to\n" +
+			"every webhook that asked for it: signed, retried, and recorded.",
 		Example:       "  waybill demo\n  waybill dev",
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -109,7 +109,24 @@ func (a *app) root() *cobra.Command {
 	root.SetHelpCommandGroupID(groupTools)
 	root.SetCompletionCommandGroupID(groupTools)
 	nameVariables(root)
+	root.SetUsageTemplate(usageTemplate(root.UsageTemplate(), width(a.stdout)))
 	return root
+}
+
+// width returns how many columns w has, at most 120; 80 when w is no terminal.
+func width(w io.Writer) int {
+	if columns := console.Columns(w); columns > 0 {
+		return min(columns, 120)
+	}
+	return 80
+}
+
+// usageTemplate makes cobra's template wrap the descriptions of flags.
+func usageTemplate(template string, columns int) string {
+	for _, set := range []string{".LocalFlags", ".InheritedFlags"} {
+		template = strings.ReplaceAll(template, set+".FlagUsages ", fmt.Sprintf("%s.FlagUsagesWrapped %d ", set, columns))
+	}
+	return template
 }
 
 // run makes a command's RunE: what f returns is a failure, unless it says that the

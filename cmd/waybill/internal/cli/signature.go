@@ -22,7 +22,8 @@ func (a *app) signature() *cobra.Command {
 		Short: "Compute and check signatures of callbacks",
 		Long:  "Computes and checks signatures as Standard Webhooks 1.0.0 has them.",
 		Example: "  waybill signature sign --secret whsec_… --id evt_1 --body event.json\n" +
-			"  waybill signature verify --secret whsec_… --id evt_1 --timestamp 1768469400 --signature v1,… --body event.json",
+			"  waybill signature verify --secret whsec_… --id evt_1 --body event.json \\\n" +
+			"    --timestamp 1768469400 --signature v1,…",
 		RunE: subcommands,
 	}
 	cmd.AddCommand(a.sign(), a.verify())
@@ -85,9 +86,9 @@ func (a *app) sign() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sign",
 		Short: "Print the headers of a signed callback",
-		Long:  "Prints the three headers of a callback with the body that is given: byte for byte, line\nbreaks included.",
+		Long:  "Prints the three headers of a callback with the body that is given: byte for\nbyte, line breaks included.",
 		Example: "  waybill signature sign --secret whsec_… --id evt_1 --body event.json\n" +
-			"  printf '{\"a\":1}' | waybill signature sign --secret whsec_… --id evt_1 --timestamp 1768469400",
+			"  printf '{\"a\":1}' | waybill signature sign --secret whsec_… --id evt_1",
 		Args: cobra.NoArgs,
 	}
 	c := addCallback(cmd)
@@ -155,8 +156,9 @@ func (a *app) verify() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Check the signature of a callback, step by step",
-		Long: "Checks a callback as its receiver has to, and says of each header what is wrong. Ends\n" +
-			"with 1 when it does not verify. To check an old callback, say with --at when it came.",
+		Long: "Checks a callback as its receiver has to, and says of each header what is wrong.\n" +
+			"Ends with 1 when it does not verify. To check an old callback, say with --at\n" +
+			"when it came.",
 		Example: "  waybill signature verify --secret whsec_… --id evt_1 --timestamp 1768469400 \\\n" +
 			"    --signature v1,… --body event.json --at 1768469400",
 		Args: cobra.NoArgs,

@@ -38,9 +38,9 @@ func (a *app) trigger() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trigger EVENT",
 		Short: "Publish a sample event",
-		Long:  "Publishes a sample of an event type over REST, with every documented field. The types:\n" + list(sample.Types()),
+		Long:  "Publishes a sample of an event type over REST, with every documented field. The\ntypes:\n" + list(sample.Types()),
 		Example: "  waybill trigger shipment.delivered\n" +
-			"  waybill trigger shipment.exception --set severity=low --set reason.text='Lost' --set location.city=Berlin\n" +
+			"  waybill trigger shipment.exception --set severity=low --set location.city=Bonn\n" +
 			"  waybill trigger shipment.in_transit --count 1000 --rate 50",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || !domain.EventType(args[0]).Valid() {
