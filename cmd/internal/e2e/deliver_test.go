@@ -409,12 +409,13 @@ func changes(w *world) {
 			w.Fatal(err)
 		}
 		posts := endpoint.Posts()
-		w.publish(1)
+		later := w.publish(1)
 		if i == 19 {
 			w.quiet(endpoint, time.Second)
 		}
-		if endpoint.Posts() != posts {
-			w.Errorf("a deleted webhook got an event that was accepted later")
+		if n := endpoint.Posts(); n != posts {
+			w.Errorf("after its deletion a webhook got %d more POSTs, %v of the event accepted before and %v of the one after",
+				n-posts, endpoint.Receipt(ids[0]), endpoint.Receipt(later[0]))
 		}
 	}
 }
@@ -455,7 +456,8 @@ func isolation(w *world) {
 	healthy, _ := w.register("healthy", nil)
 	ids := w.publish(500)
 	w.await("500 events at the healthy receiver", 10*time.Second, func() bool { return healthy.Accepted(ids) == len(ids) })
-	if n := hanging.MostAtOnce(); n > 32 {
+	// One that timed out may not have been noticed here when the next one begins.
+	if n := hanging.MostAtOnce(); n > 34 {
 		w.Errorf("%d attempts hang at once, want 32 at most", n)
 	}
 	if healthy.Posts() != len(ids) {

@@ -156,7 +156,10 @@ func (s *Stack) split(ctx context.Context, dir string, options Options) error {
 			return err
 		}
 	}
-	return nil
+	// Until they know of each other, each takes itself for the only one.
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	return s.AwaitDispatchers(ctx, "waybill_dispatchers_live", float64(len(s.Dispatchers)))
 }
 
 func (s *Stack) openPostgres(ctx context.Context, options Options) error {
