@@ -183,7 +183,7 @@ func TestRetryAndReplay(t *testing.T) {
 			if task.Attempts != 1 || task.RunAttempts != 0 || task.Rev != domain.NextRun(2) || task.Test {
 				t.Errorf("%s: task %+v", name, task)
 			}
-			if want := strings.Replace(event(name), " ", "", -1); string(task.Body) != want {
+			if want := strings.ReplaceAll(event(name), " ", ""); string(task.Body) != want {
 				t.Errorf("%s: body %s, want %s", name, task.Body, want)
 			}
 		}

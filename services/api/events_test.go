@@ -74,7 +74,7 @@ func TestPublish(t *testing.T) {
 		}
 		parts := regexp.MustCompile(`^\{"id":"(evt_[0-9a-f]{32})","type":"shipment.exception","timestamp":"([^"]*Z)","data":(.*)\}$`).
 			FindStringSubmatch(string(messages[2].Data))
-		if parts == nil || parts[3] != data {
+		if len(parts) != 4 || parts[3] != data {
 			t.Fatalf("last message: %s", messages[2].Data)
 		}
 		if at, err := time.Parse(time.RFC3339, parts[2]); err != nil || time.Since(at) > time.Minute {

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -40,31 +39,25 @@ type postgres struct {
 	made    atomic.Int64
 }
 
-var shared postgres //nolint:gochecknoglobals // one cluster a test binary: initdb takes seconds
+var shared postgres // initdb takes seconds: one for all tests
 
 func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		cluster, err := pgtest.Start(context.Background(), "", "fsync=off", "max_connections=300")
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		shared.cluster = cluster
-		code := m.Run()
-		if err := cluster.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
+	cluster, err := pgtest.Start(context.Background(), "", "fsync=off", "max_connections=300")
+	if err != nil {
+		panic(err) // a test that can't run fails
+	}
+	shared.cluster = cluster
+	m.Run()
+	if err := cluster.Stop(); err != nil {
+		panic(err)
+	}
+	if err := goleak.Find(
 		// nats-server leaves these behind when it is stopped while it makes a stream.
-		if err := goleak.Find(
-			goleak.IgnoreTopFunction("github.com/nats-io/nats-server/v2/server.(*fileStore).flushStreamStateLoop"),
-			goleak.IgnoreTopFunction("github.com/nats-io/nats-server/v2/server/ats.Register.func1"),
-		); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		return code
-	}())
+		goleak.IgnoreTopFunction("github.com/nats-io/nats-server/v2/server.(*fileStore).flushStreamStateLoop"),
+		goleak.IgnoreTopFunction("github.com/nats-io/nats-server/v2/server/ats.Register.func1"),
+	); err != nil {
+		panic(err)
+	}
 }
 
 const adminKey = "canary-admin-key-0123456789-abcdefghij"

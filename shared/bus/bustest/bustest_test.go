@@ -2,7 +2,6 @@ package bustest_test
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"testing"
 	"time"
@@ -19,7 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestRestartKeepsStreamsAndWipeLosesThem(t *testing.T) {
 	server := bustest.Start(t)
 	b, err := bus.Connect(bus.Options{
-		URL: server.URL(), Name: "test", Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		URL: server.URL(), Name: "test", Logger: slog.New(slog.DiscardHandler),
 		MACKeys: [][]byte{make([]byte, 32)},
 	})
 	if err != nil {

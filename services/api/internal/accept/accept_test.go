@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -184,7 +185,7 @@ func TestCallerGivesUp(t *testing.T) {
 func TestCommittedAfterCallerWentIsPublished(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d, b := &database{begin: func(context.Context, []store.Submission) error { time.Sleep(3 * time.Second); return nil }}, &transport{}
+		d, b := &database{begin: func(context.Context, []store.Submission) error { <-time.After(3 * time.Second); return nil }}, &transport{}
 		a, stop := run(t, d, b, 1)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -266,10 +267,10 @@ func TestPublication(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := &transport{answer: func(id string, round int) (bool, error) {
-			switch {
-			case id == "used":
+			switch id {
+			case "used":
 				return round == 0, nil
-			case id == "lost":
+			case "lost":
 				return false, domain.ErrUnavailable
 			}
 			return false, nil
@@ -316,15 +317,15 @@ func TestBusHangs(t *testing.T) {
 func TestStop(t *testing.T) {
 	t.Parallel()
 	for _, committers := range []int{1, 3} {
-		t.Run(fmt.Sprint(committers), func(t *testing.T) {
+		t.Run(strconv.Itoa(committers), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				d := &database{begin: func(context.Context, []store.Submission) error { time.Sleep(time.Second); return nil }}
+				d := &database{begin: func(context.Context, []store.Submission) error { <-time.After(time.Second); return nil }}
 				a, stop := run(t, d, &transport{}, committers)
 				var waiting sync.WaitGroup
 				for i := range 10 {
 					waiting.Go(func() {
-						if _, err := a.Submit(t.Context(), events(fmt.Sprint(i)), ""); err != nil {
+						if _, err := a.Submit(t.Context(), events(strconv.Itoa(i)), ""); err != nil {
 							t.Errorf("Submit: %v", err)
 						}
 					})

@@ -47,7 +47,7 @@ func unavailable(detail string) *problem.Problem {
 // is logged, and answered with 500.
 func (s *server) fail(c *gin.Context, err error) {
 	p := toProblem(err)
-	if p.Code == problem.Internal && err != error(errInternal) {
+	if p.Code == problem.Internal && !errors.Is(err, errInternal) {
 		s.Logger.Error("request failed", "error", err, "route", s.template(c), "requestId", c.GetString(keyRequestID))
 	}
 	if p.Code == problem.Unavailable && c.Request.Context().Err() == nil {

@@ -61,9 +61,7 @@ func (s *server) publishEvents(c *call) error {
 		submission.Once = &store.Once{Path: eventsPath, Key: key, BodyHash: sha256.Sum256(body), Respond: published202}
 	}
 
-	traceParent, end := s.startSpan(c, len(published), batch)
-	receipt, err := s.Accepter.Submit(c.ctx(), submission, traceParent)
-	end(err)
+	receipt, err := s.submit(c, submission, batch)
 	switch {
 	case err != nil:
 		return refused(err)
@@ -130,21 +128,21 @@ func published202(events []store.Accepted) (status int, body []byte) {
 	return http.StatusAccepted, append(body, "]}"...)
 }
 
-// startSpan begins the trace of a publication, below the caller's own if it sent one, and
-// returns what goes along with the events.
-func (s *server) startSpan(c *call, events int, batch bool) (traceParent string, end func(error)) {
+// submit has the events accepted. Their trace goes along with them: a span of our own below
+// the caller's, or just the caller's when tracing is off.
+func (s *server) submit(c *call, submission store.Submission, batch bool) (store.Receipt, error) {
 	propagator := propagation.TraceContext{}
 	ctx := propagator.Extract(c.ctx(), propagation.HeaderCarrier(c.Request.Header))
 	ctx, span := s.tracer.Start(ctx, "publish", trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(
-		attribute.Int("waybill.events", events), attribute.Bool("waybill.batch", batch)))
+		attribute.Int("waybill.events", len(submission.Events)), attribute.Bool("waybill.batch", batch)))
+	defer span.End()
 	carrier := propagation.MapCarrier{}
 	propagator.Inject(ctx, carrier)
-	return carrier.Get("traceparent"), func(err error) {
-		if err != nil {
-			span.SetStatus(codes.Error, "not accepted")
-		}
-		span.End()
+	receipt, err := s.Accepter.Submit(ctx, submission, carrier.Get("traceparent"))
+	if err != nil {
+		span.SetStatus(codes.Error, "not accepted")
 	}
+	return receipt, err
 }
 
 // eventView is an event as callers see it: the bytes that were published, and more.
@@ -200,7 +198,7 @@ func (s *server) listEvents(c *call) error {
 }
 
 func (s *server) getEvent(c *call) error {
-	if len(c.Request.URL.RawQuery) > 0 {
+	if c.Request.URL.RawQuery != "" {
 		if err := c.query().Err(); err != nil {
 			return err
 		}
@@ -217,8 +215,8 @@ func (s *server) getEvent(c *call) error {
 	if err != nil {
 		return err
 	}
-	view := eventView(event)
-	body := append(view[:len(view)-1], `,"deliveries":`...)
+	body := eventView(event)
+	body = append(body[:len(body)-1], `,"deliveries":`...)
 	list, err := json.Marshal(deliveries)
 	if err != nil {
 		return err

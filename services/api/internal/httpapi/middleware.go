@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"runtime"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -23,7 +22,7 @@ const (
 // identify gives each request an id: the caller's own when it is 1 to 128 visible ASCII
 // characters, else a fresh one. It also sets what every answer carries.
 func (s *server) identify(c *gin.Context) {
-	id := ""
+	var id string
 	if given := c.Request.Header.Values(requestIDHeader); len(given) == 1 &&
 		given[0] != "" && len(given[0]) <= maxRequestID && auth.Visible(given[0]) {
 		id = given[0]
@@ -76,7 +75,8 @@ func (s *server) recover(c *gin.Context) {
 
 // knownMethod bounds what the method label of a metric can be.
 func knownMethod(method string) string {
-	if strings.Contains(" GET HEAD POST PUT PATCH DELETE OPTIONS ", " "+method+" ") {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
 		return method
 	}
 	return "other"

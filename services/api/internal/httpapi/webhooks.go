@@ -98,7 +98,7 @@ func (s *server) listWebhooks(c *call) error {
 // pageLinks returns a Link header (RFC 8288) to the pages around this one.
 func pageLinks(path string, limit, offset, total int) string {
 	link := func(at int, rel string) string {
-		return fmt.Sprintf(`<%s?limit=%d&offset=%d>; rel="%s"`, path, limit, at, rel)
+		return fmt.Sprintf(`<%s?limit=%d&offset=%d>; rel=%q`, path, limit, at, rel)
 	}
 	links := link(0, "first")
 	if offset > 0 {

@@ -86,8 +86,7 @@ func syntaxDetail(body []byte, err error) string {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return "The body is empty."
 	}
-	var syntactic *jsontext.SyntacticError
-	if errors.As(err, &syntactic) {
+	if syntactic, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		return "The body is not valid JSON, from byte " + strconv.FormatInt(syntactic.ByteOffset, 10) + " on."
 	}
 	return "The body is not valid JSON: it ends too early."

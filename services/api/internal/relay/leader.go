@@ -48,12 +48,12 @@ func (l *leader) round(ctx context.Context) error {
 func (l *leader) measure(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	oldest, any, err := l.store.OldestUnsettled(ctx)
+	oldest, found, err := l.store.OldestUnsettled(ctx)
 	if err != nil {
 		return err
 	}
 	age := 0.0
-	if any {
+	if found {
 		age = max(time.Since(oldest).Seconds(), 0)
 	}
 	l.metrics.unsettledAge.Set(age)
@@ -197,7 +197,8 @@ func (l *leader) publish(ctx context.Context, n int, start func(i int, done func
 			} else {
 				failed = append(failed, err)
 			}
-			if left--; left == 0 {
+			left--
+			if left == 0 {
 				close(all)
 			}
 		})

@@ -273,10 +273,10 @@ func (t *trouble) report(ctx context.Context, err error) {
 		if !errors.Is(err, domain.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded) {
 			level = slog.LevelError
 		}
-		t.log.Log(ctx, level, t.what, "error", err)
+		t.log.Log(ctx, level, "trouble begins", "what", t.what, "error", err)
 	case err == nil && t.failing:
 		t.failing = false
-		t.log.Info("no longer: " + t.what)
+		t.log.Info("trouble is over", "what", t.what)
 	}
 }
 
