@@ -111,13 +111,16 @@ func (s *Site) port() (string, error) {
 	return "", fmt.Errorf("find a free port: %w", last)
 }
 
-// folder makes a folder of its own for a stack.
+// folder makes a folder of its own for a stack, without what an earlier run left there.
 func (s *Site) folder(name string) (string, error) {
 	s.mu.Lock()
 	s.stacks++
 	n := s.stacks
 	s.mu.Unlock()
 	dir := filepath.Join(s.dir, fmt.Sprintf("%02d-%s", n, name))
+	if err := os.RemoveAll(dir); err != nil {
+		return "", fmt.Errorf("clear a stack's folder: %w", err)
+	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("make a stack's folder: %w", err)
 	}
