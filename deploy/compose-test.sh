@@ -108,7 +108,7 @@ key=$(sed -n 's/^WAYBILL_ADMIN_KEY=//p' "$work/env")
 say 'up'
 VERSION=$(git describe --tags --always --dirty 2>/dev/null || echo dev)
 export VERSION
-DOCKER_BUILDKIT=${DOCKER_BUILDKIT-0} dc build --quiet
+DOCKER_BUILDKIT=${DOCKER_BUILDKIT-0} dc build >"$work/build" 2>&1 || { tail -20 "$work/build" >&2; fail 'the image could not be built'; }
 dc up --detach --wait --wait-timeout 180
 dc ps --format 'table {{.Service}}\t{{.Status}}'
 [ "$(dc ps --quiet "${dispatchers[@]}" | wc -l)" = 2 ] || fail 'there are not two dispatchers'
@@ -128,7 +128,7 @@ docker inspect $(dc ps --quiet) --format \
   fail 'a container has more rights than it needs'
 
 say 'demo'
-dc run --rm demo
+dc run --rm --no-deps --use-aliases demo
 
 say "a dispatcher is killed while $events events go out"
 webhook=$(api /v1/webhooks '{"url":"http://receiver:8090/load","events":["shipment.in_transit"]}' | of id)
@@ -154,4 +154,4 @@ echo "$delivered of $events delivered"
 [ "$delivered" = "$events" ] || fail 'events were lost'
 
 say 'demo, with the dispatcher that is left'
-dc run --rm demo
+dc run --rm --no-deps --use-aliases demo

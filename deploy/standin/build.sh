@@ -51,8 +51,11 @@ DOCKERFILE
 
 cp -a "$(go env GOROOT)" "$work/golang/go"
 rm -rf "$work/golang/go/test"
+# The module proxy may be reached through a machine whose certificate only this one trusts.
+cp -L /etc/ssl/certs/ca-certificates.crt "$work/golang/"
 image golang:1.26.8 "$work/golang" <<'DOCKERFILE'
 FROM waybill-standin:debian
 ENV PATH=/usr/local/go/bin:/usr/sbin:/usr/bin:/sbin:/bin
+COPY ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY go /usr/local/go
 DOCKERFILE
