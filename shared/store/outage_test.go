@@ -65,12 +65,15 @@ func TestPostgresOutage(t *testing.T) {
 		t.Error("the leader was not told that its connection is gone")
 	}
 	for name, call := range map[string]func() error{
-		"ping":    func() error { return s.Ping(ctx) },
-		"accept":  func() error { _, err := s.Accept(ctx, submissions("evt_during")); return err },
-		"list":    func() error { _, _, err := s.ListEvents(ctx, store.EventFilter{Account: "default"}); return err },
-		"get":     func() error { _, _, err := s.GetWebhook(ctx, "default", "x"); return err },
-		"delete":  func() error { return s.DeleteWebhook(ctx, "default", "x") },
-		"record":  func() error { _, err := s.Record(ctx, []domain.RecordBatch{{Settled: []domain.EventKey{{ID: "x"}}}}); return err },
+		"ping":   func() error { return s.Ping(ctx) },
+		"accept": func() error { _, err := s.Accept(ctx, submissions("evt_during")); return err },
+		"list":   func() error { _, _, err := s.ListEvents(ctx, store.EventFilter{Account: "default"}); return err },
+		"get":    func() error { _, _, err := s.GetWebhook(ctx, "default", "x"); return err },
+		"delete": func() error { return s.DeleteWebhook(ctx, "default", "x") },
+		"record": func() error {
+			_, err := s.Record(ctx, []domain.RecordBatch{{Settled: []domain.EventKey{{ID: "x"}}}})
+			return err
+		},
 		"pending": func() error { _, err := s.Pending(ctx); return err },
 		"lead":    func() error { _, _, err := s.Lead(ctx); return err },
 	} {

@@ -1,0 +1,244 @@
+package store_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/pgtest"
+	"waybill.dev/shared/store"
+)
+
+// benchStores opens a migrated store on each database, with the durability of a real
+// installation.
+func benchStores(b *testing.B, run func(b *testing.B, s *store.Store, cpu func() time.Duration)) {
+	b.Helper()
+	b.Run("postgres", func(b *testing.B) {
+		c, err := pgtest.Start(b.Context(), "")
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { _ = c.Stop() })
+		run(b, benchStore(b, c.URL("postgres")), func() time.Duration { return processTime(b, c.Pid()) })
+	})
+	b.Run("sqlite", func(b *testing.B) {
+		run(b, benchStore(b, "sqlite:"+filepath.Join(b.TempDir(), "waybill.db")), func() time.Duration { return processTime(b, 0) })
+	})
+}
+
+// processTime returns the processor time that this process and the server's backends have
+// used: other work on the machine does not show in it.
+func processTime(b *testing.B, postmaster int) time.Duration {
+	b.Helper()
+	var self syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &self); err != nil {
+		b.Fatal(err)
+	}
+	total := time.Duration(self.Utime.Nano() + self.Stime.Nano())
+	if postmaster == 0 {
+		return total
+	}
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", postmaster, postmaster))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, pid := range strings.Fields(string(children)) {
+		text, err := os.ReadFile("/proc/" + pid + "/stat")
+		if err != nil {
+			continue // ended meanwhile
+		}
+		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+		user, _ := strconv.Atoi(fields[11])
+		system, _ := strconv.Atoi(fields[12])
+		total += time.Duration(user+system) * (time.Second / 100) // the kernel's unit
+	}
+	return total
+}
+
+func benchStore(b *testing.B, url string) *store.Store {
+	b.Helper()
+	s := openStore(b, store.Options{URL: url})
+	if _, err := s.Migrate(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	return s
+}
+
+// kilobyte is an event of 1 KB.
+func kilobyte() domain.Event {
+	id, _ := uuid.NewV7()
+	head := `{"id":"evt_` + id.String() + `","type":"shipment.created","timestamp":"2025-06-10T12:00:00Z","data":{"shipmentId":"`
+	return domain.Event{
+		Account: "default", ID: "evt_" + id.String(), Type: domain.ShipmentCreated, Timestamp: "2025-06-10T12:00:00Z",
+		Payload: []byte(head + strings.Repeat("x", 1024-len(head)-3) + `"}}`),
+	}
+}
+
+// BenchmarkAccept is 64 callers with one event each at a time, whose submissions share
+// the commits of two workers, as in api's group commit.
+func BenchmarkAccept(b *testing.B) {
+	benchStores(b, func(b *testing.B, s *store.Store, cpu func() time.Duration) {
+		type call struct {
+			sub  store.Submission
+			done chan error
+		}
+		calls := make(chan call, 64)
+		var commits atomic.Int64
+		var workers sync.WaitGroup
+		for range 2 {
+			workers.Go(func() {
+				for first := range calls {
+					group := []call{first}
+					for more := true; more && len(group) < 1000; {
+						select {
+						case c, ok := <-calls:
+							if more = ok; ok {
+								group = append(group, c)
+							}
+						default:
+							more = false
+						}
+					}
+					subs := make([]store.Submission, len(group))
+					for i, c := range group {
+						subs[i] = c.sub
+					}
+					_, err := s.Accept(b.Context(), subs)
+					commits.Add(1)
+					for _, c := range group {
+						c.done <- err
+					}
+				}
+			})
+		}
+		b.ResetTimer()
+		start := cpu()
+		var callers sync.WaitGroup
+		var left atomic.Int64
+		left.Store(int64(b.N))
+		for range 64 {
+			callers.Go(func() {
+				done := make(chan error, 1)
+				for left.Add(-1) >= 0 {
+					calls <- call{store.Submission{Account: "default", Events: []domain.Event{kilobyte()}}, done}
+					if err := <-done; err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+		}
+		callers.Wait()
+		b.StopTimer()
+		b.ReportMetric(float64((cpu()-start).Microseconds())/float64(b.N), "cpu-µs/event")
+		close(calls)
+		workers.Wait()
+		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
+		b.ReportMetric(float64(b.N)/float64(commits.Load()), "events/commit")
+	})
+}
+
+// BenchmarkAcceptBatch is one caller with batches of 1000.
+func BenchmarkAcceptBatch(b *testing.B) {
+	benchStores(b, func(b *testing.B, s *store.Store, cpu func() time.Duration) {
+		start := cpu()
+		for b.Loop() {
+			sub := store.Submission{Account: "default"}
+			for range 1000 {
+				sub.Events = append(sub.Events, kilobyte())
+			}
+			if _, err := s.Accept(b.Context(), []store.Submission{sub}); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64((cpu()-start).Microseconds())/float64(b.N*1000), "cpu-µs/event")
+		b.ReportMetric(float64(b.N)*1000/b.Elapsed().Seconds(), "events/s")
+	})
+}
+
+// BenchmarkRecord writes 500 outcomes with their attempts: of first attempts, which is
+// the good path, and of second ones.
+func BenchmarkRecord(b *testing.B) {
+	benchStores(b, func(b *testing.B, s *store.Store, cpu func() time.Duration) {
+		var webhooks [10]domain.WebhookID
+		for i := range webhooks {
+			webhooks[i] = domain.WebhookID(uuid.NewString())
+		}
+		batch := func() domain.RecordBatch {
+			var r domain.RecordBatch
+			now := time.Now().UTC().Truncate(time.Millisecond)
+			for i := range 50 {
+				key := domain.EventKey{Account: "default", ID: fmt.Sprintf("evt_%s", uuid.NewString()), ReceivedAt: now.Add(time.Duration(i/10) * time.Millisecond)}
+				r.Settled = append(r.Settled, key)
+				for _, w := range webhooks {
+					r.Outcomes = append(r.Outcomes, domain.Outcome{
+						Delivery: domain.NewDeliveryID(key, w), Account: "default", Webhook: w, EventID: key.ID,
+						EventType: domain.ShipmentCreated, Status: domain.StatusDelivered, Rev: 2, Attempts: 1, RunAttempts: 1,
+						RunStartedAt: now, UpdatedAt: now,
+						Attempt: &domain.Attempt{ID: domain.AttemptID(), Number: 1, StartedAt: now, Duration: time.Millisecond, Status: 200, ResponseBody: "ok"},
+					})
+				}
+			}
+			return r
+		}
+		first := func() domain.RecordBatch { return batch() }
+		second := func() domain.RecordBatch {
+			work := batch()
+			mustRecord(b, s, work)
+			for i := range work.Outcomes {
+				o := &work.Outcomes[i]
+				attempt := *o.Attempt
+				attempt.ID, attempt.Number = domain.AttemptID(), 2
+				o.Rev, o.Attempts, o.Attempt = 4, 2, &attempt
+			}
+			return work
+		}
+		for name, prepare := range map[string]func() domain.RecordBatch{"first": first, "second": second} {
+			b.Run(name, func(b *testing.B) {
+				const group = 20 // processor time is counted in hundredths of a second
+				var spent time.Duration
+				n := 0
+				for b.Loop() {
+					b.StopTimer()
+					var works [group]domain.RecordBatch
+					for i := range works {
+						works[i] = prepare()
+					}
+					start := cpu()
+					b.StartTimer()
+					for _, work := range works {
+						mustRecord(b, s, work)
+					}
+					b.StopTimer()
+					spent += cpu() - start
+					n += group
+					b.StartTimer()
+				}
+				b.ReportMetric(float64(spent.Microseconds())/float64(n*500), "cpu-µs/outcome")
+				b.ReportMetric(b.Elapsed().Seconds()*1000/float64(n), "ms/500")
+			})
+		}
+	})
+}
+
+func mustRecord(b *testing.B, s *store.Store, work domain.RecordBatch) {
+	b.Helper()
+	r, err := s.Record(b.Context(), []domain.RecordBatch{work})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if r.Attempts != 500 {
+		b.Fatalf("result %+v", r)
+	}
+}
