@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,7 +24,6 @@ import (
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/bus/bustest"
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/egress"
 	"waybill.dev/shared/envelope"
 	"waybill.dev/shared/pgtest"
 	"waybill.dev/shared/seal"
@@ -79,7 +77,7 @@ func onBoth(t *testing.T, test func(t *testing.T, b *bench)) {
 
 // bench is a store, a bus and whatever dispatchers a test starts.
 type bench struct {
-	t      *testing.T
+	t      testing.TB
 	url    string
 	keys   *seal.Keyring
 	store  *store.Store
@@ -87,7 +85,7 @@ type bench struct {
 	bus    *bus.Bus
 }
 
-func newBench(t *testing.T, url string) *bench {
+func newBench(t testing.TB, url string) *bench {
 	t.Helper()
 	keys, err := seal.Parse(seal.Generate())
 	if err != nil {
@@ -133,7 +131,7 @@ func (b *bench) dispatch(change ...func(*dispatcher.Options)) (stop func()) {
 	b.t.Helper()
 	options := dispatcher.Options{
 		Store: b.store, Bus: b.connect("dispatcher"), Logger: logger(b.t), Metrics: prometheus.NewRegistry(), Version: "test",
-		Egress: &egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, HTTP: true},
+		Egress: loopback(),
 	}
 	for _, c := range change {
 		c(&options)
@@ -271,9 +269,9 @@ func (b *bench) eventually(check func() error) {
 	}
 }
 
-func logger(t *testing.T) *slog.Logger {
+func logger(t testing.TB) *slog.Logger {
 	if os.Getenv("WAYBILL_TEST_LOG") == "" {
-		return slog.New(slog.DiscardHandler)
+		return discard
 	}
 	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 }

@@ -79,6 +79,12 @@ func take(t *testing.T, want int, consume func(ctx context.Context, handle func(
 	return got
 }
 
+func events(b *bus.Bus) func(context.Context, func(*bus.Message)) error {
+	return func(ctx context.Context, handle func(*bus.Message)) error {
+		return b.ConsumeEvents(ctx, bus.NewInHand(), handle)
+	}
+}
+
 func event() domain.Event {
 	return domain.Event{
 		Account: "default", ID: "evt_1", Type: domain.ShipmentCreated,
@@ -99,7 +105,7 @@ func TestAcceptedEventComesAsPublished(t *testing.T) {
 	if publish(t, b, sent, 1) {
 		t.Error("a later round counts as a repeat")
 	}
-	for round, m := range take(t, 2, b.ConsumeEvents) {
+	for round, m := range take(t, 2, events(b)) {
 		sent.Round = round
 		got, ok := b.ParseAccepted(m.Subject(), m.Header(), m.Body())
 		if !ok {
@@ -116,7 +122,7 @@ func TestForgedAcceptanceIsNotBelieved(t *testing.T) {
 	server := bustest.Start(t)
 	b := connect(t, server)
 	publish(t, b, bus.Accepted{Event: event(), Version: 1}, 0)
-	m := take(t, 1, b.ConsumeEvents)[0]
+	m := take(t, 1, events(b))[0]
 	header := m.Header()
 	for name, forged := range map[string]struct {
 		subject string
@@ -145,7 +151,7 @@ func task() *domain.Task {
 	return &domain.Task{
 		Delivery: domain.NewDeliveryID(key, webhook), Account: "default", Webhook: webhook, EventID: "evt_1",
 		EventType: domain.ShipmentException, EventSeq: 7, ReceivedAt: received, Attempts: 3, RunAttempts: 2,
-		RunStartedAt: received.Add(time.Second), Rev: 2004, Test: true, Request: "req1",
+		RunStartedAt: received.Add(time.Second), Rev: 2004, Test: true, Spilled: true, Request: "req1",
 		HeldAt: received.Add(time.Minute), Body: []byte("{}"),
 	}
 }
@@ -247,7 +253,9 @@ func TestRecordsComeAsPublishedInOrder(t *testing.T) {
 		}
 	}
 	var got []domain.RecordBatch
-	for _, m := range take(t, len(sent), b.ConsumeRecords) {
+	for _, m := range take(t, len(sent), func(ctx context.Context, handle func(*bus.Message)) error {
+		return b.ConsumeRecords(ctx, bus.NewInHand(), handle)
+	}) {
 		batch, err := bus.ParseRecords(m.Body())
 		if err != nil {
 			t.Fatalf("parse: %v", err)
@@ -303,7 +311,8 @@ func TestConsumptionGoesOnAfterTheBusWasLost(t *testing.T) {
 	got := make(chan string, 10)
 	var consuming sync.WaitGroup
 	consuming.Go(func() {
-		_ = b.ConsumeEvents(ctx, func(m *bus.Message) { m.Ack(); got <- string(m.Body()) })
+		inHand := bus.NewInHand()
+		_ = b.ConsumeEvents(ctx, inHand, func(m *bus.Message) { m.Ack(); inHand.Done(m); got <- string(m.Body()) })
 	})
 	publish(t, b, bus.Accepted{Event: event()}, 0)
 	if body := <-got; body != `{"id":"evt_1"}` {

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"waybill.dev/shared/domain"
@@ -48,43 +50,56 @@ func (m *Message) Release() { _ = m.msg.Nak() }
 // InProgress tells the server that the message is still worked upon, for AckWait more.
 func (m *Message) InProgress() { _ = m.msg.InProgress() }
 
+// fetchSize is how many messages are fetched at a time, and about half of how many a
+// process holds beyond those that it works upon.
+const fetchSize = 500
+
+// recordFetch is how long one fetch of records waits: well below the time after which the
+// server serves another process because this one no longer asks.
+const recordFetch = recordPinTTL / 4
+
 // ConsumeEvents hands the events of EVENTS to handle, one after the other, until ctx is
-// done. Prefetched messages that handle did not get are given back.
-func (b *Bus) ConsumeEvents(ctx context.Context, handle func(*Message)) error {
-	return b.consume(ctx, StreamEvents, consumerFanout, handle,
-		jetstream.PullMaxMessages(1000), jetstream.PullExpiry(10*time.Second), jetstream.PullHeartbeat(2*time.Second))
+// done. Each is in inHand from its arrival on; those that handle did not get are given
+// back at the end.
+func (b *Bus) ConsumeEvents(ctx context.Context, inHand *InHand, handle func(*Message)) error {
+	return b.again(ctx, consumerFanout, func(working func()) error {
+		return b.fetchOnce(ctx, StreamEvents, consumerFanout, inHand, handle, working, 10*time.Second)
+	})
 }
 
-// ConsumeDue hands the due deliveries of one shard to handle, until ctx is done. Among
-// all that consume a shard the server serves one.
+// ConsumeRecords hands the messages of RECORDS to handle, in order, until ctx is done, as
+// ConsumeEvents does. Among all that consume them the server serves one.
+func (b *Bus) ConsumeRecords(ctx context.Context, inHand *InHand, handle func(*Message)) error {
+	return b.again(ctx, consumerRecord, func(working func()) error {
+		return b.fetchOnce(ctx, StreamRecords, consumerRecord, inHand, handle, working, recordFetch, jetstream.FetchPriorityGroup(PinGroup))
+	})
+}
+
+// ConsumeDue hands the due deliveries of one shard to handle, which must not wait, until
+// ctx is done. Among all that consume a shard the server serves one.
 func (b *Bus) ConsumeDue(ctx context.Context, shard int, handle func(*Message)) error {
-	return b.consume(ctx, StreamRetries, consumerDue+strconv.Itoa(shard), handle,
-		jetstream.PullMaxMessages(256), jetstream.PullExpiry(10*time.Second), jetstream.PullHeartbeat(2*time.Second),
-		jetstream.PullPriorityGroup(PinGroup))
+	name := consumerDue + strconv.Itoa(shard)
+	return b.again(ctx, name, func(working func()) error {
+		return b.consumeOnce(ctx, StreamRetries, name, handle, working,
+			jetstream.PullMaxMessages(256), jetstream.PullExpiry(10*time.Second), jetstream.PullHeartbeat(2*time.Second),
+			jetstream.PullPriorityGroup(PinGroup))
+	})
 }
 
-// ConsumeRecords hands the messages of RECORDS to handle, in order, until ctx is done.
-// Among all that consume them the server serves one.
-func (b *Bus) ConsumeRecords(ctx context.Context, handle func(*Message)) error {
-	return b.consume(ctx, StreamRecords, consumerRecord, handle,
-		jetstream.PullMaxMessages(256), jetstream.PullExpiry(10*time.Second), jetstream.PullHeartbeat(2*time.Second),
-		jetstream.PullPriorityGroup(PinGroup))
-}
-
-// consume keeps a consumption going until ctx is done: through reconnections, lost
+// again keeps a consumption going until ctx is done: through reconnections, lost
 // heartbeats, and a server that came back without its streams.
-func (b *Bus) consume(ctx context.Context, stream, name string, handle func(*Message), opts ...jetstream.PullMessagesOpt) error {
+func (b *Bus) again(ctx context.Context, name string, once func(working func()) error) error {
 	wait := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(100*time.Millisecond), backoff.WithMaxInterval(2*time.Second), backoff.WithMaxElapsedTime(0))
 	failing := false
 	for {
-		err := b.consumeOnce(ctx, stream, name, handle, func() {
+		err := once(func() {
 			if failing {
 				b.log.Info("consumption goes on", "consumer", name)
 				failing = false
 			}
 			wait.Reset()
-		}, opts...)
+		})
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -100,17 +115,86 @@ func (b *Bus) consume(ctx context.Context, stream, name string, handle func(*Mes
 	}
 }
 
-func (b *Bus) consumeOnce(ctx context.Context, stream, name string, handle func(*Message), working func(), opts ...jetstream.PullMessagesOpt) error {
-	lookup, cancel := context.WithTimeout(ctx, publishTimeout)
+// consumer looks a consumer up, and makes it when the server has lost it.
+func (b *Bus) consumer(ctx context.Context, stream, name string) (jetstream.Consumer, error) {
+	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
-	consumer, err := b.js.Consumer(lookup, stream, name)
+	consumer, err := b.js.Consumer(ctx, stream, name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrConsumerNotFound) {
-		if err = b.Ensure(lookup); err == nil {
-			consumer, err = b.js.Consumer(lookup, stream, name)
+		if err = b.Ensure(ctx); err == nil {
+			consumer, err = b.js.Consumer(ctx, stream, name)
 		}
 	}
 	if err != nil {
-		return unavailable("look up consumer "+name, err)
+		return nil, unavailable("look up consumer "+name, err)
+	}
+	return consumer, nil
+}
+
+// fetchOnce consumes by fetches. Unlike a continuous pull it leaves nothing in the
+// client's buffer, where a message that waits for long would run into AckWait unseen:
+// whatever arrives is in inHand at once, and the next fetch waits until there is room.
+func (b *Bus) fetchOnce(ctx context.Context, stream, name string, inHand *InHand, handle func(*Message), working func(), wait time.Duration, opts ...jetstream.FetchOpt) error {
+	consumer, err := b.consumer(ctx, stream, name)
+	if err != nil {
+		return err
+	}
+	queue := make(chan *Message, 2*fetchSize)
+	var handling sync.WaitGroup
+	handling.Go(func() {
+		for m := range queue {
+			if ctx.Err() != nil {
+				inHand.Done(m)
+				m.Release()
+				continue
+			}
+			handle(m)
+		}
+	})
+	defer handling.Wait()
+	defer close(queue)
+	opts = append(opts, jetstream.FetchHeartbeat(wait/4))
+	for ctx.Err() == nil {
+		if len(queue) > fetchSize/2 {
+			select {
+			case <-ctx.Done():
+			case <-time.After(2 * time.Millisecond):
+			}
+			continue
+		}
+		fetching, cancel := context.WithTimeout(ctx, wait)
+		batch, err := consumer.Fetch(fetchSize, append(opts, jetstream.FetchContext(fetching))...)
+		if err != nil {
+			cancel()
+			return unavailable("fetch "+name, err)
+		}
+		working()
+		for msg := range batch.Messages() {
+			m, err := wrap(msg)
+			if err != nil {
+				continue // not a message of a stream
+			}
+			if inHand.Add(m) {
+				queue <- m
+			}
+		}
+		err = batch.Error()
+		cancel()
+		if errors.Is(err, jetstream.ErrPinIDMismatch) {
+			continue // another process is served now; this one waits its turn
+		}
+		if err != nil && !errors.Is(err, nats.ErrTimeout) && !errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+			return unavailable("fetch "+name, err)
+		}
+	}
+	return ctx.Err()
+}
+
+// consumeOnce consumes by a continuous pull, for handlers that never wait.
+func (b *Bus) consumeOnce(ctx context.Context, stream, name string, handle func(*Message), working func(), opts ...jetstream.PullMessagesOpt) error {
+	consumer, err := b.consumer(ctx, stream, name)
+	if err != nil {
+		return err
 	}
 	messages, err := consumer.Messages(opts...)
 	if err != nil {

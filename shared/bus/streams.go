@@ -24,6 +24,8 @@ const (
 	maxDueInHand    = 8192 // a shard
 	// pinTTL is how long a pinned consumer waits for its owner before it takes another.
 	pinTTL = 3 * time.Second
+	// recordPinTTL is the same for the records, which are fetched in portions.
+	recordPinTTL = 8 * time.Second
 )
 
 // Ensure makes the streams and consumers, or brings them to the present settings.
@@ -43,16 +45,16 @@ func (b *Bus) Ensure(ctx context.Context) error {
 			Durable: consumerFanout, AckPolicy: jetstream.AckExplicitPolicy, AckWait: AckWait,
 			MaxDeliver: -1, MaxAckPending: MaxEventsInHand, MaxWaiting: 512,
 		}},
-		{StreamRecords, pinned(jetstream.ConsumerConfig{
-			Durable: consumerRecord, AckPolicy: jetstream.AckExplicitPolicy, AckWait: 30 * time.Second,
-			MaxDeliver: -1, MaxAckPending: 1024,
+		{StreamRecords, pinned(recordPinTTL, jetstream.ConsumerConfig{
+			Durable: consumerRecord, AckPolicy: jetstream.AckExplicitPolicy, AckWait: AckWait,
+			MaxDeliver: -1, MaxAckPending: 4 * fetchSize,
 		})},
 	}
 	for shard := range domain.Shards {
 		consumers = append(consumers, struct {
 			stream string
 			config jetstream.ConsumerConfig
-		}{StreamRetries, pinned(jetstream.ConsumerConfig{
+		}{StreamRetries, pinned(pinTTL, jetstream.ConsumerConfig{
 			Durable:       consumerDue + strconv.Itoa(shard),
 			FilterSubject: subjectDue + strconv.Itoa(shard) + ".>",
 			AckPolicy:     jetstream.AckExplicitPolicy, AckWait: AckWait,
@@ -67,10 +69,10 @@ func (b *Bus) Ensure(ctx context.Context) error {
 	return nil
 }
 
-func pinned(config jetstream.ConsumerConfig) jetstream.ConsumerConfig {
+func pinned(ttl time.Duration, config jetstream.ConsumerConfig) jetstream.ConsumerConfig {
 	config.PriorityPolicy = jetstream.PriorityPolicyPinned
 	config.PriorityGroups = []string{PinGroup}
-	config.PinnedTTL = pinTTL
+	config.PinnedTTL = ttl
 	return config
 }
 

@@ -61,6 +61,7 @@ const taskVersion = "1"
 
 const (
 	flagTest = 1 << iota
+	flagSpilled
 )
 
 func taskMessage(subject string, t *domain.Task) *nats.Msg {
@@ -91,6 +92,9 @@ func taskMessage(subject string, t *domain.Task) *nats.Msg {
 	flags := int64(0)
 	if t.Test {
 		flags |= flagTest
+	}
+	if t.Spilled {
+		flags |= flagSpilled
 	}
 	number(flags)
 	field(t.Request)
@@ -131,7 +135,7 @@ func ParseTask(header map[string][]string, body []byte) (*domain.Task, error) {
 		Delivery: domain.DeliveryID(parts[1]), Account: parts[2], Webhook: webhook,
 		EventID: parts[4], EventType: domain.EventType(parts[5]), EventSeq: uint64(numbers[6]),
 		ReceivedAt: fromMillis(numbers[7]), Attempts: int(numbers[8]), RunAttempts: int(numbers[9]),
-		RunStartedAt: fromMillis(numbers[10]), Rev: numbers[11], Test: numbers[12]&flagTest != 0,
+		RunStartedAt: fromMillis(numbers[10]), Rev: numbers[11], Test: numbers[12]&flagTest != 0, Spilled: numbers[12]&flagSpilled != 0,
 		HeldAt: fromMillis(numbers[14]), TraceParent: TraceParent(header), Body: body,
 	}
 	if parts[13] != "-" {

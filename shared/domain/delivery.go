@@ -57,7 +57,9 @@ type Task struct {
 	// Request is the id of the request (test, retry, replay) that this task answers.
 	Request string
 	// HeldAt is when it entered the lane; zero: it is not in the lane.
-	HeldAt      time.Time
+	HeldAt time.Time
+	// Spilled: it is in the lane only because more came than the webhook takes.
+	Spilled     bool
 	TraceParent string
 	Body        []byte
 }

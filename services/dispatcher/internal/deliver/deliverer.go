@@ -61,10 +61,12 @@ type Options struct {
 }
 
 const (
-	// maxInHand bounds the jobs that are queued or in flight for less than a second.
-	// With it full, no more events are taken: a queue of 4096 is gone within a second
-	// at any rate that is worth a queue, and hanging attempts don't count.
+	// maxInHand bounds the jobs of fast webhooks that are queued, or in flight for less
+	// than a second. With it full no more events are taken. Slow webhooks and hanging
+	// attempts don't count: they must not hold the bus back.
 	maxInHand = 4096
+	// maxQueued bounds what waits for slow webhooks in all; beyond it goes to the lanes.
+	maxQueued = 16384
 	// pressure is the number of attempts in flight above which hanging webhooks are cut
 	// down to one.
 	pressure  = 8192
@@ -78,6 +80,7 @@ type Deliverer struct {
 	endpoints sync.Map // *index.Hook → *endpoint
 
 	inHand  atomic.Int64
+	queued  atomic.Int64
 	flights atomic.Int64
 	room    chan struct{} // gets a value when inHand falls below its bound
 	closing atomic.Bool
@@ -87,7 +90,9 @@ type Deliverer struct {
 
 // New returns a deliverer; Run looks after what takes long.
 func New(options Options) *Deliverer {
-	return &Deliverer{options: options, metrics: options.Metrics, room: make(chan struct{}, 1), stop: make(chan struct{})}
+	d := &Deliverer{options: options, metrics: options.Metrics, room: make(chan struct{}, 1), stop: make(chan struct{})}
+	options.Metrics.queued.Store(&d.queued)
+	return d
 }
 
 // Room waits until another job may be taken in hand.
@@ -114,19 +119,18 @@ func (d *Deliverer) Offer(hook *index.Hook, job *Job) {
 		return
 	}
 	ep := d.endpoint(hook)
-	if !job.FromLane {
-		job.fresh.Store(true)
-		d.inHand.Add(1)
+	switch verdict, reason := ep.offer(job); verdict {
+	case spill:
+		d.spill(ep, job, reason)
+	case back:
+		job.Origin.Abandoned()
 	}
-	verdict, reason := ep.offer(job)
-	if verdict == spill || verdict == back {
-		d.release(job)
-		if verdict == spill {
-			d.spill(ep, job, reason)
-		} else {
-			job.Origin.Abandoned()
-		}
-	}
+}
+
+// take counts a job as in hand.
+func (d *Deliverer) take(job *Job) {
+	job.fresh.Store(true)
+	d.inHand.Add(1)
 }
 
 // ended deals with a job that is not to be attempted at all.

@@ -1,6 +1,7 @@
 package deliver
 
 import (
+	"math"
 	"sync"
 	"time"
 
@@ -14,8 +15,13 @@ const (
 	// slowAfter is when an attempt counts as hanging, and the longest that a job waits
 	// in the short queue.
 	slowAfter = time.Second
-	// queueFactor times the cap is the short queue's least length.
+	// queueFactor times the cap is how long the short queue of a slow webhook may be, and
+	// of a fast one at least.
 	queueFactor = 4
+	// A webhook that takes fastRate deliveries a second is worth holding the bus back
+	// for: its queue may take fastWait to go out. A slower one spills to its lane.
+	fastRate = 1000
+	fastWait = 500 * time.Millisecond
 )
 
 // endpoint is a webhook's side of this process: what is in flight to it, what waits,
@@ -24,42 +30,16 @@ type endpoint struct {
 	d    *Deliverer
 	hook *index.Hook
 
-	mu       sync.Mutex
-	queue    []*Job
-	flights  map[*flight]struct{}
-	slow     int
-	circuit  circuit
-	limiter  *rate.Limiter // nil: no limit
-	timer    bool          // a pump is due when the rate allows the next
-	measured throughput
+	mu      sync.Mutex
+	queue   []*Job
+	flights map[*flight]struct{}
+	slow    int
+	circuit circuit
+	limiter *rate.Limiter // nil: no limit
+	timer   bool          // a pump is due when the rate allows the next
+	taken   float64       // seconds that an attempt takes, a moving average; 0: unknown
 	// serial: its lane begins to drain, one at a time; what is new goes to the lane.
 	serial bool
-}
-
-// throughput is the number of attempts that ended in the present and the last full second.
-type throughput struct {
-	second     int64
-	now, every int
-}
-
-func (t *throughput) count(now time.Time) {
-	t.roll(now)
-	t.now++
-}
-
-func (t *throughput) roll(now time.Time) {
-	if s := now.Unix(); s != t.second {
-		t.every = 0
-		if s == t.second+1 {
-			t.every = t.now
-		}
-		t.second, t.now = s, 0
-	}
-}
-
-func (t *throughput) perSecond(now time.Time) int {
-	t.roll(now)
-	return max(t.every, t.now)
 }
 
 // verdict is what becomes of a job that is offered.
@@ -78,13 +58,18 @@ func (ep *endpoint) offer(job *Job) (verdict, string) {
 	ep.mu.Lock()
 	defer ep.mu.Unlock()
 	v, reason := ep.admit(job, now)
+	if v == start || v == enqueue {
+		if !job.FromLane && ep.fast() {
+			ep.d.take(job)
+		}
+	}
 	switch v {
 	case start:
 		ep.launch(job, now)
 	case enqueue:
 		job.queuedAt = now
 		ep.queue = append(ep.queue, job)
-		ep.d.metrics.queued.Inc()
+		ep.d.queued.Add(1)
 		ep.schedulePump()
 	}
 	return v, reason
@@ -112,7 +97,7 @@ func (ep *endpoint) admit(job *Job, now time.Time) (verdict, string) {
 	if len(ep.queue) == 0 && len(ep.flights) < limit && ep.allow(now) {
 		return start, ""
 	}
-	if job.FromLane || len(ep.queue) < ep.room(limit, now) {
+	if job.FromLane || len(ep.queue) < ep.room(limit) {
 		return enqueue, ""
 	}
 	return spill, domain.ReasonOverCap
@@ -128,17 +113,46 @@ func (ep *endpoint) cap() int {
 	return limit
 }
 
-// room is how long the queue may become: what is let in is expected to be sent within a
-// second. None when the attempts in flight hang.
-func (ep *endpoint) room(limit int, now time.Time) int {
+// room is how long the queue may become; none when the attempts in flight hang.
+func (ep *endpoint) room(limit int) int {
 	if ep.slow > 0 && 2*ep.slow >= limit {
 		return 0
 	}
-	room := max(queueFactor*limit, ep.measured.perSecond(now))
-	if ep.limiter != nil {
-		room = min(room, int(ep.limiter.Limit())+1)
+	takes := ep.takes(limit)
+	switch {
+	case math.IsInf(takes, 1):
+		return maxInHand
+	case takes >= fastRate:
+		return max(queueFactor*limit, int(takes*fastWait.Seconds()))
+	case ep.d.queued.Load() > maxQueued:
+		return 0
 	}
-	return room
+	return min(queueFactor*limit, int(takes*slowAfter.Seconds())+1)
+}
+
+// takes is how many deliveries a second the webhook is expected to take.
+func (ep *endpoint) takes(limit int) float64 {
+	takes := math.Inf(1)
+	if ep.taken > 0 {
+		takes = float64(limit) / ep.taken
+	}
+	if ep.limiter != nil {
+		takes = min(takes, float64(ep.limiter.Limit()))
+	}
+	return takes
+}
+
+func (ep *endpoint) fast() bool { return ep.takes(ep.cap()) >= fastRate }
+
+// took notes how long an attempt took.
+func (ep *endpoint) took(d time.Duration) {
+	const weight = 1.0 / 8
+	seconds := max(d.Seconds(), 1e-6)
+	if ep.taken == 0 {
+		ep.taken = seconds
+		return
+	}
+	ep.taken += (seconds - ep.taken) * weight
 }
 
 // allow takes a token of the rate limit.
@@ -193,10 +207,10 @@ func (ep *endpoint) land(f *flight, result flown) *flight {
 	var opened, closed bool
 	switch result {
 	case flownOK:
-		ep.measured.count(now)
+		ep.took(now.Sub(f.started))
 		closed = ep.circuit.succeeded()
 	case flownFailed:
-		ep.measured.count(now)
+		ep.took(now.Sub(f.started))
 		opened = ep.circuit.failed(now, f.job.Probe)
 	case flownNot:
 		if f.job.Probe {
@@ -238,7 +252,7 @@ func (ep *endpoint) pop(now time.Time) *Job {
 	if len(ep.queue) == 0 {
 		ep.queue = nil
 	}
-	ep.d.metrics.queued.Dec()
+	ep.d.queued.Add(-1)
 	return job
 }
 
@@ -246,7 +260,7 @@ func (ep *endpoint) pop(now time.Time) *Job {
 func (ep *endpoint) clear() []*Job {
 	jobs := ep.queue
 	ep.queue = nil
-	ep.d.metrics.queued.Sub(float64(len(jobs)))
+	ep.d.queued.Add(-int64(len(jobs)))
 	return jobs
 }
 
@@ -296,7 +310,7 @@ func (ep *endpoint) tick(now time.Time) (nowSlow, spilled []*Job) {
 	if len(spilled) > 0 {
 		clear(ep.queue[len(keep):])
 		ep.queue = keep
-		ep.d.metrics.queued.Sub(float64(len(spilled)))
+		ep.d.queued.Add(-int64(len(spilled)))
 	}
 	for job := ep.pop(now); job != nil; job = ep.pop(now) {
 		ep.launch(job, now)

@@ -1,6 +1,7 @@
 package deliver
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,7 +19,7 @@ type Metrics struct {
 	latency  prometheus.Histogram
 	endToEnd prometheus.Histogram
 	inFlight prometheus.Gauge
-	queued   prometheus.Gauge
+	queued   atomic.Pointer[atomic.Int64]
 	circuits prometheus.Gauge
 }
 
@@ -42,13 +43,20 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 			Name: "waybill_end_to_end_seconds", Help: "From acceptance to delivery, of deliveries that succeed at the first attempt.", Buckets: seconds}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "waybill_attempts_in_flight", Help: "Attempts under way."}),
-		queued: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "waybill_deliveries_queued", Help: "Deliveries that wait for a slot of their webhook, a second at most."}),
 		circuits: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "waybill_circuits_open", Help: "Webhooks to which only probes are sent."}),
 	}
-	registerer.MustRegister(m.outcomes, m.attempts, m.held, m.ended, m.disabled, m.latency, m.endToEnd, m.inFlight, m.queued, m.circuits)
+	registerer.MustRegister(m.outcomes, m.attempts, m.held, m.ended, m.disabled, m.latency, m.endToEnd, m.inFlight, m.circuits,
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "waybill_deliveries_queued", Help: "Deliveries that wait for a slot of their webhook, a second at most."}, m.waiting))
 	return m
+}
+
+func (m *Metrics) waiting() float64 {
+	if n := m.queued.Load(); n != nil {
+		return float64(n.Load())
+	}
+	return 0
 }
 
 func (m *Metrics) outcome(status domain.Status) { m.outcomes.WithLabelValues(string(status)).Inc() }

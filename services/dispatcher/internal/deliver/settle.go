@@ -17,7 +17,7 @@ func (d *Deliverer) settle(job *Job, attempt *domain.Attempt, decided decision, 
 	next.RunAttempts++
 	next.Rev += 2
 	next.Request = ""
-	next.HeldAt = time.Time{}
+	next.HeldAt, next.Spilled = time.Time{}, false
 	if next.RunStartedAt.IsZero() {
 		next.RunStartedAt = attempt.StartedAt
 	}
@@ -65,6 +65,7 @@ func (d *Deliverer) hold(job *Job, status domain.Status, reason string) {
 	next := *job.Task
 	next.Rev += 2
 	next.HeldAt = now
+	next.Spilled = reason == domain.ReasonOverCap
 	if reason == domain.ReasonCircuitOpen && next.RunStartedAt.IsZero() {
 		next.RunStartedAt = now
 	}

@@ -24,7 +24,7 @@ import (
 
 // Bus is where events come from and where what is none goes.
 type Bus interface {
-	ConsumeEvents(ctx context.Context, handle func(*bus.Message)) error
+	ConsumeEvents(ctx context.Context, inHand *bus.InHand, handle func(*bus.Message)) error
 	ParseAccepted(subject string, header map[string][]string, body []byte) (bus.Accepted, bool)
 	Reject(account, subject string, header map[string][]string, body []byte, reason string, done func(error))
 }
@@ -99,7 +99,7 @@ func New(options Options) *Fanout {
 
 // Run takes events until ctx is done.
 func (f *Fanout) Run(ctx context.Context) error {
-	return f.options.Bus.ConsumeEvents(ctx, func(m *bus.Message) { f.handle(ctx, m) })
+	return f.options.Bus.ConsumeEvents(ctx, f.inHand, func(m *bus.Message) { f.handle(ctx, m) })
 }
 
 // Attend keeps the events in hand from going to others, until ctx is done. It outlives Run.
@@ -110,16 +110,15 @@ func (f *Fanout) Attend(ctx context.Context) error { return f.inHand.Run(ctx) }
 func (f *Fanout) Suspect(sequence uint64) { f.suspect.Store(sequence) }
 
 func (f *Fanout) handle(ctx context.Context, m *bus.Message) {
-	if f.options.Deliverer.Room(ctx) != nil {
-		m.Release()
-		return
-	}
 	if f.ended.has(m) { // its acknowledgement was lost
 		f.repeated.Inc()
+		f.inHand.Done(m)
 		m.Ack()
 		return
 	}
-	if !f.inHand.Add(m) {
+	if f.options.Deliverer.Room(ctx) != nil {
+		f.inHand.Done(m)
+		m.Release()
 		return
 	}
 	if accepted, ok := f.options.Bus.ParseAccepted(m.Subject(), m.Header(), m.Body()); ok {

@@ -37,7 +37,8 @@ func (w *worker) drain(ctx context.Context, hook *index.Hook) (time.Duration, er
 	if err != nil {
 		return 0, err
 	}
-	d := &drain{w: w, hook: hook, inHand: bus.NewInHand(), results: make(chan result, 64), ramp: newRamp(w.gentle.Load())}
+	gentle := w.gentle.Load() || !head.Task.Spilled
+	d := &drain{w: w, hook: hook, inHand: bus.NewInHand(), results: make(chan result, 64), ramp: newRamp(gentle)}
 	attending, stop := context.WithCancel(context.WithoutCancel(ctx))
 	go func() { _ = d.inHand.Run(attending) }()
 	empty, err := d.run(ctx, opened)
@@ -205,7 +206,7 @@ func (d *drain) send(m *bus.Message) {
 	delete(d.tasks, m)
 	d.flying++
 	held := *task
-	held.HeldAt = time.Time{}
+	held.HeldAt, held.Spilled = time.Time{}, false
 	d.w.m.options.Deliverer.Offer(d.hook, &deliver.Job{Task: &held, FromLane: true, Origin: &fromLane{d: d, message: m}})
 }
 
@@ -267,19 +268,23 @@ func newRamp(gentle bool) ramp {
 // serial tells whether deliveries go one at a time.
 func (r *ramp) serial() bool { return r.gentle && r.sent < serialFirst }
 
-// window returns the number that may be under way, and grows it: doubled each time that
-// eight windows were sent.
+// ahead is how many deliveries a lane at full rate has in hand beyond the webhook's cap,
+// which the deliverer keeps: they wait for a slot, or for their outcome to be stored.
+const ahead = 256
+
+// window returns the number that may be under way. It grows with what was sent until it
+// reaches the webhook's cap.
 func (r *ramp) window() int {
-	if r.serial() {
+	switch {
+	case r.serial():
 		return 1
+	case r.gentle && r.size < r.limit:
+		return max(1, r.size)
 	}
-	if !r.gentle {
-		return max(1, r.limit)
-	}
-	return max(1, min(r.size, r.limit))
+	return max(1, r.limit) + ahead
 }
 
-// done counts a delivery that was sent.
+// done counts a delivery that was sent, and doubles the window after each eight of them.
 func (r *ramp) done() {
 	r.sent++
 	if r.sent >= serialFirst && r.sent%(8*r.size) == 0 {

@@ -242,7 +242,7 @@ func (m *Manager) listLanes(ctx context.Context) {
 		m.mu.Lock()
 		for id := range lanes {
 			if _, ok := m.workers[id]; !ok && m.owned[shard] {
-				m.wake(id, true)
+				m.wake(id, false)
 			}
 		}
 		m.mu.Unlock()

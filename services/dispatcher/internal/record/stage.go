@@ -2,6 +2,7 @@ package record
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -16,7 +17,7 @@ import (
 
 // Source hands out the batches on the bus, in order, to one process at a time.
 type Source interface {
-	ConsumeRecords(ctx context.Context, handle func(*bus.Message)) error
+	ConsumeRecords(ctx context.Context, inHand *bus.InHand, handle func(*bus.Message)) error
 }
 
 // Writer writes batches to the database, all or none; writing them again changes nothing.
@@ -25,24 +26,27 @@ type Writer interface {
 }
 
 const (
-	// gatherFor and gatherMax bound what is written in one transaction: at most so
-	// long is waited for more, and at most so many messages are taken together.
-	gatherFor = 40 * time.Millisecond
-	gatherMax = 64
-	writeTime = 20 * time.Second
+	// gatherFor, gatherMax and gatherRows bound what is written in one transaction: at
+	// most so long is waited for more, and no message is added to so many, or to so many
+	// outcomes and events. On SQLite a transaction keeps all other writers waiting.
+	gatherFor  = 40 * time.Millisecond
+	gatherMax  = 64
+	gatherRows = 500
+	writeTime  = 20 * time.Second
 )
 
 // Stage writes the records that are on the bus to the database.
 type Stage struct {
 	source  Source
 	writer  Writer
+	inHand  *bus.InHand
 	log     *slog.Logger
 	metrics *stageMetrics
 }
 
 // NewStage returns a record stage.
 func NewStage(source Source, writer Writer, registerer prometheus.Registerer, log *slog.Logger) *Stage {
-	return &Stage{source: source, writer: writer, log: log, metrics: newStageMetrics(registerer)}
+	return &Stage{source: source, writer: writer, inHand: bus.NewInHand(), log: log, metrics: newStageMetrics(registerer)}
 }
 
 // Run writes until ctx is done. What was taken and not written then comes again.
@@ -53,10 +57,14 @@ func (s *Stage) Run(ctx context.Context) error {
 		defer close(written)
 		s.write(ctx, messages)
 	}()
-	err := s.source.ConsumeRecords(ctx, func(m *bus.Message) {
+	attending, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	go func() { _ = s.inHand.Run(attending) }()
+	err := s.source.ConsumeRecords(ctx, s.inHand, func(m *bus.Message) {
 		select {
 		case messages <- m:
 		case <-ctx.Done():
+			s.inHand.Done(m)
 			m.Release()
 		}
 	})
@@ -70,47 +78,50 @@ func (s *Stage) Run(ctx context.Context) error {
 
 func (s *Stage) write(ctx context.Context, messages <-chan *bus.Message) {
 	for first := range messages {
-		taken := s.gather(first, messages)
-		batches := make([]domain.RecordBatch, 0, len(taken))
+		taken, batches := s.gather(first, messages)
+		stored := s.store(ctx, taken, batches)
 		for _, m := range taken {
-			batch, err := bus.ParseRecords(m.Body())
-			if err != nil {
-				// Only Waybill publishes here; a batch of another version is no reason to
-				// stop all that follow.
-				s.log.Error("records can't be read and are left out", "sequence", m.Sequence, "error", err)
-				s.metrics.unreadable.Inc()
-				continue
-			}
-			batches = append(batches, batch)
-		}
-		if !s.store(ctx, taken, batches) {
-			for _, m := range taken {
+			if stored {
+				m.Ack()
+			} else {
 				m.Release()
 			}
-			continue
-		}
-		for _, m := range taken {
-			m.Ack()
+			s.inHand.Done(m)
 		}
 	}
 }
 
-func (s *Stage) gather(first *bus.Message, messages <-chan *bus.Message) []*bus.Message {
-	taken := []*bus.Message{first}
+// gather takes messages, the first one and what comes within gatherFor, up to the bounds.
+func (s *Stage) gather(first *bus.Message, messages <-chan *bus.Message) ([]*bus.Message, []domain.RecordBatch) {
+	var taken []*bus.Message
+	var batches []domain.RecordBatch
 	deadline := time.NewTimer(gatherFor)
 	defer deadline.Stop()
-	for len(taken) < gatherMax {
+	rows := 0
+	for next := first; ; {
+		taken = append(taken, next)
+		if batch, err := bus.ParseRecords(next.Body()); err == nil {
+			batches = append(batches, batch)
+			rows += len(batch.Outcomes) + len(batch.Events)
+		} else {
+			// Only Waybill publishes here; a batch of another version is no reason to stop
+			// all that follow.
+			s.log.Error("records can't be read and are left out", "sequence", next.Sequence, "error", err)
+			s.metrics.unreadable.Inc()
+		}
+		if len(taken) >= gatherMax || rows >= gatherRows {
+			return taken, batches
+		}
+		var ok bool
 		select {
-		case m, ok := <-messages:
+		case next, ok = <-messages:
 			if !ok {
-				return taken
+				return taken, batches
 			}
-			taken = append(taken, m)
 		case <-deadline.C:
-			return taken
+			return taken, batches
 		}
 	}
-	return taken
 }
 
 // store writes until it succeeds; false: ctx was done first.
@@ -131,13 +142,15 @@ func (s *Stage) store(ctx context.Context, taken []*bus.Message, batches []domai
 			return true
 		}
 		if !failing {
-			s.log.Warn("records can't be written; they wait on the bus", "error", err)
+			level := slog.LevelWarn
+			if !errors.Is(err, domain.ErrUnavailable) {
+				// Leaving them out would have their events sent again: an operator must look.
+				level = slog.LevelError
+			}
+			s.log.Log(ctx, level, "records can't be written; they wait on the bus", "error", err)
 			failing = true
 		}
 		s.metrics.failures.Inc()
-		for _, m := range taken {
-			m.InProgress()
-		}
 		select {
 		case <-ctx.Done():
 			return false

@@ -1,0 +1,148 @@
+package dispatcher_test
+
+import (
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"waybill.dev/shared/bus"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/egress"
+	"waybill.dev/shared/signature"
+)
+
+// BenchmarkDeliver measures deliveries from the bus to a receiver in this process, with
+// all that belongs to them: fan-out, signing, posting and the log in the database. Its
+// ceiling is the bare loop: signing and posting alone, with as many at once.
+func BenchmarkDeliver(b *testing.B) {
+	for _, hooks := range []int{1, 10} {
+		b.Run("webhooks="+strconv.Itoa(hooks), func(b *testing.B) {
+			b.Run("bare", func(b *testing.B) { bareLoop(b, hooks) })
+			b.Run("sqlite", func(b *testing.B) { throughDispatcher(b, hooks, "sqlite:"+filepath.Join(b.TempDir(), "w.db")) })
+			b.Run("postgres", func(b *testing.B) {
+				url, err := cluster.CreateDatabase(b.Context(), "b"+strconv.FormatInt(time.Now().UnixNano(), 36))
+				if err != nil {
+					b.Fatal(err)
+				}
+				throughDispatcher(b, hooks, url)
+			})
+		})
+	}
+}
+
+// counter is a receiver that only counts, and tells when want have come.
+type counter struct {
+	url  string
+	seen atomic.Int64
+	want atomic.Int64
+	full chan struct{}
+}
+
+func newCounter(b *testing.B) *counter {
+	b.Helper()
+	c := &counter{full: make(chan struct{}, 1)}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = w.Write([]byte(`{"ok":true}`))
+		if c.seen.Add(1) == c.want.Load() {
+			c.full <- struct{}{}
+		}
+	})}
+	go func() { _ = server.Serve(listener) }()
+	b.Cleanup(func() { _ = server.Close() })
+	c.url = "http://" + listener.Addr().String() + "/"
+	return c
+}
+
+var payload = []byte(`{"id":"evt_0","type":"shipment.created","timestamp":"2026-11-16T13:04:11Z","data":{"shipmentId":"shp_1","note":"` + strings.Repeat("x", 900) + `"}}`)
+
+func bareLoop(b *testing.B, hooks int) {
+	c := newCounter(b)
+	n := b.N * hooks
+	c.want.Store(int64(n))
+	key, err := signature.ParseSecret(domain.NewSecret().Reveal())
+	if err != nil {
+		b.Fatal(err)
+	}
+	signer := signature.NewSigner(key)
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+	var left atomic.Int64
+	left.Store(int64(n))
+	b.ResetTimer()
+	for range domain.DefaultMaxInFlight {
+		go func() {
+			for left.Add(-1) >= 0 {
+				request, _ := http.NewRequest(http.MethodPost, c.url, strings.NewReader(string(payload)))
+				request.Header.Set("webhook-signature", signer.Sign("evt_0", time.Now(), payload))
+				response, err := client.Do(request)
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				_, _ = io.Copy(io.Discard, response.Body)
+				_ = response.Body.Close()
+			}
+		}()
+	}
+	<-c.full
+	b.StopTimer()
+	report(b, n)
+}
+
+func throughDispatcher(b *testing.B, hooks int, url string) {
+	bench := newBench(b, url)
+	c := newCounter(b)
+	for range hooks {
+		if _, _, err := bench.store.CreateWebhook(b.Context(), domain.Webhook{
+			Account: domain.DefaultAccount, URL: c.url, Events: domain.EventTypes(), Active: true, Secret: domain.NewSecret(),
+			Timeout: domain.DefaultTimeout, MaxInFlight: domain.DefaultMaxInFlight,
+		}, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+	n := b.N * hooks
+	c.want.Store(int64(n))
+	bench.dispatch()
+	published := make(chan error, b.N)
+	b.ResetTimer()
+	for i := range b.N {
+		bench.bus.PublishEvent(bus.Accepted{Event: domain.Event{
+			Account: domain.DefaultAccount, ID: "evt_" + strconv.Itoa(i), Type: domain.ShipmentCreated, Payload: payload, ReceivedAt: time.Now(),
+		}}, 0, func(_ bool, err error) { published <- err })
+	}
+	<-c.full
+	b.StopTimer()
+	report(b, n)
+	for range b.N {
+		if err := <-published; err != nil {
+			b.Fatal(err)
+		}
+	}
+	if seen := c.seen.Load(); seen != int64(n) {
+		b.Errorf("%d POSTs, want %d", seen, n)
+	}
+}
+
+func report(b *testing.B, n int) {
+	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "deliveries/s")
+	b.ReportMetric(0, "ns/op")
+}
+
+// loopback lets callbacks go to this machine.
+func loopback() *egress.Policy {
+	return &egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, HTTP: true}
+}
+
+var discard = slog.New(slog.DiscardHandler)
