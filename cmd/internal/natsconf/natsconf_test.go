@@ -139,7 +139,9 @@ func work(t *testing.T, api, dispatcher *bus.Bus) {
 	wait("publish an event", func(done func(error)) {
 		api.PublishEvent(bus.Accepted{Event: event, Version: 1}, 0, func(_ bool, err error) { done(err) })
 	})
-	one(ctx, t, "an event", dispatcher.ConsumeEvents)
+	one(ctx, t, "an event", func(ctx context.Context, handle func(*bus.Message)) error {
+		return dispatcher.ConsumeEvents(ctx, bus.NewInHand(), handle)
+	})
 
 	task := &domain.Task{
 		Delivery: domain.NewDeliveryID(event.Key(), webhook), Account: event.Account, Webhook: webhook,
@@ -172,7 +174,9 @@ func work(t *testing.T, api, dispatcher *bus.Bus) {
 	must("close a lane", lane.Close(ctx))
 
 	wait("publish records", func(done func(error)) { dispatcher.PublishRecords(&domain.RecordBatch{}, done) })
-	one(ctx, t, "records", dispatcher.ConsumeRecords)
+	one(ctx, t, "records", func(ctx context.Context, handle func(*bus.Message)) error {
+		return dispatcher.ConsumeRecords(ctx, bus.NewInHand(), handle)
+	})
 
 	wait("reject", func(done func(error)) {
 		dispatcher.Reject(event.Account, bus.EventSubject(event.Account, event.Type), nil, []byte("?"), "no JSON", done)
