@@ -95,7 +95,7 @@ bench-quick: need-test ## run each benchmark once, to see that it still works
 
 .PHONY: compose-up
 compose-up: .env ## start the services on NATS and Postgres with docker compose
-	docker compose up --build --detach --wait
+	VERSION=$(VERSION) docker compose up --build --detach --wait
 
 .PHONY: compose-test
 compose-test: need-go ## bring the compose file up, run the demo against it, kill a dispatcher, take it down
