@@ -35,7 +35,7 @@ func (c cursor) encode() string {
 // decodeCursor returns nil for no cursor, and ErrCursor for one of something else.
 func decodeCursor(text, list, account string) (*cursor, error) {
 	if text == "" {
-		return nil, nil //nolint:nilnil // the first page
+		return nil, nil // the first page
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {

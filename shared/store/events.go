@@ -1,8 +1,10 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -42,10 +44,45 @@ func (s *Store) ListEvents(ctx context.Context, f EventFilter) ([]domain.Event, 
 	if err != nil {
 		return nil, "", err
 	}
-	query := s.read.WithContext(ctx).Where("account = ?", f.Account)
+	types := domain.EventTypes()
 	if f.Type != "" {
-		query = query.Where("type = ?", string(f.Type))
+		types = []domain.EventType{f.Type}
 	}
+	limit := pageSize(f.Limit)
+	var rows []eventRow
+	err = s.snapshot(ctx, func(tx *gorm.DB) error {
+		for _, kind := range types {
+			var page []eventRow
+			query := f.bound(tx, after).Where("type = ?", string(kind)).Order("received_at DESC, id DESC").Limit(limit + 1)
+			if err := query.Find(&page).Error; err != nil {
+				return err
+			}
+			rows = append(rows, page...)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, "", wrap("list events", err)
+	}
+	slices.SortFunc(rows, func(a, b eventRow) int {
+		return cmp.Or(cmp.Compare(b.ReceivedAt, a.ReceivedAt), cmp.Compare(b.ID, a.ID))
+	})
+	next := ""
+	if len(rows) > limit {
+		rows = rows[:limit:limit]
+		last := rows[limit-1]
+		next = cursor{listEvents, f.Account, last.ReceivedAt.time().UnixMilli(), last.ID}.encode()
+	}
+	events := make([]domain.Event, len(rows))
+	for i, row := range rows {
+		events[i] = row.domain()
+	}
+	return events, next, nil
+}
+
+// bound adds the filter's account and times, and the end of the page before.
+func (f EventFilter) bound(tx *gorm.DB, after *cursor) *gorm.DB {
+	query := tx.Where("account = ?", f.Account)
 	if !f.Since.IsZero() {
 		since := ceilMillisecond(f.Since)
 		query = query.Where("received_at >= ? AND day >= ?", instantOf(since), dateOf(since))
@@ -59,22 +96,7 @@ func (s *Store) ListEvents(ctx context.Context, f EventFilter) ([]domain.Event, 
 		query = query.Where("received_at <= ? AND day <= ? AND (received_at < ? OR id < ?)",
 			instantOf(at), dateOf(at), instantOf(at), after.ID)
 	}
-	limit := pageSize(f.Limit)
-	var rows []eventRow
-	if err := query.Order("received_at DESC, id DESC").Limit(limit + 1).Find(&rows).Error; err != nil {
-		return nil, "", wrap("list events", err)
-	}
-	next := ""
-	if len(rows) > limit {
-		rows = rows[:limit]
-		last := rows[limit-1]
-		next = cursor{listEvents, f.Account, last.ReceivedAt.time().UnixMilli(), last.ID}.encode()
-	}
-	events := make([]domain.Event, len(rows))
-	for i, row := range rows {
-		events[i] = row.domain()
-	}
-	return events, next, nil
+	return query
 }
 
 // GetEvent returns the account's newest event of that id.

@@ -53,7 +53,7 @@ func (s *Store) claim(ctx context.Context, c conn, key keyRef, bodyHash [32]byte
 		return nil, fmt.Errorf("claim idempotency key: %w", err)
 	}
 	if n == 1 {
-		return nil, nil //nolint:nilnil // no answer yet: the key is ours
+		return nil, nil // no answer yet: the key is ours
 	}
 	return s.storedResponse(ctx, c, key, bodyHash)
 }

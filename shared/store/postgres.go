@@ -30,7 +30,7 @@ func openPostgres(ctx context.Context, url string, maxConns int) (*postgresEngin
 	if err != nil {
 		return nil, err
 	}
-	config.MaxConns = int32(min(maxConns, 10_000)) //nolint:gosec // bounded
+	config.MaxConns = int32(min(maxConns, 10_000)) // bounded
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = connectTimeout
 	}
@@ -51,8 +51,6 @@ func (e *postgresEngine) handles() (write, read *sql.DB) { return e.db, e.db }
 func (e *postgresEngine) dialector(db *sql.DB) gorm.Dialector {
 	return postgres.New(postgres.Config{Conn: db})
 }
-
-func (e *postgresEngine) ping(ctx context.Context) error { return e.pool.Ping(ctx) }
 
 func (e *postgresEngine) close() error {
 	err := e.db.Close()

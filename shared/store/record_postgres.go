@@ -151,7 +151,7 @@ func upsertDeliveriesPostgres(ctx context.Context, tx pgx.Tx, at time.Time, outc
 		o := &outcomes[i]
 		ids[i], accounts[i], webhooks[i], events[i] = string(o.Delivery), o.Account, string(o.Webhook), o.EventID
 		types[i], states[i], reasons[i] = string(o.EventType), string(o.Status), o.Reason
-		revs[i], attempts[i], runAttempts[i] = o.Rev, int32(o.Attempts), int32(o.RunAttempts) //nolint:gosec // counts of attempts
+		revs[i], attempts[i], runAttempts[i] = o.Rev, int32(o.Attempts), int32(o.RunAttempts) // counts of attempts
 		runs[i], nexts[i] = pointer(o.RunStartedAt), pointer(o.NextAttemptAt)
 		lanes[i], tests[i], updates[i] = o.InLane, o.Test, o.UpdatedAt
 	}
@@ -191,7 +191,7 @@ func insertAttemptsPostgres(ctx context.Context, tx pgx.Tx, at time.Time, list [
 	for i := range list {
 		a := &list[i]
 		accounts[i], deliveries[i], ids[i] = a.account, string(a.delivery), a.ID
-		numbers[i], states[i], durations[i] = int32(a.Number), int32(a.Status), a.Duration.Microseconds() //nolint:gosec // small
+		numbers[i], states[i], durations[i] = int32(a.Number), int32(a.Status), a.Duration.Microseconds() // small
 		starts[i], faults[i], bodies[i] = a.StartedAt, a.Error, a.ResponseBody
 	}
 	tag, err := tx.Exec(ctx, `

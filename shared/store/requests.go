@@ -149,7 +149,7 @@ func (s *Store) RequestReplay(ctx context.Context, account string, w domain.Webh
 			INSERT INTO requests (id, kind, account, webhook_id, event_id, event_type, day, delivery_id, test, created_at)
 			SELECT ? || '-' || d.id, ?, d.account, d.webhook_id, d.event_id, d.event_type, d.day, d.id, d.test, ?
 			FROM deliveries d
-			WHERE d.account = ? AND d.webhook_id = ? AND `+states+`
+			WHERE (d.account = ?) IS TRUE AND d.webhook_id = ? AND `+states+`
 				AND d.id >= ? AND d.id < ? AND d.day >= ? AND d.day <= ? AND NOT `+sqlOpen+`
 			ON CONFLICT (delivery_id) DO NOTHING`,
 			replay, requestReplay, instantOf(now), account, string(w),

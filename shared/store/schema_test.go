@@ -18,7 +18,7 @@ import (
 )
 
 // update rewrites the golden files with what the migrations make.
-var update = flag.Bool("update", false, "rewrite testdata/schema.*.golden") //nolint:gochecknoglobals // a flag
+var update = flag.Bool("update", false, "rewrite testdata/schema.*.golden")
 
 // migrated opens a migrated store on a database of its own.
 func migrated(t *testing.T, url string) *Store {

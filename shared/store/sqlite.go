@@ -83,8 +83,6 @@ func (e *sqliteEngine) dialector(db *sql.DB) gorm.Dialector {
 	return gormsqlite.New(gormsqlite.Config{DriverName: sqliteDriver, Conn: db})
 }
 
-func (e *sqliteEngine) ping(ctx context.Context) error { return e.reader.PingContext(ctx) }
-
 func (e *sqliteEngine) close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

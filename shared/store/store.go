@@ -65,7 +65,6 @@ type engine interface {
 	// handles returns the writing and the reading database.
 	handles() (write, read *sql.DB)
 	dialector(db *sql.DB) gorm.Dialector
-	ping(ctx context.Context) error
 	close() error
 	migrations() (migrationSource, error)
 
@@ -149,7 +148,8 @@ func (s *Store) Close() error {
 
 // Ping asks the database for a sign of life.
 func (s *Store) Ping(ctx context.Context) error {
-	return wrap("ping database", s.engine.ping(ctx))
+	_, reading := s.engine.handles()
+	return wrap("ping database", reading.PingContext(ctx))
 }
 
 // SQLite tells whether the store is a SQLite file.

@@ -23,7 +23,7 @@ type cluster struct {
 	databases atomic.Int64
 }
 
-var shared cluster //nolint:gochecknoglobals // set by TestMain alone
+var shared cluster
 
 func TestMain(m *testing.M) {
 	os.Exit(run(m))

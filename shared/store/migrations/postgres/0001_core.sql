@@ -69,9 +69,9 @@ CREATE TABLE events (
     repeats     text COLLATE "C" NOT NULL DEFAULT '',     -- Unix ms of later acceptances of the id on that day, each followed by a space
     PRIMARY KEY (account, id, day)
 ) PARTITION BY RANGE (day);
--- An account's events, newest first. A commit gives all its events one time, so the
--- index stays small and ties are sorted.
-CREATE INDEX events_by_time ON events (account, received_at);
+-- An account's events of one type, newest first; a list of all types merges the four. A
+-- commit gives all its events one time, so the index stays small and ties are sorted.
+CREATE INDEX events_by_time ON events (account, type, received_at);
 
 -- Events that are accepted and not settled: short-lived rows, so vacuum is told to
 -- come early.
