@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -295,7 +296,7 @@ func (c *Cluster) data() string { return filepath.Join(c.root, "data") }
 func (c *Cluster) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(c.bin, name), args...)
 	cmd.Dir = c.root
-	cmd.Env = append(os.Environ(), "LC_ALL=C", "TZ=UTC")
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "TZ=UTC") //nolint:forbidigo // Postgres gets what the test process has
 	cmd.SysProcAttr = processAttributes()
 	if os.Geteuid() == 0 {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
@@ -306,18 +307,17 @@ func (c *Cluster) command(ctx context.Context, name string, args ...string) *exe
 // findBinaries returns the folder of initdb and postgres.
 func findBinaries() (string, error) {
 	var candidates []string
-	if dir := os.Getenv("WAYBILL_PG_BIN"); dir != "" {
+	if dir := os.Getenv("WAYBILL_PG_BIN"); dir != "" { //nolint:forbidigo // the one setting of a test package
 		candidates = append(candidates, dir)
 	}
 	if path, err := exec.LookPath("initdb"); err == nil {
-		if real, err := filepath.EvalSymlinks(path); err == nil {
-			candidates = append(candidates, filepath.Dir(real))
+		if target, err := filepath.EvalSymlinks(path); err == nil {
+			candidates = append(candidates, filepath.Dir(target))
 		}
 	}
 	installed, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
-	for i := len(installed) - 1; i >= 0; i-- { // the newest first
-		candidates = append(candidates, installed[i])
-	}
+	slices.Reverse(installed) // the newest first
+	candidates = append(candidates, installed...)
 	for _, dir := range candidates {
 		if executable(filepath.Join(dir, "initdb")) && executable(filepath.Join(dir, "postgres")) {
 			return dir, nil
@@ -338,7 +338,11 @@ func freePort(ctx context.Context) (int, error) {
 		return 0, fmt.Errorf("find a free port: %w", err)
 	}
 	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	addr, ok := l.Addr().(*net.TCPAddr)
+	if !ok {
+		return 0, errors.New("find a free port: not a TCP address")
+	}
+	return addr.Port, nil
 }
 
 // tail returns the last lines of a program's output, for an error.

@@ -53,7 +53,7 @@ func processTime(b *testing.B, postmaster int) time.Duration {
 	if err != nil {
 		b.Fatal(err)
 	}
-	for _, pid := range strings.Fields(string(children)) {
+	for pid := range strings.FieldsSeq(string(children)) {
 		text, err := os.ReadFile("/proc/" + pid + "/stat")
 		if err != nil {
 			continue // ended meanwhile
@@ -88,7 +88,7 @@ func kilobyte() domain.Event {
 // BenchmarkAccept is 64 callers with one event each at a time, whose submissions share
 // the commits of two workers, as in api's group commit.
 func BenchmarkAccept(b *testing.B) {
-	benchStores(b, func(b *testing.B, s *store.Store, cpu func() time.Duration) {
+	benchStores(b, func(b *testing.B, s *store.Store, cpu func() time.Duration) { //nolint:thelper // the benchmark itself
 		type call struct {
 			sub  store.Submission
 			done chan error
@@ -151,7 +151,7 @@ func BenchmarkAccept(b *testing.B) {
 
 // BenchmarkAcceptBatch is one caller with batches of 1000.
 func BenchmarkAcceptBatch(b *testing.B) {
-	benchStores(b, func(b *testing.B, s *store.Store, cpu func() time.Duration) {
+	benchStores(b, func(b *testing.B, s *store.Store, cpu func() time.Duration) { //nolint:thelper // the benchmark itself
 		start := cpu()
 		for b.Loop() {
 			sub := store.Submission{Account: "default"}
@@ -170,7 +170,7 @@ func BenchmarkAcceptBatch(b *testing.B) {
 // BenchmarkRecord writes 500 outcomes with their attempts: of first attempts, which is
 // the good path, and of second ones.
 func BenchmarkRecord(b *testing.B) {
-	benchStores(b, func(b *testing.B, s *store.Store, cpu func() time.Duration) {
+	benchStores(b, func(b *testing.B, s *store.Store, cpu func() time.Duration) { //nolint:thelper // the benchmark itself
 		var webhooks [10]domain.WebhookID
 		for i := range webhooks {
 			webhooks[i] = domain.WebhookID(uuid.NewString())
@@ -217,7 +217,7 @@ func BenchmarkRecord(b *testing.B) {
 					}
 					start := cpu()
 					b.StartTimer()
-					for _, work := range works {
+					for _, work := range works[:] {
 						mustRecord(b, s, work)
 					}
 					b.StopTimer()

@@ -25,6 +25,7 @@ func TestSealedValues(t *testing.T) {
 		"sqlite":   {"sqlite", "sqlite:", filepath.Join(t.TempDir(), "waybill.db")},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			url, dsn := database.url+database.dsn, database.dsn
 			if dsn == "" {
 				dsn = url

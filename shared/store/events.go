@@ -119,7 +119,7 @@ func acceptances(tx *gorm.DB, account, id string) ([]time.Time, error) {
 	var times []time.Time
 	for _, row := range rows {
 		times = append(times, row.ReceivedAt.time())
-		for _, text := range strings.Fields(row.Repeats) {
+		for text := range strings.FieldsSeq(row.Repeats) {
 			ms, err := strconv.ParseInt(text, 10, 64)
 			if err != nil {
 				return nil, fmt.Errorf("read repeats of an event: %w", err)

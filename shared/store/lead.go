@@ -58,7 +58,7 @@ func (e *postgresEngine) lead(ctx context.Context) (Lease, bool, error) {
 		_ = conn.Close(context.WithoutCancel(ctx))
 		return nil, false, err
 	}
-	watch, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	watch, cancel := context.WithCancel(context.WithoutCancel(ctx)) //nolint:gosec // Release calls it
 	lease := &postgresLease{lost: make(chan struct{}), ended: make(chan struct{}), cancel: cancel}
 	go lease.hold(watch, conn)
 	return lease, true, nil
@@ -81,7 +81,8 @@ func (l *postgresLease) Release() {
 // hold watches the connection until the lease is released or the connection is dead.
 func (l *postgresLease) hold(ctx context.Context, conn *pgx.Conn) {
 	defer close(l.ended)
-	for ctx.Err() == nil && alive(ctx, conn) {
+	for alive(ctx, conn) {
+		continue
 	}
 	released := ctx.Err() != nil
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), leadProbe)
@@ -105,7 +106,7 @@ func alive(ctx context.Context, conn *pgx.Conn) bool {
 		return false
 	}
 	if ctx.Err() != nil {
-		return false
+		return false // released
 	}
 	asking, cancel := context.WithTimeout(ctx, leadProbe)
 	defer cancel()

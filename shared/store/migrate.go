@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"time"
 
 	"github.com/pressly/goose/v3"
@@ -58,7 +59,7 @@ func (s *Store) migrator() (*goose.Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := append(source.options, goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
+	options := append(slices.Clone(source.options), goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
 	return goose.NewProvider(source.dialect, s.raw, files, options...)
 }
 
@@ -70,8 +71,7 @@ func (s *Store) Migrate(ctx context.Context) ([]Migration, error) {
 		return nil, wrap("load migrations", err)
 	}
 	results, err := provider.Up(ctx)
-	var partial *goose.PartialError
-	if errors.As(err, &partial) {
+	if partial, ok := errors.AsType[*goose.PartialError](err); ok {
 		results = partial.Applied
 	}
 	applied := make([]Migration, 0, len(results))

@@ -77,6 +77,18 @@ type recordWork struct {
 	outdated int // outcomes and events that have no place in the log
 }
 
+// recordDay is the part of one day.
+type recordDay struct {
+	// born are deliveries with one outcome that may be their first: they go in as new
+	// rows with their attempt inside.
+	born []domain.Outcome
+	// changed are the final states of the other deliveries, attempts their attempts.
+	changed  []domain.Outcome
+	attempts []deliveryAttempt
+	events   []domain.Event
+	known    bool // that some of it is in the log was found out
+}
+
 // unborn makes ordinary changes of what was taken for new: some of it was known.
 func (d *recordDay) unborn() {
 	for _, o := range d.born {
@@ -97,18 +109,6 @@ func (d *recordDay) bornAttempts() int {
 		}
 	}
 	return n
-}
-
-// recordDay is the part of one day.
-type recordDay struct {
-	// born are deliveries with one outcome that may be their first: they go in as new
-	// rows with their attempt inside.
-	born []domain.Outcome
-	// changed are the final states of the other deliveries, attempts their attempts.
-	changed  []domain.Outcome
-	attempts []deliveryAttempt
-	events   []domain.Event
-	known    bool // that some of it is in the log was found out
 }
 
 // deliveryAttempt is an attempt that goes to the table of attempts.

@@ -124,7 +124,7 @@ func (s *Store) rowLock() []clause.Expression {
 }
 
 // RequestReplay asks for another run of the webhook's failed deliveries whose events
-// were accepted from since (inclusive) until until (exclusive; zero: now); of the
+// were accepted from since (inclusive) up to until (exclusive; zero: now); of the
 // delivered and retrying ones too when all is set. What has an open request is left
 // alone. It returns the replay's id and how many deliveries it matched.
 func (s *Store) RequestReplay(ctx context.Context, account string, w domain.WebhookID, since, until time.Time, all bool) (string, int, error) {

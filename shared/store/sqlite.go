@@ -130,7 +130,7 @@ func (e *sqliteEngine) prepare(ctx context.Context) error {
 	}
 	prepared := map[string]*sql.Stmt{}
 	for _, query := range sqliteHotStatements() {
-		stmt, err := e.writer.PrepareContext(ctx, query)
+		stmt, err := e.writer.PrepareContext(ctx, query) //nolint:sqlclosecheck // close does
 		if err != nil {
 			for _, stmt := range prepared {
 				err = errors.Join(err, stmt.Close())
@@ -152,7 +152,7 @@ func (e *sqliteEngine) exec(ctx context.Context, c conn, query string, args ...a
 	stmt := e.statements[query]
 	e.mu.Unlock()
 	if inTx && stmt != nil {
-		result, err = tx.StmtContext(ctx, stmt).ExecContext(ctx, args...)
+		result, err = tx.StmtContext(ctx, stmt).ExecContext(ctx, args...) //nolint:sqlclosecheck // the transaction's end does
 	} else {
 		result, err = c.ExecContext(ctx, query, args...)
 	}

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"sync"
@@ -134,46 +135,53 @@ func testAcceptVersion(t *testing.T, b *bench) {
 }
 
 func testAcceptConcurrent(t *testing.T, b *bench) {
-	const callers, ids = 8, 40
-	fresh := make([]map[string]int, callers)
+	const callers, rounds, ids = 8, 5, 40
+	var mu sync.Mutex
+	total := map[string]int{}
 	var wg sync.WaitGroup
 	for c := range callers {
-		fresh[c] = map[string]int{}
 		wg.Go(func() {
-			for round := range 5 {
+			for round := range rounds {
 				var events []domain.Event
 				for i := range ids {
 					// Each caller in another order: neither may wait for the other for ever.
 					events = append(events, event(fmt.Sprintf("evt_%d_%d", round, (i*(2*c+1)+c)%ids)))
 				}
-				receipts, err := b.Accept(t.Context(), []store.Submission{{Account: account, Events: events}})
-				if err != nil {
-					t.Errorf("accept: %v", err)
-					return
+				fresh := b.acceptFresh(t, events)
+				mu.Lock()
+				for _, id := range fresh {
+					total[id]++
 				}
-				for _, e := range receipts[0].Events {
-					if !e.Duplicate {
-						fresh[c][e.ID]++
-					}
-				}
+				mu.Unlock()
 			}
 		})
 	}
 	wg.Wait()
-	total := map[string]int{}
-	for _, m := range fresh {
-		for id, n := range m {
-			total[id] += n
-		}
-	}
-	if len(total) != 5*ids {
-		t.Errorf("%d ids accepted, want %d", len(total), 5*ids)
+	if len(total) != rounds*ids {
+		t.Errorf("%d ids accepted, want %d", len(total), rounds*ids)
 	}
 	for id, n := range total {
 		if n != 1 {
 			t.Errorf("%s accepted %d times", id, n)
 		}
 	}
+}
+
+// acceptFresh submits events and returns the ids that were no repeats.
+func (b *bench) acceptFresh(t *testing.T, events []domain.Event) []string {
+	t.Helper()
+	receipts, err := b.Accept(t.Context(), []store.Submission{{Account: account, Events: events}})
+	if err != nil {
+		t.Errorf("accept: %v", err)
+		return nil
+	}
+	var fresh []string
+	for _, e := range receipts[0].Events {
+		if !e.Duplicate {
+			fresh = append(fresh, e.ID)
+		}
+	}
+	return fresh
 }
 
 func once(key, body string, respond func([]store.Accepted) (int, []byte)) *store.Once {
@@ -183,11 +191,11 @@ func once(key, body string, respond func([]store.Accepted) (int, []byte)) *store
 }
 
 func respondIDs(accepted []store.Accepted) (int, []byte) {
-	body := ""
+	var body bytes.Buffer
 	for _, a := range accepted {
-		body += fmt.Sprintf("%s %v;", a.ID, a.Duplicate)
+		fmt.Fprintf(&body, "%s %v;", a.ID, a.Duplicate)
 	}
-	return 202, []byte(body)
+	return 202, body.Bytes()
 }
 
 func testAcceptOnce(t *testing.T, b *bench) {
@@ -363,31 +371,7 @@ func testVersionOrder(t *testing.T, b *bench) {
 	done := make(chan struct{})
 	var readers, wg sync.WaitGroup
 	for range 2 {
-		readers.Go(func() {
-			known := map[domain.WebhookID]int64{}
-			since := int64(0)
-			for {
-				webhooks, version, err := b.Webhooks(t.Context(), since)
-				if err != nil {
-					t.Errorf("webhooks: %v", err)
-					return
-				}
-				for _, w := range webhooks {
-					known[w.ID] = w.Version
-				}
-				// The first version is that of the empty configuration.
-				if int64(len(known)) != version-1 {
-					t.Errorf("%d webhooks known at version %d", len(known), version)
-					return
-				}
-				since = version
-				select {
-				case <-done:
-					return
-				default:
-				}
-			}
-		})
+		readers.Go(func() { b.follow(t, done) })
 	}
 	for range writers {
 		wg.Go(func() {
@@ -408,4 +392,33 @@ func testVersionOrder(t *testing.T, b *bench) {
 	wg.Wait()
 	close(done)
 	readers.Wait()
+}
+
+// follow reads what changed, as a dispatcher does, while webhooks are made, and counts
+// them against the version.
+func (b *bench) follow(t *testing.T, done <-chan struct{}) {
+	t.Helper()
+	known := map[domain.WebhookID]int64{}
+	since := int64(0)
+	for {
+		webhooks, version, err := b.Webhooks(t.Context(), since)
+		if err != nil {
+			t.Errorf("webhooks: %v", err)
+			return
+		}
+		for _, w := range webhooks {
+			known[w.ID] = w.Version
+		}
+		// The first version is that of the empty configuration.
+		if int64(len(known)) != version-1 {
+			t.Errorf("%d webhooks known at version %d", len(known), version)
+			return
+		}
+		since = version
+		select {
+		case <-done:
+			return
+		default:
+		}
+	}
 }

@@ -154,20 +154,20 @@ func webhookOnce(key, body string) *store.WebhookOnce {
 }
 
 func testWebhookOnce(t *testing.T, b *bench) {
-	make := func(key, body string) (domain.Webhook, *store.StoredResponse, error) {
+	create := func(key, body string) (domain.Webhook, *store.StoredResponse, error) {
 		w := domain.Webhook{Account: account, URL: "https://x.example", Active: true, Secret: domain.NewSecret()}
 		return b.CreateWebhook(t.Context(), w, webhookOnce(key, body))
 	}
-	first, replay, err := make("k", "a")
+	first, replay, err := create("k", "a")
 	if err != nil || replay != nil {
 		t.Fatalf("first: %v, %v", replay, err)
 	}
 	version, _ := b.ConfigVersion(t.Context())
-	_, replay, err = make("k", "a")
+	_, replay, err = create("k", "a")
 	if err != nil || replay == nil || replay.Status != 201 || string(replay.Body) != string(first.ID)+first.Secret.Reveal() {
 		t.Errorf("second: %v", err)
 	}
-	if _, _, err = make("k", "b"); !errors.Is(err, domain.ErrConflict) {
+	if _, _, err = create("k", "b"); !errors.Is(err, domain.ErrConflict) {
 		t.Errorf("another body: %v", err)
 	}
 	if again, _ := b.ConfigVersion(t.Context()); again != version {
