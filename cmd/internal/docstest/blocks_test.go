@@ -28,7 +28,7 @@ type block struct {
 func pages(t *testing.T) []string {
 	t.Helper()
 	list := []string{"README.md"}
-	err := filepath.WalkDir(filepath.Join(root, "docs"), func(path string, entry os.DirEntry, err error) error {
+	err := filepath.WalkDir(filepath.Join(root, "docs"), func(path string, _ os.DirEntry, err error) error {
 		if err == nil && filepath.Ext(path) == ".md" {
 			relative, relErr := filepath.Rel(root, path)
 			list = append(list, relative)

@@ -116,20 +116,7 @@ func work(t *testing.T, api, dispatcher *bus.Bus) {
 	for _, b := range []*bus.Bus{api, dispatcher} {
 		_, err := b.Created(ctx)
 		must("ask for the streams", err)
-		heard := make(chan struct{}, 1)
-		stop, err := b.Listen(bus.SubjectConfig, func([]byte) { heard <- struct{}{} })
-		must("listen", err)
-		defer stop()
-		// A subscription is in force once the server answered what came after it.
-		_, err = b.Backlog(ctx)
-		must("ask for the backlog", err)
-		api.Announce(bus.SubjectConfig, []byte("1"))
-		select {
-		case <-heard:
-		case <-ctx.Done():
-			t.Fatal("an announcement did not arrive")
-		}
-		stop()
+		hear(ctx, t, api, b)
 	}
 
 	event := domain.Event{
@@ -185,6 +172,27 @@ func work(t *testing.T, api, dispatcher *bus.Bus) {
 	must("list what was rejected", err)
 	if len(rejected) != 1 {
 		t.Fatalf("%d messages listed as rejected, want 1", len(rejected))
+	}
+}
+
+// hear has one process announce something that another one listens for.
+func hear(ctx context.Context, t *testing.T, from, to *bus.Bus) {
+	t.Helper()
+	heard := make(chan struct{}, 1)
+	stop, err := to.Listen(bus.SubjectConfig, func([]byte) { heard <- struct{}{} })
+	if err != nil {
+		t.Fatalf("listen: %v", err)
+	}
+	defer stop()
+	// A subscription is in force once the server answered what came after it.
+	if _, err := to.Backlog(ctx); err != nil {
+		t.Fatalf("ask for the backlog: %v", err)
+	}
+	from.Announce(bus.SubjectConfig, []byte("1"))
+	select {
+	case <-heard:
+	case <-ctx.Done():
+		t.Fatal("an announcement did not arrive")
 	}
 }
 
