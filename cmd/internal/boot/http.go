@@ -111,10 +111,13 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// Close gives the address back without having served.
+// Close gives the address back, if Run has not done so.
 func (s *Server) Close() error {
 	s.endCalls()
-	return s.listener.Close()
+	if err := s.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		return fmt.Errorf("close listener: %w", err)
+	}
+	return nil
 }
 
 // Refused says in one sentence why name can't listen on addr, and by what setting another

@@ -50,6 +50,8 @@ type Handles struct {
 	Registry *prometheus.Registry
 	Tracer   trace.TracerProvider
 	OpsURL   string // where metrics are served
+
+	http *Server
 }
 
 // ErrPending is returned when migrations are pending.
@@ -82,6 +84,14 @@ func Open(ctx context.Context, p *Process, o Options) (*Handles, error) {
 	}
 	p.Add("ops server", ops.Run)
 	h.OpsURL = ops.URL()
+	// Before anything is touched it is known whether the address can be had.
+	h.http, err = Listen(ctx, ServerOptions{
+		Name: "HTTP", Addr: o.Settings.HTTPAddr, Setting: "--http or " + settings.HTTPAddr, Logger: o.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.AddCloser("HTTP address", h.http.Close)
 	h.Egress = &egress.Policy{Allow: o.Settings.EgressAllow, HTTP: o.Settings.EgressHTTP}
 	keys, err := seal.Parse(o.Settings.EncryptionKey.Reveal())
 	if err != nil {
@@ -150,15 +160,9 @@ func prepare(ctx context.Context, s *store.Store, o Options) error {
 	return nil
 }
 
-// Serve adds an HTTP server on the process's HTTP address.
-func (h *Handles) Serve(ctx context.Context, p *Process, handler http.Handler) (url string, err error) {
-	server, err := Listen(ctx, ServerOptions{
-		Name: "HTTP", Addr: h.Settings.HTTPAddr, Setting: "--http or " + settings.HTTPAddr,
-		Handler: handler, Logger: h.Logger,
-	})
-	if err != nil {
-		return "", err
-	}
-	p.Add("HTTP server", server.Run)
-	return server.URL(), nil
+// Serve adds the HTTP server, with the handler, and returns where it answers.
+func (h *Handles) Serve(p *Process, handler http.Handler) (url string) {
+	h.http.http.Handler = handler
+	p.Add("HTTP server", h.http.Run)
+	return h.http.URL()
 }

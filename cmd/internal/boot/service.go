@@ -86,10 +86,7 @@ func (s Service) run(load func() (settings.Settings, error), stderr io.Writer) e
 	if err != nil {
 		return p.Abandon(err)
 	}
-	url, err := h.Serve(ctx, p, handler)
-	if err != nil {
-		return p.Abandon(err)
-	}
+	url := h.Serve(p, handler)
 	log.Info("started", "service", s.Name, "version", s.Version, "http", url, "ops", h.OpsURL)
 	err = p.Run(ctx)
 	log.Info("stopped", "service", s.Name)

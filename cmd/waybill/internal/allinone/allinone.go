@@ -115,7 +115,7 @@ func (i *Instance) receive(ctx context.Context, s settings.Settings, log *slog.L
 	}
 	i.Receiver = receiver.New()
 	server, err := boot.Listen(ctx, boot.ServerOptions{
-		Name: "receiver", Addr: s.ReceiverAddr, Setting: "--receiver or " + settings.ReceiverAddr + " (none: no receiver)",
+		Name: "Receiver", Addr: s.ReceiverAddr, Setting: "--receiver or " + settings.ReceiverAddr + " (none: no receiver)",
 		Handler: i.Receiver.Handler(), Logger: log, EndCalls: true,
 	})
 	if err != nil {
@@ -142,9 +142,7 @@ func (i *Instance) serve(ctx context.Context, options boot.Options, dir *datadir
 	if err != nil {
 		return err
 	}
-	if i.API, err = h.Serve(ctx, i.process, handler); err != nil {
-		return err
-	}
+	i.API = h.Serve(i.process, handler)
 	if err := dir.Announce(i.Addresses); err != nil {
 		return fmt.Errorf("announce installation: %w", err)
 	}

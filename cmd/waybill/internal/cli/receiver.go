@@ -54,7 +54,7 @@ func (a *app) receiver() *cobra.Command {
 		ctx, stop := boot.Signals(context.Background(), nil)
 		defer stop()
 		server, err := boot.Listen(ctx, boot.ServerOptions{
-			Name: "receiver", Addr: set.ReceiverAddr, Setting: "--receiver or " + settings.ReceiverAddr,
+			Name: "Receiver", Addr: set.ReceiverAddr, Setting: "--receiver or " + settings.ReceiverAddr,
 			Handler: receiver.New().Handler(), Logger: log, EndCalls: true,
 		})
 		if err != nil {

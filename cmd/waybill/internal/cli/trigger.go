@@ -182,10 +182,8 @@ func change(data []byte, sets []string) ([]byte, error) {
 	if len(sets) == 0 {
 		return data, nil
 	}
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.UseNumber()
-	var tree any
-	if err := decoder.Decode(&tree); err != nil {
+	tree, err := decode(data)
+	if err != nil {
 		return nil, fmt.Errorf("read sample: %w", err)
 	}
 	for _, one := range sets {
@@ -193,7 +191,6 @@ func change(data []byte, sets []string) ([]byte, error) {
 		if !ok || path == "" {
 			return nil, fmt.Errorf("--set takes path=value, such as location.city=Berlin")
 		}
-		var err error
 		if tree, err = put(tree, strings.Split(path, "."), value(text)); err != nil {
 			return nil, fmt.Errorf("--set %s: %w", path, err)
 		}
@@ -207,12 +204,23 @@ func change(data []byte, sets []string) ([]byte, error) {
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
 }
 
+// decode reads JSON and keeps numbers as they are written.
+func decode(text []byte) (any, error) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	var tree any
+	err := decoder.Decode(&tree)
+	return tree, err
+}
+
 // value reads JSON, and takes what is none as text.
 func value(text string) any {
-	if !json.Valid([]byte(text)) {
-		return text
+	if json.Valid([]byte(text)) {
+		if tree, err := decode([]byte(text)); err == nil {
+			return tree
+		}
 	}
-	return json.RawMessage(text)
+	return text
 }
 
 // put sets v at path below tree and returns the tree. Objects on the way are made; an

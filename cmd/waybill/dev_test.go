@@ -1,0 +1,381 @@
+package main_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// callbacks asks a receiver for what it got.
+func callbacks(t *testing.T, receiver string) []callback {
+	t.Helper()
+	var answer struct{ Data []callback }
+	text := fetch(t, receiver+"/-/callbacks", "")
+	if err := json.Unmarshal([]byte(text), &answer); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return answer.Data
+}
+
+type callback struct {
+	Path     string
+	Status   int
+	Verified *bool
+	Headers  map[string]string
+	Body     string
+}
+
+func fetch(t *testing.T, url, key string) string {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if key != "" {
+		request.Header.Set("Authorization", "Bearer "+key)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestDevFromItsBanner(t *testing.T) {
+	t.Parallel()
+	i := dev(t)
+	banner := i.out.String()
+	key, err := os.ReadFile(filepath.Join(i.dir, ".waybill", "admin.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"Waybill v0.0.0-test is running", "API        " + i.addresses.API, "NATS       " + i.addresses.NATS,
+		"Metrics    " + i.addresses.Ops + "/metrics", "Receiver   " + i.addresses.Receiver,
+		"Data       " + filepath.Join(i.dir, ".waybill"), "API key    " + strings.TrimSpace(string(key)),
+	} {
+		if !strings.Contains(banner, want) {
+			t.Errorf("the banner lacks %q:\n%s", want, banner)
+		}
+	}
+	if strings.Contains(banner, "\x1b[") {
+		t.Error("colours go to what is no terminal")
+	}
+	if strings.Contains(i.err.String(), strings.TrimSpace(string(key))) {
+		t.Error("the API key is in the log")
+	}
+	// The two commands are pasted as they are.
+	commands := regexp.MustCompile(`(?m)^    (waybill .*)$`).FindAllStringSubmatch(banner, -1)
+	if len(commands) != 2 {
+		t.Fatalf("the banner has %d commands:\n%s", len(commands), banner)
+	}
+	for _, command := range commands {
+		shell := exec.CommandContext(t.Context(), "sh", "-c", command[1])
+		shell.Dir = i.dir
+		shell.Env = []string{"PATH=" + binaries + ":/usr/bin:/bin"}
+		if out, err := shell.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", command[1], err, out)
+		}
+	}
+	eventually(t, func() error {
+		for _, c := range callbacks(t, i.addresses.Receiver) {
+			if c.Verified != nil && *c.Verified && c.Status == http.StatusOK && strings.Contains(c.Body, `"type":"shipment.delivered"`) {
+				return nil
+			}
+		}
+		return fmt.Errorf("no verified callback came:\n%s", &i.err)
+	})
+	metrics := fetch(t, i.addresses.Ops+"/metrics", "")
+	for _, name := range []string{`waybill_build_info{goversion="go1.`, "go_goroutines", "process_resident_memory_bytes", "promhttp_metric_handler_requests_total"} {
+		if !strings.Contains(metrics, name) {
+			t.Errorf("/metrics lacks %s", name)
+		}
+	}
+	i.stop(t, syscall.SIGINT)
+	if _, err := os.Stat(filepath.Join(i.dir, ".waybill", "addresses.json")); err == nil {
+		t.Error("the addresses are still announced after the end")
+	}
+}
+
+func TestDevKeepsKeysAndWebhooks(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	start := func() (*command, string) {
+		c := prepare(t, dir, nil, "waybill", "dev", "--data", "d", "--http", "127.0.0.1:0", "--ops", "127.0.0.1:0", "--nats", "127.0.0.1:0", "--receiver", "none")
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, func() error {
+			if !strings.Contains(c.out.String(), "Ctrl-C stops it.") {
+				return fmt.Errorf("no banner:\n%s", &c.err)
+			}
+			return nil
+		})
+		return c, regexp.MustCompile(`API key +(\S+)`).FindStringSubmatch(c.out.String())[1]
+	}
+	first, key := start()
+	if !strings.Contains(first.out.String(), "waybill listen --forward-to") || strings.Contains(first.out.String(), "Receiver") {
+		t.Errorf("banner without a receiver:\n%s", &first.out)
+	}
+	target := httptest.NewServer(http.NotFoundHandler())
+	defer target.Close()
+	must(t, dir, "trigger", "shipment.created", "--data", "d", "--id", "evt_kept")
+	first.stop(t, syscall.SIGTERM)
+	second, again := start()
+	if again != key {
+		t.Error("the API key is another one after a restart")
+	}
+	out := must(t, dir, "trigger", "shipment.created", "--data", "d", "--id", "evt_kept")
+	if !strings.Contains(out, "duplicate") {
+		t.Errorf("the event of before the restart is not known:\n%s", out)
+	}
+	second.stop(t, syscall.SIGTERM)
+}
+
+func TestDevSaysInOneSentenceWhatIsInTheWay(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = taken.Close() })
+	addr := taken.Addr().String()
+	inUse := func(name, setting string) string {
+		return "waybill: " + name + " address " + addr + " is in use by another process: choose another address with " + setting + "\n"
+	}
+	free := map[string]string{"--http": "127.0.0.1:0", "--ops": "127.0.0.1:0", "--nats": "127.0.0.1:0", "--receiver": "127.0.0.1:0"}
+	for flag, want := range map[string]string{
+		"--http": inUse("HTTP", "--http or WAYBILL_HTTP_ADDR"), "--ops": inUse("Ops", "--ops or WAYBILL_OPS_ADDR"),
+		"--nats": inUse("NATS", "--nats or WAYBILL_NATS_ADDR"), "--receiver": inUse("Receiver", "--receiver or WAYBILL_RECEIVER_ADDR (none: no receiver)"),
+	} {
+		t.Run(flag, func(t *testing.T) {
+			t.Parallel()
+			args := []string{"dev", flag, addr}
+			for other, value := range free {
+				if other != flag {
+					args = append(args, other, value)
+				}
+			}
+			code, stdout, stderr := waybill(t, t.TempDir(), args...)
+			if code != 1 || stderr != want || stdout != "" {
+				t.Errorf("exit code %d, stdout %q, stderr\n%swant\n%s", code, stdout, stderr, want)
+			}
+		})
+	}
+}
+
+func TestDevRefusesADirectoryInUse(t *testing.T) {
+	t.Parallel()
+	i := dev(t)
+	code, stdout, stderr := waybill(t, i.dir, "dev", "--http", "127.0.0.1:0", "--ops", "127.0.0.1:0", "--nats", "127.0.0.1:0", "--receiver", "none")
+	want := fmt.Sprintf("waybill: data directory %s is in use by another waybill process (pid %d): stop it, or choose another directory with --data\n",
+		filepath.Join(i.dir, ".waybill"), i.Process.Pid)
+	if code != 1 || stderr != want || stdout != "" {
+		t.Errorf("exit code %d, stderr\n%swant\n%s", code, stderr, want)
+	}
+}
+
+func TestDevRefusesADirectoryThatItCannotWriteTo(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for path := dir; path != os.TempDir() && path != "/"; path = filepath.Dir(path) {
+		if err := os.Chmod(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := prepare(t, dir, nil, "waybill", "dev", "--data", filepath.Join(dir, "d"))
+	if os.Getuid() == 0 { // who may write everywhere
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	} else if err := os.Chmod(dir, 0o555); err != nil {
+		t.Fatal(err)
+	}
+	want := "waybill: data directory " + filepath.Join(dir, "d") + " can't be written to (permission denied): make it writable, or choose another with --data\n"
+	if code := c.finish(t); code != 1 || c.err.String() != want {
+		t.Errorf("exit code %d, stderr\n%swant\n%s", code, &c.err, want)
+	}
+}
+
+func TestSecondSignalEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	i := dev(t)
+	must(t, i.dir, "receiver", "register", "--path", "/in/slow", "--delay", "20s")
+	must(t, i.dir, "trigger", "shipment.created")
+	eventually(t, func() error {
+		if len(callbacks(t, i.addresses.Receiver)) == 0 {
+			return fmt.Errorf("the callback is not in flight")
+		}
+		return nil
+	})
+	if err := i.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		if !strings.Contains(i.err.String(), "attempts in flight are finished") {
+			return fmt.Errorf("it does not stop in order:\n%s", &i.err)
+		}
+		return nil
+	})
+	if err := i.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	started := time.Now()
+	_ = i.Wait()
+	if code := i.ProcessState.ExitCode(); code != 1 || time.Since(started) > 3*time.Second {
+		t.Errorf("exit code %d after %s", code, time.Since(started))
+	}
+}
+
+func TestTrigger(t *testing.T) {
+	t.Parallel()
+	i := dev(t)
+	must(t, i.dir, "receiver", "register", "--path", "/in/x", "--events", "shipment.exception")
+	var answer struct {
+		Events []struct {
+			ID        string
+			Duplicate bool
+		}
+	}
+	out := must(t, i.dir, "trigger", "shipment.exception", "-o", "json", "--id", "evt_set", "--set", "severity=low",
+		"--set", "location.city=Köln", "--set", "metadata.n=1.50", "--set", "metadata.list=[1,2]", "--set", "metadata.list.1=true")
+	if err := json.Unmarshal([]byte(out), &answer); err != nil || len(answer.Events) != 1 || answer.Events[0].ID != "evt_set" || answer.Events[0].Duplicate {
+		t.Fatalf("%v: %s", err, out)
+	}
+	must(t, i.dir, "trigger", "shipment.exception", "--id", "evt_plain")
+	eventually(t, func() error {
+		got := callbacks(t, i.addresses.Receiver)
+		if len(got) != 2 {
+			return fmt.Errorf("%d callbacks", len(got))
+		}
+		for _, c := range got {
+			want := []string{`"score":0.1000`, `"big":9007199254740993`}
+			if c.Headers["Webhook-Id"] == "evt_set" {
+				want = append(want, `"severity":"low"`, `"city":"Köln"`, `"n":1.50`, `"list":[1,true]`)
+			}
+			for _, text := range want {
+				if !strings.Contains(c.Body, text) {
+					t.Errorf("%s lacks %s: %s", c.Headers["Webhook-Id"], text, c.Body)
+				}
+			}
+		}
+		return nil
+	})
+	out = must(t, i.dir, "trigger", "shipment.created", "--count", "50", "-o", "json")
+	if err := json.Unmarshal([]byte(out), &answer); err != nil || len(answer.Events) != 50 {
+		t.Errorf("%v: %s", err, out)
+	}
+	started := time.Now()
+	if out = must(t, i.dir, "trigger", "shipment.created", "--count", "21", "--rate", "40"); out != "21 × shipment.created accepted\n" {
+		t.Errorf("many events: %q", out)
+	}
+	if took := time.Since(started); took < 490*time.Millisecond {
+		t.Errorf("21 events at 40/s took %s", took)
+	}
+	code, stdout, stderr := waybill(t, i.dir, "trigger", "shipment.created", "--key", strings.Repeat("w", 40))
+	if code != 1 || stdout != "" || !strings.Contains(stderr, "the API answers 401") || !strings.Contains(stderr, "WAYBILL_KEY") {
+		t.Errorf("a wrong key: %d\n%s", code, stderr)
+	}
+}
+
+func TestListenForwardsAndCleansUp(t *testing.T) {
+	t.Parallel()
+	i := dev(t)
+	var mu sync.Mutex
+	var got []*http.Request
+	var bodies []string
+	target := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		mu.Lock()
+		defer mu.Unlock()
+		got, bodies = append(got, r), append(bodies, string(body))
+	}))
+	defer target.Close()
+	key, err := os.ReadFile(filepath.Join(i.dir, ".waybill", "admin.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	webhooks := func() string { return fetch(t, i.addresses.API+"/v1/webhooks", strings.TrimSpace(string(key))) }
+	c := prepare(t, i.dir, nil, "waybill", "listen", "--forward-to", target.URL+"/hooks", "--events", "shipment.delivered", "--secret", secretA)
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		if !strings.Contains(c.err.String(), "Ctrl-C stops it") {
+			return fmt.Errorf("listen does not start:\n%s", &c.err)
+		}
+		return nil
+	})
+	if !strings.Contains(c.err.String(), secretA) || !strings.Contains(webhooks(), `"events":["shipment.delivered"]`) {
+		t.Errorf("notes:\n%swebhooks: %s", &c.err, webhooks())
+	}
+	must(t, i.dir, "trigger", "shipment.delivered", "--id", "evt_forwarded")
+	eventually(t, func() error {
+		if !strings.Contains(c.out.String(), "shipment.delivered   evt_forwarded → 200") {
+			return fmt.Errorf("no line for the event: %s", &c.out)
+		}
+		return nil
+	})
+	mu.Lock()
+	if len(got) != 1 || got[0].URL.Path != "/hooks" || got[0].Header.Get("Webhook-Signature") == "" || !strings.Contains(bodies[0], "evt_forwarded") {
+		t.Errorf("forwarded: %v %q", got, bodies)
+	}
+	at, sig, body := got[0].Header.Get("Webhook-Timestamp"), got[0].Header.Get("Webhook-Signature"), bodies[0]
+	mu.Unlock()
+	verify := prepare(t, i.dir, nil, "waybill", "signature", "verify", "--secret", secretA, "--id", "evt_forwarded", "--timestamp", at, "--signature", sig)
+	verify.Stdin = strings.NewReader(body)
+	if verify.finish(t) != 0 {
+		t.Errorf("what was forwarded does not verify:\n%s", &verify.out)
+	}
+	c.stop(t, syscall.SIGINT)
+	if list := webhooks(); strings.TrimSpace(list) != "[]" {
+		t.Errorf("webhooks that are left: %s", list)
+	}
+	if !strings.Contains(c.err.String(), "Webhook deleted.") {
+		t.Errorf("notes:\n%s", &c.err)
+	}
+}
+
+func TestReceiverAlone(t *testing.T) {
+	t.Parallel()
+	i := dev(t)
+	c := prepare(t, t.TempDir(), nil, "waybill", "receiver", "--receiver", "127.0.0.1:0")
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		if !strings.HasPrefix(c.out.String(), "Receiver at http://127.0.0.1:") {
+			return fmt.Errorf("it does not start:\n%s", &c.err)
+		}
+		return nil
+	})
+	url := strings.TrimSpace(strings.TrimPrefix(c.out.String(), "Receiver at "))
+	for range 2 { // a second webhook on the same path: both verify
+		must(t, i.dir, "receiver", "register", "--receiver-url", url)
+	}
+	must(t, i.dir, "trigger", "shipment.created")
+	eventually(t, func() error {
+		got := callbacks(t, url)
+		if len(got) != 2 || got[0].Verified == nil || !*got[0].Verified || !*got[1].Verified {
+			return fmt.Errorf("callbacks: %+v", got)
+		}
+		return nil
+	})
+	must(t, i.dir, "health", url+"/-/healthz")
+	c.stop(t, syscall.SIGTERM)
+}

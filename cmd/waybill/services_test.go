@@ -1,0 +1,110 @@
+package main_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+
+	"waybill.dev/shared/bus/bustest"
+)
+
+func TestServicesNameEverythingThatIsMissing(t *testing.T) {
+	t.Parallel()
+	for program, want := range map[string]string{
+		"waybill-api": `waybill-api: WAYBILL_NATS_URL is required: set it in the environment or by --nats-url
+waybill-api: WAYBILL_DATABASE_URL is required: set it in the environment or by --database-url
+waybill-api: WAYBILL_ADMIN_KEY is required: set it in the environment or by --admin-key
+waybill-api: WAYBILL_ENCRYPTION_KEY is required: set it in the environment or in the file of WAYBILL_CONFIG
+`,
+		"waybill-dispatcher": `waybill-dispatcher: WAYBILL_NATS_URL is required: set it in the environment or by --nats-url
+waybill-dispatcher: WAYBILL_DATABASE_URL is required: set it in the environment or by --database-url
+waybill-dispatcher: WAYBILL_ENCRYPTION_KEY is required: set it in the environment or in the file of WAYBILL_CONFIG
+`,
+	} {
+		c := prepare(t, t.TempDir(), nil, program)
+		if code := c.finish(t); code != 1 || c.err.String() != want || c.out.String() != "" {
+			t.Errorf("exit code %d, stderr\n%swant\n%s", code, &c.err, want)
+		}
+		c = prepare(t, t.TempDir(), nil, program, "--nonsense")
+		if code := c.finish(t); code != 2 || !strings.Contains(c.err.String(), "Run '"+program+" --help' for usage.") {
+			t.Errorf("unknown flag: exit code %d, stderr\n%s", code, &c.err)
+		}
+		c = prepare(t, t.TempDir(), nil, program, "--version")
+		if code := c.finish(t); code != 0 || c.out.String() != program+" v0.0.0-test\n" {
+			t.Errorf("version: exit code %d, stdout %q", code, &c.out)
+		}
+		c = prepare(t, t.TempDir(), nil, program, "--help")
+		if code := c.finish(t); code != 0 || !strings.Contains(c.out.String(), "WAYBILL_HTTP_ADDR") {
+			t.Errorf("help: exit code %d, stdout %q, stderr %q", code, &c.out, &c.err)
+		}
+	}
+}
+
+func TestServicesRefusePendingMigrations(t *testing.T) {
+	t.Parallel()
+	server := bustest.Start(t)
+	dir := t.TempDir()
+	env := []string{
+		"WAYBILL_DATABASE_URL=sqlite:" + dir + "/w.db", "WAYBILL_NATS_URL=" + server.URL(), "WAYBILL_ADMIN_KEY=" + strings.Repeat("k", 40),
+		"WAYBILL_ENCRYPTION_KEY=" + base64.StdEncoding.EncodeToString(make([]byte, 32)), "WAYBILL_HTTP_ADDR=127.0.0.1:0", "WAYBILL_OPS_ADDR=127.0.0.1:0",
+	}
+	for _, program := range []string{"waybill-api", "waybill-dispatcher"} {
+		c := prepare(t, dir, env, program)
+		want := program + ": the database has pending migrations: apply them with `waybill migrate up`\n"
+		if code := c.finish(t); code != 1 || c.err.String() != want {
+			t.Errorf("exit code %d, stderr\n%swant\n%s", code, &c.err, want)
+		}
+	}
+	migrations := func(args ...string) (list []struct {
+		Name      string
+		AppliedAt *string
+	}) {
+		c := prepare(t, dir, env, "waybill", append([]string{"migrate"}, args...)...)
+		if code := c.finish(t); code != 0 {
+			t.Fatalf("migrate %v: exit code %d\n%s", args, code, &c.err)
+		}
+		if err := json.Unmarshal([]byte(c.out.String()), &list); err != nil {
+			t.Fatalf("migrate %v: %v: %s", args, err, &c.out)
+		}
+		return list
+	}
+	if list := migrations("status", "-o", "json"); len(list) == 0 || list[0].AppliedAt != nil {
+		t.Errorf("status before: %+v", list)
+	}
+	all := len(migrations("status", "-o", "json"))
+	if list := migrations("up", "-o", "json"); len(list) != all || list[0].AppliedAt == nil {
+		t.Errorf("up: %+v", list)
+	}
+	if list := migrations("up", "-o", "json"); len(list) != 0 {
+		t.Errorf("up again: %+v", list)
+	}
+	if list := migrations("status", "-o", "json"); len(list) != all || list[all-1].AppliedAt == nil {
+		t.Errorf("status after: %+v", list)
+	}
+	table := prepare(t, dir, env, "waybill", "migrate", "status")
+	if table.finish(t); !strings.HasPrefix(table.out.String(), "MIGRATION") {
+		t.Errorf("status as a table: %s", &table.out)
+	}
+	for _, program := range []string{"waybill-api", "waybill-dispatcher"} {
+		c := prepare(t, dir, env, program)
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, func() error {
+			var line struct{ Msg, HTTP, Service string }
+			for text := range strings.Lines(c.err.String()) {
+				if err := json.Unmarshal([]byte(text), &line); err != nil {
+					t.Fatalf("a line of the log is no JSON: %s", text)
+				}
+				if line.Msg == "started" && strings.HasPrefix(line.HTTP, "http://127.0.0.1:") {
+					return nil
+				}
+			}
+			return fmt.Errorf("%s does not start:\n%s", program, &c.err)
+		})
+		c.stop(t, syscall.SIGTERM)
+	}
+}
