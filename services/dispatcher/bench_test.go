@@ -69,6 +69,7 @@ func newCounter(b *testing.B) *counter {
 var payload = []byte(`{"id":"evt_0","type":"shipment.created","timestamp":"2026-11-16T13:04:11Z","data":{"shipmentId":"shp_1","note":"` + strings.Repeat("x", 900) + `"}}`)
 
 func bareLoop(b *testing.B, hooks int) {
+	b.Helper()
 	c := newCounter(b)
 	n := b.N * hooks
 	c.want.Store(int64(n))
@@ -102,6 +103,7 @@ func bareLoop(b *testing.B, hooks int) {
 }
 
 func throughDispatcher(b *testing.B, hooks int, url string) {
+	b.Helper()
 	bench := newBench(b, url)
 	c := newCounter(b)
 	for range hooks {
@@ -136,6 +138,7 @@ func throughDispatcher(b *testing.B, hooks int, url string) {
 }
 
 func report(b *testing.B, n int) {
+	b.Helper()
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "deliveries/s")
 	b.ReportMetric(0, "ns/op")
 }

@@ -2,6 +2,7 @@ package dispatcher_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -34,27 +35,22 @@ import (
 var cluster *pgtest.Cluster
 
 func TestMain(m *testing.M) {
+	flag.Parse()
 	dir, err := os.MkdirTemp("", "dispatcher")
 	if err == nil {
 		cluster, err = pgtest.Start(context.Background(), dir)
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "the Postgres row can't run:", err)
-		os.Exit(1)
+		panic(fmt.Sprintf("the Postgres row can't run: %v", err))
 	}
-	code := m.Run()
-	if err := cluster.Stop(); err != nil {
-		fmt.Fprintln(os.Stderr, "stop Postgres:", err)
-		code = 1
-	}
-	_ = os.RemoveAll(dir)
-	if code == 0 {
-		if err := goleak.Find(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if err := cluster.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "stop Postgres:", err)
+			code = max(code, 1)
 		}
-	}
-	os.Exit(code)
+		_ = os.RemoveAll(dir)
+		os.Exit(code) //nolint:forbidigo // goleak hands the exit over
+	}))
 }
 
 // onBoth runs a test on SQLite and on Postgres.
@@ -85,20 +81,20 @@ type bench struct {
 	bus    *bus.Bus
 }
 
-func newBench(t testing.TB, url string) *bench {
-	t.Helper()
+func newBench(tb testing.TB, url string) *bench {
+	tb.Helper()
 	keys, err := seal.Parse(seal.Generate())
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	b := &bench{t: t, url: url, keys: keys, server: bustest.Start(t)}
+	b := &bench{t: tb, url: url, keys: keys, server: bustest.Start(tb)}
 	b.store = b.openStore()
-	if _, err := b.store.Migrate(t.Context()); err != nil {
-		t.Fatalf("migrate: %v", err)
+	if _, err := b.store.Migrate(tb.Context()); err != nil {
+		tb.Fatalf("migrate: %v", err)
 	}
 	b.bus = b.connect("api")
-	if err := b.bus.Ensure(t.Context()); err != nil {
-		t.Fatalf("ensure: %v", err)
+	if err := b.bus.Ensure(tb.Context()); err != nil {
+		tb.Fatalf("ensure: %v", err)
 	}
 	return b
 }
@@ -245,10 +241,11 @@ func (b *bench) deliveries(id domain.WebhookID, status domain.Status, want int) 
 func (b *bench) settled() {
 	b.t.Helper()
 	b.eventually(func() error {
-		if at, some, err := b.store.OldestUnsettled(b.t.Context()); err != nil || some {
-			return fmt.Errorf("unsettled since %s, %v", at, err)
+		at, some, err := b.store.OldestUnsettled(b.t.Context())
+		if err == nil && some {
+			err = fmt.Errorf("unsettled since %s", at)
 		}
-		return nil
+		return err
 	})
 }
 
@@ -269,11 +266,15 @@ func (b *bench) eventually(check func() error) {
 	}
 }
 
-func logger(t testing.TB) *slog.Logger {
-	if os.Getenv("WAYBILL_TEST_LOG") == "" {
+// verbose shows the dispatcher's log: go test -args -waybill.log
+var verbose = flag.Bool("waybill.log", false, "show the dispatcher's log")
+
+func logger(tb testing.TB) *slog.Logger {
+	tb.Helper()
+	if !*verbose {
 		return discard
 	}
-	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
+	return slog.New(slog.NewTextHandler(tb.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
 // call is one POST that a sink saw.

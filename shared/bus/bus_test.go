@@ -2,10 +2,10 @@ package bus_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -374,7 +374,7 @@ func TestOnlyOneConsumerOfAShardIsServed(t *testing.T) {
 	}
 	for i := range 40 {
 		due := task()
-		due.Delivery = domain.NewDeliveryID(domain.EventKey{Account: "default", ID: fmt.Sprint(i)}, webhook)
+		due.Delivery = domain.NewDeliveryID(domain.EventKey{Account: "default", ID: strconv.Itoa(i)}, webhook)
 		if err := one.ScheduleWait(t.Context(), due, time.Now()); err != nil {
 			t.Fatalf("schedule: %v", err)
 		}
@@ -386,14 +386,6 @@ func TestOnlyOneConsumerOfAShardIsServed(t *testing.T) {
 	consuming.Wait()
 	if len(served) != 1 {
 		t.Errorf("served: %v, want one of them alone", served)
-	}
-}
-
-func TestSecretsOfATaskAreNoneOfItsHeaders(t *testing.T) {
-	t.Parallel()
-	text, err := json.Marshal(domain.Header{Name: "X-Token", Value: "s3cr3t"})
-	if err != nil || string(text) != `{"Name":"X-Token","Value":"[redacted]"}` {
-		t.Errorf("a header marshals as %s, %v", text, err)
 	}
 }
 

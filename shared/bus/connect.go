@@ -65,9 +65,33 @@ func Connect(options Options) (*Bus, error) {
 		log:     options.Logger,
 		waiting: make(map[*nats.Msg]func(*jetstream.PubAck, error)),
 	}
+	conn, err := nats.Connect(options.URL, b.connOptions()...)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the bus: %w", err)
+	}
+	js, err := jetstream.New(conn,
+		jetstream.WithPublishAsyncMaxPending(1<<16),
+		jetstream.WithPublishAsyncTimeout(publishTimeout),
+		jetstream.WithDefaultTimeout(publishTimeout),
+		jetstream.WithPublishAsyncAckHandler(func(_ jetstream.JetStream, m *nats.Msg, ack *jetstream.PubAck) {
+			b.finish(m, ack, nil)
+		}),
+		jetstream.WithPublishAsyncErrHandler(func(_ jetstream.JetStream, m *nats.Msg, err error) {
+			b.finish(m, nil, err)
+		}),
+	)
+	if err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("open JetStream: %w", err)
+	}
+	b.conn, b.js = conn, js
+	return b, nil
+}
+
+func (b *Bus) connOptions() []nats.Option {
 	opts := []nats.Option{
-		nats.Name("waybill-" + options.Name),
-		nats.CustomInboxPrefix("_INBOX_" + options.Name),
+		nats.Name("waybill-" + b.options.Name),
+		nats.CustomInboxPrefix("_INBOX_" + b.options.Name),
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(250 * time.Millisecond),
 		nats.ReconnectJitter(100*time.Millisecond, 100*time.Millisecond),
@@ -91,30 +115,10 @@ func Connect(options Options) (*Bus, error) {
 			b.log.Warn("bus error", "error", err)
 		}),
 	}
-	if options.InProcess != nil {
-		opts = append(opts, nats.InProcessServer(options.InProcess))
+	if b.options.InProcess != nil {
+		opts = append(opts, nats.InProcessServer(b.options.InProcess))
 	}
-	conn, err := nats.Connect(options.URL, opts...)
-	if err != nil {
-		return nil, fmt.Errorf("connect to the bus: %w", err)
-	}
-	js, err := jetstream.New(conn,
-		jetstream.WithPublishAsyncMaxPending(1<<16),
-		jetstream.WithPublishAsyncTimeout(publishTimeout),
-		jetstream.WithDefaultTimeout(publishTimeout),
-		jetstream.WithPublishAsyncAckHandler(func(_ jetstream.JetStream, m *nats.Msg, ack *jetstream.PubAck) {
-			b.finish(m, ack, nil)
-		}),
-		jetstream.WithPublishAsyncErrHandler(func(_ jetstream.JetStream, m *nats.Msg, err error) {
-			b.finish(m, nil, err)
-		}),
-	)
-	if err != nil {
-		conn.Close()
-		return nil, fmt.Errorf("open JetStream: %w", err)
-	}
-	b.conn, b.js = conn, js
-	return b, nil
+	return opts
 }
 
 // Close closes the connection; what was published and not acknowledged fails.
@@ -205,22 +209,6 @@ func (b *Bus) finish(m *nats.Msg, ack *jetstream.PubAck, err error) {
 		err = unavailable("publish", err)
 	}
 	done(ack, err)
-}
-
-// publishWait is publish for callers that can wait.
-func (b *Bus) publishWait(ctx context.Context, m *nats.Msg) (*jetstream.PubAck, error) {
-	type result struct {
-		ack *jetstream.PubAck
-		err error
-	}
-	results := make(chan result, 1)
-	b.publish(m, func(ack *jetstream.PubAck, err error) { results <- result{ack, err} })
-	select {
-	case r := <-results:
-		return r.ack, r.err
-	case <-ctx.Done():
-		return nil, unavailable("publish", ctx.Err())
-	}
 }
 
 // Announce publishes body on a core subject. It may be lost.

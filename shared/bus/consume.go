@@ -101,7 +101,7 @@ func (b *Bus) again(ctx context.Context, name string, once func(working func()) 
 			wait.Reset()
 		})
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // told to stop
 		}
 		if !failing {
 			b.log.Warn("consumption interrupted", "consumer", name, "error", err)
@@ -163,31 +163,37 @@ func (b *Bus) fetchOnce(ctx context.Context, stream, name string, inHand *InHand
 			continue
 		}
 		fetching, cancel := context.WithTimeout(ctx, wait)
-		batch, err := consumer.Fetch(fetchSize, append(opts, jetstream.FetchContext(fetching))...)
-		if err != nil {
-			cancel()
-			return unavailable("fetch "+name, err)
-		}
-		working()
-		for msg := range batch.Messages() {
-			m, err := wrap(msg)
-			if err != nil {
-				continue // not a message of a stream
-			}
-			if inHand.Add(m) {
-				queue <- m
-			}
-		}
-		err = batch.Error()
+		err := b.fetch(consumer, inHand, queue, working, append(opts, jetstream.FetchContext(fetching)))
 		cancel()
-		if errors.Is(err, jetstream.ErrPinIDMismatch) {
-			continue // another process is served now; this one waits its turn
-		}
-		if err != nil && !errors.Is(err, nats.ErrTimeout) && !errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		if err != nil && ctx.Err() == nil {
 			return unavailable("fetch "+name, err)
 		}
 	}
 	return ctx.Err()
+}
+
+// fetch takes one portion into queue, which has room for it.
+func (b *Bus) fetch(consumer jetstream.Consumer, inHand *InHand, queue chan<- *Message, working func(), opts []jetstream.FetchOpt) error {
+	batch, err := consumer.Fetch(fetchSize, opts...)
+	if err != nil {
+		return err
+	}
+	working()
+	for msg := range batch.Messages() {
+		m, err := wrap(msg)
+		if err != nil {
+			return err
+		}
+		if inHand.Add(m) {
+			queue <- m
+		}
+	}
+	err = batch.Error()
+	// Nothing came for as long as was waited, or another process is served now.
+	if errors.Is(err, nats.ErrTimeout) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, jetstream.ErrPinIDMismatch) {
+		return nil
+	}
+	return err
 }
 
 // consumeOnce consumes by a continuous pull, for handlers that never wait.

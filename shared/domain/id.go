@@ -106,7 +106,7 @@ const Shards = 16
 // Shard returns the shard of the webhook, 0 to Shards-1.
 func (id WebhookID) Shard() int {
 	h := uint32(2166136261) // FNV-1a
-	for i := 0; i < len(id); i++ {
+	for i := range len(id) {
 		h = (h ^ uint32(id[i])) * 16777619
 	}
 	return int(h % Shards)
@@ -162,7 +162,7 @@ func decode62(text string) (raw [idByteSize]byte, ok bool) {
 		return raw, false
 	}
 	var hi, lo uint64
-	for i := 0; i < idLength; i++ {
+	for i := range idLength {
 		digit, valid := digit62(text[i])
 		if !valid {
 			return raw, false
@@ -198,7 +198,7 @@ func uuidBytes(text string) (raw [idByteSize]byte, ok bool) {
 		return raw, false
 	}
 	j := 0
-	for i := 0; i < 36; i++ {
+	for i := range 36 {
 		if text[i] == '-' {
 			if i == 8 || i == 13 || i == 18 || i == 23 {
 				continue

@@ -96,11 +96,12 @@ func (d *Deliverer) trace(ctx context.Context, task *domain.Task, number int) (c
 	carrier := propagation.MapCarrier{"traceparent": task.TraceParent}
 	propagator := propagation.TraceContext{}
 	ctx = propagator.Extract(ctx, carrier)
-	ctx, span := d.options.Tracer.Start(ctx, "deliver", trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(
-		attribute.String("waybill.event.type", string(task.EventType)), attribute.Int("waybill.attempt", number)))
+	ctx, span := d.options.Tracer.Start( //nolint:spancheck // the returned function ends it
+		ctx, "deliver", trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(
+			attribute.String("waybill.event.type", string(task.EventType)), attribute.Int("waybill.attempt", number)))
 	out := propagation.MapCarrier{}
 	propagator.Inject(ctx, out)
-	return ctx, out["traceparent"], func(r Response) {
+	return ctx, out["traceparent"], func(r Response) { //nolint:spancheck // this ends it
 		if r.Status > 0 {
 			span.SetAttributes(attribute.Int("http.response.status_code", r.Status))
 		}

@@ -79,7 +79,7 @@ func retryAfter(values []string, now time.Time) time.Duration {
 }
 
 func digits(text string) bool {
-	for i := 0; i < len(text); i++ {
+	for i := range len(text) {
 		if text[i] < '0' || text[i] > '9' {
 			return false
 		}
@@ -87,7 +87,8 @@ func digits(text string) bool {
 	return text != ""
 }
 
-func draw() float64 { return rand.Float64() }
+// draw is for jitter, which needs no secrecy.
+func draw() float64 { return rand.Float64() } //nolint:gosec // jitter
 
 // Deadline returns when a task's run is exhausted however few attempts it had: its
 // schedule runs on while the circuit is open. ok is false while it has not begun.

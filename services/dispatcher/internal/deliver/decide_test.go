@@ -115,7 +115,7 @@ func TestDeadlineIsTheEndOfTheSchedule(t *testing.T) {
 	}
 	attempted, _ := Deadline(&domain.Task{RunStartedAt: start, RunAttempts: 1}, schedule)
 	fresh, _ := Deadline(&domain.Task{RunStartedAt: start}, nil)
-	if attempted != start.Add(61*time.Second) || fresh != start.Add(probeFirst) {
+	if !attempted.Equal(start.Add(61*time.Second)) || !fresh.Equal(start.Add(probeFirst)) {
 		t.Errorf("deadlines %s and %s", attempted.Sub(start), fresh.Sub(start))
 	}
 }

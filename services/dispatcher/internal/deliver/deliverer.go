@@ -3,6 +3,8 @@ package deliver
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,7 +28,7 @@ type Emitter interface{ Emit(record.Item) }
 // Hooks is the part of the index that deliveries need.
 type Hooks interface {
 	Hook(domain.WebhookID) (*index.Hook, bool)
-	Disable(*index.Hook, domain.HealthChange)
+	Disable(hook *index.Hook, change domain.HealthChange)
 }
 
 // Owners tells how webhooks are divided among dispatchers.
@@ -77,7 +79,8 @@ const (
 type Deliverer struct {
 	options   Options
 	metrics   *Metrics
-	endpoints sync.Map // *index.Hook → *endpoint
+	mu        sync.RWMutex
+	endpoints map[*index.Hook]*endpoint
 
 	inHand  atomic.Int64
 	queued  atomic.Int64
@@ -90,7 +93,7 @@ type Deliverer struct {
 
 // New returns a deliverer; Run looks after what takes long.
 func New(options Options) *Deliverer {
-	d := &Deliverer{options: options, metrics: options.Metrics, room: make(chan struct{}, 1), stop: make(chan struct{})}
+	d := &Deliverer{options: options, metrics: options.Metrics, endpoints: make(map[*index.Hook]*endpoint), room: make(chan struct{}, 1), stop: make(chan struct{})}
 	options.Metrics.queued.Store(&d.queued)
 	return d
 }
@@ -154,11 +157,26 @@ func (d *Deliverer) ended(hook *index.Hook, job *Job) bool {
 }
 
 func (d *Deliverer) endpoint(hook *index.Hook) *endpoint {
-	if ep, ok := d.endpoints.Load(hook); ok {
-		return ep.(*endpoint)
+	d.mu.RLock()
+	ep, ok := d.endpoints[hook]
+	d.mu.RUnlock()
+	if ok {
+		return ep
 	}
-	ep, _ := d.endpoints.LoadOrStore(hook, &endpoint{d: d, hook: hook, flights: make(map[*flight]struct{})})
-	return ep.(*endpoint)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if ep, ok = d.endpoints[hook]; !ok {
+		ep = &endpoint{d: d, hook: hook, flights: make(map[*flight]struct{})}
+		d.endpoints[hook] = ep
+	}
+	return ep
+}
+
+// all returns every endpoint there is.
+func (d *Deliverer) all() []*endpoint {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return slices.AppendSeq(make([]*endpoint, 0, len(d.endpoints)), maps.Values(d.endpoints))
 }
 
 func (d *Deliverer) owns(hook *index.Hook) bool { return d.options.Owners.Owns(hook.ID) }
@@ -198,10 +216,9 @@ func (d *Deliverer) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case now := <-ticker.C:
-			d.endpoints.Range(func(_, value any) bool {
-				d.tick(value.(*endpoint), now)
-				return true
-			})
+			for _, ep := range d.all() {
+				d.tick(ep, now)
+			}
 		}
 	}
 }
@@ -224,8 +241,7 @@ func (d *Deliverer) tick(ep *endpoint, now time.Time) {
 // ctx is done. Jobs offered from now on are abandoned.
 func (d *Deliverer) Drain(ctx context.Context) error {
 	d.closing.Store(true)
-	d.endpoints.Range(func(_, value any) bool {
-		ep := value.(*endpoint)
+	for _, ep := range d.all() {
 		ep.mu.Lock()
 		jobs := ep.clear()
 		ep.mu.Unlock()
@@ -237,8 +253,7 @@ func (d *Deliverer) Drain(ctx context.Context) error {
 				d.spill(ep, job, domain.ReasonOverCap)
 			}
 		}
-		return true
-	})
+	}
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
 	for d.flights.Load() > 0 {

@@ -317,10 +317,3 @@ func (ep *endpoint) tick(now time.Time) (nowSlow, spilled []*Job) {
 	}
 	return nowSlow, spilled
 }
-
-// idle tells whether nothing is in flight and nothing waits.
-func (ep *endpoint) idle() bool {
-	ep.mu.Lock()
-	defer ep.mu.Unlock()
-	return len(ep.flights) == 0 && len(ep.queue) == 0
-}

@@ -260,10 +260,10 @@ func (x *Index) put(w *domain.Webhook) (*Hook, error) {
 		x.hooks[w.ID] = hook
 	} else {
 		old := hook.config.Load()
-		if old.Webhook.Version > w.Version {
+		if old.Version > w.Version {
 			return hook, nil
 		}
-		for _, kind := range old.Webhook.Events {
+		for _, kind := range old.Events {
 			key := subscription{w.Account, kind}
 			// A new slice: readers hold the old one.
 			x.byEvent[key] = slices.DeleteFunc(slices.Clone(x.byEvent[key]), func(h *Hook) bool { return h == hook })

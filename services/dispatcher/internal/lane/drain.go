@@ -77,31 +77,26 @@ func (d *drain) run(ctx context.Context, lane *bus.Lane) (empty bool, err error)
 	fetching, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- d.fetch(fetching, lane, fetched) }()
-	defer func() {
-		stop()
-		for batch := range fetched { // the last one, that nobody takes any more
-			d.release(batch)
-		}
-		if fetchErr := <-ended; err == nil && ctx.Err() == nil && !empty {
-			err = fetchErr
-		}
-	}()
 	d.tasks = make(map[*bus.Message]*domain.Task)
+	empty = d.work(ctx, fetched)
+	stop()
+	for batch := range fetched { // the last one, that nobody takes any more
+		d.release(batch)
+	}
+	if fetchErr := <-ended; ctx.Err() == nil && !empty {
+		err = fetchErr
+	}
+	return empty, err
+}
+
+// work sends what is fetched, until the lane is empty or the webhook takes no more.
+func (d *drain) work(ctx context.Context, fetched <-chan []*bus.Message) (empty bool) {
 	refused := false
 	for {
-		d.ramp.limit = d.w.m.options.Deliverer.Cap(d.hook)
-		d.w.m.options.Deliverer.SetSerial(d.hook, d.ramp.serial())
-		for !refused && len(d.waiting) > 0 && d.flying < d.ramp.window() {
-			if !d.open(ctx) {
-				refused = true
-				break
-			}
-			d.send(d.waiting[0])
-			d.waiting = d.waiting[1:]
-		}
+		refused = refused || !d.sendMore(ctx)
 		if refused && d.flying == 0 {
 			d.releaseWaiting()
-			return false, nil
+			return false
 		}
 		var more <-chan []*bus.Message
 		if len(d.waiting) == 0 && !refused {
@@ -114,7 +109,7 @@ func (d *drain) run(ctx context.Context, lane *bus.Lane) (empty bool, err error)
 				continue
 			}
 			if len(batch) == 0 && d.flying == 0 {
-				return true, nil
+				return true
 			}
 			d.take(ctx, batch)
 		case r := <-d.results:
@@ -128,6 +123,20 @@ func (d *drain) run(ctx context.Context, lane *bus.Lane) (empty bool, err error)
 			refused = refused || !d.open(ctx)
 		}
 	}
+}
+
+// sendMore sends as many as may be under way; false: the webhook takes no more.
+func (d *drain) sendMore(ctx context.Context) bool {
+	d.ramp.limit = d.w.m.options.Deliverer.Cap(d.hook)
+	d.w.m.options.Deliverer.SetSerial(d.hook, d.ramp.serial())
+	for len(d.waiting) > 0 && d.flying < d.ramp.window() {
+		if !d.open(ctx) {
+			return false
+		}
+		d.send(d.waiting[0])
+		d.waiting = d.waiting[1:]
+	}
+	return true
 }
 
 // open tells whether the webhook still takes what the lane brings.

@@ -79,7 +79,7 @@ type Manager struct {
 	probes  prometheus.Counter
 
 	mu        sync.Mutex
-	ctx       context.Context // of Run; nil: not running
+	begin     func(*worker) // starts a worker within Run; nil: not running
 	owned     [domain.Shards]bool
 	workers   map[domain.WebhookID]*worker
 	announced map[domain.WebhookID]time.Time
@@ -160,20 +160,14 @@ func (m *Manager) Changed(id domain.WebhookID) {
 
 // wake has a lane looked at; m.mu is held.
 func (m *Manager) wake(id domain.WebhookID, gently bool) {
-	if m.ctx == nil {
+	if m.begin == nil {
 		return
 	}
 	w, ok := m.workers[id]
 	if !ok {
-		ctx, stop := context.WithCancel(m.ctx)
-		w = &worker{m: m, id: id, stop: stop, woken: make(chan struct{}, 1)}
+		w = &worker{m: m, id: id, woken: make(chan struct{}, 1)}
 		m.workers[id] = w
-		m.running.Add(1)
-		go func() {
-			defer m.running.Done()
-			defer stop()
-			w.run(ctx)
-		}()
+		m.begin(w)
 	}
 	if gently {
 		w.gentle.Store(true)
@@ -196,7 +190,14 @@ func (m *Manager) leave(w *worker, must bool) bool {
 // Run works until ctx is done.
 func (m *Manager) Run(ctx context.Context) error {
 	m.mu.Lock()
-	m.ctx = ctx
+	m.begin = func(w *worker) {
+		working, stop := context.WithCancel(ctx)
+		w.stop = stop
+		m.running.Go(func() {
+			defer stop()
+			w.run(working)
+		})
+	}
 	m.mu.Unlock()
 	ticker := time.NewTicker(listEvery)
 	defer ticker.Stop()
@@ -205,7 +206,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			m.mu.Lock()
-			m.ctx = nil
+			m.begin = nil
 			m.mu.Unlock()
 			m.running.Wait()
 			return nil

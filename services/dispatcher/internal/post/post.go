@@ -2,6 +2,7 @@ package post
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"strconv"
 
@@ -38,9 +39,7 @@ func (p *Poster) Post(ctx context.Context, r *deliver.Request) deliver.Response 
 // Standard Webhooks' names are set in lower case, as its specification writes them.
 func (p *Poster) header(prepared *Prepared, r *deliver.Request) http.Header {
 	h := make(http.Header, len(prepared.headers)+8)
-	for name, values := range prepared.headers {
-		h[name] = values
-	}
+	maps.Copy(h, prepared.headers)
 	h["Content-Type"] = []string{"application/json"}
 	h["User-Agent"] = []string{r.UserAgent}
 	h["webhook-id"] = []string{r.ID}

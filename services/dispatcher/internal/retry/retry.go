@@ -44,8 +44,8 @@ type Due struct {
 	inHand    *bus.InHand
 
 	mu      sync.Mutex
-	ctx     context.Context // of Run; nil: not running
-	stops   map[int]context.CancelFunc
+	begin   func(shard int) (stop func()) // consumes a shard within Run; nil: not running
+	stops   map[int]func()
 	owned   map[int]bool
 	workers sync.WaitGroup
 }
@@ -54,7 +54,7 @@ type Due struct {
 func New(source Bus, deliverer Deliverer, hooks Index, log *slog.Logger) *Due {
 	return &Due{
 		bus: source, deliverer: deliverer, index: hooks, log: log, inHand: bus.NewInHand(),
-		stops: make(map[int]context.CancelFunc), owned: make(map[int]bool),
+		stops: make(map[int]func()), owned: make(map[int]bool),
 	}
 }
 
@@ -69,14 +69,20 @@ func (d *Due) Own(shard int, owned bool) {
 // Run consumes until ctx is done.
 func (d *Due) Run(ctx context.Context) error {
 	d.mu.Lock()
-	d.ctx = ctx
+	d.begin = func(shard int) func() {
+		consuming, stop := context.WithCancel(ctx)
+		d.workers.Go(func() {
+			_ = d.bus.ConsumeDue(consuming, shard, func(m *bus.Message) { d.handle(consuming, m) })
+		})
+		return stop
+	}
 	for shard := range domain.Shards {
 		d.apply(shard)
 	}
 	d.mu.Unlock()
 	<-ctx.Done()
 	d.mu.Lock()
-	d.ctx = nil
+	d.begin = nil
 	d.mu.Unlock()
 	d.workers.Wait()
 	return nil
@@ -89,14 +95,8 @@ func (d *Due) Attend(ctx context.Context) error { return d.inHand.Run(ctx) }
 func (d *Due) apply(shard int) {
 	stop, running := d.stops[shard]
 	switch {
-	case d.owned[shard] && !running && d.ctx != nil:
-		ctx, cancel := context.WithCancel(d.ctx)
-		d.stops[shard] = cancel
-		d.workers.Add(1)
-		go func() {
-			defer d.workers.Done()
-			_ = d.bus.ConsumeDue(ctx, shard, func(m *bus.Message) { d.handle(ctx, m) })
-		}()
+	case d.owned[shard] && !running && d.begin != nil:
+		d.stops[shard] = d.begin(shard)
 	case !d.owned[shard] && running:
 		stop()
 		delete(d.stops, shard)
