@@ -49,6 +49,8 @@ type field struct {
 	flaky  receiver
 	held   receiver
 
+	inFlightFor time.Duration
+
 	faults []span // when something was broken, until it worked again
 	frozen []int  // processes whose clock stands
 	// busMayLose: what was acknowledged on NATS alone may be lost; it is counted.
@@ -62,7 +64,7 @@ const flakyFails = 2
 type span struct{ from, to time.Time }
 
 func (b *bench) open(ctx context.Context, st *stack.Stack) (*field, error) {
-	f := &field{bench: b, stack: st, api: st.Client()}
+	f := &field{bench: b, stack: st, api: st.Client(), inFlightFor: storedWithin}
 	var err error
 	if f.sink, err = sink.New(); err != nil {
 		return nil, err
@@ -250,14 +252,18 @@ func (f *field) judgeLoss(figure string, accepted map[string]time.Time) {
 	}
 }
 
-// inFlightFor is how long before a fault what arrived may still have been in flight:
-// answered by the receiver, but with its outcome not stored yet.
-const inFlightFor = 2 * time.Second
+// How long before a fault what arrived may still have been in flight: answered by the
+// receiver, but with its outcome not stored yet. That is on the bus as a rule; where the
+// bus itself is lost it is in the database, which may lag behind by some seconds.
+const (
+	storedWithin   = 2 * time.Second
+	recordedWithin = 15 * time.Second
+)
 
 // judgeRepeats counts what came twice at the steady receivers. A repeat must be of
 // something that was in flight when something broke.
 func (f *field) judgeRepeats() {
-	repeats, faulty := 0, 0
+	repeats, faulty, most := 0, 0, 0
 	odd := make(map[string]string) // event → what came when
 	for _, r := range f.steady {
 		for id, receipt := range r.Receipts() {
@@ -265,8 +271,9 @@ func (f *field) judgeRepeats() {
 				continue
 			}
 			repeats += receipt.Posts - 1
+			most = max(most, receipt.Posts)
 			if !slices.ContainsFunc(f.faults, func(s span) bool {
-				return receipt.First.After(s.from.Add(-inFlightFor)) && receipt.First.Before(s.to.Add(inFlightFor))
+				return receipt.First.After(s.from.Add(-f.inFlightFor)) && receipt.First.Before(s.to.Add(f.inFlightFor))
 			}) {
 				odd[id] = fmt.Sprintf("%s at %s: %d POSTs from %s to %s; %s", id, strings.TrimPrefix(r.URL, "http://"), receipt.Posts,
 					receipt.First.Format(clock), receipt.Last.Format(clock), f.around(receipt.First))
@@ -282,6 +289,7 @@ func (f *field) judgeRepeats() {
 	if rounds := len(f.faults); rounds > 0 {
 		f.report.figure("repeated POSTs a round", float64(repeats)/float64(rounds))
 	}
+	f.report.figure("most POSTs of one event", float64(max(1, most)))
 	f.report.figure("repeated events that were not in flight", float64(len(odd)))
 	shown := 0
 	for _, text := range odd {
@@ -306,39 +314,35 @@ func (f *field) around(at time.Time) string {
 	return text
 }
 
-// posts is how many POSTs all receivers saw.
-func (f *field) posts() int {
+// posts is how many POSTs these receivers saw.
+func (f *field) posts(of ...receiver) int {
 	n := 0
-	for _, r := range f.receivers() {
+	for _, r := range of {
 		n += r.Posts()
 	}
 	return n
 }
 
-// extra is how many POSTs came beyond what the receivers' answers called for.
+// extra is how many POSTs came more than once where the first was answered well.
 func (f *field) extra() int {
 	n := 0
-	for _, r := range f.receivers() {
-		called := 1
-		if r.Endpoint == f.flaky.Endpoint {
-			called = 1 + flakyFails
-		}
-		for _, receipt := range r.Receipts() {
-			n += max(0, receipt.Posts-called)
-		}
+	for _, r := range append(slices.Clone(f.steady), f.held) {
+		n += r.Posts() - r.Ids()
 	}
 	return n
 }
 
 // judgeLog compares the delivery log with what the receivers saw, when it has caught up.
 func (f *field) judgeLog(ctx context.Context) error {
-	var recorded, open, deliveries int
+	var recorded map[string]int // attempts, by webhook
+	var sum, open, deliveries int
 	for deadline := time.Now().Add(settleTime); ; {
-		recorded, open, deliveries = 0, 0, 0
+		recorded, sum, open, deliveries = make(map[string]int), 0, 0, 0
 		for _, r := range f.receivers() {
 			err := f.api.Deliveries(ctx, url.Values{"webhookId": {r.hook.ID}}, func(d stack.Delivery) {
 				deliveries++
-				recorded += d.AttemptCount
+				sum += d.AttemptCount
+				recorded[r.hook.ID] += d.AttemptCount
 				if d.Status != string(domain.StatusDelivered) {
 					open++
 				}
@@ -347,7 +351,7 @@ func (f *field) judgeLog(ctx context.Context) error {
 				return fmt.Errorf("read the delivery log: %w", err)
 			}
 		}
-		if open == 0 && recorded >= f.posts() || time.Now().After(deadline) {
+		if open == 0 && sum >= f.posts(f.receivers()...) || time.Now().After(deadline) {
 			break
 		}
 		// What is missing may be on its way; but what a kill has lost never comes, so the
@@ -361,15 +365,17 @@ func (f *field) judgeLog(ctx context.Context) error {
 		case <-time.After(2 * time.Second):
 		}
 	}
-	unrecorded := f.posts() - recorded
-	f.report.figure("POSTs seen", float64(f.posts()))
-	f.report.figure("attempts recorded", float64(recorded))
+	unrecorded := f.posts(f.receivers()...) - sum
+	f.report.figure("POSTs seen", float64(f.posts(f.receivers()...)))
+	f.report.figure("attempts recorded", float64(sum))
 	f.report.figure(figureUnrecorded, float64(unrecorded))
 	f.report.figure("deliveries logged", float64(deliveries))
 	f.report.must(open == 0, "%d deliveries are not delivered in the log although all arrived", open)
 	f.report.must(unrecorded >= 0, "the log has attempts that no receiver saw")
-	// A POST whose record was lost with a process or the bus is followed by another one.
-	f.report.must(unrecorded <= f.extra(), "%d POSTs are not in the log, but only %d were repeats", unrecorded, f.extra())
+	// A POST whose record was lost with a process or the bus is followed by another one. Of
+	// the flaky receiver that can't be told: the other one may have been due anyway.
+	lost, extra := f.posts(f.flaky)-recorded[f.flaky.hook.ID], f.extra()
+	f.report.must(unrecorded-lost <= extra, "%d POSTs are not in the log, but only %d were repeats", unrecorded-lost, extra)
 	if len(f.faults) == 0 {
 		f.report.must(unrecorded == 0, "POSTs seen and attempts recorded differ without a fault")
 	}

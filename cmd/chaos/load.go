@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -206,6 +207,13 @@ func (l *load) untilAccepted(ctx context.Context, try func(context.Context) erro
 
 // restAccepted returns what was accepted over REST, and when.
 func (l *load) restAccepted() map[string]time.Time { return l.copy(&l.accepted) }
+
+// newestAccepted returns the n events that REST accepted last.
+func (l *load) newestAccepted(n int) []string {
+	accepted := l.restAccepted()
+	ids := slices.SortedFunc(maps.Keys(accepted), func(a, b string) int { return accepted[b].Compare(accepted[a]) })
+	return ids[:min(n, len(ids))]
+}
 
 // busAcked returns what the bus acknowledged, and when.
 func (l *load) busAcked() map[string]time.Time { return l.copy(&l.acked) }

@@ -4,14 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"waybill.dev/cmd/internal/stack"
 )
@@ -117,6 +119,7 @@ func (b *bench) onDisk(ctx context.Context, start form, postgresSettings []strin
 		return err
 	}
 	defer f.close()
+	f.inFlightFor = recordedWithin
 	syscall.Sync() // what was made at the start is not what is tried here
 	f.load.start(ctx, b.rate, b.busRate)
 	return then(f, d)
@@ -155,7 +158,7 @@ func powerCuts(start form) func(context.Context, *bench) error {
 // powerCutControl shows that the harness can lose: Postgres confirms commits that are not
 // on disk. A run of it that loses nothing proves nothing.
 func powerCutControl(ctx context.Context, b *bench) error {
-	settings := []string{"synchronous_commit=off", "wal_writer_delay=10s", "wal_writer_flush_after=0"}
+	settings := []string{"synchronous_commit=off", "wal_writer_delay=10s", "wal_writer_flush_after=1GB"}
 	return b.onDisk(ctx, split, settings, func(f *field, d *disk) error {
 		missing := 0
 		rounds := 3
@@ -177,25 +180,21 @@ func powerCutControl(ctx context.Context, b *bench) error {
 	})
 }
 
-// checkedBefore is how long before a cut acceptances are looked up in the database.
-const checkedBefore = 10 * time.Second
+// lookedUp is how many of the events accepted last before a cut are looked up in the
+// database after it.
+const lookedUp = 1000
 
 // cut cuts the power and starts everything again on what the disk holds. It returns how
 // many of the events that were accepted in the seconds before are not in the database.
 func (f *field) cut(ctx context.Context, d *disk) (missing int, err error) {
 	from := time.Now()
-	recent := func() map[string]time.Time {
-		accepted := f.load.restAccepted()
-		maps.DeleteFunc(accepted, func(_ string, at time.Time) bool { return at.Before(from.Add(-checkedBefore)) })
-		return accepted
-	}
 	thaw, err := f.freeze()
 	if err != nil {
 		return 0, err
 	}
 	image, err := d.snapshot(ctx)
 	// All answers that were sent before the freeze have been read by now.
-	before := recent()
+	newest := f.load.newestAccepted(lookedUp)
 	if err != nil {
 		thaw()
 		return 0, err
@@ -216,17 +215,30 @@ func (f *field) cut(ctx context.Context, d *disk) (missing int, err error) {
 		return 0, err
 	}
 	f.faults = append(f.faults, span{from, time.Now()})
-	for id := range before {
-		known, err := f.api.HasEvent(ctx, id)
-		if err != nil {
-			return missing, fmt.Errorf("look an event up: %w", err)
-		}
-		if !known {
-			missing++
-		}
+	missing, err = f.missing(ctx, newest)
+	f.say("cut: of the %d events accepted last %d are not in the database", len(newest), missing)
+	return missing, err
+}
+
+// missing counts the events that the API does not know.
+func (f *field) missing(ctx context.Context, ids []string) (int, error) {
+	var n atomic.Int64
+	asking, ctx := errgroup.WithContext(ctx)
+	asking.SetLimit(16)
+	for _, id := range ids {
+		asking.Go(func() error {
+			known, err := f.api.HasEvent(ctx, id)
+			if err != nil {
+				return fmt.Errorf("look an event up: %w", err)
+			}
+			if !known {
+				n.Add(1)
+			}
+			return nil
+		})
 	}
-	f.say("cut: %d accepted in the last %s, %d of them not in the database", len(before), checkedBefore, missing)
-	return missing, nil
+	err := asking.Wait()
+	return int(n.Load()), err
 }
 
 // freeze stops the clock of every process, Postgres' children included.

@@ -113,7 +113,7 @@ func steady(start form) func(context.Context, *bench) error {
 		}
 		defer f.close()
 		f.load.start(ctx, b.rate, b.busRate)
-		for f.posts() < 20_000 {
+		for f.posts(f.receivers()...) < 20_000 {
 			if err := wait(ctx, 50*time.Millisecond, 100*time.Millisecond); err != nil {
 				return err
 			}
@@ -169,6 +169,7 @@ func losses(start form, choose func(*stack.Stack) *stack.Process) func(context.C
 			return err
 		}
 		defer f.close()
+		f.inFlightFor = recordedWithin
 		f.load.start(ctx, b.rate, 0)
 		rounds := max(1, b.rounds/4)
 		for round := range rounds {
