@@ -86,7 +86,7 @@ func kilobyte() domain.Event {
 }
 
 // BenchmarkAccept is 64 callers with one event each at a time, whose submissions share
-// the commits of two workers, as in api's group commit.
+// the commits of one worker, as in api's group commit.
 func BenchmarkAccept(b *testing.B) {
 	benchStores(b, func(b *testing.B, s *store.Store, cpu func() time.Duration) { //nolint:thelper // the benchmark itself
 		type call struct {
@@ -96,32 +96,30 @@ func BenchmarkAccept(b *testing.B) {
 		calls := make(chan call, 64)
 		var commits atomic.Int64
 		var workers sync.WaitGroup
-		for range 2 {
-			workers.Go(func() {
-				for first := range calls {
-					group := []call{first}
-					for more := true; more && len(group) < 1000; {
-						select {
-						case c, ok := <-calls:
-							if more = ok; ok {
-								group = append(group, c)
-							}
-						default:
-							more = false
+		workers.Go(func() {
+			for first := range calls {
+				group := []call{first}
+				for more := true; more && len(group) < 1000; {
+					select {
+					case c, ok := <-calls:
+						if more = ok; ok {
+							group = append(group, c)
 						}
-					}
-					subs := make([]store.Submission, len(group))
-					for i, c := range group {
-						subs[i] = c.sub
-					}
-					_, err := s.Accept(b.Context(), subs)
-					commits.Add(1)
-					for _, c := range group {
-						c.done <- err
+					default:
+						more = false
 					}
 				}
-			})
-		}
+				subs := make([]store.Submission, len(group))
+				for i, c := range group {
+					subs[i] = c.sub
+				}
+				_, err := s.Accept(b.Context(), subs)
+				commits.Add(1)
+				for _, c := range group {
+					c.done <- err
+				}
+			}
+		})
 		b.ResetTimer()
 		start := cpu()
 		var callers sync.WaitGroup
