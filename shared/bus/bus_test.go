@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -386,6 +387,34 @@ func TestOnlyOneConsumerOfAShardIsServed(t *testing.T) {
 	consuming.Wait()
 	if len(served) != 1 {
 		t.Errorf("served: %v, want one of them alone", served)
+	}
+}
+
+func TestAnnouncerHearsThoseWhoActed(t *testing.T) {
+	t.Parallel()
+	server := bustest.Start(t)
+	announcer, listener := connect(t, server), connect(t, server)
+	if n := announcer.AnnounceAnswered(t.Context(), "waybill.config", []byte("7"), 20*time.Millisecond, time.Second); n != 0 {
+		t.Errorf("%d answers where nobody listens", n)
+	}
+	var acted atomic.Int32
+	for range 2 {
+		stop, err := listener.ListenAnswering("waybill.config", func(body []byte, answer func()) {
+			if string(body) == "7" {
+				acted.Add(1)
+			}
+			answer()
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+	}
+	if _, err := listener.Backlog(t.Context()); err != nil { // by now the subscriptions hold
+		t.Fatal(err)
+	}
+	if n := announcer.AnnounceAnswered(t.Context(), "waybill.config", []byte("7"), 2*time.Second, 20*time.Second); n != 2 || acted.Load() != 2 {
+		t.Errorf("%d answers, %d acted; want 2", n, acted.Load())
 	}
 }
 

@@ -218,6 +218,53 @@ func (b *Bus) Announce(subject string, body []byte) {
 	}
 }
 
+// AnnounceAnswered is Announce that waits for those who listen with ListenAnswering: until
+// no answer came for quiet after the last one, for limit at most. It returns the number
+// of answers; with nobody there it waits for nothing.
+func (b *Bus) AnnounceAnswered(ctx context.Context, subject string, body []byte, quiet, limit time.Duration) int {
+	answers := make(chan *nats.Msg, 64)
+	reply := subjectAnswer + nats.NewInbox()
+	sub, err := b.conn.ChanSubscribe(reply, answers)
+	if err != nil {
+		b.Announce(subject, body)
+		return 0
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	if err := b.conn.PublishRequest(subject, reply, body); err != nil {
+		return 0
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for n := 0; ; n++ {
+		select {
+		case m := <-answers:
+			if m.Header.Get("Status") != "" { // the server: nobody listens
+				return n
+			}
+		case <-time.After(quiet):
+			return n
+		case <-ctx.Done():
+			return n
+		}
+	}
+}
+
+// ListenAnswering is Listen for those who tell when they have acted. answer does nothing
+// when the announcer doesn't wait.
+func (b *Bus) ListenAnswering(subject string, handle func(body []byte, answer func())) (stop func(), err error) {
+	sub, err := b.conn.Subscribe(subject, func(m *nats.Msg) {
+		handle(m.Data, func() {
+			if m.Reply != "" {
+				b.Announce(m.Reply, nil)
+			}
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", subject, err)
+	}
+	return func() { _ = sub.Unsubscribe() }, nil
+}
+
 // Listen calls handle with the body of each announcement on subject until stop is called.
 func (b *Bus) Listen(subject string, handle func(body []byte)) (stop func(), err error) {
 	sub, err := b.conn.Subscribe(subject, func(m *nats.Msg) { handle(m.Data) })

@@ -45,6 +45,9 @@ const (
 	subjectDue      = "d."
 	subjectSchedule = "r."
 	subjectHold     = "hold."
+	// Answers to announcements go here and not to an inbox: each user may publish under
+	// waybill.>, but only its owner may use an inbox.
+	subjectAnswer = "waybill.answer."
 )
 
 // EventSubject returns the subject that events of account and type t are published on.

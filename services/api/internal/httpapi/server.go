@@ -29,6 +29,7 @@ type Store interface {
 	GetWebhook(ctx context.Context, account string, id domain.WebhookID) (domain.Webhook, domain.Health, error)
 	UpdateWebhook(ctx context.Context, account string, id domain.WebhookID, change func(*domain.Webhook) error) (domain.Webhook, domain.Health, error)
 	DeleteWebhook(ctx context.Context, account string, id domain.WebhookID) error
+	ConfigVersion(ctx context.Context) (int64, error)
 
 	ListEvents(ctx context.Context, filter store.EventFilter) ([]domain.Event, string, error)
 	GetEvent(ctx context.Context, account, id string) (domain.Event, error)
@@ -44,6 +45,7 @@ type Store interface {
 type Bus interface {
 	Ready() error
 	Announce(subject string, body []byte)
+	AnnounceAnswered(ctx context.Context, subject string, body []byte, quiet, limit time.Duration) int
 	ListRejected(ctx context.Context, account string, limit int, before uint64) ([]bus.Rejected, uint64, error)
 }
 

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -238,8 +239,25 @@ func (s *server) deleteWebhook(c *call) error {
 	if err := s.Store.DeleteWebhook(c.ctx(), c.principal.Account, id); err != nil {
 		return err
 	}
-	s.Bus.Announce(bus.SubjectConfig, nil)
+	s.settleChange(c.ctx())
 	return c.noContent()
+}
+
+// A deletion is answered when the dispatchers have it: no attempt starts after the
+// answer. changeQuiet after the last of them has spoken no other is expected; a
+// dispatcher that can't be reached is waited for no longer than changeLimit.
+const (
+	changeQuiet = 50 * time.Millisecond
+	changeLimit = time.Second
+)
+
+func (s *server) settleChange(ctx context.Context) {
+	version, err := s.Store.ConfigVersion(ctx)
+	if err != nil {
+		s.Bus.Announce(bus.SubjectConfig, nil) // they find it themselves
+		return
+	}
+	s.Bus.AnnounceAnswered(ctx, bus.SubjectConfig, strconv.AppendInt(nil, version, 10), changeQuiet, changeLimit)
 }
 
 func (s *server) rotateSecret(c *call) error {

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,7 +31,11 @@ type Store interface {
 type Announcer interface {
 	Announce(subject string, body []byte)
 	Listen(subject string, handle func(body []byte)) (stop func(), err error)
+	ListenAnswering(subject string, handle func(body []byte, answer func())) (stop func(), err error)
 }
+
+// answerTime is how long an announcer's question is worth an answer.
+const answerTime = 2 * time.Second
 
 // PollInterval is after how long a change is seen whose announcement was lost.
 const PollInterval = 10 * time.Second
@@ -146,7 +151,23 @@ func (x *Index) Poke() {
 
 // Run loads the index and keeps it up to date until ctx is done.
 func (x *Index) Run(ctx context.Context) error {
-	stopConfig, err := x.options.Announcer.Listen(x.options.ConfigSubject, func([]byte) { x.Poke() })
+	var answering sync.WaitGroup
+	defer answering.Wait()
+	answers, stopAnswers := context.WithCancel(ctx)
+	defer stopAnswers()
+	stopConfig, err := x.options.Announcer.ListenAnswering(x.options.ConfigSubject, func(body []byte, answer func()) {
+		x.Poke()
+		// A version is announced: its announcer may wait until it holds here.
+		if version, err := strconv.ParseInt(string(body), 10, 64); err == nil {
+			answering.Go(func() {
+				ctx, cancel := context.WithTimeout(answers, answerTime)
+				defer cancel()
+				if x.Await(ctx, version) == nil {
+					answer()
+				}
+			})
+		}
+	})
 	if err != nil {
 		return err
 	}

@@ -73,6 +73,10 @@ func hook(n int, events ...domain.EventType) domain.Webhook {
 	}
 }
 
+func (silent) ListenAnswering(string, func([]byte, func())) (func(), error) {
+	return func() {}, nil
+}
+
 func start(t *testing.T, s *source) *index.Index {
 	t.Helper()
 	x := index.New(index.Options{
