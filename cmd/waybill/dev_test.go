@@ -82,7 +82,7 @@ func TestDevFromItsBanner(t *testing.T) {
 		t.Error("the API key is in the log")
 	}
 	// The two commands are pasted as they are.
-	commands := regexp.MustCompile(`(?m)^    (waybill .*)$`).FindAllStringSubmatch(banner, -1)
+	commands := regexp.MustCompile(`(?m)^ {4}(waybill .*)$`).FindAllStringSubmatch(banner, -1)
 	if len(commands) != 2 {
 		t.Fatalf("the banner has %d commands:\n%s", len(commands), banner)
 	}
@@ -195,7 +195,7 @@ func TestDevRefusesADirectoryInUse(t *testing.T) {
 func TestDevRefusesADirectoryThatItCannotWriteTo(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for path := dir; path != os.TempDir() && path != "/"; path = filepath.Dir(path) {
+	for path := dir; path != filepath.Dir(filepath.Dir(dir)) && path != "/"; path = filepath.Dir(path) {
 		if err := os.Chmod(path, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -378,4 +378,30 @@ func TestReceiverAlone(t *testing.T) {
 	})
 	must(t, i.dir, "health", url+"/-/healthz")
 	c.stop(t, syscall.SIGTERM)
+}
+
+func TestTracesReachFromPublishToCallback(t *testing.T) {
+	t.Parallel()
+	traces := make(chan struct{}, 100)
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/traces" {
+			traces <- struct{}{}
+		}
+	}))
+	t.Cleanup(collector.Close)
+	i := dev(t, "OTEL_EXPORTER_OTLP_ENDPOINT="+collector.URL)
+	must(t, i.dir, "receiver", "register")
+	must(t, i.dir, "trigger", "shipment.created")
+	eventually(t, func() error {
+		for _, c := range callbacks(t, i.addresses.Receiver) {
+			if regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-01$`).MatchString(c.Headers["Traceparent"]) {
+				return nil
+			}
+		}
+		return fmt.Errorf("no callback with a traceparent came")
+	})
+	i.stop(t, syscall.SIGTERM)
+	if len(traces) == 0 {
+		t.Error("the last traces were not sent")
+	}
 }

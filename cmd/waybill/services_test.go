@@ -85,7 +85,8 @@ func TestServicesRefusePendingMigrations(t *testing.T) {
 		t.Errorf("status after: %+v", list)
 	}
 	table := prepare(t, dir, env, "waybill", "migrate", "status")
-	if table.finish(t); !strings.HasPrefix(table.out.String(), "MIGRATION") {
+	table.finish(t)
+	if !strings.HasPrefix(table.out.String(), "MIGRATION") {
 		t.Errorf("status as a table: %s", &table.out)
 	}
 	for _, program := range []string{"waybill-api", "waybill-dispatcher"} {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -84,7 +85,7 @@ func reachable(addr net.Addr) string {
 	if tcp.IP.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	return net.JoinHostPort(host, fmt.Sprint(tcp.Port))
+	return net.JoinHostPort(host, strconv.Itoa(tcp.Port))
 }
 
 // Run serves until ctx is done and the requests in hand are answered, or have had five
@@ -104,7 +105,9 @@ func (s *Server) Run(ctx context.Context) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = s.http.Close()
 	}
-	<-served
+	if serveErr := <-served; !errors.Is(serveErr, http.ErrServerClosed) {
+		err = errors.Join(err, serveErr)
+	}
 	if err != nil {
 		return fmt.Errorf("stop HTTP server: %w", err)
 	}
@@ -127,7 +130,7 @@ func Refused(name, addr, setting string, err error) error {
 	if setting != "" {
 		advice = ": choose another address with " + setting
 	}
-	reason := ""
+	var reason string
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		reason = "is in use by another process"

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 )
@@ -52,9 +53,9 @@ func (p *Process) Abandon(cause error) error {
 	done, cancel := context.WithCancel(context.Background())
 	cancel()
 	errs := []error{cause}
-	for i := len(p.parts) - 1; i >= 0; i-- {
-		if err := p.parts[i].run(done); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", p.parts[i].name, err))
+	for _, part := range slices.Backward(p.parts) {
+		if err := part.run(done); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", part.name, err))
 		}
 	}
 	return errors.Join(errs...)
@@ -71,10 +72,14 @@ type ending struct {
 func (p *Process) Run(ctx context.Context) error {
 	endings := make(chan ending, len(p.parts))
 	stops := make([]context.CancelFunc, len(p.parts))
+	defer func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}()
 	for i, part := range p.parts {
-		partCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
-		defer stop()
-		stops[i] = stop
+		var partCtx context.Context
+		partCtx, stops[i] = context.WithCancel(context.WithoutCancel(ctx))
 		p.log.Debug("part starts", "part", part.name)
 		go func() { endings <- ending{i, part.run(partCtx)} }()
 	}
@@ -98,8 +103,8 @@ func (p *Process) Run(ctx context.Context) error {
 	}
 	deadline := time.NewTimer(stopTime)
 	defer deadline.Stop()
-	for i := len(p.parts) - 1; i >= 0; i-- {
-		p.log.Debug("part stops", "part", p.parts[i].name)
+	for i, part := range slices.Backward(p.parts) {
+		p.log.Debug("part stops", "part", part.name)
 		stops[i]()
 		for !ended[i] {
 			select {

@@ -153,8 +153,7 @@ func (c *Client) call(ctx context.Context, method, path string, body []byte, res
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
-		var failed *url.Error
-		if errors.As(err, &failed) {
+		if failed, ok := errors.AsType[*url.Error](err); ok {
 			err = failed.Err
 		}
 		return fmt.Errorf("no answer from %s: %w", c.base, err)

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"waybill.dev/shared/domain"
 )
@@ -66,13 +65,8 @@ func Open(path string) (*Dir, error) {
 
 func unwritable(path string, err error) error {
 	reason := err
-	var inner *fs.PathError
-	if errors.As(err, &inner) {
+	if inner, ok := errors.AsType[*fs.PathError](err); ok {
 		reason = inner.Err
-	}
-	var number syscall.Errno
-	if errors.As(reason, &number) {
-		reason = number
 	}
 	return fmt.Errorf("data directory %s can't be written to (%w): make it writable, or choose another with --data", path, reason)
 }
@@ -177,8 +171,11 @@ func (d *Dir) write(name string, content []byte) (err error) {
 	if err == nil {
 		err = partial.Sync()
 	}
-	if err = errors.Join(err, partial.Close()); err != nil {
-		return err
+	if closeErr := partial.Close(); err == nil {
+		err = closeErr
 	}
-	return os.Rename(partial.Name(), filepath.Join(d.path, name))
+	if err == nil {
+		err = os.Rename(partial.Name(), filepath.Join(d.path, name))
+	}
+	return err
 }

@@ -6,7 +6,6 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
-	"html/template"
 	"io/fs"
 	"maps"
 	"net/http"
@@ -21,9 +20,6 @@ import (
 
 //go:embed web
 var web embed.FS
-
-// layout is the page's template, parsed once.
-var layout = template.Must(template.ParseFS(web, "web/page.html"))
 
 func assets() http.Handler {
 	dir, err := fs.Sub(web, "web/assets")
@@ -115,7 +111,7 @@ func (r *Receiver) page(w http.ResponseWriter, req *http.Request) {
 		}
 	}
 	var page bytes.Buffer
-	if err := layout.Execute(&page, data); err != nil {
+	if err := r.layout.Execute(&page, data); err != nil {
 		http.Error(w, "the page could not be made", http.StatusInternalServerError)
 		return
 	}

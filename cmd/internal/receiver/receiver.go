@@ -5,6 +5,7 @@ package receiver
 
 import (
 	"fmt"
+	"html/template"
 	"net/http"
 	"net/url"
 	"slices"
@@ -74,7 +75,8 @@ type path struct {
 
 // Receiver keeps the newest callbacks and what it was told for each path.
 type Receiver struct {
-	now func() time.Time
+	now    func() time.Time
+	layout *template.Template
 
 	mu        sync.Mutex
 	last      int
@@ -89,7 +91,7 @@ type Receiver struct {
 // New returns an empty receiver.
 func New() *Receiver {
 	return &Receiver{
-		now:   time.Now,
+		now: time.Now, layout: template.Must(template.ParseFS(web, "web/page.html")), // it is embedded
 		paths: make(map[string]*path), counted: make(map[string]int),
 		listeners: make(map[chan Callback]struct{}),
 	}

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -51,9 +52,7 @@ func (r *rig) do(method, path, body string, header http.Header) (int, http.Heade
 	if err != nil {
 		r.Fatal(err)
 	}
-	for name, values := range header {
-		request.Header[name] = values
-	}
+	maps.Copy(request.Header, header)
 	if host := header.Get("Host"); host != "" {
 		request.Host = host
 	}

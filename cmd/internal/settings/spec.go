@@ -1,5 +1,7 @@
 package settings
 
+import "slices"
+
 // Role is what a process is started as; defaults and required settings depend on it.
 type Role int
 
@@ -50,22 +52,13 @@ type Spec struct {
 }
 
 // In tells whether processes of the role take the setting.
-func (s Spec) In(role Role) bool { return contains(s.roles, role) }
+func (s Spec) In(role Role) bool { return slices.Contains(s.roles, role) }
 
 // Default returns what holds in the role when the setting is not given.
 func (s Spec) Default(role Role) string { return s.defaults[role] }
 
 // Required tells whether a process of the role refuses to start without the setting.
-func (s Spec) Required(role Role) bool { return contains(s.required, role) }
-
-func contains(roles []Role, role Role) bool {
-	for _, r := range roles {
-		if r == role {
-			return true
-		}
-	}
-	return false
-}
+func (s Spec) Required(role Role) bool { return slices.Contains(s.required, role) }
 
 // same returns one default for several roles.
 func same(value string, roles ...Role) map[Role]string {

@@ -68,7 +68,7 @@ func (i *Instance) open(ctx context.Context, s settings.Settings, version string
 	}
 	options := boot.Options{Name: "waybill", Version: version, Logger: log, Migrate: true}
 	if s.NATSURL == "" {
-		server, err := natsd.Start(natsd.Options{Addr: s.NATSAddr, Dir: dir.NATS(), Logger: log})
+		server, err := natsd.Start(ctx, natsd.Options{Addr: s.NATSAddr, Dir: dir.NATS(), Logger: log})
 		if err != nil {
 			return boot.Refused("NATS", s.NATSAddr, "--nats or "+settings.NATSAddr, err)
 		}

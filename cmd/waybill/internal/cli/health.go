@@ -46,8 +46,7 @@ func (a *app) health() *cobra.Command {
 		}
 		response, err := http.DefaultClient.Do(request)
 		if err != nil {
-			var failed *neturl.Error
-			if errors.As(err, &failed) {
+			if failed, ok := errors.AsType[*neturl.Error](err); ok {
 				err = failed.Err
 			}
 			return fmt.Errorf("no answer from %s: %w", url, err)

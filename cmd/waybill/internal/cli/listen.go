@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"sync"
 	"time"
 
@@ -138,12 +139,12 @@ func (a *app) reporter(form output) func(forward.Passed) {
 			}) // a closed pipe ends the command by itself
 			return
 		}
-		result := style.Good(fmt.Sprint(p.Status))
+		result := style.Good(strconv.Itoa(p.Status))
 		switch {
 		case p.Err != nil:
 			result = style.Bad("no answer: " + reason)
 		case p.Status >= http.StatusMultipleChoices:
-			result = style.Bad(fmt.Sprint(p.Status))
+			result = style.Bad(strconv.Itoa(p.Status))
 		}
 		attempt := ""
 		if p.Attempt > 1 {

@@ -101,45 +101,49 @@ func (a *app) register() *cobra.Command {
 	flags.DurationVar(&r.delay, "delay", 0, "how long the path takes to answer")
 	form := addOutput(cmd)
 	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
-		types, err := eventTypes(r.events)
-		if err != nil {
-			return err
-		}
-		if !strings.HasPrefix(r.path, "/") || strings.HasPrefix(r.path, "/-/") || strings.ContainsAny(r.path, "?#") {
-			return usagef("--path must begin with / and be a path alone")
-		}
-		if r.receiver == "" {
-			r.receiver = where.receiverURL()
-		}
-		if r.target == "" {
-			r.target = r.receiver
-		}
-		c, err := where.connect()
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		// The receiver knows the secret before the first callback can come.
-		secret := domain.NewSecret()
-		if err := tellReceiver(cmd.Context(), r.receiver, r.path, secret); err != nil {
-			return err
-		}
-		made, err := c.Register(cmd.Context(), client.Webhook{
-			URL: strings.TrimSuffix(r.target, "/") + r.path + r.query(), Events: types, Secret: secret.Reveal(),
-			Description: "waybill receiver register",
-		})
-		if err != nil {
-			return err
-		}
-		if *form == asJSON {
-			made.Secret = ""
-			return console.JSON(a.stdout, made)
-		}
-		console.Table(a.stdout, []string{"WEBHOOK", "URL"}, [][]string{{made.ID, made.URL}})
-		a.note("Its callbacks are shown at %s", r.receiver)
-		return nil
+		return a.registerReceiver(cmd.Context(), where, r, *form)
 	})
 	return cmd
+}
+
+func (a *app) registerReceiver(ctx context.Context, where *target, r registration, form output) error {
+	types, err := eventTypes(r.events)
+	if err != nil {
+		return err
+	}
+	if !strings.HasPrefix(r.path, "/") || strings.HasPrefix(r.path, "/-/") || strings.ContainsAny(r.path, "?#") {
+		return usagef("--path must begin with / and be a path alone")
+	}
+	if r.receiver == "" {
+		r.receiver = where.receiverURL()
+	}
+	if r.target == "" {
+		r.target = r.receiver
+	}
+	c, err := where.connect()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	// The receiver knows the secret before the first callback can come.
+	secret := domain.NewSecret()
+	if err := tellReceiver(ctx, r.receiver, r.path, secret); err != nil {
+		return err
+	}
+	made, err := c.Register(ctx, client.Webhook{
+		URL: strings.TrimSuffix(r.target, "/") + r.path + r.query(), Events: types, Secret: secret.Reveal(),
+		Description: "waybill receiver register",
+	})
+	if err != nil {
+		return err
+	}
+	if form == asJSON {
+		made.Secret = ""
+		return console.JSON(a.stdout, made)
+	}
+	console.Table(a.stdout, []string{"WEBHOOK", "URL"}, [][]string{{made.ID, made.URL}})
+	a.note("Its callbacks are shown at %s", r.receiver)
+	return nil
 }
 
 // query asks the receiver for an answer, in the webhook's URL.
@@ -174,8 +178,7 @@ func tellReceiver(ctx context.Context, base, path string, secret domain.Secret) 
 	request.Header.Set("Content-Type", "application/json")
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		var failed *url.Error
-		if errors.As(err, &failed) {
+		if failed, ok := errors.AsType[*url.Error](err); ok {
 			err = failed.Err
 		}
 		return fmt.Errorf("no receiver answers at %s: %w", base, err)

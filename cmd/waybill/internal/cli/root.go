@@ -53,7 +53,7 @@ func Main(version string, args []string, stdin io.Reader, stdout, stderr io.Writ
 	var failed failure
 	var misused usage
 	if errors.As(err, &failed) && !errors.As(err, &misused) {
-		if failed.error != errSilent {
+		if !errors.Is(failed, errSilent) {
 			boot.PrintError(stderr, "waybill", failed.error)
 		}
 		return boot.ExitFailed

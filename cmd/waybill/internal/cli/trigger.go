@@ -30,11 +30,30 @@ const (
 	listed = 20
 )
 
+// burst is what `trigger` is told.
+type burst struct {
+	sets      []string
+	id        string
+	count     int
+	perSecond float64
+}
+
+func (b burst) check() error {
+	switch {
+	case b.count < 1 || b.count > maxCount:
+		return usagef("--count must be from 1 to %d", maxCount)
+	case !(b.perSecond >= 0) || math.IsInf(b.perSecond, 0):
+		return usagef("--rate must be 0 or more")
+	case b.id != "" && b.count > 1:
+		return usagef("--id names one event; leave it out with --count")
+	case b.id != "" && !domain.ValidEventID(b.id):
+		return usagef("--id must be 1 to 64 of A-Z a-z 0-9 _ -")
+	}
+	return nil
+}
+
 func (a *app) trigger() *cobra.Command {
-	var sets []string
-	var id string
-	var count int
-	var perSecond float64
+	var b burst
 	cmd := &cobra.Command{
 		Use:   "trigger EVENT",
 		Short: "Publish a sample event",
@@ -57,28 +76,21 @@ func (a *app) trigger() *cobra.Command {
 	}
 	where := addTarget(cmd)
 	flags := cmd.Flags()
-	flags.StringArrayVar(&sets, "set", nil, "`path=value` within data; JSON, else text; may be repeated")
-	flags.StringVar(&id, "id", "", "the event's id; else Waybill makes one")
-	flags.IntVar(&count, "count", 1, "how many events")
-	flags.Float64Var(&perSecond, "rate", 0, "events a second; 0: as fast as possible")
+	flags.StringArrayVar(&b.sets, "set", nil, "`path=value` within data; JSON, else text; may be repeated")
+	flags.StringVar(&b.id, "id", "", "the event's id; else Waybill makes one")
+	flags.IntVar(&b.count, "count", 1, "how many events")
+	flags.Float64Var(&b.perSecond, "rate", 0, "events a second; 0: as fast as possible")
 	form := addOutput(cmd)
 	cmd.RunE = run(func(cmd *cobra.Command, args []string) error {
-		switch {
-		case count < 1 || count > maxCount:
-			return usagef("--count must be from 1 to %d", maxCount)
-		case !(perSecond >= 0) || math.IsInf(perSecond, 0):
-			return usagef("--rate must be 0 or more")
-		case id != "" && count > 1:
-			return usagef("--id names one event; leave it out with --count")
-		case id != "" && !domain.ValidEventID(id):
-			return usagef("--id must be 1 to 64 of A-Z a-z 0-9 _ -")
+		if err := b.check(); err != nil {
+			return err
 		}
 		kind := domain.EventType(args[0])
 		data, err := sample.Data(kind)
 		if err != nil {
 			return err
 		}
-		if data, err = change(data, sets); err != nil {
+		if data, err = change(data, b.sets); err != nil {
 			return usage{err}
 		}
 		c, err := where.connect()
@@ -86,10 +98,10 @@ func (a *app) trigger() *cobra.Command {
 			return err
 		}
 		defer c.Close()
-		next := func() []byte { return sample.Event(id, kind, time.Now(), data) }
-		published, err := a.publish(cmd.Context(), c, next, count, perSecond)
+		next := func() []byte { return sample.Event(b.id, kind, time.Now(), data) }
+		published, err := a.publish(cmd.Context(), c, next, b.count, b.perSecond)
 		if err != nil && len(published) > 0 {
-			err = fmt.Errorf("%d of %d events were accepted, then: %w", len(published), count, err)
+			err = fmt.Errorf("%d of %d events were accepted, then: %w", len(published), b.count, err)
 		}
 		if printErr := a.printPublished(*form, kind, published); err == nil {
 			err = printErr

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -49,7 +50,7 @@ func (d *demo) tell(ctx context.Context, c chapter) error {
 	if err != nil {
 		return err
 	}
-	d.note("%s  %s %s", d.Style.Bold(fmt.Sprintf("%d", d.step)), d.Style.Bold(string(c.kind)), c.how)
+	d.note("%s  %s %s", d.Style.Bold(strconv.Itoa(d.step)), d.Style.Bold(string(c.kind)), c.how)
 	answer, err := c.publish(ctx, d, id, body)
 	if err != nil {
 		return fmt.Errorf("publish: %w", err)
@@ -86,9 +87,9 @@ func (d *demo) tell(ctx context.Context, c chapter) error {
 func (d *demo) show(kind domain.EventType, c receiver.Callback, verifier *standardwebhooks.Webhook, data []byte) error {
 	verifyErr := verifier.Verify(c.Body, c.Header)
 	same := bytes.HasSuffix(c.Body, append(append([]byte(`"data":`), data...), '}'))
-	mark, status := d.Style.Good("✓"), d.Style.Good(fmt.Sprint(c.Status))
+	mark, status := d.Style.Good("✓"), d.Style.Good(strconv.Itoa(c.Status))
 	if c.Status != http.StatusOK {
-		mark, status = d.Style.Warn("↻"), d.Style.Warn(fmt.Sprint(c.Status))
+		mark, status = d.Style.Warn("↻"), d.Style.Warn(strconv.Itoa(c.Status))
 	}
 	if verifyErr != nil || !same {
 		mark = d.Style.Bad("✗")

@@ -40,13 +40,14 @@ type Server struct {
 }
 
 // Start starts a server and waits until it takes connections.
-func Start(o Options) (*Server, error) {
+func Start(ctx context.Context, o Options) (*Server, error) {
 	host, port, err := split(o.Addr)
 	if err != nil {
 		return nil, err
 	}
 	// The server itself ends the process when it can't listen, so that is tried first.
-	probe, err := net.Listen("tcp", o.Addr)
+	var listen net.ListenConfig
+	probe, err := listen.Listen(ctx, "tcp", o.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("listen for NATS: %w", err)
 	}

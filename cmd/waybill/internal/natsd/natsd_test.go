@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func start(t *testing.T, dir string) (server *natsd.Server, stop func()) {
 	t.Helper()
-	server, err := natsd.Start(natsd.Options{Addr: "127.0.0.1:0", Dir: dir, Logger: slog.New(slog.DiscardHandler)})
+	server, err := natsd.Start(t.Context(), natsd.Options{Addr: "127.0.0.1:0", Dir: dir, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestAddressInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	_, err = natsd.Start(natsd.Options{Addr: taken.Addr().String(), Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
+	_, err = natsd.Start(t.Context(), natsd.Options{Addr: taken.Addr().String(), Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
 	if !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("error: %v", err)
 	}

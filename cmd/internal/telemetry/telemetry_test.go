@@ -1,0 +1,101 @@
+package telemetry_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"log" //nolint:depguard // it is what libraries write to
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"waybill.dev/cmd/internal/telemetry"
+	"waybill.dev/shared/domain"
+)
+
+func TestLoggerWritesJSONUnlessForAPerson(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	logger := telemetry.NewLogger(&out, slog.LevelInfo, "auto") // a buffer is no terminal
+	logger.Debug("not shown")
+	logger.Info("started", "key", domain.Secret("hush"), "text", "a\nb\x1b[31m")
+	var line map[string]any
+	if err := json.Unmarshal(out.Bytes(), &line); err != nil {
+		t.Fatalf("%v: %s", err, &out)
+	}
+	if line["msg"] != "started" || line["key"] != "[redacted]" || line["text"] != "a\nb\x1b[31m" || strings.Count(out.String(), "\n") != 1 {
+		t.Errorf("line: %s", &out)
+	}
+	out.Reset()
+	telemetry.NewLogger(&out, slog.LevelInfo, "text").Info("started", "key", domain.Secret("hush"), "text", "a\nb\x1b[31m")
+	if text := out.String(); !strings.Contains(text, `level=INFO msg=started key=[redacted] text="a\nb\x1b[31m"`) || strings.Contains(text, "\x1b") {
+		t.Errorf("line: %q", text)
+	}
+}
+
+func TestWhatReceiversSayStaysOutOfTheLog(t *testing.T) {
+	var out bytes.Buffer
+	before := slog.Default()
+	defer slog.SetDefault(before)
+	defer log.SetOutput(log.Writer())
+	defer log.SetFlags(log.Flags())
+	slog.SetDefault(telemetry.Stray(telemetry.NewLogger(&out, slog.LevelDebug, "json")))
+	log.Printf("Unsolicited response received on idle HTTP channel starting with %q; err=%v", "hush", io.EOF)
+	if strings.Contains(out.String(), "hush") || !strings.Contains(out.String(), "nobody had asked for") {
+		t.Errorf("log: %s", &out)
+	}
+	out.Reset()
+	log.Print("something else\nof two lines " + strings.Repeat("x", 1000))
+	if text := out.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, `"text":"something else\nof two lines xxx`) || len(text) > 600 {
+		t.Errorf("log: %s", text)
+	}
+}
+
+func TestOpsHandler(t *testing.T) {
+	t.Parallel()
+	handler := telemetry.OpsHandler(telemetry.NewRegistry("v1.2.3"))
+	for path, want := range map[string]string{
+		"/metrics": `waybill_build_info{goversion="go1.`, "/debug/pprof/": "goroutine", "/debug/pprof/cmdline": "test",
+	} {
+		answer := httptest.NewRecorder()
+		handler.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody))
+		if answer.Code != http.StatusOK || !strings.Contains(answer.Body.String(), want) {
+			t.Errorf("%s: %d without %s", path, answer.Code, want)
+		}
+	}
+}
+
+func TestTracesAreOffUnlessTheyHaveSomewhereToGo(t *testing.T) {
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_SDK_DISABLED", "OTEL_TRACES_EXPORTER"} {
+		t.Setenv(name, "")
+	}
+	got := make(chan string, 10)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.URL.Path }))
+	defer server.Close()
+	span := func() {
+		t.Helper()
+		provider, flush, err := telemetry.NewTracer(t.Context(), "test", "v1", slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, s := provider.Tracer("test").Start(t.Context(), "work")
+		s.End()
+		if err := flush(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	span()
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.URL)
+	t.Setenv("OTEL_SDK_DISABLED", "true")
+	span()
+	if len(got) != 0 {
+		t.Error("traces were sent although they are off")
+	}
+	t.Setenv("OTEL_SDK_DISABLED", "")
+	span()
+	if len(got) != 1 || <-got != "/v1/traces" {
+		t.Error("no traces were sent")
+	}
+}
