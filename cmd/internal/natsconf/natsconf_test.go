@@ -119,6 +119,15 @@ func work(t *testing.T, api, dispatcher *bus.Bus) {
 		hear(ctx, t, api, b)
 	}
 
+	stop, err := dispatcher.ListenAnswering(bus.SubjectConfig, func(_ []byte, answer func()) { answer() })
+	must("listen", err)
+	defer stop()
+	_, err = dispatcher.MaybeHandedOut(ctx)
+	must("ask what was handed out", err)
+	if n := api.AnnounceAnswered(ctx, bus.SubjectConfig, nil, patience/10, patience); n != 1 {
+		t.Fatalf("%d answers to an announcement, want 1", n)
+	}
+
 	event := domain.Event{
 		Account: domain.DefaultAccount, ID: "evt_1", Type: domain.ShipmentCreated,
 		Payload: []byte(`{}`), ReceivedAt: time.Now().UTC().Truncate(time.Millisecond),
