@@ -326,7 +326,7 @@ func TestListenForwardsAndCleansUp(t *testing.T) {
 	}
 	must(t, i.dir, "trigger", "shipment.delivered", "--id", "evt_forwarded")
 	eventually(t, func() error {
-		if !strings.Contains(c.out.String(), "shipment.delivered   evt_forwarded → 200") {
+		if !strings.Contains(c.out.String(), "200 shipment.delivered  evt_forwarded") {
 			return fmt.Errorf("no line for the event: %s", &c.out)
 		}
 		return nil

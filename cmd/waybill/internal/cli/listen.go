@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -139,27 +139,27 @@ func (a *app) reporter(form output) func(forward.Passed) {
 			}) // a closed pipe ends the command by itself
 			return
 		}
-		result := style.Good(strconv.Itoa(p.Status))
-		switch {
-		case p.Err != nil:
-			result = style.Bad("no answer: " + reason)
-		case p.Status >= http.StatusMultipleChoices:
-			result = style.Bad(strconv.Itoa(p.Status))
+		status, rest := style.Good(strconv.Itoa(p.Status)), ""
+		if p.Status >= http.StatusMultipleChoices {
+			status = style.Bad(strconv.Itoa(p.Status))
 		}
-		attempt := ""
 		if p.Attempt > 1 {
-			attempt = style.Warn(fmt.Sprintf("  attempt %d", p.Attempt))
+			rest += style.Warn(fmt.Sprintf(" #%d", p.Attempt))
 		}
-		fmt.Fprintf(a.stdout, "%s  %-19s  %s → %s  %s%s\n", p.At.Format("15:04:05"), console.Clean(p.Type), console.Clean(p.EventID),
-			result, style.Dim(p.Duration.Round(100*time.Microsecond).String()), attempt)
+		if p.Err != nil {
+			status = style.Bad("---")
+			rest += " " + style.Bad("no answer: "+reason)
+		}
+		// As a rule 79 columns wide.
+		fmt.Fprintf(a.stdout, "%s %s %-19s %s %s%s\n", p.At.Format("15:04:05"), status, console.Clean(p.Type), console.Clean(p.EventID),
+			style.Dim(p.Duration.Round(100*time.Microsecond).String()), rest)
 	}
 }
 
-// short leaves the addresses out of a network error.
+// short leaves of a network error what the system said.
 func short(err error) string {
-	var op *net.OpError
-	if errors.As(err, &op) && op.Err != nil {
-		return op.Err.Error()
+	if number, ok := errors.AsType[syscall.Errno](err); ok {
+		return number.Error()
 	}
 	return err.Error()
 }
