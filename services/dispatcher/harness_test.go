@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(fmt.Sprintf("the Postgres row can't run: %v", err))
 	}
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+	goleak.VerifyTestMain(m, goleak.IgnoreCurrent(), goleak.Cleanup(func(code int) {
 		if err := cluster.Stop(); err != nil {
 			fmt.Fprintln(os.Stderr, "stop Postgres:", err)
 			code = max(code, 1)
