@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 			code = max(code, 1)
 		}
 		_ = os.RemoveAll(dir)
-		os.Exit(code) //nolint:forbidigo // goleak hands the exit over
+		os.Exit(code)
 	}))
 }
 

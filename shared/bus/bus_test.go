@@ -408,7 +408,7 @@ func TestAnnouncerHearsThoseWhoActed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer stop()
+		t.Cleanup(stop)
 	}
 	if _, err := listener.Backlog(t.Context()); err != nil { // by now the subscriptions hold
 		t.Fatal(err)

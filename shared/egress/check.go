@@ -66,7 +66,7 @@ type rule struct {
 type ruleSet struct{ text, parts []rule }
 
 // rules is never changed.
-var rules = ruleSet{
+var rules = ruleSet{ //nolint:gochecknoglobals // a table
 	text: []rule{
 		{"length", (*Policy).checkLength},
 		{"bytes", (*Policy).checkBytes},
@@ -131,7 +131,7 @@ func (c *candidate) split() error {
 }
 
 func (p *Policy) checkLength(c *candidate) error {
-	if len(c.raw) == 0 || len(c.raw) > maxURL {
+	if c.raw == "" || len(c.raw) > maxURL {
 		return errLength
 	}
 	return nil
@@ -226,7 +226,7 @@ func (p *Policy) checkLabels(c *candidate) error {
 	if c.bracket {
 		return nil
 	}
-	if len(c.name) == 0 || len(c.name) > maxHost {
+	if c.name == "" || len(c.name) > maxHost {
 		return errHost
 	}
 	for label := range strings.SplitSeq(c.name, ".") {
@@ -238,7 +238,7 @@ func (p *Policy) checkLabels(c *candidate) error {
 }
 
 func validLabel(label string) bool {
-	if len(label) == 0 || len(label) > maxLabel || label[0] == '-' || label[len(label)-1] == '-' {
+	if label == "" || len(label) > maxLabel || label[0] == '-' || label[len(label)-1] == '-' {
 		return false
 	}
 	for i := range len(label) {
@@ -280,7 +280,7 @@ func (p *Policy) checkAddress(c *candidate) error {
 }
 
 // inward lists the last labels of names that are never public.
-var inward = [...]string{
+var inward = [...]string{ //nolint:gochecknoglobals // a table
 	"localhost", "local", "internal", "localdomain", "home.arpa", "svc", "cluster.local",
 	"onion", "invalid", "test", "lan", "intranet", "corp", "home",
 }

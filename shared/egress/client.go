@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/x509"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -144,7 +145,7 @@ func (c *Client) Post(ctx context.Context, r *Request) Response {
 
 func refused(err error) Response {
 	code := CodeURL
-	if err == ErrAddress {
+	if errors.Is(err, ErrAddress) {
 		code = CodeAddress
 	}
 	return Response{Code: code, Err: &Error{Code: code, cause: err}}
@@ -172,7 +173,7 @@ func (c *Client) keep(answer *http.Response) string {
 	if answer.ContentLength == 0 {
 		return ""
 	}
-	buffer := c.buffers.Get().(*[MaxKept]byte)
+	buffer := c.buffers.Get().(*[MaxKept]byte) //nolint:errcheck // the pool holds nothing else
 	defer c.buffers.Put(buffer)
 	n, err := io.ReadFull(answer.Body, buffer[:])
 	kept := clean(buffer[:n])

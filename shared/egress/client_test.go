@@ -9,7 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
+	"log" //nolint:depguard // where net/http writes
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -182,7 +183,7 @@ func TestRedirectsAreNeverDialled(t *testing.T) {
 	t.Cleanup(c.Close)
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		for _, row := range urlTable(t) {
-			location <- [2]string{fmt.Sprint(status), strings.Map(func(r rune) rune {
+			location <- [2]string{strconv.Itoa(status), strings.Map(func(r rune) rune {
 				if r < ' ' {
 					return -1
 				}

@@ -16,8 +16,8 @@ func LogWriter(next io.Writer) io.Writer { return logWriter{next} }
 type logWriter struct{ next io.Writer }
 
 func (w logWriter) Write(line []byte) (int, error) {
-	if at := bytes.Index(line, []byte(unsolicited)); at >= 0 {
-		short := append(bytes.Clone(line[:at]), "a receiver sent bytes beyond its answer: connection closed\n"...)
+	if before, _, ok := bytes.Cut(line, []byte(unsolicited)); ok {
+		short := append(bytes.Clone(before), "a receiver sent bytes beyond its answer: connection closed\n"...)
 		if _, err := w.next.Write(short); err != nil {
 			return 0, err
 		}

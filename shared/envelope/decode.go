@@ -166,37 +166,9 @@ func (s *scanner) data() ([]byte, error) {
 func (s *scanner) value(f field) error {
 	switch got := s.dec.PeekKind(); got {
 	case '{':
-		_, deep, err := s.open()
-		if err != nil || deep {
-			return err
-		}
-		s.check(containerFault(f.kind, got))
-		for {
-			name, ok, err := s.next()
-			if err != nil || !ok {
-				return err
-			}
-			if err := s.value(f.fields[string(name)]); err != nil {
-				return err
-			}
-		}
+		return s.object(f)
 	case '[':
-		_, deep, err := s.open()
-		if err != nil || deep {
-			return err
-		}
-		s.check(containerFault(f.kind, got))
-		element := field{}
-		if f.kind == kindArray {
-			element = field{kind: kindObject, fields: f.fields}
-		}
-		for s.dec.PeekKind() != ']' {
-			if err := s.value(element); err != nil {
-				return err
-			}
-		}
-		_, err = s.dec.ReadToken()
-		return err
+		return s.array(f)
 	default:
 		raw, err := s.dec.ReadValue()
 		if err != nil {
@@ -206,4 +178,40 @@ func (s *scanner) value(f field) error {
 		s.check(scalarFault(f.kind, got, raw))
 		return nil
 	}
+}
+
+func (s *scanner) object(f field) error {
+	_, deep, err := s.open()
+	if err != nil || deep {
+		return err
+	}
+	s.check(containerFault(f.kind, '{'))
+	for {
+		name, ok, err := s.next()
+		if err != nil || !ok {
+			return err
+		}
+		if err := s.value(f.fields[string(name)]); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *scanner) array(f field) error {
+	_, deep, err := s.open()
+	if err != nil || deep {
+		return err
+	}
+	s.check(containerFault(f.kind, '['))
+	element := field{}
+	if f.kind == kindArray {
+		element = field{kind: kindObject, fields: f.fields}
+	}
+	for s.dec.PeekKind() != ']' {
+		if err := s.value(element); err != nil {
+			return err
+		}
+	}
+	_, err = s.dec.ReadToken()
+	return err
 }

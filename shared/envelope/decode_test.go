@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -308,11 +309,11 @@ func TestDocumentedFields(t *testing.T) {
 		// {"a":{"b":value}} out of a/b; a 0 is the one element of an array.
 		members := row[2]
 		parts := strings.Split(row[1], "/")
-		for i := len(parts) - 1; i >= 0; i-- {
-			if parts[i] == "0" {
+		for _, part := range slices.Backward(parts) {
+			if part == "0" {
 				members = "[" + members + "]"
 			} else {
-				members = `{"` + parts[i] + `":` + members + `}`
+				members = `{"` + part + `":` + members + `}`
 			}
 		}
 		members = "," + members[1:len(members)-1]

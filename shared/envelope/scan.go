@@ -56,7 +56,7 @@ var (
 
 // decoders keeps what a decoder has allocated for its stack: half of the time that a
 // single event takes. It is the package's only state, and nothing of a body is in it.
-var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
+var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }} //nolint:gochecknoglobals // a pool
 
 type eof struct{}
 
@@ -67,7 +67,7 @@ func (eof) Read([]byte) (int, error) { return 0, io.EOF }
 func scan(body []byte, src source, read func(*scanner) error) Faults {
 	src.body = body
 	s := &scanner{source: src, nul: bytes.Contains(body, []byte(`\u0000`))}
-	s.dec = decoders.Get().(*jsontext.Decoder)
+	s.dec = decoders.Get().(*jsontext.Decoder) //nolint:errcheck // the pool holds nothing else
 	s.dec.Reset(bytes.NewBuffer(body))
 	err := s.whole(read)
 	s.dec.Reset(eof{}) // so that it does not keep the body
@@ -92,7 +92,7 @@ func (s *scanner) whole(read func(*scanner) error) error {
 	if err != nil {
 		return err
 	}
-	if _, err = s.dec.ReadToken(); err == io.EOF {
+	if _, err = s.dec.ReadToken(); errors.Is(err, io.EOF) {
 		return nil
 	}
 	return errTrailing

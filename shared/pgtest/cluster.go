@@ -296,7 +296,7 @@ func (c *Cluster) data() string { return filepath.Join(c.root, "data") }
 func (c *Cluster) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(c.bin, name), args...)
 	cmd.Dir = c.root
-	cmd.Env = append(os.Environ(), "LC_ALL=C", "TZ=UTC") //nolint:forbidigo // Postgres gets what the test process has
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "TZ=UTC")
 	cmd.SysProcAttr = processAttributes()
 	if os.Geteuid() == 0 {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
@@ -307,7 +307,7 @@ func (c *Cluster) command(ctx context.Context, name string, args ...string) *exe
 // findBinaries returns the folder of initdb and postgres.
 func findBinaries() (string, error) {
 	var candidates []string
-	if dir := os.Getenv("WAYBILL_PG_BIN"); dir != "" { //nolint:forbidigo // the one setting of a test package
+	if dir := os.Getenv("WAYBILL_PG_BIN"); dir != "" {
 		candidates = append(candidates, dir)
 	}
 	if path, err := exec.LookPath("initdb"); err == nil {

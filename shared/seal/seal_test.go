@@ -3,6 +3,7 @@ package seal_test
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -162,7 +163,7 @@ func TestKeyringPrintsNothing(t *testing.T) {
 	var log bytes.Buffer
 	slog.New(slog.NewTextHandler(&log, nil)).Info("m", "k", k)
 	for _, text := range []string{fmt.Sprintf("%v %+v %#v %s %x", k, k, k, k, k), log.String()} {
-		for _, leak := range []string{key, string(raw), fmt.Sprintf("%x", raw), fmt.Sprintf("%d", raw[0:3])} {
+		for _, leak := range []string{key, string(raw), hex.EncodeToString(raw), fmt.Sprintf("%d", raw[0:3])} {
 			if strings.Contains(text, strings.Trim(leak, "[]")) {
 				t.Fatalf("the keyring shows its key: %s", text)
 			}

@@ -88,7 +88,7 @@ func kilobyte() domain.Event {
 // BenchmarkAccept is 64 callers with one event each at a time, whose submissions share
 // the commits of one worker, as in api's group commit.
 func BenchmarkAccept(b *testing.B) {
-	benchStores(b, func(b *testing.B, s *store.Store, cpu func() time.Duration) { //nolint:thelper // the benchmark itself
+	benchStores(b, func(b *testing.B, s *store.Store, cpu func() time.Duration) {
 		type call struct {
 			sub  store.Submission
 			done chan error
@@ -149,7 +149,7 @@ func BenchmarkAccept(b *testing.B) {
 
 // BenchmarkAcceptBatch is one caller with batches of 1000.
 func BenchmarkAcceptBatch(b *testing.B) {
-	benchStores(b, func(b *testing.B, s *store.Store, cpu func() time.Duration) { //nolint:thelper // the benchmark itself
+	benchStores(b, func(b *testing.B, s *store.Store, cpu func() time.Duration) {
 		start := cpu()
 		for b.Loop() {
 			sub := store.Submission{Account: "default"}
@@ -168,7 +168,7 @@ func BenchmarkAcceptBatch(b *testing.B) {
 // BenchmarkRecord writes 500 outcomes with their attempts: of first attempts, which is
 // the good path, and of second ones.
 func BenchmarkRecord(b *testing.B) {
-	benchStores(b, func(b *testing.B, s *store.Store, cpu func() time.Duration) { //nolint:thelper // the benchmark itself
+	benchStores(b, func(b *testing.B, s *store.Store, cpu func() time.Duration) {
 		var webhooks [10]domain.WebhookID
 		for i := range webhooks {
 			webhooks[i] = domain.WebhookID(uuid.NewString())

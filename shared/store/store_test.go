@@ -26,7 +26,7 @@ type cluster struct {
 var shared cluster
 
 func TestMain(m *testing.M) {
-	os.Exit(run(m)) //nolint:forbidigo // TestMain ends the process with the tests' result
+	os.Exit(run(m))
 }
 
 func run(m *testing.M) int {

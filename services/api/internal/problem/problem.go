@@ -79,7 +79,7 @@ type Fault struct {
 }
 
 // Problem is an error that the caller is told as it stands.
-type Problem struct { //nolint:errname // what RFC 9457 calls it
+type Problem struct {
 	Code   Code
 	Detail string
 	Faults []Fault

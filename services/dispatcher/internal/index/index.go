@@ -149,34 +149,50 @@ func (x *Index) Poke() {
 	}
 }
 
-// Run loads the index and keeps it up to date until ctx is done.
-func (x *Index) Run(ctx context.Context) error {
+// listen hears announcements until ctx is done and stop is called.
+func (x *Index) listen(ctx context.Context) (stop func(), err error) {
 	var answering sync.WaitGroup
-	defer answering.Wait()
-	answers, stopAnswers := context.WithCancel(ctx)
-	defer stopAnswers()
+	ctx, stopAnswers := context.WithCancel(ctx)
 	stopConfig, err := x.options.Announcer.ListenAnswering(x.options.ConfigSubject, func(body []byte, answer func()) {
 		x.Poke()
 		// A version is announced: its announcer may wait until it holds here.
-		if version, err := strconv.ParseInt(string(body), 10, 64); err == nil {
-			answering.Go(func() {
-				ctx, cancel := context.WithTimeout(answers, answerTime)
-				defer cancel()
-				if x.Await(ctx, version) == nil {
-					answer()
-				}
-			})
+		version, err := strconv.ParseInt(string(body), 10, 64)
+		if err != nil {
+			return
 		}
+		answering.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, answerTime)
+			defer cancel()
+			if x.Await(ctx, version) == nil {
+				answer()
+			}
+		})
 	})
 	if err != nil {
-		return err
+		stopAnswers()
+		return nil, err
 	}
-	defer stopConfig()
 	stopHealth, err := x.options.Announcer.Listen(x.options.HealthSubject, x.heardHealth)
+	if err != nil {
+		stopAnswers()
+		stopConfig()
+		return nil, err
+	}
+	return func() {
+		stopHealth()
+		stopConfig()
+		stopAnswers()
+		answering.Wait()
+	}, nil
+}
+
+// Run loads the index and keeps it up to date until ctx is done.
+func (x *Index) Run(ctx context.Context) error {
+	stop, err := x.listen(ctx)
 	if err != nil {
 		return err
 	}
-	defer stopHealth()
+	defer stop()
 	ticker := time.NewTicker(PollInterval)
 	defer ticker.Stop()
 	wait := backoff.NewExponentialBackOff(
@@ -184,6 +200,7 @@ func (x *Index) Run(ctx context.Context) error {
 	var retry <-chan time.Time
 	failing := false
 	for {
+		pokes := x.poke
 		if err := x.load(ctx); err != nil {
 			if ctx.Err() != nil {
 				return nil
@@ -191,7 +208,8 @@ func (x *Index) Run(ctx context.Context) error {
 			if !failing {
 				x.options.Logger.Warn("webhooks can't be read; the present ones stay in force", "error", err)
 			}
-			failing, retry = true, time.After(wait.NextBackOff())
+			// A poke must not turn the wait into a busy loop.
+			failing, retry, pokes = true, time.After(wait.NextBackOff()), nil
 		} else {
 			if failing {
 				x.options.Logger.Info("webhooks are read again")
@@ -203,14 +221,7 @@ func (x *Index) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-retry:
-		case <-x.poke:
-			if failing { // a poke must not turn the wait into a busy loop
-				select {
-				case <-ctx.Done():
-					return nil
-				case <-retry:
-				}
-			}
+		case <-pokes:
 		case <-ticker.C:
 		}
 	}
