@@ -37,7 +37,7 @@ type receiver struct {
 }
 
 // field is a running Waybill with its load and its receivers: steady ones that get every
-// event, a flaky one that fails the first two attempts of each exception, and one that is
+// event, a flaky one that fails the first two attempts of every other exception, and one that is
 // inactive and gets each creation at the end.
 type field struct {
 	*bench
@@ -57,7 +57,8 @@ type field struct {
 	busMayLose bool
 }
 
-// flakyFails is how many attempts of each event the flaky receiver fails.
+// flakyFails is how many attempts the flaky receiver fails of every other event. If it
+// failed those of all, a backlog would have its circuit opened again and again.
 const flakyFails = 2
 
 // span is a time in which something was broken.
@@ -85,7 +86,7 @@ func (b *bench) open(ctx context.Context, st *stack.Stack) (*field, error) {
 		return nil, err
 	}
 	f.flaky.Behave(func(p sink.Post) sink.Answer {
-		if p.OfID <= flakyFails {
+		if p.OfID <= flakyFails && (numberOf(p.ID)/oneIn)%2 == 0 {
 			return sink.Answer{Status: http.StatusInternalServerError}
 		}
 		return sink.Answer{}
@@ -189,12 +190,15 @@ func (f *field) wants(r receiver, id string) bool {
 }
 
 // kindOfID returns the type of the event that has this id.
-func kindOfID(id string) domain.EventType {
+func kindOfID(id string) domain.EventType { return kindOf(numberOf(id)) }
+
+// numberOf returns the number in an event's id, as load.next made it.
+func numberOf(id string) int64 {
 	n, err := strconv.ParseInt(strings.TrimPrefix(id, "chaos-"), 10, 64)
 	if err != nil {
-		return ""
+		return -1
 	}
-	return kindOf(n)
+	return n
 }
 
 // awaitArrival waits until all is there, as long as anything still comes.
@@ -204,7 +208,7 @@ func (f *field) awaitArrival(ctx context.Context, all []string) error {
 		wanted[r.Endpoint] = slices.DeleteFunc(slices.Clone(all), func(id string) bool { return !f.wants(r, id) })
 	}
 	deadline := time.Now().Add(settleTime)
-	best := -1
+	best, told := -1, time.Now()
 	for ticker := time.Tick(time.Second); ; {
 		missing := 0
 		for e, ids := range wanted {
@@ -212,6 +216,10 @@ func (f *field) awaitArrival(ctx context.Context, all []string) error {
 		}
 		if missing == 0 {
 			return nil
+		}
+		if time.Since(told) > 15*time.Second {
+			f.say("%d deliveries have not arrived yet", missing)
+			told = time.Now()
 		}
 		if best < 0 || missing < best {
 			best, deadline = missing, time.Now().Add(settleTime)
