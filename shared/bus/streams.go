@@ -132,18 +132,41 @@ func (b *Bus) ensureStream(ctx context.Context, config jetstream.StreamConfig) e
 	return unavailable("make stream "+config.Name, err)
 }
 
-// Created returns when each of Waybill's streams was made. A stream whose time differs
-// from the one on record is another stream: what the old one held is gone.
-func (b *Bus) Created(ctx context.Context) (map[string]time.Time, error) {
-	created := make(map[string]time.Time)
+// StreamState is how far a stream is.
+type StreamState struct {
+	domain.StreamMark
+	FirstSeq  uint64
+	FirstTime time.Time // of the message FirstSeq; zero: the stream is empty
+}
+
+// Lost tells whether the stream has lost what it held when known was marked: it was made
+// at another time, it is not as far as it was, or what it holds from before the mark
+// was stored after it. The last two are what a power cut leaves behind.
+func (s StreamState) Lost(known domain.StreamMark) bool {
+	// Server and database may disagree about the time by so much.
+	const clocks = 2 * time.Second
+	return !known.Created.Equal(s.Created) || s.LastSeq < known.LastSeq ||
+		(s.Server != known.Server && s.FirstSeq <= known.LastSeq && s.FirstTime.After(known.SeenAt.Add(clocks)))
+}
+
+// Streams returns how far each of Waybill's streams is.
+func (b *Bus) Streams(ctx context.Context) (map[string]StreamState, error) {
+	states := make(map[string]StreamState)
 	for _, name := range []string{StreamEvents, StreamRetries, StreamHold, StreamRecords} {
+		server := b.conn.ConnectedServerId()
 		info, err := b.info(ctx, name)
 		if err != nil {
 			return nil, err
 		}
-		created[name] = info.Created.UTC().Truncate(time.Microsecond)
+		states[name] = StreamState{
+			StreamMark: domain.StreamMark{
+				Created: info.Created.UTC().Truncate(time.Microsecond), LastSeq: info.State.LastSeq,
+				Server: server, SeenAt: time.Now().UTC().Truncate(time.Microsecond),
+			},
+			FirstSeq: info.State.FirstSeq, FirstTime: info.State.FirstTime,
+		}
 	}
-	return created, nil
+	return states, nil
 }
 
 func (b *Bus) info(ctx context.Context, name string, opts ...jetstream.StreamInfoOpt) (*jetstream.StreamInfo, error) {

@@ -138,3 +138,13 @@ type Delivery struct {
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
 }
+
+// StreamMark is how far a stream of the bus was when the database last heard of it. What
+// lies behind a mark proves that a stream has lost something: it was made anew, or its
+// server came back without all that it had acknowledged.
+type StreamMark struct {
+	Created time.Time
+	LastSeq uint64
+	Server  string    // the server's id, another one after each start
+	SeenAt  time.Time // when LastSeq was read
+}

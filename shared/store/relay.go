@@ -109,18 +109,23 @@ type RestoreItem struct {
 	NextAttemptAt time.Time
 	InLane        bool
 	Status        domain.Status
+	UpdatedAt     time.Time
 }
 
 // Restorable returns the deliveries that wait for a next attempt or in a lane, in the
-// order of their ids (of acceptance), after the given one. Those with an open request
-// are left out, as the request brings them back. The next page starts after the last
+// order of their ids (of acceptance), after the given one; since, unless it is zero,
+// leaves out those that reached their state before. Those with an open request are left out, as the request brings them back. The next page starts after the last
 // item's delivery; an empty page is the end.
-func (s *Store) Restorable(ctx context.Context, after domain.DeliveryID, limit int) ([]RestoreItem, error) {
+func (s *Store) Restorable(ctx context.Context, since time.Time, after domain.DeliveryID, limit int) ([]RestoreItem, error) {
 	var items []RestoreItem
 	err := s.snapshot(ctx, func(tx *gorm.DB) error {
 		for len(items) == 0 {
 			var rows []deliveryRow
-			err := tx.Table("deliveries AS d").
+			query := tx.Table("deliveries AS d")
+			if !since.IsZero() {
+				query = query.Where("d.updated_at >= ?", s.engine.moment(since))
+			}
+			err := query.
 				Where("d.status IN ('pending', 'retrying', 'held') AND (d.status <> 'pending' OR d.in_lane) AND NOT "+sqlOpen).
 				Where("d.id > ?", string(after)).
 				Order("d.id").Limit(limit).Scan(&rows).Error
@@ -166,6 +171,7 @@ func restoreItems(tx *gorm.DB, rows []deliveryRow) ([]RestoreItem, error) {
 			NextAttemptAt: row.NextAttemptAt.time(),
 			InLane:        row.InLane,
 			Status:        domain.Status(row.Status),
+			UpdatedAt:     row.UpdatedAt.time(),
 		}
 		if row.InLane || item.Status == domain.StatusHeld {
 			item.Task.HeldAt = row.UpdatedAt.time()
@@ -175,30 +181,39 @@ func restoreItems(tx *gorm.DB, rows []deliveryRow) ([]RestoreItem, error) {
 	return items, nil
 }
 
-// BusStreams returns the streams that SetBusStream was told of, with their time.
-func (s *Store) BusStreams(ctx context.Context) (map[string]time.Time, error) {
+// BusStreams returns the marks that MarkBusStreams has set.
+func (s *Store) BusStreams(ctx context.Context) (map[string]domain.StreamMark, error) {
 	var rows []busStreamRow
 	if err := s.read.WithContext(ctx).Find(&rows).Error; err != nil {
 		return nil, wrap("read bus streams", err)
 	}
-	streams := make(map[string]time.Time, len(rows))
+	streams := make(map[string]domain.StreamMark, len(rows))
 	for _, row := range rows {
-		streams[row.Name] = row.CreatedAt.time()
+		streams[row.Name] = domain.StreamMark{
+			Created: row.CreatedAt.time(), LastSeq: uint64(row.LastSeq), Server: row.Server, SeenAt: row.SeenAt.time(),
+		}
 	}
 	return streams, nil
 }
 
-// SetBusStream keeps when the stream was created, in microseconds: another time found
-// later says that the stream was lost and made anew.
-func (s *Store) SetBusStream(ctx context.Context, name string, created time.Time) error {
+// MarkBusStreams keeps how far streams are, times in microseconds: a stream that is found
+// behind its mark later has lost what it held.
+func (s *Store) MarkBusStreams(ctx context.Context, marks map[string]domain.StreamMark) error {
+	rows := make([]busStreamRow, 0, len(marks))
+	for name, mark := range marks {
+		rows = append(rows, busStreamRow{name, instantOf(mark.Created), int64(mark.LastSeq), mark.Server, instantOf(mark.SeenAt)})
+	}
+	if len(rows) == 0 {
+		return nil
+	}
 	err := s.again(ctx, func() error {
 		return s.write.WithContext(ctx).Clauses(clause.OnConflict{
 			Columns:   []clause.Column{{Name: "name"}},
-			DoUpdates: clause.AssignmentColumns([]string{"created_at"}),
-		}).Create(&busStreamRow{name, instantOf(created)}).Error
+			DoUpdates: clause.AssignmentColumns([]string{"created_at", "last_seq", "server", "seen_at"}),
+		}).Create(&rows).Error
 	})
 	if err != nil {
-		return fmt.Errorf("keep bus stream: %w", classify(err))
+		return fmt.Errorf("mark bus streams: %w", classify(err))
 	}
 	return nil
 }

@@ -227,6 +227,9 @@ func (idempotencyRow) TableName() string { return "idempotency_keys" }
 type busStreamRow struct {
 	Name      string  `gorm:"primaryKey"`
 	CreatedAt instant `gorm:"autoCreateTime:false"`
+	LastSeq   int64
+	Server    string
+	SeenAt    instant
 }
 
 func (busStreamRow) TableName() string { return "bus_streams" }

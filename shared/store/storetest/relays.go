@@ -112,7 +112,7 @@ func testRestorable(t *testing.T, b *bench) {
 				Delivery: o.Delivery, Account: account, Webhook: w.ID, EventID: e.ID, EventType: e.Type,
 				ReceivedAt: e.ReceivedAt, Attempts: 1, RunAttempts: 1, RunStartedAt: o.RunStartedAt, Rev: 2, Body: e.Payload,
 			},
-			NextAttemptAt: o.NextAttemptAt, InLane: inLane, Status: status,
+			NextAttemptAt: o.NextAttemptAt, InLane: inLane, Status: status, UpdatedAt: o.UpdatedAt,
 		}
 		if inLane || status == domain.StatusHeld {
 			item.Task.HeldAt = o.UpdatedAt
@@ -137,7 +137,7 @@ func testRestorable(t *testing.T, b *bench) {
 	var got []store.RestoreItem
 	var after domain.DeliveryID
 	for {
-		page, err := b.Restorable(t.Context(), after, 2)
+		page, err := b.Restorable(t.Context(), time.Time{}, after, 2)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,17 +150,24 @@ func testRestorable(t *testing.T, b *bench) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("restored (-want +got):\n%s", diff)
 	}
+	last := want[len(want)-1]
+	got, err := b.Restorable(t.Context(), last.UpdatedAt, "", 100)
+	if diff := cmp.Diff([]store.RestoreItem{last}, got); err != nil || diff != "" {
+		t.Errorf("restored since the last change: %v (-want +got):\n%s", err, diff)
+	}
 }
 
 func testBusStreams(t *testing.T, b *bench) {
 	if got, err := b.BusStreams(t.Context()); err != nil || len(got) != 0 {
 		t.Errorf("%v, %v", got, err)
 	}
-	for _, s := range []struct {
-		name string
-		at   time.Time
-	}{{"EVENTS", noon}, {"HOLD", noon.Add(time.Microsecond)}, {"EVENTS", noon.Add(time.Hour)}} {
-		if err := b.SetBusStream(t.Context(), s.name, s.at); err != nil {
+	first := map[string]domain.StreamMark{
+		"EVENTS": {Created: noon, LastSeq: 7, Server: "a", SeenAt: noon.Add(time.Minute)},
+		"HOLD":   {Created: noon.Add(time.Microsecond), Server: "a", SeenAt: noon},
+	}
+	later := map[string]domain.StreamMark{"EVENTS": {Created: noon.Add(time.Hour), LastSeq: 1 << 40, Server: "b", SeenAt: noon.Add(time.Hour)}}
+	for _, marks := range []map[string]domain.StreamMark{first, nil, later} {
+		if err := b.MarkBusStreams(t.Context(), marks); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -168,7 +175,7 @@ func testBusStreams(t *testing.T, b *bench) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string]time.Time{"EVENTS": noon.Add(time.Hour), "HOLD": noon.Add(time.Microsecond)}, got); diff != "" {
+	if diff := cmp.Diff(map[string]domain.StreamMark{"EVENTS": later["EVENTS"], "HOLD": first["HOLD"]}, got); diff != "" {
 		t.Errorf("streams (-want +got):\n%s", diff)
 	}
 }

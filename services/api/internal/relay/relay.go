@@ -44,9 +44,9 @@ type Store interface {
 	MarkRelayed(ctx context.Context, keys []domain.EventKey, at time.Time) error
 	OpenRequests(ctx context.Context, before time.Time, after string, limit int) ([]domain.Task, error)
 	MarkRequestsRelayed(ctx context.Context, ids []string, at time.Time) error
-	Restorable(ctx context.Context, after domain.DeliveryID, limit int) ([]store.RestoreItem, error)
-	BusStreams(ctx context.Context) (map[string]time.Time, error)
-	SetBusStream(ctx context.Context, name string, created time.Time) error
+	Restorable(ctx context.Context, since time.Time, after domain.DeliveryID, limit int) ([]store.RestoreItem, error)
+	BusStreams(ctx context.Context) (map[string]domain.StreamMark, error)
+	MarkBusStreams(ctx context.Context, marks map[string]domain.StreamMark) error
 	Maintain(ctx context.Context, now time.Time, retention time.Duration) (store.MaintainResult, error)
 	OldestUnsettled(ctx context.Context) (time.Time, bool, error)
 }
@@ -56,7 +56,7 @@ type Bus interface {
 	Ready() error
 	Reconnects() (c <-chan struct{}, stop func())
 	Ensure(ctx context.Context) error
-	Created(ctx context.Context) (map[string]time.Time, error)
+	Streams(ctx context.Context) (map[string]bus.StreamState, error)
 	Backlog(ctx context.Context) (bus.Backlog, error)
 	PublishEvent(a bus.Accepted, round int, done func(duplicate bool, err error))
 	Schedule(task *domain.Task, at time.Time, done func(error))

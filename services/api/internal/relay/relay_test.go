@@ -42,7 +42,7 @@ type database struct {
 	requests map[string]domain.Task
 	relayed  map[string]time.Time // requests
 	restore  []store.RestoreItem
-	streams  map[string]time.Time
+	streams  map[string]domain.StreamMark
 	kept     int // calls of Maintain
 }
 
@@ -123,7 +123,7 @@ func (d *database) MarkRequestsRelayed(_ context.Context, ids []string, at time.
 	return nil
 }
 
-func (d *database) Restorable(_ context.Context, after domain.DeliveryID, limit int) ([]store.RestoreItem, error) {
+func (d *database) Restorable(_ context.Context, since time.Time, after domain.DeliveryID, limit int) ([]store.RestoreItem, error) {
 	unlock, err := d.locked()
 	if err != nil {
 		return nil, err
@@ -131,14 +131,14 @@ func (d *database) Restorable(_ context.Context, after domain.DeliveryID, limit 
 	defer unlock()
 	var page []store.RestoreItem
 	for _, item := range d.restore {
-		if item.Task.Delivery > after && len(page) < limit {
+		if item.Task.Delivery > after && !item.UpdatedAt.Before(since) && len(page) < limit {
 			page = append(page, item)
 		}
 	}
 	return page, nil
 }
 
-func (d *database) BusStreams(context.Context) (map[string]time.Time, error) {
+func (d *database) BusStreams(context.Context) (map[string]domain.StreamMark, error) {
 	unlock, err := d.locked()
 	if err != nil {
 		return nil, err
@@ -147,13 +147,13 @@ func (d *database) BusStreams(context.Context) (map[string]time.Time, error) {
 	return maps.Clone(d.streams), nil
 }
 
-func (d *database) SetBusStream(_ context.Context, name string, created time.Time) error {
+func (d *database) MarkBusStreams(_ context.Context, marks map[string]domain.StreamMark) error {
 	unlock, err := d.locked()
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	d.streams[name] = created
+	maps.Copy(d.streams, marks)
 	return nil
 }
 
@@ -181,11 +181,33 @@ type transport struct {
 	mu        sync.Mutex
 	down      bool
 	created   map[string]time.Time
+	last      uint64 // sequence of every stream
+	server    string
 	backlog   bus.Backlog
 	ensured   int
 	sent      []string
 	refuse    map[string]bool // ids that are not taken
 	reconnect chan struct{}
+}
+
+// states is what Streams answers; b.mu is held, or nobody else is there yet.
+func (b *transport) states() map[string]bus.StreamState {
+	states := make(map[string]bus.StreamState, len(b.created))
+	for name, at := range b.created {
+		states[name] = bus.StreamState{StreamMark: domain.StreamMark{Created: at, LastSeq: b.last, Server: b.server, SeenAt: time.Now()}}
+	}
+	return states
+}
+
+// created returns when the streams on record were made.
+func (d *database) created() map[string]time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	created := make(map[string]time.Time, len(d.streams))
+	for name, mark := range d.streams {
+		created[name] = mark.Created
+	}
+	return created
 }
 
 func newTransport() *transport {
@@ -224,10 +246,10 @@ func (b *transport) Ensure(context.Context) error {
 	return nil
 }
 
-func (b *transport) Created(context.Context) (map[string]time.Time, error) {
+func (b *transport) Streams(context.Context) (map[string]bus.StreamState, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return maps.Clone(b.created), nil
+	return b.states(), nil
 }
 
 func (b *transport) Backlog(context.Context) (bus.Backlog, error) {
@@ -282,7 +304,10 @@ func newBench() *bench {
 	b := &bench{bus: newTransport()}
 	b.db = &database{
 		lease: lease{make(chan struct{})}, requests: map[string]domain.Task{}, relayed: map[string]time.Time{},
-		streams: maps.Clone(b.bus.created),
+		streams: map[string]domain.StreamMark{},
+	}
+	for name, state := range b.bus.states() {
+		b.db.streams[name] = state.StreamMark
 	}
 	return b
 }
@@ -408,13 +433,13 @@ func TestFirstStart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
-		b.db.streams = map[string]time.Time{}
+		b.db.streams = map[string]domain.StreamMark{}
 		b.db.outbox = []store.OutboxEvent{accepted("a", time.Second, 0)}
 		b.db.restore = []store.RestoreItem{{Task: domain.Task{Delivery: "d"}, Status: domain.StatusRetrying}}
 		_, stop := b.run(t)
 		defer stop()
 		b.wantSent(t)
-		if diff := cmp.Diff(b.bus.created, b.db.streams); diff != "" {
+		if diff := cmp.Diff(b.bus.created, b.db.created()); diff != "" {
 			t.Errorf("streams on record (-want +got):\n%s", diff)
 		}
 	})
@@ -452,14 +477,14 @@ func TestLossOfTheBus(t *testing.T) {
 					{Task: domain.Task{Delivery: "waiting"}, Status: domain.StatusPending, InLane: true},
 				}
 				b.bus.backlog.OldestEvent = time.Now().Add(-time.Hour) // nothing is relayed in the ordinary way
-				old := maps.Clone(b.db.streams)
+				old := b.db.created()
 				b.bus.remake(tc.lost...)
 				_, stop := b.run(t)
 				defer stop()
 				b.wantSent(t, tc.first...)
 				pass(8 * time.Second)
 				b.wantSent(t)
-				if diff := cmp.Diff(old, b.db.streams); diff != "" {
+				if diff := cmp.Diff(old, b.db.created()); diff != "" {
 					t.Errorf("streams were put on record too early:\n%s", diff)
 				}
 				// An outcome from before the loss reaches the database late.
@@ -474,7 +499,7 @@ func TestLossOfTheBus(t *testing.T) {
 				} else {
 					b.wantSent(t)
 				}
-				if diff := cmp.Diff(b.bus.created, b.db.streams); diff != "" {
+				if diff := cmp.Diff(b.bus.created, b.db.created()); diff != "" {
 					t.Errorf("streams on record (-want +got):\n%s", diff)
 				}
 				pass(time.Minute)
@@ -482,6 +507,66 @@ func TestLossOfTheBus(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A server that comes back with its streams, but without what they held, is found by how
+// far they are: a power cut leaves that behind.
+func TestStreamsThatAreBehindTheirMark(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		pass(time.Minute)
+		b.bus.last, b.bus.server = 40, "a"
+		for name, state := range b.bus.states() {
+			b.db.streams[name] = state.StreamMark
+		}
+		b.db.restore = []store.RestoreItem{
+			{Task: domain.Task{Delivery: "inactive"}, Status: domain.StatusHeld},
+			{Task: domain.Task{Delivery: "soon"}, Status: domain.StatusRetrying, NextAttemptAt: time.Now().Add(time.Hour)},
+		}
+		b.bus.last, b.bus.server = 3, "b"
+		_, stop := b.run(t)
+		defer stop()
+		b.wantSent(t, "hold inactive", "schedule soon in 1h0m0s")
+		pass(time.Minute)
+		b.wantSent(t)
+		if mark := b.db.streams[bus.StreamHold]; mark.LastSeq != 3 || mark.Server != "b" {
+			t.Errorf("the streams are on record as %+v", mark)
+		}
+	})
+}
+
+// After a mere restart of the server only what was stored last is brought back, once the
+// records are written: it may have missed the disk.
+func TestRestartOfTheBus(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		pass(time.Minute)
+		b.bus.last, b.bus.server = 40, "a"
+		for name, state := range b.bus.states() {
+			b.db.streams[name] = state.StreamMark
+		}
+		now := time.Now()
+		b.db.restore = []store.RestoreItem{
+			{Task: domain.Task{Delivery: "long held"}, Status: domain.StatusHeld, UpdatedAt: now.Add(-time.Hour)},
+			{Task: domain.Task{Delivery: "soon"}, Status: domain.StatusRetrying, NextAttemptAt: now.Add(time.Hour + 11*time.Second), UpdatedAt: now.Add(-time.Second)},
+		}
+		b.bus.last, b.bus.server = 41, "b"
+		_, stop := b.run(t)
+		defer stop()
+		b.wantSent(t)
+		pass(11 * time.Second)
+		if len(b.bus.sent) != 1 || !strings.HasPrefix(b.bus.sent[0], "schedule soon in 1h") {
+			t.Errorf("sent %q, want the schedule alone", b.bus.sent)
+		}
+		b.bus.sent = nil
+		pass(time.Minute)
+		b.wantSent(t)
+		if mark := b.db.streams[bus.StreamRetries]; mark.Server != "b" || mark.LastSeq != 41 {
+			t.Errorf("the streams are on record as %+v", mark)
+		}
+	})
 }
 
 // The second pass waits until the outcomes from before the loss are written.
@@ -495,14 +580,14 @@ func TestRestorationWaitsForRecords(t *testing.T) {
 		_, stop := b.run(t)
 		defer stop()
 		pass(time.Minute)
-		if b.db.streams[bus.StreamRetries].Equal(b.bus.created[bus.StreamRetries]) {
+		if b.db.created()[bus.StreamRetries].Equal(b.bus.created[bus.StreamRetries]) {
 			t.Error("the stream was put on record while outcomes were still to be written")
 		}
 		b.bus.mu.Lock()
 		b.bus.backlog = bus.Backlog{}
 		b.bus.mu.Unlock()
 		pass(2 * time.Second)
-		if !b.db.streams[bus.StreamRetries].Equal(b.bus.created[bus.StreamRetries]) {
+		if !b.db.created()[bus.StreamRetries].Equal(b.bus.created[bus.StreamRetries]) {
 			t.Error("the stream was never put on record")
 		}
 	})

@@ -17,16 +17,22 @@ import (
 // published to RECORDS, whose content the second pass waits for.
 const settle = 10 * time.Second
 
-// loss is what a bus that lost streams is being given back.
+// tailMargin is how much older than its stream's last mark the state of a delivery may
+// be that is brought back after a restart of the server: what is stored is on the disk
+// within the server's sync interval, and marks are set once a second.
+const tailMargin = 15 * time.Second
+
+// loss is what a bus that lost something is being given back.
 type loss struct {
-	created  map[string]time.Time // of the streams that were made anew
+	created  map[string]time.Time // of the streams that have lost what they held
+	tail     time.Time            // others may have lost what was stored since; zero: no
 	found    time.Time
 	seed     maphash.Seed
 	begun    bool                // the first pass is done
 	restored map[uint64]struct{} // deliveries that were given back
 }
 
-func (l *loss) remade(streams ...string) bool {
+func (l *loss) lost(streams ...string) bool {
 	for _, name := range streams {
 		if _, ok := l.created[name]; ok {
 			return true
@@ -35,11 +41,16 @@ func (l *loss) remade(streams ...string) bool {
 	return false
 }
 
-// checkStreams compares the streams with those on record. A stream that was made at
-// another time is another stream: what the old one held is brought back from the
-// database, at once. The record changes only when all of it is there.
+// waits tells whether deliveries that wait are to be restored.
+func (l *loss) waits() bool {
+	return l.lost(bus.StreamRetries, bus.StreamHold, bus.StreamRecords) || !l.tail.IsZero()
+}
+
+// checkStreams compares the streams with their marks. What a stream has lost is brought
+// back from the database, at once; when only the server was restarted, what was stored
+// shortly before. The marks move on only when all of it is there.
 func (l *leader) checkStreams(ctx context.Context) error {
-	created, err := l.created(ctx)
+	states, err := l.streams(ctx)
 	if err != nil {
 		return err
 	}
@@ -48,23 +59,31 @@ func (l *leader) checkStreams(ctx context.Context) error {
 		return err
 	}
 	if len(known) == 0 {
-		return l.setStreams(ctx, created) // a new installation
+		return l.mark(ctx, states, known) // a new installation
 	}
-	remade := make(map[string]time.Time)
-	for name, at := range created {
+	lost := make(map[string]time.Time)
+	var tail time.Time
+	for name, state := range states {
 		if l.loss != nil {
-			if being, ok := l.loss.created[name]; ok && being.Equal(at) {
+			if being, ok := l.loss.created[name]; ok && being.Equal(state.Created) {
 				continue
 			}
 		}
-		if !known[name].Equal(at) {
-			remade[name] = at
+		mark := known[name]
+		switch {
+		case state.Lost(mark):
+			lost[name] = state.Created
+		case state.Server != mark.Server && (tail.IsZero() || mark.SeenAt.Add(-tailMargin).Before(tail)):
+			tail = mark.SeenAt.Add(-tailMargin)
 		}
 	}
-	if len(remade) > 0 {
-		l.lost(remade, created)
+	if len(lost) > 0 || (l.loss == nil && !tail.IsZero()) {
+		l.lost(lost, tail, states)
 	}
-	if l.loss == nil || l.loss.begun {
+	if l.loss == nil {
+		return l.mark(ctx, states, known)
+	}
+	if l.loss.begun {
 		return nil
 	}
 	if err := l.restore(ctx, l.loss); err != nil {
@@ -76,23 +95,31 @@ func (l *leader) checkStreams(ctx context.Context) error {
 
 // lost begins to restore streams. What is lost while an earlier loss is being restored
 // makes one loss with it, from the start.
-func (l *leader) lost(remade, created map[string]time.Time) {
+func (l *leader) lost(streams map[string]time.Time, tail time.Time, states map[string]bus.StreamState) {
 	if l.loss != nil {
 		for name, at := range l.loss.created {
-			if _, again := remade[name]; !again && created[name].Equal(at) {
-				remade[name] = at
+			if _, again := streams[name]; !again && states[name].Created.Equal(at) {
+				streams[name] = at
 			}
 		}
+		if tail.IsZero() || (!l.loss.tail.IsZero() && l.loss.tail.Before(tail)) {
+			tail = l.loss.tail
+		}
 	}
-	l.loss = &loss{created: remade, found: time.Now(), seed: maphash.MakeSeed(), restored: make(map[uint64]struct{})}
-	l.log.Warn("the bus has lost streams; what they held is restored from the database", "streams", len(remade))
+	l.loss = &loss{created: streams, tail: tail, found: time.Now(), seed: maphash.MakeSeed(), restored: make(map[uint64]struct{})}
+	if len(streams) == 0 {
+		l.loss.begun = true // the records are waited for: most likely nothing is missing
+		l.log.Info("the bus was restarted; what it stored last is checked against the database")
+		return
+	}
+	l.log.Warn("the bus has lost streams; what they held is restored from the database", "streams", len(streams))
 	l.metrics.losses.Inc()
 }
 
 // restore is the first pass.
 func (l *leader) restore(ctx context.Context, lost *loss) error {
 	var errs []error
-	if lost.remade(bus.StreamRetries, bus.StreamHold, bus.StreamRecords) {
+	if lost.waits() {
 		errs = append(errs, l.requests(ctx, lost.found), l.deliveries(ctx, lost))
 	}
 	if at, ok := lost.created[bus.StreamEvents]; ok {
@@ -109,17 +136,19 @@ func (l *leader) continueRestoring(ctx context.Context, backlog bus.Backlog) err
 	if l.loss == nil || time.Since(l.loss.found) < settle {
 		return nil
 	}
-	for _, at := range l.loss.created {
-		if !backlog.OldestRecord.IsZero() && backlog.OldestRecord.Before(at.Add(settle)) {
-			return nil // outcomes from before the loss are still to be written
-		}
+	if !backlog.OldestRecord.IsZero() && backlog.OldestRecord.Before(l.loss.found.Add(settle)) {
+		return nil // outcomes from before the loss are still to be written
 	}
-	if l.loss.remade(bus.StreamRetries, bus.StreamHold, bus.StreamRecords) {
-		if err := l.deliveries(ctx, l.loss); err != nil {
+	if l.loss.waits() {
+		if err := errors.Join(l.requests(ctx, l.loss.found), l.deliveries(ctx, l.loss)); err != nil {
 			return err
 		}
 	}
-	if err := l.setStreams(ctx, l.loss.created); err != nil {
+	states, err := l.streams(ctx)
+	if err != nil {
+		return err
+	}
+	if err := l.mark(ctx, states, nil); err != nil {
 		return err
 	}
 	l.log.Info("what the bus had lost is restored", "streams", len(l.loss.created), "deliveries", len(l.loss.restored))
@@ -131,12 +160,16 @@ func (l *leader) continueRestoring(ctx context.Context, backlog bus.Backlog) err
 // database knows may be behind the other two streams: both are restored then, and the
 // dispatchers drop what is outdated.
 func (l *leader) deliveries(ctx context.Context, lost *loss) error {
-	schedules := lost.remade(bus.StreamRetries, bus.StreamRecords)
-	lanes := lost.remade(bus.StreamHold, bus.StreamRecords)
+	schedules := lost.lost(bus.StreamRetries, bus.StreamRecords)
+	lanes := lost.lost(bus.StreamHold, bus.StreamRecords)
+	var since time.Time
+	if !schedules && !lanes {
+		since = lost.tail
+	}
 	var stuck error
 	after := domain.DeliveryID("")
 	for {
-		page, err := l.restorable(ctx, after)
+		page, err := l.restorable(ctx, since, after)
 		if err != nil || len(page) == 0 {
 			return errors.Join(stuck, err)
 		}
@@ -144,7 +177,11 @@ func (l *leader) deliveries(ctx context.Context, lost *loss) error {
 		for i := range page {
 			item := &page[i]
 			_, done := lost.restored[maphash.String(lost.seed, string(item.Task.Delivery))]
-			if inLane(item) && lanes && !done || !inLane(item) && schedules && !done {
+			missing := schedules
+			if inLane(item) {
+				missing = lanes
+			}
+			if !done && (missing || (!lost.tail.IsZero() && !item.UpdatedAt.Before(lost.tail))) {
 				items = append(items, item)
 			}
 		}
@@ -181,40 +218,42 @@ func (l *leader) bring(item *store.RestoreItem, now time.Time, done func(error))
 	l.bus.Schedule(&item.Task, due, done)
 }
 
-// created asks for the streams' times. A stream that is missing is made, and counts as
-// made anew.
-func (l *leader) created(ctx context.Context) (map[string]time.Time, error) {
+// streams asks how far the streams are. One that is missing is made, and counts as lost.
+func (l *leader) streams(ctx context.Context) (map[string]bus.StreamState, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	created, err := l.bus.Created(ctx)
+	states, err := l.bus.Streams(ctx)
 	if err == nil {
-		return created, nil
+		return states, nil
 	}
 	if err := l.bus.Ensure(ctx); err != nil {
 		return nil, err
 	}
-	return l.bus.Created(ctx)
+	return l.bus.Streams(ctx)
 }
 
-func (l *leader) knownStreams(ctx context.Context) (map[string]time.Time, error) {
+func (l *leader) knownStreams(ctx context.Context) (map[string]domain.StreamMark, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	return l.store.BusStreams(ctx)
 }
 
-func (l *leader) setStreams(ctx context.Context, created map[string]time.Time) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	for name, at := range created {
-		if err := l.store.SetBusStream(ctx, name, at); err != nil {
-			return err
+// mark notes how far the streams are, where that is not known yet.
+func (l *leader) mark(ctx context.Context, states map[string]bus.StreamState, known map[string]domain.StreamMark) error {
+	marks := make(map[string]domain.StreamMark, len(states))
+	for name, state := range states {
+		old := known[name]
+		if old.LastSeq != state.LastSeq || old.Server != state.Server || !old.Created.Equal(state.Created) {
+			marks[name] = state.StreamMark
 		}
 	}
-	return nil
-}
-
-func (l *leader) restorable(ctx context.Context, after domain.DeliveryID) ([]store.RestoreItem, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	return l.store.Restorable(ctx, after, pageSize)
+	return l.store.MarkBusStreams(ctx, marks)
+}
+
+func (l *leader) restorable(ctx context.Context, since time.Time, after domain.DeliveryID) ([]store.RestoreItem, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return l.store.Restorable(ctx, since, after, pageSize)
 }

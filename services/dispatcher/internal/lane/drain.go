@@ -19,6 +19,8 @@ const (
 	// fetchMost is how many deliveries are fetched and put in order at once.
 	fetchMost = 500
 	laneWait  = 500 * time.Millisecond
+	// remembered is of how many deliveries a drain knows that it has sent them.
+	remembered = 100_000
 )
 
 // drain sends what the lane holds, until it is empty or the webhook takes no more.
@@ -66,6 +68,7 @@ type drain struct {
 	ramp    ramp
 	waiting []*bus.Message
 	tasks   map[*bus.Message]*domain.Task
+	seen    map[domain.DeliveryID]struct{} // what was sent last: a lane may hold it twice
 }
 
 type result struct {
@@ -77,7 +80,7 @@ func (d *drain) run(ctx context.Context, lane *bus.Lane) (empty bool, err error)
 	fetching, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- d.fetch(fetching, lane, fetched) }()
-	d.tasks = make(map[*bus.Message]*domain.Task)
+	d.tasks, d.seen = make(map[*bus.Message]*domain.Task), make(map[domain.DeliveryID]struct{})
 	empty = d.work(ctx, fetched)
 	stop()
 	for batch := range fetched { // the last one, that nobody takes any more
@@ -193,7 +196,12 @@ func (d *drain) take(ctx context.Context, batch []*bus.Message) {
 		if !ok {
 			continue
 		}
-		if !fresh[task.Delivery] {
+		_, twice := d.seen[task.Delivery]
+		if len(d.seen) >= remembered {
+			clear(d.seen)
+		}
+		d.seen[task.Delivery] = struct{}{}
+		if twice || !fresh[task.Delivery] {
 			delete(d.tasks, m)
 			d.inHand.Done(m)
 			m.Ack()

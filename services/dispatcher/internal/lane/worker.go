@@ -217,12 +217,14 @@ func (w *worker) resume(hook *index.Hook, task *domain.Task) *domain.Task {
 	return &moved
 }
 
-// stale tells whether a later run of the delivery was asked for since task was held.
+// stale tells whether the delivery has gone on since task was held: it was sent from
+// another copy of it, or a later run was asked for.
 func (w *worker) stale(ctx context.Context, task *domain.Task) bool {
 	return len(w.fresh(ctx, []*domain.Task{task})) == 0
 }
 
-// fresh returns the tasks whose run is the latest one. While the log can't be asked, all are.
+// fresh returns the tasks that are the latest state of their deliveries. While the log
+// can't be asked, all are.
 func (w *worker) fresh(ctx context.Context, tasks []*domain.Task) map[domain.DeliveryID]bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -233,7 +235,8 @@ func (w *worker) fresh(ctx context.Context, tasks []*domain.Task) map[domain.Del
 	revs, err := w.m.options.Log.Revs(ctx, ids)
 	keep := make(map[domain.DeliveryID]bool, len(tasks))
 	for _, task := range tasks {
-		if err != nil || revs[task.Delivery]/domain.RevStep <= task.Rev/domain.RevStep {
+		// One above is the note that the attempt takes long; two above is its outcome.
+		if err != nil || revs[task.Delivery] < task.Rev+2 {
 			keep[task.Delivery] = true
 		}
 	}

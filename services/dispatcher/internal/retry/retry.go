@@ -31,6 +31,11 @@ type Index interface {
 	Poke()
 }
 
+// Log tells what the database knows of deliveries.
+type Log interface {
+	Revs(ctx context.Context, ids []domain.DeliveryID) (map[domain.DeliveryID]int64, error)
+}
+
 // unknownFor is how long a due delivery waits for a webhook that the index doesn't know
 // yet; after that the webhook is gone.
 const unknownFor = 15 * time.Second
@@ -40,21 +45,23 @@ type Due struct {
 	bus       Bus
 	deliverer Deliverer
 	index     Index
+	records   Log
 	log       *slog.Logger
 	inHand    *bus.InHand
 
 	mu      sync.Mutex
 	begin   func(shard int) (stop func()) // consumes a shard within Run; nil: not running
+	flying  map[domain.DeliveryID]struct{}
 	stops   map[int]func()
 	owned   map[int]bool
 	workers sync.WaitGroup
 }
 
 // New returns a Due.
-func New(source Bus, deliverer Deliverer, hooks Index, log *slog.Logger) *Due {
+func New(source Bus, deliverer Deliverer, hooks Index, records Log, log *slog.Logger) *Due {
 	return &Due{
-		bus: source, deliverer: deliverer, index: hooks, log: log, inHand: bus.NewInHand(),
-		stops: make(map[int]func()), owned: make(map[int]bool),
+		bus: source, deliverer: deliverer, index: hooks, records: records, log: log, inHand: bus.NewInHand(),
+		flying: make(map[domain.DeliveryID]struct{}), stops: make(map[int]func()), owned: make(map[int]bool),
 	}
 }
 
@@ -115,12 +122,59 @@ func (d *Due) handle(ctx context.Context, m *bus.Message) {
 		m.Ack()
 		return
 	}
-	job := &deliver.Job{Task: task, Origin: &origin{d: d, message: m}}
-	if hook, ok := d.index.Hook(task.Webhook); ok {
+	if task.Request == "" && !d.take(task.Delivery) {
+		// It is being attempted: this is another copy of it.
+		d.inHand.Done(m)
+		m.Ack()
+		return
+	}
+	job := &deliver.Job{Task: task, Origin: &origin{d: d, message: m, delivery: task.Delivery}}
+	if task.EventSeq == 0 && task.Request == "" {
+		go d.restored(ctx, job, m)
+		return
+	}
+	d.offer(ctx, job)
+}
+
+func (d *Due) offer(ctx context.Context, job *deliver.Job) {
+	if hook, ok := d.index.Hook(job.Task.Webhook); ok {
 		d.deliverer.Offer(hook, job)
 		return
 	}
 	go d.await(ctx, job)
+}
+
+// restored sees to a delivery that was brought back from the database: it may have gone
+// on from the copy that was believed lost.
+func (d *Due) restored(ctx context.Context, job *deliver.Job, m *bus.Message) {
+	asking, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	revs, err := d.records.Revs(asking, []domain.DeliveryID{job.Task.Delivery})
+	if err == nil && revs[job.Task.Delivery] >= job.Task.Rev+2 {
+		d.let(job.Task.Delivery)
+		d.inHand.Done(m)
+		m.Ack()
+		return
+	}
+	d.offer(ctx, job)
+}
+
+// take takes a delivery in hand; false: it is already.
+func (d *Due) take(id domain.DeliveryID) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, ok := d.flying[id]; ok {
+		return false
+	}
+	d.flying[id] = struct{}{}
+	return true
+}
+
+// let lets go of a delivery.
+func (d *Due) let(id domain.DeliveryID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.flying, id)
 }
 
 // await waits for a webhook that was made a moment ago.
@@ -148,8 +202,9 @@ func (d *Due) await(ctx context.Context, job *deliver.Job) {
 
 // origin is a message of RETRIES in hand.
 type origin struct {
-	d       *Due
-	message *bus.Message
+	d        *Due
+	message  *bus.Message
+	delivery domain.DeliveryID
 }
 
 // Emitting implements deliver.Origin.
@@ -165,11 +220,13 @@ func (o *origin) Stored() {
 			o.d.log.Warn("due delivery could not be acknowledged; it may be repeated", "error", err)
 		}
 		o.d.inHand.Done(o.message)
+		o.d.let(o.delivery)
 	}()
 }
 
 // Abandoned implements deliver.Origin.
 func (o *origin) Abandoned() {
+	o.d.let(o.delivery)
 	o.d.inHand.Done(o.message)
 	o.message.Release()
 }

@@ -168,8 +168,11 @@ CREATE TABLE idempotency_keys (
 -- The purge after 24 hours.
 CREATE INDEX idempotency_keys_by_age ON idempotency_keys (created_at);
 
--- The streams whose content this database knows of, by the time they were created.
+-- How far the bus's streams were when this database last heard of them.
 CREATE TABLE bus_streams (
     name       text COLLATE "C" PRIMARY KEY,
-    created_at timestamptz NOT NULL
+    created_at timestamptz NOT NULL,
+    last_seq   bigint NOT NULL,
+    server     text NOT NULL,
+    seen_at    timestamptz NOT NULL
 );
