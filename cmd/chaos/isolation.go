@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	isolationRate  = 200 // events a second; one in five goes to the hostile receivers too
-	oneIsHostile   = 5
+	isolationRate  = 200 // events a second; one in twenty goes to each hostile receiver too
+	oneIsHostile   = 20
 	baselineTime   = 20 * time.Second
 	hostileTime    = 45 * time.Second
 	hostileTimeout = 5 * time.Second
@@ -97,11 +97,9 @@ func isolated(start form) func(context.Context, *bench) error {
 		}
 		f.judgeHealthy(ctx)
 		f.report.figure("hostile receivers", float64(len(hooks)))
-		f.report.figure("p50 alone, ms", alone.percentile(50))
-		f.report.figure("p99 alone, ms", alone.percentile(99))
-		f.report.figure("p50 beside them, ms", beside.percentile(50))
-		f.report.figure("p99 beside them, ms", beside.percentile(99))
-		ratio := beside.percentile(99) / alone.percentile(99)
+		alone.tell(f.report, "alone")
+		beside.tell(f.report, "beside them")
+		ratio := beside.arrival.percentile(99) / alone.arrival.percentile(99)
 		f.report.figure("p99 ratio", ratio)
 		f.report.must(ratio <= 2, "healthy p99 is %.1f times that without hostile receivers, want 2 at most", ratio)
 		for name, growth := range memory {
@@ -138,20 +136,39 @@ func (d durations) percentile(p int) float64 {
 	return d[min(len(d)-1, len(d)*p/100)]
 }
 
-// latencies are the times from the first sending of an event to its arrival at each
-// steady receiver, of the events that were sent in the span.
-func (f *field) latencies(from, to time.Time) durations {
-	sent := f.load.firstSent()
-	var list durations
+// latencies are the times of the events that were sent in a span, from their first
+// sending on: until each was accepted, and until it arrived at each steady receiver.
+type latencies struct{ acceptance, arrival durations }
+
+func (l latencies) tell(r *report, when string) {
+	for _, p := range []int{50, 99} {
+		r.figure(fmt.Sprintf("p%d %s, ms", p, when), l.arrival.percentile(p))
+		r.figure(fmt.Sprintf("p%d %s, ms, of which until the 202", p, when), l.acceptance.percentile(p))
+	}
+}
+
+func (f *field) latencies(from, to time.Time) latencies {
+	sent, accepted := f.load.firstSent(), f.load.restAccepted()
+	within := func(id string) (time.Time, bool) {
+		at, ok := sent[id]
+		return at, ok && at.After(from) && at.Before(to)
+	}
+	var l latencies
+	for id, until := range accepted {
+		if at, ok := within(id); ok {
+			l.acceptance = append(l.acceptance, until.Sub(at).Seconds()*1000)
+		}
+	}
 	for _, r := range f.steady {
 		for id, receipt := range r.Receipts() {
-			if at := sent[id]; at.After(from) && at.Before(to) {
-				list = append(list, receipt.First.Sub(at).Seconds()*1000)
+			if at, ok := within(id); ok {
+				l.arrival = append(l.arrival, receipt.First.Sub(at).Seconds()*1000)
 			}
 		}
 	}
-	slices.Sort(list)
-	return list
+	slices.Sort(l.acceptance)
+	slices.Sort(l.arrival)
+	return l
 }
 
 // watchMemory returns by how much each process' memory has grown between the middle of
