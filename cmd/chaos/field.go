@@ -250,13 +250,12 @@ func (f *field) judgeLoss(figure string, accepted map[string]time.Time) {
 	if figure == figureLostBus && f.busMayLose {
 		return
 	}
-	shown := 0
-	for id, where := range lost {
-		f.report.fail("%s, accepted at %s, did not arrive at %v", id, accepted[id].Format(time.StampMilli), where)
-		if shown++; shown == 5 {
+	for i, id := range slices.Sorted(maps.Keys(lost)) {
+		if i == shown {
 			f.report.fail("and %d more", len(lost)-shown)
 			break
 		}
+		f.report.fail("%s, accepted at %s, did not arrive at %v", id, accepted[id].Format(clock), lost[id])
 	}
 }
 
@@ -299,16 +298,18 @@ func (f *field) judgeRepeats() {
 	}
 	f.report.figure("most POSTs of one event", float64(max(1, most)))
 	f.report.figure("repeated events that were not in flight", float64(len(odd)))
-	shown := 0
-	for _, text := range odd {
-		f.report.fail("repeated, and was not in flight: %s", text)
-		if shown++; shown == 5 {
+	for i, id := range slices.Sorted(maps.Keys(odd)) {
+		if i == shown {
 			break
 		}
+		f.report.fail("repeated, and was not in flight: %s", odd[id])
 	}
 }
 
-const clock = "15:04:05.000"
+const (
+	clock = "15:04:05.000"
+	shown = 5 // examples of a fault
+)
 
 // around names the faults before and after a time.
 func (f *field) around(at time.Time) string {

@@ -52,7 +52,7 @@ func (h *host) close() {
 // beside every hostile receiver that there is.
 func isolated(start form) func(context.Context, *bench) error {
 	return func(ctx context.Context, b *bench) error {
-		b.options.hooks = 10
+		b.hooks = 10
 		f, err := b.field(ctx, start, stack.Options{})
 		if err != nil {
 			return err

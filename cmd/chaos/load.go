@@ -206,7 +206,7 @@ func (l *load) untilAccepted(ctx context.Context, try func(context.Context) erro
 }
 
 // restAccepted returns what was accepted over REST, and when.
-func (l *load) restAccepted() map[string]time.Time { return l.copy(&l.accepted) }
+func (l *load) restAccepted() map[string]time.Time { return l.copy(l.accepted) }
 
 // newestAccepted returns the n events that REST accepted last.
 func (l *load) newestAccepted(n int) []string {
@@ -216,13 +216,13 @@ func (l *load) newestAccepted(n int) []string {
 }
 
 // busAcked returns what the bus acknowledged, and when.
-func (l *load) busAcked() map[string]time.Time { return l.copy(&l.acked) }
+func (l *load) busAcked() map[string]time.Time { return l.copy(l.acked) }
 
 // firstSent returns when each event was first sent.
-func (l *load) firstSent() map[string]time.Time { return l.copy(&l.sent) }
+func (l *load) firstSent() map[string]time.Time { return l.copy(l.sent) }
 
-func (l *load) copy(m *map[string]time.Time) map[string]time.Time {
+func (l *load) copy(m map[string]time.Time) map[string]time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return maps.Clone(*m)
+	return maps.Clone(m)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -49,7 +50,11 @@ func newDisk(ctx context.Context, dir string) (*disk, error) {
 	if err := d.attach(ctx); err != nil {
 		return nil, err
 	}
-	return d, os.Chmod(d.mount, 0o755) //nolint:gosec // Postgres runs as another user
+	// Postgres runs as another user.
+	if err := os.Chmod(d.mount, 0o755); err != nil {
+		return nil, fmt.Errorf("open the disk to Postgres: %w", err)
+	}
+	return d, nil
 }
 
 func (d *disk) attach(ctx context.Context) error {
@@ -99,7 +104,7 @@ func (b *bench) onDisk(ctx context.Context, start form, postgresSettings []strin
 	if err != nil {
 		return fmt.Errorf("make folder of the disk: %w", err)
 	}
-	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // Postgres runs as another user
+	if err := os.Chmod(dir, 0o755); err != nil {
 		return fmt.Errorf("open folder of the disk: %w", err)
 	}
 	d, err := newDisk(ctx, dir)
@@ -287,7 +292,7 @@ func children(pid int) []int {
 			continue
 		}
 		// «pid (name) state parent …», where the name may have spaces and brackets.
-		i := strings.LastIndexByte(string(text), ')')
+		i := bytes.LastIndexByte(text, ')')
 		var state string
 		var child, parent int
 		if i < 0 {

@@ -122,7 +122,7 @@ func steady(start form) func(context.Context, *bench) error {
 	}
 }
 
-// kills kills a process again and again while events flow.
+// kills ends a process with SIGKILL again and again while events flow.
 func kills(start form, choose func(st *stack.Stack, round int) victim) func(context.Context, *bench) error {
 	return func(ctx context.Context, b *bench) error {
 		f, err := b.field(ctx, start, stack.Options{})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -139,7 +140,7 @@ func gone(w *world) {
 	if err := w.api.SetActive(w.Context(), hook.ID, true); err != nil {
 		w.Fatal(err)
 	}
-	all := append(first, rest...)
+	all := slices.Concat(first, rest)
 	w.arrived(endpoint, all)
 	if diff := cmp.Diff(all, endpoint.Order()); diff != "" {
 		w.Errorf("order (-want +got):\n%s", diff)

@@ -36,6 +36,7 @@ func cases() map[string]func(*world) {
 }
 
 func TestEndToEnd(t *testing.T) {
+	t.Parallel()
 	dir := siteDir(t)
 	site, err := stack.NewSite(t.Context(), dir)
 	if err != nil {

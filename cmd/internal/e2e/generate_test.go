@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 )
 
@@ -58,7 +59,7 @@ func (g *generator) value(depth int) string {
 	}
 	members := make([]string, g.r.IntN(5))
 	for i := range members {
-		members[i] = fmt.Sprintf(`%s%s:%s`, g.text(fmt.Sprint(i)), g.space(), g.value(depth-1))
+		members[i] = fmt.Sprintf(`%s%s:%s`, g.text(strconv.Itoa(i)), g.space(), g.value(depth-1))
 	}
 	return "{" + strings.Join(members, ",") + "}"
 }

@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -139,7 +140,9 @@ func samples(w *world) {
 	without, _ := w.register("without", nil)
 	without.Keep()
 	w.known(3)
-	w.nats.Publish("events.default.shipment.created", []byte(`{"type":"shipment.created","data":{"shipmentId":"bare"}}`)) //nolint:errcheck // its arrival is awaited
+	if err := w.nats.Publish("events.default.shipment.created", []byte(`{"type":"shipment.created","data":{"shipmentId":"bare"}}`)); err != nil {
+		w.Fatalf("publish on NATS: %v", err)
+	}
 	out, err := w.api.Publish(w.Context(), []byte(`{"type":"shipment.created","data":{"shipmentId":"bare"}}`))
 	if err != nil || len(out) != 1 || !strings.HasPrefix(out[0].ID, "evt_") {
 		w.Fatalf("publish without id: %v %v", out, err)
@@ -211,7 +214,7 @@ func duplicates(w *world) {
 		w.Fatalf("publish with a key: %+v %v", first, err)
 	}
 	again, err := w.api.Do(w.Context(), http.MethodPost, "/v1/events", body, key)
-	if err != nil || again.Status != http.StatusAccepted || string(again.Body) != string(first.Body) {
+	if err != nil || again.Status != http.StatusAccepted || !bytes.Equal(again.Body, first.Body) {
 		w.Errorf("the same key and body answer %d %s, want %s", again.Status, again.Body, first.Body)
 	}
 	other, err := w.api.Do(w.Context(), http.MethodPost, "/v1/events", w.event(domain.ShipmentCreated, "").body(), key)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"strings"
@@ -33,7 +34,10 @@ type Sink struct {
 // New starts a sink on a free port.
 func New() (*Sink, error) {
 	s := &Sink{address: "127.0.0.1:0", endpoints: make(map[string]*Endpoint), closed: make(chan struct{})}
-	return s, s.Up()
+	if err := s.Up(); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // Up opens the port after Down, the same as before.
@@ -132,9 +136,7 @@ func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	for name, values := range answer.Header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), answer.Header)
 	if answer.Status == 0 {
 		answer.Status = http.StatusOK
 	}

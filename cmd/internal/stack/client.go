@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -60,9 +61,7 @@ func (c *Client) Do(ctx context.Context, method, path string, body []byte, heade
 	if err != nil {
 		return Answer{}, fmt.Errorf("make request: %w", err)
 	}
-	for name, values := range header {
-		request.Header[name] = values
-	}
+	maps.Copy(request.Header, header)
 	if len(body) > 0 {
 		request.Header.Set("Content-Type", "application/json")
 	}
@@ -255,9 +254,7 @@ func (c *Client) Delivery(ctx context.Context, id string) (Delivery, error) {
 // Deliveries calls visit with every delivery that the filter selects, newest first.
 func (c *Client) Deliveries(ctx context.Context, filter url.Values, visit func(Delivery)) error {
 	query := url.Values{"limit": {"1000"}}
-	for name, values := range filter {
-		query[name] = values
-	}
+	maps.Copy(query, filter)
 	for {
 		var page struct {
 			Data       []Delivery

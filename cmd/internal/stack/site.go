@@ -25,12 +25,16 @@ type Site struct {
 	stacks int
 }
 
-// programs are the binaries of a site: their names and the packages that they are built from.
-var programs = [...]struct{ name, pkg string }{
-	{"waybill", "waybill.dev/cmd/waybill"},
-	{"waybill-api", "waybill.dev/cmd/api"},
-	{"waybill-dispatcher", "waybill.dev/cmd/dispatcher"},
-	{"nats-server", "github.com/nats-io/nats-server/v2"},
+// program is a binary of a site, with the package that it is built from.
+type program struct{ name, pkg string }
+
+func programs() []program {
+	return []program{
+		{"waybill", "waybill.dev/cmd/waybill"},
+		{"waybill-api", "waybill.dev/cmd/api"},
+		{"waybill-dispatcher", "waybill.dev/cmd/dispatcher"},
+		{"nats-server", "github.com/nats-io/nats-server/v2"},
+	}
 }
 
 // NewSite builds the binaries as they are shipped (static, without the race detector)
@@ -52,7 +56,7 @@ func NewSite(ctx context.Context, dir string) (*Site, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range programs {
+	for _, p := range programs() {
 		// nats-server comes from the module graph that the all-in-one binary is built from,
 		// so both have the same version.
 		if _, err := goCommand(ctx, module, "build", "-trimpath", "-buildvcs=false", "-o", s.binary(p.name), p.pkg); err != nil {
@@ -73,8 +77,7 @@ func goCommand(ctx context.Context, dir string, args ...string) (string, error) 
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly")
 	out, err := cmd.Output()
 	if err != nil {
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 			out = append(out, exit.Stderr...)
 		}
 		return "", fmt.Errorf("go %s: %w:\n%s", strings.Join(args, " "), err, out)
