@@ -153,7 +153,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	defer stopTaking()
 	context.AfterFunc(keeping, stopTaking)
 	takers, taking := errgroup.WithContext(taking)
-	for _, run := range []func(context.Context) error{d.members.Run, d.fanout.Run, d.due.Run, d.lanes.Run} {
+	for _, run := range []func(context.Context) error{d.members.Run, d.takeEvents, d.due.Run, d.lanes.Run} {
 		takers.Go(func() error { return run(taking) })
 	}
 	<-taking.Done()
@@ -171,6 +171,16 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	}
 	stopKeeping()
 	return errors.Join(takersErr, keepers.Wait())
+}
+
+// takeEvents takes events once it is known with whom a webhook's cap and rate are shared.
+func (d *Dispatcher) takeEvents(ctx context.Context) error {
+	select {
+	case <-d.members.Settled():
+		return d.fanout.Run(ctx)
+	case <-ctx.Done():
+		return nil
+	}
 }
 
 // catchUp has the records that are on the bus written before events are taken: what is

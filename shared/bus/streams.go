@@ -183,21 +183,11 @@ func (b *Bus) info(ctx context.Context, name string, opts ...jetstream.StreamInf
 
 // Backlog is what the bus still has to do.
 type Backlog struct {
-	Events, Records   uint64    // messages that wait, in hand included
-	OldestEvent       time.Time // publication of the oldest unacknowledged event; zero: none waits
-	OldestRecord      time.Time // of the oldest unwritten records; zero: none waits
-	Scheduled, Held   uint64
-	EventsInHand      int
-	OldestDue         time.Time
-	RetriesDueWaiting uint64
-}
-
-// Oldest returns the earlier of OldestEvent and OldestRecord; zero: the bus is empty.
-func (l Backlog) Oldest() time.Time {
-	if l.OldestEvent.IsZero() || (!l.OldestRecord.IsZero() && l.OldestRecord.Before(l.OldestEvent)) {
-		return l.OldestRecord
-	}
-	return l.OldestEvent
+	Events, Records uint64    // messages that wait, in hand included
+	OldestEvent     time.Time // publication of the oldest unacknowledged event; zero: none waits
+	OldestRecord    time.Time // of the oldest unwritten records; zero: none waits
+	Scheduled, Held uint64
+	EventsInHand    int
 }
 
 // Backlog asks the server how far the consumers are.

@@ -114,7 +114,7 @@ func work(t *testing.T, api, dispatcher *bus.Bus) {
 	}
 
 	for _, b := range []*bus.Bus{api, dispatcher} {
-		_, err := b.Created(ctx)
+		_, err := b.Streams(ctx)
 		must("ask for the streams", err)
 		hear(ctx, t, api, b)
 	}

@@ -36,9 +36,13 @@ func TestRestartKeepsStreamsAndWipeLosesThem(t *testing.T) {
 		if err := b.Ensure(ctx); err != nil {
 			t.Fatal(err)
 		}
-		times, err := b.Created(ctx)
+		states, err := b.Streams(ctx)
 		if err != nil {
 			t.Fatal(err)
+		}
+		times := make(map[string]time.Time, len(states))
+		for name, state := range states {
+			times[name] = state.Created
 		}
 		return times
 	}

@@ -25,6 +25,8 @@ type Announcer interface {
 const (
 	heartbeat = time.Second
 	lifetime  = 3500 * time.Millisecond
+	// introduction is how long a new one listens to who is there before it counts itself.
+	introduction = 100 * time.Millisecond
 )
 
 // Members knows the live dispatchers.
@@ -42,11 +44,14 @@ type Members struct {
 	live  int
 	gone  bool
 	on    []func(shard int, owned bool)
+
+	settled     chan struct{} // closed once this one knows who is there
+	settledOnce sync.Once
 }
 
 // New returns the members as this dispatcher, named self, sees them.
 func New(self, subject string, announcer Announcer, log *slog.Logger) *Members {
-	return &Members{self: self, subject: subject, announcer: announcer, log: log, seen: make(map[string]time.Time), live: 1}
+	return &Members{self: self, subject: subject, announcer: announcer, log: log, seen: make(map[string]time.Time), live: 1, settled: make(chan struct{})}
 }
 
 // OnChange has handle called whenever a shard is gained or lost; before Run.
@@ -58,6 +63,12 @@ func (m *Members) Owns(id domain.WebhookID) bool {
 	defer m.mu.Unlock()
 	return m.owned[id.Shard()]
 }
+
+// Settled is closed once this dispatcher knows who else is there: before, it would take
+// itself for the only one.
+func (m *Members) Settled() <-chan struct{} { return m.settled }
+
+func (m *Members) settle() { m.settledOnce.Do(func() { close(m.settled) }) }
 
 // Live returns the number of live dispatchers, this one included.
 func (m *Members) Live() int {
@@ -78,11 +89,17 @@ func (m *Members) Run(ctx context.Context) error {
 		return err
 	}
 	defer stop()
+	m.say(beat{ID: m.self})
+	select {
+	case <-time.After(introduction):
+	case <-ctx.Done():
+	}
 	ticker := time.NewTicker(heartbeat)
 	defer ticker.Stop()
 	for {
 		m.say(beat{ID: m.self})
 		m.divide(time.Now())
+		m.settle()
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
@@ -112,6 +129,9 @@ func (m *Members) heard(body []byte) {
 		m.seen[b.ID] = time.Now()
 	}
 	m.mu.Unlock()
+	if !known && !b.Gone {
+		m.say(beat{ID: m.self}) // who comes new learns at once who is there
+	}
 	if known == b.Gone { // somebody new, or somebody gone
 		m.divide(time.Now())
 	}
