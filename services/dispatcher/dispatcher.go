@@ -104,7 +104,7 @@ func New(options Options) (*Dispatcher, error) {
 		Bus: options.Bus, Deliverer: d.deliverer, Emitter: d.emitter, Log: options.Store, Index: d.index,
 		Logger: options.Logger, Metrics: options.Metrics,
 	})
-	d.due = retry.New(options.Bus, d.deliverer, d.index, options.Store, options.Logger)
+	d.due = retry.New(options.Bus, d.deliverer, d.index, options.Logger)
 	d.lanes = lane.New(lane.Options{
 		Bus: options.Bus, Deliverer: d.deliverer, Index: d.index, Log: options.Store, Logger: options.Logger,
 		Metrics: options.Metrics, Schedule: options.DefaultSchedule, Retention: options.Retention,

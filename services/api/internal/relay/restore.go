@@ -20,7 +20,7 @@ const settle = 10 * time.Second
 // tailMargin is how much older than its stream's last mark the state of a delivery may
 // be that is brought back after a restart of the server: what is stored is on the disk
 // within the server's sync interval, and marks are set once a second.
-const tailMargin = 15 * time.Second
+const tailMargin = 5 * time.Second
 
 // loss is what a bus that lost something is being given back.
 type loss struct {

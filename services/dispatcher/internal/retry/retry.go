@@ -31,11 +31,6 @@ type Index interface {
 	Poke()
 }
 
-// Log tells what the database knows of deliveries.
-type Log interface {
-	Revs(ctx context.Context, ids []domain.DeliveryID) (map[domain.DeliveryID]int64, error)
-}
-
 // unknownFor is how long a due delivery waits for a webhook that the index doesn't know
 // yet; after that the webhook is gone.
 const unknownFor = 15 * time.Second
@@ -45,7 +40,6 @@ type Due struct {
 	bus       Bus
 	deliverer Deliverer
 	index     Index
-	records   Log
 	log       *slog.Logger
 	inHand    *bus.InHand
 
@@ -58,9 +52,9 @@ type Due struct {
 }
 
 // New returns a Due.
-func New(source Bus, deliverer Deliverer, hooks Index, records Log, log *slog.Logger) *Due {
+func New(source Bus, deliverer Deliverer, hooks Index, log *slog.Logger) *Due {
 	return &Due{
-		bus: source, deliverer: deliverer, index: hooks, records: records, log: log, inHand: bus.NewInHand(),
+		bus: source, deliverer: deliverer, index: hooks, log: log, inHand: bus.NewInHand(),
 		flying: make(map[domain.DeliveryID]struct{}), stops: make(map[int]func()), owned: make(map[int]bool),
 	}
 }
@@ -123,16 +117,14 @@ func (d *Due) handle(ctx context.Context, m *bus.Message) {
 		return
 	}
 	if task.Request == "" && !d.take(task.Delivery) {
-		// It is being attempted: this is another copy of it.
+		// It is being attempted: this is another copy of it, and what comes of the attempt
+		// is stored anew. A copy that comes later is never dropped: its schedule may have
+		// replaced the one that is newer.
 		d.inHand.Done(m)
 		m.Ack()
 		return
 	}
 	job := &deliver.Job{Task: task, Origin: &origin{d: d, message: m, delivery: task.Delivery}}
-	if task.EventSeq == 0 && task.Request == "" {
-		go d.restored(ctx, job, m)
-		return
-	}
 	d.offer(ctx, job)
 }
 
@@ -142,21 +134,6 @@ func (d *Due) offer(ctx context.Context, job *deliver.Job) {
 		return
 	}
 	go d.await(ctx, job)
-}
-
-// restored sees to a delivery that was brought back from the database: it may have gone
-// on from the copy that was believed lost.
-func (d *Due) restored(ctx context.Context, job *deliver.Job, m *bus.Message) {
-	asking, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	revs, err := d.records.Revs(asking, []domain.DeliveryID{job.Task.Delivery})
-	if err == nil && revs[job.Task.Delivery] >= job.Task.Rev+2 {
-		d.let(job.Task.Delivery)
-		d.inHand.Done(m)
-		m.Ack()
-		return
-	}
-	d.offer(ctx, job)
 }
 
 // take takes a delivery in hand; false: it is already.
