@@ -89,7 +89,11 @@ func New(options Options) (*Dispatcher, error) {
 		Prepare: post.Prepare, Logger: options.Logger,
 	})
 	d.emitter = record.NewEmitter(options.Bus, options.Logger)
-	d.stage = record.NewStage(options.Bus, options.Store, options.Metrics, options.Logger)
+	rows := record.RowsPostgres
+	if options.Store.SQLite() {
+		rows = record.RowsSQLite
+	}
+	d.stage = record.NewStage(options.Bus, options.Store, rows, options.Metrics, options.Logger)
 	var tracer trace.Tracer
 	if options.Tracer != nil {
 		tracer = options.Tracer.Tracer("waybill.dev/services/dispatcher")

@@ -25,28 +25,34 @@ type Writer interface {
 	Record(ctx context.Context, batches []domain.RecordBatch) (store.RecordResult, error)
 }
 
+// How many outcomes and events are enough for one transaction. On SQLite it keeps all
+// other writers waiting, those that accept events among them: 200 take some 10 ms.
 const (
-	// gatherFor, gatherMax and gatherRows bound what is written in one transaction: at
-	// most so long is waited for more, and no message is added to so many, or to so many
-	// outcomes and events. On SQLite a transaction keeps all other writers waiting.
-	gatherFor  = 40 * time.Millisecond
-	gatherMax  = 64
-	gatherRows = 500
-	writeTime  = 20 * time.Second
+	RowsPostgres = 1000
+	RowsSQLite   = 200
+)
+
+const (
+	// gatherFor and gatherMax bound what is written in one transaction: at most so long is
+	// waited for more, and no message is added to so many.
+	gatherFor = 40 * time.Millisecond
+	gatherMax = 64
+	writeTime = 20 * time.Second
 )
 
 // Stage writes the records that are on the bus to the database.
 type Stage struct {
 	source  Source
 	writer  Writer
+	rows    int
 	inHand  *bus.InHand
 	log     *slog.Logger
 	metrics *stageMetrics
 }
 
-// NewStage returns a record stage.
-func NewStage(source Source, writer Writer, registerer prometheus.Registerer, log *slog.Logger) *Stage {
-	return &Stage{source: source, writer: writer, inHand: bus.NewInHand(), log: log, metrics: newStageMetrics(registerer)}
+// NewStage returns a record stage that writes about rows outcomes at a time.
+func NewStage(source Source, writer Writer, rows int, registerer prometheus.Registerer, log *slog.Logger) *Stage {
+	return &Stage{source: source, writer: writer, rows: rows, inHand: bus.NewInHand(), log: log, metrics: newStageMetrics(registerer)}
 }
 
 // Run writes until ctx is done. What was taken and not written then comes again.
@@ -109,7 +115,7 @@ func (s *Stage) gather(first *bus.Message, messages <-chan *bus.Message) ([]*bus
 			s.log.Error("records can't be read and are left out", "sequence", next.Sequence, "error", err)
 			s.metrics.unreadable.Inc()
 		}
-		if len(taken) >= gatherMax || rows >= gatherRows {
+		if len(taken) >= gatherMax || rows >= s.rows {
 			return taken, batches
 		}
 		var ok bool
