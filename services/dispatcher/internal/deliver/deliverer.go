@@ -283,9 +283,10 @@ func (d *Deliverer) CircuitHeard(id domain.WebhookID, open bool) {
 		ep.circuit.trip(time.Now())
 		d.metrics.circuits.Inc()
 		jobs = ep.clear()
-	case !open && ep.circuit.open:
-		ep.circuit = circuit{}
-		d.metrics.circuits.Dec()
+	case !open:
+		if ep.circuit.succeeded() {
+			d.metrics.circuits.Dec()
+		}
 	}
 	ep.mu.Unlock()
 	for _, job := range jobs {

@@ -22,6 +22,8 @@ const (
 	// for: its queue may take fastWait to go out. A slower one spills to its lane.
 	fastRate = 1000
 	fastWait = 500 * time.Millisecond
+	// tellEvery bounds the news that a receiver that had failed answers again.
+	tellEvery = time.Second
 )
 
 // endpoint is a webhook's side of this process: what is in flight to it, what waits,
@@ -38,6 +40,7 @@ type endpoint struct {
 	limiter *rate.Limiter // nil: no limit
 	timer   bool          // a pump is due when the rate allows the next
 	taken   float64       // seconds that an attempt takes, a moving average; 0: unknown
+	toldOK  time.Time     // when the other dispatchers last heard that an attempt succeeded
 	// serial: its lane begins to drain, one at a time; what is new goes to the lane.
 	serial bool
 }
@@ -204,10 +207,14 @@ func (ep *endpoint) land(f *flight, result flown) *flight {
 		ep.slow--
 	}
 	ep.d.landed(f)
-	var opened, closed bool
+	var opened, closed, recovered bool
 	switch result {
 	case flownOK:
 		ep.took(now.Sub(f.started))
+		// Others may see nothing but failures: retries are made by the owner alone.
+		if ep.circuit.failures > 0 && now.Sub(ep.toldOK) > tellEvery {
+			ep.toldOK, recovered = now, true
+		}
 		closed = ep.circuit.succeeded()
 	case flownFailed:
 		ep.took(now.Sub(f.started))
@@ -228,8 +235,11 @@ func (ep *endpoint) land(f *flight, result flown) *flight {
 		spilled = ep.clear()
 	}
 	ep.mu.Unlock()
-	if opened || closed {
+	switch {
+	case opened || closed:
 		ep.d.circuitChanged(ep, opened)
+	case recovered && ep.d.live() > 1:
+		ep.d.options.Notices.CircuitChanged(ep.hook.ID, false)
 	}
 	for _, job := range spilled {
 		ep.d.spill(ep, job, domain.ReasonCircuitOpen)
