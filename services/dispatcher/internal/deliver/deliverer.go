@@ -227,7 +227,9 @@ func (d *Deliverer) tick(ep *endpoint, now time.Time) {
 	slow, late := ep.tick(now)
 	for _, job := range slow {
 		d.release(job)
-		if job.Task.Attempts == 0 {
+		// What comes from a lane or was asked for is in the log already; a note would hide
+		// from the relay that it is in the lane.
+		if job.Task.Attempts == 0 && !job.FromLane && job.Task.Request == "" {
 			d.notePending(job)
 		}
 	}
