@@ -161,7 +161,10 @@ func (f *field) settle(ctx context.Context) error {
 		return fmt.Errorf("make the inactive webhook active: %w", err)
 	}
 	rest, bus := f.load.restAccepted(), f.load.busAcked()
-	all := slices.Concat(slices.Collect(maps.Keys(rest)), slices.Collect(maps.Keys(bus)))
+	all := slices.Collect(maps.Keys(rest))
+	if !f.busMayLose {
+		all = slices.AppendSeq(all, maps.Keys(bus))
+	}
 	started := time.Now()
 	if err := f.awaitArrival(ctx, all); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -232,7 +233,13 @@ func (f *field) missing(ctx context.Context, ids []string) (int, error) {
 	asking.SetLimit(16)
 	for _, id := range ids {
 		asking.Go(func() error {
-			known, err := f.api.HasEvent(ctx, id)
+			var known bool
+			err := stack.Await(ctx, func() (bool, error) {
+				var err error
+				known, err = f.api.HasEvent(ctx, id)
+				// A machine that has just started is busy.
+				return err == nil, ignore(err, http.StatusServiceUnavailable)
+			})
 			if err != nil {
 				return fmt.Errorf("look an event up: %w", err)
 			}
@@ -244,6 +251,14 @@ func (f *field) missing(ctx context.Context, ids []string) (int, error) {
 	}
 	err := asking.Wait()
 	return int(n.Load()), err
+}
+
+// ignore returns err unless it is the API's answer with that status.
+func ignore(err error, status int) error {
+	if stack.IsStatus(err, status) {
+		return nil
+	}
+	return err
 }
 
 // freeze stops the clock of every process, Postgres' children included.
