@@ -218,15 +218,18 @@ func TestLaneKeepsOrderAndWhatIsNotAcknowledged(t *testing.T) {
 	if err := lane.Close(t.Context()); err != nil {
 		t.Fatalf("close: %v", err)
 	}
-	head, err := b.LaneHead(t.Context(), webhook, 0)
-	if err != nil || head == nil || head.Task.EventSeq != 3 {
-		t.Fatalf("head: %+v, %v; want the third", head, err)
+	held, err := b.LaneRead(t.Context(), webhook, 0, 10)
+	if err != nil || len(held) != n-2 || held[0].Task.EventSeq != 3 || held[1].Task.EventSeq != 4 {
+		t.Fatalf("the lane holds %d deliveries, %v; want %d from the third on", len(held), err, n-2)
 	}
-	if err := b.LaneDelete(t.Context(), head.Sequence); err != nil {
+	if one, err := b.LaneRead(t.Context(), webhook, held[1].Sequence, 1); err != nil || len(one) != 1 || one[0].Task.EventSeq != 4 {
+		t.Errorf("one from the fourth on: %d, %v; want it", len(one), err)
+	}
+	if err := b.LaneDelete(t.Context(), held[0].Sequence, held[2].Sequence, held[0].Sequence); err != nil {
 		t.Fatalf("delete: %v", err)
 	}
-	if head, err = b.LaneHead(t.Context(), webhook, 0); err != nil || head.Task.EventSeq != 4 {
-		t.Errorf("head after delete: %+v, %v; want the fourth", head, err)
+	if left, err := b.LaneRead(t.Context(), webhook, 0, 10); err != nil || len(left) != n-4 || left[0].Task.EventSeq != 4 {
+		t.Errorf("after the third and fifth are deleted the lane holds %d, %v; want %d from the fourth on", len(left), err, n-4)
 	}
 }
 

@@ -40,6 +40,7 @@ type Bus struct {
 
 	mu      sync.Mutex
 	waiting map[*nats.Msg]func(*jetstream.PubAck, error)
+	lanes   jetstream.Stream // HOLD; nil: not looked up yet
 
 	listeners []chan struct{}
 }

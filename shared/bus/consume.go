@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -258,43 +259,86 @@ func (b *Bus) Lanes(ctx context.Context, shard int) (map[domain.WebhookID]uint64
 	return lanes, nil
 }
 
-// Held is the head of a lane: it stays there until LaneDelete.
+// laneReadBytes bounds what is read of a lane at once.
+const laneReadBytes = 1 << 20
+
+// Held is a delivery in a lane: it stays there until LaneDelete.
 type Held struct {
 	Task     *domain.Task
 	Sequence uint64
 }
 
-// LaneHead returns the first delivery in a webhook's lane at or after sequence from;
-// nil: there is none.
-func (b *Bus) LaneHead(ctx context.Context, id domain.WebhookID, from uint64) (*Held, error) {
+// LaneRead returns up to most deliveries of a webhook's lane in its order, from the
+// sequence given on, fewer when their bodies come to over 1 MiB. One that can't be read is
+// logged and taken out. Each costs a request.
+func (b *Bus) LaneRead(ctx context.Context, id domain.WebhookID, from uint64, most int) ([]*Held, error) {
+	stream, err := b.hold(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var list []*Held
+	for size := 0; len(list) < most && size < laneReadBytes; {
+		msg, err := stream.GetMsg(ctx, max(from, 1), jetstream.WithGetMsgSubject(HoldSubject(id)))
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			break
+		}
+		if err != nil {
+			return nil, unavailable("read a lane", err)
+		}
+		from = msg.Sequence + 1
+		task, err := ParseTask(msg.Header, msg.Data)
+		if err != nil {
+			b.log.Error("held delivery can't be read and is left out", "sequence", msg.Sequence, "error", err)
+			if err := b.LaneDelete(ctx, msg.Sequence); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		list = append(list, &Held{Task: task, Sequence: msg.Sequence})
+		size += len(msg.Data)
+	}
+	return list, nil
+}
+
+// LaneDelete removes deliveries from their lanes; that one is gone already is no fault.
+func (b *Bus) LaneDelete(ctx context.Context, sequences ...uint64) error {
+	stream, err := b.hold(ctx)
+	if err != nil {
+		return err
+	}
+	failed := make([]error, len(sequences))
+	var deleting sync.WaitGroup
+	for i, sequence := range sequences {
+		deleting.Go(func() {
+			err := stream.DeleteMsg(ctx, sequence)
+			// The client keeps of the server's answer only its text.
+			gone := errors.Is(err, jetstream.ErrMsgDeleteUnsuccessful) && strings.Contains(err.Error(), "no message found")
+			if err != nil && !gone {
+				failed[i] = unavailable("delete from a lane", err)
+			}
+		})
+	}
+	deleting.Wait()
+	return errors.Join(failed...)
+}
+
+// hold returns the lanes' stream. To look it up costs a request, so the handle, which is
+// good for as long as the name is, is kept.
+func (b *Bus) hold(ctx context.Context) (jetstream.Stream, error) {
+	b.mu.Lock()
+	stream := b.lanes
+	b.mu.Unlock()
+	if stream != nil {
+		return stream, nil
+	}
 	stream, err := b.js.Stream(ctx, StreamHold)
 	if err != nil {
 		return nil, unavailable("look up stream "+StreamHold, err)
 	}
-	msg, err := stream.GetMsg(ctx, max(from, 1), jetstream.WithGetMsgSubject(HoldSubject(id)))
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, unavailable("read the head of a lane", err)
-	}
-	task, err := ParseTask(msg.Header, msg.Data)
-	if err != nil {
-		return nil, err
-	}
-	return &Held{Task: task, Sequence: msg.Sequence}, nil
-}
-
-// LaneDelete removes a delivery from its lane.
-func (b *Bus) LaneDelete(ctx context.Context, sequence uint64) error {
-	stream, err := b.js.Stream(ctx, StreamHold)
-	if err != nil {
-		return unavailable("look up stream "+StreamHold, err)
-	}
-	if err := stream.DeleteMsg(ctx, sequence); err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
-		return unavailable("delete from a lane", err)
-	}
-	return nil
+	b.mu.Lock()
+	b.lanes = stream
+	b.mu.Unlock()
+	return stream, nil
 }
 
 // Lane is a webhook's lane while it is drained, through a consumer of its own.

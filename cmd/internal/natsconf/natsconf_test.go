@@ -154,9 +154,9 @@ func work(t *testing.T, api, dispatcher *bus.Bus) {
 		if lanes[webhook] != 1 {
 			t.Fatalf("the lane holds %d deliveries, want 1", lanes[webhook])
 		}
-		head, err := dispatcher.LaneHead(ctx, webhook, 0)
-		must("read a lane's head", err)
-		must("delete from a lane", dispatcher.LaneDelete(ctx, head.Sequence))
+		held, err := dispatcher.LaneRead(ctx, webhook, 0, 1)
+		must("read a lane", err)
+		must("delete from a lane", dispatcher.LaneDelete(ctx, held[0].Sequence))
 	}
 	must("hold", dispatcher.HoldWait(ctx, task))
 	lane, err := dispatcher.OpenLane(ctx, webhook, 10)

@@ -25,7 +25,8 @@ const (
 
 // drain sends what the lane holds, until it is empty or the webhook takes no more.
 func (w *worker) drain(ctx context.Context, hook *index.Hook) (time.Duration, error) {
-	head, err := w.m.options.Bus.LaneHead(ctx, w.id, 0)
+	w.head = nil
+	head, err := w.look(ctx)
 	if err != nil || head == nil {
 		return idleFor, err
 	}
@@ -39,7 +40,7 @@ func (w *worker) drain(ctx context.Context, hook *index.Hook) (time.Duration, er
 	if err != nil {
 		return 0, err
 	}
-	gentle := w.gentle.Load() || !head.Task.Spilled
+	gentle := w.gentle.Load() || !head.Spilled
 	d := &drain{w: w, hook: hook, inHand: bus.NewInHand(), results: make(chan result, 64), ramp: newRamp(gentle)}
 	attending, stop := context.WithCancel(context.WithoutCancel(ctx))
 	go func() { _ = d.inHand.Run(attending) }()

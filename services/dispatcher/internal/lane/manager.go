@@ -21,8 +21,8 @@ import (
 // Bus keeps the lanes.
 type Bus interface {
 	Lanes(ctx context.Context, shard int) (map[domain.WebhookID]uint64, error)
-	LaneHead(ctx context.Context, id domain.WebhookID, from uint64) (*bus.Held, error)
-	LaneDelete(ctx context.Context, sequence uint64) error
+	LaneRead(ctx context.Context, id domain.WebhookID, from uint64, most int) ([]*bus.Held, error)
+	LaneDelete(ctx context.Context, sequences ...uint64) error
 	OpenLane(ctx context.Context, id domain.WebhookID, inHand int) (*bus.Lane, error)
 	Announce(subject string, body []byte)
 }

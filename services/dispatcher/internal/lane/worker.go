@@ -19,6 +19,11 @@ const (
 	unknownFor = 15 * time.Second
 	// idleFor is how long a worker stays with an empty lane.
 	idleFor = 2 * time.Second
+	// endTogether deliveries at most are ended at once: one look into the log for all.
+	endTogether = 64
+	// endAfter is the least time until more of a lane is ended, so that there is more than
+	// one to end together. A delivery's end is late by so much at most.
+	endAfter = 500 * time.Millisecond
 )
 
 // worker works one lane.
@@ -30,6 +35,10 @@ type worker struct {
 	// gentle: the receiver was down or the webhook inactive, so the drain begins with
 	// one at a time. A lane that only holds what was too much for a moment does not.
 	gentle atomic.Bool
+	// head is the lane's first delivery when it was last looked at, without its body; nil:
+	// not known. It tells when there is something to do, no more: before anything is done
+	// about it the lane is read again, for the bus may have been lost since.
+	head *domain.Task
 }
 
 func (w *worker) poke() {
@@ -127,16 +136,48 @@ func (w *worker) probe(ctx context.Context, hook *index.Hook) (time.Duration, er
 	}
 	pause := time.Until(nextProbe)
 	if pause <= 0 {
-		if !w.m.options.Deliverer.TryProbe(hook) {
-			return time.Second, nil // another probe is under way
-		}
-		w.m.probes.Inc()
-		return 0, w.send(ctx, hook, head)
+		return w.sendProbe(ctx, hook)
 	}
-	if at, ok := deliver.Deadline(head.Task, hook.Config().Schedule(w.m.options.Schedule)); ok {
-		pause = min(pause, max(time.Until(at), 50*time.Millisecond))
+	if at, ok := deliver.Deadline(head, hook.Config().Schedule(w.m.options.Schedule)); ok {
+		pause = min(pause, max(time.Until(at), endAfter))
 	}
 	return max(pause, 10*time.Millisecond), nil
+}
+
+// sendProbe sends the head of the lane, unless its delivery has gone on meanwhile.
+func (w *worker) sendProbe(ctx context.Context, hook *index.Hook) (time.Duration, error) {
+	w.head = nil
+	held, err := w.m.options.Bus.LaneRead(ctx, w.id, 0, 1)
+	if err != nil || len(held) == 0 {
+		return idleFor, err
+	}
+	head := held[0]
+	if _, ended := w.expired(hook, head.Task, true); ended {
+		return 0, nil
+	}
+	if fresh := w.fresh(ctx, []*domain.Task{head.Task}); !fresh[head.Task.Delivery] {
+		return 0, w.m.options.Bus.LaneDelete(ctx, head.Sequence)
+	}
+	if !w.m.options.Deliverer.TryProbe(hook) {
+		return time.Second, nil // another probe is under way
+	}
+	w.m.probes.Inc()
+	return 0, w.send(ctx, hook, head)
+}
+
+// look returns the head of the lane, read when it is not known; nil: the lane is empty.
+func (w *worker) look(ctx context.Context) (*domain.Task, error) {
+	if w.head != nil {
+		return w.head, nil
+	}
+	held, err := w.m.options.Bus.LaneRead(ctx, w.id, 0, 1)
+	if err != nil || len(held) == 0 {
+		return nil, err
+	}
+	head := *held[0].Task
+	head.Body = nil
+	w.head = &head
+	return w.head, nil
 }
 
 // send has the head of the lane attempted as a probe, and waits for its end.
@@ -161,25 +202,19 @@ func (w *worker) send(ctx context.Context, hook *index.Hook, head *bus.Held) err
 	return w.m.options.Bus.LaneDelete(context.WithoutCancel(ctx), head.Sequence)
 }
 
-// endExpired ends the deliveries at the head of the lane that are past the retention,
-// stale, or (when the schedules run on) exhausted. It returns the first one that is not.
-func (w *worker) endExpired(ctx context.Context, hook *index.Hook, running bool) (*bus.Held, error) {
+// endExpired ends the deliveries at the head of the lane that are past the retention, or
+// (when the schedules run on) exhausted. It returns the first one that is not.
+func (w *worker) endExpired(ctx context.Context, hook *index.Hook, running bool) (*domain.Task, error) {
+	reason := func(task *domain.Task) (string, bool) { return w.expired(hook, task, running) }
 	for ctx.Err() == nil {
-		head, err := w.m.options.Bus.LaneHead(ctx, w.id, 0)
+		head, err := w.look(ctx)
 		if err != nil || head == nil {
 			return nil, err
 		}
-		reason, ended := w.expired(hook, head.Task, running)
-		if !ended && w.stale(ctx, head.Task) {
-			if err := w.m.options.Bus.LaneDelete(ctx, head.Sequence); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		if !ended {
+		if _, ended := reason(head); !ended {
 			return head, nil
 		}
-		if err := w.end(ctx, head, reason); err != nil {
+		if _, err := w.end(ctx, reason); err != nil {
 			return nil, err
 		}
 	}
@@ -217,14 +252,9 @@ func (w *worker) resume(hook *index.Hook, task *domain.Task) *domain.Task {
 	return &moved
 }
 
-// stale tells whether the delivery has gone on since task was held: it was sent from
-// another copy of it, or a later run was asked for.
-func (w *worker) stale(ctx context.Context, task *domain.Task) bool {
-	return len(w.fresh(ctx, []*domain.Task{task})) == 0
-}
-
-// fresh returns the tasks that are the latest state of their deliveries. While the log
-// can't be asked, all are.
+// fresh returns the tasks that are the latest state of their deliveries: the others went on
+// from another copy, or a later run of them was asked for. While the log can't be asked,
+// all are.
 func (w *worker) fresh(ctx context.Context, tasks []*domain.Task) map[domain.DeliveryID]bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -246,27 +276,52 @@ func (w *worker) fresh(ctx context.Context, tasks []*domain.Task) map[domain.Del
 // endAll ends everything in the lane.
 func (w *worker) endAll(ctx context.Context, reason string) (time.Duration, error) {
 	for ctx.Err() == nil {
-		head, err := w.m.options.Bus.LaneHead(ctx, w.id, 0)
-		if err != nil || head == nil {
+		n, err := w.end(ctx, func(*domain.Task) (string, bool) { return reason, true })
+		if err != nil || n == 0 {
 			return idleFor, err
-		}
-		if err := w.end(ctx, head, reason); err != nil {
-			return 0, err
 		}
 	}
 	return 0, ctx.Err()
 }
 
-func (w *worker) end(ctx context.Context, head *bus.Held, reason string) error {
-	ended := make(chan bool, 1)
-	w.m.options.Deliverer.End(&deliver.Job{Task: head.Task, FromLane: true, Origin: single{ended}}, reason)
-	select {
-	case <-ended:
-	case <-ctx.Done():
-		return ctx.Err()
+// end ends the deliveries at the head of the lane for which there is a reason, a number
+// of them together. It returns how many left the lane.
+func (w *worker) end(ctx context.Context, reason func(*domain.Task) (string, bool)) (int, error) {
+	w.head = nil
+	held, err := w.m.options.Bus.LaneRead(ctx, w.id, 0, endTogether)
+	if err != nil {
+		return 0, err
 	}
-	w.m.drained.Inc()
-	return w.m.options.Bus.LaneDelete(ctx, head.Sequence)
+	var sequences []uint64
+	var tasks []*domain.Task
+	for _, h := range held {
+		if _, ended := reason(h.Task); !ended {
+			break
+		}
+		sequences, tasks = append(sequences, h.Sequence), append(tasks, h.Task)
+	}
+	if len(tasks) == 0 {
+		return 0, nil
+	}
+	fresh := w.fresh(ctx, tasks)
+	ended := make(chan bool, len(tasks))
+	for _, task := range tasks {
+		if !fresh[task.Delivery] {
+			ended <- true
+			continue
+		}
+		why, _ := reason(task)
+		w.m.options.Deliverer.End(&deliver.Job{Task: task, FromLane: true, Origin: single{ended}}, why)
+	}
+	for range tasks {
+		select {
+		case <-ended:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+	w.m.drained.Add(float64(len(tasks)))
+	return len(tasks), w.m.options.Bus.LaneDelete(ctx, sequences...)
 }
 
 // single tells once whether a job's outcome was stored.
