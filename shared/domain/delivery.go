@@ -33,6 +33,10 @@ const (
 // starts at the next multiple, above every state that the run before can reach.
 const RevStep = 1000
 
+// FirstOutcome is the revision of a delivery's first outcome. Each outcome adds 2; one above
+// the outcome before is the note that an attempt takes long.
+const FirstOutcome = 2
+
 // NextRun returns the first revision of a new run of a delivery that stands at rev.
 func NextRun(rev int64) int64 { return (rev/RevStep + 1) * RevStep }
 
@@ -99,6 +103,7 @@ type Outcome struct {
 	Reason        string
 	UpdatedAt     time.Time
 	Test          bool
+	Noted         bool     // a note of the delivery was recorded before its first outcome
 	Request       string   // request that is answered hereby; empty: none
 	Attempt       *Attempt // nil: no attempt was made
 }

@@ -274,8 +274,8 @@ func takeAttempts(tx *gorm.DB, row listedRow) ([]domain.Attempt, error) {
 	return attempts, nil
 }
 
-// Revs returns the stored revisions of those of the deliveries that are in the log.
-func (s *Store) Revs(ctx context.Context, ids []domain.DeliveryID) (map[domain.DeliveryID]int64, error) {
+// Revs returns the stored revisions of those of an account's deliveries that are in the log.
+func (s *Store) Revs(ctx context.Context, account string, ids []domain.DeliveryID) (map[domain.DeliveryID]int64, error) {
 	revs := make(map[domain.DeliveryID]int64, len(ids))
 	byDay := map[date][]string{}
 	for _, id := range ids {
@@ -285,16 +285,8 @@ func (s *Store) Revs(ctx context.Context, ids []domain.DeliveryID) (map[domain.D
 	}
 	for day, texts := range byDay {
 		for part := range slices.Chunk(texts, bodyPage) {
-			var rows []deliveryRow
-			// The accounts lead the look-up to the primary key, which begins with one.
-			err := s.read.WithContext(ctx).Select("id", "rev").
-				Where("day = ? AND account IN (SELECT DISTINCT account FROM webhooks) AND id IN ?", day, part).
-				Find(&rows).Error
-			if err != nil {
+			if err := s.engine.revs(ctx, day.time(), account, part, revs); err != nil {
 				return nil, wrap("read revisions", err)
-			}
-			for _, row := range rows {
-				revs[domain.DeliveryID(row.ID)] = row.Rev
 			}
 		}
 	}

@@ -79,8 +79,8 @@ type recordWork struct {
 
 // recordDay is the part of one day.
 type recordDay struct {
-	// born are deliveries with one outcome that may be their first: they go in as new
-	// rows with their attempt inside.
+	// born are deliveries with one outcome that is their first, unless it is told twice:
+	// they go in as new rows with their attempt inside.
 	born []domain.Outcome
 	// changed are the final states of the other deliveries, attempts their attempts.
 	changed  []domain.Outcome
@@ -179,7 +179,7 @@ func (w *recordWork) addDelivery(outcomes []domain.Outcome) {
 	}
 	last.Reason = plainText(last.Reason)
 	day := w.day(dateOf(at))
-	if len(outcomes) == 1 && last.Rev < domain.RevStep && last.Attempts <= 1 {
+	if len(outcomes) == 1 && (last.Rev == 1 || last.Rev == domain.FirstOutcome && !last.Noted) {
 		if last.Attempt != nil {
 			attempt := cleanAttempt(*last.Attempt)
 			last.Attempt = &attempt

@@ -197,3 +197,25 @@ const sqliteRecordEvent = `INSERT INTO events (day, account, id, type, occurred_
 	VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
 	ON CONFLICT (account, id, day) DO UPDATE SET repeats = events.repeats || ?8
 	WHERE events.received_at <> excluded.received_at AND instr(events.repeats, ?8) = 0 AND length(events.repeats) < ?9`
+
+func (e *sqliteEngine) revs(ctx context.Context, day time.Time, account string, ids []string, revs map[domain.DeliveryID]int64) error {
+	args := make([]any, 0, len(ids)+2)
+	args = append(args, e.date(day), account)
+	for _, id := range ids {
+		args = append(args, id)
+	}
+	rows, err := e.reader.QueryContext(ctx, "SELECT id, rev FROM deliveries WHERE day = ? AND account = ? AND id IN (?"+strings.Repeat(", ?", len(ids)-1)+")", args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id string
+		var rev int64
+		if err := rows.Scan(&id, &rev); err != nil {
+			return err
+		}
+		revs[domain.DeliveryID(id)] = rev
+	}
+	return rows.Err()
+}

@@ -17,6 +17,8 @@ import (
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
+
+	"waybill.dev/shared/domain"
 )
 
 // Sealer encrypts what must not lie in the database in clear: webhook secrets, custom
@@ -78,6 +80,8 @@ type engine interface {
 	// acceptsInOneStatement tells whether insertEvents is atomic without a transaction.
 	acceptsInOneStatement() bool
 	record(ctx context.Context, w *recordWork) (RecordResult, error)
+	// revs adds the revisions of those of an account's deliveries of a day that there are.
+	revs(ctx context.Context, day time.Time, account string, ids []string, revs map[domain.DeliveryID]int64) error
 	markRelayed(ctx context.Context, c conn, keys []outboxKey, at time.Time) error
 	eventsTable(day time.Time) string
 

@@ -374,9 +374,12 @@ func testRevs(t *testing.T, b *bench) {
 	two.Rev = 4711
 	b.record(t, one, two)
 	unknown := domain.NewDeliveryID(event("evt_3").Key(), w.ID)
-	got, err := b.Revs(t.Context(), []domain.DeliveryID{one.Delivery, two.Delivery, unknown, "nonsense"})
+	got, err := b.Revs(t.Context(), w.Account, []domain.DeliveryID{one.Delivery, two.Delivery, unknown, "nonsense"})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if other, err := b.Revs(t.Context(), "another", []domain.DeliveryID{one.Delivery}); err != nil || len(other) != 0 {
+		t.Errorf("another account's revisions: %v, %v", other, err)
 	}
 	if diff := cmp.Diff(map[domain.DeliveryID]int64{one.Delivery: 2, two.Delivery: 4711}, got); diff != "" {
 		t.Errorf("revisions (-want +got):\n%s", diff)

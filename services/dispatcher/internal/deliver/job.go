@@ -32,6 +32,7 @@ type Job struct {
 	// Probe marks the one delivery that is sent through an open circuit.
 	Probe bool
 
+	noted    atomic.Bool // its log begins with the note that it takes long
 	queuedAt time.Time
 	fresh    atomic.Bool // counts as in hand; see Deliverer.Room
 }

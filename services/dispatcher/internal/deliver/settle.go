@@ -100,6 +100,7 @@ func (d *Deliverer) End(job *Job, reason string) { d.end(job, reason) }
 func (d *Deliverer) notePending(job *Job) {
 	task := *job.Task
 	task.Rev++
+	job.noted.Store(true)
 	outcome := outcomeOf(&task, domain.StatusPending, "", time.Now())
 	d.options.Emitter.Emit(record.Item{Outcome: &outcome})
 }
@@ -115,6 +116,7 @@ func outcomeOf(task *domain.Task, status domain.Status, reason string, now time.
 
 // emit records an outcome and tells the job's origin once it is stored.
 func (d *Deliverer) emit(job *Job, outcome domain.Outcome) {
+	outcome.Noted = job.noted.Load()
 	event, settled := job.Origin.Emitting()
 	d.options.Emitter.Emit(record.Item{Outcome: &outcome, Event: event, Settled: settled, Done: job.Origin.Stored})
 }

@@ -40,7 +40,7 @@ type Emitter interface{ Emit(record.Item) }
 
 // Log tells what the database knows of deliveries.
 type Log interface {
-	Revs(ctx context.Context, ids []domain.DeliveryID) (map[domain.DeliveryID]int64, error)
+	Revs(ctx context.Context, account string, ids []domain.DeliveryID) (map[domain.DeliveryID]int64, error)
 }
 
 // Index tells who subscribes.
@@ -75,10 +75,6 @@ type Fanout struct {
 
 // maxChecks bounds the events that wait for a newer index or a look into the log.
 const maxChecks = 256
-
-// recordedRev is the lowest revision of a delivery whose outcome is recorded; below it
-// there is only the note that the first attempt takes long.
-const recordedRev = 2
 
 // New returns a fan-out.
 func New(options Options) *Fanout {
@@ -178,7 +174,7 @@ func (f *Fanout) recorded(ctx context.Context, g *group) map[domain.DeliveryID]i
 	for _, hook := range hooks {
 		ids = append(ids, domain.NewDeliveryID(g.event.Key(), hook.ID))
 	}
-	known, err := f.options.Log.Revs(ctx, ids)
+	known, err := f.options.Log.Revs(ctx, g.event.Account, ids)
 	if err != nil {
 		f.options.Logger.Debug("log can't be asked about a repeated event", "error", err)
 		return nil
@@ -193,7 +189,7 @@ func (f *Fanout) dispatch(g *group, known map[domain.DeliveryID]int64) {
 	targets := make([]*index.Hook, 0, len(hooks))
 	for _, hook := range hooks {
 		id := domain.NewDeliveryID(key, hook.ID)
-		if known[id] >= recordedRev {
+		if known[id] >= domain.FirstOutcome {
 			continue
 		}
 		targets = append(targets, hook)

@@ -46,7 +46,7 @@ type Index interface {
 
 // Log tells what the database knows of deliveries.
 type Log interface {
-	Revs(ctx context.Context, ids []domain.DeliveryID) (map[domain.DeliveryID]int64, error)
+	Revs(ctx context.Context, account string, ids []domain.DeliveryID) (map[domain.DeliveryID]int64, error)
 }
 
 // Options of a Manager.

@@ -256,14 +256,17 @@ func (w *worker) resume(hook *index.Hook, task *domain.Task) *domain.Task {
 // from another copy, or a later run of them was asked for. While the log can't be asked,
 // all are.
 func (w *worker) fresh(ctx context.Context, tasks []*domain.Task) map[domain.DeliveryID]bool {
+	keep := make(map[domain.DeliveryID]bool, len(tasks))
+	if len(tasks) == 0 {
+		return keep
+	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	ids := make([]domain.DeliveryID, len(tasks))
 	for i, task := range tasks {
 		ids[i] = task.Delivery
 	}
-	revs, err := w.m.options.Log.Revs(ctx, ids)
-	keep := make(map[domain.DeliveryID]bool, len(tasks))
+	revs, err := w.m.options.Log.Revs(ctx, tasks[0].Account, ids) // a webhook's are all of one account
 	for _, task := range tasks {
 		// One above is the note that the attempt takes long; two above is its outcome.
 		if err != nil || revs[task.Delivery] < task.Rev+2 {
