@@ -25,16 +25,18 @@ const (
 	baselineTime   = 30 * time.Second
 	hostileTime    = 60 * time.Second
 	hostileTimeout = 5 * time.Second
+	warmUp         = 5 * time.Second
 	deadlineSlack  = 500 * time.Millisecond
 	attemptsLooked = 100 // deliveries a hostile webhook whose attempts are looked at
 	// memoryGrowth is what a process may grow by between the middle and the end.
 	memoryGrowth = 64 << 20
 )
 
-// isolated measures how long events take to healthy receivers, first alone and then
-// beside every hostile receiver that there is.
+// isolated measures how long events take to healthy receivers: first alone, then beside as
+// many polite receivers as there are hostile ones, then beside every hostile one. The
+// second is what so many more deliveries cost, the third what their hostility adds.
 func isolated(start form) func(context.Context, *bench) error {
-	return func(ctx context.Context, b *bench) (err error) {
+	return func(ctx context.Context, b *bench) error {
 		b.hooks = 10
 		f, err := b.field(ctx, start, stack.Options{})
 		if err != nil {
@@ -54,7 +56,7 @@ func isolated(start form) func(context.Context, *bench) error {
 			}
 		}
 		f.load.start(ctx, isolationRate, 0)
-		if err := wait(ctx, 5*time.Second, 6*time.Second); err != nil {
+		if err := wait(ctx, warmUp, warmUp+time.Second); err != nil {
 			return err
 		}
 		from := time.Now()
@@ -62,46 +64,68 @@ func isolated(start form) func(context.Context, *bench) error {
 			return err
 		}
 		alone := f.latencies(from, time.Now())
-
-		siege, err := startSiege(ctx)
+		polite, err := f.beside(ctx, politeArg, baselineTime)
 		if err != nil {
 			return err
 		}
-		defer func() {
-			if closeErr := siege.close(); err == nil {
-				err = closeErr
-			}
-		}()
-		hooks, err := f.besiege(ctx, siege.sinks)
+		hostile, err := f.beside(ctx, hostileArg, hostileTime)
 		if err != nil {
 			return err
 		}
-		from = time.Now()
-		spent, besiegers := f.processorTime(), processorTime(siege.command.Process.Pid)
-		memory, err := f.watchMemory(ctx, hostileTime)
-		if err != nil {
-			return err
-		}
-		share := 100 / time.Since(from).Seconds()
-		f.report.figure("Waybill, NATS beside them, % of a core", share*(f.processorTime()-spent))
-		f.report.figure("hostile receivers, % of a core", share*(processorTime(siege.command.Process.Pid)-besiegers))
-		beside := f.latencies(from, time.Now().Add(-time.Second))
 		if err := f.load.end(ctx); err != nil {
 			return err
 		}
 		f.judgeHealthy(ctx)
-		f.report.figure("hostile receivers", float64(len(hooks)))
 		alone.tell(f.report, "alone")
-		beside.tell(f.report, "beside them")
-		ratio := beside.arrival.percentile(99) / alone.arrival.percentile(99)
-		f.report.figure("p99 ratio", ratio)
+		polite.tell(f.report, "beside polite ones")
+		hostile.tell(f.report, "beside hostile ones")
+		ratio := hostile.arrival.percentile(99) / alone.arrival.percentile(99)
+		f.report.figure("p99 beside hostile ones / alone", ratio)
+		f.report.figure("p99 beside hostile ones / beside polite ones", hostile.arrival.percentile(99)/polite.arrival.percentile(99))
 		f.report.must(ratio <= 2, "healthy p99 is %.1f times that without hostile receivers, want 2 at most", ratio)
+		return nil
+	}
+}
+
+// beside measures while one more set of receivers is registered.
+func (f *field) beside(ctx context.Context, kind string, during time.Duration) (l latencies, err error) {
+	siege, err := startSiege(ctx, kind)
+	if err != nil {
+		return l, err
+	}
+	defer func() {
+		if closeErr := siege.close(); err == nil {
+			err = closeErr
+		}
+	}()
+	hooks, err := f.besiege(ctx, siege.sinks)
+	if err != nil {
+		return l, err
+	}
+	from := time.Now()
+	spent, besiegers := f.processorTime(), processorTime(siege.command.Process.Pid)
+	memory, err := f.watchMemory(ctx, during)
+	if err != nil {
+		return l, err
+	}
+	share := 100 / time.Since(from).Seconds()
+	f.report.figure(kind, float64(len(hooks)))
+	f.report.figure("Waybill and NATS beside "+kind+", % of a core", share*(f.processorTime()-spent))
+	f.report.figure(kind+", % of a core", share*(processorTime(siege.command.Process.Pid)-besiegers))
+	l = f.latencies(from, time.Now().Add(-time.Second))
+	if kind == hostileArg {
 		for name, growth := range memory {
 			f.report.figure("growth of "+name+", MiB", growth/(1<<20))
 			f.report.must(growth < memoryGrowth, "%s grows by %.0f MiB beside hostile receivers", name, growth/(1<<20))
 		}
-		return f.judgeAttempts(ctx, hooks)
+		return l, f.judgeAttempts(ctx, hooks)
 	}
+	for id := range hooks {
+		if err := f.api.Delete(ctx, id); err != nil {
+			return l, fmt.Errorf("delete a polite receiver's webhook: %w", err)
+		}
+	}
+	return l, wait(ctx, warmUp, warmUp+time.Second)
 }
 
 // besiege registers every hostile receiver.

@@ -45,8 +45,8 @@ func main() {
 	flag.StringVar(&o.dir, "dir", "", "folder for binaries, data and logs, which is kept (default: a temporary one)")
 	flag.StringVar(&o.json, "json", "", "file that the results are written to as JSON")
 	flag.Parse()
-	if flag.Arg(0) == besiegerArg {
-		if err := beSiege(os.Stdin, os.Stdout); err != nil {
+	if kind := flag.Arg(0); kind == hostileArg || kind == politeArg {
+		if err := beSiege(kind, os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, "chaos:", err)
 			os.Exit(1)
 		}

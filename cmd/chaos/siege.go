@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"slices"
@@ -16,12 +18,16 @@ import (
 	"waybill.dev/shared/egress/hostile"
 )
 
-// besiegerArg as the only argument makes this program the hostile receivers.
-const besiegerArg = "hostile-receivers"
+// As the only argument these make this program receivers: the hostile ones, or as many
+// that answer at once.
+const (
+	hostileArg = "hostile-receivers"
+	politeArg  = "polite-receivers"
+)
 
-// siege is the hostile receivers, in a process of their own: what floods, hangs and
-// resets must not take the time of who publishes and measures. They are nicer than the
-// others, for in life they are on other machines.
+// siege is receivers in a process of their own: what floods, hangs and resets must not
+// take the time of who publishes and measures. They are nicer than the others, for in
+// life they are on other machines.
 type siege struct {
 	command *exec.Cmd
 	stdin   io.Closer
@@ -30,24 +36,24 @@ type siege struct {
 
 type besieger struct{ Name, URL string }
 
-func startSiege(ctx context.Context) (*siege, error) {
+func startSiege(ctx context.Context, kind string) (*siege, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, "nice", "-n", "10", self, besiegerArg)
+	cmd := exec.CommandContext(ctx, "nice", "-n", "10", self, kind)
 	cmd.Stderr = os.Stderr
 	cmd.WaitDelay = 5 * time.Second
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
-		return nil, fmt.Errorf("start hostile receivers: %w", err)
+		return nil, fmt.Errorf("start receivers: %w", err)
 	}
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
-		return nil, fmt.Errorf("start hostile receivers: %w", err)
+		return nil, fmt.Errorf("start receivers: %w", err)
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start hostile receivers: %w", err)
+		return nil, fmt.Errorf("start receivers: %w", err)
 	}
 	s := &siege{command: cmd, stdin: stdin}
 	line, err := bufio.NewReader(stdout).ReadBytes('\n')
@@ -55,7 +61,7 @@ func startSiege(ctx context.Context) (*siege, error) {
 		err = json.Unmarshal(line, &s.sinks)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("start hostile receivers: %w", err), s.close())
+		return nil, errors.Join(fmt.Errorf("start receivers: %w", err), s.close())
 	}
 	return s, nil
 }
@@ -63,18 +69,27 @@ func startSiege(ctx context.Context) (*siege, error) {
 func (s *siege) close() error {
 	_ = s.stdin.Close()
 	if err := s.command.Wait(); err != nil {
-		return fmt.Errorf("stop hostile receivers: %w", err)
+		return fmt.Errorf("stop receivers: %w", err)
 	}
 	return nil
 }
 
-// beSiege is the hostile receivers: it writes their addresses, and goes on until in ends.
-func beSiege(in io.Reader, out io.Writer) error {
+// beSiege is the receivers: it writes their addresses, and goes on until in ends.
+func beSiege(kind string, in io.Reader, out io.Writer) error {
 	h := &host{}
 	defer h.close()
 	var list []besieger
 	for _, s := range hostile.Sinks() {
-		list = append(list, besieger{Name: s.Name, URL: s.Start(h)})
+		if kind == hostileArg {
+			list = append(list, besieger{Name: s.Name, URL: s.Start(h)})
+			continue
+		}
+		polite := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			w.WriteHeader(http.StatusNoContent)
+		}))
+		h.Cleanup(polite.Close)
+		list = append(list, besieger{Name: "polite", URL: polite.URL})
 	}
 	if err := json.NewEncoder(out).Encode(list); err != nil {
 		return fmt.Errorf("tell the addresses: %w", err)
