@@ -13,32 +13,17 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// Scope is a permission. Each route needs one.
-type Scope string
-
-// The scopes.
-const (
-	WebhooksRead  Scope = "webhooks:read"
-	WebhooksWrite Scope = "webhooks:write"
-	EventsRead    Scope = "events:read"  // events, deliveries and rejected messages
-	EventsWrite   Scope = "events:write" // publish, test, retry, replay
-	BucketsRead   Scope = "buckets:read"
-	BucketsWrite  Scope = "buckets:write"
-	MCPUse        Scope = "mcp:use"
-	Admin         Scope = "admin" // all of them
-)
-
 // Principal is an authenticated caller.
 type Principal struct {
 	Account string
 	// ID names the caller in the audit log; it is no secret.
 	ID     string
-	Scopes []Scope
+	Scopes []domain.Scope
 }
 
 // May tells whether the caller has the scope.
-func (p Principal) May(scope Scope) bool {
-	return slices.Contains(p.Scopes, Admin) || slices.Contains(p.Scopes, scope)
+func (p Principal) May(scope domain.Scope) bool {
+	return slices.Contains(p.Scopes, domain.ScopeAdmin) || slices.Contains(p.Scopes, scope)
 }
 
 // ErrUnauthenticated is returned for a key that opens nothing; what is wrong with it is
@@ -79,7 +64,7 @@ func (b *Bootstrap) Authenticate(_ context.Context, key string) (Principal, erro
 	if subtle.ConstantTimeCompare(sum[:], b.sum[:]) != 1 {
 		return Principal{}, ErrUnauthenticated
 	}
-	return Principal{Account: domain.DefaultAccount, ID: "bootstrap", Scopes: []Scope{Admin}}, nil
+	return Principal{Account: domain.DefaultAccount, ID: "bootstrap", Scopes: []domain.Scope{domain.ScopeAdmin}}, nil
 }
 
 // Key returns the key that a request carries, as Authorization: Bearer or X-API-Key. ok is

@@ -32,7 +32,7 @@ func (instant) Submit(_ context.Context, s store.Submission, _ string) (store.Re
 // decoding, answer; without connection, commit and bus.
 func BenchmarkPublish(b *testing.B) {
 	handler := httpapi.New(httpapi.Options{
-		Accepter: instant{}, Authenticator: caller{scopes: []auth.Scope{auth.Admin}},
+		Accepter: instant{}, Authenticator: caller{scopes: []domain.Scope{domain.ScopeAdmin}},
 		Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
 		TracerProvider: noop.NewTracerProvider(), Retention: time.Hour,
 	})

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // caller is who everybody is taken for; err is what the look-up fails with.
 type caller struct {
-	scopes []auth.Scope
+	scopes []domain.Scope
 	err    error
 }
 
@@ -64,9 +64,9 @@ func call(handler http.Handler, method, path string) *httptest.ResponseRecorder 
 // Each route is closed to a key that has every scope but the one it needs.
 func TestScopes(t *testing.T) {
 	t.Parallel()
-	all := []auth.Scope{
-		auth.WebhooksRead, auth.WebhooksWrite, auth.EventsRead, auth.EventsWrite,
-		auth.BucketsRead, auth.BucketsWrite, auth.MCPUse,
+	all := []domain.Scope{
+		domain.ScopeWebhooksRead, domain.ScopeWebhooksWrite, domain.ScopeEventsRead, domain.ScopeEventsWrite,
+		domain.ScopeBucketsRead, domain.ScopeBucketsWrite, domain.ScopeMCP,
 	}
 	operations := map[string]bool{}
 	for _, route := range httpapi.Routes() {
@@ -80,7 +80,7 @@ func TestScopes(t *testing.T) {
 			}
 			continue
 		}
-		var others []auth.Scope
+		var others []domain.Scope
 		for _, scope := range all {
 			if scope != route.Scope {
 				others = append(others, scope)
@@ -119,7 +119,7 @@ func TestFailures(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			tc.who.scopes = []auth.Scope{auth.Admin}
+			tc.who.scopes = []domain.Scope{domain.ScopeAdmin}
 			var logs strings.Builder
 			answer := call(newHandler(&logs, tc.store, tc.who, 0), http.MethodGet, "/v1/events/evt_1")
 			body := answer.Body.String()
@@ -141,7 +141,7 @@ func TestFailures(t *testing.T) {
 
 func TestRateLimit(t *testing.T) {
 	t.Parallel()
-	handler := newHandler(&strings.Builder{}, brokenStore{err: domain.ErrNotFound}, caller{scopes: []auth.Scope{auth.Admin}}, 2)
+	handler := newHandler(&strings.Builder{}, brokenStore{err: domain.ErrNotFound}, caller{scopes: []domain.Scope{domain.ScopeAdmin}}, 2)
 	var codes []int
 	var last *httptest.ResponseRecorder
 	for range 3 {

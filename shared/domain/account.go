@@ -1,0 +1,145 @@
+package domain
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Scope is a permission that a consumer's keys carry. Each operation needs one.
+type Scope string
+
+// The scopes.
+const (
+	ScopeWebhooksRead  Scope = "webhooks:read"
+	ScopeWebhooksWrite Scope = "webhooks:write"
+	ScopeEventsRead    Scope = "events:read"  // events, deliveries and rejected messages
+	ScopeEventsWrite   Scope = "events:write" // publish, test, retry, replay
+	ScopeBucketsRead   Scope = "buckets:read" // buckets, consumers, keys, managers and projects
+	ScopeBucketsWrite  Scope = "buckets:write"
+	ScopeMCP           Scope = "mcp:use"
+	ScopeAdmin         Scope = "admin" // all of them, and the audit log
+	// ScopeAny is had by every key that opens anything.
+	ScopeAny Scope = "any"
+)
+
+// Scopes returns the scopes that a consumer may be given.
+func Scopes() []Scope {
+	return []Scope{
+		ScopeWebhooksRead, ScopeWebhooksWrite, ScopeEventsRead, ScopeEventsWrite,
+		ScopeBucketsRead, ScopeBucketsWrite, ScopeMCP, ScopeAdmin,
+	}
+}
+
+// Account owns webhooks, events and key buckets, and sees nothing of another's. Its name
+// is its key everywhere, in bus subjects too.
+type Account struct {
+	ID        string // acct_ and 24 base62
+	Name      string // ^[a-z0-9-]{1,64}$
+	CreatedOn time.Time
+}
+
+// Project groups an account's three default buckets.
+type Project struct {
+	ID        string // prj_ and 24 base62
+	Account   string
+	Name      string // ^[a-z0-9-]{1,100}$
+	CreatedOn time.Time
+}
+
+// Bucket is a group of consumers of an account.
+type Bucket struct {
+	ID          string // bckt_ and 32 base62
+	Account     string
+	Name        string // ^[a-z0-9-]{5,128}$, unique in the account
+	Description string
+	Tags        map[string]string
+	// Retrievable tells whether its keys are kept so that they can be shown again. Fixed
+	// when the bucket is made.
+	Retrievable bool
+	CreatedOn   time.Time
+	UpdatedOn   time.Time
+}
+
+// Consumer is who holds keys.
+type Consumer struct {
+	ID          string // csmr_ and 24 base62
+	Account     string
+	Bucket      string // name of its bucket
+	Name        string // ^[a-z0-9-]{1,128}$, unique in the bucket
+	Description string
+	Tags        map[string]string
+	Metadata    json.RawMessage // an object; nil: none
+	Scopes      []Scope
+	CreatedOn   time.Time
+	UpdatedOn   time.Time
+}
+
+// APIKey opens what its consumer's scopes allow.
+type APIKey struct {
+	ID          string // key_ and 24 base62
+	Description string
+	ExpiresOn   time.Time // zero: never
+	CreatedOn   time.Time
+	UpdatedOn   time.Time
+	// Suffix is its last 8 characters, the checksum: it tells nothing that opens a door.
+	Suffix string
+	// Key is the key itself. It is stored sealed in a retrievable bucket only, and read
+	// only when it is asked for.
+	Key Secret
+	// Hash is its HMAC, by which it is found.
+	Hash []byte
+}
+
+// Manager is a person who looks after a consumer.
+type Manager struct {
+	ID        string // eusr_ and 24 base62
+	Email     string
+	Sub       string
+	CreatedOn time.Time
+}
+
+// KeyHolder is what a key stands for when it is presented.
+type KeyHolder struct {
+	KeyID      string
+	Account    string
+	Bucket     string
+	ConsumerID string
+	Consumer   string
+	Scopes     []Scope
+	ExpiresOn  time.Time // zero: never
+}
+
+// Caller is who asks for a change, as the audit log has it. None of it is secret.
+type Caller struct {
+	Account   string
+	Sub       string // bucket/consumer, or bootstrap
+	Type      string // "key" or "bootstrap"
+	KeyID     string // empty for the bootstrap key
+	RequestID string
+	Address   string
+	UserAgent string
+	Method    string
+	Route     string // the template, never the path
+}
+
+// Resource is what a change was made to.
+type Resource struct {
+	Type string // account, project, bucket, consumer, key, manager, webhook, delivery, …
+	ID   string
+	Name string
+}
+
+// AuditEntry tells of a change that was made, or was refused.
+type AuditEntry struct {
+	ID        string
+	At        time.Time
+	Account   string // whose log it is in
+	Action    string // create-bucket, roll-keys, …
+	Caller    Caller
+	Resources []Resource
+	Success   bool
+	Error     string // the code of the refusal; empty: none
+}
+
+// AuditRetention is how long audit entries are kept.
+const AuditRetention = 90 * 24 * time.Hour
