@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace/noop"
 
-	"waybill.dev/services/api/internal/auth"
 	"waybill.dev/services/api/internal/httpapi"
+	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
 )
 
