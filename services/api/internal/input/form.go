@@ -17,10 +17,12 @@ import (
 // Form reads the members of a JSON object one by one and gathers what is wrong with
 // them. What no one asked for is an unknown field.
 type Form struct {
-	names  []string
-	values map[string]jsontext.Value
-	asked  map[string]bool
-	faults []problem.Fault
+	at       string // where the object is in the body, as a JSON pointer
+	names    []string
+	values   map[string]jsontext.Value
+	asked    map[string]bool
+	faults   []problem.Fault
+	elements []*Form // objects within, which are read for themselves
 }
 
 // ParseForm reads body, which must be one JSON object. It fails with a *problem.Problem
@@ -57,7 +59,7 @@ func Pointer(parts ...string) string {
 
 // Fault adds a fault at the place that parts lead to.
 func (f *Form) Fault(detail string, parts ...string) {
-	f.faults = append(f.faults, problem.Fault{Pointer: Pointer(parts...), Detail: detail})
+	f.faults = append(f.faults, problem.Fault{Pointer: f.at + Pointer(parts...), Detail: detail})
 }
 
 // Ignore accepts the named members whatever they hold.
@@ -70,17 +72,27 @@ func (f *Form) Ignore(names ...string) {
 // Err returns all faults, unknown fields included, as a *problem.Problem, or nil. Each
 // place is named once.
 func (f *Form) Err() error {
+	faults := f.all()
+	if len(faults) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(faults, func(a, b problem.Fault) int { return strings.Compare(a.Pointer, b.Pointer) })
+	faults = slices.CompactFunc(faults, func(a, b problem.Fault) bool { return a.Pointer == b.Pointer })
+	return problem.Invalid(faults...)
+}
+
+// all returns the faults of the object and of those within.
+func (f *Form) all() []problem.Fault {
 	for _, name := range f.names {
 		if !f.asked[name] {
 			f.Fault("is not a known member", name)
 		}
 	}
-	if len(f.faults) == 0 {
-		return nil
+	faults := f.faults
+	for _, element := range f.elements {
+		faults = append(faults, element.all()...)
 	}
-	slices.SortStableFunc(f.faults, func(a, b problem.Fault) int { return strings.Compare(a.Pointer, b.Pointer) })
-	f.faults = slices.CompactFunc(f.faults, func(a, b problem.Fault) bool { return a.Pointer == b.Pointer })
-	return problem.Invalid(f.faults...)
+	return faults
 }
 
 // Has tells whether the member is there, null included.

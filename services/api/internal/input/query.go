@@ -97,6 +97,43 @@ func (q *Query) Time(name string) time.Time {
 	return at
 }
 
+// Bool returns a parameter that is true or false; ok is false when it is absent or faulty.
+func (q *Query) Bool(name string) (value, ok bool) {
+	text, ok := q.Text(name)
+	if !ok {
+		return false, false
+	}
+	if text != "true" && text != "false" {
+		q.Fault(name, "must be true or false")
+		return false, false
+	}
+	return text == "true", true
+}
+
+// Prefixed returns the parameters whose names start with prefix, by what follows it; nil:
+// there are none.
+func (q *Query) Prefixed(prefix string) map[string]string {
+	var found map[string]string
+	for name := range q.values {
+		rest, ok := strings.CutPrefix(name, prefix)
+		if !ok {
+			continue
+		}
+		text, ok := q.Text(name)
+		if !utf8.ValidString(name) || strings.IndexByte(name, 0) >= 0 {
+			q.Fault(name, "is not a valid name")
+			continue
+		}
+		if ok {
+			if found == nil {
+				found = make(map[string]string)
+			}
+			found[rest] = text
+		}
+	}
+	return found
+}
+
 // OneOf returns a parameter that must be one of the allowed values.
 func OneOf[T ~string](q *Query, name string, allowed []T) T {
 	text, ok := q.Text(name)

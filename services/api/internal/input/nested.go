@@ -1,0 +1,83 @@
+package input
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"waybill.dev/services/api/internal/problem"
+)
+
+// Object returns a member that is an object, as it was sent.
+func (f *Form) Object(name string) (value []byte, ok bool) {
+	return f.take(name, '{', "an object")
+}
+
+// Element is an element of an array that holds objects, or texts in their place.
+type Element struct {
+	Text string
+	Form *Form // nil: it is a text
+}
+
+// Elements returns an array of min to max objects or, when texts is set, strings. Faults
+// of the objects are told with those of the form that they belong to.
+func (f *Form) Elements(name string, minimum, maximum int, texts bool) (list []Element, ok bool) {
+	values, ok := f.array(name, minimum, maximum)
+	for i, value := range values {
+		element, good := f.element(value, texts, name, strconv.Itoa(i))
+		list, ok = append(list, element), ok && good
+	}
+	return list, ok
+}
+
+func (f *Form) element(value jsontext.Value, texts bool, parts ...string) (Element, bool) {
+	switch kind := value.Kind(); {
+	case kind == '{':
+		names, values, err := members(value)
+		if err != nil {
+			f.Fault("is not valid JSON", parts...)
+			return Element{}, false
+		}
+		form := &Form{at: f.at + Pointer(parts...), names: names, values: values, asked: make(map[string]bool)}
+		f.elements = append(f.elements, form)
+		return Element{Form: form}, true
+	case kind == '"' && texts:
+		return Element{Text: unquote(value)}, true
+	case texts:
+		f.Fault("must be a string or an object", parts...)
+	default:
+		f.Fault("must be an object", parts...)
+	}
+	return Element{}, false
+}
+
+// ParseForms reads body, which must be an array of min to max objects. whole has what is
+// wrong with any of them. It fails with a *problem.Problem when the body is no such array.
+func ParseForms(body []byte, minimum, maximum int) (whole *Form, forms []*Form, err error) {
+	syntax, faults := scan(body)
+	if syntax != nil {
+		return nil, nil, problem.Invalid(*syntax)
+	}
+	if jsontext.Value(body).Kind() != '[' {
+		return nil, nil, problem.Invalid(append(faults, problem.Fault{Detail: "must be an array"})...)
+	}
+	values, err := elements(body)
+	if err != nil {
+		// Only nesting that scan has already named ends here.
+		if len(faults) == 0 {
+			faults = []problem.Fault{{Detail: "The body is not valid JSON."}}
+		}
+		return nil, nil, problem.Invalid(faults...)
+	}
+	if n := len(values); n < minimum || n > maximum {
+		return nil, nil, problem.Invalid(append(faults, problem.Fault{Detail: fmt.Sprintf("must have %d to %d elements", minimum, maximum)})...)
+	}
+	whole = &Form{faults: faults}
+	for i, value := range values {
+		if element, ok := whole.element(value, false, strconv.Itoa(i)); ok {
+			forms = append(forms, element.Form)
+		}
+	}
+	return whole, forms, nil
+}
