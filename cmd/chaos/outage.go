@@ -33,6 +33,11 @@ func databaseDown(ctx context.Context, b *bench) error {
 		}
 		down, cancel := context.WithTimeout(ctx, b.outage)
 		defer cancel()
+		// A server process that is at work outlives Postgres by a moment; what it commits
+		// in it is stored.
+		if err := wait(down, time.Second/2, time.Second); err != nil {
+			return err
+		}
 		f.refusals(down)
 		if ctx.Err() != nil {
 			return ctx.Err()
