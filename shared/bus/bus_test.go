@@ -393,6 +393,37 @@ func TestOnlyOneConsumerOfAShardIsServed(t *testing.T) {
 	}
 }
 
+// After Sync, a subscription hears what others announce.
+func TestSync(t *testing.T) {
+	t.Parallel()
+	s := bustest.Start(t)
+	one, other := connect(t, s), connect(t, s)
+	heard := make(chan string, 1)
+	stop, err := one.Listen(bus.SubjectKeys, func(body []byte) { heard <- string(body) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	if err := one.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	other.Announce(bus.SubjectKeys, []byte("x"))
+	select {
+	case body := <-heard:
+		if body != "x" {
+			t.Errorf("heard %q", body)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the announcement was not heard")
+	}
+	s.Stop()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if err := one.Sync(ctx); !errors.Is(err, domain.ErrUnavailable) {
+		t.Errorf("without a server: %v, want %v", err, domain.ErrUnavailable)
+	}
+}
+
 func TestAnnouncerHearsThoseWhoActed(t *testing.T) {
 	t.Parallel()
 	server := bustest.Start(t)

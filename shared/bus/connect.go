@@ -266,6 +266,17 @@ func (b *Bus) ListenAnswering(subject string, handle func(body []byte, answer fu
 	return func() { _ = sub.Unsubscribe() }, nil
 }
 
+// Sync returns when the server knows of everything that was asked of it before, the
+// subscriptions of Listen among it.
+func (b *Bus) Sync(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
+	defer cancel()
+	if err := b.conn.FlushWithContext(ctx); err != nil {
+		return unavailable("reach the bus", err)
+	}
+	return nil
+}
+
 // Listen calls handle with the body of each announcement on subject until stop is called.
 func (b *Bus) Listen(subject string, handle func(body []byte)) (stop func(), err error) {
 	sub, err := b.conn.Subscribe(subject, func(m *nats.Msg) { handle(m.Data) })

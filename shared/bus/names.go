@@ -36,6 +36,7 @@ const (
 	SubjectDispatchers = "waybill.dispatchers" // heartbeat of a dispatcher; body: JSON
 	SubjectLane        = "waybill.lane"        // a lane has content; body: the webhook's id
 	SubjectCircuit     = "waybill.circuit"     // a circuit opened or closed; body: JSON
+	SubjectKeys        = "waybill.keys"        // API keys changed; body: which process says so
 )
 
 const (

@@ -116,8 +116,11 @@ func work(t *testing.T, api, dispatcher *bus.Bus) {
 	for _, b := range []*bus.Bus{api, dispatcher} {
 		_, err := b.Streams(ctx)
 		must("ask for the streams", err)
-		hear(ctx, t, api, b)
+		_, err = b.Backlog(ctx)
+		must("ask for the backlog", err)
+		hear(ctx, t, bus.SubjectConfig, api, b)
 	}
+	hear(ctx, t, bus.SubjectKeys, api, api)
 
 	stop, err := dispatcher.ListenAnswering(bus.SubjectConfig, func(_ []byte, answer func()) { answer() })
 	must("listen", err)
@@ -185,19 +188,18 @@ func work(t *testing.T, api, dispatcher *bus.Bus) {
 }
 
 // hear has one process announce something that another one listens for.
-func hear(ctx context.Context, t *testing.T, from, to *bus.Bus) {
+func hear(ctx context.Context, t *testing.T, subject string, from, to *bus.Bus) {
 	t.Helper()
 	heard := make(chan struct{}, 1)
-	stop, err := to.Listen(bus.SubjectConfig, func([]byte) { heard <- struct{}{} })
+	stop, err := to.Listen(subject, func([]byte) { heard <- struct{}{} })
 	if err != nil {
 		t.Fatalf("listen: %v", err)
 	}
 	defer stop()
-	// A subscription is in force once the server answered what came after it.
-	if _, err := to.Backlog(ctx); err != nil {
-		t.Fatalf("ask for the backlog: %v", err)
+	if err := to.Sync(ctx); err != nil {
+		t.Fatalf("wait for the subscription: %v", err)
 	}
-	from.Announce(bus.SubjectConfig, []byte("1"))
+	from.Announce(subject, []byte("1"))
 	select {
 	case <-heard:
 	case <-ctx.Done():
@@ -259,6 +261,7 @@ func TestRefused(t *testing.T) {
 		{user: "publisher", publish: "records"},
 		{user: "publisher", publish: "rejected.default"},
 		{user: "publisher", publish: "waybill.config"},
+		{user: "publisher", publish: "waybill.keys"},
 		{user: "publisher", publish: "$JS.API.STREAM.INFO.EVENTS"},
 		{user: "publisher", publish: "$JS.API.STREAM.MSG.GET.EVENTS"},
 		{user: "publisher", subscribe: "events.default.>"},
@@ -276,6 +279,8 @@ func TestRefused(t *testing.T) {
 		{user: "dispatcher", publish: "$JS.API.CONSUMER.DELETE.EVENTS.fanout"},
 		{user: "dispatcher", publish: "events.default.shipment.created"},
 		{user: "dispatcher", subscribe: "events.>"},
+		{user: "dispatcher", publish: "waybill.keys"},
+		{user: "dispatcher", subscribe: "waybill.keys"},
 		{user: "dispatcher", subscribe: "_INBOX_api.>"},
 	}
 	s := run(t)
