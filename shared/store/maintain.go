@@ -28,8 +28,8 @@ const (
 
 // Maintain ends what is older than the retention and makes room for the days to come: it
 // fails undelivered deliveries, removes the log a day at a time once the whole day is
-// past the retention, and purges idempotency keys after 24 hours and deleted webhooks a
-// day after their log. It works in small transactions and may be called at any time;
+// past the retention, and purges idempotency keys after 24 hours, audit entries after
+// 90 days and deleted webhooks a day after their log. It works in small transactions and may be called at any time;
 // after an error the next call goes on.
 func (s *Store) Maintain(ctx context.Context, now time.Time, retention time.Duration) (MaintainResult, error) {
 	var result MaintainResult
@@ -57,6 +57,9 @@ func (s *Store) Maintain(ctx context.Context, now time.Time, retention time.Dura
 	// An hour of margin: a key is taken over rather than purged when it comes back.
 	if _, err := s.purge(ctx, "idempotency_keys", "(account, path, key)", "created_at < ?", instantOf(now.Add(-idempotencyWindow-time.Hour))); err != nil {
 		return result, wrap("purge idempotency keys", err)
+	}
+	if _, err := s.purge(ctx, "audit_log", "id", "at < ?", instantOf(now.Add(-domain.AuditRetention))); err != nil {
+		return result, wrap("purge audit log", err)
 	}
 	gone := instantOf(end.Add(-24 * time.Hour))
 	if _, err := s.purge(ctx, "webhooks", "id", "deleted AND deleted_at < ?", gone); err != nil {

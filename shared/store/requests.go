@@ -50,11 +50,15 @@ func (s *Store) RequestTest(ctx context.Context, e domain.Event, w domain.Webhoo
 		if err != nil {
 			return err
 		}
-		return tx.Create(&requestRow{
+		err = tx.Create(&requestRow{
 			ID: id + "-" + string(delivery), Kind: requestTest, Account: e.Account, WebhookID: string(w),
 			EventID: e.ID, EventType: string(e.Type), Day: dateOf(e.ReceivedAt),
 			DeliveryID: string(delivery), Test: true, CreatedAt: instantOf(s.clock()),
 		}).Error
+		if err != nil {
+			return err
+		}
+		return s.note(ctx, tx, ActionTestWebhook, e.Account, webhookResource(w), deliveryResource(delivery))
 	})
 	if err != nil {
 		return "", wrap("request test", err)
@@ -93,9 +97,12 @@ func (s *Store) RequestRetry(ctx context.Context, account string, id domain.Deli
 			EventID: row.Delivery.EventID, EventType: row.Delivery.EventType, Day: row.Delivery.Day,
 			DeliveryID: row.Delivery.ID, Test: row.Delivery.Test, CreatedAt: instantOf(now),
 		}).Error
+		if err != nil {
+			return err
+		}
 		row.Open = true
 		shown = row.shown()
-		return err
+		return s.note(ctx, tx, ActionRetryDelivery, account, deliveryResource(id))
 	})
 	if err != nil {
 		return domain.Delivery{}, wrap("request retry", err)
@@ -155,8 +162,11 @@ func (s *Store) RequestReplay(ctx context.Context, account string, w domain.Webh
 			replay, requestReplay, instantOf(now), account, string(w),
 			string(domain.DeliveryIDFloor(ceilMillisecond(since))), string(domain.DeliveryIDFloor(ceilMillisecond(until))),
 			dateOf(since), dateOf(until))
+		if result.Error != nil {
+			return result.Error
+		}
 		matched = int(result.RowsAffected)
-		return result.Error
+		return s.note(ctx, tx, ActionReplayWebhook, account, webhookResource(w), domain.Resource{Type: ResourceReplay, ID: replay})
 	})
 	if err != nil {
 		return "", 0, wrap("request replay", err)

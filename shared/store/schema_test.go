@@ -62,6 +62,7 @@ func rowStructs() []any {
 	return []any{
 		&configVersionRow{}, &logFloorRow{}, &webhookRow{}, &webhookHealthRow{}, &eventRow{}, &outboxRow{},
 		&requestRow{}, &deliveryRow{}, &attemptRow{}, &idempotencyRow{}, &busStreamRow{},
+		&accountRow{}, &projectRow{}, &bucketRow{}, &consumerRow{}, &apiKeyRow{}, &managerRow{}, &auditRow{},
 	}
 }
 

@@ -70,7 +70,7 @@ func sqliteDSN(path string, reading bool) string {
 	if reading {
 		pragmas = append(pragmas, "query_only(1)")
 	} else {
-		pragmas = append(pragmas, "journal_size_limit(67108864)")
+		pragmas = append(pragmas, "journal_size_limit(67108864)", "foreign_keys(1)")
 		query.Set("_txlock", "immediate")
 	}
 	query["_pragma"] = pragmas

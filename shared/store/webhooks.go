@@ -36,7 +36,7 @@ func (s *Store) CreateWebhook(ctx context.Context, w domain.Webhook, once *Webho
 			return err
 		}
 		if once == nil {
-			return s.insertWebhook(tx, &created, version)
+			return s.addWebhook(ctx, tx, &created, version)
 		}
 		key := newKeyRef(w.Account, once.Path, once.Key)
 		if earlier, err = s.claim(ctx, rawConn(tx), key, once.BodyHash, s.clock()); err != nil {
@@ -45,7 +45,7 @@ func (s *Store) CreateWebhook(ctx context.Context, w domain.Webhook, once *Webho
 		if earlier != nil {
 			return errAnswered
 		}
-		if err := s.insertWebhook(tx, &created, version); err != nil {
+		if err := s.addWebhook(ctx, tx, &created, version); err != nil {
 			return err
 		}
 		status, body := once.Respond(created)
@@ -62,6 +62,13 @@ func (s *Store) CreateWebhook(ctx context.Context, w domain.Webhook, once *Webho
 
 // errAnswered rolls a transaction back whose answer is known already.
 var errAnswered = errors.New("answered before")
+
+func (s *Store) addWebhook(ctx context.Context, tx *gorm.DB, w *domain.Webhook, version int64) error {
+	if err := s.insertWebhook(tx, w, version); err != nil {
+		return err
+	}
+	return s.note(ctx, tx, ActionCreateWebhook, w.Account, webhookResource(w.ID))
+}
 
 func (s *Store) insertWebhook(tx *gorm.DB, w *domain.Webhook, version int64) error {
 	var count int64
@@ -217,7 +224,10 @@ func (s *Store) UpdateWebhook(ctx context.Context, account string, id domain.Web
 		if err != nil {
 			return err
 		}
-		return tx.Save(&row).Error
+		if err := tx.Save(&row).Error; err != nil {
+			return err
+		}
+		return s.note(ctx, tx, updateAction(ctx), account, webhookResource(id))
 	})
 	if err != nil {
 		return domain.Webhook{}, domain.Health{}, wrap("update webhook", err)
@@ -265,7 +275,7 @@ func (s *Store) DeleteWebhook(ctx context.Context, account string, id domain.Web
 		if result.RowsAffected == 0 {
 			return domain.ErrNotFound
 		}
-		return nil
+		return s.note(ctx, tx, ActionDeleteWebhook, account, webhookResource(id))
 	})
 	return wrap("delete webhook", err)
 }

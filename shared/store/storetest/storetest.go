@@ -31,6 +31,7 @@ func Run(t *testing.T, open Opener) {
 		{"requests", requestTests()},
 		{"relay", relayTests()},
 		{"maintain", maintainTests()},
+		{"accounts", accountTests()},
 	} {
 		for name, test := range group.tests {
 			t.Run(group.name+"/"+name, func(t *testing.T) {

@@ -1,0 +1,205 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"waybill.dev/shared/domain"
+)
+
+// BucketRef names a bucket of an account.
+type BucketRef struct {
+	Account, Bucket string
+	// Tags are pairs that the bucket must have; without them it is not found.
+	Tags map[string]string
+	// Guard is asked, inside the transaction, about each consumer that goes with the
+	// bucket; its error ends the deletion. It may be asked again and must not use the store.
+	Guard func(domain.Consumer) error
+}
+
+// The locks that changes take, on Postgres, from the outside inwards: first a bucket, then
+// its consumers. SQLite has one writer.
+const (
+	lockNone   = ""
+	lockShare  = "KEY SHARE"     // it can't be deleted
+	lockChange = "NO KEY UPDATE" // nor changed
+	lockDelete = "UPDATE"        // nor given anything
+)
+
+func (s *Store) locked(query *gorm.DB, strength string) *gorm.DB {
+	if strength == lockNone || s.SQLite() {
+		return query
+	}
+	return query.Clauses(clause.Locking{Strength: strength})
+}
+
+// CreateBucket stores b in its account; its id and times are the store's. ErrConflict: the
+// account has a bucket of that name; ErrNotFound: there is no such account.
+func (s *Store) CreateBucket(ctx context.Context, b domain.Bucket) (domain.Bucket, error) {
+	var created domain.Bucket
+	err := s.tx(ctx, func(tx *gorm.DB) error {
+		if _, err := takeAccount(tx, b.Account); err != nil {
+			return err
+		}
+		row, err := insertBucket(tx, b, s.clock())
+		if err != nil {
+			return err
+		}
+		if created, err = row.domain(); err != nil {
+			return err
+		}
+		return s.note(ctx, tx, ActionCreateBucket, row.Account, bucketResource(row))
+	})
+	if err != nil {
+		return domain.Bucket{}, wrap("create bucket", err)
+	}
+	return created, nil
+}
+
+func insertBucket(tx *gorm.DB, b domain.Bucket, now time.Time) (bucketRow, error) {
+	b.ID, b.CreatedOn, b.UpdatedOn = newID(prefixBucket, bucketIDLength), now, now
+	row, err := bucketToRow(b)
+	if err != nil {
+		return row, err
+	}
+	if err := tx.Create(&row).Error; err != nil {
+		return row, fmt.Errorf("insert bucket: %w", err)
+	}
+	return row, nil
+}
+
+// ListBuckets returns those of an account's buckets that have all the tags, and how many
+// there are.
+func (s *Store) ListBuckets(ctx context.Context, account string, tags map[string]string, page Page) ([]domain.Bucket, int, error) {
+	if !storable(account) {
+		return nil, 0, nil
+	}
+	var buckets []domain.Bucket
+	var total int
+	err := s.snapshot(ctx, func(tx *gorm.DB) error {
+		query, err := s.withTags(tx.Model(&bucketRow{}).Where("account = ?", account), tags)
+		if err != nil {
+			return err
+		}
+		rows, n, err := listPage[bucketRow](query, page)
+		if err != nil {
+			return err
+		}
+		total = n
+		for _, row := range rows {
+			b, err := row.domain()
+			if err != nil {
+				return err
+			}
+			buckets = append(buckets, b)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, 0, wrap("list buckets", err)
+	}
+	return buckets, total, nil
+}
+
+// GetBucket returns one bucket.
+func (s *Store) GetBucket(ctx context.Context, ref BucketRef) (domain.Bucket, error) {
+	_, b, err := s.bucket(s.read.WithContext(ctx), ref, lockNone)
+	if err != nil {
+		return domain.Bucket{}, wrap("get bucket", err)
+	}
+	return b, nil
+}
+
+func (s *Store) bucket(tx *gorm.DB, ref BucketRef, lock string) (bucketRow, domain.Bucket, error) {
+	var row bucketRow
+	if !storable(ref.Account, ref.Bucket) {
+		return row, domain.Bucket{}, domain.ErrNotFound
+	}
+	err := s.locked(tx.Where("account = ? AND name = ?", ref.Account, ref.Bucket), lock).Take(&row).Error
+	if err != nil {
+		return row, domain.Bucket{}, err
+	}
+	b, err := row.domain()
+	if err == nil && !hasTags(b.Tags, ref.Tags) {
+		err = domain.ErrNotFound
+	}
+	return row, b, err
+}
+
+// UpdateBucket applies change to the description and the tags of a bucket. An error of
+// change is returned and nothing stored; it may be called again and must not use the store.
+func (s *Store) UpdateBucket(ctx context.Context, ref BucketRef, change func(*domain.Bucket) error) (domain.Bucket, error) {
+	var updated domain.Bucket
+	err := s.tx(ctx, func(tx *gorm.DB) error {
+		row, b, err := s.bucket(tx, ref, lockChange)
+		if err != nil {
+			return err
+		}
+		if err := change(&b); err != nil {
+			return err
+		}
+		row.Description, row.UpdatedAt = b.Description, instantOf(s.clock())
+		if row.Tags, err = joinTags(b.Tags); err != nil {
+			return err
+		}
+		if err := tx.Select("description", "tags", "updated_at").Updates(&row).Error; err != nil {
+			return fmt.Errorf("update bucket row: %w", err)
+		}
+		if updated, err = row.domain(); err != nil {
+			return err
+		}
+		return s.note(ctx, tx, ActionUpdateBucket, row.Account, bucketResource(row))
+	})
+	if err != nil {
+		return domain.Bucket{}, wrap("update bucket", err)
+	}
+	return updated, nil
+}
+
+// DeleteBucket deletes a bucket with its consumers, their keys and managers.
+func (s *Store) DeleteBucket(ctx context.Context, ref BucketRef) error {
+	err := s.tx(ctx, func(tx *gorm.DB) error {
+		row, _, err := s.bucket(tx, ref, lockDelete)
+		if err != nil {
+			return err
+		}
+		if err := s.guardAll(tx, row, ref.Guard); err != nil {
+			return err
+		}
+		if err := tx.Delete(&row).Error; err != nil { // the rest goes with it
+			return fmt.Errorf("delete bucket row: %w", err)
+		}
+		return s.note(ctx, tx, ActionDeleteBucket, row.Account, bucketResource(row))
+	})
+	return wrap("delete bucket", err)
+}
+
+// guardAll asks guard about every consumer of a bucket, which can get no more of them.
+func (s *Store) guardAll(tx *gorm.DB, b bucketRow, guard func(domain.Consumer) error) error {
+	if guard == nil {
+		return nil
+	}
+	var rows []consumerRow
+	query := s.locked(tx.Where("bucket_id = ?", b.ID), lockDelete).Order("created_at, seq")
+	if err := query.Find(&rows).Error; err != nil {
+		return fmt.Errorf("read consumers: %w", err)
+	}
+	for _, row := range rows {
+		c, err := row.domain(b)
+		if err != nil {
+			return err
+		}
+		if err := guard(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func bucketResource(b bucketRow) domain.Resource {
+	return domain.Resource{Type: ResourceBucket, ID: b.ID, Name: b.Name}
+}

@@ -1,0 +1,254 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+
+	"waybill.dev/shared/domain"
+)
+
+// ConsumerRef names a consumer of an account.
+type ConsumerRef struct {
+	Account, Bucket, Consumer string
+	// Tags are pairs that the consumer must have; without them it is not found.
+	Tags map[string]string
+	// Guard, if any, is asked about the consumer inside the transaction; its error ends
+	// what was asked for. It may be asked again and must not use the store.
+	Guard func(domain.Consumer) error
+}
+
+// ConsumerFilter selects consumers of a bucket.
+type ConsumerFilter struct {
+	Tags         map[string]string // all of them
+	ManagerEmail string            // of one of its managers; empty: any
+	Page
+}
+
+// Parts say what is read with a consumer. Secrets: the keys themselves, of a bucket that
+// is retrievable.
+type Parts struct{ Keys, Secrets, Managers bool }
+
+// ConsumerView is a consumer with the parts that were asked for, oldest first.
+type ConsumerView struct {
+	domain.Consumer
+
+	Keys     []domain.APIKey
+	Managers []domain.Manager
+}
+
+// CreateConsumer stores c in its bucket with managers and keys; ids and times are the
+// store's. The keys are returned in full. ErrConflict: the bucket has a consumer of that
+// name, or a key is known; ErrNotFound: there is no such bucket.
+func (s *Store) CreateConsumer(ctx context.Context, c domain.Consumer, managers []domain.Manager, keys []domain.APIKey) (ConsumerView, error) {
+	var view ConsumerView
+	err := s.tx(ctx, func(tx *gorm.DB) error {
+		bucket, _, err := s.bucket(tx, BucketRef{Account: c.Account, Bucket: c.Bucket}, lockShare)
+		if err != nil {
+			return err
+		}
+		now := s.clock()
+		row, err := insertConsumer(tx, bucket, c, now)
+		if err != nil {
+			return err
+		}
+		view = ConsumerView{}
+		if view.Consumer, err = row.domain(bucket); err != nil {
+			return err
+		}
+		if view.Keys, err = s.insertKeys(tx, bucket, row.ID, keys, now); err != nil {
+			return err
+		}
+		if view.Managers, err = insertManagers(tx, row.ID, managers, now); err != nil {
+			return err
+		}
+		resources := []domain.Resource{bucketResource(bucket), consumerResource(view.Consumer)}
+		resources = append(resources, keyResources(view.Keys)...)
+		return s.note(ctx, tx, ActionCreateConsumer, bucket.Account, resources...)
+	})
+	if err != nil {
+		return ConsumerView{}, wrap("create consumer", err)
+	}
+	return view, nil
+}
+
+func insertConsumer(tx *gorm.DB, b bucketRow, c domain.Consumer, now time.Time) (consumerRow, error) {
+	c.ID, c.CreatedOn, c.UpdatedOn = newID(prefixConsumer, idLength), now, now
+	row, err := consumerToRow(c, b.ID)
+	if err != nil {
+		return row, err
+	}
+	if err := tx.Create(&row).Error; err != nil {
+		return row, fmt.Errorf("insert consumer: %w", err)
+	}
+	return row, nil
+}
+
+// ListConsumers returns those of a bucket's consumers that the filter selects, and how
+// many there are. ErrNotFound: there is no such bucket.
+func (s *Store) ListConsumers(ctx context.Context, account, bucket string, f ConsumerFilter, with Parts) ([]ConsumerView, int, error) {
+	var views []ConsumerView
+	var total int
+	err := s.snapshot(ctx, func(tx *gorm.DB) error {
+		b, _, err := s.bucket(tx, BucketRef{Account: account, Bucket: bucket}, lockNone)
+		if err != nil || !storable(f.ManagerEmail) {
+			return err
+		}
+		query, err := s.withTags(tx.Model(&consumerRow{}).Where("bucket_id = ?", b.ID), f.Tags)
+		if err != nil {
+			return err
+		}
+		if f.ManagerEmail != "" {
+			query = query.Where("EXISTS (SELECT 1 FROM key_managers m WHERE m.consumer_id = key_consumers.id AND m.email = ?)", f.ManagerEmail)
+		}
+		rows, n, err := listPage[consumerRow](query, f.Page)
+		if err != nil {
+			return err
+		}
+		total = n
+		views = make([]ConsumerView, len(rows))
+		for i, row := range rows {
+			if views[i].Consumer, err = row.domain(b); err != nil {
+				return err
+			}
+		}
+		return s.readParts(tx, b, views, with)
+	})
+	if err != nil {
+		return nil, 0, wrap("list consumers", err)
+	}
+	return views, total, nil
+}
+
+// GetConsumer returns one consumer.
+func (s *Store) GetConsumer(ctx context.Context, ref ConsumerRef, with Parts) (ConsumerView, error) {
+	views := make([]ConsumerView, 1)
+	err := s.snapshot(ctx, func(tx *gorm.DB) error {
+		b, c, err := s.consumer(tx, ref, lockNone)
+		if err != nil {
+			return err
+		}
+		views[0].Consumer = c
+		return s.readParts(tx, b, views, with)
+	})
+	if err != nil {
+		return ConsumerView{}, wrap("get consumer", err)
+	}
+	return views[0], nil
+}
+
+// consumer returns a consumer and the row of its bucket. With a lock the bucket is held as
+// well, and the guard has agreed.
+func (s *Store) consumer(tx *gorm.DB, ref ConsumerRef, lock string) (bucketRow, domain.Consumer, error) {
+	outer := lockNone
+	if lock != lockNone {
+		outer = lockShare
+	}
+	b, _, err := s.bucket(tx, BucketRef{Account: ref.Account, Bucket: ref.Bucket}, outer)
+	if err != nil {
+		return b, domain.Consumer{}, err
+	}
+	if !storable(ref.Consumer) {
+		return b, domain.Consumer{}, domain.ErrNotFound
+	}
+	var row consumerRow
+	if err := s.locked(tx.Where("bucket_id = ? AND name = ?", b.ID, ref.Consumer), lock).Take(&row).Error; err != nil {
+		return b, domain.Consumer{}, err
+	}
+	c, err := row.domain(b)
+	switch {
+	case err != nil:
+	case !hasTags(c.Tags, ref.Tags):
+		err = domain.ErrNotFound
+	case ref.Guard != nil:
+		err = ref.Guard(c)
+	}
+	return b, c, err
+}
+
+// readParts fills in what is wanted with each of the consumers of a bucket.
+func (s *Store) readParts(tx *gorm.DB, b bucketRow, views []ConsumerView, with Parts) error {
+	ids, at := make([]string, len(views)), make(map[string]*ConsumerView, len(views))
+	for i := range views {
+		ids[i] = views[i].ID
+		at[ids[i]] = &views[i]
+	}
+	if with.Keys {
+		var rows []apiKeyRow
+		if err := tx.Where("consumer_id IN ?", ids).Order("created_at, seq").Find(&rows).Error; err != nil {
+			return fmt.Errorf("read keys: %w", err)
+		}
+		for _, row := range rows {
+			k, err := s.keyFromRow(row, b, with.Secrets)
+			if err != nil {
+				return err
+			}
+			at[row.ConsumerID].Keys = append(at[row.ConsumerID].Keys, k)
+		}
+	}
+	if with.Managers {
+		var rows []managerRow
+		if err := tx.Where("consumer_id IN ?", ids).Order("created_at, seq").Find(&rows).Error; err != nil {
+			return fmt.Errorf("read managers: %w", err)
+		}
+		for _, row := range rows {
+			at[row.ConsumerID].Managers = append(at[row.ConsumerID].Managers, row.domain())
+		}
+	}
+	return nil
+}
+
+// UpdateConsumer applies change to the description, tags, metadata and scopes of a
+// consumer. An error of change is returned and nothing stored; it may be called again and
+// must not use the store.
+func (s *Store) UpdateConsumer(ctx context.Context, ref ConsumerRef, change func(*domain.Consumer) error) (domain.Consumer, error) {
+	var updated domain.Consumer
+	err := s.tx(ctx, func(tx *gorm.DB) error {
+		b, before, err := s.consumer(tx, ref, lockChange)
+		if err != nil {
+			return err
+		}
+		after := before
+		if err := change(&after); err != nil {
+			return err
+		}
+		after.ID, after.Name, after.CreatedOn, after.UpdatedOn = before.ID, before.Name, before.CreatedOn, s.clock()
+		row, err := consumerToRow(after, b.ID)
+		if err != nil {
+			return err
+		}
+		err = tx.Select("description", "tags", "metadata", "scopes", "updated_at").Updates(&row).Error
+		if err != nil {
+			return fmt.Errorf("update consumer row: %w", err)
+		}
+		if updated, err = row.domain(b); err != nil {
+			return err
+		}
+		return s.note(ctx, tx, ActionUpdateConsumer, b.Account, bucketResource(b), consumerResource(updated))
+	})
+	if err != nil {
+		return domain.Consumer{}, wrap("update consumer", err)
+	}
+	return updated, nil
+}
+
+// DeleteConsumer deletes a consumer with its keys and managers.
+func (s *Store) DeleteConsumer(ctx context.Context, ref ConsumerRef) error {
+	err := s.tx(ctx, func(tx *gorm.DB) error {
+		b, c, err := s.consumer(tx, ref, lockDelete)
+		if err != nil {
+			return err
+		}
+		if err := tx.Delete(&consumerRow{ID: c.ID}).Error; err != nil {
+			return fmt.Errorf("delete consumer row: %w", err)
+		}
+		return s.note(ctx, tx, ActionDeleteConsumer, b.Account, bucketResource(b), consumerResource(c))
+	})
+	return wrap("delete consumer", err)
+}
+
+func consumerResource(c domain.Consumer) domain.Resource {
+	return domain.Resource{Type: ResourceConsumer, ID: c.ID, Name: c.Name}
+}

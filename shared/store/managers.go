@@ -1,0 +1,93 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+
+	"waybill.dev/shared/domain"
+)
+
+// CreateManager adds a manager to a consumer; its id and time are the store's.
+func (s *Store) CreateManager(ctx context.Context, ref ConsumerRef, m domain.Manager) (domain.Manager, error) {
+	var created []domain.Manager
+	err := s.tx(ctx, func(tx *gorm.DB) error {
+		b, c, err := s.consumer(tx, ref, lockChange)
+		if err != nil {
+			return err
+		}
+		if created, err = insertManagers(tx, c.ID, []domain.Manager{m}, s.clock()); err != nil {
+			return err
+		}
+		return s.note(ctx, tx, ActionCreateManager, b.Account, bucketResource(b), consumerResource(c), managerResource(created[0].ID))
+	})
+	if err != nil {
+		return domain.Manager{}, wrap("create manager", err)
+	}
+	return created[0], nil
+}
+
+func insertManagers(tx *gorm.DB, consumer string, managers []domain.Manager, now time.Time) ([]domain.Manager, error) {
+	if len(managers) == 0 {
+		return nil, nil
+	}
+	rows, created := make([]managerRow, len(managers)), make([]domain.Manager, len(managers))
+	for i, m := range managers {
+		rows[i] = managerRow{ID: newID(prefixManager, idLength), ConsumerID: consumer, Email: m.Email, Sub: m.Sub, CreatedAt: instantOf(now)}
+		created[i] = rows[i].domain()
+	}
+	if err := tx.CreateInBatches(rows, keyBatch).Error; err != nil {
+		return nil, fmt.Errorf("insert managers: %w", err)
+	}
+	return created, nil
+}
+
+// ListManagers returns a consumer's managers and how many there are.
+func (s *Store) ListManagers(ctx context.Context, ref ConsumerRef, page Page) ([]domain.Manager, int, error) {
+	var managers []domain.Manager
+	var total int
+	err := s.snapshot(ctx, func(tx *gorm.DB) error {
+		_, c, err := s.consumer(tx, ref, lockNone)
+		if err != nil {
+			return err
+		}
+		rows, n, err := listPage[managerRow](tx.Model(&managerRow{}).Where("consumer_id = ?", c.ID), page)
+		for _, row := range rows {
+			managers = append(managers, row.domain())
+		}
+		total = n
+		return err
+	})
+	if err != nil {
+		return nil, 0, wrap("list managers", err)
+	}
+	return managers, total, nil
+}
+
+// DeleteManager removes a manager from a consumer.
+func (s *Store) DeleteManager(ctx context.Context, ref ConsumerRef, id string) error {
+	err := s.tx(ctx, func(tx *gorm.DB) error {
+		b, c, err := s.consumer(tx, ref, lockChange)
+		if err != nil {
+			return err
+		}
+		if !storable(id) {
+			return domain.ErrNotFound
+		}
+		result := tx.Where("id = ? AND consumer_id = ?", id, c.ID).Delete(&managerRow{})
+		if result.Error != nil {
+			return fmt.Errorf("delete manager row: %w", result.Error)
+		}
+		if result.RowsAffected == 0 {
+			return domain.ErrNotFound
+		}
+		return s.note(ctx, tx, ActionDeleteManager, b.Account, bucketResource(b), consumerResource(c), managerResource(id))
+	})
+	return wrap("delete manager", err)
+}
+
+func managerResource(id string) domain.Resource {
+	return domain.Resource{Type: ResourceManager, ID: id}
+}
