@@ -10,8 +10,16 @@ import (
 // about those that take long, so that no other consumer gets them.
 type InHand struct {
 	mu       sync.Mutex
-	messages map[uint64]held
+	messages map[stored]held
 }
+
+// stored names a message: a stream that was lost begins its sequences anew.
+type stored struct {
+	sequence uint64
+	at       int64 // nanoseconds
+}
+
+func storedAs(m *Message) stored { return stored{m.Sequence, m.Time.UnixNano()} }
 
 type held struct {
 	message *Message
@@ -19,17 +27,17 @@ type held struct {
 }
 
 // NewInHand returns an empty one.
-func NewInHand() *InHand { return &InHand{messages: make(map[uint64]held)} }
+func NewInHand() *InHand { return &InHand{messages: make(map[stored]held)} }
 
 // Add takes a message in hand; false: this very message is in hand already and this is
 // a repeat of it.
 func (h *InHand) Add(m *Message) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if _, ok := h.messages[m.Sequence]; ok {
+	if _, ok := h.messages[storedAs(m)]; ok {
 		return false
 	}
-	h.messages[m.Sequence] = held{m, time.Now()}
+	h.messages[storedAs(m)] = held{m, time.Now()}
 	return true
 }
 
@@ -37,8 +45,8 @@ func (h *InHand) Add(m *Message) bool {
 func (h *InHand) Done(m *Message) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.messages[m.Sequence].message == m {
-		delete(h.messages, m.Sequence)
+	if h.messages[storedAs(m)].message == m {
+		delete(h.messages, storedAs(m))
 	}
 }
 

@@ -69,7 +69,7 @@ type drain struct {
 	ramp    ramp
 	waiting []*bus.Message
 	tasks   map[*bus.Message]*domain.Task
-	seen    map[domain.DeliveryID]struct{} // what was sent last: a lane may hold it twice
+	seen    map[domain.DeliveryID]int64 // revisions of what was sent last: a lane may hold it twice
 }
 
 type result struct {
@@ -81,7 +81,7 @@ func (d *drain) run(ctx context.Context, lane *bus.Lane) (empty bool, err error)
 	fetching, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- d.fetch(fetching, lane, fetched) }()
-	d.tasks, d.seen = make(map[*bus.Message]*domain.Task), make(map[domain.DeliveryID]struct{})
+	d.tasks, d.seen = make(map[*bus.Message]*domain.Task), make(map[domain.DeliveryID]int64)
 	empty = d.work(ctx, fetched)
 	stop()
 	for batch := range fetched { // the last one, that nobody takes any more
@@ -197,11 +197,13 @@ func (d *drain) take(ctx context.Context, batch []*bus.Message) {
 		if !ok {
 			continue
 		}
-		_, twice := d.seen[task.Delivery]
+		// One that failed and came back has a later revision: that is no copy.
+		last, sent := d.seen[task.Delivery]
+		twice := sent && task.Rev <= last
 		if len(d.seen) >= remembered {
 			clear(d.seen)
 		}
-		d.seen[task.Delivery] = struct{}{}
+		d.seen[task.Delivery] = max(task.Rev, last)
 		if twice || !fresh[task.Delivery] {
 			delete(d.tasks, m)
 			d.inHand.Done(m)

@@ -188,8 +188,10 @@ type origin struct {
 func (o *origin) Emitting() (*domain.Event, *domain.EventKey) { return nil, nil }
 
 // Stored implements deliver.Origin: what took over is stored, so the server's word is
-// waited for that this one is gone; without it the delivery would be repeated.
+// waited for that this one is gone; without it the delivery would be repeated. What comes
+// meanwhile is no copy of this one any more: it may be what took over, due already.
 func (o *origin) Stored() {
+	o.d.let(o.delivery)
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
@@ -197,7 +199,6 @@ func (o *origin) Stored() {
 			o.d.log.Warn("due delivery could not be acknowledged; it may be repeated", "error", err)
 		}
 		o.d.inHand.Done(o.message)
-		o.d.let(o.delivery)
 	}()
 }
 
