@@ -23,7 +23,7 @@ const (
 	endTogether = 64
 	// endAfter is the least time until more of a lane is ended, so that there is more than
 	// one to end together. A delivery's end is late by so much at most.
-	endAfter = 500 * time.Millisecond
+	endAfter = 2 * time.Second
 )
 
 // worker works one lane.
