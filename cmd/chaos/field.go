@@ -157,7 +157,7 @@ func (f *field) settle(ctx context.Context) error {
 	if err := f.load.end(ending); err != nil {
 		return err
 	}
-	if err := f.api.SetActive(ctx, f.held.hook.ID, true); err != nil {
+	if err := patiently(ctx, func() error { return f.api.SetActive(ctx, f.held.hook.ID, true) }); err != nil {
 		return fmt.Errorf("make the inactive webhook active: %w", err)
 	}
 	rest, bus := f.load.restAccepted(), f.load.busAcked()
@@ -349,19 +349,25 @@ func (f *field) judgeLog(ctx context.Context) error {
 	var recorded map[string]int // attempts, by webhook
 	var sum, open, deliveries int
 	for deadline := time.Now().Add(settleTime); ; {
-		recorded, sum, open, deliveries = make(map[string]int), 0, 0, 0
-		for _, r := range f.receivers() {
-			err := f.api.Deliveries(ctx, url.Values{"webhookId": {r.hook.ID}}, func(d stack.Delivery) {
-				deliveries++
-				sum += d.AttemptCount
-				recorded[r.hook.ID] += d.AttemptCount
-				if d.Status != string(domain.StatusDelivered) {
-					open++
+		err := patiently(ctx, func() error {
+			recorded, sum, open, deliveries = make(map[string]int), 0, 0, 0
+			for _, r := range f.receivers() {
+				err := f.api.Deliveries(ctx, url.Values{"webhookId": {r.hook.ID}}, func(d stack.Delivery) {
+					deliveries++
+					sum += d.AttemptCount
+					recorded[r.hook.ID] += d.AttemptCount
+					if d.Status != string(domain.StatusDelivered) {
+						open++
+					}
+				})
+				if err != nil {
+					return err
 				}
-			})
-			if err != nil {
-				return fmt.Errorf("read the delivery log: %w", err)
 			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("read the delivery log: %w", err)
 		}
 		if open == 0 && sum >= f.posts(f.receivers()...) || time.Now().After(deadline) {
 			break
@@ -392,4 +398,18 @@ func (f *field) judgeLog(ctx context.Context) error {
 		f.report.must(unrecorded == 0, "POSTs seen and attempts recorded differ without a fault")
 	}
 	return nil
+}
+
+// patiently does what a client does with a 503: it asks again. What a fault has left to
+// catch up with may take the store's time.
+func patiently(ctx context.Context, ask func() error) error {
+	for deadline := time.Now().Add(time.Minute); ; {
+		err := ask()
+		if !stack.IsStatus(err, http.StatusServiceUnavailable) || time.Now().After(deadline) {
+			return err
+		}
+		if err := wait(ctx, time.Second, 2*time.Second); err != nil {
+			return err
+		}
+	}
 }
