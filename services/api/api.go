@@ -21,11 +21,16 @@ import (
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/egress"
+	"waybill.dev/shared/seal"
 	"waybill.dev/shared/store"
 )
 
 // DefaultRetention is how long events and the delivery log are kept.
 const DefaultRetention = 168 * time.Hour
+
+// keyPurpose is what the peppers of API keys are derived for. With another one, no key that
+// there is would be found.
+const keyPurpose = "api keys"
 
 // committers is how many commits of events run at a time on a database that takes
 // several writers.
@@ -39,6 +44,9 @@ type Options struct {
 	Logger *slog.Logger
 	// AdminKey is the bootstrap key: 32 to 256 visible ASCII characters.
 	AdminKey domain.Secret
+	// Keyring is the one that the store seals with; what API keys are hashed with is derived
+	// from it.
+	Keyring *seal.Keyring
 
 	RetrySchedule []time.Duration // of the installation; nil: domain.DefaultRetrySchedule
 	Retention     time.Duration   // of events and delivery log; 0: DefaultRetention
@@ -52,6 +60,7 @@ type Options struct {
 type Service struct {
 	accepter *accept.Accepter
 	relay    *relay.Relay
+	keys     *auth.Keys
 	handler  http.Handler
 }
 
@@ -60,8 +69,8 @@ var ErrAdminKey = auth.ErrBootstrapKey
 
 // New returns the service. Nothing happens before Run.
 func New(options Options) (*Service, error) {
-	if options.Store == nil || options.Bus == nil || options.Egress == nil || options.Logger == nil {
-		return nil, errors.New("make api: store, bus, egress and logger are required")
+	if options.Store == nil || options.Bus == nil || options.Egress == nil || options.Logger == nil || options.Keyring == nil {
+		return nil, errors.New("make api: store, bus, egress, logger and keyring are required")
 	}
 	if options.RetrySchedule == nil {
 		options.RetrySchedule = domain.DefaultRetrySchedule()
@@ -75,7 +84,10 @@ func New(options Options) (*Service, error) {
 	if options.TracerProvider == nil {
 		options.TracerProvider = noop.NewTracerProvider()
 	}
-	authenticator, err := auth.NewBootstrap(options.AdminKey)
+	keys, err := auth.NewKeys(auth.Options{
+		Store: options.Store, Bus: options.Bus, Logger: options.Logger,
+		Bootstrap: options.AdminKey, Peppers: options.Keyring.Derive(keyPurpose),
+	})
 	if err != nil {
 		return nil, fmt.Errorf("make api: %w", err)
 	}
@@ -84,6 +96,7 @@ func New(options Options) (*Service, error) {
 		n = 1
 	}
 	s := &Service{
+		keys: keys,
 		accepter: accept.New(accept.Options{
 			Store: options.Store, Bus: options.Bus, Logger: options.Logger,
 			Registerer: options.Registerer, Committers: n,
@@ -95,7 +108,7 @@ func New(options Options) (*Service, error) {
 	}
 	s.handler = httpapi.New(httpapi.Options{
 		Store: options.Store, Bus: options.Bus, Accepter: s.accepter, Relay: s.relay, Egress: options.Egress,
-		Authenticator: authenticator, Logger: options.Logger, Registerer: options.Registerer,
+		Authenticator: keys, Keys: keys, Logger: options.Logger, Registerer: options.Registerer,
 		TracerProvider: options.TracerProvider, RetrySchedule: options.RetrySchedule,
 		Retention: options.Retention, RateLimit: options.RateLimit,
 	})
@@ -106,15 +119,20 @@ func New(options Options) (*Service, error) {
 // it, it is answered with 503.
 func (s *Service) Handler() http.Handler { return s.handler }
 
-// Run commits and relays until ctx ends. Stop serving Handler first: what is submitted by
-// then is still committed, and what follows is answered with 503.
+// Run commits, relays and hears of changed keys until ctx ends. Stop serving Handler first:
+// what is submitted by then is still committed, and what follows is answered with 503.
 func (s *Service) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	errs := make(chan error, 2)
-	go func() { errs <- s.accepter.Run(ctx) }()
-	go func() { errs <- s.relay.Run(ctx) }()
-	first := <-errs
-	cancel()
-	return errors.Join(first, <-errs)
+	parts := []func(context.Context) error{s.accepter.Run, s.relay.Run, s.keys.Run}
+	errs := make(chan error, len(parts))
+	for _, run := range parts {
+		go func() { errs <- run(ctx) }()
+	}
+	var all error
+	for range parts {
+		all = errors.Join(all, <-errs)
+		cancel()
+	}
+	return all
 }

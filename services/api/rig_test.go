@@ -148,7 +148,7 @@ func (r *rig) start() {
 	t.Cleanup(r.bus.Close)
 	r.registry = prometheus.NewRegistry()
 	options := api.Options{
-		Store: r.store, Bus: r.bus, Logger: log, AdminKey: adminKey, Registerer: r.registry,
+		Store: r.store, Bus: r.bus, Logger: log, AdminKey: adminKey, Keyring: r.keys, Registerer: r.registry,
 		Egress: &egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, HTTP: true},
 	}
 	r.service, err = api.New(options)

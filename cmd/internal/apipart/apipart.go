@@ -15,6 +15,7 @@ func Add(p *boot.Process, h *boot.Handles) (http.Handler, error) {
 	service, err := api.New(api.Options{
 		Store: h.Store, Bus: h.Bus, Egress: h.Egress, Logger: h.Logger,
 		AdminKey:      h.Settings.AdminKey,
+		Keyring:       h.Keyring,
 		RetrySchedule: h.Settings.RetrySchedule,
 		Retention:     h.Settings.Retention,
 		RateLimit:     h.Settings.RateLimit,

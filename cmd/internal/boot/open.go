@@ -44,6 +44,7 @@ type Options struct {
 type Handles struct {
 	Options
 
+	Keyring  *seal.Keyring
 	Store    *store.Store
 	Bus      *bus.Bus
 	Egress   *egress.Policy
@@ -93,16 +94,16 @@ func Open(ctx context.Context, p *Process, o Options) (*Handles, error) {
 	}
 	p.AddCloser("HTTP address", h.http.Close)
 	h.Egress = &egress.Policy{Allow: o.Settings.EgressAllow, HTTP: o.Settings.EgressHTTP}
-	keys, err := seal.Parse(o.Settings.EncryptionKey.Reveal())
+	h.Keyring, err = seal.Parse(o.Settings.EncryptionKey.Reveal())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", settings.EncryptionKey, err)
 	}
-	if h.Store, err = openStore(ctx, p, o, keys); err != nil {
+	if h.Store, err = openStore(ctx, p, o, h.Keyring); err != nil {
 		return nil, err
 	}
 	h.Bus, err = bus.Connect(bus.Options{
 		URL: o.Settings.NATSURL.Reveal(), InProcess: o.InProcess, Name: o.Name, Logger: o.Logger,
-		MACKeys:   keys.Derive("waybill event acceptance"),
+		MACKeys:   h.Keyring.Derive("waybill event acceptance"),
 		Replicas:  o.Settings.BusReplicas,
 		Retention: o.Settings.BusRetention, DedupeWindow: o.Settings.DedupeWindow,
 	})

@@ -13,17 +13,41 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// Principal is an authenticated caller.
+// The types of a Principal.
+const (
+	TypeKey       = "key"
+	TypeBootstrap = "bootstrap"
+)
+
+// Principal is an authenticated caller. None of it is secret, and nobody may change it:
+// all requests with one key share it.
 type Principal struct {
 	Account string
-	// ID names the caller in the audit log; it is no secret.
-	ID     string
-	Scopes []domain.Scope
+	// ID names the caller in the audit log: its bucket and consumer, or bootstrap.
+	ID       string
+	Type     string
+	KeyID    string // empty for the bootstrap key, as Bucket and Consumer are
+	Bucket   string
+	Consumer string
+	Scopes   []domain.Scope
 }
 
 // May tells whether the caller has the scope.
 func (p Principal) May(scope domain.Scope) bool {
-	return slices.Contains(p.Scopes, domain.ScopeAdmin) || slices.Contains(p.Scopes, scope)
+	return scope == domain.ScopeAny || slices.Contains(p.Scopes, domain.ScopeAdmin) || slices.Contains(p.Scopes, scope)
+}
+
+// Sees tells whether the caller may act on the account, as far as its scopes go. For any
+// other one the answer is that of an account that does not exist. The bootstrap key is the
+// installation's own: it sees them all.
+func (p Principal) Sees(account string) bool {
+	return p.Type == TypeBootstrap || p.Account == account
+}
+
+// Exceeds tells whether scopes hold more than the principal has: then it may neither give
+// them to a consumer, nor touch the keys of one that has them.
+func Exceeds(scopes []domain.Scope, of Principal) bool {
+	return slices.ContainsFunc(scopes, func(s domain.Scope) bool { return !of.May(s) })
 }
 
 // ErrUnauthenticated is returned for a key that opens nothing; what is wrong with it is
@@ -45,26 +69,31 @@ const (
 // ErrBootstrapKey is returned for a bootstrap key of the wrong form.
 var ErrBootstrapKey = errors.New("the admin key must be 32 to 256 visible ASCII characters")
 
-// Bootstrap knows one key, which has all rights on the default account.
-type Bootstrap struct{ sum [sha256.Size]byte }
+// digest stands for a key where the key itself must not be.
+type digest [sha256.Size]byte
 
-// NewBootstrap returns the authenticator of the bootstrap key.
-func NewBootstrap(key domain.Secret) (*Bootstrap, error) {
+func digestOf(key string) digest { return sha256.Sum256([]byte(key)) }
+
+// bootstrap is the digest of the one key that has all rights.
+type bootstrap digest
+
+func newBootstrap(key domain.Secret) (bootstrap, error) {
 	text := key.Reveal()
 	if len(text) < MinBootstrapKey || len(text) > MaxBootstrapKey || !Visible(text) {
-		return nil, ErrBootstrapKey
+		return bootstrap{}, ErrBootstrapKey
 	}
-	return &Bootstrap{sum: sha256.Sum256([]byte(text))}, nil
+	return bootstrap(digestOf(text)), nil
 }
 
-// Authenticate compares hashes in constant time, so that neither length nor content of
-// the key can be found out by measuring.
-func (b *Bootstrap) Authenticate(_ context.Context, key string) (Principal, error) {
-	sum := sha256.Sum256([]byte(key))
-	if subtle.ConstantTimeCompare(sum[:], b.sum[:]) != 1 {
-		return Principal{}, ErrUnauthenticated
+// is compares digests in constant time, so that neither length nor content of the key can
+// be found out by measuring.
+func (b *bootstrap) is(d digest) bool { return subtle.ConstantTimeCompare(d[:], b[:]) == 1 }
+
+func (*bootstrap) principal() Principal {
+	return Principal{
+		Account: domain.DefaultAccount, ID: TypeBootstrap, Type: TypeBootstrap,
+		Scopes: []domain.Scope{domain.ScopeAdmin},
 	}
-	return Principal{Account: domain.DefaultAccount, ID: "bootstrap", Scopes: []domain.Scope{domain.ScopeAdmin}}, nil
 }
 
 // Key returns the key that a request carries, as Authorization: Bearer or X-API-Key. ok is

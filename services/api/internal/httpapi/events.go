@@ -45,6 +45,9 @@ func (s *server) publishEvents(c *call) error {
 		s.metrics.rejected.Add(float64(max(len(published), 1)))
 		return refuseEvents(faults)
 	}
+	if err := s.limitBatch(c, len(published)); err != nil {
+		return err
+	}
 	submission := store.Submission{Account: c.principal.Account, Events: make([]domain.Event, len(published))}
 	now := time.Now()
 	for i, e := range published {

@@ -4,9 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
-
-	"golang.org/x/time/rate"
 
 	"waybill.dev/shared/domain"
 )
@@ -47,35 +44,4 @@ func (f *flights) take(ctx context.Context, id flight) (land func(), err error) 
 	case <-ctx.Done():
 		return nil, fmt.Errorf("wait for the first request with this key: %w: %w", domain.ErrUnavailable, ctx.Err())
 	}
-}
-
-// limits bounds the requests of each account. Accounts are few; only known ones get here.
-type limits struct {
-	perSecond float64
-	mu        sync.Mutex
-	accounts  map[string]*rate.Limiter
-}
-
-func newLimits(perSecond float64) *limits {
-	return &limits{perSecond: perSecond, accounts: make(map[string]*rate.Limiter)}
-}
-
-// wait returns how long the account must wait for its next request; 0: it may go on.
-func (l *limits) wait(account string) time.Duration {
-	if l.perSecond <= 0 {
-		return 0
-	}
-	l.mu.Lock()
-	limiter := l.accounts[account]
-	if limiter == nil {
-		limiter = rate.NewLimiter(rate.Limit(l.perSecond), max(1, int(l.perSecond)))
-		l.accounts[account] = limiter
-	}
-	l.mu.Unlock()
-	reservation := limiter.Reserve()
-	delay := reservation.Delay()
-	if delay > 0 {
-		reservation.Cancel()
-	}
-	return delay
 }

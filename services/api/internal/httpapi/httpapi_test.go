@@ -44,6 +44,8 @@ func (s brokenStore) GetEvent(context.Context, string, string) (domain.Event, er
 	return domain.Event{}, s.err
 }
 
+func (s brokenStore) Audit(context.Context, domain.AuditEntry) error { return s.err }
+
 func newHandler(logs *strings.Builder, store httpapi.Store, who caller, rateLimit float64) http.Handler {
 	return httpapi.New(httpapi.Options{
 		Store: store, Authenticator: who,
@@ -86,13 +88,19 @@ func TestScopes(t *testing.T) {
 				others = append(others, scope)
 			}
 		}
-		handler := newHandler(&strings.Builder{}, nil, caller{scopes: others}, 0)
-		path := strings.ReplaceAll(route.Path, "{id}", "x")
+		handler := newHandler(&strings.Builder{}, brokenStore{}, caller{scopes: others}, 0)
+		path := strings.NewReplacer("{", "", "}", "").Replace(route.Path)
+		if route.Scope == domain.ScopeAny {
+			continue
+		}
 		answer := call(handler, route.Method, path)
 		if answer.Code != http.StatusForbidden || !strings.Contains(answer.Body.String(), `"FORBIDDEN"`) {
 			t.Errorf("%s %s with other scopes: %d %s", route.Method, path, answer.Code, answer.Body)
 		}
 		writes := route.Method != http.MethodGet
+		if route.Scope == domain.ScopeAdmin {
+			continue
+		}
 		if strings.HasSuffix(string(route.Scope), ":read") == writes {
 			t.Errorf("%s %s needs %s", route.Method, path, route.Scope)
 		}

@@ -19,28 +19,6 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// Store is what the handlers ask of the database.
-type Store interface {
-	Ping(ctx context.Context) error
-	Pending(ctx context.Context) (bool, error)
-
-	CreateWebhook(ctx context.Context, w domain.Webhook, once *store.WebhookOnce) (domain.Webhook, *store.StoredResponse, error)
-	ListWebhooks(ctx context.Context, account string, limit, offset int) ([]domain.Webhook, []domain.Health, int, error)
-	GetWebhook(ctx context.Context, account string, id domain.WebhookID) (domain.Webhook, domain.Health, error)
-	UpdateWebhook(ctx context.Context, account string, id domain.WebhookID, change func(*domain.Webhook) error) (domain.Webhook, domain.Health, error)
-	DeleteWebhook(ctx context.Context, account string, id domain.WebhookID) error
-	ConfigVersion(ctx context.Context) (int64, error)
-
-	ListEvents(ctx context.Context, filter store.EventFilter) ([]domain.Event, string, error)
-	GetEvent(ctx context.Context, account, id string) (domain.Event, error)
-	ListDeliveries(ctx context.Context, filter store.DeliveryFilter) ([]domain.Delivery, string, error)
-	GetDelivery(ctx context.Context, account string, id domain.DeliveryID) (domain.Delivery, []domain.Attempt, error)
-
-	RequestTest(ctx context.Context, e domain.Event, w domain.WebhookID) (domain.DeliveryID, error)
-	RequestRetry(ctx context.Context, account string, id domain.DeliveryID) (domain.Delivery, error)
-	RequestReplay(ctx context.Context, account string, webhook domain.WebhookID, since, until time.Time, all bool) (string, int, error)
-}
-
 // Bus is what the handlers ask of the bus.
 type Bus interface {
 	Ready() error
@@ -61,6 +39,13 @@ type Egress interface {
 	ValidHeader(name, value string) error
 }
 
+// Keys makes API keys, and learns of what was changed about them; see package auth.
+type Keys interface {
+	NewKey() domain.APIKey
+	Import(key string) (domain.APIKey, error)
+	Changed(ctx context.Context)
+}
+
 // Options of the handler; all but RateLimit are required.
 type Options struct {
 	Store          Store
@@ -69,6 +54,7 @@ type Options struct {
 	Relay          interface{ Poke() }
 	Egress         Egress
 	Authenticator  auth.Authenticator
+	Keys           Keys
 	Logger         *slog.Logger
 	Registerer     prometheus.Registerer
 	TracerProvider trace.TracerProvider
@@ -157,6 +143,7 @@ func (s *server) serve(route *Route) gin.HandlerFunc {
 			err = route.handle(s, c)
 		}
 		if err != nil {
+			s.noteRefusal(c, err)
 			s.fail(g, err)
 		}
 	}
@@ -174,12 +161,15 @@ func (s *server) admit(c *call) error {
 	if err != nil {
 		return err
 	}
-	if wait := s.limits.wait(principal.Account); wait > 0 {
-		return tooMany(wait)
+	c.principal = principal
+	if err := s.limit(c, 1, 0); err != nil {
+		return err
 	}
 	if !principal.May(c.route.Scope) {
 		return errForbidden
 	}
-	c.principal = principal
+	if c.route.audited() {
+		c.Request = c.Request.WithContext(store.WithCaller(c.ctx(), c.caller()))
+	}
 	return nil
 }

@@ -1,0 +1,120 @@
+package auth
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"log/slog"
+	"strings"
+
+	"waybill.dev/shared/domain"
+)
+
+// A key is wbk_, 32 characters of base62, _ and the CRC-32 of the 32 in lower-case hex. The
+// checksum keeps typos and made-up keys from costing a look-up; it guards nothing.
+const (
+	keyPrefix  = "wbk_"
+	keySize    = 32
+	suffixSize = 8
+	keyLength  = len(keyPrefix) + keySize + 1 + suffixSize
+
+	base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+)
+
+// ErrKeyForm is returned for a key that has not the form of one.
+var ErrKeyForm = errors.New("a key is wbk_, 32 letters and digits, _ and the 8 hexadecimal digits of their CRC-32")
+
+// WellFormed tells whether key has the form of a key and the checksum is right.
+func WellFormed(key string) bool {
+	if len(key) != keyLength || key[:len(keyPrefix)] != keyPrefix || key[keyLength-suffixSize-1] != '_' {
+		return false
+	}
+	body := key[len(keyPrefix) : len(keyPrefix)+keySize]
+	for i := range len(body) {
+		c := body[i]
+		if (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
+			return false
+		}
+	}
+	return key[keyLength-suffixSize:] == checksum(body)
+}
+
+func checksum(body string) string {
+	sum := crc32.ChecksumIEEE([]byte(body))
+	return hex.EncodeToString([]byte{byte(sum >> 24), byte(sum >> 16), byte(sum >> 8), byte(sum)})
+}
+
+// randomBase62 returns n random characters, each as likely as any other.
+func randomBase62(n int) string {
+	const fair = 256 - 256%len(base62) // bytes from here on would favour the first characters
+	out := make([]byte, 0, n)
+	var random [48]byte
+	for {
+		_, _ = rand.Read(random[:]) // never fails: the runtime ends the process instead
+		for _, b := range random {
+			if int(b) >= fair {
+				continue
+			}
+			if out = append(out, base62[int(b)%len(base62)]); len(out) == n {
+				return string(out)
+			}
+		}
+	}
+}
+
+// Hasher makes keys, and the hashes by which they are found. It prints as [redacted].
+type Hasher struct{ peppers [][]byte }
+
+// NewHasher returns the hasher that hashes under the first pepper and finds what was
+// hashed under any of them.
+func NewHasher(peppers [][]byte) (*Hasher, error) {
+	if len(peppers) == 0 {
+		return nil, errors.New("hash keys: there is no pepper")
+	}
+	return &Hasher{peppers}, nil
+}
+
+// NewKey returns a fresh key with its suffix and its hash.
+func (h *Hasher) NewKey() domain.APIKey {
+	body := randomBase62(keySize)
+	return h.fill(keyPrefix + body + "_" + checksum(body))
+}
+
+// Import does so for a key that a caller made. It fails with ErrKeyForm.
+func (h *Hasher) Import(key string) (domain.APIKey, error) {
+	if !WellFormed(key) {
+		return domain.APIKey{}, ErrKeyForm
+	}
+	return h.fill(strings.Clone(key)), nil
+}
+
+func (h *Hasher) fill(key string) domain.APIKey {
+	return domain.APIKey{Key: domain.Secret(key), Suffix: key[keyLength-suffixSize:], Hash: hash(h.peppers[0], key)}
+}
+
+// hashes returns what a key may be found by, in the order of the peppers.
+func (h *Hasher) hashes(key string) [][]byte {
+	all := make([][]byte, len(h.peppers))
+	for i, pepper := range h.peppers {
+		all[i] = hash(pepper, key)
+	}
+	return all
+}
+
+func hash(pepper []byte, key string) []byte {
+	mac := hmac.New(sha256.New, pepper)
+	mac.Write([]byte(key))
+	return mac.Sum(nil)
+}
+
+const redacted = "[redacted]"
+
+// Format hides the peppers under every verb.
+func (h *Hasher) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
+
+// LogValue hides the peppers.
+func (h *Hasher) LogValue() slog.Value { return slog.StringValue(redacted) }

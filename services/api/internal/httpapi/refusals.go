@@ -1,0 +1,131 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"waybill.dev/services/api/internal/problem"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+const (
+	maxUserAgent = 256
+	// auditTime bounds the note of a refusal, which comes on top of the request's own time.
+	auditTime = 500 * time.Millisecond
+)
+
+// audited tells whether the route changes something that the audit log tells of. Events
+// are in a log of their own.
+func (r *Route) audited() bool {
+	return r.Method != http.MethodGet && r.Operation != "publishEvents"
+}
+
+// action names the route in the audit log as the store names the change: createBucket is
+// create-bucket.
+func (r *Route) action() string {
+	switch r.Operation {
+	case "registerWebhook":
+		return store.ActionCreateWebhook
+	case "rotateWebhookSecret":
+		return store.ActionRotateSecret
+	}
+	var b strings.Builder
+	for _, c := range r.Operation {
+		if unicode.IsUpper(c) {
+			b.WriteByte('-')
+		}
+		b.WriteRune(unicode.ToLower(c))
+	}
+	return b.String()
+}
+
+// caller is who calls, as the audit log has it.
+func (c *call) caller() domain.Caller {
+	return domain.Caller{
+		Account: c.principal.Account, Sub: c.principal.ID, Type: c.principal.Type, KeyID: c.principal.KeyID,
+		RequestID: c.GetString(keyRequestID),
+		Address:   c.RemoteIP(), // of the connection: what a header says of it can be made up
+		UserAgent: cut(c.Request.UserAgent(), maxUserAgent),
+		Method:    c.route.Method, Route: c.route.Path,
+	}
+}
+
+// cut returns at most limit bytes of text, in whole characters that every database takes.
+func cut(text string, limit int) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if len(text) <= limit {
+		return text
+	}
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
+	}
+	return text[:limit]
+}
+
+// noteRefusal writes to the audit log that a known caller was refused a change. It is not
+// done for what was refused to spare the store.
+func (s *server) noteRefusal(c *call, err error) {
+	if !c.route.audited() || c.principal.Account == "" {
+		return
+	}
+	p := toProblem(err)
+	if p.Code == problem.Unavailable || p.Code == problem.RateLimited {
+		return
+	}
+	// Who hangs up before the answer is in the log none the less.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx()), auditTime)
+	defer cancel()
+	err = s.Store.Audit(ctx, domain.AuditEntry{
+		Account: c.logAccount(p.Code), Action: c.route.action(), Caller: c.caller(),
+		Resources: c.refusedResources(p.Code), Error: string(p.Code),
+	})
+	if err != nil {
+		s.Logger.Warn("a refused change is not in the audit log", "error", err, "route", c.route.Path, "requestId", c.GetString(keyRequestID))
+	}
+}
+
+// logAccount returns the account whose log a refusal belongs into: that of the path, if the
+// caller acts on it and it exists, else the caller's own.
+func (c *call) logAccount(code problem.Code) string {
+	if named := c.Param("accountName"); named != "" && code != problem.NotFound && c.principal.Sees(named) {
+		return named
+	}
+	return c.principal.Account
+}
+
+// pathResources are the kinds of resources that paths name.
+func pathResources() []struct{ param, kind string } {
+	return []struct{ param, kind string }{
+		{"bucketName", "bucket"}, {"consumerName", "consumer"}, {"keyId", "key"}, {"managerId", "manager"},
+	}
+}
+
+// plainName is what names and ids of ours look like. A key has another form.
+var plainName = regexp.MustCompile(`^([a-z0-9-]{1,128}|(key|eusr)_[0-9A-Za-z]{24}|[0-9A-Za-z]{22})$`)
+
+// refusedResources returns what the path names. What does not exist has no name to be
+// kept: it may be anything, a secret even.
+func (c *call) refusedResources(code problem.Code) []domain.Resource {
+	if code == problem.NotFound {
+		return nil
+	}
+	var list []domain.Resource
+	for _, r := range pathResources() {
+		value := c.Param(r.param)
+		if !plainName.MatchString(value) {
+			continue
+		}
+		resource := domain.Resource{Type: r.kind, ID: value}
+		if strings.HasSuffix(r.param, "Name") {
+			resource = domain.Resource{Type: r.kind, Name: value}
+		}
+		list = append(list, resource)
+	}
+	return list
+}
