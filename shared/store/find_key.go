@@ -16,15 +16,12 @@ func (s *Store) FindKey(ctx context.Context, hashes [][]byte) (holder domain.Key
 	if len(hashes) == 0 {
 		return domain.KeyHolder{}, 0, wrap("find key", domain.ErrNotFound)
 	}
-	args, marks := make([]any, len(hashes)), make([]string, len(hashes))
+	args := make([]any, len(hashes))
 	for i, hash := range hashes {
-		args[i], marks[i] = hash, "$"+strconv.Itoa(i+1)
+		args[i] = hash
 	}
 	_, reading := s.engine.handles()
-	rows, err := reading.QueryContext(ctx, `
-		SELECT k.hash, k.id, k.expires_at, b.account, b.name, c.id, c.name, c.scopes
-		FROM api_keys k JOIN key_consumers c ON c.id = k.consumer_id JOIN key_buckets b ON b.id = c.bucket_id
-		WHERE k.hash IN (`+strings.Join(marks, ", ")+`)`, args...)
+	rows, err := reading.QueryContext(ctx, sqlFindKey(len(hashes)), args...)
 	if err != nil {
 		return domain.KeyHolder{}, 0, wrap("find key", err)
 	}
@@ -54,6 +51,19 @@ func (s *Store) FindKey(ctx context.Context, hashes [][]byte) (holder domain.Key
 		return domain.KeyHolder{}, 0, wrap("find key", domain.ErrNotFound)
 	}
 	return holder, which, nil
+}
+
+// sqlFindKey is the look-up of so many hashes, by the unique index of one table and the
+// primary keys of two.
+func sqlFindKey(hashes int) string {
+	marks := make([]string, hashes)
+	for i := range marks {
+		marks[i] = "$" + strconv.Itoa(i+1)
+	}
+	return `
+		SELECT k.hash, k.id, k.expires_at, b.account, b.name, c.id, c.name, c.scopes
+		FROM api_keys k JOIN key_consumers c ON c.id = k.consumer_id JOIN key_buckets b ON b.id = c.bucket_id
+		WHERE k.hash IN (` + strings.Join(marks, ", ") + `)`
 }
 
 // RehashKey gives a key another hash, of the same key under another pepper.

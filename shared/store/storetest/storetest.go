@@ -32,6 +32,10 @@ func Run(t *testing.T, open Opener) {
 		{"relay", relayTests()},
 		{"maintain", maintainTests()},
 		{"accounts", accountTests()},
+		{"buckets", bucketTests()},
+		{"consumers", consumerTests()},
+		{"keys", keyTests()},
+		{"audit", auditTests()},
 	} {
 		for name, test := range group.tests {
 			t.Run(group.name+"/"+name, func(t *testing.T) {

@@ -1,0 +1,143 @@
+package store_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/seal"
+	"waybill.dev/shared/store"
+)
+
+// TestSealedKeys looks beneath the store: of the keys of a bucket that is not retrievable
+// there is nothing but hash and checksum, the others lie sealed, and a sealed key that is
+// moved to another row does not open.
+func TestSealedKeys(t *testing.T) {
+	t.Parallel()
+	for name, database := range map[string]struct{ driver, url, dsn string }{
+		"postgres": {"pgx", shared.database(t, true), ""},
+		"sqlite":   {"sqlite", "sqlite:", filepath.Join(t.TempDir(), "waybill.db")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url, dsn := database.url+database.dsn, database.dsn
+			if dsn == "" {
+				dsn = url
+			}
+			keys, err := seal.Parse(seal.Generate())
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := openStore(t, store.Options{URL: url, Keys: keys})
+			if _, err := s.Migrate(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			db, err := sql.Open(database.driver, dsn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			shut, shutKeys := bucketOfKeys(t, s, "shut-bucket", false)
+			open, openKeys := bucketOfKeys(t, s, "open-bucket", true)
+			var sealed int
+			if err := db.QueryRowContext(t.Context(), "SELECT count(sealed) FROM api_keys").Scan(&sealed); err != nil || sealed != len(openKeys) {
+				t.Errorf("%d sealed keys, %v", sealed, err)
+			}
+			dump := dumpKeys(t, db)
+			for _, k := range append(shutKeys, openKeys...) {
+				text := k.Key.Reveal()
+				for _, form := range []string{text, text[4:36], hex.EncodeToString([]byte(text)), text[4:20]} {
+					if strings.Contains(dump, form) {
+						t.Error("a key lies in clear")
+					}
+				}
+			}
+			for _, change := range []string{
+				"UPDATE api_keys SET sealed = (SELECT sealed FROM api_keys WHERE id = $1) WHERE id = $2",
+				"UPDATE api_keys SET consumer_id = (SELECT id FROM key_consumers WHERE name = 'open-bucket-other' AND $1 <> '') WHERE id = $2",
+			} {
+				if _, err := db.ExecContext(t.Context(), change, openKeys[0].ID, openKeys[1].ID); err != nil {
+					t.Fatal(err)
+				}
+				for _, ref := range []store.ConsumerRef{open, {Account: open.Account, Bucket: open.Bucket, Consumer: "open-bucket-other"}} {
+					if k, err := s.GetKey(t.Context(), ref, openKeys[1].ID, true); err == nil {
+						t.Errorf("%s: it opens as %q", change, k.Key.Reveal())
+					}
+				}
+			}
+			bare := openStore(t, store.Options{URL: url})
+			if _, err := bare.GetKey(t.Context(), open, openKeys[0].ID, true); err == nil {
+				t.Error("opened without a key")
+			}
+			if _, err := bare.GetKey(t.Context(), shut, shutKeys[0].ID, true); err != nil {
+				t.Errorf("there is nothing to open: %v", err)
+			}
+		})
+	}
+}
+
+// bucketOfKeys makes a bucket with two keys, made together, rolled in, and put in place.
+func bucketOfKeys(t *testing.T, s *store.Store, name string, retrievable bool) (store.ConsumerRef, []domain.APIKey) {
+	t.Helper()
+	if _, err := s.CreateBucket(t.Context(), domain.Bucket{Account: domain.DefaultAccount, Name: name, Retrievable: retrievable}); err != nil {
+		t.Fatal(err)
+	}
+	fresh := func(i int) domain.APIKey {
+		random := sha256.Sum256(fmt.Append(nil, name, i))
+		text := "wbk_" + hex.EncodeToString(random[:16]) + "_01234567"
+		hash := sha256.Sum256([]byte(text))
+		return domain.APIKey{Key: domain.Secret(text), Suffix: "01234567", Hash: hash[:]}
+	}
+	c := domain.Consumer{Account: domain.DefaultAccount, Bucket: name, Name: "c"}
+	view, err := s.CreateConsumer(t.Context(), c, nil, []domain.APIKey{fresh(1), fresh(2)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Name = name + "-other"
+	if _, err := s.CreateConsumer(t.Context(), c, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	ref := store.ConsumerRef{Account: c.Account, Bucket: name, Consumer: "c"}
+	rolled, err := s.RollKeys(t.Context(), ref, fresh(3), view.CreatedOn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := fresh(4)
+	if _, err := s.UpdateKey(t.Context(), ref, view.Keys[0].ID, func(k *domain.APIKey) error {
+		k.Key, k.Hash = put.Key, put.Hash
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	put.ID = view.Keys[0].ID
+	return ref, []domain.APIKey{put, view.Keys[1], rolled}
+}
+
+// dumpKeys returns all that the database has of keys, the bytes in clear and in hex.
+func dumpKeys(t *testing.T, db *sql.DB) string {
+	t.Helper()
+	rows, err := db.QueryContext(t.Context(), "SELECT id, consumer_id, description, suffix, hash, sealed FROM api_keys")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var dump bytes.Buffer
+	for rows.Next() {
+		var texts [4]string
+		var hash, sealed []byte
+		if err := rows.Scan(&texts[0], &texts[1], &texts[2], &texts[3], &hash, &sealed); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&dump, "%s %s %s %x %x\n", texts, hash, sealed, hash, sealed)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return dump.String()
+}
