@@ -18,7 +18,7 @@ import (
 
 const (
 	timeout   = 30 * time.Second
-	maxAnswer = 16 << 20
+	maxAnswer = 64 << 20
 	// connections is how many requests the busiest command has open at once.
 	connections = 32
 )
@@ -104,46 +104,33 @@ func (c *Client) Deliveries(ctx context.Context, webhook string) ([]Delivery, er
 	return answer.Data, err
 }
 
-// Problem is an answer that refuses.
-type Problem struct {
-	Status int    `json:"status"`
-	Code   string `json:"code"`
-	Title  string `json:"title"`
-	Detail string `json:"detail"`
-	Errors []struct {
-		Pointer   string `json:"pointer"`
-		Parameter string `json:"parameter"`
-		Detail    string `json:"detail"`
-	} `json:"errors"`
-}
-
-func (p *Problem) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "the API answers %d", p.Status)
-	if p.Code != "" {
-		fmt.Fprintf(&b, " %s", p.Code)
+// Account returns the account that the key works in.
+func (c *Client) Account(ctx context.Context) (string, error) {
+	var answer struct {
+		Account string `json:"account"`
 	}
-	if p.Detail != "" {
-		fmt.Fprintf(&b, ": %s", p.Detail)
-	}
-	for _, e := range p.Errors {
-		at := e.Pointer + e.Parameter
-		if at == "" {
-			at = "body"
-		}
-		fmt.Fprintf(&b, "\n  %s: %s", at, e.Detail)
-	}
-	if p.Status == http.StatusUnauthorized {
-		b.WriteString("\n  Give the API key with --key or WAYBILL_KEY, or the data directory of `waybill dev` with --data.")
-	}
-	return b.String()
+	err := c.call(ctx, http.MethodGet, "/v1/who-am-i", nil, &answer)
+	return answer.Account, err
 }
 
 // call sends body, unless it is nil, and reads the answer into result, unless that is nil.
 func (c *Client) call(ctx context.Context, method, path string, body []byte, result any) error {
+	answer, err := c.Do(ctx, method, path, body)
+	if err != nil || result == nil {
+		return err
+	}
+	if err := json.Unmarshal(answer, result); err != nil {
+		return fmt.Errorf("read answer of %s: %w", c.base, err)
+	}
+	return nil
+}
+
+// Do sends body, unless it is nil, and returns the body of a good answer; any other answer
+// is a *Problem. path begins with / and may have a query.
+func (c *Client) Do(ctx context.Context, method, path string, body []byte) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 	if err != nil {
-		return fmt.Errorf("make request: %w", err)
+		return nil, fmt.Errorf("make request: %w", err)
 	}
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")
@@ -156,24 +143,18 @@ func (c *Client) call(ctx context.Context, method, path string, body []byte, res
 		if failed, ok := errors.AsType[*url.Error](err); ok {
 			err = failed.Err
 		}
-		return fmt.Errorf("no answer from %s: %w", c.base, err)
+		return nil, fmt.Errorf("no answer from %s: %w", c.base, err)
 	}
 	defer response.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	if err == nil && len(answer) > maxAnswer {
+		err = fmt.Errorf("it is larger than %d MiB", maxAnswer>>20)
+	}
 	if err != nil {
-		return fmt.Errorf("read answer of %s: %w", c.base, err)
+		return nil, fmt.Errorf("read answer of %s: %w", c.base, err)
 	}
 	if response.StatusCode >= http.StatusMultipleChoices {
-		problem := &Problem{}
-		_ = json.Unmarshal(answer, problem) // what is no problem document has its status alone
-		problem.Status = response.StatusCode
-		return problem
+		return nil, problemOf(response, answer)
 	}
-	if result == nil {
-		return nil
-	}
-	if err := json.Unmarshal(answer, result); err != nil {
-		return fmt.Errorf("read answer of %s: %w", c.base, err)
-	}
-	return nil
+	return answer, nil
 }

@@ -69,6 +69,7 @@ var errSilent = errors.New("failed")
 const (
 	groupTry     = "try"
 	groupUse     = "use"
+	groupManage  = "manage"
 	groupOperate = "operate"
 	groupTools   = "tools"
 )
@@ -93,6 +94,7 @@ func (a *app) root() *cobra.Command {
 	root.AddGroup(
 		&cobra.Group{ID: groupTry, Title: "Try it:"},
 		&cobra.Group{ID: groupUse, Title: "Work with an installation:"},
+		&cobra.Group{ID: groupManage, Title: "Manage what it has:"},
 		&cobra.Group{ID: groupOperate, Title: "Operate one:"},
 		&cobra.Group{ID: groupTools, Title: "Tools:"},
 	)
@@ -104,6 +106,7 @@ func (a *app) root() *cobra.Command {
 	}
 	add(groupTry, a.demo(), a.dev())
 	add(groupUse, a.trigger(), a.listen(), a.receiver())
+	add(groupManage, a.nouns()...)
 	add(groupOperate, a.migrate(), a.health())
 	add(groupTools, a.signature(), a.versionCommand())
 	root.SetHelpCommandGroupID(groupTools)

@@ -1,0 +1,70 @@
+package client
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"waybill.dev/cmd/internal/console"
+)
+
+// Problem is an answer that refuses.
+type Problem struct {
+	Status    int    `json:"status"`
+	Code      string `json:"code"`
+	Title     string `json:"title"`
+	Detail    string `json:"detail"`
+	RequestID string `json:"requestId"`
+	Errors    []struct {
+		Pointer   string `json:"pointer"`
+		Parameter string `json:"parameter"`
+		Detail    string `json:"detail"`
+	} `json:"errors"`
+
+	retryAfter string
+}
+
+// problemOf reads an answer that refuses. What is no problem document has its status alone.
+func problemOf(response *http.Response, body []byte) *Problem {
+	problem := &Problem{}
+	_ = json.Unmarshal(body, problem) // what could be read of it is there all the same
+	problem.Status = response.StatusCode
+	problem.retryAfter = response.Header.Get("Retry-After")
+	return problem
+}
+
+// Error is one sentence, a line for each fault, and what to do when that is known.
+func (p *Problem) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "the API answers %d", p.Status)
+	if p.Code != "" {
+		fmt.Fprintf(&b, " %s", console.Clean(p.Code))
+	}
+	if p.Detail != "" {
+		fmt.Fprintf(&b, ": %s", console.Clean(p.Detail))
+	}
+	for _, e := range p.Errors {
+		at := e.Pointer + e.Parameter
+		if at == "" {
+			at = "body"
+		}
+		fmt.Fprintf(&b, "\n  %s: %s", console.Clean(at), console.Clean(e.Detail))
+	}
+	if hint := p.hint(); hint != "" {
+		fmt.Fprintf(&b, "\n  %s", hint)
+	}
+	return b.String()
+}
+
+func (p *Problem) hint() string {
+	switch {
+	case p.Status == http.StatusUnauthorized:
+		return "Give the API key with --key or WAYBILL_KEY, or the data directory of `waybill dev` with --data."
+	case p.retryAfter != "":
+		return "Try again after " + console.Clean(p.retryAfter) + " s."
+	case p.Status >= http.StatusInternalServerError && p.RequestID != "":
+		return "The server's log has more under request " + console.Clean(p.RequestID) + "."
+	}
+	return ""
+}

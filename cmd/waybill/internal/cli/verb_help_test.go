@@ -1,0 +1,103 @@
+package cli_test
+
+import (
+	"bytes"
+	"net/http"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"waybill.dev/cmd/internal/settings"
+	"waybill.dev/cmd/waybill/internal/cli"
+	"waybill.dev/cmd/waybill/internal/verb"
+)
+
+func TestNamesAreCompleted(t *testing.T) {
+	t.Parallel()
+	rows := []struct {
+		words        []string
+		target, want string
+	}{
+		{[]string{"buckets", "get", ""}, "/v1/accounts/northwind/key-buckets", "one\ntwo\n:4\n"},
+		{[]string{"keys", "roll", "partners", ""}, "/v1/accounts/northwind/key-buckets/partners/consumers", "one\ntwo\n:4\n"},
+		{[]string{"keys", "get", "partners", "acme", ""}, atKeys + "?key-format=none", "id-1\nid-2\n:4\n"},
+		{[]string{"webhooks", "update", ""}, "/v1/webhooks", "id-1\nid-2\n:4\n"},
+		{[]string{"buckets", "create", ""}, "", ":4\n"},
+		{[]string{"events", "publish", ""}, "", ":0\n"},
+		{[]string{"events", "list", "--type", ""}, "", "shipment.created\nshipment.in_transit\nshipment.delivered\nshipment.exception\n:4\n"},
+	}
+	for _, row := range rows {
+		t.Run(strings.Join(row.words, " "), func(t *testing.T) {
+			t.Parallel()
+			var got []asked
+			var out, notes bytes.Buffer
+			url := api(t, http.StatusOK, `{"data":[{"name":"one","id":"id-1"},{"name":"two","id":"id-2"}]}`, &got)
+			last := len(row.words) - 1
+			args := append([]string{"waybill", "__complete"}, row.words[:2]...)
+			args = append(args, "--url", url, "--key", apiKey)
+			args = append(args, row.words[2:]...)
+			if cli.Main("test", args, nil, &out, &notes) != 0 || out.String() != row.want {
+				t.Errorf("completes %q to\n%s%swant\n%s", row.words[last], &out, &notes, row.want)
+			}
+			if row.target != "" && (len(got) != 1 || got[0].Target != row.target) {
+				t.Errorf("asked %v, want %s", got, row.target)
+			}
+		})
+	}
+}
+
+func TestVariablesOfFlagsAreNoSettings(t *testing.T) {
+	t.Parallel()
+	taken := make(map[string]bool)
+	for _, spec := range settings.Specs() {
+		taken[spec.Name] = true
+	}
+	for _, noun := range verb.Nouns() {
+		for _, v := range noun.Verbs {
+			for _, f := range v.Flags {
+				name := f.Variable
+				if name == "" {
+					name = "WAYBILL_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+				}
+				if taken[name] {
+					t.Errorf("--%s of %s %s has the variable of a server's setting, %s", f.Name, noun.Name, v.Name, name)
+				}
+			}
+		}
+	}
+}
+
+func TestHelpOfVerbs(t *testing.T) {
+	t.Parallel()
+	var commands [][]string
+	for _, noun := range verb.Nouns() {
+		commands = append(commands, []string{noun.Name})
+		for _, v := range noun.Verbs {
+			commands = append(commands, []string{noun.Name, v.Name})
+		}
+	}
+	for _, command := range commands {
+		t.Run(strings.Join(command, " "), func(t *testing.T) {
+			t.Parallel()
+			var out, notes bytes.Buffer
+			if code := cli.Main("test", append(append([]string{"waybill"}, command...), "--help"), nil, &out, &notes); code != 0 || notes.Len() > 0 {
+				t.Fatalf("exit code %d: %s", code, &notes)
+			}
+			help := out.String()
+			if !strings.Contains(help, "Examples:\n  ") || !strings.Contains(help, "\n  waybill "+strings.Join(command, " ")) {
+				t.Errorf("there is no example of it:\n%s", help)
+			}
+			for line := range strings.Lines(help) {
+				if utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > 80 {
+					t.Errorf("a line is longer than 80 characters:\n%s", line)
+				}
+			}
+			_, flags, _ := strings.Cut(help, "\nFlags:\n")
+			for flag := range strings.SplitSeq("\n"+flags, "\n      --") {
+				if strings.Trim(flag, " -\n") != "" && len(command) > 1 && !strings.Contains(flag, "WAYBILL_") && !strings.HasPrefix(strings.TrimSpace(flag), "-h, --help") {
+					t.Errorf("no variable is named for --%s", flag)
+				}
+			}
+		})
+	}
+}

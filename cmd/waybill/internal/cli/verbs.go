@@ -1,0 +1,232 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"waybill.dev/cmd/internal/client"
+	"waybill.dev/cmd/internal/console"
+	"waybill.dev/cmd/waybill/internal/verb"
+)
+
+// completing is how long the shell waits for names from the installation.
+const completing = 2 * time.Second
+
+// action is one call of a verb.
+type action struct {
+	verb.Verb
+
+	where   *target
+	input   *verb.Input
+	account string
+	yes     bool
+	form    *output
+}
+
+// nouns makes the commands for the API.
+func (a *app) nouns() []*cobra.Command {
+	var list []*cobra.Command
+	for _, noun := range verb.Nouns() {
+		if noun.Self != nil {
+			list = append(list, a.verb(*noun.Self))
+			continue
+		}
+		cmd := &cobra.Command{Use: noun.Name, Short: noun.Short, Long: noun.Long, RunE: subcommands}
+		if singular, ok := strings.CutSuffix(noun.Name, "s"); ok {
+			cmd.Aliases = []string{singular}
+		}
+		var examples []string
+		for _, v := range noun.Verbs {
+			first, _, _ := strings.Cut(v.Example, "\n")
+			examples = append(examples, strings.TrimSuffix(first, " \\"))
+			cmd.AddCommand(a.verb(v))
+		}
+		cmd.Example = strings.Join(examples, "\n")
+		list = append(list, cmd)
+	}
+	return list
+}
+
+func (a *app) verb(v verb.Verb) *cobra.Command {
+	use := strings.Join(append([]string{v.Name}, words(v)...), " ")
+	if v.Long == "" {
+		v.Long = v.Short + "."
+	}
+	cmd := &cobra.Command{
+		Use: use, Short: v.Short, Long: v.Long, Example: v.Example,
+		Args: func(_ *cobra.Command, args []string) error { return counted(v, args) },
+	}
+	act := &action{Verb: v, where: addTarget(cmd), input: &verb.Input{}}
+	act.input.Read = func(name string) ([]byte, error) { return a.bodyOf(&callback{body: name}) }
+	a.addVerbFlags(cmd, act)
+	act.form = addOutput(cmd)
+	cmd.ValidArgsFunction = act.complete
+	cmd.RunE = run(func(cmd *cobra.Command, args []string) error {
+		act.input.Args = args
+		err := a.perform(cmd.Context(), act)
+		if misuse, ok := errors.AsType[verb.MisuseError](err); ok {
+			return usage{misuse}
+		}
+		return err
+	})
+	return cmd
+}
+
+func counted(v verb.Verb, args []string) error {
+	if len(args) == len(v.Args) {
+		return nil
+	}
+	if len(v.Args) == 0 {
+		return usagef("%q is one argument too many", console.Clean(args[0]))
+	}
+	return usagef("it takes %s: %d given, %d needed", strings.Join(words(v), " "), len(args), len(v.Args))
+}
+
+// words returns the arguments as help shows them.
+func words(v verb.Verb) []string {
+	var list []string
+	for _, arg := range v.Args {
+		list = append(list, arg.Word)
+	}
+	return list
+}
+
+func (a *app) addVerbFlags(cmd *cobra.Command, act *action) {
+	flags := cmd.Flags()
+	if act.NeedsAccount() {
+		flags.StringVar(&act.account, "account", "", "the account; else the one that the key works in")
+	}
+	for _, f := range act.Flags {
+		value := verb.NewValue(f, time.Now)
+		act.input.Values = append(act.input.Values, value)
+		flag := flags.VarPF(value, f.Name, "", f.Usage)
+		if f.Kind == verb.Bool {
+			flag.NoOptDefVal = "true"
+		}
+		if f.Variable != "" {
+			setVariable(flags, f.Name, f.Variable)
+		}
+		if len(f.Choices) > 0 {
+			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(f.Choices, cobra.ShellCompDirectiveNoFileComp))
+		}
+	}
+	if act.Confirm != "" {
+		flags.BoolVarP(&act.yes, "yes", "y", false, "do not ask; a script is never asked")
+	}
+}
+
+// perform calls the API and shows what it answers.
+func (a *app) perform(ctx context.Context, act *action) error {
+	request, err := act.Request(act.input)
+	if err != nil {
+		return err
+	}
+	if err := a.confirm(act); err != nil {
+		return err
+	}
+	c, err := act.where.connect()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	answer, err := act.send(ctx, c, request)
+	if err != nil {
+		return err
+	}
+	return a.show(act, answer)
+}
+
+// send sends the request, to the account that it is about.
+func (act *action) send(ctx context.Context, c *client.Client, r *verb.Request) ([]byte, error) {
+	if r.NeedsAccount() {
+		account := act.account
+		if account == "" {
+			var err error
+			if account, err = c.Account(ctx); err != nil {
+				return nil, err
+			}
+		}
+		r.In(account)
+	}
+	return c.Do(ctx, r.Method, r.Target(), r.Body)
+}
+
+// confirm asks a person before something is lost. Who isn't at a terminal is not asked.
+func (a *app) confirm(act *action) error {
+	if act.Confirm == "" || act.yes || !console.IsTerminal(a.stdin) || !console.IsTerminal(a.stderr) {
+		return nil
+	}
+	a.note("%s [y/N]", act.Sentence(act.Confirm, act.input))
+	line, err := bufio.NewReader(a.stdin).ReadString('\n')
+	answer := strings.ToLower(strings.TrimSpace(line))
+	if err != nil || answer != "y" && answer != "yes" {
+		return errors.New("nothing was changed")
+	}
+	return nil
+}
+
+// show prints an answer: as it came, or as a table.
+func (a *app) show(act *action, answer []byte) error {
+	answer = bytes.TrimSpace(answer)
+	if len(answer) == 0 {
+		a.note("%s", act.Sentence(act.Done, act.input))
+		return nil
+	}
+	if *act.form == asJSON {
+		if _, err := a.stdout.Write(append(answer, '\n')); err != nil {
+			return err
+		}
+	} else if err := a.showTable(act.Show, answer); err != nil {
+		return err
+	}
+	if act.Once != "" && verb.HasSecret(answer) {
+		a.note("%s", act.Once)
+	}
+	return nil
+}
+
+func (a *app) showTable(view verb.View, answer []byte) error {
+	page, err := view.Print(a.stdout, answer, width(a.stdout))
+	switch {
+	case err != nil:
+		return err
+	case page.List && page.Shown == 0 && page.Total == 0:
+		a.note("%s", view.None)
+	case page.NextCursor != "":
+		a.note("There are more: --cursor %s", console.Clean(page.NextCursor))
+	case page.List && page.Offset+page.Shown < page.Total:
+		a.note("%d of %d are shown; --offset %d goes on.", page.Shown, page.Total, page.Offset+page.Shown)
+	}
+	return nil
+}
+
+// complete offers what the installation has for the next argument. What goes wrong is not
+// said: the shell is in the middle of a line.
+func (act *action) complete(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) < len(act.Args) && act.Args[len(args)].File {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	act.input.Args = args
+	request, member, ok := act.Completion(act.input)
+	if !ok || cmd.Root().PersistentPreRunE(cmd, args) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	c, err := act.where.connect()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), completing)
+	defer cancel()
+	answer, err := act.send(ctx, c, request)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return verb.Members(answer, member), cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,73 @@
+package verb
+
+import "net/http"
+
+func accounts() Noun {
+	view := View{None: "There are no accounts.", Columns: append([]Column{
+		{Title: "NAME", Member: "name"}, {Title: "ID", Member: "id"}, {Title: "KEY", Member: "key"},
+	}, made()...)}
+	return Noun{
+		Name: "accounts", Short: "List and make accounts",
+		Long: "An account owns webhooks, events, deliveries and key buckets, and sees nothing\nof another's. The bootstrap key alone makes accounts; other keys see their own.",
+		Verbs: []Verb{
+			{
+				Name: "list", Short: "List the accounts that the key sees", Example: "  waybill accounts list",
+				Method: http.MethodGet, Path: "/v1/accounts", Flags: paging(), Show: view,
+			},
+			{
+				Name: "create", Short: "Make an account with an admin key", Example: "  waybill accounts create northwind",
+				Long:   "Makes an account, and prints a key with all rights in it, this once. Names are\n1 to 64 of a-z 0-9 -.",
+				Method: http.MethodPost, Path: "/v1/accounts", Args: []Arg{newName("NAME")}, Body: AnObject,
+				Show: view, Once: onceKey,
+			},
+		},
+	}
+}
+
+func projects() Noun {
+	view := View{None: "There are no projects.", Columns: append([]Column{
+		{Title: "NAME", Member: "name"}, {Title: "ACCOUNT", Member: "accountName", Spare: true}, {Title: "ID", Member: "id", Wide: true},
+	}, made()...)}
+	return Noun{
+		Name: "projects", Short: "List and make projects",
+		Long: "A project comes with three key buckets: NAME-production, NAME-preview and\nNAME-working-copy.",
+		Verbs: []Verb{
+			{
+				Name: "list", Short: "List the projects of the account", Example: "  waybill projects list",
+				Method: http.MethodGet, Path: accountPath + "/projects", Flags: paging(), Show: view,
+			},
+			{
+				Name: "create", Short: "Make a project and its three buckets", Example: "  waybill projects create parcels",
+				Long:   "Makes a project with its buckets NAME-production, NAME-preview and\nNAME-working-copy, all or none. Names are 1 to 100 of a-z 0-9 -.",
+				Method: http.MethodPost, Path: "/v1/projects", Args: []Arg{newName("NAME")}, Body: AnObject, Show: view,
+			},
+		},
+	}
+}
+
+func audit() Noun {
+	return Noun{
+		Name: "audit", Short: "Read the audit log",
+		Long: "Every change that was made or refused through the API, kept for 90 days.\nReading it needs an admin key.",
+		Verbs: []Verb{{
+			Name: "list", Short: "List changes, the newest first",
+			Example: "  waybill audit list\n  waybill audit list --since 24h --success=false\n  waybill audit list --action delete-bucket -o json",
+			Method:  http.MethodGet, Path: accountPath + "/audit-logs",
+			Flags: concat([]Flag{
+				{Name: "action", Usage: "only this action, such as create-bucket", In: InQuery},
+				{Name: "actor", Usage: "only changes by this `sub`, such as partners/acme", In: InQuery},
+				{Name: "success", Usage: "only what was done; =false: only what was refused", Kind: Bool, In: InQuery},
+			}, span("startDate", "endDate"), []Flag{
+				{Name: "limit", Usage: "how many are listed, at most 100; else 20", Kind: Integer, In: InQuery},
+				{Name: "offset", Usage: "how many are skipped", Kind: Integer, In: InQuery},
+			}),
+			Show: View{None: "The audit log has no such entry.", Columns: []Column{
+				{Title: "TIME", Member: "timestamp", Form: Moment},
+				{Title: "ACTION", Member: "action"},
+				{Title: "ACTOR", Member: "actor.sub", Shrinks: true},
+				{Title: "RESOURCES", Member: "resources", Form: Things, Shrinks: true},
+				{Title: "DONE", Member: "success", Form: YesNo},
+			}},
+		}},
+	}
+}

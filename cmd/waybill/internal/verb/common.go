@@ -1,0 +1,138 @@
+package verb
+
+import (
+	"net/http"
+
+	"waybill.dev/shared/domain"
+)
+
+// Paths that several operations begin with.
+const (
+	accountPath  = "/v1/accounts/{account}"
+	bucketsPath  = accountPath + "/key-buckets"
+	bucketPath   = bucketsPath + "/{bucketName}"
+	consumerPath = bucketPath + "/consumers/{consumerName}"
+
+	webhooksPath   = "/v1/webhooks"
+	eventsPath     = "/v1/events"
+	deliveriesPath = "/v1/deliveries"
+)
+
+// onceKey is said when an answer shows a key.
+const onceKey = "The key is shown in full this once: keep it where only its user can read it."
+
+func bucketArg() Arg {
+	return Arg{Word: "BUCKET", To: "bucketName", List: bucketsPath, ID: "name"}
+}
+
+func consumerArg() Arg {
+	return Arg{Word: "CONSUMER", To: "consumerName", List: bucketPath + "/consumers", ID: "name"}
+}
+
+func keyArg() Arg {
+	return Arg{Word: "KEY-ID", To: "keyId", List: consumerPath + "/keys?key-format=none", ID: "id"}
+}
+
+func newName(word string) Arg { return Arg{Word: word, To: "name"} }
+
+// newBucket and newConsumer are things that are yet to be made: nothing completes them.
+func newBucket() []Arg   { return []Arg{newName("BUCKET")} }
+func newConsumer() []Arg { return []Arg{bucketArg(), newName("CONSUMER")} }
+
+// paging is what lists take that tell how long they are.
+func paging() []Flag {
+	return []Flag{
+		{Name: "limit", Usage: "how many are listed, at most 1000", Kind: Integer, In: InQuery},
+		{Name: "offset", Usage: "how many are skipped", Kind: Integer, In: InQuery},
+	}
+}
+
+// scrolling is what lists take that go on from a cursor.
+func scrolling() []Flag {
+	return []Flag{
+		{Name: "limit", Usage: "how many are listed, at most 1000; else 100", Kind: Integer, In: InQuery},
+		{Name: "cursor", Usage: "where to go on, as the list before said", In: InQuery},
+	}
+}
+
+// span is a time range.
+func span(since, until string) []Flag {
+	return []Flag{
+		{Name: "since", Usage: "a `time`, or how long ago, such as 90m", Kind: Past, In: InQuery, To: since},
+		{Name: "until", Usage: "a `time`, or how long ago", Kind: Past, In: InQuery, To: until},
+	}
+}
+
+func describing() []Flag { return []Flag{{Name: "description", Usage: "what it is for"}} }
+
+func tagging() []Flag {
+	return []Flag{{Name: "tag", Usage: "a `name=value` of its tags; may be repeated", Kind: Pairs, To: "tags"}}
+}
+
+// retagging is tagging of what has tags already.
+func retagging() []Flag {
+	return []Flag{{Name: "tag", Usage: "a `name=value`; all given ones replace all it has; empty: none", Kind: Pairs, To: "tags"}}
+}
+
+// having filters a list by tags.
+func having() []Flag {
+	return []Flag{{Name: "tag", Usage: "only those with this tag, `name=value`; may be repeated", Kind: Pairs, In: InQuery}}
+}
+
+// onlyIf refuses what does not have the tags.
+func onlyIf() []Flag {
+	return []Flag{{Name: "if-tag", Usage: "only if it has this tag, `name=value`; may be repeated", Kind: Pairs, In: InQuery, To: "tag"}}
+}
+
+func keyFormat() []Flag {
+	return []Flag{{
+		Name: "key-format", Usage: "masked, none, or visible: in full, if its bucket keeps keys", In: InQuery,
+		Choices: []string{"masked", "none", "visible"},
+	}}
+}
+
+// including asks for what belongs to a consumer.
+func including() []Flag {
+	return concat([]Flag{
+		{Name: "include-api-keys", Usage: "with its keys", Kind: Bool, In: InQuery},
+		{Name: "include-managers", Usage: "with its managers", Kind: Bool, In: InQuery},
+	}, keyFormat())
+}
+
+func words[T ~string](list []T) []string {
+	var texts []string
+	for _, one := range list {
+		texts = append(texts, string(one))
+	}
+	return texts
+}
+
+func eventTypes() []string { return words(domain.EventTypes()) }
+
+func describedAs() Column {
+	return Column{Title: "DESCRIPTION", Member: "description", Shrinks: true, Spare: true}
+}
+func taggedAs() Column {
+	return Column{Title: "TAGS", Member: "tags", Form: Labels, Shrinks: true, Spare: true}
+}
+
+// made returns the columns of when a thing was made and changed.
+func made() []Column {
+	return []Column{
+		{Title: "CREATED", Member: "createdOn", Form: Moment, Spare: true},
+		{Title: "UPDATED", Member: "updatedOn", Form: Moment, Wide: true},
+	}
+}
+
+// whoAmI is a noun and a verb in one.
+func whoAmI() Noun {
+	return Noun{Name: "whoami", Self: &Verb{
+		Name: "whoami", Short: "Tell which account and consumer the key is",
+		Long:    "Tells which account a key works in, and whose it is: bucket/consumer, or\nbootstrap.",
+		Example: "  waybill whoami\n  WAYBILL_KEY=wbk_… waybill whoami -o json",
+		Method:  http.MethodGet, Path: "/v1/who-am-i",
+		Show: View{Columns: []Column{
+			{Title: "ACCOUNT", Member: "account"}, {Title: "SUB", Member: "sub"}, {Title: "EMAIL", Member: "email"},
+		}},
+	}}
+}

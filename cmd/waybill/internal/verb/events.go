@@ -1,0 +1,139 @@
+package verb
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"waybill.dev/shared/domain"
+)
+
+// allEvents registers a webhook for all events when none is named.
+func allEvents(r *Request, in *Input) error {
+	if in.Text("events") != "" {
+		return nil
+	}
+	var body map[string]json.RawMessage
+	if err := json.Unmarshal(r.Body, &body); err != nil {
+		return fmt.Errorf("read request: %w", err)
+	}
+	var err error
+	if body["events"], err = json.Marshal(domain.EventTypes()); err != nil {
+		return fmt.Errorf("encode request: %w", err)
+	}
+	r.Body, err = json.Marshal(body)
+	return err
+}
+
+// fromFile sends a file as it is.
+func fromFile(r *Request, in *Input) error {
+	text, err := in.Read(in.Args[0])
+	if err != nil {
+		return err
+	}
+	r.Body = text
+	return nil
+}
+
+func deliveryColumns() []Column {
+	return []Column{
+		{Title: "ID", Member: "id"},
+		{Title: "STATUS", Member: "status"},
+		{Title: "TRIES", Member: "attemptCount"},
+		{Title: "EVENT", Member: "eventId", Spare: true},
+		{Title: "TYPE", Member: "eventType", Wide: true},
+		{Title: "WEBHOOK", Member: "webhookId", Wide: true},
+		{Title: "REASON", Member: "reason", Wide: true},
+		{Title: "NEXT", Member: "nextAttemptAt", Form: Moment, Wide: true},
+		{Title: "TEST", Member: "test", Form: YesNo, Wide: true},
+		{Title: "CREATED", Member: "createdAt", Form: Moment, Wide: true},
+		{Title: "UPDATED", Member: "updatedAt", Form: Moment, Wide: true},
+	}
+}
+
+func events() Noun {
+	return Noun{
+		Name: "events", Short: "Publish, list and show events",
+		Long: "Events that were accepted, over REST or NATS. `waybill trigger`\npublishes samples.",
+		Verbs: []Verb{
+			{
+				Name: "list", Short: "List events, the newest first",
+				Example: "  waybill events list --since 1h --type shipment.delivered",
+				Method:  http.MethodGet, Path: eventsPath,
+				Flags: concat([]Flag{{Name: "type", Usage: "only this event type", In: InQuery, Choices: eventTypes()}}, span("since", "until"), scrolling()),
+				Show: View{None: "There are no such events.", Columns: []Column{
+					{Title: "ID", Member: "id"}, {Title: "TYPE", Member: "type"}, {Title: "RECEIVED", Member: "receivedAt", Form: Moment},
+				}},
+			},
+			{
+				Name: "get", Short: "Show an event with its deliveries", Example: "  waybill events get evt_order4711_created",
+				Method: http.MethodGet, Path: eventsPath + "/{id}",
+				Args: []Arg{{Word: "EVENT-ID", To: "id", List: eventsPath, ID: "id"}},
+				Show: View{
+					Rows: "-", // its data is no list
+					Columns: []Column{
+						{Title: "ID", Member: "id"}, {Title: "TYPE", Member: "type"}, {Title: "TIMESTAMP", Member: "timestamp"},
+						{Title: "RECEIVED", Member: "receivedAt", Form: Moment}, {Title: "DATA", Member: "data", Form: JSON},
+					},
+					Parts: []Part{{Title: "DELIVERIES", Member: "deliveries", Columns: []Column{
+						{Title: "ID", Member: "id"}, {Title: "STATUS", Member: "status"}, {Title: "TRIES", Member: "attemptCount"},
+						{Title: "WEBHOOK", Member: "webhookId"},
+					}}},
+				},
+			},
+			{
+				Name: "publish", Short: "Publish events from a file",
+				Long: "Publishes a file as it is: one event, or an array of up to 1000, which is\naccepted whole or not at all. -: standard input.",
+				Example: "  waybill events publish event.json\n" +
+					"  echo '{\"type\":\"shipment.created\",\"data\":{\"shipmentId\":\"shp_1\"}}' |\n    waybill events publish -",
+				Method: http.MethodPost, Path: eventsPath, Args: []Arg{{Word: "FILE", To: "file", File: true}}, Adjust: fromFile,
+				Show: View{Rows: "events", Columns: []Column{
+					{Title: "EVENT", Member: "id"}, {Title: "DUPLICATE", Member: "duplicate", Form: YesNo},
+				}},
+			},
+			{
+				Name: "rejected", Short: "List bus messages that were no events", Example: "  waybill events rejected",
+				Method: http.MethodGet, Path: "/v1/rejected", Flags: scrolling(),
+				Show: View{None: "No message was rejected.", Columns: []Column{
+					{Title: "TIME", Member: "time", Form: Moment}, {Title: "SUBJECT", Member: "subject", Shrinks: true},
+					{Title: "REASON", Member: "reason", Shrinks: true},
+				}},
+			},
+		},
+	}
+}
+
+func deliveries() Noun {
+	one := []Arg{{Word: "DELIVERY-ID", To: "id", List: deliveriesPath, ID: "id"}}
+	return Noun{
+		Name: "deliveries", Short: "List, show and retry deliveries",
+		Long: "A delivery is one event on its way to one webhook.",
+		Verbs: []Verb{
+			{
+				Name: "list", Short: "List deliveries, the newest first",
+				Example: "  waybill deliveries list --status failed --since 24h\n  waybill deliveries list --event evt_order4711_created",
+				Method:  http.MethodGet, Path: deliveriesPath,
+				Flags: concat([]Flag{
+					{Name: "webhook", Usage: "only to this webhook, by `id`", In: InQuery, To: "webhookId"},
+					{Name: "event", Usage: "only of this event, by `id`", In: InQuery, To: "eventId"},
+					{Name: "status", Usage: "pending, delivered, retrying, failed or held", In: InQuery, Choices: words(domain.Statuses())},
+				}, span("since", "until"), scrolling()),
+				Show: View{None: "There are no such deliveries.", Columns: deliveryColumns()},
+			},
+			{
+				Name: "get", Short: "Show a delivery with its attempts", Example: "  waybill deliveries get 0AvQ6nH4aXk3LZ0pT1cR8e",
+				Method: http.MethodGet, Path: deliveriesPath + "/{id}", Args: one,
+				Show: View{Columns: deliveryColumns(), Parts: []Part{{Title: "ATTEMPTS", Member: "attempts", Columns: []Column{
+					{Title: "N", Member: "number"}, {Title: "STARTED", Member: "startedAt"}, {Title: "MS", Member: "durationMs"},
+					{Title: "STATUS", Member: "status"}, {Title: "ERROR", Member: "error", Shrinks: true},
+					{Title: "ANSWER", Member: "responseBody", Shrinks: true, Spare: true},
+				}}}},
+			},
+			{
+				Name: "retry", Short: "Send a delivery again; its schedule starts anew", Example: "  waybill deliveries retry 0AvQ6nH4aXk3LZ0pT1cR8e",
+				Method: http.MethodPost, Path: deliveriesPath + "/{id}/retry", Args: one,
+				Show: View{Columns: deliveryColumns()},
+			},
+		},
+	}
+}

@@ -1,0 +1,126 @@
+package verb
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// maxKeys bounds what one command makes.
+const maxKeys = 1000
+
+func keyColumns() []Column {
+	return []Column{
+		{Title: "ID", Member: "id"},
+		{Title: "KEY", Member: "key"},
+		{Title: "EXPIRES", Member: "expiresOn", Form: Moment, Null: "never", Spare: true},
+		describedAs(),
+		{Title: "CREATED", Member: "createdOn", Form: Moment, Wide: true},
+		{Title: "UPDATED", Member: "updatedOn", Form: Moment, Wide: true},
+	}
+}
+
+func expiring(usage string) []Flag {
+	return []Flag{{Name: "expires", Usage: usage, Kind: Future, To: "expiresOn"}}
+}
+
+func keys() Noun {
+	view := View{None: "The consumer has no keys.", Columns: keyColumns()}
+	path, all := consumerPath+"/keys", []Arg{bucketArg(), consumerArg()}
+	one := []Arg{bucketArg(), consumerArg(), keyArg()}
+	return Noun{
+		Name: "keys", Short: "List, make, change, roll and delete API keys",
+		Long: "A key opens what its consumer's scopes allow. Lists show the last eight\ncharacters of each.",
+		Verbs: []Verb{
+			{
+				Name: "list", Short: "List the keys of a consumer",
+				Example: "  waybill keys list partners acme\n  waybill keys list partners acme --key-format visible",
+				Method:  http.MethodGet, Path: path, Args: all, Flags: concat(keyFormat(), paging()), Show: view,
+			},
+			{
+				Name: "create", Short: "Make a key, or several",
+				Long: "Makes a key and prints it, this once. With --count several are made, all\nor none.",
+				Example: "  waybill keys create partners acme --expires 720h\n" +
+					"  waybill keys create partners acme --count 3 -o json",
+				Method: http.MethodPost, Path: path, Args: all, Body: AnObject,
+				Flags: concat(expiring("a `time`, or how long from now, such as 720h; else never"), describing(), []Flag{
+					{Name: "count", Usage: "how many keys", Kind: Integer, In: InVerb},
+					{Name: "import", Usage: "`file` with a key that exists already; -: standard input", In: InVerb},
+				}),
+				Adjust: severalKeys, Show: view, Once: onceKey,
+			},
+			{
+				Name: "get", Short: "Show a key", Example: "  waybill keys get partners acme key_… --key-format visible",
+				Method: http.MethodGet, Path: path + "/{keyId}", Args: one, Flags: concat(keyFormat(), onlyIf()), Show: view,
+			},
+			{
+				Name: "update", Short: "Change a key's expiry or description",
+				Example: "  waybill keys update partners acme key_… --expires 24h\n  waybill keys update partners acme key_… --expires 2027-01-01T00:00:00Z",
+				Method:  http.MethodPatch, Path: path + "/{keyId}", Args: one, Body: AnObject,
+				Flags: concat(expiring("a `time`, or how long from now, such as 24h"), describing(), onlyIf()), Show: view,
+			},
+			{
+				Name: "delete", Short: "Delete a key", Example: "  waybill keys delete partners acme key_…",
+				Method: http.MethodDelete, Path: path + "/{keyId}", Args: one, Flags: onlyIf(),
+				Done: "Key {keyId} is deleted: it opens nothing any more.", Confirm: "Delete key {keyId}?",
+			},
+			rollKeys("keys"),
+		},
+	}
+}
+
+// rollKeys is a verb of consumers and of their keys.
+func rollKeys(noun string) Verb {
+	return Verb{
+		Name: "roll", Short: "Make a new key and let the others end",
+		Long: "Makes one new key without expiry. Every other key that has none, or a later one,\n" +
+			"ends when --expires says: now, when it is left out. The new key is printed when\n" +
+			"its bucket does not keep keys; else `keys list --key-format visible` shows it.",
+		Example: "  waybill " + noun + " roll partners acme --expires 24h\n  waybill " + noun + " roll partners acme --yes",
+		Method:  http.MethodPost, Path: consumerPath + "/roll-key", Args: []Arg{bucketArg(), consumerArg()}, Body: Optional,
+		Flags: concat(expiring("when the others end: a `time`, or how long from now; else now"), onlyIf()),
+		Show:  View{Columns: keyColumns()}, Once: onceKey,
+		Done:    "There is a new key: waybill keys list {bucketName} {consumerName} --key-format visible",
+		Confirm: "Roll the keys of {consumerName}? The present ones end when --expires says; without it: now.",
+	}
+}
+
+// severalKeys makes one request for all keys that are wanted, and reads a key that is
+// brought along.
+func severalKeys(r *Request, in *Input) error {
+	count := 1
+	if text := in.Text("count"); text != "" {
+		count, _ = strconv.Atoi(text) // a number by its kind; what is too large is none here
+		if count < 1 || count > maxKeys {
+			return misusef("--count must be from 1 to %d", maxKeys)
+		}
+	}
+	if name := in.Text("import"); name != "" {
+		if count > 1 {
+			return misusef("--import names one key; leave out --count")
+		}
+		return importKey(r, in, name)
+	}
+	if in.Text("count") == "" {
+		return nil
+	}
+	r.Path += "/$bulk"
+	r.Body = []byte("[" + strings.TrimSuffix(strings.Repeat(string(r.Body)+",", count), ",") + "]")
+	return nil
+}
+
+func importKey(r *Request, in *Input, name string) error {
+	text, err := in.Read(name)
+	if err != nil {
+		return err
+	}
+	var body map[string]any
+	if err := json.Unmarshal(r.Body, &body); err != nil {
+		return fmt.Errorf("read request: %w", err)
+	}
+	body["key"] = strings.TrimSpace(string(text))
+	r.Body, err = json.Marshal(body)
+	return err
+}

@@ -1,0 +1,160 @@
+package verb
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"waybill.dev/cmd/internal/console"
+)
+
+// MisuseError is an error in what a person gave.
+type MisuseError struct{ error }
+
+func (e MisuseError) Unwrap() error { return e.error }
+
+func misusef(format string, args ...any) error { return MisuseError{fmt.Errorf(format, args...)} }
+
+// Request is what is sent to the API.
+type Request struct {
+	Method string
+	// Path may still name the account: see In.
+	Path  string
+	Query url.Values
+	Body  []byte // nil: none
+}
+
+// NeedsAccount tells whether the path is an account's.
+func (r *Request) NeedsAccount() bool { return strings.Contains(r.Path, "{account}") }
+
+// In makes the path one of the account's.
+func (r *Request) In(account string) {
+	r.Path = fill(r.Path, map[string]string{"account": url.PathEscape(account)})
+}
+
+// Target returns path and query.
+func (r *Request) Target() string {
+	if len(r.Query) == 0 {
+		return r.Path
+	}
+	return r.Path + "?" + r.Query.Encode()
+}
+
+// Input is what a person gave.
+type Input struct {
+	Args   []string // as many as the verb has; fewer only for Completion
+	Values []*Value
+	// Read returns a file's content; -: standard input.
+	Read func(name string) ([]byte, error)
+}
+
+// Text returns the value of a flag as text; empty: it was not given.
+func (in *Input) Text(flag string) string {
+	for _, v := range in.Values {
+		if v.flag.Name == flag && v.set {
+			return fmt.Sprint(v.parsed)
+		}
+	}
+	return ""
+}
+
+// check tells what is missing, and names that would change the path itself.
+func (in *Input) check(v Verb) error {
+	for i, arg := range v.Args {
+		if text := in.Args[i]; text == "" || text == "." || text == ".." {
+			return misusef("%s must not be %q", arg.Word, text)
+		}
+	}
+	given := 0
+	for _, value := range in.Values {
+		if value.flag.Required && !value.set {
+			return misusef("--%s is required", value.flag.Name)
+		}
+		if value.set && value.flag.In == InBody {
+			given++
+		}
+	}
+	if v.Method == http.MethodPatch && given == 0 {
+		return misusef("nothing to change is given")
+	}
+	return nil
+}
+
+// Request makes the request that the input asks for.
+func (v Verb) Request(in *Input) (*Request, error) {
+	if err := in.check(v); err != nil {
+		return nil, err
+	}
+	r := &Request{Method: v.Method, Path: fill(v.Path, in.names(v.Args, url.PathEscape)), Query: url.Values{}}
+	members := make(map[string]any)
+	for i, arg := range v.Args {
+		if !strings.Contains(v.Path, "{"+arg.To+"}") {
+			members[arg.To] = in.Args[i]
+		}
+	}
+	for _, value := range in.Values {
+		if value.set {
+			value.put(r.Query, members)
+		}
+	}
+	if v.Body == AnObject || v.Body == Optional && len(members) > 0 {
+		body, err := json.Marshal(members)
+		if err != nil {
+			return nil, fmt.Errorf("encode request: %w", err)
+		}
+		r.Body = body
+	}
+	if v.Adjust != nil {
+		return r, v.Adjust(r, in)
+	}
+	return r, nil
+}
+
+// put adds the value to where its flag wants it.
+func (v *Value) put(query url.Values, members map[string]any) {
+	switch v.flag.In {
+	case InBody:
+		members[v.flag.target()] = v.parsed
+	case InQuery:
+		for name, value := range v.query() {
+			query.Set(name, value)
+		}
+	case InVerb:
+	}
+}
+
+// names returns the arguments by their names.
+func (in *Input) names(args []Arg, escape func(string) string) map[string]string {
+	names := make(map[string]string)
+	for i, text := range in.Args {
+		names[args[i].To] = escape(text)
+	}
+	return names
+}
+
+// Sentence fills what a person gave into a sentence.
+func (v Verb) Sentence(text string, in *Input) string {
+	return fill(text, in.names(v.Args, console.Clean))
+}
+
+// Completion returns what lists the values of the next argument, and the member that has
+// them; ok is false when there is no such list.
+func (v Verb) Completion(in *Input) (r *Request, member string, ok bool) {
+	next := len(in.Args)
+	if next >= len(v.Args) || v.Args[next].List == "" {
+		return nil, "", false
+	}
+	path := fill(v.Args[next].List, in.names(v.Args, url.PathEscape))
+	return &Request{Method: http.MethodGet, Path: path}, v.Args[next].ID, true
+}
+
+// fill replaces {names} by their values, in one pass: what a value has in braces stays.
+func fill(text string, names map[string]string) string {
+	var pairs []string
+	for name, value := range names {
+		pairs = append(pairs, "{"+name+"}", value)
+	}
+	return strings.NewReplacer(pairs...).Replace(text)
+}

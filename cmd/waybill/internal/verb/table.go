@@ -1,0 +1,133 @@
+package verb
+
+import (
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"waybill.dev/cmd/internal/console"
+)
+
+const (
+	gap = 2 // between columns
+	// least is how narrow a column may become that gives way.
+	least = 10
+)
+
+// grid is a table before it is written.
+type grid struct {
+	columns []Column
+	cells   [][]string // without the titles
+	widths  []int
+}
+
+// printRows writes a table in which ids and names are whole and other text gives way, so
+// that lines are not longer than width.
+func printRows(w io.Writer, columns []Column, rows []members, width int) {
+	if len(rows) == 0 {
+		return
+	}
+	g := &grid{}
+	for _, c := range columns {
+		has := func(row members) bool { _, ok := c.value(row); return ok }
+		if c.Null != "" || slices.ContainsFunc(rows, has) {
+			g.columns = append(g.columns, c)
+		}
+	}
+	for _, row := range rows {
+		var cells []string
+		for _, c := range g.columns {
+			cells = append(cells, c.text(row))
+		}
+		g.cells = append(g.cells, cells)
+	}
+	g.measure()
+	g.drop(width)
+	g.shrink(width)
+	g.write(w)
+}
+
+func (g *grid) measure() {
+	for i, c := range g.columns {
+		width := len(c.Title)
+		for _, cells := range g.cells {
+			width = max(width, utf8.RuneCountInString(cells[i]))
+		}
+		g.widths = append(g.widths, width)
+	}
+}
+
+// floor returns how narrow column i may become.
+func (g *grid) floor(i int) int {
+	if !g.columns[i].Shrinks {
+		return g.widths[i]
+	}
+	return min(g.widths[i], max(least, len(g.columns[i].Title)))
+}
+
+// over returns by how much a line is too long when column i has width of(i).
+func (g *grid) over(width int, of func(i int) int) int {
+	sum := gap * (len(g.columns) - 1)
+	for i := range g.columns {
+		sum += of(i)
+	}
+	return sum - width
+}
+
+// drop leaves out columns that can be spared, from the right, while nothing else helps.
+func (g *grid) drop(width int) {
+	for i := len(g.columns) - 1; i >= 0 && g.over(width, g.floor) > 0; i-- {
+		if !g.columns[i].Spare {
+			continue
+		}
+		g.columns = slices.Delete(slices.Clone(g.columns), i, i+1)
+		g.widths = slices.Delete(g.widths, i, i+1)
+		for n := range g.cells {
+			g.cells[n] = slices.Delete(g.cells[n], i, i+1)
+		}
+	}
+}
+
+// shrink narrows the widest of the columns that give way until a line fits.
+func (g *grid) shrink(width int) {
+	now := func(i int) int { return g.widths[i] }
+	for g.over(width, now) > 0 {
+		widest := g.widest()
+		if widest < 0 {
+			break
+		}
+		g.widths[widest]--
+	}
+	for _, cells := range g.cells {
+		for i, text := range cells {
+			cells[i] = cut(text, g.widths[i])
+		}
+	}
+}
+
+// widest returns the widest column that can give way; -1: none can.
+func (g *grid) widest() int {
+	widest := -1
+	for i := range g.columns {
+		if g.floor(i) < g.widths[i] && (widest < 0 || g.widths[i] > g.widths[widest]) {
+			widest = i
+		}
+	}
+	return widest
+}
+
+func cut(text string, width int) string {
+	if utf8.RuneCountInString(text) <= width {
+		return text
+	}
+	return strings.TrimRight(string([]rune(text)[:width-1]), " ") + "…"
+}
+
+func (g *grid) write(w io.Writer) {
+	var titles []string
+	for _, c := range g.columns {
+		titles = append(titles, c.Title)
+	}
+	console.Table(w, titles, g.cells)
+}

@@ -1,0 +1,216 @@
+package verb
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Kind is the form of a flag's value.
+type Kind int
+
+// The kinds.
+const (
+	Text    Kind = iota
+	Words        // several, separated by commas or given one by one
+	Pairs        // name=value, one by one
+	Bool         //
+	Integer      //
+	Number       //
+	Rate         // a number, or none
+	Numbers      // separated by commas
+	Object       // a JSON object
+	Past         // a time, or how long ago
+	Future       // a time, or how long from now
+	Seconds      // a duration, sent in seconds
+)
+
+// stamp is how a time is sent.
+const stamp = "2006-01-02T15:04:05.000Z"
+
+// word returns what help shows for a value of the kind.
+func (k Kind) word() string {
+	return map[Kind]string{
+		Text: "text", Words: "list", Pairs: "name=value", Integer: "number", Number: "number", Rate: "number",
+		Numbers: "list", Object: "json", Past: "time", Future: "time", Seconds: "duration",
+	}[k]
+}
+
+// Value is what a flag was given. It implements pflag.Value.
+type Value struct {
+	flag Flag
+	now  func() time.Time
+
+	set    bool
+	text   string
+	parsed any // as JSON has it
+}
+
+// NewValue returns the value of a flag that nobody has given yet.
+func NewValue(f Flag, now func() time.Time) *Value { return &Value{flag: f, now: now} }
+
+// Type implements pflag.Value.
+func (v *Value) Type() string {
+	if v.flag.Kind == Bool {
+		return "bool"
+	}
+	return v.flag.Kind.word()
+}
+
+// String implements pflag.Value.
+func (v *Value) String() string { return v.text }
+
+// Set implements pflag.Value. A flag that takes several values may be set again.
+func (v *Value) Set(text string) error {
+	parsed, err := v.parse(text)
+	if err != nil {
+		return err
+	}
+	v.set, v.text, v.parsed = true, text, parsed
+	return nil
+}
+
+func (v *Value) parse(text string) (any, error) {
+	switch v.flag.Kind {
+	case Words:
+		return v.words(text)
+	case Pairs:
+		return v.pairs(text)
+	case Bool:
+		return one(strconv.ParseBool(text))("true or false")
+	case Integer:
+		return one(strconv.ParseInt(text, 10, 64))("a whole number")
+	case Number:
+		return finite(text)
+	case Rate:
+		if text == "none" {
+			return json.RawMessage("null"), nil
+		}
+		return finite(text)
+	case Numbers:
+		return numbers(text)
+	case Object:
+		return object(text)
+	case Past, Future:
+		return v.time(text)
+	case Seconds:
+		d, err := time.ParseDuration(text)
+		return one(d.Seconds(), err)("a duration such as 90s or 24h")
+	default:
+		return text, v.among(text)
+	}
+}
+
+// one makes a sentence of a parser's error.
+func one[T any](value T, err error) func(string) (any, error) {
+	return func(want string) (any, error) {
+		if err != nil {
+			return nil, errors.New("must be " + want)
+		}
+		return value, nil
+	}
+}
+
+func finite(text string) (any, error) {
+	number, err := strconv.ParseFloat(text, 64)
+	if err == nil && (math.IsNaN(number) || math.IsInf(number, 0)) {
+		err = strconv.ErrRange
+	}
+	return one(number, err)("a number")
+}
+
+func (v *Value) among(text string) error {
+	if len(v.flag.Choices) > 0 && !slices.Contains(v.flag.Choices, text) {
+		return fmt.Errorf("must be one of %s", strings.Join(v.flag.Choices, ", "))
+	}
+	return nil
+}
+
+func (v *Value) words(text string) (any, error) {
+	words, _ := v.parsed.([]string)
+	for word := range strings.SplitSeq(text, ",") {
+		word = strings.TrimSpace(word)
+		if err := v.among(word); err != nil {
+			return nil, err
+		}
+		words = append(words, word)
+	}
+	return words, nil
+}
+
+// pairs keeps everything after the first = as it is, commas included. No text at all
+// makes an empty list, which takes all pairs away.
+func (v *Value) pairs(text string) (any, error) {
+	pairs, ok := v.parsed.(map[string]string)
+	if !ok {
+		pairs = make(map[string]string)
+	}
+	if text == "" {
+		return pairs, nil
+	}
+	name, value, ok := strings.Cut(text, "=")
+	if !ok || name == "" {
+		return nil, errors.New("must be name=value")
+	}
+	if _, twice := pairs[name]; twice {
+		return nil, errors.New("is given twice for the same name")
+	}
+	pairs[name] = value
+	return pairs, nil
+}
+
+func numbers(text string) (any, error) {
+	list := []any{}
+	for part := range strings.SplitSeq(text, ",") {
+		if text == "" {
+			break
+		}
+		number, err := finite(strings.TrimSpace(part))
+		if err != nil {
+			return nil, errors.New("must be numbers separated by commas")
+		}
+		list = append(list, number)
+	}
+	return list, nil
+}
+
+func object(text string) (any, error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(text), &members); err != nil || members == nil {
+		return nil, errors.New(`must be a JSON object such as {"plan":"gold"}`)
+	}
+	return json.RawMessage(text), nil
+}
+
+// time reads a time, or a distance from now in the direction of the kind.
+func (v *Value) time(text string) (any, error) {
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		return at.UTC().Format(stamp), nil
+	}
+	distance, err := time.ParseDuration(text)
+	if err != nil || distance < 0 {
+		return nil, errors.New("must be a time such as 2026-12-01T00:00:00Z, or a duration such as 36h")
+	}
+	if v.flag.Kind == Past {
+		distance = -distance
+	}
+	return v.now().Add(distance).UTC().Format(stamp), nil
+}
+
+// query returns the value as parameters.
+func (v *Value) query() map[string]string {
+	pairs, ok := v.parsed.(map[string]string)
+	if !ok {
+		return map[string]string{v.flag.target(): fmt.Sprint(v.parsed)}
+	}
+	parameters := make(map[string]string, len(pairs))
+	for name, value := range pairs {
+		parameters[v.flag.target()+"."+name] = value
+	}
+	return parameters
+}

@@ -1,0 +1,99 @@
+// Package verb describes what the command line can do with an installation's API: one
+// table of nouns and verbs, from which the commands, the requests and the tables that are
+// printed follow.
+package verb
+
+import (
+	"slices"
+	"strings"
+)
+
+// Noun is a kind of thing, and what can be done with it.
+type Noun struct {
+	Name, Short, Long string
+	Verbs             []Verb
+	Self              *Verb // set: the noun has no verbs but is one itself
+}
+
+// Verb is one operation of the API.
+type Verb struct {
+	Name, Short, Long, Example string
+	Method                     string
+	// Path has {names}: of arguments, or account.
+	Path  string
+	Args  []Arg
+	Flags []Flag
+	// Body tells whether a body is sent.
+	Body Body
+	// Adjust has the last word on the request, for what the table can't say.
+	Adjust func(*Request, *Input) error
+
+	// Show says how an answer is printed as a table; it has none: nothing is answered.
+	Show View
+	// Once is said when the answer shows a secret.
+	Once string
+	// Done is said when the answer is empty; {names} stand for arguments.
+	Done string
+	// Confirm is asked of a person before anything is done.
+	Confirm string
+}
+
+// Body tells whether a verb's request has a body.
+type Body int
+
+// The kinds of bodies.
+const (
+	NoBody   Body = iota
+	AnObject      // an object, be it empty
+	Optional      // an object when it has any member
+)
+
+// Arg is an argument that must be given. One that the path does not name is a member of
+// the body.
+type Arg struct {
+	Word string // as help shows it
+	To   string // name in the path, or member
+	List string // path of the list whose members are offered for completion
+	ID   string // the list's member that is offered
+	File bool   // names a file
+}
+
+// Place is where the value of a flag goes.
+type Place int
+
+// The places.
+const (
+	InBody Place = iota
+	InQuery
+	InVerb // taken by Adjust
+)
+
+// Flag is an option of a verb.
+type Flag struct {
+	Name     string
+	Usage    string // a `word` names the value
+	Kind     Kind
+	In       Place
+	To       string // member or parameter; empty: the flag's name
+	Variable string // environment variable; empty: after its name
+	Choices  []string
+	Required bool
+}
+
+func (f Flag) target() string {
+	if f.To != "" {
+		return f.To
+	}
+	return f.Name
+}
+
+// NeedsAccount tells whether the path is an account's.
+func (v Verb) NeedsAccount() bool { return strings.Contains(v.Path, "{account}") }
+
+// Nouns returns the whole table.
+func Nouns() []Noun {
+	return []Noun{accounts(), projects(), buckets(), consumers(), keys(), managers(), webhooks(), events(), deliveries(), audit(), whoAmI()}
+}
+
+// concat joins lists of flags that verbs have in common.
+func concat(lists ...[]Flag) []Flag { return slices.Concat(lists...) }

@@ -1,0 +1,285 @@
+package verb
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"waybill.dev/cmd/internal/console"
+)
+
+// View says how answers are printed for a person. A list becomes a table; a single thing
+// a line for each member, with the lists inside it below.
+type View struct {
+	None    string // what is said when a list is empty
+	Columns []Column
+	Parts   []Part
+	Rows    string // member that has the list; empty: data
+}
+
+// Part is a list inside a single thing.
+type Part struct {
+	Title, Member string
+	Columns       []Column
+}
+
+// Column is a member of a thing.
+type Column struct {
+	Title  string
+	Member string // with dots for members of members
+	Form   Form
+	Null   string // what stands for null, and for a member that is left out
+	Wide   bool   // shown of a single thing only
+	// Shrinks: a value is cut off when the line would be too long. Spare: the column is
+	// left out when cutting is not enough.
+	Shrinks, Spare bool
+}
+
+// Form is how a value is written.
+type Form int
+
+// The forms.
+const (
+	Plain Form = iota
+	Moment
+	YesNo
+	Joined
+	Labels
+	Count
+	JSON
+	Things // resources of the audit log
+)
+
+// Page says which part of a list an answer was.
+type Page struct {
+	List                 bool
+	Shown, Offset, Total int // Total 0: not told
+	NextCursor           string
+}
+
+type members = map[string]any
+
+// Print writes an answer for a person within columns of width.
+func (v View) Print(w io.Writer, answer []byte, width int) (Page, error) {
+	tree, err := decode(answer)
+	if err != nil {
+		return Page{}, fmt.Errorf("read answer: %w", err)
+	}
+	rows, list := v.list(tree)
+	if !list {
+		thing, ok := tree.(members)
+		if !ok {
+			return Page{}, fmt.Errorf("read answer: it is neither an object nor a list")
+		}
+		v.printOne(w, thing, width)
+		return Page{}, nil
+	}
+	printRows(w, slices.DeleteFunc(slices.Clone(v.Columns), func(c Column) bool { return c.Wide }), rows, width)
+	return pageOf(tree, len(rows)), nil
+}
+
+func decode(text []byte) (any, error) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	var tree any
+	err := decoder.Decode(&tree)
+	return tree, err
+}
+
+// list returns the things of a list; ok is false when the answer is a single thing.
+func (v View) list(tree any) (rows []members, ok bool) {
+	name := v.Rows
+	if name == "" {
+		name = "data"
+	}
+	if thing, isThing := tree.(members); isThing {
+		tree = thing[name]
+	}
+	list, ok := tree.([]any)
+	if !ok {
+		return nil, false
+	}
+	for _, one := range list {
+		if row, isThing := one.(members); isThing {
+			rows = append(rows, row)
+		}
+	}
+	return rows, true
+}
+
+func (v View) printOne(w io.Writer, thing members, width int) {
+	var lines [][2]string
+	name := 0
+	for _, c := range v.Columns {
+		if _, there := c.value(thing); there || c.Null != "" {
+			lines = append(lines, [2]string{c.Title, c.text(thing)})
+			name = max(name, len(c.Title))
+		}
+	}
+	for _, line := range lines {
+		fmt.Fprintf(w, "%-*s  %s\n", name, line[0], line[1])
+	}
+	for _, part := range v.Parts {
+		list, _ := thing[part.Member].([]any)
+		rows, _ := View{}.list(list)
+		if len(rows) > 0 {
+			fmt.Fprintf(w, "\n%s\n", part.Title)
+			printRows(w, part.Columns, rows, width)
+		}
+	}
+}
+
+// value returns the member; ok is false when it is left out.
+func (c Column) value(thing members) (value any, ok bool) {
+	value = thing
+	for name := range strings.SplitSeq(c.Member, ".") {
+		inner, isThing := value.(members)
+		if !isThing {
+			return nil, false
+		}
+		if value, ok = inner[name]; !ok {
+			return nil, false
+		}
+	}
+	return value, true
+}
+
+func (c Column) text(thing members) string {
+	value, _ := c.value(thing)
+	text := console.Clean(c.Form.write(value))
+	if text == "" && c.Null != "" {
+		return c.Null
+	}
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+func (f Form) write(value any) string {
+	if value == nil {
+		return ""
+	}
+	switch f {
+	case Moment:
+		return moment(fmt.Sprint(value))
+	case YesNo:
+		return map[string]string{"true": "yes", "false": "no"}[fmt.Sprint(value)]
+	case Joined, Things:
+		return joined(value)
+	case Labels:
+		return labels(value)
+	case Count:
+		list, _ := value.([]any)
+		return strconv.Itoa(len(list))
+	case JSON:
+		text, _ := json.Marshal(value) // it was JSON before
+		return string(text)
+	default:
+		return fmt.Sprint(value)
+	}
+}
+
+// moment leaves out fractions of seconds.
+func moment(text string) string {
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return text
+	}
+	return at.UTC().Format(time.RFC3339)
+}
+
+func joined(value any) string {
+	list, _ := value.([]any)
+	var words []string
+	for _, one := range list {
+		if thing, ok := one.(members); ok {
+			words = append(words, named(thing))
+		} else {
+			words = append(words, fmt.Sprint(one))
+		}
+	}
+	return strings.Join(words, ",")
+}
+
+// named returns type and name of a resource, or its id when it has no name.
+func named(thing members) string {
+	name := thing["name"]
+	if more, ok := thing["metadata"].(members); ok && name == nil {
+		name = more["name"]
+	}
+	if name == nil || name == "" {
+		name = thing["id"]
+	}
+	return fmt.Sprintf("%v %v", thing["type"], name)
+}
+
+func labels(value any) string {
+	thing, _ := value.(members)
+	var words []string
+	for name, text := range thing {
+		words = append(words, fmt.Sprintf("%s=%v", name, text))
+	}
+	slices.Sort(words)
+	return strings.Join(words, ",")
+}
+
+// pageOf reads what the envelope says of the whole list.
+func pageOf(tree any, shown int) Page {
+	page := Page{List: true, Shown: shown}
+	envelope, _ := tree.(members)
+	if inner, ok := envelope["pagination"].(members); ok {
+		envelope = inner
+	}
+	page.NextCursor, _ = envelope["nextCursor"].(string)
+	page.Offset, page.Total = whole(envelope["offset"]), whole(envelope["total"])
+	return page
+}
+
+func whole(value any) int {
+	number, _ := value.(json.Number)
+	n, _ := number.Int64() // anything else is none
+	return int(n)
+}
+
+// Members returns a member of each thing in a list.
+func Members(answer []byte, name string) []string {
+	tree, err := decode(answer)
+	if err != nil {
+		return nil
+	}
+	rows, _ := View{}.list(tree)
+	var texts []string
+	for _, row := range rows {
+		if text, ok := row[name].(string); ok {
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}
+
+// HasSecret tells whether an answer shows a key or a signing secret in full.
+func HasSecret(answer []byte) bool {
+	tree, err := decode(answer)
+	return err == nil && hasSecret(tree)
+}
+
+func hasSecret(tree any) bool {
+	switch node := tree.(type) {
+	case []any:
+		return slices.ContainsFunc(node, hasSecret)
+	case members:
+		for name, value := range node {
+			text, isText := value.(string)
+			if isText && (name == "key" || name == "secret") && text != "" && !strings.HasPrefix(text, "****") || hasSecret(value) {
+				return true
+			}
+		}
+	}
+	return false
+}
