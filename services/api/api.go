@@ -18,6 +18,7 @@ import (
 	"waybill.dev/services/api/internal/auth"
 	"waybill.dev/services/api/internal/httpapi"
 	"waybill.dev/services/api/internal/relay"
+	"waybill.dev/services/api/internal/spec"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/egress"
@@ -91,6 +92,10 @@ func New(options Options) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make api: %w", err)
 	}
+	documents, err := spec.New()
+	if err != nil {
+		return nil, fmt.Errorf("make api: %w", err)
+	}
 	n := committers
 	if options.Store.SQLite() {
 		n = 1
@@ -108,7 +113,7 @@ func New(options Options) (*Service, error) {
 	}
 	s.handler = httpapi.New(httpapi.Options{
 		Store: options.Store, Bus: options.Bus, Accepter: s.accepter, Relay: s.relay, Egress: options.Egress,
-		Authenticator: keys, Keys: keys, Logger: options.Logger, Registerer: options.Registerer,
+		Authenticator: keys, Keys: keys, Documents: documents, Logger: options.Logger, Registerer: options.Registerer,
 		TracerProvider: options.TracerProvider, RetrySchedule: options.RetrySchedule,
 		Retention: options.Retention, RateLimit: options.RateLimit,
 	})

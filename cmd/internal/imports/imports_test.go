@@ -41,13 +41,18 @@ var testSupport = []string{
 	"waybill.dev/shared/egress/hostile",
 	"waybill.dev/shared/pgtest",
 	"waybill.dev/shared/store/storetest",
+	"waybill.dev/services/api/apitest",
+	"waybill.dev/services/api/internal/spec/source",
 	"waybill.dev/cmd/chaos",
 	"waybill.dev/cmd/internal/sink",
 	"waybill.dev/cmd/internal/stack",
 }
 
 // testLibraries are what no binary may contain besides.
-var testLibraries = []string{"testing", "github.com/google/go-cmp/cmp", "go.uber.org/goleak"}
+var testLibraries = []string{
+	"testing", "github.com/google/go-cmp/cmp", "go.uber.org/goleak",
+	"github.com/getkin/kin-openapi/openapi3", "github.com/santhosh-tekuri/jsonschema/v6",
+}
 
 // rules say which packages (by prefix) may import a package (by prefix).
 var rules = []struct {
@@ -75,6 +80,10 @@ var rules = []struct {
 	{"github.com/spf13/", []string{"waybill.dev/cmd"}, false, "flags are read in cmd; services get Options"},
 	{"go.opentelemetry.io/otel/sdk", []string{"waybill.dev/cmd"}, true, "cmd sets telemetry up; others see the interfaces"},
 	{"go.opentelemetry.io/otel/exporters", []string{"waybill.dev/cmd"}, false, "likewise"},
+	{"github.com/swaggest/swgui", []string{"waybill.dev/services/api/internal/spec"}, false, "the pages that show the API documents"},
+	{"github.com/goccy/go-yaml", []string{"waybill.dev/services/api/internal/spec/source"}, false, "the API documents are written in YAML and served as JSON"},
+	{"github.com/santhosh-tekuri/jsonschema", nil, true, "for tests: answers are held to the OpenAPI document"},
+	{"github.com/getkin/kin-openapi", nil, true, "for tests: another reader of the OpenAPI document"},
 	{"github.com/standard-webhooks/", []string{"waybill.dev/cmd/internal/demo", "waybill.dev/cmd/waybill"}, true, "an independent verifier of our own signatures: for tests and the demo"},
 	{"github.com/google/go-cmp", nil, true, "for tests"},
 	{"go.uber.org/goleak", nil, true, "for tests"},

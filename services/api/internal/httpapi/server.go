@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"waybill.dev/services/api/internal/auth"
+	"waybill.dev/services/api/internal/spec"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
@@ -55,6 +56,7 @@ type Options struct {
 	Egress         Egress
 	Authenticator  auth.Authenticator
 	Keys           Keys
+	Documents      *spec.Documents
 	Logger         *slog.Logger
 	Registerer     prometheus.Registerer
 	TracerProvider trace.TracerProvider

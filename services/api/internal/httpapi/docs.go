@@ -1,0 +1,63 @@
+package httpapi
+
+import (
+	"net/http"
+	"strings"
+
+	"waybill.dev/services/api/internal/spec"
+	"waybill.dev/shared/domain"
+)
+
+func (s *server) openapi(c *call) error { return c.document(s.Documents.OpenAPI) }
+
+func (s *server) asyncapi(c *call) error { return c.document(s.Documents.AsyncAPI) }
+
+// document answers with d, or with 304 when the caller has it already.
+func (c *call) document(d spec.Document) error {
+	header := c.Writer.Header()
+	header.Set("Cache-Control", "no-cache") // may be kept, and is asked for again
+	header.Set("ETag", d.ETag)
+	if holds(c.Request.Header.Values("If-None-Match"), d.ETag) {
+		c.Status(http.StatusNotModified)
+		c.Writer.WriteHeaderNow()
+		return nil
+	}
+	c.Data(http.StatusOK, d.ContentType, d.Body)
+	return nil
+}
+
+// holds tells whether one of the tags of If-None-Match is that of the present version.
+func holds(values []string, tag string) bool {
+	for _, value := range values {
+		for given := range strings.SplitSeq(value, ",") {
+			if given = strings.TrimPrefix(strings.TrimSpace(given), "W/"); given == tag || given == "*" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (s *server) docs(c *call) error {
+	page, ok := s.Documents.Page("index")
+	if !ok {
+		return domain.ErrNotFound
+	}
+	c.Header("Content-Security-Policy", spec.Policy)
+	return c.document(page)
+}
+
+func (s *server) docsFile(c *call) error {
+	name := c.Param("file")
+	if page, ok := s.Documents.Page(name); ok && name != "index" {
+		c.Header("Content-Security-Policy", spec.Policy)
+		return c.document(page)
+	}
+	asset, ok := s.Documents.Asset(name)
+	if !ok {
+		return domain.ErrNotFound
+	}
+	c.Header("Cache-Control", "no-cache")
+	asset.ServeHTTP(c.Writer, c.Request)
+	return nil
+}

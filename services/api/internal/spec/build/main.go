@@ -1,0 +1,30 @@
+// Command build writes the documents that are served, openapi.json and asyncapi.json,
+// from the YAML that people write. Run it by `go generate` in the folder above; a test
+// tells when that was forgotten.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"waybill.dev/services/api/internal/spec/source"
+)
+
+func main() {
+	if err := run(); err != nil {
+		panic(err) // it is run by hand
+	}
+}
+
+func run() error {
+	documents, err := source.Build(".")
+	if err != nil {
+		return err
+	}
+	for name, body := range documents {
+		if err := os.WriteFile(name, body, 0o600); err != nil {
+			return fmt.Errorf("write document: %w", err)
+		}
+	}
+	return nil
+}

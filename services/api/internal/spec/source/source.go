@@ -1,0 +1,91 @@
+// Package source turns the YAML of the API documents into the JSON that is served. No
+// binary contains it.
+package source
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/goccy/go-yaml"
+)
+
+// Build reads the YAML below dir and returns the documents by the names of their files.
+// Those in openapi/ are parts of one: their mappings are merged in the order of
+// their names, behind info.yaml.
+func Build(dir string) (map[string][]byte, error) {
+	parts, err := filepath.Glob(filepath.Join(dir, "openapi", "*.yaml"))
+	if err != nil {
+		return nil, fmt.Errorf("list parts: %w", err)
+	}
+	first := filepath.Join(dir, "openapi", "info.yaml")
+	slices.SortStableFunc(parts, func(a, b string) int {
+		switch {
+		case a == first && b != first:
+			return -1
+		case b == first && a != first:
+			return 1
+		}
+		return 0
+	})
+	documents := make(map[string][]byte, 2)
+	if documents["openapi.json"], err = merge(parts); err != nil {
+		return nil, err
+	}
+	if documents["asyncapi.json"], err = merge([]string{filepath.Join(dir, "asyncapi.yaml")}); err != nil {
+		return nil, err
+	}
+	return documents, nil
+}
+
+func merge(paths []string) ([]byte, error) {
+	var whole yaml.MapSlice
+	for _, path := range paths {
+		text, err := os.ReadFile(filepath.Clean(path))
+		if err != nil {
+			return nil, fmt.Errorf("read part: %w", err)
+		}
+		var part yaml.MapSlice
+		if err := yaml.UnmarshalWithOptions(text, &part, yaml.UseOrderedMap()); err != nil {
+			return nil, fmt.Errorf("read %s: %w", path, err)
+		}
+		if whole, err = join(whole, part); err != nil {
+			return nil, fmt.Errorf("merge %s: %w", path, err)
+		}
+	}
+	text, err := yaml.MarshalWithOptions(whole, yaml.JSON())
+	if err != nil {
+		return nil, fmt.Errorf("write JSON: %w", err)
+	}
+	var body bytes.Buffer
+	if err := json.Indent(&body, bytes.TrimSpace(text), "", " "); err != nil {
+		return nil, fmt.Errorf("indent JSON: %w", err)
+	}
+	body.WriteByte('\n')
+	return body.Bytes(), nil
+}
+
+// join adds what part has to whole. Mappings are merged; anything else may be there once.
+func join(whole, part yaml.MapSlice) (yaml.MapSlice, error) {
+	for _, item := range part {
+		at := slices.IndexFunc(whole, func(other yaml.MapItem) bool { return other.Key == item.Key })
+		if at < 0 {
+			whole = append(whole, item)
+			continue
+		}
+		old, oldOK := whole[at].Value.(yaml.MapSlice)
+		more, moreOK := item.Value.(yaml.MapSlice)
+		if !oldOK || !moreOK {
+			return nil, fmt.Errorf("%v is there twice", item.Key)
+		}
+		joined, err := join(old, more)
+		if err != nil {
+			return nil, fmt.Errorf("%v: %w", item.Key, err)
+		}
+		whole[at].Value = joined
+	}
+	return whole, nil
+}

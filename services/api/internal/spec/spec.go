@@ -1,0 +1,68 @@
+// Package spec has the documents of the API, OpenAPI and AsyncAPI, and the pages that show
+// them. The documents are written by hand, in YAML, and come before the code: tests hold
+// every route and every answer to them.
+package spec
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+)
+
+//go:generate go run ./build
+
+//go:embed openapi.json
+var openapi []byte
+
+//go:embed asyncapi.json
+var asyncapi []byte
+
+// Document is something to read, with what HTTP wants to know about it.
+type Document struct {
+	Body        []byte
+	ContentType string
+	ETag        string
+}
+
+// Documents is all that there is to read.
+type Documents struct {
+	OpenAPI  Document // of every operation
+	AsyncAPI Document // of the bus
+	pages
+}
+
+// New returns the documents.
+func New() (*Documents, error) {
+	d := &Documents{}
+	var err error
+	if d.OpenAPI, err = compact(openapi); err != nil {
+		return nil, err
+	}
+	if d.AsyncAPI, err = compact(asyncapi); err != nil {
+		return nil, err
+	}
+	if d.pages, err = readPages(); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// compact returns a document without the white space that makes it good to compare.
+func compact(text []byte) (Document, error) {
+	var body bytes.Buffer
+	if err := json.Compact(&body, text); err != nil {
+		return Document{}, fmt.Errorf("read API document: %w", err)
+	}
+	return document(body.Bytes(), "application/json; charset=utf-8"), nil
+}
+
+func document(body []byte, contentType string) Document {
+	sum := sha256.Sum256(body)
+	return Document{
+		Body: body, ContentType: contentType,
+		ETag: `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`,
+	}
+}
