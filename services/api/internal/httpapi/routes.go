@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http"
+	"slices"
 
 	"waybill.dev/shared/domain"
 )
@@ -29,7 +30,7 @@ type Route struct {
 // Routes returns every operation. It is the only place where a path gets its handler and
 // its scope.
 func Routes() []Route {
-	return []Route{
+	return slices.Concat([]Route{
 		{http.MethodGet, "/healthz", "checkHealth", "Tells that the process is alive, with the state of store and bus.", "", http.StatusOK, (*server).healthz},
 		{http.MethodGet, "/readyz", "checkReadiness", "Tells whether requests can be served, and what is missing if not.", "", http.StatusOK, (*server).readyz},
 
@@ -51,5 +52,55 @@ func Routes() []Route {
 		{http.MethodPost, "/v1/deliveries/{id}/retry", "retryDelivery", "Sends a delivery again; its schedule starts anew.", domain.ScopeEventsWrite, http.StatusAccepted, (*server).retryDelivery},
 
 		{http.MethodGet, "/v1/rejected", "listRejected", "Lists bus messages that were no events, the newest first.", domain.ScopeEventsRead, http.StatusOK, (*server).listRejected},
+	}, accountRoutes(), bucketRoutes(), keyRoutes())
+}
+
+// What the management API's paths start with.
+const (
+	accountPath  = "/v1/accounts/{accountName}"
+	bucketPath   = accountPath + "/key-buckets/{bucketName}"
+	consumerPath = bucketPath + "/consumers/{consumerName}"
+)
+
+func accountRoutes() []Route {
+	return []Route{
+		{http.MethodGet, "/v1/who-am-i", "whoAmI", "Shows what the key stands for.", domain.ScopeAny, http.StatusOK, (*server).whoAmI},
+		{http.MethodGet, "/v1/accounts", "listAccounts", "Lists the key's account; with the bootstrap key, all of them.", domain.ScopeAny, http.StatusOK, (*server).listAccounts},
+		{http.MethodPost, "/v1/accounts", "createAccount", "Makes an account and shows an admin key of it, this once. Only the bootstrap key may.", domain.ScopeAdmin, http.StatusCreated, (*server).createAccount},
+		{http.MethodGet, accountPath + "/projects", "listProjects", "Lists the account's projects, the oldest first.", domain.ScopeBucketsRead, http.StatusOK, (*server).listProjects},
+		{http.MethodPost, "/v1/projects", "createProject", "Makes a project of the key's account, with its three buckets.", domain.ScopeBucketsWrite, http.StatusCreated, (*server).createProject},
+		{http.MethodGet, accountPath + "/audit-logs", "listAuditLogs", "Lists the changes made to the account, the newest first.", domain.ScopeAdmin, http.StatusOK, (*server).listAudit},
+	}
+}
+
+func bucketRoutes() []Route {
+	return []Route{
+		{http.MethodGet, accountPath + "/key-buckets", "listBuckets", "Lists the account's buckets, the oldest first.", domain.ScopeBucketsRead, http.StatusOK, (*server).listBuckets},
+		{http.MethodPost, accountPath + "/key-buckets", "createBucket", "Makes a bucket.", domain.ScopeBucketsWrite, http.StatusCreated, (*server).createBucket},
+		{http.MethodGet, bucketPath, "getBucket", "Shows a bucket.", domain.ScopeBucketsRead, http.StatusOK, (*server).getBucket},
+		{http.MethodPatch, bucketPath, "updateBucket", "Changes the fields that are given.", domain.ScopeBucketsWrite, http.StatusOK, (*server).updateBucket},
+		{http.MethodDelete, bucketPath, "deleteBucket", "Deletes a bucket with its consumers, their keys and managers.", domain.ScopeBucketsWrite, http.StatusNoContent, (*server).deleteBucket},
+
+		{http.MethodGet, bucketPath + "/consumers", "listConsumers", "Lists a bucket's consumers, the oldest first.", domain.ScopeBucketsRead, http.StatusOK, (*server).listConsumers},
+		{http.MethodPost, bucketPath + "/consumers", "createConsumer", "Makes a consumer; keys made with it are shown, this once.", domain.ScopeBucketsWrite, http.StatusCreated, (*server).createConsumer},
+		{http.MethodGet, consumerPath, "getConsumer", "Shows a consumer.", domain.ScopeBucketsRead, http.StatusOK, (*server).getConsumer},
+		{http.MethodPatch, consumerPath, "updateConsumer", "Changes the fields that are given.", domain.ScopeBucketsWrite, http.StatusOK, (*server).updateConsumer},
+		{http.MethodDelete, consumerPath, "deleteConsumer", "Deletes a consumer with its keys and managers.", domain.ScopeBucketsWrite, http.StatusNoContent, (*server).deleteConsumer},
+	}
+}
+
+func keyRoutes() []Route {
+	return []Route{
+		{http.MethodPost, consumerPath + "/roll-key", "rollKeys", "Makes a new key and lets the others end.", domain.ScopeBucketsWrite, http.StatusNoContent, (*server).rollKeys},
+		{http.MethodGet, consumerPath + "/keys", "listKeys", "Lists a consumer's keys, the oldest first.", domain.ScopeBucketsRead, http.StatusOK, (*server).listKeys},
+		{http.MethodPost, consumerPath + "/keys", "createKey", "Makes a key and shows it, this once.", domain.ScopeBucketsWrite, http.StatusCreated, (*server).createKey},
+		{http.MethodPost, consumerPath + "/keys/$bulk", "createKeys", "Makes several keys and shows them, this once.", domain.ScopeBucketsWrite, http.StatusCreated, (*server).createKeys},
+		{http.MethodGet, consumerPath + "/keys/{keyId}", "getKey", "Shows a key as far as key-format says.", domain.ScopeBucketsRead, http.StatusOK, (*server).getKey},
+		{http.MethodPatch, consumerPath + "/keys/{keyId}", "updateKey", "Changes the fields that are given.", domain.ScopeBucketsWrite, http.StatusOK, (*server).updateKey},
+		{http.MethodDelete, consumerPath + "/keys/{keyId}", "deleteKey", "Deletes a key.", domain.ScopeBucketsWrite, http.StatusNoContent, (*server).deleteKey},
+
+		{http.MethodGet, consumerPath + "/managers", "listManagers", "Lists a consumer's managers, the oldest first.", domain.ScopeBucketsRead, http.StatusOK, (*server).listManagers},
+		{http.MethodPost, consumerPath + "/managers", "createManager", "Adds a manager to a consumer.", domain.ScopeBucketsWrite, http.StatusCreated, (*server).createManager},
+		{http.MethodDelete, consumerPath + "/managers/{managerId}", "deleteManager", "Removes a manager from a consumer.", domain.ScopeBucketsWrite, http.StatusNoContent, (*server).deleteManager},
 	}
 }

@@ -17,6 +17,11 @@ type Store interface {
 	logStore
 	requestStore
 	auditStore
+
+	accountStore
+	bucketStore
+	consumerStore
+	keyStore
 }
 
 type webhookStore interface {

@@ -1,0 +1,154 @@
+package api_test
+
+import (
+	"bytes"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"waybill.dev/services/api/internal/httpapi"
+	"waybill.dev/shared/domain"
+)
+
+// bodies has a good body for each operation that takes one.
+func bodies() map[string]string {
+	return map[string]string{
+		"registerWebhook":     plainWebhook,
+		"updateWebhook":       `{"description":"taken"}`,
+		"rotateWebhookSecret": `{}`,
+		"testWebhook":         `{}`,
+		"replayWebhook":       `{"since":"2026-01-01T00:00:00Z"}`,
+		"publishEvents":       event("evt_isolation"),
+		"retryDelivery":       ``,
+		"createAccount":       `{"name":"third"}`,
+		"createProject":       `{"name":"project"}`,
+		"createBucket":        `{"name":"new-bucket"}`,
+		"updateBucket":        `{"description":"taken"}`,
+		"createConsumer":      `{"name":"new-consumer"}`,
+		"updateConsumer":      `{"description":"taken"}`,
+		"createKey":           `{}`,
+		"createKeys":          `[{}]`,
+		"updateKey":           `{"description":"taken"}`,
+		"rollKeys":            `{}`,
+		"createManager":       `{"email":"a@b.example","sub":"s"}`,
+	}
+}
+
+// theirs is everything of the default account that a path can name.
+func (r *rig) theirs() *strings.Replacer {
+	bucket := r.bucket("their-bucket")
+	consumer, _ := r.holder(bucket, "their-consumer")
+	key := r.do(http.MethodPost, consumer+"/keys", "").want(http.StatusCreated).text("id")
+	manager := r.do(http.MethodPost, consumer+"/managers", `{"email":"a@b.example","sub":"s"}`).want(http.StatusCreated).text("id")
+	webhook := r.register(plainWebhook).text("id")
+	r.insist(http.MethodPost, "/v1/events", event("evt_theirs")).want(http.StatusAccepted)
+	delivery := string(r.deliver(webhook, "evt_theirs", domain.StatusFailed, ""))
+	return strings.NewReplacer(
+		"{accountName}", "default", "{bucketName}", "their-bucket", "{consumerName}", "their-consumer", "{keyId}", key, "{managerId}", manager,
+		"/webhooks/{id}", "/webhooks/"+webhook, "/events/{id}", "/events/evt_theirs", "/deliveries/{id}", "/deliveries/"+delivery,
+	)
+}
+
+// nobodys is the same with names of nothing.
+func nobodys() *strings.Replacer {
+	return strings.NewReplacer(
+		"{accountName}", "no-such-account", "{bucketName}", "no-such-bucket", "{consumerName}", "no-such-consumer",
+		"{keyId}", "key_000000000000000000000000", "{managerId}", "eusr_000000000000000000000000",
+		"/webhooks/{id}", "/webhooks/0190c0f0-0000-7000-8000-000000000000", "/events/{id}", "/events/evt_none",
+		"/deliveries/{id}", "/deliveries/0000000000000000000000",
+	)
+}
+
+var ownPlace = regexp.MustCompile(`"(instance|requestId)":"[^"]*"`)
+
+// Another account's key finds nothing, whatever it tries, and can't tell what is there
+// from what is not.
+func TestIsolation(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, r *rig) {
+		theirs, nobodys, body := r.theirs(), nobodys(), bodies()
+		second := r.secondAccount("second")
+		everything := func() string {
+			var all strings.Builder
+			for _, path := range []string{bucketsPath, bucketsPath + "/their-bucket/consumers?include-api-keys=true&include-managers=true&key-format=visible", "/v1/webhooks", "/v1/deliveries", "/v1/events", "/v1/accounts/default/projects"} {
+				all.Write(r.do(http.MethodGet, path, "").want(http.StatusOK).body)
+			}
+			return all.String()
+		}
+		before := everything()
+		for _, route := range httpapi.Routes() {
+			if route.Scope == "" {
+				continue
+			}
+			there := r.do(route.Method, theirs.Replace(route.Path), body[route.Operation], as(second))
+			if strings.Contains(route.Path, "{") {
+				if there.status != http.StatusNotFound {
+					t.Errorf("%s: status %d: %s", there.call, there.status, there.body)
+				}
+				nowhere := r.do(route.Method, nobodys.Replace(route.Path), body[route.Operation], as(second))
+				if nowhere.status != there.status || !bytes.Equal(ownPlace.ReplaceAll(there.body, nil), ownPlace.ReplaceAll(nowhere.body, nil)) {
+					t.Errorf("%s: it shows:\n%s\n%s", there.call, there.body, nowhere.body)
+				}
+				// A bad body is not looked at before.
+				bad := r.do(route.Method, theirs.Replace(route.Path), `{"x":`, as(second))
+				if strings.Contains(route.Path, "{accountName}") && route.Method != http.MethodGet && bad.status != http.StatusNotFound {
+					t.Errorf("%s with a bad body: status %d", bad.call, bad.status)
+				}
+				continue
+			}
+			if route.Method != http.MethodGet {
+				continue
+			}
+			for _, id := range []string{"their", "evt_theirs", "default"} {
+				if strings.Contains(string(there.want(http.StatusOK).body), id) {
+					t.Errorf("%s shows what is another's: %s", there.call, there.body)
+				}
+			}
+		}
+		if after := everything(); after != before {
+			t.Errorf("something changed:\n%s\n%s", before, after)
+		}
+		if log := r.do(http.MethodGet, "/v1/accounts/default/audit-logs?limit=100", "").want(http.StatusOK); strings.Contains(string(log.body), "second") && strings.Contains(string(log.body), "admin/admin") {
+			t.Errorf("another account's attempts are in the log: %s", log.body)
+		}
+		r.do(http.MethodGet, "/v1/accounts/second/audit-logs", "", as(second)).want(http.StatusOK)
+	})
+}
+
+// Every operation but the open ones needs a key, and that key the scope of the table.
+func TestScopesOfRoutes(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, sqliteURL(t))
+	theirs, body := r.theirs(), bodies()
+	keys := map[domain.Scope]string{}
+	for _, lacking := range domain.Scopes() {
+		var rest []domain.Scope
+		for _, scope := range domain.Scopes() {
+			if scope != lacking && scope != domain.ScopeAdmin {
+				rest = append(rest, scope)
+			}
+		}
+		_, keys[lacking] = r.holder(bucketsPath+"/their-bucket", "lacks-"+strings.ReplaceAll(string(lacking), ":", "-"), rest...)
+	}
+	_, none := r.holder(bucketsPath+"/their-bucket", "has-none")
+	for _, route := range httpapi.Routes() {
+		if route.Scope == "" {
+			continue
+		}
+		path := theirs.Replace(route.Path)
+		a := r.do(route.Method, path, body[route.Operation], without("Authorization")).want(http.StatusUnauthorized)
+		if a.header.Get("WWW-Authenticate") != "Bearer" {
+			t.Errorf("%s: WWW-Authenticate is %q", a.call, a.header.Get("WWW-Authenticate"))
+		}
+		r.do(route.Method, path, body[route.Operation], as("wbk_abcdefghijklmnopqrstuvwxyz012345_00000000")).want(http.StatusUnauthorized)
+		if route.Scope == domain.ScopeAny {
+			r.do(route.Method, path, "", as(none)).want(http.StatusOK)
+			continue
+		}
+		for _, key := range []string{keys[route.Scope], none} {
+			r.do(route.Method, path, body[route.Operation], as(key)).want(http.StatusForbidden).field("code", "FORBIDDEN")
+			r.do(route.Method, path, `{"x":`, as(key)).want(http.StatusForbidden)
+		}
+	}
+}
