@@ -52,7 +52,7 @@ func Routes() []Route {
 		{http.MethodPost, "/v1/deliveries/{id}/retry", "retryDelivery", "Sends a delivery again; its schedule starts anew.", domain.ScopeEventsWrite, http.StatusAccepted, (*server).retryDelivery},
 
 		{http.MethodGet, "/v1/rejected", "listRejected", "Lists bus messages that were no events, the newest first.", domain.ScopeEventsRead, http.StatusOK, (*server).listRejected},
-	}, accountRoutes(), bucketRoutes(), keyRoutes())
+	}, accountRoutes(), bucketRoutes(), keyRoutes(), docRoutes())
 }
 
 // What the management API's paths start with.
@@ -102,5 +102,15 @@ func keyRoutes() []Route {
 		{http.MethodGet, consumerPath + "/managers", "listManagers", "Lists a consumer's managers, the oldest first.", domain.ScopeBucketsRead, http.StatusOK, (*server).listManagers},
 		{http.MethodPost, consumerPath + "/managers", "createManager", "Adds a manager to a consumer.", domain.ScopeBucketsWrite, http.StatusCreated, (*server).createManager},
 		{http.MethodDelete, consumerPath + "/managers/{managerId}", "deleteManager", "Removes a manager from a consumer.", domain.ScopeBucketsWrite, http.StatusNoContent, (*server).deleteManager},
+	}
+}
+
+// docRoutes are open to all: what is said there is no secret.
+func docRoutes() []Route {
+	return []Route{
+		{http.MethodGet, "/openapi", "getOpenAPI", "Returns the document of these operations.", "", http.StatusOK, (*server).openapi},
+		{http.MethodGet, "/asyncapi", "getAsyncAPI", "Returns the document of the bus.", "", http.StatusOK, (*server).asyncapi},
+		{http.MethodGet, "/docs", "showDocs", "Shows these operations as a page, to read and to try.", "", http.StatusOK, (*server).docs},
+		{http.MethodGet, "/docs/{file}", "getDocsFile", "Returns a file of the reference pages.", "", http.StatusOK, (*server).docsFile},
 	}
 }
