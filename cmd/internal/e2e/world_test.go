@@ -15,6 +15,7 @@ import (
 
 	"waybill.dev/cmd/internal/sink"
 	"waybill.dev/cmd/internal/stack"
+	"waybill.dev/services/api/apitest"
 	"waybill.dev/shared/domain"
 )
 
@@ -59,6 +60,7 @@ func newWorld(t *testing.T, st *stack.Stack) *world {
 			t.Log(st.Logs())
 		}
 	})
+	w.watch()
 	if w.nats, err = nats.Connect(st.NATSURL); err != nil {
 		t.Fatalf("connect to the bus: %v", err)
 	}
@@ -67,6 +69,24 @@ func newWorld(t *testing.T, st *stack.Stack) *world {
 		t.Fatalf("open JetStream: %v", err)
 	}
 	return w
+}
+
+// watch holds every answer of the API to the OpenAPI document that it serves.
+func (w *world) watch() {
+	w.Helper()
+	document, err := w.api.Do(w.Context(), http.MethodGet, "/openapi", nil, nil)
+	if err != nil || document.Status != http.StatusOK {
+		w.Fatalf("read the OpenAPI document: %d, %v", document.Status, err)
+	}
+	checker, err := apitest.New(document.Body)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.api.Watch(func(method, path string, a stack.Answer) {
+		if err := checker.Answer(method, path, a.Status, a.Header, a.Body); err != nil {
+			w.Errorf("not as documented: %v", err)
+		}
+	})
 }
 
 // register registers a webhook for all events with a receiver of its own; more changes

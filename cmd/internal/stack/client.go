@@ -19,6 +19,7 @@ type Client struct {
 	base string
 	key  string
 	http *http.Client
+	see  func(method, path string, a Answer)
 }
 
 // maxAnswer bounds what is read of an answer.
@@ -31,6 +32,9 @@ func (s *Stack) Client() *Client {
 		Transport: &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: 30 * time.Second},
 	}}
 }
+
+// Watch lets see look at every answer from now on. Call it before anything is asked.
+func (c *Client) Watch(see func(method, path string, a Answer)) { c.see = see }
 
 // Close ends the client's idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
@@ -75,7 +79,11 @@ func (c *Client) Do(ctx context.Context, method, path string, body []byte, heade
 	if err != nil {
 		return Answer{}, fmt.Errorf("read the API's answer: %w", err)
 	}
-	return Answer{Status: response.StatusCode, Header: response.Header, Body: read}, nil
+	answer := Answer{Status: response.StatusCode, Header: response.Header, Body: read}
+	if c.see != nil {
+		c.see(method, path, answer)
+	}
+	return answer, nil
 }
 
 // call sends in, if any, and reads the answer into out, if any. An answer that is not a
