@@ -135,6 +135,7 @@ func (c *Client) Do(ctx context.Context, method, path string, body []byte) ([]by
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")
 	}
+	request.Header.Set("User-Agent", "waybill") // for the audit log
 	if c.key != "" {
 		request.Header.Set("Authorization", "Bearer "+c.key.Reveal())
 	}

@@ -79,6 +79,16 @@ func TestTables(t *testing.T) {
 				"N  STARTED                   MS  STATUS  ANSWER\n1  2026-11-21T10:11:12.345Z  12  500     no\n", "",
 		},
 		{
+			"what the consumer has", "consumers get partners acme --include-api-keys",
+			`{"name":"acme","scopes":[],"apiKeys":[{"id":"key_1","key":"****1a2b3c4d","createdOn":"2026-11-21T10:11:12.345Z"}]}`,
+			"NAME    acme\nSCOPES  -\n\nAPI KEYS\nID     KEY           EXPIRES\nkey_1  ****1a2b3c4d  never\n", "",
+		},
+		{
+			"changes", "audit list",
+			`{"data":[{"timestamp":"2026-11-21T10:11:12.345Z","action":"create-key","actor":{"sub":"bootstrap"},"resources":[{"type":"bucket","id":"bckt_1","metadata":{"name":"partners"}},{"type":"key","id":"key_1","metadata":null}],"success":false}],"pagination":{"limit":20,"offset":0,"total":1,"hasMore":false}}`,
+			"TIME                  ACTION      ACTOR      RESOURCES       DONE\n2026-11-21T10:11:12Z  create-key  bootstrap  partners key_1  no\n", "",
+		},
+		{
 			"data of an event", "events get e", `{"id":"e","data":{"data":[1],"shipmentId":"s"},"deliveries":[]}`,
 			"ID    e\nDATA  {\"data\":[1],\"shipmentId\":\"s\"}\n", "",
 		},

@@ -31,7 +31,7 @@ func printRows(w io.Writer, columns []Column, rows []members, width int) {
 	g := &grid{}
 	for _, c := range columns {
 		has := func(row members) bool { _, ok := c.value(row); return ok }
-		if c.Null != "" || slices.ContainsFunc(rows, has) {
+		if !c.Wide && (c.Null != "" || slices.ContainsFunc(rows, has)) {
 			g.columns = append(g.columns, c)
 		}
 	}

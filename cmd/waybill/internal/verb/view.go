@@ -52,7 +52,7 @@ const (
 	Labels
 	Count
 	JSON
-	Things // resources of the audit log
+	Things // resources of the audit log, by name
 )
 
 // Page says which part of a list an answer was.
@@ -79,7 +79,7 @@ func (v View) Print(w io.Writer, answer []byte, width int) (Page, error) {
 		v.printOne(w, thing, width)
 		return Page{}, nil
 	}
-	printRows(w, slices.DeleteFunc(slices.Clone(v.Columns), func(c Column) bool { return c.Wide }), rows, width)
+	printRows(w, v.Columns, rows, width)
 	return pageOf(tree, len(rows)), nil
 }
 
@@ -116,7 +116,8 @@ func (v View) printOne(w io.Writer, thing members, width int) {
 	var lines [][2]string
 	name := 0
 	for _, c := range v.Columns {
-		if _, there := c.value(thing); there || c.Null != "" {
+		_, there := c.value(thing)
+		if c.Form != Count && (there || c.Null != "") { // what is counted in lists is a part here
 			lines = append(lines, [2]string{c.Title, c.text(thing)})
 			name = max(name, len(c.Title))
 		}
@@ -170,8 +171,10 @@ func (f Form) write(value any) string {
 		return moment(fmt.Sprint(value))
 	case YesNo:
 		return map[string]string{"true": "yes", "false": "no"}[fmt.Sprint(value)]
-	case Joined, Things:
-		return joined(value)
+	case Joined:
+		return joined(value, ",")
+	case Things:
+		return joined(value, " ")
 	case Labels:
 		return labels(value)
 	case Count:
@@ -194,7 +197,7 @@ func moment(text string) string {
 	return at.UTC().Format(time.RFC3339)
 }
 
-func joined(value any) string {
+func joined(value any, between string) string {
 	list, _ := value.([]any)
 	var words []string
 	for _, one := range list {
@@ -204,19 +207,15 @@ func joined(value any) string {
 			words = append(words, fmt.Sprint(one))
 		}
 	}
-	return strings.Join(words, ",")
+	return strings.Join(words, between)
 }
 
-// named returns type and name of a resource, or its id when it has no name.
+// named returns the name of a resource, or its id when it has none.
 func named(thing members) string {
-	name := thing["name"]
-	if more, ok := thing["metadata"].(members); ok && name == nil {
-		name = more["name"]
+	if more, ok := thing["metadata"].(members); ok && more["name"] != nil {
+		return fmt.Sprint(more["name"])
 	}
-	if name == nil || name == "" {
-		name = thing["id"]
-	}
-	return fmt.Sprintf("%v %v", thing["type"], name)
+	return fmt.Sprint(thing["id"])
 }
 
 func labels(value any) string {
