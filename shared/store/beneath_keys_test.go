@@ -82,6 +82,42 @@ func TestSealedKeys(t *testing.T) {
 	}
 }
 
+// TestRehashedKey replaces the encryption key: a key that was presented meanwhile can be
+// shown when the old one is gone.
+func TestRehashedKey(t *testing.T) {
+	t.Parallel()
+	url := "sqlite:" + filepath.Join(t.TempDir(), "waybill.db")
+	before, after := seal.Generate(), seal.Generate()
+	open := func(text string) *store.Store {
+		ring, err := seal.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := openStore(t, store.Options{URL: url, Keys: ring})
+		if _, err := s.Migrate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	ref, keys := bucketOfKeys(t, open(before), "bucket", true)
+	used, unused := keys[0], keys[1]
+	hash := sha256.Sum256([]byte("another"))
+	if err := open(after+","+before).RehashKey(t.Context(), used.ID, hash[:]); err != nil {
+		t.Fatal(err)
+	}
+	s := open(after)
+	if got, err := s.GetKey(t.Context(), ref, used.ID, true); err != nil || got.Key != used.Key {
+		t.Errorf("after its use: %v", err)
+	}
+	if _, err := s.GetKey(t.Context(), ref, unused.ID, true); err == nil {
+		t.Error("opened under a key that is gone")
+	}
+	// What can't be shown can still be used.
+	if err := s.RehashKey(t.Context(), unused.ID, unused.Hash[:16]); err != nil {
+		t.Error(err)
+	}
+}
+
 // bucketOfKeys makes a bucket with two keys, made together, rolled in, and put in place.
 func bucketOfKeys(t *testing.T, s *store.Store, name string, retrievable bool) (store.ConsumerRef, []domain.APIKey) {
 	t.Helper()

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"gorm.io/gorm"
+
 	"waybill.dev/shared/domain"
 )
 
@@ -66,14 +68,37 @@ func sqlFindKey(hashes int) string {
 		WHERE k.hash IN (` + strings.Join(marks, ", ") + `)`
 }
 
-// RehashKey gives a key another hash, of the same key under another pepper.
+// RehashKey gives a key another hash, of the same key under another pepper, and seals its
+// copy, if there is one, under the encryption key of now: that which the old pepper comes
+// from may be put away one day.
 func (s *Store) RehashKey(ctx context.Context, keyID string, hash []byte) error {
-	err := s.again(ctx, func() error {
-		result := s.write.WithContext(ctx).Model(&apiKeyRow{}).Where("id = ?", keyID).UpdateColumn("hash", hash)
-		if result.Error == nil && result.RowsAffected == 0 {
-			return domain.ErrNotFound
+	err := s.tx(ctx, func(tx *gorm.DB) error {
+		var row apiKeyRow
+		if err := s.locked(tx.Where("id = ?", keyID), lockChange).Take(&row).Error; err != nil {
+			return err
 		}
-		return result.Error
+		row.Hash = hash
+		if err := s.sealAgain(tx, &row); err != nil {
+			return err
+		}
+		return tx.Select("hash", "sealed").Updates(&row).Error
 	})
 	return wrap("rehash key", err)
+}
+
+func (s *Store) sealAgain(tx *gorm.DB, row *apiKeyRow) error {
+	if len(row.Sealed) == 0 {
+		return nil
+	}
+	var b bucketRow
+	err := tx.Where("id = (SELECT bucket_id FROM key_consumers WHERE id = ?)", row.ConsumerID).Take(&b).Error
+	if err != nil {
+		return err
+	}
+	plain, err := s.keys.Open(row.Sealed, keySealData(*row, b))
+	if err != nil {
+		return nil //nolint:nilerr // a copy that can't be shown is no reason for a key not to work
+	}
+	row.Sealed, err = s.seal(plain, keySealData(*row, b))
+	return err
 }

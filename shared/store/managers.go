@@ -10,13 +10,23 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// CreateManager adds a manager to a consumer; its id and time are the store's.
+// CreateManager adds a manager to a consumer; its id and time are the store's. ErrConflict:
+// the consumer has it already.
 func (s *Store) CreateManager(ctx context.Context, ref ConsumerRef, m domain.Manager) (domain.Manager, error) {
 	var created []domain.Manager
 	err := s.tx(ctx, func(tx *gorm.DB) error {
 		b, c, err := s.consumer(tx, ref, lockChange)
 		if err != nil {
 			return err
+		}
+		// The consumer is locked: nobody else adds one meanwhile.
+		var same int64
+		query := tx.Model(&managerRow{}).Where("consumer_id = ? AND email = ? AND sub = ?", c.ID, m.Email, m.Sub)
+		if err := query.Count(&same).Error; err != nil {
+			return fmt.Errorf("count managers: %w", err)
+		}
+		if same > 0 {
+			return domain.ErrConflict
 		}
 		if created, err = insertManagers(tx, c.ID, []domain.Manager{m}, s.clock()); err != nil {
 			return err
