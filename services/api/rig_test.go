@@ -101,8 +101,9 @@ type rig struct {
 	url      string
 	logs     *logBuffer
 	registry *prometheus.Registry
-	stop     func() // ends the service; the test's end does so, too
-	unready  bool   // the database is left without its tables
+	stop     func()  // ends the service; the test's end does so, too
+	unready  bool    // the database is left without its tables
+	limit    float64 // requests a second of an account
 }
 
 func newRig(t *testing.T, database string) *rig {
@@ -121,6 +122,14 @@ func prepareRig(t *testing.T, database string) *rig {
 		t.Fatal(err)
 	}
 	return &rig{t: t, nats: bustest.Start(t), keys: keys, database: database, logs: &logBuffer{}}
+}
+
+// another starts a second process on the same database and bus.
+func (r *rig) another(keys *seal.Keyring) *rig {
+	r.t.Helper()
+	other := &rig{t: r.t, nats: r.nats, keys: keys, database: r.database, logs: r.logs, limit: r.limit}
+	other.start()
+	return other
 }
 
 // start opens the handles and runs the service; everything ends with the test.
@@ -148,7 +157,7 @@ func (r *rig) start() {
 	t.Cleanup(r.bus.Close)
 	r.registry = prometheus.NewRegistry()
 	options := api.Options{
-		Store: r.store, Bus: r.bus, Logger: log, AdminKey: adminKey, Keyring: r.keys, Registerer: r.registry,
+		Store: r.store, Bus: r.bus, Logger: log, AdminKey: adminKey, Keyring: r.keys, Registerer: r.registry, RateLimit: r.limit,
 		Egress: &egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, HTTP: true},
 	}
 	r.service, err = api.New(options)

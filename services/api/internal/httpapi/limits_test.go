@@ -1,0 +1,129 @@
+package httpapi_test
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"waybill.dev/services/api/internal/httpapi"
+	"waybill.dev/shared/domain"
+)
+
+// door is a handler with a limit, at a clock that is made up.
+type door struct {
+	t       *testing.T
+	handler http.Handler
+}
+
+func newDoor(t *testing.T, perSecond float64) door {
+	t.Helper()
+	return door{t, httpapi.New(httpapi.Options{
+		Store: brokenStore{err: domain.ErrNotFound}, Accepter: instant{}, RateLimit: perSecond,
+		Authenticator: caller{scopes: []domain.Scope{domain.ScopeEventsRead, domain.ScopeEventsWrite}},
+		Logger:        slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
+		TracerProvider: noop.NewTracerProvider(), Retention: time.Hour,
+	})}
+}
+
+// get asks for what is not there.
+func (d door) get() *httptest.ResponseRecorder {
+	return call(d.handler, http.MethodGet, "/v1/events/evt_1")
+}
+
+// publish sends a batch of n events.
+func (d door) publish(n int) *httptest.ResponseRecorder {
+	events := make([]string, n)
+	for i := range events {
+		events[i] = fmt.Sprintf(`{"id":"e%d","type":"shipment.created","data":{"shipmentId":"s"}}`, i)
+	}
+	request := httptest.NewRequest(http.MethodPost, "/v1/events", strings.NewReader("["+strings.Join(events, ",")+"]"))
+	request.Header.Set("X-API-Key", "some-key")
+	recorder := httptest.NewRecorder()
+	d.handler.ServeHTTP(recorder, request)
+	return recorder
+}
+
+// want compares status, limit, remaining, reset and Retry-After.
+func (d door) want(a *httptest.ResponseRecorder, want string) {
+	d.t.Helper()
+	header := a.Header()
+	got := strings.TrimSpace(fmt.Sprint(a.Code, " ", header.Get("RateLimit-Limit"), " ", header.Get("RateLimit-Remaining"), " ",
+		header.Get("RateLimit-Reset"), " ", header.Get("Retry-After")))
+	if diff := cmp.Diff(want, got); diff != "" {
+		d.t.Errorf("(-want +got):\n%s%s", diff, a.Body)
+	}
+}
+
+func TestLimitHeaders(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoor(t, 3)
+		d.want(d.get(), "404 3 2 1")
+		d.want(d.get(), "404 3 1 1")
+		d.want(call(d.handler, http.MethodGet, "/v1/webhooks"), "403 3 0 1") // what is refused counts, too
+		d.want(d.get(), "429 3 0 1 1")
+		<-time.After(time.Second/3 + 1)
+		d.want(d.get(), "404 3 0 1")
+		d.want(d.get(), "429 3 0 1 1") // and what is refused for the limit does not
+		<-time.After(time.Hour)
+		d.want(d.get(), "404 3 2 1")
+	})
+}
+
+func TestNoLimit(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, 0)
+	for range 100 {
+		d.want(d.publish(2), "202")
+	}
+}
+
+func TestLimitBelowOneASecond(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoor(t, 0.1)
+		d.want(d.get(), "404 1 0 10")
+		d.want(d.get(), "429 1 0 10 10")
+		<-time.After(10 * time.Second)
+		d.want(d.publish(3), "202 1 0 30")
+		<-time.After(29 * time.Second)
+		d.want(d.get(), "429 1 0 1 1")
+		<-time.After(time.Second)
+		d.want(d.get(), "404 1 0 10")
+	})
+}
+
+// A batch counts by its events, and gets its turn however large it is.
+func TestLimitOfBatches(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoor(t, 10)
+		d.want(d.publish(8), "202 10 2 1")
+		d.want(d.publish(3), "429 10 2 1 1") // all of it
+		d.want(d.publish(2), "202 10 0 1")
+		<-time.After(time.Second)
+		d.want(d.publish(10), "202 10 0 1")
+		<-time.After(500 * time.Millisecond)
+		d.want(d.publish(100), "429 10 5 1 1")
+		<-time.After(500 * time.Millisecond)
+		d.want(d.publish(100), "202 10 0 10")
+		d.want(d.get(), "429 10 0 10 10")
+		<-time.After(9 * time.Second)
+		d.want(d.get(), "429 10 0 1 1")
+		<-time.After(100 * time.Millisecond)
+		d.want(d.get(), "404 10 0 1")
+		// A batch with a fault is one request.
+		<-time.After(time.Second)
+		a := call(d.handler, http.MethodPost, "/v1/events")
+		d.want(a, "400 10 9 1")
+	})
+}
