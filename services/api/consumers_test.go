@@ -122,7 +122,8 @@ func TestManagers(t *testing.T) {
 		if got := made.header.Get("Location"); got != path+"/"+made.text("id") {
 			t.Errorf("Location is %q", got)
 		}
-		r.do(http.MethodPost, path, `{"email":"c@d.example","sub":"auth|2"}`).want(http.StatusCreated)
+		r.do(http.MethodPost, path, `{"email":"a@b.example","sub":"auth|1"}`).want(http.StatusConflict).field("code", "CONFLICT")
+		r.do(http.MethodPost, path, `{"email":"a@b.example","sub":"auth|2"}`).want(http.StatusCreated)
 		if diff := cmp.Diff(made.object(), r.do(http.MethodGet, path, "").want(http.StatusOK).field("total", 2.0).items("data")[0]); diff != "" {
 			t.Errorf("a list shows it otherwise (-made +got):\n%s", diff)
 		}

@@ -113,6 +113,14 @@ func TestIsolation(t *testing.T) {
 			t.Errorf("another account's attempts are in the log: %s", log.body)
 		}
 		r.do(http.MethodGet, "/v1/accounts/second/audit-logs", "", as(second)).want(http.StatusOK)
+
+		// Nor does an admin of the first account see the second.
+		_, first := r.holder(bucketsPath+"/their-bucket", "admin", domain.ScopeAdmin)
+		r.do(http.MethodPost, "/v1/webhooks", plainWebhook, as(second)).want(http.StatusCreated)
+		r.do(http.MethodGet, "/v1/webhooks", "", as(first)).want(http.StatusOK)
+		for _, path := range []string{"/key-buckets", "/key-buckets/admin", "/key-buckets/admin/consumers", "/key-buckets/admin/consumers/admin/keys", "/projects", "/audit-logs"} {
+			r.do(http.MethodGet, "/v1/accounts/second"+path, "", as(first)).want(http.StatusNotFound)
+		}
 	})
 }
 

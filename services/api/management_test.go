@@ -316,6 +316,8 @@ func TestManagementBodies(t *testing.T) {
 			[]string{"/managers/0", "/managers/1", "/managers/2/email", "/managers/2/sub", "/managers/3/sub", "/managers/3/x", "/managers/4/email"}},
 		{post, bucket + "/consumers", `{"name":"c","apiKeys":[{"key":"CANARY"},{"expiresOn":"CANARY"},"x",{"id":"x"},{"expiresOn":null}]}`,
 			[]string{"/apiKeys/0/key", "/apiKeys/1/expiresOn", "/apiKeys/2", "/apiKeys/3/id", "/apiKeys/4/expiresOn"}},
+		{post, bucket + "/consumers", `{"name":"c","managers":["a@b.example",{"email":"a@b.example","sub":"s"},"a@b.example",{"email":"a@b.example","sub":"s"}]}`,
+			[]string{"/managers/2", "/managers/3"}},
 		{post, bucket + "/consumers", `{"name":"c","metadata":{"a":{"b":1,"b":2}}}`, []string{"/metadata/a/b"}},
 		{post, bucket + "/consumers", `{"name":"c","metadata":` + deep + `}`, []string{"/metadata" + strings.Repeat("/a", 63)}},
 		{post, bucket + "/consumers", `{"name":"c","scopes":null,"metadata":null,"managers":null,"apiKeys":null}`, []string{"/apiKeys", "/managers", "/metadata", "/scopes"}},

@@ -77,17 +77,7 @@ func joinScopes(scopes []domain.Scope) string {
 // readNewConsumer reads what only creation has, too.
 func (s *server) readNewConsumer(f *input.Form) consumerForm {
 	form := readConsumer(f)
-	managers, _ := f.Elements("managers", 0, maxManagers, true)
-	for i, element := range managers {
-		switch {
-		case element.Form != nil:
-			form.managers = append(form.managers, readManager(element.Form))
-		case !validEmail(element.Text):
-			f.Fault(badEmail, "managers", strconv.Itoa(i))
-		default:
-			form.managers = append(form.managers, domain.Manager{Email: element.Text})
-		}
-	}
+	form.managers = readManagers(f)
 	keys, _ := f.Elements("apiKeys", 0, maxBulk, false)
 	for _, element := range keys {
 		if element.Form == nil {
@@ -96,4 +86,24 @@ func (s *server) readNewConsumer(f *input.Form) consumerForm {
 		form.keys = append(form.keys, s.readNewKey(element.Form))
 	}
 	return form
+}
+
+// readManagers reads a list of addresses, or of managers.
+func readManagers(f *input.Form) []domain.Manager {
+	elements, _ := f.Elements("managers", 0, maxManagers, true)
+	managers := make([]domain.Manager, 0, len(elements))
+	for i, element := range elements {
+		m := domain.Manager{Email: element.Text}
+		if element.Form != nil {
+			m = readManager(element.Form)
+		} else if !validEmail(element.Text) {
+			f.Fault(badEmail, "managers", strconv.Itoa(i))
+			continue
+		}
+		if slices.Contains(managers, m) {
+			f.Fault("is given twice", "managers", strconv.Itoa(i))
+		}
+		managers = append(managers, m)
+	}
+	return managers
 }
