@@ -23,6 +23,8 @@ import (
 	"go.uber.org/goleak"
 
 	api "waybill.dev/services/api"
+	"waybill.dev/services/api/apitest"
+	"waybill.dev/services/api/internal/spec"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/bus/bustest"
 	"waybill.dev/shared/domain"
@@ -197,6 +199,19 @@ func (b *logBuffer) String() string {
 	return b.text.String()
 }
 
+// documented holds every answer of every test to the OpenAPI document.
+var documented = sync.OnceValue(func() *apitest.Checker {
+	documents, err := spec.New()
+	if err != nil {
+		panic(err)
+	}
+	checker, err := apitest.New(documents.OpenAPI.Body)
+	if err != nil {
+		panic(err)
+	}
+	return checker
+})
+
 // answer is a response that was read whole.
 type answer struct {
 	t      *testing.T
@@ -242,6 +257,9 @@ func (r *rig) do(method, path, body string, tweaks ...tweak) answer {
 	content, err := io.ReadAll(response.Body)
 	if err != nil {
 		r.t.Fatalf("%s %s: read answer: %v", method, path, err)
+	}
+	if err := documented().Answer(method, request.URL.EscapedPath(), response.StatusCode, response.Header, content); err != nil {
+		r.t.Errorf("not as documented: %v", err)
 	}
 	return answer{t: r.t, call: method + " " + path, status: response.StatusCode, header: response.Header, body: content}
 }

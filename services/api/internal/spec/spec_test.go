@@ -199,6 +199,10 @@ func TestExamples(t *testing.T) {
 		if example, ok := parameter["example"]; ok {
 			examples = append(examples, example)
 		}
+		named, _ := parameter["examples"].(map[string]any)
+		for _, example := range named {
+			examples = append(examples, object(t, example)["value"])
+		}
 		if len(examples) == 0 && name != "Cursor" {
 			t.Errorf("parameter %s has no example", name)
 		}

@@ -1,0 +1,64 @@
+package api_test
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// The documents and the pages are open to all, and a reader who has them is told so.
+func TestDocuments(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, sqliteURL(t))
+	for path, media := range map[string]string{
+		"/openapi": "application/json", "/asyncapi": "application/json",
+		"/docs": "text/html", "/docs/asyncapi": "text/html", "/docs/docs.js": "text/javascript", "/docs/docs.css": "text/css",
+		"/docs/swagger-ui.css": "text/css", "/docs/swagger-ui-bundle.js": "application/javascript", "/docs/favicon-32x32.png": "image/png",
+	} {
+		a := r.do(http.MethodGet, path, "", without("Authorization")).want(http.StatusOK)
+		if got := a.header.Get("Content-Type"); !strings.HasPrefix(got, media) && !strings.HasPrefix(got, "text/javascript") {
+			t.Errorf("%s is %s, want %s", path, got, media)
+		}
+		tag := a.header.Get("ETag")
+		if tag == "" || a.header.Get("Cache-Control") != "no-cache" || len(a.body) == 0 {
+			t.Errorf("%s has %d bytes, and header %v", path, len(a.body), a.header)
+		}
+		again := r.do(http.MethodGet, path, "", header("Authorization", "Bearer wrong"), header("If-None-Match", tag)).want(http.StatusNotModified)
+		if len(again.body) > 0 {
+			t.Errorf("%s again has %d bytes", path, len(again.body))
+		}
+		r.do(http.MethodGet, path, "", header("If-None-Match", `"other"`)).want(http.StatusOK)
+	}
+	for _, path := range []string{"/docs/", "/docs/index", "/docs/index.html", "/docs/swagger-ui.js", "/docs/..%2fspec.go", "/docs/openapi.json", "/docs/x/y"} {
+		r.do(http.MethodGet, path, "").want(http.StatusNotFound)
+	}
+	r.do(http.MethodPost, "/openapi", "").want(http.StatusMethodNotAllowed)
+	if !jsontext.Value(r.do(http.MethodGet, "/openapi", "").body).IsValid() {
+		t.Error("/openapi is no JSON")
+	}
+}
+
+// A page has no script in it, takes nothing from elsewhere, and says so to the browser;
+// whatever it names is there.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, sqliteURL(t))
+	named := regexp.MustCompile(`(?:src|href)="([^"]*)"`)
+	for _, path := range []string{"/docs", "/docs/asyncapi"} {
+		page := r.do(http.MethodGet, path, "").want(http.StatusOK)
+		policy := page.header.Get("Content-Security-Policy")
+		if !strings.HasPrefix(policy, "default-src 'none'; script-src 'self';") || strings.Contains(policy, "http") || strings.Contains(policy, "unsafe-eval") {
+			t.Errorf("policy of %s is %q", path, policy)
+		}
+		text := string(page.body)
+		if strings.Contains(text, "://") || strings.Contains(text, "<script>") || strings.Contains(text, "onload=") {
+			t.Errorf("%s has a script in it, or something from elsewhere:\n%s", path, text)
+		}
+		for _, match := range named.FindAllStringSubmatch(text, -1) {
+			r.do(http.MethodGet, match[1], "", without("Authorization")).want(http.StatusOK)
+		}
+	}
+}
