@@ -66,10 +66,11 @@ type Options struct {
 }
 
 // Bounds of the time that a request may take. The first is within the two seconds after
-// which a caller must know that the store is away; a replay writes a row a delivery.
+// which a caller must know that the store is away. The other is for what has no bound: a
+// replay writes a row a delivery, and with a bucket or a consumer all of its keys go.
 const (
-	budget       = 1800 * time.Millisecond
-	replayBudget = 20 * time.Second
+	budget     = 1800 * time.Millisecond
+	longBudget = 20 * time.Second
 )
 
 type server struct {
@@ -132,8 +133,9 @@ func (s *server) template(c *gin.Context) string {
 // serve checks who calls and whether that is permitted, then lets the route answer.
 func (s *server) serve(route *Route) gin.HandlerFunc {
 	limit := budget
-	if route.Operation == "replayWebhook" {
-		limit = replayBudget
+	switch route.Operation {
+	case "replayWebhook", "deleteBucket", "deleteConsumer":
+		limit = longBudget
 	}
 	return func(g *gin.Context) {
 		ctx, cancel := context.WithTimeout(g.Request.Context(), limit)
