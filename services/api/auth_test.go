@@ -274,6 +274,7 @@ func TestRefusedChangesAreLogged(t *testing.T) {
 		other := r.secondAccount("others")
 		bucket := r.bucket("logged-bucket")
 		_, key := r.holder(bucket, "reader", domain.ScopeWebhooksRead, domain.ScopeEventsWrite)
+		hook := r.register(plainWebhook).text("id")
 		agent := header("User-Agent", strings.Repeat("é", 200))
 		refuse := func(status int, method, path, body, key string) {
 			t.Helper()
@@ -287,6 +288,8 @@ func TestRefusedChangesAreLogged(t *testing.T) {
 		refuse(404, http.MethodDelete, bucketsPath+"/"+key, "", adminKey)
 		refuse(404, http.MethodPost, "/v1/accounts/nobody/key-buckets", `{"name":"x"}`, adminKey)
 		refuse(409, http.MethodPost, "/v1/accounts/others/key-buckets", `{"name":"admin"}`, adminKey)
+		refuse(400, http.MethodPatch, "/v1/webhooks/"+hook, `{"x":1}`, adminKey)
+		refuse(400, http.MethodPatch, bucketsPath+"/"+adminKey, `{"x":1}`, adminKey) // a slip of who calls
 		// These are not to be found in it.
 		refuse(401, http.MethodPost, "/v1/webhooks", plainWebhook, madeKey(t))
 		refuse(400, http.MethodPost, "/v1/events", `{}`, key)
@@ -316,6 +319,8 @@ func TestRefusedChangesAreLogged(t *testing.T) {
 		const buckets = "/v1/accounts/{accountName}/key-buckets"
 		const reader = "logged-bucket/reader"
 		want := []line{
+			{"update-bucket", "bootstrap", "bootstrap", "PATCH " + buckets + "/{bucketName}", "INVALID_INPUT", ""},
+			{"update-webhook", "bootstrap", "bootstrap", "PATCH /v1/webhooks/{id}", "INVALID_INPUT", "webhook " + hook},
 			{"create-bucket", "bootstrap", "bootstrap", "POST " + buckets, "NOT_FOUND", ""},
 			{"delete-bucket", "bootstrap", "bootstrap", "DELETE " + buckets + "/{bucketName}", "NOT_FOUND", ""},
 			{"create-bucket", "bootstrap", "bootstrap", "POST " + buckets, "CONFLICT", ""},

@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"waybill.dev/services/api/internal/auth"
 	"waybill.dev/services/api/internal/problem"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
@@ -99,14 +100,7 @@ func (c *call) logAccount(code problem.Code) string {
 	return c.principal.Account
 }
 
-// pathResources are the kinds of resources that paths name.
-func pathResources() []struct{ param, kind string } {
-	return []struct{ param, kind string }{
-		{"bucketName", "bucket"}, {"consumerName", "consumer"}, {"keyId", "key"}, {"managerId", "manager"},
-	}
-}
-
-// plainName is what names and ids of ours look like. A key has another form.
+// plainName is what names and ids of ours look like. A key of ours has another form.
 var plainName = regexp.MustCompile(`^([a-z0-9-]{1,128}|(key|eusr)_[0-9A-Za-z]{24}|[0-9A-Za-z]{22})$`)
 
 // refusedResources returns what the path names. What does not exist has no name to be
@@ -115,17 +109,26 @@ func (c *call) refusedResources(code problem.Code) []domain.Resource {
 	if code == problem.NotFound {
 		return nil
 	}
+	presented, _ := auth.Key(c.Request.Header)
 	var list []domain.Resource
-	for _, r := range pathResources() {
-		value := c.Param(r.param)
-		if !plainName.MatchString(value) {
-			continue
+	add := func(param string, resource domain.Resource) {
+		if value := c.Param(param); plainName.MatchString(value) && value != presented {
+			if strings.HasSuffix(param, "Name") {
+				resource.Name = value
+			} else {
+				resource.ID = value
+			}
+			list = append(list, resource)
 		}
-		resource := domain.Resource{Type: r.kind, ID: value}
-		if strings.HasSuffix(r.param, "Name") {
-			resource = domain.Resource{Type: r.kind, Name: value}
-		}
-		list = append(list, resource)
+	}
+	add("bucketName", domain.Resource{Type: store.ResourceBucket})
+	add("consumerName", domain.Resource{Type: store.ResourceConsumer})
+	add("keyId", domain.Resource{Type: store.ResourceKey})
+	add("managerId", domain.Resource{Type: store.ResourceManager})
+	if strings.HasPrefix(c.route.Path, "/v1/deliveries/") {
+		add("id", domain.Resource{Type: store.ResourceDelivery})
+	} else {
+		add("id", domain.Resource{Type: store.ResourceWebhook})
 	}
 	return list
 }
