@@ -212,6 +212,10 @@ func (b *Bus) finish(m *nats.Msg, ack *jetstream.PubAck, err error) {
 	done(ack, err)
 }
 
+// Server returns the id of the server that is connected; it has another one after each
+// start. Empty: none is connected.
+func (b *Bus) Server() string { return b.conn.ConnectedServerId() }
+
 // Announce publishes body on a core subject. It may be lost.
 func (b *Bus) Announce(subject string, body []byte) {
 	if err := b.conn.Publish(subject, body); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {

@@ -12,9 +12,9 @@ import (
 
 // Origin is who brought a job and holds it until its outcome is stored.
 type Origin interface {
-	// Emitting is called once, when the outcome is about to be recorded. What it
-	// returns is recorded together with the outcome.
-	Emitting() (event *domain.Event, settled *domain.EventKey)
+	// Emitting is called once, when the outcome is about to be recorded. The event that it
+	// returns is recorded together with the outcome; nil: none.
+	Emitting() *domain.Event
 	// Stored is called once the outcome is stored durably: recorded, scheduled or held.
 	Stored()
 	// Abandoned is called instead of both when nothing was done: the delivery stays

@@ -117,8 +117,7 @@ func outcomeOf(task *domain.Task, status domain.Status, reason string, now time.
 // emit records an outcome and tells the job's origin once it is stored.
 func (d *Deliverer) emit(job *Job, outcome domain.Outcome) {
 	outcome.Noted = job.noted.Load()
-	event, settled := job.Origin.Emitting()
-	d.options.Emitter.Emit(record.Item{Outcome: &outcome, Event: event, Settled: settled, Done: job.Origin.Stored})
+	d.options.Emitter.Emit(record.Item{Outcome: &outcome, Event: job.Origin.Emitting(), Done: job.Origin.Stored})
 }
 
 // keep has the bus take a delivery over, for ever if need be: until it has, the job's

@@ -4,6 +4,7 @@
 package fanout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,7 @@ import (
 // Bus is where events come from and where what is none goes.
 type Bus interface {
 	ConsumeEvents(ctx context.Context, inHand *bus.InHand, handle func(*bus.Message)) error
+	Server() string
 	ParseAccepted(subject string, header map[string][]string, body []byte) (bus.Accepted, bool)
 	Reject(account, subject string, header map[string][]string, body []byte, reason string, done func(error))
 }
@@ -199,13 +201,10 @@ func (f *Fanout) dispatch(g *group, known map[domain.DeliveryID]int64) {
 		}})
 	}
 	if len(jobs) == 0 {
-		g.left.Store(1)
-		g.unstored.Store(1)
-		event, settled := g.Emitting()
-		f.options.Emitter.Emit(record.Item{Event: event, Settled: settled, Done: g.Stored})
+		f.options.Emitter.Emit(record.Item{Event: g.Emitting(), Settled: g.settled(), Done: g.done})
 		return
 	}
-	g.left.Store(int32(len(jobs)))
+	g.server = cmp.Or(f.options.Bus.Server(), "none")
 	g.unstored.Store(int32(len(jobs)))
 	for i, job := range jobs {
 		f.options.Deliverer.Offer(targets[i], job)
@@ -240,27 +239,28 @@ type group struct {
 	rest    bool // REST accepted it: the database has it and an outbox row
 	known   bool // it may have been handed out before
 
-	left      atomic.Int32 // deliveries whose outcome is not being recorded yet
+	server    string       // that was connected when it was dispatched
 	unstored  atomic.Int32 // deliveries whose outcome is not stored yet
 	eventSent atomic.Bool
 	abandoned atomic.Bool
 }
 
 // Emitting implements deliver.Origin: the first outcome brings an event that the
-// database doesn't have, the last one settles an event that it has.
-func (g *group) Emitting() (*domain.Event, *domain.EventKey) {
-	last := g.left.Add(-1) == 0
+// database doesn't have.
+func (g *group) Emitting() *domain.Event {
+	if g.rest || g.eventSent.Swap(true) {
+		return nil
+	}
+	return &g.event
+}
+
+// settled is what takes the event out of the outbox; nil: it is not in it.
+func (g *group) settled() *domain.EventKey {
 	if !g.rest {
-		if g.eventSent.Swap(true) {
-			return nil, nil
-		}
-		return &g.event, nil
+		return nil
 	}
-	if last {
-		key := g.event.Key()
-		return nil, &key
-	}
-	return nil, nil
+	key := g.event.Key()
+	return &key
 }
 
 // Stored implements deliver.Origin.
@@ -280,6 +280,17 @@ func (g *group) end() {
 		g.giveBack()
 		return
 	}
+	if !g.rest {
+		g.done()
+		return
+	}
+	// It is settled after all of its outcomes and on the same server. A bus that is lost
+	// takes outcomes with it that the database does not have; an event that was settled
+	// before them would never be sent again.
+	g.f.options.Emitter.Emit(record.Item{Settled: g.settled(), On: g.server, Done: g.done})
+}
+
+func (g *group) done() {
 	g.f.ended.add(g.message)
 	g.message.Ack()
 	g.f.inHand.Done(g.message)

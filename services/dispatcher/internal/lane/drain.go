@@ -249,7 +249,7 @@ type fromLane struct {
 }
 
 // Emitting implements deliver.Origin.
-func (o *fromLane) Emitting() (*domain.Event, *domain.EventKey) { return nil, nil }
+func (o *fromLane) Emitting() *domain.Event { return nil }
 
 // Stored implements deliver.Origin. The server's word is waited for: the lane's consumer
 // may be closed after it, and an acknowledgement that is still on its way would be lost.

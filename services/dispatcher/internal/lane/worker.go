@@ -331,7 +331,7 @@ func (w *worker) end(ctx context.Context, reason func(*domain.Task) (string, boo
 type single struct{ ended chan bool }
 
 // Emitting implements deliver.Origin.
-func (s single) Emitting() (*domain.Event, *domain.EventKey) { return nil, nil }
+func (s single) Emitting() *domain.Event { return nil }
 
 // Stored implements deliver.Origin.
 func (s single) Stored() { s.ended <- true }

@@ -17,6 +17,9 @@ import (
 // Publisher stores batches on the bus; done is called exactly once.
 type Publisher interface {
 	PublishRecords(batch *domain.RecordBatch, done func(error))
+	// Server names the server that is connected, by an id that is another one after each
+	// start; empty: none is.
+	Server() string
 }
 
 const (
@@ -34,8 +37,12 @@ type Item struct {
 	Outcome *domain.Outcome
 	Event   *domain.Event    // that came over the bus
 	Settled *domain.EventKey // all of whose deliveries are stored
-	Health  *domain.HealthChange
-	Done    func() // called once the bus has stored it, on a goroutine it must not block
+	// On is the server on which they were stored: Settled is left out when another one is
+	// connected by now, for that one may have been lost, with outcomes that the database
+	// does not have yet. Empty: the database has them.
+	On     string
+	Health *domain.HealthChange
+	Done   func() // called once the bus has stored it, on a goroutine it must not block
 }
 
 // Emitter gathers items into batches and has the bus store them, for ever if need be.
@@ -159,12 +166,11 @@ func weight(item *Item) int {
 
 func (e *Emitter) store(ctx context.Context, items []Item) {
 	defer func() { <-e.slots }()
-	batch := gather(items)
 	wait := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(50*time.Millisecond), backoff.WithMaxInterval(2*time.Second), backoff.WithMaxElapsedTime(0))
 	stored := make(chan error, 1)
 	for failing := false; ; failing = true {
-		e.publisher.PublishRecords(batch, func(err error) { stored <- err })
+		e.publisher.PublishRecords(gather(items, e.publisher.Server()), func(err error) { stored <- err })
 		err := <-stored
 		if err == nil {
 			break
@@ -196,7 +202,7 @@ func (e *Emitter) landed() {
 	}
 }
 
-func gather(items []Item) *domain.RecordBatch {
+func gather(items []Item, server string) *domain.RecordBatch {
 	batch := &domain.RecordBatch{Outcomes: make([]domain.Outcome, 0, len(items))}
 	for i := range items {
 		item := &items[i]
@@ -206,7 +212,7 @@ func gather(items []Item) *domain.RecordBatch {
 		if item.Event != nil {
 			batch.Events = append(batch.Events, *item.Event)
 		}
-		if item.Settled != nil {
+		if item.Settled != nil && (item.On == "" || item.On == server) {
 			batch.Settled = append(batch.Settled, *item.Settled)
 		}
 		if item.Health != nil {

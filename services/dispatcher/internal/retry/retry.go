@@ -185,7 +185,7 @@ type origin struct {
 }
 
 // Emitting implements deliver.Origin.
-func (o *origin) Emitting() (*domain.Event, *domain.EventKey) { return nil, nil }
+func (o *origin) Emitting() *domain.Event { return nil }
 
 // Stored implements deliver.Origin: what took over is stored, so the server's word is
 // waited for that this one is gone; without it the delivery would be repeated. What comes
