@@ -78,10 +78,10 @@ func TestAPersonIsAskedBeforeDeleting(t *testing.T) {
 			if code != row.code || len(got) != row.asked {
 				t.Errorf("exit code %d, want %d; the API was asked %v", code, row.code, got)
 			}
-			if _, err := tty.WriteString("\nend\n"); err != nil {
+			if _, err := tty.WriteString("\nthat-was-all\n"); err != nil {
 				t.Fatal(err)
 			}
-			said := until(t, person, "end")
+			said := until(t, person, "that-was-all")
 			if !strings.Contains(said, row.asks) || !strings.Contains(said, row.result) || row.asks == "" && strings.Contains(said, "[y/N]") {
 				t.Errorf("on the terminal stands\n%s\nwant %q and %q", said, row.asks, row.result)
 			}

@@ -89,8 +89,14 @@ func TestTables(t *testing.T) {
 			"TIME                  ACTION      ACTOR      RESOURCES       DONE\n2026-11-21T10:11:12Z  create-key  bootstrap  partners key_1  no\n", "",
 		},
 		{
-			"data of an event", "events get e", `{"id":"e","data":{"data":[1],"shipmentId":"s"},"deliveries":[]}`,
-			"ID    e\nDATA  {\"data\":[1],\"shipmentId\":\"s\"}\n", "",
+			"a long list", "webhooks get w",
+			`{"id":"w","active":true,"events":["shipment.created","shipment.in_transit","shipment.delivered","shipment.exception"],"timeoutSeconds":2.5}`,
+			"ID       w\nACTIVE   yes\nEVENTS   shipment.created,shipment.in_transit,shipment.delivered,\n         shipment.exception\n" +
+				"TIMEOUT  2.5s\nRATE     none\n", "",
+		},
+		{
+			"data of an event", "events get e", `{"id":"e","data":{"data":[1],"shipmentId":"<s>"},"deliveries":[]}`,
+			"ID    e\nDATA  {\"data\":[1],\"shipmentId\":\"<s>\"}\n", "",
 		},
 	}
 	for _, row := range rows {

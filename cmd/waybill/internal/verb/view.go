@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"waybill.dev/cmd/internal/console"
 )
@@ -39,21 +37,6 @@ type Column struct {
 	// left out when cutting is not enough.
 	Shrinks, Spare bool
 }
-
-// Form is how a value is written.
-type Form int
-
-// The forms.
-const (
-	Plain Form = iota
-	Moment
-	YesNo
-	Joined
-	Labels
-	Count
-	JSON
-	Things // resources of the audit log, by name
-)
 
 // Page says which part of a list an answer was.
 type Page struct {
@@ -113,17 +96,19 @@ func (v View) list(tree any) (rows []members, ok bool) {
 }
 
 func (v View) printOne(w io.Writer, thing members, width int) {
-	var lines [][2]string
+	var shown []Column
 	name := 0
 	for _, c := range v.Columns {
 		_, there := c.value(thing)
 		if c.Form != Count && (there || c.Null != "") { // what is counted in lists is a part here
-			lines = append(lines, [2]string{c.Title, c.text(thing)})
+			shown = append(shown, c)
 			name = max(name, len(c.Title))
 		}
 	}
-	for _, line := range lines {
-		fmt.Fprintf(w, "%-*s  %s\n", name, line[0], line[1])
+	indent := "\n" + strings.Repeat(" ", name+gap)
+	for _, c := range shown {
+		lines := c.Form.wrap(c.text(thing), width-name-gap)
+		fmt.Fprintf(w, "%-*s  %s\n", name, c.Title, strings.Join(lines, indent))
 	}
 	for _, part := range v.Parts {
 		list, _ := thing[part.Member].([]any)
@@ -160,72 +145,6 @@ func (c Column) text(thing members) string {
 		return "-"
 	}
 	return text
-}
-
-func (f Form) write(value any) string {
-	if value == nil {
-		return ""
-	}
-	switch f {
-	case Moment:
-		return moment(fmt.Sprint(value))
-	case YesNo:
-		return map[string]string{"true": "yes", "false": "no"}[fmt.Sprint(value)]
-	case Joined:
-		return joined(value, ",")
-	case Things:
-		return joined(value, " ")
-	case Labels:
-		return labels(value)
-	case Count:
-		list, _ := value.([]any)
-		return strconv.Itoa(len(list))
-	case JSON:
-		text, _ := json.Marshal(value) // it was JSON before
-		return string(text)
-	default:
-		return fmt.Sprint(value)
-	}
-}
-
-// moment leaves out fractions of seconds.
-func moment(text string) string {
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return text
-	}
-	return at.UTC().Format(time.RFC3339)
-}
-
-func joined(value any, between string) string {
-	list, _ := value.([]any)
-	var words []string
-	for _, one := range list {
-		if thing, ok := one.(members); ok {
-			words = append(words, named(thing))
-		} else {
-			words = append(words, fmt.Sprint(one))
-		}
-	}
-	return strings.Join(words, between)
-}
-
-// named returns the name of a resource, or its id when it has none.
-func named(thing members) string {
-	if more, ok := thing["metadata"].(members); ok && more["name"] != nil {
-		return fmt.Sprint(more["name"])
-	}
-	return fmt.Sprint(thing["id"])
-}
-
-func labels(value any) string {
-	thing, _ := value.(members)
-	var words []string
-	for name, text := range thing {
-		words = append(words, fmt.Sprintf("%s=%v", name, text))
-	}
-	slices.Sort(words)
-	return strings.Join(words, ",")
 }
 
 // pageOf reads what the envelope says of the whole list.

@@ -40,7 +40,7 @@ func webhookView() View {
 		{Title: "DESCRIPTION", Member: "description", Wide: true},
 		{Title: "HEADERS", Member: "headerNames", Form: Joined, Wide: true},
 		{Title: "RETRIES", Member: "retryScheduleSeconds", Form: Joined, Wide: true},
-		{Title: "TIMEOUT", Member: "timeoutSeconds", Wide: true},
+		{Title: "TIMEOUT", Member: "timeoutSeconds", Form: Span, Wide: true},
 		{Title: "IN FLIGHT", Member: "maxInFlight", Wide: true},
 		{Title: "RATE", Member: "ratePerSecond", Null: "none", Wide: true},
 		{Title: "CREATED", Member: "createdAt", Form: Moment, Wide: true},
