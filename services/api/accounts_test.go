@@ -40,6 +40,12 @@ func TestAccounts(t *testing.T) {
 		r.do(http.MethodPost, "/v1/accounts", `{"name":"third"}`, as(key)).want(http.StatusForbidden)
 		r.do(http.MethodPost, "/v1/accounts", `{"x":`, as(key)).want(http.StatusForbidden)
 
+		// What does not exist is not there for the bootstrap key either.
+		for _, path := range []string{"/key-buckets", "/key-buckets/admin", "/key-buckets/admin/consumers/admin/keys", "/projects", "/audit-logs"} {
+			r.do(http.MethodGet, "/v1/accounts/none"+path, "").want(http.StatusNotFound)
+		}
+		r.do(http.MethodPost, "/v1/accounts/none/key-buckets", `{"name":"nowhere"}`).want(http.StatusNotFound)
+
 		// The key that an account comes with does everything there, and is kept nowhere.
 		mine := "/v1/accounts/second/key-buckets"
 		r.do(http.MethodGet, mine, "", as(key)).want(http.StatusOK).field("total", 1.0)
