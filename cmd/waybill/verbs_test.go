@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"waybill.dev/cmd/waybill/internal/verb"
 )
 
 // as runs waybill with a key of its own.
@@ -188,5 +190,43 @@ func TestVerbsOfAnotherAccount(t *testing.T) {
 	completed := must(t, i.dir, "__complete", "buckets", "get", "")
 	if completed != "parcels-production\nparcels-preview\nparcels-working-copy\n:4\n" {
 		t.Errorf("completes to\n%s", completed)
+	}
+}
+
+func TestEveryOperationHasAVerb(t *testing.T) {
+	t.Parallel()
+	i := dev(t)
+	var document struct {
+		Paths map[string]map[string]json.RawMessage
+	}
+	if err := json.Unmarshal([]byte(fetch(t, i.addresses.API+"/openapi", "")), &document); err != nil {
+		t.Fatal(err)
+	}
+	verbs := map[string]bool{
+		"POST /v1/accounts/{accountName}/key-buckets/{bucketName}/consumers/{consumerName}/keys/$bulk": true, // keys create --count
+	}
+	for _, noun := range verb.Nouns() {
+		if noun.Self != nil {
+			noun.Verbs = append(noun.Verbs, *noun.Self)
+		}
+		for _, v := range noun.Verbs {
+			verbs[v.Method+" "+strings.ReplaceAll(v.Path, "{account}", "{accountName}")] = true
+		}
+	}
+	operations := 0
+	for path, methods := range document.Paths {
+		for method := range methods {
+			method = strings.ToUpper(method)
+			if !strings.HasPrefix(path, "/v1/") || !slices.Contains([]string{"GET", "POST", "PATCH", "PUT", "DELETE"}, method) {
+				continue
+			}
+			operations++
+			if !verbs[method+" "+path] {
+				t.Errorf("no verb does %s %s", method, path)
+			}
+		}
+	}
+	if operations < len(verbs)-1 { // keys roll is a verb of consumers too
+		t.Errorf("the document has %d operations for %d requests of verbs", operations, len(verbs))
 	}
 }

@@ -81,7 +81,7 @@ func having() []Flag {
 
 // onlyIf refuses what does not have the tags.
 func onlyIf() []Flag {
-	return []Flag{{Name: "if-tag", Usage: "only if it has this tag, `name=value`; may be repeated", Kind: Pairs, In: InQuery, To: "tag"}}
+	return []Flag{{Name: "if-tag", Usage: "only if the bucket or consumer has this tag, `name=value`; may be repeated", Kind: Pairs, In: InQuery, To: "tag"}}
 }
 
 func keyFormat() []Flag {

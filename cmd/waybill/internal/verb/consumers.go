@@ -102,12 +102,12 @@ func managers() Noun {
 		Verbs: []Verb{
 			{
 				Name: "list", Short: "List the managers of a consumer", Example: "  waybill managers list partners acme",
-				Method: http.MethodGet, Path: path, Args: one, Flags: paging(), Show: view,
+				Method: http.MethodGet, Path: path, Args: one, Flags: concat(onlyIf(), paging()), Show: view,
 			},
 			{
 				Name: "create", Short: "Make a manager", Example: "  waybill managers create partners acme ada@example.com --sub ada",
 				Method: http.MethodPost, Path: path, Args: append(one[:2:2], Arg{Word: "EMAIL", To: "email"}), Body: AnObject,
-				Flags: []Flag{{Name: "sub", Usage: "how the manager's identity provider names them", Required: true}}, Show: view,
+				Flags: concat([]Flag{{Name: "sub", Usage: "how the manager's identity provider names them", Required: true}}, onlyIf()), Show: view,
 			},
 			{
 				Name: "delete", Short: "Delete a manager", Example: "  waybill managers delete partners acme eusr_…",

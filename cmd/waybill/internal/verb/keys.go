@@ -37,7 +37,7 @@ func keys() Noun {
 			{
 				Name: "list", Short: "List the keys of a consumer",
 				Example: "  waybill keys list partners acme\n  waybill keys list partners acme --key-format visible",
-				Method:  http.MethodGet, Path: path, Args: all, Flags: concat(keyFormat(), paging()), Show: view,
+				Method:  http.MethodGet, Path: path, Args: all, Flags: concat(keyFormat(), onlyIf(), paging()), Show: view,
 			},
 			{
 				Name: "create", Short: "Make a key, or several",
@@ -48,7 +48,7 @@ func keys() Noun {
 				Flags: concat(expiring("a `time`, or how long from now, such as 720h; else never"), describing(), []Flag{
 					{Name: "count", Usage: "how many keys", Kind: Integer, In: InVerb},
 					{Name: "import", Usage: "`file` with a key that exists already; -: standard input", In: InVerb},
-				}),
+				}, onlyIf()),
 				Adjust: severalKeys, Show: view, Once: onceKey,
 			},
 			{
