@@ -261,6 +261,11 @@ func (r *rig) do(method, path, body string, tweaks ...tweak) answer {
 	if err := documented().Answer(method, request.URL.EscapedPath(), response.StatusCode, response.Header, content); err != nil {
 		r.t.Errorf("not as documented: %v", err)
 	}
+	if response.StatusCode < http.StatusMultipleChoices {
+		if err := documented().Request(method, request.URL.RequestURI(), []byte(body)); err != nil {
+			r.t.Errorf("not documented: %v", err)
+		}
+	}
 	return answer{t: r.t, call: method + " " + path, status: response.StatusCode, header: response.Header, body: content}
 }
 

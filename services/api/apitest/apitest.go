@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -132,6 +134,54 @@ func (c *Checker) Answer(method, called string, status int, header http.Header, 
 		return fmt.Errorf("%s %s: the answer %d is not as documented: %w\n%s", method, called, status, err, body)
 	}
 	return nil
+}
+
+// Request tells what is wrong with the document when it has a request that was answered
+// well: the parameters of its query must be documented, and so must be its body.
+func (c *Checker) Request(method, called string, body []byte) error {
+	called, query, _ := strings.Cut(called, "?")
+	template, operation := c.operation(method, called)
+	if operation == nil {
+		return fmt.Errorf("%s %s: the document has no such operation", method, called)
+	}
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return fmt.Errorf("%s %s: read query: %w", method, called, err)
+	}
+	for name := range values {
+		if !c.hasParameter(operation, name) {
+			return fmt.Errorf("%s %s: query parameter %s is taken, not documented", method, template, name)
+		}
+	}
+	content := member(member(operation, "requestBody"), "content")
+	if len(body) == 0 || content == nil {
+		return nil // a body that no one reads
+	}
+	at := "/paths/" + escape(template) + "/" + strings.ToLower(method) + "/requestBody/content/application~1json/schema"
+	if err := c.validate(at, body); err != nil {
+		return fmt.Errorf("%s %s: the body is taken, not documented: %w\n%.1000s", method, template, err, body)
+	}
+	return nil
+}
+
+// hasParameter tells whether an operation has a query parameter. One that is an object, as
+// tags are, is written as its members; its schema says how those are named.
+func (c *Checker) hasParameter(operation map[string]any, name string) bool {
+	parameters, _ := operation["parameters"].([]any)
+	for _, p := range parameters {
+		parameter, _ := p.(map[string]any)
+		if ref, ok := parameter["$ref"].(string); ok {
+			parameter = member(member(c.document["components"], "parameters"), ref[strings.LastIndexByte(ref, '/')+1:])
+		}
+		if parameter["in"] != "query" {
+			continue
+		}
+		names, _ := member(member(parameter, "schema"), "propertyNames")["pattern"].(string)
+		if parameter["name"] == name || names != "" && regexp.MustCompile(names).MatchString(name) {
+			return true
+		}
+	}
+	return false
 }
 
 func requiredHeaders(response any, header http.Header) error {

@@ -76,3 +76,28 @@ func TestAnswer(t *testing.T) {
 		t.Error("an answer without a request id is taken")
 	}
 }
+
+func TestRequest(t *testing.T) {
+	t.Parallel()
+	checker, err := apitest.New([]byte(strings.Replace(document, `"/things/$all":{"post":{`, `"/things/$all":{"post":{
+		"parameters":[{"$ref":"#/components/parameters/Limit"},{"name":"tags","in":"query","schema":{"type":"object","propertyNames":{"pattern":"^tag\\."}}},{"name":"key","in":"header","schema":{"type":"string"}}],
+		"requestBody":{"content":{"application/json":{"schema":{"type":"object","additionalProperties":false,"properties":{"a":{"type":"integer"}}}}}},`, 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct{ call, body, wrong string }{
+		"as documented":          {"POST /things/$all?tag.a=1&tag.b=2", `{"a":1}`, ""},
+		"no body":                {"POST /things/$all", "", ""},
+		"a body no one reads":    {"DELETE /things", "x", ""},
+		"undocumented parameter": {"POST /things/$all?limits=1", "", "limits is taken"},
+		"parameter of a header":  {"POST /things/$all?key=1", "", "key is taken"},
+		"undocumented member":    {"POST /things/$all", `{"b":1}`, "'b' not allowed"},
+		"no such operation":      {"POST /things", "", "no such operation"},
+	} {
+		method, path, _ := strings.Cut(tc.call, " ")
+		err := checker.Request(method, path, []byte(tc.body))
+		if (err == nil) != (tc.wrong == "") || err != nil && !strings.Contains(err.Error(), tc.wrong) {
+			t.Errorf("%s: got %v, want %q", name, err, tc.wrong)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,8 +15,10 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 	"go.uber.org/goleak"
 
+	"waybill.dev/services/api/apitest"
 	"waybill.dev/services/api/internal/auth"
 	"waybill.dev/services/api/internal/httpapi"
+	"waybill.dev/services/api/internal/spec"
 	"waybill.dev/shared/domain"
 )
 
@@ -58,8 +61,28 @@ func newHandler(logs *strings.Builder, store httpapi.Store, who caller, rateLimi
 func call(handler http.Handler, method, path string) *httptest.ResponseRecorder {
 	request := httptest.NewRequest(method, path, http.NoBody)
 	request.Header.Set("X-API-Key", "some-key")
+	return serve(handler, request)
+}
+
+// documented holds every answer of every test to the OpenAPI document.
+var documented = sync.OnceValue(func() *apitest.Checker {
+	documents, err := spec.New()
+	if err != nil {
+		panic(err)
+	}
+	checker, err := apitest.New(documents.OpenAPI.Body)
+	if err != nil {
+		panic(err)
+	}
+	return checker
+})
+
+func serve(handler http.Handler, request *http.Request) *httptest.ResponseRecorder {
 	recorder := httptest.NewRecorder()
 	handler.ServeHTTP(recorder, request)
+	if err := documented().Answer(request.Method, request.URL.EscapedPath(), recorder.Code, recorder.Header(), recorder.Body.Bytes()); err != nil {
+		panic(err) // no test wants that
+	}
 	return recorder
 }
 

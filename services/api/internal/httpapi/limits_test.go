@@ -47,9 +47,7 @@ func (d door) publish(n int) *httptest.ResponseRecorder {
 	}
 	request := httptest.NewRequest(http.MethodPost, "/v1/events", strings.NewReader("["+strings.Join(events, ",")+"]"))
 	request.Header.Set("X-API-Key", "some-key")
-	recorder := httptest.NewRecorder()
-	d.handler.ServeHTTP(recorder, request)
-	return recorder
+	return serve(d.handler, request)
 }
 
 // want compares status, limit, remaining, reset and Retry-After.
