@@ -38,11 +38,9 @@ func (p Principal) May(scope domain.Scope) bool {
 }
 
 // Sees tells whether the caller may act on the account, as far as its scopes go. For any
-// other one the answer is that of an account that does not exist. The bootstrap key is the
-// installation's own: it sees them all.
-func (p Principal) Sees(account string) bool {
-	return p.Type == TypeBootstrap || p.Account == account
-}
+// other one the answer is that of an account that does not exist. That holds for the
+// bootstrap key, too: it makes accounts, and is itself of the default one.
+func (p Principal) Sees(account string) bool { return p.Account == account }
 
 // Exceeds tells whether scopes hold more than the principal has: then it may neither give
 // them to a consumer, nor touch the keys of one that has them.

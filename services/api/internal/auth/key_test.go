@@ -190,7 +190,7 @@ func TestScopes(t *testing.T) {
 	}
 	own := auth.Principal{Account: "acme", Type: auth.TypeKey, Scopes: []domain.Scope{domain.ScopeAdmin}}
 	boot := auth.Principal{Account: "default", Type: auth.TypeBootstrap}
-	if !own.Sees("acme") || own.Sees("default") || own.Sees("") || !boot.Sees("acme") || !boot.Sees("default") {
-		t.Error("a key sees its own account, the bootstrap key all of them")
+	if !own.Sees("acme") || own.Sees("default") || own.Sees("") || boot.Sees("acme") || !boot.Sees("default") {
+		t.Error("a key sees its own account, and the bootstrap key the default one")
 	}
 }
