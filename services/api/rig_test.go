@@ -126,14 +126,6 @@ func prepareRig(t *testing.T, database string) *rig {
 	return &rig{t: t, nats: bustest.Start(t), keys: keys, database: database, logs: &logBuffer{}}
 }
 
-// another starts a second process on the same database and bus.
-func (r *rig) another(keys *seal.Keyring) *rig {
-	r.t.Helper()
-	other := &rig{t: r.t, nats: r.nats, keys: keys, database: r.database, logs: r.logs, limit: r.limit}
-	other.start()
-	return other
-}
-
 // start opens the handles and runs the service; everything ends with the test.
 func (r *rig) start() {
 	t := r.t
