@@ -83,21 +83,12 @@ func (s *server) noteRefusal(c *call, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx()), auditTime)
 	defer cancel()
 	err = s.Store.Audit(ctx, domain.AuditEntry{
-		Account: c.logAccount(p.Code), Action: c.route.action(), Caller: c.caller(),
+		Account: c.principal.Account, Action: c.route.action(), Caller: c.caller(),
 		Resources: c.refusedResources(p.Code), Error: string(p.Code),
 	})
 	if err != nil {
 		s.Logger.Warn("a refused change is not in the audit log", "error", err, "route", c.route.Path, "requestId", c.GetString(keyRequestID))
 	}
-}
-
-// logAccount returns the account whose log a refusal belongs into: that of the path, if the
-// caller acts on it and it exists, else the caller's own.
-func (c *call) logAccount(code problem.Code) string {
-	if named := c.Param("accountName"); named != "" && code != problem.NotFound && c.principal.Sees(named) {
-		return named
-	}
-	return c.principal.Account
 }
 
 // plainName is what names and ids of ours look like. A key of ours has another form.
