@@ -132,7 +132,8 @@ func (p *Problem) Write(w http.ResponseWriter, r *http.Request, requestID string
 	}
 }
 
-// JSON returns the body of the answer to a request for the path instance.
+// JSON returns the body of the answer to a request for the path instance. What looks like
+// a key is left out of the places that it names.
 func (p *Problem) JSON(instance, requestID string) []byte {
 	kind := kindOf(p.Code)
 	b := make([]byte, 0, 256+64*len(p.Faults))
@@ -145,7 +146,7 @@ func (p *Problem) JSON(instance, requestID string) []byte {
 	b = append(b, `,"detail":`...)
 	b = quote(b, p.Detail)
 	b = append(b, `,"instance":`...)
-	b = quote(b, instance)
+	b = quote(b, redact(instance))
 	b = append(b, `,"code":`...)
 	b = quote(b, string(p.Code))
 	b = append(b, `,"requestId":`...)
@@ -179,7 +180,7 @@ func (f Fault) append(b []byte) []byte {
 		place, value = `{"header":`, f.Header
 	}
 	b = append(b, place...)
-	b = quote(b, value)
+	b = quote(b, redact(value))
 	b = append(b, `,"detail":`...)
 	b = quote(b, f.Detail)
 	return append(b, '}')

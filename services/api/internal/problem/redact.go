@@ -1,0 +1,11 @@
+package problem
+
+import "regexp"
+
+// secretForm is what API keys and secrets of webhooks look like, whole or in large part,
+// and also as a path or a JSON pointer has them.
+var secretForm = regexp.MustCompile(`(wbk_)[0-9A-Za-z_]{12,}|(whsec_)[0-9A-Za-z_+/=%~-]{12,}`)
+
+// redact returns a place without what looks like a key: one that was put there by mistake
+// must not be told to whoever reads the error's report.
+func redact(place string) string { return secretForm.ReplaceAllString(place, "${1}${2}****") }
