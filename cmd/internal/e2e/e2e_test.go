@@ -32,6 +32,8 @@ func cases() map[string]func(*world) {
 		"a webhook's change holds for the next event":    changes,
 		"SIGTERM loses and repeats nothing":              graceful,
 		"a hanging receiver delays no other":             isolation,
+		"accounts are strangers":                         strangers,
+		noSecretLeaves:                                   secrets,
 	}
 }
 
@@ -51,23 +53,30 @@ func TestEndToEnd(t *testing.T) {
 			t.Errorf("stop Postgres: %v", err)
 		}
 	})
-	rows := map[string]func(context.Context, string) (*stack.Stack, error){
-		"sqlite, embedded NATS": func(ctx context.Context, name string) (*stack.Stack, error) {
-			return site.AllInOne(ctx, stack.Options{Name: name})
-		},
-		"postgres, nats-server, two dispatchers": func(ctx context.Context, name string) (*stack.Stack, error) {
-			return site.Split(ctx, stack.Options{Name: name, Postgres: cluster})
+	rows := map[string]func(context.Context, stack.Options) (*stack.Stack, error){
+		"sqlite, embedded NATS": site.AllInOne,
+		"postgres, nats-server, two dispatchers": func(ctx context.Context, options stack.Options) (*stack.Stack, error) {
+			options.Postgres = cluster
+			return site.Split(ctx, options)
 		},
 	}
 	for row, start := range rows {
 		for name, run := range cases() {
 			t.Run(row+"/"+name, func(t *testing.T) {
 				t.Parallel()
-				st, err := start(t.Context(), "stack")
+				options := stack.Options{Name: "stack"}
+				var told *collector
+				if name == noSecretLeaves {
+					told = newCollector(t)
+					options.Settings = told.settings()
+				}
+				st, err := start(t.Context(), options)
 				if err != nil {
 					t.Fatal(err)
 				}
-				run(newWorld(t, st))
+				w := newWorld(t, st)
+				w.traces = told
+				run(w)
 			})
 		}
 	}

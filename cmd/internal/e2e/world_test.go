@@ -28,6 +28,7 @@ type world struct {
 	nats  *nats.Conn
 	js    jetstream.JetStream
 
+	traces    *collector // nil: none are told
 	endpoints []*sink.Endpoint
 	events    atomic.Int64
 }

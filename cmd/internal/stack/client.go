@@ -33,6 +33,13 @@ func (s *Stack) Client() *Client {
 	}}
 }
 
+// As returns a client like this one with another key; empty: it sends none.
+func (c *Client) As(key string) *Client {
+	other := *c
+	other.key = key
+	return &other
+}
+
 // Watch lets see look at every answer from now on. Call it before anything is asked.
 func (c *Client) Watch(see func(method, path string, a Answer)) { c.see = see }
 
@@ -69,7 +76,9 @@ func (c *Client) Do(ctx context.Context, method, path string, body []byte, heade
 	if len(body) > 0 {
 		request.Header.Set("Content-Type", "application/json")
 	}
-	request.Header.Set("Authorization", "Bearer "+c.key)
+	if c.key != "" {
+		request.Header.Set("Authorization", "Bearer "+c.key)
+	}
 	response, err := c.http.Do(request)
 	if err != nil {
 		return Answer{}, fmt.Errorf("call the API: %w", err)

@@ -2,8 +2,10 @@ package stack
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -11,17 +13,12 @@ import (
 
 // Metric returns the sum of a metric of a process over all its labels; 0: it has none.
 func (s *Stack) Metric(ctx context.Context, process, name string) (float64, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.Ops[process]+"/metrics", http.NoBody)
+	text, err := s.Metrics(ctx, process)
 	if err != nil {
-		return 0, fmt.Errorf("ask %s for metrics: %w", process, err)
+		return 0, err
 	}
-	response, err := s.site.http.Do(request)
-	if err != nil {
-		return 0, fmt.Errorf("ask %s for metrics: %w", process, err)
-	}
-	defer response.Body.Close()
 	sum := 0.0
-	lines := bufio.NewScanner(response.Body)
+	lines := bufio.NewScanner(bytes.NewReader(text))
 	for lines.Scan() {
 		metric, value, ok := strings.Cut(lines.Text(), " ")
 		if base, _, _ := strings.Cut(metric, "{"); !ok || base != name {
@@ -34,6 +31,24 @@ func (s *Stack) Metric(ctx context.Context, process, name string) (float64, erro
 		sum += n
 	}
 	return sum, lines.Err()
+}
+
+// Metrics returns all that a process tells at /metrics.
+func (s *Stack) Metrics(ctx context.Context, process string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.Ops[process]+"/metrics", http.NoBody)
+	if err != nil {
+		return nil, fmt.Errorf("ask %s for metrics: %w", process, err)
+	}
+	response, err := s.site.http.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("ask %s for metrics: %w", process, err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("read metrics of %s: %w", process, err)
+	}
+	return text, nil
 }
 
 // AwaitDispatchers waits until a metric has the value in every process that dispatches.

@@ -55,6 +55,9 @@ type Stack struct {
 	ownPostgres bool
 }
 
+// EncryptionKey is what every stack seals with, as it is before its base64.
+const EncryptionKey = "an encryption key for tests only"
+
 // stopTimeout is somewhat more than the 30 seconds that a process may take to stop.
 const stopTimeout = 40 * time.Second
 
@@ -247,6 +250,9 @@ func (s *Stack) Processes() []*Process {
 	return list
 }
 
+// Data returns the folder in which NATS and SQLite keep their files.
+func (s *Stack) Data() string { return s.data }
+
 // Died returns an error when a process ended although nobody asked for it.
 func (s *Stack) Died() error {
 	var list []error
@@ -320,7 +326,7 @@ func (s *Stack) Close() error {
 func (s *Stack) environment(settings, own map[string]string) []string {
 	all := map[string]string{
 		"WAYBILL_ADMIN_KEY":      s.Key,
-		"WAYBILL_ENCRYPTION_KEY": base64.StdEncoding.EncodeToString([]byte("an encryption key for tests only")),
+		"WAYBILL_ENCRYPTION_KEY": base64.StdEncoding.EncodeToString([]byte(EncryptionKey)),
 	}
 	maps.Copy(all, own)
 	maps.Copy(all, settings)
