@@ -37,6 +37,9 @@ type Announcer interface {
 // answerTime is how long an announcer's question is worth an answer.
 const answerTime = 2 * time.Second
 
+// maxAhead bounds the news of unknown webhooks that are kept.
+const maxAhead = 1024
+
 // PollInterval is after how long a change is seen whose announcement was lost.
 const PollInterval = 10 * time.Second
 
@@ -61,6 +64,7 @@ type Index struct {
 	loaded   bool
 	advanced chan struct{} // closed and replaced whenever version grows
 	changes  []func(*Hook)
+	ahead    map[domain.WebhookID]healthNews // of webhooks that are not known yet
 
 	poke chan struct{}
 }
@@ -77,6 +81,7 @@ func New(options Options) *Index {
 		hooks:    make(map[domain.WebhookID]*Hook),
 		byEvent:  make(map[subscription][]*Hook),
 		advanced: make(chan struct{}),
+		ahead:    make(map[domain.WebhookID]healthNews),
 		poke:     make(chan struct{}, 1),
 	}
 }
@@ -290,6 +295,10 @@ func (x *Index) put(w *domain.Webhook) (*Hook, error) {
 	if !known {
 		hook = &Hook{ID: w.ID, Account: w.Account}
 		x.hooks[w.ID] = hook
+		if news, ok := x.ahead[w.ID]; ok {
+			delete(x.ahead, w.ID)
+			hook.disable(news.DisabledVersion, news.Reason, news.At)
+		}
 	} else {
 		old := hook.config.Load()
 		if old.Version > w.Version {
@@ -336,23 +345,41 @@ func (x *Index) heardHealth(body []byte) {
 		x.Poke()
 		return
 	}
-	if hook, ok := x.Hook(news.Webhook); ok {
-		x.disable(hook, news.DisabledVersion, news.Reason, news.At)
+	x.mu.Lock()
+	hook, known := x.hooks[news.Webhook]
+	if !known {
+		// It was made a moment ago: another dispatcher knows it already and has found it
+		// gone. Its health may reach the database after it is read from there.
+		if len(x.ahead) >= maxAhead {
+			clear(x.ahead)
+		}
+		x.ahead[news.Webhook] = news
 	}
+	x.mu.Unlock()
+	if !known {
+		x.Poke()
+		return
+	}
+	x.disable(hook, news.DisabledVersion, news.Reason, news.At)
 }
 
 func (x *Index) disable(hook *Hook, version int64, reason domain.DisabledReason, at time.Time) {
-	health := hook.Health()
-	if health.DisabledVersion >= version {
-		return
-	}
-	health.DisabledVersion, health.DisabledReason, health.DisabledAt, health.UpdatedAt = version, reason, at, at
-	if !hook.setHealth(health) {
+	if !hook.disable(version, reason, at) {
 		return
 	}
 	for _, handle := range x.changes {
 		handle(hook)
 	}
+}
+
+// disable marks the webhook as disabled; false: it is already.
+func (h *Hook) disable(version int64, reason domain.DisabledReason, at time.Time) bool {
+	health := h.Health()
+	if health.DisabledVersion >= version {
+		return false
+	}
+	health.DisabledVersion, health.DisabledReason, health.DisabledAt, health.UpdatedAt = version, reason, at, at
+	return h.setHealth(health)
 }
 
 // ErrUnknown is for a webhook that the database does not have.

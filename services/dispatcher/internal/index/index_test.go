@@ -77,10 +77,12 @@ func (silent) ListenAnswering(string, func([]byte, func())) (func(), error) {
 	return func() {}, nil
 }
 
-func start(t *testing.T, s *source) *index.Index {
+func start(t *testing.T, s *source) *index.Index { return startOn(t, s, silent{}) }
+
+func startOn(t *testing.T, s *source, announcer index.Announcer) *index.Index {
 	t.Helper()
 	x := index.New(index.Options{
-		Store: s, Announcer: silent{}, Logger: slog.New(slog.DiscardHandler),
+		Store: s, Announcer: announcer, Logger: slog.New(slog.DiscardHandler),
 		Prepare: func(*domain.Webhook) (index.Prepared, error) { return nil, nil },
 	})
 	ctx, stop := context.WithCancel(t.Context())
@@ -185,6 +187,54 @@ func TestDisablementHoldsUntilALaterActivation(t *testing.T) {
 		synctest.Wait()
 		if h.Inactive() {
 			t.Error("still inactive after its owner activated it")
+		}
+	})
+}
+
+// heard is a bus on which a process hears what the others announce.
+type heard struct {
+	silent
+	mu       sync.Mutex
+	handlers []func([]byte)
+}
+
+func (h *heard) Announce(_ string, body []byte) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, handle := range h.handlers {
+		go handle(body)
+	}
+}
+
+func (h *heard) Listen(_ string, handle func([]byte)) (func(), error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.handlers = append(h.handlers, handle)
+	return func() {}, nil
+}
+
+func TestDisablementIsHeardBeforeTheWebhookIsKnown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		bus := &heard{}
+		first := &source{webhooks: map[domain.WebhookID]domain.Webhook{}}
+		second := &source{webhooks: map[domain.WebhookID]domain.Webhook{}}
+		a, b := startOn(t, first, bus), startOn(t, second, bus)
+		w := hook(1, domain.ShipmentCreated)
+		w.ActivatedVersion = 1
+		first.put(w)
+		if err := a.Await(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		known, _ := a.Hook(w.ID)
+		a.Disable(known, domain.HealthChange{Webhook: w.ID, DisabledVersion: 1, DisabledReason: domain.DisabledGone, At: time.Now()})
+		synctest.Wait()
+		second.put(w)
+		if err := b.Await(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		if late, ok := b.Hook(w.ID); !ok || !late.Inactive() {
+			t.Error("active in a process that heard of the disablement before it knew the webhook")
 		}
 	})
 }
