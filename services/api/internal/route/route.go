@@ -1,0 +1,97 @@
+// Package route is what gateway routes are made of: a request and a response that are
+// whole in memory, the handlers that answer, and the policies before and after them. A
+// route is called by HTTP or, inside the process, by an MCP server; both take the same way.
+package route
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"waybill.dev/services/api/internal/auth"
+)
+
+// Bounds of what a route takes and gives, in bytes. A response that is longer is not cut:
+// it is an error (502), for half an answer must not look like a whole one.
+const (
+	MaxRequest    = 1 << 20
+	MaxMCPRequest = 4 << 20
+	MaxResponse   = 1 << 20
+)
+
+// Request is one call of a route. Handlers and policies may change Header, Query and Body;
+// they must not change what Principal points to.
+type Request struct {
+	Method string
+	// Path is the escaped path that was called; for a call from inside the one that the
+	// arguments make.
+	Path  string
+	Query url.Values
+	// Host and Scheme are those that the client used.
+	Host, Scheme string
+	// Header is the caller's. A call from inside has the original request's, without those
+	// of its transport (content type and length, accept, MCP's own).
+	Header http.Header
+	Body   []byte
+	// Params are the path's parameters, decoded.
+	Params map[string]string
+	// Remote is the client's address, without the port, also in calls from inside.
+	Remote string
+	// ID is what X-Request-Id says.
+	ID string
+	// Principal is who calls; nil until a policy has found out. A call from inside keeps it.
+	Principal *auth.Principal
+	// Inside marks a call that an MCP server makes.
+	Inside bool
+	// Progress tells the caller how far the work is, where the caller asked for that; else
+	// it is nil. total 0 means unknown.
+	Progress func(done, total float64, message string)
+}
+
+// Response is the answer of a route.
+type Response struct {
+	Status int
+	Header http.Header // never nil
+	Body   []byte
+	// Stream, when not nil, writes the answer instead of all the above: the answer may go
+	// on for as long as the client listens. Header's values are already in w's header.
+	Stream func(w http.ResponseWriter)
+}
+
+// Handler answers calls. An error that is a *problem.Problem is told as it stands, a
+// context's deadline is 504, any other one 500, and its text stays in the log.
+type Handler interface {
+	Handle(ctx context.Context, r *Request) (*Response, error)
+}
+
+// Func is a Handler.
+type Func func(ctx context.Context, r *Request) (*Response, error)
+
+// Handle implements Handler.
+func (f Func) Handle(ctx context.Context, r *Request) (*Response, error) { return f(ctx, r) }
+
+// Inbound is a policy before the handler. A response that is not nil is the answer: what
+// follows inbound and the handler are left out.
+type Inbound interface {
+	In(ctx context.Context, r *Request) (*Response, error)
+}
+
+// Outbound is a policy after the handler. It may change the response or return another.
+type Outbound interface {
+	Out(ctx context.Context, r *Request, response *Response) (*Response, error)
+}
+
+// Gate is a policy or handler that can tell, without a call, whether a caller would get
+// past it. What a caller would not get past is not listed. principal may be nil.
+type Gate interface {
+	Permits(principal *auth.Principal) bool
+}
+
+// Callable is a route that is ready to be called. *gateway.Route implements it.
+type Callable interface {
+	// Call runs the inbound policies, the handler and the outbound policies, within the
+	// route's deadline. What goes wrong is a response with a problem as its body.
+	Call(ctx context.Context, r *Request) *Response
+	// Permits tells whether the caller would get past every gate of the route.
+	Permits(principal *auth.Principal) bool
+}
