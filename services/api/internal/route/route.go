@@ -54,12 +54,17 @@ type Response struct {
 	Header http.Header // never nil
 	Body   []byte
 	// Stream, when not nil, writes the answer instead of all the above: the answer may go
-	// on for as long as the client listens. Header's values are already in w's header.
-	Stream func(w http.ResponseWriter)
+	// on for as long as the client listens. Header's values are already in w's header. ctx
+	// is the client's request: it ends with the connection, and not at a route's deadline.
+	Stream func(ctx context.Context, w http.ResponseWriter)
 }
 
 // Handler answers calls. An error that is a *problem.Problem is told as it stands, a
 // context's deadline is 504, any other one 500, and its text stays in the log.
+//
+// A Handler that is an io.Closer is closed as soon as its table is not the current one any
+// more, and when the process stops: calls that it is in the middle of go on and new ones
+// are still answered, but streams end, so that nobody listens to a table that is gone.
 type Handler interface {
 	Handle(ctx context.Context, r *Request) (*Response, error)
 }
