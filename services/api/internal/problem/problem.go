@@ -32,7 +32,9 @@ const (
 	UnsupportedMediaType Code = "UNSUPPORTED_MEDIA_TYPE" // 415
 	RateLimited          Code = "RATE_LIMITED"           // 429
 	Internal             Code = "INTERNAL"               // 500
+	BadGateway           Code = "BAD_GATEWAY"            // 502
 	Unavailable          Code = "UNAVAILABLE"            // 503
+	GatewayTimeout       Code = "GATEWAY_TIMEOUT"        // 504
 )
 
 type kind struct {
@@ -62,8 +64,12 @@ func kindOf(code Code) kind {
 		return kind{http.StatusUnsupportedMediaType, "Unsupported media type", "unsupported-media-type"}
 	case RateLimited:
 		return kind{http.StatusTooManyRequests, "Too many requests", "rate-limited"}
+	case BadGateway:
+		return kind{http.StatusBadGateway, "Bad gateway", "bad-gateway"}
 	case Unavailable:
 		return kind{http.StatusServiceUnavailable, "Unavailable", "unavailable"}
+	case GatewayTimeout:
+		return kind{http.StatusGatewayTimeout, "Gateway timeout", "gateway-timeout"}
 	}
 	return kind{http.StatusInternalServerError, "Internal error", "internal"}
 }
@@ -116,6 +122,17 @@ func (p *Problem) Status() int { return kindOf(p.Code).status }
 // Write sends the problem as the answer to r.
 func (p *Problem) Write(w http.ResponseWriter, r *http.Request, requestID string) {
 	header := w.Header()
+	p.SetHeader(header)
+	body := p.JSON(r.URL.EscapedPath(), requestID)
+	header.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(p.Status())
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(body)
+	}
+}
+
+// SetHeader sets what the header of the answer says besides the body's length.
+func (p *Problem) SetHeader(header http.Header) {
 	header.Set("Content-Type", ContentType)
 	if p.Code == Unauthenticated {
 		header.Set("WWW-Authenticate", "Bearer")
@@ -123,12 +140,6 @@ func (p *Problem) Write(w http.ResponseWriter, r *http.Request, requestID string
 	if p.RetryAfter > 0 {
 		seconds := (p.RetryAfter + time.Second - 1) / time.Second
 		header.Set("Retry-After", strconv.FormatInt(int64(seconds), 10))
-	}
-	body := p.JSON(r.URL.EscapedPath(), requestID)
-	header.Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(p.Status())
-	if r.Method != http.MethodHead {
-		_, _ = w.Write(body)
 	}
 }
 
