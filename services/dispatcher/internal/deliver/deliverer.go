@@ -81,6 +81,7 @@ type Deliverer struct {
 	metrics   *Metrics
 	mu        sync.RWMutex
 	endpoints map[*index.Hook]*endpoint
+	pacer     pacer
 
 	inHand  atomic.Int64
 	queued  atomic.Int64
@@ -114,6 +115,15 @@ func (d *Deliverer) Room(ctx context.Context) error {
 // Offer takes a job over: it is attempted at once or soon, or goes to the lane. Offer
 // never waits.
 func (d *Deliverer) Offer(hook *index.Hook, job *Job) {
+	// A lane's drain and probes come one by one, and are waited for.
+	if !job.FromLane && !job.Probe && !d.closing.Load() && d.endpoint(hook).failing() {
+		d.pacer.add(func() { d.begin(hook, job) })
+		return
+	}
+	d.begin(hook, job)
+}
+
+func (d *Deliverer) begin(hook *index.Hook, job *Job) {
 	if d.closing.Load() {
 		job.Origin.Abandoned()
 		return
@@ -243,6 +253,7 @@ func (d *Deliverer) tick(ep *endpoint, now time.Time) {
 // ctx is done. Jobs offered from now on are abandoned.
 func (d *Deliverer) Drain(ctx context.Context) error {
 	d.closing.Store(true)
+	d.pacer.flush()
 	for _, ep := range d.all() {
 		ep.mu.Lock()
 		jobs := ep.clear()

@@ -145,6 +145,13 @@ func (ep *endpoint) takes(limit int) float64 {
 	return takes
 }
 
+// failing tells whether the last attempt failed.
+func (ep *endpoint) failing() bool {
+	ep.mu.Lock()
+	defer ep.mu.Unlock()
+	return ep.circuit.open || ep.circuit.failures > 0
+}
+
 func (ep *endpoint) fast() bool { return ep.takes(ep.cap()) >= fastRate }
 
 // took notes how long an attempt took.

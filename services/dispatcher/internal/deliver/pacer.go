@@ -1,0 +1,76 @@
+package deliver
+
+import (
+	"sync"
+	"time"
+)
+
+const (
+	// paceEvery and paceOver: every 2 ms goes a 125th of what waits, one job at least, so
+	// that a burst is spread over about 250 ms however large it is.
+	paceEvery = 2 * time.Millisecond
+	paceOver  = 250 * time.Millisecond
+)
+
+// pacer spreads bursts of jobs for failing webhooks. One event to a hundred of them costs
+// tens of milliseconds of processor time at once (connections and handshakes that come to
+// nothing, schedules, holds, records), for which healthy deliveries and the acceptance of
+// events would wait.
+type pacer struct {
+	mu      sync.Mutex
+	waiting []func()
+	ticking bool
+}
+
+// add has begin called: at once when nothing waits, else in its turn.
+func (p *pacer) add(begin func()) {
+	p.mu.Lock()
+	if p.ticking {
+		p.waiting = append(p.waiting, begin)
+		p.mu.Unlock()
+		return
+	}
+	p.ticking = true
+	p.mu.Unlock()
+	begin()
+	go p.run()
+}
+
+// run begins what waits, until nothing does.
+func (p *pacer) run() {
+	ticker := time.NewTicker(paceEvery)
+	defer ticker.Stop()
+	for range ticker.C {
+		jobs := p.take()
+		if len(jobs) == 0 {
+			return
+		}
+		for _, begin := range jobs {
+			begin()
+		}
+	}
+}
+
+func (p *pacer) take() []func() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := min(len(p.waiting), 1+len(p.waiting)/int(paceOver/paceEvery))
+	jobs := p.waiting[:n:n]
+	p.waiting = p.waiting[n:]
+	if len(p.waiting) == 0 {
+		p.waiting = nil
+	}
+	p.ticking = n > 0
+	return jobs
+}
+
+// flush begins all that waits at once.
+func (p *pacer) flush() {
+	p.mu.Lock()
+	jobs := p.waiting
+	p.waiting = nil
+	p.mu.Unlock()
+	for _, begin := range jobs {
+		begin()
+	}
+}
