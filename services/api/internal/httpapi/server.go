@@ -157,11 +157,7 @@ func (s *server) admit(c *call) error {
 	if c.route.Scope == "" {
 		return nil
 	}
-	key, ok := auth.Key(c.Request.Header)
-	if !ok {
-		return errUnauthenticated
-	}
-	principal, err := s.Authenticator.Authenticate(c.ctx(), key)
+	principal, err := s.authenticate(c)
 	if err != nil {
 		return err
 	}
@@ -176,4 +172,17 @@ func (s *server) admit(c *call) error {
 		c.Request = c.Request.WithContext(store.WithCaller(c.ctx(), c.caller()))
 	}
 	return nil
+}
+
+// authenticate finds out who calls: whom the context names when the call comes from a
+// gateway route, where that was found out, else whose key it carries.
+func (s *server) authenticate(c *call) (auth.Principal, error) {
+	if principal, ok := auth.FromContext(c.ctx()); ok {
+		return principal, nil
+	}
+	key, ok := auth.Key(c.Request.Header)
+	if !ok {
+		return auth.Principal{}, errUnauthenticated
+	}
+	return s.Authenticator.Authenticate(c.ctx(), key)
 }
