@@ -28,7 +28,7 @@ type Form struct {
 // ParseForm reads body, which must be one JSON object. It fails with a *problem.Problem
 // when the body is no JSON, or no object.
 func ParseForm(body []byte) (*Form, error) {
-	syntax, faults := scan(body)
+	syntax, faults := scan(body, "body")
 	if syntax != nil {
 		return nil, problem.Invalid(*syntax)
 	}

@@ -154,3 +154,21 @@ func FuzzForm(f *testing.F) {
 		}
 	})
 }
+
+// What is no request's body is called by its name.
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string][]problem.Fault{
+		`{"a":[1]}`:                 nil,
+		`7`:                         nil,
+		``:                          {{Detail: "The file is empty."}},
+		`{"a":1,}`:                  {{Detail: "The file is not valid JSON, from byte 6 on."}},
+		`{"a":1`:                    {{Detail: "The file is not valid JSON, from byte 6 on."}},
+		`1 2`:                       {{Detail: "The file has more than one JSON value."}},
+		`{"a":{"b":1,"b":2},"a":0}`: {{Pointer: "/a/b", Detail: "is given twice"}, {Pointer: "/a", Detail: "is given twice"}},
+	} {
+		if diff := cmp.Diff(want, input.Check([]byte(value), "file")); diff != "" {
+			t.Errorf("faults of %s (-want +got):\n%s", value, diff)
+		}
+	}
+}

@@ -55,7 +55,7 @@ func (f *Form) element(value jsontext.Value, texts bool, parts ...string) (Eleme
 // ParseForms reads body, which must be an array of min to max objects. whole has what is
 // wrong with any of them. It fails with a *problem.Problem when the body is no such array.
 func ParseForms(body []byte, minimum, maximum int) (whole *Form, forms []*Form, err error) {
-	syntax, faults := scan(body)
+	syntax, faults := scan(body, "body")
 	if syntax != nil {
 		return nil, nil, problem.Invalid(*syntax)
 	}

@@ -18,10 +18,20 @@ import (
 // MaxDepth is how deep arrays and objects of a body may be nested.
 const MaxDepth = 64
 
+// Check returns what is wrong with a JSON value that is no request's body: no JSON, or
+// something that JSON allows and Waybill does not. what is the word for it in faults.
+func Check(value []byte, what string) []problem.Fault {
+	syntax, faults := scan(value, what)
+	if syntax != nil {
+		return []problem.Fault{*syntax}
+	}
+	return faults
+}
+
 // scan reads the whole body once. syntax is set when it is not JSON at all: the first
 // thing that is wrong, as nothing after it can be trusted. faults has everything that
-// JSON allows and Waybill does not.
-func scan(body []byte) (syntax *problem.Fault, faults []problem.Fault) {
+// JSON allows and Waybill does not. what is the word for the body in faults.
+func scan(body []byte, what string) (syntax *problem.Fault, faults []problem.Fault) {
 	dec := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true))
 	var s scanner
 	for {
@@ -30,9 +40,9 @@ func scan(body []byte) (syntax *problem.Fault, faults []problem.Fault) {
 		case errors.Is(err, io.EOF) && s.ended:
 			return nil, s.faults
 		case err != nil:
-			return &problem.Fault{Detail: syntaxDetail(body, err)}, nil
+			return &problem.Fault{Detail: syntaxDetail(body, what, err)}, nil
 		case s.ended:
-			return &problem.Fault{Detail: "The body has more than one JSON value."}, nil
+			return &problem.Fault{Detail: "The " + what + " has more than one JSON value."}, nil
 		}
 		if dec.StackDepth() > MaxDepth {
 			return nil, append(s.faults, problem.Fault{
@@ -82,14 +92,14 @@ func (s *scanner) text(dec *jsontext.Decoder, text string) {
 	names[text] = true
 }
 
-func syntaxDetail(body []byte, err error) string {
+func syntaxDetail(body []byte, what string, err error) string {
 	if len(bytes.TrimSpace(body)) == 0 {
-		return "The body is empty."
+		return "The " + what + " is empty."
 	}
 	if syntactic, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
-		return "The body is not valid JSON, from byte " + strconv.FormatInt(syntactic.ByteOffset, 10) + " on."
+		return "The " + what + " is not valid JSON, from byte " + strconv.FormatInt(syntactic.ByteOffset, 10) + " on."
 	}
-	return "The body is not valid JSON: it ends too early."
+	return "The " + what + " is not valid JSON: it ends too early."
 }
 
 // members returns the members of an object that scan found well-formed.

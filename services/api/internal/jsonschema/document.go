@@ -2,23 +2,161 @@ package jsonschema
 
 import (
 	"errors"
+	"fmt"
+	"strings"
+	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"waybill.dev/services/api/internal/jsontree"
 )
 
 // Document is an OpenAPI document that schemas are taken from. It may be used by several
 // goroutines.
-type Document struct{}
+type Document struct {
+	root *jsontree.Node
 
-// Bundle returns the schema at a JSON pointer so that it stands for itself: byte for byte
-// when it refers to nothing else of the document, else with what it needs in `$defs`.
-func (d *Document) Bundle(pointer string) (jsontext.Value, error) {
-	_ = pointer
-	return nil, errors.ErrUnsupported
+	mu       sync.Mutex // guards what follows
+	compiled map[string]*Schema
+}
+
+// NewDocument takes an OpenAPI document of version 3.0 or 3.1.
+func NewDocument(root *jsontree.Node, version string) (*Document, error) {
+	if strings.HasPrefix(version, "3.0.") {
+		converted, err := jsontree.Parse(modern(root))
+		if err != nil {
+			return nil, fmt.Errorf("convert schemas: %w", err)
+		}
+		root = converted
+	}
+	return &Document{root: root, compiled: make(map[string]*Schema)}, nil
 }
 
 // Compile compiles the schema at a JSON pointer. The second time, it is at hand.
 func (d *Document) Compile(pointer string) (*Schema, error) {
-	_ = pointer
-	return nil, errors.ErrUnsupported
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n, err := d.start(pointer)
+	if err != nil {
+		return nil, err
+	}
+	if schema := d.compiled[n.Pointer()]; schema != nil {
+		return schema, nil
+	}
+	text, err := d.bundle(n)
+	if err != nil {
+		return nil, err
+	}
+	schema, err := Compile(text)
+	if err != nil {
+		return nil, err
+	}
+	d.compiled[n.Pointer()] = schema
+	return schema, nil
+}
+
+// Bundle returns the schema at a JSON pointer so that it stands for itself: byte for byte
+// when it refers to nothing else of the document, else with what it needs in `$defs`. (The
+// schemas of OpenAPI 3.0 are written anew where JSON Schema has other words.)
+func (d *Document) Bundle(pointer string) (jsontext.Value, error) {
+	n, err := d.start(pointer)
+	if err != nil {
+		return nil, err
+	}
+	return d.bundle(n)
+}
+
+// start returns the schema at a pointer or, where there is nothing but a reference, the
+// one that is meant.
+func (d *Document) start(pointer string) (*jsontree.Node, error) {
+	n := d.root.At(pointer)
+	for seen := map[*jsontree.Node]bool{}; n.Kind() == '{' && n.Len() == 1 && n.Member("$ref") != nil; {
+		if seen[n] {
+			return nil, fmt.Errorf("it refers to itself alone")
+		}
+		seen[n] = true
+		target, err := d.target(n.Member("$ref"), n)
+		if err != nil {
+			return nil, err
+		}
+		if target == nil {
+			break // an anchor
+		}
+		n = target
+	}
+	switch n.Kind() {
+	case '{', 't', 'f':
+		return n, nil
+	case 0:
+		return nil, errors.New("there is no schema")
+	}
+	return nil, errors.New("a schema is an object, true or false")
+}
+
+// target returns what a reference of a schema means. «#/…» is a place of the document or,
+// where that has none, of the schema that owner is; nil: an anchor of it.
+func (d *Document) target(reference, owner *jsontree.Node) (*jsontree.Node, error) {
+	text, ok := reference.Text()
+	if !ok {
+		return nil, errors.New("a reference is a text")
+	}
+	if !strings.HasPrefix(text, "#") {
+		return nil, fmt.Errorf("it refers to %s, which is not in the document", text)
+	}
+	pointer, ok := jsontree.Fragment(text)
+	if !ok {
+		return nil, nil
+	}
+	target := d.root.At(pointer)
+	if target == nil || pointer == "" {
+		target = owner.At(pointer)
+	}
+	switch target.Kind() {
+	case '{', 't', 'f':
+		return target, nil
+	}
+	return nil, fmt.Errorf("it refers to %s, which is no schema of the document", text)
+}
+
+// IsObject tells whether every value that fits the schema at a JSON pointer is an object,
+// as far as can be seen without reasoning.
+func (d *Document) IsObject(pointer string) bool {
+	n, err := d.start(pointer)
+	return err == nil && d.isObject(n, n, 0)
+}
+
+func (d *Document) isObject(n, owner *jsontree.Node, depth int) bool {
+	if depth > 16 {
+		return false
+	}
+	if kind := n.Member("type"); kind != nil {
+		text, _ := kind.Text()
+		if elements := kind.Elements(); len(elements) == 1 {
+			text, _ = elements[0].Text()
+		}
+		return text == "object"
+	}
+	if n.Member("properties") != nil || n.Member("required") != nil || n.Member("additionalProperties") != nil || n.Member("patternProperties") != nil {
+		return true
+	}
+	if reference := n.Member("$ref"); reference != nil {
+		target, err := d.target(reference, owner)
+		return err == nil && target != nil && d.isObject(target, target, depth+1)
+	}
+	for _, part := range n.Member("allOf").Elements() {
+		if d.isObject(part, owner, depth+1) {
+			return true
+		}
+	}
+	for _, keyword := range []string{"anyOf", "oneOf"} {
+		branches := n.Member(keyword).Elements()
+		all := len(branches) > 0
+		for _, branch := range branches {
+			all = all && d.isObject(branch, owner, depth+1)
+		}
+		if all {
+			return true
+		}
+	}
+	return false
 }

@@ -1,0 +1,170 @@
+package jsonschema
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+
+	library "github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"waybill.dev/services/api/internal/input"
+)
+
+// maxViolations bounds what is told of one value: a long one may be wrong everywhere.
+const maxViolations = 100
+
+// Violation is one thing that is wrong with a value: where, as a JSON pointer, and what.
+// Detail never repeats the value.
+type Violation struct{ Pointer, Detail string }
+
+// violations returns the causes at the bottom, in the order of their places. Of a choice,
+// no branch says more than that none fits.
+func violations(err *library.ValidationError) []Violation {
+	var found []Violation
+	collect(err, &found)
+	slices.SortFunc(found, func(a, b Violation) int {
+		if n := strings.Compare(a.Pointer, b.Pointer); n != 0 {
+			return n
+		}
+		return strings.Compare(a.Detail, b.Detail)
+	})
+	found = slices.Compact(found)
+	if len(found) > maxViolations {
+		found = append(found[:maxViolations:maxViolations], Violation{Detail: fmt.Sprintf("has %d more faults", len(found)-maxViolations)})
+	}
+	return found
+}
+
+func collect(err *library.ValidationError, found *[]Violation) {
+	add := func(detail string, parts ...string) {
+		*found = append(*found, Violation{input.Pointer(slices.Concat(err.InstanceLocation, parts)...), detail})
+	}
+	switch k := err.ErrorKind.(type) {
+	case *kind.AnyOf, *kind.OneOf:
+		add(choice(k))
+	case *kind.Contains, *kind.MinContains:
+		add("lacks an element that is asked for")
+	case *kind.PropertyNames:
+		add("has a name that is not allowed", k.Property)
+	case *kind.Required:
+		for _, name := range k.Missing {
+			add("is required", name)
+		}
+	case *kind.AdditionalProperties:
+		for _, name := range k.Properties {
+			add("is not a known member", name)
+		}
+	case *kind.Dependency:
+		for _, name := range k.Missing {
+			add("is required", name)
+		}
+	case *kind.DependentRequired:
+		for _, name := range k.Missing {
+			add("is required", name)
+		}
+	default:
+		if len(err.Causes) == 0 {
+			add(detail(err.ErrorKind))
+		}
+		for _, cause := range err.Causes {
+			collect(cause, found)
+		}
+	}
+}
+
+func choice(k library.ErrorKind) string {
+	if one, ok := k.(*kind.OneOf); ok && len(one.Subschemas) > 0 {
+		return "fits more than one of the allowed forms"
+	}
+	return "fits none of the allowed forms"
+}
+
+// detail says what a keyword asks for.
+func detail(k library.ErrorKind) string {
+	switch k := k.(type) {
+	case *kind.Type:
+		return "must be of type " + strings.Join(k.Want, " or ")
+	case *kind.Enum:
+		return "must be one of " + list(k.Want)
+	case *kind.Const:
+		return "must be " + list([]any{k.Want})
+	case *kind.Format:
+		return "must have the format " + k.Want
+	case *kind.Pattern:
+		return "must match the pattern " + k.Want
+	case *kind.FalseSchema:
+		return "is not allowed"
+	case *kind.Not:
+		return "has a form that is not allowed"
+	case *kind.UniqueItems:
+		return "must not have the same element twice"
+	case *kind.AdditionalItems:
+		return "has elements that are not allowed"
+	case *kind.ContentEncoding:
+		return "must be encoded as " + k.Want
+	case *kind.ContentMediaType, *kind.ContentSchema:
+		return "must hold what its media type asks for"
+	}
+	return bound(k)
+}
+
+// bound says what a keyword with a number asks for.
+func bound(k library.ErrorKind) string {
+	switch k := k.(type) {
+	case *kind.MinLength:
+		return "must have " + strconv.Itoa(k.Want) + " characters or more"
+	case *kind.MaxLength:
+		return "must have " + strconv.Itoa(k.Want) + " characters or fewer"
+	case *kind.MinItems:
+		return "must have " + strconv.Itoa(k.Want) + " elements or more"
+	case *kind.MaxItems:
+		return "must have " + strconv.Itoa(k.Want) + " elements or fewer"
+	case *kind.MaxContains:
+		return "has an element too often"
+	case *kind.MinProperties:
+		return "must have " + strconv.Itoa(k.Want) + " members or more"
+	case *kind.MaxProperties:
+		return "must have " + strconv.Itoa(k.Want) + " members or fewer"
+	case *kind.Minimum:
+		return "must be " + number(k.Want) + " or more"
+	case *kind.Maximum:
+		return "must be " + number(k.Want) + " or less"
+	case *kind.ExclusiveMinimum:
+		return "must be more than " + number(k.Want)
+	case *kind.ExclusiveMaximum:
+		return "must be less than " + number(k.Want)
+	case *kind.MultipleOf:
+		return "must be a multiple of " + number(k.Want)
+	}
+	return "does not fit the schema"
+}
+
+func number(r *big.Rat) string {
+	if r.IsInt() {
+		return r.Num().String()
+	}
+	f, _ := r.Float64()
+	return strconv.FormatFloat(f, 'g', -1, 64)
+}
+
+// list writes values of a schema, as many as a sentence bears.
+func list(values []any) string {
+	const most = 20
+	var words []string
+	for i, value := range values {
+		if i == most {
+			words = append(words, "…")
+			break
+		}
+		text, err := json.Marshal(value)
+		if err != nil || len(text) > 100 {
+			text = []byte("…")
+		}
+		words = append(words, string(text))
+	}
+	return strings.Join(words, ", ")
+}
