@@ -1,0 +1,43 @@
+package mcpserver
+
+import (
+	"mime"
+	"net/http"
+	"strings"
+)
+
+const (
+	plainText   = "text/plain"
+	eventStream = "text/event-stream"
+	// native is the type of a route's answer that is a result of MCP already.
+	native = "application/vnd.mcp+json"
+)
+
+// mediaType returns the Content-Type without parameters; empty: there is none.
+func mediaType(header http.Header) string {
+	value := header.Get("Content-Type")
+	if value == "" {
+		return ""
+	}
+	if name, _, err := mime.ParseMediaType(value); err == nil {
+		return name
+	}
+	name, _, _ := strings.Cut(value, ";")
+	return strings.ToLower(strings.TrimSpace(name))
+}
+
+// isText tells whether a media type is one that people could read.
+func isText(mediaType string) bool {
+	switch mediaType {
+	case "", "application/json", "application/xml", "application/javascript", "application/ecmascript",
+		"application/yaml", "application/x-yaml", "application/toml", "application/x-ndjson",
+		"application/graphql", "application/sql", "application/x-www-form-urlencoded", "application/x-sh":
+		return true
+	}
+	return strings.HasPrefix(mediaType, "text/") || strings.HasSuffix(mediaType, "+json") ||
+		strings.HasSuffix(mediaType, "+xml") || strings.HasSuffix(mediaType, "+yaml")
+}
+
+func isJSONType(mediaType string) bool {
+	return mediaType == "application/json" || strings.HasSuffix(mediaType, "+json")
+}

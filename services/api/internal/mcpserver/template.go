@@ -1,0 +1,61 @@
+package mcpserver
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+// template is a uri with variables, of the simplest form of RFC 6570: `{name}` stands for
+// one or more characters of one segment.
+type template struct {
+	pattern *regexp.Regexp
+	names   []string
+	shape   string // with unnamed variables: two templates of one shape are one
+}
+
+var variable = regexp.MustCompile(`\{([^{}]*)\}`)
+
+var variableName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?$`)
+
+func newTemplate(uri string) (*template, error) {
+	t := &template{shape: variable.ReplaceAllString(uri, "{}")}
+	if strings.ContainsAny(strings.ReplaceAll(t.shape, "{}", ""), "{}") {
+		return nil, fmt.Errorf("the uri %q has a brace without its partner", uri)
+	}
+	var pattern strings.Builder
+	pattern.WriteString("^")
+	rest := uri
+	for _, found := range variable.FindAllStringSubmatch(uri, -1) {
+		if !variableName.MatchString(found[1]) {
+			return nil, fmt.Errorf("the uri %q has a variable that is no {name}", uri)
+		}
+		before, after, _ := strings.Cut(rest, found[0])
+		pattern.WriteString(regexp.QuoteMeta(before))
+		pattern.WriteString("([^/?#]+)")
+		t.names = append(t.names, found[1])
+		rest = after
+	}
+	pattern.WriteString(regexp.QuoteMeta(rest) + "$")
+	t.pattern = regexp.MustCompile(pattern.String())
+	return t, nil
+}
+
+// match returns the variables' values, decoded: what was encoded in a uri never becomes
+// another segment of the path, for the path encodes it again.
+func (t *template) match(uri string) (map[string]string, bool) {
+	found := t.pattern.FindStringSubmatch(uri)
+	if found == nil {
+		return nil, false
+	}
+	params := make(map[string]string, len(t.names))
+	for i, name := range t.names {
+		value, err := url.PathUnescape(found[i+1])
+		if err != nil {
+			return nil, false
+		}
+		params[name] = value
+	}
+	return params, true
+}
