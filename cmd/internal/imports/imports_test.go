@@ -85,6 +85,7 @@ var rules = []struct {
 	{"github.com/swaggest/swgui", []string{"waybill.dev/services/api/internal/spec"}, false, "the pages that show the API documents"},
 	{"github.com/goccy/go-yaml", []string{"waybill.dev/services/api/internal/spec/source"}, false, "the API documents are written in YAML and served as JSON"},
 	{"github.com/santhosh-tekuri/jsonschema", []string{"waybill.dev/services/api/internal/jsonschema"}, true, "one package checks JSON against schemas; tests hold answers to the OpenAPI document"},
+	{"github.com/modelcontextprotocol/go-sdk", []string{"waybill.dev/services/api/internal/mcpserver", "waybill.dev/cmd/waybill/internal/inspect"}, true, "one package serves MCP, and one command asks other servers"},
 	{"github.com/getkin/kin-openapi", nil, true, "for tests: another reader of the OpenAPI document"},
 	{"github.com/standard-webhooks/", []string{"waybill.dev/cmd/internal/demo", "waybill.dev/cmd/waybill"}, true, "an independent verifier of our own signatures: for tests and the demo"},
 	{"github.com/google/go-cmp", nil, true, "for tests"},
