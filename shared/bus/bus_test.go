@@ -218,17 +218,21 @@ func TestLaneKeepsOrderAndWhatIsNotAcknowledged(t *testing.T) {
 	if err := lane.Close(t.Context()); err != nil {
 		t.Fatalf("close: %v", err)
 	}
-	held, err := b.LaneRead(t.Context(), webhook, 0, 10)
+	held, err := b.LaneRead(t.Context(), webhook, 0, 10, nil)
 	if err != nil || len(held) != n-2 || held[0].Task.EventSeq != 3 || held[1].Task.EventSeq != 4 {
 		t.Fatalf("the lane holds %d deliveries, %v; want %d from the third on", len(held), err, n-2)
 	}
-	if one, err := b.LaneRead(t.Context(), webhook, held[1].Sequence, 1); err != nil || len(one) != 1 || one[0].Task.EventSeq != 4 {
+	if one, err := b.LaneRead(t.Context(), webhook, held[1].Sequence, 1, nil); err != nil || len(one) != 1 || one[0].Task.EventSeq != 4 {
 		t.Errorf("one from the fourth on: %d, %v; want it", len(one), err)
+	}
+	before := func(task *domain.Task) bool { return task.EventSeq < 5 }
+	if some, err := b.LaneRead(t.Context(), webhook, 0, 10, before); err != nil || len(some) != 3 || some[2].Task.EventSeq != 5 {
+		t.Errorf("up to the first that is not before the fifth: %d, %v; want three, the fifth last", len(some), err)
 	}
 	if err := b.LaneDelete(t.Context(), held[0].Sequence, held[2].Sequence, held[0].Sequence); err != nil {
 		t.Fatalf("delete: %v", err)
 	}
-	if left, err := b.LaneRead(t.Context(), webhook, 0, 10); err != nil || len(left) != n-4 || left[0].Task.EventSeq != 4 {
+	if left, err := b.LaneRead(t.Context(), webhook, 0, 10, nil); err != nil || len(left) != n-4 || left[0].Task.EventSeq != 4 {
 		t.Errorf("after the third and fifth are deleted the lane holds %d, %v; want %d from the fourth on", len(left), err, n-4)
 	}
 }

@@ -269,9 +269,10 @@ type Held struct {
 }
 
 // LaneRead returns up to most deliveries of a webhook's lane in its order, from the
-// sequence given on, fewer when their bodies come to over 1 MiB. One that can't be read is
-// logged and taken out. Each costs a request.
-func (b *Bus) LaneRead(ctx context.Context, id domain.WebhookID, from uint64, most int) ([]*Held, error) {
+// sequence given on, fewer when their bodies come to over 1 MiB. The first for which more
+// says false is the last; nil: as many as there are. One that can't be read is logged and
+// taken out. Each costs a request.
+func (b *Bus) LaneRead(ctx context.Context, id domain.WebhookID, from uint64, most int, more func(*domain.Task) bool) ([]*Held, error) {
 	stream, err := b.hold(ctx)
 	if err != nil {
 		return nil, err
@@ -296,6 +297,9 @@ func (b *Bus) LaneRead(ctx context.Context, id domain.WebhookID, from uint64, mo
 		}
 		list = append(list, &Held{Task: task, Sequence: msg.Sequence})
 		size += len(msg.Data)
+		if more != nil && !more(task) {
+			break
+		}
 	}
 	return list, nil
 }

@@ -157,7 +157,7 @@ func work(t *testing.T, api, dispatcher *bus.Bus) {
 		if lanes[webhook] != 1 {
 			t.Fatalf("the lane holds %d deliveries, want 1", lanes[webhook])
 		}
-		held, err := dispatcher.LaneRead(ctx, webhook, 0, 1)
+		held, err := dispatcher.LaneRead(ctx, webhook, 0, 1, nil)
 		must("read a lane", err)
 		must("delete from a lane", dispatcher.LaneDelete(ctx, held[0].Sequence))
 	}

@@ -21,7 +21,7 @@ import (
 // Bus keeps the lanes.
 type Bus interface {
 	Lanes(ctx context.Context, shard int) (map[domain.WebhookID]uint64, error)
-	LaneRead(ctx context.Context, id domain.WebhookID, from uint64, most int) ([]*bus.Held, error)
+	LaneRead(ctx context.Context, id domain.WebhookID, from uint64, most int, more func(*domain.Task) bool) ([]*bus.Held, error)
 	LaneDelete(ctx context.Context, sequences ...uint64) error
 	OpenLane(ctx context.Context, id domain.WebhookID, inHand int) (*bus.Lane, error)
 	Announce(subject string, body []byte)

@@ -147,7 +147,7 @@ func (w *worker) probe(ctx context.Context, hook *index.Hook) (time.Duration, er
 // sendProbe sends the head of the lane, unless its delivery has gone on meanwhile.
 func (w *worker) sendProbe(ctx context.Context, hook *index.Hook) (time.Duration, error) {
 	w.head = nil
-	held, err := w.m.options.Bus.LaneRead(ctx, w.id, 0, 1)
+	held, err := w.m.options.Bus.LaneRead(ctx, w.id, 0, 1, nil)
 	if err != nil || len(held) == 0 {
 		return idleFor, err
 	}
@@ -170,14 +170,19 @@ func (w *worker) look(ctx context.Context) (*domain.Task, error) {
 	if w.head != nil {
 		return w.head, nil
 	}
-	held, err := w.m.options.Bus.LaneRead(ctx, w.id, 0, 1)
+	held, err := w.m.options.Bus.LaneRead(ctx, w.id, 0, 1, nil)
 	if err != nil || len(held) == 0 {
 		return nil, err
 	}
-	head := *held[0].Task
+	w.know(held[0].Task)
+	return w.head, nil
+}
+
+// know keeps a lane's first delivery.
+func (w *worker) know(task *domain.Task) {
+	head := *task
 	head.Body = nil
 	w.head = &head
-	return w.head, nil
 }
 
 // send has the head of the lane attempted as a probe, and waits for its end.
@@ -291,19 +296,30 @@ func (w *worker) endAll(ctx context.Context, reason string) (time.Duration, erro
 // of them together. It returns how many left the lane.
 func (w *worker) end(ctx context.Context, reason func(*domain.Task) (string, bool)) (int, error) {
 	w.head = nil
-	held, err := w.m.options.Bus.LaneRead(ctx, w.id, 0, endTogether)
+	// What stays is not read, but for the first of it: of a lane that is looked at every two
+	// seconds most stays, and each costs a request.
+	has := func(task *domain.Task) bool {
+		_, ended := reason(task)
+		return ended
+	}
+	held, err := w.m.options.Bus.LaneRead(ctx, w.id, 0, endTogether, has)
 	if err != nil {
 		return 0, err
 	}
 	var sequences []uint64
 	var tasks []*domain.Task
+	var next *domain.Task
 	for _, h := range held {
-		if _, ended := reason(h.Task); !ended {
+		if !has(h.Task) {
+			next = h.Task
 			break
 		}
 		sequences, tasks = append(sequences, h.Sequence), append(tasks, h.Task)
 	}
 	if len(tasks) == 0 {
+		if next != nil {
+			w.know(next)
+		}
 		return 0, nil
 	}
 	fresh := w.fresh(ctx, tasks)
@@ -324,7 +340,13 @@ func (w *worker) end(ctx context.Context, reason func(*domain.Task) (string, boo
 		}
 	}
 	w.m.drained.Add(float64(len(tasks)))
-	return len(tasks), w.m.options.Bus.LaneDelete(ctx, sequences...)
+	if err := w.m.options.Bus.LaneDelete(ctx, sequences...); err != nil {
+		return 0, err
+	}
+	if next != nil {
+		w.know(next)
+	}
+	return len(tasks), nil
 }
 
 // single tells once whether a job's outcome was stored.
