@@ -80,11 +80,14 @@ type Error struct {
 	cause error
 }
 
-func (e *Error) Error() string {
+func (e *Error) Error() string { return "post callback: " + e.Reason() }
+
+// Reason is the error without what was being done.
+func (e *Error) Reason() string {
 	if detail := describe(e.cause); detail != "" {
-		return "post callback: " + string(e.Code) + ": " + detail
+		return string(e.Code) + ": " + detail
 	}
-	return "post callback: " + string(e.Code)
+	return string(e.Code)
 }
 
 // Unwrap returns the cause; its text may have what the receiver sent.

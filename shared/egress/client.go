@@ -66,23 +66,30 @@ func (p *Policy) NewClient(o Options) *Client {
 }
 
 func newClient(p *Policy, o Options, d *dialer) *Client {
+	return &Client{
+		policy:    p,
+		transport: newHTTP(o, d.dial, d.dialTLS),
+		buffers:   sync.Pool{New: func() any { return new([MaxKept]byte) }},
+	}
+}
+
+// dial connects to an address, which is host:port.
+type dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+func newHTTP(o Options, plain, secure dial) *http.Transport {
 	var http1 http.Protocols
 	// One HTTP/2 receiver can make a single call open thousands of connections.
 	http1.SetHTTP1(true)
-	return &Client{
-		policy: p,
-		transport: &http.Transport{
-			Proxy:                  nil, // a proxy's address would be guarded, not the target's
-			Protocols:              &http1,
-			DialContext:            d.dial,
-			DialTLSContext:         d.dialTLS,
-			DisableCompression:     true,
-			MaxResponseHeaderBytes: maxHeaderBytes,
-			MaxIdleConns:           o.MaxIdle,
-			MaxIdleConnsPerHost:    o.MaxIdle,
-			IdleConnTimeout:        o.IdleTimeout,
-		},
-		buffers: sync.Pool{New: func() any { return new([MaxKept]byte) }},
+	return &http.Transport{
+		Proxy:                  nil, // a proxy's address would be guarded, not the target's
+		Protocols:              &http1,
+		DialContext:            plain,
+		DialTLSContext:         secure,
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: maxHeaderBytes,
+		MaxIdleConns:           o.MaxIdle,
+		MaxIdleConnsPerHost:    o.MaxIdle,
+		IdleConnTimeout:        o.IdleTimeout,
 	}
 }
 

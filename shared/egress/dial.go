@@ -17,7 +17,8 @@ const maxAddresses = 8
 // dialer connects to what a policy allows. A name is resolved once for a connection, and
 // what is dialled is one of the addresses that were checked.
 type dialer struct {
-	policy   *Policy
+	// allowed says whether an address may be connected to.
+	allowed  func(netip.Addr) bool
 	resolver *net.Resolver
 	net      net.Dialer
 	tls      *tls.Config
@@ -27,8 +28,10 @@ type dialer struct {
 	observe func(netip.AddrPort) error
 }
 
-func newDialer(p *Policy, o Options) *dialer {
-	d := &dialer{policy: p, resolver: promptResolver(o.Resolver), timeout: o.ConnectTimeout, tlsLimit: o.TLSTimeout}
+func newDialer(p *Policy, o Options) *dialer { return newGuardedDialer(p.Allowed, o) }
+
+func newGuardedDialer(allowed func(netip.Addr) bool, o Options) *dialer {
+	d := &dialer{allowed: allowed, resolver: promptResolver(o.Resolver), timeout: o.ConnectTimeout, tlsLimit: o.TLSTimeout}
 	d.net = net.Dialer{KeepAlive: 30 * time.Second, Control: d.control}
 	d.tls = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.RootCAs, NextProtos: []string{"http/1.1"}}
 	return d
@@ -55,7 +58,7 @@ func promptResolver(base *net.Resolver) *net.Resolver {
 // made, wherever that came from.
 func (d *dialer) control(_, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
-	if err != nil || to.Port() == 0 || !d.policy.Allowed(to.Addr()) {
+	if err != nil || to.Port() == 0 || !d.allowed(to.Addr()) {
 		return fmt.Errorf("%w: %s", ErrAddress, address)
 	}
 	if d.observe != nil {
@@ -110,7 +113,7 @@ func (d *dialer) lookup(ctx context.Context, host string) ([]netip.Addr, error) 
 	}
 	for i, addr := range addrs {
 		addrs[i] = addr.Unmap()
-		if !d.policy.Allowed(addr) {
+		if !d.allowed(addr) {
 			return nil, &Error{Code: CodeAddress, cause: fmt.Errorf("%w: %s has %s", ErrAddress, host, addr)}
 		}
 	}
