@@ -32,7 +32,11 @@ type Request struct {
 	// Header is the caller's. A call from inside has the original request's, without those
 	// of its transport (content type and length, accept, MCP's own).
 	Header http.Header
-	Body   []byte
+	// Outgoing has the headers that policies have set, which are in Header too. A back end
+	// gets these even if their names are of those that are never passed on from a caller,
+	// such as Authorization. A call from inside begins without any.
+	Outgoing http.Header
+	Body     []byte
 	// Params are the path's parameters, decoded.
 	Params map[string]string
 	// Remote is the client's address, without the port, also in calls from inside.

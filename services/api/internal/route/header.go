@@ -1,0 +1,44 @@
+package route
+
+import (
+	"errors"
+	"net/textproto"
+	"strings"
+)
+
+var (
+	errHeaderName       = errors.New("is not a valid header name")
+	errHeaderConnection = errors.New("belongs to the connection")
+	errHeaderValue      = errors.New("is not a valid header value")
+)
+
+// CheckHeader tells whether a route's configuration may set name to value. The errors read
+// on after the name, and never have the value.
+func CheckHeader(name, value string) error {
+	if name == "" || strings.ContainsFunc(name, notToken) {
+		return errHeaderName
+	}
+	if name := textproto.CanonicalMIMEHeaderKey(name); name == "Host" || name == "Content-Length" || OfConnection(name) {
+		return errHeaderConnection
+	}
+	if strings.Trim(value, " \t") != value || strings.ContainsFunc(value, isControl) {
+		return errHeaderValue
+	}
+	return nil
+}
+
+// OfConnection tells whether a header, by its canonical name, is one of a single connection,
+// which is never passed on. Connection may name more of them.
+func OfConnection(name string) bool {
+	switch name {
+	case "Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Http2-Settings":
+		return true
+	}
+	return strings.HasPrefix(name, "Proxy-")
+}
+
+func notToken(r rune) bool {
+	return r <= ' ' || r > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
+}
+
+func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
