@@ -218,6 +218,9 @@ func (l *load) newestAccepted(n int) []string {
 // busAcked returns what the bus acknowledged, and when.
 func (l *load) busAcked() map[string]time.Time { return l.copy(l.acked) }
 
+// busSent returns what was published on JetStream, acknowledged or not, and when.
+func (l *load) busSent() map[string]time.Time { return l.copy(l.bus) }
+
 // firstSent returns when each event was first sent.
 func (l *load) firstSent() map[string]time.Time { return l.copy(l.sent) }
 

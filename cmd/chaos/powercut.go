@@ -229,6 +229,16 @@ func (f *field) cut(ctx context.Context, d *disk) (missing int, err error) {
 // missing counts the events that the API does not know.
 func (f *field) missing(ctx context.Context, ids []string) (int, error) {
 	var n atomic.Int64
+	err := f.each(ctx, ids, func(_ string, known bool) {
+		if !known {
+			n.Add(1)
+		}
+	})
+	return int(n.Load()), err
+}
+
+// each tells of each event, several at a time, whether the API knows it.
+func (f *field) each(ctx context.Context, ids []string, tell func(id string, known bool)) error {
 	asking, ctx := errgroup.WithContext(ctx)
 	asking.SetLimit(16)
 	for _, id := range ids {
@@ -243,14 +253,11 @@ func (f *field) missing(ctx context.Context, ids []string) (int, error) {
 			if err != nil {
 				return fmt.Errorf("look an event up: %w", err)
 			}
-			if !known {
-				n.Add(1)
-			}
+			tell(id, known)
 			return nil
 		})
 	}
-	err := asking.Wait()
-	return int(n.Load()), err
+	return asking.Wait()
 }
 
 // ignore returns err unless it is the API's answer with that status.
