@@ -6,11 +6,9 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"waybill.dev/cmd/internal/sink"
@@ -343,108 +341,4 @@ func (f *field) extra() int {
 		n += r.Posts() - r.Ids()
 	}
 	return n
-}
-
-// judgeLog compares the delivery log with what the receivers saw, when it has caught up.
-func (f *field) judgeLog(ctx context.Context) error {
-	var recorded map[string]int // attempts, by webhook
-	var sum, open, deliveries int
-	for deadline := time.Now().Add(settleTime); ; {
-		err := patiently(ctx, func() error {
-			recorded, sum, open, deliveries = make(map[string]int), 0, 0, 0
-			for _, r := range f.receivers() {
-				err := f.api.Deliveries(ctx, url.Values{"webhookId": {r.hook.ID}}, func(d stack.Delivery) {
-					deliveries++
-					sum += d.AttemptCount
-					recorded[r.hook.ID] += d.AttemptCount
-					if d.Status != string(domain.StatusDelivered) {
-						open++
-					}
-				})
-				if err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return fmt.Errorf("read the delivery log: %w", err)
-		}
-		if open == 0 && sum >= f.posts(f.receivers()...) || time.Now().After(deadline) {
-			break
-		}
-		// What is missing may be on its way; but what a kill has lost never comes, so the
-		// log is given up soon after nothing is open any more.
-		if open == 0 && deadline.After(time.Now().Add(10*time.Second)) {
-			deadline = time.Now().Add(10 * time.Second)
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(2 * time.Second):
-		}
-	}
-	unrecorded := f.posts(f.receivers()...) - sum
-	f.report.figure("POSTs seen", float64(f.posts(f.receivers()...)))
-	f.report.figure("attempts recorded", float64(sum))
-	f.report.figure(figureUnrecorded, float64(unrecorded))
-	f.report.figure("deliveries logged", float64(deliveries))
-	f.report.must(open == 0, "%d deliveries are not delivered in the log although all arrived", open)
-	f.report.must(unrecorded >= 0, "the log has attempts that no receiver saw")
-	// A POST whose record was lost with a process or the bus is followed by another one. Of
-	// the flaky receiver that can't be told: the other one may have been due anyway.
-	lost, extra := f.posts(f.flaky)-recorded[f.flaky.hook.ID], f.extra()
-	gone, err := f.goneWithTheBus(ctx)
-	if err != nil {
-		return err
-	}
-	lost += gone
-	f.report.must(unrecorded-lost <= extra, "%d POSTs are not in the log, but only %d were repeats", unrecorded-lost, extra)
-	if len(f.faults) == 0 {
-		f.report.must(unrecorded == 0, "POSTs seen and attempts recorded differ without a fault")
-	}
-	return nil
-}
-
-// goneWithTheBus counts the POSTs, repeats left out, of events that were published on NATS
-// and are not in the database: the bus lost them after it had handed them out, and their
-// records with them.
-func (f *field) goneWithTheBus(ctx context.Context) (int, error) {
-	if !f.busMayLose {
-		return 0, nil
-	}
-	var mu sync.Mutex
-	var unknown []string
-	err := f.each(ctx, slices.Collect(maps.Keys(f.load.busSent())), func(id string, known bool) {
-		mu.Lock()
-		defer mu.Unlock()
-		if !known {
-			unknown = append(unknown, id)
-		}
-	})
-	posts := 0
-	for _, r := range append(slices.Clone(f.steady), f.held) {
-		receipts := r.Receipts()
-		for _, id := range unknown {
-			if _, got := receipts[id]; got {
-				posts++
-			}
-		}
-	}
-	f.report.figure("POSTs of events that the bus alone had and lost", float64(posts))
-	return posts, err
-}
-
-// patiently does what a client does with a 503: it asks again. What a fault has left to
-// catch up with may take the store's time.
-func patiently(ctx context.Context, ask func() error) error {
-	for deadline := time.Now().Add(time.Minute); ; {
-		err := ask()
-		if !stack.IsStatus(err, http.StatusServiceUnavailable) || time.Now().After(deadline) {
-			return err
-		}
-		if err := wait(ctx, time.Second, 2*time.Second); err != nil {
-			return err
-		}
-	}
 }
