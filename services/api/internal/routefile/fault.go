@@ -1,6 +1,11 @@
 package routefile
 
-import "strings"
+import (
+	"errors"
+	"strings"
+
+	"waybill.dev/services/api/internal/problem"
+)
 
 // Fault is one thing that is wrong with a folder.
 type Fault struct {
@@ -32,4 +37,12 @@ func (f Faults) Error() string {
 		lines[i] = fault.Error()
 	}
 	return strings.Join(lines, "\n")
+}
+
+// formFaults returns what a form of package input found.
+func formFaults(err error) []problem.Fault {
+	if p, ok := errors.AsType[*problem.Problem](err); ok {
+		return p.Faults
+	}
+	return nil
 }

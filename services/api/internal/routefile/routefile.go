@@ -4,6 +4,7 @@
 package routefile
 
 import (
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -55,8 +56,8 @@ type Operation struct {
 	ID                   string
 	Summary, Description string
 	Tags                 []string
-	// Parameters are the path item's and the operation's, of path, query and header. A
-	// parameter of the path that the document does not describe is a text.
+	// Parameters are the path item's and the operation's, of path, query and header. One of
+	// the path that the document does not describe is a text.
 	Parameters []Parameter
 	// Body is the JSON body of requests; nil: there is none.
 	Body *Body
@@ -74,7 +75,10 @@ type Operation struct {
 	// Timeout of a call; 0: the gateway's default.
 	Timeout time.Duration
 
-	input func() (*input, error) // nil: read it each time
+	otherBody bool // a body is required that is no JSON
+	once      sync.Once
+	intake    *intake
+	intakeErr error
 }
 
 // Parameter is one of path, query or header.
@@ -88,6 +92,17 @@ type Parameter struct {
 	// Style is how values are written: OpenAPI's words, or "json" for one with a media type.
 	Style   string
 	Explode bool
+	// Default is the schema's; nil: it has none.
+	Default jsontext.Value
+
+	types, items []string // that the schema names, of the value and of its elements
+	members      []property
+}
+
+// property is a member of a parameter that is an object.
+type property struct {
+	name  string
+	types []string
 }
 
 // Body is a JSON request body.
@@ -97,7 +112,8 @@ type Body struct {
 	Pointer string
 	Schema  jsontext.Value // what stands there, references included
 	// MediaType is application/json or one like it.
-	MediaType string
+	MediaType   string
+	Description string
 }
 
 // HandlerDef says what answers.

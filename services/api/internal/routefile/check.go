@@ -1,0 +1,67 @@
+package routefile
+
+import (
+	"net/http"
+	"slices"
+)
+
+// checkSet notes what is wrong between files, and between an operation and what it names.
+func (l *loader) checkSet() {
+	routes := make(map[string]*source) // by method and path
+	paths := make(map[string][]*source)
+	for _, s := range l.operations {
+		s.names()
+		key := s.template.key()
+		if other := routes[s.Method+" "+key]; other != nil {
+			s.fault(s.pointer, "%s is answered already, by %s of %s", s.Method+" "+s.Path, other.ID, other.File.Name)
+		} else {
+			routes[s.Method+" "+key] = s
+		}
+		paths[key] = append(paths[key], s)
+		s.arguments()
+	}
+	for _, s := range l.operations {
+		if s.MCP == nil || s.MCP.Type != Resource || s.Method != http.MethodGet {
+			continue
+		}
+		for _, other := range paths[s.template.key()] {
+			// Those of the same path item are told where it was read.
+			if other.Method != s.Method && !slices.Contains(s.others, other.Method) {
+				s.fault(s.pointer, "the path of a resource has one method, and %s of %s is %s", other.ID, other.File.Name, other.Method)
+			}
+		}
+	}
+}
+
+// names notes the policies that are named and not defined.
+func (s *source) names() {
+	set := s.loader.set
+	at := s.route.Pointer()
+	for i, name := range slices.Concat(s.Inbound, s.Outbound) {
+		chain := "/policies/inbound"
+		if i >= len(s.Inbound) {
+			chain = "/policies/outbound"
+		}
+		if name != "" && !slices.ContainsFunc(set.Policies, func(p PolicyDef) bool { return p.Name == name }) {
+			s.fault(at+chain, "there is no policy %s", name)
+		}
+	}
+	known := s.CORSPolicy == CORSNone || s.CORSPolicy == CORSAnything || s.CORSPolicy == ""
+	if !known && !slices.ContainsFunc(set.CORS, func(c CORSDef) bool { return c.Name == s.CORSPolicy }) {
+		s.fault(at+"/corsPolicy", "there is no CORS policy %s", s.CORSPolicy)
+	}
+}
+
+// arguments notes why a tool or a prompt can't be called. Whether another operation is one
+// is for the MCP server to say that names it.
+func (s *source) arguments() {
+	if s.MCP == nil || s.MCP.Type == Resource {
+		return
+	}
+	if slices.ContainsFunc(s.loader.faults, func(f Fault) bool { return f.File == s.file && f.Operation == s.operation }) {
+		return // it would say some of it again
+	}
+	if _, err := s.Input(); err != nil {
+		s.fault(s.route.Pointer()+"/mcp", "%s", err)
+	}
+}

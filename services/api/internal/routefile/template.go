@@ -1,0 +1,204 @@
+package routefile
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+// template is a path as a route file has it.
+type template struct {
+	mode  PathMode
+	parts []part
+}
+
+// part is a literal, as it is written in a URL, or a parameter.
+type part struct {
+	literal string
+	name    string
+	// pattern is what a parameter's value matches, as it is written in a URL; empty: one or
+	// more characters of one segment.
+	pattern string
+	unnamed bool // name is a number
+}
+
+func parseTemplate(mode PathMode, path string) (template, error) {
+	t := template{mode: mode}
+	if !strings.HasPrefix(path, "/") {
+		return t, errors.New("a path begins with /")
+	}
+	if i := strings.IndexAny(path, "?#"); i >= 0 && mode == OpenAPI {
+		return t, fmt.Errorf("a path has no %c", path[i])
+	}
+	var err error
+	if mode == URLPattern {
+		t.parts, err = parsePattern(path)
+	} else {
+		t.parts, err = parseBraces(path)
+	}
+	if err != nil {
+		return t, err
+	}
+	return t, t.check()
+}
+
+// parseBraces reads a path with parameters in braces.
+func parseBraces(path string) (parts []part, err error) {
+	for path != "" {
+		literal, rest, parameter := strings.Cut(path, "{")
+		if strings.Contains(literal, "}") {
+			return nil, errors.New("the path has a } without a {")
+		}
+		if parts, err = appendLiteral(parts, literal); err != nil || !parameter {
+			return parts, err
+		}
+		name, after, closed := strings.Cut(rest, "}")
+		if !closed || name == "" || strings.ContainsAny(name, "{/") {
+			return nil, errors.New("the path has a { without a name and a }")
+		}
+		if len(parts) > 0 && parts[len(parts)-1].name != "" {
+			return nil, fmt.Errorf("nothing tells the parameters %s and %s of the path apart", parts[len(parts)-1].name, name)
+		}
+		parts, path = append(parts, part{name: name}), after
+	}
+	return parts, nil
+}
+
+// appendLiteral appends a literal in the one form that it is compared in.
+func appendLiteral(parts []part, literal string) ([]part, error) {
+	if literal == "" {
+		return parts, nil
+	}
+	written, ok := canonical(literal)
+	if !ok {
+		return nil, errors.New("the path has a % that escapes nothing")
+	}
+	return append(parts, part{literal: written}), nil
+}
+
+// canonical writes a path so that what is the same is written the same. A segment that has
+// an escaped slash keeps it escaped.
+func canonical(path string) (string, bool) {
+	segments := strings.Split(path, "/")
+	for i, segment := range segments {
+		decoded, err := url.PathUnescape(segment)
+		if err != nil || !readable(decoded) {
+			return "", false
+		}
+		segments[i] = url.PathEscape(decoded)
+	}
+	return strings.Join(segments, "/"), true
+}
+
+// check notes what holds in both modes.
+func (t template) check() error {
+	seen := make(map[string]bool)
+	for _, p := range t.parts {
+		if p.name != "" && seen[p.name] {
+			return fmt.Errorf("the path has the parameter %s twice", p.name)
+		}
+		seen[p.name] = true
+	}
+	var literals strings.Builder
+	for _, p := range t.parts {
+		literals.WriteString(p.literal)
+		if p.name != "" {
+			literals.WriteString("x")
+		}
+	}
+	if hasDots(literals.String()) {
+		return errors.New("the path has a segment . or .., which no request has")
+	}
+	return nil
+}
+
+// hasDots tells whether a segment of an escaped path is . or .. : it means another path,
+// and to whom is anybody's guess.
+func hasDots(path string) bool {
+	for segment := range strings.SplitSeq(path, "/") {
+		if segment == "." || segment == ".." {
+			return true
+		}
+	}
+	return false
+}
+
+// names returns the parameters' names, in their order.
+func (t template) names() (names []string) {
+	for _, p := range t.parts {
+		if p.name != "" && !p.unnamed {
+			names = append(names, p.name)
+		}
+	}
+	return names
+}
+
+// unnamed tells whether a part of the path varies and has no name.
+func (t template) unnamed() bool {
+	for _, p := range t.parts {
+		if p.unnamed {
+			return true
+		}
+	}
+	return false
+}
+
+// key is equal for paths that match the same requests, as far as can be seen.
+func (t template) key() string {
+	var b strings.Builder
+	for _, p := range t.parts {
+		b.WriteString(p.literal)
+		if p.name != "" {
+			b.WriteString("{" + p.pattern + "}")
+		}
+	}
+	key := b.String()
+	if t.mode == OpenAPI && len(key) > 1 {
+		key = strings.TrimSuffix(key, "/")
+	}
+	return key
+}
+
+// fill writes the path with values of its parameters.
+func (t template) fill(values map[string]string) string {
+	var b strings.Builder
+	for _, p := range t.parts {
+		b.WriteString(p.literal)
+		if p.name != "" {
+			b.WriteString(url.PathEscape(values[p.name]))
+		}
+	}
+	return b.String()
+}
+
+// expression returns the regular expression of the path, and the groups in it that are
+// parameters.
+func (t template) expression() (*regexp.Regexp, []int, error) {
+	var b strings.Builder
+	var groups []int
+	next := 1
+	for _, p := range t.parts {
+		if p.name == "" {
+			b.WriteString(regexp.QuoteMeta(p.literal))
+			continue
+		}
+		pattern := p.pattern
+		if pattern == "" {
+			pattern = "[^/]+"
+		}
+		inner, err := regexp.Compile(pattern)
+		if err != nil {
+			return nil, nil, fmt.Errorf("the path's parameter %s: %w", p.name, err)
+		}
+		groups = append(groups, next)
+		next += 1 + inner.NumSubexp()
+		b.WriteString("(" + pattern + ")")
+	}
+	whole, err := regexp.Compile("^(?s:" + b.String() + ")$")
+	if err != nil {
+		return nil, nil, fmt.Errorf("the path's regular expression: %w", err)
+	}
+	return whole, groups, nil
+}
