@@ -194,19 +194,20 @@ func TestBundleObject(t *testing.T) {
 		schemas string
 		want    string // empty: no object
 	}{
-		"an object":            {`"a":{ "type":"object" }`, `{ "type":"object" }`},
-		"a list of one type":   {`"a":{"type":["object"],"title":"x"}`, `{"type":"object","title":"x"}`},
-		"by its members":       {`"a":{"properties":{}}`, `{"type":"object","properties":{}}`},
-		"by a reference":       {`"a":{"$ref":"#/components/schemas/b","title":"x"},"b":{"type":"object"}`, `{"type":"object","$ref":"#/$defs/b","title":"x","$defs":{"b":{"type":"object"}}}`},
-		"by one part":          {`"a":{"allOf":[{"title":"x"},{"required":["y"]}]}`, `{"type":"object","allOf":[{"title":"x"},{"required":["y"]}]}`},
-		"by all choices":       {`"a":{"oneOf":[{"type":"object"},{"additionalProperties":false}]}`, `{"type":"object","oneOf":[{"type":"object"},{"additionalProperties":false}]}`},
-		"one choice is none":   {`"a":{"anyOf":[{"type":"object"},{"type":"string"}]}`, ""},
-		"null is another type": {`"a":{"type":["object","null"]}`, ""},
-		"an array":             {`"a":{"type":"array","properties":{}}`, ""},
-		"anything":             {`"a":{}`, ""},
-		"true":                 {`"a":true`, ""},
-		"round in a circle":    {`"a":{"allOf":[{"$ref":"#/components/schemas/a"}]}`, ""},
-		"nothing":              {`"b":{}`, ""},
+		"an object":             {`"a":{ "type":"object" }`, `{ "type":"object" }`},
+		"a list of one type":    {`"a":{"type":["object"],"title":"x"}`, `{"type":"object","title":"x"}`},
+		"by its members":        {`"a":{"properties":{}}`, `{"type":"object","properties":{}}`},
+		"by a reference":        {`"a":{"$ref":"#/components/schemas/b","title":"x"},"b":{"type":"object"}`, `{"type":"object","$ref":"#/$defs/b","title":"x","$defs":{"b":{"type":"object"}}}`},
+		"by one part":           {`"a":{"allOf":[{"title":"x"},{"required":["y"]}]}`, `{"type":"object","allOf":[{"title":"x"},{"required":["y"]}]}`},
+		"by all choices":        {`"a":{"oneOf":[{"type":"object"},{"additionalProperties":false}]}`, `{"type":"object","oneOf":[{"type":"object"},{"additionalProperties":false}]}`},
+		"one choice is none":    {`"a":{"anyOf":[{"type":"object"},{"type":"string"}]}`, ""},
+		"null is another type":  {`"a":{"type":["object","null"]}`, ""},
+		"an array":              {`"a":{"type":"array","properties":{}}`, ""},
+		"anything":              {`"a":{}`, ""},
+		"true":                  {`"a":true`, ""},
+		"round in a circle":     {`"a":{"allOf":[{"$ref":"#/components/schemas/a"}]}`, ""},
+		"round in many circles": {`"a":{"allOf":[` + strings.Repeat(`{"not":{},"allOf":[{"$ref":"#/components/schemas/a"},{"$ref":"#/components/schemas/a"}]},`, 20) + `true]}`, ""},
+		"nothing":               {`"b":{}`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

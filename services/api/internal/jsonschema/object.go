@@ -2,6 +2,7 @@ package jsonschema
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -110,4 +111,51 @@ func (d *Document) BundleObject(pointer string) (jsontext.Value, error) {
 		return bytes.Join([][]byte{n.Raw[:kind.Start], n.Raw[kind.Start+len(kind.Raw):]}, []byte(`"object"`)), nil
 	}
 	return n.Raw, nil
+}
+
+// IsObject tells whether every value that fits the schema at a JSON pointer is an object,
+// as far as can be seen without reasoning.
+func (d *Document) IsObject(pointer string) bool {
+	n, err := d.start(pointer)
+	return err == nil && d.isObject(n, n, make(map[*jsontree.Node]bool))
+}
+
+// isObject has in seen what it found; a schema that leads back to itself says nothing.
+func (d *Document) isObject(n, owner *jsontree.Node, seen map[*jsontree.Node]bool) bool {
+	if is, known := seen[n]; known {
+		return is
+	}
+	seen[n] = false
+	seen[n] = d.saysObject(n, owner, seen)
+	return seen[n]
+}
+
+func (d *Document) saysObject(n, owner *jsontree.Node, seen map[*jsontree.Node]bool) bool {
+	if kind := n.Member("type"); kind != nil {
+		if elements := kind.Elements(); len(elements) == 1 {
+			kind = elements[0]
+		}
+		text, _ := kind.Text()
+		return text == "object"
+	}
+	for _, keyword := range []string{"properties", "required", "additionalProperties", "patternProperties"} {
+		if n.Member(keyword) != nil {
+			return true
+		}
+	}
+	if reference := n.Member("$ref"); reference != nil {
+		target, err := d.target(reference, owner)
+		return err == nil && target != nil && d.isObject(target, target, seen)
+	}
+	object := func(part *jsontree.Node) bool { return d.isObject(part, owner, seen) }
+	if slices.ContainsFunc(n.Member("allOf").Elements(), object) {
+		return true
+	}
+	for _, keyword := range []string{"anyOf", "oneOf"} {
+		branches := n.Member(keyword).Elements()
+		if len(branches) > 0 && !slices.ContainsFunc(branches, func(branch *jsontree.Node) bool { return !object(branch) }) {
+			return true
+		}
+	}
+	return false
 }

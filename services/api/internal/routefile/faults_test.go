@@ -76,7 +76,7 @@ func TestFaults(t *testing.T) {
 		"answer's schema":                 {get("/x", id+`,"responses":{"200":{"content":{"application/json":{"schema":{"$ref":"#/x"}}}}}`), []string{at + "/responses/200/content/application~1json/schema: it refers to #/x, which is no schema of the document"}},
 		"answer that leads nowhere":       {get("/x", id+`,"responses":{"200":{"$ref":"#/x"}}`), []string{at + "/responses/200: #/x leads nowhere in this file"}},
 		"body that leads nowhere":         {get("/x", id+`,"requestBody":{"$ref":"#/x"}`), []string{at + "/requestBody: #/x leads nowhere in this file"}},
-		"all of them at once":             {with("/x", id, `"mcp":{"type":"a"},"corsPolicy":"b"`) + `,"y":{},` + parameters2(), []string{at + `/x-gateway-route/mcp/type: must be tool, prompt or resource`, "a.oas.json: /paths/y: a path begins with /", "a.oas.json: GET /z: /paths/~1z/get/parameters/0: a parameter needs a name", at + "/x-gateway-route/corsPolicy: there is no CORS policy b"}},
+		"all of them at once":             {with("/x", id, `"mcp":{"type":"a"},"corsPolicy":"b"`) + `,"y":{},` + nameless(), []string{at + `/x-gateway-route/mcp/type: must be tool, prompt or resource`, "a.oas.json: /paths/y: a path begins with /", "a.oas.json: GET /z: /paths/~1z/get/parameters/0: a parameter needs a name", at + "/x-gateway-route/corsPolicy: there is no CORS policy b"}},
 		"a tool with body and body":       {with("/x", id+`,"parameters":[{"name":"body","in":"query"}],"requestBody":{"content":{"application/json":{}}}`, `"mcp":{}`), []string{at + "/x-gateway-route/mcp: the query parameter body and the request's body would be one argument"}},
 		"a tool with one name in two":     {with("/x/{a}", id+`,"parameters":[{"name":"a","in":"query"}]`, `"mcp":{"type":"prompt"}`), []string{"a.oas.json: x: /paths/~1x~1{a}/get/x-gateway-route/mcp: the parameter a is in query and in path, and would be one argument"}},
 		"a tool with another body":        {with("/x", id+`,"requestBody":{"required":true,"content":{"text/plain":{}}}`, `"mcp":{}`), []string{at + "/x-gateway-route/mcp: it needs a body that is no JSON, and arguments are JSON"}},
@@ -93,7 +93,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-func parameters2() string { return get("/z", `"parameters":[{"in":"query"}]`) }
+func nameless() string { return get("/z", `"parameters":[{"in":"query"}]`) }
 
 func TestFaultsOfFiles(t *testing.T) {
 	t.Parallel()

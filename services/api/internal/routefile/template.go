@@ -14,12 +14,12 @@ type template struct {
 	parts []part
 }
 
-// part is a literal, as it is written in a URL, or a parameter.
+// part is a literal, in its canonical form, or a parameter.
 type part struct {
 	literal string
 	name    string
-	// pattern is what a parameter's value matches, as it is written in a URL; empty: one or
-	// more characters of one segment.
+	// pattern is what a parameter's value matches in its canonical form; empty: one or more
+	// characters of one segment.
 	pattern string
 	unnamed bool // name is a number
 }
@@ -78,8 +78,8 @@ func appendLiteral(parts []part, literal string) ([]part, error) {
 	return append(parts, part{literal: written}), nil
 }
 
-// canonical writes a path so that what is the same is written the same. A segment that has
-// an escaped slash keeps it escaped.
+// canonical writes a path so that what is the same is written the same: nothing is escaped
+// but a slash within a segment, and the % that escapes.
 func canonical(path string) (string, bool) {
 	segments := strings.Split(path, "/")
 	for i, segment := range segments {
@@ -87,9 +87,21 @@ func canonical(path string) (string, bool) {
 		if err != nil || !readable(decoded) {
 			return "", false
 		}
-		segments[i] = url.PathEscape(decoded)
+		segments[i] = strings.ReplaceAll(strings.ReplaceAll(decoded, "%", "%25"), "/", "%2F")
 	}
 	return strings.Join(segments, "/"), true
+}
+
+// escape writes a canonical path as URLs have it.
+func escape(path string) string {
+	segments := strings.Split(path, "/")
+	for i, segment := range segments {
+		decoded, err := url.PathUnescape(segment)
+		if err == nil { // canonical has written it
+			segments[i] = url.PathEscape(decoded)
+		}
+	}
+	return strings.Join(segments, "/")
 }
 
 // check notes what holds in both modes.
@@ -165,7 +177,7 @@ func (t template) key() string {
 func (t template) fill(values map[string]string) string {
 	var b strings.Builder
 	for _, p := range t.parts {
-		b.WriteString(p.literal)
+		b.WriteString(escape(p.literal))
 		if p.name != "" {
 			b.WriteString(url.PathEscape(values[p.name]))
 		}
