@@ -129,12 +129,15 @@ func (q *request) readParams(raw jsontext.Value) *failure {
 	if err := json.Unmarshal(raw, &q.params); err != nil {
 		return invalidParams("The params can't be read.")
 	}
-	if q.params.Meta.Kind() == kindObject {
-		if err := json.Unmarshal(q.params.Meta, &q.meta); err != nil {
-			return invalidParams("The member _meta can't be read.")
+	switch q.params.Meta.Kind() {
+	case kindNull, 0:
+		return nil
+	case kindObject:
+		if err := json.Unmarshal(q.params.Meta, &q.meta); err == nil {
+			return nil
 		}
 	}
-	return nil
+	return invalidParams("The member _meta must be an object.")
 }
 
 // text returns the value of a JSON string.

@@ -223,7 +223,7 @@ func translate(code int, data jsontext.Value) *failure {
 	switch code {
 	case codeNoMethod:
 		f = noMethod()
-	case codeInvalidParams:
+	case codeInvalidParams, 0: // 0 is what it says when it can't decode the params of initialize
 		f = invalidParams("The params are not as the method asks.")
 	case codeInvalidRequest:
 		f = invalidRequest("The request is not as the protocol asks.")
