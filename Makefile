@@ -87,6 +87,16 @@ bench: need-test ## run the benchmarks
 chaos: need-test ## kill processes, lose the bus, cut the power under load, and count what was lost
 	@go run ./cmd/chaos $(ARGS)
 
+.PHONY: mcp-conformance
+mcp-conformance: need-go ## run the official MCP conformance suite, and clients that others made, against gateways
+	@cmd/mcptest/install.sh $(CURDIR)/$(TOOLS)/mcp
+	@go run ./cmd/mcptest conformance -tools $(TOOLS)/mcp $(ARGS)
+
+.PHONY: bench-mcp
+bench-mcp: need-go ## measure what the MCP server answers a second on one processor, beside the bare SDK
+	@go build -o $(BIN)/mcptest ./cmd/mcptest
+	@$(BIN)/mcptest bench $(ARGS)
+
 .PHONY: bench-quick
 bench-quick: need-test ## run each benchmark once, to see that it still works
 	@$(call each_module,go test -run '^$$' -bench . -benchtime 1x $(ARGS) ./...)
@@ -130,4 +140,4 @@ clean: ## remove what was built
 help: ## show this list
 	@awk 'BEGIN { FS = ":.*## " } \
 	  /^## / { printf "\n%s\n", substr($$0, 4) } \
-	  /^[a-z][a-z-]*:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	  /^[a-z][a-z-]*:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

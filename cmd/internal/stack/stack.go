@@ -24,6 +24,8 @@ type Options struct {
 	Settings map[string]string
 	// Data is where NATS and the database keep their files; empty: the stack's folder.
 	Data string
+	// Routes is the folder of the route files of an all-in-one stack; empty: one without any.
+	Routes string
 	// Dispatchers is how many a split stack has; 0: 2.
 	Dispatchers int
 	// Postgres is a cluster in which a split stack makes a database; nil: a cluster of
@@ -77,9 +79,12 @@ func (s *Site) AllInOne(ctx context.Context, options Options) (*Stack, error) {
 	st.URL, st.NATSURL = "http://"+httpAddr, "nats://"+natsAddr
 	st.Ops["waybill"] = opsAddr
 	data := filepath.Join(st.data, "waybill")
-	routes := filepath.Join(dir, "routes")
-	if err := os.MkdirAll(routes, 0o755); err != nil {
-		return nil, fmt.Errorf("make routes folder: %w", err)
+	routes := options.Routes
+	if routes == "" {
+		routes = filepath.Join(dir, "routes")
+		if err := os.MkdirAll(routes, 0o755); err != nil {
+			return nil, fmt.Errorf("make routes folder: %w", err)
+		}
 	}
 	st.Waybill = &Process{
 		Name: "waybill", path: s.binary("waybill"),
