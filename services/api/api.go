@@ -16,6 +16,7 @@ import (
 
 	"waybill.dev/services/api/internal/accept"
 	"waybill.dev/services/api/internal/auth"
+	"waybill.dev/services/api/internal/gateway"
 	"waybill.dev/services/api/internal/httpapi"
 	"waybill.dev/services/api/internal/relay"
 	"waybill.dev/services/api/internal/spec"
@@ -53,6 +54,16 @@ type Options struct {
 	Retention     time.Duration   // of events and delivery log; 0: DefaultRetention
 	RateLimit     float64         // requests a second of one account; 0: no limit
 
+	// RoutesDir is the folder of the route files; empty: the routes that Waybill comes with.
+	RoutesDir string
+	// RoutesOptional takes those too when RoutesDir is missing or has no route file.
+	RoutesOptional bool
+	// Modules are handlers of the program that route files may name, as the EXPORT of
+	// $import(./modules/NAME): by NAME, then by EXPORT. The name waybill is taken.
+	Modules map[string]map[string]RouteFunc
+	// Getenv has the values that $env(NAME) in route files stands for; nil: there is none.
+	Getenv func(name string) (string, bool)
+
 	Registerer     prometheus.Registerer // nil: a registry of its own
 	TracerProvider trace.TracerProvider  // nil: no traces
 }
@@ -62,6 +73,7 @@ type Service struct {
 	accepter *accept.Accepter
 	relay    *relay.Relay
 	keys     *auth.Keys
+	gateway  *gateway.Gateway
 	handler  http.Handler
 }
 
@@ -111,9 +123,12 @@ func New(options Options) (*Service, error) {
 			Registerer: options.Registerer, Retention: options.Retention,
 		}),
 	}
+	if s.gateway, err = gateway.New(s.gatewayOptions(options)); err != nil {
+		return nil, fmt.Errorf("make api: %w", err)
+	}
 	s.handler = httpapi.New(httpapi.Options{
 		Store: options.Store, Bus: options.Bus, Accepter: s.accepter, Relay: s.relay, Egress: options.Egress,
-		Authenticator: keys, Keys: keys, Documents: documents, Logger: options.Logger, Registerer: options.Registerer,
+		Authenticator: keys, Keys: keys, Documents: documents, Gateway: s.gateway, Logger: options.Logger, Registerer: options.Registerer,
 		TracerProvider: options.TracerProvider, RetrySchedule: options.RetrySchedule,
 		Retention: options.Retention, RateLimit: options.RateLimit,
 	})
@@ -124,12 +139,12 @@ func New(options Options) (*Service, error) {
 // it, it is answered with 503.
 func (s *Service) Handler() http.Handler { return s.handler }
 
-// Run commits, relays and hears of changed keys until ctx ends. Stop serving Handler first:
+// Run commits, relays, hears of changed keys and of changed route files until ctx ends. Stop serving Handler first:
 // what is submitted by then is still committed, and what follows is answered with 503.
 func (s *Service) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	parts := []func(context.Context) error{s.accepter.Run, s.relay.Run, s.keys.Run}
+	parts := []func(context.Context) error{s.accepter.Run, s.relay.Run, s.keys.Run, s.gateway.Run}
 	errs := make(chan error, len(parts))
 	for _, run := range parts {
 		go func() { errs <- run(ctx) }()

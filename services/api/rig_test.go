@@ -103,7 +103,8 @@ type rig struct {
 	url      string
 	logs     *logBuffer
 	registry *prometheus.Registry
-	stop     func()  // ends the service; the test's end does so, too
+	stop     func() // ends the service; the test's end does so, too
+	options  func(*api.Options)
 	unready  bool    // the database is left without its tables
 	limit    float64 // requests a second of an account
 }
@@ -126,8 +127,8 @@ func prepareRig(t *testing.T, database string) *rig {
 	return &rig{t: t, nats: bustest.Start(t), keys: keys, database: database, logs: &logBuffer{}}
 }
 
-// start opens the handles and runs the service; everything ends with the test.
-func (r *rig) start() {
+// open opens the handles; they are closed when the test ends.
+func (r *rig) open() *slog.Logger {
 	t := r.t
 	t.Helper()
 	log := slog.New(slog.NewJSONHandler(r.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -149,11 +150,26 @@ func (r *rig) start() {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.bus.Close)
+	return log
+}
+
+func (r *rig) apiOptions(log *slog.Logger) api.Options {
 	r.registry = prometheus.NewRegistry()
-	options := api.Options{
+	return api.Options{
 		Store: r.store, Bus: r.bus, Logger: log, AdminKey: adminKey, Keyring: r.keys, Registerer: r.registry, RateLimit: r.limit,
 		Egress: &egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, HTTP: true},
 	}
+}
+
+// start opens the handles and runs the service; everything ends with the test.
+func (r *rig) start() {
+	t := r.t
+	t.Helper()
+	options := r.apiOptions(r.open())
+	if r.options != nil {
+		r.options(&options)
+	}
+	var err error
 	r.service, err = api.New(options)
 	if err != nil {
 		t.Fatal(err)

@@ -8,30 +8,22 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
-	"github.com/google/uuid"
 
-	"waybill.dev/services/api/internal/auth"
+	"waybill.dev/services/api/internal/route"
 )
 
 const (
-	requestIDHeader = "X-Request-Id"
-	maxRequestID    = 128
-	keyRequestID    = "waybill.requestID"
+	keyRequestID = "waybill.requestID"
+	keyTemplate  = "waybill.template" // of a gateway route
 )
 
 // identify gives each request an id: the caller's own when it is 1 to 128 visible ASCII
 // characters, else a fresh one. It also sets what every answer carries.
 func (s *server) identify(c *gin.Context) {
-	var id string
-	if given := c.Request.Header.Values(requestIDHeader); len(given) == 1 &&
-		given[0] != "" && len(given[0]) <= maxRequestID && auth.Visible(given[0]) {
-		id = given[0]
-	} else {
-		id = uuid.NewString()
-	}
+	id := route.RequestID(c.Request.Header)
 	c.Set(keyRequestID, id)
 	header := c.Writer.Header()
-	header.Set(requestIDHeader, id)
+	header.Set(route.RequestIDHeader, id)
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Cache-Control", "no-store")
 	c.Next()
@@ -41,10 +33,10 @@ func (s *server) identify(c *gin.Context) {
 func (s *server) observe(c *gin.Context) {
 	started := time.Now()
 	c.Next()
-	route := s.template(c)
+	template := s.template(c)
 	took, status := time.Since(started), c.Writer.Status()
-	s.metrics.request(c.Request.Method, route, status, took)
-	s.Logger.Debug("request", "method", c.Request.Method, "route", route, "status", status,
+	s.metrics.request(c.Request.Method, template, status, took)
+	s.Logger.Debug("request", "method", c.Request.Method, "route", template, "status", status,
 		"duration", took, "requestId", c.GetString(keyRequestID))
 }
 

@@ -47,7 +47,14 @@ type Keys interface {
 	Changed(ctx context.Context)
 }
 
-// Options of the handler; all but RateLimit are required.
+// Gateway has routes besides the ones here; see package gateway.
+type Gateway interface {
+	// Match returns what answers the request, and the template by which logs and metrics
+	// may name it; nil when no route has the path. What answers must be called, once.
+	Match(r *http.Request) (answer func(w http.ResponseWriter, r *http.Request, requestID string), template string)
+}
+
+// Options of the handler; all but Gateway and RateLimit are required.
 type Options struct {
 	Store          Store
 	Bus            Bus
@@ -57,6 +64,7 @@ type Options struct {
 	Authenticator  auth.Authenticator
 	Keys           Keys
 	Documents      *spec.Documents
+	Gateway        Gateway // is asked for paths that no route here has; nil: there is none
 	Logger         *slog.Logger
 	Registerer     prometheus.Registerer
 	TracerProvider trace.TracerProvider
@@ -107,13 +115,27 @@ func New(options Options) http.Handler {
 	engine.RedirectTrailingSlash = false
 	_ = engine.SetTrustedProxies(nil) // the empty list is always valid
 	engine.Use(s.identify, s.observe, s.recover)
-	engine.NoRoute(func(c *gin.Context) { s.fail(c, errNoRoute) })
+	engine.NoRoute(s.passOn)
 	engine.NoMethod(func(c *gin.Context) { s.fail(c, errNoMethod) })
 	for _, route := range Routes() {
 		s.templates[ginPath(route.Path)] = route.Path
 		engine.Handle(route.Method, ginPath(route.Path), s.serve(&route))
 	}
 	return engine
+}
+
+// passOn lets the gateway answer.
+func (s *server) passOn(c *gin.Context) {
+	if s.Gateway != nil {
+		if answer, template := s.Gateway.Match(c.Request); answer != nil {
+			c.Set(keyTemplate, template)
+			c.Status(http.StatusOK) // gin has set 404
+			answer(c.Writer, c.Request, c.GetString(keyRequestID))
+			c.Writer.WriteHeaderNow() // an empty 404 would get gin's own text
+			return
+		}
+	}
+	s.fail(c, errNoRoute)
 }
 
 // ginPath writes a template's {name} as gin's :name.
@@ -125,6 +147,9 @@ func ginPath(template string) string {
 // and metrics may tell of a path.
 func (s *server) template(c *gin.Context) string {
 	if template, ok := s.templates[c.FullPath()]; ok {
+		return template
+	}
+	if template := c.GetString(keyTemplate); template != "" {
 		return template
 	}
 	return "none"

@@ -48,11 +48,10 @@ func ParseForm(body []byte) (*Form, error) {
 
 // Pointer returns the JSON pointer of the parts below the body.
 func Pointer(parts ...string) string {
-	escape := strings.NewReplacer("~", "~0", "/", "~1")
 	var b strings.Builder
 	for _, part := range parts {
 		b.WriteByte('/')
-		_, _ = escape.WriteString(&b, part)
+		b.WriteString(strings.ReplaceAll(strings.ReplaceAll(part, "~", "~0"), "/", "~1"))
 	}
 	return b.String()
 }

@@ -1,0 +1,255 @@
+package gateway
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"slices"
+
+	"waybill.dev/services/api/internal/backend"
+	"waybill.dev/services/api/internal/mcpserver"
+	"waybill.dev/services/api/internal/policy"
+	"waybill.dev/services/api/internal/route"
+	"waybill.dev/services/api/internal/routefile"
+)
+
+// mcpHandler is the export whose handler calls other routes of the table.
+const mcpHandler = "mcpServerHandler"
+
+// builder makes a table of a folder's files.
+type builder struct {
+	gateway *Gateway
+	files   fs.FS
+	set     *routefile.Set
+	table   *table
+	defs    map[string]routefile.PolicyDef // all that routes name are there
+	broken  map[string]bool                // definitions whose faults are told already
+	cors    map[string]*cors
+	faults  routefile.Faults
+}
+
+// build makes the table, or says everything that is wrong: first with what the files say,
+// then with what they want.
+func (g *Gateway) build(files fs.FS) (*table, routefile.Faults) {
+	set, faults := routefile.Load(files, g.Getenv)
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	b := &builder{
+		gateway: g, files: files, set: set,
+		table: &table{exact: make(map[string][]int), files: len(set.Files)},
+		defs:  make(map[string]routefile.PolicyDef), broken: make(map[string]bool),
+		cors: map[string]*cors{routefile.CORSNone: nil, "": nil, routefile.CORSAnything: anythingGoes()},
+	}
+	b.table.uses.Store(1)
+	b.policies()
+	for _, file := range set.Files {
+		for _, op := range file.Operations {
+			b.route(op)
+		}
+	}
+	b.mcp()
+	if len(b.faults) > 0 {
+		return nil, append(b.faults, b.abandon()...)
+	}
+	return b.table, nil
+}
+
+// abandon closes what was made for a table that is not to be.
+func (b *builder) abandon() routefile.Faults {
+	if err := b.table.close(); err != nil {
+		return routefile.Faults{{Message: err.Error()}}
+	}
+	return nil
+}
+
+func (b *builder) fault(op *routefile.Operation, messages ...string) {
+	for _, message := range messages {
+		b.faults = append(b.faults, routefile.Fault{File: op.File.Name, Operation: op.ID, Message: message})
+	}
+}
+
+// policies checks every definition, used or not, so that a route that begins to use one
+// finds it in order.
+func (b *builder) policies() {
+	for _, def := range b.set.Policies {
+		_, _, faults := policy.New(def, b.policyEnv(nil))
+		b.defs[def.Name], b.broken[def.Name] = def, len(faults) > 0
+		for _, message := range faults {
+			b.faults = append(b.faults, routefile.Fault{File: routefile.PolicyFile, Message: "policy " + def.Name + ": " + message})
+		}
+	}
+	for _, def := range b.set.CORS {
+		made, faults := newCORS(def)
+		for _, message := range faults {
+			b.faults = append(b.faults, routefile.Fault{File: routefile.PolicyFile, Message: "CORS policy " + def.Name + ": " + message})
+		}
+		b.cors[def.Name] = made
+	}
+}
+
+func (b *builder) policyEnv(op *routefile.Operation) policy.Env {
+	return policy.Env{
+		Operation: op, Authenticator: b.gateway.Authenticator,
+		Counters: b.gateway.counters, Logger: b.gateway.Logger,
+	}
+}
+
+// route makes the route of an operation, but for the handler of an MCP server.
+func (b *builder) route(op *routefile.Operation) {
+	rt := &Route{
+		operation: op, gateway: b.gateway, timeout: op.Timeout,
+		maxRequest: route.MaxRequest, maxResponse: route.MaxResponse, cors: b.cors[op.CORSPolicy],
+		metrics: b.gateway.metrics.of(op.Method, op.Path),
+	}
+	if rt.timeout == 0 {
+		rt.timeout = defaultTimeout
+	}
+	if own := b.gateway.servedBy(op); own != "" {
+		b.fault(op, "Waybill itself serves this path, as "+own)
+	}
+	b.chain(rt)
+	b.handler(rt)
+	if err := b.table.add(rt); err != nil {
+		b.fault(op, err.Error())
+	}
+}
+
+// chain makes the policies of a route.
+func (b *builder) chain(rt *Route) {
+	for _, name := range rt.operation.Inbound {
+		if in, _, ok := b.policy(rt.operation, name); !ok {
+			continue
+		} else if in == nil {
+			b.fault(rt.operation, "the policy "+name+" does not go before the handler: it belongs to outbound")
+		} else {
+			rt.inbound = append(rt.inbound, in)
+			rt.guard(in)
+		}
+	}
+	for _, name := range rt.operation.Outbound {
+		if _, out, ok := b.policy(rt.operation, name); !ok {
+			continue
+		} else if out == nil {
+			b.fault(rt.operation, "the policy "+name+" does not go after the handler: it belongs to inbound")
+		} else {
+			rt.outbound = append(rt.outbound, out)
+		}
+	}
+}
+
+func (b *builder) policy(op *routefile.Operation, name string) (route.Inbound, route.Outbound, bool) {
+	if b.broken[name] {
+		return nil, nil, false
+	}
+	in, out, faults := policy.New(b.defs[name], b.policyEnv(op))
+	for _, message := range faults {
+		b.fault(op, "policy "+name+": "+message)
+	}
+	return in, out, len(faults) == 0
+}
+
+// guard adds a gate, if it is one.
+func (rt *Route) guard(part any) {
+	if gate, ok := part.(route.Gate); ok {
+		rt.gates = append(rt.gates, gate)
+	}
+}
+
+// handler makes what answers the route.
+func (b *builder) handler(rt *Route) {
+	def := rt.operation.Handler
+	if def.Module != routefile.Runtime {
+		// The program's own handlers outlive every table.
+		handler := b.gateway.Modules[def.Module][def.Export]
+		if handler == nil {
+			b.fault(rt.operation, "no handler "+def.Export+" of a module "+def.Module+" is registered")
+			return
+		}
+		rt.guard(handler)
+		rt.handler = prompt{handler}
+		return
+	}
+	if def.Export == mcpHandler {
+		return // when all others are there
+	}
+	handler, faults := backend.New(rt.operation, backend.Env{
+		Set: b.set, Folder: b.files, Egress: b.gateway.Egress, Getenv: b.gateway.Getenv,
+	})
+	b.fault(rt.operation, faults...)
+	b.use(rt, handler)
+}
+
+// use gives the route its handler, which lives as long as the table.
+func (b *builder) use(rt *Route, handler route.Handler) {
+	if handler == nil {
+		return
+	}
+	rt.handler = handler
+	rt.guard(handler)
+	if closer, ok := handler.(io.Closer); ok {
+		b.table.closers = append(b.table.closers, closer.Close)
+	}
+}
+
+// mcp makes the handlers of the MCP servers.
+func (b *builder) mcp() {
+	for _, rt := range b.table.routes {
+		def := rt.operation.Handler
+		if def.Module != routefile.Runtime || def.Export != mcpHandler {
+			continue
+		}
+		targets, err := b.targets(rt)
+		if err != nil {
+			continue
+		}
+		options := mcpserver.Options{Definition: rt.operation, Targets: targets, Logger: b.gateway.Logger}
+		if rt.cors != nil {
+			options.Trusts = rt.cors.allows
+		}
+		handler, faults := mcpserver.New(options)
+		b.fault(rt.operation, faults...)
+		b.use(rt, handler)
+		rt.maxRequest, rt.maxResponse = route.MaxMCPRequest, 0
+	}
+}
+
+var errFaults = errors.New("the operations of an MCP server have faults")
+
+// targets finds the operations that an MCP server names.
+func (b *builder) targets(rt *Route) ([]mcpserver.Target, error) {
+	references, faults := mcpserver.References(rt.operation.Handler.Options)
+	b.fault(rt.operation, faults...)
+	failed := len(faults) > 0
+	targets := make([]mcpserver.Target, 0, len(references))
+	for _, reference := range references {
+		target, fault := b.lookup(reference.File, reference.ID)
+		if fault != "" {
+			b.fault(rt.operation, fault)
+			failed = true
+			continue
+		}
+		targets = append(targets, mcpserver.Target{Definition: target.operation, Route: target})
+		if rt.operation.Timeout == 0 {
+			// A tool that may take its time must not be cut off by the route to it.
+			rt.timeout = max(rt.timeout, target.timeout+slack)
+		}
+	}
+	if failed {
+		return nil, errFaults
+	}
+	return targets, nil
+}
+
+// lookup finds the route of an operation by its file and id.
+func (b *builder) lookup(file, id string) (*Route, string) {
+	if !slices.ContainsFunc(b.set.Files, func(f *routefile.File) bool { return f.Name == file }) {
+		return nil, "operations names the file " + file + ", which is not there"
+	}
+	for _, rt := range b.table.routes {
+		if rt.operation.File.Name == file && rt.operation.ID == id {
+			return rt, ""
+		}
+	}
+	return nil, "operations names the operation " + id + " of " + file + ", which is not there"
+}

@@ -1,0 +1,174 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"waybill.dev/services/api/internal/auth"
+	"waybill.dev/services/api/internal/problem"
+	"waybill.dev/services/api/internal/route"
+	"waybill.dev/services/api/internal/routefile"
+	"waybill.dev/shared/domain"
+)
+
+// defaultTimeout is how long a call may take where the route file does not say.
+const defaultTimeout = 10 * time.Second
+
+// Route is an operation with what answers it. It implements route.Callable.
+type Route struct {
+	operation *routefile.Operation
+	inbound   []route.Inbound
+	handler   route.Handler
+	outbound  []route.Outbound
+	gates     []route.Gate
+	timeout   time.Duration
+	// maxRequest and maxResponse are in bytes; the second is 0 for what may be longer.
+	maxRequest, maxResponse int
+	cors                    *cors // nil: none
+	metrics                 *routeMetrics
+	gateway                 *Gateway
+}
+
+// The problems that have nothing to tell but their kind. They are never changed.
+var (
+	errNoMethod        = problem.New(problem.MethodNotAllowed, "This resource does not know the method; see Allow.")
+	errTooLarge        = problem.New(problem.TooLarge, "The body is too large.")
+	errInternal        = problem.New(problem.Internal, "Something went wrong on our side.")
+	errUnauthenticated = problem.New(problem.Unauthenticated, "A valid API key is required, as Authorization: Bearer or X-API-Key.")
+	errTimeout         = problem.New(problem.GatewayTimeout, "What answers this took too long.")
+	errLongAnswer      = problem.New(problem.BadGateway, "The answer is longer than is allowed.")
+	errStatus          = problem.New(problem.BadGateway, "The answer has a status that can't be passed on.")
+	errStream          = problem.New(problem.BadGateway, "The answer is a stream, which can't be taken here.")
+	errGone            = problem.New(problem.Unavailable, "The request was given up.")
+)
+
+// Permits tells whether the caller would get past every gate.
+func (rt *Route) Permits(principal *auth.Principal) bool {
+	for _, gate := range rt.gates {
+		if !gate.Permits(principal) {
+			return false
+		}
+	}
+	return true
+}
+
+// Call runs the policies and the handler, within the route's deadline. Outbound policies
+// see every answer, but no error: that is told as it stands.
+func (rt *Route) Call(ctx context.Context, r *route.Request) *route.Response {
+	started := time.Now()
+	limited, cancel := context.WithTimeout(ctx, rt.timeout)
+	defer cancel()
+	response, err := rt.run(limited, r)
+	if err == nil {
+		err = rt.check(r, response)
+	}
+	if err != nil {
+		response = rt.failed(limited, r, err)
+	}
+	rt.metrics.called(r.Inside, response.Status, time.Since(started))
+	return response
+}
+
+func (rt *Route) run(ctx context.Context, r *route.Request) (response *route.Response, err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			response, err = nil, caught(value)
+		}
+	}()
+	for _, policy := range rt.inbound {
+		if response, err = policy.In(ctx, r); err != nil {
+			return nil, err
+		}
+		if response != nil {
+			break
+		}
+	}
+	if response == nil {
+		if response, err = rt.handler.Handle(ctx, r); err != nil {
+			return nil, err
+		}
+	}
+	for _, policy := range rt.outbound {
+		if response, err = policy.Out(ctx, r, response); err != nil {
+			return nil, err
+		}
+	}
+	if response == nil {
+		return nil, errors.New("neither answer nor error")
+	}
+	return response, nil
+}
+
+// check holds an answer to what may be sent.
+func (rt *Route) check(r *route.Request, response *route.Response) error {
+	if response.Header == nil {
+		response.Header = make(http.Header)
+	}
+	switch {
+	case response.Stream != nil && r.Inside:
+		return errStream
+	case response.Stream != nil:
+		return nil
+	case response.Status < 200 || response.Status > 599:
+		return errStatus
+	case rt.maxResponse > 0 && len(response.Body) > rt.maxResponse:
+		return errLongAnswer
+	}
+	return nil
+}
+
+// failed returns the answer that err stands for. What no caller can do anything about is
+// logged.
+func (rt *Route) failed(ctx context.Context, r *route.Request, err error) *route.Response {
+	p := toProblem(ctx, err)
+	if p.Code == problem.Internal || p.Code == problem.BadGateway || p.Code == problem.GatewayTimeout {
+		attrs := []any{"error", err, "file", rt.operation.File.Name, "operation", rt.operation.ID, "requestId", r.ID}
+		if panicked, ok := errors.AsType[*panicError](err); ok {
+			attrs = append(attrs, "stack", panicked.stack)
+		}
+		rt.gateway.Logger.Error("gateway route failed", attrs...)
+	}
+	header := make(http.Header)
+	p.SetHeader(header)
+	return &route.Response{Status: p.Status(), Header: header, Body: p.JSON(r.Path, r.ID)}
+}
+
+func toProblem(ctx context.Context, err error) *problem.Problem {
+	var p *problem.Problem
+	switch {
+	case errors.As(err, &p):
+		return p
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return errTimeout
+	case ctx.Err() != nil:
+		return errGone
+	case errors.Is(err, context.DeadlineExceeded):
+		return errTimeout
+	case errors.Is(err, auth.ErrUnauthenticated):
+		return errUnauthenticated
+	case errors.Is(err, domain.ErrUnavailable):
+		unavailable := problem.New(problem.Unavailable, "What is needed for this can't be reached now. Try again.")
+		unavailable.RetryAfter = 2 * time.Second
+		return unavailable
+	}
+	return errInternal
+}
+
+// panicError is what a handler or policy has panicked with. The value is told only when
+// the runtime made it: any other may hold a secret.
+type panicError struct{ text, stack string }
+
+func (p *panicError) Error() string { return "panic: " + p.text }
+
+func caught(value any) error {
+	p := &panicError{text: fmt.Sprintf("%T", value), stack: string(debug.Stack())}
+	if err, ok := value.(runtime.Error); ok {
+		p.text = err.Error()
+	}
+	return p
+}
