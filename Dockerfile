@@ -18,6 +18,8 @@ RUN mkdir /data
 FROM scratch
 COPY --from=build --chown=65532:65532 /data /data
 COPY --from=build /out/ /
+# The routes of ./config; those of an installation are mounted over it.
+COPY --from=build /src/config/ /config/
 USER 65532:65532
 EXPOSE 8080 8081 9090 9091
 ENTRYPOINT ["/waybill"]

@@ -4,6 +4,7 @@ package apipart
 import (
 	"fmt"
 	"net/http"
+	"os"
 
 	"waybill.dev/cmd/internal/boot"
 	"waybill.dev/services/api"
@@ -19,7 +20,8 @@ func Add(p *boot.Process, h *boot.Handles) (http.Handler, error) {
 		RetrySchedule: h.Settings.RetrySchedule,
 		Retention:     h.Settings.Retention,
 		RateLimit:     h.Settings.RateLimit,
-		Registerer:    h.Registry, TracerProvider: h.Tracer,
+		RoutesDir:     h.Settings.RoutesDir, RoutesOptional: !h.Settings.RoutesDirGiven, Getenv: os.LookupEnv,
+		Registerer: h.Registry, TracerProvider: h.Tracer,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make API: %w", err)

@@ -24,17 +24,19 @@ type Settings struct {
 	AdminKey      domain.Secret // empty: the one in DataDir
 	EncryptionKey domain.Secret // empty: the one in DataDir
 	RoutesDir     string
-	EgressAllow   []netip.Prefix
-	EgressHTTP    bool
-	RetrySchedule []time.Duration
-	Retention     time.Duration
-	BusRetention  time.Duration
-	DedupeWindow  time.Duration
-	BusReplicas   int
-	DisableAfter  time.Duration
-	RateLimit     float64 // requests a second of one account; 0: none
-	LogLevel      slog.Level
-	LogFormat     string // auto, text or json
+	// RoutesDirGiven tells that RoutesDir is not the default, which may be missing.
+	RoutesDirGiven bool
+	EgressAllow    []netip.Prefix
+	EgressHTTP     bool
+	RetrySchedule  []time.Duration
+	Retention      time.Duration
+	BusRetention   time.Duration
+	DedupeWindow   time.Duration
+	BusReplicas    int
+	DisableAfter   time.Duration
+	RateLimit      float64 // requests a second of one account; 0: none
+	LogLevel       slog.Level
+	LogFormat      string // auto, text or json
 }
 
 // Source gives the value of a setting by its name. An empty value counts as none.
@@ -74,6 +76,7 @@ func Load(role Role, sources ...Source) (Settings, error) {
 		LogLevel:      l.level(),
 		LogFormat:     l.choice(LogFormat, "auto", "text", "json"),
 	}
+	s.RoutesDirGiven = l.given[RoutesDir]
 	l.together(s)
 	return s, errors.Join(l.faults...)
 }

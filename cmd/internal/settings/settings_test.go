@@ -76,6 +76,20 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
+// A folder of route files that was asked for is told from the default, which may be missing.
+func TestRoutesDirGiven(t *testing.T) {
+	t.Parallel()
+	for value, given := range map[string]bool{"": false, "./config": true, "/etc/waybill/routes": true} {
+		got, err := settings.Load(settings.Dev, settings.MadeFrom(map[string]string{settings.RoutesDir: value}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.RoutesDirGiven != given || got.RoutesDir == "" {
+			t.Errorf("%s=%q: %q, given: %t", settings.RoutesDir, value, got.RoutesDir, got.RoutesDirGiven)
+		}
+	}
+}
+
 func TestEveryFaultIsNamedAtOnce(t *testing.T) {
 	t.Parallel()
 	_, err := settings.Load(settings.API)
