@@ -34,6 +34,10 @@ type backEnd struct {
 // faulty.
 func newBackEnd(options *input.Form, op *routefile.Operation, env *Env, base *url.URL) *backEnd {
 	b := &backEnd{}
+	if op.Method == http.MethodTrace {
+		// The answer to it is the request, with the key that policies have set.
+		options.Fault("can't be used for TRACE")
+	}
 	b.follow, _ = options.Bool("followRedirects")
 	seconds, _ := options.Number("timeoutSeconds", 0.001, 60)
 	b.timeout = time.Duration(seconds * float64(time.Second))

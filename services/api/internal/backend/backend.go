@@ -18,6 +18,7 @@ import (
 type Env struct {
 	Set    *routefile.Set // of which the operation is one
 	Folder fs.FS          // of the route files; it must not lead out of itself
+	// Egress says where redirects may lead; nil: to public addresses by HTTPS.
 	Egress *egress.Policy
 	// Getenv has the values of `${env.NAME}`.
 	Getenv func(name string) (string, bool)
@@ -48,6 +49,9 @@ func New(op *routefile.Operation, env Env) (handler route.Handler, faults []stri
 	build := builderOf(op.Handler.Export)
 	if build == nil {
 		return nil, []string{"handler/export is not one of " + routefile.Runtime}
+	}
+	if env.Egress == nil {
+		env.Egress = &egress.Policy{}
 	}
 	options := op.Handler.Options
 	if len(options) == 0 {

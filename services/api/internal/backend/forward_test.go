@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"waybill.dev/services/api/internal/backend"
 	"waybill.dev/services/api/internal/route"
 	"waybill.dev/shared/egress/hostile"
 )
@@ -362,5 +363,16 @@ func TestForwardFaults(t *testing.T) {
 		if got := faultsOf(t, "urlForwardHandler", options, e); got != want {
 			t.Errorf("%s: %q, want %q", options, got, want)
 		}
+	}
+	op := operation("urlForwardHandler", `{"baseUrl":"https://example.com"}`)
+	op.Method = "TRACE"
+	if _, faults := backend.New(op, e); !cmp.Equal(faults, []string{"handler/options can't be used for TRACE"}) {
+		t.Errorf("TRACE: %v", faults)
+	}
+	e.Egress = nil // where nothing is to be asked, but only checked
+	op.Method, op.Timeout = "GET", 30*time.Second
+	op.Handler.Options = []byte(`{"baseUrl":"https://example.com","timeoutSeconds":30}`)
+	if _, faults := backend.New(op, e); len(faults) > 0 {
+		t.Errorf("as long as the route may take: %v", faults)
 	}
 }
