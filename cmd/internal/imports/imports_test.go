@@ -44,6 +44,7 @@ var testSupport = []string{
 	"waybill.dev/services/api/apitest",
 	"waybill.dev/services/api/gatewaytest",
 	"waybill.dev/services/api/internal/spec/source",
+	"waybill.dev/cmd/bench",
 	"waybill.dev/cmd/chaos",
 	"waybill.dev/cmd/mcptest",
 	"waybill.dev/cmd/internal/sink",

@@ -1,0 +1,83 @@
+// Command bench measures Waybill: how much it delivers, how fast, and what that takes of
+// the processors and of memory. It runs the real processes in both forms, with a
+// receiver and a publisher beside them, and in the same run a bare loop that signs and
+// posts without a queue and without a store: what no server could pass on that machine.
+//
+// It needs Linux, Go and the Postgres server programs. It exits with 1 when anything was
+// lost, came twice or failed; a target that is missed is told and is no failure.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"waybill.dev/cmd/bench/internal/load"
+)
+
+type options struct {
+	only        string
+	form        string
+	growth      string
+	most        int
+	quick       bool
+	duration    time.Duration
+	size        int
+	dispatchers int
+	postgres    string
+	netHTTP     bool
+	dir         string
+	json        string
+	markdown    string
+	svg         string
+}
+
+func main() {
+	o := readFlags()
+	if kind := flag.Arg(0); kind != "" {
+		known, err := load.Serve(kind, os.Stdin, os.Stdout)
+		if !known {
+			err = fmt.Errorf("there is no argument %q", kind)
+		}
+		exit(true, err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ok, err := run(ctx, o, os.Stdout, os.Stderr)
+	stop()
+	exit(ok, err)
+}
+
+func readFlags() options {
+	var o options
+	flag.StringVar(&o.only, "only", "", "run these alone, separated by commas: "+strings.Join(scenarioNames(), ", "))
+	flag.StringVar(&o.form, "form", "", "run this form alone: "+formSplit+" or "+formAllInOne)
+	flag.StringVar(&o.growth, "growth", "", "instead, see what grows with what: all, or some of "+strings.Join(axisNames(), ", "))
+	flag.IntVar(&o.most, "most", 0, "with -growth: go no further than this (default: to each one's end)")
+	flag.BoolVar(&o.quick, "quick", false, "a second each, in one stack a form: to see that it works, not for its figures")
+	flag.DurationVar(&o.duration, "duration", 10*time.Second, "how long to publish in each scenario")
+	flag.IntVar(&o.size, "size", 1024, "bytes of an event")
+	flag.IntVar(&o.dispatchers, "dispatchers", 1, "dispatchers in the split form")
+	flag.StringVar(&o.postgres, "postgres", "max_wal_size=4GB", "settings of Postgres besides its defaults, separated by commas")
+	flag.BoolVar(&o.netHTTP, "net-http-receiver", false, "receive with net/http, as the peers' figures were measured, instead of as leanly as can be")
+	flag.StringVar(&o.dir, "dir", "", "folder for binaries, data and logs, which is kept (default: a temporary one)")
+	flag.StringVar(&o.json, "json", "", "file that the results are written to as JSON")
+	flag.StringVar(&o.markdown, "md", "", "file that the results are written to as Markdown; where it has marks for them, they go between those")
+	flag.StringVar(&o.svg, "svg", "", "with -growth: folder that plots are written to")
+	flag.Parse()
+	return o
+}
+
+func exit(ok bool, err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+	}
+	if err != nil || !ok {
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
