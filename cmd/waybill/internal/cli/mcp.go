@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"waybill.dev/cmd/internal/console"
+	"waybill.dev/cmd/waybill/internal/inspect"
+	"waybill.dev/shared/domain"
+)
+
+// mcpPath is where Waybill's own MCP server answers.
+const mcpPath = "/mcp"
+
+func (a *app) mcp() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "mcp",
+		Short:   "Look at MCP servers, which AI clients use",
+		Example: "  waybill mcp inspect",
+		RunE:    subcommands,
+	}
+	cmd.AddCommand(a.inspect())
+	return cmd
+}
+
+func (a *app) inspect() *cobra.Command {
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "inspect [URL]",
+		Short: "List the tools, prompts and resources of an MCP server",
+		Long: "Lists what an MCP server shows to whoever has the key: tools, prompts and resources.\n" +
+			"Without a URL it asks the installation's own server. The key of a data directory is\n" +
+			"sent to that installation alone; for another server give one with --key.",
+		Example: "  waybill mcp inspect\n  waybill mcp inspect https://shipments.example.com/mcp --key wbk_...\n" +
+			"  waybill mcp inspect -o json",
+		Args: cobra.MaximumNArgs(1),
+	}
+	where := addTarget(cmd)
+	form := addOutput(cmd)
+	cmd.Flags().DurationVar(&timeout, "timeout", 15*time.Second, "how long the answers are waited for")
+	cmd.RunE = run(func(cmd *cobra.Command, args []string) error {
+		endpoint, key, err := where.server(args)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+		defer cancel()
+		report, err := inspect.Server(ctx, endpoint, key, a.version)
+		if err != nil {
+			return err
+		}
+		if *form == asJSON {
+			return console.JSON(a.stdout, report)
+		}
+		a.showServer(report)
+		return nil
+	})
+	return cmd
+}
+
+// server returns the MCP server that is meant, and the key for it.
+func (t *target) server(args []string) (endpoint string, key domain.Secret, err error) {
+	own, err := url.Parse(t.baseURL())
+	if err != nil {
+		return "", "", usagef("--url is not a URL such as %s", defaultURL)
+	}
+	asked := own.JoinPath(mcpPath)
+	if len(args) > 0 {
+		if asked, err = url.Parse(args[0]); err != nil || asked.Host == "" || asked.Scheme != "http" && asked.Scheme != "https" {
+			return "", "", usagef("%q is not a URL such as %s", console.Clean(args[0]), defaultURL+mcpPath)
+		}
+	}
+	if t.key != "" {
+		return asked.String(), domain.Secret(t.key), nil
+	}
+	if asked.Scheme == own.Scheme && asked.Host == own.Host {
+		if key, err = t.secret(); err != nil && len(args) > 0 {
+			err = nil // a server may ask for none
+		}
+	}
+	return asked.String(), key, err
+}
+
+func (a *app) showServer(r *inspect.Report) {
+	style := a.style()
+	fmt.Fprintf(a.stdout, "%s %s, protocol %s\n", style.Bold(console.Clean(r.Name)), console.Clean(r.Version), console.Clean(r.ProtocolVersion))
+	var rows [][]string
+	for _, t := range r.Tools {
+		rows = append(rows, []string{t.Name, strings.Join(t.Hints(), ", "), t.Description})
+	}
+	a.section("Tools", []string{"TOOL", "IT", "DESCRIPTION"}, rows)
+	rows = nil
+	for _, p := range r.Prompts {
+		names := make([]string, len(p.Arguments))
+		for i, argument := range p.Arguments {
+			names[i] = argument.Name
+		}
+		rows = append(rows, []string{p.Name, strings.Join(names, ", "), p.Description})
+	}
+	a.section("Prompts", []string{"PROMPT", "ARGUMENTS", "DESCRIPTION"}, rows)
+	rows = nil
+	for _, list := range [][]inspect.Resource{r.Resources, r.Templates} {
+		for _, resource := range list {
+			rows = append(rows, []string{resource.URI, resource.MIMEType, resource.Description})
+		}
+	}
+	a.section("Resources", []string{"RESOURCE", "TYPE", "DESCRIPTION"}, rows)
+}
+
+// section prints a table under a title; on a terminal its last column is cut to fit.
+func (a *app) section(title string, header []string, rows [][]string) {
+	if len(rows) == 0 {
+		return
+	}
+	used := make([]int, len(header)-1)
+	for _, row := range rows {
+		for i := range row {
+			row[i] = console.Clean(strings.Join(strings.Fields(row[i]), " "))
+			if i < len(used) {
+				used[i] = max(used[i], len(header[i]), len([]rune(row[i])))
+			}
+		}
+	}
+	room := width(a.stdout)
+	for _, column := range used {
+		room -= column + 2
+	}
+	if console.IsTerminal(a.stdout) {
+		for _, row := range rows {
+			end := len(row) - 1
+			row[end] = shorten(row[end], max(room, 20))
+		}
+	}
+	fmt.Fprintf(a.stdout, "\n%s\n", a.style().Bold(title))
+	console.Table(a.stdout, header, rows)
+}
+
+func shorten(text string, columns int) string {
+	letters := []rune(text)
+	if len(letters) <= columns {
+		return text
+	}
+	return strings.TrimRight(string(letters[:columns-1]), " ,;:") + "…"
+}

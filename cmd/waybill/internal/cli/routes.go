@@ -1,0 +1,171 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"waybill.dev/cmd/internal/console"
+	"waybill.dev/cmd/internal/settings"
+	"waybill.dev/services/api"
+	"waybill.dev/shared/egress"
+)
+
+func (a *app) routes() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "routes",
+		Short:   "Check and list the gateway's routes",
+		Example: "  waybill routes check --routes ./config",
+		RunE:    subcommands,
+	}
+	cmd.AddCommand(a.checkRoutes(), a.listRoutes())
+	return cmd
+}
+
+// routeFiles is the folder of route files that a command reads.
+type routeFiles struct{ dir string }
+
+const routesFlag = "routes"
+
+func addRoutes(cmd *cobra.Command) *routeFiles {
+	f := &routeFiles{}
+	cmd.Flags().StringVar(&f.dir, routesFlag, "./config", "directory of the route definition files")
+	setVariable(cmd.Flags(), routesFlag, settings.RoutesDir)
+	_ = cmd.MarkFlagDirname(routesFlag)
+	return f
+}
+
+// read reads the folder as a server that is started with it would. Only the default one
+// may be missing; then the routes are those that Waybill comes with.
+func (f *routeFiles) read(cmd *cobra.Command) ([]api.RouteInfo, []api.RouteFault, error) {
+	given := cmd.Flags().Changed(routesFlag) || os.Getenv(settings.RoutesDir) != ""
+	return api.CheckRoutes(api.Options{
+		RoutesDir: f.dir, RoutesOptional: !given, Getenv: os.LookupEnv,
+		Egress: &egress.Policy{}, // callbacks' targets are no matter here
+	})
+}
+
+func (a *app) checkRoutes() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Say everything that is wrong with the route files",
+		Long: "Reads the route files as a server does, starts nothing, and says everything that is\n" +
+			"wrong with them, one fault a line. Ends with 1 when there is a fault. Variables that the\n" +
+			"files name as $env(NAME) must be set, as they must be for the server.",
+		Example: "  waybill routes check\n  waybill routes check --routes ./config -o json",
+		Args:    cobra.NoArgs,
+	}
+	files := addRoutes(cmd)
+	form := addOutput(cmd)
+	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
+		routes, faults, err := files.read(cmd)
+		if err != nil {
+			return err
+		}
+		if err := a.printCheck(routes, faults, *form); err != nil {
+			return err
+		}
+		if len(faults) > 0 {
+			return errSilent
+		}
+		return nil
+	})
+	return cmd
+}
+
+type faultLine struct {
+	File      string `json:"file"`
+	Operation string `json:"operation,omitempty"`
+	Pointer   string `json:"pointer,omitempty"`
+	Message   string `json:"message"`
+}
+
+func (a *app) printCheck(routes []api.RouteInfo, faults []api.RouteFault, form output) error {
+	if form == asJSON {
+		lines := []faultLine{}
+		for _, f := range faults {
+			lines = append(lines, faultLine{f.File, f.Operation, f.Pointer, f.Message})
+		}
+		return console.JSON(a.stdout, struct {
+			Routes int         `json:"routes"`
+			Faults []faultLine `json:"faults"`
+		}{len(routes), lines})
+	}
+	for _, f := range faults {
+		fmt.Fprintln(a.stdout, console.Clean(f.Error()))
+	}
+	if len(faults) > 0 {
+		a.note("%s.", count(len(faults), "fault"))
+		return nil
+	}
+	fmt.Fprintf(a.stdout, "%s, no faults.\n", count(len(routes), "route"))
+	return nil
+}
+
+func count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
+func (a *app) listRoutes() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the routes in the order in which they are matched",
+		Long: "Lists the routes of the route files in the order in which they are matched, with what\n" +
+			"answers each, and what it is to AI clients.",
+		Example: "  waybill routes list\n  waybill routes list -o json",
+		Args:    cobra.NoArgs,
+	}
+	files := addRoutes(cmd)
+	form := addOutput(cmd)
+	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
+		routes, faults, err := files.read(cmd)
+		if err != nil {
+			return err
+		}
+		if len(faults) > 0 {
+			return fmt.Errorf("the route files have %s; `waybill routes check` names them", count(len(faults), "fault"))
+		}
+		return a.printRoutes(routes, *form)
+	})
+	return cmd
+}
+
+type routeLine struct {
+	File      string   `json:"file"`
+	Operation string   `json:"operation"`
+	Method    string   `json:"method"`
+	Path      string   `json:"path"`
+	Handler   string   `json:"handler"`
+	Inbound   []string `json:"inbound"`
+	Outbound  []string `json:"outbound"`
+	MCP       string   `json:"mcp,omitempty"`
+}
+
+func (a *app) printRoutes(routes []api.RouteInfo, form output) error {
+	lines := []routeLine{}
+	var rows [][]string
+	for _, r := range routes {
+		line := routeLine{r.File, r.Operation, r.Method, r.Path, r.Handler, append([]string{}, r.Inbound...), append([]string{}, r.Outbound...), r.MCP}
+		lines = append(lines, line)
+		policies := strings.Join(append(append([]string{}, r.Inbound...), r.Outbound...), ", ")
+		row := []string{r.Method, r.Path, r.Operation, r.Handler, r.MCP, policies, r.File}
+		for i := range row {
+			row[i] = console.Clean(row[i])
+		}
+		rows = append(rows, row)
+	}
+	if form == asJSON {
+		return console.JSON(a.stdout, lines)
+	}
+	if len(rows) == 0 {
+		a.note("There are no routes.")
+		return nil
+	}
+	console.Table(a.stdout, []string{"METHOD", "PATH", "OPERATION", "HANDLER", "MCP", "POLICIES", "FILE"}, rows)
+	return nil
+}
