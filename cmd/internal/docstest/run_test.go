@@ -3,8 +3,10 @@ package docstest_test
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,7 +54,11 @@ func run(t *testing.T, page, text, binary string) {
 	if err := os.Symlink(binary, filepath.Join(dir, "bin", "waybill")); err != nil {
 		t.Fatal(err)
 	}
-	addresses := start(t, dir)
+	var about subject
+	if page == "docs/gateway.md" {
+		about = shop(t, dir)
+	}
+	addresses := start(t, dir, about)
 	for shipped, free := range addresses {
 		text = strings.ReplaceAll(text, shipped, free)
 	}
@@ -73,9 +79,30 @@ func run(t *testing.T, page, text, binary string) {
 	}
 }
 
+// subject is what a page has run besides a plain `waybill dev`.
+type subject struct {
+	args, environment []string
+	addresses         map[string]string // free ones by those in the text
+}
+
+// shop is what the page on gateway routes has the reader start: the example in a folder of
+// its own, and a back end for it.
+func shop(t *testing.T, dir string) subject {
+	t.Helper()
+	if err := os.CopyFS(filepath.Join(dir, "shop"), os.DirFS(filepath.Join(root, "docs", "examples", "gateway"))); err != nil {
+		t.Fatalf("copy the example: %v", err)
+	}
+	backend := httptest.NewServer(http.FileServer(http.Dir(filepath.Join(dir, "shop", "backend"))))
+	t.Cleanup(backend.Close)
+	return subject{
+		args: []string{"--routes", "shop"}, environment: []string{"EXAMPLE_BACKEND=" + backend.URL},
+		addresses: map[string]string{"127.0.0.1:9000": backend.Listener.Addr().String()},
+	}
+}
+
 // start runs `waybill dev` in dir until the test ends, and returns the addresses that it
 // listens on by those that it would have had by default.
-func start(t *testing.T, dir string) map[string]string {
+func start(t *testing.T, dir string, about subject) map[string]string {
 	t.Helper()
 	addresses := map[string]string{
 		"127.0.0.1:8080": freeAddress(t), "127.0.0.1:8090": freeAddress(t),
@@ -86,10 +113,13 @@ func start(t *testing.T, dir string) map[string]string {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	dev := exec.CommandContext(context.WithoutCancel(t.Context()), "bin/waybill", "dev",
-		"--http", addresses["127.0.0.1:8080"], "--receiver", addresses["127.0.0.1:8090"],
-		"--nats", addresses["127.0.0.1:4222"], "--ops", addresses["127.0.0.1:9090"])
-	dev.Dir, dev.Env, dev.Stdout, dev.Stderr = dir, clean(), log, log
+	args := append([]string{
+		"dev", "--http", addresses["127.0.0.1:8080"], "--receiver", addresses["127.0.0.1:8090"],
+		"--nats", addresses["127.0.0.1:4222"], "--ops", addresses["127.0.0.1:9090"],
+	}, about.args...)
+	dev := exec.CommandContext(context.WithoutCancel(t.Context()), "bin/waybill", args...)
+	dev.Dir, dev.Env, dev.Stdout, dev.Stderr = dir, append(clean(), about.environment...), log, log
+	maps.Copy(addresses, about.addresses)
 	if err := dev.Start(); err != nil {
 		t.Fatalf("start waybill dev: %v", err)
 	}
