@@ -80,12 +80,21 @@ fuzz: need-go ## run each fuzz target for FUZZTIME (30s)
 	[ $$found = 1 ] || { echo 'no fuzz target found' >&2; exit 1; }
 
 .PHONY: bench
-bench: need-test ## run the benchmarks
+bench: need-test ## measure the real processes in both forms: rates, latency, CPU, memory (docs/performance.md)
+	@go run ./cmd/bench $(ARGS)
+
+.PHONY: microbench
+microbench: need-test ## run the benchmarks of single functions
 	@$(call each_module,go test -run '^$$' -bench . -benchmem $(ARGS) ./...)
 
 .PHONY: chaos
 chaos: need-test ## kill processes, lose the bus, cut the power under load, and count what was lost
 	@go run ./cmd/chaos $(ARGS)
+
+RELOADS ?= 10000
+.PHONY: reloads
+reloads: need-go ## change the route files RELOADS times (10000) under load: nothing may fail or grow
+	@cd services/api && go test -run '^TestReloadsUnderLoad$$' -v -count=1 $(ARGS) ./internal/gateway -reloads $(RELOADS)
 
 .PHONY: mcp-conformance
 mcp-conformance: need-go ## run the official MCP conformance suite, and clients that others made, against gateways
@@ -98,8 +107,9 @@ bench-mcp: need-go ## measure what the MCP server answers a second on one proces
 	@$(BIN)/mcptest bench $(ARGS)
 
 .PHONY: bench-quick
-bench-quick: need-test ## run each benchmark once, to see that it still works
-	@$(call each_module,go test -run '^$$' -bench . -benchtime 1x $(ARGS) ./...)
+bench-quick: need-test ## run each benchmark once, and a second of each scenario of make bench, to see that they still work
+	@$(call each_module,go test -run '^$$' -bench . -benchtime 1x ./...)
+	@go run ./cmd/bench -quick $(ARGS)
 
 ## Containers
 

@@ -192,6 +192,28 @@ func TestDevRefusesADirectoryInUse(t *testing.T) {
 	}
 }
 
+// Routes that were asked for must be there and in order; else nothing starts.
+func TestDevRefusesRoutes(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	missing := filepath.Join(dir, "missing")
+	args := []string{"dev", "--http", "127.0.0.1:0", "--ops", "127.0.0.1:0", "--nats", "127.0.0.1:0", "--receiver", "none", "--routes"}
+	want := "waybill: routes directory " + missing + " can't be read (no such file or directory): choose another with --routes or WAYBILL_ROUTES_DIR\n"
+	if code, stdout, stderr := waybill(t, t.TempDir(), append(args, missing)...); code != 1 || stderr != want || stdout != "" {
+		t.Errorf("exit code %d, stdout %q, stderr\n%swant\n%s", code, stdout, stderr, want)
+	}
+	routes := `{"openapi":"3.1.0","info":{"title":"t","version":"1"},"paths":{"/healthz":{"get":{"operationId":"own",
+		"x-gateway-route":{"handler":{"module":"$import(@gateway/runtime)","export":"staticHandler","options":{"body":"x"}}},
+		"responses":{"200":{"description":"d"}}}}}}`
+	if err := os.WriteFile(filepath.Join(dir, "a.oas.json"), []byte(routes), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := waybill(t, t.TempDir(), append(args, dir)...)
+	if code != 1 || !strings.Contains(stderr, "a.oas.json: own: Waybill itself serves this path, as /healthz") || stdout != "" {
+		t.Errorf("exit code %d, stdout %q, stderr\n%s", code, stdout, stderr)
+	}
+}
+
 func TestDevRefusesADirectoryThatItCannotWriteTo(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -2,17 +2,23 @@
 package apipart
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 
 	"waybill.dev/cmd/internal/boot"
+	"waybill.dev/cmd/internal/settings"
 	"waybill.dev/services/api"
 )
 
 // Add makes the API on the handles and adds it to p. The result answers on the process's
 // HTTP address.
 func Add(p *boot.Process, h *boot.Handles) (http.Handler, error) {
+	if err := checkRoutesDir(&h.Settings); err != nil {
+		return nil, err
+	}
 	service, err := api.New(api.Options{
 		Store: h.Store, Bus: h.Bus, Egress: h.Egress, Logger: h.Logger,
 		AdminKey:      h.Settings.AdminKey,
@@ -28,4 +34,20 @@ func Add(p *boot.Process, h *boot.Handles) (http.Handler, error) {
 	}
 	p.Add("API", service.Run)
 	return service.Handler(), nil
+}
+
+// checkRoutesDir says in one sentence why a directory that was asked for is of no use.
+func checkRoutesDir(s *settings.Settings) error {
+	if !s.RoutesDirGiven {
+		return nil
+	}
+	_, err := os.ReadDir(s.RoutesDir)
+	if err == nil {
+		return nil
+	}
+	reason := err
+	if at, ok := errors.AsType[*fs.PathError](err); ok {
+		reason = at.Err
+	}
+	return fmt.Errorf("routes directory %s can't be read (%w): choose another with --routes or %s", s.RoutesDir, reason, settings.RoutesDir)
 }

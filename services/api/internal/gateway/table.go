@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"errors"
-	"iter"
 	"net/http"
 	"slices"
 	"strings"
@@ -113,8 +112,8 @@ func (t *table) find(method, escaped string) (found, bool) {
 		}
 	}
 	var f found
-	for p := range t.matching(escaped) {
-		f.others = append(f.others, p.routes...)
+	for c := t.matching(escaped); c.next(); {
+		f.others = append(f.others, c.item.routes...)
 	}
 	if len(f.others) == 0 {
 		return found{}, false
@@ -124,38 +123,50 @@ func (t *table) find(method, escaped string) (found, bool) {
 }
 
 func (t *table) findMethod(method, escaped string) (found, bool) {
-	for p, params := range t.matching(escaped) {
-		for _, r := range p.routes {
+	for c := t.matching(escaped); c.next(); {
+		for _, r := range c.item.routes {
 			if r.operation.Method == method {
-				return found{route: r, params: params, template: r.operation.Path}, true
+				return found{route: r, params: c.params, template: r.operation.Path}, true
 			}
 		}
 	}
 	return found{}, false
 }
 
-// matching returns the paths that match, in their order, with their parameters.
-func (t *table) matching(escaped string) iter.Seq2[*pathItem, map[string]string] {
-	exact, patterns := t.exact[escaped], t.patterns
+// matching returns a cursor over the paths that match.
+func (t *table) matching(escaped string) cursor {
 	if strings.IndexByte(escaped, '%') >= 0 {
-		exact, patterns = nil, t.all()
+		return cursor{table: t, escaped: escaped, patterns: t.all()}
 	}
-	return func(yield func(*pathItem, map[string]string) bool) {
-		for len(exact) > 0 || len(patterns) > 0 {
-			if len(patterns) == 0 || len(exact) > 0 && exact[0] < patterns[0] {
-				if !yield(t.paths[exact[0]], nil) {
-					return
-				}
-				exact = exact[1:]
-				continue
-			}
-			p := t.paths[patterns[0]]
-			patterns = patterns[1:]
-			if params, ok := p.matches(escaped); ok && !yield(p, params) {
-				return
-			}
+	return cursor{table: t, escaped: escaped, exact: t.exact[escaped], patterns: t.patterns}
+}
+
+// cursor goes over the paths that match, in their order.
+type cursor struct {
+	table           *table
+	escaped         string
+	exact, patterns []int // places that are still to be looked at
+
+	item   *pathItem
+	params map[string]string
+}
+
+// next goes to the next path; false: there is none.
+func (c *cursor) next() bool {
+	for len(c.exact) > 0 || len(c.patterns) > 0 {
+		if len(c.patterns) == 0 || len(c.exact) > 0 && c.exact[0] < c.patterns[0] {
+			c.item, c.params = c.table.paths[c.exact[0]], nil
+			c.exact = c.exact[1:]
+			return true
+		}
+		c.item = c.table.paths[c.patterns[0]]
+		c.patterns = c.patterns[1:]
+		var ok bool
+		if c.params, ok = c.item.matches(c.escaped); ok {
+			return true
 		}
 	}
+	return false
 }
 
 // all returns the places of all paths: an escaped path may mean a plain one, too.
