@@ -17,6 +17,7 @@ const (
 	fixtures = "cmd/mcptest/routes"
 	baseline = "cmd/mcptest/baselines"
 	examples = "docs/examples/gateway"
+	shipped  = "config"
 )
 
 // revisions of the protocol whose requirements must be met: the last one with sessions, and
@@ -52,7 +53,7 @@ func runConformance(ctx context.Context, args []string, out io.Writer) error {
 	if err := c.fixtures(ctx); err != nil {
 		return err
 	}
-	return c.examples(ctx)
+	return c.products(ctx)
 }
 
 func newConformance(tools string, out io.Writer) (*conformance, error) {
@@ -85,7 +86,7 @@ func (c *conformance) fixtures(ctx context.Context) error {
 			return err
 		}
 	}
-	return c.clients(ctx, server.url+"/mcp", "cmd/mcptest/conformance.json")
+	return c.clients(ctx, server.url+"/mcp", "", "cmd/mcptest/conformance.json")
 }
 
 // suite runs the official suite. It fails for what the baseline doesn't name, and for what
@@ -97,7 +98,7 @@ func (c *conformance) suite(ctx context.Context, url, revision string) error {
 		return fmt.Errorf("find the baseline: %w", err)
 	}
 	results := filepath.Join(c.work, revision)
-	output, err := c.run(ctx, "node_modules/@modelcontextprotocol/conformance/dist/index.js", "server", "--url", url,
+	output, err := c.run(ctx, "", "node_modules/@modelcontextprotocol/conformance/dist/index.js", "server", "--url", url,
 		"--requirements", revision, "--expected-failures", expected, "-o", results)
 	if err != nil {
 		fmt.Fprintf(c.out, "%s\n", output)
@@ -111,29 +112,30 @@ func (c *conformance) suite(ctx context.Context, url, revision string) error {
 	return nil
 }
 
-// clients goes through a server with every client.
-func (c *conformance) clients(ctx context.Context, url, expectations string) error {
+// clients goes through a server with every client. An empty key is not sent.
+func (c *conformance) clients(ctx context.Context, url, key, expectations string) error {
 	fmt.Fprintf(c.out, "\n== clients, %s\n", expectations)
 	file, err := filepath.Abs(expectations)
 	if err != nil {
 		return fmt.Errorf("find the expectations: %w", err)
 	}
 	for _, client := range clients() {
-		output, err := c.run(ctx, "clients.mjs", client, url, file)
+		output, err := c.run(ctx, key, "clients.mjs", client, url, file)
 		fmt.Fprintf(c.out, "%s", output)
 		if err != nil {
 			return fmt.Errorf("client %s: %w", client, err)
 		}
 	}
-	return walk(ctx, url, file, c.out)
+	return walk(ctx, url, key, file, c.out)
 }
 
 // run runs a script of node's and returns what it printed.
-func (c *conformance) run(ctx context.Context, script string, args ...string) ([]byte, error) {
+func (c *conformance) run(ctx context.Context, key, script string, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, c.node, append([]string{script}, args...)...)
 	cmd.Dir = c.tools
+	cmd.Env = append(os.Environ(), "MCP_KEY="+key)
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Run(); err != nil {

@@ -14,7 +14,7 @@ import (
 	"syscall"
 )
 
-const usage = `mcptest conformance -tools DIR   run the suite, and the clients against the fixtures and the examples
+const usage = `mcptest conformance -tools DIR   run the suite, and the clients against its fixtures and against Waybill
 mcptest bench                    measure requests a second, beside the bare SDK
 mcptest serve -routes DIR        serve a gateway alone, with the module "conformance"
 mcptest sdk                      serve what bench asks for from the bare SDK

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -42,7 +43,7 @@ type walker struct {
 }
 
 // walk lists everything, reads every resource, calls every tool and gets every prompt.
-func walk(ctx context.Context, url, file string, out io.Writer) error {
+func walk(ctx context.Context, url, key, file string, out io.Writer) error {
 	raw, err := os.ReadFile(file)
 	if err != nil {
 		return fmt.Errorf("read the expectations: %w", err)
@@ -52,7 +53,9 @@ func walk(ctx context.Context, url, file string, out io.Writer) error {
 		return fmt.Errorf("read the expectations %s: %w", file, err)
 	}
 	client := mcp.NewClient(&mcp.Implementation{Name: "waybill-go-sdk", Version: "1"}, nil)
-	w.session, err = client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url}, nil)
+	w.session, err = client.Connect(ctx, &mcp.StreamableClientTransport{
+		Endpoint: url, HTTPClient: &http.Client{Transport: bearer(key)},
+	}, nil)
 	if err != nil {
 		return fmt.Errorf("connect with the Go SDK: %w", err)
 	}
@@ -67,6 +70,17 @@ func walk(ctx context.Context, url, file string, out io.Writer) error {
 		return fmt.Errorf("client go-sdk: %w", err)
 	}
 	return nil
+}
+
+// bearer sends an API key with every request, unless it is empty.
+type bearer string
+
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	if b != "" {
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", "Bearer "+string(b))
+	}
+	return http.DefaultTransport.RoundTrip(r)
 }
 
 func (w *walker) check(ok bool, format string, args ...any) {
@@ -169,8 +183,13 @@ func (w *walker) tools(ctx context.Context) error {
 		}
 		listed = append(listed, t.Name)
 	}
+	order := slices.Clone(listed)
 	w.sameNames("tools", listed, w.want.Tools)
-	for name, want := range w.want.Tools {
+	for _, name := range order {
+		want, ok := w.want.Tools[name]
+		if !ok {
+			continue
+		}
 		result, err := w.session.CallTool(ctx, &mcp.CallToolParams{Name: name, Arguments: want.Arguments})
 		if err != nil {
 			return fmt.Errorf("call %s: %w", name, err)

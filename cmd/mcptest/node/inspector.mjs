@@ -10,11 +10,12 @@ const packageFile = createRequire(import.meta.url).resolve('@modelcontextprotoco
 const program = join(dirname(packageFile), 'clients', 'launcher', 'build', 'index.js');
 const pairs = (flag, args) => Object.entries(args).flatMap(([name, value]) => [flag, `${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`]);
 
-export async function connect(url) {
+export async function connect(url, headers) {
   const home = await mkdtemp(join(tmpdir(), 'inspector-')); // it keeps a catalogue at home
   const env = { ...process.env, HOME: home, MCP_CATALOG_PATH: join(home, 'mcp.json') };
   async function run(method, ...more) {
-    const args = [program, '--cli', url, '--transport', 'http', '--method', method, ...more];
+    const header = Object.entries(headers).flatMap(([name, value]) => ['--header', `${name}: ${value}`]);
+    const args = [program, '--cli', url, '--transport', 'http', ...header, '--method', method, ...more];
     const { stdout } = await promisify(execFile)(process.execPath, args, { env, maxBuffer: 1 << 26 }).catch((error) => {
       // A tool that answers that it failed is an exit status too, and its result is printed.
       if (method === 'tools/call' && error.stdout) return error;
