@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,6 +19,24 @@ import (
 type deliveryLog struct {
 	recorded              map[string]int // attempts, by webhook
 	sum, open, deliveries int
+	examples              []string // of what is open
+}
+
+// note counts a delivery that is open, and keeps what tells why.
+func (l *deliveryLog) note(r receiver, d *stack.Delivery) {
+	l.open++
+	if len(l.examples) == shown {
+		return
+	}
+	text := fmt.Sprintf("%s to %s is %s after %d attempts", d.EventID, strings.TrimPrefix(r.URL, "http://"), d.Status, d.AttemptCount)
+	if d.Reason != nil {
+		text += ", " + *d.Reason
+	}
+	if d.NextAttemptAt != nil {
+		text += ", due at " + d.NextAttemptAt.Format(clock)
+	}
+	receipt := r.Receipts()[d.EventID]
+	l.examples = append(l.examples, fmt.Sprintf("%s (%s); it was POSTed %d times, the last time at %s", text, d.ID, receipt.Posts, receipt.Last.Format(clock)))
 }
 
 // readLog reads the delivery log of all receivers.
@@ -30,7 +49,7 @@ func (f *field) readLog(ctx context.Context) (log deliveryLog, err error) {
 				log.sum += d.AttemptCount
 				log.recorded[r.hook.ID] += d.AttemptCount
 				if d.Status != string(domain.StatusDelivered) {
-					log.open++
+					log.note(r, &d)
 				}
 			})
 			if err != nil {
@@ -73,6 +92,12 @@ func (f *field) judgeLog(ctx context.Context) error {
 	f.report.figure(figureUnrecorded, float64(unrecorded))
 	f.report.figure("deliveries logged", float64(log.deliveries))
 	f.report.must(log.open == 0, "%d deliveries are not delivered in the log although all arrived", log.open)
+	for _, text := range log.examples {
+		f.report.fail("open: %s", text)
+	}
+	if log.open > 0 {
+		f.report.fail("the bus holds %s", f.load.busHolds(ctx))
+	}
 	f.report.must(unrecorded >= 0, "the log has attempts that no receiver saw")
 	// A POST whose record was lost with a process or the bus is followed by another one. Of
 	// the flaky receiver that can't be told: the other one may have been due anyway.

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -217,6 +218,18 @@ func (l *load) newestAccepted(n int) []string {
 
 // busAcked returns what the bus acknowledged, and when.
 func (l *load) busAcked() map[string]time.Time { return l.copy(l.acked) }
+
+// busHolds tells how many messages each stream has.
+func (l *load) busHolds(ctx context.Context) string {
+	var text []string
+	for streams := l.js.ListStreams(ctx); ; {
+		info, ok := <-streams.Info()
+		if !ok {
+			return strings.Join(text, ", ")
+		}
+		text = append(text, fmt.Sprintf("%d in %s", info.State.Msgs, info.Config.Name))
+	}
+}
 
 // busSent returns what was published on JetStream, acknowledged or not, and when.
 func (l *load) busSent() map[string]time.Time { return l.copy(l.bus) }
