@@ -138,7 +138,7 @@ type walker struct {
 // walk reads the schema n. owner is what a local reference of it begins at: the host or,
 // below it, a schema with an `$id`.
 func (w *walker) walk(n, owner *jsontree.Node) error {
-	if id, ok := n.Member("$id").Text(); ok && !strings.HasPrefix(id, "#") {
+	if n.Member("$id") != nil {
 		owner = n
 	}
 	for _, keyword := range []string{"$ref", "$dynamicRef"} {

@@ -1,6 +1,8 @@
 package jsonschema_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -49,6 +51,8 @@ func TestBundle(t *testing.T) {
 		"recursion of its own":           {`"a":{"items":{"$ref":"#"}}`, `{"items":{"$ref":"#"}}`},
 		"local references move along":    {`"a":{"not":{"$ref":"#/components/schemas/b"}},"b":{"$defs":{"x":{}},"not":{"$ref":"#/$defs/x"}}`, `{"not":{"$ref":"#/$defs/b"},"$defs":{"b":{"$defs":{"x":{}},"not":{"$ref":"#/$defs/b/$defs/x"}}}}`},
 		"a part of another":              {`"a":{"not":{"$ref":"#/components/schemas/b/properties/p%20q"}},"b":{"properties":{"p q":{"type":"null"}}}`, `{"not":{"$ref":"#/$defs/p_q"},"$defs":{"p_q":{"type":"null"}}}`},
+		"a name that begins the same":    {`"a":{"not":{"$ref":"#/components/schemas/ab"}},"ab":{}`, `{"not":{"$ref":"#/$defs/ab"},"$defs":{"ab":{}}}`},
+		"two of one name":                {`"a":{"not":{"$ref":"#/components/schemas/b"},"if":{"$ref":"#/components/schemas/c/properties/b"}},"b":{},"c":{"properties":{"b":true}}`, `{"not":{"$ref":"#/$defs/b"},"if":{"$ref":"#/$defs/b-2"},"$defs":{"b":{},"b-2":true}}`},
 		"names with escapes":             {`"a":{"properties":{"x/y":{"type":"null"},"z":{"$ref":"#/components/schemas/a/properties/x~1y"}}}`, `{"properties":{"x/y":{"type":"null"},"z":{"$ref":"#/properties/x~1y"}}}`},
 		"a property called $ref is none": {`"a":{"properties":{"$ref":{"type":"string"}},"default":{"$ref":"x"}}`, `{"properties":{"$ref":{"type":"string"}},"default":{"$ref":"x"}}`},
 		"every keyword":                  {everyKeyword("#/components/schemas/b") + `,"b":{}`, strings.TrimSuffix(strings.TrimPrefix(everyKeyword("#/$defs/b"), `"a":`), "}") + `,"$defs":{"b":{}}}`},
@@ -238,5 +242,17 @@ func TestCompiledOnce(t *testing.T) {
 	}
 	if b, err := d.Compile(at + "b"); err != nil || a != b {
 		t.Errorf("compiled again: %v", err)
+	}
+}
+
+// A file that is there is not read, either.
+func TestNothingIsLoaded(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "other.json")
+	if err := os.WriteFile(file, []byte(`{}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := jsonschema.Compile([]byte(`{"$ref":"file://` + file + `"}`)); err == nil || !strings.HasSuffix(err.Error(), "which is not in the document") {
+		t.Errorf("error is %v", err)
 	}
 }

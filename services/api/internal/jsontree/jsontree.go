@@ -121,14 +121,6 @@ func (n *Node) Name() string {
 	return n.name
 }
 
-// Parent returns what the value is part of; nil for the whole.
-func (n *Node) Parent() *Node {
-	if n == nil {
-		return nil
-	}
-	return n.parent
-}
-
 // Members returns the members of an object, in their order.
 func (n *Node) Members() iter.Seq2[string, *Node] {
 	return func(yield func(string, *Node) bool) {

@@ -37,7 +37,7 @@ func TestInput(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ path, members, schemas, want string }{
 		"nothing":                      {"/x", "", "", `{"type":"object","properties":{}}`},
-		"a body, verbatim":             {"/x", body(`{ "type":"object", "$schema":"https://json-schema.org/draft/2020-12/schema","properties":{"a":{"x-mcp-header":"A","$ref":"#/$defs/a"}},"$defs":{"a":{"type":"number","maximum":1.50}} }`), "", `{ "type":"object", "$schema":"https://json-schema.org/draft/2020-12/schema","properties":{"a":{"x-mcp-header":"A","$ref":"#/$defs/a"}},"$defs":{"a":{"type":"number","maximum":1.50}} }`},
+		"a body, verbatim":             {"/x", body(`{ "type":"object", "$schema":"https://json-schema.org/draft/2020-12/schema","properties":{"a":{"x-mcp-header":"A","$ref":"#/$defs/a"}},"$defs":{"a":{"type":"number","maximum":1.50}} }`), "", `{"type":"object","$schema":"https://json-schema.org/draft/2020-12/schema","properties":{"a":{"x-mcp-header":"A","$ref":"#/$defs/a"}},"$defs":{"a":{"type":"number","maximum":1.50}}}`},
 		"a body by reference":          {"/x", body(`{"$ref":"#/components/schemas/a"}`), `"a":{"type":"object","properties":{"b":{"$ref":"#/components/schemas/b"}}},"b":{}`, `{"type":"object","properties":{"b":{"$ref":"#/$defs/b"}},"$defs":{"b":{}}}`},
 		"a body that contains itself":  {"/x", body(`{"$ref":"#/components/schemas/a"}`), `"a":{"type":"object","properties":{"a":{"$ref":"#/components/schemas/a"}}}`, `{"type":"object","properties":{"a":{"$ref":"#"}}}`},
 		"a body that is no object":     {"/x", body(`{"type":"array"}`), "", `{"type":"object","properties":{"body":{"type":"array"}},"additionalProperties":false}`},
@@ -112,6 +112,7 @@ func TestArguments(t *testing.T) {
 		"no body":                     {"/x", object, ``, call{Path: "/x"}},
 		"an empty body":               {"/x", object, `{}`, call{Path: "/x", Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(`{}`)}},
 		"another JSON":                {"/x", `"requestBody":{"required":true,"content":{"application/merge-patch+json":{"schema":{"type":"object"}}}}`, ``, call{Path: "/x", Header: http.Header{"Content-Type": {"application/merge-patch+json"}}, Body: []byte(`{}`)}},
+		"the first JSON":              {"/x", `"requestBody":{"content":{"text/plain":{},"application/a+json":{"schema":{"type":"object"}},"application/b+json":{}}}`, `{}`, call{Path: "/x", Header: http.Header{"Content-Type": {"application/a+json"}}, Body: []byte(`{}`)}},
 		"a body that is no object":    {"/x", body(`{"type":"array"}`), `{"body": [ 1 ]}`, call{Path: "/x", Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(`[ 1 ]`)}},
 		"parameters and a body":       {"/x/{id}", parameters(`{"name":"q","in":"query"},{"name":"X-H","in":"header"}`) + "," + object, `{"q":"v","body":{"id": 2},"id":"1","X-H":"h"}`, call{Path: "/x/1", Params: map[string]string{"id": "1"}, Query: url.Values{"q": {"v"}}, Header: http.Header{"Content-Type": {"application/json"}, "X-H": {"h"}}, Body: []byte(`{"id": 2}`)}},
 		"parameters and no body":      {"/x/{id}", object, `{"id":"1"}`, call{Path: "/x/1", Params: map[string]string{"id": "1"}}},
@@ -154,6 +155,9 @@ func TestArgumentsThatClimb(t *testing.T) {
 		if call, found := o.Arguments([]byte(`{"id":"` + value + `"}`)); len(found) != 1 || found[0].Pointer != "/id" || call != nil {
 			t.Errorf("%q: call is %+v, violations are %v", value, call, found)
 		}
+	}
+	if _, found := o.Arguments([]byte(`{"id":""}`)); len(found) != 1 || found[0].Detail != "must not be empty: it is a part of the path" {
+		t.Errorf("nothing: violations are %v", found)
 	}
 	matcher, err := o.Matcher()
 	if err != nil {

@@ -25,7 +25,8 @@ type intake struct {
 
 // Input returns the JSON Schema of the arguments, an object that stands for itself: the
 // body's own when the request is nothing but a body that is an object, else the
-// parameters, and the body as `body`. It fails when the request can't be told in arguments.
+// parameters, and the body as `body`. Schemas are as the document has them, but for white
+// space. It fails when the request can't be told in arguments.
 func (o *Operation) Input() (jsontext.Value, error) {
 	in, err := o.arguments()
 	if err != nil {
@@ -59,6 +60,11 @@ func (o *Operation) readInput() (*intake, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	// What a person laid out for reading is paid for by each client that lists tools.
+	in.schema = in.schema.Clone()
+	if err := in.schema.Compact(); err != nil {
+		return nil, fmt.Errorf("write the arguments' schema: %w", err)
 	}
 	if in.match, err = t.matcher(); err != nil {
 		return nil, err

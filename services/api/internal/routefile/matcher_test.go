@@ -91,6 +91,7 @@ func TestMatcher(t *testing.T) {
 		{pattern, `/x/:id((a)(b))/:z([)(]+)`, "/x/ab/()", params{"id": "ab", "z": "()"}},
 		{pattern, `/x/:id(a\)(?i)b)`, "/x/a)B", params{"id": "a)B"}},
 		{pattern, "/x/*", "/x/a/b%20c/", params{"0": "a/b c/"}},
+		{pattern, "/x/*", "/x/a%0Ab", params{"0": "a\nb"}},
 		{pattern, "/x/*", "/x/", params{"0": ""}},
 		{pattern, "/x/*", "/x", nil},
 		{pattern, "/x/*", "/x/a/../b", nil},

@@ -30,6 +30,7 @@ func TestRulesOfMCP(t *testing.T) {
 		"type is no text":               {mcp(`"type":null`), at("type", "must be a string")},
 		"resource by POST":              {`"/x":{"post":{` + id + `,` + resource + `}}`, []string{"a.oas.json: x: /paths/~1x/post/x-gateway-route/mcp/type: a resource is read by GET, and this is POST"}},
 		"resource beside another":       {`"/x":{"get":{` + id + `,` + resource + `},"post":{},"delete":{}}`, at("type", "the path of a resource has one method, and this one has POST, DELETE as well")},
+		"resource beside a route":       {`"/x":{"get":{` + id + `,` + resource + `},"post":{"operationId":"y",` + route + `}}`, at("type", "the path of a resource has one method, and this one has POST as well")},
 		"resource beside one elsewhere": {`"/x":{"get":{` + id + `,` + resource + `}},"/x/":{"put":{"operationId":"y",` + route + `}}`, []string{"a.oas.json: x: /paths/~1x/get: the path of a resource has one method, and y of a.oas.json is PUT"}},
 		"name of a tool":                {mcp(`"name":"a b"`), at("name", "must be 1 to 64 of A-Z a-z 0-9 _ . / -")},
 		"long name of a prompt":         {mcp(`"type":"prompt","name":"` + strings.Repeat("a", 65) + `"`), at("name", "must be 1 to 64 of A-Z a-z 0-9 _ . / -")},
