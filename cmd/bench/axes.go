@@ -44,9 +44,9 @@ func (r *rig) ten(ctx context.Context) (phase, error) {
 	if err != nil {
 		return phase{}, err
 	}
-	s := scenario{perSecond: 10_000}
+	s := scenario{perSecond: 10_000, webhooks: busy}
 	return phase{
-		job:      load.Job{Way: load.WayREST, Type: kindBusy, Connections: 64, Events: s.events(r.duration), For: r.duration},
+		job:      load.Job{Way: load.WayREST, Type: kindBusy, Connections: 64, Events: s.events(r.options), For: r.duration},
 		flock:    load.Flock{Name: "busy", To: busy, Each: true},
 		perEvent: busy, secrets: h.secrets,
 	}, nil
@@ -204,9 +204,8 @@ func growAccounts(_ context.Context, r *rig) (grower, error) {
 		return err
 	}
 	return grower{grow: grow, phase: func(n int) phase {
-		s := scenario{}
 		return phase{
-			job:      load.Job{Way: load.WayREST, Type: kindBusy, Keys: keys, Connections: 64, Events: s.events(r.duration), For: r.duration},
+			job:      load.Job{Way: load.WayREST, Type: kindBusy, Keys: keys, Connections: 64, Events: scenario{}.events(r.options), For: r.duration},
 			flock:    load.Flock{Name: "busy", To: n},
 			perEvent: 1, secrets: secrets,
 		}

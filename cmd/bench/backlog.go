@@ -53,7 +53,7 @@ func backlog(ctx context.Context, r *rig, n int, g *growth) error {
 	alone := phase{
 		job: load.Job{
 			Way: load.WayBatch, Type: kindTrouble, Connections: fillConnections,
-			Events: scenario{perSecond: 40_000}.events(r.duration), For: r.duration,
+			Events: scenario{perSecond: 40_000}.events(r.options), For: r.duration,
 		},
 		flock: load.Flock{Name: "one", From: trouble, To: trouble + 1, Each: true}, perEvent: 1, secrets: h.secrets,
 	}

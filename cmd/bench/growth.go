@@ -46,6 +46,8 @@ type growth struct {
 	Points   []point   `json:"points"`
 	Verdicts []verdict `json:"verdicts"`
 	Faults   []string  `json:"faults"`
+
+	plot string // file; empty: none
 }
 
 // point is what was measured at one number.
@@ -206,8 +208,14 @@ func (g *growth) print(out io.Writer) {
 	}
 }
 
-func (g *growth) markdown() string {
+// markdown is for a page in a folder.
+func (g *growth) markdown(dir string) string {
 	var b strings.Builder
+	if from, err := filepath.Abs(dir); err == nil && g.plot != "" {
+		if path, err := filepath.Rel(from, g.plot); err == nil {
+			fmt.Fprintf(&b, "![%s](%s)\n\n", g.What, filepath.ToSlash(path))
+		}
+	}
 	b.WriteString(table(g.rows()))
 	if len(g.Verdicts) > 0 {
 		b.WriteString("\n")
@@ -253,8 +261,13 @@ func (g *growth) draw(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("make the folder of plots: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, g.name()+".svg"), c.SVG(), 0o644); err != nil {
+	file, err := filepath.Abs(filepath.Join(dir, g.name()+".svg"))
+	if err != nil {
+		return fmt.Errorf("place a plot: %w", err)
+	}
+	if err := os.WriteFile(file, c.SVG(), 0o644); err != nil {
 		return fmt.Errorf("write a plot: %w", err)
 	}
+	g.plot = file
 	return nil
 }

@@ -6,29 +6,30 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 )
 
 // writeMarkdown writes the results into a page: between the marks that it has for them,
-// <!-- bench:NAME --> and <!-- /bench:NAME -->, and all of them when it has none or is not
-// there.
+// <!-- bench:NAME --> and <!-- /bench:NAME -->. A page that is not there is made, with all
+// of them.
 func (r *report) writeMarkdown(file string) error {
 	page, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read the page: %w", err)
 	}
-	parts := r.parts()
-	filled := false
-	var all strings.Builder
+	parts := r.parts(filepath.Dir(file))
+	filled := err != nil
 	for _, p := range parts {
-		var ok bool
-		if page, ok = fill(page, p.name, p.text); ok {
-			filled = true
+		if err != nil {
+			page = append(page, opening(p.name)+closing(p.name)+"\n\n"...)
 		}
-		all.WriteString(p.text + "\n")
+		var ok bool
+		page, ok = fill(page, p.name, p.text)
+		filled = filled || ok
 	}
 	if !filled {
-		page = []byte(all.String())
+		return fmt.Errorf("write the page: %s has no marks for these results, such as %s", file, opening("scenarios"))
 	}
 	if err := os.WriteFile(file, page, 0o644); err != nil {
 		return fmt.Errorf("write the page: %w", err)
@@ -41,7 +42,7 @@ type part struct{ name, text string }
 
 // fill replaces what stands between the marks of a name.
 func fill(page []byte, name, text string) (filled []byte, ok bool) {
-	from, to := "<!-- bench:"+name+" -->\n", "<!-- /bench:"+name+" -->"
+	from, to := opening(name), closing(name)
 	before, rest, ok1 := bytes.Cut(page, []byte(from))
 	_, after, ok2 := bytes.Cut(rest, []byte(to))
 	if !ok1 || !ok2 {
@@ -50,8 +51,11 @@ func fill(page []byte, name, text string) (filled []byte, ok bool) {
 	return []byte(string(before) + from + "\n" + text + "\n" + to + string(after)), true
 }
 
-// parts are all that this run has for a page.
-func (r *report) parts() []part {
+func opening(name string) string { return "<!-- bench:" + name + " -->\n" }
+func closing(name string) string { return "<!-- /bench:" + name + " -->" }
+
+// parts are all that this run has for a page in a folder.
+func (r *report) parts(dir string) []part {
 	var list []part
 	if len(r.Results) > 0 {
 		list = append(list,
@@ -61,7 +65,7 @@ func (r *report) parts() []part {
 			part{"processes", table(r.processRows())})
 	}
 	for _, g := range r.Growth {
-		list = append(list, part{"growth-" + g.name(), g.markdown()})
+		list = append(list, part{"growth-" + g.name(), g.markdown(dir)})
 	}
 	return list
 }

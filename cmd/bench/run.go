@@ -172,7 +172,7 @@ func (r *rig) scenario(ctx context.Context, s scenario, one *result) error {
 	p := phase{
 		job: load.Job{
 			Way: s.way, Rate: s.rate, Connections: s.connections,
-			Events: s.events(r.duration), For: r.duration,
+			Events: s.events(r.options), For: r.duration,
 		},
 		flock:    load.Flock{Name: "all", To: s.webhooks, Each: true, Delay: s.delay},
 		perEvent: s.webhooks, secrets: h.secrets,

@@ -46,6 +46,8 @@ const (
 	batchEvents  = 100
 	busPending   = 4096
 	maxPerSecond = 100_000 // events, of what is not bounded otherwise
+	// quickDeliveries bound a scenario of a quick run, whatever is accepted in its second.
+	quickDeliveries = 20_000
 )
 
 func scenarios() []scenario {
@@ -95,12 +97,16 @@ func scenarios() []scenario {
 }
 
 // events is how many events a scenario publishes at most.
-func (s scenario) events(d time.Duration) int {
+func (s scenario) events(o options) int {
 	perSecond := maxPerSecond
 	if s.perSecond > 0 {
 		perSecond = s.perSecond
 	}
-	return int(float64(perSecond) * d.Seconds())
+	most := int(float64(perSecond) * o.duration.Seconds())
+	if o.quick {
+		most = min(most, quickDeliveries/max(1, s.webhooks))
+	}
+	return most
 }
 
 func scenarioNames() []string {
