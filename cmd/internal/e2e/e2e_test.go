@@ -33,6 +33,7 @@ func cases() map[string]func(*world) {
 		"SIGTERM loses and repeats nothing":              graceful,
 		"a hanging receiver delays no other":             isolation,
 		"accounts are strangers":                         strangers,
+		"an AI client asks why and puts it right":        asksWhy,
 		noSecretLeaves:                                   secrets,
 	}
 }
@@ -53,6 +54,10 @@ func TestEndToEnd(t *testing.T) {
 			t.Errorf("stop Postgres: %v", err)
 		}
 	})
+	routes, err := filepath.Abs("../../../config")
+	if err != nil {
+		t.Fatal(err)
+	}
 	rows := map[string]func(context.Context, stack.Options) (*stack.Stack, error){
 		"sqlite, embedded NATS": site.AllInOne,
 		"postgres, nats-server, two dispatchers": func(ctx context.Context, options stack.Options) (*stack.Stack, error) {
@@ -64,7 +69,7 @@ func TestEndToEnd(t *testing.T) {
 		for name, run := range cases() {
 			t.Run(row+"/"+name, func(t *testing.T) {
 				t.Parallel()
-				options := stack.Options{Name: "stack"}
+				options := stack.Options{Name: "stack", Routes: routes}
 				var told *collector
 				if name == noSecretLeaves {
 					told = newCollector(t)
