@@ -75,7 +75,7 @@ fuzz: need-go ## run each fuzz target for FUZZTIME (30s)
 	@found=0; \
 	while IFS=: read -r file target; do \
 	  found=1; printf '\n== %s %s\n' "$$(dirname "$$file")" "$$target"; \
-	  (cd "$$(dirname "$$file")" && go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) .); \
+	  (cd "$$(dirname "$$file")" && go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x .); \
 	done < <(grep -roE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' cmd services shared | sed 's/func //' | sort); \
 	[ $$found = 1 ] || { echo 'no fuzz target found' >&2; exit 1; }
 
