@@ -138,13 +138,13 @@ func (e *explanation) undelivered(f facts) {
 		e.conclude(notSubscribed, "The webhook is not registered for "+f.event.Type+".",
 			"To get such events from now on, add the type to its events with updateWebhook.",
 			"An event of the past is not sent by that: publish it again under another id.")
-	case instant(f.webhook.UpdatedAt).After(received):
-		e.step(checkSubscription, stopped, "the webhook is registered for the type now, and was changed at %s, after the event", f.webhook.UpdatedAt)
-		e.conclude(changedLater, "The webhook is registered for "+f.event.Type+" now; it was changed after the event was accepted, and had not been registered for it then.",
-			"If the receiver needs this event, publish it again under another id.")
 	case f.now.Sub(received) < settling:
 		e.step(checkSubscription, waiting, "the webhook is registered for it")
 		e.conclude(notYet, "The event has just been accepted; its delivery shows within some seconds.", "Ask again in a moment.")
+	case instant(f.webhook.UpdatedAt).After(received):
+		e.step(checkSubscription, stopped, "the webhook is registered for the type now, and was changed at %s, after the event", f.webhook.UpdatedAt)
+		e.conclude(changedLater, "The webhook is registered for "+f.event.Type+" now; it was changed after the event was accepted, and no delivery was made: most likely it had not been registered for the type before.",
+			"If the receiver needs this event, publish it again under another id.")
 	default:
 		e.step(checkSubscription, waiting, "the webhook is registered for it, and no dispatcher has taken the event up")
 		e.conclude(notDispatched, "The event was accepted and waits for a dispatcher. It is not lost.",

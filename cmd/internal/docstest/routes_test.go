@@ -1,0 +1,49 @@
+package docstest_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"waybill.dev/services/api"
+	"waybill.dev/shared/egress"
+)
+
+// TestRouteFilesOfPages reads the route files that pages show as a server would.
+func TestRouteFilesOfPages(t *testing.T) {
+	t.Parallel()
+	checked := 0
+	for _, page := range pages(t) {
+		dir, n := t.TempDir(), 0
+		for _, b := range blocks(t, page) {
+			name := ""
+			switch {
+			case b.language != "json":
+			case strings.Contains(b.text, `"x-gateway-route"`):
+				n++
+				name = fmt.Sprintf("%d.oas.json", n)
+			case strings.Contains(b.text, `"policyType"`):
+				name = "policies.json"
+			}
+			if name == "" {
+				continue
+			}
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(b.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n == 0 {
+			continue
+		}
+		checked++
+		routes, faults, err := api.CheckRoutes(api.Options{RoutesDir: dir, Egress: &egress.Policy{}})
+		if err != nil || len(faults) > 0 || len(routes) == 0 {
+			t.Errorf("%s shows route files with %d routes and the faults %v, %v", page, len(routes), faults, err)
+		}
+	}
+	if checked == 0 {
+		t.Error("no page shows a route file")
+	}
+}
