@@ -600,6 +600,43 @@ func TestRestorationWaitsForRecords(t *testing.T) {
 	})
 }
 
+// What was given back in the first pass may have been behind RECORDS: its later state is
+// given back in the second, unless it was reached on the new streams.
+func TestRestorationBringsTheLaterState(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		pass(time.Minute)
+		held := func(id domain.DeliveryID) store.RestoreItem {
+			return store.RestoreItem{Task: domain.Task{Delivery: id, Rev: 2}, Status: domain.StatusHeld, UpdatedAt: time.Now()}
+		}
+		b.db.restore = []store.RestoreItem{held("a"), held("b"), held("c")}
+		b.bus.remake(bus.StreamRetries, bus.StreamHold)
+		b.bus.backlog.OldestRecord = time.Now().Add(-time.Second)
+		_, stop := b.run(t)
+		defer stop()
+		b.wantSent(t, "hold a", "hold b", "hold c")
+		retrying := func(id domain.DeliveryID, at time.Time) store.RestoreItem {
+			return store.RestoreItem{
+				Task: domain.Task{Delivery: id, Rev: 4}, Status: domain.StatusRetrying,
+				NextAttemptAt: time.Now().Add(time.Hour), UpdatedAt: at,
+			}
+		}
+		b.db.mu.Lock()
+		b.db.restore[1] = retrying("b", time.Now().Add(-time.Second))
+		b.db.restore[2] = retrying("c", time.Now().Add(time.Minute))
+		b.db.mu.Unlock()
+		pass(20 * time.Second)
+		b.bus.mu.Lock()
+		b.bus.backlog = bus.Backlog{}
+		b.bus.mu.Unlock()
+		pass(3 * time.Second)
+		if sent := b.bus.drain(); len(sent) != 1 || !strings.HasPrefix(sent[0], "schedule b in 59m") {
+			t.Errorf("the second pass gave back %q, want the schedule of b alone", sent)
+		}
+	})
+}
+
 // A restoration that fails half-way goes on where it was.
 func TestRestorationGoesOn(t *testing.T) {
 	t.Parallel()

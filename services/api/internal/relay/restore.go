@@ -28,8 +28,21 @@ type loss struct {
 	tail     time.Time            // others may have lost what was stored since; zero: no
 	found    time.Time
 	seed     maphash.Seed
-	begun    bool                // the first pass is done
-	restored map[uint64]struct{} // deliveries that were given back
+	begun    bool             // the first pass is done
+	restored map[uint64]int64 // deliveries that were given back, each with its revision
+}
+
+// gaveBack tells whether the state of a delivery was given back already. One that was
+// recorded between the passes and reached before the loss is missing, too: of the older one
+// that was given back nothing may come, for the log is ahead of it. What was reached
+// since is on the new streams.
+func (l *loss) gaveBack(item *store.RestoreItem) bool {
+	rev, ok := l.restored[l.hash(item)]
+	return ok && (rev >= item.Task.Rev || item.UpdatedAt.After(l.found.Add(settle)))
+}
+
+func (l *loss) hash(item *store.RestoreItem) uint64 {
+	return maphash.String(l.seed, string(item.Task.Delivery))
 }
 
 func (l *loss) lost(streams ...string) bool {
@@ -106,7 +119,7 @@ func (l *leader) lost(streams map[string]time.Time, tail time.Time, states map[s
 			tail = l.loss.tail
 		}
 	}
-	l.loss = &loss{created: streams, tail: tail, found: time.Now(), seed: maphash.MakeSeed(), restored: make(map[uint64]struct{})}
+	l.loss = &loss{created: streams, tail: tail, found: time.Now(), seed: maphash.MakeSeed(), restored: make(map[uint64]int64)}
 	if len(streams) == 0 {
 		l.loss.begun = true // the records are waited for: most likely nothing is missing
 		l.log.Info("the bus was restarted; what it stored last is checked against the database")
@@ -131,7 +144,7 @@ func (l *leader) restore(ctx context.Context, lost *loss) error {
 }
 
 // continueRestoring is the second pass: deliveries whose outcome was still in RECORDS
-// when the first one read the database. Then the streams are put on record.
+// when the first one read the database, also those of which it read an older state. Then the streams are put on record.
 func (l *leader) continueRestoring(ctx context.Context, backlog bus.Backlog) error {
 	if l.loss == nil || time.Since(l.loss.found) < settle {
 		return nil
@@ -176,19 +189,18 @@ func (l *leader) deliveries(ctx context.Context, lost *loss) error {
 		var items []*store.RestoreItem
 		for i := range page {
 			item := &page[i]
-			_, done := lost.restored[maphash.String(lost.seed, string(item.Task.Delivery))]
 			missing := schedules
 			if inLane(item) {
 				missing = lanes
 			}
-			if !done && (missing || (!lost.tail.IsZero() && !item.UpdatedAt.Before(lost.tail))) {
+			if !lost.gaveBack(item) && (missing || (!lost.tail.IsZero() && !item.UpdatedAt.Before(lost.tail))) {
 				items = append(items, item)
 			}
 		}
 		now := time.Now()
 		sent, failure := l.publish(ctx, len(items), func(i int, done func(error)) { l.bring(items[i], now, done) })
 		for _, i := range sent {
-			lost.restored[maphash.String(lost.seed, string(items[i].Task.Delivery))] = struct{}{}
+			lost.restored[lost.hash(items[i])] = items[i].Task.Rev
 		}
 		l.metrics.restored.Add(float64(len(sent)))
 		if failure != nil {
