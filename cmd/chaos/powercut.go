@@ -229,16 +229,6 @@ func (f *field) cut(ctx context.Context, d *disk) (missing int, err error) {
 // missing counts the events that the API does not know.
 func (f *field) missing(ctx context.Context, ids []string) (int, error) {
 	var n atomic.Int64
-	err := f.each(ctx, ids, func(_ string, known bool) {
-		if !known {
-			n.Add(1)
-		}
-	})
-	return int(n.Load()), err
-}
-
-// each tells of each event, several at a time, whether the API knows it.
-func (f *field) each(ctx context.Context, ids []string, tell func(id string, known bool)) error {
 	asking, ctx := errgroup.WithContext(ctx)
 	asking.SetLimit(16)
 	for _, id := range ids {
@@ -253,11 +243,14 @@ func (f *field) each(ctx context.Context, ids []string, tell func(id string, kno
 			if err != nil {
 				return fmt.Errorf("look an event up: %w", err)
 			}
-			tell(id, known)
+			if !known {
+				n.Add(1)
+			}
 			return nil
 		})
 	}
-	return asking.Wait()
+	err := asking.Wait()
+	return int(n.Load()), err
 }
 
 // ignore returns err unless it is the API's answer with that status.
