@@ -252,6 +252,14 @@ func TestBatches(t *testing.T) {
 	r.post(`[]`).failure(400, -32600)
 	r.post(`[1`).failure(400, -32700)
 	r.post(`[`+strings.TrimSuffix(strings.Repeat(message(`1`, "ping", "")+",", 101), ",")+`]`).failure(400, -32600)
+	long := resource("long", nil)
+	long.handler = static(strings.Repeat("x", 1<<20), "text/plain")
+	r = start(t, nil, over(nil, long)...)
+	reads := strings.TrimSuffix(strings.Repeat(message(`1`, "resources/read", `{"uri":"mcp://resources/long"}`)+",", 100), ",")
+	reply := r.post(`[` + reads + `]`)
+	if size := len(reply.body); size > 10<<20 || strings.Count(string(reply.body), `"contents"`) != 8 || strings.Count(string(reply.body), `"code":-32603`) != 92 {
+		t.Errorf("100 answers of 1 MiB: %d bytes", size)
+	}
 	one := r.post(`[` + message(`1`, "initialize", `{"protocolVersion":"2025-03-26"}`) + `]`)
 	if !strings.Contains(string(one.body), `"code":-32600`) {
 		t.Errorf("initialize in a batch: %s", one.body)

@@ -20,8 +20,12 @@ const (
 	methodListen        = "subscriptions/listen"
 )
 
-// maxBatch bounds how much work one request may ask for.
-const maxBatch = 100
+// Bounds of how much one request may ask for: messages, and bytes of their answers, after
+// which no further message is answered in earnest.
+const (
+	maxBatch       = 100
+	maxBatchAnswer = 8 << 20
+)
 
 // answer answers a message; nil when q is nil, which is one that wants no answer.
 func (s *server) answer(ctx context.Context, r *route.Request, q *request) *answer {
@@ -30,8 +34,12 @@ func (s *server) answer(ctx context.Context, r *route.Request, q *request) *answ
 	}
 	a := s.dispatch(ctx, r, q)
 	if s.debug {
+		method := q.method
+		if a.code == codeNoMethod {
+			method = "unknown" // it is anything that a client may think of
+		}
 		s.logger.InfoContext(ctx, "mcp request answered",
-			"method", q.method, "version", q.version, "code", a.code, "bytes", len(a.body), "requestId", r.ID)
+			"method", method, "version", q.version, "code", a.code, "bytes", len(a.body), "requestId", r.ID)
 	}
 	return a
 }
@@ -115,6 +123,8 @@ func (s *server) batch(ctx context.Context, r *route.Request) *route.Response {
 			a = failed.answer(q)
 		case q != nil && q.method == "initialize":
 			a = invalidRequest("The request initialize must stand alone.").answer(q)
+		case len(body) > maxBatchAnswer && q != nil && len(q.id) > 0:
+			a = (&failure{code: codeInternal, message: "The answers to the messages before are too long."}).answer(q)
 		default:
 			a = s.answer(ctx, &one, q)
 		}

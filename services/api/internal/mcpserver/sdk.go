@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"waybill.dev/services/api/internal/route"
@@ -29,6 +29,7 @@ type exchange struct {
 	invoke func(*routefile.Call) *route.Response
 	// failed is the answer instead of what the SDK says.
 	failed *failure
+	logger *slog.Logger
 }
 
 type exchangeKey struct{}
@@ -88,7 +89,12 @@ func toolHandler(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResu
 	if !ok {
 		return nil, errFailed
 	}
-	return callTool(x), nil
+	var result *mcp.CallToolResult
+	x.safely(ctx, func() { result = callTool(x) })
+	if x.failed != nil {
+		return nil, errFailed
+	}
+	return result, nil
 }
 
 func promptHandler(ctx context.Context, _ *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
@@ -96,12 +102,24 @@ func promptHandler(ctx context.Context, _ *mcp.GetPromptRequest) (*mcp.GetPrompt
 	if !ok {
 		return nil, errFailed
 	}
-	result, failed := getPrompt(x)
-	if failed != nil {
-		x.failed = failed
-		return nil, &jsonrpc.Error{Code: codeInternal, Message: errFailed.Error()}
+	var result *mcp.GetPromptResult
+	x.safely(ctx, func() { result, x.failed = getPrompt(x) })
+	if x.failed != nil {
+		return nil, errFailed
 	}
 	return result, nil
+}
+
+// safely keeps a panic from ending the process: the SDK calls handlers in a goroutine of its
+// own, where nobody else would catch it. What it was about may be secret and is not logged.
+func (x *exchange) safely(ctx context.Context, do func()) {
+	defer func() {
+		if value := recover(); value != nil {
+			x.logger.ErrorContext(ctx, "mcp handler has panicked", "kind", fmt.Sprintf("%T", value), "stack", string(debug.Stack()))
+			x.failed = internal()
+		}
+	}()
+	do()
 }
 
 // call finds the tool or prompt that a request names and asks the SDK for its result.
@@ -114,7 +132,7 @@ func (s *server) call(ctx context.Context, r *route.Request, q *request, from *s
 	if e == nil {
 		return invalidParams(missing).answer(q)
 	}
-	x := &exchange{entry: e, arguments: q.params.Arguments, era: q.era}
+	x := &exchange{entry: e, arguments: q.params.Arguments, era: q.era, logger: s.logger}
 	switch x.arguments.Kind() {
 	case kindObject:
 	case kindNull, 0:
