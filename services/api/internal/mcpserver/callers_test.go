@@ -79,6 +79,12 @@ func TestKeyOfTheMCPRoute(t *testing.T) {
 	if got := r.ask("tools/list", "", "Authorization", "Bearer reader").names("tools"); got != "tool" {
 		t.Errorf("tools: %s", got)
 	}
+	items[0].inbound = []string{"write"}
+	r = start(t, nil, items...)
+	reply := r.ask("tools/list", "", "Authorization", "Bearer reader")
+	if want := `Bearer error="insufficient_scope", scope="webhooks:write"`; reply.status != 403 || reply.header.Get("WWW-Authenticate") != want {
+		t.Errorf("without the scope: %d %v", reply.status, reply.header)
+	}
 }
 
 // A page is cut out of what the caller sees: none is short or empty because of what it

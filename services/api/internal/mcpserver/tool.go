@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -22,9 +23,16 @@ type tool struct {
 	structured bool // JSON answers are given as structuredContent, too
 }
 
+// toolName is what clients take for the name of a tool. An operation that is a tool without
+// saying so is called by its operationId, which may be anything.
+var toolName = regexp.MustCompile(`^[A-Za-z0-9_./-]{1,64}$`)
+
 func (c *catalog) addTool(t Target, def routefile.MCPDef, s settings) error {
 	if i, taken := c.tools.byKey[def.Name]; taken {
 		return fmt.Errorf("the tool name %q is taken by operation %s", def.Name, c.tools.entries[i].target.Definition.ID)
+	}
+	if !toolName.MatchString(def.Name) {
+		return fmt.Errorf("%q is no name of a tool, which is 1 to 64 of A-Z a-z 0-9 _ . / -", def.Name)
 	}
 	input, err := t.Definition.Input()
 	if err != nil {

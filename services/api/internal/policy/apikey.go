@@ -74,9 +74,21 @@ func (a *apiKey) In(ctx context.Context, r *route.Request) (*route.Response, err
 		r.Principal = principal
 	}
 	if r.Principal != nil && !a.Permits(r.Principal) {
-		return nil, problem.New(problem.Forbidden, "The key lacks the permission for this.")
+		return nil, a.forbidden()
 	}
 	return nil, nil
+}
+
+// forbidden says, in the words of RFC 6750, which scopes the route asks for: clients of MCP
+// go by the header.
+func (a *apiKey) forbidden() *problem.Problem {
+	names := make([]string, len(a.scopes))
+	for i, scope := range a.scopes {
+		names[i] = string(scope)
+	}
+	p := problem.New(problem.Forbidden, "The key lacks the permission for this.")
+	p.Challenge = `Bearer error="insufficient_scope", scope="` + strings.Join(names, " ") + `"`
+	return p
 }
 
 func (a *apiKey) authenticate(ctx context.Context, header http.Header) (*auth.Principal, error) {

@@ -89,6 +89,8 @@ type Problem struct {
 	Code   Code
 	Detail string
 	Faults []Fault
+	// Challenge is what WWW-Authenticate says; empty: Bearer, when nobody knows who calls.
+	Challenge string
 	// RetryAfter is told in whole seconds, rounded up; 0: not told.
 	RetryAfter time.Duration
 	// Extra members come after the standard ones.
@@ -134,7 +136,9 @@ func (p *Problem) Write(w http.ResponseWriter, r *http.Request, requestID string
 // SetHeader sets what the header of the answer says besides the body's length.
 func (p *Problem) SetHeader(header http.Header) {
 	header.Set("Content-Type", ContentType)
-	if p.Code == Unauthenticated {
+	if p.Challenge != "" {
+		header.Set("WWW-Authenticate", p.Challenge)
+	} else if p.Code == Unauthenticated {
 		header.Set("WWW-Authenticate", "Bearer")
 	}
 	if p.RetryAfter > 0 {
