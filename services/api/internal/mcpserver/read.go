@@ -68,7 +68,8 @@ func (s *server) content(q *request, uri, configured string, response *route.Res
 }
 
 // notFound is the answer for a uri that nothing stands behind; status is the route's, or 0.
-// Until 2026-07-28 the protocol had a code of its own for it.
+// Until 2026-07-28 the protocol had a code of its own for it, which clients of that time get
+// when they say which version they speak.
 func notFound(q *request, uri string, status int) *failure {
 	f := unreadable(uri, status)
 	f.code, f.message = codeInvalidParams, "Resource not found"
