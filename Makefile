@@ -107,7 +107,7 @@ bench-mcp: need-go ## measure what the MCP server answers a second on one proces
 	@$(BIN)/mcptest bench $(ARGS)
 
 .PHONY: bench-quick
-bench-quick: need-test ## run each benchmark once, and a second of each scenario of make bench, to see that they still work
+bench-quick: need-test ## run each benchmark once, and each scenario of make bench for a moment, to see that they still work
 	@$(call each_module,go test -run '^$$' -bench . -benchtime 1x ./...)
 	@go run ./cmd/bench -quick $(ARGS)
 

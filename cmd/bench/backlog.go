@@ -46,6 +46,7 @@ func backlog(ctx context.Context, r *rig, n int, g *growth) error {
 	if err != nil {
 		return err
 	}
+	// The baseline and the backlog go to the same webhook, with the same limits.
 	h, err := r.register(ctx, r.api, trouble, 1, kindTrouble, stack.Webhook{})
 	if err != nil {
 		return err
@@ -104,7 +105,7 @@ func (r *rig) hold(ctx context.Context, h hooks, n int, g *growth) (first int64,
 	if received.Faults > 0 {
 		g.fail("while the webhook was inactive: %s", received.FirstFault)
 	}
-	memory, err := r.services()
+	memory, err := r.settled(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -112,19 +113,36 @@ func (r *rig) hold(ctx context.Context, h hooks, n int, g *growth) (first int64,
 	return first, nil
 }
 
-// services is the memory of the services and the bus now, without Postgres, in MB.
-func (r *rig) services() (float64, error) {
-	now, err := meter.Resident(r.own())
-	if err != nil {
-		return 0, err
-	}
-	var sum int64
-	for name, bytes := range now {
-		if name != "postgres" {
-			sum += bytes
+// Go gives memory back slowly: it is collected every two minutes at the latest.
+const (
+	settleEvery = 5 * time.Second
+	settleAfter = 40 * time.Second // without less memory than before
+	settleMost  = 4 * time.Minute
+)
+
+// settled is the memory of the services and the bus, without Postgres, in MB, when it no
+// longer becomes less. A quick run takes it as it is.
+func (r *rig) settled(ctx context.Context) (float64, error) {
+	var least int64
+	started := time.Now()
+	lessAt := started
+	err := poll(ctx, settleEvery, func() (bool, error) {
+		now, err := meter.Resident(r.own())
+		if err != nil {
+			return false, err
 		}
-	}
-	return megabytes(sum), nil
+		var sum int64
+		for name, bytes := range now {
+			if name != "postgres" {
+				sum += bytes
+			}
+		}
+		if least == 0 || sum < least-least/100 {
+			least, lessAt = sum, time.Now()
+		}
+		return r.quick || time.Since(lessAt) > settleAfter || time.Since(started) > settleMost, nil
+	})
+	return megabytes(least), err
 }
 
 // drain activates the webhook and returns how fast what was held came, and what the
@@ -214,7 +232,7 @@ func scheduled(ctx context.Context, r *rig, n int, g *growth) error {
 	if _, err := r.awaitQuiet(ctx); err != nil {
 		return err
 	}
-	memory, err := r.services()
+	memory, err := r.settled(ctx)
 	if err != nil {
 		return err
 	}

@@ -189,9 +189,13 @@ func (g *growth) rows() [][]string {
 		if p.What != "" {
 			at += ": " + p.What
 		}
+		accepted, cpu := grouped(p.Accepted), number(p.CPUSum)
+		if len(p.CPU) == 0 { // not measured: others' work was in it
+			accepted, cpu = "–", "–"
+		}
 		rows = append(rows, []string{
-			at, grouped(p.Accepted), grouped(p.Delivered), number(p.Latency.P50), number(p.Latency.P99),
-			number(p.CPUSum), listed(p.CPU), number(p.MemorySum), listed(p.Memory), number(float64(p.Lost)), number(float64(p.Repeated)),
+			at, accepted, grouped(p.Delivered), number(p.Latency.P50), number(p.Latency.P99),
+			cpu, listed(p.CPU), number(p.MemorySum), listed(p.Memory), number(float64(p.Lost)), number(float64(p.Repeated)),
 		})
 	}
 	return rows

@@ -58,7 +58,7 @@ func readFlags() options {
 	flag.StringVar(&o.form, "form", "", "run this form alone: "+formSplit+" or "+formAllInOne)
 	flag.StringVar(&o.growth, "growth", "", "instead, see what grows with what: all, or some of "+strings.Join(axisNames(), ", "))
 	flag.IntVar(&o.most, "most", 0, "with -growth: go no further than this (default: to each one's end)")
-	flag.BoolVar(&o.quick, "quick", false, "a second each, in one stack a form: to see that it works, not for its figures")
+	flag.BoolVar(&o.quick, "quick", false, "less than a second each, in one stack a form: to see that it works, not for its figures")
 	flag.DurationVar(&o.duration, "duration", 10*time.Second, "how long to publish in each scenario")
 	flag.IntVar(&o.size, "size", 1024, "bytes of an event")
 	flag.IntVar(&o.dispatchers, "dispatchers", 1, "dispatchers in the split form")

@@ -160,8 +160,11 @@ func (r *rig) awaitRecords(ctx context.Context, want int64) (missing int64, err 
 func (r *rig) awaitQuiet(ctx context.Context) (time.Time, error) {
 	used, since := time.Duration(0), time.Now()
 	first := true
-	deadline := since.Add(quietTimeout)
-	err := poll(ctx, quietWindow, func() (bool, error) {
+	window, deadline := quietWindow, since.Add(quietTimeout)
+	if r.quick {
+		window, deadline = quietWindow/2, since.Add(quietTimeout/20)
+	}
+	err := poll(ctx, window, func() (bool, error) {
 		all, err := meter.CPU(r.own())
 		if err != nil {
 			return false, err

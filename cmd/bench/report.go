@@ -44,6 +44,7 @@ type result struct {
 	Seconds float64   `json:"seconds"`
 
 	targets []target
+	paced   bool // published at a fixed rate: the rate of deliveries says nothing
 }
 
 func newReport(b *bench) *report {
@@ -83,7 +84,7 @@ func (r *report) judge() {
 		bare += b.Delivered / float64(len(r.Bare))
 	}
 	for _, one := range r.Results {
-		if bare > 0 {
+		if bare > 0 && !one.paced {
 			one.Ratio = one.Delivered / bare
 		}
 		one.Targets = one.judge(one.Form, one.targets)
@@ -159,6 +160,9 @@ func (r *report) rows() [][]string {
 	}}
 	for _, one := range slices.Concat(r.Bare, r.Results) {
 		cpu, memory, ratio := number(one.CPUSum), number(one.MemorySum), number(one.Ratio)
+		if one.paced {
+			ratio = "–"
+		}
 		if one.Form == "" {
 			cpu, memory, ratio = number(one.Beside[load.KindLoop]), "–", "1"
 		}

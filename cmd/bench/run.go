@@ -33,7 +33,7 @@ func (b *bench) say(format string, args ...any) {
 // run measures what was asked for; ok tells that nothing was lost, repeated or failed.
 func run(ctx context.Context, o options, out, progress io.Writer) (ok bool, err error) {
 	if o.quick {
-		o.duration = time.Second
+		o.duration = 700 * time.Millisecond
 	}
 	b := &bench{options: o, progress: progress}
 	chosen, err := choose(scenarios(), o.only, func(s scenario) string { return s.name })
@@ -141,7 +141,7 @@ func (b *bench) inForm(ctx context.Context, r *report, chosen []scenario, form s
 				return err
 			}
 		}
-		one := &result{Scenario: s.name, Form: form, What: s.what, targets: s.targets}
+		one := &result{Scenario: s.name, Form: form, What: s.what, targets: s.targets, paced: s.rate > 0}
 		err := rg.scenario(ctx, s, one)
 		if err != nil {
 			one.fail("could not be run to its end: %v", err)

@@ -37,7 +37,7 @@ type Point struct{ X, Y float64 }
 const (
 	width, panelHeight    = 640.0, 210.0
 	left, right           = 70.0, 150.0 // for the scale and the legend
-	top, gap, bottom      = 40.0, 40.0, 50.0
+	top, gap, bottom      = 56.0, 40.0, 50.0
 	plotWidth, plotHeight = width - left - right, panelHeight - gap
 )
 
@@ -55,7 +55,7 @@ func (c Chart) SVG() []byte {
 		width, height, width, height)
 	fmt.Fprintf(&b, "<title>%s</title>\n", escape(c.Title))
 	fmt.Fprintf(&b, `<rect width="%g" height="%g" fill="#fff"/>`+"\n", width, height)
-	text(&b, left, top-18, "start", "bold", c.Title)
+	text(&b, left, top-32, "start", "bold", c.Title)
 	xs := c.xs()
 	for i, p := range c.Panels {
 		p.draw(&b, xs, top+float64(i)*panelHeight)
