@@ -1,20 +1,16 @@
 package gateway
 
 import (
-	"errors"
 	"io"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"waybill.dev/services/api/internal/backend"
-	"waybill.dev/services/api/internal/mcpserver"
 	"waybill.dev/services/api/internal/policy"
 	"waybill.dev/services/api/internal/route"
 	"waybill.dev/services/api/internal/routefile"
 )
-
-// mcpHandler is the export whose handler calls other routes of the table.
-const mcpHandler = "mcpServerHandler"
 
 // builder makes a table of a folder's files.
 type builder struct {
@@ -22,27 +18,27 @@ type builder struct {
 	files   fs.FS
 	set     *routefile.Set
 	table   *table
-	defs    map[string]routefile.PolicyDef // all that routes name are there
+	defs    map[string]routefile.PolicyDef // by name
 	broken  map[string]bool                // definitions whose faults are told already
 	cors    map[string]*cors
 	faults  routefile.Faults
+	told    int // how many of the faults were found when the files were read
 }
 
-// build makes the table, or says everything that is wrong: first with what the files say,
-// then with what they want.
+// build makes the table, or says everything that is wrong, with what the files say and with
+// what they want.
 func (g *Gateway) build(files fs.FS) (*table, routefile.Faults) {
 	set, faults := routefile.Load(files, g.Getenv)
-	if len(faults) > 0 {
-		return nil, faults
-	}
 	b := &builder{
-		gateway: g, files: files, set: set,
+		gateway: g, files: files, set: set, faults: faults, told: len(faults),
 		table: &table{exact: make(map[string][]int), files: len(set.Files)},
 		defs:  make(map[string]routefile.PolicyDef), broken: make(map[string]bool),
 		cors: map[string]*cors{routefile.CORSNone: nil, "": nil, routefile.CORSAnything: anythingGoes()},
 	}
 	b.table.uses.Store(1)
-	b.policies()
+	if !b.unreadFile(routefile.PolicyFile) {
+		b.policies()
+	}
 	for _, file := range set.Files {
 		for _, op := range file.Operations {
 			b.route(op)
@@ -108,11 +104,28 @@ func (b *builder) route(op *routefile.Operation) {
 	if own := b.gateway.servedBy(op); own != "" {
 		b.fault(op, "Waybill itself serves this path, as "+own)
 	}
-	b.chain(rt)
-	b.handler(rt)
+	if !b.unread(op, "policies") {
+		b.chain(rt)
+	}
+	if !b.unread(op, "handler") {
+		b.handler(rt)
+	}
 	if err := b.table.add(rt); err != nil {
 		b.fault(op, err.Error())
 	}
+}
+
+// unread tells whether a member of x-gateway-route has faults that are told already.
+func (b *builder) unread(op *routefile.Operation, member string) bool {
+	return slices.ContainsFunc(b.faults[:b.told], func(f routefile.Fault) bool {
+		_, at, found := strings.Cut(f.Pointer, "/x-gateway-route")
+		return found && f.File == op.File.Name && f.Operation == op.ID && (at == "" || strings.HasPrefix(at, "/"+member))
+	})
+}
+
+// unreadFile tells whether a file has faults that are told already.
+func (b *builder) unreadFile(name string) bool {
+	return slices.ContainsFunc(b.faults[:b.told], func(f routefile.Fault) bool { return f.File == name })
 }
 
 // chain makes the policies of a route.
@@ -139,8 +152,8 @@ func (b *builder) chain(rt *Route) {
 }
 
 func (b *builder) policy(op *routefile.Operation, name string) (route.Inbound, route.Outbound, bool) {
-	if b.broken[name] {
-		return nil, nil, false
+	if b.broken[name] || b.defs[name].Name == "" {
+		return nil, nil, false // told already
 	}
 	in, out, faults := policy.New(b.defs[name], b.policyEnv(op))
 	for _, message := range faults {
@@ -190,66 +203,4 @@ func (b *builder) use(rt *Route, handler route.Handler) {
 	if closer, ok := handler.(io.Closer); ok {
 		b.table.closers = append(b.table.closers, closer.Close)
 	}
-}
-
-// mcp makes the handlers of the MCP servers.
-func (b *builder) mcp() {
-	for _, rt := range b.table.routes {
-		def := rt.operation.Handler
-		if def.Module != routefile.Runtime || def.Export != mcpHandler {
-			continue
-		}
-		targets, err := b.targets(rt)
-		if err != nil {
-			continue
-		}
-		options := mcpserver.Options{Definition: rt.operation, Targets: targets, Logger: b.gateway.Logger}
-		if rt.cors != nil {
-			options.Trusts = rt.cors.allows
-		}
-		handler, faults := mcpserver.New(options)
-		b.fault(rt.operation, faults...)
-		b.use(rt, handler)
-		rt.maxRequest, rt.maxResponse = route.MaxMCPRequest, 0
-	}
-}
-
-var errFaults = errors.New("the operations of an MCP server have faults")
-
-// targets finds the operations that an MCP server names.
-func (b *builder) targets(rt *Route) ([]mcpserver.Target, error) {
-	references, faults := mcpserver.References(rt.operation.Handler.Options)
-	b.fault(rt.operation, faults...)
-	failed := len(faults) > 0
-	targets := make([]mcpserver.Target, 0, len(references))
-	for _, reference := range references {
-		target, fault := b.lookup(reference.File, reference.ID)
-		if fault != "" {
-			b.fault(rt.operation, fault)
-			failed = true
-			continue
-		}
-		targets = append(targets, mcpserver.Target{Definition: target.operation, Route: target})
-		if rt.operation.Timeout == 0 {
-			// A tool that may take its time must not be cut off by the route to it.
-			rt.timeout = max(rt.timeout, target.timeout+slack)
-		}
-	}
-	if failed {
-		return nil, errFaults
-	}
-	return targets, nil
-}
-
-// lookup finds the route of an operation by its file and id.
-func (b *builder) lookup(file, id string) (*Route, string) {
-	if !slices.ContainsFunc(b.set.Files, func(f *routefile.File) bool { return f.Name == file }) {
-		return nil, "operations names the file " + file + ", which is not there"
-	}
-	for _, rt := range b.table.routes {
-		if rt.operation.File.Name == file && rt.operation.ID == id {
-			return rt, ""
-		}
-	}
-	return nil, "operations names the operation " + id + " of " + file + ", which is not there"
 }

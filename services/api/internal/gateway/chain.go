@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"runtime"
 	"runtime/debug"
@@ -131,7 +132,11 @@ func (rt *Route) failed(ctx context.Context, r *route.Request, err error) *route
 		if panicked, ok := errors.AsType[*panicError](err); ok {
 			attrs = append(attrs, "stack", panicked.stack)
 		}
-		rt.gateway.Logger.Error("gateway route failed", attrs...)
+		level := slog.LevelError
+		if p.Code != problem.Internal {
+			level = slog.LevelWarn // of a back end, most often
+		}
+		rt.gateway.Logger.Log(ctx, level, "gateway route failed", attrs...)
 	}
 	header := make(http.Header)
 	p.SetHeader(header)

@@ -90,6 +90,41 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// Faults of how files are written do not hide those of what they want, nor are they told
+// twice.
+func TestFaultsOfBothKinds(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, files{
+		"policies.json": policies(nil, [4]any{"limit", "rate-limit-inbound", "RateLimitInboundPolicy", m{}}),
+		"a.oas.json": document(
+			static("POST", "/resource", "notGet").with("mcp", m{"type": "resource"}),
+			static("GET", "/v1/events", "ownPath").with("mcp", m{"type": "widget"}),
+			static("GET", "/limited", "unknownPolicy").with("policies", m{"inbound": []string{"limit", "unknown"}}),
+			operation{method: "GET", path: "/handler", id: "noHandler", handler: runtimeHandler("unknownHandler", m{})},
+			operation{method: "GET", path: "/unset", id: "unset", handler: runtimeHandler("staticHandler", m{"body": "$env(UNSET)"})},
+			operation{method: "POST", path: "/mcp", id: "mcp", handler: runtimeHandler("mcpServerHandler", m{"operations": []m{{"file": "b.oas.json", "id": "x"}, {"file": "c.oas.json", "id": "x"}}})},
+		),
+		"b.oas.json": "{",
+	})
+	_, faults, err := gateway.Check(options(dir, nil, io.Discard))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, fault := range faults {
+		got = append(got, strings.TrimSuffix(fault.File+" "+fault.Operation, " "))
+	}
+	slices.Sort(got)
+	want := []string{
+		"a.oas.json mcp", "a.oas.json noHandler", "a.oas.json notGet", "a.oas.json ownPath", "a.oas.json ownPath", "a.oas.json unknownPolicy",
+		"a.oas.json unset", "b.oas.json",
+		"policies.json", "policies.json", "policies.json", // each of three options is missing
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("faults (-want +got):\n%s\n%v", diff, faults)
+	}
+}
+
 func TestCheckLists(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, files{

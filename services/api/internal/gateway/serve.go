@@ -171,7 +171,9 @@ func write(w http.ResponseWriter, method string, response *route.Response) {
 		w.WriteHeader(response.Status)
 		return
 	}
-	header.Set("Content-Length", strconv.Itoa(len(response.Body)))
+	if len(response.Body) > 0 || method != http.MethodHead { // a back end's answer to HEAD has no body to count
+		header.Set("Content-Length", strconv.Itoa(len(response.Body)))
+	}
 	if len(response.Body) > 0 && header["Content-Type"] == nil {
 		header.Set("Content-Type", "application/octet-stream") // nobody is to guess
 	}

@@ -68,7 +68,8 @@ type Response struct {
 //
 // A Handler that is an io.Closer is closed as soon as its table is not the current one any
 // more, and when the process stops: calls that it is in the middle of go on and new ones
-// are still answered, but streams end, so that nobody listens to a table that is gone.
+// are still answered, but streams end, so that nobody listens to a table that is gone. After
+// the last call it is closed once more.
 type Handler interface {
 	Handle(ctx context.Context, r *Request) (*Response, error)
 }

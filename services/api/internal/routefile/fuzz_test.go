@@ -26,11 +26,8 @@ func FuzzLoad(f *testing.F) {
 			return
 		}
 		set, found := routefile.Load(folder("a.oas.json", string(file), "policies.json", string(policies)), environment)
-		if (set == nil) != (len(found) > 0) {
-			t.Fatalf("a set: %v, with %d faults", set != nil, len(found))
-		}
 		_ = found.Error()
-		if set == nil {
+		if len(found) > 0 {
 			return
 		}
 		for _, o := range set.Files[0].Operations {

@@ -21,12 +21,13 @@ const PolicyFile = "policies.json"
 const maxFile = 4 << 20
 
 // Load reads `*.oas.json` and `policies.json` of a folder. getenv has the values that
-// `$env(NAME)` stands for. There is a Set only when there is no fault.
+// `$env(NAME)` stands for. With faults, the Set has what could be read, so that whoever
+// has more to say about it can say so at once; nothing may be served of it.
 func Load(dir fs.FS, getenv func(string) (string, bool)) (*Set, Faults) {
 	l := loader{dir: dir, getenv: getenv, set: &Set{}}
 	entries, err := fs.ReadDir(dir, ".")
 	if err != nil {
-		return nil, Faults{{Message: "the folder can't be read: " + cause(err)}}
+		return l.set, Faults{{Message: "the folder can't be read: " + cause(err)}}
 	}
 	for _, entry := range entries { // in the order of their names
 		switch name := entry.Name(); {
@@ -38,10 +39,7 @@ func Load(dir fs.FS, getenv func(string) (string, bool)) (*Set, Faults) {
 		}
 	}
 	l.checkSet()
-	if len(l.faults) > 0 {
-		return nil, l.faults
-	}
-	return l.set, nil
+	return l.set, l.faults
 }
 
 // loader gathers a Set, and what is wrong with it.
