@@ -76,6 +76,15 @@ func (b *Bus) ConsumeRecords(ctx context.Context, inHand *InHand, handle func(*M
 	})
 }
 
+// RecordsWritten returns the sequence up to which every message of RECORDS is acknowledged.
+func (b *Bus) RecordsWritten(ctx context.Context) (uint64, error) {
+	consumer, err := b.js.Consumer(ctx, StreamRecords, consumerRecord)
+	if err != nil {
+		return 0, unavailable("look up consumer "+consumerRecord, err)
+	}
+	return consumer.CachedInfo().AckFloor.Stream, nil
+}
+
 // ConsumeDue hands the due deliveries of one shard to handle, which must not wait, until
 // ctx is done. Among all that consume a shard the server serves one.
 func (b *Bus) ConsumeDue(ctx context.Context, shard int, handle func(*Message)) error {

@@ -18,6 +18,8 @@ import (
 // Source hands out the batches on the bus, in order, to one process at a time.
 type Source interface {
 	ConsumeRecords(ctx context.Context, inHand *bus.InHand, handle func(*bus.Message)) error
+	// RecordsWritten returns the sequence up to which every message is acknowledged.
+	RecordsWritten(ctx context.Context) (uint64, error)
 }
 
 // Writer writes batches to the database, all or none; writing them again changes nothing.
@@ -46,13 +48,14 @@ type Stage struct {
 	writer  Writer
 	rows    int
 	inHand  *bus.InHand
+	order   order
 	log     *slog.Logger
 	metrics *stageMetrics
 }
 
 // NewStage returns a record stage that writes about rows outcomes at a time.
 func NewStage(source Source, writer Writer, rows int, registerer prometheus.Registerer, log *slog.Logger) *Stage {
-	return &Stage{source: source, writer: writer, rows: rows, inHand: bus.NewInHand(), log: log, metrics: newStageMetrics(registerer)}
+	return &Stage{source: source, writer: writer, rows: rows, inHand: bus.NewInHand(), order: order{source: source}, log: log, metrics: newStageMetrics(registerer)}
 }
 
 // Run writes until ctx is done. What was taken and not written then comes again.
@@ -85,6 +88,13 @@ func (s *Stage) Run(ctx context.Context) error {
 func (s *Stage) write(ctx context.Context, messages <-chan *bus.Message) {
 	for first := range messages {
 		taken, batches := s.gather(first, messages)
+		for i, whole := range s.order.after(ctx, taken) {
+			if !whole && len(batches[i].Settled) > 0 {
+				// The relay sends these once more; their outcomes are in the log by then.
+				s.log.Debug("events are settled later: not all is written that came before", "sequence", taken[i].Sequence, "events", len(batches[i].Settled))
+				batches[i].Settled = nil
+			}
+		}
 		stored := s.store(ctx, taken, batches)
 		for _, m := range taken {
 			if stored {
@@ -106,10 +116,10 @@ func (s *Stage) gather(first *bus.Message, messages <-chan *bus.Message) ([]*bus
 	rows := 0
 	for next := first; ; {
 		taken = append(taken, next)
-		if batch, err := bus.ParseRecords(next.Body()); err == nil {
-			batches = append(batches, batch)
-			rows += len(batch.Outcomes) + len(batch.Events)
-		} else {
+		batch, err := bus.ParseRecords(next.Body())
+		batches = append(batches, batch)
+		rows += len(batch.Outcomes) + len(batch.Events)
+		if err != nil {
 			// Only Waybill publishes here; a batch of another version is no reason to stop
 			// all that follow.
 			s.log.Error("records can't be read and are left out", "sequence", next.Sequence, "error", err)

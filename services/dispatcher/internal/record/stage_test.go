@@ -1,0 +1,148 @@
+package record_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"waybill.dev/services/dispatcher/internal/record"
+	"waybill.dev/shared/bus"
+	"waybill.dev/shared/bus/bustest"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+const patience = 30 * time.Second
+
+// writer tells what is written.
+type writer chan domain.RecordBatch
+
+func (w writer) Record(_ context.Context, batches []domain.RecordBatch) (store.RecordResult, error) {
+	for _, b := range batches {
+		w <- b
+	}
+	return store.RecordResult{}, nil
+}
+
+// next returns the next batch that has something in it.
+func (w writer) next(t *testing.T) domain.RecordBatch {
+	t.Helper()
+	select {
+	case b := <-w:
+		return b
+	case <-time.After(patience):
+		t.Fatal("nothing was written")
+		return domain.RecordBatch{}
+	}
+}
+
+func connect(t *testing.T, server *bustest.Server) *bus.Bus {
+	t.Helper()
+	b, err := bus.Connect(bus.Options{URL: server.URL(), Name: "test", Logger: slog.New(slog.DiscardHandler), MACKeys: [][]byte{make([]byte, 32)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	if err := b.WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Ensure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func publish(t *testing.T, b *bus.Bus, batch domain.RecordBatch) {
+	t.Helper()
+	stored := make(chan error, 1)
+	b.PublishRecords(&batch, func(err error) { stored <- err })
+	select {
+	case err := <-stored:
+		if err != nil {
+			t.Fatalf("publish records: %v", err)
+		}
+	case <-time.After(patience):
+		t.Fatal("records were not stored")
+	}
+}
+
+func outcome(event string) domain.RecordBatch {
+	return domain.RecordBatch{Outcomes: []domain.Outcome{{Delivery: domain.DeliveryID(event), EventID: event, Rev: 2}}}
+}
+
+func settled(event string) domain.RecordBatch {
+	return domain.RecordBatch{Settled: []domain.EventKey{{Account: domain.DefaultAccount, ID: event}}}
+}
+
+func start(t *testing.T, b *bus.Bus) writer {
+	t.Helper()
+	w := make(writer, 64)
+	stage := record.NewStage(b, w, record.RowsSQLite, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- stage.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	return w
+}
+
+func TestEventsAreSettledInTheOrderOfRecords(t *testing.T) {
+	t.Parallel()
+	b := connect(t, bustest.Start(t))
+	w := start(t, b)
+	for _, event := range []string{"evt_1", "evt_2"} {
+		publish(t, b, outcome(event))
+		publish(t, b, settled(event))
+		if got := w.next(t); len(got.Outcomes) != 1 || got.Outcomes[0].EventID != event {
+			t.Fatalf("written: %+v, want the outcome of %s", got, event)
+		}
+		if got := w.next(t); len(got.Settled) != 1 || got.Settled[0].ID != event {
+			t.Fatalf("written: %+v, want %s settled", got, event)
+		}
+	}
+}
+
+// What another process has in hand, or died with, is not written yet: an event that came
+// after it may be one of its own.
+func TestNothingIsSettledBeforeWhatAnotherProcessHasInHand(t *testing.T) {
+	t.Parallel()
+	server := bustest.Start(t)
+	publisher, other := connect(t, server), connect(t, server)
+	publish(t, publisher, outcome("evt_1"))
+	taken, stop := context.WithCancel(t.Context())
+	gone := make(chan error, 1)
+	go func() {
+		gone <- other.ConsumeRecords(taken, bus.NewInHand(), func(*bus.Message) { stop() }) // and is never heard of again
+	}()
+	select {
+	case <-taken.Done():
+	case <-time.After(patience):
+		t.Fatal("the other process got nothing")
+	}
+	if err := <-gone; err != nil {
+		t.Fatal(err)
+	}
+
+	w := start(t, publisher)
+	publish(t, publisher, settled("evt_1"))
+	if got := w.next(t); len(got.Settled) != 0 || len(got.Outcomes) != 0 {
+		t.Fatalf("written: %+v, want nothing settled while an outcome is in another's hand", got)
+	}
+	if got := w.next(t); len(got.Outcomes) != 1 {
+		t.Fatalf("written: %+v, want the outcome, which comes again", got)
+	}
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		publish(t, publisher, settled("evt_1"))
+		if got := w.next(t); len(got.Settled) == 1 {
+			return
+		}
+	}
+	t.Error("nothing is settled any more though all is written")
+}
