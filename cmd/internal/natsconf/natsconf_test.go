@@ -127,6 +127,8 @@ func work(t *testing.T, api, dispatcher *bus.Bus) {
 	defer stop()
 	_, err = dispatcher.MaybeHandedOut(ctx)
 	must("ask what was handed out", err)
+	_, err = dispatcher.RecordsWritten(ctx)
+	must("ask how far records are written", err)
 	if n := api.AnnounceAnswered(ctx, bus.SubjectConfig, nil, patience/10, patience); n != 1 {
 		t.Fatalf("%d answers to an announcement, want 1", n)
 	}
