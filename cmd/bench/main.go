@@ -35,6 +35,7 @@ type options struct {
 	json        string
 	markdown    string
 	svg         string
+	profiles    string
 }
 
 func main() {
@@ -68,6 +69,7 @@ func readFlags() options {
 	flag.StringVar(&o.json, "json", "", "file that the results are written to as JSON")
 	flag.StringVar(&o.markdown, "md", "", "file that the results are written to as Markdown; where it has marks for them, they go between those")
 	flag.StringVar(&o.svg, "svg", "", "with -growth: folder that plots are written to")
+	flag.StringVar(&o.profiles, "profile", "", "folder that CPU and allocation profiles of Waybill's processes are written to, one of each scenario")
 	flag.Parse()
 	return o
 }

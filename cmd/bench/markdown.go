@@ -65,7 +65,7 @@ func (r *report) parts(dir string) []part {
 			part{"processes", table(r.processRows())})
 	}
 	for _, g := range r.Growth {
-		list = append(list, part{"growth-" + g.name(), g.markdown(dir)})
+		list = append(list, part{"growth-" + g.name(), g.markdown(dir) + "\n" + r.conditions()})
 	}
 	return list
 }

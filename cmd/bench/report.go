@@ -116,6 +116,9 @@ func (r *result) print(out io.Writer) {
 	if r.Ratio > 0 {
 		row(figureRatio, number(r.Ratio))
 	}
+	if r.Publish.Count > 0 {
+		row("answered after", fmt.Sprintf("p50 %s, p99 %s ms", number(r.Publish.P50), number(r.Publish.P99)))
+	}
 	row(figureP50, number(r.Latency.P50))
 	row(figureP99, number(r.Latency.P99))
 	row("p99.9 ms", number(r.Latency.P999))

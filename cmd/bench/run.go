@@ -181,7 +181,9 @@ func (r *rig) scenario(ctx context.Context, s scenario, one *result) error {
 		return fmt.Errorf("warm up: %w", err)
 	}
 	var faults []string
+	taken := r.profile(ctx, s.name)
 	one.figures, faults, err = r.measure(ctx, p)
+	err = errors.Join(err, taken.wait())
 	one.Faults = append(one.Faults, faults...)
 	one.Seconds = time.Since(started).Seconds()
 	if err != nil || !r.quick {

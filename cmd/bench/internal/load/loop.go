@@ -73,12 +73,7 @@ func loop(ctx context.Context, b Bare) (Published, error) {
 	if err != nil {
 		return Published{}, err
 	}
-	p := Published{
-		Events: w.accepted.Load(), Refused: w.refused.Load(),
-		Seconds: time.Since(w.source.start).Seconds(), Latency: w.latency.Quantiles(),
-	}
-	_, p.Fault = w.faults.read()
-	return p, nil
+	return w.published(), nil
 }
 
 // post sends one signed callback.

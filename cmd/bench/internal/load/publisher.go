@@ -99,12 +99,17 @@ func publish(ctx context.Context, job Job) (Published, error) {
 	if err := do(ctx); err != nil {
 		return Published{}, err
 	}
+	return w.published(), nil
+}
+
+// published is what became of the work until now.
+func (w *work) published() Published {
 	p := Published{
 		Events: w.accepted.Load(), Refused: w.refused.Load(),
 		Seconds: time.Since(w.source.start).Seconds(), Latency: w.latency.Quantiles(),
 	}
 	_, p.Fault = w.faults.read()
-	return p, nil
+	return p
 }
 
 // source hands out the numbers of events, each with the time at which it is due.
