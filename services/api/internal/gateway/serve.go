@@ -88,11 +88,7 @@ func (rt *Route) serve(w http.ResponseWriter, r *http.Request, params map[string
 	copyHeader(w.Header(), response.Header)
 	rt.mark(w, r)
 	if response.Stream != nil {
-		// A stream lasts as long as its client: of the server's limits none holds for it.
-		control := http.NewResponseController(w)
-		_ = control.SetReadDeadline(time.Time{})
-		_ = control.SetWriteDeadline(time.Time{})
-		response.Stream(r.Context(), w)
+		response.Stream(r.Context(), newStreamWriter(w))
 		return
 	}
 	write(w, r.Method, response)
