@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -172,17 +173,19 @@ func TestFailures(t *testing.T) {
 
 func TestRateLimit(t *testing.T) {
 	t.Parallel()
-	handler := newHandler(&strings.Builder{}, brokenStore{err: domain.ErrNotFound}, caller{scopes: []domain.Scope{domain.ScopeAdmin}}, 2)
-	var codes []int
-	var last *httptest.ResponseRecorder
-	for range 3 {
-		last = call(handler, http.MethodGet, "/v1/events/evt_1")
-		codes = append(codes, last.Code)
-	}
-	if codes[0] != 404 || codes[1] != 404 || codes[2] != 429 {
-		t.Errorf("statuses are %v, want 404, 404, 429", codes)
-	}
-	if last.Header().Get("Retry-After") != "1" || !strings.Contains(last.Body.String(), `"RATE_LIMITED"`) {
-		t.Errorf("answer is %v %s", last.Header(), last.Body)
-	}
+	synctest.Test(t, func(t *testing.T) { // where no time passes
+		handler := newHandler(&strings.Builder{}, brokenStore{err: domain.ErrNotFound}, caller{scopes: []domain.Scope{domain.ScopeAdmin}}, 2)
+		var codes []int
+		var last *httptest.ResponseRecorder
+		for range 3 {
+			last = call(handler, http.MethodGet, "/v1/events/evt_1")
+			codes = append(codes, last.Code)
+		}
+		if codes[0] != 404 || codes[1] != 404 || codes[2] != 429 {
+			t.Errorf("statuses are %v, want 404, 404, 429", codes)
+		}
+		if last.Header().Get("Retry-After") != "1" || !strings.Contains(last.Body.String(), `"RATE_LIMITED"`) {
+			t.Errorf("answer is %v %s", last.Header(), last.Body)
+		}
+	})
 }
