@@ -4,6 +4,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,7 +18,6 @@ func TestServicesNameEverythingThatIsMissing(t *testing.T) {
 	for program, want := range map[string]string{
 		"waybill-api": `waybill-api: WAYBILL_NATS_URL is required: set it in the environment or by --nats-url
 waybill-api: WAYBILL_DATABASE_URL is required: set it in the environment or by --database-url
-waybill-api: WAYBILL_ADMIN_KEY is required: set it in the environment or by --admin-key
 waybill-api: WAYBILL_ENCRYPTION_KEY is required: set it in the environment or in the file of WAYBILL_CONFIG
 `,
 		"waybill-dispatcher": `waybill-dispatcher: WAYBILL_NATS_URL is required: set it in the environment or by --nats-url
@@ -108,4 +109,76 @@ func TestServicesRefusePendingMigrations(t *testing.T) {
 		})
 		c.stop(t, syscall.SIGTERM)
 	}
+}
+
+// started returns where a service that was started answers.
+func started(t *testing.T, c *command) (url string) {
+	t.Helper()
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		for text := range strings.Lines(c.err.String()) {
+			var line struct{ Msg, HTTP string }
+			if err := json.Unmarshal([]byte(text), &line); err == nil && line.Msg == "started" {
+				url = line.HTTP
+				return nil
+			}
+		}
+		return fmt.Errorf("it does not start:\n%s", &c.err)
+	})
+	return url
+}
+
+// The first key of an installation is the admin key; later it may be left out, and then opens nothing.
+func TestAdminKeyIsRequiredWhileThereIsNoOther(t *testing.T) {
+	t.Parallel()
+	server := bustest.Start(t)
+	dir, admin := t.TempDir(), strings.Repeat("k", 40)
+	env := []string{
+		"WAYBILL_DATABASE_URL=sqlite:" + dir + "/w.db", "WAYBILL_NATS_URL=" + server.URL(),
+		"WAYBILL_ENCRYPTION_KEY=" + base64.StdEncoding.EncodeToString(make([]byte, 32)), "WAYBILL_HTTP_ADDR=127.0.0.1:0", "WAYBILL_OPS_ADDR=127.0.0.1:0",
+	}
+	if c := prepare(t, dir, env, "waybill", "migrate", "up"); c.finish(t) != 0 {
+		t.Fatalf("migrate: %s", &c.err)
+	}
+	c := prepare(t, dir, env, "waybill-api")
+	want := "waybill-api: WAYBILL_ADMIN_KEY is required while the database has no API key: set it in the environment or by --admin-key\n"
+	if code := c.finish(t); code != 1 || c.err.String() != want {
+		t.Errorf("exit code %d, stderr\n%swant\n%s", code, &c.err, want)
+	}
+
+	call := func(method, url, key, body string) (int, string) {
+		request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("X-Api-Key", key)
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.StatusCode, string(text)
+	}
+	c = prepare(t, dir, append(env, "WAYBILL_ADMIN_KEY="+admin), "waybill-api")
+	status, text := call(http.MethodPost, started(t, c)+"/v1/accounts", admin, `{"name":"acme-freight"}`)
+	var made struct{ Key string }
+	if err := json.Unmarshal([]byte(text), &made); err != nil || status != http.StatusCreated || made.Key == "" {
+		t.Fatalf("make an account: %d, %v", status, err)
+	}
+	c.stop(t, syscall.SIGTERM)
+
+	c = prepare(t, dir, env, "waybill-api")
+	url := started(t, c)
+	for key, want := range map[string]int{made.Key: http.StatusOK, admin: http.StatusUnauthorized} {
+		if status, _ := call(http.MethodGet, url+"/v1/who-am-i", key, ""); status != want {
+			t.Errorf("without an admin key: status %d, want %d", status, want)
+		}
+	}
+	c.stop(t, syscall.SIGTERM)
 }

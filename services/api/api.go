@@ -44,7 +44,8 @@ type Options struct {
 	Bus    *bus.Bus
 	Egress *egress.Policy
 	Logger *slog.Logger
-	// AdminKey is the bootstrap key: 32 to 256 visible ASCII characters.
+	// AdminKey is the bootstrap key: 32 to 256 visible ASCII characters. It may be left out
+	// once there are other keys, see Store.HasKeys.
 	AdminKey domain.Secret
 	// Keyring is the one that the store seals with; what API keys are hashed with is derived
 	// from it.

@@ -11,6 +11,16 @@ import (
 	"waybill.dev/shared/domain"
 )
 
+// HasKeys tells whether there is any API key.
+func (s *Store) HasKeys(ctx context.Context) (bool, error) {
+	_, reading := s.engine.handles()
+	var has bool
+	if err := reading.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM api_keys)").Scan(&has); err != nil {
+		return false, wrap("look for keys", err)
+	}
+	return has, nil
+}
+
 // FindKey returns what the key with one of the hashes stands for, and which of them it is;
 // the one that comes first when there are several. It says so of a key that has ended too:
 // ExpiresOn is the caller's to look at.

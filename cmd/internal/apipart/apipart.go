@@ -2,11 +2,13 @@
 package apipart
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
 	"os"
+	"time"
 
 	"waybill.dev/cmd/internal/boot"
 	"waybill.dev/cmd/internal/settings"
@@ -17,6 +19,9 @@ import (
 // HTTP address.
 func Add(p *boot.Process, h *boot.Handles) (http.Handler, error) {
 	if err := checkRoutesDir(&h.Settings); err != nil {
+		return nil, err
+	}
+	if err := checkAdminKey(h); err != nil {
 		return nil, err
 	}
 	service, err := api.New(api.Options{
@@ -34,6 +39,23 @@ func Add(p *boot.Process, h *boot.Handles) (http.Handler, error) {
 	}
 	p.Add("API", service.Run)
 	return service.Handler(), nil
+}
+
+// lookTime bounds the look for keys.
+const lookTime = 10 * time.Second
+
+// checkAdminKey says in one sentence that nobody could do anything.
+func checkAdminKey(h *boot.Handles) error {
+	if h.Settings.AdminKey != "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lookTime)
+	defer cancel()
+	has, err := h.Store.HasKeys(ctx)
+	if err == nil && !has {
+		err = fmt.Errorf("%s is required while the database has no API key: set it in the environment or by --admin-key", settings.AdminKey)
+	}
+	return err
 }
 
 // checkRoutesDir says in one sentence why a directory that was asked for is of no use.

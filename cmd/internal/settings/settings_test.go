@@ -95,7 +95,6 @@ func TestEveryFaultIsNamedAtOnce(t *testing.T) {
 	_, err := settings.Load(settings.API)
 	want := `WAYBILL_NATS_URL is required: set it in the environment or by --nats-url
 WAYBILL_DATABASE_URL is required: set it in the environment or by --database-url
-WAYBILL_ADMIN_KEY is required: set it in the environment or by --admin-key
 WAYBILL_ENCRYPTION_KEY is required: set it in the environment or in the file of WAYBILL_CONFIG`
 	if err == nil || err.Error() != want {
 		t.Errorf("faults of an API without settings:\n%v\nwant\n%s", err, want)

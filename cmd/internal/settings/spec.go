@@ -96,7 +96,7 @@ func Specs() []Spec {
 			roles: []Role{Dev, API, Dispatcher, Migrate}, required: []Role{API, Dispatcher, Migrate},
 		},
 		{Name: DataDir, Flag: "data", Usage: "data directory", roles: []Role{Dev}, defaults: same("./.waybill", Dev)},
-		{Name: AdminKey, Flag: "admin-key", Usage: "bootstrap API key; in dev made once and kept in the data directory", roles: apis, required: []Role{API}},
+		{Name: AdminKey, Flag: "admin-key", Usage: "bootstrap API key, required while the database has no other; in dev made once and kept in the data directory", roles: apis},
 		{Name: EncryptionKey, Usage: "keys that seal secrets at rest; in dev made once and kept in the data directory", roles: servers, required: services},
 		{Name: RoutesDir, Flag: "routes", Usage: "directory of the route definition files", roles: apis, defaults: same("./config", apis...)},
 		{

@@ -349,6 +349,9 @@ func testRollConcurrent(t *testing.T, b *bench) {
 
 func testFindKey(t *testing.T, b *bench) {
 	c := b.consumer(t, b.bucket(t), 2)
+	if has, err := b.HasKeys(t.Context()); err != nil || !has {
+		t.Errorf("there are keys: %v, %v", has, err)
+	}
 	none := b.apiKey().Hash
 	first, second := c.Keys[0], c.Keys[1]
 	for _, test := range []struct {

@@ -72,11 +72,15 @@ type digest [sha256.Size]byte
 
 func digestOf(key string) digest { return sha256.Sum256([]byte(key)) }
 
-// bootstrap is the digest of the one key that has all rights.
+// bootstrap is the digest of the one key that has all rights; zero, which is none of any key:
+// there is no such key.
 type bootstrap digest
 
 func newBootstrap(key domain.Secret) (bootstrap, error) {
 	text := key.Reveal()
+	if text == "" {
+		return bootstrap{}, nil
+	}
 	if len(text) < MinBootstrapKey || len(text) > MaxBootstrapKey || !Visible(text) {
 		return bootstrap{}, ErrBootstrapKey
 	}
@@ -85,7 +89,9 @@ func newBootstrap(key domain.Secret) (bootstrap, error) {
 
 // is compares digests in constant time, so that neither length nor content of the key can
 // be found out by measuring.
-func (b *bootstrap) is(d digest) bool { return subtle.ConstantTimeCompare(d[:], b[:]) == 1 }
+func (b *bootstrap) is(d digest) bool {
+	return *b != bootstrap{} && subtle.ConstantTimeCompare(d[:], b[:]) == 1
+}
 
 func (*bootstrap) principal() Principal {
 	return Principal{

@@ -37,7 +37,7 @@ type Bus interface {
 	Sync(ctx context.Context) error
 }
 
-// Options of Keys; all are required.
+// Options of Keys; all but Bootstrap are required.
 type Options struct {
 	Store     Store
 	Bus       Bus

@@ -219,10 +219,19 @@ func TestBootstrapKey(t *testing.T) {
 	if n := store.count(); n != 0 {
 		t.Errorf("the store was asked %d times", n)
 	}
-	for _, bad := range []domain.Secret{"", domain.Secret(bootstrapKey[:31]), domain.Secret(strings.Repeat("x", 257)), domain.Secret(strings.Repeat(" ", 40))} {
+	for _, bad := range []domain.Secret{domain.Secret(bootstrapKey[:31]), domain.Secret(strings.Repeat("x", 257)), domain.Secret(strings.Repeat(" ", 40))} {
 		_, err := auth.NewKeys(auth.Options{Store: store, Bus: &line{}, Peppers: [][]byte{{1}}, Bootstrap: bad})
 		if !errors.Is(err, auth.ErrBootstrapKey) {
 			t.Errorf("bootstrap key of %d characters: %v", len(bad), err)
+		}
+	}
+	none, err := auth.NewKeys(auth.Options{Store: store, Bus: &line{}, Peppers: [][]byte{{1}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"", bootstrapKey} {
+		if _, err := none.Authenticate(t.Context(), key); !errors.Is(err, auth.ErrUnauthenticated) {
+			t.Errorf("without a bootstrap key %q: %v", key, err)
 		}
 	}
 }
