@@ -6,10 +6,10 @@ import (
 )
 
 const (
-	// paceEvery and paceOver: every 2 ms goes a 125th of what waits, one job at least, so
-	// that a burst is spread over about 250 ms however large it is.
-	paceEvery = 2 * time.Millisecond
-	paceOver  = 250 * time.Millisecond
+	// paceEvery and paceOver: every 4 ms goes a 125th of what waits, one job at least, so
+	// that a burst is spread over about half a second however large it is.
+	paceEvery = 4 * time.Millisecond
+	paceOver  = 500 * time.Millisecond
 )
 
 // pacer spreads bursts of jobs for failing webhooks. One event to a hundred of them costs

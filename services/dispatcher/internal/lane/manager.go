@@ -75,6 +75,7 @@ const (
 type Manager struct {
 	options Options
 	drains  chan struct{}
+	ending  chan struct{} // bounds the lanes whose deliveries end at a time
 	drained prometheus.Counter
 	probes  prometheus.Counter
 
@@ -90,7 +91,7 @@ type Manager struct {
 // New returns a manager.
 func New(options Options) *Manager {
 	m := &Manager{
-		options: options, drains: make(chan struct{}, maxDrains),
+		options: options, drains: make(chan struct{}, maxDrains), ending: make(chan struct{}, maxEnding),
 		workers: make(map[domain.WebhookID]*worker), announced: make(map[domain.WebhookID]time.Time),
 		list: make(chan struct{}, 1),
 		drained: prometheus.NewCounter(prometheus.CounterOpts{

@@ -2,6 +2,7 @@ package lane
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -22,8 +23,12 @@ const (
 	// endTogether deliveries at most are ended at once: one look into the log for all.
 	endTogether = 64
 	// endAfter is the least time until more of a lane is ended, so that there is more than
-	// one to end together. A delivery's end is late by so much at most.
+	// one to end together. A delivery's end is late by twice as much at most.
 	endAfter = 2 * time.Second
+	// maxEnding lanes at most end deliveries at a time. What fills many lanes at once becomes
+	// due in all of them at once, and takes a dozen requests in each: 100 lanes took both
+	// cores for 100 ms, for which events waited to be accepted.
+	maxEnding = 2
 )
 
 // worker works one lane.
@@ -139,7 +144,7 @@ func (w *worker) probe(ctx context.Context, hook *index.Hook) (time.Duration, er
 		return w.sendProbe(ctx, hook)
 	}
 	if at, ok := deliver.Deadline(head, hook.Config().Schedule(w.m.options.Schedule)); ok {
-		pause = min(pause, max(time.Until(at), endAfter))
+		pause = min(pause, max(time.Until(at), endAfter)+rand.N(endAfter)) //nolint:gosec // spreads lanes, which needs no secrecy
 	}
 	return max(pause, 10*time.Millisecond), nil
 }
@@ -295,6 +300,12 @@ func (w *worker) endAll(ctx context.Context, reason string) (time.Duration, erro
 // end ends the deliveries at the head of the lane for which there is a reason, a number
 // of them together. It returns how many left the lane.
 func (w *worker) end(ctx context.Context, reason func(*domain.Task) (string, bool)) (int, error) {
+	select {
+	case w.m.ending <- struct{}{}:
+		defer func() { <-w.m.ending }()
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
 	w.head = nil
 	// What stays is not read, but for the first of it: of a lane that is looked at every two
 	// seconds most stays, and each costs a request.
