@@ -54,7 +54,7 @@ func status(code int) string {
 // hint says what the last answer speaks for.
 func hint(d *deliveryFacts) string {
 	if len(d.Attempts) == 0 {
-		return "look at its other deliveries with listDeliveries."
+		return "search the other deliveries of its webhook."
 	}
 	switch code := d.Attempts[len(d.Attempts)-1].Status; {
 	case code == 0:
@@ -66,7 +66,7 @@ func hint(d *deliveryFacts) string {
 	case code == http.StatusNotFound || code == http.StatusMethodNotAllowed:
 		return "the receiver has nothing at that url for POST; check the webhook's url."
 	case code == http.StatusTooManyRequests:
-		return "the receiver asks for fewer callbacks; set ratePerSecond or maxInFlight with updateWebhook."
+		return "the receiver asks for fewer callbacks; update the webhook with a lower ratePerSecond or maxInFlight."
 	case code >= 400 && code <= 499:
 		return "the receiver finds fault with the callback; responseBody may say with what."
 	}

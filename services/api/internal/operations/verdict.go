@@ -95,12 +95,12 @@ func explain(f facts) explanation {
 		e.ofDelivery(f)
 	case f.asked.delivery != "":
 		e.conclude(noSuchDelivery, "There is no such delivery in this account.",
-			"Look for it with listDeliveries. Deliveries are kept for the retention time of the server.")
+			"Search the deliveries for it. They are kept for the retention time of the server.")
 	case f.event == nil:
 		e.step(checkEvent, stopped, "no event with this id is known in this account")
 		e.conclude(noSuchEvent, "No event with this id was accepted in this account, or its retention is over.",
 			"Make sure that the publisher got 202 for it, with a key of this account.",
-			"If it was published on the bus, look at listRejected: messages that are no events end there, with the reason.",
+			"If it was published on the bus, list the rejected messages: what is no event ends there, with the reason.",
 			"It may be published now: an id that was never accepted is accepted.")
 	case f.webhook == nil:
 		e.accepted(f.event)
@@ -128,7 +128,7 @@ func (e *explanation) undelivered(f facts) {
 	case f.event.Test:
 		e.step(checkSubscription, stopped, "it is a sample event of a test, which goes to the tested webhook alone")
 		e.conclude(testOfAnother, "The event is the sample of a test of another webhook.",
-			"Test this webhook with testWebhook.")
+			"To try this webhook, send it a test event.")
 	case instant(f.webhook.CreatedAt).After(received):
 		e.step(checkSubscription, stopped, "the webhook was registered at %s, after that", f.webhook.CreatedAt)
 		e.conclude(registeredLater, "The webhook was registered after the event was accepted; a webhook gets what comes after its registration.",
@@ -136,7 +136,7 @@ func (e *explanation) undelivered(f facts) {
 	case !slices.Contains(f.webhook.Events, f.event.Type):
 		e.step(checkSubscription, stopped, "the webhook is registered for %s", list(f.webhook.Events))
 		e.conclude(notSubscribed, "The webhook is not registered for "+f.event.Type+".",
-			"To get such events from now on, add the type to its events with updateWebhook.",
+			"To get such events from now on, update the webhook and add the type to its events.",
 			"An event of the past is not sent by that: publish it again under another id.")
 	case f.now.Sub(received) < settling:
 		e.step(checkSubscription, waiting, "the webhook is registered for it")
@@ -189,7 +189,7 @@ func (e *explanation) deleted() {
 
 // disabled explains what waits because the webhook is inactive.
 func (e *explanation) disabled(f facts) {
-	d, again := f.delivery, "Make the webhook active again with updateWebhook and \"active\": true; then what was held goes out in order."
+	d, again := f.delivery, "Update the webhook with \"active\": true; then what was held goes out in order."
 	switch disabled := text(f.webhook.DisabledReason); domain.DisabledReason(disabled) {
 	case domain.DisabledGone:
 		e.attemptsSoFar(d)
@@ -211,7 +211,7 @@ func (e *explanation) disabled(f facts) {
 // failed explains what was given up.
 func (e *explanation) failed(f facts) {
 	d := f.delivery
-	retry := "When the receiver is well, send it again with retryDelivery; many at once with replayWebhook."
+	retry := "When the receiver is well, retry the delivery; of many at once, replay the webhook."
 	switch text(d.Reason) {
 	case domain.ReasonWebhookDeleted:
 		e.deleted()
@@ -245,7 +245,7 @@ func (e *explanation) open(f facts) {
 		e.attemptsSoFar(d)
 		e.conclude(overCapacity, "More is due to the webhook than it takes: "+capacity(f.webhook)+". The delivery waits in the webhook's lane.",
 			"Nothing has to be done: it goes out when there is room.",
-			"If the receiver can take more, raise maxInFlight or ratePerSecond with updateWebhook.")
+			"If the receiver can take more, update the webhook with a higher maxInFlight or ratePerSecond.")
 		return
 	}
 	e.step(checkCapacity, passed, "%s", capacity(f.webhook))
@@ -264,7 +264,7 @@ func (e *explanation) open(f facts) {
 			next = "at " + *d.NextAttemptAt
 		}
 		e.conclude(retrying, fmt.Sprintf("It failed so far and is tried again %s; %s.", next, last(d)), hint(d),
-			"To try at once, use retryDelivery; its schedule starts anew by that.")
+			"To try at once, retry the delivery; its schedule starts anew by that.")
 		return
 	}
 	e.attempts(d, waiting)
