@@ -82,6 +82,7 @@ type Deliverer struct {
 	mu        sync.RWMutex
 	endpoints map[*index.Hook]*endpoint
 	pacer     pacer
+	strain    *strain
 
 	inHand  atomic.Int64
 	queued  atomic.Int64
@@ -94,7 +95,7 @@ type Deliverer struct {
 
 // New returns a deliverer; Run looks after what takes long.
 func New(options Options) *Deliverer {
-	d := &Deliverer{options: options, metrics: options.Metrics, endpoints: make(map[*index.Hook]*endpoint), room: make(chan struct{}, 1), stop: make(chan struct{})}
+	d := &Deliverer{options: options, metrics: options.Metrics, endpoints: make(map[*index.Hook]*endpoint), strain: newStrain(), room: make(chan struct{}, 1), stop: make(chan struct{})}
 	options.Metrics.queued.Store(&d.queued)
 	return d
 }
@@ -226,6 +227,7 @@ func (d *Deliverer) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case now := <-ticker.C:
+			d.strain.look()
 			for _, ep := range d.all() {
 				d.tick(ep, now)
 			}

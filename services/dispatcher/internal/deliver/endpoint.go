@@ -22,6 +22,9 @@ const (
 	// for: its queue may take fastWait to go out. A slower one spills to its lane.
 	fastRate = 1000
 	fastWait = 500 * time.Millisecond
+	// While the process is strained, one that takes strainedRate is.
+	strainedRate = 50
+	strainedWait = 2 * time.Second
 	// tellEvery bounds the news that a receiver that had failed answers again.
 	tellEvery = time.Second
 )
@@ -125,8 +128,8 @@ func (ep *endpoint) room(limit int) int {
 	switch {
 	case math.IsInf(takes, 1):
 		return maxInHand
-	case takes >= fastRate:
-		return max(queueFactor*limit, int(takes*fastWait.Seconds()))
+	case ep.fastFor(takes):
+		return max(queueFactor*limit, int(takes*ep.patience().Seconds()))
 	case ep.d.queued.Load() > maxQueued:
 		return 0
 	}
@@ -152,7 +155,21 @@ func (ep *endpoint) failing() bool {
 	return ep.circuit.open || ep.circuit.failures > 0
 }
 
-func (ep *endpoint) fast() bool { return ep.takes(ep.cap()) >= fastRate }
+func (ep *endpoint) fast() bool { return ep.fastFor(ep.takes(ep.cap())) }
+
+// fastFor tells whether a webhook that takes so many a second is worth holding the bus back
+// for.
+func (ep *endpoint) fastFor(takes float64) bool {
+	return takes >= fastRate || takes >= strainedRate && ep.d.strain.now.Load()
+}
+
+// patience is how long the queue of a fast webhook may take to go out.
+func (ep *endpoint) patience() time.Duration {
+	if ep.d.strain.now.Load() {
+		return strainedWait
+	}
+	return fastWait
+}
 
 // took notes how long an attempt took.
 func (ep *endpoint) took(d time.Duration) {
@@ -317,8 +334,12 @@ func (ep *endpoint) tick(now time.Time) (nowSlow, spilled []*Job) {
 		}
 	}
 	keep := ep.queue[:0]
+	longest := slowAfter
+	if ep.fast() {
+		longest = max(longest, ep.patience())
+	}
 	for _, job := range ep.queue {
-		if !job.FromLane && now.Sub(job.queuedAt) > slowAfter {
+		if !job.FromLane && now.Sub(job.queuedAt) > longest {
 			spilled = append(spilled, job)
 			continue
 		}
