@@ -104,12 +104,12 @@ func TestExplanations(t *testing.T) {
 			name, query, verdict, chain string
 			says                        []string
 		}{
-			{"no such event", between("evt_none", hook), "noSuchEvent", "event stopped", []string{"202", "listRejected"}},
-			{"no such delivery", "deliveryId=0000000000000000000000", "noSuchDelivery", "", []string{"listDeliveries"}},
+			{"no such event", between("evt_none", hook), "noSuchEvent", "event stopped", []string{"202", "list the rejected messages"}},
+			{"no such delivery", "deliveryId=0000000000000000000000", "noSuchDelivery", "", []string{"Search the deliveries"}},
 			{"no such webhook", between("evt_1", "0190c0f0-0000-7000-8000-000000000000"), "noSuchWebhook", "event passed", []string{"listWebhooks"}},
-			{"not subscribed", between("evt_1", other), "notSubscribed", "event passed, subscription stopped", []string{"shipment.delivered", "updateWebhook"}},
+			{"not subscribed", between("evt_1", other), "notSubscribed", "event passed, subscription stopped", []string{"shipment.delivered", "update the webhook"}},
 			{"registered later", between(earlier, hook), "registeredLater", "event passed, subscription stopped", []string{"after the event"}},
-			{"the sample of another's test", between(testEvent, open), "testOfAnother", "event passed, subscription stopped", []string{"testWebhook"}},
+			{"the sample of another's test", between(testEvent, open), "testOfAnother", "event passed, subscription stopped", []string{"send it a test event"}},
 			{"just accepted", between("evt_1", hook), "notYet", "event passed, subscription waiting", []string{"Ask again"}},
 			{"a test on its way", "deliveryId=" + test, "pending", "event passed, subscription passed, active passed, capacity passed, circuit passed, attempts waiting", []string{"15 s"}},
 			{
@@ -121,7 +121,7 @@ func TestExplanations(t *testing.T) {
 				"retrying", record(hook, "evt_re", func(o *domain.Outcome) {
 					o.Status, o.Attempts, o.NextAttemptAt, o.Attempt = domain.StatusRetrying, 1, next, attempt(1, 503)
 				}), "retrying", "event passed, subscription passed, active passed, capacity passed, circuit passed, attempts waiting",
-				[]string{"503 (Service Unavailable)", next.Format("2006-01-02T15:04:05.000Z"), "retryDelivery"},
+				[]string{"503 (Service Unavailable)", next.Format("2006-01-02T15:04:05.000Z"), "retry the delivery"},
 			},
 			{
 				"no answer", record(hook, "evt_no", func(o *domain.Outcome) {
@@ -147,12 +147,12 @@ func TestExplanations(t *testing.T) {
 			{
 				"failed", record(hook, "evt_bad", func(o *domain.Outcome) {
 					o.Status, o.Attempts, o.Reason, o.Attempt = domain.StatusFailed, 1, domain.ReasonExhausted, attempt(1, 401)
-				}), "scheduleExhausted", "event passed, subscription passed, attempts stopped", []string{"401 (Unauthorized)", "secret", "retryDelivery"},
+				}), "scheduleExhausted", "event passed, subscription passed, attempts stopped", []string{"401 (Unauthorized)", "secret", "retry the delivery"},
 			},
 			{
 				"failed while the circuit was open", record(hook, "evt_out", func(o *domain.Outcome) {
 					o.Status, o.Reason = domain.StatusFailed, domain.ReasonExhausted
-				}), "scheduleExhausted", "event passed, subscription passed, circuit stopped", []string{"only probes", "retryDelivery"},
+				}), "scheduleExhausted", "event passed, subscription passed, circuit stopped", []string{"only probes", "retry the delivery"},
 			},
 			{
 				"retention over", record(hook, "evt_old", func(o *domain.Outcome) {
@@ -252,7 +252,7 @@ func TestExplainedInactivity(t *testing.T) {
 			if got.Verdict != c.verdict || !strings.HasSuffix(got.chain(), "active stopped") || !strings.Contains(got.all(), c.says) {
 				t.Errorf("%s by %s:\n%s", got.Verdict, got.chain(), got.all())
 			}
-			if !strings.Contains(got.all(), "updateWebhook") || (c.status > 0) != strings.Contains(got.all(), fmt.Sprintf("answered with %d", c.status)) {
+			if !strings.Contains(got.all(), "Update the webhook") || (c.status > 0) != strings.Contains(got.all(), fmt.Sprintf("answered with %d", c.status)) {
 				t.Errorf("%s:\n%s", c.verdict, got.all())
 			}
 			r.do(http.MethodPatch, "/v1/webhooks/"+hook, `{"active":true}`).want(200)
