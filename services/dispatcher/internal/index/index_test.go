@@ -220,6 +220,7 @@ func TestDisablementIsHeardBeforeTheWebhookIsKnown(t *testing.T) {
 		first := &source{webhooks: map[domain.WebhookID]domain.Webhook{}}
 		second := &source{webhooks: map[domain.WebhookID]domain.Webhook{}}
 		a, b := startOn(t, first, bus), startOn(t, second, bus)
+		synctest.Wait() // both listen
 		w := hook(1, domain.ShipmentCreated)
 		w.ActivatedVersion = 1
 		first.put(w)
