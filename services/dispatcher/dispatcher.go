@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 	"golang.org/x/sync/errgroup"
 
 	"waybill.dev/services/dispatcher/internal/deliver"
@@ -95,7 +96,7 @@ func New(options Options) (*Dispatcher, error) {
 	}
 	d.stage = record.NewStage(options.Bus, options.Store, rows, options.Metrics, options.Logger)
 	var tracer trace.Tracer
-	if options.Tracer != nil {
+	if _, off := options.Tracer.(noop.TracerProvider); options.Tracer != nil && !off {
 		tracer = options.Tracer.Tracer("waybill.dev/services/dispatcher")
 	}
 	d.deliverer = deliver.New(deliver.Options{

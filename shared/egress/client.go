@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -25,7 +24,7 @@ const (
 // Options are the settings of a Client; zero values take the defaults.
 type Options struct {
 	// MaxIdle bounds the idle connections that are kept, in all and for one host: 5000,
-	// the most that one webhook may have in flight. Each costs about 20 KB.
+	// the most that one webhook may have in flight. Each has a buffer of 2 KB, and what TLS takes.
 	MaxIdle        int
 	IdleTimeout    time.Duration // 30 s
 	ConnectTimeout time.Duration // 5 s, for looking up the name and connecting
@@ -51,12 +50,14 @@ func (o Options) withDefaults() Options {
 }
 
 // Client posts callbacks. It is safe for concurrent use; how many attempts run at once
-// is the caller's to bound. Whoever makes one routes the standard logger through
-// LogWriter: net/http logs bytes that receivers send unasked.
+// is the caller's to bound.
 type Client struct {
-	policy    *Policy
-	transport *http.Transport
-	buffers   sync.Pool
+	policy   *Policy
+	dialer   *dialer
+	pool     *pool
+	targets  targets
+	requests sync.Pool
+	bodies   sync.Pool
 }
 
 // NewClient returns a client that connects to what p allows, and nothing else.
@@ -67,41 +68,22 @@ func (p *Policy) NewClient(o Options) *Client {
 
 func newClient(p *Policy, o Options, d *dialer) *Client {
 	return &Client{
-		policy:    p,
-		transport: newHTTP(o, d.dial, d.dialTLS),
-		buffers:   sync.Pool{New: func() any { return new([MaxKept]byte) }},
-	}
-}
-
-// dial connects to an address, which is host:port.
-type dial func(ctx context.Context, network, address string) (net.Conn, error)
-
-func newHTTP(o Options, plain, secure dial) *http.Transport {
-	var http1 http.Protocols
-	// One HTTP/2 receiver can make a single call open thousands of connections.
-	http1.SetHTTP1(true)
-	return &http.Transport{
-		Proxy:                  nil, // a proxy's address would be guarded, not the target's
-		Protocols:              &http1,
-		DialContext:            plain,
-		DialTLSContext:         secure,
-		DisableCompression:     true,
-		MaxResponseHeaderBytes: maxHeaderBytes,
-		MaxIdleConns:           o.MaxIdle,
-		MaxIdleConnsPerHost:    o.MaxIdle,
-		IdleConnTimeout:        o.IdleTimeout,
+		policy: p, dialer: d, pool: newPool(o),
+		requests: sync.Pool{New: func() any { return new([]byte) }},
+		bodies:   sync.Pool{New: func() any { return new([MaxKept]byte) }},
 	}
 }
 
 // Close closes the idle connections. Attempts that run are not touched.
-func (c *Client) Close() { c.transport.CloseIdleConnections() }
+func (c *Client) Close() { c.pool.close() }
 
-// Request is one callback. Header and Body must not be changed even after Post has
-// returned: a receiver that answers early leaves the rest being written.
+// Request is one callback. Nothing of it is kept when Post has returned.
 type Request struct {
 	URL    string
-	Header http.Header
+	Header []Field
 	Body   []byte
+	// Timeout ends the attempt; 0, and what is longer: 30 s.
+	Timeout time.Duration
 }
 
 // Response is how an attempt ended: with an answer (Status is set) or without (Code and
@@ -116,38 +98,78 @@ type Response struct {
 }
 
 // Post sends r once and reads the answer. It checks the URL again, connects to no address
-// that the policy refuses, follows no redirect, and ends at ctx's deadline or after 30 s.
+// that the policy refuses, follows no redirect, and ends at the request's timeout or the
+// context's deadline, whichever comes first.
 func (c *Client) Post(ctx context.Context, r *Request) Response {
-	to, err := c.policy.target(r.URL, &rules)
+	deadline := time.Now().Add(maxAttempt)
+	if r.Timeout > 0 && r.Timeout < maxAttempt {
+		deadline = time.Now().Add(r.Timeout)
+	}
+	if at, ok := ctx.Deadline(); ok && at.Before(deadline) {
+		deadline = at
+	}
+	to, err := c.targets.of(c.policy, r.URL)
 	if err != nil {
 		return refused(err)
 	}
-	if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > maxAttempt {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, maxAttempt)
-		defer cancel()
-	}
-	request := (&http.Request{
-		Method: http.MethodPost, URL: to, Host: to.Host, Header: withoutIdempotency(r.Header),
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		// Without GetBody the transport can't send it a second time.
-		Body: io.NopCloser(bytes.NewReader(r.Body)), ContentLength: int64(len(r.Body)),
-	}).WithContext(ctx)
-	if len(r.Body) == 0 {
-		request.Body = http.NoBody
-	}
-	// RoundTrip, not http.Client: no redirects, no cookies, one POST.
-	answer, err := c.transport.RoundTrip(request)
+	buffer := c.requests.Get().(*[]byte) //nolint:errcheck // the pool holds nothing else
+	defer c.requests.Put(buffer)
+	first, rest, err := to.request((*buffer)[:0], r)
 	if err != nil {
-		failure := classify(ctx, err)
-		return Response{Code: failure.Code, Err: failure}
+		return failed(ctx, err)
 	}
-	defer func() { _ = answer.Body.Close() }()
+	*buffer = first[:0]
+	w, err := c.connect(ctx, deadline, to)
+	if err != nil {
+		return failed(ctx, err)
+	}
+	answer, whole, err := w.exchange(ctx, deadline, first, rest) //nolint:bodyclose // Close would read all of it: the connection is closed
+	if err != nil {
+		_ = w.conn.Close()
+		return failed(ctx, err)
+	}
 	if answer.StatusCode < 200 || answer.StatusCode > 599 {
 		// Unread: after a 101 a read would last as long as the receiver likes.
+		_ = w.conn.Close()
 		return Response{Code: CodeBadStatus, Err: &Error{Code: CodeBadStatus}}
 	}
-	return Response{Status: answer.StatusCode, RetryAfter: answer.Header["Retry-After"], Body: c.keep(answer)}
+	response := Response{Status: answer.StatusCode, RetryAfter: answer.Header["Retry-After"]}
+	done := answer.ContentLength == 0
+	if !done {
+		response.Body, done = c.keep(answer)
+	}
+	if done && whole && !answer.Close && w.clean() {
+		c.pool.put(w)
+	} else {
+		_ = w.conn.Close()
+	}
+	return response
+}
+
+// connect returns an idle connection, or a new one.
+func (c *Client) connect(ctx context.Context, deadline time.Time, to *target) (*wire, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if w := c.pool.take(to.address); w != nil {
+		return w, nil
+	}
+	ctx, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	connect := c.dialer.dial
+	if to.secure {
+		connect = c.dialer.dialTLS
+	}
+	conn, err := connect(ctx, "tcp", to.hostPort)
+	if err != nil {
+		return nil, err
+	}
+	return newWire(conn, to.address), nil
+}
+
+func failed(ctx context.Context, err error) Response {
+	failure := classify(ctx, err)
+	return Response{Code: failure.Code, Err: failure}
 }
 
 func refused(err error) Response {
@@ -158,39 +180,12 @@ func refused(err error) Response {
 	return Response{Code: code, Err: &Error{Code: code, cause: err}}
 }
 
-// withoutIdempotency takes away the headers with which net/http believes that a POST may
-// be sent twice.
-func withoutIdempotency(header http.Header) http.Header {
-	if header == nil {
-		return http.Header{}
-	}
-	for name := range header {
-		if strings.EqualFold(name, "Idempotency-Key") || strings.EqualFold(name, "X-Idempotency-Key") {
-			clean := header.Clone()
-			delete(clean, name)
-			return withoutIdempotency(clean)
-		}
-	}
-	return header
-}
-
-// keep reads the body within its bounds. An error while reading is none of the attempt:
-// the receiver has answered.
-func (c *Client) keep(answer *http.Response) string {
-	if answer.ContentLength == 0 {
-		return ""
-	}
-	buffer := c.buffers.Get().(*[MaxKept]byte) //nolint:errcheck // the pool holds nothing else
-	defer c.buffers.Put(buffer)
-	n, err := io.ReadFull(answer.Body, buffer[:])
-	kept := clean(buffer[:n])
-	if err == nil {
-		// The connection is used again only if the body ends within what may be read.
-		for read := n; read < MaxRead && err == nil; read += n {
-			n, err = answer.Body.Read(buffer[:min(MaxKept, MaxRead-read)])
-		}
-	}
-	return kept
+// keep reads the body within its bounds; done tells whether that was all of it.
+func (c *Client) keep(answer *http.Response) (text string, done bool) {
+	buffer := c.bodies.Get().(*[MaxKept]byte) //nolint:errcheck // the pool holds nothing else
+	defer c.bodies.Put(buffer)
+	n, done := drain(answer.Body, buffer[:])
+	return clean(buffer[:n]), done
 }
 
 // clean makes text that a database takes of what a receiver sent, in at most MaxKept

@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -54,7 +55,7 @@ func client(tb testing.TB, o egress.Options) *egress.Client {
 
 func post(tb testing.TB, c *egress.Client, url, body string) egress.Response {
 	tb.Helper()
-	return c.Post(tb.Context(), &egress.Request{URL: url, Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(body)})
+	return c.Post(tb.Context(), &egress.Request{URL: url, Header: []egress.Field{{"Content-Type", "application/json"}}, Body: []byte(body)})
 }
 
 func TestPostSendsWhatItIsGiven(t *testing.T) {
@@ -74,7 +75,7 @@ func TestPostSendsWhatItIsGiven(t *testing.T) {
 	})
 	r := client(t, egress.Options{}).Post(t.Context(), &egress.Request{
 		URL: url + "/a%2fb?x=1", Body: []byte(`{"a":1}`),
-		Header: http.Header{"Content-Type": {"application/json"}, "User-Agent": {"Waybill/1"}, "webhook-id": {"evt_1"}},
+		Header: []egress.Field{{"Content-Type", "application/json"}, {"User-Agent", "Waybill/1"}, {"webhook-id", "evt_1"}},
 	})
 	if r.Status != 202 || r.Body != "thank you" || r.Code != "" || r.Err != nil || len(r.RetryAfter) != 1 || r.RetryAfter[0] != "7" {
 		t.Errorf("response %+v", r)
@@ -294,7 +295,7 @@ func TestOneAttemptIsOnePOST(t *testing.T) {
 	})
 	c := client(t, egress.Options{})
 	for i := range int64(200) {
-		header := http.Header{"Idempotency-Key": {"a"}, "X-Idempotency-Key": {"a"}, "idempotency-key": {"a"}}
+		header := []egress.Field{{"Idempotency-Key", "a"}, {"X-Idempotency-Key", "a"}, {"idempotency-key", "a"}}
 		body := []byte(strings.Repeat("x", int(i%2)*100)) // an empty body is no body to net/http
 		r := c.Post(t.Context(), &egress.Request{URL: url, Header: header, Body: body})
 		if got := posts.Load(); got != i+1 {
@@ -321,7 +322,7 @@ func TestIdempotencyKeyAndCookiesAreNotSent(t *testing.T) {
 	})
 	c := client(t, egress.Options{})
 	for range 3 {
-		c.Post(t.Context(), &egress.Request{URL: url, Header: http.Header{"Idempotency-Key": {"a"}, "x-idempotency-key": {"b"}}, Body: []byte("{}")})
+		c.Post(t.Context(), &egress.Request{URL: url, Header: []egress.Field{{"Idempotency-Key", "a"}, {"x-idempotency-key", "b"}}, Body: []byte("{}")})
 	}
 }
 
@@ -497,41 +498,125 @@ func TestCodesOfHostileSinks(t *testing.T) {
 	}
 }
 
-// What a receiver sends unasked does not reach the log.
-func TestUnsolicitedBytesStayOutOfTheLog(t *testing.T) {
-	var raw, filtered lockedBuffer
-	old := log.Writer()
-	log.SetOutput(io.MultiWriter(&raw, egress.LogWriter(&filtered)))
-	t.Cleanup(func() { log.SetOutput(old) })
-	for _, sink := range hostile.Sinks() {
-		if sink.Name != "bytes beyond its answer" {
-			continue
+// A connection over which a receiver sent more than its answer, or which it has closed, is
+// not used again: the next attempt succeeds on another.
+func TestConnectionsThatCannotBeUsedAgain(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]string{
+		"bytes beyond its answer": "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n",
+		"closes without a word":   "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+		"says that it will close": "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",
+		"HTTP/1.0":                "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			closed := make(chan struct{}, 100)
+			url, connections := receiver(t, func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				conn, _, err := w.(http.Hijacker).Hijack()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_, _ = io.WriteString(conn, answer)
+				_ = conn.Close()
+				closed <- struct{}{}
+			})
+			c := client(t, egress.Options{})
+			for i := range int64(5) {
+				if r := post(t, c, url, "{}"); r.Status != 200 || r.Body != "ok" {
+					t.Errorf("attempt %d: %+v", i, r)
+				}
+				if got := connections.Load(); got != i+1 {
+					t.Errorf("%d connections after %d attempts", got, i+1)
+				}
+				<-closed
+			}
+		})
+	}
+}
+
+// Of a long body a receiver may take only a part and answer all the same.
+func TestAnswerBeforeAllOfABodyIsSent(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	release := make(chan struct{})
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
 		}
-		post(t, client(t, egress.Options{}), sink.Start(t), "{}")
-		waitFor(t, "net/http to log", func() bool { return strings.Contains(raw.String(), "hunter2") })
-		waitFor(t, "the line without the bytes", func() bool { return strings.Contains(filtered.String(), "beyond its answer") })
+		defer func() { _ = conn.Close() }()
+		_, _ = conn.Read(make([]byte, 100))
+		_, _ = io.WriteString(conn, "HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno")
+		<-release
+	})
+	body := bytes.Repeat([]byte("x"), 64<<20) // more than the system takes on its own
+	r := client(t, egress.Options{}).Post(t.Context(), &egress.Request{URL: "http://" + listener.Addr().String(), Body: body})
+	close(release)
+	serving.Wait()
+	if r.Status != http.StatusRequestEntityTooLarge || r.Body != "no" {
+		t.Errorf("response %+v", r)
 	}
-	log.Print("anything else")
-	if got := filtered.String(); strings.Contains(got, "hunter2") || !strings.Contains(got, "anything else") {
-		t.Errorf("log:\n%s", got)
+}
+
+func TestAttemptsEnd(t *testing.T) {
+	t.Parallel()
+	gate := make(chan struct{})
+	url, _ := receiver(t, func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-gate:
+		case <-r.Context().Done():
+		}
+	})
+	t.Cleanup(func() { close(gate) })
+	c := client(t, egress.Options{})
+	for name, attempt := range map[string]func() egress.Response{
+		"timeout": func() egress.Response {
+			return c.Post(t.Context(), &egress.Request{URL: url, Body: []byte("{}"), Timeout: 50 * time.Millisecond})
+		},
+		"deadline": func() egress.Response {
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			return c.Post(ctx, &egress.Request{URL: url, Body: []byte("{}")})
+		},
+		"canceled": func() egress.Response {
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(50*time.Millisecond, cancel)
+			defer cancel()
+			return c.Post(ctx, &egress.Request{URL: url, Body: []byte("{}")})
+		},
+	} {
+		started := time.Now()
+		r := attempt()
+		if took := time.Since(started); took > 5*time.Second {
+			t.Errorf("%s: took %v", name, took)
+		}
+		want := egress.CodeTimeout
+		if name == "canceled" {
+			want = egress.CodeCanceled
+		}
+		if r.Code != want {
+			t.Errorf("%s: %+v", name, r)
+		}
 	}
 }
 
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
+func TestHeaderCannotBeForged(t *testing.T) {
+	t.Parallel()
+	url, connections := receiver(t, func(http.ResponseWriter, *http.Request) {})
+	c := client(t, egress.Options{})
+	for _, field := range []egress.Field{{"X-A", "a\r\nX-B: b"}, {"X-A\r\nX-B", "a"}, {"X-A: b\r\nX-C", "a"}, {"", "a"}, {"X-A", "a\x00"}} {
+		r := c.Post(t.Context(), &egress.Request{URL: url, Header: []egress.Field{field}, Body: []byte("{}")})
+		if r.Status != 0 || connections.Load() != 0 {
+			t.Errorf("%q: %+v", field, r)
+		}
+	}
 }
 
 // cpuTime returns what the process has used, receivers included.
@@ -584,6 +669,13 @@ func BenchmarkPost(b *testing.B) {
 			}
 		})
 	})
+	fields := func() []egress.Field {
+		list := make([]egress.Field, 0, 8)
+		for name, values := range header() {
+			list = append(list, egress.Field{Name: name, Value: values[0]})
+		}
+		return list
+	}()
 	b.Run("egress.Client", func(b *testing.B) {
 		c := client(b, egress.Options{})
 		b.ReportAllocs()
@@ -592,9 +684,7 @@ func BenchmarkPost(b *testing.B) {
 		defer func() { b.ReportMetric(float64(cpuTime(b)-before)/float64(b.N), "cpu-ns/op") }()
 		b.RunParallel(func(pb *testing.PB) {
 			for pb.Next() {
-				ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
-				r := c.Post(ctx, &egress.Request{URL: url, Header: header(), Body: body})
-				cancel()
+				r := c.Post(context.Background(), &egress.Request{URL: url, Header: slices.Clone(fields), Body: body, Timeout: 15 * time.Second})
 				if r.Status != 200 {
 					b.Error(r)
 					return

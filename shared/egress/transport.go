@@ -112,6 +112,26 @@ func (p *Policy) NewTransport(back *url.URL, o Options) *Transport {
 	return t
 }
 
+// dial connects to an address, which is host:port.
+type dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+func newHTTP(o Options, plain, secure dial) *http.Transport {
+	var http1 http.Protocols
+	// One HTTP/2 receiver can make a single call open thousands of connections.
+	http1.SetHTTP1(true)
+	return &http.Transport{
+		Proxy:                  nil, // a proxy's address would be guarded, not the target's
+		Protocols:              &http1,
+		DialContext:            plain,
+		DialTLSContext:         secure,
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: maxHeaderBytes,
+		MaxIdleConns:           o.MaxIdle,
+		MaxIdleConnsPerHost:    o.MaxIdle,
+		IdleConnTimeout:        o.IdleTimeout,
+	}
+}
+
 // authority returns host and port that u is connected to.
 func authority(u *url.URL) string {
 	port := u.Port()

@@ -458,8 +458,9 @@ func isolation(w *world) {
 	healthy, _ := w.register("healthy", nil)
 	ids := w.publish(500)
 	w.await("500 events at the healthy receiver", 10*time.Second, func() bool { return healthy.Accepted(ids) == len(ids) })
-	// One that timed out may not have been noticed here when the next one begins.
-	if n := hanging.MostAtOnce(); n > 34 {
+	// They time out together, and the end of each may not have been noticed here when the
+	// next one begins.
+	if n := hanging.MostAtOnce(); n > 2*32 {
 		w.Errorf("%d attempts hang at once, want 32 at most", n)
 	}
 	if healthy.Posts() != len(ids) {

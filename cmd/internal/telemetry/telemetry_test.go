@@ -8,11 +8,15 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"waybill.dev/cmd/internal/telemetry"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/egress/hostile"
 )
 
 func TestLoggerWritesJSONUnlessForAPerson(t *testing.T) {
@@ -51,6 +55,64 @@ func TestWhatReceiversSayStaysOutOfTheLog(t *testing.T) {
 	if text := out.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, `"text":"something else\nof two lines xxx`) || len(text) > 600 {
 		t.Errorf("log: %s", text)
 	}
+}
+
+// The line is the one that net/http writes: a receiver that sends more than its answer.
+func TestUnsolicitedBytesStayOutOfTheLog(t *testing.T) {
+	var raw, filtered lockedBuffer
+	before, writer, flags := slog.Default(), log.Writer(), log.Flags()
+	defer func() {
+		slog.SetDefault(before)
+		log.SetOutput(writer)
+		log.SetFlags(flags)
+	}()
+	slog.SetDefault(telemetry.Stray(telemetry.NewLogger(&filtered, slog.LevelDebug, "json")))
+	log.SetOutput(io.MultiWriter(&raw, log.Writer()))
+	sinks := hostile.Sinks()
+	at := slices.IndexFunc(sinks, func(s hostile.Sink) bool { return s.Name == "bytes beyond its answer" })
+	if at < 0 {
+		t.Fatal("there is no such receiver")
+	}
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, sinks[at].Start(t), http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := transport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, answer.Body)
+	_ = answer.Body.Close()
+	deadline := time.After(10 * time.Second)
+	for !strings.Contains(raw.String(), "hunter2") || !strings.Contains(filtered.String(), "nobody had asked for") {
+		select {
+		case <-deadline:
+			t.Fatalf("net/http wrote %q, and the log has %q", raw.String(), filtered.String())
+		case <-time.After(time.Millisecond):
+		}
+	}
+	if strings.Contains(filtered.String(), "hunter2") {
+		t.Errorf("log: %s", filtered.String())
+	}
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }
 
 func TestOpsHandler(t *testing.T) {

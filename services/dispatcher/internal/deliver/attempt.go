@@ -2,7 +2,6 @@ package deliver
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -15,8 +14,8 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// Poster sends one POST and reads its answer, within ctx's deadline. It is safe against
-// whatever a receiver answers.
+// Poster sends one POST and reads its answer, within the webhook's timeout. It is safe
+// against whatever a receiver answers.
 type Poster interface {
 	Post(ctx context.Context, request *Request) Response
 }
@@ -60,9 +59,7 @@ func (d *Deliverer) attempt(ep *endpoint, f *flight) flown {
 	}
 	config := ep.hook.Config()
 	number := task.Attempts + 1
-	ctx, cancel := context.WithTimeout(context.Background(), config.Timeout)
-	defer cancel()
-	ctx, traceParent, end := d.trace(ctx, task, number)
+	ctx, traceParent, end := d.trace(context.Background(), task, number)
 	started := time.Now()
 	made := &domain.Attempt{ID: domain.AttemptID(), Number: number, StartedAt: started.UTC()}
 	response := d.options.Poster.Post(ctx, &Request{
@@ -88,28 +85,35 @@ func (d *Deliverer) attempt(ep *endpoint, f *flight) flown {
 	return flownFailed
 }
 
-// trace starts a span for the attempt when traces are on.
+// trace starts a span for the attempt when traces are on. The callback has its context,
+// else the one that came with the event.
 func (d *Deliverer) trace(ctx context.Context, task *domain.Task, number int) (context.Context, string, func(Response)) {
-	if d.options.Tracer == nil {
+	if d.options.Tracer == nil && task.TraceParent == "" {
 		return ctx, "", func(Response) {}
 	}
-	carrier := propagation.MapCarrier{"traceparent": task.TraceParent}
 	propagator := propagation.TraceContext{}
-	ctx = propagator.Extract(ctx, carrier)
-	ctx, span := d.options.Tracer.Start( //nolint:spancheck // the returned function ends it
-		ctx, "deliver", trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(
-			attribute.String("waybill.event.type", string(task.EventType)), attribute.Int("waybill.attempt", number)))
+	ctx = propagator.Extract(ctx, propagation.MapCarrier{"traceparent": task.TraceParent})
+	end := func(Response) {}
+	if d.options.Tracer != nil {
+		var span trace.Span
+		ctx, span = d.options.Tracer.Start(
+			ctx, "deliver", trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(
+				attribute.String("waybill.event.type", string(task.EventType)), attribute.Int("waybill.attempt", number)))
+		end = func(r Response) { endSpan(span, r) }
+	}
 	out := propagation.MapCarrier{}
 	propagator.Inject(ctx, out)
-	return ctx, out["traceparent"], func(r Response) { //nolint:spancheck // this ends it
-		if r.Status > 0 {
-			span.SetAttributes(attribute.Int("http.response.status_code", r.Status))
-		}
-		if r.Status < 200 || r.Status > 299 {
-			span.SetStatus(codes.Error, r.Failure)
-		}
-		span.End()
+	return ctx, out["traceparent"], end
+}
+
+func endSpan(span trace.Span, r Response) {
+	if r.Status > 0 {
+		span.SetAttributes(attribute.Int("http.response.status_code", r.Status))
 	}
+	if r.Status < 200 || r.Status > 299 {
+		span.SetStatus(codes.Error, r.Failure)
+	}
+	span.End()
 }
 
 // noteHealth keeps since when the receiver has only failed, and disables the webhook
@@ -151,6 +155,3 @@ func (d *Deliverer) disable(ep *endpoint, config *index.Config, reason domain.Di
 func (d *Deliverer) emitHealth(change domain.HealthChange) {
 	d.options.Emitter.Emit(record.Item{Health: &change})
 }
-
-// AttemptHeader returns the value of the Waybill-Attempt header.
-func (r *Request) AttemptHeader() string { return strconv.Itoa(r.Attempt) }

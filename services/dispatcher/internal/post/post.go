@@ -2,8 +2,6 @@ package post
 
 import (
 	"context"
-	"maps"
-	"net/http"
 	"strconv"
 
 	"waybill.dev/services/dispatcher/internal/deliver"
@@ -27,7 +25,9 @@ func (p *Poster) Post(ctx context.Context, r *deliver.Request) deliver.Response 
 	if !ok || prepared.current == nil {
 		return deliver.Response{Failure: string(egress.CodeURL), Error: egress.CodeURL.Text()}
 	}
-	response := p.client.Post(ctx, &egress.Request{URL: r.Config.URL, Header: p.header(prepared, r), Body: r.Body})
+	response := p.client.Post(ctx, &egress.Request{
+		URL: r.Config.URL, Header: p.header(prepared, r), Body: r.Body, Timeout: r.Config.Timeout,
+	})
 	result := deliver.Response{Status: response.Status, RetryAfter: response.RetryAfter, Body: response.Body}
 	if response.Status == 0 {
 		result.Failure, result.Error = string(response.Code), response.Code.Text()
@@ -35,20 +35,21 @@ func (p *Poster) Post(ctx context.Context, r *deliver.Request) deliver.Response 
 	return result
 }
 
-// header returns the headers of a callback: the webhook's own first, ours over them.
-// Standard Webhooks' names are set in lower case, as its specification writes them.
-func (p *Poster) header(prepared *Prepared, r *deliver.Request) http.Header {
-	h := make(http.Header, len(prepared.headers)+8)
-	maps.Copy(h, prepared.headers)
-	h["Content-Type"] = []string{"application/json"}
-	h["User-Agent"] = []string{r.UserAgent}
-	h["webhook-id"] = []string{r.ID}
-	h["webhook-timestamp"] = []string{strconv.FormatInt(r.At.Unix(), 10)}
-	h["webhook-signature"] = []string{prepared.signer(r.At).Sign(r.ID, r.At, r.Body)}
-	h["Waybill-Delivery-Id"] = []string{string(r.Delivery)}
-	h["Waybill-Attempt"] = []string{r.AttemptHeader()}
+// header returns the headers of a callback: ours, then the webhook's own, none of which
+// may have a name of ours. Standard Webhooks' names are in lower case, as its
+// specification writes them.
+func (p *Poster) header(prepared *Prepared, r *deliver.Request) []egress.Field {
+	h := make([]egress.Field, 0, 8+len(prepared.headers))
+	h = append(h,
+		egress.Field{Name: "Content-Type", Value: "application/json"},
+		egress.Field{Name: "User-Agent", Value: r.UserAgent},
+		egress.Field{Name: "webhook-id", Value: r.ID},
+		egress.Field{Name: "webhook-timestamp", Value: strconv.FormatInt(r.At.Unix(), 10)},
+		egress.Field{Name: "webhook-signature", Value: prepared.signer(r.At).Sign(r.ID, r.At, r.Body)},
+		egress.Field{Name: "Waybill-Delivery-Id", Value: string(r.Delivery)},
+		egress.Field{Name: "Waybill-Attempt", Value: strconv.Itoa(r.Attempt)})
 	if r.TraceParent != "" {
-		h["traceparent"] = []string{r.TraceParent}
+		h = append(h, egress.Field{Name: "traceparent", Value: r.TraceParent})
 	}
-	return h
+	return append(h, prepared.headers...)
 }

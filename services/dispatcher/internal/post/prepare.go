@@ -9,12 +9,13 @@ import (
 
 	"waybill.dev/services/dispatcher/internal/index"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/egress"
 	"waybill.dev/shared/signature"
 )
 
 // Prepared is what callbacks of one state of a webhook have in common.
 type Prepared struct {
-	headers http.Header
+	headers []egress.Field
 	current *signature.Signer
 	// overlap signs with the previous secret too, until its end.
 	overlap      *signature.Signer
@@ -26,9 +27,9 @@ func Prepare(w *domain.Webhook) (index.Prepared, error) {
 	if w.Deleted {
 		return &Prepared{}, nil
 	}
-	p := &Prepared{headers: make(http.Header, len(w.Headers))}
+	p := &Prepared{headers: make([]egress.Field, 0, len(w.Headers))}
 	for _, h := range w.Headers {
-		p.headers.Set(h.Name, h.Value.Reveal())
+		p.headers = append(p.headers, egress.Field{Name: http.CanonicalHeaderKey(h.Name), Value: h.Value.Reveal()})
 	}
 	key, err := signature.ParseSecret(w.Secret.Reveal())
 	if err != nil {

@@ -1,0 +1,111 @@
+package egress
+
+import (
+	"sync"
+	"time"
+)
+
+// pool keeps connections that are idle, for the attempts to come.
+type pool struct {
+	most    int // in all
+	timeout time.Duration
+
+	mu     sync.Mutex
+	idle   map[string][]*wire // by address, the latest last
+	count  int
+	closed bool
+	sweep  *time.Timer // nil: nothing is idle
+}
+
+func newPool(o Options) *pool {
+	return &pool{most: o.MaxIdle, timeout: o.IdleTimeout, idle: make(map[string][]*wire)}
+}
+
+// take returns an idle connection that its receiver has not closed, nil: there is none.
+func (p *pool) take(address string) *wire {
+	for {
+		w := p.pop(address)
+		if w == nil || (time.Since(w.since) < p.timeout && quiet(w.conn)) {
+			return w
+		}
+		_ = w.conn.Close()
+	}
+}
+
+func (p *pool) pop(address string) *wire {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list := p.idle[address]
+	if len(list) == 0 {
+		return nil
+	}
+	w := list[len(list)-1]
+	list[len(list)-1] = nil
+	p.idle[address] = list[:len(list)-1]
+	p.count--
+	return w
+}
+
+// put keeps a connection, or closes it when there are enough.
+func (p *pool) put(w *wire) {
+	w.since = time.Now()
+	p.mu.Lock()
+	kept := !p.closed && p.count < p.most
+	if kept {
+		p.idle[w.address] = append(p.idle[w.address], w)
+		p.count++
+		if p.sweep == nil {
+			p.sweep = time.AfterFunc(p.timeout/2, p.expire)
+		}
+	}
+	p.mu.Unlock()
+	if !kept {
+		_ = w.conn.Close()
+	}
+}
+
+// expire closes what has been idle for too long, and comes again while something is idle.
+func (p *pool) expire() {
+	before := time.Now().Add(-p.timeout)
+	var old []*wire
+	p.mu.Lock()
+	for address, list := range p.idle {
+		n := 0
+		for n < len(list) && list[n].since.Before(before) {
+			n++
+		}
+		old = append(old, list[:n]...)
+		if n == len(list) {
+			delete(p.idle, address)
+			continue
+		}
+		clear(list[copy(list, list[n:]):])
+		p.idle[address] = list[:len(list)-n]
+	}
+	p.count -= len(old)
+	p.sweep = nil
+	if len(p.idle) > 0 {
+		p.sweep = time.AfterFunc(p.timeout/2, p.expire)
+	}
+	p.mu.Unlock()
+	for _, w := range old {
+		_ = w.conn.Close()
+	}
+}
+
+// close closes what is idle; what is put later is closed, too.
+func (p *pool) close() {
+	p.mu.Lock()
+	idle := p.idle
+	p.idle, p.count, p.closed = make(map[string][]*wire), 0, true
+	if p.sweep != nil {
+		p.sweep.Stop()
+		p.sweep = nil
+	}
+	p.mu.Unlock()
+	for _, list := range idle {
+		for _, w := range list {
+			_ = w.conn.Close()
+		}
+	}
+}

@@ -1,0 +1,8 @@
+//go:build !unix
+
+package egress
+
+import "net"
+
+// quiet can't tell here: a receiver that has closed the connection costs a retry.
+func quiet(net.Conn) bool { return true }

@@ -1,0 +1,34 @@
+//go:build unix
+
+package egress
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"syscall"
+)
+
+// quiet tells whether nothing has come over an idle connection, neither its end nor bytes
+// that nobody asked for: a POST on such a one would fail, and must not be sent again.
+func quiet(conn net.Conn) bool {
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn()
+	}
+	raw, ok := conn.(syscall.Conn)
+	if !ok {
+		return true
+	}
+	access, err := raw.SyscallConn()
+	if err != nil {
+		return false
+	}
+	still := false
+	// Control, not Read: that one looks at the deadline of the attempt before.
+	err = access.Control(func(fd uintptr) {
+		var one [1]byte
+		_, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		still = errors.Is(err, syscall.EAGAIN)
+	})
+	return err == nil && still
+}

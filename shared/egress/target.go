@@ -1,0 +1,53 @@
+package egress
+
+import (
+	"net/http"
+	"net/url"
+	"sync"
+)
+
+// target is a URL that the policy allows, ready to be asked.
+type target struct {
+	hostPort string // what is dialled
+	address  string // the same with the scheme: what shares its connections
+	secure   bool
+	start    string // of each request, up to the length of its body
+}
+
+func newTarget(u *url.URL) *target {
+	t := &target{hostPort: authority(u), secure: u.Scheme == "https"}
+	t.address = u.Scheme + "://" + t.hostPort
+	t.start = http.MethodPost + " " + u.RequestURI() + " HTTP/1.1\r\nHost: " + u.Host + "\r\nContent-Length: "
+	return t
+}
+
+// maxTargets bounds the targets that are remembered, of some 500 bytes each.
+const maxTargets = 8192
+
+// targets remembers what the policy has said of URLs. It says the same each time: it does
+// not change, and what a name leads to is judged at each connection.
+type targets struct {
+	mu    sync.Mutex
+	known map[string]*target
+}
+
+func (t *targets) of(p *Policy, raw string) (*target, error) {
+	t.mu.Lock()
+	known := t.known[raw]
+	t.mu.Unlock()
+	if known != nil {
+		return known, nil
+	}
+	u, err := p.target(raw, &rules)
+	if err != nil {
+		return nil, err
+	}
+	made := newTarget(u)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.known == nil || len(t.known) >= maxTargets {
+		t.known = make(map[string]*target)
+	}
+	t.known[raw] = made
+	return made, nil
+}

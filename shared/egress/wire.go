@@ -1,0 +1,178 @@
+package egress
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+const (
+	// atOnce is how large a request may be to be written before its answer is read. The
+	// system takes so much even when the receiver reads nothing; of a larger one the rest is
+	// written while the answer is waited for, for a receiver may answer before it has all.
+	atOnce = 8 << 10
+	// readBuffer is that of a connection: few answers to callbacks are longer.
+	readBuffer = 2 << 10
+	// afterHeader is what may be read then: what is kept of a body has bounds of its own.
+	afterHeader = math.MaxInt
+)
+
+var (
+	errHeaderTooLarge = errors.New("response headers exceeded the limit")
+	errField          = errors.New("header field is not valid")
+	past              = time.Unix(1, 0) //nolint:gochecknoglobals // a constant
+)
+
+// wire is a connection to a receiver. One attempt at a time has it, and does all of its
+// work on the goroutine that asks: net/http's transport has two goroutines for each
+// connection, and to hand an attempt to them and back costs as much as all else of a POST
+// but the system's own part. The answer is read by net/http, too.
+type wire struct {
+	conn    net.Conn
+	address string
+	reader  *bufio.Reader
+	left    int   // bytes that may be read until the header is complete
+	failure error // of the last read; nil: there was none
+	since   time.Time
+}
+
+func newWire(conn net.Conn, address string) *wire {
+	w := &wire{conn: conn, address: address}
+	w.reader = bufio.NewReaderSize(w, readBuffer)
+	return w
+}
+
+// Read implements io.Reader for the buffer: no more than the header may have.
+func (w *wire) Read(p []byte) (int, error) {
+	if w.left <= 0 {
+		w.failure = errHeaderTooLarge
+		return 0, w.failure
+	}
+	n, err := w.conn.Read(p[:min(len(p), w.left)])
+	w.left -= n
+	w.failure = err
+	return n, err
+}
+
+// posting tells http.ReadResponse what was asked; it is only read.
+var posting = &http.Request{Method: http.MethodPost} //nolint:gochecknoglobals // a constant
+
+// exchange sends a request and reads the header of its answer, until the deadline. rest is
+// written while the answer is waited for, when there is one. whole tells whether all of the
+// request was sent: the connection can't be used again if not.
+func (w *wire) exchange(ctx context.Context, deadline time.Time, first, rest []byte) (answer *http.Response, whole bool, err error) {
+	if err := w.conn.SetDeadline(deadline); err != nil {
+		return nil, false, err
+	}
+	if ctx.Done() != nil {
+		stop := context.AfterFunc(ctx, func() { _ = w.conn.SetDeadline(past) })
+		// Once it runs it would cut a later attempt short.
+		defer func() { whole = stop() && whole }()
+	}
+	if len(rest) == 0 {
+		if _, err := w.conn.Write(first); err != nil {
+			return nil, false, err
+		}
+		answer, err = w.readHeader()
+		return answer, err == nil, err
+	}
+	written := make(chan bool, 1)
+	go func() {
+		buffers := net.Buffers{first, rest}
+		_, err := buffers.WriteTo(w.conn)
+		written <- err == nil
+	}()
+	answer, err = w.readHeader()
+	select {
+	case all := <-written:
+		return answer, all && err == nil, err
+	default:
+	}
+	// It has answered, or failed, before it had all.
+	_ = w.conn.SetWriteDeadline(past)
+	<-written
+	return answer, false, err
+}
+
+// readHeader reads the header of the answer, leaving out those that say that one will come.
+func (w *wire) readHeader() (*http.Response, error) {
+	w.left = maxHeaderBytes
+	for {
+		answer, err := http.ReadResponse(w.reader, posting)
+		if err != nil {
+			// Of a line that is cut off net/http tells only that it is not valid.
+			if w.failure != nil && !errors.Is(w.failure, io.EOF) {
+				err = w.failure
+			}
+			return nil, err
+		}
+		if answer.StatusCode >= 200 || answer.StatusCode < 100 || answer.StatusCode == http.StatusSwitchingProtocols {
+			w.left = afterHeader
+			return answer, nil
+		}
+	}
+}
+
+// clean tells whether nothing came that was not asked for.
+func (w *wire) clean() bool { return w.reader.Buffered() == 0 }
+
+// Field is one line of a request's header.
+type Field struct{ Name, Value string }
+
+// request appends the request line, the header, and the body unless it is long; then the
+// body is the rest. Fields that others take for a sign that a POST may be repeated are left
+// out.
+func (t *target) request(to []byte, r *Request) (first, rest []byte, err error) {
+	to = append(to, t.start...)
+	to = strconv.AppendInt(to, int64(len(r.Body)), 10)
+	to = append(to, "\r\n"...)
+	for _, f := range r.Header {
+		if strings.EqualFold(f.Name, "Idempotency-Key") || strings.EqualFold(f.Name, "X-Idempotency-Key") {
+			continue
+		}
+		if !httpguts.ValidHeaderFieldName(f.Name) || !httpguts.ValidHeaderFieldValue(f.Value) {
+			return nil, nil, errField
+		}
+		to = append(to, f.Name...)
+		to = append(to, ": "...)
+		to = append(to, f.Value...)
+		to = append(to, "\r\n"...)
+	}
+	to = append(to, "\r\n"...)
+	if len(to)+len(r.Body) > atOnce {
+		return to, r.Body, nil
+	}
+	return append(to, r.Body...), nil, nil
+}
+
+// drain reads the body within its bounds, into buffer as much as fits; done tells whether
+// that was all of it. An error while reading is none of the attempt: the receiver has
+// answered.
+func drain(body io.Reader, buffer []byte) (n int, done bool) {
+	var err error
+	for n < len(buffer) && err == nil {
+		var more int
+		more, err = body.Read(buffer[n:])
+		n += more
+	}
+	if errors.Is(err, io.EOF) {
+		return n, true
+	}
+	// The connection is used again only if the body ends within what may be read.
+	var rest [1 << 10]byte
+	for read := n; read < MaxRead && err == nil; {
+		var more int
+		more, err = body.Read(rest[:min(len(rest), MaxRead-read)])
+		read += more
+	}
+	return n, errors.Is(err, io.EOF)
+}
