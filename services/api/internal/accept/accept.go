@@ -29,6 +29,12 @@ const (
 	// maxQueuedBytes bounds what waits for a commit; beyond it callers are told that the
 	// store can't follow.
 	maxQueuedBytes = 256 << 20
+	// crowd is how many submissions must wait beside a running commit for another one to
+	// begin: a commit costs some 0.8 ms of processor time whatever it has, so one after the
+	// other costs less, and makes the larger ones.
+	crowd = maxBatchSubmissions / 2
+	// stuck is how long a commit may take before others no longer wait for it.
+	stuck = 200 * time.Millisecond
 	// commitTimeout ends a commit that hangs. Callers have given up long before.
 	commitTimeout = 5 * time.Second
 )
@@ -49,8 +55,8 @@ type Options struct {
 	Bus        Bus
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
-	// Committers is how many commits run at a time; 0: 1. More than one helps only on a
-	// database that has more than one writer.
+	// Committers is how many commits run at a time at most, while many submissions wait;
+	// 0: 1. More than one helps only on a database that has more than one writer.
 	Committers int
 }
 
@@ -65,6 +71,8 @@ type Accepter struct {
 	mu          sync.Mutex
 	queue       []*submission
 	queuedBytes int
+	running     int       // commits
+	began       time.Time // the last of them
 	closed      bool
 	wake        chan struct{} // holds a token for each committer that should look
 }
@@ -148,7 +156,9 @@ func (a *Accepter) enqueue(sub *submission) error {
 	}
 	a.queue = append(a.queue, sub)
 	a.queuedBytes += sub.bytes
-	a.signal()
+	if a.running == 0 || len(a.queue) == 1 || len(a.queue) >= crowd {
+		a.signal()
+	}
 	return nil
 }
 
@@ -162,12 +172,21 @@ func (a *Accepter) signal() {
 
 func (a *Accepter) commitLoop(ctx context.Context) {
 	for {
-		if batch := a.take(); len(batch) > 0 {
+		batch, wait := a.take()
+		if len(batch) > 0 {
 			a.commit(ctx, batch)
+			a.mu.Lock()
+			a.running-- // and looks again: what came meanwhile has woken nobody
+			a.mu.Unlock()
 			continue
+		}
+		var late <-chan time.Time
+		if wait > 0 {
+			late = time.After(wait)
 		}
 		select {
 		case <-a.wake:
+		case <-late:
 		case <-ctx.Done():
 			a.mu.Lock()
 			a.closed = true
@@ -180,11 +199,20 @@ func (a *Accepter) commitLoop(ctx context.Context) {
 	}
 }
 
-// take returns the submissions that the next commit has, in their order of arrival.
-func (a *Accepter) take() []*submission {
+// take returns the submissions that the next commit has, in their order of arrival. While
+// another commit is running they are left to it, and after wait it is time to look again;
+// 0: nothing waits.
+func (a *Accepter) take() (batch []*submission, wait time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var batch []*submission
+	if len(a.queue) == 0 {
+		return nil, 0
+	}
+	if a.running > 0 && len(a.queue) < crowd && !a.closed {
+		if wait = stuck - time.Since(a.began); wait > 0 {
+			return nil, wait
+		}
+	}
 	events, bytes, n := 0, 0, 0
 	for _, sub := range a.queue {
 		full := len(batch) == maxBatchSubmissions || events+len(sub.Events) > maxBatchEvents || bytes+sub.bytes > maxBatchBytes
@@ -202,12 +230,16 @@ func (a *Accepter) take() []*submission {
 	}
 	clear(a.queue[:n])
 	a.queue = a.queue[n:]
+	if len(batch) > 0 {
+		a.running++
+		a.began = time.Now()
+	}
 	if len(a.queue) == 0 {
 		a.queue = nil
 	} else {
 		a.signal() // another committer may take the rest
 	}
-	return batch
+	return batch, 0
 }
 
 // commit writes a batch and tells every caller what became of its part. When the

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -311,6 +312,63 @@ func TestBusHangs(t *testing.T) {
 			t.Errorf("stopping took %s", took)
 		}
 	})
+}
+
+// Commits are one after the other as long as each is quick and few submissions wait, so that
+// each has what came during the last; one that hangs is not waited for.
+func TestCommitsShareWhatWaits(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		takes time.Duration // the first commit
+		waits int           // submissions that come during it
+		want  []int         // events of each commit, in the order in which they end; nil: 256 first
+		after time.Duration // until the second has ended
+	}{
+		"quick":   {takes: 150 * time.Millisecond, waits: 9, want: []int{1, 9}, after: 150 * time.Millisecond},
+		"hanging": {takes: 4 * time.Second, waits: 9, want: []int{9, 1}, after: 200 * time.Millisecond},
+		"crowded": {takes: 150 * time.Millisecond, waits: 300},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				d := &database{begin: func(_ context.Context, subs []store.Submission) error {
+					if subs[0].Events[0].ID == "first" {
+						<-time.After(row.takes)
+					}
+					return nil
+				}}
+				a, stop := run(t, d, &transport{}, 2)
+				started := time.Now()
+				var waiting sync.WaitGroup
+				submit := func(id string, within time.Duration) {
+					waiting.Go(func() {
+						if _, err := a.Submit(t.Context(), events(id), ""); err != nil {
+							t.Errorf("Submit: %v", err)
+						}
+						if took := time.Since(started); took > within {
+							t.Errorf("%s was committed after %s, want %s", id, took, within)
+						}
+					})
+					synctest.Wait()
+				}
+				submit("first", row.takes)
+				for i := range row.waits {
+					submit(strconv.Itoa(i), max(row.after, 150*time.Millisecond))
+				}
+				waiting.Wait()
+				stop()
+				var got []int
+				for _, ids := range d.commits {
+					got = append(got, len(ids))
+				}
+				if row.want == nil && got[0] != 256 {
+					t.Errorf("commits of %d events, want one of 256 beside the first", got)
+				} else if row.want != nil && !slices.Equal(got, row.want) {
+					t.Errorf("commits of %d events, want %d", got, row.want)
+				}
+			})
+		})
+	}
 }
 
 // What was submitted before the end is committed; what comes after it is refused.
