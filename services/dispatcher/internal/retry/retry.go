@@ -45,7 +45,7 @@ type Due struct {
 
 	mu      sync.Mutex
 	begin   func(shard int) (stop func()) // consumes a shard within Run; nil: not running
-	flying  map[domain.DeliveryID]struct{}
+	flying  map[domain.DeliveryID]int64   // the revision that is attempted, or being stored
 	stops   map[int]func()
 	owned   map[int]bool
 	workers sync.WaitGroup
@@ -55,7 +55,7 @@ type Due struct {
 func New(source Bus, deliverer Deliverer, hooks Index, log *slog.Logger) *Due {
 	return &Due{
 		bus: source, deliverer: deliverer, index: hooks, log: log, inHand: bus.NewInHand(),
-		flying: make(map[domain.DeliveryID]struct{}), stops: make(map[int]func()), owned: make(map[int]bool),
+		flying: make(map[domain.DeliveryID]int64), stops: make(map[int]func()), owned: make(map[int]bool),
 	}
 }
 
@@ -116,15 +116,16 @@ func (d *Due) handle(ctx context.Context, m *bus.Message) {
 		m.Ack()
 		return
 	}
-	if task.Request == "" && !d.take(task.Delivery) {
+	if task.Request == "" && !d.take(task) {
 		// It is being attempted: this is another copy of it, and what comes of the attempt
 		// is stored anew. A copy that comes later is never dropped: its schedule may have
-		// replaced the one that is newer.
+		// replaced the one that is newer. Nor is a newer one: it is what came of the attempt,
+		// due already, while the record of it still waits for the bus.
 		d.inHand.Done(m)
 		m.Ack()
 		return
 	}
-	job := &deliver.Job{Task: task, Origin: &origin{d: d, message: m, delivery: task.Delivery}}
+	job := &deliver.Job{Task: task, Origin: &origin{d: d, message: m, delivery: task.Delivery, rev: task.Rev}}
 	d.offer(ctx, job)
 }
 
@@ -136,22 +137,24 @@ func (d *Due) offer(ctx context.Context, job *deliver.Job) {
 	go d.await(ctx, job)
 }
 
-// take takes a delivery in hand; false: it is already.
-func (d *Due) take(id domain.DeliveryID) bool {
+// take takes a delivery in hand; false: it is already, as new as this or newer.
+func (d *Due) take(task *domain.Task) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if _, ok := d.flying[id]; ok {
+	if rev, ok := d.flying[task.Delivery]; ok && rev >= task.Rev {
 		return false
 	}
-	d.flying[id] = struct{}{}
+	d.flying[task.Delivery] = task.Rev
 	return true
 }
 
-// let lets go of a delivery.
-func (d *Due) let(id domain.DeliveryID) {
+// let lets go of a revision of a delivery.
+func (d *Due) let(id domain.DeliveryID, rev int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.flying, id)
+	if d.flying[id] == rev {
+		delete(d.flying, id)
+	}
 }
 
 // await waits for a webhook that was made a moment ago.
@@ -182,6 +185,7 @@ type origin struct {
 	d        *Due
 	message  *bus.Message
 	delivery domain.DeliveryID
+	rev      int64
 }
 
 // Emitting implements deliver.Origin.
@@ -191,7 +195,7 @@ func (o *origin) Emitting() *domain.Event { return nil }
 // waited for that this one is gone; without it the delivery would be repeated. What comes
 // meanwhile is no copy of this one any more: it may be what took over, due already.
 func (o *origin) Stored() {
-	o.d.let(o.delivery)
+	o.d.let(o.delivery, o.rev)
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
@@ -204,7 +208,7 @@ func (o *origin) Stored() {
 
 // Abandoned implements deliver.Origin.
 func (o *origin) Abandoned() {
-	o.d.let(o.delivery)
+	o.d.let(o.delivery, o.rev)
 	o.d.inHand.Done(o.message)
 	o.message.Release()
 }
