@@ -22,6 +22,12 @@ const settle = 10 * time.Second
 // within the server's sync interval, and marks are set once a second.
 const tailMargin = 5 * time.Second
 
+// tailClocks is by how much the clock of a dispatcher may be ahead of this one's, besides
+// the time that the server was away: what reached its state later than that after the
+// restart was found is on the restarted server. After a long outage that is what filled
+// the lanes at once; given back, it would be sent twice.
+const tailClocks = time.Second
+
 // loss is what a bus that lost something is being given back.
 type loss struct {
 	created  map[string]time.Time // of the streams that have lost what they held
@@ -39,6 +45,12 @@ type loss struct {
 func (l *loss) gaveBack(item *store.RestoreItem) bool {
 	rev, ok := l.restored[l.hash(item)]
 	return ok && (rev >= item.Task.Rev || item.UpdatedAt.After(l.found.Add(settle)))
+}
+
+// inTail tells whether the state of a delivery may have been among what a restarted
+// server stored last.
+func (l *loss) inTail(item *store.RestoreItem) bool {
+	return !l.tail.IsZero() && !item.UpdatedAt.Before(l.tail) && !item.UpdatedAt.After(l.found.Add(tailClocks))
 }
 
 func (l *loss) hash(item *store.RestoreItem) uint64 {
@@ -193,7 +205,7 @@ func (l *leader) deliveries(ctx context.Context, lost *loss) error {
 			if inLane(item) {
 				missing = lanes
 			}
-			if !lost.gaveBack(item) && (missing || (!lost.tail.IsZero() && !item.UpdatedAt.Before(lost.tail))) {
+			if !lost.gaveBack(item) && (missing || lost.inTail(item)) {
 				items = append(items, item)
 			}
 		}
