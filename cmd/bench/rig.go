@@ -52,13 +52,16 @@ func (r *rig) own() []meter.Group {
 	if r.form == formAllInOne {
 		return []meter.Group{{Name: "waybill", Pid: r.stack.Waybill.Pid()}}
 	}
-	list := []meter.Group{{Name: "api", Pid: r.stack.API.Pid()}}
-	for _, d := range r.stack.Dispatchers {
-		list = append(list, meter.Group{Name: "dispatcher", Pid: d.Pid()})
+	var list []meter.Group
+	add := func(name string, processes ...*stack.Process) {
+		for _, p := range processes {
+			list = append(list, meter.Group{Name: name, Pid: p.Pid()})
+		}
 	}
-	return append(list,
-		meter.Group{Name: "nats", Pid: r.stack.NATS.Pid()},
-		meter.Group{Name: "postgres", Pid: r.stack.Postgres.Pid()})
+	add("api", r.stack.APIs...)
+	add("dispatcher", r.stack.Dispatchers...)
+	add("nats", r.stack.NATS...)
+	return append(list, meter.Group{Name: "postgres", Pid: r.stack.Postgres.Pid()})
 }
 
 // all are those with publisher and receiver.

@@ -245,7 +245,7 @@ func (f *field) watchMemory(ctx context.Context, during time.Duration) (map[stri
 	end := time.Now().Add(during)
 	for time.Now().Before(end) {
 		for _, p := range f.stack.Processes() {
-			if p != f.stack.NATS {
+			if !slices.Contains(f.stack.NATS, p) {
 				looks[p.Name] = append(looks[p.Name], residentBytes(p.Pid()))
 			}
 		}

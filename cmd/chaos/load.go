@@ -26,9 +26,10 @@ const outstanding = 256
 
 // load publishes events at a rate, over REST and on JetStream, and knows which of them
 // were accepted. A publication whose fate is unknown (no answer, or an answer that is no
-// 202) is tried again under the same id until it is accepted.
+// 202) is tried again under the same id until it is accepted; over REST with the next API,
+// where there are several.
 type load struct {
-	api  *stack.Client
+	apis []*stack.Client
 	nats *nats.Conn
 	js   jetstream.JetStream
 
@@ -36,7 +37,9 @@ type load struct {
 	kindOf func(n int64) domain.EventType
 
 	number  atomic.Int64
+	turn    atomic.Int64 // of the APIs
 	retried atomic.Int64 // publications that were tried more than once
+	refused atomic.Int64 // tries over REST that were not accepted
 
 	mu       sync.Mutex
 	sent     map[string]time.Time // over REST: when it was first sent
@@ -49,7 +52,8 @@ type load struct {
 
 func newLoad(st *stack.Stack) (*load, error) {
 	conn, err := nats.Connect(st.NATSURL, nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond),
-		nats.RetryOnFailedConnect(true), nats.ReconnectBufSize(-1))
+		nats.RetryOnFailedConnect(true), nats.ReconnectBufSize(-1),
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // what fails is tried again
 	if err != nil {
 		return nil, fmt.Errorf("connect to the bus: %w", err)
 	}
@@ -58,7 +62,7 @@ func newLoad(st *stack.Stack) (*load, error) {
 		return nil, fmt.Errorf("open JetStream: %w", err)
 	}
 	return &load{
-		api: st.Client(), nats: conn, js: js, kindOf: kindOf,
+		apis: st.Clients(), nats: conn, js: js, kindOf: kindOf,
 		sent: make(map[string]time.Time), accepted: make(map[string]time.Time),
 		bus: make(map[string]time.Time), acked: make(map[string]time.Time),
 	}, nil
@@ -95,7 +99,9 @@ func (l *load) end(ctx context.Context) error {
 func (l *load) close() {
 	l.stop()
 	l.nats.Close()
-	l.api.Close()
+	for _, api := range l.apis {
+		api.Close()
+	}
 }
 
 // pace calls one at the rate until ctx is done. The calls may take as long as they like.
@@ -163,8 +169,14 @@ func (l *load) postOne(ctx context.Context, e event) {
 	l.mu.Lock()
 	l.sent[e.id] = time.Now()
 	l.mu.Unlock()
+	turn := l.turn.Add(1)
 	l.untilAccepted(ctx, func(ctx context.Context) error {
-		_, err := l.api.Publish(ctx, e.body)
+		api := l.apis[turn%int64(len(l.apis))]
+		turn++
+		_, err := api.Publish(ctx, e.body)
+		if err != nil {
+			l.refused.Add(1)
+		}
 		return err
 	})
 	l.mu.Lock()

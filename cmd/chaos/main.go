@@ -37,7 +37,7 @@ type options struct {
 func main() {
 	var o options
 	flag.StringVar(&o.only, "only", "", "run these alone, separated by commas: "+strings.Join(names(), ", "))
-	flag.IntVar(&o.rounds, "rounds", 20, "kills of each process; power cuts are half, losses of the bus a quarter of it")
+	flag.IntVar(&o.rounds, "rounds", 20, "kills of each process; power cuts are half, losses of the bus a quarter, kills of each process of a cluster a twentieth of it")
 	flag.IntVar(&o.rate, "rate", 500, "events a second over REST")
 	flag.IntVar(&o.busRate, "nats-rate", 50, "events a second on JetStream besides")
 	flag.IntVar(&o.hooks, "webhooks", 10, "webhooks that get every event")

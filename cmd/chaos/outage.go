@@ -127,7 +127,7 @@ func natsDown(ctx context.Context, b *bench) error {
 		return err
 	}
 	err = f.broken(func() error {
-		if err := f.stack.NATS.Kill(); err != nil {
+		if err := f.stack.NATS[0].Kill(); err != nil {
 			return err
 		}
 		before := len(f.load.restAccepted())
@@ -139,7 +139,7 @@ func natsDown(ctx context.Context, b *bench) error {
 		f.report.figure("slowest acceptance, seconds", slowest.Seconds())
 		f.report.must(failed == nil, "REST does not accept while the bus is down: %v", failed)
 		f.report.must(float64(accepted) > 0.8*float64(b.rate)*b.outage.Seconds(), "REST accepted %d events while the bus was down, want %d a second", accepted, b.rate)
-		return f.stack.NATS.Start(ctx)
+		return f.stack.NATS[0].Start(ctx)
 	})
 	if err != nil {
 		return err

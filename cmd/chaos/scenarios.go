@@ -21,13 +21,14 @@ func scenarios() []scenario {
 		{"steady", "no fault, split: attempts recorded = POSTs seen", steady(split)},
 		{"steady-all-in-one", "no fault, all in one: attempts recorded = POSTs seen", steady(allInOne)},
 		{"kill-all-in-one", "kill -9 of the all-in-one process", kills(allInOne, func(st *stack.Stack, _ int) victim { return process(st.Waybill) })},
-		{"kill-api", "kill -9 of the API", kills(split, func(st *stack.Stack, _ int) victim { return process(st.API) })},
+		{"kill-api", "kill -9 of the API", kills(split, func(st *stack.Stack, _ int) victim { return process(st.APIs[0]) })},
 		{"kill-dispatcher", "kill -9 of one of two dispatchers", kills(split, func(st *stack.Stack, round int) victim {
 			return process(st.Dispatchers[round%len(st.Dispatchers)])
 		})},
-		{"kill-nats", "kill -9 of nats-server", kills(split, func(st *stack.Stack, _ int) victim { return process(st.NATS) })},
+		{"kill-nats", "kill -9 of nats-server", kills(split, func(st *stack.Stack, _ int) victim { return process(st.NATS[0]) })},
 		{"kill-postgres", "kill -9 of Postgres", kills(split, func(st *stack.Stack, _ int) victim { return postgres(st) })},
-		{"lose-bus", "nats-server killed and its JetStream folder removed", losses(split, func(st *stack.Stack) *stack.Process { return st.NATS })},
+		{"cluster", "kill -9 of each process of a cluster: three nats-servers, two APIs, four dispatchers", cluster},
+		{"lose-bus", "nats-server killed and its JetStream folder removed", losses(split, func(st *stack.Stack) *stack.Process { return st.NATS[0] })},
 		{"lose-bus-all-in-one", "the all-in-one process killed and its JetStream folder removed", losses(allInOne, func(st *stack.Stack) *stack.Process { return st.Waybill })},
 		{"power-cut", "power cut below Postgres and nats-server", powerCuts(split)},
 		{"power-cut-all-in-one", "power cut below the all-in-one process", powerCuts(allInOne)},

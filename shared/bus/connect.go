@@ -37,17 +37,28 @@ type Bus struct {
 	conn    *nats.Conn
 	js      jetstream.JetStream
 	log     *slog.Logger
+	macs    []*eventMAC // of options.MACKeys
 
 	mu      sync.Mutex
 	waiting map[*nats.Msg]func(*jetstream.PubAck, error)
 	lanes   jetstream.Stream // HOLD; nil: not looked up yet
 
-	listeners []chan struct{}
+	listeners  []chan struct{}
+	publishing []jetstream.PublishOpt
 }
 
 // publishTimeout is how long an acknowledgement of the bus is waited for. What was not
 // acknowledged by then is published again by its owner, under the same message id.
 const publishTimeout = 5 * time.Second
+
+// A stream of a cluster whose leader was lost has none for four to nine seconds. What is
+// published meanwhile reaches nobody, which the server says at once: it is sent again
+// until there is a leader, for the relay would come to it many seconds later. In sum it
+// stays below the margin after which the relay takes an event for lost.
+const (
+	electionWait    = 500 * time.Millisecond
+	electionRetries = 18
+)
 
 // Connect opens the connection. It doesn't wait for the server: while none answers,
 // every call fails with domain.ErrUnavailable and reconnecting goes on.
@@ -65,6 +76,12 @@ func Connect(options Options) (*Bus, error) {
 		options: options,
 		log:     options.Logger,
 		waiting: make(map[*nats.Msg]func(*jetstream.PubAck, error)),
+		publishing: []jetstream.PublishOpt{
+			jetstream.WithRetryWait(electionWait), jetstream.WithRetryAttempts(electionRetries),
+		},
+	}
+	for _, key := range options.MACKeys {
+		b.macs = append(b.macs, newEventMAC(key))
 	}
 	conn, err := nats.Connect(options.URL, b.connOptions()...)
 	if err != nil {
@@ -193,7 +210,7 @@ func (b *Bus) publish(m *nats.Msg, done func(*jetstream.PubAck, error)) {
 	b.mu.Lock()
 	b.waiting[m] = done
 	b.mu.Unlock()
-	if _, err := b.js.PublishMsgAsync(m); err != nil {
+	if _, err := b.js.PublishMsgAsync(m, b.publishing...); err != nil {
 		b.finish(m, nil, err)
 	}
 }

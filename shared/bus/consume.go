@@ -78,11 +78,11 @@ func (b *Bus) ConsumeRecords(ctx context.Context, inHand *InHand, handle func(*M
 
 // RecordsWritten returns the sequence up to which every message of RECORDS is acknowledged.
 func (b *Bus) RecordsWritten(ctx context.Context) (uint64, error) {
-	consumer, err := b.js.Consumer(ctx, StreamRecords, consumerRecord)
+	info, err := b.consumerInfo(ctx, StreamRecords, consumerRecord)
 	if err != nil {
-		return 0, unavailable("look up consumer "+consumerRecord, err)
+		return 0, err
 	}
-	return consumer.CachedInfo().AckFloor.Stream, nil
+	return info.AckFloor.Stream, nil
 }
 
 // ConsumeDue hands the due deliveries of one shard to handle, which must not wait, until

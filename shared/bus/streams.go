@@ -77,7 +77,10 @@ func pinned(ttl time.Duration, config jetstream.ConsumerConfig) jetstream.Consum
 }
 
 func (b *Bus) streamConfigs() []jetstream.StreamConfig {
-	base := jetstream.StreamConfig{Storage: jetstream.FileStorage, Replicas: b.options.Replicas, AllowDirect: true}
+	// Messages are read from the leader alone. A replica that lags behind would show a
+	// message of a lane that is gone, and not yet have the oldest that waits: the relay
+	// would take what waits for lost.
+	base := jetstream.StreamConfig{Storage: jetstream.FileStorage, Replicas: b.options.Replicas}
 	with := func(change func(*jetstream.StreamConfig)) jetstream.StreamConfig {
 		config := base
 		change(&config)
@@ -101,9 +104,6 @@ func (b *Bus) streamConfigs() []jetstream.StreamConfig {
 			c.Name, c.Subjects = StreamHold, []string{subjectHold + ">"}
 			c.Description = "lanes of webhooks that are inactive, broken or overfull"
 			c.Retention = jetstream.WorkQueuePolicy
-			// Lanes are read from their head and deleted by sequence: a replica that lags
-			// behind would show a message that is gone.
-			c.AllowDirect = false
 		}),
 		with(func(c *jetstream.StreamConfig) {
 			c.Name, c.Subjects = StreamRecords, []string{subjectRecords}
@@ -114,6 +114,7 @@ func (b *Bus) streamConfigs() []jetstream.StreamConfig {
 			c.Name, c.Subjects = StreamRejected, []string{subjectRejected + ">"}
 			c.Description = "messages that are no events, with the reason"
 			c.MaxAge, c.MaxBytes, c.Discard = b.options.Retention, 1<<30, jetstream.DiscardOld
+			c.AllowDirect = true // a list that lags behind harms nobody
 		}),
 	}
 }
@@ -153,7 +154,7 @@ func (s StreamState) Lost(known domain.StreamMark) bool {
 func (b *Bus) Streams(ctx context.Context) (map[string]StreamState, error) {
 	states := make(map[string]StreamState)
 	for _, name := range []string{StreamEvents, StreamRetries, StreamHold, StreamRecords} {
-		server := b.conn.ConnectedServerId()
+		connected := b.conn.ConnectedServerId()
 		info, err := b.info(ctx, name)
 		if err != nil {
 			return nil, err
@@ -161,12 +162,23 @@ func (b *Bus) Streams(ctx context.Context) (map[string]StreamState, error) {
 		states[name] = StreamState{
 			StreamMark: domain.StreamMark{
 				Created: info.Created.UTC().Truncate(time.Microsecond), LastSeq: info.State.LastSeq,
-				Server: server, SeenAt: time.Now().UTC().Truncate(time.Microsecond),
+				Server: keeper(info, connected), SeenAt: time.Now().UTC().Truncate(time.Microsecond),
 			},
 			FirstSeq: info.State.FirstSeq, FirstTime: info.State.FirstTime,
 		}
 	}
 	return states, nil
+}
+
+// keeper names what a stream's last messages may be lost with when it is started again: the
+// server that is connected, by an id that is another one after each start. A stream with
+// copies on several servers of a cluster loses nothing with any one of them, nor does it
+// matter which of them was asked, so the cluster's name stands for all.
+func keeper(info *jetstream.StreamInfo, connected string) string {
+	if info.Config.Replicas > 1 && info.Cluster != nil && info.Cluster.Name != "" {
+		return "cluster " + info.Cluster.Name
+	}
+	return connected
 }
 
 func (b *Bus) info(ctx context.Context, name string, opts ...jetstream.StreamInfoOpt) (*jetstream.StreamInfo, error) {
@@ -175,8 +187,36 @@ func (b *Bus) info(ctx context.Context, name string, opts ...jetstream.StreamInf
 		return nil, unavailable("look up stream "+name, err)
 	}
 	info, err := stream.Info(ctx, opts...)
+	if err == nil {
+		err = b.led(info.Cluster)
+	}
 	if err != nil {
 		return nil, unavailable("ask for stream "+name, err)
+	}
+	return info, nil
+}
+
+var errNoLeader = errors.New("it has no leader")
+
+// led returns an error unless the leader of a stream or consumer has told about it. While
+// there is none any server answers, with as much of the stream as it has; and one that
+// starts knows consumers before their state, and says that nothing waits.
+func (b *Bus) led(by *jetstream.ClusterInfo) error {
+	if b.options.Replicas > 1 && (by == nil || by.Leader == "") {
+		return errNoLeader
+	}
+	return nil
+}
+
+// consumerInfo asks how far a consumer is.
+func (b *Bus) consumerInfo(ctx context.Context, stream, name string) (*jetstream.ConsumerInfo, error) {
+	consumer, err := b.js.Consumer(ctx, stream, name)
+	if err != nil {
+		return nil, unavailable("look up consumer "+name, err)
+	}
+	info := consumer.CachedInfo() // of a moment ago
+	if err := b.led(info.Cluster); err != nil {
+		return nil, unavailable("ask for consumer "+name, err)
 	}
 	return info, nil
 }
@@ -221,13 +261,9 @@ func (b *Bus) behind(ctx context.Context, stream, name string) (waiting uint64, 
 	if err != nil {
 		return 0, 0, time.Time{}, unavailable("look up stream "+stream, err)
 	}
-	consumer, err := handle.Consumer(ctx, name)
+	info, err := b.consumerInfo(ctx, stream, name)
 	if err != nil {
-		return 0, 0, time.Time{}, unavailable("look up consumer "+name, err)
-	}
-	info, err := consumer.Info(ctx)
-	if err != nil {
-		return 0, 0, time.Time{}, unavailable("ask for consumer "+name, err)
+		return 0, 0, time.Time{}, err
 	}
 	waiting, unacked = info.NumPending+uint64(info.NumAckPending), info.NumAckPending
 	if waiting == 0 {
@@ -255,11 +291,11 @@ const restartMargin = 20_000
 // out before, whatever the server says of them: asked at the start and after each
 // reconnection, as the server may have crashed meanwhile.
 func (b *Bus) MaybeHandedOut(ctx context.Context) (uint64, error) {
-	consumer, err := b.js.Consumer(ctx, StreamEvents, consumerFanout)
+	info, err := b.consumerInfo(ctx, StreamEvents, consumerFanout)
 	if err != nil {
-		return 0, unavailable("look up consumer "+consumerFanout, err)
+		return 0, err
 	}
-	delivered := consumer.CachedInfo().Delivered.Stream
+	delivered := info.Delivered.Stream
 	if delivered == 0 {
 		return 0, nil
 	}

@@ -150,6 +150,6 @@ type Delivery struct {
 type StreamMark struct {
 	Created time.Time
 	LastSeq uint64
-	Server  string    // the server's id, another one after each start
+	Server  string    // the server's id, another one after each start; of a cluster its name
 	SeenAt  time.Time // when LastSeq was read
 }

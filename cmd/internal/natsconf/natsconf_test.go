@@ -25,20 +25,26 @@ const (
 	patience = 20 * time.Second
 )
 
-// run starts a server with the shipped configuration on a free port.
-func run(t *testing.T) *server.Server {
+// read reads one of the shipped configurations, for a server on a free port.
+func read(t *testing.T, file string) *server.Options {
 	t.Helper()
 	t.Setenv("NATS_API_PASSWORD", "kApi")
 	t.Setenv("NATS_DISPATCHER_PASSWORD", "kDispatcher")
 	t.Setenv("NATS_PUBLISHER_PASSWORD", "kPublisher")
-	options, err := server.ProcessConfigFile("../../../deploy/nats/nats.conf")
+	options, err := server.ProcessConfigFile("../../../deploy/nats/" + file)
 	if err != nil {
-		t.Fatalf("read the configuration: %v", err)
+		t.Fatalf("read %s: %v", file, err)
 	}
 	options.Host, options.Port = "127.0.0.1", server.RANDOM_PORT
 	options.HTTPHost, options.HTTPPort = "", 0
 	options.StoreDir = t.TempDir()
 	options.NoLog, options.NoSigs = true, true
+	return options
+}
+
+// start starts a server.
+func start(t *testing.T, options *server.Options) *server.Server {
+	t.Helper()
 	s, err := server.NewServer(options)
 	if err != nil {
 		t.Fatalf("make the server: %v", err)
@@ -54,6 +60,12 @@ func run(t *testing.T) *server.Server {
 	return s
 }
 
+// run starts a server with the shipped configuration.
+func run(t *testing.T) *server.Server {
+	t.Helper()
+	return start(t, read(t, "nats.conf"))
+}
+
 func url(s *server.Server, user, password string) string {
 	return "nats://" + user + ":" + password + "@" + s.Addr().String()
 }
@@ -61,8 +73,13 @@ func url(s *server.Server, user, password string) string {
 // join connects as a process of Waybill does.
 func join(t *testing.T, s *server.Server, name, password string) *bus.Bus {
 	t.Helper()
+	return joinAt(t, url(s, name, password), name, 1)
+}
+
+func joinAt(t *testing.T, urls, name string, replicas int) *bus.Bus {
+	t.Helper()
 	b, err := bus.Connect(bus.Options{
-		URL: url(s, name, password), Name: name,
+		URL: urls, Name: name, Replicas: replicas,
 		Logger: slog.New(slog.DiscardHandler), MACKeys: [][]byte{make([]byte, 32)},
 	})
 	if err != nil {
@@ -166,11 +183,12 @@ func work(t *testing.T, api, dispatcher *bus.Bus) {
 	must("hold", dispatcher.HoldWait(ctx, task))
 	lane, err := dispatcher.OpenLane(ctx, webhook, 10)
 	must("open a lane", err)
-	held, err := lane.Fetch(1, patience)
+	var held []*bus.Message
+	await(t, "a delivery of a lane", func() bool { // in a cluster its consumer must have a leader first
+		held, err = lane.Fetch(1, time.Second)
+		return len(held) == 1
+	})
 	must("fetch from a lane", err)
-	if len(held) != 1 {
-		t.Fatalf("%d deliveries fetched from a lane, want 1", len(held))
-	}
 	must("acknowledge", held[0].AckWait(ctx))
 	must("close a lane", lane.Close(ctx))
 
@@ -242,6 +260,12 @@ func TestPublisherPublishesEvents(t *testing.T) {
 	s := run(t)
 	join(t, s, "api", "kApi")
 	conn, _ := guest(t, s, "publisher", "kPublisher")
+	publish(t, conn)
+}
+
+// publish publishes an event as any producer would.
+func publish(t *testing.T, conn *nats.Conn) {
+	t.Helper()
 	js, err := jetstream.New(conn)
 	if err != nil {
 		t.Fatal(err)

@@ -25,9 +25,20 @@ type Client struct {
 // maxAnswer bounds what is read of an answer.
 const maxAnswer = 64 << 20
 
-// Client returns a client with the bootstrap key.
-func (s *Stack) Client() *Client {
-	return &Client{base: s.URL, key: s.Key, http: &http.Client{
+// Client returns a client of the first API, with the bootstrap key.
+func (s *Stack) Client() *Client { return s.client(s.URL) }
+
+// Clients returns a client of each API, with the bootstrap key.
+func (s *Stack) Clients() []*Client {
+	var list []*Client
+	for _, url := range s.URLs {
+		list = append(list, s.client(url))
+	}
+	return list
+}
+
+func (s *Stack) client(base string) *Client {
+	return &Client{base: base, key: s.Key, http: &http.Client{
 		Timeout:   30 * time.Second,
 		Transport: &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: 30 * time.Second},
 	}}

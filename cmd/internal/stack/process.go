@@ -216,12 +216,27 @@ func (p *Process) take() *run {
 	return r
 }
 
-// answersReady returns a check that asks an HTTP address for /readyz.
-func answersReady(client *http.Client, address string) func(context.Context) error {
+// startAll starts processes that may need each other to be ready.
+func startAll(ctx context.Context, processes []*Process) error {
+	for _, p := range processes {
+		if err := p.Launch(); err != nil {
+			return err
+		}
+	}
+	for _, p := range processes {
+		if err := p.AwaitReady(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// answers returns a check that asks an HTTP address for a path.
+func answers(client *http.Client, address, path string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 		defer cancel()
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/readyz", http.NoBody)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, http.NoBody)
 		if err != nil {
 			return err
 		}
@@ -233,7 +248,7 @@ func answersReady(client *http.Client, address string) func(context.Context) err
 		if response.StatusCode != http.StatusOK {
 			var body bytes.Buffer
 			_, _ = body.ReadFrom(http.MaxBytesReader(nil, response.Body, 1<<10))
-			return fmt.Errorf("readyz answers %d: %s", response.StatusCode, body.String())
+			return fmt.Errorf("%s answers %d: %s", path, response.StatusCode, body.String())
 		}
 		return nil
 	}

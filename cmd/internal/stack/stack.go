@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,8 +28,11 @@ type Options struct {
 	Data string
 	// Routes is the folder of the route files of an all-in-one stack; empty: one without any.
 	Routes string
-	// Dispatchers is how many a split stack has; 0: 2.
-	Dispatchers int
+	// APIs and Dispatchers are how many a split stack has; 0: 1 and 2.
+	APIs, Dispatchers int
+	// NATSServers is how many nats-servers a split stack has; 0: 1. Several are a cluster,
+	// each with a copy of everything, which it forces to the disk at once.
+	NATSServers int
 	// Postgres is a cluster in which a split stack makes a database; nil: a cluster of
 	// its own, with PostgresSettings, which ends with the stack.
 	Postgres         *pgtest.Cluster
@@ -36,15 +41,16 @@ type Options struct {
 
 // Stack is a running Waybill.
 type Stack struct {
-	// URL is where the API answers, NATSURL where events may be published on the bus,
-	// Key the bootstrap key.
+	// URLs are where the APIs answer, URL is the first of them; NATSURL is where events may
+	// be published on the bus, all its servers separated by commas; Key the bootstrap key.
 	URL     string
+	URLs    []string
 	NATSURL string
 	Key     string
 
-	Waybill     *Process // all in one; nil in a split stack
-	API         *Process // nil in an all-in-one stack, as the following
-	NATS        *Process
+	Waybill     *Process   // all in one; nil in a split stack
+	APIs        []*Process // none in an all-in-one stack, as of the following
+	NATS        []*Process
 	Dispatchers []*Process
 	Postgres    *pgtest.Cluster
 	DatabaseURL string
@@ -76,7 +82,8 @@ func (s *Site) AllInOne(ctx context.Context, options Options) (*Stack, error) {
 	if err != nil {
 		return nil, err
 	}
-	st.URL, st.NATSURL = "http://"+httpAddr, "nats://"+natsAddr
+	st.serve(httpAddr)
+	st.NATSURL = "nats://" + natsAddr
 	st.Ops["waybill"] = opsAddr
 	data := filepath.Join(st.data, "waybill")
 	routes := options.Routes
@@ -90,7 +97,7 @@ func (s *Site) AllInOne(ctx context.Context, options Options) (*Stack, error) {
 		Name: "waybill", path: s.binary("waybill"),
 		args: []string{"dev", "--http", httpAddr, "--ops", opsAddr, "--nats", natsAddr, "--data", data, "--routes", routes, "--receiver", "none"},
 		env:  st.environment(options.Settings, map[string]string{"WAYBILL_RECEIVER_ADDR": "none"}),
-		log:  filepath.Join(dir, "waybill.log"), ready: answersReady(s.http, httpAddr),
+		log:  filepath.Join(dir, "waybill.log"), ready: answers(s.http, httpAddr, "/readyz"),
 	}
 	if err := st.Waybill.Start(ctx); err != nil {
 		return nil, errors.Join(err, st.Close())
@@ -103,9 +110,9 @@ func (s *Site) Split(ctx context.Context, options Options) (*Stack, error) {
 	if options.Name == "" {
 		options.Name = "split"
 	}
-	if options.Dispatchers == 0 {
-		options.Dispatchers = 2
-	}
+	options.APIs = cmp.Or(options.APIs, 1)
+	options.Dispatchers = cmp.Or(options.Dispatchers, 2)
+	options.NATSServers = cmp.Or(options.NATSServers, 1)
 	st, dir, err := s.prepare(options)
 	if err != nil {
 		return nil, err
@@ -120,49 +127,38 @@ func (s *Stack) split(ctx context.Context, dir string, options Options) error {
 	if err := s.openPostgres(ctx, options); err != nil {
 		return err
 	}
-	natsAddr, err := s.site.port()
-	if err != nil {
-		return err
-	}
-	s.NATSURL = "nats://" + natsAddr
-	host, port, _ := strings.Cut(natsAddr, ":")
-	s.NATS = &Process{
-		Name: "nats-server", path: s.site.binary("nats-server"),
-		args: []string{"-a", host, "-p", port, "-js", "-sd", filepath.Join(s.data, "nats")},
-		env:  bareEnvironment(),
-		log:  filepath.Join(dir, "nats-server.log"), ready: answersConnect(natsAddr),
-	}
-	if err := s.NATS.Start(ctx); err != nil {
+	if err := s.startNATS(ctx, dir, options.NATSServers); err != nil {
 		return err
 	}
 	env := s.environment(options.Settings, map[string]string{
 		"WAYBILL_DATABASE_URL": s.DatabaseURL, "WAYBILL_NATS_URL": s.NATSURL,
+		"WAYBILL_BUS_REPLICAS": strconv.Itoa(options.NATSServers),
 		"WAYBILL_EGRESS_ALLOW": "127.0.0.0/8", "WAYBILL_EGRESS_HTTP": "true",
 	})
 	if err := s.site.run(ctx, env, "waybill", "migrate", "up"); err != nil {
 		return err
 	}
-	if s.API, err = s.service(dir, "waybill-api", "waybill-api", env); err != nil {
-		return err
-	}
-	s.URL = "http://" + environmentValue(s.API.env, "WAYBILL_HTTP_ADDR")
-	for i := range options.Dispatchers {
-		d, err := s.service(dir, fmt.Sprintf("waybill-dispatcher-%d", i+1), "waybill-dispatcher", env)
+	for i := range options.APIs {
+		name := "waybill-api"
+		if options.APIs > 1 {
+			name = fmt.Sprintf("waybill-api-%d", i+1)
+		}
+		p, err := s.service(dir, name, "waybill-api", env)
 		if err != nil {
 			return err
 		}
-		s.Dispatchers = append(s.Dispatchers, d)
+		s.serve(environmentValue(p.env, "WAYBILL_HTTP_ADDR"))
+		s.APIs = append(s.APIs, p)
 	}
-	services := append([]*Process{s.API}, s.Dispatchers...)
-	for _, p := range services {
-		if err := p.Launch(); err != nil {
+	for i := range options.Dispatchers {
+		p, err := s.service(dir, fmt.Sprintf("waybill-dispatcher-%d", i+1), "waybill-dispatcher", env)
+		if err != nil {
 			return err
 		}
+		s.Dispatchers = append(s.Dispatchers, p)
 	}
-	for _, p := range services {
-		if err := p.AwaitReady(ctx); err != nil {
-			return err
-		}
+	if err := startAll(ctx, append(slices.Clone(s.APIs), s.Dispatchers...)); err != nil {
+		return err
 	}
 	// Until they know of each other, each takes itself for the only one.
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
@@ -210,8 +206,14 @@ func (s *Stack) service(dir, name, binary string, env []string) (*Process, error
 	return &Process{
 		Name: name, path: s.site.binary(binary),
 		env: append(slices.Clone(env), "WAYBILL_HTTP_ADDR="+httpAddr, "WAYBILL_OPS_ADDR="+opsAddr),
-		log: filepath.Join(dir, name+".log"), ready: answersReady(s.site.http, httpAddr),
+		log: filepath.Join(dir, name+".log"), ready: answers(s.site.http, httpAddr, "/readyz"),
 	}, nil
+}
+
+// serve notes where an API answers.
+func (s *Stack) serve(address string) {
+	s.URLs = append(s.URLs, "http://"+address)
+	s.URL = s.URLs[0]
 }
 
 // prepare makes the parts that both forms have.
@@ -246,13 +248,7 @@ func (s *Stack) Processes() []*Process {
 	if s.Waybill != nil {
 		return []*Process{s.Waybill}
 	}
-	var list []*Process
-	for _, p := range append([]*Process{s.NATS, s.API}, s.Dispatchers...) {
-		if p != nil {
-			list = append(list, p)
-		}
-	}
-	return list
+	return slices.Concat(s.NATS, s.APIs, s.Dispatchers)
 }
 
 // Data returns the folder in which NATS and SQLite keep their files.
@@ -317,7 +313,7 @@ func (s *Stack) Close() error {
 		}
 		if code, err := p.Stop(ctx); err != nil {
 			list = append(list, err)
-		} else if code != 0 && p != s.NATS {
+		} else if code != 0 && !slices.Contains(s.NATS, p) {
 			list = append(list, fmt.Errorf("%s exits with %d:\n%s", p.Name, code, p.Tail()))
 		}
 	}

@@ -4,6 +4,7 @@ package bustest
 import (
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"testing"
@@ -18,21 +19,27 @@ const startTimeout = 20 * time.Second
 // Server is a nats-server on a port of 127.0.0.1 that it keeps over restarts.
 // Its methods must not be called concurrently.
 type Server struct {
-	tb   testing.TB
-	dir  string
-	port int
-	nats *server.Server
+	tb      testing.TB
+	name    string
+	dir     string
+	port    int
+	cluster server.ClusterOpts // zero: none
+	routes  []*url.URL         // to the cluster's servers
+	nats    *server.Server
 }
 
 // Start starts a server on a free port with its files in a temporary directory. It is
 // stopped when the test ends.
 func Start(tb testing.TB) *Server {
 	tb.Helper()
-	s := &Server{tb: tb, dir: tb.TempDir(), port: server.RANDOM_PORT}
+	s := &Server{tb: tb, name: "bustest", dir: tb.TempDir(), port: server.RANDOM_PORT}
 	s.Start()
 	tb.Cleanup(s.Stop)
 	return s
 }
+
+// Name returns the server's name.
+func (s *Server) Name() string { return s.name }
 
 // URL returns the address that clients connect to.
 func (s *Server) URL() string { return fmt.Sprintf("nats://127.0.0.1:%d", s.port) }
@@ -47,9 +54,10 @@ func (s *Server) Start() {
 		return
 	}
 	options := &server.Options{
-		ServerName: "bustest", Host: "127.0.0.1", Port: s.port,
+		ServerName: s.name, Host: "127.0.0.1", Port: s.port,
 		JetStream: true, StoreDir: s.dir,
 		NoLog: true, NoSigs: true,
+		Cluster: s.cluster, Routes: s.routes,
 	}
 	nats, err := server.NewServer(options)
 	if err != nil {

@@ -1,0 +1,75 @@
+package stack
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// startNATS starts one nats-server with its defaults, or several as a cluster.
+func (s *Stack) startNATS(ctx context.Context, dir string, servers int) error {
+	if servers == 1 {
+		address, err := s.site.port()
+		if err != nil {
+			return err
+		}
+		host, port, _ := strings.Cut(address, ":")
+		p := s.natsServer(dir, "nats-server", "-a", host, "-p", port, "-js", "-sd", filepath.Join(s.data, "nats"))
+		p.ready = answersConnect(address)
+		s.NATS, s.NATSURL = []*Process{p}, "nats://"+address
+		return p.Start(ctx)
+	}
+	routes := make([]string, servers)
+	for i := range routes {
+		address, err := s.site.port()
+		if err != nil {
+			return err
+		}
+		routes[i] = address
+	}
+	var urls []string
+	for i := range servers {
+		p, url, err := s.clusterServer(dir, fmt.Sprintf("nats-%d", i+1), routes[i], routes)
+		if err != nil {
+			return err
+		}
+		s.NATS, urls = append(s.NATS, p), append(urls, url)
+	}
+	s.NATSURL = strings.Join(urls, ",")
+	return startAll(ctx, s.NATS)
+}
+
+// clusterServer prepares one server of a cluster, whose name is that of its process. It
+// is ready when its streams and consumers have all that their leaders have.
+func (s *Stack) clusterServer(dir, name, route string, routes []string) (p *Process, url string, err error) {
+	address, err := s.site.port()
+	if err != nil {
+		return nil, "", err
+	}
+	monitor, err := s.site.port()
+	if err != nil {
+		return nil, "", err
+	}
+	text := fmt.Sprintf(`server_name: %s
+listen: %q
+http: %q
+jetstream { store_dir: %q, sync_interval: always }
+cluster { name: waybill, listen: %q, routes: ["nats://%s"] }
+`, name, address, monitor, filepath.Join(s.data, name), route, strings.Join(routes, `", "nats://`))
+	file := filepath.Join(dir, name+".conf")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return nil, "", fmt.Errorf("write the configuration of %s: %w", name, err)
+	}
+	p = s.natsServer(dir, name, "-c", file)
+	p.ready = answers(s.site.http, monitor, "/healthz")
+	return p, "nats://" + address, nil
+}
+
+func (s *Stack) natsServer(dir, name string, args ...string) *Process {
+	return &Process{
+		Name: name, path: s.site.binary("nats-server"), args: args, env: bareEnvironment(),
+		log: filepath.Join(dir, name+".log"),
+	}
+}
