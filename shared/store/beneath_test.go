@@ -123,6 +123,9 @@ func TestWebhookLimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := db.ExecContext(t.Context(), "UPDATE webhook_counts SET webhooks = webhooks + ?", domain.MaxWebhooks-2); err != nil {
+		t.Fatal(err)
+	}
 	sealedWebhook(t, s, "default")
 	_, _, err = s.CreateWebhook(t.Context(), domain.Webhook{Account: "default", Secret: domain.NewSecret()}, nil)
 	if !errors.Is(err, domain.ErrLimit) {

@@ -50,6 +50,14 @@ type webhookRow struct {
 
 func (webhookRow) TableName() string { return "webhooks" }
 
+// webhookCountRow changes with the webhooks, in the same transaction.
+type webhookCountRow struct {
+	Account  string `gorm:"primaryKey"`
+	Webhooks int64
+}
+
+func (webhookCountRow) TableName() string { return "webhook_counts" }
+
 type webhookHealthRow struct {
 	WebhookID       string `gorm:"primaryKey"`
 	FailingSince    instant

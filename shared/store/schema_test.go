@@ -60,7 +60,7 @@ func sqliteStore(t *testing.T) *Store {
 // rowStructs lists every row struct of the package.
 func rowStructs() []any {
 	return []any{
-		&configVersionRow{}, &logFloorRow{}, &webhookRow{}, &webhookHealthRow{}, &eventRow{}, &outboxRow{},
+		&configVersionRow{}, &logFloorRow{}, &webhookRow{}, &webhookCountRow{}, &webhookHealthRow{}, &eventRow{}, &outboxRow{},
 		&requestRow{}, &deliveryRow{}, &attemptRow{}, &idempotencyRow{}, &busStreamRow{},
 		&accountRow{}, &projectRow{}, &bucketRow{}, &consumerRow{}, &apiKeyRow{}, &managerRow{}, &auditRow{},
 	}
@@ -165,5 +165,47 @@ func TestDates(t *testing.T) {
 		if got, want := dateOf(at).time(), domain.Day(at); !got.Equal(want) {
 			t.Errorf("%s is of %v, want %v", text, got, want)
 		}
+	}
+}
+
+// TestWebhooksAreCounted compares the counts that are kept with those that the migration
+// makes of the webhooks that are there.
+func TestWebhooksAreCounted(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]func(*testing.T) *Store{"postgres": postgresStore, "sqlite": sqliteStore} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t)
+			create := func(account string) domain.WebhookID {
+				w, _, err := s.CreateWebhook(t.Context(), domain.Webhook{Account: account}, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return w.ID
+			}
+			create("a")
+			if err := s.DeleteWebhook(t.Context(), "a", create("a")); err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				create("b")
+			}
+			const counts = "SELECT account || ' ' || webhooks FROM webhook_counts WHERE webhooks > 0 ORDER BY account"
+			kept := texts(t, s, counts)
+			for _, statement := range []string{"DROP TABLE webhook_counts", "DELETE FROM goose_db_version WHERE version_id = 3"} {
+				if _, err := s.raw.ExecContext(t.Context(), statement); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := s.Migrate(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]string{"a 1", "b 3"}, kept); diff != "" {
+				t.Errorf("kept (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(kept, texts(t, s, counts)); diff != "" {
+				t.Errorf("counted by the migration (-kept +migrated):\n%s", diff)
+			}
+		})
 	}
 }

@@ -71,12 +71,12 @@ func (s *Store) addWebhook(ctx context.Context, tx *gorm.DB, w *domain.Webhook, 
 }
 
 func (s *Store) insertWebhook(tx *gorm.DB, w *domain.Webhook, version int64) error {
-	var count int64
-	if err := tx.Model(&webhookRow{}).Where("account = ? AND NOT deleted", w.Account).Count(&count).Error; err != nil {
+	count, err := countWebhook(tx, w.Account, 1)
+	if err != nil {
 		return err
 	}
-	if count >= domain.MaxWebhooks {
-		return fmt.Errorf("account has %d webhooks: %w", count, domain.ErrLimit)
+	if count > domain.MaxWebhooks {
+		return fmt.Errorf("account has %d webhooks: %w", count-1, domain.ErrLimit)
 	}
 	if w.ID == "" {
 		id, err := uuid.NewV7()
@@ -98,6 +98,18 @@ func (s *Store) insertWebhook(tx *gorm.DB, w *domain.Webhook, version int64) err
 		return err
 	}
 	return tx.Create(&row).Error
+}
+
+// countWebhook adds change to the number of an account's webhooks, and returns it.
+func countWebhook(tx *gorm.DB, account string, change int) (int64, error) {
+	var count int64
+	err := tx.Raw(`INSERT INTO webhook_counts (account, webhooks) VALUES (?, ?)
+		ON CONFLICT (account) DO UPDATE SET webhooks = webhook_counts.webhooks + excluded.webhooks RETURNING webhooks`,
+		account, change).Scan(&count).Error
+	if err != nil {
+		return 0, fmt.Errorf("count webhooks: %w", err)
+	}
+	return count, nil
 }
 
 // bumpVersion raises the configuration version and locks it until the end of the
@@ -274,6 +286,9 @@ func (s *Store) DeleteWebhook(ctx context.Context, account string, id domain.Web
 		}
 		if result.RowsAffected == 0 {
 			return domain.ErrNotFound
+		}
+		if _, err := countWebhook(tx, account, -1); err != nil {
+			return err
 		}
 		return s.note(ctx, tx, ActionDeleteWebhook, account, webhookResource(id))
 	})
