@@ -113,11 +113,12 @@ func (r *rig) hold(ctx context.Context, h hooks, n int, g *growth) (first int64,
 	return first, nil
 }
 
-// Go gives memory back slowly: it is collected every two minutes at the latest.
+// Go gives memory back slowly: it is collected every two minutes at the latest, and
+// nats-server remembers the ids of messages for two minutes.
 const (
 	settleEvery = 5 * time.Second
-	settleAfter = 40 * time.Second // without less memory than before
-	settleMost  = 4 * time.Minute
+	settleAfter = 130 * time.Second // without less memory than before
+	settleMost  = 8 * time.Minute
 )
 
 // settled is the memory of the services and the bus, without Postgres, in MB, when it no
