@@ -40,7 +40,7 @@ CREATE TABLE webhooks (
     deleted                    boolean NOT NULL,
     deleted_at                 timestamptz
 );
--- The list of an account's webhooks, and their count against the limit.
+-- The list of an account's webhooks, and how many it has.
 CREATE INDEX webhooks_by_account ON webhooks (account, created_at, id);
 -- What changed since a version.
 CREATE INDEX webhooks_by_version ON webhooks (version);
