@@ -56,16 +56,21 @@ func (e *postgresEngine) insertEvents(ctx context.Context, c conn, in intake) (i
 
 // insertEventsSQL names the partitions themselves: that spares planning and locking all
 // the others. The text changes once a day. IS TRUE keeps the time out of the choice of an
-// index: the one by id is the right one.
+// index: the one by id is the right one. OFFSET 0 has it looked up by id, event by event,
+// also under a plan that was made while the partition was empty.
+//
+// The arrays come from subqueries so that the planner doesn't see their lengths: a plan
+// for one event looks cheaper than one for any number, and Postgres would make it anew
+// each time (0.3 ms, twice the execution) instead of keeping it.
 func insertEventsSQL(now time.Time) string {
 	return `
 WITH fresh AS (
 	INSERT INTO ` + partition(tableEvents, now) + ` (day, account, id, type, occurred_at, payload, received_at)
 	SELECT $1::date, i.account, i.id, i.type, i.occurred_at, i.payload, $2::timestamptz
-	FROM unnest($4::text[], $5::text[], $6::text[], $7::text[], $8::bytea[]) AS i (account, id, type, occurred_at, payload)
+	FROM unnest((SELECT $4::text[]), (SELECT $5::text[]), (SELECT $6::text[]), (SELECT $7::text[]), (SELECT $8::bytea[])) AS i (account, id, type, occurred_at, payload)
 	WHERE NOT EXISTS (
 		SELECT 1 FROM ` + partition(tableEvents, now.Add(-24*time.Hour)) + ` y
-		WHERE y.account = i.account AND y.id = i.id AND (y.received_at > $3::timestamptz) IS TRUE)
+		WHERE y.account = i.account AND y.id = i.id AND (y.received_at > $3::timestamptz) IS TRUE OFFSET 0)
 	ON CONFLICT DO NOTHING
 	RETURNING account, id
 ), queued AS (

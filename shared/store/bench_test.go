@@ -150,6 +150,21 @@ func BenchmarkAccept(b *testing.B) {
 }
 
 // BenchmarkAcceptBatch is one caller with batches of 1000.
+// BenchmarkAcceptOne commits one event at a time, as at a low rate: what a commit costs
+// besides its events.
+func BenchmarkAcceptOne(b *testing.B) {
+	benchStores(b, func(b *testing.B, s *store.Store, cpu func() time.Duration) {
+		start := cpu()
+		for b.Loop() {
+			sub := store.Submission{Account: "default", Events: []domain.Event{kilobyte()}}
+			if _, err := s.Accept(b.Context(), []store.Submission{sub}); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64((cpu()-start).Microseconds())/float64(b.N), "cpu-µs/event")
+	})
+}
+
 func BenchmarkAcceptBatch(b *testing.B) {
 	benchStores(b, func(b *testing.B, s *store.Store, cpu func() time.Duration) {
 		start := cpu()

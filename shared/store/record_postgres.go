@@ -251,7 +251,8 @@ func recordRestPostgres(ctx context.Context, tx pgx.Tx, w *recordWork) error {
 	batch := &pgx.Batch{}
 	if len(w.settled) > 0 {
 		times, accounts, ids := splitKeys(w.settled)
-		batch.Queue(`DELETE FROM outbox o USING unnest($1::timestamptz[], $2::text[], $3::text[]) AS s (received_at, account, id)
+		// Subqueries, as in insertEventsSQL: the plan is kept.
+		batch.Queue(`DELETE FROM outbox o USING unnest((SELECT $1::timestamptz[]), (SELECT $2::text[]), (SELECT $3::text[])) AS s (received_at, account, id)
 			WHERE o.received_at = s.received_at AND o.account = s.account AND o.id = s.id`, times, accounts, ids)
 	}
 	if len(w.requests) > 0 {
