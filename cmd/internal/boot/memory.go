@@ -14,12 +14,12 @@ const (
 	limitShare = 0.9
 	// ballastSize keeps the collector from running each time a small heap has doubled,
 	// many times a second under load. It is never touched, so it takes no memory.
-	ballastSize = 64 << 20
+	ballastSize = 16 << 20
 )
 
 // TuneMemory sets the collector up for a server, unless GOGC or GOMEMLIMIT say what is
 // wanted: the memory limit of the container becomes the soft limit, and a heap is not
-// collected before it has 128 MiB. The caller keeps the result alive.
+// collected before it has 32 MiB. The caller keeps the result alive.
 func TuneMemory() []byte {
 	limit := int64(math.MaxInt64)
 	if os.Getenv("GOMEMLIMIT") == "" {
