@@ -93,10 +93,11 @@ func (r *rig) measure(ctx context.Context, p phase) (figures, []string, error) {
 // warm publishes a little in the way of a phase, so that connections are open and code
 // and tables have been used once.
 func (r *rig) warm(ctx context.Context, p phase) error {
-	p.job.Rate, p.job.Events, p.job.For = 0, 2000, 0
+	events, deliveries := 2000, 20_000
 	if r.quick {
-		p.job.Events = 200
+		events, deliveries = 200, 2_000
 	}
+	p.job.Rate, p.job.Events, p.job.For = 0, min(events, max(1, deliveries/p.perEvent)), 0
 	p.flock.Delay = 0
 	_, _, err := r.measure(ctx, p)
 	return err
