@@ -149,7 +149,6 @@ func BenchmarkAccept(b *testing.B) {
 	})
 }
 
-// BenchmarkAcceptBatch is one caller with batches of 1000.
 // BenchmarkAcceptOne commits one event at a time, as at a low rate: what a commit costs
 // besides its events.
 func BenchmarkAcceptOne(b *testing.B) {
@@ -165,6 +164,7 @@ func BenchmarkAcceptOne(b *testing.B) {
 	})
 }
 
+// BenchmarkAcceptBatch is one caller with batches of 1000.
 func BenchmarkAcceptBatch(b *testing.B) {
 	benchStores(b, func(b *testing.B, s *store.Store, cpu func() time.Duration) {
 		start := cpu()
