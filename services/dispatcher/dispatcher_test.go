@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -207,6 +208,35 @@ func TestHangingWebhookDelaysNoOther(t *testing.T) {
 		b.deliveries(slow.ID, domain.StatusDelivered, events)
 		if _, ids := hanging.seen(); len(ids) != events || hanging.most > 4 {
 			t.Errorf("%d events came, %d at once", len(ids), hanging.most)
+		}
+	})
+}
+
+func TestAnEventToManyHangingWebhooksReachesTheOtherToo(t *testing.T) {
+	onBoth(t, func(t *testing.T, b *bench) {
+		many := 256*runtime.GOMAXPROCS(0) + 50 // more than start at once
+		free := make(chan struct{})
+		release := sync.OnceFunc(func() { close(free) })
+		hanging := newSink(t, func(call) int { <-free; return http.StatusOK })
+		t.Cleanup(release)
+		healthy := newSink(t, nil)
+		for range many {
+			b.webhook(hanging.URL, func(w *domain.Webhook) { w.Timeout = 30 * time.Second })
+		}
+		fast := b.webhook(healthy.URL)
+		b.dispatch()
+		b.accept(1)
+		b.deliveries(fast.ID, domain.StatusDelivered, 1)
+		b.eventually(func() error {
+			if calls, _ := hanging.seen(); len(calls) != many {
+				return fmt.Errorf("%d of %d hanging webhooks were sent the event", len(calls), many)
+			}
+			return nil
+		})
+		release()
+		b.settled()
+		if calls, _ := hanging.seen(); len(calls) != many {
+			t.Errorf("%d attempts for %d deliveries", len(calls), many)
 		}
 	})
 }

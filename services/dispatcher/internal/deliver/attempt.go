@@ -52,8 +52,8 @@ const (
 )
 
 // attempt makes one attempt and has its outcome stored.
-func (d *Deliverer) attempt(ep *endpoint, f *flight) flown {
-	job, task := f.job, f.job.Task
+func (d *Deliverer) attempt(ep *endpoint, job *Job) flown {
+	task := job.Task
 	if d.ended(ep.hook, job) {
 		return flownNot
 	}

@@ -82,7 +82,9 @@ type Deliverer struct {
 	mu        sync.RWMutex
 	endpoints map[*index.Hook]*endpoint
 	pacer     pacer
+	gate      *gate
 	strain    *strain
+	made      time.Time
 
 	inHand  atomic.Int64
 	queued  atomic.Int64
@@ -95,8 +97,12 @@ type Deliverer struct {
 
 // New returns a deliverer; Run looks after what takes long.
 func New(options Options) *Deliverer {
-	d := &Deliverer{options: options, metrics: options.Metrics, endpoints: make(map[*index.Hook]*endpoint), strain: newStrain(), room: make(chan struct{}, 1), stop: make(chan struct{})}
-	options.Metrics.queued.Store(&d.queued)
+	d := &Deliverer{
+		options: options, metrics: options.Metrics, endpoints: make(map[*index.Hook]*endpoint),
+		strain: newStrain(), made: time.Now(), room: make(chan struct{}, 1), stop: make(chan struct{}),
+	}
+	d.gate = newGate(d.fly)
+	options.Metrics.of.Store(d)
 	return d
 }
 
@@ -192,17 +198,22 @@ func (d *Deliverer) all() []*endpoint {
 
 func (d *Deliverer) owns(hook *index.Hook) bool { return d.options.Owners.Owns(hook.ID) }
 func (d *Deliverer) live() int                  { return d.options.Owners.Live() }
-func (d *Deliverer) pressed() bool              { return d.flights.Load() > pressure }
+func (d *Deliverer) pressed() bool              { return d.underWay() > pressure }
 
-func (d *Deliverer) launched() {
-	d.flights.Add(1)
-	d.metrics.inFlight.Inc()
-}
+// underWay is the number of attempts in flight.
+func (d *Deliverer) underWay() int64 { return d.flights.Load() - d.gate.waits.Load() }
 
-func (d *Deliverer) landed(f *flight) {
-	d.flights.Add(-1)
-	d.metrics.inFlight.Dec()
-	d.release(f.job)
+// waiting is the number of deliveries that wait for a place of their webhook or of the
+// process.
+func (d *Deliverer) waiting() int64 { return d.queued.Load() + d.gate.waits.Load() }
+
+// fly makes attempts: after one it takes the next that may start, so that goroutines are
+// kept while there is work.
+func (d *Deliverer) fly(f *flight) {
+	for f != nil {
+		result := d.attempt(f.ep, f.job)
+		f = d.gate.pass(f, f.ep.land(f, result))
+	}
 }
 
 // release counts a job out of what is in hand.
@@ -237,7 +248,9 @@ func (d *Deliverer) Run(ctx context.Context) error {
 
 func (d *Deliverer) tick(ep *endpoint, now time.Time) {
 	slow, late := ep.tick(now)
-	for _, job := range slow {
+	for _, f := range slow {
+		job := f.job
+		d.gate.leave(f)
 		d.release(job)
 		// What comes from a lane or was asked for is in the log already; a note would hide
 		// from the relay that it is in the lane.
@@ -261,13 +274,12 @@ func (d *Deliverer) Drain(ctx context.Context) error {
 		jobs := ep.clear()
 		ep.mu.Unlock()
 		for _, job := range jobs {
-			d.release(job)
-			if job.FromLane {
-				job.Origin.Abandoned()
-			} else {
-				d.spill(ep, job, domain.ReasonOverCap)
-			}
+			d.leaveUndone(ep, job)
 		}
+	}
+	for _, f := range d.gate.clear() {
+		f.ep.withdraw(f)
+		d.leaveUndone(f.ep, f.job)
 	}
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
@@ -279,6 +291,16 @@ func (d *Deliverer) Drain(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// leaveUndone leaves a job that waited to whoever comes after this process.
+func (d *Deliverer) leaveUndone(ep *endpoint, job *Job) {
+	d.release(job)
+	if job.FromLane {
+		job.Origin.Abandoned()
+		return
+	}
+	d.spill(ep, job, domain.ReasonOverCap)
 }
 
 // Close gives up what could not be stored yet; it stays where it came from.

@@ -71,7 +71,7 @@ func (ep *endpoint) offer(job *Job) (verdict, string) {
 	}
 	switch v {
 	case start:
-		ep.launch(job, now)
+		ep.launch(job)
 	case enqueue:
 		job.queuedAt = now
 		ep.queue = append(ep.queue, job)
@@ -205,24 +205,25 @@ func (ep *endpoint) setRate() {
 	}
 }
 
-// launch starts an attempt; ep.mu is held.
-func (ep *endpoint) launch(job *Job, now time.Time) {
-	f := &flight{job: job, started: now}
-	ep.flights[f] = struct{}{}
-	ep.d.launched()
-	go ep.fly(f)
-}
-
-// fly makes the attempt and then takes the next job, so that a busy webhook keeps its
-// goroutines.
-func (ep *endpoint) fly(f *flight) {
-	for f != nil {
-		result := ep.d.attempt(ep, f)
-		f = ep.land(f, result)
+// launch starts an attempt, or has it wait until the process has room for it; ep.mu is
+// held.
+func (ep *endpoint) launch(job *Job) {
+	f := ep.flight(job)
+	if f.free || ep.d.gate.enter(f) {
+		f.begin()
+		go ep.d.fly(f)
 	}
 }
 
-// land ends a flight and returns the next one to fly, nil: none.
+// flight counts a job as in flight; ep.mu is held.
+func (ep *endpoint) flight(job *Job) *flight {
+	f := &flight{ep: ep, job: job, free: ep.slow > 0}
+	ep.flights[f] = struct{}{}
+	ep.d.flights.Add(1)
+	return f
+}
+
+// land ends a flight and returns the webhook's next one, nil: none.
 func (ep *endpoint) land(f *flight, result flown) *flight {
 	now := time.Now()
 	ep.mu.Lock()
@@ -230,18 +231,19 @@ func (ep *endpoint) land(f *flight, result flown) *flight {
 	if f.slow {
 		ep.slow--
 	}
-	ep.d.landed(f)
+	ep.d.flights.Add(-1)
+	ep.d.release(f.job)
 	var opened, closed, recovered bool
 	switch result {
 	case flownOK:
-		ep.took(now.Sub(f.started))
+		ep.took(f.took(now))
 		// Others may see nothing but failures: retries are made by the owner alone.
 		if ep.circuit.failures > 0 && now.Sub(ep.toldOK) > tellEvery {
 			ep.toldOK, recovered = now, true
 		}
 		closed = ep.circuit.succeeded()
 	case flownFailed:
-		ep.took(now.Sub(f.started))
+		ep.took(f.took(now))
 		opened = ep.circuit.failed(now, f.job.Probe)
 	case flownNot:
 		if f.job.Probe {
@@ -250,9 +252,7 @@ func (ep *endpoint) land(f *flight, result flown) *flight {
 	}
 	var next *flight
 	if job := ep.pop(now); job != nil {
-		next = &flight{job: job, started: now}
-		ep.flights[next] = struct{}{}
-		ep.d.launched()
+		next = ep.flight(job)
 	}
 	var spilled []*Job
 	if opened {
@@ -290,6 +290,14 @@ func (ep *endpoint) pop(now time.Time) *Job {
 	return job
 }
 
+// withdraw takes a job back that waits for the process to have room for it.
+func (ep *endpoint) withdraw(f *flight) {
+	ep.mu.Lock()
+	defer ep.mu.Unlock()
+	delete(ep.flights, f)
+	ep.d.flights.Add(-1)
+}
+
 // clear empties the queue; ep.mu is held.
 func (ep *endpoint) clear() []*Job {
 	jobs := ep.queue
@@ -314,7 +322,7 @@ func (ep *endpoint) pump() {
 	defer ep.mu.Unlock()
 	ep.timer = false
 	for job := ep.pop(now); job != nil; job = ep.pop(now) {
-		ep.launch(job, now)
+		ep.launch(job)
 	}
 	if len(ep.queue) > 0 {
 		ep.schedulePump()
@@ -323,14 +331,14 @@ func (ep *endpoint) pump() {
 
 // tick looks after what takes long: attempts older than a second count as slow and no
 // longer as in hand, and what waited a second goes to the lane.
-func (ep *endpoint) tick(now time.Time) (nowSlow, spilled []*Job) {
+func (ep *endpoint) tick(now time.Time) (nowSlow []*flight, spilled []*Job) {
 	ep.mu.Lock()
 	defer ep.mu.Unlock()
 	for f := range ep.flights {
-		if !f.slow && now.Sub(f.started) > slowAfter {
+		if !f.slow && f.took(now) > slowAfter {
 			f.slow = true
 			ep.slow++
-			nowSlow = append(nowSlow, f.job)
+			nowSlow = append(nowSlow, f)
 		}
 	}
 	keep := ep.queue[:0]
@@ -351,7 +359,7 @@ func (ep *endpoint) tick(now time.Time) (nowSlow, spilled []*Job) {
 		ep.d.queued.Add(-int64(len(spilled)))
 	}
 	for job := ep.pop(now); job != nil; job = ep.pop(now) {
-		ep.launch(job, now)
+		ep.launch(job)
 	}
 	return nowSlow, spilled
 }

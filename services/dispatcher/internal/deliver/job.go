@@ -37,9 +37,24 @@ type Job struct {
 	fresh    atomic.Bool // counts as in hand; see Deliverer.Room
 }
 
-// flight is an attempt that is under way.
+// flight is an attempt that is under way, or waits for the process to have room for it.
 type flight struct {
+	ep      *endpoint
 	job     *Job
-	started time.Time
-	slow    bool // for more than a second
+	free    bool         // needs no place: others to the same webhook hang
+	placed  bool         // has a place; the gate's lock guards it
+	slow    bool         // for more than a second; the endpoint's lock guards it
+	started atomic.Int64 // nanoseconds since the deliverer was made; 0: it waits
+}
+
+// begin notes that an attempt is under way.
+func (f *flight) begin() { f.started.Store(max(1, int64(time.Since(f.ep.d.made)))) }
+
+// took is for how long an attempt has been under way; 0: it waits.
+func (f *flight) took(now time.Time) time.Duration {
+	started := f.started.Load()
+	if started == 0 {
+		return 0
+	}
+	return now.Sub(f.ep.d.made) - time.Duration(started)
 }

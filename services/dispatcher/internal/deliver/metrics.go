@@ -18,9 +18,8 @@ type Metrics struct {
 	disabled *prometheus.CounterVec
 	latency  prometheus.Histogram
 	endToEnd prometheus.Histogram
-	inFlight prometheus.Gauge
-	queued   atomic.Pointer[atomic.Int64]
 	circuits prometheus.Gauge
+	of       atomic.Pointer[Deliverer]
 }
 
 // NewMetrics registers the metrics of deliveries.
@@ -41,22 +40,25 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 			Name: "waybill_attempt_seconds", Help: "Duration of attempts.", Buckets: seconds}),
 		endToEnd: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "waybill_end_to_end_seconds", Help: "From acceptance to delivery, of deliveries that succeed at the first attempt.", Buckets: seconds}),
-		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "waybill_attempts_in_flight", Help: "Attempts under way."}),
 		circuits: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "waybill_circuits_open", Help: "Webhooks to which only probes are sent."}),
 	}
-	registerer.MustRegister(m.outcomes, m.attempts, m.held, m.ended, m.disabled, m.latency, m.endToEnd, m.inFlight, m.circuits,
+	registerer.MustRegister(m.outcomes, m.attempts, m.held, m.ended, m.disabled, m.latency, m.endToEnd, m.circuits,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "waybill_deliveries_queued", Help: "Deliveries that wait for a slot of their webhook, a second at most."}, m.waiting))
+			Name: "waybill_attempts_in_flight", Help: "Attempts under way."}, m.now((*Deliverer).underWay)),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "waybill_deliveries_queued", Help: "Deliveries that wait for a slot of their webhook, a second at most, or of the process."}, m.now((*Deliverer).waiting)))
 	return m
 }
 
-func (m *Metrics) waiting() float64 {
-	if n := m.queued.Load(); n != nil {
-		return float64(n.Load())
+// now reads what the deliverer counts.
+func (m *Metrics) now(count func(*Deliverer) int64) func() float64 {
+	return func() float64 {
+		if d := m.of.Load(); d != nil {
+			return float64(count(d))
+		}
+		return 0
 	}
-	return 0
 }
 
 func (m *Metrics) outcome(status domain.Status) { m.outcomes.WithLabelValues(string(status)).Inc() }

@@ -1,0 +1,200 @@
+package deliver
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// field is where flights fly that a test looks at.
+type field struct {
+	gate *gate
+	ep   *endpoint
+	busy atomic.Bool
+
+	mu    sync.Mutex
+	now   int
+	most  int
+	order []*flight
+	// fly is how an attempt takes its time.
+	fly func(*flight)
+	// next is the webhook's next flight after one.
+	next func(*flight) *flight
+}
+
+func newField(busy bool, fly func(*flight)) *field {
+	f := &field{ep: &endpoint{d: &Deliverer{made: time.Now()}}, fly: fly}
+	f.gate = newGate(f.run)
+	f.gate.busy = f.busy.Load
+	f.busy.Store(busy)
+	return f
+}
+
+func (f *field) run(one *flight) {
+	for one != nil {
+		f.mu.Lock()
+		f.now++
+		f.most = max(f.most, f.now)
+		f.order = append(f.order, one)
+		f.mu.Unlock()
+		f.fly(one)
+		f.mu.Lock()
+		f.now--
+		f.mu.Unlock()
+		var next *flight
+		if f.next != nil {
+			next = f.next(one)
+		}
+		one = f.gate.pass(one, next)
+	}
+}
+
+// launch does what an endpoint does.
+func (f *field) launch(n int) []*flight {
+	var list []*flight
+	for range n {
+		one := &flight{ep: f.ep}
+		list = append(list, one)
+		if f.gate.enter(one) {
+			one.begin()
+			go f.run(one)
+		}
+	}
+	return list
+}
+
+func (f *field) flown() (order []*flight, most int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.order, f.most
+}
+
+// rest returns how many places are taken and how many attempts wait.
+func (f *field) rest() (taken, waiting int) {
+	f.gate.mu.Lock()
+	defer f.gate.mu.Unlock()
+	return f.gate.taken, len(f.gate.waiting)
+}
+
+func TestWhatWantsTheProcessorIsBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newField(true, func(*flight) { <-time.After(50 * time.Millisecond) })
+		least := int(gateLeast())
+		list := f.launch(5 * least)
+		<-time.After(time.Second)
+		order, most := f.flown()
+		if len(order) != len(list) || most != least {
+			t.Fatalf("%d of %d attempts were made, %d at once; want at most %d at once", len(order), len(list), most, least)
+		}
+		place := make(map[*flight]int)
+		for i, one := range order {
+			place[one] = i / least
+		}
+		for i, one := range list {
+			if place[one] != i/least {
+				t.Fatalf("attempt %d was among the %d. %d", i, place[one]+1, least)
+			}
+			if one.started.Load() == 0 {
+				t.Fatalf("attempt %d does not know when it started", i)
+			}
+		}
+		if taken, waiting := f.rest(); taken != 0 || waiting != 0 {
+			t.Errorf("at the end %d places are taken, %d wait", taken, waiting)
+		}
+	})
+}
+
+func TestWhatWaitsAtReceiversIsLetThrough(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		free := make(chan struct{})
+		f := newField(false, func(*flight) { <-free })
+		f.launch(maxInHand + 10)
+		<-time.After(maxInHand / 10 * time.Millisecond)
+		if _, most := f.flown(); most != maxInHand {
+			t.Errorf("%d attempts are under way after %d ms, want %d", most, maxInHand/10, maxInHand)
+		}
+		close(free)
+		<-time.After(time.Second)
+		if order, _ := f.flown(); len(order) != maxInHand+10 {
+			t.Errorf("%d of %d attempts were made", len(order), maxInHand+10)
+		}
+	})
+}
+
+func TestWhatHangsHoldsNoPlace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		free := make(chan struct{})
+		f := newField(true, func(*flight) { <-free })
+		least := int(gateLeast())
+		list := f.launch(least + 3)
+		synctest.Wait()
+		for _, one := range list[:2] {
+			f.gate.leave(one)
+			f.gate.leave(one) // gives nothing back twice
+		}
+		synctest.Wait()
+		if order, _ := f.flown(); len(order) != least+2 {
+			t.Errorf("%d attempts are under way, want %d", len(order), least+2)
+		}
+		close(free)
+		<-time.After(time.Second)
+		order, _ := f.flown()
+		if taken, _ := f.rest(); len(order) != least+3 || taken != 0 {
+			t.Errorf("%d of %d attempts were made; %d places are taken", len(order), least+3, taken)
+		}
+	})
+}
+
+func TestAWebhooksNextAttemptWaitsItsTurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newField(true, func(*flight) { <-time.After(50 * time.Millisecond) })
+		again, free := &flight{ep: f.ep}, &flight{ep: f.ep, free: true}
+		follows := make(map[*flight]*flight)
+		f.next = func(one *flight) *flight { return follows[one] }
+		least := int(gateLeast())
+		f.mu.Lock() // until it is known what follows
+		list := f.launch(2 * least)
+		follows[list[0]], follows[list[1]] = again, free
+		f.mu.Unlock()
+		<-time.After(time.Second)
+		order, most := f.flown()
+		place := make(map[*flight]int)
+		for i, one := range order {
+			place[one] = i
+		}
+		if place[again] < 2*least {
+			t.Errorf("the next of a webhook flew as number %d, before %d that waited", place[again], least)
+		}
+		if place[free] >= 2*least || most != least+1 {
+			t.Errorf("what needs no place flew as number %d; %d were under way at once, want %d", place[free], most, least+1)
+		}
+		if taken, _ := f.rest(); len(order) != 2*least+2 || taken != 0 {
+			t.Errorf("%d of %d attempts were made; %d places are taken", len(order), 2*least+2, taken)
+		}
+	})
+}
+
+func TestAnotherBurstIsBoundedAnew(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newField(false, func(*flight) { <-time.After(time.Second) })
+		f.launch(maxInHand)
+		<-time.After(5 * time.Second)
+		f.busy.Store(true)
+		f.mu.Lock()
+		f.most = 0
+		f.mu.Unlock()
+		f.launch(maxInHand)
+		<-time.After(500 * time.Millisecond)
+		if _, most := f.flown(); most != int(gateLeast()) {
+			t.Errorf("%d attempts are under way at once, want %.0f", most, gateLeast())
+		}
+		<-time.After(time.Minute)
+	})
+}
