@@ -21,20 +21,21 @@ func newTarget(u *url.URL) *target {
 	return t
 }
 
-// maxTargets bounds the targets that are remembered, of some 500 bytes each.
-const maxTargets = 8192
+// maxTargets bounds the targets that are remembered, of some 500 bytes each. An account may
+// have 10,000 webhooks, each of which one event may go to.
+const maxTargets = 16384
 
 // targets remembers what the policy has said of URLs. It says the same each time: it does
 // not change, and what a name leads to is judged at each connection.
 type targets struct {
-	mu    sync.Mutex
+	mu    sync.RWMutex
 	known map[string]*target
 }
 
 func (t *targets) of(p *Policy, raw string) (*target, error) {
-	t.mu.Lock()
+	t.mu.RLock()
 	known := t.known[raw]
-	t.mu.Unlock()
+	t.mu.RUnlock()
 	if known != nil {
 		return known, nil
 	}
