@@ -67,6 +67,11 @@ const (
 	// than a second. With it full no more events are taken. Slow webhooks and hanging
 	// attempts don't count: they must not hold the bus back.
 	maxInHand = 4096
+	// WideFrom is from how many deliveries on an event is wide. Such an event takes half of
+	// the places at most while others wait for one, and maxWide is the bound in hand for
+	// theirs, in which the largest that an account can have must not leave others at the bus.
+	WideFrom = 256
+	maxWide  = 16384
 	// maxQueued bounds what waits for slow webhooks in all; beyond it goes to the lanes.
 	maxQueued = 16384
 	// pressure is the number of attempts in flight above which hanging webhooks are cut
@@ -86,7 +91,8 @@ type Deliverer struct {
 	strain    *strain
 	made      time.Time
 
-	inHand  atomic.Int64
+	inHand  atomic.Int64 // without those of wide events
+	wide    atomic.Int64
 	queued  atomic.Int64
 	flights atomic.Int64
 	room    chan struct{} // gets a value when inHand falls below its bound
@@ -108,7 +114,7 @@ func New(options Options) *Deliverer {
 
 // Room waits until another job may be taken in hand.
 func (d *Deliverer) Room(ctx context.Context) error {
-	for d.inHand.Load() >= maxInHand {
+	for d.inHand.Load() >= maxInHand || d.wide.Load() >= maxWide {
 		select {
 		case <-d.room:
 		case <-time.After(50 * time.Millisecond):
@@ -150,7 +156,16 @@ func (d *Deliverer) begin(hook *index.Hook, job *Job) {
 // take counts a job as in hand.
 func (d *Deliverer) take(job *Job) {
 	job.fresh.Store(true)
-	d.inHand.Add(1)
+	count, _ := d.hand(job)
+	count.Add(1)
+}
+
+// hand is what counts a job while it is in hand, with its bound.
+func (d *Deliverer) hand(job *Job) (*atomic.Int64, int64) {
+	if job.Wide {
+		return &d.wide, maxWide
+	}
+	return &d.inHand, maxInHand
 }
 
 // ended deals with a job that is not to be attempted at all.
@@ -221,7 +236,7 @@ func (d *Deliverer) release(job *Job) {
 	if !job.fresh.Swap(false) {
 		return
 	}
-	if d.inHand.Add(-1) == maxInHand-1 {
+	if count, most := d.hand(job); count.Add(-1) == most-1 {
 		select {
 		case d.room <- struct{}{}:
 		default:

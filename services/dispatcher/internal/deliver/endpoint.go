@@ -334,6 +334,9 @@ func (ep *endpoint) pump() {
 func (ep *endpoint) tick(now time.Time) (nowSlow []*flight, spilled []*Job) {
 	ep.mu.Lock()
 	defer ep.mu.Unlock()
+	if len(ep.flights) == 0 && len(ep.queue) == 0 {
+		return nil, nil
+	}
 	for f := range ep.flights {
 		if !f.slow && f.took(now) > slowAfter {
 			f.slow = true

@@ -2,6 +2,7 @@ package deliver
 
 import (
 	"runtime"
+	"runtime/metrics"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,35 +12,48 @@ const (
 	// gatePerCore is how many attempts for each core may be under way at once when all of
 	// them want the processor. An event to 10,000 webhooks that start together keeps every
 	// one of them waiting for longer than a second: they look like receivers that hang.
+	// With a quarter as many, ten busy webhooks got a quarter less on two cores.
 	gatePerCore = 256
-	// gateEvery is how often the bound is looked at: what waits at receivers, not for the
-	// processor, has it rise from one core's least to maxInHand within a third of a second.
-	// It falls back within half a second.
+	// gateEvery is how often the bound is looked at. It rises while less than gateFew of
+	// the attempts under way wait for a processor, and falls while more than gateMany do,
+	// on a moving average of some four looks: that was less than 0.15 with a receiver that
+	// takes 100 ms, and 0.4 to 0.5 at full load. What waits at receivers has it rise from
+	// two cores' least to maxInHand within a quarter of a second.
 	gateEvery = 20 * time.Millisecond
+	gateFew   = 0.25
+	gateMany  = 0.5
 	gateUp    = 1.25
 	gateDown  = 0.9
+	// readyMetric counts the goroutines that wait for a processor.
+	readyMetric = "/sched/goroutines/runnable:goroutines"
 )
 
 // gate bounds the attempts that are under way at once in this process, and starts what
-// waits in its order. Attempts that hang hold no place: so receivers that hang keep others
-// waiting for a second at most, and only until that is known of them.
+// waits in its order; those of wide events wait in a queue of their own, and while both
+// wait each has every second place. Attempts that hang hold no place: so receivers that
+// hang keep others waiting for a second at most, and only until that is known of them.
 type gate struct {
-	fly  func(*flight) // flies until there is nothing to fly
-	busy func() bool   // tells whether attempts wait for the processor
+	fly      func(*flight)  // flies until there is nothing to fly
+	runnable func() float64 // how many goroutines wait for a processor
 
 	mu      sync.Mutex
 	limit   float64
 	taken   int
-	waiting []*flight
+	narrow  []*flight
+	wide    []*flight
+	turn    bool // the next place is a wide event's
 	looking bool
-	waits   atomic.Int64
+	waits   atomic.Int64 // in both queues; changed under mu
 }
 
 func newGate(fly func(*flight)) *gate {
-	s := newStrain()
-	return &gate{fly: fly, limit: gateLeast(), busy: func() bool {
-		s.look()
-		return s.now.Load()
+	sample := []metrics.Sample{{Name: readyMetric}}
+	return &gate{fly: fly, limit: gateLeast(), runnable: func() float64 {
+		metrics.Read(sample)
+		if sample[0].Value.Kind() != metrics.KindUint64 {
+			return 0 // a runtime that does not tell
+		}
+		return float64(sample[0].Value.Uint64())
 	}}
 }
 
@@ -49,7 +63,7 @@ func gateLeast() float64 { return float64(min(maxInHand, gatePerCore*runtime.GOM
 func (g *gate) enter(f *flight) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.waiting) == 0 && g.taken < int(g.limit) {
+	if g.waits.Load() == 0 && g.taken < int(g.limit) {
 		g.taken++
 		f.placed = true
 		return true
@@ -60,8 +74,12 @@ func (g *gate) enter(f *flight) bool {
 
 // wait queues an attempt; g.mu is held.
 func (g *gate) wait(f *flight) {
-	g.waiting = append(g.waiting, f)
-	g.waits.Store(int64(len(g.waiting)))
+	queue := &g.narrow
+	if f.job.Wide {
+		queue = &g.wide
+	}
+	*queue = append(*queue, f)
+	g.waits.Add(1)
 	if !g.looking {
 		g.looking = true
 		go g.look()
@@ -86,7 +104,7 @@ func (g *gate) pass(done, next *flight) *flight {
 	switch {
 	case next == nil, next.free:
 		ready = g.ready()
-	case len(g.waiting) == 0 && g.taken < int(g.limit):
+	case g.waits.Load() == 0 && g.taken < int(g.limit):
 		g.taken++
 		next.placed = true
 	default:
@@ -112,23 +130,36 @@ func (g *gate) giveUp(f *flight) {
 	}
 }
 
-// ready takes what may start out of the queue, with a place each; g.mu is held.
+// ready takes what may start out of the queues, with a place each; g.mu is held.
 func (g *gate) ready() []*flight {
-	n := min(len(g.waiting), int(g.limit)-g.taken)
+	n := min(int(g.waits.Load()), int(g.limit)-g.taken)
 	if n <= 0 {
 		return nil
 	}
-	list := g.waiting[:n:n]
-	for _, f := range list {
-		f.placed = true
+	list := make([]*flight, n)
+	for i := range list {
+		list[i] = g.pop()
+		list[i].placed = true
 	}
 	g.taken += n
-	g.waiting = g.waiting[n:]
-	if len(g.waiting) == 0 {
-		g.waiting = nil
-	}
-	g.waits.Store(int64(len(g.waiting)))
+	g.waits.Add(-int64(n))
 	return list
+}
+
+// pop takes the next out of the queues, of which one is not empty; g.mu is held.
+func (g *gate) pop() *flight {
+	queue := &g.narrow
+	if len(g.narrow) == 0 || g.turn && len(g.wide) > 0 {
+		queue = &g.wide
+	}
+	g.turn = !g.turn
+	f := (*queue)[0]
+	(*queue)[0] = nil
+	*queue = (*queue)[1:]
+	if len(*queue) == 0 {
+		*queue = nil
+	}
+	return f
 }
 
 func (g *gate) start(list []*flight) {
@@ -143,17 +174,17 @@ func (g *gate) start(list []*flight) {
 func (g *gate) look() {
 	ticker := time.NewTicker(gateEvery)
 	defer ticker.Stop()
+	share := -1.0 // of the attempts, that wait for a processor; negative: not known yet
 	for range ticker.C {
-		busy := g.busy()
+		runnable := g.runnable()
 		g.mu.Lock()
-		switch {
-		case len(g.waiting) > 0 && !busy:
-			g.limit = min(maxInHand, g.limit*gateUp)
-		case len(g.waiting) > 0, g.taken < int(g.limit)/2:
-			g.limit = max(gateLeast(), g.limit*gateDown)
+		now := min(1, runnable/float64(max(1, g.taken)))
+		if share < 0 {
+			share = now
 		}
-		ready := g.ready()
-		g.looking = len(g.waiting) > 0 || g.limit > gateLeast()
+		share += (now - share) / 4
+		ready := g.fit(share)
+		g.looking = g.waits.Load() > 0 || g.limit > gateLeast()
 		looking := g.looking
 		g.mu.Unlock()
 		g.start(ready)
@@ -163,12 +194,23 @@ func (g *gate) look() {
 	}
 }
 
+// fit sets the bound and takes what may start now; g.mu is held.
+func (g *gate) fit(share float64) []*flight {
+	switch waits := g.waits.Load() > 0; {
+	case share > gateMany, !waits && g.taken < int(g.limit)/2:
+		g.limit = max(gateLeast(), g.limit*gateDown)
+	case waits && share < gateFew:
+		g.limit = min(maxInHand, g.limit*gateUp)
+	}
+	return g.ready()
+}
+
 // clear takes all that waits.
 func (g *gate) clear() []*flight {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	list := g.waiting
-	g.waiting = nil
+	list := append(g.narrow, g.wide...)
+	g.narrow, g.wide = nil, nil
 	g.waits.Store(0)
 	return list
 }

@@ -27,7 +27,12 @@ type field struct {
 func newField(busy bool, fly func(*flight)) *field {
 	f := &field{ep: &endpoint{d: &Deliverer{made: time.Now()}}, fly: fly}
 	f.gate = newGate(f.run)
-	f.gate.busy = f.busy.Load
+	f.gate.runnable = func() float64 {
+		if f.busy.Load() {
+			return maxInHand
+		}
+		return 0
+	}
 	f.busy.Store(busy)
 	return f
 }
@@ -52,10 +57,10 @@ func (f *field) run(one *flight) {
 }
 
 // launch does what an endpoint does.
-func (f *field) launch(n int) []*flight {
+func (f *field) launch(n int, wide bool) []*flight {
 	var list []*flight
 	for range n {
-		one := &flight{ep: f.ep}
+		one := &flight{ep: f.ep, job: &Job{Wide: wide}}
 		list = append(list, one)
 		if f.gate.enter(one) {
 			one.begin()
@@ -75,7 +80,7 @@ func (f *field) flown() (order []*flight, most int) {
 func (f *field) rest() (taken, waiting int) {
 	f.gate.mu.Lock()
 	defer f.gate.mu.Unlock()
-	return f.gate.taken, len(f.gate.waiting)
+	return f.gate.taken, int(f.gate.waits.Load())
 }
 
 func TestWhatWantsTheProcessorIsBounded(t *testing.T) {
@@ -83,7 +88,7 @@ func TestWhatWantsTheProcessorIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newField(true, func(*flight) { <-time.After(50 * time.Millisecond) })
 		least := int(gateLeast())
-		list := f.launch(5 * least)
+		list := f.launch(5*least, false)
 		<-time.After(time.Second)
 		order, most := f.flown()
 		if len(order) != len(list) || most != least {
@@ -112,7 +117,7 @@ func TestWhatWaitsAtReceiversIsLetThrough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
 		f := newField(false, func(*flight) { <-free })
-		f.launch(maxInHand + 10)
+		f.launch(maxInHand+10, false)
 		<-time.After(maxInHand / 10 * time.Millisecond)
 		if _, most := f.flown(); most != maxInHand {
 			t.Errorf("%d attempts are under way after %d ms, want %d", most, maxInHand/10, maxInHand)
@@ -131,7 +136,7 @@ func TestWhatHangsHoldsNoPlace(t *testing.T) {
 		free := make(chan struct{})
 		f := newField(true, func(*flight) { <-free })
 		least := int(gateLeast())
-		list := f.launch(least + 3)
+		list := f.launch(least+3, false)
 		synctest.Wait()
 		for _, one := range list[:2] {
 			f.gate.leave(one)
@@ -154,12 +159,12 @@ func TestAWebhooksNextAttemptWaitsItsTurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newField(true, func(*flight) { <-time.After(50 * time.Millisecond) })
-		again, free := &flight{ep: f.ep}, &flight{ep: f.ep, free: true}
+		again, free := &flight{ep: f.ep, job: &Job{}}, &flight{ep: f.ep, job: &Job{}, free: true}
 		follows := make(map[*flight]*flight)
 		f.next = func(one *flight) *flight { return follows[one] }
 		least := int(gateLeast())
 		f.mu.Lock() // until it is known what follows
-		list := f.launch(2 * least)
+		list := f.launch(2*least, false)
 		follows[list[0]], follows[list[1]] = again, free
 		f.mu.Unlock()
 		<-time.After(time.Second)
@@ -184,17 +189,54 @@ func TestAnotherBurstIsBoundedAnew(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newField(false, func(*flight) { <-time.After(time.Second) })
-		f.launch(maxInHand)
+		f.launch(maxInHand, false)
 		<-time.After(5 * time.Second)
 		f.busy.Store(true)
 		f.mu.Lock()
 		f.most = 0
 		f.mu.Unlock()
-		f.launch(maxInHand)
+		f.launch(maxInHand, false)
 		<-time.After(500 * time.Millisecond)
 		if _, most := f.flown(); most != int(gateLeast()) {
 			t.Errorf("%d attempts are under way at once, want %.0f", most, gateLeast())
 		}
 		<-time.After(time.Minute)
+	})
+}
+
+func TestAWideEventLetsOthersPass(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newField(true, func(*flight) { <-time.After(50 * time.Millisecond) })
+		least := int(gateLeast())
+		all := f.launch(10*least, true)
+		late := f.launch(least, false)
+		all = append(all, late...)
+		<-time.After(5 * time.Second)
+		order, most := f.flown()
+		if len(order) != len(all) || most != least {
+			t.Fatalf("%d of %d attempts were made, %d at once; want at most %d at once", len(order), len(all), most, least)
+		}
+		wide := 0
+		for _, one := range order[:3*least] {
+			if one.job.Wide {
+				wide++
+			}
+		}
+		if wide != 2*least {
+			t.Errorf("of the first %d attempts %d were the wide event's, want %d: all places before the others came, half after", 3*least, wide, 2*least)
+		}
+		place := make(map[*flight]int)
+		for i, one := range order {
+			place[one] = i
+		}
+		for i := range late[1:] {
+			if place[late[i]]/least > place[late[i+1]]/least {
+				t.Fatalf("attempt %d of the others was made after number %d", i, i+1)
+			}
+		}
+		if taken, waiting := f.rest(); taken != 0 || waiting != 0 {
+			t.Errorf("at the end %d places are taken, %d wait", taken, waiting)
+		}
 	})
 }

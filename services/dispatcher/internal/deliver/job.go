@@ -29,6 +29,8 @@ type Job struct {
 	// FromLane marks a job that a lane's drain brings: it waits for a slot as long as
 	// need be, as it is in the lane already.
 	FromLane bool
+	// Wide marks one of very many of an event: it lets others pass; see WideFrom.
+	Wide bool
 	// Probe marks the one delivery that is sent through an open circuit.
 	Probe bool
 

@@ -207,6 +207,7 @@ func (f *Fanout) dispatch(g *group, known map[domain.DeliveryID]int64) {
 	g.server = cmp.Or(f.options.Bus.Server(), "none")
 	g.unstored.Store(int32(len(jobs)))
 	for i, job := range jobs {
+		job.Wide = len(jobs) >= deliver.WideFrom
 		f.options.Deliverer.Offer(targets[i], job)
 	}
 }
