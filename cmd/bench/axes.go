@@ -33,6 +33,7 @@ func axes() []axis {
 		{name: "events", what: "10 webhooks get each event, many are stored already", x: "events stored", points: []int{10_000, 100_000, 1_000_000, 10_000_000}, open: growEvents},
 		{name: "dispatchers", what: "10 webhooks get each event, more and more dispatchers", x: "dispatchers", points: []int{1, 2, 3, 4}, split: true, fresh: true, open: growNothing},
 		{name: "accounts", what: "accounts with a webhook each get an event in turn", x: "accounts", points: []int{1, 10, 100, 1_000, 10_000}, open: growAccounts},
+		{name: "wide", what: "what others get while now and then an event goes to many webhooks", x: "webhooks an event", points: []int{perAccount - busy}, whole: wide},
 		{name: "backlog", what: "what a webhook's return sends out, held before", x: "held", points: []int{1_000_000}, whole: backlog},
 		{name: "scheduled", what: "retries that wait, and a restart with them", x: "scheduled", points: []int{1_000_000}, whole: scheduled},
 	}

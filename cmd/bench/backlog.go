@@ -185,28 +185,38 @@ func (r *rig) drain(ctx context.Context, h hooks, n int, first int64, healthy ph
 	if _, err := r.awaitArrivals(ctx, p.flock.Name, published*busy); err != nil {
 		return 0, others, err
 	}
+	received, err := r.sides(g, n, sampler,
+		side{held.Name, "drained", int64(n)},
+		side{p.flock.Name, "the others meanwhile", published * busy})
+	return received.Tally(held.Name).PerSecond(), received.Tally(p.flock.Name).Latency, err
+}
+
+// side is a flock that gets its deliveries beside another one.
+type side struct {
+	flock, what string
+	want        int64
+}
+
+// sides notes what came of flocks beside each other as a point each.
+func (r *rig) sides(g *growth, n int, sampler *meter.Sampler, list ...side) (load.Received, error) {
 	memory, err := sampler.Stop()
 	if err != nil {
-		return 0, others, err
+		return load.Received{}, err
 	}
 	received, err := r.receiver.Receive(nil)
 	if err != nil {
-		return 0, others, err
+		return load.Received{}, err
 	}
-	for name, want := range map[string]int64{"held": int64(n), p.flock.Name: published * busy} {
-		t := received.Tally(name)
-		f := figures{Events: want, Deliveries: t.Unique, Delivered: t.PerSecond(), Latency: t.Latency, Lost: want - t.Unique, Repeated: t.Repeated}
+	for _, s := range list {
+		t := received.Tally(s.flock)
+		f := figures{Events: s.want, Deliveries: t.Unique, Delivered: t.PerSecond(), Latency: t.Latency, Lost: s.want - t.Unique, Repeated: t.Repeated}
 		f.use(nil, nil, memory)
-		what := "drained"
-		if name != "held" {
-			what = "the others meanwhile"
-		}
-		g.Points = append(g.Points, point{At: n, What: what, figures: f})
+		g.Points = append(g.Points, point{At: n, What: s.what, figures: f})
 		for _, fault := range f.faults(load.Published{}, received) {
-			g.fail("%s: %s", what, fault)
+			g.fail("%s: %s", s.what, fault)
 		}
 	}
-	return received.Tally("held").PerSecond(), received.Tally(p.flock.Name).Latency, nil
+	return received, nil
 }
 
 // scheduled has n deliveries wait for their retry, then kills every process but Postgres
