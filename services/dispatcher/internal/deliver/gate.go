@@ -3,6 +3,7 @@ package deliver
 import (
 	"runtime"
 	"runtime/metrics"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -209,7 +210,7 @@ func (g *gate) fit(share float64) []*flight {
 func (g *gate) clear() []*flight {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	list := append(g.narrow, g.wide...)
+	list := slices.Concat(g.narrow, g.wide)
 	g.narrow, g.wide = nil, nil
 	g.waits.Store(0)
 	return list
