@@ -30,8 +30,8 @@ const (
 )
 
 // gate bounds the attempts that are under way at once in this process, and starts what
-// waits in its order; those of wide events wait in a queue of their own, and while both
-// wait each has every second place. Attempts that hang hold no place: so receivers that
+// waits in its order; those that yield wait in a queue of their own, and while both wait
+// each has every second place. Attempts that hang hold no place: so receivers that
 // hang keep others waiting for a second at most, and only until that is known of them.
 type gate struct {
 	fly      func(*flight)  // flies until there is nothing to fly
@@ -40,9 +40,9 @@ type gate struct {
 	mu      sync.Mutex
 	limit   float64
 	taken   int
-	narrow  []*flight
-	wide    []*flight
-	turn    bool // the next place is a wide event's
+	prompt  []*flight
+	yielded []*flight
+	turn    bool // the next place is one's that yields
 	looking bool
 	waits   atomic.Int64 // in both queues; changed under mu
 }
@@ -75,9 +75,9 @@ func (g *gate) enter(f *flight) bool {
 
 // wait queues an attempt; g.mu is held.
 func (g *gate) wait(f *flight) {
-	queue := &g.narrow
-	if f.job.Wide {
-		queue = &g.wide
+	queue := &g.prompt
+	if f.job.yields() {
+		queue = &g.yielded
 	}
 	*queue = append(*queue, f)
 	g.waits.Add(1)
@@ -149,9 +149,9 @@ func (g *gate) ready() []*flight {
 
 // pop takes the next out of the queues, of which one is not empty; g.mu is held.
 func (g *gate) pop() *flight {
-	queue := &g.narrow
-	if len(g.narrow) == 0 || g.turn && len(g.wide) > 0 {
-		queue = &g.wide
+	queue := &g.prompt
+	if len(g.prompt) == 0 || g.turn && len(g.yielded) > 0 {
+		queue = &g.yielded
 	}
 	g.turn = !g.turn
 	f := (*queue)[0]
@@ -210,8 +210,8 @@ func (g *gate) fit(share float64) []*flight {
 func (g *gate) clear() []*flight {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	list := slices.Concat(g.narrow, g.wide)
-	g.narrow, g.wide = nil, nil
+	list := slices.Concat(g.prompt, g.yielded)
+	g.prompt, g.yielded = nil, nil
 	g.waits.Store(0)
 	return list
 }

@@ -56,11 +56,15 @@ func (f *field) run(one *flight) {
 	}
 }
 
+func plain() *Job { return &Job{} }
+
+func wide() *Job { return &Job{Wide: true} }
+
 // launch does what an endpoint does.
-func (f *field) launch(n int, wide bool) []*flight {
+func (f *field) launch(n int, job func() *Job) []*flight {
 	var list []*flight
 	for range n {
-		one := &flight{ep: f.ep, job: &Job{Wide: wide}}
+		one := &flight{ep: f.ep, job: job()}
 		list = append(list, one)
 		if f.gate.enter(one) {
 			one.begin()
@@ -88,7 +92,7 @@ func TestWhatWantsTheProcessorIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newField(true, func(*flight) { <-time.After(50 * time.Millisecond) })
 		least := int(gateLeast())
-		list := f.launch(5*least, false)
+		list := f.launch(5*least, plain)
 		<-time.After(time.Second)
 		order, most := f.flown()
 		if len(order) != len(list) || most != least {
@@ -117,7 +121,7 @@ func TestWhatWaitsAtReceiversIsLetThrough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
 		f := newField(false, func(*flight) { <-free })
-		f.launch(maxInHand+10, false)
+		f.launch(maxInHand+10, plain)
 		<-time.After(maxInHand / 10 * time.Millisecond)
 		if _, most := f.flown(); most != maxInHand {
 			t.Errorf("%d attempts are under way after %d ms, want %d", most, maxInHand/10, maxInHand)
@@ -136,7 +140,7 @@ func TestWhatHangsHoldsNoPlace(t *testing.T) {
 		free := make(chan struct{})
 		f := newField(true, func(*flight) { <-free })
 		least := int(gateLeast())
-		list := f.launch(least+3, false)
+		list := f.launch(least+3, plain)
 		synctest.Wait()
 		for _, one := range list[:2] {
 			f.gate.leave(one)
@@ -164,7 +168,7 @@ func TestAWebhooksNextAttemptWaitsItsTurn(t *testing.T) {
 		f.next = func(one *flight) *flight { return follows[one] }
 		least := int(gateLeast())
 		f.mu.Lock() // until it is known what follows
-		list := f.launch(2*least, false)
+		list := f.launch(2*least, plain)
 		follows[list[0]], follows[list[1]] = again, free
 		f.mu.Unlock()
 		<-time.After(time.Second)
@@ -189,13 +193,13 @@ func TestAnotherBurstIsBoundedAnew(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newField(false, func(*flight) { <-time.After(time.Second) })
-		f.launch(maxInHand, false)
+		f.launch(maxInHand, plain)
 		<-time.After(5 * time.Second)
 		f.busy.Store(true)
 		f.mu.Lock()
 		f.most = 0
 		f.mu.Unlock()
-		f.launch(maxInHand, false)
+		f.launch(maxInHand, plain)
 		<-time.After(500 * time.Millisecond)
 		if _, most := f.flown(); most != int(gateLeast()) {
 			t.Errorf("%d attempts are under way at once, want %.0f", most, gateLeast())
@@ -204,39 +208,52 @@ func TestAnotherBurstIsBoundedAnew(t *testing.T) {
 	})
 }
 
-func TestAWideEventLetsOthersPass(t *testing.T) {
+func TestWhatYieldsLetsOthersPass(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newField(true, func(*flight) { <-time.After(50 * time.Millisecond) })
-		least := int(gateLeast())
-		all := f.launch(10*least, true)
-		late := f.launch(least, false)
-		all = append(all, late...)
-		<-time.After(5 * time.Second)
-		order, most := f.flown()
-		if len(order) != len(all) || most != least {
-			t.Fatalf("%d of %d attempts were made, %d at once; want at most %d at once", len(order), len(all), most, least)
+	for name, row := range map[string]struct {
+		yields, others func() *Job
+	}{
+		"wide event": {wide, plain},
+		"lane":       {func() *Job { return &Job{FromLane: true} }, plain},
+		"probe":      {wide, func() *Job { return &Job{FromLane: true, Probe: true} }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { yielding(t, row.yields, row.others) })
+		})
+	}
+}
+
+func yielding(t *testing.T, yields, others func() *Job) {
+	t.Helper()
+	f := newField(true, func(*flight) { <-time.After(50 * time.Millisecond) })
+	least := int(gateLeast())
+	early := f.launch(10*least, yields)
+	late := f.launch(least, others)
+	<-time.After(5 * time.Second)
+	order, most := f.flown()
+	if all := len(early) + len(late); len(order) != all || most != least {
+		t.Fatalf("%d of %d attempts were made, %d at once; want at most %d at once", len(order), all, most, least)
+	}
+	place := make(map[*flight]int)
+	for i, one := range order {
+		place[one] = i
+	}
+	before := 0
+	for _, one := range early {
+		if place[one] < 3*least {
+			before++
 		}
-		wide := 0
-		for _, one := range order[:3*least] {
-			if one.job.Wide {
-				wide++
-			}
+	}
+	if before != 2*least {
+		t.Errorf("of the first %d attempts %d were those that yield, want %d: all places before the others came, half after", 3*least, before, 2*least)
+	}
+	for i := range late[1:] {
+		if place[late[i]]/least > place[late[i+1]]/least {
+			t.Fatalf("attempt %d of the others was made after number %d", i, i+1)
 		}
-		if wide != 2*least {
-			t.Errorf("of the first %d attempts %d were the wide event's, want %d: all places before the others came, half after", 3*least, wide, 2*least)
-		}
-		place := make(map[*flight]int)
-		for i, one := range order {
-			place[one] = i
-		}
-		for i := range late[1:] {
-			if place[late[i]]/least > place[late[i+1]]/least {
-				t.Fatalf("attempt %d of the others was made after number %d", i, i+1)
-			}
-		}
-		if taken, waiting := f.rest(); taken != 0 || waiting != 0 {
-			t.Errorf("at the end %d places are taken, %d wait", taken, waiting)
-		}
-	})
+	}
+	if taken, waiting := f.rest(); taken != 0 || waiting != 0 {
+		t.Errorf("at the end %d places are taken, %d wait", taken, waiting)
+	}
 }

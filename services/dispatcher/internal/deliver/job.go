@@ -39,6 +39,10 @@ type Job struct {
 	fresh    atomic.Bool // counts as in hand; see Deliverer.Room
 }
 
+// yields tells whether a job lets others pass where places are short: one of very many of
+// an event, and what a lane brings, which is late already.
+func (j *Job) yields() bool { return j.Wide || j.FromLane && !j.Probe }
+
 // flight is an attempt that is under way, or waits for the process to have room for it.
 type flight struct {
 	ep      *endpoint
