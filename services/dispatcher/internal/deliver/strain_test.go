@@ -36,7 +36,7 @@ func TestAProcessIsStrainedWhileItsGoroutinesWait(t *testing.T) { // not paralle
 				case <-stop:
 					return
 				default:
-					if n%10_000 == 0 {
+					if n%1000 == 0 {
 						runtime.Gosched()
 					}
 				}
