@@ -19,7 +19,8 @@ const (
 	// the attempts under way wait for a processor, and falls while more than gateMany do,
 	// on a moving average of some four looks: that was less than 0.15 with a receiver that
 	// takes 100 ms, and 0.4 to 0.5 at full load. What waits at receivers has it rise from
-	// two cores' least to maxInHand within a quarter of a second.
+	// two cores' least to gateMost within a third of a second.
+	gateMost  = 16384
 	gateEvery = 20 * time.Millisecond
 	gateFew   = 0.25
 	gateMany  = 0.5
@@ -58,7 +59,7 @@ func newGate(fly func(*flight)) *gate {
 	}}
 }
 
-func gateLeast() float64 { return float64(min(maxInHand, gatePerCore*runtime.GOMAXPROCS(0))) }
+func gateLeast() float64 { return float64(min(gateMost, gatePerCore*runtime.GOMAXPROCS(0))) }
 
 // enter takes a place for an attempt; false: it waits, and is started when there is one.
 func (g *gate) enter(f *flight) bool {
@@ -201,7 +202,7 @@ func (g *gate) fit(share float64) []*flight {
 	case share > gateMany, !waits && g.taken < int(g.limit)/2:
 		g.limit = max(gateLeast(), g.limit*gateDown)
 	case waits && share < gateFew:
-		g.limit = min(maxInHand, g.limit*gateUp)
+		g.limit = min(gateMost, g.limit*gateUp)
 	}
 	return g.ready()
 }

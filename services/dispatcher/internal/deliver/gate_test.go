@@ -29,7 +29,7 @@ func newField(busy bool, fly func(*flight)) *field {
 	f.gate = newGate(f.run)
 	f.gate.runnable = func() float64 {
 		if f.busy.Load() {
-			return maxInHand
+			return gateMost
 		}
 		return 0
 	}
@@ -121,15 +121,15 @@ func TestWhatWaitsAtReceiversIsLetThrough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
 		f := newField(false, func(*flight) { <-free })
-		f.launch(maxInHand+10, plain)
-		<-time.After(maxInHand / 10 * time.Millisecond)
-		if _, most := f.flown(); most != maxInHand {
-			t.Errorf("%d attempts are under way after %d ms, want %d", most, maxInHand/10, maxInHand)
+		f.launch(gateMost+10, plain)
+		<-time.After(400 * time.Millisecond)
+		if _, most := f.flown(); most != gateMost {
+			t.Errorf("%d attempts are under way after 400 ms, want %d", most, gateMost)
 		}
 		close(free)
 		<-time.After(time.Second)
-		if order, _ := f.flown(); len(order) != maxInHand+10 {
-			t.Errorf("%d of %d attempts were made", len(order), maxInHand+10)
+		if order, _ := f.flown(); len(order) != gateMost+10 {
+			t.Errorf("%d of %d attempts were made", len(order), gateMost+10)
 		}
 	})
 }
@@ -193,13 +193,13 @@ func TestAnotherBurstIsBoundedAnew(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newField(false, func(*flight) { <-time.After(time.Second) })
-		f.launch(maxInHand, plain)
+		f.launch(gateMost, plain)
 		<-time.After(5 * time.Second)
 		f.busy.Store(true)
 		f.mu.Lock()
 		f.most = 0
 		f.mu.Unlock()
-		f.launch(maxInHand, plain)
+		f.launch(gateMost, plain)
 		<-time.After(500 * time.Millisecond)
 		if _, most := f.flown(); most != int(gateLeast()) {
 			t.Errorf("%d attempts are under way at once, want %.0f", most, gateLeast())
