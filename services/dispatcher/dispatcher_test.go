@@ -141,6 +141,50 @@ func TestInactiveWebhookIsDrainedInOrderOneAtATimeFirst(t *testing.T) {
 	})
 }
 
+func TestATestGoesOutWhileTheLaneBeginsToDrain(t *testing.T) {
+	onBoth(t, func(t *testing.T, b *bench) {
+		free := make(chan struct{})
+		release := sync.OnceFunc(func() { close(free) })
+		s := newSink(t, func(c call) int {
+			if c.id != "evt_test" {
+				<-free
+			}
+			return http.StatusOK
+		})
+		t.Cleanup(release)
+		w := b.webhook(s.URL, func(w *domain.Webhook) { w.Active, w.Timeout = false, 30*time.Second })
+		b.dispatch()
+		b.accept(3)
+		b.deliveries(w.ID, domain.StatusHeld, 3)
+		b.update(w.ID, func(w *domain.Webhook) { w.Active = true })
+		came := func(want int) {
+			t.Helper()
+			b.eventually(func() error {
+				if calls, _ := s.seen(); len(calls) != want {
+					return fmt.Errorf("%d POSTs, want %d", len(calls), want)
+				}
+				return nil
+			})
+		}
+		came(1) // the lane's first, which takes its time
+		test := &domain.Task{
+			Account: domain.DefaultAccount, Webhook: w.ID, EventID: "evt_test", EventType: domain.ShipmentCreated,
+			ReceivedAt: time.Now().UTC().Truncate(time.Millisecond), Test: true, Body: []byte(`{}`),
+		}
+		test.Delivery = domain.NewDeliveryID(test.EventKey(), w.ID)
+		if err := b.bus.ScheduleWait(t.Context(), test, time.Now()); err != nil {
+			t.Fatalf("schedule the test: %v", err)
+		}
+		asked := time.Now()
+		came(2)
+		if calls, _ := s.seen(); calls[1].id != "evt_test" || time.Since(asked) > w.Timeout/2 {
+			t.Errorf("%s came after %s, want the test while the first is under way", calls[1].id, time.Since(asked))
+		}
+		release()
+		b.deliveries(w.ID, domain.StatusDelivered, 4)
+	})
+}
+
 func TestCapHoldsAndWhatIsTooMuchGoesOutLater(t *testing.T) {
 	onBoth(t, func(t *testing.T, b *bench) {
 		s := newSink(t, func(call) int {
