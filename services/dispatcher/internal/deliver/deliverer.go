@@ -67,11 +67,12 @@ const (
 	// than a second. With it full no more events are taken. Slow webhooks and hanging
 	// attempts don't count: they must not hold the bus back.
 	maxInHand = 4096
-	// WideFrom is from how many deliveries on an event is wide. Such an event takes half of
-	// the places at most while others wait for one, and maxWide is the bound in hand for
-	// theirs, in which the largest that an account can have must not leave others at the bus.
+	// WideFrom is from how many deliveries on an event is wide. While others wait such an
+	// event gets every second place only.
 	WideFrom = 256
-	maxWide  = 16384
+	// maxWide bounds the jobs of wide events in hand, beside maxInHand. It is more than the
+	// largest event has, 10,000: with one such in hand further events are still taken.
+	maxWide = 16384
 	// maxQueued bounds what waits for slow webhooks in all; beyond it goes to the lanes.
 	maxQueued = 16384
 	// pressure is the number of attempts in flight above which hanging webhooks are cut
@@ -95,7 +96,7 @@ type Deliverer struct {
 	wide    atomic.Int64
 	queued  atomic.Int64
 	flights atomic.Int64
-	room    chan struct{} // gets a value when inHand falls below its bound
+	room    chan struct{} // gets a value when inHand or wide falls below its bound
 	closing atomic.Bool
 	stop    chan struct{} // closed: nothing is tried again
 	once    sync.Once

@@ -15,12 +15,13 @@ const (
 	// one of them waiting for longer than a second: they look like receivers that hang.
 	// With a quarter as many, ten busy webhooks got a quarter less on two cores.
 	gatePerCore = 256
+	// gateMost is what the bound may rise to. Each attempt has a connection and a goroutine.
+	gateMost = 16384
 	// gateEvery is how often the bound is looked at. It rises while less than gateFew of
 	// the attempts under way wait for a processor, and falls while more than gateMany do,
 	// on a moving average of some four looks: that was less than 0.15 with a receiver that
 	// takes 100 ms, and 0.4 to 0.5 at full load. What waits at receivers has it rise from
 	// two cores' least to gateMost within a third of a second.
-	gateMost  = 16384
 	gateEvery = 20 * time.Millisecond
 	gateFew   = 0.25
 	gateMany  = 0.5
