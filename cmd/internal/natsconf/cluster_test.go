@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -89,19 +90,31 @@ func TestClusterDoesItsWork(t *testing.T) {
 	publish(t, conn)
 }
 
-// Who doesn't know the password of the routes is no server of the cluster.
+// Who doesn't know the password of the routes is no server of the cluster. The stranger is
+// where none of the others looks: who dials an address takes the name that is said there
+// for true until it is refused, and that moment says nothing about who is let in.
 func TestClusterLetsNoStrangerIn(t *testing.T) {
 	all := readCluster(t)
-	one := start(t, all[0])
-	stranger := all[1]
+	var inside []*server.Server
+	var logs []*refusalLog
+	for _, options := range all[:2] {
+		s := start(t, options)
+		log := new(refusalLog)
+		s.SetLoggerV2(log, false, false, false)
+		inside, logs = append(inside, s), append(logs, log)
+	}
+	stranger := all[2]
+	stranger.Cluster.Port = bustest.FreePorts(t, 1)[0]
 	stranger.Cluster.Password = "kStranger"
 	for _, route := range stranger.Routes {
 		route.User = nil
 	}
 	start(t, stranger)
-	other := start(t, all[2])
-	await(t, "the two that know the password", func() bool { return one.NumRoutes() > 0 && other.NumRoutes() > 0 })
-	for _, s := range []*server.Server{one, other} {
+	await(t, "both to refuse the stranger, again and again", func() bool {
+		return logs[0].count.Load() > 1 && logs[1].count.Load() > 1
+	})
+	await(t, "the two that know the password", func() bool { return inside[0].NumRoutes() > 0 && inside[1].NumRoutes() > 0 })
+	for _, s := range inside {
 		routes, err := s.Routez(nil)
 		if err != nil {
 			t.Fatalf("ask for routes: %v", err)
@@ -113,6 +126,21 @@ func TestClusterLetsNoStrangerIn(t *testing.T) {
 		}
 	}
 }
+
+// refusalLog counts the connections that a server refused for want of the right password.
+type refusalLog struct{ count atomic.Int64 }
+
+func (l *refusalLog) Errorf(format string, v ...any) {
+	if strings.Contains(fmt.Sprintf(format, v...), server.ErrAuthentication.Error()) {
+		l.count.Add(1)
+	}
+}
+
+func (*refusalLog) Noticef(string, ...any) {}
+func (*refusalLog) Warnf(string, ...any)   {}
+func (*refusalLog) Fatalf(string, ...any)  {}
+func (*refusalLog) Debugf(string, ...any)  {}
+func (*refusalLog) Tracef(string, ...any)  {}
 
 func await(t *testing.T, what string, done func() bool) {
 	t.Helper()
