@@ -215,13 +215,14 @@ func (l *leader) goesOn(sent int, started time.Time) bool {
 	return sent > 0 || l.bus.Ready() == nil && time.Since(started) < interval
 }
 
-// publish starts n publications and waits for their acknowledgements. sent has the
-// indices of those that the bus has taken; err tells about the others.
-func (l *leader) publish(ctx context.Context, n int, start func(i int, done func(error))) (sent []int, err error) {
+// publish starts n publications and waits for their acknowledgements. It returns the
+// indices of those that the bus has taken; the error tells about the others.
+func (l *leader) publish(ctx context.Context, n int, start func(i int, done func(error))) ([]int, error) {
 	if n == 0 {
 		return nil, nil
 	}
 	var mu sync.Mutex
+	var sent []int // not a result by name: acknowledgements may come after the return
 	var failed []error
 	left := n
 	all := make(chan struct{})
