@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -183,7 +184,7 @@ func BenchmarkAcceptBatch(b *testing.B) {
 }
 
 // BenchmarkRecord writes 500 outcomes with their attempts: of first attempts, which is
-// the good path, and of second ones.
+// the good path, of second ones, and of first ones of what was held.
 func BenchmarkRecord(b *testing.B) {
 	benchStores(b, func(b *testing.B, s *store.Store, cpu func() time.Duration) {
 		var webhooks [10]domain.WebhookID
@@ -219,7 +220,20 @@ func BenchmarkRecord(b *testing.B) {
 			}
 			return work
 		}
-		for name, prepare := range map[string]func() domain.RecordBatch{"first": first, "second": second} {
+		held := func() domain.RecordBatch {
+			work := batch()
+			before := domain.RecordBatch{Outcomes: slices.Clone(work.Outcomes)}
+			for i := range before.Outcomes {
+				o := &before.Outcomes[i]
+				o.Status, o.Rev, o.InLane, o.Attempts, o.RunAttempts, o.Attempt = domain.StatusHeld, domain.FirstOutcome, true, 0, 0, nil
+				work.Outcomes[i].Rev = domain.FirstOutcome + 2
+			}
+			if _, err := s.Record(b.Context(), []domain.RecordBatch{before}); err != nil {
+				b.Fatal(err)
+			}
+			return work
+		}
+		for name, prepare := range map[string]func() domain.RecordBatch{"first": first, "second": second, "held": held} {
 			b.Run(name, func(b *testing.B) {
 				const group = 20 // processor time is counted in hundredths of a second
 				var spent time.Duration

@@ -82,6 +82,10 @@ type recordDay struct {
 	// born are deliveries with one outcome that is their first, unless it is told twice:
 	// they go in as new rows with their attempt inside.
 	born []domain.Outcome
+	// filled are final states that come with their delivery's first attempt, which was held
+	// before, most likely: a row without an attempt takes both in. Which do not find such a
+	// row are changed instead.
+	filled []domain.Outcome
 	// changed are the final states of the other deliveries, attempts their attempts.
 	changed  []domain.Outcome
 	attempts []deliveryAttempt
@@ -91,13 +95,39 @@ type recordDay struct {
 
 // unborn makes ordinary changes of what was taken for new: some of it was known.
 func (d *recordDay) unborn() {
-	for _, o := range d.born {
-		d.changed = append(d.changed, o)
+	d.change(d.born)
+	d.born, d.known = nil, true
+}
+
+// unfilled returns the day without what its rows took in, given the ids of the attempts
+// that they did: the rest are ordinary changes.
+func (d recordDay) unfilled(taken map[string]struct{}) recordDay {
+	var rest []domain.Outcome
+	for _, o := range d.filled {
+		if _, ok := taken[o.Attempt.ID]; !ok {
+			rest = append(rest, o)
+		}
+	}
+	d.filled = nil
+	d.change(rest)
+	return d
+}
+
+// change adds outcomes to the changes. The slices are not written to, for a transaction
+// that is tried again begins with them.
+func (d *recordDay) change(outcomes []domain.Outcome) {
+	if len(outcomes) == 0 {
+		return
+	}
+	d.changed, d.attempts = slices.Concat(d.changed, outcomes), slices.Clone(d.attempts)
+	for _, o := range outcomes {
 		if o.Attempt != nil {
 			d.attempts = append(d.attempts, deliveryAttempt{o.Account, o.Delivery, *o.Attempt})
 		}
 	}
-	d.born, d.known = nil, true
+	slices.SortStableFunc(d.changed, func(a, b domain.Outcome) int {
+		return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(a.Delivery, b.Delivery))
+	})
 }
 
 // bornAttempts counts the attempts inside the new deliveries.
@@ -187,6 +217,12 @@ func (w *recordWork) addDelivery(outcomes []domain.Outcome) {
 		day.born = append(day.born, last)
 		return
 	}
+	if len(outcomes) == 1 && last.Attempt != nil && last.Attempt.Number == 1 {
+		attempt := cleanAttempt(*last.Attempt)
+		last.Attempt = &attempt
+		day.filled = append(day.filled, last)
+		return
+	}
 	day.changed = append(day.changed, last)
 	for _, o := range outcomes {
 		if o.Attempt != nil {
@@ -220,7 +256,7 @@ func (w *recordWork) empty() bool {
 func (w *recordWork) leaveOut(floor, last date) {
 	for d, day := range w.days {
 		if d < floor || d > last {
-			w.outdated += len(day.born) + len(day.changed) + len(day.events)
+			w.outdated += len(day.born) + len(day.filled) + len(day.changed) + len(day.events)
 			delete(w.days, d)
 		}
 	}
@@ -229,7 +265,7 @@ func (w *recordWork) leaveOut(floor, last date) {
 // changes tells whether there is more than new rows.
 func (w *recordWork) changes() bool {
 	for _, day := range w.days {
-		if len(day.changed) > 0 || day.known {
+		if len(day.filled) > 0 || len(day.changed) > 0 || day.known {
 			return true
 		}
 	}
@@ -240,9 +276,6 @@ func (w *recordWork) changes() bool {
 func (w *recordWork) unborn() {
 	for _, day := range w.days {
 		day.unborn()
-		slices.SortStableFunc(day.changed, func(a, b domain.Outcome) int {
-			return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(a.Delivery, b.Delivery))
-		})
 	}
 }
 

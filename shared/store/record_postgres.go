@@ -45,7 +45,7 @@ func (e *postgresEngine) recordTx(ctx context.Context, w *recordWork, alone bool
 	options := pgx.TxOptions{BeginQuery: fmt.Sprintf(begin, int64(recordLock))}
 	err := pgx.BeginTxFunc(ctx, e.pool, options, func(tx pgx.Tx) error {
 		for _, at := range w.dayList() {
-			n, err := recordDayPostgres(ctx, tx, at, w.days[dateOf(at)])
+			n, err := recordDayPostgres(ctx, tx, at, *w.days[dateOf(at)])
 			if err != nil {
 				return err
 			}
@@ -56,7 +56,7 @@ func (e *postgresEngine) recordTx(ctx context.Context, w *recordWork, alone bool
 	return result, err
 }
 
-func recordDayPostgres(ctx context.Context, tx pgx.Tx, at time.Time, day *recordDay) (int, error) {
+func recordDayPostgres(ctx context.Context, tx pgx.Tx, at time.Time, day recordDay) (int, error) {
 	if len(day.born) > 0 {
 		err := copyRows(ctx, tx, partition(tableDeliveries, at), deliveryColumns(), &bornRows{day: at, rows: day.born})
 		if err != nil {
@@ -64,6 +64,14 @@ func recordDayPostgres(ctx context.Context, tx pgx.Tx, at time.Time, day *record
 		}
 	}
 	attempts := day.bornAttempts()
+	if len(day.filled) > 0 {
+		taken, err := fillDeliveriesPostgres(ctx, tx, at, day.filled)
+		if err != nil {
+			return 0, fmt.Errorf("fill deliveries: %w", err)
+		}
+		attempts += len(taken)
+		day = day.unfilled(taken)
+	}
 	if len(day.changed) > 0 {
 		if err := upsertDeliveriesPostgres(ctx, tx, at, day.changed); err != nil {
 			return 0, fmt.Errorf("change deliveries: %w", err)
@@ -77,7 +85,7 @@ func recordDayPostgres(ctx context.Context, tx pgx.Tx, at time.Time, day *record
 		attempts += n
 	}
 	if len(day.events) > 0 {
-		if err := recordEventsPostgres(ctx, tx, at, day); err != nil {
+		if err := recordEventsPostgres(ctx, tx, at, &day); err != nil {
 			return 0, fmt.Errorf("add events: %w", err)
 		}
 	}
@@ -141,6 +149,56 @@ func orNull(t time.Time) any {
 
 // upsertDeliveriesPostgres stores states that are greater than the stored ones.
 func upsertDeliveriesPostgres(ctx context.Context, tx pgx.Tx, at time.Time, outcomes []domain.Outcome) error {
+	table := partition(tableDeliveries, at)
+	columns := strings.Join(deliveryColumns()[1:deliveryStateColumns], ", ")
+	_, err := tx.Exec(ctx, `
+		INSERT INTO `+table+` AS d (day, `+columns+`)
+		SELECT $1::date, * FROM unnest(`+stateArrays+`)
+		ON CONFLICT (account, id, day) DO UPDATE SET `+deliveryChange+`
+		WHERE (excluded.rev, excluded.updated_at) > (d.rev, d.updated_at)`,
+		stateValues(at, outcomes)...)
+	return err
+}
+
+// fillDeliveriesPostgres does the same with the first attempts, in rows that have none. It
+// returns the ids of the attempts that it stored.
+func fillDeliveriesPostgres(ctx context.Context, tx pgx.Tx, at time.Time, outcomes []domain.Outcome) (map[string]struct{}, error) {
+	n := len(outcomes)
+	ids, numbers, starts, durations := make([]string, n), make([]int32, n), make([]time.Time, n), make([]int64, n)
+	states, faults, bodies := make([]int32, n), make([]string, n), make([]string, n)
+	for i := range outcomes {
+		a := outcomes[i].Attempt
+		ids[i], numbers[i], starts[i], durations[i] = a.ID, int32(a.Number), a.StartedAt, a.Duration.Microseconds() // small
+		states[i], faults[i], bodies[i] = int32(a.Status), a.Error, a.ResponseBody
+	}
+	columns := strings.Join(deliveryColumns()[1:], ", ")
+	rows, err := tx.Query(ctx, `
+		INSERT INTO `+partition(tableDeliveries, at)+` AS d (day, `+columns+`)
+		SELECT $1::date, * FROM unnest(`+stateArrays+`, $17::text[], $18::integer[], $19::timestamptz[],
+			$20::bigint[], $21::integer[], $22::text[], $23::text[])
+		ON CONFLICT (account, id, day) DO UPDATE SET `+deliveryChange+`, `+attemptChange+`
+		WHERE d.attempt_id IS NULL AND (excluded.rev, excluded.updated_at) > (d.rev, d.updated_at)
+		RETURNING d.attempt_id`,
+		append(stateValues(at, outcomes), ids, numbers, starts, durations, states, faults, bodies)...)
+	if err != nil {
+		return nil, err
+	}
+	taken := make(map[string]struct{}, n)
+	var id string
+	_, err = pgx.ForEachRow(rows, []any{&id}, func() error {
+		taken[id] = struct{}{}
+		return nil
+	})
+	return taken, err
+}
+
+// stateArrays are the parameters that stateValues gives, but for the first, the day.
+const stateArrays = `$2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
+	$8::bigint[], $9::integer[], $10::integer[], $11::timestamptz[], $12::timestamptz[],
+	$13::boolean[], $14::text[], $15::boolean[], $16::timestamptz[]`
+
+// stateValues returns the day and the states' columns, in the order of deliveryColumns.
+func stateValues(at time.Time, outcomes []domain.Outcome) []any {
 	n := len(outcomes)
 	ids, accounts, webhooks, events := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
 	types, states, reasons := make([]string, n), make([]string, n), make([]string, n)
@@ -155,18 +213,7 @@ func upsertDeliveriesPostgres(ctx context.Context, tx pgx.Tx, at time.Time, outc
 		runs[i], nexts[i] = pointer(o.RunStartedAt), pointer(o.NextAttemptAt)
 		lanes[i], tests[i], updates[i] = o.InLane, o.Test, o.UpdatedAt
 	}
-	table := partition(tableDeliveries, at)
-	columns := strings.Join(deliveryColumns()[1:deliveryStateColumns], ", ")
-	_, err := tx.Exec(ctx, `
-		INSERT INTO `+table+` AS d (day, `+columns+`)
-		SELECT $1::date, * FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
-			$8::bigint[], $9::integer[], $10::integer[], $11::timestamptz[], $12::timestamptz[],
-			$13::boolean[], $14::text[], $15::boolean[], $16::timestamptz[])
-		ON CONFLICT (account, id, day) DO UPDATE SET `+deliveryChange+`
-		WHERE (excluded.rev, excluded.updated_at) > (d.rev, d.updated_at)`,
-		at, ids, accounts, webhooks, events, types, states, revs, attempts, runAttempts,
-		runs, nexts, lanes, reasons, tests, updates)
-	return err
+	return []any{at, ids, accounts, webhooks, events, types, states, revs, attempts, runAttempts, runs, nexts, lanes, reasons, tests, updates}
 }
 
 // deliveryChange is what a new state changes in a delivery's row.
@@ -174,6 +221,11 @@ const deliveryChange = `status = excluded.status, rev = excluded.rev, attempts =
 	run_attempts = excluded.run_attempts, run_started_at = excluded.run_started_at,
 	next_attempt_at = excluded.next_attempt_at, in_lane = excluded.in_lane, reason = excluded.reason,
 	updated_at = excluded.updated_at`
+
+// attemptChange puts an attempt into a delivery's row.
+const attemptChange = `attempt_id = excluded.attempt_id, attempt_number = excluded.attempt_number,
+	attempt_started_at = excluded.attempt_started_at, attempt_us = excluded.attempt_us,
+	attempt_status = excluded.attempt_status, attempt_error = excluded.attempt_error, attempt_body = excluded.attempt_body`
 
 func pointer(t time.Time) *time.Time {
 	if t.IsZero() {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -36,6 +37,12 @@ func (e *sqliteEngine) recordDay(ctx context.Context, c conn, at time.Time, day 
 		return 0, fmt.Errorf("insert deliveries: %w", err)
 	}
 	attempts := day.bornAttempts()
+	taken, err := e.fillDeliveries(ctx, c, at, day.filled)
+	if err != nil {
+		return 0, fmt.Errorf("fill deliveries: %w", err)
+	}
+	attempts += len(taken)
+	*day = day.unfilled(taken)
 	if _, err := e.execRows(ctx, c, sqliteUpsertDeliveries(), e.stateValues(at, day.changed)); err != nil {
 		return 0, fmt.Errorf("change deliveries: %w", err)
 	}
@@ -62,7 +69,7 @@ func (e *sqliteEngine) insertBorn(ctx context.Context, c conn, at time.Time, day
 	if _, err := c.ExecContext(ctx, "SAVEPOINT born"); err != nil {
 		return err
 	}
-	_, err := e.execRows(ctx, c, sqliteInsertDeliveries(), e.bornValues(at, day.born))
+	_, err := e.execRows(ctx, c, sqliteInsertDeliveries(), e.wholeValues(at, day.born))
 	if errors.Is(classify(err), domain.ErrConflict) {
 		_, err = c.ExecContext(ctx, "ROLLBACK TO born")
 		day.unborn()
@@ -74,7 +81,39 @@ func (e *sqliteEngine) insertBorn(ctx context.Context, c conn, at time.Time, day
 	return err
 }
 
-func (e *sqliteEngine) bornValues(at time.Time, outcomes []domain.Outcome) []any {
+// fillDeliveries stores states that are greater than the stored ones, with the first
+// attempts, in rows that have none. It returns the ids of the attempts that it stored.
+func (e *sqliteEngine) fillDeliveries(ctx context.Context, c conn, at time.Time, outcomes []domain.Outcome) (map[string]struct{}, error) {
+	taken := make(map[string]struct{}, len(outcomes))
+	m := sqliteFillDeliveries()
+	for len(outcomes) > 0 {
+		size := chunkSize(len(outcomes))
+		rows, err := e.query(ctx, c, m.sql(size), e.wholeValues(at, outcomes[:size])...)
+		if err != nil {
+			return nil, err
+		}
+		if err := eachText(rows, func(id string) { taken[id] = struct{}{} }); err != nil {
+			return nil, err
+		}
+		outcomes = outcomes[size:]
+	}
+	return taken, nil
+}
+
+// eachText hands out the texts of a single column.
+func eachText(rows *sql.Rows, each func(string)) error {
+	defer rows.Close()
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			return err
+		}
+		each(text)
+	}
+	return rows.Err()
+}
+
+func (e *sqliteEngine) wholeValues(at time.Time, outcomes []domain.Outcome) []any {
 	values := make([]any, 0, len(outcomes)*len(deliveryColumns()))
 	for i := range outcomes {
 		values = e.appendState(values, at, &outcomes[i])
@@ -168,6 +207,14 @@ func sqliteUpsertDeliveries() multiRow {
 			" WHERE (excluded.rev, excluded.updated_at) > (deliveries.rev, deliveries.updated_at)",
 		columns: deliveryStateColumns,
 	}
+}
+
+func sqliteFillDeliveries() multiRow {
+	m := sqliteInsertDeliveries()
+	m.tail = " ON CONFLICT (account, id, day) DO UPDATE SET " + deliveryChange + ", " + attemptChange +
+		" WHERE deliveries.attempt_id IS NULL AND (excluded.rev, excluded.updated_at) > (deliveries.rev, deliveries.updated_at)" +
+		" RETURNING attempt_id"
+	return m
 }
 
 // sqliteInsertAttempts adds the attempts that are neither there nor in their delivery;

@@ -147,12 +147,8 @@ func (e *sqliteEngine) prepare(ctx context.Context) error {
 func (e *sqliteEngine) exec(ctx context.Context, c conn, query string, args ...any) (int, error) {
 	var result sql.Result
 	var err error
-	tx, inTx := c.(*sql.Tx)
-	e.mu.Lock()
-	stmt := e.statements[query]
-	e.mu.Unlock()
-	if inTx && stmt != nil {
-		result, err = tx.StmtContext(ctx, stmt).ExecContext(ctx, args...) //nolint:sqlclosecheck // the transaction's end does
+	if stmt := e.statement(ctx, c, query); stmt != nil {
+		result, err = stmt.ExecContext(ctx, args...)
 	} else {
 		result, err = c.ExecContext(ctx, query, args...)
 	}
@@ -161,6 +157,27 @@ func (e *sqliteEngine) exec(ctx context.Context, c conn, query string, args ...a
 	}
 	n, err := result.RowsAffected()
 	return int(n), err
+}
+
+// query runs one of the prepared statements in tx and returns its rows.
+func (e *sqliteEngine) query(ctx context.Context, c conn, query string, args ...any) (*sql.Rows, error) {
+	if stmt := e.statement(ctx, c, query); stmt != nil {
+		return stmt.QueryContext(ctx, args...)
+	}
+	return c.QueryContext(ctx, query, args...)
+}
+
+// statement returns the prepared statement of a query, for a transaction whose end closes
+// it; nil: c is none, or the query was not prepared.
+func (e *sqliteEngine) statement(ctx context.Context, c conn, query string) *sql.Stmt {
+	tx, inTx := c.(*sql.Tx)
+	e.mu.Lock()
+	stmt := e.statements[query]
+	e.mu.Unlock()
+	if !inTx || stmt == nil {
+		return nil
+	}
+	return tx.StmtContext(ctx, stmt)
 }
 
 // Sizes of the multi-row statements: a bulk is cut into chunks of these.
@@ -212,7 +229,7 @@ func (e *sqliteEngine) execRows(ctx context.Context, c conn, m multiRow, values 
 // sqliteHotStatements lists the statements of Accept and Record in every size.
 func sqliteHotStatements() []string {
 	var all []string
-	for _, m := range []multiRow{sqliteInsertEvents(), sqliteInsertDeliveries(), sqliteUpsertDeliveries(), sqliteInsertAttempts(), sqliteSettle()} {
+	for _, m := range []multiRow{sqliteInsertEvents(), sqliteInsertDeliveries(), sqliteFillDeliveries(), sqliteUpsertDeliveries(), sqliteInsertAttempts(), sqliteSettle()} {
 		for _, size := range chunkSizes() {
 			all = append(all, m.sql(size))
 		}

@@ -21,6 +21,7 @@ func recordTests() map[string]func(*testing.T, *bench) {
 		"breaks ties by time":                  testRecordTie,
 		"keeps two first attempts":             testRecordTwoFirst,
 		"grows from pending to delivered":      testRecordLife,
+		"shows a late attempt once":            testRecordLate,
 		"writes one batch in part known":       testRecordMixed,
 		"settles events":                       testRecordSettles,
 		"adds events of the bus":               testRecordEvents,
@@ -181,6 +182,29 @@ func testRecordLife(t *testing.T, b *bench) {
 	}
 	if d, attempts := b.get(t, o.Delivery); d.Status != domain.StatusDelivered || d.Reason != "" || len(attempts) != 1 {
 		t.Errorf("delivery %+v, %d attempts", d, len(attempts))
+	}
+}
+
+// An attempt that came late is not taken into the row as well when it comes once more,
+// together with the next one.
+func testRecordLate(t *testing.T, b *bench) {
+	e, w := b.accept(t, "evt_1"), b.webhook(t)
+	waiting := b.outcome(e, w, domain.StatusHeld)
+	waiting.Attempt, waiting.Attempts = nil, 0
+	late := b.after(waiting, domain.StatusRetrying)
+	again := late
+	again.Rev, again.Attempt, again.Status = late.Rev+2, nil, domain.StatusHeld
+	b.record(t, waiting)
+	b.record(t, again)
+	if r := b.record(t, late); r.Attempts != 1 {
+		t.Errorf("the late attempt: %+v", r)
+	}
+	if r := b.record(t, late, b.after(again, domain.StatusDelivered)); r.Attempts != 1 {
+		t.Errorf("the next attempt: %+v", r)
+	}
+	d, attempts := b.get(t, late.Delivery)
+	if d.Status != domain.StatusDelivered || len(attempts) != 2 || attempts[0].Number != 1 || attempts[1].Number != 2 {
+		t.Errorf("delivery %+v, attempts %+v", d, attempts)
 	}
 }
 

@@ -100,8 +100,8 @@ CREATE TABLE requests (
 -- The pending deliveries of an account.
 CREATE INDEX requests_by_account ON requests (account, delivery_id);
 
--- The first attempt is kept in the delivery's own row (attempt_…) when the row was made
--- with it: most deliveries need one attempt, and so one row. Later ones are in attempts.
+-- An attempt is kept in the delivery's own row (attempt_…) while that has none: most
+-- deliveries need one attempt, and so one row. Later ones are in attempts.
 CREATE TABLE deliveries (
     day                integer NOT NULL,
     id                 text NOT NULL,
