@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"waybill.dev/services/dispatcher/internal/deliver"
@@ -41,12 +42,13 @@ func (w *worker) drain(ctx context.Context, hook *index.Hook) (time.Duration, er
 		return 0, err
 	}
 	gentle := w.gentle.Load() || !head.Spilled
-	d := &drain{w: w, hook: hook, inHand: bus.NewInHand(), results: make(chan result, 64), ramp: newRamp(gentle)}
+	d := &drain{w: w, hook: hook, inHand: bus.NewInHand(), ended: make(chan struct{}, 1), ramp: newRamp(gentle)}
 	attending, stop := context.WithCancel(context.WithoutCancel(ctx))
 	go func() { _ = d.inHand.Run(attending) }()
 	empty, err := d.run(ctx, opened)
-	stop()
 	w.m.options.Deliverer.SetSerial(hook, false)
+	d.confirm(ctx)
+	stop()
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if closeErr := opened.Close(closing); err == nil {
@@ -64,16 +66,18 @@ type drain struct {
 	w       *worker
 	hook    *index.Hook
 	inHand  *bus.InHand
-	results chan result
 	flying  int
 	ramp    ramp
 	waiting []*bus.Message
 	tasks   map[*bus.Message]*domain.Task
 	seen    map[domain.DeliveryID]int64 // revisions of what was sent last: a lane may hold it twice
-}
 
-type result struct {
-	stored bool
+	ended chan struct{} // something came to its end since the last look
+	mu    sync.Mutex
+	// stored and abandoned count what came to its end since the last look.
+	stored, abandoned int
+	// last is stored and not acknowledged yet; what was stored before it is. See confirm.
+	last *bus.Message
 }
 
 func (d *drain) run(ctx context.Context, lane *bus.Lane) (empty bool, err error) {
@@ -96,6 +100,8 @@ func (d *drain) run(ctx context.Context, lane *bus.Lane) (empty bool, err error)
 // work sends what is fetched, until the lane is empty or the webhook takes no more.
 func (d *drain) work(ctx context.Context, fetched <-chan []*bus.Message) (empty bool) {
 	refused := false
+	quiet := time.NewTimer(laneWait)
+	defer quiet.Stop()
 	for {
 		refused = refused || !d.sendMore(ctx)
 		if refused && d.flying == 0 {
@@ -116,17 +122,47 @@ func (d *drain) work(ctx context.Context, fetched <-chan []*bus.Message) (empty 
 				return true
 			}
 			d.take(ctx, batch)
-		case r := <-d.results:
-			d.flying--
-			if !r.stored {
-				refused = true
-				continue
-			}
-			d.ramp.done()
-		case <-time.After(laneWait):
+		case <-d.ended:
+			refused = !d.land() || refused
+		case <-quiet.C:
+			d.confirm(ctx)
 			refused = refused || !d.open(ctx)
 		}
+		quiet.Reset(laneWait)
 	}
+}
+
+// land takes what came to its end off those under way; false: some of it was abandoned.
+func (d *drain) land() bool {
+	d.mu.Lock()
+	stored, abandoned := d.stored, d.abandoned
+	d.stored, d.abandoned = 0, 0
+	d.mu.Unlock()
+	d.flying -= stored + abandoned
+	for range stored {
+		d.ramp.done()
+	}
+	d.w.m.drained.Add(float64(stored))
+	return abandoned == 0
+}
+
+// confirm acknowledges the last of what was stored and waits for the server's word, which
+// is that of all before it, too: they were acknowledged on the same connection. The lane's
+// consumer may be closed then; an acknowledgement on its way would be lost with it.
+func (d *drain) confirm(ctx context.Context) {
+	d.mu.Lock()
+	last := d.last
+	d.last = nil
+	d.mu.Unlock()
+	if last == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if err := last.AckWait(ctx); err != nil {
+		d.w.m.options.Logger.Warn("held deliveries could not be acknowledged; they may be repeated", "webhook", d.w.id, "error", fmt.Errorf("drain: %w", err))
+	}
+	d.inHand.Done(last)
 }
 
 // sendMore sends as many as may be under way; false: the webhook takes no more.
@@ -251,26 +287,41 @@ type fromLane struct {
 // Emitting implements deliver.Origin.
 func (o *fromLane) Emitting() *domain.Event { return nil }
 
-// Stored implements deliver.Origin. The server's word is waited for: the lane's consumer
-// may be closed after it, and an acknowledgement that is still on its way would be lost.
+// Stored implements deliver.Origin. It acknowledges what was stored before this message,
+// which stays to be confirmed: to wait for the server's word on each took a goroutine and a
+// request of the bus for each delivery.
 func (o *fromLane) Stored() {
-	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		if err := o.message.AckWait(ctx); err != nil {
-			o.d.w.m.options.Logger.Warn("held delivery could not be acknowledged; it may be repeated", "error", fmt.Errorf("drain: %w", err))
-		}
-		o.d.inHand.Done(o.message)
-		o.d.w.m.drained.Inc()
-		o.d.results <- result{stored: true}
-	}()
+	d := o.d
+	d.mu.Lock()
+	before := d.last
+	d.last = o.message
+	d.stored++
+	if before != nil {
+		before.Ack() // under the lock, as the last one's word is to be the last
+	}
+	d.mu.Unlock()
+	if before != nil {
+		d.inHand.Done(before)
+	}
+	d.wake()
 }
 
 // Abandoned implements deliver.Origin.
 func (o *fromLane) Abandoned() {
-	o.d.inHand.Done(o.message)
+	d := o.d
+	d.inHand.Done(o.message)
 	o.message.Release()
-	go func() { o.d.results <- result{} }()
+	d.mu.Lock()
+	d.abandoned++
+	d.mu.Unlock()
+	d.wake()
+}
+
+func (d *drain) wake() {
+	select {
+	case d.ended <- struct{}{}:
+	default:
+	}
 }
 
 // ramp is how many deliveries of a draining lane may be under way.
