@@ -1,11 +1,14 @@
 package boot
 
 import (
+	"context"
 	"math"
 	"os"
 	"runtime/debug"
+	"runtime/metrics"
 	"strconv"
 	"strings"
+	"time"
 )
 
 const (
@@ -15,6 +18,13 @@ const (
 	// ballastSize keeps the collector from running each time a small heap has doubled,
 	// many times a second under load. It is never touched, so it takes no memory.
 	ballastSize = 16 << 20
+	// A process that allocates less than restAllocs in restFor is at rest: a few requests a
+	// second are more.
+	restFor    = 15 * time.Second
+	restAllocs = 4 << 20
+	// worthwhile is how much a process allocates before it gives memory back once more: at
+	// most the heap's least size has gathered by then.
+	worthwhile = 32 << 20
 )
 
 // TuneMemory sets the collector up for a server, unless GOGC or GOMEMLIMIT say what is
@@ -32,6 +42,30 @@ func TuneMemory() []byte {
 		return nil
 	}
 	return make([]byte, ballastSize)
+}
+
+// GiveBackAtRest gives the memory that nothing uses back to the system when the process has
+// come to rest, until ctx is done. The runtime itself keeps as much as the heap had when it
+// was collected last, and collects it every two minutes only while nothing allocates.
+func GiveBackAtRest(ctx context.Context) error {
+	ticker := time.NewTicker(restFor)
+	defer ticker.Stop()
+	allocated := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	var before, given uint64
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		metrics.Read(allocated)
+		now := allocated[0].Value.Uint64()
+		if now-before < restAllocs && now-given > worthwhile {
+			debug.FreeOSMemory()
+			given = now
+		}
+		before = now
+	}
 }
 
 // containerLimit returns the memory that this process's cgroup (version 2) may have.

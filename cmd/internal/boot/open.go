@@ -67,6 +67,7 @@ func Open(ctx context.Context, p *Process, o Options) (*Handles, error) {
 		return nil, err
 	}
 	h.Tracer = tracer
+	p.Add("memory", GiveBackAtRest)
 	p.Add("traces", func(ctx context.Context) error {
 		<-ctx.Done()
 		flushing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
