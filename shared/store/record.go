@@ -101,16 +101,17 @@ func (d *recordDay) unborn() {
 
 // unfilled returns the day without what its rows took in, given the ids of the attempts
 // that they did: the rest are ordinary changes.
-func (d recordDay) unfilled(taken map[string]struct{}) recordDay {
+func (d *recordDay) unfilled(taken map[string]struct{}) *recordDay {
 	var rest []domain.Outcome
 	for _, o := range d.filled {
 		if _, ok := taken[o.Attempt.ID]; !ok {
 			rest = append(rest, o)
 		}
 	}
-	d.filled = nil
-	d.change(rest)
-	return d
+	left := *d
+	left.filled = nil
+	left.change(rest)
+	return &left
 }
 
 // change adds outcomes to the changes. The slices are not written to, for a transaction

@@ -45,7 +45,7 @@ func (e *postgresEngine) recordTx(ctx context.Context, w *recordWork, alone bool
 	options := pgx.TxOptions{BeginQuery: fmt.Sprintf(begin, int64(recordLock))}
 	err := pgx.BeginTxFunc(ctx, e.pool, options, func(tx pgx.Tx) error {
 		for _, at := range w.dayList() {
-			n, err := recordDayPostgres(ctx, tx, at, *w.days[dateOf(at)])
+			n, err := recordDayPostgres(ctx, tx, at, w.days[dateOf(at)])
 			if err != nil {
 				return err
 			}
@@ -56,7 +56,7 @@ func (e *postgresEngine) recordTx(ctx context.Context, w *recordWork, alone bool
 	return result, err
 }
 
-func recordDayPostgres(ctx context.Context, tx pgx.Tx, at time.Time, day recordDay) (int, error) {
+func recordDayPostgres(ctx context.Context, tx pgx.Tx, at time.Time, day *recordDay) (int, error) {
 	if len(day.born) > 0 {
 		err := copyRows(ctx, tx, partition(tableDeliveries, at), deliveryColumns(), &bornRows{day: at, rows: day.born})
 		if err != nil {
@@ -85,7 +85,7 @@ func recordDayPostgres(ctx context.Context, tx pgx.Tx, at time.Time, day recordD
 		attempts += n
 	}
 	if len(day.events) > 0 {
-		if err := recordEventsPostgres(ctx, tx, at, &day); err != nil {
+		if err := recordEventsPostgres(ctx, tx, at, day); err != nil {
 			return 0, fmt.Errorf("add events: %w", err)
 		}
 	}

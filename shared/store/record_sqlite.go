@@ -42,7 +42,7 @@ func (e *sqliteEngine) recordDay(ctx context.Context, c conn, at time.Time, day 
 		return 0, fmt.Errorf("fill deliveries: %w", err)
 	}
 	attempts += len(taken)
-	*day = day.unfilled(taken)
+	day = day.unfilled(taken)
 	if _, err := e.execRows(ctx, c, sqliteUpsertDeliveries(), e.stateValues(at, day.changed)); err != nil {
 		return 0, fmt.Errorf("change deliveries: %w", err)
 	}

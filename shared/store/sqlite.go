@@ -147,7 +147,7 @@ func (e *sqliteEngine) prepare(ctx context.Context) error {
 func (e *sqliteEngine) exec(ctx context.Context, c conn, query string, args ...any) (int, error) {
 	var result sql.Result
 	var err error
-	if stmt := e.statement(ctx, c, query); stmt != nil {
+	if stmt := e.statement(ctx, c, query); stmt != nil { //nolint:sqlclosecheck // the transaction's end does
 		result, err = stmt.ExecContext(ctx, args...)
 	} else {
 		result, err = c.ExecContext(ctx, query, args...)
@@ -161,7 +161,7 @@ func (e *sqliteEngine) exec(ctx context.Context, c conn, query string, args ...a
 
 // query runs one of the prepared statements in tx and returns its rows.
 func (e *sqliteEngine) query(ctx context.Context, c conn, query string, args ...any) (*sql.Rows, error) {
-	if stmt := e.statement(ctx, c, query); stmt != nil {
+	if stmt := e.statement(ctx, c, query); stmt != nil { //nolint:sqlclosecheck // the transaction's end does
 		return stmt.QueryContext(ctx, args...)
 	}
 	return c.QueryContext(ctx, query, args...)
