@@ -82,8 +82,8 @@ type recordDay struct {
 	// born are deliveries with one outcome that is their first, unless it is told twice:
 	// they go in as new rows with their attempt inside.
 	born []domain.Outcome
-	// filled are final states that come with their delivery's first attempt, which was held
-	// before, most likely: a row without an attempt takes both in. Which do not find such a
+	// filled are final states that come with the first attempt of a delivery that is known,
+	// as it was held: its row, which has no attempt, takes both in. Those that find no such
 	// row are changed instead.
 	filled []domain.Outcome
 	// changed are the final states of the other deliveries, attempts their attempts.
