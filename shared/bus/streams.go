@@ -150,9 +150,11 @@ func (s StreamState) Lost(known domain.StreamMark) bool {
 		(s.Server != known.Server && s.FirstSeq <= known.LastSeq && s.FirstTime.After(known.SeenAt.Add(clocks)))
 }
 
-// Streams returns how far each of Waybill's streams is.
+// Streams returns how far each of Waybill's streams is, or was after the time at which all
+// of them are noted as seen: what is stored while they are asked for is not passed over.
 func (b *Bus) Streams(ctx context.Context) (map[string]StreamState, error) {
 	states := make(map[string]StreamState)
+	seen := time.Now().UTC().Truncate(time.Microsecond)
 	for _, name := range []string{StreamEvents, StreamRetries, StreamHold, StreamRecords} {
 		connected := b.conn.ConnectedServerId()
 		info, err := b.info(ctx, name)
@@ -162,7 +164,7 @@ func (b *Bus) Streams(ctx context.Context) (map[string]StreamState, error) {
 		states[name] = StreamState{
 			StreamMark: domain.StreamMark{
 				Created: info.Created.UTC().Truncate(time.Microsecond), LastSeq: info.State.LastSeq,
-				Server: keeper(info, connected), SeenAt: time.Now().UTC().Truncate(time.Microsecond),
+				Server: keeper(info, connected), SeenAt: seen,
 			},
 			FirstSeq: info.State.FirstSeq, FirstTime: info.State.FirstTime,
 		}

@@ -17,7 +17,7 @@ import (
 // published to RECORDS, whose content the second pass waits for.
 const settle = 10 * time.Second
 
-// tailMargin is how much older than its stream's last mark the state of a delivery may
+// tailMargin is how much older than the last look at the streams the state of a delivery may
 // be that is brought back after a restart of the server: what is stored is on the disk
 // within the server's sync interval, and marks are set once a second.
 const tailMargin = 5 * time.Second
@@ -87,7 +87,7 @@ func (l *leader) checkStreams(ctx context.Context) error {
 		return l.mark(ctx, states, known) // a new installation
 	}
 	lost := make(map[string]time.Time)
-	var tail time.Time
+	restarted := false
 	for name, state := range states {
 		if l.loss != nil {
 			if being, ok := l.loss.created[name]; ok && being.Equal(state.Created) {
@@ -98,9 +98,13 @@ func (l *leader) checkStreams(ctx context.Context) error {
 		switch {
 		case state.Lost(mark):
 			lost[name] = state.Created
-		case state.Server != mark.Server && (tail.IsZero() || mark.SeenAt.Add(-tailMargin).Before(tail)):
-			tail = mark.SeenAt.Add(-tailMargin)
+		case state.Server != mark.Server:
+			restarted = true
 		}
+	}
+	var tail time.Time
+	if restarted {
+		tail = lastLook(known).Add(-tailMargin)
 	}
 	if len(lost) > 0 || (l.loss == nil && !tail.IsZero()) {
 		l.lost(lost, tail, states)
@@ -116,6 +120,19 @@ func (l *leader) checkStreams(ctx context.Context) error {
 	}
 	l.loss.begun = true
 	return nil
+}
+
+// lastLook returns when the streams were last known to be as far as their marks say. All of
+// them are looked at each time, and only the marks of those that went on are set anew: one
+// that is idle for days has an old mark, and nothing to lose since.
+func lastLook(known map[string]domain.StreamMark) time.Time {
+	var last time.Time
+	for _, mark := range known {
+		if mark.SeenAt.After(last) {
+			last = mark.SeenAt
+		}
+	}
+	return last
 }
 
 // lost begins to restore streams. What is lost while an earlier loss is being restored
