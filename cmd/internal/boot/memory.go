@@ -19,11 +19,10 @@ const (
 	// many times a second under load. It is never touched, so it takes no memory.
 	ballastSize = 16 << 20
 	// A process that allocates less than restAllocs in restFor is at rest: its own looks at
-	// the database and the bus and a scrape of its metrics come to half of that.
+	// the database and the bus and a scrape of its metrics come to less than half of that.
 	restFor    = 15 * time.Second
 	restAllocs = 16 << 20
-	// worthwhile is how much a process allocates before it gives memory back once more. A
-	// collection takes some 15 ms of processor time, so at rest that is less than 0.1 %.
+	// worthwhile is how much a process allocates before it gives memory back once more.
 	worthwhile = 8 << 20
 )
 
@@ -45,8 +44,8 @@ func TuneMemory() []byte {
 }
 
 // GiveBackAtRest gives the memory that nothing uses back to the system when the process has
-// come to rest, until ctx is done. The runtime itself keeps as much as the heap had when it
-// was collected last, and collects it every two minutes only while nothing allocates.
+// come to rest, until ctx is done. The runtime by itself collects the heap every two minutes
+// then, and goes on keeping about as much as it had.
 func GiveBackAtRest(ctx context.Context) error {
 	ticker := time.NewTicker(restFor)
 	defer ticker.Stop()
