@@ -254,7 +254,7 @@ func (d *Deliverer) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case now := <-ticker.C:
-			d.strain.look()
+			d.strain.look(now)
 			for _, ep := range d.all() {
 				d.tick(ep, now)
 			}

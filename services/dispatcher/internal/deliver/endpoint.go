@@ -18,8 +18,9 @@ const (
 	// queueFactor times the cap is how long the short queue of a slow webhook may be, and
 	// of a fast one at least.
 	queueFactor = 4
-	// A webhook that takes fastRate deliveries a second is worth holding the bus back
-	// for: its queue may take fastWait to go out. A slower one spills to its lane.
+	// A webhook that takes fastRate deliveries a second of all dispatchers together is
+	// worth holding the bus back for: its queue may take fastWait to go out. A slower one
+	// spills to its lane.
 	fastRate = 1000
 	fastWait = 500 * time.Millisecond
 	// While the process is strained, one that takes strainedRate is.
@@ -158,9 +159,10 @@ func (ep *endpoint) failing() bool {
 
 func (ep *endpoint) fast() bool { return ep.fastFor(ep.takes(ep.cap())) }
 
-// fastFor tells whether a webhook that takes so many a second is worth holding the bus back
-// for.
+// fastFor tells whether a webhook that takes so many a second of this process is worth
+// holding the bus back for. It gets the others' share of its events from the others.
 func (ep *endpoint) fastFor(takes float64) bool {
+	takes *= float64(max(1, ep.d.live()))
 	return takes >= fastRate || takes >= strainedRate && ep.d.strain.now.Load()
 }
 

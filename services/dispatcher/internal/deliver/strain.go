@@ -1,8 +1,13 @@
 package deliver
 
 import (
+	"os"
+	"runtime"
 	"runtime/metrics"
 	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 const (
@@ -14,28 +19,44 @@ const (
 	strainedShare = 8
 	strainedLeast = 200
 	waitsMetric   = "/sched/latencies:seconds"
+	// It is strained, too, when its threads waited for a core that others had: on average
+	// strainedThreads for each core that it may use, and strainedTimes as long as they ran.
+	// With one to four dispatchers at full load on two cores they were 0.7 to 2 a core and
+	// waited 3 to 10 times as long as they ran, of which the goroutines that run on them
+	// know nothing.
+	strainedThreads = 0.5
+	strainedTimes   = 1.5
 )
 
 // strain tells whether it is this process, not a receiver, that can't keep up. Attempts take
 // long then whatever the receivers do. To send what waits by way of the lanes would only add
 // to the work: a delivery in a lane costs three times as much.
 type strain struct {
-	now    atomic.Bool
-	sample [1]metrics.Sample
-	counts []uint64 // at the last look
+	now     atomic.Bool
+	sample  [1]metrics.Sample
+	counts  []uint64                                    // at the last look
+	threads func() (ran, waited time.Duration, ok bool) // all of them, since they began
+	ran     time.Duration                               // this and the next at the last look
+	waited  time.Duration
+	looked  time.Time
 }
 
 func newStrain() *strain {
-	s := &strain{}
+	s := &strain{threads: threads}
 	s.sample[0].Name = waitsMetric
 	return s
 }
 
 // look is to be called regularly, by one goroutine.
-func (s *strain) look() {
+func (s *strain) look(now time.Time) {
+	goroutines, threads := s.goroutinesWait(), s.threadsWait(now)
+	s.now.Store(goroutines || threads)
+}
+
+func (s *strain) goroutinesWait() bool {
 	metrics.Read(s.sample[:])
 	if s.sample[0].Value.Kind() != metrics.KindFloat64Histogram {
-		return // a runtime that does not tell
+		return false // a runtime that does not tell
 	}
 	waits := s.sample[0].Value.Float64Histogram()
 	if len(s.counts) != len(waits.Counts) {
@@ -50,5 +71,35 @@ func (s *strain) look() {
 			long += n
 		}
 	}
-	s.now.Store(all >= strainedLeast && long*strainedShare >= all)
+	return all >= strainedLeast && long*strainedShare >= all
+}
+
+func (s *strain) threadsWait(now time.Time) bool {
+	ran, waited, ok := s.threads()
+	if !ok {
+		return false // a system that does not tell
+	}
+	sinceRan, sinceWaited, since := ran-s.ran, waited-s.waited, now.Sub(s.looked)
+	first := s.looked.IsZero()
+	s.ran, s.waited, s.looked = ran, waited, now
+	return !first && float64(sinceWaited) >= strainedThreads*float64(runtime.GOMAXPROCS(0))*float64(since) &&
+		float64(sinceWaited) >= strainedTimes*float64(sinceRan)
+}
+
+// threads tells how long the threads of this process have run, and waited for a core.
+func threads() (ran, waited time.Duration, ok bool) {
+	all, err := procfs.AllThreads(os.Getpid())
+	if err != nil {
+		return 0, 0, false
+	}
+	for _, thread := range all {
+		stat, err := thread.Schedstat()
+		if err != nil {
+			continue // it has ended
+		}
+		ok = true
+		ran += time.Duration(stat.RunningNanoseconds)
+		waited += time.Duration(stat.WaitingNanoseconds)
+	}
+	return ran, waited, ok
 }

@@ -3,8 +3,11 @@ package deliver
 import (
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"waybill.dev/shared/domain"
 )
 
 // until looks again and again until the process counts as strained, or as not.
@@ -13,7 +16,7 @@ func until(t *testing.T, s *strain, want bool) {
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
 	for deadline := time.Now().Add(30 * time.Second); ; {
-		s.look()
+		s.look(time.Now())
 		if s.now.Load() == want {
 			return
 		}
@@ -49,23 +52,102 @@ func TestAProcessIsStrainedWhileItsGoroutinesWait(t *testing.T) { // not paralle
 	until(t, s, false)
 }
 
-func TestWhileStrainedSlowerWebhooksHoldTheBusBack(t *testing.T) {
+// TestAProcessIsStrainedWhileItsThreadsWait is not parallel: it takes all processors.
+func TestAProcessIsStrainedWhileItsThreadsWait(t *testing.T) {
+	cores := runtime.NumCPU()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8 * cores)) // more threads than there are cores for
+	if _, _, ok := threads(); !ok {
+		t.Fatal("this system does not tell how long threads wait")
+	}
+	s := newStrain()
+	s.threadsWait(time.Now())
+	var stop atomic.Bool
+	var busy sync.WaitGroup
+	for range 8 * cores {
+		busy.Go(func() {
+			for !stop.Load() {
+				continue // it takes a core for itself
+			}
+		})
+	}
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	strained := false
+	for deadline := time.Now().Add(30 * time.Second); !strained && time.Now().Before(deadline); {
+		strained = s.threadsWait(<-ticker.C)
+	}
+	stop.Store(true)
+	busy.Wait()
+	if !strained {
+		t.Error("eight threads for each core, and none of them waits")
+	}
+}
+
+func TestHowLongThreadsMayWait(t *testing.T) {
 	t.Parallel()
-	ep := &endpoint{d: &Deliverer{strain: newStrain()}}
+	s, at := newStrain(), time.Now()
+	var ran, waited time.Duration
+	s.threads = func() (time.Duration, time.Duration, bool) { return ran, waited, true }
+	ran, waited = time.Hour, time.Hour
+	if s.threadsWait(at) {
+		t.Error("strained at the first look, when nothing is known of the time before")
+	}
+	half := time.Duration(runtime.GOMAXPROCS(0)) * time.Second / 2 // of a core each, in a second
 	for _, row := range []struct {
+		what        string
+		ran, waited time.Duration
+		want        bool
+	}{
+		{"half a thread a core waits, half as long again as they run", half * 2 / 3, half, true},
+		{"they wait less than that", half / 3, half - 1, false},
+		{"they run nearly as long as they wait", half * 4 / 5, half, false},
+		{"fewer of them than at the last look: some have ended", -time.Minute, -time.Minute, false},
+		{"they only wait", 0, 4 * half, true},
+	} {
+		at, ran, waited = at.Add(time.Second), ran+row.ran, waited+row.waited
+		if got := s.threadsWait(at); got != row.want {
+			t.Errorf("%s: strained %v, want %v", row.what, got, row.want)
+		}
+	}
+	s.threads = func() (time.Duration, time.Duration, bool) { return 0, 0, false }
+	if s.threadsWait(at.Add(time.Second)) {
+		t.Error("strained where the system does not tell")
+	}
+}
+
+// owners is how many dispatchers there are, of which this one owns nothing.
+type owners int
+
+func (owners) Owns(domain.WebhookID) bool { return false }
+func (o owners) Live() int                { return int(o) }
+
+func TestWhatIsWorthHoldingTheBusBackFor(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		live           owners
 		takes          float64
 		calm, strained bool
-	}{{2000, true, true}, {1000, true, true}, {999, false, true}, {50, false, true}, {49, false, false}} {
-		ep.d.strain.now.Store(false)
+	}{
+		{1, 2000, true, true},
+		{1, 1000, true, true},
+		{1, 999, false, true},
+		{1, 50, false, true},
+		{1, 49, false, false},
+		{4, 250, true, true}, // of 1000 that all of them send
+		{4, 249, false, true},
+		{4, 13, false, true},
+		{4, 12, false, false},
+	} {
+		ep := &endpoint{d: &Deliverer{strain: newStrain(), options: Options{Owners: row.live}}}
 		if got := ep.fastFor(row.takes); got != row.calm {
-			t.Errorf("a webhook that takes %v a second is fast: %v, want %v", row.takes, got, row.calm)
+			t.Errorf("a webhook that takes %v a second of one of %d is fast: %v, want %v", row.takes, row.live, got, row.calm)
 		}
 		ep.d.strain.now.Store(true)
 		if got := ep.fastFor(row.takes); got != row.strained {
-			t.Errorf("while strained a webhook that takes %v a second is fast: %v, want %v", row.takes, got, row.strained)
+			t.Errorf("while strained a webhook that takes %v a second of one of %d is fast: %v, want %v", row.takes, row.live, got, row.strained)
 		}
-	}
-	if ep.patience() != strainedWait {
-		t.Errorf("while strained a queue may take %s, want %s", ep.patience(), strainedWait)
+		if ep.patience() != strainedWait {
+			t.Errorf("while strained a queue may take %s, want %s", ep.patience(), strainedWait)
+		}
 	}
 }
