@@ -8,4 +8,5 @@ if [ ! -s "$PGDATA/PG_VERSION" ]; then
   echo 'host all all all scram-sha-256' >>"$PGDATA/pg_hba.conf"
   echo "CREATE DATABASE $POSTGRES_DB" | postgres --single -D "$PGDATA" postgres
 fi
-exec postgres -c listen_addresses='*' -c unix_socket_directories=/run/postgresql
+[ "${1:-}" != postgres ] || shift
+exec postgres "$@" -c listen_addresses='*' -c unix_socket_directories=/run/postgresql
