@@ -79,6 +79,8 @@ const (
 	// down to one.
 	pressure  = 8192
 	tickEvery = 250 * time.Millisecond
+	// keptEvery bounds the news that the bus takes no deliveries.
+	keptEvery = 10 * time.Second
 )
 
 // Deliverer sends deliveries.
@@ -96,6 +98,7 @@ type Deliverer struct {
 	wide    atomic.Int64
 	queued  atomic.Int64
 	flights atomic.Int64
+	warned  atomic.Int64  // when warnKept last did, in nanoseconds since made; 0: never
 	room    chan struct{} // gets a value when inHand or wide falls below its bound
 	closing atomic.Bool
 	stop    chan struct{} // closed: nothing is tried again

@@ -134,7 +134,7 @@ func (d *Deliverer) keep(job *Job, put func(done func(error)), then func()) {
 			if wait == nil {
 				wait = backoff.NewExponentialBackOff(backoff.WithInitialInterval(50*time.Millisecond),
 					backoff.WithMaxInterval(2*time.Second), backoff.WithMaxElapsedTime(0))
-				d.options.Logger.Warn("delivery can't be stored on the bus; trying on", "error", err)
+				d.warnKept(err)
 			}
 			select {
 			case <-d.stop:
@@ -145,4 +145,13 @@ func (d *Deliverer) keep(job *Job, put func(done func(error)), then func()) {
 		})
 	}
 	try()
+}
+
+// warnKept tells that the bus does not take deliveries, once in keptEvery: there may be
+// thousands.
+func (d *Deliverer) warnKept(err error) {
+	now, last := int64(time.Since(d.made)), d.warned.Load()
+	if (last == 0 || now-last > int64(keptEvery)) && d.warned.CompareAndSwap(last, max(1, now)) {
+		d.options.Logger.Warn("deliveries can't be stored on the bus; trying on", "error", err)
+	}
 }
