@@ -45,6 +45,8 @@ type Bus struct {
 
 	listeners  []chan struct{}
 	publishing []jetstream.PublishOpt
+
+	schedules, holds *window // of RETRIES and HOLD
 }
 
 // publishTimeout is how long an acknowledgement of the bus is waited for. What was not
@@ -79,6 +81,7 @@ func Connect(options Options) (*Bus, error) {
 		publishing: []jetstream.PublishOpt{
 			jetstream.WithRetryWait(electionWait), jetstream.WithRetryAttempts(electionRetries),
 		},
+		schedules: newWindow(StreamRetries, options.Logger), holds: newWindow(StreamHold, options.Logger),
 	}
 	for _, key := range options.MACKeys {
 		b.macs = append(b.macs, newEventMAC(key))

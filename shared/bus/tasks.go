@@ -27,13 +27,22 @@ func (b *Bus) Schedule(task *domain.Task, at time.Time, done func(error)) {
 	msg := taskMessage(scheduleSubject(task.Webhook, task.Delivery), task)
 	msg.Header[headerSchedule] = []string{"@at " + at.UTC().Format(time.RFC3339Nano)}
 	msg.Header[headerScheduleTarget] = []string{dueSubject(task.Webhook)}
-	b.publish(msg, func(_ *jetstream.PubAck, err error) { done(err) })
+	b.publishTask(b.schedules, msg, done)
 }
 
 // Hold appends task to its webhook's lane and calls done exactly once.
 func (b *Bus) Hold(task *domain.Task, done func(error)) {
-	msg := taskMessage(HoldSubject(task.Webhook), task)
-	b.publish(msg, func(_ *jetstream.PubAck, err error) { done(err) })
+	b.publishTask(b.holds, taskMessage(HoldSubject(task.Webhook), task), done)
+}
+
+// publishTask publishes when the stream's window lets it, and calls done exactly once.
+func (b *Bus) publishTask(w *window, msg *nats.Msg, done func(error)) {
+	w.enter(func() {
+		b.publish(msg, func(_ *jetstream.PubAck, err error) {
+			w.leave(err)
+			done(err)
+		})
+	})
 }
 
 // ScheduleWait is Schedule for callers that can wait.

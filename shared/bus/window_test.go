@@ -1,0 +1,109 @@
+package bus
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// shore is where what a window lets through waits for its end.
+type shore struct {
+	window *window
+	log    strings.Builder
+	out    []int // in the order in which they went out
+	began  int
+}
+
+func newShore() *shore {
+	s := &shore{}
+	s.window = newWindow("LANE", slog.New(slog.NewTextHandler(&s.log, nil)))
+	return s
+}
+
+// send has so many more enter, each of which goes out when it may.
+func (s *shore) send(n int) {
+	for range n {
+		number := s.began
+		s.began++
+		s.window.enter(func() { s.out = append(s.out, number) })
+	}
+	synctest.Wait()
+}
+
+// land ends the first n that are out, and returns how many are out then.
+func (s *shore) land(n int, err error) int {
+	for range n {
+		s.out = s.out[1:]
+		s.window.leave(err)
+		synctest.Wait()
+	}
+	return len(s.out)
+}
+
+func TestFewTasksAreSentAtOnceToAStreamThatIsLate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShore()
+		s.send(windowMost + 1000)
+		if len(s.out) != windowMost {
+			t.Fatalf("%d are out, want %d", len(s.out), windowMost)
+		}
+		late := fmt.Errorf("publish: %w", jetstream.ErrAsyncPublishTimeout)
+		if out := s.land(windowMost-windowLeast, late); out != windowLeast {
+			t.Fatalf("%d are out after the others were late, want %d", out, windowLeast)
+		}
+		if out := s.land(1, errors.New("disconnected")); out != windowLeast {
+			t.Errorf("%d are out after one could not be sent, want %d", out, windowLeast)
+		}
+		if out := s.land(100, nil); out != windowLeast+100 {
+			t.Errorf("%d are out after 100 acknowledgements, want %d", out, windowLeast+100)
+		}
+		for len(s.out) > 0 {
+			if s.out[0] > 0 && len(s.out) > 1 && s.out[1] != s.out[0]+1 {
+				t.Fatalf("%d went out after %d", s.out[1], s.out[0])
+			}
+			s.land(1, nil)
+		}
+		if s.window.out != 0 || len(s.window.waiting) != 0 {
+			t.Errorf("in the end %d are out and %d wait", s.window.out, len(s.window.waiting))
+		}
+		if strings.Count(s.log.String(), "level=WARN") != 1 || strings.Contains(s.log.String(), "in time again") {
+			t.Errorf("the log does not say once that it is late:\n%s", &s.log)
+		}
+		s.send(windowMost)
+		s.land(windowMost, nil)
+		if strings.Count(s.log.String(), "in time again") != 1 {
+			t.Errorf("the log does not say that it is over:\n%s", &s.log)
+		}
+	})
+}
+
+func TestWhatCannotBeSentDoesNotHoldUpAStream(t *testing.T) {
+	t.Parallel()
+	w := newWindow("LANE", slog.New(slog.DiscardHandler))
+	var ended sync.WaitGroup
+	for range 4 {
+		ended.Go(func() {
+			for range 20_000 {
+				ended.Add(1)
+				// Without a connection a publication ends before it has begun.
+				w.enter(func() {
+					w.leave(errors.New("disconnected"))
+					ended.Done()
+				})
+			}
+		})
+	}
+	ended.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.out != 0 || len(w.waiting) != 0 {
+		t.Errorf("in the end %d are out and %d wait", w.out, len(w.waiting))
+	}
+}
