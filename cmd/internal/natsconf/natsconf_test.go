@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"testing"
 	"time"
 
@@ -146,8 +147,13 @@ func work(t *testing.T, api, dispatcher *bus.Bus) {
 	must("ask what was handed out", err)
 	_, err = dispatcher.RecordsWritten(ctx)
 	must("ask how far records are written", err)
-	if n := api.AnnounceAnswered(ctx, bus.SubjectConfig, nil, patience/10, patience); n != 1 {
-		t.Fatalf("%d answers to an announcement, want 1", n)
+	answers := 0
+	await(t, "an answer to an announcement", func() bool {
+		answers = api.AnnounceAnswered(ctx, bus.SubjectConfig, nil, patience/10, patience)
+		return answers > 0
+	})
+	if answers != 1 {
+		t.Fatalf("%d answers to an announcement, want 1", answers)
 	}
 
 	event := domain.Event{
@@ -207,11 +213,13 @@ func work(t *testing.T, api, dispatcher *bus.Bus) {
 	}
 }
 
-// hear has one process announce something that another one listens for.
+// hear has one process announce something that another one listens for, until it is heard:
+// in a cluster a server may not know yet who listens at another one.
 func hear(ctx context.Context, t *testing.T, subject string, from, to *bus.Bus) {
 	t.Helper()
-	heard := make(chan struct{}, 1)
-	stop, err := to.Listen(subject, func([]byte) { heard <- struct{}{} })
+	heard := make(chan struct{})
+	var once sync.Once
+	stop, err := to.Listen(subject, func([]byte) { once.Do(func() { close(heard) }) })
 	if err != nil {
 		t.Fatalf("listen: %v", err)
 	}
@@ -219,11 +227,17 @@ func hear(ctx context.Context, t *testing.T, subject string, from, to *bus.Bus) 
 	if err := to.Sync(ctx); err != nil {
 		t.Fatalf("wait for the subscription: %v", err)
 	}
-	from.Announce(subject, []byte("1"))
-	select {
-	case <-heard:
-	case <-ctx.Done():
-		t.Fatal("an announcement did not arrive")
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		from.Announce(subject, []byte("1"))
+		select {
+		case <-heard:
+			return
+		case <-ctx.Done():
+			t.Fatal("an announcement did not arrive")
+		case <-ticker.C:
+		}
 	}
 }
 
