@@ -19,8 +19,8 @@ const (
 // publication that was given up after publishTimeout is in its queue all the same, and what
 // its owner publishes again comes on top: after a cluster of three had lost a server, with 350
 // deliveries a second to hold, more than 10,000 waited at the stream for minutes, and there
-// were 0.8 copies of each. So only few go out then, and the others wait here
-// for their turn. The bound grows by one with each acknowledgement.
+// were 0.8 copies of each. So only few go out then, and the others wait here for their turn,
+// beyond publishTimeout if need be. The bound grows by one with each acknowledgement.
 type window struct {
 	stream string
 	log    *slog.Logger
