@@ -238,7 +238,11 @@ func (a *assistant) held() {
 		d, _, err := a.api.DeliveryOf(a.Context(), hook, ids[max(0, len(ids)-10)])
 		return err == nil && d.Reason != nil && *d.Reason == domain.ReasonCircuitOpen
 	})
-	a.learns("circuitOpen", between(a.publishes(), hook))
+	id := a.publishes()
+	if d := a.delivery(hook, id, "retrying"); len(d.Attempts) > 0 {
+		id = a.publishes() // a probe was due, and that was it; the next is due in 10 s
+	}
+	a.learns("circuitOpen", between(id, hook))
 }
 
 // stranger is a client of another account.
