@@ -42,7 +42,7 @@ func (b *Bus) publishTask(w *window, msg *nats.Msg, done func(error)) {
 			w.leave(err)
 			done(err)
 		})
-	})
+	}, done)
 }
 
 // ScheduleWait is Schedule for callers that can wait.

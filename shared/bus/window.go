@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -20,7 +21,9 @@ const (
 // its owner publishes again comes on top: after a cluster of three had lost a server, with 350
 // deliveries a second to hold, more than 10,000 waited at the stream for minutes, and there
 // were 0.8 copies of each. So only few go out then, and the others wait here for their turn,
-// beyond publishTimeout if need be. The bound grows by one with each acknowledgement.
+// beyond publishTimeout if need be. The bound grows by one with each acknowledgement. When a
+// stream has acknowledged nothing for publishTimeout, what waits is given up, too: sent in
+// turn, 16 at a time, 256 that somebody waits for would be given up after 80 s.
 type window struct {
 	stream string
 	log    *slog.Logger
@@ -28,21 +31,28 @@ type window struct {
 	mu       sync.Mutex
 	limit    int
 	out      int
-	waiting  []func()
-	starting bool // a goroutine starts what waits
-	late     bool // the bound is not back at windowMost
+	waiting  []passage
+	starting bool      // a goroutine starts what waits
+	late     bool      // the bound is not back at windowMost
+	heard    time.Time // when the stream last acknowledged something
+}
+
+// passage is a publication: either start is called, or giveUp.
+type passage struct {
+	start  func()
+	giveUp func(error)
 }
 
 func newWindow(stream string, log *slog.Logger) *window {
 	return &window{stream: stream, log: log, limit: windowMost}
 }
 
-// enter calls start, at once or in its turn. Whoever starts calls leave when it is over, and
-// may do so before start returns.
-func (w *window) enter(start func()) {
+// enter calls start, at once or in its turn, or giveUp if the stream is silent meanwhile.
+// Whoever starts calls leave when it is over, and may do so before start returns.
+func (w *window) enter(start func(), giveUp func(error)) {
 	w.mu.Lock()
 	if len(w.waiting) > 0 || w.out >= w.limit {
-		w.waiting = append(w.waiting, start)
+		w.waiting = append(w.waiting, passage{start, giveUp})
 		w.mu.Unlock()
 		return
 	}
@@ -54,30 +64,47 @@ func (w *window) enter(start func()) {
 // leave tells how it ended.
 func (w *window) leave(err error) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.out--
-	w.fit(err)
+	var givenUp []passage
+	if silent := w.fit(err); silent {
+		givenUp, w.waiting = w.waiting, nil
+	}
 	if !w.starting && len(w.waiting) > 0 && w.out < w.limit {
 		w.starting = true
 		go w.run()
 	}
+	w.mu.Unlock()
+	for _, p := range givenUp {
+		p.giveUp(err)
+	}
 }
 
-// fit sets the bound; w.mu is held.
-func (w *window) fit(err error) {
+// fit sets the bound, and tells whether the stream acknowledges nothing at all; w.mu is held.
+func (w *window) fit(err error) (silent bool) {
 	switch {
+	case err == nil:
+		w.heard = time.Now()
+		w.grow()
 	case errors.Is(err, jetstream.ErrAsyncPublishTimeout):
 		w.limit = windowLeast
 		if !w.late {
 			w.late = true
 			w.log.Warn("the bus does not store deliveries in time; fewer are sent to it at once", "stream", w.stream)
 		}
-	case err == nil && w.limit < windowMost:
-		w.limit++
-		if w.limit == windowMost {
-			w.late = false
-			w.log.Info("the bus stores deliveries in time again", "stream", w.stream)
-		}
+		return time.Since(w.heard) >= publishTimeout
+	}
+	return false
+}
+
+// grow lets one more be on its way; w.mu is held.
+func (w *window) grow() {
+	if w.limit == windowMost {
+		return
+	}
+	w.limit++
+	if w.limit == windowMost {
+		w.late = false
+		w.log.Info("the bus stores deliveries in time again", "stream", w.stream)
 	}
 }
 
@@ -86,8 +113,8 @@ func (w *window) run() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for len(w.waiting) > 0 && w.out < w.limit {
-		start := w.waiting[0]
-		w.waiting[0] = nil
+		start := w.waiting[0].start
+		w.waiting[0] = passage{}
 		w.waiting = w.waiting[1:]
 		w.out++
 		w.mu.Unlock()

@@ -8,15 +8,19 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
+
+var errLate = fmt.Errorf("publish: %w", jetstream.ErrAsyncPublishTimeout)
 
 // shore is where what a window lets through waits for its end.
 type shore struct {
 	window *window
 	log    strings.Builder
 	out    []int // in the order in which they went out
+	undone []int // given up before they went out
 	began  int
 }
 
@@ -31,7 +35,10 @@ func (s *shore) send(n int) {
 	for range n {
 		number := s.began
 		s.began++
-		s.window.enter(func() { s.out = append(s.out, number) })
+		s.window.enter(
+			func() { s.out = append(s.out, number) },
+			func(error) { s.undone = append(s.undone, number) },
+		)
 	}
 	synctest.Wait()
 }
@@ -54,8 +61,8 @@ func TestFewTasksAreSentAtOnceToAStreamThatIsLate(t *testing.T) {
 		if len(s.out) != windowMost {
 			t.Fatalf("%d are out, want %d", len(s.out), windowMost)
 		}
-		late := fmt.Errorf("publish: %w", jetstream.ErrAsyncPublishTimeout)
-		if out := s.land(windowMost-windowLeast, late); out != windowLeast {
+		s.land(1, nil)
+		if out := s.land(windowMost-windowLeast, errLate); out != windowLeast {
 			t.Fatalf("%d are out after the others were late, want %d", out, windowLeast)
 		}
 		if out := s.land(1, errors.New("disconnected")); out != windowLeast {
@@ -70,8 +77,8 @@ func TestFewTasksAreSentAtOnceToAStreamThatIsLate(t *testing.T) {
 			}
 			s.land(1, nil)
 		}
-		if s.window.out != 0 || len(s.window.waiting) != 0 {
-			t.Errorf("in the end %d are out and %d wait", s.window.out, len(s.window.waiting))
+		if s.window.out != 0 || len(s.window.waiting) != 0 || len(s.undone) != 0 {
+			t.Errorf("in the end %d are out, %d wait and %d were given up", s.window.out, len(s.window.waiting), len(s.undone))
 		}
 		if strings.Count(s.log.String(), "level=WARN") != 1 || strings.Contains(s.log.String(), "in time again") {
 			t.Errorf("the log does not say once that it is late:\n%s", &s.log)
@@ -80,6 +87,28 @@ func TestFewTasksAreSentAtOnceToAStreamThatIsLate(t *testing.T) {
 		s.land(windowMost, nil)
 		if strings.Count(s.log.String(), "in time again") != 1 {
 			t.Errorf("the log does not say that it is over:\n%s", &s.log)
+		}
+	})
+}
+
+func TestWhatWaitsForASilentStreamIsGivenUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShore()
+		s.send(windowMost + 3)
+		<-time.After(publishTimeout)
+		if out := s.land(1, errLate); out != windowMost-1 || len(s.undone) != 3 {
+			t.Fatalf("%d are out and %v were given up when the stream had been silent, want %d and 3", out, s.undone, windowMost-1)
+		}
+		if out := s.land(windowMost-1, errLate); out != 0 {
+			t.Fatalf("%d are out in the end", out)
+		}
+		s.send(windowLeast + 3)
+		<-time.After(publishTimeout - 1)
+		s.land(1, nil)
+		<-time.After(1)
+		if out := s.land(windowLeast-1, errLate); out != 3 || len(s.undone) != 3 {
+			t.Errorf("%d are out and %v were given up when the stream had acknowledged one, want 3 and what was before", out, s.undone)
 		}
 	})
 }
@@ -96,7 +125,7 @@ func TestWhatCannotBeSentDoesNotHoldUpAStream(t *testing.T) {
 				w.enter(func() {
 					w.leave(errors.New("disconnected"))
 					ended.Done()
-				})
+				}, func(error) { t.Error("one was given up") })
 			}
 		})
 	}
