@@ -18,8 +18,11 @@ const (
 
 // decodeStructured reads a CloudEvent in the JSON format.
 func decodeStructured(body []byte) (Event, Faults) {
+	if oversized(body) {
+		return Event{}, Faults{tooLarge("")}
+	}
 	var event Event
-	faults := scan(body, source{}, func(s *scanner) (err error) {
+	faults := scanNow(body, source{}, func(s *scanner) (err error) {
 		event, err = s.cloudEvent()
 		return err
 	})
@@ -27,17 +30,17 @@ func decodeStructured(body []byte) (Event, Faults) {
 }
 
 func (s *scanner) cloudEvent() (event Event, err error) {
-	if s.dec.PeekKind() != '{' {
+	if s.Kind() != '{' {
 		s.fault("", detailObject)
-		return event, s.dec.SkipValue()
+		return event, s.Skip()
 	}
-	start, _, err := s.open()
-	if err != nil {
+	start := s.Offset()
+	if _, err := s.Open(); err != nil {
 		return event, err
 	}
-	has := map[string]bool{}
+	has := map[string]bool{"specversion": false, "id": false, "source": false, "type": false, "data": false, "data_base64": false}
 	for {
-		name, ok, err := s.next()
+		name, ok, err := s.Member()
 		if err != nil {
 			return event, err
 		}
@@ -46,13 +49,15 @@ func (s *scanner) cloudEvent() (event Event, err error) {
 		}
 		key := string(name)
 		// The JSON format has null mean that an attribute is not set; data is none.
-		if key != "data" && s.dec.PeekKind() == 'n' {
-			if err := s.dec.SkipValue(); err != nil {
+		if key != "data" && s.Kind() == 'n' {
+			if err := s.Skip(); err != nil {
 				return event, err
 			}
 			continue
 		}
-		has[key] = true
+		if _, known := has[key]; known {
+			has[key] = true
+		}
 		if err := s.attribute(key, &event); err != nil {
 			return event, err
 		}
@@ -64,7 +69,7 @@ func (s *scanner) cloudEvent() (event Event, err error) {
 		s.require("/data", has["data"])
 	}
 	s.settle(event.Type)
-	s.size("", int(s.dec.InputOffset())-start)
+	s.size("", s.Offset()-start)
 	return event, nil
 }
 
@@ -95,18 +100,20 @@ func (s *scanner) attribute(name string, event *Event) (err error) {
 // extension reads an attribute that Waybill makes no use of: the name of one has
 // lower-case letters and digits, its value is a string, a boolean or an integer.
 func (s *scanner) extension(name string) error {
-	raw, err := s.dec.ReadValue()
+	kind := s.Kind()
+	raw, err := s.Value()
 	if err != nil {
 		return err
 	}
 	if !isAttributeName(name) {
-		s.here("is not an attribute name: lower-case letters and digits")
+		s.Here("is not an attribute name: lower-case letters and digits")
 		return nil
 	}
-	if kind := raw.Kind(); kind == '{' || kind == '[' || kind == '0' && !isInteger(raw) {
-		s.here("must be a string, a boolean or an integer")
+	if kind == '{' || kind == '[' || kind == '0' && !isInteger(raw) {
+		s.Here("must be a string, a boolean or an integer")
+		return nil
 	}
-	s.noNUL(raw)
+	s.NoNUL()
 	return nil
 }
 
@@ -146,10 +153,12 @@ func decodeBinary(attributes map[string]string, contentType string, body []byte)
 	if contentType != "" && !isJSON(contentType) {
 		faults = append(faults, Fault{Detail: headerContentType + " " + detailContentType})
 	}
-	return event, append(faults, scan(body, source{around: -1, root: "/data"}, func(s *scanner) (err error) {
+	if len(body) > MaxEventSize {
+		return event, append(faults, tooLarge("/data"))
+	}
+	return event, append(faults, scanNow(body, source{around: -1, root: "/data"}, func(s *scanner) (err error) {
 		event.Data, err = s.data()
 		s.settle(event.Type)
-		s.size("/data", len(body))
 		return err
 	})...)
 }

@@ -2,10 +2,12 @@ package envelope
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"strconv"
 
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/jsonscan"
 )
 
 const (
@@ -16,50 +18,69 @@ const (
 	detailUnknown = "is not a known member"
 )
 
-// Decode reads one event.
+// Decode reads one event. One that is too large is not looked at any further.
 func Decode(body []byte) (Event, Faults) {
+	if oversized(body) {
+		return Event{}, Faults{tooLarge("")}
+	}
 	var event Event
-	faults := scan(body, source{}, func(s *scanner) (err error) {
+	faults := scanNow(body, source{}, func(s *scanner) (err error) {
 		event, err = s.event("")
 		return err
 	})
 	return event, faults
 }
 
-// DecodeBatch reads an array of 1 to MaxBatch events. Pointers begin with the index.
-func DecodeBatch(body []byte) ([]Event, Faults) {
+// oversized tells whether a body that is one event is too large without reading it.
+func oversized(body []byte) bool {
+	return len(body) > MaxEventSize && len(bytes.Trim(body, " \t\r\n")) > MaxEventSize
+}
+
+// DecodeBatch reads an array of 1 to MaxBatch events. Pointers begin with the index. It ends
+// with ctx, whose error it returns.
+func DecodeBatch(ctx context.Context, body []byte) ([]Event, Faults, error) {
 	var batch []Event
-	faults := scan(body, source{around: 1}, func(s *scanner) (err error) {
+	faults, err := scan(ctx, body, source{around: 1}, func(s *scanner) (err error) {
 		batch, err = s.batch()
 		return err
 	})
-	return batch, faults
+	return batch, faults, err
 }
 
-// DecodeAny reads one event or an array of them; batch tells which it was.
-func DecodeAny(body []byte) (events []Event, batch bool, faults Faults) {
+// DecodeAny reads one event or an array of them; batch tells which it was. It ends with ctx,
+// whose error it returns.
+func DecodeAny(ctx context.Context, body []byte) (events []Event, batch bool, faults Faults, err error) {
 	if first := bytes.TrimLeft(body, " \t\r\n"); len(first) > 0 && first[0] == '[' {
-		events, faults = DecodeBatch(body)
-		return events, true, faults
+		events, faults, err = DecodeBatch(ctx, body)
+		return events, true, faults, err
 	}
 	event, faults := Decode(body)
-	return []Event{event}, false, faults
+	return []Event{event}, false, faults, nil
 }
 
 func (s *scanner) batch() ([]Event, error) {
 	count := fmt.Sprintf("must have 1 to %d events", MaxBatch)
-	if s.dec.PeekKind() != '[' {
+	if s.Kind() != '[' {
 		s.fault("", "must be an array of events")
-		return nil, s.dec.SkipValue()
+		return nil, s.Skip()
 	}
-	if _, err := s.dec.ReadToken(); err != nil {
+	if _, err := s.Open(); err != nil {
 		return nil, err
 	}
 	var batch []Event
-	for s.dec.PeekKind() != ']' {
-		if len(batch) == MaxBatch {
+	for {
+		more, err := s.Element()
+		switch {
+		case err != nil:
+			return nil, err
+		case !more && len(batch) == 0:
 			s.fault("", count)
-			return nil, errStop
+			return nil, nil
+		case !more:
+			return batch, nil
+		case len(batch) == MaxBatch:
+			s.fault("", count)
+			return nil, jsonscan.ErrStop
 		}
 		event, err := s.event("/" + strconv.Itoa(len(batch)))
 		if err != nil {
@@ -67,26 +88,21 @@ func (s *scanner) batch() ([]Event, error) {
 		}
 		batch = append(batch, event)
 	}
-	if len(batch) == 0 {
-		s.fault("", count)
-	}
-	_, err := s.dec.ReadToken()
-	return batch, err
 }
 
 // event reads one event, which is at the pointer at.
 func (s *scanner) event(at string) (event Event, err error) {
-	if s.dec.PeekKind() != '{' {
+	if s.Kind() != '{' {
 		s.fault(at, detailObject)
-		return event, s.dec.SkipValue()
+		return event, s.Skip()
 	}
 	var has members
-	start, _, err := s.open()
-	if err != nil {
+	start := s.Offset()
+	if _, err := s.Open(); err != nil {
 		return event, err
 	}
 	for {
-		name, ok, err := s.next()
+		name, ok, err := s.Member()
 		if err != nil {
 			return event, err
 		}
@@ -100,7 +116,7 @@ func (s *scanner) event(at string) (event Event, err error) {
 	s.require(at+"/type", has.kind)
 	s.require(at+"/data", has.data)
 	s.settle(event.Type)
-	s.size(at, int(s.dec.InputOffset())-start)
+	s.size(at, s.Offset()-start)
 	return event, nil
 }
 
@@ -132,17 +148,17 @@ func (s *scanner) eventType() (domain.EventType, error) {
 
 // data reads the data object and returns its bytes.
 func (s *scanner) data() ([]byte, error) {
-	if s.dec.PeekKind() != '{' {
+	if s.Kind() != '{' {
 		return nil, s.refuse(detailObject)
 	}
-	start, deep, err := s.open()
-	if err != nil || deep {
+	start := s.Offset()
+	at, _ := s.Pointer()
+	if _, err := s.Open(); err != nil {
 		return nil, err
 	}
-	at := s.pointer()
 	hasShipment := false
 	for {
-		name, ok, err := s.next()
+		name, ok, err := s.Member()
 		if err != nil {
 			return nil, err
 		}
@@ -158,36 +174,43 @@ func (s *scanner) data() ([]byte, error) {
 		s.on = 0
 	}
 	s.require(at+"/shipmentId", hasShipment)
-	end := int(s.dec.InputOffset())
+	end := s.Offset()
 	return s.body[start:end:end], nil
 }
 
 // value reads any value and checks it against what is documented about it.
 func (s *scanner) value(f field) error {
-	switch got := s.dec.PeekKind(); got {
-	case '{':
-		return s.object(f)
-	case '[':
-		return s.array(f)
-	default:
-		raw, err := s.dec.ReadValue()
-		if err != nil {
-			return err
-		}
-		s.noNUL(raw)
-		s.check(scalarFault(f.kind, got, raw))
-		return nil
+	got := s.Kind()
+	if got == '{' || got == '[' {
+		return s.container(f, got)
 	}
+	raw, err := s.Value()
+	if err != nil {
+		return err
+	}
+	s.NoNUL()
+	s.check(scalarFault(f.kind, got, raw))
+	return nil
+}
+
+func (s *scanner) container(f field, kind byte) error {
+	deep, err := s.Open()
+	if err != nil {
+		return err
+	}
+	if deep {
+		return s.Skip()
+	}
+	s.check(containerFault(f.kind, kind))
+	if kind == '{' {
+		return s.object(f)
+	}
+	return s.array(f)
 }
 
 func (s *scanner) object(f field) error {
-	_, deep, err := s.open()
-	if err != nil || deep {
-		return err
-	}
-	s.check(containerFault(f.kind, '{'))
 	for {
-		name, ok, err := s.next()
+		name, ok, err := s.Member()
 		if err != nil || !ok {
 			return err
 		}
@@ -198,20 +221,17 @@ func (s *scanner) object(f field) error {
 }
 
 func (s *scanner) array(f field) error {
-	_, deep, err := s.open()
-	if err != nil || deep {
-		return err
-	}
-	s.check(containerFault(f.kind, '['))
 	element := field{}
 	if f.kind == kindArray {
 		element = field{kind: kindObject, fields: f.fields}
 	}
-	for s.dec.PeekKind() != ']' {
+	for {
+		more, err := s.Element()
+		if err != nil || !more {
+			return err
+		}
 		if err := s.value(element); err != nil {
 			return err
 		}
 	}
-	_, err = s.dec.ReadToken()
-	return err
 }

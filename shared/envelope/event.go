@@ -5,13 +5,14 @@ package envelope
 
 import (
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/jsonscan"
 )
 
 // Limits of what is published.
 const (
-	MaxEventSize = 256 << 10 // bytes of one event
-	MaxBatch     = 1000      // events in one batch
-	MaxDepth     = 64        // nested objects and arrays in an event, itself included
+	MaxEventSize = 256 << 10         // bytes of one event
+	MaxBatch     = 1000              // events in one batch
+	MaxDepth     = jsonscan.MaxDepth // nested objects and arrays in an event, itself included
 )
 
 // Event is an event as it was published.

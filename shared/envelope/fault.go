@@ -5,23 +5,19 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"waybill.dev/shared/jsonscan"
 )
 
 // ErrTooLarge is what Faults match by errors.Is when an event is larger than MaxEventSize.
 var ErrTooLarge = errors.New("event too large")
 
-// maxFaults bounds what one body can make a server answer; the last one then says so.
-const maxFaults = 5000
+// Fault is one thing that is wrong with a body: the place and the rule, never the value that
+// was found there. TooLarge: an event is larger than MaxEventSize.
+type Fault = jsonscan.Fault
 
-// Fault is one thing that is wrong with a body. It names the place and the rule, never
-// the value that was found there.
-type Fault struct {
-	Pointer  string // RFC 6901; empty: the body as a whole
-	Detail   string
-	TooLarge bool // an event is larger than MaxEventSize
-}
-
-// Faults are all that is wrong with a body, in about the order of their places.
+// Faults are what is wrong with a body, in about the order of their places: at most
+// jsonscan.MaxFaults of them, where the last one may say that there are more.
 type Faults []Fault
 
 // Error lists the faults, the first ten of them, in printable ASCII on one line.

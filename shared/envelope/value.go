@@ -1,11 +1,10 @@
 package envelope
 
 import (
-	"bytes"
 	"time"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json/jsontext"
+	"waybill.dev/shared/jsonscan"
 )
 
 const (
@@ -53,38 +52,9 @@ func validDate(text string) bool {
 	return ValidTimestamp(text)
 }
 
-// unquote returns the text of a JSON string as the decoder returned it.
-func unquote(raw jsontext.Value) string {
-	inner := raw[1 : len(raw)-1]
-	if !hasEscape(inner) {
-		return string(inner)
-	}
-	plain, _ := jsontext.AppendUnquote(nil, raw) // the decoder has checked it
-	return string(plain)
-}
-
-func hasEscape(inner []byte) bool {
-	return bytes.IndexByte(inner, '\\') >= 0
-}
-
-// escapesNUL tells whether a JSON string has the escape of U+0000: Postgres takes it in
-// no text or JSON value.
-func escapesNUL(raw []byte) bool {
-	for i := 0; i+5 < len(raw); i++ {
-		if raw[i] != '\\' {
-			continue
-		}
-		if string(raw[i+1:i+6]) == "u0000" {
-			return true
-		}
-		i++ // what is escaped is no backslash of its own
-	}
-	return false
-}
-
 // scalarFault returns what is wrong with a scalar for a member of kind want; empty:
 // nothing. got is the kind of the token raw.
-func scalarFault(want kind, got jsontext.Kind, raw jsontext.Value) string {
+func scalarFault(want kind, got byte, raw jsonscan.Value) string {
 	isText := got == '"'
 	switch want {
 	case kindString:
@@ -93,12 +63,12 @@ func scalarFault(want kind, got jsontext.Kind, raw jsontext.Value) string {
 		if !isText {
 			return "must be a string"
 		}
-		n := utf8.RuneCountInString(unquote(raw))
+		n := utf8.RuneCountInString(textOf(raw))
 		return unless(n >= 1 && n <= maxShipmentID, "must have 1 to 128 characters")
 	case kindTime:
-		return unless(isText && ValidTimestamp(unquote(raw)), "must be an RFC 3339 time")
+		return unless(isText && ValidTimestamp(textOf(raw)), "must be an RFC 3339 time")
 	case kindDate:
-		return unless(isText && validDate(unquote(raw)), "must be a date or an RFC 3339 time")
+		return unless(isText && validDate(textOf(raw)), "must be a date or an RFC 3339 time")
 	case kindNumber:
 		return unless(got == '0', "must be a number")
 	case kindInteger:
@@ -115,8 +85,14 @@ func scalarFault(want kind, got jsontext.Kind, raw jsontext.Value) string {
 	return ""
 }
 
+// textOf is what a string says.
+func textOf(raw jsonscan.Value) string {
+	text, _ := raw.Text()
+	return text
+}
+
 // containerFault is scalarFault for an object or an array.
-func containerFault(want kind, got jsontext.Kind) string {
+func containerFault(want kind, got byte) string {
 	if want == kindAny || want == kindObject && got == '{' || want == kindArray && got == '[' {
 		return ""
 	}
@@ -131,7 +107,7 @@ func unless(fine bool, detail string) string {
 }
 
 // isInteger tells whether a JSON number has neither fraction nor exponent.
-func isInteger(raw jsontext.Value) bool {
+func isInteger(raw []byte) bool {
 	for _, c := range raw {
 		if c == '.' || c == 'e' || c == 'E' {
 			return false

@@ -40,7 +40,10 @@ func (s *server) publishEvents(c *call) error {
 	if err != nil {
 		return err
 	}
-	published, batch, faults := envelope.DecodeAny(body)
+	published, batch, faults, err := envelope.DecodeAny(c.ctx(), body)
+	if err != nil {
+		return err
+	}
 	if len(faults) > 0 {
 		s.metrics.rejected.Add(float64(max(len(published), 1)))
 		return refuseEvents(faults)

@@ -3,7 +3,6 @@ package input
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"waybill.dev/services/api/internal/problem"
+	"waybill.dev/shared/jsonscan"
 )
 
 // Form reads the members of a JSON object one by one and gathers what is wrong with
@@ -21,30 +21,28 @@ type Form struct {
 	names    []string
 	values   map[string]jsontext.Value
 	asked    map[string]bool
-	faults   []problem.Fault
+	notes    *notes  // of the whole body
 	elements []*Form // objects within, which are read for themselves
 }
 
 // ParseForm reads body, which must be one JSON object. It fails with a *problem.Problem
 // when the body is no JSON, or no object.
 func ParseForm(body []byte) (*Form, error) {
-	syntax, faults := scan(body, "body")
-	if syntax != nil {
-		return nil, problem.Invalid(*syntax)
+	faults, err := scan(body)
+	if err != nil {
+		return nil, err
 	}
-	if jsontext.Value(body).Kind() != '{' {
+	if jsonscan.Value(body).Kind() != '{' {
 		return nil, problem.Invalid(append(faults, problem.Fault{Detail: "must be an object"})...)
 	}
-	names, values, err := members(body)
-	if err != nil {
-		// Only nesting that scan has already named ends here.
-		if len(faults) == 0 {
-			faults = []problem.Fault{{Detail: "The body is not valid JSON."}}
-		}
-		return nil, problem.Invalid(faults...)
+	names, values, ok := members(body, maxMembers)
+	if !ok {
+		return nil, problem.Invalid(append(faults, problem.Fault{Detail: tooMany})...)
 	}
-	return &Form{names: names, values: values, asked: make(map[string]bool), faults: faults}, nil
+	return &Form{names: names, values: values, asked: make(map[string]bool), notes: &notes{faults: faults}}, nil
 }
+
+var tooMany = fmt.Sprintf("must have at most %d members", maxMembers) //nolint:gochecknoglobals // a constant
 
 // Pointer returns the JSON pointer of the parts below the body.
 func Pointer(parts ...string) string {
@@ -58,7 +56,8 @@ func Pointer(parts ...string) string {
 
 // Fault adds a fault at the place that parts lead to.
 func (f *Form) Fault(detail string, parts ...string) {
-	f.faults = append(f.faults, problem.Fault{Pointer: f.at + Pointer(parts...), Detail: detail})
+	pointer, whole := jsonscan.Below(f.at, parts...)
+	f.notes.add(problem.Fault{Pointer: pointer, Detail: jsonscan.Shown(detail, whole)})
 }
 
 // Ignore accepts the named members whatever they hold.
@@ -68,30 +67,23 @@ func (f *Form) Ignore(names ...string) {
 	}
 }
 
-// Err returns all faults, unknown fields included, as a *problem.Problem, or nil. Each
+// Err returns the faults, unknown fields included, as a *problem.Problem, or nil. Each
 // place is named once.
 func (f *Form) Err() error {
-	faults := f.all()
-	if len(faults) == 0 {
-		return nil
-	}
-	slices.SortStableFunc(faults, func(a, b problem.Fault) int { return strings.Compare(a.Pointer, b.Pointer) })
-	faults = slices.CompactFunc(faults, func(a, b problem.Fault) bool { return a.Pointer == b.Pointer })
-	return problem.Invalid(faults...)
+	f.unknown()
+	return f.notes.err(func(a, b problem.Fault) int { return strings.Compare(a.Pointer, b.Pointer) })
 }
 
-// all returns the faults of the object and of those within.
-func (f *Form) all() []problem.Fault {
+// unknown notes what no one has asked for, in the object and in those within.
+func (f *Form) unknown() {
 	for _, name := range f.names {
 		if !f.asked[name] {
 			f.Fault("is not a known member", name)
 		}
 	}
-	faults := f.faults
 	for _, element := range f.elements {
-		faults = append(faults, element.all()...)
+		element.unknown()
 	}
-	return faults
 }
 
 // Has tells whether the member is there, null included.
@@ -242,12 +234,8 @@ func (f *Form) array(name string, minimum, maximum int) ([]jsontext.Value, bool)
 	if !ok {
 		return nil, false
 	}
-	values, err := elements(raw)
-	if err != nil {
-		f.Fault("is not valid JSON", name)
-		return nil, false
-	}
-	if n := len(values); n < minimum || n > maximum {
+	values, ok := elements(raw, minimum, maximum)
+	if !ok {
 		f.Fault(fmt.Sprintf("must have %d to %d elements", minimum, maximum), name)
 		return nil, false
 	}
@@ -263,12 +251,8 @@ func (f *Form) Pairs(name string, maximum int) (pairs []Pair, ok bool) {
 	if !ok {
 		return nil, false
 	}
-	names, values, err := members(raw)
-	if err != nil {
-		f.Fault("is not valid JSON", name)
-		return nil, false
-	}
-	if len(names) > maximum {
+	names, values, ok := members(raw, maximum)
+	if !ok {
 		f.Fault(fmt.Sprintf("must have at most %d members", maximum), name)
 		return nil, false
 	}
@@ -285,8 +269,8 @@ func (f *Form) Pairs(name string, maximum int) (pairs []Pair, ok bool) {
 }
 
 func unquote(value jsontext.Value) string {
-	text, _ := jsontext.AppendUnquote(nil, value) // scan has found it well-formed
-	return string(text)
+	text, _ := jsonscan.Value(value).Text()
+	return text
 }
 
 // parseTime reads an RFC 3339 time of the years 1970 to 9999.

@@ -167,7 +167,7 @@ func TestCheck(t *testing.T) {
 		`1 2`:                       {{Detail: "The file has more than one JSON value."}},
 		`{"a":{"b":1,"b":2},"a":0}`: {{Pointer: "/a/b", Detail: "is given twice"}, {Pointer: "/a", Detail: "is given twice"}},
 	} {
-		if diff := cmp.Diff(want, input.Check([]byte(value), "file")); diff != "" {
+		if diff := cmp.Diff(want, input.Check(t.Context(), []byte(value), "file")); diff != "" {
 			t.Errorf("faults of %s (-want +got):\n%s", value, diff)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"waybill.dev/services/api/internal/problem"
+	"waybill.dev/shared/jsonscan"
 )
 
 // Object returns a member that is an object, as it was sent.
@@ -34,12 +35,13 @@ func (f *Form) Elements(name string, minimum, maximum int, texts bool) (list []E
 func (f *Form) element(value jsontext.Value, texts bool, parts ...string) (Element, bool) {
 	switch kind := value.Kind(); {
 	case kind == '{':
-		names, values, err := members(value)
-		if err != nil {
-			f.Fault("is not valid JSON", parts...)
+		names, values, ok := members(value, maxMembers)
+		if !ok {
+			f.Fault(tooMany, parts...)
 			return Element{}, false
 		}
-		form := &Form{at: f.at + Pointer(parts...), names: names, values: values, asked: make(map[string]bool)}
+		at, _ := jsonscan.Below(f.at, parts...) // names that were asked for, and indexes
+		form := &Form{at: at, names: names, values: values, asked: make(map[string]bool), notes: f.notes}
 		f.elements = append(f.elements, form)
 		return Element{Form: form}, true
 	case kind == '"' && texts:
@@ -55,25 +57,18 @@ func (f *Form) element(value jsontext.Value, texts bool, parts ...string) (Eleme
 // ParseForms reads body, which must be an array of min to max objects. whole has what is
 // wrong with any of them. It fails with a *problem.Problem when the body is no such array.
 func ParseForms(body []byte, minimum, maximum int) (whole *Form, forms []*Form, err error) {
-	syntax, faults := scan(body, "body")
-	if syntax != nil {
-		return nil, nil, problem.Invalid(*syntax)
+	faults, err := scan(body)
+	if err != nil {
+		return nil, nil, err
 	}
-	if jsontext.Value(body).Kind() != '[' {
+	if jsonscan.Value(body).Kind() != '[' {
 		return nil, nil, problem.Invalid(append(faults, problem.Fault{Detail: "must be an array"})...)
 	}
-	values, err := elements(body)
-	if err != nil {
-		// Only nesting that scan has already named ends here.
-		if len(faults) == 0 {
-			faults = []problem.Fault{{Detail: "The body is not valid JSON."}}
-		}
-		return nil, nil, problem.Invalid(faults...)
-	}
-	if n := len(values); n < minimum || n > maximum {
+	values, ok := elements(body, minimum, maximum)
+	if !ok {
 		return nil, nil, problem.Invalid(append(faults, problem.Fault{Detail: fmt.Sprintf("must have %d to %d elements", minimum, maximum)})...)
 	}
-	whole = &Form{faults: faults}
+	whole = &Form{notes: &notes{faults: faults}}
 	for i, value := range values {
 		if element, ok := whole.element(value, false, strconv.Itoa(i)); ok {
 			forms = append(forms, element.Form)

@@ -1,6 +1,7 @@
 package input
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"waybill.dev/services/api/internal/problem"
+	"waybill.dev/shared/jsonscan"
 )
 
 // Query reads the parameters of a query one by one and gathers what is wrong with them.
@@ -17,7 +19,7 @@ import (
 type Query struct {
 	values url.Values
 	asked  map[string]bool
-	faults []problem.Fault
+	notes  notes
 }
 
 // ParseQuery reads a raw query.
@@ -25,29 +27,30 @@ func ParseQuery(raw string) *Query {
 	q := &Query{asked: make(map[string]bool)}
 	values, err := url.ParseQuery(raw)
 	if err != nil {
-		q.faults = append(q.faults, problem.Fault{Parameter: "?", Detail: "is not a valid query"})
+		q.Fault("?", "is not a valid query")
 	}
 	q.values = values
 	return q
 }
 
-// Fault adds a fault of a parameter.
+// Fault adds a fault of a parameter. Of a long name, the beginning is told.
 func (q *Query) Fault(name, detail string) {
-	q.faults = append(q.faults, problem.Fault{Parameter: name, Detail: detail})
+	if len(name) > jsonscan.MaxPointer {
+		name = strings.ToValidUTF8(name[:jsonscan.MaxPointer], "")
+	}
+	q.notes.add(problem.Fault{Parameter: name, Detail: detail})
 }
 
-// Err returns all faults, unknown parameters included, as a *problem.Problem, or nil.
+// Err returns the faults, unknown parameters included, as a *problem.Problem, or nil.
 func (q *Query) Err() error {
 	for name := range q.values {
 		if !q.asked[name] {
 			q.Fault(name, "is not a known parameter")
 		}
 	}
-	if len(q.faults) == 0 {
-		return nil
-	}
-	slices.SortStableFunc(q.faults, func(a, b problem.Fault) int { return strings.Compare(a.Parameter, b.Parameter) })
-	return problem.Invalid(q.faults...)
+	return q.notes.err(func(a, b problem.Fault) int {
+		return cmp.Or(strings.Compare(a.Parameter, b.Parameter), strings.Compare(a.Detail, b.Detail))
+	})
 }
 
 // Text returns the parameter; ok is false when it is absent. It may be given once, and

@@ -1,145 +1,133 @@
 // Package input reads request bodies and queries strictly: nothing is guessed, nothing
-// is ignored, and every fault of a request is named at once.
+// is ignored, and the faults of a request are named at once, as many as are told.
 package input
 
 import (
-	"errors"
-	"io"
-	"strconv"
-
 	"bytes"
-	"strings"
+	"context"
+	"errors"
+	"slices"
+	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"waybill.dev/services/api/internal/problem"
+	"waybill.dev/shared/jsonscan"
 )
 
 // MaxDepth is how deep arrays and objects of a body may be nested.
-const MaxDepth = 64
+const MaxDepth = jsonscan.MaxDepth
+
+// maxMembers bounds the members of an object that is read as a form, where each name must be
+// a known one.
+const maxMembers = 1000
 
 // Check returns what is wrong with a JSON value that is no request's body: no JSON, or
-// something that JSON allows and Waybill does not. what is the word for it in faults.
-func Check(value []byte, what string) []problem.Fault {
-	syntax, faults := scan(value, what)
-	if syntax != nil {
-		return []problem.Fault{*syntax}
+// something that JSON allows and Waybill does not. what is the word for it in faults. When
+// ctx ends before it is known, nothing is.
+func Check(ctx context.Context, value []byte, what string) []problem.Fault {
+	return check(ctx, value, what, jsonscan.Options{})
+}
+
+// CheckExact is Check for a value that is to be reckoned with exactly: numbers must not be
+// too long for that.
+func CheckExact(ctx context.Context, value []byte, what string) []problem.Fault {
+	return check(ctx, value, what, jsonscan.Options{Exact: true})
+}
+
+func check(ctx context.Context, value []byte, what string, options jsonscan.Options) []problem.Fault {
+	found, err := jsonscan.Check(ctx, value, options)
+	if syntax, ok := errors.AsType[*jsonscan.SyntaxError](err); ok {
+		return []problem.Fault{{Detail: syntaxDetail(value, what, syntax)}}
+	}
+	return told(found)
+}
+
+// told are faults as the caller is told them.
+func told(found []jsonscan.Fault) []problem.Fault {
+	if len(found) == 0 {
+		return nil
+	}
+	faults := make([]problem.Fault, len(found))
+	for i, fault := range found {
+		faults[i] = problem.Fault{Pointer: fault.Pointer, Detail: fault.Detail}
 	}
 	return faults
 }
 
-// scan reads the whole body once. syntax is set when it is not JSON at all: the first
-// thing that is wrong, as nothing after it can be trusted. faults has everything that
-// JSON allows and Waybill does not. what is the word for the body in faults.
-func scan(body []byte, what string) (syntax *problem.Fault, faults []problem.Fault) {
-	dec := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true))
-	var s scanner
-	for {
-		token, err := dec.ReadToken()
-		switch {
-		case errors.Is(err, io.EOF) && s.ended:
-			return nil, s.faults
-		case err != nil:
-			return &problem.Fault{Detail: syntaxDetail(body, what, err)}, nil
-		case s.ended:
-			return &problem.Fault{Detail: "The " + what + " has more than one JSON value."}, nil
-		}
-		if dec.StackDepth() > MaxDepth {
-			return nil, append(s.faults, problem.Fault{
-				Pointer: string(dec.StackPointer()),
-				Detail:  "is nested deeper than " + strconv.Itoa(MaxDepth) + " levels",
-			})
-		}
-		s.take(dec, token)
-		s.ended = dec.StackDepth() == 0
+// scan reads a whole body once. It fails when the body is not JSON at all: nothing after the
+// first thing that is wrong can be trusted then. What is nested too deep ends it with a fault.
+func scan(body []byte) ([]problem.Fault, error) {
+	faults, err := jsonscan.Check(context.Background(), body, jsonscan.Options{}) // a body's size bounds it
+	if syntax, ok := errors.AsType[*jsonscan.SyntaxError](err); ok {
+		return nil, problem.Invalid(problem.Fault{Detail: syntaxDetail(body, "body", syntax)})
 	}
+	return told(faults), nil
 }
 
-type scanner struct {
+func syntaxDetail(body []byte, what string, err *jsonscan.SyntaxError) string {
+	switch {
+	case len(bytes.TrimSpace(body)) == 0:
+		return "The " + what + " is empty."
+	case err.Reason == jsonscan.Second:
+		return "The " + what + " has more than one JSON value."
+	}
+	return "The " + what + " is not valid JSON, from byte " + strconv.Itoa(err.Offset) + " on."
+}
+
+// members returns the members of an object that scan found well-formed; ok is false when it
+// has more than limit.
+func members(object []byte, limit int) (names []string, values map[string]jsontext.Value, ok bool) {
+	values = make(map[string]jsontext.Value)
+	for raw, value := range jsonscan.Value(object).Members() {
+		if len(values) == limit {
+			return nil, nil, false
+		}
+		name, _ := raw.Text()
+		if _, repeated := values[name]; !repeated {
+			names = append(names, name)
+		}
+		values[name] = jsontext.Value(value)
+	}
+	return names, values, true
+}
+
+// elements returns the elements of an array that scan found well-formed; ok is false when
+// there are not minimum to maximum of them.
+func elements(array []byte, minimum, maximum int) (values []jsontext.Value, ok bool) {
+	for element := range jsonscan.Value(array).Elements() {
+		if len(values) == maximum {
+			return nil, false
+		}
+		values = append(values, jsontext.Value(element))
+	}
+	return values, len(values) >= minimum
+}
+
+// notes are the faults of a body, no more than are told.
+type notes struct {
 	faults []problem.Fault
-	names  []map[string]bool // of the open objects; nil for an array
-	ended  bool
+	more   bool
 }
 
-func (s *scanner) take(dec *jsontext.Decoder, token jsontext.Token) {
-	switch token.Kind() {
-	case '{':
-		s.names = append(s.names, make(map[string]bool))
-	case '[':
-		s.names = append(s.names, nil)
-	case '}', ']':
-		s.names = s.names[:len(s.names)-1]
-	case '"':
-		s.text(dec, token.String())
-	}
-}
-
-func (s *scanner) text(dec *jsontext.Decoder, text string) {
-	if strings.IndexByte(text, 0) >= 0 {
-		s.faults = append(s.faults, problem.Fault{Pointer: string(dec.StackPointer()), Detail: "must not have U+0000"})
-	}
-	if len(s.names) == 0 {
+func (n *notes) add(fault problem.Fault) {
+	if len(n.faults) == jsonscan.MaxFaults {
+		n.more = true
 		return
 	}
-	names := s.names[len(s.names)-1]
-	kind, n := dec.StackIndex(dec.StackDepth())
-	if names == nil || kind != '{' || n%2 == 0 {
-		return // not the name of a member: after a name, n is odd
-	}
-	if names[text] {
-		s.faults = append(s.faults, problem.Fault{Pointer: string(dec.StackPointer()), Detail: "is given twice"})
-	}
-	names[text] = true
+	n.faults = append(n.faults, fault)
 }
 
-func syntaxDetail(body []byte, what string, err error) string {
-	if len(bytes.TrimSpace(body)) == 0 {
-		return "The " + what + " is empty."
+// err returns the faults in the order of their places, each place once, as a
+// *problem.Problem; nil: there are none.
+func (n *notes) err(compare func(a, b problem.Fault) int) error {
+	if len(n.faults) == 0 {
+		return nil
 	}
-	if syntactic, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
-		return "The " + what + " is not valid JSON, from byte " + strconv.FormatInt(syntactic.ByteOffset, 10) + " on."
+	slices.SortStableFunc(n.faults, compare)
+	faults := slices.CompactFunc(n.faults, func(a, b problem.Fault) bool { return compare(a, b) == 0 })
+	if n.more {
+		faults = append(faults[:min(len(faults), jsonscan.MaxFaults-1)], problem.Fault{Detail: jsonscan.More})
 	}
-	return "The " + what + " is not valid JSON: it ends too early."
-}
-
-// members returns the members of an object that scan found well-formed.
-func members(value []byte) (names []string, values map[string]jsontext.Value, err error) {
-	dec := jsontext.NewDecoder(bytes.NewReader(value), jsontext.AllowDuplicateNames(true))
-	if _, err := dec.ReadToken(); err != nil {
-		return nil, nil, err
-	}
-	values = make(map[string]jsontext.Value)
-	for dec.PeekKind() != '}' {
-		name, err := dec.ReadToken()
-		if err != nil {
-			return nil, nil, err
-		}
-		key := name.String()
-		member, err := dec.ReadValue()
-		if err != nil {
-			return nil, nil, err
-		}
-		if _, repeated := values[key]; !repeated {
-			names = append(names, key)
-		}
-		values[key] = member.Clone()
-	}
-	return names, values, nil
-}
-
-// elements returns the elements of an array that scan found well-formed.
-func elements(value []byte) ([]jsontext.Value, error) {
-	dec := jsontext.NewDecoder(bytes.NewReader(value), jsontext.AllowDuplicateNames(true))
-	if _, err := dec.ReadToken(); err != nil {
-		return nil, err
-	}
-	var values []jsontext.Value
-	for dec.PeekKind() != ']' {
-		element, err := dec.ReadValue()
-		if err != nil {
-			return nil, err
-		}
-		values = append(values, element.Clone())
-	}
-	return values, nil
+	return problem.Invalid(faults...)
 }

@@ -5,18 +5,25 @@ package jsonschema
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 
 	"github.com/go-json-experiment/json/jsontext"
 	library "github.com/santhosh-tekuri/jsonschema/v6"
+
+	"waybill.dev/services/api/internal/input"
+	"waybill.dev/shared/jsonscan"
 )
 
 // location is the name of a schema while it is compiled; nothing is behind it.
 const location = "https://schema.invalid/"
 
 // Schema checks values. It may be used by several goroutines.
-type Schema struct{ compiled *library.Schema }
+type Schema struct {
+	compiled *library.Schema
+	survey   survey
+}
 
 // Compile compiles a schema that stands for itself. Formats are asserted, patterns are
 // those of RE2.
@@ -36,7 +43,9 @@ func Compile(value jsontext.Value) (*Schema, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compile schema: %w", plain(err))
 	}
-	return &Schema{compiled}, nil
+	schema := &Schema{compiled, survey{of: make(map[*library.Schema]*facts)}}
+	schema.survey.visit(compiled)
+	return schema, nil
 }
 
 // nowhere is where documents come from that a schema refers to.
@@ -69,10 +78,37 @@ func plain(err error) error {
 	return fmt.Errorf("%s %s", place, found[0].Detail)
 }
 
-// Validate returns what is wrong with a value, which should be JSON; nil: nothing.
-func (s *Schema) Validate(value []byte) []Violation {
-	if found := unreadable(value); len(found) > 0 {
+// Validate returns what is wrong with a value, which should be JSON; nil: nothing. It ends
+// with ctx, and then, as for a value that takes more work than its size allows, says so. Of a
+// value, nothing but its names is ever copied.
+func (s *Schema) Validate(ctx context.Context, value []byte) []Violation {
+	if faults := input.CheckExact(ctx, value, "value"); len(faults) > 0 {
+		found := make([]Violation, len(faults))
+		for i, fault := range faults {
+			found[i] = Violation{fault.Pointer, fault.Detail}
+		}
 		return found
+	}
+	if ctx.Err() != nil {
+		return []Violation{{Detail: tooComplex}}
+	}
+	if s.survey.dynamic {
+		return s.validateDynamic(value)
+	}
+	v := &run{ctx: ctx, facts: s.survey.of, budget: baseBudget + budgetPerByte*len(value)}
+	v.look = v.budget - lookEvery
+	r := jsonscan.Read(value)
+	v.fits(s.compiled, &r, nil, nil)
+	return v.result()
+}
+
+// maxDynamic bounds a value whose schema has references that depend on where they are met.
+// Only the library knows how to follow them, and it takes some 100 bytes for each byte.
+const maxDynamic = 64 << 10
+
+func (s *Schema) validateDynamic(value []byte) []Violation {
+	if len(value) > maxDynamic {
+		return []Violation{{Detail: tooComplex}}
 	}
 	read, err := library.UnmarshalJSON(bytes.NewReader(value))
 	if err != nil {

@@ -2,7 +2,6 @@ package jsonschema
 
 import (
 	"encoding/json"
-	"fmt"
 	"math/big"
 	"slices"
 	"strconv"
@@ -11,11 +10,11 @@ import (
 	library "github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
-	"waybill.dev/services/api/internal/input"
+	"waybill.dev/shared/jsonscan"
 )
 
 // maxViolations bounds what is told of one value: a long one may be wrong everywhere.
-const maxViolations = 100
+const maxViolations = jsonscan.MaxFaults
 
 // Violation is one thing that is wrong with a value: where, as a JSON pointer, and what.
 // Detail never repeats the value.
@@ -34,20 +33,23 @@ func violations(err *library.ValidationError) []Violation {
 	})
 	found = slices.Compact(found)
 	if len(found) > maxViolations {
-		found = append(found[:maxViolations:maxViolations], Violation{Detail: fmt.Sprintf("has %d more faults", len(found)-maxViolations)})
+		found = append(found[:maxViolations-1:maxViolations-1], Violation{Detail: jsonscan.More})
 	}
 	return found
 }
 
 func collect(err *library.ValidationError, found *[]Violation) {
 	add := func(detail string, parts ...string) {
-		*found = append(*found, Violation{input.Pointer(slices.Concat(err.InstanceLocation, parts)...), detail})
+		if len(*found) <= maxViolations {
+			pointer, whole := jsonscan.Below("", slices.Concat(err.InstanceLocation, parts)...)
+			*found = append(*found, Violation{pointer, jsonscan.Shown(detail, whole)})
+		}
 	}
 	switch k := err.ErrorKind.(type) {
 	case *kind.AnyOf, *kind.OneOf:
 		add(choice(k))
 	case *kind.Contains, *kind.MinContains:
-		add("lacks an element that is asked for")
+		add(lacksElement)
 	case *kind.PropertyNames:
 		add("has a name that is not allowed", k.Property)
 	case *kind.Required:
@@ -83,9 +85,15 @@ func choice(k library.ErrorKind) string {
 	return "fits none of the allowed forms"
 }
 
+const lacksElement = "lacks an element that is asked for"
+
 // detail says what a keyword asks for.
 func detail(k library.ErrorKind) string {
 	switch k := k.(type) {
+	case *kind.AnyOf, *kind.OneOf:
+		return choice(k)
+	case *kind.Contains:
+		return lacksElement
 	case *kind.Type:
 		return "must be of type " + strings.Join(k.Want, " or ")
 	case *kind.Enum:

@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -104,7 +105,7 @@ func (c *catalog) addResource(t Target, def routefile.MCPDef) error {
 	if i, taken := c.resources.byKey[def.URI]; taken {
 		return fmt.Errorf("the uri %q is that of operation %s, too", def.URI, c.resources.entries[i].target.Definition.ID)
 	}
-	call, violations := t.Definition.Expand(nil)
+	call, violations := t.Definition.Expand(context.Background(), nil)
 	if len(violations) > 0 {
 		return fmt.Errorf("a resource whose route needs parameters needs a uri with the same variables: %s %s",
 			violations[0].Pointer, violations[0].Detail)
@@ -138,7 +139,7 @@ func (s *shelf) seal() {
 }
 
 // resolve finds the resource of a uri that the caller may read, and the call that reads it.
-func (c *catalog) resolve(uri string, r *route.Request) (*entry, *routefile.Call) {
+func (c *catalog) resolve(ctx context.Context, uri string, r *route.Request) (*entry, *routefile.Call) {
 	if found := c.resources.find(uri, r.Principal); found != nil {
 		return found, found.resource.fixed
 	}
@@ -147,7 +148,7 @@ func (c *catalog) resolve(uri string, r *route.Request) (*entry, *routefile.Call
 		if !ok || !e.target.Route.Permits(r.Principal) {
 			continue
 		}
-		if call, violations := e.target.Definition.Expand(params); len(violations) == 0 {
+		if call, violations := e.target.Definition.Expand(ctx, params); len(violations) == 0 {
 			return e, call
 		}
 	}

@@ -81,6 +81,9 @@ func (s *server) Handle(ctx context.Context, r *route.Request) (*route.Response,
 	if isBatch(r.Body) {
 		return s.batch(ctx, r), nil
 	}
+	if failed := checkJSON(ctx, r.Body, 0); failed != nil {
+		return failed.response(nil), nil
+	}
 	q, failed := read(r)
 	if failed != nil {
 		return failed.response(q), nil

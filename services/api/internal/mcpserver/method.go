@@ -3,10 +3,10 @@ package mcpserver
 import (
 	"context"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"waybill.dev/services/api/internal/route"
+	"waybill.dev/shared/jsonscan"
 )
 
 const (
@@ -105,15 +105,18 @@ func (s *server) batch(ctx context.Context, r *route.Request) *route.Response {
 	if version := r.Header.Get(headerVersion); version != "" && version != batchVersion {
 		return invalidRequest("A batch is possible in version 2025-03-26 alone.").response(nil)
 	}
-	var messages []jsontext.Value
-	if err := json.Unmarshal(r.Body, &messages); err != nil {
-		return (&failure{code: codeParse, message: "The body is not valid JSON."}).response(nil)
+	if failed := checkJSON(ctx, r.Body, 1); failed != nil {
+		return failed.response(nil)
 	}
-	if len(messages) == 0 || len(messages) > maxBatch {
+	count := 0
+	for range jsonscan.Value(r.Body).Elements() {
+		count++
+	}
+	if count == 0 || count > maxBatch {
 		return invalidRequest("A batch has between 1 and 100 messages.").response(nil)
 	}
 	var body []byte
-	for _, message := range messages {
+	for message := range jsonscan.Value(r.Body).Elements() {
 		one := *r
 		one.Body = message
 		q, failed := read(&one)

@@ -19,7 +19,7 @@ func (s *server) streams(r *route.Request, q *request) bool {
 		return false
 	}
 	kind := q.meta.ProgressToken.Kind()
-	return (kind == kindText || kind == kindNumber) && acceptsStream(r.Header["Accept"])
+	return len(q.meta.ProgressToken) <= maxID && (kind == kindText || kind == kindNumber) && acceptsStream(r.Header["Accept"])
 }
 
 // stream answers a tool's call with events, from the first progress on. A call without any

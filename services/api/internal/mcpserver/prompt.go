@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"context"
 	stdjson "encoding/json"
 	"fmt"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"waybill.dev/services/api/internal/jsonschema"
 	"waybill.dev/services/api/internal/route"
 	"waybill.dev/services/api/internal/routefile"
+	"waybill.dev/shared/jsonscan"
 )
 
 // prompt is what an entry has that is a prompt.
@@ -69,30 +71,27 @@ func readArguments(input jsontext.Value) ([]argument, error) {
 	if err := json.Unmarshal(schema.Properties, &properties); err != nil {
 		return nil, fmt.Errorf("read its schema's properties: %w", err)
 	}
-	names, err := members(schema.Properties)
-	if err != nil {
-		return nil, fmt.Errorf("read its schema's properties: %w", err)
-	}
-	arguments := make([]argument, len(names))
-	for i, name := range names {
+	var arguments []argument
+	for raw := range jsonscan.Value(schema.Properties).Members() {
+		name, _ := raw.Text()
 		p := properties[name]
 		kind, _ := text(p.Type)
-		arguments[i] = argument{
+		arguments = append(arguments, argument{
 			Name: name, Title: p.Title, Description: p.Description,
 			Required: slices.Contains(schema.Required, name),
 			isText:   kind == "string" || kind == "",
-		}
+		})
 	}
 	return arguments, nil
 }
 
 // getPrompt checks the arguments, calls the prompt's route and makes messages of its answer.
-func getPrompt(x *exchange) (*mcp.GetPromptResult, *failure) {
-	arguments, failed := x.entry.prompt.read(x.arguments)
+func getPrompt(ctx context.Context, x *exchange) (*mcp.GetPromptResult, *failure) {
+	arguments, failed := x.entry.prompt.read(ctx, x.arguments)
 	if failed != nil {
 		return nil, failed
 	}
-	call, violations := x.entry.target.Definition.Arguments(arguments)
+	call, violations := x.entry.target.Definition.Arguments(ctx, arguments)
 	if len(violations) > 0 {
 		return nil, faulty(violations)
 	}
@@ -105,35 +104,42 @@ func getPrompt(x *exchange) (*mcp.GetPromptResult, *failure) {
 
 // read makes the arguments that the prompt's route knows of the texts that a client sends:
 // where the schema asks for something else, the text is taken for JSON.
-func (p *prompt) read(sent jsontext.Value) (jsontext.Value, *failure) {
-	texts := make(map[string]string)
-	if len(sent) > 0 {
-		if err := json.Unmarshal(sent, &texts); err != nil {
+func (p *prompt) read(ctx context.Context, sent jsontext.Value) (jsontext.Value, *failure) {
+	given := make([]bool, len(p.arguments))
+	arguments := []byte{'{'}
+	for raw, value := range jsonscan.Value(sent).Members() {
+		name, _ := raw.Text()
+		said, ok := value.Text()
+		if !ok {
 			return nil, invalidParams("The arguments of a prompt must be an object of texts.")
 		}
+		if i := slices.IndexFunc(p.arguments, func(a argument) bool { return a.Name == name }); i >= 0 {
+			given[i] = true
+			if !p.arguments[i].isText && isJSONValue(ctx, said) {
+				value = jsonscan.Value(said)
+			}
+		}
+		if len(arguments) > 1 {
+			arguments = append(arguments, ',')
+		}
+		arguments = append(append(append(arguments, raw...), ':'), value...)
 	}
 	var missing []jsonschema.Violation
-	values := make(map[string]any, len(texts))
-	for name, value := range texts {
-		values[name] = value
-	}
-	for _, a := range p.arguments {
-		value, given := texts[a.Name]
-		if !given && a.Required {
+	for i, a := range p.arguments {
+		if a.Required && !given[i] {
 			missing = append(missing, jsonschema.Violation{Pointer: "/" + a.Name, Detail: "is required"})
-		}
-		if raw := jsontext.Value(value); given && !a.isText && raw.IsValid() {
-			values[a.Name] = raw
 		}
 	}
 	if len(missing) > 0 {
 		return nil, faulty(missing)
 	}
-	arguments, err := json.Marshal(values, json.Deterministic(true))
-	if err != nil {
-		return nil, invalidParams("The arguments of a prompt must be an object of texts.")
-	}
-	return arguments, nil
+	return append(arguments, '}'), nil
+}
+
+// isJSONValue tells whether a text is one value of JSON.
+func isJSONValue(ctx context.Context, said string) bool {
+	faults, err := jsonscan.Check(ctx, []byte(said), jsonscan.Options{AnyText: true})
+	return err == nil && len(faults) == 0
 }
 
 // faulty names the faults of arguments, without the values.

@@ -30,7 +30,7 @@ func TestPrompts(t *testing.T) {
 
 	equal(t, r.ask("prompts/get", `{"name":"ask","arguments":{"topic":"42","deep":"true","n":"3"}}`).result(),
 		`{"description":"Asks.","messages":[{"role":"user","content":{"type":"text","text":"seen"}}]}`)
-	if request := s.last(t); string(request.Body) != `{"deep":true,"n":3,"topic":"42"}` {
+	if request := s.last(t); string(request.Body) != `{"topic":"42","deep":true,"n":3}` {
 		t.Errorf("the route got %s", request.Body)
 	}
 	equal(t, r.ask("prompts/get", `{"name":"other/name"}`).result(),

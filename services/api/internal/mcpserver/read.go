@@ -24,7 +24,10 @@ func (s *server) readResource(ctx context.Context, r *route.Request, q *request)
 	if !ok {
 		return invalidParams("The member uri is missing or is not a text.").answer(q)
 	}
-	found, call := s.catalog.resolve(uri, r)
+	if len(uri) > maxURI {
+		return invalidParams("The member uri is too long.").answer(q)
+	}
+	found, call := s.catalog.resolve(ctx, uri, r)
 	if found == nil {
 		return notFound(q, uri, 0).answer(q)
 	}

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -17,6 +18,7 @@ import (
 
 	"waybill.dev/services/api/internal/route"
 	"waybill.dev/services/api/internal/routefile"
+	"waybill.dev/shared/jsonscan"
 )
 
 // exchange is what a call of a tool or a prompt needs besides what the SDK knows of it. It
@@ -90,7 +92,7 @@ func toolHandler(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResu
 		return nil, errFailed
 	}
 	var result *mcp.CallToolResult
-	x.safely(ctx, func() { result = callTool(x) })
+	x.safely(ctx, func() { result = callTool(ctx, x) })
 	if x.failed != nil {
 		return nil, errFailed
 	}
@@ -103,7 +105,7 @@ func promptHandler(ctx context.Context, _ *mcp.GetPromptRequest) (*mcp.GetPrompt
 		return nil, errFailed
 	}
 	var result *mcp.GetPromptResult
-	x.safely(ctx, func() { result, x.failed = getPrompt(x) })
+	x.safely(ctx, func() { result, x.failed = getPrompt(ctx, x) })
 	if x.failed != nil {
 		return nil, errFailed
 	}
@@ -153,7 +155,11 @@ func (s *server) call(ctx context.Context, r *route.Request, q *request, from *s
 func (s *server) ask(ctx context.Context, q *request, x *exchange) *answer {
 	body := appendText([]byte(`{"jsonrpc":"2.0","id":1,"method":`), q.method)
 	if len(q.raw) > 0 {
-		body = append(append(body, `,"params":`...), s.paramsFor(q, x)...)
+		params := s.paramsFor(q, x)
+		if len(params) > maxForSDK {
+			return invalidParams("The params are too long.").answer(q)
+		}
+		body = append(append(body, `,"params":`...), params...)
 	}
 	body = append(body, '}')
 	ctx = context.WithValue(ctx, exchangeKey{}, x)
@@ -170,18 +176,35 @@ func (s *server) ask(ctx context.Context, q *request, x *exchange) *answer {
 	return s.relay(ctx, q, w)
 }
 
-// paramsFor returns the params that the SDK must see. Before 2026-07-28 it needs no more
-// than the name of what is called; since then it compares headers with the arguments.
+// maxForSDK bounds what the SDK is given to read, in bytes: it makes trees of it, which take
+// some fifty times as much. Arguments are not among it.
+const maxForSDK = 64 << 10
+
+// paramsFor returns the params that the SDK must see: no more than the name of what is called
+// and, since 2026-07-28, the arguments that the tool wants in headers as well.
 func (s *server) paramsFor(q *request, x *exchange) jsontext.Value {
 	if x.entry == nil {
-		return q.raw
-	}
-	if q.era == modern && x.entry.tool != nil {
 		return q.raw
 	}
 	b := appendText([]byte(`{"name":`), x.entry.key)
 	if len(q.params.Meta) > 0 {
 		b = append(append(b, `,"_meta":`...), q.params.Meta...)
+	}
+	if q.era == modern && x.entry.tool != nil {
+		b = append(b, `,"arguments":{`...)
+		first := true
+		for raw, value := range jsonscan.Value(x.arguments).Members() {
+			name, _ := raw.Text()
+			if !slices.Contains(x.entry.tool.headers, name) {
+				continue
+			}
+			if !first {
+				b = append(b, ',')
+			}
+			first = false
+			b = append(append(append(b, raw...), ':'), value...)
+		}
+		b = append(b, '}')
 	}
 	return append(b, '}')
 }

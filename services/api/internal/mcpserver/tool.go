@@ -1,6 +1,8 @@
 package mcpserver
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,12 +17,14 @@ import (
 	"waybill.dev/services/api/internal/jsonschema"
 	"waybill.dev/services/api/internal/route"
 	"waybill.dev/services/api/internal/routefile"
+	"waybill.dev/shared/jsonscan"
 )
 
 // tool is what an entry has that is a tool.
 type tool struct {
 	input      jsontext.Value
-	structured bool // JSON answers are given as structuredContent, too
+	structured bool     // JSON answers are given as structuredContent, too
+	headers    []string // arguments that clients repeat in headers
 }
 
 // toolName is what clients take for the name of a tool. An operation that is a tool without
@@ -52,7 +56,7 @@ func (c *catalog) addTool(t Target, def routefile.MCPDef, s settings) error {
 			shown.OutputSchema = output
 		}
 	}
-	own := &tool{input: input, structured: s.IncludeStructuredContent || shown.OutputSchema != nil}
+	own := &tool{input: input, headers: inHeaders(input), structured: s.IncludeStructuredContent || shown.OutputSchema != nil}
 	return c.tools.put(t, def.Name, shown, entry{tool: own})
 }
 
@@ -67,6 +71,20 @@ func title(def routefile.MCPDef) string {
 	return def.Name
 }
 
+// inHeaders returns the properties of a schema that have x-mcp-header somewhere.
+func inHeaders(schema jsontext.Value) []string {
+	var properties jsontext.Value
+	fields{"properties": &properties}.read(schema)
+	var names []string
+	for raw, property := range jsonscan.Value(properties).Members() {
+		if bytes.Contains(property, []byte(`"x-mcp-header"`)) {
+			name, _ := raw.Text()
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 func isObjectSchema(schema jsontext.Value) bool {
 	var s struct {
 		Type any `json:"type"`
@@ -77,8 +95,8 @@ func isObjectSchema(schema jsontext.Value) bool {
 // callTool checks the arguments, calls the tool's route and makes a result of its answer.
 // Faults of the arguments and of the route are results, which the model can read and
 // learn from; errors of the protocol would be the client's affair.
-func callTool(x *exchange) *mcp.CallToolResult {
-	call, violations := x.entry.target.Definition.Arguments(x.arguments)
+func callTool(ctx context.Context, x *exchange) *mcp.CallToolResult {
+	call, violations := x.entry.target.Definition.Arguments(ctx, x.arguments)
 	if len(violations) > 0 {
 		return toolError(describe(violations))
 	}

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"context"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -18,6 +19,18 @@ type parameter struct {
 	json     bool // its value is written as JSON
 	separate string
 	schema   *jsonschema.Schema // nil: anything will do
+}
+
+// maxParameter bounds the values of a parameter that are held to its schema, in bytes: each
+// is read in up to four ways.
+const maxParameter = 64 << 10
+
+func size(values []string) int {
+	n := 0
+	for _, value := range values {
+		n += len(value)
+	}
+	return n
 }
 
 // readParameters returns the operation's parameters of one place.
@@ -56,7 +69,7 @@ func separator(style string) string {
 }
 
 // check returns what is wrong with the parameter's value in a request.
-func (p *parameter) check(r *route.Request) []string {
+func (p *parameter) check(ctx context.Context, r *route.Request) []string {
 	values, parts := p.values(r)
 	switch {
 	case parts:
@@ -65,10 +78,12 @@ func (p *parameter) check(r *route.Request) []string {
 		return []string{"is required"}
 	case len(values) == 0 || p.schema == nil:
 		return nil
+	case size(values) > maxParameter:
+		return []string{"is too long to be checked"}
 	}
 	var best []jsonschema.Violation
 	for _, reading := range p.readings(values) {
-		found := p.schema.Validate(reading)
+		found := p.schema.Validate(ctx, reading)
 		if len(found) == 0 {
 			return nil
 		}

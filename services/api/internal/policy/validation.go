@@ -106,11 +106,11 @@ func (v *validation) In(ctx context.Context, r *route.Request) (*route.Response,
 		}
 	}
 	for _, g := range v.groups {
-		take(g.mode, func() []problem.Fault { return g.check(r) })
+		take(g.mode, func() []problem.Fault { return g.check(ctx, r) })
 	}
 	wrongMedia := v.media != "" && v.body != ignore && !v.fits(r)
 	if !wrongMedia {
-		take(v.body, func() []problem.Fault { return v.checkBody(r.Body) })
+		take(v.body, func() []problem.Fault { return v.checkBody(ctx, r.Body) })
 	}
 	if len(told)+len(noted) > 0 || wrongMedia {
 		// Places may have names that the caller made up, so they are only counted.
@@ -149,7 +149,7 @@ func (v *validation) fits(r *route.Request) bool {
 	return media == "application/json" || strings.EqualFold(media, v.media) || strings.HasSuffix(media, "+json")
 }
 
-func (v *validation) checkBody(body []byte) []problem.Fault {
+func (v *validation) checkBody(ctx context.Context, body []byte) []problem.Fault {
 	if v.media == "" {
 		return nil
 	}
@@ -160,19 +160,19 @@ func (v *validation) checkBody(body []byte) []problem.Fault {
 		return nil
 	}
 	if v.schema == nil {
-		return input.Check(body, "body")
+		return input.Check(ctx, body, "body")
 	}
 	var faults []problem.Fault
-	for _, violation := range v.schema.Validate(body) {
+	for _, violation := range v.schema.Validate(ctx, body) {
 		faults = append(faults, problem.Fault{Pointer: violation.Pointer, Detail: violation.Detail})
 	}
 	return faults
 }
 
-func (g group) check(r *route.Request) []problem.Fault {
+func (g group) check(ctx context.Context, r *route.Request) []problem.Fault {
 	var faults []problem.Fault
 	for _, p := range g.parameters {
-		for _, detail := range p.check(r) {
+		for _, detail := range p.check(ctx, r) {
 			fault := problem.Fault{Parameter: p.name, Detail: detail}
 			if p.in == "header" {
 				fault = problem.Fault{Header: http.CanonicalHeaderKey(p.name), Detail: detail}

@@ -2,8 +2,11 @@ package routefile
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -11,7 +14,7 @@ import (
 
 	"waybill.dev/services/api/internal/input"
 	"waybill.dev/services/api/internal/jsonschema"
-	"waybill.dev/services/api/internal/jsontree"
+	"waybill.dev/shared/jsonscan"
 )
 
 // Call is what arguments make of an operation's request.
@@ -24,10 +27,14 @@ type Call struct {
 	Body   []byte // nil: none
 }
 
+// maxParameters bounds what arguments may put into the path, the query and the headers of a
+// request, in bytes of JSON: no server takes a request line or a header that is longer.
+const maxParameters = 64 << 10
+
 // Arguments checks arguments against Input's schema and makes a call of them. Empty
 // arguments are an empty object. Parameters that are not given have their defaults.
-// Input's failure is a violation of the whole.
-func (o *Operation) Arguments(args jsontext.Value) (*Call, []jsonschema.Violation) {
+// Input's failure is a violation of the whole. The body of the call is a part of args.
+func (o *Operation) Arguments(ctx context.Context, args jsontext.Value) (*Call, []jsonschema.Violation) {
 	in, err := o.arguments()
 	if err != nil {
 		return nil, []jsonschema.Violation{{Detail: err.Error()}}
@@ -39,25 +46,37 @@ func (o *Operation) Arguments(args jsontext.Value) (*Call, []jsonschema.Violatio
 	if in.whole && !given && !o.Body.Required {
 		return o.call(in, nil, nil)
 	}
-	if found := in.compiled.Validate(args); len(found) > 0 {
+	if found := in.compiled.Validate(ctx, args); len(found) > 0 {
 		return nil, found
 	}
 	if in.whole {
 		return o.call(in, nil, args)
 	}
-	tree, err := jsontree.Parse(args)
-	if err != nil {
-		return nil, []jsonschema.Violation{{Detail: "is not valid JSON"}}
-	}
 	var body []byte
-	if n := tree.Member(bodyArgument); n != nil && o.Body != nil {
-		body = n.Raw
+	size := 0
+	values := make(map[string]jsonscan.Value)
+	for raw, value := range jsonscan.Value(args).Members() {
+		name, _ := raw.Text()
+		switch {
+		case o.hasParameter(name):
+			values[name] = value
+			size += len(value)
+		case name == bodyArgument && o.Body != nil:
+			body = value
+		}
 	}
-	return o.call(in, tree, body)
+	if size > maxParameters {
+		return nil, []jsonschema.Violation{{Detail: fmt.Sprintf("has more than %d bytes for the request's path, query and headers", maxParameters)}}
+	}
+	return o.call(in, values, body)
+}
+
+func (o *Operation) hasParameter(name string) bool {
+	return slices.ContainsFunc(o.Parameters, func(p Parameter) bool { return p.Name == name })
 }
 
 // call writes parameters and body into a call.
-func (o *Operation) call(in *intake, args *jsontree.Node, body []byte) (*Call, []jsonschema.Violation) {
+func (o *Operation) call(in *intake, args map[string]jsonscan.Value, body []byte) (*Call, []jsonschema.Violation) {
 	c := &Call{Params: make(map[string]string), Query: make(url.Values), Header: make(http.Header), Body: body}
 	if body != nil {
 		c.Header.Set("Content-Type", o.Body.MediaType)
@@ -65,9 +84,9 @@ func (o *Operation) call(in *intake, args *jsontree.Node, body []byte) (*Call, [
 	var found []jsonschema.Violation
 	for i := range o.Parameters {
 		p := &o.Parameters[i]
-		value := args.Member(p.Name)
-		if value == nil && p.Default != nil {
-			value, _ = jsontree.Parse(p.Default) // it was read when the file was
+		value := args[p.Name]
+		if value == nil {
+			value = jsonscan.Value(p.Default)
 		}
 		if value == nil || value.Kind() == 'n' && p.In != inPath {
 			continue
@@ -95,7 +114,7 @@ func (o *Operation) call(in *intake, args *jsontree.Node, body []byte) (*Call, [
 }
 
 // set writes a value where its parameter is, and says what is wrong with it.
-func (c *Call) set(p *Parameter, value *jsontree.Node) (fault string) {
+func (c *Call) set(p *Parameter, value jsonscan.Value) (fault string) {
 	switch p.In {
 	case inPath:
 		text := p.join(value)
@@ -139,7 +158,7 @@ func climbs(text string) bool {
 
 // Expand makes a call of the path's parameters, as a resource's uri has them: each is read
 // as its schema asks. Other parameters have their defaults.
-func (o *Operation) Expand(params map[string]string) (*Call, []jsonschema.Violation) {
+func (o *Operation) Expand(ctx context.Context, params map[string]string) (*Call, []jsonschema.Violation) {
 	args := []byte{'{'}
 	var found []jsonschema.Violation
 	known := 0
@@ -167,5 +186,5 @@ func (o *Operation) Expand(params map[string]string) (*Call, []jsonschema.Violat
 	if len(found) > 0 {
 		return nil, found
 	}
-	return o.Arguments(append(args, '}'))
+	return o.Arguments(ctx, append(args, '}'))
 }

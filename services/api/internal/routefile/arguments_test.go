@@ -73,7 +73,7 @@ func TestNoInput(t *testing.T) {
 	if schema, err := o.Input(); err == nil {
 		t.Errorf("schema is %s", schema)
 	}
-	if call, found := o.Arguments([]byte(`{}`)); call != nil || len(found) != 1 || found[0].Detail != "the query parameter body and the request's body would be one argument" {
+	if call, found := o.Arguments(t.Context(), []byte(`{}`)); call != nil || len(found) != 1 || found[0].Detail != "the query parameter body and the request's body would be one argument" {
 		t.Errorf("call is %v, violations are %v", call, found)
 	}
 }
@@ -89,11 +89,11 @@ func TestOpenAPI30Input(t *testing.T) {
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("schema (-want +got):\n%s", diff)
 	}
-	call, found := o.Arguments([]byte(`{"q":null,"body":null}`))
+	call, found := o.Arguments(t.Context(), []byte(`{"q":null,"body":null}`))
 	if len(found) > 0 || call.Query.Has("q") || string(call.Body) != "null" {
 		t.Errorf("call is %+v, violations are %v", call, found)
 	}
-	if _, found = o.Arguments([]byte(`{"q":1}`)); len(found) != 1 || found[0].Pointer != "/q" {
+	if _, found = o.Arguments(t.Context(), []byte(`{"q":1}`)); len(found) != 1 || found[0].Pointer != "/q" {
 		t.Errorf("violations are %v", found)
 	}
 }
@@ -130,7 +130,7 @@ func TestArguments(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, found := operation(t, "3.1.0", tc.path, tc.members, "").Arguments([]byte(tc.args))
+			got, found := operation(t, "3.1.0", tc.path, tc.members, "").Arguments(t.Context(), []byte(tc.args))
 			if len(found) > 0 {
 				t.Fatalf("violations are %v", found)
 			}
@@ -152,11 +152,11 @@ func TestArgumentsThatClimb(t *testing.T) {
 		"", ".", "..", "../y", "a/..", "a/../../b", `..\\b`, `a\\..\\b`, "%2e%2e", "%2E.", "a%2f..%2fb", "%252e%252e%252f", "a%5c..", "..;/b", "..;a=b",
 		"100%/%2e%2e", `a\u0000`, `a\nb`, `\u007f`,
 	} {
-		if call, found := o.Arguments([]byte(`{"id":"` + value + `"}`)); len(found) != 1 || found[0].Pointer != "/id" || call != nil {
+		if call, found := o.Arguments(t.Context(), []byte(`{"id":"`+value+`"}`)); len(found) != 1 || found[0].Pointer != "/id" || call != nil {
 			t.Errorf("%q: call is %+v, violations are %v", value, call, found)
 		}
 	}
-	if _, found := o.Arguments([]byte(`{"id":""}`)); len(found) != 1 || found[0].Detail != "must not be empty: it is a part of the path" {
+	if _, found := o.Arguments(t.Context(), []byte(`{"id":""}`)); len(found) != 1 || found[0].Detail != "must not be empty: it is a part of the path" {
 		t.Errorf("nothing: violations are %v", found)
 	}
 	matcher, err := o.Matcher()
@@ -164,7 +164,7 @@ func TestArgumentsThatClimb(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, value := range []string{"a/b", "...", "a..b", "%2f", "a%2fb", "?a=b#c", "y/z/", "//", "é 😀", "a;b", "100%", "%zz", "{id}"} {
-		call, found := o.Arguments([]byte(`{"id":"` + value + `"}`))
+		call, found := o.Arguments(t.Context(), []byte(`{"id":"`+value+`"}`))
 		if len(found) > 0 {
 			t.Errorf("%q is refused: %v", value, found)
 			continue
@@ -174,20 +174,20 @@ func TestArgumentsThatClimb(t *testing.T) {
 		}
 	}
 	two := operation(t, "3.1.0", "/x/{a}-{b}", "", "")
-	if call, found := two.Arguments([]byte(`{"a":"1","b":"2-3"}`)); call != nil || len(found) != 2 || found[0].Detail != "can't be a part of the path" {
+	if call, found := two.Arguments(t.Context(), []byte(`{"a":"1","b":"2-3"}`)); call != nil || len(found) != 2 || found[0].Detail != "can't be a part of the path" {
 		t.Errorf("another reading of the path: %+v, %v", call, found)
 	}
 	dots := operation(t, "3.1.0", "/x/.{a}", "", "")
-	if call, found := dots.Arguments([]byte(`{"a":"."}`)); call != nil || len(found) != 1 {
+	if call, found := dots.Arguments(t.Context(), []byte(`{"a":"."}`)); call != nil || len(found) != 1 {
 		t.Errorf("dots that come together: %+v, %v", call, found)
 	}
 	pattern := operation(t, "3.1.0", `/x/:id(\\d+)`, "", "")
-	if call, found := pattern.Arguments([]byte(`{"id":"12a"}`)); call != nil || len(found) != 1 || found[0].Pointer != "/id" {
+	if call, found := pattern.Arguments(t.Context(), []byte(`{"id":"12a"}`)); call != nil || len(found) != 1 || found[0].Pointer != "/id" {
 		t.Errorf("a value that the pattern does not match: %+v, %v", call, found)
 	}
 	header := operation(t, "3.1.0", "/x", parameters(`{"name":"X-H","in":"header"}`), "")
 	for _, value := range []string{`a\r\nX-Other: b`, `a\u0000`, `\t`} {
-		if call, found := header.Arguments([]byte(`{"X-H":"` + value + `"}`)); call != nil || len(found) != 1 || found[0].Pointer != "/X-H" {
+		if call, found := header.Arguments(t.Context(), []byte(`{"X-H":"`+value+`"}`)); call != nil || len(found) != 1 || found[0].Pointer != "/X-H" {
 			t.Errorf("%q in a header: %+v, %v", value, call, found)
 		}
 	}
@@ -209,7 +209,7 @@ func TestArgumentsThatDoNotFit(t *testing.T) {
 		`{`:                    {{Detail: "The value is not valid JSON, from byte 1 on."}},
 		`{"id":1e999,"q":"a"}`: {{Pointer: "/id", Detail: "is a number with too many digits"}},
 	} {
-		call, found := o.Arguments([]byte(args))
+		call, found := o.Arguments(t.Context(), []byte(args))
 		if diff := cmp.Diff(want, found); diff != "" || call != nil {
 			t.Errorf("violations of %s (-want +got):\n%s", args, diff)
 		}
@@ -221,7 +221,7 @@ func TestExpand(t *testing.T) {
 	t.Parallel()
 	o := operation(t, "3.1.0", "/x/{id}/{on}/{name}/{list}", parameters(
 		`{"name":"id","in":"path","schema":{"type":"integer","minimum":1}},{"name":"on","in":"path","schema":{"type":"boolean"}},{"name":"list","in":"path","schema":{"type":"array","items":{"type":"integer"}}},{"name":"q","in":"query","schema":{"default":"d"}}`), "")
-	got, found := o.Expand(map[string]string{"id": "7", "on": "true", "name": "7", "list": "1,2"})
+	got, found := o.Expand(t.Context(), map[string]string{"id": "7", "on": "true", "name": "7", "list": "1,2"})
 	if len(found) > 0 {
 		t.Fatalf("violations are %v", found)
 	}
@@ -238,7 +238,7 @@ func TestExpand(t *testing.T) {
 		"an unknown one": {map[string]string{"id": "1", "on": "true", "name": "a", "list": "1", "q": "x"}, []jsonschema.Violation{{Detail: "has a parameter that the path does not have"}}},
 		"climbing":       {map[string]string{"id": "1", "on": "true", "name": "..", "list": "1"}, []jsonschema.Violation{{Pointer: "/name", Detail: "must not have a part . or .. : it is a part of the path"}}},
 	} {
-		call, found := o.Expand(tc.params)
+		call, found := o.Expand(t.Context(), tc.params)
 		if diff := cmp.Diff(tc.want, found); diff != "" || call != nil {
 			t.Errorf("%s: violations (-want +got):\n%s", name, diff)
 		}

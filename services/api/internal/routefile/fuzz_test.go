@@ -59,7 +59,7 @@ func use(t *testing.T, o *routefile.Operation) {
 	if _, err := jsonschema.Compile(schema); err != nil || !bytes.Contains(schema, []byte(`"object"`)) {
 		t.Errorf("input of %s is %s: %v", o.ID, schema, err)
 	}
-	_, _ = o.Arguments(nil)
-	_, _ = o.Arguments(jsontext.Value(`{"id":"1","body":{}}`))
-	_, _ = o.Expand(map[string]string{"id": "1"})
+	_, _ = o.Arguments(t.Context(), nil)
+	_, _ = o.Arguments(t.Context(), jsontext.Value(`{"id":"1","body":{}}`))
+	_, _ = o.Expand(t.Context(), map[string]string{"id": "1"})
 }

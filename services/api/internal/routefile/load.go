@@ -1,6 +1,7 @@
 package routefile
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -80,7 +81,7 @@ func (p place) tree() *jsontree.Node {
 		p.fault("", "can't be read: %s", cause(err))
 		return nil
 	}
-	faults := input.Check(raw, "file")
+	faults := input.Check(context.Background(), raw, "file")
 	for _, fault := range faults {
 		p.fault(fault.Pointer, "%s", fault.Detail)
 	}

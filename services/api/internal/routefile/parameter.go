@@ -1,6 +1,7 @@
 package routefile
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -144,7 +145,7 @@ func (d *document) describe(s *source, p *Parameter) bool {
 			s.fault(p.Pointer, "%s", err)
 			return false
 		}
-		for _, violation := range schema.Validate(p.Default) {
+		for _, violation := range schema.Validate(context.Background(), p.Default) {
 			s.fault(p.Pointer+"/default", "the default does not fit its own schema: %s", strings.TrimSpace(violation.Pointer+" "+violation.Detail))
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"waybill.dev/services/api/internal/jsontree"
+	"waybill.dev/shared/jsonscan"
 )
 
 // separator is what stands between the elements of a value that is one text.
@@ -23,22 +23,22 @@ func (p *Parameter) separator() string {
 }
 
 // join writes a value as one text.
-func (p *Parameter) join(value *jsontree.Node) string {
+func (p *Parameter) join(value jsonscan.Value) string {
 	if p.Style == styleJSON {
-		return string(value.Raw)
+		return string(value)
 	}
 	var words []string
 	switch value.Kind() {
 	case '[':
-		for _, element := range value.Elements() {
+		for element := range value.Elements() {
 			words = append(words, word(element))
 		}
 	case '{':
 		for name, member := range value.Members() {
 			if p.Explode {
-				words = append(words, name+"="+word(member))
+				words = append(words, word(name)+"="+word(member))
 			} else {
-				words = append(words, name, word(member))
+				words = append(words, word(name), word(member))
 			}
 		}
 	default:
@@ -48,28 +48,28 @@ func (p *Parameter) join(value *jsontree.Node) string {
 }
 
 // word writes a value within another: a text as it is, the others as JSON.
-func word(value *jsontree.Node) string {
+func word(value jsonscan.Value) string {
 	if text, ok := value.Text(); ok {
 		return text
 	}
-	return string(value.Raw)
+	return string(value)
 }
 
 // query writes a value into a query.
-func (p *Parameter) query(query url.Values, value *jsontree.Node) {
+func (p *Parameter) query(query url.Values, value jsonscan.Value) {
 	switch {
 	case p.Style == styleJSON:
-		query.Set(p.Name, string(value.Raw))
+		query.Set(p.Name, string(value))
 	case value.Kind() == '{' && p.Style == "deepObject":
 		for name, member := range value.Members() {
-			query.Set(p.Name+"["+name+"]", word(member))
+			query.Set(p.Name+"["+word(name)+"]", word(member))
 		}
 	case value.Kind() == '{' && p.Explode:
 		for name, member := range value.Members() {
-			query.Set(name, word(member))
+			query.Set(word(name), word(member))
 		}
 	case value.Kind() == '[' && p.Explode:
-		for _, element := range value.Elements() {
+		for element := range value.Elements() {
 			query.Add(p.Name, word(element))
 		}
 	default:

@@ -1,0 +1,133 @@
+package jsonschema
+
+import (
+	"slices"
+
+	library "github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// facts are what is worked out about a schema once, so that a value costs little.
+type facts struct {
+	types    types
+	names    map[string]int // members whose presence matters, by their number
+	required []int
+}
+
+// types is a set of types of values.
+type types uint8
+
+const (
+	typeNull types = 1 << iota
+	typeBoolean
+	typeNumber
+	typeInteger
+	typeString
+	typeArray
+	typeObject
+)
+
+func typeNamed(name string) types {
+	i := slices.Index([]string{"null", "boolean", "number", "integer", "string", "array", "object"}, name)
+	return 1 << max(i, 0)
+}
+
+// typeOf is the type of a value by its kind.
+func typeOf(kind byte) types {
+	switch kind {
+	case 'n':
+		return typeNull
+	case 't', 'f':
+		return typeBoolean
+	case '0':
+		return typeNumber
+	case '"':
+		return typeString
+	case '[':
+		return typeArray
+	}
+	return typeObject
+}
+
+// survey gathers the facts of a schema and of all that it leads to.
+type survey struct {
+	of      map[*library.Schema]*facts
+	dynamic bool // a reference of it depends on where it is met
+}
+
+func (v *survey) visit(s *library.Schema) {
+	if s == nil || v.of[s] != nil {
+		return
+	}
+	f := &facts{names: make(map[string]int)}
+	v.of[s] = f
+	if s.Types != nil {
+		for _, name := range s.Types.ToStrings() {
+			f.types |= typeNamed(name)
+		}
+	}
+	for _, name := range s.Required {
+		f.required = append(f.required, f.number(name))
+	}
+	for name, dependency := range s.Dependencies {
+		f.number(name)
+		switch dependency := dependency.(type) {
+		case []string:
+			f.numbers(dependency)
+		case *library.Schema:
+			v.visit(dependency)
+		}
+	}
+	for name, names := range s.DependentRequired {
+		f.number(name)
+		f.numbers(names)
+	}
+	for name, schema := range s.DependentSchemas {
+		f.number(name)
+		v.visit(schema)
+	}
+	v.dynamic = v.dynamic || s.DynamicRef != nil || s.RecursiveRef != nil
+	v.below(s)
+}
+
+// below visits what a schema leads to.
+func (v *survey) below(s *library.Schema) {
+	for _, schema := range []*library.Schema{
+		s.Ref, s.Not, s.If, s.Then, s.Else, s.PropertyNames, s.UnevaluatedProperties,
+		s.Contains, s.Items2020, s.UnevaluatedItems,
+	} {
+		v.visit(schema)
+	}
+	items, _ := s.Items.([]*library.Schema)
+	for _, list := range [][]*library.Schema{s.AllOf, s.AnyOf, s.OneOf, s.PrefixItems, items} {
+		for _, schema := range list {
+			v.visit(schema)
+		}
+	}
+	for _, schema := range s.Properties {
+		v.visit(schema)
+	}
+	for _, schema := range s.PatternProperties {
+		v.visit(schema)
+	}
+	for _, either := range []any{s.Items, s.AdditionalItems, s.AdditionalProperties} {
+		if schema, ok := either.(*library.Schema); ok {
+			v.visit(schema)
+		}
+	}
+}
+
+// number returns the number of a member whose presence matters.
+func (f *facts) number(name string) int {
+	n, ok := f.names[name]
+	if !ok {
+		n = len(f.names)
+		f.names[name] = n
+	}
+	return n
+}
+
+func (f *facts) numbers(names []string) {
+	for _, name := range names {
+		f.number(name)
+	}
+}

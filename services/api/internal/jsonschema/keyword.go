@@ -1,0 +1,308 @@
+package jsonschema
+
+import (
+	"bytes"
+	"math/big"
+	"unicode/utf8"
+
+	library "github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"waybill.dev/shared/jsonscan"
+)
+
+// object checks an object's members, and goes past it.
+func (v *run) object(s *library.Schema, r *jsonscan.Reader, up *link, own *seen) bool {
+	f, start := v.facts[s], *r
+	first := len(v.present)
+	v.present = append(v.present, make([]bool, len(f.names))...)
+	defer func() { v.present = v.present[:first] }()
+	good, count := true, 0
+	from := r.Offset()
+	r.Enter()
+	v.path = append(v.path, jsonscan.Step{})
+	for name, ok := r.Member(); ok && !v.given; name, ok = r.Member() {
+		v.path[len(v.path)-1].Name = name
+		good = v.member(s, f, first, name, count, r, own) && good
+		count++
+	}
+	v.path = v.path[:len(v.path)-1]
+	v.spend(min(r.Offset()-from, 16*count)) // what stands between the values
+	switch {
+	case s.MinProperties != nil && count < *s.MinProperties:
+		v.fault(&kind.MinProperties{Want: *s.MinProperties})
+		good = false
+	case s.MaxProperties != nil && count > *s.MaxProperties:
+		v.fault(&kind.MaxProperties{Want: *s.MaxProperties})
+		good = false
+	}
+	for i, n := range f.required {
+		if !v.present[first+n] {
+			v.note("is required", s.Required[i])
+			good = false
+		}
+	}
+	return v.dependent(s, f, first, start, &link{s, up}, own) && good
+}
+
+// member checks one member, of which r is at the value, and goes past it.
+func (v *run) member(s *library.Schema, f *facts, first int, raw jsonscan.Value, number int, r *jsonscan.Reader, own *seen) bool {
+	v.spend(len(raw))
+	v.name = raw.AppendText(v.name[:0])
+	if n, ok := f.names[string(v.name)]; ok {
+		v.present[first+n] = true
+	}
+	start, read, good := *r, false, true
+	check := func(schema *library.Schema) {
+		*r = start
+		good = v.fits(schema, r, nil, nil) && good
+		read = true
+	}
+	text := ""
+	if len(s.PatternProperties) > 0 {
+		text = string(v.name)
+	}
+	if schema := s.Properties[string(v.name)]; schema != nil {
+		check(schema)
+	}
+	for pattern, schema := range s.PatternProperties {
+		if v.spend(perPattern*len(text)) && pattern.MatchString(text) {
+			check(schema)
+		}
+	}
+	spoken := read
+	if !read && s.AdditionalProperties != nil {
+		spoken = true
+		switch additional := s.AdditionalProperties.(type) {
+		case bool:
+			if !additional {
+				v.note("is not a known member")
+				good = false
+			}
+		case *library.Schema:
+			check(additional)
+		}
+	}
+	if s.PropertyNames != nil {
+		v.quiet++
+		name := jsonscan.Read(raw)
+		fits := v.fits(s.PropertyNames, &name, nil, nil)
+		if v.quiet--; !fits {
+			v.note("has a name that is not allowed")
+			good = false
+		}
+	}
+	if spoken {
+		own.mark(number)
+	}
+	if !read {
+		v.take(r)
+	}
+	return good
+}
+
+// dependent checks what some members ask of the object.
+func (v *run) dependent(s *library.Schema, f *facts, first int, start jsonscan.Reader, up *link, own *seen) bool {
+	good := true
+	present := func(name string) bool { return v.present[first+f.names[name]] }
+	require := func(names []string) {
+		for _, name := range names {
+			if !present(name) {
+				v.note("is required", name)
+				good = false
+			}
+		}
+	}
+	apply := func(schema *library.Schema) {
+		r := start
+		good = v.fits(schema, &r, up, own.asks()) && good
+	}
+	for name, dependency := range s.Dependencies {
+		if !present(name) {
+			continue
+		}
+		switch dependency := dependency.(type) {
+		case []string:
+			require(dependency)
+		case *library.Schema:
+			apply(dependency)
+		}
+	}
+	for name, names := range s.DependentRequired {
+		if present(name) {
+			require(names)
+		}
+	}
+	for name, schema := range s.DependentSchemas {
+		if present(name) {
+			apply(schema)
+		}
+	}
+	return good
+}
+
+// array checks an array's elements, and goes past it.
+func (v *run) array(s *library.Schema, r *jsonscan.Reader, own *seen) bool {
+	good, count, matched := true, 0, 0
+	start := *r
+	r.Enter()
+	v.path = append(v.path, jsonscan.Step{})
+	for ; r.Element() && !v.given; count++ {
+		v.path[len(v.path)-1].Index = count
+		element := *r
+		schema, barred := v.elementSchema(s, count)
+		if schema != nil {
+			good = v.fits(schema, r, nil, nil) && good
+		} else {
+			v.take(r)
+		}
+		if barred {
+			good = false
+		}
+		if schema != nil || barred || s.AdditionalItems != nil {
+			own.mark(count)
+		}
+		if s.Contains != nil {
+			v.quiet++
+			if v.fits(s.Contains, &element, nil, nil) {
+				matched++
+				if s.DraftVersion >= 2020 {
+					own.mark(count)
+				}
+			}
+			v.quiet--
+		}
+	}
+	v.path = v.path[:len(v.path)-1]
+	return v.counted(s, start, count, matched) && good
+}
+
+// elementSchema returns the schema that an element is held against; barred: there must be
+// none here.
+func (v *run) elementSchema(s *library.Schema, i int) (schema *library.Schema, barred bool) {
+	if i < len(s.PrefixItems) {
+		return s.PrefixItems[i], false
+	}
+	if s.Items2020 != nil {
+		return s.Items2020, false
+	}
+	switch items := s.Items.(type) {
+	case *library.Schema:
+		return items, false
+	case []*library.Schema:
+		if i < len(items) {
+			return items[i], false
+		}
+	}
+	switch additional := s.AdditionalItems.(type) {
+	case *library.Schema:
+		return additional, false
+	case bool:
+		return nil, !additional
+	}
+	return nil, false
+}
+
+// counted checks an array as a whole.
+func (v *run) counted(s *library.Schema, start jsonscan.Reader, count, matched int) bool {
+	good := true
+	hold := func(fits bool, k library.ErrorKind) {
+		if !fits {
+			v.fault(k)
+			good = false
+		}
+	}
+	if items, listed := s.Items.([]*library.Schema); s.AdditionalItems == false && s.PrefixItems == nil {
+		_, all := s.Items.(*library.Schema)
+		hold(all || listed && count <= len(items) || !listed && count == 0, &kind.AdditionalItems{})
+	}
+	if s.MinItems != nil {
+		hold(count >= *s.MinItems, &kind.MinItems{Want: *s.MinItems})
+	}
+	if s.MaxItems != nil {
+		hold(count <= *s.MaxItems, &kind.MaxItems{Want: *s.MaxItems})
+	}
+	if s.UniqueItems && count > 1 {
+		hold(v.unique(start), &kind.UniqueItems{})
+	}
+	if s.Contains != nil {
+		least := 1
+		if s.MinContains != nil {
+			least = *s.MinContains
+		}
+		hold(matched >= least, &kind.Contains{})
+		hold(s.MaxContains == nil || matched <= *s.MaxContains, &kind.MaxContains{})
+	}
+	return good
+}
+
+// text checks a string.
+func (v *run) text(s *library.Schema, raw jsonscan.Value) bool {
+	good := true
+	if s.MinLength != nil || s.MaxLength != nil {
+		n := characters(raw)
+		if s.MinLength != nil && n < *s.MinLength {
+			v.fault(&kind.MinLength{Want: *s.MinLength})
+			good = false
+		}
+		if s.MaxLength != nil && n > *s.MaxLength {
+			v.fault(&kind.MaxLength{Want: *s.MaxLength})
+			good = false
+		}
+	}
+	if s.Pattern == nil || !v.spend(perPattern*len(raw)) {
+		return good
+	}
+	if text, _ := raw.Text(); !s.Pattern.MatchString(text) {
+		v.fault(&kind.Pattern{Want: s.Pattern.String()})
+		return false
+	}
+	return good
+}
+
+// characters counts what a string has of them.
+func characters(raw jsonscan.Value) int {
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return utf8.RuneCount(raw) - len(`""`)
+	}
+	text, _ := raw.Text()
+	return utf8.RuneCountInString(text)
+}
+
+// number checks a number.
+func (v *run) number(s *library.Schema, raw jsonscan.Value) bool {
+	if s.Minimum == nil && s.Maximum == nil && s.ExclusiveMinimum == nil && s.ExclusiveMaximum == nil && s.MultipleOf == nil {
+		return true
+	}
+	size := decimalOf(raw).size()
+	if !v.spend(perNumber + size*16) {
+		return false
+	}
+	n, ok := new(big.Rat).SetString(string(raw))
+	if !ok {
+		return false
+	}
+	good := true
+	hold := func(fits bool, k library.ErrorKind) {
+		if !fits {
+			v.fault(k)
+			good = false
+		}
+	}
+	if s.Minimum != nil {
+		hold(n.Cmp(s.Minimum) >= 0, &kind.Minimum{Want: s.Minimum})
+	}
+	if s.Maximum != nil {
+		hold(n.Cmp(s.Maximum) <= 0, &kind.Maximum{Want: s.Maximum})
+	}
+	if s.ExclusiveMinimum != nil {
+		hold(n.Cmp(s.ExclusiveMinimum) > 0, &kind.ExclusiveMinimum{Want: s.ExclusiveMinimum})
+	}
+	if s.ExclusiveMaximum != nil {
+		hold(n.Cmp(s.ExclusiveMaximum) < 0, &kind.ExclusiveMaximum{Want: s.ExclusiveMaximum})
+	}
+	if s.MultipleOf != nil {
+		hold(n.Quo(n, s.MultipleOf).IsInt(), &kind.MultipleOf{Want: s.MultipleOf})
+	}
+	return good
+}
