@@ -98,6 +98,7 @@ func (s *scanner) event(at string) (event Event, err error) {
 	}
 	var has members
 	start := s.Offset()
+	s.Limit(start+MaxEventSize, tooLarge(at))
 	if _, err := s.Open(); err != nil {
 		return event, err
 	}

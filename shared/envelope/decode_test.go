@@ -16,6 +16,7 @@ import (
 
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/envelope"
+	"waybill.dev/shared/jsonscan/attack"
 )
 
 func samples(tb testing.TB) map[string][]byte {
@@ -447,7 +448,7 @@ func TestBatch(t *testing.T) {
 	if _, faults, _ := envelope.DecodeBatch(t.Context(), []byte(ok(""))); faults == nil {
 		t.Error("DecodeBatch takes a single event")
 	}
-	if events, many, faults, _ := envelope.DecodeAny(t.Context(), []byte(" \n" + ok(""))); many || faults != nil || len(events) != 1 {
+	if events, many, faults, _ := envelope.DecodeAny(t.Context(), []byte(" \n"+ok(""))); many || faults != nil || len(events) != 1 {
 		t.Errorf("single event: %d, %v, %v", len(events), many, faults)
 	}
 }
@@ -465,7 +466,7 @@ func TestSize(t *testing.T) {
 	if !errors.Is(faults, envelope.ErrTooLarge) || faults[0].Pointer != "" {
 		t.Errorf("event one byte larger: %v", faults)
 	}
-	_, faults, _ = envelope.DecodeBatch(t.Context(), []byte("[" + ok("") + "," + sized(envelope.MaxEventSize+1) + "]"))
+	_, faults, _ = envelope.DecodeBatch(t.Context(), []byte("["+ok("")+","+sized(envelope.MaxEventSize+1)+"]"))
 	if !errors.Is(faults, envelope.ErrTooLarge) || faults[0].Pointer != "/1" {
 		t.Errorf("one too large in a batch: %v", faults)
 	}
@@ -510,9 +511,21 @@ func FuzzDecode(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
+	for _, body := range attack.Bodies(4 << 10) {
+		f.Add(body.Text)
+		f.Add([]byte(ok(`,"x":` + string(body.Text))))
+	}
 	f.Fuzz(func(t *testing.T, body []byte) {
+		if len(body) > 1<<20 {
+			return
+		}
 		before := bytes.Clone(body)
-		events, _, faults, _ := envelope.DecodeAny(t.Context(), body)
+		var events []envelope.Event
+		var faults envelope.Faults
+		hold(t, len(body), func() envelope.Faults {
+			events, _, faults, _ = envelope.DecodeAny(t.Context(), body)
+			return faults
+		})
 		_, err := envelope.FromBus("default", nil, body)
 		if !bytes.Equal(before, body) {
 			t.Fatal("the body was changed")

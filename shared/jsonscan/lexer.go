@@ -3,9 +3,8 @@ package jsonscan
 import (
 	"bytes"
 	"strconv"
+	"unicode/utf16"
 	"unicode/utf8"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Reason is what keeps a text from being JSON.
@@ -147,15 +146,19 @@ func (s *Scanner) digits() error {
 
 // string reads a string and returns it with its quotes; escaped tells that it has escapes.
 func (s *Scanner) string() (raw []byte, escaped bool, err error) {
-	start := s.pos
+	start, body := s.pos, s.body
 	s.nul = false
 	i := start + 1
-	for i < len(s.body) {
-		c := s.body[i]
+	for i < len(body) {
+		c := body[i]
+		if c >= ' ' && c < utf8.RuneSelf && c != '"' && c != '\\' {
+			i++
+			continue
+		}
 		switch {
 		case c == '"':
 			s.pos = i + 1
-			return s.body[start:s.pos:s.pos], escaped, nil
+			return body[start:s.pos:s.pos], escaped, nil
 		case c == '\\':
 			escaped = true
 			n, err := s.escape(i)
@@ -165,12 +168,10 @@ func (s *Scanner) string() (raw []byte, escaped bool, err error) {
 			i += n
 		case c < ' ':
 			return nil, false, s.bad(i)
-		case c < utf8.RuneSelf:
-			i++
 		default:
-			r, n := utf8.DecodeRune(s.body[i:])
+			r, n := utf8.DecodeRune(body[i:])
 			if r == utf8.RuneError && n <= 1 {
-				if !utf8.FullRune(s.body[i:]) {
+				if !utf8.FullRune(body[i:]) {
 					return nil, false, s.cut()
 				}
 				return nil, false, s.bad(i)
@@ -194,7 +195,7 @@ func (s *Scanner) escape(i int) (int, error) {
 		return 0, s.bad(i)
 	}
 	const length = len(`\u0000`)
-	unit, err := s.hex(i)
+	unit, err := s.unit(i)
 	if err != nil {
 		return 0, err
 	}
@@ -212,7 +213,7 @@ func (s *Scanner) escape(i int) (int, error) {
 				return 0, s.bad(i)
 			}
 		}
-		low, err := s.hex(i + length)
+		low, err := s.unit(i + length)
 		if err != nil {
 			return 0, err
 		}
@@ -224,13 +225,71 @@ func (s *Scanner) escape(i int) (int, error) {
 	return length, nil
 }
 
-// hex returns the number of the escape \uXXXX at i.
-func (s *Scanner) hex(i int) (unit rune, err error) {
-	for j := i + len(`\u`); j < i+len(`\u0000`); j++ {
-		if j >= len(s.body) {
-			return 0, s.cut()
+// unit returns the number of the escape \uXXXX at i.
+func (s *Scanner) unit(i int) (rune, error) {
+	unit, ok := hex(s.body[i:])
+	switch {
+	case ok:
+		return unit, nil
+	case i+len(`\u0000`) > len(s.body):
+		return 0, s.cut()
+	}
+	return 0, s.bad(i)
+}
+
+// appendText appends what a string says that the scanner has found good.
+func appendText(b, raw []byte) []byte {
+	if len(raw) < len(`""`) {
+		return b
+	}
+	rest := raw[1 : len(raw)-1]
+	for {
+		i := bytes.IndexByte(rest, '\\')
+		if i < 0 || i+1 == len(rest) { // the latter is not in a good text
+			return append(b, rest...)
 		}
-		c := s.body[j]
+		var n int
+		b, n = appendEscape(append(b, rest[:i]...), rest[i:])
+		rest = rest[i+n:]
+	}
+}
+
+// appendEscape appends what the escape means that text begins with, and tells how long that
+// is.
+func appendEscape(b, text []byte) (out []byte, n int) {
+	switch c := text[1]; c {
+	case 'b':
+		return append(b, '\b'), 2
+	case 'f':
+		return append(b, '\f'), 2
+	case 'n':
+		return append(b, '\n'), 2
+	case 'r':
+		return append(b, '\r'), 2
+	case 't':
+		return append(b, '\t'), 2
+	case 'u':
+	default:
+		return append(b, c), 2
+	}
+	const length = len(`\u0000`)
+	unit, ok := hex(text)
+	if !ok { // not in a good text
+		return append(b, 'u'), 2
+	}
+	if utf16.IsSurrogate(unit) && len(text) > length {
+		low, _ := hex(text[length:])
+		return utf8.AppendRune(b, utf16.DecodeRune(unit, low)), min(2*length, len(text))
+	}
+	return utf8.AppendRune(b, unit), length
+}
+
+// hex returns the number of the escape \uXXXX that text begins with.
+func hex(text []byte) (unit rune, ok bool) {
+	if len(text) < len(`\u0000`) {
+		return 0, false
+	}
+	for _, c := range text[len(`\u`):len(`\u0000`)] {
 		switch {
 		case c >= '0' && c <= '9':
 			c -= '0'
@@ -239,33 +298,9 @@ func (s *Scanner) hex(i int) (unit rune, err error) {
 		case c >= 'A' && c <= 'F':
 			c -= 'A' - 10
 		default:
-			return 0, s.bad(i)
+			return 0, false
 		}
 		unit = unit<<4 | rune(c)
 	}
-	return unit, nil
-}
-
-// appendText appends what a string says that the scanner has found good.
-func appendText(b, raw []byte) []byte {
-	if bytes.IndexByte(raw, '\\') < 0 {
-		return append(b, raw[1:len(raw)-1]...)
-	}
-	b, _ = jsontext.AppendUnquote(b, raw) // only what is no string fails
-	return b
-}
-
-// unescape appends what the escape means that text begins with, which the scanner has found
-// good, and tells how long that is.
-func unescape(b, text []byte) (out []byte, n int) {
-	n = len(`\n`)
-	if text[1] == 'u' {
-		n = len(`\u0000`)
-		if c := text[2] | 0x20; c == 'd' && text[3] >= '8' {
-			n *= 2 // a surrogate pair: half of one is not taken
-		}
-	}
-	quoted := append(append([]byte{'"'}, text[:n]...), '"')
-	b, _ = jsontext.AppendUnquote(b, quoted) // only what is no string fails
-	return b, n
+	return unit, true
 }

@@ -70,7 +70,7 @@ func (s *Scanner) insert(f *frame, entry uint32, name []byte) bool {
 	}
 	f.table[at] = entry
 	if f.count++; f.count*4 > len(f.table)*3 {
-		larger := make([]uint32, 2*len(f.table))
+		larger := make([]uint32, s.growth(f, int(entry&^escapedName))*len(f.table))
 		for _, entry := range f.table {
 			if entry != 0 {
 				place(larger, entry, s.hash(entry))
@@ -79,6 +79,17 @@ func (s *Scanner) insert(f *frame, entry uint32, name []byte) bool {
 		f.table = larger
 	}
 	return true
+}
+
+// growth tells how many times larger the object's table becomes. Filling a large one anew is
+// slow, as each name is read again: it is done half as often where the rest of the text has
+// room for so many names.
+func (s *Scanner) growth(f *frame, at int) int {
+	const perMember = len(`"":0,`)
+	if len(f.table) >= keepTable && (len(s.body)-at)/perMember > 2*f.count {
+		return 4
+	}
+	return 2
 }
 
 func place(table []uint32, entry uint32, hash uint64) {
@@ -117,7 +128,7 @@ func says(rest, name []byte) bool {
 	for rest[0] != '"' {
 		part, n := rest[:1], 1
 		if rest[0] == '\\' {
-			part, n = unescape(room[:0], rest)
+			part, n = appendEscape(room[:0], rest)
 		}
 		if !bytes.HasPrefix(name, part) {
 			return false
@@ -131,7 +142,8 @@ func (s *Scanner) hash(entry uint32) uint64 {
 	at := int(entry &^ escapedName)
 	raw, escaped := text(s.body, at)
 	if escaped {
-		return maphash.Bytes(seed, appendText(nil, raw))
+		s.other = appendText(s.other[:0], raw)
+		return maphash.Bytes(seed, s.other)
 	}
 	return maphash.Bytes(seed, raw[1:len(raw)-1])
 }

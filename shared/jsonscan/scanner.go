@@ -36,7 +36,9 @@ type Scanner struct {
 	body    []byte
 	pos     int
 	ctx     context.Context //nolint:containedctx // a scanner lives as long as one call
-	look    int             // where the context is looked at next
+	look    int             // where lookUp is called next
+	limit   int             // past it, the walk ends with the fault beyond
+	beyond  Fault
 	options Options
 
 	path   Path
@@ -45,6 +47,7 @@ type Scanner struct {
 	spare  []uint32 // a table that is free
 	nested []uint64 // of skip: a bit for each open container
 	plain  []byte   // a name without its escapes
+	other  []byte   // one that was there before
 	nul    bool     // the string that was read last has U+0000
 
 	faults []Fault
@@ -70,14 +73,14 @@ const lookEvery = 64 << 10
 // ends with ctx. Free gives the scanner back.
 func New(ctx context.Context, body []byte, options Options) *Scanner {
 	s := pool.Get().(*Scanner) //nolint:errcheck // the pool holds nothing else
-	s.body, s.pos, s.ctx, s.look, s.options = body, 0, ctx, lookEvery, options
+	s.body, s.pos, s.ctx, s.look, s.limit, s.options = body, 0, ctx, lookEvery, len(body), options
 	return s
 }
 
 // Free ends the use of the scanner. What it has returned stays valid, but for names.
 func (s *Scanner) Free() {
 	const keep = 4 << 10 // entries
-	next := Scanner{path: s.path[:0], frames: s.frames[:0], names: s.names[:0], nested: s.nested[:0], plain: s.plain[:0], spare: s.spare}
+	next := Scanner{path: s.path[:0], frames: s.frames[:0], names: s.names[:0], nested: s.nested[:0], plain: s.plain[:0], other: s.other[:0], spare: s.spare}
 	clear(s.path[:cap(s.path)])
 	clear(s.frames[:cap(s.frames)])
 	if cap(next.names) > keep {
@@ -85,6 +88,9 @@ func (s *Scanner) Free() {
 	}
 	if cap(next.plain) > keep {
 		next.plain = nil
+	}
+	if cap(next.other) > keep {
+		next.other = nil
 	}
 	if cap(next.nested) > keep {
 		next.nested = nil
@@ -223,8 +229,7 @@ func (s *Scanner) separator(f *frame, end byte) (more bool, err error) {
 		return false, ErrStop
 	}
 	if s.pos >= s.look {
-		s.look = s.pos + lookEvery
-		if err := s.ctx.Err(); err != nil {
+		if err := s.lookUp(); err != nil {
 			return false, err
 		}
 	}
@@ -257,6 +262,23 @@ func (s *Scanner) separator(f *frame, end byte) (more bool, err error) {
 		return false, s.bad(s.pos)
 	}
 	return true, nil
+}
+
+// lookUp ends the walk when the context has ended, or what is being read is too large.
+func (s *Scanner) lookUp() error {
+	if s.pos > s.limit {
+		s.Add(s.beyond)
+		return ErrStop
+	}
+	s.look = min(s.pos+lookEvery, s.limit+1)
+	return s.ctx.Err()
+}
+
+// Limit ends the walk with a fault as soon as it is past a place, which moves that of an
+// earlier call.
+func (s *Scanner) Limit(end int, beyond Fault) {
+	s.limit, s.beyond = end, beyond
+	s.look = min(s.look, end+1)
 }
 
 // shut leaves the open object or array. The path leads to it again.

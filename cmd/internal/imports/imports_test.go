@@ -27,6 +27,8 @@ var shared = []string{
 	"egress",          // where callbacks may go
 	"egress/hostile",  // receivers that misbehave, for tests
 	"envelope",        // events as they are published: decoding and checking
+	"jsonscan",        // the scanner under every reader of JSON that others write
+	"jsonscan/attack", // JSON that is made to cost much, for tests
 	"pgtest",          // a throwaway Postgres cluster for tests
 	"seal",            // encryption at rest
 	"signature",       // Standard Webhooks
@@ -39,6 +41,7 @@ var shared = []string{
 var testSupport = []string{
 	"waybill.dev/shared/bus/bustest",
 	"waybill.dev/shared/egress/hostile",
+	"waybill.dev/shared/jsonscan/attack",
 	"waybill.dev/shared/pgtest",
 	"waybill.dev/shared/store/storetest",
 	"waybill.dev/services/api/apitest",
