@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,6 +17,8 @@ import (
 
 	"waybill.dev/services/api/internal/accept"
 	"waybill.dev/services/api/internal/auth"
+	"waybill.dev/services/api/internal/body"
+	"waybill.dev/services/api/internal/edge"
 	"waybill.dev/services/api/internal/gateway"
 	"waybill.dev/services/api/internal/httpapi"
 	"waybill.dev/services/api/internal/relay"
@@ -29,6 +32,9 @@ import (
 
 // DefaultRetention is how long events and the delivery log are kept.
 const DefaultRetention = 168 * time.Hour
+
+// DefaultBodyMemory is what bodies in memory may take together, in bytes.
+const DefaultBodyMemory = body.DefaultMemory
 
 // keyPurpose is what the peppers of API keys are derived for. With another one, no key that
 // there is would be found.
@@ -54,6 +60,14 @@ type Options struct {
 	RetrySchedule []time.Duration // of the installation; nil: domain.DefaultRetrySchedule
 	Retention     time.Duration   // of events and delivery log; 0: DefaultRetention
 	RateLimit     float64         // requests a second of one account; 0: no limit
+
+	// TrustedProxies are the networks of proxies whose X-Forwarded-For, -Host and -Proto count.
+	TrustedProxies []netip.Prefix
+	// PublicURL is what links begin with, without a slash at its end; empty: they are paths,
+	// unless a trusted proxy tells how the client came.
+	PublicURL string
+	// BodyMemory is what bodies in memory may take together, in bytes; 0: DefaultBodyMemory.
+	BodyMemory int64
 
 	// RoutesDir is the folder of the route files; empty: the routes that Waybill comes with.
 	RoutesDir string
@@ -92,6 +106,9 @@ func New(options Options) (*Service, error) {
 	if options.Retention == 0 {
 		options.Retention = DefaultRetention
 	}
+	if options.BodyMemory == 0 {
+		options.BodyMemory = DefaultBodyMemory
+	}
 	if options.Registerer == nil {
 		options.Registerer = prometheus.NewRegistry()
 	}
@@ -124,7 +141,10 @@ func New(options Options) (*Service, error) {
 			Registerer: options.Registerer, Retention: options.Retention,
 		}),
 	}
-	if s.gateway, err = gateway.New(s.gatewayOptions(options)); err != nil {
+	memory := body.NewMemory(options.BodyMemory, options.Registerer)
+	routes := s.gatewayOptions(options)
+	routes.Memory = memory
+	if s.gateway, err = gateway.New(routes); err != nil {
 		return nil, fmt.Errorf("make api: %w", err)
 	}
 	s.handler = httpapi.New(httpapi.Options{
@@ -132,6 +152,7 @@ func New(options Options) (*Service, error) {
 		Authenticator: keys, Keys: keys, Documents: documents, Gateway: s.gateway, Logger: options.Logger, Registerer: options.Registerer,
 		TracerProvider: options.TracerProvider, RetrySchedule: options.RetrySchedule,
 		Retention: options.Retention, RateLimit: options.RateLimit,
+		Edge: &edge.Edge{Trusted: options.TrustedProxies, PublicURL: options.PublicURL}, Memory: memory,
 	})
 	return s, nil
 }

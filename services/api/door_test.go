@@ -97,8 +97,8 @@ func TestProblems(t *testing.T) {
 		"no such delivery":        {"GET", "/v1/deliveries/0000000000000000000000", 404, "NOT_FOUND", ""},
 		"no delivery id":          {"POST", "/v1/deliveries/short/retry", 404, "NOT_FOUND", ""},
 		"slash at the end":        {"GET", "/v1/webhooks/", 404, "NOT_FOUND", ""},
-		"method of no route here": {"PUT", "/v1/webhooks", 405, "METHOD_NOT_ALLOWED", "GET, POST"},
-		"method of no route, id":  {"POST", "/v1/webhooks/x", 405, "METHOD_NOT_ALLOWED", "DELETE, GET, PATCH"},
+		"method of no route here": {"PUT", "/v1/webhooks", 405, "METHOD_NOT_ALLOWED", "GET, HEAD, POST"},
+		"method of no route, id":  {"POST", "/v1/webhooks/x", 405, "METHOD_NOT_ALLOWED", "DELETE, GET, HEAD, PATCH"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

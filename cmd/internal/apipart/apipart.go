@@ -31,7 +31,8 @@ func Add(p *boot.Process, h *boot.Handles) (http.Handler, error) {
 		RetrySchedule: h.Settings.RetrySchedule,
 		Retention:     h.Settings.Retention,
 		RateLimit:     h.Settings.RateLimit,
-		RoutesDir:     h.Settings.RoutesDir, RoutesOptional: !h.Settings.RoutesDirGiven, Getenv: os.LookupEnv,
+		BodyMemory:    h.Settings.BodyMemory, TrustedProxies: h.Settings.TrustedProxies, PublicURL: h.Settings.PublicURL,
+		RoutesDir: h.Settings.RoutesDir, RoutesOptional: !h.Settings.RoutesDirGiven, Getenv: os.LookupEnv,
 		Registerer: h.Registry, TracerProvider: h.Tracer,
 	})
 	if err != nil {

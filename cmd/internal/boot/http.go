@@ -7,15 +7,19 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"waybill.dev/cmd/internal/telemetry"
 )
 
 // Limits of every HTTP server. A callback's receiver may take 30 s for its answer, and
-// /debug/pprof/profile works for 30 s unless it is told otherwise.
+// /debug/pprof/profile works for 30 s unless it is told otherwise. The API has a time of its
+// own for reading bodies.
 const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 15 * time.Second
@@ -33,13 +37,18 @@ type Server struct {
 	endCalls context.CancelFunc
 }
 
-// ServerOptions of a server; all but Setting and EndCalls are required.
+// ServerOptions of a server; Name, Addr, Handler and Logger are required.
 type ServerOptions struct {
 	Name    string // for messages
 	Addr    string // host:port; port 0 takes a free one
 	Setting string // how another address is chosen, for the message
 	Handler http.Handler
 	Logger  *slog.Logger
+	// MaxConnections is how many connections the server takes at a time, one client a quarter
+	// of them at most; 0: 4096.
+	MaxConnections int
+	TrustedProxies []netip.Prefix        // which one client's share does not hold for
+	Registerer     prometheus.Registerer // nil: connections are not told in metrics
 	// EndCalls ends the contexts of requests in hand as soon as the server is told to
 	// stop, for those that would never end by themselves.
 	EndCalls bool
@@ -54,9 +63,9 @@ func Listen(ctx context.Context, o ServerOptions) (*Server, error) {
 	}
 	calls, endCalls := context.WithCancel(context.WithoutCancel(ctx))
 	s := &Server{
-		listener: listener,
+		listener: limitConnections(listener, &o),
 		http: &http.Server{
-			Handler:           o.Handler,
+			Handler:           framed(o.Handler),
 			ReadHeaderTimeout: readHeaderTimeout,
 			ReadTimeout:       readTimeout,
 			WriteTimeout:      writeTimeout,
@@ -71,6 +80,18 @@ func Listen(ctx context.Context, o ServerOptions) (*Server, error) {
 		s.http.RegisterOnShutdown(endCalls)
 	}
 	return s, nil
+}
+
+// framed closes the connection of a request that came in chunks, after its answer. Such a
+// request may have had a length as well, which net/http goes by no more and takes out of the
+// header; a proxy that goes by the length would take what follows for another request.
+func framed(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if len(r.TransferEncoding) > 0 {
+			w.Header().Set("Connection", "close")
+		}
+		handler.ServeHTTP(w, r)
+	})
 }
 
 // URL returns where the server is reached, by way of loopback if it listens everywhere.

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -79,7 +81,8 @@ func Open(ctx context.Context, p *Process, o Options) (*Handles, error) {
 	})
 	ops, err := Listen(ctx, ServerOptions{
 		Name: "Ops", Addr: o.Settings.OpsAddr, Setting: "--ops or " + settings.OpsAddr,
-		Handler: telemetry.OpsHandler(h.Registry), Logger: o.Logger, EndCalls: true,
+		Handler: telemetry.OpsHandler(h.Registry, append(o.Settings.OpsHosts, hostOf(o.Settings.OpsAddr))...), Logger: o.Logger, EndCalls: true,
+		MaxConnections: o.Settings.MaxConnections, TrustedProxies: o.Settings.TrustedProxies, Registerer: h.Registry,
 	})
 	if err != nil {
 		return nil, err
@@ -89,6 +92,7 @@ func Open(ctx context.Context, p *Process, o Options) (*Handles, error) {
 	// Before anything is touched it is known whether the address can be had.
 	h.http, err = Listen(ctx, ServerOptions{
 		Name: "HTTP", Addr: o.Settings.HTTPAddr, Setting: "--http or " + settings.HTTPAddr, Logger: o.Logger,
+		MaxConnections: o.Settings.MaxConnections, TrustedProxies: o.Settings.TrustedProxies, Registerer: h.Registry,
 	})
 	if err != nil {
 		return nil, err
@@ -116,6 +120,15 @@ func Open(ctx context.Context, p *Process, o Options) (*Handles, error) {
 		return nil
 	})
 	return h, nil
+}
+
+// hostOf returns the name that a process was told to listen on; empty: none.
+func hostOf(addr string) string {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return ""
+	}
+	return strings.ToLower(host)
 }
 
 // openStore opens the database and sees to its migrations.
@@ -164,7 +177,7 @@ func prepare(ctx context.Context, s *store.Store, o Options) error {
 
 // Serve adds the HTTP server, with the handler, and returns where it answers.
 func (h *Handles) Serve(p *Process, handler http.Handler) (url string) {
-	h.http.http.Handler = handler
+	h.http.http.Handler = framed(handler)
 	p.Add("HTTP server", h.http.Run)
 	return h.http.URL()
 }

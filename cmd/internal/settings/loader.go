@@ -26,6 +26,10 @@ const (
 	maxWait      = 604_800
 	maxReplicas  = 5 // JetStream's own bound
 	maxRateLimit = 1e9
+	// One batch of events must fit.
+	minBodyMemory  = 16 << 20
+	minConnections = 16
+	maxConnections = 1_000_000
 )
 
 // loader reads values one after the other and collects what is wrong with them.
@@ -213,6 +217,80 @@ func (l *loader) rate(name string) float64 {
 		return 0
 	}
 	return value
+}
+
+// size reads a number of bytes.
+func (l *loader) size(name string, least int64) int64 {
+	text := l.text(name)
+	if text == "" {
+		return 0
+	}
+	number, unit := strings.TrimRight(text, "KMGiB"), int64(1)
+	switch text[len(number):] {
+	case "", "B":
+	case "KiB":
+		unit = 1 << 10
+	case "MiB":
+		unit = 1 << 20
+	case "GiB":
+		unit = 1 << 30
+	default:
+		number = ""
+	}
+	value, err := strconv.ParseInt(number, 10, 32)
+	if unit == 1 {
+		value, err = strconv.ParseInt(number, 10, 64)
+	}
+	if err != nil || value*unit < least {
+		l.fault(name, fmt.Sprintf("is %q, which is not a size of at least %d MiB, such as 64MiB or 1GiB", text, least>>20))
+		return 0
+	}
+	return value * unit
+}
+
+func (l *loader) integer(name string, least, most int) int {
+	text := l.text(name)
+	if text == "" {
+		return 0
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < least || n > most {
+		l.fault(name, fmt.Sprintf("is %q, which is not a number from %d to %d", text, least, most))
+		return 0
+	}
+	return n
+}
+
+// publicURL reads an absolute URL that paths can be put behind.
+func (l *loader) publicURL() string {
+	text := l.text(PublicURL)
+	if text == "" {
+		return ""
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || strings.ContainsAny(text, "?#") {
+		l.fault(PublicURL, "is not a URL such as https://hooks.example.com, without user, query and fragment")
+		return ""
+	}
+	return strings.TrimRight(u.String(), "/")
+}
+
+// names reads host names.
+func (l *loader) names(name string) []string {
+	text := l.text(name)
+	if text == "" || text == "none" {
+		return nil
+	}
+	var list []string
+	for part := range strings.SplitSeq(strings.ToLower(text), ",") {
+		part = strings.TrimSpace(part)
+		if part == "" || strings.ContainsAny(part, ":/* ") {
+			l.fault(name, "must be names separated by commas, such as waybill.example.com, without port")
+			return nil
+		}
+		list = append(list, part)
+	}
+	return list
 }
 
 func (l *loader) level() slog.Level {

@@ -35,6 +35,11 @@ type Settings struct {
 	BusReplicas    int
 	DisableAfter   time.Duration
 	RateLimit      float64 // requests a second of one account; 0: none
+	BodyMemory     int64   // bytes
+	MaxConnections int     // of each listener
+	TrustedProxies []netip.Prefix
+	PublicURL      string   // without a slash at its end
+	OpsHosts       []string // in lower case
 	LogLevel       slog.Level
 	LogFormat      string // auto, text or json
 }
@@ -53,28 +58,33 @@ func (f Fault) Error() string { return f.Name + " " + f.Reason }
 func Load(role Role, sources ...Source) (Settings, error) {
 	l := loader{role: role, sources: sources, given: make(map[string]bool)}
 	s := Settings{
-		Role:          role,
-		HTTPAddr:      l.address(HTTPAddr),
-		OpsAddr:       l.address(OpsAddr),
-		ReceiverAddr:  l.optionalAddress(ReceiverAddr),
-		NATSAddr:      l.address(NATSAddr),
-		NATSURL:       l.natsURL(),
-		DatabaseURL:   l.databaseURL(),
-		DataDir:       l.text(DataDir),
-		AdminKey:      l.adminKey(),
-		EncryptionKey: l.encryptionKey(),
-		RoutesDir:     l.text(RoutesDir),
-		EgressAllow:   l.prefixes(EgressAllow),
-		EgressHTTP:    l.boolean(EgressHTTP),
-		RetrySchedule: l.schedule(RetrySchedule),
-		Retention:     l.duration(Retention, time.Hour),
-		BusRetention:  l.duration(BusRetention, time.Minute),
-		DedupeWindow:  l.duration(DedupeWindow, time.Second),
-		BusReplicas:   l.replicas(),
-		DisableAfter:  l.duration(DisableAfter, time.Minute),
-		RateLimit:     l.rate(RateLimit),
-		LogLevel:      l.level(),
-		LogFormat:     l.choice(LogFormat, "auto", "text", "json"),
+		Role:           role,
+		HTTPAddr:       l.address(HTTPAddr),
+		OpsAddr:        l.address(OpsAddr),
+		ReceiverAddr:   l.optionalAddress(ReceiverAddr),
+		NATSAddr:       l.address(NATSAddr),
+		NATSURL:        l.natsURL(),
+		DatabaseURL:    l.databaseURL(),
+		DataDir:        l.text(DataDir),
+		AdminKey:       l.adminKey(),
+		EncryptionKey:  l.encryptionKey(),
+		RoutesDir:      l.text(RoutesDir),
+		EgressAllow:    l.prefixes(EgressAllow),
+		EgressHTTP:     l.boolean(EgressHTTP),
+		RetrySchedule:  l.schedule(RetrySchedule),
+		Retention:      l.duration(Retention, time.Hour),
+		BusRetention:   l.duration(BusRetention, time.Minute),
+		DedupeWindow:   l.duration(DedupeWindow, time.Second),
+		BusReplicas:    l.replicas(),
+		DisableAfter:   l.duration(DisableAfter, time.Minute),
+		RateLimit:      l.rate(RateLimit),
+		BodyMemory:     l.size(BodyMemory, minBodyMemory),
+		MaxConnections: l.integer(MaxConnections, minConnections, maxConnections),
+		TrustedProxies: l.prefixes(TrustedProxies),
+		PublicURL:      l.publicURL(),
+		OpsHosts:       l.names(OpsHosts),
+		LogLevel:       l.level(),
+		LogFormat:      l.choice(LogFormat, "auto", "text", "json"),
 	}
 	s.RoutesDirGiven = l.given[RoutesDir]
 	l.together(s)

@@ -216,3 +216,39 @@ func TestEverySettingOfTheContractHasItsFlag(t *testing.T) {
 		t.Errorf("flags (-contract +code):\n%s", diff)
 	}
 }
+
+func TestEdgeSettings(t *testing.T) {
+	t.Parallel()
+	defaults, err := settings.Load(settings.Dev)
+	if err != nil || defaults.BodyMemory != 256<<20 || defaults.MaxConnections != 4096 || defaults.TrustedProxies != nil || defaults.PublicURL != "" || defaults.OpsHosts != nil {
+		t.Errorf("defaults: %+v, %v", defaults, err)
+	}
+	got, err := settings.Load(settings.Dev, settings.MadeFrom(map[string]string{
+		settings.BodyMemory: "64MiB", settings.MaxConnections: "100", settings.TrustedProxies: "10.0.0.0/8, 2001:db8::/32",
+		settings.PublicURL: "https://example.com/waybill/", settings.OpsHosts: "Ops.example.com, other.example",
+	}))
+	if err != nil || got.BodyMemory != 64<<20 || got.MaxConnections != 100 || len(got.TrustedProxies) != 2 || got.PublicURL != "https://example.com/waybill" {
+		t.Errorf("given: %+v, %v", got, err)
+	}
+	if diff := cmp.Diff([]string{"ops.example.com", "other.example"}, got.OpsHosts); diff != "" {
+		t.Errorf("names (-want +got):\n%s", diff)
+	}
+	for text, want := range map[string]int64{"16777216": 16 << 20, "20480KiB": 20 << 20, "2GiB": 2 << 30, "17000000B": 17_000_000} {
+		if got, err := settings.Load(settings.Dev, settings.MadeFrom(map[string]string{settings.BodyMemory: text})); err != nil || got.BodyMemory != want {
+			t.Errorf("%s is %d, %v", text, got.BodyMemory, err)
+		}
+	}
+	for name, texts := range map[string][]string{
+		settings.BodyMemory:     {"0", "1MiB", "-1", "64MB", "64 MiB", "x", "MiB", "99999999999999999999", "9999999999GiB", "1e9"},
+		settings.MaxConnections: {"0", "15", "-1", "x", "1000001", "1.5"},
+		settings.TrustedProxies: {"10.0.0.1", "proxy", "10.0.0.0/33", "*"},
+		settings.PublicURL:      {"example.com", "/waybill", "ftp://example.com", "https://", "https://u@example.com", "https://example.com?x", "https://example.com#x"},
+		settings.OpsHosts:       {"a:80", "http://a", "*.example.com", "a,,b"},
+	} {
+		for _, text := range texts {
+			if _, err := settings.Load(settings.Dev, settings.MadeFrom(map[string]string{name: text})); err == nil || !strings.HasPrefix(err.Error(), name+" ") {
+				t.Errorf("%s as %s: %v", text, name, err)
+			}
+		}
+	}
+}

@@ -35,9 +35,16 @@ const (
 	BusReplicas   = "WAYBILL_BUS_REPLICAS"
 	DisableAfter  = "WAYBILL_DISABLE_AFTER"
 	RateLimit     = "WAYBILL_RATE_LIMIT"
-	LogLevel      = "WAYBILL_LOG_LEVEL"
-	LogFormat     = "WAYBILL_LOG_FORMAT"
-	Config        = "WAYBILL_CONFIG"
+
+	BodyMemory     = "WAYBILL_BODY_MEMORY"
+	MaxConnections = "WAYBILL_MAX_CONNECTIONS"
+	TrustedProxies = "WAYBILL_TRUSTED_PROXIES"
+	PublicURL      = "WAYBILL_PUBLIC_URL"
+	OpsHosts       = "WAYBILL_OPS_HOSTS"
+
+	LogLevel  = "WAYBILL_LOG_LEVEL"
+	LogFormat = "WAYBILL_LOG_FORMAT"
+	Config    = "WAYBILL_CONFIG"
 )
 
 // Spec describes one setting.
@@ -116,6 +123,14 @@ func Specs() []Spec {
 		{Name: DedupeWindow, Usage: "how long the bus recognises a repeated message id", roles: servers, defaults: same("2m", servers...)},
 		{Name: BusReplicas, Usage: "copies of each stream in a NATS cluster", roles: servers, defaults: same("1", servers...)},
 		{Name: DisableAfter, Usage: "after how long of nothing but failures a webhook becomes inactive", roles: servers, defaults: same("120h", servers...)},
+		{Name: BodyMemory, Usage: "what bodies of requests in memory may take together, such as 64MiB or 1GiB; more is answered with 503", roles: apis, defaults: same("256MiB", apis...)},
+		{
+			Name: MaxConnections, Usage: "connections that each address takes at a time; one client gets a quarter of them at most",
+			roles: []Role{Dev, API, Dispatcher, Receiver}, defaults: same("4096", Dev, API, Dispatcher, Receiver),
+		},
+		{Name: TrustedProxies, Usage: "CIDRs of proxies whose X-Forwarded-For, -Host and -Proto count; none: nothing", roles: servers, defaults: same("none", servers...)},
+		{Name: PublicURL, Usage: "what links of the API begin with, such as https://hooks.example.com; else they are paths, or as a trusted proxy tells", roles: apis},
+		{Name: OpsHosts, Usage: "names under which the ops address is asked, separated by commas, besides addresses, localhost, and names without a dot", roles: servers},
 		{Name: RateLimit, Usage: "requests a second of one account; 0: no limit", roles: apis, defaults: same("0", apis...)},
 		{Name: LogLevel, Flag: "log-level", Usage: "debug, info, warn or error", roles: all, defaults: same("info", all...)},
 		{Name: LogFormat, Flag: "log-format", Usage: "text, json, or auto: text on a terminal", roles: all, defaults: same("auto", all...)},

@@ -1,9 +1,16 @@
 package telemetry
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/pprof"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -27,14 +34,38 @@ func NewRegistry(version string) *prometheus.Registry {
 	return registry
 }
 
-// OpsHandler serves /metrics and /debug/pprof/.
-func OpsHandler(registry *prometheus.Registry) http.Handler {
+// OpsHandler serves /metrics and /debug/pprof/, to those that ask for this machine by an
+// address, by a name without a dot (localhost, or the name of a container) or by one of names.
+// Any other name may be a web page's own that was made to lead here, and gets 421.
+func OpsHandler(registry *prometheus.Registry, names ...string) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(registry, promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})))
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
-	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/cmdline", commandLine)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !isOurs(r.Host, names) {
+			http.Error(w, "this name is not served here", http.StatusMisdirectedRequest)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// commandLine tells the program's name. Its arguments may be keys.
+func commandLine(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	fmt.Fprint(w, filepath.Base(os.Args[0]))
+}
+
+// isOurs tells whether the Host of a request is no name that could be anybody's.
+func isOurs(hostport string, names []string) bool {
+	host := strings.ToLower((&url.URL{Host: hostport}).Hostname())
+	if _, err := netip.ParseAddr(host); err == nil {
+		return true
+	}
+	return host != "" && (!strings.Contains(host, ".") || strings.HasSuffix(host, ".localhost") || slices.Contains(names, host))
 }

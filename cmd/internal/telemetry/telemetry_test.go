@@ -122,7 +122,7 @@ func TestOpsHandler(t *testing.T) {
 		"/metrics": `waybill_build_info{goversion="go1.`, "/debug/pprof/": "goroutine", "/debug/pprof/cmdline": "test",
 	} {
 		answer := httptest.NewRecorder()
-		handler.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody))
+		handler.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost"+path, http.NoBody))
 		if answer.Code != http.StatusOK || !strings.Contains(answer.Body.String(), want) {
 			t.Errorf("%s: %d without %s", path, answer.Code, want)
 		}
@@ -159,5 +159,37 @@ func TestTracesAreOffUnlessTheyHaveSomewhereToGo(t *testing.T) {
 	span()
 	if len(got) != 1 || <-got != "/v1/traces" {
 		t.Error("no traces were sent")
+	}
+}
+
+// A page whose name was made to lead to this machine gets nothing; who watches it does, by
+// an address, the name of a container, or a name that the operator has told.
+func TestOpsAnswersToItsOwnNames(t *testing.T) {
+	t.Parallel()
+	handler := telemetry.OpsHandler(telemetry.NewRegistry("test"), "ops.example.com", "")
+	for host, want := range map[string]int{
+		"127.0.0.1:9090": 200, "[::1]:9090": 200, "10.1.2.3": 200, "localhost:9090": 200, "LOCALHOST": 200, "api:9090": 200, "waybill-api": 200,
+		"ops.example.com:9090": 200, "Ops.Example.com": 200, "x.localhost:9090": 200,
+		"evil.example:9090": 421, "evil.ops.example.com": 421, "127.0.0.1.evil.example": 421, "localhost.evil.example": 421, "localhost.": 421, "": 421,
+	} {
+		for _, path := range []string{"/metrics", "/debug/pprof/", "/debug/pprof/cmdline"} {
+			r := httptest.NewRequest(http.MethodGet, path, http.NoBody)
+			r.Host = host
+			recorder := httptest.NewRecorder()
+			handler.ServeHTTP(recorder, r)
+			if recorder.Code != want {
+				t.Errorf("%s as %q: %d, want %d", path, host, recorder.Code, want)
+			}
+		}
+	}
+}
+
+// Arguments may be keys.
+func TestCommandLineHasNoArguments(t *testing.T) {
+	t.Parallel()
+	recorder := httptest.NewRecorder()
+	telemetry.OpsHandler(telemetry.NewRegistry("test")).ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "http://localhost/debug/pprof/cmdline", http.NoBody))
+	if got := recorder.Body.String(); recorder.Code != http.StatusOK || got == "" || strings.ContainsAny(got, "\x00= ") {
+		t.Errorf("%d %q", recorder.Code, got)
 	}
 }

@@ -97,11 +97,17 @@ func member(value any, name string) map[string]any {
 // Answer tells what is wrong with an answer to method and the path that was called: its
 // status must be documented, and its content type and body must be as they are documented
 // for that. A path that the document has not must be answered with 404, a method that the path has
-// not with 405.
+// not with 405. HEAD is answered as GET is, without the body.
 func (c *Checker) Answer(method, called string, status int, header http.Header, body []byte) error {
 	called, _, _ = strings.Cut(called, "?")
 	if header.Get("X-Request-Id") == "" {
 		return fmt.Errorf("%s %s: the answer has no X-Request-Id", method, called)
+	}
+	head := method == http.MethodHead
+	if head {
+		if method = http.MethodGet; len(body) > 0 {
+			return fmt.Errorf("HEAD %s: %d has a body", called, status)
+		}
 	}
 	response, at, err := c.response(method, called, status)
 	if err != nil {
@@ -127,7 +133,7 @@ func (c *Checker) Answer(method, called string, status int, header http.Header, 
 	if _, ok := content[media]; !ok {
 		return fmt.Errorf("%s %s: %d is not documented as %s", method, called, status, media)
 	}
-	if !strings.HasSuffix(media, "json") {
+	if head || !strings.HasSuffix(media, "json") {
 		return nil
 	}
 	if err := c.validate(at+"/content/"+escape(media)+"/schema", body); err != nil {
@@ -140,6 +146,9 @@ func (c *Checker) Answer(method, called string, status int, header http.Header, 
 // well: the parameters of its query must be documented, and so must be its body.
 func (c *Checker) Request(method, called string, body []byte) error {
 	called, query, _ := strings.Cut(called, "?")
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
 	template, operation := c.operation(method, called)
 	if operation == nil {
 		return fmt.Errorf("%s %s: the document has no such operation", method, called)

@@ -116,7 +116,7 @@ func (i *Instance) receive(ctx context.Context, s settings.Settings, log *slog.L
 	i.Receiver = receiver.New()
 	server, err := boot.Listen(ctx, boot.ServerOptions{
 		Name: "Receiver", Addr: s.ReceiverAddr, Setting: "--receiver or " + settings.ReceiverAddr + " (none: no receiver)",
-		Handler: i.Receiver.Handler(), Logger: log, EndCalls: true,
+		Handler: i.Receiver.Handler(), Logger: log, EndCalls: true, MaxConnections: s.MaxConnections,
 	})
 	if err != nil {
 		return err

@@ -56,6 +56,7 @@ func (a *app) receiver() *cobra.Command {
 		server, err := boot.Listen(ctx, boot.ServerOptions{
 			Name: "Receiver", Addr: set.ReceiverAddr, Setting: "--receiver or " + settings.ReceiverAddr,
 			Handler: receiver.New().Handler(), Logger: log, EndCalls: true,
+			MaxConnections: set.MaxConnections,
 		})
 		if err != nil {
 			return err

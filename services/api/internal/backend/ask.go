@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"time"
 
+	"waybill.dev/services/api/internal/body"
 	"waybill.dev/services/api/internal/input"
 	"waybill.dev/services/api/internal/problem"
 	"waybill.dev/services/api/internal/route"
@@ -85,7 +86,7 @@ func (b *backEnd) hops(ctx context.Context, r *route.Request, to *url.URL) (*rou
 		}
 		next := b.next(request, answer, r)
 		if next == nil {
-			return whole(ctx, r.Method, answer)
+			return whole(ctx, r, answer)
 		}
 		_ = answer.Body.Close()
 		request = next
@@ -144,23 +145,28 @@ func (b *backEnd) next(before *http.Request, answer *http.Response, r *route.Req
 	return newRequest(before.Context(), method, to, header, body)
 }
 
-// whole reads an answer, which must not be longer than answers may be.
-func whole(ctx context.Context, method string, answer *http.Response) (*route.Response, error) {
+// whole reads an answer, which must not be longer than answers may be. What it takes in
+// memory is the request's.
+func whole(ctx context.Context, r *route.Request, answer *http.Response) (*route.Response, error) {
 	defer answer.Body.Close()
-	if method != http.MethodHead && answer.ContentLength > route.MaxResponse {
+	size := answer.ContentLength
+	if r.Method == http.MethodHead {
+		size = 0 // it tells of the answer to GET
+	}
+	if size > route.MaxResponse {
 		return nil, tooLong()
 	}
-	var body bytes.Buffer
-	if answer.ContentLength > 0 && method != http.MethodHead {
-		body.Grow(int(answer.ContentLength) + bytes.MinRead)
+	read, err := r.Lease.ReadAll(answer.Body, size, route.MaxResponse)
+	if _, told := errors.AsType[*problem.Problem](err); told {
+		return nil, err
 	}
-	if _, err := body.ReadFrom(io.LimitReader(answer.Body, route.MaxResponse+1)); err != nil {
+	switch {
+	case errors.Is(err, body.ErrTooLarge):
+		return nil, tooLong()
+	case err != nil:
 		return nil, failure(ctx, egress.ReadError(ctx, err))
 	}
-	if body.Len() > route.MaxResponse {
-		return nil, tooLong()
-	}
-	return &route.Response{Status: answer.StatusCode, Header: incoming(answer.Header), Body: body.Bytes()}, nil
+	return &route.Response{Status: answer.StatusCode, Header: incoming(answer.Header), Body: read}, nil
 }
 
 func tooLong() error {

@@ -136,7 +136,11 @@ func (b *builder) chain(rt *Route) {
 		} else if in == nil {
 			b.fault(rt.operation, "the policy "+name+" does not go before the handler: it belongs to outbound")
 		} else {
-			rt.inbound = append(rt.inbound, in)
+			if len(rt.inbound) == 0 && !route.NeedsBody(in) {
+				rt.early = append(rt.early, in)
+			} else {
+				rt.inbound = append(rt.inbound, in)
+			}
 			rt.guard(in)
 		}
 	}

@@ -23,11 +23,13 @@ const defaultTimeout = 10 * time.Second
 // Route is an operation with what answers it. It implements route.Callable.
 type Route struct {
 	operation *routefile.Operation
-	inbound   []route.Inbound
-	handler   route.Handler
-	outbound  []route.Outbound
-	gates     []route.Gate
-	timeout   time.Duration
+	// early are the inbound policies that are asked before the body is read; inbound is the
+	// rest.
+	early, inbound []route.Inbound
+	handler        route.Handler
+	outbound       []route.Outbound
+	gates          []route.Gate
+	timeout        time.Duration
 	// maxRequest and maxResponse are in bytes; the second is 0 for what may be longer.
 	maxRequest, maxResponse int
 	cors                    *cors // nil: none
@@ -38,7 +40,6 @@ type Route struct {
 // The problems that have nothing to tell but their kind. They are never changed.
 var (
 	errNoMethod        = problem.New(problem.MethodNotAllowed, "This resource does not know the method; see Allow.")
-	errTooLarge        = problem.New(problem.TooLarge, "The body is too large.")
 	errInternal        = problem.New(problem.Internal, "Something went wrong on our side.")
 	errUnauthenticated = problem.New(problem.Unauthenticated, "A valid API key is required, as Authorization: Bearer or X-API-Key.")
 	errTimeout         = problem.New(problem.GatewayTimeout, "What answers this took too long.")
@@ -58,13 +59,24 @@ func (rt *Route) Permits(principal *auth.Principal) bool {
 	return true
 }
 
-// Call runs the policies and the handler, within the route's deadline. Outbound policies
-// see every answer, but no error: that is told as it stands.
+// Call runs the policies and the handler, within the route's deadline, which begins anew
+// when the body has been read. Outbound policies see every answer, but no error: that is
+// told as it stands.
 func (rt *Route) Call(ctx context.Context, r *route.Request) *route.Response {
 	started := time.Now()
 	limited, cancel := context.WithTimeout(ctx, rt.timeout)
 	defer cancel()
-	response, err := rt.run(limited, r)
+	response, err := guarded(func() (*route.Response, error) { return ask(limited, rt.early, r) })
+	if err == nil && response == nil && r.Unread != nil {
+		r.Body, err = r.Unread()
+		r.Unread = nil
+		var end context.CancelFunc
+		limited, end = context.WithTimeout(ctx, rt.timeout)
+		defer end()
+	}
+	if err == nil {
+		response, err = guarded(func() (*route.Response, error) { return rt.run(limited, r, response) })
+	}
 	if err == nil {
 		err = rt.check(r, response)
 	}
@@ -75,18 +87,32 @@ func (rt *Route) Call(ctx context.Context, r *route.Request) *route.Response {
 	return response
 }
 
-func (rt *Route) run(ctx context.Context, r *route.Request) (response *route.Response, err error) {
+// guarded makes an error of a panic.
+func guarded(part func() (*route.Response, error)) (response *route.Response, err error) {
 	defer func() {
 		if value := recover(); value != nil {
 			response, err = nil, caught(value)
 		}
 	}()
-	for _, policy := range rt.inbound {
-		if response, err = policy.In(ctx, r); err != nil {
-			return nil, err
+	return part()
+}
+
+// ask asks policies, until one of them answers.
+func ask(ctx context.Context, policies []route.Inbound, r *route.Request) (*route.Response, error) {
+	for _, policy := range policies {
+		if response, err := policy.In(ctx, r); err != nil || response != nil {
+			return response, err
 		}
-		if response != nil {
-			break
+	}
+	return nil, nil
+}
+
+// run does what comes after the reading of the body. A response that is there already is
+// a policy's answer.
+func (rt *Route) run(ctx context.Context, r *route.Request, response *route.Response) (_ *route.Response, err error) {
+	if response == nil {
+		if response, err = ask(ctx, rt.inbound, r); err != nil {
+			return nil, err
 		}
 	}
 	if response == nil {

@@ -15,13 +15,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"waybill.dev/services/api/internal/auth"
+	"waybill.dev/services/api/internal/body"
 	"waybill.dev/services/api/internal/policy"
 	"waybill.dev/services/api/internal/route"
 	"waybill.dev/services/api/internal/routefile"
 	"waybill.dev/shared/egress"
 )
 
-// Options of a gateway; all but Dir, Fallback, Modules and Reserved are required.
+// Options of a gateway; all but Dir, Fallback, Modules, Reserved and Memory are required.
 type Options struct {
 	// Dir is the folder of the route files; empty: the routes that Waybill comes with.
 	Dir string
@@ -36,6 +37,7 @@ type Options struct {
 	Getenv        func(string) (string, bool)
 	Egress        *egress.Policy
 	Authenticator auth.Authenticator
+	Memory        *body.Memory // for requests and for answers of back ends; nil: without a bound
 	Logger        *slog.Logger
 	Registerer    prometheus.Registerer
 }

@@ -1,15 +1,12 @@
 package gateway
 
 import (
-	"bytes"
-	"errors"
-	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
 	"time"
 
+	"waybill.dev/services/api/internal/edge"
 	"waybill.dev/services/api/internal/problem"
 	"waybill.dev/services/api/internal/route"
 )
@@ -72,19 +69,20 @@ func (f *found) refuse(w http.ResponseWriter, r *http.Request, requestID string)
 }
 
 func (rt *Route) serve(w http.ResponseWriter, r *http.Request, params map[string]string, requestID string) {
-	body, err := rt.body(w, r)
-	if err != nil {
-		rt.mark(w, r)
-		err.Write(w, r, requestID)
-		return
+	lease := rt.gateway.Memory.Lease()
+	defer lease.Release()
+	request := newRequest(r, params, requestID)
+	request.Lease = lease
+	if r.ContentLength == 0 {
+		rt.allowTime(w)
+	} else {
+		request.Unread = func() ([]byte, error) {
+			read, err := lease.Read(w, r, int64(rt.maxRequest))
+			rt.allowTime(w)
+			return read, err
+		}
 	}
-	if rt.timeout > defaultTimeout {
-		// What goes wrong with this goes wrong with the answer, too.
-		control := http.NewResponseController(w)
-		_ = control.SetReadDeadline(time.Time{})
-		_ = control.SetWriteDeadline(time.Now().Add(rt.timeout + slack))
-	}
-	response := rt.Call(r.Context(), newRequest(r, body, params, requestID))
+	response := rt.Call(r.Context(), request)
 	copyHeader(w.Header(), response.Header)
 	rt.mark(w, r)
 	if response.Stream != nil {
@@ -94,6 +92,16 @@ func (rt *Route) serve(w http.ResponseWriter, r *http.Request, params map[string
 	write(w, r.Method, response)
 }
 
+// allowTime gives the connection of a route that takes long the time for it. What goes
+// wrong with this goes wrong with the answer, too.
+func (rt *Route) allowTime(w http.ResponseWriter) {
+	if rt.timeout > defaultTimeout {
+		control := http.NewResponseController(w)
+		_ = control.SetReadDeadline(time.Time{})
+		_ = control.SetWriteDeadline(time.Now().Add(rt.timeout + slack))
+	}
+}
+
 // mark says whether pages of other origins may read the answer.
 func (rt *Route) mark(w http.ResponseWriter, r *http.Request) {
 	if rt.cors != nil {
@@ -101,50 +109,15 @@ func (rt *Route) mark(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// body reads the request's body within the route's bound. It is nil when there is none.
-func (rt *Route) body(w http.ResponseWriter, r *http.Request) ([]byte, *problem.Problem) {
-	limit := int64(rt.maxRequest)
-	switch {
-	case r.ContentLength == 0:
-		return nil, nil
-	case r.ContentLength > limit:
-		// Nothing of it is read; net/http then closes the connection.
-		w.Header().Set("Connection", "close")
-		return nil, errTooLarge
-	}
-	var buffer bytes.Buffer
-	if r.ContentLength > 0 {
-		buffer.Grow(int(r.ContentLength) + bytes.MinRead)
-	}
-	_, err := buffer.ReadFrom(http.MaxBytesReader(w, r.Body, limit))
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
-		return nil, errTooLarge
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, problem.Invalid(problem.Fault{Detail: "The body ended too early."})
-	case err != nil:
-		return nil, problem.Invalid(problem.Fault{Detail: "The body could not be read."})
-	}
-	return buffer.Bytes(), nil
-}
-
-func newRequest(r *http.Request, body []byte, params map[string]string, requestID string) *route.Request {
-	remote, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		remote = r.RemoteAddr
-	}
+func newRequest(r *http.Request, params map[string]string, requestID string) *route.Request {
 	query := make(url.Values)
 	if r.URL.RawQuery != "" {
 		query = r.URL.Query()
 	}
-	scheme := "http"
-	if r.TLS != nil {
-		scheme = "https"
-	}
+	seen := edge.Of(r)
 	return &route.Request{
-		Method: r.Method, Path: r.URL.EscapedPath(), Query: query, Host: r.Host, Scheme: scheme,
-		Header: r.Header, Body: body, Params: params, Remote: remote, ID: requestID,
+		Method: r.Method, Path: r.URL.EscapedPath(), Query: query, Host: seen.Host, Scheme: seen.Scheme, Base: seen.Base,
+		Header: r.Header, Params: params, Remote: seen.Address, ID: requestID,
 	}
 }
 

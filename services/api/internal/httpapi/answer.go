@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"waybill.dev/services/api/internal/auth"
+	"waybill.dev/services/api/internal/edge"
 	"waybill.dev/services/api/internal/problem"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
@@ -28,7 +29,6 @@ var (
 	errUnauthenticated = problem.New(problem.Unauthenticated, "A valid API key is required, as Authorization: Bearer or X-API-Key.")
 	errForbidden       = problem.New(problem.Forbidden, "The key lacks the permission for this.")
 	errInternal        = problem.New(problem.Internal, "Something went wrong on our side.")
-	errTooLarge        = problem.New(problem.TooLarge, "The body is too large.")
 )
 
 func tooMany(wait time.Duration) *problem.Problem {
@@ -55,6 +55,7 @@ func (s *server) fail(c *gin.Context, err error) {
 	}
 	c.Abort()
 	p.Write(c.Writer, c.Request, c.GetString(keyRequestID))
+	c.Writer.WriteHeaderNow() // else the answer to HEAD gets gin's own text
 }
 
 func toProblem(err error) *problem.Problem {
@@ -96,6 +97,9 @@ func (c *call) repeat(stored *store.StoredResponse) error {
 	c.send(stored.Status, stored.Body)
 	return nil
 }
+
+// link returns the URL of a path of ours.
+func (c *call) link(path string) string { return edge.Of(c.Request).Base + path }
 
 func (c *call) noContent() error {
 	c.Status(http.StatusNoContent)

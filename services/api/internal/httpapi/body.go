@@ -2,8 +2,6 @@ package httpapi
 
 import (
 	"bytes"
-	"errors"
-	"io"
 	"mime"
 	"net/http"
 	"strings"
@@ -14,32 +12,20 @@ import (
 )
 
 // body reads the request's body, which must be JSON as far as its headers tell, and of at
-// most limit bytes.
+// most limit bytes. The time of what follows begins with its end.
 func (c *call) body(limit int64) ([]byte, error) {
-	r := c.Request
-	if err := checkMedia(r); err != nil {
+	if err := checkMedia(c.Request); err != nil {
 		return nil, err
 	}
-	if r.ContentLength > limit {
-		// Nothing of it is read; net/http then closes the connection.
-		c.Header("Connection", "close")
-		return nil, errTooLarge
+	c.lease = c.memory.Lease()
+	read, err := c.lease.Read(c.Writer, c.Request, limit)
+	if err != nil {
+		return nil, err
 	}
-	var buffer bytes.Buffer
-	if r.ContentLength > 0 {
-		buffer.Grow(int(r.ContentLength) + bytes.MinRead)
+	if read != nil {
+		c.begin()
 	}
-	_, err := buffer.ReadFrom(http.MaxBytesReader(c.Writer, r.Body, limit))
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
-		return nil, errTooLarge
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, problem.Invalid(problem.Fault{Detail: "The body ended too early."})
-	case err != nil:
-		return nil, problem.Invalid(problem.Fault{Detail: "The body could not be read."})
-	}
-	return buffer.Bytes(), nil
+	return read, nil
 }
 
 func checkMedia(r *http.Request) error {

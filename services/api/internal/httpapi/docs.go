@@ -2,13 +2,14 @@ package httpapi
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 
 	"waybill.dev/services/api/internal/spec"
 	"waybill.dev/shared/domain"
 )
 
-func (s *server) openapi(c *call) error { return c.document(s.Documents.OpenAPI) }
+func (s *server) openapi(c *call) error { return c.document(s.Documents.OpenAPIAt(c.link(""))) }
 
 func (s *server) asyncapi(c *call) error { return c.document(s.Documents.AsyncAPI) }
 
@@ -22,6 +23,7 @@ func (c *call) document(d spec.Document) error {
 		c.Writer.WriteHeaderNow()
 		return nil
 	}
+	header.Set("Content-Length", strconv.Itoa(len(d.Body)))
 	c.Data(http.StatusOK, d.ContentType, d.Body)
 	return nil
 }

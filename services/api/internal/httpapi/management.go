@@ -145,7 +145,7 @@ func path(segments ...string) string {
 
 // created answers with what was made and where it is.
 func (c *call) created(location string, value any) error {
-	c.Header("Location", location)
+	c.Header("Location", c.link(location))
 	return c.answer(http.StatusCreated, value)
 }
 

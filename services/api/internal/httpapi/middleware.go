@@ -9,16 +9,19 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"waybill.dev/services/api/internal/edge"
 	"waybill.dev/services/api/internal/route"
 )
 
 const (
 	keyRequestID = "waybill.requestID"
-	keyTemplate  = "waybill.template" // of a gateway route
+	keyTemplate  = "waybill.template" // of a gateway route, or noTemplate
+	noTemplate   = "none"
 )
 
 // identify gives each request an id: the caller's own when it is 1 to 128 visible ASCII
-// characters, else a fresh one. It also sets what every answer carries.
+// characters, else a fresh one. It also finds out how the request is seen from outside, and
+// sets what every answer carries.
 func (s *server) identify(c *gin.Context) {
 	id := route.RequestID(c.Request.Header)
 	c.Set(keyRequestID, id)
@@ -26,6 +29,9 @@ func (s *server) identify(c *gin.Context) {
 	header.Set(route.RequestIDHeader, id)
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Cache-Control", "no-store")
+	if s.Edge != nil && !s.Edge.Plain() && !edge.Known(c.Request.Context()) {
+		c.Request = c.Request.WithContext(edge.With(c.Request.Context(), s.Edge.See(c.Request)))
+	}
 	c.Next()
 }
 

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"waybill.dev/services/api/internal/auth"
+	"waybill.dev/services/api/internal/edge"
 	"waybill.dev/services/api/internal/problem"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
@@ -51,7 +52,7 @@ func (c *call) caller() domain.Caller {
 	return domain.Caller{
 		Account: c.principal.Account, Sub: c.principal.ID, Type: c.principal.Type, KeyID: c.principal.KeyID,
 		RequestID: c.GetString(keyRequestID),
-		Address:   c.RemoteIP(), // of the connection: what a header says of it can be made up
+		Address:   edge.Of(c.Request).Address,
 		UserAgent: cut(c.Request.UserAgent(), maxUserAgent),
 		Method:    c.route.Method, Route: c.route.Path,
 	}

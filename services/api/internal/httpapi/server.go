@@ -14,6 +14,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"waybill.dev/services/api/internal/auth"
+	"waybill.dev/services/api/internal/body"
+	"waybill.dev/services/api/internal/edge"
 	"waybill.dev/services/api/internal/spec"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
@@ -54,7 +56,7 @@ type Gateway interface {
 	Match(r *http.Request) (answer func(w http.ResponseWriter, r *http.Request, requestID string), template string)
 }
 
-// Options of the handler; all but Gateway and RateLimit are required.
+// Options of the handler; all but Gateway, Edge, Memory and RateLimit are required.
 type Options struct {
 	Store          Store
 	Bus            Bus
@@ -64,7 +66,9 @@ type Options struct {
 	Authenticator  auth.Authenticator
 	Keys           Keys
 	Documents      *spec.Documents
-	Gateway        Gateway // is asked for paths that no route here has; nil: there is none
+	Gateway        Gateway    // is asked for paths that no route here has; nil: there is none
+	Edge           *edge.Edge // nil: requests are seen as their connections have them
+	Memory         *body.Memory
 	Logger         *slog.Logger
 	Registerer     prometheus.Registerer
 	TracerProvider trace.TracerProvider
@@ -73,7 +77,8 @@ type Options struct {
 	RateLimit      float64 // requests a second of one account; 0: none
 }
 
-// Bounds of the time that a request may take. The first is within the two seconds after
+// Bounds of the time that a request may take, once before its body is read, which has a
+// time of its own, and once after. The first is within the two seconds after
 // which a caller must know that the store is away. The other is for what has no bound: a
 // replay writes a row a delivery, and with a bucket or a consumer all of its keys go.
 const (
@@ -96,9 +101,31 @@ type call struct {
 	*gin.Context
 	route     *Route
 	principal auth.Principal
+
+	whole  context.Context //nolint:containedctx // of the request, however long it takes
+	limit  time.Duration   // of each part
+	part   context.Context //nolint:containedctx // of what is done now, see begin
+	cancel context.CancelFunc
+	memory *body.Memory
+	lease  *body.Lease // nil: no body has been read
 }
 
-func (c *call) ctx() context.Context { return c.Request.Context() }
+// ctx ends when the time of what is done now is over.
+func (c *call) ctx() context.Context { return c.part }
+
+// begin gives what follows the whole of the time that the route has.
+func (c *call) begin() {
+	if c.cancel != nil {
+		c.cancel()
+	}
+	c.part, c.cancel = context.WithTimeout(c.whole, c.limit)
+}
+
+// end gives back what the request has taken.
+func (c *call) end() {
+	c.cancel()
+	c.lease.Release()
+}
 
 // New returns the handler of every route.
 func New(options Options) http.Handler {
@@ -113,15 +140,31 @@ func New(options Options) http.Handler {
 	engine := gin.New()
 	engine.HandleMethodNotAllowed = true
 	engine.RedirectTrailingSlash = false
-	_ = engine.SetTrustedProxies(nil) // the empty list is always valid
-	engine.Use(s.identify, s.observe, s.recover)
+	_ = engine.SetTrustedProxies(nil) // the empty list is always valid: package edge decides
+	engine.Use(s.identify, s.observe, s.recover, s.match)
 	engine.NoRoute(s.passOn)
 	engine.NoMethod(func(c *gin.Context) { s.fail(c, errNoMethod) })
 	for _, route := range Routes() {
-		s.templates[ginPath(route.Path)] = route.Path
-		engine.Handle(route.Method, ginPath(route.Path), s.serve(&route))
+		path, handler := ginPath(route.Path), s.serve(&route)
+		s.templates[path] = route.Path
+		engine.Handle(route.Method, path, handler)
+		if route.Method == http.MethodGet {
+			engine.HEAD(path, handler) // net/http leaves out the body
+		}
 	}
 	return engine
+}
+
+// match lets no route have a request whose path has an escaped slash: routes were looked for
+// by the decoded path, and such a slash is a part of a segment, not the end of one.
+func (s *server) match(c *gin.Context) {
+	if u := c.Request.URL; u.RawPath == "" || strings.Count(u.RawPath, "/") == strings.Count(u.Path, "/") {
+		return
+	}
+	c.Writer.Header().Del("Allow")
+	c.Set(keyTemplate, noTemplate)
+	s.passOn(c)
+	c.Abort()
 }
 
 // passOn lets the gateway answer.
@@ -146,13 +189,13 @@ func ginPath(template string) string {
 // template returns the route that a request has found; "none" for none. It is what logs
 // and metrics may tell of a path.
 func (s *server) template(c *gin.Context) string {
-	if template, ok := s.templates[c.FullPath()]; ok {
-		return template
-	}
 	if template := c.GetString(keyTemplate); template != "" {
 		return template
 	}
-	return "none"
+	if template, ok := s.templates[c.FullPath()]; ok {
+		return template
+	}
+	return noTemplate
 }
 
 // serve checks who calls and whether that is permitted, then lets the route answer.
@@ -163,10 +206,13 @@ func (s *server) serve(route *Route) gin.HandlerFunc {
 		limit = longBudget
 	}
 	return func(g *gin.Context) {
-		ctx, cancel := context.WithTimeout(g.Request.Context(), limit)
-		defer cancel()
-		g.Request = g.Request.WithContext(ctx)
-		c := &call{Context: g, route: route}
+		c := &call{Context: g, route: route, memory: s.Memory, whole: g.Request.Context(), limit: limit}
+		c.begin()
+		defer c.end()
+		if limit > budget {
+			// The deadline for reading, when it passes, would end the request.
+			_ = http.NewResponseController(g.Writer).SetReadDeadline(time.Now().Add(limit + budget))
+		}
 		err := s.admit(c)
 		if err == nil {
 			err = route.handle(s, c)
@@ -194,7 +240,8 @@ func (s *server) admit(c *call) error {
 		return errForbidden
 	}
 	if c.route.audited() {
-		c.Request = c.Request.WithContext(store.WithCaller(c.ctx(), c.caller()))
+		caller := c.caller()
+		c.whole, c.part = store.WithCaller(c.whole, caller), store.WithCaller(c.part, caller)
 	}
 	return nil
 }

@@ -89,7 +89,7 @@ func (s *server) listWebhooks(c *call) error {
 	}
 	if paged {
 		c.Header("X-Total-Count", strconv.Itoa(total))
-		if links := pageLinks(webhooksPath, limit, offset, total); links != "" {
+		if links := pageLinks(c.link(webhooksPath), limit, offset, total); links != "" {
 			c.Header("Link", links)
 		}
 	}
@@ -97,9 +97,9 @@ func (s *server) listWebhooks(c *call) error {
 }
 
 // pageLinks returns a Link header (RFC 8288) to the pages around this one.
-func pageLinks(path string, limit, offset, total int) string {
+func pageLinks(list string, limit, offset, total int) string {
 	link := func(at int, rel string) string {
-		return fmt.Sprintf(`<%s?limit=%d&offset=%d>; rel=%q`, path, limit, at, rel)
+		return fmt.Sprintf(`<%s?limit=%d&offset=%d>; rel=%q`, list, limit, at, rel)
 	}
 	links := link(0, "first")
 	if offset > 0 {
@@ -156,12 +156,12 @@ func (s *server) registerWebhook(c *call) error {
 		if err := json.Unmarshal(repeated.Body, &stored); err != nil {
 			return fmt.Errorf("read stored answer: %w", err)
 		}
-		c.Header("Location", webhooksPath+"/"+stored.ID)
+		c.Header("Location", c.link(webhooksPath+"/"+stored.ID))
 		return c.repeat(repeated)
 	}
 	s.announceConfig(made.Version)
 	status, answer := s.registered(made)
-	c.Header("Location", webhooksPath+"/"+string(made.ID))
+	c.Header("Location", c.link(webhooksPath+"/"+string(made.ID)))
 	c.send(status, answer)
 	return nil
 }

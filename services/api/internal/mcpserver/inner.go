@@ -21,6 +21,8 @@ func inner(r *route.Request, of *routefile.Operation, call *routefile.Call) *rou
 		Query:     maps.Clone(call.Query),
 		Host:      r.Host,
 		Scheme:    r.Scheme,
+		Base:      r.Base,
+		Lease:     r.Lease,
 		Header:    handedOn(r.Header, call.Header),
 		Body:      call.Body,
 		Remote:    r.Remote,

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"waybill.dev/services/api/internal/auth"
+	"waybill.dev/services/api/internal/edge"
 	"waybill.dev/services/api/internal/problem"
 	"waybill.dev/services/api/internal/route"
 )
@@ -31,6 +31,7 @@ func (d *door) call(ctx context.Context, r *route.Request, m message, limit int)
 	if r.Principal != nil {
 		ctx = auth.WithPrincipal(ctx, *r.Principal)
 	}
+	ctx = edge.With(ctx, edge.View{Address: r.Remote, Scheme: r.Scheme, Host: r.Host, Base: r.Base})
 	// The host is never looked up; it stands where a request must have one.
 	target := "http://waybill.internal" + m.path
 	if m.query != "" {
@@ -40,7 +41,6 @@ func (d *door) call(ctx context.Context, r *route.Request, m message, limit int)
 	if err != nil {
 		return nil, fmt.Errorf("call own operation: %w", err)
 	}
-	request.RemoteAddr = net.JoinHostPort(r.Remote, "0")
 	request.Header = headerFor(r)
 	answer := &recorder{status: http.StatusOK, header: make(http.Header), limit: limit}
 	d.api.ServeHTTP(answer, request)

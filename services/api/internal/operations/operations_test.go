@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"waybill.dev/services/api/internal/auth"
+	"waybill.dev/services/api/internal/edge"
 	"waybill.dev/services/api/internal/operations"
 	"waybill.dev/services/api/internal/problem"
 	"waybill.dev/services/api/internal/route"
@@ -38,7 +39,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, d.answer)
 		return
 	}
-	fmt.Fprintf(w, "%s %s by %s from %s: %s; %v", r.Method, r.URL.RequestURI(), principal.ID, r.RemoteAddr, body, r.Header)
+	fmt.Fprintf(w, "%s %s by %s from %s: %s; %v", r.Method, r.URL.RequestURI(), principal.ID, edge.Of(r).Address, body, r.Header)
 }
 
 func module(d *door) map[string]route.Handler {
@@ -71,7 +72,7 @@ func TestCall(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := string(response.Body)
-		if want := "PUT /v1/things/a%20b%3Fc%23d%252Fe?q=1%262 by partners/acme from 203.0.113.7:0: {\"n\":0.1000}; "; !strings.HasPrefix(got, want) {
+		if want := "PUT /v1/things/a%20b%3Fc%23d%252Fe?q=1%262 by partners/acme from 203.0.113.7: {\"n\":0.1000}; "; !strings.HasPrefix(got, want) {
 			t.Errorf("called with\n%s\nwant\n%s", got, want)
 		}
 		if strings.Contains(got, "canary") || strings.Contains(got, "Mcp-") {

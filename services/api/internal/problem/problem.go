@@ -27,6 +27,7 @@ const (
 	Forbidden            Code = "FORBIDDEN"              // 403
 	NotFound             Code = "NOT_FOUND"              // 404
 	MethodNotAllowed     Code = "METHOD_NOT_ALLOWED"     // 405
+	RequestTimeout       Code = "REQUEST_TIMEOUT"        // 408
 	Conflict             Code = "CONFLICT"               // 409
 	TooLarge             Code = "TOO_LARGE"              // 413
 	UnsupportedMediaType Code = "UNSUPPORTED_MEDIA_TYPE" // 415
@@ -56,6 +57,8 @@ func kindOf(code Code) kind {
 		return kind{http.StatusNotFound, "Not found", "not-found"}
 	case MethodNotAllowed:
 		return kind{http.StatusMethodNotAllowed, "Method not allowed", "method-not-allowed"}
+	case RequestTimeout:
+		return kind{http.StatusRequestTimeout, "Request timeout", "request-timeout"}
 	case Conflict:
 		return kind{http.StatusConflict, "Conflict", "conflict"}
 	case TooLarge:

@@ -9,6 +9,7 @@ import (
 	"net/url"
 
 	"waybill.dev/services/api/internal/auth"
+	"waybill.dev/services/api/internal/body"
 )
 
 // Bounds of what a route takes and gives, in bytes. A response that is longer is not cut:
@@ -20,15 +21,17 @@ const (
 )
 
 // Request is one call of a route. Handlers and policies may change Header, Query and Body;
-// they must not change what Principal points to.
+// they must not change what Principal points to. Policies that need no body, see NeedsBody,
+// get requests whose Body is not there yet.
 type Request struct {
 	Method string
 	// Path is the escaped path that was called; for a call from inside the one that the
 	// arguments make.
 	Path  string
 	Query url.Values
-	// Host and Scheme are those that the client used.
-	Host, Scheme string
+	// Host and Scheme are those that the client used. Base is what links to paths of ours
+	// begin with; empty: they are paths alone.
+	Host, Scheme, Base string
 	// Header is the caller's. A call from inside has the original request's, without those
 	// of its transport (content type and length, accept, MCP's own).
 	Header http.Header
@@ -37,9 +40,15 @@ type Request struct {
 	// such as Authorization. A call from inside begins without any.
 	Outgoing http.Header
 	Body     []byte
+	// Unread reads the body, which is not a part of the time that the route has; nil: Body
+	// has it already. The gateway calls it, once.
+	Unread func() ([]byte, error)
+	// Lease is what the request may hold in memory; nil: that is not counted.
+	Lease *body.Lease
 	// Params are the path's parameters, decoded.
 	Params map[string]string
-	// Remote is the client's address, without the port, also in calls from inside.
+	// Remote is the client's address, without the port, also in calls from inside. Empty: it
+	// is not known.
 	Remote string
 	// ID is what X-Request-Id says.
 	ID string
@@ -84,6 +93,14 @@ func (f Func) Handle(ctx context.Context, r *Request) (*Response, error) { retur
 // follows inbound and the handler are left out.
 type Inbound interface {
 	In(ctx context.Context, r *Request) (*Response, error)
+}
+
+// NeedsBody tells whether a policy looks at the body. Those that don't, and say so by
+// having a method NeedsBody that returns false, are asked before the body is read as long
+// as no policy before them needs it.
+func NeedsBody(policy Inbound) bool {
+	p, ok := policy.(interface{ NeedsBody() bool })
+	return !ok || p.NeedsBody()
 }
 
 // Outbound is a policy after the handler. It may change the response or return another.

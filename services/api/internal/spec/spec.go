@@ -9,7 +9,11 @@ import (
 	_ "embed"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 //go:generate go run ./build
@@ -32,6 +36,9 @@ type Documents struct {
 	OpenAPI  Document // of every operation
 	AsyncAPI Document // of the bus
 	pages
+
+	// before and after are the OpenAPI document around the URL of its server.
+	before, after []byte
 }
 
 // New returns the documents.
@@ -41,6 +48,10 @@ func New() (*Documents, error) {
 	if d.OpenAPI, err = compact(openapi); err != nil {
 		return nil, err
 	}
+	var found bool
+	if d.before, d.after, found = bytes.Cut(d.OpenAPI.Body, []byte(serverURL)); !found {
+		return nil, errors.New("read API document: it names no server")
+	}
 	if d.AsyncAPI, err = compact(asyncapi); err != nil {
 		return nil, err
 	}
@@ -48,6 +59,20 @@ func New() (*Documents, error) {
 		return nil, err
 	}
 	return d, nil
+}
+
+// serverURL is how the OpenAPI document says that its server is the one that it came from.
+const serverURL = `"servers":[{"url":"/"`
+
+// OpenAPIAt returns the OpenAPI document of a server whose URL is base; empty: the document
+// says that it is the one that it came from.
+func (d *Documents) OpenAPIAt(base string) Document {
+	if base == "" {
+		return d.OpenAPI
+	}
+	body := slices.Concat(d.before, []byte(`"servers":[{"url":`))
+	body, _ = jsontext.AppendQuote(body, base)
+	return document(append(body, d.after...), d.OpenAPI.ContentType)
 }
 
 // compact returns a document without the white space that makes it good to compare.

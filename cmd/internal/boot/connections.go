@@ -1,0 +1,140 @@
+package boot
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// defaultMaxConnections is how many connections a server takes where nothing is said.
+const defaultMaxConnections = 4096
+
+// shareOfOne is which part of them one client may have: with a quarter, it takes four to
+// leave nothing for others.
+const shareOfOne = 4
+
+// connections is a listener that takes so many connections at a time, of one address no
+// more than its share. Those beyond are closed at once: were they left to wait, whoever
+// holds the others would decide how long.
+type connections struct {
+	net.Listener
+
+	most, share int
+	trusted     []netip.Prefix // proxies, behind which there are many clients
+	refused     *prometheus.CounterVec
+
+	mu     sync.Mutex
+	open   int
+	openOf map[netip.Prefix]int
+}
+
+func limitConnections(listener net.Listener, o *ServerOptions) *connections {
+	c := &connections{Listener: listener, most: o.MaxConnections, trusted: o.TrustedProxies, openOf: make(map[netip.Prefix]int)}
+	if c.most == 0 {
+		c.most = defaultMaxConnections
+	}
+	c.share = max(1, c.most/shareOfOne)
+	server := prometheus.Labels{"server": strings.ToLower(o.Name)}
+	c.refused = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "waybill_connections_refused_total", ConstLabels: server,
+		Help: "Connections closed at once, by reason: all (the server has as many as it takes) or address (the client has its share).",
+	}, []string{"reason"})
+	if o.Registerer != nil {
+		o.Registerer.MustRegister(c.refused, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "waybill_connections", ConstLabels: server, Help: "Connections that are open.",
+		}, c.count))
+	}
+	return c
+}
+
+func (c *connections) count() float64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return float64(c.open)
+}
+
+// Accept returns the next connection that is not one too many.
+func (c *connections) Accept() (net.Conn, error) {
+	for {
+		accepted, err := c.Listener.Accept()
+		if err != nil {
+			return nil, err //nolint:wrapcheck // net/http asks it what it is
+		}
+		client, shared := c.client(accepted.RemoteAddr())
+		if reason := c.take(client, shared); reason != "" {
+			c.refused.WithLabelValues(reason).Inc()
+			_ = accepted.Close() // nobody is told anything
+			continue
+		}
+		release := sync.OnceFunc(func() { c.release(client, shared) })
+		tcp, ok := accepted.(*net.TCPConn)
+		if !ok {
+			return nil, fmt.Errorf("accept connection: it is no TCP: %T", accepted)
+		}
+		return &connection{tcp, release}, nil
+	}
+}
+
+// client returns whom a connection counts for: an address, in IPv6 the network that one
+// customer has. shared is false for trusted proxies.
+func (c *connections) client(addr net.Addr) (client netip.Prefix, shared bool) {
+	withPort, err := netip.ParseAddrPort(addr.String())
+	if err != nil {
+		return netip.Prefix{}, true
+	}
+	from := withPort.Addr().Unmap().WithZone("")
+	if slices.ContainsFunc(c.trusted, func(network netip.Prefix) bool { return network.Contains(from) }) {
+		return netip.Prefix{}, false
+	}
+	bits := from.BitLen()
+	if from.Is6() {
+		bits = 64
+	}
+	return netip.PrefixFrom(from, bits).Masked(), true
+}
+
+// take counts a connection, or says why it is one too many.
+func (c *connections) take(client netip.Prefix, shared bool) (reason string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.open >= c.most:
+		return "all"
+	case shared && c.openOf[client] >= c.share:
+		return "address"
+	case shared:
+		c.openOf[client]++
+	}
+	c.open++
+	return ""
+}
+
+func (c *connections) release(client netip.Prefix, shared bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open--
+	if !shared {
+		return
+	}
+	if c.openOf[client]--; c.openOf[client] == 0 {
+		delete(c.openOf, client)
+	}
+}
+
+// connection is one that is counted. net/http goes on finding out that it is one of TCP.
+type connection struct {
+	*net.TCPConn
+
+	release func()
+}
+
+// Close implements net.Conn.
+func (c *connection) Close() error {
+	defer c.release()
+	return c.TCPConn.Close() //nolint:wrapcheck // net/http asks it what it is
+}

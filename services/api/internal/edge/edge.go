@@ -1,0 +1,158 @@
+// Package edge tells who is at the other end of a request, and by which address of ours
+// they came. It is the only place that decides whether X-Forwarded-For, -Host and -Proto
+// count: they do when the connection comes from a proxy that the operator trusts.
+package edge
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Edge is what the operator has said of the outside.
+type Edge struct {
+	Trusted []netip.Prefix // networks of proxies whose headers count
+	// PublicURL is what links begin with, without a slash at its end; empty: what the proxy
+	// tells.
+	PublicURL string
+}
+
+// View is a request as it is seen from outside the proxies.
+type View struct {
+	// Address is the client's, without a port; empty when it is not known.
+	Address string
+	// Scheme and Host are those that the client used.
+	Scheme, Host string
+	// Base is what a link to a path of ours begins with. It is empty where nobody has told
+	// it for certain: a link is the path alone then, which the client completes as it came.
+	Base string
+}
+
+// See returns the view of a request that has come over a connection. A header that is not
+// of its form counts for nothing.
+func (e *Edge) See(r *http.Request) View {
+	v := ofConnection(r)
+	if peer, err := netip.ParseAddr(v.Address); err == nil && e.trusts(peer) {
+		if address, ok := e.client(r.Header["X-Forwarded-For"]); ok {
+			v.Address = address.String()
+		}
+		scheme, schemeTold := one(r.Header["X-Forwarded-Proto"])
+		if scheme = strings.ToLower(scheme); schemeTold && (scheme == "http" || scheme == "https") {
+			v.Scheme = scheme
+		} else {
+			schemeTold = false
+		}
+		host, hostTold := one(r.Header["X-Forwarded-Host"])
+		if hostTold = hostTold && isHost(host); hostTold {
+			v.Host = host
+		}
+		if (schemeTold || hostTold) && isHost(v.Host) {
+			v.Base = v.Scheme + "://" + v.Host
+		}
+	}
+	if e.PublicURL != "" {
+		v.Base = e.PublicURL
+	}
+	return v
+}
+
+// Plain tells whether every request is seen as its connection has it.
+func (e *Edge) Plain() bool { return len(e.Trusted) == 0 && e.PublicURL == "" }
+
+func (e *Edge) trusts(addr netip.Addr) bool {
+	return slices.ContainsFunc(e.Trusted, func(network netip.Prefix) bool { return network.Contains(addr) })
+}
+
+// client returns the right-most address that is no trusted proxy's, else the left-most. What
+// is to the left of it was there before the proxies came, and is not looked at.
+func (e *Edge) client(values []string) (netip.Addr, bool) {
+	parts := strings.Split(strings.Join(values, ","), ",")
+	var addr netip.Addr
+	for _, part := range slices.Backward(parts) {
+		var ok bool
+		if addr, ok = parse(strings.TrimSpace(part)); !ok {
+			return netip.Addr{}, false
+		}
+		if !e.trusts(addr) {
+			break
+		}
+	}
+	return addr, true
+}
+
+// parse reads an address, with a port or without.
+func parse(text string) (netip.Addr, bool) {
+	addr, err := netip.ParseAddr(text)
+	if err != nil {
+		withPort, err := netip.ParseAddrPort(text)
+		if err != nil {
+			return netip.Addr{}, false
+		}
+		addr = withPort.Addr()
+	}
+	return addr.Unmap().WithZone(""), true
+}
+
+// one returns the value of a header that must be there once.
+func one(values []string) (string, bool) {
+	if len(values) != 1 {
+		return "", false
+	}
+	return strings.TrimSpace(values[0]), true
+}
+
+// isHost tells whether text is a name or an address, with a port or without.
+func isHost(text string) bool {
+	name := text
+	if host, port, err := net.SplitHostPort(text); err == nil {
+		if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+			return false
+		}
+		name = host
+		if strings.Contains(host, ":") {
+			name = "[" + host + "]"
+		}
+	}
+	if inner, ok := strings.CutPrefix(name, "["); ok {
+		inner, ok = strings.CutSuffix(inner, "]")
+		addr, err := netip.ParseAddr(inner)
+		return ok && err == nil && addr.Is6() && addr.Zone() == ""
+	}
+	return name != "" && len(name) <= 253 && !strings.ContainsFunc(name, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '.' && r != '_'
+	})
+}
+
+type key struct{}
+
+// With returns a context that says how its request is seen.
+func With(ctx context.Context, v View) context.Context { return context.WithValue(ctx, key{}, v) }
+
+// Known tells whether it is said already how a request is seen.
+func Known(ctx context.Context) bool {
+	_, ok := ctx.Value(key{}).(View)
+	return ok
+}
+
+// Of returns how a request is seen: as its context says, else as the connection has it.
+func Of(r *http.Request) View {
+	if v, ok := r.Context().Value(key{}).(View); ok {
+		return v
+	}
+	return ofConnection(r)
+}
+
+func ofConnection(r *http.Request) View {
+	v := View{Scheme: "http", Host: r.Host}
+	if addr, ok := parse(r.RemoteAddr); ok {
+		v.Address = addr.String()
+	}
+	if r.TLS != nil {
+		v.Scheme = "https"
+	}
+	return v
+}

@@ -1,0 +1,27 @@
+package policy
+
+// What policies say of the body, see route.NeedsBody. Those that say nothing get it.
+
+// NeedsBody tells that a key is looked for in headers alone.
+func (*apiKey) NeedsBody() bool { return false }
+
+// NeedsBody tells that addresses are all that is looked at.
+func (*addresses) NeedsBody() bool { return false }
+
+// NeedsBody tells that requests are counted, however long they are.
+func (*rateLimit) NeedsBody() bool { return false }
+
+// NeedsBody tells that headers are all that is changed.
+func (setHeaders) NeedsBody() bool { return false }
+
+// NeedsBody tells that headers are all that is changed.
+func (removeHeaders) NeedsBody() bool { return false }
+
+// NeedsBody tells that the query is all that is changed.
+func (setQuery) NeedsBody() bool { return false }
+
+// NeedsBody tells that the query is all that is changed.
+func (removeQuery) NeedsBody() bool { return false }
+
+// NeedsBody tells whether the body is documented, and is not to be let pass unseen.
+func (v *validation) NeedsBody() bool { return v.media != "" && v.body != ignore }
