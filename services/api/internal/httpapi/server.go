@@ -37,6 +37,7 @@ type Accepter interface {
 // told to callers.
 type Egress interface {
 	CheckURL(raw string) error
+	Origin(raw string) (string, error)
 	ValidHeader(name, value string) error
 }
 

@@ -220,10 +220,7 @@ func (s *server) updateWebhook(c *call) error {
 	if err := form.Err(); err != nil {
 		return err
 	}
-	w, h, err := s.Store.UpdateWebhook(c.ctx(), c.principal.Account, id, func(w *domain.Webhook) error {
-		form.apply(w)
-		return nil
-	})
+	w, h, err := s.Store.UpdateWebhook(c.ctx(), c.principal.Account, id, form.change)
 	if err != nil {
 		return err
 	}
