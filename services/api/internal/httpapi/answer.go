@@ -31,8 +31,8 @@ var (
 	errTooLarge        = problem.New(problem.TooLarge, "The body is too large.")
 )
 
-func tooMany(wait time.Duration) *problem.Problem {
-	p := problem.New(problem.RateLimited, "Too many requests of this account.")
+func tooMany(wait time.Duration, detail string) *problem.Problem {
+	p := problem.New(problem.RateLimited, detail)
 	p.RetryAfter = wait
 	return p
 }

@@ -24,7 +24,7 @@ const (
 // audited tells whether the route changes something that the audit log tells of. Events
 // are in a log of their own.
 func (r *Route) audited() bool {
-	return r.Method != http.MethodGet && r.Operation != "publishEvents"
+	return r.Method != http.MethodGet && r.Operation != publishEvents
 }
 
 // action names the route in the audit log as the store names the change: createBucket is

@@ -7,6 +7,10 @@ import (
 	"waybill.dev/shared/domain"
 )
 
+// publishEvents is the operation that counts apart from all others, see limits, and that
+// the audit log leaves to the log of events.
+const publishEvents = "publishEvents"
+
 // Limits of request bodies, in bytes. One event has a lower one, see envelope.
 const (
 	maxResourceBody = 1 << 20
@@ -43,7 +47,7 @@ func Routes() []Route {
 		{http.MethodPost, "/v1/webhooks/{id}/test", "testWebhook", "Sends a sample event to the webhook.", domain.ScopeEventsWrite, http.StatusAccepted, (*server).testWebhook},
 		{http.MethodPost, "/v1/webhooks/{id}/replay", "replayWebhook", "Sends deliveries of a span of time again.", domain.ScopeEventsWrite, http.StatusAccepted, (*server).replayWebhook},
 
-		{http.MethodPost, "/v1/events", "publishEvents", "Publishes one event, or an array of up to 1000.", domain.ScopeEventsWrite, http.StatusAccepted, (*server).publishEvents},
+		{http.MethodPost, "/v1/events", publishEvents, "Publishes one event, or an array of up to 1000.", domain.ScopeEventsWrite, http.StatusAccepted, (*server).publishEvents},
 		{http.MethodGet, "/v1/events", "listEvents", "Lists events, the newest first.", domain.ScopeEventsRead, http.StatusOK, (*server).listEvents},
 		{http.MethodGet, "/v1/events/{id}", "getEvent", "Shows an event with its deliveries.", domain.ScopeEventsRead, http.StatusOK, (*server).getEvent},
 
