@@ -9,21 +9,6 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// Page is a part of a list: so many, after so many. Lists are oldest first, what was made
-// at the same time in the order in which it was made.
-type Page struct{ Limit, Offset int }
-
-// listPage returns a page of what query finds, and how many it finds in all.
-func listPage[R any](query *gorm.DB, page Page) ([]R, int, error) {
-	var total int64
-	if err := query.Session(&gorm.Session{}).Count(&total).Error; err != nil {
-		return nil, 0, err
-	}
-	var rows []R
-	err := query.Session(&gorm.Session{}).Order("created_at, seq").Limit(page.Limit).Offset(page.Offset).Find(&rows).Error
-	return rows, int(total), err
-}
-
 // adminName is the name of the bucket and of the consumer that a new account begins with.
 const adminName = "admin"
 
@@ -63,7 +48,7 @@ func (s *Store) ListAccounts(ctx context.Context, page Page) ([]domain.Account, 
 	var accounts []domain.Account
 	var total int
 	err := s.snapshot(ctx, func(tx *gorm.DB) error {
-		rows, n, err := listPage[accountRow](tx.Model(&accountRow{}), page)
+		rows, n, err := listPage[accountRow](tx.Model(&accountRow{}), page, weight{})
 		for _, row := range rows {
 			accounts = append(accounts, row.domain())
 		}
@@ -133,7 +118,7 @@ func (s *Store) ListProjects(ctx context.Context, account string, page Page) ([]
 	var projects []domain.Project
 	var total int
 	err := s.snapshot(ctx, func(tx *gorm.DB) error {
-		rows, n, err := listPage[projectRow](tx.Model(&projectRow{}).Where("account = ?", account), page)
+		rows, n, err := listPage[projectRow](tx.Model(&projectRow{}).Where("account = ?", account), page, weight{})
 		for _, row := range rows {
 			projects = append(projects, row.domain())
 		}

@@ -63,7 +63,7 @@ func (s *Store) ListManagers(ctx context.Context, ref ConsumerRef, page Page) ([
 		if err != nil {
 			return err
 		}
-		rows, n, err := listPage[managerRow](tx.Model(&managerRow{}).Where("consumer_id = ?", c.ID), page)
+		rows, n, err := listPage[managerRow](tx.Model(&managerRow{}).Where("consumer_id = ?", c.ID), page, weight{})
 		for _, row := range rows {
 			managers = append(managers, row.domain())
 		}

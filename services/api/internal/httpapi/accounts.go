@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"net/http"
 
 	"waybill.dev/services/api/internal/auth"
 	"waybill.dev/shared/domain"
@@ -33,14 +32,14 @@ func (s *server) listAccounts(c *call) error {
 		if err != nil {
 			return err
 		}
-		return c.answer(http.StatusOK, list(page, total, accounts, viewAccount))
+		return answerList(c, page, total, accounts, viewAccount)
 	}
 	account, err := s.Store.GetAccount(c.ctx(), c.principal.Account)
 	if err != nil {
 		return err
 	}
 	accounts := []domain.Account{account}
-	return c.answer(http.StatusOK, list(page, len(accounts), accounts[min(page.Offset, len(accounts)):], viewAccount))
+	return answerList(c, page, len(accounts), accounts[min(page.Offset, len(accounts)):], viewAccount)
 }
 
 func (s *server) createAccount(c *call) error {

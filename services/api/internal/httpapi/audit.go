@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
 )
@@ -123,12 +125,12 @@ func (s *server) listAudit(c *call) error {
 	if err != nil {
 		return err
 	}
-	views := make([]auditView, 0, len(entries))
-	for _, e := range entries {
-		views = append(views, viewAudit(e))
+	views, err := fitting(entries, viewAudit)
+	if err != nil {
+		return err
 	}
 	return c.answer(http.StatusOK, struct {
-		Data       []auditView     `json:"data"`
-		Pagination auditPagination `json:"pagination"`
+		Data       []jsontext.Value `json:"data"`
+		Pagination auditPagination  `json:"pagination"`
 	}{views, auditPagination{filter.Limit, filter.Offset, total, filter.Offset+len(views) < total}})
 }

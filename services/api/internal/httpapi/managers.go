@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"net/http"
 	"net/mail"
 	"strings"
 
@@ -60,7 +59,7 @@ func (s *server) listManagers(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.answer(http.StatusOK, list(page, total, managers, viewManager))
+	return answerList(c, page, total, managers, viewManager)
 }
 
 func (s *server) createManager(c *call) error {

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"net/http"
 
 	"waybill.dev/shared/domain"
 )
@@ -33,7 +32,7 @@ func (s *server) listProjects(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.answer(http.StatusOK, list(page, total, projects, viewProject))
+	return answerList(c, page, total, projects, viewProject)
 }
 
 // createProject makes a project of the caller's own account, with its three buckets.
