@@ -1,7 +1,10 @@
 package api_test
 
 import (
+	"encoding/base64"
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"net/http"
 	"net/url"
 	"strings"
@@ -162,4 +165,25 @@ func TestTagsAndMetadataAreSmall(t *testing.T) {
 		t.Errorf("%d bytes of metadata are left, %v", len(kept.Metadata), err)
 	}
 	r.do(http.MethodPatch, consumer+"/old", `{"metadata":{}}`).want(http.StatusOK)
+}
+
+// A cursor that is made up is the caller's fault on either database.
+func TestForgedCursors(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, r *rig) {
+		for _, forged := range []string{
+			`{"l":"e","a":"default","t":9223372036854775807,"i":"evt_1"}`, `{"l":"e","a":"default","t":1750000000000,"i":"a\u0000b"}`,
+			`{"l":"d","a":"default","i":"7n42DGM5Tflk9n8mt7Fhc7"}`,
+		} {
+			sum := binary.BigEndian.AppendUint32([]byte(forged), crc32.ChecksumIEEE([]byte(forged)))
+			for _, cursor := range [][]byte{[]byte(forged), sum} {
+				for _, path := range []string{"/v1/events", "/v1/deliveries", "/v1/rejected"} {
+					r.do(http.MethodGet, path+"?cursor="+base64.RawURLEncoding.EncodeToString(cursor), "").faults("?cursor")
+				}
+			}
+		}
+		for _, cursor := range []string{"%00", "%ff", "1%00", "-1", "99999999999999999999", "0", "1.5", "%0a1"} {
+			r.do(http.MethodGet, "/v1/rejected?cursor="+cursor, "").faults("?cursor")
+		}
+	})
 }
