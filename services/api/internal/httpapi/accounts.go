@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-
 	"waybill.dev/services/api/internal/auth"
 	"waybill.dev/shared/domain"
 )

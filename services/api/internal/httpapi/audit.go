@@ -29,6 +29,7 @@ type auditView struct {
 	RequestID string          `json:"requestId"`
 	Success   bool            `json:"success"`
 	Error     *string         `json:"error"`
+	Count     int             `json:"count"` // an extension
 }
 
 type auditActor struct {
@@ -72,7 +73,7 @@ type auditPagination struct {
 
 func viewAudit(e domain.AuditEntry) auditView {
 	v := auditView{
-		Action: e.Action, Timestamp: stamp(e.At), RequestID: e.Caller.RequestID, Success: e.Success, Error: optional(e.Error),
+		Action: e.Action, Timestamp: stamp(e.At), RequestID: e.Caller.RequestID, Success: e.Success, Error: optional(e.Error), Count: e.Count,
 		Actor:     auditActor{Sub: e.Caller.Sub, Type: e.Caller.Type, Metadata: fact("keyId", e.Caller.KeyID)},
 		Context:   auditContext{IPAddress: optional(e.Caller.Address), UserAgent: optional(e.Caller.UserAgent)},
 		Route:     auditRoute{URL: optional(e.Caller.Route), Method: optional(e.Caller.Method)},

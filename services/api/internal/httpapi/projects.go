@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-
 	"waybill.dev/shared/domain"
 )
 

@@ -48,6 +48,12 @@ type Keys interface {
 	Changed(ctx context.Context)
 }
 
+// Refusals logs changes that were refused; one that was made is logged with it. See package
+// audit.
+type Refusals interface {
+	Note(ctx context.Context, e domain.AuditEntry)
+}
+
 // Gateway has routes besides the ones here; see package gateway.
 type Gateway interface {
 	// Match returns what answers the request, and the template by which logs and metrics
@@ -64,6 +70,7 @@ type Options struct {
 	Egress         Egress
 	Authenticator  auth.Authenticator
 	Keys           Keys
+	Refusals       Refusals
 	Documents      *spec.Documents
 	Gateway        Gateway // is asked for paths that no route here has; nil: there is none
 	Logger         *slog.Logger
