@@ -20,6 +20,7 @@ import (
 // The actions of the audit log.
 const (
 	ActionCreateAccount  = "create-account"
+	ActionCreateAdminKey = "create-admin-key"
 	ActionCreateProject  = "create-project"
 	ActionCreateBucket   = "create-bucket"
 	ActionUpdateBucket   = "update-bucket"
