@@ -170,7 +170,8 @@ func testAuditWebhooks(t *testing.T, b *bench) {
 			return err
 		}, func() string { return "retry-delivery delivery:" + string(delivery) }},
 		{func() (err error) {
-			replay, _, err = b.RequestReplay(ctx, account, w.ID, noon, time.Time{}, true)
+			made, err := b.RequestReplay(ctx, account, w.ID, noon, time.Time{}, store.ReplayAll)
+			replay = made.ID
 			return err
 		}, func() string { return "replay-webhook webhook:" + string(w.ID) + " replay:" + replay }},
 		{func() error { return b.DeleteWebhook(ctx, account, w.ID) }, func() string { return "delete-webhook webhook:" + string(w.ID) }},

@@ -43,5 +43,5 @@ type logStore interface {
 type requestStore interface {
 	RequestTest(ctx context.Context, e domain.Event, w domain.WebhookID) (domain.DeliveryID, error)
 	RequestRetry(ctx context.Context, account string, id domain.DeliveryID) (domain.Delivery, error)
-	RequestReplay(ctx context.Context, account string, webhook domain.WebhookID, since, until time.Time, all bool) (string, int, error)
+	RequestReplay(ctx context.Context, account string, webhook domain.WebhookID, since, until time.Time, which store.ReplayStatus) (store.Replay, error)
 }
