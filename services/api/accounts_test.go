@@ -120,7 +120,7 @@ func TestAuditLog(t *testing.T) {
 			t.Errorf("entries (-want +got):\n%s", diff)
 		}
 		want := map[string]any{
-			"action": "update-bucket", "metadata": nil, "requestId": "one-request", "success": true, "error": nil,
+			"action": "update-bucket", "metadata": nil, "requestId": "one-request", "success": true, "error": nil, "count": 1.0,
 			"actor": map[string]any{
 				"sub": "audit-bucket/writer", "email": nil, "type": "key", "connection": nil, "actingAs": nil,
 				"metadata": all[1]["actor"].(map[string]any)["metadata"],

@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"waybill.dev/services/api/internal/accept"
+	"waybill.dev/services/api/internal/audit"
 	"waybill.dev/services/api/internal/auth"
 	"waybill.dev/services/api/internal/body"
 	"waybill.dev/services/api/internal/edge"
@@ -88,6 +89,7 @@ type Service struct {
 	accepter *accept.Accepter
 	relay    *relay.Relay
 	keys     *auth.Keys
+	refusals *audit.Refusals
 	gateway  *gateway.Gateway
 	handler  http.Handler
 }
@@ -131,7 +133,7 @@ func New(options Options) (*Service, error) {
 		n = 1
 	}
 	s := &Service{
-		keys: keys,
+		keys: keys, refusals: audit.NewRefusals(options.Store, options.Logger),
 		accepter: accept.New(accept.Options{
 			Store: options.Store, Bus: options.Bus, Logger: options.Logger,
 			Registerer: options.Registerer, Committers: n,
@@ -149,7 +151,7 @@ func New(options Options) (*Service, error) {
 	}
 	s.handler = httpapi.New(httpapi.Options{
 		Store: options.Store, Bus: options.Bus, Accepter: s.accepter, Relay: s.relay, Egress: options.Egress,
-		Authenticator: keys, Keys: keys, Documents: documents, Gateway: s.gateway, Logger: options.Logger, Registerer: options.Registerer,
+		Authenticator: keys, Keys: keys, Refusals: s.refusals, Documents: documents, Gateway: s.gateway, Logger: options.Logger, Registerer: options.Registerer,
 		TracerProvider: options.TracerProvider, RetrySchedule: options.RetrySchedule,
 		Retention: options.Retention, RateLimit: options.RateLimit,
 		Edge: &edge.Edge{Trusted: options.TrustedProxies, PublicURL: options.PublicURL}, Memory: memory,
@@ -166,7 +168,7 @@ func (s *Service) Handler() http.Handler { return s.handler }
 func (s *Service) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	parts := []func(context.Context) error{s.accepter.Run, s.relay.Run, s.keys.Run, s.gateway.Run}
+	parts := []func(context.Context) error{s.accepter.Run, s.relay.Run, s.keys.Run, s.gateway.Run, s.refusals.Run}
 	errs := make(chan error, len(parts))
 	for _, run := range parts {
 		go func() { errs <- run(ctx) }()

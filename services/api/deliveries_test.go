@@ -161,17 +161,22 @@ func TestRetryAndReplay(t *testing.T) {
 		if a := retry("ok", 409); a.text("code") != "CONFLICT" {
 			t.Errorf("code %s", a.text("code"))
 		}
-		replay := func(body string, matched float64) {
+		replay := func(body string, matched float64, reason string) {
 			t.Helper()
 			a := r.do(http.MethodPost, "/v1/webhooks/"+hook+"/replay", body).want(202).object()
 			if a["matched"] != matched || a["id"] == "" {
 				t.Errorf("replay of %s: %v, want %v matched", body, a, matched)
 			}
+			if got, _ := a["reason"].(string); (got == "") != (reason == "") || !strings.Contains(got, reason) {
+				t.Errorf("replay of %s: reason is %q, want %q", body, got, reason)
+			}
 		}
-		replay(`{"since":"2020-01-01T00:00:00Z","until":"2020-01-02T00:00:00Z","status":"all"}`, 0)
-		replay(fmt.Sprintf(`{"since":%q}`, since), 2)
-		replay(fmt.Sprintf(`{"since":%q,"status":"failed"}`, since), 0) // asked for already
-		replay(fmt.Sprintf(`{"since":%q,"status":"all"}`, since), 1)    // the one that retries
+		replay(`{"since":"2020-01-01T00:00:00Z","until":"2020-01-02T00:00:00Z","status":"all"}`, 0, "no delivery of an event that was accepted in this span")
+		replay(fmt.Sprintf(`{"since":%q,"status":"failed"}`, since), 2, "")
+		replay(fmt.Sprintf(`{"since":%q,"status":"failed"}`, since), 0,
+			"3 on the way or asked for again already; 1 held until the webhook is active, and go out then; 1 to be tried again. The status undelivered takes")
+		replay(fmt.Sprintf(`{"since":%q}`, since), 1, "") // the one that retries
+		replay(fmt.Sprintf(`{"since":%q}`, since), 0, "4 on the way or asked for again already; 1 held")
 		eventually(t, "four are due", func() bool { return len(r.due()) == 4 })
 		due := r.due()
 		for _, name := range []string{"f1", "f2", "ok", "re"} {

@@ -22,6 +22,7 @@ func bodies() map[string]string {
 		"publishEvents":       event("evt_isolation"),
 		"retryDelivery":       ``,
 		"createAccount":       `{"name":"third"}`,
+		"createAdminKey":      `{}`,
 		"createProject":       `{"name":"project"}`,
 		"createBucket":        `{"name":"new-bucket"}`,
 		"updateBucket":        `{"description":"taken"}`,
@@ -41,11 +42,12 @@ func (r *rig) theirs() *strings.Replacer {
 	consumer, _ := r.holder(bucket, "their-consumer")
 	key := r.do(http.MethodPost, consumer+"/keys", "").want(http.StatusCreated).text("id")
 	manager := r.do(http.MethodPost, consumer+"/managers", `{"email":"a@b.example","sub":"s"}`).want(http.StatusCreated).text("id")
+	r.do(http.MethodPost, "/v1/projects", `{"name":"their-project"}`).want(http.StatusCreated)
 	webhook := r.register(plainWebhook).text("id")
 	r.insist(http.MethodPost, "/v1/events", event("evt_theirs")).want(http.StatusAccepted)
 	delivery := string(r.deliver(webhook, "evt_theirs", domain.StatusFailed, ""))
 	return strings.NewReplacer(
-		"{accountName}", "default", "{bucketName}", "their-bucket", "{consumerName}", "their-consumer", "{keyId}", key, "{managerId}", manager,
+		"{accountName}", "default", "{bucketName}", "their-bucket", "{consumerName}", "their-consumer", "{keyId}", key, "{managerId}", manager, "{projectName}", "their-project",
 		"/webhooks/{id}", "/webhooks/"+webhook, "/events/{id}", "/events/evt_theirs", "/deliveries/{id}", "/deliveries/"+delivery,
 	)
 }
@@ -54,7 +56,7 @@ func (r *rig) theirs() *strings.Replacer {
 func nobodys() *strings.Replacer {
 	return strings.NewReplacer(
 		"{accountName}", "no-such-account", "{bucketName}", "no-such-bucket", "{consumerName}", "no-such-consumer",
-		"{keyId}", "key_000000000000000000000000", "{managerId}", "eusr_000000000000000000000000",
+		"{keyId}", "key_000000000000000000000000", "{managerId}", "eusr_000000000000000000000000", "{projectName}", "no-such-project",
 		"/webhooks/{id}", "/webhooks/0190c0f0-0000-7000-8000-000000000000", "/events/{id}", "/events/evt_none",
 		"/deliveries/{id}", "/deliveries/0000000000000000000000",
 	)

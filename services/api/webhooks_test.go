@@ -253,3 +253,57 @@ func TestSecretsStayInside(t *testing.T) {
 		}
 	})
 }
+
+// Headers are write-only: a new url must not carry the old values to another server.
+func TestHeadersStayWithTheirServer(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, r *rig) {
+		registered := r.register(`{"url":"https://Hooks.Example.com/a","events":["shipment.created"],"headers":{"Authorization":"Bearer canary"}}`)
+		path := "/v1/webhooks/" + registered.text("id")
+		_, writer := r.holder(r.bucket("writers"), "writer", domain.ScopeWebhooksWrite)
+		kept := func() []string {
+			t.Helper()
+			w, _, err := r.store.GetWebhook(t.Context(), domain.DefaultAccount, domain.WebhookID(registered.text("id")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts := []string{w.URL}
+			for _, h := range w.Headers {
+				texts = append(texts, h.Name+": "+h.Value.Reveal())
+			}
+			return texts
+		}
+		for _, elsewhere := range []string{
+			"http://hooks.example.com/a", "https://hooks.example.com:8443/a", "https://hooks.example.org/a", "https://evil.example/a",
+			"https://hooks.example.com.evil.example/", "https://hooks.example.com:80/a", "https://evil.example/hooks.example.com",
+			"https://evil.example/?https://hooks.example.com/a", "https://hooks.example.com@evil.example/", "https://sub.hooks.example.com/a",
+			"https://h\u00f6oks.example.com/a", "http://hooks.example.com:443/a",
+		} {
+			refused := r.do(http.MethodPatch, path, `{"url":"`+elsewhere+`","active":false}`, as(writer)).want(http.StatusBadRequest)
+			if !strings.Contains(elsewhere, "@") && !strings.Contains(string(refused.body), `"pointer":"/headers"`) {
+				t.Errorf("%s: %s", elsewhere, refused.body)
+			}
+			if diff := cmp.Diff([]string{"https://Hooks.Example.com/a", "Authorization: Bearer canary"}, kept()); diff != "" {
+				t.Fatalf("after %s (-want +got):\n%s", elsewhere, diff)
+			}
+		}
+		for _, same := range []string{
+			"https://hooks.example.com:443/b?c=d", "HTTPS://HOOKS.EXAMPLE.COM/", "https://hooks.example.com./", "https://\uff28ooks.example.com/", "https://Hooks.Example.com/a",
+		} {
+			r.do(http.MethodPatch, path, `{"url":"`+same+`"}`, as(writer)).want(http.StatusOK)
+			if got := kept(); len(got) != 2 || got[1] != "Authorization: Bearer canary" {
+				t.Errorf("after %s: %q", same, got)
+			}
+		}
+		r.do(http.MethodPatch, path, `{"url":"https://evil.example/","headers":{"X-Key":"new"}}`, as(writer)).want(http.StatusOK)
+		if diff := cmp.Diff([]string{"https://evil.example/", "X-Key: new"}, kept()); diff != "" {
+			t.Errorf("given anew (-want +got):\n%s", diff)
+		}
+		r.do(http.MethodPatch, path, `{"url":"https://hooks.example.com/","headers":{}}`, as(writer)).want(http.StatusOK)
+		if diff := cmp.Diff([]string{"https://hooks.example.com/"}, kept()); diff != "" {
+			t.Errorf("dropped (-want +got):\n%s", diff)
+		}
+		// Without stored headers there is nothing to give anew.
+		r.do(http.MethodPatch, path, `{"url":"https://elsewhere.example/"}`, as(writer)).want(http.StatusOK)
+	})
+}

@@ -139,6 +139,7 @@ type AuditEntry struct {
 	Resources []Resource
 	Success   bool
 	Error     string // the code of the refusal; empty: none
+	Count     int    // how often it was refused; of what was not, 1
 }
 
 // AuditRetention is how long audit entries are kept.

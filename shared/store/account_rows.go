@@ -164,6 +164,7 @@ type auditRow struct {
 	Resources string
 	Success   bool
 	Error     string
+	Count     int
 }
 
 func (auditRow) TableName() string { return "audit_log" }

@@ -2,27 +2,16 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strconv"
+	"time"
 
 	"gorm.io/gorm"
 
 	"waybill.dev/shared/domain"
 )
-
-// Page is a part of a list: so many, after so many. Lists are oldest first, what was made
-// at the same time in the order in which it was made.
-type Page struct{ Limit, Offset int }
-
-// listPage returns a page of what query finds, and how many it finds in all.
-func listPage[R any](query *gorm.DB, page Page) ([]R, int, error) {
-	var total int64
-	if err := query.Session(&gorm.Session{}).Count(&total).Error; err != nil {
-		return nil, 0, err
-	}
-	var rows []R
-	err := query.Session(&gorm.Session{}).Order("created_at, seq").Limit(page.Limit).Offset(page.Offset).Find(&rows).Error
-	return rows, int(total), err
-}
 
 // adminName is the name of the bucket and of the consumer that a new account begins with.
 const adminName = "admin"
@@ -58,12 +47,81 @@ func (s *Store) CreateAccount(ctx context.Context, name string, key domain.APIKe
 	return row.domain(), created[0], nil
 }
 
+// CreateAdminKey stores another admin key of an account, for when the others are lost: in the
+// bucket admin, as the consumer admin. What of these is missing is made as CreateAccount makes
+// it. A consumer of that name whose scopes were taken away does not get them back, since keys
+// of it may be in other hands: then it is admin-2, and so on. Both the account and the caller's
+// own are told in the audit log. ErrNotFound: there is no such account.
+func (s *Store) CreateAdminKey(ctx context.Context, account string, key domain.APIKey) (domain.APIKey, error) {
+	var created []domain.APIKey
+	err := s.tx(ctx, func(tx *gorm.DB) error {
+		// One at a time: what is missing is made once.
+		if _, err := takeAccount(s.locked(tx, lockChange), account); err != nil {
+			return err
+		}
+		now := s.clock()
+		bucket, _, err := s.bucket(tx, BucketRef{Account: account, Bucket: adminName}, lockShare)
+		if missing(err) {
+			bucket, err = insertBucket(tx, domain.Bucket{Account: account, Name: adminName}, now)
+		}
+		if err != nil {
+			return err
+		}
+		admin, err := s.adminConsumer(tx, bucket, now)
+		if err != nil {
+			return err
+		}
+		if created, err = s.insertKeys(tx, bucket, admin.ID, []domain.APIKey{key}, now); err != nil {
+			return err
+		}
+		resources := append([]domain.Resource{bucketResource(bucket), consumerResource(admin)}, keyResources(created)...)
+		if caller, ok := callerOf(ctx); ok && caller.Account != account {
+			// In the caller's own log stands whom it was done to, and nothing of what is there.
+			if err := s.note(ctx, tx, ActionCreateAdminKey, "", domain.Resource{Type: ResourceAccount, Name: account}); err != nil {
+				return err
+			}
+		}
+		return s.note(ctx, tx, ActionCreateAdminKey, account, resources...)
+	})
+	if err != nil {
+		return domain.APIKey{}, wrap("create admin key", err)
+	}
+	return created[0], nil
+}
+
+func missing(err error) bool {
+	return errors.Is(err, gorm.ErrRecordNotFound) || errors.Is(err, domain.ErrNotFound)
+}
+
+// adminConsumer returns a consumer of the bucket that has all rights, and makes it when there
+// is none of the name.
+func (s *Store) adminConsumer(tx *gorm.DB, b bucketRow, now time.Time) (domain.Consumer, error) {
+	admin := domain.Consumer{Name: adminName, Scopes: []domain.Scope{domain.ScopeAdmin}}
+	for n := 2; ; n++ {
+		ref := ConsumerRef{Account: b.Account, Bucket: b.Name, Consumer: admin.Name}
+		_, there, err := s.consumer(tx, ref, lockChange)
+		switch {
+		case missing(err):
+			row, err := insertConsumer(tx, b, admin, now)
+			if err != nil {
+				return domain.Consumer{}, err
+			}
+			return row.domain(b)
+		case err != nil:
+			return domain.Consumer{}, err
+		case slices.Contains(there.Scopes, domain.ScopeAdmin):
+			return there, nil
+		}
+		admin.Name = adminName + "-" + strconv.Itoa(n)
+	}
+}
+
 // ListAccounts returns accounts and how many there are.
 func (s *Store) ListAccounts(ctx context.Context, page Page) ([]domain.Account, int, error) {
 	var accounts []domain.Account
 	var total int
 	err := s.snapshot(ctx, func(tx *gorm.DB) error {
-		rows, n, err := listPage[accountRow](tx.Model(&accountRow{}), page)
+		rows, n, err := listPage[accountRow](tx.Model(&accountRow{}), page, weight{})
 		for _, row := range rows {
 			accounts = append(accounts, row.domain())
 		}
@@ -125,6 +183,19 @@ func (s *Store) CreateProject(ctx context.Context, account, name string) (domain
 	return row.domain(), nil
 }
 
+// GetProject returns the account's project of that name.
+func (s *Store) GetProject(ctx context.Context, account, name string) (domain.Project, error) {
+	var row projectRow
+	err := domain.ErrNotFound
+	if storable(account, name) {
+		err = s.read.WithContext(ctx).Where("account = ? AND name = ?", account, name).Take(&row).Error
+	}
+	if err != nil {
+		return domain.Project{}, wrap("get project", err)
+	}
+	return row.domain(), nil
+}
+
 // ListProjects returns an account's projects and how many there are.
 func (s *Store) ListProjects(ctx context.Context, account string, page Page) ([]domain.Project, int, error) {
 	if !storable(account) {
@@ -133,7 +204,7 @@ func (s *Store) ListProjects(ctx context.Context, account string, page Page) ([]
 	var projects []domain.Project
 	var total int
 	err := s.snapshot(ctx, func(tx *gorm.DB) error {
-		rows, n, err := listPage[projectRow](tx.Model(&projectRow{}).Where("account = ?", account), page)
+		rows, n, err := listPage[projectRow](tx.Model(&projectRow{}).Where("account = ?", account), page, weight{})
 		for _, row := range rows {
 			projects = append(projects, row.domain())
 		}

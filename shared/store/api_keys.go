@@ -123,7 +123,7 @@ func (s *Store) ListKeys(ctx context.Context, ref ConsumerRef, secrets bool, pag
 		if err != nil {
 			return err
 		}
-		rows, n, err := listPage[apiKeyRow](tx.Model(&apiKeyRow{}).Where("consumer_id = ?", c.ID), page)
+		rows, n, err := listPage[apiKeyRow](tx.Model(&apiKeyRow{}).Where("consumer_id = ?", c.ID), page, weight{})
 		if err != nil {
 			return err
 		}

@@ -2,12 +2,17 @@ package store
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"waybill.dev/shared/domain"
 )
@@ -15,6 +20,7 @@ import (
 // The actions of the audit log.
 const (
 	ActionCreateAccount  = "create-account"
+	ActionCreateAdminKey = "create-admin-key"
 	ActionCreateProject  = "create-project"
 	ActionCreateBucket   = "create-bucket"
 	ActionUpdateBucket   = "update-bucket"
@@ -84,17 +90,50 @@ func (s *Store) note(ctx context.Context, tx *gorm.DB, action, account string, r
 	return s.insertAudit(tx, domain.AuditEntry{Account: account, Action: action, Caller: caller, Resources: resources, Success: true})
 }
 
-// Audit writes an entry of its own: of a change that was refused. Its id is the store's,
-// and its time when it has none.
-func (s *Store) Audit(ctx context.Context, e domain.AuditEntry) error {
-	return wrap("write audit entry", s.again(ctx, func() error { return s.insertAudit(s.write.WithContext(ctx), e) }))
+// Audit writes entries of their own: of changes that were refused. Refusals of the same caller,
+// action and error within a minute are one entry, which has the time and all else of the
+// first, and counts. Ids are the store's, and the time of an entry that has none.
+func (s *Store) Audit(ctx context.Context, entries ...domain.AuditEntry) error {
+	rows := make([]auditRow, 0, len(entries))
+	at := map[string]int{}
+	for _, e := range entries {
+		row, err := s.auditRow(e)
+		if err != nil {
+			return wrap("write audit entries", err)
+		}
+		if i, ok := at[row.ID]; ok {
+			rows[i].Count += row.Count
+			continue
+		}
+		at[row.ID] = len(rows)
+		rows = append(rows, row)
+	}
+	// In one order, so that two who write the same entries do not wait for each other.
+	slices.SortFunc(rows, func(a, b auditRow) int { return strings.Compare(a.ID, b.ID) })
+	added := clause.OnConflict{
+		Columns:   []clause.Column{{Name: "id"}},
+		DoUpdates: clause.Assignments(map[string]any{"count": gorm.Expr("audit_log.count + excluded.count")}),
+	}
+	return wrap("write audit entries", s.tx(ctx, func(tx *gorm.DB) error {
+		return tx.Clauses(added).CreateInBatches(rows, auditBatch).Error
+	}))
 }
 
+// auditBatch bounds the rows of one statement that inserts entries.
+const auditBatch = 500
+
 func (s *Store) insertAudit(tx *gorm.DB, e domain.AuditEntry) error {
-	id, err := newRequestID()
+	row, err := s.auditRow(e)
 	if err != nil {
 		return err
 	}
+	if err := tx.Create(&row).Error; err != nil {
+		return fmt.Errorf("insert audit entry: %w", err)
+	}
+	return nil
+}
+
+func (s *Store) auditRow(e domain.AuditEntry) (auditRow, error) {
 	if e.At.IsZero() {
 		e.At = s.clock()
 	}
@@ -104,19 +143,39 @@ func (s *Store) insertAudit(tx *gorm.DB, e domain.AuditEntry) error {
 	}
 	resources, err := json.Marshal(kept)
 	if err != nil {
-		return fmt.Errorf("encode resources: %w", err)
+		return auditRow{}, fmt.Errorf("encode resources: %w", err)
 	}
 	c := e.Caller
 	row := auditRow{
-		ID: id, At: instantOf(e.At), Account: auditable(e.Account), Action: auditable(e.Action),
+		At: instantOf(e.At), Account: auditable(e.Account), Action: auditable(e.Action),
 		Sub: auditable(c.Sub), Type: auditable(c.Type), KeyID: auditable(c.KeyID), RequestID: auditable(c.RequestID),
 		Address: auditable(c.Address), UserAgent: auditable(c.UserAgent), Method: auditable(c.Method), Route: auditable(c.Route),
-		Resources: string(resources), Success: e.Success, Error: auditable(e.Error),
+		Resources: string(resources), Success: e.Success, Error: auditable(e.Error), Count: max(1, e.Count),
 	}
-	if err := tx.Create(&row).Error; err != nil {
-		return fmt.Errorf("insert audit entry: %w", err)
+	if e.Success {
+		row.ID, err = newRequestID()
+	} else {
+		row.ID = refusalID(row, e.At)
 	}
-	return nil
+	return row, err
+}
+
+// refusalID returns the id that all refusals have which are one entry, whichever process
+// writes them: a UUID of version 8 with the minute and a hash of what they have in common.
+func refusalID(row auditRow, at time.Time) string {
+	minute := at.Truncate(time.Minute)
+	h := sha256.New()
+	for _, text := range []string{row.Account, row.Type, row.Sub, row.KeyID, row.Action, row.Error} {
+		_, _ = fmt.Fprintf(h, "%d:%s", len(text), text)
+	}
+	var id uuid.UUID
+	var ms [8]byte
+	binary.BigEndian.PutUint64(ms[:], uint64(minute.UnixMilli()))
+	copy(id[:6], ms[2:])
+	copy(id[6:], h.Sum(nil))
+	id[6] = id[6]&0x0f | 0x80
+	id[8] = id[8]&0x3f | 0x80
+	return id.String()
 }
 
 // auditResource is a resource as it lies in the row.
@@ -217,7 +276,7 @@ func (f AuditFilter) narrow(query *gorm.DB) *gorm.DB {
 
 func (r auditRow) domain() (domain.AuditEntry, error) {
 	e := domain.AuditEntry{
-		ID: r.ID, At: r.At.time(), Account: r.Account, Action: r.Action, Success: r.Success, Error: r.Error,
+		ID: r.ID, At: r.At.time(), Account: r.Account, Action: r.Action, Success: r.Success, Error: r.Error, Count: r.Count,
 		Caller: domain.Caller{
 			Account: r.Account, Sub: r.Sub, Type: r.Type, KeyID: r.KeyID, RequestID: r.RequestID,
 			Address: r.Address, UserAgent: r.UserAgent, Method: r.Method, Route: r.Route,

@@ -73,7 +73,7 @@ func insertBucket(tx *gorm.DB, b domain.Bucket, now time.Time) (bucketRow, error
 }
 
 // ListBuckets returns those of an account's buckets that have all the tags, and how many
-// there are.
+// there are. They are fewer than the page's limit when they are large, see MaxPageBytes.
 func (s *Store) ListBuckets(ctx context.Context, account string, tags map[string]string, page Page) ([]domain.Bucket, int, error) {
 	if !storable(account) {
 		return nil, 0, nil
@@ -85,7 +85,7 @@ func (s *Store) ListBuckets(ctx context.Context, account string, tags map[string
 		if err != nil {
 			return err
 		}
-		rows, n, err := listPage[bucketRow](query, page)
+		rows, n, err := listPage[bucketRow](query, page, weight{sql: "octet_length(tags) + octet_length(description) + 256"})
 		if err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"gorm.io/gorm"
@@ -31,7 +32,32 @@ type ConsumerFilter struct {
 // is retrievable.
 type Parts struct{ Keys, Secrets, Managers bool }
 
-// ConsumerView is a consumer with the parts that were asked for, oldest first.
+// partsStep is how many consumers are weighed at a time when their parts count, too: at
+// 1000 keys each they are several pages already.
+const partsStep = 50
+
+// weight is what a consumer weighs with its parts.
+func (p Parts) weight() weight {
+	const part = " + (SELECT coalesce(sum(part.bytes), 0) FROM (SELECT "
+	w := weight{sql: "octet_length(tags) + octet_length(metadata) + octet_length(description) + 512"}
+	for _, kind := range []struct {
+		wanted       bool
+		bytes, table string
+	}{
+		{p.Keys, "octet_length(p.description) + 256", "api_keys"},
+		{p.Managers, "octet_length(p.email) + octet_length(p.sub) + 128", "key_managers"},
+	} {
+		if kind.wanted {
+			w.step = partsStep
+			w.sql += part + kind.bytes + " AS bytes FROM " + kind.table +
+				" p WHERE p.consumer_id = key_consumers.id ORDER BY p.created_at, p.seq LIMIT " + strconv.Itoa(maxParts) + ") AS part)"
+		}
+	}
+	return w
+}
+
+// ConsumerView is a consumer with the parts that were asked for, oldest first and not more
+// than the first 1000 of each kind.
 type ConsumerView struct {
 	domain.Consumer
 
@@ -87,7 +113,8 @@ func insertConsumer(tx *gorm.DB, b bucketRow, c domain.Consumer, now time.Time) 
 }
 
 // ListConsumers returns those of a bucket's consumers that the filter selects, and how
-// many there are. ErrNotFound: there is no such bucket.
+// many there are. They are fewer than the page's limit when they are large, see
+// MaxPageBytes. ErrNotFound: there is no such bucket.
 func (s *Store) ListConsumers(ctx context.Context, account, bucket string, f ConsumerFilter, with Parts) ([]ConsumerView, int, error) {
 	var views []ConsumerView
 	var total int
@@ -103,7 +130,7 @@ func (s *Store) ListConsumers(ctx context.Context, account, bucket string, f Con
 		if f.ManagerEmail != "" {
 			query = query.Where("EXISTS (SELECT 1 FROM key_managers m WHERE m.consumer_id = key_consumers.id AND m.email = ?)", f.ManagerEmail)
 		}
-		rows, n, err := listPage[consumerRow](query, f.Page)
+		rows, n, err := listPage[consumerRow](query, f.Page, with.weight())
 		if err != nil {
 			return err
 		}
@@ -177,7 +204,7 @@ func (s *Store) readParts(tx *gorm.DB, b bucketRow, views []ConsumerView, with P
 	}
 	if with.Keys {
 		var rows []apiKeyRow
-		if err := tx.Where("consumer_id IN ?", ids).Order("created_at, seq").Find(&rows).Error; err != nil {
+		if err := firstParts(tx, apiKeyRow{}.TableName(), ids, &rows); err != nil {
 			return fmt.Errorf("read keys: %w", err)
 		}
 		for _, row := range rows {
@@ -190,7 +217,7 @@ func (s *Store) readParts(tx *gorm.DB, b bucketRow, views []ConsumerView, with P
 	}
 	if with.Managers {
 		var rows []managerRow
-		if err := tx.Where("consumer_id IN ?", ids).Order("created_at, seq").Find(&rows).Error; err != nil {
+		if err := firstParts(tx, managerRow{}.TableName(), ids, &rows); err != nil {
 			return fmt.Errorf("read managers: %w", err)
 		}
 		for _, row := range rows {
@@ -198,6 +225,14 @@ func (s *Store) readParts(tx *gorm.DB, b bucketRow, views []ConsumerView, with P
 		}
 	}
 	return nil
+}
+
+// firstParts reads the first rows of each of the consumers.
+func firstParts(tx *gorm.DB, table string, consumers []string, into any) error {
+	return tx.Raw(`SELECT * FROM (
+			SELECT p.*, row_number() OVER (PARTITION BY p.consumer_id ORDER BY p.created_at, p.seq) AS place
+			FROM `+table+` p WHERE p.consumer_id IN ?
+		) AS part WHERE place <= ? ORDER BY created_at, seq`, consumers, maxParts).Scan(into).Error
 }
 
 // UpdateConsumer applies change to the description, tags, metadata and scopes of a

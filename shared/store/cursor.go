@@ -2,8 +2,10 @@ package store
 
 import (
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"hash/crc32"
 	"time"
 
 	"waybill.dev/shared/domain"
@@ -24,12 +26,15 @@ const (
 	listDeliveries = "d"
 )
 
+// encode writes a cursor with a checksum, so that a damaged one is known for what it is and
+// leads to no other place. It keeps no secret, and who makes one up can name only a place
+// in a list of their own.
 func (c cursor) encode() string {
 	text, err := json.Marshal(c)
 	if err != nil {
 		return "" // can't be: strings and a number
 	}
-	return base64.RawURLEncoding.EncodeToString(text)
+	return base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint32(text, crc32.ChecksumIEEE(text)))
 }
 
 // decodeCursor returns nil for no cursor, and ErrCursor for one of something else.
@@ -37,21 +42,32 @@ func decodeCursor(text, list, account string) (*cursor, error) {
 	if text == "" {
 		return nil, nil // the first page
 	}
-	raw, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil {
-		return nil, fmt.Errorf("decode cursor: %w", ErrCursor)
-	}
 	var c cursor
-	if err := json.Unmarshal(raw, &c); err != nil || c.List != list || c.Account != account || c.ID == "" {
-		return nil, fmt.Errorf("decode cursor: %w", ErrCursor)
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	if err == nil && len(raw) > crc32.Size {
+		err = json.Unmarshal(raw[:len(raw)-crc32.Size], &c)
 	}
-	if list == listDeliveries {
-		if _, ok := domain.DeliveryID(c.ID).ReceivedAt(); !ok {
-			return nil, fmt.Errorf("decode cursor: %w", ErrCursor)
-		}
+	if err != nil || c.encode() != text || c.List != list || c.Account != account || !c.leads() {
+		return nil, fmt.Errorf("decode cursor: %w", ErrCursor)
 	}
 	return &c, nil
 }
+
+// leads tells whether the cursor names a place that both databases can look for.
+func (c cursor) leads() bool {
+	switch c.List {
+	case listEvents:
+		at := time.UnixMilli(c.At).UTC()
+		return domain.ValidEventID(c.ID) && c.At >= 0 && at.Year() <= lastYear
+	case listDeliveries:
+		at, ok := domain.DeliveryID(c.ID).ReceivedAt()
+		return ok && c.At == 0 && at.Year() <= lastYear
+	}
+	return false
+}
+
+// lastYear is the last one that a time in RFC 3339 has.
+const lastYear = 9999
 
 // ceilMillisecond rounds up, as acceptance times have milliseconds: an event received
 // at or after t is one received at or after the result.

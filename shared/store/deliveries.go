@@ -256,9 +256,14 @@ func takeDelivery(tx *gorm.DB, lock []clause.Expression, account string, id doma
 	return row, err
 }
 
+// maxAttempts bounds the attempts that are shown with a delivery, to the newest: who asks
+// for more and more retries of one makes no answer without end of them.
+const maxAttempts = 1000
+
 func takeAttempts(tx *gorm.DB, row listedRow) ([]domain.Attempt, error) {
 	var rows []attemptRow
-	if err := tx.Where("day = ? AND delivery_id = ?", row.Delivery.Day, row.Delivery.ID).Find(&rows).Error; err != nil {
+	if err := tx.Where("day = ? AND delivery_id = ?", row.Delivery.Day, row.Delivery.ID).
+		Order("number DESC").Limit(maxAttempts).Find(&rows).Error; err != nil {
 		return nil, fmt.Errorf("read attempts: %w", err)
 	}
 	attempts := make([]domain.Attempt, 0, len(rows)+1)

@@ -38,7 +38,8 @@ type EventFilter struct {
 }
 
 // ListEvents returns a page of events, the newest first, and the cursor of the next;
-// empty: there is none. ErrCursor: the cursor is not one of this list.
+// empty: there is none. They are fewer than the filter's limit when they are large, see
+// MaxPageBytes. ErrCursor: the cursor is not one of this list.
 func (s *Store) ListEvents(ctx context.Context, f EventFilter) ([]domain.Event, string, error) {
 	after, err := decodeCursor(f.Cursor, listEvents, f.Account)
 	if err != nil {
@@ -48,13 +49,22 @@ func (s *Store) ListEvents(ctx context.Context, f EventFilter) ([]domain.Event, 
 	if f.Type != "" {
 		types = []domain.EventType{f.Type}
 	}
-	limit := pageSize(f.Limit)
 	var rows []eventRow
+	more := false
 	err = s.snapshot(ctx, func(tx *gorm.DB) error {
-		for _, kind := range types {
+		marks, err := f.marks(tx, after, types)
+		if err != nil {
+			return err
+		}
+		marks, more = firstPage(marks, pageSize(f.Limit))
+		counts := make(map[string]int, len(types))
+		for _, mark := range marks {
+			counts[mark.Type]++
+		}
+		rows = make([]eventRow, 0, len(marks))
+		for kind, n := range counts {
 			var page []eventRow
-			query := f.bound(tx, after).Where("type = ?", string(kind)).Order("received_at DESC, id DESC").Limit(limit + 1)
-			if err := query.Find(&page).Error; err != nil {
+			if err := f.ofType(tx, after, domain.EventType(kind)).Limit(n).Find(&page).Error; err != nil {
 				return err
 			}
 			rows = append(rows, page...)
@@ -64,20 +74,61 @@ func (s *Store) ListEvents(ctx context.Context, f EventFilter) ([]domain.Event, 
 	if err != nil {
 		return nil, "", wrap("list events", err)
 	}
-	slices.SortFunc(rows, func(a, b eventRow) int {
-		return cmp.Or(cmp.Compare(b.ReceivedAt, a.ReceivedAt), cmp.Compare(b.ID, a.ID))
-	})
+	slices.SortFunc(rows, func(a, b eventRow) int { return newestFirst(a.ReceivedAt, a.ID, b.ReceivedAt, b.ID) })
 	next := ""
-	if len(rows) > limit {
-		rows = rows[:limit:limit]
-		last := rows[limit-1]
-		next = cursor{listEvents, f.Account, last.ReceivedAt.time().UnixMilli(), last.ID}.encode()
+	if more {
+		last := rows[len(rows)-1]
+		next = cursor{List: listEvents, Account: f.Account, At: last.ReceivedAt.time().UnixMilli(), ID: last.ID}.encode()
 	}
 	events := make([]domain.Event, len(rows))
 	for i, row := range rows {
 		events[i] = row.domain()
 	}
 	return events, next, nil
+}
+
+func newestFirst(a instant, idA string, b instant, idB string) int {
+	return cmp.Or(cmp.Compare(b, a), cmp.Compare(idB, idA))
+}
+
+// eventMark is where an event is in the list, and what it weighs in bytes.
+type eventMark struct {
+	Type       string
+	ReceivedAt instant
+	ID         string
+	Weight     int64
+}
+
+// marks returns the first events of each type, without their bodies: what fits a page is
+// known before any body is read.
+func (f EventFilter) marks(tx *gorm.DB, after *cursor, types []domain.EventType) ([]eventMark, error) {
+	var marks []eventMark
+	for _, kind := range types {
+		var some []eventMark
+		query := f.ofType(tx.Model(&eventRow{}), after, kind).Limit(pageSize(f.Limit) + 1)
+		if err := query.Select("type, received_at, id, octet_length(payload) + 64 AS weight").Scan(&some).Error; err != nil {
+			return nil, err
+		}
+		marks = append(marks, some...)
+	}
+	return marks, nil
+}
+
+// firstPage returns those that make a page, and whether there are more.
+func firstPage(marks []eventMark, limit int) (page []eventMark, more bool) {
+	slices.SortFunc(marks, func(a, b eventMark) int { return newestFirst(a.ReceivedAt, a.ID, b.ReceivedAt, b.ID) })
+	page = marks[:min(len(marks), limit)]
+	weights := make([]int64, len(page))
+	for i, mark := range page {
+		weights[i] = mark.Weight
+	}
+	page = page[:fitting(weights)]
+	return page, len(page) < len(marks)
+}
+
+// ofType selects the filter's events of one type, the newest first.
+func (f EventFilter) ofType(tx *gorm.DB, after *cursor, kind domain.EventType) *gorm.DB {
+	return f.bound(tx, after).Where("type = ?", string(kind)).Order("received_at DESC, id DESC")
 }
 
 // bound adds the filter's account and times, and the end of the page before.

@@ -63,7 +63,7 @@ func (s *Store) ListManagers(ctx context.Context, ref ConsumerRef, page Page) ([
 		if err != nil {
 			return err
 		}
-		rows, n, err := listPage[managerRow](tx.Model(&managerRow{}).Where("consumer_id = ?", c.ID), page)
+		rows, n, err := listPage[managerRow](tx.Model(&managerRow{}).Where("consumer_id = ?", c.ID), page, weight{})
 		for _, row := range rows {
 			managers = append(managers, row.domain())
 		}
@@ -74,6 +74,25 @@ func (s *Store) ListManagers(ctx context.Context, ref ConsumerRef, page Page) ([
 		return nil, 0, wrap("list managers", err)
 	}
 	return managers, total, nil
+}
+
+// GetManager returns one manager of a consumer.
+func (s *Store) GetManager(ctx context.Context, ref ConsumerRef, id string) (domain.Manager, error) {
+	var row managerRow
+	err := s.snapshot(ctx, func(tx *gorm.DB) error {
+		_, c, err := s.consumer(tx, ref, lockNone)
+		if err != nil {
+			return err
+		}
+		if !storable(id) {
+			return domain.ErrNotFound
+		}
+		return tx.Where("id = ? AND consumer_id = ?", id, c.ID).Take(&row).Error
+	})
+	if err != nil {
+		return domain.Manager{}, wrap("get manager", err)
+	}
+	return row.domain(), nil
 }
 
 // DeleteManager removes a manager from a consumer.

@@ -130,20 +130,52 @@ func (s *Store) rowLock() []clause.Expression {
 	return []clause.Expression{clause.Locking{Strength: clause.LockingStrengthUpdate, Table: clause.Table{Name: "d"}}}
 }
 
-// RequestReplay asks for another run of the webhook's failed deliveries whose events
-// were accepted from since (inclusive) up to until (exclusive; zero: now); of the
-// delivered and retrying ones too when all is set. What has an open request is left
-// alone. It returns the replay's id and how many deliveries it matched.
-func (s *Store) RequestReplay(ctx context.Context, account string, w domain.WebhookID, since, until time.Time, all bool) (string, int, error) {
-	replay, err := newRequestID()
+// ReplayStatus says which deliveries a replay sends again.
+type ReplayStatus string
+
+// The deliveries that can be replayed.
+const (
+	// ReplayUndelivered are those that failed and those that are to be tried again, by their
+	// schedule or when their webhook's circuit closes.
+	ReplayUndelivered ReplayStatus = "undelivered"
+	ReplayFailed      ReplayStatus = "failed"
+	ReplayAll         ReplayStatus = "all" // those and the delivered ones
+)
+
+// ReplayStatuses returns them all, the usual one first.
+func ReplayStatuses() []ReplayStatus {
+	return []ReplayStatus{ReplayUndelivered, ReplayFailed, ReplayAll}
+}
+
+// condition selects the deliveries, in terms that the partial indexes know.
+func (r ReplayStatus) condition() string {
+	switch r {
+	case ReplayFailed:
+		return "d.status <> 'delivered' AND d.status = 'failed'"
+	case ReplayAll:
+		return "d.status IN ('delivered', 'failed', 'retrying')"
+	}
+	return "d.status <> 'delivered' AND d.status IN ('failed', 'retrying')"
+}
+
+// Replay is what came of asking for one.
+type Replay struct {
+	ID      string
+	Matched int
+	// Passed tells, when nothing matched, what there is in the span by the status that it
+	// shows: what was asked for already is pending.
+	Passed map[domain.Status]int
+}
+
+// RequestReplay asks for another run of those of the webhook's deliveries whose events were
+// accepted from since (inclusive) up to until (exclusive; zero: now). What has an open
+// request is left alone, and so is what is held: it goes out when its webhook is active.
+func (s *Store) RequestReplay(ctx context.Context, account string, w domain.WebhookID, since, until time.Time, which ReplayStatus) (Replay, error) {
+	id, err := newRequestID()
 	if err != nil {
-		return "", 0, wrap("request replay", err)
+		return Replay{}, wrap("request replay", err)
 	}
-	states := "d.status <> 'delivered' AND d.status = 'failed'"
-	if all {
-		states = "d.status IN ('delivered', 'failed', 'retrying')"
-	}
-	matched := 0
+	replay := Replay{ID: id}
 	err = s.tx(ctx, func(tx *gorm.DB) error {
 		if err := liveWebhook(tx, account, w); err != nil {
 			return err
@@ -152,26 +184,50 @@ func (s *Store) RequestReplay(ctx context.Context, account string, w domain.Webh
 		if until.IsZero() {
 			until = now.Add(time.Millisecond)
 		}
+		const span = "(d.account = ?) IS TRUE AND d.webhook_id = ? AND d.id >= ? AND d.id < ? AND d.day >= ? AND d.day <= ?"
+		within := []any{
+			account, string(w), string(domain.DeliveryIDFloor(ceilMillisecond(since))), string(domain.DeliveryIDFloor(ceilMillisecond(until))),
+			dateOf(since), dateOf(until),
+		}
 		result := tx.Exec(`
 			INSERT INTO requests (id, kind, account, webhook_id, event_id, event_type, day, delivery_id, test, created_at)
 			SELECT ? || '-' || d.id, ?, d.account, d.webhook_id, d.event_id, d.event_type, d.day, d.id, d.test, ?
 			FROM deliveries d
-			WHERE (d.account = ?) IS TRUE AND d.webhook_id = ? AND `+states+`
-				AND d.id >= ? AND d.id < ? AND d.day >= ? AND d.day <= ? AND NOT `+sqlOpen+`
+			WHERE `+span+` AND `+which.condition()+` AND NOT `+sqlOpen+`
 			ON CONFLICT (delivery_id) DO NOTHING`,
-			replay, requestReplay, instantOf(now), account, string(w),
-			string(domain.DeliveryIDFloor(ceilMillisecond(since))), string(domain.DeliveryIDFloor(ceilMillisecond(until))),
-			dateOf(since), dateOf(until))
+			append([]any{id, requestReplay, instantOf(now)}, within...)...)
 		if result.Error != nil {
 			return result.Error
 		}
-		matched = int(result.RowsAffected)
-		return s.note(ctx, tx, ActionReplayWebhook, account, webhookResource(w), domain.Resource{Type: ResourceReplay, ID: replay})
+		if replay.Matched = int(result.RowsAffected); replay.Matched == 0 {
+			if replay.Passed, err = passed(tx, span, within); err != nil {
+				return err
+			}
+		}
+		return s.note(ctx, tx, ActionReplayWebhook, account, webhookResource(w), domain.Resource{Type: ResourceReplay, ID: id})
 	})
 	if err != nil {
-		return "", 0, wrap("request replay", err)
+		return Replay{}, wrap("request replay", err)
 	}
-	return replay, matched, nil
+	return replay, nil
+}
+
+// passed counts the deliveries of a span by the status that they show.
+func passed(tx *gorm.DB, span string, within []any) (map[domain.Status]int, error) {
+	var rows []struct {
+		Status domain.Status
+		Number int
+	}
+	err := tx.Raw("SELECT CASE WHEN "+sqlOpen+" THEN 'pending' ELSE d.status END AS status, count(*) AS number FROM deliveries d WHERE "+span+" GROUP BY 1",
+		within...).Scan(&rows).Error
+	if err != nil {
+		return nil, fmt.Errorf("count deliveries: %w", err)
+	}
+	counts := make(map[domain.Status]int, len(rows))
+	for _, row := range rows {
+		counts[row.Status] = row.Number
+	}
+	return counts, nil
 }
 
 // OpenRequests returns, as complete tasks, the requests that were not relayed yet or

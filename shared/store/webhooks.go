@@ -124,8 +124,12 @@ func bumpVersion(tx *gorm.DB) (int64, error) {
 	return version, nil
 }
 
+// sqlWebhookWeight is what a webhook weighs, sealed headers included.
+const sqlWebhookWeight = "octet_length(url) + octet_length(description) + coalesce(octet_length(retry_schedule), 0) + coalesce(octet_length(headers), 0) + 384"
+
 // ListWebhooks returns an account's webhooks, oldest first, each with its health at the
 // same index, and how many there are. Limit 0: all of them.
+// They are fewer when they are large, see MaxPageBytes.
 func (s *Store) ListWebhooks(ctx context.Context, account string, limit, offset int) ([]domain.Webhook, []domain.Health, int, error) {
 	var webhooks []domain.Webhook
 	var healths []domain.Health
@@ -138,13 +142,18 @@ func (s *Store) ListWebhooks(ctx context.Context, account string, limit, offset 
 		if limit == 0 {
 			limit = -1
 		}
+		const order = "created_at, id"
+		fit, err := weight{sql: sqlWebhookWeight}.fits(scope, order, Page{limit, offset})
+		if err != nil || fit == 0 {
+			return err
+		}
 		var rows []webhookRow
-		if err := scope.Session(&gorm.Session{}).Order("created_at, id").Limit(limit).Offset(offset).Find(&rows).Error; err != nil {
+		if err := scope.Session(&gorm.Session{}).Order(order).Limit(fit).Offset(offset).Find(&rows).Error; err != nil {
 			return err
 		}
 		byID := map[string]domain.Health{}
 		var kept []webhookHealthRow
-		err := tx.Where("webhook_id IN (?)", tx.Model(&webhookRow{}).Select("id").Where("account = ? AND NOT deleted", account)).Find(&kept).Error
+		err = tx.Where("webhook_id IN (?)", tx.Model(&webhookRow{}).Select("id").Where("account = ? AND NOT deleted", account)).Find(&kept).Error
 		if err != nil {
 			return err
 		}

@@ -240,7 +240,7 @@ func (c *Client) Test(ctx context.Context, id string) (delivery string, err erro
 	return out.DeliveryID, err
 }
 
-// Replay sends deliveries since then again; an empty status takes the failed ones.
+// Replay sends deliveries since then again; an empty status takes the undelivered ones.
 func (c *Client) Replay(ctx context.Context, id string, since time.Time, status string) (matched int, err error) {
 	in := map[string]string{"since": since.UTC().Format(time.RFC3339Nano)}
 	if status != "" {

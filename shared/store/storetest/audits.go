@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,6 +26,7 @@ func auditTests() map[string]func(*testing.T, *bench) {
 		"takes whatever a caller sends":       testAuditHostile,
 		"lists newest first in pages":         testAuditList,
 		"filters":                             testAuditFilter,
+		"counts refusals of a minute":         testAuditCounts,
 		"keeps entries for 90 days":           testAuditRetention,
 		"tells no secret":                     testAuditSecrets,
 	}
@@ -168,7 +170,8 @@ func testAuditWebhooks(t *testing.T, b *bench) {
 			return err
 		}, func() string { return "retry-delivery delivery:" + string(delivery) }},
 		{func() (err error) {
-			replay, _, err = b.RequestReplay(ctx, account, w.ID, noon, time.Time{}, true)
+			made, err := b.RequestReplay(ctx, account, w.ID, noon, time.Time{}, store.ReplayAll)
+			replay = made.ID
 			return err
 		}, func() string { return "replay-webhook webhook:" + string(w.ID) + " replay:" + replay }},
 		{func() error { return b.DeleteWebhook(ctx, account, w.ID) }, func() string { return "delete-webhook webhook:" + string(w.ID) }},
@@ -289,6 +292,7 @@ func testAuditFields(t *testing.T, b *bench) {
 		t.Fatalf("%+v", got)
 	}
 	want.At, want.ID, bare.ID = noon, got[1].ID, got[0].ID
+	want.Count, bare.Count = 1, 1
 	if diff := cmp.Diff([]domain.AuditEntry{bare, want}, got); diff != "" {
 		t.Errorf("entries (-want +got):\n%s", diff)
 	}
@@ -310,7 +314,7 @@ func testAuditHostile(t *testing.T, b *bench) {
 func testAuditList(t *testing.T, b *bench) {
 	var want []string
 	for i := range 7 {
-		e := domain.AuditEntry{Account: account, Action: strconv.Itoa(i), Caller: caller()}
+		e := domain.AuditEntry{Account: account, Action: strconv.Itoa(i), Caller: caller(), Success: true}
 		if err := b.Audit(t.Context(), e); err != nil {
 			t.Fatal(err)
 		}
@@ -375,12 +379,59 @@ func testAuditFilter(t *testing.T, b *bench) {
 	}
 }
 
-func testAuditRetention(t *testing.T, b *bench) {
-	const old = 1100 // more than a batch
-	for range old {
-		if err := b.Audit(t.Context(), domain.AuditEntry{Account: account, Action: "old"}); err != nil {
+// testAuditCounts has several processes write the same refusals, and others beside them.
+func testAuditCounts(t *testing.T, b *bench) {
+	refused := domain.AuditEntry{Account: account, Action: "create-key", Caller: caller(), Error: "FORBIDDEN"}
+	var writers sync.WaitGroup
+	for i := range 8 {
+		writers.Go(func() {
+			e := refused
+			e.Caller.RequestID, e.Count = strconv.Itoa(i), 3
+			if err := b.Audit(t.Context(), e, refused); err != nil { // 3 and 1
+				t.Error(err)
+			}
+		})
+	}
+	writers.Wait()
+	other := func(change func(e *domain.AuditEntry)) domain.AuditEntry {
+		e := refused
+		change(&e)
+		return e
+	}
+	for _, e := range []domain.AuditEntry{
+		other(func(e *domain.AuditEntry) { e.Account = "other" }),
+		other(func(e *domain.AuditEntry) { e.Action = "delete-key" }),
+		other(func(e *domain.AuditEntry) { e.Error = "NOT_FOUND" }),
+		other(func(e *domain.AuditEntry) { e.Caller.Sub = "bucket/another" }),
+		other(func(e *domain.AuditEntry) { e.Caller.KeyID = "key_2" }),
+		other(func(e *domain.AuditEntry) { e.At = noon.Add(time.Minute) }),
+		other(func(e *domain.AuditEntry) { e.Success, e.Error = true, "" }),
+		other(func(e *domain.AuditEntry) { e.Success, e.Error = true, "" }),
+	} {
+		if err := b.Audit(t.Context(), e); err != nil {
 			t.Fatal(err)
 		}
+	}
+	counts := map[int]int{}
+	for _, e := range append(b.audits(t, store.AuditFilter{}), b.audits(t, store.AuditFilter{Account: "other"})...) {
+		counts[e.Count]++
+		if e.Count > 1 && (!e.At.Equal(noon) || e.Action != "create-key" || e.Error != "FORBIDDEN" || e.Success) {
+			t.Errorf("the entry that counts is %+v", e)
+		}
+	}
+	if diff := cmp.Diff(map[int]int{32: 1, 1: 8}, counts); diff != "" {
+		t.Errorf("entries by count (-want +got):\n%s", diff)
+	}
+}
+
+func testAuditRetention(t *testing.T, b *bench) {
+	const old = 1100 // more than a batch
+	entries := make([]domain.AuditEntry, old)
+	for i := range entries {
+		entries[i] = domain.AuditEntry{Account: account, Action: "old-" + strconv.Itoa(i)}
+	}
+	if err := b.Audit(t.Context(), entries...); err != nil {
+		t.Fatal(err)
 	}
 	b.clock.advance(time.Millisecond)
 	if err := b.Audit(t.Context(), domain.AuditEntry{Account: account, Action: "new"}); err != nil {

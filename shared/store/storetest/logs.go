@@ -1,8 +1,11 @@
 package storetest
 
 import (
+	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"slices"
 	"strings"
 	"testing"
@@ -304,6 +307,53 @@ func testCursors(t *testing.T, b *bench) {
 	if _, _, err := b.ListEvents(t.Context(), store.EventFilter{Account: account, Cursor: deliveries}); !errors.Is(err, store.ErrCursor) {
 		t.Errorf("another list's cursor: %v", err)
 	}
+	for _, cursor := range forgedCursors(events, deliveries) {
+		_, _, err := b.ListEvents(t.Context(), store.EventFilter{Account: account, Cursor: cursor})
+		if !errors.Is(err, store.ErrCursor) {
+			t.Errorf("events after %q: %v", cursor, err)
+		}
+		_, _, err = b.ListDeliveries(t.Context(), store.DeliveryFilter{Account: account, Cursor: cursor})
+		if !errors.Is(err, store.ErrCursor) {
+			t.Errorf("deliveries after %q: %v", cursor, err)
+		}
+	}
+}
+
+// forgedCursors returns what looks like cursors of the two lists and is none: made up, with
+// the checksum and without it, and damaged ones.
+func forgedCursors(events, deliveries string) []string {
+	var list []string
+	for _, text := range []string{
+		`{"l":"e","a":"default","t":9223372036854775807,"i":"evt_1"}`, `{"l":"e","a":"default","t":-9223372036854775808,"i":"evt_1"}`,
+		`{"l":"e","a":"default","t":253402300800000,"i":"evt_1"}`, `{"l":"e","a":"default","t":-1,"i":"evt_1"}`,
+		`{"l":"e","a":"default","t":9999999999999999999,"i":"evt_1"}`, `{"l":"e","a":"default","t":1.5,"i":"evt_1"}`, `{"l":"e","a":"default","t":1e400,"i":"evt_1"}`,
+		`{"l":"e","a":"default","t":1750000000000,"i":"a\u0000b"}`, `{"l":"e","a":"default","t":1750000000000,"i":""}`, `{"l":"e","a":"default","t":1750000000000}`,
+		`{"l":"e","a":"default","t":1750000000000,"i":"\ud800"}`, "{\"l\":\"e\",\"a\":\"default\",\"t\":1750000000000,\"i\":\"\xff\"}",
+		`{"l":"e","a":"default","t":1750000000000,"i":"evt_1","x":1}`, `{"L":"e","a":"default","t":1750000000000,"i":"evt_1"}`,
+		`{"l":"e","a":"default","t":1750000000000,"i":"evt_1"} `, `{"l":"e","l":"e","a":"default","t":1750000000000,"i":"evt_1"}`,
+		`{"l":"e","a":"default","t":1750000000000,"i":"` + strings.Repeat("x", 1<<16) + `"}`, `{"l":"e","a":"def\u0000ault","t":1750000000000,"i":"evt_1"}`,
+		`{"l":"d","a":"default","i":"zzzzzzzzzzzzzzzzzzzzzz"}`, `{"l":"d","a":"default","i":"7n42DGM5Tflk9n8mt7Fhc7"}`, `{"l":"d","a":"default","i":"evt_1"}`,
+		`{"l":"d","a":"default","i":"` + string(domain.DeliveryIDFloor(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC))) + `"}`,
+		`{"l":"d","a":"default","t":1,"i":"` + string(domain.DeliveryIDFloor(noon)) + `"}`, `{"l":"d","a":"default","i":"\u0000"}`,
+		`{"l":"x","a":"default","i":"evt_1"}`, `null`, `[]`, `{}`, `"e"`, ``, "\x00",
+	} {
+		sum := binary.BigEndian.AppendUint32([]byte(text), crc32.ChecksumIEEE([]byte(text)))
+		if text != "" {
+			list = append(list, base64.RawURLEncoding.EncodeToString([]byte(text)))
+		}
+		list = append(list, base64.RawURLEncoding.EncodeToString(sum))
+	}
+	for _, good := range []string{events, deliveries} {
+		list = append(list, good+"=", good+"A", good[:len(good)-1], good+"\n", "\n"+good, good+"\x00", good+"\xff", good+good)
+		for i := range good {
+			for _, c := range "A_9\n" {
+				if bad := good[:i] + string(c) + good[i+1:]; bad != good {
+					list = append(list, bad)
+				}
+			}
+		}
+	}
+	return list
 }
 
 func testDeliveryNotFound(t *testing.T, b *bench) {

@@ -206,14 +206,17 @@ func testReplay(t *testing.T, b *bench) {
 		b.clock.advance(20 * time.Hour)
 	}
 	b.everyStatus(t, other, names, "other-")
-	if _, _, err := b.RequestReplay(t.Context(), "other", w.ID, noon, time.Time{}, false); !errors.Is(err, domain.ErrNotFound) {
+	if _, err := b.RequestReplay(t.Context(), "other", w.ID, noon, time.Time{}, store.ReplayFailed); !errors.Is(err, domain.ErrNotFound) {
 		t.Errorf("another account: %v", err)
 	}
-	replay := func(since, until time.Time, all bool) []string {
+	replay := func(since, until time.Time, which store.ReplayStatus) []string {
 		t.Helper()
-		id, matched, err := b.RequestReplay(t.Context(), account, w.ID, since, until, all)
-		if err != nil || id == "" {
-			t.Fatalf("replay %q: %v", id, err)
+		replay, err := b.RequestReplay(t.Context(), account, w.ID, since, until, which)
+		if err != nil || replay.ID == "" {
+			t.Fatalf("replay %q: %v", replay.ID, err)
+		}
+		if matched := replay.Matched; (matched == 0) != (replay.Passed != nil) {
+			t.Errorf("matched %d, passed %v", matched, replay.Passed)
 		}
 		var got []string
 		var answers []domain.Outcome
@@ -221,8 +224,8 @@ func testReplay(t *testing.T, b *bench) {
 			got = append(got, names[task.Delivery])
 			answers = append(answers, domain.Outcome{Delivery: task.Delivery, Account: account, Request: task.Request, UpdatedAt: noon})
 		}
-		if len(got) != matched {
-			t.Errorf("matched %d, requested %v", matched, got)
+		if len(got) != replay.Matched {
+			t.Errorf("matched %d, requested %v", replay.Matched, got)
 		}
 		slices.Sort(got)
 		b.record(t, answers...) // of no revision: answered, and nothing changed
@@ -232,16 +235,17 @@ func testReplay(t *testing.T, b *bench) {
 	for _, c := range []struct {
 		name         string
 		since, until time.Time
-		all          bool
+		which        store.ReplayStatus
 		want         []string
 	}{
-		{"failed since", second, time.Time{}, false, []string{"1-failed", "2-failed"}},
-		{"failed until", noon, second, false, []string{"0-failed"}},
-		{"all between", second, second.Add(time.Millisecond), true, []string{"1-delivered", "1-failed", "1-retrying"}},
-		{"nothing", noon.Add(1), second, true, nil},
-		{"long ago", time.Time{}, noon.Add(time.Millisecond), false, []string{"0-failed"}},
+		{"failed since", second, time.Time{}, store.ReplayFailed, []string{"1-failed", "2-failed"}},
+		{"failed until", noon, second, store.ReplayFailed, []string{"0-failed"}},
+		{"all between", second, second.Add(time.Millisecond), store.ReplayAll, []string{"1-delivered", "1-failed", "1-retrying"}},
+		{"nothing", noon.Add(1), second, store.ReplayAll, nil},
+		{"undelivered since", second, time.Time{}, store.ReplayUndelivered, []string{"1-failed", "1-retrying", "2-failed", "2-retrying"}},
+		{"long ago", time.Time{}, noon.Add(time.Millisecond), store.ReplayFailed, []string{"0-failed"}},
 	} {
-		if diff := cmp.Diff(c.want, replay(c.since, c.until, c.all)); diff != "" {
+		if diff := cmp.Diff(c.want, replay(c.since, c.until, c.which)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.name, diff)
 		}
 	}
@@ -258,13 +262,15 @@ func testReplayTwice(t *testing.T, b *bench) {
 			}
 		}
 	}
-	first, n, err := b.RequestReplay(t.Context(), account, w.ID, noon, time.Time{}, false)
-	if err != nil || n != 4 {
-		t.Errorf("first replay matched %d, %v", n, err)
+	b.record(t, b.outcome(b.accept(t, "evt_delivered"), w, domain.StatusDelivered))
+	first, err := b.RequestReplay(t.Context(), account, w.ID, noon, time.Time{}, store.ReplayUndelivered)
+	if err != nil || first.Matched != 4 {
+		t.Errorf("first replay: %+v, %v", first, err)
 	}
-	second, n, err := b.RequestReplay(t.Context(), account, w.ID, noon, time.Time{}, true)
-	if err != nil || n != 0 || first == second {
-		t.Errorf("second replay matched %d, %v", n, err)
+	second, err := b.RequestReplay(t.Context(), account, w.ID, noon, time.Time{}, store.ReplayUndelivered)
+	want := store.Replay{ID: second.ID, Passed: map[domain.Status]int{domain.StatusPending: 5, domain.StatusDelivered: 1}}
+	if diff := cmp.Diff(want, second); err != nil || diff != "" || first.ID == second.ID {
+		t.Errorf("second replay: %v (-want +got):\n%s", err, diff)
 	}
 	if n := len(b.openRequests(t, noon)); n != 5 {
 		t.Errorf("%d open requests", n)

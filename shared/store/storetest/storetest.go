@@ -27,6 +27,7 @@ func Run(t *testing.T, open Opener) {
 		{"accept", acceptTests()},
 		{"webhooks", webhookTests()},
 		{"log", logTests()},
+		{"pages", pageTests()},
 		{"record", recordTests()},
 		{"requests", requestTests()},
 		{"relay", relayTests()},

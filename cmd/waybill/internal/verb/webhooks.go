@@ -121,7 +121,7 @@ func webhookActions() []Verb {
 			Flags: []Flag{
 				{Name: "since", Usage: "a `time`, or how long ago, such as 24h", Kind: Past, Required: true},
 				{Name: "until", Usage: "a `time`, or how long ago; else now", Kind: Past},
-				{Name: "status", Usage: "failed or all; else failed", Choices: []string{"failed", "all"}},
+				{Name: "status", Usage: "undelivered, failed or all; else undelivered", Choices: []string{"undelivered", "failed", "all"}},
 			},
 			Show: View{Columns: []Column{{Title: "REPLAY", Member: "id"}, {Title: "DELIVERIES", Member: "matched"}}},
 		},

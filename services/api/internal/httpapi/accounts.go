@@ -33,14 +33,64 @@ func (s *server) listAccounts(c *call) error {
 		if err != nil {
 			return err
 		}
-		return c.answer(http.StatusOK, list(page, total, accounts, viewAccount))
+		return answerList(c, page, total, accounts, viewAccount)
 	}
 	account, err := s.Store.GetAccount(c.ctx(), c.principal.Account)
 	if err != nil {
 		return err
 	}
 	accounts := []domain.Account{account}
-	return c.answer(http.StatusOK, list(page, len(accounts), accounts[min(page.Offset, len(accounts)):], viewAccount))
+	return answerList(c, page, len(accounts), accounts[min(page.Offset, len(accounts)):], viewAccount)
+}
+
+// getAccount shows any account to the bootstrap key, and to others their own.
+func (s *server) getAccount(c *call) error {
+	name, err := s.anyAccount(c)
+	if err != nil {
+		return err
+	}
+	if err := c.query().Err(); err != nil {
+		return err
+	}
+	account, err := s.Store.GetAccount(c.ctx(), name)
+	if err != nil {
+		return err
+	}
+	return c.answer(http.StatusOK, viewAccount(account))
+}
+
+// anyAccount is account for what the bootstrap key may do to every account.
+func (s *server) anyAccount(c *call) (string, error) {
+	if c.principal.Type == auth.TypeBootstrap {
+		return c.Param("accountName"), nil
+	}
+	return s.account(c)
+}
+
+// createAdminKey helps an account whose admin keys are all lost.
+func (s *server) createAdminKey(c *call) error {
+	name, err := s.anyAccount(c)
+	if err != nil {
+		return err
+	}
+	if c.principal.Type != auth.TypeBootstrap {
+		return errForbidden
+	}
+	queryErr := c.query().Err()
+	f, _, err := c.form(true)
+	if err != nil {
+		return faults(queryErr, err)
+	}
+	if err := faults(queryErr, f.Err()); err != nil {
+		return err
+	}
+	key, err := s.Store.CreateAdminKey(c.ctx(), name, s.Keys.NewKey())
+	if s.changed(c, err) != nil {
+		return taken(err, "The account's bucket or consumer admin has just been made by another request. Try again.")
+	}
+	return c.answer(http.StatusCreated, struct {
+		Key string `json:"key"`
+	}{key.Key.Reveal()})
 }
 
 func (s *server) createAccount(c *call) error {

@@ -31,8 +31,8 @@ var (
 	errInternal        = problem.New(problem.Internal, "Something went wrong on our side.")
 )
 
-func tooMany(wait time.Duration) *problem.Problem {
-	p := problem.New(problem.RateLimited, "Too many requests of this account.")
+func tooMany(wait time.Duration, detail string) *problem.Problem {
+	p := problem.New(problem.RateLimited, detail)
 	p.RetryAfter = wait
 	return p
 }

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
 )
@@ -27,6 +29,7 @@ type auditView struct {
 	RequestID string          `json:"requestId"`
 	Success   bool            `json:"success"`
 	Error     *string         `json:"error"`
+	Count     int             `json:"count"` // an extension
 }
 
 type auditActor struct {
@@ -70,7 +73,7 @@ type auditPagination struct {
 
 func viewAudit(e domain.AuditEntry) auditView {
 	v := auditView{
-		Action: e.Action, Timestamp: stamp(e.At), RequestID: e.Caller.RequestID, Success: e.Success, Error: optional(e.Error),
+		Action: e.Action, Timestamp: stamp(e.At), RequestID: e.Caller.RequestID, Success: e.Success, Error: optional(e.Error), Count: e.Count,
 		Actor:     auditActor{Sub: e.Caller.Sub, Type: e.Caller.Type, Metadata: fact("keyId", e.Caller.KeyID)},
 		Context:   auditContext{IPAddress: optional(e.Caller.Address), UserAgent: optional(e.Caller.UserAgent)},
 		Route:     auditRoute{URL: optional(e.Caller.Route), Method: optional(e.Caller.Method)},
@@ -123,12 +126,12 @@ func (s *server) listAudit(c *call) error {
 	if err != nil {
 		return err
 	}
-	views := make([]auditView, 0, len(entries))
-	for _, e := range entries {
-		views = append(views, viewAudit(e))
+	views, err := fitting(entries, viewAudit)
+	if err != nil {
+		return err
 	}
 	return c.answer(http.StatusOK, struct {
-		Data       []auditView     `json:"data"`
-		Pagination auditPagination `json:"pagination"`
+		Data       []jsontext.Value `json:"data"`
+		Pagination auditPagination  `json:"pagination"`
 	}{views, auditPagination{filter.Limit, filter.Offset, total, filter.Offset+len(views) < total}})
 }

@@ -44,7 +44,7 @@ func (s *server) listBuckets(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.answer(http.StatusOK, list(page, total, buckets, viewBucket))
+	return answerList(c, page, total, buckets, viewBucket)
 }
 
 func (s *server) createBucket(c *call) error {

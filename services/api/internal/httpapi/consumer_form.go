@@ -33,7 +33,9 @@ func readConsumer(f *input.Form) consumerForm {
 	if tags, ok := readTags(f); ok {
 		form.change(func(c *domain.Consumer) { c.Tags = tags })
 	}
-	if raw, ok := f.Object("metadata"); ok {
+	if raw, ok := f.Object("metadata"); len(raw) > maxExtra {
+		f.Fault(extraTooLarge, "metadata")
+	} else if ok {
 		form.change(func(c *domain.Consumer) { c.Metadata = json.RawMessage(raw) })
 	}
 	if scopes, ok := readScopes(f); ok {

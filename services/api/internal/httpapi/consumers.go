@@ -98,7 +98,7 @@ func (s *server) listConsumers(c *call) error {
 			return err
 		}
 	}
-	return c.answer(http.StatusOK, list(filter.Page, total, views, with.view))
+	return answerList(c, filter.Page, total, views, with.view)
 }
 
 // retrievable refuses to show keys in full where they are not kept so.

@@ -13,8 +13,10 @@ import (
 type accountStore interface {
 	CreateAccount(ctx context.Context, name string, key domain.APIKey) (domain.Account, domain.APIKey, error)
 	ListAccounts(ctx context.Context, page store.Page) ([]domain.Account, int, error)
+	CreateAdminKey(ctx context.Context, account string, key domain.APIKey) (domain.APIKey, error)
 	GetAccount(ctx context.Context, name string) (domain.Account, error)
 	CreateProject(ctx context.Context, account, name string) (domain.Project, error)
+	GetProject(ctx context.Context, account, name string) (domain.Project, error)
 	ListProjects(ctx context.Context, account string, page store.Page) ([]domain.Project, int, error)
 	ListAudit(ctx context.Context, filter store.AuditFilter) ([]domain.AuditEntry, int, error)
 }
@@ -37,6 +39,7 @@ type consumerStore interface {
 	DeleteConsumer(ctx context.Context, ref store.ConsumerRef) error
 	CreateManager(ctx context.Context, ref store.ConsumerRef, m domain.Manager) (domain.Manager, error)
 	ListManagers(ctx context.Context, ref store.ConsumerRef, page store.Page) ([]domain.Manager, int, error)
+	GetManager(ctx context.Context, ref store.ConsumerRef, id string) (domain.Manager, error)
 	DeleteManager(ctx context.Context, ref store.ConsumerRef, id string) error
 }
 

@@ -102,7 +102,7 @@ func (s *server) listKeys(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.answer(http.StatusOK, list(page, total, keys, func(k domain.APIKey) keyView { return viewKey(k, format) }))
+	return answerList(c, page, total, keys, func(k domain.APIKey) keyView { return viewKey(k, format) })
 }
 
 func (s *server) createKey(c *call) error {
@@ -152,7 +152,11 @@ func (s *server) createKeys(c *call) error {
 		return taken(err, keyTaken)
 	}
 	page := store.Page{Limit: maxBulk}
-	return c.created(keysPath(ref), list(page, len(made), made, func(k domain.APIKey) keyView { return viewKey(k, keyVisible) }))
+	answer, err := list(page, len(made), made, func(k domain.APIKey) keyView { return viewKey(k, keyVisible) })
+	if err != nil {
+		return err
+	}
+	return c.created(keysPath(ref), answer)
 }
 
 func keysPath(ref store.ConsumerRef) string {

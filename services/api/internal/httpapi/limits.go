@@ -1,32 +1,41 @@
 package httpapi
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"sync"
 	"time"
 )
 
-// limits bounds the requests of each account, of which each event of a batch is one. An
-// account may save up those of a second. Accounts are few; only known ones get here.
+// limits bounds the requests of each account; a batch counts by its events. An account may
+// save up those of a second. Publishing and everything else have an allowance of their own,
+// so that no stream of events keeps anybody from revoking the key that sends it. Accounts
+// are few; only known ones get here.
 type limits struct {
-	perSecond float64
-	burst     float64
-	mu        sync.Mutex
-	accounts  map[string]*allowance
+	perSecond  float64
+	burst      float64
+	mu         sync.Mutex
+	allowances map[allowanceOf]*allowance
+}
+
+// allowanceOf names an allowance.
+type allowanceOf struct {
+	account    string
+	publishing bool
 }
 
 // rounding is what arithmetic may take away from an account.
 const rounding = 1e-9
 
-// allowance is what an account may still do; below zero it has a debt.
+// allowance is what an account may still do.
 type allowance struct {
 	left float64
 	at   time.Time
 }
 
 func newLimits(perSecond float64) *limits {
-	return &limits{perSecond: perSecond, burst: max(1, math.Floor(perSecond)), accounts: make(map[string]*allowance)}
+	return &limits{perSecond: perSecond, burst: max(1, math.Floor(perSecond)), allowances: make(map[allowanceOf]*allowance)}
 }
 
 // quota is what an account is told of its limit.
@@ -34,32 +43,31 @@ type quota struct {
 	limit, remaining int
 	reset            time.Duration // until all of it is there again
 	wait             time.Duration // until what was asked for may be tried again; 0: it was granted
+	never            bool          // it is more than can be saved up
 }
 
-// take grants the account n more requests, or none of them. More than can be saved up are
-// granted when nothing was used, as a debt: so a batch of any size gets its turn. Of such a
-// batch, as many as before tells were granted already; they are given back if the rest is
-// refused.
-func (l *limits) take(account string, n, before int, now time.Time) quota {
+// take grants n more requests, or none of them. Of a batch, as many as before tells were
+// granted already; they are given back if the rest is refused.
+func (l *limits) take(of allowanceOf, n, before int, now time.Time) quota {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	a := l.accounts[account]
+	a := l.allowances[of]
 	if a == nil {
 		a = &allowance{left: l.burst, at: now}
-		l.accounts[account] = a
+		l.allowances[of] = a
 	}
 	if since := now.Sub(a.at); since > 0 {
 		a.left = min(l.burst, a.left+since.Seconds()*l.perSecond)
 		a.at = now
 	}
-	q := quota{limit: int(l.burst)}
-	if needed := min(float64(n), l.burst-float64(before)); a.left+rounding >= needed {
+	q := quota{limit: int(l.burst), never: float64(n+before) > l.burst}
+	if !q.never && a.left+rounding >= float64(n) {
 		a.left -= float64(n)
 	} else {
-		a.left += float64(before) // the whole batch is refused
-		q.wait = l.until(needed+float64(before), a.left)
+		a.left = min(l.burst, a.left+float64(before)) // the whole batch is refused
+		q.wait = max(time.Second, l.until(min(float64(n+before), l.burst), a.left))
 	}
-	q.remaining = int(max(0, math.Floor(a.left)))
+	q.remaining = int(max(0, math.Floor(a.left+rounding)))
 	q.reset = l.until(l.burst, a.left)
 	return q
 }
@@ -76,13 +84,17 @@ func (s *server) limit(c *call, n, before int) error {
 	if s.limits.perSecond <= 0 || n <= 0 {
 		return nil
 	}
-	q := s.limits.take(c.principal.Account, n, before, time.Now())
+	of := allowanceOf{c.principal.Account, c.route.Operation == publishEvents}
+	q := s.limits.take(of, n, before, time.Now())
 	header := c.Writer.Header()
 	header.Set("RateLimit-Limit", strconv.Itoa(q.limit))
 	header.Set("RateLimit-Remaining", strconv.Itoa(q.remaining))
 	header.Set("RateLimit-Reset", wholeSeconds(q.reset))
-	if q.wait > 0 {
-		return tooMany(q.wait)
+	switch {
+	case q.never:
+		return tooMany(q.wait, fmt.Sprintf("The batch has %d events; the limit of the account lets at most %d pass at once. Send smaller ones.", n+before, q.limit))
+	case q.wait > 0:
+		return tooMany(q.wait, "Too many requests of this account.")
 	}
 	return nil
 }

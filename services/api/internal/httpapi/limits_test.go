@@ -92,15 +92,19 @@ func TestLimitBelowOneASecond(t *testing.T) {
 		d.want(d.get(), "404 1 0 10")
 		d.want(d.get(), "429 1 0 10 10")
 		<-time.After(10 * time.Second)
-		d.want(d.publish(3), "202 1 0 30")
-		<-time.After(29 * time.Second)
-		d.want(d.get(), "429 1 0 1 1")
-		<-time.After(time.Second)
 		d.want(d.get(), "404 1 0 10")
+		d.want(d.publish(1), "202 1 0 10")
+		d.want(d.publish(1), "429 1 0 10 10")
+		<-time.After(9 * time.Second)
+		d.want(d.publish(1), "429 1 0 1 1")
+		<-time.After(time.Second)
+		d.want(d.publish(3), "429 1 1 0 1")
+		d.want(d.publish(1), "202 1 0 10")
 	})
 }
 
-// A batch counts by its events, and gets its turn however large it is.
+// A batch counts by its events. One that is larger than what can be saved up is refused: lent,
+// it would keep all that follows waiting.
 func TestLimitOfBatches(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -113,15 +117,38 @@ func TestLimitOfBatches(t *testing.T) {
 		<-time.After(500 * time.Millisecond)
 		d.want(d.publish(100), "429 10 5 1 1")
 		<-time.After(500 * time.Millisecond)
-		d.want(d.publish(100), "202 10 0 10")
-		d.want(d.get(), "429 10 0 10 10")
-		<-time.After(9 * time.Second)
-		d.want(d.get(), "429 10 0 1 1")
-		<-time.After(100 * time.Millisecond)
-		d.want(d.get(), "404 10 0 1")
+		refused := d.publish(1000)
+		d.want(refused, "429 10 10 0 1")
+		if detail := refused.Body.String(); !strings.Contains(detail, "1000 events") || !strings.Contains(detail, "at most 10") {
+			t.Errorf("the largest batch is not told: %.300s", detail)
+		}
+		d.want(d.publish(10), "202 10 0 1") // the refused one cost nothing
 		// A batch with a fault is one request.
 		<-time.After(time.Second)
 		a := call(d.handler, http.MethodPost, "/v1/events")
 		d.want(a, "400 10 9 1")
+	})
+}
+
+// Events and everything else have an allowance each: who publishes too much, in batches or
+// one by one, is still let in to manage, and the other way round.
+func TestLimitsOfEventsAndManagement(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoor(t, 5)
+		for range 5 {
+			d.publish(1)
+		}
+		d.want(d.publish(1), "429 5 0 1 1")
+		d.want(d.publish(1000), "429 5 0 1 1")
+		for left := 4; left >= 0; left-- {
+			d.want(d.get(), fmt.Sprintf("404 5 %d 1", left))
+		}
+		d.want(d.get(), "429 5 0 1 1")
+		<-time.After(time.Second)
+		for range 20 {
+			d.get()
+		}
+		d.want(d.publish(5), "202 5 0 1")
 	})
 }

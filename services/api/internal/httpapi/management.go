@@ -19,38 +19,16 @@ import (
 const (
 	maxOffset  = math.MaxUint32
 	maxTags    = 50
+	maxExtra   = 16 << 10 // bytes of tags, and of metadata, as JSON
 	maxBulk    = 1000
 	tagPrefix  = "tag."
 	accountsV1 = "/v1/accounts"
 )
 
+const extraTooLarge = "must have at most 16 KiB"
+
 // errEscalation refuses what would give a caller, or let it take away, more than it has.
 var errEscalation = problem.New(problem.Forbidden, "The consumer's scopes exceed those of the key.")
-
-// listing is how all lists of the management API look.
-type listing[T any] struct {
-	Data   []T `json:"data"`
-	Limit  int `json:"limit"`
-	Offset int `json:"offset"`
-	Total  int `json:"total"`
-}
-
-// list returns a page of items, each as callers see it.
-func list[D, V any](page store.Page, total int, items []D, view func(D) V) listing[V] {
-	return listing[V]{Data: viewAll(items, view), Limit: page.Limit, Offset: page.Offset, Total: total}
-}
-
-func viewAll[D, V any](items []D, view func(D) V) []V {
-	views := make([]V, 0, len(items))
-	for _, item := range items {
-		views = append(views, view(item))
-	}
-	return views
-}
-
-func readPage(q *input.Query) store.Page {
-	return store.Page{Limit: q.Integer("limit", 1, maxPage, maxPage), Offset: q.Integer("offset", 0, maxOffset, 0)}
-}
 
 // faults puts what is wrong with several parts of a request into one problem. An error of
 // another kind comes first.
@@ -196,9 +174,14 @@ func readTags(f *input.Form) (tags map[string]string, ok bool) {
 	if !ok {
 		return nil, false
 	}
-	tags = make(map[string]string, len(pairs))
+	tags, size := make(map[string]string, len(pairs)), 0
 	for _, pair := range pairs {
 		tags[pair.Name] = pair.Value
+		size += len(pair.Name) + len(pair.Value) + len(`"":"",`)
+	}
+	if size > maxExtra {
+		f.Fault(extraTooLarge, "tags")
+		return nil, false
 	}
 	return tags, true
 }

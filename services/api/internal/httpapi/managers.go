@@ -60,7 +60,7 @@ func (s *server) listManagers(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.answer(http.StatusOK, list(page, total, managers, viewManager))
+	return answerList(c, page, total, managers, viewManager)
 }
 
 func (s *server) createManager(c *call) error {
@@ -82,6 +82,22 @@ func (s *server) createManager(c *call) error {
 		return taken(err, "The consumer has this manager already.")
 	}
 	return c.created(path(ref.Account, "key-buckets", ref.Bucket, "consumers", ref.Consumer, "managers", made.ID), viewManager(made))
+}
+
+func (s *server) getManager(c *call) error {
+	q := c.query()
+	ref, err := s.readRef(c, q, false)
+	if err != nil {
+		return err
+	}
+	if err := q.Err(); err != nil {
+		return err
+	}
+	manager, err := s.Store.GetManager(c.ctx(), ref, c.Param("managerId"))
+	if err != nil {
+		return err
+	}
+	return c.answer(http.StatusOK, viewManager(manager))
 }
 
 func (s *server) deleteManager(c *call) error {

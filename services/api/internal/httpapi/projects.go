@@ -33,7 +33,22 @@ func (s *server) listProjects(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.answer(http.StatusOK, list(page, total, projects, viewProject))
+	return answerList(c, page, total, projects, viewProject)
+}
+
+func (s *server) getProject(c *call) error {
+	account, err := s.account(c)
+	if err != nil {
+		return err
+	}
+	if err := c.query().Err(); err != nil {
+		return err
+	}
+	project, err := s.Store.GetProject(c.ctx(), account, c.Param("projectName"))
+	if err != nil {
+		return err
+	}
+	return c.answer(http.StatusOK, viewProject(project))
 }
 
 // createProject makes a project of the caller's own account, with its three buckets.

@@ -1,11 +1,9 @@
 package httpapi
 
 import (
-	"context"
 	"net/http"
 	"regexp"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -16,16 +14,12 @@ import (
 	"waybill.dev/shared/store"
 )
 
-const (
-	maxUserAgent = 256
-	// auditTime bounds the note of a refusal, which comes on top of the request's own time.
-	auditTime = 500 * time.Millisecond
-)
+const maxUserAgent = 256
 
 // audited tells whether the route changes something that the audit log tells of. Events
 // are in a log of their own.
 func (r *Route) audited() bool {
-	return r.Method != http.MethodGet && r.Operation != "publishEvents"
+	return r.Method != http.MethodGet && r.Operation != publishEvents
 }
 
 // action names the route in the audit log as the store names the change: createBucket is
@@ -80,16 +74,10 @@ func (s *server) noteRefusal(c *call, err error) {
 	if p.Code == problem.Unavailable || p.Code == problem.RateLimited {
 		return
 	}
-	// Who hangs up before the answer is in the log none the less.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx()), auditTime)
-	defer cancel()
-	err = s.Store.Audit(ctx, domain.AuditEntry{
+	s.Refusals.Note(c.ctx(), domain.AuditEntry{
 		Account: c.principal.Account, Action: c.route.action(), Caller: c.caller(),
 		Resources: c.refusedResources(p.Code), Error: string(p.Code),
 	})
-	if err != nil {
-		s.Logger.Warn("a refused change is not in the audit log", "error", err, "route", c.route.Path, "requestId", c.GetString(keyRequestID))
-	}
 }
 
 // plainName is what names and ids of ours look like. A key of ours has another form.

@@ -12,7 +12,7 @@ import (
 func TestActionsAreTheStores(t *testing.T) {
 	t.Parallel()
 	actions := []string{
-		store.ActionCreateAccount, store.ActionCreateProject,
+		store.ActionCreateAccount, store.ActionCreateAdminKey, store.ActionCreateProject,
 		store.ActionCreateBucket, store.ActionUpdateBucket, store.ActionDeleteBucket,
 		store.ActionCreateConsumer, store.ActionUpdateConsumer, store.ActionDeleteConsumer,
 		store.ActionCreateKey, store.ActionCreateKeys, store.ActionUpdateKey, store.ActionDeleteKey, store.ActionRollKeys,

@@ -2,7 +2,10 @@ package httpapi
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"waybill.dev/services/api/internal/problem"
@@ -10,6 +13,7 @@ import (
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/envelope"
+	"waybill.dev/shared/store"
 )
 
 // announceRequest lets the leading relay look at once instead of within its second.
@@ -97,16 +101,16 @@ func (s *server) replayWebhook(c *call) error {
 	if sinceOK && untilOK && until.Before(since) {
 		f.Fault("must not be before since", "until")
 	}
-	status := "failed"
+	status := store.ReplayUndelivered
 	if text, ok := f.Text("status", 1, 64); ok {
-		if status = text; status != "failed" && status != "all" {
-			f.Fault("must be one of failed, all", "status")
+		if status = store.ReplayStatus(text); !slices.Contains(store.ReplayStatuses(), status) {
+			f.Fault("must be one of undelivered, failed, all", "status")
 		}
 	}
 	if err := f.Err(); err != nil {
 		return err
 	}
-	request, matched, err := s.Store.RequestReplay(c.ctx(), c.principal.Account, id, since, until, status == "all")
+	replay, err := s.Store.RequestReplay(c.ctx(), c.principal.Account, id, since, until, status)
 	if err != nil {
 		return err
 	}
@@ -114,5 +118,41 @@ func (s *server) replayWebhook(c *call) error {
 	return c.answer(http.StatusAccepted, struct {
 		ID      string `json:"id"`
 		Matched int    `json:"matched"`
-	}{request, matched})
+		Reason  string `json:"reason,omitzero"`
+	}{replay.ID, replay.Matched, whyNone(replay, status)})
+}
+
+// whyNone says why a replay matched nothing; empty: it matched something.
+func whyNone(replay store.Replay, which store.ReplayStatus) string {
+	if replay.Matched > 0 {
+		return ""
+	}
+	var parts []string
+	total := 0
+	for _, part := range []struct {
+		status domain.Status
+		text   string
+	}{
+		{domain.StatusDelivered, "delivered"},
+		{domain.StatusPending, "on the way or asked for again already"},
+		{domain.StatusHeld, "held until the webhook is active, and go out then"},
+		{domain.StatusRetrying, "to be tried again"},
+		{domain.StatusFailed, "failed"},
+	} {
+		if n := replay.Passed[part.status]; n > 0 {
+			total += n
+			parts = append(parts, fmt.Sprintf("%d %s", n, part.text))
+		}
+	}
+	if total == 0 {
+		return "The webhook has no delivery of an event that was accepted in this span."
+	}
+	reason := fmt.Sprintf("Deliveries in this span: %s.", strings.Join(parts, "; "))
+	switch {
+	case which == store.ReplayFailed && replay.Passed[domain.StatusRetrying] > 0:
+		reason += " The status undelivered takes those that are to be tried again, too."
+	case which != store.ReplayAll && replay.Passed[domain.StatusDelivered] > 0:
+		reason += " The status all takes the delivered ones, too."
+	}
+	return reason
 }

@@ -7,6 +7,10 @@ import (
 	"waybill.dev/shared/domain"
 )
 
+// publishEvents is the operation that counts apart from all others, see limits, and that
+// the audit log leaves to the log of events.
+const publishEvents = "publishEvents"
+
 // Limits of request bodies, in bytes. One event has a lower one, see envelope.
 const (
 	maxResourceBody = 1 << 20
@@ -43,7 +47,7 @@ func Routes() []Route {
 		{http.MethodPost, "/v1/webhooks/{id}/test", "testWebhook", "Sends a sample event to the webhook.", domain.ScopeEventsWrite, http.StatusAccepted, (*server).testWebhook},
 		{http.MethodPost, "/v1/webhooks/{id}/replay", "replayWebhook", "Sends deliveries of a span of time again.", domain.ScopeEventsWrite, http.StatusAccepted, (*server).replayWebhook},
 
-		{http.MethodPost, "/v1/events", "publishEvents", "Publishes one event, or an array of up to 1000.", domain.ScopeEventsWrite, http.StatusAccepted, (*server).publishEvents},
+		{http.MethodPost, "/v1/events", publishEvents, "Publishes one event, or an array of up to 1000.", domain.ScopeEventsWrite, http.StatusAccepted, (*server).publishEvents},
 		{http.MethodGet, "/v1/events", "listEvents", "Lists events, the newest first.", domain.ScopeEventsRead, http.StatusOK, (*server).listEvents},
 		{http.MethodGet, "/v1/events/{id}", "getEvent", "Shows an event with its deliveries.", domain.ScopeEventsRead, http.StatusOK, (*server).getEvent},
 
@@ -67,6 +71,9 @@ func accountRoutes() []Route {
 		{http.MethodGet, "/v1/who-am-i", "whoAmI", "Shows what the key stands for.", domain.ScopeAny, http.StatusOK, (*server).whoAmI},
 		{http.MethodGet, "/v1/accounts", "listAccounts", "Lists the key's account; with the bootstrap key, all of them.", domain.ScopeAny, http.StatusOK, (*server).listAccounts},
 		{http.MethodPost, "/v1/accounts", "createAccount", "Makes an account and shows an admin key of it, this once. Only the bootstrap key may.", domain.ScopeAdmin, http.StatusCreated, (*server).createAccount},
+		{http.MethodGet, accountPath, "getAccount", "Shows the key's account; with the bootstrap key, any.", domain.ScopeAny, http.StatusOK, (*server).getAccount},
+		{http.MethodPost, accountPath + "/admin-keys", "createAdminKey", "Makes another admin key of an account and shows it, this once. Only the bootstrap key may.", domain.ScopeAdmin, http.StatusCreated, (*server).createAdminKey},
+		{http.MethodGet, accountPath + "/projects/{projectName}", "getProject", "Shows a project.", domain.ScopeBucketsRead, http.StatusOK, (*server).getProject},
 		{http.MethodGet, accountPath + "/projects", "listProjects", "Lists the account's projects, the oldest first.", domain.ScopeBucketsRead, http.StatusOK, (*server).listProjects},
 		{http.MethodPost, "/v1/projects", "createProject", "Makes a project of the key's account, with its three buckets.", domain.ScopeBucketsWrite, http.StatusCreated, (*server).createProject},
 		{http.MethodGet, accountPath + "/audit-logs", "listAuditLogs", "Lists the changes made to the account, the newest first.", domain.ScopeAdmin, http.StatusOK, (*server).listAudit},
@@ -101,6 +108,7 @@ func keyRoutes() []Route {
 
 		{http.MethodGet, consumerPath + "/managers", "listManagers", "Lists a consumer's managers, the oldest first.", domain.ScopeBucketsRead, http.StatusOK, (*server).listManagers},
 		{http.MethodPost, consumerPath + "/managers", "createManager", "Adds a manager to a consumer.", domain.ScopeBucketsWrite, http.StatusCreated, (*server).createManager},
+		{http.MethodGet, consumerPath + "/managers/{managerId}", "getManager", "Shows a manager of a consumer.", domain.ScopeBucketsRead, http.StatusOK, (*server).getManager},
 		{http.MethodDelete, consumerPath + "/managers/{managerId}", "deleteManager", "Removes a manager from a consumer.", domain.ScopeBucketsWrite, http.StatusNoContent, (*server).deleteManager},
 	}
 }

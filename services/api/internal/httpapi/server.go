@@ -39,6 +39,7 @@ type Accepter interface {
 // told to callers.
 type Egress interface {
 	CheckURL(raw string) error
+	Origin(raw string) (string, error)
 	ValidHeader(name, value string) error
 }
 
@@ -47,6 +48,12 @@ type Keys interface {
 	NewKey() domain.APIKey
 	Import(key string) (domain.APIKey, error)
 	Changed(ctx context.Context)
+}
+
+// Refusals logs changes that were refused; one that was made is logged with it. See package
+// audit.
+type Refusals interface {
+	Note(ctx context.Context, e domain.AuditEntry)
 }
 
 // Gateway has routes besides the ones here; see package gateway.
@@ -65,6 +72,7 @@ type Options struct {
 	Egress         Egress
 	Authenticator  auth.Authenticator
 	Keys           Keys
+	Refusals       Refusals
 	Documents      *spec.Documents
 	Gateway        Gateway    // is asked for paths that no route here has; nil: there is none
 	Edge           *edge.Edge // nil: requests are seen as their connections have them

@@ -16,8 +16,6 @@ type Store interface {
 	webhookStore
 	logStore
 	requestStore
-	auditStore
-
 	accountStore
 	bucketStore
 	consumerStore
@@ -45,10 +43,5 @@ type logStore interface {
 type requestStore interface {
 	RequestTest(ctx context.Context, e domain.Event, w domain.WebhookID) (domain.DeliveryID, error)
 	RequestRetry(ctx context.Context, account string, id domain.DeliveryID) (domain.Delivery, error)
-	RequestReplay(ctx context.Context, account string, webhook domain.WebhookID, since, until time.Time, all bool) (string, int, error)
-}
-
-type auditStore interface {
-	// Audit logs a change that was refused; one that was made is logged with it.
-	Audit(ctx context.Context, entry domain.AuditEntry) error
+	RequestReplay(ctx context.Context, account string, webhook domain.WebhookID, since, until time.Time, which store.ReplayStatus) (store.Replay, error)
 }

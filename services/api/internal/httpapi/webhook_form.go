@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"waybill.dev/services/api/internal/input"
+	"waybill.dev/services/api/internal/problem"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/signature"
 )
@@ -45,31 +46,60 @@ func (s *server) readWebhook(f *input.Form) *webhookForm {
 	w.headers()
 	w.schedule()
 	if active, ok := w.Bool("active"); ok {
-		w.change(func(h *domain.Webhook) { h.Active = active })
+		w.add(func(h *domain.Webhook) { h.Active = active })
 	}
 	if text, ok := w.Text("description", 0, maxDescription); ok {
-		w.change(func(h *domain.Webhook) { h.Description = text })
+		w.add(func(h *domain.Webhook) { h.Description = text })
 	}
 	if seconds, ok := w.Number("timeoutSeconds", minTimeout, maxTimeout); ok {
-		w.change(func(h *domain.Webhook) { h.Timeout = duration(seconds) })
+		w.add(func(h *domain.Webhook) { h.Timeout = duration(seconds) })
 	}
 	if n, ok := w.Integer("maxInFlight", 1, maxMaxInFlight); ok {
-		w.change(func(h *domain.Webhook) { h.MaxInFlight = n })
+		w.add(func(h *domain.Webhook) { h.MaxInFlight = n })
 	}
 	if w.Null("ratePerSecond") {
-		w.change(func(h *domain.Webhook) { h.RatePerSecond = nil })
+		w.add(func(h *domain.Webhook) { h.RatePerSecond = nil })
 	} else if rate, ok := w.Number("ratePerSecond", minRatePerSecond, maxRatePerSecond); ok {
-		w.change(func(h *domain.Webhook) { h.RatePerSecond = &rate })
+		w.add(func(h *domain.Webhook) { h.RatePerSecond = &rate })
 	}
 	return w
 }
 
-func (w *webhookForm) change(f func(*domain.Webhook)) { w.changes = append(w.changes, f) }
+func (w *webhookForm) add(f func(*domain.Webhook)) { w.changes = append(w.changes, f) }
 
 func (w *webhookForm) apply(h *domain.Webhook) {
 	for _, change := range w.changes {
 		change(h)
 	}
+}
+
+// change applies the form to a webhook that there is. Stored headers, which nobody may read,
+// go nowhere but where they were given for: who changes scheme, host or port of the url must
+// give them anew.
+func (w *webhookForm) change(h *domain.Webhook) error {
+	before := *h
+	w.apply(h)
+	if len(before.Headers) == 0 || w.Has("headers") || w.sameOrigin(before.URL, h.URL) {
+		return nil
+	}
+	return problem.Invalid(problem.Fault{
+		Pointer: "/headers",
+		Detail:  "must be given anew with a url of another scheme, host or port: stored values go nowhere but where they were given for; {} drops them",
+	})
+}
+
+// sameOrigin tells whether both URLs lead to the same server. Of one that is not allowed any
+// more it can't be told.
+func (w *webhookForm) sameOrigin(a, b string) bool {
+	if a == b {
+		return true
+	}
+	from, err := w.egress.Origin(a)
+	if err != nil {
+		return false
+	}
+	to, err := w.egress.Origin(b)
+	return err == nil && from == to
 }
 
 func duration(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
@@ -83,7 +113,7 @@ func (w *webhookForm) url() {
 		w.Fault(err.Error(), "url")
 		return
 	}
-	w.change(func(h *domain.Webhook) { h.URL = text })
+	w.add(func(h *domain.Webhook) { h.URL = text })
 }
 
 func (w *webhookForm) events() {
@@ -104,7 +134,7 @@ func (w *webhookForm) events() {
 			types = append(types, t)
 		}
 	}
-	w.change(func(h *domain.Webhook) { h.Events = types })
+	w.add(func(h *domain.Webhook) { h.Events = types })
 }
 
 func join(types []domain.EventType) string {
@@ -132,7 +162,7 @@ func (w *webhookForm) headers() {
 		seen[name] = true
 		headers = append(headers, domain.Header{Name: pair.Name, Value: domain.Secret(pair.Value)})
 	}
-	w.change(func(h *domain.Webhook) { h.Headers = headers })
+	w.add(func(h *domain.Webhook) { h.Headers = headers })
 }
 
 func (w *webhookForm) schedule() {
@@ -149,7 +179,7 @@ func (w *webhookForm) schedule() {
 		w.Fault(fmt.Sprintf("must add up to less than the retention of %g s", w.retention.Seconds()), "retryScheduleSeconds")
 		return
 	}
-	w.change(func(h *domain.Webhook) { h.RetrySchedule = waits })
+	w.add(func(h *domain.Webhook) { h.RetrySchedule = waits })
 }
 
 // secret reads a secret that the owner brings along at registration.
@@ -165,5 +195,5 @@ func (w *webhookForm) secret() {
 		w.Fault("must be whsec_ and the base64 of 24 to 64 bytes", "secret")
 		return
 	}
-	w.change(func(h *domain.Webhook) { h.Secret = domain.Secret(text) })
+	w.add(func(h *domain.Webhook) { h.Secret = domain.Secret(text) })
 }

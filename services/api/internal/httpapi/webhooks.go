@@ -87,17 +87,23 @@ func (s *server) listWebhooks(c *call) error {
 	for i, w := range webhooks {
 		views = append(views, s.view(w, healths[i]))
 	}
+	shown, err := fitting(views, func(v webhookView) webhookView { return v })
+	if err != nil {
+		return err
+	}
+	if !paged && len(shown) < total {
+		paged, limit = true, maxPage // the list is too long for one answer
+	}
 	if paged {
 		c.Header("X-Total-Count", strconv.Itoa(total))
-		if links := pageLinks(c.link(webhooksPath), limit, offset, total); links != "" {
-			c.Header("Link", links)
-		}
+		c.Header("Link", pageLinks(c.link(webhooksPath), limit, offset, len(shown), total))
 	}
-	return c.answer(http.StatusOK, views)
+	return c.answer(http.StatusOK, shown)
 }
 
-// pageLinks returns a Link header (RFC 8288) to the pages around this one.
-func pageLinks(list string, limit, offset, total int) string {
+// pageLinks returns a Link header (RFC 8288) to the pages around this one, which shows so
+// many.
+func pageLinks(list string, limit, offset, shown, total int) string {
 	link := func(at int, rel string) string {
 		return fmt.Sprintf(`<%s?limit=%d&offset=%d>; rel=%q`, list, limit, at, rel)
 	}
@@ -105,8 +111,8 @@ func pageLinks(list string, limit, offset, total int) string {
 	if offset > 0 {
 		links += ", " + link(max(offset-limit, 0), "prev")
 	}
-	if offset+limit < total {
-		links += ", " + link(offset+limit, "next")
+	if shown > 0 && offset+shown < total {
+		links += ", " + link(offset+shown, "next")
 	}
 	return links
 }
@@ -220,10 +226,7 @@ func (s *server) updateWebhook(c *call) error {
 	if err := form.Err(); err != nil {
 		return err
 	}
-	w, h, err := s.Store.UpdateWebhook(c.ctx(), c.principal.Account, id, func(w *domain.Webhook) error {
-		form.apply(w)
-		return nil
-	})
+	w, h, err := s.Store.UpdateWebhook(c.ctx(), c.principal.Account, id, form.change)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,135 @@
+// Package audit writes refused changes to the audit log, and keeps a flood of them from
+// flooding it.
+package audit
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"waybill.dev/shared/domain"
+)
+
+const (
+	// flushEvery is how often what was counted is written.
+	flushEvery = time.Second
+	// writeTime bounds each write, so that a request that is refused waits no longer.
+	writeTime = 500 * time.Millisecond
+	// maxKnown bounds what is remembered; further refusals are written one by one.
+	maxKnown = 10_000
+)
+
+// Store is what the log is kept in. It adds up the counts of refusals with the same account,
+// caller, action and error within a minute.
+type Store interface {
+	Audit(ctx context.Context, entries ...domain.AuditEntry) error
+}
+
+// Refusals writes the first refusal of its kind within a minute before Note returns, and how
+// many followed within a second of them. A process that is killed loses the counts of its
+// last second, and no entry. Run must be running.
+type Refusals struct {
+	store  Store
+	logger *slog.Logger
+
+	mu    sync.Mutex
+	known map[kind]*refusal
+}
+
+// kind is what refusals have in common that are one entry.
+type kind struct {
+	account, sub, keyID, action, err string
+	minute                           int64
+}
+
+// refusal is the first one of its kind, with how many of them are still to be written.
+type refusal struct {
+	entry   domain.AuditEntry
+	waiting int
+}
+
+// NewRefusals returns the log; logger is told what could not be written.
+func NewRefusals(store Store, logger *slog.Logger) *Refusals {
+	return &Refusals{store: store, logger: logger, known: make(map[kind]*refusal)}
+}
+
+func minuteOf(at time.Time) int64 { return at.Unix() / 60 }
+
+// Note logs a refused change, as of now.
+func (r *Refusals) Note(ctx context.Context, e domain.AuditEntry) {
+	e.At, e.Count = time.Now().UTC().Truncate(time.Microsecond), 1
+	of := kind{e.Account, e.Caller.Sub, e.Caller.KeyID, e.Action, e.Error, minuteOf(e.At)}
+	r.mu.Lock()
+	if seen := r.known[of]; seen != nil {
+		seen.waiting++
+		r.mu.Unlock()
+		return
+	}
+	if len(r.known) < maxKnown {
+		r.known[of] = &refusal{entry: e}
+	}
+	r.mu.Unlock()
+	// Who hangs up before the answer is in the log none the less.
+	if !r.write(context.WithoutCancel(ctx), e) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if seen := r.known[of]; seen != nil {
+			seen.waiting++
+		}
+	}
+}
+
+// Run writes what is counted until ctx ends, and then what is left.
+func (r *Refusals) Run(ctx context.Context) error {
+	ticker := time.NewTicker(flushEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			r.flush(ctx)
+		case <-ctx.Done():
+			r.flush(context.WithoutCancel(ctx))
+			return nil
+		}
+	}
+}
+
+// flush writes the counts. What can't be written now is left for the next time; kinds of
+// minutes that are over are forgotten when nothing of them is left.
+func (r *Refusals) flush(ctx context.Context) {
+	minute := minuteOf(time.Now())
+	var entries []domain.AuditEntry
+	counted := map[*refusal]int{}
+	r.mu.Lock()
+	for of, seen := range r.known {
+		switch {
+		case seen.waiting > 0:
+			e := seen.entry
+			e.Count, counted[seen] = seen.waiting, seen.waiting
+			seen.waiting = 0
+			entries = append(entries, e)
+		case of.minute != minute:
+			delete(r.known, of)
+		}
+	}
+	r.mu.Unlock()
+	if len(entries) == 0 || r.write(ctx, entries...) {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for seen, n := range counted {
+		seen.waiting += n
+	}
+}
+
+func (r *Refusals) write(ctx context.Context, entries ...domain.AuditEntry) bool {
+	ctx, cancel := context.WithTimeout(ctx, writeTime)
+	defer cancel()
+	err := r.store.Audit(ctx, entries...)
+	if err != nil {
+		r.logger.Warn("refused changes are not in the audit log yet", "error", err, "entries", len(entries))
+	}
+	return err == nil
+}
