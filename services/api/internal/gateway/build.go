@@ -86,7 +86,7 @@ func (b *builder) policies() {
 
 func (b *builder) policyEnv(op *routefile.Operation) policy.Env {
 	return policy.Env{
-		Operation: op, Authenticator: b.gateway.Authenticator,
+		Operation: op, Authenticator: b.gateway.Authenticator, Account: b.gateway.Account,
 		Counters: b.gateway.counters, Logger: b.gateway.Logger,
 	}
 }

@@ -18,10 +18,11 @@ import (
 	"waybill.dev/services/api/internal/policy"
 	"waybill.dev/services/api/internal/route"
 	"waybill.dev/services/api/internal/routefile"
+	"waybill.dev/shared/domain"
 	"waybill.dev/shared/egress"
 )
 
-// Options of a gateway; all but Dir, Fallback, Modules and Reserved are required.
+// Options of a gateway; all but Account, Dir, Fallback, Modules and Reserved are required.
 type Options struct {
 	// Dir is the folder of the route files; empty: the routes that Waybill comes with.
 	Dir string
@@ -36,8 +37,10 @@ type Options struct {
 	Getenv        func(string) (string, bool)
 	Egress        *egress.Policy
 	Authenticator auth.Authenticator
-	Logger        *slog.Logger
-	Registerer    prometheus.Registerer
+	// Account is the one that the routes belong to; empty: domain.DefaultAccount.
+	Account    string
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
 }
 
 // Gateway has the current table of routes.
@@ -74,6 +77,9 @@ func New(options Options) (*Gateway, error) {
 func prepare(options Options) *Gateway {
 	if options.Fallback && !hasRouteFiles(options.Dir) {
 		options.Dir = ""
+	}
+	if options.Account == "" {
+		options.Account = domain.DefaultAccount
 	}
 	g := &Gateway{Options: options, counters: policy.NewCounters(), metrics: newMetrics(options.Registerer)}
 	for _, template := range options.Reserved {

@@ -130,6 +130,11 @@ func (rt *Route) body(w http.ResponseWriter, r *http.Request) ([]byte, *problem.
 }
 
 func newRequest(r *http.Request, body []byte, params map[string]string, requestID string) *route.Request {
+	for name := range r.Header {
+		if route.SaysCaller(name) {
+			delete(r.Header, name)
+		}
+	}
 	remote, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		remote = r.RemoteAddr
