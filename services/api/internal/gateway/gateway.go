@@ -47,8 +47,8 @@ type Options struct {
 type Gateway struct {
 	Options
 
-	counters *policy.Counters
-	reserved [][]string // the segments of Reserved
+	counters *policy.Counters // of the current table; mu is held where it changes
+	reserved [][]string       // the segments of Reserved
 	metrics  *metrics
 	current  atomic.Pointer[table]
 
@@ -69,8 +69,8 @@ func New(options Options) (*Gateway, error) {
 	if len(faults) > 0 {
 		return nil, fmt.Errorf("the routes can't be used:\n%w", faults)
 	}
+	g.metrics.enter(t)
 	g.current.Store(t)
-	g.metrics.loaded(t)
 	return g, nil
 }
 
@@ -124,9 +124,10 @@ func (g *Gateway) replace(files fs.FS) routefile.Faults {
 		g.metrics.reloads.WithLabelValues("refused").Inc()
 		return faults
 	}
+	g.metrics.enter(t)
 	before := g.current.Swap(t)
+	g.metrics.leave(before, t)
 	g.metrics.reloads.WithLabelValues("done").Inc()
-	g.metrics.loaded(t)
 	g.retire(before)
 	return nil
 }

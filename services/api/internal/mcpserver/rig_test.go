@@ -185,8 +185,8 @@ func (r *rig) open(module handlers) (*gateway.Gateway, error) {
 		Getenv:        func(string) (string, bool) { return "", false },
 		Egress:        &egress.Policy{},
 		Authenticator: keys{}, Account: "a",
-		Logger:        slog.New(slog.NewJSONHandler(r.logs, nil)),
-		Registerer:    prometheus.NewRegistry(),
+		Logger:     slog.New(slog.NewJSONHandler(r.logs, nil)),
+		Registerer: prometheus.NewRegistry(),
 	})
 }
 
