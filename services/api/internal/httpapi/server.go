@@ -121,7 +121,7 @@ func New(options Options) http.Handler {
 		s.templates[ginPath(route.Path)] = route.Path
 		engine.Handle(route.Method, ginPath(route.Path), s.serve(&route))
 	}
-	return engine
+	return named(engine)
 }
 
 // passOn lets the gateway answer.

@@ -32,7 +32,14 @@ type Documents struct {
 	OpenAPI  Document // of every operation
 	AsyncAPI Document // of the bus
 	pages
+	problems map[string]explained // by the end of their type
 }
+
+// The media types of what there is to read.
+const (
+	contentJSON = "application/json; charset=utf-8"
+	contentHTML = "text/html; charset=utf-8"
+)
 
 // New returns the documents.
 func New() (*Documents, error) {
@@ -47,6 +54,9 @@ func New() (*Documents, error) {
 	if d.pages, err = readPages(); err != nil {
 		return nil, err
 	}
+	if d.problems, d.own["problems"], err = explain(); err != nil {
+		return nil, err
+	}
 	return d, nil
 }
 
@@ -56,7 +66,7 @@ func compact(text []byte) (Document, error) {
 	if err := json.Compact(&body, text); err != nil {
 		return Document{}, fmt.Errorf("read API document: %w", err)
 	}
-	return document(body.Bytes(), "application/json; charset=utf-8"), nil
+	return document(body.Bytes(), contentJSON), nil
 }
 
 func document(body []byte, contentType string) Document {
