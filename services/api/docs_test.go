@@ -32,7 +32,7 @@ func TestDocuments(t *testing.T) {
 		}
 		r.do(http.MethodGet, path, "", header("If-None-Match", `"other"`)).want(http.StatusOK)
 	}
-	for _, path := range []string{"/docs/", "/docs/index", "/docs/index.html", "/docs/swagger-ui.js", "/docs/..%2fspec.go", "/docs/openapi.json", "/docs/x/y"} {
+	for _, path := range []string{"/docs/index", "/docs/index.html", "/docs/swagger-ui.js", "/docs/..%2fspec.go", "/docs/openapi.json", "/docs/x/y"} {
 		r.do(http.MethodGet, path, "").want(http.StatusNotFound)
 	}
 	r.do(http.MethodPost, "/openapi", "").want(http.StatusMethodNotAllowed)
@@ -47,7 +47,7 @@ func TestPages(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, sqliteURL(t))
 	named := regexp.MustCompile(`(?:src|href)="([^"]*)"`)
-	for _, path := range []string{"/docs", "/docs/asyncapi"} {
+	for _, path := range []string{"/docs", "/docs/asyncapi", "/docs/problems"} {
 		page := r.do(http.MethodGet, path, "").want(http.StatusOK)
 		policy := page.header.Get("Content-Security-Policy")
 		if !strings.HasPrefix(policy, "default-src 'none'; script-src 'self';") || strings.Contains(policy, "http") || strings.Contains(policy, "unsafe-eval") {

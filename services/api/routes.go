@@ -64,6 +64,7 @@ func (s *Service) gatewayOptions(options Options) gateway.Options {
 	for _, r := range httpapi.Routes() {
 		g.Reserved = append(g.Reserved, r.Path)
 	}
+	g.Reserved = append(g.Reserved, httpapi.Aliases()...)
 	return g
 }
 

@@ -53,6 +53,9 @@ func ParseKey(text string) (Key, error) {
 	return decodeKey(strings.TrimPrefix(text, secretPrefix))
 }
 
+// Equal tells whether two keys are the same.
+func (k Key) Equal(other Key) bool { return hmac.Equal(k.bytes, other.bytes) }
+
 func decodeKey(encoded string) (Key, error) {
 	if strings.ContainsAny(encoded, "\r\n") {
 		return Key{}, fmt.Errorf("%w: it has a line break", ErrSecret)

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,6 +43,8 @@ type pageData struct {
 	Paths    []pathRow
 	Types    []domain.EventType
 	Newest   bool // the selected one is shown because it is the newest
+	Search   string
+	All      int // how many there are, found or not
 	Form     pathRow
 }
 
@@ -57,6 +60,7 @@ type row struct {
 	Answered string // CSS class of Status
 	State    string
 	Selected bool
+	Search   string // that the link to it keeps
 }
 
 type detail struct {
@@ -81,21 +85,25 @@ type headerRow struct{ Name, Value string }
 type pathRow struct {
 	Path    string
 	Secrets int
-	Answer  Answer
+	Answer  Answer   // that it was told
+	Asked   []Answer // that the URLs of its webhooks and callbacks ask for
 }
 
-// page shows the callbacks, and one of them in full: that of ?n=, else the newest.
+// page shows the callbacks that have the text of ?q= in them, and one in full: that of ?n=,
+// else the newest.
 func (r *Receiver) page(w http.ResponseWriter, req *http.Request) {
 	callbacks := r.Callbacks()
+	search, all := strings.TrimSpace(req.URL.Query().Get("q")), len(callbacks)
+	callbacks = slices.DeleteFunc(callbacks, func(c Callback) bool { return !c.has(search) })
 	wanted, err := strconv.Atoi(req.URL.Query().Get("n"))
 	at := slices.IndexFunc(callbacks, func(c Callback) bool { return c.Number == wanted })
-	data := pageData{Newest: err != nil || at < 0, Types: domain.EventTypes(), Paths: r.told()}
+	data := pageData{Newest: err != nil || at < 0, Types: domain.EventTypes(), Paths: r.told(), Search: search, All: all}
 	if at < 0 {
 		at = 0
 	}
 	for i, c := range callbacks {
 		one := r.row(c)
-		one.Selected = i == at
+		one.Selected, one.Search = i == at, search
 		data.Rows = append(data.Rows, one)
 	}
 	if len(callbacks) > 0 {
@@ -127,13 +135,55 @@ func (r *Receiver) told() []pathRow {
 	slices.Sort(names)
 	var rows []pathRow
 	for _, name := range slices.Compact(names) {
-		one := pathRow{name, len(r.keys(name)), Answer{Status: http.StatusOK}}
+		one := pathRow{Path: name, Secrets: len(r.keys(name)), Answer: Answer{Status: http.StatusOK}}
 		if known := r.paths[name]; known != nil {
 			one.Answer = known.answer
 		}
+		one.Asked = r.asked(name, one.Answer)
 		rows = append(rows, one)
 	}
 	return rows
+}
+
+// asked returns what the URLs of a path's webhooks ask for, and those of its callbacks, each
+// once; otherwise is what one asks for that says nothing. The caller holds mu.
+func (r *Receiver) asked(path string, otherwise Answer) []Answer {
+	queries := slices.Clone(r.found[path].Queries)
+	for _, c := range r.callbacks {
+		if c.Path == path && !slices.Contains(queries, c.Query) {
+			queries = append(queries, c.Query)
+		}
+	}
+	var answers []Answer
+	for _, text := range queries {
+		query, err := url.ParseQuery(text)
+		if err != nil {
+			continue
+		}
+		if answer, err := fromQuery(query, otherwise); err == nil && !slices.Contains(answers, answer) {
+			answers = append(answers, answer)
+		}
+	}
+	return answers
+}
+
+// has tells whether a text is in what a person would look for: the case matters in the body
+// alone.
+func (c Callback) has(text string) bool {
+	if text == "" || bytes.Contains(c.Body, []byte(text)) {
+		return true
+	}
+	lower := strings.ToLower(text)
+	in := func(value string) bool { return strings.Contains(strings.ToLower(value), lower) }
+	if in(c.Path) || in(c.Query) || strconv.Itoa(c.Status) == text {
+		return true
+	}
+	for name, values := range c.Header {
+		if in(name) || slices.ContainsFunc(values, in) {
+			return true
+		}
+	}
+	return false
 }
 
 func (r *Receiver) row(c Callback) row {
@@ -216,12 +266,26 @@ func eventType(body []byte) string {
 
 // Sentence says what the path does, for the list of paths.
 func (p pathRow) Sentence() string {
-	text := fmt.Sprintf("answers %d", p.Answer.Status)
-	if p.Answer.Delay > 0 {
-		text += " after " + p.Answer.Delay.String()
+	if len(p.Asked) == 0 {
+		return "answers " + p.Answer.words()
 	}
-	if p.Answer.Times > 0 {
-		text += fmt.Sprintf(", %d× for each event, then 200", p.Answer.Times)
+	words := make([]string, len(p.Asked))
+	for i, answer := range p.Asked {
+		words[i] = answer.words()
+		if answer != p.Answer {
+			words[i] += ", as the URL asks"
+		}
+	}
+	return "answers " + strings.Join(words, "; ")
+}
+
+func (a Answer) words() string {
+	text := strconv.Itoa(a.Status)
+	if a.Delay > 0 {
+		text += " after " + a.Delay.String()
+	}
+	if a.Times > 0 {
+		text += fmt.Sprintf(", %d× for each event, then 200", a.Times)
 	}
 	return text
 }

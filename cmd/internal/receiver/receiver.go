@@ -83,7 +83,7 @@ type Receiver struct {
 	callbacks []Callback // oldest first
 	bytes     int
 	paths     map[string]*path
-	found     map[string][]signature.Key
+	found     map[string]Known
 	counted   map[string]int // attempts of a delivery on a path that got an answer of their own
 	listeners map[chan Callback]struct{}
 }
@@ -113,21 +113,33 @@ func (r *Receiver) Trust(p, secret string) error {
 	})
 }
 
-// Found replaces the secrets that somebody who knows the webhooks has found for the paths;
-// those that Trust was given stay beside them.
-func (r *Receiver) Found(byPath map[string][]signature.Key) {
+// Known is what somebody who knows the webhooks has found out about a path.
+type Known struct {
+	Secrets []signature.Key
+	// Queries are those of the webhooks' URLs, which may ask for an answer.
+	Queries []string
+}
+
+// Found replaces what is known of paths; what Trust was given stays beside it.
+func (r *Receiver) Found(byPath map[string]Known) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.found = byPath
 }
 
-// keys returns the secrets of a path. The caller holds mu.
+// keys returns the secrets of a path, each once. The caller holds mu.
 func (r *Receiver) keys(p string) []signature.Key {
-	found := r.found[p]
+	all := r.found[p].Secrets
 	if known := r.paths[p]; known != nil {
-		return append(slices.Clone(known.given), found...)
+		all = slices.Concat(known.given, all)
 	}
-	return found
+	var keys []signature.Key
+	for _, key := range all {
+		if !slices.ContainsFunc(keys, key.Equal) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // Behave sets what callbacks to p are answered with.

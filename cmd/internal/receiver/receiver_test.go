@@ -136,19 +136,22 @@ func TestPageShowsEachStepOfTheCheck(t *testing.T) {
 	if page := r.page("/?n=3"); !strings.Contains(page, "<h2>Signature verified</h2>") {
 		t.Error("a secret that is given later does not count for what came before")
 	}
-	r.receiver.Found(map[string][]signature.Key{"/in/bad": keys(t, secret)})
+	r.receiver.Found(map[string]receiver.Known{"/in/bad": {Secrets: keys(t, secret)}})
 	if page := r.page("/?n=2"); !strings.Contains(page, "<h2>Signature verified</h2>") {
 		t.Error("a secret that was found does not count beside the one that was given")
 	}
 }
 
-func keys(t *testing.T, text string) []signature.Key {
+func keys(t *testing.T, texts ...string) []signature.Key {
 	t.Helper()
-	key, err := signature.ParseSecret(text)
-	if err != nil {
-		t.Fatal(err)
+	list := make([]signature.Key, len(texts))
+	for i, text := range texts {
+		var err error
+		if list[i], err = signature.ParseSecret(text); err != nil {
+			t.Fatal(err)
+		}
 	}
-	return []signature.Key{key}
+	return list
 }
 
 func TestAnswersAsItIsTold(t *testing.T) {

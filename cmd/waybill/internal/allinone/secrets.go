@@ -54,19 +54,22 @@ func (s *secrets) run(ctx context.Context) error {
 	}
 }
 
-// byPath returns the secrets of the webhooks that point to the receiver.
-func (s *secrets) byPath(list []domain.Webhook) map[string][]signature.Key {
-	found := make(map[string][]signature.Key)
+// byPath returns what is to be known of the webhooks that point to the receiver.
+func (s *secrets) byPath(list []domain.Webhook) map[string]receiver.Known {
+	found := make(map[string]receiver.Known)
 	for _, w := range list {
 		u, err := url.Parse(w.URL)
 		if err != nil || u.Port() != s.port || !isLoopback(u.Hostname()) || w.Deleted {
 			continue
 		}
+		known := found[u.Path]
+		known.Queries = append(known.Queries, u.RawQuery)
 		for _, secret := range w.Secrets(time.Now()) {
 			if key, err := signature.ParseSecret(secret.Reveal()); err == nil {
-				found[u.Path] = append(found[u.Path], key)
+				known.Secrets = append(known.Secrets, key)
 			}
 		}
+		found[u.Path] = known
 	}
 	return found
 }

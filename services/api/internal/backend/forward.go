@@ -84,27 +84,8 @@ func target(base *url.URL, path, query string) (*url.URL, error) {
 	if err != nil || to.EscapedPath() != path || path[0] != '/' {
 		return nil, errPath
 	}
-	if hasDots(path) {
+	if route.Climbs(path) {
 		return nil, problem.New(problem.InvalidInput, "No segment of the path may be . or .., in any spelling.")
 	}
 	return to, nil
-}
-
-// hasDots tells whether a segment of an escaped path is . or .. to anybody: to who takes
-// an escaped slash or a backslash for a slash, who leaves out what follows a semicolon, or
-// who decodes more than once.
-func hasDots(path string) bool {
-	for {
-		for segment := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '/' || r == '\\' }) {
-			segment, _, _ = strings.Cut(segment, ";")
-			if segment == "." || segment == ".." {
-				return true
-			}
-		}
-		decoded, err := url.PathUnescape(path)
-		if err != nil || decoded == path {
-			return false
-		}
-		path = decoded
-	}
 }

@@ -143,6 +143,7 @@ func dotted() []string {
 		"/a/../admin", "/a/./b", "/..", "/.", "/a/%2e%2e/admin", "/a/.%2E/admin", "/a/..%2fadmin", "/a/x%2f..%2fadmin", "/a%2f..",
 		"/a/%252e%252e/admin", "/a/..%252fadmin", "/a/%25252e%25252e/admin", "/a/..%5cadmin", "/a/x%5c..", "/a/..;/admin",
 		"/a/..;x=y/admin", "/a/%2e%2e;/admin", "/a/..%3b/admin", "/a/..%3bx/",
+		"/a/%252e%252e/admin/%25zz", "/a/%252e%252e%252fadmin/100%25",
 	}
 }
 

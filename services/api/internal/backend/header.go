@@ -33,6 +33,11 @@ func outgoing(r *route.Request) http.Header {
 	set("X-Forwarded-Host", r.Host)
 	set("X-Forwarded-Proto", r.Scheme)
 	set("X-Request-Id", r.ID)
+	if who := r.Principal; who != nil {
+		set(route.AccountHeader, who.Account)
+		set(route.BucketHeader, who.Bucket)
+		set(route.ConsumerHeader, who.Consumer)
+	}
 	if header.Get("User-Agent") == "" {
 		header.Set("User-Agent", "Waybill")
 	}
@@ -67,7 +72,7 @@ func isKept(name string) bool {
 		"X-Http-Method", "X-Http-Method-Override", "X-Method-Override":
 		return true
 	}
-	return strings.HasPrefix(name, "X-Forwarded-") || isCredential(name) || route.OfConnection(name)
+	return strings.HasPrefix(name, "X-Forwarded-") || route.SaysCaller(name) || isCredential(name) || route.OfConnection(name)
 }
 
 // isCredential tells whether a header is what callers show the gateway, and nobody else.

@@ -2,9 +2,8 @@ package backend
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"waybill.dev/services/api/internal/input"
 	"waybill.dev/services/api/internal/jsontree"
@@ -23,10 +22,19 @@ const (
 	needsKey = `[{"` + bearerScheme + `":[]},{"` + headerScheme + `":[]}]`
 )
 
+// maxServers is how many addresses a published document may name.
+const maxServers = 100
+
 // newSpec makes the handler that publishes a route file as an OpenAPI document.
 func newSpec(options *input.Form, _ *routefile.Operation, env *Env) route.Handler {
 	options.Require("openApiFilePath")
 	name, given := options.Text("openApiFilePath", 1, 1024)
+	servers, _ := options.Texts("servers", 1, maxServers)
+	for i, server := range servers {
+		if !isLocation(server) {
+			options.Fault("must be an http or https URL, or a path that begins with a slash", "servers", strconv.Itoa(i))
+		}
+	}
 	if !given {
 		return nil
 	}
@@ -40,10 +48,13 @@ func newSpec(options *input.Form, _ *routefile.Operation, env *Env) route.Handle
 		options.Fault("can't be read", "openApiFilePath")
 		return nil
 	}
-	p := publisher{keyed: keyed(env.Set, file)}
-	body := p.document(tree)
+	p := publisher{root: tree, keyed: keyed(env.Set, file), servers: servers}
+	body := p.document()
 	if len(body) > route.MaxResponse {
 		options.Fault(errLongFile.Error(), "openApiFilePath")
+	}
+	if reference := missing(tree, body); reference != "" {
+		options.Fault("refers to "+reference+", which is not for the public", "openApiFilePath")
 	}
 	return &fixed{route.Response{Status: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: body}}
 }
@@ -84,128 +95,32 @@ func keyed(set *routefile.Set, file *routefile.File) map[string]bool {
 	return operations
 }
 
-// publisher leaves out of a document what is the gateway's affair, and says where a key is
-// needed.
-type publisher struct {
-	keyed map[string]bool
-	used  bool // some operation that is published needs a key
-}
-
-// object is a JSON object that is being written.
-type object struct{ text jsontext.Value }
-
-func (o *object) add(name string, value []byte) {
-	if len(o.text) == 0 {
-		o.text = append(o.text, '{')
-	} else {
-		o.text = append(o.text, ',')
+// missing returns a reference of the published document that leads to what was left out of
+// it; empty: there is none.
+func missing(source *jsontree.Node, published []byte) string {
+	tree, err := jsontree.Parse(published)
+	if err != nil {
+		return ""
 	}
-	o.text, _ = jsontext.AppendQuote(o.text, name)
-	o.text = append(append(o.text, ':'), value...)
-}
-
-func (o *object) end() jsontext.Value {
-	if len(o.text) == 0 {
-		return jsontext.Value("{}")
-	}
-	return append(o.text, '}')
-}
-
-func isOwn(name string) bool { return strings.HasPrefix(name, "x-gateway-") || name == "x-internal" }
-
-func (p *publisher) document(n *jsontree.Node) jsontext.Value {
-	paths := p.paths(n.Member("paths"))
-	var o object
-	for name, member := range n.Members() {
-		switch {
-		case isOwn(name):
-		case name == "paths":
-			o.add(name, paths)
-		case name == "components" && p.used:
-			o.add(name, components(member))
-		default:
-			o.add(name, member.Raw)
+	var look func(n *jsontree.Node) string
+	look = func(n *jsontree.Node) string {
+		if reference, ok := n.Member("$ref").Text(); ok {
+			pointer, local := jsontree.Fragment(reference)
+			if local && tree.At(pointer) == nil && source.At(pointer) != nil {
+				return reference
+			}
 		}
-	}
-	if p.used && n.Member("components") == nil {
-		o.add("components", components(nil))
-	}
-	return o.end()
-}
-
-func (p *publisher) paths(n *jsontree.Node) jsontext.Value {
-	var o object
-	for path, item := range n.Members() {
-		if item.Kind() != '{' {
-			o.add(path, item.Raw)
-			continue
+		for _, member := range n.Members() {
+			if found := look(member); found != "" {
+				return found
+			}
 		}
-		if written, some := p.item(path, item); some {
-			o.add(path, written)
+		for _, element := range n.Elements() {
+			if found := look(element); found != "" {
+				return found
+			}
 		}
+		return ""
 	}
-	return o.end()
-}
-
-// item writes a path's operations; some is false when none is left.
-func (p *publisher) item(path string, n *jsontree.Node) (written jsontext.Value, some bool) {
-	var o object
-	for name, member := range n.Members() {
-		switch {
-		case isOwn(name):
-		case !isMethod(name):
-			o.add(name, member.Raw)
-			some = some || name == "$ref"
-		case !member.Member("x-internal").True() && !n.Member("x-internal").True():
-			o.add(name, p.operation(strings.ToUpper(name)+" "+path, member))
-			some = true
-		}
-	}
-	return o.end(), some
-}
-
-func isMethod(name string) bool {
-	switch name {
-	case "get", "put", "post", "delete", "options", "head", "patch", "trace":
-		return true
-	}
-	return false
-}
-
-func (p *publisher) operation(which string, n *jsontree.Node) jsontext.Value {
-	var o object
-	for name, member := range n.Members() {
-		if !isOwn(name) {
-			o.add(name, member.Raw)
-		}
-	}
-	if p.keyed[which] && n.Member("security") == nil {
-		p.used = true
-		o.add("security", jsontext.Value(needsKey))
-	}
-	return o.end()
-}
-
-// components writes the document's components with the ways to show a key.
-func components(n *jsontree.Node) jsontext.Value {
-	var o object
-	for name, member := range n.Members() {
-		if name != "securitySchemes" {
-			o.add(name, member.Raw)
-		}
-	}
-	var s object
-	for name, member := range n.Member("securitySchemes").Members() {
-		if name != bearerScheme && name != headerScheme {
-			s.add(name, member.Raw)
-		}
-	}
-	own, err := jsontree.Parse([]byte("{" + schemes + "}"))
-	if err == nil {
-		for name, member := range own.Members() {
-			s.add(name, member.Raw)
-		}
-	}
-	o.add("securitySchemes", s.end())
-	return o.end()
+	return look(tree)
 }

@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+
+	"waybill.dev/services/api/internal/routefile"
 )
 
 // The roots of expressions in templates.
@@ -30,7 +32,6 @@ type token struct {
 var (
 	errOpen       = errors.New("has ${ without }")
 	errExpression = errors.New("has an expression that is not known; there are env.NAME, params.NAME, query.NAME, headers.NAME, pathname, search, method, and e(…) around one of them")
-	errUnset      = errors.New("names a variable of the environment that is not set")
 )
 
 // form of what stands between ${ and }.
@@ -71,12 +72,9 @@ func (t *token) constant(getenv func(string) (string, bool)) (string, error) {
 	if !t.expression {
 		return t.text, nil
 	}
-	value, ok := "", false
-	if getenv != nil {
-		value, ok = getenv(t.name)
-	}
-	if !ok {
-		return "", errUnset
+	value, err := routefile.Variable(getenv, t.name)
+	if err != nil {
+		return "", err
 	}
 	if t.encode {
 		return component(value), nil

@@ -18,19 +18,21 @@ type builder struct {
 	files   fs.FS
 	set     *routefile.Set
 	table   *table
-	defs    map[string]routefile.PolicyDef // by name
-	broken  map[string]bool                // definitions whose faults are told already
-	cors    map[string]*cors
-	faults  routefile.Faults
-	told    int // how many of the faults were found when the files were read
+	// counters are the table's; they become the gateway's with it.
+	counters *policy.Counters
+	defs     map[string]routefile.PolicyDef // by name
+	broken   map[string]bool                // definitions whose faults are told already
+	cors     map[string]*cors
+	faults   routefile.Faults
+	told     int // how many of the faults were found when the files were read
 }
 
 // build makes the table, or says everything that is wrong, with what the files say and with
-// what they want.
+// what they want. What is refused leaves no trace.
 func (g *Gateway) build(files fs.FS) (*table, routefile.Faults) {
 	set, faults := routefile.Load(files, g.Getenv)
 	b := &builder{
-		gateway: g, files: files, set: set, faults: faults, told: len(faults),
+		gateway: g, files: files, set: set, faults: faults, told: len(faults), counters: g.counters.Next(),
 		table: &table{exact: make(map[string][]int), files: len(set.Files)},
 		defs:  make(map[string]routefile.PolicyDef), broken: make(map[string]bool),
 		cors: map[string]*cors{routefile.CORSNone: nil, "": nil, routefile.CORSAnything: anythingGoes()},
@@ -48,6 +50,8 @@ func (g *Gateway) build(files fs.FS) (*table, routefile.Faults) {
 	if len(b.faults) > 0 {
 		return nil, append(b.faults, b.abandon()...)
 	}
+	b.counters.Keep()
+	g.counters = b.counters
 	return b.table, nil
 }
 
@@ -86,8 +90,8 @@ func (b *builder) policies() {
 
 func (b *builder) policyEnv(op *routefile.Operation) policy.Env {
 	return policy.Env{
-		Operation: op, Authenticator: b.gateway.Authenticator,
-		Counters: b.gateway.counters, Logger: b.gateway.Logger,
+		Operation: op, Authenticator: b.gateway.Authenticator, Account: b.gateway.Account,
+		Counters: b.counters, Logger: b.gateway.Logger,
 	}
 }
 
@@ -96,7 +100,6 @@ func (b *builder) route(op *routefile.Operation) {
 	rt := &Route{
 		operation: op, gateway: b.gateway, timeout: op.Timeout,
 		maxRequest: route.MaxRequest, maxResponse: route.MaxResponse, cors: b.cors[op.CORSPolicy],
-		metrics: b.gateway.metrics.of(op.Method, op.Path),
 	}
 	if rt.timeout == 0 {
 		rt.timeout = defaultTimeout

@@ -19,10 +19,11 @@ import (
 	"waybill.dev/services/api/internal/policy"
 	"waybill.dev/services/api/internal/route"
 	"waybill.dev/services/api/internal/routefile"
+	"waybill.dev/shared/domain"
 	"waybill.dev/shared/egress"
 )
 
-// Options of a gateway; all but Dir, Fallback, Modules, Reserved and Memory are required.
+// Options of a gateway; all but Account, Dir, Fallback, Modules, Reserved and Memory are required.
 type Options struct {
 	// Dir is the folder of the route files; empty: the routes that Waybill comes with.
 	Dir string
@@ -38,16 +39,18 @@ type Options struct {
 	Egress        *egress.Policy
 	Authenticator auth.Authenticator
 	Memory        *body.Memory // for requests and for answers of back ends; nil: without a bound
-	Logger        *slog.Logger
-	Registerer    prometheus.Registerer
+	// Account is the one that the routes belong to; empty: domain.DefaultAccount.
+	Account    string
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
 }
 
 // Gateway has the current table of routes.
 type Gateway struct {
 	Options
 
-	counters *policy.Counters
-	reserved [][]string // the segments of Reserved
+	counters *policy.Counters // of the current table; mu is held where it changes
+	reserved [][]string       // the segments of Reserved
 	metrics  *metrics
 	current  atomic.Pointer[table]
 
@@ -68,14 +71,17 @@ func New(options Options) (*Gateway, error) {
 	if len(faults) > 0 {
 		return nil, fmt.Errorf("the routes can't be used:\n%w", faults)
 	}
+	g.metrics.enter(t)
 	g.current.Store(t)
-	g.metrics.loaded(t)
 	return g, nil
 }
 
 func prepare(options Options) *Gateway {
 	if options.Fallback && !hasRouteFiles(options.Dir) {
 		options.Dir = ""
+	}
+	if options.Account == "" {
+		options.Account = domain.DefaultAccount
 	}
 	g := &Gateway{Options: options, counters: policy.NewCounters(), metrics: newMetrics(options.Registerer)}
 	for _, template := range options.Reserved {
@@ -120,9 +126,10 @@ func (g *Gateway) replace(files fs.FS) routefile.Faults {
 		g.metrics.reloads.WithLabelValues("refused").Inc()
 		return faults
 	}
+	g.metrics.enter(t)
 	before := g.current.Swap(t)
+	g.metrics.leave(before, t)
 	g.metrics.reloads.WithLabelValues("done").Inc()
-	g.metrics.loaded(t)
 	g.retire(before)
 	return nil
 }

@@ -37,7 +37,28 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return m
 }
 
-func (m *metrics) loaded(t *table) { m.routes.Set(float64(len(t.routes))) }
+// enter gives the routes of a table their metrics, before the first of them is called.
+func (m *metrics) enter(t *table) {
+	for _, rt := range t.routes {
+		rt.metrics = m.of(rt.operation.Method, rt.operation.Path)
+	}
+	m.routes.Set(float64(len(t.routes)))
+}
+
+// leave takes the metrics of routes that are gone away. What such a route still has in hand
+// is not counted any more.
+func (m *metrics) leave(before, now *table) {
+	there := make(map[[2]string]bool, len(now.routes))
+	for _, rt := range now.routes {
+		there[[2]string{rt.operation.Method, rt.operation.Path}] = true
+	}
+	for _, rt := range before.routes {
+		if method, path := rt.operation.Method, rt.operation.Path; !there[[2]string{method, path}] {
+			m.calls.DeletePartialMatch(prometheus.Labels{"method": method, "route": path})
+			m.latency.DeleteLabelValues(method, path)
+		}
+	}
+}
 
 // routeMetrics are those of one route, looked up once.
 type routeMetrics struct {

@@ -110,6 +110,11 @@ func (rt *Route) mark(w http.ResponseWriter, r *http.Request) {
 }
 
 func newRequest(r *http.Request, params map[string]string, requestID string) *route.Request {
+	for name := range r.Header {
+		if route.SaysCaller(name) {
+			delete(r.Header, name)
+		}
+	}
 	query := make(url.Values)
 	if r.URL.RawQuery != "" {
 		query = r.URL.Query()

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"waybill.dev/services/api/internal/route"
 	"waybill.dev/services/api/internal/routefile"
 )
 
@@ -213,24 +214,11 @@ func (p *pathItem) matches(escaped string) (map[string]string, bool) {
 		return nil, false
 	}
 	for _, value := range params {
-		if hasDots(value) {
+		if route.Climbs(value) {
 			return nil, false
 		}
 	}
 	return params, true
-}
-
-// hasDots tells whether one of the segments of a decoded value is . or ...
-func hasDots(value string) bool {
-	if strings.IndexByte(value, '.') < 0 {
-		return false
-	}
-	for segment := range strings.FieldsFuncSeq(value, func(r rune) bool { return r == '/' || r == '\\' }) {
-		if segment == "." || segment == ".." {
-			return true
-		}
-	}
-	return false
 }
 
 // special are the characters with which something begins, in a path, that is no text. A

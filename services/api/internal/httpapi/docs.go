@@ -1,7 +1,9 @@
 package httpapi
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -38,6 +40,41 @@ func holds(values []string, tag string) bool {
 		}
 	}
 	return false
+}
+
+// showProblem explains a kind of problem: to browsers as a page, to others as JSON.
+func (s *server) showProblem(c *call) error {
+	page, data, ok := s.Documents.Problem(c.Param("code"))
+	if !ok {
+		return domain.ErrNotFound
+	}
+	c.Header("Vary", "Accept")
+	if !strings.Contains(strings.Join(c.Request.Header.Values("Accept"), ","), "text/html") {
+		return c.document(data)
+	}
+	c.Header("Content-Security-Policy", spec.Policy)
+	return c.document(page)
+}
+
+// aliases are the names by which documents are often asked for, with the path that answers.
+func aliases() map[string]string {
+	return map[string]string{"/openapi.json": "/openapi", "/asyncapi.json": "/asyncapi", "/docs/": "/docs"}
+}
+
+// Aliases returns the paths that are answered as others are.
+func Aliases() []string { return slices.Sorted(maps.Keys(aliases())) }
+
+// named lets next answer for an alias as for the path that it stands for.
+func named(next http.Handler) http.Handler {
+	known := aliases()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if path, ok := known[r.URL.Path]; ok && r.URL.RawPath == "" {
+			own, place := *r, *r.URL
+			place.Path, own.URL = path, &place
+			r = &own
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 func (s *server) docs(c *call) error {

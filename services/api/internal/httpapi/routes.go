@@ -120,5 +120,6 @@ func docRoutes() []Route {
 		{http.MethodGet, "/asyncapi", "getAsyncAPI", "Returns the document of the bus.", "", http.StatusOK, (*server).asyncapi},
 		{http.MethodGet, "/docs", "showDocs", "Shows these operations as a page, to read and to try.", "", http.StatusOK, (*server).docs},
 		{http.MethodGet, "/docs/{file}", "getDocsFile", "Returns a file of the reference pages.", "", http.StatusOK, (*server).docsFile},
+		{http.MethodGet, "/problems/{code}", "explainProblem", "Explains a kind of problem.", "", http.StatusOK, (*server).showProblem},
 	}
 }

@@ -160,7 +160,7 @@ func New(options Options) http.Handler {
 			engine.HEAD(path, handler) // net/http leaves out the body
 		}
 	}
-	return engine
+	return named(engine)
 }
 
 // match lets no route have a request whose path has an escaped slash: routes were looked for

@@ -40,7 +40,8 @@ func inner(r *route.Request, of *routefile.Operation, call *routefile.Call) *rou
 }
 
 // handedOn returns the headers that a route sees, with those that arguments make. A policy
-// that asks for the caller's key must still find it, so arguments never say who calls.
+// that asks for the caller's key must still find it, so arguments never say who calls,
+// neither to it nor to a back end.
 func handedOn(of, arguments http.Header) http.Header {
 	header := make(http.Header, len(of)+len(arguments))
 	for name, values := range of {
@@ -52,7 +53,9 @@ func handedOn(of, arguments http.Header) http.Header {
 		switch name {
 		case "Authorization", "X-Api-Key", "Cookie":
 		default:
-			header[name] = values
+			if !route.SaysCaller(name) {
+				header[name] = values
+			}
 		}
 	}
 	return header

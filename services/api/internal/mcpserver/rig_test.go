@@ -184,9 +184,9 @@ func (r *rig) open(module handlers) (*gateway.Gateway, error) {
 		Modules:       map[string]map[string]route.Handler{"test": module},
 		Getenv:        func(string) (string, bool) { return "", false },
 		Egress:        &egress.Policy{},
-		Authenticator: keys{},
-		Logger:        slog.New(slog.NewJSONHandler(r.logs, nil)),
-		Registerer:    prometheus.NewRegistry(),
+		Authenticator: keys{}, Account: "a",
+		Logger:     slog.New(slog.NewJSONHandler(r.logs, nil)),
+		Registerer: prometheus.NewRegistry(),
 	})
 }
 

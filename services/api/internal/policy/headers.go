@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 
@@ -61,7 +62,16 @@ func readNames(options *input.Form, option string, check func(name string) error
 type setHeaders []change
 
 func setHeadersInbound(options *input.Form, _ *routefile.PolicyDef, _ *Env) built {
-	return built{in: setHeaders(readChanges(options, "headers", route.CheckHeader))}
+	return built{in: setHeaders(readChanges(options, "headers", checkRequestHeader))}
+}
+
+var errCallerHeader = errors.New("is the gateway's own: it says who calls")
+
+func checkRequestHeader(name, value string) error {
+	if route.SaysCaller(name) {
+		return errCallerHeader
+	}
+	return route.CheckHeader(name, value)
 }
 
 func setHeadersOutbound(options *input.Form, _ *routefile.PolicyDef, _ *Env) built {

@@ -21,8 +21,11 @@ type Env struct {
 	// Operation is the route that the policy is for; nil: the definition is only checked.
 	Operation     *routefile.Operation
 	Authenticator auth.Authenticator
-	// Counters count for rate limits. Routes that share them share their limits, also those
-	// of a table and of the one that takes its place. nil: the policy counts for itself.
+	// Account is the one that the route belongs to.
+	Account string
+	// Counters count for rate limits. Routes that share them share their limits; see
+	// Counters.Next for the table that takes the place of another. nil: the policy counts
+	// for itself.
 	Counters *Counters
 	Logger   *slog.Logger
 }

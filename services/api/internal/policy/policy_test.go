@@ -57,7 +57,7 @@ func (k keys) Authenticate(_ context.Context, key string) (auth.Principal, error
 
 func env() policy.Env {
 	return policy.Env{
-		Operation: &routefile.Operation{ID: "op", File: &routefile.File{}}, Authenticator: keys{},
+		Operation: &routefile.Operation{ID: "op", File: &routefile.File{}}, Authenticator: keys{}, Account: "default",
 		Counters: policy.NewCounters(), Logger: slog.New(slog.DiscardHandler),
 	}
 }
@@ -116,6 +116,10 @@ func TestFaults(t *testing.T) {
 		{"api-key-inbound", `{"scopes":"mcp:use"}`, "handler/options/scopes must be an array"},
 		{"api-key-inbound", `{"allowUnauthenticatedRequests":"hunter2"}`, "handler/options/allowUnauthenticatedRequests must be true or false"},
 		{"api-key-inbound", `{"allowUnauthenticatedRequests":true,"scopes":["admin"]}`, "handler/options/scopes can't be asked of callers who need no key"},
+		{"api-key-inbound", `{"accounts":"Hunter2"}`, "handler/options/accounts must be * or the name of an account"},
+		{"api-key-inbound", `{"accounts":["a","*","hunter 2"]}`, "handler/options/accounts/2 must be * or the name of an account"},
+		{"api-key-inbound", `{"accounts":[],"bucketName":""}`, "handler/options/accounts must have 1 to 1000 elements; handler/options/bucketName must have 1 to 128 characters"},
+		{"set-headers-inbound", `{"headers":[{"name":"x_waybill-account","value":"hunter2"}]}`, "handler/options/headers/0 is the gateway's own: it says who calls"},
 		{"rate-limit-inbound", `{}`, "handler/options/rateLimitBy is required; handler/options/requestsAllowed is required; handler/options/timeWindowMinutes is required"},
 		{"rate-limit-inbound", `{"rateLimitBy":"hunter2","requestsAllowed":0,"timeWindowMinutes":0}`, "handler/options/rateLimitBy must be ip, user or all; handler/options/requestsAllowed must be from 1 to 1000000000; handler/options/timeWindowMinutes must be from 0.0016666666666666668 to 44640"},
 		{"rate-limit-inbound", `{"rateLimitBy":"ip","requestsAllowed":1.5,"timeWindowMinutes":1,"headerMode":"hunter2"}`, "handler/options/headerMode must be retry-after or none; handler/options/requestsAllowed must be a whole number"},
@@ -203,7 +207,7 @@ func TestAPIKeyOfCallsFromInside(t *testing.T) {
 	in := inbound(t, "api-key-inbound", `{"scopes":["events:read"]}`, e)
 	for scope, want := range map[domain.Scope]int{domain.ScopeEventsRead: 200, domain.ScopeMCP: 403, domain.ScopeAdmin: 200} {
 		r := request("X-API-Key", "whatever")
-		r.Inside, r.Principal = true, &auth.Principal{Scopes: []domain.Scope{scope}}
+		r.Inside, r.Principal = true, &auth.Principal{Account: "default", Scopes: []domain.Scope{scope}}
 		if got := status(t, in, r); got != want {
 			t.Errorf("with %s: %d, want %d", scope, got, want)
 		}
@@ -217,9 +221,10 @@ func TestAPIKeyPermits(t *testing.T) {
 	t.Parallel()
 	asks, _ := inbound(t, "api-key-inbound", `{"scopes":["events:read"]}`, env()).(route.Gate)
 	optional, _ := inbound(t, "api-key-inbound", `{"allowUnauthenticatedRequests":true}`, env()).(route.Gate)
-	reads := &auth.Principal{Scopes: []domain.Scope{domain.ScopeEventsRead}}
-	mcp := &auth.Principal{Scopes: []domain.Scope{domain.ScopeMCP}}
-	if !asks.Permits(reads) || asks.Permits(mcp) || asks.Permits(nil) || !optional.Permits(nil) || !optional.Permits(mcp) {
+	reads := &auth.Principal{Account: "default", Scopes: []domain.Scope{domain.ScopeEventsRead}}
+	mcp := &auth.Principal{Account: "default", Scopes: []domain.Scope{domain.ScopeMCP}}
+	foreign := &auth.Principal{Account: "another", Scopes: []domain.Scope{domain.ScopeAdmin}}
+	if asks.Permits(foreign) || optional.Permits(foreign) || !asks.Permits(reads) || asks.Permits(mcp) || asks.Permits(nil) || !optional.Permits(nil) || !optional.Permits(mcp) {
 		t.Error("it permits something else than it lets pass")
 	}
 }

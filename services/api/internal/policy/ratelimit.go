@@ -48,14 +48,16 @@ func newRateLimit(options *input.Form, def *routefile.PolicyDef, env *Env) built
 		options.Fault("must be retry-after or none", "headerMode")
 	}
 	p.silent = mode == "none"
-	if env.Operation == nil {
-		return built{} // a definition that is only checked must not begin a count
-	}
 	counters := env.Counters
 	if counters == nil {
 		counters = NewCounters()
 	}
-	p.limit = counters.limit(def.Name, allowed, time.Duration(minutes*float64(time.Minute)))
+	window := time.Duration(minutes * float64(time.Minute))
+	if env.Operation == nil {
+		counters.carry(def.Name, allowed, window) // a definition that is only checked must not begin a count
+		return built{}
+	}
+	p.limit = counters.limit(def.Name, allowed, window)
 	return built{in: p}
 }
 

@@ -13,10 +13,6 @@ import (
 // ContentType is the media type of a problem.
 const ContentType = "application/problem+json"
 
-// typeBase starts the URI that names a kind of problem; it ends with the code in
-// lower case.
-const typeBase = "https://waybill.dev/problems/"
-
 // Code names a kind of problem to programs.
 type Code string
 
@@ -162,7 +158,7 @@ func (p *Problem) JSON(instance, requestID string) []byte {
 	kind := kindOf(p.Code)
 	b := make([]byte, 0, 256+64*len(p.Faults))
 	b = append(b, `{"type":`...)
-	b = quote(b, typeBase+kind.slug)
+	b = quote(b, TypeBase+kind.slug)
 	b = append(b, `,"title":`...)
 	b = quote(b, kind.title)
 	b = append(b, `,"status":`...)

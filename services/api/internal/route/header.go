@@ -37,6 +37,36 @@ func OfConnection(name string) bool {
 	return strings.HasPrefix(name, "Proxy-")
 }
 
+// The headers that tell a back end whose key the caller has. Nobody else can set them.
+const (
+	AccountHeader  = "X-Waybill-Account"
+	BucketHeader   = "X-Waybill-Bucket"
+	ConsumerHeader = "X-Waybill-Consumer"
+
+	callerPrefix = "x-waybill-"
+)
+
+// SaysCaller tells whether a header is one of those, or would be one for a reader who takes
+// other characters for a hyphen, as many do with the underscore.
+func SaysCaller(name string) bool {
+	if len(name) < len(callerPrefix) {
+		return false
+	}
+	for i := range len(callerPrefix) {
+		c := name[i]
+		switch {
+		case 'A' <= c && c <= 'Z':
+			c += 'a' - 'A'
+		case c < '0' || '9' < c && c < 'a' || c > 'z':
+			c = '-'
+		}
+		if c != callerPrefix[i] {
+			return false
+		}
+	}
+	return true
+}
+
 func notToken(r rune) bool {
 	return r <= ' ' || r > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
 }

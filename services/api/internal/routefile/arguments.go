@@ -14,6 +14,7 @@ import (
 
 	"waybill.dev/services/api/internal/input"
 	"waybill.dev/services/api/internal/jsonschema"
+	"waybill.dev/services/api/internal/route"
 	"waybill.dev/shared/jsonscan"
 )
 
@@ -121,7 +122,7 @@ func (c *Call) set(p *Parameter, value jsonscan.Value) (fault string) {
 		if value.Kind() == 'n' || text == "" {
 			return "must not be empty: it is a part of the path"
 		}
-		if climbs(text) {
+		if route.Climbs(text) {
 			return "must not have a part . or .. : it is a part of the path"
 		}
 		if strings.ContainsFunc(text, unicode.IsControl) {
@@ -138,22 +139,6 @@ func (c *Call) set(p *Parameter, value jsonscan.Value) (fault string) {
 		p.query(c.Query, value)
 	}
 	return ""
-}
-
-// climbs tells whether a value would lead to another place for a server that decodes it
-// once more than it should, or that takes \ for /.
-func climbs(text string) bool {
-	once := strings.NewReplacer("%2e", ".", "%2E", ".", "%2f", "/", "%2F", "/", "%5c", `\`, "%5C", `\`, "%25", "%")
-	for range 4 {
-		parts := strings.FieldsFunc(text, func(r rune) bool { return r == '/' || r == '\\' })
-		for _, part := range parts {
-			if part, _, _ = strings.Cut(part, ";"); part == "." || part == ".." {
-				return true
-			}
-		}
-		text = once.Replace(text)
-	}
-	return false
 }
 
 // Expand makes a call of the path's parameters, as a resource's uri has them: each is read

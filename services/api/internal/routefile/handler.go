@@ -1,6 +1,7 @@
 package routefile
 
 import (
+	"errors"
 	"regexp"
 	"strings"
 
@@ -52,8 +53,8 @@ func moduleName(module string) (name string, ok bool) {
 }
 
 // environment writes options with the environment's values in place of `$env(NAME)` in
-// texts. A variable that is not set is a fault. What a value says is never told: most of
-// them are keys.
+// texts. A variable that is not set, or is not for route files, is a fault: one for each
+// text and variable. What a value says is never told: most of them are keys.
 func (p place) environment(options *jsontree.Node) jsontext.Value {
 	var b strings.Builder
 	at := 0
@@ -62,8 +63,14 @@ func (p place) environment(options *jsontree.Node) jsontext.Value {
 		if !strings.Contains(text, "$env(") {
 			continue
 		}
+		told := make(map[string]bool)
 		text = variable.ReplaceAllStringFunc(text, func(match string) string {
-			return p.variable(n, match[len("$env("):])
+			value, fault := p.variable(match[len("$env("):])
+			if fault != "" && !told[fault] {
+				told[fault] = true
+				p.fault(n.Pointer(), "%s", fault)
+			}
+			return value
 		})
 		quoted, err := jsontext.AppendQuote(nil, text)
 		if err != nil {
@@ -78,18 +85,45 @@ func (p place) environment(options *jsontree.Node) jsontext.Value {
 	return jsontext.Value(b.String())
 }
 
-// variable returns the value of one; named is its name and a parenthesis.
-func (p place) variable(n *jsontree.Node, named string) string {
+// variable returns the value of one, or what is wrong with it; named is its name and a
+// parenthesis.
+func (p place) variable(named string) (value, fault string) {
 	name, closed := strings.CutSuffix(named, ")")
 	if !closed || !variableName.MatchString(name) {
-		p.fault(n.Pointer(), "$env(…) needs the name of a variable")
-		return ""
+		return "", "$env(…) needs the name of a variable"
 	}
-	value, ok := p.loader.getenv(name)
-	if !ok {
-		p.fault(n.Pointer(), "the environment has no %s", name)
+	value, err := Variable(p.loader.getenv, name)
+	switch {
+	case errors.Is(err, ErrUnset):
+		return "", "the environment has no " + name
+	case err != nil:
+		return "", "$env(…) " + err.Error()
 	}
-	return value
+	return value, ""
+}
+
+// What can be wrong with a variable. The texts go on after the place that names it.
+var (
+	ErrUnset = errors.New("names a variable of the environment that is not set")
+	ErrOwn   = errors.New("names a variable that begins with WAYBILL_: those are Waybill's own, and no route may have them")
+)
+
+// ownPrefix begins the names of the process's own variables, the encryption key among them.
+const ownPrefix = "WAYBILL_"
+
+// Variable returns what a variable of the environment holds. It is the one way by which
+// route files get at the environment. Waybill's own variables are not for them, in any
+// spelling: on some systems the case of a name does not matter. getenv may be nil.
+func Variable(getenv func(string) (string, bool), name string) (string, error) {
+	if len(name) >= len(ownPrefix) && strings.EqualFold(name[:len(ownPrefix)], ownPrefix) {
+		return "", ErrOwn
+	}
+	if getenv != nil {
+		if value, ok := getenv(name); ok {
+			return value, nil
+		}
+	}
+	return "", ErrUnset
 }
 
 // texts returns the strings below a value, in their order; names of members are none.

@@ -39,7 +39,7 @@ func readPages() (pages, error) {
 		name, contentType := file.Name(), ""
 		switch path.Ext(name) {
 		case ".html":
-			name, contentType = strings.TrimSuffix(name, ".html"), "text/html; charset=utf-8"
+			name, contentType = strings.TrimSuffix(name, ".html"), contentHTML
 		case ".js":
 			contentType = "text/javascript; charset=utf-8"
 		case ".css":

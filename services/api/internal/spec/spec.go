@@ -36,10 +36,17 @@ type Documents struct {
 	OpenAPI  Document // of every operation
 	AsyncAPI Document // of the bus
 	pages
+	problems map[string]explained // by the end of their type
 
 	// before and after are the OpenAPI document around the URL of its server.
 	before, after []byte
 }
+
+// The media types of what there is to read.
+const (
+	contentJSON = "application/json; charset=utf-8"
+	contentHTML = "text/html; charset=utf-8"
+)
 
 // New returns the documents.
 func New() (*Documents, error) {
@@ -56,6 +63,9 @@ func New() (*Documents, error) {
 		return nil, err
 	}
 	if d.pages, err = readPages(); err != nil {
+		return nil, err
+	}
+	if d.problems, d.own["problems"], err = explain(); err != nil {
 		return nil, err
 	}
 	return d, nil
@@ -81,7 +91,7 @@ func compact(text []byte) (Document, error) {
 	if err := json.Compact(&body, text); err != nil {
 		return Document{}, fmt.Errorf("read API document: %w", err)
 	}
-	return document(body.Bytes(), "application/json; charset=utf-8"), nil
+	return document(body.Bytes(), contentJSON), nil
 }
 
 func document(body []byte, contentType string) Document {

@@ -8,6 +8,48 @@ const pause = document.getElementById("pause");
 let paused = false;
 let waiting = false;
 
+const search = document.querySelector(".search");
+
+// copyable puts a button beside each text that one may want elsewhere.
+function copyable(root) {
+  root.querySelectorAll("[data-copy]").forEach((source) => {
+    const text = source.textContent;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "copy";
+    button.textContent = "Copy";
+    button.addEventListener("click", async () => {
+      button.textContent = (await copied(text)) ? "Copied" : "Not copied";
+      setTimeout(() => { button.textContent = "Copy"; }, 1500);
+    });
+    if (source.tagName === "PRE") {
+      const box = document.createElement("div");
+      box.className = "box";
+      source.replaceWith(box);
+      box.append(source, button);
+    } else {
+      source.append(button);
+    }
+  });
+}
+
+// copied copies a text. Only a page of this machine, or one by HTTPS, may use the clipboard
+// as such; elsewhere a selection is copied.
+async function copied(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    const area = document.createElement("textarea");
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    const done = document.execCommand("copy");
+    area.remove();
+    return done;
+  }
+}
+
 // swap puts the live parts of another copy of the page in place of this one's. The form
 // stays: somebody may be typing.
 function swap(html) {
@@ -19,6 +61,7 @@ function swap(html) {
   });
   const list = document.querySelector(".list");
   const top = list ? list.scrollTop : 0;
+  copyable(page);
   document.querySelectorAll("[data-live]").forEach((old) => old.replaceWith(page.getElementById(old.id)));
   const fresh = document.querySelector(".list");
   if (fresh) fresh.scrollTop = top;
@@ -70,5 +113,28 @@ document.addEventListener("click", async (event) => {
 });
 addEventListener("popstate", refresh);
 
+// What is searched for is shown while it is typed.
+let typed;
+function find() {
+  clearTimeout(typed);
+  typed = setTimeout(async () => {
+    const words = new URLSearchParams(new FormData(search));
+    history.replaceState(null, "", words.get("q") ? "/?" + words : "/");
+    try {
+      swap(await (await fetch(location.href)).text());
+    } catch {
+      // The stream above says that the connection is gone.
+    }
+  }, 200);
+}
+search.addEventListener("input", find);
+search.addEventListener("submit", (event) => {
+  event.preventDefault();
+  find();
+});
+addEventListener("popstate", () => { search.elements.q.value = new URLSearchParams(location.search).get("q") ?? ""; });
+
+search.querySelector("button").hidden = true;
+copyable(document);
 state.hidden = false;
 pause.hidden = false;

@@ -1,0 +1,86 @@
+package receiver_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"waybill.dev/cmd/internal/receiver"
+)
+
+// The list of paths says what a path will answer, whoever has asked for it: who told it, or
+// the URL of a webhook, before and after its first callback.
+func TestPageSaysWhatPathsAnswer(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.receiver.Found(map[string]receiver.Known{
+		"/in/flaky": {Secrets: keys(t, secret), Queries: []string{"status=503&times=2"}},
+		"/in/both":  {Secrets: keys(t, secret), Queries: []string{"", "delay=2s", "delay=2s", "status=none"}},
+		"/in/plain": {Secrets: keys(t, secret), Queries: []string{"token=x"}},
+	})
+	r.tell(`{"path":"/in/told","status":500,"times":1}`)
+	r.tell(`{"path":"/in/asked","secret":"` + secret + `"}`)
+	r.callback("/in/asked?status=410", "evt_1", 1, secret)
+	page := r.page("/")
+	for path, want := range map[string]string{
+		"/in/flaky": "answers 503, 2× for each event, then 200, as the URL asks ·",
+		"/in/both":  "answers 200; 200 after 2s, as the URL asks ·",
+		"/in/plain": "answers 200 ·",
+		"/in/told":  "answers 500, 1× for each event, then 200 ·",
+		"/in/asked": "answers 410, as the URL asks ·",
+	} {
+		if want = "<li><code>" + path + "</code><br>" + want; !strings.Contains(page, want) {
+			t.Errorf("%s is not on the page", want)
+		}
+	}
+	if t.Failed() {
+		t.Log(page[strings.Index(page, `id="paths"`):])
+	}
+}
+
+// A secret that is known in two ways is one secret.
+func TestSecretsAreCountedOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.receiver.Found(map[string]receiver.Known{"/in/a": {Secrets: keys(t, secret, secret)}})
+	r.tell(`{"path":"/in/a","secret":"` + secret + `"}`)
+	r.tell(`{"path":"/in/a","secret":"` + secret + `"}`)
+	r.callback("/in/a", "evt_1", 1, secret)
+	if page := r.page("/"); !strings.Contains(page, "matches secret 1 of 1") {
+		t.Error("one secret is counted more than once")
+	}
+	r.tell(`{"path":"/in/a","secret":"` + another + `"}`)
+	if page := r.page("/"); !strings.Contains(page, "of 2") {
+		t.Error("another secret is not counted")
+	}
+}
+
+// The search works without a script: the page has what is found, and links that keep to it.
+func TestSearch(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.callback("/in/one", "evt_first", 1, secret)
+	r.callback("/in/two?status=503", "evt_second", 1, secret)
+	for text, want := range map[string][]string{
+		"EVT_FIRST": {"/in/one"}, "two": {"/in/two"}, "503": {"/in/two"}, "in/": {"/in/two", "/in/one"}, "shipment.created": {"/in/two", "/in/one"},
+		"waybill-attempt": {"/in/two", "/in/one"}, "<b>nothing</b>": nil,
+	} {
+		page := r.page("/?q=" + url.QueryEscape(text))
+		list, _, _ := strings.Cut(page, `<section class="teach">`)
+		for _, path := range []string{"/in/one", "/in/two"} {
+			listed := strings.Contains(list, "<small>"+path+"</small>")
+			if wanted := strings.Contains(strings.Join(want, " "), path); listed != wanted {
+				t.Errorf("%s: %s is found: %v", text, path, listed)
+			}
+		}
+		if len(want) > 0 && !strings.Contains(strings.ToLower(list), strings.ToLower("&amp;q="+url.PathEscape(text)+`"`)) {
+			t.Errorf("%s: a link forgets it:\n%s", text, list)
+		}
+		if strings.Contains(page, "<b>nothing") || len(want) == 0 && !strings.Contains(page, "Nothing is found") {
+			t.Errorf("%s: what is searched for is not shown as text", text)
+		}
+	}
+	if page := r.page("/?q=first&n=2"); !strings.Contains(page, "evt_first") {
+		t.Error("what is not found is shown in full")
+	}
+}
