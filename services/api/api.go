@@ -75,6 +75,7 @@ type Service struct {
 	relay    *relay.Relay
 	keys     *auth.Keys
 	gateway  *gateway.Gateway
+	publish  func(context.Context) error // serves those who publish on NATS
 	handler  http.Handler
 }
 
@@ -124,6 +125,14 @@ func New(options Options) (*Service, error) {
 			Registerer: options.Registerer, Retention: options.Retention,
 		}),
 	}
+	published := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "waybill_bus_published_total",
+		Help: "Messages of publishers with a NATS account of their own, by what became of them.",
+	}, []string{"result"})
+	options.Registerer.MustRegister(published)
+	s.publish = func(ctx context.Context) error {
+		return options.Bus.ServePublishers(ctx, func(result string) { published.WithLabelValues(result).Inc() })
+	}
 	if s.gateway, err = gateway.New(s.gatewayOptions(options)); err != nil {
 		return nil, fmt.Errorf("make api: %w", err)
 	}
@@ -145,7 +154,7 @@ func (s *Service) Handler() http.Handler { return s.handler }
 func (s *Service) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	parts := []func(context.Context) error{s.accepter.Run, s.relay.Run, s.keys.Run, s.gateway.Run}
+	parts := []func(context.Context) error{s.accepter.Run, s.relay.Run, s.keys.Run, s.gateway.Run, s.publish}
 	errs := make(chan error, len(parts))
 	for _, run := range parts {
 		go func() { errs <- run(ctx) }()
