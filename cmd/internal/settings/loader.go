@@ -202,6 +202,36 @@ func (l *loader) replicas() int {
 	return n
 }
 
+// minBusBytes is the least that the stream of events may be given.
+const minBusBytes = 64 << 20
+
+// units are those of a size, by their suffix.
+var units = []struct {
+	suffix string
+	bytes  int64
+}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}, {"", 1}}
+
+// size reads a number of bytes, with KiB, MiB, GiB or TiB.
+func (l *loader) size(name string, least int64) int64 {
+	text := l.text(name)
+	if text == "" {
+		return 0
+	}
+	for _, unit := range units {
+		number, ok := strings.CutSuffix(text, unit.suffix)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseInt(number, 10, 64)
+		if err == nil && n >= 0 && n <= math.MaxInt64/unit.bytes && n*unit.bytes >= least {
+			return n * unit.bytes
+		}
+		break
+	}
+	l.fault(name, fmt.Sprintf("is %q, which is not a size of at least %d MiB, such as 64MiB or 1GiB", text, least>>20))
+	return 0
+}
+
 func (l *loader) rate(name string) float64 {
 	text := l.text(name)
 	if text == "" {

@@ -33,6 +33,7 @@ const (
 	BusRetention  = "WAYBILL_BUS_RETENTION"
 	DedupeWindow  = "WAYBILL_DEDUPE_WINDOW"
 	BusReplicas   = "WAYBILL_BUS_REPLICAS"
+	BusMaxBytes   = "WAYBILL_BUS_MAX_BYTES"
 	DisableAfter  = "WAYBILL_DISABLE_AFTER"
 	RateLimit     = "WAYBILL_RATE_LIMIT"
 	LogLevel      = "WAYBILL_LOG_LEVEL"
@@ -115,6 +116,7 @@ func Specs() []Spec {
 		{Name: BusRetention, Usage: "how long the EVENTS stream keeps a message", roles: servers, defaults: same("72h", servers...)},
 		{Name: DedupeWindow, Usage: "how long the bus recognises a repeated message id", roles: servers, defaults: same("2m", servers...)},
 		{Name: BusReplicas, Usage: "copies of each stream in a NATS cluster", roles: servers, defaults: same("1", servers...)},
+		{Name: BusMaxBytes, Usage: "how large the EVENTS stream may become; full of events that wait, it refuses further ones", roles: servers, defaults: same("8GiB", servers...)},
 		{Name: DisableAfter, Usage: "after how long of nothing but failures a webhook becomes inactive", roles: servers, defaults: same("120h", servers...)},
 		{Name: RateLimit, Usage: "requests a second of one account; 0: no limit", roles: apis, defaults: same("0", apis...)},
 		{Name: LogLevel, Flag: "log-level", Usage: "debug, info, warn or error", roles: all, defaults: same("info", all...)},
