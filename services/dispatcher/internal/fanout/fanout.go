@@ -138,8 +138,12 @@ func (f *Fanout) handle(ctx context.Context, m *bus.Message) {
 	}
 	account, kind, ok := bus.ParseEventSubject(m.Subject())
 	switch {
-	case !ok || !domain.ValidAccount(account) || !kind.Valid():
+	case !ok:
 		f.reject(ctx, m, errSubject)
+	case !domain.ValidAccount(account):
+		f.reject(ctx, m, errName)
+	case !kind.Valid():
+		f.reject(ctx, m, errType)
 	case !f.options.Accounts.Known(account):
 		f.ask(m, account)
 	default:
@@ -322,7 +326,11 @@ func (g *group) giveBack() {
 	g.message.Release()
 }
 
-var errSubject = errors.New("subject is not events.<account>.<type>")
+var (
+	errSubject = errors.New("the subject is not events.<account>.<type>")
+	errName    = errors.New("the subject's account is no account's name: 1 to 64 of a-z, 0-9 and -")
+	errType    = errors.New("the subject's type is unknown")
+)
 
 // busEvent reads an event that somebody published straight to the bus. What its
 // publisher left out comes from the stream, so that a repeat has the same.
