@@ -91,6 +91,7 @@ type Service struct {
 	keys     *auth.Keys
 	refusals *audit.Refusals
 	gateway  *gateway.Gateway
+	publish  func(context.Context) error // serves those who publish on NATS
 	handler  http.Handler
 }
 
@@ -143,6 +144,14 @@ func New(options Options) (*Service, error) {
 			Registerer: options.Registerer, Retention: options.Retention,
 		}),
 	}
+	published := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "waybill_bus_published_total",
+		Help: "Messages of publishers with a NATS account of their own, by what became of them.",
+	}, []string{"result"})
+	options.Registerer.MustRegister(published)
+	s.publish = func(ctx context.Context) error {
+		return options.Bus.ServePublishers(ctx, func(result string) { published.WithLabelValues(result).Inc() })
+	}
 	memory := body.NewMemory(options.BodyMemory, options.Registerer)
 	routes := s.gatewayOptions(options)
 	routes.Memory = memory
@@ -168,7 +177,7 @@ func (s *Service) Handler() http.Handler { return s.handler }
 func (s *Service) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	parts := []func(context.Context) error{s.accepter.Run, s.relay.Run, s.keys.Run, s.gateway.Run, s.refusals.Run}
+	parts := []func(context.Context) error{s.accepter.Run, s.relay.Run, s.keys.Run, s.gateway.Run, s.refusals.Run, s.publish}
 	errs := make(chan error, len(parts))
 	for _, run := range parts {
 		go func() { errs <- run(ctx) }()

@@ -61,6 +61,7 @@ type Dispatcher struct {
 	options   Options
 	members   *member.Members
 	index     *index.Index
+	accounts  *index.Accounts
 	emitter   *record.Emitter
 	stage     *record.Stage
 	deliverer *deliver.Deliverer
@@ -89,6 +90,7 @@ func New(options Options) (*Dispatcher, error) {
 		Store: options.Store, Announcer: options.Bus, ConfigSubject: bus.SubjectConfig, HealthSubject: bus.SubjectHealth,
 		Prepare: post.Prepare, Logger: options.Logger,
 	})
+	d.accounts = index.NewAccounts(options.Store)
 	d.emitter = record.NewEmitter(options.Bus, options.Logger)
 	rows := record.RowsPostgres
 	if options.Store.SQLite() {
@@ -106,7 +108,7 @@ func New(options Options) (*Dispatcher, error) {
 		UserAgent: "Waybill/" + options.Version,
 	})
 	d.fanout = fanout.New(fanout.Options{
-		Bus: options.Bus, Deliverer: d.deliverer, Emitter: d.emitter, Log: options.Store, Index: d.index,
+		Bus: options.Bus, Deliverer: d.deliverer, Emitter: d.emitter, Log: options.Store, Index: d.index, Accounts: d.accounts,
 		Logger: options.Logger, Metrics: options.Metrics,
 	})
 	d.due = retry.New(options.Bus, d.deliverer, d.index, options.Logger)
@@ -182,6 +184,9 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 func (d *Dispatcher) takeEvents(ctx context.Context) error {
 	select {
 	case <-d.members.Settled():
+		if err := d.accounts.Load(ctx); err != nil && ctx.Err() == nil {
+			d.options.Logger.Warn("accounts can't be read; they are asked for one by one", "error", err)
+		}
 		return d.fanout.Run(ctx)
 	case <-ctx.Done():
 		return nil

@@ -411,7 +411,7 @@ func TestEventsPublishedStraightToTheBus(t *testing.T) {
 			}
 		}
 		b.eventually(func() error {
-			list, _, err := b.bus.ListRejected(t.Context(), domain.DefaultAccount, 10, 0)
+			list, _, err := b.bus.ListRejected(t.Context(), domain.DefaultAccount, time.Time{}, 10, 0)
 			if err != nil {
 				return err
 			}

@@ -294,7 +294,7 @@ func TestRejectedAreListedNewestFirstForTheirAccount(t *testing.T) {
 	var bodies []string
 	before := uint64(0)
 	for page := 0; page == 0 || before > 0; page++ {
-		list, next, err := b.ListRejected(t.Context(), "a", 2, before)
+		list, next, err := b.ListRejected(t.Context(), "a", time.Time{}, 2, before)
 		if err != nil {
 			t.Fatalf("list: %v", err)
 		}

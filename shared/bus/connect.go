@@ -29,6 +29,8 @@ type Options struct {
 	Replicas     int           // of each stream; 0: 1
 	Retention    time.Duration // of EVENTS and REJECTED; 0: 72 h
 	DedupeWindow time.Duration // of EVENTS; 0: 2 min
+	// MaxBytes of EVENTS; 0: 8 GiB. What no longer fits is refused.
+	MaxBytes int64
 }
 
 // Bus is a connection to NATS with Waybill's streams. It reconnects for ever.
@@ -74,6 +76,9 @@ func Connect(options Options) (*Bus, error) {
 	if options.DedupeWindow == 0 {
 		options.DedupeWindow = 2 * time.Minute
 	}
+	if options.MaxBytes == 0 {
+		options.MaxBytes = 8 << 30
+	}
 	b := &Bus{
 		options: options,
 		log:     options.Logger,
@@ -86,9 +91,19 @@ func Connect(options Options) (*Bus, error) {
 	for _, key := range options.MACKeys {
 		b.macs = append(b.macs, newEventMAC(key))
 	}
-	conn, err := nats.Connect(options.URL, b.connOptions()...)
+	conn, err := b.dial(
+		nats.ConnectHandler(func(*nats.Conn) { b.notifyReconnect() }),
+		nats.ReconnectHandler(func(*nats.Conn) {
+			b.log.Info("bus reconnected")
+			b.notifyReconnect()
+		}),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil {
+				b.log.Warn("bus disconnected", "error", err)
+			}
+		}))
 	if err != nil {
-		return nil, fmt.Errorf("connect to the bus: %w", err)
+		return nil, err
 	}
 	js, err := jetstream.New(conn,
 		jetstream.WithPublishAsyncMaxPending(1<<16),
@@ -109,8 +124,9 @@ func Connect(options Options) (*Bus, error) {
 	return b, nil
 }
 
-func (b *Bus) connOptions() []nats.Option {
-	opts := []nats.Option{
+// dial opens a connection that reconnects for ever.
+func (b *Bus) dial(more ...nats.Option) (*nats.Conn, error) {
+	opts := append([]nats.Option{
 		nats.Name("waybill-" + b.options.Name),
 		nats.CustomInboxPrefix("_INBOX_" + b.options.Name),
 		nats.MaxReconnects(-1),
@@ -122,24 +138,18 @@ func (b *Bus) connOptions() []nats.Option {
 		nats.MaxPingsOutstanding(2),
 		// Nothing is buffered while disconnected: who publishes must learn of it.
 		nats.ReconnectBufSize(-1),
-		nats.ConnectHandler(func(*nats.Conn) { b.notifyReconnect() }),
-		nats.ReconnectHandler(func(*nats.Conn) {
-			b.log.Info("bus reconnected")
-			b.notifyReconnect()
-		}),
-		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
-			if err != nil {
-				b.log.Warn("bus disconnected", "error", err)
-			}
-		}),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			b.log.Warn("bus error", "error", err)
 		}),
-	}
+	}, more...)
 	if b.options.InProcess != nil {
 		opts = append(opts, nats.InProcessServer(b.options.InProcess))
 	}
-	return opts
+	conn, err := nats.Connect(b.options.URL, opts...)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the bus: %w", err)
+	}
+	return conn, nil
 }
 
 // Close closes the connection; what was published and not acknowledged fails.

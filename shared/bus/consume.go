@@ -48,6 +48,9 @@ func (m *Message) AckWait(ctx context.Context) error {
 // Release gives the message back, for another consumer to take at once.
 func (m *Message) Release() { _ = m.msg.Nak() }
 
+// ReleaseAfter gives the message back, to be handed out again after a wait.
+func (m *Message) ReleaseAfter(wait time.Duration) { _ = m.msg.NakWithDelay(wait) }
+
 // InProgress tells the server that the message is still worked upon, for AckWait more.
 func (m *Message) InProgress() { _ = m.msg.InProgress() }
 

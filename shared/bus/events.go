@@ -148,9 +148,22 @@ func (m *eventMAC) append(to []byte, subject, text string, body []byte) []byte {
 // macSize is how much of the hash is sent along.
 const macSize = 16
 
+// maxTraceParent is more than the 55 bytes of a trace context today. A longer one is somebody's
+// mistake, and could make a delivery too large to be stored.
+const maxTraceParent = 128
+
 // TraceParent returns the W3C trace context of a message; empty: none.
 func TraceParent(header map[string][]string) string {
-	if values := header[headerTraceParent]; len(values) > 0 {
+	if values := header[headerTraceParent]; len(values) > 0 && len(values[0]) <= maxTraceParent {
+		return values[0]
+	}
+	return ""
+}
+
+// GivenID returns the id that a message without one was given when it was published on NATS;
+// empty: none, or no id.
+func GivenID(header map[string][]string) string {
+	if values := header[headerID]; len(values) == 1 && domain.ValidEventID(values[0]) {
 		return values[0]
 	}
 	return ""

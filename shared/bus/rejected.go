@@ -2,13 +2,18 @@ package bus
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
+	"fmt"
 	"maps"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"waybill.dev/shared/domain"
 )
 
 // Headers of a rejected message, beside those that it came with.
@@ -19,36 +24,85 @@ const (
 	HeaderSize = "Waybill-Body-Bytes"
 )
 
-// maxRejected is how much of a rejected body is kept whole: with its headers a larger
-// one could exceed what the server takes (1 MiB), and would come again for ever.
-// largeRejected is what is kept of such a one.
+// What is kept of a rejected message. A stream takes 64 KiB of headers and 1 MiB in all, and
+// a message that it does not take would come again for ever. So a body that is larger than an
+// event may be is cut, and headers beyond 8 KiB are left out.
 const (
-	maxRejected   = 900 << 10
-	largeRejected = 256 << 10
+	maxRejected        = 256 << 10
+	largeRejected      = 64 << 10
+	maxRejectedHeaders = 8 << 10
+	maxReason          = 2 << 10
+	maxShownSubject    = 512
 )
 
+// maxRejectedEach is how many rejected messages are kept for each account: the newest.
+const maxRejectedEach = 1000
+
+// noAccount is where messages are kept whose subject names what can't be an account: no
+// account ever has this name.
+const noAccount = "_"
+
 // Reject keeps a message that is no event, with the reason, and calls done exactly once.
-// Headers that the server would act upon are dropped.
+// Headers that the server would act upon are dropped; what is cut is told in the reason.
 func (b *Bus) Reject(account, subject string, header map[string][]string, body []byte, reason string, done func(error)) {
-	kept := nats.Header(maps.Clone(header))
-	if kept == nil {
-		kept = nats.Header{}
+	if !domain.ValidAccount(account) {
+		account = noAccount
 	}
-	for _, name := range []string{
-		jetstream.MsgIDHeader, jetstream.ExpectedStreamHeader, jetstream.ExpectedLastSeqHeader,
-		jetstream.ExpectedLastSubjSeqHeader, jetstream.ExpectedLastMsgIDHeader, jetstream.MsgRollup,
-		jetstream.MsgTTLHeader, headerSchedule, headerScheduleTarget, "Nats-Expected-Last-Subject-Sequence-Subject",
-	} {
-		delete(kept, name)
+	reason = shorten(reason, maxReason)
+	kept, left := fitHeaders(header)
+	if left > 0 {
+		reason += "; " + strconv.Itoa(left) + " headers are left out"
 	}
-	kept[HeaderReason] = []string{reason}
-	kept[HeaderSubject] = []string{subject}
 	if len(body) > maxRejected {
 		kept[HeaderSize] = []string{strconv.Itoa(len(body))}
+		reason += "; of " + strconv.Itoa(len(body)) + " bytes of its body the first " + strconv.Itoa(largeRejected) + " are kept"
 		body = body[:largeRejected]
 	}
-	msg := &nats.Msg{Subject: RejectedSubject(account), Header: kept, Data: body}
-	b.publish(msg, func(_ *jetstream.PubAck, err error) { done(err) })
+	kept[HeaderReason] = []string{reason}
+	kept[HeaderSubject] = []string{ShownSubject(subject)}
+	b.publish(&nats.Msg{Subject: RejectedSubject(account), Header: kept, Data: body}, func(_ *jetstream.PubAck, err error) { done(err) })
+}
+
+// fitHeaders returns what is kept of a message's headers, and how many did not fit.
+func fitHeaders(header map[string][]string) (kept nats.Header, left int) {
+	kept = nats.Header{}
+	size := 0
+	for _, name := range slices.Sorted(maps.Keys(header)) {
+		if hasPrefixFold(name, headerPrefixServer) {
+			continue
+		}
+		weight := 0
+		for _, value := range header[name] {
+			weight += len(name) + len(value) + len(": \r\n")
+		}
+		if size+weight > maxRejectedHeaders {
+			left++
+			continue
+		}
+		size += weight
+		kept[name] = header[name]
+	}
+	return kept, left
+}
+
+// ShownSubject returns a subject for logs and lists: valid UTF-8 without control characters,
+// at most 512 bytes.
+func ShownSubject(subject string) string {
+	return shorten(strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return '\uFFFD'
+		}
+		return r
+	}, strings.ToValidUTF8(subject, "\uFFFD")), maxShownSubject)
+}
+
+// shorten cuts a text to so many bytes, an ellipsis included.
+func shorten(text string, most int) string {
+	const ellipsis = "…"
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most-len(ellipsis)], "") + ellipsis
 }
 
 // Rejected is a bus message that was no event.
@@ -60,38 +114,66 @@ type Rejected struct {
 	Body     []byte
 }
 
-// ListRejected returns the messages of account that were rejected, newest first, at
-// most limit of them and only such with a sequence below before (0: from the newest).
-// next is the value for before to go on with; 0: there are no more.
-func (b *Bus) ListRejected(ctx context.Context, account string, limit int, before uint64) (list []Rejected, next uint64, err error) {
-	stream, err := b.js.Stream(ctx, StreamRejected)
-	if err != nil {
-		return nil, 0, unavailable("look up stream "+StreamRejected, err)
-	}
-	state := stream.CachedInfo().State
-	seq := state.LastSeq
-	if before > 0 {
-		seq = min(seq, before-1)
-	}
-	subject := RejectedSubject(account)
-	for ; seq >= max(state.FirstSeq, 1) && seq > 0; seq-- {
-		msg, err := stream.GetMsg(ctx, seq)
-		if errors.Is(err, jetstream.ErrMsgNotFound) {
-			continue
-		}
+// maxRejectedPage is how many bytes of bodies fill a page: with one body more, and each byte
+// of them written as six in JSON, an answer stays below 4 MiB.
+const maxRejectedPage = 384 << 10
+
+// ListRejected returns the messages of account that were rejected since a time, newest
+// first: at most limit, fewer when their bodies fill a page, and only such with a sequence
+// below before (0: from the newest). next is the value for before to go on with; 0: there
+// are no more. Each costs a request; what other accounts have is not read.
+func (b *Bus) ListRejected(ctx context.Context, account string, since time.Time, limit int, before uint64) (list []Rejected, next uint64, err error) {
+	size := 0
+	for before != 1 {
+		msg, err := b.lastRejected(ctx, account, before)
 		if err != nil {
-			return nil, 0, unavailable("read rejected messages", err)
+			return nil, 0, err
 		}
-		if msg.Subject != subject {
-			continue
+		if msg == nil || msg.Time.Before(since) {
+			return list, 0, nil
 		}
-		if len(list) == limit {
-			return list, list[limit-1].Sequence, nil
+		if len(list) == limit || size > maxRejectedPage {
+			return list, before, nil
 		}
-		list = append(list, Rejected{
-			Sequence: seq, Subject: msg.Header.Get(HeaderSubject), Reason: msg.Header.Get(HeaderReason),
-			Time: msg.Time.UTC(), Body: msg.Data,
-		})
+		list = append(list, *msg)
+		size += len(msg.Body)
+		before = msg.Sequence
 	}
 	return list, 0, nil
+}
+
+// lastRejected returns the newest message of account below a sequence, 0: of all; nil: there
+// is none.
+func (b *Bus) lastRejected(ctx context.Context, account string, before uint64) (*Rejected, error) {
+	const doing = "read rejected messages"
+	request, err := json.Marshal(struct {
+		Last []string `json:"multi_last"`
+		UpTo uint64   `json:"up_to_seq,omitempty"`
+	}{[]string{RejectedSubject(account)}, max(before, 1) - 1})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
+	defer cancel()
+	msg, err := b.conn.RequestWithContext(ctx, "$JS.API.DIRECT.GET."+StreamRejected, request)
+	if err != nil {
+		return nil, unavailable(doing, err)
+	}
+	if status := msg.Header.Get("Status"); status == "404" || status == "204" {
+		return nil, nil //nolint:nilnil // documented
+	} else if status != "" {
+		return nil, unavailable(doing, fmt.Errorf("the server answered %s %s", status, msg.Header.Get("Description")))
+	}
+	sequence, err := strconv.ParseUint(msg.Header.Get(jetstream.SequenceHeader), 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("%s: sequence: %w", doing, err)
+	}
+	at, err := time.Parse(time.RFC3339Nano, msg.Header.Get(jetstream.TimeStampHeaer))
+	if err != nil {
+		return nil, fmt.Errorf("%s: time: %w", doing, err)
+	}
+	return &Rejected{
+		Sequence: sequence, Subject: msg.Header.Get(HeaderSubject), Reason: msg.Header.Get(HeaderReason),
+		Time: at.UTC(), Body: msg.Data,
+	}, nil
 }

@@ -38,6 +38,19 @@ type Account struct {
 	CreatedOn time.Time
 }
 
+// ValidAccount tells whether name can be an account's.
+func ValidAccount(name string) bool {
+	if name == "" || len(name) > 64 {
+		return false
+	}
+	for i := range len(name) {
+		if c := name[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
+			return false
+		}
+	}
+	return true
+}
+
 // Project groups an account's three default buckets.
 type Project struct {
 	ID        string // prj_ and 24 base62

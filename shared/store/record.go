@@ -17,7 +17,7 @@ type RecordResult struct {
 	// Attempts is how many attempts were written that were not in the log yet.
 	Attempts int
 	// Outdated is how many outcomes and events came for days that the log no longer
-	// has, or has not yet: they were left out.
+	// has, or has not yet, or name what can't be an account: they were left out.
 	Outdated int
 }
 
@@ -158,6 +158,11 @@ func newRecordWork(batches []domain.RecordBatch) *recordWork {
 		w.settled = append(w.settled, b.Settled...)
 		w.health = append(w.health, b.Health...)
 		for _, e := range b.Events {
+			// One row that the database refuses would hold up all that follow.
+			if !domain.ValidAccount(e.Account) {
+				w.outdated++
+				continue
+			}
 			e.ReceivedAt = e.ReceivedAt.UTC().Truncate(time.Millisecond)
 			day := w.day(dateOf(e.ReceivedAt))
 			day.events = append(day.events, e)
@@ -204,7 +209,7 @@ func (w *recordWork) addDelivery(outcomes []domain.Outcome) {
 	}
 	last := outcomes[len(outcomes)-1]
 	at, ok := last.Delivery.ReceivedAt()
-	if !ok {
+	if !ok || !domain.ValidAccount(last.Account) {
 		w.outdated += len(outcomes)
 		return
 	}

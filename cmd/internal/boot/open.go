@@ -111,6 +111,7 @@ func Open(ctx context.Context, p *Process, o Options) (*Handles, error) {
 		MACKeys:   h.Keyring.Derive("waybill event acceptance"),
 		Replicas:  o.Settings.BusReplicas,
 		Retention: o.Settings.BusRetention, DedupeWindow: o.Settings.DedupeWindow,
+		MaxBytes: o.Settings.BusMaxBytes,
 	})
 	if err != nil {
 		return nil, err

@@ -41,14 +41,14 @@ func TestClusterHasTheSameUsers(t *testing.T) {
 	rights := func(o *server.Options) map[string]*server.Permissions {
 		users := make(map[string]*server.Permissions)
 		for _, u := range o.Users {
-			users[u.Username+"/"+u.Password] = u.Permissions
+			users[u.Account.Name+"/"+u.Username+"/"+u.Password] = u.Permissions
 		}
 		return users
 	}
 	if diff := cmp.Diff(rights(one), rights(many)); diff != "" {
 		t.Errorf("users differ (-nats.conf +cluster.conf):\n%s", diff)
 	}
-	if len(many.Nkeys) > 0 || many.NoAuthUser != "" || many.Username != "" || len(many.Users) != 3 {
+	if len(many.Nkeys) > 0 || many.NoAuthUser != "" || many.Username != "" || len(many.Users) != 4 {
 		t.Error("somebody else may come in")
 	}
 	if !many.SyncAlways {
@@ -82,6 +82,7 @@ func TestClusterDoesItsWork(t *testing.T) {
 	api, dispatcher := joinAt(t, at("api", "kApi"), "api", 3), joinAt(t, at("dispatcher", "kDispatcher"), "dispatcher", 3)
 	work(t, api, dispatcher)
 
+	serve(t, api)
 	conn, err := nats.Connect(at("publisher", "kPublisher"), nats.CustomInboxPrefix("_INBOX_publisher"))
 	if err != nil {
 		t.Fatalf("connect as publisher: %v", err)

@@ -3,9 +3,13 @@
 package natsconf_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -32,7 +36,8 @@ func read(t *testing.T, file string) *server.Options {
 	t.Setenv("NATS_API_PASSWORD", "kApi")
 	t.Setenv("NATS_DISPATCHER_PASSWORD", "kDispatcher")
 	t.Setenv("NATS_PUBLISHER_PASSWORD", "kPublisher")
-	options, err := server.ProcessConfigFile("../../../deploy/nats/" + file)
+	t.Setenv("NATS_PARTNER_PASSWORD", "kPartner")
+	options, err := server.ProcessConfigFile(withPartner(t, file))
 	if err != nil {
 		t.Fatalf("read %s: %v", file, err)
 	}
@@ -41,6 +46,30 @@ func read(t *testing.T, file string) *server.Options {
 	options.StoreDir = t.TempDir()
 	options.NoLog, options.NoSigs = true, true
 	return options
+}
+
+// withPartner returns the configuration with one publisher more, added as publishers.conf says:
+// user partner, who publishes for the account acme.
+func withPartner(t *testing.T, file string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{file, "publishers.conf"} {
+		text, err := os.ReadFile("../../../deploy/nats/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name == "publishers.conf" {
+			block := text[bytes.Index(text, []byte("\npublisher_default {")):]
+			text = append(text, strings.NewReplacer(
+				"publisher_default", "publisher_acme", "user: publisher", "user: partner", "_INBOX_publisher", "_INBOX_partner",
+				"NATS_PUBLISHER_PASSWORD", "NATS_PARTNER_PASSWORD", "default.>", "acme.>",
+			).Replace(string(block))...)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(dir, file)
 }
 
 // start starts a server.
@@ -206,7 +235,7 @@ func work(t *testing.T, api, dispatcher *bus.Bus) {
 	wait("reject", func(done func(error)) {
 		dispatcher.Reject(event.Account, bus.EventSubject(event.Account, event.Type), nil, []byte("?"), "no JSON", done)
 	})
-	rejected, _, err := api.ListRejected(ctx, event.Account, 10, 0)
+	rejected, _, err := api.ListRejected(ctx, event.Account, time.Time{}, 10, 0)
 	must("list what was rejected", err)
 	if len(rejected) != 1 {
 		t.Fatalf("%d messages listed as rejected, want 1", len(rejected))
@@ -272,22 +301,42 @@ func guest(t *testing.T, s *server.Server, user, password string) (*nats.Conn, <
 
 func TestPublisherPublishesEvents(t *testing.T) {
 	s := run(t)
-	join(t, s, "api", "kApi")
+	serve(t, join(t, s, "api", "kApi"))
 	conn, _ := guest(t, s, "publisher", "kPublisher")
 	publish(t, conn)
 }
 
-// publish publishes an event as any producer would.
+// serve lets api take what publishers publish, as its process does.
+func serve(t *testing.T, api *bus.Bus) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		if err := api.ServePublishers(ctx, func(string) {}); err != nil {
+			t.Errorf("serve publishers: %v", err)
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		serving.Wait()
+	})
+}
+
+// publish publishes an event as any producer would, as soon as somebody takes it.
 func publish(t *testing.T, conn *nats.Conn) {
 	t.Helper()
 	js, err := jetstream.New(conn)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ack, err := js.Publish(t.Context(), "events.default.shipment.created", []byte(`{}`), jetstream.WithMsgID("1"))
-	if err != nil {
-		t.Fatalf("publish: %v", err)
-	}
+	var ack *jetstream.PubAck
+	await(t, "an event to be stored", func() bool {
+		ack, err = js.Publish(t.Context(), "events.default.shipment.created", []byte(`{}`), jetstream.WithMsgID("1"))
+		if err != nil && !errors.Is(err, jetstream.ErrNoStreamResponse) {
+			t.Fatalf("publish: %v", err)
+		}
+		return err == nil
+	})
 	if ack.Stream != bus.StreamEvents {
 		t.Errorf("the event went to %s, want %s", ack.Stream, bus.StreamEvents)
 	}

@@ -206,6 +206,36 @@ func (l *loader) replicas() int {
 	return n
 }
 
+// minBusBytes is the least that the stream of events may be given.
+const minBusBytes = 64 << 20
+
+// units are those of a size, by their suffix.
+var units = []struct {
+	suffix string
+	bytes  int64
+}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}, {"B", 1}, {"", 1}}
+
+// size reads a number of bytes, with KiB, MiB, GiB or TiB.
+func (l *loader) size(name string, least int64) int64 {
+	text := l.text(name)
+	if text == "" {
+		return 0
+	}
+	for _, unit := range units {
+		number, ok := strings.CutSuffix(text, unit.suffix)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseInt(number, 10, 64)
+		if err == nil && n >= 0 && n <= math.MaxInt64/unit.bytes && n*unit.bytes >= least {
+			return n * unit.bytes
+		}
+		break
+	}
+	l.fault(name, fmt.Sprintf("is %q, which is not a size of at least %d MiB, such as 64MiB or 1GiB", text, least>>20))
+	return 0
+}
+
 func (l *loader) rate(name string) float64 {
 	text := l.text(name)
 	if text == "" {
@@ -217,35 +247,6 @@ func (l *loader) rate(name string) float64 {
 		return 0
 	}
 	return value
-}
-
-// size reads a number of bytes.
-func (l *loader) size(name string, least int64) int64 {
-	text := l.text(name)
-	if text == "" {
-		return 0
-	}
-	number, unit := strings.TrimRight(text, "KMGiB"), int64(1)
-	switch text[len(number):] {
-	case "", "B":
-	case "KiB":
-		unit = 1 << 10
-	case "MiB":
-		unit = 1 << 20
-	case "GiB":
-		unit = 1 << 30
-	default:
-		number = ""
-	}
-	value, err := strconv.ParseInt(number, 10, 32)
-	if unit == 1 {
-		value, err = strconv.ParseInt(number, 10, 64)
-	}
-	if err != nil || value*unit < least {
-		l.fault(name, fmt.Sprintf("is %q, which is not a size of at least %d MiB, such as 64MiB or 1GiB", text, least>>20))
-		return 0
-	}
-	return value * unit
 }
 
 func (l *loader) integer(name string, least, most int) int {

@@ -33,6 +33,7 @@ type Settings struct {
 	BusRetention   time.Duration
 	DedupeWindow   time.Duration
 	BusReplicas    int
+	BusMaxBytes    int64
 	DisableAfter   time.Duration
 	RateLimit      float64 // requests a second of one account; 0: none
 	BodyMemory     int64   // bytes
@@ -76,6 +77,7 @@ func Load(role Role, sources ...Source) (Settings, error) {
 		BusRetention:   l.duration(BusRetention, time.Minute),
 		DedupeWindow:   l.duration(DedupeWindow, time.Second),
 		BusReplicas:    l.replicas(),
+		BusMaxBytes:    l.size(BusMaxBytes, minBusBytes),
 		DisableAfter:   l.duration(DisableAfter, time.Minute),
 		RateLimit:      l.rate(RateLimit),
 		BodyMemory:     l.size(BodyMemory, minBodyMemory),

@@ -33,6 +33,7 @@ const (
 	BusRetention  = "WAYBILL_BUS_RETENTION"
 	DedupeWindow  = "WAYBILL_DEDUPE_WINDOW"
 	BusReplicas   = "WAYBILL_BUS_REPLICAS"
+	BusMaxBytes   = "WAYBILL_BUS_MAX_BYTES"
 	DisableAfter  = "WAYBILL_DISABLE_AFTER"
 	RateLimit     = "WAYBILL_RATE_LIMIT"
 
@@ -122,6 +123,7 @@ func Specs() []Spec {
 		{Name: BusRetention, Usage: "how long the EVENTS stream keeps a message", roles: servers, defaults: same("72h", servers...)},
 		{Name: DedupeWindow, Usage: "how long the bus recognises a repeated message id", roles: servers, defaults: same("2m", servers...)},
 		{Name: BusReplicas, Usage: "copies of each stream in a NATS cluster", roles: servers, defaults: same("1", servers...)},
+		{Name: BusMaxBytes, Usage: "how large the EVENTS stream may become; full of events that wait, it refuses further ones", roles: servers, defaults: same("8GiB", servers...)},
 		{Name: DisableAfter, Usage: "after how long of nothing but failures a webhook becomes inactive", roles: servers, defaults: same("120h", servers...)},
 		{Name: BodyMemory, Usage: "what bodies of requests in memory may take together, such as 64MiB or 1GiB; more is answered with 503", roles: apis, defaults: same("256MiB", apis...)},
 		{

@@ -309,15 +309,20 @@ func testRecordOutdated(t *testing.T, b *bench) {
 	fresh := b.accept(t, "evt_fresh")
 	nonsense := b.outcome(fresh, w, domain.StatusDelivered)
 	nonsense.Delivery = "nonsense"
+	// No account has such a name, and Postgres takes no such text.
+	nobody := event("evt_nobody")
+	nobody.Account = "no\x00body\xff"
+	strange := b.outcome(fresh, w, domain.StatusDelivered)
+	strange.Account = nobody.Account
 	for range 2 {
 		r := b.recordBatch(t, domain.RecordBatch{
-			Events: []domain.Event{old, future},
+			Events: []domain.Event{old, future, nobody},
 			Outcomes: []domain.Outcome{
 				b.outcome(old, w, domain.StatusDelivered), b.outcome(future, w, domain.StatusDelivered),
-				b.outcome(fresh, w, domain.StatusDelivered), nonsense,
+				b.outcome(fresh, w, domain.StatusDelivered), nonsense, strange,
 			},
 		})
-		if r.Outdated != 5 || r.Attempts != 1 {
+		if r.Outdated != 7 || r.Attempts != 1 {
 			t.Errorf("result %+v", r)
 		}
 	}

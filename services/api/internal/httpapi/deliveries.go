@@ -151,7 +151,12 @@ func (s *server) listRejected(c *call) error {
 	if s.Bus.Ready() != nil {
 		return unavailable("The bus, which keeps the rejected messages, can't be reached now.")
 	}
-	messages, next, err := s.Bus.ListRejected(c.ctx(), c.principal.Account, limit, before)
+	// What was published for a name before it was an account's is not the account's to see.
+	account, err := s.Store.GetAccount(c.ctx(), c.principal.Account)
+	if err != nil {
+		return err
+	}
+	messages, next, err := s.Bus.ListRejected(c.ctx(), account.Name, account.CreatedOn, limit, before)
 	if errors.Is(err, domain.ErrUnavailable) {
 		return unavailable("The bus, which keeps the rejected messages, can't be reached now.")
 	}

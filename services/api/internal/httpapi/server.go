@@ -27,7 +27,7 @@ type Bus interface {
 	Ready() error
 	Announce(subject string, body []byte)
 	AnnounceAnswered(ctx context.Context, subject string, body []byte, quiet, limit time.Duration) int
-	ListRejected(ctx context.Context, account string, limit int, before uint64) ([]bus.Rejected, uint64, error)
+	ListRejected(ctx context.Context, account string, since time.Time, limit int, before uint64) ([]bus.Rejected, uint64, error)
 }
 
 // Accepter takes events; see package accept.

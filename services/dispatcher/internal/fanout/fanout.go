@@ -7,9 +7,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,6 +29,7 @@ type Bus interface {
 	Server() string
 	ParseAccepted(subject string, header map[string][]string, body []byte) (bus.Accepted, bool)
 	Reject(account, subject string, header map[string][]string, body []byte, reason string, done func(error))
+	MakeRoom(ctx context.Context) (bus.Room, error)
 }
 
 // Deliverer takes deliveries.
@@ -59,20 +60,23 @@ type Options struct {
 	Emitter   Emitter
 	Log       Log
 	Index     Index
+	Accounts  Accounts
 	Logger    *slog.Logger
 	Metrics   prometheus.Registerer
 }
 
 // Fanout is the first stage of the dispatcher.
 type Fanout struct {
-	options  Options
-	inHand   *bus.InHand
-	ended    *ended
-	suspect  atomic.Uint64 // see Suspect
-	checks   chan struct{} // bounds the events that wait for a look into the log
-	events   *prometheus.CounterVec
-	rejected prometheus.Counter
-	repeated prometheus.Counter
+	options   Options
+	inHand    *bus.InHand
+	ended     *ended
+	suspect   atomic.Uint64 // see Suspect
+	checks    chan struct{} // bounds the events that wait for a look into the log
+	strangers chan stranger // messages of accounts that are not known here
+	events    *prometheus.CounterVec
+	rejected  prometheus.Counter
+	repeated  prometheus.Counter
+	room      *roomMetrics
 }
 
 // maxChecks bounds the events that wait for a newer index or a look into the log.
@@ -82,6 +86,7 @@ const maxChecks = 256
 func New(options Options) *Fanout {
 	f := &Fanout{
 		options: options, inHand: bus.NewInHand(), ended: newEnded(), checks: make(chan struct{}, maxChecks),
+		strangers: make(chan stranger, maxStrangers),
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "waybill_events_taken_total", Help: "Events taken off the bus, by where they were published."}, []string{"origin"}),
 		rejected: prometheus.NewCounter(prometheus.CounterOpts{
@@ -89,6 +94,7 @@ func New(options Options) *Fanout {
 		repeated: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "waybill_events_repeated_total", Help: "Events that the bus handed out again."}),
 	}
+	f.room = newRoomMetrics(options.Metrics)
 	options.Metrics.MustRegister(f.events, f.rejected, f.repeated, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "waybill_events_in_hand", Help: "Events taken and not acknowledged yet."},
 		func() float64 { return float64(f.inHand.Len()) }))
@@ -97,6 +103,10 @@ func New(options Options) *Fanout {
 
 // Run takes events until ctx is done.
 func (f *Fanout) Run(ctx context.Context) error {
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	asking.Go(func() { f.askOn(ctx) })
+	asking.Go(func() { f.makeRoom(ctx) })
 	return f.options.Bus.ConsumeEvents(ctx, f.inHand, func(m *bus.Message) { f.handle(ctx, m) })
 }
 
@@ -126,7 +136,24 @@ func (f *Fanout) handle(ctx context.Context, m *bus.Message) {
 		f.route(ctx, g, accepted.Version)
 		return
 	}
-	event, err := busEvent(m)
+	account, kind, ok := bus.ParseEventSubject(m.Subject())
+	switch {
+	case !ok:
+		f.reject(ctx, m, errSubject)
+	case !domain.ValidAccount(account):
+		f.reject(ctx, m, errName)
+	case !kind.Valid():
+		f.reject(ctx, m, errType)
+	case !f.options.Accounts.Known(account):
+		f.ask(m, account)
+	default:
+		f.take(ctx, m, account)
+	}
+}
+
+// take takes an event that somebody published for an account that exists.
+func (f *Fanout) take(ctx context.Context, m *bus.Message, account string) {
+	event, err := busEvent(m, account)
 	if err != nil {
 		f.reject(ctx, m, err)
 		return
@@ -214,11 +241,8 @@ func (f *Fanout) dispatch(g *group, known map[domain.DeliveryID]int64) {
 
 func (f *Fanout) reject(ctx context.Context, m *bus.Message, cause error) {
 	account, _, _ := bus.ParseEventSubject(m.Subject())
-	if account == "" {
-		account = domain.DefaultAccount
-	}
 	f.rejected.Inc()
-	f.options.Logger.Info("bus message rejected", "subject", m.Subject(), "reason", cause.Error())
+	f.options.Logger.Info("bus message rejected", "subject", bus.ShownSubject(m.Subject()), "reason", cause.Error())
 	f.options.Bus.Reject(account, m.Subject(), m.Header(), m.Body(), cause.Error(), func(err error) {
 		f.inHand.Done(m)
 		if err != nil {
@@ -302,27 +326,25 @@ func (g *group) giveBack() {
 	g.message.Release()
 }
 
-var errSubject = errors.New("subject is not events.<account>.<type>")
+var (
+	errSubject = errors.New("the subject is not events.<account>.<type>")
+	errName    = errors.New("the subject's account is no account's name: 1 to 64 of a-z, 0-9 and -")
+	errType    = errors.New("the subject's type is unknown")
+)
 
 // busEvent reads an event that somebody published straight to the bus. What its
 // publisher left out comes from the stream, so that a repeat has the same.
-func busEvent(m *bus.Message) (domain.Event, error) {
-	account, kind, ok := bus.ParseEventSubject(m.Subject())
-	if !ok {
-		return domain.Event{}, errSubject
-	}
-	if !kind.Valid() {
-		return domain.Event{}, fmt.Errorf("subject names no event type: %w", errSubject)
-	}
+func busEvent(m *bus.Message, account string) (domain.Event, error) {
+	_, kind, _ := bus.ParseEventSubject(m.Subject())
 	parsed, err := envelope.FromBus(account, m.Header(), m.Body())
 	if err != nil {
 		return domain.Event{}, err
 	}
 	if parsed.Type != kind {
-		return domain.Event{}, fmt.Errorf("type differs from the subject's")
+		return domain.Event{}, errors.New("type differs from the subject's")
 	}
 	if parsed.ID == "" {
-		parsed.ID = "evt_" + strconv.FormatInt(m.Time.UnixNano(), 36) + "_" + strconv.FormatUint(m.Sequence, 36)
+		parsed.ID = cmp.Or(bus.GivenID(m.Header()), "evt_"+strconv.FormatInt(m.Time.UnixNano(), 36)+"_"+strconv.FormatUint(m.Sequence, 36))
 	}
 	if parsed.Timestamp == "" {
 		parsed.Timestamp = m.Time.Format("2006-01-02T15:04:05.000Z")

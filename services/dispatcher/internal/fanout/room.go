@@ -1,0 +1,56 @@
+package fanout
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// roomInterval is after how long EVENTS is looked at again. A quarter of it is free when room
+// begins to be made.
+const roomInterval = 2 * time.Second
+
+type roomMetrics struct {
+	bytes, most prometheus.Gauge
+	dropped     prometheus.Counter
+}
+
+func newRoomMetrics(registerer prometheus.Registerer) *roomMetrics {
+	m := &roomMetrics{
+		bytes: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "waybill_bus_events_bytes", Help: "Bytes in the stream EVENTS."}),
+		most: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "waybill_bus_events_max_bytes", Help: "Bytes that the stream EVENTS may hold; then it refuses events. 0: no limit."}),
+		dropped: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "waybill_bus_events_dropped_total", Help: "Events that were done and were dropped from EVENTS to make room."}),
+	}
+	registerer.MustRegister(m.bytes, m.most, m.dropped)
+	return m
+}
+
+// makeRoom keeps EVENTS from filling up with what is done, until ctx is done.
+func (f *Fanout) makeRoom(ctx context.Context) {
+	ticker := time.NewTicker(roomInterval)
+	defer ticker.Stop()
+	failing := false
+	for {
+		asking, cancel := context.WithTimeout(ctx, 2*roomInterval)
+		room, err := f.options.Bus.MakeRoom(asking)
+		cancel()
+		if err == nil {
+			f.room.bytes.Set(float64(room.Bytes))
+			f.room.most.Set(float64(room.MaxBytes))
+		}
+		f.room.dropped.Add(float64(room.Dropped))
+		if err != nil && !failing && ctx.Err() == nil {
+			f.options.Logger.Warn("room can't be made in the stream of events; trying on", "error", err)
+		}
+		failing = err != nil
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}

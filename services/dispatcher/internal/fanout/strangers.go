@@ -1,0 +1,100 @@
+package fanout
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"waybill.dev/shared/bus"
+)
+
+// Accounts tell which accounts there are.
+type Accounts interface {
+	Known(name string) bool                             // without asking
+	Ask(ctx context.Context, name string) (bool, error) // the database
+}
+
+const (
+	// maxStrangers bounds the messages that wait until the database was asked about their
+	// account. Further ones are given back for strangerWait, so that they are in nobody's way.
+	maxStrangers = 1024
+	strangerWait = 5 * time.Second
+	askTime      = 2 * time.Second
+)
+
+var errAccount = errors.New("the subject's account does not exist")
+
+// stranger is a message whose account is not known here.
+type stranger struct {
+	message *bus.Message
+	account string
+}
+
+// ask has the database asked whether an account exists; what comes from other accounts
+// meanwhile is not kept waiting.
+func (f *Fanout) ask(m *bus.Message, account string) {
+	select {
+	case f.strangers <- stranger{m, account}:
+	default:
+		f.postpone(m)
+	}
+}
+
+func (f *Fanout) postpone(m *bus.Message) {
+	f.inHand.Done(m)
+	m.ReleaseAfter(strangerWait)
+}
+
+// askOn asks until ctx is done. What waits is asked for at once, each account one time: the
+// question comes after the messages, so an account that was made before they were published
+// is found. While the database can't be asked, nothing is rejected.
+func (f *Fanout) askOn(ctx context.Context) {
+	for {
+		var waiting []stranger
+		select {
+		case <-ctx.Done():
+		case first := <-f.strangers:
+			waiting = append(waiting, first)
+		}
+		for range len(f.strangers) {
+			waiting = append(waiting, <-f.strangers)
+		}
+		if ctx.Err() != nil {
+			for _, s := range waiting {
+				f.inHand.Done(s.message)
+				s.message.Release()
+			}
+			return
+		}
+		answers := make(map[string]error) // nil: it exists
+		for _, s := range waiting {
+			err, asked := answers[s.account]
+			if !asked {
+				err = f.exists(ctx, s.account)
+				answers[s.account] = err
+			}
+			switch {
+			case err == nil:
+				f.take(ctx, s.message, s.account)
+			case errors.Is(err, errAccount):
+				f.reject(ctx, s.message, err)
+			default:
+				f.postpone(s.message)
+			}
+		}
+	}
+}
+
+// exists returns errAccount for an account that is none, another error when it is not known.
+func (f *Fanout) exists(ctx context.Context, account string) error {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	exists, err := f.options.Accounts.Ask(ctx, account)
+	if err == nil && !exists {
+		return errAccount
+	}
+	if err != nil {
+		f.options.Logger.Debug("whether an account exists can't be asked; its events wait", "error", err)
+	}
+	return err
+}

@@ -1,0 +1,255 @@
+package bus
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	// subjectPublish is where nats-server hands over what publishers with a NATS account of
+	// their own publish on events.<account>.<type>. Its configuration writes the account.
+	subjectPublish = "publish."
+	// subjectAnswered begins the replies that nats-server makes for a request of another NATS
+	// account: what is published there reaches the one who asked, and nobody else.
+	subjectAnswered = "_R_."
+	// queuePublish is the queue group of the APIs: one of them gets each message.
+	queuePublish = "publishers"
+)
+
+// headerID has the id of an event whose publisher gave none. Without it the id would be made of
+// the stream's sequence, which tells how much others publish.
+const headerID = "Waybill-Id"
+
+const (
+	// maxMsgID bounds a message id: the server keeps each in memory for the dedupe window.
+	maxMsgID = 256
+	// lastAnswers is how long answers of EVENTS are waited for at the end.
+	lastAnswers = 2 * time.Second
+)
+
+// What became of a message of a publisher.
+const (
+	PublishStored    = "stored"
+	PublishDuplicate = "duplicate"
+	PublishRefused   = "refused"  // by its headers, or by the stream
+	PublishUnasked   = "unasked"  // handed on; its publisher waits for no answer
+	PublishNobody    = "noStream" // EVENTS has no leader, or is not there
+)
+
+// ServePublishers takes what publishers with NATS accounts of their own publish, puts it into
+// EVENTS and answers as the stream does, until ctx is done. It stands between them and the
+// stream because a stream has one space of message ids for all that publish there, tells of
+// the others' ids and sequences, and acts upon headers that are not a publisher's to set.
+//
+// A message id counts within its account. The answer's sequence is always 1. It has a
+// connection of its own: the server cuts one that can't take what is published. count is
+// called with what became of each message.
+func (b *Bus) ServePublishers(ctx context.Context, count func(result string)) error {
+	conn, err := b.dial()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	p := &publishers{bus: b, conn: conn, count: count, answers: conn.NewInbox() + "."}
+	if _, err := conn.Subscribe(p.answers+">", p.answer); err != nil {
+		return fmt.Errorf("listen for answers of %s: %w", StreamEvents, err)
+	}
+	taking, err := conn.QueueSubscribe(subjectPublish+">", queuePublish, p.take)
+	if err != nil {
+		return fmt.Errorf("listen for publishers: %w", err)
+	}
+	drained := make(chan struct{})
+	taking.SetClosedHandler(func(string) { close(drained) })
+	<-ctx.Done()
+	p.end(taking, drained)
+	return nil
+}
+
+// publishers is the door for those who publish on NATS.
+type publishers struct {
+	bus     *Bus
+	conn    *nats.Conn
+	count   func(result string)
+	answers string       // prefix of replies to EVENTS; the publisher's reply follows
+	asked   atomic.Int64 // answers that EVENTS owes
+}
+
+// end takes no more, and passes on the answers that are under way.
+func (p *publishers) end(taking *nats.Subscription, drained <-chan struct{}) {
+	deadline := time.After(lastAnswers)
+	if taking.Drain() != nil { // no connection: nothing is under way
+		return
+	}
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for done := false; !done || p.asked.Load() > 0; {
+		select {
+		case <-drained:
+			done, drained = true, nil
+		case <-tick.C:
+		case <-deadline:
+			return
+		}
+	}
+	_ = p.conn.Flush()
+}
+
+// take hands one message on. Its answer comes to answer, with the publisher's reply in the
+// subject, so that nothing is kept meanwhile.
+func (p *publishers) take(m *nats.Msg) {
+	account, kind, _ := strings.Cut(m.Subject[len(subjectPublish):], ".")
+	subject := subjectEvents + account + "." + kind
+	reply := ""
+	if strings.HasPrefix(m.Reply, subjectAnswered) {
+		reply = m.Reply
+	}
+	header, refusal := publisherHeader(account, m.Header)
+	if refusal != "" {
+		p.refuse(account, subject, reply, m, refusal)
+		return
+	}
+	out := &nats.Msg{Subject: subject, Header: header, Data: m.Data}
+	if reply != "" {
+		out.Reply = p.answers + reply
+		p.asked.Add(1)
+	} else {
+		p.count(PublishUnasked)
+	}
+	if err := p.conn.PublishMsg(out); err != nil && reply != "" {
+		p.asked.Add(-1)
+		p.count(PublishRefused)
+		p.send(reply, failure(503, 0, "the event can't be stored now: "+err.Error()))
+	}
+}
+
+// refuse answers a message that asks for what a publisher can't have, and keeps it beside the
+// rejected ones, as its publisher may not wait for an answer.
+func (p *publishers) refuse(account, subject, reply string, m *nats.Msg, reason string) {
+	p.count(PublishRefused)
+	p.bus.Reject(account, subject, m.Header, m.Data, reason, func(err error) {
+		if err != nil {
+			p.bus.log.Warn("a publisher's message was refused and can't be kept", "subject", subject, "error", err)
+		}
+	})
+	if reply != "" {
+		p.send(reply, failure(400, badRequest, reason))
+	}
+}
+
+// badRequest is the code of JetStream's errors for it.
+const badRequest = 10003
+
+// publisherHeader returns the headers that a publisher's message has in EVENTS, or why it
+// is refused. Those of the server's own are not passed on: they could replace messages,
+// trace, batch, expire, or tell of what others publish. header is changed.
+func publisherHeader(account string, header nats.Header) (to nats.Header, refusal string) {
+	if header == nil {
+		header = nats.Header{}
+	}
+	id := ""
+	for name, values := range header {
+		switch {
+		case name == jetstream.MsgIDHeader:
+			if len(values) != 1 || len(values[0]) > maxMsgID {
+				return nil, name + " must be given once, in at most " + strconv.Itoa(maxMsgID) + " bytes"
+			}
+			id = strings.TrimPrefix(values[0], account+".")
+		case name == jetstream.ExpectedStreamHeader:
+			if len(values) != 1 || values[0] != StreamEvents {
+				return nil, "the stream is " + StreamEvents
+			}
+			delete(header, name)
+		case name == headerRequestInfo || hasPrefixFold(name, headerPrefixOwn):
+			delete(header, name)
+		case hasPrefixFold(name, headerPrefixServer):
+			return nil, "header " + shorten(name, maxHeaderName) + " can't be used here"
+		}
+	}
+	if id != "" {
+		header[jetstream.MsgIDHeader] = []string{account + "." + id}
+	} else {
+		header[headerID] = []string{"evt_" + rand.Text()}
+	}
+	return header, ""
+}
+
+// The server adds headerRequestInfo to what comes from another NATS account.
+const (
+	headerRequestInfo  = "Nats-Request-Info"
+	headerPrefixServer = "Nats-"
+	headerPrefixOwn    = "Waybill-"
+	maxHeaderName      = 64
+)
+
+func hasPrefixFold(s, prefix string) bool {
+	return len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix)
+}
+
+var (
+	answerStored    = []byte(`{"stream":"` + StreamEvents + `","seq":1}`)
+	answerDuplicate = []byte(`{"stream":"` + StreamEvents + `","seq":1,"duplicate":true}`)
+)
+
+// answer passes on what EVENTS answered, without what it tells of others.
+func (p *publishers) answer(m *nats.Msg) {
+	p.asked.Add(-1)
+	reply := m.Subject[len(p.answers):]
+	switch {
+	case len(m.Data) == 0: // the server: nobody takes it
+		p.count(PublishNobody)
+		if err := p.conn.PublishMsg(&nats.Msg{Subject: reply, Header: nats.Header{"Status": {"503"}}}); err != nil {
+			p.bus.log.Debug("answer to a publisher lost", "error", err)
+		}
+	case bytes.Contains(m.Data, []byte(`"error"`)) || bytes.Contains(m.Data, []byte(`"duplicate"`)):
+		var ack struct {
+			Error     *jetstream.APIError `json:"error"`
+			Duplicate bool                `json:"duplicate"`
+		}
+		if err := json.Unmarshal(m.Data, &ack); err != nil {
+			ack.Error = &jetstream.APIError{Code: 503}
+		}
+		switch {
+		case ack.Error != nil:
+			p.count(PublishRefused)
+			p.send(reply, failure(ack.Error.Code, ack.Error.ErrorCode, ack.Error.Description))
+		case ack.Duplicate:
+			p.count(PublishDuplicate)
+			p.send(reply, answerDuplicate)
+		default:
+			p.count(PublishStored)
+			p.send(reply, answerStored)
+		}
+	default:
+		p.count(PublishStored)
+		p.send(reply, answerStored)
+	}
+}
+
+func (p *publishers) send(reply string, body []byte) {
+	if err := p.conn.Publish(reply, body); err != nil {
+		p.bus.log.Debug("answer to a publisher lost", "error", err)
+	}
+}
+
+// failure is the answer of a stream that did not store a message.
+func failure(code int, number jetstream.ErrorCode, description string) []byte {
+	body, err := json.Marshal(struct {
+		Error  *jetstream.APIError `json:"error"`
+		Stream string              `json:"stream"`
+		Seq    uint64              `json:"seq"`
+	}{&jetstream.APIError{Code: code, ErrorCode: number, Description: description}, StreamEvents, 0})
+	if err != nil { // two numbers and two texts
+		return nil
+	}
+	return body
+}

@@ -1,0 +1,74 @@
+package bus
+
+import (
+	"context"
+	"errors"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Room tells how full EVENTS is.
+type Room struct {
+	Bytes, MaxBytes uint64 // MaxBytes 0: no limit
+	Dropped         uint64 // events that were done and made room
+}
+
+// tight tells whether room is to be made: from three quarters on.
+func (r Room) tight() bool { return r.MaxBytes > 0 && r.Bytes >= r.MaxBytes/4*3 }
+
+// MakeRoom drops the oldest events of EVENTS that are done, half of them at a time, while the
+// stream is three quarters full. The later ones stay longer: from them a server that starts
+// knows which ids were published a moment ago. What is not done stays in any case, and when
+// that fills the stream it refuses what comes.
+func (b *Bus) MakeRoom(ctx context.Context) (Room, error) {
+	var room Room
+	for {
+		info, err := b.info(ctx, StreamEvents)
+		if err != nil {
+			return room, err
+		}
+		room.Bytes, room.MaxBytes = info.State.Bytes, uint64(max(info.Config.MaxBytes, 0))
+		if !room.tight() {
+			return room, nil
+		}
+		fanout, err := b.consumerInfo(ctx, StreamEvents, consumerFanout)
+		if err != nil {
+			return room, err
+		}
+		first, done := info.State.FirstSeq, fanout.AckFloor.Stream
+		if info.State.Msgs == 0 || done < first {
+			return room, nil
+		}
+		stream, err := b.js.Stream(ctx, StreamEvents)
+		if err == nil {
+			err = stream.Purge(ctx, jetstream.WithPurgeSequence(first+(done-first)/2+1))
+		}
+		if err != nil {
+			return room, unavailable("make room in "+StreamEvents, err)
+		}
+		room.Dropped += (done-first)/2 + 1
+	}
+}
+
+// leastEventsBytes is what EVENTS is given at least.
+const leastEventsBytes = 64 << 20
+
+// noSpace are the codes with which a server refuses a stream larger than its own limit, by
+// default three quarters of the disk.
+const (
+	noSpace   jetstream.ErrorCode = 10047
+	noStorage jetstream.ErrorCode = 10023
+)
+
+// ensureEvents makes EVENTS as large as is set, or as the server lets it be: half, a quarter…
+func (b *Bus) ensureEvents(ctx context.Context, config jetstream.StreamConfig) error {
+	for {
+		err := b.ensureStream(ctx, config)
+		var refused *jetstream.APIError
+		if !errors.As(err, &refused) || (refused.ErrorCode != noSpace && refused.ErrorCode != noStorage) || config.MaxBytes < 2*leastEventsBytes {
+			return err
+		}
+		config.MaxBytes /= 2
+		b.log.Warn("the bus has no space for so many events; its stream is made smaller", "bytes", config.MaxBytes)
+	}
+}
