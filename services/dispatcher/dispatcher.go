@@ -120,6 +120,8 @@ func New(options Options) (*Dispatcher, error) {
 	options.Metrics.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "waybill_webhooks", Help: "Webhooks in memory."},
 			func() float64 { return float64(d.index.Size()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "waybill_webhooks_unreadable", Help: "Webhooks that can't be read; their deliveries are held."},
+			func() float64 { return float64(d.index.Faulty()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "waybill_dispatchers_live", Help: "Live dispatchers, as this one sees them."},
 			func() float64 { return float64(d.members.Live()) }))
 	return d, nil

@@ -38,9 +38,9 @@ type Deliverer interface {
 	Cap(hook *index.Hook) int
 }
 
-// Index knows the webhooks.
+// Index knows the webhooks, or asks the database for them.
 type Index interface {
-	Hook(domain.WebhookID) (*index.Hook, bool)
+	Find(id domain.WebhookID, answer func(*index.Hook, error))
 	Loaded() bool
 }
 
