@@ -55,16 +55,17 @@ func (m *Message) InProgress() { _ = m.msg.InProgress() }
 // process holds beyond those that it works upon.
 const fetchSize = 500
 
-// recordFetch is how long one fetch of records waits: well below the time after which the
-// server serves another process because this one no longer asks.
-const recordFetch = recordPinTTL / 4
+// recordFetch is how long one fetch of records waits, and how often at least is asked for
+// them: well below the time after which the server serves another process because this
+// one no longer asks.
+const recordFetch = 250 * time.Millisecond
 
 // ConsumeEvents hands the events of EVENTS to handle, one after the other, until ctx is
 // done. Each is in inHand from its arrival on; those that handle did not get are given
 // back at the end.
 func (b *Bus) ConsumeEvents(ctx context.Context, inHand *InHand, handle func(*Message)) error {
 	return b.again(ctx, consumerFanout, func(working func()) error {
-		return b.fetchOnce(ctx, StreamEvents, consumerFanout, inHand, handle, working, 10*time.Second)
+		return b.fetchOnce(ctx, StreamEvents, consumerFanout, inHand, handle, working, fetching{wait: 10 * time.Second, options: []jetstream.FetchOpt{jetstream.FetchHeartbeat(2500 * time.Millisecond)}})
 	})
 }
 
@@ -72,7 +73,8 @@ func (b *Bus) ConsumeEvents(ctx context.Context, inHand *InHand, handle func(*Me
 // ConsumeEvents does. Among all that consume them the server serves one.
 func (b *Bus) ConsumeRecords(ctx context.Context, inHand *InHand, handle func(*Message)) error {
 	return b.again(ctx, consumerRecord, func(working func()) error {
-		return b.fetchOnce(ctx, StreamRecords, consumerRecord, inHand, handle, working, recordFetch, jetstream.FetchPriorityGroup(PinGroup))
+		return b.fetchOnce(ctx, StreamRecords, consumerRecord, inHand, handle, working, fetching{
+			wait: recordFetch, always: true, options: []jetstream.FetchOpt{jetstream.FetchPriorityGroup(PinGroup)}})
 	})
 }
 
@@ -141,10 +143,19 @@ func (b *Bus) consumer(ctx context.Context, stream, name string) (jetstream.Cons
 	return consumer, nil
 }
 
+// fetching is how a stream is consumed by fetches.
+type fetching struct {
+	wait time.Duration // of one fetch, for the first message
+	// always: also while there is no room for a portion one message is fetched in each wait,
+	// by which the server knows that this process lives.
+	always  bool
+	options []jetstream.FetchOpt
+}
+
 // fetchOnce consumes by fetches. Unlike a continuous pull it leaves nothing in the
 // client's buffer, where a message that waits for long would run into AckWait unseen:
 // whatever arrives is in inHand at once, and the next fetch waits until there is room.
-func (b *Bus) fetchOnce(ctx context.Context, stream, name string, inHand *InHand, handle func(*Message), working func(), wait time.Duration, opts ...jetstream.FetchOpt) error {
+func (b *Bus) fetchOnce(ctx context.Context, stream, name string, inHand *InHand, handle func(*Message), working func(), how fetching) error {
 	consumer, err := b.consumer(ctx, stream, name)
 	if err != nil {
 		return err
@@ -163,17 +174,21 @@ func (b *Bus) fetchOnce(ctx context.Context, stream, name string, inHand *InHand
 	})
 	defer handling.Wait()
 	defer close(queue)
-	opts = append(opts, jetstream.FetchHeartbeat(wait/4))
-	for ctx.Err() == nil {
+	for asked := time.Now(); ctx.Err() == nil; {
+		portion := fetchSize
 		if len(queue) > fetchSize/2 {
-			select {
-			case <-ctx.Done():
-			case <-time.After(2 * time.Millisecond):
+			portion = 1
+			if !how.always || time.Since(asked) < how.wait || len(queue) == cap(queue) {
+				select {
+				case <-ctx.Done():
+				case <-time.After(2 * time.Millisecond):
+				}
+				continue
 			}
-			continue
 		}
-		fetching, cancel := context.WithTimeout(ctx, wait)
-		err := b.fetch(consumer, inHand, queue, working, append(opts, jetstream.FetchContext(fetching)))
+		asked = time.Now()
+		waiting, cancel := context.WithTimeout(ctx, how.wait)
+		err := b.fetch(consumer, portion, inHand, queue, working, append(how.options, jetstream.FetchContext(waiting)))
 		cancel()
 		if err != nil && ctx.Err() == nil {
 			return unavailable("fetch "+name, err)
@@ -183,8 +198,8 @@ func (b *Bus) fetchOnce(ctx context.Context, stream, name string, inHand *InHand
 }
 
 // fetch takes one portion into queue, which has room for it.
-func (b *Bus) fetch(consumer jetstream.Consumer, inHand *InHand, queue chan<- *Message, working func(), opts []jetstream.FetchOpt) error {
-	batch, err := consumer.Fetch(fetchSize, opts...)
+func (b *Bus) fetch(consumer jetstream.Consumer, portion int, inHand *InHand, queue chan<- *Message, working func(), opts []jetstream.FetchOpt) error {
+	batch, err := consumer.Fetch(portion, opts...)
 	if err != nil {
 		return err
 	}

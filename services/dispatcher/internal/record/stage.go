@@ -55,7 +55,7 @@ type Stage struct {
 
 // NewStage returns a record stage that writes about rows outcomes at a time.
 func NewStage(source Source, writer Writer, rows int, registerer prometheus.Registerer, log *slog.Logger) *Stage {
-	return &Stage{source: source, writer: writer, rows: rows, inHand: bus.NewInHand(), order: order{source: source}, log: log, metrics: newStageMetrics(registerer)}
+	return &Stage{source: source, writer: writer, rows: rows, inHand: bus.NewRecordsInHand(), order: order{source: source}, log: log, metrics: newStageMetrics(registerer)}
 }
 
 // Run writes until ctx is done. What was taken and not written then comes again.
