@@ -22,7 +22,9 @@ type Message struct {
 	Sequence uint64    // in its stream
 	Time     time.Time // when the stream stored it
 	Repeated bool      // it was handed out before
-	msg      jetstream.Msg
+	// Deliveries is how often it was handed out, this time included.
+	Deliveries uint64
+	msg        jetstream.Msg
 }
 
 // Subject returns the subject that the message was published on.
@@ -264,7 +266,7 @@ func wrap(msg jetstream.Msg) (*Message, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read message metadata: %w", err)
 	}
-	return &Message{Sequence: meta.Sequence.Stream, Time: meta.Timestamp.UTC(), Repeated: meta.NumDelivered > 1, msg: msg}, nil
+	return &Message{Sequence: meta.Sequence.Stream, Time: meta.Timestamp.UTC(), Repeated: meta.NumDelivered > 1, Deliveries: meta.NumDelivered, msg: msg}, nil
 }
 
 // Lanes returns the webhooks of a shard whose lanes hold something, with how many
@@ -294,8 +296,8 @@ type Held struct {
 
 // LaneRead returns up to most deliveries of a webhook's lane in its order, from the
 // sequence given on, fewer when their bodies come to over 1 MiB. The first for which more
-// says false is the last; nil: as many as there are. One that can't be read is logged and
-// taken out. Each costs a request.
+// says false is the last; nil: as many as there are. One that can't be read is set aside,
+// see SetAside. Each costs a request.
 func (b *Bus) LaneRead(ctx context.Context, id domain.WebhookID, from uint64, most int, more func(*domain.Task) bool) ([]*Held, error) {
 	stream, err := b.hold(ctx)
 	if err != nil {
@@ -311,9 +313,13 @@ func (b *Bus) LaneRead(ctx context.Context, id domain.WebhookID, from uint64, mo
 			return nil, unavailable("read a lane", err)
 		}
 		from = msg.Sequence + 1
-		task, err := ParseTask(msg.Header, msg.Data)
-		if err != nil {
-			b.log.Error("held delivery can't be read and is left out", "sequence", msg.Sequence, "error", err)
+		task, cause := ParseTask(msg.Header, msg.Data)
+		if cause != nil {
+			b.log.Error("held delivery can't be read and is set aside", "sequence", msg.Sequence, "error", cause)
+			at := stored{msg.Sequence, msg.Time.UnixNano()}
+			if err := wait(ctx, func(done func(error)) { b.aside(msg.Subject, msg.Header, msg.Data, at, cause, done) }); err != nil {
+				return nil, err
+			}
 			if err := b.LaneDelete(ctx, msg.Sequence); err != nil {
 				return nil, err
 			}

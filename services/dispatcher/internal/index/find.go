@@ -25,6 +25,10 @@ const (
 // asked, answer waits. The error is ErrStopped. A webhook that is known is answered at
 // once; answer must not wait.
 func (x *Index) Find(id domain.WebhookID, answer func(*Hook, error)) {
+	if _, err := domain.ParseWebhookID(string(id)); err != nil {
+		answer(nil, nil) // an announcement may bring anything, which no webhook can be called
+		return
+	}
 	x.mu.Lock()
 	hook, known := x.hooks[id]
 	stopped := x.stopped

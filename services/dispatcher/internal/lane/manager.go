@@ -24,6 +24,7 @@ type Bus interface {
 	LaneRead(ctx context.Context, id domain.WebhookID, from uint64, most int, more func(*domain.Task) bool) ([]*bus.Held, error)
 	LaneDelete(ctx context.Context, sequences ...uint64) error
 	OpenLane(ctx context.Context, id domain.WebhookID, inHand int) (*bus.Lane, error)
+	SetAside(m *bus.Message, cause error, done func(error))
 	Announce(subject string, body []byte)
 }
 

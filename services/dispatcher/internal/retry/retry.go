@@ -17,6 +17,7 @@ import (
 // Bus hands out due deliveries, a shard to one process at a time.
 type Bus interface {
 	ConsumeDue(ctx context.Context, shard int, handle func(*bus.Message)) error
+	SetAside(m *bus.Message, cause error, done func(error))
 }
 
 // Deliverer takes deliveries.
@@ -105,10 +106,14 @@ func (d *Due) handle(ctx context.Context, m *bus.Message) {
 	}
 	task, err := bus.ParseTask(m.Header(), m.Body())
 	if err != nil {
-		// Only Waybill publishes here. It can't be delivered and must not block.
-		d.log.Error("due delivery can't be read and is left out", "sequence", m.Sequence, "error", err)
-		d.inHand.Done(m)
-		m.Ack()
+		// It can't be delivered by this build, and must neither block nor be lost.
+		d.log.Error("due delivery can't be read and is set aside", "sequence", m.Sequence, "error", err)
+		d.bus.SetAside(m, err, func(err error) {
+			d.inHand.Done(m)
+			if err == nil { // else it comes again
+				m.Ack()
+			}
+		})
 		return
 	}
 	if task.Request == "" && !d.take(task) {
