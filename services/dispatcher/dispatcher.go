@@ -85,7 +85,7 @@ func New(options Options) (*Dispatcher, error) {
 		options.DisableAfter = 120 * time.Hour
 	}
 	d := &Dispatcher{options: options}
-	d.members = member.New(uuid.NewString(), bus.SubjectDispatchers, options.Bus, options.Logger)
+	d.members = member.New(uuid.NewString(), bus.Formats, bus.SubjectDispatchers, options.Bus, options.Logger)
 	d.index = index.New(index.Options{
 		Store: options.Store, Announcer: options.Bus, ConfigSubject: bus.SubjectConfig, HealthSubject: bus.SubjectHealth,
 		Prepare: post.Prepare, Logger: options.Logger,
@@ -118,10 +118,15 @@ func New(options Options) (*Dispatcher, error) {
 	})
 	d.members.OnChange(d.due.Own)
 	d.members.OnChange(d.lanes.Own)
+	d.members.OnBehind(d.stage.Yield)
 	d.index.OnChange(func(h *index.Hook) { d.lanes.Changed(h.ID) })
 	options.Metrics.MustRegister(
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "waybill_bus_messages_set_aside_total", Help: "Messages that Waybill wrote and this build could not read, most likely of another version; they are kept."},
+			func() float64 { return float64(options.Bus.SetAsides()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "waybill_webhooks", Help: "Webhooks in memory."},
 			func() float64 { return float64(d.index.Size()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "waybill_webhooks_unreadable", Help: "Webhooks that can't be read; their deliveries are held."},
+			func() float64 { return float64(d.index.Faulty()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "waybill_dispatchers_live", Help: "Live dispatchers, as this one sees them."},
 			func() float64 { return float64(d.members.Live()) }))
 	return d, nil

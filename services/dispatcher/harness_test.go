@@ -75,6 +75,7 @@ func onBoth(t *testing.T, test func(t *testing.T, b *bench)) {
 type bench struct {
 	t      testing.TB
 	url    string
+	key    string // as keys are read from it
 	keys   *seal.Keyring
 	store  *store.Store
 	server *bustest.Server
@@ -83,11 +84,12 @@ type bench struct {
 
 func newBench(tb testing.TB, url string) *bench {
 	tb.Helper()
-	keys, err := seal.Parse(seal.Generate())
+	key := seal.Generate()
+	keys, err := seal.Parse(key)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	b := &bench{t: tb, url: url, keys: keys, server: bustest.Start(tb)}
+	b := &bench{t: tb, url: url, key: key, keys: keys, server: bustest.Start(tb)}
 	b.store = b.openStore()
 	if _, err := b.store.Migrate(tb.Context()); err != nil {
 		tb.Fatalf("migrate: %v", err)
@@ -101,7 +103,13 @@ func newBench(tb testing.TB, url string) *bench {
 
 func (b *bench) openStore() *store.Store {
 	b.t.Helper()
-	s, err := store.Open(b.t.Context(), store.Options{URL: b.url, Keys: b.keys, Logger: logger(b.t), MaxConns: 4})
+	return b.openUnder(b.url, b.keys)
+}
+
+// openUnder opens the bench's database at an address, with other keys.
+func (b *bench) openUnder(url string, keys *seal.Keyring) *store.Store {
+	b.t.Helper()
+	s, err := store.Open(b.t.Context(), store.Options{URL: url, Keys: keys, Logger: logger(b.t), MaxConns: 4})
 	if err != nil {
 		b.t.Fatalf("open store: %v", err)
 	}

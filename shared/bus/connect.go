@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -49,6 +50,8 @@ type Bus struct {
 	publishing []jetstream.PublishOpt
 
 	schedules, holds *window // of RETRIES and HOLD
+
+	setAside atomic.Int64 // see SetAsides
 }
 
 // publishTimeout is how long an acknowledgement of the bus is waited for. What was not

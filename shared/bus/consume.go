@@ -22,7 +22,9 @@ type Message struct {
 	Sequence uint64    // in its stream
 	Time     time.Time // when the stream stored it
 	Repeated bool      // it was handed out before
-	msg      jetstream.Msg
+	// Deliveries is how often it was handed out, this time included.
+	Deliveries uint64
+	msg        jetstream.Msg
 }
 
 // Subject returns the subject that the message was published on.
@@ -58,16 +60,17 @@ func (m *Message) InProgress() { _ = m.msg.InProgress() }
 // process holds beyond those that it works upon.
 const fetchSize = 500
 
-// recordFetch is how long one fetch of records waits: well below the time after which the
-// server serves another process because this one no longer asks.
-const recordFetch = recordPinTTL / 4
+// recordFetch is how long one fetch of records waits, and how often at least is asked for
+// them: well below the time after which the server serves another process because this
+// one no longer asks.
+const recordFetch = 250 * time.Millisecond
 
 // ConsumeEvents hands the events of EVENTS to handle, one after the other, until ctx is
 // done. Each is in inHand from its arrival on; those that handle did not get are given
 // back at the end.
 func (b *Bus) ConsumeEvents(ctx context.Context, inHand *InHand, handle func(*Message)) error {
 	return b.again(ctx, consumerFanout, func(working func()) error {
-		return b.fetchOnce(ctx, StreamEvents, consumerFanout, inHand, handle, working, 10*time.Second)
+		return b.fetchOnce(ctx, StreamEvents, consumerFanout, inHand, handle, working, fetching{wait: 10 * time.Second, options: []jetstream.FetchOpt{jetstream.FetchHeartbeat(2500 * time.Millisecond)}})
 	})
 }
 
@@ -75,7 +78,8 @@ func (b *Bus) ConsumeEvents(ctx context.Context, inHand *InHand, handle func(*Me
 // ConsumeEvents does. Among all that consume them the server serves one.
 func (b *Bus) ConsumeRecords(ctx context.Context, inHand *InHand, handle func(*Message)) error {
 	return b.again(ctx, consumerRecord, func(working func()) error {
-		return b.fetchOnce(ctx, StreamRecords, consumerRecord, inHand, handle, working, recordFetch, jetstream.FetchPriorityGroup(PinGroup))
+		return b.fetchOnce(ctx, StreamRecords, consumerRecord, inHand, handle, working, fetching{
+			wait: recordFetch, always: true, options: []jetstream.FetchOpt{jetstream.FetchPriorityGroup(PinGroup)}})
 	})
 }
 
@@ -144,10 +148,19 @@ func (b *Bus) consumer(ctx context.Context, stream, name string) (jetstream.Cons
 	return consumer, nil
 }
 
+// fetching is how a stream is consumed by fetches.
+type fetching struct {
+	wait time.Duration // of one fetch, for the first message
+	// always: also while there is no room for a portion one message is fetched in each wait,
+	// by which the server knows that this process lives.
+	always  bool
+	options []jetstream.FetchOpt
+}
+
 // fetchOnce consumes by fetches. Unlike a continuous pull it leaves nothing in the
 // client's buffer, where a message that waits for long would run into AckWait unseen:
 // whatever arrives is in inHand at once, and the next fetch waits until there is room.
-func (b *Bus) fetchOnce(ctx context.Context, stream, name string, inHand *InHand, handle func(*Message), working func(), wait time.Duration, opts ...jetstream.FetchOpt) error {
+func (b *Bus) fetchOnce(ctx context.Context, stream, name string, inHand *InHand, handle func(*Message), working func(), how fetching) error {
 	consumer, err := b.consumer(ctx, stream, name)
 	if err != nil {
 		return err
@@ -166,17 +179,21 @@ func (b *Bus) fetchOnce(ctx context.Context, stream, name string, inHand *InHand
 	})
 	defer handling.Wait()
 	defer close(queue)
-	opts = append(opts, jetstream.FetchHeartbeat(wait/4))
-	for ctx.Err() == nil {
+	for asked := time.Now(); ctx.Err() == nil; {
+		portion := fetchSize
 		if len(queue) > fetchSize/2 {
-			select {
-			case <-ctx.Done():
-			case <-time.After(2 * time.Millisecond):
+			portion = 1
+			if !how.always || time.Since(asked) < how.wait || len(queue) == cap(queue) {
+				select {
+				case <-ctx.Done():
+				case <-time.After(2 * time.Millisecond):
+				}
+				continue
 			}
-			continue
 		}
-		fetching, cancel := context.WithTimeout(ctx, wait)
-		err := b.fetch(consumer, inHand, queue, working, append(opts, jetstream.FetchContext(fetching)))
+		asked = time.Now()
+		waiting, cancel := context.WithTimeout(ctx, how.wait)
+		err := b.fetch(consumer, portion, inHand, queue, working, append(how.options, jetstream.FetchContext(waiting)))
 		cancel()
 		if err != nil && ctx.Err() == nil {
 			return unavailable("fetch "+name, err)
@@ -186,8 +203,8 @@ func (b *Bus) fetchOnce(ctx context.Context, stream, name string, inHand *InHand
 }
 
 // fetch takes one portion into queue, which has room for it.
-func (b *Bus) fetch(consumer jetstream.Consumer, inHand *InHand, queue chan<- *Message, working func(), opts []jetstream.FetchOpt) error {
-	batch, err := consumer.Fetch(fetchSize, opts...)
+func (b *Bus) fetch(consumer jetstream.Consumer, portion int, inHand *InHand, queue chan<- *Message, working func(), opts []jetstream.FetchOpt) error {
+	batch, err := consumer.Fetch(portion, opts...)
 	if err != nil {
 		return err
 	}
@@ -252,7 +269,7 @@ func wrap(msg jetstream.Msg) (*Message, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read message metadata: %w", err)
 	}
-	return &Message{Sequence: meta.Sequence.Stream, Time: meta.Timestamp.UTC(), Repeated: meta.NumDelivered > 1, msg: msg}, nil
+	return &Message{Sequence: meta.Sequence.Stream, Time: meta.Timestamp.UTC(), Repeated: meta.NumDelivered > 1, Deliveries: meta.NumDelivered, msg: msg}, nil
 }
 
 // Lanes returns the webhooks of a shard whose lanes hold something, with how many
@@ -282,8 +299,8 @@ type Held struct {
 
 // LaneRead returns up to most deliveries of a webhook's lane in its order, from the
 // sequence given on, fewer when their bodies come to over 1 MiB. The first for which more
-// says false is the last; nil: as many as there are. One that can't be read is logged and
-// taken out. Each costs a request.
+// says false is the last; nil: as many as there are. One that can't be read is set aside,
+// see SetAside. Each costs a request.
 func (b *Bus) LaneRead(ctx context.Context, id domain.WebhookID, from uint64, most int, more func(*domain.Task) bool) ([]*Held, error) {
 	stream, err := b.hold(ctx)
 	if err != nil {
@@ -299,9 +316,13 @@ func (b *Bus) LaneRead(ctx context.Context, id domain.WebhookID, from uint64, mo
 			return nil, unavailable("read a lane", err)
 		}
 		from = msg.Sequence + 1
-		task, err := ParseTask(msg.Header, msg.Data)
-		if err != nil {
-			b.log.Error("held delivery can't be read and is left out", "sequence", msg.Sequence, "error", err)
+		task, cause := ParseTask(msg.Header, msg.Data)
+		if cause != nil {
+			b.log.Error("held delivery can't be read and is set aside", "sequence", msg.Sequence, "error", cause)
+			at := stored{msg.Sequence, msg.Time.UnixNano()}
+			if err := wait(ctx, func(done func(error)) { b.aside(msg.Subject, msg.Header, msg.Data, at, cause, done) }); err != nil {
+				return nil, err
+			}
 			if err := b.LaneDelete(ctx, msg.Sequence); err != nil {
 				return nil, err
 			}

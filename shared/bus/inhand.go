@@ -9,6 +9,7 @@ import (
 // InHand keeps the messages of one stream that are worked upon, and tells the server
 // about those that take long, so that no other consumer gets them.
 type InHand struct {
+	every    time.Duration // how often the server is told
 	mu       sync.Mutex
 	messages map[stored]held
 }
@@ -27,7 +28,12 @@ type held struct {
 }
 
 // NewInHand returns an empty one.
-func NewInHand() *InHand { return &InHand{messages: make(map[stored]held)} }
+func NewInHand() *InHand { return &InHand{every: ProgressInterval, messages: make(map[stored]held)} }
+
+// NewRecordsInHand returns an empty one for messages of RECORDS.
+func NewRecordsInHand() *InHand {
+	return &InHand{every: recordProgress, messages: make(map[stored]held)}
+}
 
 // Add takes a message in hand; false: this very message is in hand already and this is
 // a repeat of it.
@@ -59,14 +65,14 @@ func (h *InHand) Len() int {
 
 // Run reports on what takes long until ctx is done.
 func (h *InHand) Run(ctx context.Context) error {
-	ticker := time.NewTicker(ProgressInterval)
+	ticker := time.NewTicker(h.every)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case now := <-ticker.C:
-			for _, m := range h.olderThan(now.Add(-ProgressInterval / 2)) {
+			for _, m := range h.olderThan(now.Add(-h.every / 2)) {
 				m.InProgress()
 			}
 		}

@@ -25,7 +25,8 @@ func EncodeRecords(batch *domain.RecordBatch) []byte {
 	return appendRecords(make([]byte, 0, 64+384*len(batch.Outcomes)+64*len(batch.Settled)), batch)
 }
 
-// ParseRecords reads a message of RECORDS. What it returns shares body's bytes.
+// ParseRecords reads a message of RECORDS. What it returns shares body's bytes. ErrVersion:
+// another build wrote it.
 func ParseRecords(body []byte) (domain.RecordBatch, error) {
 	batch, err := parseRecords(body)
 	if err != nil {

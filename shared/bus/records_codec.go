@@ -3,6 +3,7 @@ package bus
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -17,10 +18,10 @@ import (
 // A batch is the version, then four lists (outcomes, events, settled, health), each its
 // length and its items. Numbers are varints, times nanoseconds since 1970 in 8 bytes (0:
 // none), texts their length and bytes.
-const recordsVersion = 1
+const recordsVersion = 1 // see Formats
 
-// errRecords is told of what is no batch of this version.
-var errRecords = errors.New("not a batch of records of this version")
+// errRecords is told of what is no batch of records.
+var errRecords = errors.New("not a batch of records")
 
 // The flags of an outcome and of a health change.
 const (
@@ -129,8 +130,11 @@ func appendTime(out []byte, at time.Time) []byte {
 func parseRecords(body []byte) (batch domain.RecordBatch, err error) {
 	// One copy of the whole, of which all texts are parts.
 	r := &recordReader{bytes: body, text: string(body)}
-	if r.byte() != recordsVersion {
+	switch version := r.byte(); {
+	case r.failed:
 		return batch, errRecords
+	case version != recordsVersion:
+		return batch, fmt.Errorf("version %d, %w", version, ErrVersion)
 	}
 	batch.Outcomes = readList(r, leastOutcome, (*recordReader).outcome)
 	batch.Events = readList(r, leastEvent, (*recordReader).event)

@@ -24,8 +24,13 @@ const (
 	maxDueInHand    = 8192 // a shard
 	// pinTTL is how long a pinned consumer waits for its owner before it takes another.
 	pinTTL = 3 * time.Second
-	// recordPinTTL is the same for the records, which are fetched in portions.
-	recordPinTTL = 8 * time.Second
+	// recordPinTTL is the same for the records: what a killed process leaves is seen in the
+	// log within 2 s. By then all that it had in hand is free as well, so that the next
+	// process gets it first and in order; see recordAckWait and recordFetch.
+	recordPinTTL = 1300 * time.Millisecond
+	// recordAckWait is AckWait for the records, reported on every recordProgress.
+	recordAckWait  = time.Second
+	recordProgress = 300 * time.Millisecond
 )
 
 // Ensure makes the streams and consumers, or brings them to the present settings.
@@ -50,7 +55,7 @@ func (b *Bus) Ensure(ctx context.Context) error {
 			MaxDeliver: -1, MaxAckPending: MaxEventsInHand, MaxWaiting: 512,
 		}},
 		{StreamRecords, pinned(recordPinTTL, jetstream.ConsumerConfig{
-			Durable: consumerRecord, AckPolicy: jetstream.AckExplicitPolicy, AckWait: AckWait,
+			Durable: consumerRecord, AckPolicy: jetstream.AckExplicitPolicy, AckWait: recordAckWait,
 			MaxDeliver: -1, MaxAckPending: 4 * fetchSize,
 		})},
 	}

@@ -66,6 +66,7 @@ func wait(ctx context.Context, start func(done func(error))) error {
 	}
 }
 
+// taskVersion begins a task; see Formats.
 const taskVersion = "1"
 
 const (
@@ -118,13 +119,16 @@ func taskMessage(subject string, t *domain.Task) *nats.Msg {
 // ErrTask is returned for a message in RETRIES or HOLD that holds no task.
 var ErrTask = errors.New("not a task")
 
-// ParseTask reads the task in a message of RETRIES or HOLD.
+// ParseTask reads the task in a message of RETRIES or HOLD. The error is ErrTask or ErrVersion.
 func ParseTask(header map[string][]string, body []byte) (*domain.Task, error) {
 	values := header[headerTask]
 	if len(values) != 1 {
 		return nil, fmt.Errorf("read task header: %w", ErrTask)
 	}
 	parts := strings.Split(values[0], " ")
+	if _, err := strconv.ParseUint(parts[0], 10, 32); err == nil && parts[0] != taskVersion {
+		return nil, fmt.Errorf("read task: version %s, %w", parts[0], ErrVersion)
+	}
 	if len(parts) != 15 || parts[0] != taskVersion {
 		return nil, fmt.Errorf("read task version: %w", ErrTask)
 	}

@@ -26,6 +26,7 @@ const (
 	ReasonRetention      = "retentionOver"
 	ReasonCircuitOpen    = "circuitOpen"
 	ReasonInactive       = "webhookInactive"
+	ReasonUnreadable     = "webhookUnreadable"
 	ReasonOverCap        = "overCapacity"
 )
 

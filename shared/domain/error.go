@@ -9,4 +9,5 @@ var (
 	ErrConflict    = errors.New("conflict")
 	ErrUnavailable = errors.New("unavailable")
 	ErrLimit       = errors.New("limit reached")
+	ErrUnreadable  = errors.New("can't be read")
 )

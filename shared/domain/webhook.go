@@ -96,6 +96,11 @@ type Webhook struct {
 	// DeactivatedAt is when its owner last set active to false; zero: never.
 	DeactivatedAt time.Time
 	Deleted       bool
+
+	// Fault says, in words for its owner, why a part of it can't be read: its secret is
+	// sealed under a key that is not there, say. That part is missing then, and nothing is
+	// sent: its deliveries are held until it can be read. Empty: all of it is there.
+	Fault string
 }
 
 // Health is what the dispatcher knows of a webhook's receiver.

@@ -61,21 +61,24 @@ func TestSealedValues(t *testing.T) {
 				if _, err := db.ExecContext(t.Context(), change, secret, string(swapped.ID)); err != nil {
 					t.Fatal(err)
 				}
-				if _, _, err := s.GetWebhook(t.Context(), "default", swapped.ID); err == nil {
+				switch read, _, err := s.GetWebhook(t.Context(), "default", swapped.ID); {
+				case err != nil:
+					t.Error(err)
+				case read.Fault == "" || read.Secret == one.Secret || read.PreviousSecret == one.Secret:
 					t.Errorf("%s: another row's secret opens", change)
-				} else if strings.Contains(err.Error(), one.Secret.Reveal()) {
-					t.Errorf("the error tells the secret: %v", err)
+				case strings.Contains(read.Fault, one.Secret.Reveal()):
+					t.Errorf("the fault tells the secret: %s", read.Fault)
 				}
 			}
 			if _, err := db.ExecContext(t.Context(), "UPDATE webhooks SET account = 'other' WHERE id = $1", string(two.ID)); err != nil {
 				t.Fatal(err)
 			}
-			if _, _, err := s.GetWebhook(t.Context(), "other", two.ID); err == nil {
-				t.Error("a webhook that was moved to another account opens")
+			if moved, _, err := s.GetWebhook(t.Context(), "other", two.ID); err != nil || moved.Fault == "" || moved.Secret != "" || moved.Headers != nil {
+				t.Errorf("a webhook that was moved to another account opens: %v", err)
 			}
 			bare := openStore(t, store.Options{URL: url})
-			if _, _, err := bare.GetWebhook(t.Context(), "default", one.ID); err == nil {
-				t.Error("opened without a key")
+			if sealed, _, err := bare.GetWebhook(t.Context(), "default", one.ID); err != nil || sealed.Fault == "" || sealed.Secret != "" || sealed.Headers != nil {
+				t.Errorf("opened without a key: %v", err)
 			}
 			if _, _, err := bare.CreateWebhook(t.Context(), domain.Webhook{Account: "default", Secret: domain.NewSecret()}, nil); err == nil {
 				t.Error("sealed without a key")

@@ -82,7 +82,7 @@ func classify(err error) error {
 }
 
 func isKind(err error) bool {
-	for _, kind := range []error{domain.ErrNotFound, domain.ErrConflict, domain.ErrUnavailable, domain.ErrLimit} {
+	for _, kind := range []error{domain.ErrNotFound, domain.ErrConflict, domain.ErrUnavailable, domain.ErrLimit, domain.ErrUnreadable} {
 		if errors.Is(err, kind) {
 			return true
 		}

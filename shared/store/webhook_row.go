@@ -1,13 +1,18 @@
 package store
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
 
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/seal"
+	"waybill.dev/shared/signature"
 )
 
 // Columns of webhooks that are sealed; they name the additional data.
@@ -69,8 +74,9 @@ func (s *Store) webhookToRow(w domain.Webhook) (webhookRow, error) {
 }
 
 // webhookFromRow opens what is sealed in row. A value that was moved here from another
-// row, column or account does not open.
-func (s *Store) webhookFromRow(row webhookRow) (domain.Webhook, error) {
+// row, column or account does not open. What can't be read is left out, and the webhook's
+// Fault says so: one row must not keep the others from being read.
+func (s *Store) webhookFromRow(row webhookRow) domain.Webhook {
 	w := domain.Webhook{
 		ID: domain.WebhookID(row.ID), Account: row.Account, URL: row.URL, Events: splitTypes(row.Events),
 		Active: row.Active, Description: row.Description,
@@ -82,44 +88,79 @@ func (s *Store) webhookFromRow(row webhookRow) (domain.Webhook, error) {
 		ActivatedAt: row.ActivatedAt.time(), DeactivatedAt: row.DeactivatedAt.time(),
 		Deleted: row.Deleted,
 	}
-	var err error
-	if w.RetrySchedule, err = splitSchedule(row.RetrySchedule); err != nil {
-		return w, err
+	if w.Deleted {
+		return w // nothing of what is checked below is left
 	}
-	secret, err := s.open(row.Secret, columnSecret, row)
-	if err != nil {
-		return w, err
+	var faults [4]string
+	w.Secret, faults[0] = s.openSecret(row.Secret, columnSecret, row)
+	if len(row.Secret) == 0 {
+		faults[0] = "its secret is missing"
 	}
-	previous, err := s.open(row.PreviousSecret, columnPreviousSecret, row)
-	if err != nil {
-		return w, err
-	}
-	headers, err := s.open(row.Headers, columnHeaders, row)
-	if err != nil {
-		return w, err
-	}
-	w.Secret, w.PreviousSecret = domain.Secret(secret), domain.Secret(previous)
-	if len(headers) > 0 {
-		var kept []sealedHeader
-		if err := json.Unmarshal(headers, &kept); err != nil {
-			return w, fmt.Errorf("decode headers of webhook %s: not what was sealed", row.ID)
-		}
-		for _, h := range kept {
-			w.Headers = append(w.Headers, domain.Header{Name: h.Name, Value: domain.Secret(h.Value)})
-		}
-	}
-	return w, nil
+	w.PreviousSecret, faults[1] = s.openSecret(row.PreviousSecret, columnPreviousSecret, row)
+	w.Headers, faults[2] = s.openHeaders(row)
+	w.RetrySchedule, faults[3] = splitSchedule(row.RetrySchedule)
+	w.Fault = cmp.Or(faults[0], faults[1], faults[2], faults[3], settingsFault(row))
+	return w
 }
 
-func (s *Store) open(sealed []byte, column string, row webhookRow) ([]byte, error) {
+// settingsFault tells what of a row's plain values no webhook can have: beneath the store
+// they may have been changed to anything.
+func settingsFault(row webhookRow) string {
+	_, err := domain.ParseWebhookID(row.ID)
+	rate := 1.0
+	if row.RatePerSecond != nil {
+		rate = *row.RatePerSecond
+	}
+	switch {
+	case err != nil:
+		return "its id is not a UUID"
+	case row.TimeoutMS < 0 || row.MaxInFlight < 0 || !(rate > 0) || math.IsInf(rate, 1): // NaN too
+		return "its timeout, in-flight cap or rate is out of range"
+	}
+	return ""
+}
+
+// openSecret opens a signing secret; none is no fault here.
+func (s *Store) openSecret(sealed []byte, column string, row webhookRow) (domain.Secret, string) {
+	plain, fault := s.open(sealed, column, row)
+	if len(plain) == 0 {
+		return "", fault
+	}
+	if _, err := signature.ParseSecret(string(plain)); err != nil {
+		return "", "its " + strings.ReplaceAll(column, "_", " ") + " is none that can sign"
+	}
+	return domain.Secret(plain), ""
+}
+
+func (s *Store) openHeaders(row webhookRow) ([]domain.Header, string) {
+	plain, fault := s.open(row.Headers, columnHeaders, row)
+	if len(plain) == 0 {
+		return nil, fault
+	}
+	var kept []sealedHeader
+	if err := json.Unmarshal(plain, &kept); err != nil {
+		return nil, "its headers are not what was sealed"
+	}
+	headers := make([]domain.Header, len(kept))
+	for i, h := range kept {
+		headers[i] = domain.Header{Name: h.Name, Value: domain.Secret(h.Value)}
+	}
+	return headers, ""
+}
+
+// open opens a sealed column. The fault says in words for the webhook's owner why it can't.
+func (s *Store) open(sealed []byte, column string, row webhookRow) (plain []byte, fault string) {
 	if len(sealed) == 0 {
-		return nil, nil
+		return nil, ""
 	}
 	plain, err := s.keys.Open(sealed, webhookSealData(column, row.ID, row.Account))
-	if err != nil {
-		return nil, fmt.Errorf("open %s of webhook %s: %w", column, row.ID, err)
+	switch {
+	case errors.Is(err, seal.ErrUnknownKey):
+		return nil, "its " + strings.ReplaceAll(column, "_", " ") + " can't be opened: sealed under an encryption key that is not in use here"
+	case err != nil:
+		return nil, "its " + strings.ReplaceAll(column, "_", " ") + " can't be opened: what is stored was changed, cut or moved"
 	}
-	return plain, nil
+	return plain, ""
 }
 
 func webhookSealData(column, id, account string) []byte {
@@ -159,17 +200,17 @@ func joinSchedule(waits []time.Duration) *string {
 	return &text
 }
 
-func splitSchedule(text *string) ([]time.Duration, error) {
+func splitSchedule(text *string) (waits []time.Duration, fault string) {
 	if text == nil {
-		return nil, nil
+		return nil, ""
 	}
-	waits := []time.Duration{}
+	waits = []time.Duration{}
 	for _, part := range strings.FieldsFunc(*text, func(r rune) bool { return r == ',' }) {
 		micros, err := strconv.ParseInt(part, 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("read retry schedule: %w", err)
+		if err != nil || micros < 0 || micros > math.MaxInt64/int64(time.Microsecond) {
+			return nil, "its retry schedule is no list of waits"
 		}
 		waits = append(waits, time.Duration(micros)*time.Microsecond)
 	}
-	return waits, nil
+	return waits, ""
 }

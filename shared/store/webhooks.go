@@ -161,10 +161,7 @@ func (s *Store) ListWebhooks(ctx context.Context, account string, limit, offset 
 			byID[h.WebhookID] = h.domain()
 		}
 		for _, row := range rows {
-			w, err := s.webhookFromRow(row)
-			if err != nil {
-				return err
-			}
+			w := s.webhookFromRow(row)
 			health, ok := byID[row.ID]
 			if !ok {
 				health.Webhook = w.ID
@@ -206,13 +203,9 @@ func (s *Store) webhook(tx *gorm.DB, account string, id domain.WebhookID, lock b
 	if err := query.Take(&row).Error; err != nil {
 		return domain.Webhook{}, domain.Health{}, err
 	}
-	w, err := s.webhookFromRow(row)
-	if err != nil {
-		return domain.Webhook{}, domain.Health{}, err
-	}
 	health := webhookHealthRow{WebhookID: row.ID}
-	err = tx.Where("webhook_id = ?", row.ID).Limit(1).Find(&health).Error
-	return w, health.domain(), err
+	err := tx.Where("webhook_id = ?", row.ID).Limit(1).Find(&health).Error
+	return s.webhookFromRow(row), health.domain(), err
 }
 
 // UpdateWebhook applies change to one webhook and stores it under a new version.
@@ -220,7 +213,7 @@ func (s *Store) webhook(tx *gorm.DB, account string, id domain.WebhookID, lock b
 // change sees Active as it holds: false also when a dispatcher disabled the webhook.
 // What it leaves false stays as it was; when it sets true on a webhook that was inactive
 // for either reason, the webhook is active from the new version on. An error of change
-// is returned as it is and nothing stored.
+// is returned as it is and nothing stored. domain.ErrUnreadable: the webhook has a Fault.
 func (s *Store) UpdateWebhook(ctx context.Context, account string, id domain.WebhookID, change func(*domain.Webhook) error) (domain.Webhook, domain.Health, error) {
 	var updated domain.Webhook
 	var health domain.Health
@@ -232,6 +225,9 @@ func (s *Store) UpdateWebhook(ctx context.Context, account string, id domain.Web
 		before, h, err := s.webhook(tx, account, id, true)
 		if err != nil {
 			return err
+		}
+		if before.Fault != "" {
+			return fmt.Errorf("%s: %w", before.Fault, domain.ErrUnreadable)
 		}
 		health = h
 		_, inactive := before.Inactive(health)
@@ -330,11 +326,7 @@ func (s *Store) Webhooks(ctx context.Context, since int64) ([]domain.Webhook, in
 		}
 		webhooks = make([]domain.Webhook, 0, len(rows))
 		for _, row := range rows {
-			w, err := s.webhookFromRow(row)
-			if err != nil {
-				return err
-			}
-			webhooks = append(webhooks, w)
+			webhooks = append(webhooks, s.webhookFromRow(row))
 		}
 		return nil
 	})
@@ -342,6 +334,24 @@ func (s *Store) Webhooks(ctx context.Context, since int64) ([]domain.Webhook, in
 		return nil, 0, wrap("read webhooks", err)
 	}
 	return webhooks, version, nil
+}
+
+// LiveWebhooks returns those of the webhooks named, of any account, that are there and not
+// deleted.
+func (s *Store) LiveWebhooks(ctx context.Context, ids []domain.WebhookID) ([]domain.Webhook, error) {
+	texts := make([]string, len(ids))
+	for i, id := range ids {
+		texts[i] = string(id)
+	}
+	var rows []webhookRow
+	if err := s.read.WithContext(ctx).Where("id IN ? AND NOT deleted", texts).Find(&rows).Error; err != nil {
+		return nil, wrap("look webhooks up", err)
+	}
+	webhooks := make([]domain.Webhook, len(rows))
+	for i, row := range rows {
+		webhooks[i] = s.webhookFromRow(row)
+	}
+	return webhooks, nil
 }
 
 // Healths returns the webhooks' healths that were written at since or later, by the

@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -28,6 +29,7 @@ func webhookTests() map[string]func(*testing.T, *bench) {
 		"loses no concurrent update":       testWebhookConcurrentUpdates,
 		"leaves a tombstone":               testWebhookDelete,
 		"reads what changed since":         testWebhooksSince,
+		"finds live ones":                  testLiveWebhooks,
 		"keeps health in order":            testHealth,
 		"reads health since":               testHealthSince,
 		"keeps secrets out of what prints": testWebhookSecrets,
@@ -455,5 +457,24 @@ func testHealthSince(t *testing.T, b *bench) {
 	late, err := b.Healths(t.Context(), noon.Add(time.Minute))
 	if err != nil || len(late) != 1 || late[0].Webhook != two.ID {
 		t.Errorf("%+v, %v", late, err)
+	}
+}
+
+func testLiveWebhooks(t *testing.T, b *bench) {
+	w, deleted, other := b.webhook(t), b.webhook(t), b.webhook(t, func(w *domain.Webhook) { w.Account = "other" })
+	b.webhook(t)
+	if err := b.DeleteWebhook(t.Context(), account, deleted.ID); err != nil {
+		t.Fatal(err)
+	}
+	got, err := b.LiveWebhooks(t.Context(), []domain.WebhookID{other.ID, deleted.ID, w.ID, "0198aaaa-bbbb-7ccc-8ddd-eeeeffff0001"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(got, func(a, b domain.Webhook) int { return int(a.Version - b.Version) })
+	if diff := cmp.Diff([]domain.Webhook{w, other}, got, secrets()); diff != "" {
+		t.Errorf("found (-want +got):\n%s", diff)
+	}
+	if none, err := b.LiveWebhooks(t.Context(), nil); err != nil || len(none) != 0 {
+		t.Errorf("none asked for: %d, %v", len(none), err)
 	}
 }

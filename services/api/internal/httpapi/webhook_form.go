@@ -40,7 +40,7 @@ type webhookForm struct {
 // are set by Waybill alone are ignored, so that what was read can be sent back.
 func (s *server) readWebhook(f *input.Form) *webhookForm {
 	w := &webhookForm{Form: f, egress: s.Egress, retention: s.Retention}
-	w.Ignore("id", "createdAt", "updatedAt", "headerNames", "disabledReason")
+	w.Ignore("id", "createdAt", "updatedAt", "headerNames", "disabledReason", "fault")
 	w.url()
 	w.events()
 	w.headers()

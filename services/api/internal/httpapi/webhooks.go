@@ -34,6 +34,7 @@ type webhookView struct {
 	Events               []domain.EventType     `json:"events"`
 	Active               bool                   `json:"active"`
 	DisabledReason       *domain.DisabledReason `json:"disabledReason"`
+	Fault                string                 `json:"fault,omitzero"`
 	Description          string                 `json:"description"`
 	HeaderNames          []string               `json:"headerNames"`
 	RetryScheduleSeconds []float64              `json:"retryScheduleSeconds"`
@@ -47,7 +48,7 @@ type webhookView struct {
 
 func (s *server) view(w domain.Webhook, h domain.Health) webhookView {
 	v := webhookView{
-		ID: w.ID, URL: w.URL, Events: w.Events, Active: true, Description: w.Description,
+		ID: w.ID, URL: w.URL, Events: w.Events, Active: true, Fault: w.Fault, Description: w.Description,
 		HeaderNames: make([]string, 0, len(w.Headers)), TimeoutSeconds: w.Timeout.Seconds(),
 		MaxInFlight: w.MaxInFlight, RatePerSecond: w.RatePerSecond,
 		CreatedAt: stamp(w.CreatedAt), UpdatedAt: stamp(w.UpdatedAt),

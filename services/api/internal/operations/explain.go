@@ -91,6 +91,7 @@ type webhookFacts struct {
 	Events               []string  `json:"events"`
 	Active               bool      `json:"active"`
 	DisabledReason       *string   `json:"disabledReason"`
+	Fault                string    `json:"fault,omitzero"`
 	TimeoutSeconds       float64   `json:"timeoutSeconds"`
 	MaxInFlight          int       `json:"maxInFlight"`
 	RatePerSecond        *float64  `json:"ratePerSecond"`

@@ -84,3 +84,16 @@ func TestExplainedByAnAPIThatIsAway(t *testing.T) {
 		}
 	}
 }
+
+// A delivery to a webhook that can't be read is held, and the explanation says why.
+func TestExplainedByAFault(t *testing.T) {
+	t.Parallel()
+	response := explain(t, canned{
+		"/v1/deliveries/0000000000000000000000": `{"id":"0000000000000000000000","webhookId":"` + hookID + `","eventId":"evt_1","eventType":"shipment.created",` +
+			`"status":"held","reason":"webhookUnreadable","attempts":[]}`,
+		"/v1/webhooks/" + hookID: `{"id":"` + hookID + `","url":"http://x/","events":["shipment.created"],"active":true,"disabledReason":null,"fault":"its secret can't be opened"}`,
+	}, "deliveryId=0000000000000000000000")
+	if got := string(response.Body); response.Status != http.StatusOK || !strings.HasPrefix(got, `{"verdict":"unreadable"`) || !strings.Contains(got, "its secret can't be opened") {
+		t.Errorf("answer: %s", got)
+	}
+}

@@ -32,6 +32,7 @@ const (
 	inactive     verdict = "inactive"
 	gone         verdict = "gone"
 	failing      verdict = "failing"
+	unreadable   verdict = "unreadable"
 	released     verdict = "released"
 
 	// Of a delivery at its end.
@@ -169,6 +170,8 @@ func (e *explanation) ofDelivery(f facts) {
 		e.failed(f)
 	case f.webhook == nil:
 		e.deleted()
+	case f.webhook.Fault != "":
+		e.unreadable(f)
 	case !f.webhook.Active && !d.Test:
 		e.disabled(f)
 	case d.Status == domain.StatusHeld:
@@ -185,6 +188,15 @@ func (e *explanation) deleted() {
 	e.step(checkActive, stopped, "the webhook was deleted")
 	e.conclude(webhookDeleted, "The webhook was deleted before the event had reached it.",
 		"If the receiver still needs the event, register it again and publish the event under another id.")
+}
+
+// unreadable explains what waits because Waybill can't read the webhook.
+func (e *explanation) unreadable(f facts) {
+	e.attemptsSoFar(f.delivery)
+	e.step(checkActive, stopped, "the webhook can't be read: %s", f.webhook.Fault)
+	e.conclude(unreadable, "Waybill can't read the webhook: "+f.webhook.Fault+". Its deliveries are held until it can be read or the retention ends.",
+		"Whoever runs Waybill should give the encryption key back under which the webhook was stored, beside the present one; then what was held goes out.",
+		"If the key is lost, delete the webhook and register it anew.")
 }
 
 // disabled explains what waits because the webhook is inactive.

@@ -180,12 +180,16 @@ func (d *Deliverer) ended(hook *index.Hook, job *Job) bool {
 		d.end(job, domain.ReasonWebhookDeleted)
 	case time.Since(job.Task.ReceivedAt) > d.options.Retention && job.Task.Request == "":
 		d.end(job, domain.ReasonRetention)
-	case !job.Task.Test && hook.Inactive():
+	case hook.Inactive() && (!job.Task.Test || config.Fault != ""):
 		if job.FromLane {
 			job.Origin.Abandoned()
 			return true
 		}
-		d.hold(job, domain.StatusHeld, domain.ReasonInactive)
+		reason := domain.ReasonInactive
+		if config.Fault != "" {
+			reason = domain.ReasonUnreadable
+		}
+		d.hold(job, domain.StatusHeld, reason)
 	default:
 		return false
 	}

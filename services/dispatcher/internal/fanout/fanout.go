@@ -129,7 +129,12 @@ func (f *Fanout) handle(ctx context.Context, m *bus.Message) {
 		m.Release()
 		return
 	}
-	if accepted, ok := f.options.Bus.ParseAccepted(m.Subject(), m.Header(), m.Body()); ok {
+	accepted, ok := f.options.Bus.ParseAccepted(m.Subject(), m.Header(), m.Body())
+	if ok && accepted.Unknown {
+		f.leave(ctx, m)
+		return
+	}
+	if ok {
 		f.events.WithLabelValues("rest").Inc()
 		g := &group{f: f, message: m, event: accepted.Event, trace: accepted.TraceParent, rest: true}
 		g.known = accepted.Round > 0
@@ -237,6 +242,15 @@ func (f *Fanout) dispatch(g *group, known map[domain.DeliveryID]int64) {
 		job.Wide = len(jobs) >= deliver.WideFrom
 		f.options.Deliverer.Offer(targets[i], job)
 	}
+}
+
+// leave leaves an event that another build has accepted to a process that knows how.
+func (f *Fanout) leave(ctx context.Context, m *bus.Message) {
+	if m.Leave() {
+		f.inHand.Done(m)
+		return
+	}
+	f.reject(ctx, m, bus.ErrVersion)
 }
 
 func (f *Fanout) reject(ctx context.Context, m *bus.Message, cause error) {

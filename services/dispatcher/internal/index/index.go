@@ -6,14 +6,9 @@ package index
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
-	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -23,22 +18,13 @@ import (
 
 // Store reads the webhooks.
 type Store interface {
+	// Webhooks returns what changed after version since, deleted ones too, and how far that
+	// is; since 0: all that there are.
 	Webhooks(ctx context.Context, since int64) ([]domain.Webhook, int64, error)
+	// LiveWebhooks returns those of the webhooks named that there are.
+	LiveWebhooks(ctx context.Context, ids []domain.WebhookID) ([]domain.Webhook, error)
 	Healths(ctx context.Context, since time.Time) ([]domain.Health, error)
 }
-
-// Announcer carries nudges between processes; they may be lost.
-type Announcer interface {
-	Announce(subject string, body []byte)
-	Listen(subject string, handle func(body []byte)) (stop func(), err error)
-	ListenAnswering(subject string, handle func(body []byte, answer func())) (stop func(), err error)
-}
-
-// answerTime is how long an announcer's question is worth an answer.
-const answerTime = 2 * time.Second
-
-// maxAhead bounds the news of unknown webhooks that are kept.
-const maxAhead = 1024
 
 // PollInterval is after how long a change is seen whose announcement was lost.
 const PollInterval = 10 * time.Second
@@ -65,8 +51,13 @@ type Index struct {
 	advanced chan struct{} // closed and replaced whenever version grows
 	changes  []func(*Hook)
 	ahead    map[domain.WebhookID]healthNews // of webhooks that are not known yet
+	faulty   map[domain.WebhookID]struct{}   // whose configuration has a Fault
+	asked    map[domain.WebhookID][]func(*Hook, error)
+	reread   time.Time // when those with a fault were read again
+	stopped  bool
 
-	poke chan struct{}
+	loadedAt time.Time // of the loading goroutine
+	poke     chan struct{}
 }
 
 type subscription struct {
@@ -82,6 +73,8 @@ func New(options Options) *Index {
 		byEvent:  make(map[subscription][]*Hook),
 		advanced: make(chan struct{}),
 		ahead:    make(map[domain.WebhookID]healthNews),
+		faulty:   make(map[domain.WebhookID]struct{}),
+		asked:    make(map[domain.WebhookID][]func(*Hook, error)),
 		poke:     make(chan struct{}, 1),
 	}
 }
@@ -98,7 +91,8 @@ func (x *Index) Subscribers(account string, kind domain.EventType) []*Hook {
 	return x.byEvent[subscription{account, kind}]
 }
 
-// Hook returns a webhook, deleted ones that are still remembered included.
+// Hook returns a webhook. One that is not known here may be there all the same: Find asks
+// the database.
 func (x *Index) Hook(id domain.WebhookID) (*Hook, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -118,6 +112,13 @@ func (x *Index) Size() int {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	return len(x.hooks)
+}
+
+// Faulty returns the number of webhooks that can't be read.
+func (x *Index) Faulty() int {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return len(x.faulty)
 }
 
 // Loaded tells whether the index has been filled once.
@@ -154,43 +155,6 @@ func (x *Index) Poke() {
 	}
 }
 
-// listen hears announcements until ctx is done and stop is called.
-func (x *Index) listen(ctx context.Context) (stop func(), err error) {
-	var answering sync.WaitGroup
-	ctx, stopAnswers := context.WithCancel(ctx)
-	stopConfig, err := x.options.Announcer.ListenAnswering(x.options.ConfigSubject, func(body []byte, answer func()) {
-		x.Poke()
-		// A version is announced: its announcer may wait until it holds here.
-		version, err := strconv.ParseInt(string(body), 10, 64)
-		if err != nil {
-			return
-		}
-		answering.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, answerTime)
-			defer cancel()
-			if x.Await(ctx, version) == nil {
-				answer()
-			}
-		})
-	})
-	if err != nil {
-		stopAnswers()
-		return nil, err
-	}
-	stopHealth, err := x.options.Announcer.Listen(x.options.HealthSubject, x.heardHealth)
-	if err != nil {
-		stopAnswers()
-		stopConfig()
-		return nil, err
-	}
-	return func() {
-		stopHealth()
-		stopConfig()
-		stopAnswers()
-		answering.Wait()
-	}, nil
-}
-
 // Run loads the index and keeps it up to date until ctx is done.
 func (x *Index) Run(ctx context.Context) error {
 	stop, err := x.listen(ctx)
@@ -198,6 +162,7 @@ func (x *Index) Run(ctx context.Context) error {
 		return err
 	}
 	defer stop()
+	defer x.stop()
 	ticker := time.NewTicker(PollInterval)
 	defer ticker.Stop()
 	wait := backoff.NewExponentialBackOff(
@@ -238,8 +203,11 @@ const (
 	loadTime      = 30 * time.Second
 )
 
-// load reads what changed since the version that was reached. Healths are few and have
-// no version: those written in the last two minutes are read again each time.
+// healthMargin is how much older than the last load the healths are that are read again:
+// they are few, and have no version but the clocks of those who wrote them.
+const healthMargin = 2 * time.Minute
+
+// load reads what changed since the version that was reached.
 func (x *Index) load(ctx context.Context) error {
 	x.mu.RLock()
 	since, loaded := x.version, x.loaded
@@ -250,214 +218,20 @@ func (x *Index) load(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	start := time.Now()
 	webhooks, version, err := x.options.Store.Webhooks(ctx, since)
 	if err != nil {
 		return fmt.Errorf("read webhooks: %w", err)
 	}
 	var healthSince time.Time
 	if loaded {
-		healthSince = time.Now().Add(-2 * time.Minute)
+		healthSince = x.loadedAt.Add(-healthMargin)
 	}
 	healths, err := x.options.Store.Healths(ctx, healthSince)
 	if err != nil {
 		return fmt.Errorf("read healths: %w", err)
 	}
 	x.apply(webhooks, healths, version)
-	return nil
-}
-
-func (x *Index) apply(webhooks []domain.Webhook, healths []domain.Health, version int64) {
-	changed := make(map[*Hook]struct{})
-	x.mu.Lock()
-	for i := range webhooks {
-		hook, err := x.put(&webhooks[i])
-		if err != nil {
-			x.options.Logger.Error("webhook can't be used", "webhook", webhooks[i].ID, "error", err)
-			continue
-		}
-		changed[hook] = struct{}{}
-	}
-	for _, health := range healths {
-		if hook, ok := x.hooks[health.Webhook]; ok && hook.setHealth(health) {
-			changed[hook] = struct{}{}
-		}
-	}
-	if version > x.version || !x.loaded {
-		x.version, x.loaded = max(version, x.version), true
-		close(x.advanced)
-		x.advanced = make(chan struct{})
-	}
-	x.mu.Unlock()
-	for hook := range changed {
-		for _, handle := range x.changes {
-			handle(hook)
-		}
-	}
-}
-
-// put adds or replaces a webhook; x.mu is held.
-func (x *Index) put(w *domain.Webhook) (*Hook, error) {
-	prepared, err := x.options.Prepare(w)
-	if err != nil {
-		return nil, fmt.Errorf("prepare webhook: %w", err)
-	}
-	hook, known := x.hooks[w.ID]
-	if !known {
-		hook = &Hook{ID: w.ID, Account: w.Account}
-		x.hooks[w.ID] = hook
-		if news, ok := x.ahead[w.ID]; ok {
-			delete(x.ahead, w.ID)
-			hook.disable(news.DisabledVersion, news.Reason, news.At)
-		}
-	} else {
-		old := hook.config.Load()
-		if old.Version > w.Version {
-			return hook, nil
-		}
-		for _, kind := range old.Events {
-			key := subscription{w.Account, kind}
-			// A new slice: readers hold the old one.
-			x.byEvent[key] = slices.DeleteFunc(slices.Clone(x.byEvent[key]), func(h *Hook) bool { return h == hook })
-		}
-	}
-	hook.config.Store(&Config{Webhook: w, Prepared: prepared})
-	if w.Deleted {
-		return hook, nil
-	}
-	for _, kind := range w.Events {
-		key := subscription{w.Account, kind}
-		x.byEvent[key] = append(slices.Clip(x.byEvent[key]), hook)
-	}
-	return hook, nil
-}
-
-// healthNews is the body of an announcement of a webhook's health.
-type healthNews struct {
-	Webhook         domain.WebhookID      `json:"webhook"`
-	DisabledVersion int64                 `json:"disabledVersion,omitempty"`
-	Reason          domain.DisabledReason `json:"reason,omitempty"`
-	At              time.Time             `json:"at"`
-}
-
-// Disable marks a webhook as disabled here and tells the other dispatchers. The caller
-// records it.
-func (x *Index) Disable(hook *Hook, change domain.HealthChange) {
-	x.disable(hook, change.DisabledVersion, change.DisabledReason, change.At)
-	body, err := json.Marshal(healthNews{hook.ID, change.DisabledVersion, change.DisabledReason, change.At})
-	if err == nil {
-		x.options.Announcer.Announce(x.options.HealthSubject, body)
-	}
-}
-
-func (x *Index) heardHealth(body []byte) {
-	var news healthNews
-	if err := json.Unmarshal(body, &news); err != nil || news.DisabledVersion == 0 {
-		x.Poke()
-		return
-	}
-	x.mu.Lock()
-	hook, known := x.hooks[news.Webhook]
-	if !known {
-		// It was made a moment ago: another dispatcher knows it already and has found it
-		// gone. Its health may reach the database after it is read from there.
-		if len(x.ahead) >= maxAhead {
-			clear(x.ahead)
-		}
-		x.ahead[news.Webhook] = news
-	}
-	x.mu.Unlock()
-	if !known {
-		x.Poke()
-		return
-	}
-	x.disable(hook, news.DisabledVersion, news.Reason, news.At)
-}
-
-func (x *Index) disable(hook *Hook, version int64, reason domain.DisabledReason, at time.Time) {
-	if !hook.disable(version, reason, at) {
-		return
-	}
-	for _, handle := range x.changes {
-		handle(hook)
-	}
-}
-
-// disable marks the webhook as disabled; false: it is already.
-func (h *Hook) disable(version int64, reason domain.DisabledReason, at time.Time) bool {
-	health := h.Health()
-	if health.DisabledVersion >= version {
-		return false
-	}
-	health.DisabledVersion, health.DisabledReason, health.DisabledAt, health.UpdatedAt = version, reason, at, at
-	return h.setHealth(health)
-}
-
-// ErrUnknown is for a webhook that the database does not have.
-var ErrUnknown = errors.New("unknown webhook")
-
-// Prepared is what deliveries need of a webhook beyond its fields, made once for each change.
-type Prepared any
-
-// Prepare makes it.
-type Prepare func(*domain.Webhook) (Prepared, error)
-
-// Config is one state of a webhook; it never changes.
-type Config struct {
-	*domain.Webhook
-	Prepared Prepared
-}
-
-// Hook is a webhook in memory. It stays the same while its configuration changes.
-type Hook struct {
-	ID      domain.WebhookID
-	Account string
-	config  atomic.Pointer[Config]
-	health  atomic.Pointer[domain.Health]
-}
-
-// Config returns the present configuration.
-func (h *Hook) Config() *Config { return h.config.Load() }
-
-// Health returns the present health.
-func (h *Hook) Health() domain.Health {
-	if p := h.health.Load(); p != nil {
-		return *p
-	}
-	return domain.Health{Webhook: h.ID}
-}
-
-// SetFailing notes here since when the receiver has only failed; zero: it succeeded.
-// The caller records it.
-func (h *Hook) SetFailing(since time.Time) {
-	health := h.Health()
-	health.FailingSince, health.UpdatedAt = since, time.Now()
-	h.setHealth(health)
-}
-
-// setHealth keeps the newer of two healths; a disablement is never taken back, as an
-// activation has a higher version.
-func (h *Hook) setHealth(health domain.Health) bool {
-	for {
-		old := h.health.Load()
-		if old != nil {
-			if health.DisabledVersion < old.DisabledVersion {
-				health.DisabledVersion, health.DisabledReason, health.DisabledAt = old.DisabledVersion, old.DisabledReason, old.DisabledAt
-			}
-			if health.UpdatedAt.Before(old.UpdatedAt) {
-				health.FailingSince, health.UpdatedAt = old.FailingSince, old.UpdatedAt
-			}
-			if health == *old {
-				return false
-			}
-		}
-		if h.health.CompareAndSwap(old, &health) {
-			return true
-		}
-	}
-}
-
-// Inactive tells whether nothing but tests is to be sent.
-func (h *Hook) Inactive() bool {
-	_, inactive := h.Config().Inactive(h.Health())
-	return inactive
+	x.loadedAt = start
+	return x.find(ctx)
 }

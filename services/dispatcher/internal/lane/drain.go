@@ -219,9 +219,13 @@ func (d *drain) take(ctx context.Context, batch []*bus.Message) {
 	for _, m := range batch {
 		task, err := bus.ParseTask(m.Header(), m.Body())
 		if err != nil {
-			d.w.m.options.Logger.Error("held delivery can't be read and is left out", "sequence", m.Sequence, "error", err)
-			d.inHand.Done(m)
-			m.Ack()
+			d.w.m.options.Logger.Error("held delivery can't be read and is set aside", "sequence", m.Sequence, "error", err)
+			d.w.m.options.Bus.SetAside(m, err, func(err error) {
+				d.inHand.Done(m)
+				if err == nil { // else it stays in the lane
+					m.Ack()
+				}
+			})
 			continue
 		}
 		d.tasks[m] = d.w.resume(d.hook, task)

@@ -24,6 +24,7 @@ type Bus interface {
 	LaneRead(ctx context.Context, id domain.WebhookID, from uint64, most int, more func(*domain.Task) bool) ([]*bus.Held, error)
 	LaneDelete(ctx context.Context, sequences ...uint64) error
 	OpenLane(ctx context.Context, id domain.WebhookID, inHand int) (*bus.Lane, error)
+	SetAside(m *bus.Message, cause error, done func(error))
 	Announce(subject string, body []byte)
 }
 
@@ -38,9 +39,9 @@ type Deliverer interface {
 	Cap(hook *index.Hook) int
 }
 
-// Index knows the webhooks.
+// Index knows the webhooks, or asks the database for them.
 type Index interface {
-	Hook(domain.WebhookID) (*index.Hook, bool)
+	Find(id domain.WebhookID, answer func(*index.Hook, error))
 	Loaded() bool
 }
 

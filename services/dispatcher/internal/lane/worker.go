@@ -16,8 +16,6 @@ const (
 	// lookAgain is how often a lane that can't be drained is looked at for deliveries
 	// that are past the retention.
 	lookAgain = 10 * time.Minute
-	// unknownFor is how long a lane waits for a webhook that the index doesn't know.
-	unknownFor = 15 * time.Second
 	// idleFor is how long a worker stays with an empty lane.
 	idleFor = 2 * time.Second
 	// endTogether deliveries at most are ended at once: one look into the log for all.
@@ -55,7 +53,7 @@ func (w *worker) poke() {
 
 // run works until the lane is empty or ctx is done.
 func (w *worker) run(ctx context.Context) {
-	hook := w.awaitHook(ctx)
+	hook := w.find(ctx)
 	failures := 0
 	for ctx.Err() == nil {
 		var pause time.Duration
@@ -103,16 +101,19 @@ func (w *worker) wait(ctx context.Context, pause time.Duration) bool {
 	return false
 }
 
-func (w *worker) awaitHook(ctx context.Context) *index.Hook {
-	deadline := time.Now().Add(unknownFor)
-	for {
-		if hook, ok := w.m.options.Index.Hook(w.id); ok {
-			return hook
+// find returns the lane's webhook; nil: the database has none of its id, or ctx is done.
+func (w *worker) find(ctx context.Context) *index.Hook {
+	found := make(chan *index.Hook, 1)
+	w.m.options.Index.Find(w.id, func(hook *index.Hook, err error) {
+		if err == nil {
+			found <- hook
 		}
-		if ctx.Err() != nil || time.Now().After(deadline) {
-			return nil
-		}
-		w.wait(ctx, 200*time.Millisecond)
+	})
+	select {
+	case hook := <-found:
+		return hook
+	case <-ctx.Done():
+		return nil
 	}
 }
 

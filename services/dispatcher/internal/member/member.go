@@ -2,6 +2,9 @@
 // that it lives, and a rendezvous hash over those heard in the last 3.5 seconds gives
 // every shard one owner, without any coordinator. Two may believe for a moment that
 // they own a shard; the pinned consumers serve only one of them.
+//
+// While builds of two versions run beside each other, the shards are divided among those
+// that read the most of what is on the bus.
 package member
 
 import (
@@ -32,30 +35,47 @@ const (
 // Members knows the live dispatchers.
 type Members struct {
 	self      string
+	reads     int // see bus.Formats
 	subject   string
 	announcer Announcer
 	log       *slog.Logger
 
 	dividing sync.Mutex // keeps changes in order
 
-	mu    sync.Mutex
-	seen  map[string]time.Time
-	owned [domain.Shards]bool
-	live  int
-	gone  bool
-	on    []func(shard int, owned bool)
+	mu       sync.Mutex
+	seen     map[string]peer
+	owned    [domain.Shards]bool
+	live     int
+	behind   bool // another one reads more
+	gone     bool
+	on       []func(shard int, owned bool)
+	onBehind []func(behind bool)
 
 	settled     chan struct{} // closed once this one knows who is there
 	settledOnce sync.Once
 }
 
-// New returns the members as this dispatcher, named self, sees them.
-func New(self, subject string, announcer Announcer, log *slog.Logger) *Members {
-	return &Members{self: self, subject: subject, announcer: announcer, log: log, seen: make(map[string]time.Time), live: 1, settled: make(chan struct{})}
+// peer is another dispatcher.
+type peer struct {
+	at    time.Time // when it was last heard
+	reads int
+}
+
+// New returns the members as this dispatcher, named self, sees them. It reads what is on
+// the bus up to the version given.
+func New(self string, reads int, subject string, announcer Announcer, log *slog.Logger) *Members {
+	return &Members{
+		self: self, reads: reads, subject: subject, announcer: announcer, log: log,
+		seen: make(map[string]peer), live: 1, settled: make(chan struct{}),
+	}
 }
 
 // OnChange has handle called whenever a shard is gained or lost; before Run.
 func (m *Members) OnChange(handle func(shard int, owned bool)) { m.on = append(m.on, handle) }
+
+// OnBehind has handle called when another dispatcher that reads more than this one comes,
+// and when the last such one is gone; before Run.
+func (m *Members) OnBehind(handle func(behind bool)) { m.onBehind = append(m.onBehind, handle) }
 
 // Owns tells whether this dispatcher owns the shard of a webhook.
 func (m *Members) Owns(id domain.WebhookID) bool {
@@ -80,6 +100,9 @@ func (m *Members) Live() int {
 type beat struct {
 	ID   string `json:"id"`
 	Gone bool   `json:"gone,omitempty"`
+	// Reads is the version up to which it reads what is on the bus; a build that does not
+	// say so reads the first.
+	Reads int `json:"reads,omitempty"`
 }
 
 // Run takes part until ctx is done; then it says goodbye and gives all shards up.
@@ -89,7 +112,7 @@ func (m *Members) Run(ctx context.Context) error {
 		return err
 	}
 	defer stop()
-	m.say(beat{ID: m.self})
+	m.say(beat{ID: m.self, Reads: m.reads})
 	select {
 	case <-time.After(introduction):
 	case <-ctx.Done():
@@ -97,7 +120,7 @@ func (m *Members) Run(ctx context.Context) error {
 	ticker := time.NewTicker(heartbeat)
 	defer ticker.Stop()
 	for {
-		m.say(beat{ID: m.self})
+		m.say(beat{ID: m.self, Reads: m.reads})
 		m.divide(time.Now())
 		m.settle()
 		select {
@@ -126,11 +149,11 @@ func (m *Members) heard(body []byte) {
 	if b.Gone {
 		delete(m.seen, b.ID)
 	} else {
-		m.seen[b.ID] = time.Now()
+		m.seen[b.ID] = peer{time.Now(), max(1, b.Reads)}
 	}
 	m.mu.Unlock()
 	if !known && !b.Gone {
-		m.say(beat{ID: m.self}) // who comes new learns at once who is there
+		m.say(beat{ID: m.self, Reads: m.reads}) // who comes new learns at once who is there
 	}
 	if known == b.Gone { // somebody new, or somebody gone
 		m.divide(time.Now())
@@ -150,18 +173,30 @@ func (m *Members) divide(now time.Time) {
 		m.mu.Unlock()
 		return
 	}
-	ids := []string{m.self}
-	for id, at := range m.seen {
-		if now.Sub(at) > lifetime {
+	newest := m.reads
+	for id, p := range m.seen {
+		if now.Sub(p.at) > lifetime {
 			delete(m.seen, id)
 			continue
 		}
-		ids = append(ids, id)
+		newest = max(newest, p.reads)
 	}
-	if len(ids) != m.live {
-		m.log.Info("dispatchers changed", "live", len(ids))
+	if live := len(m.seen) + 1; live != m.live {
+		m.log.Info("dispatchers changed", "live", live)
+		m.live = live
 	}
-	m.live = len(ids)
+	var ids []string
+	if m.reads == newest {
+		ids = append(ids, m.self)
+	}
+	for id, p := range m.seen {
+		if p.reads == newest {
+			ids = append(ids, id)
+		}
+	}
+	behind := m.reads < newest
+	turned := m.behind != behind
+	m.behind = behind
 	var changes []change
 	for shard := range domain.Shards {
 		owned := owner(ids, shard) == m.self
@@ -172,6 +207,13 @@ func (m *Members) divide(now time.Time) {
 	}
 	m.mu.Unlock()
 	m.tell(changes)
+	if !turned {
+		return
+	}
+	m.log.Info("retries, lanes and records go to the dispatchers of the latest version", "behind", behind)
+	for _, handle := range m.onBehind {
+		handle(behind)
+	}
 }
 
 func (m *Members) giveUp() {

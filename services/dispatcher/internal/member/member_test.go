@@ -107,7 +107,7 @@ func TestEveryShardHasOneOwnerWhoeverComesAndGoes(t *testing.T) {
 		join := func() {
 			ctx, stop := context.WithCancel(t.Context())
 			door := &deaf{room: hall}
-			m := member.New(fmt.Sprintf("dispatcher-%d", len(members)), "s", door, slog.New(slog.DiscardHandler))
+			m := member.New(fmt.Sprintf("dispatcher-%d", len(members)), 1, "s", door, slog.New(slog.DiscardHandler))
 			members, stops, doors = append(members, m), append(stops, stop), append(doors, door)
 			running.Go(func() { _ = m.Run(ctx) })
 			pass(1500 * time.Millisecond)
@@ -139,6 +139,49 @@ func TestEveryShardHasOneOwnerWhoeverComesAndGoes(t *testing.T) {
 		for _, stop := range stops {
 			stop()
 		}
+		running.Wait()
+	})
+}
+
+func TestTheLatestVersionOwnsTheShards(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		hall := &room{listeners: map[int]func([]byte){}}
+		var members []*member.Members
+		var stops []context.CancelFunc
+		var running sync.WaitGroup
+		behind := make([]bool, 3)
+		for i, reads := range []int{1, 1, 2} {
+			ctx, stop := context.WithCancel(t.Context())
+			m := member.New(fmt.Sprintf("dispatcher-%d", i), reads, "s", hall, slog.New(slog.DiscardHandler))
+			m.OnBehind(func(b bool) { behind[i] = b })
+			members, stops = append(members, m), append(stops, stop)
+			running.Go(func() { _ = m.Run(ctx) })
+			if i == 1 { // one of a build that does not say what it reads
+				hall.Announce("s", []byte(`{"id":"old"}`))
+				pass(1500 * time.Millisecond)
+				synctest.Wait()
+				if owned, orphans, _ := counts(members); owned[0] == 0 || owned[1] == 0 || orphans == 0 || behind[0] || behind[1] {
+					t.Errorf("of three of the same version two own %v shards, a third %d; behind: %v", owned, orphans, behind)
+				}
+			}
+			pass(1500 * time.Millisecond)
+			synctest.Wait()
+		}
+		owned, orphans, doubles := counts(members)
+		if owned[0]+owned[1] > 0 || orphans+doubles > 0 || !behind[0] || !behind[1] || behind[2] {
+			t.Errorf("shards owned: %v, by none %d, by several %d; behind: %v", owned, orphans, doubles, behind)
+		}
+		if members[0].Live() < 3 {
+			t.Errorf("%d alive: a webhook's cap is shared by all versions", members[0].Live())
+		}
+		stops[2]()
+		synctest.Wait()
+		if owned, _, _ := counts(members); owned[0] == 0 || owned[1] == 0 || owned[2] > 0 || behind[0] || behind[1] {
+			t.Errorf("after the latest version is gone: shards owned %v, behind %v", owned, behind)
+		}
+		stops[0]()
+		stops[1]()
 		running.Wait()
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -20,6 +21,7 @@ type Source interface {
 	ConsumeRecords(ctx context.Context, inHand *bus.InHand, handle func(*bus.Message)) error
 	// RecordsWritten returns the sequence up to which every message is acknowledged.
 	RecordsWritten(ctx context.Context) (uint64, error)
+	RejectOwn(m *bus.Message, cause error, done func(error))
 }
 
 // Writer writes batches to the database, all or none; writing them again changes nothing.
@@ -51,11 +53,36 @@ type Stage struct {
 	order   order
 	log     *slog.Logger
 	metrics *stageMetrics
+
+	mu     sync.Mutex
+	yields bool
+	turned chan struct{} // closed and replaced whenever yields changes
 }
 
 // NewStage returns a record stage that writes about rows outcomes at a time.
 func NewStage(source Source, writer Writer, rows int, registerer prometheus.Registerer, log *slog.Logger) *Stage {
-	return &Stage{source: source, writer: writer, rows: rows, inHand: bus.NewInHand(), order: order{source: source}, log: log, metrics: newStageMetrics(registerer)}
+	return &Stage{
+		source: source, writer: writer, rows: rows, inHand: bus.NewRecordsInHand(), order: order{source: source}, log: log,
+		metrics: newStageMetrics(registerer), turned: make(chan struct{}),
+	}
+}
+
+// Yield has the records left to processes that read more of them than this one, or ends
+// that.
+func (s *Stage) Yield(yield bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.yields != yield {
+		s.yields = yield
+		close(s.turned)
+		s.turned = make(chan struct{})
+	}
+}
+
+func (s *Stage) turn() (yields bool, turned <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.yields, s.turned
 }
 
 // Run writes until ctx is done. What was taken and not written then comes again.
@@ -69,14 +96,10 @@ func (s *Stage) Run(ctx context.Context) error {
 	attending, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	go func() { _ = s.inHand.Run(attending) }()
-	err := s.source.ConsumeRecords(ctx, s.inHand, func(m *bus.Message) {
-		select {
-		case messages <- m:
-		case <-ctx.Done():
-			s.inHand.Done(m)
-			m.Release()
-		}
-	})
+	var err error
+	for ctx.Err() == nil && err == nil {
+		err = s.consume(ctx, messages)
+	}
 	close(messages)
 	<-written
 	if err != nil {
@@ -85,9 +108,41 @@ func (s *Stage) Run(ctx context.Context) error {
 	return nil
 }
 
+// consume takes records until this process's turn ends, or waits until it comes.
+func (s *Stage) consume(ctx context.Context, messages chan<- *bus.Message) error {
+	yields, turned := s.turn()
+	if yields {
+		select {
+		case <-turned:
+		case <-ctx.Done():
+		}
+		return nil
+	}
+	consuming, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		select {
+		case <-turned:
+			stop()
+		case <-consuming.Done():
+		}
+	}()
+	return s.source.ConsumeRecords(consuming, s.inHand, func(m *bus.Message) {
+		select {
+		case messages <- m:
+		case <-consuming.Done():
+			s.inHand.Done(m)
+			m.Release()
+		}
+	})
+}
+
 func (s *Stage) write(ctx context.Context, messages <-chan *bus.Message) {
 	for first := range messages {
 		taken, batches := s.gather(first, messages)
+		if len(taken) == 0 {
+			continue
+		}
 		for i, whole := range s.order.after(ctx, taken) {
 			if !whole && len(batches[i].Settled) > 0 {
 				// The relay sends these once more; their outcomes are in the log by then.
@@ -108,6 +163,7 @@ func (s *Stage) write(ctx context.Context, messages <-chan *bus.Message) {
 }
 
 // gather takes messages, the first one and what comes within gatherFor, up to the bounds.
+// It returns none when none of them can be read.
 func (s *Stage) gather(first *bus.Message, messages <-chan *bus.Message) ([]*bus.Message, []domain.RecordBatch) {
 	var taken []*bus.Message
 	var batches []domain.RecordBatch
@@ -115,15 +171,11 @@ func (s *Stage) gather(first *bus.Message, messages <-chan *bus.Message) ([]*bus
 	defer deadline.Stop()
 	rows := 0
 	for next := first; ; {
-		taken = append(taken, next)
-		batch, err := bus.ParseRecords(next.Body())
-		batches = append(batches, batch)
-		rows += len(batch.Outcomes) + len(batch.Events)
-		if err != nil {
-			// Only Waybill publishes here; a batch of another version is no reason to stop
-			// all that follow.
-			s.log.Error("records can't be read and are left out", "sequence", next.Sequence, "error", err)
-			s.metrics.unreadable.Inc()
+		if batch, err := bus.ParseRecords(next.Body()); err != nil {
+			s.unreadable(next, err)
+		} else {
+			taken, batches = append(taken, next), append(batches, batch)
+			rows += len(batch.Outcomes) + len(batch.Events)
 		}
 		if len(taken) >= gatherMax || rows >= s.rows {
 			return taken, batches
@@ -138,6 +190,23 @@ func (s *Stage) gather(first *bus.Message, messages <-chan *bus.Message) ([]*bus
 			return taken, batches
 		}
 	}
+}
+
+// unreadable leaves a batch of another version to a process that knows it. What no process
+// knows, or what is no batch at all, is rejected, so that what follows is not held up.
+func (s *Stage) unreadable(m *bus.Message, cause error) {
+	if errors.Is(cause, bus.ErrVersion) && m.Leave() {
+		s.inHand.Done(m)
+		return
+	}
+	s.log.Error("records can't be read and are rejected", "sequence", m.Sequence, "error", cause)
+	s.metrics.unreadable.Inc()
+	s.source.RejectOwn(m, cause, func(err error) {
+		s.inHand.Done(m)
+		if err == nil { // else it comes again
+			m.Ack()
+		}
+	})
 }
 
 // store writes until it succeeds; false: ctx was done first.
@@ -191,7 +260,7 @@ func newStageMetrics(registerer prometheus.Registerer) *stageMetrics {
 		outdated: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "waybill_records_outdated_total", Help: "Records left out because their day is past the retention."}),
 		unreadable: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "waybill_records_unreadable_total", Help: "Record batches left out because they could not be decoded."}),
+			Name: "waybill_records_unreadable_total", Help: "Record batches rejected because they could not be decoded."}),
 		failures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "waybill_records_failures_total", Help: "Writes of records that failed and were tried again."}),
 		lag: prometheus.NewGauge(prometheus.GaugeOpts{

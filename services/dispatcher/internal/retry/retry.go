@@ -17,6 +17,7 @@ import (
 // Bus hands out due deliveries, a shard to one process at a time.
 type Bus interface {
 	ConsumeDue(ctx context.Context, shard int, handle func(*bus.Message)) error
+	SetAside(m *bus.Message, cause error, done func(error))
 }
 
 // Deliverer takes deliveries.
@@ -25,15 +26,10 @@ type Deliverer interface {
 	End(job *deliver.Job, reason string)
 }
 
-// Index knows the webhooks.
+// Index knows the webhooks, or asks the database for them.
 type Index interface {
-	Hook(domain.WebhookID) (*index.Hook, bool)
-	Poke()
+	Find(id domain.WebhookID, answer func(*index.Hook, error))
 }
-
-// unknownFor is how long a due delivery waits for a webhook that the index doesn't know
-// yet; after that the webhook is gone.
-const unknownFor = 15 * time.Second
 
 // Due consumes the due deliveries of the shards that this dispatcher owns.
 type Due struct {
@@ -110,10 +106,14 @@ func (d *Due) handle(ctx context.Context, m *bus.Message) {
 	}
 	task, err := bus.ParseTask(m.Header(), m.Body())
 	if err != nil {
-		// Only Waybill publishes here. It can't be delivered and must not block.
-		d.log.Error("due delivery can't be read and is left out", "sequence", m.Sequence, "error", err)
-		d.inHand.Done(m)
-		m.Ack()
+		// It can't be delivered by this build, and must neither block nor be lost.
+		d.log.Error("due delivery can't be read and is set aside", "sequence", m.Sequence, "error", err)
+		d.bus.SetAside(m, err, func(err error) {
+			d.inHand.Done(m)
+			if err == nil { // else it comes again
+				m.Ack()
+			}
+		})
 		return
 	}
 	if task.Request == "" && !d.take(task) {
@@ -130,11 +130,16 @@ func (d *Due) handle(ctx context.Context, m *bus.Message) {
 }
 
 func (d *Due) offer(ctx context.Context, job *deliver.Job) {
-	if hook, ok := d.index.Hook(job.Task.Webhook); ok {
-		d.deliverer.Offer(hook, job)
-		return
-	}
-	go d.await(ctx, job)
+	d.index.Find(job.Task.Webhook, func(hook *index.Hook, err error) {
+		switch {
+		case hook != nil:
+			d.deliverer.Offer(hook, job)
+		case err != nil || ctx.Err() != nil:
+			job.Origin.Abandoned()
+		default:
+			d.deliverer.End(job, domain.ReasonWebhookDeleted)
+		}
+	})
 }
 
 // take takes a delivery in hand; false: it is already, as new as this or newer.
@@ -154,29 +159,6 @@ func (d *Due) let(id domain.DeliveryID, rev int64) {
 	defer d.mu.Unlock()
 	if d.flying[id] == rev {
 		delete(d.flying, id)
-	}
-}
-
-// await waits for a webhook that was made a moment ago.
-func (d *Due) await(ctx context.Context, job *deliver.Job) {
-	ticker := time.NewTicker(100 * time.Millisecond)
-	defer ticker.Stop()
-	deadline := time.After(unknownFor)
-	for {
-		d.index.Poke()
-		select {
-		case <-ctx.Done():
-			job.Origin.Abandoned()
-			return
-		case <-deadline:
-			d.deliverer.End(job, domain.ReasonWebhookDeleted)
-			return
-		case <-ticker.C:
-		}
-		if hook, ok := d.index.Hook(job.Task.Webhook); ok {
-			d.deliverer.Offer(hook, job)
-			return
-		}
 	}
 }
 

@@ -29,8 +29,9 @@ func (o offers) End(job *deliver.Job, _ string)        { o <- job }
 
 type anyHook struct{}
 
-func (anyHook) Hook(id domain.WebhookID) (*index.Hook, bool) { return &index.Hook{ID: id}, true }
-func (anyHook) Poke()                                        {}
+func (anyHook) Find(id domain.WebhookID, answer func(*index.Hook, error)) {
+	answer(&index.Hook{ID: id}, nil)
+}
 
 func connect(t *testing.T, server *bustest.Server) *bus.Bus {
 	t.Helper()

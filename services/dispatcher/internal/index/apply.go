@@ -1,0 +1,159 @@
+package index
+
+import (
+	"log/slog"
+
+	"waybill.dev/shared/domain"
+)
+
+// apply takes over what was read of the database; version is how far that stands, 0: of
+// single webhooks only.
+func (x *Index) apply(webhooks []domain.Webhook, healths []domain.Health, version int64) {
+	changed := make(map[*Hook]struct{})
+	lists := &edits{added: make(map[subscription][]*Hook)}
+	faults := 0
+	x.mu.Lock()
+	for i := range webhooks {
+		hook := x.put(&webhooks[i], lists)
+		if hook == nil {
+			continue
+		}
+		changed[hook] = struct{}{}
+		if fault := webhooks[i].Fault; fault != "" {
+			faults++
+			x.tellFault(faults, &webhooks[i])
+		}
+	}
+	lists.apply(x.byEvent)
+	for _, health := range healths {
+		if hook, ok := x.hooks[health.Webhook]; ok && hook.setHealth(health) {
+			changed[hook] = struct{}{}
+		}
+	}
+	if version > x.version || !x.loaded {
+		x.version, x.loaded = max(version, x.version), true
+		close(x.advanced)
+		x.advanced = make(chan struct{})
+	}
+	x.mu.Unlock()
+	for hook := range changed {
+		for _, handle := range x.changes {
+			handle(hook)
+		}
+	}
+}
+
+// put adds, replaces or forgets a webhook; x.mu is held. Nil: nothing changed.
+//
+// One that was deleted is forgotten at once. Who has its hook in hand sees that it is
+// deleted; for what becomes due to it later the database is asked, see Find.
+func (x *Index) put(w *domain.Webhook, lists *edits) *Hook {
+	hook, known := x.hooks[w.ID]
+	config := x.prepare(w)
+	if known {
+		old := hook.config.Load()
+		if old.Version > w.Version || old.Version == w.Version && old.Fault == w.Fault {
+			return nil
+		}
+		lists.drop(hook, old.Webhook)
+	}
+	switch {
+	case w.Deleted && !known:
+		return nil
+	case w.Deleted:
+		delete(x.hooks, w.ID)
+		delete(x.faulty, w.ID)
+		hook.config.Store(config)
+		return hook
+	case !known:
+		hook = &Hook{ID: w.ID, Account: w.Account}
+		x.hooks[w.ID] = hook
+		if news, ok := x.ahead[w.ID]; ok {
+			delete(x.ahead, w.ID)
+			hook.disable(news.DisabledVersion, news.Reason, news.At)
+		}
+	}
+	if w.Fault == "" {
+		delete(x.faulty, w.ID)
+	} else {
+		x.faulty[w.ID] = struct{}{}
+	}
+	hook.config.Store(config)
+	if _, err := domain.ParseWebhookID(string(w.ID)); err == nil { // else it can have no lane
+		lists.add(hook, w)
+	}
+	return hook
+}
+
+// prepare makes a webhook ready for deliveries. One that can't be is kept with the fault:
+// its deliveries are held until it can.
+func (x *Index) prepare(w *domain.Webhook) *Config {
+	config := &Config{Webhook: w}
+	if w.Fault == "" {
+		var err error
+		if config.Prepared, err = x.options.Prepare(w); err != nil {
+			w.Fault = "it can't be prepared: " + err.Error()
+		}
+	}
+	return config
+}
+
+// maxFaultsTold bounds the webhooks that are named in the log at a time: under another
+// encryption key none of them can be read.
+const maxFaultsTold = 100
+
+// tellFault names the nth webhook of those read together that can't be used.
+func (x *Index) tellFault(n int, w *domain.Webhook) {
+	switch {
+	case n <= maxFaultsTold:
+		x.options.Logger.Error("webhook can't be read; its deliveries are held until it can",
+			slog.String("webhook", string(w.ID)), slog.String("account", w.Account), slog.String("fault", w.Fault))
+	case n == maxFaultsTold+1:
+		x.options.Logger.Error("more webhooks can't be read; the metric waybill_webhooks_unreadable counts them")
+	}
+}
+
+// edits are changes of the lists by account and type, so that each list is made anew once,
+// however many webhooks changed: readers hold the old one.
+type edits struct {
+	added   map[subscription][]*Hook // to each list that is touched
+	dropped []*Hook                  // from each list that they were in
+}
+
+func (e *edits) drop(hook *Hook, old *domain.Webhook) {
+	hook.dropped = true
+	e.dropped = append(e.dropped, hook)
+	for _, kind := range old.Events {
+		key := subscription{old.Account, kind}
+		e.added[key] = append(e.added[key], nil...) // names the list
+	}
+}
+
+func (e *edits) add(hook *Hook, w *domain.Webhook) {
+	for _, kind := range w.Events {
+		key := subscription{w.Account, kind}
+		if n := len(e.added[key]); n == 0 || e.added[key][n-1] != hook { // a row may name a type twice
+			e.added[key] = append(e.added[key], hook)
+		}
+	}
+}
+
+func (e *edits) apply(byEvent map[subscription][]*Hook) {
+	for key, added := range e.added {
+		old := byEvent[key]
+		hooks := make([]*Hook, 0, len(old)+len(added))
+		for _, hook := range old {
+			if !hook.dropped {
+				hooks = append(hooks, hook)
+			}
+		}
+		if hooks = append(hooks, added...); len(hooks) == 0 {
+			delete(byEvent, key)
+			continue
+		}
+		byEvent[key] = hooks
+	}
+	for _, hook := range e.dropped {
+		hook.dropped = false
+	}
+}

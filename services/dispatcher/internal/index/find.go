@@ -1,0 +1,134 @@
+package index
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"waybill.dev/shared/domain"
+)
+
+// ErrStopped is for who asks for a webhook while the index no longer runs.
+var ErrStopped = errors.New("the index has stopped")
+
+const (
+	// maxFound bounds the webhooks that the database is asked for at once.
+	maxFound = 500
+	// maxReread bounds the webhooks with a fault that are read again every PollInterval: one
+	// may have been mended beneath the API, without a new version.
+	maxReread = 250
+)
+
+// Find has answer called once, with the webhook, or with nil when the database has none of
+// that id, which alone may say so: an index may be behind. While the database can't be
+// asked, answer waits. The error is ErrStopped. A webhook that is known is answered at
+// once; answer must not wait.
+func (x *Index) Find(id domain.WebhookID, answer func(*Hook, error)) {
+	if _, err := domain.ParseWebhookID(string(id)); err != nil {
+		answer(nil, nil) // an announcement may bring anything, which no webhook can be called
+		return
+	}
+	x.mu.Lock()
+	hook, known := x.hooks[id]
+	stopped := x.stopped
+	if !known && !stopped {
+		x.asked[id] = append(x.asked[id], answer)
+	}
+	x.mu.Unlock()
+	switch {
+	case known:
+		answer(hook, nil)
+	case stopped:
+		answer(nil, ErrStopped)
+	default:
+		x.Poke()
+	}
+}
+
+// find answers who asked, as far as the database can be read, and reads what could not
+// be read before. It is called after each load and on the same goroutine, so that a
+// webhook which it finds can't have been deleted by a load before.
+func (x *Index) find(ctx context.Context) error {
+	x.answer(nil) // the load may have brought them
+	ids, asked := x.wanted(time.Now())
+	if len(ids) == 0 {
+		return nil
+	}
+	webhooks, err := x.options.Store.LiveWebhooks(ctx, ids)
+	if err != nil {
+		return fmt.Errorf("look webhooks up: %w", err)
+	}
+	x.apply(webhooks, nil, 0)
+	x.answer(ids[:asked])
+	if asked == maxFound {
+		x.Poke()
+	}
+	return nil
+}
+
+// wanted returns webhooks to be looked up, first those that were asked for.
+func (x *Index) wanted(now time.Time) (ids []domain.WebhookID, asked int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for id := range x.asked {
+		if len(ids) == maxFound {
+			break
+		}
+		ids = append(ids, id)
+	}
+	asked = len(ids)
+	if now.Sub(x.reread) < PollInterval {
+		return ids, asked
+	}
+	x.reread = now
+	for id := range x.faulty { // in another order each time
+		if len(ids) == asked+maxReread {
+			break
+		}
+		ids = append(ids, id)
+	}
+	return ids, asked
+}
+
+// answer tells who asked for a webhook that is known now, and who asked for one of those
+// that were looked up, known or not.
+func (x *Index) answer(lookedUp []domain.WebhookID) {
+	type reply struct {
+		hook *Hook
+		tell []func(*Hook, error)
+	}
+	var replies []reply
+	x.mu.Lock()
+	for _, id := range lookedUp {
+		if tell, ok := x.asked[id]; ok {
+			replies = append(replies, reply{x.hooks[id], tell})
+			delete(x.asked, id)
+		}
+	}
+	for id, tell := range x.asked {
+		if hook, known := x.hooks[id]; known {
+			replies = append(replies, reply{hook, tell})
+			delete(x.asked, id)
+		}
+	}
+	x.mu.Unlock()
+	for _, r := range replies {
+		for _, tell := range r.tell {
+			tell(r.hook, nil)
+		}
+	}
+}
+
+// stop tells who still asks that there will be no answer.
+func (x *Index) stop() {
+	x.mu.Lock()
+	asked := x.asked
+	x.asked, x.stopped = nil, true
+	x.mu.Unlock()
+	for _, tell := range asked {
+		for _, answer := range tell {
+			answer(nil, ErrStopped)
+		}
+	}
+}

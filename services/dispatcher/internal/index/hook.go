@@ -1,0 +1,78 @@
+package index
+
+import (
+	"sync/atomic"
+	"time"
+
+	"waybill.dev/shared/domain"
+)
+
+// Prepared is what deliveries need of a webhook beyond its fields, made once for each change.
+type Prepared any
+
+// Prepare makes it.
+type Prepare func(*domain.Webhook) (Prepared, error)
+
+// Config is one state of a webhook; it never changes.
+type Config struct {
+	*domain.Webhook
+	Prepared Prepared
+}
+
+// Hook is a webhook in memory. It stays the same while its configuration changes.
+type Hook struct {
+	ID      domain.WebhookID
+	Account string
+	config  atomic.Pointer[Config]
+	health  atomic.Pointer[domain.Health]
+	dropped bool // from its lists while these are made anew; the index's lock guards it
+}
+
+// Config returns the present configuration.
+func (h *Hook) Config() *Config { return h.config.Load() }
+
+// Health returns the present health.
+func (h *Hook) Health() domain.Health {
+	if p := h.health.Load(); p != nil {
+		return *p
+	}
+	return domain.Health{Webhook: h.ID}
+}
+
+// SetFailing notes here since when the receiver has only failed; zero: it succeeded.
+// The caller records it.
+func (h *Hook) SetFailing(since time.Time) {
+	health := h.Health()
+	health.FailingSince, health.UpdatedAt = since, time.Now()
+	h.setHealth(health)
+}
+
+// setHealth keeps the newer of two healths; a disablement is never taken back, as an
+// activation has a higher version.
+func (h *Hook) setHealth(health domain.Health) bool {
+	for {
+		old := h.health.Load()
+		if old != nil {
+			if health.DisabledVersion < old.DisabledVersion {
+				health.DisabledVersion, health.DisabledReason, health.DisabledAt = old.DisabledVersion, old.DisabledReason, old.DisabledAt
+			}
+			if health.UpdatedAt.Before(old.UpdatedAt) {
+				health.FailingSince, health.UpdatedAt = old.FailingSince, old.UpdatedAt
+			}
+			if health == *old {
+				return false
+			}
+		}
+		if h.health.CompareAndSwap(old, &health) {
+			return true
+		}
+	}
+}
+
+// Inactive tells whether nothing but tests is to be sent, nor these while its
+// configuration has a Fault.
+func (h *Hook) Inactive() bool {
+	config := h.Config()
+	_, inactive := config.Inactive(h.Health())
+	return inactive || config.Fault != ""
+}

@@ -1,0 +1,88 @@
+package bus
+
+import (
+	"errors"
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Formats is the version of what Waybill's processes write for each other on the bus: tasks,
+// records, and the mark of accepted events. A build that changes one of them counts it up,
+// and reads what the build before it wrote. What a later build wrote is left to a process
+// that reads it: while one lives, it owns what the others can't read (dispatchers say in
+// their heartbeats what they read), and what meets none of them waits.
+const Formats = 1
+
+// ErrVersion is returned for a message that another build wrote, in a version that this
+// one does not know.
+var ErrVersion = errors.New("of another version of Waybill")
+
+const (
+	// leftAgain is after how long a message of another version comes again that stays in
+	// its place; leftTries is how often it does, about a minute in all. Then it is rejected:
+	// it holds up what is known to be written.
+	leftAgain = 2 * time.Second
+	leftTries = 30
+	// postponed is after how long a task of another version is due again. It holds up
+	// nothing meanwhile, so it is never given up.
+	postponed = time.Minute
+)
+
+// rejectedOwn stands for the account of what Waybill itself wrote and can't be read: no
+// account has such a name, so none can list it.
+const rejectedOwn = "_waybill"
+
+// Leave leaves a message of another version to a process that knows it; false: it came so
+// often that there is none.
+func (m *Message) Leave() bool {
+	if m.Deliveries >= leftTries {
+		return false
+	}
+	_ = m.msg.NakWithDelay(leftAgain)
+	return true
+}
+
+// RejectOwn keeps a message that Waybill wrote and this build can't read, with the reason,
+// and calls done exactly once. No account sees it.
+func (b *Bus) RejectOwn(m *Message, cause error, done func(error)) {
+	b.setAside.Add(1)
+	b.Reject(rejectedOwn, m.Subject(), m.Header(), m.Body(), cause.Error(), done)
+}
+
+// SetAside keeps a message of RETRIES or HOLD that ParseTask did not take, and calls done
+// exactly once; then it may be acknowledged. One of another version is due again after a
+// minute, whoever owns its webhook then; what is no task at all is rejected.
+func (b *Bus) SetAside(m *Message, cause error, done func(error)) {
+	b.aside(m.Subject(), m.Header(), m.Body(), stored{m.Sequence, m.Time.UnixNano()}, cause, done)
+}
+
+func (b *Bus) aside(subject string, header map[string][]string, body []byte, at stored, cause error, done func(error)) {
+	b.setAside.Add(1)
+	webhook, ok := webhookOfSubject(subject)
+	if !ok || !errors.Is(cause, ErrVersion) {
+		b.Reject(rejectedOwn, subject, header, body, cause.Error(), done)
+		return
+	}
+	kept := nats.Header(maps.Clone(header))
+	for name := range kept {
+		if strings.HasPrefix(name, "Nats-") {
+			delete(kept, name)
+		}
+	}
+	kept[headerSchedule] = []string{"@at " + time.Now().Add(postponed).UTC().Format(time.RFC3339Nano)}
+	kept[headerScheduleTarget] = []string{dueSubject(webhook)}
+	// By its place in the stream: not the delivery's subject, whose schedule it would
+	// replace, and the same when it is set aside twice.
+	name := "v" + strconv.FormatUint(at.sequence, 36) + "-" + strconv.FormatInt(at.at, 36)
+	msg := &nats.Msg{Subject: subjectSchedule + shardOf(webhook) + "." + webhook.Token() + "." + name, Header: kept, Data: body}
+	b.publish(msg, func(_ *jetstream.PubAck, err error) { done(err) })
+}
+
+// SetAsides returns how many messages were set aside or rejected because this build could
+// not read them though Waybill wrote them.
+func (b *Bus) SetAsides() int64 { return b.setAside.Load() }
