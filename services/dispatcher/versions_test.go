@@ -110,7 +110,7 @@ func TestTasksOfAnotherVersionWait(t *testing.T) {
 			t.Errorf("rejected on %s: %v", m.Subject, m.Header)
 		}
 	}
-	if list, _, err := b.bus.ListRejected(t.Context(), domain.DefaultAccount, 10, 0); err != nil || len(list) != 0 {
+	if list, _, err := b.bus.ListRejected(t.Context(), domain.DefaultAccount, time.Time{}, 10, 0); err != nil || len(list) != 0 {
 		t.Errorf("an account sees %d of them, %v", len(list), err)
 	}
 }

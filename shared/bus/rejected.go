@@ -58,6 +58,11 @@ func (b *Bus) Reject(account, subject string, header map[string][]string, body [
 		reason += "; of " + strconv.Itoa(len(body)) + " bytes of its body the first " + strconv.Itoa(largeRejected) + " are kept"
 		body = body[:largeRejected]
 	}
+	b.keepRejected(account, subject, kept, body, reason, done)
+}
+
+// keepRejected puts a message as it is into REJECTED; kept is changed.
+func (b *Bus) keepRejected(account, subject string, kept nats.Header, body []byte, reason string, done func(error)) {
 	kept[HeaderReason] = []string{reason}
 	kept[HeaderSubject] = []string{ShownSubject(subject)}
 	b.publish(&nats.Msg{Subject: RejectedSubject(account), Header: kept, Data: body}, func(_ *jetstream.PubAck, err error) { done(err) })

@@ -2,9 +2,7 @@ package bus
 
 import (
 	"errors"
-	"maps"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -48,10 +46,26 @@ func (m *Message) Leave() bool {
 }
 
 // RejectOwn keeps a message that Waybill wrote and this build can't read, with the reason,
-// and calls done exactly once. No account sees it.
+// and calls done exactly once. It is kept whole, for a build that reads it; no account sees
+// it.
 func (b *Bus) RejectOwn(m *Message, cause error, done func(error)) {
 	b.setAside.Add(1)
-	b.Reject(rejectedOwn, m.Subject(), m.Header(), m.Body(), cause.Error(), done)
+	b.rejectOwn(m.Subject(), m.Header(), m.Body(), cause, done)
+}
+
+func (b *Bus) rejectOwn(subject string, header map[string][]string, body []byte, cause error, done func(error)) {
+	b.keepRejected(rejectedOwn, subject, withoutServers(header), body, shorten(cause.Error(), maxReason), done)
+}
+
+// withoutServers returns the headers without those that the server acts upon.
+func withoutServers(header map[string][]string) nats.Header {
+	kept := make(nats.Header, len(header))
+	for name, values := range header {
+		if !hasPrefixFold(name, headerPrefixServer) {
+			kept[name] = values
+		}
+	}
+	return kept
 }
 
 // SetAside keeps a message of RETRIES or HOLD that ParseTask did not take, and calls done
@@ -65,15 +79,10 @@ func (b *Bus) aside(subject string, header map[string][]string, body []byte, at 
 	b.setAside.Add(1)
 	webhook, ok := webhookOfSubject(subject)
 	if !ok || !errors.Is(cause, ErrVersion) {
-		b.Reject(rejectedOwn, subject, header, body, cause.Error(), done)
+		b.rejectOwn(subject, header, body, cause, done)
 		return
 	}
-	kept := nats.Header(maps.Clone(header))
-	for name := range kept {
-		if strings.HasPrefix(name, "Nats-") {
-			delete(kept, name)
-		}
-	}
+	kept := withoutServers(header)
 	kept[headerSchedule] = []string{"@at " + time.Now().Add(postponed).UTC().Format(time.RFC3339Nano)}
 	kept[headerScheduleTarget] = []string{dueSubject(webhook)}
 	// By its place in the stream: not the delivery's subject, whose schedule it would
