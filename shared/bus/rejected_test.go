@@ -52,7 +52,7 @@ func TestRejectedMessagesOfOneAccountAreNotReadForAnother(t *testing.T) {
 	}
 	reject(t, b, "quiet", nil, []byte("first"))
 	for range 20_000 {
-		if _, err := js.PublishAsync(bus.RejectedSubject("loud"), []byte("x")); err != nil {
+		if _, err := js.PublishAsync(bus.RejectedSubject("loud"), []byte("x"), jetstream.WithStallWait(30*time.Second)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -61,7 +61,7 @@ func TestEndToEnd(t *testing.T) {
 	rows := map[string]func(context.Context, stack.Options) (*stack.Stack, error){
 		"sqlite, embedded NATS": site.AllInOne,
 		"postgres, nats-server, two dispatchers": func(ctx context.Context, options stack.Options) (*stack.Stack, error) {
-			options.Postgres = cluster
+			options.Postgres, options.NATSUsers = cluster, true // as it is shipped
 			return site.Split(ctx, options)
 		},
 	}

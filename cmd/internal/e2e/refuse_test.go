@@ -43,7 +43,7 @@ func rejected(w *world) {
 		{created, `{"id":"one","type":"shipment.created","data":{"shipmentId":"s"}}`, nats.Header{"Nats-Msg-Id": {"two"}}, "id"},
 		{created, `{"type":"shipment.created","data":{"shipmentId":"` + strings.Repeat("s", 257<<10) + `"}}`, nil, ""},
 		{"events.default.shipment.lost", `{"type":"shipment.created","data":{"shipmentId":"s"}}`, nil, ""},
-		{"events.default", `{"type":"shipment.created","data":{"shipmentId":"s"}}`, nil, ""},
+		{"events.default.shipment", `{"type":"shipment.created","data":{"shipmentId":"s"}}`, nil, ""},
 		{created, `{"shipmentId":"s"}`, nats.Header{"ce-specversion": {"1.0"}, "ce-id": {"a b"}, "ce-source": {"/s"}, "ce-type": {"shipment.created"}}, "id"},
 	}
 	ids := w.publish(1)

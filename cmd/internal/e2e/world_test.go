@@ -62,7 +62,7 @@ func newWorld(t *testing.T, st *stack.Stack) *world {
 		}
 	})
 	w.watch()
-	if w.nats, err = nats.Connect(st.NATSURL); err != nil {
+	if w.nats, err = nats.Connect(st.NATSURL, nats.CustomInboxPrefix("_INBOX_publisher")); err != nil {
 		t.Fatalf("connect to the bus: %v", err)
 	}
 	t.Cleanup(w.nats.Close)

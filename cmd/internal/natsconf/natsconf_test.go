@@ -412,3 +412,25 @@ func TestNobodyElseComesIn(t *testing.T) {
 		}
 	}
 }
+
+// The upgrade note in docs/operators.md: what was stored before there were NATS accounts is
+// found again in its new folder.
+func TestFilesFromBeforeTheAccountsAreTakenOver(t *testing.T) {
+	options := read(t, "nats.conf")
+	older := &server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: options.StoreDir, NoLog: true, NoSigs: true}
+	before := start(t, older)
+	if _, err := storeFor(joinAt(t, "nats://"+before.Addr().String(), "api", 1), domain.DefaultAccount, "evt_before"); err != nil {
+		t.Fatalf("publish: %v", err)
+	}
+	before.Shutdown()
+	before.WaitForShutdown()
+	jetStream := filepath.Join(options.StoreDir, server.JetStreamStoreDir)
+	if err := os.Rename(filepath.Join(jetStream, "$G"), filepath.Join(jetStream, "waybill")); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, options)
+	join(t, s, "api", "kApi")
+	one(t.Context(), t, "the event from before", func(ctx context.Context, handle func(*bus.Message)) error {
+		return join(t, s, "dispatcher", "kDispatcher").ConsumeEvents(ctx, bus.NewInHand(), handle)
+	})
+}

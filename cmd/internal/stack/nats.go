@@ -67,6 +67,34 @@ cluster { name: waybill, listen: %q, routes: ["nats://%s"] }
 	return p, "nats://" + address, nil
 }
 
+// startShippedNATS starts a nats-server with the shipped configuration, and returns where each
+// of its users connects.
+func (s *Stack) startShippedNATS(ctx context.Context, dir string) (users func(name string) string, err error) {
+	address, err := s.site.port()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"nats.conf", "publishers.conf"} {
+		text, err := os.ReadFile(filepath.Join(s.site.module, "..", "deploy", "nats", name))
+		if err != nil {
+			return nil, fmt.Errorf("read the shipped configuration: %w", err)
+		}
+		here := strings.NewReplacer(`"0.0.0.0:4222"`, `"`+address+`"`, `http: "0.0.0.0:8222"`, "", `"/data"`, `"`+filepath.Join(s.data, "nats")+`"`)
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(here.Replace(string(text))), 0o600); err != nil {
+			return nil, fmt.Errorf("write %s: %w", name, err)
+		}
+	}
+	p := s.natsServer(dir, "nats-server", "-c", filepath.Join(dir, "nats.conf"))
+	password := func(user string) string { return "k" + user + s.Key[:8] }
+	for _, user := range []string{"api", "dispatcher", "publisher"} {
+		p.env = append(p.env, "NATS_"+strings.ToUpper(user)+"_PASSWORD="+password(user))
+	}
+	p.ready = answersConnect(address)
+	users = func(user string) string { return "nats://" + user + ":" + password(user) + "@" + address }
+	s.NATS, s.NATSURL = []*Process{p}, users("publisher")
+	return users, p.Start(ctx)
+}
+
 func (s *Stack) natsServer(dir, name string, args ...string) *Process {
 	return &Process{
 		Name: name, path: s.site.binary("nats-server"), args: args, env: bareEnvironment(),

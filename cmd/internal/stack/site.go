@@ -19,6 +19,7 @@ import (
 // that are handed out once.
 type Site struct {
 	dir    string
+	module string // where this module's source lies
 	http   *http.Client
 	mu     sync.Mutex
 	ports  map[int]bool
@@ -56,6 +57,7 @@ func NewSite(ctx context.Context, dir string) (*Site, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.module = module
 	for _, p := range programs() {
 		// nats-server comes from the module graph that the all-in-one binary is built from,
 		// so both have the same version.

@@ -33,6 +33,10 @@ type Options struct {
 	// NATSServers is how many nats-servers a split stack has; 0: 1. Several are a cluster,
 	// each with a copy of everything, which it forces to the disk at once.
 	NATSServers int
+	// NATSUsers gives the one nats-server of a split stack the configuration that is shipped,
+	// in which Waybill's processes and the publisher have users of their own. NATSURL is then
+	// the publisher's, whose inbox prefix is _INBOX_publisher.
+	NATSUsers bool
 	// Postgres is a cluster in which a split stack makes a database; nil: a cluster of
 	// its own, with PostgresSettings, which ends with the stack.
 	Postgres         *pgtest.Cluster
@@ -127,11 +131,17 @@ func (s *Stack) split(ctx context.Context, dir string, options Options) error {
 	if err := s.openPostgres(ctx, options); err != nil {
 		return err
 	}
-	if err := s.startNATS(ctx, dir, options.NATSServers); err != nil {
+	users := func(string) string { return s.NATSURL }
+	if options.NATSUsers {
+		var err error
+		if users, err = s.startShippedNATS(ctx, dir); err != nil {
+			return err
+		}
+	} else if err := s.startNATS(ctx, dir, options.NATSServers); err != nil {
 		return err
 	}
 	env := s.environment(options.Settings, map[string]string{
-		"WAYBILL_DATABASE_URL": s.DatabaseURL, "WAYBILL_NATS_URL": s.NATSURL,
+		"WAYBILL_DATABASE_URL": s.DatabaseURL,
 		"WAYBILL_BUS_REPLICAS": strconv.Itoa(options.NATSServers),
 		"WAYBILL_EGRESS_ALLOW": "127.0.0.0/8", "WAYBILL_EGRESS_HTTP": "true",
 	})
@@ -143,7 +153,7 @@ func (s *Stack) split(ctx context.Context, dir string, options Options) error {
 		if options.APIs > 1 {
 			name = fmt.Sprintf("waybill-api-%d", i+1)
 		}
-		p, err := s.service(dir, name, "waybill-api", env)
+		p, err := s.service(dir, name, "waybill-api", append(slices.Clone(env), "WAYBILL_NATS_URL="+users("api")))
 		if err != nil {
 			return err
 		}
@@ -151,7 +161,8 @@ func (s *Stack) split(ctx context.Context, dir string, options Options) error {
 		s.APIs = append(s.APIs, p)
 	}
 	for i := range options.Dispatchers {
-		p, err := s.service(dir, fmt.Sprintf("waybill-dispatcher-%d", i+1), "waybill-dispatcher", env)
+		p, err := s.service(dir, fmt.Sprintf("waybill-dispatcher-%d", i+1), "waybill-dispatcher",
+			append(slices.Clone(env), "WAYBILL_NATS_URL="+users("dispatcher")))
 		if err != nil {
 			return err
 		}
