@@ -195,9 +195,9 @@ func hasPrefixFold(s, prefix string) bool {
 	return len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix)
 }
 
-var (
-	answerStored    = []byte(`{"stream":"` + StreamEvents + `","seq":1}`)
-	answerDuplicate = []byte(`{"stream":"` + StreamEvents + `","seq":1,"duplicate":true}`)
+const (
+	answerStored    = `{"stream":"` + StreamEvents + `","seq":1}`
+	answerDuplicate = `{"stream":"` + StreamEvents + `","seq":1,"duplicate":true}`
 )
 
 // answer passes on what EVENTS answered, without what it tells of others.
@@ -224,14 +224,14 @@ func (p *publishers) answer(m *nats.Msg) {
 			p.send(reply, failure(ack.Error.Code, ack.Error.ErrorCode, ack.Error.Description))
 		case ack.Duplicate:
 			p.count(PublishDuplicate)
-			p.send(reply, answerDuplicate)
+			p.send(reply, []byte(answerDuplicate))
 		default:
 			p.count(PublishStored)
-			p.send(reply, answerStored)
+			p.send(reply, []byte(answerStored))
 		}
 	default:
 		p.count(PublishStored)
-		p.send(reply, answerStored)
+		p.send(reply, []byte(answerStored))
 	}
 }
 

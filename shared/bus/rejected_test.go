@@ -106,7 +106,6 @@ func reject(t *testing.T, b *bus.Bus, account string, header map[string][]string
 
 // Whatever a message is like it can be kept as rejected, and the reason tells what is missing.
 func TestWhateverIsRejectedIsKept(t *testing.T) {
-	t.Parallel()
 	many := map[string][]string{}
 	for i := range 3000 {
 		many[fmt.Sprintf("X-%04d", i)] = []string{"0123456789"}
