@@ -121,7 +121,8 @@ func (c *connections) release(client netip.Prefix, shared bool) {
 	if !shared {
 		return
 	}
-	if c.openOf[client]--; c.openOf[client] == 0 {
+	c.openOf[client]--
+	if c.openOf[client] == 0 {
 		delete(c.openOf, client)
 	}
 }

@@ -94,16 +94,16 @@ func (b *backEnd) hops(ctx context.Context, r *route.Request, to *url.URL) (*rou
 	return nil, fmt.Errorf("ask the back end: more than %d redirects: %w", maxHops, badGateway("The back end redirects too often."))
 }
 
-func newRequest(ctx context.Context, method string, to *url.URL, header http.Header, body []byte) *http.Request {
+func newRequest(ctx context.Context, method string, to *url.URL, header http.Header, content []byte) *http.Request {
 	request := (&http.Request{
 		Method: method, URL: to, Host: to.Host, Header: header,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}).WithContext(ctx)
-	if len(body) > 0 {
-		request.ContentLength = int64(len(body))
-		request.Body = io.NopCloser(bytes.NewReader(body))
+	if len(content) > 0 {
+		request.ContentLength = int64(len(content))
+		request.Body = io.NopCloser(bytes.NewReader(content))
 		// Only what was not written at all is sent again, on another connection.
-		request.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+		request.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil }
 	}
 	return request
 }
@@ -121,7 +121,7 @@ func (b *backEnd) next(before *http.Request, answer *http.Response, r *route.Req
 	}
 	to.Fragment, to.RawFragment = "", ""
 	same := to.Scheme == before.URL.Scheme && to.Host == before.URL.Host
-	method, body, header := before.Method, r.Body, before.Header.Clone()
+	method, content, header := before.Method, r.Body, before.Header.Clone()
 	switch answer.StatusCode {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther:
 		if method != http.MethodHead {
@@ -135,14 +135,14 @@ func (b *backEnd) next(before *http.Request, answer *http.Response, r *route.Req
 		return nil
 	}
 	if method == http.MethodGet || method == http.MethodHead {
-		body = nil
+		content = nil
 		header.Del("Content-Type")
 		header.Del("Content-Encoding")
 	}
 	if !same {
 		header = forStrangers(header)
 	}
-	return newRequest(before.Context(), method, to, header, body)
+	return newRequest(before.Context(), method, to, header, content)
 }
 
 // whole reads an answer, which must not be longer than answers may be. What it takes in

@@ -96,7 +96,7 @@ func (l *Lease) ReadAll(source io.Reader, size, limit int64) ([]byte, error) {
 		switch {
 		case int64(len(buffer)) > limit:
 			return nil, ErrTooLarge
-		case err == io.EOF: //nolint:errorlint // readers return it bare
+		case err == io.EOF:
 			return buffer, nil
 		case err != nil:
 			return nil, err

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -54,7 +55,7 @@ func TestHeaderPoliciesComeBeforeTheBody(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer conn.Close()
+		t.Cleanup(func() { _ = conn.Close() })
 		_ = conn.SetDeadline(time.Now().Add(10 * time.Second)) // the server's own is 15 s
 		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n", path)
 		answer := make([]byte, len("HTTP/1.1 401"))
@@ -88,7 +89,7 @@ func TestSlowBodyOfARoute(t *testing.T) {
 		o := options(dir, module{"had": route.Func(func(ctx context.Context, r *route.Request) (*route.Response, error) {
 			deadline, _ := ctx.Deadline()
 			had = time.Until(deadline)
-			return text(200, fmt.Sprint(len(r.Body))), nil
+			return text(200, strconv.Itoa(len(r.Body))), nil
 		})}, io.Discard)
 		g, err := gateway.New(o)
 		if err != nil {

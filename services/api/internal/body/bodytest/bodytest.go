@@ -63,7 +63,7 @@ func Serve(t *testing.T, handler http.Handler) func() *Sender {
 	go func() { served <- server.Serve(listener) }()
 	t.Cleanup(func() {
 		_ = server.Close()
-		<-served
+		_ = <-served              // it says that the server is closed
 		<-time.After(time.Second) // net/http waits half of that before it lets go of a connection
 	})
 	return func() *Sender {
@@ -91,7 +91,7 @@ func (s *Sender) Head(path string, length int) {
 
 // Send sends text, so many bytes a second, until the server takes no more.
 func (s *Sender) Send(text string, perSecond int) {
-	for len(text) > 0 {
+	for text != "" {
 		n := min(len(text), max(1, perSecond/10))
 		if _, err := io.WriteString(s.Conn, text[:n]); err != nil {
 			return
