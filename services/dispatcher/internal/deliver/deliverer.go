@@ -60,6 +60,13 @@ type Options struct {
 	// DisableAfter is how long a webhook may only fail before it becomes inactive.
 	DisableAfter time.Duration
 	UserAgent    string
+	// Full tells that records can't be stored: no attempt begins meanwhile. nil: never.
+	Full func() bool
+	// Tight tells that memory becomes short. nil: never.
+	Tight func() bool
+	// WebhookBytes bounds the bodies in flight to one webhook, of which there may always be
+	// one: receivers that hang must not hold the memory that all others need. 0: no bound.
+	WebhookBytes int64
 }
 
 const (
@@ -92,6 +99,7 @@ type Deliverer struct {
 	pacer     pacer
 	gate      *gate
 	strain    *strain
+	busy      busy
 	made      time.Time
 
 	inHand  atomic.Int64 // without those of wide events
@@ -112,6 +120,9 @@ func New(options Options) *Deliverer {
 		strain: newStrain(), made: time.Now(), room: make(chan struct{}, 1), stop: make(chan struct{}),
 	}
 	d.gate = newGate(d.fly)
+	if options.Full != nil {
+		d.gate.shut = options.Full
+	}
 	options.Metrics.of.Store(d)
 	return d
 }
@@ -146,6 +157,9 @@ func (d *Deliverer) begin(hook *index.Hook, job *Job) {
 		return
 	}
 	if d.ended(hook, job) {
+		if job.Probe {
+			d.DropProbe(hook)
+		}
 		return
 	}
 	ep := d.endpoint(hook)
@@ -223,7 +237,11 @@ func (d *Deliverer) all() []*endpoint {
 
 func (d *Deliverer) owns(hook *index.Hook) bool { return d.options.Owners.Owns(hook.ID) }
 func (d *Deliverer) live() int                  { return d.options.Owners.Live() }
-func (d *Deliverer) pressed() bool              { return d.underWay() > pressure }
+
+// pressed tells that webhooks with hanging attempts are cut down to one.
+func (d *Deliverer) pressed() bool {
+	return d.underWay() > pressure || d.options.Tight != nil && d.options.Tight()
+}
 
 // underWay is the number of attempts in flight.
 func (d *Deliverer) underWay() int64 { return d.flights.Load() - d.gate.waits.Load() }
@@ -264,7 +282,7 @@ func (d *Deliverer) Run(ctx context.Context) error {
 			return nil
 		case now := <-ticker.C:
 			d.strain.look(now)
-			for _, ep := range d.all() {
+			for _, ep := range d.busy.take() {
 				d.tick(ep, now)
 			}
 		}
@@ -276,18 +294,14 @@ func (d *Deliverer) tick(ep *endpoint, now time.Time) {
 	for _, f := range slow {
 		job := f.job
 		d.gate.leave(f)
-		d.release(job)
 		// What comes from a lane or was asked for is in the log already; a note would hide
 		// from the relay that it is in the lane.
 		if job.Task.Attempts == 0 && !job.FromLane && job.Task.Request == "" {
 			d.notePending(job)
 		}
 	}
+	d.unqueue(ep, late, domain.ReasonOverCap)
 	d.forget(ep)
-	for _, job := range late {
-		d.release(job)
-		d.spill(ep, job, domain.ReasonOverCap)
-	}
 }
 
 // Drain ends the work: what is queued goes to the lanes, what is in flight ends, until
@@ -299,13 +313,11 @@ func (d *Deliverer) Drain(ctx context.Context) error {
 		ep.mu.Lock()
 		jobs := ep.clear()
 		ep.mu.Unlock()
-		for _, job := range jobs {
-			d.leaveUndone(ep, job)
-		}
+		d.unqueue(ep, jobs, domain.ReasonOverCap)
 	}
 	for _, f := range d.gate.clear() {
 		f.ep.withdraw(f)
-		d.leaveUndone(f.ep, f.job)
+		d.unqueue(f.ep, []*Job{f.job}, domain.ReasonOverCap)
 	}
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
@@ -319,14 +331,16 @@ func (d *Deliverer) Drain(ctx context.Context) error {
 	return nil
 }
 
-// leaveUndone leaves a job that waited to whoever comes after this process.
-func (d *Deliverer) leaveUndone(ep *endpoint, job *Job) {
-	d.release(job)
-	if job.FromLane {
-		job.Origin.Abandoned()
-		return
+// unqueue puts jobs that waited into their webhook's lane. What came from there stays where
+// it was.
+func (d *Deliverer) unqueue(ep *endpoint, jobs []*Job, reason string) {
+	for _, job := range jobs {
+		if job.FromLane {
+			job.Origin.Abandoned()
+			continue
+		}
+		d.spill(ep, job, reason)
 	}
-	d.spill(ep, job, domain.ReasonOverCap)
 }
 
 // Close gives up what could not be stored yet; it stays where it came from.
@@ -342,7 +356,9 @@ func (d *Deliverer) CircuitHeard(id domain.WebhookID, open bool) {
 	ep.mu.Lock()
 	var jobs []*Job
 	switch {
-	case open && !ep.circuit.open:
+	case open && ep.circuit.open:
+		ep.circuit.told = time.Now()
+	case open:
 		ep.circuit.trip(time.Now())
 		d.metrics.circuits.Inc()
 		jobs = ep.clear()
@@ -352,10 +368,7 @@ func (d *Deliverer) CircuitHeard(id domain.WebhookID, open bool) {
 		}
 	}
 	ep.mu.Unlock()
-	for _, job := range jobs {
-		d.release(job)
-		d.spill(ep, job, domain.ReasonCircuitOpen)
-	}
+	d.unqueue(ep, jobs, domain.ReasonCircuitOpen)
 }
 
 // Circuit tells whether a webhook's circuit is open, and when its next probe is due.
@@ -397,6 +410,26 @@ func (d *Deliverer) Cap(hook *index.Hook) int {
 	ep.mu.Lock()
 	defer ep.mu.Unlock()
 	return ep.cap()
+}
+
+// Wait returns how long it takes until a webhook's rate lets the next attempt begin.
+func (d *Deliverer) Wait(hook *index.Hook) time.Duration {
+	ep := d.endpoint(hook)
+	ep.mu.Lock()
+	defer ep.mu.Unlock()
+	return ep.wait(time.Now())
+}
+
+// Recall has the jobs that a webhook's lane brought and that wait for a slot or for its rate
+// abandoned: they stay in the lane.
+func (d *Deliverer) Recall(hook *index.Hook) {
+	ep := d.endpoint(hook)
+	ep.mu.Lock()
+	jobs := ep.recall()
+	ep.mu.Unlock()
+	for _, job := range jobs {
+		job.Origin.Abandoned()
+	}
 }
 
 func (d *Deliverer) circuitChanged(ep *endpoint, opened bool) {

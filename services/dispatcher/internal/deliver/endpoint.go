@@ -39,6 +39,7 @@ type endpoint struct {
 	mu      sync.Mutex
 	queue   []*Job
 	flights map[*flight]struct{}
+	bytes   int64 // of the bodies in flight
 	slow    int
 	circuit circuit
 	limiter *rate.Limiter // nil: no limit
@@ -47,6 +48,7 @@ type endpoint struct {
 	toldOK  time.Time     // when the other dispatchers last heard that an attempt succeeded
 	// serial: its lane begins to drain, one at a time; what is new goes to the lane.
 	serial bool
+	busy   bool // it is in the deliverer's list of those
 }
 
 // verdict is what becomes of a job that is offered.
@@ -74,6 +76,7 @@ func (ep *endpoint) offer(job *Job) (verdict, string) {
 	case start:
 		ep.launch(job)
 	case enqueue:
+		ep.rouse()
 		job.queuedAt = now
 		ep.queue = append(ep.queue, job)
 		ep.d.queued.Add(1)
@@ -86,6 +89,10 @@ func (ep *endpoint) offer(job *Job) (verdict, string) {
 func (ep *endpoint) admit(job *Job, now time.Time) (verdict, string) {
 	if job.Probe {
 		return start, ""
+	}
+	if ep.circuit.open && !ep.d.owns(ep.hook) && ep.circuit.stale(now) {
+		ep.circuit.succeeded()
+		ep.d.metrics.circuits.Dec()
 	}
 	if ep.circuit.open {
 		if job.FromLane {
@@ -102,7 +109,7 @@ func (ep *endpoint) admit(job *Job, now time.Time) (verdict, string) {
 		return spill, domain.ReasonOverCap
 	}
 	limit := ep.cap()
-	if len(ep.queue) == 0 && len(ep.flights) < limit && ep.allow(now) {
+	if len(ep.queue) == 0 && len(ep.flights) < limit && ep.fits(job) && ep.allow(now) {
 		return start, ""
 	}
 	if job.FromLane || len(ep.queue) < ep.room(limit) {
@@ -119,6 +126,12 @@ func (ep *endpoint) cap() int {
 		return 1
 	}
 	return limit
+}
+
+// fits tells whether a job's body may be in flight beside the others.
+func (ep *endpoint) fits(job *Job) bool {
+	most := ep.d.options.WebhookBytes
+	return most == 0 || len(ep.flights) == 0 || ep.bytes+int64(len(job.Task.Body)) <= most
 }
 
 // room is how long the queue may become; none when the attempts in flight hang.
@@ -191,6 +204,19 @@ func (ep *endpoint) allow(now time.Time) bool {
 	return ep.limiter == nil || ep.limiter.AllowN(now, 1)
 }
 
+// wait is how long it takes until the rate allows the next attempt; ep.mu is held.
+func (ep *endpoint) wait(now time.Time) time.Duration {
+	ep.setRate()
+	if ep.limiter == nil {
+		return 0
+	}
+	missing := 1 - ep.limiter.TokensAt(now)
+	if missing <= 0 {
+		return 0
+	}
+	return time.Duration(missing / float64(ep.limiter.Limit()) * float64(time.Second))
+}
+
 func (ep *endpoint) setRate() {
 	per := ep.hook.Config().RatePerSecond
 	if per == nil {
@@ -212,16 +238,26 @@ func (ep *endpoint) setRate() {
 // held.
 func (ep *endpoint) launch(job *Job) {
 	f := ep.flight(job)
-	if f.free || ep.d.gate.enter(f) {
+	if f.free && !ep.d.gate.shut() || ep.d.gate.enter(f) {
 		f.begin()
 		go ep.d.fly(f)
 	}
 }
 
+// rouse has the webhook looked at regularly; ep.mu is held.
+func (ep *endpoint) rouse() {
+	if !ep.busy {
+		ep.busy = true
+		ep.d.busy.add(ep)
+	}
+}
+
 // flight counts a job as in flight; ep.mu is held.
 func (ep *endpoint) flight(job *Job) *flight {
+	ep.rouse()
 	f := &flight{ep: ep, job: job, free: ep.slow > 0}
 	ep.flights[f] = struct{}{}
+	ep.bytes += int64(len(job.Task.Body))
 	ep.d.flights.Add(1)
 	return f
 }
@@ -230,13 +266,8 @@ func (ep *endpoint) flight(job *Job) *flight {
 func (ep *endpoint) land(f *flight, result flown) *flight {
 	now := time.Now()
 	ep.mu.Lock()
-	delete(ep.flights, f)
-	if f.slow {
-		ep.slow--
-	}
-	ep.d.flights.Add(-1)
-	ep.d.release(f.job)
-	var opened, closed, recovered bool
+	ep.leave(f)
+	var opened, closed, recovered, still bool
 	switch result {
 	case flownOK:
 		ep.took(f.took(now))
@@ -248,6 +279,7 @@ func (ep *endpoint) land(f *flight, result flown) *flight {
 	case flownFailed:
 		ep.took(f.took(now))
 		opened = ep.circuit.failed(now, f.job.Probe)
+		still = ep.circuit.open && !opened && f.job.Probe
 	case flownNot:
 		if f.job.Probe {
 			ep.circuit.dropProbe()
@@ -265,18 +297,17 @@ func (ep *endpoint) land(f *flight, result flown) *flight {
 	switch {
 	case opened || closed:
 		ep.d.circuitChanged(ep, opened)
-	case recovered && ep.d.live() > 1:
-		ep.d.options.Notices.CircuitChanged(ep.hook.ID, false)
+	case (recovered || still) && ep.d.live() > 1:
+		// That it is still open is told, too: who hears nothing takes it for closed.
+		ep.d.options.Notices.CircuitChanged(ep.hook.ID, still)
 	}
-	for _, job := range spilled {
-		ep.d.spill(ep, job, domain.ReasonCircuitOpen)
-	}
+	ep.d.unqueue(ep, spilled, domain.ReasonCircuitOpen)
 	return next
 }
 
 // pop takes the next queued job that may start now; ep.mu is held.
 func (ep *endpoint) pop(now time.Time) *Job {
-	if len(ep.queue) == 0 || len(ep.flights) >= ep.cap() || ep.circuit.open {
+	if len(ep.queue) == 0 || len(ep.flights) >= ep.cap() || ep.circuit.open || !ep.fits(ep.queue[0]) {
 		return nil
 	}
 	if !ep.allow(now) {
@@ -297,14 +328,45 @@ func (ep *endpoint) pop(now time.Time) *Job {
 func (ep *endpoint) withdraw(f *flight) {
 	ep.mu.Lock()
 	defer ep.mu.Unlock()
-	delete(ep.flights, f)
-	ep.d.flights.Add(-1)
+	ep.leave(f)
 }
 
-// clear empties the queue; ep.mu is held.
+// leave counts a flight out; ep.mu is held.
+func (ep *endpoint) leave(f *flight) {
+	delete(ep.flights, f)
+	ep.bytes -= int64(len(f.job.Task.Body))
+	if f.slow {
+		ep.slow--
+	}
+	ep.d.flights.Add(-1)
+	ep.d.release(f.job)
+}
+
+// clear empties the queue; ep.mu is held. What leaves the queue other than by pop, or what
+// is in flight, is counted out of what is in hand where it leaves: no caller can forget it.
 func (ep *endpoint) clear() []*Job {
 	jobs := ep.queue
 	ep.queue = nil
+	ep.d.queued.Add(-int64(len(jobs)))
+	for _, job := range jobs {
+		ep.d.release(job)
+	}
+	return jobs
+}
+
+// recall takes what the lane brought out of the queue; ep.mu is held.
+func (ep *endpoint) recall() []*Job {
+	var jobs []*Job
+	keep := ep.queue[:0]
+	for _, job := range ep.queue {
+		if job.FromLane {
+			jobs = append(jobs, job)
+		} else {
+			keep = append(keep, job)
+		}
+	}
+	clear(ep.queue[len(keep):])
+	ep.queue = keep
 	ep.d.queued.Add(-int64(len(jobs)))
 	return jobs
 }
@@ -333,17 +395,21 @@ func (ep *endpoint) pump() {
 }
 
 // tick looks after what takes long: attempts older than a second count as slow and no
-// longer as in hand, and what waited a second goes to the lane.
+// longer as in hand, and what waited a second goes to the lane. While there is something
+// under way or waiting the webhook stays among the busy ones, out of which it was taken.
 func (ep *endpoint) tick(now time.Time) (nowSlow []*flight, spilled []*Job) {
 	ep.mu.Lock()
 	defer ep.mu.Unlock()
-	if len(ep.flights) == 0 && len(ep.queue) == 0 {
+	ep.busy = len(ep.flights) > 0 || len(ep.queue) > 0
+	if !ep.busy {
 		return nil, nil
 	}
+	ep.d.busy.add(ep)
 	for f := range ep.flights {
 		if !f.slow && f.took(now) > slowAfter {
 			f.slow = true
 			ep.slow++
+			ep.d.release(f.job)
 			nowSlow = append(nowSlow, f)
 		}
 	}
@@ -354,6 +420,7 @@ func (ep *endpoint) tick(now time.Time) (nowSlow []*flight, spilled []*Job) {
 	}
 	for _, job := range ep.queue {
 		if !job.FromLane && now.Sub(job.queuedAt) > longest {
+			ep.d.release(job)
 			spilled = append(spilled, job)
 			continue
 		}
