@@ -26,6 +26,10 @@ const (
 	lookEvery     = 1 << 16
 )
 
+// maxNoted ends a run in which only the same few violations are found over and over, as below
+// a name that is too long to be shown.
+const maxNoted = 10 * maxViolations
+
 // tooComplex is said of a value that is given up.
 const tooComplex = "takes too much work to be checked"
 
@@ -46,6 +50,7 @@ type run struct {
 	chain []*library.Schema
 
 	found   []Violation
+	noted   int // the same violation may be noted many times
 	rat     big.Rat
 	present []bool // of the objects that are being read, see facts.names
 	name    []byte
@@ -90,10 +95,10 @@ func (v *run) note(detail string, names ...string) {
 		pointer, whole = jsonscan.Below(pointer, names...)
 	}
 	violation := Violation{pointer, jsonscan.Shown(detail, whole)}
-	if slices.Contains(v.found, violation) {
-		return
-	}
-	if v.done = len(v.found) == maxViolations; !v.done {
+	v.noted++
+	known := slices.Contains(v.found, violation)
+	v.done = !known && len(v.found) == maxViolations || v.noted == maxNoted
+	if !known && !v.done {
 		v.found = append(v.found, violation)
 	}
 }
@@ -306,7 +311,7 @@ func (v *run) result() []Violation {
 		return strings.Compare(a.Detail, b.Detail)
 	})
 	if v.done {
-		v.found[maxViolations-1] = Violation{Detail: jsonscan.More}
+		v.found = append(v.found[:min(len(v.found), maxViolations-1)], Violation{Detail: jsonscan.More})
 	}
 	return v.found
 }
