@@ -39,7 +39,7 @@ func TestAttacks(t *testing.T) {
 			cloud := []byte(`{"specversion":"1.0","id":"a","source":"/s","type":"shipment.created","data":{"shipmentId":"s","x":` + text + `}}`)
 			for _, form := range [][]byte{event, cloud, body.Text} {
 				hold(t, len(form), func() envelope.Faults { _, faults := envelope.Decode(form); return faults })
-				for _, header := range []map[string][]string{nil, header("content-type", "application/cloudevents+json"), binary()} {
+				for _, header := range []map[string][]string{nil, header("content-type", "application/cloudevents+json"), binary(), binary("ce-id", "")} {
 					hold(t, len(form), func() envelope.Faults {
 						_, err := envelope.FromBus("acme", header, form)
 						faults, _ := errors.AsType[envelope.Faults](err)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/jsonscan"
 )
 
 // The rules for CloudEvents 1.0 attributes, beside those of id, type and timestamp.
@@ -156,11 +157,16 @@ func decodeBinary(attributes map[string]string, contentType string, body []byte)
 	if len(body) > MaxEventSize {
 		return event, append(faults, tooLarge("/data"))
 	}
-	return event, append(faults, scanNow(body, source{around: -1, root: "/data"}, func(s *scanner) (err error) {
+	inBody := scanNow(body, source{around: -1, root: "/data"}, func(s *scanner) (err error) {
 		event.Data, err = s.data()
 		s.settle(event.Type)
 		return err
-	})...)
+	})
+	list := []Fault(faults)
+	for _, fault := range inBody {
+		list, _ = jsonscan.Note(list, fault)
+	}
+	return event, list
 }
 
 // attributeFaults checks attributes that came as headers; those have no JSON pointer.

@@ -25,7 +25,7 @@ func (v Value) Text() (text string, ok bool) {
 	if bytes.IndexByte(v, '\\') < 0 {
 		return string(v[1 : len(v)-1]), true
 	}
-	return string(appendText(nil, v)), true
+	return string(appendText(make([]byte, 0, len(v)), v)), true
 }
 
 // AppendText appends what a string says.

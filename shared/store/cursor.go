@@ -37,10 +37,16 @@ func (c cursor) encode() string {
 	return base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint32(text, crc32.ChecksumIEEE(text)))
 }
 
+// maxCursor bounds the text of a cursor: those that are given have names and ids in them.
+const maxCursor = 1 << 10
+
 // decodeCursor returns nil for no cursor, and ErrCursor for one of something else.
 func decodeCursor(text, list, account string) (*cursor, error) {
 	if text == "" {
 		return nil, nil // the first page
+	}
+	if len(text) > maxCursor {
+		return nil, fmt.Errorf("decode cursor: %w", ErrCursor)
 	}
 	var c cursor
 	raw, err := base64.RawURLEncoding.DecodeString(text)

@@ -70,6 +70,7 @@ type detail struct {
 	Size    int
 	Pretty  string // empty: it is not JSON
 	Raw     string
+	Cut     bool // the body is too long, or grows too long with its indentation, to be shown whole
 	Delay   time.Duration
 	Query   string
 	Others  []row // all attempts of its delivery
@@ -226,6 +227,8 @@ func (r *Receiver) detail(c Callback, rows []row) *detail {
 	}
 	slices.SortFunc(d.Headers, func(a, b headerRow) int { return cmp.Compare(a.Name, b.Name) })
 	d.Pretty, d.Raw = pretty(c.Body), raw(c.Body)
+	d.Cut = len(d.Pretty) > maxShown || len(d.Raw) > maxShown
+	d.Pretty, d.Raw = head(d.Pretty), head(d.Raw)
 	for _, other := range rows {
 		if other.Delivery == d.Delivery && other.Path == d.Path && other.Delivery != "" {
 			d.Others = append(d.Others, other)
@@ -235,14 +238,71 @@ func (r *Receiver) detail(c Callback, rows []row) *detail {
 	return d
 }
 
-// pretty returns the body indented, with every number and string as it came; empty: it is
-// not JSON.
+// maxShown bounds what the page shows of a body, in bytes: 20,000 brackets are 200 MB once
+// each is indented.
+const maxShown = 512 << 10
+
+// head returns the beginning of a text, as much as is shown.
+func head(text string) string {
+	if len(text) <= maxShown {
+		return text
+	}
+	end := maxShown
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end]
+}
+
+// pretty returns the body indented, with every number and string as it came, until it is
+// longer than is shown; empty: it is not JSON.
 func pretty(body []byte) string {
-	var b bytes.Buffer
-	if json.Indent(&b, body, "", "  ") != nil {
+	if !json.Valid(body) {
 		return ""
 	}
-	return b.String()
+	var b []byte
+	depth, inText := 0, false
+	line := func() {
+		b = append(b, '\n')
+		for range depth {
+			b = append(b, "  "...)
+		}
+	}
+	for i := 0; i < len(body) && len(b) <= maxShown; i++ {
+		c := body[i]
+		switch {
+		case inText:
+			b = append(b, c)
+			if c == '\\' {
+				i++
+				b = append(b, body[i])
+			}
+			inText = c != '"'
+		case c == ' ' || c == '\t' || c == '\r' || c == '\n':
+		case c == '{' || c == '[':
+			b = append(b, c)
+			if rest := bytes.TrimLeft(body[i+1:], " \t\r\n"); rest[0] == '}' || rest[0] == ']' {
+				i = len(body) - len(rest)
+				b = append(b, rest[0])
+				continue
+			}
+			depth++
+			line()
+		case c == '}' || c == ']':
+			depth--
+			line()
+			b = append(b, c)
+		case c == ',':
+			b = append(b, c)
+			line()
+		case c == ':':
+			b = append(b, ": "...)
+		default:
+			inText = c == '"'
+			b = append(b, c)
+		}
+	}
+	return string(b)
 }
 
 // raw returns the body for display: what is no text is quoted.
@@ -250,7 +310,7 @@ func raw(body []byte) string {
 	if utf8.Valid(body) {
 		return string(body)
 	}
-	return fmt.Sprintf("%+q", body)
+	return fmt.Sprintf("%+q", body[:min(len(body), maxShown)])
 }
 
 func eventType(body []byte) string {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"html"
 	"io"
 	"maps"
 	"net/http"
@@ -310,4 +311,38 @@ func TestCallbacksAreAnnounced(t *testing.T) {
 		}
 	}
 	t.Errorf("the callback was not announced: %v", lines.Err())
+}
+
+// A body that grows when it is indented does not make a page of 200 MB, and the page says
+// that it shows the beginning alone. Others are shown whole, and as encoding/json has them.
+func TestPageOfABodyThatGrows(t *testing.T) {
+	t.Parallel()
+	const whole = "too long to be shown whole"
+	for name, body := range map[string]string{
+		"deep":           strings.Repeat("[", 9000) + "0" + strings.Repeat("]", 9000),
+		"wide and deep":  strings.Repeat("[", 64) + strings.Repeat("0,", 500_000) + "0" + strings.Repeat("]", 64),
+		"quotes":         `["` + strings.Repeat(`\"`, 900_000) + `"]`,
+		"not JSON":       strings.Repeat("<", 2<<20-1),
+		"not text":       strings.Repeat("\xff", 2<<20-1),
+		"no end of them": strings.Repeat("[", 2<<20-1),
+	} {
+		r := newRig(t)
+		r.do(http.MethodPost, "/in/demo", body, nil)
+		if page := r.page("/"); len(page) > 8<<20 || !strings.Contains(page, whole) {
+			t.Errorf("%s: a page of %d bytes that says so: %t", name, len(page), strings.Contains(page, whole))
+		}
+	}
+	for _, body := range []string{
+		`{"a":[1,2.50,{"b":null},[],{}, [ ] ,{"\"c\\":"[{,:}]"}],"d":true}`, ` [ ] `, `"x"`, `{"a":{"b":{"c":[[0]]}}}`, `{"type":"ü"}`,
+	} {
+		r := newRig(t)
+		r.do(http.MethodPost, "/in/demo", body, nil)
+		var want bytes.Buffer
+		if err := json.Indent(&want, []byte(strings.TrimSpace(body)), "", "  "); err != nil {
+			t.Fatal(err)
+		}
+		if page := html.UnescapeString(r.page("/")); !strings.Contains(page, "<pre>"+want.String()+"</pre>") || strings.Contains(page, whole) {
+			t.Errorf("%s is not shown as\n%s", body, want.String())
+		}
+	}
 }

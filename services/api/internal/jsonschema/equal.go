@@ -76,7 +76,7 @@ func (v *run) unique(r jsonscan.Reader) bool {
 	h.SetSeed(maphash.MakeSeed())
 	table, count := make([]uint64, 32), 0
 	r.Enter()
-	for r.Element() && !v.given {
+	for r.Element() && !v.over() {
 		sum := h.sum(&r) | 1 // 0 is a free entry
 		if !put(table, sum) {
 			return false
@@ -119,13 +119,14 @@ func (h *hasher) sum(r *jsonscan.Reader) uint64 {
 	switch of {
 	case '[':
 		r.Enter()
-		for r.Element() && !h.run.given {
+		for r.Element() && !h.run.over() {
 			parts = h.mix('[', parts, h.sum(r))
 		}
 	case '{':
 		r.Enter()
-		for name, ok := r.Member(); ok && !h.run.given; name, ok = r.Member() {
-			key := h.scalar('"', name.AppendText(nil))
+		for name, ok := r.Member(); ok && !h.run.over(); name, ok = r.Member() {
+			h.run.name = name.AppendText(h.run.name[:0])
+			key := h.scalar('"', h.run.name)
 			parts += h.mix(':', key, h.sum(r)) // in any order
 		}
 	case '"':
@@ -136,7 +137,8 @@ func (h *hasher) sum(r *jsonscan.Reader) uint64 {
 	case '0':
 		raw := h.run.take(r)
 		h.run.spend(perHash*len(raw) + visit)
-		return h.scalar('0', decimalOf(raw).append(nil))
+		h.run.name = decimalOf(raw).append(h.run.name[:0])
+		return h.scalar('0', h.run.name)
 	default:
 		h.run.take(r)
 	}

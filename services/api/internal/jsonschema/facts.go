@@ -11,6 +11,8 @@ type facts struct {
 	types    types
 	names    map[string]int // members whose presence matters, by their number
 	required []int
+	none     []bool // as many as names
+	applies  bool   // other schemas to the value as a whole
 }
 
 // types is a set of types of values.
@@ -60,6 +62,7 @@ func (v *survey) visit(s *library.Schema) {
 	}
 	f := &facts{names: make(map[string]int)}
 	v.of[s] = f
+	f.applies = s.Ref != nil || s.Not != nil || s.If != nil || len(s.AllOf)+len(s.AnyOf)+len(s.OneOf) > 0
 	if s.Types != nil {
 		for _, name := range s.Types.ToStrings() {
 			f.types |= typeNamed(name)
@@ -85,6 +88,7 @@ func (v *survey) visit(s *library.Schema) {
 		f.number(name)
 		v.visit(schema)
 	}
+	f.none = make([]bool, len(f.names))
 	v.dynamic = v.dynamic || s.DynamicRef != nil || s.RecursiveRef != nil
 	v.below(s)
 }

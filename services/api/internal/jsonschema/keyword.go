@@ -2,7 +2,6 @@ package jsonschema
 
 import (
 	"bytes"
-	"math/big"
 	"unicode/utf8"
 
 	library "github.com/santhosh-tekuri/jsonschema/v6"
@@ -12,16 +11,15 @@ import (
 )
 
 // object checks an object's members, and goes past it.
-func (v *run) object(s *library.Schema, r *jsonscan.Reader, up *link, own *seen) bool {
+func (v *run) object(s *library.Schema, r *jsonscan.Reader, same int, own *seen) bool {
 	f, start := v.facts[s], *r
 	first := len(v.present)
-	v.present = append(v.present, make([]bool, len(f.names))...)
-	defer func() { v.present = v.present[:first] }()
+	v.present = append(v.present, f.none...)
 	good, count := true, 0
 	from := r.Offset()
 	r.Enter()
 	v.path = append(v.path, jsonscan.Step{})
-	for name, ok := r.Member(); ok && !v.given; name, ok = r.Member() {
+	for name, ok := r.Member(); ok && !v.over(); name, ok = r.Member() {
 		v.path[len(v.path)-1].Name = name
 		good = v.member(s, f, first, name, count, r, own) && good
 		count++
@@ -30,11 +28,9 @@ func (v *run) object(s *library.Schema, r *jsonscan.Reader, up *link, own *seen)
 	v.spend(min(r.Offset()-from, 16*count)) // what stands between the values
 	switch {
 	case s.MinProperties != nil && count < *s.MinProperties:
-		v.fault(&kind.MinProperties{Want: *s.MinProperties})
-		good = false
+		good = v.fails(&kind.MinProperties{Want: *s.MinProperties})
 	case s.MaxProperties != nil && count > *s.MaxProperties:
-		v.fault(&kind.MaxProperties{Want: *s.MaxProperties})
-		good = false
+		good = v.fails(&kind.MaxProperties{Want: *s.MaxProperties})
 	}
 	for i, n := range f.required {
 		if !v.present[first+n] {
@@ -42,7 +38,13 @@ func (v *run) object(s *library.Schema, r *jsonscan.Reader, up *link, own *seen)
 			good = false
 		}
 	}
-	return v.dependent(s, f, first, start, &link{s, up}, own) && good
+	if s.Dependencies != nil || s.DependentRequired != nil || s.DependentSchemas != nil {
+		v.chain = append(v.chain, s)
+		good = v.dependent(s, f, first, start, same, own) && good
+		v.chain = v.chain[:len(v.chain)-1]
+	}
+	v.present = v.present[:first]
+	return good
 }
 
 // member checks one member, of which r is at the value, and goes past it.
@@ -53,21 +55,19 @@ func (v *run) member(s *library.Schema, f *facts, first int, raw jsonscan.Value,
 		v.present[first+n] = true
 	}
 	start, read, good := *r, false, true
-	check := func(schema *library.Schema) {
-		*r = start
-		good = v.fits(schema, r, nil, nil) && good
-		read = true
-	}
 	text := ""
 	if len(s.PatternProperties) > 0 {
 		text = string(v.name)
 	}
 	if schema := s.Properties[string(v.name)]; schema != nil {
-		check(schema)
+		good = v.fits(schema, r, len(v.chain), nil)
+		read = true
 	}
 	for pattern, schema := range s.PatternProperties {
 		if v.spend(perPattern*len(text)) && pattern.MatchString(text) {
-			check(schema)
+			*r = start
+			good = v.fits(schema, r, len(v.chain), nil) && good
+			read = true
 		}
 	}
 	spoken := read
@@ -80,14 +80,12 @@ func (v *run) member(s *library.Schema, f *facts, first int, raw jsonscan.Value,
 				good = false
 			}
 		case *library.Schema:
-			check(additional)
+			good = v.fits(additional, r, len(v.chain), nil)
+			read = true
 		}
 	}
 	if s.PropertyNames != nil {
-		v.quiet++
-		name := jsonscan.Read(raw)
-		fits := v.fits(s.PropertyNames, &name, nil, nil)
-		if v.quiet--; !fits {
+		if !v.quietly(s.PropertyNames, jsonscan.Read(raw), len(v.chain), nil) {
 			v.note("has a name that is not allowed")
 			good = false
 		}
@@ -102,7 +100,7 @@ func (v *run) member(s *library.Schema, f *facts, first int, raw jsonscan.Value,
 }
 
 // dependent checks what some members ask of the object.
-func (v *run) dependent(s *library.Schema, f *facts, first int, start jsonscan.Reader, up *link, own *seen) bool {
+func (v *run) dependent(s *library.Schema, f *facts, first int, start jsonscan.Reader, same int, own *seen) bool {
 	good := true
 	present := func(name string) bool { return v.present[first+f.names[name]] }
 	require := func(names []string) {
@@ -113,10 +111,7 @@ func (v *run) dependent(s *library.Schema, f *facts, first int, start jsonscan.R
 			}
 		}
 	}
-	apply := func(schema *library.Schema) {
-		r := start
-		good = v.fits(schema, &r, up, own.asks()) && good
-	}
+	apply := func(schema *library.Schema) { good = v.apply(schema, start, same, own) && good }
 	for name, dependency := range s.Dependencies {
 		if !present(name) {
 			continue
@@ -147,12 +142,12 @@ func (v *run) array(s *library.Schema, r *jsonscan.Reader, own *seen) bool {
 	start := *r
 	r.Enter()
 	v.path = append(v.path, jsonscan.Step{})
-	for ; r.Element() && !v.given; count++ {
+	for ; r.Element() && !v.over(); count++ {
 		v.path[len(v.path)-1].Index = count
 		element := *r
 		schema, barred := v.elementSchema(s, count)
 		if schema != nil {
-			good = v.fits(schema, r, nil, nil) && good
+			good = v.fits(schema, r, len(v.chain), nil) && good
 		} else {
 			v.take(r)
 		}
@@ -162,15 +157,11 @@ func (v *run) array(s *library.Schema, r *jsonscan.Reader, own *seen) bool {
 		if schema != nil || barred || s.AdditionalItems != nil {
 			own.mark(count)
 		}
-		if s.Contains != nil {
-			v.quiet++
-			if v.fits(s.Contains, &element, nil, nil) {
-				matched++
-				if s.DraftVersion >= 2020 {
-					own.mark(count)
-				}
+		if s.Contains != nil && v.quietly(s.Contains, element, len(v.chain), nil) {
+			matched++
+			if s.DraftVersion >= 2020 {
+				own.mark(count)
 			}
-			v.quiet--
 		}
 	}
 	v.path = v.path[:len(v.path)-1]
@@ -206,32 +197,33 @@ func (v *run) elementSchema(s *library.Schema, i int) (schema *library.Schema, b
 // counted checks an array as a whole.
 func (v *run) counted(s *library.Schema, start jsonscan.Reader, count, matched int) bool {
 	good := true
-	hold := func(fits bool, k library.ErrorKind) {
-		if !fits {
-			v.fault(k)
-			good = false
-		}
-	}
 	if items, listed := s.Items.([]*library.Schema); s.AdditionalItems == false && s.PrefixItems == nil {
 		_, all := s.Items.(*library.Schema)
-		hold(all || listed && count <= len(items) || !listed && count == 0, &kind.AdditionalItems{})
-	}
-	if s.MinItems != nil {
-		hold(count >= *s.MinItems, &kind.MinItems{Want: *s.MinItems})
-	}
-	if s.MaxItems != nil {
-		hold(count <= *s.MaxItems, &kind.MaxItems{Want: *s.MaxItems})
-	}
-	if s.UniqueItems && count > 1 {
-		hold(v.unique(start), &kind.UniqueItems{})
-	}
-	if s.Contains != nil {
-		least := 1
-		if s.MinContains != nil {
-			least = *s.MinContains
+		if !all && count > len(items) && (listed || count > 0) {
+			good = v.fails(&kind.AdditionalItems{})
 		}
-		hold(matched >= least, &kind.Contains{})
-		hold(s.MaxContains == nil || matched <= *s.MaxContains, &kind.MaxContains{})
+	}
+	if s.MinItems != nil && count < *s.MinItems {
+		good = v.fails(&kind.MinItems{Want: *s.MinItems})
+	}
+	if s.MaxItems != nil && count > *s.MaxItems {
+		good = v.fails(&kind.MaxItems{Want: *s.MaxItems})
+	}
+	if s.UniqueItems && count > 1 && !v.unique(start) {
+		good = v.fails(&kind.UniqueItems{})
+	}
+	if s.Contains == nil {
+		return good
+	}
+	least := 1
+	if s.MinContains != nil {
+		least = *s.MinContains
+	}
+	if matched < least {
+		good = v.fails(&kind.Contains{})
+	}
+	if s.MaxContains != nil && matched > *s.MaxContains {
+		good = v.fails(&kind.MaxContains{})
 	}
 	return good
 }
@@ -242,20 +234,17 @@ func (v *run) text(s *library.Schema, raw jsonscan.Value) bool {
 	if s.MinLength != nil || s.MaxLength != nil {
 		n := characters(raw)
 		if s.MinLength != nil && n < *s.MinLength {
-			v.fault(&kind.MinLength{Want: *s.MinLength})
-			good = false
+			good = v.fails(&kind.MinLength{Want: *s.MinLength})
 		}
 		if s.MaxLength != nil && n > *s.MaxLength {
-			v.fault(&kind.MaxLength{Want: *s.MaxLength})
-			good = false
+			good = v.fails(&kind.MaxLength{Want: *s.MaxLength})
 		}
 	}
 	if s.Pattern == nil || !v.spend(perPattern*len(raw)) {
 		return good
 	}
 	if text, _ := raw.Text(); !s.Pattern.MatchString(text) {
-		v.fault(&kind.Pattern{Want: s.Pattern.String()})
-		return false
+		return v.fails(&kind.Pattern{Want: s.Pattern.String()})
 	}
 	return good
 }
@@ -278,31 +267,25 @@ func (v *run) number(s *library.Schema, raw jsonscan.Value) bool {
 	if !v.spend(perNumber + size*16) {
 		return false
 	}
-	n, ok := new(big.Rat).SetString(string(raw))
+	n, ok := v.rat.SetString(string(raw))
 	if !ok {
 		return false
 	}
 	good := true
-	hold := func(fits bool, k library.ErrorKind) {
-		if !fits {
-			v.fault(k)
-			good = false
-		}
+	if s.Minimum != nil && n.Cmp(s.Minimum) < 0 {
+		good = v.fails(&kind.Minimum{Want: s.Minimum})
 	}
-	if s.Minimum != nil {
-		hold(n.Cmp(s.Minimum) >= 0, &kind.Minimum{Want: s.Minimum})
+	if s.Maximum != nil && n.Cmp(s.Maximum) > 0 {
+		good = v.fails(&kind.Maximum{Want: s.Maximum})
 	}
-	if s.Maximum != nil {
-		hold(n.Cmp(s.Maximum) <= 0, &kind.Maximum{Want: s.Maximum})
+	if s.ExclusiveMinimum != nil && n.Cmp(s.ExclusiveMinimum) <= 0 {
+		good = v.fails(&kind.ExclusiveMinimum{Want: s.ExclusiveMinimum})
 	}
-	if s.ExclusiveMinimum != nil {
-		hold(n.Cmp(s.ExclusiveMinimum) > 0, &kind.ExclusiveMinimum{Want: s.ExclusiveMinimum})
+	if s.ExclusiveMaximum != nil && n.Cmp(s.ExclusiveMaximum) >= 0 {
+		good = v.fails(&kind.ExclusiveMaximum{Want: s.ExclusiveMaximum})
 	}
-	if s.ExclusiveMaximum != nil {
-		hold(n.Cmp(s.ExclusiveMaximum) < 0, &kind.ExclusiveMaximum{Want: s.ExclusiveMaximum})
-	}
-	if s.MultipleOf != nil {
-		hold(n.Quo(n, s.MultipleOf).IsInt(), &kind.MultipleOf{Want: s.MultipleOf})
+	if s.MultipleOf != nil && !n.Quo(n, s.MultipleOf).IsInt() {
+		good = v.fails(&kind.MultipleOf{Want: s.MultipleOf})
 	}
 	return good
 }

@@ -2,6 +2,7 @@ package jsonschema
 
 import (
 	"context"
+	"math/big"
 	"slices"
 	"strings"
 
@@ -22,8 +23,12 @@ const (
 	perCompare    = 16  // for each value of an enum
 	perHash       = 4   // for each byte of an array whose elements must differ
 	perNumber     = 256 // for a number that is reckoned with, and more for a long one
-	lookEvery     = 1 << 18
+	lookEvery     = 1 << 16
 )
+
+// maxNoted ends a run in which only the same few violations are found over and over, as below
+// a name that is too long to be shown.
+const maxNoted = 10 * maxViolations
 
 // tooComplex is said of a value that is given up.
 const tooComplex = "takes too much work to be checked"
@@ -36,47 +41,33 @@ type run struct {
 	path   jsonscan.Path
 	quiet  int // above 0 it only matters whether a value fits
 	budget int
-	look   int // what is left of the budget when the context is looked at next
-	given  bool
-	err    error
+	look   int  // what is left of the budget when the context is looked at next
+	given  bool // given up: too much work, or the context has ended
+	done   bool // more is wrong than is told
+
+	// chain are the schemas that led to the one in hand; those that speak of the same value
+	// begin at what fits is told.
+	chain []*library.Schema
 
 	found   []Violation
-	more    bool
+	noted   int // the same violation may be noted many times
+	rat     big.Rat
 	present []bool // of the objects that are being read, see facts.names
 	name    []byte
 }
 
-// link is a schema that the value in hand is being checked against, and those that led there.
-type link struct {
-	schema *library.Schema
-	up     *link
-}
-
-func (l *link) has(s *library.Schema) bool {
-	for ; l != nil; l = l.up {
-		if l.schema == s {
-			return true
-		}
-	}
-	return false
-}
-
 // spend takes work from the budget; false: nothing more is to be done.
 func (v *run) spend(work int) bool {
-	if v.given {
-		return false
-	}
 	v.budget -= work
 	if v.budget < v.look {
 		v.look = v.budget - lookEvery
-		v.err = v.ctx.Err()
-		v.given = v.err != nil
+		v.given = v.given || v.budget < 0 || v.ctx.Err() != nil
 	}
-	if v.budget < 0 {
-		v.given = true
-	}
-	return !v.given
+	return !v.over()
 }
+
+// over tells that nothing more is to be done.
+func (v *run) over() bool { return v.given || v.done }
 
 // take goes past the next value.
 func (v *run) take(r *jsonscan.Reader) jsonscan.Value {
@@ -85,16 +76,18 @@ func (v *run) take(r *jsonscan.Reader) jsonscan.Value {
 	return value
 }
 
-// fault notes what a keyword finds wrong with the value in hand.
-func (v *run) fault(k library.ErrorKind) {
+// fails notes what a keyword finds wrong with the value in hand, and returns false.
+func (v *run) fails(k library.ErrorKind) bool {
 	if v.quiet == 0 {
 		v.note(detail(k))
 	}
+	return false
 }
 
-// note notes a fault of the value in hand, or of a member of it.
+// note notes a fault of the value in hand, or of a member of it. One more than is told ends
+// the run.
 func (v *run) note(detail string, names ...string) {
-	if v.quiet > 0 || v.given {
+	if v.quiet > 0 || v.over() {
 		return
 	}
 	pointer, whole := v.path.At("")
@@ -102,87 +95,96 @@ func (v *run) note(detail string, names ...string) {
 		pointer, whole = jsonscan.Below(pointer, names...)
 	}
 	violation := Violation{pointer, jsonscan.Shown(detail, whole)}
-	if len(v.found) == maxViolations {
-		if !slices.Contains(v.found, violation) {
-			v.more = true
-		}
-		return
+	v.noted++
+	known := slices.Contains(v.found, violation)
+	v.done = !known && len(v.found) == maxViolations || v.noted == maxNoted
+	if !known && !v.done {
+		v.found = append(v.found, violation)
 	}
-	v.found = append(v.found, violation)
 }
 
-// fits checks the value that r is at, and goes past it. sees is told what of it the schema
-// speaks of; nil: nobody asks.
-func (v *run) fits(s *library.Schema, r *jsonscan.Reader, up *link, sees *seen) bool {
+// fits checks the value that r is at, and goes past it. The schemas of chain from same on are
+// being held against the same value. sees is told what of it the schema speaks of; nil: nobody
+// asks.
+func (v *run) fits(s *library.Schema, r *jsonscan.Reader, same int, sees *seen) bool {
 	start := *r
 	if !v.spend(visit) {
 		return false
 	}
 	if s.Bool != nil {
 		v.take(r)
-		if !*s.Bool {
-			v.fault(&kind.FalseSchema{})
-		}
-		return *s.Bool
+		return *s.Bool || v.fails(&kind.FalseSchema{})
 	}
-	if up.has(s) {
+	if slices.Contains(v.chain[same:], s) {
 		v.take(r)
-		v.fault(&kind.RefCycle{})
-		return false
+		return v.fails(&kind.RefCycle{})
 	}
 	if s.Ref != nil && s.DraftVersion < 2019 {
-		return v.fits(s.Ref, r, &link{s, up}, sees)
+		v.chain = append(v.chain, s)
+		good := v.fits(s.Ref, r, same, sees)
+		v.chain = v.chain[:len(v.chain)-1]
+		return good
 	}
-	if k := v.whole(s, *r); k != nil {
+	if !v.whole(s, *r) {
 		v.take(r)
-		v.fault(k)
 		return false
 	}
-	own := seen{asked: sees != nil || s.UnevaluatedProperties != nil || s.UnevaluatedItems != nil}
-	var good bool
+	var own *seen
+	if sees != nil || s.UnevaluatedProperties != nil || s.UnevaluatedItems != nil {
+		own = &seen{}
+	}
+	good := true
 	switch r.Kind() {
 	case '{':
-		good = v.object(s, r, up, &own)
+		good = v.object(s, r, same, own)
 	case '[':
-		good = v.array(s, r, &own)
+		good = v.array(s, r, own)
 	case '"':
 		good = v.text(s, v.take(r))
 	case '0':
 		good = v.number(s, v.take(r))
 	default:
 		v.take(r)
-		good = true
 	}
-	good = v.applied(s, start, &link{s, up}, &own) && good
-	good = v.unevaluated(s, start, &own) && good
+	if v.facts[s].applies {
+		v.chain = append(v.chain, s)
+		good = v.applied(s, start, same, own) && good
+		v.chain = v.chain[:len(v.chain)-1]
+	}
+	if own != nil {
+		good = v.unevaluated(s, start, own) && good
+	}
 	if good && sees != nil {
-		sees.merge(&own)
+		sees.merge(own)
 	}
-	return good && !v.given
+	return good && !v.over()
 }
 
 // whole checks a value against the keywords that say all about it: when one of them does not
 // fit, the others would only say the same.
-func (v *run) whole(s *library.Schema, r jsonscan.Reader) library.ErrorKind {
+func (v *run) whole(s *library.Schema, r jsonscan.Reader) bool {
 	of := r.Kind()
 	if want := v.facts[s].types; want != 0 && want&typeOf(of) == 0 && (of != '0' || want&typeInteger == 0 || !v.isInteger(r)) {
-		return &kind.Type{Want: s.Types.ToStrings()}
+		if v.quiet > 0 {
+			return false // the words are not needed
+		}
+		return v.fails(&kind.Type{Want: s.Types.ToStrings()})
 	}
 	if s.Const == nil && s.Enum == nil && s.Format == nil {
-		return nil
+		return true
 	}
 	start := r
 	value := v.take(&r)
 	if s.Const != nil && !v.equal(*s.Const, start) {
-		return &kind.Const{Want: *s.Const}
+		return v.fails(&kind.Const{Want: *s.Const})
 	}
 	if s.Enum != nil && !slices.ContainsFunc(s.Enum.Values, func(one any) bool { return v.equal(one, start) }) {
-		return &kind.Enum{Want: s.Enum.Values}
+		return v.fails(&kind.Enum{Want: s.Enum.Values})
 	}
 	if s.Format != nil && of == '"' && !v.hasFormat(s.Format, value) {
-		return &kind.Format{Want: s.Format.Name}
+		return v.fails(&kind.Format{Want: s.Format.Name})
 	}
-	return nil
+	return true
 }
 
 // hasFormat tells whether a text has a format. Only addresses are longer than a line.
@@ -202,81 +204,69 @@ func (v *run) hasFormat(format *library.Format, raw jsonscan.Value) bool {
 	return format.Validate(text) == nil
 }
 
+// apply checks the value at start, which others of the chain are about, too.
+func (v *run) apply(s *library.Schema, start jsonscan.Reader, same int, own *seen) bool {
+	return v.fits(s, &start, same, own)
+}
+
+// quietly is apply where it only matters whether the value fits.
+func (v *run) quietly(s *library.Schema, start jsonscan.Reader, same int, own *seen) bool {
+	v.quiet++
+	good := v.fits(s, &start, same, own)
+	v.quiet--
+	return good
+}
+
 // applied checks the value at start against the schemas that a schema applies to it as a
 // whole.
-func (v *run) applied(s *library.Schema, start jsonscan.Reader, up *link, own *seen) bool {
-	fits := func(schema *library.Schema) bool {
-		r := start
-		return v.fits(schema, &r, up, own.asks())
-	}
-	quietly := func(schema *library.Schema) bool {
-		v.quiet++
-		defer func() { v.quiet-- }()
-		return fits(schema)
-	}
-	good := true
-	if s.Ref != nil {
-		good = fits(s.Ref)
-	}
+func (v *run) applied(s *library.Schema, start jsonscan.Reader, same int, own *seen) bool {
+	good := s.Ref == nil || v.apply(s.Ref, start, same, own)
 	for _, schema := range s.AllOf {
-		good = fits(schema) && good
+		good = v.apply(schema, start, same, own) && good
 	}
-	if s.Not != nil && v.denied(s.Not, start, up) {
-		v.fault(&kind.Not{})
-		good = false
+	if s.Not != nil && v.quietly(s.Not, start, same, nil) {
+		good = v.fails(&kind.Not{})
 	}
-	if len(s.AnyOf) > 0 && !v.anyOf(s.AnyOf, quietly, own) {
-		v.fault(&kind.AnyOf{})
-		good = false
+	if len(s.AnyOf) > 0 && !v.anyOf(s.AnyOf, start, same, own) {
+		good = v.fails(&kind.AnyOf{})
 	}
 	if len(s.OneOf) > 0 {
-		good = v.oneOf(s.OneOf, quietly) && good
+		good = v.oneOf(s.OneOf, start, same, own) && good
 	}
 	switch {
 	case s.If == nil:
-	case quietly(s.If):
-		good = (s.Then == nil || fits(s.Then)) && good
+	case v.quietly(s.If, start, same, own):
+		good = (s.Then == nil || v.apply(s.Then, start, same, own)) && good
 	default:
-		good = (s.Else == nil || fits(s.Else)) && good
+		good = (s.Else == nil || v.apply(s.Else, start, same, own)) && good
 	}
 	return good
 }
 
-// denied tells whether the value fits a schema that it must not fit.
-func (v *run) denied(s *library.Schema, start jsonscan.Reader, up *link) bool {
-	v.quiet++
-	defer func() { v.quiet-- }()
-	return v.fits(s, &start, up, nil)
-}
-
 // anyOf goes on after the first that fits only to see what the others speak of.
-func (v *run) anyOf(schemas []*library.Schema, fits func(*library.Schema) bool, own *seen) bool {
+func (v *run) anyOf(schemas []*library.Schema, start jsonscan.Reader, same int, own *seen) bool {
 	some := false
 	for _, schema := range schemas {
-		some = fits(schema) || some
-		if some && !own.asked {
+		some = v.quietly(schema, start, same, own) || some
+		if some && own == nil {
 			break
 		}
 	}
 	return some
 }
 
-func (v *run) oneOf(schemas []*library.Schema, fits func(*library.Schema) bool) bool {
+func (v *run) oneOf(schemas []*library.Schema, start jsonscan.Reader, same int, own *seen) bool {
 	first := -1
 	for i, schema := range schemas {
 		switch {
-		case !fits(schema):
+		case !v.quietly(schema, start, same, own):
 		case first >= 0:
-			v.fault(&kind.OneOf{Subschemas: []int{first, i}})
-			return false
+			return v.fails(&kind.OneOf{Subschemas: []int{first, i}})
 		default:
 			first = i
 		}
 	}
-	if first < 0 {
-		v.fault(&kind.OneOf{})
-	}
-	return first >= 0
+	return first >= 0 || v.fails(&kind.OneOf{})
 }
 
 // unevaluated checks what no other keyword has spoken of.
@@ -293,7 +283,7 @@ func (v *run) unevaluated(s *library.Schema, start jsonscan.Reader, own *seen) b
 	r.Enter()
 	v.path = append(v.path, jsonscan.Step{})
 	last := len(v.path) - 1
-	for i := 0; r.Element() && !v.given; i++ {
+	for i := 0; r.Element() && !v.over(); i++ {
 		if of == '{' {
 			v.path[last].Name = v.take(&r)
 		}
@@ -301,7 +291,7 @@ func (v *run) unevaluated(s *library.Schema, start jsonscan.Reader, own *seen) b
 		if own.has(i) {
 			v.take(&r)
 		} else {
-			good = v.fits(schema, &r, nil, nil) && good
+			good = v.fits(schema, &r, len(v.chain), nil) && good
 		}
 	}
 	v.path = v.path[:last]
@@ -320,31 +310,21 @@ func (v *run) result() []Violation {
 		}
 		return strings.Compare(a.Detail, b.Detail)
 	})
-	found := slices.Compact(v.found)
-	if v.more {
-		found = append(found[:min(len(found), maxViolations-1)], Violation{Detail: jsonscan.More})
+	if v.done {
+		v.found = append(v.found[:min(len(v.found), maxViolations-1)], Violation{Detail: jsonscan.More})
 	}
-	return found
+	return v.found
 }
 
 // seen is what of an object or array schemas have spoken of, by the number of the member or
-// element.
+// element; nil: nobody asks.
 type seen struct {
-	asked bool
-	all   bool
-	bits  []uint64
-}
-
-// asks returns s when anybody asks.
-func (s *seen) asks() *seen {
-	if s.asked {
-		return s
-	}
-	return nil
+	all  bool
+	bits []uint64
 }
 
 func (s *seen) mark(i int) {
-	if !s.asked || s.all {
+	if s == nil || s.all {
 		return
 	}
 	for len(s.bits) <= i/64 {

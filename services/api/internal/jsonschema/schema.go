@@ -98,12 +98,16 @@ func (s *Schema) Validate(ctx context.Context, value []byte) []Violation {
 	v := &run{ctx: ctx, facts: s.survey.of, budget: baseBudget + budgetPerByte*len(value)}
 	v.look = v.budget - lookEvery
 	r := jsonscan.Read(value)
-	v.fits(s.compiled, &r, nil, nil)
+	v.fits(s.compiled, &r, 0, nil)
 	return v.result()
 }
 
-// maxDynamic bounds a value whose schema has references that depend on where they are met.
-// Only the library knows how to follow them, and it takes some 100 bytes for each byte.
+// Dynamic tells whether the schema has references that depend on where they are met. Only the
+// library knows how to follow them.
+func (s *Schema) Dynamic() bool { return s.survey.dynamic }
+
+// maxDynamic bounds a value for a schema that is Dynamic: the library takes some hundred bytes
+// for each byte.
 const maxDynamic = 64 << 10
 
 func (s *Schema) validateDynamic(value []byte) []Violation {

@@ -3,7 +3,7 @@
 package jsontree
 
 import (
-	"bytes"
+	"context"
 	"fmt"
 	"iter"
 	"strconv"
@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"waybill.dev/services/api/internal/input"
+	"waybill.dev/shared/jsonscan"
 )
 
 // Node is a value. The methods of a nil Node answer as for a value that has nothing, so a
@@ -22,79 +23,67 @@ type Node struct {
 
 	parent   *Node
 	name     string // in the parent: of the member, or the index
-	names    []string
-	members  map[string]*Node
-	elements []*Node
+	children []*Node
+	members  map[string]*Node // of an object
 }
+
+// maxValues bounds a tree, which takes some 150 bytes for each value in it: it is for what
+// operators write, never for what a request brings.
+const maxValues = 200_000
 
 // Parse reads a value. It may be nested input.MaxDepth levels deep.
 func Parse(raw []byte) (*Node, error) {
-	p := parser{raw: raw, dec: jsontext.NewDecoder(bytes.NewReader(raw))}
-	root := &Node{}
-	if err := p.value(root); err != nil {
+	faults, err := jsonscan.Check(context.Background(), raw, jsonscan.Options{AnyText: true}) // a file's size bounds it
+	if err != nil {
 		return nil, fmt.Errorf("read JSON: %w", err)
 	}
-	if rest := bytes.TrimLeft(raw[root.Start+len(root.Raw):], " \t\r\n"); len(rest) > 0 {
-		return nil, fmt.Errorf("read JSON: %d bytes too many", len(rest))
+	if len(faults) > 0 {
+		return nil, fmt.Errorf("read JSON: %s %s", faults[0].Pointer, faults[0].Detail)
+	}
+	p := parser{Reader: jsonscan.Read(raw), raw: raw}
+	root := &Node{}
+	if p.value(root); p.count > maxValues {
+		return nil, fmt.Errorf("read JSON: more than %d values", maxValues)
 	}
 	return root, nil
 }
 
 type parser struct {
-	raw []byte
-	dec *jsontext.Decoder
+	jsonscan.Reader
+	raw   []byte
+	count int
 }
 
-func (p *parser) value(n *Node) error {
-	n.Start = int(p.dec.InputOffset())
-	for n.Start < len(p.raw) && strings.IndexByte(" \t\r\n,:", p.raw[n.Start]) >= 0 {
-		n.Start++
+func (p *parser) value(n *Node) {
+	if p.count++; p.count > maxValues {
+		return
 	}
-	token, err := p.dec.ReadToken()
-	if err != nil {
-		return err
-	}
-	if p.dec.StackDepth() > input.MaxDepth {
-		return fmt.Errorf("nested deeper than %d levels", input.MaxDepth)
-	}
-	switch token.Kind() {
+	kind := p.Kind()
+	n.Start = p.Offset()
+	switch kind {
 	case '{':
-		err = p.object(n)
+		n.members = make(map[string]*Node)
+		p.Enter()
+		for raw, ok := p.Member(); ok && p.count <= maxValues; raw, ok = p.Member() {
+			name, _ := raw.Text()
+			n.members[name] = p.child(n, name)
+		}
 	case '[':
-		err = p.array(n)
+		p.Enter()
+		for p.Element() && p.count <= maxValues {
+			p.child(n, strconv.Itoa(len(n.children)))
+		}
+	default:
+		p.Take()
 	}
-	n.Raw = p.raw[n.Start:int(p.dec.InputOffset())]
-	return err
+	n.Raw = p.raw[n.Start:p.Offset()]
 }
 
-func (p *parser) object(n *Node) error {
-	n.members = make(map[string]*Node)
-	for p.dec.PeekKind() != '}' {
-		token, err := p.dec.ReadToken()
-		if err != nil {
-			return err
-		}
-		member := &Node{parent: n, name: token.String()}
-		if err := p.value(member); err != nil {
-			return err
-		}
-		n.names = append(n.names, member.name)
-		n.members[member.name] = member
-	}
-	_, err := p.dec.ReadToken()
-	return err
-}
-
-func (p *parser) array(n *Node) error {
-	for p.dec.PeekKind() != ']' {
-		element := &Node{parent: n, name: strconv.Itoa(len(n.elements))}
-		if err := p.value(element); err != nil {
-			return err
-		}
-		n.elements = append(n.elements, element)
-	}
-	_, err := p.dec.ReadToken()
-	return err
+func (p *parser) child(of *Node, name string) *Node {
+	n := &Node{parent: of, name: name}
+	p.value(n)
+	of.children = append(of.children, n)
+	return n
 }
 
 // Kind returns the kind of the value; 0 for none.
@@ -127,8 +116,8 @@ func (n *Node) Members() iter.Seq2[string, *Node] {
 		if n == nil {
 			return
 		}
-		for _, name := range n.names {
-			if !yield(name, n.members[name]) {
+		for _, member := range n.children {
+			if n.members == nil || !yield(member.name, member) {
 				return
 			}
 		}
@@ -140,7 +129,7 @@ func (n *Node) Len() int {
 	if n == nil {
 		return 0
 	}
-	return len(n.names) + len(n.elements)
+	return len(n.children)
 }
 
 // Member returns a member of an object, or nil.
@@ -153,10 +142,10 @@ func (n *Node) Member(name string) *Node {
 
 // Elements returns the elements of an array.
 func (n *Node) Elements() []*Node {
-	if n == nil {
+	if n == nil || n.members != nil {
 		return nil
 	}
-	return n.elements
+	return n.children
 }
 
 // Text returns what a string says; ok is false when the value is none.
@@ -193,8 +182,8 @@ func (n *Node) child(token string) *Node {
 		return n.members[token]
 	}
 	i, err := strconv.Atoi(token)
-	if err != nil || i < 0 || i >= len(n.elements) || strconv.Itoa(i) != token {
+	if err != nil || i < 0 || i >= len(n.children) || strconv.Itoa(i) != token {
 		return nil
 	}
-	return n.elements[i]
+	return n.children[i]
 }

@@ -3,9 +3,10 @@ package mcpserver_test
 import (
 	"encoding/json"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"waybill.dev/shared/jsonscan/attack"
 )
 
 // Whatever is sent, the answer is one of the protocol's: valid JSON or nothing, with a
@@ -21,16 +22,20 @@ func FuzzBody(f *testing.F) {
 	for _, body := range []string{"", "[", "[]", "null", `[1,{}]`, `{"jsonrpc":"2.0","id":1e999,"method":"ping","params":{"_meta":7}}`, `{"jsonrpc":"2.0","id":1,"method":"\u0000"}`} {
 		f.Add(body, "")
 	}
-	r := start(f, nil, over(nil, resource("page", nil), item{id: "tool"}, item{id: "prompt", mcp: object{"type": "prompt"}})...)
+	for _, b := range attack.Bodies(4 << 10) {
+		f.Add(string(b.Text), "")
+		f.Add(message("1", "tools/call", `{"name":"tool","arguments":`+string(b.Text)+`}`), "")
+	}
+	r := attacked(f)
 	f.Fuzz(func(t *testing.T, body, method string) {
-		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", strings.NewReader(body))
-		request.Host, request.RemoteAddr = "api.example", "192.0.2.7:5000"
-		request.Header = curl()
-		if method != "" {
-			request.Header = modernHeader(method, `{"name":"tool","uri":""}`)
+		if len(body) > 1<<20 {
+			return
 		}
-		w := httptest.NewRecorder()
-		r.gateway.ServeHTTP(w, request)
+		header := curl()
+		if method != "" {
+			header = modernHeader(method, `{"name":"tool","uri":""}`)
+		}
+		w := r.hold(t, header, []byte(body))
 		switch {
 		case w.Code == http.StatusAccepted && w.Body.Len() == 0:
 		case w.Header().Get("Content-Type") == "text/event-stream" && w.Code == http.StatusOK:

@@ -9,6 +9,8 @@ import (
 
 	"waybill.dev/services/api/internal/jsonschema"
 	"waybill.dev/services/api/internal/routefile"
+	"waybill.dev/shared/jsonscan"
+	"waybill.dev/shared/jsonscan/attack"
 )
 
 // FuzzLoad looks for files that are neither read nor refused, and for operations that are
@@ -21,11 +23,19 @@ func FuzzLoad(f *testing.F) {
 	if own, err := os.ReadFile("../../../../config/routes.oas.json"); err == nil {
 		f.Add(own, []byte(`{}`))
 	}
+	for _, body := range attack.Bodies(4 << 10) {
+		f.Add(body.Text, []byte(`{}`))
+		f.Add([]byte(`{"openapi":"3.1.0","paths":{},"x":`+string(body.Text)+`}`), body.Text)
+	}
 	f.Fuzz(func(t *testing.T, file, policies []byte) {
 		if len(file) > 64<<10 || len(policies) > 64<<10 {
 			return
 		}
-		set, found := routefile.Load(folder("a.oas.json", string(file), "policies.json", string(policies)), environment)
+		var set *routefile.Set
+		var found routefile.Faults
+		hold(t, len(file)+len(policies), func() {
+			set, found = routefile.Load(folder("a.oas.json", string(file), "policies.json", string(policies)), environment)
+		})
 		_ = found.Error()
 		if len(found) > 0 {
 			return
@@ -34,6 +44,29 @@ func FuzzLoad(f *testing.F) {
 			use(t, o)
 		}
 	})
+}
+
+// hold bounds what reading a file may cost. Files are their operator's: they are compiled into
+// schemas and kept as trees, which take far more than a body may.
+func hold(t *testing.T, size int, read func()) {
+	t.Helper()
+	attack.Hold(t, size, attack.Allowance{CPU: 4, Times: 200, Bytes: 32 << 20}, read)
+}
+
+// A file of the greatest size that is no route file is refused at once, with a hundred faults.
+func TestAttacks(t *testing.T) {
+	for _, body := range attack.Bodies(1 << 20) {
+		t.Run(body.Name, func(t *testing.T) {
+			for _, file := range []string{string(body.Text), `{"openapi":"3.1.0","paths":{},"x":` + string(body.Text) + `}`} {
+				dir := folder("a.oas.json", file, "policies.json", string(body.Text))
+				attack.Hold(t, 2*len(file), attack.Allowance{CPU: 4, Times: 8, Bytes: 64 << 20}, func() {
+					if _, found := routefile.Load(dir, environment); len(found) > 2*jsonscan.MaxFaults+10 {
+						t.Errorf("%d faults", len(found))
+					}
+				})
+			}
+		})
+	}
 }
 
 func use(t *testing.T, o *routefile.Operation) {
