@@ -72,6 +72,10 @@ $(LINT):
 	@GOBIN=$(CURDIR)/$(TOOLS) GOFLAGS= go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
 	@mv $(TOOLS)/golangci-lint $@
 
+.PHONY: spec-lint
+spec-lint: ## hold the API documents to the rules of Redocly and Spectral
+	@services/api/internal/spec/lint/run.sh $(CURDIR)/$(TOOLS)/spec-lint
+
 FUZZTIME ?= 30s
 FUZZMEM ?= 512
 # The memory of one fuzzing process, in MiB. The collector is told (GOMEMLIMIT), and the kernel
