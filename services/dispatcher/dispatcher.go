@@ -47,7 +47,12 @@ type Options struct {
 	DefaultSchedule []time.Duration
 	Retention       time.Duration // 0: 168 h
 	DisableAfter    time.Duration // 0: 120 h
+	// Watch is told of each attempt that was made; nil: nobody. It must not block.
+	Watch func(Made)
 }
+
+// Made is an attempt that was made, and what followed from it.
+type Made = deliver.Made
 
 // drainTime is how long attempts in flight are waited for at the end; with what follows
 // it stays within the 30 seconds that a process has to stop.
@@ -105,7 +110,7 @@ func New(options Options) (*Dispatcher, error) {
 		Poster: post.New(options.Egress.NewClient(egress.Options{})), Keeper: options.Bus, Emitter: d.emitter, Hooks: d.index, Owners: d.members,
 		Notices: notices{d}, Logger: options.Logger, Metrics: deliver.NewMetrics(options.Metrics), Tracer: tracer,
 		Schedule: options.DefaultSchedule, Retention: options.Retention, DisableAfter: options.DisableAfter,
-		UserAgent: "Waybill/" + options.Version,
+		UserAgent: "Waybill/" + options.Version, Watch: options.Watch,
 	})
 	d.fanout = fanout.New(fanout.Options{
 		Bus: options.Bus, Deliverer: d.deliverer, Emitter: d.emitter, Log: options.Store, Index: d.index, Accounts: d.accounts,

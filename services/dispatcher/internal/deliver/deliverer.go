@@ -60,6 +60,19 @@ type Options struct {
 	// DisableAfter is how long a webhook may only fail before it becomes inactive.
 	DisableAfter time.Duration
 	UserAgent    string
+	// Watch is told of each attempt that was made; nil: nobody. It must not block.
+	Watch func(Made)
+}
+
+// Made is an attempt that was made, and what followed from it.
+type Made struct {
+	Webhook   domain.WebhookID
+	URL       string // of the webhook
+	EventID   string
+	EventType domain.EventType
+	Attempt   domain.Attempt
+	Status    domain.Status // of the delivery, now
+	Wait      time.Duration // until the next attempt; 0: none is due
 }
 
 const (
