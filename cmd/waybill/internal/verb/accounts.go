@@ -20,6 +20,14 @@ func accounts() Noun {
 				Method: http.MethodPost, Path: "/v1/accounts", Args: []Arg{newName("NAME")}, Body: AnObject,
 				Show: view, Once: onceKey,
 			},
+			{
+				Name: "recover", Short: "Make an admin key for an account that has lost its own",
+				Long:    "Makes one more key with all rights in an account, and prints it, this once. The\nbootstrap key alone may do it; the audit logs of both accounts tell.",
+				Example: "  waybill accounts recover northwind",
+				Method:  http.MethodPost, Path: "/v1/accounts/{accountName}/admin-keys",
+				Args: []Arg{{Word: "NAME", To: "accountName", List: "/v1/accounts", ID: "name"}},
+				Show: View{Columns: []Column{{Title: "KEY", Member: "key"}, {Title: "ID", Member: "id"}}}, Once: onceKey,
+			},
 		},
 	}
 }
