@@ -481,7 +481,7 @@ func TestDevTakesAnotherPortForItsReceiver(t *testing.T) {
 	}
 	says := regexp.MustCompile(`Receiver +http://127\.0\.0\.1:(8\d+)  \(open it in a browser; 127\.0\.0\.1:8090 is in use\)`)
 	eventually(t, func() error {
-		if found := says.FindStringSubmatch(c.out.String()); found == nil || found[1] == "8090" {
+		if found := says.FindStringSubmatch(c.out.String()); len(found) < 2 || found[1] == "8090" {
 			return fmt.Errorf("the banner does not say so:\n%s%s", &c.out, &c.err)
 		}
 		return nil

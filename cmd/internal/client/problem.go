@@ -29,7 +29,8 @@ type Problem struct {
 // problemOf reads an answer that refuses; nil: it is no problem document.
 func (c *Client) problemOf(response *http.Response, body []byte) *Problem {
 	problem := &Problem{}
-	if json.Unmarshal(body, problem) != nil || problem.Code == "" || problem.Status != 0 && problem.Status != response.StatusCode {
+	readable := json.Unmarshal(body, problem) == nil
+	if !readable || problem.Code == "" || problem.Status != 0 && problem.Status != response.StatusCode {
 		return nil
 	}
 	problem.Status = response.StatusCode

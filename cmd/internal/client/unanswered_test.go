@@ -6,8 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"io"
-	"log"
+	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
@@ -53,7 +52,7 @@ func TestNoAnswerSaysWhy(t *testing.T) {
 		cert, pool := certificate(t, until, names...)
 		s := httptest.NewUnstartedServer(http.NotFoundHandler())
 		s.TLS = &tls.Config{Certificates: []tls.Certificate{cert}}
-		s.Config.ErrorLog = log.New(io.Discard, "", 0)
+		s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 		s.StartTLS()
 		t.Cleanup(s.Close)
 		return s.URL, pool

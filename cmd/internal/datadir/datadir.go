@@ -84,7 +84,7 @@ func tighten(path string) (tightened []string, err error) {
 	}
 	foreign := writableByOthers(info)
 	if !private(info) {
-		if err := os.Chmod(path, 0o700); err != nil {
+		if err := os.Chmod(path, 0o700); err != nil { //nolint:gosec // a directory
 			return nil, fmt.Errorf("data directory %s is open to others (mode %04o) and belongs to another user: take it over, or choose another with --data", path, info.Mode().Perm())
 		}
 		tightened = append(tightened, describe(path, info))

@@ -83,7 +83,8 @@ func (t *teller) fold() {
 }
 
 func (t *teller) tell(m dispatcher.Made) {
-	if t.written++; t.written > perSecond {
+	t.written++
+	if t.written > perSecond {
 		t.miss(m)
 		return
 	}

@@ -112,7 +112,11 @@ func (f *follower) tell(ctx context.Context, d client.Delivery) {
 	if n := len(d.Log); n > 0 {
 		last := d.Log[n-1]
 		if answer = last.Error; last.Status > 0 {
-			answer = fmt.Sprintf("answered %d in %d ms", last.Status, last.DurationMS)
+			took := "less than 1 ms"
+			if last.DurationMS > 0 {
+				took = strconv.Itoa(last.DurationMS) + " ms"
+			}
+			answer = fmt.Sprintf("answered %d in %s", last.Status, took)
 		}
 		answer = ": " + console.Clean(answer)
 	}

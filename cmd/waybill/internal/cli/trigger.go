@@ -63,19 +63,7 @@ func (a *app) trigger() *cobra.Command {
 		Example: "  waybill trigger shipment.delivered\n" +
 			"  waybill trigger shipment.exception --set severity=low --set location.city=Bonn\n" +
 			"  waybill trigger shipment.in_transit --count 1000 --rate 50",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 1 && domain.EventType(args[0]).Valid() {
-				return nil
-			}
-			meant := ""
-			if len(args) == 1 {
-				meant = nearest(args[0], typeNames())
-			}
-			if meant != "" {
-				meant = "; did you mean " + meant + "?"
-			}
-			return usagef("one event type is needed: %s%s", sample.Types(), meant)
-		},
+		Args: oneEventType,
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
@@ -125,6 +113,19 @@ func (a *app) trigger() *cobra.Command {
 		return nil
 	})
 	return cmd
+}
+
+func oneEventType(_ *cobra.Command, args []string) error {
+	meant := ""
+	if len(args) == 1 {
+		if domain.EventType(args[0]).Valid() {
+			return nil
+		}
+		if near := nearest(args[0], typeNames()); near != "" {
+			meant = "; did you mean " + near + "?"
+		}
+	}
+	return usagef("one event type is needed: %s%s", sample.Types(), meant)
 }
 
 // list writes words that are separated by commas one below the other.

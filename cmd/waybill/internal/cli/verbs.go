@@ -169,7 +169,7 @@ func (a *app) perform(ctx context.Context, act *action) error {
 	if err != nil {
 		return err
 	}
-	more := func(rows []map[string]any) {}
+	var more func(rows []map[string]any)
 	if act.More != nil {
 		more = func(rows []map[string]any) {
 			act.More(func(path string) ([]byte, error) { return c.Do(ctx, http.MethodGet, path, nil) }, rows)

@@ -134,8 +134,11 @@ func TestBytesAndHeadersGoOnUnchanged(t *testing.T) {
 	want := map[string]bool{
 		"POST /hooks?x=1 HTTP/1.1": true, "Host: " + address: true, "Content-Length: " + strconv.Itoa(len(body)): true,
 		"Content-Type: application/json": true, "User-Agent: Waybill/test": true, "webhook-id: evt_1": true,
-		"webhook-timestamp: " + header["webhook-timestamp"][0]: true, "webhook-signature: " + header["webhook-signature"][0]: true, "Waybill-Attempt: 3": true,
+		"Waybill-Attempt: 3": true,
 		"traceparent: 00-1-2-01": true, "X-Custom: a": true, "X-Custom: b": true,
+	}
+	for _, name := range []string{"webhook-timestamp", "webhook-signature"} {
+		want[name+": "+header[name][0]] = true
 	}
 	seen := make(map[string]bool)
 	for _, line := range lines {

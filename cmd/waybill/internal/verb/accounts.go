@@ -7,7 +7,7 @@ func accounts() Noun {
 		{Title: "NAME", Member: "name"}, {Title: "ID", Member: "id"}, {Title: "KEY", Member: "key"},
 	}, made()...)}
 	return Noun{
-		Name: "accounts", Short: "List and make accounts",
+		Name: "accounts", Short: "List, make and recover accounts",
 		Long: "An account owns webhooks, events, deliveries and key buckets, and sees nothing\nof another's. The bootstrap key alone makes accounts; other keys see their own.",
 		Verbs: []Verb{
 			{

@@ -108,7 +108,7 @@ func events() Noun {
 func deliveries() Noun {
 	one := []Arg{{Word: "DELIVERY-ID", To: "id", List: deliveriesPath, ID: "id"}}
 	return Noun{
-		Name: "deliveries", Short: "List, show and retry deliveries",
+		Name: "deliveries", Short: "List, show, explain and retry deliveries",
 		Long: "A delivery is one event on its way to one webhook.",
 		Verbs: []Verb{
 			{

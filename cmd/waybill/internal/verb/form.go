@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"waybill.dev/cmd/internal/console"
+	"waybill.dev/shared/domain"
 )
 
 // Form is how a value is written.
@@ -100,6 +101,9 @@ func rough(d time.Duration) string {
 
 func types(value any) string {
 	list, _ := value.([]any)
+	if len(list) == len(domain.EventTypes()) {
+		return "all"
+	}
 	var words []string
 	for _, one := range list {
 		words = append(words, strings.TrimPrefix(fmt.Sprint(one), "shipment."))

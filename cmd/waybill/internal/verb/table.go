@@ -73,7 +73,7 @@ func (g *grid) floor(i int) int {
 	if !g.columns[i].Shrinks {
 		return g.widths[i]
 	}
-	return min(g.widths[i], max(least, len(g.columns[i].Title)))
+	return min(g.widths[i], max(least, len(g.columns[i].Title), g.columns[i].Least))
 }
 
 // over returns by how much a line is too long when column i has width of(i).

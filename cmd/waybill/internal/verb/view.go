@@ -38,6 +38,7 @@ type Column struct {
 	// Shrinks: a value is cut off when the line would be too long. Spare: the column is
 	// left out when cutting is not enough.
 	Shrinks, Spare bool
+	Least          int // how narrow it may become at least; 0: 10
 	// Rare: the column is left out of a list in which all have null.
 	Rare bool
 }

@@ -32,9 +32,9 @@ func webhookEvents(usage string) Flag {
 func webhookView() View {
 	return View{None: "There are no webhooks.", Columns: []Column{
 		{Title: "ID", Member: "id"},
-		{Title: "ACTIVE", Member: "active", Form: YesNo},
-		{Title: "URL", Member: "url", Shrinks: true},
-		{Title: "EVENTS", Member: "events", Form: Types, Shrinks: true, Spare: true},
+		{Title: "ACTIVE", Member: "active", Form: YesNo, Spare: true},
+		{Title: "URL", Member: "url", Shrinks: true, Least: 18},
+		{Title: "EVENTS", Member: "events", Form: Types, Shrinks: true},
 		{Title: "STATE", Member: stateMember, Shrinks: true},
 		{Title: "SECRET", Member: "secret"},
 		{Title: "DISABLED", Member: "disabledReason", Wide: true},
@@ -82,7 +82,7 @@ func webhooks() Noun {
 				Example: "  waybill webhooks update 0198e5c2-… --active=false\n  waybill webhooks update 0198e5c2-… --url https://example.com/v2",
 				Method:  http.MethodPatch, Path: webhooksPath + "/{id}", Args: webhookArg(), Body: AnObject,
 				Flags: concat([]Flag{
-					{Name: "url", Usage: "another `URL`", Kind: Address, Former: "target"}, webhookEvents("event types, `list`"),
+					{Name: "url", Usage: "the `URL` that it gets from now on", Kind: Address, Former: "target"}, webhookEvents("event types, `list`"),
 				}, webhookFields()),
 				Show: view,
 			},
