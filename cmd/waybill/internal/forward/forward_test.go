@@ -134,7 +134,7 @@ func TestBytesAndHeadersGoOnUnchanged(t *testing.T) {
 	want := map[string]bool{
 		"POST /hooks?x=1 HTTP/1.1": true, "Host: " + address: true, "Content-Length: " + strconv.Itoa(len(body)): true,
 		"Content-Type: application/json": true, "User-Agent: Waybill/test": true, "webhook-id: evt_1": true,
-		"Waybill-Attempt: 3": true,
+		"Waybill-Attempt: 3":     true,
 		"traceparent: 00-1-2-01": true, "X-Custom: a": true, "X-Custom: b": true,
 	}
 	for _, name := range []string{"webhook-timestamp", "webhook-signature"} {
