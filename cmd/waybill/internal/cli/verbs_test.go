@@ -82,6 +82,9 @@ func TestVerbsAskTheAPI(t *testing.T) {
 	}{
 		{"accounts list --limit 5", "GET", "/v1/accounts?limit=5", ""},
 		{"accounts create northwind", "POST", "/v1/accounts", `{"name":"northwind"}`},
+		{"accounts get northwind", "GET", "/v1/accounts/northwind", ""},
+		{"projects get parcels", "GET", at + "/projects/parcels", ""},
+		{"managers get partners acme eusr_1", "GET", at + "/key-buckets/partners/consumers/acme/managers/eusr_1", ""},
 		{"accounts recover northwind", "POST", "/v1/accounts/northwind/admin-keys", ""},
 		{"projects list --offset 3", "GET", at + "/projects?offset=3", ""},
 		{"projects create parcels", "POST", "/v1/projects", `{"name":"parcels"}`},

@@ -109,6 +109,9 @@ func stateOfWebhooks(ask Ask, rows []map[string]any) {
 		if reason, ok := row["disabledReason"].(string); ok {
 			words = append(words, reason)
 		}
+		if fault, _ := row["fault"].(string); fault != "" {
+			words = append(words, "can't be read")
+		}
 		if n := held.of[id]; n > 0 {
 			words = append(words, held.many(n)+" held")
 		}

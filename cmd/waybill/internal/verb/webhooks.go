@@ -38,6 +38,7 @@ func webhookView() View {
 		{Title: "STATE", Member: stateMember, Shrinks: true},
 		{Title: "SECRET", Member: "secret"},
 		{Title: "DISABLED", Member: "disabledReason", Wide: true},
+		{Title: "FAULT", Member: "fault", Wide: true},
 		{Title: "DESCRIPTION", Member: "description", Wide: true},
 		{Title: "HEADERS", Member: "headerNames", Form: Joined, Wide: true},
 		{Title: "RETRIES", Member: "retryScheduleSeconds", Form: Joined, Wide: true},
