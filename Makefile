@@ -6,7 +6,6 @@ SHELL := /bin/bash
 
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS  := -s -w -X main.version=$(VERSION)
-GOBUILD  := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)'
 GO_NEEDED := $(shell sed -n 's/^go //p' go.work)
 
 # Where what is built for development lies; neither directory is committed.
@@ -30,11 +29,12 @@ endef
 
 .PHONY: demo
 demo: need-go ## publish the four shipment events and watch the signed callbacks arrive
-	@CGO_ENABLED=0 go run -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' ./cmd/waybill demo $(ARGS)
+	@deploy/build.sh $(BIN)/waybill ./cmd/waybill -ldflags '$(LDFLAGS)'
+	@exec $(BIN)/waybill demo $(ARGS)
 
 .PHONY: dev
 dev: need-go ## run everything in one process: API, dispatcher, NATS, SQLite, receiver
-	@$(GOBUILD) -o $(BIN)/waybill ./cmd/waybill
+	@deploy/build.sh $(BIN)/waybill ./cmd/waybill -ldflags '$(LDFLAGS)'
 	@exec $(BIN)/waybill dev $(ARGS)
 
 .PHONY: migrate
@@ -45,10 +45,17 @@ migrate: need-go ## apply the migrations to the database of WAYBILL_DATABASE_URL
 
 .PHONY: build
 build: need-go ## build waybill, waybill-api and waybill-dispatcher into bin/
-	@mkdir -p $(BIN)
-	$(GOBUILD) -o $(BIN)/waybill ./cmd/waybill
-	$(GOBUILD) -o $(BIN)/waybill-api ./cmd/api
-	$(GOBUILD) -o $(BIN)/waybill-dispatcher ./cmd/dispatcher
+	@deploy/build.sh $(BIN)/waybill ./cmd/waybill -ldflags '$(LDFLAGS)'
+	@deploy/build.sh $(BIN)/waybill-api ./cmd/api -ldflags '$(LDFLAGS)'
+	@deploy/build.sh $(BIN)/waybill-dispatcher ./cmd/dispatcher -ldflags '$(LDFLAGS)'
+
+# As `go install` chooses it, or $(PREFIX)/bin when PREFIX is given.
+INSTALL_DIR = $(if $(PREFIX),$(PREFIX)/bin,$(shell go env GOBIN | grep . || echo "$$(go env GOPATH)/bin"))
+.PHONY: install
+install: build ## install the three programs into GOBIN, or into PREFIX/bin when PREFIX is given
+	@install -d '$(DESTDIR)$(INSTALL_DIR)'
+	@install -m 755 $(BIN)/waybill $(BIN)/waybill-api $(BIN)/waybill-dispatcher '$(DESTDIR)$(INSTALL_DIR)/'
+	@echo 'Installed waybill, waybill-api and waybill-dispatcher in $(DESTDIR)$(INSTALL_DIR)'
 
 .PHONY: test
 # The tests of cmd build binaries and read docs and deploy, and one of the API reads docs:
@@ -127,7 +134,7 @@ bench-quick: need-test ## run each benchmark once, and each scenario of make ben
 ## Containers
 
 .PHONY: compose-up
-compose-up: .env ## start the services on NATS and Postgres with docker compose
+compose-up: need-compose .env ## start the services on NATS and Postgres with docker compose
 	VERSION=$(VERSION) docker compose up --build --detach --wait
 
 .PHONY: compose-test
@@ -145,6 +152,13 @@ need-go:
 	  echo 'Missing: Go $(GO_NEEDED) or later (https://go.dev/dl/).' >&2; exit 1; fi
 	@if ! out=$$(go list -m 2>&1); then \
 	  printf 'Missing: Go $(GO_NEEDED) or later; this is %s.\n%s\n' "$$(go env GOVERSION)" "$$out" >&2; exit 1; fi
+
+.PHONY: need-compose
+need-compose:
+	@if ! command -v docker >/dev/null; then \
+	  echo 'Missing: Docker with Compose (https://docs.docker.com/engine/install/). Without it: make dev' >&2; exit 1; fi
+	@if ! docker compose version >/dev/null 2>&1; then \
+	  echo 'Missing: the Compose plugin of Docker, version 2 or later (https://docs.docker.com/compose/install/linux/).' >&2; exit 1; fi
 
 .PHONY: need-test
 need-test: need-go

@@ -32,7 +32,7 @@ func TestDemo(t *testing.T) {
 	t.Parallel()
 	temp := t.TempDir()
 	// A running installation that other commands are told of is none of its business.
-	c := prepare(t, t.TempDir(), []string{"TMPDIR=" + temp, "WAYBILL_URL=http://127.0.0.1:1", "WAYBILL_HTTP_ADDR=nonsense"}, "waybill", "demo")
+	c := prepare(t, t.TempDir(), []string{"TMPDIR=" + temp, "WAYBILL_SERVER=http://127.0.0.1:1", "WAYBILL_HTTP_ADDR=nonsense"}, "waybill", "demo")
 	checkDemo(t, c.finish(t), c.out.String(), c.err.String())
 	if left, err := os.ReadDir(temp); err != nil || len(left) != 0 {
 		t.Errorf("it left %v behind, %v", left, err)
@@ -48,13 +48,13 @@ func TestDemoOnAnInstallation(t *testing.T) {
 	}
 	secret := strings.TrimSpace(string(key))
 	for range 2 {
-		code, stdout, stderr := waybill(t, t.TempDir(), "demo", "--url", i.addresses.API, "--key", secret, "--nats-url", i.addresses.NATS)
+		code, stdout, stderr := waybill(t, t.TempDir(), "demo", "--server", i.addresses.API, "--key", secret, "--nats-url", i.addresses.NATS)
 		checkDemo(t, code, stdout, stderr)
 	}
 	if list := fetch(t, i.addresses.API+"/v1/webhooks", secret); strings.TrimSpace(list) != "[]" {
 		t.Errorf("webhooks that are left: %s", list)
 	}
-	code, stdout, stderr := waybill(t, t.TempDir(), "demo", "--url", i.addresses.API, "--key", strings.Repeat("w", 40), "--nats-url", i.addresses.NATS)
+	code, stdout, stderr := waybill(t, t.TempDir(), "demo", "--server", i.addresses.API, "--key", strings.Repeat("w", 40), "--nats-url", i.addresses.NATS)
 	if code != 1 || strings.Contains(stdout, "4 of 4") || !strings.Contains(stderr, "the API answers 401") {
 		t.Errorf("with a wrong key: %d\n%s%s", code, stdout, stderr)
 	}

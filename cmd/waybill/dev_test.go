@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,8 +12,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -309,7 +312,7 @@ func TestTrigger(t *testing.T) {
 	if took := time.Since(started); took < 490*time.Millisecond {
 		t.Errorf("21 events at 40/s took %s", took)
 	}
-	code, stdout, stderr := waybill(t, i.dir, "trigger", "shipment.created", "--key", strings.Repeat("w", 40))
+	code, stdout, stderr := waybill(t, i.dir, "trigger", "shipment.created", "--key", strings.Repeat("w", 40), "--server", i.addresses.API)
 	if code != 1 || stdout != "" || !strings.Contains(stderr, "the API answers 401") || !strings.Contains(stderr, "WAYBILL_KEY") {
 		t.Errorf("a wrong key: %d\n%s", code, stderr)
 	}
@@ -373,6 +376,158 @@ func TestListenForwardsAndCleansUp(t *testing.T) {
 	}
 }
 
+// Whoever reaches the listener's port must not reach the program behind it.
+func TestListenPassesOnWhatIsSigned(t *testing.T) {
+	t.Parallel()
+	i := dev(t)
+	var got atomic.Int64
+	program := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { got.Add(1) }))
+	t.Cleanup(program.Close)
+	c := prepare(t, i.dir, nil, "waybill", "listen", "--forward-to", strings.TrimPrefix(program.URL, "http://"), "--listen", "127.0.0.1:0")
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		if !strings.Contains(c.err.String(), "Ctrl-C stops it") {
+			return fmt.Errorf("listen does not start:\n%s", &c.err)
+		}
+		return nil
+	})
+	hooks := read[[]struct{ URL string }](t, i, "", "webhooks", "list")
+	if len(hooks) != 1 {
+		t.Fatalf("webhooks: %v", hooks)
+	}
+	for _, headers := range []http.Header{{}, {"Webhook-Id": {"evt_1"}, "Webhook-Timestamp": {strconv.FormatInt(time.Now().Unix(), 10)}, "Webhook-Signature": {"v1,AAAA"}}} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, hooks[0].URL, strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header = headers
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != http.StatusUnauthorized || got.Load() != 0 {
+			t.Errorf("a request with %v was answered %d, and %d came to the program", headers, response.StatusCode, got.Load())
+		}
+	}
+	eventually(t, func() error {
+		if n := strings.Count(c.err.String(), "not signed with the webhook's secret was answered 401"); n != 2 {
+			return fmt.Errorf("it was told %d times:\n%s", n, &c.err)
+		}
+		return nil
+	})
+	must(t, i.dir, "trigger", "shipment.created")
+	eventually(t, func() error {
+		if got.Load() != 1 || !strings.Contains(c.out.String(), " 200 shipment.created") {
+			return fmt.Errorf("%d came to the program:\n%s", got.Load(), &c.out)
+		}
+		return nil
+	})
+	c.stop(t, syscall.SIGINT)
+}
+
+func TestListenWithoutAProgramPrints(t *testing.T) {
+	t.Parallel()
+	i := dev(t)
+	c := prepare(t, i.dir, nil, "waybill", "listen")
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		if !strings.Contains(c.err.String(), "Ctrl-C stops it") {
+			return fmt.Errorf("listen does not start:\n%s", &c.err)
+		}
+		return nil
+	})
+	must(t, i.dir, "trigger", "shipment.created", "--id", "evt_printed")
+	eventually(t, func() error {
+		for _, want := range []string{" 200 shipment.created", "webhook-id: evt_printed", "webhook-signature: v1,", `"type":"shipment.created"`} {
+			if !strings.Contains(c.out.String(), want) {
+				return fmt.Errorf("it lacks %q:\n%s", want, &c.out)
+			}
+		}
+		return nil
+	})
+	// A webhook that can't be deleted at the end is named, with the command that does it.
+	hooks := read[[]struct{ ID string }](t, i, "", "webhooks", "list")
+	if len(hooks) != 1 {
+		t.Fatalf("webhooks: %v", hooks)
+	}
+	i.stop(t, syscall.SIGTERM)
+	if err := c.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Wait()
+	want := "webhooks delete " + hooks[0].ID + " --server " + i.addresses.API
+	if code := c.ProcessState.ExitCode(); code != 1 || !strings.Contains(c.err.String(), hooks[0].ID+" is not deleted") || !strings.Contains(c.err.String(), want) {
+		t.Errorf("exit code %d; the notes should have %q:\n%s", code, want, &c.err)
+	}
+}
+
+// What others took by default gives way; what somebody asked for does not.
+func TestDevTakesAnotherPortForItsReceiver(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:8090")
+	if err == nil {
+		t.Cleanup(func() { _ = taken.Close() })
+	} else if !errors.Is(err, syscall.EADDRINUSE) {
+		t.Fatal(err)
+	} // else something on this machine has it already
+	c := prepare(t, t.TempDir(), nil, "waybill", "dev", "--http", "127.0.0.1:0", "--ops", "127.0.0.1:0", "--nats", "127.0.0.1:0")
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	says := regexp.MustCompile(`Receiver +http://127\.0\.0\.1:(8\d+)  \(open it in a browser; 127\.0\.0\.1:8090 is in use\)`)
+	eventually(t, func() error {
+		if found := says.FindStringSubmatch(c.out.String()); len(found) < 2 || found[1] == "8090" {
+			return fmt.Errorf("the banner does not say so:\n%s%s", &c.out, &c.err)
+		}
+		return nil
+	})
+	c.stop(t, syscall.SIGTERM)
+	code, stdout, stderr := waybill(t, t.TempDir(), "dev", "--http", "127.0.0.1:0", "--ops", "127.0.0.1:0", "--nats", "127.0.0.1:0", "--receiver", "127.0.0.1:8090")
+	if code != 1 || stdout != "" || !strings.Contains(stderr, "Receiver address 127.0.0.1:8090 is in use by another process") {
+		t.Errorf("when it was asked for: %d\n%s%s", code, stdout, stderr)
+	}
+}
+
+func TestDevTellsEachAttempt(t *testing.T) {
+	t.Parallel()
+	loud, quiet := dev(t), dev(t, "WAYBILL_QUIET=true")
+	for _, i := range []*installation{loud, quiet} {
+		must(t, i.dir, "receiver", "register", "--path", "/in/flaky", "--status", "503", "--times", "1")
+		must(t, i.dir, "trigger", "shipment.created", "--id", "evt_told")
+	}
+	line := regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d 503 shipment\.created +evt_told → 127\.0\.0\.1:\d+ \S+ again in \S+$`)
+	eventually(t, func() error {
+		if !line.MatchString(loud.out.String()) {
+			return fmt.Errorf("no line tells the attempt:\n%s", &loud.out)
+		}
+		return nil
+	})
+	eventually(t, func() error {
+		if len(callbacks(t, quiet.addresses.Receiver)) == 0 {
+			return errors.New("no attempt was made")
+		}
+		return nil
+	})
+	must(t, loud.dir, "trigger", "shipment.created", "--count", "500")
+	eventually(t, func() error {
+		if !regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d … and \d+ more in a second, \d+ of them not delivered$`).MatchString(loud.out.String()) {
+			return fmt.Errorf("a burst is not folded:\n%s", &loud.out)
+		}
+		return nil
+	})
+	if n := strings.Count(loud.out.String(), "shipment.created"); n > 200 {
+		t.Errorf("%d lines for a burst of 500", n)
+	}
+	if strings.Contains(quiet.out.String(), "evt_told") {
+		t.Errorf("--quiet tells all the same:\n%s", &quiet.out)
+	}
+}
+
 func TestReceiverAlone(t *testing.T) {
 	t.Parallel()
 	i := dev(t)
@@ -387,17 +542,37 @@ func TestReceiverAlone(t *testing.T) {
 		return nil
 	})
 	url := strings.TrimSpace(strings.TrimPrefix(c.out.String(), "Receiver at "))
-	for range 2 { // a second webhook on the same path: both verify
-		must(t, i.dir, "receiver", "register", "--receiver-url", url)
+	must(t, i.dir, "receiver", "register", "--receiver-url", url)
+	must(t, i.dir, "trigger", "shipment.created")
+	verified := func(n int) func() error {
+		return func() error {
+			got := callbacks(t, url)
+			if len(got) != n {
+				return fmt.Errorf("callbacks: %+v", got)
+			}
+			for _, c := range got {
+				if c.Verified == nil || !*c.Verified {
+					return fmt.Errorf("does not verify: %+v", c)
+				}
+			}
+			return nil
+		}
+	}
+	eventually(t, verified(1))
+	// Registered again it is the same webhook, and verifies as before.
+	again := must(t, i.dir, "receiver", "register", "--receiver-url", url, "--events", "shipment.created")
+	if list := read[[]struct {
+		ID     string
+		Events []string
+	}](t, i, "", "webhooks", "list"); len(list) != 1 || !strings.Contains(again, list[0].ID) || len(list[0].Events) != 1 {
+		t.Errorf("registered twice:\n%s%+v", again, list)
 	}
 	must(t, i.dir, "trigger", "shipment.created")
-	eventually(t, func() error {
-		got := callbacks(t, url)
-		if len(got) != 2 || got[0].Verified == nil || !*got[0].Verified || !*got[1].Verified {
-			return fmt.Errorf("callbacks: %+v", got)
-		}
-		return nil
-	})
+	eventually(t, verified(2))
+	must(t, i.dir, "receiver", "register", "--receiver-url", url, "--path", "/in/other")
+	if list := read[[]any](t, i, "", "webhooks", "list"); len(list) != 2 {
+		t.Errorf("another path is another webhook: %v", list)
+	}
 	must(t, i.dir, "health", url+"/-/healthz")
 	c.stop(t, syscall.SIGTERM)
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -37,9 +39,16 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"trigger", "shipment.created", "--id", "a.b"}, 2, "--id must be 1 to 64"},
 		{[]string{"trigger", "shipment.created", "--set", "x"}, 2, "--set takes path=value"},
 		{[]string{"trigger", "shipment.created", "--set", "parcels.9.weight=1"}, 2, `"9" is no index of an array of 2`},
-		{[]string{"trigger", "shipment.created", "--key", "k", "--url", "http://127.0.0.1:1"}, 1, "no answer from http://127.0.0.1:1"},
-		{[]string{"trigger", "shipment.created", "--key", "k", "--url", "nonsense"}, 1, "URL must be like"},
-		{[]string{"listen"}, 2, "--forward-to must be a URL"},
+		{[]string{"trigger", "shipment.created", "--key", "k", "--server", "http://127.0.0.1:1"}, 1, "no answer from http://127.0.0.1:1"},
+		{[]string{"trigger", "shipment.created", "--key", "k", "--server", "127.0.0.1:1"}, 1, "Is it running? Start it with: waybill dev"},
+		{[]string{"trigger", "shipment.created", "--key", "k", "--server", "nonsense"}, 2, "URL must be like"},
+		{[]string{"trigger", "shipment.created", "--key", "k", "--server", "waybill.example.com"}, 2, "URL must be like"},
+		{[]string{"trigger", "shipment.created", "--key", "k", "--server", "http://a:b@127.0.0.1:1"}, 2, "URL must be like"},
+		{[]string{"trigger", "shipment.created", "--key", "k", "--url", "http://127.0.0.1:1"}, 2, "the installation is named with --server or WAYBILL_SERVER"},
+		{[]string{"--version"}, 0, ""},
+		{[]string{"listen"}, 1, "no API key"},
+		{[]string{"listen", "--forward-to", "ftp://127.0.0.1"}, 2, "--forward-to must be a URL"},
+		{[]string{"listen", "--secret", "whsec_x"}, 2, "--secret: "},
 		{[]string{"listen", "--forward-to", "http://127.0.0.1:1", "--events", "x"}, 2, `"x" is no event type`},
 		{[]string{"receiver", "nonsense"}, 2, "unknown command"},
 		{[]string{"receiver", "register", "--path", "in"}, 2, "--path must begin with /"},
@@ -47,14 +56,15 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"buckets", "nonsense"}, 2, `unknown command "nonsense" for "waybill buckets"`},
 		{[]string{"keys", "list", "partners"}, 2, "it takes BUCKET CONSUMER: 1 given, 2 needed"},
 		{[]string{"webhooks", "list"}, 1, "no API key: give one with --key or WAYBILL_KEY"},
-		{[]string{"webhooks", "list", "--key", "k", "--url", "http://127.0.0.1:1"}, 1, "no answer from http://127.0.0.1:1"},
+		{[]string{"webhooks", "list", "--key", "k", "--server", "http://127.0.0.1:1"}, 1, "no answer from http://127.0.0.1:1"},
 		{[]string{"signature"}, 2, "one of its commands is needed: sign, verify"},
 		{[]string{"signature", "sign", "--id", "a"}, 2, "--secret (or WAYBILL_WEBHOOK_SECRET) is required"},
 		{[]string{"signature", "sign", "--secret", "whsec_x", "--id", "a"}, 2, "--secret: not a signing secret"},
 		{[]string{"migrate"}, 2, "one of its commands is needed: status, up"},
 		{[]string{"migrate", "up"}, 1, "WAYBILL_DATABASE_URL is required: set it in the environment or by --database-url"},
-		{[]string{"health", "http://127.0.0.1:1"}, 1, "no answer from http://127.0.0.1:1/readyz: dial tcp 127.0.0.1:1: connect: connection refused"},
-		{[]string{"demo", "--url", "http://127.0.0.1:1"}, 2, "--url needs --key and --nats-url too"},
+		{[]string{"health", "http://127.0.0.1:1"}, 1, "no answer from http://127.0.0.1:1/readyz: dial tcp 127.0.0.1:1: connect: connection refused\n  Is it running? Start it with: waybill dev"},
+		{[]string{"demo", "--server", "http://127.0.0.1:1"}, 2, "--server needs --key and --nats-url too"},
+		{[]string{"demo", "--url", "http://127.0.0.1:1"}, 2, "--server needs --key and --nats-url too"},
 	}
 	for _, row := range rows {
 		t.Run(strings.Join(row.args, " "), func(t *testing.T) {
@@ -77,7 +87,7 @@ func TestHelpHasExamplesAndFits(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{
 		"", "demo", "dev", "trigger", "listen", "receiver", "receiver register", "migrate", "migrate up", "migrate status",
-		"health", "signature", "signature sign", "signature verify", "version",
+		"health", "mcp", "mcp inspect", "routes", "routes check", "routes list", "signature", "signature sign", "signature verify", "version",
 	} {
 		help := must(t, t.TempDir(), append(strings.Fields(command), "--help")...)
 		if !strings.Contains(help, "Examples:\n  waybill") && !strings.Contains(help, "Examples:\n  printf") {
@@ -91,13 +101,38 @@ func TestHelpHasExamplesAndFits(t *testing.T) {
 	}
 }
 
-func TestEveryFlagHasAVariable(t *testing.T) {
+var flagBegins = regexp.MustCompile(`(?m)^ +(?:-\w, )?--([a-z-]+)`)
+
+// Every flag of a process can be given in the environment. Of the commands that call an
+// installation, those can that say where it is and how it answers.
+func TestFlagsAndTheirVariables(t *testing.T) {
 	t.Parallel()
-	for _, command := range []string{"demo", "dev", "trigger", "listen", "receiver register", "migrate up", "health", "signature sign", "signature verify", "version"} {
-		_, flags, _ := strings.Cut(must(t, t.TempDir(), append(strings.Fields(command), "--help")...), "\nFlags:\n")
-		for flag := range strings.SplitSeq("\n"+flags, "\n      --") {
-			if strings.Trim(flag, " -\n") != "" && !strings.Contains(flag, "WAYBILL_") && !strings.HasPrefix(strings.TrimSpace(flag), "-h, --help") {
+	flags := func(command string) map[string]bool {
+		_, text, _ := strings.Cut(must(t, t.TempDir(), append(strings.Fields(command), "--help")...), "\nFlags:\n")
+		has := make(map[string]bool)
+		begins := flagBegins.FindAllStringSubmatchIndex(text, -1)
+		for n, at := range begins {
+			end := len(text)
+			if n+1 < len(begins) {
+				end = begins[n+1][0]
+			}
+			if name := text[at[2]:at[3]]; name != "help" {
+				has[name] = strings.Contains(text[at[0]:end], "(WAYBILL_")
+			}
+		}
+		return has
+	}
+	for _, command := range []string{"demo", "dev", "receiver", "migrate up"} {
+		for flag, variable := range flags(command) {
+			if !variable {
 				t.Errorf("%s: no variable is named for --%s", command, flag)
+			}
+		}
+	}
+	for _, command := range []string{"trigger", "listen", "receiver register", "mcp inspect", "health", "webhooks update", "webhooks create", "keys create", "deliveries list", "accounts recover"} {
+		for flag, variable := range flags(command) {
+			if want := slices.Contains([]string{"server", "key", "data", "output"}, flag); variable != want {
+				t.Errorf("%s: --%s has a variable: %v", command, flag, variable)
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +16,7 @@ import (
 // as runs waybill with a key of its own.
 func (i *installation) as(t *testing.T, key, stdin string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	c := prepare(t, i.dir, []string{"WAYBILL_KEY=" + key}, "waybill", args...)
+	c := prepare(t, i.dir, []string{"WAYBILL_SERVER=" + i.addresses.API, "WAYBILL_KEY=" + key}, "waybill", args...)
 	c.Stdin = strings.NewReader(stdin)
 	code = c.finish(t)
 	return code, c.out.String(), c.err.String()
@@ -150,6 +151,52 @@ func TestVerbsOfWebhooks(t *testing.T) {
 	}
 }
 
+func TestListsShowWhatOneLooksFor(t *testing.T) {
+	t.Parallel()
+	i := dev(t)
+	must(t, i.dir, "receiver", "register", "--path", "/in/good")
+	must(t, i.dir, "receiver", "register", "--path", "/in/bad", "--status", "503", "--events", "shipment.created")
+	off := read[struct{ ID string }](t, i, "", "webhooks", "create", i.addresses.Receiver+"/in/off", "--active=false")
+	_, _, notes := waybill(t, i.dir, "trigger", "shipment.created", "--id", "evt_listed")
+	if want := "2 webhooks take shipment.created; for 1 inactive one it is held.\n"; notes != want {
+		t.Errorf("notes %q, want %q", notes, want)
+	}
+	host := strings.TrimPrefix(i.addresses.Receiver, "http://")
+	eventually(t, func() error {
+		list := must(t, i.dir, "deliveries", "list", "--event", "evt_listed")
+		for _, pattern := range []string{
+			`ID +STATUS +CREATED +HOST +ANSWER +NEXT +TRIES +EVENT`, `delivered +\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ +` + host + ` +200 +- +1 +evt_listed`,
+			`retrying +\S+ +` + host + ` +503 +\d{4}-\S+Z +1 +evt_listed`, `held +\S+ +` + host + ` +- +- +0 +evt_listed`,
+		} {
+			if !regexp.MustCompile(pattern).MatchString(list) {
+				return fmt.Errorf("it lacks %s:\n%s", pattern, list)
+			}
+		}
+		return nil
+	})
+	if list := must(t, i.dir, "webhooks", "list"); !regexp.MustCompile(off.ID+` +no +\S+ +\S+ +manual, 1 held`).MatchString(list) || !regexp.MustCompile(`shipment\.created +ok\n`).MatchString(list) {
+		t.Errorf("webhooks:\n%s", list)
+	}
+	// A key that may only list is shown what it may see.
+	must(t, i.dir, "buckets", "create", "readers")
+	made := read[struct{ APIKeys []keyAnswer }](t, i, "", "consumers", "create", "readers", "one", "--scope", "events:read", "--with-api-key")
+	if code, stdout, stderr := i.as(t, made.APIKeys[0].Key, "", "deliveries", "list"); code != 0 || !strings.Contains(stdout, "503") || strings.Contains(stdout, "HOST") {
+		t.Errorf("without webhooks:read: %d\n%s%s", code, stdout, stderr)
+	}
+	for _, row := range read[listAnswer[struct{ ID, Status string }]](t, i, "", "deliveries", "list").Data {
+		told := must(t, i.dir, "deliveries", "explain", row.ID)
+		if want := map[string]string{"delivered": "delivered: ", "retrying": "attempts ", "held": "inactive: "}[row.Status]; !strings.Contains(told, want) {
+			t.Errorf("%s, which should say %q:\n%s", row.Status, want, told)
+		}
+	}
+	if told := must(t, i.dir, "deliveries", "explain", "--event", "evt_none", "--webhook", off.ID); !strings.HasPrefix(told, "noSuchEvent: ") || !strings.Contains(told, "What to do:\n  - ") {
+		t.Errorf("of nothing:\n%s", told)
+	}
+	if code, _, stderr := i.as(t, made.APIKeys[0].Key, "", "deliveries", "explain", "d"); code != 1 || !strings.Contains(stderr, "the API answers 403") {
+		t.Errorf("explain without the scope: %d %s", code, stderr)
+	}
+}
+
 func TestVerbsOfAnotherAccount(t *testing.T) {
 	t.Parallel()
 	i := dev(t)
@@ -226,7 +273,7 @@ func TestEveryOperationHasAVerb(t *testing.T) {
 			}
 		}
 	}
-	if operations < len(verbs)-1 { // keys roll is a verb of consumers too
+	if operations < len(verbs)-2 { // keys roll is a verb of consumers too; explain is a route of the gateway
 		t.Errorf("the document has %d operations for %d requests of verbs", operations, len(verbs))
 	}
 }

@@ -50,7 +50,12 @@ type Options struct {
 	// Memory is how many bytes deliveries in hand may take, without their connections; at
 	// least LeastMemory. 0: 256 MiB.
 	Memory int64
+	// Watch is told of each attempt that was made; nil: nobody. It must not block.
+	Watch func(Made)
 }
+
+// Made is an attempt that was made, and what followed from it.
+type Made = deliver.Made
 
 // drainTime is how long attempts in flight are waited for at the end; with what follows
 // it stays within the 30 seconds that a process has to stop.
@@ -113,8 +118,8 @@ func New(options Options) (*Dispatcher, error) {
 		Poster: post.New(options.Egress.NewClient(egress.Options{})), Keeper: options.Bus, Emitter: d.emitter, Hooks: d.index, Owners: d.members,
 		Notices: notices{d}, Logger: options.Logger, Metrics: deliver.NewMetrics(options.Metrics), Tracer: tracer,
 		Schedule: options.DefaultSchedule, Retention: options.Retention, DisableAfter: options.DisableAfter,
-		UserAgent: "Waybill/" + options.Version,
-		Full:      d.emitter.Full, Tight: d.memory.tight, WebhookBytes: d.memory.events.State().Limit / webhookShare,
+		UserAgent: "Waybill/" + options.Version, Watch: options.Watch,
+		Full: d.emitter.Full, Tight: d.memory.tight, WebhookBytes: d.memory.events.State().Limit / webhookShare,
 	})
 	d.fanout = fanout.New(fanout.Options{
 		Bus: options.Bus, Deliverer: d.deliverer, Emitter: d.emitter, Log: options.Store, Index: d.index, Accounts: d.accounts,

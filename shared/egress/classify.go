@@ -84,10 +84,52 @@ func (e *Error) Error() string { return "post callback: " + e.Reason() }
 
 // Reason is the error without what was being done.
 func (e *Error) Reason() string {
-	if detail := describe(e.cause); detail != "" {
+	detail := ""
+	if e.Code == CodeTLS {
+		detail = tlsReason(e.cause)
+	}
+	if detail == "" {
+		detail = describe(e.cause)
+	}
+	if detail != "" {
 		return string(e.Code) + ": " + detail
 	}
 	return string(e.Code)
+}
+
+// Text returns what customers are told: that of the code, and of a TLS handshake what was
+// wrong with it. It never has an address, a name, nor anything of the receiver's.
+func (e *Error) Text() string {
+	if reason := tlsReason(e.cause); e.Code == CodeTLS && reason != "" {
+		return e.Code.Text() + ": " + reason
+	}
+	return e.Code.Text()
+}
+
+// tlsReason tells the ways apart in which a handshake fails; empty: it is none of them.
+func tlsReason(cause error) string {
+	var (
+		authority x509.UnknownAuthorityError
+		hostname  x509.HostnameError
+		invalid   x509.CertificateInvalidError
+		plain     tls.RecordHeaderError
+		timeout   net.Error
+	)
+	switch {
+	case errors.As(cause, &authority):
+		return "certificate of an unknown authority"
+	case errors.As(cause, &hostname):
+		return "certificate for another name"
+	case errors.As(cause, &invalid) && invalid.Reason == x509.Expired:
+		return "certificate is expired or not valid yet"
+	case errors.As(cause, &invalid):
+		return "certificate is not valid"
+	case errors.As(cause, &plain):
+		return "the receiver does not speak TLS at this port"
+	case errors.As(cause, &timeout) && timeout.Timeout():
+		return "it took too long"
+	}
+	return ""
 }
 
 // Unwrap returns the cause; its text may have what the receiver sent.
@@ -96,25 +138,14 @@ func (e *Error) Unwrap() error { return e.cause }
 // describe returns the detail of causes whose text is not the receiver's.
 func describe(cause error) string {
 	var (
-		op        *net.OpError
-		dns       *net.DNSError
-		authority x509.UnknownAuthorityError
-		hostname  x509.HostnameError
-		invalid   x509.CertificateInvalidError
-		alert     tls.AlertError
-		form      URLError
+		op    *net.OpError
+		dns   *net.DNSError
+		alert tls.AlertError
+		form  URLError
 	)
 	switch {
 	case cause == nil:
 		return ""
-	case errors.As(cause, &authority):
-		return "certificate of an unknown authority"
-	case errors.As(cause, &hostname):
-		return "certificate for another name"
-	case errors.As(cause, &invalid) && invalid.Reason == x509.Expired:
-		return "certificate is not valid at this time"
-	case errors.As(cause, &invalid):
-		return "certificate is not valid"
 	case errors.As(cause, &alert):
 		return alert.Error()
 	case errors.Is(cause, ErrAddress), errors.As(cause, &form):

@@ -94,7 +94,7 @@ type Response struct {
 	// Body has at most MaxKept bytes of the answer's body, valid UTF-8 without U+0000.
 	Body string
 	Code Code
-	Err  *Error // for the operator's log; customers get Code.Text()
+	Err  *Error // for the operator's log; customers get Err.Text()
 }
 
 // Post sends r once and reads the answer. It checks the URL again, connects to no address

@@ -10,9 +10,11 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
+	"waybill.dev/cmd/internal/console"
 	"waybill.dev/shared/domain"
 )
 
@@ -21,25 +23,39 @@ const (
 	maxAnswer = 64 << 20
 	// connections is how many requests the busiest command has open at once.
 	connections = 32
+	pageSize    = 1000
 )
 
 // Client calls one installation.
 type Client struct {
+	Access
+
 	base string
-	key  domain.Secret
 	http *http.Client
 }
 
-// New returns a client of the installation at base, such as http://127.0.0.1:8080.
-func New(base string, key domain.Secret) (*Client, error) {
-	u, err := url.Parse(base)
+// Access is an installation and the key for it.
+type Access struct {
+	URL  string // such as http://127.0.0.1:8080
+	Key  domain.Secret
+	From string // where the key was taken from, for who is refused
+	Hint string // what else may have been meant, for when nothing answers or the key is refused
+}
+
+// New returns a client of an installation. The key is sent there alone: redirects are not
+// followed.
+func New(access Access) (*Client, error) {
+	u, err := url.Parse(access.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, errors.New("the installation's URL must be like http://127.0.0.1:8080")
 	}
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: connections, IdleConnTimeout: time.Minute}
 	return &Client{
-		base: strings.TrimSuffix(base, "/"), key: key,
-		http: &http.Client{Transport: transport, Timeout: timeout},
+		Access: access, base: strings.TrimSuffix(access.URL, "/"),
+		http: &http.Client{
+			Transport: transport, Timeout: timeout,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
 	}, nil
 }
 
@@ -58,6 +74,9 @@ func (c *Client) Publish(ctx context.Context, body []byte) ([]Published, error) 
 		Events []Published `json:"events"`
 	}
 	err := c.call(ctx, http.MethodPost, "/v1/events", body, &answer)
+	if err == nil && len(answer.Events) == 0 {
+		err = c.stranger("it names no events")
+	}
 	return answer.Events, err
 }
 
@@ -69,6 +88,7 @@ type Webhook struct {
 	Description          string             `json:"description,omitempty"`
 	Secret               string             `json:"secret,omitempty"`
 	RetryScheduleSeconds []float64          `json:"retryScheduleSeconds,omitempty"`
+	Active               *bool              `json:"active,omitempty"`
 }
 
 // Register registers a webhook and returns it with its id and secret.
@@ -79,7 +99,50 @@ func (c *Client) Register(ctx context.Context, w Webhook) (Webhook, error) {
 	}
 	var made Webhook
 	err = c.call(ctx, http.MethodPost, "/v1/webhooks", body, &made)
+	if err == nil && made.ID == "" {
+		err = c.stranger("it names no webhook")
+	}
 	return made, err
+}
+
+// Webhooks lists the webhooks of the account, without their secrets.
+func (c *Client) Webhooks(ctx context.Context) ([]Webhook, error) {
+	var all []Webhook
+	for {
+		var page []Webhook
+		path := fmt.Sprintf("/v1/webhooks?limit=%d&offset=%d", pageSize, len(all))
+		if err := c.call(ctx, http.MethodGet, path, nil, &page); err != nil {
+			return nil, err
+		}
+		if all = append(all, page...); len(page) == 0 {
+			return all, nil
+		}
+	}
+}
+
+// Update changes the events of a webhook, and makes it active.
+func (c *Client) Update(ctx context.Context, id string, events []domain.EventType) (Webhook, error) {
+	body, err := json.Marshal(map[string]any{"events": events, "active": true})
+	if err != nil {
+		return Webhook{}, fmt.Errorf("encode webhook: %w", err)
+	}
+	var changed Webhook
+	err = c.call(ctx, http.MethodPatch, "/v1/webhooks/"+url.PathEscape(id), body, &changed)
+	return changed, err
+}
+
+// Rotate gives a webhook a new signing secret. For the overlap, callbacks carry the
+// signature of the former one too.
+func (c *Client) Rotate(ctx context.Context, id string, overlap time.Duration) (domain.Secret, error) {
+	body := fmt.Appendf(nil, `{"overlapSeconds":%d}`, int(overlap.Seconds()))
+	var answer struct {
+		Secret string `json:"secret"`
+	}
+	err := c.call(ctx, http.MethodPost, "/v1/webhooks/"+url.PathEscape(id)+"/rotate-secret", body, &answer)
+	if err == nil && answer.Secret == "" {
+		err = c.stranger("it names no secret")
+	}
+	return domain.Secret(answer.Secret), err
 }
 
 // Delete deletes a webhook.
@@ -87,21 +150,48 @@ func (c *Client) Delete(ctx context.Context, id string) error {
 	return c.call(ctx, http.MethodDelete, "/v1/webhooks/"+url.PathEscape(id), nil, nil)
 }
 
-// Delivery is a line of the delivery log.
+// Delivery is a line of the delivery log. Only Delivery tells its attempts.
 type Delivery struct {
-	ID       string        `json:"id"`
-	EventID  string        `json:"eventId"`
-	Status   domain.Status `json:"status"`
-	Attempts int           `json:"attemptCount"`
+	ID            string        `json:"id"`
+	WebhookID     string        `json:"webhookId"`
+	EventID       string        `json:"eventId"`
+	Status        domain.Status `json:"status"`
+	Attempts      int           `json:"attemptCount"`
+	NextAttemptAt time.Time     `json:"nextAttemptAt"`
+	Log           []Attempt     `json:"attempts"`
+}
+
+// Attempt is one POST to a receiver.
+type Attempt struct {
+	Number     int    `json:"number"`
+	DurationMS int    `json:"durationMs"`
+	Status     int    `json:"status"`
+	Error      string `json:"error"`
 }
 
 // Deliveries lists the newest deliveries to a webhook.
 func (c *Client) Deliveries(ctx context.Context, webhook string) ([]Delivery, error) {
+	return c.deliveries(ctx, url.Values{"webhookId": {webhook}})
+}
+
+// DeliveriesOf lists the deliveries of an event, 1000 at most.
+func (c *Client) DeliveriesOf(ctx context.Context, event string) ([]Delivery, error) {
+	return c.deliveries(ctx, url.Values{"eventId": {event}, "limit": {strconv.Itoa(pageSize)}})
+}
+
+func (c *Client) deliveries(ctx context.Context, query url.Values) ([]Delivery, error) {
 	var answer struct {
 		Data []Delivery `json:"data"`
 	}
-	err := c.call(ctx, http.MethodGet, "/v1/deliveries?webhookId="+url.QueryEscape(webhook), nil, &answer)
+	err := c.call(ctx, http.MethodGet, "/v1/deliveries?"+query.Encode(), nil, &answer)
 	return answer.Data, err
+}
+
+// Delivery returns a delivery with its attempts.
+func (c *Client) Delivery(ctx context.Context, id string) (Delivery, error) {
+	var delivery Delivery
+	err := c.call(ctx, http.MethodGet, "/v1/deliveries/"+url.PathEscape(id), nil, &delivery)
+	return delivery, err
 }
 
 // Account returns the account that the key works in.
@@ -110,6 +200,9 @@ func (c *Client) Account(ctx context.Context) (string, error) {
 		Account string `json:"account"`
 	}
 	err := c.call(ctx, http.MethodGet, "/v1/who-am-i", nil, &answer)
+	if err == nil && answer.Account == "" {
+		err = c.stranger("it names no account")
+	}
 	return answer.Account, err
 }
 
@@ -120,13 +213,19 @@ func (c *Client) call(ctx context.Context, method, path string, body []byte, res
 		return err
 	}
 	if err := json.Unmarshal(answer, result); err != nil {
-		return fmt.Errorf("read answer of %s: %w", c.base, err)
+		return c.stranger("it is of another form")
 	}
 	return nil
 }
 
-// Do sends body, unless it is nil, and returns the body of a good answer; any other answer
-// is a *Problem. path begins with / and may have a query.
+// stranger is the error for an answer that Waybill would not give.
+func (c *Client) stranger(why string) error {
+	return fmt.Errorf("read answer: what answers at %s is not Waybill, or something in between answers for it: %s", c.base, why)
+}
+
+// Do sends body, unless it is nil, and returns the body of a good answer: JSON, or nothing
+// at all. An answer that refuses is a *Problem; what is neither is not Waybill's. path
+// begins with / and may have a query.
 func (c *Client) Do(ctx context.Context, method, path string, body []byte) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 	if err != nil {
@@ -136,15 +235,16 @@ func (c *Client) Do(ctx context.Context, method, path string, body []byte) ([]by
 		request.Header.Set("Content-Type", "application/json")
 	}
 	request.Header.Set("User-Agent", "waybill") // for the audit log
-	if c.key != "" {
-		request.Header.Set("Authorization", "Bearer "+c.key.Reveal())
+	if c.Key != "" {
+		request.Header.Set("Authorization", "Bearer "+c.Key.Reveal())
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
-		if failed, ok := errors.AsType[*url.Error](err); ok {
-			err = failed.Err
+		err = NoAnswer(c.base, err)
+		if c.Hint != "" {
+			err = fmt.Errorf("%w\n  %s", err, c.Hint)
 		}
-		return nil, fmt.Errorf("no answer from %s: %w", c.base, err)
+		return nil, err
 	}
 	defer response.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
@@ -154,8 +254,34 @@ func (c *Client) Do(ctx context.Context, method, path string, body []byte) ([]by
 	if err != nil {
 		return nil, fmt.Errorf("read answer of %s: %w", c.base, err)
 	}
-	if response.StatusCode >= http.StatusMultipleChoices {
-		return nil, problemOf(response, answer)
+	return c.judge(response, answer)
+}
+
+// judge tells good answers, problems, and what Waybill would not answer.
+func (c *Client) judge(response *http.Response, answer []byte) ([]byte, error) {
+	if to := response.Header.Get("Location"); response.StatusCode >= http.StatusMultipleChoices && response.StatusCode < http.StatusBadRequest {
+		return nil, fmt.Errorf("%s answers with a redirect to %s, where the key is not sent: name the installation itself with --server", c.base, console.Clean(to))
+	}
+	if response.StatusCode >= http.StatusBadRequest {
+		if problem := c.problemOf(response, answer); problem != nil {
+			return nil, problem
+		}
+		return nil, c.stranger(fmt.Sprintf("%d with %s, which is no problem document", response.StatusCode, kindOf(response)))
+	}
+	if len(bytes.TrimSpace(answer)) > 0 && !isTree(answer) {
+		return nil, c.stranger(fmt.Sprintf("%d with %s, which is neither an object nor a list in JSON", response.StatusCode, kindOf(response)))
 	}
 	return answer, nil
+}
+
+func isTree(text []byte) bool {
+	text = bytes.TrimSpace(text)
+	return json.Valid(text) && (text[0] == '{' || text[0] == '[')
+}
+
+func kindOf(response *http.Response) string {
+	if kind := response.Header.Get("Content-Type"); kind != "" {
+		return console.Clean(kind)
+	}
+	return "a body of no type"
 }

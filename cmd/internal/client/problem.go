@@ -23,14 +23,18 @@ type Problem struct {
 	} `json:"errors"`
 
 	retryAfter string
+	access     Access
 }
 
-// problemOf reads an answer that refuses. What is no problem document has its status alone.
-func problemOf(response *http.Response, body []byte) *Problem {
+// problemOf reads an answer that refuses; nil: it is no problem document.
+func (c *Client) problemOf(response *http.Response, body []byte) *Problem {
 	problem := &Problem{}
-	_ = json.Unmarshal(body, problem) // what could be read of it is there all the same
+	readable := json.Unmarshal(body, problem) == nil
+	if !readable || problem.Code == "" || problem.Status != 0 && problem.Status != response.StatusCode {
+		return nil
+	}
 	problem.Status = response.StatusCode
-	problem.retryAfter = response.Header.Get("Retry-After")
+	problem.retryAfter, problem.access = response.Header.Get("Retry-After"), c.Access
 	return problem
 }
 
@@ -60,7 +64,14 @@ func (p *Problem) Error() string {
 func (p *Problem) hint() string {
 	switch {
 	case p.Status == http.StatusUnauthorized:
-		return "Give the API key with --key or WAYBILL_KEY, or the data directory of `waybill dev` with --data."
+		hint := "Give the API key with --key or WAYBILL_KEY, or the data directory of `waybill dev` with --data."
+		if p.access.From != "" {
+			hint = "The key was taken from " + p.access.From + ".\n  " + hint
+		}
+		if p.access.Hint != "" {
+			hint += "\n  " + p.access.Hint
+		}
+		return hint
 	case p.retryAfter != "":
 		return "Try again after " + console.Clean(p.retryAfter) + " s."
 	case p.Status >= http.StatusInternalServerError && p.RequestID != "":

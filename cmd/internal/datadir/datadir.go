@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -23,19 +24,25 @@ const (
 	nats          = "nats"
 	lockFile      = "lock"
 	addresses     = "addresses.json"
+
+	maxAddresses = 64 << 10 // bytes of the file
 )
 
 // Dir is a data directory that this process has for itself.
 type Dir struct {
 	path string
 	lock *os.File
+	// tightened is what others could read or write until now.
+	tightened []string
 }
 
 // errLocked is what lock returns when another process has the file.
 var errLocked = errors.New("locked")
 
-// Open makes the directory if need be and takes it for this process. It fails with one
-// sentence when it can't be written to, or when another process has it.
+// Open makes the directory if need be and takes it for this process. What others may read
+// or write is made private: the directory gets mode 0700, the files in it 0600. It fails
+// with one sentence when it can't be written to or made private, or when another process
+// has it.
 func Open(path string) (*Dir, error) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
@@ -43,6 +50,10 @@ func Open(path string) (*Dir, error) {
 	}
 	if err := os.MkdirAll(absolute, 0o700); err != nil {
 		return nil, unwritable(absolute, err)
+	}
+	tightened, err := tighten(absolute)
+	if err != nil {
+		return nil, err
 	}
 	name := filepath.Join(absolute, lockFile)
 	file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
@@ -60,7 +71,54 @@ func Open(path string) (*Dir, error) {
 	if err := file.Truncate(0); err == nil {
 		_, _ = file.WriteAt([]byte(strconv.Itoa(os.Getpid())), 0)
 	}
-	return &Dir{path: absolute, lock: file}, nil
+	return &Dir{path: absolute, lock: file, tightened: tightened}, nil
+}
+
+// tighten makes the directory and the files in it private, and returns what was open to
+// others, with its mode. Where others could write, nothing may be theirs: a key that
+// somebody else has put there is known to them.
+func tighten(path string) (tightened []string, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, unwritable(path, err)
+	}
+	foreign := writableByOthers(info)
+	if !private(info) {
+		if err := os.Chmod(path, 0o700); err != nil { //nolint:gosec // a directory
+			return nil, fmt.Errorf("data directory %s is open to others (mode %04o) and belongs to another user: take it over, or choose another with --data", path, info.Mode().Perm())
+		}
+		tightened = append(tightened, describe(path, info))
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, unwritable(path, err)
+	}
+	for _, entry := range entries {
+		info, err := entry.Info()
+		if err != nil {
+			return nil, unwritable(path, err)
+		}
+		if foreign && !ownedByUs(info) {
+			return nil, fmt.Errorf("data directory %s was open to others, and %s in it belongs to another user: remove it, or choose another directory with --data", path, entry.Name())
+		}
+		mode := fs.FileMode(0o600)
+		if info.IsDir() {
+			mode = 0o700
+		}
+		if private(info) || !info.IsDir() && !info.Mode().IsRegular() {
+			continue
+		}
+		name := filepath.Join(path, entry.Name())
+		if err := os.Chmod(name, mode); err != nil {
+			return nil, unwritable(name, err)
+		}
+		tightened = append(tightened, describe(name, info))
+	}
+	return tightened, nil
+}
+
+func describe(path string, info fs.FileInfo) string {
+	return fmt.Sprintf("%s (mode %04o)", path, info.Mode().Perm())
 }
 
 func unwritable(path string, err error) error {
@@ -79,6 +137,9 @@ func holder(file *os.File) string {
 	}
 	return ""
 }
+
+// Tightened returns what others could read or write until now, each with its mode.
+func (d *Dir) Tightened() []string { return d.tightened }
 
 // Path returns the absolute path of the directory.
 func (d *Dir) Path() string { return d.path }
@@ -146,14 +207,30 @@ func (d *Dir) Announce(a Addresses) error {
 	return nil
 }
 
-// Announced returns the addresses of the installation in directory path; ok is false when
-// none has announced itself.
-func Announced(path string) (a Addresses, ok bool) {
-	text, err := os.ReadFile(filepath.Join(path, addresses))
-	if err != nil || json.Unmarshal(text, &a) != nil {
-		return Addresses{}, false
+// Announced returns the addresses of the installation in directory path; the error is
+// fs.ErrNotExist when none has announced itself. Keys are sent there, so it refuses a
+// directory or file that somebody else owns or may write to.
+func Announced(path string) (Addresses, error) {
+	name := filepath.Join(path, addresses)
+	file, err := os.Open(name)
+	if err != nil {
+		return Addresses{}, fmt.Errorf("read addresses: %w", err)
 	}
-	return a, true
+	defer file.Close()
+	for _, look := range []func() (fs.FileInfo, error){file.Stat, func() (fs.FileInfo, error) { return os.Stat(path) }} {
+		info, err := look()
+		if err != nil {
+			return Addresses{}, fmt.Errorf("read addresses: %w", err)
+		}
+		if !ownedByUs(info) || writableByOthers(info) {
+			return Addresses{}, fmt.Errorf("%s is not trusted: somebody else owns it or its directory, or may write there. Name the installation with --server, and its key with --key", name)
+		}
+	}
+	var a Addresses
+	if err := json.NewDecoder(io.LimitReader(file, maxAddresses)).Decode(&a); err != nil {
+		return Addresses{}, fmt.Errorf("read addresses: %s is damaged: %w", name, err)
+	}
+	return a, nil
 }
 
 // write puts a file in place whole or not at all: a crash never leaves half a key.

@@ -72,7 +72,7 @@ func TestDirectoryHasOneUser(t *testing.T) {
 func TestAddressesAreThereWhileItRuns(t *testing.T) {
 	t.Parallel()
 	path := t.TempDir()
-	if _, ok := datadir.Announced(path); ok {
+	if _, err := datadir.Announced(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Error("an empty directory announces addresses")
 	}
 	dir, err := datadir.Open(path)
@@ -83,13 +83,13 @@ func TestAddressesAreThereWhileItRuns(t *testing.T) {
 	if err := dir.Announce(want); err != nil {
 		t.Fatal(err)
 	}
-	if got, ok := datadir.Announced(path); !ok || got != want {
-		t.Errorf("announced: %+v, %v", got, ok)
+	if got, err := datadir.Announced(path); err != nil || got != want {
+		t.Errorf("announced: %+v, %v", got, err)
 	}
 	if err := dir.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, ok := datadir.Announced(path); ok {
+	if _, err := datadir.Announced(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Error("the addresses are still there at the end")
 	}
 }

@@ -11,7 +11,10 @@ import (
 
 // Add makes the dispatcher on the handles and adds it to p. The result answers questions
 // about its health.
-func Add(p *boot.Process, h *boot.Handles) (http.Handler, error) {
+func Add(p *boot.Process, h *boot.Handles) (http.Handler, error) { return AddWatched(p, h, nil) }
+
+// AddWatched is Add with somebody who is told of each attempt; nil: nobody.
+func AddWatched(p *boot.Process, h *boot.Handles, watch func(dispatcher.Made)) (http.Handler, error) {
 	service, err := dispatcher.New(dispatcher.Options{
 		Store: h.Store, Bus: h.Bus, Egress: h.Egress, Logger: h.Logger,
 		Metrics: h.Registry, Tracer: h.Tracer, Version: h.Version,
@@ -19,6 +22,7 @@ func Add(p *boot.Process, h *boot.Handles) (http.Handler, error) {
 		Retention:       h.Settings.Retention,
 		DisableAfter:    h.Settings.DisableAfter,
 		Memory:          h.Settings.DispatchMemory,
+		Watch:           watch,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make dispatcher: %w", err)

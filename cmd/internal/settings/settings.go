@@ -13,10 +13,13 @@ import (
 
 // Settings are what one process was told. Those that its role does not take are zero.
 type Settings struct {
-	Role          Role
-	HTTPAddr      string
-	OpsAddr       string
-	ReceiverAddr  string // empty: no receiver
+	Role         Role
+	HTTPAddr     string
+	OpsAddr      string
+	ReceiverAddr string // empty: no receiver
+	// ReceiverGiven tells that ReceiverAddr is not the default, which may give way to
+	// another port.
+	ReceiverGiven bool
 	NATSAddr      string
 	NATSURL       domain.Secret // may carry a password; empty: the embedded server
 	DatabaseURL   domain.Secret // may carry a password; empty: a file in DataDir
@@ -90,7 +93,7 @@ func Load(role Role, sources ...Source) (Settings, error) {
 		LogLevel:       l.level(),
 		LogFormat:      l.choice(LogFormat, "auto", "text", "json"),
 	}
-	s.RoutesDirGiven = l.given[RoutesDir]
+	s.RoutesDirGiven, s.ReceiverGiven = l.given[RoutesDir], l.given[ReceiverAddr]
 	l.together(s)
 	return s, errors.Join(l.faults...)
 }

@@ -99,7 +99,7 @@ func (s *Site) AllInOne(ctx context.Context, options Options) (*Stack, error) {
 	}
 	st.Waybill = &Process{
 		Name: "waybill", path: s.binary("waybill"),
-		args: []string{"dev", "--http", httpAddr, "--ops", opsAddr, "--nats", natsAddr, "--data", data, "--routes", routes, "--receiver", "none"},
+		args: []string{"dev", "--http", httpAddr, "--ops", opsAddr, "--nats", natsAddr, "--data", data, "--routes", routes, "--receiver", "none", "--quiet"},
 		env:  st.environment(options.Settings, map[string]string{"WAYBILL_RECEIVER_ADDR": "none"}),
 		log:  filepath.Join(dir, "waybill.log"), ready: answers(s.http, httpAddr, "/readyz"),
 	}

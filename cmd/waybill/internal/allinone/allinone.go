@@ -4,11 +4,15 @@ package allinone
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/url"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 
 	"waybill.dev/cmd/internal/apipart"
 	"waybill.dev/cmd/internal/boot"
@@ -17,6 +21,7 @@ import (
 	"waybill.dev/cmd/internal/receiver"
 	"waybill.dev/cmd/internal/settings"
 	"waybill.dev/cmd/waybill/internal/natsd"
+	"waybill.dev/services/dispatcher"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/seal"
@@ -32,16 +37,21 @@ type Instance struct {
 	// KeyIsOurs tells that the admin key was made here, and lies in the data directory.
 	KeyIsOurs bool
 	Receiver  *receiver.Receiver // nil: none
+	// ReceiverMoved is the default address when the receiver had to take another; empty: it
+	// has the one that it should.
+	ReceiverMoved string
 
 	process *boot.Process
+	watch   func(dispatcher.Made)
 }
 
 // Run works until ctx is done and everything has stopped.
 func (i *Instance) Run(ctx context.Context) error { return i.process.Run(ctx) }
 
-// Open opens everything. What was opened is given back when it fails.
-func Open(ctx context.Context, s settings.Settings, version string, log *slog.Logger) (*Instance, error) {
-	i := &Instance{process: boot.NewProcess(log)}
+// Open opens everything. What was opened is given back when it fails. watch is told of
+// each attempt; nil: nobody.
+func Open(ctx context.Context, s settings.Settings, version string, log *slog.Logger, watch func(dispatcher.Made)) (*Instance, error) {
+	i := &Instance{process: boot.NewProcess(log), watch: watch}
 	if err := i.open(ctx, s, version, log); err != nil {
 		return nil, i.process.Abandon(err)
 	}
@@ -56,6 +66,9 @@ func (i *Instance) open(ctx context.Context, s settings.Settings, version string
 	}
 	p.AddCloser("data directory", dir.Close)
 	i.DataDir = dir.Path()
+	for _, open := range dir.Tightened() {
+		log.Warn("what others could read or write in the data directory is private now", "was", open)
+	}
 	if err := i.keys(&s, dir); err != nil {
 		return err
 	}
@@ -114,16 +127,35 @@ func (i *Instance) receive(ctx context.Context, s settings.Settings, log *slog.L
 		return nil
 	}
 	i.Receiver = receiver.New()
-	server, err := boot.Listen(ctx, boot.ServerOptions{
-		Name: "Receiver", Addr: s.ReceiverAddr, Setting: "--receiver or " + settings.ReceiverAddr + " (none: no receiver)",
-		Handler: i.Receiver.Handler(), Logger: log, EndCalls: true, MaxConnections: s.MaxConnections,
-	})
+	server, err := i.receiverServer(ctx, s, log)
 	if err != nil {
 		return err
 	}
 	i.process.Add("receiver", server.Run)
 	i.Addresses.Receiver = server.URL()
 	return nil
+}
+
+// spare is how many ports after the default one are tried for the receiver.
+const spare = 20
+
+// receiverServer listens for the receiver. When something else has the default port, one
+// of the next ones will do.
+func (i *Instance) receiverServer(ctx context.Context, s settings.Settings, log *slog.Logger) (*boot.Server, error) {
+	options := boot.ServerOptions{
+		Name: "Receiver", Addr: s.ReceiverAddr, Setting: "--receiver or " + settings.ReceiverAddr + " (none: no receiver)",
+		Handler: i.Receiver.Handler(), Logger: log, EndCalls: true, MaxConnections: s.MaxConnections,
+	}
+	server, err := boot.Listen(ctx, options)
+	host, text, _ := net.SplitHostPort(s.ReceiverAddr) // it was read before
+	port, _ := strconv.Atoi(text)
+	for n := 1; n <= spare && !s.ReceiverGiven && errors.Is(err, syscall.EADDRINUSE); n++ {
+		options.Addr = net.JoinHostPort(host, strconv.Itoa(port+n))
+		if server, err = boot.Listen(ctx, options); err == nil {
+			i.ReceiverMoved = s.ReceiverAddr
+		}
+	}
+	return server, err
 }
 
 func (i *Instance) serve(ctx context.Context, options boot.Options, dir *datadir.Dir) error {
@@ -135,7 +167,7 @@ func (i *Instance) serve(ctx context.Context, options boot.Options, dir *datadir
 	if err := i.tellReceiver(h); err != nil {
 		return err
 	}
-	if _, err := dispatcherpart.Add(i.process, h); err != nil {
+	if _, err := dispatcherpart.AddWatched(i.process, h, i.watch); err != nil {
 		return err
 	}
 	handler, err := apipart.Add(i.process, h)

@@ -2,81 +2,170 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"waybill.dev/cmd/internal/client"
+	"waybill.dev/cmd/internal/console"
 	"waybill.dev/cmd/internal/datadir"
 	"waybill.dev/cmd/internal/settings"
 	"waybill.dev/shared/domain"
 )
 
-// The variables that name an installation and the key for it.
+// The variables that name an installation and the key for it, and the form of output.
+// Flags of commands that only call an installation have no others: what a command changes
+// is never taken from the environment.
 const (
-	urlVariable = "WAYBILL_URL"
-	keyVariable = "WAYBILL_KEY"
+	serverVariable = "WAYBILL_SERVER"
+	keyVariable    = "WAYBILL_KEY"
+	outputVariable = "WAYBILL_OUTPUT"
+	// formerVariable named the installation before serverVariable did.
+	formerVariable = "WAYBILL_URL"
 
-	defaultURL      = "http://127.0.0.1:8080"
+	defaultServer   = "http://127.0.0.1:8080"
 	defaultReceiver = "http://127.0.0.1:8090"
 	defaultData     = "./.waybill"
 )
 
 // target tells which installation a command works with.
-type target struct{ url, key, data string }
+type target struct {
+	server, key, data string
+	flags             *pflag.FlagSet
+}
 
 // addTarget adds the flags that name an installation.
 func addTarget(cmd *cobra.Command) *target {
-	t := &target{}
-	cmd.Flags().StringVar(&t.url, "url", "", "the installation; else the one that runs in the data directory, else "+defaultURL)
-	cmd.Flags().StringVar(&t.key, "key", "", "API key; else the admin key in the data directory")
-	cmd.Flags().StringVar(&t.data, "data", defaultData, "data directory of a `waybill dev`")
-	cmd.Flags().Lookup("data").Usage = "data directory of a waybill dev"
-	setVariable(cmd.Flags(), "data", settings.DataDir)
+	t := &target{flags: cmd.Flags()}
+	t.flags.StringVar(&t.server, "server", "", "`URL` of the installation; else the one that runs in the data directory, else "+defaultServer)
+	t.flags.StringVar(&t.key, "key", "", "API `key` for --server; else the one in the data directory, for what runs there")
+	t.flags.StringVar(&t.data, "data", defaultData, "data `directory` of a waybill dev")
+	setVariable(t.flags, "server", serverVariable)
+	setVariable(t.flags, "key", keyVariable)
+	setVariable(t.flags, "data", settings.DataDir)
 	return t
 }
 
-// baseURL returns where the installation answers.
-func (t *target) baseURL() string {
-	if t.url != "" {
-		return t.url
+// named returns the key that a flag or variable gives, and which of them; empty: neither.
+func (t *target) named() (key domain.Secret, from string) {
+	switch {
+	case t.key == "":
+		return "", ""
+	case t.flags.Changed("key"):
+		return domain.Secret(t.key), "the flag --key"
 	}
-	if running, ok := datadir.Announced(t.data); ok {
-		return running.API
-	}
-	return defaultURL
+	return domain.Secret(t.key), "the variable " + keyVariable
 }
 
-// receiverURL returns where the receiver of the installation's `waybill dev` answers.
-func (t *target) receiverURL() string {
-	if running, ok := datadir.Announced(t.data); ok && running.Receiver != "" {
-		return running.Receiver
+// base returns where the installation answers. The address that a data directory has goes
+// with the key that lies beside it: who names a key names the server too, or means the
+// default one.
+func (t *target) base() (string, error) {
+	if t.server != "" {
+		return serverURL(t.server)
 	}
-	return defaultReceiver
+	if key, _ := t.named(); key != "" {
+		return defaultServer, nil
+	}
+	running, err := datadir.Announced(t.data)
+	if errors.Is(err, fs.ErrNotExist) {
+		return defaultServer, nil
+	}
+	return running.API, err
 }
 
-// secret returns the API key: as given, else the bootstrap key of this environment, else
-// the one that `waybill dev` keeps.
-func (t *target) secret() (domain.Secret, error) {
-	if t.key != "" {
-		return domain.Secret(t.key), nil
+// serverURL reads the address of an installation. Without a scheme it is http, on this
+// machine alone: no key goes over a network in the clear because a scheme was left out.
+func serverURL(text string) (string, error) {
+	u, err := url.Parse(client.WithScheme(text))
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return "", usagef("--server: the installation's URL must be like %s", defaultServer)
 	}
-	if key := os.Getenv(settings.AdminKey); key != "" {
-		return domain.Secret(key), nil
+	return strings.TrimSuffix(u.String(), "/"), nil
+}
+
+// access returns the installation with the key for it: as named, else the bootstrap key of
+// this environment, else the one that `waybill dev` keeps for its own address. A key goes
+// to the address that it was stored or named with, and to no other.
+func (t *target) access() (client.Access, error) {
+	base, err := t.base()
+	if err != nil {
+		return client.Access{}, err
+	}
+	key, from := t.named()
+	if boot := os.Getenv(settings.AdminKey); key == "" && boot != "" && (t.server != "" || base == defaultServer) {
+		key, from = domain.Secret(boot), "the variable "+settings.AdminKey
+	}
+	if key != "" {
+		if t.server == "" && os.Getenv(formerVariable) != "" {
+			return client.Access{}, usagef("%s is not read any more: name the installation with --server or %s", formerVariable, serverVariable)
+		}
+		return client.Access{URL: base, Key: key, From: from, Hint: t.hint()}, nil
+	}
+	key, err = t.stored(base)
+	if err != nil {
+		return client.Access{}, err
+	}
+	return client.Access{URL: base, Key: key, From: "the file " + filepath.Join(t.data, datadir.AdminKey)}, nil
+}
+
+// hint tells who named a key alone of the installation in the data directory: its address
+// is not used with that key.
+func (t *target) hint() string {
+	running, err := datadir.Announced(t.data)
+	if t.server != "" || err != nil || running.API == defaultServer {
+		return ""
+	}
+	return "A key that is named goes to --server, else to " + defaultServer + ". If it is for the installation in " + t.data + ", add --server " + console.Clean(running.API)
+}
+
+// stored returns the key in the data directory, if base is the address of what runs there.
+func (t *target) stored(base string) (domain.Secret, error) {
+	const give = "give one with --key or " + keyVariable
+	running, err := datadir.Announced(t.data)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if _, err := os.Stat(filepath.Join(t.data, datadir.AdminKey)); err == nil {
+			return "", fmt.Errorf("no installation runs in %s, and its key is for no other: start it with: waybill dev\n  For another installation %s, and its address with --server or %s",
+				t.data, give, serverVariable)
+		}
+		return "", errors.New("no API key: " + give + ", or name the data directory of a `waybill dev` with --data")
+	case err != nil:
+		return "", err
+	case running.API != base:
+		return "", fmt.Errorf("no API key for %s: %s\n  The key in %s is for %s alone", base, give, t.data, running.API)
 	}
 	key, err := datadir.ReadKey(t.data, datadir.AdminKey)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", errors.New("no API key: give one with --key or " + keyVariable + ", or name the data directory of a `waybill dev` with --data")
+		return "", fmt.Errorf("no API key: the installation in %s was started with a key of its own. %s, and its address with --server %s",
+			t.data, strings.ToUpper(give[:1])+give[1:], running.API)
 	}
 	return key, err
 }
 
 // connect returns a client of the installation.
 func (t *target) connect() (*client.Client, error) {
-	key, err := t.secret()
+	to, err := t.access()
 	if err != nil {
 		return nil, err
 	}
-	return client.New(t.baseURL(), key)
+	return client.New(to)
+}
+
+// receiverURL returns where the receiver of the installation's `waybill dev` answers.
+func (t *target) receiverURL() (string, error) {
+	running, err := datadir.Announced(t.data)
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return "", err
+	case running.Receiver != "":
+		return running.Receiver, nil
+	}
+	return defaultReceiver, nil
 }

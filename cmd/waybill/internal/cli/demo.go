@@ -12,35 +12,45 @@ import (
 )
 
 func (a *app) demo() *cobra.Command {
-	var url, key, natsURL string
+	var server, key, natsURL string
 	o := demo.Options{Version: a.version, Out: a.stdout, Notes: a.stderr, Style: a.style()}
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Watch four events arrive as signed callbacks",
 		Long: "Starts everything in this process, on free ports and in a directory that is\n" +
 			"removed again, publishes the four shipment events, and shows their callbacks.\n" +
-			"The signatures are checked by the standard-webhooks library. With --url it works\n" +
-			"on an installation that runs already.",
+			"The signatures are checked by the standard-webhooks library. With --server it\n" +
+			"works on an installation that runs already.",
 		Example: "  waybill demo\n" +
-			"  waybill demo --url http://127.0.0.1:8080 --key \"$WAYBILL_ADMIN_KEY\" \\\n" +
+			"  waybill demo --server http://127.0.0.1:8080 --key \"$WAYBILL_ADMIN_KEY\" \\\n" +
 			"    --nats-url nats://127.0.0.1:4222",
 		Args: cobra.NoArgs,
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&url, "url", "", "an installation that runs already")
-	flags.StringVar(&key, "key", "", "API key of that installation")
-	flags.StringVar(&natsURL, "nats-url", "", "NATS server of that installation")
+	flags.StringVar(&server, "server", "", "`URL` of an installation that runs already")
+	flags.StringVar(&key, "key", "", "API `key` of that installation")
+	flags.StringVar(&natsURL, "nats-url", "", "NATS server of that installation, a `URL`")
 	flags.StringVar(&o.ReceiverAddr, "receiver-addr", "", "where callbacks are received; else a free port on loopback")
 	flags.StringVar(&o.ReceiverURL, "receiver-url", "", "the same as the installation reaches it")
 	// An installation that other commands work with must not turn up here unasked.
-	for _, name := range []string{"url", "key", "nats-url", "receiver-addr", "receiver-url"} {
+	for _, name := range []string{"server", "key", "nats-url", "receiver-addr", "receiver-url"} {
 		setVariable(flags, name, "WAYBILL_DEMO_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_")))
 	}
+	renamed(flags, "url", "server")
 	cmd.RunE = run(func(*cobra.Command, []string) error {
-		if url != "" && (natsURL == "" || key == "") {
-			return usagef("--url needs --key and --nats-url too")
+		if server != "" && (natsURL == "" || key == "") {
+			return usagef("--server needs --key and --nats-url too")
 		}
-		o.URL, o.Key, o.NATSURL = url, domain.Secret(key), domain.Secret(natsURL)
+		if server != "" {
+			var err error
+			if server, err = serverURL(server); err != nil {
+				return err
+			}
+		}
+		o.URL, o.Key, o.NATSURL = server, domain.Secret(key), domain.Secret(natsURL)
+		if o.KeyFrom = "the variable WAYBILL_DEMO_KEY"; flags.Changed("key") {
+			o.KeyFrom = "the flag --key"
+		}
 		ctx, stop := boot.Signals(context.Background(), nil)
 		defer stop()
 		return demo.Run(ctx, o)

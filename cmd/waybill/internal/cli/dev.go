@@ -17,6 +17,7 @@ import (
 	"waybill.dev/cmd/internal/settings"
 	"waybill.dev/cmd/internal/telemetry"
 	"waybill.dev/cmd/waybill/internal/allinone"
+	"waybill.dev/services/dispatcher"
 )
 
 // addSettings adds the settings of role as flags. They are read in their own order of
@@ -24,7 +25,6 @@ import (
 func addSettings(cmd *cobra.Command, role settings.Role) func() (settings.Settings, error) {
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)
 	load := boot.BindSettings(own, role)
-	own.VisitAll(func(flag *pflag.Flag) { setVariable(own, flag.Name, "") })
 	cmd.Flags().AddFlagSet(own)
 	return load
 }
@@ -35,13 +35,17 @@ func (a *app) dev() *cobra.Command {
 		Short: "Run everything in one process",
 		Long: "Runs API, dispatcher, a NATS server, an SQLite database and a receiver to try\n" +
 			"things with, in one process. What it keeps lies in the data directory; the API\n" +
-			"key is made at the first start and stays the same.",
+			"key is made at the first start and stays the same. Each attempt to deliver is\n" +
+			"told in a line, up to 20 of them a second.",
 		Example: "  waybill dev\n" +
 			"  waybill dev --http 127.0.0.1:9000 --data /var/tmp/waybill\n" +
 			"  WAYBILL_DATABASE_URL=postgres://waybill@localhost/waybill waybill dev",
 		Args: cobra.NoArgs,
 	}
+	var quiet bool
 	load := addSettings(cmd, settings.Dev)
+	cmd.Flags().BoolVar(&quiet, "quiet", false, "no line for each attempt to deliver")
+	setVariable(cmd.Flags(), "quiet", "WAYBILL_QUIET")
 	cmd.RunE = run(func(*cobra.Command, []string) error {
 		set, err := load()
 		if err != nil {
@@ -57,7 +61,13 @@ func (a *app) dev() *cobra.Command {
 			}
 		})
 		defer stop()
-		instance, err := allinone.Open(ctx, set, a.version, log)
+		var watch func(dispatcher.Made)
+		if !quiet {
+			told := newTeller(a)
+			watch = told.watch
+			defer told.start()()
+		}
+		instance, err := allinone.Open(ctx, set, a.version, log, watch)
 		if err != nil {
 			if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 				return nil // told to stop while it started
@@ -84,7 +94,11 @@ func (a *app) banner(i *allinone.Instance, set settings.Settings) {
 	line("NATS", i.NATS)
 	line("Metrics", i.Ops+"/metrics")
 	if i.Addresses.Receiver != "" {
-		line("Receiver", i.Addresses.Receiver+"  (open it in a browser)")
+		where := "open it in a browser"
+		if i.ReceiverMoved != "" {
+			where += "; " + i.ReceiverMoved + " is in use"
+		}
+		line("Receiver", i.Addresses.Receiver+"  ("+where+")")
 	}
 	line("Database", i.Database)
 	line("Data", i.DataDir)
@@ -99,14 +113,20 @@ func (a *app) banner(i *allinone.Instance, set settings.Settings) {
 
 // nextCommands returns two commands that work as they are, wherever this one was started.
 func (a *app) nextCommands(i *allinone.Instance, set settings.Settings) []string {
-	where := ""
+	where, receiver := "", ""
 	if set.DataDir != defaultData {
 		where = " --data " + quote(i.DataDir)
 	}
 	if !i.KeyIsOurs {
-		where += ` --key "$` + settings.AdminKey + `"`
+		where = ` --key "$` + settings.AdminKey + `"`
+		if i.API != defaultServer {
+			where += " --server " + i.API
+		}
+		if i.Addresses.Receiver != defaultReceiver {
+			receiver = " --receiver-url " + i.Addresses.Receiver
+		}
 	}
-	register := a.binary + " receiver register" + where
+	register := a.binary + " receiver register" + where + receiver
 	if i.Addresses.Receiver == "" {
 		register = a.binary + " listen --forward-to http://127.0.0.1:3000/webhooks" + where
 	}

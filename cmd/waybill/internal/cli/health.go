@@ -2,16 +2,15 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	neturl "net/url"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/internal/console"
 )
 
@@ -27,13 +26,13 @@ func (a *app) health() *cobra.Command {
 	}
 	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long an answer is waited for")
 	cmd.RunE = run(func(cmd *cobra.Command, args []string) error {
-		url := defaultURL
+		url := defaultServer
 		if len(args) == 1 {
-			url = args[0]
+			url = client.WithScheme(args[0])
 		}
 		scheme, rest, ok := strings.Cut(url, "://")
 		if !ok {
-			return usagef("%q is not a URL such as %s", console.Clean(url), defaultURL)
+			return usagef("%q is not a URL such as %s", console.Clean(url), defaultServer)
 		}
 		if host, path, _ := strings.Cut(rest, "/"); path == "" {
 			url = scheme + "://" + host + "/readyz"
@@ -42,14 +41,11 @@ func (a *app) health() *cobra.Command {
 		defer cancel()
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 		if err != nil {
-			return usagef("%q is not a URL such as %s", console.Clean(url), defaultURL)
+			return usagef("%q is not a URL such as %s", console.Clean(url), defaultServer)
 		}
 		response, err := http.DefaultClient.Do(request)
 		if err != nil {
-			if failed, ok := errors.AsType[*neturl.Error](err); ok {
-				err = failed.Err
-			}
-			return fmt.Errorf("no answer from %s: %w", url, err)
+			return client.NoAnswer(url, err)
 		}
 		defer response.Body.Close()
 		text, err := io.ReadAll(io.LimitReader(response.Body, 4<<10))

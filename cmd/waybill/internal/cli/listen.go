@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"waybill.dev/cmd/internal/console"
 	"waybill.dev/cmd/waybill/internal/forward"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/signature"
 )
 
 // listening is what `listen` is told.
@@ -30,33 +32,38 @@ type listening struct {
 func (a *app) listen() *cobra.Command {
 	var l listening
 	cmd := &cobra.Command{
-		Use:   "listen --forward-to URL",
+		Use:   "listen [--forward-to URL]",
 		Short: "Pass callbacks on to a program on this machine",
 		Long: "Registers a webhook for a listener of its own and passes each callback on to a\n" +
 			"URL, bytes and headers unchanged. The answer goes back to Waybill, so that\n" +
-			"failures are retried. The webhook is deleted at the end.",
+			"failures are retried. Without a URL it prints the callbacks and answers 200.\n" +
+			"What is not signed with the webhook's secret is answered 401 and goes nowhere.\n" +
+			"The webhook is deleted at the end.",
 		Example: "  waybill listen --forward-to http://127.0.0.1:3000/webhooks\n" +
-			"  waybill listen --forward-to http://localhost:3000 --events shipment.created",
+			"  waybill listen --forward-to localhost:3000 --events shipment.created\n" +
+			"  waybill listen",
 		Args: cobra.NoArgs,
 	}
 	where := addTarget(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&l.to, "forward-to", "", "`URL` that gets the callbacks")
+	flags.StringVar(&l.to, "forward-to", "", "`URL` that gets the callbacks; without a scheme http; none: they are printed")
 	addEvents(cmd, &l.events)
-	flags.StringVar(&l.address, "listen", "127.0.0.1:0", "where it listens; port 0: a free one")
-	setVariable(flags, "listen", "WAYBILL_LISTEN_ADDR")
-	flags.StringVar(&l.target, "target", "", "the listener as Waybill reaches it, when that is another URL")
-	flags.StringVar(&l.secret, "secret", "", "signing secret, whsec_…; else a new one")
-	setVariable(flags, "secret", "WAYBILL_WEBHOOK_SECRET")
+	flags.StringVar(&l.address, "listen", "127.0.0.1:0", "`address` on which it listens; port 0: a free one")
+	flags.StringVar(&l.target, "target", "", "the listener as Waybill reaches it, when that is another `URL`")
+	flags.StringVar(&l.secret, "secret", "", "signing `secret`, whsec_…; else a new one")
 	form := addOutput(cmd)
 	cmd.RunE = run(func(*cobra.Command, []string) error {
-		to, err := url.Parse(l.to)
-		if err != nil || to.Host == "" || to.Scheme != "http" && to.Scheme != "https" {
-			return usagef("--forward-to must be a URL such as http://127.0.0.1:3000/webhooks")
+		to, err := l.check()
+		if err != nil {
+			return err
 		}
 		types, err := eventTypes(l.events)
 		if err != nil {
 			return err
+		}
+		key, err := signature.ParseSecret(l.secret)
+		if err != nil {
+			return usage{fmt.Errorf("--secret: %w", err)}
 		}
 		c, err := where.connect()
 		if err != nil {
@@ -65,11 +72,31 @@ func (a *app) listen() *cobra.Command {
 		defer c.Close()
 		ctx, stop := boot.Signals(context.Background(), nil)
 		defer stop()
-		f := forward.New(to, a.reporter(*form))
+		f := forward.New(to, key, a.reporter(*form, to == nil))
 		defer f.Close()
 		return a.pass(ctx, c, l, types, f)
 	})
 	return cmd
+}
+
+// check reads the URL that gets the callbacks, nil when there is none, and makes a secret
+// if none is given.
+func (l *listening) check() (to *url.URL, err error) {
+	l.target = client.WithScheme(l.target)
+	if l.secret == "" {
+		l.secret = domain.NewSecret().Reveal()
+	}
+	if l.to == "" {
+		return nil, nil
+	}
+	if !strings.Contains(l.to, "://") {
+		l.to = "http://" + l.to // no key goes there
+	}
+	to, err = url.Parse(l.to)
+	if err != nil || to.Hostname() == "" || to.Scheme != "http" && to.Scheme != "https" {
+		return nil, usagef("--forward-to must be a URL such as http://127.0.0.1:3000/webhooks")
+	}
+	return to, nil
 }
 
 // pass listens, registers the webhook, and deletes it when ctx is done.
@@ -87,27 +114,37 @@ func (a *app) pass(ctx context.Context, c *client.Client, l listening, types []d
 		return errors.Join(err, server.Close())
 	}
 	style := console.StyleFor(a.stderr)
-	a.note("%s  %s", style.Bold("Forwarding to "), l.to)
+	if l.to != "" {
+		a.note("%s  %s", style.Bold("Forwarding to "), l.to)
+	} else {
+		a.note("%s  %s", style.Bold("Listening on  "), l.target)
+	}
 	a.note("%s  %s", style.Bold("Webhook       "), hook.ID)
-	a.note("%s  %s", style.Bold("Signing secret"), hook.Secret)
+	a.note("%s  %s", style.Bold("Signing secret"), l.secret)
 	a.note("Ctrl-C stops it and deletes the webhook.\n")
 	p := boot.NewProcess(log)
 	p.Add("listener", server.Run)
 	p.Add("webhook", func(ctx context.Context) error {
 		<-ctx.Done()
-		deleting, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-		defer cancel()
-		err := c.Delete(deleting, hook.ID)
-		var problem *client.Problem
-		if errors.As(err, &problem) && problem.Status == http.StatusNotFound {
-			return nil // somebody else has deleted it
-		}
-		if err == nil {
-			a.note("Webhook deleted.")
-		}
-		return err
+		return a.forget(context.WithoutCancel(ctx), c, hook.ID)
 	})
 	return p.Run(ctx)
+}
+
+// forget deletes the webhook, or says how it is deleted later.
+func (a *app) forget(ctx context.Context, c *client.Client, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	err := c.Delete(ctx, id)
+	var problem *client.Problem
+	if errors.As(err, &problem) && problem.Status == http.StatusNotFound {
+		return nil // somebody else has deleted it
+	}
+	if err != nil {
+		return fmt.Errorf("%s is not deleted, so its callbacks go on and fail: %w\n  Delete it with: %s webhooks delete %s --server %s", id, err, a.binary, id, c.URL)
+	}
+	a.note("Webhook deleted.")
+	return nil
 }
 
 // passed is a callback as one line of JSON.
@@ -119,15 +156,21 @@ type passed struct {
 	Status     int       `json:"status,omitempty"`
 	Error      string    `json:"error,omitempty"`
 	DurationMS float64   `json:"durationMs"`
+	Body       string    `json:"body,omitempty"` // when it goes nowhere else
 }
 
-// reporter returns what writes one line for each callback.
-func (a *app) reporter(form output) func(forward.Passed) {
+// reporter returns what writes one line for each callback; whole: its headers and body too.
+func (a *app) reporter(form output, whole bool) func(forward.Passed) {
 	var mu sync.Mutex
 	style := a.style()
 	return func(p forward.Passed) {
 		mu.Lock()
 		defer mu.Unlock()
+		if p.Refused != "" {
+			a.note("%s %s a request that is not signed with the webhook's secret was answered 401: %s",
+				p.At.Format("15:04:05"), console.StyleFor(a.stderr).Bad("401"), console.Clean(p.Refused))
+			return
+		}
 		reason := ""
 		if p.Err != nil {
 			reason = short(p.Err)
@@ -135,7 +178,7 @@ func (a *app) reporter(form output) func(forward.Passed) {
 		if form == asJSON {
 			_ = console.JSONLine(a.stdout, passed{
 				At: p.At.UTC(), Type: p.Type, EventID: p.EventID, Attempt: p.Attempt, Status: p.Status, Error: reason,
-				DurationMS: float64(p.Duration.Microseconds()) / 1000,
+				DurationMS: float64(p.Duration.Microseconds()) / 1000, Body: printed(whole, p.Body),
 			}) // a closed pipe ends the command by itself
 			return
 		}
@@ -153,7 +196,25 @@ func (a *app) reporter(form output) func(forward.Passed) {
 		// As a rule 79 columns wide.
 		fmt.Fprintf(a.stdout, "%s %s %-19s %s %s%s\n", p.At.Format("15:04:05"), status, console.Clean(p.Type), console.Clean(p.EventID),
 			style.Dim(p.Duration.Round(100*time.Microsecond).String()), rest)
+		if whole {
+			a.printCallback(p)
+		}
 	}
+}
+
+func printed(whole bool, body []byte) string {
+	if !whole {
+		return ""
+	}
+	return string(body)
+}
+
+// printCallback shows what a receiver has to look at: the signed headers, and the body.
+func (a *app) printCallback(p forward.Passed) {
+	for _, name := range []string{signature.HeaderID, signature.HeaderTimestamp, signature.HeaderSignature} {
+		fmt.Fprintf(a.stdout, "  %s: %s\n", name, console.Clean(p.Header.Get(name)))
+	}
+	fmt.Fprintf(a.stdout, "\n  %s\n\n", console.Clean(string(p.Body)))
 }
 
 // short leaves of a network error what the system said.

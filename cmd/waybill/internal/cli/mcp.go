@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/internal/console"
 	"waybill.dev/cmd/waybill/internal/inspect"
 	"waybill.dev/shared/domain"
@@ -33,9 +34,9 @@ func (a *app) inspect() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect [URL]",
 		Short: "List the tools, prompts and resources of an MCP server",
-		Long: "Lists what an MCP server shows to whoever has the key: tools, prompts and resources.\n" +
-			"Without a URL it asks the installation's own server. The key of a data directory is\n" +
-			"sent to that installation alone; for another server give one with --key.",
+		Long: "Lists what an MCP server shows to whoever has the key: tools, prompts and\n" +
+			"resources. Without a URL it asks the installation's own server. A stored key is\n" +
+			"sent to its own installation alone; for another server give one with --key.",
 		Example: "  waybill mcp inspect\n  waybill mcp inspect https://shipments.example.com/mcp --key wbk_...\n" +
 			"  waybill mcp inspect -o json",
 		Args: cobra.MaximumNArgs(1),
@@ -44,7 +45,7 @@ func (a *app) inspect() *cobra.Command {
 	form := addOutput(cmd)
 	cmd.Flags().DurationVar(&timeout, "timeout", 15*time.Second, "how long the answers are waited for")
 	cmd.RunE = run(func(cmd *cobra.Command, args []string) error {
-		endpoint, key, err := where.server(args)
+		endpoint, key, err := where.mcpServer(args)
 		if err != nil {
 			return err
 		}
@@ -63,27 +64,29 @@ func (a *app) inspect() *cobra.Command {
 	return cmd
 }
 
-// server returns the MCP server that is meant, and the key for it.
-func (t *target) server(args []string) (endpoint string, key domain.Secret, err error) {
-	own, err := url.Parse(t.baseURL())
-	if err != nil {
-		return "", "", usagef("--url is not a URL such as %s", defaultURL)
+// mcpServer returns the MCP server that is meant, and the key for it: that of the
+// installation for its own server, for another one what --key gives on this command line.
+func (t *target) mcpServer(args []string) (endpoint string, key domain.Secret, err error) {
+	if len(args) == 0 {
+		to, err := t.access()
+		return strings.TrimSuffix(to.URL, "/") + mcpPath, to.Key, err
 	}
-	asked := own.JoinPath(mcpPath)
-	if len(args) > 0 {
-		if asked, err = url.Parse(args[0]); err != nil || asked.Host == "" || asked.Scheme != "http" && asked.Scheme != "https" {
-			return "", "", usagef("%q is not a URL such as %s", console.Clean(args[0]), defaultURL+mcpPath)
-		}
+	asked, err := url.Parse(client.WithScheme(args[0]))
+	if err != nil || asked.Host == "" || asked.Scheme != "http" && asked.Scheme != "https" {
+		return "", "", usagef("%q is not a URL such as %s", console.Clean(args[0]), defaultServer+mcpPath)
 	}
-	if t.key != "" {
+	if t.flags.Changed("key") {
 		return asked.String(), domain.Secret(t.key), nil
 	}
-	if asked.Scheme == own.Scheme && asked.Host == own.Host {
-		if key, err = t.secret(); err != nil && len(args) > 0 {
-			err = nil // a server may ask for none
-		}
+	to, err := t.access()
+	if err != nil {
+		return asked.String(), "", nil //nolint:nilerr // a server may ask for no key
 	}
-	return asked.String(), key, err
+	own, err := url.Parse(to.URL)
+	if err == nil && asked.Scheme == own.Scheme && asked.Host == own.Host {
+		key = to.Key
+	}
+	return asked.String(), key, nil
 }
 
 func (a *app) showServer(r *inspect.Report) {
@@ -126,7 +129,7 @@ func (a *app) section(title string, header []string, rows [][]string) {
 			}
 		}
 	}
-	room := width(a.stdout)
+	room := helpWidth(a.stdout)
 	for _, column := range used {
 		room -= column + 2
 	}

@@ -93,7 +93,7 @@ func TestInspectWithoutKey(t *testing.T) {
 		t.Error("the server was not asked")
 	}
 	keys = nil
-	if code, _, _ := waybill("mcp", "inspect", "--url", url); code != 1 {
+	if code, _, _ := waybill("mcp", "inspect", "--server", url); code != 1 {
 		t.Errorf("a key that is not the server's: %d", code)
 	}
 	if len(keys) == 0 || keys[0] != "canary-admin-key-0123456789-abcdefghij" {

@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -35,7 +35,7 @@ func (a *app) receiver() *cobra.Command {
 		Example: "  waybill receiver\n  waybill receiver --receiver 127.0.0.1:9999\n  waybill receiver register",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usagef("unknown command %q for %q", args[0], cmd.CommandPath())
+				return unknownCommand(cmd, args[0])
 			}
 			return nil
 		},
@@ -84,7 +84,8 @@ func (a *app) register() *cobra.Command {
 		Use:   "register",
 		Short: "Register a receiver as a webhook",
 		Long: "Registers a path of a receiver as a webhook, and tells the receiver the\n" +
-			"webhook's secret, so that it checks every signature.",
+			"webhook's secret, so that it checks every signature. Registered again, the same\n" +
+			"URL stays the same webhook, with the events of the last time.",
 		Example: "  waybill receiver register\n" +
 			"  waybill receiver register --path /in/flaky --status 503 --times 2\n" +
 			"  waybill receiver register --target http://receiver:8090",
@@ -92,10 +93,9 @@ func (a *app) register() *cobra.Command {
 	}
 	where := addTarget(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&r.receiver, "receiver-url", "", "the receiver; else that of the `waybill dev` in the data directory, else "+defaultReceiver)
-	flags.Lookup("receiver-url").Usage = "the receiver; else that of a waybill dev in the data directory, else " + defaultReceiver
-	flags.StringVar(&r.target, "target", "", "the receiver as Waybill reaches it, when that is another URL")
-	flags.StringVar(&r.path, "path", "/in/demo", "path of the receiver")
+	flags.StringVar(&r.receiver, "receiver-url", "", "`URL` of the receiver; else that of a waybill dev in the data directory, else "+defaultReceiver)
+	flags.StringVar(&r.target, "target", "", "the receiver as Waybill reaches it, when that is another `URL`")
+	flags.StringVar(&r.path, "path", "/in/demo", "`path` of the receiver")
 	addEvents(cmd, &r.events)
 	flags.IntVar(&r.status, "status", 0, "what the path answers; 0: 200")
 	flags.IntVar(&r.times, "times", 0, "to how many attempts of each event --status and --delay apply; 0: to all")
@@ -115,10 +115,12 @@ func (a *app) registerReceiver(ctx context.Context, where *target, r registratio
 	if !strings.HasPrefix(r.path, "/") || strings.HasPrefix(r.path, "/-/") || strings.ContainsAny(r.path, "?#") {
 		return usagef("--path must begin with / and be a path alone")
 	}
-	if r.receiver == "" {
-		r.receiver = where.receiverURL()
+	if r.receiver = client.WithScheme(r.receiver); r.receiver == "" {
+		if r.receiver, err = where.receiverURL(); err != nil {
+			return err
+		}
 	}
-	if r.target == "" {
+	if r.target = client.WithScheme(r.target); r.target == "" {
 		r.target = r.receiver
 	}
 	c, err := where.connect()
@@ -126,26 +128,56 @@ func (a *app) registerReceiver(ctx context.Context, where *target, r registratio
 		return err
 	}
 	defer c.Close()
-	// The receiver knows the secret before the first callback can come.
-	secret := domain.NewSecret()
-	if err := tellReceiver(ctx, r.receiver, r.path, secret); err != nil {
-		return err
-	}
-	made, err := c.Register(ctx, client.Webhook{
-		URL: strings.TrimSuffix(r.target, "/") + r.path + r.query(), Events: types, Secret: secret.Reveal(),
-		Description: "waybill receiver register",
-	})
+	hook, fresh, err := r.webhook(ctx, c, types)
 	if err != nil {
 		return err
 	}
 	if form == asJSON {
-		made.Secret = ""
-		return console.JSON(a.stdout, made)
+		hook.Secret = ""
+		return console.JSON(a.stdout, hook)
 	}
-	console.Table(a.stdout, []string{"WEBHOOK", "URL"}, [][]string{{made.ID, made.URL}})
+	console.Table(a.stdout, []string{"WEBHOOK", "URL"}, [][]string{{hook.ID, hook.URL}})
+	if !fresh {
+		a.note("It was registered already; it stays the same webhook.")
+	}
 	a.note("Its callbacks are shown at %s", r.receiver)
 	return nil
 }
+
+// registeredBy marks the webhooks that are registered here: they may be given a new secret.
+const registeredBy = "waybill receiver register"
+
+// webhook registers the receiver's path, or returns the webhook that it is registered as.
+// The receiver knows the secret before a callback can come that is signed with it alone.
+func (r *registration) webhook(ctx context.Context, c *client.Client, types []domain.EventType) (hook client.Webhook, fresh bool, err error) {
+	at := strings.TrimSuffix(r.target, "/") + r.path + r.query()
+	list, err := c.Webhooks(ctx)
+	if err != nil {
+		return hook, false, err
+	}
+	n := slices.IndexFunc(list, func(w client.Webhook) bool { return w.URL == at && w.Description == registeredBy })
+	if n < 0 {
+		secret := domain.NewSecret()
+		if err := tellReceiver(ctx, r.receiver, r.path, secret); err != nil {
+			return hook, false, err
+		}
+		hook, err = c.Register(ctx, client.Webhook{URL: at, Events: types, Secret: secret.Reveal(), Description: registeredBy})
+		return hook, true, err
+	}
+	if hook, err = c.Update(ctx, list[n].ID, types); err != nil {
+		return hook, false, err
+	}
+	// Nobody can read the secret again: the receiver, which may have been started anew, is
+	// told a new one while callbacks carry both signatures.
+	secret, err := c.Rotate(ctx, hook.ID, overlap)
+	if err != nil {
+		return hook, false, err
+	}
+	return hook, false, tellReceiver(ctx, r.receiver, r.path, secret)
+}
+
+// overlap is how long callbacks carry the signature of the former secret too.
+const overlap = time.Minute
 
 // query asks the receiver for an answer, in the webhook's URL.
 func (r *registration) query() string {
@@ -179,10 +211,7 @@ func tellReceiver(ctx context.Context, base, path string, secret domain.Secret) 
 	request.Header.Set("Content-Type", "application/json")
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		if failed, ok := errors.AsType[*url.Error](err); ok {
-			err = failed.Err
-		}
-		return fmt.Errorf("no receiver answers at %s: %w", base, err)
+		return fmt.Errorf("the receiver: %w", client.NoAnswer(base, err))
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusNoContent {

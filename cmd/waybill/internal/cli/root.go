@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -90,7 +91,9 @@ func (a *app) root() *cobra.Command {
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage{err} })
+	root.SetFlagErrorFunc(flagError)
+	root.Version = a.version
+	root.SetVersionTemplate(a.versionLine() + "\n")
 	root.AddGroup(
 		&cobra.Group{ID: groupTry, Title: "Try it:"},
 		&cobra.Group{ID: groupUse, Title: "Work with an installation:"},
@@ -113,16 +116,49 @@ func (a *app) root() *cobra.Command {
 	root.SetHelpCommandGroupID(groupTools)
 	root.SetCompletionCommandGroupID(groupTools)
 	nameVariables(root)
-	root.SetUsageTemplate(usageTemplate(root.UsageTemplate(), width(a.stdout)))
+	root.SetUsageTemplate(usageTemplate(root.UsageTemplate(), helpWidth(a.stdout)))
 	return root
 }
 
-// width returns how many columns w has, at most 120; 80 when w is no terminal.
-func width(w io.Writer) int {
+// flagError says what may have been meant by a flag that is not there.
+func flagError(cmd *cobra.Command, err error) error {
+	missing, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
+		return usage{err}
+	}
+	if cmd.HasSubCommands() && cmd.Flags().NArg() > 0 { // the flag is of the command that was meant
+		return unknownCommand(cmd, cmd.Flags().Arg(0))
+	}
+	name := missing.GetSpecifiedName()
+	if name == "url" && cmd.Flags().Lookup("server") != nil {
+		return usagef("%w: the installation is named with --server or %s", err, serverVariable)
+	}
+	if meant := nearest(name, flagNames(cmd)); meant != "" {
+		return usagef("%w; did you mean --%s?", err, meant)
+	}
+	return usage{err}
+}
+
+func flagNames(cmd *cobra.Command) []string {
+	var list []string
+	cmd.Flags().VisitAll(func(flag *pflag.Flag) { list = append(list, flag.Name) })
+	return list
+}
+
+// helpWidth is how wide help is: as the terminal, at most 120; 80 where there is none.
+func helpWidth(w io.Writer) int {
 	if columns := console.Columns(w); columns > 0 {
 		return min(columns, 120)
 	}
 	return 80
+}
+
+// tableWidth is how wide tables may be: as the terminal. Where there is none nothing is cut.
+func tableWidth(w io.Writer) int {
+	if columns := console.Columns(w); columns > 0 {
+		return columns
+	}
+	return math.MaxInt
 }
 
 // usageTemplate makes cobra's template wrap the descriptions of flags.
@@ -147,9 +183,18 @@ func run(f func(cmd *cobra.Command, args []string) error) func(*cobra.Command, [
 // subcommands is the RunE of a command that only has commands below it.
 func subcommands(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usagef("unknown command %q for %q", args[0], cmd.CommandPath())
+		return unknownCommand(cmd, args[0])
 	}
 	return usagef("one of its commands is needed: %s", strings.Join(names(cmd), ", "))
+}
+
+// unknownCommand names the commands that may have been meant.
+func unknownCommand(cmd *cobra.Command, word string) error {
+	message := fmt.Sprintf("unknown command %q for %q", console.Clean(word), cmd.CommandPath())
+	if meant := nearest(word, names(cmd)); meant != "" {
+		message += "; did you mean " + meant + "?"
+	}
+	return usagef("%s", message)
 }
 
 func names(cmd *cobra.Command) []string {
@@ -160,19 +205,16 @@ func names(cmd *cobra.Command) []string {
 	return list
 }
 
-// variable is the annotation of a flag whose environment variable is not named after it;
-// its value is the name, or empty when something else reads it.
+// variable is the annotation of a flag that an environment variable can give; its value is
+// the name. Other flags have none: what a command does is said on its command line.
 const variable = "waybill_variable"
 
-// variableOf returns the environment variable of a flag; empty: it has none of its own.
+// variableOf returns the environment variable of a flag; empty: it has none.
 func variableOf(flag *pflag.Flag) string {
 	if names, ok := flag.Annotations[variable]; ok {
 		return names[0]
 	}
-	if flag.Name == "help" {
-		return ""
-	}
-	return "WAYBILL_" + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
+	return ""
 }
 
 func setVariable(flags *pflag.FlagSet, flag, name string) {
@@ -220,6 +262,7 @@ const (
 func addOutput(cmd *cobra.Command) *output {
 	o := asTable
 	cmd.Flags().VarP(&o, "output", "o", "table or json")
+	setVariable(cmd.Flags(), "output", outputVariable)
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{string(asTable), string(asJSON)}, cobra.ShellCompDirectiveNoFileComp))
 	return &o
 }

@@ -51,9 +51,9 @@ func (a *app) checkRoutes() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Say everything that is wrong with the route files",
-		Long: "Reads the route files as a server does, starts nothing, and says everything that is\n" +
-			"wrong with them, one fault a line. Ends with 1 when there is a fault. Variables that the\n" +
-			"files name as $env(NAME) must be set, as they must be for the server.",
+		Long: "Reads the route files as a server does, starts nothing, and says everything that\n" +
+			"is wrong with them, one fault a line. Ends with 1 when there is a fault.\n" +
+			"Variables that the files name as $env(NAME) must be set, as for the server.",
 		Example: "  waybill routes check\n  waybill routes check --routes ./config -o json",
 		Args:    cobra.NoArgs,
 	}
@@ -115,8 +115,8 @@ func (a *app) listRoutes() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the routes in the order in which they are matched",
-		Long: "Lists the routes of the route files in the order in which they are matched, with what\n" +
-			"answers each, and what it is to AI clients.",
+		Long: "Lists the routes of the route files in the order in which they are matched, with\n" +
+			"what answers each, and what it is to AI clients.",
 		Example: "  waybill routes list\n  waybill routes list -o json",
 		Args:    cobra.NoArgs,
 	}

@@ -57,16 +57,13 @@ func (a *app) trigger() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trigger EVENT",
 		Short: "Publish a sample event",
-		Long:  "Publishes a sample of an event type over REST, with every documented field. The\ntypes:\n" + list(sample.Types()),
+		Long: "Publishes a sample of an event type over REST, with every documented field, and\n" +
+			"says how many webhooks take it. On a terminal one event is followed until each\n" +
+			"of them has answered, 15 seconds at most. The types:\n" + list(sample.Types()),
 		Example: "  waybill trigger shipment.delivered\n" +
 			"  waybill trigger shipment.exception --set severity=low --set location.city=Bonn\n" +
 			"  waybill trigger shipment.in_transit --count 1000 --rate 50",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 || !domain.EventType(args[0]).Valid() {
-				return usagef("one event type is needed: %s", sample.Types())
-			}
-			return nil
-		},
+		Args: oneEventType,
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
@@ -106,9 +103,29 @@ func (a *app) trigger() *cobra.Command {
 		if printErr := a.printPublished(*form, kind, published); err == nil {
 			err = printErr
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		f := &follower{app: a, client: c, kind: kind}
+		if f.match(cmd.Context()) && len(published) == 1 && !published[0].Duplicate && console.IsTerminal(a.stdout) && console.IsTerminal(a.stderr) {
+			f.follow(cmd.Context(), published[0].ID)
+		}
+		return nil
 	})
 	return cmd
+}
+
+func oneEventType(_ *cobra.Command, args []string) error {
+	meant := ""
+	if len(args) == 1 {
+		if domain.EventType(args[0]).Valid() {
+			return nil
+		}
+		if near := nearest(args[0], typeNames()); near != "" {
+			meant = "; did you mean " + near + "?"
+		}
+	}
+	return usagef("one event type is needed: %s%s", sample.Types(), meant)
 }
 
 // list writes words that are separated by commas one below the other.

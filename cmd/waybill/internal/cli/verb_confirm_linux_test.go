@@ -74,7 +74,7 @@ func TestAPersonIsAskedBeforeDeleting(t *testing.T) {
 				status, body = http.StatusOK, `{"name":"partners"}`
 			}
 			args := append([]string{"waybill"}, row.args...)
-			code := cli.Main("test", append(args, "--url", api(t, status, body, &got), "--key", apiKey), tty, &out, tty)
+			code := cli.Main("test", append(args, "--server", api(t, status, body, &got), "--key", apiKey), tty, &out, tty)
 			if code != row.code || len(got) != row.asked {
 				t.Errorf("exit code %d, want %d; the API was asked %v", code, row.code, got)
 			}

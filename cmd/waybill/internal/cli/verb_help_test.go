@@ -7,7 +7,6 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"waybill.dev/cmd/internal/settings"
 	"waybill.dev/cmd/waybill/internal/cli"
 	"waybill.dev/cmd/waybill/internal/verb"
 )
@@ -34,7 +33,7 @@ func TestNamesAreCompleted(t *testing.T) {
 			url := api(t, http.StatusOK, `{"data":[{"name":"one","id":"id-1"},{"name":"two","id":"id-2"}]}`, &got)
 			last := len(row.words) - 1
 			args := append([]string{"waybill", "__complete"}, row.words[:2]...)
-			args = append(args, "--url", url, "--key", apiKey)
+			args = append(args, "--server", url, "--key", apiKey)
 			args = append(args, row.words[2:]...)
 			if cli.Main("test", args, nil, &out, &notes) != 0 || out.String() != row.want {
 				t.Errorf("completes %q to\n%s%swant\n%s", row.words[last], &out, &notes, row.want)
@@ -43,27 +42,6 @@ func TestNamesAreCompleted(t *testing.T) {
 				t.Errorf("asked %v, want %s", got, row.target)
 			}
 		})
-	}
-}
-
-func TestVariablesOfFlagsAreNoSettings(t *testing.T) {
-	t.Parallel()
-	taken := make(map[string]bool)
-	for _, spec := range settings.Specs() {
-		taken[spec.Name] = true
-	}
-	for _, noun := range verb.Nouns() {
-		for _, v := range noun.Verbs {
-			for _, f := range v.Flags {
-				name := f.Variable
-				if name == "" {
-					name = "WAYBILL_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
-				}
-				if taken[name] {
-					t.Errorf("--%s of %s %s has the variable of a server's setting, %s", f.Name, noun.Name, v.Name, name)
-				}
-			}
-		}
 	}
 }
 
@@ -90,12 +68,6 @@ func TestHelpOfVerbs(t *testing.T) {
 			for line := range strings.Lines(help) {
 				if utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > 80 {
 					t.Errorf("a line is longer than 80 characters:\n%s", line)
-				}
-			}
-			_, flags, _ := strings.Cut(help, "\nFlags:\n")
-			for flag := range strings.SplitSeq("\n"+flags, "\n      --") {
-				if strings.Trim(flag, " -\n") != "" && len(command) > 1 && !strings.Contains(flag, "WAYBILL_") && !strings.HasPrefix(strings.TrimSpace(flag), "-h, --help") {
-					t.Errorf("no variable is named for --%s", flag)
 				}
 			}
 		})

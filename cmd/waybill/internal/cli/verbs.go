@@ -5,10 +5,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/internal/console"
@@ -60,7 +63,8 @@ func (a *app) verb(v verb.Verb) *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use: use, Short: v.Short, Long: v.Long, Example: v.Example,
-		Args: func(_ *cobra.Command, args []string) error { return counted(v, args) },
+		Args:    func(cmd *cobra.Command, args []string) error { return counted(v, withFlags(cmd, v, args)) },
+		Aliases: aliases(v.Name),
 	}
 	act := &action{Verb: v, where: addTarget(cmd), input: &verb.Input{}}
 	act.input.Read = func(name string) ([]byte, error) { return a.bodyOf(&callback{body: name}) }
@@ -68,7 +72,7 @@ func (a *app) verb(v verb.Verb) *cobra.Command {
 	act.form = addOutput(cmd)
 	cmd.ValidArgsFunction = act.complete
 	cmd.RunE = run(func(cmd *cobra.Command, args []string) error {
-		act.input.Args = args
+		act.input.Args = withFlags(cmd, v, args)
 		err := a.perform(cmd.Context(), act)
 		if misuse, ok := errors.AsType[verb.MisuseError](err); ok {
 			return usage{misuse}
@@ -78,8 +82,24 @@ func (a *app) verb(v verb.Verb) *cobra.Command {
 	return cmd
 }
 
+// aliases are the names that shells have taught people.
+func aliases(name string) []string {
+	return map[string][]string{"list": {"ls"}, "delete": {"rm"}}[name]
+}
+
+// withFlags adds an argument that was given as a flag.
+func withFlags(cmd *cobra.Command, v verb.Verb, args []string) []string {
+	if last := len(v.Args) - 1; last >= 0 && len(args) == last && v.Args[last].Flag != "" {
+		if flag := cmd.Flags().Lookup(v.Args[last].Flag); flag.Changed {
+			return append(slices.Clone(args), flag.Value.String())
+		}
+	}
+	return args
+}
+
 func counted(v verb.Verb, args []string) error {
-	if len(args) == len(v.Args) {
+	last := len(v.Args) - 1
+	if len(args) == len(v.Args) || last >= 0 && v.Args[last].Optional && len(args) == last {
 		return nil
 	}
 	if len(v.Args) == 0 {
@@ -109,8 +129,8 @@ func (a *app) addVerbFlags(cmd *cobra.Command, act *action) {
 		if f.Kind == verb.Bool {
 			flag.NoOptDefVal = "true"
 		}
-		if f.Variable != "" {
-			setVariable(flags, f.Name, f.Variable)
+		if f.Former != "" {
+			renamed(flags, f.Former, f.Name)
 		}
 		if len(f.Choices) > 0 {
 			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(f.Choices, cobra.ShellCompDirectiveNoFileComp))
@@ -119,6 +139,16 @@ func (a *app) addVerbFlags(cmd *cobra.Command, act *action) {
 	if act.Confirm != "" {
 		flags.BoolVarP(&act.yes, "yes", "y", false, "do not ask; a script is never asked")
 	}
+}
+
+// renamed makes a flag's former name work too.
+func renamed(flags *pflag.FlagSet, former, name string) {
+	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, given string) pflag.NormalizedName {
+		if given == former {
+			given = name
+		}
+		return pflag.NormalizedName(given)
+	})
 }
 
 // perform calls the API and shows what it answers.
@@ -139,7 +169,13 @@ func (a *app) perform(ctx context.Context, act *action) error {
 	if err != nil {
 		return err
 	}
-	return a.show(act, answer)
+	var more func(rows []map[string]any)
+	if act.More != nil {
+		more = func(rows []map[string]any) {
+			act.More(func(path string) ([]byte, error) { return c.Do(ctx, http.MethodGet, path, nil) }, rows)
+		}
+	}
+	return a.show(act, answer, more)
 }
 
 // send sends the request, to the account that it is about.
@@ -172,7 +208,7 @@ func (a *app) confirm(act *action) error {
 }
 
 // show prints an answer: as it came, or as a table.
-func (a *app) show(act *action, answer []byte) error {
+func (a *app) show(act *action, answer []byte, more func([]map[string]any)) error {
 	answer = bytes.TrimSpace(answer)
 	if len(answer) == 0 {
 		a.note("%s", act.Sentence(act.Done, act.input))
@@ -182,7 +218,7 @@ func (a *app) show(act *action, answer []byte) error {
 		if _, err := a.stdout.Write(append(answer, '\n')); err != nil {
 			return err
 		}
-	} else if err := a.showTable(act.Show, answer); err != nil {
+	} else if err := a.showTable(act.Show, answer, more); err != nil {
 		return err
 	}
 	if act.Once != "" && verb.HasSecret(answer) {
@@ -191,8 +227,8 @@ func (a *app) show(act *action, answer []byte) error {
 	return nil
 }
 
-func (a *app) showTable(view verb.View, answer []byte) error {
-	page, err := view.Print(a.stdout, answer, width(a.stdout))
+func (a *app) showTable(view verb.View, answer []byte, more func([]map[string]any)) error {
+	page, err := view.Print(a.stdout, answer, tableWidth(a.stdout), more)
 	switch {
 	case err != nil:
 		return err

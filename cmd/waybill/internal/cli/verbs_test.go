@@ -67,7 +67,7 @@ func call(t *testing.T, status int, body string, args ...string) result {
 	var r result
 	var out, notes bytes.Buffer
 	args = append([]string{"waybill"}, args...)
-	args = append(args, "--url", api(t, status, body, &r.asked), "--key", apiKey)
+	args = append(args, "--server", api(t, status, body, &r.asked), "--key", apiKey)
 	r.code = cli.Main("test", args, strings.NewReader(`{"from":"stdin"}`), &out, &notes)
 	r.stdout, r.stderr = out.String(), notes.String()
 	return r
@@ -82,6 +82,10 @@ func TestVerbsAskTheAPI(t *testing.T) {
 	}{
 		{"accounts list --limit 5", "GET", "/v1/accounts?limit=5", ""},
 		{"accounts create northwind", "POST", "/v1/accounts", `{"name":"northwind"}`},
+		{"accounts get northwind", "GET", "/v1/accounts/northwind", ""},
+		{"projects get parcels", "GET", at + "/projects/parcels", ""},
+		{"managers get partners acme eusr_1", "GET", at + "/key-buckets/partners/consumers/acme/managers/eusr_1", ""},
+		{"accounts recover northwind", "POST", "/v1/accounts/northwind/admin-keys", ""},
 		{"projects list --offset 3", "GET", at + "/projects?offset=3", ""},
 		{"projects create parcels", "POST", "/v1/projects", `{"name":"parcels"}`},
 
@@ -141,7 +145,18 @@ func TestVerbsAskTheAPI(t *testing.T) {
 			`{"active":false,"events":["shipment.created"],"headers":{"X-A":"b,c"},"maxInFlight":4,"ratePerSecond":null,"retryScheduleSeconds":[5,0.5],"timeoutSeconds":1.5,"url":"https://example.com/a"}`,
 		},
 		{"webhooks get " + webhook, "GET", "/v1/webhooks/" + webhook, ""},
-		{"webhooks update " + webhook + " --target https://example.com/b --active", "PATCH", "/v1/webhooks/" + webhook, `{"active":true,"url":"https://example.com/b"}`},
+		{"webhooks update " + webhook + " --url https://example.com/b --active", "PATCH", "/v1/webhooks/" + webhook, `{"active":true,"url":"https://example.com/b"}`},
+		{"webhooks update " + webhook + " --target localhost:3000/in", "PATCH", "/v1/webhooks/" + webhook, `{"url":"http://localhost:3000/in"}`},
+		{
+			"webhooks create --url 127.0.0.1:3000 --events shipment.created", "POST", "/v1/webhooks",
+			`{"events":["shipment.created"],"url":"http://127.0.0.1:3000"}`,
+		},
+		{
+			"webhooks create example.com/hooks --events shipment.created", "POST", "/v1/webhooks",
+			`{"events":["shipment.created"],"url":"example.com/hooks"}`,
+		},
+		{"webhooks ls", "GET", "/v1/webhooks", ""},
+		{"webhooks rm " + webhook, "DELETE", "/v1/webhooks/" + webhook, ""},
 		{"webhooks delete " + webhook, "DELETE", "/v1/webhooks/" + webhook, ""},
 		{"webhooks rotate " + webhook, "POST", "/v1/webhooks/" + webhook + "/rotate-secret", ""},
 		{"webhooks rotate " + webhook + " --overlap 1h", "POST", "/v1/webhooks/" + webhook + "/rotate-secret", `{"overlapSeconds":3600}`},
@@ -161,6 +176,8 @@ func TestVerbsAskTheAPI(t *testing.T) {
 		},
 		{"deliveries get d", "GET", "/v1/deliveries/d", ""},
 		{"deliveries retry d", "POST", "/v1/deliveries/d/retry", ""},
+		{"deliveries explain d", "GET", "/mcp/explanation?deliveryId=d", ""},
+		{"deliveries explain --event e --webhook w", "GET", "/mcp/explanation?eventId=e&webhookId=w", ""},
 		{
 			"audit list --action create-bucket --actor partners/acme --success=false --since 2026-01-01T00:00:00Z", "GET",
 			at + "/audit-logs?action=create-bucket&actor=partners%2Facme&startDate=2026-01-01T00%3A00%3A00.000Z&success=false", "",
@@ -216,6 +233,13 @@ func TestVerbsAreUsedWrongly(t *testing.T) {
 		{"buckets list partners", `"partners" is one argument too many`},
 		{"buckets create", "it takes BUCKET: 0 given, 1 needed"},
 		{"keys get partners acme", "it takes BUCKET CONSUMER KEY-ID: 2 given, 3 needed"},
+		{"deliveries explain", "it takes a DELIVERY-ID, or --event and --webhook"},
+		{"deliveries explain d --event e", "it takes a DELIVERY-ID, or --event and --webhook"},
+		{"deliveries explain --event e", "it takes a DELIVERY-ID, or --event and --webhook"},
+		{"webhooks lst", "did you mean list?"},
+		{"webhooks update w --actve=false", "did you mean --active?"},
+		{"webhooks list --url https://elsewhere.example", "the installation is named with --server or WAYBILL_SERVER"},
+		{"trigger shipment.creatd", "did you mean shipment.created?"},
 		{"buckets get ..", `BUCKET must not be ".."`},
 		{"buckets update partners", "nothing to change is given"},
 		{"buckets create partners --tag team", "must be name=value"},
@@ -277,7 +301,7 @@ func TestProblemsAreToldInFull(t *testing.T) {
 		t.Errorf("stderr\n%swant\n%s", r.stderr, want)
 	}
 	r = call(t, http.StatusOK, `<html>`, "webhooks", "list")
-	if r.code != 1 || r.stdout != "" || !strings.HasPrefix(r.stderr, "waybill: read answer: ") {
+	if r.code != 1 || r.stdout != "" || !strings.HasPrefix(r.stderr, "waybill: read answer: what answers at http://127.0.0.1:") || !strings.Contains(r.stderr, "is not Waybill") {
 		t.Errorf("what is no JSON: exit code %d, r.stdout %q, r.stderr %q", r.code, r.stdout, r.stderr)
 	}
 }
@@ -291,6 +315,7 @@ func TestFreshSecretsAreShownOnce(t *testing.T) {
 		{"keys create partners acme", `{"id":"key_1","key":"` + fresh + `"}`, fresh, "The key is shown in full this once"},
 		{"keys create partners acme --count 2", `{"data":[{"id":"key_1","key":"` + fresh + `"}],"total":1}`, fresh, "The key is shown in full this once"},
 		{"keys roll partners acme", `{"id":"key_1","key":"` + fresh + `"}`, fresh, "The key is shown in full this once"},
+		{"accounts recover northwind", `{"key":"` + fresh + `"}`, fresh, "The key is shown in full this once"},
 		{"accounts create northwind", `{"name":"northwind","key":"` + fresh + `"}`, fresh, "The key is shown in full this once"},
 		{"consumers create partners acme --with-api-key", `{"name":"acme","apiKeys":[{"id":"key_1","key":"` + fresh + `"}]}`, fresh, "The key is shown in full this once"},
 		{"consumers create partners acme", `{"name":"acme"}`, "acme", ""},

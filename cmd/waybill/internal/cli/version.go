@@ -18,12 +18,17 @@ func (a *app) versionCommand() *cobra.Command {
 	}
 	form := addOutput(cmd)
 	cmd.RunE = run(func(*cobra.Command, []string) error {
-		platform := runtime.GOOS + "/" + runtime.GOARCH
 		if *form == asJSON {
 			return console.JSON(a.stdout, map[string]string{"version": a.version, "go": runtime.Version(), "platform": platform})
 		}
-		fmt.Fprintf(a.stdout, "waybill %s (%s, %s)\n", a.version, runtime.Version(), platform)
+		fmt.Fprintln(a.stdout, a.versionLine())
 		return nil
 	})
 	return cmd
+}
+
+const platform = runtime.GOOS + "/" + runtime.GOARCH
+
+func (a *app) versionLine() string {
+	return fmt.Sprintf("waybill %s (%s, %s)", a.version, runtime.Version(), platform)
 }

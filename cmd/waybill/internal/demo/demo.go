@@ -43,6 +43,7 @@ type Options struct {
 	// URL of a running installation; empty: one of its own, in this process.
 	URL     string
 	Key     domain.Secret
+	KeyFrom string        // where the key was taken from, for messages
 	NATSURL domain.Secret // of the running installation
 	// ReceiverAddr is where callbacks are received, ReceiverURL the same as the
 	// installation reaches it; empty: a free port on loopback.
@@ -77,7 +78,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		}
 		defer func() { err = errors.Join(err, stop(err)) }()
 	}
-	if d.client, err = client.New(d.URL, d.Key); err != nil {
+	if d.client, err = client.New(client.Access{URL: d.URL, Key: d.Key, From: d.KeyFrom}); err != nil {
 		return err
 	}
 	defer d.client.Close()
@@ -113,7 +114,7 @@ func (d *demo) start(ctx context.Context) (stop func(error) error, err error) {
 	if err != nil {
 		return nil, remove(err)
 	}
-	instance, err := allinone.Open(ctx, set, d.Version, logger)
+	instance, err := allinone.Open(ctx, set, d.Version, logger, nil)
 	if err != nil {
 		return nil, remove(err)
 	}

@@ -1,5 +1,5 @@
 // Package forward passes callbacks on to a program on a developer's machine, bytes and
-// headers unchanged, and that program's answers back.
+// headers unchanged, and that program's answers back. What is not signed goes nowhere.
 package forward
 
 import (
@@ -33,20 +33,25 @@ type Passed struct {
 	Status   int // 0: the program gave no answer
 	Duration time.Duration
 	Err      error // why it gave none
+	// Refused says why the request does not verify; it was answered 401 and not passed on.
+	Refused string
+	Header  http.Header
+	Body    []byte
 }
 
 // Forwarder is the handler that callbacks come to.
 type Forwarder struct {
-	to     *url.URL
+	to     *url.URL // nil: callbacks are only told of
+	key    signature.Key
 	http   *http.Client
 	notify func(Passed)
 }
 
-// New returns a forwarder to the URL. notify is called after each callback, from several
-// goroutines.
-func New(to *url.URL, notify func(Passed)) *Forwarder {
+// New returns a forwarder to the URL of what is signed with the key; nil: to nowhere, each
+// is answered 200. notify is called after each callback, from several goroutines.
+func New(to *url.URL, key signature.Key, notify func(Passed)) *Forwarder {
 	return &Forwarder{
-		to: to, notify: notify,
+		to: to, key: key, notify: notify,
 		http: &http.Client{
 			Timeout: timeout,
 			Transport: &http.Transport{
@@ -62,15 +67,27 @@ func New(to *url.URL, notify func(Passed)) *Forwarder {
 // Close closes the connections that are not in use.
 func (f *Forwarder) Close() { f.http.CloseIdleConnections() }
 
-// ServeHTTP passes the request on. When no answer comes, the caller gets 502.
+// ServeHTTP passes the request on if it verifies, else the caller gets 401. When no answer
+// comes, it gets 502.
 func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
 		http.Error(w, "the body did not come whole", http.StatusBadRequest)
 		return
 	}
-	p := Passed{At: time.Now(), EventID: r.Header.Get(signature.HeaderID), Type: eventType(body)}
+	p := Passed{At: time.Now(), EventID: r.Header.Get(signature.HeaderID), Type: eventType(body), Header: r.Header, Body: body}
+	if err := signature.Verify(r.Header, body, p.At, f.key); err != nil {
+		p.Refused = err.Error()
+		f.notify(p)
+		http.Error(w, "the signature does not verify", http.StatusUnauthorized)
+		return
+	}
 	p.Attempt, _ = strconv.Atoi(r.Header.Get("Waybill-Attempt"))
+	if f.to == nil {
+		p.Status = http.StatusOK
+		f.notify(p)
+		return
+	}
 	answer, err := f.pass(r, body)
 	p.Duration = time.Since(p.At)
 	if err != nil {

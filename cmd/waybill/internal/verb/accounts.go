@@ -7,7 +7,7 @@ func accounts() Noun {
 		{Title: "NAME", Member: "name"}, {Title: "ID", Member: "id"}, {Title: "KEY", Member: "key"},
 	}, made()...)}
 	return Noun{
-		Name: "accounts", Short: "List and make accounts",
+		Name: "accounts", Short: "List, make, show and recover accounts",
 		Long: "An account owns webhooks, events, deliveries and key buckets, and sees nothing\nof another's. The bootstrap key alone makes accounts; other keys see their own.",
 		Verbs: []Verb{
 			{
@@ -20,6 +20,19 @@ func accounts() Noun {
 				Method: http.MethodPost, Path: "/v1/accounts", Args: []Arg{newName("NAME")}, Body: AnObject,
 				Show: view, Once: onceKey,
 			},
+			{
+				Name: "get", Short: "Show an account", Example: "  waybill accounts get northwind",
+				Method: http.MethodGet, Path: "/v1/accounts/{accountName}",
+				Args: []Arg{{Word: "NAME", To: "accountName", List: "/v1/accounts", ID: "name"}}, Show: view,
+			},
+			{
+				Name: "recover", Short: "Make an admin key for an account that has lost its own",
+				Long:    "Makes one more key with all rights in an account, and prints it, this once. The\nbootstrap key alone may do it; the audit logs of both accounts tell.",
+				Example: "  waybill accounts recover northwind",
+				Method:  http.MethodPost, Path: "/v1/accounts/{accountName}/admin-keys",
+				Args: []Arg{{Word: "NAME", To: "accountName", List: "/v1/accounts", ID: "name"}},
+				Show: View{Columns: []Column{{Title: "KEY", Member: "key"}, {Title: "ID", Member: "id"}}}, Once: onceKey,
+			},
 		},
 	}
 }
@@ -29,12 +42,17 @@ func projects() Noun {
 		{Title: "NAME", Member: "name"}, {Title: "ACCOUNT", Member: "accountName", Spare: true}, {Title: "ID", Member: "id", Wide: true},
 	}, made()...)}
 	return Noun{
-		Name: "projects", Short: "List and make projects",
+		Name: "projects", Short: "List, make and show projects",
 		Long: "A project comes with three key buckets: NAME-production, NAME-preview and\nNAME-working-copy.",
 		Verbs: []Verb{
 			{
 				Name: "list", Short: "List the projects of the account", Example: "  waybill projects list",
 				Method: http.MethodGet, Path: accountPath + "/projects", Flags: paging(), Show: view,
+			},
+			{
+				Name: "get", Short: "Show a project", Example: "  waybill projects get parcels",
+				Method: http.MethodGet, Path: accountPath + "/projects/{projectName}",
+				Args: []Arg{{Word: "NAME", To: "projectName", List: accountPath + "/projects", ID: "name"}}, Show: view,
 			},
 			{
 				Name: "create", Short: "Make a project and its three buckets", Example: "  waybill projects create parcels",

@@ -110,6 +110,10 @@ func managers() Noun {
 				Flags: concat([]Flag{{Name: "sub", Usage: "how the manager's identity provider names them", Required: true}}, onlyIf()), Show: view,
 			},
 			{
+				Name: "get", Short: "Show a manager", Example: "  waybill managers get partners acme eusr_…",
+				Method: http.MethodGet, Path: path + "/{managerId}", Args: append(one[:2:2], Arg{Word: "MANAGER-ID", To: "managerId", List: path, ID: "id"}), Show: view,
+			},
+			{
 				Name: "delete", Short: "Delete a manager", Example: "  waybill managers delete partners acme eusr_…",
 				Method: http.MethodDelete, Path: path + "/{managerId}",
 				Args: append(one[:2:2], Arg{Word: "MANAGER-ID", To: "managerId", List: path, ID: "id"}), Flags: onlyIf(),

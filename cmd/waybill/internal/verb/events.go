@@ -39,14 +39,16 @@ func deliveryColumns() []Column {
 	return []Column{
 		{Title: "ID", Member: "id"},
 		{Title: "STATUS", Member: "status"},
-		{Title: "TRIES", Member: "attemptCount"},
+		{Title: "CREATED", Member: "createdAt", Form: Brief},
+		{Title: "HOST", Member: hostMember, Shrinks: true},
+		{Title: "ANSWER", Member: answerMember, Shrinks: true, Rare: true},
+		{Title: "NEXT", Member: "nextAttemptAt", Form: Until, Rare: true},
+		{Title: "TRIES", Member: "attemptCount", Spare: true},
 		{Title: "EVENT", Member: "eventId", Spare: true},
 		{Title: "TYPE", Member: "eventType", Wide: true},
 		{Title: "WEBHOOK", Member: "webhookId", Wide: true},
 		{Title: "REASON", Member: "reason", Wide: true},
-		{Title: "NEXT", Member: "nextAttemptAt", Form: Moment, Wide: true},
 		{Title: "TEST", Member: "test", Form: YesNo, Wide: true},
-		{Title: "CREATED", Member: "createdAt", Form: Moment, Wide: true},
 		{Title: "UPDATED", Member: "updatedAt", Form: Moment, Wide: true},
 	}
 }
@@ -106,7 +108,7 @@ func events() Noun {
 func deliveries() Noun {
 	one := []Arg{{Word: "DELIVERY-ID", To: "id", List: deliveriesPath, ID: "id"}}
 	return Noun{
-		Name: "deliveries", Short: "List, show and retry deliveries",
+		Name: "deliveries", Short: "List, show, explain and retry deliveries",
 		Long: "A delivery is one event on its way to one webhook.",
 		Verbs: []Verb{
 			{
@@ -118,7 +120,7 @@ func deliveries() Noun {
 					{Name: "event", Usage: "only of this event, by `id`", In: InQuery, To: "eventId"},
 					{Name: "status", Usage: "pending, delivered, retrying, failed or held", In: InQuery, Choices: words(domain.Statuses())},
 				}, span("since", "until"), scrolling()),
-				Show: View{None: "There are no such deliveries.", Columns: deliveryColumns()},
+				Show: View{None: "There are no such deliveries.", Columns: deliveryColumns()}, More: hostsAndAnswers,
 			},
 			{
 				Name: "get", Short: "Show a delivery with its attempts", Example: "  waybill deliveries get 0AvQ6nH4aXk3LZ0pT1cR8e",
@@ -134,6 +136,7 @@ func deliveries() Noun {
 				Method: http.MethodPost, Path: deliveriesPath + "/{id}/retry", Args: one,
 				Show: View{Columns: deliveryColumns()},
 			},
+			explainDelivery(),
 		},
 	}
 }

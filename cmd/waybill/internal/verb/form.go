@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"waybill.dev/cmd/internal/console"
+	"waybill.dev/shared/domain"
 )
 
 // Form is how a value is written.
@@ -25,6 +26,9 @@ const (
 	JSON
 	Span   // seconds
 	Things // resources of the audit log, by name
+	Types  // event types, on a terminal without what they have in common
+	Brief  // a moment, on a terminal without year and zone
+	Until  // a moment, on a terminal how long it is until then
 )
 
 func (f Form) write(value any) string {
@@ -32,11 +36,11 @@ func (f Form) write(value any) string {
 		return ""
 	}
 	switch f {
-	case Moment:
+	case Moment, Brief, Until:
 		return moment(fmt.Sprint(value))
 	case YesNo:
 		return map[string]string{"true": "yes", "false": "no"}[fmt.Sprint(value)]
-	case Joined:
+	case Joined, Types:
 		return joined(value, ",")
 	case Things:
 		return joined(value, " ")
@@ -63,6 +67,48 @@ func moment(text string) string {
 		return text
 	}
 	return at.UTC().Format(time.RFC3339)
+}
+
+// short writes a moment in fewer columns than write does; other values as it does.
+func (f Form) short(value any, now time.Time) string {
+	if f == Types {
+		return types(value)
+	}
+	at, err := time.Parse(time.RFC3339, fmt.Sprint(value))
+	switch {
+	case err != nil || f != Brief && f != Until:
+		return f.write(value)
+	case f == Brief:
+		return at.UTC().Format("01-02 15:04:05")
+	case !at.After(now):
+		return "now"
+	}
+	return "in " + rough(at.Sub(now))
+}
+
+// rough writes a duration in its largest unit.
+func rough(d time.Duration) string {
+	for _, unit := range []struct {
+		size time.Duration
+		name string
+	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "m"}} {
+		if d >= 2*unit.size {
+			return strconv.Itoa(int(d/unit.size)) + unit.name
+		}
+	}
+	return strconv.Itoa(int(d.Round(time.Second)/time.Second)) + "s"
+}
+
+func types(value any) string {
+	list, _ := value.([]any)
+	if len(list) == len(domain.EventTypes()) {
+		return "all"
+	}
+	var words []string
+	for _, one := range list {
+		words = append(words, strings.TrimPrefix(fmt.Sprint(one), "shipment."))
+	}
+	return strings.Join(words, ",")
 }
 
 func joined(value any, between string) string {
@@ -99,7 +145,7 @@ func labels(value any) string {
 // wrap breaks a list after its commas, so that it is not wider than width.
 func (f Form) wrap(text string, width int) []string {
 	var lines []string
-	for (f == Joined || f == Labels) && utf8.RuneCountInString(text) > width {
+	for (f == Joined || f == Labels || f == Types) && utf8.RuneCountInString(text) > width {
 		at := strings.LastIndexByte(string([]rune(text)[:width]), ',') + 1
 		if at == 0 {
 			break

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 
+	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/internal/console"
 )
 
@@ -62,7 +63,7 @@ func (in *Input) Text(flag string) string {
 
 // check tells what is missing, and names that would change the path itself.
 func (in *Input) check(v Verb) error {
-	for i, arg := range v.Args {
+	for i, arg := range v.Args[:len(in.Args)] {
 		if text := in.Args[i]; text == "" || text == "." || text == ".." {
 			return misusef("%s must not be %q", arg.Word, text)
 		}
@@ -89,9 +90,9 @@ func (v Verb) Request(in *Input) (*Request, error) {
 	}
 	r := &Request{Method: v.Method, Path: fill(v.Path, in.names(v.Args, url.PathEscape)), Query: url.Values{}}
 	members := make(map[string]any)
-	for i, arg := range v.Args {
+	for i, arg := range v.Args[:len(in.Args)] {
 		if !strings.Contains(v.Path, "{"+arg.To+"}") {
-			members[arg.To] = in.Args[i]
+			members[arg.To] = arg.text(in.Args[i])
 		}
 	}
 	for _, value := range in.Values {
@@ -110,6 +111,14 @@ func (v Verb) Request(in *Input) (*Request, error) {
 		return r, v.Adjust(r, in)
 	}
 	return r, nil
+}
+
+// text returns what is sent for what a person typed.
+func (a Arg) text(typed string) string {
+	if a.URL {
+		return client.WithScheme(typed)
+	}
+	return typed
 }
 
 // put adds the value to where its flag wants it.

@@ -2,8 +2,10 @@ package verb
 
 import (
 	"io"
+	"math"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"waybill.dev/cmd/internal/console"
@@ -30,7 +32,7 @@ func printRows(w io.Writer, columns []Column, rows []members, width int) {
 	}
 	g := &grid{}
 	for _, c := range columns {
-		has := func(row members) bool { _, ok := c.value(row); return ok }
+		has := func(row members) bool { value, ok := c.value(row); return ok && (value != nil || !c.Rare) }
 		if !c.Wide && (c.Null != "" || slices.ContainsFunc(rows, has)) {
 			g.columns = append(g.columns, c)
 		}
@@ -38,7 +40,7 @@ func printRows(w io.Writer, columns []Column, rows []members, width int) {
 	for _, row := range rows {
 		var cells []string
 		for _, c := range g.columns {
-			cells = append(cells, c.text(row))
+			cells = append(cells, c.cell(row, width))
 		}
 		g.cells = append(g.cells, cells)
 	}
@@ -46,6 +48,14 @@ func printRows(w io.Writer, columns []Column, rows []members, width int) {
 	g.drop(width)
 	g.shrink(width)
 	g.write(w)
+}
+
+// cell returns the value as a table shows it. Where nothing has to fit it is written out.
+func (c Column) cell(row members, width int) string {
+	if value, ok := c.value(row); ok && value != nil && width != math.MaxInt {
+		return console.Clean(c.Form.short(value, time.Now()))
+	}
+	return c.text(row)
 }
 
 func (g *grid) measure() {
@@ -63,7 +73,7 @@ func (g *grid) floor(i int) int {
 	if !g.columns[i].Shrinks {
 		return g.widths[i]
 	}
-	return min(g.widths[i], max(least, len(g.columns[i].Title)))
+	return min(g.widths[i], max(least, len(g.columns[i].Title), g.columns[i].Least))
 }
 
 // over returns by how much a line is too long when column i has width of(i).

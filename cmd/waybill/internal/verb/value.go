@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"waybill.dev/cmd/internal/client"
 )
 
 // Kind is the form of a flag's value.
@@ -28,6 +30,7 @@ const (
 	Past         // a time, or how long ago
 	Future       // a time, or how long from now
 	Seconds      // a duration, sent in seconds
+	Address      // a URL, which on this machine may come without a scheme
 )
 
 // stamp is how a time is sent.
@@ -37,7 +40,7 @@ const stamp = "2006-01-02T15:04:05.000Z"
 func (k Kind) word() string {
 	return map[Kind]string{
 		Text: "text", Words: "list", Pairs: "name=value", Integer: "number", Number: "number", Rate: "number",
-		Numbers: "list", Object: "json", Past: "time", Future: "time", Seconds: "duration",
+		Numbers: "list", Object: "json", Past: "time", Future: "time", Seconds: "duration", Address: "URL",
 	}[k]
 }
 
@@ -101,6 +104,8 @@ func (v *Value) parse(text string) (any, error) {
 	case Seconds:
 		d, err := time.ParseDuration(text)
 		return one(d.Seconds(), err)("a duration such as 90s or 24h")
+	case Address:
+		return client.WithScheme(text), nil
 	default:
 		return text, v.among(text)
 	}

@@ -30,6 +30,9 @@ type Verb struct {
 
 	// Show says how an answer is printed as a table; it has none: nothing is answered.
 	Show View
+	// More asks for what a table shows besides the answer, and puts it into the rows. What
+	// it can't get is left out.
+	More func(ask Ask, rows []map[string]any)
 	// Once is said when the answer shows a secret.
 	Once string
 	// Done is said when the answer is empty; {names} stand for arguments.
@@ -37,6 +40,9 @@ type Verb struct {
 	// Confirm is asked of a person before anything is done.
 	Confirm string
 }
+
+// Ask gets one more thing from the installation; path may have a query.
+type Ask func(path string) ([]byte, error)
 
 // Body tells whether a verb's request has a body.
 type Body int
@@ -56,6 +62,10 @@ type Arg struct {
 	List string // path of the list whose members are offered for completion
 	ID   string // the list's member that is offered
 	File bool   // names a file
+	URL  bool   // is a URL, which on this machine may come without a scheme
+	Flag string // flag that may name it instead; only of the last argument
+	// Optional: it may be left out; only of the last argument. Adjust sees to the rest.
+	Optional bool
 }
 
 // Place is where the value of a flag goes.
@@ -75,9 +85,9 @@ type Flag struct {
 	Kind     Kind
 	In       Place
 	To       string // member or parameter; empty: the flag's name
-	Variable string // environment variable; empty: after its name
 	Choices  []string
 	Required bool
+	Former   string // a name that it had before, which still works
 }
 
 func (f Flag) target() string {

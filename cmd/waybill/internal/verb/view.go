@@ -18,6 +18,8 @@ type View struct {
 	Columns []Column
 	Parts   []Part
 	Rows    string // member that has the list; empty: data
+	// Tell writes a single thing in sentences instead, for people.
+	Tell func(w io.Writer, thing map[string]any, width int)
 }
 
 // Part is a list inside a single thing.
@@ -36,6 +38,9 @@ type Column struct {
 	// Shrinks: a value is cut off when the line would be too long. Spare: the column is
 	// left out when cutting is not enough.
 	Shrinks, Spare bool
+	Least          int // how narrow it may become at least; 0: 10
+	// Rare: the column is left out of a list in which all have null.
+	Rare bool
 }
 
 // Page says which part of a list an answer was.
@@ -47,8 +52,9 @@ type Page struct {
 
 type members = map[string]any
 
-// Print writes an answer for a person within columns of width.
-func (v View) Print(w io.Writer, answer []byte, width int) (Page, error) {
+// Print writes an answer for a person within columns of width; math.MaxInt: nothing is cut.
+// more may put further members into the rows of a list.
+func (v View) Print(w io.Writer, answer []byte, width int, more func([]map[string]any)) (Page, error) {
 	tree, err := decode(answer)
 	if err != nil {
 		return Page{}, fmt.Errorf("read answer: %w", err)
@@ -59,8 +65,15 @@ func (v View) Print(w io.Writer, answer []byte, width int) (Page, error) {
 		if !ok {
 			return Page{}, fmt.Errorf("read answer: it is neither an object nor a list")
 		}
+		if v.Tell != nil {
+			v.Tell(w, thing, width)
+			return Page{}, nil
+		}
 		v.printOne(w, thing, width)
 		return Page{}, nil
+	}
+	if more != nil && len(rows) > 0 {
+		more(rows)
 	}
 	printRows(w, v.Columns, rows, width)
 	return pageOf(tree, len(rows)), nil
@@ -95,6 +108,9 @@ func (v View) list(tree any) (rows []members, ok bool) {
 	return rows, true
 }
 
+// lineWidth is how wide lists in a single thing are at most.
+const lineWidth = 80
+
 func (v View) printOne(w io.Writer, thing members, width int) {
 	var shown []Column
 	name := 0
@@ -107,7 +123,7 @@ func (v View) printOne(w io.Writer, thing members, width int) {
 	}
 	indent := "\n" + strings.Repeat(" ", name+gap)
 	for _, c := range shown {
-		lines := c.Form.wrap(c.text(thing), width-name-gap)
+		lines := c.Form.wrap(c.text(thing), min(width, lineWidth)-name-gap)
 		fmt.Fprintf(w, "%-*s  %s\n", name, c.Title, strings.Join(lines, indent))
 	}
 	for _, part := range v.Parts {

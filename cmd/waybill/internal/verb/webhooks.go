@@ -16,7 +16,7 @@ func webhookFields() []Flag {
 		{Name: "header", Usage: "header of its callbacks, `name=value`; may be repeated", Kind: Pairs, To: "headers"},
 		{
 			Name: "retry-schedule", Usage: "seconds to wait after each failed attempt, `list`", Kind: Numbers,
-			To: "retryScheduleSeconds", Variable: "WAYBILL_WEBHOOK_RETRY_SCHEDULE",
+			To: "retryScheduleSeconds",
 		},
 		{Name: "timeout", Usage: "how long an answer is waited for, 1s to 30s", Kind: Seconds, To: "timeoutSeconds"},
 		{Name: "max-in-flight", Usage: "how many callbacks may be under way at once", Kind: Integer, To: "maxInFlight"},
@@ -32,11 +32,13 @@ func webhookEvents(usage string) Flag {
 func webhookView() View {
 	return View{None: "There are no webhooks.", Columns: []Column{
 		{Title: "ID", Member: "id"},
-		{Title: "ACTIVE", Member: "active", Form: YesNo},
-		{Title: "URL", Member: "url", Shrinks: true},
-		{Title: "EVENTS", Member: "events", Form: Joined, Wide: true},
+		{Title: "ACTIVE", Member: "active", Form: YesNo, Spare: true},
+		{Title: "URL", Member: "url", Shrinks: true, Least: 18},
+		{Title: "EVENTS", Member: "events", Form: Types, Shrinks: true},
+		{Title: "STATE", Member: stateMember, Shrinks: true},
 		{Title: "SECRET", Member: "secret"},
 		{Title: "DISABLED", Member: "disabledReason", Wide: true},
+		{Title: "FAULT", Member: "fault", Wide: true},
 		{Title: "DESCRIPTION", Member: "description", Wide: true},
 		{Title: "HEADERS", Member: "headerNames", Form: Joined, Wide: true},
 		{Title: "RETRIES", Member: "retryScheduleSeconds", Form: Joined, Wide: true},
@@ -56,17 +58,18 @@ func webhooks() Noun {
 		Verbs: append([]Verb{
 			{
 				Name: "list", Short: "List the webhooks, the oldest first", Example: "  waybill webhooks list",
-				Method: http.MethodGet, Path: webhooksPath, Flags: paging(), Show: view,
+				Method: http.MethodGet, Path: webhooksPath, Flags: paging(), Show: view, More: stateOfWebhooks,
 			},
 			{
 				Name: "create", Short: "Register a webhook",
 				Long: "Registers a webhook and prints its signing secret, this once.",
 				Example: "  waybill webhooks create https://example.com/hooks\n" +
 					"  waybill webhooks create https://example.com/hooks \\\n    --events shipment.delivered --timeout 5s --retry-schedule 5,60,600",
-				Method: http.MethodPost, Path: webhooksPath, Args: []Arg{{Word: "URL", To: "url"}}, Body: AnObject,
+				Method: http.MethodPost, Path: webhooksPath, Args: []Arg{{Word: "URL", To: "url", URL: true, Flag: "url"}}, Body: AnObject,
 				Flags: concat([]Flag{
+					{Name: "url", Usage: "the `URL`, when it is not given as an argument", In: InVerb},
 					webhookEvents("event types, `list`; else all four"),
-					{Name: "secret", Usage: "signing secret, whsec_…; else a new one", Variable: "WAYBILL_WEBHOOK_SECRET"},
+					{Name: "secret", Usage: "signing secret, whsec_…; else a new one"},
 				}, webhookFields()),
 				Adjust: allEvents, Show: view, Once: onceSecret,
 			},
@@ -77,10 +80,10 @@ func webhooks() Noun {
 			{
 				Name: "update", Short: "Change a webhook",
 				Long:    "Changes the fields that are given. The change holds for every event that is\naccepted after the command is done.",
-				Example: "  waybill webhooks update 0198e5c2-… --active=false\n  waybill webhooks update 0198e5c2-… --target https://example.com/v2",
+				Example: "  waybill webhooks update 0198e5c2-… --active=false\n  waybill webhooks update 0198e5c2-… --url https://example.com/v2",
 				Method:  http.MethodPatch, Path: webhooksPath + "/{id}", Args: webhookArg(), Body: AnObject,
 				Flags: concat([]Flag{
-					{Name: "target", Usage: "another `URL`", To: "url"}, webhookEvents("event types, `list`"),
+					{Name: "url", Usage: "the `URL` that it gets from now on", Kind: Address, Former: "target"}, webhookEvents("event types, `list`"),
 				}, webhookFields()),
 				Show: view,
 			},

@@ -77,6 +77,9 @@ func (d *Deliverer) attempt(ep *endpoint, job *Job) flown {
 	if decided.status == domain.StatusDelivered && task.Attempts == 0 {
 		d.metrics.endToEnd.Observe(now.Sub(task.ReceivedAt).Seconds())
 	}
+	if d.options.Watch != nil {
+		d.options.Watch(Made{ep.hook.ID, config.URL, task.EventID, task.EventType, *made, decided.status, decided.wait})
+	}
 	d.noteHealth(ep, config, decided, started, now)
 	d.settle(job, made, decided, now)
 	if decided.status == domain.StatusDelivered {

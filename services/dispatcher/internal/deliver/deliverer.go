@@ -67,6 +67,19 @@ type Options struct {
 	// WebhookBytes bounds the bodies in flight to one webhook, of which there may always be
 	// one: receivers that hang must not hold the memory that all others need. 0: no bound.
 	WebhookBytes int64
+	// Watch is told of each attempt that was made; nil: nobody. It must not block.
+	Watch func(Made)
+}
+
+// Made is an attempt that was made, and what followed from it.
+type Made struct {
+	Webhook   domain.WebhookID
+	URL       string // of the webhook
+	EventID   string
+	EventType domain.EventType
+	Attempt   domain.Attempt
+	Status    domain.Status // of the delivery, now
+	Wait      time.Duration // until the next attempt; 0: none is due
 }
 
 const (

@@ -30,7 +30,7 @@ func (p *Poster) Post(ctx context.Context, r *deliver.Request) deliver.Response 
 	})
 	result := deliver.Response{Status: response.Status, RetryAfter: response.RetryAfter, Body: response.Body}
 	if response.Status == 0 {
-		result.Failure, result.Error = string(response.Code), response.Code.Text()
+		result.Failure, result.Error = string(response.Code), response.Err.Text()
 	}
 	return result
 }

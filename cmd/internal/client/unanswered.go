@@ -1,0 +1,77 @@
+package client
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strings"
+	"syscall"
+)
+
+// NoAnswer says why no answer came from the server at base, and what to do when that is
+// known. err is what an http.Client returned.
+func NoAnswer(base string, err error) error {
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		err = failed.Err
+	}
+	advice := ""
+	u, parseErr := url.Parse(base)
+	if errors.Is(err, syscall.ECONNREFUSED) && parseErr == nil {
+		advice = "\n  Is it running, and is the port right?"
+		if IsLoopback(u.Hostname()) {
+			advice = "\n  Is it running? Start it with: waybill dev"
+		}
+	}
+	if reason := tlsReason(err); reason != "" {
+		return fmt.Errorf("no answer from %s: TLS failed: %s", base, reason)
+	}
+	return fmt.Errorf("no answer from %s: %w%s", base, err, advice)
+}
+
+// tlsReason tells the ways apart in which a TLS handshake fails; empty: it is none of them.
+func tlsReason(err error) string {
+	var (
+		authority x509.UnknownAuthorityError
+		hostname  x509.HostnameError
+		invalid   x509.CertificateInvalidError
+		plain     tls.RecordHeaderError
+		alert     tls.AlertError
+	)
+	switch {
+	case errors.As(err, &authority):
+		return "its certificate is of an authority that this machine does not know"
+	case errors.As(err, &hostname):
+		return "its certificate is for another name: " + strings.TrimPrefix(hostname.Error(), "x509: ")
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "its certificate has expired, or is not valid yet, by this machine's clock"
+	case errors.As(err, &invalid):
+		return "its certificate is not valid: " + strings.TrimPrefix(invalid.Error(), "x509: ")
+	case errors.As(err, &plain), err != nil && strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
+		return "it does not speak TLS at this port; is it http:// ?"
+	case errors.As(err, &alert):
+		return alert.Error()
+	}
+	return ""
+}
+
+// IsLoopback tells whether host is this machine.
+func IsLoopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && addr.IsLoopback()
+}
+
+// WithScheme puts http:// before the address of something on this machine that comes
+// without a scheme, such as localhost:3000. Other text stays as it is: nothing is sent
+// over a network in the clear because a scheme was left out.
+func WithScheme(text string) string {
+	if strings.Contains(text, "://") {
+		return text
+	}
+	if u, err := url.Parse("http://" + text); err == nil && IsLoopback(u.Hostname()) {
+		return "http://" + text
+	}
+	return text
+}

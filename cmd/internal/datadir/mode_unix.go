@@ -1,0 +1,19 @@
+//go:build unix
+
+package datadir
+
+import (
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// private tells whether nobody but the owner has any right.
+func private(info fs.FileInfo) bool { return info.Mode().Perm()&0o077 == 0 }
+
+func writableByOthers(info fs.FileInfo) bool { return info.Mode().Perm()&0o022 != 0 }
+
+func ownedByUs(info fs.FileInfo) bool {
+	system, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(system.Uid) == os.Geteuid()
+}

@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"waybill.dev/cmd/internal/client"
+	"waybill.dev/cmd/internal/console"
+	"waybill.dev/shared/domain"
+)
+
+const (
+	// followed is how long a person waits for the outcome of an event, and lookEvery how
+	// often it is looked for.
+	followed  = 15 * time.Second
+	lookEvery = 300 * time.Millisecond
+)
+
+// follower tells what becomes of an event that was published, on stderr. It leaves out what
+// the key may not read: the event is accepted all the same.
+type follower struct {
+	*app
+
+	client *client.Client
+	kind   domain.EventType
+	hosts  map[string]string // of the webhooks that take it, by id
+}
+
+// match says how many webhooks take the event; false: none, or that is not known.
+func (f *follower) match(ctx context.Context) bool {
+	list, err := f.client.Webhooks(ctx)
+	if err != nil {
+		return false
+	}
+	f.hosts = make(map[string]string)
+	off := 0
+	for _, w := range list {
+		if !slices.Contains(w.Events, f.kind) {
+			continue
+		}
+		if w.Active != nil && !*w.Active {
+			off++
+			continue
+		}
+		f.hosts[w.ID] = w.URL
+		if u, err := url.Parse(w.URL); err == nil {
+			f.hosts[w.ID] = u.Host
+		}
+	}
+	inactive := ""
+	if off > 0 {
+		inactive = fmt.Sprintf("; for %s it is held", many(off, "inactive one"))
+	}
+	if len(f.hosts) == 0 && off == 0 {
+		f.note("No webhook takes %s. Register one: %s webhooks create URL", f.kind, f.binary)
+		return false
+	}
+	verb := "take"
+	if len(f.hosts) == 1 {
+		verb = "takes"
+	}
+	f.note("%s %s %s%s.", many(len(f.hosts), "webhook"), verb, f.kind, inactive)
+	return len(f.hosts) > 0
+}
+
+func many(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return strconv.Itoa(n) + " " + thing + "s"
+}
+
+// follow tells each first outcome of the event's deliveries, until all have one.
+func (f *follower) follow(ctx context.Context, event string) {
+	ctx, cancel := context.WithTimeout(ctx, followed)
+	defer cancel()
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	told := make(map[string]bool)
+	for len(told) < len(f.hosts) {
+		select {
+		case <-ctx.Done():
+			f.note("%s to answer yet. See: %s deliveries list --event %s", many(len(f.hosts)-len(told), "webhook")+" left", f.binary, event)
+			return
+		case <-tick.C:
+		}
+		list, err := f.client.DeliveriesOf(ctx, event)
+		if err != nil {
+			return // the key may not read deliveries, or the installation is gone
+		}
+		for _, d := range list {
+			if f.hosts[d.WebhookID] == "" || told[d.WebhookID] || d.Status == domain.StatusPending {
+				continue
+			}
+			told[d.WebhookID] = true
+			f.tell(ctx, d)
+		}
+	}
+}
+
+// tell says how a delivery stands after its attempts.
+func (f *follower) tell(ctx context.Context, d client.Delivery) {
+	style := console.StyleFor(f.stderr)
+	if whole, err := f.client.Delivery(ctx, d.ID); err == nil {
+		d = whole
+	}
+	answer := ""
+	if n := len(d.Log); n > 0 {
+		last := d.Log[n-1]
+		if answer = last.Error; last.Status > 0 {
+			took := "less than 1 ms"
+			if last.DurationMS > 0 {
+				took = strconv.Itoa(last.DurationMS) + " ms"
+			}
+			answer = fmt.Sprintf("answered %d in %s", last.Status, took)
+		}
+		answer = ": " + console.Clean(answer)
+	}
+	mark, more := style.Good("✓"), ""
+	if d.Status != domain.StatusDelivered {
+		mark = style.Bad("✗")
+		more = fmt.Sprintf("\n  Why: %s deliveries explain %s", f.binary, d.ID)
+	}
+	if !d.NextAttemptAt.IsZero() {
+		more = fmt.Sprintf("; tried again at %s UTC", d.NextAttemptAt.UTC().Format("15:04:05")) + more
+	}
+	f.note("%s %s  %s%s%s", mark, console.Clean(f.hosts[d.WebhookID]), d.Status, answer, more)
+}

@@ -1,0 +1,95 @@
+package cli_test
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"waybill.dev/cmd/waybill/internal/cli"
+)
+
+// wide lists rows that have more to show than a terminal is wide.
+func wide() []struct{ command, member string } {
+	long := strings.Repeat("a long text ", 20)
+	return []struct{ command, member string }{
+		{"buckets list", `"name":"parcels-working-copy","isRetrievable":true,"createdOn":"2026-11-21T10:11:12.345Z","description":"` + long + `","tags":{"team":"` + long + `"}`},
+		{"consumers list partners --include-api-keys --include-managers", `"name":"acme","scopes":["webhooks:read","webhooks:write","events:read","events:write"],"apiKeys":[],"managers":[],"createdOn":"2026-11-21T10:11:12.345Z","description":"` + long + `","tags":{}`},
+		{"keys list partners acme", `"id":"key_0123456789ABCDEFGHIJKLMN","key":"****1a2b3c4d","expiresOn":"2026-11-21T10:11:12.345Z","description":"` + long + `"`},
+		{"keys list partners acme --key-format visible", `"id":"key_0123456789ABCDEFGHIJKLMN","key":"` + fresh + `","expiresOn":"2026-11-21T10:11:12.345Z","description":"` + long + `"`},
+		{"managers list partners acme", `"id":"eusr_0123456789ABCDEFGHIJKLMN","email":"somebody.with.a.long.name@example.com","sub":"auth0|0123456789abcdef01234567"`},
+		{"webhooks list", `"id":"` + webhook + `","active":true,"url":"https://example.com/` + strings.Repeat("x", 200) + `"`},
+		{"events list", `"id":"evt_0198e5c27c1e7b5e8a516d0a5f1e2b3c","type":"shipment.in_transit","receivedAt":"2026-11-21T10:11:12.345Z"`},
+		{"deliveries list", `"id":"0AvQ6nH4aXk3LZ0pT1cR8e","status":"delivered","attemptCount":10,"eventId":"evt_0198e5c27c1e7b5e8a516d0a5f1e2b3c"`},
+		{"events rejected", `"time":"2026-11-21T10:11:12.345Z","subject":"events.default.shipment.in_transit","reason":"` + long + `"`},
+		{"audit list", `"timestamp":"2026-11-21T10:11:12.345Z","action":"update-consumer","actor":{"sub":"` + long + `"},"resources":[{"type":"bucket","id":"bckt_1","metadata":{"name":"partners"}},{"type":"key","id":"key_1","metadata":null}],"success":true`},
+		{"projects list", `"name":"parcels","accountName":"default","createdOn":"2026-11-21T10:11:12.345Z"`},
+		{"accounts list", `"name":"default","id":"acct_0123456789ABCDEFGHIJKLMN","createdOn":"2026-11-21T10:11:12.345Z"`},
+	}
+}
+
+const aPage = `{"data":[{%s}],"limit":1,"offset":2,"total":9,"pagination":null}`
+
+// columned returns a terminal of that width.
+func columned(t *testing.T, columns uint16) (tty, person *os.File) {
+	t.Helper()
+	tty, person = terminal(t)
+	if err := unix.IoctlSetWinsize(int(person.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}); err != nil {
+		t.Fatalf("set the terminal's width: %v", err)
+	}
+	return tty, person
+}
+
+func TestTablesFit(t *testing.T) {
+	t.Parallel()
+	for _, columns := range []uint16{80, 120} {
+		for _, row := range wide() {
+			t.Run(fmt.Sprint(columns, " ", row.command), func(t *testing.T) {
+				t.Parallel()
+				tty, person := columned(t, columns)
+				var got []asked
+				var notes bytes.Buffer
+				args := append([]string{"waybill"}, strings.Fields(row.command)...)
+				code := cli.Main("test", append(args, "--server", api(t, http.StatusOK, fmt.Sprintf(aPage, row.member), &got), "--key", apiKey), tty, tty, &notes)
+				if _, err := tty.WriteString("that-was-all\n"); err != nil {
+					t.Fatal(err)
+				}
+				said, _, _ := strings.Cut(until(t, person, "that-was-all"), "that-was-all")
+				lines := strings.Split(strings.TrimSuffix(strings.ReplaceAll(said, "\r", ""), "\n"), "\n")
+				if code != 0 || len(lines) != 2 {
+					t.Fatalf("exit code %d\n%s%s", code, said, &notes)
+				}
+				for _, line := range lines {
+					if utf8.RuneCountInString(strings.TrimRight(line, " ")) > int(columns) {
+						t.Errorf("%d columns:\n%s", utf8.RuneCountInString(line), said)
+					}
+				}
+				if want := "1 of 9 are shown; --offset 3 goes on.\n"; notes.String() != want {
+					t.Errorf("notes %q, want %q", notes.String(), want)
+				}
+			})
+		}
+	}
+}
+
+// What goes into a pipe is for programs, and for people who search in it.
+func TestNothingIsCutInAPipe(t *testing.T) {
+	t.Parallel()
+	for _, row := range wide() {
+		t.Run(row.command, func(t *testing.T) {
+			t.Parallel()
+			r := call(t, http.StatusOK, fmt.Sprintf(aPage, row.member), strings.Fields(row.command)...)
+			if r.code != 0 || strings.Contains(r.stdout, "…") || strings.Contains(r.stdout, "\x1b") {
+				t.Errorf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
+			}
+			if want := strings.Repeat("a long text ", 20); strings.Contains(row.member, want) && !strings.Contains(r.stdout, want) {
+				t.Errorf("a column is left out:\n%s", r.stdout)
+			}
+		})
+	}
+}

@@ -1,0 +1,110 @@
+package verb
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	"waybill.dev/cmd/internal/console"
+)
+
+// explanationPath is where the API explains deliveries: the route that the MCP tool
+// explain_delivery is made of. Its key needs the scope mcp:use.
+const explanationPath = "/mcp/explanation"
+
+func explainDelivery() Verb {
+	return Verb{
+		Name: "explain", Short: "Say why an event has, or has not, reached a webhook",
+		Long: "Says where an event is on its way to a webhook, and why, check by check, and\n" +
+			"what can be done. Name a delivery, or an event and a webhook: then it also says\n" +
+			"why there is no delivery. The key needs the scope mcp:use.",
+		Example: "  waybill deliveries explain 0AvQ6nH4aXk3LZ0pT1cR8e\n" +
+			"  waybill deliveries explain --event evt_order4711_created \\\n    --webhook 0198e5c2-…",
+		Method: http.MethodGet, Path: explanationPath,
+		Args: []Arg{{Word: "[DELIVERY-ID]", To: "deliveryId", List: deliveriesPath, ID: "id", Optional: true}},
+		Flags: []Flag{
+			{Name: "event", Usage: "the event, by `id`, with --webhook", In: InQuery, To: "eventId"},
+			{Name: "webhook", Usage: "the webhook, by `id`, with --event", In: InQuery, To: "webhookId"},
+		},
+		Adjust: whichDelivery, Show: View{Tell: tellExplanation},
+	}
+}
+
+func whichDelivery(r *Request, in *Input) error {
+	both := in.Text("event") != "" && in.Text("webhook") != ""
+	either := in.Text("event") != "" || in.Text("webhook") != ""
+	if len(in.Args) == 1 == either || either && !both {
+		return misusef("it takes a DELIVERY-ID, or --event and --webhook")
+	}
+	if len(in.Args) == 1 {
+		r.Query.Set("deliveryId", in.Args[0])
+	}
+	return nil
+}
+
+// tellExplanation writes an explanation in sentences: none of them is cut.
+func tellExplanation(w io.Writer, thing map[string]any, width int) {
+	text := func(from members, name string) string {
+		value, _ := from[name].(string)
+		return console.Clean(value)
+	}
+	fmt.Fprintf(w, "%s: %s\n", text(thing, "verdict"), hang(text(thing, "summary"), 0, len(text(thing, "verdict"))+2, width))
+	if chain, _ := thing["chain"].([]any); len(chain) > 0 {
+		fmt.Fprintln(w)
+		for _, one := range chain {
+			step, _ := one.(members)
+			head := fmt.Sprintf("  %-7s  %-12s  ", text(step, "result"), text(step, "check"))
+			fmt.Fprintln(w, head+hang(text(step, "detail"), utf8.RuneCountInString(head), utf8.RuneCountInString(head), width))
+		}
+	}
+	if answer := answered(thing); answer != "" {
+		fmt.Fprintf(w, "\nThe receiver wrote:\n  %s\n", hang(answer, 2, 2, width))
+	}
+	if advice, _ := thing["advice"].([]any); len(advice) > 0 {
+		fmt.Fprint(w, "\nWhat to do:\n")
+		for _, one := range advice {
+			fmt.Fprintf(w, "  - %s\n", hang(console.Clean(fmt.Sprint(one)), 4, 4, width))
+		}
+	}
+}
+
+// answered returns the body of the last answer, in one line.
+func answered(thing members) string {
+	delivery, _ := thing["delivery"].(members)
+	attempts, _ := delivery["attempts"].([]any)
+	if len(attempts) == 0 {
+		return ""
+	}
+	last, _ := attempts[len(attempts)-1].(members)
+	body, _ := last["responseBody"].(string)
+	status, _ := last["status"].(json.Number)
+	if body == "" {
+		return ""
+	}
+	return strings.TrimSpace(status.String() + " " + console.Clean(strings.Join(strings.Fields(body), " ")))
+}
+
+// hang breaks text at its spaces into lines of at most width columns. The first line begins
+// at column first, the others are indented.
+func hang(text string, indent, first, width int) string {
+	var b strings.Builder
+	column := first
+	for i, word := range strings.Fields(text) {
+		long := utf8.RuneCountInString(word)
+		switch {
+		case i == 0:
+		case column+1+long > width:
+			b.WriteString("\n" + strings.Repeat(" ", indent))
+			column = indent
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += long
+	}
+	return b.String()
+}
