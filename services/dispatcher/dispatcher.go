@@ -119,7 +119,12 @@ func New(options Options) (*Dispatcher, error) {
 	d.members.OnChange(d.due.Own)
 	d.members.OnChange(d.lanes.Own)
 	d.members.OnBehind(d.stage.Yield)
-	d.index.OnChange(func(h *index.Hook) { d.lanes.Changed(h.ID) })
+	d.index.OnChange(func(h *index.Hook) {
+		d.lanes.Changed(h.ID)
+		if h.Config().Deleted {
+			d.deliverer.Forget(h)
+		}
+	})
 	options.Metrics.MustRegister(
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "waybill_bus_messages_set_aside_total", Help: "Messages that Waybill wrote and this build could not read, most likely of another version; they are kept."},
 			func() float64 { return float64(options.Bus.SetAsides()) }),

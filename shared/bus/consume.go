@@ -63,7 +63,7 @@ const fetchSize = 500
 // recordFetch is how long one fetch of records waits, and how often at least is asked for
 // them: well below the time after which the server serves another process because this
 // one no longer asks.
-const recordFetch = 250 * time.Millisecond
+const recordFetch = 200 * time.Millisecond
 
 // ConsumeEvents hands the events of EVENTS to handle, one after the other, until ctx is
 // done. Each is in inHand from its arrival on; those that handle did not get are given
@@ -192,9 +192,7 @@ func (b *Bus) fetchOnce(ctx context.Context, stream, name string, inHand *InHand
 			}
 		}
 		asked = time.Now()
-		waiting, cancel := context.WithTimeout(ctx, how.wait)
-		err := b.fetch(consumer, portion, inHand, queue, working, append(how.options, jetstream.FetchContext(waiting)))
-		cancel()
+		err := b.fetch(ctx, consumer, portion, inHand, queue, working, how)
 		if err != nil && ctx.Err() == nil {
 			return unavailable("fetch "+name, err)
 		}
@@ -203,8 +201,18 @@ func (b *Bus) fetchOnce(ctx context.Context, stream, name string, inHand *InHand
 }
 
 // fetch takes one portion into queue, which has room for it.
-func (b *Bus) fetch(consumer jetstream.Consumer, portion int, inHand *InHand, queue chan<- *Message, working func(), opts []jetstream.FetchOpt) error {
-	batch, err := consumer.Fetch(portion, opts...)
+func (b *Bus) fetch(ctx context.Context, consumer jetstream.Consumer, portion int, inHand *InHand, queue chan<- *Message, working func(), how fetching) error {
+	var until jetstream.FetchOpt
+	if how.always {
+		// The server says when the wait is over. What it sends in the last moment would come
+		// too late for a context, and again only after AckWait: out of order.
+		until = jetstream.FetchMaxWait(how.wait)
+	} else {
+		waiting, cancel := context.WithTimeout(ctx, how.wait)
+		defer cancel()
+		until = jetstream.FetchContext(waiting)
+	}
+	batch, err := consumer.Fetch(portion, append(how.options, until)...)
 	if err != nil {
 		return err
 	}

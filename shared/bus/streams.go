@@ -27,9 +27,9 @@ const (
 	// recordPinTTL is the same for the records: what a killed process leaves is seen in the
 	// log within 2 s. By then all that it had in hand is free as well, so that the next
 	// process gets it first and in order; see recordAckWait and recordFetch.
-	recordPinTTL = 1300 * time.Millisecond
+	recordPinTTL = 1600 * time.Millisecond
 	// recordAckWait is AckWait for the records, reported on every recordProgress.
-	recordAckWait  = time.Second
+	recordAckWait  = 1200 * time.Millisecond
 	recordProgress = 300 * time.Millisecond
 )
 

@@ -207,7 +207,9 @@ func (d *Deliverer) endpoint(hook *index.Hook) *endpoint {
 	defer d.mu.Unlock()
 	if ep, ok = d.endpoints[hook]; !ok {
 		ep = &endpoint{d: d, hook: hook, flights: make(map[*flight]struct{})}
-		d.endpoints[hook] = ep
+		if !hook.Config().Deleted { // see Forget
+			d.endpoints[hook] = ep
+		}
 	}
 	return ep
 }
@@ -281,6 +283,7 @@ func (d *Deliverer) tick(ep *endpoint, now time.Time) {
 			d.notePending(job)
 		}
 	}
+	d.forget(ep)
 	for _, job := range late {
 		d.release(job)
 		d.spill(ep, job, domain.ReasonOverCap)

@@ -72,6 +72,7 @@ type Fanout struct {
 	ended     *ended
 	suspect   atomic.Uint64 // see Suspect
 	checks    chan struct{} // bounds the events that wait for a look into the log
+	lookups   *lookups
 	strangers chan stranger // messages of accounts that are not known here
 	events    *prometheus.CounterVec
 	rejected  prometheus.Counter
@@ -87,6 +88,7 @@ func New(options Options) *Fanout {
 	f := &Fanout{
 		options: options, inHand: bus.NewInHand(), ended: newEnded(), checks: make(chan struct{}, maxChecks),
 		strangers: make(chan stranger, maxStrangers),
+		lookups: newLookups(options.Log),
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "waybill_events_taken_total", Help: "Events taken off the bus, by where they were published."}, []string{"origin"}),
 		rejected: prometheus.NewCounter(prometheus.CounterOpts{
@@ -192,7 +194,7 @@ func (f *Fanout) route(ctx context.Context, g *group, version int64) {
 		}
 		var recorded map[domain.DeliveryID]int64
 		if g.known {
-			recorded = f.recorded(ctx, g)
+			recorded = f.recorded(g)
 		}
 		f.dispatch(g, recorded)
 	}()
@@ -200,15 +202,16 @@ func (f *Fanout) route(ctx context.Context, g *group, version int64) {
 
 // recorded asks which deliveries of an event have an outcome in the log: they are not
 // sent again. While the log can't be asked all of them are.
-func (f *Fanout) recorded(ctx context.Context, g *group) map[domain.DeliveryID]int64 {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
+func (f *Fanout) recorded(g *group) map[domain.DeliveryID]int64 {
 	hooks := f.options.Index.Subscribers(g.event.Account, g.event.Type)
 	ids := make([]domain.DeliveryID, 0, len(hooks))
 	for _, hook := range hooks {
 		ids = append(ids, domain.NewDeliveryID(g.event.Key(), hook.ID))
 	}
-	known, err := f.options.Log.Revs(ctx, g.event.Account, ids)
+	if len(ids) == 0 {
+		return nil
+	}
+	known, err := f.lookups.revs(g.event.Account, ids)
 	if err != nil {
 		f.options.Logger.Debug("log can't be asked about a repeated event", "error", err)
 		return nil

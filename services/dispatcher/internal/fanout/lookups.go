@@ -1,0 +1,63 @@
+package fanout
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"waybill.dev/shared/domain"
+)
+
+const (
+	// maxLookups bounds the questions to the log at a time. After the bus was away 20,000
+	// events may have to be looked up: what comes meanwhile is asked for together.
+	maxLookups = 2
+	lookupTime = 2 * time.Second
+)
+
+// lookups asks the log about deliveries, those of several events of an account at once.
+type lookups struct {
+	log   Log
+	slots chan struct{}
+
+	mu   sync.Mutex
+	next map[string]*lookup // by account; not asked yet
+}
+
+type lookup struct {
+	ids  []domain.DeliveryID
+	done chan struct{} // closed when revs and err are there
+	revs map[domain.DeliveryID]int64
+	err  error
+}
+
+func newLookups(log Log) *lookups {
+	return &lookups{log: log, slots: make(chan struct{}, maxLookups), next: make(map[string]*lookup)}
+}
+
+// revs returns what the log knows of deliveries, and perhaps of others of the account.
+func (l *lookups) revs(account string, ids []domain.DeliveryID) (map[domain.DeliveryID]int64, error) {
+	l.mu.Lock()
+	ask, joins := l.next[account]
+	if !joins {
+		ask = &lookup{done: make(chan struct{})}
+		l.next[account] = ask
+	}
+	ask.ids = append(ask.ids, ids...)
+	l.mu.Unlock()
+	if joins {
+		<-ask.done
+		return ask.revs, ask.err
+	}
+	l.slots <- struct{}{}
+	l.mu.Lock()
+	delete(l.next, account)
+	l.mu.Unlock()
+	// Not the caller's context: others wait for this, too.
+	ctx, cancel := context.WithTimeout(context.Background(), lookupTime)
+	defer cancel()
+	ask.revs, ask.err = l.log.Revs(ctx, account, ask.ids)
+	<-l.slots
+	close(ask.done)
+	return ask.revs, ask.err
+}
