@@ -106,7 +106,7 @@ func TestTasksOfAnotherVersionWait(t *testing.T) {
 		t.Errorf("left for a later build: %q", got)
 	}
 	for _, m := range all(t, js, bus.StreamRejected, "rejected.") {
-		if m.Subject != "rejected._" || m.Header.Get("Waybill-Reason") == "" || m.Header.Get("Waybill-Task") == "" {
+		if m.Subject != "rejected._waybill" || m.Header.Get("Waybill-Reason") == "" || m.Header.Get("Waybill-Task") == "" {
 			t.Errorf("rejected on %s: %v", m.Subject, m.Header)
 		}
 	}
@@ -128,7 +128,7 @@ func TestRecordsOfAnotherVersionAreLeft(t *testing.T) {
 	b.accept(20)
 	b.deliveries(w.ID, domain.StatusDelivered, 20)
 	b.eventually(func() error {
-		if list := all(t, js, bus.StreamRejected, "rejected."); len(list) != 1 || list[0].Subject != "rejected._" {
+		if list := all(t, js, bus.StreamRejected, "rejected."); len(list) != 1 || list[0].Subject != "rejected._waybill" {
 			return fmt.Errorf("%d messages are rejected, want the one that is no batch", len(list))
 		}
 		return nil

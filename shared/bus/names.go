@@ -23,7 +23,7 @@ const (
 	consumerDue    = "due-" // and the shard
 	consumerLane   = "lane-"
 	// PinGroup is the one priority group of pinned consumers: only one process at a
-	// time is served, another takes over 3 seconds after it is gone.
+	// time is served, another takes over within seconds after it is gone.
 	PinGroup = "owner"
 )
 

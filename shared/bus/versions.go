@@ -33,7 +33,7 @@ const (
 
 // rejectedOwn stands for the account of what Waybill itself wrote and can't be read: no
 // account has such a name, so none can list it.
-const rejectedOwn = "_"
+const rejectedOwn = "_waybill"
 
 // Leave leaves a message of another version to a process that knows it; false: it came so
 // often that there is none.

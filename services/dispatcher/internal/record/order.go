@@ -2,9 +2,11 @@ package record
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"waybill.dev/shared/bus"
+	"waybill.dev/shared/domain"
 )
 
 // askTime bounds the question how far all records are written.
@@ -21,6 +23,51 @@ type order struct {
 	source Source
 	next   uint64    // after this process's last message; 0: not known
 	last   time.Time // when that one was stored
+	unripe []unripe
+}
+
+// unripe is what settles events and came before something that another process has in hand.
+type unripe struct {
+	sequence uint64
+	keys     []domain.EventKey
+	server   string // that was connected
+	at       time.Time
+}
+
+const (
+	// lookAgain is how often it is looked whether what is unripe may be written.
+	lookAgain = 500 * time.Millisecond
+	// ripeTime is how long that is waited for, and maxUnripe for how many messages: the relay
+	// sends the other events once more, and finds their outcomes in the log.
+	ripeTime  = 15 * time.Second
+	maxUnripe = 10_000
+)
+
+// put keeps what a message settles until everything before it is written.
+func (o *order) put(m *bus.Message, keys []domain.EventKey) {
+	if len(o.unripe) < maxUnripe {
+		o.unripe = append(o.unripe, unripe{m.Sequence, keys, o.source.Server(), time.Now()})
+	}
+}
+
+// ripe returns what may be written by now. A server that was started again may have lost what
+// came before: then it is left to the relay.
+func (o *order) ripe(ctx context.Context, now time.Time) (keys []domain.EventKey) {
+	if len(o.unripe) == 0 {
+		return nil
+	}
+	written, server := o.written(ctx), o.source.Server()
+	o.unripe = slices.DeleteFunc(o.unripe, func(u unripe) bool {
+		if u.server != server || now.Sub(u.at) > ripeTime {
+			return true
+		}
+		if u.sequence > written {
+			return false
+		}
+		keys = append(keys, u.keys...)
+		return true
+	})
+	return keys
 }
 
 // after returns, for messages that this process writes together and in this order, whether

@@ -22,6 +22,8 @@ type Source interface {
 	// RecordsWritten returns the sequence up to which every message is acknowledged.
 	RecordsWritten(ctx context.Context) (uint64, error)
 	RejectOwn(m *bus.Message, cause error, done func(error))
+	// Server names the server that is connected, by an id that is another one after each start.
+	Server() string
 }
 
 // Writer writes batches to the database, all or none; writing them again changes nothing.
@@ -138,15 +140,28 @@ func (s *Stage) consume(ctx context.Context, messages chan<- *bus.Message) error
 }
 
 func (s *Stage) write(ctx context.Context, messages <-chan *bus.Message) {
-	for first := range messages {
-		taken, batches := s.gather(first, messages)
-		if len(taken) == 0 {
+	look := time.NewTicker(lookAgain)
+	defer look.Stop()
+	for {
+		var taken []*bus.Message
+		var batches []domain.RecordBatch
+		select {
+		case first, ok := <-messages:
+			if !ok {
+				return
+			}
+			taken, batches = s.gather(first, messages)
+		case now := <-look.C:
+			if keys := s.order.ripe(ctx, now); len(keys) > 0 {
+				batches = []domain.RecordBatch{{Settled: keys}}
+			}
+		}
+		if len(batches) == 0 {
 			continue
 		}
 		for i, whole := range s.order.after(ctx, taken) {
 			if !whole && len(batches[i].Settled) > 0 {
-				// The relay sends these once more; their outcomes are in the log by then.
-				s.log.Debug("events are settled later: not all is written that came before", "sequence", taken[i].Sequence, "events", len(batches[i].Settled))
+				s.order.put(taken[i], batches[i].Settled)
 				batches[i].Settled = nil
 			}
 		}
@@ -220,7 +235,9 @@ func (s *Stage) store(ctx context.Context, taken []*bus.Message, batches []domai
 		result, err := s.writer.Record(writing, batches)
 		cancel()
 		if err == nil {
-			s.metrics.observe(result, time.Since(start), taken[0].Time)
+			if len(taken) > 0 {
+				s.metrics.observe(result, time.Since(start), taken[0].Time)
+			}
 			if failing {
 				s.log.Info("records are written again")
 			}
