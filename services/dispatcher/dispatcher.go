@@ -125,16 +125,21 @@ func New(options Options) (*Dispatcher, error) {
 			d.deliverer.Forget(h)
 		}
 	})
-	options.Metrics.MustRegister(
+	d.register(options.Metrics)
+	return d, nil
+}
+
+// register registers what the parts tell of themselves.
+func (d *Dispatcher) register(metrics prometheus.Registerer) {
+	metrics.MustRegister(
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "waybill_bus_messages_set_aside_total", Help: "Messages that Waybill wrote and this build could not read, most likely of another version; they are kept."},
-			func() float64 { return float64(options.Bus.SetAsides()) }),
+			func() float64 { return float64(d.options.Bus.SetAsides()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "waybill_webhooks", Help: "Webhooks in memory."},
 			func() float64 { return float64(d.index.Size()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "waybill_webhooks_unreadable", Help: "Webhooks that can't be read; their deliveries are held."},
 			func() float64 { return float64(d.index.Faulty()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "waybill_dispatchers_live", Help: "Live dispatchers, as this one sees them."},
 			func() float64 { return float64(d.members.Live()) }))
-	return d, nil
 }
 
 // Run works until ctx is done; then it ends what is in flight and stores every outcome,

@@ -88,7 +88,7 @@ func New(options Options) *Fanout {
 	f := &Fanout{
 		options: options, inHand: bus.NewInHand(), ended: newEnded(), checks: make(chan struct{}, maxChecks),
 		strangers: make(chan stranger, maxStrangers),
-		lookups: newLookups(options.Log),
+		lookups:   newLookups(options.Log),
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "waybill_events_taken_total", Help: "Events taken off the bus, by where they were published."}, []string{"origin"}),
 		rejected: prometheus.NewCounter(prometheus.CounterOpts{

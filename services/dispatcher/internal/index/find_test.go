@@ -100,9 +100,14 @@ func TestWebhooksAreLookedUpTogether(t *testing.T) {
 func TestWhoAsksIsToldWhenTheIndexStops(t *testing.T) {
 	t.Parallel()
 	s := &source{webhooks: map[domain.WebhookID]domain.Webhook{}, err: errors.New("down")}
-	answers := make(chan (<-chan any), 1)
-	t.Run("run", func(t *testing.T) { answers <- ask(start(t, s), hook(1).ID) }) // stops at its end
-	if got := <-<-answers; got != index.ErrStopped {                             //nolint:errorlint // of any type
+	x := index.New(index.Options{Store: s, Announcer: silent{}, Logger: slog.New(slog.DiscardHandler)})
+	answer := ask(x, hook(1).ID)
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := x.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if got, ok := (<-answer).(error); !ok || !errors.Is(got, index.ErrStopped) {
 		t.Errorf("answer: %v", got)
 	}
 }
