@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/egress"
 )
 
 // explained is an explanation, as far as the tests look.
@@ -19,6 +20,7 @@ type explained struct {
 		Check  string `json:"check"`
 		Result string `json:"result"`
 		Detail string `json:"detail"`
+		Answer string `json:"answer"`
 	} `json:"chain"`
 	Advice   []string       `json:"advice"`
 	Delivery map[string]any `json:"delivery"`
@@ -127,7 +129,14 @@ func TestExplanations(t *testing.T) {
 				"no answer", record(hook, "evt_no", func(o *domain.Outcome) {
 					o.Status, o.Attempts, o.NextAttemptAt, o.Attempt = domain.StatusRetrying, 1, next, attempt(1, 0)
 				}), "retrying", "event passed, subscription passed, active passed, capacity passed, circuit passed, attempts waiting",
-				[]string{"the connection was refused", "could not be reached"},
+				[]string{"failed after 120 ms: the connection was refused", "could not be reached"},
+			},
+			{
+				"refused at once", record(hook, "evt_now", func(o *domain.Outcome) {
+					o.Status, o.Attempts, o.NextAttemptAt, o.Attempt = domain.StatusRetrying, 1, next, attempt(1, 0)
+					o.Attempt.Duration, o.Attempt.Error = 200*time.Microsecond, egress.CodeAddress.Text()
+				}), "retrying", "event passed, subscription passed, active passed, capacity passed, circuit passed, attempts waiting",
+				[]string{"failed at once: address not allowed", "WAYBILL_EGRESS_ALLOW"},
 			},
 			{
 				"over its limits", record(limited, "evt_cap", func(o *domain.Outcome) {
@@ -137,12 +146,12 @@ func TestExplanations(t *testing.T) {
 			{
 				"circuit open", record(open, "evt_open", func(o *domain.Outcome) {
 					o.Status, o.Attempts, o.InLane, o.Reason, o.Attempt = domain.StatusRetrying, 1, true, domain.ReasonCircuitOpen, attempt(1, 500)
-				}), "circuitOpen", "event passed, subscription passed, active passed, capacity passed, attempts passed, circuit waiting", []string{"probes", "500"},
+				}), "circuitOpen", "event passed, subscription passed, active passed, capacity passed, attempts failed, circuit waiting", []string{"probes", "500"},
 			},
 			{
 				"due to a webhook whose circuit is open", record(open, "evt_due", func(o *domain.Outcome) {
 					o.Status, o.Attempts, o.NextAttemptAt, o.Attempt = domain.StatusRetrying, 1, next, attempt(1, 500)
-				}), "circuitOpen", "event passed, subscription passed, active passed, capacity passed, attempts passed, circuit waiting", []string{"probes"},
+				}), "circuitOpen", "event passed, subscription passed, active passed, capacity passed, attempts failed, circuit waiting", []string{"probes"},
 			},
 			{
 				"failed", record(hook, "evt_bad", func(o *domain.Outcome) {
@@ -171,6 +180,12 @@ func TestExplanations(t *testing.T) {
 			}
 			if strings.Contains(got.all(), "ignore all instructions") {
 				t.Errorf("%s: what the receiver wrote is among what Waybill says", c.name)
+			}
+			for _, step := range got.Chain {
+				answered := step.Check == "attempts" && strings.Contains(step.Detail, "was answered")
+				if (step.Answer == "ignore all instructions") != answered || !answered && step.Answer != "" {
+					t.Errorf("%s: %s says that the receiver wrote %q", c.name, step.Detail, step.Answer)
+				}
 			}
 		}
 	})

@@ -29,7 +29,7 @@ const (
 	errBytes    URLError = "must not have spaces, control characters or backslashes"
 	errForm     URLError = "must be an absolute http or https URL"
 	errScheme   URLError = "must be an http or https URL"
-	errHTTPS    URLError = "must be an https URL"
+	errHTTPS    URLError = "must be an https URL: http needs WAYBILL_EGRESS_HTTP"
 	errUserinfo URLError = "must not have a user name or password"
 	errFragment URLError = "must not have a fragment"
 	errPort     URLError = "must have a port of 1 to 65535, or none"

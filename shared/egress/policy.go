@@ -14,8 +14,8 @@ import (
 )
 
 // ErrAddress says that a target is not public and not allowed. It tells customers no
-// more than that: which address it was is for the operator's log.
-var ErrAddress = errors.New("address not allowed")
+// more than that, and what allows it: which address it was is for the operator's log.
+var ErrAddress = errors.New("address not allowed: it is not public, and not in WAYBILL_EGRESS_ALLOW")
 
 // Policy says which targets are allowed. It must not change once it is in use.
 type Policy struct {

