@@ -126,6 +126,25 @@ func TestIsolation(t *testing.T) {
 	})
 }
 
+// What is not there is named by its kind, and by nothing else.
+func TestMissingIsNamed(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, sqliteURL(t))
+	consumer, _ := r.holder(r.bucket("there-is"), "consumer")
+	const id = "/0190c0f0-0000-7000-8000-000000000000"
+	for path, kind := range map[string]string{
+		"/v1/webhooks" + id: "webhook", "/v1/webhooks/nonsense": "webhook", "/v1/events/evt_none": "event",
+		"/v1/deliveries/0000000000000000000000": "delivery", "/v1/accounts/none": "account", "/v1/accounts/none/key-buckets": "account",
+		"/v1/accounts/default/projects/none": "project", bucketsPath + "/none-such": "bucket", bucketsPath + "/none-such/consumers": "bucket",
+		bucketsPath + "/there-is/consumers/none": "consumer", consumer + "/keys/key_000000000000000000000000": "key",
+		consumer + "/managers/eusr_000000000000000000000000": "manager",
+	} {
+		r.do(http.MethodGet, path, "").want(http.StatusNotFound).field("detail", "There is no such "+kind+".")
+	}
+	r.do(http.MethodPost, "/v1/webhooks"+id+"/test", "").want(http.StatusNotFound).field("detail", "There is no such webhook.")
+	r.do(http.MethodPost, "/v1/deliveries/0000000000000000000000/retry", "").want(http.StatusNotFound).field("detail", "There is no such delivery.")
+}
+
 // Every operation but the open ones needs a key, and that key the scope of the table.
 func TestScopesOfRoutes(t *testing.T) {
 	t.Parallel()

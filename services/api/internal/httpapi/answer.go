@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -24,7 +25,8 @@ const retryAfter = 2 * time.Second
 
 // The problems that have nothing to tell but their kind. They are never changed.
 var (
-	errNoRoute         = problem.Missing()
+	errNoRoute         = problem.New(problem.NotFound, "There is nothing at this path.")
+	errNoAccount       = problem.New(problem.NotFound, "There is no such account.")
 	errNoMethod        = problem.New(problem.MethodNotAllowed, "This resource does not know the method; see Allow.")
 	errUnauthenticated = problem.New(problem.Unauthenticated, "A valid API key is required, as Authorization: Bearer or X-API-Key.")
 	errForbidden       = problem.New(problem.Forbidden, "The key lacks the permission for this.")
@@ -47,6 +49,9 @@ func unavailable(detail string) *problem.Problem {
 // is logged, and answered with 500.
 func (s *server) fail(c *gin.Context, err error) {
 	p := toProblem(err)
+	if p.Code == problem.NotFound && errors.Is(err, domain.ErrNotFound) {
+		p = missing(s.template(c))
+	}
 	if p.Code == problem.Internal && !errors.Is(err, errInternal) {
 		s.Logger.Error("request failed", "error", err, "route", s.template(c), "requestId", c.GetString(keyRequestID))
 	}
@@ -56,6 +61,27 @@ func (s *server) fail(c *gin.Context, err error) {
 	c.Abort()
 	p.Write(c.Writer, c.Request, c.GetString(keyRequestID))
 	c.Writer.WriteHeaderNow() // else the answer to HEAD gets gin's own text
+}
+
+// missing is the answer for what a route has not found, and for what belongs to another
+// account. It names the kind of thing that the route's path ends at.
+func missing(template string) *problem.Problem {
+	name := template[strings.LastIndexByte(template, '{')+1:]
+	name, _, _ = strings.Cut(name, "}")
+	kind := "resource"
+	switch name {
+	case "accountName", "bucketName", "consumerName", "projectName":
+		kind = strings.TrimSuffix(name, "Name")
+	case "keyId", "managerId":
+		kind = strings.TrimSuffix(name, "Id")
+	case "id": // of /v1/webhooks/{id}, events, deliveries
+		if family := strings.Split(template, "/")[2]; family == "deliveries" {
+			kind = "delivery"
+		} else {
+			kind = strings.TrimSuffix(family, "s")
+		}
+	}
+	return problem.New(problem.NotFound, "There is no such "+kind+".")
 }
 
 func toProblem(err error) *problem.Problem {

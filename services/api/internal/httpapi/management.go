@@ -55,7 +55,7 @@ func faults(errs ...error) error {
 func (s *server) account(c *call) (string, error) {
 	name := c.Param("accountName")
 	if !c.principal.Sees(name) {
-		return "", domain.ErrNotFound
+		return "", errNoAccount
 	}
 	return name, nil
 }
