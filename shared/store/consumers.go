@@ -229,10 +229,9 @@ func (s *Store) readParts(tx *gorm.DB, b bucketRow, views []ConsumerView, with P
 
 // firstParts reads the first rows of each of the consumers.
 func firstParts(tx *gorm.DB, table string, consumers []string, into any) error {
-	return tx.Raw(`SELECT * FROM (
-			SELECT p.*, row_number() OVER (PARTITION BY p.consumer_id ORDER BY p.created_at, p.seq) AS place
-			FROM `+table+` p WHERE p.consumer_id IN ?
-		) AS part WHERE place <= ? ORDER BY created_at, seq`, consumers, maxParts).Scan(into).Error
+	placed := tx.Table(table).Where("consumer_id IN ?", consumers).
+		Select(table + ".*, row_number() OVER (PARTITION BY consumer_id ORDER BY " + oldestFirst + ") AS place")
+	return tx.Table("(?) AS part", placed).Where("place <= ?", maxParts).Order(oldestFirst).Scan(into).Error
 }
 
 // UpdateConsumer applies change to the description, tags, metadata and scopes of a

@@ -136,25 +136,26 @@ func testLargeConsumers(t *testing.T, b *bench) {
 	}
 }
 
+// describedKeys makes n keys of a consumer, each with as long a description as there may be.
+func (b *bench) describedKeys(t *testing.T, c store.ConsumerView, n int) {
+	t.Helper()
+	fresh := make([]domain.APIKey, n)
+	for i := range fresh {
+		fresh[i] = b.apiKey()
+		fresh[i].Description = strings.Repeat("ä", 1024)
+	}
+	if _, err := b.CreateKeys(t.Context(), consumerRef(c), fresh); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func testConsumersOfManyKeys(t *testing.T, b *bench) {
 	bucket := b.bucket(t)
-	describe := func(keys []domain.APIKey) []domain.APIKey {
-		for i := range keys {
-			keys[i].Description = strings.Repeat("ä", 1024)
-		}
-		return keys
-	}
 	var want []string
 	for range 5 {
 		c := b.consumer(t, bucket, 0)
 		for range 2 {
-			fresh := make([]domain.APIKey, 550)
-			for i := range fresh {
-				fresh[i] = b.apiKey()
-			}
-			if _, err := b.CreateKeys(t.Context(), consumerRef(c), describe(fresh)); err != nil {
-				t.Fatal(err)
-			}
+			b.describedKeys(t, c, 550)
 		}
 		want = append(want, c.Name)
 	}
