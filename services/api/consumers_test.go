@@ -134,7 +134,7 @@ func TestManagers(t *testing.T) {
 		r.do(http.MethodDelete, path+"/"+made.text("id"), "").want(http.StatusNoContent)
 		r.do(http.MethodDelete, path+"/"+made.text("id"), "").want(http.StatusNotFound)
 		r.do(http.MethodGet, path, "").field("total", 1.0)
-		r.do(http.MethodGet, path+"/"+made.text("id"), "").want(http.StatusMethodNotAllowed)
+		r.do(http.MethodPatch, path+"/"+made.text("id"), "{}").want(http.StatusMethodNotAllowed)
 		r.do(http.MethodPost, consumer+"x/managers", `{"email":"a@b.example","sub":"s"}`).want(http.StatusNotFound)
 	})
 }
