@@ -72,6 +72,10 @@ $(LINT):
 	@GOBIN=$(CURDIR)/$(TOOLS) GOFLAGS= go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
 	@mv $(TOOLS)/golangci-lint $@
 
+.PHONY: spec-lint
+spec-lint: ## hold the API documents to the rules of Redocly and Spectral
+	@services/api/internal/spec/lint/run.sh $(CURDIR)/$(TOOLS)/spec-lint
+
 FUZZTIME ?= 30s
 .PHONY: fuzz
 fuzz: need-go ## run each fuzz target for FUZZTIME (30s)

@@ -52,7 +52,7 @@ func TestProblemsAreExplained(t *testing.T) {
 		if data.header.Get("Vary") != "Accept" || data.header.Get("Content-Type") != "application/json; charset=utf-8" {
 			t.Errorf("%s: header %v", code, data.header)
 		}
-		example, _ := data.object()["example"].(map[string]any)
+		example, _ := data.object()["sample"].(map[string]any)
 		if example["code"] != code || fmt.Sprint(example["status"]) != fmt.Sprint(data.object()["status"]) {
 			t.Errorf("the example of %s is %v", code, example)
 		}

@@ -33,7 +33,7 @@ type problemData struct {
 	Code    problem.Code   `json:"code"`
 	Meaning string         `json:"meaning"`
 	Advice  []string       `json:"advice"`
-	Example jsontext.Value `json:"example"`
+	Sample  jsontext.Value `json:"sample"`
 }
 
 // exampleID is the request that the examples answer.

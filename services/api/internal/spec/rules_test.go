@@ -1,0 +1,68 @@
+package spec_test
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"waybill.dev/shared/domain"
+)
+
+// Each operation says with what it refuses, and nothing is defined that nobody uses.
+func TestDocumentIsWhole(t *testing.T) {
+	t.Parallel()
+	body := documents(t).OpenAPI.Body
+	document := decode(t, body)
+	for path, item := range object(t, document, "paths") {
+		for method, described := range object(t, item) {
+			if method == "parameters" {
+				continue
+			}
+			statuses := slices.Collect(maps.Keys(object(t, described, "responses")))
+			if !slices.ContainsFunc(statuses, func(status string) bool { return strings.HasPrefix(status, "4") }) {
+				t.Errorf("%s %s has no 4XX", method, path)
+			}
+		}
+	}
+	for kind, components := range object(t, document, "components") {
+		if kind == "securitySchemes" {
+			continue
+		}
+		for name := range object(t, components) {
+			if !strings.Contains(string(body), `"#/components/`+kind+`/`+name+`"`) {
+				t.Errorf("nobody uses %s/%s", kind, name)
+			}
+		}
+	}
+}
+
+// A published and a kept event are one of the types, told apart by type alone.
+func TestEventsAreToldApartByType(t *testing.T) {
+	t.Parallel()
+	document := decode(t, documents(t).OpenAPI.Body)
+	for _, name := range []string{"PublishedEvent", "Event"} {
+		union := object(t, document, "components", "schemas", name)
+		if union["discriminator"] == nil {
+			t.Errorf("%s has no discriminator", name)
+			continue
+		}
+		mapping := object(t, union, "discriminator", "mapping")
+		one, err := json.Marshal(union["oneOf"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if object(t, union, "discriminator")["propertyName"] != "type" || len(mapping) != len(domain.EventTypes()) {
+			t.Errorf("%s is told apart by %v", name, union["discriminator"])
+		}
+		for _, kind := range domain.EventTypes() {
+			reference, _ := mapping[string(kind)].(string)
+			schema := object(t, document, strings.Split(strings.TrimPrefix(reference, "#/"), "/")...)
+			data, _ := object(t, schema, "properties", "data")["$ref"].(string)
+			if object(t, schema, "properties", "type")["const"] != string(kind) || !strings.HasSuffix(data, "/"+schemaOf(kind)) || !strings.Contains(string(one), `"`+reference+`"`) {
+				t.Errorf("%s of %s is %v", name, kind, schema)
+			}
+		}
+	}
+}
