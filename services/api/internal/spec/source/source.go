@@ -15,7 +15,8 @@ import (
 
 // Build reads the YAML below dir and returns the documents by the names of their files.
 // Those in openapi/ are parts of one: their mappings are merged in the order of
-// their names, behind info.yaml.
+// their names, behind info.yaml. The shipped route file is among them, with the schemas of
+// what its tools answer.
 func Build(dir string) (map[string][]byte, error) {
 	parts, err := filepath.Glob(filepath.Join(dir, "openapi", "*.yaml"))
 	if err != nil {
@@ -31,12 +32,22 @@ func Build(dir string) (map[string][]byte, error) {
 		}
 		return 0
 	})
-	documents := make(map[string][]byte, 2)
+	documents := make(map[string][]byte)
 	if documents["openapi.json"], err = merge(parts); err != nil {
 		return nil, err
 	}
 	if documents["asyncapi.json"], err = merge([]string{filepath.Join(dir, "asyncapi.yaml")}); err != nil {
 		return nil, err
+	}
+	// Both copies of the shipped route file are one.
+	for _, name := range []string{"../gateway/shipped/routes.oas.json", "../../../../config/routes.oas.json"} {
+		routes, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
+		if err != nil {
+			return nil, fmt.Errorf("read routes: %w", err)
+		}
+		if documents[name], err = Routes(documents["openapi.json"], routes); err != nil {
+			return nil, fmt.Errorf("write %s: %w", name, err)
+		}
 	}
 	return documents, nil
 }
