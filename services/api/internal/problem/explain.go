@@ -22,7 +22,7 @@ type Explanation struct {
 // Codes returns every kind, in the order of their statuses.
 func Codes() []Code {
 	return []Code{
-		InvalidInput, Unauthenticated, Forbidden, NotFound, MethodNotAllowed, Conflict, TooLarge,
+		InvalidInput, Unauthenticated, Forbidden, NotFound, MethodNotAllowed, RequestTimeout, Conflict, TooLarge,
 		UnsupportedMediaType, RateLimited, Internal, BadGateway, Unavailable, GatewayTimeout,
 	}
 }
@@ -94,6 +94,15 @@ func explanation(code Code) Explanation {
 
 func laterExplanation(code Code) Explanation {
 	switch code {
+	case RequestTimeout:
+		return Explanation{
+			Meaning: "The body came more slowly than is waited for, and the connection was closed. Nothing was done.",
+			Advice: []string{
+				"Send the same request again. Events with the same ids are taken once.",
+				"Over a slow line, send less at a time: smaller batches.",
+			},
+			Example: New(RequestTimeout, "The body came too slowly: 4 KB a second are waited for, 60 seconds at most."), At: "/v1/events",
+		}
 	case Conflict:
 		return Explanation{
 			Meaning: "The request is fine in itself, but at odds with what is there: a name is taken, or something changed in between.",
