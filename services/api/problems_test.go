@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"bytes"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -94,7 +95,7 @@ func TestDocumentsByOtherNames(t *testing.T) {
 	for alias, path := range map[string]string{"/openapi.json": "/openapi", "/asyncapi.json": "/asyncapi", "/docs/": "/docs"} {
 		want := r.do(http.MethodGet, path, "").want(http.StatusOK)
 		got := r.send(http.MethodGet, alias, "", without("Authorization"))
-		if got.status != http.StatusOK || string(got.body) != string(want.body) || got.header.Get("ETag") != want.header.Get("ETag") ||
+		if got.status != http.StatusOK || !bytes.Equal(got.body, want.body) || got.header.Get("ETag") != want.header.Get("ETag") ||
 			got.header.Get("Content-Security-Policy") != want.header.Get("Content-Security-Policy") {
 			t.Errorf("%s: %d, %v", alias, got.status, got.header)
 		}

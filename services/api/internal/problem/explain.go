@@ -89,10 +89,11 @@ func explanation(code Code) Explanation {
 			Example: New(MethodNotAllowed, "This resource does not know the method; see Allow."), At: "/v1/events",
 		}
 	}
-	return laterExplanation(code)
+	return ofBody(code)
 }
 
-func laterExplanation(code Code) Explanation {
+// ofBody has the texts of what can be wrong with a request beyond its form.
+func ofBody(code Code) Explanation {
 	switch code {
 	case RequestTimeout:
 		return Explanation{
@@ -124,6 +125,13 @@ func laterExplanation(code Code) Explanation {
 			Advice:  []string{"Send it as Content-Type: application/json, without a Content-Encoding. With curl: -H 'Content-Type: application/json'."},
 			Example: New(UnsupportedMediaType, "The body must be application/json in UTF-8."), At: "/v1/webhooks",
 		}
+	}
+	return ofServer(code)
+}
+
+// ofServer has the texts of what keeps the server from answering.
+func ofServer(code Code) Explanation {
+	switch code {
 	case RateLimited:
 		return Explanation{
 			Meaning: "Too many requests have come in a short time, of this account or to this route. This one was not carried out.",

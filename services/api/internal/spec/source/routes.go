@@ -88,9 +88,10 @@ func answered(operation yaml.MapSlice, answers map[string]any) any {
 func withSchemas(file, known, of yaml.MapSlice) yaml.MapSlice {
 	var wanted []string
 	collect(file, &wanted)
-	for i := 0; i < len(wanted); i++ {
-		schema := renamed(get(of, strings.TrimPrefix(wanted[i], ofAPI)))
-		collect(schema, &wanted)
+	for done := 0; done < len(wanted); {
+		name := wanted[done]
+		done++
+		collect(renamed(get(of, strings.TrimPrefix(name, ofAPI))), &wanted)
 	}
 	slices.Sort(wanted)
 	for _, name := range wanted {
@@ -163,15 +164,15 @@ func get(value any, names ...string) any {
 }
 
 // set returns an object with a value at a place.
-func set(of yaml.MapSlice, value any, names ...string) yaml.MapSlice {
-	if len(names) > 1 {
-		value = set(object(get(of, names[0])), value, names[1:]...)
+func set(of yaml.MapSlice, value any, name string, below ...string) yaml.MapSlice {
+	if len(below) > 0 {
+		value = set(object(get(of, name)), value, below[0], below[1:]...)
 	}
 	for i, member := range of {
-		if member.Key == names[0] {
+		if member.Key == name {
 			of[i].Value = value
 			return of
 		}
 	}
-	return append(of, yaml.MapItem{Key: names[0], Value: value})
+	return append(of, yaml.MapItem{Key: name, Value: value})
 }
