@@ -11,6 +11,9 @@ const (
 	circuitSpan     = 10 * time.Second
 	probeFirst      = 5 * time.Second
 	probeLongest    = 5 * time.Minute
+	// staleAfter is how long a circuit counts as open without a word of it, where others
+	// send the probes: each that fails is told, and that one succeeded may not be heard.
+	staleAfter = probeLongest + time.Minute
 )
 
 // circuit is a webhook's breaker: failures in a row and over a span of time, which the
@@ -23,6 +26,7 @@ type circuit struct {
 	probing   bool
 	wait      time.Duration
 	nextProbe time.Time
+	told      time.Time // when it was last known to be open
 }
 
 // failed notes a failed attempt and tells whether it opened the circuit.
@@ -31,7 +35,7 @@ func (c *circuit) failed(now time.Time, probe bool) (opened bool) {
 		if probe {
 			c.probing = false
 			c.wait = min(2*c.wait, probeLongest)
-			c.nextProbe = now.Add(c.wait)
+			c.nextProbe, c.told = now.Add(c.wait), now
 		}
 		return false
 	}
@@ -49,8 +53,11 @@ func (c *circuit) failed(now time.Time, probe bool) (opened bool) {
 // trip opens the circuit.
 func (c *circuit) trip(now time.Time) {
 	c.open, c.probing, c.wait = true, false, probeFirst
-	c.nextProbe = now.Add(probeFirst)
+	c.nextProbe, c.told = now.Add(probeFirst), now
 }
+
+// stale tells that nothing was heard of an open circuit for so long that it may be closed.
+func (c *circuit) stale(now time.Time) bool { return now.Sub(c.told) > staleAfter }
 
 // succeeded notes a successful attempt and tells whether it closed the circuit.
 func (c *circuit) succeeded() (closed bool) {

@@ -92,6 +92,7 @@ type Deliverer struct {
 	pacer     pacer
 	gate      *gate
 	strain    *strain
+	busy      busy
 	made      time.Time
 
 	inHand  atomic.Int64 // without those of wide events
@@ -146,6 +147,9 @@ func (d *Deliverer) begin(hook *index.Hook, job *Job) {
 		return
 	}
 	if d.ended(hook, job) {
+		if job.Probe {
+			d.DropProbe(hook)
+		}
 		return
 	}
 	ep := d.endpoint(hook)
@@ -262,7 +266,7 @@ func (d *Deliverer) Run(ctx context.Context) error {
 			return nil
 		case now := <-ticker.C:
 			d.strain.look(now)
-			for _, ep := range d.all() {
+			for _, ep := range d.busy.take() {
 				d.tick(ep, now)
 			}
 		}
@@ -274,17 +278,13 @@ func (d *Deliverer) tick(ep *endpoint, now time.Time) {
 	for _, f := range slow {
 		job := f.job
 		d.gate.leave(f)
-		d.release(job)
 		// What comes from a lane or was asked for is in the log already; a note would hide
 		// from the relay that it is in the lane.
 		if job.Task.Attempts == 0 && !job.FromLane && job.Task.Request == "" {
 			d.notePending(job)
 		}
 	}
-	for _, job := range late {
-		d.release(job)
-		d.spill(ep, job, domain.ReasonOverCap)
-	}
+	d.unqueue(ep, late, domain.ReasonOverCap)
 }
 
 // Drain ends the work: what is queued goes to the lanes, what is in flight ends, until
@@ -296,13 +296,11 @@ func (d *Deliverer) Drain(ctx context.Context) error {
 		ep.mu.Lock()
 		jobs := ep.clear()
 		ep.mu.Unlock()
-		for _, job := range jobs {
-			d.leaveUndone(ep, job)
-		}
+		d.unqueue(ep, jobs, domain.ReasonOverCap)
 	}
 	for _, f := range d.gate.clear() {
 		f.ep.withdraw(f)
-		d.leaveUndone(f.ep, f.job)
+		d.unqueue(f.ep, []*Job{f.job}, domain.ReasonOverCap)
 	}
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
@@ -316,14 +314,16 @@ func (d *Deliverer) Drain(ctx context.Context) error {
 	return nil
 }
 
-// leaveUndone leaves a job that waited to whoever comes after this process.
-func (d *Deliverer) leaveUndone(ep *endpoint, job *Job) {
-	d.release(job)
-	if job.FromLane {
-		job.Origin.Abandoned()
-		return
+// unqueue puts jobs that waited into their webhook's lane. What came from there stays where
+// it was.
+func (d *Deliverer) unqueue(ep *endpoint, jobs []*Job, reason string) {
+	for _, job := range jobs {
+		if job.FromLane {
+			job.Origin.Abandoned()
+			continue
+		}
+		d.spill(ep, job, reason)
 	}
-	d.spill(ep, job, domain.ReasonOverCap)
 }
 
 // Close gives up what could not be stored yet; it stays where it came from.
@@ -339,7 +339,9 @@ func (d *Deliverer) CircuitHeard(id domain.WebhookID, open bool) {
 	ep.mu.Lock()
 	var jobs []*Job
 	switch {
-	case open && !ep.circuit.open:
+	case open && ep.circuit.open:
+		ep.circuit.told = time.Now()
+	case open:
 		ep.circuit.trip(time.Now())
 		d.metrics.circuits.Inc()
 		jobs = ep.clear()
@@ -349,10 +351,7 @@ func (d *Deliverer) CircuitHeard(id domain.WebhookID, open bool) {
 		}
 	}
 	ep.mu.Unlock()
-	for _, job := range jobs {
-		d.release(job)
-		d.spill(ep, job, domain.ReasonCircuitOpen)
-	}
+	d.unqueue(ep, jobs, domain.ReasonCircuitOpen)
 }
 
 // Circuit tells whether a webhook's circuit is open, and when its next probe is due.

@@ -47,6 +47,7 @@ type endpoint struct {
 	toldOK  time.Time     // when the other dispatchers last heard that an attempt succeeded
 	// serial: its lane begins to drain, one at a time; what is new goes to the lane.
 	serial bool
+	busy   bool // it is in the deliverer's list of those
 }
 
 // verdict is what becomes of a job that is offered.
@@ -74,6 +75,7 @@ func (ep *endpoint) offer(job *Job) (verdict, string) {
 	case start:
 		ep.launch(job)
 	case enqueue:
+		ep.rouse()
 		job.queuedAt = now
 		ep.queue = append(ep.queue, job)
 		ep.d.queued.Add(1)
@@ -86,6 +88,10 @@ func (ep *endpoint) offer(job *Job) (verdict, string) {
 func (ep *endpoint) admit(job *Job, now time.Time) (verdict, string) {
 	if job.Probe {
 		return start, ""
+	}
+	if ep.circuit.open && !ep.d.owns(ep.hook) && ep.circuit.stale(now) {
+		ep.circuit.succeeded()
+		ep.d.metrics.circuits.Dec()
 	}
 	if ep.circuit.open {
 		if job.FromLane {
@@ -218,8 +224,17 @@ func (ep *endpoint) launch(job *Job) {
 	}
 }
 
+// rouse has the webhook looked at regularly; ep.mu is held.
+func (ep *endpoint) rouse() {
+	if !ep.busy {
+		ep.busy = true
+		ep.d.busy.add(ep)
+	}
+}
+
 // flight counts a job as in flight; ep.mu is held.
 func (ep *endpoint) flight(job *Job) *flight {
+	ep.rouse()
 	f := &flight{ep: ep, job: job, free: ep.slow > 0}
 	ep.flights[f] = struct{}{}
 	ep.d.flights.Add(1)
@@ -236,7 +251,7 @@ func (ep *endpoint) land(f *flight, result flown) *flight {
 	}
 	ep.d.flights.Add(-1)
 	ep.d.release(f.job)
-	var opened, closed, recovered bool
+	var opened, closed, recovered, still bool
 	switch result {
 	case flownOK:
 		ep.took(f.took(now))
@@ -248,6 +263,7 @@ func (ep *endpoint) land(f *flight, result flown) *flight {
 	case flownFailed:
 		ep.took(f.took(now))
 		opened = ep.circuit.failed(now, f.job.Probe)
+		still = ep.circuit.open && !opened && f.job.Probe
 	case flownNot:
 		if f.job.Probe {
 			ep.circuit.dropProbe()
@@ -265,12 +281,11 @@ func (ep *endpoint) land(f *flight, result flown) *flight {
 	switch {
 	case opened || closed:
 		ep.d.circuitChanged(ep, opened)
-	case recovered && ep.d.live() > 1:
-		ep.d.options.Notices.CircuitChanged(ep.hook.ID, false)
+	case (recovered || still) && ep.d.live() > 1:
+		// That it is still open is told, too: who hears nothing takes it for closed.
+		ep.d.options.Notices.CircuitChanged(ep.hook.ID, still)
 	}
-	for _, job := range spilled {
-		ep.d.spill(ep, job, domain.ReasonCircuitOpen)
-	}
+	ep.d.unqueue(ep, spilled, domain.ReasonCircuitOpen)
 	return next
 }
 
@@ -299,13 +314,18 @@ func (ep *endpoint) withdraw(f *flight) {
 	defer ep.mu.Unlock()
 	delete(ep.flights, f)
 	ep.d.flights.Add(-1)
+	ep.d.release(f.job)
 }
 
-// clear empties the queue; ep.mu is held.
+// clear empties the queue; ep.mu is held. What leaves the queue other than by pop, or what
+// is in flight, is counted out of what is in hand where it leaves: no caller can forget it.
 func (ep *endpoint) clear() []*Job {
 	jobs := ep.queue
 	ep.queue = nil
 	ep.d.queued.Add(-int64(len(jobs)))
+	for _, job := range jobs {
+		ep.d.release(job)
+	}
 	return jobs
 }
 
@@ -333,17 +353,21 @@ func (ep *endpoint) pump() {
 }
 
 // tick looks after what takes long: attempts older than a second count as slow and no
-// longer as in hand, and what waited a second goes to the lane.
+// longer as in hand, and what waited a second goes to the lane. While there is something
+// under way or waiting the webhook stays among the busy ones, out of which it was taken.
 func (ep *endpoint) tick(now time.Time) (nowSlow []*flight, spilled []*Job) {
 	ep.mu.Lock()
 	defer ep.mu.Unlock()
-	if len(ep.flights) == 0 && len(ep.queue) == 0 {
+	ep.busy = len(ep.flights) > 0 || len(ep.queue) > 0
+	if !ep.busy {
 		return nil, nil
 	}
+	ep.d.busy.add(ep)
 	for f := range ep.flights {
 		if !f.slow && f.took(now) > slowAfter {
 			f.slow = true
 			ep.slow++
+			ep.d.release(f.job)
 			nowSlow = append(nowSlow, f)
 		}
 	}
@@ -354,6 +378,7 @@ func (ep *endpoint) tick(now time.Time) (nowSlow []*flight, spilled []*Job) {
 	}
 	for _, job := range ep.queue {
 		if !job.FromLane && now.Sub(job.queuedAt) > longest {
+			ep.d.release(job)
 			spilled = append(spilled, job)
 			continue
 		}

@@ -1,0 +1,190 @@
+package deliver
+
+import (
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"waybill.dev/shared/domain"
+)
+
+func refuse(*Request) Response { return Response{Status: http.StatusServiceUnavailable} }
+
+// swift is how long an attempt takes to a webhook that is worth holding the bus back for.
+const swift = 900 * time.Microsecond
+
+func after(d time.Duration, status int) func(*Request) Response {
+	return func(*Request) Response {
+		<-time.After(d)
+		return Response{Status: status}
+	}
+}
+
+// breakDown has attempts fail for a time that is short of circuitSpan by the margin, until
+// only that is missing for the circuit to open.
+func breakDown(r *rig, margin time.Duration) {
+	r.answers(after(swift, http.StatusServiceUnavailable))
+	for range circuitFailures - 1 {
+		r.offer(r.hooks[0], 1)
+		<-time.After((circuitSpan - margin) / (circuitFailures - 1))
+	}
+}
+
+// TestWhatIsInHandIsCountedOutOnce brings deliveries in hand and takes them out on each way
+// there is: what was forgotten would hold back all events once there are 4,096 of it.
+func TestWhatIsInHandIsCountedOutOnce(t *testing.T) {
+	t.Parallel()
+	one := func(w *domain.Webhook) { w.MaxInFlight = 1 }
+	for _, way := range []struct {
+		what string
+		make func(*testing.T, *rig)
+		open bool // the circuit at the end
+	}{
+		{"delivered", func(t *testing.T, r *rig) { r.offer(r.hooks[0], 500) }, false},
+		{"the circuit opens while more wait", func(t *testing.T, r *rig) {
+			breakDown(r, 20*time.Millisecond)
+			r.offer(r.hooks[0], 3000)
+		}, true},
+		{"another dispatcher says that the circuit is open", func(t *testing.T, r *rig) {
+			r.answers(after(swift, http.StatusServiceUnavailable))
+			r.offer(r.hooks[0], 300)
+			r.CircuitHeard(r.hooks[0].ID, true)
+		}, true},
+		{"attempts hang and what waits is late", func(t *testing.T, r *rig) {
+			r.answers(after(3*time.Second, http.StatusOK))
+			r.offer(r.hooks[0], 300)
+		}, false},
+		{"the bus takes nothing for a while", func(t *testing.T, r *rig) {
+			r.mu.Lock()
+			r.keeping = errBus
+			r.mu.Unlock()
+			r.answers(refuse)
+			r.offer(r.hooks[0], 100)
+			<-time.After(20 * time.Second)
+			r.mu.Lock()
+			r.keeping = nil
+			r.mu.Unlock()
+		}, false},
+		{"the process stops", func(t *testing.T, r *rig) {
+			r.answers(after(swift, http.StatusOK))
+			r.offer(r.hooks[0], 500)
+			if err := r.Drain(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}, false},
+	} {
+		t.Run(way.what, func(t *testing.T) {
+			t.Parallel()
+			onRig(t, false, []domain.Webhook{webhook(one)}, func(t *testing.T, r *rig) {
+				way.make(t, r)
+				<-time.After(time.Minute)
+				synctest.Wait()
+				if n := r.inHand.Load(); n != 0 {
+					t.Errorf("%d deliveries count as in hand, and none is", n)
+				}
+				if queued, flights := r.queued.Load(), r.flights.Load(); queued != 0 || flights != 0 {
+					t.Errorf("%d count as queued, %d as in flight", queued, flights)
+				}
+				if open, _ := r.Circuit(r.hooks[0]); open != way.open {
+					t.Errorf("the circuit is open: %v, want %v", open, way.open)
+				}
+			})
+		})
+	}
+}
+
+// TestAMissedClosingIsFoundOut: the dispatcher that probes a circuit may have told that it
+// closed when this one did not hear.
+func TestAMissedClosingIsFoundOut(t *testing.T) {
+	t.Parallel()
+	onRig(t, false, []domain.Webhook{webhook()}, func(t *testing.T, r *rig) {
+		hook := r.hooks[0]
+		r.CircuitHeard(hook.ID, true)
+		for range 2 { // as long as it is told again and again, it is so
+			<-time.After(probeLongest)
+			r.CircuitHeard(hook.ID, true)
+		}
+		r.offer(hook, 1)
+		synctest.Wait()
+		if len(r.held) != 1 {
+			t.Fatalf("%d deliveries went to the lane while the circuit was open, want 1", len(r.held))
+		}
+		<-time.After(2 * probeLongest)
+		r.offer(hook, 1)
+		synctest.Wait()
+		if stored, _ := r.ends(); stored != 2 || len(r.held) != 1 {
+			t.Errorf("after %s without a word of a probe %d deliveries went to the lane and %d were stored, want 1 and 2", 2*probeLongest, len(r.held), stored)
+		}
+	})
+}
+
+// TestAFailedProbeIsTold: by it the other dispatchers know that the circuit is still open.
+func TestAFailedProbeIsTold(t *testing.T) {
+	t.Parallel()
+	onRig(t, true, []domain.Webhook{webhook()}, func(t *testing.T, r *rig) {
+		hook := r.hooks[0]
+		breakDown(r, -time.Second)
+		r.offer(hook, 1)
+		<-time.After(time.Second)
+		for want := 1; want <= 3; want++ {
+			if synctest.Wait(); len(r.news) != want || !r.news[want-1] {
+				t.Fatalf("after %d failed probes it was told %v, want that it is open %d times", want-1, r.news, want)
+			}
+			<-time.After(probeLongest)
+			r.offer(hook, 1) // it becomes the probe
+			<-time.After(time.Second)
+		}
+	})
+}
+
+// TestAProbeThatIsNotSentGivesItsRightBack: a delivery whose retention ends on its way to be
+// the probe must not keep all others from being it.
+func TestAProbeThatIsNotSentGivesItsRightBack(t *testing.T) {
+	t.Parallel()
+	onRig(t, true, []domain.Webhook{webhook()}, func(t *testing.T, r *rig) {
+		hook := r.hooks[0]
+		r.CircuitHeard(hook.ID, true)
+		<-time.After(probeFirst)
+		if !r.TryProbe(hook) {
+			t.Fatal("no probe is due")
+		}
+		old := r.task(hook)
+		old.ReceivedAt = time.Now().Add(-2 * r.options.Retention)
+		r.Offer(hook, &Job{Task: old, FromLane: true, Probe: true, Origin: r})
+		synctest.Wait()
+		if !r.TryProbe(hook) {
+			t.Error("no probe may be sent any more")
+		}
+	})
+}
+
+// TestIdleWebhooksAreLeftAlone: only those with something under way are looked at.
+func TestIdleWebhooksAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	webhooks := make([]domain.Webhook, 100)
+	for i := range webhooks {
+		webhooks[i] = webhook()
+	}
+	onRig(t, true, webhooks, func(t *testing.T, r *rig) {
+		for _, hook := range r.hooks {
+			r.offer(hook, 2)
+		}
+		<-time.After(time.Second)
+		synctest.Wait()
+		if busy := r.busy.len(); busy != 0 {
+			t.Errorf("%d of %d idle webhooks are looked at", busy, len(r.hooks))
+		}
+		r.answers(after(time.Minute, http.StatusOK))
+		r.offer(r.hooks[0], 1)
+		<-time.After(2 * time.Second)
+		if busy := r.busy.len(); busy != 1 {
+			t.Errorf("%d webhooks are looked at while one is busy", busy)
+		}
+		<-time.After(2 * time.Minute)
+		synctest.Wait()
+		if busy := r.busy.len(); busy != 0 {
+			t.Errorf("%d webhooks are looked at after their last attempt", busy)
+		}
+	})
+}
