@@ -47,6 +47,9 @@ type Options struct {
 	DefaultSchedule []time.Duration
 	Retention       time.Duration // 0: 168 h
 	DisableAfter    time.Duration // 0: 120 h
+	// Memory is how many bytes deliveries in hand may take, without their connections; at
+	// least LeastMemory. 0: 256 MiB.
+	Memory int64
 }
 
 // drainTime is how long attempts in flight are waited for at the end; with what follows
@@ -59,6 +62,7 @@ const catchUpTime = 5 * time.Second
 // Dispatcher is the service.
 type Dispatcher struct {
 	options   Options
+	memory    memory
 	members   *member.Members
 	index     *index.Index
 	accounts  *index.Accounts
@@ -68,6 +72,7 @@ type Dispatcher struct {
 	fanout    *fanout.Fanout
 	due       *retry.Due
 	lanes     *lane.Manager
+	stall     *stallWatch
 }
 
 // New returns a dispatcher; Run makes it work.
@@ -84,19 +89,22 @@ func New(options Options) (*Dispatcher, error) {
 	if options.DisableAfter == 0 {
 		options.DisableAfter = 120 * time.Hour
 	}
-	d := &Dispatcher{options: options}
+	if options.Memory == 0 {
+		options.Memory = defaultMemory
+	}
+	d := &Dispatcher{options: options, memory: divide(max(options.Memory, LeastMemory))}
 	d.members = member.New(uuid.NewString(), bus.Formats, bus.SubjectDispatchers, options.Bus, options.Logger)
 	d.index = index.New(index.Options{
 		Store: options.Store, Announcer: options.Bus, ConfigSubject: bus.SubjectConfig, HealthSubject: bus.SubjectHealth,
 		Prepare: post.Prepare, Logger: options.Logger,
 	})
 	d.accounts = index.NewAccounts(options.Store)
-	d.emitter = record.NewEmitter(options.Bus, options.Logger)
+	d.emitter = record.NewEmitter(options.Bus, d.memory.emitter, options.Logger)
 	rows := record.RowsPostgres
 	if options.Store.SQLite() {
 		rows = record.RowsSQLite
 	}
-	d.stage = record.NewStage(options.Bus, options.Store, rows, options.Metrics, options.Logger)
+	d.stage = record.NewStage(options.Bus, options.Store, rows, d.memory.records, options.Metrics, options.Logger)
 	var tracer trace.Tracer
 	if _, off := options.Tracer.(noop.TracerProvider); options.Tracer != nil && !off {
 		tracer = options.Tracer.Tracer("waybill.dev/services/dispatcher")
@@ -106,20 +114,24 @@ func New(options Options) (*Dispatcher, error) {
 		Notices: notices{d}, Logger: options.Logger, Metrics: deliver.NewMetrics(options.Metrics), Tracer: tracer,
 		Schedule: options.DefaultSchedule, Retention: options.Retention, DisableAfter: options.DisableAfter,
 		UserAgent: "Waybill/" + options.Version,
+		Full:      d.emitter.Full, Tight: d.memory.tight, WebhookBytes: d.memory.events.State().Limit / webhookShare,
 	})
 	d.fanout = fanout.New(fanout.Options{
 		Bus: options.Bus, Deliverer: d.deliverer, Emitter: d.emitter, Log: options.Store, Index: d.index, Accounts: d.accounts,
-		Logger: options.Logger, Metrics: options.Metrics,
+		Room: d.memory.events, Logger: options.Logger, Metrics: options.Metrics,
 	})
-	d.due = retry.New(options.Bus, d.deliverer, d.index, options.Logger)
+	d.due = retry.New(options.Bus, d.deliverer, d.index, d.memory.due, options.Logger)
 	d.lanes = lane.New(lane.Options{
 		Bus: options.Bus, Deliverer: d.deliverer, Index: d.index, Log: options.Store, Logger: options.Logger,
+		DrainRoom: d.memory.drains, ProbeRoom: d.memory.probes,
 		Metrics: options.Metrics, Schedule: options.DefaultSchedule, Retention: options.Retention,
 	})
+	d.stall = &stallWatch{events: d.fanout, waits: options.Bus.EventsWait, reachable: d.reachable}
 	d.members.OnChange(d.due.Own)
 	d.members.OnChange(d.lanes.Own)
 	d.members.OnBehind(d.stage.Yield)
 	d.index.OnChange(func(h *index.Hook) { d.lanes.Changed(h.ID) })
+	options.Metrics.MustRegister(newBounds(d))
 	options.Metrics.MustRegister(
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "waybill_bus_messages_set_aside_total", Help: "Messages that Waybill wrote and this build could not read, most likely of another version; they are kept."},
 			func() float64 { return float64(options.Bus.SetAsides()) }),
@@ -152,7 +164,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	defer stopKeeping()
 	keepers, keeping := errgroup.WithContext(keeping)
 	for _, run := range []func(context.Context) error{
-		d.index.Run, d.emitter.Run, d.stage.Run, d.deliverer.Run, d.fanout.Attend, d.due.Attend, d.watch,
+		d.index.Run, d.emitter.Run, d.stage.Run, d.deliverer.Run, d.fanout.Attend, d.due.Attend, d.watch, d.stall.Run,
 	} {
 		keepers.Go(func() error { return run(keeping) })
 	}
@@ -290,8 +302,19 @@ func (d *Dispatcher) listen() (stops []func(), err error) {
 	return []func(){stopLane, stopCircuit}, nil
 }
 
-// Ready returns nil when the dispatcher can work, else what is missing.
+// Ready returns nil when the dispatcher can work and does, else what is missing.
 func (d *Dispatcher) Ready(ctx context.Context) error {
+	if err := d.reachable(ctx); err != nil {
+		return err
+	}
+	if d.stall.stalled.Load() {
+		return fmt.Errorf("events wait, and none was taken or settled for %s", stallAfter)
+	}
+	return nil
+}
+
+// reachable returns nil when there is all that the dispatcher needs, else what is missing.
+func (d *Dispatcher) reachable(ctx context.Context) error {
 	var missing []error
 	if err := d.options.Store.Ping(ctx); err != nil {
 		missing = append(missing, errors.New("store is unreachable"))

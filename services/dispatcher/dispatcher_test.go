@@ -375,7 +375,7 @@ func TestEventsPublishedStraightToTheBus(t *testing.T) {
 		s := newSink(t, nil)
 		w := b.webhook(s.URL)
 		b.dispatch()
-		nc := b.nats()
+		nc := b.client()
 		data := `{"shipmentId":"shp_1","big":9007199254740993,"score":0.1000}`
 		messages := []*nats.Msg{
 			{Subject: "events.default.shipment.delivered", Data: []byte(`{"id":"plain1","type":"shipment.delivered","data":` + data + `}`)},

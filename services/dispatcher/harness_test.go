@@ -36,6 +36,9 @@ var cluster *pgtest.Cluster
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	if os.Getenv(serveBus) != "" {
+		os.Exit(m.Run())
+	}
 	dir, err := os.MkdirTemp("", "dispatcher")
 	if err == nil {
 		cluster, err = pgtest.Start(context.Background(), dir)
@@ -79,17 +82,28 @@ type bench struct {
 	keys   *seal.Keyring
 	store  *store.Store
 	server *bustest.Server
+	nats   string // where the bus is
 	bus    *bus.Bus
+	last   *dispatcher.Dispatcher // that was started
 }
 
 func newBench(tb testing.TB, url string) *bench {
+	tb.Helper()
+	server := bustest.Start(tb)
+	b := newBenchOn(tb, url, server.URL())
+	b.server = server
+	return b
+}
+
+// newBenchOn is newBench with a bus that is there.
+func newBenchOn(tb testing.TB, url, nats string) *bench {
 	tb.Helper()
 	key := seal.Generate()
 	keys, err := seal.Parse(key)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	b := &bench{t: tb, url: url, key: key, keys: keys, server: bustest.Start(tb)}
+	b := &bench{t: tb, url: url, key: key, keys: keys, nats: nats}
 	b.store = b.openStore()
 	if _, err := b.store.Migrate(tb.Context()); err != nil {
 		tb.Fatalf("migrate: %v", err)
@@ -119,7 +133,7 @@ func (b *bench) openUnder(url string, keys *seal.Keyring) *store.Store {
 
 func (b *bench) connect(name string) *bus.Bus {
 	b.t.Helper()
-	c, err := bus.Connect(bus.Options{URL: b.server.URL(), Name: name, Logger: logger(b.t), MACKeys: b.keys.Derive("waybill event acceptance")})
+	c, err := bus.Connect(bus.Options{URL: b.nats, Name: name, Logger: logger(b.t), MACKeys: b.keys.Derive("waybill event acceptance")})
 	if err != nil {
 		b.t.Fatalf("connect: %v", err)
 	}
@@ -144,6 +158,7 @@ func (b *bench) dispatch(change ...func(*dispatcher.Options)) (stop func()) {
 	if err != nil {
 		b.t.Fatalf("new dispatcher: %v", err)
 	}
+	b.last = d
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -212,10 +227,10 @@ func (b *bench) accept(n int) []string {
 	return ids
 }
 
-// nats returns a plain client, as a publisher would use.
-func (b *bench) nats() *nats.Conn {
+// client returns a plain client, as a publisher would use.
+func (b *bench) client() *nats.Conn {
 	b.t.Helper()
-	nc, err := nats.Connect(b.server.URL())
+	nc, err := nats.Connect(b.nats)
 	if err != nil {
 		b.t.Fatal(err)
 	}

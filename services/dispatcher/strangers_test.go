@@ -53,7 +53,7 @@ func TestEventsOfUnknownAccountsAreRejected(t *testing.T) {
 		s := newSink(t, nil)
 		w := b.webhook(s.URL)
 		b.dispatch()
-		nc := b.nats()
+		nc := b.client()
 		strange := []string{"defalt", strings.Repeat("a", 65), strings.Repeat("a", 2800), "a\x00b", "a\xff\xfe", "Default", "defalt"}
 		for i, account := range strange {
 			if err := nc.PublishMsg(eventMessage(account, fmt.Sprint("strange", i))); err != nil {
@@ -96,7 +96,7 @@ func TestEventsOfUnknownAccountsAreRejected(t *testing.T) {
 // rejected counts the rejected messages, of one account or of all.
 func (b *bench) rejected(account string) int {
 	b.t.Helper()
-	js, err := jetstream.New(b.nats())
+	js, err := jetstream.New(b.client())
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestEventsOfUnknownAccountsWaitForTheDatabase(t *testing.T) {
 	if err := own.Halt(); err != nil {
 		t.Fatal(err)
 	}
-	nc := b.nats()
+	nc := b.client()
 	const most = 2000 // more than may wait to be asked for
 	for i := range most {
 		if err := nc.PublishMsg(eventMessage("late", fmt.Sprint("late", i))); err != nil {

@@ -27,7 +27,7 @@ func onSQLite(t *testing.T) *bench {
 
 func (b *bench) jetStream() jetstream.JetStream {
 	b.t.Helper()
-	js, err := jetstream.New(b.nats())
+	js, err := jetstream.New(b.client())
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestRecordsOfAnotherVersionAreLeft(t *testing.T) {
 		return nil
 	})
 
-	nc := b.nats()
+	nc := b.client()
 	beats := time.NewTicker(300 * time.Millisecond)
 	defer beats.Stop()
 	say := func(gone bool) {

@@ -174,7 +174,7 @@ func TestScheduledDeliveryBecomesDueOnceAndWhole(t *testing.T) {
 		}
 	}
 	m := take(t, 1, func(ctx context.Context, handle func(*bus.Message)) error {
-		return b.ConsumeDue(ctx, webhook.Shard(), handle)
+		return b.ConsumeDue(ctx, webhook.Shard(), nil, handle)
 	})[0]
 	if now := time.Now(); now.Before(at) {
 		t.Errorf("due %s early", at.Sub(now))
@@ -211,7 +211,7 @@ func TestLaneKeepsOrderAndWhatIsNotAcknowledged(t *testing.T) {
 	if err != nil {
 		t.Fatalf("open: %v", err)
 	}
-	messages, err := lane.Fetch(n, time.Second)
+	messages, err := lane.Fetch(t.Context(), bus.NewInHand(), n, time.Second)
 	if err != nil || len(messages) != n {
 		t.Fatalf("fetch: %d, %v", len(messages), err)
 	}
@@ -376,7 +376,7 @@ func TestOnlyOneConsumerOfAShardIsServed(t *testing.T) {
 	var consuming sync.WaitGroup
 	for name, b := range map[string]*bus.Bus{"one": one, "two": two} {
 		consuming.Go(func() {
-			_ = b.ConsumeDue(ctx, webhook.Shard(), func(m *bus.Message) {
+			_ = b.ConsumeDue(ctx, webhook.Shard(), nil, func(m *bus.Message) {
 				m.Ack()
 				mu.Lock()
 				served[name]++

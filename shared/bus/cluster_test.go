@@ -207,7 +207,7 @@ func TestConsumptionOutlastsTheLossOfAServer(t *testing.T) {
 	due := make(chan *bus.Message, 10)
 	served := make(chan error, 1)
 	go func() {
-		served <- b.ConsumeDue(ctx, webhook.Shard(), func(m *bus.Message) {
+		served <- b.ConsumeDue(ctx, webhook.Shard(), nil, func(m *bus.Message) {
 			m.Ack()
 			due <- m
 		})

@@ -36,6 +36,18 @@ func (m *Message) Header() map[string][]string { return m.msg.Headers() }
 // Body returns the message's body; it must not be changed.
 func (m *Message) Body() []byte { return m.msg.Data() }
 
+// size is what the message takes in memory, about.
+func (m *Message) size() int64 {
+	size := messageExtra + len(m.msg.Data())
+	for name, values := range m.msg.Headers() {
+		size += len(name)
+		for _, value := range values {
+			size += len(value)
+		}
+	}
+	return int64(size)
+}
+
 // Ack tells the server that the message is done. If the word is lost, the message comes again.
 func (m *Message) Ack() { _ = m.msg.Ack() }
 
@@ -56,8 +68,9 @@ func (m *Message) ReleaseAfter(wait time.Duration) { _ = m.msg.NakWithDelay(wait
 // InProgress tells the server that the message is still worked upon, for AckWait more.
 func (m *Message) InProgress() { _ = m.msg.InProgress() }
 
-// fetchSize is how many messages are fetched at a time, and about half of how many a
-// process holds beyond those that it works upon.
+// fetchSize is how many messages are fetched at a time at most, and about half of how many a
+// process holds beyond those that it works upon. Where their bytes are bounded, it is less:
+// what a fetch may bring is reserved before.
 const fetchSize = 500
 
 // recordFetch is how long one fetch of records waits, and how often at least is asked for
@@ -92,15 +105,60 @@ func (b *Bus) RecordsWritten(ctx context.Context) (uint64, error) {
 	return info.AckFloor.Stream, nil
 }
 
-// ConsumeDue hands the due deliveries of one shard to handle, which must not wait, until
-// ctx is done. Among all that consume a shard the server serves one.
-func (b *Bus) ConsumeDue(ctx context.Context, shard int, handle func(*Message)) error {
+// ConsumeDue hands the due deliveries of one shard to handle, which must not wait, until ctx
+// is done; while room, which those in hand take, is full, it asks for no more. nil: there is
+// no bound. Among all that consume a shard the server serves one.
+func (b *Bus) ConsumeDue(ctx context.Context, shard int, room *Budget, handle func(*Message)) error {
 	name := consumerDue + strconv.Itoa(shard)
 	return b.again(ctx, name, func(working func()) error {
-		return b.consumeOnce(ctx, StreamRetries, name, handle, working,
-			jetstream.PullMaxMessages(256), jetstream.PullExpiry(10*time.Second), jetstream.PullHeartbeat(2*time.Second),
-			jetstream.PullPriorityGroup(PinGroup))
+		consumer, err := b.consumer(ctx, StreamRetries, name)
+		if err != nil {
+			return err
+		}
+		for {
+			if err := b.pull(ctx, consumer, name, room, handle, working); err != nil {
+				return err
+			}
+		}
 	})
+}
+
+// dueAhead is how many due deliveries of a shard wait in this process to be handled, at most.
+const dueAhead = 256
+
+// pull consumes due deliveries by a continuous pull until there is no room for more of them;
+// what the client has of them then is given back.
+func (b *Bus) pull(ctx context.Context, consumer jetstream.Consumer, name string, room *Budget, handle func(*Message), working func()) error {
+	opts := []jetstream.PullMessagesOpt{jetstream.PullMaxMessages(dueAhead)}
+	if room != nil {
+		// The client asks for more when half of it is handled, so it may have twice as much.
+		ahead := max(LargestTask, room.limit/(4*domain.Shards))
+		granted, err := room.Reserve(ctx, 2*ahead, 2*ahead)
+		if err != nil {
+			return err //nolint:wrapcheck // told to stop
+		}
+		defer room.Give(granted)
+		opts[0] = jetstream.PullMaxMessagesWithBytesLimit(dueAhead, int(ahead))
+	}
+	messages, err := consumer.Messages(append(opts, jetstream.PullExpiry(10*time.Second), jetstream.PullHeartbeat(2*time.Second),
+		jetstream.PullPriorityGroup(PinGroup))...)
+	if err != nil {
+		return unavailable("consume "+name, err)
+	}
+	defer giveBack(messages)
+	for room == nil || !room.full() {
+		msg, err := messages.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			return unavailable("take the next message of "+name, err)
+		}
+		working()
+		m, err := wrap(msg)
+		if err != nil {
+			return err
+		}
+		handle(m)
+	}
+	return nil
 }
 
 // again keeps a consumption going until ctx is done: through reconnections, lost
@@ -191,9 +249,13 @@ func (b *Bus) fetchOnce(ctx context.Context, stream, name string, inHand *InHand
 				continue
 			}
 		}
+		room, err := inHand.reserve(ctx, largestMessage)
+		if err != nil {
+			break // told to stop
+		}
 		asked = time.Now()
 		waiting, cancel := context.WithTimeout(ctx, how.wait)
-		err := b.fetch(consumer, portion, inHand, queue, working, append(how.options, jetstream.FetchContext(waiting)))
+		err = b.fetch(consumer, portion, inHand, room, queue, working, append(how.options, jetstream.FetchContext(waiting)))
 		cancel()
 		if err != nil && ctx.Err() == nil {
 			return unavailable("fetch "+name, err)
@@ -202,8 +264,13 @@ func (b *Bus) fetchOnce(ctx context.Context, stream, name string, inHand *InHand
 	return ctx.Err()
 }
 
-// fetch takes one portion into queue, which has room for it.
-func (b *Bus) fetch(consumer jetstream.Consumer, portion int, inHand *InHand, queue chan<- *Message, working func(), opts []jetstream.FetchOpt) error {
+// fetch takes one portion into queue, which has a place for each, of the room reserved for
+// it; 0: there is no bound.
+func (b *Bus) fetch(consumer jetstream.Consumer, portion int, inHand *InHand, room int64, queue chan<- *Message, working func(), opts []jetstream.FetchOpt) error {
+	if room > 0 {
+		opts = append(opts, jetstream.FetchMaxBytes(int(room)))
+		defer func() { inHand.room.Give(room) }()
+	}
 	batch, err := consumer.Fetch(portion, opts...)
 	if err != nil {
 		return err
@@ -216,6 +283,11 @@ func (b *Bus) fetch(consumer jetstream.Consumer, portion int, inHand *InHand, qu
 		}
 		if inHand.Add(m) {
 			queue <- m
+			if room > 0 { // what it took is no longer reserved
+				taken := min(room, m.size())
+				room -= taken
+				inHand.room.Give(taken)
+			}
 		}
 	}
 	err = batch.Error()
@@ -224,31 +296,6 @@ func (b *Bus) fetch(consumer jetstream.Consumer, portion int, inHand *InHand, qu
 		return nil
 	}
 	return err
-}
-
-// consumeOnce consumes by a continuous pull, for handlers that never wait.
-func (b *Bus) consumeOnce(ctx context.Context, stream, name string, handle func(*Message), working func(), opts ...jetstream.PullMessagesOpt) error {
-	consumer, err := b.consumer(ctx, stream, name)
-	if err != nil {
-		return err
-	}
-	messages, err := consumer.Messages(opts...)
-	if err != nil {
-		return unavailable("consume "+name, err)
-	}
-	defer giveBack(messages)
-	for {
-		msg, err := messages.Next(jetstream.NextContext(ctx))
-		if err != nil {
-			return unavailable("take the next message of "+name, err)
-		}
-		working()
-		m, err := wrap(msg)
-		if err != nil {
-			return err
-		}
-		handle(m)
-	}
 }
 
 // giveBack ends a consumption and releases what was prefetched, so that it needn't wait
@@ -400,9 +447,19 @@ func (b *Bus) OpenLane(ctx context.Context, id domain.WebhookID, inHand int) (*L
 	return &Lane{bus: b, name: name, consumer: consumer}, nil
 }
 
-// Fetch returns up to n deliveries, waiting at most wait for the first.
-func (l *Lane) Fetch(n int, wait time.Duration) ([]*Message, error) {
-	batch, err := l.consumer.Fetch(n, jetstream.FetchMaxWait(wait))
+// Fetch takes up to n deliveries in hand, as many as there is room for, waiting for room and
+// then at most wait for the first. What it returns beside an error is in hand, too.
+func (l *Lane) Fetch(ctx context.Context, inHand *InHand, n int, wait time.Duration) ([]*Message, error) {
+	opts := []jetstream.FetchOpt{jetstream.FetchMaxWait(wait)}
+	if inHand.room != nil {
+		granted, err := inHand.room.Reserve(ctx, LargestTask, max(LargestTask, inHand.room.limit/64))
+		if err != nil {
+			return nil, err //nolint:wrapcheck // told to stop
+		}
+		defer inHand.room.Give(granted)
+		opts = append(opts, jetstream.FetchMaxBytes(int(granted)))
+	}
+	batch, err := l.consumer.Fetch(n, opts...)
 	if err != nil {
 		return nil, unavailable("fetch from a lane", err)
 	}
@@ -412,6 +469,7 @@ func (l *Lane) Fetch(n int, wait time.Duration) ([]*Message, error) {
 		if err != nil {
 			return list, err
 		}
+		inHand.Add(m)
 		list = append(list, m)
 	}
 	if err := batch.Error(); err != nil {

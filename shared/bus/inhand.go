@@ -10,8 +10,10 @@ import (
 // about those that take long, so that no other consumer gets them.
 type InHand struct {
 	every    time.Duration // how often the server is told
+	room     *Budget       // nil: without a bound
 	mu       sync.Mutex
 	messages map[stored]held
+	moves    uint64
 }
 
 // stored names a message: a stream that was lost begins its sequences anew.
@@ -25,14 +27,21 @@ func storedAs(m *Message) stored { return stored{m.Sequence, m.Time.UnixNano()} 
 type held struct {
 	message *Message
 	since   time.Time
+	size    int64 // of the room that it takes
 }
 
-// NewInHand returns an empty one.
-func NewInHand() *InHand { return &InHand{every: ProgressInterval, messages: make(map[stored]held)} }
+// NewInHand returns an empty one without a bound.
+func NewInHand() *InHand { return NewInHandOf(nil) }
 
-// NewRecordsInHand returns an empty one for messages of RECORDS.
-func NewRecordsInHand() *InHand {
-	return &InHand{every: recordProgress, messages: make(map[stored]held)}
+// NewInHandOf returns an empty one whose messages take their bytes of room until Done; nil:
+// without a bound.
+func NewInHandOf(room *Budget) *InHand {
+	return &InHand{every: ProgressInterval, room: room, messages: make(map[stored]held)}
+}
+
+// NewRecordsInHand is NewInHandOf for messages of RECORDS.
+func NewRecordsInHand(room *Budget) *InHand {
+	return &InHand{every: recordProgress, room: room, messages: make(map[stored]held)}
 }
 
 // Add takes a message in hand; false: this very message is in hand already and this is
@@ -43,17 +52,57 @@ func (h *InHand) Add(m *Message) bool {
 	if _, ok := h.messages[storedAs(m)]; ok {
 		return false
 	}
-	h.messages[storedAs(m)] = held{m, time.Now()}
+	size := m.size()
+	h.messages[storedAs(m)] = held{m, time.Now(), size}
+	h.moves++
+	if h.room != nil {
+		h.room.Take(size)
+	}
 	return true
+}
+
+// More tells that a message in hand takes n bytes more than its own, until Done.
+func (h *InHand) More(m *Message, n int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	one, ok := h.messages[storedAs(m)]
+	if !ok || one.message != m || h.room == nil {
+		return
+	}
+	one.size += n
+	h.messages[storedAs(m)] = one
+	h.room.Take(n)
 }
 
 // Done lets go of a message, which is acknowledged or released besides.
 func (h *InHand) Done(m *Message) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.messages[storedAs(m)].message == m {
-		delete(h.messages, storedAs(m))
+	one := h.messages[storedAs(m)]
+	if one.message != m {
+		return
 	}
+	delete(h.messages, storedAs(m))
+	h.moves++
+	if h.room != nil {
+		h.room.Give(one.size)
+	}
+}
+
+// Moves counts messages that came in hand, and those that left it.
+func (h *InHand) Moves() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.moves
+}
+
+// reserve waits for room for one message of the largest size at least, and takes a quarter
+// of all room at most; 0: there is no bound.
+func (h *InHand) reserve(ctx context.Context, largest int64) (int64, error) {
+	if h.room == nil {
+		return 0, ctx.Err()
+	}
+	return h.room.Reserve(ctx, largest, max(largest, h.room.limit/4))
 }
 
 // Len returns how many messages are in hand.

@@ -298,6 +298,16 @@ func (b *Bus) behind(ctx context.Context, stream, name string) (waiting uint64, 
 	return waiting, unacked, msg.Time, nil
 }
 
+// EventsWait tells whether events wait that were handed out to nobody, and whether they are
+// not because as many as may be are unacknowledged.
+func (b *Bus) EventsWait(ctx context.Context) (some, full bool, err error) {
+	info, err := b.consumerInfo(ctx, StreamEvents, consumerFanout)
+	if err != nil {
+		return false, false, err
+	}
+	return info.NumPending > 0, info.NumAckPending >= MaxEventsInHand, nil
+}
+
 // restartMargin is how many events the server may have handed out beyond what it
 // remembers after a crash: it writes a consumer's state some ten times a second.
 const restartMargin = 20_000

@@ -43,7 +43,7 @@ func (l *logged) count() int {
 func consumeRecords(t *testing.T, b *bus.Bus, handle func(*bus.InHand, *bus.Message)) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
-	inHand := bus.NewRecordsInHand()
+	inHand := bus.NewRecordsInHand(nil)
 	var running sync.WaitGroup
 	running.Go(func() { _ = inHand.Run(ctx) })
 	running.Go(func() {

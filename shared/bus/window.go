@@ -47,6 +47,21 @@ func newWindow(stream string, log *slog.Logger) *window {
 	return &window{stream: stream, log: log, limit: windowMost}
 }
 
+// WindowState is what is on its way to a stream.
+type WindowState struct {
+	Stream              string
+	Out, Limit, Waiting int
+}
+
+// Windows returns what is on its way to RETRIES and HOLD, and what waits for its turn.
+func (b *Bus) Windows() []WindowState { return []WindowState{b.schedules.state(), b.holds.state()} }
+
+func (w *window) state() WindowState {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return WindowState{Stream: w.stream, Out: w.out, Limit: w.limit, Waiting: len(w.waiting)}
+}
+
 // enter calls start, at once or in its turn, or giveUp if the stream is silent meanwhile.
 // Whoever starts calls leave when it is over, and may do so before start returns.
 func (w *window) enter(start func(), giveUp func(error)) {

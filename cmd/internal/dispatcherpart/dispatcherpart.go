@@ -18,6 +18,7 @@ func Add(p *boot.Process, h *boot.Handles) (http.Handler, error) {
 		DefaultSchedule: h.Settings.RetrySchedule,
 		Retention:       h.Settings.Retention,
 		DisableAfter:    h.Settings.DisableAfter,
+		Memory:          h.Settings.DispatchMemory,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make dispatcher: %w", err)

@@ -203,7 +203,7 @@ func work(t *testing.T, api, dispatcher *bus.Bus) {
 	for name, b := range map[string]*bus.Bus{"api": api, "dispatcher": dispatcher} {
 		must(name+" schedules", b.ScheduleWait(ctx, task, time.Now()))
 		one(ctx, t, "a due delivery", func(ctx context.Context, handle func(*bus.Message)) error {
-			return dispatcher.ConsumeDue(ctx, webhook.Shard(), handle)
+			return dispatcher.ConsumeDue(ctx, webhook.Shard(), nil, handle)
 		})
 		must(name+" holds", b.HoldWait(ctx, task))
 		lanes, err := dispatcher.Lanes(ctx, webhook.Shard())
@@ -220,7 +220,7 @@ func work(t *testing.T, api, dispatcher *bus.Bus) {
 	must("open a lane", err)
 	var held []*bus.Message
 	await(t, "a delivery of a lane", func() bool { // in a cluster its consumer must have a leader first
-		held, err = lane.Fetch(1, time.Second)
+		held, err = lane.Fetch(t.Context(), bus.NewInHand(), 1, time.Second)
 		return len(held) == 1
 	})
 	must("fetch from a lane", err)

@@ -35,6 +35,7 @@ type Settings struct {
 	BusReplicas    int
 	BusMaxBytes    int64
 	DisableAfter   time.Duration
+	DispatchMemory int64   // bytes
 	RateLimit      float64 // requests a second of one account; 0: none
 	BodyMemory     int64   // bytes
 	MaxConnections int     // of each listener
@@ -79,6 +80,7 @@ func Load(role Role, sources ...Source) (Settings, error) {
 		BusReplicas:    l.replicas(),
 		BusMaxBytes:    l.size(BusMaxBytes, minBusBytes),
 		DisableAfter:   l.duration(DisableAfter, time.Minute),
+		DispatchMemory: l.size(DispatchMemory, leastDispatchMemory),
 		RateLimit:      l.rate(RateLimit),
 		BodyMemory:     l.size(BodyMemory, minBodyMemory),
 		MaxConnections: l.integer(MaxConnections, minConnections, maxConnections),

@@ -59,7 +59,7 @@ func TestDefaults(t *testing.T) {
 	if dev.HTTPAddr != "127.0.0.1:8080" || dev.OpsAddr != "127.0.0.1:9090" || dev.NATSAddr != "127.0.0.1:4222" ||
 		dev.DataDir != "./.waybill" || dev.RoutesDir != "./config" || !dev.EgressHTTP || len(dev.EgressAllow) != 2 ||
 		dev.Retention != 168*time.Hour || dev.BusRetention != 72*time.Hour || dev.DedupeWindow != 2*time.Minute ||
-		dev.DisableAfter != 120*time.Hour || dev.RateLimit != 0 || dev.BusReplicas != 1 || dev.BusMaxBytes != 8<<30 {
+		dev.DisableAfter != 120*time.Hour || dev.RateLimit != 0 || dev.BusReplicas != 1 || dev.BusMaxBytes != 8<<30 || dev.DispatchMemory != 256<<20 {
 		t.Errorf("dev: %+v", dev)
 	}
 	if diff := cmp.Diff(domain.DefaultRetrySchedule(), dev.RetrySchedule); diff != "" {
@@ -134,6 +134,7 @@ func TestFaults(t *testing.T) {
 		{settings.BusMaxBytes, "9999999999TiB", `WAYBILL_BUS_MAX_BYTES is "9999999999TiB", which is not a size of at least 64 MiB, such as 64MiB or 1GiB`},
 		{settings.BusReplicas, "2", `WAYBILL_BUS_REPLICAS is "2", which is not 1, 3 or 5`},
 		{settings.DisableAfter, "1", `WAYBILL_DISABLE_AFTER is "1", which is not a duration of at least 1m0s, such as 90s, 15m or 72h`},
+
 		{settings.RateLimit, "-1", `WAYBILL_RATE_LIMIT is "-1", which is not a number of requests a second, 0 or more`},
 		{settings.RateLimit, "Inf", `WAYBILL_RATE_LIMIT is "Inf", which is not a number of requests a second, 0 or more`},
 		{settings.LogLevel, "loud", `WAYBILL_LOG_LEVEL is "loud", which is not debug, info, warn or error`},

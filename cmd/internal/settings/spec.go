@@ -37,6 +37,7 @@ const (
 	DisableAfter  = "WAYBILL_DISABLE_AFTER"
 	RateLimit     = "WAYBILL_RATE_LIMIT"
 
+	DispatchMemory = "WAYBILL_DISPATCH_MEMORY"
 	BodyMemory     = "WAYBILL_BODY_MEMORY"
 	MaxConnections = "WAYBILL_MAX_CONNECTIONS"
 	TrustedProxies = "WAYBILL_TRUSTED_PROXIES"
@@ -133,6 +134,7 @@ func Specs() []Spec {
 		{Name: TrustedProxies, Usage: "CIDRs of proxies whose X-Forwarded-For, -Host and -Proto count; none: nothing", roles: servers, defaults: same("none", servers...)},
 		{Name: PublicURL, Usage: "what links of the API begin with, such as https://hooks.example.com; else they are paths, or as a trusted proxy tells", roles: apis},
 		{Name: OpsHosts, Usage: "names under which the ops address is asked, separated by commas, besides addresses, localhost, and names without a dot", roles: servers},
+		{Name: DispatchMemory, Usage: "memory that the deliveries in hand of a dispatcher may take, at least 64MiB", roles: []Role{Dev, Dispatcher}, defaults: same("256MiB", Dev, Dispatcher)},
 		{Name: RateLimit, Usage: "requests a second of one account; 0: no limit", roles: apis, defaults: same("0", apis...)},
 		{Name: LogLevel, Flag: "log-level", Usage: "debug, info, warn or error", roles: all, defaults: same("info", all...)},
 		{Name: LogFormat, Flag: "log-format", Usage: "text, json, or auto: text on a terminal", roles: all, defaults: same("auto", all...)},

@@ -60,6 +60,13 @@ type Options struct {
 	// DisableAfter is how long a webhook may only fail before it becomes inactive.
 	DisableAfter time.Duration
 	UserAgent    string
+	// Full tells that records can't be stored: no attempt begins meanwhile. nil: never.
+	Full func() bool
+	// Tight tells that memory becomes short. nil: never.
+	Tight func() bool
+	// WebhookBytes bounds the bodies in flight to one webhook, of which there may always be
+	// one: receivers that hang must not hold the memory that all others need. 0: no bound.
+	WebhookBytes int64
 }
 
 const (
@@ -113,6 +120,9 @@ func New(options Options) *Deliverer {
 		strain: newStrain(), made: time.Now(), room: make(chan struct{}, 1), stop: make(chan struct{}),
 	}
 	d.gate = newGate(d.fly)
+	if options.Full != nil {
+		d.gate.shut = options.Full
+	}
 	options.Metrics.of.Store(d)
 	return d
 }
@@ -225,7 +235,11 @@ func (d *Deliverer) all() []*endpoint {
 
 func (d *Deliverer) owns(hook *index.Hook) bool { return d.options.Owners.Owns(hook.ID) }
 func (d *Deliverer) live() int                  { return d.options.Owners.Live() }
-func (d *Deliverer) pressed() bool              { return d.underWay() > pressure }
+
+// pressed tells that webhooks with hanging attempts are cut down to one.
+func (d *Deliverer) pressed() bool {
+	return d.underWay() > pressure || d.options.Tight != nil && d.options.Tight()
+}
 
 // underWay is the number of attempts in flight.
 func (d *Deliverer) underWay() int64 { return d.flights.Load() - d.gate.waits.Load() }
@@ -393,6 +407,26 @@ func (d *Deliverer) Cap(hook *index.Hook) int {
 	ep.mu.Lock()
 	defer ep.mu.Unlock()
 	return ep.cap()
+}
+
+// Wait returns how long it takes until a webhook's rate lets the next attempt begin.
+func (d *Deliverer) Wait(hook *index.Hook) time.Duration {
+	ep := d.endpoint(hook)
+	ep.mu.Lock()
+	defer ep.mu.Unlock()
+	return ep.wait(time.Now())
+}
+
+// Recall has the jobs that a webhook's lane brought and that wait for a slot or for its rate
+// abandoned: they stay in the lane.
+func (d *Deliverer) Recall(hook *index.Hook) {
+	ep := d.endpoint(hook)
+	ep.mu.Lock()
+	jobs := ep.recall()
+	ep.mu.Unlock()
+	for _, job := range jobs {
+		job.Origin.Abandoned()
+	}
 }
 
 func (d *Deliverer) circuitChanged(ep *endpoint, opened bool) {

@@ -39,6 +39,7 @@ type endpoint struct {
 	mu      sync.Mutex
 	queue   []*Job
 	flights map[*flight]struct{}
+	bytes   int64 // of the bodies in flight
 	slow    int
 	circuit circuit
 	limiter *rate.Limiter // nil: no limit
@@ -108,7 +109,7 @@ func (ep *endpoint) admit(job *Job, now time.Time) (verdict, string) {
 		return spill, domain.ReasonOverCap
 	}
 	limit := ep.cap()
-	if len(ep.queue) == 0 && len(ep.flights) < limit && ep.allow(now) {
+	if len(ep.queue) == 0 && len(ep.flights) < limit && ep.fits(job) && ep.allow(now) {
 		return start, ""
 	}
 	if job.FromLane || len(ep.queue) < ep.room(limit) {
@@ -125,6 +126,12 @@ func (ep *endpoint) cap() int {
 		return 1
 	}
 	return limit
+}
+
+// fits tells whether a job's body may be in flight beside the others.
+func (ep *endpoint) fits(job *Job) bool {
+	most := ep.d.options.WebhookBytes
+	return most == 0 || len(ep.flights) == 0 || ep.bytes+int64(len(job.Task.Body)) <= most
 }
 
 // room is how long the queue may become; none when the attempts in flight hang.
@@ -197,6 +204,19 @@ func (ep *endpoint) allow(now time.Time) bool {
 	return ep.limiter == nil || ep.limiter.AllowN(now, 1)
 }
 
+// wait is how long it takes until the rate allows the next attempt; ep.mu is held.
+func (ep *endpoint) wait(now time.Time) time.Duration {
+	ep.setRate()
+	if ep.limiter == nil {
+		return 0
+	}
+	missing := 1 - ep.limiter.TokensAt(now)
+	if missing <= 0 {
+		return 0
+	}
+	return time.Duration(missing / float64(ep.limiter.Limit()) * float64(time.Second))
+}
+
 func (ep *endpoint) setRate() {
 	per := ep.hook.Config().RatePerSecond
 	if per == nil {
@@ -218,7 +238,7 @@ func (ep *endpoint) setRate() {
 // held.
 func (ep *endpoint) launch(job *Job) {
 	f := ep.flight(job)
-	if f.free || ep.d.gate.enter(f) {
+	if f.free && !ep.d.gate.shut() || ep.d.gate.enter(f) {
 		f.begin()
 		go ep.d.fly(f)
 	}
@@ -237,6 +257,7 @@ func (ep *endpoint) flight(job *Job) *flight {
 	ep.rouse()
 	f := &flight{ep: ep, job: job, free: ep.slow > 0}
 	ep.flights[f] = struct{}{}
+	ep.bytes += int64(len(job.Task.Body))
 	ep.d.flights.Add(1)
 	return f
 }
@@ -245,12 +266,7 @@ func (ep *endpoint) flight(job *Job) *flight {
 func (ep *endpoint) land(f *flight, result flown) *flight {
 	now := time.Now()
 	ep.mu.Lock()
-	delete(ep.flights, f)
-	if f.slow {
-		ep.slow--
-	}
-	ep.d.flights.Add(-1)
-	ep.d.release(f.job)
+	ep.leave(f)
 	var opened, closed, recovered, still bool
 	switch result {
 	case flownOK:
@@ -291,7 +307,7 @@ func (ep *endpoint) land(f *flight, result flown) *flight {
 
 // pop takes the next queued job that may start now; ep.mu is held.
 func (ep *endpoint) pop(now time.Time) *Job {
-	if len(ep.queue) == 0 || len(ep.flights) >= ep.cap() || ep.circuit.open {
+	if len(ep.queue) == 0 || len(ep.flights) >= ep.cap() || ep.circuit.open || !ep.fits(ep.queue[0]) {
 		return nil
 	}
 	if !ep.allow(now) {
@@ -312,7 +328,16 @@ func (ep *endpoint) pop(now time.Time) *Job {
 func (ep *endpoint) withdraw(f *flight) {
 	ep.mu.Lock()
 	defer ep.mu.Unlock()
+	ep.leave(f)
+}
+
+// leave counts a flight out; ep.mu is held.
+func (ep *endpoint) leave(f *flight) {
 	delete(ep.flights, f)
+	ep.bytes -= int64(len(f.job.Task.Body))
+	if f.slow {
+		ep.slow--
+	}
 	ep.d.flights.Add(-1)
 	ep.d.release(f.job)
 }
@@ -326,6 +351,23 @@ func (ep *endpoint) clear() []*Job {
 	for _, job := range jobs {
 		ep.d.release(job)
 	}
+	return jobs
+}
+
+// recall takes what the lane brought out of the queue; ep.mu is held.
+func (ep *endpoint) recall() []*Job {
+	var jobs []*Job
+	keep := ep.queue[:0]
+	for _, job := range ep.queue {
+		if job.FromLane {
+			jobs = append(jobs, job)
+		} else {
+			keep = append(keep, job)
+		}
+	}
+	clear(ep.queue[len(keep):])
+	ep.queue = keep
+	ep.d.queued.Add(-int64(len(jobs)))
 	return jobs
 }
 

@@ -38,6 +38,7 @@ const (
 type gate struct {
 	fly      func(*flight)  // flies until there is nothing to fly
 	runnable func() float64 // how many goroutines wait for a processor
+	shut     func() bool    // nothing may start now
 
 	mu      sync.Mutex
 	limit   float64
@@ -51,7 +52,7 @@ type gate struct {
 
 func newGate(fly func(*flight)) *gate {
 	sample := []metrics.Sample{{Name: readyMetric}}
-	return &gate{fly: fly, limit: gateLeast(), runnable: func() float64 {
+	return &gate{fly: fly, limit: gateLeast(), shut: func() bool { return false }, runnable: func() float64 {
 		metrics.Read(sample)
 		if sample[0].Value.Kind() != metrics.KindUint64 {
 			return 0 // a runtime that does not tell
@@ -62,11 +63,18 @@ func newGate(fly func(*flight)) *gate {
 
 func gateLeast() float64 { return float64(min(gateMost, gatePerCore*runtime.GOMAXPROCS(0))) }
 
+// bound is how many may be under way now, beside those that hang.
+func (g *gate) bound() int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return int64(g.limit)
+}
+
 // enter takes a place for an attempt; false: it waits, and is started when there is one.
 func (g *gate) enter(f *flight) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.waits.Load() == 0 && g.taken < int(g.limit) {
+	if g.waits.Load() == 0 && g.taken < int(g.limit) && !g.shut() {
 		g.taken++
 		f.placed = true
 		return true
@@ -105,9 +113,9 @@ func (g *gate) pass(done, next *flight) *flight {
 	g.giveUp(done)
 	var ready []*flight
 	switch {
-	case next == nil, next.free:
+	case next == nil, next.free && !g.shut():
 		ready = g.ready()
-	case g.waits.Load() == 0 && g.taken < int(g.limit):
+	case g.waits.Load() == 0 && g.taken < int(g.limit) && !g.shut():
 		g.taken++
 		next.placed = true
 	default:
@@ -136,7 +144,7 @@ func (g *gate) giveUp(f *flight) {
 // ready takes what may start out of the queues, with a place each; g.mu is held.
 func (g *gate) ready() []*flight {
 	n := min(int(g.waits.Load()), int(g.limit)-g.taken)
-	if n <= 0 {
+	if n <= 0 || g.shut() {
 		return nil
 	}
 	list := make([]*flight, n)
@@ -199,6 +207,9 @@ func (g *gate) look() {
 
 // fit sets the bound and takes what may start now; g.mu is held.
 func (g *gate) fit(share float64) []*flight {
+	if g.shut() {
+		return nil // what waits, waits for something else
+	}
 	switch waits := g.waits.Load() > 0; {
 	case share > gateMany, !waits && g.taken < int(g.limit)/2:
 		g.limit = max(gateLeast(), g.limit*gateDown)

@@ -180,6 +180,11 @@ func (f *fixed) Webhooks(_ context.Context, since int64) ([]domain.Webhook, int6
 	return f.webhooks, 1, nil
 }
 
+// LiveWebhooks implements index.Store.
+func (f *fixed) LiveWebhooks(context.Context, []domain.WebhookID) ([]domain.Webhook, error) {
+	return f.webhooks, nil
+}
+
 // Healths implements index.Store.
 func (*fixed) Healths(context.Context, time.Time) ([]domain.Health, error) { return nil, nil }
 

@@ -51,6 +51,24 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	return m
 }
 
+// Bounds are what the deliverer counts and by how much that is bounded.
+type Bounds struct {
+	InHand, InHandMost     int64 // deliveries to fast webhooks
+	Wide, WideMost         int64 // deliveries of wide events
+	Queued, QueuedMost     int64 // deliveries that wait for their webhook
+	UnderWay, UnderWayMost int64 // attempts
+	Waiting                int64 // attempts that wait for the process to have room
+}
+
+// Bounds returns the present ones.
+func (d *Deliverer) Bounds() Bounds {
+	return Bounds{
+		InHand: d.inHand.Load(), InHandMost: maxInHand, Wide: d.wide.Load(), WideMost: maxWide,
+		Queued: d.queued.Load(), QueuedMost: maxQueued,
+		UnderWay: d.underWay(), UnderWayMost: d.gate.bound(), Waiting: d.gate.waits.Load(),
+	}
+}
+
 // now reads what the deliverer counts.
 func (m *Metrics) now(count func(*Deliverer) int64) func() float64 {
 	return func() float64 {

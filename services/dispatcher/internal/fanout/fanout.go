@@ -61,6 +61,7 @@ type Options struct {
 	Log       Log
 	Index     Index
 	Accounts  Accounts
+	Room      *bus.Budget // for what is in hand
 	Logger    *slog.Logger
 	Metrics   prometheus.Registerer
 }
@@ -85,7 +86,7 @@ const maxChecks = 256
 // New returns a fan-out.
 func New(options Options) *Fanout {
 	f := &Fanout{
-		options: options, inHand: bus.NewInHand(), ended: newEnded(), checks: make(chan struct{}, maxChecks),
+		options: options, inHand: bus.NewInHandOf(options.Room), ended: newEnded(), checks: make(chan struct{}, maxChecks),
 		strangers: make(chan stranger, maxStrangers),
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "waybill_events_taken_total", Help: "Events taken off the bus, by where they were published."}, []string{"origin"}),
@@ -112,6 +113,12 @@ func (f *Fanout) Run(ctx context.Context) error {
 
 // Attend keeps the events in hand from going to others, until ctx is done. It outlives Run.
 func (f *Fanout) Attend(ctx context.Context) error { return f.inHand.Run(ctx) }
+
+// Moves counts the events that came in hand and those that left it.
+func (f *Fanout) Moves() uint64 { return f.inHand.Moves() }
+
+// Held tells whether an event is in hand.
+func (f *Fanout) Held() bool { return f.inHand.Len() > 0 }
 
 // Suspect tells that events up to a sequence may have been handed out before though the
 // bus calls them new: it has been restarted. The log is asked about each of them.
@@ -236,6 +243,7 @@ func (f *Fanout) dispatch(g *group, known map[domain.DeliveryID]int64) {
 		f.options.Emitter.Emit(record.Item{Event: g.Emitting(), Settled: g.settled(), Done: g.done})
 		return
 	}
+	f.inHand.More(g.message, g.extra(len(jobs)))
 	g.server = cmp.Or(f.options.Bus.Server(), "none")
 	g.unstored.Store(int32(len(jobs)))
 	for i, job := range jobs {
@@ -282,6 +290,18 @@ type group struct {
 	unstored  atomic.Int32 // deliveries whose outcome is not stored yet
 	eventSent atomic.Bool
 	abandoned atomic.Bool
+}
+
+// jobBytes is about what a delivery in hand takes beside the event, of which all have one body.
+const jobBytes = 1 << 10
+
+// extra is what the event takes in memory beside the message that brought it.
+func (g *group) extra(jobs int) int64 {
+	extra := int64(jobs) * jobBytes
+	if !g.rest { // its payload was made of the message's
+		extra += int64(len(g.event.Payload))
+	}
+	return extra
 }
 
 // Emitting implements deliver.Origin: the first outcome brings an event that the

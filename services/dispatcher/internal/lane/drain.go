@@ -17,36 +17,73 @@ import (
 const (
 	// serialFirst deliveries go out one at a time after an outage.
 	serialFirst = 100
-	// fetchMost is how many deliveries are fetched and put in order at once.
+	// fetchMost is how many deliveries are fetched and put in order at once, fetchFew the
+	// same where the webhook's rate lets only few go out.
 	fetchMost = 500
+	fetchFew  = 32
 	laneWait  = 500 * time.Millisecond
+	// sliceTime is for how long a lane is drained while others wait for their turn.
+	sliceTime = time.Second
+	// longestPause is for how long a lane rests at most because of its webhook's rate.
+	longestPause = 10 * time.Minute
 	// remembered is of how many deliveries a drain knows that it has sent them.
 	remembered = 100_000
 )
 
-// drain sends what the lane holds, until it is empty or the webhook takes no more.
+// progress is how far the draining of a lane is. It outlives the slices in which that is
+// done, until the lane is empty or the webhook takes no more.
+type progress struct {
+	ramp ramp
+	// sent has the revisions of what was sent last and is stored: a lane may hold it twice.
+	sent map[domain.DeliveryID]int64
+	// limited: the webhook's rate lets less than one out in laneWait. What is new goes
+	// behind what waits then, which would get no turn otherwise.
+	limited bool
+}
+
+// fetches is how many deliveries are fetched at once.
+func (p *progress) fetches() int {
+	if p.limited {
+		return fetchFew
+	}
+	return fetchMost
+}
+
+// drain sends what the lane holds for a slice of time, or until the lane is empty or the
+// webhook takes no more. Its place goes to another lane at the end of the slice, and while
+// the webhook's rate lets nothing out.
 func (w *worker) drain(ctx context.Context, hook *index.Hook) (time.Duration, error) {
+	if pause := w.rests(hook); pause > 0 {
+		return pause, nil
+	}
 	w.head = nil
 	head, err := w.look(ctx)
 	if err != nil || head == nil {
+		w.stopDraining(hook)
 		return idleFor, err
 	}
-	select {
-	case w.m.drains <- struct{}{}:
-		defer func() { <-w.m.drains }()
-	case <-ctx.Done():
-		return 0, ctx.Err()
-	}
-	opened, err := w.m.options.Bus.OpenLane(ctx, w.id, 2*fetchMost)
+	place, err := w.m.place(ctx)
 	if err != nil {
 		return 0, err
 	}
-	gentle := w.gentle.Load() || !head.Spilled
-	d := &drain{w: w, hook: hook, inHand: bus.NewInHand(), ended: make(chan struct{}, 1), ramp: newRamp(gentle)}
+	defer place.leave()
+	if w.progress == nil {
+		gentle := w.gentle.Load() || !head.Spilled
+		w.progress = &progress{ramp: newRamp(gentle), sent: make(map[domain.DeliveryID]int64)}
+	}
+	per := hook.Config().RatePerSecond
+	w.progress.limited = per != nil && *per*laneWait.Seconds() < 1
+	opened, err := w.m.options.Bus.OpenLane(ctx, w.id, 2*w.progress.fetches())
+	if err != nil {
+		return 0, err
+	}
+	d := &drain{
+		w: w, hook: hook, progress: w.progress, place: place,
+		inHand: bus.NewInHandOf(w.m.options.DrainRoom), ended: make(chan struct{}, 1), tasks: make(map[*bus.Message]*domain.Task), seen: make(map[domain.DeliveryID]int64),
+	}
 	attending, stop := context.WithCancel(context.WithoutCancel(ctx))
 	go func() { _ = d.inHand.Run(attending) }()
-	empty, err := d.run(ctx, opened)
-	w.m.options.Deliverer.SetSerial(hook, false)
+	err = d.run(ctx, opened)
 	d.confirm(ctx)
 	stop()
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
@@ -54,23 +91,59 @@ func (w *worker) drain(ctx context.Context, hook *index.Hook) (time.Duration, er
 	if closeErr := opened.Close(closing); err == nil {
 		err = closeErr
 	}
-	if empty {
+	switch d.end {
+	case sliceOver:
+		return 0, err
+	case emptied:
 		w.gentle.Store(false)
+		w.stopDraining(hook)
 		return idleFor, err
 	}
+	w.stopDraining(hook)
 	return 0, err
 }
 
-// drain is one draining of a lane.
+// rests returns for how long the webhook's rate lets nothing out; 0: it lets something out
+// soon.
+func (w *worker) rests(hook *index.Hook) time.Duration {
+	pause := w.m.options.Deliverer.Wait(hook)
+	if w.progress == nil || pause <= laneWait {
+		return 0
+	}
+	return min(pause, longestPause)
+}
+
+// stopDraining forgets how far the draining was: the next one begins anew.
+func (w *worker) stopDraining(hook *index.Hook) {
+	if w.progress != nil {
+		w.progress = nil
+		w.m.options.Deliverer.SetSerial(hook, false)
+	}
+}
+
+// ending is why no more is sent.
+type ending int
+
+const (
+	going     ending = iota // more is sent
+	emptied                 // the lane is empty
+	refused                 // the webhook takes no more
+	sliceOver               // it is another lane's turn
+)
+
+// drain is one slice of the draining of a lane.
 type drain struct {
-	w       *worker
-	hook    *index.Hook
-	inHand  *bus.InHand
-	flying  int
-	ramp    ramp
-	waiting []*bus.Message
-	tasks   map[*bus.Message]*domain.Task
-	seen    map[domain.DeliveryID]int64 // revisions of what was sent last: a lane may hold it twice
+	w        *worker
+	hook     *index.Hook
+	progress *progress
+	place    *place
+	until    time.Time // when the slice is over, if others wait; zero: nothing came yet
+	inHand   *bus.InHand
+	end      ending
+	flying   int
+	waiting  []*bus.Message
+	tasks    map[*bus.Message]*domain.Task
+	seen     map[domain.DeliveryID]int64 // revisions of what came in this slice
 
 	ended chan struct{} // something came to its end since the last look
 	mu    sync.Mutex
@@ -80,56 +153,77 @@ type drain struct {
 	last *bus.Message
 }
 
-func (d *drain) run(ctx context.Context, lane *bus.Lane) (empty bool, err error) {
+func (d *drain) run(ctx context.Context, lane *bus.Lane) error {
 	fetched := make(chan []*bus.Message)
 	fetching, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- d.fetch(fetching, lane, fetched) }()
-	d.tasks, d.seen = make(map[*bus.Message]*domain.Task), make(map[domain.DeliveryID]int64)
-	empty = d.work(ctx, fetched)
+	d.work(ctx, fetched, stop)
 	stop()
 	for batch := range fetched { // the last one, that nobody takes any more
 		d.release(batch)
 	}
-	if fetchErr := <-ended; ctx.Err() == nil && !empty {
-		err = fetchErr
+	if fetchErr := <-ended; ctx.Err() == nil && d.end == refused {
+		return fetchErr
 	}
-	return empty, err
+	return nil
 }
 
-// work sends what is fetched, until the lane is empty or the webhook takes no more.
-func (d *drain) work(ctx context.Context, fetched <-chan []*bus.Message) (empty bool) {
-	refused := false
+// work sends what is fetched, until there is a reason to stop and all that was sent has
+// come to its end.
+func (d *drain) work(ctx context.Context, fetched <-chan []*bus.Message, stopFetching func()) {
 	quiet := time.NewTimer(laneWait)
 	defer quiet.Stop()
 	for {
-		refused = refused || !d.sendMore(ctx)
-		if refused && d.flying == 0 {
-			d.releaseWaiting()
-			return false
+		d.sendMore(ctx)
+		if d.end != going {
+			stopFetching()
+			d.withdraw()
+			if d.flying == 0 {
+				return
+			}
+			d.place.linger()
 		}
 		var more <-chan []*bus.Message
-		if len(d.waiting) == 0 && !refused {
+		if len(d.waiting) == 0 && d.end == going {
 			more = fetched
 		}
 		select {
 		case batch, ok := <-more:
-			if !ok {
-				refused = true
-				continue
+			switch {
+			case !ok:
+				d.stop(refused)
+			case len(batch) == 0 && d.flying == 0:
+				d.stop(emptied)
+			default:
+				d.take(ctx, batch)
 			}
-			if len(batch) == 0 && d.flying == 0 {
-				return true
-			}
-			d.take(ctx, batch)
 		case <-d.ended:
-			refused = !d.land() || refused
+			if !d.land() {
+				d.stop(refused)
+			}
 		case <-quiet.C:
 			d.confirm(ctx)
-			refused = refused || !d.open(ctx)
+			if !d.open(ctx) {
+				d.stop(refused)
+			}
 		}
 		quiet.Reset(laneWait)
 	}
+}
+
+// stop notes the first reason to send no more.
+func (d *drain) stop(why ending) {
+	if d.end == going {
+		d.end = why
+	}
+}
+
+// withdraw gives back what was not sent yet.
+func (d *drain) withdraw() {
+	d.release(d.waiting)
+	d.waiting = nil
+	d.w.m.options.Deliverer.Recall(d.hook)
 }
 
 // land takes what came to its end off those under way; false: some of it was abandoned.
@@ -140,7 +234,7 @@ func (d *drain) land() bool {
 	d.mu.Unlock()
 	d.flying -= stored + abandoned
 	for range stored {
-		d.ramp.done()
+		d.progress.ramp.done()
 	}
 	d.w.m.drained.Add(float64(stored))
 	return abandoned == 0
@@ -165,18 +259,31 @@ func (d *drain) confirm(ctx context.Context) {
 	d.inHand.Done(last)
 }
 
-// sendMore sends as many as may be under way; false: the webhook takes no more.
-func (d *drain) sendMore(ctx context.Context) bool {
-	d.ramp.limit = d.w.m.options.Deliverer.Cap(d.hook)
-	d.w.m.options.Deliverer.SetSerial(d.hook, d.ramp.serial())
-	for len(d.waiting) > 0 && d.flying < d.ramp.window() {
+// sendMore sends as many as may be under way.
+func (d *drain) sendMore(ctx context.Context) {
+	if d.end != going {
+		return
+	}
+	if !d.until.IsZero() && time.Now().After(d.until) && d.w.m.waits.Load() > 0 {
+		d.stop(sliceOver)
+		return
+	}
+	ramp := &d.progress.ramp
+	ramp.limit = d.w.m.options.Deliverer.Cap(d.hook)
+	for len(d.waiting) > 0 && d.flying < ramp.window() {
 		if !d.open(ctx) {
-			return false
+			d.stop(refused)
+			return
+		}
+		if d.w.m.options.Deliverer.Wait(d.hook) > laneWait {
+			d.progress.limited = true
+			d.stop(sliceOver)
+			break
 		}
 		d.send(d.waiting[0])
 		d.waiting = d.waiting[1:]
 	}
-	return true
+	d.w.m.options.Deliverer.SetSerial(d.hook, ramp.serial() || d.progress.limited)
 }
 
 // open tells whether the webhook still takes what the lane brings.
@@ -192,13 +299,14 @@ func (d *drain) open(ctx context.Context) bool {
 func (d *drain) fetch(ctx context.Context, lane *bus.Lane, fetched chan<- []*bus.Message) error {
 	defer close(fetched)
 	for ctx.Err() == nil {
-		batch, err := lane.Fetch(fetchMost, laneWait)
-		for _, m := range batch {
-			d.inHand.Add(m)
+		batch, err := lane.Fetch(ctx, d.inHand, d.progress.fetches(), laneWait)
+		if ctx.Err() != nil {
+			d.release(batch)
+			return nil
 		}
 		if err != nil {
 			d.release(batch)
-			return err
+			return err //nolint:wrapcheck // says what was being done
 		}
 		select {
 		case fetched <- batch:
@@ -214,6 +322,9 @@ func (d *drain) fetch(ctx context.Context, lane *bus.Lane, fetched chan<- []*bus
 func (d *drain) take(ctx context.Context, batch []*bus.Message) {
 	if len(batch) == 0 {
 		return
+	}
+	if d.until.IsZero() {
+		d.until = time.Now().Add(sliceTime)
 	}
 	var tasks []*domain.Task
 	for _, m := range batch {
@@ -238,12 +349,8 @@ func (d *drain) take(ctx context.Context, batch []*bus.Message) {
 			continue
 		}
 		// One that failed and came back has a later revision: that is no copy.
-		last, sent := d.seen[task.Delivery]
-		twice := sent && task.Rev <= last
-		if len(d.seen) >= remembered {
-			clear(d.seen)
-		}
-		d.seen[task.Delivery] = max(task.Rev, last)
+		twice := d.twice(task)
+		note(d.seen, task.Delivery, task.Rev)
 		if twice || !fresh[task.Delivery] {
 			delete(d.tasks, m)
 			d.inHand.Done(m)
@@ -261,18 +368,32 @@ func (d *drain) take(ctx context.Context, batch []*bus.Message) {
 	})
 }
 
+// twice tells whether a delivery came before, as new as this or newer.
+func (d *drain) twice(task *domain.Task) bool {
+	if last, ok := d.seen[task.Delivery]; ok && task.Rev <= last {
+		return true
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	last, ok := d.progress.sent[task.Delivery]
+	return ok && task.Rev <= last
+}
+
+// note keeps a delivery's latest revision.
+func note(revisions map[domain.DeliveryID]int64, id domain.DeliveryID, rev int64) {
+	if len(revisions) >= remembered {
+		clear(revisions)
+	}
+	revisions[id] = max(rev, revisions[id])
+}
+
 func (d *drain) send(m *bus.Message) {
 	task := d.tasks[m]
 	delete(d.tasks, m)
 	d.flying++
 	held := *task
 	held.HeldAt, held.Spilled = time.Time{}, false
-	d.w.m.options.Deliverer.Offer(d.hook, &deliver.Job{Task: &held, FromLane: true, Origin: &fromLane{d: d, message: m}})
-}
-
-func (d *drain) releaseWaiting() {
-	d.release(d.waiting)
-	d.waiting = nil
+	d.w.m.options.Deliverer.Offer(d.hook, &deliver.Job{Task: &held, FromLane: true, Origin: &fromLane{d: d, message: m, delivery: task.Delivery, rev: task.Rev}})
 }
 
 func (d *drain) release(messages []*bus.Message) {
@@ -284,8 +405,10 @@ func (d *drain) release(messages []*bus.Message) {
 
 // fromLane is a message of a lane in hand.
 type fromLane struct {
-	d       *drain
-	message *bus.Message
+	d        *drain
+	message  *bus.Message
+	delivery domain.DeliveryID
+	rev      int64
 }
 
 // Emitting implements deliver.Origin.
@@ -300,6 +423,7 @@ func (o *fromLane) Stored() {
 	before := d.last
 	d.last = o.message
 	d.stored++
+	note(d.progress.sent, o.delivery, o.rev)
 	if before != nil {
 		before.Ack() // under the lock, as the last one's word is to be the last
 	}

@@ -6,8 +6,10 @@ package lane
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -37,6 +39,10 @@ type Deliverer interface {
 	DropProbe(hook *index.Hook)
 	SetSerial(hook *index.Hook, serial bool)
 	Cap(hook *index.Hook) int
+	// Wait returns how long until the webhook's rate lets the next attempt begin.
+	Wait(hook *index.Hook) time.Duration
+	// Recall has those that a lane brought and that have not begun abandoned.
+	Recall(hook *index.Hook)
 }
 
 // Index knows the webhooks, or asks the database for them.
@@ -56,6 +62,8 @@ type Options struct {
 	Deliverer Deliverer
 	Index     Index
 	Log       Log
+	DrainRoom *bus.Budget // for what drains have in hand
+	ProbeRoom *bus.Budget // for what else is read of lanes
 	Logger    *slog.Logger
 	Metrics   prometheus.Registerer
 	Schedule  []time.Duration
@@ -70,12 +78,17 @@ const (
 	// maxDrains bounds the lanes that are drained at once: each takes a consumer, of
 	// which a stream has at most 1000.
 	maxDrains = 64
+	// maxLingering bounds the consumers of lanes that have given their place to others and
+	// wait for the end of what they have sent, beside those.
+	maxLingering = 448
 )
 
 // Manager works the lanes of the shards that this dispatcher owns.
 type Manager struct {
 	options Options
-	drains  chan struct{}
+	drains  chan struct{} // the places of those that drain, in turn
+	waits   atomic.Int64  // that wait for a place
+	linger  chan struct{} // those that wait for the end of what they sent
 	ending  chan struct{} // bounds the lanes whose deliveries end at a time
 	drained prometheus.Counter
 	probes  prometheus.Counter
@@ -92,7 +105,7 @@ type Manager struct {
 // New returns a manager.
 func New(options Options) *Manager {
 	m := &Manager{
-		options: options, drains: make(chan struct{}, maxDrains), ending: make(chan struct{}, maxEnding),
+		options: options, drains: make(chan struct{}, maxDrains), linger: make(chan struct{}, maxLingering), ending: make(chan struct{}, maxEnding),
 		workers: make(map[domain.WebhookID]*worker), announced: make(map[domain.WebhookID]time.Time),
 		list: make(chan struct{}, 1),
 		drained: prometheus.NewCounter(prometheus.CounterOpts{
@@ -108,6 +121,12 @@ func New(options Options) *Manager {
 			return float64(len(m.workers))
 		}))
 	return m
+}
+
+// Drains returns how many lanes are drained, how many that may be at once, and how many
+// wait for it.
+func (m *Manager) Drains() (drained, most, waiting int64) {
+	return int64(len(m.drains)), maxDrains, m.waits.Load()
 }
 
 // Own starts or ends the work on a shard's lanes.
@@ -188,6 +207,46 @@ func (m *Manager) leave(w *worker, must bool) bool {
 	delete(m.announced, w.id)
 	return true
 }
+
+// place is the right to drain a lane, which few have at once.
+type place struct {
+	m    *Manager
+	held chan struct{}
+}
+
+// place waits for its turn.
+func (m *Manager) place(ctx context.Context) (*place, error) {
+	select {
+	case m.drains <- struct{}{}:
+		return &place{m: m, held: m.drains}, nil
+	default:
+	}
+	m.waits.Add(1)
+	defer m.waits.Add(-1)
+	select {
+	case m.drains <- struct{}{}:
+		return &place{m: m, held: m.drains}, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait to drain a lane: %w", ctx.Err())
+	}
+}
+
+// linger gives the place to another, as nothing more is sent; while very many wait for the
+// end of what they have sent, it is kept until then.
+func (p *place) linger() {
+	if p.held != p.m.drains {
+		return
+	}
+	select {
+	case p.m.linger <- struct{}{}:
+		p.leave()
+		p.held = p.m.linger
+	default:
+	}
+}
+
+// leave gives back what is held.
+func (p *place) leave() { <-p.held }
 
 // Run works until ctx is done.
 func (m *Manager) Run(ctx context.Context) error {

@@ -42,6 +42,8 @@ type worker struct {
 	// not known. It tells when there is something to do, no more: before anything is done
 	// about it the lane is read again, for the bus may have been lost since.
 	head *domain.Task
+	// progress of the draining; nil: it has not begun.
+	progress *progress
 }
 
 func (w *worker) poke() {
@@ -60,11 +62,14 @@ func (w *worker) run(ctx context.Context) {
 		var err error
 		switch {
 		case hook == nil || hook.Config().Deleted:
+			w.progress = nil
 			pause, err = w.endAll(ctx, domain.ReasonWebhookDeleted)
 		case hook.Inactive():
+			w.stopDraining(hook)
 			pause, err = w.park(ctx, hook)
 		default:
 			if open, _ := w.m.options.Deliverer.Circuit(hook); open {
+				w.stopDraining(hook)
 				pause, err = w.probe(ctx, hook)
 			} else {
 				pause, err = w.drain(ctx, hook)
@@ -81,6 +86,9 @@ func (w *worker) run(ctx context.Context) {
 		if err == nil && pause == idleFor && !woken && w.m.leave(w, false) {
 			return
 		}
+	}
+	if hook != nil {
+		w.stopDraining(hook)
 	}
 	w.m.leave(w, true)
 }
@@ -153,11 +161,11 @@ func (w *worker) probe(ctx context.Context, hook *index.Hook) (time.Duration, er
 // sendProbe sends the head of the lane, unless its delivery has gone on meanwhile.
 func (w *worker) sendProbe(ctx context.Context, hook *index.Hook) (time.Duration, error) {
 	w.head = nil
-	held, err := w.m.options.Bus.LaneRead(ctx, w.id, 0, 1, nil)
-	if err != nil || len(held) == 0 {
+	head, give, err := w.read(ctx)
+	defer give()
+	if err != nil || head == nil {
 		return idleFor, err
 	}
-	head := held[0]
 	if _, ended := w.expired(hook, head.Task, true); ended {
 		return 0, nil
 	}
@@ -176,12 +184,32 @@ func (w *worker) look(ctx context.Context) (*domain.Task, error) {
 	if w.head != nil {
 		return w.head, nil
 	}
-	held, err := w.m.options.Bus.LaneRead(ctx, w.id, 0, 1, nil)
-	if err != nil || len(held) == 0 {
+	head, give, err := w.read(ctx)
+	defer give()
+	if err != nil || head == nil {
 		return nil, err
 	}
-	w.know(held[0].Task)
+	w.know(head.Task)
 	return w.head, nil
+}
+
+// read reads the head of the lane; nil: the lane is empty. Thousands of lanes may be read at
+// once: what is read takes room until give is called.
+func (w *worker) read(ctx context.Context) (head *bus.Held, give func(), err error) {
+	room := w.m.options.ProbeRoom
+	taken, err := room.Reserve(ctx, bus.LargestTask, bus.LargestTask)
+	give = func() { room.Give(taken) }
+	if err != nil {
+		return nil, give, err //nolint:wrapcheck // told to stop
+	}
+	held, err := w.m.options.Bus.LaneRead(ctx, w.id, 0, 1, nil)
+	if err != nil || len(held) == 0 {
+		return nil, give, err
+	}
+	rest := taken - int64(len(held[0].Task.Body))
+	taken -= rest
+	room.Give(rest)
+	return held[0], give, nil
 }
 
 // know keeps a lane's first delivery.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -28,7 +29,8 @@ const (
 	linger = 5 * time.Millisecond
 	// outstanding is how many batches may wait for the bus at once.
 	outstanding = 4
-	// maxBatch bounds a batch in estimated bytes; the bus refuses 1 MiB.
+	// maxBatch is with how many estimated bytes a batch is closed; the bus refuses 1 MiB, and
+	// one more item has some 270 KiB at most.
 	maxBatch = 448 << 10
 )
 
@@ -45,10 +47,13 @@ type Item struct {
 	Done   func() // called once the bus has stored it, on a goroutine it must not block
 }
 
-// Emitter gathers items into batches and has the bus store them, for ever if need be.
+// Emitter gathers items into batches and has the bus store them, for ever if need be. It
+// takes whatever it is given, so those who begin what leads to more ask whether it is full.
 type Emitter struct {
 	publisher Publisher
 	log       *slog.Logger
+	most      int64        // bytes with which it is full
+	bytes     atomic.Int64 // estimated, of what is not stored yet
 
 	mu      sync.Mutex
 	pending []Item
@@ -59,15 +64,22 @@ type Emitter struct {
 	slots chan struct{}
 }
 
-// NewEmitter returns an emitter; Run makes it work.
-func NewEmitter(publisher Publisher, log *slog.Logger) *Emitter {
-	e := &Emitter{publisher: publisher, log: log, wake: make(chan struct{}, 1), slots: make(chan struct{}, outstanding)}
+// NewEmitter returns an emitter that is full with most bytes; Run makes it work.
+func NewEmitter(publisher Publisher, most int64, log *slog.Logger) *Emitter {
+	e := &Emitter{publisher: publisher, log: log, most: most, wake: make(chan struct{}, 1), slots: make(chan struct{}, outstanding)}
 	e.idle = sync.NewCond(&e.mu)
 	return e
 }
 
+// Full tells that the bus stores less than is emitted: what is waiting comes to the bound.
+func (e *Emitter) Full() bool { return e.bytes.Load() >= e.most }
+
+// Bytes returns how much waits to be stored, estimated.
+func (e *Emitter) Bytes() int64 { return e.bytes.Load() }
+
 // Emit takes an item over.
 func (e *Emitter) Emit(item Item) {
+	e.bytes.Add(int64(weight(&item)))
 	e.mu.Lock()
 	e.pending = append(e.pending, item)
 	first := len(e.pending) == 1
@@ -149,17 +161,34 @@ func (e *Emitter) take() []Item {
 	return items
 }
 
-// weight estimates an item's encoded size from above.
+// What an item's parts take encoded beside their texts, at most as long as numbers are as
+// large as they become.
+const (
+	weightOutcome = 64
+	weightAttempt = 32
+	weightEvent   = 24
+	weightSettled = 16
+	weightHealth  = 40
+)
+
+// weight estimates an item's encoded size, from above and within a few bytes a part.
 func weight(item *Item) int {
-	size := 128
+	size := 0
 	if o := item.Outcome; o != nil {
-		size += 700
-		if o.Attempt != nil {
-			size += 6*len(o.Attempt.ResponseBody) + 2*len(o.Attempt.Error)
+		size += weightOutcome + len(o.Delivery) + len(o.Account) + len(o.Webhook) + len(o.EventID) + len(o.EventType) +
+			len(o.Status) + len(o.Reason) + len(o.Request)
+		if a := o.Attempt; a != nil {
+			size += weightAttempt + len(a.ID) + len(a.Error) + len(a.ResponseBody)
 		}
 	}
-	if item.Event != nil {
-		size += 256 + len(item.Event.Payload)*4/3
+	if e := item.Event; e != nil {
+		size += weightEvent + len(e.Account) + len(e.ID) + len(e.Type) + len(e.Timestamp) + len(e.Payload)
+	}
+	if item.Settled != nil {
+		size += weightSettled + len(item.Settled.Account) + len(item.Settled.ID)
+	}
+	if h := item.Health; h != nil {
+		size += weightHealth + len(h.Webhook) + len(h.DisabledReason)
 	}
 	return size
 }
@@ -180,7 +209,7 @@ func (e *Emitter) store(ctx context.Context, items []Item) {
 		}
 		select {
 		case <-ctx.Done():
-			e.landed()
+			e.landed(items)
 			return
 		case <-time.After(wait.NextBackOff()):
 		}
@@ -190,10 +219,15 @@ func (e *Emitter) store(ctx context.Context, items []Item) {
 			items[i].Done()
 		}
 	}
-	e.landed()
+	e.landed(items)
 }
 
-func (e *Emitter) landed() {
+func (e *Emitter) landed(items []Item) {
+	size := 0
+	for i := range items {
+		size += weight(&items[i])
+	}
+	e.bytes.Add(-int64(size))
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.flying--

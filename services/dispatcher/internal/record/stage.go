@@ -59,10 +59,11 @@ type Stage struct {
 	turned chan struct{} // closed and replaced whenever yields changes
 }
 
-// NewStage returns a record stage that writes about rows outcomes at a time.
-func NewStage(source Source, writer Writer, rows int, registerer prometheus.Registerer, log *slog.Logger) *Stage {
+// NewStage returns a record stage that writes about rows outcomes at a time. What it has in
+// hand takes room; nil: without a bound.
+func NewStage(source Source, writer Writer, rows int, room *bus.Budget, registerer prometheus.Registerer, log *slog.Logger) *Stage {
 	return &Stage{
-		source: source, writer: writer, rows: rows, inHand: bus.NewRecordsInHand(), order: order{source: source}, log: log,
+		source: source, writer: writer, rows: rows, inHand: bus.NewRecordsInHand(room), order: order{source: source}, log: log,
 		metrics: newStageMetrics(registerer), turned: make(chan struct{}),
 	}
 }

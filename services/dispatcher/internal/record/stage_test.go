@@ -80,7 +80,7 @@ func settled(event string) domain.RecordBatch {
 func start(t *testing.T, b *bus.Bus) writer {
 	t.Helper()
 	w := make(writer, 64)
-	stage := record.NewStage(b, w, record.RowsSQLite, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
+	stage := record.NewStage(b, w, record.RowsSQLite, nil, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- stage.Run(ctx) }()

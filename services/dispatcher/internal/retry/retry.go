@@ -16,7 +16,7 @@ import (
 
 // Bus hands out due deliveries, a shard to one process at a time.
 type Bus interface {
-	ConsumeDue(ctx context.Context, shard int, handle func(*bus.Message)) error
+	ConsumeDue(ctx context.Context, shard int, room *bus.Budget, handle func(*bus.Message)) error
 	SetAside(m *bus.Message, cause error, done func(error))
 }
 
@@ -37,6 +37,7 @@ type Due struct {
 	deliverer Deliverer
 	index     Index
 	log       *slog.Logger
+	room      *bus.Budget
 	inHand    *bus.InHand
 
 	mu      sync.Mutex
@@ -47,10 +48,10 @@ type Due struct {
 	workers sync.WaitGroup
 }
 
-// New returns a Due.
-func New(source Bus, deliverer Deliverer, hooks Index, log *slog.Logger) *Due {
+// New returns a Due. What it has in hand takes room; nil: without a bound.
+func New(source Bus, deliverer Deliverer, hooks Index, room *bus.Budget, log *slog.Logger) *Due {
 	return &Due{
-		bus: source, deliverer: deliverer, index: hooks, log: log, inHand: bus.NewInHand(),
+		bus: source, deliverer: deliverer, index: hooks, log: log, room: room, inHand: bus.NewInHandOf(room),
 		flying: make(map[domain.DeliveryID]int64), stops: make(map[int]func()), owned: make(map[int]bool),
 	}
 }
@@ -69,7 +70,7 @@ func (d *Due) Run(ctx context.Context) error {
 	d.begin = func(shard int) func() {
 		consuming, stop := context.WithCancel(ctx)
 		d.workers.Go(func() {
-			_ = d.bus.ConsumeDue(consuming, shard, func(m *bus.Message) { d.handle(consuming, m) })
+			_ = d.bus.ConsumeDue(consuming, shard, d.room, func(m *bus.Message) { d.handle(consuming, m) })
 		})
 		return stop
 	}

@@ -98,7 +98,7 @@ func TestWhatTookOverIsTakenThoughTheLastIsNotStored(t *testing.T) {
 	t.Parallel()
 	b := connect(t, bustest.Start(t))
 	offered := make(offers, 8)
-	run(t, retry.New(b, offered, anyHook{}, slog.New(slog.DiscardHandler)))
+	run(t, retry.New(b, offered, anyHook{}, nil, slog.New(slog.DiscardHandler)))
 
 	schedule(t, b, "evt_1", 2)
 	first := offered.next(t, "evt_1", 2, patience)
@@ -118,7 +118,7 @@ func TestWhatTookOverIsTakenThoughTheLastIsNotAcknowledged(t *testing.T) {
 	server := bustest.Start(t)
 	b := connect(t, server)
 	offered := make(offers, 8)
-	due := retry.New(b, offered, anyHook{}, slog.New(slog.DiscardHandler))
+	due := retry.New(b, offered, anyHook{}, nil, slog.New(slog.DiscardHandler))
 	run(t, due)
 
 	// An acknowledgement beyond the end of the new stream is not answered at all.

@@ -1,0 +1,73 @@
+package dispatcher
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"waybill.dev/shared/bus"
+)
+
+// bounds tells, as metrics, of everything that is bounded how much of it there is, how much
+// there may be, and what waits for more.
+type bounds struct {
+	d                  *Dispatcher
+	used, most, waits  *prometheus.Desc
+	memory, memoryMost *prometheus.Desc
+	memoryWaits        *prometheus.Desc
+}
+
+func newBounds(d *Dispatcher) *bounds {
+	what, share := []string{"what"}, []string{"share"}
+	return &bounds{
+		d: d,
+		used: prometheus.NewDesc("waybill_bounded",
+			"What is bounded in number: deliveries of fast webhooks and of wide events in hand, queued deliveries, attempts, lanes drained, publications to streams.", what, nil),
+		most:        prometheus.NewDesc("waybill_bounded_limit", "By how many it is bounded now.", what, nil),
+		waits:       prometheus.NewDesc("waybill_bounded_waiting", "How many wait for it.", what, nil),
+		memory:      prometheus.NewDesc("waybill_dispatch_memory_bytes", "What deliveries in hand take of the dispatcher's memory, by share.", share, nil),
+		memoryMost:  prometheus.NewDesc("waybill_dispatch_memory_limit_bytes", "What they may take.", share, nil),
+		memoryWaits: prometheus.NewDesc("waybill_dispatch_memory_waiting", "Who waits for memory before more is taken off the bus.", share, nil),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (b *bounds) Describe(to chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{b.used, b.most, b.waits, b.memory, b.memoryMost, b.memoryWaits} {
+		to <- desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (b *bounds) Collect(to chan<- prometheus.Metric) {
+	gauge := func(desc *prometheus.Desc, value int64, label string) {
+		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(value), label)
+	}
+	bound := func(what string, used, most, waits int64) {
+		gauge(b.used, used, what)
+		gauge(b.most, most, what)
+		gauge(b.waits, waits, what)
+	}
+	of := b.d.deliverer.Bounds()
+	bound("fast", of.InHand, of.InHandMost, 0)
+	bound("wide", of.Wide, of.WideMost, 0)
+	bound("queued", of.Queued, of.QueuedMost, 0)
+	bound("attempts", of.UnderWay, of.UnderWayMost, of.Waiting)
+	drained, most, waiting := b.d.lanes.Drains()
+	bound("drains", drained, most, waiting)
+	for _, w := range b.d.options.Bus.Windows() {
+		bound(w.Stream, int64(w.Out), int64(w.Limit), int64(w.Waiting))
+	}
+	room := func(share string, r *bus.Budget) {
+		state := r.State()
+		gauge(b.memory, state.Used, share)
+		gauge(b.memoryMost, state.Limit, share)
+		gauge(b.memoryWaits, int64(state.Waiting), share)
+	}
+	room("events", b.d.memory.events)
+	room("due", b.d.memory.due)
+	room("drains", b.d.memory.drains)
+	room("probes", b.d.memory.probes)
+	room("records", b.d.memory.records)
+	gauge(b.memory, b.d.emitter.Bytes(), "outcomes")
+	gauge(b.memoryMost, b.d.memory.emitter, "outcomes")
+	gauge(b.memoryWaits, 0, "outcomes")
+}

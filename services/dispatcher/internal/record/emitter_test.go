@@ -1,0 +1,89 @@
+package record
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"waybill.dev/shared/bus"
+	"waybill.dev/shared/domain"
+)
+
+// TestWeightIsCloseToWhatIsEncoded: a batch is closed by it, and the memory of records is
+// bounded by it.
+func TestWeightIsCloseToWhatIsEncoded(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	key := domain.EventKey{Account: domain.DefaultAccount, ID: "evt_" + uuid.NewString(), ReceivedAt: now}
+	hook := domain.WebhookID(uuid.NewString())
+	outcome := func(change func(*domain.Outcome)) *domain.Outcome {
+		o := &domain.Outcome{
+			Delivery: domain.NewDeliveryID(key, hook), Account: key.Account, Webhook: hook, EventID: key.ID,
+			EventType: domain.ShipmentCreated, EventSeq: 123_456_789, Status: domain.StatusDelivered, Rev: 2, Attempts: 1, RunAttempts: 1,
+			RunStartedAt: now, UpdatedAt: now,
+		}
+		change(o)
+		return o
+	}
+	attempt := func(body string) *domain.Attempt {
+		return &domain.Attempt{ID: domain.AttemptID(), Number: 1, StartedAt: now, Duration: 29 * time.Second, Status: 200, ResponseBody: body}
+	}
+	for name, item := range map[string]Item{
+		"held":              {Outcome: outcome(func(o *domain.Outcome) { o.Reason, o.InLane = domain.ReasonInactive, true })},
+		"no answer":         {Outcome: outcome(func(o *domain.Outcome) { o.Attempt = attempt(""); o.Attempt.Error = "no answer within 15 s" })},
+		"a short answer":    {Outcome: outcome(func(o *domain.Outcome) { o.Attempt = attempt(`{"ok":true}`) })},
+		"the longest":       {Outcome: outcome(func(o *domain.Outcome) { o.Attempt = attempt(strings.Repeat("x", 4096)) })},
+		"markup and quotes": {Outcome: outcome(func(o *domain.Outcome) { o.Attempt = attempt(strings.Repeat("\"<\u2028", 800)) })},
+		"a late run": {Outcome: outcome(func(o *domain.Outcome) {
+			o.Attempt = attempt(`gone`)
+			o.Rev, o.Attempts, o.Request, o.EventSeq = 1_000_000, 10_000, uuid.NewString(), 1<<48
+		})},
+		"an event": {Outcome: outcome(func(*domain.Outcome) {}), Event: &domain.Event{
+			Account: key.Account, ID: key.ID, Type: domain.ShipmentCreated, Timestamp: "2026-11-16T13:04:11Z", Payload: make([]byte, 256<<10), ReceivedAt: now}},
+		"settled": {Settled: &key},
+		"health":  {Health: &domain.HealthChange{Webhook: hook, FailingSince: now, DisabledVersion: 1 << 40, DisabledReason: domain.DisabledFailing, At: now}},
+	} {
+		encoded := len(bus.EncodeRecords(gather([]Item{item}, ""))) - len(bus.EncodeRecords(&domain.RecordBatch{}))
+		if got := weight(&item); got < encoded || got > encoded+64 {
+			t.Errorf("%s weighs %d, encoded it has %d bytes", name, got, encoded)
+		}
+	}
+}
+
+// stalled stores nothing until it is told to.
+type stalled struct{ waiting chan func(error) }
+
+// PublishRecords implements Publisher.
+func (s stalled) PublishRecords(_ *domain.RecordBatch, done func(error)) { s.waiting <- done }
+
+// Server implements Publisher.
+func (stalled) Server() string { return "one" }
+
+func TestAnEmitterThatMayNotGoOnIsFull(t *testing.T) {
+	t.Parallel()
+	publisher := stalled{make(chan func(error), 100)}
+	e := NewEmitter(publisher, 10_000, slog.New(slog.DiscardHandler))
+	go func() { _ = e.Run(t.Context()) }()
+	item := Item{Settled: &domain.EventKey{Account: "a", ID: strings.Repeat("i", 1000)}}
+	n := 0
+	for ; !e.Full(); n++ {
+		e.Emit(item)
+	}
+	if n < 9 || n > 10 {
+		t.Errorf("it is full with %d items of 1000 bytes, bound 10,000", n)
+	}
+	go func() {
+		for done := range publisher.waiting {
+			done(nil)
+		}
+	}()
+	if err := e.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if e.Full() || e.Bytes() != 0 {
+		t.Errorf("%d bytes count as waiting when everything is stored", e.Bytes())
+	}
+}

@@ -1,0 +1,141 @@
+package dispatcher_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"waybill.dev/services/dispatcher"
+	"waybill.dev/shared/domain"
+)
+
+// places is how many lanes are drained at once.
+const places = 64
+
+// TestSlowRatesKeepNoLaneWaiting: a lane whose webhook's rate lets one delivery out in a
+// quarter of an hour must not keep its place all the while.
+func TestSlowRatesKeepNoLaneWaiting(t *testing.T) {
+	onBoth(t, func(t *testing.T, b *bench) {
+		s := newSink(t, nil)
+		inactive := func(w *domain.Webhook) { w.Active = false }
+		var slow []domain.Webhook
+		per := 0.001
+		for range places + 4 {
+			slow = append(slow, b.webhook(s.URL+"/slow", inactive, func(w *domain.Webhook) { w.RatePerSecond = &per }))
+		}
+		other := newSink(t, nil)
+		swift := b.webhook(other.URL, inactive)
+		b.dispatch()
+		b.accept(3)
+		b.deliveries(swift.ID, domain.StatusHeld, 3)
+		activate := func(w *domain.Webhook) { w.Active = true }
+		for _, w := range slow {
+			b.deliveries(w.ID, domain.StatusHeld, 3)
+			b.update(w.ID, activate)
+		}
+		b.eventually(func() error { // each of them has sent what its rate lets out
+			if calls, _ := s.seen(); len(calls) != len(slow) {
+				return fmt.Errorf("%d of %d slow webhooks were sent something", len(calls), len(slow))
+			}
+			return nil
+		})
+		b.update(swift.ID, activate)
+		b.deliveries(swift.ID, domain.StatusDelivered, 3)
+		if calls, _ := s.seen(); len(calls) != len(slow) {
+			t.Errorf("%d deliveries went to %d webhooks with a rate of one in 1000 s", len(calls), len(slow))
+		}
+	})
+}
+
+// TestLanesTakeTurnsInOrder: with more lanes than places each is drained in slices, over
+// which the first go out one at a time and in order all the same.
+func TestLanesTakeTurnsInOrder(t *testing.T) {
+	onBoth(t, func(t *testing.T, b *bench) {
+		const events = 25
+		var mu sync.Mutex
+		under, most := map[string]int{}, 0
+		order := map[string][]string{}
+		s := newSink(t, nil)
+		s.Config.Handler = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			under[r.URL.Path]++
+			most = max(most, under[r.URL.Path])
+			order[r.URL.Path] = append(order[r.URL.Path], r.Header.Get("webhook-id"))
+			mu.Unlock()
+			<-time.After(60 * time.Millisecond) // some 1.5 s a lane, that is more than a slice
+			mu.Lock()
+			under[r.URL.Path]--
+			mu.Unlock()
+		})
+		var hooks []domain.Webhook
+		for i := range places + 8 {
+			hooks = append(hooks, b.webhook(fmt.Sprintf("%s/%d", s.URL, i), func(w *domain.Webhook) { w.Active = false }))
+		}
+		b.dispatch()
+		ids := b.accept(events)
+		for _, w := range hooks {
+			b.deliveries(w.ID, domain.StatusHeld, events)
+		}
+		for _, w := range hooks {
+			b.update(w.ID, func(w *domain.Webhook) { w.Active = true })
+		}
+		for _, w := range hooks {
+			b.deliveries(w.ID, domain.StatusDelivered, events)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if most != 1 {
+			t.Errorf("%d of the first deliveries to a webhook were under way at once, want 1", most)
+		}
+		for path, got := range order {
+			if !slices.Equal(got, ids) {
+				t.Errorf("%s got %s, want the order of publication %s", path, strings.Join(got, " "), strings.Join(ids, " "))
+			}
+		}
+	})
+}
+
+// TestHangingLanesKeepNoOtherWaiting: a place is given back while what was sent hangs.
+func TestHangingLanesKeepNoOtherWaiting(t *testing.T) {
+	onBoth(t, func(t *testing.T, b *bench) {
+		free := make(chan struct{})
+		release := sync.OnceFunc(func() { close(free) })
+		hanging := newSink(t, func(call) int { <-free; return http.StatusOK })
+		t.Cleanup(release)
+		inactive := func(w *domain.Webhook) { w.Active, w.Timeout = false, 30*time.Second }
+		var slow []domain.Webhook
+		for range places + 4 {
+			slow = append(slow, b.webhook(hanging.URL, inactive))
+		}
+		other := newSink(t, nil)
+		swift := b.webhook(other.URL, inactive)
+		b.dispatch(func(o *dispatcher.Options) { o.Retention = 100 * time.Hour })
+		b.accept(2)
+		b.deliveries(swift.ID, domain.StatusHeld, 2)
+		activate := func(w *domain.Webhook) { w.Active = true }
+		for _, w := range slow {
+			b.deliveries(w.ID, domain.StatusHeld, 2)
+			b.update(w.ID, activate)
+		}
+		b.eventually(func() error {
+			if calls, _ := hanging.seen(); len(calls) < places {
+				return fmt.Errorf("%d hanging webhooks were sent something", len(calls))
+			}
+			return nil
+		})
+		asked := time.Now()
+		b.update(swift.ID, activate)
+		b.deliveries(swift.ID, domain.StatusDelivered, 2)
+		if took := time.Since(asked); took > 20*time.Second {
+			t.Errorf("another lane waited %s for those that hang", took)
+		}
+		release()
+		for _, w := range slow {
+			b.deliveries(w.ID, domain.StatusDelivered, 2)
+		}
+	})
+}

@@ -1,0 +1,37 @@
+package dispatcher
+
+import (
+	"waybill.dev/shared/bus"
+)
+
+const (
+	// defaultMemory is what deliveries in hand may take unless the options say otherwise.
+	defaultMemory = 256 << 20
+	// LeastMemory is the least that they can do with: the largest message fits everywhere.
+	LeastMemory = 64 << 20
+	// webhookShare of what events may take is the most that is in flight to one webhook:
+	// those of one account that hang can't take what all others need.
+	webhookShare = 16
+)
+
+// memory divides what deliveries in hand may take, so that no stage waits for another's:
+// what makes room in one never needs room in it.
+type memory struct {
+	events  *bus.Budget // first attempts
+	due     *bus.Budget // retries, tests and replays
+	drains  *bus.Budget // what goes out of lanes
+	probes  *bus.Budget // what else is read of lanes
+	records *bus.Budget // on their way to the database
+	emitter int64       // on their way to the bus
+}
+
+func divide(total int64) memory {
+	return memory{
+		events: bus.NewBudget(total / 4), due: bus.NewBudget(total / 4),
+		drains: bus.NewBudget(total / 8), probes: bus.NewBudget(total / 8),
+		records: bus.NewBudget(total / 8), emitter: total / 8,
+	}
+}
+
+// tight tells that first attempts or retries take more than half of their share.
+func (m memory) tight() bool { return m.events.Tight() || m.due.Tight() }

@@ -1,0 +1,65 @@
+package dispatcher
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// stallAfter is for how long a dispatcher may take and settle no event though some
+	// wait, before it is not ready.
+	stallAfter = 30 * time.Second
+	stallLook  = 5 * time.Second
+)
+
+// eventsTaken is what a stall watch needs to know of the events in hand.
+type eventsTaken interface {
+	// Moves counts the events that came in hand and those that left it.
+	Moves() uint64
+	// Held tells whether any is in hand.
+	Held() bool
+}
+
+// stallWatch finds out that events wait and this dispatcher takes none. What has a reason of
+// its own is no stall: a bus or a database that is away, or events that are all in the
+// hands of other dispatchers.
+type stallWatch struct {
+	events eventsTaken
+	// waits tells whether events wait that somebody could take, and whether they may only be
+	// taken when others have settled some; its error says that the bus can't tell.
+	waits func(ctx context.Context) (some, full bool, err error)
+	// reachable returns nil while nothing else keeps events from being taken.
+	reachable func(ctx context.Context) error
+
+	stalled atomic.Bool
+}
+
+// Run looks until ctx is done. While events are taken or settled it asks nobody.
+func (s *stallWatch) Run(ctx context.Context) error {
+	ticker := time.NewTicker(stallLook)
+	defer ticker.Stop()
+	moves, since := s.events.Moves(), time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		if now := s.events.Moves(); now != moves || !s.waiting(ctx) {
+			moves, since = now, time.Now()
+		}
+		s.stalled.Store(time.Since(since) >= stallAfter)
+	}
+}
+
+// waiting tells whether events wait for this dispatcher and nothing else keeps them from it.
+func (s *stallWatch) waiting(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, stallLook)
+	defer cancel()
+	some, full, err := s.waits(ctx)
+	if err != nil || !some || full && !s.events.Held() {
+		return false
+	}
+	return s.reachable(ctx) == nil
+}

@@ -1,0 +1,177 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"waybill.dev/shared/bus"
+	"waybill.dev/shared/bus/bustest"
+	"waybill.dev/shared/domain"
+)
+
+func TestBudgetIsGrantedInTurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		room := bus.NewBudget(100)
+		room.Take(70) // in hand already
+		var mu sync.Mutex
+		var order []string
+		var waiting sync.WaitGroup
+		ask := func(name string, ctx context.Context, least, most int64) { //nolint:revive // the name reads first
+			waiting.Go(func() {
+				granted, err := room.Reserve(ctx, least, most)
+				mu.Lock()
+				defer mu.Unlock()
+				order = append(order, fmt.Sprintf("%s %d %v", name, granted, err))
+			})
+			synctest.Wait()
+		}
+		expect := func(want ...string) {
+			t.Helper()
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			if fmt.Sprint(order) != fmt.Sprint(want) {
+				t.Fatalf("granted %q, want %q", order, want)
+			}
+		}
+		impatient, leave := context.WithCancel(t.Context())
+		ask("a", t.Context(), 10, 20)
+		expect("a 20 <nil>")
+		ask("b", impatient, 60, 60)
+		ask("c", t.Context(), 10, 90) // there is room for it, but it is not its turn
+		if state := room.State(); state.Used != 90 || state.Waiting != 2 || !room.Tight() {
+			t.Errorf("state %+v, want 90 used and 2 that wait", state)
+		}
+		leave()
+		expect("a 20 <nil>", "b 0 context canceled", "c 10 <nil>")
+		room.Take(40) // what is in hand never waits
+		ask("d", t.Context(), 500, 500)
+		room.Give(139)
+		expect("a 20 <nil>", "b 0 context canceled", "c 10 <nil>")
+		room.Give(1) // nothing else is in hand: what is larger than the room goes alone
+		expect("a 20 <nil>", "b 0 context canceled", "c 10 <nil>", "d 500 <nil>")
+		waiting.Wait()
+	})
+}
+
+// TestOnlySoMuchIsTakenOffTheBus holds what is in hand of large messages to the room, and
+// brings all of them in the end.
+func TestOnlySoMuchIsTakenOffTheBus(t *testing.T) {
+	t.Parallel()
+	const messages, size, limit = 120, 256 << 10, 8 << 20
+	body := make([]byte, size)
+	webhook := domain.WebhookID("0191d7a0-0000-7000-8000-000000000001")
+	for _, stage := range []struct {
+		name    string
+		publish func(*bus.Bus, *nats.Conn) error
+		consume func(ctx context.Context, b *bus.Bus, room *bus.Budget, inHand *bus.InHand, handle func(*bus.Message)) error
+	}{
+		{"events", func(_ *bus.Bus, nc *nats.Conn) error { return nc.Publish("events.default.shipment.created", body) },
+			func(ctx context.Context, b *bus.Bus, _ *bus.Budget, inHand *bus.InHand, handle func(*bus.Message)) error {
+				return b.ConsumeEvents(ctx, inHand, handle)
+			}},
+		{"records", func(_ *bus.Bus, nc *nats.Conn) error { return nc.Publish("records", body) },
+			func(ctx context.Context, b *bus.Bus, _ *bus.Budget, inHand *bus.InHand, handle func(*bus.Message)) error {
+				return b.ConsumeRecords(ctx, inHand, handle)
+			}},
+		{"due", func(b *bus.Bus, nc *nats.Conn) error {
+			return nc.Publish(fmt.Sprintf("d.%d.%s", webhook.Shard(), webhook.Token()), body)
+		},
+			func(ctx context.Context, b *bus.Bus, room *bus.Budget, inHand *bus.InHand, handle func(*bus.Message)) error {
+				return b.ConsumeDue(ctx, webhook.Shard(), room, func(m *bus.Message) {
+					inHand.Add(m)
+					handle(m)
+				})
+			}},
+		{"a lane", func(_ *bus.Bus, nc *nats.Conn) error { return nc.Publish(bus.HoldSubject(webhook), body) },
+			func(ctx context.Context, b *bus.Bus, _ *bus.Budget, inHand *bus.InHand, handle func(*bus.Message)) error {
+				lane, err := b.OpenLane(ctx, webhook, 1000)
+				for err == nil {
+					var list []*bus.Message
+					list, err = lane.Fetch(ctx, inHand, 500, 100*time.Millisecond)
+					for _, m := range list {
+						handle(m)
+					}
+				}
+				return err
+			}},
+	} {
+		t.Run(stage.name, func(t *testing.T) {
+			t.Parallel()
+			server := bustest.Start(t)
+			b := connect(t, server)
+			if err := b.Ensure(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			nc, err := nats.Connect(server.URL())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer nc.Close()
+			for range messages {
+				if err := stage.publish(b, nc); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := nc.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			room := bus.NewBudget(limit)
+			inHand := bus.NewInHandOf(room)
+			ctx, stop := context.WithTimeout(t.Context(), 60*time.Second)
+			defer stop()
+			taken := make(chan *bus.Message, messages)
+			ended := make(chan error, 1)
+			go func() { ended <- stage.consume(ctx, b, room, inHand, func(m *bus.Message) { taken <- m }) }()
+			// Nothing is done with what comes, until it is as much as there is room for.
+			stuck(t, inHand)
+			held := inHand.Len()
+			if state := room.State(); int64(held)*size > limit || held < 4 || state.Used > limit {
+				t.Errorf("%d messages of %d bytes are in hand, room %+v, want no more than %d bytes", held, size, state, limit)
+			}
+			for done := 0; done < messages; done++ {
+				select {
+				case m := <-taken:
+					if err := m.AckWait(ctx); err != nil {
+						t.Fatal(err)
+					}
+					inHand.Done(m)
+				case <-ctx.Done():
+					t.Fatalf("%d of %d messages came", done, messages)
+				}
+			}
+			stop()
+			if err := <-ended; err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, domain.ErrUnavailable) {
+				t.Error(err)
+			}
+			if used := room.State().Used; used != 0 {
+				t.Errorf("%d bytes are still taken at the end", used)
+			}
+		})
+	}
+}
+
+// stuck waits until nothing more comes in hand.
+func stuck(t *testing.T, inHand *bus.InHand) {
+	t.Helper()
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	last, same := 0, 0
+	for deadline := time.Now().Add(30 * time.Second); same < 20 && time.Now().Before(deadline); {
+		<-ticker.C
+		n := inHand.Len()
+		if n == last && n > 0 {
+			same++
+		} else {
+			last, same = n, 0
+		}
+	}
+}
