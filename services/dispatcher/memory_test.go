@@ -125,7 +125,7 @@ func TestMemoryIsBoundedByBytes(t *testing.T) { // not parallel: it looks at the
 		fill  func(t *testing.T, b *bench, hooks []domain.Webhook)
 	}{
 		{"events of one webhook", 1, many, func(t *testing.T, b *bench, _ []domain.Webhook) { b.publishLarge(t, many) }},
-		{"events of twenty webhooks", 20, 20 * many, func(t *testing.T, b *bench, _ []domain.Webhook) { b.publishLarge(t, many) }},
+		{"events of four webhooks", 4, 4 * many, func(t *testing.T, b *bench, _ []domain.Webhook) { b.publishLarge(t, many) }},
 		{"what is due", 20, many, func(t *testing.T, b *bench, hooks []domain.Webhook) {
 			b.keepLarge(t, hooks, func(task *domain.Task) error { return b.bus.ScheduleWait(t.Context(), task, time.Now()) })
 		}},
