@@ -31,8 +31,8 @@ func hold(t *testing.T, size int, read func() envelope.Faults) {
 // Whatever a publisher sends, over REST or the bus, in whatever form: it costs no more than
 // its size allows.
 func TestAttacks(t *testing.T) {
-	const max = 255 << 10 // an event that is not refused for its size alone
-	for _, body := range attack.Bodies(max - 200) {
+	const largest = 255 << 10 // an event that is not refused for its size alone
+	for _, body := range attack.Bodies(largest - 200) {
 		t.Run(body.Name, func(t *testing.T) {
 			text := string(body.Text)
 			event := []byte(ok(`,"x":` + text))

@@ -576,7 +576,7 @@ func BenchmarkDecode(b *testing.B) {
 		b.SetBytes(int64(len(batch)))
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, faults, _ := envelope.DecodeBatch(b.Context(), batch); faults != nil {
+			if _, faults, err := envelope.DecodeBatch(b.Context(), batch); err != nil || faults != nil {
 				b.Fatal(faults)
 			}
 		}

@@ -24,7 +24,7 @@ var seed = maphash.MakeSeed() //nolint:gochecknoglobals // never written again
 // fresh notes the name at start; false: the object has it already. That costs as much as the
 // name is long.
 func (s *Scanner) fresh(f *frame, start int, name []byte, escaped bool) bool {
-	entry := uint32(start) //nolint:gosec // below 2 GiB
+	entry := uint32(start) // below 2 GiB
 	if escaped {
 		entry |= escapedName
 	}
@@ -69,7 +69,8 @@ func (s *Scanner) insert(f *frame, entry uint32, name []byte) bool {
 		}
 	}
 	f.table[at] = entry
-	if f.count++; f.count*4 > len(f.table)*3 {
+	f.count++
+	if f.count*4 > len(f.table)*3 {
 		larger := make([]uint32, s.growth(f, int(entry&^escapedName))*len(f.table))
 		for _, entry := range f.table {
 			if entry != 0 {

@@ -50,7 +50,7 @@ type Allowance struct {
 // Hold makes sure that reading size bytes costs no more than it may.
 func Hold(tb testing.TB, size int, allow Allowance, read func()) {
 	tb.Helper()
-	limit := Limit(size) * max(1, time.Duration(allow.CPU))
+	limit := time.Duration(int64(Limit(size)) * int64(max(1, allow.CPU)))
 	bytes := (timesBytes+allow.Times)*uint64(size) + slackBytes + allow.Bytes
 	var cost Cost
 	for try := range tries {
@@ -68,5 +68,5 @@ func Hold(tb testing.TB, size int, allow Allowance, read func()) {
 // Limit is the time that reading size bytes may take: 50 ms for each MiB, and for less than
 // one as well. The race detector makes everything some ten times slower.
 func Limit(size int) time.Duration {
-	return slower * perMiB * max(1, time.Duration(size)/(1<<20))
+	return time.Duration(int64(slower*perMiB) * int64(max(1, size>>20)))
 }

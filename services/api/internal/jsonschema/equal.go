@@ -81,7 +81,8 @@ func (v *run) unique(r jsonscan.Reader) bool {
 		if !put(table, sum) {
 			return false
 		}
-		if count++; count*4 > len(table)*3 {
+		count++
+		if count*4 > len(table)*3 {
 			larger := make([]uint64, 2*len(table))
 			for _, sum := range table {
 				if sum != 0 {

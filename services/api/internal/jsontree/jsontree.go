@@ -42,7 +42,8 @@ func Parse(raw []byte) (*Node, error) {
 	}
 	p := parser{Reader: jsonscan.Read(raw), raw: raw}
 	root := &Node{}
-	if p.value(root); p.count > maxValues {
+	p.value(root)
+	if p.count > maxValues {
 		return nil, fmt.Errorf("read JSON: more than %d values", maxValues)
 	}
 	return root, nil
@@ -55,7 +56,8 @@ type parser struct {
 }
 
 func (p *parser) value(n *Node) {
-	if p.count++; p.count > maxValues {
+	p.count++
+	if p.count > maxValues {
 		return
 	}
 	kind := p.Kind()
