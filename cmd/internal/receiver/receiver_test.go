@@ -341,7 +341,7 @@ func TestPageOfABodyThatGrows(t *testing.T) {
 		if err := json.Indent(&want, []byte(strings.TrimSpace(body)), "", "  "); err != nil {
 			t.Fatal(err)
 		}
-		if page := html.UnescapeString(r.page("/")); !strings.Contains(page, "<pre>"+want.String()+"</pre>") || strings.Contains(page, whole) {
+		if page := html.UnescapeString(r.page("/")); !strings.Contains(page, ">"+want.String()+"</pre>") || strings.Contains(page, whole) {
 			t.Errorf("%s is not shown as\n%s", body, want.String())
 		}
 	}
