@@ -51,7 +51,7 @@ type Allowance struct {
 func Hold(tb testing.TB, size int, allow Allowance, read func()) {
 	tb.Helper()
 	limit := time.Duration(int64(Limit(size)) * int64(max(1, allow.CPU)))
-	bytes := (timesBytes+allow.Times)*uint64(size) + slackBytes + allow.Bytes
+	bytes := larger * ((timesBytes+allow.Times)*uint64(size) + slackBytes + allow.Bytes)
 	var cost Cost
 	for try := range tries {
 		cost = Measure(read)

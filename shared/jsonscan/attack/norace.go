@@ -2,4 +2,7 @@
 
 package attack
 
-const slower = 1
+const (
+	slower = 1
+	larger = 1
+)

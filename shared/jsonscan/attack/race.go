@@ -2,4 +2,8 @@
 
 package attack
 
-const slower = 12
+const (
+	slower = 12
+	// Under the race detector, pools throw away at random what is given back to them.
+	larger = 16
+)

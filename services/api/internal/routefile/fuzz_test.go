@@ -59,7 +59,7 @@ func TestAttacks(t *testing.T) {
 		t.Run(body.Name, func(t *testing.T) {
 			for _, file := range []string{string(body.Text), `{"openapi":"3.1.0","paths":{},"x":` + string(body.Text) + `}`} {
 				dir := folder("a.oas.json", file, "policies.json", string(body.Text))
-				attack.Hold(t, 2*len(file), attack.Allowance{CPU: 4, Times: 8, Bytes: 64 << 20}, func() {
+				attack.Hold(t, 2*len(file), attack.Allowance{CPU: 12, Times: 8, Bytes: 64 << 20}, func() {
 					if _, found := routefile.Load(dir, environment); len(found) > 2*jsonscan.MaxFaults+10 {
 						t.Errorf("%d faults", len(found))
 					}
