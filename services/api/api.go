@@ -98,26 +98,31 @@ type Service struct {
 // ErrAdminKey is returned for an admin key of the wrong form.
 var ErrAdminKey = auth.ErrBootstrapKey
 
+// complete sets what may be left out.
+func (o *Options) complete() {
+	if o.RetrySchedule == nil {
+		o.RetrySchedule = domain.DefaultRetrySchedule()
+	}
+	if o.Retention == 0 {
+		o.Retention = DefaultRetention
+	}
+	if o.BodyMemory == 0 {
+		o.BodyMemory = DefaultBodyMemory
+	}
+	if o.Registerer == nil {
+		o.Registerer = prometheus.NewRegistry()
+	}
+	if o.TracerProvider == nil {
+		o.TracerProvider = noop.NewTracerProvider()
+	}
+}
+
 // New returns the service. Nothing happens before Run.
 func New(options Options) (*Service, error) {
 	if options.Store == nil || options.Bus == nil || options.Egress == nil || options.Logger == nil || options.Keyring == nil {
 		return nil, errors.New("make api: store, bus, egress, logger and keyring are required")
 	}
-	if options.RetrySchedule == nil {
-		options.RetrySchedule = domain.DefaultRetrySchedule()
-	}
-	if options.Retention == 0 {
-		options.Retention = DefaultRetention
-	}
-	if options.BodyMemory == 0 {
-		options.BodyMemory = DefaultBodyMemory
-	}
-	if options.Registerer == nil {
-		options.Registerer = prometheus.NewRegistry()
-	}
-	if options.TracerProvider == nil {
-		options.TracerProvider = noop.NewTracerProvider()
-	}
+	options.complete()
 	keys, err := auth.NewKeys(auth.Options{
 		Store: options.Store, Bus: options.Bus, Logger: options.Logger,
 		Bootstrap: options.AdminKey, Peppers: options.Keyring.Derive(keyPurpose),

@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -108,7 +109,7 @@ func largeWebhooks(t *testing.T, r *rig) {
 		a := r.insist(http.MethodGet, path, "").want(http.StatusOK)
 		var list []map[string]any
 		a.into(&list)
-		if len(a.body) > page || a.header.Get("X-Total-Count") != fmt.Sprint(webhooks) {
+		if len(a.body) > page || a.header.Get("X-Total-Count") != strconv.Itoa(webhooks) {
 			t.Fatalf("%d webhooks in %d bytes, X-Total-Count %q", len(list), len(a.body), a.header.Get("X-Total-Count"))
 		}
 		for _, w := range list {
@@ -170,7 +171,7 @@ func TestTagsAndMetadataAreSmall(t *testing.T) {
 // A cursor that is made up is the caller's fault on either database.
 func TestForgedCursors(t *testing.T) {
 	t.Parallel()
-	eachDatabase(t, func(t *testing.T, r *rig) {
+	eachDatabase(t, func(_ *testing.T, r *rig) {
 		for _, forged := range []string{
 			`{"l":"e","a":"default","t":9223372036854775807,"i":"evt_1"}`, `{"l":"e","a":"default","t":1750000000000,"i":"a\u0000b"}`,
 			`{"l":"d","a":"default","i":"7n42DGM5Tflk9n8mt7Fhc7"}`,

@@ -110,13 +110,9 @@ func New(options Options) (*Dispatcher, error) {
 		rows = record.RowsSQLite
 	}
 	d.stage = record.NewStage(options.Bus, options.Store, rows, d.memory.records, options.Metrics, options.Logger)
-	var tracer trace.Tracer
-	if _, off := options.Tracer.(noop.TracerProvider); options.Tracer != nil && !off {
-		tracer = options.Tracer.Tracer("waybill.dev/services/dispatcher")
-	}
 	d.deliverer = deliver.New(deliver.Options{
 		Poster: post.New(options.Egress.NewClient(egress.Options{})), Keeper: options.Bus, Emitter: d.emitter, Hooks: d.index, Owners: d.members,
-		Notices: notices{d}, Logger: options.Logger, Metrics: deliver.NewMetrics(options.Metrics), Tracer: tracer,
+		Notices: notices{d}, Logger: options.Logger, Metrics: deliver.NewMetrics(options.Metrics), Tracer: tracer(options.Tracer),
 		Schedule: options.DefaultSchedule, Retention: options.Retention, DisableAfter: options.DisableAfter,
 		UserAgent: "Waybill/" + options.Version, Watch: options.Watch,
 		Full: d.emitter.Full, Tight: d.memory.tight, WebhookBytes: d.memory.events.State().Limit / webhookShare,
@@ -143,6 +139,14 @@ func New(options Options) (*Dispatcher, error) {
 	})
 	d.register(options.Metrics)
 	return d, nil
+}
+
+// tracer returns the dispatcher's tracer; nil when nobody traces.
+func tracer(provider trace.TracerProvider) trace.Tracer {
+	if _, off := provider.(noop.TracerProvider); provider == nil || off {
+		return nil
+	}
+	return provider.Tracer("waybill.dev/services/dispatcher")
 }
 
 // register registers what the parts tell of themselves.

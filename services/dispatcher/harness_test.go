@@ -96,14 +96,14 @@ func newBench(tb testing.TB, url string) *bench {
 }
 
 // newBenchOn is newBench with a bus that is there.
-func newBenchOn(tb testing.TB, url, nats string) *bench {
+func newBenchOn(tb testing.TB, url, busURL string) *bench {
 	tb.Helper()
 	key := seal.Generate()
 	keys, err := seal.Parse(key)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	b := &bench{t: tb, url: url, key: key, keys: keys, nats: nats}
+	b := &bench{t: tb, url: url, key: key, keys: keys, nats: busURL}
 	b.store = b.openStore()
 	if _, err := b.store.Migrate(tb.Context()); err != nil {
 		tb.Fatalf("migrate: %v", err)

@@ -35,13 +35,13 @@ func TestServeBus(t *testing.T) {
 	if os.Getenv(serveBus) == "" {
 		return
 	}
-	fmt.Println(bustest.Start(t).URL()) //nolint:forbidigo // read by startBus
+	fmt.Println(bustest.Start(t).URL()) // read by startBus
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
 func startBus(t *testing.T) (url string) {
 	t.Helper()
-	child := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], "-test.run=^TestServeBus$") //nolint:gosec // this binary
+	child := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], "-test.run=^TestServeBus$")
 	child.Env = append(os.Environ(), serveBus+"=1")
 	in, err := child.StdinPipe()
 	if err != nil {

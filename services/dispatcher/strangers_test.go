@@ -117,7 +117,7 @@ func (b *bench) rejected(account string) int {
 // While the database can't be asked nothing is rejected, and nothing else waits.
 func TestEventsOfUnknownAccountsWaitForTheDatabase(t *testing.T) {
 	t.Parallel()
-	dir, err := os.MkdirTemp("", "away") // Postgres runs as a user who can't enter the test's own
+	dir, err := os.MkdirTemp("", "away") //nolint:usetesting // Postgres runs as a user who can't enter the test's own
 	if err != nil {
 		t.Fatal(err)
 	}

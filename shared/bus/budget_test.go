@@ -24,7 +24,7 @@ func TestBudgetIsGrantedInTurn(t *testing.T) {
 		var mu sync.Mutex
 		var order []string
 		var waiting sync.WaitGroup
-		ask := func(name string, ctx context.Context, least, most int64) { //nolint:revive // the name reads first
+		ask := func(name string, ctx context.Context, least, most int64) {
 			waiting.Go(func() {
 				granted, err := room.Reserve(ctx, least, most)
 				mu.Lock()
@@ -82,7 +82,7 @@ func TestOnlySoMuchIsTakenOffTheBus(t *testing.T) {
 			func(ctx context.Context, b *bus.Bus, _ *bus.Budget, inHand *bus.InHand, handle func(*bus.Message)) error {
 				return b.ConsumeRecords(ctx, inHand, handle)
 			}},
-		{"due", func(b *bus.Bus, nc *nats.Conn) error {
+		{"due", func(_ *bus.Bus, nc *nats.Conn) error {
 			return nc.Publish(fmt.Sprintf("d.%d.%s", webhook.Shard(), webhook.Token()), body)
 		},
 			func(ctx context.Context, b *bus.Bus, room *bus.Budget, inHand *bus.InHand, handle func(*bus.Message)) error {
@@ -137,7 +137,7 @@ func TestOnlySoMuchIsTakenOffTheBus(t *testing.T) {
 			if state := room.State(); int64(held)*size > limit || held < 4 || state.Used > limit {
 				t.Errorf("%d messages of %d bytes are in hand, room %+v, want no more than %d bytes", held, size, state, limit)
 			}
-			for done := 0; done < messages; done++ {
+			for done := range messages {
 				select {
 				case m := <-taken:
 					if err := m.AckWait(ctx); err != nil {

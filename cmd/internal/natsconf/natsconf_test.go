@@ -59,9 +59,12 @@ func withPartner(t *testing.T, file string) string {
 			t.Fatal(err)
 		}
 		if name == "publishers.conf" {
-			block := text[bytes.Index(text, []byte("\npublisher_default {")):]
-			text = append(text, strings.NewReplacer(
-				"publisher_default", "publisher_acme", "user: publisher", "user: partner", "_INBOX_publisher", "_INBOX_partner",
+			_, block, ok := bytes.Cut(text, []byte("\npublisher_default {"))
+			if !ok {
+				t.Fatal("publishers.conf has no block to copy")
+			}
+			text = append(text, "\npublisher_acme {"+strings.NewReplacer(
+				"user: publisher", "user: partner", "_INBOX_publisher", "_INBOX_partner",
 				"NATS_PUBLISHER_PASSWORD", "NATS_PARTNER_PASSWORD", "default.>", "acme.>",
 			).Replace(string(block))...)
 		}

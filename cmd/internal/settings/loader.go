@@ -211,11 +211,15 @@ func (l *loader) replicas() int {
 // minBusBytes is the least that the stream of events may be given.
 const minBusBytes = 64 << 20
 
-// units are those of a size, by their suffix.
-var units = []struct {
+// unit is one of a size, with the suffix that it is written as.
+type unit struct {
 	suffix string
 	bytes  int64
-}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}, {"B", 1}, {"", 1}}
+}
+
+func units() []unit {
+	return []unit{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}, {"B", 1}, {"", 1}}
+}
 
 // size reads a number of bytes, with KiB, MiB, GiB or TiB.
 func (l *loader) size(name string, least int64) int64 {
@@ -223,7 +227,7 @@ func (l *loader) size(name string, least int64) int64 {
 	if text == "" {
 		return 0
 	}
-	for _, unit := range units {
+	for _, unit := range units() {
 		number, ok := strings.CutSuffix(text, unit.suffix)
 		if !ok {
 			continue

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -48,11 +49,7 @@ func (c *counter) fail(err error) {
 func (c *counter) told() (writes int, counts map[string]int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	told := map[string]int{}
-	for k, n := range c.counts {
-		told[k] = n
-	}
-	return c.writes, told
+	return c.writes, maps.Clone(c.counts)
 }
 
 // rig runs a log in a bubble of its own time, which starts with a minute.

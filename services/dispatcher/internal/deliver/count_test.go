@@ -41,21 +41,21 @@ func TestWhatIsInHandIsCountedOutOnce(t *testing.T) {
 		make func(*testing.T, *rig)
 		open bool // the circuit at the end
 	}{
-		{"delivered", func(t *testing.T, r *rig) { r.offer(r.hooks[0], 500) }, false},
-		{"the circuit opens while more wait", func(t *testing.T, r *rig) {
+		{"delivered", func(_ *testing.T, r *rig) { r.offer(r.hooks[0], 500) }, false},
+		{"the circuit opens while more wait", func(_ *testing.T, r *rig) {
 			breakDown(r, 20*time.Millisecond)
 			r.offer(r.hooks[0], 3000)
 		}, true},
-		{"another dispatcher says that the circuit is open", func(t *testing.T, r *rig) {
+		{"another dispatcher says that the circuit is open", func(_ *testing.T, r *rig) {
 			r.answers(after(swift, http.StatusServiceUnavailable))
 			r.offer(r.hooks[0], 300)
 			r.CircuitHeard(r.hooks[0].ID, true)
 		}, true},
-		{"attempts hang and what waits is late", func(t *testing.T, r *rig) {
+		{"attempts hang and what waits is late", func(_ *testing.T, r *rig) {
 			r.answers(after(3*time.Second, http.StatusOK))
 			r.offer(r.hooks[0], 300)
 		}, false},
-		{"the bus takes nothing for a while", func(t *testing.T, r *rig) {
+		{"the bus takes nothing for a while", func(_ *testing.T, r *rig) {
 			r.mu.Lock()
 			r.keeping = errBus
 			r.mu.Unlock()
@@ -128,7 +128,8 @@ func TestAFailedProbeIsTold(t *testing.T) {
 		r.offer(hook, 1)
 		<-time.After(time.Second)
 		for want := 1; want <= 3; want++ {
-			if synctest.Wait(); len(r.news) != want || !r.news[want-1] {
+			synctest.Wait()
+			if len(r.news) != want || !r.news[want-1] {
 				t.Fatalf("after %d failed probes it was told %v, want that it is open %d times", want-1, r.news, want)
 			}
 			<-time.After(probeLongest)

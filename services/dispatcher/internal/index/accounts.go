@@ -26,8 +26,8 @@ type Accounts struct {
 }
 
 // NewAccounts returns one that knows none.
-func NewAccounts(store AccountStore) *Accounts {
-	return &Accounts{store: store, known: make(map[string]struct{})}
+func NewAccounts(source AccountStore) *Accounts {
+	return &Accounts{store: source, known: make(map[string]struct{})}
 }
 
 // accountsPage is how many accounts are read at a time.

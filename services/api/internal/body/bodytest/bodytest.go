@@ -63,7 +63,7 @@ func Serve(t *testing.T, handler http.Handler) func() *Sender {
 	go func() { served <- server.Serve(listener) }()
 	t.Cleanup(func() {
 		_ = server.Close()
-		_ = <-served              // it says that the server is closed
+		<-served                  // it says that the server is closed
 		<-time.After(time.Second) // net/http waits half of that before it lets go of a connection
 	})
 	return func() *Sender {
