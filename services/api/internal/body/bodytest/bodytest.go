@@ -4,6 +4,7 @@ package bodytest
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -63,7 +64,9 @@ func Serve(t *testing.T, handler http.Handler) func() *Sender {
 	go func() { served <- server.Serve(listener) }()
 	t.Cleanup(func() {
 		_ = server.Close()
-		<-served                  // it says that the server is closed
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			t.Errorf("serve: %v", err)
+		}
 		<-time.After(time.Second) // net/http waits half of that before it lets go of a connection
 	})
 	return func() *Sender {
