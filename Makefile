@@ -86,15 +86,15 @@ spec-lint: ## hold the API documents to the rules of Redocly and Spectral
 FUZZTIME ?= 30s
 FUZZMEM ?= 512
 # The memory of one fuzzing process, in MiB. The collector is told (GOMEMLIMIT), and the kernel
-# ends a process whose data grows beyond it and what the runtime itself maps (ulimit -d). Two
-# processes work at each target.
+# ends a process that maps more than twice as much (ulimit -d), as it counts what is mapped and
+# not what is used. Two processes work at each target.
 .PHONY: fuzz
 fuzz: need-go ## run each fuzz target for FUZZTIME (30s) with FUZZMEM MiB (512) of memory for each process
 	@found=0; \
 	while IFS=: read -r file target; do \
 	  found=1; printf '\n== %s %s\n' "$$(dirname "$$file")" "$$target"; \
 	  (cd "$$(dirname "$$file")" && bin=$$(mktemp -d) && trap 'rm -rf "$$bin"' EXIT && go test -c -fuzz "^$$target\$$" -o "$$bin/fuzz.test" . && \
-	    ulimit -d $$(($(FUZZMEM) * 1024)) && GOMEMLIMIT=$(FUZZMEM)MiB "$$bin/fuzz.test" -test.run '^$$' -test.fuzz "^$$target\$$" \
+	    ulimit -d $$(($(FUZZMEM) * 2 * 1024)) && GOMEMLIMIT=$(FUZZMEM)MiB "$$bin/fuzz.test" -test.run '^$$' -test.fuzz "^$$target\$$" \
 	      -test.fuzztime $(FUZZTIME) -test.fuzzminimizetime 1x -test.parallel 2 -test.fuzzcachedir "$$(go env GOCACHE)/fuzz/$$(go list .)"); \
 	done < <(grep -roE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' cmd services shared | sed 's/func //' | sort); \
 	[ $$found = 1 ] || { echo 'no fuzz target found' >&2; exit 1; }

@@ -85,11 +85,11 @@ func (w *world) ask(c *stack.Client, method, path, body string, status int) stac
 }
 
 // things is one of everything that a path can name.
-type things struct{ account, bucket, consumer, key, manager, webhook, event, delivery string }
+type things struct{ account, project, bucket, consumer, key, manager, webhook, event, delivery string }
 
 func (t things) fill(path string) string {
 	return strings.NewReplacer(
-		"{accountName}", t.account, "{bucketName}", t.bucket, "{consumerName}", t.consumer, "{keyId}", t.key, "{managerId}", t.manager,
+		"{accountName}", t.account, "{projectName}", t.project, "{bucketName}", t.bucket, "{consumerName}", t.consumer, "{keyId}", t.key, "{managerId}", t.manager,
 		"/webhooks/{id}", "/webhooks/"+t.webhook, "/events/{id}", "/events/"+t.event, "/deliveries/{id}", "/deliveries/"+t.delivery,
 	).Replace(path)
 }
@@ -97,7 +97,7 @@ func (t things) fill(path string) string {
 // nothing is like things, but nothing of it is there.
 func nothing(account string) things {
 	return things{
-		account, "no-such-bucket", "no-such-consumer", "key_000000000000000000000000", "eusr_000000000000000000000000",
+		account, "no-such-project", "no-such-bucket", "no-such-consumer", "key_000000000000000000000000", "eusr_000000000000000000000000",
 		"0190c0f0-0000-7000-8000-000000000000", "evt_none", "0000000000000000000000",
 	}
 }
@@ -112,7 +112,7 @@ func (w *world) furnish() things {
 		}
 		return made.ID
 	}
-	t := things{account: "default", bucket: "their-bucket", consumer: "their-consumer"}
+	t := things{account: "default", project: "their-project", bucket: "their-bucket", consumer: "their-consumer"}
 	create("/v1/projects", `{"name":"their-project"}`)
 	create(bucketsOfDefault, `{"name":"their-bucket"}`)
 	consumers := bucketsOfDefault + "/their-bucket/consumers"
