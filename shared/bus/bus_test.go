@@ -87,7 +87,7 @@ func take(t *testing.T, want int, consume func(ctx context.Context, handle func(
 
 func events(b *bus.Bus) func(context.Context, func(*bus.Message)) error {
 	return func(ctx context.Context, handle func(*bus.Message)) error {
-		return b.ConsumeEvents(ctx, bus.NewInHand(), handle)
+		return b.ConsumeEvents(ctx, bus.NewInHandOf(nil), handle)
 	}
 }
 
@@ -211,7 +211,7 @@ func TestLaneKeepsOrderAndWhatIsNotAcknowledged(t *testing.T) {
 	if err != nil {
 		t.Fatalf("open: %v", err)
 	}
-	messages, err := lane.Fetch(t.Context(), bus.NewInHand(), n, time.Second)
+	messages, err := lane.Fetch(t.Context(), bus.NewInHandOf(nil), n, time.Second)
 	if err != nil || len(messages) != n {
 		t.Fatalf("fetch: %d, %v", len(messages), err)
 	}
@@ -267,7 +267,7 @@ func TestRecordsComeAsPublishedInOrder(t *testing.T) {
 	}
 	var got []domain.RecordBatch
 	for _, m := range take(t, len(sent), func(ctx context.Context, handle func(*bus.Message)) error {
-		return b.ConsumeRecords(ctx, bus.NewInHand(), handle)
+		return b.ConsumeRecords(ctx, bus.NewInHandOf(nil), handle)
 	}) {
 		batch, err := bus.ParseRecords(m.Body())
 		if err != nil {
@@ -324,7 +324,7 @@ func TestConsumptionGoesOnAfterTheBusWasLost(t *testing.T) {
 	got := make(chan string, 10)
 	var consuming sync.WaitGroup
 	consuming.Go(func() {
-		inHand := bus.NewInHand()
+		inHand := bus.NewInHandOf(nil)
 		_ = b.ConsumeEvents(ctx, inHand, func(m *bus.Message) { m.Ack(); inHand.Done(m); got <- string(m.Body()) })
 	})
 	publish(t, b, bus.Accepted{Event: event()}, 0)

@@ -227,7 +227,7 @@ func TestConsumptionOutlastsTheLossOfAServer(t *testing.T) {
 
 	publish(t, b, bus.Accepted{Event: event()}, 0)
 	inHand, takeOne := context.WithCancel(t.Context())
-	if err := b.ConsumeEvents(inHand, bus.NewInHand(), func(m *bus.Message) {
+	if err := b.ConsumeEvents(inHand, bus.NewInHandOf(nil), func(m *bus.Message) {
 		if m.Repeated {
 			t.Error("the first time counts as a repeat")
 		}

@@ -30,9 +30,6 @@ type held struct {
 	size    int64 // of the room that it takes
 }
 
-// NewInHand returns an empty one without a bound.
-func NewInHand() *InHand { return NewInHandOf(nil) }
-
 // NewInHandOf returns an empty one whose messages take their bytes of room until Done; nil:
 // without a bound.
 func NewInHandOf(room *Budget) *InHand {

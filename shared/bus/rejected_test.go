@@ -256,7 +256,7 @@ func TestEventsRefusesWhenItIsFullAndGoesOnWhenThereIsRoom(t *testing.T) {
 		t.Fatalf("room %+v, error %v, want nothing dropped", room, err)
 	}
 	take(t, stored, func(ctx context.Context, handle func(*bus.Message)) error {
-		return b.ConsumeEvents(ctx, bus.NewInHand(), handle)
+		return b.ConsumeEvents(ctx, bus.NewInHandOf(nil), handle)
 	})
 	deadline := time.Now().Add(30 * time.Second)
 	for room.Dropped == 0 && time.Now().Before(deadline) { // the acknowledgements are on their way

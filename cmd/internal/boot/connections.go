@@ -65,18 +65,17 @@ func (c *connections) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err //nolint:wrapcheck // net/http asks it what it is
 		}
-		client, shared := c.client(accepted.RemoteAddr())
-		if reason := c.take(client, shared); reason != "" {
-			c.refused.WithLabelValues(reason).Inc()
-			_ = accepted.Close() // nobody is told anything
-			continue
-		}
-		release := sync.OnceFunc(func() { c.release(client, shared) })
 		tcp, ok := accepted.(*net.TCPConn)
 		if !ok {
 			return nil, fmt.Errorf("accept connection: it is no TCP: %T", accepted)
 		}
-		return &connection{tcp, release}, nil
+		client, shared := c.client(tcp.RemoteAddr())
+		if reason := c.take(client, shared); reason != "" {
+			c.refused.WithLabelValues(reason).Inc()
+			_ = tcp.Close() // nobody is told anything
+			continue
+		}
+		return &connection{tcp, sync.OnceFunc(func() { c.release(client, shared) })}, nil
 	}
 }
 

@@ -196,7 +196,7 @@ func work(t *testing.T, api, dispatcher *bus.Bus) {
 		api.PublishEvent(bus.Accepted{Event: event, Version: 1}, 0, func(_ bool, err error) { done(err) })
 	})
 	one(ctx, t, "an event", func(ctx context.Context, handle func(*bus.Message)) error {
-		return dispatcher.ConsumeEvents(ctx, bus.NewInHand(), handle)
+		return dispatcher.ConsumeEvents(ctx, bus.NewInHandOf(nil), handle)
 	})
 
 	task := &domain.Task{
@@ -223,7 +223,7 @@ func work(t *testing.T, api, dispatcher *bus.Bus) {
 	must("open a lane", err)
 	var held []*bus.Message
 	await(t, "a delivery of a lane", func() bool { // in a cluster its consumer must have a leader first
-		held, err = lane.Fetch(t.Context(), bus.NewInHand(), 1, time.Second)
+		held, err = lane.Fetch(t.Context(), bus.NewInHandOf(nil), 1, time.Second)
 		return len(held) == 1
 	})
 	must("fetch from a lane", err)
@@ -232,7 +232,7 @@ func work(t *testing.T, api, dispatcher *bus.Bus) {
 
 	wait("publish records", func(done func(error)) { dispatcher.PublishRecords(&domain.RecordBatch{}, done) })
 	one(ctx, t, "records", func(ctx context.Context, handle func(*bus.Message)) error {
-		return dispatcher.ConsumeRecords(ctx, bus.NewInHand(), handle)
+		return dispatcher.ConsumeRecords(ctx, bus.NewInHandOf(nil), handle)
 	})
 
 	wait("reject", func(done func(error)) {
@@ -434,6 +434,6 @@ func TestFilesFromBeforeTheAccountsAreTakenOver(t *testing.T) {
 	s := start(t, options)
 	join(t, s, "api", "kApi")
 	one(t.Context(), t, "the event from before", func(ctx context.Context, handle func(*bus.Message)) error {
-		return join(t, s, "dispatcher", "kDispatcher").ConsumeEvents(ctx, bus.NewInHand(), handle)
+		return join(t, s, "dispatcher", "kDispatcher").ConsumeEvents(ctx, bus.NewInHandOf(nil), handle)
 	})
 }

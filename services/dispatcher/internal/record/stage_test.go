@@ -119,7 +119,7 @@ func TestNothingIsSettledBeforeWhatAnotherProcessHasInHand(t *testing.T) {
 	taken, stop := context.WithCancel(t.Context())
 	gone := make(chan error, 1)
 	go func() {
-		gone <- other.ConsumeRecords(taken, bus.NewInHand(), func(*bus.Message) { stop() }) // and is never heard of again
+		gone <- other.ConsumeRecords(taken, bus.NewInHandOf(nil), func(*bus.Message) { stop() }) // and is never heard of again
 	}()
 	select {
 	case <-taken.Done():
