@@ -125,9 +125,11 @@ func TestOnlySoMuchIsTakenOffTheBus(t *testing.T) {
 				t.Fatal(err)
 			}
 			room := bus.NewBudget(limit)
-			inHand := bus.NewInHandOf(room)
+			// What is in hand is reported as in progress, so that none of it comes again.
+			inHand := bus.NewRecordsInHand(room)
 			ctx, stop := context.WithTimeout(t.Context(), 60*time.Second)
 			defer stop()
+			go func() { _ = inHand.Run(ctx) }()
 			taken := make(chan *bus.Message, messages)
 			ended := make(chan error, 1)
 			go func() { ended <- stage.consume(ctx, b, room, inHand, func(m *bus.Message) { taken <- m }) }()
@@ -156,6 +158,61 @@ func TestOnlySoMuchIsTakenOffTheBus(t *testing.T) {
 				t.Errorf("%d bytes are still taken at the end", used)
 			}
 		})
+	}
+}
+
+// TestAFullProcessKeepsItsPlace has the one that the server serves with records have no room
+// for more, for longer than the server waits for one that is gone. No other is served
+// meanwhile, and all comes to the first, in order.
+func TestAFullProcessKeepsItsPlace(t *testing.T) {
+	t.Parallel()
+	const messages, size, limit = 40, 256 << 10, 4 << 20
+	server := bustest.Start(t)
+	nc, err := nats.Connect(server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	ctx, stop := context.WithTimeout(t.Context(), 60*time.Second)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	consume := func(room *bus.Budget) (*bus.InHand, chan *bus.Message) {
+		b := connect(t, server)
+		if err := b.Ensure(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		inHand, taken := bus.NewRecordsInHand(room), make(chan *bus.Message, 2*messages)
+		running.Go(func() { _ = inHand.Run(ctx) })
+		running.Go(func() { _ = b.ConsumeRecords(ctx, inHand, func(m *bus.Message) { taken <- m }) })
+		return inHand, taken
+	}
+	first, taken := consume(bus.NewBudget(limit))
+	for range messages {
+		if err := nc.Publish("records", make([]byte, size)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stuck(t, first)
+	_, others := consume(bus.NewBudget(limit))
+	select {
+	case m := <-others:
+		t.Fatalf("message %d went to another process", m.Sequence)
+	case <-time.After(4 * time.Second): // the server waits for 1.6 s
+	}
+	for sequence := range uint64(messages) {
+		select {
+		case m := <-taken:
+			if m.Sequence != sequence+1 {
+				t.Fatalf("message %d came, want %d", m.Sequence, sequence+1)
+			}
+			m.Ack()
+			first.Done(m)
+		case m := <-others:
+			t.Fatalf("message %d went to another process", m.Sequence)
+		case <-ctx.Done():
+			t.Fatalf("message %d did not come", sequence+1)
+		}
 	}
 }
 

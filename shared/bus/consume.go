@@ -210,8 +210,8 @@ func (b *Bus) consumer(ctx context.Context, stream, name string) (jetstream.Cons
 // fetching is how a stream is consumed by fetches.
 type fetching struct {
 	wait time.Duration // of one fetch, for the first message
-	// always: also while there is no room for a portion one message is fetched in each wait,
-	// by which the server knows that this process lives.
+	// always: the server is asked in each wait, by which it knows that this process lives: for
+	// one message while there is no place for a portion, and for none while there is no room.
 	always  bool
 	options []jetstream.FetchOpt
 }
@@ -250,17 +250,42 @@ func (b *Bus) fetchOnce(ctx context.Context, stream, name string, inHand *InHand
 				continue
 			}
 		}
-		room, err := inHand.reserve(ctx, largestMessage)
-		if err != nil {
-			break // told to stop
-		}
 		asked = time.Now()
-		err = b.fetch(ctx, consumer, portion, inHand, room, queue, working, how)
+		err := b.ask(ctx, consumer, portion, inHand, queue, working, how)
 		if err != nil && ctx.Err() == nil {
 			return unavailable("fetch "+name, err)
 		}
 	}
 	return ctx.Err()
+}
+
+// ask waits for room and fetches one portion.
+func (b *Bus) ask(ctx context.Context, consumer jetstream.Consumer, portion int, inHand *InHand, queue chan<- *Message, working func(), how fetching) error {
+	room, err := inHand.reserve(ctx, largestMessage, how)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return b.keepPlace(consumer, how)
+	}
+	if err != nil {
+		return err // told to stop
+	}
+	return b.fetch(ctx, consumer, portion, inHand, room, queue, working, how)
+}
+
+// keepPlace asks for a message of one byte, which there is none of, so that the server goes on
+// serving this process.
+func (b *Bus) keepPlace(consumer jetstream.Consumer, how fetching) error {
+	batch, err := consumer.Fetch(1, append(slices.Clip(how.options), jetstream.FetchMaxWait(how.wait), jetstream.FetchMaxBytes(1))...)
+	if err != nil {
+		return err
+	}
+	for msg := range batch.Messages() {
+		_ = msg.Nak()
+	}
+	err = batch.Error()
+	if errors.Is(err, nats.ErrTimeout) || errors.Is(err, jetstream.ErrPinIDMismatch) {
+		return nil
+	}
+	return err
 }
 
 // fetch takes one portion into queue, which has a place for each, of the room reserved for

@@ -94,10 +94,16 @@ func (h *InHand) Moves() uint64 {
 }
 
 // reserve waits for room for one message of the largest size at least, and takes a quarter
-// of all room at most; 0: there is no bound.
-func (h *InHand) reserve(ctx context.Context, largest int64) (int64, error) {
+// of all room at most; 0: there is no bound. A consumption that asks always waits for no
+// longer than one of its fetches.
+func (h *InHand) reserve(ctx context.Context, largest int64, how fetching) (int64, error) {
 	if h.room == nil {
 		return 0, ctx.Err()
+	}
+	if how.always {
+		waiting, cancel := context.WithTimeout(ctx, how.wait)
+		defer cancel()
+		ctx = waiting
 	}
 	return h.room.Reserve(ctx, largest, max(largest, h.room.limit/4))
 }
