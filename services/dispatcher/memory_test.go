@@ -3,6 +3,7 @@ package dispatcher_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -127,10 +128,10 @@ func TestMemoryIsBoundedByBytes(t *testing.T) { // not parallel: it looks at the
 		{"events of one webhook", 1, many, func(t *testing.T, b *bench, _ []domain.Webhook) { b.publishLarge(t, many) }},
 		{"events of four webhooks", 4, 4 * many, func(t *testing.T, b *bench, _ []domain.Webhook) { b.publishLarge(t, many) }},
 		{"what is due", 20, many, func(t *testing.T, b *bench, hooks []domain.Webhook) {
-			b.keepLarge(t, hooks, func(task *domain.Task) error { return b.bus.ScheduleWait(t.Context(), task, time.Now()) })
+			b.keepLarge(t, hooks, many, func(task *domain.Task) error { return b.bus.ScheduleWait(t.Context(), task, time.Now()) })
 		}},
 		{"lanes", 20, many, func(t *testing.T, b *bench, hooks []domain.Webhook) {
-			b.keepLarge(t, hooks, func(task *domain.Task) error { return b.bus.HoldWait(t.Context(), task) })
+			b.keepLarge(t, hooks, many, func(task *domain.Task) error { return b.bus.HoldWait(t.Context(), task) })
 		}},
 		{"records that can't be stored", 1, many, func(t *testing.T, b *bench, _ []domain.Webhook) { b.publishLarge(t, many) }},
 	} {
@@ -190,6 +191,50 @@ func TestMemoryIsBoundedByBytes(t *testing.T) { // not parallel: it looks at the
 	}
 }
 
+// TestWhatIsDueCutsNobodyDown: that a webhook's attempts take long is no reason to have one at a
+// time, as long as there is memory. Of that the dispatcher keeps some for what may become due.
+func TestWhatIsDueCutsNobodyDown(t *testing.T) {
+	onBoth(t, func(t *testing.T, b *bench) {
+		const most = 8
+		free := make(chan struct{})
+		release := sync.OnceFunc(func() { close(free) })
+		slow := newSink(t, func(call) int { <-free; return http.StatusOK })
+		due := newSink(t, func(c call) int {
+			if c.attempt != "1" {
+				<-free
+			}
+			return http.StatusInternalServerError
+		})
+		t.Cleanup(release)
+		w := b.webhook(slow.URL, func(w *domain.Webhook) { w.Timeout, w.MaxInFlight = 30*time.Second, most })
+		b.webhook(due.URL, func(w *domain.Webhook) {
+			w.Timeout, w.RetrySchedule = 30*time.Second, []time.Duration{100 * time.Millisecond, time.Hour}
+		})
+		b.dispatch(func(o *dispatcher.Options) { o.Memory = dispatcher.LeastMemory })
+		b.accept(1)
+		b.deliveries(w.ID, domain.StatusPending, 1) // is in the log when it takes long
+		b.eventually(func() error {
+			if calls, _ := due.seen(); len(calls) < 2 {
+				return errors.New("no retry is in hand")
+			}
+			return nil
+		})
+		asked := time.Now()
+		b.accept(most - 1)
+		b.eventually(func() error {
+			if calls, _ := slow.seen(); len(calls) < most {
+				return fmt.Errorf("%d attempts are under way, want %d", len(calls), most)
+			}
+			return nil
+		})
+		if took := time.Since(asked); took > 20*time.Second {
+			t.Errorf("the others waited %s for the first one", took)
+		}
+		release()
+		b.deliveries(w.ID, domain.StatusDelivered, most)
+	})
+}
+
 // heap returns how much of the heap is in use, and with what is garbage by now.
 func heap() (live, all int64) {
 	var stats runtime.MemStats
@@ -212,11 +257,11 @@ func (b *bench) publishLarge(t *testing.T, n int) {
 	}
 }
 
-// keepLarge keeps large deliveries of webhooks somewhere on the bus.
-func (b *bench) keepLarge(t *testing.T, hooks []domain.Webhook, keep func(*domain.Task) error) {
+// keepLarge keeps n large deliveries of webhooks somewhere on the bus.
+func (b *bench) keepLarge(t *testing.T, hooks []domain.Webhook, n int, keep func(*domain.Task) error) {
 	t.Helper()
 	body := largeEvent()
-	for i := range many {
+	for i := range n {
 		task := &domain.Task{
 			Account: domain.DefaultAccount, Webhook: hooks[i%len(hooks)].ID, EventID: "evt_" + uuid.NewString(), EventType: domain.ShipmentCreated,
 			EventSeq: uint64(i + 1), ReceivedAt: time.Now().UTC().Truncate(time.Millisecond), Rev: domain.FirstOutcome, Spilled: true, Body: body,

@@ -21,9 +21,11 @@ const (
 // before it asks for them, in turn; what is in hand never waits for more.
 type Budget struct {
 	limit int64
+	of    *Budget // that this is a part of; nil: of none
 
 	mu      sync.Mutex
 	used    int64
+	held    int64 // of used: by what is in hand, and not reserved for what may come
 	waiting []*budgetWaiter
 }
 
@@ -34,6 +36,13 @@ type budgetWaiter struct {
 
 // NewBudget returns room for limit bytes.
 func NewBudget(limit int64) *Budget { return &Budget{limit: limit} }
+
+// Part returns room for limit bytes of r, for one of those that share r: however long it
+// keeps them, there is room for the others. What is taken of the part is taken of r.
+func (r *Budget) Part(limit int64) *Budget { return &Budget{limit: limit, of: r} }
+
+// Limit returns how many bytes there is room for.
+func (r *Budget) Limit() int64 { return r.limit }
 
 // BudgetState is how much of the room is taken.
 type BudgetState struct {
@@ -48,11 +57,12 @@ func (r *Budget) State() BudgetState {
 	return BudgetState{Used: r.used, Limit: r.limit, Waiting: len(r.waiting)}
 }
 
-// Tight tells whether more than half of the room is taken.
+// Tight tells whether what is in hand takes more than half of the room, without what is
+// reserved: that is as much when nothing is in hand.
 func (r *Budget) Tight() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.used > r.limit/2
+	return r.held > max(0, r.limit-(r.used-r.held))/2
 }
 
 // full tells that there is no room for another task.
@@ -65,6 +75,18 @@ func (r *Budget) full() bool {
 // Reserve waits for room for least bytes and takes as much as there is, most at most. What
 // is more than the whole room is granted when nothing else is in it. Its error is ctx's.
 func (r *Budget) Reserve(ctx context.Context, least, most int64) (int64, error) {
+	granted, err := r.reserve(ctx, least, most)
+	if err != nil || r.of == nil {
+		return granted, err
+	}
+	whole, err := r.of.Reserve(ctx, least, granted)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.give(granted - whole)
+	return whole, err
+}
+
+func (r *Budget) reserve(ctx context.Context, least, most int64) (int64, error) {
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
 	}
@@ -95,16 +117,31 @@ func (r *Budget) Reserve(ctx context.Context, least, most int64) (int64, error) 
 
 // Take takes room though there may be none, for what is in hand already.
 func (r *Budget) Take(n int64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.used += n
+	for ; r != nil; r = r.of {
+		r.mu.Lock()
+		r.used += n
+		r.held += n
+		r.mu.Unlock()
+	}
 }
 
-// Give gives room back.
+// LetGo gives back what Take took.
+func (r *Budget) LetGo(n int64) {
+	for ; r != nil; r = r.of {
+		r.mu.Lock()
+		r.held -= n
+		r.give(n)
+		r.mu.Unlock()
+	}
+}
+
+// Give gives back what Reserve granted.
 func (r *Budget) Give(n int64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.give(n)
+	for ; r != nil; r = r.of {
+		r.mu.Lock()
+		r.give(n)
+		r.mu.Unlock()
+	}
 }
 
 func (r *Budget) give(n int64) {

@@ -62,6 +62,65 @@ func TestBudgetIsGrantedInTurn(t *testing.T) {
 	})
 }
 
+func TestReservedRoomIsNotTight(t *testing.T) {
+	t.Parallel()
+	room := bus.NewBudget(100)
+	if _, err := room.Reserve(t.Context(), 60, 60); err != nil || room.Tight() {
+		t.Errorf("tight with nothing in hand: %v", err)
+	}
+	room.Take(20)
+	if room.Tight() {
+		t.Error("tight with half of what is left in hand")
+	}
+	room.Take(1)
+	if !room.Tight() {
+		t.Error("not tight with more than half of what is left in hand")
+	}
+	room.LetGo(1)
+	room.Give(60)
+	room.Take(30)
+	if room.Tight() {
+		t.Error("tight with half of the room in hand")
+	}
+}
+
+func TestPartsLeaveRoomForOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		room := bus.NewBudget(100)
+		one, other := room.Part(30), room.Part(30)
+		reserve := func(part *bus.Budget, least, most, want int64) {
+			t.Helper()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if granted, err := part.Reserve(ctx, least, most); granted != want || (err == nil) != (want > 0) {
+				t.Errorf("granted %d, %v; want %d", granted, err, want)
+			}
+		}
+		reserve(one, 10, 60, 30)
+		one.Give(10)
+		one.Take(10)
+		reserve(one, 10, 60, 0)    // has its part
+		reserve(other, 10, 60, 30) // and nobody waits for that
+		room.Take(30)
+		other.Give(20)
+		reserve(other, 10, 60, 20) // there is room, as much as its part has
+		room.Take(15)
+		one.Give(20)
+		one.LetGo(10)
+		reserve(one, 30, 30, 0) // in its part there would be room
+		reserve(one, 10, 30, 25)
+		other.Give(30)
+		one.Give(25)
+		room.LetGo(45)
+		for _, r := range []*bus.Budget{room, one, other} {
+			if state := r.State(); state.Used != 0 || state.Waiting != 0 {
+				t.Errorf("state %+v in the end", state)
+			}
+		}
+	})
+}
+
 // TestOnlySoMuchIsTakenOffTheBus holds what is in hand of large messages to the room, and
 // brings all of them in the end.
 func TestOnlySoMuchIsTakenOffTheBus(t *testing.T) {

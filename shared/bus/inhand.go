@@ -82,7 +82,7 @@ func (h *InHand) Done(m *Message) {
 	delete(h.messages, storedAs(m))
 	h.moves++
 	if h.room != nil {
-		h.room.Give(one.size)
+		h.room.LetGo(one.size)
 	}
 }
 
