@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"waybill.dev/services/dispatcher"
 	"waybill.dev/shared/domain"
 )
@@ -137,5 +139,46 @@ func TestHangingLanesKeepNoOtherWaiting(t *testing.T) {
 		for _, w := range slow {
 			b.deliveries(w.ID, domain.StatusDelivered, 2)
 		}
+	})
+}
+
+// TestLargeLanesKeepNoOtherWaiting: one lane has not all the memory that lanes may take, however
+// large its deliveries are and however long they take.
+func TestLargeLanesKeepNoOtherWaiting(t *testing.T) {
+	onBoth(t, func(t *testing.T, b *bench) {
+		const large = 64 // deliveries: 16 MiB, twice of what lanes may take together
+		free := make(chan struct{})
+		release := sync.OnceFunc(func() { close(free) })
+		hanging := newSink(t, func(call) int { <-free; return http.StatusOK })
+		t.Cleanup(release)
+		slow := b.webhook(hanging.URL, func(w *domain.Webhook) {
+			w.Timeout, w.MaxInFlight, w.Events = 30*time.Second, 500, []domain.EventType{domain.ShipmentDelivered}
+		})
+		other := newSink(t, nil)
+		swift := b.webhook(other.URL, func(w *domain.Webhook) { w.Active = false })
+		b.keepLarge(t, []domain.Webhook{slow}, large, func(task *domain.Task) error { return b.bus.HoldWait(t.Context(), task) })
+		metrics := prometheus.NewRegistry()
+		b.dispatch(func(o *dispatcher.Options) { o.Memory, o.Metrics = dispatcher.LeastMemory, metrics })
+		b.accept(2)
+		b.deliveries(swift.ID, domain.StatusHeld, 2)
+		last, since := -1.0, time.Now()
+		b.eventually(func() error { // the lane has in hand what it may
+			calls, _ := hanging.seen()
+			if now := gauge(t, metrics, "waybill_dispatch_memory_bytes", "drains"); now != last {
+				last, since = now, time.Now()
+			}
+			if len(calls) < 2 || time.Since(since) < time.Second {
+				return fmt.Errorf("%d large deliveries are under way, for %s", len(calls), time.Since(since))
+			}
+			return nil
+		})
+		asked := time.Now()
+		b.update(swift.ID, func(w *domain.Webhook) { w.Active = true })
+		b.deliveries(swift.ID, domain.StatusDelivered, 2)
+		if took := time.Since(asked); took > 20*time.Second {
+			t.Errorf("another lane waited %s for the one that hangs", took)
+		}
+		release()
+		b.deliveries(slow.ID, domain.StatusDelivered, large)
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -18,16 +19,25 @@ import (
 
 var errNotYet = errors.New("not yet")
 
-// gauge returns the value of a metric without labels.
-func gauge(t *testing.T, from prometheus.Gatherer, name string) float64 {
+// gauge returns the value of a metric with the values of labels given.
+func gauge(t *testing.T, from prometheus.Gatherer, name string, labels ...string) float64 {
 	t.Helper()
 	families, err := from.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, family := range families {
-		if family.GetName() == name {
-			return family.GetMetric()[0].GetGauge().GetValue()
+		if family.GetName() != name {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			var values []string
+			for _, label := range metric.GetLabel() {
+				values = append(values, label.GetValue())
+			}
+			if slices.Equal(values, labels) {
+				return metric.GetGauge().GetValue()
+			}
 		}
 	}
 	t.Fatalf("no metric %s", name)

@@ -487,7 +487,7 @@ func (b *Bus) OpenLane(ctx context.Context, id domain.WebhookID, inHand int) (*L
 func (l *Lane) Fetch(ctx context.Context, inHand *InHand, n int, wait time.Duration) ([]*Message, error) {
 	opts := []jetstream.FetchOpt{jetstream.FetchMaxWait(wait)}
 	if inHand.room != nil {
-		granted, err := inHand.room.Reserve(ctx, LargestTask, max(LargestTask, inHand.room.limit/64))
+		granted, err := inHand.room.Reserve(ctx, LargestTask, max(LargestTask, inHand.room.limit/2))
 		if err != nil {
 			return nil, err //nolint:wrapcheck // told to stop
 		}

@@ -26,6 +26,9 @@ const (
 	sliceTime = time.Second
 	// longestPause is for how long a lane rests at most because of its webhook's rate.
 	longestPause = 10 * time.Minute
+	// laneShare of what drains may have in hand is the most that one lane has: with a webhook
+	// that takes long over large deliveries it would soon have all, for as long as that takes.
+	laneShare = 32
 	// remembered is of how many deliveries a drain knows that it has sent them.
 	remembered = 100_000
 )
@@ -79,7 +82,7 @@ func (w *worker) drain(ctx context.Context, hook *index.Hook) (time.Duration, er
 	}
 	d := &drain{
 		w: w, hook: hook, progress: w.progress, place: place,
-		inHand: bus.NewInHandOf(w.m.options.DrainRoom), ended: make(chan struct{}, 1), tasks: make(map[*bus.Message]*domain.Task), seen: make(map[domain.DeliveryID]int64),
+		inHand: bus.NewInHandOf(w.m.share()), ended: make(chan struct{}, 1), tasks: make(map[*bus.Message]*domain.Task), seen: make(map[domain.DeliveryID]int64),
 	}
 	attending, stop := context.WithCancel(context.WithoutCancel(ctx))
 	go func() { _ = d.inHand.Run(attending) }()
@@ -101,6 +104,13 @@ func (w *worker) drain(ctx context.Context, hook *index.Hook) (time.Duration, er
 	}
 	w.stopDraining(hook)
 	return 0, err
+}
+
+// share is what one lane may have in hand: two of the largest deliveries at least, as the last
+// one that was sent stays until it is confirmed.
+func (m *Manager) share() *bus.Budget {
+	room := m.options.DrainRoom
+	return room.Part(max(room.Limit()/laneShare, 2*bus.LargestTask))
 }
 
 // rests returns for how long the webhook's rate lets nothing out; 0: it lets something out
