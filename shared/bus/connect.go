@@ -45,6 +45,7 @@ type Bus struct {
 	mu      sync.Mutex
 	waiting map[*nats.Msg]func(*jetstream.PubAck, error)
 	lanes   jetstream.Stream // HOLD; nil: not looked up yet
+	sizes   map[string]int64 // of streams, as they were made last
 
 	listeners  []chan struct{}
 	publishing []jetstream.PublishOpt
@@ -86,6 +87,7 @@ func Connect(options Options) (*Bus, error) {
 		options: options,
 		log:     options.Logger,
 		waiting: make(map[*nats.Msg]func(*jetstream.PubAck, error)),
+		sizes:   make(map[string]int64),
 		publishing: []jetstream.PublishOpt{
 			jetstream.WithRetryWait(electionWait), jetstream.WithRetryAttempts(electionRetries),
 		},

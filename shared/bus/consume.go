@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,7 +24,7 @@ type Message struct {
 	Repeated bool      // it was handed out before
 	// Deliveries is how often it was handed out, this time included.
 	Deliveries uint64
-	msg        jetstream.Msg
+	msg        handed
 }
 
 // Subject returns the subject that the message was published on.
@@ -84,7 +83,7 @@ const recordFetch = 200 * time.Millisecond
 // back at the end.
 func (b *Bus) ConsumeEvents(ctx context.Context, inHand *InHand, handle func(*Message)) error {
 	return b.again(ctx, consumerFanout, func(working func()) error {
-		return b.fetchOnce(ctx, StreamEvents, consumerFanout, inHand, handle, working, fetching{wait: 10 * time.Second, options: []jetstream.FetchOpt{jetstream.FetchHeartbeat(2500 * time.Millisecond)}})
+		return b.fetchOnce(ctx, StreamEvents, consumerFanout, inHand, handle, working, fetching{wait: 10 * time.Second, heartbeat: 2500 * time.Millisecond})
 	})
 }
 
@@ -92,8 +91,7 @@ func (b *Bus) ConsumeEvents(ctx context.Context, inHand *InHand, handle func(*Me
 // ConsumeEvents does. Among all that consume them the server serves one.
 func (b *Bus) ConsumeRecords(ctx context.Context, inHand *InHand, handle func(*Message)) error {
 	return b.again(ctx, consumerRecord, func(working func()) error {
-		return b.fetchOnce(ctx, StreamRecords, consumerRecord, inHand, handle, working, fetching{
-			wait: recordFetch, always: true, options: []jetstream.FetchOpt{jetstream.FetchPriorityGroup(PinGroup)}})
+		return b.fetchOnce(ctx, StreamRecords, consumerRecord, inHand, handle, working, fetching{wait: recordFetch, always: true, group: PinGroup})
 	})
 }
 
@@ -209,21 +207,26 @@ func (b *Bus) consumer(ctx context.Context, stream, name string) (jetstream.Cons
 
 // fetching is how a stream is consumed by fetches.
 type fetching struct {
-	wait time.Duration // of one fetch, for the first message
+	wait      time.Duration // of one fetch, for the first message
+	heartbeat time.Duration // how often the server must be heard of meanwhile; 0: it need not
+	group     string        // of a pinned consumer
 	// always: the server is asked in each wait, by which it knows that this process lives: for
 	// one message while there is no place for a portion, and for none while there is no room.
-	always  bool
-	options []jetstream.FetchOpt
+	always bool
 }
 
 // fetchOnce consumes by fetches. Unlike a continuous pull it leaves nothing in the
 // client's buffer, where a message that waits for long would run into AckWait unseen:
 // whatever arrives is in inHand at once, and the next fetch waits until there is room.
 func (b *Bus) fetchOnce(ctx context.Context, stream, name string, inHand *InHand, handle func(*Message), working func(), how fetching) error {
-	consumer, err := b.consumer(ctx, stream, name)
+	if _, err := b.consumer(ctx, stream, name); err != nil {
+		return err
+	}
+	puller, err := b.newPuller(stream, name, how.group)
 	if err != nil {
 		return err
 	}
+	defer puller.close()
 	queue := make(chan *Message, 2*fetchSize)
 	var handling sync.WaitGroup
 	handling.Go(func() {
@@ -251,8 +254,8 @@ func (b *Bus) fetchOnce(ctx context.Context, stream, name string, inHand *InHand
 			}
 		}
 		asked = time.Now()
-		err := b.ask(ctx, consumer, portion, inHand, queue, working, how)
-		if err != nil && ctx.Err() == nil {
+		err := b.ask(ctx, puller, portion, inHand, queue, working, how)
+		if err != nil && !errors.Is(err, errAway) && ctx.Err() == nil {
 			return unavailable("fetch "+name, err)
 		}
 	}
@@ -260,75 +263,49 @@ func (b *Bus) fetchOnce(ctx context.Context, stream, name string, inHand *InHand
 }
 
 // ask waits for room and fetches one portion.
-func (b *Bus) ask(ctx context.Context, consumer jetstream.Consumer, portion int, inHand *InHand, queue chan<- *Message, working func(), how fetching) error {
+func (b *Bus) ask(ctx context.Context, p *puller, portion int, inHand *InHand, queue chan<- *Message, working func(), how fetching) error {
 	room, err := inHand.reserve(ctx, largestMessage, how)
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return b.keepPlace(consumer, how)
-	}
-	if err != nil {
+	full := errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
+	if err != nil && !full {
 		return err // told to stop
 	}
-	return b.fetch(ctx, consumer, portion, inHand, room, queue, working, how)
-}
-
-// keepPlace asks for a message of one byte, which there is none of, so that the server goes on
-// serving this process.
-func (b *Bus) keepPlace(consumer jetstream.Consumer, how fetching) error {
-	batch, err := consumer.Fetch(1, append(slices.Clip(how.options), jetstream.FetchMaxWait(how.wait), jetstream.FetchMaxBytes(1))...)
-	if err != nil {
-		return err
+	if how.always {
+		// What the server sends until the wait is over would come again only after AckWait: out
+		// of order.
+		ctx = context.WithoutCancel(ctx)
 	}
-	for msg := range batch.Messages() {
-		_ = msg.Nak()
+	if full {
+		// A message of one byte, which there is none of: so the server goes on serving this process.
+		return p.pull(ctx, 1, 1, how.wait, 0, func(msg *nats.Msg) { _ = msg.Nak() })
 	}
-	err = batch.Error()
-	if errors.Is(err, nats.ErrTimeout) || errors.Is(err, jetstream.ErrPinIDMismatch) {
-		return nil
-	}
-	return err
+	return b.fetch(ctx, p, portion, inHand, room, queue, working, how)
 }
 
 // fetch takes one portion into queue, which has a place for each, of the room reserved for
 // it; 0: there is no bound.
-func (b *Bus) fetch(ctx context.Context, consumer jetstream.Consumer, portion int, inHand *InHand, room int64, queue chan<- *Message, working func(), how fetching) error {
-	var until jetstream.FetchOpt
-	if how.always {
-		// The server says when the wait is over. What it sends in the last moment would come
-		// too late for a context, and again only after AckWait: out of order.
-		until = jetstream.FetchMaxWait(how.wait)
-	} else {
-		waiting, cancel := context.WithTimeout(ctx, how.wait)
-		defer cancel()
-		until = jetstream.FetchContext(waiting)
-	}
-	opts := append(slices.Clip(how.options), until)
+func (b *Bus) fetch(ctx context.Context, p *puller, portion int, inHand *InHand, room int64, queue chan<- *Message, working func(), how fetching) error {
 	if room > 0 {
-		opts = append(opts, jetstream.FetchMaxBytes(int(room)))
 		defer func() { inHand.room.Give(room) }()
 	}
-	batch, err := consumer.Fetch(portion, opts...)
-	if err != nil {
-		return err
-	}
-	working()
-	for msg := range batch.Messages() {
-		m, err := wrap(msg)
+	asked := room
+	err := p.pull(ctx, portion, int(asked), how.wait, how.heartbeat, func(msg *nats.Msg) {
+		working()
+		m, err := wrap(pulled{msg})
 		if err != nil {
-			return err
+			b.log.Error("message of no stream is left", "error", err)
+			return
 		}
 		if inHand.Add(m) {
 			queue <- m
-			if room > 0 { // what it took is no longer reserved
+			if asked > 0 { // what it took is no longer reserved
 				taken := min(room, m.size())
 				room -= taken
 				inHand.room.Give(taken)
 			}
 		}
-	}
-	err = batch.Error()
-	// Nothing came for as long as was waited, or another process is served now.
-	if errors.Is(err, nats.ErrTimeout) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, jetstream.ErrPinIDMismatch) {
-		return nil
+	})
+	if err == nil {
+		working()
 	}
 	return err
 }
@@ -346,7 +323,7 @@ func giveBack(messages jetstream.MessagesContext) {
 	}
 }
 
-func wrap(msg jetstream.Msg) (*Message, error) {
+func wrap(msg handed) (*Message, error) {
 	meta, err := msg.Metadata()
 	if err != nil {
 		return nil, fmt.Errorf("read message metadata: %w", err)
@@ -462,15 +439,15 @@ func (b *Bus) hold(ctx context.Context) (jetstream.Stream, error) {
 
 // Lane is a webhook's lane while it is drained, through a consumer of its own.
 type Lane struct {
-	bus      *Bus
-	name     string
-	consumer jetstream.Consumer
+	bus    *Bus
+	name   string
+	puller *puller
 }
 
 // OpenLane starts to drain a lane. At most inHand deliveries are unacknowledged at once.
 func (b *Bus) OpenLane(ctx context.Context, id domain.WebhookID, inHand int) (*Lane, error) {
 	name := consumerLane + id.Token()
-	consumer, err := b.js.CreateOrUpdateConsumer(ctx, StreamHold, jetstream.ConsumerConfig{
+	_, err := b.js.CreateOrUpdateConsumer(ctx, StreamHold, jetstream.ConsumerConfig{
 		Durable: name, FilterSubject: HoldSubject(id), AckPolicy: jetstream.AckExplicitPolicy,
 		AckWait: AckWait, MaxDeliver: -1, MaxAckPending: inHand,
 		// A guard against leaks: who drains asks more often than this.
@@ -479,35 +456,40 @@ func (b *Bus) OpenLane(ctx context.Context, id domain.WebhookID, inHand int) (*L
 	if err != nil {
 		return nil, unavailable("open a lane", err)
 	}
-	return &Lane{bus: b, name: name, consumer: consumer}, nil
+	puller, err := b.newPuller(StreamHold, name, "")
+	if err != nil {
+		return nil, err
+	}
+	return &Lane{bus: b, name: name, puller: puller}, nil
 }
 
 // Fetch takes up to n deliveries in hand, as many as there is room for, waiting for room and
 // then at most wait for the first. What it returns beside an error is in hand, too.
 func (l *Lane) Fetch(ctx context.Context, inHand *InHand, n int, wait time.Duration) ([]*Message, error) {
-	opts := []jetstream.FetchOpt{jetstream.FetchMaxWait(wait)}
+	var granted int64
 	if inHand.room != nil {
-		granted, err := inHand.room.Reserve(ctx, LargestTask, max(LargestTask, inHand.room.limit/2))
+		var err error
+		granted, err = inHand.room.Reserve(ctx, LargestTask, max(LargestTask, inHand.room.limit/2))
 		if err != nil {
 			return nil, err //nolint:wrapcheck // told to stop
 		}
 		defer inHand.room.Give(granted)
-		opts = append(opts, jetstream.FetchMaxBytes(int(granted)))
-	}
-	batch, err := l.consumer.Fetch(n, opts...)
-	if err != nil {
-		return nil, unavailable("fetch from a lane", err)
 	}
 	var list []*Message
-	for msg := range batch.Messages() {
-		m, err := wrap(msg)
+	var unreadable error
+	err := l.puller.pull(context.WithoutCancel(ctx), n, int(granted), wait, 0, func(msg *nats.Msg) {
+		m, err := wrap(pulled{msg})
 		if err != nil {
-			return list, err
+			unreadable = err
+			return
 		}
 		inHand.Add(m)
 		list = append(list, m)
+	})
+	if errors.Is(err, errAway) {
+		return nil, nil
 	}
-	if err := batch.Error(); err != nil {
+	if err = errors.Join(err, unreadable); err != nil {
 		return list, unavailable("fetch from a lane", err)
 	}
 	return list, nil
@@ -515,6 +497,7 @@ func (l *Lane) Fetch(ctx context.Context, inHand *InHand, n int, wait time.Durat
 
 // Close ends the draining; what was not acknowledged stays in the lane.
 func (l *Lane) Close(ctx context.Context) error {
+	l.puller.close()
 	err := l.bus.js.DeleteConsumer(ctx, StreamHold, l.name)
 	if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) && !errors.Is(err, jetstream.ErrStreamNotFound) {
 		return unavailable("close a lane", err)

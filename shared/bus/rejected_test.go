@@ -1,6 +1,7 @@
 package bus_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -273,25 +274,46 @@ func TestEventsRefusesWhenItIsFullAndGoesOnWhenThereIsRoom(t *testing.T) {
 }
 
 // A limit beyond what the server has is made smaller, not a reason to have no stream.
-func TestEventsIsMadeAsLargeAsTheServerLets(t *testing.T) {
+func TestStreamsAreMadeAsLargeAsTheServerLets(t *testing.T) {
 	t.Parallel()
-	server := bustest.Start(t)
-	b, err := bus.Connect(bus.Options{
-		URL: server.URL(), Name: "test", Logger: slog.New(slog.DiscardHandler), MACKeys: [][]byte{key}, MaxBytes: 1 << 60,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(b.Close)
-	if err := b.WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Ensure(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	_, events := stream(t, server, bus.StreamEvents)
-	if most := events.CachedInfo().Config.MaxBytes; most < 64<<20 || most >= 1<<60 {
-		t.Errorf("the stream may have %d bytes", most)
+	for _, has := range []int64{20 << 30, 3 << 30, 1200 << 20, 400 << 20} {
+		t.Run(fmt.Sprint(has>>20, " MiB"), func(t *testing.T) {
+			t.Parallel()
+			server := bustest.StartWithin(t, has)
+			var logged bytes.Buffer
+			b, err := bus.Connect(bus.Options{
+				URL: server.URL(), Name: "test", Logger: slog.New(slog.NewTextHandler(&logged, nil)), MACKeys: [][]byte{key},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(b.Close)
+			if err := b.WaitReady(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for range 3 { // as after each reconnection
+				if err := b.Ensure(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			sum, smaller := int64(0), 0
+			for name, set := range map[string]int64{bus.StreamEvents: 8 << 30, bus.StreamRejected: 1 << 30} {
+				_, s := stream(t, server, name)
+				most := s.CachedInfo().Config.MaxBytes
+				if most < 64<<20 || most > set {
+					t.Errorf("%s may have %d bytes", name, most)
+				}
+				if sum += most; most < set {
+					smaller++
+				}
+			}
+			if sum > has || has > 9<<30 && smaller > 0 {
+				t.Errorf("the streams may have %d bytes of %d, %d of them less than is set", sum, has, smaller)
+			}
+			if told := strings.Count(logged.String(), "level=WARN"); told != smaller {
+				t.Errorf("%d streams are smaller, the log says:\n%s", smaller, &logged)
+			}
+		})
 	}
 }
 

@@ -50,8 +50,8 @@ func (b *Bus) MakeRoom(ctx context.Context) (Room, error) {
 	}
 }
 
-// leastEventsBytes is what EVENTS is given at least.
-const leastEventsBytes = 64 << 20
+// leastBytes is what a stream with a limit is given at least.
+const leastBytes = 64 << 20
 
 // noSpace are the codes with which a server refuses a stream larger than its own limit, by
 // default three quarters of the disk.
@@ -60,15 +60,30 @@ const (
 	noStorage jetstream.ErrorCode = 10023
 )
 
-// ensureEvents makes EVENTS as large as is set, or as the server lets it be: half, a quarter…
-func (b *Bus) ensureEvents(ctx context.Context, config jetstream.StreamConfig) error {
+// ensureSized makes a stream as large as is set, or as the server lets it be: half, a quarter…
+func (b *Bus) ensureSized(ctx context.Context, config jetstream.StreamConfig) error {
+	set := config.MaxBytes
 	for {
 		err := b.ensureStream(ctx, config)
 		var refused *jetstream.APIError
-		if !errors.As(err, &refused) || (refused.ErrorCode != noSpace && refused.ErrorCode != noStorage) || config.MaxBytes < 2*leastEventsBytes {
-			return err
+		if errors.As(err, &refused) && (refused.ErrorCode == noSpace || refused.ErrorCode == noStorage) && config.MaxBytes >= 2*leastBytes {
+			config.MaxBytes /= 2
+			continue
 		}
-		config.MaxBytes /= 2
-		b.log.Warn("the bus has no space for so many events; its stream is made smaller", "bytes", config.MaxBytes)
+		if err == nil && b.shrinks(config) && config.MaxBytes < set {
+			b.log.Warn("the bus has no space for a stream as large as is set; it is smaller", "stream", config.Name, "bytes", config.MaxBytes, "set", set)
+		}
+		return err
 	}
+}
+
+// shrinks notes how large a stream is; false: it was known.
+func (b *Bus) shrinks(config jetstream.StreamConfig) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.sizes[config.Name] == config.MaxBytes {
+		return false
+	}
+	b.sizes[config.Name] = config.MaxBytes
+	return true
 }

@@ -38,11 +38,7 @@ const (
 // after each reconnection, as the server may have come back without its files.
 func (b *Bus) Ensure(ctx context.Context) error {
 	for _, config := range b.streamConfigs() {
-		ensure := b.ensureStream
-		if config.Name == StreamEvents {
-			ensure = b.ensureEvents
-		}
-		if err := ensure(ctx, config); err != nil {
+		if err := b.ensureSized(ctx, config); err != nil {
 			return err
 		}
 	}
@@ -96,16 +92,7 @@ func (b *Bus) streamConfigs() []jetstream.StreamConfig {
 		return config
 	}
 	return []jetstream.StreamConfig{
-		with(func(c *jetstream.StreamConfig) {
-			c.Name, c.Subjects = StreamEvents, []string{subjectEvents + ">"}
-			c.Description = "shipment events as published"
-			c.MaxAge, c.Duplicates = b.options.Retention, min(b.options.DedupeWindow, b.options.Retention)
-			c.MaxMsgSize = 1 << 20
-			// Full, it refuses: what waits is not given up for what comes. MakeRoom drops
-			// what is done before.
-			c.MaxBytes, c.Discard = b.options.MaxBytes, jetstream.DiscardNew
-		}),
-		// No size limit and no age on the next three: discarding old messages would drop
+		// No size limit and no age on the first three: discarding old messages would drop
 		// schedules and lanes silently. Dispatchers end what outlives the retention.
 		with(func(c *jetstream.StreamConfig) {
 			c.Name, c.Subjects = StreamRetries, []string{subjectDue + ">", subjectSchedule + ">"}
@@ -122,12 +109,23 @@ func (b *Bus) streamConfigs() []jetstream.StreamConfig {
 			c.Description = "outcomes on their way to the database"
 			c.Retention = jetstream.WorkQueuePolicy
 		}),
+		// A server reserves what a stream is limited to, so these come last, and EVENTS takes what
+		// is left.
 		with(func(c *jetstream.StreamConfig) {
 			c.Name, c.Subjects = StreamRejected, []string{subjectRejected + ">"}
 			c.Description = "messages that are no events, with the reason"
 			c.MaxAge, c.MaxBytes, c.Discard = b.options.Retention, 1<<30, jetstream.DiscardOld
 			c.MaxMsgsPerSubject = maxRejectedEach
 			c.AllowDirect = true // a list that lags behind harms nobody
+		}),
+		with(func(c *jetstream.StreamConfig) {
+			c.Name, c.Subjects = StreamEvents, []string{subjectEvents + ">"}
+			c.Description = "shipment events as published"
+			c.MaxAge, c.Duplicates = b.options.Retention, min(b.options.DedupeWindow, b.options.Retention)
+			c.MaxMsgSize = 1 << 20
+			// Full, it refuses: what waits is not given up for what comes. MakeRoom drops
+			// what is done before.
+			c.MaxBytes, c.Discard = b.options.MaxBytes, jetstream.DiscardNew
 		}),
 	}
 }

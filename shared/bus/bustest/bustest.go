@@ -23,6 +23,7 @@ type Server struct {
 	name    string
 	dir     string
 	port    int
+	store   int64              // bytes for streams; 0: three quarters of the disk
 	cluster server.ClusterOpts // zero: none
 	routes  []*url.URL         // to the cluster's servers
 	nats    *server.Server
@@ -33,6 +34,15 @@ type Server struct {
 func Start(tb testing.TB) *Server {
 	tb.Helper()
 	s := &Server{tb: tb, name: "bustest", dir: tb.TempDir(), port: server.RANDOM_PORT}
+	s.Start()
+	tb.Cleanup(s.Stop)
+	return s
+}
+
+// StartWithin is Start with a server that has so many bytes for streams.
+func StartWithin(tb testing.TB, bytes int64) *Server {
+	tb.Helper()
+	s := &Server{tb: tb, name: "bustest", dir: tb.TempDir(), port: server.RANDOM_PORT, store: bytes}
 	s.Start()
 	tb.Cleanup(s.Stop)
 	return s
@@ -55,7 +65,7 @@ func (s *Server) Start() {
 	}
 	options := &server.Options{
 		ServerName: s.name, Host: "127.0.0.1", Port: s.port,
-		JetStream: true, StoreDir: s.dir,
+		JetStream: true, StoreDir: s.dir, JetStreamMaxStore: s.store,
 		NoLog: true, NoSigs: true,
 		Cluster: s.cluster, Routes: s.routes,
 	}

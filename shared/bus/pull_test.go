@@ -1,0 +1,85 @@
+package bus_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"waybill.dev/shared/bus"
+	"waybill.dev/shared/bus/bustest"
+)
+
+// TestClusterHandsOutEverythingOnce takes portions that end with the bytes or the number that
+// were asked for. A cluster says that a portion is complete before it sends the last messages.
+func TestClusterHandsOutEverythingOnce(t *testing.T) {
+	cluster := bustest.StartCluster(t)
+	b, js := join(t, cluster.URL()), look(t, cluster.URL())
+	const messages, size, limit = 4000, 4 << 10, 16 << 20
+	for _, stage := range []struct {
+		name, subject string
+		consume       func(ctx context.Context, inHand *bus.InHand, handle func(*bus.Message)) error
+	}{
+		{"events", "events.default.shipment.created", b.ConsumeEvents},
+		{"records", "records", b.ConsumeRecords},
+		{"a lane", bus.HoldSubject(webhook), func(ctx context.Context, inHand *bus.InHand, handle func(*bus.Message)) error {
+			lane, err := b.OpenLane(ctx, webhook, 1000)
+			for err == nil {
+				var list []*bus.Message
+				list, err = lane.Fetch(ctx, inHand, 100, 100*time.Millisecond)
+				for _, m := range list {
+					handle(m)
+				}
+			}
+			return err
+		}},
+	} {
+		t.Run(stage.name, func(t *testing.T) {
+			body := make([]byte, size)
+			var stored []jetstream.PubAckFuture
+			for range messages {
+				ack, err := js.PublishAsync(stage.subject, body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				stored = append(stored, ack)
+			}
+			for _, ack := range stored {
+				select {
+				case <-ack.Ok():
+				case err := <-ack.Err():
+					t.Fatal(err)
+				}
+			}
+			ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
+			inHand := bus.NewInHandOf(bus.NewBudget(limit))
+			taken := make(chan *bus.Message, messages)
+			var running sync.WaitGroup
+			defer running.Wait()
+			defer stop()
+			running.Go(func() { _ = inHand.Run(ctx) })
+			running.Go(func() { _ = stage.consume(ctx, inHand, func(m *bus.Message) { taken <- m }) })
+			repeated := 0
+			for done := 0; done < messages; {
+				select {
+				case m := <-taken:
+					if m.Repeated {
+						repeated++
+					} else {
+						done++
+					}
+					m.Ack()
+					inHand.Done(m)
+				case <-ctx.Done():
+					t.Fatalf("%d of %d messages came for the first time, %d came again", done, messages, repeated)
+				}
+			}
+			if repeated > 0 {
+				t.Error(fmt.Sprint(repeated, " messages came again"))
+			}
+		})
+	}
+}
