@@ -57,6 +57,9 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make NATS directory: %w", err)
 	}
+	if err := heal(o.Dir, o.Logger); err != nil {
+		return nil, err
+	}
 	running, err := server.NewServer(&server.Options{
 		ServerName: "waybill", Host: host, Port: port,
 		JetStream: true, StoreDir: o.Dir, SyncInterval: syncInterval, JetStreamMaxStore: maxStore(o.Dir),
