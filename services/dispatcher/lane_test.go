@@ -142,43 +142,66 @@ func TestHangingLanesKeepNoOtherWaiting(t *testing.T) {
 	})
 }
 
-// TestLargeLanesKeepNoOtherWaiting: one lane has not all the memory that lanes may take, however
-// large its deliveries are and however long they take.
+// TestLargeLanesKeepNoOtherWaiting: lanes have not all the memory that lanes may take, however
+// large their deliveries are and however long they take.
 func TestLargeLanesKeepNoOtherWaiting(t *testing.T) {
-	onBoth(t, func(t *testing.T, b *bench) {
-		const large = 64 // deliveries: 16 MiB, twice of what lanes may take together
-		free := make(chan struct{})
-		release := sync.OnceFunc(func() { close(free) })
-		hanging := newSink(t, func(call) int { <-free; return http.StatusOK })
-		t.Cleanup(release)
-		slow := b.webhook(hanging.URL, func(w *domain.Webhook) {
-			w.Timeout, w.MaxInFlight, w.Events = 30*time.Second, 500, []domain.EventType{domain.ShipmentDelivered}
+	t.Parallel()
+	for name, row := range map[string]struct {
+		lanes, deliveries int // 16 MiB: twice of what lanes may take together
+		inactive          bool
+	}{
+		"one at full rate":       {1, 64, false},
+		"many that begin slowly": {20, 60, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onBoth(t, func(t *testing.T, b *bench) { largeLanes(t, b, row.lanes, row.deliveries, row.inactive) })
 		})
-		other := newSink(t, nil)
-		swift := b.webhook(other.URL, func(w *domain.Webhook) { w.Active = false })
-		b.keepLarge(t, []domain.Webhook{slow}, large, func(task *domain.Task) error { return b.bus.HoldWait(t.Context(), task) })
-		metrics := prometheus.NewRegistry()
-		b.dispatch(func(o *dispatcher.Options) { o.Memory, o.Metrics = dispatcher.LeastMemory, metrics })
-		b.accept(2)
-		b.deliveries(swift.ID, domain.StatusHeld, 2)
-		last, since := -1.0, time.Now()
-		b.eventually(func() error { // the lane has in hand what it may
-			calls, _ := hanging.seen()
-			if now := gauge(t, metrics, "waybill_dispatch_memory_bytes", "drains"); now != last {
-				last, since = now, time.Now()
-			}
-			if len(calls) < 2 || time.Since(since) < time.Second {
-				return fmt.Errorf("%d large deliveries are under way, for %s", len(calls), time.Since(since))
-			}
-			return nil
-		})
-		asked := time.Now()
-		b.update(swift.ID, func(w *domain.Webhook) { w.Active = true })
-		b.deliveries(swift.ID, domain.StatusDelivered, 2)
-		if took := time.Since(asked); took > 20*time.Second {
-			t.Errorf("another lane waited %s for the one that hangs", took)
-		}
-		release()
-		b.deliveries(slow.ID, domain.StatusDelivered, large)
+	}
+}
+
+func largeLanes(t *testing.T, b *bench, lanes, deliveries int, inactive bool) {
+	free := make(chan struct{})
+	release := sync.OnceFunc(func() { close(free) })
+	hanging := newSink(t, func(call) int { <-free; return http.StatusOK })
+	t.Cleanup(release)
+	var slow []domain.Webhook
+	for range lanes {
+		slow = append(slow, b.webhook(hanging.URL, func(w *domain.Webhook) {
+			w.Timeout, w.MaxInFlight, w.Events, w.Active = 30*time.Second, 500, []domain.EventType{domain.ShipmentDelivered}, !inactive
+		}))
+	}
+	other := newSink(t, nil)
+	swift := b.webhook(other.URL, func(w *domain.Webhook) { w.Active = false })
+	b.keepLarge(t, slow, deliveries, func(task *domain.Task) error {
+		task.Spilled = !inactive // what waits because of an outage goes out one at a time first
+		return b.bus.HoldWait(t.Context(), task)
 	})
+	metrics := prometheus.NewRegistry()
+	b.dispatch(func(o *dispatcher.Options) { o.Memory, o.Metrics = dispatcher.LeastMemory, metrics })
+	b.accept(2)
+	b.deliveries(swift.ID, domain.StatusHeld, 2)
+	for _, w := range slow {
+		b.update(w.ID, func(w *domain.Webhook) { w.Active = true })
+	}
+	last, since := -1.0, time.Now()
+	b.eventually(func() error { // the lanes have in hand what they may
+		calls, _ := hanging.seen()
+		if now := gauge(t, metrics, "waybill_dispatch_memory_bytes", "drains"); now != last {
+			last, since = now, time.Now()
+		}
+		if len(calls) < max(2, lanes/2) || time.Since(since) < time.Second {
+			return fmt.Errorf("%d large deliveries are under way, for %s", len(calls), time.Since(since))
+		}
+		return nil
+	})
+	asked := time.Now()
+	b.update(swift.ID, func(w *domain.Webhook) { w.Active = true })
+	b.deliveries(swift.ID, domain.StatusDelivered, 2)
+	if took := time.Since(asked); took > 20*time.Second {
+		t.Errorf("another lane waited %s for those that hang", took)
+	}
+	release()
+	for _, w := range slow {
+		b.deliveries(w.ID, domain.StatusDelivered, deliveries/lanes)
+	}
 }

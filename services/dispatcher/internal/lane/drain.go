@@ -22,13 +22,14 @@ const (
 	fetchMost = 500
 	fetchFew  = 32
 	laneWait  = 500 * time.Millisecond
-	// sliceTime is for how long a lane is drained while others wait for their turn.
+	// sliceTime is for how long a lane is drained while others wait for their turn, be it for a
+	// place or for memory.
 	sliceTime = time.Second
 	// longestPause is for how long a lane rests at most because of its webhook's rate.
 	longestPause = 10 * time.Minute
 	// laneShare of what drains may have in hand is the most that one lane has: with a webhook
 	// that takes long over large deliveries it would soon have all, for as long as that takes.
-	laneShare = 32
+	laneShare = 16
 	// remembered is of how many deliveries a drain knows that it has sent them.
 	remembered = 100_000
 )
@@ -106,11 +107,15 @@ func (w *worker) drain(ctx context.Context, hook *index.Hook) (time.Duration, er
 	return 0, err
 }
 
-// share is what one lane may have in hand: two of the largest deliveries at least, as the last
-// one that was sent stays until it is confirmed.
+// share is what one lane may have in hand, a few of the largest deliveries at least.
 func (m *Manager) share() *bus.Budget {
 	room := m.options.DrainRoom
-	return room.Part(max(room.Limit()/laneShare, 2*bus.LargestTask))
+	return room.Part(max(room.Limit()/laneShare, 4*bus.LargestTask))
+}
+
+// wanted tells whether other lanes wait for a place or for memory.
+func (m *Manager) wanted() bool {
+	return m.waits.Load() > 0 || m.options.DrainRoom.State().Waiting > 0
 }
 
 // rests returns for how long the webhook's rate lets nothing out; 0: it lets something out
@@ -274,7 +279,7 @@ func (d *drain) sendMore(ctx context.Context) {
 	if d.end != going {
 		return
 	}
-	if !d.until.IsZero() && time.Now().After(d.until) && d.w.m.waits.Load() > 0 {
+	if !d.until.IsZero() && time.Now().After(d.until) && d.w.m.wanted() {
 		d.stop(sliceOver)
 		return
 	}
