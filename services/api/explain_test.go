@@ -136,7 +136,7 @@ func TestExplanations(t *testing.T) {
 					o.Status, o.Attempts, o.NextAttemptAt, o.Attempt = domain.StatusRetrying, 1, next, attempt(1, 0)
 					o.Attempt.Duration, o.Attempt.Error = 200*time.Microsecond, egress.CodeAddress.Text()
 				}), "retrying", "event passed, subscription passed, active passed, capacity passed, circuit passed, attempts waiting",
-				[]string{"failed at once: address not allowed", "WAYBILL_EGRESS_ALLOW"},
+				[]string{"failed at once: address not allowed", "allow the network with WAYBILL_EGRESS_ALLOW"},
 			},
 			{
 				"over its limits", record(limited, "evt_cap", func(o *domain.Outcome) {

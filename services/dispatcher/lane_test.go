@@ -53,14 +53,16 @@ func TestSlowRatesKeepNoLaneWaiting(t *testing.T) {
 	})
 }
 
-// TestLanesTakeTurnsInOrder: with more lanes than places each is drained in slices, over
-// which the first go out one at a time and in order all the same.
+// TestLanesTakeTurnsInOrder: with more lanes than places each is drained in slices: all begin
+// before any is done. Over the slices the first go out one at a time and in order.
 func TestLanesTakeTurnsInOrder(t *testing.T) {
 	onBoth(t, func(t *testing.T, b *bench) {
 		const events = 25
 		var mu sync.Mutex
 		under, most := map[string]int{}, 0
 		order := map[string][]string{}
+		begun := make(chan struct{})
+		release := sync.OnceFunc(func() { close(begun) })
 		s := newSink(t, nil)
 		s.Config.Handler = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			mu.Lock()
@@ -68,14 +70,16 @@ func TestLanesTakeTurnsInOrder(t *testing.T) {
 			most = max(most, under[r.URL.Path])
 			order[r.URL.Path] = append(order[r.URL.Path], r.Header.Get("webhook-id"))
 			mu.Unlock()
+			<-begun
 			<-time.After(60 * time.Millisecond) // some 1.5 s a lane, that is more than a slice
 			mu.Lock()
 			under[r.URL.Path]--
 			mu.Unlock()
 		})
+		t.Cleanup(release)
 		var hooks []domain.Webhook
 		for i := range places + 8 {
-			hooks = append(hooks, b.webhook(fmt.Sprintf("%s/%d", s.URL, i), func(w *domain.Webhook) { w.Active = false }))
+			hooks = append(hooks, b.webhook(fmt.Sprintf("%s/%d", s.URL, i), func(w *domain.Webhook) { w.Active, w.Timeout = false, 30*time.Second }))
 		}
 		b.dispatch()
 		ids := b.accept(events)
@@ -85,6 +89,15 @@ func TestLanesTakeTurnsInOrder(t *testing.T) {
 		for _, w := range hooks {
 			b.update(w.ID, func(w *domain.Webhook) { w.Active = true })
 		}
+		b.eventually(func() error {
+			mu.Lock()
+			defer mu.Unlock()
+			if len(order) < len(hooks) {
+				return fmt.Errorf("%d of %d lanes have begun", len(order), len(hooks))
+			}
+			return nil
+		})
+		release()
 		for _, w := range hooks {
 			b.deliveries(w.ID, domain.StatusDelivered, events)
 		}
