@@ -62,7 +62,7 @@ install: build ## install the three programs into GOBIN, or into PREFIX/bin when
 # a cached result of theirs would not know that those have changed.
 test: need-test ## run all tests with the race detector, on SQLite and on a throwaway Postgres
 	@$(call each_module,go test -race -timeout 20m $$([ "$${PWD##*/}" != cmd ] || echo -count=1) $(ARGS) ./...)
-	@cd services/api && go test -race -count=1 $(ARGS) ./internal/operations
+	@cd services/api && go test -race -count=1 $(ARGS) ./internal/selfapi
 
 COUNT ?= 5
 .PHONY: race
@@ -114,7 +114,7 @@ chaos: need-test ## kill processes, lose the bus, cut the power under load, and 
 RELOADS ?= 10000
 .PHONY: reloads
 reloads: need-go ## change the route files RELOADS times (10000) under load: nothing may fail or grow
-	@cd services/api && go test -run '^TestReloadsUnderLoad$$' -v -count=1 $(ARGS) ./internal/gateway -reloads $(RELOADS)
+	@cd services/gateway && go test -run '^TestReloadsUnderLoad$$' -v -count=1 $(ARGS) ./internal/gateway -reloads $(RELOADS)
 
 .PHONY: mcp-conformance
 mcp-conformance: need-go ## run the official MCP conformance suite, and clients that others made, against gateways

@@ -11,6 +11,7 @@ require (
 	github.com/nats-io/nats-server/v2 v2.15.2
 	github.com/nats-io/nats.go v1.55.0
 	github.com/prometheus/client_golang v1.25.0
+	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
 	github.com/schollz/progressbar/v3 v3.19.1
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
@@ -27,6 +28,7 @@ require (
 	golang.org/x/time v0.16.0
 	waybill.dev/services/api v0.0.0
 	waybill.dev/services/dispatcher v0.0.0
+	waybill.dev/services/gateway v0.0.0
 	waybill.dev/shared v0.0.0
 )
 
@@ -88,7 +90,6 @@ require (
 	github.com/quic-go/quic-go v0.59.1 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
-	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3 // indirect
 	github.com/segmentio/asm v1.2.1 // indirect
 	github.com/segmentio/encoding v0.5.4 // indirect
 	github.com/sethvargo/go-retry v0.5.0 // indirect
@@ -125,3 +126,5 @@ require (
 replace waybill.dev/services/api => ../services/api
 
 replace waybill.dev/services/dispatcher => ../services/dispatcher
+
+replace waybill.dev/services/gateway => ../services/gateway

@@ -11,7 +11,7 @@ import (
 	"os"
 	"time"
 
-	"waybill.dev/services/api/gatewaytest"
+	"waybill.dev/services/gateway/gatewaytest"
 )
 
 // anyPort is where servers listen when nobody says where.

@@ -18,14 +18,13 @@ import (
 	"waybill.dev/services/api/internal/accept"
 	"waybill.dev/services/api/internal/audit"
 	"waybill.dev/services/api/internal/auth"
-	"waybill.dev/services/api/internal/body"
-	"waybill.dev/services/api/internal/edge"
-	"waybill.dev/services/api/internal/gateway"
 	"waybill.dev/services/api/internal/httpapi"
 	"waybill.dev/services/api/internal/relay"
 	"waybill.dev/services/api/internal/spec"
+	"waybill.dev/shared/body"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/edge"
 	"waybill.dev/shared/egress"
 	"waybill.dev/shared/seal"
 	"waybill.dev/shared/store"
@@ -33,9 +32,6 @@ import (
 
 // DefaultRetention is how long events and the delivery log are kept.
 const DefaultRetention = 168 * time.Hour
-
-// DefaultBodyMemory is what bodies in memory may take together, in bytes.
-const DefaultBodyMemory = body.DefaultMemory
 
 // keyPurpose is what the peppers of API keys are derived for. With another one, no key that
 // there is would be found.
@@ -67,18 +63,11 @@ type Options struct {
 	// PublicURL is what links begin with, without a slash at its end; empty: they are paths,
 	// unless a trusted proxy tells how the client came.
 	PublicURL string
-	// BodyMemory is what bodies in memory may take together, in bytes; 0: DefaultBodyMemory.
-	BodyMemory int64
+	// Memory is what bodies in memory may take together; nil: there is no bound.
+	Memory *body.Memory
 
-	// RoutesDir is the folder of the route files; empty: the routes that Waybill comes with.
-	RoutesDir string
-	// RoutesOptional takes those too when RoutesDir is missing or has no route file.
-	RoutesOptional bool
-	// Modules are handlers of the program that route files may name, as the EXPORT of
-	// $import(./modules/NAME): by NAME, then by EXPORT. The name waybill is taken.
-	Modules map[string]map[string]RouteFunc
-	// Getenv has the values that $env(NAME) in route files stands for; nil: there is none.
-	Getenv func(name string) (string, bool)
+	// Gateway answers the paths that are not the API's own; nil: they are answered with 404.
+	Gateway Gateway
 
 	Registerer     prometheus.Registerer // nil: a registry of its own
 	TracerProvider trace.TracerProvider  // nil: no traces
@@ -90,7 +79,6 @@ type Service struct {
 	relay    *relay.Relay
 	keys     *auth.Keys
 	refusals *audit.Refusals
-	gateway  *gateway.Gateway
 	publish  func(context.Context) error // serves those who publish on NATS
 	handler  http.Handler
 }
@@ -105,9 +93,6 @@ func (o *Options) complete() {
 	}
 	if o.Retention == 0 {
 		o.Retention = DefaultRetention
-	}
-	if o.BodyMemory == 0 {
-		o.BodyMemory = DefaultBodyMemory
 	}
 	if o.Registerer == nil {
 		o.Registerer = prometheus.NewRegistry()
@@ -157,18 +142,12 @@ func New(options Options) (*Service, error) {
 	s.publish = func(ctx context.Context) error {
 		return options.Bus.ServePublishers(ctx, func(result string) { published.WithLabelValues(result).Inc() })
 	}
-	memory := body.NewMemory(options.BodyMemory, options.Registerer)
-	routes := s.gatewayOptions(options)
-	routes.Memory = memory
-	if s.gateway, err = gateway.New(routes); err != nil {
-		return nil, fmt.Errorf("make api: %w", err)
-	}
 	s.handler = httpapi.New(httpapi.Options{
 		Store: options.Store, Bus: options.Bus, Accepter: s.accepter, Relay: s.relay, Egress: options.Egress,
-		Authenticator: keys, Keys: keys, Refusals: s.refusals, Documents: documents, Gateway: s.gateway, Logger: options.Logger, Registerer: options.Registerer,
+		Authenticator: keys, Keys: keys, Refusals: s.refusals, Documents: documents, Gateway: options.Gateway, Logger: options.Logger, Registerer: options.Registerer,
 		TracerProvider: options.TracerProvider, RetrySchedule: options.RetrySchedule,
 		Retention: options.Retention, RateLimit: options.RateLimit,
-		Edge: &edge.Edge{Trusted: options.TrustedProxies, PublicURL: options.PublicURL}, Memory: memory,
+		Edge: &edge.Edge{Trusted: options.TrustedProxies, PublicURL: options.PublicURL}, Memory: options.Memory,
 	})
 	return s, nil
 }
@@ -177,12 +156,12 @@ func New(options Options) (*Service, error) {
 // it, it is answered with 503.
 func (s *Service) Handler() http.Handler { return s.handler }
 
-// Run commits, relays, hears of changed keys and of changed route files until ctx ends. Stop serving Handler first:
+// Run commits, relays and hears of changed keys until ctx ends. Stop serving Handler first:
 // what is submitted by then is still committed, and what follows is answered with 503.
 func (s *Service) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	parts := []func(context.Context) error{s.accepter.Run, s.relay.Run, s.keys.Run, s.gateway.Run, s.refusals.Run, s.publish}
+	parts := []func(context.Context) error{s.accepter.Run, s.relay.Run, s.keys.Run, s.refusals.Run, s.publish}
 	errs := make(chan error, len(parts))
 	for _, run := range parts {
 		go func() { errs <- run(ctx) }()

@@ -13,6 +13,7 @@ import (
 
 	api "waybill.dev/services/api"
 	"waybill.dev/services/api/internal/auth"
+	"waybill.dev/shared/apikey"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/bus/bustest"
 	"waybill.dev/shared/domain"
@@ -150,7 +151,7 @@ func (x *bench) lookedUp(b *testing.B) {
 
 func (x *bench) missing(b *testing.B) {
 	for b.Loop() {
-		if _, err := x.keys.Authenticate(context.Background(), x.keys.NewKey().Key.Reveal()); !errors.Is(err, auth.ErrUnauthenticated) {
+		if _, err := x.keys.Authenticate(context.Background(), x.keys.NewKey().Key.Reveal()); !errors.Is(err, apikey.ErrUnauthenticated) {
 			b.Fatal(err)
 		}
 	}

@@ -26,7 +26,7 @@ func behind(t *testing.T, trusted bool, publicURL string) *rig {
 }
 
 // What a proxy says of the client holds when it is trusted: in the audit log, also for what
-// is done by MCP, and in links. WAYBILL_PUBLIC_URL is the base of links whatever it says.
+// a gateway route has done, and in links. WAYBILL_PUBLIC_URL is the base of links whatever it says.
 func TestForwarded(t *testing.T) {
 	t.Parallel()
 	forwarded := func(r *http.Request) {
@@ -69,7 +69,7 @@ func TestForwarded(t *testing.T) {
 				t.Errorf("servers %v, want %s", document.Servers, row.base)
 			}
 			r.do(http.MethodGet, "/openapi", "", forwarded, header("If-None-Match", openapi.header.Get("ETag"))).want(http.StatusNotModified)
-			r.inside(t, forwarded)
+			r.send(http.MethodPost, "/functions/registerWebhook", plainWebhook, forwarded).want(http.StatusCreated)
 			entries := r.do(http.MethodGet, "/v1/accounts/default/audit-logs", "", forwarded).want(http.StatusOK).items("data")
 			if len(entries) < 3 {
 				t.Fatalf("%d entries", len(entries))
@@ -80,17 +80,6 @@ func TestForwarded(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// inside makes a change by way of MCP.
-func (r *rig) inside(t *testing.T, forwarded tweak) {
-	t.Helper()
-	message := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"register_webhook","arguments":` +
-		`{"url":"http://127.0.0.1:9/inside","events":["shipment.created"]}}}`
-	answer := r.send(http.MethodPost, "/mcp", message, forwarded, header("Accept", "application/json, text/event-stream"), header("Host", "localhost"))
-	if answer.status != http.StatusOK || strings.Contains(string(answer.body), `"isError":true`) {
-		t.Errorf("a change by MCP: %d %s", answer.status, answer.body)
 	}
 }
 

@@ -47,7 +47,7 @@ func (e *explained) all() string {
 func (r *rig) explain(query string) explained {
 	r.t.Helper()
 	var e explained
-	r.send(http.MethodGet, "/mcp/explanation?"+query, "").want(http.StatusOK).into(&e)
+	r.send(http.MethodGet, "/functions/explainDelivery?"+query, "").want(http.StatusOK).into(&e)
 	return e
 }
 
@@ -208,8 +208,8 @@ func TestExplainedByPair(t *testing.T) {
 	hook := r.register(plainWebhook).text("id")
 	r.publish(event("evt_1"))
 	id := r.deliver(hook, "evt_1", domain.StatusRetrying, "")
-	one := r.send(http.MethodGet, "/mcp/explanation?deliveryId="+string(id), "").want(200)
-	two := r.send(http.MethodGet, "/mcp/explanation?eventId=evt_1&webhookId="+hook, "").want(200)
+	one := r.send(http.MethodGet, "/functions/explainDelivery?deliveryId="+string(id), "").want(200)
+	two := r.send(http.MethodGet, "/functions/explainDelivery?eventId=evt_1&webhookId="+hook, "").want(200)
 	if !bytes.Equal(one.body, two.body) {
 		t.Errorf("by its id\n%s\nby event and webhook\n%s", one.body, two.body)
 	}
@@ -217,7 +217,7 @@ func TestExplainedByPair(t *testing.T) {
 		"": "deliveryId", "eventId=evt_1": "webhookId", "webhookId=" + hook: "eventId", "deliveryId=" + string(id) + "&eventId=evt_1": "deliveryId",
 		"delivery=" + string(id): "delivery", "eventId=a%20b&webhookId=" + hook: "eventId", "eventId=evt_1&webhookId=none": "webhookId",
 	} {
-		a := r.send(http.MethodGet, "/mcp/explanation?"+query, "").want(http.StatusBadRequest)
+		a := r.send(http.MethodGet, "/functions/explainDelivery?"+query, "").want(http.StatusBadRequest)
 		if !strings.Contains(string(a.body), fmt.Sprintf(`"parameter":%q`, parameter)) {
 			t.Errorf("%q: %s", query, a.body)
 		}

@@ -1,4 +1,4 @@
-// Package apipart adds the API to a process.
+// Package apipart adds the API to a process, and the routes of a folder behind it.
 package apipart
 
 import (
@@ -13,6 +13,8 @@ import (
 	"waybill.dev/cmd/internal/boot"
 	"waybill.dev/cmd/internal/settings"
 	"waybill.dev/services/api"
+	"waybill.dev/services/gateway"
+	"waybill.dev/shared/body"
 )
 
 // Add makes the API on the handles and adds it to p. The result answers on the process's
@@ -24,20 +26,27 @@ func Add(p *boot.Process, h *boot.Handles) (http.Handler, error) {
 	if err := checkAdminKey(h); err != nil {
 		return nil, err
 	}
-	service, err := api.New(api.Options{
-		Store: h.Store, Bus: h.Bus, Egress: h.Egress, Logger: h.Logger,
-		AdminKey:      h.Settings.AdminKey,
-		Keyring:       h.Keyring,
-		RetrySchedule: h.Settings.RetrySchedule,
-		Retention:     h.Settings.Retention,
-		RateLimit:     h.Settings.RateLimit,
-		BodyMemory:    h.Settings.BodyMemory, TrustedProxies: h.Settings.TrustedProxies, PublicURL: h.Settings.PublicURL,
-		RoutesDir: h.Settings.RoutesDir, RoutesOptional: !h.Settings.RoutesDirGiven, Getenv: os.LookupEnv,
-		Registerer: h.Registry, TracerProvider: h.Tracer,
-	})
+	memory := body.NewMemory(h.Settings.BodyMemory, h.Registry)
+	service, routes, err := Compose(
+		api.Options{
+			Store: h.Store, Bus: h.Bus, Egress: h.Egress, Logger: h.Logger,
+			AdminKey:      h.Settings.AdminKey,
+			Keyring:       h.Keyring,
+			RetrySchedule: h.Settings.RetrySchedule,
+			Retention:     h.Settings.Retention,
+			RateLimit:     h.Settings.RateLimit,
+			Memory:        memory, TrustedProxies: h.Settings.TrustedProxies, PublicURL: h.Settings.PublicURL,
+			Registerer: h.Registry, TracerProvider: h.Tracer,
+		},
+		gateway.RoutesOptions{
+			Dir: h.Settings.RoutesDir, Fallback: !h.Settings.RoutesDirGiven, Getenv: os.LookupEnv,
+			Egress: h.Egress, Memory: memory, Logger: h.Logger, Registerer: h.Registry,
+		},
+	)
 	if err != nil {
-		return nil, fmt.Errorf("make API: %w", err)
+		return nil, err
 	}
+	p.Add("routes", routes.Run)
 	p.Add("API", service.Run)
 	return service.Handler(), nil
 }

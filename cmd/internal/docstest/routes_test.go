@@ -7,7 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"waybill.dev/services/api"
+	"waybill.dev/cmd/internal/apipart"
+	"waybill.dev/services/gateway"
 	"waybill.dev/shared/egress"
 )
 
@@ -38,7 +39,7 @@ func TestRouteFilesOfPages(t *testing.T) {
 			continue
 		}
 		checked++
-		routes, faults, err := api.CheckRoutes(api.Options{RoutesDir: dir, Egress: &egress.Policy{}})
+		routes, faults, err := apipart.CheckRoutes(gateway.RoutesOptions{Dir: dir, Egress: &egress.Policy{}})
 		if err != nil || len(faults) > 0 || len(routes) == 0 {
 			t.Errorf("%s shows route files with %d routes and the faults %v, %v", page, len(routes), faults, err)
 		}

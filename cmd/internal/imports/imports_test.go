@@ -18,18 +18,25 @@ import (
 
 const project = "waybill.dev/"
 
-// shared are the packages that both services may build on. Each has one job that two
+// shared are the packages that services may build on. Each has one job that two
 // modules need; a new one needs a line in docs/decisions/0004-shared-packages.md too.
 var shared = []string{
+	"apikey",          // the key that a request carries, and who holds it
+	"body",            // bodies of requests in memory: at a pace, within a bound
+	"body/bodytest",   // clients that send slowly, for tests
 	"bus",             // NATS: streams, consumers, subjects
 	"bus/bustest",     // a nats-server inside a test
 	"domain",          // events, webhooks, deliveries and their rules
+	"edge",            // who is at the other end of a request
 	"egress",          // where callbacks may go
 	"egress/hostile",  // receivers that misbehave, for tests
 	"envelope",        // events as they are published: decoding and checking
+	"input",           // strict reading of JSON objects and queries
 	"jsonscan",        // the scanner under every reader of JSON that others write
 	"jsonscan/attack", // JSON that is made to cost much, for tests
 	"pgtest",          // a throwaway Postgres cluster for tests
+	"problem",         // the one form of an error over HTTP
+	"requestid",       // the name of a request
 	"seal",            // encryption at rest
 	"signature",       // Standard Webhooks
 	"store",           // the database, on Postgres and SQLite
@@ -39,13 +46,14 @@ var shared = []string{
 // testSupport are packages that exist for tests: no binary may contain them, and they may
 // import what tests may.
 var testSupport = []string{
+	"waybill.dev/shared/body/bodytest",
 	"waybill.dev/shared/bus/bustest",
 	"waybill.dev/shared/egress/hostile",
 	"waybill.dev/shared/jsonscan/attack",
 	"waybill.dev/shared/pgtest",
 	"waybill.dev/shared/store/storetest",
 	"waybill.dev/services/api/apitest",
-	"waybill.dev/services/api/gatewaytest",
+	"waybill.dev/services/gateway/gatewaytest",
 	"waybill.dev/services/api/internal/spec/source",
 	"waybill.dev/cmd/bench",
 	"waybill.dev/cmd/chaos",
@@ -69,6 +77,7 @@ var rules = []struct {
 }{
 	{"waybill.dev/services/api", []string{"waybill.dev/cmd", "waybill.dev/services/api"}, false, "services meet on the bus and in the database, not in code"},
 	{"waybill.dev/services/dispatcher", []string{"waybill.dev/cmd", "waybill.dev/services/dispatcher"}, false, "services meet on the bus and in the database, not in code"},
+	{"waybill.dev/services/gateway", []string{"waybill.dev/cmd", "waybill.dev/services/gateway"}, false, "likewise; the API's functions reach its routes as values, which cmd hands over"},
 	{"waybill.dev/cmd", []string{"waybill.dev/cmd"}, false, "cmd composes the others and is composed by nobody"},
 	{"waybill.dev/shared/pgtest", nil, true, "test support"},
 	{"waybill.dev/shared/bus/bustest", nil, true, "test support"},
@@ -82,14 +91,14 @@ var rules = []struct {
 	{"github.com/nats-io/nats-server", []string{"waybill.dev/cmd/waybill", "waybill.dev/cmd/internal"}, true, "only the all-in-one binary and tests carry a server"},
 	{"github.com/cenkalti/backoff", []string{"waybill.dev/shared/bus", "waybill.dev/services", "waybill.dev/cmd"}, true, "waits inside a process; deliveries wait in schedules on the bus"},
 	{"code.dny.dev/ssrf", []string{"waybill.dev/shared/egress"}, false, "one package decides where callbacks may go"},
-	{"github.com/go-json-experiment/json", []string{"waybill.dev/shared/jsonscan", "waybill.dev/services/api"}, false, "strict decoding of what comes from outside"},
+	{"github.com/go-json-experiment/json", []string{"waybill.dev/shared/jsonscan", "waybill.dev/shared/input", "waybill.dev/shared/problem", "waybill.dev/services/api", "waybill.dev/services/gateway"}, false, "strict decoding of what comes from outside"},
 	{"github.com/spf13/", []string{"waybill.dev/cmd"}, false, "flags are read in cmd; services get Options"},
 	{"go.opentelemetry.io/otel/sdk", []string{"waybill.dev/cmd"}, true, "cmd sets telemetry up; others see the interfaces"},
 	{"go.opentelemetry.io/otel/exporters", []string{"waybill.dev/cmd"}, false, "likewise"},
 	{"github.com/swaggest/swgui", []string{"waybill.dev/services/api/internal/spec"}, false, "the pages that show the API documents"},
 	{"github.com/goccy/go-yaml", []string{"waybill.dev/services/api/internal/spec/source"}, false, "the API documents are written in YAML and served as JSON"},
-	{"github.com/santhosh-tekuri/jsonschema", []string{"waybill.dev/services/api/internal/jsonschema"}, true, "one package checks JSON against schemas; tests hold answers to the OpenAPI document"},
-	{"github.com/modelcontextprotocol/go-sdk", []string{"waybill.dev/services/api/internal/mcpserver", "waybill.dev/cmd/waybill/internal/inspect"}, true, "one package serves MCP, and one command asks other servers"},
+	{"github.com/santhosh-tekuri/jsonschema", []string{"waybill.dev/services/gateway/internal/jsonschema"}, true, "one package checks JSON against schemas; tests hold answers to the OpenAPI document"},
+	{"github.com/modelcontextprotocol/go-sdk", []string{"waybill.dev/services/gateway/internal/mcpserver", "waybill.dev/cmd/waybill/internal/inspect"}, true, "one package serves MCP, and one command asks other servers"},
 	{"github.com/getkin/kin-openapi", nil, true, "for tests: another reader of the OpenAPI document"},
 	{"github.com/standard-webhooks/", []string{"waybill.dev/cmd/internal/demo", "waybill.dev/cmd/waybill"}, true, "an independent verifier of our own signatures: for tests and the demo"},
 	{"github.com/google/go-cmp", nil, true, "for tests"},
@@ -104,17 +113,17 @@ var binaries = []struct {
 }{
 	{
 		path: "waybill.dev/cmd/waybill",
-		has:  []string{"waybill.dev/services/api", "waybill.dev/services/dispatcher", "github.com/nats-io/nats-server/v2/server"},
+		has:  []string{"waybill.dev/services/api", "waybill.dev/services/dispatcher", "waybill.dev/services/gateway", "github.com/nats-io/nats-server/v2/server"},
 	},
 	{
 		path:  "waybill.dev/cmd/api",
-		has:   []string{"waybill.dev/services/api"},
+		has:   []string{"waybill.dev/services/api", "waybill.dev/services/gateway"},
 		lacks: []string{"waybill.dev/services/dispatcher", "github.com/nats-io/nats-server/v2/server"},
 	},
 	{
 		path:  "waybill.dev/cmd/dispatcher",
 		has:   []string{"waybill.dev/services/dispatcher"},
-		lacks: []string{"waybill.dev/services/api", "github.com/gin-gonic/gin", "github.com/nats-io/nats-server/v2/server"},
+		lacks: []string{"waybill.dev/services/api", "waybill.dev/services/gateway", "github.com/gin-gonic/gin", "github.com/nats-io/nats-server/v2/server"},
 	},
 }
 
@@ -220,8 +229,8 @@ func workspace(t *testing.T) []goPackage {
 		t.Fatalf("list the modules: %v", reason(err))
 	}
 	dirs := strings.Fields(string(out))
-	if len(dirs) != 4 {
-		t.Fatalf("the workspace has %d modules, want 4: %v", len(dirs), dirs)
+	if len(dirs) != 5 {
+		t.Fatalf("the workspace has %d modules, want 5: %v", len(dirs), dirs)
 	}
 	all := make(map[string]goPackage)
 	for _, dir := range dirs {

@@ -7,9 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"waybill.dev/cmd/internal/apipart"
 	"waybill.dev/cmd/internal/console"
 	"waybill.dev/cmd/internal/settings"
-	"waybill.dev/services/api"
+	"waybill.dev/services/gateway"
 	"waybill.dev/shared/egress"
 )
 
@@ -39,10 +40,10 @@ func addRoutes(cmd *cobra.Command) *routeFiles {
 
 // read reads the folder as a server that is started with it would. Only the default one
 // may be missing; then the routes are those that Waybill comes with.
-func (f *routeFiles) read(cmd *cobra.Command) ([]api.RouteInfo, []api.RouteFault, error) {
+func (f *routeFiles) read(cmd *cobra.Command) ([]gateway.RouteInfo, []gateway.RouteFault, error) {
 	given := cmd.Flags().Changed(routesFlag) || os.Getenv(settings.RoutesDir) != ""
-	return api.CheckRoutes(api.Options{
-		RoutesDir: f.dir, RoutesOptional: !given, Getenv: os.LookupEnv,
+	return apipart.CheckRoutes(gateway.RoutesOptions{
+		Dir: f.dir, Fallback: !given, Getenv: os.LookupEnv,
 		Egress: &egress.Policy{}, // callbacks' targets are no matter here
 	})
 }
@@ -82,7 +83,7 @@ type faultLine struct {
 	Message   string `json:"message"`
 }
 
-func (a *app) printCheck(routes []api.RouteInfo, faults []api.RouteFault, form output) error {
+func (a *app) printCheck(routes []gateway.RouteInfo, faults []gateway.RouteFault, form output) error {
 	if form == asJSON {
 		lines := []faultLine{}
 		for _, f := range faults {
@@ -146,7 +147,7 @@ type routeLine struct {
 	MCP       string   `json:"mcp,omitempty"`
 }
 
-func (a *app) printRoutes(routes []api.RouteInfo, form output) error {
+func (a *app) printRoutes(routes []gateway.RouteInfo, form output) error {
 	lines := []routeLine{}
 	var rows [][]string
 	for _, r := range routes {

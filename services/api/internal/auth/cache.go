@@ -3,6 +3,8 @@ package auth
 import (
 	"sync"
 	"time"
+
+	"waybill.dev/shared/apikey"
 )
 
 const (
@@ -14,7 +16,7 @@ const (
 
 // decision is what is known of a key.
 type decision struct {
-	principal Principal
+	principal apikey.Principal
 	expiresOn time.Time // zero: never
 	known     bool      // false: there is no such key
 	until     time.Time // the decision's own end

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"waybill.dev/services/api/internal/auth"
+	"waybill.dev/shared/apikey"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/seal"
 )
@@ -152,10 +153,10 @@ func TestHasherTellsNothing(t *testing.T) {
 
 func TestScopes(t *testing.T) {
 	t.Parallel()
-	with := func(scopes ...domain.Scope) auth.Principal { return auth.Principal{Scopes: scopes} }
+	with := func(scopes ...domain.Scope) apikey.Principal { return apikey.Principal{Scopes: scopes} }
 	read, write := domain.ScopeBucketsRead, domain.ScopeBucketsWrite
 	for _, tc := range []struct {
-		principal auth.Principal
+		principal apikey.Principal
 		scope     domain.Scope
 		may       bool
 	}{
@@ -173,7 +174,7 @@ func TestScopes(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		scopes  []domain.Scope
-		of      auth.Principal
+		of      apikey.Principal
 		exceeds bool
 	}{
 		{nil, with(), false},
@@ -188,8 +189,8 @@ func TestScopes(t *testing.T) {
 			t.Errorf("%v exceed %v: %v", tc.scopes, tc.of.Scopes, got)
 		}
 	}
-	own := auth.Principal{Account: "acme", Type: auth.TypeKey, Scopes: []domain.Scope{domain.ScopeAdmin}}
-	boot := auth.Principal{Account: "default", Type: auth.TypeBootstrap}
+	own := apikey.Principal{Account: "acme", Type: apikey.TypeKey, Scopes: []domain.Scope{domain.ScopeAdmin}}
+	boot := apikey.Principal{Account: "default", Type: apikey.TypeBootstrap}
 	if !own.Sees("acme") || own.Sees("default") || own.Sees("") || boot.Sees("acme") || !boot.Sees("default") {
 		t.Error("a key sees its own account, and the bootstrap key the default one")
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"waybill.dev/shared/apikey"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 )
@@ -79,13 +80,13 @@ func NewKeys(o Options) (*Keys, error) {
 }
 
 // Authenticate finds out whose key it is.
-func (k *Keys) Authenticate(ctx context.Context, key string) (Principal, error) {
+func (k *Keys) Authenticate(ctx context.Context, key string) (apikey.Principal, error) {
 	d := digestOf(key)
 	if k.bootstrap.is(d) {
 		return k.bootstrap.principal(), nil
 	}
 	if !WellFormed(key) {
-		return Principal{}, ErrUnauthenticated
+		return apikey.Principal{}, apikey.ErrUnauthenticated
 	}
 	now := time.Now()
 	found, f, generation, lead := k.cache.find(d, now)
@@ -97,15 +98,15 @@ func (k *Keys) Authenticate(ctx context.Context, key string) (Principal, error) 
 		select {
 		case <-f.done:
 		case <-ctx.Done():
-			return Principal{}, fmt.Errorf("look a key up: %w: %w", domain.ErrUnavailable, ctx.Err())
+			return apikey.Principal{}, fmt.Errorf("look a key up: %w: %w", domain.ErrUnavailable, ctx.Err())
 		}
 		if f.err != nil {
-			return Principal{}, f.err
+			return apikey.Principal{}, f.err
 		}
 		found = f.decision
 	}
 	if !found.opens(time.Now()) {
-		return Principal{}, ErrUnauthenticated
+		return apikey.Principal{}, apikey.ErrUnauthenticated
 	}
 	return found.principal, nil
 }
@@ -147,9 +148,9 @@ func (k *Keys) ask(ctx context.Context, hashes [][]byte) (found decision, which 
 	return decision{principal: principalOf(holder), expiresOn: holder.ExpiresOn, known: true, until: until}, which, nil
 }
 
-func principalOf(h domain.KeyHolder) Principal {
-	return Principal{
-		Account: h.Account, ID: h.Bucket + "/" + h.Consumer, Type: TypeKey,
+func principalOf(h domain.KeyHolder) apikey.Principal {
+	return apikey.Principal{
+		Account: h.Account, ID: h.Bucket + "/" + h.Consumer, Type: apikey.TypeKey,
 		KeyID: h.KeyID, Bucket: h.Bucket, Consumer: h.Consumer, Scopes: h.Scopes,
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"waybill.dev/services/api/internal/auth"
+	"waybill.dev/shared/apikey"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/seal"
@@ -193,7 +194,7 @@ func pass(d time.Duration) { <-time.After(d) }
 func opens(t *testing.T, k *auth.Keys, key string) bool {
 	t.Helper()
 	_, err := k.Authenticate(t.Context(), key)
-	if err != nil && !errors.Is(err, auth.ErrUnauthenticated) {
+	if err != nil && !errors.Is(err, apikey.ErrUnauthenticated) {
 		t.Fatalf("authenticate: %v", err)
 	}
 	return err == nil
@@ -207,12 +208,12 @@ func TestBootstrapKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := auth.Principal{Account: "default", ID: "bootstrap", Type: "bootstrap", Scopes: []domain.Scope{domain.ScopeAdmin}}
+	want := apikey.Principal{Account: "default", ID: "bootstrap", Type: "bootstrap", Scopes: []domain.Scope{domain.ScopeAdmin}}
 	if diff := cmp.Diff(want, p); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for _, key := range []string{"", "x", bootstrapKey + "x", bootstrapKey[1:], strings.ToUpper(bootstrapKey), good[:len(good)-1] + "4"} {
-		if _, err := k.Authenticate(t.Context(), key); !errors.Is(err, auth.ErrUnauthenticated) {
+		if _, err := k.Authenticate(t.Context(), key); !errors.Is(err, apikey.ErrUnauthenticated) {
 			t.Errorf("%q: %v", key, err)
 		}
 	}
@@ -230,7 +231,7 @@ func TestBootstrapKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, key := range []string{"", bootstrapKey} {
-		if _, err := none.Authenticate(t.Context(), key); !errors.Is(err, auth.ErrUnauthenticated) {
+		if _, err := none.Authenticate(t.Context(), key); !errors.Is(err, apikey.ErrUnauthenticated) {
 			t.Errorf("without a bootstrap key %q: %v", key, err)
 		}
 	}
@@ -250,7 +251,7 @@ func TestPrincipal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := auth.Principal{
+	want := apikey.Principal{
 		Account: "acme", ID: "acme-prod/billing", Type: "key", KeyID: "key_1", Bucket: "acme-prod", Consumer: "billing",
 		Scopes: []domain.Scope{domain.ScopeEventsRead},
 	}

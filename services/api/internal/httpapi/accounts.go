@@ -3,7 +3,7 @@ package httpapi
 import (
 	"net/http"
 
-	"waybill.dev/services/api/internal/auth"
+	"waybill.dev/shared/apikey"
 	"waybill.dev/shared/domain"
 )
 
@@ -28,7 +28,7 @@ func (s *server) listAccounts(c *call) error {
 	if err := q.Err(); err != nil {
 		return err
 	}
-	if c.principal.Type == auth.TypeBootstrap {
+	if c.principal.Type == apikey.TypeBootstrap {
 		accounts, total, err := s.Store.ListAccounts(c.ctx(), page)
 		if err != nil {
 			return err
@@ -61,7 +61,7 @@ func (s *server) getAccount(c *call) error {
 
 // anyAccount is account for what the bootstrap key may do to every account.
 func (s *server) anyAccount(c *call) (string, error) {
-	if c.principal.Type == auth.TypeBootstrap {
+	if c.principal.Type == apikey.TypeBootstrap {
 		return c.Param("accountName"), nil
 	}
 	return s.account(c)
@@ -73,7 +73,7 @@ func (s *server) createAdminKey(c *call) error {
 	if err != nil {
 		return err
 	}
-	if c.principal.Type != auth.TypeBootstrap {
+	if c.principal.Type != apikey.TypeBootstrap {
 		return errForbidden
 	}
 	queryErr := c.query().Err()
@@ -94,7 +94,7 @@ func (s *server) createAdminKey(c *call) error {
 }
 
 func (s *server) createAccount(c *call) error {
-	if c.principal.Type != auth.TypeBootstrap {
+	if c.principal.Type != apikey.TypeBootstrap {
 		return errForbidden
 	}
 	name, err := c.nameBody(maxAccountName)

@@ -11,10 +11,10 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/go-json-experiment/json"
 
-	"waybill.dev/services/api/internal/auth"
-	"waybill.dev/services/api/internal/edge"
-	"waybill.dev/services/api/internal/problem"
+	"waybill.dev/shared/apikey"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/edge"
+	"waybill.dev/shared/problem"
 	"waybill.dev/shared/store"
 )
 
@@ -97,7 +97,7 @@ func toProblem(err error) *problem.Problem {
 		return problem.New(problem.Conflict, "The webhook can't be read, and so not be changed; its fault says why.")
 	case errors.Is(err, domain.ErrLimit):
 		return problem.New(problem.Conflict, "The limit is reached.")
-	case errors.Is(err, auth.ErrUnauthenticated):
+	case errors.Is(err, apikey.ErrUnauthenticated):
 		return errUnauthenticated
 	case errors.Is(err, domain.ErrUnavailable), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return unavailable("The store can't be reached now. Try again, with the same ids.")

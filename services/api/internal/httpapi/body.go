@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"waybill.dev/services/api/internal/auth"
-	"waybill.dev/services/api/internal/input"
-	"waybill.dev/services/api/internal/problem"
+	"waybill.dev/shared/apikey"
+	"waybill.dev/shared/input"
+	"waybill.dev/shared/problem"
 )
 
 // body reads the request's body, which must be JSON as far as its headers tell, and of at
@@ -83,7 +83,7 @@ func (c *call) idempotencyKey() (string, error) {
 		return "", nil
 	}
 	key := values[0]
-	if len(values) > 1 || key == "" || len(key) > maxIdempotencyKey || !auth.Visible(key) {
+	if len(values) > 1 || key == "" || len(key) > maxIdempotencyKey || !apikey.Visible(key) {
 		return "", problem.Invalid(problem.Fault{Header: idempotencyHeader, Detail: "must be given once, with 1 to 255 visible ASCII characters"})
 	}
 	return key, nil

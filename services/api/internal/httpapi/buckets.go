@@ -3,8 +3,8 @@ package httpapi
 import (
 	"net/http"
 
-	"waybill.dev/services/api/internal/input"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/input"
 )
 
 // Bounds of a bucket's name.

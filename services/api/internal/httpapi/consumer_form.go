@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"waybill.dev/services/api/internal/input"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/input"
 )
 
 // Bounds of a consumer's fields.

@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	"waybill.dev/services/api/internal/input"
-	"waybill.dev/services/api/internal/problem"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/input"
+	"waybill.dev/shared/problem"
 	"waybill.dev/shared/store"
 )
 

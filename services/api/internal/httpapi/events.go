@@ -17,10 +17,10 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
-	"waybill.dev/services/api/internal/input"
-	"waybill.dev/services/api/internal/problem"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/envelope"
+	"waybill.dev/shared/input"
+	"waybill.dev/shared/problem"
 	"waybill.dev/shared/store"
 )
 

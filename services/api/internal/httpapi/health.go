@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"waybill.dev/services/api/internal/problem"
+	"waybill.dev/shared/problem"
 )
 
 // aliveBudget is how long /healthz waits for the store before it calls it down: whoever

@@ -17,9 +17,9 @@ import (
 	"go.uber.org/goleak"
 
 	"waybill.dev/services/api/apitest"
-	"waybill.dev/services/api/internal/auth"
 	"waybill.dev/services/api/internal/httpapi"
 	"waybill.dev/services/api/internal/spec"
+	"waybill.dev/shared/apikey"
 	"waybill.dev/shared/domain"
 )
 
@@ -31,8 +31,8 @@ type caller struct {
 	err    error
 }
 
-func (c caller) Authenticate(context.Context, string) (auth.Principal, error) {
-	return auth.Principal{Account: "default", ID: "test", Scopes: c.scopes}, c.err
+func (c caller) Authenticate(context.Context, string) (apikey.Principal, error) {
+	return apikey.Principal{Account: "default", ID: "test", Scopes: c.scopes}, c.err
 }
 
 // brokenStore fails as a test says; what it does not define panics, being nil.

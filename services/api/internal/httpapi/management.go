@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"waybill.dev/services/api/internal/auth"
-	"waybill.dev/services/api/internal/input"
-	"waybill.dev/services/api/internal/problem"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/input"
+	"waybill.dev/shared/problem"
 	"waybill.dev/shared/store"
 )
 

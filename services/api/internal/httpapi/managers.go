@@ -5,8 +5,8 @@ import (
 	"net/mail"
 	"strings"
 
-	"waybill.dev/services/api/internal/input"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/input"
 )
 
 // Bounds of a manager's fields; RFC 5321 has no longer address.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"waybill.dev/services/api/internal/edge"
-	"waybill.dev/services/api/internal/route"
+	"waybill.dev/shared/edge"
+	"waybill.dev/shared/requestid"
 )
 
 const (
@@ -23,10 +23,10 @@ const (
 // characters, else a fresh one. It also finds out how the request is seen from outside, and
 // sets what every answer carries.
 func (s *server) identify(c *gin.Context) {
-	id := route.RequestID(c.Request.Header)
+	id := requestid.Of(c.Request.Header)
 	c.Set(keyRequestID, id)
 	header := c.Writer.Header()
-	header.Set(route.RequestIDHeader, id)
+	header.Set(requestid.Header, id)
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Cache-Control", "no-store")
 	if s.Edge != nil && !s.Edge.Plain() && !edge.Known(c.Request.Context()) {

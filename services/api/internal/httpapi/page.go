@@ -6,7 +6,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"waybill.dev/services/api/internal/input"
+	"waybill.dev/shared/input"
 	"waybill.dev/shared/store"
 )
 

@@ -7,10 +7,10 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"waybill.dev/services/api/internal/auth"
-	"waybill.dev/services/api/internal/edge"
-	"waybill.dev/services/api/internal/problem"
+	"waybill.dev/shared/apikey"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/edge"
+	"waybill.dev/shared/problem"
 	"waybill.dev/shared/store"
 )
 
@@ -89,7 +89,7 @@ func (c *call) refusedResources(code problem.Code) []domain.Resource {
 	if code == problem.NotFound {
 		return nil
 	}
-	presented, _ := auth.Key(c.Request.Header)
+	presented, _ := apikey.FromHeader(c.Request.Header)
 	var list []domain.Resource
 	add := func(param string, resource domain.Resource) {
 		if value := c.Param(param); plainName.MatchString(value) && value != presented {

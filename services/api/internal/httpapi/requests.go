@@ -8,11 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"waybill.dev/services/api/internal/problem"
 	"waybill.dev/services/api/internal/sample"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/envelope"
+	"waybill.dev/shared/problem"
 	"waybill.dev/shared/store"
 )
 

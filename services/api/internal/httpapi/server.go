@@ -14,11 +14,12 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"waybill.dev/services/api/internal/auth"
-	"waybill.dev/services/api/internal/body"
-	"waybill.dev/services/api/internal/edge"
 	"waybill.dev/services/api/internal/spec"
+	"waybill.dev/shared/apikey"
+	"waybill.dev/shared/body"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/edge"
 	"waybill.dev/shared/store"
 )
 
@@ -108,7 +109,7 @@ type server struct {
 type call struct {
 	*gin.Context
 	route     *Route
-	principal auth.Principal
+	principal apikey.Principal
 
 	whole  context.Context //nolint:containedctx // of the request, however long it takes
 	limit  time.Duration   // of each part
@@ -256,13 +257,13 @@ func (s *server) admit(c *call) error {
 
 // authenticate finds out who calls: whom the context names when the call comes from a
 // gateway route, where that was found out, else whose key it carries.
-func (s *server) authenticate(c *call) (auth.Principal, error) {
+func (s *server) authenticate(c *call) (apikey.Principal, error) {
 	if principal, ok := auth.FromContext(c.ctx()); ok {
 		return principal, nil
 	}
-	key, ok := auth.Key(c.Request.Header)
+	key, ok := apikey.FromHeader(c.Request.Header)
 	if !ok {
-		return auth.Principal{}, errUnauthenticated
+		return apikey.Principal{}, errUnauthenticated
 	}
 	return s.Authenticator.Authenticate(c.ctx(), key)
 }

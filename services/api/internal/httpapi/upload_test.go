@@ -15,9 +15,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace/noop"
 
-	"waybill.dev/services/api/internal/body"
-	"waybill.dev/services/api/internal/body/bodytest"
 	"waybill.dev/services/api/internal/httpapi"
+	"waybill.dev/shared/body"
+	"waybill.dev/shared/body/bodytest"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
 )

@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"waybill.dev/services/api/internal/problem"
+	"waybill.dev/shared/problem"
 )
 
 //go:embed templates

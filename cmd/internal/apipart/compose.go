@@ -1,0 +1,82 @@
+package apipart
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"waybill.dev/services/api"
+	"waybill.dev/services/gateway"
+	"waybill.dev/shared/apikey"
+)
+
+// Compose makes an API with routes behind it: the API's keys open the routes, its functions
+// are a module that they may name, and what is not a path of the API is theirs. Neither
+// service knows of the other; here they meet. Both results are to be run.
+func Compose(options api.Options, routes gateway.RoutesOptions) (*api.Service, *gateway.Routes, error) {
+	own := &ownAPI{}
+	routes.Authenticator = own
+	g, err := gateway.NewRoutes(complete(routes, own))
+	if err != nil {
+		return nil, nil, fmt.Errorf("make routes: %w", err)
+	}
+	options.Gateway = g
+	if own.service, err = api.New(options); err != nil {
+		return nil, nil, err
+	}
+	return own.service, g, nil
+}
+
+// CheckRoutes reads the route files of a folder as Compose does, and tells what their routes
+// are, or everything that is wrong with them. Nothing is started: of the options, Dir,
+// Fallback, Modules and Getenv are used.
+func CheckRoutes(routes gateway.RoutesOptions) ([]gateway.RouteInfo, []gateway.RouteFault, error) {
+	return gateway.CheckRoutes(complete(routes, http.NotFoundHandler()))
+}
+
+// complete adds what the API lends to the routes. The name of its module is taken.
+func complete(routes gateway.RoutesOptions, own http.Handler) gateway.RoutesOptions {
+	modules := make(map[string]map[string]gateway.Handler)
+	for name, exports := range routes.Modules {
+		modules[name] = exports
+	}
+	functions := make(map[string]gateway.Handler)
+	for export, f := range api.Functions(own) {
+		functions[export] = function{f}
+	}
+	modules[api.FunctionsModule] = functions
+	routes.Modules, routes.Reserved = modules, api.Paths()
+	return routes
+}
+
+// ownAPI is the API that the routes call. Its service is made after them, and before
+// anything is served.
+type ownAPI struct{ service *api.Service }
+
+func (o *ownAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	o.service.Handler().ServeHTTP(w, r)
+}
+
+// Authenticate implements gateway.Authenticator.
+func (o *ownAPI) Authenticate(ctx context.Context, key string) (apikey.Principal, error) {
+	return o.service.Authenticate(ctx, key)
+}
+
+// function is a function of the API as the handler of a route.
+type function struct{ function api.Function }
+
+// Handle implements gateway.Handler.
+func (f function) Handle(ctx context.Context, r *gateway.Request) (*gateway.Response, error) {
+	answer, err := f.function.Handle(ctx, &api.FunctionRequest{
+		Query: r.Query, Params: r.Params, Header: r.Header, Body: r.Body,
+		Host: r.Host, Scheme: r.Scheme, Base: r.Base, Remote: r.Remote, ID: r.ID,
+		Principal: r.Principal, Inside: r.Inside, MaxAnswer: gateway.MaxAnswer,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &gateway.Response{Status: answer.Status, Header: answer.Header, Body: answer.Body}, nil
+}
+
+// Permits tells the gateway which callers would get past the function.
+func (f function) Permits(principal *apikey.Principal) bool { return f.function.Permits(principal) }

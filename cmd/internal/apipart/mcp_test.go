@@ -1,0 +1,353 @@
+package apipart_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"waybill.dev/shared/domain"
+)
+
+// everyTool is what a key with all rights sees, in this order.
+var everyTool = []string{
+	"list_webhooks", "register_webhook", "get_webhook", "update_webhook", "delete_webhook", "send_test_event", "replay_webhook",
+	"search_deliveries", "get_delivery", "explain_delivery", "retry_delivery", "list_events", "get_event", "publish_event", "list_rejected_messages",
+}
+
+// An AI client finds out what is wrong and puts it right, with nothing but the MCP server.
+func TestWaybillOverMCP(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, r *rig) {
+		since := time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
+		made := r.works(adminKey, "register_webhook", arguments{"url": "http://127.0.0.1:9/hook", "events": []string{"shipment.created"}, "description": "by a client"})
+		hook, _ := made["id"].(string)
+		if secret, _ := made["secret"].(string); !strings.HasPrefix(secret, "whsec_") {
+			t.Fatalf("registered: %v", made)
+		}
+		if shown := r.do(http.MethodGet, "/v1/webhooks/"+hook, "").want(200).object(); shown["description"] != "by a client" {
+			t.Errorf("over REST: %v", shown)
+		}
+		published := r.works(adminKey, "publish_event", arguments{"id": "evt_mcp", "type": "shipment.created", "data": map[string]any{"shipmentId": "s", "weight": 1.50}})
+		if fmt.Sprint(published["events"]) != "[map[duplicate:false id:evt_mcp]]" {
+			t.Errorf("published: %v", published)
+		}
+		failed := string(r.deliver(hook, "evt_mcp", domain.StatusFailed, domain.ReasonExhausted))
+
+		found := r.works(adminKey, "search_deliveries", arguments{"webhookId": hook, "status": "failed"})
+		if list, _ := found["data"].([]any); len(list) != 1 || list[0].(map[string]any)["id"] != failed {
+			t.Fatalf("failing deliveries: %v", found)
+		}
+		if shown := r.works(adminKey, "get_delivery", arguments{"id": failed}); len(shown["attempts"].([]any)) != 1 {
+			t.Errorf("delivery: %v", shown)
+		}
+		why := r.works(adminKey, "explain_delivery", arguments{"deliveryId": failed})
+		if why["verdict"] != "scheduleExhausted" || !strings.Contains(fmt.Sprint(why["summary"]), "500 (Internal Server Error)") {
+			t.Errorf("explained: %v", why)
+		}
+		if retried := r.works(adminKey, "retry_delivery", arguments{"id": failed}); retried["status"] != "pending" {
+			t.Errorf("retried: %v", retried)
+		}
+		if text, isError := r.tool(adminKey, "retry_delivery", arguments{"id": failed}); !isError || !strings.Contains(text, "CONFLICT") {
+			t.Errorf("retried twice: %v %s", isError, text)
+		}
+		eventually(t, "the retry is due", func() bool { return r.due()[domain.DeliveryID(failed)] != nil })
+
+		r.publish(event("evt_again"))
+		r.deliver(hook, "evt_again", domain.StatusFailed, domain.ReasonExhausted)
+		if replayed := r.works(adminKey, "replay_webhook", arguments{"id": hook, "body": arguments{"since": since}}); replayed["matched"] != 1. {
+			t.Errorf("replayed: %v", replayed)
+		}
+		sent := r.works(adminKey, "send_test_event", arguments{"id": hook})
+		test, _ := sent["deliveryId"].(string)
+		eventually(t, "the test is due", func() bool { task := r.due()[domain.DeliveryID(test)]; return task != nil && task.Test })
+
+		if changed := r.works(adminKey, "update_webhook", arguments{"id": hook, "body": arguments{"active": false}}); changed["active"] != false {
+			t.Errorf("changed: %v", changed)
+		}
+		if text, isError := r.tool(adminKey, "delete_webhook", arguments{"id": hook}); isError || text != "" {
+			t.Errorf("deleted: %v %q", isError, text)
+		}
+		r.do(http.MethodGet, "/v1/webhooks/"+hook, "").want(404)
+		if text, isError := r.tool(adminKey, "get_webhook", arguments{"id": hook}); !isError || !strings.Contains(text, "NOT_FOUND") {
+			t.Errorf("what was deleted: %v %s", isError, text)
+		}
+		actions := []string{}
+		for _, entry := range r.do(http.MethodGet, "/v1/accounts/default/audit-logs", "").want(200).items("data") {
+			actions = append(actions, fmt.Sprint(entry["action"], " ", entry["success"]))
+		}
+		slices.Reverse(actions)
+		want := []string{
+			"create-webhook true", "retry-delivery true", "retry-delivery false", "replay-webhook true",
+			"test-webhook true", "update-webhook true", "delete-webhook true",
+		}
+		if diff := cmp.Diff(want, actions); diff != "" {
+			t.Errorf("audit log (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A key sees the tools that it may use, and no other is there for it.
+func TestToolsOfAKey(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, sqliteURL(t))
+	bucket := r.bucket("ai-clients")
+	hook := r.register(plainWebhook).text("id")
+	if got := r.listed(adminKey, "tools/list", "tools", "name"); !slices.Equal(got, everyTool) {
+		t.Errorf("tools of all rights:\n%v\nwant\n%v", got, everyTool)
+	}
+	for i, c := range []struct {
+		scopes []domain.Scope
+		want   []string
+	}{
+		{nil, []string{}},
+		{[]domain.Scope{domain.ScopeWebhooksRead}, []string{"list_webhooks", "get_webhook"}},
+		{[]domain.Scope{domain.ScopeWebhooksWrite}, []string{"register_webhook", "update_webhook", "delete_webhook"}},
+		{[]domain.Scope{domain.ScopeEventsRead}, []string{"search_deliveries", "get_delivery", "list_events", "get_event", "list_rejected_messages"}},
+		{[]domain.Scope{domain.ScopeEventsWrite}, []string{"send_test_event", "replay_webhook", "retry_delivery", "publish_event"}},
+		{[]domain.Scope{domain.ScopeBucketsRead, domain.ScopeBucketsWrite}, []string{}},
+		{[]domain.Scope{domain.ScopeEventsRead, domain.ScopeWebhooksRead}, []string{
+			"list_webhooks", "get_webhook", "search_deliveries", "get_delivery", "explain_delivery", "list_events", "get_event", "list_rejected_messages",
+		}},
+	} {
+		_, key := r.holder(bucket, fmt.Sprint("holder-", i), append(c.scopes, domain.ScopeMCP)...)
+		got := r.listed(key, "tools/list", "tools", "name")
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%v: tools\n%v\nwant\n%v", c.scopes, got, c.want)
+		}
+		for _, name := range everyTool {
+			if slices.Contains(c.want, name) {
+				continue
+			}
+			args := arguments{"id": hook, "url": "http://127.0.0.1:9/", "events": []string{"shipment.created"}}
+			if out := r.mcp(key, "tools/call", map[string]any{"name": name, "arguments": args}); out.Error == nil || out.Error.Code != -32602 {
+				t.Errorf("%v: %s is not unknown: %+v", c.scopes, name, out)
+			}
+		}
+		if got := r.listed(key, "resources/list", "resources", "uri"); len(got) != 4 {
+			t.Errorf("%v: resources %v", c.scopes, got)
+		}
+		prompts := r.listed(key, "prompts/list", "prompts", "name")
+		if asks := slices.Contains(c.want, "explain_delivery"); asks != slices.Contains(prompts, "why_not_delivered") {
+			t.Errorf("%v: prompts %v", c.scopes, prompts)
+		}
+	}
+	_, rest := r.holder(bucket, "no-mcp", domain.ScopeWebhooksRead, domain.ScopeEventsRead)
+	message := `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
+	if a := r.send(http.MethodPost, "/mcp", message, as(rest)); a.status != http.StatusForbidden {
+		t.Errorf("a key without mcp:use: %d %s", a.status, a.body)
+	}
+	for _, key := range []string{"nonsense", rest + "x"} {
+		if a := r.send(http.MethodPost, "/mcp", message, as(key)); a.status != http.StatusUnauthorized || a.header.Get("WWW-Authenticate") == "" {
+			t.Errorf("a key that is none: %d %s", a.status, a.body)
+		}
+	}
+	if a := r.send(http.MethodPost, "/mcp", message, without("Authorization")); a.status != http.StatusUnauthorized {
+		t.Errorf("no key: %d %s", a.status, a.body)
+	}
+}
+
+// The routes behind the tools ask for the same as the tools.
+func TestRoutesBehindTools(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, sqliteURL(t))
+	bucket := r.bucket("ai-clients")
+	_, mcpOnly := r.holder(bucket, "mcp-only", domain.ScopeMCP)
+	_, restOnly := r.holder(bucket, "rest-only", domain.ScopeWebhooksRead, domain.ScopeEventsRead)
+	for _, path := range []string{"/mcp/webhooks", "/mcp/deliveries", "/mcp/events", "/mcp/explanation?deliveryId=0000000000000000000000"} {
+		r.send(http.MethodGet, path, "").want(http.StatusOK)
+		r.send(http.MethodGet, path, "", as(mcpOnly)).want(http.StatusForbidden)
+		r.send(http.MethodGet, path, "", as(restOnly)).want(http.StatusForbidden)
+		r.send(http.MethodGet, path, "", without("Authorization")).want(http.StatusUnauthorized)
+	}
+	r.send(http.MethodPost, "/mcp/webhooks", plainWebhook, as(mcpOnly)).want(http.StatusForbidden)
+	if got := r.do(http.MethodGet, "/v1/webhooks", "").want(200).body; string(got) != "[]" {
+		t.Errorf("a webhook was made: %s", got)
+	}
+}
+
+// Another account's key sees nothing of what there is, by no tool.
+func TestMCPOfAnotherAccount(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, r *rig) {
+		hook := r.register(plainWebhook).text("id")
+		r.publish(event("evt_theirs"))
+		delivery := string(r.deliver(hook, "evt_theirs", domain.StatusFailed, domain.ReasonExhausted))
+		second := r.secondAccount("second")
+		const noHook, noDelivery = "0190c0f0-0000-7000-8000-000000000000", "0000000000000000000000"
+		for _, name := range []string{"search_deliveries", "list_events"} {
+			if got := r.works(second, name, arguments{}); len(got["data"].([]any)) != 0 {
+				t.Errorf("%s: %v", name, got)
+			}
+		}
+		if text, _ := r.tool(second, "list_webhooks", arguments{}); text != "[]" {
+			t.Errorf("webhooks: %s", text)
+		}
+		for _, c := range []struct {
+			tool          string
+			theirs, nones arguments
+		}{
+			{"get_webhook", arguments{"id": hook}, arguments{"id": noHook}},
+			{"update_webhook", arguments{"id": hook, "body": arguments{"active": false}}, arguments{"id": noHook, "body": arguments{"active": false}}},
+			{"delete_webhook", arguments{"id": hook}, arguments{"id": noHook}},
+			{"send_test_event", arguments{"id": hook}, arguments{"id": noHook}},
+			{"replay_webhook", arguments{"id": hook, "body": arguments{"since": "2026-01-01T00:00:00Z"}}, arguments{"id": noHook, "body": arguments{"since": "2026-01-01T00:00:00Z"}}},
+			{"get_delivery", arguments{"id": delivery}, arguments{"id": noDelivery}},
+			{"retry_delivery", arguments{"id": delivery}, arguments{"id": noDelivery}},
+			{"get_event", arguments{"id": "evt_theirs"}, arguments{"id": "evt_none"}},
+			{"explain_delivery", arguments{"deliveryId": delivery}, arguments{"deliveryId": noDelivery}},
+			{"explain_delivery", arguments{"eventId": "evt_theirs", "webhookId": hook}, arguments{"eventId": "evt_none", "webhookId": noHook}},
+		} {
+			got, failed := r.tool(second, c.tool, c.theirs)
+			want, wouldFail := r.tool(second, c.tool, c.nones)
+			if got, want = ownPlace.ReplaceAllString(got, ""), ownPlace.ReplaceAllString(want, ""); got != want || failed != wouldFail {
+				t.Errorf("%s tells another account's from none:\n%s\n%s", c.tool, got, want)
+			}
+		}
+		if shown := r.do(http.MethodGet, "/v1/webhooks/"+hook, "").want(200).object(); shown["active"] != true {
+			t.Errorf("afterwards: %v", shown)
+		}
+	})
+}
+
+// Secrets are in no answer but that to the registration, and in no log.
+func TestNoSecretOverMCP(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, sqliteURL(t))
+	made := r.works(adminKey, "register_webhook", arguments{
+		"url": "http://127.0.0.1:9/hook", "events": []string{"shipment.created"}, "headers": map[string]string{"X-Shop": "canary-of-a-header"},
+	})
+	hook, secret := made["id"].(string), made["secret"].(string)
+	r.publish(event("evt_secret"))
+	delivery := string(r.deliver(hook, "evt_secret", domain.StatusFailed, domain.ReasonExhausted))
+	var said strings.Builder
+	for _, c := range []struct {
+		tool string
+		args arguments
+	}{
+		{"list_webhooks", arguments{}},
+		{"get_webhook", arguments{"id": hook}},
+		{"update_webhook", arguments{"id": hook, "body": arguments{"description": "new"}}},
+		{"search_deliveries", arguments{}},
+		{"get_delivery", arguments{"id": delivery}},
+		{"explain_delivery", arguments{"deliveryId": delivery}},
+		{"list_events", arguments{}},
+		{"get_event", arguments{"id": "evt_secret"}},
+		{"retry_delivery", arguments{"id": delivery}},
+		{"send_test_event", arguments{"id": hook}},
+		{"replay_webhook", arguments{"id": hook, "body": arguments{"since": "2026-01-01T00:00:00Z"}}},
+	} {
+		text, failed := r.tool(adminKey, c.tool, c.args)
+		if failed {
+			t.Errorf("%s: %s", c.tool, text)
+		}
+		said.WriteString(text)
+	}
+	// Arguments that are wrong, with something that must not be told again.
+	text, failed := r.tool(adminKey, "register_webhook", arguments{"url": secret, "events": []string{secret}, "headers": map[string]any{"X-Shop": []string{"canary-of-a-header"}}})
+	if !failed {
+		t.Errorf("nonsense is registered: %s", text)
+	}
+	said.WriteString(text)
+	for _, canary := range []string{secret, "canary-of-a-header", adminKey} {
+		if strings.Contains(said.String(), canary) {
+			t.Errorf("%s is told again", canary[:8])
+		}
+		if strings.Contains(r.logs.String(), canary) {
+			t.Errorf("%s is in the log", canary[:8])
+		}
+	}
+}
+
+// What an argument holds never leaves its place in the path.
+func TestArgumentsStayInPlace(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, sqliteURL(t))
+	hook := r.register(plainWebhook).text("id")
+	for _, id := range []string{"..", "../accounts", "%2e%2e", hook + "/test", hook + "%2Ftest", hook + "?limit=1", hook + "#x", ""} {
+		for _, name := range []string{"get_webhook", "send_test_event", "delete_webhook"} {
+			if text, failed := r.tool(adminKey, name, arguments{"id": id}); !failed {
+				t.Errorf("%s of %q: %s", name, id, text)
+			}
+		}
+	}
+	r.do(http.MethodGet, "/v1/webhooks/"+hook, "").want(200)
+	if got := r.do(http.MethodGet, "/v1/deliveries", "").want(200).items("data"); len(got) != 0 {
+		t.Errorf("something was sent: %v", got)
+	}
+}
+
+// The resources are what REST serves, and the guide; the prompt asks for what is known.
+func TestResourcesAndPrompt(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, sqliteURL(t))
+	read := func(uri string) string {
+		t.Helper()
+		out := r.mcp(adminKey, "resources/read", map[string]any{"uri": uri})
+		if out.Error != nil {
+			t.Fatalf("%s: %+v", uri, *out.Error)
+		}
+		contents := out.Result["contents"].([]any)
+		if len(contents) != 1 {
+			t.Fatalf("%s: %d contents", uri, len(contents))
+		}
+		return contents[0].(map[string]any)["text"].(string)
+	}
+	want := []string{"waybill://openapi", "waybill://asyncapi", "waybill://events", "waybill://receivers"}
+	if got := r.listed(adminKey, "resources/list", "resources", "uri"); !slices.Equal(got, want) {
+		t.Errorf("resources %v, want %v", got, want)
+	}
+	for uri, path := range map[string]string{"waybill://openapi": "/openapi", "waybill://asyncapi": "/asyncapi"} {
+		if read(uri) != string(r.do(http.MethodGet, path, "").want(200).body) {
+			t.Errorf("%s is not %s", uri, path)
+		}
+	}
+	if guide := read("waybill://receivers"); !strings.Contains(guide, "# For receivers") {
+		t.Errorf("guide: %.100s", guide)
+	}
+	for _, sample := range r.send(http.MethodGet, "/mcp/event-types", "").want(200).items("events") {
+		if !strings.Contains(read("waybill://events"), sample["type"].(string)) {
+			t.Errorf("%v is not in the resource", sample["type"])
+		}
+		// A sample is an event that anybody may publish.
+		if text, failed := r.tool(adminKey, "publish_event", sample["sample"].(map[string]any)); failed {
+			t.Errorf("the sample of %v: %s", sample["type"], text)
+		}
+	}
+	out := r.mcp(adminKey, "prompts/get", map[string]any{"name": "why_not_delivered", "arguments": map[string]string{"eventId": `evt_"1"`}})
+	if text := fmt.Sprint(out.Result["messages"]); out.Error != nil || !strings.Contains(text, `eventId "evt_\"1\""`) || !strings.Contains(text, "explain_delivery") {
+		t.Errorf("prompt: %+v %s", out.Error, text)
+	}
+}
+
+// Tools that lose or repeat something say so, the others say that they don't.
+func TestAnnotations(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, sqliteURL(t))
+	out := r.mcp(adminKey, "tools/list", map[string]any{})
+	destructive := []string{}
+	for _, entry := range out.Result["tools"].([]any) {
+		tool := entry.(map[string]any)
+		name, _ := tool["name"].(string)
+		hints, _ := tool["annotations"].(map[string]any)
+		reads := strings.HasPrefix(name, "list_") || strings.HasPrefix(name, "get_") || strings.HasPrefix(name, "search_") || strings.HasPrefix(name, "explain_")
+		if hints["readOnlyHint"] != reads {
+			t.Errorf("%s: readOnlyHint %v", name, hints["readOnlyHint"])
+		}
+		if hints["destructiveHint"] == true {
+			destructive = append(destructive, name)
+		} else if !reads && hints["destructiveHint"] != false {
+			t.Errorf("%s does not say whether it is destructive", name)
+		}
+		if description, _ := tool["description"].(string); len(description) < 20 || hints["title"] == "" {
+			t.Errorf("%s: title %v, description %q", name, hints["title"], description)
+		}
+	}
+	if want := []string{"update_webhook", "delete_webhook", "replay_webhook"}; !slices.Equal(destructive, want) {
+		t.Errorf("destructive: %v, want %v", destructive, want)
+	}
+}

@@ -1,0 +1,51 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"waybill.dev/services/api/internal/httpapi"
+	"waybill.dev/services/api/internal/selfapi"
+	"waybill.dev/shared/apikey"
+)
+
+// Gateway answers the paths that are not the API's own.
+type Gateway = httpapi.Gateway
+
+// A Function is one of the API's own operations, to be called within the process. It
+// answers as the operation does over HTTP.
+type (
+	Function         = selfapi.Function
+	FunctionRequest  = selfapi.Request
+	FunctionResponse = selfapi.Response
+)
+
+// FunctionsModule is the name by which route files import the functions.
+const FunctionsModule = selfapi.Module
+
+// Functions returns the API's own operations by the names of their exports. They call
+// handler, which is that of a Service; it is not called before one of them is.
+func Functions(handler http.Handler) map[string]Function {
+	routes := httpapi.Routes()
+	operations := make([]selfapi.Operation, len(routes))
+	for i, r := range routes {
+		operations[i] = selfapi.Operation{ID: r.Operation, Method: r.Method, Path: r.Path, Scope: r.Scope}
+	}
+	return selfapi.New(selfapi.Options{Operations: operations, Door: handler})
+}
+
+// Paths returns the templates of the paths that the API answers itself, before its Gateway
+// is asked.
+func Paths() []string {
+	var templates []string
+	for _, r := range httpapi.Routes() {
+		templates = append(templates, r.Path)
+	}
+	return append(templates, httpapi.Aliases()...)
+}
+
+// Authenticate finds out whose key it is. It fails with apikey.ErrUnauthenticated, or with
+// an error that wraps domain.ErrUnavailable when that can't be told now.
+func (s *Service) Authenticate(ctx context.Context, key string) (apikey.Principal, error) {
+	return s.keys.Authenticate(ctx, key)
+}

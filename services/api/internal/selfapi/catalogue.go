@@ -1,0 +1,73 @@
+package selfapi
+
+import (
+	"context"
+	_ "embed"
+	"net/http"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"waybill.dev/services/api/internal/sample"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/envelope"
+)
+
+// receivers is docs/receivers.md, which lies outside of what this module may embed; a test
+// holds the two equal.
+//
+//go:embed receivers.md
+var receivers []byte
+
+func receiverGuide(context.Context, *Request) (*Response, error) {
+	header := http.Header{"Content-Type": {"text/markdown; charset=utf-8"}}
+	return &Response{Status: http.StatusOK, Header: header, Body: receivers}, nil
+}
+
+// eventType is an entry of the catalogue.
+type eventType struct {
+	Type        domain.EventType `json:"type"`
+	Description string           `json:"description"`
+	// Sample is a callback's body.
+	Sample jsontext.Value `json:"sample"`
+}
+
+// listEventTypes answers with the catalogue of events. It is the same every time.
+func listEventTypes(context.Context, *Request) (*Response, error) {
+	at := time.Date(2026, time.November, 18, 15, 2, 11, 0, time.UTC)
+	var catalogue struct {
+		Events []eventType `json:"events"`
+	}
+	for _, t := range domain.EventTypes() {
+		event := envelope.Event{
+			ID: "evt_sample_" + string(t)[len("shipment."):], Type: t,
+			Timestamp: at.Format(time.RFC3339), Data: sample.Data(t, at),
+		}
+		catalogue.Events = append(catalogue.Events, eventType{t, describe(t), event.Payload()})
+	}
+	return answer(catalogue)
+}
+
+func describe(t domain.EventType) string {
+	switch t {
+	case domain.ShipmentCreated:
+		return "The label was made: the shipment exists, and is yet to move."
+	case domain.ShipmentInTransit:
+		return "The shipment moved: it was picked up, departed, arrived, or went through customs."
+	case domain.ShipmentDelivered:
+		return "The shipment is where it belongs, with the proof of delivery where there is one."
+	default: // shipment.exception
+		return "Something is in the way, such as customs, an address or damage, and whether somebody must act."
+	}
+}
+
+// answer is a JSON answer of the module's own.
+func answer(value any) (*Response, error) {
+	body, err := json.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	header := http.Header{"Content-Type": {"application/json; charset=utf-8"}}
+	return &Response{Status: http.StatusOK, Header: header, Body: body}, nil
+}

@@ -1,0 +1,53 @@
+package selfapi
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"waybill.dev/shared/apikey"
+)
+
+// Function is an operation that is called within the process.
+type Function interface {
+	// Handle answers a call. An error that is a *problem.Problem is told as it stands.
+	Handle(ctx context.Context, r *Request) (*Response, error)
+	// Permits tells, without a call, whether a caller would get past the scopes that the
+	// function asks for. principal may be nil.
+	Permits(principal *apikey.Principal) bool
+}
+
+// Request is one call of a function.
+type Request struct {
+	Query  url.Values
+	Params map[string]string // of the path, decoded
+	Header http.Header       // of the request that has led to the call
+	Body   []byte
+	// Host and Scheme are those that the client used. Base is what links to paths of ours
+	// begin with; empty: they are paths alone.
+	Host, Scheme, Base string
+	Remote             string // the client's address, without the port
+	ID                 string // what X-Request-Id says
+	// Principal is who calls; nil: nobody knows.
+	Principal *apikey.Principal
+	// Inside marks a call on behalf of an AI client, whose header speaks of another message.
+	Inside bool
+	// MaxAnswer is how long the answer may be, in bytes; 0: as long as it likes.
+	MaxAnswer int
+}
+
+// Response is the answer of a function.
+type Response struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// open is a Function for everybody.
+type open func(ctx context.Context, r *Request) (*Response, error)
+
+// Handle implements Function.
+func (f open) Handle(ctx context.Context, r *Request) (*Response, error) { return f(ctx, r) }
+
+// Permits implements Function.
+func (open) Permits(*apikey.Principal) bool { return true }

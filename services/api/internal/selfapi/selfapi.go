@@ -1,0 +1,88 @@
+// Package selfapi has the API's own operations as Go functions, for routes of a gateway that
+// runs in the same process: each operation of the HTTP API under its operation id, answered
+// by the same handler, and what the API has no operation for: why a delivery is where it is,
+// the events with a sample of each, and the receivers' guide.
+package selfapi
+
+import (
+	"context"
+	"net/http"
+
+	"waybill.dev/shared/apikey"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/problem"
+)
+
+// Module is the name that route files import the operations by.
+const Module = "waybill"
+
+// The exports that are no operation of the API.
+const (
+	ExportExplain   = "explainDelivery"
+	ExportCatalogue = "listEventTypes"
+	ExportGuide     = "receiverGuide"
+	ExportAsk       = "askWhyNotDelivered"
+)
+
+// Operation is an operation of the API: where its door is, and what a caller needs.
+type Operation struct {
+	ID     string // as the OpenAPI document names it
+	Method string
+	Path   string // a {name} stands for one segment
+	Scope  domain.Scope
+}
+
+// Options of the module; both are required.
+type Options struct {
+	Operations []Operation
+	// Door is the HTTP API. It takes the caller that a request's context names, see
+	// auth.WithPrincipal, and is not called before the first route is.
+	Door http.Handler
+}
+
+// New returns the functions by their export.
+func New(options Options) map[string]Function {
+	d := &door{options.Door}
+	functions := map[string]Function{
+		ExportExplain:   &explainer{door: d},
+		ExportCatalogue: open(listEventTypes),
+		ExportGuide:     open(receiverGuide),
+		ExportAsk:       asker{},
+	}
+	for _, operation := range options.Operations {
+		functions[operation.ID] = &own{operation: operation, door: d}
+	}
+	return functions
+}
+
+// own is an operation of the API.
+type own struct {
+	operation Operation
+	door      *door
+}
+
+// Handle implements Function.
+func (o *own) Handle(ctx context.Context, r *Request) (*Response, error) {
+	path, ok := fill(o.operation.Path, r.Params)
+	if !ok {
+		return nil, problem.Missing()
+	}
+	return o.door.call(ctx, r, message{o.operation.Method, path, r.Query.Encode(), r.Body}, r.MaxAnswer)
+}
+
+// Permits implements Function.
+func (o *own) Permits(principal *apikey.Principal) bool {
+	return o.operation.Scope == "" || permits(principal, o.operation.Scope)
+}
+
+func permits(principal *apikey.Principal, scopes ...domain.Scope) bool {
+	if principal == nil {
+		return false
+	}
+	for _, scope := range scopes {
+		if !principal.May(scope) {
+			return false
+		}
+	}
+	return true
+}

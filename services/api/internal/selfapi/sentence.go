@@ -1,0 +1,130 @@
+package selfapi
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"waybill.dev/shared/egress"
+)
+
+// attempts adds the attempts as a check, which may be yet to come.
+func (e *explanation) attempts(d *deliveryFacts, r result) {
+	if len(d.Attempts) == 0 {
+		e.step(checkAttempts, r, "none has ended yet")
+		return
+	}
+	for i, a := range d.Attempts {
+		came := r
+		if i < len(d.Attempts)-1 {
+			came = a.result()
+		}
+		e.Chain = append(e.Chain, step{Check: checkAttempts, Result: came, Detail: sentence(a), Answer: beginning(a.ResponseBody)})
+	}
+}
+
+// attemptsSoFar adds the attempts that led to what comes next.
+func (e *explanation) attemptsSoFar(d *deliveryFacts) {
+	if n := len(d.Attempts); n > 0 {
+		e.attempts(d, d.Attempts[n-1].result())
+	}
+}
+
+// result tells whether the receiver took the event at this attempt.
+func (a *attemptFacts) result() result {
+	if a.Status >= http.StatusOK && a.Status < http.StatusMultipleChoices {
+		return passed
+	}
+	return failed
+}
+
+// sentence tells of an attempt. What the receiver wrote is not in it: that is data of
+// somebody else, and must not be mixed with what Waybill says.
+func sentence(a attemptFacts) string {
+	begun := fmt.Sprintf("attempt %d, at %s, ", a.Number, a.StartedAt)
+	switch {
+	case a.Status > 0:
+		return begun + fmt.Sprintf("was answered with %s after %d ms", status(a.Status), a.DurationMs)
+	case a.DurationMs < 1:
+		return begun + "failed at once: " + strings.TrimSuffix(a.Error, ".")
+	}
+	return begun + fmt.Sprintf("failed after %d ms: %s", a.DurationMs, strings.TrimSuffix(a.Error, "."))
+}
+
+// maxQuoted bounds, in characters, what is quoted of an answer; responseBody has more.
+const maxQuoted = 200
+
+// beginning returns the beginning of an answer, on one line.
+func beginning(answer string) string {
+	answer = strings.Join(strings.Fields(answer), " ")
+	if runes := []rune(answer); len(runes) > maxQuoted {
+		return string(runes[:maxQuoted]) + "…"
+	}
+	return answer
+}
+
+// last tells of the last attempt.
+func last(d *deliveryFacts) string {
+	if len(d.Attempts) == 0 {
+		return "no attempt is in the log"
+	}
+	return sentence(d.Attempts[len(d.Attempts)-1])
+}
+
+func status(code int) string {
+	if text := http.StatusText(code); text != "" {
+		return fmt.Sprintf("%d (%s)", code, text)
+	}
+	return strconv.Itoa(code)
+}
+
+// hint says what the last answer speaks for.
+func hint(d *deliveryFacts) string {
+	if len(d.Attempts) == 0 {
+		return "search the other deliveries of its webhook."
+	}
+	attempt := d.Attempts[len(d.Attempts)-1]
+	switch code := attempt.Status; {
+	case code == 0 && strings.HasPrefix(attempt.Error, egress.ErrAddress.Error()):
+		return "its url leads to an address that is not public; set another one, or have whoever runs Waybill allow the network with WAYBILL_EGRESS_ALLOW."
+	case code == 0:
+		return "the receiver could not be reached or did not answer in time; check its address, its certificate, and how long it works before it answers."
+	case code >= 300 && code <= 399:
+		return "the receiver redirects, which is never followed; set the webhook's url to where it leads."
+	case code == http.StatusUnauthorized || code == http.StatusForbidden:
+		return "the receiver refuses the callback; compare the secret that it verifies with, its clock, and the webhook's headers."
+	case code == http.StatusNotFound || code == http.StatusMethodNotAllowed:
+		return "the receiver has nothing at that url for POST; check the webhook's url."
+	case code == http.StatusTooManyRequests:
+		return "the receiver asks for fewer callbacks; update the webhook with a lower ratePerSecond or maxInFlight."
+	case code >= 400 && code <= 499:
+		return "the receiver finds fault with the callback; responseBody may say with what."
+	}
+	return "the receiver fails; responseBody and the receiver's own log may say why."
+}
+
+// capacity tells what the webhook takes at a time.
+func capacity(w *webhookFacts) string {
+	text := fmt.Sprintf("at most %d callbacks are under way", w.MaxInFlight)
+	if w.RatePerSecond != nil {
+		text += fmt.Sprintf(", and %v are sent in a second", *w.RatePerSecond)
+	}
+	return text
+}
+
+func list(types []string) string { return strings.Join(types, ", ") }
+
+func text(optional *string) string {
+	if optional == nil {
+		return ""
+	}
+	return *optional
+}
+
+// instant reads a time as the API writes them.
+func instant(text string) time.Time {
+	at, _ := time.Parse(time.RFC3339, text) // the API's own answer
+	return at
+}

@@ -1,0 +1,292 @@
+package selfapi
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"waybill.dev/shared/domain"
+)
+
+// verdict is why an event has, or has not, reached a webhook.
+type verdict string
+
+// The verdicts; docs/mcp.md lists them.
+const (
+	// Of what has no delivery.
+	noSuchDelivery  verdict = "noSuchDelivery"
+	noSuchEvent     verdict = "noSuchEvent"
+	noSuchWebhook   verdict = "noSuchWebhook"
+	notSubscribed   verdict = "notSubscribed"
+	registeredLater verdict = "registeredLater"
+	changedLater    verdict = "changedLater"
+	testOfAnother   verdict = "testOfAnother"
+	notYet          verdict = "notYet"
+	notDispatched   verdict = "notDispatched"
+
+	// Of a delivery that is not at its end.
+	pending      verdict = "pending"
+	retrying     verdict = "retrying"
+	overCapacity verdict = "overCapacity"
+	circuitOpen  verdict = "circuitOpen"
+	inactive     verdict = "inactive"
+	gone         verdict = "gone"
+	failing      verdict = "failing"
+	unreadable   verdict = "unreadable"
+	released     verdict = "released"
+
+	// Of a delivery at its end.
+	delivered         verdict = "delivered"
+	scheduleExhausted verdict = "scheduleExhausted"
+	retentionOver     verdict = "retentionOver"
+	webhookDeleted    verdict = "webhookDeleted"
+)
+
+// result is how far an event got past a check.
+type result string
+
+const (
+	passed  result = "passed"
+	failed  result = "failed" // an attempt that another one followed, or may follow
+	waiting result = "waiting"
+	stopped result = "stopped"
+)
+
+// step is one check on the way from the publisher to the receiver.
+type step struct {
+	Check  string `json:"check"`
+	Result result `json:"result"`
+	Detail string `json:"detail"`
+	// Answer is what the receiver wrote: data of somebody else, which is never mixed with
+	// what Waybill says.
+	Answer string `json:"answer,omitzero"`
+}
+
+// The checks, in the order of the way.
+const (
+	checkEvent        = "event"
+	checkSubscription = "subscription"
+	checkActive       = "active"
+	checkCapacity     = "capacity"
+	checkCircuit      = "circuit"
+	checkAttempts     = "attempts"
+)
+
+// explanation is the answer to a question.
+type explanation struct {
+	Verdict verdict `json:"verdict"`
+	Summary string  `json:"summary"`
+	// Chain has the checks that the event came to; the last one says where it is.
+	Chain    []step         `json:"chain"`
+	Advice   []string       `json:"advice"`
+	Event    *eventFacts    `json:"event,omitzero"`
+	Webhook  *webhookFacts  `json:"webhook,omitzero"`
+	Delivery *deliveryFacts `json:"delivery,omitzero"`
+}
+
+func (e *explanation) step(check string, r result, format string, args ...any) {
+	e.Chain = append(e.Chain, step{Check: check, Result: r, Detail: fmt.Sprintf(format, args...)})
+}
+
+func (e *explanation) conclude(v verdict, summary string, advice ...string) {
+	e.Verdict, e.Summary, e.Advice = v, summary, advice
+}
+
+// explain draws the conclusion from the facts.
+func explain(f facts) explanation {
+	e := explanation{Chain: []step{}, Advice: []string{}, Event: f.event, Webhook: f.webhook, Delivery: f.delivery}
+	switch {
+	case f.delivery != nil:
+		e.ofDelivery(f)
+	case f.asked.delivery != "":
+		e.conclude(noSuchDelivery, "There is no such delivery in this account.",
+			"Search the deliveries for it. They are kept for the retention time of the server.")
+	case f.event == nil:
+		e.step(checkEvent, stopped, "no event with this id is known in this account")
+		e.conclude(noSuchEvent, "No event with this id was accepted in this account, or its retention is over.",
+			"Make sure that the publisher got 202 for it, with a key of this account.",
+			"If it was published on the bus, list the rejected messages: what is no event ends there, with the reason.",
+			"It may be published now: an id that was never accepted is accepted.")
+	case f.webhook == nil:
+		e.accepted(f.event)
+		e.conclude(noSuchWebhook, "The event was accepted, but there is no such webhook in this account, and there was no delivery to it.",
+			"Look for the webhook with listWebhooks; it may have been deleted before the event came.")
+	default:
+		e.accepted(f.event)
+		e.undelivered(f)
+	}
+	return e
+}
+
+func (e *explanation) accepted(event *eventFacts) {
+	e.step(checkEvent, passed, "%s was accepted at %s", event.Type, event.ReceivedAt)
+}
+
+// settling is how long it may take until an accepted event shows a delivery, with room for
+// a busy machine.
+const settling = 10 * time.Second
+
+// undelivered explains why there is no delivery of an event to a webhook.
+func (e *explanation) undelivered(f facts) {
+	received := instant(f.event.ReceivedAt)
+	switch {
+	case f.event.Test:
+		e.step(checkSubscription, stopped, "it is a sample event of a test, which goes to the tested webhook alone")
+		e.conclude(testOfAnother, "The event is the sample of a test of another webhook.",
+			"To try this webhook, send it a test event.")
+	case instant(f.webhook.CreatedAt).After(received):
+		e.step(checkSubscription, stopped, "the webhook was registered at %s, after that", f.webhook.CreatedAt)
+		e.conclude(registeredLater, "The webhook was registered after the event was accepted; a webhook gets what comes after its registration.",
+			"If the receiver needs this event, publish it again under another id.")
+	case !slices.Contains(f.webhook.Events, f.event.Type):
+		e.step(checkSubscription, stopped, "the webhook is registered for %s", list(f.webhook.Events))
+		e.conclude(notSubscribed, "The webhook is not registered for "+f.event.Type+".",
+			"To get such events from now on, update the webhook and add the type to its events.",
+			"An event of the past is not sent by that: publish it again under another id.")
+	case f.now.Sub(received) < settling:
+		e.step(checkSubscription, waiting, "the webhook is registered for it")
+		e.conclude(notYet, "The event has just been accepted; its delivery shows within some seconds.", "Ask again in a moment.")
+	case instant(f.webhook.UpdatedAt).After(received):
+		e.step(checkSubscription, stopped, "the webhook is registered for the type now, and was changed at %s, after the event", f.webhook.UpdatedAt)
+		e.conclude(changedLater, "The webhook is registered for "+f.event.Type+" now; it was changed after the event was accepted, and no delivery was made: most likely it had not been registered for the type before.",
+			"If the receiver needs this event, publish it again under another id.")
+	default:
+		e.step(checkSubscription, waiting, "the webhook is registered for it, and no dispatcher has taken the event up")
+		e.conclude(notDispatched, "The event was accepted and waits for a dispatcher. It is not lost.",
+			"Whoever runs Waybill should see whether dispatchers and bus are up: the metric waybill_oldest_unsettled_seconds tells.")
+	}
+}
+
+// ofDelivery explains where a delivery stands.
+func (e *explanation) ofDelivery(f facts) {
+	d := f.delivery
+	e.step(checkEvent, passed, "%s was accepted at %s", d.EventType, d.CreatedAt)
+	if d.Test {
+		e.step(checkSubscription, passed, "a test is sent whatever the webhook is registered for")
+	} else {
+		e.step(checkSubscription, passed, "the webhook was registered for it")
+	}
+	switch {
+	case d.Status == domain.StatusDelivered:
+		e.attempts(d, passed)
+		e.conclude(delivered, "It was delivered: "+last(d)+".")
+	case d.Status == domain.StatusFailed:
+		e.failed(f)
+	case f.webhook == nil:
+		e.deleted()
+	case f.webhook.Fault != "":
+		e.unreadable(f)
+	case !f.webhook.Active && !d.Test:
+		e.disabled(f)
+	case d.Status == domain.StatusHeld:
+		e.step(checkActive, passed, "the webhook is active again")
+		e.step(checkCapacity, waiting, "held deliveries go out in order, the first 100 one at a time")
+		e.conclude(released, "It was held while the webhook was inactive; the webhook is active again, and it goes out in its turn.",
+			"Nothing has to be done.")
+	default:
+		e.open(f)
+	}
+}
+
+func (e *explanation) deleted() {
+	e.step(checkActive, stopped, "the webhook was deleted")
+	e.conclude(webhookDeleted, "The webhook was deleted before the event had reached it.",
+		"If the receiver still needs the event, register it again and publish the event under another id.")
+}
+
+// unreadable explains what waits because Waybill can't read the webhook.
+func (e *explanation) unreadable(f facts) {
+	e.attemptsSoFar(f.delivery)
+	e.step(checkActive, stopped, "the webhook can't be read: %s", f.webhook.Fault)
+	e.conclude(unreadable, "Waybill can't read the webhook: "+f.webhook.Fault+". Its deliveries are held until it can be read or the retention ends.",
+		"Whoever runs Waybill should give the encryption key back under which the webhook was stored, beside the present one; then what was held goes out.",
+		"If the key is lost, delete the webhook and register it anew.")
+}
+
+// disabled explains what waits because the webhook is inactive.
+func (e *explanation) disabled(f facts) {
+	d, again := f.delivery, "Update the webhook with \"active\": true; then what was held goes out in order."
+	switch disabled := text(f.webhook.DisabledReason); domain.DisabledReason(disabled) {
+	case domain.DisabledGone:
+		e.attemptsSoFar(d)
+		e.step(checkActive, stopped, "the webhook is inactive: its receiver answered 410 (Gone)")
+		e.conclude(gone, "The receiver answered 410, which means that it wants no more; so the webhook became inactive, and its events are held.",
+			"Ask whoever runs the receiver whether that was meant; if the receiver moved, change the webhook's url.", again)
+	case domain.DisabledFailing:
+		e.attemptsSoFar(d)
+		e.step(checkActive, stopped, "the webhook is inactive: it only failed for days")
+		e.conclude(failing, "The receiver only failed for so long that the webhook became inactive; its events are held.",
+			"Find out why the receiver fails: "+hint(d), again)
+	default:
+		e.attemptsSoFar(d)
+		e.step(checkActive, stopped, "the webhook is inactive: its owner switched it off")
+		e.conclude(inactive, "The webhook was switched off by hand; its events are held until it is active again or the retention ends.", again)
+	}
+}
+
+// failed explains what was given up.
+func (e *explanation) failed(f facts) {
+	d := f.delivery
+	retry := "When the receiver is well, retry the delivery; of many at once, replay the webhook."
+	switch text(d.Reason) {
+	case domain.ReasonWebhookDeleted:
+		e.deleted()
+	case domain.ReasonRetention:
+		e.attemptsSoFar(d)
+		e.step(checkActive, stopped, "the retention ended before it could be delivered")
+		e.conclude(retentionOver, "It could not be delivered before the retention of the server ended.",
+			"If the receiver still needs the event, publish it again under another id.")
+	default:
+		if len(d.Attempts) == 0 {
+			e.step(checkCircuit, stopped, "the webhook's circuit was open until the schedule had run out")
+			e.conclude(scheduleExhausted, "Its schedule ran out while the webhook's circuit was open: the receiver had failed so often that only probes were sent.", retry)
+			return
+		}
+		e.attempts(d, stopped)
+		e.conclude(scheduleExhausted, fmt.Sprintf("All attempts of its schedule failed; %s.", last(d)), hint(d), retry)
+	}
+}
+
+// open explains what is on its way to an active webhook.
+func (e *explanation) open(f facts) {
+	d := f.delivery
+	if f.webhook.Active {
+		e.step(checkActive, passed, "the webhook is active")
+	} else {
+		e.step(checkActive, passed, "the webhook is inactive, but a test is sent all the same")
+	}
+	reason := text(d.Reason)
+	if reason == domain.ReasonOverCap {
+		e.step(checkCapacity, waiting, "%s", capacity(f.webhook))
+		e.attemptsSoFar(d)
+		e.conclude(overCapacity, "More is due to the webhook than it takes: "+capacity(f.webhook)+". The delivery waits in the webhook's lane.",
+			"Nothing has to be done: it goes out when there is room.",
+			"If the receiver can take more, update the webhook with a higher maxInFlight or ratePerSecond.")
+		return
+	}
+	e.step(checkCapacity, passed, "%s", capacity(f.webhook))
+	if reason == domain.ReasonCircuitOpen || d.Status == domain.StatusRetrying && f.waiting > 0 {
+		e.attemptsSoFar(d)
+		e.step(checkCircuit, waiting, "open: the receiver failed at least 20 times in a row; probes are sent one at a time, 5 s to 5 min apart")
+		e.conclude(circuitOpen, "The webhook's circuit is open: its receiver failed so often that only probes are sent. When one succeeds, what waits goes out; until then the schedule runs on.",
+			"Find out why the receiver fails: "+hint(d), "Nothing has to be done here: the next probe that succeeds closes the circuit.")
+		return
+	}
+	e.step(checkCircuit, passed, "no delivery waits for the circuit")
+	if d.Status == domain.StatusRetrying {
+		e.attempts(d, waiting)
+		next := "soon"
+		if d.NextAttemptAt != nil {
+			next = "at " + *d.NextAttemptAt
+		}
+		e.conclude(retrying, fmt.Sprintf("It failed so far and is tried again %s; %s.", next, last(d)), hint(d),
+			"To try at once, retry the delivery; its schedule starts anew by that.")
+		return
+	}
+	e.attempts(d, waiting)
+	if len(d.Attempts) > 0 {
+		e.conclude(pending, "Another attempt was asked for and is yet to end; before, "+last(d)+".", "Ask again in a moment.")
+		return
+	}
+	e.conclude(pending, fmt.Sprintf("Its first attempt is under way or about to begin; the receiver has %v s to answer.", f.webhook.TimeoutSeconds), "Ask again in a moment.")
+}

@@ -1,0 +1,50 @@
+// Package gateway is Waybill's data plane: it serves routes that others define, by their
+// files. Nothing of it knows the rest of Waybill; what routes may call besides back ends is
+// registered with it.
+package gateway
+
+import (
+	"waybill.dev/services/gateway/internal/gateway"
+	"waybill.dev/services/gateway/internal/policy"
+	"waybill.dev/services/gateway/internal/route"
+	"waybill.dev/services/gateway/internal/routefile"
+)
+
+// MaxAnswer is how long the answer of a handler may be, in bytes.
+const MaxAnswer = route.MaxResponse
+
+// What handlers of a program work with.
+type (
+	Request  = route.Request
+	Response = route.Response
+	// Handler answers calls of routes. One that has a method
+	// Permits(*apikey.Principal) bool is not shown to AI clients whom it does not permit.
+	Handler = route.Handler
+	// Function is a Handler: it returns a *Response, or a value; a text is answered as
+	// text, any other value as JSON. What its error says stays in the log.
+	Function = gateway.Function
+	// Authenticator finds out whose key it is.
+	Authenticator = policy.Authenticator
+)
+
+// Routes are those of a folder, which is watched while Run runs.
+type Routes = gateway.Gateway
+
+// RoutesOptions say which folder that is, and what its routes work with.
+type RoutesOptions = gateway.Options
+
+// RouteInfo is what a route of the route files is, for people.
+type RouteInfo = gateway.Info
+
+// RouteFault is one thing that is wrong with the route files.
+type RouteFault = routefile.Fault //nolint:errname // as its package calls it
+
+// NewRoutes loads the routes of a folder. The error has one line for each fault.
+func NewRoutes(options RoutesOptions) (*Routes, error) { return gateway.New(options) }
+
+// CheckRoutes reads route files as NewRoutes does, and tells what their routes are, or
+// everything that is wrong with them. Nothing is started: of the options, Dir, Fallback,
+// Modules, Reserved and Getenv are used.
+func CheckRoutes(options RoutesOptions) ([]RouteInfo, []RouteFault, error) {
+	return gateway.Check(options)
+}

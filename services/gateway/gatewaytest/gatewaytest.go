@@ -1,0 +1,46 @@
+// Package gatewaytest runs a gateway without the rest of Waybill. It is for what holds
+// gateways to the word of others, and for measurements.
+package gatewaytest
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"waybill.dev/services/gateway/internal/gateway"
+	"waybill.dev/shared/apikey"
+	"waybill.dev/shared/egress"
+)
+
+// Start loads the routes of a folder and watches it until ctx ends. The routes may name the
+// module "conformance"; nobody has a key, and $env has no value.
+func Start(ctx context.Context, dir string, logger *slog.Logger) (http.Handler, error) {
+	g, err := gateway.New(gateway.Options{
+		Dir:           dir,
+		Modules:       modules(),
+		Getenv:        func(string) (string, bool) { return "", false },
+		Egress:        &egress.Policy{},
+		Authenticator: nobody{},
+		Logger:        logger,
+		Registerer:    prometheus.NewRegistry(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("start gateway: %w", err)
+	}
+	go func() {
+		if err := g.Run(ctx); err != nil {
+			logger.Error("the gateway has ended", "error", err)
+		}
+	}()
+	return g, nil
+}
+
+// nobody knows no key.
+type nobody struct{}
+
+func (nobody) Authenticate(context.Context, string) (apikey.Principal, error) {
+	return apikey.Principal{}, apikey.ErrUnauthenticated
+}

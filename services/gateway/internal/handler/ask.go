@@ -1,0 +1,195 @@
+package handler
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"waybill.dev/services/gateway/internal/route"
+	"waybill.dev/services/gateway/internal/routefile"
+	"waybill.dev/shared/body"
+	"waybill.dev/shared/egress"
+	"waybill.dev/shared/input"
+	"waybill.dev/shared/problem"
+)
+
+const (
+	// callTimeout is how long a call of a route may take that does not say so itself.
+	callTimeout = 10 * time.Second
+	maxHops     = 5
+)
+
+// backEnd is one that answers for a route.
+type backEnd struct {
+	transport *egress.Transport
+	follow    bool          // redirects
+	timeout   time.Duration // 0: the call's own
+}
+
+// newBackEnd reads what forwards and rewrites have in common. base is nil when it is
+// faulty.
+func newBackEnd(options *input.Form, op *routefile.Operation, env *Env, base *url.URL) *backEnd {
+	b := &backEnd{}
+	if op.Method == http.MethodTrace {
+		// The answer to it is the request, with the key that policies have set.
+		options.Fault("can't be used for TRACE")
+	}
+	b.follow, _ = options.Bool("followRedirects")
+	seconds, _ := options.Number("timeoutSeconds", 0.001, 60)
+	b.timeout = time.Duration(seconds * float64(time.Second))
+	limit := op.Timeout
+	if limit == 0 {
+		limit = callTimeout
+	}
+	if b.timeout > limit {
+		options.Fault(fmt.Sprintf("must not be longer than the call may take: %g seconds, unless the route's timeoutSeconds says otherwise",
+			limit.Seconds()), "timeoutSeconds")
+	}
+	if base != nil {
+		b.transport = env.Egress.NewTransport(base, egress.Options{})
+	}
+	return b
+}
+
+// Close closes the connections that nobody uses.
+func (b *backEnd) Close() error {
+	b.transport.Close()
+	return nil
+}
+
+// ask asks for r at a URL and returns the whole answer.
+func (b *backEnd) ask(ctx context.Context, r *route.Request, to *url.URL) (*route.Response, error) {
+	caller := ctx
+	if b.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, b.timeout)
+		defer cancel()
+	}
+	response, err := b.hops(ctx, r, to)
+	if err != nil && errors.Is(caller.Err(), context.Canceled) {
+		return nil, fmt.Errorf("ask the back end: %w", caller.Err())
+	}
+	return response, err
+}
+
+func (b *backEnd) hops(ctx context.Context, r *route.Request, to *url.URL) (*route.Response, error) {
+	request := newRequest(ctx, r.Method, to, outgoing(r), r.Body)
+	for range maxHops + 1 {
+		answer, err := b.transport.RoundTrip(request)
+		if err != nil {
+			return nil, failure(ctx, err)
+		}
+		next := b.next(request, answer, r)
+		if next == nil {
+			return whole(ctx, r, answer)
+		}
+		_ = answer.Body.Close()
+		request = next
+	}
+	return nil, fmt.Errorf("ask the back end: more than %d redirects: %w", maxHops, badGateway("The back end redirects too often."))
+}
+
+func newRequest(ctx context.Context, method string, to *url.URL, header http.Header, content []byte) *http.Request {
+	request := (&http.Request{
+		Method: method, URL: to, Host: to.Host, Header: header,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}).WithContext(ctx)
+	if len(content) > 0 {
+		request.ContentLength = int64(len(content))
+		request.Body = io.NopCloser(bytes.NewReader(content))
+		// Only what was not written at all is sent again, on another connection.
+		request.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil }
+	}
+	return request
+}
+
+// next returns the request that a redirect asks for; nil: the answer is the answer. What
+// carries a body is sent to no other host than the one that it is meant for.
+func (b *backEnd) next(before *http.Request, answer *http.Response, r *route.Request) *http.Request {
+	location := answer.Header.Get("Location")
+	if !b.follow || location == "" {
+		return nil
+	}
+	to, err := before.URL.Parse(location)
+	if err != nil || to.Host == "" {
+		return nil
+	}
+	to.Fragment, to.RawFragment = "", ""
+	same := to.Scheme == before.URL.Scheme && to.Host == before.URL.Host
+	method, content, header := before.Method, r.Body, before.Header.Clone()
+	switch answer.StatusCode {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther:
+		if method != http.MethodHead {
+			method = http.MethodGet
+		}
+	case http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		if !same && method != http.MethodGet && method != http.MethodHead {
+			return nil
+		}
+	default:
+		return nil
+	}
+	if method == http.MethodGet || method == http.MethodHead {
+		content = nil
+		header.Del("Content-Type")
+		header.Del("Content-Encoding")
+	}
+	if !same {
+		header = forStrangers(header)
+	}
+	return newRequest(before.Context(), method, to, header, content)
+}
+
+// whole reads an answer, which must not be longer than answers may be. What it takes in
+// memory is the request's.
+func whole(ctx context.Context, r *route.Request, answer *http.Response) (*route.Response, error) {
+	defer answer.Body.Close()
+	size := answer.ContentLength
+	if r.Method == http.MethodHead {
+		size = 0 // it tells of the answer to GET
+	}
+	if size > route.MaxResponse {
+		return nil, tooLong()
+	}
+	read, err := r.Lease.ReadAll(answer.Body, size, route.MaxResponse)
+	if _, told := errors.AsType[*problem.Problem](err); told {
+		return nil, err
+	}
+	switch {
+	case errors.Is(err, body.ErrTooLarge):
+		return nil, tooLong()
+	case err != nil:
+		return nil, failure(ctx, egress.ReadError(ctx, err))
+	}
+	return &route.Response{Status: answer.StatusCode, Header: incoming(answer.Header), Body: read}, nil
+}
+
+func tooLong() error {
+	return fmt.Errorf("ask the back end: more than %d bytes: %w", route.MaxResponse, badGateway("The back end's answer is longer than is allowed."))
+}
+
+func badGateway(detail string) *problem.Problem { return problem.New(problem.BadGateway, detail) }
+
+// failure says what callers are told of an error; where and why is for the log.
+func failure(ctx context.Context, err error) error {
+	reason := "unknown"
+	told := badGateway("The back end can't be reached.")
+	if e, ok := errors.AsType[*egress.Error](err); ok {
+		reason = e.Reason()
+		switch e.Code {
+		case egress.CodeTimeout, egress.CodeConnectTimeout:
+			told = problem.New(problem.GatewayTimeout, "The back end did not answer in time.")
+		case egress.CodeBadStatus, egress.CodeBadResponse, egress.CodeHeaderTooLarge, egress.CodeClosed, egress.CodeReset:
+			told = badGateway("The back end's answer can't be passed on.")
+		}
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		told = problem.New(problem.GatewayTimeout, "The back end did not answer in time.")
+	}
+	return fmt.Errorf("ask the back end: %s: %w", reason, told)
+}

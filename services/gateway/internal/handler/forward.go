@@ -1,0 +1,91 @@
+package handler
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strings"
+
+	"waybill.dev/services/gateway/internal/route"
+	"waybill.dev/services/gateway/internal/routefile"
+	"waybill.dev/shared/egress"
+	"waybill.dev/shared/input"
+	"waybill.dev/shared/problem"
+)
+
+// forward asks a back end for the path of the request.
+type forward struct {
+	*backEnd
+
+	base   *url.URL
+	prefix string // of the path, escaped, without a slash at its end
+	search bool   // the query of the request goes along
+}
+
+// newForward makes the handler that asks at baseUrl.
+func newForward(options *input.Form, op *routefile.Operation, env *Env) route.Handler {
+	f := &forward{search: true}
+	if search, given := options.Bool("forwardSearch"); given {
+		f.search = search
+	}
+	if text := readSetting(options, "baseUrl", env); text != "" {
+		base, err := baseOf(env.Egress, text)
+		switch {
+		case err != nil:
+			options.Fault(err.Error(), "baseUrl")
+		case base.RawQuery != "" || base.ForceQuery:
+			options.Fault("must not have a query", "baseUrl")
+		default:
+			f.base, f.prefix = base, strings.TrimSuffix(base.EscapedPath(), "/")
+		}
+	}
+	f.backEnd = newBackEnd(options, op, env, f.base)
+	return f
+}
+
+var errAddress = errors.New("has an address that is not allowed")
+
+// baseOf reads a URL of the configuration.
+func baseOf(policy *egress.Policy, text string) (*url.URL, error) {
+	base, err := policy.Backend(text)
+	if errors.Is(err, egress.ErrAddress) {
+		return nil, errAddress
+	}
+	return base, err
+}
+
+// Handle implements route.Handler.
+func (f *forward) Handle(ctx context.Context, r *route.Request) (*route.Response, error) {
+	query := ""
+	if f.search {
+		query = r.Query.Encode()
+	}
+	if !strings.HasPrefix(r.Path, "/") {
+		return nil, errPath
+	}
+	to, err := target(f.base, f.prefix+r.Path, query)
+	if err != nil {
+		return nil, err
+	}
+	return f.ask(ctx, r, to)
+}
+
+// errPath is no fault of the caller: paths of requests begin with a slash.
+var errPath = errors.New("make a back end's URL: the path is none")
+
+// target returns the URL at base's host that has an escaped path and a query. The path
+// must say plainly which one is meant.
+func target(base *url.URL, path, query string) (*url.URL, error) {
+	if path == "" {
+		path = "/"
+	}
+	decoded, err := url.PathUnescape(path)
+	to := &url.URL{Scheme: base.Scheme, Host: base.Host, Path: decoded, RawPath: path, RawQuery: query}
+	if err != nil || to.EscapedPath() != path || path[0] != '/' {
+		return nil, errPath
+	}
+	if route.Climbs(path) {
+		return nil, problem.New(problem.InvalidInput, "No segment of the path may be . or .., in any spelling.")
+	}
+	return to, nil
+}

@@ -1,0 +1,83 @@
+// Package handler has the gateway's own handlers, but for MCP: answers that stand in the
+// configuration, redirects, the published document, and requests to back ends.
+package handler
+
+import (
+	"context"
+	"io/fs"
+	"strings"
+
+	"waybill.dev/services/gateway/internal/route"
+	"waybill.dev/services/gateway/internal/routefile"
+	"waybill.dev/shared/egress"
+	"waybill.dev/shared/input"
+	"waybill.dev/shared/problem"
+)
+
+// Env is what handlers are made from.
+type Env struct {
+	Set    *routefile.Set // of which the operation is one
+	Folder fs.FS          // of the route files; it must not lead out of itself
+	// Egress says where redirects may lead; nil: to public addresses by HTTPS.
+	Egress *egress.Policy
+	// Getenv has the values of `${env.NAME}`.
+	Getenv func(name string) (string, bool)
+}
+
+// builder makes a handler of its options and names what is wrong with them in the form.
+type builder func(options *input.Form, op *routefile.Operation, env *Env) route.Handler
+
+func builderOf(export string) builder {
+	switch export {
+	case "staticHandler":
+		return newStatic
+	case "redirectHandler":
+		return newRedirect
+	case "openApiSpecHandler":
+		return newSpec
+	case "urlForwardHandler":
+		return newForward
+	case "urlRewriteHandler":
+		return newRewrite
+	}
+	return nil
+}
+
+// New makes the handler of an operation. faults are sentences about it; they never repeat
+// the value of an option. A handler that has connections is an io.Closer.
+func New(op *routefile.Operation, env Env) (handler route.Handler, faults []string) {
+	build := builderOf(op.Handler.Export)
+	if build == nil {
+		return nil, []string{"handler/export is not one of " + routefile.Runtime}
+	}
+	if env.Egress == nil {
+		env.Egress = &egress.Policy{}
+	}
+	options := op.Handler.Options
+	if len(options) == 0 {
+		options = []byte("{}")
+	}
+	form, err := input.ParseForm(options)
+	if err == nil {
+		handler = build(form, op, &env)
+		err = form.Err()
+	}
+	p, ok := err.(*problem.Problem) //nolint:errorlint // forms return it bare
+	if !ok {
+		return handler, nil
+	}
+	for _, f := range p.Faults {
+		faults = append(faults, strings.TrimSpace("handler/options"+f.Pointer+" "+f.Detail))
+	}
+	return nil, faults
+}
+
+// fixed answers every call with the same.
+type fixed struct{ response route.Response }
+
+// Handle implements route.Handler.
+func (f *fixed) Handle(context.Context, *route.Request) (*route.Response, error) {
+	response := f.response
+	response.Header = f.response.Header.Clone()
+	return &response, nil
+}

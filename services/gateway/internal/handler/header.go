@@ -1,0 +1,116 @@
+package handler
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"waybill.dev/services/gateway/internal/route"
+)
+
+// outgoing returns the header that a back end gets: the caller's, without what is not for
+// others or could be made up to be taken for the gateway's own, and with what policies have
+// set.
+func outgoing(r *route.Request) http.Header {
+	header := make(http.Header, len(r.Header)+6)
+	named := connectionNames(r.Header)
+	for name, values := range r.Header {
+		if plain := plainName(name); !isKept(plain) && !named[plain] {
+			header[http.CanonicalHeaderKey(name)] = slices.Clone(values)
+		}
+	}
+	for name, values := range r.Outgoing {
+		if !route.OfConnection(name) {
+			header[name] = slices.Clone(values)
+		}
+	}
+	set := func(name, value string) {
+		if value != "" {
+			header.Set(name, value)
+		}
+	}
+	set("X-Forwarded-For", r.Remote)
+	set("X-Forwarded-Host", r.Host)
+	set("X-Forwarded-Proto", r.Scheme)
+	set("X-Request-Id", r.ID)
+	if who := r.Principal; who != nil {
+		set(route.AccountHeader, who.Account)
+		set(route.BucketHeader, who.Bucket)
+		set(route.ConsumerHeader, who.Consumer)
+	}
+	if header.Get("User-Agent") == "" {
+		header.Set("User-Agent", "Waybill")
+	}
+	return header
+}
+
+// plainName is a header's name as the loosest of its readers sees it: many take an
+// underscore for a hyphen.
+func plainName(name string) string {
+	return http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
+}
+
+// connectionNames returns the headers that belong to one connection because Connection
+// says so.
+func connectionNames(header http.Header) map[string]bool {
+	named := make(map[string]bool)
+	for _, value := range header.Values("Connection") {
+		for name := range strings.SplitSeq(value, ",") {
+			named[plainName(strings.TrimSpace(name))] = true
+		}
+	}
+	return named
+}
+
+// isKept tells whether a caller's header is kept from back ends.
+func isKept(name string) bool {
+	switch name {
+	case "Host", "Content-Length", "Expect", "Accept-Encoding", "X-Request-Id",
+		"Forwarded", "Via", "X-Real-Ip", "True-Client-Ip", "Cf-Connecting-Ip", "Fastly-Client-Ip",
+		"X-Client-Ip", "X-Cluster-Client-Ip", "X-Remote-Ip", "X-Remote-Addr", "X-Originating-Ip",
+		"X-Original-Url", "X-Original-Host", "X-Rewrite-Url", "X-Host",
+		"X-Http-Method", "X-Http-Method-Override", "X-Method-Override":
+		return true
+	}
+	return strings.HasPrefix(name, "X-Forwarded-") || route.SaysCaller(name) || isCredential(name) || route.OfConnection(name)
+}
+
+// isCredential tells whether a header is what callers show the gateway, and nobody else.
+func isCredential(name string) bool {
+	switch name {
+	case "Authorization", "Proxy-Authorization", "X-Api-Key", "Cookie", "Cookie2":
+		return true
+	}
+	return false
+}
+
+// forStrangers returns what of a request's header may go to a host that a back end has
+// redirected to.
+func forStrangers(header http.Header) http.Header {
+	few := make(http.Header)
+	for _, name := range []string{"Accept", "Accept-Language", "Range", "User-Agent", "X-Request-Id"} {
+		if values := header.Values(name); len(values) > 0 {
+			few[name] = values
+		}
+	}
+	return few
+}
+
+// incoming returns the header that callers get of a back end's answer: without what is of
+// the connection, and without what would speak for the gateway's own host.
+func incoming(header http.Header) http.Header {
+	passed := make(http.Header, len(header))
+	named := connectionNames(header)
+	for name, values := range header {
+		plain := plainName(name)
+		switch plain {
+		case "Content-Length", "Set-Cookie", "Set-Cookie2", "Alt-Svc", "Strict-Transport-Security", "X-Request-Id":
+			continue
+		}
+		if route.OfConnection(plain) || named[plain] || strings.HasPrefix(plain, "Access-Control-") {
+			continue
+		}
+		passed[name] = values
+	}
+	return passed
+}

@@ -1,0 +1,302 @@
+package handler
+
+import (
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"waybill.dev/services/gateway/internal/jsontree"
+	"waybill.dev/shared/input"
+)
+
+// publisher writes a document for the public. It leaves out what is nobody's business:
+// extensions, whoever's they are, for gateways of all makes keep their back ends there;
+// servers, which are those of the back ends in documents that were written for these; and
+// operations with x-internal, whatever way leads to them. The values of examples, defaults
+// and the like stay as they are written.
+type publisher struct {
+	root    *jsontree.Node
+	keyed   map[string]bool // operations that ask for a key, as method and path
+	servers []string        // that the document is to name
+	used    bool            // some operation that is published needs a key
+}
+
+// object is a JSON object that is being written.
+type object struct{ text jsontext.Value }
+
+func (o *object) add(name string, value []byte) {
+	if len(o.text) == 0 {
+		o.text = append(o.text, '{')
+	} else {
+		o.text = append(o.text, ',')
+	}
+	o.text, _ = jsontext.AppendQuote(o.text, name)
+	o.text = append(append(o.text, ':'), value...)
+}
+
+func (o *object) end() jsontext.Value {
+	if len(o.text) == 0 {
+		return jsontext.Value("{}")
+	}
+	return append(o.text, '}')
+}
+
+// isExtension tells whether a member of an object of OpenAPI is one.
+func isExtension(name string) bool {
+	return len(name) > 1 && (name[0] == 'x' || name[0] == 'X') && name[1] == '-'
+}
+
+func (p *publisher) document() jsontext.Value {
+	paths := p.paths(p.root.Member("paths"))
+	var o object
+	for name, member := range p.root.Members() {
+		switch {
+		case isExtension(name), name == "servers":
+		case name == "paths":
+			o.add(name, paths)
+		case name == "webhooks":
+			o.add(name, p.webhooks(member))
+		case name == "components":
+			o.add(name, p.components(member))
+		default:
+			o.add(name, p.member(name, member))
+		}
+		if name == "info" && len(p.servers) > 0 {
+			o.add("servers", p.named())
+		}
+	}
+	if p.used && p.root.Member("components") == nil {
+		o.add("components", p.components(nil))
+	}
+	return o.end()
+}
+
+// named writes the servers that the document is to name.
+func (p *publisher) named() jsontext.Value {
+	list := jsontext.Value{'['}
+	for i, server := range p.servers {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		var o object
+		text, _ := jsontext.AppendQuote(nil, server)
+		o.add("url", text)
+		list = append(list, o.end()...)
+	}
+	return append(list, ']')
+}
+
+func (p *publisher) paths(n *jsontree.Node) jsontext.Value {
+	var o object
+	for path, item := range n.Members() {
+		if isExtension(path) {
+			continue
+		}
+		if written, some := p.item(path, item); some {
+			o.add(path, written)
+		}
+	}
+	return o.end()
+}
+
+func (p *publisher) webhooks(n *jsontree.Node) jsontext.Value {
+	var o object
+	for name, item := range n.Members() {
+		if written, some := p.item("", item); some {
+			o.add(name, written)
+		}
+	}
+	return o.end()
+}
+
+// item writes the operations of a path, in full where there is a reference to an item
+// elsewhere; some is false when none is left.
+func (p *publisher) item(path string, n *jsontree.Node) (written jsontext.Value, some bool) {
+	target := p.follow(n)
+	var o object
+	for name, member := range target.Members() {
+		switch {
+		case isExtension(name), name == "servers":
+		case !isMethod(name):
+			o.add(name, p.member(name, member))
+		case !member.Member("x-internal").True():
+			o.add(name, p.operation(strings.ToUpper(name)+" "+path, member))
+			some = true
+		}
+	}
+	return o.end(), some
+}
+
+// follow returns the path item that n is or refers to; nil: there is none, or one on the way
+// to it is internal.
+func (p *publisher) follow(n *jsontree.Node) *jsontree.Node {
+	for range input.MaxDepth {
+		if n.Member("x-internal").True() {
+			return nil
+		}
+		reference, ok := n.Member("$ref").Text()
+		if !ok {
+			return n
+		}
+		pointer, local := jsontree.Fragment(reference)
+		if !local {
+			return nil
+		}
+		n = p.root.At(pointer)
+	}
+	return nil
+}
+
+func isMethod(name string) bool {
+	switch name {
+	case "get", "put", "post", "delete", "options", "head", "patch", "trace":
+		return true
+	}
+	return false
+}
+
+func (p *publisher) operation(which string, n *jsontree.Node) jsontext.Value {
+	var o object
+	for name, member := range n.Members() {
+		if !isExtension(name) && name != "servers" {
+			o.add(name, p.member(name, member))
+		}
+	}
+	if p.keyed[which] && n.Member("security") == nil {
+		p.used = true
+		o.add("security", jsontext.Value(needsKey))
+	}
+	return o.end()
+}
+
+// member writes a member of an object of OpenAPI or of a schema.
+func (p *publisher) member(name string, n *jsontree.Node) jsontext.Value {
+	switch name {
+	case "const", "default", "dependentRequired", "enum", "example", "mapping", "scopes", "security", "value":
+		return n.Raw // values, in which a name means nothing
+	case "examples":
+		if n.Kind() == '[' {
+			return n.Raw
+		}
+		return names(n, p.value)
+	case "$defs", "content", "definitions", "dependentSchemas", "encoding", "headers", "patternProperties", "properties":
+		return names(n, p.value)
+	case "callbacks":
+		return names(n, p.callback)
+	case "links":
+		return names(n, p.link)
+	case "responses":
+		return p.responses(n)
+	}
+	return p.value(n)
+}
+
+// names writes an object whose members have names of their own, such as properties.
+func names(n *jsontree.Node, write func(*jsontree.Node) jsontext.Value) jsontext.Value {
+	if n.Kind() != '{' {
+		return n.Raw
+	}
+	var o object
+	for name, member := range n.Members() {
+		o.add(name, write(member))
+	}
+	return o.end()
+}
+
+// value writes an object of OpenAPI, a schema, a list of them, or anything else.
+func (p *publisher) value(n *jsontree.Node) jsontext.Value {
+	switch n.Kind() {
+	case '{':
+		var o object
+		for name, member := range n.Members() {
+			if !isExtension(name) && name != "servers" {
+				o.add(name, p.member(name, member))
+			}
+		}
+		return o.end()
+	case '[':
+		list := jsontext.Value{'['}
+		for i, element := range n.Elements() {
+			if i > 0 {
+				list = append(list, ',')
+			}
+			list = append(list, p.value(element)...)
+		}
+		return append(list, ']')
+	}
+	return n.Raw
+}
+
+func (p *publisher) responses(n *jsontree.Node) jsontext.Value {
+	var o object
+	for status, response := range n.Members() {
+		if !isExtension(status) {
+			o.add(status, p.value(response))
+		}
+	}
+	return o.end()
+}
+
+// callback writes the path items of a callback, by the expressions that they are sent to.
+func (p *publisher) callback(n *jsontree.Node) jsontext.Value {
+	if n.Member("$ref") != nil {
+		return n.Raw
+	}
+	var o object
+	for expression, item := range n.Members() {
+		if isExtension(expression) {
+			continue
+		}
+		if written, some := p.item("", item); some {
+			o.add(expression, written)
+		}
+	}
+	return o.end()
+}
+
+func (*publisher) link(n *jsontree.Node) jsontext.Value {
+	if n.Kind() != '{' {
+		return n.Raw
+	}
+	var o object
+	for name, member := range n.Members() {
+		if !isExtension(name) && name != "server" {
+			o.add(name, member.Raw)
+		}
+	}
+	return o.end()
+}
+
+// components writes the document's components, with the ways to show a key where one is
+// needed. Path items are left out: each is written where it is referred to.
+func (p *publisher) components(n *jsontree.Node) jsontext.Value {
+	var o object
+	for name, member := range n.Members() {
+		switch {
+		case isExtension(name), name == "pathItems", name == "securitySchemes" && p.used:
+		case name == "callbacks":
+			o.add(name, names(member, p.callback))
+		case name == "links":
+			o.add(name, names(member, p.link))
+		default:
+			o.add(name, names(member, p.value))
+		}
+	}
+	if !p.used {
+		return o.end()
+	}
+	var s object
+	for name, member := range n.Member("securitySchemes").Members() {
+		if name != bearerScheme && name != headerScheme {
+			s.add(name, p.value(member))
+		}
+	}
+	own, err := jsontree.Parse([]byte("{" + schemes + "}"))
+	if err == nil {
+		for name, member := range own.Members() {
+			s.add(name, member.Raw)
+		}
+	}
+	o.add("securitySchemes", s.end())
+	return o.end()
+}

@@ -1,0 +1,126 @@
+package handler
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"waybill.dev/services/gateway/internal/jsontree"
+	"waybill.dev/services/gateway/internal/policy"
+	"waybill.dev/services/gateway/internal/route"
+	"waybill.dev/services/gateway/internal/routefile"
+	"waybill.dev/shared/input"
+)
+
+// The names of the ways to show a key, in a published document.
+const (
+	bearerScheme = "waybillBearer"
+	headerScheme = "waybillKey"
+
+	schemes = `"` + bearerScheme + `":{"type":"http","scheme":"bearer","description":"An API key."},` +
+		`"` + headerScheme + `":{"type":"apiKey","in":"header","name":"X-API-Key","description":"An API key."}`
+	needsKey = `[{"` + bearerScheme + `":[]},{"` + headerScheme + `":[]}]`
+)
+
+// maxServers is how many addresses a published document may name.
+const maxServers = 100
+
+// newSpec makes the handler that publishes a route file as an OpenAPI document.
+func newSpec(options *input.Form, _ *routefile.Operation, env *Env) route.Handler {
+	options.Require("openApiFilePath")
+	name, given := options.Text("openApiFilePath", 1, 1024)
+	servers, _ := options.Texts("servers", 1, maxServers)
+	for i, server := range servers {
+		if !isLocation(server) {
+			options.Fault("must be an http or https URL, or a path that begins with a slash", "servers", strconv.Itoa(i))
+		}
+	}
+	if !given {
+		return nil
+	}
+	file := fileOf(env.Set, name)
+	if file == nil {
+		options.Fault("is no route file of the folder", "openApiFilePath")
+		return nil
+	}
+	tree, err := jsontree.Parse(file.Raw)
+	if err != nil {
+		options.Fault("can't be read", "openApiFilePath")
+		return nil
+	}
+	p := publisher{root: tree, keyed: keyed(env.Set, file), servers: servers}
+	body := p.document()
+	if len(body) > route.MaxResponse {
+		options.Fault(errLongFile.Error(), "openApiFilePath")
+	}
+	if reference := missing(tree, body); reference != "" {
+		options.Fault("refers to "+reference+", which is not for the public", "openApiFilePath")
+	}
+	return &fixed{route.Response{Status: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: body}}
+}
+
+// fileOf returns the route file that a path names, be it seen from the folder or from the
+// one above.
+func fileOf(set *routefile.Set, path string) *routefile.File {
+	name := strings.TrimPrefix(path, "./")
+	if set == nil {
+		return nil
+	}
+	for _, prefix := range []string{"", "config/"} {
+		for _, file := range set.Files {
+			if prefix+file.Name == name {
+				return file
+			}
+		}
+	}
+	return nil
+}
+
+// keyed returns the operations of a file that ask for a key, as method and path.
+func keyed(set *routefile.Set, file *routefile.File) map[string]bool {
+	asking := make(map[string]bool)
+	for i := range set.Policies {
+		if policy.KeyDocumented(&set.Policies[i]) {
+			asking[set.Policies[i].Name] = true
+		}
+	}
+	operations := make(map[string]bool)
+	for _, op := range file.Operations {
+		for _, name := range op.Inbound {
+			if asking[name] {
+				operations[op.Method+" "+op.Path] = true
+			}
+		}
+	}
+	return operations
+}
+
+// missing returns a reference of the published document that leads to what was left out of
+// it; empty: there is none.
+func missing(source *jsontree.Node, published []byte) string {
+	tree, err := jsontree.Parse(published)
+	if err != nil {
+		return ""
+	}
+	var look func(n *jsontree.Node) string
+	look = func(n *jsontree.Node) string {
+		if reference, ok := n.Member("$ref").Text(); ok {
+			pointer, local := jsontree.Fragment(reference)
+			if local && tree.At(pointer) == nil && source.At(pointer) != nil {
+				return reference
+			}
+		}
+		for _, member := range n.Members() {
+			if found := look(member); found != "" {
+				return found
+			}
+		}
+		for _, element := range n.Elements() {
+			if found := look(element); found != "" {
+				return found
+			}
+		}
+		return ""
+	}
+	return look(tree)
+}

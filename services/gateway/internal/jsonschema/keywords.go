@@ -1,0 +1,47 @@
+package jsonschema
+
+import (
+	"iter"
+
+	"waybill.dev/services/gateway/internal/jsontree"
+)
+
+// subschemas returns the schemas that stand directly within a schema, in their order. What
+// stands elsewhere, as in enum, const, default or examples, is a value, whatever it looks
+// like.
+func subschemas(n *jsontree.Node) iter.Seq[*jsontree.Node] {
+	return func(yield func(*jsontree.Node) bool) {
+		for keyword, value := range n.Members() {
+			for schema := range below(keyword, value) {
+				if !yield(schema) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func below(keyword string, value *jsontree.Node) iter.Seq[*jsontree.Node] {
+	return func(yield func(*jsontree.Node) bool) {
+		switch keyword {
+		case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies":
+			for _, schema := range value.Members() {
+				if !yield(schema) {
+					return
+				}
+			}
+		case "allOf", "anyOf", "oneOf", "prefixItems", "items":
+			for _, schema := range value.Elements() {
+				if !yield(schema) {
+					return
+				}
+			}
+			if keyword == "items" && value.Kind() == '{' {
+				yield(value)
+			}
+		case "additionalProperties", "additionalItems", "unevaluatedProperties", "unevaluatedItems",
+			"propertyNames", "contains", "not", "if", "then", "else", "contentSchema":
+			yield(value)
+		}
+	}
+}

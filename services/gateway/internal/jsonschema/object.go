@@ -1,0 +1,161 @@
+package jsonschema
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"waybill.dev/services/gateway/internal/jsontree"
+	"waybill.dev/shared/input"
+)
+
+// Property is a member of an object that is made of schemas of a document.
+type Property struct {
+	Name        string
+	Pointer     string         // of its schema in the document; empty: Schema is it
+	Schema      jsontext.Value // that refers to nothing
+	Description string         // said of it when its schema says nothing
+	Required    bool
+}
+
+// Object returns the schema, which stands for itself, of an object with these properties
+// and no others.
+func (d *Document) Object(properties []Property) (jsontext.Value, error) {
+	b := newBundler(d)
+	members, required := []byte{'{'}, []byte{'['}
+	for _, property := range properties {
+		text, err := b.property(property)
+		if err != nil {
+			return nil, err
+		}
+		members = appendMember(members, property.Name, text)
+		if property.Required {
+			if len(required) > 1 {
+				required = append(required, ',')
+			}
+			required, _ = jsontext.AppendQuote(required, property.Name)
+		}
+	}
+	definitions, err := b.definitions()
+	if err != nil {
+		return nil, err
+	}
+	text := appendMember([]byte{'{'}, "type", []byte(`"object"`))
+	text = appendMember(text, "properties", append(members, '}'))
+	if len(required) > 1 {
+		text = appendMember(text, "required", append(required, ']'))
+	}
+	text = appendMember(text, "additionalProperties", []byte("false"))
+	if definitions != "" {
+		text = appendMember(text, "$defs", []byte("{"+definitions+"}"))
+	}
+	return append(text, '}'), nil
+}
+
+func (b *bundler) property(p Property) (jsontext.Value, error) {
+	if p.Pointer == "" {
+		return describe(p.Schema, p.Description)
+	}
+	n := b.document.root.At(p.Pointer)
+	if _, err := b.document.start(p.Pointer); err != nil {
+		return nil, err
+	}
+	edits, err := b.edits(n, input.Pointer("properties", p.Name))
+	if err != nil {
+		return nil, err
+	}
+	return describe(apply(n, edits), p.Description)
+}
+
+// describe adds a description to a schema that has none.
+func describe(schema jsontext.Value, description string) (jsontext.Value, error) {
+	n, err := jsontree.Parse(schema)
+	if err != nil {
+		return nil, err
+	}
+	if description == "" || n.Kind() != '{' || n.Member("description") != nil {
+		return schema, nil
+	}
+	quoted, err := jsontext.AppendQuote(nil, description)
+	if err != nil {
+		return nil, err
+	}
+	return insert(n, "description", quoted), nil
+}
+
+// insert puts a member at the beginning of an object.
+func insert(n *jsontree.Node, name string, value []byte) jsontext.Value {
+	text := appendMember([]byte{'{'}, name, value)
+	if n.Len() > 0 {
+		text = append(text, ',')
+	}
+	return append(text, n.Raw[1:]...)
+}
+
+// BundleObject is Bundle for a schema that IsObject. The result has the type "object".
+func (d *Document) BundleObject(pointer string) (jsontext.Value, error) {
+	text, err := d.Bundle(pointer)
+	if err != nil {
+		return nil, err
+	}
+	n, err := jsontree.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	kind := n.Member("type")
+	switch {
+	case kind == nil:
+		return insert(n, "type", []byte(`"object"`)), nil
+	case kind.Kind() == '[':
+		return bytes.Join([][]byte{n.Raw[:kind.Start], n.Raw[kind.Start+len(kind.Raw):]}, []byte(`"object"`)), nil
+	}
+	return n.Raw, nil
+}
+
+// IsObject tells whether every value that fits the schema at a JSON pointer is an object,
+// as far as can be seen without reasoning.
+func (d *Document) IsObject(pointer string) bool {
+	n, err := d.start(pointer)
+	return err == nil && d.isObject(n, n, make(map[*jsontree.Node]bool))
+}
+
+// isObject has in seen what it found; a schema that leads back to itself says nothing.
+func (d *Document) isObject(n, owner *jsontree.Node, seen map[*jsontree.Node]bool) bool {
+	if is, known := seen[n]; known {
+		return is
+	}
+	seen[n] = false
+	seen[n] = d.saysObject(n, owner, seen)
+	return seen[n]
+}
+
+func (d *Document) saysObject(n, owner *jsontree.Node, seen map[*jsontree.Node]bool) bool {
+	if kind := n.Member("type"); kind != nil {
+		if elements := kind.Elements(); len(elements) == 1 {
+			kind = elements[0]
+		}
+		text, _ := kind.Text()
+		return text == "object"
+	}
+	for _, keyword := range []string{"properties", "required", "additionalProperties", "patternProperties"} {
+		if n.Member(keyword) != nil {
+			return true
+		}
+	}
+	if reference := n.Member("$ref"); reference != nil {
+		target, err := d.target(reference, owner)
+		return err == nil && target != nil && d.isObject(target, target, seen)
+	}
+	object := func(part *jsontree.Node) bool { return d.isObject(part, owner, seen) }
+	if slices.ContainsFunc(n.Member("allOf").Elements(), object) {
+		return true
+	}
+	for _, keyword := range []string{"anyOf", "oneOf"} {
+		branches := n.Member(keyword).Elements()
+		if len(branches) > 0 && !slices.ContainsFunc(branches, func(branch *jsontree.Node) bool { return !object(branch) }) {
+			return true
+		}
+	}
+	return false
+}

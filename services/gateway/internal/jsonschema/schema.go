@@ -1,0 +1,130 @@
+// Package jsonschema compiles and checks the JSON Schemas of an OpenAPI document, and cuts
+// them out of it, so that each stands for itself. A document is a world of its own:
+// nothing is ever read from a disk or a network for the sake of a reference.
+package jsonschema
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-json-experiment/json/jsontext"
+	library "github.com/santhosh-tekuri/jsonschema/v6"
+
+	"waybill.dev/shared/input"
+	"waybill.dev/shared/jsonscan"
+)
+
+// location is the name of a schema while it is compiled; nothing is behind it.
+const location = "https://schema.invalid/"
+
+// Schema checks values. It may be used by several goroutines.
+type Schema struct {
+	compiled *library.Schema
+	survey   survey
+}
+
+// Compile compiles a schema that stands for itself. Formats are asserted, patterns are
+// those of RE2.
+func Compile(value jsontext.Value) (*Schema, error) {
+	document, err := library.UnmarshalJSON(bytes.NewReader(value))
+	if err != nil {
+		return nil, fmt.Errorf("read schema: %w", err)
+	}
+	compiler := library.NewCompiler()
+	compiler.DefaultDraft(library.Draft2020)
+	compiler.AssertFormat()
+	compiler.UseLoader(nowhere{})
+	if err := compiler.AddResource(location, document); err != nil {
+		return nil, fmt.Errorf("read schema: %w", err)
+	}
+	compiled, err := compiler.Compile(location)
+	if err != nil {
+		return nil, fmt.Errorf("compile schema: %w", plain(err))
+	}
+	schema := &Schema{compiled, survey{of: make(map[*library.Schema]*facts)}}
+	schema.survey.visit(compiled)
+	return schema, nil
+}
+
+// nowhere is where documents come from that a schema refers to.
+type nowhere struct{}
+
+func (nowhere) Load(string) (any, error) {
+	return nil, errors.New("it is not in the document")
+}
+
+// plain says in our own words what the library found.
+func plain(err error) error {
+	if load, ok := errors.AsType[*library.LoadURLError](err); ok {
+		return fmt.Errorf("it refers to %s, which is not in the document", load.URL)
+	}
+	if schema, ok := errors.AsType[*library.SchemaValidationError](err); ok {
+		err = schema.Err
+	}
+	invalid, ok := errors.AsType[*library.ValidationError](err)
+	if !ok {
+		return err
+	}
+	found := violations(invalid)
+	if len(found) == 0 {
+		return err
+	}
+	place := found[0].Pointer
+	if place == "" {
+		place = "the schema"
+	}
+	return fmt.Errorf("%s %s", place, found[0].Detail)
+}
+
+// Validate returns what is wrong with a value, which should be JSON; nil: nothing. It ends
+// with ctx, and then, as for a value that takes more work than its size allows, says so. Of a
+// value, nothing but its names is ever copied.
+func (s *Schema) Validate(ctx context.Context, value []byte) []Violation {
+	if faults := input.CheckExact(ctx, value, "value"); len(faults) > 0 {
+		found := make([]Violation, len(faults))
+		for i, fault := range faults {
+			found[i] = Violation{fault.Pointer, fault.Detail}
+		}
+		return found
+	}
+	if ctx.Err() != nil {
+		return []Violation{{Detail: tooComplex}}
+	}
+	if s.survey.dynamic {
+		return s.validateDynamic(value)
+	}
+	v := &run{ctx: ctx, facts: s.survey.of, budget: baseBudget + budgetPerByte*len(value)}
+	v.look = v.budget - lookEvery
+	r := jsonscan.Read(value)
+	v.fits(s.compiled, &r, 0, nil)
+	return v.result()
+}
+
+// Dynamic tells whether the schema has references that depend on where they are met. Only the
+// library knows how to follow them.
+func (s *Schema) Dynamic() bool { return s.survey.dynamic }
+
+// maxDynamic bounds a value for a schema that is Dynamic: the library takes some hundred bytes
+// for each byte.
+const maxDynamic = 64 << 10
+
+func (s *Schema) validateDynamic(value []byte) []Violation {
+	if len(value) > maxDynamic {
+		return []Violation{{Detail: tooComplex}}
+	}
+	read, err := library.UnmarshalJSON(bytes.NewReader(value))
+	if err != nil {
+		return []Violation{{Detail: "is not valid JSON"}}
+	}
+	err = s.compiled.Validate(read)
+	if err == nil {
+		return nil
+	}
+	invalid, ok := errors.AsType[*library.ValidationError](err)
+	if !ok {
+		return []Violation{{Detail: "can't be checked"}}
+	}
+	return violations(invalid)
+}

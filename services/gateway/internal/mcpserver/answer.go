@@ -1,0 +1,59 @@
+package mcpserver
+
+import (
+	"net/http"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"waybill.dev/services/gateway/internal/route"
+)
+
+// answer is the answer to one message.
+type answer struct {
+	status int
+	body   []byte // nil: none, as for a notification
+	code   int    // of the error; 0: none
+	stream bool   // body is a stream of events, which is whole
+}
+
+// accepted is the answer to what wants none.
+func accepted() *answer { return &answer{status: http.StatusAccepted} }
+
+// result begins an answer to q: what is appended to its body and ended with finish is the
+// result.
+func result(q *request, size int) *answer {
+	b := make([]byte, 0, 256+size)
+	b = append(b, `{"jsonrpc":"2.0","id":`...)
+	b = append(b, q.id...)
+	b = append(b, `,"result":`...)
+	return &answer{status: http.StatusOK, body: b}
+}
+
+func (a *answer) finish() *answer {
+	a.body = append(a.body, '}')
+	return a
+}
+
+// response makes an answer that of a route.
+func (a *answer) response() *route.Response {
+	header := make(http.Header, 3)
+	response := &route.Response{Status: a.status, Header: header, Body: a.body}
+	if a.body == nil {
+		return response
+	}
+	contentType := "application/json"
+	if a.stream {
+		contentType = eventStream
+		header["X-Accel-Buffering"] = []string{"no"}
+	}
+	header["Content-Type"] = []string{contentType}
+	// What a client may see depends on who it is.
+	header["Cache-Control"] = []string{"no-store"}
+	return response
+}
+
+// appendText appends a JSON string; bytes that are no UTF-8 become U+FFFD.
+func appendText[T ~string | ~[]byte](b []byte, text T) []byte {
+	b, _ = jsontext.AppendQuote(b, text)
+	return b
+}

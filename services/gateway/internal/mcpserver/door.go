@@ -1,0 +1,159 @@
+package mcpserver
+
+import (
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"waybill.dev/services/gateway/internal/route"
+)
+
+// door lets requests in by what HTTP says of them.
+type door struct {
+	hosts     []string // in lower case
+	origins   []string // in lower case, without a slash at the end
+	anyOrigin bool
+	trust     func(origin string) bool // nil: nobody else
+}
+
+func newDoor(s settings, trust func(string) bool) door {
+	d := door{anyOrigin: slices.Contains(s.AllowedOrigins, "*"), trust: trust}
+	for _, host := range s.AllowedHosts {
+		d.hosts = append(d.hosts, strings.ToLower(host))
+	}
+	for _, origin := range s.AllowedOrigins {
+		d.origins = append(d.origins, strings.ToLower(strings.TrimSuffix(origin, "/")))
+	}
+	return d
+}
+
+// refuse returns the answer to a request that may not enter; nil: it may.
+func (d *door) refuse(r *route.Request) *route.Response {
+	switch {
+	case !d.knows(r):
+		return refusal(http.StatusForbidden, "This Host is not served here.")
+	case !d.trusts(r):
+		return refusal(http.StatusForbidden, "This Origin may not call.")
+	case r.Method != http.MethodPost:
+		response := refusal(http.StatusMethodNotAllowed, "Messages are sent with POST.")
+		response.Header.Set("Allow", http.MethodPost)
+		return response
+	case !isJSON(r.Header):
+		return refusal(http.StatusUnsupportedMediaType, "The Content-Type must be application/json.")
+	case !accepts(r.Header["Accept"]):
+		return refusal(http.StatusNotAcceptable, "Accept must allow application/json or text/event-stream.")
+	case len(r.Body) > route.MaxMCPRequest:
+		return refusal(http.StatusRequestEntityTooLarge, "The body is longer than 4 MiB.")
+	}
+	return nil
+}
+
+// knows tells whether the Host is one of ours. Over a loopback connection a foreign name
+// means that a page has rebound its own name to this machine; a proxy on this machine that
+// keeps the name of the outside is told by AllowedHosts.
+func (d *door) knows(r *route.Request) bool {
+	host := strings.ToLower(r.Host)
+	if slices.Contains(d.hosts, host) || slices.Contains(d.hosts, hostname(host)) {
+		return true
+	}
+	if isLoopback(r.Remote) {
+		return isLoopback(hostname(host))
+	}
+	return len(d.hosts) == 0
+}
+
+// trusts tells whether the page that calls may: none at all (no browser), the server's own,
+// or one that is listed, here or in the route's corsPolicy. Behind a proxy that ends TLS, the scheme of the outside is not
+// known here, so it is not compared.
+func (d *door) trusts(r *route.Request) bool {
+	values := r.Header["Origin"]
+	if len(values) == 0 || d.anyOrigin {
+		return true
+	}
+	if len(values) > 1 {
+		return false
+	}
+	origin := strings.ToLower(values[0])
+	if slices.Contains(d.origins, origin) || d.trust != nil && d.trust(values[0]) {
+		return true
+	}
+	u, err := url.Parse(origin)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && strings.EqualFold(u.Host, r.Host)
+}
+
+// isJSON tells whether the body may be read as JSON. The documented curl form sends none or
+// a form's type. A page could send those too, without asking first; but then a browser
+// adds at least one of the headers that are looked for.
+func isJSON(header http.Header) bool {
+	values := header["Content-Type"]
+	if len(values) > 1 {
+		return false
+	}
+	mediaType := ""
+	if len(values) == 1 && values[0] != "" {
+		var err error
+		if mediaType, _, err = mime.ParseMediaType(values[0]); err != nil {
+			return false
+		}
+	}
+	switch mediaType {
+	case "application/json":
+		return true
+	case "", "application/x-www-form-urlencoded":
+		return len(header["Origin"]) == 0 && len(header["Sec-Fetch-Site"]) == 0
+	}
+	return false
+}
+
+// accepts tells whether the client takes one of the two types of answers. It should take
+// both; many that take either are in use.
+func accepts(values []string) bool {
+	return len(values) == 0 || slices.ContainsFunc(mediaTypes(values), func(mediaType string) bool {
+		switch mediaType {
+		case "", "*/*", "application/*", "application/json", "text/*", "text/event-stream":
+			return true
+		}
+		return false
+	})
+}
+
+// acceptsStream tells whether the client says that it takes a stream of events.
+func acceptsStream(values []string) bool {
+	return slices.Contains(mediaTypes(values), "text/event-stream")
+}
+
+func mediaTypes(values []string) []string {
+	var types []string
+	for _, value := range values {
+		for part := range strings.SplitSeq(value, ",") {
+			part, _, _ = strings.Cut(part, ";")
+			types = append(types, strings.ToLower(strings.TrimSpace(part)))
+		}
+	}
+	return types
+}
+
+func hostname(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		return name
+	}
+	return strings.Trim(host, "[]")
+}
+
+func isLoopback(name string) bool {
+	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
+		return true
+	}
+	address, err := netip.ParseAddr(name)
+	return err == nil && address.Unmap().IsLoopback()
+}
+
+// refusal is an answer to what is not even a message.
+func refusal(status int, text string) *route.Response {
+	failed := &failure{code: codeInvalidRequest, message: text, status: status}
+	return failed.response(nil)
+}

@@ -1,0 +1,102 @@
+// Package mcpserver serves ordinary gateway routes to AI clients, as tools, prompts and
+// resources of the Model Context Protocol.
+//
+// A client's message passes a door (method, media types, Host and Origin, size), is read
+// once, and is held to the rules of its protocol's era. Lists and reads are answered from
+// bytes that were encoded when the routes were loaded. Everything else is the official
+// SDK's, which is asked in process, one message at a time; the client's id is put back in
+// its own spelling. Whatever is called is a route: its policies run as for any caller.
+package mcpserver
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"waybill.dev/services/gateway/internal/route"
+	"waybill.dev/services/gateway/internal/routefile"
+)
+
+// Options are what a server is made of.
+type Options struct {
+	// Definition is the operation of the MCP route itself.
+	Definition *routefile.Operation
+	// Targets are the operations that it exposes, in the order of its options.
+	Targets []Target
+	// Trusts tells whether the route's corsPolicy lets pages of an origin in; nil: none.
+	Trusts func(origin string) bool
+	Logger *slog.Logger
+}
+
+// Target is an operation with the route that answers it.
+type Target struct {
+	Definition *routefile.Operation
+	Route      route.Callable
+}
+
+// server is the handler of one MCP route.
+type server struct {
+	door     door
+	catalog  *catalog
+	sdk      *mcp.StreamableHTTPHandler
+	identity string // the serverInfo of results, as JSON
+	debug    bool
+	logger   *slog.Logger
+}
+
+// New makes the handler of an MCP route, or says what is wrong with its configuration.
+func New(o Options) (route.Handler, []string) {
+	settings, faults := readSettings(o.Definition.Handler.Options)
+	if o.Definition.Method != http.MethodPost {
+		faults = append(faults, "an MCP server must be a POST route")
+	}
+	catalog, wrong := newCatalog(o.Targets, settings)
+	faults = append(faults, wrong...)
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	identity := &mcp.Implementation{Name: settings.Name, Version: settings.Version}
+	s := &server{
+		door:    newDoor(settings, o.Trusts),
+		catalog: catalog,
+		debug:   settings.DebugMode,
+		logger:  o.Logger.With("server", settings.Name),
+	}
+	s.identity = encodeIdentity(identity)
+	s.sdk, faults = newSDK(identity, catalog)
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	return s, nil
+}
+
+// Handle answers one HTTP request of a client. It never fails: what goes wrong is said in
+// the protocol's own words.
+func (s *server) Handle(ctx context.Context, r *route.Request) (*route.Response, error) {
+	if refused := s.door.refuse(r); refused != nil {
+		return refused, nil
+	}
+	if isBatch(r.Body) {
+		return s.batch(ctx, r), nil
+	}
+	if failed := checkJSON(ctx, r.Body, 0); failed != nil {
+		return failed.response(nil), nil
+	}
+	q, failed := read(r)
+	if failed != nil {
+		return failed.response(q), nil
+	}
+	if s.streams(r, q) {
+		return s.stream(r, q), nil
+	}
+	return s.answer(ctx, r, q).response(), nil
+}
+
+// encodeIdentity returns how the server calls itself, as JSON.
+func encodeIdentity(i *mcp.Implementation) string {
+	b := appendText([]byte(`{"name":`), i.Name)
+	b = appendText(append(b, `,"version":`...), i.Version)
+	return string(append(b, '}'))
+}

@@ -1,0 +1,143 @@
+package mcpserver
+
+import (
+	"context"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"waybill.dev/services/gateway/internal/route"
+	"waybill.dev/shared/jsonscan"
+)
+
+const (
+	methodListTools     = "tools/list"
+	methodListPrompts   = "prompts/list"
+	methodListResources = "resources/list"
+	methodListTemplates = "resources/templates/list"
+	methodRead          = "resources/read"
+	methodCallTool      = "tools/call"
+	methodGetPrompt     = "prompts/get"
+	methodListen        = "subscriptions/listen"
+)
+
+// Bounds of how much one request may ask for: messages, and bytes of their answers, after
+// which no further message is answered in earnest.
+const (
+	maxBatch       = 100
+	maxBatchAnswer = 8 << 20
+)
+
+// answer answers a message; nil when q is nil, which is one that wants no answer.
+func (s *server) answer(ctx context.Context, r *route.Request, q *request) *answer {
+	if q == nil || len(q.id) == 0 {
+		return accepted()
+	}
+	a := s.dispatch(ctx, r, q)
+	if s.debug {
+		method := q.method
+		if a.code == codeNoMethod {
+			method = "unknown" // it is anything that a client may think of
+		}
+		s.logger.InfoContext(ctx, "mcp request answered",
+			"method", method, "version", q.version, "code", a.code, "bytes", len(a.body), "requestId", r.ID)
+	}
+	return a
+}
+
+func (s *server) dispatch(ctx context.Context, r *route.Request, q *request) *answer {
+	switch q.method {
+	case methodListTools:
+		return s.list(r, q, &s.catalog.tools)
+	case methodListPrompts:
+		return s.list(r, q, &s.catalog.prompts)
+	case methodListResources:
+		return s.list(r, q, &s.catalog.resources)
+	case methodListTemplates:
+		return s.list(r, q, &s.catalog.templates)
+	case methodRead:
+		return s.readResource(ctx, r, q)
+	case methodCallTool:
+		return s.call(ctx, r, q, &s.catalog.tools, "There is no such tool.")
+	case methodGetPrompt:
+		return s.call(ctx, r, q, &s.catalog.prompts, "There is no such prompt.")
+	case methodListen:
+		return s.listen(q)
+	case "initialize", "completion/complete", "logging/setLevel":
+		if len(q.raw) == 0 {
+			return invalidParams("The params are missing.").answer(q)
+		}
+		return s.ask(ctx, q, &exchange{})
+	case "ping", "server/discover":
+		return s.ask(ctx, q, &exchange{})
+	}
+	return noMethod().answer(q)
+}
+
+// listen answers a subscription to changes. This server announces none (listChanged is
+// false): a list that is asked for again is always the current one. So there is nothing
+// to wait for, and the stream ends with its beginning.
+func (s *server) listen(q *request) *answer {
+	if q.era != modern {
+		return noMethod().answer(q)
+	}
+	if q.params.Notifications.Kind() != kindObject {
+		return invalidParams("The member notifications is missing.").answer(q)
+	}
+	b := append([]byte(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged",`+
+		`"params":{"notifications":{},"_meta":{"io.modelcontextprotocol/subscriptionId":`), q.id...)
+	b = appendEvent(nil, append(b, "}}}"...))
+	end := result(q, 128)
+	end.body = append(end.body, `{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":`...)
+	end.body = append(end.body, q.id...)
+	end.body = append(end.body, `,"io.modelcontextprotocol/serverInfo":`...)
+	end.body = append(end.body, s.identity...)
+	end.body = append(end.body, "}}"...)
+	end.finish()
+	end.body, end.stream = appendEvent(b, end.body), true
+	return end
+}
+
+// isBatch tells whether a body is an array.
+func isBatch(body []byte) bool { return jsontext.Value(body).Kind() == '[' }
+
+// batch answers several messages at once, one after the other.
+func (s *server) batch(ctx context.Context, r *route.Request) *route.Response {
+	if version := r.Header.Get(headerVersion); version != "" && version != batchVersion {
+		return invalidRequest("A batch is possible in version 2025-03-26 alone.").response(nil)
+	}
+	if failed := checkJSON(ctx, r.Body, 1); failed != nil {
+		return failed.response(nil)
+	}
+	count := 0
+	for range jsonscan.Value(r.Body).Elements() {
+		count++
+	}
+	if count == 0 || count > maxBatch {
+		return invalidRequest("A batch has between 1 and 100 messages.").response(nil)
+	}
+	var body []byte
+	for message := range jsonscan.Value(r.Body).Elements() {
+		one := *r
+		one.Body = message
+		q, failed := read(&one)
+		var a *answer
+		switch {
+		case failed != nil:
+			a = failed.answer(q)
+		case q != nil && q.method == "initialize":
+			a = invalidRequest("The request initialize must stand alone.").answer(q)
+		case len(body) > maxBatchAnswer && q != nil && len(q.id) > 0:
+			a = (&failure{code: codeInternal, message: "The answers to the messages before are too long."}).answer(q)
+		default:
+			a = s.answer(ctx, &one, q)
+		}
+		if len(a.body) > 0 {
+			body = append(append(body, ','), a.body...)
+		}
+	}
+	if body == nil {
+		return accepted().response()
+	}
+	body[0] = '['
+	return (&answer{status: 200, body: append(body, ']')}).response()
+}

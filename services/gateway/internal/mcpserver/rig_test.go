@@ -1,0 +1,233 @@
+package mcpserver_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
+	"waybill.dev/services/gateway/internal/gateway"
+	"waybill.dev/services/gateway/internal/route"
+	"waybill.dev/shared/apikey"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/egress"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type object = map[string]any
+
+// item is an operation of a route file; what is empty has a default.
+type item struct {
+	path, method, id string
+	handler          object
+	mcp              object // nil: none
+	inbound          []string
+	cors             string
+	more             object // of the operation
+}
+
+func (i item) operation() (path, method string, operation object) {
+	extension := object{"handler": i.handler}
+	if i.handler == nil {
+		extension["handler"] = static("text of "+i.id, "text/plain")
+	}
+	if i.mcp != nil {
+		extension["mcp"] = i.mcp
+	}
+	if i.inbound != nil {
+		extension["policies"] = object{"inbound": i.inbound}
+	}
+	if i.cors != "" {
+		extension["corsPolicy"] = i.cors
+	}
+	operation = object{"x-gateway-route": extension, "responses": object{"200": object{"description": "OK"}}}
+	if i.id != "" {
+		operation["operationId"] = i.id
+	}
+	maps.Copy(operation, i.more)
+	if path = i.path; path == "" {
+		path = "/" + i.id
+	}
+	if method = strings.ToLower(i.method); method == "" {
+		method = "get"
+	}
+	return path, method, operation
+}
+
+func runtime(export string, options object) object {
+	return object{"module": "$import(@gateway/runtime)", "export": export, "options": options}
+}
+
+func static(body, contentType string) object {
+	return runtime("staticHandler", object{"body": body, "contentType": contentType})
+}
+
+func module(export string) object {
+	return object{"module": "$import(./modules/test)", "export": export}
+}
+
+// server is the MCP route over operations, in their order, with other options.
+func server(options object, operations ...string) item {
+	all := maps.Clone(options)
+	if all == nil {
+		all = object{}
+	}
+	list := []object{}
+	for _, id := range operations {
+		list = append(list, object{"file": "routes.oas.json", "id": id})
+	}
+	all["operations"] = list
+	return item{path: "/mcp", method: "POST", id: "mcp", handler: runtime("mcpServerHandler", all)}
+}
+
+// over is the MCP route over all the items, with them.
+func over(options object, items ...item) []item {
+	ids := make([]string, len(items))
+	for i := range items {
+		ids[i] = items[i].id
+	}
+	return append([]item{server(options, ids...)}, items...)
+}
+
+func document(t testing.TB, items []item) []byte {
+	t.Helper()
+	paths := make(map[string]object)
+	for _, i := range items {
+		path, method, operation := i.operation()
+		if paths[path] == nil {
+			paths[path] = object{}
+		}
+		paths[path][method] = operation
+	}
+	b, err := json.Marshal(object{
+		"openapi": "3.1.0", "info": object{"title": "Test", "version": "1"}, "paths": paths,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+const policies = `{"policies":[
+	{"name":"key","policyType":"api-key-inbound","handler":{"module":"$import(@gateway/runtime)","export":"ApiKeyInboundPolicy","options":{}}},
+	{"name":"optional","policyType":"api-key-inbound","handler":{"module":"$import(@gateway/runtime)","export":"ApiKeyInboundPolicy","options":{"allowUnauthenticatedRequests":true}}},
+	{"name":"write","policyType":"api-key-inbound","handler":{"module":"$import(@gateway/runtime)","export":"ApiKeyInboundPolicy","options":{"scopes":["webhooks:write"]}}}],
+	"corsPolicies":[{"name":"pages","allowedOrigins":["https://app.example"],"allowedHeaders":["content-type"]}]}`
+
+// keys are those of the tests.
+type keys struct{}
+
+func (keys) Authenticate(_ context.Context, key string) (apikey.Principal, error) {
+	switch key {
+	case "reader":
+		return apikey.Principal{Account: "a", ID: "reader", Scopes: []domain.Scope{domain.ScopeWebhooksRead}}, nil
+	case "writer":
+		return apikey.Principal{Account: "a", ID: "writer", Scopes: []domain.Scope{domain.ScopeWebhooksRead, domain.ScopeWebhooksWrite}}, nil
+	}
+	return apikey.Principal{}, apikey.ErrUnauthenticated
+}
+
+// rig is a gateway over route files. It is asked by plain HTTP.
+type rig struct {
+	testing.TB
+	dir     string
+	gateway *gateway.Gateway
+	url     string
+	path    string
+	logs    *bytes.Buffer
+}
+
+type handlers = map[string]route.Handler
+
+func start(t testing.TB, module handlers, items ...item) *rig {
+	t.Helper()
+	r := &rig{TB: t, dir: t.TempDir(), path: "/mcp", logs: new(bytes.Buffer)}
+	r.write(items)
+	g, err := r.open(module)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.gateway = g
+	server := httptest.NewServer(g)
+	t.Cleanup(server.Close)
+	r.url = server.URL
+	return r
+}
+
+func (r *rig) write(items []item) {
+	r.Helper()
+	r.writeFile("routes.oas.json", string(document(r, items)))
+	r.writeFile("policies.json", policies)
+}
+
+func (r *rig) writeFile(name, text string) {
+	r.Helper()
+	if err := os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o600); err != nil {
+		r.Fatal(err)
+	}
+}
+
+func (r *rig) open(module handlers) (*gateway.Gateway, error) {
+	return gateway.New(gateway.Options{
+		Dir:           r.dir,
+		Modules:       map[string]map[string]route.Handler{"test": module},
+		Getenv:        func(string) (string, bool) { return "", false },
+		Egress:        &egress.Policy{},
+		Authenticator: keys{}, Account: "a",
+		Logger:     slog.New(slog.NewJSONHandler(r.logs, nil)),
+		Registerer: prometheus.NewRegistry(),
+	})
+}
+
+// faults returns what is wrong with route files.
+func faults(t *testing.T, items ...item) string {
+	t.Helper()
+	r := &rig{TB: t, dir: t.TempDir(), path: "/mcp", logs: new(bytes.Buffer)}
+	r.write(items)
+	_, err := r.open(handlers{"text": text("x")})
+	if err == nil {
+		t.Fatal("the routes are taken")
+	}
+	return err.Error()
+}
+
+// text is a handler that answers with a text.
+func text(body string) route.Handler { return answer(200, "text/plain; charset=utf-8", body) }
+
+func answer(status int, contentType, body string) route.Handler {
+	return route.Func(func(context.Context, *route.Request) (*route.Response, error) {
+		header := make(http.Header)
+		if contentType != "" {
+			header.Set("Content-Type", contentType)
+		}
+		return &route.Response{Status: status, Header: header, Body: []byte(body)}, nil
+	})
+}
+
+// seen is a handler that keeps what it is asked.
+type seen struct{ requests []route.Request }
+
+func (s *seen) Handle(_ context.Context, r *route.Request) (*route.Response, error) {
+	s.requests = append(s.requests, *r)
+	return &route.Response{Status: 200, Header: http.Header{"Content-Type": {"text/plain"}}, Body: []byte("seen")}, nil
+}
+
+// last returns the only request that there should have been.
+func (s *seen) last(t testing.TB) route.Request {
+	t.Helper()
+	if len(s.requests) != 1 {
+		t.Fatalf("the route was called %d times", len(s.requests))
+	}
+	return s.requests[0]
+}

@@ -1,0 +1,371 @@
+package policy_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"waybill.dev/services/gateway/internal/policy"
+	"waybill.dev/services/gateway/internal/route"
+	"waybill.dev/services/gateway/internal/routefile"
+	"waybill.dev/shared/apikey"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/problem"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// exports are those of the runtime by the type of the policy.
+func export(kind string) string {
+	var b strings.Builder
+	for word := range strings.SplitSeq(kind, "-") {
+		b.WriteString(strings.ToUpper(word[:1]) + word[1:])
+	}
+	return b.String() + "Policy"
+}
+
+func definition(kind, options string) routefile.PolicyDef {
+	return routefile.PolicyDef{Name: "it", Type: kind, Module: routefile.Runtime, Export: export(kind), Options: []byte(options)}
+}
+
+// keys knows a few keys by what they may do.
+type keys struct{ err error }
+
+func (k keys) Authenticate(_ context.Context, key string) (apikey.Principal, error) {
+	if k.err != nil {
+		return apikey.Principal{}, k.err
+	}
+	switch key {
+	case "mcp", "other":
+		return apikey.Principal{Account: "default", ID: key, Scopes: []domain.Scope{domain.ScopeMCP}}, nil
+	case "reads":
+		return apikey.Principal{Account: "default", ID: key, Scopes: []domain.Scope{domain.ScopeEventsRead}}, nil
+	case "both":
+		return apikey.Principal{Account: "default", ID: key, Scopes: []domain.Scope{domain.ScopeMCP, domain.ScopeEventsRead}}, nil
+	case "admin":
+		return apikey.Principal{Account: "default", ID: key, Scopes: []domain.Scope{domain.ScopeAdmin}}, nil
+	}
+	return apikey.Principal{}, apikey.ErrUnauthenticated
+}
+
+func env() policy.Env {
+	return policy.Env{
+		Operation: &routefile.Operation{ID: "op", File: &routefile.File{}}, Authenticator: keys{}, Account: "default",
+		Counters: policy.NewCounters(), Logger: slog.New(slog.DiscardHandler),
+	}
+}
+
+func inbound(t *testing.T, kind, options string, e policy.Env) route.Inbound {
+	t.Helper()
+	in, out, faults := policy.New(definition(kind, options), e)
+	if len(faults) > 0 || in == nil || out != nil {
+		t.Fatalf("%s %s: %v, inbound %v, outbound %v", kind, options, faults, in, out)
+	}
+	return in
+}
+
+func outbound(t *testing.T, kind, options string) route.Outbound {
+	t.Helper()
+	in, out, faults := policy.New(definition(kind, options), env())
+	if len(faults) > 0 || in != nil || out == nil {
+		t.Fatalf("%s %s: %v, inbound %v, outbound %v", kind, options, faults, in, out)
+	}
+	return out
+}
+
+// request has a header of pairs.
+func request(header ...string) *route.Request {
+	r := &route.Request{Method: "GET", Path: "/x", Query: url.Values{}, Header: http.Header{}, Remote: "192.0.2.1", ID: "r1"}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Add(header[i], header[i+1])
+	}
+	return r
+}
+
+// status is what a caller gets who meets the policy; 200: it passes.
+func status(t *testing.T, in route.Inbound, r *route.Request) int {
+	t.Helper()
+	response, err := in.In(t.Context(), r)
+	if response != nil {
+		t.Fatalf("it answers: %v", response)
+	}
+	if err == nil {
+		return http.StatusOK
+	}
+	p, ok := errors.AsType[*problem.Problem](err)
+	if !ok {
+		t.Fatalf("an error that is no problem: %v", err)
+	}
+	return p.Status()
+}
+
+// Every option that is missing, of another type, out of its range or unknown is named, and
+// nothing of what it says is repeated.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct{ kind, options, want string }{
+		{"api-key-inbound", `{"scope":["mcp:use"]}`, "handler/options/scope is not a known member"},
+		{"api-key-inbound", `{"scopes":["hunter2"]}`, "handler/options/scopes/0 is not a scope of keys"},
+		{"api-key-inbound", `{"scopes":"mcp:use"}`, "handler/options/scopes must be an array"},
+		{"api-key-inbound", `{"allowUnauthenticatedRequests":"hunter2"}`, "handler/options/allowUnauthenticatedRequests must be true or false"},
+		{"api-key-inbound", `{"allowUnauthenticatedRequests":true,"scopes":["admin"]}`, "handler/options/scopes can't be asked of callers who need no key"},
+		{"api-key-inbound", `{"accounts":"Hunter2"}`, "handler/options/accounts must be * or the name of an account"},
+		{"api-key-inbound", `{"accounts":["a","*","hunter 2"]}`, "handler/options/accounts/2 must be * or the name of an account"},
+		{"api-key-inbound", `{"accounts":[],"bucketName":""}`, "handler/options/accounts must have 1 to 1000 elements; handler/options/bucketName must have 1 to 128 characters"},
+		{"set-headers-inbound", `{"headers":[{"name":"x_waybill-account","value":"hunter2"}]}`, "handler/options/headers/0 is the gateway's own: it says who calls"},
+		{"rate-limit-inbound", `{}`, "handler/options/rateLimitBy is required; handler/options/requestsAllowed is required; handler/options/timeWindowMinutes is required"},
+		{"rate-limit-inbound", `{"rateLimitBy":"hunter2","requestsAllowed":0,"timeWindowMinutes":0}`, "handler/options/rateLimitBy must be ip, user or all; handler/options/requestsAllowed must be from 1 to 1000000000; handler/options/timeWindowMinutes must be from 0.0016666666666666668 to 44640"},
+		{"rate-limit-inbound", `{"rateLimitBy":"ip","requestsAllowed":1.5,"timeWindowMinutes":1,"headerMode":"hunter2"}`, "handler/options/headerMode must be retry-after or none; handler/options/requestsAllowed must be a whole number"},
+		{"ip-restriction-inbound", `{}`, "handler/options must have allow, deny or both"},
+		{"ip-restriction-inbound", `{"allow":[],"deny":["hunter2","10.0.0.0/33","fe80::1%eth0"]}`, "handler/options/allow must have 1 to 10000 elements; handler/options/deny/0 must be an address, or a network such as 10.0.0.0/8; handler/options/deny/1 must be an address, or a network such as 10.0.0.0/8; handler/options/deny/2 must be an address, or a network such as 10.0.0.0/8"},
+		{"set-headers-inbound", `{}`, "handler/options/headers is required"},
+		{"set-headers-inbound", `{"headers":[{"name":"a b","value":"hunter2"},{"name":"Connection","value":"x"},{"name":"A","value":"hunter2\r\nB: c"},{"name":"A"},{"value":"b","over":1},"x"]}`,
+			"handler/options/headers/0 is not a valid header name; handler/options/headers/1 belongs to the connection; handler/options/headers/2 is not a valid header value; handler/options/headers/3/value is required; handler/options/headers/4/name is required; handler/options/headers/4/over is not a known member; handler/options/headers/5 must be an object"},
+		{"set-headers-outbound", `{"headers":[{"name":"Content-Length","value":"1"}]}`, "handler/options/headers/0 belongs to the connection"},
+		{"remove-headers-inbound", `{"headers":["","a b",1]}`, "handler/options/headers/0 must not be empty; handler/options/headers/1 is not a valid header name; handler/options/headers/2 must be a string"},
+		{"remove-headers-outbound", `{"headers":[]}`, "handler/options/headers must have 1 to 100 elements"},
+		{"set-query-params-inbound", `{"params":[{"name":"","value":1}]}`, "handler/options/params/0/name must have 1 to 256 characters; handler/options/params/0/value must be a string"},
+		{"remove-query-params-inbound", `{"headers":["a"]}`, "handler/options/headers is not a known member; handler/options/params is required"},
+		{"set-status-outbound", `{"status":199}`, "handler/options/status must be from 200 to 599"},
+		{"request-size-limit-inbound", `{"maxSizeInBytes":-1}`, "handler/options/maxSizeInBytes must be from 0 to 4194304"},
+		{"request-validation-inbound", `{"validateBody":"hunter2","validateHeader":"none"}`, "handler/options/validateBody must be reject-and-log, log-only or none; handler/options/validateHeader is not a known member"},
+		{"set-status-outbound", `[]`, "handler/options must be an object"},
+		{"set-status-outbound", `{"status":200,"status":201}`, "handler/options/status is given twice"},
+	} {
+		e := env()
+		_, _, faults := policy.New(definition(row.kind, row.options), e)
+		e.Operation = nil
+		_, _, unused := policy.New(definition(row.kind, row.options), e)
+		if diff := cmp.Diff(row.want, strings.Join(faults, "; ")); diff != "" || !cmp.Equal(faults, unused) {
+			t.Errorf("%s %s (-want +got):\n%s\nwithout a route: %v", row.kind, row.options, diff, unused)
+		}
+	}
+	bad := definition("rate-limit-outbound", `{}`)
+	if _, _, faults := policy.New(bad, env()); len(faults) != 1 || faults[0] != "policyType is not one of the gateway's" {
+		t.Errorf("a type that is none: %v", faults)
+	}
+	bad = definition("api-key-inbound", `{}`)
+	bad.Module, bad.Export = "mine", "ApiKey"
+	want := []string{"handler/module must be $import(@gateway/runtime)", "handler/export must be ApiKeyInboundPolicy for the policyType api-key-inbound"}
+	if _, _, faults := policy.New(bad, env()); !cmp.Equal(faults, want) {
+		t.Errorf("another module: %v", faults)
+	}
+}
+
+func TestAPIKey(t *testing.T) {
+	t.Parallel()
+	asks := inbound(t, "api-key-inbound", `{"scopes":["mcp:use","events:read"]}`, env())
+	anyKey := inbound(t, "api-key-inbound", ``, env())
+	optional := inbound(t, "api-key-inbound", `{"allowUnauthenticatedRequests":true}`, env())
+	for _, row := range []struct {
+		in     route.Inbound
+		header []string
+		want   int
+		id     string
+	}{
+		{asks, []string{"Authorization", "Bearer both"}, 200, "both"},
+		{asks, []string{"X-API-Key", "both"}, 200, "both"},
+		{asks, []string{"X-API-Key", "admin"}, 200, "admin"},
+		{asks, []string{"X-API-Key", "mcp"}, 403, "mcp"},
+		{asks, []string{"X-API-Key", "wrong"}, 401, ""},
+		{asks, nil, 401, ""},
+		{asks, []string{"Authorization", "Basic both"}, 401, ""},
+		{asks, []string{"Authorization", "Bearer both", "X-API-Key", "mcp"}, 401, ""},
+		{asks, []string{"X-API-Key", "both", "X-API-Key", "both"}, 401, ""},
+		{anyKey, []string{"X-API-Key", "reads"}, 200, "reads"},
+		{anyKey, nil, 401, ""},
+		{optional, nil, 200, ""},
+		{optional, []string{"X-API-Key", "reads"}, 200, "reads"},
+		{optional, []string{"X-API-Key", "wrong"}, 401, ""},
+		{optional, []string{"Authorization", "Bearer "}, 401, ""},
+	} {
+		r := request(row.header...)
+		got := status(t, row.in, r)
+		id := ""
+		if r.Principal != nil {
+			id = r.Principal.ID
+		}
+		if got != row.want || id != row.id {
+			t.Errorf("%v: %d as %q, want %d as %q", row.header, got, id, row.want, row.id)
+		}
+	}
+}
+
+// A call from inside has its principal already: nobody asks for the key again, but what
+// the route asks of it holds.
+func TestAPIKeyOfCallsFromInside(t *testing.T) {
+	t.Parallel()
+	e := env()
+	e.Authenticator = keys{errors.New("must not be asked")}
+	in := inbound(t, "api-key-inbound", `{"scopes":["events:read"]}`, e)
+	for scope, want := range map[domain.Scope]int{domain.ScopeEventsRead: 200, domain.ScopeMCP: 403, domain.ScopeAdmin: 200} {
+		r := request("X-API-Key", "whatever")
+		r.Inside, r.Principal = true, &apikey.Principal{Account: "default", Scopes: []domain.Scope{scope}}
+		if got := status(t, in, r); got != want {
+			t.Errorf("with %s: %d, want %d", scope, got, want)
+		}
+	}
+	if got := status(t, inbound(t, "api-key-inbound", ``, env()), func() *route.Request { r := request(); r.Inside = true; return r }()); got != 401 {
+		t.Errorf("from inside, but nobody knows from whom: %d", got)
+	}
+}
+
+func TestAPIKeyPermits(t *testing.T) {
+	t.Parallel()
+	asks, _ := inbound(t, "api-key-inbound", `{"scopes":["events:read"]}`, env()).(route.Gate)
+	optional, _ := inbound(t, "api-key-inbound", `{"allowUnauthenticatedRequests":true}`, env()).(route.Gate)
+	reads := &apikey.Principal{Account: "default", Scopes: []domain.Scope{domain.ScopeEventsRead}}
+	mcp := &apikey.Principal{Account: "default", Scopes: []domain.Scope{domain.ScopeMCP}}
+	foreign := &apikey.Principal{Account: "another", Scopes: []domain.Scope{domain.ScopeAdmin}}
+	if asks.Permits(foreign) || optional.Permits(foreign) || !asks.Permits(reads) || asks.Permits(mcp) || asks.Permits(nil) || !optional.Permits(nil) || !optional.Permits(mcp) {
+		t.Error("it permits something else than it lets pass")
+	}
+}
+
+func TestAPIKeyWhenKeysCantBeLookedUp(t *testing.T) {
+	t.Parallel()
+	e := env()
+	e.Authenticator = keys{domain.ErrUnavailable}
+	_, err := inbound(t, "api-key-inbound", ``, e).In(t.Context(), request("X-API-Key", "mcp"))
+	p, _ := errors.AsType[*problem.Problem](err)
+	if p == nil || p.Status() != 503 || p.RetryAfter <= 0 {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestKeyDocumented(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		kind, options string
+		want          bool
+	}{
+		{"api-key-inbound", `{}`, true},
+		{"api-key-inbound", `{"disableAutomaticallyAddingKeyToOpenApi":true}`, false},
+		{"api-key-inbound", `{"disableAutomaticallyAddingKeyToOpenApi":false}`, true},
+		{"rate-limit-inbound", `{}`, false},
+	} {
+		def := definition(row.kind, row.options)
+		if got := policy.KeyDocumented(&def); got != row.want {
+			t.Errorf("%s %s: %v", row.kind, row.options, got)
+		}
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		options string
+		passes  []string
+		refused []string
+	}{
+		{
+			`{"allow":["10.0.0.0/8","192.0.2.7","2001:db8::/32"]}`,
+			[]string{"10.0.0.1", "::ffff:10.0.0.1", "192.0.2.7", "::ffff:192.0.2.7", "2001:db8::1"},
+			[]string{"11.0.0.1", "192.0.2.8", "::ffff:11.0.0.1", "2001:db9::1", "::10.0.0.1", "", "unknown"},
+		},
+		{
+			`{"allow":["::ffff:10.0.0.0/104","::ffff:192.0.2.7"]}`,
+			[]string{"10.1.2.3", "::ffff:10.1.2.3", "192.0.2.7"},
+			[]string{"11.0.0.1", "2001:db8::1"},
+		},
+		{
+			`{"deny":["10.0.0.0/8","fe80::/10"]}`,
+			[]string{"11.0.0.1", "2001:db8::1"},
+			[]string{"10.0.0.1", "::ffff:10.0.0.1", "fe80::1%eth0", "", "10.0.0.1:80"},
+		},
+		{
+			`{"allow":["10.0.0.0/8"],"deny":["10.1.0.0/16"]}`,
+			[]string{"10.0.0.1", "10.2.0.1"},
+			[]string{"10.1.0.1", "::ffff:10.1.0.1", "12.0.0.1"},
+		},
+	} {
+		in := inbound(t, "ip-restriction-inbound", row.options, env())
+		for want, list := range map[int][]string{200: row.passes, 403: row.refused} {
+			for _, remote := range list {
+				r := request()
+				r.Remote = remote
+				if got := status(t, in, r); got != want {
+					t.Errorf("%s, %q: %d, want %d", row.options, remote, got, want)
+				}
+			}
+		}
+	}
+}
+
+func TestHeadersOfRequests(t *testing.T) {
+	t.Parallel()
+	set := inbound(t, "set-headers-inbound", `{"headers":[
+		{"name":"authorization","value":"Bearer of-the-back-end"},{"name":"X-Kept","value":"new","overwrite":false},
+		{"name":"X-Absent","value":"new","overwrite":false}]}`, env())
+	remove := inbound(t, "remove-headers-inbound", `{"headers":["x-gone","X-Absent"]}`, env())
+	r := request("Authorization", "Bearer of-the-caller", "X-Kept", "old", "X-Gone", "1", "X-Gone", "2")
+	if status(t, set, r) != 200 {
+		t.Error("it refuses")
+	}
+	want := http.Header{"Authorization": {"Bearer of-the-back-end"}, "X-Kept": {"old"}, "X-Gone": {"1", "2"}, "X-Absent": {"new"}}
+	outgoing := http.Header{"Authorization": {"Bearer of-the-back-end"}, "X-Absent": {"new"}}
+	if diff := cmp.Diff(want, r.Header) + cmp.Diff(outgoing, r.Outgoing); diff != "" {
+		t.Errorf("set (-want +got):\n%s", diff)
+	}
+	status(t, remove, r)
+	delete(want, "X-Gone")
+	delete(want, "X-Absent")
+	delete(outgoing, "X-Absent")
+	if diff := cmp.Diff(want, r.Header) + cmp.Diff(outgoing, r.Outgoing); diff != "" {
+		t.Errorf("removed (-want +got):\n%s", diff)
+	}
+	if bare := new(route.Request); status(t, set, bare) != 200 || bare.Header.Get("X-Kept") != "new" || status(t, remove, new(route.Request)) != 200 {
+		t.Error("a request without any header is not served")
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	response := &route.Response{Status: 200, Header: http.Header{"Server": {"x"}, "Cache-Control": {"old"}}}
+	for _, out := range []route.Outbound{
+		outbound(t, "set-headers-outbound", `{"headers":[{"name":"cache-control","value":"no-store"},{"name":"Server","value":"y","overwrite":false}]}`),
+		outbound(t, "remove-headers-outbound", `{"headers":["server"]}`),
+		outbound(t, "set-status-outbound", `{"status":203}`),
+	} {
+		var err error
+		if response, err = out.Out(t.Context(), request(), response); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(http.Header{"Cache-Control": {"no-store"}}, response.Header); diff != "" || response.Status != 203 {
+		t.Errorf("%d (-want +got):\n%s", response.Status, diff)
+	}
+}
+
+func TestQuery(t *testing.T) {
+	t.Parallel()
+	r := request()
+	r.Query = url.Values{"a": {"1", "2"}, "b": {"1"}, "c": {"1"}}
+	status(t, inbound(t, "set-query-params-inbound", `{"params":[{"name":"a","value":"9"},{"name":"b","value":"9","overwrite":false},{"name":"d","value":""}]}`, env()), r)
+	status(t, inbound(t, "remove-query-params-inbound", `{"params":["c"]}`, env()), r)
+	if diff := cmp.Diff(url.Values{"a": {"9"}, "b": {"1"}, "d": {""}}, r.Query); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if bare := new(route.Request); status(t, inbound(t, "set-query-params-inbound", `{"params":[{"name":"a","value":"9"}]}`, env()), bare) != 200 || bare.Query.Get("a") != "9" {
+		t.Error("a request without a query is not served")
+	}
+}
+
+func TestSizeLimit(t *testing.T) {
+	t.Parallel()
+	in := inbound(t, "request-size-limit-inbound", `{"maxSizeInBytes":3}`, env())
+	for body, want := range map[string]int{"": 200, "abc": 200, "abcd": 413} {
+		r := request()
+		r.Body = []byte(body)
+		if got := status(t, in, r); got != want {
+			t.Errorf("%q: %d, want %d", body, got, want)
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package policy_test
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"waybill.dev/services/gateway/internal/policy"
+	"waybill.dev/services/gateway/internal/route"
+	"waybill.dev/shared/apikey"
+	"waybill.dev/shared/problem"
+)
+
+// from is a request from an address, by a caller when there is one.
+func from(remote, caller string) *route.Request {
+	r := request()
+	r.Remote = remote
+	if caller != "" {
+		r.Principal = &apikey.Principal{Account: "default", ID: caller}
+	}
+	return r
+}
+
+// waits returns how long the caller of r has to wait; -1: it is not told.
+func waits(t *testing.T, in route.Inbound, r *route.Request) time.Duration {
+	t.Helper()
+	_, err := in.In(t.Context(), r)
+	if err == nil {
+		return 0
+	}
+	p, ok := errors.AsType[*problem.Problem](err)
+	if !ok || p.Status() != 429 {
+		t.Fatalf("got %v", err)
+	}
+	if p.RetryAfter == 0 {
+		return -1
+	}
+	return p.RetryAfter
+}
+
+func TestRateLimitWindows(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		in := inbound(t, "rate-limit-inbound", `{"rateLimitBy":"ip","requestsAllowed":3,"timeWindowMinutes":0.5}`, env())
+		one, two := from("192.0.2.1", ""), from("192.0.2.2", "")
+		step := func(r *route.Request, want time.Duration) {
+			t.Helper()
+			if got := waits(t, in, r); got != want {
+				t.Errorf("waits %s, want %s", got, want)
+			}
+		}
+		step(one, 0)
+		<-time.After(10 * time.Second)
+		step(one, 0)
+		step(one, 0)
+		step(one, 20*time.Second)
+		step(two, 0)
+		<-time.After(20*time.Second - 1)
+		step(one, 1)
+		<-time.After(1)
+		// The window has passed: another one begins, of two not yet.
+		step(one, 0)
+		step(two, 0)
+		step(two, 0)
+		step(two, 10*time.Second)
+		step(one, 0)
+		step(one, 0)
+		step(one, 30*time.Second)
+	})
+}
+
+func TestRateLimitBy(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		by     string
+		a, b   *route.Request
+		shared bool
+	}{
+		{"ip", from("192.0.2.1", ""), from("192.0.2.2", ""), false},
+		{"ip", from("192.0.2.1", "a"), from("192.0.2.1", "b"), true},
+		{"ip", from("192.0.2.1", ""), from("::ffff:192.0.2.1", ""), true},
+		{"ip", from("2001:db8::1", ""), from("2001:db8::ffff:2", ""), true},
+		{"ip", from("2001:db8::1", ""), from("2001:db8:0:1::1", ""), false},
+		{"user", from("192.0.2.1", "a"), from("192.0.2.2", "a"), true},
+		{"user", from("192.0.2.1", "a"), from("192.0.2.1", "b"), false},
+		{"user", from("192.0.2.1", "a"), from("192.0.2.1", ""), false},
+		{"user", from("192.0.2.1", ""), from("192.0.2.1", ""), true},
+		{"all", from("192.0.2.1", "a"), from("192.0.2.2", "b"), true},
+	} {
+		in := inbound(t, "rate-limit-inbound", `{"rateLimitBy":"`+row.by+`","requestsAllowed":1,"timeWindowMinutes":1}`, env())
+		if waits(t, in, row.a) != 0 {
+			t.Errorf("by %s: the first one waits", row.by)
+		}
+		if got := waits(t, in, row.b) != 0; got != row.shared {
+			t.Errorf("by %s: %s %v and %s %v share their limit: %v, want %v", row.by, row.a.Remote, row.a.Principal, row.b.Remote, row.b.Principal, got, row.shared)
+		}
+	}
+}
+
+// A limit is one for all routes that name the policy, also after the routes were loaded
+// again, until what it allows is changed.
+func TestRateLimitIsShared(t *testing.T) {
+	t.Parallel()
+	const options = `{"rateLimitBy":"all","requestsAllowed":1,"timeWindowMinutes":1,"headerMode":"none"}`
+	e := env()
+	if waits(t, inbound(t, "rate-limit-inbound", options, e), request()) != 0 {
+		t.Error("the first request waits")
+	}
+	if waits(t, inbound(t, "rate-limit-inbound", options, e), request()) != -1 {
+		t.Error("the second route has a limit of its own, or tells how long to wait")
+	}
+	checked := e
+	checked.Operation = nil
+	if _, _, faults := policy.New(definition("rate-limit-inbound", `{"rateLimitBy":"all","requestsAllowed":9,"timeWindowMinutes":1}`), checked); len(faults) > 0 {
+		t.Error(faults)
+	}
+	if waits(t, inbound(t, "rate-limit-inbound", options, e), request()) != -1 {
+		t.Error("a definition that was only checked has ended the count")
+	}
+	if waits(t, inbound(t, "rate-limit-inbound", `{"rateLimitBy":"all","requestsAllowed":2,"timeWindowMinutes":1}`, e), request()) != 0 {
+		t.Error("what was changed does not count anew")
+	}
+	e.Counters = nil
+	if waits(t, inbound(t, "rate-limit-inbound", options, e), request()) != 0 {
+		t.Error("without counters it does not count for itself")
+	}
+}
+
+// Who comes from ever new addresses does not make the count grow without end, nor forgets
+// it those who call often.
+func TestRateLimitForgets(t *testing.T) {
+	t.Parallel()
+	in := inbound(t, "rate-limit-inbound", `{"rateLimitBy":"ip","requestsAllowed":1000000,"timeWindowMinutes":600}`, env())
+	spent := inbound(t, "rate-limit-inbound", `{"rateLimitBy":"ip","requestsAllowed":1,"timeWindowMinutes":600}`, env())
+	regular, early := from("198.51.100.1", ""), from("198.51.100.2", "")
+	waits(t, spent, regular)
+	waits(t, spent, early)
+	addr := netip.MustParseAddr("10.0.0.0")
+	for i := range 70_000 {
+		r := from(addr.String(), "")
+		if waits(t, in, r) != 0 || waits(t, spent, r) != 0 {
+			t.Fatalf("the request from %s waits", addr)
+		}
+		if i%1000 == 0 && waits(t, spent, regular) == 0 {
+			t.Fatalf("after %d others, the regular one is forgotten", i)
+		}
+		addr = addr.Next()
+	}
+	if waits(t, spent, early) != 0 {
+		t.Error("who has not called for 70,000 callers is still known")
+	}
+}

@@ -1,0 +1,124 @@
+// Package route is what gateway routes are made of: a request and a response that are
+// whole in memory, the handlers that answer, and the policies before and after them. A
+// route is called by HTTP or, inside the process, by an MCP server; both take the same way.
+package route
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"waybill.dev/shared/apikey"
+	"waybill.dev/shared/body"
+)
+
+// Bounds of what a route takes and gives, in bytes. A response that is longer is not cut:
+// it is an error (502), for half an answer must not look like a whole one.
+const (
+	MaxRequest    = 1 << 20
+	MaxMCPRequest = 4 << 20
+	MaxResponse   = 1 << 20
+)
+
+// Request is one call of a route. Handlers and policies may change Header, Query and Body;
+// they must not change what Principal points to. Policies that need no body, see NeedsBody,
+// get requests whose Body is not there yet.
+type Request struct {
+	Method string
+	// Path is the escaped path that was called; for a call from inside the one that the
+	// arguments make.
+	Path  string
+	Query url.Values
+	// Host and Scheme are those that the client used. Base is what links to paths of ours
+	// begin with; empty: they are paths alone.
+	Host, Scheme, Base string
+	// Header is the caller's. A call from inside has the original request's, without those
+	// of its transport (content type and length, accept, MCP's own).
+	Header http.Header
+	// Outgoing has the headers that policies have set, which are in Header too. A back end
+	// gets these even if their names are of those that are never passed on from a caller,
+	// such as Authorization. A call from inside begins without any.
+	Outgoing http.Header
+	Body     []byte
+	// Unread reads the body, which is not a part of the time that the route has; nil: Body
+	// has it already. The gateway calls it, once.
+	Unread func() ([]byte, error)
+	// Lease is what the request may hold in memory; nil: that is not counted.
+	Lease *body.Lease
+	// Params are the path's parameters, decoded.
+	Params map[string]string
+	// Remote is the client's address, without the port, also in calls from inside. Empty: it
+	// is not known.
+	Remote string
+	// ID is what X-Request-Id says.
+	ID string
+	// Principal is who calls; nil until a policy has found out. A call from inside keeps it.
+	Principal *apikey.Principal
+	// Inside marks a call that an MCP server makes.
+	Inside bool
+	// Progress tells the caller how far the work is, where the caller asked for that; else
+	// it is nil. total 0 means unknown.
+	Progress func(done, total float64, message string)
+}
+
+// Response is the answer of a route.
+type Response struct {
+	Status int
+	Header http.Header // never nil
+	Body   []byte
+	// Stream, when not nil, writes the answer instead of all the above: the answer may go
+	// on for as long as the client listens. Header's values are already in w's header. ctx
+	// is the client's request: it ends with the connection, and not at a route's deadline.
+	Stream func(ctx context.Context, w http.ResponseWriter)
+}
+
+// Handler answers calls. An error that is a *problem.Problem is told as it stands, a
+// context's deadline is 504, any other one 500, and its text stays in the log.
+//
+// A Handler that is an io.Closer is closed as soon as its table is not the current one any
+// more, and when the process stops: calls that it is in the middle of go on and new ones
+// are still answered, but streams end, so that nobody listens to a table that is gone. After
+// the last call it is closed once more.
+type Handler interface {
+	Handle(ctx context.Context, r *Request) (*Response, error)
+}
+
+// Func is a Handler.
+type Func func(ctx context.Context, r *Request) (*Response, error)
+
+// Handle implements Handler.
+func (f Func) Handle(ctx context.Context, r *Request) (*Response, error) { return f(ctx, r) }
+
+// Inbound is a policy before the handler. A response that is not nil is the answer: what
+// follows inbound and the handler are left out.
+type Inbound interface {
+	In(ctx context.Context, r *Request) (*Response, error)
+}
+
+// NeedsBody tells whether a policy looks at the body. Those that don't, and say so by
+// having a method NeedsBody that returns false, are asked before the body is read as long
+// as no policy before them needs it.
+func NeedsBody(policy Inbound) bool {
+	p, ok := policy.(interface{ NeedsBody() bool })
+	return !ok || p.NeedsBody()
+}
+
+// Outbound is a policy after the handler. It may change the response or return another.
+type Outbound interface {
+	Out(ctx context.Context, r *Request, response *Response) (*Response, error)
+}
+
+// Gate is a policy or handler that can tell, without a call, whether a caller would get
+// past it. What a caller would not get past is not listed. principal may be nil.
+type Gate interface {
+	Permits(principal *apikey.Principal) bool
+}
+
+// Callable is a route that is ready to be called. *gateway.Route implements it.
+type Callable interface {
+	// Call runs the inbound policies, the handler and the outbound policies, within the
+	// route's deadline. What goes wrong is a response with a problem as its body.
+	Call(ctx context.Context, r *Request) *Response
+	// Permits tells whether the caller would get past every gate of the route.
+	Permits(principal *apikey.Principal) bool
+}

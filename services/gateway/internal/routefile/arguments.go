@@ -1,0 +1,175 @@
+package routefile
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"waybill.dev/services/gateway/internal/jsonschema"
+	"waybill.dev/services/gateway/internal/route"
+	"waybill.dev/shared/input"
+	"waybill.dev/shared/jsonscan"
+)
+
+// Call is what arguments make of an operation's request.
+type Call struct {
+	Path   string // escaped
+	Params map[string]string
+	Query  url.Values
+	// Header has the parameters of headers and, with a body, its Content-Type.
+	Header http.Header
+	Body   []byte // nil: none
+}
+
+// maxParameters bounds what arguments may put into the path, the query and the headers of a
+// request, in bytes of JSON: no server takes a request line or a header that is longer.
+const maxParameters = 64 << 10
+
+// Arguments checks arguments against Input's schema and makes a call of them. Empty
+// arguments are an empty object. Parameters that are not given have their defaults.
+// Input's failure is a violation of the whole. The body of the call is a part of args.
+func (o *Operation) Arguments(ctx context.Context, args jsontext.Value) (*Call, []jsonschema.Violation) {
+	in, err := o.arguments()
+	if err != nil {
+		return nil, []jsonschema.Violation{{Detail: err.Error()}}
+	}
+	given := len(bytes.TrimSpace(args)) > 0
+	if !given {
+		args = jsontext.Value("{}")
+	}
+	if in.whole && !given && !o.Body.Required {
+		return o.call(in, nil, nil)
+	}
+	if found := in.compiled.Validate(ctx, args); len(found) > 0 {
+		return nil, found
+	}
+	if in.whole {
+		return o.call(in, nil, args)
+	}
+	var body []byte
+	size := 0
+	values := make(map[string]jsonscan.Value)
+	for raw, value := range jsonscan.Value(args).Members() {
+		name, _ := raw.Text()
+		switch {
+		case o.hasParameter(name):
+			values[name] = value
+			size += len(value)
+		case name == bodyArgument && o.Body != nil:
+			body = value
+		}
+	}
+	if size > maxParameters {
+		return nil, []jsonschema.Violation{{Detail: fmt.Sprintf("has more than %d bytes for the request's path, query and headers", maxParameters)}}
+	}
+	return o.call(in, values, body)
+}
+
+func (o *Operation) hasParameter(name string) bool {
+	return slices.ContainsFunc(o.Parameters, func(p Parameter) bool { return p.Name == name })
+}
+
+// call writes parameters and body into a call.
+func (o *Operation) call(in *intake, args map[string]jsonscan.Value, body []byte) (*Call, []jsonschema.Violation) {
+	c := &Call{Params: make(map[string]string), Query: make(url.Values), Header: make(http.Header), Body: body}
+	if body != nil {
+		c.Header.Set("Content-Type", o.Body.MediaType)
+	}
+	var found []jsonschema.Violation
+	for i := range o.Parameters {
+		p := &o.Parameters[i]
+		value := args[p.Name]
+		if value == nil {
+			value = jsonscan.Value(p.Default)
+		}
+		if value == nil || value.Kind() == 'n' && p.In != inPath {
+			continue
+		}
+		if fault := c.set(p, value); fault != "" {
+			found = append(found, jsonschema.Violation{Pointer: input.Pointer(p.Name), Detail: fault})
+		}
+	}
+	if len(found) > 0 {
+		return nil, found
+	}
+	c.Path = in.template.fill(c.Params)
+	// The last word has the one who reads such paths: what the values make of the path must
+	// be these values again, and nothing else.
+	read, ok := in.match(c.Path)
+	for _, name := range in.template.names() {
+		if !ok || read[name] != c.Params[name] {
+			found = append(found, jsonschema.Violation{Pointer: input.Pointer(name), Detail: "can't be a part of the path"})
+		}
+	}
+	if len(found) > 0 {
+		return nil, found
+	}
+	return c, nil
+}
+
+// set writes a value where its parameter is, and says what is wrong with it.
+func (c *Call) set(p *Parameter, value jsonscan.Value) (fault string) {
+	switch p.In {
+	case inPath:
+		text := p.join(value)
+		if value.Kind() == 'n' || text == "" {
+			return "must not be empty: it is a part of the path"
+		}
+		if route.Climbs(text) {
+			return "must not have a part . or .. : it is a part of the path"
+		}
+		if strings.ContainsFunc(text, unicode.IsControl) {
+			return "must not have control characters: it is a part of the path"
+		}
+		c.Params[p.Name] = text
+	case inHeader:
+		text := p.join(value)
+		if strings.ContainsFunc(text, unicode.IsControl) {
+			return "must not have control characters: it is a header"
+		}
+		c.Header.Set(p.Name, text)
+	default:
+		p.query(c.Query, value)
+	}
+	return ""
+}
+
+// Expand makes a call of the path's parameters, as a resource's uri has them: each is read
+// as its schema asks. Other parameters have their defaults.
+func (o *Operation) Expand(ctx context.Context, params map[string]string) (*Call, []jsonschema.Violation) {
+	args := []byte{'{'}
+	var found []jsonschema.Violation
+	known := 0
+	for i := range o.Parameters {
+		p := &o.Parameters[i]
+		text, ok := params[p.Name]
+		if !ok || p.In != inPath {
+			continue
+		}
+		known++
+		if len(args) > 1 {
+			args = append(args, ',')
+		}
+		name, err := jsontext.AppendQuote(nil, p.Name)
+		value := p.split(text)
+		if err != nil || !value.IsValid() {
+			found = append(found, jsonschema.Violation{Pointer: input.Pointer(p.Name), Detail: "is not valid text"})
+			continue
+		}
+		args = append(append(append(args, name...), ':'), value...)
+	}
+	if known < len(params) {
+		found = append(found, jsonschema.Violation{Detail: "has a parameter that the path does not have"})
+	}
+	if len(found) > 0 {
+		return nil, found
+	}
+	return o.Arguments(ctx, append(args, '}'))
+}

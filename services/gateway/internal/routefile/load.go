@@ -1,0 +1,139 @@
+package routefile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+
+	"waybill.dev/services/gateway/internal/jsontree"
+	"waybill.dev/shared/input"
+)
+
+// Suffix is what the name of a route file ends with.
+const Suffix = ".oas.json"
+
+// PolicyFile is the name of the file with policies.
+const PolicyFile = "policies.json"
+
+// maxFile bounds a file. One that is longer is no route file that a person wrote.
+const maxFile = 4 << 20
+
+// Load reads `*.oas.json` and `policies.json` of a folder. getenv has the values that
+// `$env(NAME)` stands for. With faults, the Set has what could be read, so that whoever
+// has more to say about it can say so at once; nothing may be served of it.
+func Load(dir fs.FS, getenv func(string) (string, bool)) (*Set, Faults) {
+	l := loader{dir: dir, getenv: getenv, set: &Set{}}
+	entries, err := fs.ReadDir(dir, ".")
+	if err != nil {
+		return l.set, Faults{{Message: "the folder can't be read: " + cause(err)}}
+	}
+	for _, entry := range entries { // in the order of their names
+		switch name := entry.Name(); {
+		case entry.IsDir():
+		case name == PolicyFile:
+			l.policies()
+		case strings.HasSuffix(name, Suffix):
+			l.file(name)
+		}
+	}
+	l.checkSet()
+	return l.set, l.faults
+}
+
+// loader gathers a Set, and what is wrong with it.
+type loader struct {
+	dir    fs.FS
+	getenv func(string) (string, bool)
+	set    *Set
+	faults Faults
+
+	operations []*source // of all files
+}
+
+// source is an operation with where it was read.
+type source struct {
+	*Operation
+	place
+
+	pointer  string
+	route    *jsontree.Node // x-gateway-route
+	template template
+	others   []string // methods beside it on its path
+}
+
+// place is where faults are noted: a file and, when known, an operation of it.
+type place struct {
+	loader          *loader
+	file, operation string
+}
+
+func (p place) fault(pointer, format string, args ...any) {
+	p.loader.faults = append(p.loader.faults, Fault{p.file, p.operation, pointer, fmt.Sprintf(format, args...)})
+}
+
+// tree reads a file whole.
+func (p place) tree() *jsontree.Node {
+	raw, err := read(p.loader.dir, p.file)
+	if err != nil {
+		p.fault("", "can't be read: %s", cause(err))
+		return nil
+	}
+	faults := input.Check(context.Background(), raw, "file")
+	for _, fault := range faults {
+		p.fault(fault.Pointer, "%s", fault.Detail)
+	}
+	if len(faults) > 0 {
+		return nil
+	}
+	tree, err := jsontree.Parse(raw)
+	if err != nil {
+		p.fault("", "can't be read: %s", err)
+		return nil
+	}
+	if tree.Kind() != '{' {
+		p.fault("", "must be an object")
+		return nil
+	}
+	return tree
+}
+
+func read(dir fs.FS, name string) ([]byte, error) {
+	f, err := dir.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(raw) > maxFile {
+		err = fmt.Errorf("it has more than %d bytes", maxFile)
+	}
+	return raw, err
+}
+
+// cause leaves out the path of a file error: which file it is stands beside it.
+func cause(err error) string {
+	if at, ok := errors.AsType[*fs.PathError](err); ok {
+		err = at.Err
+	}
+	return err.Error()
+}
+
+// form begins to read an object strictly; nil: it is none, and that is noted.
+func (p place) form(n *jsontree.Node) *input.Form {
+	form, err := input.ParseForm(n.Raw)
+	if err != nil {
+		p.note(n, err)
+		return nil
+	}
+	return form
+}
+
+// note notes what a form found.
+func (p place) note(n *jsontree.Node, err error) {
+	for _, fault := range formFaults(err) {
+		p.fault(n.Pointer()+fault.Pointer, "%s", fault.Detail)
+	}
+}

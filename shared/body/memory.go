@@ -1,0 +1,82 @@
+// Package body takes the bodies of requests into memory: at a pace that their senders must
+// keep, and within a bound that all requests of the process share.
+package body
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"waybill.dev/shared/problem"
+)
+
+// DefaultMemory is what the bodies of all requests take together, in bytes, unless it is
+// said otherwise.
+const DefaultMemory = 256 << 20
+
+// retryAfter is what callers are told to wait while there is no memory for their body.
+const retryAfter = 2 * time.Second
+
+// Memory is what the bodies in the process's memory may take together. nil has no bound.
+type Memory struct {
+	limit   int64
+	held    atomic.Int64
+	refused prometheus.Counter
+}
+
+// NewMemory returns a bound of limit bytes.
+func NewMemory(limit int64, registerer prometheus.Registerer) *Memory {
+	m := &Memory{limit: limit, refused: prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "waybill_body_memory_refused_total", Help: "Requests refused because bodies had taken all the memory that they may have.",
+	})}
+	registerer.MustRegister(m.refused, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "waybill_body_memory_bytes", Help: "What the bodies of requests, and of back ends' answers, take now.",
+	}, func() float64 { return float64(m.held.Load()) }))
+	return m
+}
+
+// Lease returns the part of one request, which is nothing yet.
+func (m *Memory) Lease() *Lease { return &Lease{memory: m} }
+
+// Lease is the part that one request has taken. It may be used by several goroutines. nil
+// counts nothing.
+type Lease struct {
+	memory *Memory
+
+	mu    sync.Mutex
+	held  int64
+	ended bool
+}
+
+// take adds n bytes. The error is a problem (503).
+func (l *Lease) take(n int64) error {
+	if l == nil || l.memory == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended || l.memory.held.Add(n) > l.memory.limit {
+		if !l.ended {
+			l.memory.held.Add(-n)
+		}
+		l.memory.refused.Inc()
+		p := problem.New(problem.Unavailable, "There is no memory left for the body now. Try again.")
+		p.RetryAfter = retryAfter
+		return p
+	}
+	l.held += n
+	return nil
+}
+
+// Release gives back what the request has taken. Nothing can be taken after it.
+func (l *Lease) Release() {
+	if l == nil || l.memory == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.memory.held.Add(-l.held)
+	l.held, l.ended = 0, true
+}

@@ -1,0 +1,284 @@
+package input
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"waybill.dev/shared/jsonscan"
+	"waybill.dev/shared/problem"
+)
+
+// Form reads the members of a JSON object one by one and gathers what is wrong with
+// them. What no one asked for is an unknown field.
+type Form struct {
+	at       string // where the object is in the body, as a JSON pointer
+	names    []string
+	values   map[string]jsontext.Value
+	asked    map[string]bool
+	notes    *notes  // of the whole body
+	elements []*Form // objects within, which are read for themselves
+}
+
+// ParseForm reads body, which must be one JSON object. It fails with a *problem.Problem
+// when the body is no JSON, or no object.
+func ParseForm(body []byte) (*Form, error) {
+	faults, err := scan(body)
+	if err != nil {
+		return nil, err
+	}
+	if jsonscan.Value(body).Kind() != '{' {
+		return nil, problem.Invalid(append(faults, problem.Fault{Detail: "must be an object"})...)
+	}
+	names, values, ok := members(body, maxMembers)
+	if !ok {
+		return nil, problem.Invalid(append(faults, problem.Fault{Detail: tooMany})...)
+	}
+	return &Form{names: names, values: values, asked: make(map[string]bool), notes: &notes{faults: faults}}, nil
+}
+
+var tooMany = fmt.Sprintf("must have at most %d members", maxMembers) //nolint:gochecknoglobals // a constant
+
+// Pointer returns the JSON pointer of the parts below the body.
+func Pointer(parts ...string) string {
+	var b strings.Builder
+	for _, part := range parts {
+		b.WriteByte('/')
+		b.WriteString(strings.ReplaceAll(strings.ReplaceAll(part, "~", "~0"), "/", "~1"))
+	}
+	return b.String()
+}
+
+// Fault adds a fault at the place that parts lead to.
+func (f *Form) Fault(detail string, parts ...string) {
+	pointer, whole := jsonscan.Below(f.at, parts...)
+	f.notes.add(problem.Fault{Pointer: pointer, Detail: jsonscan.Shown(detail, whole)})
+}
+
+// Ignore accepts the named members whatever they hold.
+func (f *Form) Ignore(names ...string) {
+	for _, name := range names {
+		f.asked[name] = true
+	}
+}
+
+// Err returns the faults, unknown fields included, as a *problem.Problem, or nil. Each
+// place is named once.
+func (f *Form) Err() error {
+	f.unknown()
+	return f.notes.err(func(a, b problem.Fault) int { return strings.Compare(a.Pointer, b.Pointer) })
+}
+
+// unknown notes what no one has asked for, in the object and in those within.
+func (f *Form) unknown() {
+	for _, name := range f.names {
+		if !f.asked[name] {
+			f.Fault("is not a known member", name)
+		}
+	}
+	for _, element := range f.elements {
+		element.unknown()
+	}
+}
+
+// Has tells whether the member is there, null included.
+func (f *Form) Has(name string) bool {
+	_, ok := f.values[name]
+	return ok
+}
+
+// Null tells whether the member is there and null, and accepts it then.
+func (f *Form) Null(name string) bool {
+	if f.values[name].Kind() == 'n' {
+		f.asked[name] = true
+		return true
+	}
+	return false
+}
+
+// Require adds a fault for each of the named members that is not there.
+func (f *Form) Require(names ...string) {
+	for _, name := range names {
+		if !f.Has(name) {
+			f.Fault("is required", name)
+		}
+	}
+}
+
+func (f *Form) take(name string, kind jsontext.Kind, what string) (jsontext.Value, bool) {
+	f.asked[name] = true
+	value, ok := f.values[name]
+	if !ok {
+		return nil, false
+	}
+	got := value.Kind()
+	if got == 'f' {
+		got = 't'
+	}
+	if got != kind {
+		f.Fault("must be "+what, name)
+		return nil, false
+	}
+	return value, true
+}
+
+// Text returns a string of min to max characters; ok is false when it is absent or faulty.
+func (f *Form) Text(name string, minimum, maximum int) (text string, ok bool) {
+	value, ok := f.take(name, '"', "a string")
+	if !ok {
+		return "", false
+	}
+	text = unquote(value)
+	if n := utf8.RuneCountInString(text); n < minimum || n > maximum {
+		f.Fault(fmt.Sprintf("must have %d to %d characters", minimum, maximum), name)
+		return "", false
+	}
+	return text, true
+}
+
+// Bool returns a boolean.
+func (f *Form) Bool(name string) (value, ok bool) {
+	raw, ok := f.take(name, 't', "true or false")
+	return ok && raw.Kind() == 't', ok
+}
+
+// Number returns a number from min to max.
+func (f *Form) Number(name string, minimum, maximum float64) (number float64, ok bool) {
+	raw, ok := f.take(name, '0', "a number")
+	if !ok {
+		return 0, false
+	}
+	return f.within(raw, minimum, maximum, name)
+}
+
+// Integer returns a whole number from min to max.
+func (f *Form) Integer(name string, minimum, maximum int) (number int, ok bool) {
+	raw, ok := f.take(name, '0', "a whole number")
+	if !ok {
+		return 0, false
+	}
+	value, ok := f.within(raw, float64(minimum), float64(maximum), name)
+	if ok && value != math.Trunc(value) {
+		f.Fault("must be a whole number", name)
+		return 0, false
+	}
+	return int(value), ok
+}
+
+func (f *Form) within(raw jsontext.Value, minimum, maximum float64, parts ...string) (float64, bool) {
+	number, err := strconv.ParseFloat(string(raw), 64)
+	if err != nil || number < minimum || number > maximum {
+		f.Fault(fmt.Sprintf("must be from %s to %s", plain(minimum), plain(maximum)), parts...)
+		return 0, false
+	}
+	return number, true
+}
+
+func plain(number float64) string { return strconv.FormatFloat(number, 'f', -1, 64) }
+
+// Time returns an RFC 3339 time.
+func (f *Form) Time(name string) (at time.Time, ok bool) {
+	value, ok := f.take(name, '"', "a string")
+	if !ok {
+		return time.Time{}, false
+	}
+	at, ok = parseTime(unquote(value))
+	if !ok {
+		f.Fault("must be an RFC 3339 time", name)
+	}
+	return at, ok
+}
+
+// Texts returns an array of min to max strings. Elements of another type are faults, and
+// "" in the result, so that the others keep their index.
+func (f *Form) Texts(name string, minimum, maximum int) (texts []string, ok bool) {
+	values, ok := f.array(name, minimum, maximum)
+	for i, value := range values {
+		if value.Kind() != '"' {
+			f.Fault("must be a string", name, strconv.Itoa(i))
+			texts = append(texts, "")
+			continue
+		}
+		texts = append(texts, unquote(value))
+	}
+	return texts, ok
+}
+
+// Numbers returns an array of min to max numbers, each from low to high; ok is false
+// when anything of it is faulty.
+func (f *Form) Numbers(name string, minimum, maximum int, low, high float64) (numbers []float64, ok bool) {
+	values, ok := f.array(name, minimum, maximum)
+	if !ok {
+		return nil, false
+	}
+	numbers = make([]float64, 0, len(values))
+	for i, value := range values {
+		if value.Kind() != '0' {
+			f.Fault("must be a number", name, strconv.Itoa(i))
+			ok = false
+			continue
+		}
+		number, valid := f.within(value, low, high, name, strconv.Itoa(i))
+		numbers, ok = append(numbers, number), ok && valid
+	}
+	return numbers, ok
+}
+
+func (f *Form) array(name string, minimum, maximum int) ([]jsontext.Value, bool) {
+	raw, ok := f.take(name, '[', "an array")
+	if !ok {
+		return nil, false
+	}
+	values, ok := elements(raw, minimum, maximum)
+	if !ok {
+		f.Fault(fmt.Sprintf("must have %d to %d elements", minimum, maximum), name)
+		return nil, false
+	}
+	return values, true
+}
+
+// Pair is a member of an object of strings.
+type Pair struct{ Name, Value string }
+
+// Pairs returns an object of at most max strings, in the order of the body.
+func (f *Form) Pairs(name string, maximum int) (pairs []Pair, ok bool) {
+	raw, ok := f.take(name, '{', "an object")
+	if !ok {
+		return nil, false
+	}
+	names, values, ok := members(raw, maximum)
+	if !ok {
+		f.Fault(fmt.Sprintf("must have at most %d members", maximum), name)
+		return nil, false
+	}
+	for _, key := range names {
+		value := values[key]
+		if value.Kind() != '"' {
+			f.Fault("must be a string", name, key)
+			ok = false
+			continue
+		}
+		pairs = append(pairs, Pair{Name: key, Value: unquote(value)})
+	}
+	return pairs, ok
+}
+
+func unquote(value jsontext.Value) string {
+	text, _ := jsonscan.Value(value).Text()
+	return text
+}
+
+// parseTime reads an RFC 3339 time of the years 1970 to 9999.
+func parseTime(text string) (time.Time, bool) {
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil || len(text) > 64 || strings.ContainsRune(text, ',') {
+		return time.Time{}, false
+	}
+	at = at.UTC()
+	return at, at.Year() >= 1970 && at.Year() <= 9999
+}

@@ -1,0 +1,133 @@
+// Package input reads request bodies and queries strictly: nothing is guessed, nothing
+// is ignored, and the faults of a request are named at once, as many as are told.
+package input
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"waybill.dev/shared/jsonscan"
+	"waybill.dev/shared/problem"
+)
+
+// MaxDepth is how deep arrays and objects of a body may be nested.
+const MaxDepth = jsonscan.MaxDepth
+
+// maxMembers bounds the members of an object that is read as a form, where each name must be
+// a known one.
+const maxMembers = 1000
+
+// Check returns what is wrong with a JSON value that is no request's body: no JSON, or
+// something that JSON allows and Waybill does not. what is the word for it in faults. When
+// ctx ends before it is known, nothing is.
+func Check(ctx context.Context, value []byte, what string) []problem.Fault {
+	return check(ctx, value, what, jsonscan.Options{})
+}
+
+// CheckExact is Check for a value that is to be reckoned with exactly: numbers must not be
+// too long for that.
+func CheckExact(ctx context.Context, value []byte, what string) []problem.Fault {
+	return check(ctx, value, what, jsonscan.Options{Exact: true})
+}
+
+func check(ctx context.Context, value []byte, what string, options jsonscan.Options) []problem.Fault {
+	found, err := jsonscan.Check(ctx, value, options)
+	if syntax, ok := errors.AsType[*jsonscan.SyntaxError](err); ok {
+		return []problem.Fault{{Detail: syntaxDetail(value, what, syntax)}}
+	}
+	return told(found)
+}
+
+// told are faults as the caller is told them.
+func told(found []jsonscan.Fault) []problem.Fault {
+	if len(found) == 0 {
+		return nil
+	}
+	faults := make([]problem.Fault, len(found))
+	for i, fault := range found {
+		faults[i] = problem.Fault{Pointer: fault.Pointer, Detail: fault.Detail}
+	}
+	return faults
+}
+
+// scan reads a whole body once. It fails when the body is not JSON at all: nothing after the
+// first thing that is wrong can be trusted then. What is nested too deep ends it with a fault.
+func scan(body []byte) ([]problem.Fault, error) {
+	faults, err := jsonscan.Check(context.Background(), body, jsonscan.Options{}) // a body's size bounds it
+	if syntax, ok := errors.AsType[*jsonscan.SyntaxError](err); ok {
+		return nil, problem.Invalid(problem.Fault{Detail: syntaxDetail(body, "body", syntax)})
+	}
+	return told(faults), nil
+}
+
+func syntaxDetail(body []byte, what string, err *jsonscan.SyntaxError) string {
+	switch {
+	case len(bytes.TrimSpace(body)) == 0:
+		return "The " + what + " is empty."
+	case err.Reason == jsonscan.Second:
+		return "The " + what + " has more than one JSON value."
+	}
+	return "The " + what + " is not valid JSON, from byte " + strconv.Itoa(err.Offset) + " on."
+}
+
+// members returns the members of an object that scan found well-formed; ok is false when it
+// has more than limit.
+func members(object []byte, limit int) (names []string, values map[string]jsontext.Value, ok bool) {
+	values = make(map[string]jsontext.Value)
+	for raw, value := range jsonscan.Value(object).Members() {
+		if len(values) == limit {
+			return nil, nil, false
+		}
+		name, _ := raw.Text()
+		if _, repeated := values[name]; !repeated {
+			names = append(names, name)
+		}
+		values[name] = jsontext.Value(value)
+	}
+	return names, values, true
+}
+
+// elements returns the elements of an array that scan found well-formed; ok is false when
+// there are not minimum to maximum of them.
+func elements(array []byte, minimum, maximum int) (values []jsontext.Value, ok bool) {
+	for element := range jsonscan.Value(array).Elements() {
+		if len(values) == maximum {
+			return nil, false
+		}
+		values = append(values, jsontext.Value(element))
+	}
+	return values, len(values) >= minimum
+}
+
+// notes are the faults of a body, no more than are told.
+type notes struct {
+	faults []problem.Fault
+	more   bool
+}
+
+func (n *notes) add(fault problem.Fault) {
+	if len(n.faults) == jsonscan.MaxFaults {
+		n.more = true
+		return
+	}
+	n.faults = append(n.faults, fault)
+}
+
+// err returns the faults in the order of their places, each place once, as a
+// *problem.Problem; nil: there are none.
+func (n *notes) err(compare func(a, b problem.Fault) int) error {
+	if len(n.faults) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(n.faults, compare)
+	faults := slices.CompactFunc(n.faults, func(a, b problem.Fault) bool { return compare(a, b) == 0 })
+	if n.more {
+		faults = append(faults[:min(len(faults), jsonscan.MaxFaults-1)], problem.Fault{Detail: jsonscan.More})
+	}
+	return problem.Invalid(faults...)
+}

@@ -1,0 +1,25 @@
+// Package requestid names requests: in what is answered, in logs, and to back ends.
+package requestid
+
+import (
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"waybill.dev/shared/apikey"
+)
+
+// Header names a request, in it and in its answer.
+const Header = "X-Request-Id"
+
+const maxLength = 128
+
+// Of returns the id that a request brings when it is 1 to 128 visible ASCII characters,
+// else a fresh one.
+func Of(header http.Header) string {
+	given := header[Header]
+	if len(given) == 1 && given[0] != "" && len(given[0]) <= maxLength && apikey.Visible(given[0]) {
+		return given[0]
+	}
+	return uuid.NewString()
+}
