@@ -1,7 +1,7 @@
-# One image with Waybill's three binaries: /waybill (all in one, and the commands),
-# /waybill-api and /waybill-dispatcher. Static binaries on an empty base: no shell, no
-# packages, nothing to update but Waybill itself. They bring the root certificates that
-# they trust.
+# One image with Waybill's four binaries: /waybill (all in one, and the commands),
+# /waybill-api, /waybill-dispatcher and /waybill-gateway. Static binaries on an empty base:
+# no shell, no packages, nothing to update but Waybill itself. They bring the root
+# certificates that they trust.
 
 FROM golang:1.26.8 AS build
 WORKDIR /src
@@ -9,7 +9,7 @@ COPY . .
 ENV CGO_ENABLED=0 GOTOOLCHAIN=local GOFLAGS=-buildvcs=false
 ARG VERSION=dev
 # `go build` downloads what it compiles; `go mod download` would fetch the whole graph.
-RUN for name in waybill:waybill waybill-api:api waybill-dispatcher:dispatcher; do \
+RUN for name in waybill:waybill waybill-api:api waybill-dispatcher:dispatcher waybill-gateway:gateway; do \
       go build -trimpath -ldflags "-s -w -X main.version=${VERSION}" -o "/out/${name%:*}" "./cmd/${name#*:}" || exit 1; \
     done
 # What `waybill dev --data /data` writes to belongs to the user that it runs as.
@@ -21,5 +21,5 @@ COPY --from=build /out/ /
 # The routes of ./config; those of an installation are mounted over it.
 COPY --from=build /src/config/ /config/
 USER 65532:65532
-EXPOSE 8080 8081 9090 9091
+EXPOSE 8080 8081 8082 9090 9091 9092
 ENTRYPOINT ["/waybill"]

@@ -44,18 +44,19 @@ migrate: need-go ## apply the migrations to the database of WAYBILL_DATABASE_URL
 ## Build and check
 
 .PHONY: build
-build: need-go ## build waybill, waybill-api and waybill-dispatcher into bin/
+build: need-go ## build waybill, waybill-api, waybill-dispatcher and waybill-gateway into bin/
 	@deploy/build.sh $(BIN)/waybill ./cmd/waybill -ldflags '$(LDFLAGS)'
 	@deploy/build.sh $(BIN)/waybill-api ./cmd/api -ldflags '$(LDFLAGS)'
 	@deploy/build.sh $(BIN)/waybill-dispatcher ./cmd/dispatcher -ldflags '$(LDFLAGS)'
+	@deploy/build.sh $(BIN)/waybill-gateway ./cmd/gateway -ldflags '$(LDFLAGS)'
 
 # As `go install` chooses it, or $(PREFIX)/bin when PREFIX is given.
 INSTALL_DIR = $(if $(PREFIX),$(PREFIX)/bin,$(shell go env GOBIN | grep . || echo "$$(go env GOPATH)/bin"))
 .PHONY: install
-install: build ## install the three programs into GOBIN, or into PREFIX/bin when PREFIX is given
+install: build ## install the four programs into GOBIN, or into PREFIX/bin when PREFIX is given
 	@install -d '$(DESTDIR)$(INSTALL_DIR)'
-	@install -m 755 $(BIN)/waybill $(BIN)/waybill-api $(BIN)/waybill-dispatcher '$(DESTDIR)$(INSTALL_DIR)/'
-	@echo 'Installed waybill, waybill-api and waybill-dispatcher in $(DESTDIR)$(INSTALL_DIR)'
+	@install -m 755 $(BIN)/waybill $(BIN)/waybill-api $(BIN)/waybill-dispatcher $(BIN)/waybill-gateway '$(DESTDIR)$(INSTALL_DIR)/'
+	@echo 'Installed waybill, waybill-api, waybill-dispatcher and waybill-gateway in $(DESTDIR)$(INSTALL_DIR)'
 
 .PHONY: test
 # The tests of cmd build binaries and read docs and deploy, and one of the API reads docs:

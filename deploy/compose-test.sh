@@ -96,7 +96,7 @@ find_images
 deploy/make-env.sh .env.example "$work/env"
 # Other ports than a running installation has.
 sed -i '/_PORT=/d' "$work/env"
-printf '%s\n' WAYBILL_PORT=18080 WAYBILL_RECEIVER_PORT=18090 NATS_PORT=14222 >>"$work/env"
+printf '%s\n' WAYBILL_PORT=18080 WAYBILL_GATEWAY_PORT=18082 WAYBILL_RECEIVER_PORT=18090 NATS_PORT=14222 >>"$work/env"
 dispatchers=(dispatcher)
 if ! docker network inspect bridge >/dev/null 2>&1; then
   files+=(-f deploy/compose-test.override.yml)
@@ -126,6 +126,9 @@ docker inspect $(dc ps --quiet) --format \
   '{{.Name}} user={{.Config.User}} read-only={{.HostConfig.ReadonlyRootfs}} dropped={{.HostConfig.CapDrop}} {{.HostConfig.SecurityOpt}}' | tee "$work/rights"
 ! grep -vE 'user=(65532:65532|postgres) read-only=true dropped=\[ALL\] \[no-new-privileges:true\]$' "$work/rights" ||
   fail 'a container has more rights than it needs'
+
+say 'gateway'
+dc exec -T nats wget -q -O - http://gateway:8082/readyz | grep -q '"store":"up","bus":"up"' || fail 'the gateway is not ready'
 
 say 'demo'
 dc run --rm --no-deps --use-aliases demo

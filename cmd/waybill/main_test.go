@@ -32,7 +32,7 @@ func withBinaries(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	for name, pkg := range map[string]string{"waybill": "waybill", "waybill-api": "api", "waybill-dispatcher": "dispatcher"} {
+	for name, pkg := range map[string]string{"waybill": "waybill", "waybill-api": "api", "waybill-dispatcher": "dispatcher", "waybill-gateway": "gateway"} {
 		build := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-buildvcs=false",
 			"-ldflags", "-X main.version=v0.0.0-test", "-o", filepath.Join(dir, name), "waybill.dev/cmd/"+pkg)
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")

@@ -24,6 +24,10 @@ waybill-api: WAYBILL_ENCRYPTION_KEY is required: set it in the environment or in
 waybill-dispatcher: WAYBILL_DATABASE_URL is required: set it in the environment or by --database-url
 waybill-dispatcher: WAYBILL_ENCRYPTION_KEY is required: set it in the environment or in the file of WAYBILL_CONFIG
 `,
+		"waybill-gateway": `waybill-gateway: WAYBILL_NATS_URL is required: set it in the environment or by --nats-url
+waybill-gateway: WAYBILL_DATABASE_URL is required: set it in the environment or by --database-url
+waybill-gateway: WAYBILL_ENCRYPTION_KEY is required: set it in the environment or in the file of WAYBILL_CONFIG
+`,
 	} {
 		c := prepare(t, t.TempDir(), nil, program)
 		if code := c.finish(t); code != 1 || c.err.String() != want || c.out.String() != "" {
@@ -52,7 +56,7 @@ func TestServicesRefusePendingMigrations(t *testing.T) {
 		"WAYBILL_DATABASE_URL=sqlite:" + dir + "/w.db", "WAYBILL_NATS_URL=" + server.URL(), "WAYBILL_ADMIN_KEY=" + strings.Repeat("k", 40),
 		"WAYBILL_ENCRYPTION_KEY=" + base64.StdEncoding.EncodeToString(make([]byte, 32)), "WAYBILL_HTTP_ADDR=127.0.0.1:0", "WAYBILL_OPS_ADDR=127.0.0.1:0",
 	}
-	for _, program := range []string{"waybill-api", "waybill-dispatcher"} {
+	for _, program := range []string{"waybill-api", "waybill-dispatcher", "waybill-gateway"} {
 		c := prepare(t, dir, env, program)
 		want := program + ": the database has pending migrations: apply them with `waybill migrate up`\n"
 		if code := c.finish(t); code != 1 || c.err.String() != want {
@@ -90,7 +94,7 @@ func TestServicesRefusePendingMigrations(t *testing.T) {
 	if !strings.HasPrefix(table.out.String(), "MIGRATION") {
 		t.Errorf("status as a table: %s", &table.out)
 	}
-	for _, program := range []string{"waybill-api", "waybill-dispatcher"} {
+	for _, program := range []string{"waybill-api", "waybill-dispatcher", "waybill-gateway"} {
 		c := prepare(t, dir, env, program)
 		if err := c.Start(); err != nil {
 			t.Fatal(err)

@@ -48,7 +48,7 @@ func Add(p *boot.Process, h *boot.Handles) (http.Handler, error) {
 	}
 	p.Add("routes", routes.Run)
 	p.Add("API", service.Run)
-	return service.Handler(), nil
+	return gateway.ByHost(nil, service.Handler()), nil
 }
 
 // lookTime bounds the look for keys.

@@ -40,14 +40,14 @@ func TestSettings(t *testing.T) {
 
 func settingsTable() string {
 	var table strings.Builder
-	table.WriteString("\n| setting | flag | `waybill dev` | api | dispatcher | meaning |\n| --- | --- | --- | --- | --- | --- |\n")
+	table.WriteString("\n| setting | flag | `waybill dev` | api | dispatcher | gateway | meaning |\n| --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, spec := range settings.Specs() {
 		name := ""
 		if spec.Flag != "" {
 			name = "`--" + spec.Flag + "`"
 		}
-		fmt.Fprintf(&table, "| `%s` | %s | %s | %s | %s | %s |\n", spec.Name, name,
-			inRole(spec, settings.Dev), inRole(spec, settings.API), inRole(spec, settings.Dispatcher), spec.Usage)
+		fmt.Fprintf(&table, "| `%s` | %s | %s | %s | %s | %s | %s |\n", spec.Name, name,
+			inRole(spec, settings.Dev), inRole(spec, settings.API), inRole(spec, settings.Dispatcher), inRole(spec, settings.Gateway), spec.Usage)
 	}
 	table.WriteString("\n«–»: not taken. Empty: none unless set.\n\n")
 	return table.String()

@@ -125,6 +125,11 @@ var binaries = []struct {
 		has:   []string{"waybill.dev/services/dispatcher"},
 		lacks: []string{"waybill.dev/services/api", "waybill.dev/services/gateway", "github.com/gin-gonic/gin", "github.com/nats-io/nats-server/v2/server"},
 	},
+	{
+		path:  "waybill.dev/cmd/gateway",
+		has:   []string{"waybill.dev/services/gateway"},
+		lacks: []string{"waybill.dev/services/api", "waybill.dev/services/dispatcher", "github.com/gin-gonic/gin", "github.com/nats-io/nats-server/v2/server"},
+	},
 }
 
 type goPackage struct {

@@ -35,6 +35,7 @@ func read(t *testing.T, file string) *server.Options {
 	t.Helper()
 	t.Setenv("NATS_API_PASSWORD", "kApi")
 	t.Setenv("NATS_DISPATCHER_PASSWORD", "kDispatcher")
+	t.Setenv("NATS_GATEWAY_PASSWORD", "kGateway")
 	t.Setenv("NATS_PUBLISHER_PASSWORD", "kPublisher")
 	t.Setenv("NATS_PARTNER_PASSWORD", "kPartner")
 	options, err := server.ProcessConfigFile(withPartner(t, file))
@@ -346,7 +347,7 @@ func publish(t *testing.T, conn *nats.Conn) {
 }
 
 func TestRefused(t *testing.T) {
-	passwords := map[string]string{"api": "kApi", "dispatcher": "kDispatcher", "publisher": "kPublisher"}
+	passwords := map[string]string{"api": "kApi", "dispatcher": "kDispatcher", "gateway": "kGateway", "publisher": "kPublisher"}
 	rows := []struct{ user, publish, subscribe string }{
 		{user: "publisher", publish: "events.other.shipment.created"},
 		{user: "publisher", publish: "d.0.x"},
@@ -374,6 +375,12 @@ func TestRefused(t *testing.T) {
 		{user: "dispatcher", publish: "waybill.keys"},
 		{user: "dispatcher", subscribe: "waybill.keys"},
 		{user: "dispatcher", subscribe: "_INBOX_api.>"},
+		{user: "gateway", publish: "events.default.shipment.created"},
+		{user: "gateway", publish: "waybill.config"},
+		{user: "gateway", publish: "$JS.API.STREAM.INFO.EVENTS"},
+		{user: "gateway", subscribe: "waybill.>"},
+		{user: "gateway", subscribe: "events.>"},
+		{user: "gateway", subscribe: "_INBOX_api.>"},
 	}
 	s := run(t)
 	for _, row := range rows {

@@ -65,7 +65,7 @@ func TestDefaults(t *testing.T) {
 	if diff := cmp.Diff(domain.DefaultRetrySchedule(), dev.RetrySchedule); diff != "" {
 		t.Errorf("retry schedule (-want +got):\n%s", diff)
 	}
-	for role, want := range map[settings.Role][2]string{settings.API: {":8080", ":9090"}, settings.Dispatcher: {":8081", ":9091"}} {
+	for role, want := range map[settings.Role][2]string{settings.API: {":8080", ":9090"}, settings.Dispatcher: {":8081", ":9091"}, settings.Gateway: {":8082", ":9092"}} {
 		got, err := settings.Load(role, settings.MadeFrom(required()))
 		if err != nil {
 			t.Fatal(err)

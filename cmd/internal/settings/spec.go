@@ -10,6 +10,7 @@ const (
 	Dev Role = iota
 	API
 	Dispatcher
+	Gateway
 	Migrate
 	Receiver
 )
@@ -80,16 +81,17 @@ func same(value string, roles ...Role) map[Role]string {
 
 // Specs returns every setting.
 func Specs() []Spec {
-	services, servers := []Role{API, Dispatcher}, []Role{Dev, API, Dispatcher}
-	apis, all := []Role{Dev, API}, []Role{Dev, API, Dispatcher, Migrate, Receiver}
+	services, servers := []Role{API, Dispatcher, Gateway}, []Role{Dev, API, Dispatcher, Gateway}
+	apis, all := []Role{Dev, API}, []Role{Dev, API, Dispatcher, Gateway, Migrate, Receiver}
+	pipeline := []Role{Dev, API, Dispatcher} // those that take, send or record events
 	return []Spec{
 		{
-			Name: HTTPAddr, Flag: "http", Usage: "where the API listens", roles: servers,
-			defaults: map[Role]string{Dev: "127.0.0.1:8080", API: ":8080", Dispatcher: ":8081"},
+			Name: HTTPAddr, Flag: "http", Usage: "where HTTP is served", roles: servers,
+			defaults: map[Role]string{Dev: "127.0.0.1:8080", API: ":8080", Dispatcher: ":8081", Gateway: ":8082"},
 		},
 		{
 			Name: OpsAddr, Flag: "ops", Usage: "where metrics and pprof are served", roles: servers,
-			defaults: map[Role]string{Dev: "127.0.0.1:9090", API: ":9090", Dispatcher: ":9091"},
+			defaults: map[Role]string{Dev: "127.0.0.1:9090", API: ":9090", Dispatcher: ":9091", Gateway: ":9092"},
 		},
 		{
 			Name: ReceiverAddr, Flag: "receiver", Usage: "where the built-in receiver listens; none: no receiver", roles: []Role{Dev, Receiver},
@@ -102,34 +104,34 @@ func Specs() []Spec {
 		{Name: NATSURL, Flag: "nats-url", Usage: "NATS server to use instead of the embedded one", roles: servers, required: services},
 		{
 			Name: DatabaseURL, Flag: "database-url", Usage: "postgres://… or sqlite:FILE; in dev a file in the data directory unless set",
-			roles: []Role{Dev, API, Dispatcher, Migrate}, required: []Role{API, Dispatcher, Migrate},
+			roles: []Role{Dev, API, Dispatcher, Gateway, Migrate}, required: []Role{API, Dispatcher, Gateway, Migrate},
 		},
 		{Name: DataDir, Flag: "data", Usage: "data directory", roles: []Role{Dev}, defaults: same("./.waybill", Dev)},
 		{Name: AdminKey, Flag: "admin-key", Usage: "bootstrap API key, required while the database has no other; in dev made once and kept in the data directory", roles: apis},
 		{Name: EncryptionKey, Usage: "keys that seal secrets at rest; in dev made once and kept in the data directory", roles: servers, required: services},
 		{Name: RoutesDir, Flag: "routes", Usage: "directory of the route definition files", roles: apis, defaults: same("./config", apis...)},
 		{
-			Name: EgressAllow, Flag: "egress-allow", Usage: "CIDRs that webhook targets may resolve to although they are not public; none: nothing", roles: servers,
+			Name: EgressAllow, Flag: "egress-allow", Usage: "CIDRs that webhook targets may resolve to although they are not public; none: nothing", roles: pipeline,
 			defaults: map[Role]string{Dev: "127.0.0.0/8,::1/128", API: "none", Dispatcher: "none"},
 		},
 		{
-			Name: EgressHTTP, Usage: "whether http:// targets are allowed", roles: servers,
+			Name: EgressHTTP, Usage: "whether http:// targets are allowed", roles: pipeline,
 			defaults: map[Role]string{Dev: "true", API: "false", Dispatcher: "false"},
 		},
 		{
-			Name: RetrySchedule, Usage: "waits in seconds after each failed attempt", roles: servers,
-			defaults: same("5,300,1800,7200,18000,36000,50400,72000,86400", servers...),
+			Name: RetrySchedule, Usage: "waits in seconds after each failed attempt", roles: pipeline,
+			defaults: same("5,300,1800,7200,18000,36000,50400,72000,86400", pipeline...),
 		},
-		{Name: Retention, Usage: "how long events and the delivery log are kept", roles: servers, defaults: same("168h", servers...)},
-		{Name: BusRetention, Usage: "how long the EVENTS stream keeps a message", roles: servers, defaults: same("72h", servers...)},
-		{Name: DedupeWindow, Usage: "how long the bus recognises a repeated message id", roles: servers, defaults: same("2m", servers...)},
-		{Name: BusReplicas, Usage: "copies of each stream in a NATS cluster", roles: servers, defaults: same("1", servers...)},
-		{Name: BusMaxBytes, Usage: "how large the EVENTS stream may become; full of events that wait, it refuses further ones", roles: servers, defaults: same("8GiB", servers...)},
-		{Name: DisableAfter, Usage: "after how long of nothing but failures a webhook becomes inactive", roles: servers, defaults: same("120h", servers...)},
+		{Name: Retention, Usage: "how long events and the delivery log are kept", roles: pipeline, defaults: same("168h", pipeline...)},
+		{Name: BusRetention, Usage: "how long the EVENTS stream keeps a message", roles: pipeline, defaults: same("72h", pipeline...)},
+		{Name: DedupeWindow, Usage: "how long the bus recognises a repeated message id", roles: pipeline, defaults: same("2m", pipeline...)},
+		{Name: BusReplicas, Usage: "copies of each stream in a NATS cluster", roles: pipeline, defaults: same("1", pipeline...)},
+		{Name: BusMaxBytes, Usage: "how large the EVENTS stream may become; full of events that wait, it refuses further ones", roles: pipeline, defaults: same("8GiB", pipeline...)},
+		{Name: DisableAfter, Usage: "after how long of nothing but failures a webhook becomes inactive", roles: pipeline, defaults: same("120h", pipeline...)},
 		{Name: BodyMemory, Usage: "what bodies of requests in memory may take together, such as 64MiB or 1GiB; more is answered with 503", roles: apis, defaults: same("256MiB", apis...)},
 		{
 			Name: MaxConnections, Usage: "connections that each address takes at a time; one client gets a quarter of them at most",
-			roles: []Role{Dev, API, Dispatcher, Receiver}, defaults: same("4096", Dev, API, Dispatcher, Receiver),
+			roles: []Role{Dev, API, Dispatcher, Gateway, Receiver}, defaults: same("4096", Dev, API, Dispatcher, Gateway, Receiver),
 		},
 		{Name: TrustedProxies, Usage: "CIDRs of proxies whose X-Forwarded-For, -Host and -Proto count; none: nothing", roles: servers, defaults: same("none", servers...)},
 		{Name: PublicURL, Usage: "what links of the API begin with, such as https://hooks.example.com; else they are paths, or as a trusted proxy tells", roles: apis},

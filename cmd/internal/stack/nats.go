@@ -86,7 +86,7 @@ func (s *Stack) startShippedNATS(ctx context.Context, dir string) (users func(na
 	}
 	p := s.natsServer(dir, "nats-server", "-c", filepath.Join(dir, "nats.conf"))
 	password := func(user string) string { return "k" + user + s.Key[:8] }
-	for _, user := range []string{"api", "dispatcher", "publisher"} {
+	for _, user := range []string{"api", "dispatcher", "gateway", "publisher"} {
 		p.env = append(p.env, "NATS_"+strings.ToUpper(user)+"_PASSWORD="+password(user))
 	}
 	p.ready = answersConnect(address)

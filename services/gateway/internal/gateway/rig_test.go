@@ -64,7 +64,7 @@ func options(dir string, m module, logs io.Writer) gateway.Options {
 		Egress:        &egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, HTTP: true},
 		Authenticator: keys{}, Registerer: prometheus.NewRegistry(),
 		Logger:   slog.New(slog.NewJSONHandler(logs, nil)),
-		Reserved: []string{"/v1/webhooks", "/v1/webhooks/{id}", "/v1/deliveries/{id}", "/docs/{file}"},
+		Reserved: []string{"/v1/webhooks", "/v1/webhooks/{id}", "/v1/events", "/v1/deliveries/{id}", "/docs/{file}"},
 	}
 }
 
