@@ -115,7 +115,7 @@ chaos: need-test ## kill processes, lose the bus, cut the power under load, and 
 RELOADS ?= 10000
 .PHONY: reloads
 reloads: need-go ## change the route files RELOADS times (10000) under load: nothing may fail or grow
-	@cd services/gateway && go test -run '^TestReloadsUnderLoad$$' -v -count=1 $(ARGS) ./internal/gateway -reloads $(RELOADS)
+	@cd services/gateway && go test -run '^TestReloadsUnderLoad$$' -v -count=1 $(ARGS) ./internal/local -reloads $(RELOADS)
 
 .PHONY: mcp-conformance
 mcp-conformance: need-go ## run the official MCP conformance suite, and clients that others made, against gateways

@@ -4,10 +4,10 @@
 package gateway
 
 import (
-	"waybill.dev/services/gateway/internal/gateway"
-	"waybill.dev/services/gateway/internal/policy"
+	"waybill.dev/services/gateway/internal/local"
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/services/gateway/internal/routefile"
+	"waybill.dev/services/gateway/internal/site"
 )
 
 // MaxAnswer is how long the answer of a handler may be, in bytes.
@@ -22,29 +22,32 @@ type (
 	Handler = route.Handler
 	// Function is a Handler: it returns a *Response, or a value; a text is answered as
 	// text, any other value as JSON. What its error says stays in the log.
-	Function = gateway.Function
+	Function = site.Function
 	// Authenticator finds out whose key it is.
-	Authenticator = policy.Authenticator
+	Authenticator = route.Authenticator
 )
 
 // Routes are those of a folder, which is watched while Run runs.
-type Routes = gateway.Gateway
+type Routes = local.Routes
 
 // RoutesOptions say which folder that is, and what its routes work with.
-type RoutesOptions = gateway.Options
+type RoutesOptions = local.Options
+
+// Variables have the values that $env(NAME) in route files stands for.
+type Variables = site.Variables
 
 // RouteInfo is what a route of the route files is, for people.
-type RouteInfo = gateway.Info
+type RouteInfo = site.Info
 
 // RouteFault is one thing that is wrong with the route files.
 type RouteFault = routefile.Fault //nolint:errname // as its package calls it
 
 // NewRoutes loads the routes of a folder. The error has one line for each fault.
-func NewRoutes(options RoutesOptions) (*Routes, error) { return gateway.New(options) }
+func NewRoutes(options RoutesOptions) (*Routes, error) { return local.New(options) }
 
 // CheckRoutes reads route files as NewRoutes does, and tells what their routes are, or
 // everything that is wrong with them. Nothing is started: of the options, Dir, Fallback,
-// Modules, Reserved and Getenv are used.
+// Modules, Reserved and Variables are used.
 func CheckRoutes(options RoutesOptions) ([]RouteInfo, []RouteFault, error) {
-	return gateway.Check(options)
+	return local.Check(options)
 }

@@ -1,7 +1,7 @@
 // Package egress decides where callbacks may go and sends them there: rules for the URL
 // of a webhook, a guard on every address that is dialled, and an HTTP client whose
-// attempts end in time and in bounds whatever the receiver does. The gateway asks its back
-// ends the same way: by Transport.
+// attempts end in time and in bounds whatever the receiver does. The gateway builds
+// upon the same rules and dialers for its back ends.
 package egress
 
 import (

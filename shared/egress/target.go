@@ -1,8 +1,10 @@
 package egress
 
 import (
+	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 )
 
@@ -15,7 +17,7 @@ type target struct {
 }
 
 func newTarget(u *url.URL) *target {
-	t := &target{hostPort: authority(u), secure: u.Scheme == "https"}
+	t := &target{hostPort: Authority(u), secure: u.Scheme == "https"}
 	t.address = u.Scheme + "://" + t.hostPort
 	t.start = http.MethodPost + " " + u.RequestURI() + " HTTP/1.1\r\nHost: " + u.Host + "\r\nContent-Length: "
 	return t
@@ -51,4 +53,17 @@ func (t *targets) of(p *Policy, raw string) (*target, error) {
 	}
 	t.known[raw] = made
 	return made, nil
+}
+
+// Authority returns host and port that a URL is connected to, the port by its scheme where
+// it names none.
+func Authority(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = "80"
+		if u.Scheme == "https" {
+			port = "443"
+		}
+	}
+	return net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }

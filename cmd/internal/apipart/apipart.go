@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"waybill.dev/cmd/internal/boot"
@@ -39,7 +40,7 @@ func Add(p *boot.Process, h *boot.Handles) (http.Handler, error) {
 			Registerer: h.Registry, TracerProvider: h.Tracer,
 		},
 		gateway.RoutesOptions{
-			Dir: h.Settings.RoutesDir, Fallback: !h.Settings.RoutesDirGiven, Getenv: os.LookupEnv,
+			Dir: h.Settings.RoutesDir, Fallback: !h.Settings.RoutesDirGiven, Variables: Environment(),
 			Egress: h.Egress, Memory: memory, Logger: h.Logger, Registerer: h.Registry,
 		},
 	)
@@ -49,6 +50,19 @@ func Add(p *boot.Process, h *boot.Handles) (http.Handler, error) {
 	p.Add("routes", routes.Run)
 	p.Add("API", service.Run)
 	return gateway.ByHost(nil, service.Handler()), nil
+}
+
+// Environment returns the variables of the process that route files may name: all but
+// Waybill's own, among which are keys.
+func Environment() gateway.Variables {
+	variables := make(gateway.Variables)
+	for _, pair := range os.Environ() {
+		name, value, _ := strings.Cut(pair, "=")
+		if !strings.HasPrefix(strings.ToUpper(name), "WAYBILL_") {
+			variables[name] = value
+		}
+	}
+	return variables
 }
 
 // lookTime bounds the look for keys.

@@ -29,7 +29,7 @@ func Compose(options api.Options, routes gateway.RoutesOptions) (*api.Service, *
 
 // CheckRoutes reads the route files of a folder as Compose does, and tells what their routes
 // are, or everything that is wrong with them. Nothing is started: of the options, Dir,
-// Fallback, Modules and Getenv are used.
+// Fallback, Modules and Variables are used.
 func CheckRoutes(routes gateway.RoutesOptions) ([]gateway.RouteInfo, []gateway.RouteFault, error) {
 	return gateway.CheckRoutes(complete(routes, http.NotFoundHandler()))
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"waybill.dev/services/gateway/internal/gateway"
+	"waybill.dev/services/gateway/internal/local"
 	"waybill.dev/shared/apikey"
 	"waybill.dev/shared/egress"
 )
@@ -18,10 +18,9 @@ import (
 // Start loads the routes of a folder and watches it until ctx ends. The routes may name the
 // module "conformance"; nobody has a key, and $env has no value.
 func Start(ctx context.Context, dir string, logger *slog.Logger) (http.Handler, error) {
-	g, err := gateway.New(gateway.Options{
+	g, err := local.New(local.Options{
 		Dir:           dir,
 		Modules:       modules(),
-		Getenv:        func(string) (string, bool) { return "", false },
 		Egress:        &egress.Policy{},
 		Authenticator: nobody{},
 		Logger:        logger,

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"waybill.dev/services/gateway/internal/gateway"
 	"waybill.dev/services/gateway/internal/route"
+	"waybill.dev/services/gateway/internal/site"
 )
 
 // step is what the tool with progress waits after each report: a client sees them come one
@@ -19,10 +19,10 @@ type object = map[string]any
 // that depend on the arguments, and progress.
 func modules() map[string]map[string]route.Handler {
 	return map[string]map[string]route.Handler{"conformance": {
-		"templateData":        gateway.Function(templateData),
-		"promptWithArguments": gateway.Function(promptWithArguments),
-		"promptWithResource":  gateway.Function(promptWithResource),
-		"progress":            gateway.Function(progress),
+		"templateData":        site.Function(templateData),
+		"promptWithArguments": site.Function(promptWithArguments),
+		"promptWithResource":  site.Function(promptWithResource),
+		"progress":            site.Function(progress),
 	}}
 }
 

@@ -43,7 +43,7 @@ func addRoutes(cmd *cobra.Command) *routeFiles {
 func (f *routeFiles) read(cmd *cobra.Command) ([]gateway.RouteInfo, []gateway.RouteFault, error) {
 	given := cmd.Flags().Changed(routesFlag) || os.Getenv(settings.RoutesDir) != ""
 	return apipart.CheckRoutes(gateway.RoutesOptions{
-		Dir: f.dir, Fallback: !given, Getenv: os.LookupEnv,
+		Dir: f.dir, Fallback: !given, Variables: apipart.Environment(),
 		Egress: &egress.Policy{}, // callbacks' targets are no matter here
 	})
 }

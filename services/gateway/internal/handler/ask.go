@@ -12,6 +12,7 @@ import (
 
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/services/gateway/internal/routefile"
+	"waybill.dev/services/gateway/internal/upstream"
 	"waybill.dev/shared/body"
 	"waybill.dev/shared/egress"
 	"waybill.dev/shared/input"
@@ -26,14 +27,14 @@ const (
 
 // backEnd is one that answers for a route.
 type backEnd struct {
-	transport *egress.Transport
-	follow    bool          // redirects
-	timeout   time.Duration // 0: the call's own
+	to      upstream.BackEnd
+	follow  bool          // redirects
+	timeout time.Duration // 0: the call's own
 }
 
 // newBackEnd reads what forwards and rewrites have in common. base is nil when it is
 // faulty.
-func newBackEnd(options *input.Form, op *routefile.Operation, env *Env, base *url.URL) *backEnd {
+func newBackEnd(options *input.Form, op *routefile.Operation, base *url.URL) *backEnd {
 	b := &backEnd{}
 	if op.Method == http.MethodTrace {
 		// The answer to it is the request, with the key that policies have set.
@@ -51,16 +52,14 @@ func newBackEnd(options *input.Form, op *routefile.Operation, env *Env, base *ur
 			limit.Seconds()), "timeoutSeconds")
 	}
 	if base != nil {
-		b.transport = env.Egress.NewTransport(base, egress.Options{})
+		b.to = upstream.To(base)
 	}
 	return b
 }
 
-// Close closes the connections that nobody uses.
-func (b *backEnd) Close() error {
-	b.transport.Close()
-	return nil
-}
+// Upstream returns the back end, to whose connections the handler has no other claim than
+// to use them.
+func (b *backEnd) Upstream() upstream.BackEnd { return b.to }
 
 // ask asks for r at a URL and returns the whole answer.
 func (b *backEnd) ask(ctx context.Context, r *route.Request, to *url.URL) (*route.Response, error) {
@@ -80,7 +79,7 @@ func (b *backEnd) ask(ctx context.Context, r *route.Request, to *url.URL) (*rout
 func (b *backEnd) hops(ctx context.Context, r *route.Request, to *url.URL) (*route.Response, error) {
 	request := newRequest(ctx, r.Method, to, outgoing(r), r.Body)
 	for range maxHops + 1 {
-		answer, err := b.transport.RoundTrip(request)
+		answer, err := r.Runtime.Upstreams.RoundTrip(b.to, request)
 		if err != nil {
 			return nil, failure(ctx, err)
 		}
@@ -164,7 +163,7 @@ func whole(ctx context.Context, r *route.Request, answer *http.Response) (*route
 	case errors.Is(err, body.ErrTooLarge):
 		return nil, tooLong()
 	case err != nil:
-		return nil, failure(ctx, egress.ReadError(ctx, err))
+		return nil, failure(ctx, egress.AsError(ctx, err))
 	}
 	return &route.Response{Status: answer.StatusCode, Header: incoming(answer.Header), Body: read}, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/services/gateway/internal/routefile"
+	"waybill.dev/services/gateway/internal/upstream"
 	"waybill.dev/shared/egress"
 	"waybill.dev/shared/input"
 	"waybill.dev/shared/problem"
@@ -39,7 +40,7 @@ func newForward(options *input.Form, op *routefile.Operation, env *Env) route.Ha
 			f.base, f.prefix = base, strings.TrimSuffix(base.EscapedPath(), "/")
 		}
 	}
-	f.backEnd = newBackEnd(options, op, env, f.base)
+	f.backEnd = newBackEnd(options, op, f.base)
 	return f
 }
 
@@ -47,7 +48,7 @@ var errAddress = errors.New("has an address that is not allowed")
 
 // baseOf reads a URL of the configuration.
 func baseOf(policy *egress.Policy, text string) (*url.URL, error) {
-	base, err := policy.Backend(text)
+	base, err := upstream.Parse(policy, text)
 	if errors.Is(err, egress.ErrAddress) {
 		return nil, errAddress
 	}

@@ -324,9 +324,7 @@ func TestForwardConnections(t *testing.T) {
 	if n := b.connections.Load(); n != 1 {
 		t.Errorf("%d connections for five requests, one after the other", n)
 	}
-	if err := h.(io.Closer).Close(); err != nil {
-		t.Error(err)
-	}
+	h.(*served).pools.Keep(nil)
 	deadline := time.After(10 * time.Second)
 	for b.open.Load() > 0 {
 		select {

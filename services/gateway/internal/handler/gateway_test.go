@@ -20,7 +20,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"waybill.dev/services/gateway/internal/gateway"
+	"waybill.dev/services/gateway/internal/local"
+	"waybill.dev/services/gateway/internal/site"
 	"waybill.dev/shared/apikey"
 	"waybill.dev/shared/domain"
 )
@@ -109,9 +110,9 @@ func newRig(t *testing.T) *rig {
 			t.Fatal(err)
 		}
 	}
-	g, err := gateway.New(gateway.Options{
+	g, err := local.New(local.Options{
 		Dir: dir, Egress: production(), Authenticator: keys{}, Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.NewJSONHandler(r.logs, nil)),
-		Getenv: env(production(), "BACK", r.back.URL, "BACK_KEY", "key-of-the-back-end").Getenv,
+		Variables: site.Variables{"BACK": r.back.URL, "BACK_KEY": "key-of-the-back-end"},
 	})
 	if err != nil {
 		t.Fatal(err)

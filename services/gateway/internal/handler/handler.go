@@ -18,7 +18,7 @@ import (
 type Env struct {
 	Set    *routefile.Set // of which the operation is one
 	Folder fs.FS          // of the route files; it must not lead out of itself
-	// Egress says where redirects may lead; nil: to public addresses by HTTPS.
+	// Egress says which addresses a back end may have besides private ones.
 	Egress *egress.Policy
 	// Getenv has the values of `${env.NAME}`.
 	Getenv func(name string) (string, bool)
@@ -44,14 +44,11 @@ func builderOf(export string) builder {
 }
 
 // New makes the handler of an operation. faults are sentences about it; they never repeat
-// the value of an option. A handler that has connections is an io.Closer.
+// the value of an option.
 func New(op *routefile.Operation, env Env) (handler route.Handler, faults []string) {
 	build := builderOf(op.Handler.Export)
 	if build == nil {
 		return nil, []string{"handler/export is not one of " + routefile.Runtime}
-	}
-	if env.Egress == nil {
-		env.Egress = &egress.Policy{}
 	}
 	options := op.Handler.Options
 	if len(options) == 0 {

@@ -20,6 +20,7 @@ import (
 	"waybill.dev/services/gateway/internal/handler"
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/services/gateway/internal/routefile"
+	"waybill.dev/services/gateway/internal/upstream"
 	"waybill.dev/shared/egress"
 	"waybill.dev/shared/problem"
 )
@@ -60,10 +61,21 @@ func newHandler(t *testing.T, export, options string, e handler.Env) route.Handl
 	if len(faults) > 0 {
 		t.Fatalf("%s %s: %v", export, options, faults)
 	}
-	if closer, ok := h.(io.Closer); ok {
-		t.Cleanup(func() { _ = closer.Close() })
-	}
-	return h
+	pools := upstream.NewPools(e.Egress)
+	t.Cleanup(pools.Close)
+	return &served{h, pools}
+}
+
+// served is a handler that finds connections to back ends in its requests.
+type served struct {
+	route.Handler
+
+	pools *upstream.Pools
+}
+
+func (s *served) Handle(ctx context.Context, r *route.Request) (*route.Response, error) {
+	r.Runtime = &route.Runtime{Upstreams: s.pools}
+	return s.Handler.Handle(ctx, r)
 }
 
 // faultsOf returns what is wrong with a handler, in one text.

@@ -48,7 +48,7 @@ func newRewrite(options *input.Form, op *routefile.Operation, env *Env) route.Ha
 			options.Fault(err.Error(), "rewritePattern")
 		}
 	}
-	w.backEnd = newBackEnd(options, op, env, w.base)
+	w.backEnd = newBackEnd(options, op, w.base)
 	return w
 }
 

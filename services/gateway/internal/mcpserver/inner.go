@@ -22,6 +22,7 @@ func inner(r *route.Request, of *routefile.Operation, call *routefile.Call) *rou
 		Host:      r.Host,
 		Scheme:    r.Scheme,
 		Base:      r.Base,
+		Runtime:   r.Runtime,
 		Lease:     r.Lease,
 		Header:    handedOn(r.Header, call.Header),
 		Body:      call.Body,

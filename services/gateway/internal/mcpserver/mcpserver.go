@@ -27,7 +27,6 @@ type Options struct {
 	Targets []Target
 	// Trusts tells whether the route's corsPolicy lets pages of an origin in; nil: none.
 	Trusts func(origin string) bool
-	Logger *slog.Logger
 }
 
 // Target is an operation with the route that answers it.
@@ -43,7 +42,7 @@ type server struct {
 	sdk      *mcp.StreamableHTTPHandler
 	identity string // the serverInfo of results, as JSON
 	debug    bool
-	logger   *slog.Logger
+	name     string // of the server, for logs
 }
 
 // New makes the handler of an MCP route, or says what is wrong with its configuration.
@@ -62,7 +61,7 @@ func New(o Options) (route.Handler, []string) {
 		door:    newDoor(settings, o.Trusts),
 		catalog: catalog,
 		debug:   settings.DebugMode,
-		logger:  o.Logger.With("server", settings.Name),
+		name:    settings.Name,
 	}
 	s.identity = encodeIdentity(identity)
 	s.sdk, faults = newSDK(identity, catalog)
@@ -93,6 +92,9 @@ func (s *server) Handle(ctx context.Context, r *route.Request) (*route.Response,
 	}
 	return s.answer(ctx, r, q).response(), nil
 }
+
+// log returns the logger of a request.
+func (s *server) log(r *route.Request) *slog.Logger { return r.Runtime.Logger.With("server", s.name) }
 
 // encodeIdentity returns how the server calls itself, as JSON.
 func encodeIdentity(i *mcp.Implementation) string {

@@ -38,7 +38,7 @@ func (s *server) answer(ctx context.Context, r *route.Request, q *request) *answ
 		if a.code == codeNoMethod {
 			method = "unknown" // it is anything that a client may think of
 		}
-		s.logger.InfoContext(ctx, "mcp request answered",
+		s.log(r).InfoContext(ctx, "mcp request answered",
 			"method", method, "version", q.version, "code", a.code, "bytes", len(a.body), "requestId", r.ID)
 	}
 	return a
@@ -66,9 +66,9 @@ func (s *server) dispatch(ctx context.Context, r *route.Request, q *request) *an
 		if len(q.raw) == 0 {
 			return invalidParams("The params are missing.").answer(q)
 		}
-		return s.ask(ctx, q, &exchange{})
+		return s.ask(ctx, r, q, &exchange{})
 	case "ping", "server/discover":
-		return s.ask(ctx, q, &exchange{})
+		return s.ask(ctx, r, q, &exchange{})
 	}
 	return noMethod().answer(q)
 }

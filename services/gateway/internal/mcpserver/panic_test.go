@@ -30,7 +30,8 @@ func TestPanicInTheSDKsGoroutine(t *testing.T) {
 		t.Fatal(wrong)
 	}
 	var logs bytes.Buffer
-	options := mcpserver.Options{Logger: slog.New(slog.NewTextHandler(&logs, nil))}
+	runtime := &route.Runtime{Logger: slog.New(slog.NewTextHandler(&logs, nil))}
+	options := mcpserver.Options{}
 	for _, operation := range set.Files[0].Operations {
 		if operation.ID == "mcp" {
 			options.Definition = operation
@@ -44,7 +45,7 @@ func TestPanicInTheSDKsGoroutine(t *testing.T) {
 	}
 	for method, name := range map[string]string{"tools/call": "tool", "prompts/get": "prompt"} {
 		response, err := handler.Handle(t.Context(), &route.Request{
-			Method: http.MethodPost, Host: "api.example", Remote: "192.0.2.7", Header: curl(),
+			Method: http.MethodPost, Host: "api.example", Remote: "192.0.2.7", Header: curl(), Runtime: runtime,
 			Body: []byte(message("1", method, `{"name":"`+name+`"}`)),
 		})
 		if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
-	"waybill.dev/services/gateway/internal/gateway"
+	"waybill.dev/services/gateway/internal/local"
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/shared/apikey"
 	"waybill.dev/shared/domain"
@@ -142,7 +142,7 @@ func (keys) Authenticate(_ context.Context, key string) (apikey.Principal, error
 type rig struct {
 	testing.TB
 	dir     string
-	gateway *gateway.Gateway
+	gateway *local.Routes
 	url     string
 	path    string
 	logs    *bytes.Buffer
@@ -178,11 +178,10 @@ func (r *rig) writeFile(name, text string) {
 	}
 }
 
-func (r *rig) open(module handlers) (*gateway.Gateway, error) {
-	return gateway.New(gateway.Options{
+func (r *rig) open(module handlers) (*local.Routes, error) {
+	return local.New(local.Options{
 		Dir:           r.dir,
 		Modules:       map[string]map[string]route.Handler{"test": module},
-		Getenv:        func(string) (string, bool) { return "", false },
 		Egress:        &egress.Policy{},
 		Authenticator: keys{}, Account: "a",
 		Logger:     slog.New(slog.NewJSONHandler(r.logs, nil)),

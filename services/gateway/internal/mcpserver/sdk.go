@@ -31,7 +31,9 @@ type exchange struct {
 	invoke func(*routefile.Call) *route.Response
 	// failed is the answer instead of what the SDK says.
 	failed *failure
-	logger *slog.Logger
+	// server and request say where a failure is logged.
+	server  *server
+	request *route.Request
 }
 
 type exchangeKey struct{}
@@ -117,7 +119,7 @@ func promptHandler(ctx context.Context, _ *mcp.GetPromptRequest) (*mcp.GetPrompt
 func (x *exchange) safely(ctx context.Context, do func()) {
 	defer func() {
 		if value := recover(); value != nil {
-			x.logger.ErrorContext(ctx, "mcp handler has panicked", "kind", fmt.Sprintf("%T", value), "stack", string(debug.Stack()))
+			x.server.log(x.request).ErrorContext(ctx, "mcp handler has panicked", "kind", fmt.Sprintf("%T", value), "stack", string(debug.Stack()))
 			x.failed = internal()
 		}
 	}()
@@ -134,7 +136,7 @@ func (s *server) call(ctx context.Context, r *route.Request, q *request, from *s
 	if e == nil {
 		return invalidParams(missing).answer(q)
 	}
-	x := &exchange{entry: e, arguments: q.params.Arguments, era: q.era, logger: s.logger}
+	x := &exchange{entry: e, arguments: q.params.Arguments, era: q.era}
 	switch x.arguments.Kind() {
 	case kindObject:
 	case kindNull, 0:
@@ -147,12 +149,13 @@ func (s *server) call(ctx context.Context, r *route.Request, q *request, from *s
 		request.Progress = q.progress
 		return e.target.Route.Call(ctx, request)
 	}
-	return s.ask(ctx, q, x)
+	return s.ask(ctx, r, q, x)
 }
 
 // ask gives a message to the SDK, as if it were the only one of its client, and returns
 // what the SDK answers, under the client's own id.
-func (s *server) ask(ctx context.Context, q *request, x *exchange) *answer {
+func (s *server) ask(ctx context.Context, r *route.Request, q *request, x *exchange) *answer {
+	x.server, x.request = s, r
 	body := appendText([]byte(`{"jsonrpc":"2.0","id":1,"method":`), q.method)
 	if len(q.raw) > 0 {
 		params := s.paramsFor(q, x)
@@ -173,7 +176,7 @@ func (s *server) ask(ctx context.Context, q *request, x *exchange) *answer {
 	if x.failed != nil {
 		return x.failed.answer(q)
 	}
-	return s.relay(ctx, q, w)
+	return s.relay(ctx, r, q, w)
 }
 
 // maxForSDK bounds what the SDK is given to read, in bytes: it makes trees of it, which take
@@ -234,7 +237,7 @@ func (q *request) sdkHeader() http.Header {
 }
 
 // relay makes the client's answer of the SDK's.
-func (s *server) relay(ctx context.Context, q *request, w *recorder) *answer {
+func (s *server) relay(ctx context.Context, r *route.Request, q *request, w *recorder) *answer {
 	var said struct {
 		Result jsontext.Value `json:"result"`
 		Error  *struct {
@@ -247,7 +250,7 @@ func (s *server) relay(ctx context.Context, q *request, w *recorder) *answer {
 	switch {
 	case err != nil || (said.Error == nil && len(said.Result) == 0):
 		if ctx.Err() == nil {
-			s.logger.ErrorContext(ctx, "mcp sdk has not answered", "method", q.method, "status", w.status)
+			s.log(r).ErrorContext(ctx, "mcp sdk has not answered", "method", q.method, "status", w.status)
 		}
 		return internal().answer(q)
 	case said.Error != nil:

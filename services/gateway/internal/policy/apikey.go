@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"regexp"
 	"slices"
 	"strconv"
@@ -37,7 +36,6 @@ var accountName = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
 
 // apiKey lets callers pass who have a key of some accounts, with all of some scopes.
 type apiKey struct {
-	keys     Authenticator
 	accounts []string // the route's own first; anyAccount among them: keys of all
 	bucket   string   // that the key must be of; empty: any
 	scopes   []domain.Scope
@@ -45,7 +43,7 @@ type apiKey struct {
 }
 
 func newAPIKey(options *input.Form, def *routefile.PolicyDef, env *Env) built {
-	a := &apiKey{keys: env.Authenticator, accounts: append([]string{env.Account}, readAccounts(options, def)...)}
+	a := &apiKey{accounts: append([]string{env.Account}, readAccounts(options, def)...)}
 	a.bucket, _ = options.Text("bucketName", 1, 128)
 	a.optional, _ = options.Bool("allowUnauthenticatedRequests")
 	_, _ = options.Bool(undocumented)
@@ -105,7 +103,7 @@ func (a *apiKey) In(ctx context.Context, r *route.Request) (*route.Response, err
 	principal := r.Principal
 	if principal == nil {
 		var err error
-		if principal, err = a.authenticate(ctx, r.Header); err != nil || principal == nil {
+		if principal, err = a.authenticate(ctx, r); err != nil || principal == nil {
 			return nil, err
 		}
 	}
@@ -138,7 +136,8 @@ func (a *apiKey) forbidden() *problem.Problem {
 	return p
 }
 
-func (a *apiKey) authenticate(ctx context.Context, header http.Header) (*apikey.Principal, error) {
+func (a *apiKey) authenticate(ctx context.Context, r *route.Request) (*apikey.Principal, error) {
+	header := r.Header
 	if a.optional && len(header.Values("Authorization")) == 0 && len(header.Values("X-Api-Key")) == 0 {
 		return nil, nil
 	}
@@ -146,7 +145,7 @@ func (a *apiKey) authenticate(ctx context.Context, header http.Header) (*apikey.
 	if !ok {
 		return nil, unauthenticated()
 	}
-	principal, err := a.keys.Authenticate(ctx, strings.Clone(key))
+	principal, err := r.Runtime.Authenticator.Authenticate(ctx, strings.Clone(key))
 	switch {
 	case errors.Is(err, apikey.ErrUnauthenticated):
 		return nil, unauthenticated()

@@ -3,13 +3,10 @@
 package policy
 
 import (
-	"context"
-	"log/slog"
 	"strings"
 
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/services/gateway/internal/routefile"
-	"waybill.dev/shared/apikey"
 	"waybill.dev/shared/input"
 	"waybill.dev/shared/problem"
 )
@@ -17,24 +14,12 @@ import (
 // APIKey is the type of the policy that asks for a key.
 const APIKey = "api-key-inbound"
 
-// Authenticator finds out whose key it is. It fails with apikey.ErrUnauthenticated, or with
-// an error that wraps domain.ErrUnavailable when it can't tell now.
-type Authenticator interface {
-	Authenticate(ctx context.Context, key string) (apikey.Principal, error)
-}
-
-// Env is what policies work with.
+// Env is what policies are made from.
 type Env struct {
 	// Operation is the route that the policy is for; nil: the definition is only checked.
-	Operation     *routefile.Operation
-	Authenticator Authenticator
+	Operation *routefile.Operation
 	// Account is the one that the route belongs to.
 	Account string
-	// Counters count for rate limits. Routes that share them share their limits; see
-	// Counters.Next for the table that takes the place of another. nil: the policy counts
-	// for itself.
-	Counters *Counters
-	Logger   *slog.Logger
 }
 
 // built is a policy that was made of a definition; one of the two is nil.
@@ -52,7 +37,7 @@ func builderOf(name string) (build builder, export string) {
 	switch name {
 	case APIKey:
 		return newAPIKey, "ApiKeyInboundPolicy"
-	case "rate-limit-inbound":
+	case rateLimitType:
 		return newRateLimit, "RateLimitInboundPolicy"
 	case "ip-restriction-inbound":
 		return newAddresses, "IpRestrictionInboundPolicy"

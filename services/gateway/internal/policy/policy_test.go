@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"waybill.dev/services/gateway/internal/policy"
+	"waybill.dev/services/gateway/internal/ratelimit"
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/services/gateway/internal/routefile"
 	"waybill.dev/shared/apikey"
@@ -56,10 +57,7 @@ func (k keys) Authenticate(_ context.Context, key string) (apikey.Principal, err
 }
 
 func env() policy.Env {
-	return policy.Env{
-		Operation: &routefile.Operation{ID: "op", File: &routefile.File{}}, Authenticator: keys{}, Account: "default",
-		Counters: policy.NewCounters(), Logger: slog.New(slog.DiscardHandler),
-	}
+	return policy.Env{Operation: &routefile.Operation{ID: "op", File: &routefile.File{}}, Account: "default"}
 }
 
 func inbound(t *testing.T, kind, options string, e policy.Env) route.Inbound {
@@ -80,9 +78,14 @@ func outbound(t *testing.T, kind, options string) route.Outbound {
 	return out
 }
 
+// runtime is one of its own: with those keys, and counts that have counted nothing.
+func runtime(k keys) *route.Runtime {
+	return &route.Runtime{Authenticator: k, RateLimits: ratelimit.New(), Logger: slog.New(slog.DiscardHandler)}
+}
+
 // request has a header of pairs.
 func request(header ...string) *route.Request {
-	r := &route.Request{Method: "GET", Path: "/x", Query: url.Values{}, Header: http.Header{}, Remote: "192.0.2.1", ID: "r1"}
+	r := &route.Request{Method: "GET", Path: "/x", Query: url.Values{}, Header: http.Header{}, Remote: "192.0.2.1", ID: "r1", Runtime: runtime(keys{})}
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Add(header[i], header[i+1])
 	}
@@ -202,11 +205,10 @@ func TestAPIKey(t *testing.T) {
 // the route asks of it holds.
 func TestAPIKeyOfCallsFromInside(t *testing.T) {
 	t.Parallel()
-	e := env()
-	e.Authenticator = keys{errors.New("must not be asked")}
-	in := inbound(t, "api-key-inbound", `{"scopes":["events:read"]}`, e)
+	in := inbound(t, "api-key-inbound", `{"scopes":["events:read"]}`, env())
 	for scope, want := range map[domain.Scope]int{domain.ScopeEventsRead: 200, domain.ScopeMCP: 403, domain.ScopeAdmin: 200} {
 		r := request("X-API-Key", "whatever")
+		r.Runtime = runtime(keys{errors.New("must not be asked")})
 		r.Inside, r.Principal = true, &apikey.Principal{Account: "default", Scopes: []domain.Scope{scope}}
 		if got := status(t, in, r); got != want {
 			t.Errorf("with %s: %d, want %d", scope, got, want)
@@ -231,9 +233,9 @@ func TestAPIKeyPermits(t *testing.T) {
 
 func TestAPIKeyWhenKeysCantBeLookedUp(t *testing.T) {
 	t.Parallel()
-	e := env()
-	e.Authenticator = keys{domain.ErrUnavailable}
-	_, err := inbound(t, "api-key-inbound", ``, e).In(t.Context(), request("X-API-Key", "mcp"))
+	r := request("X-API-Key", "mcp")
+	r.Runtime = runtime(keys{domain.ErrUnavailable})
+	_, err := inbound(t, "api-key-inbound", ``, env()).In(t.Context(), r)
 	p, _ := errors.AsType[*problem.Problem](err)
 	if p == nil || p.Status() != 503 || p.RetryAfter <= 0 {
 		t.Errorf("got %v", err)

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	"waybill.dev/services/gateway/internal/ratelimit"
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/services/gateway/internal/routefile"
 	"waybill.dev/shared/input"
@@ -18,14 +19,17 @@ const (
 	maxWindowMinutes = 60 * 24 * 31
 )
 
+// rateLimitType is the type of the policy that limits rates.
+const rateLimitType = "rate-limit-inbound"
+
 // rateLimit refuses callers who ask too often.
 type rateLimit struct {
-	limit  *limit
+	limit  ratelimit.Limit
 	caller func(*route.Request) string
 	silent bool // tells nobody when to come back
 }
 
-func newRateLimit(options *input.Form, def *routefile.PolicyDef, env *Env) built {
+func newRateLimit(options *input.Form, def *routefile.PolicyDef, _ *Env) built {
 	p := &rateLimit{}
 	options.Require("rateLimitBy", "requestsAllowed", "timeWindowMinutes")
 	by, given := options.Text("rateLimitBy", 0, 64)
@@ -48,17 +52,25 @@ func newRateLimit(options *input.Form, def *routefile.PolicyDef, env *Env) built
 		options.Fault("must be retry-after or none", "headerMode")
 	}
 	p.silent = mode == "none"
-	counters := env.Counters
-	if counters == nil {
-		counters = NewCounters()
-	}
-	window := time.Duration(minutes * float64(time.Minute))
-	if env.Operation == nil {
-		counters.carry(def.Name, allowed, window) // a definition that is only checked must not begin a count
-		return built{}
-	}
-	p.limit = counters.limit(def.Name, allowed, window)
+	p.limit = ratelimit.Limit{Policy: def.Name, Allowed: allowed, Window: time.Duration(minutes * float64(time.Minute))}
 	return built{in: p}
+}
+
+// RateLimit returns the limit that a definition sets; false: it sets none. The count of it
+// goes on as long as the definition is there, whether a route uses it at present or not.
+func RateLimit(def *routefile.PolicyDef) (ratelimit.Limit, bool) {
+	if def.Type != rateLimitType {
+		return ratelimit.Limit{}, false
+	}
+	form, err := input.ParseForm(def.Options)
+	if err != nil {
+		return ratelimit.Limit{}, false
+	}
+	p, ok := newRateLimit(form, def, &Env{}).in.(*rateLimit)
+	if !ok {
+		return ratelimit.Limit{}, false
+	}
+	return p.limit, true
 }
 
 // byAddress tells callers apart by their address; in IPv6 by the network that one customer
@@ -86,7 +98,7 @@ func byPrincipal(r *route.Request) string {
 
 // In counts the request.
 func (p *rateLimit) In(_ context.Context, r *route.Request) (*route.Response, error) {
-	wait := p.limit.take(p.caller(r), time.Now())
+	wait := r.Runtime.RateLimits.Take(p.limit, p.caller(r))
 	if wait == 0 {
 		return nil, nil
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"waybill.dev/services/gateway/internal/policy"
+	"waybill.dev/services/gateway/internal/ratelimit"
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/shared/apikey"
 	"waybill.dev/shared/problem"
@@ -23,9 +24,11 @@ func from(remote, caller string) *route.Request {
 	return r
 }
 
-// waits returns how long the caller of r has to wait; -1: it is not told.
-func waits(t *testing.T, in route.Inbound, r *route.Request) time.Duration {
+// waits returns how long the caller of r has to wait, by the counts of a runtime; -1: it is
+// not told.
+func waits(t *testing.T, counts *route.Runtime, in route.Inbound, r *route.Request) time.Duration {
 	t.Helper()
+	r.Runtime = counts
 	_, err := in.In(t.Context(), r)
 	if err == nil {
 		return 0
@@ -43,11 +46,12 @@ func waits(t *testing.T, in route.Inbound, r *route.Request) time.Duration {
 func TestRateLimitWindows(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
+		counts := runtime(keys{})
 		in := inbound(t, "rate-limit-inbound", `{"rateLimitBy":"ip","requestsAllowed":3,"timeWindowMinutes":0.5}`, env())
 		one, two := from("192.0.2.1", ""), from("192.0.2.2", "")
 		step := func(r *route.Request, want time.Duration) {
 			t.Helper()
-			if got := waits(t, in, r); got != want {
+			if got := waits(t, counts, in, r); got != want {
 				t.Errorf("waits %s, want %s", got, want)
 			}
 		}
@@ -89,11 +93,12 @@ func TestRateLimitBy(t *testing.T) {
 		{"user", from("192.0.2.1", ""), from("192.0.2.1", ""), true},
 		{"all", from("192.0.2.1", "a"), from("192.0.2.2", "b"), true},
 	} {
+		counts := runtime(keys{})
 		in := inbound(t, "rate-limit-inbound", `{"rateLimitBy":"`+row.by+`","requestsAllowed":1,"timeWindowMinutes":1}`, env())
-		if waits(t, in, row.a) != 0 {
+		if waits(t, counts, in, row.a) != 0 {
 			t.Errorf("by %s: the first one waits", row.by)
 		}
-		if got := waits(t, in, row.b) != 0; got != row.shared {
+		if got := waits(t, counts, in, row.b) != 0; got != row.shared {
 			t.Errorf("by %s: %s %v and %s %v share their limit: %v, want %v", row.by, row.a.Remote, row.a.Principal, row.b.Remote, row.b.Principal, got, row.shared)
 		}
 	}
@@ -104,11 +109,11 @@ func TestRateLimitBy(t *testing.T) {
 func TestRateLimitIsShared(t *testing.T) {
 	t.Parallel()
 	const options = `{"rateLimitBy":"all","requestsAllowed":1,"timeWindowMinutes":1,"headerMode":"none"}`
-	e := env()
-	if waits(t, inbound(t, "rate-limit-inbound", options, e), request()) != 0 {
+	e, counts := env(), runtime(keys{})
+	if waits(t, counts, inbound(t, "rate-limit-inbound", options, e), request()) != 0 {
 		t.Error("the first request waits")
 	}
-	if waits(t, inbound(t, "rate-limit-inbound", options, e), request()) != -1 {
+	if waits(t, counts, inbound(t, "rate-limit-inbound", options, e), request()) != -1 {
 		t.Error("the second route has a limit of its own, or tells how long to wait")
 	}
 	checked := e
@@ -116,15 +121,26 @@ func TestRateLimitIsShared(t *testing.T) {
 	if _, _, faults := policy.New(definition("rate-limit-inbound", `{"rateLimitBy":"all","requestsAllowed":9,"timeWindowMinutes":1}`), checked); len(faults) > 0 {
 		t.Error(faults)
 	}
-	if waits(t, inbound(t, "rate-limit-inbound", options, e), request()) != -1 {
+	if waits(t, counts, inbound(t, "rate-limit-inbound", options, e), request()) != -1 {
 		t.Error("a definition that was only checked has ended the count")
 	}
-	if waits(t, inbound(t, "rate-limit-inbound", `{"rateLimitBy":"all","requestsAllowed":2,"timeWindowMinutes":1}`, e), request()) != 0 {
+	if waits(t, counts, inbound(t, "rate-limit-inbound", `{"rateLimitBy":"all","requestsAllowed":2,"timeWindowMinutes":1}`, e), request()) != 0 {
 		t.Error("what was changed does not count anew")
 	}
-	e.Counters = nil
-	if waits(t, inbound(t, "rate-limit-inbound", options, e), request()) != 0 {
-		t.Error("without counters it does not count for itself")
+	// A change of the files keeps the counts of definitions that are as they were.
+	same, other := definition("rate-limit-inbound", options), definition("rate-limit-inbound", `{"rateLimitBy":"all","requestsAllowed":9,"timeWindowMinutes":1}`)
+	limit, ok := policy.RateLimit(&same)
+	changed, too := policy.RateLimit(&other)
+	if !ok || !too {
+		t.Fatal("definitions without a limit")
+	}
+	counts.RateLimits.Keep([]ratelimit.Limit{limit, changed})
+	if waits(t, counts, inbound(t, "rate-limit-inbound", options, e), request()) != -1 {
+		t.Error("the count of a definition that has stayed is gone")
+	}
+	counts.RateLimits.Keep([]ratelimit.Limit{changed})
+	if waits(t, counts, inbound(t, "rate-limit-inbound", options, e), request()) != 0 {
+		t.Error("the count of a definition that was gone has stayed")
 	}
 }
 
@@ -132,23 +148,24 @@ func TestRateLimitIsShared(t *testing.T) {
 // it those who call often.
 func TestRateLimitForgets(t *testing.T) {
 	t.Parallel()
+	counts := runtime(keys{})
 	in := inbound(t, "rate-limit-inbound", `{"rateLimitBy":"ip","requestsAllowed":1000000,"timeWindowMinutes":600}`, env())
 	spent := inbound(t, "rate-limit-inbound", `{"rateLimitBy":"ip","requestsAllowed":1,"timeWindowMinutes":600}`, env())
 	regular, early := from("198.51.100.1", ""), from("198.51.100.2", "")
-	waits(t, spent, regular)
-	waits(t, spent, early)
+	waits(t, counts, spent, regular)
+	waits(t, counts, spent, early)
 	addr := netip.MustParseAddr("10.0.0.0")
 	for i := range 70_000 {
 		r := from(addr.String(), "")
-		if waits(t, in, r) != 0 || waits(t, spent, r) != 0 {
+		if waits(t, counts, in, r) != 0 || waits(t, counts, spent, r) != 0 {
 			t.Fatalf("the request from %s waits", addr)
 		}
-		if i%1000 == 0 && waits(t, spent, regular) == 0 {
+		if i%1000 == 0 && waits(t, counts, spent, regular) == 0 {
 			t.Fatalf("after %d others, the regular one is forgotten", i)
 		}
 		addr = addr.Next()
 	}
-	if waits(t, spent, early) != 0 {
+	if waits(t, counts, spent, early) != 0 {
 		t.Error("who has not called for 70,000 callers is still known")
 	}
 }

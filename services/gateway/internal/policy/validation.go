@@ -2,7 +2,6 @@ package policy
 
 import (
 	"context"
-	"log/slog"
 	"mime"
 	"net/http"
 	"strings"
@@ -26,7 +25,6 @@ const (
 // validation holds requests to what the document says of them.
 type validation struct {
 	operation string
-	log       *slog.Logger
 	body      mode
 	media     string // what Content-Type says of a body; empty: none is documented
 	required  bool
@@ -41,7 +39,7 @@ type group struct {
 }
 
 func newValidation(options *input.Form, _ *routefile.PolicyDef, env *Env) built {
-	v := &validation{log: env.Logger, body: readMode(options, "validateBody")}
+	v := &validation{body: readMode(options, "validateBody")}
 	modes := map[string]mode{
 		"path":   readMode(options, "validatePathParameters"),
 		"query":  readMode(options, "validateQueryParameters"),
@@ -114,7 +112,7 @@ func (v *validation) In(ctx context.Context, r *route.Request) (*route.Response,
 	}
 	if len(told)+len(noted) > 0 || wrongMedia {
 		// Places may have names that the caller made up, so they are only counted.
-		v.log.InfoContext(ctx, "a request is not what its route documents", "operation", v.operation,
+		r.Runtime.Logger.InfoContext(ctx, "a request is not what its route documents", "operation", v.operation,
 			"requestId", r.ID, "faults", len(told)+len(noted), "contentType", wrongMedia, "rejected", len(told) > 0 || wrongMedia && v.body == reject)
 	}
 	switch {

@@ -142,9 +142,11 @@ func TestValidationModes(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	e := env()
-	e.Operation, e.Logger = documented(t), slog.New(slog.NewTextHandler(&log, nil))
+	e.Operation = documented(t)
+	logging := &route.Runtime{Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	bad := func() *route.Request {
 		r := order("limit=hunter2")
+		r.Runtime = logging
 		r.Query.Set("limit", "hunter2")
 		r.Params["id"] = "hunter2"
 		r.Header.Set("X-Count", "hunter2")

@@ -43,6 +43,8 @@ type Request struct {
 	// Unread reads the body, which is not a part of the time that the route has; nil: Body
 	// has it already. The gateway calls it, once.
 	Unread func() ([]byte, error)
+	// Runtime is what the site is served with. A call from inside keeps it.
+	Runtime *Runtime
 	// Lease is what the request may hold in memory; nil: that is not counted.
 	Lease *body.Lease
 	// Params are the path's parameters, decoded.
@@ -74,11 +76,6 @@ type Response struct {
 
 // Handler answers calls. An error that is a *problem.Problem is told as it stands, a
 // context's deadline is 504, any other one 500, and its text stays in the log.
-//
-// A Handler that is an io.Closer is closed as soon as its table is not the current one any
-// more, and when the process stops: calls that it is in the middle of go on and new ones
-// are still answered, but streams end, so that nobody listens to a table that is gone. After
-// the last call it is closed once more.
 type Handler interface {
 	Handle(ctx context.Context, r *Request) (*Response, error)
 }
@@ -114,7 +111,7 @@ type Gate interface {
 	Permits(principal *apikey.Principal) bool
 }
 
-// Callable is a route that is ready to be called. *gateway.Route implements it.
+// Callable is a route that is ready to be called. *site.Route implements it.
 type Callable interface {
 	// Call runs the inbound policies, the handler and the outbound policies, within the
 	// route's deadline. What goes wrong is a response with a problem as its body.

@@ -1,0 +1,178 @@
+// Package local serves the routes of a folder of this machine. The folder is compiled into
+// a site as a whole or not at all, and watched: a change that is good takes the place of the
+// site at once, one that is not is logged, and nothing changes.
+package local
+
+import (
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"waybill.dev/services/gateway/internal/folder"
+	"waybill.dev/services/gateway/internal/ratelimit"
+	"waybill.dev/services/gateway/internal/route"
+	"waybill.dev/services/gateway/internal/site"
+	"waybill.dev/services/gateway/internal/upstream"
+	"waybill.dev/shared/body"
+	"waybill.dev/shared/egress"
+)
+
+// Options of the routes; Egress, Authenticator, Logger and Registerer are required.
+type Options struct {
+	// Dir is the folder of the route files; empty: the routes that Waybill comes with.
+	Dir string
+	// Fallback takes those too when Dir is missing or has no route file.
+	Fallback bool
+	// Modules are the handlers that route files may name besides the gateway's own: by
+	// NAME of $import(./modules/NAME), then by export.
+	Modules map[string]map[string]route.Handler
+	// Reserved are the templates of the paths that are served before any route is asked.
+	Reserved []string
+	// Variables have the values that $env(NAME) stands for.
+	Variables     site.Variables
+	Egress        *egress.Policy
+	Authenticator route.Authenticator
+	Memory        *body.Memory // for requests and for answers of back ends; nil: without a bound
+	// Account is the one that the routes belong to; empty: domain.DefaultAccount.
+	Account    string
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+}
+
+// Routes are those of the folder. What they are at one moment is a site; what outlives sites,
+// connections and counts, is here.
+type Routes struct {
+	options    Options
+	rateLimits *ratelimit.Counters
+	upstreams  *upstream.Pools
+	metrics    *metrics
+	current    atomic.Pointer[served]
+
+	mu   sync.Mutex     // of what changes the site
+	seen *folder.Folder // what was last looked at, good or bad
+	// refused is what is wrong with seen, as long as it has not been logged.
+	refused site.Faults
+}
+
+// served is a site with what it is served with.
+type served struct {
+	*site.Site
+
+	runtime *route.Runtime
+}
+
+// New loads the routes. The error has one line for each fault of the route files.
+func New(options Options) (*Routes, error) {
+	r := &Routes{
+		options: options.complete(), rateLimits: ratelimit.New(),
+		upstreams: upstream.NewPools(options.Egress), metrics: newMetrics(options.Registerer),
+	}
+	files, seen, err := r.options.open()
+	if err != nil {
+		return nil, err
+	}
+	r.seen = seen
+	compiled, faults := r.options.compile(files)
+	if len(faults) > 0 {
+		return nil, fmt.Errorf("the routes can't be used:\n%w", faults)
+	}
+	r.current.Store(r.serve(compiled))
+	return r, nil
+}
+
+// Check reads the folder as New does, and tells what its routes are, or everything that is
+// wrong with them. Nothing is started: of Options, Dir, Fallback, Modules, Reserved and
+// Variables are needed.
+func Check(options Options) ([]site.Info, site.Faults, error) {
+	options = options.complete()
+	files, _, err := options.open()
+	if err != nil {
+		return nil, nil, err
+	}
+	compiled, faults := options.compile(files)
+	if len(faults) > 0 {
+		return nil, faults, nil
+	}
+	return compiled.Routes(), nil, nil
+}
+
+func (o Options) complete() Options {
+	if o.Fallback && !folder.HasRouteFiles(o.Dir) {
+		o.Dir = ""
+	}
+	return o
+}
+
+// open reads the folder for the first time; seen is nil when there is none to watch.
+func (o *Options) open() (files fs.FS, seen *folder.Folder, err error) {
+	if o.Dir == "" {
+		return shipped(), nil, nil
+	}
+	if seen, err = folder.Read(o.Dir, nil); err != nil {
+		return nil, nil, err
+	}
+	return seen, seen, nil
+}
+
+func (o *Options) compile(files fs.FS) (*site.Site, site.Faults) {
+	return site.Compile(files, o.Variables, site.Limits{Account: o.Account, Egress: o.Egress, Reserved: o.Reserved, Modules: o.Modules})
+}
+
+// serve gives a site what it is served with.
+func (r *Routes) serve(compiled *site.Site) *served {
+	return &served{compiled, &route.Runtime{
+		Authenticator: r.options.Authenticator, RateLimits: r.rateLimits, Upstreams: r.upstreams,
+		Memory: r.options.Memory, Logger: r.options.Logger, Called: r.metrics.enter(compiled.Routes()),
+	}}
+}
+
+// Reload reads the folder and puts its routes in the place of the current ones, whether
+// anything has changed or not. When it fails, they stay.
+func (r *Routes) Reload() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	seen, err := folder.Read(r.options.Dir, r.seen)
+	if err != nil {
+		return err
+	}
+	r.seen, r.refused = seen, nil
+	if faults := r.replace(seen); len(faults) > 0 {
+		return faults
+	}
+	return nil
+}
+
+// replace makes the site of files the current one. What the one before has in hand goes on;
+// connections and counts that no route uses any more are let go of.
+func (r *Routes) replace(files fs.FS) site.Faults {
+	compiled, faults := r.options.compile(files)
+	if len(faults) > 0 {
+		r.metrics.reloads.WithLabelValues("refused").Inc()
+		return faults
+	}
+	before := r.current.Swap(r.serve(compiled))
+	r.metrics.leave(before.Routes(), compiled.Routes())
+	r.metrics.reloads.WithLabelValues("done").Inc()
+	r.rateLimits.Keep(compiled.RateLimits())
+	r.upstreams.Keep(compiled.Upstreams())
+	return nil
+}
+
+// Match returns what answers the request, and the template by which logs and metrics may
+// name it; nil when no route has the path. requestID is told with the answer, in whose
+// header it is already.
+func (r *Routes) Match(request *http.Request) (answer func(w http.ResponseWriter, r *http.Request, requestID string), template string) {
+	s := r.current.Load()
+	return s.Match(s.runtime, request)
+}
+
+// ServeHTTP answers with the routes alone, without anything of Waybill's own.
+func (r *Routes) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	s := r.current.Load()
+	s.Serve(s.runtime, w, request)
+}

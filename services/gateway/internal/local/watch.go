@@ -1,0 +1,62 @@
+package local
+
+import (
+	"context"
+	"time"
+
+	"waybill.dev/services/gateway/internal/folder"
+)
+
+// watchEvery is how often the folder is looked at. Asking works on every file system, be it
+// a network's or one that a container mounts, where being told of changes does not.
+const watchEvery = 300 * time.Millisecond
+
+// Run watches the folder until ctx ends, then lets go of the connections to back ends.
+func (r *Routes) Run(ctx context.Context) error {
+	defer r.upstreams.Close()
+	if r.options.Dir == "" {
+		<-ctx.Done()
+		return nil
+	}
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	unreadable := false
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		err := r.look()
+		if err != nil && !unreadable {
+			r.options.Logger.Error("the folder of the route files can't be read; the routes stay as they are", "folder", r.options.Dir, "error", err)
+		}
+		unreadable = err != nil
+	}
+}
+
+// look takes over what has changed. Faults are logged the next time, if the folder is still
+// as it is: they may be those of files that are just being written.
+func (r *Routes) look() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now, err := folder.Read(r.options.Dir, r.seen)
+	if err != nil {
+		return err
+	}
+	same := now.Equal(r.seen)
+	r.seen = now
+	if same {
+		for _, fault := range r.refused {
+			r.options.Logger.Error("route files refused; the routes stay as they are", "file", fault.File,
+				"operation", fault.Operation, "pointer", fault.Pointer, "fault", fault.Message)
+		}
+		r.refused = nil
+		return nil
+	}
+	if r.refused = r.replace(now); r.refused == nil {
+		s := r.current.Load()
+		r.options.Logger.Info("route files loaded", "files", s.Files(), "routes", len(s.Routes()))
+	}
+	return nil
+}

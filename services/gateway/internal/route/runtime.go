@@ -1,0 +1,32 @@
+package route
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"waybill.dev/services/gateway/internal/ratelimit"
+	"waybill.dev/services/gateway/internal/upstream"
+	"waybill.dev/shared/apikey"
+	"waybill.dev/shared/body"
+)
+
+// Authenticator finds out whose key it is. It fails with apikey.ErrUnauthenticated, or with
+// an error that wraps domain.ErrUnavailable when it can't tell now.
+type Authenticator interface {
+	Authenticate(ctx context.Context, key string) (apikey.Principal, error)
+}
+
+// Runtime is what the routes of a site work with while it is served. What they are made of
+// never holds any of it: a site is compiled without, and its successor goes on with the same
+// connections and the same counts.
+type Runtime struct {
+	Authenticator Authenticator
+	RateLimits    *ratelimit.Counters
+	Upstreams     *upstream.Pools
+	Memory        *body.Memory // for requests and for answers of back ends; nil: without a bound
+	Logger        *slog.Logger
+	// Called is told of each call: by the place of the route among those of its site,
+	// whether an MCP server made it, its status (0 for a stream), and how long it took.
+	Called func(route int, inside bool, status int, took time.Duration)
+}

@@ -1,0 +1,206 @@
+package site
+
+import (
+	"io/fs"
+	"slices"
+	"strings"
+
+	"waybill.dev/services/gateway/internal/handler"
+	"waybill.dev/services/gateway/internal/policy"
+	"waybill.dev/services/gateway/internal/route"
+	"waybill.dev/services/gateway/internal/routefile"
+	"waybill.dev/services/gateway/internal/upstream"
+)
+
+// builder makes a site of a folder's files.
+type builder struct {
+	limits    Limits
+	reserved  [][]string // the segments of limits.Reserved
+	variables func(name string) (value string, ok bool)
+	files     fs.FS
+	set       *routefile.Set
+	site      *Site
+	defs      map[string]routefile.PolicyDef // by name
+	broken    map[string]bool                // definitions whose faults are told already
+	cors      map[string]*cors
+	faults    Faults
+	told      int // how many of the faults were found when the files were read
+}
+
+// Compile makes the site of a folder of route files, or says everything that is wrong with
+// what the files say and with what they want. It depends on its arguments alone: it asks no
+// environment, no store, no network and no clock, opens nothing, and calls no handler.
+func Compile(files fs.FS, variables Variables, limits Limits) (*Site, Faults) {
+	lookup := func(name string) (string, bool) { value, ok := variables[name]; return value, ok }
+	set, faults := routefile.Load(files, lookup)
+	b := &builder{
+		limits: limits.complete(), variables: lookup, files: files, set: set, faults: faults, told: len(faults),
+		site: &Site{exact: make(map[string][]int), files: len(set.Files)},
+		defs: make(map[string]routefile.PolicyDef), broken: make(map[string]bool),
+		cors: map[string]*cors{routefile.CORSNone: nil, "": nil, routefile.CORSAnything: anythingGoes()},
+	}
+	for _, template := range limits.Reserved {
+		b.reserved = append(b.reserved, strings.Split(template, "/"))
+	}
+	if !b.unreadFile(routefile.PolicyFile) {
+		b.policies()
+	}
+	for _, file := range set.Files {
+		for _, op := range file.Operations {
+			b.route(op)
+		}
+	}
+	b.mcp()
+	if len(b.faults) > 0 {
+		return nil, b.faults
+	}
+	return b.site, nil
+}
+
+func (b *builder) fault(op *routefile.Operation, messages ...string) {
+	for _, message := range messages {
+		b.faults = append(b.faults, routefile.Fault{File: op.File.Name, Operation: op.ID, Message: message})
+	}
+}
+
+// policies checks every definition, used or not, so that a route that begins to use one
+// finds it in order.
+func (b *builder) policies() {
+	for _, def := range b.set.Policies {
+		_, _, faults := policy.New(def, b.policyEnv(nil))
+		if limit, ok := policy.RateLimit(&def); ok {
+			b.site.limits = append(b.site.limits, limit)
+		}
+		b.defs[def.Name], b.broken[def.Name] = def, len(faults) > 0
+		for _, message := range faults {
+			b.faults = append(b.faults, routefile.Fault{File: routefile.PolicyFile, Message: "policy " + def.Name + ": " + message})
+		}
+	}
+	for _, def := range b.set.CORS {
+		made, faults := newCORS(def)
+		for _, message := range faults {
+			b.faults = append(b.faults, routefile.Fault{File: routefile.PolicyFile, Message: "CORS policy " + def.Name + ": " + message})
+		}
+		b.cors[def.Name] = made
+	}
+}
+
+func (b *builder) policyEnv(op *routefile.Operation) policy.Env {
+	return policy.Env{Operation: op, Account: b.limits.Account}
+}
+
+// route makes the route of an operation, but for the handler of an MCP server.
+func (b *builder) route(op *routefile.Operation) {
+	rt := &Route{
+		operation: op, place: len(b.site.routes), timeout: op.Timeout,
+		maxRequest: route.MaxRequest, maxResponse: route.MaxResponse, cors: b.cors[op.CORSPolicy],
+	}
+	if rt.timeout == 0 {
+		rt.timeout = defaultTimeout
+	}
+	if own := b.servedBy(op); own != "" {
+		b.fault(op, "Waybill itself serves this path, as "+own)
+	}
+	if !b.unread(op, "policies") {
+		b.chain(rt)
+	}
+	if !b.unread(op, "handler") {
+		b.handler(rt)
+	}
+	if err := b.site.add(rt); err != nil {
+		b.fault(op, err.Error())
+	}
+}
+
+// unread tells whether a member of x-gateway-route has faults that are told already.
+func (b *builder) unread(op *routefile.Operation, member string) bool {
+	return slices.ContainsFunc(b.faults[:b.told], func(f routefile.Fault) bool {
+		_, at, found := strings.Cut(f.Pointer, "/x-gateway-route")
+		return found && f.File == op.File.Name && f.Operation == op.ID && (at == "" || strings.HasPrefix(at, "/"+member))
+	})
+}
+
+// unreadFile tells whether a file has faults that are told already.
+func (b *builder) unreadFile(name string) bool {
+	return slices.ContainsFunc(b.faults[:b.told], func(f routefile.Fault) bool { return f.File == name })
+}
+
+// chain makes the policies of a route.
+func (b *builder) chain(rt *Route) {
+	for _, name := range rt.operation.Inbound {
+		if in, _, ok := b.policy(rt.operation, name); !ok {
+			continue
+		} else if in == nil {
+			b.fault(rt.operation, "the policy "+name+" does not go before the handler: it belongs to outbound")
+		} else {
+			if len(rt.inbound) == 0 && !route.NeedsBody(in) {
+				rt.early = append(rt.early, in)
+			} else {
+				rt.inbound = append(rt.inbound, in)
+			}
+			rt.guard(in)
+		}
+	}
+	for _, name := range rt.operation.Outbound {
+		if _, out, ok := b.policy(rt.operation, name); !ok {
+			continue
+		} else if out == nil {
+			b.fault(rt.operation, "the policy "+name+" does not go after the handler: it belongs to inbound")
+		} else {
+			rt.outbound = append(rt.outbound, out)
+		}
+	}
+}
+
+func (b *builder) policy(op *routefile.Operation, name string) (route.Inbound, route.Outbound, bool) {
+	if b.broken[name] || b.defs[name].Name == "" {
+		return nil, nil, false // told already
+	}
+	in, out, faults := policy.New(b.defs[name], b.policyEnv(op))
+	for _, message := range faults {
+		b.fault(op, "policy "+name+": "+message)
+	}
+	return in, out, len(faults) == 0
+}
+
+// guard adds a gate, if it is one.
+func (rt *Route) guard(part any) {
+	if gate, ok := part.(route.Gate); ok {
+		rt.gates = append(rt.gates, gate)
+	}
+}
+
+// handler makes what answers the route.
+func (b *builder) handler(rt *Route) {
+	def := rt.operation.Handler
+	if def.Module != routefile.Runtime {
+		registered := b.limits.Modules[def.Module][def.Export]
+		if registered == nil {
+			b.fault(rt.operation, "no handler "+def.Export+" of a module "+def.Module+" is registered")
+			return
+		}
+		rt.guard(registered)
+		rt.handler = prompt{registered}
+		return
+	}
+	if def.Export == mcpHandler {
+		return // when all others are there
+	}
+	made, faults := handler.New(rt.operation, handler.Env{
+		Set: b.set, Folder: b.files, Egress: b.limits.Egress, Getenv: b.variables,
+	})
+	b.fault(rt.operation, faults...)
+	b.use(rt, made)
+}
+
+// use gives the route its handler.
+func (b *builder) use(rt *Route, made route.Handler) {
+	if made == nil {
+		return
+	}
+	rt.handler = made
+	rt.guard(made)
+	if forwards, ok := made.(interface{ Upstream() upstream.BackEnd }); ok {
+		b.site.upstreams = append(b.site.upstreams, forwards.Upstream())
+	}
+}

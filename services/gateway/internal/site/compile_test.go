@@ -1,0 +1,128 @@
+package site_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"waybill.dev/services/gateway/internal/ratelimit"
+	"waybill.dev/services/gateway/internal/route"
+	"waybill.dev/services/gateway/internal/site"
+	"waybill.dev/services/gateway/internal/upstream"
+	"waybill.dev/shared/egress"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const routes = `{"openapi":"3.1.0","info":{"title":"Test","version":"1"},"paths":{
+	"/text":{"get":{"operationId":"text","x-gateway-route":{"policies":{"inbound":["limit"]},
+		"handler":{"module":"$import(@gateway/runtime)","export":"staticHandler","options":{"body":"$env(GREETING)","contentType":"text/plain"}}}}},
+	"/orders/{id}":{"get":{"operationId":"orders","x-gateway-route":{
+		"handler":{"module":"$import(@gateway/runtime)","export":"urlForwardHandler","options":{"baseUrl":"http://orders.internal:8080/v1"}}}}},
+	"/own":{"get":{"operationId":"own","x-gateway-route":{"handler":{"module":"$import(./modules/shop)","export":"own"}}}},
+	"/mcp":{"post":{"operationId":"mcp","x-gateway-route":{
+		"handler":{"module":"$import(@gateway/runtime)","export":"mcpServerHandler","options":{"operations":[{"file":"a.oas.json","id":"text"}]}}}}}}}`
+
+const policies = `{"policies":[
+	{"name":"limit","policyType":"rate-limit-inbound","handler":{"module":"$import(@gateway/runtime)","export":"RateLimitInboundPolicy",
+		"options":{"rateLimitBy":"all","requestsAllowed":2,"timeWindowMinutes":60}}},
+	{"name":"idle","policyType":"rate-limit-inbound","handler":{"module":"$import(@gateway/runtime)","export":"RateLimitInboundPolicy",
+		"options":{"rateLimitBy":"ip","requestsAllowed":5,"timeWindowMinutes":1}}}]}`
+
+func folder(files ...string) fs.FS {
+	f := fstest.MapFS{}
+	for i := 0; i < len(files); i += 2 {
+		f[files[i]] = &fstest.MapFile{Data: []byte(files[i+1])}
+	}
+	return f
+}
+
+// never is a handler that must not be called.
+func never(t *testing.T) route.Handler {
+	return route.Func(func(context.Context, *route.Request) (*route.Response, error) {
+		t.Error("a handler was called")
+		return nil, errors.New("called")
+	})
+}
+
+// A site depends on what it is compiled of and on nothing else: it says what it will need,
+// and opens none of it.
+func TestCompile(t *testing.T) {
+	t.Parallel()
+	limits := site.Limits{Modules: map[string]map[string]route.Handler{"shop": {"own": never(t)}}}
+	s, faults := site.Compile(folder("a.oas.json", routes, "policies.json", policies), site.Variables{"GREETING": "hello"}, limits)
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	var paths []string
+	for _, r := range s.Routes() {
+		paths = append(paths, r.Method+" "+r.Path)
+	}
+	if diff := cmp.Diff([]string{"GET /text", "GET /orders/{id}", "GET /own", "POST /mcp"}, paths); diff != "" || s.Files() != 1 {
+		t.Errorf("of %d files (-want +got):\n%s", s.Files(), diff)
+	}
+	if diff := cmp.Diff([]ratelimit.Limit{{Policy: "limit", Allowed: 2, Window: time.Hour}, {Policy: "idle", Allowed: 5, Window: time.Minute}}, s.RateLimits()); diff != "" {
+		t.Errorf("limits (-want +got):\n%s", diff)
+	}
+	if n := len(s.Upstreams()); n != 1 {
+		t.Errorf("%d back ends", n)
+	}
+}
+
+// What is wrong is said for every file at once, with what the limits forbid.
+func TestCompileFaults(t *testing.T) {
+	t.Parallel()
+	_, faults := site.Compile(folder("a.oas.json", routes, "policies.json", policies, "b.oas.json", "{"), nil, site.Limits{Reserved: []string{"/own", "/orders/{x}"}})
+	var said strings.Builder
+	for _, fault := range faults {
+		said.WriteString(fault.Error() + "\n")
+	}
+	for _, want := range []string{
+		"a.oas.json: text: ", "the environment has no GREETING", "b.oas.json: ", "own: Waybill itself serves this path, as /own",
+		"orders: Waybill itself serves this path, as /orders/{x}", "own: no handler own of a module shop is registered",
+	} {
+		if !strings.Contains(said.String(), want) {
+			t.Errorf("not said: %s\n%s", want, &said)
+		}
+	}
+}
+
+// Two sites of the same folder go on with the same counts, each with variables of its own.
+func TestSitesShareARuntime(t *testing.T) {
+	t.Parallel()
+	pools := upstream.NewPools(&egress.Policy{})
+	t.Cleanup(pools.Close)
+	called := 0
+	runtime := &route.Runtime{
+		RateLimits: ratelimit.New(), Upstreams: pools,
+		Called: func(int, bool, int, time.Duration) { called++ },
+	}
+	limits := site.Limits{Modules: map[string]map[string]route.Handler{"shop": {"own": never(t)}}}
+	for i, want := range []struct {
+		status int
+		body   string
+	}{{200, "first"}, {200, "second"}, {429, "RATE_LIMITED"}} {
+		s, faults := site.Compile(folder("a.oas.json", routes, "policies.json", policies), site.Variables{"GREETING": []string{"first", "second", "third"}[i]}, limits)
+		if len(faults) > 0 {
+			t.Fatal(faults)
+		}
+		runtime.RateLimits.Keep(s.RateLimits())
+		w := httptest.NewRecorder()
+		s.Serve(runtime, w, httptest.NewRequest(http.MethodGet, "/text", http.NoBody))
+		if w.Code != want.status || !strings.Contains(w.Body.String(), want.body) {
+			t.Errorf("%d: %d %s, want %d %s", i, w.Code, w.Body, want.status, want.body)
+		}
+	}
+	if called != 3 {
+		t.Errorf("%d calls are told of", called)
+	}
+}

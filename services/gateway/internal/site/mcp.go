@@ -1,0 +1,78 @@
+package site
+
+import (
+	"slices"
+
+	"waybill.dev/services/gateway/internal/mcpserver"
+	"waybill.dev/services/gateway/internal/route"
+	"waybill.dev/services/gateway/internal/routefile"
+)
+
+// mcpHandler is the export whose handler calls other routes of the site.
+const mcpHandler = "mcpServerHandler"
+
+// mcp makes the handlers of the MCP servers, when all other routes are there.
+func (b *builder) mcp() {
+	for _, rt := range b.site.routes {
+		def := rt.operation.Handler
+		if def.Module != routefile.Runtime || def.Export != mcpHandler || b.unread(rt.operation, "handler") {
+			continue
+		}
+		targets, ok := b.targets(rt)
+		if !ok || b.told > 0 {
+			continue // what a server would say of operations with faults is told already
+		}
+		options := mcpserver.Options{Definition: rt.operation, Targets: targets}
+		if rt.cors != nil {
+			options.Trusts = rt.cors.allows
+		}
+		made, faults := mcpserver.New(options)
+		b.fault(rt.operation, faults...)
+		b.use(rt, made)
+		rt.maxRequest, rt.maxResponse = route.MaxMCPRequest, 0
+	}
+}
+
+// targets finds the operations that an MCP server names; false: there are faults.
+func (b *builder) targets(rt *Route) ([]mcpserver.Target, bool) {
+	references, faults := mcpserver.References(rt.operation.Handler.Options)
+	b.fault(rt.operation, faults...)
+	ok := len(faults) == 0
+	targets := make([]mcpserver.Target, 0, len(references))
+	for _, reference := range references {
+		target := b.site.lookup(reference.File, reference.ID)
+		if target == nil {
+			b.noTarget(rt, reference)
+			ok = false
+			continue
+		}
+		targets = append(targets, mcpserver.Target{Definition: target.operation, Route: target})
+		if rt.operation.Timeout == 0 {
+			// A tool that may take its time must not be cut off by the route to it.
+			rt.timeout = max(rt.timeout, target.timeout+slack)
+		}
+	}
+	return targets, ok
+}
+
+// noTarget notes that an operation is not there. Of a file with faults nobody can tell.
+func (b *builder) noTarget(rt *Route, reference mcpserver.Reference) {
+	there := slices.ContainsFunc(b.set.Files, func(f *routefile.File) bool { return f.Name == reference.File })
+	switch {
+	case reference.File == "" || reference.ID == "" || b.unreadFile(reference.File):
+	case !there:
+		b.fault(rt.operation, "operations names the file "+reference.File+", which is not there")
+	default:
+		b.fault(rt.operation, "operations names the operation "+reference.ID+" of "+reference.File+", which is not there")
+	}
+}
+
+// lookup finds the route of an operation by its file and id.
+func (s *Site) lookup(file, id string) *Route {
+	for _, rt := range s.routes {
+		if rt.operation.File.Name == file && rt.operation.ID == id {
+			return rt
+		}
+	}
+	return nil
+}

@@ -1,0 +1,155 @@
+package site
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"waybill.dev/services/gateway/internal/route"
+	"waybill.dev/shared/edge"
+	"waybill.dev/shared/problem"
+	"waybill.dev/shared/requestid"
+)
+
+// slack is what a connection may take beside the call itself: to send the answer, say.
+const slack = 5 * time.Second
+
+// Serve answers a request with the site, and with nothing besides it.
+func (s *Site) Serve(runtime *route.Runtime, w http.ResponseWriter, r *http.Request) {
+	id := requestid.Of(r.Header)
+	header := w.Header()
+	header.Set(requestid.Header, id)
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Cache-Control", "no-store")
+	answer, _ := s.Match(runtime, r)
+	if answer == nil {
+		problem.Missing().Write(w, r, id)
+		return
+	}
+	answer(w, r, id)
+}
+
+// Match returns what answers the request, and the template by which logs and metrics may
+// name it; nil when no route has the path. requestID is told with the answer, in whose
+// header it is already.
+func (s *Site) Match(runtime *route.Runtime, r *http.Request) (answer func(w http.ResponseWriter, r *http.Request, requestID string), template string) {
+	f, ok := s.find(r.Method, r.URL.EscapedPath())
+	if !ok {
+		return nil, ""
+	}
+	return func(w http.ResponseWriter, r *http.Request, requestID string) { f.serve(runtime, w, r, requestID) }, f.template
+}
+
+// serve answers the request to which f was found.
+func (f *found) serve(runtime *route.Runtime, w http.ResponseWriter, r *http.Request, requestID string) {
+	if f.route == nil {
+		f.refuse(w, r, requestID)
+		return
+	}
+	request := newRequest(r, f.params, requestID)
+	request.Runtime = runtime
+	f.route.serve(w, r, request)
+}
+
+// refuse answers a method that the path does not have, be it the question of a browser
+// whether a page may send another one.
+func (f *found) refuse(w http.ResponseWriter, r *http.Request, requestID string) {
+	if wanted := r.Header.Get("Access-Control-Request-Method"); r.Method == http.MethodOptions && wanted != "" && r.Header.Get("Origin") != "" {
+		if rt := f.byMethod(wanted); rt != nil && rt.cors != nil {
+			rt.cors.preflight(w.Header(), r)
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+	}
+	w.Header().Set("Allow", f.allow())
+	errNoMethod.Write(w, r, requestID)
+}
+
+func (rt *Route) serve(w http.ResponseWriter, r *http.Request, request *route.Request) {
+	lease := request.Runtime.Memory.Lease()
+	defer lease.Release()
+	request.Lease = lease
+	if r.ContentLength == 0 {
+		rt.allowTime(w)
+	} else {
+		request.Unread = func() ([]byte, error) {
+			read, err := lease.Read(w, r, int64(rt.maxRequest))
+			rt.allowTime(w)
+			return read, err
+		}
+	}
+	response := rt.Call(r.Context(), request)
+	copyHeader(w.Header(), response.Header)
+	rt.mark(w, r)
+	if response.Stream != nil {
+		response.Stream(r.Context(), newStreamWriter(w))
+		return
+	}
+	write(w, r.Method, response)
+}
+
+// allowTime gives the connection of a route that takes long the time for it. What goes
+// wrong with this goes wrong with the answer, too.
+func (rt *Route) allowTime(w http.ResponseWriter) {
+	if rt.timeout > defaultTimeout {
+		control := http.NewResponseController(w)
+		_ = control.SetReadDeadline(time.Time{})
+		_ = control.SetWriteDeadline(time.Now().Add(rt.timeout + slack))
+	}
+}
+
+// mark says whether pages of other origins may read the answer.
+func (rt *Route) mark(w http.ResponseWriter, r *http.Request) {
+	if rt.cors != nil {
+		rt.cors.mark(w.Header(), r.Header.Get("Origin"))
+	}
+}
+
+func newRequest(r *http.Request, params map[string]string, requestID string) *route.Request {
+	for name := range r.Header {
+		if route.SaysCaller(name) {
+			delete(r.Header, name)
+		}
+	}
+	query := make(url.Values)
+	if r.URL.RawQuery != "" {
+		query = r.URL.Query()
+	}
+	seen := edge.Of(r)
+	return &route.Request{
+		Method: r.Method, Path: r.URL.EscapedPath(), Query: query, Host: seen.Host, Scheme: seen.Scheme, Base: seen.Base,
+		Header: r.Header, Params: params, Remote: seen.Address, ID: requestID,
+	}
+}
+
+// copyHeader takes over what an answer says, but for what is the connection's, and for the
+// request's id, which is ours to tell.
+func copyHeader(to, from http.Header) {
+	for name, values := range from {
+		switch {
+		case name == "Vary":
+			to[name] = append(to[name], values...)
+		case name != "Content-Length" && name != requestid.Header && !route.OfConnection(name):
+			to[name] = values
+		}
+	}
+}
+
+func write(w http.ResponseWriter, method string, response *route.Response) {
+	header := w.Header()
+	if response.Status == http.StatusNoContent || response.Status == http.StatusNotModified {
+		w.WriteHeader(response.Status)
+		return
+	}
+	if len(response.Body) > 0 || method != http.MethodHead { // a back end's answer to HEAD has no body to count
+		header.Set("Content-Length", strconv.Itoa(len(response.Body)))
+	}
+	if len(response.Body) > 0 && header["Content-Type"] == nil {
+		header.Set("Content-Type", "application/octet-stream") // nobody is to guess
+	}
+	w.WriteHeader(response.Status)
+	if method != http.MethodHead {
+		_, _ = w.Write(response.Body)
+	}
+}

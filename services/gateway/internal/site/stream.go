@@ -1,0 +1,42 @@
+package site
+
+import (
+	"net/http"
+	"time"
+)
+
+// stalled is how long a client may leave a part of a stream unread.
+const stalled = 30 * time.Second
+
+// streamWriter writes an answer that may last as long as its client listens: the server's
+// limits do not hold for the whole, but each part must be taken in time.
+type streamWriter struct {
+	http.ResponseWriter
+
+	control *http.ResponseController
+}
+
+func newStreamWriter(w http.ResponseWriter) *streamWriter {
+	s := &streamWriter{w, http.NewResponseController(w)}
+	// What goes wrong with limits goes wrong with writing, too.
+	_ = s.control.SetReadDeadline(time.Time{})
+	return s
+}
+
+// Write implements http.ResponseWriter.
+func (s *streamWriter) Write(p []byte) (int, error) {
+	_ = s.control.SetWriteDeadline(time.Now().Add(stalled))
+	return s.ResponseWriter.Write(p)
+}
+
+// Flush implements http.Flusher.
+func (s *streamWriter) Flush() { _ = s.FlushError() }
+
+// FlushError is what http.ResponseController calls.
+func (s *streamWriter) FlushError() error {
+	_ = s.control.SetWriteDeadline(time.Now().Add(stalled))
+	return s.control.Flush()
+}
+
+// Unwrap is for http.ResponseController.
+func (s *streamWriter) Unwrap() http.ResponseWriter { return s.ResponseWriter }

@@ -1,0 +1,143 @@
+// Package upstream keeps the connections to back ends, and guards where they lead.
+package upstream
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"time"
+
+	"waybill.dev/shared/egress"
+)
+
+// Bounds of a pool of connections.
+const (
+	maxIdle        = 32 // idle connections to one back end that are kept
+	idleTime       = 30 * time.Second
+	maxHeaderBytes = 32 << 10
+)
+
+// What is wrong with the URL of a request.
+const (
+	errScheme   egress.URLError = "must be an http or https URL"
+	errUserinfo egress.URLError = "must not have a user name or password"
+)
+
+// Parse returns what to connect to for the URL of a back end, with its host in ASCII. It
+// comes from who runs the process: plain HTTP and names inside the network are allowed. It
+// fails with egress.ErrAddress or an egress.URLError.
+func Parse(policy *egress.Policy, raw string) (*url.URL, error) {
+	return egress.ParseURL(raw, allowed(policy))
+}
+
+//nolint:gochecknoglobals // networks, never changed
+var (
+	// carriers' addresses are those of clusters, too.
+	carriers = netip.MustParsePrefix("100.64.0.0/10")
+	// metadata are the addresses in private networks at which machines find their own
+	// credentials; the others of that kind are link-local or Azure's, see
+	// egress.Policy.Allowed.
+	metadata = [...]netip.Addr{
+		netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("fd20:ce::254"),
+	}
+)
+
+// allowed tells whether a back end that was configured may have an address: a public one,
+// one in a private network, or loopback. Never may it be link-local: a name that has come to
+// lead to the machine's credentials is no back end.
+func allowed(policy *egress.Policy) func(netip.Addr) bool {
+	return func(addr netip.Addr) bool {
+		if policy.Allowed(addr) {
+			return true
+		}
+		if addr.Zone() != "" || !addr.IsValid() {
+			return false
+		}
+		addr = addr.Unmap()
+		for _, m := range metadata {
+			if addr == m {
+				return false
+			}
+		}
+		return addr.IsPrivate() || addr.IsLoopback() || carriers.Contains(addr)
+	}
+}
+
+// Transport asks one configured back end, and what that redirects to. To the back end it
+// connects also in private networks, elsewhere only where callbacks may go. It is safe for
+// concurrent use.
+type Transport struct {
+	policy  *egress.Policy
+	trusted string // host:port of the back end
+	inner   *http.Transport
+}
+
+// NewTransport returns the way to the back end, which is a URL that Parse has returned.
+func NewTransport(policy *egress.Policy, back *url.URL, o egress.Options) *Transport {
+	t := &Transport{policy: policy, trusted: egress.Authority(back)}
+	near, nearTLS := egress.Dialers(allowed(policy), o)
+	far, farTLS := egress.Dialers(policy.Allowed, o)
+	choose := func(near, far egress.Dial) egress.Dial {
+		return func(ctx context.Context, network, address string) (net.Conn, error) {
+			if address == t.trusted {
+				return near(ctx, network, address)
+			}
+			return far(ctx, network, address)
+		}
+	}
+	var http1 http.Protocols
+	// One HTTP/2 back end can make a single call open thousands of connections.
+	http1.SetHTTP1(true)
+	t.inner = &http.Transport{
+		Proxy:                  nil, // a proxy's address would be guarded, not the target's
+		Protocols:              &http1,
+		DialContext:            choose(near, far),
+		DialTLSContext:         choose(nearTLS, farTLS),
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: maxHeaderBytes,
+		MaxIdleConns:           maxIdle,
+		MaxIdleConnsPerHost:    maxIdle,
+		IdleConnTimeout:        idleTime,
+	}
+	return t
+}
+
+// Close closes the idle connections. Requests that run are not touched.
+func (t *Transport) Close() { t.inner.CloseIdleConnections() }
+
+// RoundTrip sends a request once; it follows no redirect. The caller bounds time by the
+// request's context, and what it reads of the body. Every error is an *egress.Error; a
+// status that is not one of 200 to 599 is such an error, too.
+func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := t.check(r.URL); err != nil {
+		if r.Body != nil {
+			_ = r.Body.Close()
+		}
+		return nil, egress.AsError(r.Context(), err)
+	}
+	answer, err := t.inner.RoundTrip(r)
+	if err != nil {
+		return nil, egress.AsError(r.Context(), err)
+	}
+	if answer.StatusCode < 200 || answer.StatusCode > 599 {
+		// Unread: after a 101 a read would last as long as the back end likes.
+		_ = answer.Body.Close()
+		return nil, &egress.Error{Code: egress.CodeBadStatus}
+	}
+	return answer, nil
+}
+
+func (t *Transport) check(u *url.URL) error {
+	if egress.Authority(u) != t.trusted {
+		return t.policy.CheckURL(u.String())
+	}
+	if u.User != nil {
+		return errUserinfo
+	}
+	if u.Scheme != "http" && u.Scheme != "https" {
+		return errScheme
+	}
+	return nil
+}

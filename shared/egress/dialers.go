@@ -1,0 +1,67 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"net/url"
+)
+
+// formRules are those for the form of a URL, wherever it leads.
+var formRules = ruleSet{ //nolint:gochecknoglobals // a table
+	text: []rule{
+		{"length", (*Policy).checkLength},
+		{"bytes", (*Policy).checkBytes},
+	},
+	parts: []rule{
+		{"scheme", (*Policy).checkAnyScheme},
+		{"userinfo", (*Policy).checkUserinfo},
+		{"fragment", (*Policy).checkFragment},
+		{"port", (*Policy).checkPort},
+		{"literal", (*Policy).checkLiteral},
+		{"idna", (*Policy).checkIDNA},
+		{"labels", (*Policy).checkLabels},
+		{"number", (*Policy).checkNumber},
+	},
+}
+
+func (p *Policy) checkAnyScheme(c *candidate) error {
+	if c.url.Scheme != "https" && c.url.Scheme != "http" {
+		return errScheme
+	}
+	return nil
+}
+
+// ParseURL returns what to connect to for a URL whose form is right, with its host in ASCII.
+// A host that is an address must be one that allowed takes. It fails with ErrAddress or a
+// URLError.
+func ParseURL(raw string, allowed func(netip.Addr) bool) (*url.URL, error) {
+	u, err := (&Policy{}).target(raw, &formRules)
+	if err != nil {
+		return nil, err
+	}
+	if addr, err := netip.ParseAddr(u.Hostname()); err == nil && !allowed(addr) {
+		return nil, ErrAddress
+	}
+	return u, nil
+}
+
+// Dial connects to an address, which is host:port. Its errors are of type *Error.
+type Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+// Dialers returns what connects, plainly and by TLS, to no address that allowed refuses: a
+// name that has another one beside an allowed one is refused as a whole. Of the options,
+// those about connections and TLS count.
+func Dialers(allowed func(netip.Addr) bool, o Options) (plain, secure Dial) {
+	d := newGuardedDialer(allowed, o.withDefaults())
+	return d.dial, d.dialTLS
+}
+
+// AsError gives an error its code, be it one of a URL, of a connection or of an answer.
+func AsError(ctx context.Context, err error) *Error {
+	if _, ok := errors.AsType[URLError](err); ok || errors.Is(err, ErrAddress) {
+		return refused(err).Err
+	}
+	return classify(ctx, err)
+}
