@@ -70,6 +70,15 @@ func (l *Lease) take(n int64) error {
 	return nil
 }
 
+// Buffer returns a buffer of size bytes, which are held until Release. The error is a
+// problem (503).
+func (l *Lease) Buffer(size int) ([]byte, error) {
+	if err := l.take(int64(size)); err != nil {
+		return nil, err
+	}
+	return make([]byte, size), nil
+}
+
 // Release gives back what the request has taken. Nothing can be taken after it.
 func (l *Lease) Release() {
 	if l == nil || l.memory == nil {

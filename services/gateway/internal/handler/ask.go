@@ -61,7 +61,7 @@ func newBackEnd(options *input.Form, op *routefile.Operation, base *url.URL) *ba
 // to use them.
 func (b *backEnd) Upstream() upstream.BackEnd { return b.to }
 
-// ask asks for r at a URL and returns the whole answer.
+// ask asks for r at a URL and returns the answer: whole, or to be passed on as it comes.
 func (b *backEnd) ask(ctx context.Context, r *route.Request, to *url.URL) (*route.Response, error) {
 	caller := ctx
 	if b.timeout > 0 {
@@ -69,11 +69,35 @@ func (b *backEnd) ask(ctx context.Context, r *route.Request, to *url.URL) (*rout
 		ctx, cancel = context.WithTimeout(ctx, b.timeout)
 		defer cancel()
 	}
-	response, err := b.hops(ctx, r, to)
+	// What is passed on outlasts the call: the request to the back end ends with the call's
+	// time only as long as there is no answer.
+	lasting, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	unlink := context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
+	response, err := b.hops(lasting, r, to)
+	inTime := unlink()
+	if err == nil && response.Source != nil {
+		if p, ok := response.Source.(*passing); ok {
+			p.end, p.time = end, remaining(ctx)
+		}
+		if inTime {
+			return response, nil
+		}
+		_ = response.Source.Close()
+		response, err = nil, failure(ctx, egress.AsError(ctx, context.Cause(ctx)))
+	}
+	end(context.Canceled)
 	if err != nil && errors.Is(caller.Err(), context.Canceled) {
 		return nil, fmt.Errorf("ask the back end: %w", caller.Err())
 	}
 	return response, err
+}
+
+// remaining returns how much time a call has left.
+func remaining(ctx context.Context) time.Duration {
+	if deadline, ok := ctx.Deadline(); ok {
+		return time.Until(deadline)
+	}
+	return callTimeout
 }
 
 func (b *backEnd) hops(ctx context.Context, r *route.Request, to *url.URL) (*route.Response, error) {
@@ -85,7 +109,7 @@ func (b *backEnd) hops(ctx context.Context, r *route.Request, to *url.URL) (*rou
 		}
 		next := b.next(request, answer, r)
 		if next == nil {
-			return whole(ctx, r, answer)
+			return taken(ctx, r, answer)
 		}
 		_ = answer.Body.Close()
 		request = next
@@ -144,16 +168,27 @@ func (b *backEnd) next(before *http.Request, answer *http.Response, r *route.Req
 	return newRequest(before.Context(), method, to, header, content)
 }
 
-// whole reads an answer, which must not be longer than answers may be. What it takes in
-// memory is the request's.
+// taken returns what is made of an answer, which must not be longer than answers may be.
+func taken(ctx context.Context, r *route.Request, answer *http.Response) (*route.Response, error) {
+	if r.Method != http.MethodHead && answer.ContentLength > route.MaxResponse {
+		_ = answer.Body.Close()
+		return nil, tooLong()
+	}
+	if !passes(r, answer) {
+		return whole(ctx, r, answer)
+	}
+	return &route.Response{
+		Status: answer.StatusCode, Header: incoming(answer.Header), Size: answer.ContentLength,
+		Source: &passing{body: answer.Body, ctx: ctx, left: route.MaxResponse},
+	}, nil
+}
+
+// whole reads an answer. What it takes in memory is the request's.
 func whole(ctx context.Context, r *route.Request, answer *http.Response) (*route.Response, error) {
 	defer answer.Body.Close()
 	size := answer.ContentLength
 	if r.Method == http.MethodHead {
 		size = 0 // it tells of the answer to GET
-	}
-	if size > route.MaxResponse {
-		return nil, tooLong()
 	}
 	read, err := r.Lease.ReadAll(answer.Body, size, route.MaxResponse)
 	if _, told := errors.AsType[*problem.Problem](err); told {
@@ -187,7 +222,7 @@ func failure(ctx context.Context, err error) error {
 			told = badGateway("The back end's answer can't be passed on.")
 		}
 	}
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		told = problem.New(problem.GatewayTimeout, "The back end did not answer in time.")
 	}
 	return fmt.Errorf("ask the back end: %s: %w", reason, told)

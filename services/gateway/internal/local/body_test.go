@@ -107,7 +107,8 @@ func TestSlowBodyOfARoute(t *testing.T) {
 	})
 }
 
-// What a back end answers is held in the same memory as bodies, and no longer than the call.
+// What a back end answers is held in the same memory as bodies, and no longer than the call:
+// all of it where the whole is needed, and a part of what is passed on.
 func TestAnswersShareTheMemoryOfBodies(t *testing.T) {
 	t.Parallel()
 	backEnd := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -120,7 +121,8 @@ func TestAnswersShareTheMemoryOfBodies(t *testing.T) {
 	forward := func(path, id string) operation {
 		return operation{method: "POST", path: path, id: id, handler: runtimeHandler("urlForwardHandler", m{"baseUrl": backEnd.URL})}
 	}
-	(&rig{t: t, dir: dir}).write(files{"a.oas.json": document(forward("/long", "long"), forward("/short", "short"))})
+	(&rig{t: t, dir: dir}).write(files{"a.oas.json": document(forward("/long", "long"), forward("/short", "short"),
+		operation{method: "POST", path: "/mcp", id: "mcp", handler: runtimeHandler("mcpServerHandler", m{"operations": []m{{"file": "a.oas.json", "id": "long"}}})})})
 	o := options(dir, nil, io.Discard)
 	registry := prometheus.NewRegistry()
 	o.Memory = body.NewMemory(512<<10, registry)
@@ -129,13 +131,18 @@ func TestAnswersShareTheMemoryOfBodies(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		for path, want := range map[string]int{"/long": 503, "/short": 200} {
+		for path, want := range map[string]int{"/long": 900_000, "/short": 0} {
 			recorder := httptest.NewRecorder()
 			request := httptest.NewRequest(http.MethodPost, path, strings.NewReader(strings.Repeat("x", 200<<10)))
 			g.ServeHTTP(recorder, request)
-			if recorder.Code != want || want == 503 && recorder.Header().Get("Retry-After") == "" {
-				t.Errorf("%s: %d %s, want %d", path, recorder.Code, recorder.Body, want)
+			if recorder.Code != http.StatusOK || recorder.Body.Len() != want {
+				t.Errorf("%s: %d with %d bytes, want %d", path, recorder.Code, recorder.Body.Len(), want)
 			}
+		}
+		recorder := httptest.NewRecorder()
+		g.ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, "/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"long"}}`)))
+		if recorder.Code != http.StatusOK || !strings.Contains(recorder.Body.String(), "UNAVAILABLE") {
+			t.Errorf("a tool, whose answer must be whole: %d %.300s", recorder.Code, recorder.Body)
 		}
 	}
 	closed(t, g)

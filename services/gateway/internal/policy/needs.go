@@ -23,5 +23,8 @@ func (setQuery) NeedsBody() bool { return false }
 // NeedsBody tells that the query is all that is changed.
 func (removeQuery) NeedsBody() bool { return false }
 
+// NeedsBody tells that the status is all that is changed.
+func (setStatus) NeedsBody() bool { return false }
+
 // NeedsBody tells whether the body is documented, and is not to be let pass unseen.
 func (v *validation) NeedsBody() bool { return v.media != "" && v.body != ignore }

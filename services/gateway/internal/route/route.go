@@ -5,6 +5,7 @@ package route
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/url"
 
@@ -58,6 +59,9 @@ type Request struct {
 	Principal *apikey.Principal
 	// Inside marks a call that an MCP server makes.
 	Inside bool
+	// Streams tells a handler that nothing after it needs the whole answer, which may be
+	// passed on as it comes.
+	Streams bool
 	// Progress tells the caller how far the work is, where the caller asked for that; else
 	// it is nil. total 0 means unknown.
 	Progress func(done, total float64, message string)
@@ -68,6 +72,12 @@ type Response struct {
 	Status int
 	Header http.Header // never nil
 	Body   []byte
+	// Source, when not nil, is the body instead of Body. It is passed on as it comes: whoever
+	// has the response reads it to its end, or closes it. Any error of it but io.EOF means
+	// that the answer breaks off. Only what Request.Streams was said to may answer with it.
+	Source io.ReadCloser
+	// Size is how many bytes Source has; below 0: that is not known.
+	Size int64
 	// Stream, when not nil, writes the answer instead of all the above: the answer may go
 	// on for as long as the client listens. Header's values are already in w's header. ctx
 	// is the client's request: it ends with the connection, and not at a route's deadline.
@@ -92,10 +102,11 @@ type Inbound interface {
 	In(ctx context.Context, r *Request) (*Response, error)
 }
 
-// NeedsBody tells whether a policy looks at the body. Those that don't, and say so by
-// having a method NeedsBody that returns false, are asked before the body is read as long
-// as no policy before them needs it.
-func NeedsBody(policy Inbound) bool {
+// NeedsBody tells whether a policy looks at the body, of the request or of the answer. Those
+// that don't say so by having a method NeedsBody that returns false. Before the handler they
+// are asked before the body is read, as long as no policy before them needs it; after it
+// they let an answer be passed on as it comes.
+func NeedsBody(policy any) bool {
 	p, ok := policy.(interface{ NeedsBody() bool })
 	return !ok || p.NeedsBody()
 }

@@ -148,6 +148,7 @@ func (b *builder) chain(rt *Route) {
 			b.fault(rt.operation, "the policy "+name+" does not go after the handler: it belongs to inbound")
 		} else {
 			rt.outbound = append(rt.outbound, out)
+			rt.needsWhole = rt.needsWhole || route.NeedsBody(out)
 		}
 	}
 }

@@ -28,6 +28,7 @@ type Route struct {
 	early, inbound []route.Inbound
 	handler        route.Handler
 	outbound       []route.Outbound
+	needsWhole     bool // one of outbound looks at the body of the answer
 	gates          []route.Gate
 	timeout        time.Duration
 	// maxRequest and maxResponse are in bytes; the second is 0 for what may be longer.
@@ -63,6 +64,7 @@ func (rt *Route) Permits(principal *apikey.Principal) bool {
 // told as it stands.
 func (rt *Route) Call(ctx context.Context, r *route.Request) *route.Response {
 	started := time.Now()
+	r.Streams = !r.Inside && !rt.needsWhole
 	limited, cancel := context.WithTimeout(ctx, rt.timeout)
 	defer cancel()
 	response, err := guarded(func() (*route.Response, error) { return ask(limited, rt.early, r) })
@@ -75,9 +77,6 @@ func (rt *Route) Call(ctx context.Context, r *route.Request) *route.Response {
 	}
 	if err == nil {
 		response, err = guarded(func() (*route.Response, error) { return rt.run(limited, r, response) })
-	}
-	if err == nil {
-		err = rt.check(r, response)
 	}
 	if err != nil {
 		response = rt.failed(limited, r, err)
@@ -119,6 +118,30 @@ func (rt *Route) run(ctx context.Context, r *route.Request, response *route.Resp
 			return nil, err
 		}
 	}
+	return rt.after(ctx, r, response)
+}
+
+// after asks the outbound policies, and holds the answer to what may be sent. What was to be
+// passed on is let go of when it is not the answer any more.
+func (rt *Route) after(ctx context.Context, r *route.Request, response *route.Response) (_ *route.Response, err error) {
+	if response != nil && response.Source != nil {
+		source := response.Source
+		passed := false
+		defer func() {
+			if !passed {
+				_ = source.Close()
+			}
+		}()
+		if response, err = rt.out(ctx, r, response); err != nil {
+			return nil, err
+		}
+		passed = response.Source == source
+		return response, nil
+	}
+	return rt.out(ctx, r, response)
+}
+
+func (rt *Route) out(ctx context.Context, r *route.Request, response *route.Response) (_ *route.Response, err error) {
 	for _, policy := range rt.outbound {
 		if response, err = policy.Out(ctx, r, response); err != nil {
 			return nil, err
@@ -127,7 +150,7 @@ func (rt *Route) run(ctx context.Context, r *route.Request, response *route.Resp
 	if response == nil {
 		return nil, errors.New("neither answer nor error")
 	}
-	return response, nil
+	return response, rt.check(r, response)
 }
 
 // check holds an answer to what may be sent.

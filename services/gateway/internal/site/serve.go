@@ -1,6 +1,8 @@
 package site
 
 import (
+	"context"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -79,14 +81,84 @@ func (rt *Route) serve(w http.ResponseWriter, r *http.Request, request *route.Re
 			return read, err
 		}
 	}
-	response := rt.Call(r.Context(), request)
+	buffer, response := rt.buffer(r.Context(), request, rt.Call(r.Context(), request))
 	copyHeader(w.Header(), response.Header)
 	rt.mark(w, r)
 	if response.Stream != nil {
 		response.Stream(r.Context(), newStreamWriter(w))
 		return
 	}
+	if response.Source != nil {
+		rt.pass(w, r, request, response, buffer)
+		return
+	}
 	write(w, r.Method, response)
+}
+
+// passBytes is how much of an answer that is passed on is in memory.
+const passBytes = 32 << 10
+
+// buffer takes the memory that it needs to pass an answer on. Without it, and where the
+// status has no body, nothing is passed on.
+func (rt *Route) buffer(ctx context.Context, request *route.Request, response *route.Response) ([]byte, *route.Response) {
+	if response.Source == nil {
+		return nil, response
+	}
+	if bodiless(response.Status) {
+		_ = response.Source.Close()
+		return nil, &route.Response{Status: response.Status, Header: response.Header}
+	}
+	buffer, err := request.Lease.Buffer(passBytes)
+	if err != nil {
+		_ = response.Source.Close()
+		return nil, rt.failed(ctx, request, err)
+	}
+	return buffer, response
+}
+
+// bodiless tells whether an answer with the status has no body.
+func bodiless(status int) bool {
+	return status == http.StatusNoContent || status == http.StatusNotModified
+}
+
+// pass passes an answer on as it comes. One that breaks off ends the connection, so that
+// nobody takes it for whole.
+func (rt *Route) pass(w http.ResponseWriter, r *http.Request, request *route.Request, response *route.Response, buffer []byte) {
+	defer response.Source.Close()
+	stop := context.AfterFunc(r.Context(), func() { _ = response.Source.Close() })
+	defer stop()
+	begin(w, response)
+	control := http.NewResponseController(w)
+	for {
+		n, err := response.Source.Read(buffer)
+		if n > 0 {
+			if _, err := w.Write(buffer[:n]); err != nil {
+				return // the client is gone
+			}
+			_ = control.Flush() // goes wrong with the next part, too
+		}
+		switch {
+		case err == io.EOF: //nolint:errorlint // readers return it bare
+			return
+		case err != nil && r.Context().Err() != nil:
+			return
+		case err != nil:
+			request.Runtime.Logger.Warn("an answer broke off", "error", err, "file", rt.operation.File.Name, "operation", rt.operation.ID, "requestId", request.ID)
+			panic(http.ErrAbortHandler)
+		}
+	}
+}
+
+// begin sends the head of an answer that is passed on.
+func begin(w http.ResponseWriter, response *route.Response) {
+	header := w.Header()
+	if response.Size >= 0 {
+		header.Set("Content-Length", strconv.FormatInt(response.Size, 10))
+	}
+	if header["Content-Type"] == nil {
+		header.Set("Content-Type", "application/octet-stream") // nobody is to guess
+	}
+	w.WriteHeader(response.Status)
 }
 
 // allowTime gives the connection of a route that takes long the time for it. What goes
@@ -138,7 +210,7 @@ func copyHeader(to, from http.Header) {
 
 func write(w http.ResponseWriter, method string, response *route.Response) {
 	header := w.Header()
-	if response.Status == http.StatusNoContent || response.Status == http.StatusNotModified {
+	if bodiless(response.Status) {
 		w.WriteHeader(response.Status)
 		return
 	}

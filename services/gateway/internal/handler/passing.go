@@ -1,0 +1,55 @@
+package handler
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"waybill.dev/services/gateway/internal/route"
+	"waybill.dev/shared/egress"
+)
+
+// wholeBytes is up to which size an answer is read before any of it is passed on: one that
+// breaks off is then answered with 502, and not cut.
+const wholeBytes = 64 << 10
+
+// passes tells whether an answer is to be passed on as it comes.
+func passes(r *route.Request, answer *http.Response) bool {
+	return r.Streams && r.Method != http.MethodHead && (answer.ContentLength < 0 || answer.ContentLength > wholeBytes)
+}
+
+// passing is the body of an answer that is passed on as it comes. The time of the call goes
+// on while the back end is waited for, and stands still while the client takes what has come.
+type passing struct {
+	body io.ReadCloser
+	ctx  context.Context //nolint:containedctx // of the request to the back end
+	end  context.CancelCauseFunc
+	time time.Duration // that is left to wait for the back end
+	left int64         // bytes that may still come
+}
+
+// Read implements io.Reader. Its errors but io.EOF are what is logged of an answer that is
+// cut.
+func (p *passing) Read(buffer []byte) (int, error) {
+	begun := time.Now()
+	timer := time.AfterFunc(p.time, func() { p.end(context.DeadlineExceeded) })
+	n, err := p.body.Read(buffer)
+	timer.Stop()
+	p.time -= time.Since(begun)
+	if p.left -= int64(n); p.left < 0 {
+		return 0, tooLong()
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return n, failure(p.ctx, egress.AsError(p.ctx, err))
+	}
+	return n, err
+}
+
+// Close lets go of the back end.
+func (p *passing) Close() error {
+	err := p.body.Close()
+	p.end(context.Canceled)
+	return err
+}
