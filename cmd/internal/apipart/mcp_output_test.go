@@ -2,11 +2,11 @@ package apipart_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"net/http"
 	"reflect"
 	"testing"
 
-	"encoding/json"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"waybill.dev/shared/domain"

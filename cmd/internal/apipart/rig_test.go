@@ -135,9 +135,7 @@ func (r *rig) compose() (*api.Service, *gateway.Routes, error) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = r.store.Close() })
-	if _, err := r.store.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	eventually(t, "the migrations are applied", func() bool { _, err := r.store.Migrate(t.Context()); return err == nil })
 	b, err := bus.Connect(bus.Options{
 		URL: r.nats.URL(), Name: "api", Logger: log, MACKeys: r.keys.Derive("waybill event acceptance"),
 	})
