@@ -18,9 +18,9 @@ import (
 	"waybill.dev/services/api/internal/accept"
 	"waybill.dev/services/api/internal/audit"
 	"waybill.dev/services/api/internal/auth"
-	"waybill.dev/services/api/internal/httpapi"
 	"waybill.dev/services/api/internal/relay"
 	"waybill.dev/services/api/internal/spec"
+	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/body"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
@@ -142,7 +142,7 @@ func New(options Options) (*Service, error) {
 	s.publish = func(ctx context.Context) error {
 		return options.Bus.ServePublishers(ctx, func(result string) { published.WithLabelValues(result).Inc() })
 	}
-	s.handler = httpapi.New(httpapi.Options{
+	s.handler = web.New(web.Options{
 		Store: options.Store, Bus: options.Bus, Accepter: s.accepter, Relay: s.relay, Egress: options.Egress,
 		Authenticator: keys, Keys: keys, Refusals: s.refusals, Documents: documents, Gateway: options.Gateway, Logger: options.Logger, Registerer: options.Registerer,
 		TracerProvider: options.TracerProvider, RetrySchedule: options.RetrySchedule,

@@ -18,7 +18,7 @@ import (
 
 	"waybill.dev/services/api/internal/audit"
 	"waybill.dev/services/api/internal/auth"
-	"waybill.dev/services/api/internal/httpapi"
+	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/pgtest"
@@ -71,7 +71,7 @@ func (r *rig) another(ring *seal.Keyring) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(httpapi.New(httpapi.Options{
+	server := httptest.NewServer(web.New(web.Options{
 		Store: s, Bus: wire, Authenticator: keys, Keys: keys, Refusals: audit.NewRefusals(s, log), Logger: log,
 		Registerer: prometheus.NewRegistry(), TracerProvider: noop.NewTracerProvider(), Retention: time.Hour,
 	}))

@@ -4,13 +4,13 @@ import (
 	"context"
 	"net/http"
 
-	"waybill.dev/services/api/internal/httpapi"
 	"waybill.dev/services/api/internal/selfapi"
+	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/apikey"
 )
 
 // Gateway answers the paths that are not the API's own.
-type Gateway = httpapi.Gateway
+type Gateway = web.Gateway
 
 // A Function is one of the API's own operations, to be called within the process. It
 // answers as the operation does over HTTP.
@@ -26,7 +26,7 @@ const FunctionsModule = selfapi.Module
 // Functions returns the API's own operations by the names of their exports. They call
 // handler, which is that of a Service; it is not called before one of them is.
 func Functions(handler http.Handler) map[string]Function {
-	routes := httpapi.Routes()
+	routes := web.Routes()
 	operations := make([]selfapi.Operation, len(routes))
 	for i, r := range routes {
 		operations[i] = selfapi.Operation{ID: r.Operation, Method: r.Method, Path: r.Path, Scope: r.Scope}
@@ -38,10 +38,10 @@ func Functions(handler http.Handler) map[string]Function {
 // is asked.
 func Paths() []string {
 	var templates []string
-	for _, r := range httpapi.Routes() {
+	for _, r := range web.Routes() {
 		templates = append(templates, r.Path)
 	}
-	return append(templates, httpapi.Aliases()...)
+	return append(templates, web.Aliases()...)
 }
 
 // Authenticate finds out whose key it is. It fails with apikey.ErrUnauthenticated, or with

@@ -1,0 +1,51 @@
+package web_test
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"waybill.dev/services/api/internal/web"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+// instant accepts everything at once.
+type instant struct{}
+
+func (instant) Submit(_ context.Context, s store.Submission, _ string) (store.Receipt, error) {
+	receipt := store.Receipt{Events: make([]store.Accepted, len(s.Events))}
+	for i, e := range s.Events {
+		receipt.Events[i].ID = e.ID
+	}
+	return receipt, nil
+}
+
+// BenchmarkPublish is what one event costs in the HTTP door alone: routing, key, strict
+// decoding, answer; without connection, commit and bus.
+func BenchmarkPublish(b *testing.B) {
+	handler := web.New(web.Options{
+		Accepter: instant{}, Authenticator: caller{scopes: []domain.Scope{domain.ScopeAdmin}},
+		Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
+		TracerProvider: noop.NewTracerProvider(), Retention: time.Hour,
+	})
+	body := `{"id":"e1","type":"shipment.created","timestamp":"2026-01-02T03:04:05Z","data":{"shipmentId":"s1","note":"` + strings.Repeat("x", 900) + `"}}`
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		request := httptest.NewRequest(http.MethodPost, "/v1/events", strings.NewReader(body))
+		request.Header.Set("Authorization", "Bearer key")
+		recorder := httptest.NewRecorder()
+		handler.ServeHTTP(recorder, request)
+		if recorder.Code != http.StatusAccepted {
+			b.Fatal(recorder.Code, recorder.Body)
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package web
+
+import (
+	"context"
+	"time"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+// accountStore is what the handlers of accounts, projects and the audit log ask of the
+// database.
+type accountStore interface {
+	CreateAccount(ctx context.Context, name string, key domain.APIKey) (domain.Account, domain.APIKey, error)
+	ListAccounts(ctx context.Context, page store.Page) ([]domain.Account, int, error)
+	CreateAdminKey(ctx context.Context, account string, key domain.APIKey) (domain.APIKey, error)
+	GetAccount(ctx context.Context, name string) (domain.Account, error)
+	CreateProject(ctx context.Context, account, name string) (domain.Project, error)
+	GetProject(ctx context.Context, account, name string) (domain.Project, error)
+	ListProjects(ctx context.Context, account string, page store.Page) ([]domain.Project, int, error)
+	ListAudit(ctx context.Context, filter store.AuditFilter) ([]domain.AuditEntry, int, error)
+}
+
+// bucketStore is what the handlers of buckets ask of the database.
+type bucketStore interface {
+	CreateBucket(ctx context.Context, b domain.Bucket) (domain.Bucket, error)
+	ListBuckets(ctx context.Context, account string, tags map[string]string, page store.Page) ([]domain.Bucket, int, error)
+	GetBucket(ctx context.Context, ref store.BucketRef) (domain.Bucket, error)
+	UpdateBucket(ctx context.Context, ref store.BucketRef, change func(*domain.Bucket) error) (domain.Bucket, error)
+	DeleteBucket(ctx context.Context, ref store.BucketRef) error
+}
+
+// consumerStore is what the handlers of consumers and managers ask of the database.
+type consumerStore interface {
+	CreateConsumer(ctx context.Context, c domain.Consumer, managers []domain.Manager, keys []domain.APIKey) (store.ConsumerView, error)
+	ListConsumers(ctx context.Context, account, bucket string, filter store.ConsumerFilter, with store.Parts) ([]store.ConsumerView, int, error)
+	GetConsumer(ctx context.Context, ref store.ConsumerRef, with store.Parts) (store.ConsumerView, error)
+	UpdateConsumer(ctx context.Context, ref store.ConsumerRef, change func(*domain.Consumer) error) (domain.Consumer, error)
+	DeleteConsumer(ctx context.Context, ref store.ConsumerRef) error
+	CreateManager(ctx context.Context, ref store.ConsumerRef, m domain.Manager) (domain.Manager, error)
+	ListManagers(ctx context.Context, ref store.ConsumerRef, page store.Page) ([]domain.Manager, int, error)
+	GetManager(ctx context.Context, ref store.ConsumerRef, id string) (domain.Manager, error)
+	DeleteManager(ctx context.Context, ref store.ConsumerRef, id string) error
+}
+
+// keyStore is what the handlers of keys ask of the database.
+type keyStore interface {
+	CreateKeys(ctx context.Context, ref store.ConsumerRef, keys []domain.APIKey) ([]domain.APIKey, error)
+	ListKeys(ctx context.Context, ref store.ConsumerRef, secrets bool, page store.Page) ([]domain.APIKey, int, error)
+	GetKey(ctx context.Context, ref store.ConsumerRef, id string, secrets bool) (domain.APIKey, error)
+	UpdateKey(ctx context.Context, ref store.ConsumerRef, id string, change func(*domain.APIKey) error) (domain.APIKey, error)
+	DeleteKey(ctx context.Context, ref store.ConsumerRef, id string) error
+	RollKeys(ctx context.Context, ref store.ConsumerRef, fresh domain.APIKey, expiresOn time.Time) (domain.APIKey, error)
+}

@@ -1,0 +1,107 @@
+package web
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// limits bounds the requests of each account; a batch counts by its events. An account may
+// save up those of a second. Publishing and everything else have an allowance of their own,
+// so that no stream of events keeps anybody from revoking the key that sends it. Accounts
+// are few; only known ones get here.
+type limits struct {
+	perSecond  float64
+	burst      float64
+	mu         sync.Mutex
+	allowances map[allowanceOf]*allowance
+}
+
+// allowanceOf names an allowance.
+type allowanceOf struct {
+	account    string
+	publishing bool
+}
+
+// rounding is what arithmetic may take away from an account.
+const rounding = 1e-9
+
+// allowance is what an account may still do.
+type allowance struct {
+	left float64
+	at   time.Time
+}
+
+func newLimits(perSecond float64) *limits {
+	return &limits{perSecond: perSecond, burst: max(1, math.Floor(perSecond)), allowances: make(map[allowanceOf]*allowance)}
+}
+
+// quota is what an account is told of its limit.
+type quota struct {
+	limit, remaining int
+	reset            time.Duration // until all of it is there again
+	wait             time.Duration // until what was asked for may be tried again; 0: it was granted
+	never            bool          // it is more than can be saved up
+}
+
+// take grants n more requests, or none of them. Of a batch, as many as before tells were
+// granted already; they are given back if the rest is refused.
+func (l *limits) take(of allowanceOf, n, before int, now time.Time) quota {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.allowances[of]
+	if a == nil {
+		a = &allowance{left: l.burst, at: now}
+		l.allowances[of] = a
+	}
+	if since := now.Sub(a.at); since > 0 {
+		a.left = min(l.burst, a.left+since.Seconds()*l.perSecond)
+		a.at = now
+	}
+	q := quota{limit: int(l.burst), never: float64(n+before) > l.burst}
+	if !q.never && a.left+rounding >= float64(n) {
+		a.left -= float64(n)
+	} else {
+		a.left = min(l.burst, a.left+float64(before)) // the whole batch is refused
+		q.wait = max(time.Second, l.until(min(float64(n+before), l.burst), a.left))
+	}
+	q.remaining = int(max(0, math.Floor(a.left+rounding)))
+	q.reset = l.until(l.burst, a.left)
+	return q
+}
+
+// until returns how long it takes from left to wanted.
+func (l *limits) until(wanted, left float64) time.Duration {
+	seconds := max(0, wanted-left) / l.perSecond
+	return time.Duration(min(seconds*float64(time.Second), math.MaxInt64/2))
+}
+
+// limit charges n requests to the caller's account, see take, and tells in the answer's
+// header what is left.
+func (s *server) limit(c *call, n, before int) error {
+	if s.limits.perSecond <= 0 || n <= 0 {
+		return nil
+	}
+	of := allowanceOf{c.principal.Account, c.route.Operation == publishEvents}
+	q := s.limits.take(of, n, before, time.Now())
+	header := c.Writer.Header()
+	header.Set("RateLimit-Limit", strconv.Itoa(q.limit))
+	header.Set("RateLimit-Remaining", strconv.Itoa(q.remaining))
+	header.Set("RateLimit-Reset", wholeSeconds(q.reset))
+	switch {
+	case q.never:
+		return tooMany(q.wait, fmt.Sprintf("The batch has %d events; the limit of the account lets at most %d pass at once. Send smaller ones.", n+before, q.limit))
+	case q.wait > 0:
+		return tooMany(q.wait, "Too many requests of this account.")
+	}
+	return nil
+}
+
+// limitBatch charges the events of a batch; the request itself was charged for the first.
+func (s *server) limitBatch(c *call, events int) error { return s.limit(c, events-1, 1) }
+
+func wholeSeconds(d time.Duration) string {
+	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
+}
