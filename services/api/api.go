@@ -20,11 +20,9 @@ import (
 	"waybill.dev/services/api/internal/auth"
 	"waybill.dev/services/api/internal/relay"
 	"waybill.dev/services/api/internal/spec"
-	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/body"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/edge"
 	"waybill.dev/shared/egress"
 	"waybill.dev/shared/seal"
 	"waybill.dev/shared/store"
@@ -142,13 +140,7 @@ func New(options Options) (*Service, error) {
 	s.publish = func(ctx context.Context) error {
 		return options.Bus.ServePublishers(ctx, func(result string) { published.WithLabelValues(result).Inc() })
 	}
-	s.handler = web.New(web.Options{
-		Store: options.Store, Bus: options.Bus, Accepter: s.accepter, Relay: s.relay, Egress: options.Egress,
-		Authenticator: keys, Keys: keys, Refusals: s.refusals, Documents: documents, Gateway: options.Gateway, Logger: options.Logger, Registerer: options.Registerer,
-		TracerProvider: options.TracerProvider, RetrySchedule: options.RetrySchedule,
-		Retention: options.Retention, RateLimit: options.RateLimit,
-		Edge: &edge.Edge{Trusted: options.TrustedProxies, PublicURL: options.PublicURL}, Memory: options.Memory,
-	})
+	s.handler = handler(&options, &parts{keys: keys, accepter: s.accepter, relay: s.relay, refusals: s.refusals, documents: documents})
 	return s, nil
 }
 

@@ -13,12 +13,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/trace/noop"
 
-	"waybill.dev/services/api/internal/audit"
+	api "waybill.dev/services/api"
 	"waybill.dev/services/api/internal/auth"
-	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/pgtest"
@@ -71,10 +68,7 @@ func (r *rig) another(ring *seal.Keyring) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(web.New(web.Options{
-		Store: s, Bus: wire, Authenticator: keys, Keys: keys, Refusals: audit.NewRefusals(s, log), Logger: log,
-		Registerer: prometheus.NewRegistry(), TracerProvider: noop.NewTracerProvider(), Retention: time.Hour,
-	}))
+	server := httptest.NewServer(api.KeyHandler(api.Options{Store: s, Bus: wire, Logger: log}, keys))
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- keys.Run(ctx) }()

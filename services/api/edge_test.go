@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	api "waybill.dev/services/api"
-	"waybill.dev/services/api/internal/web"
 )
 
 // behind returns a rig whose connections all come from a proxy that is trusted, or not.
@@ -90,7 +89,7 @@ func TestHead(t *testing.T) {
 	id := r.register(plainWebhook).text("id")
 	r.holder(r.bucket("partners"), "acme")
 	made := r.do(http.MethodGet, "/v1/accounts/default/audit-logs", "").want(http.StatusOK).items("data")
-	for _, route := range web.Routes() {
+	for _, route := range api.Routes() {
 		if route.Method != http.MethodGet {
 			continue
 		}

@@ -26,7 +26,7 @@ const FunctionsModule = selfapi.Module
 // Functions returns the API's own operations by the names of their exports. They call
 // handler, which is that of a Service; it is not called before one of them is.
 func Functions(handler http.Handler) map[string]Function {
-	routes := web.Routes()
+	routes := Routes()
 	operations := make([]selfapi.Operation, len(routes))
 	for i, r := range routes {
 		operations[i] = selfapi.Operation{ID: r.Operation, Method: r.Method, Path: r.Path, Scope: r.Scope}
@@ -38,10 +38,11 @@ func Functions(handler http.Handler) map[string]Function {
 // is asked.
 func Paths() []string {
 	var templates []string
-	for _, r := range web.Routes() {
+	for _, r := range Routes() {
 		templates = append(templates, r.Path)
+		templates = append(templates, r.Aliases...)
 	}
-	return append(templates, web.Aliases()...)
+	return templates
 }
 
 // Authenticate finds out whose key it is. It fails with apikey.ErrUnauthenticated, or with

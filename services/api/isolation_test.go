@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"waybill.dev/services/api/internal/web"
+	api "waybill.dev/services/api"
 	"waybill.dev/shared/domain"
 )
 
@@ -79,7 +79,7 @@ func TestIsolation(t *testing.T) {
 			return all.String()
 		}
 		before := everything()
-		for _, route := range web.Routes() {
+		for _, route := range api.Routes() {
 			if route.Scope == "" {
 				continue
 			}
@@ -161,7 +161,7 @@ func TestScopesOfRoutes(t *testing.T) {
 		_, keys[lacking] = r.holder(bucketsPath+"/their-bucket", "lacks-"+strings.ReplaceAll(string(lacking), ":", "-"), rest...)
 	}
 	_, none := r.holder(bucketsPath+"/their-bucket", "has-none")
-	for _, route := range web.Routes() {
+	for _, route := range api.Routes() {
 		if route.Scope == "" {
 			continue
 		}

@@ -62,7 +62,7 @@ func explanation(code Code) Explanation {
 				"Check that the key is whole and that it is of this installation. GET /v1/who-am-i shows whose key it is.",
 				"If it has expired, have a new one made in its bucket.",
 			},
-			Example: New(Unauthenticated, "A valid API key is required, as Authorization: Bearer or X-API-Key."), At: "/v1/webhooks",
+			Example: KeyRequired(), At: "/v1/webhooks",
 		}
 	case Forbidden:
 		return Explanation{

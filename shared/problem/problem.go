@@ -120,6 +120,11 @@ func Invalid(faults ...Fault) *Problem {
 // Missing is the answer for what does not exist, and for what belongs to another account.
 func Missing() *Problem { return New(NotFound, "There is no such resource.") }
 
+// KeyRequired is the answer to who has shown no key, or one that opens nothing.
+func KeyRequired() *Problem {
+	return New(Unauthenticated, "A valid API key is required, as Authorization: Bearer or X-API-Key.")
+}
+
 // Error makes a problem an error.
 func (p *Problem) Error() string { return string(p.Code) + ": " + p.Detail }
 

@@ -1,5 +1,5 @@
-// Package audit writes refused changes to the audit log, and keeps a flood of them from
-// flooding it.
+// Package audit shows the audit log, and writes refused changes to it, in which it keeps a
+// flood of them from flooding it.
 package audit
 
 import (

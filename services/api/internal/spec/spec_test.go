@@ -11,10 +11,10 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/google/go-cmp/cmp"
 
+	api "waybill.dev/services/api"
 	"waybill.dev/services/api/apitest"
 	"waybill.dev/services/api/internal/spec"
 	"waybill.dev/services/api/internal/spec/source"
-	"waybill.dev/services/api/internal/web"
 )
 
 func documents(t *testing.T) *spec.Documents {
@@ -116,7 +116,7 @@ func checkSecurity(t *testing.T, id, scope string, security any) {
 func TestRoutes(t *testing.T) {
 	t.Parallel()
 	var want []operation
-	for _, r := range web.Routes() {
+	for _, r := range api.Routes() {
 		want = append(want, operation{r.Method, r.Path, r.Operation, r.Summary, string(r.Scope), r.Success})
 	}
 	slices.SortFunc(want, func(a, b operation) int { return strings.Compare(a.Path+a.Method, b.Path+b.Method) })

@@ -1,137 +1,99 @@
 package web
 
 import (
-	"net/http"
-	"time"
+	"regexp"
+	"strings"
+	"unicode/utf8"
 
-	"github.com/go-json-experiment/json/jsontext"
-
+	"waybill.dev/services/api/internal/auth"
+	"waybill.dev/shared/apikey"
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/store"
+	"waybill.dev/shared/problem"
 )
 
-const (
-	maxAuditPage     = 100
-	defaultAuditPage = 20
-	maxAuditRange    = 30 * 24 * time.Hour
-)
+const maxUserAgent = 256
 
-// Members that Waybill never fills are there, and null, so that readers find the form that
-// they know.
-type auditView struct {
-	Action    string          `json:"action"`
-	Metadata  any             `json:"metadata"`
-	Actor     auditActor      `json:"actor"`
-	Resources []auditResource `json:"resources"`
-	Context   auditContext    `json:"context"`
-	Route     auditRoute      `json:"route"`
-	Timestamp *string         `json:"timestamp"`
-	RequestID string          `json:"requestId"`
-	Success   bool            `json:"success"`
-	Error     *string         `json:"error"`
-	Count     int             `json:"count"` // an extension
-}
-
-type auditActor struct {
-	Sub        string  `json:"sub"`
-	Email      *string `json:"email"`
-	Type       string  `json:"type"`
-	Connection *string `json:"connection"`
-	ActingAs   *string `json:"actingAs"`
-	Metadata   any     `json:"metadata"`
-}
-
-type auditResource struct {
-	Type     string `json:"type"`
-	ID       string `json:"id"`
-	Metadata any    `json:"metadata"`
-}
-
-type auditContext struct {
-	IPAddress  *string `json:"ipAddress"`
-	UserAgent  *string `json:"userAgent"`
-	Country    *string `json:"country"`
-	Region     *string `json:"region"`
-	City       *string `json:"city"`
-	PostalCode *string `json:"postalCode"`
-	MetroCode  *string `json:"metroCode"`
-	ASOrg      *string `json:"asOrg"`
-}
-
-type auditRoute struct {
-	Source *string `json:"source"`
-	URL    *string `json:"url"`
-	Method *string `json:"method"`
-}
-
-type auditPagination struct {
-	Limit   int  `json:"limit"`
-	Offset  int  `json:"offset"`
-	Total   int  `json:"total"`
-	HasMore bool `json:"hasMore"`
-}
-
-func viewAudit(e domain.AuditEntry) auditView {
-	v := auditView{
-		Action: e.Action, Timestamp: stamp(e.At), RequestID: e.Caller.RequestID, Success: e.Success, Error: optional(e.Error), Count: e.Count,
-		Actor:     auditActor{Sub: e.Caller.Sub, Type: e.Caller.Type, Metadata: fact("keyId", e.Caller.KeyID)},
-		Context:   auditContext{IPAddress: optional(e.Caller.Address), UserAgent: optional(e.Caller.UserAgent)},
-		Route:     auditRoute{URL: optional(e.Caller.Route), Method: optional(e.Caller.Method)},
-		Resources: make([]auditResource, 0, len(e.Resources)),
+// caller is who calls, as the audit log has it.
+func (c *Call) caller() domain.Caller {
+	return domain.Caller{
+		Account: c.Principal.Account, Sub: c.Principal.ID, Type: c.Principal.Type, KeyID: c.Principal.KeyID,
+		RequestID: c.id,
+		Address:   c.view().Address,
+		UserAgent: cut(c.Request.UserAgent(), maxUserAgent),
+		Method:    c.route.Method, Route: c.route.Path,
 	}
-	for _, r := range e.Resources {
-		v.Resources = append(v.Resources, auditResource{Type: r.Type, ID: r.ID, Metadata: fact("name", r.Name)})
-	}
-	return v
 }
 
-// fact is metadata of one member; nil, which is written as null, when there is none.
-func fact(name, value string) any {
-	if value == "" {
+// cut returns at most limit bytes of text, in whole characters that every database takes.
+func cut(text string, limit int) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if len(text) <= limit {
+		return text
+	}
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
+	}
+	return text[:limit]
+}
+
+// noteRefusal writes to the audit log that a known caller was refused a change. It is not
+// done for what was refused to spare the store.
+func (c *Call) noteRefusal(err error) {
+	if c.route.Action == "" || c.Principal.Account == "" {
+		return
+	}
+	p := toProblem(err)
+	if p.Code == problem.Unavailable || p.Code == problem.RateLimited {
+		return
+	}
+	c.kernel.Refusals.Note(c.Context(), domain.AuditEntry{
+		Account: c.Principal.Account, Action: c.route.Action, Caller: c.caller(),
+		Resources: c.refusedResources(p.Code), Error: string(p.Code),
+	})
+}
+
+// plainName is what names and ids of ours look like. A key of ours has another form.
+var plainName = regexp.MustCompile(`^([a-z0-9-]{1,128}|(key|eusr)_[0-9A-Za-z]{24}|[0-9A-Za-z]{22})$`)
+
+// refusedResources returns what the path names, but for the account, whose log it is. What
+// does not exist has no name to be kept: it may be anything, a secret even.
+func (c *Call) refusedResources(code problem.Code) []domain.Resource {
+	if code == problem.NotFound {
 		return nil
 	}
-	return map[string]string{name: value}
+	presented, _ := apikey.FromHeader(c.Request.Header)
+	var list []domain.Resource
+	for _, named := range c.route.names {
+		value := c.Param(named.parameter)
+		if named.kind == "account" || !plainName.MatchString(value) || value == presented {
+			continue
+		}
+		resource := domain.Resource{Type: named.kind}
+		if strings.HasSuffix(named.parameter, "Name") {
+			resource.Name = value
+		} else {
+			resource.ID = value
+		}
+		list = append(list, resource)
+	}
+	return list
 }
 
-func (s *server) listAudit(c *call) error {
-	account, err := s.account(c)
-	if err != nil {
-		return err
+// KeysChanged has the authenticator forget what it knew of keys, before the change of them is
+// answered. It does so, too, when it is not known from err whether the change came about.
+// Whoever changes accounts, buckets, consumers or keys must call it. It returns err.
+func (c *Call) KeysChanged(err error) error {
+	if err == nil || !refusal(err) {
+		c.kernel.Keys.Changed(c.Context())
 	}
-	q := c.query()
-	filter := store.AuditFilter{
-		Account: account, Since: q.Time("startDate"), Until: q.Time("endDate"),
-		Page: store.Page{
-			Limit:  q.Integer("limit", 1, maxAuditPage, defaultAuditPage),
-			Offset: q.Integer("offset", 0, maxOffset, 0),
-		},
+	return err
+}
+
+// MayGive refuses scopes that the caller does not have: it may neither give them to a
+// consumer, nor touch the keys of one that has them.
+func (c *Call) MayGive(scopes []domain.Scope) error {
+	if auth.Exceeds(scopes, c.Principal) {
+		return errEscalation
 	}
-	filter.Action, _ = q.Text("action")
-	filter.Actor, _ = q.Text("actor")
-	if success, ok := q.Bool("success"); ok {
-		filter.Success = &success
-	}
-	if since, until := filter.Since, filter.Until; !since.IsZero() && !until.IsZero() {
-		switch span := until.Sub(since); {
-		case span <= 0:
-			q.Fault("startDate", "must be before endDate")
-		case span > maxAuditRange:
-			q.Fault("endDate", "must be at most 30 days after startDate")
-		}
-	}
-	if err := q.Err(); err != nil {
-		return err
-	}
-	entries, total, err := s.Store.ListAudit(c.ctx(), filter)
-	if err != nil {
-		return err
-	}
-	views, err := fitting(entries, viewAudit)
-	if err != nil {
-		return err
-	}
-	return c.answer(http.StatusOK, struct {
-		Data       []jsontext.Value `json:"data"`
-		Pagination auditPagination  `json:"pagination"`
-	}{views, auditPagination{filter.Limit, filter.Offset, total, filter.Offset+len(views) < total}})
+	return nil
 }

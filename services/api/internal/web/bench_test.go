@@ -2,17 +2,11 @@ package web_test
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/trace/noop"
-
-	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
 )
@@ -31,11 +25,7 @@ func (instant) Submit(_ context.Context, s store.Submission, _ string) (store.Re
 // BenchmarkPublish is what one event costs in the HTTP door alone: routing, key, strict
 // decoding, answer; without connection, commit and bus.
 func BenchmarkPublish(b *testing.B) {
-	handler := web.New(web.Options{
-		Accepter: instant{}, Authenticator: caller{scopes: []domain.Scope{domain.ScopeAdmin}},
-		Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
-		TracerProvider: noop.NewTracerProvider(), Retention: time.Hour,
-	})
+	handler := newHandler(&rig{accepter: instant{}, who: caller{scopes: []domain.Scope{domain.ScopeAdmin}}})
 	body := `{"id":"e1","type":"shipment.created","timestamp":"2026-01-02T03:04:05Z","data":{"shipmentId":"s1","note":"` + strings.Repeat("x", 900) + `"}}`
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()

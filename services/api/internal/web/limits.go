@@ -78,14 +78,14 @@ func (l *limits) until(wanted, left float64) time.Duration {
 	return time.Duration(min(seconds*float64(time.Second), math.MaxInt64/2))
 }
 
-// limit charges n requests to the caller's account, see take, and tells in the answer's
+// charge charges n requests to the caller's account, see take, and tells in the answer's
 // header what is left.
-func (s *server) limit(c *call, n, before int) error {
-	if s.limits.perSecond <= 0 || n <= 0 {
+func (c *Call) charge(n, before int) error {
+	if c.kernel.limits.perSecond <= 0 || n <= 0 {
 		return nil
 	}
-	of := allowanceOf{c.principal.Account, c.route.Operation == publishEvents}
-	q := s.limits.take(of, n, before, time.Now())
+	of := allowanceOf{c.Principal.Account, c.route.Publishing}
+	q := c.kernel.limits.take(of, n, before, time.Now())
 	header := c.Writer.Header()
 	header.Set("RateLimit-Limit", strconv.Itoa(q.limit))
 	header.Set("RateLimit-Remaining", strconv.Itoa(q.remaining))
@@ -99,8 +99,8 @@ func (s *server) limit(c *call, n, before int) error {
 	return nil
 }
 
-// limitBatch charges the events of a batch; the request itself was charged for the first.
-func (s *server) limitBatch(c *call, events int) error { return s.limit(c, events-1, 1) }
+// ChargeBatch charges the events of a batch; the request itself was charged for the first.
+func (c *Call) ChargeBatch(events int) error { return c.charge(events-1, 1) }
 
 func wholeSeconds(d time.Duration) string {
 	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)

@@ -2,7 +2,6 @@ package web_test
 
 import (
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -11,10 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/trace/noop"
 
-	"waybill.dev/services/api/internal/web"
+	"waybill.dev/services/api/internal/webhooks"
 	"waybill.dev/shared/domain"
 )
 
@@ -26,11 +23,10 @@ type door struct {
 
 func newDoor(t *testing.T, perSecond float64) door {
 	t.Helper()
-	return door{t, web.New(web.Options{
-		Store: brokenStore{err: domain.ErrNotFound}, Accepter: instant{}, RateLimit: perSecond,
-		Authenticator: caller{scopes: []domain.Scope{domain.ScopeEventsRead, domain.ScopeEventsWrite}},
-		Logger:        slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
-		TracerProvider: noop.NewTracerProvider(), Retention: time.Hour,
+	return door{t, newHandler(&rig{
+		store: brokenStore{err: domain.ErrNotFound}, accepter: instant{}, limit: perSecond,
+		who:    caller{scopes: []domain.Scope{domain.ScopeEventsRead, domain.ScopeEventsWrite}},
+		routes: webhooks.Routes(webhooks.Options{}),
 	})}
 }
 

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"net/http"
 	"strconv"
 	"time"
 
@@ -10,7 +11,6 @@ import (
 type metrics struct {
 	requests *prometheus.CounterVec
 	latency  *prometheus.HistogramVec
-	rejected prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -22,15 +22,21 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "waybill_http_request_seconds", Help: "Time until a request was answered, by route template.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14),
 		}, []string{"route"}),
-		rejected: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "waybill_events_rejected_total", Help: "Events over REST that were refused for what they hold; a batch counts whole.",
-		}),
 	}
-	r.MustRegister(m.requests, m.latency, m.rejected)
+	r.MustRegister(m.requests, m.latency)
 	return m
 }
 
 func (m *metrics) request(method, route string, status int, took time.Duration) {
 	m.requests.WithLabelValues(knownMethod(method), route, strconv.Itoa(status/100)+"xx").Inc()
 	m.latency.WithLabelValues(route).Observe(took.Seconds())
+}
+
+// knownMethod bounds what the method label of a metric can be.
+func knownMethod(method string) string {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
+		return method
+	}
+	return "other"
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"waybill.dev/shared/input"
 	"waybill.dev/shared/store"
 )
 
@@ -14,32 +13,33 @@ import (
 // entry at least. The store reads no more than fits either.
 const maxAnswer = store.MaxPageBytes
 
-// listing is how all lists of the management API look. A page that is cut for its size has
-// fewer entries than limit: the next one starts at offset and the number of its entries.
-type listing struct {
+// Listing is how all lists of what belongs to an account look. A page that is cut for its
+// size has fewer entries than limit: the next one starts at offset and the number of its
+// entries.
+type Listing struct {
 	Data   []jsontext.Value `json:"data"`
 	Limit  int              `json:"limit"`
 	Offset int              `json:"offset"`
 	Total  int              `json:"total"`
 }
 
-// list returns a page of items, each as callers see it.
-func list[D, V any](page store.Page, total int, items []D, view func(D) V) (listing, error) {
-	data, err := fitting(items, view)
-	return listing{Data: data, Limit: page.Limit, Offset: page.Offset, Total: total}, err
+// List returns a page of items, each as callers see it.
+func List[D, V any](page store.Page, total int, items []D, view func(D) V) (Listing, error) {
+	data, err := Fitting(items, view)
+	return Listing{Data: data, Limit: page.Limit, Offset: page.Offset, Total: total}, err
 }
 
-// answerList answers with a page of a list of the management API.
-func answerList[D, V any](c *call, page store.Page, total int, items []D, view func(D) V) error {
-	l, err := list(page, total, items, view)
+// AnswerList answers with a page of a list.
+func AnswerList[D, V any](c *Call, page store.Page, total int, items []D, view func(D) V) error {
+	list, err := List(page, total, items, view)
 	if err != nil {
 		return err
 	}
-	return c.answer(http.StatusOK, l)
+	return c.Answer(http.StatusOK, list)
 }
 
-// fitting encodes the first items, so many of them as make a page.
-func fitting[D, V any](items []D, view func(D) V) ([]jsontext.Value, error) {
+// Fitting encodes the first items, so many of them as make a page.
+func Fitting[D, V any](items []D, view func(D) V) ([]jsontext.Value, error) {
 	values, size := make([]jsontext.Value, 0, len(items)), 0
 	for _, item := range items {
 		value, err := json.Marshal(view(item))
@@ -54,7 +54,8 @@ func fitting[D, V any](items []D, view func(D) V) ([]jsontext.Value, error) {
 	return values, nil
 }
 
-func viewAll[D, V any](items []D, view func(D) V) []V {
+// Views returns all items as callers see them.
+func Views[D, V any](items []D, view func(D) V) []V {
 	views := make([]V, 0, len(items))
 	for _, item := range items {
 		views = append(views, view(item))
@@ -62,6 +63,8 @@ func viewAll[D, V any](items []D, view func(D) V) []V {
 	return views
 }
 
-func readPage(q *input.Query) store.Page {
-	return store.Page{Limit: q.Integer("limit", 1, maxPage, maxPage), Offset: q.Integer("offset", 0, maxOffset, 0)}
+// CursorPage is a page of a list that goes on at a cursor; empty: it is at its end.
+type CursorPage[V any] struct {
+	Data       []V     `json:"data"`
+	NextCursor *string `json:"nextCursor"`
 }

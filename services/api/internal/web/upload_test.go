@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -13,9 +12,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/trace/noop"
 
-	"waybill.dev/services/api/internal/web"
+	"waybill.dev/services/api/internal/events"
 	"waybill.dev/shared/body"
 	"waybill.dev/shared/body/bodytest"
 	"waybill.dev/shared/domain"
@@ -34,10 +32,9 @@ func (a *timed) Submit(ctx context.Context, s store.Submission, _ string) (store
 // eventsAt is where events are published.
 const eventsAt = "/v1/events"
 
-func publishing(accepter web.Accepter, memory *body.Memory) http.Handler {
-	return web.New(web.Options{
-		Accepter: accepter, Authenticator: caller{scopes: []domain.Scope{domain.ScopeAdmin}}, Store: brokenStore{err: domain.ErrUnavailable}, Memory: memory,
-		Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(), TracerProvider: noop.NewTracerProvider(), Retention: time.Hour,
+func publishing(accepter events.Accepter, memory *body.Memory) http.Handler {
+	return newHandler(&rig{
+		accepter: accepter, who: caller{scopes: []domain.Scope{domain.ScopeAdmin}}, store: brokenStore{err: domain.ErrUnavailable}, memory: memory,
 	})
 }
 
@@ -191,7 +188,7 @@ func TestNobodyReadsTheBodyOfARefusedRequest(t *testing.T) {
 		"no right": {caller{}, 0, http.StatusForbidden},
 		"too many": {caller{scopes: []domain.Scope{domain.ScopeAdmin}}, 1, http.StatusTooManyRequests},
 	} {
-		handler := newHandler(&strings.Builder{}, brokenStore{err: domain.ErrUnavailable}, row.who, row.limit)
+		handler := newHandler(&rig{store: brokenStore{err: domain.ErrUnavailable}, who: row.who, limit: row.limit})
 		if row.limit > 0 {
 			call(handler, http.MethodPost, eventsAt) // it has no body, but counts
 		}

@@ -3,23 +3,27 @@ package web_test
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace/noop"
 	"go.uber.org/goleak"
 
+	api "waybill.dev/services/api"
 	"waybill.dev/services/api/apitest"
+	"waybill.dev/services/api/internal/events"
 	"waybill.dev/services/api/internal/spec"
 	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/apikey"
+	"waybill.dev/shared/body"
 	"waybill.dev/shared/domain"
 )
 
@@ -37,7 +41,7 @@ func (c caller) Authenticate(context.Context, string) (apikey.Principal, error) 
 
 // brokenStore fails as a test says; what it does not define panics, being nil.
 type brokenStore struct {
-	web.Store
+	events.Store
 	err error
 }
 
@@ -53,12 +57,27 @@ type forgetful struct{}
 
 func (forgetful) Note(context.Context, domain.AuditEntry) {}
 
-func newHandler(logs *strings.Builder, store web.Store, who caller, rateLimit float64) http.Handler {
+// rig is what a handler is made of, where it matters to a test.
+type rig struct {
+	store    events.Store
+	accepter events.Accepter
+	who      caller
+	limit    float64 // requests a second
+	memory   *body.Memory
+	logs     io.Writer   // nil: they are lost
+	routes   []web.Route // besides those of events
+}
+
+func newHandler(r *rig) http.Handler {
+	log := slog.New(slog.DiscardHandler)
+	if r.logs != nil {
+		log = slog.New(slog.NewTextHandler(r.logs, nil))
+	}
+	registry := prometheus.NewRegistry()
+	ofEvents := events.Routes(events.Options{Store: r.store, Accepter: r.accepter, Registerer: registry, TracerProvider: noop.NewTracerProvider()})
 	return web.New(web.Options{
-		Store: store, Authenticator: who, Refusals: forgetful{},
-		Logger:     slog.New(slog.NewTextHandler(logs, nil)),
-		Registerer: prometheus.NewRegistry(), TracerProvider: noop.NewTracerProvider(),
-		RetrySchedule: domain.DefaultRetrySchedule(), Retention: time.Hour, RateLimit: rateLimit,
+		Routes: slices.Concat(ofEvents, r.routes), Authenticator: r.who, Refusals: forgetful{},
+		Logger: log, Registerer: registry, RateLimit: r.limit, Memory: r.memory,
 	})
 }
 
@@ -98,7 +117,7 @@ func TestScopes(t *testing.T) {
 		domain.ScopeBucketsRead, domain.ScopeBucketsWrite, domain.ScopeMCP,
 	}
 	operations := map[string]bool{}
-	for _, route := range web.Routes() {
+	for _, route := range api.Routes() {
 		if operations[route.Operation] || route.Operation == "" || route.Summary == "" {
 			t.Errorf("%s %s: its operation or summary is missing or used twice", route.Method, route.Path)
 		}
@@ -115,7 +134,10 @@ func TestScopes(t *testing.T) {
 				others = append(others, scope)
 			}
 		}
-		handler := newHandler(&strings.Builder{}, brokenStore{}, caller{scopes: others}, 0)
+		handler := web.New(web.Options{
+			Routes: []web.Route{route}, Authenticator: caller{scopes: others}, Refusals: forgetful{},
+			Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
+		})
 		path := strings.NewReplacer("{", "", "}", "").Replace(route.Path)
 		if route.Scope == domain.ScopeAny {
 			continue
@@ -156,7 +178,7 @@ func TestFailures(t *testing.T) {
 			t.Parallel()
 			tc.who.scopes = []domain.Scope{domain.ScopeAdmin}
 			var logs strings.Builder
-			answer := call(newHandler(&logs, tc.store, tc.who, 0), http.MethodGet, "/v1/events/evt_1")
+			answer := call(newHandler(&rig{store: tc.store, who: tc.who, logs: &logs}), http.MethodGet, "/v1/events/evt_1")
 			body := answer.Body.String()
 			if answer.Code != tc.status || !strings.Contains(body, `"`+tc.code+`"`) || answer.Header().Get("Retry-After") != tc.retry {
 				t.Errorf("answer is %d, Retry-After %q: %s", answer.Code, answer.Header().Get("Retry-After"), body)
@@ -177,7 +199,7 @@ func TestFailures(t *testing.T) {
 func TestRateLimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { // where no time passes
-		handler := newHandler(&strings.Builder{}, brokenStore{err: domain.ErrNotFound}, caller{scopes: []domain.Scope{domain.ScopeAdmin}}, 2)
+		handler := newHandler(&rig{store: brokenStore{err: domain.ErrNotFound}, who: caller{scopes: []domain.Scope{domain.ScopeAdmin}}, limit: 2})
 		var codes []int
 		var last *httptest.ResponseRecorder
 		for range 3 {

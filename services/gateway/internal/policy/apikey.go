@@ -108,7 +108,7 @@ func (a *apiKey) In(ctx context.Context, r *route.Request) (*route.Response, err
 		}
 	}
 	if !a.takes(principal) {
-		return nil, unauthenticated()
+		return nil, problem.KeyRequired()
 	}
 	r.Principal = principal
 	if !a.Permits(principal) {
@@ -143,12 +143,12 @@ func (a *apiKey) authenticate(ctx context.Context, r *route.Request) (*apikey.Pr
 	}
 	key, ok := apikey.FromHeader(header)
 	if !ok {
-		return nil, unauthenticated()
+		return nil, problem.KeyRequired()
 	}
 	principal, err := r.Runtime.Authenticator.Authenticate(ctx, strings.Clone(key))
 	switch {
 	case errors.Is(err, apikey.ErrUnauthenticated):
-		return nil, unauthenticated()
+		return nil, problem.KeyRequired()
 	case errors.Is(err, domain.ErrUnavailable):
 		p := problem.New(problem.Unavailable, "The store can't be reached now. Try again.")
 		p.RetryAfter = retryAfter
@@ -165,8 +165,4 @@ func (a *apiKey) Permits(principal *apikey.Principal) bool {
 		return a.optional
 	}
 	return a.takes(principal) && !slices.ContainsFunc(a.scopes, func(s domain.Scope) bool { return !principal.May(s) })
-}
-
-func unauthenticated() *problem.Problem {
-	return problem.New(problem.Unauthenticated, "A valid API key is required, as Authorization: Bearer or X-API-Key.")
 }

@@ -39,14 +39,13 @@ type Route struct {
 
 // The problems that have nothing to tell but their kind. They are never changed.
 var (
-	errNoMethod        = problem.New(problem.MethodNotAllowed, "This resource does not know the method; see Allow.")
-	errInternal        = problem.New(problem.Internal, "Something went wrong on our side.")
-	errUnauthenticated = problem.New(problem.Unauthenticated, "A valid API key is required, as Authorization: Bearer or X-API-Key.")
-	errTimeout         = problem.New(problem.GatewayTimeout, "What answers this took too long.")
-	errLongAnswer      = problem.New(problem.BadGateway, "The answer is longer than is allowed.")
-	errStatus          = problem.New(problem.BadGateway, "The answer has a status that can't be passed on.")
-	errStream          = problem.New(problem.BadGateway, "The answer is a stream, which can't be taken here.")
-	errGone            = problem.New(problem.Unavailable, "The request was given up.")
+	errNoMethod   = problem.New(problem.MethodNotAllowed, "This resource does not know the method; see Allow.")
+	errInternal   = problem.New(problem.Internal, "Something went wrong on our side.")
+	errTimeout    = problem.New(problem.GatewayTimeout, "What answers this took too long.")
+	errLongAnswer = problem.New(problem.BadGateway, "The answer is longer than is allowed.")
+	errStatus     = problem.New(problem.BadGateway, "The answer has a status that can't be passed on.")
+	errStream     = problem.New(problem.BadGateway, "The answer is a stream, which can't be taken here.")
+	errGone       = problem.New(problem.Unavailable, "The request was given up.")
 )
 
 // Permits tells whether the caller would get past every gate.
@@ -203,7 +202,7 @@ func toProblem(ctx context.Context, err error) *problem.Problem {
 	case errors.Is(err, context.DeadlineExceeded):
 		return errTimeout
 	case errors.Is(err, apikey.ErrUnauthenticated):
-		return errUnauthenticated
+		return problem.KeyRequired()
 	case errors.Is(err, domain.ErrUnavailable):
 		unavailable := problem.New(problem.Unavailable, "What is needed for this can't be reached now. Try again.")
 		unavailable.RetryAfter = 2 * time.Second

@@ -1,0 +1,76 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"waybill.dev/services/api/internal/accounts"
+	"waybill.dev/services/api/internal/audit"
+	"waybill.dev/services/api/internal/auth"
+	"waybill.dev/services/api/internal/buckets"
+	"waybill.dev/services/api/internal/consumers"
+	"waybill.dev/services/api/internal/deliveries"
+	"waybill.dev/services/api/internal/documents"
+	"waybill.dev/services/api/internal/events"
+	"waybill.dev/services/api/internal/health"
+	"waybill.dev/services/api/internal/keys"
+	"waybill.dev/services/api/internal/managers"
+	"waybill.dev/services/api/internal/rejected"
+	"waybill.dev/services/api/internal/spec"
+	"waybill.dev/services/api/internal/web"
+	"waybill.dev/services/api/internal/webhooks"
+	"waybill.dev/shared/bus"
+	"waybill.dev/shared/edge"
+)
+
+// Route is one operation of the service.
+type Route = web.Route
+
+// Routes returns every operation of the service, to be read: nothing is behind them.
+func Routes() []Route {
+	nothing := Options{Registerer: prometheus.NewRegistry(), TracerProvider: noop.NewTracerProvider()}
+	return families(&nothing, &parts{})
+}
+
+// parts is what the handler works with besides Options.
+type parts struct {
+	keys      *auth.Keys
+	accepter  events.Accepter
+	relay     interface{ Poke() }
+	refusals  web.Refusals
+	documents *spec.Documents
+}
+
+// families returns the operations of each family of resources.
+func families(o *Options, p *parts) []Route {
+	requested := func() {
+		p.relay.Poke()
+		o.Bus.Announce(bus.SubjectRelay, nil)
+	}
+	return slices.Concat(
+		health.Routes(o.Store, o.Bus),
+		webhooks.Routes(webhooks.Options{Store: o.Store, Bus: o.Bus, Egress: o.Egress, RetrySchedule: o.RetrySchedule, Retention: o.Retention}),
+		events.Routes(events.Options{Store: o.Store, Accepter: p.accepter, Registerer: o.Registerer, TracerProvider: o.TracerProvider}),
+		deliveries.Routes(deliveries.Options{Log: o.Store, Requests: o.Store, Requested: requested}),
+		rejected.Routes(o.Store, o.Bus),
+		accounts.Routes(accounts.Options{Accounts: o.Store, Projects: o.Store, Keys: p.keys}),
+		audit.Routes(o.Store),
+		buckets.Routes(o.Store),
+		consumers.Routes(o.Store, p.keys),
+		keys.Routes(o.Store, p.keys),
+		managers.Routes(o.Store),
+		documents.Routes(p.documents),
+	)
+}
+
+// handler returns what serves every route.
+func handler(o *Options, p *parts) http.Handler {
+	return web.New(web.Options{
+		Routes: families(o, p), Authenticator: p.keys, Keys: p.keys, Refusals: p.refusals, Gateway: o.Gateway,
+		Edge: &edge.Edge{Trusted: o.TrustedProxies, PublicURL: o.PublicURL}, Memory: o.Memory,
+		Logger: o.Logger, Registerer: o.Registerer, RateLimit: o.RateLimit,
+	})
+}

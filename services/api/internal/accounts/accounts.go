@@ -1,0 +1,193 @@
+// Package accounts has the accounts of an installation, their projects, and who a caller is.
+package accounts
+
+import (
+	"context"
+	"net/http"
+
+	"waybill.dev/services/api/internal/web"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+const (
+	path    = "/v1/accounts"
+	maxName = 64
+)
+
+// Accounts keeps accounts.
+type Accounts interface {
+	CreateAccount(ctx context.Context, name string, key domain.APIKey) (domain.Account, domain.APIKey, error)
+	ListAccounts(ctx context.Context, page store.Page) ([]domain.Account, int, error)
+	GetAccount(ctx context.Context, name string) (domain.Account, error)
+	CreateAdminKey(ctx context.Context, account string, key domain.APIKey) (domain.APIKey, error)
+}
+
+// Projects keeps projects.
+type Projects interface {
+	CreateProject(ctx context.Context, account, name string) (domain.Project, error)
+	GetProject(ctx context.Context, account, name string) (domain.Project, error)
+	ListProjects(ctx context.Context, account string, page store.Page) ([]domain.Project, int, error)
+}
+
+// Options of the routes; all are required.
+type Options struct {
+	Accounts Accounts
+	Projects Projects
+	Keys     Keys
+}
+
+// Keys makes keys; see package auth.
+type Keys interface {
+	NewKey() domain.APIKey
+}
+
+// Routes returns the operations.
+func Routes(options Options) []web.Route {
+	h := &handlers{options}
+	return []web.Route{
+		{
+			Method: http.MethodGet, Path: "/v1/who-am-i", Operation: "whoAmI", Summary: "Shows what the key stands for.",
+			Scope: domain.ScopeAny, Success: http.StatusOK, Handle: whoAmI,
+		},
+		{
+			Method: http.MethodGet, Path: path, Operation: "listAccounts", Summary: "Lists the key's account; with the bootstrap key, all of them.",
+			Scope: domain.ScopeAny, Success: http.StatusOK, Handle: h.list,
+		},
+		{
+			Method: http.MethodPost, Path: path, Operation: "createAccount", Summary: "Makes an account and shows an admin key of it, this once. Only the bootstrap key may.",
+			Scope: domain.ScopeAdmin, Success: http.StatusCreated, Action: store.ActionCreateAccount, Handle: h.create,
+		},
+		{
+			Method: http.MethodGet, Path: web.AccountPath, Operation: "getAccount", Summary: "Shows the key's account; with the bootstrap key, any.",
+			Scope: domain.ScopeAny, Success: http.StatusOK, Handle: h.get,
+		},
+		{
+			Method: http.MethodPost, Path: web.AccountPath + "/admin-keys", Operation: "createAdminKey", Summary: "Makes another admin key of an account and shows it, this once. Only the bootstrap key may.",
+			Scope: domain.ScopeAdmin, Success: http.StatusCreated, Action: store.ActionCreateAdminKey, Handle: h.createAdminKey,
+		},
+		{
+			Method: http.MethodGet, Path: web.AccountPath + "/projects/{projectName}", Operation: "getProject", Summary: "Shows a project.",
+			Scope: domain.ScopeBucketsRead, Success: http.StatusOK, Handle: h.getProject,
+		},
+		{
+			Method: http.MethodGet, Path: web.AccountPath + "/projects", Operation: "listProjects", Summary: "Lists the account's projects, the oldest first.",
+			Scope: domain.ScopeBucketsRead, Success: http.StatusOK, Handle: h.listProjects,
+		},
+		{
+			Method: http.MethodPost, Path: "/v1/projects", Operation: "createProject", Summary: "Makes a project of the key's account, with its three buckets.",
+			Scope: domain.ScopeBucketsWrite, Success: http.StatusCreated, Action: store.ActionCreateProject, Handle: h.createProject,
+		},
+	}
+}
+
+type handlers struct{ Options }
+
+type accountView struct {
+	ID        string  `json:"id"`
+	Name      string  `json:"name"`
+	CreatedOn *string `json:"createdOn"`
+	// Key is an admin key of a new account, shown when it is made.
+	Key string `json:"key,omitzero"`
+}
+
+func view(a domain.Account) accountView {
+	return accountView{ID: a.ID, Name: a.Name, CreatedOn: web.Stamp(a.CreatedOn)}
+}
+
+// whoAmI tells a caller what its key stands for. Keys belong to no person: there is never
+// an email.
+func whoAmI(c *web.Call) error {
+	c.Query() // there are no parameters
+	if err := c.Check(); err != nil {
+		return err
+	}
+	return c.Answer(http.StatusOK, struct {
+		Sub     string `json:"sub"`
+		Account string `json:"account"`
+	}{c.Principal.ID, c.Principal.Account})
+}
+
+// list shows all accounts to the bootstrap key, and to others their own.
+func (h *handlers) list(c *web.Call) error {
+	page := c.Page()
+	if err := c.Check(); err != nil {
+		return err
+	}
+	if c.Bootstrap() {
+		accounts, total, err := h.Accounts.ListAccounts(c.Context(), page)
+		if err != nil {
+			return err
+		}
+		return web.AnswerList(c, page, total, accounts, view)
+	}
+	account, err := h.Accounts.GetAccount(c.Context(), c.Principal.Account)
+	if err != nil {
+		return err
+	}
+	accounts := []domain.Account{account}
+	return web.AnswerList(c, page, len(accounts), accounts[min(page.Offset, len(accounts)):], view)
+}
+
+// anyAccount is c.Account for what the bootstrap key may do to every account.
+func anyAccount(c *web.Call) string {
+	if c.Bootstrap() {
+		return c.Param("accountName")
+	}
+	return c.Account()
+}
+
+// bootstrapOnly refuses all other keys.
+func bootstrapOnly(c *web.Call) {
+	if !c.Bootstrap() {
+		c.Refuse(web.ErrForbidden)
+	}
+}
+
+// get shows any account to the bootstrap key, and to others their own.
+func (h *handlers) get(c *web.Call) error {
+	name := anyAccount(c)
+	c.Query() // there are no parameters
+	if err := c.Check(); err != nil {
+		return err
+	}
+	account, err := h.Accounts.GetAccount(c.Context(), name)
+	if err != nil {
+		return err
+	}
+	return c.Answer(http.StatusOK, view(account))
+}
+
+func (h *handlers) create(c *web.Call) error {
+	bootstrapOnly(c)
+	c.Query() // there are no parameters
+	name := web.ReadName(c.Form(), 1, maxName)
+	if err := c.Check(); err != nil {
+		return err
+	}
+	account, key, err := h.Accounts.CreateAccount(c.Context(), name, h.Keys.NewKey())
+	if c.KeysChanged(err) != nil {
+		return web.Taken(err, "There is an account of this name already.")
+	}
+	made := view(account)
+	made.Key = key.Key.Reveal()
+	return c.Created(web.PathIn(account.Name), made)
+}
+
+// createAdminKey helps an account whose admin keys are all lost.
+func (h *handlers) createAdminKey(c *web.Call) error {
+	name := anyAccount(c)
+	bootstrapOnly(c)
+	c.Query()        // there are no parameters,
+	c.OptionalForm() // and no members
+	if err := c.Check(); err != nil {
+		return err
+	}
+	key, err := h.Accounts.CreateAdminKey(c.Context(), name, h.Keys.NewKey())
+	if c.KeysChanged(err) != nil {
+		return web.Taken(err, "The account's bucket or consumer admin has just been made by another request. Try again.")
+	}
+	return c.Answer(http.StatusCreated, struct {
+		Key string `json:"key"`
+	}{key.Key.Reveal()})
+}

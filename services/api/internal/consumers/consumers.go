@@ -1,0 +1,216 @@
+// Package consumers has the consumers of a bucket: those who hold its keys, each with its
+// scopes.
+package consumers
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"waybill.dev/services/api/internal/buckets"
+	"waybill.dev/services/api/internal/keys"
+	"waybill.dev/services/api/internal/managers"
+	"waybill.dev/services/api/internal/web"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+const (
+	listPath = buckets.Path + "/consumers"
+	maxName  = 128
+)
+
+// Store keeps consumers.
+type Store interface {
+	CreateConsumer(ctx context.Context, c domain.Consumer, managers []domain.Manager, keys []domain.APIKey) (store.ConsumerView, error)
+	ListConsumers(ctx context.Context, account, bucket string, filter store.ConsumerFilter, with store.Parts) ([]store.ConsumerView, int, error)
+	GetConsumer(ctx context.Context, ref store.ConsumerRef, with store.Parts) (store.ConsumerView, error)
+	UpdateConsumer(ctx context.Context, ref store.ConsumerRef, change func(*domain.Consumer) error) (domain.Consumer, error)
+	DeleteConsumer(ctx context.Context, ref store.ConsumerRef) error
+	keys.Buckets
+}
+
+// Routes returns the operations.
+func Routes(consumers Store, maker keys.Maker) []web.Route {
+	h := &handlers{consumers, maker}
+	return []web.Route{
+		{
+			Method: http.MethodGet, Path: listPath, Operation: "listConsumers", Summary: "Lists a bucket's consumers, the oldest first.",
+			Scope: domain.ScopeBucketsRead, Success: http.StatusOK, Handle: h.list,
+		},
+		{
+			Method: http.MethodPost, Path: listPath, Operation: "createConsumer", Summary: "Makes a consumer; keys made with it are shown, this once.",
+			Scope: domain.ScopeBucketsWrite, Success: http.StatusCreated, Action: store.ActionCreateConsumer, Handle: h.create,
+		},
+		{
+			Method: http.MethodGet, Path: buckets.ConsumerPath, Operation: "getConsumer", Summary: "Shows a consumer.",
+			Scope: domain.ScopeBucketsRead, Success: http.StatusOK, Handle: h.get,
+		},
+		{
+			Method: http.MethodPatch, Path: buckets.ConsumerPath, Operation: "updateConsumer", Summary: "Changes the fields that are given.",
+			Scope: domain.ScopeBucketsWrite, Success: http.StatusOK, Action: store.ActionUpdateConsumer, Handle: h.update,
+		},
+		{
+			Method: http.MethodDelete, Path: buckets.ConsumerPath, Operation: "deleteConsumer", Summary: "Deletes a consumer with its keys and managers.",
+			Scope: domain.ScopeBucketsWrite, Success: http.StatusNoContent, Action: store.ActionDeleteConsumer, Long: true, Handle: h.delete,
+		},
+	}
+}
+
+type handlers struct {
+	store Store
+	maker keys.Maker
+}
+
+type consumerView struct {
+	ID          string            `json:"id"`
+	Name        string            `json:"name"`
+	CreatedOn   *string           `json:"createdOn"`
+	UpdatedOn   *string           `json:"updatedOn"`
+	Description string            `json:"description"`
+	Tags        map[string]string `json:"tags"`
+	Metadata    json.RawMessage   `json:"metadata"`
+	Scopes      []domain.Scope    `json:"scopes"`
+	// These are there when they were asked for, or have just been made.
+	APIKeys  *[]keys.Key         `json:"apiKeys,omitzero"`
+	Managers *[]managers.Manager `json:"managers,omitzero"`
+}
+
+func view(c domain.Consumer) consumerView {
+	v := consumerView{
+		ID: c.ID, Name: c.Name, CreatedOn: web.Stamp(c.CreatedOn), UpdatedOn: web.Stamp(c.UpdatedOn),
+		Description: c.Description, Tags: c.Tags, Metadata: c.Metadata, Scopes: c.Scopes,
+	}
+	if len(v.Metadata) == 0 {
+		v.Metadata = json.RawMessage("{}")
+	}
+	return v
+}
+
+// parts is what a reader of consumers wants to see beside them.
+type parts struct {
+	keys, managers bool
+	format         keys.Format
+}
+
+func readParts(c *web.Call) parts {
+	q := c.Query()
+	var p parts
+	p.keys, _ = q.Bool("include-api-keys")
+	p.managers, _ = q.Bool("include-managers")
+	// An invited manager is one like all others here: the parameter is known, and adds none.
+	_, _ = q.Bool("include-manager-invites")
+	p.format = keys.ReadFormat(c)
+	return p
+}
+
+// ofStore returns what has to be read for it.
+func (p parts) ofStore() store.Parts {
+	return store.Parts{Keys: p.keys, Secrets: p.keys && p.format == keys.Visible, Managers: p.managers}
+}
+
+func (p parts) view(v store.ConsumerView) consumerView {
+	shown := view(v.Consumer)
+	if p.keys {
+		list := web.Views(v.Keys, p.format.View)
+		shown.APIKeys = &list
+	}
+	if p.managers {
+		list := web.Views(v.Managers, managers.View)
+		shown.Managers = &list
+	}
+	return shown
+}
+
+func (h *handlers) list(c *web.Call) error {
+	account, bucket := c.Account(), c.Param("bucketName")
+	filter := store.ConsumerFilter{Tags: c.Tags(), Page: c.Page()}
+	filter.ManagerEmail, _ = c.Query().Text("manager-email")
+	with := readParts(c)
+	if err := c.Check(); err != nil {
+		return err
+	}
+	if err := keys.Retrievable(c, h.store, account, bucket, with.format); err != nil {
+		return err
+	}
+	consumers, total, err := h.store.ListConsumers(c.Context(), account, bucket, filter, with.ofStore())
+	if err != nil {
+		return err
+	}
+	for _, v := range consumers {
+		if !with.ofStore().Secrets {
+			break
+		}
+		if err := c.MayGive(v.Scopes); err != nil {
+			return err
+		}
+	}
+	return web.AnswerList(c, filter.Page, total, consumers, with.view)
+}
+
+func (h *handlers) create(c *web.Call) error {
+	consumer := domain.Consumer{Account: c.Account(), Bucket: c.Param("bucketName")}
+	withKey, _ := c.Query().Bool("with-api-key")
+	f := c.Form()
+	consumer.Name = web.ReadName(f, 1, maxName)
+	said := readNew(f, h.maker)
+	if err := c.Check(); err != nil {
+		return err
+	}
+	if err := c.MayGive(said.scopes); err != nil {
+		return err
+	}
+	if withKey {
+		said.keys = append(said.keys, h.maker.NewKey())
+	}
+	said.Apply(&consumer)
+	made, err := h.store.CreateConsumer(c.Context(), consumer, said.managers, said.keys)
+	if c.KeysChanged(err) != nil {
+		return web.Taken(err, "There is a consumer of this name in the bucket already, or one of the keys is in use.")
+	}
+	shown := parts{keys: len(said.keys) > 0, managers: len(said.managers) > 0, format: keys.Visible}
+	return c.Created(web.PathIn(consumer.Account, "key-buckets", consumer.Bucket, "consumers", made.Name), shown.view(made))
+}
+
+func (h *handlers) get(c *web.Call) error {
+	with := readParts(c)
+	ref := buckets.ReadRef(c, with.ofStore().Secrets)
+	if err := c.Check(); err != nil {
+		return err
+	}
+	if err := keys.Retrievable(c, h.store, ref.Account, ref.Bucket, with.format); err != nil {
+		return err
+	}
+	v, err := h.store.GetConsumer(c.Context(), ref, with.ofStore())
+	if err != nil {
+		return err
+	}
+	return c.Answer(http.StatusOK, with.view(v))
+}
+
+func (h *handlers) update(c *web.Call) error {
+	ref, said := buckets.ConsumerRef(c), read(c.Form())
+	if err := c.Check(); err != nil {
+		return err
+	}
+	consumer, err := h.store.UpdateConsumer(c.Context(), ref, func(consumer *domain.Consumer) error {
+		// What it may do now was guarded before; so is what it is to do.
+		said.Apply(consumer)
+		return c.MayGive(consumer.Scopes)
+	})
+	if c.KeysChanged(err) != nil {
+		return err
+	}
+	return c.Answer(http.StatusOK, view(consumer))
+}
+
+func (h *handlers) delete(c *web.Call) error {
+	ref := buckets.ConsumerRef(c)
+	if err := c.Check(); err != nil {
+		return err
+	}
+	if err := c.KeysChanged(h.store.DeleteConsumer(c.Context(), ref)); err != nil {
+		return err
+	}
+	return c.NoContent()
+}

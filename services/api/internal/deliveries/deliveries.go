@@ -1,0 +1,167 @@
+// Package deliveries has the deliveries of an account, and what can be asked to be sent again:
+// a delivery, those of a span of time, and a sample event.
+package deliveries
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"waybill.dev/services/api/internal/web"
+	"waybill.dev/services/api/internal/webhooks"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/input"
+	"waybill.dev/shared/store"
+)
+
+const (
+	path        = "/v1/deliveries"
+	defaultPage = 100
+)
+
+// Log has deliveries and their attempts.
+type Log interface {
+	ListDeliveries(ctx context.Context, filter store.DeliveryFilter) ([]domain.Delivery, string, error)
+	GetDelivery(ctx context.Context, account string, id domain.DeliveryID) (domain.Delivery, []domain.Attempt, error)
+}
+
+// Requests takes what the relay is asked to do.
+type Requests interface {
+	GetWebhook(ctx context.Context, account string, id domain.WebhookID) (domain.Webhook, domain.Health, error)
+	RequestTest(ctx context.Context, e domain.Event, w domain.WebhookID) (domain.DeliveryID, error)
+	RequestRetry(ctx context.Context, account string, id domain.DeliveryID) (domain.Delivery, error)
+	RequestReplay(ctx context.Context, account string, webhook domain.WebhookID, since, until time.Time, which store.ReplayStatus) (store.Replay, error)
+}
+
+// Options of the routes; all are required.
+type Options struct {
+	Log      Log
+	Requests Requests
+	// Requested lets the leading relay look at once, instead of within its second.
+	Requested func()
+}
+
+// Routes returns the operations.
+func Routes(options Options) []web.Route {
+	h := &handlers{options}
+	return []web.Route{
+		{
+			Method: http.MethodGet, Path: path, Operation: "listDeliveries", Summary: "Lists deliveries, the newest first.",
+			Scope: domain.ScopeEventsRead, Success: http.StatusOK, Handle: h.list,
+		},
+		{
+			Method: http.MethodGet, Path: path + "/{id}", Operation: "getDelivery", Summary: "Shows a delivery with its attempts.",
+			Scope: domain.ScopeEventsRead, Success: http.StatusOK, Handle: h.get,
+		},
+		{
+			Method: http.MethodPost, Path: path + "/{id}/retry", Operation: "retryDelivery", Summary: "Sends a delivery again; its schedule starts anew.",
+			Scope: domain.ScopeEventsWrite, Success: http.StatusAccepted, Action: store.ActionRetryDelivery, Handle: h.retry,
+		},
+		{
+			Method: http.MethodPost, Path: webhooks.Path + "/{id}/test", Operation: "testWebhook", Summary: "Sends a sample event to the webhook.",
+			Scope: domain.ScopeEventsWrite, Success: http.StatusAccepted, Action: store.ActionTestWebhook, Handle: h.test,
+		},
+		{
+			Method: http.MethodPost, Path: webhooks.Path + "/{id}/replay", Operation: "replayWebhook", Summary: "Sends deliveries of a span of time again.",
+			Scope: domain.ScopeEventsWrite, Success: http.StatusAccepted, Action: store.ActionReplayWebhook, Long: true, Handle: h.replay,
+		},
+	}
+}
+
+type handlers struct{ Options }
+
+// Delivery is a delivery as lists show it.
+type Delivery struct {
+	ID            domain.DeliveryID `json:"id"`
+	WebhookID     domain.WebhookID  `json:"webhookId"`
+	EventID       string            `json:"eventId"`
+	EventType     domain.EventType  `json:"eventType"`
+	Status        domain.Status     `json:"status"`
+	AttemptCount  int               `json:"attemptCount"`
+	NextAttemptAt *string           `json:"nextAttemptAt"`
+	Reason        *string           `json:"reason"`
+	Test          bool              `json:"test"`
+	CreatedAt     *string           `json:"createdAt"`
+	UpdatedAt     *string           `json:"updatedAt"`
+}
+
+type attemptView struct {
+	Number       int     `json:"number"`
+	StartedAt    *string `json:"startedAt"`
+	DurationMs   int64   `json:"durationMs"`
+	Status       int     `json:"status,omitzero"`
+	Error        string  `json:"error,omitzero"`
+	ResponseBody string  `json:"responseBody,omitzero"`
+}
+
+// View returns a delivery as lists show it.
+func View(d domain.Delivery) Delivery {
+	return Delivery{
+		ID: d.ID, WebhookID: d.Webhook, EventID: d.EventID, EventType: d.EventType, Status: d.Status,
+		AttemptCount: d.Attempts, NextAttemptAt: web.Stamp(d.NextAttemptAt), Reason: web.Optional(d.Reason),
+		Test: d.Test, CreatedAt: web.Stamp(d.CreatedAt), UpdatedAt: web.Stamp(d.UpdatedAt),
+	}
+}
+
+func (h *handlers) list(c *web.Call) error {
+	q := c.Query()
+	filter := store.DeliveryFilter{
+		Account: c.Principal.Account,
+		Status:  input.OneOf(q, "status", domain.Statuses()),
+		Since:   q.Time("since"), Until: q.Time("until"),
+		Limit: q.Integer("limit", 1, web.MaxPage, defaultPage),
+	}
+	if text, ok := q.Text("webhookId"); ok {
+		id, err := domain.ParseWebhookID(text)
+		if err != nil {
+			q.Fault("webhookId", "must be a UUID")
+		}
+		filter.Webhook = id
+	}
+	if text, ok := q.Text("eventId"); ok {
+		if !domain.ValidEventID(text) {
+			q.Fault("eventId", "must be 1 to 64 characters of A-Z a-z 0-9 _ -")
+		}
+		filter.EventID = text
+	}
+	filter.Cursor, _ = q.Text("cursor")
+	if err := c.Check(); err != nil {
+		return err
+	}
+	deliveries, next, err := h.Log.ListDeliveries(c.Context(), filter)
+	if err != nil {
+		return web.CursorFault(err)
+	}
+	return c.Answer(http.StatusOK, web.CursorPage[Delivery]{Data: web.Views(deliveries, View), NextCursor: web.Optional(next)})
+}
+
+// parseID returns the delivery that text names.
+func parseID(text string) (domain.DeliveryID, error) {
+	id := domain.DeliveryID(text)
+	if _, ok := id.ReceivedAt(); !ok {
+		return "", domain.ErrNotFound
+	}
+	return id, nil
+}
+
+func (h *handlers) get(c *web.Call) error {
+	id := web.ID(c, parseID)
+	if err := c.Check(); err != nil {
+		return err
+	}
+	d, attempts, err := h.Log.GetDelivery(c.Context(), c.Principal.Account, id)
+	if err != nil {
+		return err
+	}
+	return c.Answer(http.StatusOK, struct {
+		Delivery
+		Attempts []attemptView `json:"attempts"`
+	}{View(d), web.Views(attempts, viewAttempt)})
+}
+
+func viewAttempt(a domain.Attempt) attemptView {
+	return attemptView{
+		Number: a.Number, StartedAt: web.Stamp(a.StartedAt), DurationMs: a.Duration.Milliseconds(),
+		Status: a.Status, Error: a.Error, ResponseBody: a.ResponseBody,
+	}
+}

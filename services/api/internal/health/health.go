@@ -1,0 +1,97 @@
+// Package health tells whether the process is alive, and whether it can serve.
+package health
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"waybill.dev/services/api/internal/web"
+	"waybill.dev/shared/problem"
+)
+
+// aliveBudget is how long /healthz waits for the store before it calls it down: whoever
+// asks wants to know about the process and is in a hurry.
+const aliveBudget = 500 * time.Millisecond
+
+const (
+	stateUp      = "up"
+	stateDown    = "down"
+	statePending = "migrations pending"
+)
+
+// Store is the database.
+type Store interface {
+	Ping(ctx context.Context) error
+	// Pending tells whether there are migrations to run.
+	Pending(ctx context.Context) (bool, error)
+}
+
+// Bus is the bus.
+type Bus interface {
+	Ready() error
+}
+
+// Routes returns the operations. They are open to all.
+func Routes(store Store, bus Bus) []web.Route {
+	h := &handlers{store, bus}
+	return []web.Route{
+		{
+			Method: http.MethodGet, Path: "/healthz", Operation: "checkHealth",
+			Summary: "Tells that the process is alive, with the state of store and bus.",
+			Success: http.StatusOK, Handle: h.alive,
+		},
+		{
+			Method: http.MethodGet, Path: "/readyz", Operation: "checkReadiness",
+			Summary: "Tells whether requests can be served, and what is missing if not.",
+			Success: http.StatusOK, Handle: h.ready,
+		},
+	}
+}
+
+type handlers struct {
+	store Store
+	bus   Bus
+}
+
+type healthView struct {
+	Status string `json:"status"`
+	Store  string `json:"store"`
+	Bus    string `json:"bus"`
+}
+
+func (h *handlers) busState() string {
+	if h.bus.Ready() != nil {
+		return stateDown
+	}
+	return stateUp
+}
+
+func (h *handlers) alive(c *web.Call) error {
+	ctx, cancel := context.WithTimeout(c.Context(), aliveBudget)
+	defer cancel()
+	view := healthView{Status: "alive", Store: stateUp, Bus: h.busState()}
+	if h.store.Ping(ctx) != nil {
+		view.Store = stateDown
+	}
+	return c.Answer(http.StatusOK, view)
+}
+
+// ready does not depend on the bus: what it can't take now goes out when it is back.
+func (h *handlers) ready(c *web.Call) error {
+	view := healthView{Status: "ready", Store: stateUp, Bus: h.busState()}
+	detail := ""
+	if err := h.store.Ping(c.Context()); err != nil {
+		view.Store, detail = stateDown, "The store can't be reached."
+	} else if pending, err := h.store.Pending(c.Context()); err != nil {
+		view.Store, detail = stateDown, "The store can't be read."
+	} else if pending {
+		view.Store, detail = statePending, "The store has pending migrations: run waybill migrate up."
+	}
+	if detail == "" {
+		return c.Answer(http.StatusOK, view)
+	}
+	p := web.Unavailable(detail)
+	p.Extra = []problem.Member{{Name: "store", Value: view.Store}, {Name: "bus", Value: view.Bus}}
+	return p
+}

@@ -1,0 +1,213 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"waybill.dev/services/api/internal/auth"
+	"waybill.dev/shared/apikey"
+	"waybill.dev/shared/body"
+	"waybill.dev/shared/edge"
+	"waybill.dev/shared/requestid"
+	"waybill.dev/shared/store"
+)
+
+// noTemplate stands for the path of a request that has found no route.
+const noTemplate = "none"
+
+// Call is one request, with what is known of its caller.
+type Call struct {
+	Request   *http.Request
+	Writer    http.ResponseWriter
+	Principal apikey.Principal // zero, where the route is open to all
+
+	kernel   *kernel
+	gin      *gin.Context
+	route    *route // nil: the path has none
+	id       string // of the request
+	template string // of the path, as logs and metrics may tell it
+
+	whole  context.Context //nolint:containedctx // of the request, however long it takes
+	part   context.Context //nolint:containedctx // of what is done now, see begin
+	cancel context.CancelFunc
+	lease  *body.Lease // nil: no body has been read
+
+	reading
+}
+
+// take returns what answers the requests that gin has found r for; nil: it has found none.
+func (k *kernel) take(r *route, answer func(*Call)) gin.HandlerFunc {
+	template := noTemplate
+	if r != nil {
+		template = r.Path
+	}
+	return func(g *gin.Context) {
+		c := &Call{Request: g.Request, Writer: g.Writer, kernel: k, gin: g, route: r, template: template}
+		c.identify()
+		started := time.Now()
+		c.run(answer)
+		c.observe(time.Since(started))
+	}
+}
+
+// identify gives the request an id: the caller's own when it is 1 to 128 visible ASCII
+// characters, else a fresh one. It also sets what every answer carries.
+func (c *Call) identify() {
+	c.id = requestid.Of(c.Request.Header)
+	header := c.Writer.Header()
+	header.Set(requestid.Header, c.id)
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Cache-Control", "no-store")
+}
+
+// run answers. A path with an escaped slash has no route here: routes were looked for by the
+// decoded path, and such a slash is a part of a segment, not the end of one.
+func (c *Call) run(answer func(*Call)) {
+	defer c.recovered()
+	if escapedSlash(c.Request.URL) {
+		c.Writer.Header().Del("Allow")
+		c.template = noTemplate
+		c.passOn()
+		return
+	}
+	answer(c)
+}
+
+func escapedSlash(u *url.URL) bool {
+	return u.RawPath != "" && strings.Count(u.RawPath, "/") != strings.Count(u.Path, "/")
+}
+
+// observe counts the request by its route, never by its path.
+func (c *Call) observe(took time.Duration) {
+	status := c.gin.Writer.Status()
+	c.kernel.metrics.request(c.Request.Method, c.template, status, took)
+	if log := c.kernel.Logger; log.Enabled(c.Request.Context(), slog.LevelDebug) {
+		log.Debug("request", "method", c.Request.Method, "route", c.template, "status", status,
+			"duration", took, "requestId", c.id)
+	}
+}
+
+// recovered answers a panic with a problem that tells nothing of the inside. The value of
+// the panic is logged only when the runtime made it: any other may hold a secret.
+func (c *Call) recovered() {
+	value := recover()
+	if value == nil {
+		return
+	}
+	if err, ok := value.(error); ok && err == http.ErrAbortHandler { //nolint:errorlint // net/http compares it so, too
+		panic(value)
+	}
+	text := fmt.Sprintf("%T", value)
+	if err, ok := value.(runtime.Error); ok {
+		text = err.Error()
+	}
+	c.kernel.Logger.Error("panic while serving a request", "panic", text, "route", c.template,
+		"requestId", c.id, "stack", string(debug.Stack()))
+	if c.gin.Writer.Written() {
+		panic(http.ErrAbortHandler) // a cut answer must not look like a whole one
+	}
+	c.fail(errInternal)
+}
+
+// serve checks who calls and whether that is permitted, then lets the route answer.
+func (c *Call) serve() {
+	c.whole = c.Request.Context()
+	c.begin()
+	defer c.end()
+	if c.route.Long {
+		// The deadline for reading, when it passes, would end the request.
+		_ = http.NewResponseController(c.Writer).SetReadDeadline(time.Now().Add(longBudget + budget))
+	}
+	err := c.admit()
+	if err == nil {
+		err = c.route.Handle(c)
+	}
+	if err != nil {
+		c.noteRefusal(err)
+		c.fail(err)
+	}
+}
+
+// begin gives what follows the whole of the time that the route has.
+func (c *Call) begin() {
+	if c.cancel != nil {
+		c.cancel()
+	}
+	c.part, c.cancel = context.WithTimeout(c.whole, c.route.limit)
+}
+
+// end gives back what the request has taken.
+func (c *Call) end() {
+	c.cancel()
+	c.lease.Release()
+}
+
+// Context ends when the time of what is done now is over.
+func (c *Call) Context() context.Context { return c.part }
+
+// admit finds out who calls, and refuses who may not do what the route does, or not now.
+func (c *Call) admit() error {
+	if c.route.Scope == "" {
+		return nil
+	}
+	var err error
+	if c.Principal, err = c.authenticate(); err != nil {
+		return err
+	}
+	if err := c.charge(1, 0); err != nil {
+		return err
+	}
+	if !c.Principal.May(c.route.Scope) {
+		return ErrForbidden
+	}
+	if c.route.Action != "" {
+		caller := c.caller()
+		c.whole, c.part = store.WithCaller(c.whole, caller), store.WithCaller(c.part, caller)
+	}
+	return nil
+}
+
+// authenticate finds out who calls: whom the context names when the call comes from a
+// gateway route, where that was found out, else whose key it carries.
+func (c *Call) authenticate() (apikey.Principal, error) {
+	if principal, ok := auth.FromContext(c.part); ok {
+		return principal, nil
+	}
+	key, ok := apikey.FromHeader(c.Request.Header)
+	if !ok {
+		return apikey.Principal{}, apikey.ErrUnauthenticated
+	}
+	return c.kernel.Authenticator.Authenticate(c.part, key)
+}
+
+// Bootstrap tells whether it is the bootstrap key that calls.
+func (c *Call) Bootstrap() bool { return c.Principal.Type == apikey.TypeBootstrap }
+
+// view is how the request is seen from outside.
+func (c *Call) view() edge.View {
+	if e := c.kernel.Edge; e != nil && !e.Plain() && !edge.Known(c.Request.Context()) {
+		return e.See(c.Request)
+	}
+	return edge.Of(c.Request)
+}
+
+// seen returns the request with a context that says how it is seen from outside. It is a copy
+// then, which only those need who can't ask view.
+func (c *Call) seen() *http.Request {
+	if e := c.kernel.Edge; e != nil && !e.Plain() && !edge.Known(c.Request.Context()) {
+		return c.Request.WithContext(edge.With(c.Request.Context(), e.See(c.Request)))
+	}
+	return c.Request
+}
+
+// Link returns the URL of a path of ours.
+func (c *Call) Link(path string) string { return c.view().Base + path }

@@ -1,0 +1,109 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"waybill.dev/shared/apikey"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/problem"
+	"waybill.dev/shared/store"
+)
+
+// retryAfter is what callers are told to wait while the store is away.
+const retryAfter = 2 * time.Second
+
+// The problems that have nothing to tell but their kind. They are never changed.
+var (
+	errNoRoute   = problem.New(problem.NotFound, "There is nothing at this path.")
+	errNoAccount = problem.New(problem.NotFound, "There is no such account.")
+	errNoMethod  = problem.New(problem.MethodNotAllowed, "This resource does not know the method; see Allow.")
+	errInternal  = problem.New(problem.Internal, "Something went wrong on our side.")
+	// ErrForbidden refuses what the caller may not do.
+	ErrForbidden = problem.New(problem.Forbidden, "The key lacks the permission for this.")
+	// errEscalation refuses what would give a caller, or let it take away, more than it has.
+	errEscalation = problem.New(problem.Forbidden, "The consumer's scopes exceed those of the key.")
+)
+
+// Conflict is what a request is refused with that is at odds with what there is.
+func Conflict(detail string) error { return problem.New(problem.Conflict, detail) }
+
+// Taken tells a name that is in use from other errors.
+func Taken(err error, detail string) error {
+	if errors.Is(err, domain.ErrConflict) {
+		return Conflict(detail)
+	}
+	return err
+}
+
+// KeyReused tells an idempotency key that came with another body before from other errors.
+func KeyReused(err error) error { return Taken(err, "The idempotency key was used with another body.") }
+
+// CursorFault tells a cursor that the store did not make from other errors.
+func CursorFault(err error) error {
+	if errors.Is(err, store.ErrCursor) {
+		return problem.Invalid(problem.Fault{Parameter: "cursor", Detail: BadCursor})
+	}
+	return err
+}
+
+// BadCursor is what is wrong with a cursor that no list has given.
+const BadCursor = "is not a cursor of this list"
+
+// Unavailable is what a request is answered with that can't be served now.
+func Unavailable(detail string) *problem.Problem {
+	p := problem.New(problem.Unavailable, detail)
+	p.RetryAfter = retryAfter
+	return p
+}
+
+func tooMany(wait time.Duration, detail string) *problem.Problem {
+	p := problem.New(problem.RateLimited, detail)
+	p.RetryAfter = wait
+	return p
+}
+
+// refusal tells whether err says for certain that nothing was changed.
+func refusal(err error) bool {
+	var p *problem.Problem
+	return errors.Is(err, domain.ErrNotFound) || errors.Is(err, domain.ErrConflict) || errors.As(err, &p)
+}
+
+// fail answers with the problem that err stands for. What no caller can do anything about
+// is logged, and answered with 500.
+func (c *Call) fail(err error) {
+	p := toProblem(err)
+	if p.Code == problem.NotFound && c.route != nil && errors.Is(err, domain.ErrNotFound) {
+		p = c.route.missing
+	}
+	if p.Code == problem.Internal && !errors.Is(err, errInternal) {
+		c.kernel.Logger.Error("request failed", "error", err, "route", c.template, "requestId", c.id)
+	}
+	if p.Code == problem.Unavailable && c.Request.Context().Err() == nil {
+		c.kernel.Logger.Debug("request could not be served", "error", err, "route", c.template, "requestId", c.id)
+	}
+	p.Write(c.Writer, c.Request, c.id)
+	c.gin.Writer.WriteHeaderNow() // else the answer to HEAD gets gin's own text
+}
+
+func toProblem(err error) *problem.Problem {
+	var p *problem.Problem
+	switch {
+	case errors.As(err, &p):
+		return p
+	case errors.Is(err, domain.ErrNotFound):
+		return problem.Missing()
+	case errors.Is(err, domain.ErrConflict):
+		return problem.New(problem.Conflict, "The request is at odds with the state of the resource.")
+	case errors.Is(err, domain.ErrUnreadable):
+		return problem.New(problem.Conflict, "The webhook can't be read, and so not be changed; its fault says why.")
+	case errors.Is(err, domain.ErrLimit):
+		return problem.New(problem.Conflict, "The limit is reached.")
+	case errors.Is(err, apikey.ErrUnauthenticated):
+		return problem.KeyRequired()
+	case errors.Is(err, domain.ErrUnavailable), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return Unavailable("The store can't be reached now. Try again, with the same ids.")
+	}
+	return errInternal
+}

@@ -1,0 +1,223 @@
+package web
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"math"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"waybill.dev/shared/apikey"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/input"
+	"waybill.dev/shared/problem"
+	"waybill.dev/shared/store"
+)
+
+// Bounds of what requests hold.
+const (
+	// MaxBody is the size of a body that tells of resources, in bytes.
+	MaxBody = 1 << 20
+	// MaxPage is how many entries a page of a list may have.
+	MaxPage = 1000
+	// MaxOffset is where a page may begin.
+	MaxOffset = math.MaxUint32
+
+	idempotencyHeader = "Idempotency-Key"
+	maxIdempotencyKey = 255
+)
+
+// reading is what a request has said so far. Nothing that is wrong with it is told before
+// Check, so that a handler reads all of it without looking back:
+//
+//   - What makes all else pointless comes first, and alone: an account or a resource that the
+//     path names and that is not there (404), a caller who may not do this (403), a malformed
+//     Idempotency-Key. After it, no body is read.
+//   - Then a body that can't be read: too large, too slow, of another type.
+//   - Then the faults of the query and of the body, together.
+type reading struct {
+	refusal error
+	query   *input.Query // nil: nobody has asked for it
+	body    []byte
+	bodyErr error
+	form    *input.Form // nil: the body is no form
+}
+
+// Refuse has Check fail with err, unless something before was refused.
+func (r *reading) Refuse(err error) {
+	if r.refusal == nil {
+		r.refusal = err
+	}
+}
+
+// Check returns what is wrong with what was read, or nil.
+func (r *reading) Check() error {
+	if r.refusal != nil {
+		return r.refusal
+	}
+	bodyErr := r.bodyErr
+	if bodyErr == nil && r.form != nil {
+		bodyErr = r.form.Err()
+	}
+	if r.query == nil {
+		return bodyErr
+	}
+	return join(r.query.Err(), bodyErr)
+}
+
+// join puts the faults of the query and those of the body into one problem. A body that can't
+// be read comes before them.
+func join(query, body error) error {
+	switch {
+	case body == nil:
+		return query
+	case query == nil:
+		return body
+	}
+	var ofQuery, ofBody *problem.Problem
+	if !errors.As(query, &ofQuery) || !errors.As(body, &ofBody) || ofBody.Code != problem.InvalidInput {
+		return body
+	}
+	return problem.Invalid(slices.Concat(ofQuery.Faults, ofBody.Faults)...)
+}
+
+// Param returns a parameter of the path.
+func (c *Call) Param(name string) string { return c.gin.Param(name) }
+
+// Account returns the account that the path names. One that the caller may not see is
+// told from one that does not exist by nothing.
+func (c *Call) Account() string {
+	name := c.Param("accountName")
+	if !c.Principal.Sees(name) {
+		c.Refuse(errNoAccount)
+	}
+	return name
+}
+
+// ID returns what the path's parameter id names; text that can't name anything names nothing
+// that there is.
+func ID[T any](c *Call, parse func(string) (T, error)) T {
+	id, err := parse(c.Param("id"))
+	if err != nil {
+		c.Refuse(domain.ErrNotFound)
+	}
+	return id
+}
+
+// Query returns the request's query. Parameters that nobody asks it for are faults, from the
+// first call on.
+func (c *Call) Query() *input.Query {
+	if c.query == nil {
+		c.query = input.ParseQuery(c.Request.URL.RawQuery)
+	}
+	return c.query
+}
+
+// Page reads which part of a list the query wants.
+func (c *Call) Page() store.Page {
+	q := c.Query()
+	return store.Page{Limit: q.Integer("limit", 1, MaxPage, MaxPage), Offset: q.Integer("offset", 0, MaxOffset, 0)}
+}
+
+// Form reads a body that must be a JSON object. What nobody asks it for is a fault. Where
+// there is none, or a faulty one, the form is empty.
+func (c *Call) Form() *input.Form { return c.readForm(c.Body(MaxBody)) }
+
+// OptionalForm is Form for a body that may be left out.
+func (c *Call) OptionalForm() *input.Form {
+	body := c.Body(MaxBody)
+	if len(bytes.TrimSpace(body)) == 0 {
+		body = []byte("{}")
+	}
+	return c.readForm(body)
+}
+
+func (c *Call) readForm(body []byte) *input.Form {
+	var form *input.Form
+	if c.readable() {
+		form, c.bodyErr = input.ParseForm(body)
+	}
+	if form == nil {
+		form, _ = input.ParseForm([]byte("{}"))
+		return form // its faults, such as what is missing, are none of the request's
+	}
+	c.form = form
+	return form
+}
+
+// Forms reads a body that must be an array of minimum to maximum objects.
+func (c *Call) Forms(minimum, maximum int) []*input.Form {
+	body := c.Body(MaxBody)
+	if !c.readable() {
+		return nil
+	}
+	var forms []*input.Form
+	c.form, forms, c.bodyErr = input.ParseForms(body, minimum, maximum)
+	return forms
+}
+
+// readable tells whether there is a point in looking at the body.
+func (c *Call) readable() bool { return c.refusal == nil && c.bodyErr == nil }
+
+// Body reads the request's body, which must be JSON as far as its headers tell, and of at
+// most limit bytes. It is where all bodies are read. The time of what follows begins with its
+// end, unless it was there at once.
+func (c *Call) Body(limit int64) []byte {
+	if !c.readable() {
+		return nil
+	}
+	if c.bodyErr = checkMedia(c.Request); c.bodyErr != nil {
+		return nil
+	}
+	c.lease = c.kernel.Memory.Lease()
+	started := time.Now()
+	c.body, c.bodyErr = c.lease.Read(c.Writer, c.Request, limit)
+	if c.bodyErr == nil && time.Since(started) > atOnce {
+		c.begin()
+	}
+	return c.body
+}
+
+// atOnce is how long a body may take off the request's own time.
+const atOnce = 20 * time.Millisecond
+
+func checkMedia(r *http.Request) error {
+	if r.ContentLength == 0 {
+		return nil
+	}
+	for _, encoding := range r.Header.Values("Content-Encoding") {
+		if encoding != "" && !strings.EqualFold(encoding, "identity") {
+			return problem.New(problem.UnsupportedMediaType, "The body must not be encoded (Content-Encoding).")
+		}
+	}
+	types := r.Header.Values("Content-Type")
+	if len(types) == 0 || len(types) == 1 && types[0] == "" {
+		return nil
+	}
+	media, params, err := mime.ParseMediaType(types[0])
+	charset, given := params["charset"]
+	if err != nil || len(types) > 1 || media != "application/json" || given && !strings.EqualFold(charset, "utf-8") {
+		return problem.New(problem.UnsupportedMediaType, "The body must be application/json in UTF-8.")
+	}
+	return nil
+}
+
+// BodyHash returns the SHA-256 of the body that was read.
+func (c *Call) BodyHash() [sha256.Size]byte { return sha256.Sum256(c.body) }
+
+// IdempotencyKey returns the caller's key; empty: none.
+func (c *Call) IdempotencyKey() string {
+	values := c.Request.Header.Values(idempotencyHeader)
+	if len(values) == 0 {
+		return ""
+	}
+	key := values[0]
+	if len(values) > 1 || key == "" || len(key) > maxIdempotencyKey || !apikey.Visible(key) {
+		c.Refuse(problem.Invalid(problem.Fault{Header: idempotencyHeader, Detail: "must be given once, with 1 to 255 visible ASCII characters"}))
+	}
+	return key
+}

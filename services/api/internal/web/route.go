@@ -1,0 +1,99 @@
+package web
+
+import (
+	"strings"
+	"time"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/problem"
+)
+
+// Route is one operation: where it is, what it needs, and what answers it.
+type Route struct {
+	Method string
+	// Path is a template: a {name} stands for one segment. What the name ends on tells what
+	// it names: bucketName a bucket, keyId a key, and id what the segment before it lists.
+	// Where it is not there, the answer says so, and the audit log keeps it of a refused
+	// change.
+	Path string
+	// Aliases are paths that are answered as Path is.
+	Aliases []string
+	// Operation names it in the OpenAPI document.
+	Operation string
+	Summary   string
+	// Scope is what the caller must have; empty: the route is open to all.
+	Scope domain.Scope
+	// Success is the status of a good answer.
+	Success int
+	// Action names the change in the audit log, as the store does; empty: it is not in that
+	// log.
+	Action string
+	// Long is for work that has no bound: it gets 20 s instead of 1.8 s.
+	Long bool
+	// Publishing has its requests counted apart from all others; see RateLimit.
+	Publishing bool
+	// Handle answers. An error is answered as the problem that it stands for.
+	Handle func(*Call) error
+}
+
+// AccountPath is where what belongs to an account is.
+const AccountPath = accountsPath + "/{accountName}"
+
+const accountsPath = "/v1/accounts"
+
+// Bounds of the time that a request may take, once before its body is read, which has a
+// time of its own, and once after. The first is within the two seconds after
+// which a caller must know that the store is away. The other is for what has no bound: a
+// replay writes a row a delivery, and with a bucket or a consumer all of its keys go.
+const (
+	budget     = 1800 * time.Millisecond
+	longBudget = 20 * time.Second
+)
+
+// route is a Route with what follows from it.
+type route struct {
+	*Route
+	limit   time.Duration    // of each part of a request
+	names   []pathName       // what the path names, from the left
+	missing *problem.Problem // the answer when what the path ends at is not there
+}
+
+// pathName is a parameter of a path, and the kind of thing that it names; empty: none that is
+// told.
+type pathName struct{ parameter, kind string }
+
+func prepare(declared *Route) *route {
+	r := &route{Route: declared, limit: budget, missing: problem.Missing()}
+	if r.Long {
+		r.limit = longBudget
+	}
+	before, kind := "", ""
+	for segment := range strings.SplitSeq(r.Path, "/") {
+		if parameter, ok := strings.CutPrefix(segment, "{"); ok {
+			parameter = strings.TrimSuffix(parameter, "}")
+			kind = kindOf(before, parameter)
+			r.names = append(r.names, pathName{parameter, kind})
+		}
+		before = segment
+	}
+	if kind != "" {
+		r.missing = problem.New(problem.NotFound, "There is no such "+kind+".")
+	}
+	return r
+}
+
+// kindOf returns what a parameter names that comes after the segment before.
+func kindOf(before, parameter string) string {
+	if parameter == "id" {
+		if stem, ok := strings.CutSuffix(before, "ies"); ok {
+			return stem + "y"
+		}
+		return strings.TrimSuffix(before, "s")
+	}
+	for _, ending := range []string{"Name", "Id"} {
+		if kind, ok := strings.CutSuffix(parameter, ending); ok {
+			return kind
+		}
+	}
+	return ""
+}

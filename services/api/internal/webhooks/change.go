@@ -1,0 +1,94 @@
+package webhooks
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"waybill.dev/services/api/internal/web"
+	"waybill.dev/shared/bus"
+	"waybill.dev/shared/domain"
+)
+
+func (h *handlers) update(c *web.Call) error {
+	id, f := web.ID(c, domain.ParseWebhookID), c.Form()
+	form := h.read(f)
+	if form.Has("secret") {
+		form.Ignore("secret")
+		form.Fault("can't be set here: use rotate-secret", "secret")
+	}
+	if err := c.Check(); err != nil {
+		return err
+	}
+	w, health, err := h.Store.UpdateWebhook(c.Context(), c.Principal.Account, id, form.change)
+	if err != nil {
+		return err
+	}
+	h.announce(w.Version)
+	return c.Answer(http.StatusOK, h.view(w, health))
+}
+
+func (h *handlers) delete(c *web.Call) error {
+	id := web.ID(c, domain.ParseWebhookID)
+	if err := c.Check(); err != nil {
+		return err
+	}
+	if err := h.Store.DeleteWebhook(c.Context(), c.Principal.Account, id); err != nil {
+		return err
+	}
+	h.awaitDispatchers(c.Context())
+	return c.NoContent()
+}
+
+// A deletion is answered when the dispatchers have it: no attempt starts after the
+// answer. changeQuiet after the last of them has spoken no other is expected; a
+// dispatcher that can't be reached is waited for no longer than changeLimit.
+const (
+	changeQuiet = 50 * time.Millisecond
+	changeLimit = time.Second
+)
+
+func (h *handlers) awaitDispatchers(ctx context.Context) {
+	version, err := h.Store.ConfigVersion(ctx)
+	if err != nil {
+		h.Bus.Announce(bus.SubjectConfig, nil) // they find it themselves
+		return
+	}
+	h.Bus.AnnounceAnswered(ctx, bus.SubjectConfig, strconv.AppendInt(nil, version, 10), changeQuiet, changeLimit)
+}
+
+func (h *handlers) rotateSecret(c *web.Call) error {
+	id, f := web.ID(c, domain.ParseWebhookID), c.OptionalForm()
+	overlap := float64(defaultOverlap)
+	if seconds, ok := f.Number("overlapSeconds", 0, maxOverlap); ok {
+		overlap = seconds
+	}
+	if err := c.Check(); err != nil {
+		return err
+	}
+	secret := domain.NewSecret()
+	expires := time.Now().UTC().Truncate(time.Millisecond).Add(duration(overlap))
+	w, _, err := h.Store.UpdateWebhook(c.Context(), c.Principal.Account, id, func(w *domain.Webhook) error {
+		// Two signatures at most: a secret that is still in its overlap ends here.
+		w.PreviousSecret, w.PreviousSecretExpiresAt = w.Secret, expires
+		if overlap == 0 {
+			w.PreviousSecret = ""
+		}
+		w.Secret = secret
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	h.announce(w.Version)
+	return c.Answer(http.StatusOK, struct {
+		Secret                  string  `json:"secret"`
+		PreviousSecretExpiresAt *string `json:"previousSecretExpiresAt"`
+	}{secret.Reveal(), web.Stamp(expires)})
+}
+
+// announce nudges the dispatchers; they would find the change by polling, too.
+func (h *handlers) announce(version int64) {
+	h.Bus.Announce(bus.SubjectConfig, strconv.AppendInt(nil, version, 10))
+}

@@ -1,0 +1,195 @@
+// Package webhooks has the webhooks of an account: where callbacks go, for which events, and
+// how.
+package webhooks
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"waybill.dev/services/api/internal/web"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+// Path is where webhooks are.
+const Path = "/v1/webhooks"
+
+// Bounds of what requests say.
+const (
+	defaultOverlap = 86_400 // seconds
+	maxOverlap     = 604_800
+	maxOffset      = 1 << 30
+)
+
+// Store keeps webhooks.
+type Store interface {
+	CreateWebhook(ctx context.Context, w domain.Webhook, once *store.WebhookOnce) (domain.Webhook, *store.StoredResponse, error)
+	ListWebhooks(ctx context.Context, account string, limit, offset int) ([]domain.Webhook, []domain.Health, int, error)
+	GetWebhook(ctx context.Context, account string, id domain.WebhookID) (domain.Webhook, domain.Health, error)
+	UpdateWebhook(ctx context.Context, account string, id domain.WebhookID, change func(*domain.Webhook) error) (domain.Webhook, domain.Health, error)
+	DeleteWebhook(ctx context.Context, account string, id domain.WebhookID) error
+	ConfigVersion(ctx context.Context) (int64, error)
+}
+
+// Bus tells the dispatchers of changes.
+type Bus interface {
+	Announce(subject string, body []byte)
+	AnnounceAnswered(ctx context.Context, subject string, body []byte, quiet, limit time.Duration) int
+}
+
+// Egress decides where callbacks may go and which headers they may carry. Its errors are
+// told to callers.
+type Egress interface {
+	CheckURL(raw string) error
+	Origin(raw string) (string, error)
+	ValidHeader(name, value string) error
+}
+
+// Options of the routes; all are required.
+type Options struct {
+	Store         Store
+	Bus           Bus
+	Egress        Egress
+	RetrySchedule []time.Duration // of the installation
+	Retention     time.Duration   // what a schedule must stay below
+}
+
+// Routes returns the operations.
+func Routes(options Options) []web.Route {
+	h := &handlers{options}
+	return []web.Route{
+		{
+			Method: http.MethodGet, Path: Path, Operation: "listWebhooks", Summary: "Lists all webhooks, the oldest first.",
+			Scope: domain.ScopeWebhooksRead, Success: http.StatusOK, Handle: h.list,
+		},
+		{
+			Method: http.MethodPost, Path: Path, Operation: "registerWebhook", Summary: "Registers a webhook and shows its secret, this once.",
+			Scope: domain.ScopeWebhooksWrite, Success: http.StatusCreated, Action: store.ActionCreateWebhook, Handle: h.register,
+		},
+		{
+			Method: http.MethodGet, Path: Path + "/{id}", Operation: "getWebhook", Summary: "Shows a webhook.",
+			Scope: domain.ScopeWebhooksRead, Success: http.StatusOK, Handle: h.get,
+		},
+		{
+			Method: http.MethodPatch, Path: Path + "/{id}", Operation: "updateWebhook", Summary: "Changes the fields that are given.",
+			Scope: domain.ScopeWebhooksWrite, Success: http.StatusOK, Action: store.ActionUpdateWebhook, Handle: h.update,
+		},
+		{
+			Method: http.MethodDelete, Path: Path + "/{id}", Operation: "deleteWebhook", Summary: "Deletes a webhook; its delivery log stays.",
+			Scope: domain.ScopeWebhooksWrite, Success: http.StatusNoContent, Action: store.ActionDeleteWebhook, Handle: h.delete,
+		},
+		{
+			Method: http.MethodPost, Path: Path + "/{id}/rotate-secret", Operation: "rotateWebhookSecret", Summary: "Makes a new secret; the old one signs too for a while.",
+			Scope: domain.ScopeWebhooksWrite, Success: http.StatusOK, Action: store.ActionRotateSecret, Handle: h.rotateSecret,
+		},
+	}
+}
+
+type handlers struct{ Options }
+
+// webhookView is a webhook as callers see it.
+type webhookView struct {
+	ID                   domain.WebhookID       `json:"id"`
+	URL                  string                 `json:"url"`
+	Events               []domain.EventType     `json:"events"`
+	Active               bool                   `json:"active"`
+	DisabledReason       *domain.DisabledReason `json:"disabledReason"`
+	Fault                string                 `json:"fault,omitzero"`
+	Description          string                 `json:"description"`
+	HeaderNames          []string               `json:"headerNames"`
+	RetryScheduleSeconds []float64              `json:"retryScheduleSeconds"`
+	TimeoutSeconds       float64                `json:"timeoutSeconds"`
+	MaxInFlight          int                    `json:"maxInFlight"`
+	RatePerSecond        *float64               `json:"ratePerSecond"`
+	CreatedAt            *string                `json:"createdAt"`
+	UpdatedAt            *string                `json:"updatedAt"`
+	Secret               string                 `json:"secret,omitzero"`
+}
+
+func (h *handlers) view(w domain.Webhook, health domain.Health) webhookView {
+	v := webhookView{
+		ID: w.ID, URL: w.URL, Events: w.Events, Active: true, Fault: w.Fault, Description: w.Description,
+		HeaderNames: make([]string, 0, len(w.Headers)), TimeoutSeconds: w.Timeout.Seconds(),
+		MaxInFlight: w.MaxInFlight, RatePerSecond: w.RatePerSecond,
+		CreatedAt: web.Stamp(w.CreatedAt), UpdatedAt: web.Stamp(w.UpdatedAt),
+	}
+	if reason, inactive := w.Inactive(health); inactive {
+		v.Active, v.DisabledReason = false, &reason
+	}
+	for _, header := range w.Headers {
+		v.HeaderNames = append(v.HeaderNames, header.Name)
+	}
+	waits := w.Schedule(h.RetrySchedule)
+	v.RetryScheduleSeconds = make([]float64, 0, len(waits))
+	for _, wait := range waits {
+		v.RetryScheduleSeconds = append(v.RetryScheduleSeconds, wait.Seconds())
+	}
+	return v
+}
+
+func (h *handlers) list(c *web.Call) error {
+	q := c.Query()
+	_, limited := q.Text("limit")
+	_, moved := q.Text("offset")
+	limit := q.Integer("limit", 1, web.MaxPage, web.MaxPage)
+	offset := q.Integer("offset", 0, maxOffset, 0)
+	if err := c.Check(); err != nil {
+		return err
+	}
+	paged := limited || moved
+	if !paged {
+		limit = 0
+	}
+	webhooks, healths, total, err := h.Store.ListWebhooks(c.Context(), c.Principal.Account, limit, offset)
+	if err != nil {
+		return err
+	}
+	views := make([]webhookView, 0, len(webhooks))
+	for i, w := range webhooks {
+		views = append(views, h.view(w, healths[i]))
+	}
+	shown, err := web.Fitting(views, func(v webhookView) webhookView { return v })
+	if err != nil {
+		return err
+	}
+	if !paged && len(shown) < total {
+		paged, limit = true, web.MaxPage // the list is too long for one answer
+	}
+	if paged {
+		header := c.Writer.Header()
+		header.Set("X-Total-Count", strconv.Itoa(total))
+		header.Set("Link", pageLinks(c.Link(Path), limit, offset, len(shown), total))
+	}
+	return c.Answer(http.StatusOK, shown)
+}
+
+// pageLinks returns a Link header (RFC 8288) to the pages around this one, which shows so
+// many.
+func pageLinks(list string, limit, offset, shown, total int) string {
+	link := func(at int, rel string) string {
+		return fmt.Sprintf(`<%s?limit=%d&offset=%d>; rel=%q`, list, limit, at, rel)
+	}
+	links := link(0, "first")
+	if offset > 0 {
+		links += ", " + link(max(offset-limit, 0), "prev")
+	}
+	if shown > 0 && offset+shown < total {
+		links += ", " + link(offset+shown, "next")
+	}
+	return links
+}
+
+func (h *handlers) get(c *web.Call) error {
+	id := web.ID(c, domain.ParseWebhookID)
+	if err := c.Check(); err != nil {
+		return err
+	}
+	w, health, err := h.Store.GetWebhook(c.Context(), c.Principal.Account, id)
+	if err != nil {
+		return err
+	}
+	return c.Answer(http.StatusOK, h.view(w, health))
+}
