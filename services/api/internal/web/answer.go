@@ -27,8 +27,11 @@ func (c *Call) Send(status int, body []byte) error {
 
 // Write writes a body of any type.
 func (c *Call) Write(status int, contentType string, body []byte) {
-	c.Writer.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	c.gin.Data(status, contentType, body)
+	header := c.Writer.Header()
+	header.Set("Content-Length", strconv.Itoa(len(body)))
+	header.Set("Content-Type", contentType)
+	c.Writer.WriteHeader(status)
+	_, _ = c.Writer.Write(body) // a client that is gone can't be told
 }
 
 // Created answers with what was made, and where it is.
