@@ -92,7 +92,8 @@ func (h *handlers) create(c *web.Call) error {
 	if retrievable, ok := f.Bool("isRetrievable"); ok {
 		bucket.Retrievable = retrievable
 	}
-	read(f).Apply(&bucket)
+	changes := read(f)
+	changes.Apply(&bucket)
 	if err := c.Check(); err != nil {
 		return err
 	}

@@ -146,13 +146,13 @@ func (h *handlers) get(c *web.Call) error {
 	if err != nil {
 		return err
 	}
-	deliveries, err := h.deliveriesOf(c, event)
+	sent, err := h.deliveriesOf(c, event)
 	if err != nil {
 		return err
 	}
 	body := view(event)
 	body = append(body[:len(body)-1], `,"deliveries":`...)
-	list, err := json.Marshal(deliveries)
+	list, err := json.Marshal(sent)
 	if err != nil {
 		return err
 	}

@@ -29,14 +29,14 @@ type Changes[T any] []func(*T)
 func (c *Changes[T]) Add(change func(*T)) { *c = append(*c, change) }
 
 // Apply makes the changes to v.
-func (c Changes[T]) Apply(v *T) {
-	for _, change := range c {
+func (c *Changes[T]) Apply(v *T) {
+	for _, change := range *c {
 		change(v)
 	}
 }
 
 // Make is Apply where a change may be refused; it refuses none.
-func (c Changes[T]) Make(v *T) error {
+func (c *Changes[T]) Make(v *T) error {
 	c.Apply(v)
 	return nil
 }
