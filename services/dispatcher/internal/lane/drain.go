@@ -22,13 +22,12 @@ const (
 	fetchMost = 500
 	fetchFew  = 32
 	laneWait  = 500 * time.Millisecond
-	// sliceTime is for how long a lane is drained while others wait for their turn, be it for a
-	// place or for memory.
+	// sliceTime is how long a lane is drained while other lanes wait for a place or for memory.
 	sliceTime = time.Second
 	// longestPause is for how long a lane rests at most because of its webhook's rate.
 	longestPause = 10 * time.Minute
-	// laneShare of what drains may have in hand is the most that one lane has: with a webhook
-	// that takes long over large deliveries it would soon have all, for as long as that takes.
+	// laneShare: one lane takes at most this part of the drains' memory. Without it, a slow
+	// webhook with large deliveries would soon hold all of the memory.
 	laneShare = 16
 	// remembered is of how many deliveries a drain knows that it has sent them.
 	remembered = 100_000
