@@ -76,12 +76,13 @@ func (w *worker) drain(ctx context.Context, hook *index.Hook) (time.Duration, er
 	}
 	per := hook.Config().RatePerSecond
 	w.progress.limited = per != nil && *per*laneWait.Seconds() < 1
-	opened, err := w.m.options.Bus.OpenLane(ctx, w.id, 2*w.progress.fetches())
+	fetches := w.progress.fetches()
+	opened, err := w.m.options.Bus.OpenLane(ctx, w.id, 2*fetches)
 	if err != nil {
 		return 0, err
 	}
 	d := &drain{
-		w: w, hook: hook, progress: w.progress, place: place,
+		w: w, hook: hook, progress: w.progress, place: place, fetches: fetches,
 		inHand: bus.NewInHandOf(w.m.share()), ended: make(chan struct{}, 1), tasks: make(map[*bus.Message]*domain.Task), seen: make(map[domain.DeliveryID]int64),
 	}
 	attending, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -151,6 +152,7 @@ type drain struct {
 	hook     *index.Hook
 	progress *progress
 	place    *place
+	fetches  int       // how many deliveries are fetched at once
 	until    time.Time // when the slice is over, if others wait; zero: nothing came yet
 	inHand   *bus.InHand
 	end      ending
@@ -313,7 +315,7 @@ func (d *drain) open(ctx context.Context) bool {
 func (d *drain) fetch(ctx context.Context, lane *bus.Lane, fetched chan<- []*bus.Message) error {
 	defer close(fetched)
 	for ctx.Err() == nil {
-		batch, err := lane.Fetch(ctx, d.inHand, d.progress.fetches(), laneWait)
+		batch, err := lane.Fetch(ctx, d.inHand, d.fetches, laneWait)
 		if ctx.Err() != nil {
 			d.release(batch)
 			return nil
