@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -14,11 +15,11 @@ import (
 
 // A puller asks one consumer for messages, for a bounded number and size of them at a time.
 //
-// The client library can do that too, but takes the server's word that a request is over for
-// the end of what comes. In a cluster that word overtakes the messages it tells of: the server
-// sends it at once, and them when its replicas know of them. What came later was lost until
-// AckWait. A puller goes by the number of messages that the word tells instead, and its inbox
-// stays open from one request to the next.
+// The client library's own fetch is not enough in a cluster. The server sends a status message
+// when a request is over, and the library stops reading there. But a cluster sends that status
+// at once, and the last messages only after its replicas know of them. The library missed these
+// messages until AckWait. A puller reads on until all messages that the status counts have
+// come. Its inbox stays open from one request to the next.
 type puller struct {
 	conn    *nats.Conn
 	subject string // of requests for messages
@@ -32,22 +33,21 @@ type puller struct {
 }
 
 const (
-	// late is how long after its time a request's messages are waited for.
+	// late is how long a puller waits for messages after a request is over.
 	late = time.Second
-	// filled is how long the server's word is waited for when a request has all its bytes.
+	// filled is how long it waits for the server's status when all bytes have come.
 	filled = 50 * time.Millisecond
-	// stragglers is how many messages of earlier requests there is a place for besides.
+	// stragglers is how many late messages of earlier requests the inbox has space for.
 	stragglers = 2 * fetchSize
 )
 
-// errAway tells that no server was there to be asked. It comes after a moment, so that who asks
-// may do so at once again.
+// errAway means that no server is connected. It is returned after awayPause, so that the caller
+// can try again at once.
 var errAway = errors.New("no server is connected")
 
-// awayPause is that moment.
 const awayPause = 50 * time.Millisecond
 
-// errSilent tells that a server that should have sent heartbeats did not.
+// errSilent means that the server did not send its heartbeats.
 var errSilent = errors.New("no heartbeat came")
 
 func (b *Bus) newPuller(stream, consumer, group string) (*puller, error) {
@@ -63,13 +63,13 @@ func (b *Bus) newPuller(stream, consumer, group string) (*puller, error) {
 	return p, nil
 }
 
-// close gives back what came and was not taken.
+// close gives back the messages that have come and were not taken.
 func (p *puller) close() {
 	_ = p.sub.Unsubscribe()
 	for {
 		select {
 		case msg := <-p.came:
-			if msg.Header.Get("Status") == "" {
+			if !p.fromServer(msg) {
 				_ = msg.Nak()
 			}
 		default:
@@ -88,11 +88,10 @@ type pullRequest struct {
 	Pin       string        `json:"id,omitempty"`
 }
 
-// pull asks for up to batch messages of no more than maxBytes together (0: no bound), waits
-// for the first of them as long as given, and hands each to take when it comes. Without an
-// error there may have been none: nothing came in time, or the server serves another process.
-// Its error is ctx's when that ends first. heartbeat: how often the server must be heard of;
-// 0: it need not.
+// pull asks for at most batch messages, of at most maxBytes together (0: no limit), and calls
+// take with each. It waits for the first message at most as long as wait. No message at all is
+// no error: none was there, or the server serves another process. When ctx ends first, its
+// error is returned. With a heartbeat the server must send one that often; 0: none is needed.
 func (p *puller) pull(ctx context.Context, batch, maxBytes int, wait, heartbeat time.Duration, take func(*nats.Msg)) error {
 	reply, err := p.ask(ctx, pullRequest{batch, maxBytes, wait, heartbeat, p.group, p.pin})
 	if err != nil {
@@ -112,12 +111,11 @@ func (p *puller) pull(ctx context.Context, batch, maxBytes int, wait, heartbeat 
 			return nil
 		case msg := <-p.came:
 			r.alive()
-			status := msg.Header.Get("Status")
-			if status == "" || len(msg.Data) > 0 {
+			if !p.fromServer(msg) {
 				p.note(msg)
 				take(msg)
 				r.count(msg)
-			} else if err := p.told(&r, status, msg); err != nil {
+			} else if err := p.told(&r, msg); err != nil {
 				return err
 			}
 		}
@@ -125,8 +123,13 @@ func (p *puller) pull(ctx context.Context, batch, maxBytes int, wait, heartbeat 
 	return nil
 }
 
-// ask sends a request and returns where its answers come. While no server is connected it sends
-// none: the connection would keep them, and the next server would answer all of them at once.
+// fromServer tells a status of the server from a message of the stream. Only a status has the
+// inbox as its subject; a header could be any publisher's.
+func (p *puller) fromServer(msg *nats.Msg) bool { return strings.HasPrefix(msg.Subject, p.inbox+".") }
+
+// ask sends a request and returns the subject of its answers. While no server is connected it
+// sends nothing: the connection would keep the requests, and the next server would answer all
+// of them at once.
 func (p *puller) ask(ctx context.Context, request pullRequest) (reply string, err error) {
 	if !p.conn.IsConnected() {
 		select {
@@ -161,8 +164,8 @@ func (r *pulling) alive() {
 	}
 }
 
-// count notes that a message came. Of a request that was filled to the byte the server does
-// not say that it is over.
+// count notes that a message came. The server sends no status when a request is filled to the
+// last byte.
 func (r *pulling) count(msg *nats.Msg) {
 	r.left--
 	if r.bytes += msg.Size(); r.bytes >= r.maxBytes && r.maxBytes > 0 {
@@ -170,15 +173,16 @@ func (r *pulling) count(msg *nats.Msg) {
 	}
 }
 
-// end notes that the server has ended the request: it sends no more heartbeats, but what it
-// has sent may still be on its way.
+// end notes that the server has ended the request. It sends no more heartbeats, but messages may
+// still be on their way.
 func (r *pulling) end(wait time.Duration) {
 	r.heartbeat = 0
 	r.over.Reset(wait)
 }
 
-// told takes the server's word about a request.
-func (p *puller) told(r *pulling, status string, msg *nats.Msg) error {
+// told handles a status of the server.
+func (p *puller) told(r *pulling, msg *nats.Msg) error {
+	status := msg.Header.Get("Status")
 	if msg.Subject != r.reply || status == "100" {
 		return nil // of an earlier request, or a heartbeat
 	}
@@ -191,14 +195,18 @@ func (p *puller) told(r *pulling, status string, msg *nats.Msg) error {
 	return nil
 }
 
-// note takes down what the server knows this process by.
+// note keeps the id that the server gave this process as the one that it serves. Only a pinned
+// consumer has one; elsewhere the header is a publisher's.
 func (p *puller) note(msg *nats.Msg) {
+	if p.group == "" {
+		return
+	}
 	if pin := msg.Header.Get("Nats-Pin-Id"); pin != "" {
 		p.pin = pin
 	}
 }
 
-// ended returns how many messages of a request that is over the server has not sent.
+// ended returns how many of the requested messages the server will not send.
 func (p *puller) ended(status string, msg *nats.Msg) (unsent int, err error) {
 	const all = int(^uint(0) >> 1)
 	switch status {

@@ -2,11 +2,11 @@ package bus_test
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"waybill.dev/shared/bus"
@@ -78,8 +78,43 @@ func TestClusterHandsOutEverythingOnce(t *testing.T) {
 				}
 			}
 			if repeated > 0 {
-				t.Error(fmt.Sprint(repeated, " messages came again"))
+				t.Errorf("%d messages came again", repeated)
 			}
 		})
+	}
+}
+
+// A publisher may set any header. None of them passes for the server's own status.
+func TestHeadersOfPublishersAreNoStatus(t *testing.T) {
+	t.Parallel()
+	server := bustest.Start(t)
+	b := connect(t, server)
+	if err := b.Ensure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	js, _ := stream(t, server, bus.StreamEvents)
+	for _, header := range []nats.Header{{"Status": {"503"}}, {"Status": {"100"}}, {"Nats-Pin-Id": {"x"}}, {"Status": {"423"}}, {}} {
+		if _, err := js.PublishMsg(t.Context(), &nats.Msg{Subject: "events.default.shipment.created", Header: header}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+	inHand := bus.NewInHandOf(bus.NewBudget(16 << 20))
+	taken := make(chan *bus.Message, 5)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	running.Go(func() { _ = b.ConsumeEvents(ctx, inHand, func(m *bus.Message) { taken <- m }) })
+	for sequence := range uint64(5) {
+		select {
+		case m := <-taken:
+			if m.Sequence != sequence+1 || m.Repeated {
+				t.Errorf("message %d, repeated %t; want %d for the first time", m.Sequence, m.Repeated, sequence+1)
+			}
+			m.Ack()
+			inHand.Done(m)
+		case <-ctx.Done():
+			t.Fatalf("message %d did not come", sequence+1)
+		}
 	}
 }

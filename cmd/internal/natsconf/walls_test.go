@@ -48,32 +48,38 @@ type intruder struct{ user, password, account, other string }
 var intruders = []intruder{{"publisher", "kPublisher", "default", "acme"}, {"partner", "kPartner", "acme", "default"}}
 
 func TestPublishersStayBehindTheirWalls(t *testing.T) {
-	options := read(t, "nats.conf")
-	addSpies(options)
-	s := start(t, options)
-	api := join(t, s, "api", "kApi")
-	at := func(user, password string) string { return url(s, user, password) }
-	tryWalls(t, at, at, api)
+	for _, in := range intruders {
+		t.Run(in.user, func(t *testing.T) { // each with servers of its own: what came late from another would count
+			options := read(t, "nats.conf")
+			addSpies(options)
+			s := start(t, options)
+			at := func(user, password string) string { return url(s, user, password) }
+			tryWalls(t, in, at, at, join(t, s, "api", "kApi"))
+		})
+	}
 }
 
-// In a cluster the publishers are at another server than the API.
 func TestPublishersStayBehindTheirWallsInACluster(t *testing.T) {
-	var servers []*server.Server
-	for _, options := range readCluster(t) {
-		addSpies(options)
-		servers = append(servers, start(t, options))
-	}
-	await(t, "a leader of the cluster", func() bool {
-		for _, s := range servers {
-			if len(s.JetStreamClusterPeers()) == len(servers) {
-				return true
+	for _, in := range intruders {
+		t.Run(in.user, func(t *testing.T) {
+			var servers []*server.Server
+			for _, options := range readCluster(t) {
+				addSpies(options)
+				servers = append(servers, start(t, options))
 			}
-		}
-		return false
-	})
-	inside := func(user, password string) string { return url(servers[0], user, password) }
-	api := joinAt(t, inside("api", "kApi"), "api", 3)
-	tryWalls(t, inside, func(user, password string) string { return url(servers[1], user, password) }, api)
+			await(t, "a leader of the cluster", func() bool {
+				for _, s := range servers {
+					if len(s.JetStreamClusterPeers()) == len(servers) {
+						return true
+					}
+				}
+				return false
+			})
+			inside := func(user, password string) string { return url(servers[0], user, password) }
+			api := joinAt(t, inside("api", "kApi"), "api", 3)
+			tryWalls(t, in, inside, func(user, password string) string { return url(servers[1], user, password) }, api)
+		})
+	}
 }
 
 // addSpies adds a user that hears everything to each NATS account.
@@ -83,54 +89,50 @@ func addSpies(o *server.Options) {
 	}
 }
 
-// tryWalls has each publisher try every subject as subject and as reply, and every dangerous
+// tryWalls has a publisher try every subject as subject and as reply, and every dangerous
 // header. Spies hear what arrives.
-func tryWalls(t *testing.T, inside, outside func(user, password string) string, api *bus.Bus) {
+func tryWalls(t *testing.T, in intruder, inside, outside func(user, password string) string, api *bus.Bus) {
 	t.Helper()
 	serve(t, api)
-	for _, in := range intruders {
-		t.Run(in.user, func(t *testing.T) {
-			waybill := spy(t, inside("spy-waybill", "kSpy"))
-			neighbour := spy(t, outside("spy-publisher_"+in.other, "kSpy"))
-			conn := enter(t, outside(in.user, in.password), in.user)
-			subject := "events." + in.account + ".shipment.created"
-			mark := "marked-" + in.user
-			// What others publish meanwhile.
-			if _, err := storeFor(api, in.other, "evt_secret_"+in.user); err != nil {
-				t.Fatalf("publish: %v", err)
-			}
-			bad := append([]string{"events." + in.other + ".shipment.created", "_INBOX_" + other(in).user + ".x"}, forbidden...)
-			for _, to := range bad {
-				must(t, conn.PublishMsg(&nats.Msg{Subject: to, Data: []byte(mark)}))
-				must(t, conn.PublishMsg(&nats.Msg{Subject: subject, Reply: to, Data: []byte(mark)}))
-			}
-			for name, value := range dangerous {
-				must(t, conn.PublishMsg(&nats.Msg{Subject: subject, Header: nats.Header{name: {value}}, Reply: "records", Data: []byte(mark)}))
-				if strings.HasPrefix(strings.ToLower(name), "nats-trace-") {
-					continue // the server may drop it for where its trace should go
-				}
-				answer := ask(t, conn, subject, nats.Header{name: {value}})
-				if answer.Error == nil || strings.Contains(answer.text, "evt_secret") {
-					t.Errorf("%s: answered %s, want an error that tells of nobody else", name, answer.text)
-				}
-			}
-			// The last one is answered after all that came before it.
-			if answer := ask(t, conn, subject, nats.Header{"Nats-Msg-Id": {"last"}}); answer.Error != nil || answer.Seq != 1 {
-				t.Errorf("an ordinary event is answered %s", answer.text)
-			}
-			await(t, "the last event", func() bool { return waybill.has("events."+in.account+".shipment.created", in.account+".last") })
-			heard := waybill.reached("publish."+in.account+".", "events."+in.account+".", "rejected."+in.account, "_R_.", "_INBOX_api.")
-			if len(heard) > 0 {
-				t.Errorf("reached from outside: %v", heard)
-			}
-			if heard := neighbour.reached(); len(heard) > 0 {
-				t.Errorf("reached in the account of another publisher: %v", heard)
-			}
-			// The server itself drops those with a reply of its own.
-			if n := waybill.count("events." + in.account + "."); n < len(bad)*3/4 {
-				t.Errorf("%d messages became events, of %d that named another reply", n, len(bad))
-			}
-		})
+	waybill := spy(t, inside("spy-waybill", "kSpy"))
+	neighbour := spy(t, outside("spy-publisher_"+in.other, "kSpy"))
+	conn := enter(t, outside(in.user, in.password), in.user)
+	subject := "events." + in.account + ".shipment.created"
+	mark := "marked-" + in.user
+	// What others publish meanwhile.
+	if _, err := storeFor(api, in.other, "evt_secret_"+in.user); err != nil {
+		t.Fatalf("publish: %v", err)
+	}
+	bad := append([]string{"events." + in.other + ".shipment.created", "_INBOX_" + other(in).user + ".x"}, forbidden...)
+	for _, to := range bad {
+		must(t, conn.PublishMsg(&nats.Msg{Subject: to, Data: []byte(mark)}))
+		must(t, conn.PublishMsg(&nats.Msg{Subject: subject, Reply: to, Data: []byte(mark)}))
+	}
+	for name, value := range dangerous {
+		must(t, conn.PublishMsg(&nats.Msg{Subject: subject, Header: nats.Header{name: {value}}, Reply: "records", Data: []byte(mark)}))
+		if strings.HasPrefix(strings.ToLower(name), "nats-trace-") {
+			continue // the server may drop it for where its trace should go
+		}
+		answer := ask(t, conn, subject, nats.Header{name: {value}})
+		if answer.Error == nil || strings.Contains(answer.text, "evt_secret") {
+			t.Errorf("%s: answered %s, want an error that tells of nobody else", name, answer.text)
+		}
+	}
+	// The last one is answered after all that came before it.
+	if answer := ask(t, conn, subject, nats.Header{"Nats-Msg-Id": {"last"}}); answer.Error != nil || answer.Seq != 1 {
+		t.Errorf("an ordinary event is answered %s", answer.text)
+	}
+	await(t, "the last event", func() bool { return waybill.has("events."+in.account+".shipment.created", in.account+".last") })
+	heard := waybill.reached("publish."+in.account+".", "events."+in.account+".", "rejected."+in.account, "_R_.", "_INBOX_api.")
+	if len(heard) > 0 {
+		t.Errorf("reached from outside: %v", heard)
+	}
+	if heard := neighbour.reached(); len(heard) > 0 {
+		t.Errorf("reached in the account of another publisher: %v", heard)
+	}
+	// The server itself drops those with a reply of its own.
+	if n := waybill.count("events." + in.account + "."); n < len(bad)*3/4 {
+		t.Errorf("%d messages became events, of %d that named another reply", n, len(bad))
 	}
 }
 

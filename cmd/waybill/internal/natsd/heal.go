@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 )
 
-// heal removes the states of consumers that a power cut has left as zeros: the server writes
-// them without forcing them to the disk, and refuses for ever to make a consumer whose state
-// it can't read. A consumer without a state gets all that is in its stream again.
+// heal removes state files of consumers that contain only zeros. A power cut leaves such files,
+// as the server does not force them to the disk. The server can't read them, and never makes
+// their consumers again. A consumer without a state file gets all messages of its stream again.
 func heal(dir string, log *slog.Logger) error {
 	states, err := filepath.Glob(filepath.Join(dir, "jetstream", "*", "streams", "*", "obs", "*", "o.dat"))
 	if err != nil {

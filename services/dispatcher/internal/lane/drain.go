@@ -22,13 +22,12 @@ const (
 	fetchMost = 500
 	fetchFew  = 32
 	laneWait  = 500 * time.Millisecond
-	// sliceTime is for how long a lane is drained while others wait for their turn, be it for a
-	// place or for memory.
+	// sliceTime is how long a lane is drained while other lanes wait for a place or for memory.
 	sliceTime = time.Second
 	// longestPause is for how long a lane rests at most because of its webhook's rate.
 	longestPause = 10 * time.Minute
-	// laneShare of what drains may have in hand is the most that one lane has: with a webhook
-	// that takes long over large deliveries it would soon have all, for as long as that takes.
+	// laneShare: one lane takes at most this part of the drains' memory. Without it, a slow
+	// webhook with large deliveries would soon hold all of the memory.
 	laneShare = 16
 	// remembered is of how many deliveries a drain knows that it has sent them.
 	remembered = 100_000
@@ -77,12 +76,13 @@ func (w *worker) drain(ctx context.Context, hook *index.Hook) (time.Duration, er
 	}
 	per := hook.Config().RatePerSecond
 	w.progress.limited = per != nil && *per*laneWait.Seconds() < 1
-	opened, err := w.m.options.Bus.OpenLane(ctx, w.id, 2*w.progress.fetches())
+	fetches := w.progress.fetches()
+	opened, err := w.m.options.Bus.OpenLane(ctx, w.id, 2*fetches)
 	if err != nil {
 		return 0, err
 	}
 	d := &drain{
-		w: w, hook: hook, progress: w.progress, place: place,
+		w: w, hook: hook, progress: w.progress, place: place, fetches: fetches,
 		inHand: bus.NewInHandOf(w.m.share()), ended: make(chan struct{}, 1), tasks: make(map[*bus.Message]*domain.Task), seen: make(map[domain.DeliveryID]int64),
 	}
 	attending, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -152,6 +152,7 @@ type drain struct {
 	hook     *index.Hook
 	progress *progress
 	place    *place
+	fetches  int       // how many deliveries are fetched at once
 	until    time.Time // when the slice is over, if others wait; zero: nothing came yet
 	inHand   *bus.InHand
 	end      ending
@@ -314,7 +315,7 @@ func (d *drain) open(ctx context.Context) bool {
 func (d *drain) fetch(ctx context.Context, lane *bus.Lane, fetched chan<- []*bus.Message) error {
 	defer close(fetched)
 	for ctx.Err() == nil {
-		batch, err := lane.Fetch(ctx, d.inHand, d.progress.fetches(), laneWait)
+		batch, err := lane.Fetch(ctx, d.inHand, d.fetches, laneWait)
 		if ctx.Err() != nil {
 			d.release(batch)
 			return nil
