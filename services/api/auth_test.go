@@ -24,6 +24,7 @@ import (
 	"waybill.dev/shared/pgtest"
 	"waybill.dev/shared/seal"
 	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/auditlog"
 )
 
 const whoAmI = "/v1/who-am-i"
@@ -55,11 +56,12 @@ func (r *rig) another(ring *seal.Keyring) *rig {
 	t := r.t
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	s, err := store.Open(t.Context(), store.Options{URL: r.database, Keys: ring, Logger: log})
+	db, err := store.Open(t.Context(), store.Options{URL: r.database, Keys: ring, Logger: log})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.Close() })
+	t.Cleanup(func() { _ = db.Close() })
+	s := newTables(db)
 	wire, err := bus.Connect(bus.Options{URL: r.nats.URL(), Name: "api", Logger: log, MACKeys: ring.Derive("bus")})
 	if err != nil {
 		t.Fatal(err)
@@ -347,7 +349,7 @@ func TestRefusedChangesAreLogged(t *testing.T) {
 		log := func(account string) (lines []line) {
 			t.Helper()
 			no := false
-			entries, _, err := r.store.ListAudit(t.Context(), store.AuditFilter{Account: account, Success: &no, Page: store.Page{Limit: 100}})
+			entries, _, err := r.store.ListAudit(t.Context(), auditlog.AuditFilter{Account: account, Success: &no, Page: store.Page{Limit: 100}})
 			if err != nil {
 				t.Fatal(err)
 			}

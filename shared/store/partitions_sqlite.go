@@ -3,23 +3,16 @@ package store
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 )
 
-// sortedDays returns the days of a set, the first one first.
-func sortedDays(days map[time.Time]bool) []time.Time {
-	return slices.SortedFunc(maps.Keys(days), time.Time.Compare)
-}
-
 // dropDays deletes the log of the days before floor from its old end, in small
 // transactions, so that it never holds up the writer for long.
-func (e *sqliteEngine) dropDays(ctx context.Context, floor time.Time) ([]time.Time, error) {
-	seen := map[date]bool{}
+func (d *sqliteDialect) dropDays(ctx context.Context, floor time.Time) ([]time.Time, error) {
+	seen := map[Date]bool{}
 	for _, table := range partitionedTables() {
 		for {
-			more, err := e.dropOldest(ctx, table, dateOf(floor), seen)
+			more, err := d.dropOldest(ctx, table, DateOf(floor), seen)
 			if err != nil {
 				return nil, err
 			}
@@ -30,16 +23,16 @@ func (e *sqliteEngine) dropDays(ctx context.Context, floor time.Time) ([]time.Ti
 	}
 	days := map[time.Time]bool{}
 	for day := range seen {
-		days[day.time()] = true
+		days[day.Time()] = true
 	}
 	return sortedDays(days), nil
 }
 
 // dropOldest looks at the rows that were inserted first, as there is no index by day,
 // and deletes those of closed days. It tells whether there may be more.
-func (e *sqliteEngine) dropOldest(ctx context.Context, table string, floor date, seen map[date]bool) (bool, error) {
-	rows, err := e.reader.QueryContext(ctx, fmt.Sprintf(
-		"SELECT rowid, day FROM %s ORDER BY rowid LIMIT %d", table, maintainBatch))
+func (d *sqliteDialect) dropOldest(ctx context.Context, table string, floor Date, seen map[Date]bool) (bool, error) {
+	rows, err := d.reader.QueryContext(ctx, fmt.Sprintf(
+		"SELECT rowid, day FROM %s ORDER BY rowid LIMIT %d", table, BatchRows))
 	if err != nil {
 		return false, err
 	}
@@ -48,7 +41,7 @@ func (e *sqliteEngine) dropOldest(ctx context.Context, table string, floor date,
 	var last int64
 	for rows.Next() {
 		var id int64
-		var day date
+		var day Date
 		if err := rows.Scan(&id, &day); err != nil {
 			return false, err
 		}
@@ -61,6 +54,6 @@ func (e *sqliteEngine) dropOldest(ctx context.Context, table string, floor date,
 	if err := rows.Err(); err != nil || matched == 0 {
 		return false, err
 	}
-	_, err = e.writer.ExecContext(ctx, fmt.Sprintf("DELETE FROM %s WHERE rowid <= ? AND day < ?", table), last, int64(floor))
-	return looked == maintainBatch, err
+	_, err = d.writer.ExecContext(ctx, fmt.Sprintf("DELETE FROM %s WHERE rowid <= ? AND day < ?", table), last, int64(floor))
+	return looked == BatchRows, err
 }

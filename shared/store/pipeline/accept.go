@@ -1,4 +1,4 @@
-package store
+package pipeline
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
 )
 
 // Submission is what one request publishes: it is accepted whole or not at all.
@@ -82,30 +83,31 @@ type eventRef struct{ account, id string }
 // One id that is submitted twice in the same millisecond on both sides of midnight, by
 // two processes, may be accepted twice: each looks into the partition of the day before
 // without waiting for what is not committed there.
-func (s *Store) Accept(ctx context.Context, subs []Submission) ([]Receipt, error) {
+func (p *Pipeline) Accept(ctx context.Context, subs []Submission) ([]Receipt, error) {
 	var receipts []Receipt
-	err := s.again(ctx, func() (err error) {
-		receipts, err = s.accept(ctx, subs)
+	err := p.db.Again(ctx, func() (err error) {
+		receipts, err = p.accept(ctx, subs)
 		return err
 	})
 	if err != nil {
-		return nil, wrap("accept events", err)
+		return nil, store.Wrap("accept events", err)
 	}
 	return receipts, nil
 }
 
-func (s *Store) accept(ctx context.Context, subs []Submission) ([]Receipt, error) {
+func (p *Pipeline) accept(ctx context.Context, subs []Submission) ([]Receipt, error) {
 	receipts := make([]Receipt, len(subs))
 	withKeys := slices.ContainsFunc(subs, func(sub Submission) bool { return sub.Once != nil })
-	if !withKeys && s.engine.acceptsInOneStatement() {
-		return receipts, s.acceptEvents(ctx, s.raw, subs, receipts, nil)
+	if !withKeys && !p.db.SQLite() { // there it is one statement
+		writing, _ := p.db.Handles()
+		return receipts, p.acceptEvents(ctx, writing, subs, receipts, nil)
 	}
-	tx, err := s.engine.begin(ctx)
+	tx, err := p.db.Begin(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
-	if err := s.acceptWithKeys(ctx, tx, subs, receipts); err != nil {
+	if err := p.acceptWithKeys(ctx, tx, subs, receipts); err != nil {
 		return nil, err
 	}
 	return receipts, tx.Commit()
@@ -113,8 +115,8 @@ func (s *Store) accept(ctx context.Context, subs []Submission) ([]Receipt, error
 
 // acceptWithKeys claims the idempotency keys, accepts what they leave, and keeps the
 // answers.
-func (s *Store) acceptWithKeys(ctx context.Context, tx *sql.Tx, subs []Submission, receipts []Receipt) error {
-	now := s.clock()
+func (p *Pipeline) acceptWithKeys(ctx context.Context, tx *sql.Tx, subs []Submission, receipts []Receipt) error {
+	now := p.db.Now()
 	first := map[keyRef]int{} // who answers a key that comes several times in subs
 	var keys []keyRef
 	for i, sub := range subs {
@@ -132,7 +134,7 @@ func (s *Store) acceptWithKeys(ctx context.Context, tx *sql.Tx, subs []Submissio
 	answered := map[int]bool{}
 	for _, key := range keys {
 		i := first[key]
-		earlier, err := s.claim(ctx, tx, key, subs[i].Once.BodyHash, now)
+		earlier, err := p.claim(ctx, tx, key, subs[i].Once.BodyHash, now)
 		switch {
 		case errors.Is(err, domain.ErrConflict):
 			receipts[i].Err, answered[i] = err, true
@@ -149,21 +151,21 @@ func (s *Store) acceptWithKeys(ctx context.Context, tx *sql.Tx, subs []Submissio
 			answered[i] = true
 		}
 	}
-	if err := s.acceptEvents(ctx, tx, subs, receipts, answered); err != nil {
+	if err := p.acceptEvents(ctx, tx, subs, receipts, answered); err != nil {
 		return err
 	}
 	for _, key := range claimed {
 		i := first[key]
 		status, body := subs[i].Once.Respond(receipts[i].Events)
-		if err := s.keepResponse(ctx, tx, key, StoredResponse{status, body}); err != nil {
+		if err := p.keepResponse(ctx, tx, key, StoredResponse{status, body}); err != nil {
 			return err
 		}
 	}
-	return s.answerFollowers(ctx, tx, subs, receipts, first)
+	return p.answerFollowers(ctx, tx, subs, receipts, first)
 }
 
 // answerFollowers answers the submissions whose key came before in the same commit.
-func (s *Store) answerFollowers(ctx context.Context, tx *sql.Tx, subs []Submission, receipts []Receipt, first map[keyRef]int) error {
+func (p *Pipeline) answerFollowers(ctx context.Context, tx *sql.Tx, subs []Submission, receipts []Receipt, first map[keyRef]int) error {
 	for i, sub := range subs {
 		if sub.Once == nil {
 			continue
@@ -172,7 +174,7 @@ func (s *Store) answerFollowers(ctx context.Context, tx *sql.Tx, subs []Submissi
 		if first[key] == i {
 			continue
 		}
-		response, err := s.storedResponse(ctx, tx, key, sub.Once.BodyHash)
+		response, err := p.storedResponse(ctx, tx, key, sub.Once.BodyHash)
 		switch {
 		case errors.Is(err, domain.ErrConflict):
 			receipts[i].Err = err
@@ -186,8 +188,8 @@ func (s *Store) answerFollowers(ctx context.Context, tx *sql.Tx, subs []Submissi
 }
 
 // acceptEvents inserts the events of the submissions that are not answered yet.
-func (s *Store) acceptEvents(ctx context.Context, c conn, subs []Submission, receipts []Receipt, answered map[int]bool) error {
-	in := intake{now: s.clock()}
+func (p *Pipeline) acceptEvents(ctx context.Context, c store.Conn, subs []Submission, receipts []Receipt, answered map[int]bool) error {
+	in := intake{now: p.db.Now()}
 	total := 0
 	for _, sub := range subs {
 		total += len(sub.Events)
@@ -214,7 +216,7 @@ func (s *Store) acceptEvents(ctx context.Context, c conn, subs []Submission, rec
 	slices.SortFunc(in.events, func(a, b domain.Event) int {
 		return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(a.ID, b.ID))
 	})
-	result, err := s.engine.insertEvents(ctx, c, in)
+	result, err := p.dialect.insertEvents(ctx, c, in)
 	if err != nil {
 		return fmt.Errorf("insert events: %w", err)
 	}

@@ -1,4 +1,4 @@
-package storetest
+package pipeline_test
 
 import (
 	"bytes"
@@ -11,11 +11,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/pipeline"
+	"waybill.dev/shared/store/pipeline/pipelinetest"
+	"waybill.dev/shared/store/storetest"
 )
 
-func acceptTests() map[string]func(*testing.T, *bench) {
-	return map[string]func(*testing.T, *bench){
+func acceptTests() storetest.Tests[*bench] {
+	return storetest.Tests[*bench]{
 		"stores events as published":              testAcceptStores,
 		"knows repeats within 24 hours":           testAcceptDedupe,
 		"knows repeats within one commit":         testAcceptDedupeWithin,
@@ -35,8 +37,8 @@ func acceptTests() map[string]func(*testing.T, *bench) {
 }
 
 func testAcceptStores(t *testing.T, b *bench) {
-	b.clock.advance(1234567 * time.Nanosecond)
-	e := b.accept(t, "evt_1")
+	b.Clock.Advance(1234567 * time.Nanosecond)
+	e := b.Accepted(t, "evt_1")
 	if want := noon.Add(time.Millisecond); !e.ReceivedAt.Equal(want) {
 		t.Errorf("received at %v, want %v", e.ReceivedAt, want)
 	}
@@ -53,8 +55,8 @@ func testAcceptStores(t *testing.T, b *bench) {
 }
 
 func testAcceptDedupe(t *testing.T, b *bench) {
-	b.clock.set(time.Date(2025, time.June, 10, 23, 59, 59, 999e6, time.UTC))
-	b.accept(t, "evt_1")
+	b.Clock.Set(time.Date(2025, time.June, 10, 23, 59, 59, 999e6, time.UTC))
+	b.Accepted(t, "evt_1")
 	for _, step := range []struct {
 		advance   time.Duration
 		duplicate bool
@@ -66,10 +68,10 @@ func testAcceptDedupe(t *testing.T, b *bench) {
 		{time.Millisecond, false},                 // 24 h
 		{time.Hour, true},
 	} {
-		b.clock.advance(step.advance)
-		receipt := b.submit(t, store.Submission{Account: account, Events: []domain.Event{event("evt_1")}})
+		b.Clock.Advance(step.advance)
+		receipt := b.Submit(t, pipeline.Submission{Account: account, Events: []domain.Event{pipelinetest.Event("evt_1")}})
 		if got := receipt.Events[0].Duplicate; got != step.duplicate {
-			t.Errorf("at %v: duplicate %v, want %v", b.clock.Now(), got, step.duplicate)
+			t.Errorf("at %v: duplicate %v, want %v", b.Clock.Now(), got, step.duplicate)
 		}
 		if receipt.Version == 0 {
 			t.Error("no configuration version")
@@ -78,10 +80,10 @@ func testAcceptDedupe(t *testing.T, b *bench) {
 }
 
 func testAcceptDedupeWithin(t *testing.T, b *bench) {
-	b.accept(t, "evt_0")
-	receipts, err := b.Accept(t.Context(), []store.Submission{
-		{Account: account, Events: []domain.Event{event("evt_1"), event("evt_2"), event("evt_1")}},
-		{Account: account, Events: []domain.Event{event("evt_2"), event("evt_3"), event("evt_0")}},
+	b.Accepted(t, "evt_0")
+	receipts, err := b.Accept(t.Context(), []pipeline.Submission{
+		{Account: account, Events: []domain.Event{pipelinetest.Event("evt_1"), pipelinetest.Event("evt_2"), pipelinetest.Event("evt_1")}},
+		{Account: account, Events: []domain.Event{pipelinetest.Event("evt_2"), pipelinetest.Event("evt_3"), pipelinetest.Event("evt_0")}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -103,9 +105,9 @@ func testAcceptDedupeWithin(t *testing.T, b *bench) {
 }
 
 func testAcceptAccounts(t *testing.T, b *bench) {
-	receipts, err := b.Accept(t.Context(), []store.Submission{
-		{Account: "one", Events: []domain.Event{event("evt_1")}},
-		{Account: "two", Events: []domain.Event{event("evt_1")}},
+	receipts, err := b.Accept(t.Context(), []pipeline.Submission{
+		{Account: "one", Events: []domain.Event{pipelinetest.Event("evt_1")}},
+		{Account: "two", Events: []domain.Event{pipelinetest.Event("evt_1")}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -122,13 +124,13 @@ func testAcceptAccounts(t *testing.T, b *bench) {
 }
 
 func testAcceptVersion(t *testing.T, b *bench) {
-	before := b.submit(t, store.Submission{Account: account, Events: []domain.Event{event("evt_1")}}).Version
-	w := b.webhook(t)
-	after := b.submit(t, store.Submission{Account: account, Events: []domain.Event{event("evt_2")}}).Version
+	before := b.Submit(t, pipeline.Submission{Account: account, Events: []domain.Event{pipelinetest.Event("evt_1")}}).Version
+	w := b.Webhook(t)
+	after := b.Submit(t, pipeline.Submission{Account: account, Events: []domain.Event{pipelinetest.Event("evt_2")}}).Version
 	if before >= w.Version || after != w.Version {
 		t.Errorf("versions %d, webhook %d, %d", before, w.Version, after)
 	}
-	page, _, err := b.Unsettled(t.Context(), noon.Add(time.Hour), store.OutboxCursor{}, 10)
+	page, _, err := b.Unsettled(t.Context(), noon.Add(time.Hour), pipeline.OutboxCursor{}, 10)
 	if err != nil || len(page) != 2 || page[0].Version != before || page[1].Version != after {
 		t.Errorf("outbox %+v, %v", page, err)
 	}
@@ -145,7 +147,7 @@ func testAcceptConcurrent(t *testing.T, b *bench) {
 				var events []domain.Event
 				for i := range ids {
 					// Each caller in another order: neither may wait for the other for ever.
-					events = append(events, event(fmt.Sprintf("evt_%d_%d", round, (i*(2*c+1)+c)%ids)))
+					events = append(events, pipelinetest.Event(fmt.Sprintf("evt_%d_%d", round, (i*(2*c+1)+c)%ids)))
 				}
 				fresh := b.acceptFresh(t, events)
 				mu.Lock()
@@ -170,7 +172,7 @@ func testAcceptConcurrent(t *testing.T, b *bench) {
 // acceptFresh submits events and returns the ids that were no repeats.
 func (b *bench) acceptFresh(t *testing.T, events []domain.Event) []string {
 	t.Helper()
-	receipts, err := b.Accept(t.Context(), []store.Submission{{Account: account, Events: events}})
+	receipts, err := b.Accept(t.Context(), []pipeline.Submission{{Account: account, Events: events}})
 	if err != nil {
 		t.Errorf("accept: %v", err)
 		return nil
@@ -184,13 +186,13 @@ func (b *bench) acceptFresh(t *testing.T, events []domain.Event) []string {
 	return fresh
 }
 
-func once(key, body string, respond func([]store.Accepted) (int, []byte)) *store.Once {
+func once(key, body string, respond func([]pipeline.Accepted) (int, []byte)) *pipeline.Once {
 	var hash [32]byte
 	copy(hash[:], body)
-	return &store.Once{Path: "/v1/events", Key: key, BodyHash: hash, Respond: respond}
+	return &pipeline.Once{Path: "/v1/events", Key: key, BodyHash: hash, Respond: respond}
 }
 
-func respondIDs(accepted []store.Accepted) (int, []byte) {
+func respondIDs(accepted []pipeline.Accepted) (int, []byte) {
 	var body bytes.Buffer
 	for _, a := range accepted {
 		fmt.Fprintf(&body, "%s %v;", a.ID, a.Duplicate)
@@ -199,29 +201,29 @@ func respondIDs(accepted []store.Accepted) (int, []byte) {
 }
 
 func testAcceptOnce(t *testing.T, b *bench) {
-	sub := func(id, body string) store.Submission {
-		return store.Submission{Account: account, Events: []domain.Event{event(id)}, Once: once("key-1", body, respondIDs)}
+	sub := func(id, body string) pipeline.Submission {
+		return pipeline.Submission{Account: account, Events: []domain.Event{pipelinetest.Event(id)}, Once: once("key-1", body, respondIDs)}
 	}
-	first := b.submit(t, sub("evt_1", "a"))
+	first := b.Submit(t, sub("evt_1", "a"))
 	if first.Replay != nil || first.Err != nil || first.Events[0].Duplicate {
 		t.Fatalf("first: %+v", first)
 	}
-	second := b.submit(t, sub("evt_2", "a"))
-	want := &store.StoredResponse{Status: 202, Body: []byte("evt_1 false;")}
+	second := b.Submit(t, sub("evt_2", "a"))
+	want := &pipeline.StoredResponse{Status: 202, Body: []byte("evt_1 false;")}
 	if diff := cmp.Diff(want, second.Replay); diff != "" {
 		t.Errorf("second answer (-want +got):\n%s", diff)
 	}
-	if third := b.submit(t, sub("evt_3", "b")); !errors.Is(third.Err, domain.ErrConflict) {
+	if third := b.Submit(t, sub("evt_3", "b")); !errors.Is(third.Err, domain.ErrConflict) {
 		t.Errorf("another body: %v, want a conflict", third.Err)
 	}
 	other := sub("evt_4", "c")
 	other.Account = "other"
-	if r := b.submit(t, other); r.Replay != nil || r.Err != nil {
+	if r := b.Submit(t, other); r.Replay != nil || r.Err != nil {
 		t.Errorf("another account's key: %+v", r)
 	}
 	elsewhere := sub("evt_5", "c")
 	elsewhere.Once.Path = "/v1/webhooks"
-	if r := b.submit(t, elsewhere); r.Replay != nil || r.Err != nil {
+	if r := b.Submit(t, elsewhere); r.Replay != nil || r.Err != nil {
 		t.Errorf("the key on another path: %+v", r)
 	}
 	for _, id := range []string{"evt_2", "evt_3"} {
@@ -239,8 +241,8 @@ func testAcceptOnceConcurrent(t *testing.T, b *bench) {
 	for i := range callers {
 		wg.Go(func() {
 			id := fmt.Sprintf("evt_%d", i)
-			receipts, err := b.Accept(t.Context(), []store.Submission{{
-				Account: account, Events: []domain.Event{event(id)}, Once: once("key", "same", respondIDs),
+			receipts, err := b.Accept(t.Context(), []pipeline.Submission{{
+				Account: account, Events: []domain.Event{pipelinetest.Event(id)}, Once: once("key", "same", respondIDs),
 			}})
 			switch {
 			case err != nil:
@@ -265,19 +267,19 @@ func testAcceptOnceConcurrent(t *testing.T, b *bench) {
 			t.Errorf("caller %d was answered %q, caller 0 %q", i, a, answers[0])
 		}
 	}
-	events, _, err := b.ListEvents(t.Context(), store.EventFilter{Account: account})
+	events, _, err := b.ListEvents(t.Context(), pipeline.EventFilter{Account: account})
 	if err != nil || len(events) != 1 {
 		t.Errorf("%d events stored, %v", len(events), err)
 	}
 }
 
 func testAcceptOnceShared(t *testing.T, b *bench) {
-	sub := func(id, key, body string) store.Submission {
-		return store.Submission{Account: account, Events: []domain.Event{event(id)}, Once: once(key, body, respondIDs)}
+	sub := func(id, key, body string) pipeline.Submission {
+		return pipeline.Submission{Account: account, Events: []domain.Event{pipelinetest.Event(id)}, Once: once(key, body, respondIDs)}
 	}
-	receipts, err := b.Accept(t.Context(), []store.Submission{
+	receipts, err := b.Accept(t.Context(), []pipeline.Submission{
 		sub("evt_1", "key-b", "a"), sub("evt_2", "key-b", "a"), sub("evt_3", "key-b", "other"), sub("evt_4", "key-a", "a"),
-		{Account: account, Events: []domain.Event{event("evt_5")}},
+		{Account: account, Events: []domain.Event{pipelinetest.Event("evt_5")}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -291,44 +293,44 @@ func testAcceptOnceShared(t *testing.T, b *bench) {
 	if !errors.Is(receipts[2].Err, domain.ErrConflict) {
 		t.Errorf("another body in the commit: %+v", receipts[2])
 	}
-	events, _, err := b.ListEvents(t.Context(), store.EventFilter{Account: account})
+	events, _, err := b.ListEvents(t.Context(), pipeline.EventFilter{Account: account})
 	if err != nil || len(events) != 3 {
 		t.Errorf("%d events stored, want 3 (%v)", len(events), err)
 	}
 }
 
 func testAcceptOnceExpires(t *testing.T, b *bench) {
-	sub := func(id, body string) store.Submission {
-		return store.Submission{Account: account, Events: []domain.Event{event(id)}, Once: once("key", body, respondIDs)}
+	sub := func(id, body string) pipeline.Submission {
+		return pipeline.Submission{Account: account, Events: []domain.Event{pipelinetest.Event(id)}, Once: once("key", body, respondIDs)}
 	}
-	b.submit(t, sub("evt_1", "a"))
-	b.clock.advance(24*time.Hour - time.Millisecond)
-	if r := b.submit(t, sub("evt_2", "a")); r.Replay == nil {
+	b.Submit(t, sub("evt_1", "a"))
+	b.Clock.Advance(24*time.Hour - time.Millisecond)
+	if r := b.Submit(t, sub("evt_2", "a")); r.Replay == nil {
 		t.Error("forgotten before 24 hours")
 	}
-	b.clock.advance(time.Millisecond)
-	if r := b.submit(t, sub("evt_3", "b")); r.Replay != nil || r.Err != nil {
+	b.Clock.Advance(time.Millisecond)
+	if r := b.Submit(t, sub("evt_3", "b")); r.Replay != nil || r.Err != nil {
 		t.Errorf("remembered after 24 hours: %+v", r)
 	}
-	if r := b.submit(t, sub("evt_4", "b")); r.Replay == nil || string(r.Replay.Body) != "evt_3 false;" {
+	if r := b.Submit(t, sub("evt_4", "b")); r.Replay == nil || string(r.Replay.Body) != "evt_3 false;" {
 		t.Errorf("the second use after 24 hours: %+v", r)
 	}
 }
 
 func testAcceptLater(t *testing.T, b *bench) {
-	b.clock.advance(40 * 24 * time.Hour)
-	b.accept(t, "evt_1")
-	b.submit(t, store.Submission{Account: account, Events: []domain.Event{event("evt_2")}, Once: once("k", "", respondIDs)})
-	b.clock.advance(24 * time.Hour)
-	e := b.accept(t, "evt_3")
-	b.record(t, b.outcome(e, b.webhook(t), domain.StatusDelivered))
+	b.Clock.Advance(40 * 24 * time.Hour)
+	b.Accepted(t, "evt_1")
+	b.Submit(t, pipeline.Submission{Account: account, Events: []domain.Event{pipelinetest.Event("evt_2")}, Once: once("k", "", respondIDs)})
+	b.Clock.Advance(24 * time.Hour)
+	e := b.Accepted(t, "evt_3")
+	b.Recorded(t, b.Outcome(e, b.Webhook(t), domain.StatusDelivered))
 }
 
 func testAcceptAtomic(t *testing.T, b *bench) {
-	bad := event("evt_2")
+	bad := pipelinetest.Event("evt_2")
 	bad.Payload = nil // refused by the column
-	_, err := b.Accept(t.Context(), []store.Submission{
-		{Account: account, Events: []domain.Event{event("evt_1")}},
+	_, err := b.Accept(t.Context(), []pipeline.Submission{
+		{Account: account, Events: []domain.Event{pipelinetest.Event("evt_1")}},
 		{Account: account, Events: []domain.Event{bad}},
 	})
 	if err == nil {
@@ -337,11 +339,11 @@ func testAcceptAtomic(t *testing.T, b *bench) {
 	if _, err := b.GetEvent(t.Context(), account, "evt_1"); !errors.Is(err, domain.ErrNotFound) {
 		t.Errorf("a part of the failed commit is stored: %v", err)
 	}
-	b.accept(t, "evt_1")
+	b.Accepted(t, "evt_1")
 }
 
 func testAcceptEmpty(t *testing.T, b *bench) {
-	receipts, err := b.Accept(t.Context(), []store.Submission{{Account: account}})
+	receipts, err := b.Accept(t.Context(), []pipeline.Submission{{Account: account}})
 	if err != nil || len(receipts) != 1 || len(receipts[0].Events) != 0 {
 		t.Errorf("%+v, %v", receipts, err)
 	}
@@ -352,8 +354,8 @@ func testAcceptEmpty(t *testing.T, b *bench) {
 }
 
 func testAcceptOutbox(t *testing.T, b *bench) {
-	e := b.accept(t, "evt_1")
-	page, _, err := b.Unsettled(t.Context(), noon.Add(time.Second), store.OutboxCursor{}, 10)
+	e := b.Accepted(t, "evt_1")
+	page, _, err := b.Unsettled(t.Context(), noon.Add(time.Second), pipeline.OutboxCursor{}, 10)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package store
+package pipeline
 
 import (
 	"encoding/base64"
@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"waybill.dev/shared/jsonscan/attack"
+	"waybill.dev/shared/store"
 )
 
 // FuzzCursor looks for a cursor that is taken though it can't have been given, or costs much.
 func FuzzCursor(f *testing.F) {
-	good := cursor{List: listEvents, Account: "acme", At: 1, ID: "evt_1"}.encode()
+	good := store.Cursor{List: listEvents, Account: "acme", At: 1, ID: "evt_1"}.Encode()
 	f.Add(good, listEvents, "acme")
-	f.Add(cursor{List: listDeliveries, Account: "acme", ID: "d"}.encode(), listDeliveries, "acme")
+	f.Add(store.Cursor{List: listDeliveries, Account: "acme", ID: "d"}.Encode(), listDeliveries, "acme")
 	for _, body := range attack.Bodies(4 << 10) {
 		f.Add(base64.RawURLEncoding.EncodeToString(body.Text), listEvents, "acme")
 	}
@@ -21,9 +22,9 @@ func FuzzCursor(f *testing.F) {
 			return
 		}
 		attack.Hold(t, len(text), attack.Allowance{}, func() {
-			c, err := decodeCursor(text, list, account)
+			c, err := store.DecodeCursor(text, list, account, leads)
 			switch {
-			case err != nil && !errors.Is(err, ErrCursor):
+			case err != nil && !errors.Is(err, store.ErrCursor):
 				t.Errorf("error %v", err)
 			case err == nil && c != nil && (c.List != list || c.Account != account || c.ID == ""):
 				t.Errorf("%+v is taken", c)
@@ -38,7 +39,7 @@ func TestCursorAttacks(t *testing.T) {
 		t.Run(body.Name, func(t *testing.T) {
 			text := base64.RawURLEncoding.EncodeToString(body.Text)
 			attack.Hold(t, len(text), attack.Allowance{}, func() {
-				if _, err := decodeCursor(text, listEvents, "acme"); !errors.Is(err, ErrCursor) {
+				if _, err := store.DecodeCursor(text, listEvents, "acme", leads); !errors.Is(err, store.ErrCursor) {
 					t.Errorf("error %v", err)
 				}
 			})

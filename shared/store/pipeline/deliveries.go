@@ -1,4 +1,4 @@
-package store
+package pipeline
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
 )
 
 // DeliveryFilter selects deliveries of one account. Zero fields select nothing away.
@@ -73,14 +74,14 @@ func (r listedRow) shown() domain.Delivery {
 // for shows as pending; a test is listed from the moment it was asked for; one that was
 // not through when its webhook was deleted shows as failed. The status filter goes by
 // what is shown. ErrCursor: the cursor is not one of this list.
-func (s *Store) ListDeliveries(ctx context.Context, f DeliveryFilter) ([]domain.Delivery, string, error) {
-	after, err := decodeCursor(f.Cursor, listDeliveries, f.Account)
+func (p *Pipeline) ListDeliveries(ctx context.Context, f DeliveryFilter) ([]domain.Delivery, string, error) {
+	after, err := store.DecodeCursor(f.Cursor, listDeliveries, f.Account, leads)
 	if err != nil {
 		return nil, "", err
 	}
 	limit := pageSize(f.Limit)
 	var found []domain.Delivery
-	err = s.snapshot(ctx, func(tx *gorm.DB) error {
+	err = p.db.Snapshot(ctx, func(tx *gorm.DB) error {
 		scope, err := newDeliveryScope(tx, f, after)
 		if err != nil || scope.empty {
 			return err
@@ -89,12 +90,12 @@ func (s *Store) ListDeliveries(ctx context.Context, f DeliveryFilter) ([]domain.
 		return err
 	})
 	if err != nil {
-		return nil, "", wrap("list deliveries", err)
+		return nil, "", store.Wrap("list deliveries", err)
 	}
 	next := ""
 	if len(found) > limit {
 		found = found[:limit]
-		next = cursor{List: listDeliveries, Account: f.Account, ID: string(found[limit-1].ID)}.encode()
+		next = store.Cursor{List: listDeliveries, Account: f.Account, ID: string(found[limit-1].ID)}.Encode()
 	}
 	return found, next, nil
 }
@@ -107,7 +108,7 @@ type deliveryScope struct {
 	empty    bool
 }
 
-func newDeliveryScope(tx *gorm.DB, f DeliveryFilter, after *cursor) (deliveryScope, error) {
+func newDeliveryScope(tx *gorm.DB, f DeliveryFilter, after *store.Cursor) (deliveryScope, error) {
 	scope := deliveryScope{filter: f}
 	if !f.Since.IsZero() {
 		scope.from = domain.DeliveryIDFloor(ceilMillisecond(f.Since))
@@ -139,11 +140,11 @@ func (scope deliveryScope) bound(query *gorm.DB, table, id string) *gorm.DB {
 		query = query.Where(table+".webhook_id = ? AND ("+table+".account = ?) IS TRUE", string(f.Webhook), f.Account)
 	}
 	if scope.from != "" {
-		query = query.Where(id+" >= ? AND "+table+".day >= ?", string(scope.from), dateOf(ceilMillisecond(f.Since)))
+		query = query.Where(id+" >= ? AND "+table+".day >= ?", string(scope.from), store.DateOf(ceilMillisecond(f.Since)))
 	}
 	if scope.to != "" {
 		at, _ := scope.to.ReceivedAt()
-		query = query.Where(id+" < ? AND "+table+".day <= ?", string(scope.to), dateOf(at))
+		query = query.Where(id+" < ? AND "+table+".day <= ?", string(scope.to), store.DateOf(at))
 	}
 	if f.EventID == "" {
 		return query
@@ -152,7 +153,7 @@ func (scope deliveryScope) bound(query *gorm.DB, table, id string) *gorm.DB {
 	var args []any
 	for _, at := range scope.events {
 		ranges = append(ranges, "("+table+".day = ? AND "+id+" >= ? AND "+id+" < ?)")
-		args = append(args, dateOf(at), string(domain.DeliveryIDFloor(at)), string(domain.DeliveryIDFloor(at.Add(time.Millisecond))))
+		args = append(args, store.DateOf(at), string(domain.DeliveryIDFloor(at)), string(domain.DeliveryIDFloor(at.Add(time.Millisecond))))
 	}
 	return query.Where(table+".event_id = ?", f.EventID).Where("("+strings.Join(ranges, " OR ")+")", args...)
 }
@@ -219,15 +220,15 @@ func requestedCondition(status domain.Status) string {
 
 // GetDelivery returns one delivery as the log shows it, with its attempts in the order
 // in which they were made.
-func (s *Store) GetDelivery(ctx context.Context, account string, id domain.DeliveryID) (domain.Delivery, []domain.Attempt, error) {
+func (p *Pipeline) GetDelivery(ctx context.Context, account string, id domain.DeliveryID) (domain.Delivery, []domain.Attempt, error) {
 	at, ok := id.ReceivedAt()
 	if !ok {
-		return domain.Delivery{}, nil, wrap("get delivery", domain.ErrNotFound)
+		return domain.Delivery{}, nil, store.Wrap("get delivery", domain.ErrNotFound)
 	}
 	var found domain.Delivery
 	var attempts []domain.Attempt
-	err := s.snapshot(ctx, func(tx *gorm.DB) error {
-		row, err := takeDelivery(tx, nil, account, id, dateOf(at))
+	err := p.db.Snapshot(ctx, func(tx *gorm.DB) error {
+		row, err := takeDelivery(tx, nil, account, id, store.DateOf(at))
 		if err != nil {
 			return err
 		}
@@ -236,14 +237,14 @@ func (s *Store) GetDelivery(ctx context.Context, account string, id domain.Deliv
 		return err
 	})
 	if err != nil {
-		return domain.Delivery{}, nil, wrap("get delivery", err)
+		return domain.Delivery{}, nil, store.Wrap("get delivery", err)
 	}
 	return found, attempts, nil
 }
 
 // takeDelivery reads one delivery as it is shown, from the log, where lock applies, or
 // from the request for it.
-func takeDelivery(tx *gorm.DB, lock []clause.Expression, account string, id domain.DeliveryID, day date) (listedRow, error) {
+func takeDelivery(tx *gorm.DB, lock []clause.Expression, account string, id domain.DeliveryID, day store.Date) (listedRow, error) {
 	var row listedRow
 	err := tx.Table("deliveries AS d").Select("d.*, "+sqlOpen+" AS open, "+sqlDead+" AS dead").Clauses(lock...).
 		Where("d.account = ? AND d.id = ? AND d.day = ?", account, string(id), day).Take(&row).Error
@@ -277,23 +278,4 @@ func takeAttempts(tx *gorm.DB, row listedRow) ([]domain.Attempt, error) {
 		return cmp.Or(cmp.Compare(a.Number, b.Number), a.StartedAt.Compare(b.StartedAt), cmp.Compare(a.ID, b.ID))
 	})
 	return attempts, nil
-}
-
-// Revs returns the stored revisions of those of an account's deliveries that are in the log.
-func (s *Store) Revs(ctx context.Context, account string, ids []domain.DeliveryID) (map[domain.DeliveryID]int64, error) {
-	revs := make(map[domain.DeliveryID]int64, len(ids))
-	byDay := map[date][]string{}
-	for _, id := range ids {
-		if at, ok := id.ReceivedAt(); ok {
-			byDay[dateOf(at)] = append(byDay[dateOf(at)], string(id))
-		}
-	}
-	for day, texts := range byDay {
-		for part := range slices.Chunk(texts, bodyPage) {
-			if err := s.engine.revs(ctx, day.time(), account, part, revs); err != nil {
-				return nil, wrap("read revisions", err)
-			}
-		}
-	}
-	return revs, nil
 }

@@ -1,4 +1,4 @@
-package store
+package pipeline
 
 import (
 	"cmp"
@@ -12,6 +12,7 @@ import (
 	"gorm.io/gorm"
 
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
 )
 
 // Bounds of a page.
@@ -40,8 +41,8 @@ type EventFilter struct {
 // ListEvents returns a page of events, the newest first, and the cursor of the next;
 // empty: there is none. They are fewer than the filter's limit when they are large, see
 // MaxPageBytes. ErrCursor: the cursor is not one of this list.
-func (s *Store) ListEvents(ctx context.Context, f EventFilter) ([]domain.Event, string, error) {
-	after, err := decodeCursor(f.Cursor, listEvents, f.Account)
+func (p *Pipeline) ListEvents(ctx context.Context, f EventFilter) ([]domain.Event, string, error) {
+	after, err := store.DecodeCursor(f.Cursor, listEvents, f.Account, leads)
 	if err != nil {
 		return nil, "", err
 	}
@@ -51,7 +52,7 @@ func (s *Store) ListEvents(ctx context.Context, f EventFilter) ([]domain.Event, 
 	}
 	var rows []eventRow
 	more := false
-	err = s.snapshot(ctx, func(tx *gorm.DB) error {
+	err = p.db.Snapshot(ctx, func(tx *gorm.DB) error {
 		marks, err := f.marks(tx, after, types)
 		if err != nil {
 			return err
@@ -72,13 +73,13 @@ func (s *Store) ListEvents(ctx context.Context, f EventFilter) ([]domain.Event, 
 		return nil
 	})
 	if err != nil {
-		return nil, "", wrap("list events", err)
+		return nil, "", store.Wrap("list events", err)
 	}
 	slices.SortFunc(rows, func(a, b eventRow) int { return newestFirst(a.ReceivedAt, a.ID, b.ReceivedAt, b.ID) })
 	next := ""
 	if more {
 		last := rows[len(rows)-1]
-		next = cursor{List: listEvents, Account: f.Account, At: last.ReceivedAt.time().UnixMilli(), ID: last.ID}.encode()
+		next = store.Cursor{List: listEvents, Account: f.Account, At: last.ReceivedAt.Time().UnixMilli(), ID: last.ID}.Encode()
 	}
 	events := make([]domain.Event, len(rows))
 	for i, row := range rows {
@@ -87,21 +88,21 @@ func (s *Store) ListEvents(ctx context.Context, f EventFilter) ([]domain.Event, 
 	return events, next, nil
 }
 
-func newestFirst(a instant, idA string, b instant, idB string) int {
+func newestFirst(a store.Instant, idA string, b store.Instant, idB string) int {
 	return cmp.Or(cmp.Compare(b, a), cmp.Compare(idB, idA))
 }
 
 // eventMark is where an event is in the list, and what it weighs in bytes.
 type eventMark struct {
 	Type       string
-	ReceivedAt instant
+	ReceivedAt store.Instant
 	ID         string
 	Weight     int64
 }
 
 // marks returns the first events of each type, without their bodies: what fits a page is
 // known before any body is read.
-func (f EventFilter) marks(tx *gorm.DB, after *cursor, types []domain.EventType) ([]eventMark, error) {
+func (f EventFilter) marks(tx *gorm.DB, after *store.Cursor, types []domain.EventType) ([]eventMark, error) {
 	var marks []eventMark
 	for _, kind := range types {
 		var some []eventMark
@@ -122,40 +123,40 @@ func firstPage(marks []eventMark, limit int) (page []eventMark, more bool) {
 	for i, mark := range page {
 		weights[i] = mark.Weight
 	}
-	page = page[:fitting(weights)]
+	page = page[:store.Fitting(weights)]
 	return page, len(page) < len(marks)
 }
 
 // ofType selects the filter's events of one type, the newest first.
-func (f EventFilter) ofType(tx *gorm.DB, after *cursor, kind domain.EventType) *gorm.DB {
+func (f EventFilter) ofType(tx *gorm.DB, after *store.Cursor, kind domain.EventType) *gorm.DB {
 	return f.bound(tx, after).Where("type = ?", string(kind)).Order("received_at DESC, id DESC")
 }
 
 // bound adds the filter's account and times, and the end of the page before.
-func (f EventFilter) bound(tx *gorm.DB, after *cursor) *gorm.DB {
+func (f EventFilter) bound(tx *gorm.DB, after *store.Cursor) *gorm.DB {
 	query := tx.Where("account = ?", f.Account)
 	if !f.Since.IsZero() {
 		since := ceilMillisecond(f.Since)
-		query = query.Where("received_at >= ? AND day >= ?", instantOf(since), dateOf(since))
+		query = query.Where("received_at >= ? AND day >= ?", store.InstantOf(since), store.DateOf(since))
 	}
 	if !f.Until.IsZero() {
 		until := ceilMillisecond(f.Until)
-		query = query.Where("received_at < ? AND day <= ?", instantOf(until), dateOf(until))
+		query = query.Where("received_at < ? AND day <= ?", store.InstantOf(until), store.DateOf(until))
 	}
 	if after != nil {
 		at := time.UnixMilli(after.At)
 		query = query.Where("received_at <= ? AND day <= ? AND (received_at < ? OR id < ?)",
-			instantOf(at), dateOf(at), instantOf(at), after.ID)
+			store.InstantOf(at), store.DateOf(at), store.InstantOf(at), after.ID)
 	}
 	return query
 }
 
 // GetEvent returns the account's newest event of that id.
-func (s *Store) GetEvent(ctx context.Context, account, id string) (domain.Event, error) {
+func (p *Pipeline) GetEvent(ctx context.Context, account, id string) (domain.Event, error) {
 	var row eventRow
-	err := s.read.WithContext(ctx).Where("account = ? AND id = ?", account, id).Order("day DESC").Take(&row).Error
+	err := p.db.Reading(ctx).Where("account = ? AND id = ?", account, id).Order("day DESC").Take(&row).Error
 	if err != nil {
-		return domain.Event{}, wrap("get event", err)
+		return domain.Event{}, store.Wrap("get event", err)
 	}
 	return row.domain(), nil
 }
@@ -169,7 +170,7 @@ func acceptances(tx *gorm.DB, account, id string) ([]time.Time, error) {
 	}
 	var times []time.Time
 	for _, row := range rows {
-		times = append(times, row.ReceivedAt.time())
+		times = append(times, row.ReceivedAt.Time())
 		for text := range strings.FieldsSeq(row.Repeats) {
 			ms, err := strconv.ParseInt(text, 10, 64)
 			if err != nil {
@@ -183,7 +184,7 @@ func acceptances(tx *gorm.DB, account, id string) ([]time.Time, error) {
 
 // dayRef names an event in the log.
 type dayRef struct {
-	day date
+	day store.Date
 	eventRef
 }
 
@@ -193,7 +194,7 @@ const bodyPage = 500
 // storedEvents returns those of the referenced events that are still in the log.
 func storedEvents(tx *gorm.DB, refs []dayRef) (map[dayRef]domain.Event, error) {
 	type group struct {
-		day     date
+		day     store.Date
 		account string
 	}
 	groups := map[group][]string{}

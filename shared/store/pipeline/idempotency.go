@@ -1,4 +1,4 @@
-package store
+package pipeline
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
 )
 
 // idempotencyWindow is how long the answer to a key is kept.
@@ -37,14 +38,14 @@ func (k keyRef) sealData() []byte {
 // claim takes the key for this transaction, waiting for another one that holds it, and
 // returns nil; or else the answer that was given to it. domain.ErrConflict: it was used
 // with another body.
-func (s *Store) claim(ctx context.Context, c conn, key keyRef, bodyHash [32]byte, now time.Time) (*StoredResponse, error) {
+func (p *Pipeline) claim(ctx context.Context, c store.Conn, key keyRef, bodyHash [32]byte, now time.Time) (*StoredResponse, error) {
 	result, err := c.ExecContext(ctx, `
 		INSERT INTO idempotency_keys (account, path, key, body_hash, status, created_at)
 		VALUES ($1, $2, $3, $4, 0, $5)
 		ON CONFLICT (account, path, key) DO UPDATE
 		SET body_hash = excluded.body_hash, status = 0, response = NULL, created_at = excluded.created_at
 		WHERE idempotency_keys.created_at <= $6`,
-		key.account, key.path, key.key[:], bodyHash[:], s.engine.moment(now), s.engine.moment(now.Add(-idempotencyWindow)))
+		key.account, key.path, key.key[:], bodyHash[:], p.db.Moment(now), p.db.Moment(now.Add(-idempotencyWindow)))
 	if err != nil {
 		return nil, fmt.Errorf("claim idempotency key: %w", err)
 	}
@@ -55,10 +56,10 @@ func (s *Store) claim(ctx context.Context, c conn, key keyRef, bodyHash [32]byte
 	if n == 1 {
 		return nil, nil // no answer yet: the key is ours
 	}
-	return s.storedResponse(ctx, c, key, bodyHash)
+	return p.storedResponse(ctx, c, key, bodyHash)
 }
 
-func (s *Store) storedResponse(ctx context.Context, c conn, key keyRef, bodyHash [32]byte) (*StoredResponse, error) {
+func (p *Pipeline) storedResponse(ctx context.Context, c store.Conn, key keyRef, bodyHash [32]byte) (*StoredResponse, error) {
 	var hash, sealed []byte
 	var response StoredResponse
 	err := c.QueryRowContext(ctx, `SELECT body_hash, status, response FROM idempotency_keys
@@ -71,7 +72,7 @@ func (s *Store) storedResponse(ctx context.Context, c conn, key keyRef, bodyHash
 		return nil, fmt.Errorf("idempotency key with another body: %w", domain.ErrConflict)
 	}
 	if len(sealed) > 0 {
-		if response.Body, err = s.keys.Open(sealed, key.sealData()); err != nil {
+		if response.Body, err = p.db.Unseal(sealed, key.sealData()); err != nil {
 			return nil, fmt.Errorf("open kept answer: %w", err)
 		}
 	}
@@ -79,11 +80,11 @@ func (s *Store) storedResponse(ctx context.Context, c conn, key keyRef, bodyHash
 }
 
 // keepResponse stores the answer to a key that this transaction claimed.
-func (s *Store) keepResponse(ctx context.Context, c conn, key keyRef, response StoredResponse) error {
+func (p *Pipeline) keepResponse(ctx context.Context, c store.Conn, key keyRef, response StoredResponse) error {
 	var sealed []byte
 	if len(response.Body) > 0 {
 		var err error
-		if sealed, err = s.seal(response.Body, key.sealData()); err != nil {
+		if sealed, err = p.db.Seal(response.Body, key.sealData()); err != nil {
 			return fmt.Errorf("seal answer: %w", err)
 		}
 	}

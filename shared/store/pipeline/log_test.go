@@ -1,4 +1,4 @@
-package storetest
+package pipeline_test
 
 import (
 	"encoding/base64"
@@ -15,10 +15,13 @@ import (
 
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/pipeline"
+	"waybill.dev/shared/store/pipeline/pipelinetest"
+	"waybill.dev/shared/store/storetest"
 )
 
-func logTests() map[string]func(*testing.T, *bench) {
-	return map[string]func(*testing.T, *bench){
+func logTests() storetest.Tests[*bench] {
+	return storetest.Tests[*bench]{
 		"lists events in pages":           testEventPages,
 		"filters events":                  testEventFilters,
 		"lists deliveries in pages":       testDeliveryPages,
@@ -35,18 +38,18 @@ func testEventPages(t *testing.T, b *bench) {
 	var want []string
 	for i := range 7 {
 		// Three commits: ids within one sort downwards.
-		sub := store.Submission{Account: account, Events: []domain.Event{event(fmt.Sprintf("evt_%d", i))}}
+		sub := pipeline.Submission{Account: account, Events: []domain.Event{pipelinetest.Event(fmt.Sprintf("evt_%d", i))}}
 		if i%3 == 0 {
-			b.clock.advance(13 * time.Hour)
-			sub.Events = append(sub.Events, event(fmt.Sprintf("evt_%d_b", i)))
+			b.Clock.Advance(13 * time.Hour)
+			sub.Events = append(sub.Events, pipelinetest.Event(fmt.Sprintf("evt_%d_b", i)))
 		}
-		b.submit(t, sub)
+		b.Submit(t, sub)
 		for _, e := range sub.Events {
 			want = append([]string{e.ID}, want...)
 		}
 	}
-	b.submit(t, store.Submission{Account: "other", Events: []domain.Event{event("evt_other")}})
-	events := listEvents(t, b, store.EventFilter{Limit: 3})
+	b.Submit(t, pipeline.Submission{Account: "other", Events: []domain.Event{pipelinetest.Event("evt_other")}})
+	events := listEvents(t, b, pipeline.EventFilter{Limit: 3})
 	var got []string
 	for _, e := range events {
 		got = append(got, e.ID)
@@ -62,7 +65,7 @@ func testEventPages(t *testing.T, b *bench) {
 	}
 }
 
-func listEvents(t *testing.T, b *bench, f store.EventFilter) []domain.Event {
+func listEvents(t *testing.T, b *bench, f pipeline.EventFilter) []domain.Event {
 	t.Helper()
 	f.Account = account
 	var all []domain.Event
@@ -84,24 +87,24 @@ func listEvents(t *testing.T, b *bench, f store.EventFilter) []domain.Event {
 
 func testEventFilters(t *testing.T, b *bench) {
 	for i, kind := range domain.EventTypes() {
-		e := event(fmt.Sprintf("evt_%d", i))
+		e := pipelinetest.Event(fmt.Sprintf("evt_%d", i))
 		e.Type = kind
-		b.submit(t, store.Submission{Account: account, Events: []domain.Event{e}})
-		b.clock.advance(10 * time.Hour)
+		b.Submit(t, pipeline.Submission{Account: account, Events: []domain.Event{e}})
+		b.Clock.Advance(10 * time.Hour)
 	}
 	for _, c := range []struct {
 		name   string
-		filter store.EventFilter
+		filter pipeline.EventFilter
 		want   []string
 	}{
-		{"all", store.EventFilter{}, []string{"evt_3", "evt_2", "evt_1", "evt_0"}},
-		{"type", store.EventFilter{Type: domain.ShipmentInTransit}, []string{"evt_1"}},
-		{"since is inclusive", store.EventFilter{Since: noon.Add(20 * time.Hour)}, []string{"evt_3", "evt_2"}},
-		{"since, just after", store.EventFilter{Since: noon.Add(20*time.Hour + 1)}, []string{"evt_3"}},
-		{"until is exclusive", store.EventFilter{Until: noon.Add(10 * time.Hour)}, []string{"evt_0"}},
-		{"until, just after", store.EventFilter{Until: noon.Add(10*time.Hour + time.Microsecond)}, []string{"evt_1", "evt_0"}},
-		{"between", store.EventFilter{Since: noon.Add(1), Until: noon.Add(30 * time.Hour)}, []string{"evt_2", "evt_1"}},
-		{"nothing", store.EventFilter{Since: noon.Add(99 * time.Hour)}, nil},
+		{"all", pipeline.EventFilter{}, []string{"evt_3", "evt_2", "evt_1", "evt_0"}},
+		{"type", pipeline.EventFilter{Type: domain.ShipmentInTransit}, []string{"evt_1"}},
+		{"since is inclusive", pipeline.EventFilter{Since: noon.Add(20 * time.Hour)}, []string{"evt_3", "evt_2"}},
+		{"since, just after", pipeline.EventFilter{Since: noon.Add(20*time.Hour + 1)}, []string{"evt_3"}},
+		{"until is exclusive", pipeline.EventFilter{Until: noon.Add(10 * time.Hour)}, []string{"evt_0"}},
+		{"until, just after", pipeline.EventFilter{Until: noon.Add(10*time.Hour + time.Microsecond)}, []string{"evt_1", "evt_0"}},
+		{"between", pipeline.EventFilter{Since: noon.Add(1), Until: noon.Add(30 * time.Hour)}, []string{"evt_2", "evt_1"}},
+		{"nothing", pipeline.EventFilter{Since: noon.Add(99 * time.Hour)}, nil},
 	} {
 		c.filter.Limit = 1
 		var got []string
@@ -115,61 +118,61 @@ func testEventFilters(t *testing.T, b *bench) {
 }
 
 func testDeliveryPages(t *testing.T, b *bench) {
-	webhooks := []domain.Webhook{b.webhook(t), b.webhook(t), b.webhook(t)}
+	webhooks := []domain.Webhook{b.Webhook(t), b.Webhook(t), b.Webhook(t)}
 	var want []domain.DeliveryID
 	var outcomes []domain.Outcome
 	for i := range 5 {
-		e := b.accept(t, fmt.Sprintf("evt_%d", i))
+		e := b.Accepted(t, fmt.Sprintf("evt_%d", i))
 		for _, w := range webhooks {
-			o := b.outcome(e, w, domain.StatusDelivered)
+			o := b.Outcome(e, w, domain.StatusDelivered)
 			want = append(want, o.Delivery)
 			outcomes = append(outcomes, o)
 		}
-		b.clock.advance(9 * time.Hour)
+		b.Clock.Advance(9 * time.Hour)
 	}
-	b.record(t, outcomes...)
+	b.Recorded(t, outcomes...)
 	slices.SortFunc(want, func(a, b domain.DeliveryID) int { return -strings.Compare(string(a), string(b)) })
 	for _, limit := range []int{1, 4, 15, 1000} {
-		if diff := cmp.Diff(want, b.list(t, store.DeliveryFilter{Limit: limit})); diff != "" {
+		if diff := cmp.Diff(want, b.Deliveries(t, pipeline.DeliveryFilter{Limit: limit})); diff != "" {
 			t.Errorf("pages of %d (-want +got):\n%s", limit, diff)
 		}
 	}
-	if list, _, err := b.ListDeliveries(t.Context(), store.DeliveryFilter{Account: "other"}); err != nil || len(list) != 0 {
+	if list, _, err := b.ListDeliveries(t.Context(), pipeline.DeliveryFilter{Account: "other"}); err != nil || len(list) != 0 {
 		t.Errorf("another account sees %d, %v", len(list), err)
 	}
 }
 
 func testDeliveryFilters(t *testing.T, b *bench) {
-	one, two := b.webhook(t), b.webhook(t)
+	one, two := b.Webhook(t), b.Webhook(t)
 	names := map[domain.DeliveryID]string{}
 	for i := range 3 {
-		e := b.accept(t, fmt.Sprintf("evt_%d", i))
+		e := b.Accepted(t, fmt.Sprintf("evt_%d", i))
 		for name, w := range map[string]domain.Webhook{"one": one, "two": two} {
-			o := b.outcome(e, w, domain.StatusDelivered)
+			o := b.Outcome(e, w, domain.StatusDelivered)
 			names[o.Delivery] = fmt.Sprintf("%d-%s", i, name)
-			b.record(t, o)
+			b.Recorded(t, o)
 		}
-		b.clock.advance(20 * time.Hour)
+		b.Clock.Advance(20 * time.Hour)
 	}
 	for _, c := range []struct {
 		name   string
-		filter store.DeliveryFilter
+		filter pipeline.DeliveryFilter
 		want   []string
 	}{
-		{"webhook", store.DeliveryFilter{Webhook: one.ID}, []string{"0-one", "1-one", "2-one"}},
-		{"event", store.DeliveryFilter{EventID: "evt_1"}, []string{"1-one", "1-two"}},
-		{"both", store.DeliveryFilter{EventID: "evt_1", Webhook: two.ID}, []string{"1-two"}},
-		{"unknown event", store.DeliveryFilter{EventID: "evt_9"}, nil},
-		{"since is inclusive", store.DeliveryFilter{Since: noon.Add(40 * time.Hour)}, []string{"2-one", "2-two"}},
-		{"since, just after", store.DeliveryFilter{Since: noon.Add(40*time.Hour + 1)}, nil},
-		{"until is exclusive", store.DeliveryFilter{Until: noon.Add(20 * time.Hour), Webhook: one.ID}, []string{"0-one"}},
-		{"until, just after", store.DeliveryFilter{Until: noon.Add(20*time.Hour + 1), Webhook: one.ID}, []string{"0-one", "1-one"}},
-		{"long ago", store.DeliveryFilter{Since: time.Time{}.AddDate(1, 0, 0), Webhook: one.ID}, []string{"0-one", "1-one", "2-one"}},
-		{"type of status", store.DeliveryFilter{Status: domain.StatusFailed}, nil},
+		{"webhook", pipeline.DeliveryFilter{Webhook: one.ID}, []string{"0-one", "1-one", "2-one"}},
+		{"event", pipeline.DeliveryFilter{EventID: "evt_1"}, []string{"1-one", "1-two"}},
+		{"both", pipeline.DeliveryFilter{EventID: "evt_1", Webhook: two.ID}, []string{"1-two"}},
+		{"unknown event", pipeline.DeliveryFilter{EventID: "evt_9"}, nil},
+		{"since is inclusive", pipeline.DeliveryFilter{Since: noon.Add(40 * time.Hour)}, []string{"2-one", "2-two"}},
+		{"since, just after", pipeline.DeliveryFilter{Since: noon.Add(40*time.Hour + 1)}, nil},
+		{"until is exclusive", pipeline.DeliveryFilter{Until: noon.Add(20 * time.Hour), Webhook: one.ID}, []string{"0-one"}},
+		{"until, just after", pipeline.DeliveryFilter{Until: noon.Add(20*time.Hour + 1), Webhook: one.ID}, []string{"0-one", "1-one"}},
+		{"long ago", pipeline.DeliveryFilter{Since: time.Time{}.AddDate(1, 0, 0), Webhook: one.ID}, []string{"0-one", "1-one", "2-one"}},
+		{"type of status", pipeline.DeliveryFilter{Status: domain.StatusFailed}, nil},
 	} {
 		c.filter.Limit = 1
 		var got []string
-		for _, id := range b.list(t, c.filter) {
+		for _, id := range b.Deliveries(t, c.filter) {
 			got = append(got, names[id])
 		}
 		slices.Sort(got)
@@ -186,16 +189,16 @@ func (b *bench) byStatus(t *testing.T, names map[domain.DeliveryID]string) map[d
 	got := map[domain.Status][]string{}
 	var total int
 	for _, status := range domain.Statuses() {
-		for _, id := range b.list(t, store.DeliveryFilter{Status: status}) {
+		for _, id := range b.Deliveries(t, pipeline.DeliveryFilter{Status: status}) {
 			total++
 			got[status] = append(got[status], names[id])
-			if d, _ := b.get(t, id); d.Status != status {
+			if d, _ := b.Delivery(t, id); d.Status != status {
 				t.Errorf("%s lists as %s and reads as %s", names[id], status, d.Status)
 			}
 		}
 		slices.Sort(got[status])
 	}
-	if all := b.list(t, store.DeliveryFilter{}); len(all) != total {
+	if all := b.Deliveries(t, pipeline.DeliveryFilter{}); len(all) != total {
 		t.Errorf("%d deliveries, %d by status", len(all), total)
 	}
 	return got
@@ -206,15 +209,15 @@ func (b *bench) everyStatus(t *testing.T, w domain.Webhook, names map[domain.Del
 	t.Helper()
 	ids := map[domain.Status]domain.DeliveryID{}
 	for _, status := range domain.Statuses() {
-		o := b.outcome(b.accept(t, "evt_"+prefix+string(status)), w, status)
+		o := b.Outcome(b.Accepted(t, "evt_"+prefix+string(status)), w, status)
 		ids[status], names[o.Delivery] = o.Delivery, prefix+string(status)
-		b.record(t, o)
+		b.Recorded(t, o)
 	}
 	return ids
 }
 
 func testDeliveryStatus(t *testing.T, b *bench) {
-	w, names := b.webhook(t), map[domain.DeliveryID]string{}
+	w, names := b.Webhook(t), map[domain.DeliveryID]string{}
 	ids := b.everyStatus(t, w, names, "")
 	want := map[domain.Status][]string{}
 	for _, status := range domain.Statuses() {
@@ -239,7 +242,7 @@ func testDeliveryStatus(t *testing.T, b *bench) {
 }
 
 func testDeliveryDeleted(t *testing.T, b *bench) {
-	w, other, names := b.webhook(t), b.webhook(t), map[domain.DeliveryID]string{}
+	w, other, names := b.Webhook(t), b.Webhook(t), map[domain.DeliveryID]string{}
 	ids := b.everyStatus(t, w, names, "")
 	asked := b.everyStatus(t, w, names, "asked-")
 	b.everyStatus(t, other, names, "other-")
@@ -248,7 +251,7 @@ func testDeliveryDeleted(t *testing.T, b *bench) {
 			t.Fatal(err)
 		}
 	}
-	test, err := b.RequestTest(t.Context(), event("evt_test"), w.ID)
+	test, err := b.RequestTest(t.Context(), pipelinetest.Event("evt_test"), w.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +272,7 @@ func testDeliveryDeleted(t *testing.T, b *bench) {
 	if diff := cmp.Diff(want, b.byStatus(t, names)); diff != "" {
 		t.Errorf("by status (-want +got):\n%s", diff)
 	}
-	d, attempts := b.get(t, ids[domain.StatusRetrying])
+	d, attempts := b.Delivery(t, ids[domain.StatusRetrying])
 	if d.Reason != domain.ReasonWebhookDeleted || !d.NextAttemptAt.IsZero() || len(attempts) != 1 {
 		t.Errorf("delivery %+v, %d attempts", d, len(attempts))
 	}
@@ -279,15 +282,15 @@ func testDeliveryDeleted(t *testing.T, b *bench) {
 }
 
 func testCursors(t *testing.T, b *bench) {
-	w := b.webhook(t)
+	w := b.Webhook(t)
 	for i := range 3 {
-		b.record(t, b.outcome(b.accept(t, fmt.Sprintf("evt_%d", i)), w, domain.StatusDelivered))
+		b.Recorded(t, b.Outcome(b.Accepted(t, fmt.Sprintf("evt_%d", i)), w, domain.StatusDelivered))
 	}
-	_, events, err := b.ListEvents(t.Context(), store.EventFilter{Account: account, Limit: 1})
+	_, events, err := b.ListEvents(t.Context(), pipeline.EventFilter{Account: account, Limit: 1})
 	if err != nil || events == "" {
 		t.Fatalf("cursor %q, %v", events, err)
 	}
-	_, deliveries, err := b.ListDeliveries(t.Context(), store.DeliveryFilter{Account: account, Limit: 1})
+	_, deliveries, err := b.ListDeliveries(t.Context(), pipeline.DeliveryFilter{Account: account, Limit: 1})
 	if err != nil || deliveries == "" {
 		t.Fatalf("cursor %q, %v", deliveries, err)
 	}
@@ -295,24 +298,24 @@ func testCursors(t *testing.T, b *bench) {
 		{account, "nonsense!"}, {account, "bm9uc2Vuc2U"}, {account, "e30"}, {"other", events}, {"other", deliveries},
 		{account, events[:len(events)-3]},
 	} {
-		_, _, err := b.ListEvents(t.Context(), store.EventFilter{Account: c.account, Cursor: c.cursor})
+		_, _, err := b.ListEvents(t.Context(), pipeline.EventFilter{Account: c.account, Cursor: c.cursor})
 		if !errors.Is(err, store.ErrCursor) {
 			t.Errorf("events of %s after %q: %v", c.account, c.cursor, err)
 		}
-		_, _, err = b.ListDeliveries(t.Context(), store.DeliveryFilter{Account: c.account, Cursor: c.cursor})
+		_, _, err = b.ListDeliveries(t.Context(), pipeline.DeliveryFilter{Account: c.account, Cursor: c.cursor})
 		if !errors.Is(err, store.ErrCursor) {
 			t.Errorf("deliveries of %s after %q: %v", c.account, c.cursor, err)
 		}
 	}
-	if _, _, err := b.ListEvents(t.Context(), store.EventFilter{Account: account, Cursor: deliveries}); !errors.Is(err, store.ErrCursor) {
+	if _, _, err := b.ListEvents(t.Context(), pipeline.EventFilter{Account: account, Cursor: deliveries}); !errors.Is(err, store.ErrCursor) {
 		t.Errorf("another list's cursor: %v", err)
 	}
 	for _, cursor := range forgedCursors(events, deliveries) {
-		_, _, err := b.ListEvents(t.Context(), store.EventFilter{Account: account, Cursor: cursor})
+		_, _, err := b.ListEvents(t.Context(), pipeline.EventFilter{Account: account, Cursor: cursor})
 		if !errors.Is(err, store.ErrCursor) {
 			t.Errorf("events after %q: %v", cursor, err)
 		}
-		_, _, err = b.ListDeliveries(t.Context(), store.DeliveryFilter{Account: account, Cursor: cursor})
+		_, _, err = b.ListDeliveries(t.Context(), pipeline.DeliveryFilter{Account: account, Cursor: cursor})
 		if !errors.Is(err, store.ErrCursor) {
 			t.Errorf("deliveries after %q: %v", cursor, err)
 		}
@@ -357,8 +360,8 @@ func forgedCursors(events, deliveries string) []string {
 }
 
 func testDeliveryNotFound(t *testing.T, b *bench) {
-	o := b.outcome(b.accept(t, "evt_1"), b.webhook(t), domain.StatusDelivered)
-	b.record(t, o)
+	o := b.Outcome(b.Accepted(t, "evt_1"), b.Webhook(t), domain.StatusDelivered)
+	b.Recorded(t, o)
 	for name, c := range map[string]struct {
 		account string
 		id      domain.DeliveryID
@@ -369,42 +372,42 @@ func testDeliveryNotFound(t *testing.T, b *bench) {
 		"far future":      {account, domain.DeliveryIDFloor(noon.AddDate(3000, 0, 0))},
 	} {
 		_, _, err := b.GetDelivery(t.Context(), c.account, c.id)
-		wantNotFound(t, name, err)
+		storetest.WantNotFound(t, name, err)
 		_, err = b.RequestRetry(t.Context(), c.account, c.id)
-		wantNotFound(t, "retry of "+name, err)
+		storetest.WantNotFound(t, "retry of "+name, err)
 	}
 }
 
 func testEventDeliveries(t *testing.T, b *bench) {
-	w, other := b.webhook(t), b.webhook(t, func(w *domain.Webhook) { w.Account = "other" })
+	w, other := b.Webhook(t), b.Webhook(t, func(w *domain.Webhook) { w.Account = "other" })
 	// The same id in two accounts, in one commit and so in one millisecond.
-	receipts, err := b.Accept(t.Context(), []store.Submission{
-		{Account: account, Events: []domain.Event{event("evt_1"), event("evt_2")}},
-		{Account: "other", Events: []domain.Event{event("evt_1")}},
+	receipts, err := b.Accept(t.Context(), []pipeline.Submission{
+		{Account: account, Events: []domain.Event{pipelinetest.Event("evt_1"), pipelinetest.Event("evt_2")}},
+		{Account: "other", Events: []domain.Event{pipelinetest.Event("evt_1")}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	mine, theirs, second := event("evt_1"), event("evt_1"), event("evt_2")
+	mine, theirs, second := pipelinetest.Event("evt_1"), pipelinetest.Event("evt_1"), pipelinetest.Event("evt_2")
 	theirs.Account = "other"
 	for _, e := range []*domain.Event{&mine, &theirs, &second} {
 		e.ReceivedAt = receipts[0].Events[0].ReceivedAt
 	}
-	o := b.outcome(mine, w, domain.StatusDelivered)
-	b.record(t, o, b.outcome(theirs, other, domain.StatusDelivered), b.outcome(second, w, domain.StatusDelivered))
-	if diff := cmp.Diff([]domain.DeliveryID{o.Delivery}, b.list(t, store.DeliveryFilter{EventID: "evt_1"})); diff != "" {
+	o := b.Outcome(mine, w, domain.StatusDelivered)
+	b.Recorded(t, o, b.Outcome(theirs, other, domain.StatusDelivered), b.Outcome(second, w, domain.StatusDelivered))
+	if diff := cmp.Diff([]domain.DeliveryID{o.Delivery}, b.Deliveries(t, pipeline.DeliveryFilter{EventID: "evt_1"})); diff != "" {
 		t.Errorf("deliveries (-want +got):\n%s", diff)
 	}
 	// The id again after a day: the newest event, the deliveries of both.
-	b.clock.advance(25 * time.Hour)
-	again := b.accept(t, "evt_1")
-	later := b.outcome(again, w, domain.StatusDelivered)
-	b.record(t, later)
+	b.Clock.Advance(25 * time.Hour)
+	again := b.Accepted(t, "evt_1")
+	later := b.Outcome(again, w, domain.StatusDelivered)
+	b.Recorded(t, later)
 	got, err := b.GetEvent(t.Context(), account, "evt_1")
 	if err != nil || !got.ReceivedAt.Equal(again.ReceivedAt) {
 		t.Errorf("event of %v, %v", got.ReceivedAt, err)
 	}
-	if diff := cmp.Diff([]domain.DeliveryID{later.Delivery, o.Delivery}, b.list(t, store.DeliveryFilter{EventID: "evt_1"})); diff != "" {
+	if diff := cmp.Diff([]domain.DeliveryID{later.Delivery, o.Delivery}, b.Deliveries(t, pipeline.DeliveryFilter{EventID: "evt_1"})); diff != "" {
 		t.Errorf("deliveries (-want +got):\n%s", diff)
 	}
 }

@@ -1,4 +1,4 @@
-package store_test
+package pipeline_test
 
 import (
 	"context"
@@ -11,14 +11,17 @@ import (
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/pgtest"
 	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/pipeline"
+	"waybill.dev/shared/store/recorder"
+	"waybill.dev/shared/store/storetest"
 )
 
 // answerTime is how long a call may take to find out that the database is away: api
 // answers 503 within 2 s.
 const answerTime = 1500 * time.Millisecond
 
-func submissions(id string) []store.Submission {
-	return []store.Submission{{Account: "default", Events: []domain.Event{{
+func submissions(id string) []pipeline.Submission {
+	return []pipeline.Submission{{Account: "default", Events: []domain.Event{{
 		ID: id, Type: domain.ShipmentCreated, Timestamp: "2025-06-10T12:00:00Z", Payload: []byte(`{}`),
 	}}}}
 }
@@ -37,14 +40,15 @@ func TestPostgresOutage(t *testing.T) {
 			t.Errorf("stop Postgres: %v", err)
 		}
 	})
-	s := openStore(t, store.Options{URL: cluster.URL("postgres")})
-	if _, err := s.Migrate(ctx); err != nil {
+	db := storetest.Open(t, store.Options{URL: cluster.URL("postgres")})
+	if _, err := db.Migrate(ctx); err != nil {
 		t.Fatal(err)
 	}
+	s := pipeline.New(db)
 	if _, err := s.Accept(ctx, submissions("evt_before")); err != nil {
 		t.Fatal(err)
 	}
-	lease, ok, err := s.Lead(ctx)
+	lease, ok, err := db.Lead(ctx)
 	if err != nil || !ok {
 		t.Fatalf("lead: %v, %v", ok, err)
 	}
@@ -58,17 +62,17 @@ func TestPostgresOutage(t *testing.T) {
 		t.Error("the leader was not told that its connection is gone")
 	}
 	for name, call := range map[string]func() error{
-		"ping":   func() error { return s.Ping(ctx) },
+		"ping":   func() error { return db.Ping(ctx) },
 		"accept": func() error { _, err := s.Accept(ctx, submissions("evt_during")); return err },
-		"list":   func() error { _, _, err := s.ListEvents(ctx, store.EventFilter{Account: "default"}); return err },
+		"list":   func() error { _, _, err := s.ListEvents(ctx, pipeline.EventFilter{Account: "default"}); return err },
 		"get":    func() error { _, _, err := s.GetWebhook(ctx, "default", "x"); return err },
 		"delete": func() error { return s.DeleteWebhook(ctx, "default", "x") },
 		"record": func() error {
-			_, err := s.Record(ctx, []domain.RecordBatch{{Settled: []domain.EventKey{{ID: "x"}}}})
+			_, err := recorder.New(db).Record(ctx, []domain.RecordBatch{{Settled: []domain.EventKey{{ID: "x"}}}})
 			return err
 		},
-		"pending": func() error { _, err := s.Pending(ctx); return err },
-		"lead":    func() error { _, _, err := s.Lead(ctx); return err },
+		"pending": func() error { _, err := db.Pending(ctx); return err },
+		"lead":    func() error { _, _, err := db.Lead(ctx); return err },
 	} {
 		start := time.Now()
 		err := call()
@@ -85,7 +89,7 @@ func TestPostgresOutage(t *testing.T) {
 	if err := untilNil(ctx, func() error { _, err := s.Accept(ctx, submissions("evt_after")); return err }); err != nil {
 		t.Errorf("after the outage: %v", err)
 	}
-	events, _, err := s.ListEvents(ctx, store.EventFilter{Account: "default"})
+	events, _, err := s.ListEvents(ctx, pipeline.EventFilter{Account: "default"})
 	if err != nil || len(events) != 2 {
 		t.Errorf("%d events, want those before and after (%v)", len(events), err)
 	}
@@ -119,7 +123,7 @@ func TestPostgresSilent(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	s := openStore(t, store.Options{URL: "postgres://waybill:hush@" + listener.Addr().String() + "/waybill?sslmode=disable"})
+	s := pipeline.New(storetest.Open(t, store.Options{URL: "postgres://waybill:hush@" + listener.Addr().String() + "/waybill?sslmode=disable"}))
 	start := time.Now()
 	_, err = s.Accept(t.Context(), submissions("evt_1"))
 	if !errors.Is(err, domain.ErrUnavailable) {
@@ -137,8 +141,8 @@ func TestPostgresSilent(t *testing.T) {
 // was given up does not spoil the connection.
 func TestDeadline(t *testing.T) {
 	t.Parallel()
-	s := openStore(t, store.Options{URL: shared.database(t, true), MaxConns: 1})
-	held, ok, err := s.Lead(t.Context()) // takes the one connection out of the pool's hands
+	db := storetest.Open(t, store.Options{URL: storetest.Postgres().Fresh(t).URL, MaxConns: 1})
+	held, ok, err := db.Lead(t.Context()) // takes the one connection out of the pool's hands
 	if err != nil || !ok {
 		t.Fatalf("lead: %v, %v", ok, err)
 	}
@@ -146,64 +150,10 @@ func TestDeadline(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
 	defer cancel()
 	<-ctx.Done()
-	if _, err := s.Accept(ctx, submissions("evt_1")); !errors.Is(err, domain.ErrUnavailable) {
+	if _, err := pipeline.New(db).Accept(ctx, submissions("evt_1")); !errors.Is(err, domain.ErrUnavailable) {
 		t.Errorf("after the deadline: %v", err)
 	}
-	if err := s.Ping(t.Context()); err != nil {
+	if err := db.Ping(t.Context()); err != nil {
 		t.Errorf("the next call: %v", err)
-	}
-}
-
-// TestLeadership: of two stores on one database one leads, and the other takes over.
-func TestLeadership(t *testing.T) {
-	t.Parallel()
-	url := shared.database(t, true)
-	one, two := openStore(t, store.Options{URL: url}), openStore(t, store.Options{URL: url})
-	first, ok, err := one.Lead(t.Context())
-	if err != nil || !ok {
-		t.Fatalf("first: %v, %v", ok, err)
-	}
-	if _, ok, err := two.Lead(t.Context()); err != nil || ok {
-		t.Errorf("a second leader: %v, %v", ok, err)
-	}
-	first.Release()
-	second, ok, err := two.Lead(t.Context())
-	if err != nil || !ok {
-		t.Fatalf("after the release: %v, %v", ok, err)
-	}
-	second.Release()
-}
-
-// TestMigrateTogether: several processes may migrate a fresh database at once.
-func TestMigrateTogether(t *testing.T) {
-	t.Parallel()
-	url := shared.database(t, false)
-	results := make(chan error, 3)
-	applied := make(chan int, 3)
-	stores := make([]*store.Store, 3)
-	for i := range stores {
-		stores[i] = openStore(t, store.Options{URL: url})
-		if pending, err := stores[i].Pending(t.Context()); err != nil || !pending {
-			t.Errorf("a fresh database: pending %v, %v", pending, err)
-		}
-	}
-	for _, s := range stores {
-		go func() {
-			list, err := s.Migrate(t.Context())
-			applied <- len(list)
-			results <- err
-		}()
-	}
-	total := 0
-	for range 3 {
-		total += <-applied
-		if err := <-results; err != nil {
-			t.Errorf("migrate: %v", err)
-		}
-	}
-	s := openStore(t, store.Options{URL: url})
-	status, err := s.MigrationStatus(t.Context())
-	if err != nil || total != len(status) {
-		t.Errorf("%d applied of %d, %v", total, len(status), err)
 	}
 }

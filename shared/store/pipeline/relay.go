@@ -1,4 +1,4 @@
-package store
+package pipeline
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
 )
 
 // OutboxCursor is where a page of unsettled events ended; the zero value: the start.
@@ -26,19 +27,16 @@ type OutboxEvent struct {
 	Relayed int   // how many times the relay has published it
 }
 
-// outboxKey is the key of an outbox row.
-type outboxKey = domain.EventKey
-
 // Unsettled returns the events that were accepted, or relayed last, before the given
 // time, in the order of acceptance. An empty page is the end; a short one need not be.
-func (s *Store) Unsettled(ctx context.Context, before time.Time, after OutboxCursor, limit int) ([]OutboxEvent, OutboxCursor, error) {
+func (p *Pipeline) Unsettled(ctx context.Context, before time.Time, after OutboxCursor, limit int) ([]OutboxEvent, OutboxCursor, error) {
 	var page []OutboxEvent
 	next := after
-	err := s.snapshot(ctx, func(tx *gorm.DB) error {
+	err := p.db.Snapshot(ctx, func(tx *gorm.DB) error {
 		for len(page) == 0 {
-			query := tx.Where("received_at < ? AND (relayed_at IS NULL OR relayed_at < ?)", instantOf(before), instantOf(before))
+			query := tx.Where("received_at < ? AND (relayed_at IS NULL OR relayed_at < ?)", store.InstantOf(before), store.InstantOf(before))
 			if !next.ReceivedAt.IsZero() {
-				query = query.Where("(received_at, account, id) > (?, ?, ?)", instantOf(next.ReceivedAt), next.Account, next.ID)
+				query = query.Where("(received_at, account, id) > (?, ?, ?)", store.InstantOf(next.ReceivedAt), next.Account, next.ID)
 			}
 			var rows []outboxRow
 			err := query.Order("received_at, account, id").Limit(limit).Find(&rows).Error
@@ -46,7 +44,7 @@ func (s *Store) Unsettled(ctx context.Context, before time.Time, after OutboxCur
 				return err
 			}
 			last := rows[len(rows)-1]
-			next = OutboxCursor{last.ReceivedAt.time(), last.Account, last.ID}
+			next = OutboxCursor{last.ReceivedAt.Time(), last.Account, last.ID}
 			if page, err = outboxEvents(tx, rows); err != nil {
 				return err
 			}
@@ -54,7 +52,7 @@ func (s *Store) Unsettled(ctx context.Context, before time.Time, after OutboxCur
 		return nil
 	})
 	if err != nil {
-		return nil, after, wrap("read unsettled events", err)
+		return nil, after, store.Wrap("read unsettled events", err)
 	}
 	return page, next, nil
 }
@@ -62,7 +60,7 @@ func (s *Store) Unsettled(ctx context.Context, before time.Time, after OutboxCur
 func outboxEvents(tx *gorm.DB, rows []outboxRow) ([]OutboxEvent, error) {
 	refs := make([]dayRef, len(rows))
 	for i, row := range rows {
-		refs[i] = dayRef{dateOf(row.ReceivedAt.time()), eventRef{row.Account, row.ID}}
+		refs[i] = dayRef{store.DateOf(row.ReceivedAt.Time()), eventRef{row.Account, row.ID}}
 	}
 	events, err := storedEvents(tx, refs)
 	if err != nil {
@@ -78,29 +76,29 @@ func outboxEvents(tx *gorm.DB, rows []outboxRow) ([]OutboxEvent, error) {
 }
 
 // MarkRelayed notes that the relay published the events at the given time.
-func (s *Store) MarkRelayed(ctx context.Context, keys []domain.EventKey, at time.Time) error {
+func (p *Pipeline) MarkRelayed(ctx context.Context, keys []domain.EventKey, at time.Time) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	sorted := slices.SortedFunc(slices.Values(keys), compareKeys)
-	err := s.tx(ctx, func(tx *gorm.DB) error {
-		return s.engine.markRelayed(ctx, rawConn(tx), sorted, at)
+	sorted := slices.SortedFunc(slices.Values(keys), domain.EventKey.Compare)
+	err := p.db.Tx(ctx, func(tx *gorm.DB) error {
+		return p.dialect.markRelayed(ctx, store.RawConn(tx), sorted, at)
 	})
-	return wrap("mark events relayed", err)
+	return store.Wrap("mark events relayed", err)
 }
 
 // OldestUnsettled returns when the oldest unsettled event was accepted; false: there is
 // none.
-func (s *Store) OldestUnsettled(ctx context.Context) (time.Time, bool, error) {
+func (p *Pipeline) OldestUnsettled(ctx context.Context) (time.Time, bool, error) {
 	var rows []outboxRow
-	err := s.read.WithContext(ctx).Select("received_at").Order("received_at, account, id").Limit(1).Find(&rows).Error
+	err := p.db.Reading(ctx).Select("received_at").Order("received_at, account, id").Limit(1).Find(&rows).Error
 	if err != nil {
-		return time.Time{}, false, wrap("read oldest unsettled event", err)
+		return time.Time{}, false, store.Wrap("read oldest unsettled event", err)
 	}
 	if len(rows) == 0 {
 		return time.Time{}, false, nil
 	}
-	return rows[0].ReceivedAt.time(), true, nil
+	return rows[0].ReceivedAt.Time(), true, nil
 }
 
 // RestoreItem is a delivery that waited on the bus, as the log knows it.
@@ -116,14 +114,14 @@ type RestoreItem struct {
 // order of their ids (of acceptance), after the given one; since, unless it is zero,
 // leaves out those that reached their state before. Those with an open request are left out, as the request brings them back. The next page starts after the last
 // item's delivery; an empty page is the end.
-func (s *Store) Restorable(ctx context.Context, since time.Time, after domain.DeliveryID, limit int) ([]RestoreItem, error) {
+func (p *Pipeline) Restorable(ctx context.Context, since time.Time, after domain.DeliveryID, limit int) ([]RestoreItem, error) {
 	var items []RestoreItem
-	err := s.snapshot(ctx, func(tx *gorm.DB) error {
+	err := p.db.Snapshot(ctx, func(tx *gorm.DB) error {
 		for len(items) == 0 {
 			var rows []deliveryRow
 			query := tx.Table("deliveries AS d")
 			if !since.IsZero() {
-				query = query.Where("d.updated_at >= ?", s.engine.moment(since))
+				query = query.Where("d.updated_at >= ?", p.db.Moment(since))
 			}
 			err := query.
 				Where("d.status IN ('pending', 'retrying', 'held') AND (d.status <> 'pending' OR d.in_lane) AND NOT "+sqlOpen).
@@ -140,7 +138,7 @@ func (s *Store) Restorable(ctx context.Context, since time.Time, after domain.De
 		return nil
 	})
 	if err != nil {
-		return nil, wrap("read restorable deliveries", err)
+		return nil, store.Wrap("read restorable deliveries", err)
 	}
 	return items, nil
 }
@@ -165,16 +163,16 @@ func restoreItems(tx *gorm.DB, rows []deliveryRow) ([]RestoreItem, error) {
 			Task: domain.Task{
 				Delivery: domain.DeliveryID(row.ID), Account: row.Account, Webhook: domain.WebhookID(row.WebhookID),
 				EventID: row.EventID, EventType: domain.EventType(row.EventType), ReceivedAt: at,
-				Attempts: row.Attempts, RunAttempts: row.RunAttempts, RunStartedAt: row.RunStartedAt.time(),
+				Attempts: row.Attempts, RunAttempts: row.RunAttempts, RunStartedAt: row.RunStartedAt.Time(),
 				Rev: row.Rev, Test: row.Test, Body: event.Payload,
 			},
-			NextAttemptAt: row.NextAttemptAt.time(),
+			NextAttemptAt: row.NextAttemptAt.Time(),
 			InLane:        row.InLane,
 			Status:        domain.Status(row.Status),
-			UpdatedAt:     row.UpdatedAt.time(),
+			UpdatedAt:     row.UpdatedAt.Time(),
 		}
 		if row.InLane || item.Status == domain.StatusHeld {
-			item.Task.HeldAt = row.UpdatedAt.time()
+			item.Task.HeldAt = row.UpdatedAt.Time()
 		}
 		items = append(items, item)
 	}
@@ -182,15 +180,15 @@ func restoreItems(tx *gorm.DB, rows []deliveryRow) ([]RestoreItem, error) {
 }
 
 // BusStreams returns the marks that MarkBusStreams has set.
-func (s *Store) BusStreams(ctx context.Context) (map[string]domain.StreamMark, error) {
+func (p *Pipeline) BusStreams(ctx context.Context) (map[string]domain.StreamMark, error) {
 	var rows []busStreamRow
-	if err := s.read.WithContext(ctx).Find(&rows).Error; err != nil {
-		return nil, wrap("read bus streams", err)
+	if err := p.db.Reading(ctx).Find(&rows).Error; err != nil {
+		return nil, store.Wrap("read bus streams", err)
 	}
 	streams := make(map[string]domain.StreamMark, len(rows))
 	for _, row := range rows {
 		streams[row.Name] = domain.StreamMark{
-			Created: row.CreatedAt.time(), LastSeq: uint64(row.LastSeq), Server: row.Server, SeenAt: row.SeenAt.time(),
+			Created: row.CreatedAt.Time(), LastSeq: uint64(row.LastSeq), Server: row.Server, SeenAt: row.SeenAt.Time(),
 		}
 	}
 	return streams, nil
@@ -198,22 +196,22 @@ func (s *Store) BusStreams(ctx context.Context) (map[string]domain.StreamMark, e
 
 // MarkBusStreams keeps how far streams are, times in microseconds: a stream that is found
 // behind its mark later has lost what it held.
-func (s *Store) MarkBusStreams(ctx context.Context, marks map[string]domain.StreamMark) error {
+func (p *Pipeline) MarkBusStreams(ctx context.Context, marks map[string]domain.StreamMark) error {
 	rows := make([]busStreamRow, 0, len(marks))
 	for name, mark := range marks {
-		rows = append(rows, busStreamRow{name, instantOf(mark.Created), int64(mark.LastSeq), mark.Server, instantOf(mark.SeenAt)})
+		rows = append(rows, busStreamRow{name, store.InstantOf(mark.Created), int64(mark.LastSeq), mark.Server, store.InstantOf(mark.SeenAt)})
 	}
 	if len(rows) == 0 {
 		return nil
 	}
-	err := s.again(ctx, func() error {
-		return s.write.WithContext(ctx).Clauses(clause.OnConflict{
+	err := p.db.Again(ctx, func() error {
+		return p.db.Writing(ctx).Clauses(clause.OnConflict{
 			Columns:   []clause.Column{{Name: "name"}},
 			DoUpdates: clause.AssignmentColumns([]string{"created_at", "last_seq", "server", "seen_at"}),
 		}).Create(&rows).Error
 	})
 	if err != nil {
-		return fmt.Errorf("mark bus streams: %w", classify(err))
+		return fmt.Errorf("mark bus streams: %w", store.Classify(err))
 	}
 	return nil
 }

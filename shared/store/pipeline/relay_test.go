@@ -1,4 +1,4 @@
-package storetest
+package pipeline_test
 
 import (
 	"fmt"
@@ -8,24 +8,25 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/pipeline"
+	"waybill.dev/shared/store/pipeline/pipelinetest"
+	"waybill.dev/shared/store/storetest"
 )
 
-func relayTests() map[string]func(*testing.T, *bench) {
-	return map[string]func(*testing.T, *bench){
+func relayTests() storetest.Tests[*bench] {
+	return storetest.Tests[*bench]{
 		"pages through unsettled events": testUnsettled,
 		"counts relayed events":          testMarkRelayed,
 		"knows the oldest":               testOldestUnsettled,
 		"restores what waited":           testRestorable,
 		"keeps the times of streams":     testBusStreams,
-		"has a leader":                   testLead,
 	}
 }
 
 func (b *bench) unsettled(t *testing.T, before time.Time) []string {
 	t.Helper()
 	var ids []string
-	var after store.OutboxCursor
+	var after pipeline.OutboxCursor
 	for {
 		page, next, err := b.Unsettled(t.Context(), before, after, 3)
 		if err != nil {
@@ -47,10 +48,10 @@ func testUnsettled(t *testing.T, b *bench) {
 		var events []domain.Event
 		for j := range 4 {
 			id := fmt.Sprintf("evt_%d_%d", i, j)
-			events, want = append(events, event(id)), append(want, id)
+			events, want = append(events, pipelinetest.Event(id)), append(want, id)
 		}
-		b.submit(t, store.Submission{Account: account, Events: events})
-		b.clock.advance(11 * time.Hour)
+		b.Submit(t, pipeline.Submission{Account: account, Events: events})
+		b.Clock.Advance(11 * time.Hour)
 	}
 	if diff := cmp.Diff(want, b.unsettled(t, noon.AddDate(1, 0, 0))); diff != "" {
 		t.Errorf("all (-want +got):\n%s", diff)
@@ -64,7 +65,7 @@ func testUnsettled(t *testing.T, b *bench) {
 }
 
 func testMarkRelayed(t *testing.T, b *bench) {
-	one, two := b.accept(t, "evt_1"), b.accept(t, "evt_2")
+	one, two := b.Accepted(t, "evt_1"), b.Accepted(t, "evt_2")
 	never := domain.EventKey{Account: "other", ID: "evt_1", ReceivedAt: one.ReceivedAt}
 	for i := range 2 {
 		if err := b.MarkRelayed(t.Context(), []domain.EventKey{two.Key(), never}, noon.Add(time.Duration(i+1)*time.Minute)); err != nil {
@@ -74,7 +75,7 @@ func testMarkRelayed(t *testing.T, b *bench) {
 	if got := b.unsettled(t, noon.Add(2*time.Minute)); !cmp.Equal(got, []string{"evt_1"}) {
 		t.Errorf("not relayed since: %v", got)
 	}
-	page, _, err := b.Unsettled(t.Context(), noon.Add(time.Hour), store.OutboxCursor{}, 10)
+	page, _, err := b.Unsettled(t.Context(), noon.Add(time.Hour), pipeline.OutboxCursor{}, 10)
 	if err != nil || len(page) != 2 || page[0].Relayed != 0 || page[1].Relayed != 2 {
 		t.Errorf("page %+v, %v", page, err)
 	}
@@ -87,27 +88,27 @@ func testOldestUnsettled(t *testing.T, b *bench) {
 	if _, found, err := b.OldestUnsettled(t.Context()); found || err != nil {
 		t.Errorf("found one in an empty store, %v", err)
 	}
-	one := b.accept(t, "evt_1")
-	b.clock.advance(time.Minute)
-	b.accept(t, "evt_2")
+	one := b.Accepted(t, "evt_1")
+	b.Clock.Advance(time.Minute)
+	b.Accepted(t, "evt_2")
 	if at, found, err := b.OldestUnsettled(t.Context()); !found || !at.Equal(noon) || err != nil {
 		t.Errorf("oldest %v, %v", at, err)
 	}
-	b.recordBatch(t, domain.RecordBatch{Settled: []domain.EventKey{one.Key()}})
+	b.RecordedBatch(t, domain.RecordBatch{Settled: []domain.EventKey{one.Key()}})
 	if at, found, err := b.OldestUnsettled(t.Context()); !found || !at.Equal(noon.Add(time.Minute)) || err != nil {
 		t.Errorf("oldest %v, %v", at, err)
 	}
 }
 
 func testRestorable(t *testing.T, b *bench) {
-	w := b.webhook(t)
-	var want []store.RestoreItem
+	w := b.Webhook(t)
+	var want []pipeline.RestoreItem
 	add := func(status domain.Status, inLane, restored bool) domain.Outcome {
-		e := b.accept(t, fmt.Sprintf("evt_%d", b.next()))
-		o := b.outcome(e, w, status)
+		e := b.Accepted(t, fmt.Sprintf("evt_%d", b.Next()))
+		o := b.Outcome(e, w, status)
 		o.InLane = inLane
-		b.record(t, o)
-		item := store.RestoreItem{
+		b.Recorded(t, o)
+		item := pipeline.RestoreItem{
 			Task: domain.Task{
 				Delivery: o.Delivery, Account: account, Webhook: w.ID, EventID: e.ID, EventType: e.Type,
 				ReceivedAt: e.ReceivedAt, Attempts: 1, RunAttempts: 1, RunStartedAt: o.RunStartedAt, Rev: 2, Body: e.Payload,
@@ -120,7 +121,7 @@ func testRestorable(t *testing.T, b *bench) {
 		if restored {
 			want = append(want, item)
 		}
-		b.clock.advance(7 * time.Hour)
+		b.Clock.Advance(7 * time.Hour)
 		return o
 	}
 	add(domain.StatusRetrying, false, true)
@@ -134,7 +135,7 @@ func testRestorable(t *testing.T, b *bench) {
 		t.Fatal(err)
 	}
 	add(domain.StatusRetrying, true, true)
-	var got []store.RestoreItem
+	var got []pipeline.RestoreItem
 	var after domain.DeliveryID
 	for {
 		page, err := b.Restorable(t.Context(), time.Time{}, after, 2)
@@ -152,7 +153,7 @@ func testRestorable(t *testing.T, b *bench) {
 	}
 	last := want[len(want)-1]
 	got, err := b.Restorable(t.Context(), last.UpdatedAt, "", 100)
-	if diff := cmp.Diff([]store.RestoreItem{last}, got); err != nil || diff != "" {
+	if diff := cmp.Diff([]pipeline.RestoreItem{last}, got); err != nil || diff != "" {
 		t.Errorf("restored since the last change: %v (-want +got):\n%s", err, diff)
 	}
 }
@@ -178,23 +179,4 @@ func testBusStreams(t *testing.T, b *bench) {
 	if diff := cmp.Diff(map[string]domain.StreamMark{"EVENTS": later["EVENTS"], "HOLD": first["HOLD"]}, got); diff != "" {
 		t.Errorf("streams (-want +got):\n%s", diff)
 	}
-}
-
-func testLead(t *testing.T, b *bench) {
-	lease, ok, err := b.Lead(t.Context())
-	if err != nil || !ok {
-		t.Fatalf("nobody leads, and yet: %v, %v", ok, err)
-	}
-	select {
-	case <-lease.Lost():
-		t.Error("lost at once")
-	default:
-	}
-	lease.Release()
-	lease.Release()
-	again, ok, err := b.Lead(t.Context())
-	if err != nil || !ok {
-		t.Fatalf("after the release: %v, %v", ok, err)
-	}
-	again.Release()
 }

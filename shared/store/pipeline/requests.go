@@ -1,15 +1,16 @@
-package store
+package pipeline
 
 import (
 	"context"
 	"fmt"
 	"time"
 
-	"github.com/google/uuid"
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/auditlog"
 )
 
 // Kinds of requests.
@@ -19,49 +20,40 @@ const (
 	requestReplay = "replay"
 )
 
-// newRequestID returns an id for what is asked for now; ids sort by time.
-func newRequestID() (string, error) {
-	id, err := uuid.NewV7()
-	if err != nil {
-		return "", fmt.Errorf("make request id: %w", err)
-	}
-	return id.String(), nil
-}
-
 // RequestTest stores a test event and asks for its delivery to one webhook of the
 // event's account, which shows as pending at once. e.ReceivedAt is set by the store.
 // ErrNotFound: there is no such webhook; ErrConflict: the event's id was used today.
-func (s *Store) RequestTest(ctx context.Context, e domain.Event, w domain.WebhookID) (domain.DeliveryID, error) {
+func (p *Pipeline) RequestTest(ctx context.Context, e domain.Event, w domain.WebhookID) (domain.DeliveryID, error) {
 	var delivery domain.DeliveryID
-	err := s.tx(ctx, func(tx *gorm.DB) error {
+	err := p.db.Tx(ctx, func(tx *gorm.DB) error {
 		if err := liveWebhook(tx, e.Account, w); err != nil {
 			return err
 		}
-		e.ReceivedAt = s.clock()
+		e.ReceivedAt = p.db.Now()
 		delivery = domain.NewDeliveryID(e.Key(), w)
 		event := eventRow{
-			Day: dateOf(e.ReceivedAt), Account: e.Account, ID: e.ID, Type: string(e.Type),
-			OccurredAt: e.Timestamp, Payload: e.Payload, ReceivedAt: instantOf(e.ReceivedAt),
+			Day: store.DateOf(e.ReceivedAt), Account: e.Account, ID: e.ID, Type: string(e.Type),
+			OccurredAt: e.Timestamp, Payload: e.Payload, ReceivedAt: store.InstantOf(e.ReceivedAt),
 		}
-		if err := tx.Table(s.engine.eventsTable(e.ReceivedAt)).Create(&event).Error; err != nil {
+		if err := tx.Table(p.dialect.eventsTable(e.ReceivedAt)).Create(&event).Error; err != nil {
 			return fmt.Errorf("insert event: %w", err)
 		}
-		id, err := newRequestID()
+		id, err := store.NewUUID()
 		if err != nil {
 			return err
 		}
 		err = tx.Create(&requestRow{
 			ID: id + "-" + string(delivery), Kind: requestTest, Account: e.Account, WebhookID: string(w),
-			EventID: e.ID, EventType: string(e.Type), Day: dateOf(e.ReceivedAt),
-			DeliveryID: string(delivery), Test: true, CreatedAt: instantOf(s.clock()),
+			EventID: e.ID, EventType: string(e.Type), Day: store.DateOf(e.ReceivedAt),
+			DeliveryID: string(delivery), Test: true, CreatedAt: store.InstantOf(p.db.Now()),
 		}).Error
 		if err != nil {
 			return err
 		}
-		return s.note(ctx, tx, ActionTestWebhook, e.Account, webhookResource(w), deliveryResource(delivery))
+		return p.audit.Note(ctx, tx, auditlog.ActionTestWebhook, e.Account, webhookResource(w), deliveryResource(delivery))
 	})
 	if err != nil {
-		return "", wrap("request test", err)
+		return "", store.Wrap("request test", err)
 	}
 	return delivery, nil
 }
@@ -73,39 +65,39 @@ func liveWebhook(tx *gorm.DB, account string, id domain.WebhookID) error {
 // RequestRetry asks for another run of a delivery, whatever its state, and returns it as
 // it shows from now on. ErrConflict: an attempt is in flight or due, a request is open
 // already, or its webhook is deleted.
-func (s *Store) RequestRetry(ctx context.Context, account string, id domain.DeliveryID) (domain.Delivery, error) {
+func (p *Pipeline) RequestRetry(ctx context.Context, account string, id domain.DeliveryID) (domain.Delivery, error) {
 	at, ok := id.ReceivedAt()
 	if !ok {
-		return domain.Delivery{}, wrap("request retry", domain.ErrNotFound)
+		return domain.Delivery{}, store.Wrap("request retry", domain.ErrNotFound)
 	}
 	var shown domain.Delivery
-	err := s.tx(ctx, func(tx *gorm.DB) error {
-		row, err := takeDelivery(tx, s.rowLock(), account, id, dateOf(at))
+	err := p.db.Tx(ctx, func(tx *gorm.DB) error {
+		row, err := takeDelivery(tx, p.rowLock(), account, id, store.DateOf(at))
 		if err != nil {
 			return err
 		}
-		now := s.clock()
+		now := p.db.Now()
 		if inFlight(row, now) || row.Open || row.Dead {
 			return domain.ErrConflict
 		}
-		request, err := newRequestID()
+		request, err := store.NewUUID()
 		if err != nil {
 			return err
 		}
 		err = tx.Create(&requestRow{
 			ID: request + "-" + row.Delivery.ID, Kind: requestRetry, Account: account, WebhookID: row.Delivery.WebhookID,
 			EventID: row.Delivery.EventID, EventType: row.Delivery.EventType, Day: row.Delivery.Day,
-			DeliveryID: row.Delivery.ID, Test: row.Delivery.Test, CreatedAt: instantOf(now),
+			DeliveryID: row.Delivery.ID, Test: row.Delivery.Test, CreatedAt: store.InstantOf(now),
 		}).Error
 		if err != nil {
 			return err
 		}
 		row.Open = true
 		shown = row.shown()
-		return s.note(ctx, tx, ActionRetryDelivery, account, deliveryResource(id))
+		return p.audit.Note(ctx, tx, auditlog.ActionRetryDelivery, account, deliveryResource(id))
 	})
 	if err != nil {
-		return domain.Delivery{}, wrap("request retry", err)
+		return domain.Delivery{}, store.Wrap("request retry", err)
 	}
 	return shown, nil
 }
@@ -116,15 +108,15 @@ func inFlight(row listedRow, now time.Time) bool {
 	case domain.StatusPending:
 		return true
 	case domain.StatusRetrying:
-		return !row.Delivery.InLane && !row.Delivery.NextAttemptAt.time().After(now)
+		return !row.Delivery.InLane && !row.Delivery.NextAttemptAt.Time().After(now)
 	}
 	return false
 }
 
 // rowLock makes a read of deliveries wait for those who change the same row; SQLite has
 // one writer.
-func (s *Store) rowLock() []clause.Expression {
-	if s.SQLite() {
+func (p *Pipeline) rowLock() []clause.Expression {
+	if p.db.SQLite() {
 		return nil
 	}
 	return []clause.Expression{clause.Locking{Strength: clause.LockingStrengthUpdate, Table: clause.Table{Name: "d"}}}
@@ -170,24 +162,24 @@ type Replay struct {
 // RequestReplay asks for another run of those of the webhook's deliveries whose events were
 // accepted from since (inclusive) up to until (exclusive; zero: now). What has an open
 // request is left alone, and so is what is held: it goes out when its webhook is active.
-func (s *Store) RequestReplay(ctx context.Context, account string, w domain.WebhookID, since, until time.Time, which ReplayStatus) (Replay, error) {
-	id, err := newRequestID()
+func (p *Pipeline) RequestReplay(ctx context.Context, account string, w domain.WebhookID, since, until time.Time, which ReplayStatus) (Replay, error) {
+	id, err := store.NewUUID()
 	if err != nil {
-		return Replay{}, wrap("request replay", err)
+		return Replay{}, store.Wrap("request replay", err)
 	}
 	replay := Replay{ID: id}
-	err = s.tx(ctx, func(tx *gorm.DB) error {
+	err = p.db.Tx(ctx, func(tx *gorm.DB) error {
 		if err := liveWebhook(tx, account, w); err != nil {
 			return err
 		}
-		now := s.clock()
+		now := p.db.Now()
 		if until.IsZero() {
 			until = now.Add(time.Millisecond)
 		}
 		const span = "(d.account = ?) IS TRUE AND d.webhook_id = ? AND d.id >= ? AND d.id < ? AND d.day >= ? AND d.day <= ?"
 		within := []any{
 			account, string(w), string(domain.DeliveryIDFloor(ceilMillisecond(since))), string(domain.DeliveryIDFloor(ceilMillisecond(until))),
-			dateOf(since), dateOf(until),
+			store.DateOf(since), store.DateOf(until),
 		}
 		result := tx.Exec(`
 			INSERT INTO requests (id, kind, account, webhook_id, event_id, event_type, day, delivery_id, test, created_at)
@@ -195,7 +187,7 @@ func (s *Store) RequestReplay(ctx context.Context, account string, w domain.Webh
 			FROM deliveries d
 			WHERE `+span+` AND `+which.condition()+` AND NOT `+sqlOpen+`
 			ON CONFLICT (delivery_id) DO NOTHING`,
-			append([]any{id, requestReplay, instantOf(now)}, within...)...)
+			append([]any{id, requestReplay, store.InstantOf(now)}, within...)...)
 		if result.Error != nil {
 			return result.Error
 		}
@@ -204,10 +196,10 @@ func (s *Store) RequestReplay(ctx context.Context, account string, w domain.Webh
 				return err
 			}
 		}
-		return s.note(ctx, tx, ActionReplayWebhook, account, webhookResource(w), domain.Resource{Type: ResourceReplay, ID: id})
+		return p.audit.Note(ctx, tx, auditlog.ActionReplayWebhook, account, webhookResource(w), domain.Resource{Type: auditlog.ResourceReplay, ID: id})
 	})
 	if err != nil {
-		return Replay{}, wrap("request replay", err)
+		return Replay{}, store.Wrap("request replay", err)
 	}
 	return replay, nil
 }
@@ -234,14 +226,14 @@ func passed(tx *gorm.DB, span string, within []any) (map[domain.Status]int, erro
 // were relayed before the given time, in the order of their ids, after the id after
 // (empty: from the start). The next page starts after the last task's Request; an empty
 // page is the end, a short one need not be: a request whose event is gone is left out.
-func (s *Store) OpenRequests(ctx context.Context, before time.Time, after string, limit int) ([]domain.Task, error) {
+func (p *Pipeline) OpenRequests(ctx context.Context, before time.Time, after string, limit int) ([]domain.Task, error) {
 	var tasks []domain.Task
-	err := s.snapshot(ctx, func(tx *gorm.DB) error {
+	err := p.db.Snapshot(ctx, func(tx *gorm.DB) error {
 		for len(tasks) == 0 {
 			var rows []requestedRow
 			err := tx.Table(sqlRequestJoin).
 				Select("r.*, coalesce(d.attempts, 0) AS attempts, coalesce(d.rev, 0) AS rev, (d.id IS NOT NULL) AS known").
-				Where("r.id > ? AND (r.relayed_at IS NULL OR r.relayed_at < ?)", after, instantOf(before)).
+				Where("r.id > ? AND (r.relayed_at IS NULL OR r.relayed_at < ?)", after, store.InstantOf(before)).
 				Order("r.id").Limit(limit).Scan(&rows).Error
 			if err != nil || len(rows) == 0 {
 				return err
@@ -254,7 +246,7 @@ func (s *Store) OpenRequests(ctx context.Context, before time.Time, after string
 		return nil
 	})
 	if err != nil {
-		return nil, wrap("read open requests", err)
+		return nil, store.Wrap("read open requests", err)
 	}
 	return tasks, nil
 }
@@ -299,15 +291,15 @@ func requestedTasks(tx *gorm.DB, rows []requestedRow) ([]domain.Task, error) {
 }
 
 // MarkRequestsRelayed notes that the requests went to the bus at the given time.
-func (s *Store) MarkRequestsRelayed(ctx context.Context, ids []string, at time.Time) error {
+func (p *Pipeline) MarkRequestsRelayed(ctx context.Context, ids []string, at time.Time) error {
 	for len(ids) > 0 {
 		n := min(len(ids), bodyPage)
-		err := s.again(ctx, func() error {
-			return s.write.WithContext(ctx).Model(&requestRow{}).Where("id IN ?", ids[:n]).
-				UpdateColumn("relayed_at", instantOf(at)).Error
+		err := p.db.Again(ctx, func() error {
+			return p.db.Writing(ctx).Model(&requestRow{}).Where("id IN ?", ids[:n]).
+				UpdateColumn("relayed_at", store.InstantOf(at)).Error
 		})
 		if err != nil {
-			return wrap("mark requests relayed", err)
+			return store.Wrap("mark requests relayed", err)
 		}
 		ids = ids[n:]
 	}

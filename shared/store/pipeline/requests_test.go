@@ -1,4 +1,4 @@
-package storetest
+package pipeline_test
 
 import (
 	"errors"
@@ -12,11 +12,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/pipeline"
+	"waybill.dev/shared/store/pipeline/pipelinetest"
+	"waybill.dev/shared/store/storetest"
 )
 
-func requestTests() map[string]func(*testing.T, *bench) {
-	return map[string]func(*testing.T, *bench){
+func requestTests() storetest.Tests[*bench] {
+	return storetest.Tests[*bench]{
 		"test from request to answer":       testRequestTest,
 		"test of an unknown webhook":        testRequestTestUnknown,
 		"retry from request to answer":      testRequestRetry,
@@ -47,8 +49,8 @@ func (b *bench) openRequests(t *testing.T, before time.Time) []domain.Task {
 }
 
 func testRequestTest(t *testing.T, b *bench) {
-	w := b.webhook(t, func(w *domain.Webhook) { w.Active = false })
-	e := event("evt_test")
+	w := b.Webhook(t, func(w *domain.Webhook) { w.Active = false })
+	e := pipelinetest.Event("evt_test")
 	id, err := b.RequestTest(t.Context(), e, w.ID)
 	if err != nil {
 		t.Fatal(err)
@@ -61,19 +63,19 @@ func testRequestTest(t *testing.T, b *bench) {
 		ID: id, Account: account, Webhook: w.ID, EventID: e.ID, EventType: e.Type, Status: domain.StatusPending,
 		Test: true, CreatedAt: noon, UpdatedAt: noon,
 	}
-	d, attempts := b.get(t, id)
+	d, attempts := b.Delivery(t, id)
 	if diff := cmp.Diff(want, d); diff != "" || len(attempts) != 0 {
 		t.Errorf("%d attempts, delivery (-want +got):\n%s", len(attempts), diff)
 	}
-	for _, f := range []store.DeliveryFilter{{}, {Status: domain.StatusPending}, {EventID: e.ID}, {Webhook: w.ID}, {Since: noon}} {
-		if got := b.list(t, f); !slices.Equal(got, []domain.DeliveryID{id}) {
+	for _, f := range []pipeline.DeliveryFilter{{}, {Status: domain.StatusPending}, {EventID: e.ID}, {Webhook: w.ID}, {Since: noon}} {
+		if got := b.Deliveries(t, f); !slices.Equal(got, []domain.DeliveryID{id}) {
 			t.Errorf("filter %+v lists %v", f, got)
 		}
 	}
-	if got := b.list(t, store.DeliveryFilter{Status: domain.StatusFailed}); len(got) != 0 {
+	if got := b.Deliveries(t, pipeline.DeliveryFilter{Status: domain.StatusFailed}); len(got) != 0 {
 		t.Errorf("listed as failed: %v", got)
 	}
-	if page, _, err := b.Unsettled(t.Context(), noon.Add(time.Hour), store.OutboxCursor{}, 9); err != nil || len(page) != 0 {
+	if page, _, err := b.Unsettled(t.Context(), noon.Add(time.Hour), pipeline.OutboxCursor{}, 9); err != nil || len(page) != 0 {
 		t.Errorf("the test is in the outbox: %v", err)
 	}
 	tasks := b.openRequests(t, noon)
@@ -87,13 +89,13 @@ func testRequestTest(t *testing.T, b *bench) {
 	if diff := cmp.Diff([]domain.Task{wantTask}, tasks); diff != "" {
 		t.Fatalf("tasks (-want +got):\n%s", diff)
 	}
-	o := b.outcome(e, w, domain.StatusDelivered)
+	o := b.Outcome(e, w, domain.StatusDelivered)
 	o.Test, o.Request = true, tasks[0].Request
-	b.record(t, o)
-	if d, attempts := b.get(t, id); d.Status != domain.StatusDelivered || !d.Test || len(attempts) != 1 {
+	b.Recorded(t, o)
+	if d, attempts := b.Delivery(t, id); d.Status != domain.StatusDelivered || !d.Test || len(attempts) != 1 {
 		t.Errorf("delivery %+v, %d attempts", d, len(attempts))
 	}
-	if got := b.list(t, store.DeliveryFilter{}); !slices.Equal(got, []domain.DeliveryID{id}) {
+	if got := b.Deliveries(t, pipeline.DeliveryFilter{}); !slices.Equal(got, []domain.DeliveryID{id}) {
 		t.Errorf("listed %v", got)
 	}
 	if left := b.openRequests(t, noon.Add(time.Hour)); len(left) != 0 {
@@ -102,28 +104,28 @@ func testRequestTest(t *testing.T, b *bench) {
 }
 
 func testRequestTestUnknown(t *testing.T, b *bench) {
-	w := b.webhook(t, func(w *domain.Webhook) { w.Account = "other" })
-	_, err := b.RequestTest(t.Context(), event("evt_1"), w.ID)
-	wantNotFound(t, "another account's webhook", err)
-	gone := b.webhook(t)
+	w := b.Webhook(t, func(w *domain.Webhook) { w.Account = "other" })
+	_, err := b.RequestTest(t.Context(), pipelinetest.Event("evt_1"), w.ID)
+	storetest.WantNotFound(t, "another account's webhook", err)
+	gone := b.Webhook(t)
 	if err := b.DeleteWebhook(t.Context(), account, gone.ID); err != nil {
 		t.Fatal(err)
 	}
-	_, err = b.RequestTest(t.Context(), event("evt_1"), gone.ID)
-	wantNotFound(t, "a deleted webhook", err)
+	_, err = b.RequestTest(t.Context(), pipelinetest.Event("evt_1"), gone.ID)
+	storetest.WantNotFound(t, "a deleted webhook", err)
 	_, err = b.GetEvent(t.Context(), account, "evt_1")
-	wantNotFound(t, "the event of a refused test", err)
-	b.accept(t, "evt_1")
-	if _, err := b.RequestTest(t.Context(), event("evt_1"), b.webhook(t).ID); !errors.Is(err, domain.ErrConflict) {
+	storetest.WantNotFound(t, "the event of a refused test", err)
+	b.Accepted(t, "evt_1")
+	if _, err := b.RequestTest(t.Context(), pipelinetest.Event("evt_1"), b.Webhook(t).ID); !errors.Is(err, domain.ErrConflict) {
 		t.Errorf("a test under a used id: %v", err)
 	}
 }
 
 func testRequestRetry(t *testing.T, b *bench) {
-	e, w := b.accept(t, "evt_1"), b.webhook(t)
-	o := b.outcome(e, w, domain.StatusFailed)
+	e, w := b.Accepted(t, "evt_1"), b.Webhook(t)
+	o := b.Outcome(e, w, domain.StatusFailed)
 	o.Reason = domain.ReasonExhausted
-	b.record(t, o)
+	b.Recorded(t, o)
 	d, err := b.RequestRetry(t.Context(), account, o.Delivery)
 	if err != nil || d.Status != domain.StatusPending || d.Reason != "" || d.Attempts != 1 {
 		t.Fatalf("delivery %+v, %v", d, err)
@@ -135,10 +137,10 @@ func testRequestRetry(t *testing.T, b *bench) {
 	if len(tasks) != 1 || tasks[0].Rev != domain.NextRun(o.Rev) || tasks[0].Attempts != 1 || tasks[0].RunAttempts != 0 || tasks[0].Test {
 		t.Fatalf("tasks %+v", tasks)
 	}
-	again := b.after(o, domain.StatusDelivered)
+	again := b.After(o, domain.StatusDelivered)
 	again.Rev, again.RunAttempts, again.Request = tasks[0].Rev+2, 1, tasks[0].Request
-	b.record(t, again)
-	d, attempts := b.get(t, o.Delivery)
+	b.Recorded(t, again)
+	d, attempts := b.Delivery(t, o.Delivery)
 	if d.Status != domain.StatusDelivered || d.Attempts != 2 || len(attempts) != 2 {
 		t.Errorf("delivery %+v, %d attempts", d, len(attempts))
 	}
@@ -148,7 +150,7 @@ func testRequestRetry(t *testing.T, b *bench) {
 }
 
 func testRequestRetryConflict(t *testing.T, b *bench) {
-	w := b.webhook(t)
+	w := b.Webhook(t)
 	for _, c := range []struct {
 		name     string
 		status   domain.Status
@@ -163,9 +165,9 @@ func testRequestRetryConflict(t *testing.T, b *bench) {
 		{"held", domain.StatusHeld, 0, true, false},
 		{"delivered", domain.StatusDelivered, 0, false, false},
 	} {
-		o := b.outcome(b.accept(t, fmt.Sprintf("evt_%d", b.next())), w, c.status)
+		o := b.Outcome(b.Accepted(t, fmt.Sprintf("evt_%d", b.Next())), w, c.status)
 		o.NextAttemptAt, o.InLane = noon.Add(c.next), c.inLane
-		b.record(t, o)
+		b.Recorded(t, o)
 		_, err := b.RequestRetry(t.Context(), account, o.Delivery)
 		if got := errors.Is(err, domain.ErrConflict); got != c.conflict || !got && err != nil {
 			t.Errorf("%s: %v, conflict wanted: %v", c.name, err, c.conflict)
@@ -174,8 +176,8 @@ func testRequestRetryConflict(t *testing.T, b *bench) {
 }
 
 func testRequestRetryConcurrent(t *testing.T, b *bench) {
-	o := b.outcome(b.accept(t, "evt_1"), b.webhook(t), domain.StatusFailed)
-	b.record(t, o)
+	o := b.Outcome(b.Accepted(t, "evt_1"), b.Webhook(t), domain.StatusFailed)
+	b.Recorded(t, o)
 	var mu sync.Mutex
 	granted := 0
 	var wg sync.WaitGroup
@@ -199,17 +201,17 @@ func testRequestRetryConcurrent(t *testing.T, b *bench) {
 }
 
 func testReplay(t *testing.T, b *bench) {
-	w, other := b.webhook(t), b.webhook(t)
+	w, other := b.Webhook(t), b.Webhook(t)
 	names := map[domain.DeliveryID]string{}
 	for i := range 3 {
 		b.everyStatus(t, w, names, fmt.Sprintf("%d-", i))
-		b.clock.advance(20 * time.Hour)
+		b.Clock.Advance(20 * time.Hour)
 	}
 	b.everyStatus(t, other, names, "other-")
-	if _, err := b.RequestReplay(t.Context(), "other", w.ID, noon, time.Time{}, store.ReplayFailed); !errors.Is(err, domain.ErrNotFound) {
+	if _, err := b.RequestReplay(t.Context(), "other", w.ID, noon, time.Time{}, pipeline.ReplayFailed); !errors.Is(err, domain.ErrNotFound) {
 		t.Errorf("another account: %v", err)
 	}
-	replay := func(since, until time.Time, which store.ReplayStatus) []string {
+	replay := func(since, until time.Time, which pipeline.ReplayStatus) []string {
 		t.Helper()
 		replay, err := b.RequestReplay(t.Context(), account, w.ID, since, until, which)
 		if err != nil || replay.ID == "" {
@@ -228,22 +230,22 @@ func testReplay(t *testing.T, b *bench) {
 			t.Errorf("matched %d, requested %v", replay.Matched, got)
 		}
 		slices.Sort(got)
-		b.record(t, answers...) // of no revision: answered, and nothing changed
+		b.Recorded(t, answers...) // of no revision: answered, and nothing changed
 		return got
 	}
 	second := noon.Add(20 * time.Hour)
 	for _, c := range []struct {
 		name         string
 		since, until time.Time
-		which        store.ReplayStatus
+		which        pipeline.ReplayStatus
 		want         []string
 	}{
-		{"failed since", second, time.Time{}, store.ReplayFailed, []string{"1-failed", "2-failed"}},
-		{"failed until", noon, second, store.ReplayFailed, []string{"0-failed"}},
-		{"all between", second, second.Add(time.Millisecond), store.ReplayAll, []string{"1-delivered", "1-failed", "1-retrying"}},
-		{"nothing", noon.Add(1), second, store.ReplayAll, nil},
-		{"undelivered since", second, time.Time{}, store.ReplayUndelivered, []string{"1-failed", "1-retrying", "2-failed", "2-retrying"}},
-		{"long ago", time.Time{}, noon.Add(time.Millisecond), store.ReplayFailed, []string{"0-failed"}},
+		{"failed since", second, time.Time{}, pipeline.ReplayFailed, []string{"1-failed", "2-failed"}},
+		{"failed until", noon, second, pipeline.ReplayFailed, []string{"0-failed"}},
+		{"all between", second, second.Add(time.Millisecond), pipeline.ReplayAll, []string{"1-delivered", "1-failed", "1-retrying"}},
+		{"nothing", noon.Add(1), second, pipeline.ReplayAll, nil},
+		{"undelivered since", second, time.Time{}, pipeline.ReplayUndelivered, []string{"1-failed", "1-retrying", "2-failed", "2-retrying"}},
+		{"long ago", time.Time{}, noon.Add(time.Millisecond), pipeline.ReplayFailed, []string{"0-failed"}},
 	} {
 		if diff := cmp.Diff(c.want, replay(c.since, c.until, c.which)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.name, diff)
@@ -252,23 +254,23 @@ func testReplay(t *testing.T, b *bench) {
 }
 
 func testReplayTwice(t *testing.T, b *bench) {
-	w := b.webhook(t)
+	w := b.Webhook(t)
 	for i := range 5 {
-		o := b.outcome(b.accept(t, fmt.Sprintf("evt_%d", i)), w, domain.StatusFailed)
-		b.record(t, o)
+		o := b.Outcome(b.Accepted(t, fmt.Sprintf("evt_%d", i)), w, domain.StatusFailed)
+		b.Recorded(t, o)
 		if i == 0 {
 			if _, err := b.RequestRetry(t.Context(), account, o.Delivery); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	b.record(t, b.outcome(b.accept(t, "evt_delivered"), w, domain.StatusDelivered))
-	first, err := b.RequestReplay(t.Context(), account, w.ID, noon, time.Time{}, store.ReplayUndelivered)
+	b.Recorded(t, b.Outcome(b.Accepted(t, "evt_delivered"), w, domain.StatusDelivered))
+	first, err := b.RequestReplay(t.Context(), account, w.ID, noon, time.Time{}, pipeline.ReplayUndelivered)
 	if err != nil || first.Matched != 4 {
 		t.Errorf("first replay: %+v, %v", first, err)
 	}
-	second, err := b.RequestReplay(t.Context(), account, w.ID, noon, time.Time{}, store.ReplayUndelivered)
-	want := store.Replay{ID: second.ID, Passed: map[domain.Status]int{domain.StatusPending: 5, domain.StatusDelivered: 1}}
+	second, err := b.RequestReplay(t.Context(), account, w.ID, noon, time.Time{}, pipeline.ReplayUndelivered)
+	want := pipeline.Replay{ID: second.ID, Passed: map[domain.Status]int{domain.StatusPending: 5, domain.StatusDelivered: 1}}
 	if diff := cmp.Diff(want, second); err != nil || diff != "" || first.ID == second.ID {
 		t.Errorf("second replay: %v (-want +got):\n%s", err, diff)
 	}
@@ -278,10 +280,10 @@ func testReplayTwice(t *testing.T, b *bench) {
 }
 
 func testOpenRequests(t *testing.T, b *bench) {
-	w := b.webhook(t)
+	w := b.Webhook(t)
 	for i := range 5 {
-		o := b.outcome(b.accept(t, fmt.Sprintf("evt_%d", i)), w, domain.StatusFailed)
-		b.record(t, o)
+		o := b.Outcome(b.Accepted(t, fmt.Sprintf("evt_%d", i)), w, domain.StatusFailed)
+		b.Recorded(t, o)
 		if _, err := b.RequestRetry(t.Context(), account, o.Delivery); err != nil {
 			t.Fatal(err)
 		}
@@ -303,19 +305,19 @@ func testOpenRequests(t *testing.T, b *bench) {
 }
 
 func testOpenRequestsGone(t *testing.T, b *bench) {
-	w := b.webhook(t)
-	lost := event("evt_lost") // recorded by its outcome alone
+	w := b.Webhook(t)
+	lost := pipelinetest.Event("evt_lost") // recorded by its outcome alone
 	lost.ReceivedAt = noon
 	for range 2 {
-		w := b.webhook(t)
-		o := b.outcome(lost, w, domain.StatusFailed)
-		b.record(t, o)
+		w := b.Webhook(t)
+		o := b.Outcome(lost, w, domain.StatusFailed)
+		b.Recorded(t, o)
 		if _, err := b.RequestRetry(t.Context(), account, o.Delivery); err != nil {
 			t.Fatal(err)
 		}
 	}
-	kept := b.outcome(b.accept(t, "evt_kept"), w, domain.StatusFailed)
-	b.record(t, kept)
+	kept := b.Outcome(b.Accepted(t, "evt_kept"), w, domain.StatusFailed)
+	b.Recorded(t, kept)
 	if _, err := b.RequestRetry(t.Context(), account, kept.Delivery); err != nil {
 		t.Fatal(err)
 	}

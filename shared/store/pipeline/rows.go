@@ -1,9 +1,10 @@
-package store
+package pipeline
 
 import (
 	"time"
 
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
 )
 
 // The rows of the tables that gorm reads and writes. A test compares each with the
@@ -15,13 +16,6 @@ type configVersionRow struct {
 }
 
 func (configVersionRow) TableName() string { return "config_version" }
-
-type logFloorRow struct {
-	ID  int `gorm:"primaryKey;autoIncrement:false"`
-	Day date
-}
-
-func (logFloorRow) TableName() string { return "log_floor" }
 
 type webhookRow struct {
 	ID                      string `gorm:"primaryKey"`
@@ -37,15 +31,15 @@ type webhookRow struct {
 	RatePerSecond           *float64
 	Secret                  []byte
 	PreviousSecret          []byte
-	PreviousSecretExpiresAt instant
-	CreatedAt               instant `gorm:"autoCreateTime:false"`
-	UpdatedAt               instant `gorm:"autoUpdateTime:false"`
+	PreviousSecretExpiresAt store.Instant
+	CreatedAt               store.Instant `gorm:"autoCreateTime:false"`
+	UpdatedAt               store.Instant `gorm:"autoUpdateTime:false"`
 	Version                 int64
 	ActivatedVersion        int64
-	ActivatedAt             instant
-	DeactivatedAt           instant
+	ActivatedAt             store.Instant
+	DeactivatedAt           store.Instant
 	Deleted                 bool
-	DeletedAt               instant
+	DeletedAt               store.Instant
 }
 
 func (webhookRow) TableName() string { return "webhooks" }
@@ -60,12 +54,12 @@ func (webhookCountRow) TableName() string { return "webhook_counts" }
 
 type webhookHealthRow struct {
 	WebhookID       string `gorm:"primaryKey"`
-	FailingSince    instant
-	ChangedAt       instant
+	FailingSince    store.Instant
+	ChangedAt       store.Instant
 	DisabledVersion int64
 	DisabledReason  string
-	DisabledAt      instant
-	UpdatedAt       instant `gorm:"autoUpdateTime:false"`
+	DisabledAt      store.Instant
+	UpdatedAt       store.Instant `gorm:"autoUpdateTime:false"`
 }
 
 func (webhookHealthRow) TableName() string { return "webhook_health" }
@@ -73,22 +67,22 @@ func (webhookHealthRow) TableName() string { return "webhook_health" }
 func (r webhookHealthRow) domain() domain.Health {
 	return domain.Health{
 		Webhook:         domain.WebhookID(r.WebhookID),
-		FailingSince:    r.FailingSince.time(),
+		FailingSince:    r.FailingSince.Time(),
 		DisabledVersion: r.DisabledVersion,
 		DisabledReason:  domain.DisabledReason(r.DisabledReason),
-		DisabledAt:      r.DisabledAt.time(),
-		UpdatedAt:       r.UpdatedAt.time(),
+		DisabledAt:      r.DisabledAt.Time(),
+		UpdatedAt:       r.UpdatedAt.Time(),
 	}
 }
 
 type eventRow struct {
-	Day        date   `gorm:"primaryKey"`
-	Account    string `gorm:"primaryKey"`
-	ID         string `gorm:"primaryKey"`
+	Day        store.Date `gorm:"primaryKey"`
+	Account    string     `gorm:"primaryKey"`
+	ID         string     `gorm:"primaryKey"`
 	Type       string
 	OccurredAt string
 	Payload    []byte
-	ReceivedAt instant
+	ReceivedAt store.Instant
 	Repeats    string
 }
 
@@ -101,16 +95,16 @@ func (r eventRow) domain() domain.Event {
 		Type:       domain.EventType(r.Type),
 		Timestamp:  r.OccurredAt,
 		Payload:    r.Payload,
-		ReceivedAt: r.ReceivedAt.time(),
+		ReceivedAt: r.ReceivedAt.Time(),
 	}
 }
 
 type outboxRow struct {
-	ReceivedAt instant `gorm:"primaryKey"`
-	Account    string  `gorm:"primaryKey"`
-	ID         string  `gorm:"primaryKey"`
+	ReceivedAt store.Instant `gorm:"primaryKey"`
+	Account    string        `gorm:"primaryKey"`
+	ID         string        `gorm:"primaryKey"`
 	Version    int64
-	RelayedAt  instant
+	RelayedAt  store.Instant
 	Relayed    int
 }
 
@@ -123,19 +117,19 @@ type requestRow struct {
 	WebhookID  string
 	EventID    string
 	EventType  string
-	Day        date
+	Day        store.Date
 	DeliveryID string
 	Test       bool
-	CreatedAt  instant `gorm:"autoCreateTime:false"`
-	RelayedAt  instant
+	CreatedAt  store.Instant `gorm:"autoCreateTime:false"`
+	RelayedAt  store.Instant
 }
 
 func (requestRow) TableName() string { return "requests" }
 
 type deliveryRow struct {
-	Day              date   `gorm:"primaryKey"`
-	ID               string `gorm:"primaryKey"`
-	Account          string `gorm:"primaryKey"`
+	Day              store.Date `gorm:"primaryKey"`
+	ID               string     `gorm:"primaryKey"`
+	Account          string     `gorm:"primaryKey"`
 	WebhookID        string
 	EventID          string
 	EventType        string
@@ -143,15 +137,15 @@ type deliveryRow struct {
 	Rev              int64
 	Attempts         int
 	RunAttempts      int
-	RunStartedAt     instant
-	NextAttemptAt    instant
+	RunStartedAt     store.Instant
+	NextAttemptAt    store.Instant
 	InLane           bool
 	Reason           string
 	Test             bool
-	UpdatedAt        instant `gorm:"autoUpdateTime:false"`
+	UpdatedAt        store.Instant `gorm:"autoUpdateTime:false"`
 	AttemptID        *string
 	AttemptNumber    *int
-	AttemptStartedAt instant
+	AttemptStartedAt store.Instant
 	AttemptUS        *int64 `gorm:"column:attempt_us"`
 	AttemptStatus    *int
 	AttemptError     *string
@@ -170,11 +164,11 @@ func (r deliveryRow) domain() domain.Delivery {
 		EventType:     domain.EventType(r.EventType),
 		Status:        domain.Status(r.Status),
 		Attempts:      r.Attempts,
-		NextAttemptAt: r.NextAttemptAt.time(),
+		NextAttemptAt: r.NextAttemptAt.Time(),
 		Reason:        r.Reason,
 		Test:          r.Test,
 		CreatedAt:     created,
-		UpdatedAt:     r.UpdatedAt.time(),
+		UpdatedAt:     r.UpdatedAt.Time(),
 	}
 }
 
@@ -186,7 +180,7 @@ func (r deliveryRow) firstAttempt() (domain.Attempt, bool) {
 	return domain.Attempt{
 		ID:           *r.AttemptID,
 		Number:       *r.AttemptNumber,
-		StartedAt:    r.AttemptStartedAt.time(),
+		StartedAt:    r.AttemptStartedAt.Time(),
 		Duration:     time.Duration(*r.AttemptUS) * time.Microsecond,
 		Status:       *r.AttemptStatus,
 		Error:        *r.AttemptError,
@@ -195,11 +189,11 @@ func (r deliveryRow) firstAttempt() (domain.Attempt, bool) {
 }
 
 type attemptRow struct {
-	Day        date   `gorm:"primaryKey"`
-	DeliveryID string `gorm:"primaryKey"`
-	ID         string `gorm:"primaryKey"`
+	Day        store.Date `gorm:"primaryKey"`
+	DeliveryID string     `gorm:"primaryKey"`
+	ID         string     `gorm:"primaryKey"`
 	Number     int
-	StartedAt  instant
+	StartedAt  store.Instant
 	DurationUS int64 `gorm:"column:duration_us"`
 	Status     int
 	Error      string
@@ -212,7 +206,7 @@ func (r attemptRow) domain() domain.Attempt {
 	return domain.Attempt{
 		ID:           r.ID,
 		Number:       r.Number,
-		StartedAt:    r.StartedAt.time(),
+		StartedAt:    r.StartedAt.Time(),
 		Duration:     time.Duration(r.DurationUS) * time.Microsecond,
 		Status:       r.Status,
 		Error:        r.Error,
@@ -227,17 +221,17 @@ type idempotencyRow struct {
 	BodyHash  []byte
 	Status    int
 	Response  []byte
-	CreatedAt instant `gorm:"autoCreateTime:false"`
+	CreatedAt store.Instant `gorm:"autoCreateTime:false"`
 }
 
 func (idempotencyRow) TableName() string { return "idempotency_keys" }
 
 type busStreamRow struct {
-	Name      string  `gorm:"primaryKey"`
-	CreatedAt instant `gorm:"autoCreateTime:false"`
+	Name      string        `gorm:"primaryKey"`
+	CreatedAt store.Instant `gorm:"autoCreateTime:false"`
 	LastSeq   int64
 	Server    string
-	SeenAt    instant
+	SeenAt    store.Instant
 }
 
 func (busStreamRow) TableName() string { return "bus_streams" }

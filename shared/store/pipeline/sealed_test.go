@@ -1,95 +1,29 @@
-package store_test
+package pipeline_test
 
 import (
-	"database/sql"
 	"errors"
-	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
-
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx", to look beneath the store
-	_ "modernc.org/sqlite"             // the driver "sqlite"
 
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/seal"
 	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/pipeline"
+	"waybill.dev/shared/store/storetest"
 )
 
-// TestSealedValues looks beneath the store: secrets lie sealed, and a sealed value that
-// is moved to another row or column does not open.
-func TestSealedValues(t *testing.T) {
-	t.Parallel()
-	for name, database := range map[string]struct{ driver, url, dsn string }{
-		"postgres": {"pgx", shared.database(t, true), ""},
-		"sqlite":   {"sqlite", "sqlite:", filepath.Join(t.TempDir(), "waybill.db")},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			url, dsn := database.url+database.dsn, database.dsn
-			if dsn == "" {
-				dsn = url
-			}
-			keys, err := seal.Parse(seal.Generate())
-			if err != nil {
-				t.Fatal(err)
-			}
-			s := openStore(t, store.Options{URL: url, Keys: keys})
-			if _, err := s.Migrate(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			db, err := sql.Open(database.driver, dsn)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer db.Close()
-			one, two := sealedWebhook(t, s, "default"), sealedWebhook(t, s, "default")
-			var secret, headers []byte
-			err = db.QueryRowContext(t.Context(), "SELECT secret, headers FROM webhooks WHERE id = $1", string(one.ID)).Scan(&secret, &headers)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if strings.Contains(string(secret), one.Secret.Reveal()) || strings.Contains(string(headers), "hush") {
-				t.Error("a secret lies in clear")
-			}
-			for _, change := range []string{
-				"UPDATE webhooks SET secret = $1 WHERE id = $2",
-				"UPDATE webhooks SET previous_secret = $1 WHERE id = $2",
-				"UPDATE webhooks SET headers = $1 WHERE id = $2",
-			} {
-				swapped := sealedWebhook(t, s, "default")
-				if _, err := db.ExecContext(t.Context(), change, secret, string(swapped.ID)); err != nil {
-					t.Fatal(err)
-				}
-				switch read, _, err := s.GetWebhook(t.Context(), "default", swapped.ID); {
-				case err != nil:
-					t.Error(err)
-				case read.Fault == "" || read.Secret == one.Secret || read.PreviousSecret == one.Secret:
-					t.Errorf("%s: another row's secret opens", change)
-				case strings.Contains(read.Fault, one.Secret.Reveal()):
-					t.Errorf("the fault tells the secret: %s", read.Fault)
-				}
-			}
-			if _, err := db.ExecContext(t.Context(), "UPDATE webhooks SET account = 'other' WHERE id = $1", string(two.ID)); err != nil {
-				t.Fatal(err)
-			}
-			if moved, _, err := s.GetWebhook(t.Context(), "other", two.ID); err != nil || moved.Fault == "" || moved.Secret != "" || moved.Headers != nil {
-				t.Errorf("a webhook that was moved to another account opens: %v", err)
-			}
-			bare := openStore(t, store.Options{URL: url})
-			if sealed, _, err := bare.GetWebhook(t.Context(), "default", one.ID); err != nil || sealed.Fault == "" || sealed.Secret != "" || sealed.Headers != nil {
-				t.Errorf("opened without a key: %v", err)
-			}
-			if _, _, err := bare.CreateWebhook(t.Context(), domain.Webhook{Account: "default", Secret: domain.NewSecret()}, nil); err == nil {
-				t.Error("sealed without a key")
-			}
-		})
+func ring(t *testing.T) *seal.Keyring {
+	t.Helper()
+	keys, err := seal.Parse(seal.Generate())
+	if err != nil {
+		t.Fatal(err)
 	}
+	return keys
 }
 
-func sealedWebhook(t *testing.T, s *store.Store, account string) domain.Webhook {
+func sealedWebhook(t *testing.T, p *pipeline.Pipeline, account string) domain.Webhook {
 	t.Helper()
-	w, _, err := s.CreateWebhook(t.Context(), domain.Webhook{
+	w, _, err := p.CreateWebhook(t.Context(), domain.Webhook{
 		Account: account, URL: "https://x.example", Active: true, Secret: domain.NewSecret(),
 		Headers: []domain.Header{{Name: "X-Key", Value: "hush"}},
 	}, nil)
@@ -99,60 +33,122 @@ func sealedWebhook(t *testing.T, s *store.Store, account string) domain.Webhook 
 	return w
 }
 
-// TestWebhookLimit fills an account beneath the store up to one below the limit.
-func TestWebhookLimit(t *testing.T) {
+// TestSealedValues looks beneath the store: secrets lie sealed, and open neither in another
+// account nor without a key.
+func TestSealedValues(t *testing.T) {
 	t.Parallel()
-	keys, err := seal.Parse(seal.Generate())
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "waybill.db")
-	s := openStore(t, store.Options{URL: "sqlite:" + path, Keys: keys})
-	if _, err := s.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	first := sealedWebhook(t, s, "default")
-	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	_, err = db.ExecContext(t.Context(), fmt.Sprintf(`
-		WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
-		INSERT INTO webhooks (id, account, url, events, active, description, timeout_ms, max_in_flight, created_at,
-			updated_at, version, activated_version, deleted)
-		SELECT 'w' || i, account, url, events, active, description, timeout_ms, max_in_flight, created_at,
-			updated_at, version, activated_version, 0 FROM webhooks, n`, domain.MaxWebhooks-2))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.ExecContext(t.Context(), "UPDATE webhook_counts SET webhooks = webhooks + ?", domain.MaxWebhooks-2); err != nil {
-		t.Fatal(err)
-	}
-	sealedWebhook(t, s, "default")
-	_, _, err = s.CreateWebhook(t.Context(), domain.Webhook{Account: "default", Secret: domain.NewSecret()}, nil)
-	if !errors.Is(err, domain.ErrLimit) {
-		t.Errorf("one beyond the limit: %v", err)
-	}
-	sealedWebhook(t, s, "other")
-	if err := s.DeleteWebhook(t.Context(), "default", first.ID); err != nil {
-		t.Fatal(err)
-	}
-	sealedWebhook(t, s, "default")
+	storetest.Each(t, func(t *testing.T, kind storetest.Kind) {
+		d := kind.Fresh(t)
+		p, db := pipeline.New(d.Open(t, store.Options{Keys: ring(t)})), d.Beneath(t)
+		one, two := sealedWebhook(t, p, "default"), sealedWebhook(t, p, "default")
+		var secret, headers []byte
+		err := db.QueryRowContext(t.Context(), "SELECT secret, headers FROM webhooks WHERE id = $1", string(one.ID)).Scan(&secret, &headers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(secret), one.Secret.Reveal()) || strings.Contains(string(headers), "hush") {
+			t.Error("a secret lies in clear")
+		}
+		if _, err := db.ExecContext(t.Context(), "UPDATE webhooks SET account = 'other' WHERE id = $1", string(two.ID)); err != nil {
+			t.Fatal(err)
+		}
+		bare := pipeline.New(d.Open(t, store.Options{}))
+		for doing, read := range map[string]func() (domain.Webhook, domain.Health, error){
+			"in another account": func() (domain.Webhook, domain.Health, error) { return p.GetWebhook(t.Context(), "other", two.ID) },
+			"without a key":      func() (domain.Webhook, domain.Health, error) { return bare.GetWebhook(t.Context(), "default", one.ID) },
+		} {
+			if w, _, err := read(); err != nil || w.Fault == "" || w.Secret != "" || w.Headers != nil {
+				t.Errorf("%s it opens: %v", doing, err)
+			}
+		}
+		if _, _, err := bare.CreateWebhook(t.Context(), domain.Webhook{Account: "default", Secret: domain.NewSecret()}, nil); err == nil {
+			t.Error("sealed without a key")
+		}
+	})
 }
 
-// TestOpen names what is wrong with a URL without repeating it.
-func TestOpen(t *testing.T) {
+// spoilt is a webhook that was changed beneath the store, and what was beside it.
+type spoilt struct {
+	how                string
+	donor              domain.Webhook // whose sealed secret may have been put into it
+	bad, good, strange domain.Webhook // strange is another account's
+}
+
+// TestUnreadableWebhookIsSetAside spoils webhooks beneath the store in every way, and
+// reads on both databases what is beside them.
+func TestUnreadableWebhookIsSetAside(t *testing.T) {
 	t.Parallel()
-	for _, url := range []string{"", "mysql://root:hush@x", "sqlite:", "sqlite::memory:", "postgres://x:hush@h:notaport/db", "sqlite:/nonexistent/hush-less/x.db"} {
-		s, err := store.Open(t.Context(), store.Options{URL: url})
-		if err == nil {
-			t.Errorf("%q opened", url)
-			_ = s.Close()
-			continue
+	storetest.Each(t, func(t *testing.T, kind storetest.Kind) {
+		d := kind.Fresh(t)
+		keys := ring(t)
+		p, db := pipeline.New(d.Open(t, store.Options{Keys: keys})), d.Beneath(t)
+		donor := sealedWebhook(t, p, "default")
+		var moved []byte // is another row's, or another column's
+		if err := db.QueryRowContext(t.Context(), "SELECT secret FROM webhooks WHERE id = $1", string(donor.ID)).Scan(&moved); err != nil {
+			t.Fatal(err)
 		}
-		if strings.Contains(err.Error(), ":hush@") {
-			t.Errorf("the error tells the password: %v", err)
+		for _, change := range []struct {
+			column string
+			value  func(domain.WebhookID) any
+		}{
+			{"secret", func(domain.WebhookID) any { return moved }},
+			{"previous_secret", func(domain.WebhookID) any { return moved }},
+			{"headers", func(domain.WebhookID) any { return moved }},
+			{"secret", func(domain.WebhookID) any { return ring(t).Seal([]byte(domain.NewSecret().Reveal()), nil) }},
+			{"previous_secret", func(domain.WebhookID) any { return []byte("cut") }},
+			{"headers", func(id domain.WebhookID) any {
+				return keys.Seal([]byte("{"), []byte("webhooks|headers|"+string(id)+"|default"))
+			}},
+			{"retry_schedule", func(domain.WebhookID) any { return "5,hush,7" }},
+			{"max_in_flight", func(domain.WebhookID) any { return -1 }},
+			{"rate_per_second", func(domain.WebhookID) any { return -2.5 }},
+		} {
+			s := spoilt{change.column, donor, sealedWebhook(t, p, "default"), sealedWebhook(t, p, "default"), sealedWebhook(t, p, "other")}
+			_, err := db.ExecContext(t.Context(), "UPDATE webhooks SET "+change.column+" = $1 WHERE id = $2", change.value(s.bad.ID), string(s.bad.ID))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.isSetAside(t, p)
+		}
+	})
+}
+
+func (s spoilt) isSetAside(t *testing.T, p *pipeline.Pipeline) {
+	t.Helper()
+	list, _, _, err := p.ListWebhooks(t.Context(), "default", 0, 0)
+	bad, good := s.find(t, list, s.bad), s.find(t, list, s.good)
+	if err != nil || bad.Fault == "" || good.Fault != "" {
+		t.Errorf("%s: faults %q and %q, %v", s.how, bad.Fault, good.Fault, err)
+	}
+	if bad.Secret == s.donor.Secret || bad.PreviousSecret == s.donor.Secret {
+		t.Errorf("%s: another webhook's secret opens", s.how)
+	}
+	if strings.Contains(bad.Fault, "hush") || strings.Contains(bad.Fault, s.donor.Secret.Reveal()) {
+		t.Errorf("%s: the fault tells what is secret: %s", s.how, bad.Fault)
+	}
+	if list, _, _, err = p.ListWebhooks(t.Context(), "other", 0, 0); err != nil || s.find(t, list, s.strange).Fault != "" {
+		t.Errorf("%s: another account sees a fault, %v", s.how, err)
+	}
+	if list, _, err = p.Webhooks(t.Context(), s.bad.Version-1); err != nil || s.find(t, list, s.bad).Fault == "" || s.find(t, list, s.strange).Fault != "" {
+		t.Errorf("%s: what changed: %v", s.how, err)
+	}
+	_, _, err = p.UpdateWebhook(t.Context(), "default", s.bad.ID, func(*domain.Webhook) error { return nil })
+	if !errors.Is(err, domain.ErrUnreadable) {
+		t.Errorf("%s: an update, which would lose what can't be read: %v", s.how, err)
+	}
+	if err := p.DeleteWebhook(t.Context(), "default", s.bad.ID); err != nil {
+		t.Errorf("%s: %v", s.how, err)
+	}
+}
+
+// find returns a webhook as it is listed.
+func (s spoilt) find(t *testing.T, list []domain.Webhook, w domain.Webhook) domain.Webhook {
+	t.Helper()
+	for _, listed := range list {
+		if listed.ID == w.ID {
+			return listed
 		}
 	}
+	t.Errorf("%s: webhook %s is not listed", s.how, w.ID)
+	return domain.Webhook{}
 }

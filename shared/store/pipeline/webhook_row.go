@@ -1,4 +1,4 @@
-package store
+package pipeline
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/seal"
 	"waybill.dev/shared/signature"
+	"waybill.dev/shared/store"
 )
 
 // Columns of webhooks that are sealed; they name the additional data.
@@ -29,16 +30,16 @@ type sealedHeader struct {
 }
 
 // webhookToRow seals what is secret in w.
-func (s *Store) webhookToRow(w domain.Webhook) (webhookRow, error) {
+func (p *Pipeline) webhookToRow(w domain.Webhook) (webhookRow, error) {
 	row := webhookRow{
 		ID: string(w.ID), Account: w.Account, URL: w.URL, Events: joinTypes(w.Events),
 		Active: w.Active, Description: w.Description,
 		RetrySchedule: joinSchedule(w.RetrySchedule), TimeoutMS: w.Timeout.Milliseconds(),
 		MaxInFlight: w.MaxInFlight, RatePerSecond: w.RatePerSecond,
-		PreviousSecretExpiresAt: instantOf(w.PreviousSecretExpiresAt),
-		CreatedAt:               instantOf(w.CreatedAt), UpdatedAt: instantOf(w.UpdatedAt),
+		PreviousSecretExpiresAt: store.InstantOf(w.PreviousSecretExpiresAt),
+		CreatedAt:               store.InstantOf(w.CreatedAt), UpdatedAt: store.InstantOf(w.UpdatedAt),
 		Version: w.Version, ActivatedVersion: w.ActivatedVersion,
-		ActivatedAt: instantOf(w.ActivatedAt), DeactivatedAt: instantOf(w.DeactivatedAt),
+		ActivatedAt: store.InstantOf(w.ActivatedAt), DeactivatedAt: store.InstantOf(w.DeactivatedAt),
 		Deleted: w.Deleted,
 	}
 	var headers []byte
@@ -64,7 +65,7 @@ func (s *Store) webhookToRow(w domain.Webhook) (webhookRow, error) {
 		if len(column.plain) == 0 {
 			continue
 		}
-		sealed, err := s.seal(column.plain, webhookSealData(column.name, row.ID, row.Account))
+		sealed, err := p.db.Seal(column.plain, webhookSealData(column.name, row.ID, row.Account))
 		if err != nil {
 			return row, fmt.Errorf("seal %s: %w", column.name, err)
 		}
@@ -76,28 +77,28 @@ func (s *Store) webhookToRow(w domain.Webhook) (webhookRow, error) {
 // webhookFromRow opens what is sealed in row. A value that was moved here from another
 // row, column or account does not open. What can't be read is left out, and the webhook's
 // Fault says so: one row must not keep the others from being read.
-func (s *Store) webhookFromRow(row webhookRow) domain.Webhook {
+func (p *Pipeline) webhookFromRow(row webhookRow) domain.Webhook {
 	w := domain.Webhook{
 		ID: domain.WebhookID(row.ID), Account: row.Account, URL: row.URL, Events: splitTypes(row.Events),
 		Active: row.Active, Description: row.Description,
 		Timeout:     time.Duration(row.TimeoutMS) * time.Millisecond,
 		MaxInFlight: row.MaxInFlight, RatePerSecond: row.RatePerSecond,
-		PreviousSecretExpiresAt: row.PreviousSecretExpiresAt.time(),
-		CreatedAt:               row.CreatedAt.time(), UpdatedAt: row.UpdatedAt.time(),
+		PreviousSecretExpiresAt: row.PreviousSecretExpiresAt.Time(),
+		CreatedAt:               row.CreatedAt.Time(), UpdatedAt: row.UpdatedAt.Time(),
 		Version: row.Version, ActivatedVersion: row.ActivatedVersion,
-		ActivatedAt: row.ActivatedAt.time(), DeactivatedAt: row.DeactivatedAt.time(),
+		ActivatedAt: row.ActivatedAt.Time(), DeactivatedAt: row.DeactivatedAt.Time(),
 		Deleted: row.Deleted,
 	}
 	if w.Deleted {
 		return w // nothing of what is checked below is left
 	}
 	var faults [4]string
-	w.Secret, faults[0] = s.openSecret(row.Secret, columnSecret, row)
+	w.Secret, faults[0] = p.openSecret(row.Secret, columnSecret, row)
 	if len(row.Secret) == 0 {
 		faults[0] = "its secret is missing"
 	}
-	w.PreviousSecret, faults[1] = s.openSecret(row.PreviousSecret, columnPreviousSecret, row)
-	w.Headers, faults[2] = s.openHeaders(row)
+	w.PreviousSecret, faults[1] = p.openSecret(row.PreviousSecret, columnPreviousSecret, row)
+	w.Headers, faults[2] = p.openHeaders(row)
 	w.RetrySchedule, faults[3] = splitSchedule(row.RetrySchedule)
 	w.Fault = cmp.Or(faults[0], faults[1], faults[2], faults[3], settingsFault(row))
 	return w
@@ -121,8 +122,8 @@ func settingsFault(row webhookRow) string {
 }
 
 // openSecret opens a signing secret; none is no fault here.
-func (s *Store) openSecret(sealed []byte, column string, row webhookRow) (domain.Secret, string) {
-	plain, fault := s.open(sealed, column, row)
+func (p *Pipeline) openSecret(sealed []byte, column string, row webhookRow) (domain.Secret, string) {
+	plain, fault := p.open(sealed, column, row)
 	if len(plain) == 0 {
 		return "", fault
 	}
@@ -132,8 +133,8 @@ func (s *Store) openSecret(sealed []byte, column string, row webhookRow) (domain
 	return domain.Secret(plain), ""
 }
 
-func (s *Store) openHeaders(row webhookRow) ([]domain.Header, string) {
-	plain, fault := s.open(row.Headers, columnHeaders, row)
+func (p *Pipeline) openHeaders(row webhookRow) ([]domain.Header, string) {
+	plain, fault := p.open(row.Headers, columnHeaders, row)
 	if len(plain) == 0 {
 		return nil, fault
 	}
@@ -149,11 +150,11 @@ func (s *Store) openHeaders(row webhookRow) ([]domain.Header, string) {
 }
 
 // open opens a sealed column. The fault says in words for the webhook's owner why it can't.
-func (s *Store) open(sealed []byte, column string, row webhookRow) (plain []byte, fault string) {
+func (p *Pipeline) open(sealed []byte, column string, row webhookRow) (plain []byte, fault string) {
 	if len(sealed) == 0 {
 		return nil, ""
 	}
-	plain, err := s.keys.Open(sealed, webhookSealData(column, row.ID, row.Account))
+	plain, err := p.db.Unseal(sealed, webhookSealData(column, row.ID, row.Account))
 	switch {
 	case errors.Is(err, seal.ErrUnknownKey):
 		return nil, "its " + strings.ReplaceAll(column, "_", " ") + " can't be opened: sealed under an encryption key that is not in use here"

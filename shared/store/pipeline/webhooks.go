@@ -1,10 +1,10 @@
-package store
+package pipeline
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -12,6 +12,8 @@ import (
 	"gorm.io/gorm/clause"
 
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/auditlog"
 )
 
 // WebhookOnce is an Idempotency-Key on the registration of a webhook.
@@ -26,36 +28,36 @@ type WebhookOnce struct {
 // and the versions are the store's. domain.ErrLimit: the account has MaxWebhooks. When
 // once was answered before, its answer is returned and nothing stored; ErrConflict: it
 // was used with another body.
-func (s *Store) CreateWebhook(ctx context.Context, w domain.Webhook, once *WebhookOnce) (domain.Webhook, *StoredResponse, error) {
+func (p *Pipeline) CreateWebhook(ctx context.Context, w domain.Webhook, once *WebhookOnce) (domain.Webhook, *StoredResponse, error) {
 	var created domain.Webhook
 	var earlier *StoredResponse
-	err := s.tx(ctx, func(tx *gorm.DB) error {
+	err := p.db.Tx(ctx, func(tx *gorm.DB) error {
 		created, earlier = w, nil
 		version, err := bumpVersion(tx)
 		if err != nil {
 			return err
 		}
 		if once == nil {
-			return s.addWebhook(ctx, tx, &created, version)
+			return p.addWebhook(ctx, tx, &created, version)
 		}
 		key := newKeyRef(w.Account, once.Path, once.Key)
-		if earlier, err = s.claim(ctx, rawConn(tx), key, once.BodyHash, s.clock()); err != nil {
+		if earlier, err = p.claim(ctx, store.RawConn(tx), key, once.BodyHash, p.db.Now()); err != nil {
 			return err
 		}
 		if earlier != nil {
 			return errAnswered
 		}
-		if err := s.addWebhook(ctx, tx, &created, version); err != nil {
+		if err := p.addWebhook(ctx, tx, &created, version); err != nil {
 			return err
 		}
 		status, body := once.Respond(created)
-		return s.keepResponse(ctx, rawConn(tx), key, StoredResponse{status, body})
+		return p.keepResponse(ctx, store.RawConn(tx), key, StoredResponse{status, body})
 	})
 	if errors.Is(err, errAnswered) {
 		return domain.Webhook{}, earlier, nil
 	}
 	if err != nil {
-		return domain.Webhook{}, nil, wrap("create webhook", err)
+		return domain.Webhook{}, nil, store.Wrap("create webhook", err)
 	}
 	return created, nil, nil
 }
@@ -63,14 +65,14 @@ func (s *Store) CreateWebhook(ctx context.Context, w domain.Webhook, once *Webho
 // errAnswered rolls a transaction back whose answer is known already.
 var errAnswered = errors.New("answered before")
 
-func (s *Store) addWebhook(ctx context.Context, tx *gorm.DB, w *domain.Webhook, version int64) error {
-	if err := s.insertWebhook(tx, w, version); err != nil {
+func (p *Pipeline) addWebhook(ctx context.Context, tx *gorm.DB, w *domain.Webhook, version int64) error {
+	if err := p.insertWebhook(tx, w, version); err != nil {
 		return err
 	}
-	return s.note(ctx, tx, ActionCreateWebhook, w.Account, webhookResource(w.ID))
+	return p.audit.Note(ctx, tx, auditlog.ActionCreateWebhook, w.Account, webhookResource(w.ID))
 }
 
-func (s *Store) insertWebhook(tx *gorm.DB, w *domain.Webhook, version int64) error {
+func (p *Pipeline) insertWebhook(tx *gorm.DB, w *domain.Webhook, version int64) error {
 	count, err := countWebhook(tx, w.Account, 1)
 	if err != nil {
 		return err
@@ -85,7 +87,7 @@ func (s *Store) insertWebhook(tx *gorm.DB, w *domain.Webhook, version int64) err
 		}
 		w.ID = domain.WebhookID(id.String())
 	}
-	now := s.clock()
+	now := p.db.Now()
 	w.CreatedAt, w.UpdatedAt, w.Version = now, now, version
 	w.ActivatedVersion, w.ActivatedAt, w.DeactivatedAt, w.Deleted = 0, time.Time{}, time.Time{}, false
 	if w.Active {
@@ -93,7 +95,7 @@ func (s *Store) insertWebhook(tx *gorm.DB, w *domain.Webhook, version int64) err
 	} else {
 		w.DeactivatedAt = now
 	}
-	row, err := s.webhookToRow(*w)
+	row, err := p.webhookToRow(*w)
 	if err != nil {
 		return err
 	}
@@ -130,11 +132,11 @@ const sqlWebhookWeight = "octet_length(url) + octet_length(description) + coales
 // ListWebhooks returns an account's webhooks, oldest first, each with its health at the
 // same index, and how many there are. Limit 0: all of them.
 // They are fewer when they are large, see MaxPageBytes.
-func (s *Store) ListWebhooks(ctx context.Context, account string, limit, offset int) ([]domain.Webhook, []domain.Health, int, error) {
+func (p *Pipeline) ListWebhooks(ctx context.Context, account string, limit, offset int) ([]domain.Webhook, []domain.Health, int, error) {
 	var webhooks []domain.Webhook
 	var healths []domain.Health
 	var total int64
-	err := s.snapshot(ctx, func(tx *gorm.DB) error {
+	err := p.db.Snapshot(ctx, func(tx *gorm.DB) error {
 		scope := tx.Model(&webhookRow{}).Where("account = ? AND NOT deleted", account)
 		if err := scope.Session(&gorm.Session{}).Count(&total).Error; err != nil {
 			return err
@@ -143,7 +145,7 @@ func (s *Store) ListWebhooks(ctx context.Context, account string, limit, offset 
 			limit = -1
 		}
 		const order = "created_at, id"
-		fit, err := weight{sql: sqlWebhookWeight}.fits(scope, order, Page{limit, offset})
+		fit, err := store.Weight{SQL: sqlWebhookWeight}.Fits(scope, order, store.Page{Limit: limit, Offset: offset})
 		if err != nil || fit == 0 {
 			return err
 		}
@@ -161,7 +163,7 @@ func (s *Store) ListWebhooks(ctx context.Context, account string, limit, offset 
 			byID[h.WebhookID] = h.domain()
 		}
 		for _, row := range rows {
-			w := s.webhookFromRow(row)
+			w := p.webhookFromRow(row)
 			health, ok := byID[row.ID]
 			if !ok {
 				health.Webhook = w.ID
@@ -171,32 +173,23 @@ func (s *Store) ListWebhooks(ctx context.Context, account string, limit, offset 
 		return nil
 	})
 	if err != nil {
-		return nil, nil, 0, wrap("list webhooks", err)
+		return nil, nil, 0, store.Wrap("list webhooks", err)
 	}
 	return webhooks, healths, int(total), nil
 }
 
-// snapshot runs f on one consistent view of the database.
-func (s *Store) snapshot(ctx context.Context, f func(tx *gorm.DB) error) error {
-	options := &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}
-	if s.SQLite() {
-		options = nil // a reading transaction is a snapshot there; the driver knows no levels
-	}
-	return s.read.WithContext(ctx).Transaction(f, options)
-}
-
 // GetWebhook returns one live webhook of the account with its health.
-func (s *Store) GetWebhook(ctx context.Context, account string, id domain.WebhookID) (domain.Webhook, domain.Health, error) {
-	w, h, err := s.webhook(s.read.WithContext(ctx), account, id, false)
+func (p *Pipeline) GetWebhook(ctx context.Context, account string, id domain.WebhookID) (domain.Webhook, domain.Health, error) {
+	w, h, err := p.webhook(p.db.Reading(ctx), account, id, false)
 	if err != nil {
-		return domain.Webhook{}, domain.Health{}, wrap("get webhook", err)
+		return domain.Webhook{}, domain.Health{}, store.Wrap("get webhook", err)
 	}
 	return w, h, nil
 }
 
-func (s *Store) webhook(tx *gorm.DB, account string, id domain.WebhookID, lock bool) (domain.Webhook, domain.Health, error) {
+func (p *Pipeline) webhook(tx *gorm.DB, account string, id domain.WebhookID, lock bool) (domain.Webhook, domain.Health, error) {
 	query := tx.Where("id = ? AND account = ? AND NOT deleted", string(id), account)
-	if lock && !s.SQLite() {
+	if lock && !p.db.SQLite() {
 		query = query.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate})
 	}
 	var row webhookRow
@@ -205,7 +198,7 @@ func (s *Store) webhook(tx *gorm.DB, account string, id domain.WebhookID, lock b
 	}
 	health := webhookHealthRow{WebhookID: row.ID}
 	err := tx.Where("webhook_id = ?", row.ID).Limit(1).Find(&health).Error
-	return s.webhookFromRow(row), health.domain(), err
+	return p.webhookFromRow(row), health.domain(), err
 }
 
 // UpdateWebhook applies change to one webhook and stores it under a new version.
@@ -214,15 +207,15 @@ func (s *Store) webhook(tx *gorm.DB, account string, id domain.WebhookID, lock b
 // What it leaves false stays as it was; when it sets true on a webhook that was inactive
 // for either reason, the webhook is active from the new version on. An error of change
 // is returned as it is and nothing stored. domain.ErrUnreadable: the webhook has a Fault.
-func (s *Store) UpdateWebhook(ctx context.Context, account string, id domain.WebhookID, change func(*domain.Webhook) error) (domain.Webhook, domain.Health, error) {
+func (p *Pipeline) UpdateWebhook(ctx context.Context, account string, id domain.WebhookID, change func(*domain.Webhook) error) (domain.Webhook, domain.Health, error) {
 	var updated domain.Webhook
 	var health domain.Health
-	err := s.tx(ctx, func(tx *gorm.DB) error {
+	err := p.db.Tx(ctx, func(tx *gorm.DB) error {
 		version, err := bumpVersion(tx)
 		if err != nil {
 			return err
 		}
-		before, h, err := s.webhook(tx, account, id, true)
+		before, h, err := p.webhook(tx, account, id, true)
 		if err != nil {
 			return err
 		}
@@ -236,25 +229,25 @@ func (s *Store) UpdateWebhook(ctx context.Context, account string, id domain.Web
 		if err := change(&after); err != nil {
 			return err
 		}
-		updated = s.stamp(before, after, inactive, version)
-		row, err := s.webhookToRow(updated)
+		updated = p.stamp(before, after, inactive, version)
+		row, err := p.webhookToRow(updated)
 		if err != nil {
 			return err
 		}
 		if err := tx.Save(&row).Error; err != nil {
 			return err
 		}
-		return s.note(ctx, tx, updateAction(ctx), account, webhookResource(id))
+		return p.audit.Note(ctx, tx, updateAction(ctx), account, webhookResource(id))
 	})
 	if err != nil {
-		return domain.Webhook{}, domain.Health{}, wrap("update webhook", err)
+		return domain.Webhook{}, domain.Health{}, store.Wrap("update webhook", err)
 	}
 	return updated, health, nil
 }
 
 // stamp settles what of an update is the store's to say.
-func (s *Store) stamp(before, after domain.Webhook, wasInactive bool, version int64) domain.Webhook {
-	now := s.clock()
+func (p *Pipeline) stamp(before, after domain.Webhook, wasInactive bool, version int64) domain.Webhook {
+	now := p.db.Now()
 	after.ID, after.Account, after.CreatedAt, after.Deleted = before.ID, before.Account, before.CreatedAt, false
 	after.UpdatedAt, after.Version = now, version
 	after.ActivatedVersion, after.ActivatedAt = before.ActivatedVersion, before.ActivatedAt
@@ -272,13 +265,13 @@ func (s *Store) stamp(before, after domain.Webhook, wasInactive bool, version in
 
 // DeleteWebhook leaves of a webhook what its log needs: secrets, headers and the URL are
 // wiped. From now on the log shows its undelivered deliveries as failed.
-func (s *Store) DeleteWebhook(ctx context.Context, account string, id domain.WebhookID) error {
-	err := s.tx(ctx, func(tx *gorm.DB) error {
+func (p *Pipeline) DeleteWebhook(ctx context.Context, account string, id domain.WebhookID) error {
+	err := p.db.Tx(ctx, func(tx *gorm.DB) error {
 		version, err := bumpVersion(tx)
 		if err != nil {
 			return err
 		}
-		now := instantOf(s.clock())
+		now := store.InstantOf(p.db.Now())
 		result := tx.Model(&webhookRow{}).
 			Where("id = ? AND account = ? AND NOT deleted", string(id), account).
 			UpdateColumns(map[string]any{
@@ -295,79 +288,27 @@ func (s *Store) DeleteWebhook(ctx context.Context, account string, id domain.Web
 		if _, err := countWebhook(tx, account, -1); err != nil {
 			return err
 		}
-		return s.note(ctx, tx, ActionDeleteWebhook, account, webhookResource(id))
+		return p.audit.Note(ctx, tx, auditlog.ActionDeleteWebhook, account, webhookResource(id))
 	})
-	return wrap("delete webhook", err)
+	return store.Wrap("delete webhook", err)
 }
 
-// ConfigVersion returns the version of the last webhook change; the first is 1.
-func (s *Store) ConfigVersion(ctx context.Context) (int64, error) {
-	var version int64
-	err := s.read.WithContext(ctx).Raw("SELECT version FROM config_version WHERE id = 1").Scan(&version).Error
-	return version, wrap("read configuration version", err)
+// rotateRoute is how the route ends whose update of a webhook is a rotation.
+const rotateRoute = "/rotate-secret"
+
+// updateAction tells what an update of a webhook is: a rotation when the caller asked for
+// one.
+func updateAction(ctx context.Context) string {
+	if caller, ok := auditlog.CallerOf(ctx); ok && strings.HasSuffix(caller.Route, rotateRoute) {
+		return auditlog.ActionRotateSecret
+	}
+	return auditlog.ActionUpdateWebhook
 }
 
-// Webhooks returns the webhooks of all accounts that changed after version since, the
-// deleted ones too, and the version that the answer stands for. Since 0: all live ones.
-func (s *Store) Webhooks(ctx context.Context, since int64) ([]domain.Webhook, int64, error) {
-	var webhooks []domain.Webhook
-	var version int64
-	err := s.snapshot(ctx, func(tx *gorm.DB) error {
-		if err := tx.Raw("SELECT version FROM config_version WHERE id = 1").Scan(&version).Error; err != nil {
-			return err
-		}
-		query := tx.Where("version > ?", since).Order("version")
-		if since == 0 {
-			query = tx.Where("NOT deleted").Order("version")
-		}
-		var rows []webhookRow
-		if err := query.Find(&rows).Error; err != nil {
-			return err
-		}
-		webhooks = make([]domain.Webhook, 0, len(rows))
-		for _, row := range rows {
-			webhooks = append(webhooks, s.webhookFromRow(row))
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, 0, wrap("read webhooks", err)
-	}
-	return webhooks, version, nil
+func webhookResource(id domain.WebhookID) domain.Resource {
+	return domain.Resource{Type: auditlog.ResourceWebhook, ID: string(id)}
 }
 
-// LiveWebhooks returns those of the webhooks named, of any account, that are there and not
-// deleted.
-func (s *Store) LiveWebhooks(ctx context.Context, ids []domain.WebhookID) ([]domain.Webhook, error) {
-	texts := make([]string, len(ids))
-	for i, id := range ids {
-		texts[i] = string(id)
-	}
-	var rows []webhookRow
-	if err := s.read.WithContext(ctx).Where("id IN ? AND NOT deleted", texts).Find(&rows).Error; err != nil {
-		return nil, wrap("look webhooks up", err)
-	}
-	webhooks := make([]domain.Webhook, len(rows))
-	for i, row := range rows {
-		webhooks[i] = s.webhookFromRow(row)
-	}
-	return webhooks, nil
-}
-
-// Healths returns the webhooks' healths that were written at since or later, by the
-// clocks of those who wrote them: ask with a margin. The zero time: all of them.
-func (s *Store) Healths(ctx context.Context, since time.Time) ([]domain.Health, error) {
-	query := s.read.WithContext(ctx)
-	if !since.IsZero() {
-		query = query.Where("updated_at >= ?", instantOf(since))
-	}
-	var rows []webhookHealthRow
-	if err := query.Find(&rows).Error; err != nil {
-		return nil, wrap("read webhook health", err)
-	}
-	healths := make([]domain.Health, len(rows))
-	for i, row := range rows {
-		healths[i] = row.domain()
-	}
-	return healths, nil
+func deliveryResource(id domain.DeliveryID) domain.Resource {
+	return domain.Resource{Type: auditlog.ResourceDelivery, ID: string(id)}
 }

@@ -1,4 +1,4 @@
-package storetest
+package pipeline_test
 
 import (
 	"errors"
@@ -12,11 +12,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/pipeline"
+	"waybill.dev/shared/store/storetest"
 )
 
-func webhookTests() map[string]func(*testing.T, *bench) {
-	return map[string]func(*testing.T, *bench){
+func webhookTests() storetest.Tests[*bench] {
+	return storetest.Tests[*bench]{
 		"keeps every field":                testWebhookFields,
 		"lists oldest first in pages":      testWebhookList,
 		"keeps accounts apart":             testWebhookAccounts,
@@ -36,14 +37,9 @@ func webhookTests() map[string]func(*testing.T, *bench) {
 	}
 }
 
-// secrets compares secrets by content; they print as redacted.
-func secrets() cmp.Option {
-	return cmp.Comparer(func(a, b domain.Secret) bool { return a.Reveal() == b.Reveal() })
-}
-
 func testWebhookFields(t *testing.T, b *bench) {
 	rate := 2.5
-	w := b.webhook(t, func(w *domain.Webhook) {
+	w := b.Webhook(t, func(w *domain.Webhook) {
 		w.URL, w.Description = "https://receiver.example/path?token=x", "größer ☃"
 		w.Events = []domain.EventType{domain.ShipmentDelivered, domain.ShipmentCreated}
 		w.Headers = []domain.Header{{Name: "X-One", Value: "secret one"}, {Name: "Authorization", Value: "Bearer two"}}
@@ -61,20 +57,20 @@ func testWebhookFields(t *testing.T, b *bench) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(w, got, secrets()); diff != "" {
+	if diff := cmp.Diff(w, got, storetest.Secrets()); diff != "" {
 		t.Errorf("read webhook (-created +read):\n%s", diff)
 	}
 	if diff := cmp.Diff(domain.Health{Webhook: w.ID}, health); diff != "" {
 		t.Errorf("health (-want +got):\n%s", diff)
 	}
-	noRetry := b.webhook(t, func(w *domain.Webhook) { w.RetrySchedule = []time.Duration{} })
+	noRetry := b.Webhook(t, func(w *domain.Webhook) { w.RetrySchedule = []time.Duration{} })
 	if got, _, err := b.GetWebhook(t.Context(), account, noRetry.ID); err != nil || got.RetrySchedule == nil {
 		t.Errorf("an empty schedule came back as %v, %v", got.RetrySchedule, err)
 	}
 }
 
 func testWebhookSecrets(t *testing.T, b *bench) {
-	w := b.webhook(t, func(w *domain.Webhook) { w.Headers = []domain.Header{{Name: "X", Value: "hush"}} })
+	w := b.Webhook(t, func(w *domain.Webhook) { w.Headers = []domain.Header{{Name: "X", Value: "hush"}} })
 	got, _, err := b.GetWebhook(t.Context(), account, w.ID)
 	if err != nil {
 		t.Fatal(err)
@@ -87,14 +83,14 @@ func testWebhookSecrets(t *testing.T, b *bench) {
 func testWebhookList(t *testing.T, b *bench) {
 	var want []domain.WebhookID
 	for range 5 {
-		want = append(want, b.webhook(t).ID)
-		b.clock.advance(time.Millisecond)
+		want = append(want, b.Webhook(t).ID)
+		b.Clock.Advance(time.Millisecond)
 	}
-	deleted := b.webhook(t)
+	deleted := b.Webhook(t)
 	if err := b.DeleteWebhook(t.Context(), account, deleted.ID); err != nil {
 		t.Fatal(err)
 	}
-	b.recordBatch(t, domain.RecordBatch{Health: []domain.HealthChange{{Webhook: want[3], FailingSince: noon, At: noon}}})
+	b.RecordedBatch(t, domain.RecordBatch{Health: []domain.HealthChange{{Webhook: want[3], FailingSince: noon, At: noon}}})
 	all, healths, total, err := b.ListWebhooks(t.Context(), account, 0, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -128,35 +124,28 @@ func webhookIDs(list []domain.Webhook) []domain.WebhookID {
 }
 
 func testWebhookAccounts(t *testing.T, b *bench) {
-	w := b.webhook(t)
+	w := b.Webhook(t)
 	_, _, err := b.GetWebhook(t.Context(), "other", w.ID)
-	wantNotFound(t, "get", err)
+	storetest.WantNotFound(t, "get", err)
 	_, _, err = b.UpdateWebhook(t.Context(), "other", w.ID, func(*domain.Webhook) error { return nil })
-	wantNotFound(t, "update", err)
-	wantNotFound(t, "delete", b.DeleteWebhook(t.Context(), "other", w.ID))
+	storetest.WantNotFound(t, "update", err)
+	storetest.WantNotFound(t, "delete", b.DeleteWebhook(t.Context(), "other", w.ID))
 	list, _, total, err := b.ListWebhooks(t.Context(), "other", 0, 0)
 	if err != nil || total != 0 || len(list) != 0 {
 		t.Errorf("list: %d of %d, %v", len(list), total, err)
 	}
 }
 
-func wantNotFound(t *testing.T, doing string, err error) {
-	t.Helper()
-	if !errors.Is(err, domain.ErrNotFound) {
-		t.Errorf("%s: %v, want not found", doing, err)
-	}
-}
-
-func webhookOnce(key, body string) *store.WebhookOnce {
+func webhookOnce(key, body string) *pipeline.WebhookOnce {
 	var hash [32]byte
 	copy(hash[:], body)
-	return &store.WebhookOnce{Path: "/v1/webhooks", Key: key, BodyHash: hash, Respond: func(w domain.Webhook) (int, []byte) {
+	return &pipeline.WebhookOnce{Path: "/v1/webhooks", Key: key, BodyHash: hash, Respond: func(w domain.Webhook) (int, []byte) {
 		return 201, []byte(string(w.ID) + w.Secret.Reveal())
 	}}
 }
 
 func testWebhookOnce(t *testing.T, b *bench) {
-	create := func(key, body string) (domain.Webhook, *store.StoredResponse, error) {
+	create := func(key, body string) (domain.Webhook, *pipeline.StoredResponse, error) {
 		w := domain.Webhook{Account: account, URL: "https://x.example", Active: true, Secret: domain.NewSecret()}
 		return b.CreateWebhook(t.Context(), w, webhookOnce(key, body))
 	}
@@ -210,8 +199,8 @@ func testWebhookOnceConcurrent(t *testing.T, b *bench) {
 }
 
 func testWebhookUpdate(t *testing.T, b *bench) {
-	w := b.webhook(t)
-	b.clock.advance(time.Minute)
+	w := b.Webhook(t)
+	b.Clock.Advance(time.Minute)
 	updated, _, err := b.UpdateWebhook(t.Context(), account, w.ID, func(w *domain.Webhook) error {
 		if !w.Active {
 			t.Error("an active webhook shows as inactive")
@@ -228,20 +217,20 @@ func testWebhookUpdate(t *testing.T, b *bench) {
 	want.URL, want.PreviousSecret, want.Secret = "https://new.example", w.Secret, updated.Secret
 	want.PreviousSecretExpiresAt = noon.Add(time.Hour)
 	want.UpdatedAt, want.Version = noon.Add(time.Minute), w.Version+1
-	if diff := cmp.Diff(want, updated, secrets()); diff != "" {
+	if diff := cmp.Diff(want, updated, storetest.Secrets()); diff != "" {
 		t.Errorf("updated (-want +got):\n%s", diff)
 	}
 	got, _, err := b.GetWebhook(t.Context(), account, w.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(updated, got, secrets()); diff != "" {
+	if diff := cmp.Diff(updated, got, storetest.Secrets()); diff != "" {
 		t.Errorf("read (-updated +read):\n%s", diff)
 	}
 }
 
 func testWebhookUpdateError(t *testing.T, b *bench) {
-	w := b.webhook(t)
+	w := b.Webhook(t)
 	reason := errors.New("not like this")
 	_, _, err := b.UpdateWebhook(t.Context(), account, w.ID, func(w *domain.Webhook) error {
 		w.URL = "https://other.example"
@@ -272,8 +261,8 @@ func (b *bench) setActive(t *testing.T, id domain.WebhookID, active bool) domain
 }
 
 func testWebhookActivation(t *testing.T, b *bench) {
-	w := b.webhook(t)
-	b.clock.advance(time.Minute)
+	w := b.Webhook(t)
+	b.Clock.Advance(time.Minute)
 	same := b.setActive(t, w.ID, true)
 	if same.ActivatedVersion != w.Version || !same.ActivatedAt.Equal(noon) {
 		t.Errorf("setting an active webhook active: %+v", same)
@@ -282,7 +271,7 @@ func testWebhookActivation(t *testing.T, b *bench) {
 	if off.Active || !off.DeactivatedAt.Equal(noon.Add(time.Minute)) || off.ActivatedVersion != w.Version {
 		t.Errorf("deactivated: %+v", off)
 	}
-	b.clock.advance(time.Minute)
+	b.Clock.Advance(time.Minute)
 	if again := b.setActive(t, w.ID, false); !again.DeactivatedAt.Equal(off.DeactivatedAt) || again.Active {
 		t.Errorf("deactivated again: %+v", again)
 	}
@@ -290,15 +279,15 @@ func testWebhookActivation(t *testing.T, b *bench) {
 	if !on.Active || on.ActivatedVersion != on.Version || !on.ActivatedAt.Equal(noon.Add(2*time.Minute)) {
 		t.Errorf("activated: %+v", on)
 	}
-	born := b.webhook(t, func(w *domain.Webhook) { w.Active = false })
+	born := b.Webhook(t, func(w *domain.Webhook) { w.Active = false })
 	if born.ActivatedVersion != 0 || born.DeactivatedAt.IsZero() {
 		t.Errorf("created inactive: %+v", born)
 	}
 }
 
 func testWebhookReactivation(t *testing.T, b *bench) {
-	w := b.webhook(t)
-	b.recordBatch(t, domain.RecordBatch{Health: []domain.HealthChange{{
+	w := b.Webhook(t)
+	b.RecordedBatch(t, domain.RecordBatch{Health: []domain.HealthChange{{
 		Webhook: w.ID, DisabledVersion: w.Version, DisabledReason: domain.DisabledGone, At: noon,
 	}}})
 	inactive := func(want bool) domain.Webhook {
@@ -329,18 +318,18 @@ func testWebhookReactivation(t *testing.T, b *bench) {
 	b.setActive(t, w.ID, true)
 	on := inactive(false)
 	// What a dispatcher says about the version before comes too late.
-	b.recordBatch(t, domain.RecordBatch{Health: []domain.HealthChange{{
+	b.RecordedBatch(t, domain.RecordBatch{Health: []domain.HealthChange{{
 		Webhook: w.ID, DisabledVersion: on.Version - 1, DisabledReason: domain.DisabledGone, At: noon.Add(time.Hour),
 	}}})
 	inactive(false)
-	b.recordBatch(t, domain.RecordBatch{Health: []domain.HealthChange{{
+	b.RecordedBatch(t, domain.RecordBatch{Health: []domain.HealthChange{{
 		Webhook: w.ID, DisabledVersion: on.Version, DisabledReason: domain.DisabledGone, At: noon.Add(time.Hour),
 	}}})
 	inactive(true)
 }
 
 func testWebhookConcurrentUpdates(t *testing.T, b *bench) {
-	w := b.webhook(t, func(w *domain.Webhook) { w.MaxInFlight = 0 })
+	w := b.Webhook(t, func(w *domain.Webhook) { w.MaxInFlight = 0 })
 	var wg sync.WaitGroup
 	for range 10 {
 		wg.Go(func() {
@@ -361,13 +350,13 @@ func testWebhookConcurrentUpdates(t *testing.T, b *bench) {
 }
 
 func testWebhookDelete(t *testing.T, b *bench) {
-	w := b.webhook(t)
+	w := b.Webhook(t)
 	if err := b.DeleteWebhook(t.Context(), account, w.ID); err != nil {
 		t.Fatal(err)
 	}
 	_, _, err := b.GetWebhook(t.Context(), account, w.ID)
-	wantNotFound(t, "get", err)
-	wantNotFound(t, "delete again", b.DeleteWebhook(t.Context(), account, w.ID))
+	storetest.WantNotFound(t, "get", err)
+	storetest.WantNotFound(t, "delete again", b.DeleteWebhook(t.Context(), account, w.ID))
 	changed, version, err := b.Webhooks(t.Context(), w.Version)
 	if err != nil || len(changed) != 1 || version != w.Version+1 {
 		t.Fatalf("%d changed, version %d, %v", len(changed), version, err)
@@ -378,8 +367,8 @@ func testWebhookDelete(t *testing.T, b *bench) {
 }
 
 func testWebhooksSince(t *testing.T, b *bench) {
-	one, two, three := b.webhook(t), b.webhook(t), b.webhook(t)
-	other := b.webhook(t, func(w *domain.Webhook) { w.Account = "other" })
+	one, two, three := b.Webhook(t), b.Webhook(t), b.Webhook(t)
+	other := b.Webhook(t, func(w *domain.Webhook) { w.Account = "other" })
 	if err := b.DeleteWebhook(t.Context(), account, two.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -390,7 +379,7 @@ func testWebhooksSince(t *testing.T, b *bench) {
 	if diff := cmp.Diff([]domain.WebhookID{one.ID, three.ID, other.ID}, webhookIDs(all)); diff != "" {
 		t.Errorf("all (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(one, all[0], secrets()); diff != "" {
+	if diff := cmp.Diff(one, all[0], storetest.Secrets()); diff != "" {
 		t.Errorf("webhook (-created +read):\n%s", diff)
 	}
 	b.setActive(t, one.ID, false)
@@ -407,7 +396,7 @@ func testWebhooksSince(t *testing.T, b *bench) {
 }
 
 func testHealth(t *testing.T, b *bench) {
-	w := b.webhook(t)
+	w := b.Webhook(t)
 	at := func(s int) time.Time { return noon.Add(time.Duration(s) * time.Second) }
 	for _, step := range []struct {
 		name   string
@@ -422,13 +411,13 @@ func testHealth(t *testing.T, b *bench) {
 		{"an old recovery comes late", domain.HealthChange{Recovered: true, At: at(20)}, at(30)},
 	} {
 		step.change.Webhook = w.ID
-		b.recordBatch(t, domain.RecordBatch{Health: []domain.HealthChange{step.change}})
+		b.RecordedBatch(t, domain.RecordBatch{Health: []domain.HealthChange{step.change}})
 		_, h, err := b.GetWebhook(t.Context(), account, w.ID)
 		if err != nil || !h.FailingSince.Equal(step.want) {
 			t.Errorf("%s: failing since %v, want %v (%v)", step.name, h.FailingSince, step.want, err)
 		}
 	}
-	b.recordBatch(t, domain.RecordBatch{Health: []domain.HealthChange{
+	b.RecordedBatch(t, domain.RecordBatch{Health: []domain.HealthChange{
 		{Webhook: w.ID, DisabledVersion: 7, DisabledReason: domain.DisabledFailing, At: at(40)},
 		{Webhook: w.ID, DisabledVersion: 6, DisabledReason: domain.DisabledGone, At: at(41)},
 		{Webhook: w.ID, DisabledVersion: 7, DisabledReason: domain.DisabledGone, At: at(42)},
@@ -447,10 +436,10 @@ func testHealth(t *testing.T, b *bench) {
 }
 
 func testHealthSince(t *testing.T, b *bench) {
-	one, two := b.webhook(t), b.webhook(t)
-	b.recordBatch(t, domain.RecordBatch{Health: []domain.HealthChange{{Webhook: one.ID, FailingSince: noon, At: noon}}})
-	b.clock.advance(time.Minute)
-	b.recordBatch(t, domain.RecordBatch{Health: []domain.HealthChange{{Webhook: two.ID, FailingSince: noon, At: noon}}})
+	one, two := b.Webhook(t), b.Webhook(t)
+	b.RecordedBatch(t, domain.RecordBatch{Health: []domain.HealthChange{{Webhook: one.ID, FailingSince: noon, At: noon}}})
+	b.Clock.Advance(time.Minute)
+	b.RecordedBatch(t, domain.RecordBatch{Health: []domain.HealthChange{{Webhook: two.ID, FailingSince: noon, At: noon}}})
 	if all, err := b.Healths(t.Context(), time.Time{}); err != nil || len(all) != 2 {
 		t.Errorf("%d healths, %v", len(all), err)
 	}
@@ -461,8 +450,8 @@ func testHealthSince(t *testing.T, b *bench) {
 }
 
 func testLiveWebhooks(t *testing.T, b *bench) {
-	w, deleted, other := b.webhook(t), b.webhook(t), b.webhook(t, func(w *domain.Webhook) { w.Account = "other" })
-	b.webhook(t)
+	w, deleted, other := b.Webhook(t), b.Webhook(t), b.Webhook(t, func(w *domain.Webhook) { w.Account = "other" })
+	b.Webhook(t)
 	if err := b.DeleteWebhook(t.Context(), account, deleted.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -471,7 +460,7 @@ func testLiveWebhooks(t *testing.T, b *bench) {
 		t.Fatal(err)
 	}
 	slices.SortFunc(got, func(a, b domain.Webhook) int { return int(a.Version - b.Version) })
-	if diff := cmp.Diff([]domain.Webhook{w, other}, got, secrets()); diff != "" {
+	if diff := cmp.Diff([]domain.Webhook{w, other}, got, storetest.Secrets()); diff != "" {
 		t.Errorf("found (-want +got):\n%s", diff)
 	}
 	if none, err := b.LiveWebhooks(t.Context(), nil); err != nil || len(none) != 0 {

@@ -15,7 +15,7 @@ import (
 	"waybill.dev/services/api/internal/edge"
 	"waybill.dev/services/api/internal/problem"
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/pipeline"
 )
 
 const contentJSON = "application/json; charset=utf-8"
@@ -121,7 +121,7 @@ func (c *call) send(status int, body []byte) {
 }
 
 // repeat sends a stored answer once more.
-func (c *call) repeat(stored *store.StoredResponse) error {
+func (c *call) repeat(stored *pipeline.StoredResponse) error {
 	c.send(stored.Status, stored.Body)
 	return nil
 }

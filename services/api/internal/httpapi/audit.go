@@ -8,6 +8,7 @@ import (
 
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/auditlog"
 )
 
 const (
@@ -99,7 +100,7 @@ func (s *server) listAudit(c *call) error {
 		return err
 	}
 	q := c.query()
-	filter := store.AuditFilter{
+	filter := auditlog.AuditFilter{
 		Account: account, Since: q.Time("startDate"), Until: q.Time("endDate"),
 		Page: store.Page{
 			Limit:  q.Integer("limit", 1, maxAuditPage, defaultAuditPage),

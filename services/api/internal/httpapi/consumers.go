@@ -7,8 +7,8 @@ import (
 	"waybill.dev/services/api/internal/auth"
 	"waybill.dev/services/api/internal/input"
 	"waybill.dev/services/api/internal/problem"
+	"waybill.dev/services/api/internal/store/access"
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/store"
 )
 
 type consumerView struct {
@@ -53,11 +53,11 @@ func readParts(q *input.Query) parts {
 }
 
 // ofStore returns what has to be read for it.
-func (p parts) ofStore() store.Parts {
-	return store.Parts{Keys: p.keys, Secrets: p.keys && p.format == keyVisible, Managers: p.managers}
+func (p parts) ofStore() access.Parts {
+	return access.Parts{Keys: p.keys, Secrets: p.keys && p.format == keyVisible, Managers: p.managers}
 }
 
-func (p parts) view(v store.ConsumerView) consumerView {
+func (p parts) view(v access.ConsumerView) consumerView {
 	view := viewConsumer(v.Consumer)
 	if p.keys {
 		keys := viewAll(v.Keys, func(k domain.APIKey) keyView { return viewKey(k, p.format) })
@@ -76,7 +76,7 @@ func (s *server) listConsumers(c *call) error {
 		return err
 	}
 	q := c.query()
-	filter := store.ConsumerFilter{Tags: q.Prefixed(tagPrefix), Page: readPage(q)}
+	filter := access.ConsumerFilter{Tags: q.Prefixed(tagPrefix), Page: readPage(q)}
 	filter.ManagerEmail, _ = q.Text("manager-email")
 	with := readParts(q)
 	if err := q.Err(); err != nil {
@@ -106,7 +106,7 @@ func (s *server) retrievable(c *call, account, bucket string, format keyFormat) 
 	if format != keyVisible {
 		return nil
 	}
-	b, err := s.Store.GetBucket(c.ctx(), store.BucketRef{Account: account, Bucket: bucket})
+	b, err := s.Store.GetBucket(c.ctx(), access.BucketRef{Account: account, Bucket: bucket})
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"waybill.dev/services/api/internal/problem"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/pipeline"
 )
 
 // deliveryView is a delivery as lists show it.
@@ -60,7 +61,7 @@ func cursorFault(err error) error {
 
 func (s *server) listDeliveries(c *call) error {
 	q := c.query()
-	filter := store.DeliveryFilter{
+	filter := pipeline.DeliveryFilter{
 		Account: c.principal.Account,
 		Status:  input.OneOf(q, "status", domain.Statuses()),
 		Since:   q.Time("since"), Until: q.Time("until"),

@@ -21,7 +21,7 @@ import (
 	"waybill.dev/services/api/internal/problem"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/envelope"
-	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/pipeline"
 )
 
 const (
@@ -51,7 +51,7 @@ func (s *server) publishEvents(c *call) error {
 	if err := s.limitBatch(c, len(published)); err != nil {
 		return err
 	}
-	submission := store.Submission{Account: c.principal.Account, Events: make([]domain.Event, len(published))}
+	submission := pipeline.Submission{Account: c.principal.Account, Events: make([]domain.Event, len(published))}
 	now := time.Now()
 	for i, e := range published {
 		if submission.Events[i], err = accepted(c.principal.Account, e, now); err != nil {
@@ -64,7 +64,7 @@ func (s *server) publishEvents(c *call) error {
 			return err
 		}
 		defer land()
-		submission.Once = &store.Once{Path: eventsPath, Key: key, BodyHash: sha256.Sum256(body), Respond: published202}
+		submission.Once = &pipeline.Once{Path: eventsPath, Key: key, BodyHash: sha256.Sum256(body), Respond: published202}
 	}
 
 	receipt, err := s.submit(c, submission, batch)
@@ -118,7 +118,7 @@ func newEventID() (string, error) {
 }
 
 // published202 is the answer to a publisher. Ids need no escaping in JSON.
-func published202(events []store.Accepted) (status int, body []byte) {
+func published202(events []pipeline.Accepted) (status int, body []byte) {
 	body = make([]byte, 0, 16+72*len(events))
 	body = append(body, `{"events":[`...)
 	for i, e := range events {
@@ -136,7 +136,7 @@ func published202(events []store.Accepted) (status int, body []byte) {
 
 // submit has the events accepted. Their trace goes along with them: a span of our own below
 // the caller's, or just the caller's when tracing is off.
-func (s *server) submit(c *call, submission store.Submission, batch bool) (store.Receipt, error) {
+func (s *server) submit(c *call, submission pipeline.Submission, batch bool) (pipeline.Receipt, error) {
 	propagator := propagation.TraceContext{}
 	ctx := propagator.Extract(c.ctx(), propagation.HeaderCarrier(c.Request.Header))
 	ctx, span := s.tracer.Start(ctx, "publish", trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(
@@ -181,7 +181,7 @@ func rawPage(values []jsontext.Value, next string) []byte {
 
 func (s *server) listEvents(c *call) error {
 	q := c.query()
-	filter := store.EventFilter{
+	filter := pipeline.EventFilter{
 		Account: c.principal.Account,
 		Type:    input.OneOf(q, "type", domain.EventTypes()),
 		Since:   q.Time("since"), Until: q.Time("until"),
@@ -236,7 +236,7 @@ func (s *server) getEvent(c *call) error {
 // some days apart; their deliveries are told apart by the time of acceptance.
 func (s *server) deliveriesOf(c *call, event domain.Event) ([]deliveryView, error) {
 	views := []deliveryView{}
-	filter := store.DeliveryFilter{
+	filter := pipeline.DeliveryFilter{
 		Account: c.principal.Account, EventID: event.ID, Limit: maxPage,
 		Since: event.ReceivedAt, Until: event.ReceivedAt.Add(time.Millisecond),
 	}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"waybill.dev/services/api/internal/input"
+	"waybill.dev/services/api/internal/store/access"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
 )
@@ -159,7 +160,7 @@ func (s *server) createKeys(c *call) error {
 	return c.created(keysPath(ref), answer)
 }
 
-func keysPath(ref store.ConsumerRef) string {
+func keysPath(ref access.ConsumerRef) string {
 	return path(ref.Account, "key-buckets", ref.Bucket, "consumers", ref.Consumer, "keys")
 }
 
@@ -238,7 +239,7 @@ func (s *server) rollKeys(c *call) error {
 	if err := faults(q.Err(), f.Err()); err != nil {
 		return err
 	}
-	bucket, err := s.Store.GetBucket(c.ctx(), store.BucketRef{Account: ref.Account, Bucket: ref.Bucket})
+	bucket, err := s.Store.GetBucket(c.ctx(), access.BucketRef{Account: ref.Account, Bucket: ref.Bucket})
 	if err != nil {
 		return err
 	}

@@ -11,8 +11,8 @@ import (
 	"waybill.dev/services/api/internal/auth"
 	"waybill.dev/services/api/internal/input"
 	"waybill.dev/services/api/internal/problem"
+	"waybill.dev/services/api/internal/store/access"
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/store"
 )
 
 // Bounds that accounts, buckets, consumers and keys have in common.
@@ -62,21 +62,21 @@ func (s *server) account(c *call) (string, error) {
 
 // bucketRef returns the bucket that the path names, with the tags that the query wants it
 // to have.
-func (s *server) bucketRef(c *call, q *input.Query) (store.BucketRef, error) {
+func (s *server) bucketRef(c *call, q *input.Query) (access.BucketRef, error) {
 	account, err := s.account(c)
 	if err != nil {
-		return store.BucketRef{}, err
+		return access.BucketRef{}, err
 	}
-	return store.BucketRef{Account: account, Bucket: c.Param("bucketName"), Tags: q.Prefixed(tagPrefix), Guard: c.guard}, nil
+	return access.BucketRef{Account: account, Bucket: c.Param("bucketName"), Tags: q.Prefixed(tagPrefix), Guard: c.guard}, nil
 }
 
 // consumerRef is bucketRef for a consumer that is to be changed, or shown with its keys.
-func (s *server) consumerRef(c *call, q *input.Query) (store.ConsumerRef, error) {
+func (s *server) consumerRef(c *call, q *input.Query) (access.ConsumerRef, error) {
 	account, err := s.account(c)
 	if err != nil {
-		return store.ConsumerRef{}, err
+		return access.ConsumerRef{}, err
 	}
-	return store.ConsumerRef{
+	return access.ConsumerRef{
 		Account: account, Bucket: c.Param("bucketName"), Consumer: c.Param("consumerName"),
 		Tags: q.Prefixed(tagPrefix), Guard: c.guard,
 	}, nil
@@ -84,7 +84,7 @@ func (s *server) consumerRef(c *call, q *input.Query) (store.ConsumerRef, error)
 
 // readRef is consumerRef for one that is read. Only who sees its keys in full must have
 // its scopes, too.
-func (s *server) readRef(c *call, q *input.Query, full bool) (store.ConsumerRef, error) {
+func (s *server) readRef(c *call, q *input.Query, full bool) (access.ConsumerRef, error) {
 	ref, err := s.consumerRef(c, q)
 	if !full {
 		ref.Guard = nil

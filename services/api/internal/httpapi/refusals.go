@@ -11,7 +11,7 @@ import (
 	"waybill.dev/services/api/internal/edge"
 	"waybill.dev/services/api/internal/problem"
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/auditlog"
 )
 
 const maxUserAgent = 256
@@ -27,9 +27,9 @@ func (r *Route) audited() bool {
 func (r *Route) action() string {
 	switch r.Operation {
 	case "registerWebhook":
-		return store.ActionCreateWebhook
+		return auditlog.ActionCreateWebhook
 	case "rotateWebhookSecret":
-		return store.ActionRotateSecret
+		return auditlog.ActionRotateSecret
 	}
 	var b strings.Builder
 	for _, c := range r.Operation {
@@ -101,14 +101,14 @@ func (c *call) refusedResources(code problem.Code) []domain.Resource {
 			list = append(list, resource)
 		}
 	}
-	add("bucketName", domain.Resource{Type: store.ResourceBucket})
-	add("consumerName", domain.Resource{Type: store.ResourceConsumer})
-	add("keyId", domain.Resource{Type: store.ResourceKey})
-	add("managerId", domain.Resource{Type: store.ResourceManager})
+	add("bucketName", domain.Resource{Type: auditlog.ResourceBucket})
+	add("consumerName", domain.Resource{Type: auditlog.ResourceConsumer})
+	add("keyId", domain.Resource{Type: auditlog.ResourceKey})
+	add("managerId", domain.Resource{Type: auditlog.ResourceManager})
 	if strings.HasPrefix(c.route.Path, "/v1/deliveries/") {
-		add("id", domain.Resource{Type: store.ResourceDelivery})
+		add("id", domain.Resource{Type: auditlog.ResourceDelivery})
 	} else {
-		add("id", domain.Resource{Type: store.ResourceWebhook})
+		add("id", domain.Resource{Type: auditlog.ResourceWebhook})
 	}
 	return list
 }

@@ -5,20 +5,20 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/auditlog"
 )
 
 // A change is named alike, whether it was made or refused.
 func TestActionsAreTheStores(t *testing.T) {
 	t.Parallel()
 	actions := []string{
-		store.ActionCreateAccount, store.ActionCreateAdminKey, store.ActionCreateProject,
-		store.ActionCreateBucket, store.ActionUpdateBucket, store.ActionDeleteBucket,
-		store.ActionCreateConsumer, store.ActionUpdateConsumer, store.ActionDeleteConsumer,
-		store.ActionCreateKey, store.ActionCreateKeys, store.ActionUpdateKey, store.ActionDeleteKey, store.ActionRollKeys,
-		store.ActionCreateManager, store.ActionDeleteManager,
-		store.ActionCreateWebhook, store.ActionUpdateWebhook, store.ActionDeleteWebhook, store.ActionRotateSecret,
-		store.ActionTestWebhook, store.ActionReplayWebhook, store.ActionRetryDelivery,
+		auditlog.ActionCreateAccount, auditlog.ActionCreateAdminKey, auditlog.ActionCreateProject,
+		auditlog.ActionCreateBucket, auditlog.ActionUpdateBucket, auditlog.ActionDeleteBucket,
+		auditlog.ActionCreateConsumer, auditlog.ActionUpdateConsumer, auditlog.ActionDeleteConsumer,
+		auditlog.ActionCreateKey, auditlog.ActionCreateKeys, auditlog.ActionUpdateKey, auditlog.ActionDeleteKey, auditlog.ActionRollKeys,
+		auditlog.ActionCreateManager, auditlog.ActionDeleteManager,
+		auditlog.ActionCreateWebhook, auditlog.ActionUpdateWebhook, auditlog.ActionDeleteWebhook, auditlog.ActionRotateSecret,
+		auditlog.ActionTestWebhook, auditlog.ActionReplayWebhook, auditlog.ActionRetryDelivery,
 	}
 	for _, route := range Routes() {
 		if !route.audited() {

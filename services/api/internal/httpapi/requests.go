@@ -13,7 +13,7 @@ import (
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/envelope"
-	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/pipeline"
 )
 
 // announceRequest lets the leading relay look at once instead of within its second.
@@ -101,9 +101,9 @@ func (s *server) replayWebhook(c *call) error {
 	if sinceOK && untilOK && until.Before(since) {
 		f.Fault("must not be before since", "until")
 	}
-	status := store.ReplayUndelivered
+	status := pipeline.ReplayUndelivered
 	if text, ok := f.Text("status", 1, 64); ok {
-		if status = store.ReplayStatus(text); !slices.Contains(store.ReplayStatuses(), status) {
+		if status = pipeline.ReplayStatus(text); !slices.Contains(pipeline.ReplayStatuses(), status) {
 			f.Fault("must be one of undelivered, failed, all", "status")
 		}
 	}
@@ -123,7 +123,7 @@ func (s *server) replayWebhook(c *call) error {
 }
 
 // whyNone says why a replay matched nothing; empty: it matched something.
-func whyNone(replay store.Replay, which store.ReplayStatus) string {
+func whyNone(replay pipeline.Replay, which pipeline.ReplayStatus) string {
 	if replay.Matched > 0 {
 		return ""
 	}
@@ -149,9 +149,9 @@ func whyNone(replay store.Replay, which store.ReplayStatus) string {
 	}
 	reason := fmt.Sprintf("Deliveries in this span: %s.", strings.Join(parts, "; "))
 	switch {
-	case which == store.ReplayFailed && replay.Passed[domain.StatusRetrying] > 0:
+	case which == pipeline.ReplayFailed && replay.Passed[domain.StatusRetrying] > 0:
 		reason += " The status undelivered takes those that are to be tried again, too."
-	case which != store.ReplayAll && replay.Passed[domain.StatusDelivered] > 0:
+	case which != pipeline.ReplayAll && replay.Passed[domain.StatusDelivered] > 0:
 		reason += " The status all takes the delivered ones, too."
 	}
 	return reason

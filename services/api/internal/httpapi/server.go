@@ -19,7 +19,8 @@ import (
 	"waybill.dev/services/api/internal/spec"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/auditlog"
+	"waybill.dev/shared/store/pipeline"
 )
 
 // Bus is what the handlers ask of the bus.
@@ -32,7 +33,7 @@ type Bus interface {
 
 // Accepter takes events; see package accept.
 type Accepter interface {
-	Submit(ctx context.Context, s store.Submission, traceParent string) (store.Receipt, error)
+	Submit(ctx context.Context, s pipeline.Submission, traceParent string) (pipeline.Receipt, error)
 }
 
 // Egress decides where callbacks may go and which headers they may carry. Its errors are
@@ -249,7 +250,7 @@ func (s *server) admit(c *call) error {
 	}
 	if c.route.audited() {
 		caller := c.caller()
-		c.whole, c.part = store.WithCaller(c.whole, caller), store.WithCaller(c.part, caller)
+		c.whole, c.part = auditlog.WithCaller(c.whole, caller), auditlog.WithCaller(c.part, caller)
 	}
 	return nil
 }

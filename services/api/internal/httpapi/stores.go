@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/pipeline"
 )
 
 // Store is what the handlers ask of the database.
@@ -23,7 +23,7 @@ type Store interface {
 }
 
 type webhookStore interface {
-	CreateWebhook(ctx context.Context, w domain.Webhook, once *store.WebhookOnce) (domain.Webhook, *store.StoredResponse, error)
+	CreateWebhook(ctx context.Context, w domain.Webhook, once *pipeline.WebhookOnce) (domain.Webhook, *pipeline.StoredResponse, error)
 	ListWebhooks(ctx context.Context, account string, limit, offset int) ([]domain.Webhook, []domain.Health, int, error)
 	GetWebhook(ctx context.Context, account string, id domain.WebhookID) (domain.Webhook, domain.Health, error)
 	UpdateWebhook(ctx context.Context, account string, id domain.WebhookID, change func(*domain.Webhook) error) (domain.Webhook, domain.Health, error)
@@ -33,9 +33,9 @@ type webhookStore interface {
 
 // logStore has events and deliveries.
 type logStore interface {
-	ListEvents(ctx context.Context, filter store.EventFilter) ([]domain.Event, string, error)
+	ListEvents(ctx context.Context, filter pipeline.EventFilter) ([]domain.Event, string, error)
 	GetEvent(ctx context.Context, account, id string) (domain.Event, error)
-	ListDeliveries(ctx context.Context, filter store.DeliveryFilter) ([]domain.Delivery, string, error)
+	ListDeliveries(ctx context.Context, filter pipeline.DeliveryFilter) ([]domain.Delivery, string, error)
 	GetDelivery(ctx context.Context, account string, id domain.DeliveryID) (domain.Delivery, []domain.Attempt, error)
 }
 
@@ -43,5 +43,5 @@ type logStore interface {
 type requestStore interface {
 	RequestTest(ctx context.Context, e domain.Event, w domain.WebhookID) (domain.DeliveryID, error)
 	RequestRetry(ctx context.Context, account string, id domain.DeliveryID) (domain.Delivery, error)
-	RequestReplay(ctx context.Context, account string, webhook domain.WebhookID, since, until time.Time, which store.ReplayStatus) (store.Replay, error)
+	RequestReplay(ctx context.Context, account string, webhook domain.WebhookID, since, until time.Time, which pipeline.ReplayStatus) (pipeline.Replay, error)
 }

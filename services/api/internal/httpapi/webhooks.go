@@ -15,7 +15,7 @@ import (
 	"waybill.dev/services/api/internal/problem"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/pipeline"
 )
 
 const (
@@ -143,14 +143,14 @@ func (s *server) registerWebhook(c *call) error {
 	}
 	form.apply(&w)
 
-	var once *store.WebhookOnce
+	var once *pipeline.WebhookOnce
 	if key != "" {
 		land, err := s.running.take(c.ctx(), flight{c.principal.Account, webhooksPath, key})
 		if err != nil {
 			return err
 		}
 		defer land()
-		once = &store.WebhookOnce{Path: webhooksPath, Key: key, BodyHash: sha256.Sum256(body), Respond: s.registered}
+		once = &pipeline.WebhookOnce{Path: webhooksPath, Key: key, BodyHash: sha256.Sum256(body), Respond: s.registered}
 	}
 	made, repeated, err := s.Store.CreateWebhook(c.ctx(), w, once)
 	if err != nil {

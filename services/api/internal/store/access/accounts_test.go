@@ -1,22 +1,23 @@
-package storetest
+package access_test
 
 import (
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"regexp"
-
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"waybill.dev/services/api/internal/store/access"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/auditlog"
+	"waybill.dev/shared/store/storetest"
 )
 
-func accountTests() map[string]func(*testing.T, *bench) {
-	return map[string]func(*testing.T, *bench){
+func accountTests() storetest.Tests[*bench] {
+	return storetest.Tests[*bench]{
 		"begins with the default account":  testDefaultAccount,
 		"makes an account with its key":    testCreateAccount,
 		"lists accounts in pages":          testListAccounts,
@@ -28,20 +29,13 @@ func accountTests() map[string]func(*testing.T, *bench) {
 
 // apiKey makes up a key; the store does not look at its form.
 func (b *bench) apiKey() domain.APIKey {
-	text := fmt.Sprintf("wbk_%032d_%08x", b.next(), b.next())
+	text := fmt.Sprintf("wbk_%032d_%08x", b.Next(), b.Next())
 	hash := sha256.Sum256([]byte(text))
 	return domain.APIKey{Key: domain.Secret(text), Suffix: text[len(text)-8:], Hash: hash[:]}
 }
 
 // all is a page of everything.
 func all() store.Page { return store.Page{Limit: 1000} }
-
-func wantConflict(t *testing.T, doing string, err error) {
-	t.Helper()
-	if !errors.Is(err, domain.ErrConflict) {
-		t.Errorf("%s: %v, want a conflict", doing, err)
-	}
-}
 
 func wantID(t *testing.T, id, prefix string, length int) {
 	t.Helper()
@@ -60,7 +54,7 @@ func testDefaultAccount(t *testing.T, b *bench) {
 		t.Errorf("made on %v", got.CreatedOn)
 	}
 	_, err = b.GetAccount(t.Context(), "other")
-	wantNotFound(t, "another account", err)
+	storetest.WantNotFound(t, "another account", err)
 }
 
 func testCreateAccount(t *testing.T, b *bench) {
@@ -85,22 +79,22 @@ func testCreateAccount(t *testing.T, b *bench) {
 	if diff := cmp.Diff(want, holder); diff != "" {
 		t.Errorf("holder (-want +got):\n%s", diff)
 	}
-	bucket, err := b.GetBucket(t.Context(), store.BucketRef{Account: "acme", Bucket: "admin"})
+	bucket, err := b.GetBucket(t.Context(), access.BucketRef{Account: "acme", Bucket: "admin"})
 	if err != nil || bucket.Retrievable {
 		t.Errorf("%+v, %v", bucket, err)
 	}
 	_, _, err = b.CreateAccount(t.Context(), "acme", b.apiKey())
-	wantConflict(t, "again", err)
+	storetest.WantConflict(t, "again", err)
 	_, _, err = b.CreateAccount(t.Context(), domain.DefaultAccount, b.apiKey())
-	wantConflict(t, "the default account", err)
+	storetest.WantConflict(t, "the default account", err)
 	_, _, err = b.CreateAccount(t.Context(), "late", key)
-	wantConflict(t, "a known key", err)
+	storetest.WantConflict(t, "a known key", err)
 	_, err = b.GetAccount(t.Context(), "late")
-	wantNotFound(t, "the account of a known key", err)
+	storetest.WantNotFound(t, "the account of a known key", err)
 }
 
 func testListAccounts(t *testing.T, b *bench) {
-	b.clock.set(time.Now().Add(time.Hour)) // the default account is as old as the database
+	b.Clock.Set(time.Now().Add(time.Hour)) // the default account is as old as the database
 	want := []string{domain.DefaultAccount}
 	for i := range 4 {
 		name := fmt.Sprintf("account-%d", 9-i)
@@ -153,13 +147,13 @@ func testCreateProject(t *testing.T, b *bench) {
 		t.Errorf("another account: %d, %v", total, err)
 	}
 	_, err = b.CreateProject(t.Context(), "other", "parcels")
-	wantNotFound(t, "in no account", err)
+	storetest.WantNotFound(t, "in no account", err)
 }
 
 func testCreateProjectConflict(t *testing.T, b *bench) {
 	taken := b.bucket(t, func(b *domain.Bucket) { b.Name = "parcels-preview" })
 	_, err := b.CreateProject(t.Context(), account, "parcels")
-	wantConflict(t, "with a bucket that is there", err)
+	storetest.WantConflict(t, "with a bucket that is there", err)
 	buckets, _, err := b.ListBuckets(t.Context(), account, nil, all())
 	if err != nil || len(buckets) != 1 || buckets[0].ID != taken.ID {
 		t.Errorf("%d buckets, %v", len(buckets), err)
@@ -171,7 +165,7 @@ func testCreateProjectConflict(t *testing.T, b *bench) {
 		t.Fatal(err)
 	}
 	_, err = b.CreateProject(t.Context(), account, "letters")
-	wantConflict(t, "again", err)
+	storetest.WantConflict(t, "again", err)
 }
 
 // testUnstorable asks for names that a caller can send and no database keeps.
@@ -180,18 +174,18 @@ func testUnstorable(t *testing.T, b *bench) {
 	consumer := b.consumer(t, bucket, 0)
 	for _, name := range []string{"\x00", "a\xffb", "\xed\xa0\x80"} {
 		_, err := b.GetAccount(t.Context(), name)
-		wantNotFound(t, "account", err)
-		_, err = b.GetBucket(t.Context(), store.BucketRef{Account: account, Bucket: name})
-		wantNotFound(t, "bucket", err)
-		_, err = b.GetBucket(t.Context(), store.BucketRef{Account: name, Bucket: bucket.Name})
-		wantNotFound(t, "bucket of an account", err)
+		storetest.WantNotFound(t, "account", err)
+		_, err = b.GetBucket(t.Context(), access.BucketRef{Account: account, Bucket: name})
+		storetest.WantNotFound(t, "bucket", err)
+		_, err = b.GetBucket(t.Context(), access.BucketRef{Account: name, Bucket: bucket.Name})
+		storetest.WantNotFound(t, "bucket of an account", err)
 		ref := consumerRef(consumer)
 		ref.Consumer = name
-		_, err = b.GetConsumer(t.Context(), ref, store.Parts{})
-		wantNotFound(t, "consumer", err)
+		_, err = b.GetConsumer(t.Context(), ref, access.Parts{})
+		storetest.WantNotFound(t, "consumer", err)
 		_, err = b.GetKey(t.Context(), consumerRef(consumer), name, false)
-		wantNotFound(t, "key", err)
-		wantNotFound(t, "manager", b.DeleteManager(t.Context(), consumerRef(consumer), name))
+		storetest.WantNotFound(t, "key", err)
+		storetest.WantNotFound(t, "manager", b.DeleteManager(t.Context(), consumerRef(consumer), name))
 		for doing, list := range map[string]func() (int, error){
 			"buckets": func() (int, error) { _, n, err := b.ListBuckets(t.Context(), name, nil, all()); return n, err },
 			"buckets by tag": func() (int, error) {
@@ -200,15 +194,15 @@ func testUnstorable(t *testing.T, b *bench) {
 			},
 			"projects": func() (int, error) { _, n, err := b.ListProjects(t.Context(), name, all()); return n, err },
 			"audit by actor": func() (int, error) {
-				_, n, err := b.ListAudit(t.Context(), store.AuditFilter{Account: account, Actor: name, Page: all()})
+				_, n, err := b.ListAudit(t.Context(), auditlog.AuditFilter{Account: account, Actor: name, Page: all()})
 				return n, err
 			},
 			"audit by action": func() (int, error) {
-				_, n, err := b.ListAudit(t.Context(), store.AuditFilter{Account: account, Action: name, Page: all()})
+				_, n, err := b.ListAudit(t.Context(), auditlog.AuditFilter{Account: account, Action: name, Page: all()})
 				return n, err
 			},
 			"consumers by manager": func() (int, error) {
-				_, n, err := b.ListConsumers(t.Context(), account, bucket.Name, store.ConsumerFilter{ManagerEmail: name, Page: all()}, store.Parts{})
+				_, n, err := b.ListConsumers(t.Context(), account, bucket.Name, access.ConsumerFilter{ManagerEmail: name, Page: all()}, access.Parts{})
 				return n, err
 			},
 		} {

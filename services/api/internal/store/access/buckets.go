@@ -1,4 +1,4 @@
-package store
+package access
 
 import (
 	"context"
@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/accounts"
+	"waybill.dev/shared/store/auditlog"
 )
 
 // BucketRef names a bucket of an account.
@@ -21,47 +23,33 @@ type BucketRef struct {
 	Guard func(domain.Consumer) error
 }
 
-// The locks that changes take, on Postgres, from the outside inwards: first a bucket, then
-// its consumers. SQLite has one writer.
-const (
-	lockNone   = ""
-	lockShare  = "KEY SHARE"     // it can't be deleted
-	lockChange = "NO KEY UPDATE" // nor changed
-	lockDelete = "UPDATE"        // nor given anything
-)
-
-func (s *Store) locked(query *gorm.DB, strength string) *gorm.DB {
-	if strength == lockNone || s.SQLite() {
-		return query
-	}
-	return query.Clauses(clause.Locking{Strength: strength})
-}
+// Locks are taken from the outside inwards: first a bucket, then its consumers.
 
 // CreateBucket stores b in its account; its id and times are the store's. ErrConflict: the
 // account has a bucket of that name; ErrNotFound: there is no such account.
-func (s *Store) CreateBucket(ctx context.Context, b domain.Bucket) (domain.Bucket, error) {
+func (a *Access) CreateBucket(ctx context.Context, b domain.Bucket) (domain.Bucket, error) {
 	var created domain.Bucket
-	err := s.tx(ctx, func(tx *gorm.DB) error {
-		if _, err := takeAccount(tx, b.Account); err != nil {
+	err := a.db.Tx(ctx, func(tx *gorm.DB) error {
+		if _, err := accounts.Take(tx, b.Account); err != nil {
 			return err
 		}
-		row, err := insertBucket(tx, b, s.clock())
+		row, err := insertBucket(tx, b, a.db.Now())
 		if err != nil {
 			return err
 		}
 		if created, err = row.domain(); err != nil {
 			return err
 		}
-		return s.note(ctx, tx, ActionCreateBucket, row.Account, bucketResource(row))
+		return a.audit.Note(ctx, tx, auditlog.ActionCreateBucket, row.Account, bucketResource(row))
 	})
 	if err != nil {
-		return domain.Bucket{}, wrap("create bucket", err)
+		return domain.Bucket{}, store.Wrap("create bucket", err)
 	}
 	return created, nil
 }
 
 func insertBucket(tx *gorm.DB, b domain.Bucket, now time.Time) (bucketRow, error) {
-	b.ID, b.CreatedOn, b.UpdatedOn = newID(prefixBucket, bucketIDLength), now, now
+	b.ID, b.CreatedOn, b.UpdatedOn = store.NewID(prefixBucket, bucketIDLength), now, now
 	row, err := bucketToRow(b)
 	if err != nil {
 		return row, err
@@ -74,18 +62,18 @@ func insertBucket(tx *gorm.DB, b domain.Bucket, now time.Time) (bucketRow, error
 
 // ListBuckets returns those of an account's buckets that have all the tags, and how many
 // there are. They are fewer than the page's limit when they are large, see MaxPageBytes.
-func (s *Store) ListBuckets(ctx context.Context, account string, tags map[string]string, page Page) ([]domain.Bucket, int, error) {
-	if !storable(account) {
+func (a *Access) ListBuckets(ctx context.Context, account string, tags map[string]string, page store.Page) ([]domain.Bucket, int, error) {
+	if !store.Storable(account) {
 		return nil, 0, nil
 	}
 	var buckets []domain.Bucket
 	var total int
-	err := s.snapshot(ctx, func(tx *gorm.DB) error {
-		query, err := s.withTags(tx.Model(&bucketRow{}).Where("account = ?", account), tags)
+	err := a.db.Snapshot(ctx, func(tx *gorm.DB) error {
+		query, err := a.withTags(tx.Model(&bucketRow{}).Where("account = ?", account), tags)
 		if err != nil {
 			return err
 		}
-		rows, n, err := listPage[bucketRow](query, page, weight{sql: "octet_length(tags) + octet_length(description) + 256"})
+		rows, n, err := store.ListPage[bucketRow](query, page, store.Weight{SQL: "octet_length(tags) + octet_length(description) + 256"})
 		if err != nil {
 			return err
 		}
@@ -100,26 +88,26 @@ func (s *Store) ListBuckets(ctx context.Context, account string, tags map[string
 		return nil
 	})
 	if err != nil {
-		return nil, 0, wrap("list buckets", err)
+		return nil, 0, store.Wrap("list buckets", err)
 	}
 	return buckets, total, nil
 }
 
 // GetBucket returns one bucket.
-func (s *Store) GetBucket(ctx context.Context, ref BucketRef) (domain.Bucket, error) {
-	_, b, err := s.bucket(s.read.WithContext(ctx), ref, lockNone)
+func (a *Access) GetBucket(ctx context.Context, ref BucketRef) (domain.Bucket, error) {
+	_, b, err := a.bucket(a.db.Reading(ctx), ref, store.LockNone)
 	if err != nil {
-		return domain.Bucket{}, wrap("get bucket", err)
+		return domain.Bucket{}, store.Wrap("get bucket", err)
 	}
 	return b, nil
 }
 
-func (s *Store) bucket(tx *gorm.DB, ref BucketRef, lock string) (bucketRow, domain.Bucket, error) {
+func (a *Access) bucket(tx *gorm.DB, ref BucketRef, lock string) (bucketRow, domain.Bucket, error) {
 	var row bucketRow
-	if !storable(ref.Account, ref.Bucket) {
+	if !store.Storable(ref.Account, ref.Bucket) {
 		return row, domain.Bucket{}, domain.ErrNotFound
 	}
-	err := s.locked(tx.Where("account = ? AND name = ?", ref.Account, ref.Bucket), lock).Take(&row).Error
+	err := a.db.Lock(tx.Where("account = ? AND name = ?", ref.Account, ref.Bucket), lock).Take(&row).Error
 	if err != nil {
 		return row, domain.Bucket{}, err
 	}
@@ -132,17 +120,17 @@ func (s *Store) bucket(tx *gorm.DB, ref BucketRef, lock string) (bucketRow, doma
 
 // UpdateBucket applies change to the description and the tags of a bucket. An error of
 // change is returned and nothing stored; it may be called again and must not use the store.
-func (s *Store) UpdateBucket(ctx context.Context, ref BucketRef, change func(*domain.Bucket) error) (domain.Bucket, error) {
+func (a *Access) UpdateBucket(ctx context.Context, ref BucketRef, change func(*domain.Bucket) error) (domain.Bucket, error) {
 	var updated domain.Bucket
-	err := s.tx(ctx, func(tx *gorm.DB) error {
-		row, b, err := s.bucket(tx, ref, lockChange)
+	err := a.db.Tx(ctx, func(tx *gorm.DB) error {
+		row, b, err := a.bucket(tx, ref, store.LockChange)
 		if err != nil {
 			return err
 		}
 		if err := change(&b); err != nil {
 			return err
 		}
-		row.Description, row.UpdatedAt = b.Description, instantOf(s.clock())
+		row.Description, row.UpdatedAt = b.Description, store.InstantOf(a.db.Now())
 		if row.Tags, err = joinTags(b.Tags); err != nil {
 			return err
 		}
@@ -152,39 +140,39 @@ func (s *Store) UpdateBucket(ctx context.Context, ref BucketRef, change func(*do
 		if updated, err = row.domain(); err != nil {
 			return err
 		}
-		return s.note(ctx, tx, ActionUpdateBucket, row.Account, bucketResource(row))
+		return a.audit.Note(ctx, tx, auditlog.ActionUpdateBucket, row.Account, bucketResource(row))
 	})
 	if err != nil {
-		return domain.Bucket{}, wrap("update bucket", err)
+		return domain.Bucket{}, store.Wrap("update bucket", err)
 	}
 	return updated, nil
 }
 
 // DeleteBucket deletes a bucket with its consumers, their keys and managers.
-func (s *Store) DeleteBucket(ctx context.Context, ref BucketRef) error {
-	err := s.tx(ctx, func(tx *gorm.DB) error {
-		row, _, err := s.bucket(tx, ref, lockDelete)
+func (a *Access) DeleteBucket(ctx context.Context, ref BucketRef) error {
+	err := a.db.Tx(ctx, func(tx *gorm.DB) error {
+		row, _, err := a.bucket(tx, ref, store.LockDelete)
 		if err != nil {
 			return err
 		}
-		if err := s.guardAll(tx, row, ref.Guard); err != nil {
+		if err := a.guardAll(tx, row, ref.Guard); err != nil {
 			return err
 		}
 		if err := tx.Delete(&row).Error; err != nil { // the rest goes with it
 			return fmt.Errorf("delete bucket row: %w", err)
 		}
-		return s.note(ctx, tx, ActionDeleteBucket, row.Account, bucketResource(row))
+		return a.audit.Note(ctx, tx, auditlog.ActionDeleteBucket, row.Account, bucketResource(row))
 	})
-	return wrap("delete bucket", err)
+	return store.Wrap("delete bucket", err)
 }
 
 // guardAll asks guard about every consumer of a bucket, which can get no more of them.
-func (s *Store) guardAll(tx *gorm.DB, b bucketRow, guard func(domain.Consumer) error) error {
+func (a *Access) guardAll(tx *gorm.DB, b bucketRow, guard func(domain.Consumer) error) error {
 	if guard == nil {
 		return nil
 	}
 	var rows []consumerRow
-	query := s.locked(tx.Where("bucket_id = ?", b.ID), lockDelete).Order("created_at, seq")
+	query := a.db.Lock(tx.Where("bucket_id = ?", b.ID), store.LockDelete).Order("created_at, seq")
 	if err := query.Find(&rows).Error; err != nil {
 		return fmt.Errorf("read consumers: %w", err)
 	}
@@ -201,5 +189,5 @@ func (s *Store) guardAll(tx *gorm.DB, b bucketRow, guard func(domain.Consumer) e
 }
 
 func bucketResource(b bucketRow) domain.Resource {
-	return domain.Resource{Type: ResourceBucket, ID: b.ID, Name: b.Name}
+	return domain.Resource{Type: auditlog.ResourceBucket, ID: b.ID, Name: b.Name}
 }

@@ -1,4 +1,4 @@
-package storetest
+package access_test
 
 import (
 	"errors"
@@ -11,12 +11,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"waybill.dev/services/api/internal/store/access"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/storetest"
 )
 
-func bucketTests() map[string]func(*testing.T, *bench) {
-	return map[string]func(*testing.T, *bench){
+func bucketTests() storetest.Tests[*bench] {
+	return storetest.Tests[*bench]{
 		"keeps every field of a bucket":     testBucketFields,
 		"lists buckets oldest first":        testListBuckets,
 		"filters buckets by odd tags":       testBucketTags,
@@ -30,7 +32,7 @@ func bucketTests() map[string]func(*testing.T, *bench) {
 
 func (b *bench) bucket(t *testing.T, change ...func(*domain.Bucket)) domain.Bucket {
 	t.Helper()
-	bucket := domain.Bucket{Account: account, Name: fmt.Sprintf("bucket-%d", b.next()), Retrievable: true}
+	bucket := domain.Bucket{Account: account, Name: fmt.Sprintf("bucket-%d", b.Next()), Retrievable: true}
 	for _, c := range change {
 		c(&bucket)
 	}
@@ -41,8 +43,8 @@ func (b *bench) bucket(t *testing.T, change ...func(*domain.Bucket)) domain.Buck
 	return created
 }
 
-func bucketRef(b domain.Bucket) store.BucketRef {
-	return store.BucketRef{Account: b.Account, Bucket: b.Name}
+func bucketRef(b domain.Bucket) access.BucketRef {
+	return access.BucketRef{Account: b.Account, Bucket: b.Name}
 }
 
 func testBucketFields(t *testing.T, b *bench) {
@@ -71,9 +73,9 @@ func testBucketFields(t *testing.T, b *bench) {
 		t.Errorf("%+v, %v", read, err)
 	}
 	_, err = b.CreateBucket(t.Context(), domain.Bucket{Account: account, Name: "bucket"})
-	wantConflict(t, "again", err)
+	storetest.WantConflict(t, "again", err)
 	_, err = b.CreateBucket(t.Context(), domain.Bucket{Account: "other", Name: "bucket"})
-	wantNotFound(t, "in no account", err)
+	storetest.WantNotFound(t, "in no account", err)
 }
 
 func testListBuckets(t *testing.T, b *bench) {
@@ -81,7 +83,7 @@ func testListBuckets(t *testing.T, b *bench) {
 	for i := range 7 {
 		want = append(want, b.bucket(t).Name)
 		if i%3 == 2 {
-			b.clock.advance(time.Millisecond)
+			b.Clock.Advance(time.Millisecond)
 		}
 	}
 	var got []string
@@ -142,17 +144,17 @@ func testBucketTags(t *testing.T, b *bench) {
 		if got := find(tags); len(got) != 0 {
 			t.Errorf("%q finds %v", tags, got)
 		}
-		_, err := b.GetBucket(t.Context(), store.BucketRef{Account: account, Bucket: tagged.Name, Tags: tags})
-		wantNotFound(t, fmt.Sprintf("with %q", tags), err)
+		_, err := b.GetBucket(t.Context(), access.BucketRef{Account: account, Bucket: tagged.Name, Tags: tags})
+		storetest.WantNotFound(t, fmt.Sprintf("with %q", tags), err)
 	}
-	if _, err := b.GetBucket(t.Context(), store.BucketRef{Account: account, Bucket: tagged.Name, Tags: odd}); err != nil {
+	if _, err := b.GetBucket(t.Context(), access.BucketRef{Account: account, Bucket: tagged.Name, Tags: odd}); err != nil {
 		t.Error(err)
 	}
 }
 
 func testUpdateBucket(t *testing.T, b *bench) {
 	before := b.bucket(t, func(b *domain.Bucket) { b.Tags = map[string]string{"a": "b"} })
-	b.clock.advance(time.Minute)
+	b.Clock.Advance(time.Minute)
 	got, err := b.UpdateBucket(t.Context(), bucketRef(before), func(bucket *domain.Bucket) error {
 		bucket.ID, bucket.Account, bucket.Name, bucket.Retrievable = "x", "x", "x", false
 		bucket.CreatedOn, bucket.UpdatedOn = time.Time{}, time.Time{}
@@ -180,7 +182,7 @@ func testUpdateBucket(t *testing.T, b *bench) {
 	none := bucketRef(before)
 	none.Tags = map[string]string{"a": "b"}
 	_, err = b.UpdateBucket(t.Context(), none, func(*domain.Bucket) error { return nil })
-	wantNotFound(t, "with tags that it no longer has", err)
+	storetest.WantNotFound(t, "with tags that it no longer has", err)
 }
 
 // errChange is why a change or a guard of a test refuses.
@@ -196,7 +198,7 @@ func testDeleteBucket(t *testing.T, b *bench) {
 	safe := b.consumer(t, kept, 1)
 	ref := bucketRef(bucket)
 	ref.Tags = map[string]string{"a": "c"}
-	wantNotFound(t, "with another tag", b.DeleteBucket(t.Context(), ref))
+	storetest.WantNotFound(t, "with another tag", b.DeleteBucket(t.Context(), ref))
 	ref.Tags = nil
 	asked := 0
 	ref.Guard = func(domain.Consumer) error {
@@ -220,17 +222,17 @@ func testDeleteBucket(t *testing.T, b *bench) {
 	}
 	for _, hash := range hashes {
 		_, _, err := b.FindKey(t.Context(), [][]byte{hash})
-		wantNotFound(t, "a key of a deleted bucket", err)
+		storetest.WantNotFound(t, "a key of a deleted bucket", err)
 	}
-	wantNotFound(t, "again", b.DeleteBucket(t.Context(), ref))
+	storetest.WantNotFound(t, "again", b.DeleteBucket(t.Context(), ref))
 	_, err := b.GetBucket(t.Context(), ref)
-	wantNotFound(t, "get", err)
+	storetest.WantNotFound(t, "get", err)
 	if _, _, err := b.FindKey(t.Context(), [][]byte{safe.Keys[0].Hash}); err != nil {
 		t.Errorf("another bucket's key: %v", err)
 	}
 	// The name is free again, and nothing of the old bucket comes back with it.
 	fresh := b.bucket(t, func(b *domain.Bucket) { b.Name = bucket.Name })
-	if list, total, err := b.ListConsumers(t.Context(), account, fresh.Name, store.ConsumerFilter{Page: all()}, store.Parts{}); err != nil || total != 0 || len(list) != 0 {
+	if list, total, err := b.ListConsumers(t.Context(), account, fresh.Name, access.ConsumerFilter{Page: all()}, access.Parts{}); err != nil || total != 0 || len(list) != 0 {
 		t.Errorf("%d consumers, %v", total, err)
 	}
 }
@@ -285,12 +287,12 @@ func testBucketAccounts(t *testing.T, b *bench) {
 		t.Fatal(err)
 	}
 	bucket := b.bucket(t)
-	ref := store.BucketRef{Account: "other", Bucket: bucket.Name}
+	ref := access.BucketRef{Account: "other", Bucket: bucket.Name}
 	_, err := b.GetBucket(t.Context(), ref)
-	wantNotFound(t, "get", err)
+	storetest.WantNotFound(t, "get", err)
 	_, err = b.UpdateBucket(t.Context(), ref, func(*domain.Bucket) error { return nil })
-	wantNotFound(t, "update", err)
-	wantNotFound(t, "delete", b.DeleteBucket(t.Context(), ref))
+	storetest.WantNotFound(t, "update", err)
+	storetest.WantNotFound(t, "delete", b.DeleteBucket(t.Context(), ref))
 	list, total, err := b.ListBuckets(t.Context(), "other", nil, all())
 	if err != nil || total != 1 || list[0].Name != "admin" {
 		t.Errorf("%d, %v", total, err)

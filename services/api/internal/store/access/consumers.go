@@ -1,4 +1,4 @@
-package store
+package access
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"gorm.io/gorm"
 
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/auditlog"
 )
 
 // ConsumerRef names a consumer of an account.
@@ -25,7 +27,7 @@ type ConsumerRef struct {
 type ConsumerFilter struct {
 	Tags         map[string]string // all of them
 	ManagerEmail string            // of one of its managers; empty: any
-	Page
+	store.Page
 }
 
 // Parts say what is read with a consumer. Secrets: the keys themselves, of a bucket that
@@ -37,9 +39,9 @@ type Parts struct{ Keys, Secrets, Managers bool }
 const partsStep = 50
 
 // weight is what a consumer weighs with its parts.
-func (p Parts) weight() weight {
+func (p Parts) weight() store.Weight {
 	const part = " + (SELECT coalesce(sum(part.bytes), 0) FROM (SELECT "
-	w := weight{sql: "octet_length(tags) + octet_length(metadata) + octet_length(description) + 512"}
+	w := store.Weight{SQL: "octet_length(tags) + octet_length(metadata) + octet_length(description) + 512"}
 	for _, kind := range []struct {
 		wanted       bool
 		bytes, table string
@@ -48,8 +50,8 @@ func (p Parts) weight() weight {
 		{p.Managers, "octet_length(p.email) + octet_length(p.sub) + 128", "key_managers"},
 	} {
 		if kind.wanted {
-			w.step = partsStep
-			w.sql += part + kind.bytes + " AS bytes FROM " + kind.table +
+			w.Step = partsStep
+			w.SQL += part + kind.bytes + " AS bytes FROM " + kind.table +
 				" p WHERE p.consumer_id = key_consumers.id ORDER BY p.created_at, p.seq LIMIT " + strconv.Itoa(maxParts) + ") AS part)"
 		}
 	}
@@ -68,14 +70,14 @@ type ConsumerView struct {
 // CreateConsumer stores c in its bucket with managers and keys; ids and times are the
 // store's. The keys are returned in full. ErrConflict: the bucket has a consumer of that
 // name, or a key is known; ErrNotFound: there is no such bucket.
-func (s *Store) CreateConsumer(ctx context.Context, c domain.Consumer, managers []domain.Manager, keys []domain.APIKey) (ConsumerView, error) {
+func (a *Access) CreateConsumer(ctx context.Context, c domain.Consumer, managers []domain.Manager, keys []domain.APIKey) (ConsumerView, error) {
 	var view ConsumerView
-	err := s.tx(ctx, func(tx *gorm.DB) error {
-		bucket, _, err := s.bucket(tx, BucketRef{Account: c.Account, Bucket: c.Bucket}, lockShare)
+	err := a.db.Tx(ctx, func(tx *gorm.DB) error {
+		bucket, _, err := a.bucket(tx, BucketRef{Account: c.Account, Bucket: c.Bucket}, store.LockShare)
 		if err != nil {
 			return err
 		}
-		now := s.clock()
+		now := a.db.Now()
 		row, err := insertConsumer(tx, bucket, c, now)
 		if err != nil {
 			return err
@@ -84,7 +86,7 @@ func (s *Store) CreateConsumer(ctx context.Context, c domain.Consumer, managers 
 		if view.Consumer, err = row.domain(bucket); err != nil {
 			return err
 		}
-		if view.Keys, err = s.insertKeys(tx, bucket, row.ID, keys, now); err != nil {
+		if view.Keys, err = a.insertKeys(tx, bucket, row.ID, keys, now); err != nil {
 			return err
 		}
 		if view.Managers, err = insertManagers(tx, row.ID, managers, now); err != nil {
@@ -92,16 +94,16 @@ func (s *Store) CreateConsumer(ctx context.Context, c domain.Consumer, managers 
 		}
 		resources := []domain.Resource{bucketResource(bucket), consumerResource(view.Consumer)}
 		resources = append(resources, keyResources(view.Keys)...)
-		return s.note(ctx, tx, ActionCreateConsumer, bucket.Account, resources...)
+		return a.audit.Note(ctx, tx, auditlog.ActionCreateConsumer, bucket.Account, resources...)
 	})
 	if err != nil {
-		return ConsumerView{}, wrap("create consumer", err)
+		return ConsumerView{}, store.Wrap("create consumer", err)
 	}
 	return view, nil
 }
 
 func insertConsumer(tx *gorm.DB, b bucketRow, c domain.Consumer, now time.Time) (consumerRow, error) {
-	c.ID, c.CreatedOn, c.UpdatedOn = newID(prefixConsumer, idLength), now, now
+	c.ID, c.CreatedOn, c.UpdatedOn = store.NewID(prefixConsumer, idLength), now, now
 	row, err := consumerToRow(c, b.ID)
 	if err != nil {
 		return row, err
@@ -115,22 +117,22 @@ func insertConsumer(tx *gorm.DB, b bucketRow, c domain.Consumer, now time.Time) 
 // ListConsumers returns those of a bucket's consumers that the filter selects, and how
 // many there are. They are fewer than the page's limit when they are large, see
 // MaxPageBytes. ErrNotFound: there is no such bucket.
-func (s *Store) ListConsumers(ctx context.Context, account, bucket string, f ConsumerFilter, with Parts) ([]ConsumerView, int, error) {
+func (a *Access) ListConsumers(ctx context.Context, account, bucket string, f ConsumerFilter, with Parts) ([]ConsumerView, int, error) {
 	var views []ConsumerView
 	var total int
-	err := s.snapshot(ctx, func(tx *gorm.DB) error {
-		b, _, err := s.bucket(tx, BucketRef{Account: account, Bucket: bucket}, lockNone)
-		if err != nil || !storable(f.ManagerEmail) {
+	err := a.db.Snapshot(ctx, func(tx *gorm.DB) error {
+		b, _, err := a.bucket(tx, BucketRef{Account: account, Bucket: bucket}, store.LockNone)
+		if err != nil || !store.Storable(f.ManagerEmail) {
 			return err
 		}
-		query, err := s.withTags(tx.Model(&consumerRow{}).Where("bucket_id = ?", b.ID), f.Tags)
+		query, err := a.withTags(tx.Model(&consumerRow{}).Where("bucket_id = ?", b.ID), f.Tags)
 		if err != nil {
 			return err
 		}
 		if f.ManagerEmail != "" {
 			query = query.Where("EXISTS (SELECT 1 FROM key_managers m WHERE m.consumer_id = key_consumers.id AND m.email = ?)", f.ManagerEmail)
 		}
-		rows, n, err := listPage[consumerRow](query, f.Page, with.weight())
+		rows, n, err := store.ListPage[consumerRow](query, f.Page, with.weight())
 		if err != nil {
 			return err
 		}
@@ -141,47 +143,47 @@ func (s *Store) ListConsumers(ctx context.Context, account, bucket string, f Con
 				return err
 			}
 		}
-		return s.readParts(tx, b, views, with)
+		return a.readParts(tx, b, views, with)
 	})
 	if err != nil {
-		return nil, 0, wrap("list consumers", err)
+		return nil, 0, store.Wrap("list consumers", err)
 	}
 	return views, total, nil
 }
 
 // GetConsumer returns one consumer.
-func (s *Store) GetConsumer(ctx context.Context, ref ConsumerRef, with Parts) (ConsumerView, error) {
+func (a *Access) GetConsumer(ctx context.Context, ref ConsumerRef, with Parts) (ConsumerView, error) {
 	views := make([]ConsumerView, 1)
-	err := s.snapshot(ctx, func(tx *gorm.DB) error {
-		b, c, err := s.consumer(tx, ref, lockNone)
+	err := a.db.Snapshot(ctx, func(tx *gorm.DB) error {
+		b, c, err := a.consumer(tx, ref, store.LockNone)
 		if err != nil {
 			return err
 		}
 		views[0].Consumer = c
-		return s.readParts(tx, b, views, with)
+		return a.readParts(tx, b, views, with)
 	})
 	if err != nil {
-		return ConsumerView{}, wrap("get consumer", err)
+		return ConsumerView{}, store.Wrap("get consumer", err)
 	}
 	return views[0], nil
 }
 
 // consumer returns a consumer and the row of its bucket. With a lock the bucket is held as
 // well, and the guard has agreed.
-func (s *Store) consumer(tx *gorm.DB, ref ConsumerRef, lock string) (bucketRow, domain.Consumer, error) {
-	outer := lockNone
-	if lock != lockNone {
-		outer = lockShare
+func (a *Access) consumer(tx *gorm.DB, ref ConsumerRef, lock string) (bucketRow, domain.Consumer, error) {
+	outer := store.LockNone
+	if lock != store.LockNone {
+		outer = store.LockShare
 	}
-	b, _, err := s.bucket(tx, BucketRef{Account: ref.Account, Bucket: ref.Bucket}, outer)
+	b, _, err := a.bucket(tx, BucketRef{Account: ref.Account, Bucket: ref.Bucket}, outer)
 	if err != nil {
 		return b, domain.Consumer{}, err
 	}
-	if !storable(ref.Consumer) {
+	if !store.Storable(ref.Consumer) {
 		return b, domain.Consumer{}, domain.ErrNotFound
 	}
 	var row consumerRow
-	if err := s.locked(tx.Where("bucket_id = ? AND name = ?", b.ID, ref.Consumer), lock).Take(&row).Error; err != nil {
+	if err := a.db.Lock(tx.Where("bucket_id = ? AND name = ?", b.ID, ref.Consumer), lock).Take(&row).Error; err != nil {
 		return b, domain.Consumer{}, err
 	}
 	c, err := row.domain(b)
@@ -196,7 +198,7 @@ func (s *Store) consumer(tx *gorm.DB, ref ConsumerRef, lock string) (bucketRow, 
 }
 
 // readParts fills in what is wanted with each of the consumers of a bucket.
-func (s *Store) readParts(tx *gorm.DB, b bucketRow, views []ConsumerView, with Parts) error {
+func (a *Access) readParts(tx *gorm.DB, b bucketRow, views []ConsumerView, with Parts) error {
 	ids, at := make([]string, len(views)), make(map[string]*ConsumerView, len(views))
 	for i := range views {
 		ids[i] = views[i].ID
@@ -208,7 +210,7 @@ func (s *Store) readParts(tx *gorm.DB, b bucketRow, views []ConsumerView, with P
 			return fmt.Errorf("read keys: %w", err)
 		}
 		for _, row := range rows {
-			k, err := s.keyFromRow(row, b, with.Secrets)
+			k, err := a.keyFromRow(row, b, with.Secrets)
 			if err != nil {
 				return err
 			}
@@ -230,17 +232,17 @@ func (s *Store) readParts(tx *gorm.DB, b bucketRow, views []ConsumerView, with P
 // firstParts reads the first rows of each of the consumers.
 func firstParts(tx *gorm.DB, table string, consumers []string, into any) error {
 	placed := tx.Table(table).Where("consumer_id IN ?", consumers).
-		Select(table + ".*, row_number() OVER (PARTITION BY consumer_id ORDER BY " + oldestFirst + ") AS place")
-	return tx.Table("(?) AS part", placed).Where("place <= ?", maxParts).Order(oldestFirst).Scan(into).Error
+		Select(table + ".*, row_number() OVER (PARTITION BY consumer_id ORDER BY " + store.OldestFirst + ") AS place")
+	return tx.Table("(?) AS part", placed).Where("place <= ?", maxParts).Order(store.OldestFirst).Scan(into).Error
 }
 
 // UpdateConsumer applies change to the description, tags, metadata and scopes of a
 // consumer. An error of change is returned and nothing stored; it may be called again and
 // must not use the store.
-func (s *Store) UpdateConsumer(ctx context.Context, ref ConsumerRef, change func(*domain.Consumer) error) (domain.Consumer, error) {
+func (a *Access) UpdateConsumer(ctx context.Context, ref ConsumerRef, change func(*domain.Consumer) error) (domain.Consumer, error) {
 	var updated domain.Consumer
-	err := s.tx(ctx, func(tx *gorm.DB) error {
-		b, before, err := s.consumer(tx, ref, lockChange)
+	err := a.db.Tx(ctx, func(tx *gorm.DB) error {
+		b, before, err := a.consumer(tx, ref, store.LockChange)
 		if err != nil {
 			return err
 		}
@@ -248,7 +250,7 @@ func (s *Store) UpdateConsumer(ctx context.Context, ref ConsumerRef, change func
 		if err := change(&after); err != nil {
 			return err
 		}
-		after.ID, after.Name, after.CreatedOn, after.UpdatedOn = before.ID, before.Name, before.CreatedOn, s.clock()
+		after.ID, after.Name, after.CreatedOn, after.UpdatedOn = before.ID, before.Name, before.CreatedOn, a.db.Now()
 		row, err := consumerToRow(after, b.ID)
 		if err != nil {
 			return err
@@ -260,29 +262,29 @@ func (s *Store) UpdateConsumer(ctx context.Context, ref ConsumerRef, change func
 		if updated, err = row.domain(b); err != nil {
 			return err
 		}
-		return s.note(ctx, tx, ActionUpdateConsumer, b.Account, bucketResource(b), consumerResource(updated))
+		return a.audit.Note(ctx, tx, auditlog.ActionUpdateConsumer, b.Account, bucketResource(b), consumerResource(updated))
 	})
 	if err != nil {
-		return domain.Consumer{}, wrap("update consumer", err)
+		return domain.Consumer{}, store.Wrap("update consumer", err)
 	}
 	return updated, nil
 }
 
 // DeleteConsumer deletes a consumer with its keys and managers.
-func (s *Store) DeleteConsumer(ctx context.Context, ref ConsumerRef) error {
-	err := s.tx(ctx, func(tx *gorm.DB) error {
-		b, c, err := s.consumer(tx, ref, lockDelete)
+func (a *Access) DeleteConsumer(ctx context.Context, ref ConsumerRef) error {
+	err := a.db.Tx(ctx, func(tx *gorm.DB) error {
+		b, c, err := a.consumer(tx, ref, store.LockDelete)
 		if err != nil {
 			return err
 		}
 		if err := tx.Delete(&consumerRow{ID: c.ID}).Error; err != nil {
 			return fmt.Errorf("delete consumer row: %w", err)
 		}
-		return s.note(ctx, tx, ActionDeleteConsumer, b.Account, bucketResource(b), consumerResource(c))
+		return a.audit.Note(ctx, tx, auditlog.ActionDeleteConsumer, b.Account, bucketResource(b), consumerResource(c))
 	})
-	return wrap("delete consumer", err)
+	return store.Wrap("delete consumer", err)
 }
 
 func consumerResource(c domain.Consumer) domain.Resource {
-	return domain.Resource{Type: ResourceConsumer, ID: c.ID, Name: c.Name}
+	return domain.Resource{Type: auditlog.ResourceConsumer, ID: c.ID, Name: c.Name}
 }

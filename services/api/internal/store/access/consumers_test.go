@@ -1,4 +1,4 @@
-package storetest
+package access_test
 
 import (
 	"encoding/json"
@@ -12,12 +12,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"waybill.dev/services/api/internal/store/access"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/storetest"
 )
 
-func consumerTests() map[string]func(*testing.T, *bench) {
-	return map[string]func(*testing.T, *bench){
+func consumerTests() storetest.Tests[*bench] {
+	return storetest.Tests[*bench]{
 		"keeps every field":                            testConsumerFields,
 		"makes a consumer whole or not":                testConsumerConflict,
 		"makes a name once":                            testConsumerConcurrent,
@@ -34,9 +36,9 @@ func consumerTests() map[string]func(*testing.T, *bench) {
 }
 
 // consumer makes a consumer with so many keys.
-func (b *bench) consumer(t *testing.T, bucket domain.Bucket, keys int, change ...func(*domain.Consumer)) store.ConsumerView {
+func (b *bench) consumer(t *testing.T, bucket domain.Bucket, keys int, change ...func(*domain.Consumer)) access.ConsumerView {
 	t.Helper()
-	c := domain.Consumer{Account: bucket.Account, Bucket: bucket.Name, Name: fmt.Sprintf("consumer-%d", b.next())}
+	c := domain.Consumer{Account: bucket.Account, Bucket: bucket.Name, Name: fmt.Sprintf("consumer-%d", b.Next())}
 	for _, f := range change {
 		f(&c)
 	}
@@ -51,12 +53,12 @@ func (b *bench) consumer(t *testing.T, bucket domain.Bucket, keys int, change ..
 	return view
 }
 
-func consumerRef(c store.ConsumerView) store.ConsumerRef {
-	return store.ConsumerRef{Account: c.Account, Bucket: c.Bucket, Consumer: c.Name}
+func consumerRef(c access.ConsumerView) access.ConsumerRef {
+	return access.ConsumerRef{Account: c.Account, Bucket: c.Bucket, Consumer: c.Name}
 }
 
 // everything is all the parts.
-func everything() store.Parts { return store.Parts{Keys: true, Secrets: true, Managers: true} }
+func everything() access.Parts { return access.Parts{Keys: true, Secrets: true, Managers: true} }
 
 func testConsumerFields(t *testing.T, b *bench) {
 	bucket := b.bucket(t)
@@ -79,7 +81,7 @@ func testConsumerFields(t *testing.T, b *bench) {
 		t.Errorf("created (-want +got):\n%s", diff)
 	}
 	key.ID, key.CreatedOn, key.UpdatedOn = got.Keys[0].ID, noon, noon
-	if diff := cmp.Diff(key, got.Keys[0], secrets()); diff != "" {
+	if diff := cmp.Diff(key, got.Keys[0], storetest.Secrets()); diff != "" {
 		t.Errorf("its key (-want +got):\n%s", diff)
 	}
 	read, err := b.GetConsumer(t.Context(), consumerRef(got), everything())
@@ -89,7 +91,7 @@ func testConsumerFields(t *testing.T, b *bench) {
 	for i := range got.Keys {
 		got.Keys[i].Hash = nil
 	}
-	if diff := cmp.Diff(got, read, secrets()); diff != "" {
+	if diff := cmp.Diff(got, read, storetest.Secrets()); diff != "" {
 		t.Errorf("read (-created +read):\n%s", diff)
 	}
 	bare := b.consumer(t, bucket, 0)
@@ -102,19 +104,19 @@ func testConsumerConflict(t *testing.T, b *bench) {
 	bucket := b.bucket(t)
 	first := b.consumer(t, bucket, 1)
 	_, err := b.CreateConsumer(t.Context(), first.Consumer, nil, []domain.APIKey{b.apiKey()})
-	wantConflict(t, "a name again", err)
+	storetest.WantConflict(t, "a name again", err)
 	fresh := b.apiKey()
 	c := domain.Consumer{Account: account, Bucket: bucket.Name, Name: "late"}
 	_, err = b.CreateConsumer(t.Context(), c, []domain.Manager{{Email: "a@example.com"}}, []domain.APIKey{fresh, first.Keys[0]})
-	wantConflict(t, "a key again", err)
+	storetest.WantConflict(t, "a key again", err)
 	_, _, err = b.FindKey(t.Context(), [][]byte{fresh.Hash})
-	wantNotFound(t, "a key of what was not made", err)
-	if _, total, err := b.ListConsumers(t.Context(), account, bucket.Name, store.ConsumerFilter{Page: all()}, store.Parts{}); err != nil || total != 1 {
+	storetest.WantNotFound(t, "a key of what was not made", err)
+	if _, total, err := b.ListConsumers(t.Context(), account, bucket.Name, access.ConsumerFilter{Page: all()}, access.Parts{}); err != nil || total != 1 {
 		t.Errorf("%d consumers, %v", total, err)
 	}
 	c.Bucket = "nowhere"
 	_, err = b.CreateConsumer(t.Context(), c, nil, nil)
-	wantNotFound(t, "in no bucket", err)
+	storetest.WantNotFound(t, "in no bucket", err)
 	b.consumer(t, b.bucket(t), 0, func(c *domain.Consumer) { c.Name = first.Name })
 }
 
@@ -142,12 +144,12 @@ func testConsumerConcurrent(t *testing.T, b *bench) {
 }
 
 // consumerNames lists the names of what the filter selects, three at a time.
-func (b *bench) consumerNames(t *testing.T, bucket string, f store.ConsumerFilter) []string {
+func (b *bench) consumerNames(t *testing.T, bucket string, f access.ConsumerFilter) []string {
 	t.Helper()
 	var names []string
 	for {
 		f.Page = store.Page{Limit: 3, Offset: len(names)}
-		page, total, err := b.ListConsumers(t.Context(), account, bucket, f, store.Parts{})
+		page, total, err := b.ListConsumers(t.Context(), account, bucket, f, access.Parts{})
 		if err != nil {
 			t.Fatalf("list consumers: %v", err)
 		}
@@ -170,16 +172,16 @@ func testListConsumers(t *testing.T, b *bench) {
 	for i := range 8 {
 		want = append(want, b.consumer(t, bucket, 0, func(c *domain.Consumer) { c.Name = fmt.Sprintf("c-%d", 9-i) }).Name)
 		if i%3 == 2 {
-			b.clock.advance(time.Millisecond)
+			b.Clock.Advance(time.Millisecond)
 		}
 	}
-	if diff := cmp.Diff(want, b.consumerNames(t, bucket.Name, store.ConsumerFilter{})); diff != "" {
+	if diff := cmp.Diff(want, b.consumerNames(t, bucket.Name, access.ConsumerFilter{})); diff != "" {
 		t.Errorf("names (-want +got):\n%s", diff)
 	}
-	_, _, err := b.ListConsumers(t.Context(), account, "nowhere", store.ConsumerFilter{Page: all()}, everything())
-	wantNotFound(t, "in no bucket", err)
-	_, _, err = b.ListConsumers(t.Context(), "other", bucket.Name, store.ConsumerFilter{Page: all()}, everything())
-	wantNotFound(t, "in another account", err)
+	_, _, err := b.ListConsumers(t.Context(), account, "nowhere", access.ConsumerFilter{Page: all()}, everything())
+	storetest.WantNotFound(t, "in no bucket", err)
+	_, _, err = b.ListConsumers(t.Context(), "other", bucket.Name, access.ConsumerFilter{Page: all()}, everything())
+	storetest.WantNotFound(t, "in another account", err)
 }
 
 func testConsumerFilter(t *testing.T, b *bench) {
@@ -192,16 +194,16 @@ func testConsumerFilter(t *testing.T, b *bench) {
 		}
 	}
 	for _, test := range []struct {
-		filter store.ConsumerFilter
+		filter access.ConsumerFilter
 		want   []string
 	}{
-		{store.ConsumerFilter{Tags: map[string]string{"even": "true"}}, []string{"c-0", "c-2", "c-4"}},
-		{store.ConsumerFilter{Tags: map[string]string{"even": "true", "i": "4"}}, []string{"c-4"}},
-		{store.ConsumerFilter{Tags: map[string]string{"even": "false", "i": "4"}}, nil},
-		{store.ConsumerFilter{ManagerEmail: "m1@example.com"}, []string{"c-1", "c-4"}},
-		{store.ConsumerFilter{ManagerEmail: "m1@example.com", Tags: map[string]string{"even": "true"}}, []string{"c-4"}},
-		{store.ConsumerFilter{ManagerEmail: "all@example.com"}, []string{"c-0", "c-1", "c-2", "c-3", "c-4", "c-5"}},
-		{store.ConsumerFilter{ManagerEmail: "%@example.com"}, nil},
+		{access.ConsumerFilter{Tags: map[string]string{"even": "true"}}, []string{"c-0", "c-2", "c-4"}},
+		{access.ConsumerFilter{Tags: map[string]string{"even": "true", "i": "4"}}, []string{"c-4"}},
+		{access.ConsumerFilter{Tags: map[string]string{"even": "false", "i": "4"}}, nil},
+		{access.ConsumerFilter{ManagerEmail: "m1@example.com"}, []string{"c-1", "c-4"}},
+		{access.ConsumerFilter{ManagerEmail: "m1@example.com", Tags: map[string]string{"even": "true"}}, []string{"c-4"}},
+		{access.ConsumerFilter{ManagerEmail: "all@example.com"}, []string{"c-0", "c-1", "c-2", "c-3", "c-4", "c-5"}},
+		{access.ConsumerFilter{ManagerEmail: "%@example.com"}, nil},
 	} {
 		if diff := cmp.Diff(test.want, b.consumerNames(t, bucket.Name, test.filter)); diff != "" {
 			t.Errorf("%+v (-want +got):\n%s", test.filter, diff)
@@ -212,9 +214,9 @@ func testConsumerFilter(t *testing.T, b *bench) {
 func testConsumerParts(t *testing.T, b *bench) {
 	open, shut := b.bucket(t), b.bucket(t, func(b *domain.Bucket) { b.Retrievable = false })
 	for _, bucket := range []domain.Bucket{open, shut} {
-		made := []store.ConsumerView{b.consumer(t, bucket, 2), b.consumer(t, bucket, 0), b.consumer(t, bucket, 1)}
-		for _, with := range []store.Parts{{}, {Keys: true}, {Keys: true, Secrets: true}, {Managers: true}} {
-			list, _, err := b.ListConsumers(t.Context(), account, bucket.Name, store.ConsumerFilter{Page: all()}, with)
+		made := []access.ConsumerView{b.consumer(t, bucket, 2), b.consumer(t, bucket, 0), b.consumer(t, bucket, 1)}
+		for _, with := range []access.Parts{{}, {Keys: true}, {Keys: true, Secrets: true}, {Managers: true}} {
+			list, _, err := b.ListConsumers(t.Context(), account, bucket.Name, access.ConsumerFilter{Page: all()}, with)
 			if err != nil || len(list) != 3 {
 				t.Fatalf("%d, %v", len(list), err)
 			}
@@ -223,11 +225,11 @@ func testConsumerParts(t *testing.T, b *bench) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if diff := cmp.Diff(view, one, secrets()); diff != "" {
+				if diff := cmp.Diff(view, one, storetest.Secrets()); diff != "" {
 					t.Errorf("%+v (-listed +got):\n%s", with, diff)
 				}
 				want := shownKeys(made[i].Keys, with, bucket.Retrievable)
-				if diff := cmp.Diff(want, view.Keys, secrets()); diff != "" {
+				if diff := cmp.Diff(want, view.Keys, storetest.Secrets()); diff != "" {
 					t.Errorf("%+v: keys (-want +got):\n%s", with, diff)
 				}
 			}
@@ -236,7 +238,7 @@ func testConsumerParts(t *testing.T, b *bench) {
 }
 
 // shownKeys returns what is read of keys that were made.
-func shownKeys(made []domain.APIKey, with store.Parts, retrievable bool) []domain.APIKey {
+func shownKeys(made []domain.APIKey, with access.Parts, retrievable bool) []domain.APIKey {
 	var shown []domain.APIKey
 	for _, k := range made {
 		k.Hash = nil
@@ -252,7 +254,7 @@ func shownKeys(made []domain.APIKey, with store.Parts, retrievable bool) []domai
 
 func testUpdateConsumer(t *testing.T, b *bench) {
 	before := b.consumer(t, b.bucket(t), 0, func(c *domain.Consumer) { c.Metadata = json.RawMessage(`{}`) })
-	b.clock.advance(time.Minute)
+	b.Clock.Advance(time.Minute)
 	want := before.Consumer
 	want.Description, want.Tags, want.UpdatedOn = "changed", map[string]string{"a": "b"}, noon.Add(time.Minute)
 	want.Metadata, want.Scopes = json.RawMessage(`{"a":1}`), []domain.Scope{domain.ScopeAdmin}
@@ -276,7 +278,7 @@ func testUpdateConsumer(t *testing.T, b *bench) {
 	if !errors.Is(err, errChange) {
 		t.Errorf("a refused change: %v", err)
 	}
-	read, err := b.GetConsumer(t.Context(), consumerRef(before), store.Parts{})
+	read, err := b.GetConsumer(t.Context(), consumerRef(before), access.Parts{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +333,7 @@ func testConsumerGuard(t *testing.T, b *bench) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(before, after, secrets()); diff != "" {
+	if diff := cmp.Diff(before, after, storetest.Secrets()); diff != "" {
 		t.Errorf("what was refused changed it (-before +after):\n%s", diff)
 	}
 }
@@ -341,18 +343,18 @@ func testDeleteConsumer(t *testing.T, b *bench) {
 	c, kept := b.consumer(t, bucket, 2), b.consumer(t, bucket, 1)
 	ref := consumerRef(c)
 	ref.Tags = map[string]string{"a": "b"}
-	wantNotFound(t, "with a tag that it lacks", b.DeleteConsumer(t.Context(), ref))
+	storetest.WantNotFound(t, "with a tag that it lacks", b.DeleteConsumer(t.Context(), ref))
 	if err := b.DeleteConsumer(t.Context(), consumerRef(c)); err != nil {
 		t.Fatal(err)
 	}
 	for _, k := range c.Keys {
 		_, _, err := b.FindKey(t.Context(), [][]byte{k.Hash})
-		wantNotFound(t, "its key", err)
+		storetest.WantNotFound(t, "its key", err)
 	}
 	if _, _, err := b.FindKey(t.Context(), [][]byte{kept.Keys[0].Hash}); err != nil {
 		t.Errorf("another's key: %v", err)
 	}
-	wantNotFound(t, "again", b.DeleteConsumer(t.Context(), consumerRef(c)))
+	storetest.WantNotFound(t, "again", b.DeleteConsumer(t.Context(), consumerRef(c)))
 	fresh := b.consumer(t, bucket, 0, func(f *domain.Consumer) { f.Name = c.Name })
 	if read, err := b.GetConsumer(t.Context(), consumerRef(fresh), everything()); err != nil || len(read.Keys) != 0 || len(read.Managers) != 0 {
 		t.Errorf("of the old one came back %+v, %v", read, err)
@@ -370,17 +372,17 @@ func testConsumerApart(t *testing.T, b *bench) {
 	b.bucket(t, func(b *domain.Bucket) { b.Account, b.Name = "other", bucket.Name })
 	good := consumerRef(c)
 	good.Tags = map[string]string{"a": "b"}
-	if _, err := b.GetConsumer(t.Context(), good, store.Parts{}); err != nil {
+	if _, err := b.GetConsumer(t.Context(), good, access.Parts{}); err != nil {
 		t.Fatal(err)
 	}
-	for name, change := range map[string]func(*store.ConsumerRef){
-		"account":        func(r *store.ConsumerRef) { r.Account = "other" },
-		"bucket":         func(r *store.ConsumerRef) { r.Bucket = next.Name },
-		"no bucket":      func(r *store.ConsumerRef) { r.Bucket = "nowhere" },
-		"consumer":       func(r *store.ConsumerRef) { r.Consumer = "nobody" },
-		"twin":           func(r *store.ConsumerRef) { r.Consumer = twin.Name },
-		"tag":            func(r *store.ConsumerRef) { r.Tags = map[string]string{"a": "c"} },
-		"one tag of two": func(r *store.ConsumerRef) { r.Tags = map[string]string{"a": "b", "c": "d"} },
+	for name, change := range map[string]func(*access.ConsumerRef){
+		"account":        func(r *access.ConsumerRef) { r.Account = "other" },
+		"bucket":         func(r *access.ConsumerRef) { r.Bucket = next.Name },
+		"no bucket":      func(r *access.ConsumerRef) { r.Bucket = "nowhere" },
+		"consumer":       func(r *access.ConsumerRef) { r.Consumer = "nobody" },
+		"twin":           func(r *access.ConsumerRef) { r.Consumer = twin.Name },
+		"tag":            func(r *access.ConsumerRef) { r.Tags = map[string]string{"a": "c"} },
+		"one tag of two": func(r *access.ConsumerRef) { r.Tags = map[string]string{"a": "b", "c": "d"} },
 	} {
 		ref, ctx, id, key := good, t.Context(), c.Keys[0].ID, b.apiKey()
 		change(&ref)
@@ -404,15 +406,15 @@ func testConsumerApart(t *testing.T, b *bench) {
 			},
 			"delete": func() error { return b.DeleteConsumer(ctx, ref) },
 		} {
-			wantNotFound(t, "wrong "+name+": "+doing, call())
+			storetest.WantNotFound(t, "wrong "+name+": "+doing, call())
 		}
 	}
 	// A key is found through its own consumer alone.
 	_, err := b.GetKey(t.Context(), consumerRef(twin), c.Keys[0].ID, false)
-	wantNotFound(t, "another's key", err)
-	wantNotFound(t, "another's key", b.DeleteKey(t.Context(), consumerRef(twin), c.Keys[0].ID))
+	storetest.WantNotFound(t, "another's key", err)
+	storetest.WantNotFound(t, "another's key", b.DeleteKey(t.Context(), consumerRef(twin), c.Keys[0].ID))
 	_, err = b.UpdateKey(t.Context(), consumerRef(twin), c.Keys[0].ID, func(*domain.APIKey) error { return nil })
-	wantNotFound(t, "another's key", err)
+	storetest.WantNotFound(t, "another's key", err)
 }
 
 func testManagers(t *testing.T, b *bench) {
@@ -434,11 +436,11 @@ func testManagers(t *testing.T, b *bench) {
 	if diff := cmp.Diff(want[1:], list); diff != "" {
 		t.Errorf("page (-want +got):\n%s", diff)
 	}
-	wantNotFound(t, "another's", b.DeleteManager(t.Context(), consumerRef(other), want[0].ID))
+	storetest.WantNotFound(t, "another's", b.DeleteManager(t.Context(), consumerRef(other), want[0].ID))
 	if err := b.DeleteManager(t.Context(), consumerRef(c), want[0].ID); err != nil {
 		t.Fatal(err)
 	}
-	wantNotFound(t, "again", b.DeleteManager(t.Context(), consumerRef(c), want[0].ID))
+	storetest.WantNotFound(t, "again", b.DeleteManager(t.Context(), consumerRef(c), want[0].ID))
 	view, err := b.GetConsumer(t.Context(), consumerRef(c), everything())
 	if err != nil {
 		t.Fatal(err)
@@ -483,7 +485,7 @@ func testConsumerBucketRace(t *testing.T, b *bench) {
 		close(hashes)
 		for hash := range hashes {
 			_, _, err := b.FindKey(t.Context(), [][]byte{hash})
-			wantNotFound(t, "a key of a deleted bucket", err)
+			storetest.WantNotFound(t, "a key of a deleted bucket", err)
 		}
 	}
 }

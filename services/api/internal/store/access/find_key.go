@@ -1,4 +1,4 @@
-package store
+package access
 
 import (
 	"bytes"
@@ -9,14 +9,15 @@ import (
 	"gorm.io/gorm"
 
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
 )
 
 // HasKeys tells whether there is any API key.
-func (s *Store) HasKeys(ctx context.Context) (bool, error) {
-	_, reading := s.engine.handles()
+func (a *Access) HasKeys(ctx context.Context) (bool, error) {
+	_, reading := a.db.Handles()
 	var has bool
 	if err := reading.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM api_keys)").Scan(&has); err != nil {
-		return false, wrap("look for keys", err)
+		return false, store.Wrap("look for keys", err)
 	}
 	return has, nil
 }
@@ -24,43 +25,43 @@ func (s *Store) HasKeys(ctx context.Context) (bool, error) {
 // FindKey returns what the key with one of the hashes stands for, and which of them it is;
 // the one that comes first when there are several. It says so of a key that has ended too:
 // ExpiresOn is the caller's to look at.
-func (s *Store) FindKey(ctx context.Context, hashes [][]byte) (holder domain.KeyHolder, which int, err error) {
+func (a *Access) FindKey(ctx context.Context, hashes [][]byte) (holder domain.KeyHolder, which int, err error) {
 	if len(hashes) == 0 {
-		return domain.KeyHolder{}, 0, wrap("find key", domain.ErrNotFound)
+		return domain.KeyHolder{}, 0, store.Wrap("find key", domain.ErrNotFound)
 	}
 	args := make([]any, len(hashes))
 	for i, hash := range hashes {
 		args[i] = hash
 	}
-	_, reading := s.engine.handles()
+	_, reading := a.db.Handles()
 	rows, err := reading.QueryContext(ctx, sqlFindKey(len(hashes)), args...)
 	if err != nil {
-		return domain.KeyHolder{}, 0, wrap("find key", err)
+		return domain.KeyHolder{}, 0, store.Wrap("find key", err)
 	}
 	defer rows.Close()
 	which = len(hashes)
 	for rows.Next() {
 		var found domain.KeyHolder
 		var hash []byte
-		var expires instant
+		var expires store.Instant
 		var scopes string
 		err := rows.Scan(&hash, &found.KeyID, &expires, &found.Account, &found.Bucket, &found.ConsumerID, &found.Consumer, &scopes)
 		if err != nil {
-			return domain.KeyHolder{}, 0, wrap("find key", err)
+			return domain.KeyHolder{}, 0, store.Wrap("find key", err)
 		}
 		for i := range which {
 			if bytes.Equal(hashes[i], hash) {
-				found.ExpiresOn, found.Scopes = expires.time(), splitScopes(scopes)
+				found.ExpiresOn, found.Scopes = expires.Time(), splitScopes(scopes)
 				holder, which = found, i
 				break
 			}
 		}
 	}
 	if err := rows.Err(); err != nil {
-		return domain.KeyHolder{}, 0, wrap("find key", err)
+		return domain.KeyHolder{}, 0, store.Wrap("find key", err)
 	}
 	if which == len(hashes) {
-		return domain.KeyHolder{}, 0, wrap("find key", domain.ErrNotFound)
+		return domain.KeyHolder{}, 0, store.Wrap("find key", domain.ErrNotFound)
 	}
 	return holder, which, nil
 }
@@ -81,22 +82,22 @@ func sqlFindKey(hashes int) string {
 // RehashKey gives a key another hash, of the same key under another pepper, and seals its
 // copy, if there is one, under the encryption key of now: that which the old pepper comes
 // from may be put away one day.
-func (s *Store) RehashKey(ctx context.Context, keyID string, hash []byte) error {
-	err := s.tx(ctx, func(tx *gorm.DB) error {
+func (a *Access) RehashKey(ctx context.Context, keyID string, hash []byte) error {
+	err := a.db.Tx(ctx, func(tx *gorm.DB) error {
 		var row apiKeyRow
-		if err := s.locked(tx.Where("id = ?", keyID), lockChange).Take(&row).Error; err != nil {
+		if err := a.db.Lock(tx.Where("id = ?", keyID), store.LockChange).Take(&row).Error; err != nil {
 			return err
 		}
 		row.Hash = hash
-		if err := s.sealAgain(tx, &row); err != nil {
+		if err := a.sealAgain(tx, &row); err != nil {
 			return err
 		}
 		return tx.Select("hash", "sealed").Updates(&row).Error
 	})
-	return wrap("rehash key", err)
+	return store.Wrap("rehash key", err)
 }
 
-func (s *Store) sealAgain(tx *gorm.DB, row *apiKeyRow) error {
+func (a *Access) sealAgain(tx *gorm.DB, row *apiKeyRow) error {
 	if len(row.Sealed) == 0 {
 		return nil
 	}
@@ -105,10 +106,10 @@ func (s *Store) sealAgain(tx *gorm.DB, row *apiKeyRow) error {
 	if err != nil {
 		return err
 	}
-	plain, err := s.keys.Open(row.Sealed, keySealData(*row, b))
+	plain, err := a.db.Unseal(row.Sealed, keySealData(*row, b))
 	if err != nil {
 		return nil //nolint:nilerr // a copy that can't be shown is no reason for a key not to work
 	}
-	row.Sealed, err = s.seal(plain, keySealData(*row, b))
+	row.Sealed, err = a.db.Seal(plain, keySealData(*row, b))
 	return err
 }

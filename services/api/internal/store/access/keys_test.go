@@ -1,4 +1,4 @@
-package storetest
+package access_test
 
 import (
 	"errors"
@@ -12,12 +12,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"waybill.dev/services/api/internal/store/access"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/auditlog"
+	"waybill.dev/shared/store/storetest"
 )
 
-func keyTests() map[string]func(*testing.T, *bench) {
-	return map[string]func(*testing.T, *bench){
+func keyTests() storetest.Tests[*bench] {
+	return storetest.Tests[*bench]{
 		"keeps every field":                testKeyFields,
 		"makes several, all or none":       testCreateKeys,
 		"lists oldest first in pages":      testListKeys,
@@ -35,7 +38,7 @@ func keyTests() map[string]func(*testing.T, *bench) {
 }
 
 // keys returns the suite's keys of a consumer, without secrets.
-func (b *bench) keys(t *testing.T, c store.ConsumerView) []domain.APIKey {
+func (b *bench) keys(t *testing.T, c access.ConsumerView) []domain.APIKey {
 	t.Helper()
 	list, total, err := b.ListKeys(t.Context(), consumerRef(c), false, all())
 	if err != nil || total != len(list) {
@@ -54,7 +57,7 @@ func testKeyFields(t *testing.T, b *bench) {
 	}
 	wantID(t, created[0].ID, "key", 24)
 	want.ID, want.CreatedOn, want.UpdatedOn = created[0].ID, noon, noon
-	if diff := cmp.Diff(want, created[0], secrets()); diff != "" {
+	if diff := cmp.Diff(want, created[0], storetest.Secrets()); diff != "" {
 		t.Errorf("created (-want +got):\n%s", diff)
 	}
 	want.Hash = nil
@@ -62,11 +65,11 @@ func testKeyFields(t *testing.T, b *bench) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, got, secrets()); diff != "" {
+	if diff := cmp.Diff(want, got, storetest.Secrets()); diff != "" {
 		t.Errorf("read (-want +got):\n%s", diff)
 	}
 	_, err = b.GetKey(t.Context(), consumerRef(c), "key_nothing", true)
-	wantNotFound(t, "no key", err)
+	storetest.WantNotFound(t, "no key", err)
 	if _, err := b.CreateKeys(t.Context(), consumerRef(c), []domain.APIKey{{Key: want.Key}}); err == nil {
 		t.Error("a key without its hash was stored")
 	}
@@ -94,16 +97,16 @@ func testCreateKeys(t *testing.T, b *bench) {
 	}
 	late := []domain.APIKey{b.apiKey(), b.apiKey(), fresh[700]}
 	_, err = b.CreateKeys(t.Context(), consumerRef(c), late)
-	wantConflict(t, "with a known one", err)
+	storetest.WantConflict(t, "with a known one", err)
 	twice := b.apiKey()
 	_, err = b.CreateKeys(t.Context(), consumerRef(c), []domain.APIKey{twice, twice})
-	wantConflict(t, "one twice", err)
+	storetest.WantConflict(t, "one twice", err)
 	other := b.consumer(t, b.bucket(t), 0)
 	_, err = b.CreateKeys(t.Context(), consumerRef(other), fresh[:1])
-	wantConflict(t, "another's", err)
+	storetest.WantConflict(t, "another's", err)
 	for _, k := range []domain.APIKey{late[0], late[1], twice} {
 		_, _, err := b.FindKey(t.Context(), [][]byte{k.Hash})
-		wantNotFound(t, "of what was refused", err)
+		storetest.WantNotFound(t, "of what was refused", err)
 	}
 	list, total, err := b.ListKeys(t.Context(), consumerRef(c), false, store.Page{Limit: 1000, Offset: 1000})
 	if err != nil || total != len(fresh) || len(list) != 201 || list[200].Description != "1200" {
@@ -124,7 +127,7 @@ func testListKeys(t *testing.T, b *bench) {
 		}
 		want = append(want, created[0].ID)
 		if i%3 == 2 {
-			b.clock.advance(time.Millisecond)
+			b.Clock.Advance(time.Millisecond)
 		}
 	}
 	for offset := 0; offset < 9; offset += 3 {
@@ -171,7 +174,7 @@ func testKeySecrets(t *testing.T, b *bench) {
 func testUpdateKey(t *testing.T, b *bench) {
 	c := b.consumer(t, b.bucket(t), 1)
 	before := c.Keys[0]
-	b.clock.advance(time.Minute)
+	b.Clock.Advance(time.Minute)
 	got, err := b.UpdateKey(t.Context(), consumerRef(c), before.ID, func(k *domain.APIKey) error {
 		k.ID, k.CreatedOn, k.Suffix = "x", time.Time{}, "x"
 		k.Description, k.ExpiresOn = "changed", noon.Add(time.Hour)
@@ -198,7 +201,7 @@ func testUpdateKey(t *testing.T, b *bench) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, read, secrets()); diff != "" {
+	if diff := cmp.Diff(want, read, storetest.Secrets()); diff != "" {
 		t.Errorf("read (-want +got):\n%s", diff)
 	}
 	if holder, _, err := b.FindKey(t.Context(), [][]byte{before.Hash}); err != nil || !holder.ExpiresOn.Equal(want.ExpiresOn) {
@@ -221,7 +224,7 @@ func testReplaceKey(t *testing.T, b *bench) {
 			t.Fatal(err)
 		}
 		_, _, err := b.FindKey(t.Context(), [][]byte{c.Keys[0].Hash})
-		wantNotFound(t, "the old one", err)
+		storetest.WantNotFound(t, "the old one", err)
 		if holder, _, err := b.FindKey(t.Context(), [][]byte{fresh.Hash}); err != nil || holder.KeyID != c.Keys[0].ID {
 			t.Errorf("%+v, %v", holder, err)
 		}
@@ -229,7 +232,7 @@ func testReplaceKey(t *testing.T, b *bench) {
 		if err != nil || got.Suffix != fresh.Suffix || (got.Key == fresh.Key) != retrievable || (got.Key == "") == retrievable {
 			t.Errorf("%+v, %v", got, err)
 		}
-		wantConflict(t, "by a known one", put(c.Keys[1]))
+		storetest.WantConflict(t, "by a known one", put(c.Keys[1]))
 	}
 }
 
@@ -238,9 +241,9 @@ func testDeleteKey(t *testing.T, b *bench) {
 	if err := b.DeleteKey(t.Context(), consumerRef(c), c.Keys[0].ID); err != nil {
 		t.Fatal(err)
 	}
-	wantNotFound(t, "again", b.DeleteKey(t.Context(), consumerRef(c), c.Keys[0].ID))
+	storetest.WantNotFound(t, "again", b.DeleteKey(t.Context(), consumerRef(c), c.Keys[0].ID))
 	_, _, err := b.FindKey(t.Context(), [][]byte{c.Keys[0].Hash})
-	wantNotFound(t, "the deleted one", err)
+	storetest.WantNotFound(t, "the deleted one", err)
 	if _, _, err := b.FindKey(t.Context(), [][]byte{c.Keys[1].Hash}); err != nil {
 		t.Errorf("the other one: %v", err)
 	}
@@ -318,7 +321,7 @@ func testRollKeys(t *testing.T, b *bench) {
 			t.Errorf("%s: another's key ends", test.name)
 		}
 		_, err = b.RollKeys(t.Context(), consumerRef(other), fresh, test.at)
-		wantConflict(t, "with a known key", err)
+		storetest.WantConflict(t, "with a known key", err)
 		if k := b.keys(t, other)[0]; !k.ExpiresOn.IsZero() {
 			t.Errorf("%s: a failed roll ended a key", test.name)
 		}
@@ -371,7 +374,7 @@ func testFindKey(t *testing.T, b *bench) {
 	}
 	for _, hashes := range [][][]byte{nil, {none}, {nil}, {none, none}, {first.Hash[:31]}} {
 		_, _, err := b.FindKey(t.Context(), hashes)
-		wantNotFound(t, "no key", err)
+		storetest.WantNotFound(t, "no key", err)
 	}
 }
 
@@ -396,7 +399,7 @@ func testFindKeyScopes(t *testing.T, b *bench) {
 func testRehashKey(t *testing.T, b *bench) {
 	c := b.consumer(t, b.bucket(t), 2)
 	fresh := b.apiKey().Hash
-	ctx := store.WithCaller(t.Context(), domain.Caller{Account: account, Sub: "x"})
+	ctx := auditlog.WithCaller(t.Context(), domain.Caller{Account: account, Sub: "x"})
 	if err := b.RehashKey(ctx, c.Keys[0].ID, fresh); err != nil {
 		t.Fatal(err)
 	}
@@ -404,14 +407,14 @@ func testRehashKey(t *testing.T, b *bench) {
 		t.Errorf("%+v, %v", holder, err)
 	}
 	_, _, err := b.FindKey(t.Context(), [][]byte{c.Keys[0].Hash})
-	wantNotFound(t, "the old hash", err)
+	storetest.WantNotFound(t, "the old hash", err)
 	// It is the same key: what is sealed still opens.
 	if got, err := b.GetKey(t.Context(), consumerRef(c), c.Keys[0].ID, true); err != nil || got.Key != c.Keys[0].Key || !got.UpdatedOn.Equal(noon) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	wantNotFound(t, "no key", b.RehashKey(ctx, "key_nothing", b.apiKey().Hash))
-	wantConflict(t, "another's hash", b.RehashKey(ctx, c.Keys[0].ID, c.Keys[1].Hash))
-	if _, total, err := b.ListAudit(t.Context(), store.AuditFilter{Account: account, Page: all()}); err != nil || total != 0 {
+	storetest.WantNotFound(t, "no key", b.RehashKey(ctx, "key_nothing", b.apiKey().Hash))
+	storetest.WantConflict(t, "another's hash", b.RehashKey(ctx, c.Keys[0].ID, c.Keys[1].Hash))
+	if _, total, err := b.ListAudit(t.Context(), auditlog.AuditFilter{Account: account, Page: all()}); err != nil || total != 0 {
 		t.Errorf("%d audit entries, %v", total, err)
 	}
 }

@@ -1,4 +1,4 @@
-package store
+package access
 
 import (
 	"context"
@@ -8,14 +8,16 @@ import (
 	"gorm.io/gorm"
 
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/auditlog"
 )
 
 // CreateManager adds a manager to a consumer; its id and time are the store's. ErrConflict:
 // the consumer has it already.
-func (s *Store) CreateManager(ctx context.Context, ref ConsumerRef, m domain.Manager) (domain.Manager, error) {
+func (a *Access) CreateManager(ctx context.Context, ref ConsumerRef, m domain.Manager) (domain.Manager, error) {
 	var created []domain.Manager
-	err := s.tx(ctx, func(tx *gorm.DB) error {
-		b, c, err := s.consumer(tx, ref, lockChange)
+	err := a.db.Tx(ctx, func(tx *gorm.DB) error {
+		b, c, err := a.consumer(tx, ref, store.LockChange)
 		if err != nil {
 			return err
 		}
@@ -28,13 +30,13 @@ func (s *Store) CreateManager(ctx context.Context, ref ConsumerRef, m domain.Man
 		if same > 0 {
 			return domain.ErrConflict
 		}
-		if created, err = insertManagers(tx, c.ID, []domain.Manager{m}, s.clock()); err != nil {
+		if created, err = insertManagers(tx, c.ID, []domain.Manager{m}, a.db.Now()); err != nil {
 			return err
 		}
-		return s.note(ctx, tx, ActionCreateManager, b.Account, bucketResource(b), consumerResource(c), managerResource(created[0].ID))
+		return a.audit.Note(ctx, tx, auditlog.ActionCreateManager, b.Account, bucketResource(b), consumerResource(c), managerResource(created[0].ID))
 	})
 	if err != nil {
-		return domain.Manager{}, wrap("create manager", err)
+		return domain.Manager{}, store.Wrap("create manager", err)
 	}
 	return created[0], nil
 }
@@ -45,7 +47,7 @@ func insertManagers(tx *gorm.DB, consumer string, managers []domain.Manager, now
 	}
 	rows, created := make([]managerRow, len(managers)), make([]domain.Manager, len(managers))
 	for i, m := range managers {
-		rows[i] = managerRow{ID: newID(prefixManager, idLength), ConsumerID: consumer, Email: m.Email, Sub: m.Sub, CreatedAt: instantOf(now)}
+		rows[i] = managerRow{ID: store.NewID(prefixManager, idLength), ConsumerID: consumer, Email: m.Email, Sub: m.Sub, CreatedAt: store.InstantOf(now)}
 		created[i] = rows[i].domain()
 	}
 	if err := tx.CreateInBatches(rows, keyBatch).Error; err != nil {
@@ -55,15 +57,15 @@ func insertManagers(tx *gorm.DB, consumer string, managers []domain.Manager, now
 }
 
 // ListManagers returns a consumer's managers and how many there are.
-func (s *Store) ListManagers(ctx context.Context, ref ConsumerRef, page Page) ([]domain.Manager, int, error) {
+func (a *Access) ListManagers(ctx context.Context, ref ConsumerRef, page store.Page) ([]domain.Manager, int, error) {
 	var managers []domain.Manager
 	var total int
-	err := s.snapshot(ctx, func(tx *gorm.DB) error {
-		_, c, err := s.consumer(tx, ref, lockNone)
+	err := a.db.Snapshot(ctx, func(tx *gorm.DB) error {
+		_, c, err := a.consumer(tx, ref, store.LockNone)
 		if err != nil {
 			return err
 		}
-		rows, n, err := listPage[managerRow](tx.Model(&managerRow{}).Where("consumer_id = ?", c.ID), page, weight{})
+		rows, n, err := store.ListPage[managerRow](tx.Model(&managerRow{}).Where("consumer_id = ?", c.ID), page, store.Weight{})
 		for _, row := range rows {
 			managers = append(managers, row.domain())
 		}
@@ -71,38 +73,38 @@ func (s *Store) ListManagers(ctx context.Context, ref ConsumerRef, page Page) ([
 		return err
 	})
 	if err != nil {
-		return nil, 0, wrap("list managers", err)
+		return nil, 0, store.Wrap("list managers", err)
 	}
 	return managers, total, nil
 }
 
 // GetManager returns one manager of a consumer.
-func (s *Store) GetManager(ctx context.Context, ref ConsumerRef, id string) (domain.Manager, error) {
+func (a *Access) GetManager(ctx context.Context, ref ConsumerRef, id string) (domain.Manager, error) {
 	var row managerRow
-	err := s.snapshot(ctx, func(tx *gorm.DB) error {
-		_, c, err := s.consumer(tx, ref, lockNone)
+	err := a.db.Snapshot(ctx, func(tx *gorm.DB) error {
+		_, c, err := a.consumer(tx, ref, store.LockNone)
 		if err != nil {
 			return err
 		}
-		if !storable(id) {
+		if !store.Storable(id) {
 			return domain.ErrNotFound
 		}
 		return tx.Where("id = ? AND consumer_id = ?", id, c.ID).Take(&row).Error
 	})
 	if err != nil {
-		return domain.Manager{}, wrap("get manager", err)
+		return domain.Manager{}, store.Wrap("get manager", err)
 	}
 	return row.domain(), nil
 }
 
 // DeleteManager removes a manager from a consumer.
-func (s *Store) DeleteManager(ctx context.Context, ref ConsumerRef, id string) error {
-	err := s.tx(ctx, func(tx *gorm.DB) error {
-		b, c, err := s.consumer(tx, ref, lockChange)
+func (a *Access) DeleteManager(ctx context.Context, ref ConsumerRef, id string) error {
+	err := a.db.Tx(ctx, func(tx *gorm.DB) error {
+		b, c, err := a.consumer(tx, ref, store.LockChange)
 		if err != nil {
 			return err
 		}
-		if !storable(id) {
+		if !store.Storable(id) {
 			return domain.ErrNotFound
 		}
 		result := tx.Where("id = ? AND consumer_id = ?", id, c.ID).Delete(&managerRow{})
@@ -112,11 +114,11 @@ func (s *Store) DeleteManager(ctx context.Context, ref ConsumerRef, id string) e
 		if result.RowsAffected == 0 {
 			return domain.ErrNotFound
 		}
-		return s.note(ctx, tx, ActionDeleteManager, b.Account, bucketResource(b), consumerResource(c), managerResource(id))
+		return a.audit.Note(ctx, tx, auditlog.ActionDeleteManager, b.Account, bucketResource(b), consumerResource(c), managerResource(id))
 	})
-	return wrap("delete manager", err)
+	return store.Wrap("delete manager", err)
 }
 
 func managerResource(id string) domain.Resource {
-	return domain.Resource{Type: ResourceManager, ID: id}
+	return domain.Resource{Type: auditlog.ResourceManager, ID: id}
 }

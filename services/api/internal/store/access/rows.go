@@ -1,39 +1,27 @@
-package store
+package access
 
 import (
 	"encoding/json"
 	"strings"
 
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
 )
 
-// The rows of accounts and of what they hold keys in. The database numbers them (seq).
-
-type accountRow struct {
-	Seq       int64  `gorm:"->"`
-	ID        string `gorm:"primaryKey"`
-	Name      string
-	CreatedAt instant `gorm:"autoCreateTime:false"`
-}
-
-func (accountRow) TableName() string { return "accounts" }
-
-func (r accountRow) domain() domain.Account {
-	return domain.Account{ID: r.ID, Name: r.Name, CreatedOn: r.CreatedAt.time()}
-}
+// The database numbers the rows (seq).
 
 type projectRow struct {
 	Seq       int64  `gorm:"->"`
 	ID        string `gorm:"primaryKey"`
 	Account   string
 	Name      string
-	CreatedAt instant `gorm:"autoCreateTime:false"`
+	CreatedAt store.Instant `gorm:"autoCreateTime:false"`
 }
 
 func (projectRow) TableName() string { return "projects" }
 
 func (r projectRow) domain() domain.Project {
-	return domain.Project{ID: r.ID, Account: r.Account, Name: r.Name, CreatedOn: r.CreatedAt.time()}
+	return domain.Project{ID: r.ID, Account: r.Account, Name: r.Name, CreatedOn: r.CreatedAt.Time()}
 }
 
 type bucketRow struct {
@@ -44,8 +32,8 @@ type bucketRow struct {
 	Description string
 	Tags        string
 	Retrievable bool
-	CreatedAt   instant `gorm:"autoCreateTime:false"`
-	UpdatedAt   instant `gorm:"autoUpdateTime:false"`
+	CreatedAt   store.Instant `gorm:"autoCreateTime:false"`
+	UpdatedAt   store.Instant `gorm:"autoUpdateTime:false"`
 }
 
 func (bucketRow) TableName() string { return "key_buckets" }
@@ -54,7 +42,7 @@ func (r bucketRow) domain() (domain.Bucket, error) {
 	tags, err := splitTags(r.Tags)
 	return domain.Bucket{
 		ID: r.ID, Account: r.Account, Name: r.Name, Description: r.Description, Tags: tags,
-		Retrievable: r.Retrievable, CreatedOn: r.CreatedAt.time(), UpdatedOn: r.UpdatedAt.time(),
+		Retrievable: r.Retrievable, CreatedOn: r.CreatedAt.Time(), UpdatedOn: r.UpdatedAt.Time(),
 	}, err
 }
 
@@ -62,7 +50,7 @@ func bucketToRow(b domain.Bucket) (bucketRow, error) {
 	tags, err := joinTags(b.Tags)
 	return bucketRow{
 		ID: b.ID, Account: b.Account, Name: b.Name, Description: b.Description, Tags: tags,
-		Retrievable: b.Retrievable, CreatedAt: instantOf(b.CreatedOn), UpdatedAt: instantOf(b.UpdatedOn),
+		Retrievable: b.Retrievable, CreatedAt: store.InstantOf(b.CreatedOn), UpdatedAt: store.InstantOf(b.UpdatedOn),
 	}, err
 }
 
@@ -75,8 +63,8 @@ type consumerRow struct {
 	Tags        string
 	Metadata    string
 	Scopes      string
-	CreatedAt   instant `gorm:"autoCreateTime:false"`
-	UpdatedAt   instant `gorm:"autoUpdateTime:false"`
+	CreatedAt   store.Instant `gorm:"autoCreateTime:false"`
+	UpdatedAt   store.Instant `gorm:"autoUpdateTime:false"`
 }
 
 func (consumerRow) TableName() string { return "key_consumers" }
@@ -85,7 +73,7 @@ func (r consumerRow) domain(b bucketRow) (domain.Consumer, error) {
 	tags, err := splitTags(r.Tags)
 	c := domain.Consumer{
 		ID: r.ID, Account: b.Account, Bucket: b.Name, Name: r.Name, Description: r.Description, Tags: tags,
-		Scopes: splitScopes(r.Scopes), CreatedOn: r.CreatedAt.time(), UpdatedOn: r.UpdatedAt.time(),
+		Scopes: splitScopes(r.Scopes), CreatedOn: r.CreatedAt.Time(), UpdatedOn: r.UpdatedAt.Time(),
 	}
 	if r.Metadata != "" {
 		c.Metadata = json.RawMessage(r.Metadata)
@@ -98,7 +86,7 @@ func consumerToRow(c domain.Consumer, bucketID string) (consumerRow, error) {
 	return consumerRow{
 		ID: c.ID, BucketID: bucketID, Name: c.Name, Description: c.Description, Tags: tags,
 		Metadata: string(c.Metadata), Scopes: joinScopes(c.Scopes),
-		CreatedAt: instantOf(c.CreatedOn), UpdatedAt: instantOf(c.UpdatedOn),
+		CreatedAt: store.InstantOf(c.CreatedOn), UpdatedAt: store.InstantOf(c.UpdatedOn),
 	}, err
 }
 
@@ -123,12 +111,12 @@ type apiKeyRow struct {
 	ID          string `gorm:"primaryKey"`
 	ConsumerID  string
 	Description string
-	ExpiresAt   instant
+	ExpiresAt   store.Instant
 	Suffix      string
 	Hash        []byte
 	Sealed      []byte
-	CreatedAt   instant `gorm:"autoCreateTime:false"`
-	UpdatedAt   instant `gorm:"autoUpdateTime:false"`
+	CreatedAt   store.Instant `gorm:"autoCreateTime:false"`
+	UpdatedAt   store.Instant `gorm:"autoUpdateTime:false"`
 }
 
 func (apiKeyRow) TableName() string { return "api_keys" }
@@ -139,32 +127,11 @@ type managerRow struct {
 	ConsumerID string
 	Email      string
 	Sub        string
-	CreatedAt  instant `gorm:"autoCreateTime:false"`
+	CreatedAt  store.Instant `gorm:"autoCreateTime:false"`
 }
 
 func (managerRow) TableName() string { return "key_managers" }
 
 func (r managerRow) domain() domain.Manager {
-	return domain.Manager{ID: r.ID, Email: r.Email, Sub: r.Sub, CreatedOn: r.CreatedAt.time()}
+	return domain.Manager{ID: r.ID, Email: r.Email, Sub: r.Sub, CreatedOn: r.CreatedAt.Time()}
 }
-
-type auditRow struct {
-	ID        string `gorm:"primaryKey"`
-	At        instant
-	Account   string
-	Action    string
-	Sub       string
-	Type      string
-	KeyID     string
-	RequestID string
-	Address   string
-	UserAgent string
-	Method    string
-	Route     string
-	Resources string
-	Success   bool
-	Error     string
-	Count     int
-}
-
-func (auditRow) TableName() string { return "audit_log" }

@@ -1,4 +1,4 @@
-package store_test
+package access_test
 
 import (
 	"bytes"
@@ -6,13 +6,14 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 
+	"waybill.dev/services/api/internal/store/access"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/seal"
 	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/storetest"
 )
 
 // TestSealedKeys looks beneath the store: of the keys of a bucket that is not retrievable
@@ -20,84 +21,63 @@ import (
 // moved to another row does not open.
 func TestSealedKeys(t *testing.T) {
 	t.Parallel()
-	for name, database := range map[string]struct{ driver, url, dsn string }{
-		"postgres": {"pgx", shared.database(t, true), ""},
-		"sqlite":   {"sqlite", "sqlite:", filepath.Join(t.TempDir(), "waybill.db")},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			url, dsn := database.url+database.dsn, database.dsn
-			if dsn == "" {
-				dsn = url
-			}
-			keys, err := seal.Parse(seal.Generate())
-			if err != nil {
-				t.Fatal(err)
-			}
-			s := openStore(t, store.Options{URL: url, Keys: keys})
-			if _, err := s.Migrate(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			db, err := sql.Open(database.driver, dsn)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer db.Close()
-			shut, shutKeys := bucketOfKeys(t, s, "shut-bucket", false)
-			open, openKeys := bucketOfKeys(t, s, "open-bucket", true)
-			var sealed int
-			if err := db.QueryRowContext(t.Context(), "SELECT count(sealed) FROM api_keys").Scan(&sealed); err != nil || sealed != len(openKeys) {
-				t.Errorf("%d sealed keys, %v", sealed, err)
-			}
-			dump := dumpKeys(t, db)
-			for _, k := range append(shutKeys, openKeys...) {
-				text := k.Key.Reveal()
-				for _, form := range []string{text, text[4:36], hex.EncodeToString([]byte(text)), text[4:20]} {
-					if strings.Contains(dump, form) {
-						t.Error("a key lies in clear")
-					}
+	storetest.Each(t, func(t *testing.T, kind storetest.Kind) {
+		d := kind.Fresh(t)
+		keys, err := seal.Parse(seal.Generate())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, db := access.New(d.Open(t, store.Options{Keys: keys})), d.Beneath(t)
+		shut, shutKeys := bucketOfKeys(t, s, "shut-bucket", false)
+		open, openKeys := bucketOfKeys(t, s, "open-bucket", true)
+		var sealed int
+		if err := db.QueryRowContext(t.Context(), "SELECT count(sealed) FROM api_keys").Scan(&sealed); err != nil || sealed != len(openKeys) {
+			t.Errorf("%d sealed keys, %v", sealed, err)
+		}
+		dump := dumpKeys(t, db)
+		for _, k := range append(shutKeys, openKeys...) {
+			text := k.Key.Reveal()
+			for _, form := range []string{text, text[4:36], hex.EncodeToString([]byte(text)), text[4:20]} {
+				if strings.Contains(dump, form) {
+					t.Error("a key lies in clear")
 				}
 			}
-			for _, change := range []string{
-				"UPDATE api_keys SET sealed = (SELECT sealed FROM api_keys WHERE id = $1) WHERE id = $2",
-				"UPDATE api_keys SET consumer_id = (SELECT id FROM key_consumers WHERE name = 'open-bucket-other' AND $1 <> '') WHERE id = $2",
-			} {
-				if _, err := db.ExecContext(t.Context(), change, openKeys[0].ID, openKeys[1].ID); err != nil {
-					t.Fatal(err)
+		}
+		for _, change := range []string{
+			"UPDATE api_keys SET sealed = (SELECT sealed FROM api_keys WHERE id = $1) WHERE id = $2",
+			"UPDATE api_keys SET consumer_id = (SELECT id FROM key_consumers WHERE name = 'open-bucket-other' AND $1 <> '') WHERE id = $2",
+		} {
+			if _, err := db.ExecContext(t.Context(), change, openKeys[0].ID, openKeys[1].ID); err != nil {
+				t.Fatal(err)
+			}
+			for _, ref := range []access.ConsumerRef{open, {Account: open.Account, Bucket: open.Bucket, Consumer: "open-bucket-other"}} {
+				if k, err := s.GetKey(t.Context(), ref, openKeys[1].ID, true); err == nil {
+					t.Errorf("%s: it opens as %q", change, k.Key.Reveal())
 				}
-				for _, ref := range []store.ConsumerRef{open, {Account: open.Account, Bucket: open.Bucket, Consumer: "open-bucket-other"}} {
-					if k, err := s.GetKey(t.Context(), ref, openKeys[1].ID, true); err == nil {
-						t.Errorf("%s: it opens as %q", change, k.Key.Reveal())
-					}
-				}
 			}
-			bare := openStore(t, store.Options{URL: url})
-			if _, err := bare.GetKey(t.Context(), open, openKeys[0].ID, true); err == nil {
-				t.Error("opened without a key")
-			}
-			if _, err := bare.GetKey(t.Context(), shut, shutKeys[0].ID, true); err != nil {
-				t.Errorf("there is nothing to open: %v", err)
-			}
-		})
-	}
+		}
+		bare := access.New(d.Open(t, store.Options{}))
+		if _, err := bare.GetKey(t.Context(), open, openKeys[0].ID, true); err == nil {
+			t.Error("opened without a key")
+		}
+		if _, err := bare.GetKey(t.Context(), shut, shutKeys[0].ID, true); err != nil {
+			t.Errorf("there is nothing to open: %v", err)
+		}
+	})
 }
 
 // TestRehashedKey replaces the encryption key: a key that was presented meanwhile can be
 // shown when the old one is gone.
 func TestRehashedKey(t *testing.T) {
 	t.Parallel()
-	url := "sqlite:" + filepath.Join(t.TempDir(), "waybill.db")
+	d := storetest.SQLite().Fresh(t)
 	before, after := seal.Generate(), seal.Generate()
-	open := func(text string) *store.Store {
+	open := func(text string) *access.Access {
 		ring, err := seal.Parse(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := openStore(t, store.Options{URL: url, Keys: ring})
-		if _, err := s.Migrate(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		return s
+		return access.New(d.Open(t, store.Options{Keys: ring}))
 	}
 	ref, keys := bucketOfKeys(t, open(before), "bucket", true)
 	used, unused := keys[0], keys[1]
@@ -119,7 +99,7 @@ func TestRehashedKey(t *testing.T) {
 }
 
 // bucketOfKeys makes a bucket with two keys, made together, rolled in, and put in place.
-func bucketOfKeys(t *testing.T, s *store.Store, name string, retrievable bool) (store.ConsumerRef, []domain.APIKey) {
+func bucketOfKeys(t *testing.T, s *access.Access, name string, retrievable bool) (access.ConsumerRef, []domain.APIKey) {
 	t.Helper()
 	if _, err := s.CreateBucket(t.Context(), domain.Bucket{Account: domain.DefaultAccount, Name: name, Retrievable: retrievable}); err != nil {
 		t.Fatal(err)
@@ -139,7 +119,7 @@ func bucketOfKeys(t *testing.T, s *store.Store, name string, retrievable bool) (
 	if _, err := s.CreateConsumer(t.Context(), c, nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	ref := store.ConsumerRef{Account: c.Account, Bucket: name, Consumer: "c"}
+	ref := access.ConsumerRef{Account: c.Account, Bucket: name, Consumer: "c"}
 	rolled, err := s.RollKeys(t.Context(), ref, fresh(3), view.CreatedOn)
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package store
+package access
 
 import (
 	"encoding/json"
@@ -62,9 +62,9 @@ func hasTags(tags, want map[string]string) bool {
 }
 
 // withTags narrows a query to rows that have every pair of want.
-func (s *Store) withTags(query *gorm.DB, want map[string]string) (*gorm.DB, error) {
+func (a *Access) withTags(query *gorm.DB, want map[string]string) (*gorm.DB, error) {
 	position := "strpos"
-	if s.SQLite() {
+	if a.db.SQLite() {
 		position = "instr"
 	}
 	for name, value := range want {

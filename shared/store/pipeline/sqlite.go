@@ -1,19 +1,29 @@
-package store
+package pipeline
 
 import (
 	"context"
+	"time"
 
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
 )
+
+// sqlite has the statements that are written for SQLite.
+type sqlite struct {
+	db         *store.Store
+	statements *store.Statements
+}
+
+func (sqlite) eventsTable(time.Time) string { return tableEvents }
 
 // sqliteInsertEvents adds the rows whose id was not accepted within the window, which
 // is its last argument. The plus keeps SQLite from looking through the day by time.
-func sqliteInsertEvents() multiRow {
-	return multiRow{
-		head: `INSERT INTO events (day, account, id, type, occurred_at, payload, received_at) SELECT v.* FROM (VALUES `,
-		tail: `) AS v WHERE NOT EXISTS (SELECT 1 FROM events e
+func sqliteInsertEvents() store.MultiRow {
+	return store.MultiRow{
+		Head: `INSERT INTO events (day, account, id, type, occurred_at, payload, received_at) SELECT v.* FROM (VALUES `,
+		Tail: `) AS v WHERE NOT EXISTS (SELECT 1 FROM events e
 			WHERE e.account = v.column2 AND e.id = v.column3 AND +e.received_at > ?) ON CONFLICT DO NOTHING`,
-		columns: 7,
+		Columns: 7,
 	}
 }
 
@@ -22,7 +32,7 @@ func sqliteInsertEvents() multiRow {
 const sqliteInsertOutbox = `INSERT INTO outbox (received_at, account, id, version)
 	SELECT received_at, account, id, ? FROM events WHERE rowid > ?`
 
-func (e *sqliteEngine) insertEvents(ctx context.Context, c conn, in intake) (intakeResult, error) {
+func (s sqlite) insertEvents(ctx context.Context, c store.Conn, in intake) (intakeResult, error) {
 	var result intakeResult
 	var last int64
 	err := c.QueryRowContext(ctx, `SELECT version, (SELECT coalesce(max(rowid), 0) FROM events) FROM config_version`).
@@ -31,11 +41,11 @@ func (e *sqliteEngine) insertEvents(ctx context.Context, c conn, in intake) (int
 		return result, err
 	}
 	values := make([]any, 0, len(in.events)*7)
-	day, now := e.date(in.now), e.moment(in.now)
+	day, now := s.db.Date(in.now), s.db.Moment(in.now)
 	for _, event := range in.events {
 		values = append(values, day, event.Account, event.ID, string(event.Type), event.Timestamp, event.Payload, now)
 	}
-	n, err := e.execRows(ctx, c, sqliteInsertEvents(), values, e.moment(in.now.Add(-domain.DedupeWindow)))
+	n, err := s.statements.ExecRows(ctx, c, sqliteInsertEvents(), values, s.db.Moment(in.now.Add(-domain.DedupeWindow)))
 	if err != nil {
 		return result, err
 	}
@@ -43,7 +53,7 @@ func (e *sqliteEngine) insertEvents(ctx context.Context, c conn, in intake) (int
 		result.fresh = map[eventRef]struct{}{}
 		return result, nil
 	}
-	if _, err := e.exec(ctx, c, sqliteInsertOutbox, result.version, last); err != nil {
+	if _, err := s.statements.Exec(ctx, c, sqliteInsertOutbox, result.version, last); err != nil {
 		return result, err
 	}
 	if n == len(in.events) {
@@ -63,4 +73,15 @@ func (e *sqliteEngine) insertEvents(ctx context.Context, c conn, in intake) (int
 		result.fresh[ref] = struct{}{}
 	}
 	return result, rows.Err()
+}
+
+func (s sqlite) markRelayed(ctx context.Context, c store.Conn, keys []domain.EventKey, at time.Time) error {
+	for _, key := range keys {
+		_, err := c.ExecContext(ctx, `UPDATE outbox SET relayed_at = $1, relayed = relayed + 1
+			WHERE received_at = $2 AND account = $3 AND id = $4`, s.db.Moment(at), s.db.Moment(key.ReceivedAt), key.Account, key.ID)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

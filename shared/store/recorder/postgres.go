@@ -1,4 +1,4 @@
-package store
+package recorder
 
 import (
 	"context"
@@ -8,9 +8,14 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
 )
+
+// postgres has the statements that are written for Postgres.
+type postgres struct{ pool *pgxpool.Pool }
 
 // recordLock orders the transactions of Record.
 const recordLock = 0x57617972 // "Wayr"
@@ -26,16 +31,16 @@ var errKnown = errors.New("in the log already")
 // Transactions that only add rows run side by side, as each adds them in order. One that
 // changes rows has the log to itself: two that change what the other has added would
 // wait for each other until Postgres finds out, a second later.
-func (e *postgresEngine) record(ctx context.Context, w *recordWork) (RecordResult, error) {
-	result, err := e.recordTx(ctx, w, w.changes())
+func (d postgres) record(ctx context.Context, w *recordWork) (RecordResult, error) {
+	result, err := d.recordTx(ctx, w, w.changes())
 	if errors.Is(err, errKnown) {
 		w.unborn()
-		result, err = e.recordTx(ctx, w, true)
+		result, err = d.recordTx(ctx, w, true)
 	}
 	return result, err
 }
 
-func (e *postgresEngine) recordTx(ctx context.Context, w *recordWork, alone bool) (RecordResult, error) {
+func (d postgres) recordTx(ctx context.Context, w *recordWork, alone bool) (RecordResult, error) {
 	// The outbox is empty or large within seconds: statistics would lead to a scan.
 	begin := "BEGIN; SET LOCAL enable_seqscan = off; SELECT pg_advisory_xact_lock_shared(%d)"
 	if alone {
@@ -43,9 +48,9 @@ func (e *postgresEngine) recordTx(ctx context.Context, w *recordWork, alone bool
 	}
 	var result RecordResult
 	options := pgx.TxOptions{BeginQuery: fmt.Sprintf(begin, int64(recordLock))}
-	err := pgx.BeginTxFunc(ctx, e.pool, options, func(tx pgx.Tx) error {
+	err := pgx.BeginTxFunc(ctx, d.pool, options, func(tx pgx.Tx) error {
 		for _, at := range w.dayList() {
-			n, err := recordDayPostgres(ctx, tx, at, w.days[dateOf(at)])
+			n, err := recordDayPostgres(ctx, tx, at, w.days[store.DateOf(at)])
 			if err != nil {
 				return err
 			}
@@ -58,7 +63,7 @@ func (e *postgresEngine) recordTx(ctx context.Context, w *recordWork, alone bool
 
 func recordDayPostgres(ctx context.Context, tx pgx.Tx, at time.Time, day *recordDay) (int, error) {
 	if len(day.born) > 0 {
-		err := copyRows(ctx, tx, partition(tableDeliveries, at), deliveryColumns(), &bornRows{day: at, rows: day.born})
+		err := copyRows(ctx, tx, store.Partition(tableDeliveries, at), deliveryColumns(), &bornRows{day: at, rows: day.born})
 		if err != nil {
 			return 0, fmt.Errorf("copy deliveries: %w", err)
 		}
@@ -95,7 +100,7 @@ func recordDayPostgres(ctx context.Context, tx pgx.Tx, at time.Time, day *record
 // copyRows copies rows into a table; errKnown: one of them was there.
 func copyRows(ctx context.Context, tx pgx.Tx, table string, columns []string, rows pgx.CopyFromSource) error {
 	_, err := tx.CopyFrom(ctx, pgx.Identifier{table}, columns, rows)
-	if pgCode(err) == pgUniqueViolation {
+	if errors.Is(store.Classify(err), domain.ErrConflict) {
 		return errKnown
 	}
 	return err
@@ -149,7 +154,7 @@ func orNull(t time.Time) any {
 
 // upsertDeliveriesPostgres stores states that are greater than the stored ones.
 func upsertDeliveriesPostgres(ctx context.Context, tx pgx.Tx, at time.Time, outcomes []domain.Outcome) error {
-	table := partition(tableDeliveries, at)
+	table := store.Partition(tableDeliveries, at)
 	columns := strings.Join(deliveryColumns()[1:deliveryStateColumns], ", ")
 	_, err := tx.Exec(ctx, `
 		INSERT INTO `+table+` AS d (day, `+columns+`)
@@ -173,7 +178,7 @@ func fillDeliveriesPostgres(ctx context.Context, tx pgx.Tx, at time.Time, outcom
 	}
 	columns := strings.Join(deliveryColumns()[1:], ", ")
 	rows, err := tx.Query(ctx, `
-		INSERT INTO `+partition(tableDeliveries, at)+` AS d (day, `+columns+`)
+		INSERT INTO `+store.Partition(tableDeliveries, at)+` AS d (day, `+columns+`)
 		SELECT $1::date, * FROM unnest(`+stateArrays+`, $17::text[], $18::integer[], $19::timestamptz[],
 			$20::bigint[], $21::integer[], $22::text[], $23::text[])
 		ON CONFLICT (account, id, day) DO UPDATE SET `+deliveryChange+`, `+attemptChange+`
@@ -247,12 +252,12 @@ func insertAttemptsPostgres(ctx context.Context, tx pgx.Tx, at time.Time, list [
 		starts[i], faults[i], bodies[i] = a.StartedAt, a.Error, a.ResponseBody
 	}
 	tag, err := tx.Exec(ctx, `
-		INSERT INTO `+partition(tableAttempts, at)+` (day, delivery_id, id, number, started_at, duration_us, status, error, body)
+		INSERT INTO `+store.Partition(tableAttempts, at)+` (day, delivery_id, id, number, started_at, duration_us, status, error, body)
 		SELECT $1::date, a.delivery_id, a.id, a.number, a.started_at, a.duration_us, a.status, a.error, a.body
 		FROM unnest($2::text[], $3::text[], $4::text[], $5::integer[], $6::timestamptz[], $7::bigint[], $8::integer[], $9::text[], $10::text[])
 			AS a (account, delivery_id, id, number, started_at, duration_us, status, error, body)
 		WHERE NOT EXISTS (
-			SELECT 1 FROM `+partition(tableDeliveries, at)+` d
+			SELECT 1 FROM `+store.Partition(tableDeliveries, at)+` d
 			WHERE d.account = a.account AND d.id = a.delivery_id AND d.attempt_id = a.id)
 		ON CONFLICT DO NOTHING`,
 		at, accounts, deliveries, ids, numbers, starts, durations, states, faults, bodies)
@@ -280,7 +285,7 @@ func (r *eventRows) Err() error { return nil }
 // recordEventsPostgres adds events. Of one whose id is there for that day only the time
 // is kept, so that its deliveries are found.
 func recordEventsPostgres(ctx context.Context, tx pgx.Tx, at time.Time, day *recordDay) error {
-	table := partition(tableEvents, at)
+	table := store.Partition(tableEvents, at)
 	if !day.known {
 		columns := []string{"day", "account", "id", "type", "occurred_at", "payload", "received_at"}
 		return copyRows(ctx, tx, table, columns, &eventRows{rows: day.events})
@@ -339,11 +344,11 @@ func splitKeys(keys []domain.EventKey) (times []time.Time, accounts, ids []strin
 // that was made while the partition was small, or one that names all ids at once and
 // trusts the estimate that few rows have this account, reads the whole day: 30 ms and
 // more where the look-up takes 0.1.
-func (e *postgresEngine) revs(ctx context.Context, day time.Time, account string, ids []string, revs map[domain.DeliveryID]int64) error {
+func (d postgres) revs(ctx context.Context, day time.Time, account string, ids []string, revs map[domain.DeliveryID]int64) error {
 	batch := &pgx.Batch{}
 	batch.Queue("SELECT set_config('enable_seqscan', 'off', true), set_config('plan_cache_mode', 'force_custom_plan', true)")
 	batch.Queue(`SELECT d.id, d.rev FROM unnest($2::text[]) AS k (id) CROSS JOIN LATERAL (
-		SELECT id, rev FROM `+partition(tableDeliveries, day)+` WHERE account = $1 AND id = k.id AND day = $3 LIMIT 1) d`,
+		SELECT id, rev FROM `+store.Partition(tableDeliveries, day)+` WHERE account = $1 AND id = k.id AND day = $3 LIMIT 1) d`,
 		account, ids, day).
 		Query(func(rows pgx.Rows) error {
 			var id string
@@ -354,17 +359,9 @@ func (e *postgresEngine) revs(ctx context.Context, day time.Time, account string
 			})
 			return err
 		})
-	err := e.pool.SendBatch(ctx, batch).Close()
-	if missingPartition(err) {
+	err := d.pool.SendBatch(ctx, batch).Close()
+	if store.MissingPartition(err) {
 		return nil
 	}
-	return err
-}
-
-func (e *postgresEngine) markRelayed(ctx context.Context, c conn, keys []outboxKey, at time.Time) error {
-	times, accounts, ids := splitKeys(keys)
-	_, err := c.ExecContext(ctx, `UPDATE outbox o SET relayed_at = $4, relayed = o.relayed + 1
-		FROM unnest($1::timestamptz[], $2::text[], $3::text[]) AS s (received_at, account, id)
-		WHERE o.received_at = s.received_at AND o.account = s.account AND o.id = s.id`, times, accounts, ids, at)
 	return err
 }

@@ -1,4 +1,4 @@
-package store
+package recorder
 
 import (
 	"context"
@@ -9,50 +9,57 @@ import (
 	"time"
 
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
 )
 
-func (e *sqliteEngine) record(ctx context.Context, w *recordWork) (RecordResult, error) {
+// sqlite has the statements that are written for SQLite.
+type sqlite struct {
+	db         *store.Store
+	statements *store.Statements
+}
+
+func (d sqlite) record(ctx context.Context, w *recordWork) (RecordResult, error) {
 	var result RecordResult
-	tx, err := e.begin(ctx)
+	tx, err := d.db.Begin(ctx)
 	if err != nil {
 		return result, err
 	}
 	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
 	for _, at := range w.dayList() {
-		day := *w.days[dateOf(at)]
-		n, err := e.recordDay(ctx, tx, at, &day)
+		day := *w.days[store.DateOf(at)]
+		n, err := d.recordDay(ctx, tx, at, &day)
 		if err != nil {
 			return result, err
 		}
 		result.Attempts += n
 	}
-	if err := e.recordRest(ctx, tx, w); err != nil {
+	if err := d.recordRest(ctx, tx, w); err != nil {
 		return result, err
 	}
 	return result, tx.Commit()
 }
 
-func (e *sqliteEngine) recordDay(ctx context.Context, c conn, at time.Time, day *recordDay) (int, error) {
-	if err := e.insertBorn(ctx, c, at, day); err != nil {
+func (d sqlite) recordDay(ctx context.Context, c store.Conn, at time.Time, day *recordDay) (int, error) {
+	if err := d.insertBorn(ctx, c, at, day); err != nil {
 		return 0, fmt.Errorf("insert deliveries: %w", err)
 	}
 	attempts := day.bornAttempts()
-	taken, err := e.fillDeliveries(ctx, c, at, day.filled)
+	taken, err := d.fillDeliveries(ctx, c, at, day.filled)
 	if err != nil {
 		return 0, fmt.Errorf("fill deliveries: %w", err)
 	}
 	attempts += len(taken)
 	day = day.unfilled(taken)
-	if _, err := e.execRows(ctx, c, sqliteUpsertDeliveries(), e.stateValues(at, day.changed)); err != nil {
+	if _, err := d.statements.ExecRows(ctx, c, sqliteUpsertDeliveries(), d.stateValues(at, day.changed)); err != nil {
 		return 0, fmt.Errorf("change deliveries: %w", err)
 	}
-	n, err := e.execRows(ctx, c, sqliteInsertAttempts(), e.attemptValues(at, day.attempts))
+	n, err := d.statements.ExecRows(ctx, c, sqliteInsertAttempts(), d.attemptValues(at, day.attempts))
 	if err != nil {
 		return 0, fmt.Errorf("insert attempts: %w", err)
 	}
 	for _, event := range day.events {
-		_, err := e.exec(ctx, c, sqliteRecordEvent, e.date(at), event.Account, event.ID, string(event.Type),
-			event.Timestamp, event.Payload, e.moment(event.ReceivedAt), repeatText(event.ReceivedAt), maxRepeats)
+		_, err := d.statements.Exec(ctx, c, sqliteRecordEvent, d.db.Date(at), event.Account, event.ID, string(event.Type),
+			event.Timestamp, event.Payload, d.db.Moment(event.ReceivedAt), repeatText(event.ReceivedAt), maxRepeats)
 		if err != nil {
 			return 0, fmt.Errorf("insert events: %w", err)
 		}
@@ -62,15 +69,15 @@ func (e *sqliteEngine) recordDay(ctx context.Context, c conn, at time.Time, day 
 
 // insertBorn adds new deliveries with their attempt; when one of them was known, all
 // are written like other changes instead.
-func (e *sqliteEngine) insertBorn(ctx context.Context, c conn, at time.Time, day *recordDay) error {
+func (d sqlite) insertBorn(ctx context.Context, c store.Conn, at time.Time, day *recordDay) error {
 	if len(day.born) == 0 {
 		return nil
 	}
 	if _, err := c.ExecContext(ctx, "SAVEPOINT born"); err != nil {
 		return err
 	}
-	_, err := e.execRows(ctx, c, sqliteInsertDeliveries(), e.wholeValues(at, day.born))
-	if errors.Is(classify(err), domain.ErrConflict) {
+	_, err := d.statements.ExecRows(ctx, c, sqliteInsertDeliveries(), d.wholeValues(at, day.born))
+	if errors.Is(store.Classify(err), domain.ErrConflict) {
 		_, err = c.ExecContext(ctx, "ROLLBACK TO born")
 		day.unborn()
 	}
@@ -83,12 +90,12 @@ func (e *sqliteEngine) insertBorn(ctx context.Context, c conn, at time.Time, day
 
 // fillDeliveries stores states that are greater than the stored ones, with the first
 // attempts, in rows that have none. It returns the ids of the attempts that it stored.
-func (e *sqliteEngine) fillDeliveries(ctx context.Context, c conn, at time.Time, outcomes []domain.Outcome) (map[string]struct{}, error) {
+func (d sqlite) fillDeliveries(ctx context.Context, c store.Conn, at time.Time, outcomes []domain.Outcome) (map[string]struct{}, error) {
 	taken := make(map[string]struct{}, len(outcomes))
 	m := sqliteFillDeliveries()
 	for len(outcomes) > 0 {
-		size := chunkSize(len(outcomes))
-		rows, err := e.query(ctx, c, m.sql(size), e.wholeValues(at, outcomes[:size])...)
+		size := store.ChunkSize(len(outcomes))
+		rows, err := d.statements.Query(ctx, c, m.SQL(size), d.wholeValues(at, outcomes[:size])...)
 		if err != nil {
 			return nil, err
 		}
@@ -113,12 +120,12 @@ func eachText(rows *sql.Rows, each func(string)) error {
 	return rows.Err()
 }
 
-func (e *sqliteEngine) wholeValues(at time.Time, outcomes []domain.Outcome) []any {
+func (d sqlite) wholeValues(at time.Time, outcomes []domain.Outcome) []any {
 	values := make([]any, 0, len(outcomes)*len(deliveryColumns()))
 	for i := range outcomes {
-		values = e.appendState(values, at, &outcomes[i])
+		values = d.appendState(values, at, &outcomes[i])
 		if a := outcomes[i].Attempt; a != nil {
-			values = append(values, a.ID, a.Number, e.moment(a.StartedAt), a.Duration.Microseconds(), a.Status, a.Error, a.ResponseBody)
+			values = append(values, a.ID, a.Number, d.db.Moment(a.StartedAt), a.Duration.Microseconds(), a.Status, a.Error, a.ResponseBody)
 		} else {
 			values = append(values, nil, nil, nil, nil, nil, nil, nil)
 		}
@@ -126,37 +133,37 @@ func (e *sqliteEngine) wholeValues(at time.Time, outcomes []domain.Outcome) []an
 	return values
 }
 
-func (e *sqliteEngine) stateValues(at time.Time, outcomes []domain.Outcome) []any {
+func (d sqlite) stateValues(at time.Time, outcomes []domain.Outcome) []any {
 	values := make([]any, 0, len(outcomes)*deliveryStateColumns)
 	for i := range outcomes {
-		values = e.appendState(values, at, &outcomes[i])
+		values = d.appendState(values, at, &outcomes[i])
 	}
 	return values
 }
 
-func (e *sqliteEngine) appendState(values []any, at time.Time, o *domain.Outcome) []any {
-	return append(values, e.date(at), string(o.Delivery), o.Account, string(o.Webhook), o.EventID, string(o.EventType),
-		string(o.Status), o.Rev, o.Attempts, o.RunAttempts, e.moment(o.RunStartedAt), e.moment(o.NextAttemptAt),
-		o.InLane, o.Reason, o.Test, e.moment(o.UpdatedAt))
+func (d sqlite) appendState(values []any, at time.Time, o *domain.Outcome) []any {
+	return append(values, d.db.Date(at), string(o.Delivery), o.Account, string(o.Webhook), o.EventID, string(o.EventType),
+		string(o.Status), o.Rev, o.Attempts, o.RunAttempts, d.db.Moment(o.RunStartedAt), d.db.Moment(o.NextAttemptAt),
+		o.InLane, o.Reason, o.Test, d.db.Moment(o.UpdatedAt))
 }
 
-func (e *sqliteEngine) attemptValues(at time.Time, attempts []deliveryAttempt) []any {
+func (d sqlite) attemptValues(at time.Time, attempts []deliveryAttempt) []any {
 	values := make([]any, 0, len(attempts)*10)
 	for i := range attempts {
 		a := &attempts[i]
-		values = append(values, e.date(at), string(a.delivery), a.ID, a.Number, e.moment(a.StartedAt),
+		values = append(values, d.db.Date(at), string(a.delivery), a.ID, a.Number, d.db.Moment(a.StartedAt),
 			a.Duration.Microseconds(), a.Status, a.Error, a.ResponseBody, a.account)
 	}
 	return values
 }
 
 // recordRest settles events, answers requests and stores health.
-func (e *sqliteEngine) recordRest(ctx context.Context, c conn, w *recordWork) error {
+func (d sqlite) recordRest(ctx context.Context, c store.Conn, w *recordWork) error {
 	values := make([]any, 0, len(w.settled)*3)
 	for _, key := range w.settled {
-		values = append(values, e.moment(key.ReceivedAt), key.Account, key.ID)
+		values = append(values, d.db.Moment(key.ReceivedAt), key.Account, key.ID)
 	}
-	if _, err := e.execRows(ctx, c, sqliteSettle(), values); err != nil {
+	if _, err := d.statements.ExecRows(ctx, c, sqliteSettle(), values); err != nil {
 		return fmt.Errorf("settle events: %w", err)
 	}
 	for _, id := range w.requests {
@@ -166,13 +173,13 @@ func (e *sqliteEngine) recordRest(ctx context.Context, c conn, w *recordWork) er
 	}
 	for _, h := range w.health {
 		if !h.FailingSince.IsZero() || h.Recovered {
-			_, err := c.ExecContext(ctx, healthFailing, string(h.Webhook), e.moment(h.FailingSince), e.moment(h.At), e.moment(w.now))
+			_, err := c.ExecContext(ctx, healthFailing, string(h.Webhook), d.db.Moment(h.FailingSince), d.db.Moment(h.At), d.db.Moment(w.now))
 			if err != nil {
 				return fmt.Errorf("store health: %w", err)
 			}
 		}
 		if h.DisabledVersion > 0 {
-			_, err := c.ExecContext(ctx, healthDisabled, string(h.Webhook), h.DisabledVersion, string(h.DisabledReason), e.moment(h.At), e.moment(w.now))
+			_, err := c.ExecContext(ctx, healthDisabled, string(h.Webhook), h.DisabledVersion, string(h.DisabledReason), d.db.Moment(h.At), d.db.Moment(w.now))
 			if err != nil {
 				return fmt.Errorf("store health: %w", err)
 			}
@@ -181,37 +188,26 @@ func (e *sqliteEngine) recordRest(ctx context.Context, c conn, w *recordWork) er
 	return nil
 }
 
-func (e *sqliteEngine) markRelayed(ctx context.Context, c conn, keys []outboxKey, at time.Time) error {
-	for _, key := range keys {
-		_, err := c.ExecContext(ctx, `UPDATE outbox SET relayed_at = $1, relayed = relayed + 1
-			WHERE received_at = $2 AND account = $3 AND id = $4`, e.moment(at), e.moment(key.ReceivedAt), key.Account, key.ID)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func sqliteInsertDeliveries() multiRow {
+func sqliteInsertDeliveries() store.MultiRow {
 	columns := deliveryColumns()
-	return multiRow{
-		head:    "INSERT INTO deliveries (" + strings.Join(columns, ", ") + ") VALUES ",
-		columns: len(columns),
+	return store.MultiRow{
+		Head:    "INSERT INTO deliveries (" + strings.Join(columns, ", ") + ") VALUES ",
+		Columns: len(columns),
 	}
 }
 
-func sqliteUpsertDeliveries() multiRow {
-	return multiRow{
-		head: "INSERT INTO deliveries (" + strings.Join(deliveryColumns()[:deliveryStateColumns], ", ") + ") VALUES ",
-		tail: " ON CONFLICT (account, id, day) DO UPDATE SET " + deliveryChange +
+func sqliteUpsertDeliveries() store.MultiRow {
+	return store.MultiRow{
+		Head: "INSERT INTO deliveries (" + strings.Join(deliveryColumns()[:deliveryStateColumns], ", ") + ") VALUES ",
+		Tail: " ON CONFLICT (account, id, day) DO UPDATE SET " + deliveryChange +
 			" WHERE (excluded.rev, excluded.updated_at) > (deliveries.rev, deliveries.updated_at)",
-		columns: deliveryStateColumns,
+		Columns: deliveryStateColumns,
 	}
 }
 
-func sqliteFillDeliveries() multiRow {
+func sqliteFillDeliveries() store.MultiRow {
 	m := sqliteInsertDeliveries()
-	m.tail = " ON CONFLICT (account, id, day) DO UPDATE SET " + deliveryChange + ", " + attemptChange +
+	m.Tail = " ON CONFLICT (account, id, day) DO UPDATE SET " + deliveryChange + ", " + attemptChange +
 		" WHERE deliveries.attempt_id IS NULL AND (excluded.rev, excluded.updated_at) > (deliveries.rev, deliveries.updated_at)" +
 		" RETURNING attempt_id"
 	return m
@@ -219,22 +215,22 @@ func sqliteFillDeliveries() multiRow {
 
 // sqliteInsertAttempts adds the attempts that are neither there nor in their delivery;
 // the last column is the account, which leads to the delivery.
-func sqliteInsertAttempts() multiRow {
-	return multiRow{
-		head: `INSERT INTO attempts (day, delivery_id, id, number, started_at, duration_us, status, error, body)
+func sqliteInsertAttempts() store.MultiRow {
+	return store.MultiRow{
+		Head: `INSERT INTO attempts (day, delivery_id, id, number, started_at, duration_us, status, error, body)
 			SELECT v.column1, v.column2, v.column3, v.column4, v.column5, v.column6, v.column7, v.column8, v.column9 FROM (VALUES `,
-		tail: `) AS v WHERE NOT EXISTS (SELECT 1 FROM deliveries d
+		Tail: `) AS v WHERE NOT EXISTS (SELECT 1 FROM deliveries d
 			WHERE d.account = v.column10 AND d.id = v.column2 AND d.day = v.column1 AND d.attempt_id = v.column3)
 			ON CONFLICT DO NOTHING`,
-		columns: 10,
+		Columns: 10,
 	}
 }
 
-func sqliteSettle() multiRow {
-	return multiRow{
-		head:    "DELETE FROM outbox WHERE (received_at, account, id) IN (VALUES ",
-		tail:    ")",
-		columns: 3,
+func sqliteSettle() store.MultiRow {
+	return store.MultiRow{
+		Head:    "DELETE FROM outbox WHERE (received_at, account, id) IN (VALUES ",
+		Tail:    ")",
+		Columns: 3,
 	}
 }
 
@@ -245,13 +241,14 @@ const sqliteRecordEvent = `INSERT INTO events (day, account, id, type, occurred_
 	ON CONFLICT (account, id, day) DO UPDATE SET repeats = events.repeats || ?8
 	WHERE events.received_at <> excluded.received_at AND instr(events.repeats, ?8) = 0 AND length(events.repeats) < ?9`
 
-func (e *sqliteEngine) revs(ctx context.Context, day time.Time, account string, ids []string, revs map[domain.DeliveryID]int64) error {
+func (d sqlite) revs(ctx context.Context, day time.Time, account string, ids []string, revs map[domain.DeliveryID]int64) error {
 	args := make([]any, 0, len(ids)+2)
-	args = append(args, e.date(day), account)
+	args = append(args, d.db.Date(day), account)
 	for _, id := range ids {
 		args = append(args, id)
 	}
-	rows, err := e.reader.QueryContext(ctx, "SELECT id, rev FROM deliveries WHERE day = ? AND account = ? AND id IN (?"+strings.Repeat(", ?", len(ids)-1)+")", args...) //nolint:gosec // the marks of the arguments alone
+	_, reading := d.db.Handles()
+	rows, err := reading.QueryContext(ctx, "SELECT id, rev FROM deliveries WHERE day = ? AND account = ? AND id IN (?"+strings.Repeat(", ?", len(ids)-1)+")", args...) //nolint:gosec // the marks of the arguments alone
 	if err != nil {
 		return err
 	}

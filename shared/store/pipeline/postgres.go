@@ -1,4 +1,4 @@
-package store
+package pipeline
 
 import (
 	"context"
@@ -6,20 +6,23 @@ import (
 	"time"
 
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
 )
 
-// Names of the tables that are partitioned by day.
-const (
-	tableEvents     = "events"
-	tableDeliveries = "deliveries"
-	tableAttempts   = "attempts"
-)
+// tableEvents is partitioned by day.
+const tableEvents = "events"
+
+// postgres has the statements that are written for Postgres.
+type postgres struct{}
+
+// eventsTable returns the partition of day.
+func (postgres) eventsTable(day time.Time) string { return store.Partition(tableEvents, day) }
 
 // insertEvents is one statement, and so one round trip and one snapshot: what is not a
 // repeat goes into today's partition and into the outbox with the configuration version
 // of that snapshot. Today's repeats are found by the primary key, which also waits for a
 // commit that is under way; yesterday's by an anti-join.
-func (e *postgresEngine) insertEvents(ctx context.Context, c conn, in intake) (intakeResult, error) {
+func (postgres) insertEvents(ctx context.Context, c store.Conn, in intake) (intakeResult, error) {
 	n := len(in.events)
 	accounts, ids := make([]string, n), make([]string, n)
 	types, times := make([]string, n), make([]string, n)
@@ -65,11 +68,11 @@ func (e *postgresEngine) insertEvents(ctx context.Context, c conn, in intake) (i
 func insertEventsSQL(now time.Time) string {
 	return `
 WITH fresh AS (
-	INSERT INTO ` + partition(tableEvents, now) + ` (day, account, id, type, occurred_at, payload, received_at)
+	INSERT INTO ` + store.Partition(tableEvents, now) + ` (day, account, id, type, occurred_at, payload, received_at)
 	SELECT $1::date, i.account, i.id, i.type, i.occurred_at, i.payload, $2::timestamptz
 	FROM unnest((SELECT $4::text[]), (SELECT $5::text[]), (SELECT $6::text[]), (SELECT $7::text[]), (SELECT $8::bytea[])) AS i (account, id, type, occurred_at, payload)
 	WHERE NOT EXISTS (
-		SELECT 1 FROM ` + partition(tableEvents, now.Add(-24*time.Hour)) + ` y
+		SELECT 1 FROM ` + store.Partition(tableEvents, now.Add(-24*time.Hour)) + ` y
 		WHERE y.account = i.account AND y.id = i.id AND (y.received_at > $3::timestamptz) IS TRUE OFFSET 0)
 	ON CONFLICT DO NOTHING
 	RETURNING account, id
@@ -82,4 +85,15 @@ WITH fresh AS (
 SELECT config_version.version, counted.n,
 	CASE WHEN counted.n < $9::bigint THEN (SELECT string_agg(account || ' ' || id, E'\n') FROM fresh) END
 FROM config_version, counted`
+}
+
+func (postgres) markRelayed(ctx context.Context, c store.Conn, keys []domain.EventKey, at time.Time) error {
+	times, accounts, ids := make([]time.Time, len(keys)), make([]string, len(keys)), make([]string, len(keys))
+	for i, k := range keys {
+		times[i], accounts[i], ids[i] = k.ReceivedAt, k.Account, k.ID
+	}
+	_, err := c.ExecContext(ctx, `UPDATE outbox o SET relayed_at = $4, relayed = o.relayed + 1
+		FROM unnest($1::timestamptz[], $2::text[], $3::text[]) AS s (received_at, account, id)
+		WHERE o.received_at = s.received_at AND o.account = s.account AND o.id = s.id`, times, accounts, ids, at)
+	return err
 }
