@@ -8,16 +8,16 @@ import (
 	"testing"
 
 	api "waybill.dev/services/api"
-	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/auditlog"
 )
 
 // named is an operation's name as the audit log writes names.
 func named(operation string) string {
 	switch operation {
 	case "registerWebhook":
-		return store.ActionCreateWebhook
+		return auditlog.ActionCreateWebhook
 	case "rotateWebhookSecret":
-		return store.ActionRotateSecret
+		return auditlog.ActionRotateSecret
 	}
 	return strings.ToLower(regexp.MustCompile("[A-Z]").ReplaceAllString(operation, "-$0"))
 }
@@ -26,13 +26,13 @@ func named(operation string) string {
 func TestActionsAreTheStores(t *testing.T) {
 	t.Parallel()
 	actions := []string{
-		store.ActionCreateAccount, store.ActionCreateAdminKey, store.ActionCreateProject,
-		store.ActionCreateBucket, store.ActionUpdateBucket, store.ActionDeleteBucket,
-		store.ActionCreateConsumer, store.ActionUpdateConsumer, store.ActionDeleteConsumer,
-		store.ActionCreateKey, store.ActionCreateKeys, store.ActionUpdateKey, store.ActionDeleteKey, store.ActionRollKeys,
-		store.ActionCreateManager, store.ActionDeleteManager,
-		store.ActionCreateWebhook, store.ActionUpdateWebhook, store.ActionDeleteWebhook, store.ActionRotateSecret,
-		store.ActionTestWebhook, store.ActionReplayWebhook, store.ActionRetryDelivery,
+		auditlog.ActionCreateAccount, auditlog.ActionCreateAdminKey, auditlog.ActionCreateProject,
+		auditlog.ActionCreateBucket, auditlog.ActionUpdateBucket, auditlog.ActionDeleteBucket,
+		auditlog.ActionCreateConsumer, auditlog.ActionUpdateConsumer, auditlog.ActionDeleteConsumer,
+		auditlog.ActionCreateKey, auditlog.ActionCreateKeys, auditlog.ActionUpdateKey, auditlog.ActionDeleteKey, auditlog.ActionRollKeys,
+		auditlog.ActionCreateManager, auditlog.ActionDeleteManager,
+		auditlog.ActionCreateWebhook, auditlog.ActionUpdateWebhook, auditlog.ActionDeleteWebhook, auditlog.ActionRotateSecret,
+		auditlog.ActionTestWebhook, auditlog.ActionReplayWebhook, auditlog.ActionRetryDelivery,
 	}
 	for _, route := range api.Routes() {
 		if route.Method == http.MethodGet || route.Publishing { // events are in a log of their own

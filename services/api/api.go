@@ -46,7 +46,7 @@ type Options struct {
 	Egress *egress.Policy
 	Logger *slog.Logger
 	// AdminKey is the bootstrap key: 32 to 256 visible ASCII characters. It may be left out
-	// once there are other keys, see Store.HasKeys.
+	// once there are other keys, see HasKeys.
 	AdminKey domain.Secret
 	// Keyring is the one that the store seals with; what API keys are hashed with is derived
 	// from it.
@@ -106,8 +106,9 @@ func New(options Options) (*Service, error) {
 		return nil, errors.New("make api: store, bus, egress, logger and keyring are required")
 	}
 	options.complete()
+	db := newTables(options.Store)
 	keys, err := auth.NewKeys(auth.Options{
-		Store: options.Store, Bus: options.Bus, Logger: options.Logger,
+		Store: db, Bus: options.Bus, Logger: options.Logger,
 		Bootstrap: options.AdminKey, Peppers: options.Keyring.Derive(keyPurpose),
 	})
 	if err != nil {
@@ -122,13 +123,13 @@ func New(options Options) (*Service, error) {
 		n = 1
 	}
 	s := &Service{
-		keys: keys, refusals: audit.NewRefusals(options.Store, options.Logger),
+		keys: keys, refusals: audit.NewRefusals(db, options.Logger),
 		accepter: accept.New(accept.Options{
-			Store: options.Store, Bus: options.Bus, Logger: options.Logger,
+			Store: db, Bus: options.Bus, Logger: options.Logger,
 			Registerer: options.Registerer, Committers: n,
 		}),
 		relay: relay.New(relay.Options{
-			Store: options.Store, Bus: options.Bus, Logger: options.Logger,
+			Store: db, Bus: options.Bus, Logger: options.Logger,
 			Registerer: options.Registerer, Retention: options.Retention,
 		}),
 	}
@@ -140,7 +141,7 @@ func New(options Options) (*Service, error) {
 	s.publish = func(ctx context.Context) error {
 		return options.Bus.ServePublishers(ctx, func(result string) { published.WithLabelValues(result).Inc() })
 	}
-	s.handler = handler(&options, &parts{keys: keys, accepter: s.accepter, relay: s.relay, refusals: s.refusals, documents: documents})
+	s.handler = handler(&options, &parts{db: db, keys: keys, accepter: s.accepter, relay: s.relay, refusals: s.refusals, documents: documents})
 	return s, nil
 }
 

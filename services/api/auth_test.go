@@ -21,6 +21,7 @@ import (
 	"waybill.dev/shared/pgtest"
 	"waybill.dev/shared/seal"
 	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/auditlog"
 )
 
 const whoAmI = "/v1/who-am-i"
@@ -52,11 +53,12 @@ func (r *rig) another(ring *seal.Keyring) *rig {
 	t := r.t
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	s, err := store.Open(t.Context(), store.Options{URL: r.database, Keys: ring, Logger: log})
+	db, err := store.Open(t.Context(), store.Options{URL: r.database, Keys: ring, Logger: log})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.Close() })
+	t.Cleanup(func() { _ = db.Close() })
+	s := newTables(db)
 	wire, err := bus.Connect(bus.Options{URL: r.nats.URL(), Name: "api", Logger: log, MACKeys: ring.Derive("bus")})
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +70,7 @@ func (r *rig) another(ring *seal.Keyring) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(api.KeyHandler(api.Options{Store: s, Bus: wire, Logger: log}, keys))
+	server := httptest.NewServer(api.KeyHandler(api.Options{Store: db, Bus: wire, Logger: log}, keys))
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- keys.Run(ctx) }()
@@ -341,7 +343,7 @@ func TestRefusedChangesAreLogged(t *testing.T) {
 		log := func(account string) (lines []line) {
 			t.Helper()
 			no := false
-			entries, _, err := r.store.ListAudit(t.Context(), store.AuditFilter{Account: account, Success: &no, Page: store.Page{Limit: 100}})
+			entries, _, err := r.store.ListAudit(t.Context(), auditlog.AuditFilter{Account: account, Success: &no, Page: store.Page{Limit: 100}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -34,7 +34,7 @@ func many() int {
 
 // bench is a database with keys, and what asks it for them.
 type bench struct {
-	store  *store.Store
+	store  tables
 	keys   *auth.Keys
 	api    http.Handler
 	made   int
@@ -49,12 +49,12 @@ func newBench(b *testing.B, database string) *bench {
 		b.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	s, err := store.Open(b.Context(), store.Options{URL: database, Keys: ring, Logger: log})
+	db, err := store.Open(b.Context(), store.Options{URL: database, Keys: ring, Logger: log})
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() { _ = s.Close() })
-	if _, err := s.Migrate(b.Context()); err != nil {
+	b.Cleanup(func() { _ = db.Close() })
+	if _, err := db.Migrate(b.Context()); err != nil {
 		b.Fatal(err)
 	}
 	wire, err := bus.Connect(bus.Options{URL: bustest.Start(b).URL(), Name: "api", Logger: log, MACKeys: ring.Derive("bus")})
@@ -62,10 +62,11 @@ func newBench(b *testing.B, database string) *bench {
 		b.Fatal(err)
 	}
 	b.Cleanup(wire.Close)
-	service, err := api.New(api.Options{Store: s, Bus: wire, Logger: log, AdminKey: adminKey, Keyring: ring, Egress: &egress.Policy{}})
+	service, err := api.New(api.Options{Store: db, Bus: wire, Logger: log, AdminKey: adminKey, Keyring: ring, Egress: &egress.Policy{}})
 	if err != nil {
 		b.Fatal(err)
 	}
+	s := newTables(db)
 	keys, err := auth.NewKeys(auth.Options{Store: s, Bus: wire, Logger: log, Bootstrap: adminKey, Peppers: ring.Derive("api keys")})
 	if err != nil {
 		b.Fatal(err)

@@ -11,5 +11,6 @@ import (
 // publishers nor a relay.
 func KeyHandler(o Options, keys *auth.Keys) http.Handler {
 	o.complete()
-	return handler(&o, &parts{keys: keys, refusals: audit.NewRefusals(o.Store, o.Logger)})
+	db := newTables(o.Store)
+	return handler(&o, &parts{db: db, keys: keys, refusals: audit.NewRefusals(db, o.Logger)})
 }

@@ -37,6 +37,7 @@ func Routes() []Route {
 
 // parts is what the handler works with besides Options.
 type parts struct {
+	db        tables
 	keys      *auth.Keys
 	accepter  events.Accepter
 	relay     interface{ Poke() }
@@ -46,22 +47,23 @@ type parts struct {
 
 // families returns the operations of each family of resources.
 func families(o *Options, p *parts) []Route {
+	db := p.db
 	requested := func() {
 		p.relay.Poke()
 		o.Bus.Announce(bus.SubjectRelay, nil)
 	}
 	return slices.Concat(
-		health.Routes(o.Store, o.Bus),
-		webhooks.Routes(webhooks.Options{Store: o.Store, Bus: o.Bus, Egress: o.Egress, RetrySchedule: o.RetrySchedule, Retention: o.Retention}),
-		events.Routes(events.Options{Store: o.Store, Accepter: p.accepter, Registerer: o.Registerer, TracerProvider: o.TracerProvider}),
-		deliveries.Routes(deliveries.Options{Log: o.Store, Requests: o.Store, Requested: requested}),
-		rejected.Routes(o.Store, o.Bus),
-		accounts.Routes(accounts.Options{Accounts: o.Store, Projects: o.Store, Keys: p.keys}),
-		audit.Routes(o.Store),
-		buckets.Routes(o.Store),
-		consumers.Routes(o.Store, p.keys),
-		keys.Routes(o.Store, p.keys),
-		managers.Routes(o.Store),
+		health.Routes(db, o.Bus),
+		webhooks.Routes(webhooks.Options{Store: db, Bus: o.Bus, Egress: o.Egress, RetrySchedule: o.RetrySchedule, Retention: o.Retention}),
+		events.Routes(events.Options{Store: db, Accepter: p.accepter, Registerer: o.Registerer, TracerProvider: o.TracerProvider}),
+		deliveries.Routes(deliveries.Options{Log: db, Requests: db, Requested: requested}),
+		rejected.Routes(db, o.Bus),
+		accounts.Routes(accounts.Options{Accounts: db, Projects: db, Keys: p.keys}),
+		audit.Routes(db),
+		buckets.Routes(db),
+		consumers.Routes(db, p.keys),
+		keys.Routes(db, p.keys),
+		managers.Routes(db),
 		documents.Routes(p.documents),
 	)
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"waybill.dev/services/api/internal/store/access"
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/store"
 )
 
 // page is what a page of any list may have, with room for what is around the entries.
@@ -162,7 +162,7 @@ func TestTagsAndMetadataAreSmall(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.do(http.MethodPatch, consumer+"/old", `{"description":"d"}`).want(http.StatusOK)
-	if kept, err := r.store.GetConsumer(t.Context(), store.ConsumerRef{Account: domain.DefaultAccount, Bucket: "small", Consumer: "old"}, store.Parts{}); err != nil || len(kept.Metadata) < 1<<20 {
+	if kept, err := r.store.GetConsumer(t.Context(), access.ConsumerRef{Account: domain.DefaultAccount, Bucket: "small", Consumer: "old"}, access.Parts{}); err != nil || len(kept.Metadata) < 1<<20 {
 		t.Errorf("%d bytes of metadata are left, %v", len(kept.Metadata), err)
 	}
 	r.do(http.MethodPatch, consumer+"/old", `{"metadata":{}}`).want(http.StatusOK)

@@ -25,6 +25,7 @@ import (
 	api "waybill.dev/services/api"
 	"waybill.dev/services/api/apitest"
 	"waybill.dev/services/api/internal/spec"
+	"waybill.dev/services/api/internal/store/access"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/bus/bustest"
 	"waybill.dev/shared/domain"
@@ -32,6 +33,10 @@ import (
 	"waybill.dev/shared/pgtest"
 	"waybill.dev/shared/seal"
 	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/accounts"
+	"waybill.dev/shared/store/auditlog"
+	"waybill.dev/shared/store/pipeline"
+	"waybill.dev/shared/store/recorder"
 )
 
 // postgres is the cluster that the tests of this package share, each with a database of
@@ -91,13 +96,27 @@ func postgresURL(t *testing.T, cluster *pgtest.Cluster) string {
 	return url
 }
 
+// tables are what the tests look at behind the api's back, and what a dispatcher does.
+type tables struct {
+	*store.Store
+	*accounts.Accounts
+	*access.Access
+	*auditlog.Log
+	*pipeline.Pipeline
+	*recorder.Recorder
+}
+
+func newTables(db *store.Store) tables {
+	return tables{db, accounts.New(db), access.New(db), auditlog.New(db), pipeline.New(db), recorder.New(db)}
+}
+
 // rig is a whole api with a real database and a real bus.
 type rig struct {
 	t        *testing.T
 	nats     *bustest.Server
 	keys     *seal.Keyring
 	database string
-	store    *store.Store
+	store    tables
 	bus      *bus.Bus
 	service  *api.Service
 	url      string
@@ -132,12 +151,12 @@ func (r *rig) open() *slog.Logger {
 	t := r.t
 	t.Helper()
 	log := slog.New(slog.NewJSONHandler(r.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	var err error
-	r.store, err = store.Open(t.Context(), store.Options{URL: r.database, Keys: r.keys, Logger: log})
+	db, err := store.Open(t.Context(), store.Options{URL: r.database, Keys: r.keys, Logger: log})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = r.store.Close() })
+	t.Cleanup(func() { _ = db.Close() })
+	r.store = newTables(db)
 	if !r.unready {
 		if _, err := r.store.Migrate(t.Context()); err != nil {
 			t.Fatal(err)
@@ -156,7 +175,7 @@ func (r *rig) open() *slog.Logger {
 func (r *rig) apiOptions(log *slog.Logger) api.Options {
 	r.registry = prometheus.NewRegistry()
 	return api.Options{
-		Store: r.store, Bus: r.bus, Logger: log, AdminKey: adminKey, Keyring: r.keys, Registerer: r.registry, RateLimit: r.limit,
+		Store: r.store.Store, Bus: r.bus, Logger: log, AdminKey: adminKey, Keyring: r.keys, Registerer: r.registry, RateLimit: r.limit,
 		Egress: &egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, HTTP: true}, Gateway: functions{r},
 	}
 }

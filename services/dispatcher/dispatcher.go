@@ -67,6 +67,7 @@ const catchUpTime = 5 * time.Second
 // Dispatcher is the service.
 type Dispatcher struct {
 	options   Options
+	database  database
 	memory    memory
 	members   *member.Members
 	index     *index.Index
@@ -97,19 +98,19 @@ func New(options Options) (*Dispatcher, error) {
 	if options.Memory == 0 {
 		options.Memory = defaultMemory
 	}
-	d := &Dispatcher{options: options, memory: divide(max(options.Memory, LeastMemory))}
+	d := &Dispatcher{options: options, database: newTables(options.Store), memory: divide(max(options.Memory, LeastMemory))}
 	d.members = member.New(uuid.NewString(), bus.Formats, bus.SubjectDispatchers, options.Bus, options.Logger)
 	d.index = index.New(index.Options{
-		Store: options.Store, Announcer: options.Bus, ConfigSubject: bus.SubjectConfig, HealthSubject: bus.SubjectHealth,
+		Store: d.database, Announcer: options.Bus, ConfigSubject: bus.SubjectConfig, HealthSubject: bus.SubjectHealth,
 		Prepare: post.Prepare, Logger: options.Logger,
 	})
-	d.accounts = index.NewAccounts(options.Store)
+	d.accounts = index.NewAccounts(d.database)
 	d.emitter = record.NewEmitter(options.Bus, d.memory.emitter, options.Logger)
 	rows := record.RowsPostgres
 	if options.Store.SQLite() {
 		rows = record.RowsSQLite
 	}
-	d.stage = record.NewStage(options.Bus, options.Store, rows, d.memory.records, options.Metrics, options.Logger)
+	d.stage = record.NewStage(options.Bus, d.database, rows, d.memory.records, options.Metrics, options.Logger)
 	d.deliverer = deliver.New(deliver.Options{
 		Poster: post.New(options.Egress.NewClient(egress.Options{})), Keeper: options.Bus, Emitter: d.emitter, Hooks: d.index, Owners: d.members,
 		Notices: notices{d}, Logger: options.Logger, Metrics: deliver.NewMetrics(options.Metrics), Tracer: tracer(options.Tracer),
@@ -118,12 +119,12 @@ func New(options Options) (*Dispatcher, error) {
 		Full: d.emitter.Full, Tight: d.memory.tight, WebhookBytes: d.memory.events.State().Limit / webhookShare,
 	})
 	d.fanout = fanout.New(fanout.Options{
-		Bus: options.Bus, Deliverer: d.deliverer, Emitter: d.emitter, Log: options.Store, Index: d.index, Accounts: d.accounts,
+		Bus: options.Bus, Deliverer: d.deliverer, Emitter: d.emitter, Log: d.database, Index: d.index, Accounts: d.accounts,
 		Room: d.memory.events, Logger: options.Logger, Metrics: options.Metrics,
 	})
 	d.due = retry.New(options.Bus, d.deliverer, d.index, d.memory.due, options.Logger)
 	d.lanes = lane.New(lane.Options{
-		Bus: options.Bus, Deliverer: d.deliverer, Index: d.index, Log: options.Store, Logger: options.Logger,
+		Bus: options.Bus, Deliverer: d.deliverer, Index: d.index, Log: d.database, Logger: options.Logger,
 		DrainRoom: d.memory.drains, ProbeRoom: d.memory.probes,
 		Metrics: options.Metrics, Schedule: options.DefaultSchedule, Retention: options.Retention,
 	})
@@ -335,9 +336,11 @@ func (d *Dispatcher) Ready(ctx context.Context) error {
 // reachable returns nil when there is all that the dispatcher needs, else what is missing.
 func (d *Dispatcher) reachable(ctx context.Context) error {
 	var missing []error
-	if err := d.options.Store.Ping(ctx); err != nil {
+	pending, err := d.database.Pending(ctx)
+	switch {
+	case errors.Is(err, domain.ErrUnavailable):
 		missing = append(missing, errors.New("store is unreachable"))
-	} else if pending, err := d.options.Store.Pending(ctx); err != nil || pending {
+	case err != nil || pending:
 		missing = append(missing, errors.New("migrations are pending"))
 	}
 	if d.options.Bus.Ready() != nil {

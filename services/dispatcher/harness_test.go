@@ -30,6 +30,7 @@ import (
 	"waybill.dev/shared/pgtest"
 	"waybill.dev/shared/seal"
 	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/pipeline"
 )
 
 // cluster is the Postgres of this test process.
@@ -75,13 +76,19 @@ func onBoth(t *testing.T, test func(t *testing.T, b *bench)) {
 	})
 }
 
+// database is the store with what the api writes and reads of it.
+type database struct {
+	*store.Store
+	*pipeline.Pipeline
+}
+
 // bench is a store, a bus and whatever dispatchers a test starts.
 type bench struct {
 	t      testing.TB
 	url    string
 	key    string // as keys are read from it
 	keys   *seal.Keyring
-	store  *store.Store
+	store  database
 	server *bustest.Server
 	nats   string // where the bus is
 	bus    *bus.Bus
@@ -116,20 +123,20 @@ func newBenchOn(tb testing.TB, url, busURL string) *bench {
 	return b
 }
 
-func (b *bench) openStore() *store.Store {
+func (b *bench) openStore() database {
 	b.t.Helper()
 	return b.openUnder(b.url, b.keys)
 }
 
 // openUnder opens the bench's database at an address, with other keys.
-func (b *bench) openUnder(url string, keys *seal.Keyring) *store.Store {
+func (b *bench) openUnder(url string, keys *seal.Keyring) database {
 	b.t.Helper()
 	s, err := store.Open(b.t.Context(), store.Options{URL: url, Keys: keys, Logger: logger(b.t), MaxConns: 4})
 	if err != nil {
 		b.t.Fatalf("open store: %v", err)
 	}
 	b.t.Cleanup(func() { _ = s.Close() })
-	return s
+	return database{s, pipeline.New(s)}
 }
 
 func (b *bench) connect(name string) *bus.Bus {
@@ -149,7 +156,7 @@ func (b *bench) connect(name string) *bus.Bus {
 func (b *bench) dispatch(change ...func(*dispatcher.Options)) (stop func()) {
 	b.t.Helper()
 	options := dispatcher.Options{
-		Store: b.store, Bus: b.connect("dispatcher"), Logger: logger(b.t), Metrics: prometheus.NewRegistry(), Version: "test",
+		Store: b.store.Store, Bus: b.connect("dispatcher"), Logger: logger(b.t), Metrics: prometheus.NewRegistry(), Version: "test",
 		Egress: loopback(),
 	}
 	for _, c := range change {
@@ -211,7 +218,7 @@ func (b *bench) accept(n int) []string {
 		e := envelope.Event{ID: id, Type: domain.ShipmentCreated, Timestamp: "2026-11-16T13:04:11Z", Data: []byte(`{"shipmentId":"shp_1","n":0.1000}`)}
 		events = append(events, domain.Event{ID: id, Type: e.Type, Timestamp: e.Timestamp, Payload: e.Payload()})
 	}
-	receipts, err := b.store.Accept(b.t.Context(), []store.Submission{{Account: domain.DefaultAccount, Events: events}})
+	receipts, err := b.store.Accept(b.t.Context(), []pipeline.Submission{{Account: domain.DefaultAccount, Events: events}})
 	if err != nil {
 		b.t.Fatalf("accept: %v", err)
 	}
@@ -245,7 +252,7 @@ func (b *bench) deliveries(id domain.WebhookID, status domain.Status, want int) 
 	var list []domain.Delivery
 	b.eventually(func() error {
 		var err error
-		list, _, err = b.store.ListDeliveries(b.t.Context(), store.DeliveryFilter{Account: domain.DefaultAccount, Webhook: id, Limit: 1000})
+		list, _, err = b.store.ListDeliveries(b.t.Context(), pipeline.DeliveryFilter{Account: domain.DefaultAccount, Webhook: id, Limit: 1000})
 		if err != nil {
 			return err
 		}
@@ -406,6 +413,6 @@ func verify(t *testing.T, secret domain.Secret, calls []call) {
 	}
 }
 
-func filter(id domain.WebhookID) store.DeliveryFilter {
-	return store.DeliveryFilter{Account: domain.DefaultAccount, Webhook: id, Limit: 1000}
+func filter(id domain.WebhookID) pipeline.DeliveryFilter {
+	return pipeline.DeliveryFilter{Account: domain.DefaultAccount, Webhook: id, Limit: 1000}
 }

@@ -170,7 +170,7 @@ func TestAWebhookIsNotTakenAsDeletedWhileTheDatabaseIsAway(t *testing.T) {
 	s := newSink(t, nil)
 	line, through := newWire(t, address)
 	registry := prometheus.NewRegistry()
-	b.dispatch(func(o *dispatcher.Options) { o.Store, o.Metrics = b.openUnder(through, b.keys), registry })
+	b.dispatch(func(o *dispatcher.Options) { o.Store, o.Metrics = b.openUnder(through, b.keys).Store, registry })
 	line.set(true)
 	w := b.webhook(s.URL)
 	now := time.Now()

@@ -1,6 +1,7 @@
 package domain
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -68,6 +69,11 @@ type EventKey struct {
 	Account    string
 	ID         string
 	ReceivedAt time.Time
+}
+
+// Compare orders keys by the time of acceptance, then by account and id.
+func (k EventKey) Compare(other EventKey) int {
+	return cmp.Or(k.ReceivedAt.Compare(other.ReceivedAt), cmp.Compare(k.Account, other.Account), cmp.Compare(k.ID, other.ID))
 }
 
 // DedupeWindow is how long a repeated event id of one account is recognised.

@@ -50,16 +50,16 @@ func (f *failure) Unwrap() []error {
 	return []error{f.kind, f.cause}
 }
 
-// wrap says what was being done when err came; nil stays nil.
-func wrap(doing string, err error) error {
+// Wrap says what was being done when err came; nil stays nil.
+func Wrap(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s: %w", doing, classify(err))
+	return fmt.Errorf("%s: %w", doing, Classify(err))
 }
 
-// classify gives err its kind.
-func classify(err error) error {
+// Classify gives err its kind.
+func Classify(err error) error {
 	var f *failure
 	if err == nil || errors.As(err, &f) || isKind(err) || errors.Is(err, ErrCursor) {
 		return err
@@ -140,8 +140,8 @@ func lostToAnother(err error) bool {
 	return pgCode(err) == pgSerialization || pgCode(err) == pgDeadlock
 }
 
-// missingPartition tells whether a row's day has no partition.
-func missingPartition(err error) bool {
+// MissingPartition tells whether a row's day has no partition.
+func MissingPartition(err error) bool {
 	code := pgCode(err)
 	return code == pgUndefinedTable || code == pgCheckViolation
 }

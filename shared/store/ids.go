@@ -1,29 +1,19 @@
 package store
 
 import (
+	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/google/uuid"
 
 	"waybill.dev/shared/domain"
 )
 
-// Prefixes and lengths of the ids that the store makes.
-const (
-	prefixAccount  = "acct_"
-	prefixProject  = "prj_"
-	prefixBucket   = "bckt_"
-	prefixConsumer = "csmr_"
-	prefixKey      = "key_"
-	prefixManager  = "eusr_"
-
-	bucketIDLength = 32
-	idLength       = 24
-)
-
 const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-// newID returns prefix and so many random characters after it.
-func newID(prefix string, length int) string {
+// NewID returns prefix and so many random characters after it.
+func NewID(prefix string, length int) string {
 	id := make([]byte, 0, length)
 	for len(id) < length {
 		for _, c := range domain.NewSecretBytes(length - len(id)) {
@@ -35,9 +25,18 @@ func newID(prefix string, length int) string {
 	return prefix + string(id)
 }
 
-// storable tells whether both databases keep the texts as they are. What is not is never
+// NewUUID returns an id for what happens now; such ids sort by time.
+func NewUUID() (string, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return "", fmt.Errorf("make id: %w", err)
+	}
+	return id.String(), nil
+}
+
+// Storable tells whether both databases keep the texts as they are. What is not is never
 // found there.
-func storable(texts ...string) bool {
+func Storable(texts ...string) bool {
 	for _, text := range texts {
 		if strings.IndexByte(text, 0) >= 0 || !utf8.ValidString(text) {
 			return false

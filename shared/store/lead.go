@@ -19,9 +19,9 @@ type Lease interface {
 // Lead tries to become the leader; false: another one leads. On SQLite, which has one
 // process, it always succeeds.
 func (s *Store) Lead(ctx context.Context) (Lease, bool, error) {
-	lease, ok, err := s.engine.lead(ctx)
+	lease, ok, err := s.dialect.lead(ctx)
 	if err != nil {
-		return nil, false, wrap("take the lead", err)
+		return nil, false, Wrap("take the lead", err)
 	}
 	return lease, ok, nil
 }
@@ -42,8 +42,8 @@ const (
 )
 
 // lead takes an advisory lock on a connection of its own: the lock lives as long as it.
-func (e *postgresEngine) lead(ctx context.Context) (Lease, bool, error) {
-	pooled, err := e.pool.Acquire(ctx)
+func (d *postgresDialect) lead(ctx context.Context) (Lease, bool, error) {
+	pooled, err := d.pool.Acquire(ctx)
 	if err != nil {
 		return nil, false, err
 	}

@@ -38,7 +38,7 @@ const (
 	migrateLockTries  = 60
 )
 
-func (e *postgresEngine) migrations() (migrationSource, error) {
+func (d *postgresDialect) migrations() (migrationSource, error) {
 	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(migrateLockPeriod, migrateLockTries))
 	if err != nil {
 		return migrationSource{}, err
@@ -46,12 +46,12 @@ func (e *postgresEngine) migrations() (migrationSource, error) {
 	return migrationSource{goose.DialectPostgres, "migrations/postgres", []goose.ProviderOption{goose.WithSessionLocker(locker)}}, nil
 }
 
-func (e *sqliteEngine) migrations() (migrationSource, error) {
+func (d *sqliteDialect) migrations() (migrationSource, error) {
 	return migrationSource{goose.DialectSQLite3, "migrations/sqlite", nil}, nil
 }
 
 func (s *Store) migrator() (*goose.Provider, error) {
-	source, err := s.engine.migrations()
+	source, err := s.dialect.migrations()
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func (s *Store) migrator() (*goose.Provider, error) {
 func (s *Store) Migrate(ctx context.Context) ([]Migration, error) {
 	provider, err := s.migrator()
 	if err != nil {
-		return nil, wrap("load migrations", err)
+		return nil, Wrap("load migrations", err)
 	}
 	results, err := provider.Up(ctx)
 	if partial, ok := errors.AsType[*goose.PartialError](err); ok {
@@ -76,13 +76,13 @@ func (s *Store) Migrate(ctx context.Context) ([]Migration, error) {
 	}
 	applied := make([]Migration, 0, len(results))
 	for _, r := range results {
-		applied = append(applied, Migration{r.Source.Version, path.Base(r.Source.Path), true, s.clock()})
+		applied = append(applied, Migration{r.Source.Version, path.Base(r.Source.Path), true, s.Now()})
 	}
 	if err != nil {
-		return applied, wrap("apply migrations", err)
+		return applied, Wrap("apply migrations", err)
 	}
-	if err := s.engine.prepareDays(ctx, daysAround(s.clock())...); err != nil {
-		return applied, wrap("prepare days", err)
+	if err := s.PrepareDays(ctx, DaysAround(s.Now())...); err != nil {
+		return applied, Wrap("prepare days", err)
 	}
 	return applied, nil
 }
@@ -91,11 +91,11 @@ func (s *Store) Migrate(ctx context.Context) ([]Migration, error) {
 func (s *Store) MigrationStatus(ctx context.Context) ([]Migration, error) {
 	provider, err := s.migrator()
 	if err != nil {
-		return nil, wrap("load migrations", err)
+		return nil, Wrap("load migrations", err)
 	}
 	states, err := provider.Status(ctx)
 	if err != nil {
-		return nil, wrap("read migrations", err)
+		return nil, Wrap("read migrations", err)
 	}
 	list := make([]Migration, 0, len(states))
 	for _, m := range states {
@@ -108,11 +108,11 @@ func (s *Store) MigrationStatus(ctx context.Context) ([]Migration, error) {
 func (s *Store) Pending(ctx context.Context) (bool, error) {
 	provider, err := s.migrator()
 	if err != nil {
-		return false, wrap("load migrations", err)
+		return false, Wrap("load migrations", err)
 	}
 	pending, err := provider.HasPending(ctx)
 	if err != nil {
-		return false, fmt.Errorf("read migrations: %w", classify(err))
+		return false, fmt.Errorf("read migrations: %w", Classify(err))
 	}
 	return pending, nil
 }

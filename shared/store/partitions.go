@@ -11,17 +11,14 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// partitionedTables lists the tables of the log, which are partitioned by day.
-func partitionedTables() []string { return []string{tableEvents, tableDeliveries, tableAttempts} }
-
 // dayLockTimeout bounds how long making or dropping a partition may stand in the way of
 // others; who runs into it tries again later.
 const dayLockTimeout = "2s"
 
 // prepareDays makes the partitions of those days that are not closed. A partition is
 // made on its own and then attached: that does not wait for readers and writers.
-func (e *postgresEngine) prepareDays(ctx context.Context, days ...time.Time) error {
-	return pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
+func (d *postgresDialect) prepareDays(ctx context.Context, days ...time.Time) error {
+	return pgx.BeginFunc(ctx, d.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = '"+dayLockTimeout+"'"); err != nil {
 			return err
 		}
@@ -53,7 +50,7 @@ func (e *postgresEngine) prepareDays(ctx context.Context, days ...time.Time) err
 }
 
 func addPartition(ctx context.Context, tx pgx.Tx, table string, day time.Time) error {
-	name := partition(table, day)
+	name := Partition(table, day)
 	_, err := tx.Exec(ctx, fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s (LIKE %s INCLUDING ALL)", name, table))
 	if err != nil {
 		return err
@@ -76,7 +73,7 @@ func partitionDays(ctx context.Context, tx pgx.Tx) (map[time.Time]bool, error) {
 	}
 	days := make(map[time.Time]bool, len(names))
 	for _, name := range names {
-		day, err := time.Parse("20060102", strings.TrimPrefix(name, tableAttempts+"_p"))
+		day, err := time.Parse("20060102", strings.TrimPrefix(name, "attempts_p"))
 		if err != nil {
 			continue // not one of ours
 		}
@@ -86,9 +83,9 @@ func partitionDays(ctx context.Context, tx pgx.Tx) (map[time.Time]bool, error) {
 }
 
 // dropDays drops the partitions of the days before floor, each day in a transaction.
-func (e *postgresEngine) dropDays(ctx context.Context, floor time.Time) ([]time.Time, error) {
+func (d *postgresDialect) dropDays(ctx context.Context, floor time.Time) ([]time.Time, error) {
 	var days map[time.Time]bool
-	err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) (err error) {
+	err := pgx.BeginFunc(ctx, d.pool, func(tx pgx.Tx) (err error) {
 		days, err = partitionDays(ctx, tx)
 		return err
 	})
@@ -100,7 +97,7 @@ func (e *postgresEngine) dropDays(ctx context.Context, floor time.Time) ([]time.
 		if !day.Before(floor) {
 			break
 		}
-		if err := e.dropDay(ctx, day); err != nil {
+		if err := d.dropDay(ctx, day); err != nil {
 			return dropped, err
 		}
 		dropped = append(dropped, day)
@@ -108,8 +105,8 @@ func (e *postgresEngine) dropDays(ctx context.Context, floor time.Time) ([]time.
 	return dropped, nil
 }
 
-func (e *postgresEngine) dropDay(ctx context.Context, day time.Time) error {
-	return pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
+func (d *postgresDialect) dropDay(ctx context.Context, day time.Time) error {
+	return pgx.BeginFunc(ctx, d.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = '"+dayLockTimeout+"'"); err != nil {
 			return err
 		}
@@ -117,7 +114,7 @@ func (e *postgresEngine) dropDay(ctx context.Context, day time.Time) error {
 			return err
 		}
 		for _, table := range partitionedTables() {
-			if _, err := tx.Exec(ctx, "DROP TABLE IF EXISTS "+partition(table, day)); err != nil {
+			if _, err := tx.Exec(ctx, "DROP TABLE IF EXISTS "+Partition(table, day)); err != nil {
 				return err
 			}
 		}

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"net"
 	"time"
 
@@ -19,13 +18,13 @@ import (
 // the URL says otherwise: an api answers 503 within 2 s of an outage.
 const connectTimeout = time.Second
 
-// postgresEngine works on a pool of pgx connections, which gorm and goose share.
-type postgresEngine struct {
+// postgresDialect works on a pool of pgx connections, which gorm and goose share.
+type postgresDialect struct {
 	pool *pgxpool.Pool
 	db   *sql.DB
 }
 
-func openPostgres(ctx context.Context, url string, maxConns int) (*postgresEngine, error) {
+func openPostgres(ctx context.Context, url string, maxConns int) (*postgresDialect, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, err
@@ -43,39 +42,28 @@ func openPostgres(ctx context.Context, url string, maxConns int) (*postgresEngin
 	if err != nil {
 		return nil, err
 	}
-	return &postgresEngine{pool: pool, db: stdlib.OpenDBFromPool(pool)}, nil
+	return &postgresDialect{pool: pool, db: stdlib.OpenDBFromPool(pool)}, nil
 }
 
-func (e *postgresEngine) handles() (write, read *sql.DB) { return e.db, e.db }
+func (d *postgresDialect) handles() (write, read *sql.DB) { return d.db, d.db }
 
-func (e *postgresEngine) dialector(db *sql.DB) gorm.Dialector {
+func (d *postgresDialect) dialector(db *sql.DB) gorm.Dialector {
 	return postgres.New(postgres.Config{Conn: db})
 }
 
-func (e *postgresEngine) close() error {
-	err := e.db.Close()
-	e.pool.Close()
+func (d *postgresDialect) close() error {
+	err := d.db.Close()
+	d.pool.Close()
 	return err
 }
 
-func (e *postgresEngine) moment(t time.Time) any {
+func (d *postgresDialect) moment(t time.Time) any {
 	if t.IsZero() {
 		return nil
 	}
 	return t
 }
 
-func (e *postgresEngine) date(day time.Time) any { return domain.Day(day) }
+func (d *postgresDialect) date(day time.Time) any { return domain.Day(day) }
 
-func (e *postgresEngine) acceptsInOneStatement() bool { return true }
-
-// eventsTable returns the partition of day: addressed by its own name, a statement
-// plans, locks and routes for one table instead of all of them.
-func (e *postgresEngine) eventsTable(day time.Time) string { return partition(tableEvents, day) }
-
-// partition returns the name of the partition of table that holds day.
-func partition(table string, day time.Time) string {
-	return fmt.Sprintf("%s_p%s", table, day.UTC().Format("20060102"))
-}
-
-func (e *postgresEngine) begin(ctx context.Context) (*sql.Tx, error) { return e.db.BeginTx(ctx, nil) }
+func (d *postgresDialect) begin(ctx context.Context) (*sql.Tx, error) { return d.db.BeginTx(ctx, nil) }

@@ -1,102 +1,40 @@
-package store
+package store_test
 
 import (
 	"flag"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"gorm.io/gorm/schema"
 
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/pgtest"
+	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/storetest"
 )
 
 // update rewrites the golden files with what the migrations make.
 var update = flag.Bool("update", false, "rewrite testdata/schema.*.golden")
 
-// migrated opens a migrated store on a database of its own.
-func migrated(t *testing.T, url string) *Store {
-	t.Helper()
-	s, err := Open(t.Context(), Options{URL: url})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Errorf("close store: %v", err)
-		}
-	})
-	if _, err := s.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-func postgresStore(t *testing.T) *Store {
-	t.Helper()
-	c, err := pgtest.Start(t.Context(), "", "fsync=off")
-	if err != nil {
-		t.Fatalf("these tests need Postgres: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := c.Stop(); err != nil {
-			t.Errorf("stop Postgres: %v", err)
-		}
-	})
-	return migrated(t, c.URL("postgres"))
-}
-
-func sqliteStore(t *testing.T) *Store {
-	t.Helper()
-	return migrated(t, "sqlite:"+filepath.Join(t.TempDir(), "waybill.db"))
-}
-
-// rowStructs lists every row struct of the package.
-func rowStructs() []any {
-	return []any{
-		&configVersionRow{}, &logFloorRow{}, &webhookRow{}, &webhookCountRow{}, &webhookHealthRow{}, &eventRow{}, &outboxRow{},
-		&requestRow{}, &deliveryRow{}, &attemptRow{}, &idempotencyRow{}, &busStreamRow{},
-		&accountRow{}, &projectRow{}, &bucketRow{}, &consumerRow{}, &apiKeyRow{}, &managerRow{}, &auditRow{},
-	}
-}
-
-// TestSchema compares what the migrations make, on both databases, with the row structs
-// and with the golden files.
+// TestSchema compares what the migrations make, on both databases, with the golden files,
+// and looks for tables that belong to no family.
 func TestSchema(t *testing.T) {
 	t.Parallel()
-	for name, dialect := range map[string]struct {
-		open            func(*testing.T) *Store
-		columns, schema string
-	}{
-		"postgres": {postgresStore, `
-			SELECT column_name FROM information_schema.columns
-			WHERE table_schema = current_schema() AND table_name = $1 ORDER BY column_name`, postgresSchema},
-		"sqlite": {sqliteStore, `SELECT name FROM pragma_table_info($1) ORDER BY name`, sqliteSchema},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := dialect.open(t)
-			for _, row := range rowStructs() {
-				parsed, err := schema.Parse(row, &sync.Map{}, schema.NamingStrategy{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				live := texts(t, s, dialect.columns, parsed.Table)
-				columns := slices.Sorted(slices.Values(parsed.DBNames))
-				if diff := cmp.Diff(live, columns); diff != "" {
-					t.Errorf("%s (-table +struct):\n%s", parsed.Table, diff)
-				}
-			}
-			golden(t, "schema."+name+".golden", strings.Join(texts(t, s, dialect.schema), "\n")+"\n")
-		})
-	}
+	storetest.Each(t, func(t *testing.T, kind storetest.Kind) {
+		d := kind.Fresh(t)
+		name, query := "postgres", postgresSchema
+		if d.Open(t, store.Options{}).SQLite() {
+			name, query = "sqlite", sqliteSchema
+		}
+		db := d.Beneath(t)
+		storetest.Owned(t, kind, db)
+		golden(t, "schema."+name+".golden", strings.Join(storetest.Texts(t, db, query), "\n")+"\n")
+	})
 }
+
+func TestRows(t *testing.T) { storetest.Rows(t, "store", store.RowStructs()...) }
 
 // postgresSchema prints tables, columns, constraints and indexes, without partitions.
 const postgresSchema = `
@@ -115,27 +53,6 @@ SELECT line FROM (
 
 const sqliteSchema = `SELECT sql || ';' FROM sqlite_master
 	WHERE sql IS NOT NULL AND name NOT LIKE 'goose%' AND name NOT LIKE 'sqlite%' ORDER BY tbl_name, type DESC, name`
-
-func texts(t *testing.T, s *Store, query string, args ...any) []string {
-	t.Helper()
-	rows, err := s.raw.QueryContext(t.Context(), query, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
-	var list []string
-	for rows.Next() {
-		var text string
-		if err := rows.Scan(&text); err != nil {
-			t.Fatal(err)
-		}
-		list = append(list, text)
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return list
-}
 
 func golden(t *testing.T, name, got string) {
 	t.Helper()
@@ -162,53 +79,8 @@ func TestDates(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := dateOf(at).time(), domain.Day(at); !got.Equal(want) {
+		if got, want := store.DateOf(at).Time(), domain.Day(at); !got.Equal(want) {
 			t.Errorf("%s is of %v, want %v", text, got, want)
 		}
-	}
-}
-
-// TestWebhooksAreCounted compares the counts that are kept with those that the migration
-// makes of the webhooks that are there.
-func TestWebhooksAreCounted(t *testing.T) {
-	t.Parallel()
-	for name, open := range map[string]func(*testing.T) *Store{"postgres": postgresStore, "sqlite": sqliteStore} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := open(t)
-			create := func(account string) domain.WebhookID {
-				w, _, err := s.CreateWebhook(t.Context(), domain.Webhook{Account: account}, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return w.ID
-			}
-			create("a")
-			if err := s.DeleteWebhook(t.Context(), "a", create("a")); err != nil {
-				t.Fatal(err)
-			}
-			for range 3 {
-				create("b")
-			}
-			const counts = "SELECT account || ' ' || webhooks FROM webhook_counts WHERE webhooks > 0 ORDER BY account"
-			kept := texts(t, s, counts)
-			// Back to before that migration, with those that came after it.
-			for _, statement := range []string{
-				"DROP TABLE webhook_counts", "ALTER TABLE audit_log DROP COLUMN count", "DELETE FROM goose_db_version WHERE version_id >= 3",
-			} {
-				if _, err := s.raw.ExecContext(t.Context(), statement); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if _, err := s.Migrate(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff([]string{"a 1", "b 3"}, kept); diff != "" {
-				t.Errorf("kept (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(kept, texts(t, s, counts)); diff != "" {
-				t.Errorf("counted by the migration (-kept +migrated):\n%s", diff)
-			}
-		})
 	}
 }

@@ -3,125 +3,142 @@ package store_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"path/filepath"
-	"sync/atomic"
+	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
-
-	"waybill.dev/shared/pgtest"
+	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/storetest"
 )
 
-// cluster is the Postgres of this test process: one for all tests, each with its own
-// database.
-type cluster struct {
-	*pgtest.Cluster
-	databases atomic.Int64
-}
+func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
 
-var shared cluster
-
-func TestMain(m *testing.M) {
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	ctx := context.Background()
-	c, err := pgtest.Start(ctx, "", "fsync=off")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "these tests need Postgres:", err)
-		return 1
-	}
-	shared.Cluster = c
-	code := 1
-	if err := makeTemplate(ctx, c); err != nil {
-		fmt.Fprintln(os.Stderr, "make template database:", err)
-	} else {
-		code = m.Run()
-	}
-	if err := c.Stop(); err != nil {
-		fmt.Fprintln(os.Stderr, "stop Postgres:", err)
-		code = 1
-	}
-	if err := goleak.Find(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	return code
-}
-
-// template is a migrated database that tests get a copy of: quicker than migrating each.
-const template = "migrated"
-
-func makeTemplate(ctx context.Context, c *pgtest.Cluster) error {
-	url, err := c.CreateDatabase(ctx, template)
-	if err != nil {
-		return err
-	}
-	s, err := store.Open(ctx, store.Options{URL: url, Now: storetest.Noon})
-	if err != nil {
-		return err
-	}
-	_, err = s.Migrate(ctx)
-	return errors.Join(err, s.Close())
-}
-
-// database makes a database for one test: a migrated one, or an empty one.
-func (c *cluster) database(tb testing.TB, migrated bool) string {
-	tb.Helper()
-	from := "template1"
-	if migrated {
-		from = template
-	}
-	name := fmt.Sprintf("test_%d", c.databases.Add(1))
-	url, err := c.CloneDatabase(tb.Context(), from, name)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		if err := c.DropDatabase(context.Background(), name); err != nil {
-			tb.Errorf("drop database: %v", err)
-		}
+// TestSuite is what both databases do for every family.
+func TestSuite(t *testing.T) {
+	storetest.Run(t, func(b *storetest.Bench) *storetest.Bench { return b }, map[string]storetest.Tests[*storetest.Bench]{
+		"store": {
+			"migrates once":          testMigrate,
+			"leads, and leads again": testLead,
+		},
 	})
-	return url
 }
 
-func openStore(tb testing.TB, o store.Options) *store.Store {
-	tb.Helper()
-	s, err := store.Open(tb.Context(), o)
-	if err != nil {
-		tb.Fatal(err)
+func testMigrate(t *testing.T, b *storetest.Bench) {
+	if pending, err := b.DB.Pending(t.Context()); err != nil || pending {
+		t.Errorf("pending %v, %v", pending, err)
 	}
-	tb.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			tb.Errorf("close store: %v", err)
+	applied, err := b.DB.Migrate(t.Context())
+	if err != nil || len(applied) != 0 {
+		t.Errorf("applied again: %+v, %v", applied, err)
+	}
+	status, err := b.DB.MigrationStatus(t.Context())
+	if err != nil || len(status) == 0 {
+		t.Fatalf("status %+v, %v", status, err)
+	}
+	for i, m := range status {
+		if !m.Applied || m.AppliedAt.IsZero() || m.Version != int64(i+1) || m.Name == "" {
+			t.Errorf("migration %+v", m)
 		}
-	})
-	return s
+	}
 }
 
-func openPostgres(t *testing.T, o store.Options) *store.Store {
-	t.Helper()
-	o.URL = shared.database(t, true)
-	return openStore(t, o)
+func testLead(t *testing.T, b *storetest.Bench) {
+	lease, ok, err := b.DB.Lead(t.Context())
+	if err != nil || !ok {
+		t.Fatalf("nobody leads, and yet: %v, %v", ok, err)
+	}
+	select {
+	case <-lease.Lost():
+		t.Error("lost at once")
+	default:
+	}
+	lease.Release()
+	lease.Release()
+	again, ok, err := b.DB.Lead(t.Context())
+	if err != nil || !ok {
+		t.Fatalf("after the release: %v, %v", ok, err)
+	}
+	again.Release()
 }
 
-func openSQLite(t *testing.T, o store.Options) *store.Store {
-	t.Helper()
-	o.URL = "sqlite:" + filepath.Join(t.TempDir(), "way bill?#.db")
-	return openStore(t, o)
-}
-
-func TestPostgres(t *testing.T) {
+// TestLeadership: of two stores on one database one leads, and the other takes over.
+func TestLeadership(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, openPostgres)
+	url := storetest.Empty(t).URL
+	one, two := storetest.Open(t, store.Options{URL: url}), storetest.Open(t, store.Options{URL: url})
+	first, ok, err := one.Lead(t.Context())
+	if err != nil || !ok {
+		t.Fatalf("first: %v, %v", ok, err)
+	}
+	if _, ok, err := two.Lead(t.Context()); err != nil || ok {
+		t.Errorf("a second leader: %v, %v", ok, err)
+	}
+	first.Release()
+	second, ok, err := two.Lead(t.Context())
+	if err != nil || !ok {
+		t.Fatalf("after the release: %v, %v", ok, err)
+	}
+	second.Release()
 }
 
-func TestSQLite(t *testing.T) {
+// TestMigrateTogether: several processes may migrate a fresh database at once.
+func TestMigrateTogether(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, openSQLite)
+	url := storetest.Empty(t).URL
+	results := make(chan error, 3)
+	applied := make(chan int, 3)
+	stores := make([]*store.Store, 3)
+	for i := range stores {
+		stores[i] = storetest.Open(t, store.Options{URL: url})
+		if pending, err := stores[i].Pending(t.Context()); err != nil || !pending {
+			t.Errorf("a fresh database: pending %v, %v", pending, err)
+		}
+	}
+	for _, s := range stores {
+		go func() {
+			n, err := migrate(t.Context(), s)
+			applied <- n
+			results <- err
+		}()
+	}
+	total := 0
+	for range 3 {
+		total += <-applied
+		if err := <-results; err != nil {
+			t.Errorf("migrate: %v", err)
+		}
+	}
+	s := storetest.Open(t, store.Options{URL: url})
+	status, err := s.MigrationStatus(t.Context())
+	if err != nil || total != len(status) {
+		t.Errorf("%d applied of %d, %v", total, len(status), err)
+	}
+}
+
+// migrate is what a process does at its start: it tries again when the others take long.
+func migrate(ctx context.Context, s *store.Store) (applied int, err error) {
+	for {
+		list, err := s.Migrate(ctx)
+		applied += len(list)
+		if !errors.Is(err, domain.ErrUnavailable) {
+			return applied, err
+		}
+	}
+}
+
+// TestOpen names what is wrong with a URL without repeating it.
+func TestOpen(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{"", "mysql://root:hush@x", "sqlite:", "sqlite::memory:", "postgres://x:hush@h:notaport/db", "sqlite:/nonexistent/hush-less/x.db"} {
+		s, err := store.Open(t.Context(), store.Options{URL: url})
+		if err == nil {
+			t.Errorf("%q opened", url)
+			_ = s.Close()
+			continue
+		}
+		if strings.Contains(err.Error(), ":hush@") {
+			t.Errorf("the error tells the password: %v", err)
+		}
+	}
 }

@@ -75,7 +75,7 @@ func checkAdminKey(h *boot.Handles) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lookTime)
 	defer cancel()
-	has, err := h.Store.HasKeys(ctx)
+	has, err := api.HasKeys(ctx, h.Store)
 	if err == nil && !has {
 		err = fmt.Errorf("%s is required while the database has no API key: set it in the environment or by --admin-key", settings.AdminKey)
 	}

@@ -34,6 +34,8 @@ import (
 	"waybill.dev/shared/pgtest"
 	"waybill.dev/shared/seal"
 	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/pipeline"
+	"waybill.dev/shared/store/recorder"
 )
 
 // postgres is the cluster that the tests of this package share, each with a database of
@@ -359,7 +361,7 @@ func event(id string) string {
 // deliver writes what a dispatcher would record: one attempt of an event's delivery.
 func (r *rig) deliver(webhook, eventID string, status domain.Status, reason string) domain.DeliveryID {
 	r.t.Helper()
-	e, err := r.store.GetEvent(r.t.Context(), domain.DefaultAccount, eventID)
+	e, err := pipeline.New(r.store).GetEvent(r.t.Context(), domain.DefaultAccount, eventID)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -380,7 +382,7 @@ func (r *rig) deliver(webhook, eventID string, status domain.Status, reason stri
 		outcome.InLane = true
 	}
 	batch := domain.RecordBatch{Outcomes: []domain.Outcome{outcome}, Settled: []domain.EventKey{e.Key()}}
-	if _, err := r.store.Record(r.t.Context(), []domain.RecordBatch{batch}); err != nil {
+	if _, err := recorder.New(r.store).Record(r.t.Context(), []domain.RecordBatch{batch}); err != nil {
 		r.t.Fatal(err)
 	}
 	return id

@@ -21,26 +21,42 @@ const project = "waybill.dev/"
 // shared are the packages that services may build on. Each has one job that two
 // modules need; a new one needs a line in docs/decisions/0004-shared-packages.md too.
 var shared = []string{
-	"apikey",          // the key that a request carries, and who holds it
-	"body",            // bodies of requests in memory: at a pace, within a bound
-	"body/bodytest",   // clients that send slowly, for tests
-	"bus",             // NATS: streams, consumers, subjects
-	"bus/bustest",     // a nats-server inside a test
-	"domain",          // events, webhooks, deliveries and their rules
-	"edge",            // who is at the other end of a request
-	"egress",          // where callbacks may go
-	"egress/hostile",  // receivers that misbehave, for tests
-	"envelope",        // events as they are published: decoding and checking
-	"input",           // strict reading of JSON objects and queries
-	"jsonscan",        // the scanner under every reader of JSON that others write
-	"jsonscan/attack", // JSON that is made to cost much, for tests
-	"pgtest",          // a throwaway Postgres cluster for tests
-	"problem",         // the one form of an error over HTTP
-	"requestid",       // the name of a request
-	"seal",            // encryption at rest
-	"signature",       // Standard Webhooks
-	"store",           // the database, on Postgres and SQLite
-	"store/storetest", // what every store must do
+	"apikey",                      // the key that a request carries, and who holds it
+	"body",                        // bodies of requests in memory: at a pace, within a bound
+	"body/bodytest",               // clients that send slowly, for tests
+	"bus",                         // NATS: streams, consumers, subjects
+	"bus/bustest",                 // a nats-server inside a test
+	"domain",                      // events, webhooks, deliveries and their rules
+	"edge",                        // who is at the other end of a request
+	"egress",                      // where callbacks may go
+	"egress/hostile",              // receivers that misbehave, for tests
+	"envelope",                    // events as they are published: decoding and checking
+	"input",                       // strict reading of JSON objects and queries
+	"jsonscan",                    // the scanner under every reader of JSON that others write
+	"jsonscan/attack",             // JSON that is made to cost much, for tests
+	"pgtest",                      // a throwaway Postgres cluster for tests
+	"problem",                     // the one form of an error over HTTP
+	"requestid",                   // the name of a request
+	"seal",                        // encryption at rest
+	"signature",                   // Standard Webhooks
+	"store",                       // the engine beneath the tables, on Postgres and SQLite
+	"store/accounts",              // whose accounts there are
+	"store/auditlog",              // the audit log
+	"store/pipeline",              // the tables of an event's way
+	"store/pipeline/pipelinetest", // what suites over these tables begin with
+	"store/recorder",              // what dispatchers write into them
+	"store/storetest",             // the frame of the suites
+}
+
+// families are the packages that have tables, or write into another one's: a package that
+// needs a table of its own is added here by its name, and by nothing shorter. What SQL there
+// is stands in them and in the engine.
+var families = []string{
+	"waybill.dev/shared/store/accounts",              // both services ask whose accounts there are
+	"waybill.dev/shared/store/auditlog",              // families of api and shared write entries
+	"waybill.dev/shared/store/pipeline",              // both services work on it
+	"waybill.dev/shared/store/recorder",              // the dispatcher's; its suite and the pipeline's need each other
+	"waybill.dev/services/api/internal/store/access", // the api's alone
 }
 
 // testSupport are packages that exist for tests: no binary may contain them, and they may
@@ -52,6 +68,7 @@ var testSupport = []string{
 	"waybill.dev/shared/jsonscan/attack",
 	"waybill.dev/shared/pgtest",
 	"waybill.dev/shared/store/storetest",
+	"waybill.dev/shared/store/pipeline/pipelinetest",
 	"waybill.dev/services/api/apitest",
 	"waybill.dev/services/gateway/gatewaytest",
 	"waybill.dev/services/api/internal/spec/source",
@@ -68,6 +85,15 @@ var testLibraries = []string{
 	"github.com/getkin/kin-openapi/openapi3",
 }
 
+// exactly is a package without those below it, in the rules.
+const exactly = "="
+
+// engine is the store without its families, and the frame of their suites.
+const (
+	engine = exactly + "waybill.dev/shared/store"
+	frame  = exactly + "waybill.dev/shared/store/storetest"
+)
+
 // rules say which packages (by prefix) may import a package (by prefix).
 var rules = []struct {
 	imported string
@@ -83,10 +109,12 @@ var rules = []struct {
 	{"waybill.dev/shared/bus/bustest", nil, true, "test support"},
 
 	{"github.com/gin-gonic/gin", []string{"waybill.dev/services/api/internal/web"}, false, "the kernel of the API routes; no family of resources sees how"},
-	{"gorm.io/", []string{"waybill.dev/shared/store"}, false, "rows stay in the store; callers see domain types"},
-	{"github.com/jackc/pgx", []string{"waybill.dev/shared/store"}, true, "SQL is written in the store alone"},
-	{"modernc.org/sqlite", []string{"waybill.dev/shared/store"}, true, "likewise"},
-	{"github.com/pressly/goose", []string{"waybill.dev/shared/store"}, false, "the store migrates itself"},
+	{"gorm.io/", append(exact(families), engine, frame), false, "rows stay with their tables; callers see domain types"},
+	{"github.com/jackc/pgx", []string{engine, exactly + "waybill.dev/shared/store/recorder"}, true, "SQL is written beside its tables, and in bulk by the recorder alone"},
+	{"modernc.org/sqlite", []string{engine}, true, "the engine opens databases"},
+	{"github.com/pressly/goose", []string{engine}, false, "the engine migrates them"},
+	{"waybill.dev/shared/store/recorder", []string{"waybill.dev/services/dispatcher"}, true, "dispatchers alone write the log"},
+	{"waybill.dev/shared/store/auditlog", append(exact(families), "waybill.dev/services/api"), true, "dispatchers change nothing that anybody asked for"},
 	{"github.com/nats-io/nats.go", []string{"waybill.dev/shared/bus", "waybill.dev/cmd"}, true, "one package knows NATS; cmd opens connections and publishes as a guest"},
 	{"github.com/nats-io/nats-server", []string{"waybill.dev/cmd/waybill", "waybill.dev/cmd/internal"}, true, "only the all-in-one binary and tests carry a server"},
 	{"github.com/cenkalti/backoff", []string{"waybill.dev/shared/bus", "waybill.dev/services", "waybill.dev/cmd"}, true, "waits inside a process; deliveries wait in schedules on the bus"},
@@ -197,6 +225,23 @@ func TestSharedPackages(t *testing.T) {
 	}
 }
 
+// Every family is tried on both databases, in the frame that does so.
+func TestFamilies(t *testing.T) {
+	t.Parallel()
+	packages := workspace(t)
+	for _, path := range families {
+		at := slices.IndexFunc(packages, func(p goPackage) bool { return p.ImportPath == path })
+		if at < 0 {
+			t.Errorf("there is no family %s", path)
+			continue
+		}
+		p := packages[at]
+		if !slices.Contains(slices.Concat(p.TestImports, p.XTestImports), "waybill.dev/shared/store/storetest") {
+			t.Errorf("%s has no tests in the frame of storetest", path)
+		}
+	}
+}
+
 func TestBinaries(t *testing.T) {
 	t.Parallel()
 	for _, binary := range binaries {
@@ -217,8 +262,20 @@ func TestBinaries(t *testing.T) {
 	}
 }
 
+// exact returns packages as the rules name them without those below them.
+func exact(paths []string) []string {
+	named := make([]string, len(paths))
+	for i, path := range paths {
+		named[i] = exactly + path
+	}
+	return named
+}
+
 // within returns a function that tells whether a path is prefix or lies below it.
 func within(prefix string) func(string) bool {
+	if path, ok := strings.CutPrefix(prefix, exactly); ok {
+		return func(other string) bool { return other == path }
+	}
 	return func(path string) bool {
 		rest, ok := strings.CutPrefix(path, prefix)
 		return ok && (rest == "" || strings.HasSuffix(prefix, "/") || rest[0] == '/' || rest[0] == '.')

@@ -1,234 +1,133 @@
-// Package storetest is the suite that every database beneath the store passes: what
-// callers rely on, through the store's exported methods alone.
+// Package storetest is the frame of the suites that families of tables pass, each beside its
+// family and on both databases: a server for the tests of a process, fresh databases, a
+// clock that is set by hand, and the comparison of a family's rows with its tables.
 package storetest
 
 import (
-	"fmt"
+	"errors"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/seal"
 	"waybill.dev/shared/store"
 )
 
-// Opener opens a store on a fresh database of its own, with the clock and the keys that
-// the options name, and closes it at the end of the test. It need not migrate.
-type Opener func(t *testing.T, o store.Options) *store.Store
+// Tests are cases of a suite by what they find out, each on a bench of its own.
+type Tests[B any] map[string]func(*testing.T, B)
 
-// Run runs the suite.
-func Run(t *testing.T, open Opener) {
+// Run runs groups of cases on both databases. Bench makes of a migrated store what the
+// family's cases work on.
+func Run[B any](t *testing.T, bench func(*Bench) B, groups map[string]Tests[B]) {
 	t.Helper()
-	for _, group := range []struct {
-		name  string
-		tests map[string]func(*testing.T, *bench)
-	}{
-		{"accept", acceptTests()},
-		{"webhooks", webhookTests()},
-		{"log", logTests()},
-		{"pages", pageTests()},
-		{"record", recordTests()},
-		{"requests", requestTests()},
-		{"relay", relayTests()},
-		{"maintain", maintainTests()},
-		{"accounts", accountTests()},
-		{"buckets", bucketTests()},
-		{"consumers", consumerTests()},
-		{"keys", keyTests()},
-		{"audit", auditTests()},
-	} {
-		for name, test := range group.tests {
-			t.Run(group.name+"/"+name, func(t *testing.T) {
-				t.Parallel()
-				test(t, newBench(t, open))
-			})
+	t.Parallel()
+	Each(t, func(t *testing.T, kind Kind) {
+		for group, tests := range groups {
+			for name, test := range tests {
+				t.Run(group+"/"+name, func(t *testing.T) {
+					t.Parallel()
+					test(t, bench(newBench(t, kind.Fresh(t))))
+				})
+			}
 		}
-	}
+	})
 }
 
-// bench is a migrated store with a clock that stands still until it is moved.
-type bench struct {
-	*store.Store
-	clock *clock
-	serial
+// Bench is a migrated store with a clock that stands still until it is moved.
+type Bench struct {
+	DB    *store.Store
+	Clock *Clock
+
+	mu     sync.Mutex
+	serial int
 }
 
-// Noon is when the suite's clock starts: far from midnight.
-func Noon() time.Time { return noon }
-
+// noon is when the suites' clocks start: far from midnight.
 var noon = time.Date(2025, time.June, 10, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant
 
-const account = domain.DefaultAccount
+// Noon is when the suites' clocks start: far from midnight.
+func Noon() time.Time { return noon }
 
-func newBench(t *testing.T, open Opener) *bench {
+func newBench(t *testing.T, d Database) *Bench {
 	t.Helper()
 	keys, err := seal.Parse(seal.Generate())
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &clock{now: noon}
-	s := open(t, store.Options{Keys: keys, Now: c.Now})
-	if _, err := s.Migrate(t.Context()); err != nil {
-		t.Fatalf("migrate: %v", err)
-	}
-	return &bench{Store: s, clock: c}
+	clock := &Clock{now: noon}
+	return &Bench{DB: d.Open(t, store.Options{Keys: keys, Now: clock.Now}), Clock: clock}
 }
 
-// clock is a clock that is set by hand.
-type clock struct {
+// Next counts what a case makes: 1, 2, 3…
+func (b *Bench) Next() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.serial++
+	return b.serial
+}
+
+// Clock is a clock that is set by hand.
+type Clock struct {
 	mu  sync.Mutex
 	now time.Time
 }
 
-func (c *clock) Now() time.Time {
+// Now returns the time that was set.
+func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.now
 }
 
-func (c *clock) advance(d time.Duration) {
+// Advance moves the clock on.
+func (c *Clock) Advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now = c.now.Add(d)
 }
 
-func (c *clock) set(t time.Time) {
+// Set sets the clock.
+func (c *Clock) Set(t time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now = t
 }
 
-// serial counts what a test makes.
-type serial struct {
-	mu sync.Mutex
-	n  int
-}
-
-func (s *serial) next() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.n++
-	return s.n
-}
-
-func event(id string) domain.Event {
-	return domain.Event{
-		Account: account, ID: id, Type: domain.ShipmentCreated, Timestamp: "2025-06-10T14:00:00.0+02:00",
-		Payload: []byte(`{"id":"` + id + `","type":"shipment.created","timestamp":"2025-06-10T14:00:00.0+02:00","data":{"shipmentId":"SH-1","weightKg":0.1000}}`),
-	}
-}
-
-// accept submits one event and returns it as stored.
-func (b *bench) accept(t *testing.T, id string) domain.Event {
+// Walk reads a list by its offsets, and fails the test when a page is heavier than it may be
+// or ends before the list does.
+func Walk(t *testing.T, total int, page func(offset int) (names []string, bytes, total int)) []string {
 	t.Helper()
-	e := event(id)
-	receipt := b.submit(t, store.Submission{Account: account, Events: []domain.Event{e}})
-	if receipt.Events[0].Duplicate {
-		t.Fatalf("event %s: taken for a duplicate", id)
-	}
-	e.ReceivedAt = receipt.Events[0].ReceivedAt
-	return e
-}
-
-func (b *bench) submit(t *testing.T, sub store.Submission) store.Receipt {
-	t.Helper()
-	receipts, err := b.Accept(t.Context(), []store.Submission{sub})
-	if err != nil {
-		t.Fatalf("accept: %v", err)
-	}
-	if len(receipts) != 1 {
-		t.Fatalf("accept: %d receipts for one submission", len(receipts))
-	}
-	return receipts[0]
-}
-
-func (b *bench) webhook(t *testing.T, change ...func(*domain.Webhook)) domain.Webhook {
-	t.Helper()
-	w := domain.Webhook{
-		Account: account, URL: fmt.Sprintf("https://receiver.example/%d", b.next()), Events: domain.EventTypes(),
-		Active: true, Timeout: domain.DefaultTimeout, MaxInFlight: domain.DefaultMaxInFlight, Secret: domain.NewSecret(),
-	}
-	for _, c := range change {
-		c(&w)
-	}
-	created, _, err := b.CreateWebhook(t.Context(), w, nil)
-	if err != nil {
-		t.Fatalf("create webhook: %v", err)
-	}
-	return created
-}
-
-// outcome is a first attempt that ended with status.
-func (b *bench) outcome(e domain.Event, w domain.Webhook, status domain.Status) domain.Outcome {
-	now := b.clock.Now().Truncate(time.Microsecond)
-	o := domain.Outcome{
-		Delivery: domain.NewDeliveryID(e.Key(), w.ID), Account: e.Account, Webhook: w.ID,
-		EventID: e.ID, EventType: e.Type, Status: status, Rev: 2, Attempts: 1, RunAttempts: 1,
-		RunStartedAt: now, UpdatedAt: now,
-		Attempt: &domain.Attempt{ID: domain.AttemptID(), Number: 1, StartedAt: now, Duration: 1500 * time.Microsecond, Status: 200, ResponseBody: "ok"},
-	}
-	if status == domain.StatusRetrying {
-		o.NextAttemptAt = now.Add(5 * time.Second)
-	}
-	if status != domain.StatusDelivered {
-		o.Attempt.Status, o.Attempt.ResponseBody = 500, "out of order"
-	}
-	return o
-}
-
-// after returns the next state of the delivery, one attempt later.
-func (b *bench) after(o domain.Outcome, status domain.Status) domain.Outcome {
-	now := b.clock.Now().Truncate(time.Microsecond)
-	o.Status, o.Rev, o.Attempts, o.RunAttempts, o.UpdatedAt = status, o.Rev+2, o.Attempts+1, o.RunAttempts+1, now
-	o.NextAttemptAt = time.Time{}
-	o.Attempt = &domain.Attempt{ID: domain.AttemptID(), Number: o.Attempts, StartedAt: now, Duration: time.Millisecond, Status: 503}
-	return o
-}
-
-func (b *bench) record(t *testing.T, outcomes ...domain.Outcome) store.RecordResult {
-	t.Helper()
-	return b.recordBatch(t, domain.RecordBatch{Outcomes: outcomes})
-}
-
-func (b *bench) recordBatch(t *testing.T, batches ...domain.RecordBatch) store.RecordResult {
-	t.Helper()
-	result, err := b.Record(t.Context(), batches)
-	if err != nil {
-		t.Fatalf("record: %v", err)
-	}
-	return result
-}
-
-// get returns a delivery of the suite's account with its attempts.
-func (b *bench) get(t *testing.T, id domain.DeliveryID) (domain.Delivery, []domain.Attempt) {
-	t.Helper()
-	d, attempts, err := b.GetDelivery(t.Context(), account, id)
-	if err != nil {
-		t.Fatalf("get delivery: %v", err)
-	}
-	return d, attempts
-}
-
-// list returns the ids of all pages of a filter, asking for few at a time.
-func (b *bench) list(t *testing.T, f store.DeliveryFilter) []domain.DeliveryID {
-	t.Helper()
-	f.Account = account
-	if f.Limit == 0 {
-		f.Limit = 2
-	}
-	var ids []domain.DeliveryID
-	for {
-		page, next, err := b.ListDeliveries(t.Context(), f)
-		if err != nil {
-			t.Fatalf("list deliveries: %v", err)
+	var all []string
+	for len(all) < total {
+		names, size, n := page(len(all))
+		if n != total || len(names) == 0 || size > store.MaxPageBytes && len(names) > 1 {
+			t.Fatalf("after %d: %d entries of %d bytes, total %d, want %d", len(all), len(names), size, n, total)
 		}
-		for _, d := range page {
-			ids = append(ids, d.ID)
-		}
-		if next == "" {
-			return ids
-		}
-		f.Cursor = next
+		all = append(all, names...)
 	}
+	return all
+}
+
+// WantNotFound fails the test unless err says that something was not found.
+func WantNotFound(t *testing.T, doing string, err error) {
+	t.Helper()
+	if !errors.Is(err, domain.ErrNotFound) {
+		t.Errorf("%s: %v, want not found", doing, err)
+	}
+}
+
+// WantConflict fails the test unless err says that something is in the way.
+func WantConflict(t *testing.T, doing string, err error) {
+	t.Helper()
+	if !errors.Is(err, domain.ErrConflict) {
+		t.Errorf("%s: %v, want a conflict", doing, err)
+	}
+}
+
+// Secrets has cmp compare what is secret.
+func Secrets() cmp.Option {
+	return cmp.Comparer(func(a, b domain.Secret) bool { return a.Reveal() == b.Reveal() })
 }

@@ -25,6 +25,7 @@ import (
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/seal"
+	"waybill.dev/shared/store/pipeline"
 )
 
 // Instance is a process whose parts listen and wait for Run.
@@ -200,7 +201,7 @@ func (i *Instance) tellReceiver(h *boot.Handles) error {
 	if err != nil {
 		return err
 	}
-	watch := &secrets{receiver: i.Receiver, port: u.Port(), webhooks: h.Store, changed: changed, log: h.Logger}
+	watch := &secrets{receiver: i.Receiver, port: u.Port(), webhooks: pipeline.New(h.Store), changed: changed, log: h.Logger}
 	i.process.Add("receiver's secrets", func(ctx context.Context) error {
 		defer stop()
 		return watch.run(ctx)

@@ -18,7 +18,7 @@ import (
 
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/pipeline"
 )
 
 // Bounds of one commit. A single submission may be larger than all of them.
@@ -41,7 +41,7 @@ const (
 
 // Store commits submissions, all of them in one transaction.
 type Store interface {
-	Accept(ctx context.Context, subs []store.Submission) ([]store.Receipt, error)
+	Accept(ctx context.Context, subs []pipeline.Submission) ([]pipeline.Receipt, error)
 }
 
 // Bus publishes events that are committed.
@@ -78,12 +78,12 @@ type Accepter struct {
 }
 
 type submission struct {
-	store.Submission
+	pipeline.Submission
 	trace string
 	bytes int
 	done  chan struct{} // closed when receipt and err are set
 
-	receipt store.Receipt
+	receipt pipeline.Receipt
 	err     error
 	left    bool // under mu: its caller has gone before a committer took it
 	taken   bool // under mu
@@ -120,13 +120,13 @@ func (a *Accepter) Run(ctx context.Context) error {
 // error wraps domain.ErrUnavailable when the store can't take them now, or not before ctx
 // ends. They may be committed all the same then: a repeat with the same ids does no harm.
 // traceParent is the W3C trace context that goes along; empty: none.
-func (a *Accepter) Submit(ctx context.Context, s store.Submission, traceParent string) (store.Receipt, error) {
+func (a *Accepter) Submit(ctx context.Context, s pipeline.Submission, traceParent string) (pipeline.Receipt, error) {
 	sub := &submission{Submission: s, trace: traceParent, done: make(chan struct{})}
 	for _, e := range s.Events {
 		sub.bytes += len(e.Payload)
 	}
 	if err := a.enqueue(sub); err != nil {
-		return store.Receipt{}, err
+		return pipeline.Receipt{}, err
 	}
 	select {
 	case <-sub.done:
@@ -137,12 +137,12 @@ func (a *Accepter) Submit(ctx context.Context, s store.Submission, traceParent s
 	sub.left = true
 	if !sub.taken {
 		// The queue keeps the entry until a committer comes by, but not its content.
-		sub.Submission = store.Submission{}
+		sub.Submission = pipeline.Submission{}
 		a.queuedBytes -= sub.bytes
 		sub.bytes = 0
 	}
 	a.mu.Unlock()
-	return store.Receipt{}, fmt.Errorf("accept events: %w", errors.Join(domain.ErrUnavailable, ctx.Err()))
+	return pipeline.Receipt{}, fmt.Errorf("accept events: %w", errors.Join(domain.ErrUnavailable, ctx.Err()))
 }
 
 func (a *Accepter) enqueue(sub *submission) error {
@@ -246,7 +246,7 @@ func (a *Accepter) take() (batch []*submission, wait time.Duration) {
 // transaction fails for another reason than the store being away, each submission is
 // tried alone, so that one that the store can't take does not spoil the others.
 func (a *Accepter) commit(ctx context.Context, batch []*submission) {
-	subs := make([]store.Submission, len(batch))
+	subs := make([]pipeline.Submission, len(batch))
 	events := 0
 	for i, sub := range batch {
 		subs[i] = sub.Submission
@@ -284,7 +284,7 @@ func (a *Accepter) commit(ctx context.Context, batch []*submission) {
 	}
 }
 
-func (a *Accepter) publish(sub *submission, receipt store.Receipt) {
+func (a *Accepter) publish(sub *submission, receipt pipeline.Receipt) {
 	for i, accepted := range receipt.Events {
 		if accepted.Duplicate {
 			a.metrics.duplicates.Inc()

@@ -19,7 +19,7 @@ import (
 	"waybill.dev/services/api/internal/accept"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/pipeline"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -28,10 +28,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type database struct {
 	mu      sync.Mutex
 	commits [][]string // ids of each successful commit
-	begin   func(ctx context.Context, subs []store.Submission) error
+	begin   func(ctx context.Context, subs []pipeline.Submission) error
 }
 
-func (d *database) Accept(ctx context.Context, subs []store.Submission) ([]store.Receipt, error) {
+func (d *database) Accept(ctx context.Context, subs []pipeline.Submission) ([]pipeline.Receipt, error) {
 	if d.begin != nil {
 		if err := d.begin(ctx, subs); err != nil {
 			return nil, err
@@ -40,12 +40,12 @@ func (d *database) Accept(ctx context.Context, subs []store.Submission) ([]store
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var ids []string
-	receipts := make([]store.Receipt, len(subs))
+	receipts := make([]pipeline.Receipt, len(subs))
 	for i, sub := range subs {
 		receipts[i].Version = 7
 		for _, e := range sub.Events {
 			ids = append(ids, e.ID)
-			receipts[i].Events = append(receipts[i].Events, store.Accepted{
+			receipts[i].Events = append(receipts[i].Events, pipeline.Accepted{
 				ID: e.ID, ReceivedAt: time.UnixMilli(1), Duplicate: e.ID == "repeat",
 			})
 		}
@@ -99,8 +99,8 @@ func run(t *testing.T, d *database, b *transport, committers int) (*accept.Accep
 	}
 }
 
-func events(ids ...string) store.Submission {
-	s := store.Submission{Account: "default"}
+func events(ids ...string) pipeline.Submission {
+	s := pipeline.Submission{Account: "default"}
 	for _, id := range ids {
 		s.Events = append(s.Events, domain.Event{ID: id, Payload: []byte("{}")})
 	}
@@ -112,7 +112,7 @@ func TestSubmissionsShareACommit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		d, b := &database{begin: func(context.Context, []store.Submission) error { <-release; return nil }}, &transport{}
+		d, b := &database{begin: func(context.Context, []pipeline.Submission) error { <-release; return nil }}, &transport{}
 		a, stop := run(t, d, b, 1)
 		defer stop()
 		var waiting sync.WaitGroup
@@ -147,7 +147,7 @@ func TestCallerGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := true
 		d, b := &database{}, &transport{}
-		d.begin = func(ctx context.Context, _ []store.Submission) error {
+		d.begin = func(ctx context.Context, _ []pipeline.Submission) error {
 			if hang {
 				<-ctx.Done()
 				return fmt.Errorf("commit: %w", domain.ErrUnavailable)
@@ -186,7 +186,7 @@ func TestCallerGivesUp(t *testing.T) {
 func TestCommittedAfterCallerWentIsPublished(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d, b := &database{begin: func(context.Context, []store.Submission) error { <-time.After(3 * time.Second); return nil }}, &transport{}
+		d, b := &database{begin: func(context.Context, []pipeline.Submission) error { <-time.After(3 * time.Second); return nil }}, &transport{}
 		a, stop := run(t, d, b, 1)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -206,7 +206,7 @@ func TestOneBadSubmissionFailsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		bad := errors.New("can't be stored")
-		d := &database{begin: func(_ context.Context, subs []store.Submission) error {
+		d := &database{begin: func(_ context.Context, subs []pipeline.Submission) error {
 			<-release
 			for _, sub := range subs {
 				if sub.Events[0].ID == "bad" {
@@ -238,7 +238,7 @@ func TestStoreAwayFailsAllAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
 		release := make(chan struct{})
-		d := &database{begin: func(context.Context, []store.Submission) error {
+		d := &database{begin: func(context.Context, []pipeline.Submission) error {
 			<-release
 			calls++
 			return domain.ErrUnavailable
@@ -331,7 +331,7 @@ func TestCommitsShareWhatWaits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				d := &database{begin: func(_ context.Context, subs []store.Submission) error {
+				d := &database{begin: func(_ context.Context, subs []pipeline.Submission) error {
 					if subs[0].Events[0].ID == "first" {
 						<-time.After(row.takes)
 					}
@@ -378,7 +378,7 @@ func TestStop(t *testing.T) {
 		t.Run(strconv.Itoa(committers), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				d := &database{begin: func(context.Context, []store.Submission) error { <-time.After(time.Second); return nil }}
+				d := &database{begin: func(context.Context, []pipeline.Submission) error { <-time.After(time.Second); return nil }}
 				a, stop := run(t, d, &transport{}, committers)
 				var waiting sync.WaitGroup
 				for i := range 10 {

@@ -8,6 +8,7 @@ import (
 	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/auditlog"
 )
 
 const (
@@ -56,7 +57,7 @@ func Routes(options Options) []web.Route {
 		},
 		{
 			Method: http.MethodPost, Path: path, Operation: "createAccount", Summary: "Makes an account and shows an admin key of it, this once. Only the bootstrap key may.",
-			Scope: domain.ScopeAdmin, Success: http.StatusCreated, Action: store.ActionCreateAccount, Handle: h.create,
+			Scope: domain.ScopeAdmin, Success: http.StatusCreated, Action: auditlog.ActionCreateAccount, Handle: h.create,
 		},
 		{
 			Method: http.MethodGet, Path: web.AccountPath, Operation: "getAccount", Summary: "Shows the key's account; with the bootstrap key, any.",
@@ -64,7 +65,7 @@ func Routes(options Options) []web.Route {
 		},
 		{
 			Method: http.MethodPost, Path: web.AccountPath + "/admin-keys", Operation: "createAdminKey", Summary: "Makes another admin key of an account and shows it, this once. Only the bootstrap key may.",
-			Scope: domain.ScopeAdmin, Success: http.StatusCreated, Action: store.ActionCreateAdminKey, Handle: h.createAdminKey,
+			Scope: domain.ScopeAdmin, Success: http.StatusCreated, Action: auditlog.ActionCreateAdminKey, Handle: h.createAdminKey,
 		},
 		{
 			Method: http.MethodGet, Path: web.AccountPath + "/projects/{projectName}", Operation: "getProject", Summary: "Shows a project.",
@@ -76,7 +77,7 @@ func Routes(options Options) []web.Route {
 		},
 		{
 			Method: http.MethodPost, Path: "/v1/projects", Operation: "createProject", Summary: "Makes a project of the key's account, with its three buckets.",
-			Scope: domain.ScopeBucketsWrite, Success: http.StatusCreated, Action: store.ActionCreateProject, Handle: h.createProject,
+			Scope: domain.ScopeBucketsWrite, Success: http.StatusCreated, Action: auditlog.ActionCreateProject, Handle: h.createProject,
 		},
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/auditlog"
 )
 
 const (
@@ -20,7 +21,7 @@ const (
 
 // Log is what was written, by the store itself and by Refusals.
 type Log interface {
-	ListAudit(ctx context.Context, filter store.AuditFilter) ([]domain.AuditEntry, int, error)
+	ListAudit(ctx context.Context, filter auditlog.AuditFilter) ([]domain.AuditEntry, int, error)
 }
 
 // Routes returns the operation.
@@ -113,7 +114,7 @@ func fact(name, value string) any {
 
 func (h *handlers) list(c *web.Call) error {
 	account, q := c.Account(), c.Query()
-	filter := store.AuditFilter{
+	filter := auditlog.AuditFilter{
 		Account: account, Since: q.Time("startDate"), Until: q.Time("endDate"),
 		Page: store.Page{
 			Limit:  q.Integer("limit", 1, maxPage, defaultPage),

@@ -5,10 +5,12 @@ import (
 	"context"
 	"net/http"
 
+	"waybill.dev/services/api/internal/store/access"
 	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/input"
 	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/auditlog"
 )
 
 // Bounds of a bucket's name.
@@ -21,9 +23,9 @@ const (
 type Store interface {
 	CreateBucket(ctx context.Context, b domain.Bucket) (domain.Bucket, error)
 	ListBuckets(ctx context.Context, account string, tags map[string]string, page store.Page) ([]domain.Bucket, int, error)
-	GetBucket(ctx context.Context, ref store.BucketRef) (domain.Bucket, error)
-	UpdateBucket(ctx context.Context, ref store.BucketRef, change func(*domain.Bucket) error) (domain.Bucket, error)
-	DeleteBucket(ctx context.Context, ref store.BucketRef) error
+	GetBucket(ctx context.Context, ref access.BucketRef) (domain.Bucket, error)
+	UpdateBucket(ctx context.Context, ref access.BucketRef, change func(*domain.Bucket) error) (domain.Bucket, error)
+	DeleteBucket(ctx context.Context, ref access.BucketRef) error
 }
 
 // Routes returns the operations.
@@ -36,7 +38,7 @@ func Routes(buckets Store) []web.Route {
 		},
 		{
 			Method: http.MethodPost, Path: listPath, Operation: "createBucket", Summary: "Makes a bucket.",
-			Scope: domain.ScopeBucketsWrite, Success: http.StatusCreated, Action: store.ActionCreateBucket, Handle: h.create,
+			Scope: domain.ScopeBucketsWrite, Success: http.StatusCreated, Action: auditlog.ActionCreateBucket, Handle: h.create,
 		},
 		{
 			Method: http.MethodGet, Path: Path, Operation: "getBucket", Summary: "Shows a bucket.",
@@ -44,11 +46,11 @@ func Routes(buckets Store) []web.Route {
 		},
 		{
 			Method: http.MethodPatch, Path: Path, Operation: "updateBucket", Summary: "Changes the fields that are given.",
-			Scope: domain.ScopeBucketsWrite, Success: http.StatusOK, Action: store.ActionUpdateBucket, Handle: h.update,
+			Scope: domain.ScopeBucketsWrite, Success: http.StatusOK, Action: auditlog.ActionUpdateBucket, Handle: h.update,
 		},
 		{
 			Method: http.MethodDelete, Path: Path, Operation: "deleteBucket", Summary: "Deletes a bucket with its consumers, their keys and managers.",
-			Scope: domain.ScopeBucketsWrite, Success: http.StatusNoContent, Action: store.ActionDeleteBucket, Long: true, Handle: h.delete,
+			Scope: domain.ScopeBucketsWrite, Success: http.StatusNoContent, Action: auditlog.ActionDeleteBucket, Long: true, Handle: h.delete,
 		},
 	}
 }

@@ -1,9 +1,9 @@
 package buckets
 
 import (
+	"waybill.dev/services/api/internal/store/access"
 	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/store"
 )
 
 // Where buckets are, and what is in them.
@@ -15,13 +15,13 @@ const (
 )
 
 // Ref returns the bucket that the path names, with the tags that the query wants it to have.
-func Ref(c *web.Call) store.BucketRef {
-	return store.BucketRef{Account: c.Account(), Bucket: c.Param("bucketName"), Tags: c.Tags(), Guard: Guard(c)}
+func Ref(c *web.Call) access.BucketRef {
+	return access.BucketRef{Account: c.Account(), Bucket: c.Param("bucketName"), Tags: c.Tags(), Guard: Guard(c)}
 }
 
 // ConsumerRef is Ref for a consumer that is to be changed, or shown with its keys.
-func ConsumerRef(c *web.Call) store.ConsumerRef {
-	return store.ConsumerRef{
+func ConsumerRef(c *web.Call) access.ConsumerRef {
+	return access.ConsumerRef{
 		Account: c.Account(), Bucket: c.Param("bucketName"), Consumer: c.Param("consumerName"),
 		Tags: c.Tags(), Guard: Guard(c),
 	}
@@ -29,7 +29,7 @@ func ConsumerRef(c *web.Call) store.ConsumerRef {
 
 // ReadRef is ConsumerRef for one that is read. Only who sees its keys in full must have its
 // scopes, too.
-func ReadRef(c *web.Call, full bool) store.ConsumerRef {
+func ReadRef(c *web.Call, full bool) access.ConsumerRef {
 	ref := ConsumerRef(c)
 	if !full {
 		ref.Guard = nil

@@ -10,9 +10,10 @@ import (
 	"waybill.dev/services/api/internal/buckets"
 	"waybill.dev/services/api/internal/keys"
 	"waybill.dev/services/api/internal/managers"
+	"waybill.dev/services/api/internal/store/access"
 	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/auditlog"
 )
 
 const (
@@ -22,11 +23,11 @@ const (
 
 // Store keeps consumers.
 type Store interface {
-	CreateConsumer(ctx context.Context, c domain.Consumer, managers []domain.Manager, keys []domain.APIKey) (store.ConsumerView, error)
-	ListConsumers(ctx context.Context, account, bucket string, filter store.ConsumerFilter, with store.Parts) ([]store.ConsumerView, int, error)
-	GetConsumer(ctx context.Context, ref store.ConsumerRef, with store.Parts) (store.ConsumerView, error)
-	UpdateConsumer(ctx context.Context, ref store.ConsumerRef, change func(*domain.Consumer) error) (domain.Consumer, error)
-	DeleteConsumer(ctx context.Context, ref store.ConsumerRef) error
+	CreateConsumer(ctx context.Context, c domain.Consumer, managers []domain.Manager, keys []domain.APIKey) (access.ConsumerView, error)
+	ListConsumers(ctx context.Context, account, bucket string, filter access.ConsumerFilter, with access.Parts) ([]access.ConsumerView, int, error)
+	GetConsumer(ctx context.Context, ref access.ConsumerRef, with access.Parts) (access.ConsumerView, error)
+	UpdateConsumer(ctx context.Context, ref access.ConsumerRef, change func(*domain.Consumer) error) (domain.Consumer, error)
+	DeleteConsumer(ctx context.Context, ref access.ConsumerRef) error
 	keys.Buckets
 }
 
@@ -40,7 +41,7 @@ func Routes(consumers Store, maker keys.Maker) []web.Route {
 		},
 		{
 			Method: http.MethodPost, Path: listPath, Operation: "createConsumer", Summary: "Makes a consumer; keys made with it are shown, this once.",
-			Scope: domain.ScopeBucketsWrite, Success: http.StatusCreated, Action: store.ActionCreateConsumer, Handle: h.create,
+			Scope: domain.ScopeBucketsWrite, Success: http.StatusCreated, Action: auditlog.ActionCreateConsumer, Handle: h.create,
 		},
 		{
 			Method: http.MethodGet, Path: buckets.ConsumerPath, Operation: "getConsumer", Summary: "Shows a consumer.",
@@ -48,11 +49,11 @@ func Routes(consumers Store, maker keys.Maker) []web.Route {
 		},
 		{
 			Method: http.MethodPatch, Path: buckets.ConsumerPath, Operation: "updateConsumer", Summary: "Changes the fields that are given.",
-			Scope: domain.ScopeBucketsWrite, Success: http.StatusOK, Action: store.ActionUpdateConsumer, Handle: h.update,
+			Scope: domain.ScopeBucketsWrite, Success: http.StatusOK, Action: auditlog.ActionUpdateConsumer, Handle: h.update,
 		},
 		{
 			Method: http.MethodDelete, Path: buckets.ConsumerPath, Operation: "deleteConsumer", Summary: "Deletes a consumer with its keys and managers.",
-			Scope: domain.ScopeBucketsWrite, Success: http.StatusNoContent, Action: store.ActionDeleteConsumer, Long: true, Handle: h.delete,
+			Scope: domain.ScopeBucketsWrite, Success: http.StatusNoContent, Action: auditlog.ActionDeleteConsumer, Long: true, Handle: h.delete,
 		},
 	}
 }
@@ -105,11 +106,11 @@ func readParts(c *web.Call) parts {
 }
 
 // ofStore returns what has to be read for it.
-func (p parts) ofStore() store.Parts {
-	return store.Parts{Keys: p.keys, Secrets: p.keys && p.format == keys.Visible, Managers: p.managers}
+func (p parts) ofStore() access.Parts {
+	return access.Parts{Keys: p.keys, Secrets: p.keys && p.format == keys.Visible, Managers: p.managers}
 }
 
-func (p parts) view(v store.ConsumerView) consumerView {
+func (p parts) view(v access.ConsumerView) consumerView {
 	shown := view(v.Consumer)
 	if p.keys {
 		list := web.Views(v.Keys, p.format.View)
@@ -124,7 +125,7 @@ func (p parts) view(v store.ConsumerView) consumerView {
 
 func (h *handlers) list(c *web.Call) error {
 	account, bucket := c.Account(), c.Param("bucketName")
-	filter := store.ConsumerFilter{Tags: c.Tags(), Page: c.Page()}
+	filter := access.ConsumerFilter{Tags: c.Tags(), Page: c.Page()}
 	filter.ManagerEmail, _ = c.Query().Text("manager-email")
 	with := readParts(c)
 	if err := c.Check(); err != nil {

@@ -11,7 +11,8 @@ import (
 	"waybill.dev/services/api/internal/webhooks"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/input"
-	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/auditlog"
+	"waybill.dev/shared/store/pipeline"
 )
 
 const (
@@ -21,7 +22,7 @@ const (
 
 // Log has deliveries and their attempts.
 type Log interface {
-	ListDeliveries(ctx context.Context, filter store.DeliveryFilter) ([]domain.Delivery, string, error)
+	ListDeliveries(ctx context.Context, filter pipeline.DeliveryFilter) ([]domain.Delivery, string, error)
 	GetDelivery(ctx context.Context, account string, id domain.DeliveryID) (domain.Delivery, []domain.Attempt, error)
 }
 
@@ -30,7 +31,7 @@ type Requests interface {
 	GetWebhook(ctx context.Context, account string, id domain.WebhookID) (domain.Webhook, domain.Health, error)
 	RequestTest(ctx context.Context, e domain.Event, w domain.WebhookID) (domain.DeliveryID, error)
 	RequestRetry(ctx context.Context, account string, id domain.DeliveryID) (domain.Delivery, error)
-	RequestReplay(ctx context.Context, account string, webhook domain.WebhookID, since, until time.Time, which store.ReplayStatus) (store.Replay, error)
+	RequestReplay(ctx context.Context, account string, webhook domain.WebhookID, since, until time.Time, which pipeline.ReplayStatus) (pipeline.Replay, error)
 }
 
 // Options of the routes; all are required.
@@ -55,15 +56,15 @@ func Routes(options Options) []web.Route {
 		},
 		{
 			Method: http.MethodPost, Path: path + "/{id}/retry", Operation: "retryDelivery", Summary: "Sends a delivery again; its schedule starts anew.",
-			Scope: domain.ScopeEventsWrite, Success: http.StatusAccepted, Action: store.ActionRetryDelivery, Handle: h.retry,
+			Scope: domain.ScopeEventsWrite, Success: http.StatusAccepted, Action: auditlog.ActionRetryDelivery, Handle: h.retry,
 		},
 		{
 			Method: http.MethodPost, Path: webhooks.Path + "/{id}/test", Operation: "testWebhook", Summary: "Sends a sample event to the webhook.",
-			Scope: domain.ScopeEventsWrite, Success: http.StatusAccepted, Action: store.ActionTestWebhook, Handle: h.test,
+			Scope: domain.ScopeEventsWrite, Success: http.StatusAccepted, Action: auditlog.ActionTestWebhook, Handle: h.test,
 		},
 		{
 			Method: http.MethodPost, Path: webhooks.Path + "/{id}/replay", Operation: "replayWebhook", Summary: "Sends deliveries of a span of time again.",
-			Scope: domain.ScopeEventsWrite, Success: http.StatusAccepted, Action: store.ActionReplayWebhook, Long: true, Handle: h.replay,
+			Scope: domain.ScopeEventsWrite, Success: http.StatusAccepted, Action: auditlog.ActionReplayWebhook, Long: true, Handle: h.replay,
 		},
 	}
 }
@@ -105,7 +106,7 @@ func View(d domain.Delivery) Delivery {
 
 func (h *handlers) list(c *web.Call) error {
 	q := c.Query()
-	filter := store.DeliveryFilter{
+	filter := pipeline.DeliveryFilter{
 		Account: c.Principal.Account,
 		Status:  input.OneOf(q, "status", domain.Statuses()),
 		Since:   q.Time("since"), Until: q.Time("until"),

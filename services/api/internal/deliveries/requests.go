@@ -11,7 +11,7 @@ import (
 	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/envelope"
-	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/pipeline"
 )
 
 func (h *handlers) test(c *web.Call) error {
@@ -65,9 +65,9 @@ func (h *handlers) replay(c *web.Call) error {
 	if sinceOK && untilOK && until.Before(since) {
 		f.Fault("must not be before since", "until")
 	}
-	status, given := web.ReadChoice(f, "status", store.ReplayStatuses())
+	status, given := web.ReadChoice(f, "status", pipeline.ReplayStatuses())
 	if !given {
-		status = store.ReplayUndelivered
+		status = pipeline.ReplayUndelivered
 	}
 	if err := c.Check(); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (h *handlers) replay(c *web.Call) error {
 }
 
 // whyNone says why a replay matched nothing; empty: it matched something.
-func whyNone(replay store.Replay, which store.ReplayStatus) string {
+func whyNone(replay pipeline.Replay, which pipeline.ReplayStatus) string {
 	if replay.Matched > 0 {
 		return ""
 	}
@@ -111,9 +111,9 @@ func whyNone(replay store.Replay, which store.ReplayStatus) string {
 	}
 	reason := fmt.Sprintf("Deliveries in this span: %s.", strings.Join(parts, "; "))
 	switch {
-	case which == store.ReplayFailed && replay.Passed[domain.StatusRetrying] > 0:
+	case which == pipeline.ReplayFailed && replay.Passed[domain.StatusRetrying] > 0:
 		reason += " The status undelivered takes those that are to be tried again, too."
-	case which != store.ReplayAll && replay.Passed[domain.StatusDelivered] > 0:
+	case which != pipeline.ReplayAll && replay.Passed[domain.StatusDelivered] > 0:
 		reason += " The status all takes the delivered ones, too."
 	}
 	return reason

@@ -16,7 +16,7 @@ import (
 	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/input"
-	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/pipeline"
 )
 
 // Path is where events are.
@@ -33,14 +33,14 @@ const (
 
 // Store keeps events, and what became of them.
 type Store interface {
-	ListEvents(ctx context.Context, filter store.EventFilter) ([]domain.Event, string, error)
+	ListEvents(ctx context.Context, filter pipeline.EventFilter) ([]domain.Event, string, error)
 	GetEvent(ctx context.Context, account, id string) (domain.Event, error)
-	ListDeliveries(ctx context.Context, filter store.DeliveryFilter) ([]domain.Delivery, string, error)
+	ListDeliveries(ctx context.Context, filter pipeline.DeliveryFilter) ([]domain.Delivery, string, error)
 }
 
 // Accepter takes events; see package accept.
 type Accepter interface {
-	Submit(ctx context.Context, s store.Submission, traceParent string) (store.Receipt, error)
+	Submit(ctx context.Context, s pipeline.Submission, traceParent string) (pipeline.Receipt, error)
 }
 
 // Options of the routes; all are required.
@@ -116,7 +116,7 @@ func rawPage(values []jsontext.Value, next string) []byte {
 
 func (h *handlers) list(c *web.Call) error {
 	q := c.Query()
-	filter := store.EventFilter{
+	filter := pipeline.EventFilter{
 		Account: c.Principal.Account,
 		Type:    input.OneOf(q, "type", domain.EventTypes()),
 		Since:   q.Time("since"), Until: q.Time("until"),
@@ -164,7 +164,7 @@ func (h *handlers) get(c *web.Call) error {
 // some days apart; their deliveries are told apart by the time of acceptance.
 func (h *handlers) deliveriesOf(c *web.Call, event domain.Event) ([]deliveries.Delivery, error) {
 	views := []deliveries.Delivery{}
-	filter := store.DeliveryFilter{
+	filter := pipeline.DeliveryFilter{
 		Account: c.Principal.Account, EventID: event.ID, Limit: web.MaxPage,
 		Since: event.ReceivedAt, Until: event.ReceivedAt.Add(time.Millisecond),
 	}

@@ -17,7 +17,7 @@ import (
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/envelope"
 	"waybill.dev/shared/problem"
-	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/pipeline"
 )
 
 func (h *handlers) publish(c *web.Call) error {
@@ -36,7 +36,7 @@ func (h *handlers) publish(c *web.Call) error {
 	if err := c.ChargeBatch(len(published)); err != nil {
 		return err
 	}
-	submission := store.Submission{Account: c.Principal.Account, Events: make([]domain.Event, len(published))}
+	submission := pipeline.Submission{Account: c.Principal.Account, Events: make([]domain.Event, len(published))}
 	now := time.Now()
 	for i, e := range published {
 		if submission.Events[i], err = accept.NewEvent(c.Principal.Account, e, now); err != nil {
@@ -49,7 +49,7 @@ func (h *handlers) publish(c *web.Call) error {
 			return err
 		}
 		defer done()
-		submission.Once = &store.Once{Path: Path, Key: key, BodyHash: c.BodyHash(), Respond: answer}
+		submission.Once = &pipeline.Once{Path: Path, Key: key, BodyHash: c.BodyHash(), Respond: answer}
 	}
 	receipt, err := h.submit(c, submission, batch)
 	switch {
@@ -76,7 +76,7 @@ func refuse(faults envelope.Faults) error {
 }
 
 // answer is the answer to a publisher. Ids need no escaping in JSON.
-func answer(events []store.Accepted) (status int, body []byte) {
+func answer(events []pipeline.Accepted) (status int, body []byte) {
 	body = make([]byte, 0, 16+72*len(events))
 	body = append(body, `{"events":[`...)
 	for i, e := range events {
@@ -94,7 +94,7 @@ func answer(events []store.Accepted) (status int, body []byte) {
 
 // submit has the events accepted. Their trace goes along with them: a span of our own below
 // the caller's, or just the caller's when tracing is off.
-func (h *handlers) submit(c *web.Call, submission store.Submission, batch bool) (store.Receipt, error) {
+func (h *handlers) submit(c *web.Call, submission pipeline.Submission, batch bool) (pipeline.Receipt, error) {
 	header := propagation.HeaderCarrier(c.Request.Header)
 	if h.untraced && header.Get(traceParent) == "" {
 		return h.accepter.Submit(c.Context(), submission, "")

@@ -1,11 +1,11 @@
 package keys
 
 import (
+	"waybill.dev/services/api/internal/store/access"
 	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/input"
 	"waybill.dev/shared/problem"
-	"waybill.dev/shared/store"
 )
 
 // Format is how much of a key is shown.
@@ -61,7 +61,7 @@ func Retrievable(c *web.Call, buckets Buckets, account, bucket string, format Fo
 	if format != Visible {
 		return nil
 	}
-	b, err := buckets.GetBucket(c.Context(), store.BucketRef{Account: account, Bucket: bucket})
+	b, err := buckets.GetBucket(c.Context(), access.BucketRef{Account: account, Bucket: bucket})
 	if err != nil {
 		return err
 	}

@@ -7,28 +7,30 @@ import (
 	"time"
 
 	"waybill.dev/services/api/internal/buckets"
+	"waybill.dev/services/api/internal/store/access"
 	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/input"
 	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/auditlog"
 )
 
 const path = buckets.ConsumerPath + "/keys"
 
 // Store keeps keys.
 type Store interface {
-	CreateKeys(ctx context.Context, ref store.ConsumerRef, keys []domain.APIKey) ([]domain.APIKey, error)
-	ListKeys(ctx context.Context, ref store.ConsumerRef, secrets bool, page store.Page) ([]domain.APIKey, int, error)
-	GetKey(ctx context.Context, ref store.ConsumerRef, id string, secrets bool) (domain.APIKey, error)
-	UpdateKey(ctx context.Context, ref store.ConsumerRef, id string, change func(*domain.APIKey) error) (domain.APIKey, error)
-	DeleteKey(ctx context.Context, ref store.ConsumerRef, id string) error
-	RollKeys(ctx context.Context, ref store.ConsumerRef, fresh domain.APIKey, expiresOn time.Time) (domain.APIKey, error)
+	CreateKeys(ctx context.Context, ref access.ConsumerRef, keys []domain.APIKey) ([]domain.APIKey, error)
+	ListKeys(ctx context.Context, ref access.ConsumerRef, secrets bool, page store.Page) ([]domain.APIKey, int, error)
+	GetKey(ctx context.Context, ref access.ConsumerRef, id string, secrets bool) (domain.APIKey, error)
+	UpdateKey(ctx context.Context, ref access.ConsumerRef, id string, change func(*domain.APIKey) error) (domain.APIKey, error)
+	DeleteKey(ctx context.Context, ref access.ConsumerRef, id string) error
+	RollKeys(ctx context.Context, ref access.ConsumerRef, fresh domain.APIKey, expiresOn time.Time) (domain.APIKey, error)
 	Buckets
 }
 
 // Buckets says of buckets whether their keys can be shown.
 type Buckets interface {
-	GetBucket(ctx context.Context, ref store.BucketRef) (domain.Bucket, error)
+	GetBucket(ctx context.Context, ref access.BucketRef) (domain.Bucket, error)
 }
 
 // Maker makes keys, and takes those that callers bring along; see package auth.
@@ -43,7 +45,7 @@ func Routes(keys Store, maker Maker) []web.Route {
 	return []web.Route{
 		{
 			Method: http.MethodPost, Path: buckets.ConsumerPath + "/roll-key", Operation: "rollKeys", Summary: "Makes a new key and lets the others end.",
-			Scope: domain.ScopeBucketsWrite, Success: http.StatusNoContent, Action: store.ActionRollKeys, Handle: h.roll,
+			Scope: domain.ScopeBucketsWrite, Success: http.StatusNoContent, Action: auditlog.ActionRollKeys, Handle: h.roll,
 		},
 		{
 			Method: http.MethodGet, Path: path, Operation: "listKeys", Summary: "Lists a consumer's keys, the oldest first.",
@@ -51,11 +53,11 @@ func Routes(keys Store, maker Maker) []web.Route {
 		},
 		{
 			Method: http.MethodPost, Path: path, Operation: "createKey", Summary: "Makes a key and shows it, this once.",
-			Scope: domain.ScopeBucketsWrite, Success: http.StatusCreated, Action: store.ActionCreateKey, Handle: h.create,
+			Scope: domain.ScopeBucketsWrite, Success: http.StatusCreated, Action: auditlog.ActionCreateKey, Handle: h.create,
 		},
 		{
 			Method: http.MethodPost, Path: path + "/$bulk", Operation: "createKeys", Summary: "Makes several keys and shows them, this once.",
-			Scope: domain.ScopeBucketsWrite, Success: http.StatusCreated, Action: store.ActionCreateKeys, Handle: h.createAll,
+			Scope: domain.ScopeBucketsWrite, Success: http.StatusCreated, Action: auditlog.ActionCreateKeys, Handle: h.createAll,
 		},
 		{
 			Method: http.MethodGet, Path: path + "/{keyId}", Operation: "getKey", Summary: "Shows a key as far as key-format says.",
@@ -63,11 +65,11 @@ func Routes(keys Store, maker Maker) []web.Route {
 		},
 		{
 			Method: http.MethodPatch, Path: path + "/{keyId}", Operation: "updateKey", Summary: "Changes the fields that are given.",
-			Scope: domain.ScopeBucketsWrite, Success: http.StatusOK, Action: store.ActionUpdateKey, Handle: h.update,
+			Scope: domain.ScopeBucketsWrite, Success: http.StatusOK, Action: auditlog.ActionUpdateKey, Handle: h.update,
 		},
 		{
 			Method: http.MethodDelete, Path: path + "/{keyId}", Operation: "deleteKey", Summary: "Deletes a key.",
-			Scope: domain.ScopeBucketsWrite, Success: http.StatusNoContent, Action: store.ActionDeleteKey, Handle: h.delete,
+			Scope: domain.ScopeBucketsWrite, Success: http.StatusNoContent, Action: auditlog.ActionDeleteKey, Handle: h.delete,
 		},
 	}
 }
@@ -130,7 +132,7 @@ func (h *handlers) createAll(c *web.Call) error {
 	return c.Created(keysPath(ref), list)
 }
 
-func keysPath(ref store.ConsumerRef) string {
+func keysPath(ref access.ConsumerRef) string {
 	return web.PathIn(ref.Account, "key-buckets", ref.Bucket, "consumers", ref.Consumer, "keys")
 }
 
@@ -182,7 +184,7 @@ func (h *handlers) roll(c *web.Call) error {
 	if err := c.Check(); err != nil {
 		return err
 	}
-	bucket, err := h.store.GetBucket(c.Context(), store.BucketRef{Account: ref.Account, Bucket: ref.Bucket})
+	bucket, err := h.store.GetBucket(c.Context(), access.BucketRef{Account: ref.Account, Bucket: ref.Bucket})
 	if err != nil {
 		return err
 	}

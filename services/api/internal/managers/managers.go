@@ -10,10 +10,12 @@ import (
 	"strings"
 
 	"waybill.dev/services/api/internal/buckets"
+	"waybill.dev/services/api/internal/store/access"
 	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/input"
 	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/auditlog"
 )
 
 // Bounds of a manager's fields, and of how many are made with a consumer; RFC 5321 has no
@@ -28,10 +30,10 @@ const path = buckets.ConsumerPath + "/managers"
 
 // Store keeps managers.
 type Store interface {
-	CreateManager(ctx context.Context, ref store.ConsumerRef, m domain.Manager) (domain.Manager, error)
-	ListManagers(ctx context.Context, ref store.ConsumerRef, page store.Page) ([]domain.Manager, int, error)
-	GetManager(ctx context.Context, ref store.ConsumerRef, id string) (domain.Manager, error)
-	DeleteManager(ctx context.Context, ref store.ConsumerRef, id string) error
+	CreateManager(ctx context.Context, ref access.ConsumerRef, m domain.Manager) (domain.Manager, error)
+	ListManagers(ctx context.Context, ref access.ConsumerRef, page store.Page) ([]domain.Manager, int, error)
+	GetManager(ctx context.Context, ref access.ConsumerRef, id string) (domain.Manager, error)
+	DeleteManager(ctx context.Context, ref access.ConsumerRef, id string) error
 }
 
 // Routes returns the operations.
@@ -44,7 +46,7 @@ func Routes(managers Store) []web.Route {
 		},
 		{
 			Method: http.MethodPost, Path: path, Operation: "createManager", Summary: "Adds a manager to a consumer.",
-			Scope: domain.ScopeBucketsWrite, Success: http.StatusCreated, Action: store.ActionCreateManager, Handle: h.create,
+			Scope: domain.ScopeBucketsWrite, Success: http.StatusCreated, Action: auditlog.ActionCreateManager, Handle: h.create,
 		},
 		{
 			Method: http.MethodGet, Path: path + "/{managerId}", Operation: "getManager", Summary: "Shows a manager of a consumer.",
@@ -52,7 +54,7 @@ func Routes(managers Store) []web.Route {
 		},
 		{
 			Method: http.MethodDelete, Path: path + "/{managerId}", Operation: "deleteManager", Summary: "Removes a manager from a consumer.",
-			Scope: domain.ScopeBucketsWrite, Success: http.StatusNoContent, Action: store.ActionDeleteManager, Handle: h.delete,
+			Scope: domain.ScopeBucketsWrite, Success: http.StatusNoContent, Action: auditlog.ActionDeleteManager, Handle: h.delete,
 		},
 	}
 }

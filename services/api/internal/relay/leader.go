@@ -9,7 +9,7 @@ import (
 
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/pipeline"
 )
 
 // leader is the relay while it leads; what it remembers is worthless to the next one.
@@ -157,7 +157,7 @@ func (l *leader) markRequests(ctx context.Context, ids []string, at time.Time) e
 // given time. Open requests go out between the pages, as this may take minutes.
 func (l *leader) events(ctx context.Context, before time.Time) error {
 	var stuck error
-	var after store.OutboxCursor
+	var after pipeline.OutboxCursor
 	requestsAt := time.Now()
 	for {
 		rows, next, err := l.unsettled(ctx, before, after)
@@ -197,7 +197,7 @@ func (l *leader) events(ctx context.Context, before time.Time) error {
 	}
 }
 
-func (l *leader) unsettled(ctx context.Context, before time.Time, after store.OutboxCursor) ([]store.OutboxEvent, store.OutboxCursor, error) {
+func (l *leader) unsettled(ctx context.Context, before time.Time, after pipeline.OutboxCursor) ([]pipeline.OutboxEvent, pipeline.OutboxCursor, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	return l.store.Unsettled(ctx, before, after, pageSize)

@@ -18,6 +18,7 @@ import (
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/pipeline"
 )
 
 // How often things are done.
@@ -40,14 +41,14 @@ const (
 // Store is what the relay reads and notes in the database.
 type Store interface {
 	Lead(ctx context.Context) (store.Lease, bool, error)
-	Unsettled(ctx context.Context, before time.Time, after store.OutboxCursor, limit int) ([]store.OutboxEvent, store.OutboxCursor, error)
+	Unsettled(ctx context.Context, before time.Time, after pipeline.OutboxCursor, limit int) ([]pipeline.OutboxEvent, pipeline.OutboxCursor, error)
 	MarkRelayed(ctx context.Context, keys []domain.EventKey, at time.Time) error
 	OpenRequests(ctx context.Context, before time.Time, after string, limit int) ([]domain.Task, error)
 	MarkRequestsRelayed(ctx context.Context, ids []string, at time.Time) error
-	Restorable(ctx context.Context, since time.Time, after domain.DeliveryID, limit int) ([]store.RestoreItem, error)
+	Restorable(ctx context.Context, since time.Time, after domain.DeliveryID, limit int) ([]pipeline.RestoreItem, error)
 	BusStreams(ctx context.Context) (map[string]domain.StreamMark, error)
 	MarkBusStreams(ctx context.Context, marks map[string]domain.StreamMark) error
-	Maintain(ctx context.Context, now time.Time, retention time.Duration) (store.MaintainResult, error)
+	Maintain(ctx context.Context, now time.Time, retention time.Duration) (pipeline.MaintainResult, error)
 	OldestUnsettled(ctx context.Context) (time.Time, bool, error)
 }
 
@@ -251,7 +252,7 @@ func (r *Relay) maintain(ctx context.Context) {
 	}
 }
 
-func (r *Relay) maintainOnce(ctx context.Context) (store.MaintainResult, error) {
+func (r *Relay) maintainOnce(ctx context.Context) (pipeline.MaintainResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, maintainTimeout)
 	defer cancel()
 	return r.store.Maintain(ctx, time.Now(), r.retention)

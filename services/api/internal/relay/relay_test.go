@@ -20,6 +20,7 @@ import (
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/pipeline"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -38,10 +39,10 @@ type database struct {
 	down     bool
 	lease    lease
 	leads    int
-	outbox   []store.OutboxEvent // Event.ReceivedAt is the effective time, too
+	outbox   []pipeline.OutboxEvent // Event.ReceivedAt is the effective time, too
 	requests map[string]domain.Task
 	relayed  map[string]time.Time // requests
-	restore  []store.RestoreItem
+	restore  []pipeline.RestoreItem
 	streams  map[string]domain.StreamMark
 	kept     int // calls of Maintain
 }
@@ -65,17 +66,17 @@ func (d *database) Lead(context.Context) (store.Lease, bool, error) {
 	return d.lease, true, nil
 }
 
-func (d *database) Unsettled(_ context.Context, before time.Time, after store.OutboxCursor, limit int) ([]store.OutboxEvent, store.OutboxCursor, error) {
+func (d *database) Unsettled(_ context.Context, before time.Time, after pipeline.OutboxCursor, limit int) ([]pipeline.OutboxEvent, pipeline.OutboxCursor, error) {
 	unlock, err := d.locked()
 	if err != nil {
 		return nil, after, err
 	}
 	defer unlock()
-	var page []store.OutboxEvent
+	var page []pipeline.OutboxEvent
 	for _, row := range d.outbox {
 		if row.Event.ReceivedAt.Before(before) && row.Event.ID > after.ID && len(page) < limit {
 			page = append(page, row)
-			after = store.OutboxCursor{ReceivedAt: row.Event.ReceivedAt, ID: row.Event.ID}
+			after = pipeline.OutboxCursor{ReceivedAt: row.Event.ReceivedAt, ID: row.Event.ID}
 		}
 	}
 	return page, after, nil
@@ -123,13 +124,13 @@ func (d *database) MarkRequestsRelayed(_ context.Context, ids []string, at time.
 	return nil
 }
 
-func (d *database) Restorable(_ context.Context, since time.Time, after domain.DeliveryID, limit int) ([]store.RestoreItem, error) {
+func (d *database) Restorable(_ context.Context, since time.Time, after domain.DeliveryID, limit int) ([]pipeline.RestoreItem, error) {
 	unlock, err := d.locked()
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	var page []store.RestoreItem
+	var page []pipeline.RestoreItem
 	for _, item := range d.restore {
 		if item.Task.Delivery > after && !item.UpdatedAt.Before(since) && len(page) < limit {
 			page = append(page, item)
@@ -157,14 +158,14 @@ func (d *database) MarkBusStreams(_ context.Context, marks map[string]domain.Str
 	return nil
 }
 
-func (d *database) Maintain(context.Context, time.Time, time.Duration) (store.MaintainResult, error) {
+func (d *database) Maintain(context.Context, time.Time, time.Duration) (pipeline.MaintainResult, error) {
 	unlock, err := d.locked()
 	if err != nil {
-		return store.MaintainResult{}, err
+		return pipeline.MaintainResult{}, err
 	}
 	defer unlock()
 	d.kept++
-	return store.MaintainResult{}, nil
+	return pipeline.MaintainResult{}, nil
 }
 
 func (d *database) OldestUnsettled(context.Context) (time.Time, bool, error) {
@@ -343,8 +344,8 @@ func (b *bench) wantSent(t *testing.T, want ...string) {
 	}
 }
 
-func accepted(id string, ago time.Duration, relayed int) store.OutboxEvent {
-	return store.OutboxEvent{Event: domain.Event{Account: "default", ID: id, ReceivedAt: time.Now().Add(-ago)}, Version: 1, Relayed: relayed}
+func accepted(id string, ago time.Duration, relayed int) pipeline.OutboxEvent {
+	return pipeline.OutboxEvent{Event: domain.Event{Account: "default", ID: id, ReceivedAt: time.Now().Add(-ago)}, Version: 1, Relayed: relayed}
 }
 
 // Only what was acknowledged, by a margin, and whose outcomes are written counts as lost.
@@ -352,7 +353,7 @@ func TestRepublishesWhatTheBusCanNotHold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
-		b.db.outbox = []store.OutboxEvent{accepted("a", time.Minute, 0), accepted("b", 30*time.Second, 2), accepted("c", 5*time.Second, 0)}
+		b.db.outbox = []pipeline.OutboxEvent{accepted("a", time.Minute, 0), accepted("b", 30*time.Second, 2), accepted("c", 5*time.Second, 0)}
 		b.bus.backlog.OldestEvent = time.Now().Add(-45 * time.Second)
 		_, stop := b.run(t)
 		defer stop()
@@ -379,7 +380,7 @@ func TestPartOfAPageFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
-		b.db.outbox = []store.OutboxEvent{accepted("a", time.Minute, 0), accepted("b", time.Minute, 0)}
+		b.db.outbox = []pipeline.OutboxEvent{accepted("a", time.Minute, 0), accepted("b", time.Minute, 0)}
 		b.bus.refuse["b"] = true
 		_, stop := b.run(t)
 		defer stop()
@@ -441,8 +442,8 @@ func TestFirstStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
 		b.db.streams = map[string]domain.StreamMark{}
-		b.db.outbox = []store.OutboxEvent{accepted("a", time.Second, 0)}
-		b.db.restore = []store.RestoreItem{{Task: domain.Task{Delivery: "d"}, Status: domain.StatusRetrying}}
+		b.db.outbox = []pipeline.OutboxEvent{accepted("a", time.Second, 0)}
+		b.db.restore = []pipeline.RestoreItem{{Task: domain.Task{Delivery: "d"}, Status: domain.StatusRetrying}}
 		_, stop := b.run(t)
 		defer stop()
 		b.wantSent(t)
@@ -474,10 +475,10 @@ func TestLossOfTheBus(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench()
 				pass(time.Minute)
-				b.db.outbox = []store.OutboxEvent{accepted("e", time.Second, 0)}
+				b.db.outbox = []pipeline.OutboxEvent{accepted("e", time.Second, 0)}
 				b.db.requests["r"] = domain.Task{Delivery: "asked", Request: "r"}
 				b.db.relayed["r"] = time.Now().Add(-time.Second)
-				b.db.restore = []store.RestoreItem{
+				b.db.restore = []pipeline.RestoreItem{
 					{Task: domain.Task{Delivery: "inactive"}, Status: domain.StatusHeld},
 					{Task: domain.Task{Delivery: "late"}, Status: domain.StatusRetrying, NextAttemptAt: time.Now().Add(-time.Hour)},
 					{Task: domain.Task{Delivery: "soon"}, Status: domain.StatusRetrying, NextAttemptAt: time.Now().Add(time.Hour)},
@@ -496,7 +497,7 @@ func TestLossOfTheBus(t *testing.T) {
 				}
 				// An outcome from before the loss reaches the database late.
 				b.db.mu.Lock()
-				b.db.restore = append(b.db.restore, store.RestoreItem{
+				b.db.restore = append(b.db.restore, pipeline.RestoreItem{
 					Task: domain.Task{Delivery: "zlate"}, Status: domain.StatusRetrying, NextAttemptAt: time.Now().Add(time.Hour + 4*time.Second),
 				})
 				b.db.mu.Unlock()
@@ -527,7 +528,7 @@ func TestStreamsThatAreBehindTheirMark(t *testing.T) {
 		for name, state := range b.bus.states() {
 			b.db.streams[name] = state.StreamMark
 		}
-		b.db.restore = []store.RestoreItem{
+		b.db.restore = []pipeline.RestoreItem{
 			{Task: domain.Task{Delivery: "inactive"}, Status: domain.StatusHeld},
 			{Task: domain.Task{Delivery: "soon"}, Status: domain.StatusRetrying, NextAttemptAt: time.Now().Add(time.Hour)},
 		}
@@ -560,7 +561,7 @@ func TestRestartOfTheBus(t *testing.T) {
 		idle := b.db.streams[bus.StreamEvents]
 		idle.SeenAt = now.Add(-2 * time.Hour)
 		b.db.streams[bus.StreamEvents] = idle
-		b.db.restore = []store.RestoreItem{
+		b.db.restore = []pipeline.RestoreItem{
 			{Task: domain.Task{Delivery: "long held"}, Status: domain.StatusHeld, UpdatedAt: now.Add(-time.Hour)},
 			{Task: domain.Task{Delivery: "soon"}, Status: domain.StatusRetrying, NextAttemptAt: now.Add(time.Hour + 11*time.Second), UpdatedAt: now.Add(-time.Second)},
 			{Task: domain.Task{Delivery: "held since"}, Status: domain.StatusHeld, UpdatedAt: now.Add(5 * time.Second)},
@@ -613,17 +614,17 @@ func TestRestorationBringsTheLaterState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
 		pass(time.Minute)
-		held := func(id domain.DeliveryID) store.RestoreItem {
-			return store.RestoreItem{Task: domain.Task{Delivery: id, Rev: 2}, Status: domain.StatusHeld, UpdatedAt: time.Now()}
+		held := func(id domain.DeliveryID) pipeline.RestoreItem {
+			return pipeline.RestoreItem{Task: domain.Task{Delivery: id, Rev: 2}, Status: domain.StatusHeld, UpdatedAt: time.Now()}
 		}
-		b.db.restore = []store.RestoreItem{held("a"), held("b"), held("c")}
+		b.db.restore = []pipeline.RestoreItem{held("a"), held("b"), held("c")}
 		b.bus.remake(bus.StreamRetries, bus.StreamHold)
 		b.bus.backlog.OldestRecord = time.Now().Add(-time.Second)
 		_, stop := b.run(t)
 		defer stop()
 		b.wantSent(t, "hold a", "hold b", "hold c")
-		retrying := func(id domain.DeliveryID, at time.Time) store.RestoreItem {
-			return store.RestoreItem{
+		retrying := func(id domain.DeliveryID, at time.Time) pipeline.RestoreItem {
+			return pipeline.RestoreItem{
 				Task: domain.Task{Delivery: id, Rev: 4}, Status: domain.StatusRetrying,
 				NextAttemptAt: time.Now().Add(time.Hour), UpdatedAt: at,
 			}
@@ -649,7 +650,7 @@ func TestRestorationGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
 		pass(time.Minute)
-		b.db.restore = []store.RestoreItem{
+		b.db.restore = []pipeline.RestoreItem{
 			{Task: domain.Task{Delivery: "a"}, Status: domain.StatusHeld},
 			{Task: domain.Task{Delivery: "b"}, Status: domain.StatusHeld},
 		}
@@ -684,7 +685,7 @@ func TestOutages(t *testing.T) {
 				set(b, true)
 				pass(time.Minute)
 				b.db.mu.Lock()
-				b.db.outbox = []store.OutboxEvent{accepted("a", time.Minute, 0)}
+				b.db.outbox = []pipeline.OutboxEvent{accepted("a", time.Minute, 0)}
 				b.db.mu.Unlock()
 				pass(time.Minute)
 				b.wantSent(t)

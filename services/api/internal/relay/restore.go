@@ -9,7 +9,7 @@ import (
 
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/pipeline"
 )
 
 // settle is how long after streams were made anew their restoration is completed by a
@@ -42,18 +42,18 @@ type loss struct {
 // recorded between the passes and reached before the loss is missing, too: of the older one
 // that was given back nothing may come, for the log is ahead of it. What was reached
 // since is on the new streams.
-func (l *loss) gaveBack(item *store.RestoreItem) bool {
+func (l *loss) gaveBack(item *pipeline.RestoreItem) bool {
 	rev, ok := l.restored[l.hash(item)]
 	return ok && (rev >= item.Task.Rev || item.UpdatedAt.After(l.found.Add(settle)))
 }
 
 // inTail tells whether the state of a delivery may have been among what a restarted
 // server stored last.
-func (l *loss) inTail(item *store.RestoreItem) bool {
+func (l *loss) inTail(item *pipeline.RestoreItem) bool {
 	return !l.tail.IsZero() && !item.UpdatedAt.Before(l.tail) && !item.UpdatedAt.After(l.found.Add(tailClocks))
 }
 
-func (l *loss) hash(item *store.RestoreItem) uint64 {
+func (l *loss) hash(item *pipeline.RestoreItem) uint64 {
 	return maphash.String(l.seed, string(item.Task.Delivery))
 }
 
@@ -215,7 +215,7 @@ func (l *leader) deliveries(ctx context.Context, lost *loss) error {
 		if err != nil || len(page) == 0 {
 			return errors.Join(stuck, err)
 		}
-		var items []*store.RestoreItem
+		var items []*pipeline.RestoreItem
 		for i := range page {
 			item := &page[i]
 			missing := schedules
@@ -242,9 +242,9 @@ func (l *leader) deliveries(ctx context.Context, lost *loss) error {
 	}
 }
 
-func inLane(item *store.RestoreItem) bool { return item.InLane || item.Status == domain.StatusHeld }
+func inLane(item *pipeline.RestoreItem) bool { return item.InLane || item.Status == domain.StatusHeld }
 
-func (l *leader) bring(item *store.RestoreItem, now time.Time, done func(error)) {
+func (l *leader) bring(item *pipeline.RestoreItem, now time.Time, done func(error)) {
 	if inLane(item) {
 		if item.Task.HeldAt.IsZero() {
 			item.Task.HeldAt = now
@@ -293,7 +293,7 @@ func (l *leader) mark(ctx context.Context, states map[string]bus.StreamState, kn
 	return l.store.MarkBusStreams(ctx, marks)
 }
 
-func (l *leader) restorable(ctx context.Context, since time.Time, after domain.DeliveryID) ([]store.RestoreItem, error) {
+func (l *leader) restorable(ctx context.Context, since time.Time, after domain.DeliveryID) ([]pipeline.RestoreItem, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	return l.store.Restorable(ctx, since, after, pageSize)

@@ -8,14 +8,14 @@ import (
 	"testing"
 
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/pipeline"
 )
 
 // instant accepts everything at once.
 type instant struct{}
 
-func (instant) Submit(_ context.Context, s store.Submission, _ string) (store.Receipt, error) {
-	receipt := store.Receipt{Events: make([]store.Accepted, len(s.Events))}
+func (instant) Submit(_ context.Context, s pipeline.Submission, _ string) (pipeline.Receipt, error) {
+	receipt := pipeline.Receipt{Events: make([]pipeline.Accepted, len(s.Events))}
 	for i, e := range s.Events {
 		receipt.Events[i].ID = e.ID
 	}

@@ -18,7 +18,7 @@ import (
 	"waybill.dev/shared/body"
 	"waybill.dev/shared/edge"
 	"waybill.dev/shared/requestid"
-	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/auditlog"
 )
 
 // noTemplate stands for the path of a request that has found no route.
@@ -171,7 +171,7 @@ func (c *Call) admit() error {
 	}
 	if c.route.Action != "" {
 		caller := c.caller()
-		c.whole, c.part = store.WithCaller(c.whole, caller), store.WithCaller(c.part, caller)
+		c.whole, c.part = auditlog.WithCaller(c.whole, caller), auditlog.WithCaller(c.part, caller)
 	}
 	return nil
 }

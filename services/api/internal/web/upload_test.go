@@ -17,13 +17,13 @@ import (
 	"waybill.dev/shared/body"
 	"waybill.dev/shared/body/bodytest"
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/pipeline"
 )
 
 // timed accepts events, and says how long it had for it.
 type timed struct{ had time.Duration }
 
-func (a *timed) Submit(ctx context.Context, s store.Submission, _ string) (store.Receipt, error) {
+func (a *timed) Submit(ctx context.Context, s pipeline.Submission, _ string) (pipeline.Receipt, error) {
 	deadline, _ := ctx.Deadline()
 	a.had = time.Until(deadline)
 	return instant{}.Submit(ctx, s, "")

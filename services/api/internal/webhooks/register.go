@@ -10,7 +10,7 @@ import (
 
 	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/pipeline"
 )
 
 func (h *handlers) register(c *web.Call) error {
@@ -31,14 +31,14 @@ func (h *handlers) register(c *web.Call) error {
 	}
 	form.Apply(&w)
 
-	var once *store.WebhookOnce
+	var once *pipeline.WebhookOnce
 	if key != "" {
 		done, err := c.Turn(key)
 		if err != nil {
 			return err
 		}
 		defer done()
-		once = &store.WebhookOnce{Path: Path, Key: key, BodyHash: c.BodyHash(), Respond: h.registered}
+		once = &pipeline.WebhookOnce{Path: Path, Key: key, BodyHash: c.BodyHash(), Respond: h.registered}
 	}
 	made, repeated, err := h.Store.CreateWebhook(c.Context(), w, once)
 	switch {
@@ -55,7 +55,7 @@ func (h *handlers) register(c *web.Call) error {
 }
 
 // repeat sends the answer of a registration once more.
-func repeat(c *web.Call, answer *store.StoredResponse) error {
+func repeat(c *web.Call, answer *pipeline.StoredResponse) error {
 	var stored struct {
 		ID string `json:"id"`
 	}

@@ -11,7 +11,8 @@ import (
 
 	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/auditlog"
+	"waybill.dev/shared/store/pipeline"
 )
 
 // Path is where webhooks are.
@@ -26,7 +27,7 @@ const (
 
 // Store keeps webhooks.
 type Store interface {
-	CreateWebhook(ctx context.Context, w domain.Webhook, once *store.WebhookOnce) (domain.Webhook, *store.StoredResponse, error)
+	CreateWebhook(ctx context.Context, w domain.Webhook, once *pipeline.WebhookOnce) (domain.Webhook, *pipeline.StoredResponse, error)
 	ListWebhooks(ctx context.Context, account string, limit, offset int) ([]domain.Webhook, []domain.Health, int, error)
 	GetWebhook(ctx context.Context, account string, id domain.WebhookID) (domain.Webhook, domain.Health, error)
 	UpdateWebhook(ctx context.Context, account string, id domain.WebhookID, change func(*domain.Webhook) error) (domain.Webhook, domain.Health, error)
@@ -67,7 +68,7 @@ func Routes(options Options) []web.Route {
 		},
 		{
 			Method: http.MethodPost, Path: Path, Operation: "registerWebhook", Summary: "Registers a webhook and shows its secret, this once.",
-			Scope: domain.ScopeWebhooksWrite, Success: http.StatusCreated, Action: store.ActionCreateWebhook, Handle: h.register,
+			Scope: domain.ScopeWebhooksWrite, Success: http.StatusCreated, Action: auditlog.ActionCreateWebhook, Handle: h.register,
 		},
 		{
 			Method: http.MethodGet, Path: Path + "/{id}", Operation: "getWebhook", Summary: "Shows a webhook.",
@@ -75,15 +76,15 @@ func Routes(options Options) []web.Route {
 		},
 		{
 			Method: http.MethodPatch, Path: Path + "/{id}", Operation: "updateWebhook", Summary: "Changes the fields that are given.",
-			Scope: domain.ScopeWebhooksWrite, Success: http.StatusOK, Action: store.ActionUpdateWebhook, Handle: h.update,
+			Scope: domain.ScopeWebhooksWrite, Success: http.StatusOK, Action: auditlog.ActionUpdateWebhook, Handle: h.update,
 		},
 		{
 			Method: http.MethodDelete, Path: Path + "/{id}", Operation: "deleteWebhook", Summary: "Deletes a webhook; its delivery log stays.",
-			Scope: domain.ScopeWebhooksWrite, Success: http.StatusNoContent, Action: store.ActionDeleteWebhook, Handle: h.delete,
+			Scope: domain.ScopeWebhooksWrite, Success: http.StatusNoContent, Action: auditlog.ActionDeleteWebhook, Handle: h.delete,
 		},
 		{
 			Method: http.MethodPost, Path: Path + "/{id}/rotate-secret", Operation: "rotateWebhookSecret", Summary: "Makes a new secret; the old one signs too for a while.",
-			Scope: domain.ScopeWebhooksWrite, Success: http.StatusOK, Action: store.ActionRotateSecret, Handle: h.rotateSecret,
+			Scope: domain.ScopeWebhooksWrite, Success: http.StatusOK, Action: auditlog.ActionRotateSecret, Handle: h.rotateSecret,
 		},
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/recorder"
 )
 
 // Source hands out the batches on the bus, in order, to one process at a time.
@@ -28,7 +28,7 @@ type Source interface {
 
 // Writer writes batches to the database, all or none; writing them again changes nothing.
 type Writer interface {
-	Record(ctx context.Context, batches []domain.RecordBatch) (store.RecordResult, error)
+	Record(ctx context.Context, batches []domain.RecordBatch) (recorder.RecordResult, error)
 }
 
 // How many outcomes and events are enough for one transaction. On SQLite it keeps all
@@ -291,7 +291,7 @@ func newStageMetrics(registerer prometheus.Registerer) *stageMetrics {
 	return m
 }
 
-func (m *stageMetrics) observe(result store.RecordResult, took time.Duration, oldest time.Time) {
+func (m *stageMetrics) observe(result recorder.RecordResult, took time.Duration, oldest time.Time) {
 	m.written.Add(float64(result.Attempts))
 	m.outdated.Add(float64(result.Outdated))
 	m.lag.Set(time.Since(oldest).Seconds())

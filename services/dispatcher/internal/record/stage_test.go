@@ -12,7 +12,7 @@ import (
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/bus/bustest"
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/recorder"
 )
 
 const patience = 30 * time.Second
@@ -20,11 +20,11 @@ const patience = 30 * time.Second
 // writer tells what is written.
 type writer chan domain.RecordBatch
 
-func (w writer) Record(_ context.Context, batches []domain.RecordBatch) (store.RecordResult, error) {
+func (w writer) Record(_ context.Context, batches []domain.RecordBatch) (recorder.RecordResult, error) {
 	for _, b := range batches {
 		w <- b
 	}
-	return store.RecordResult{}, nil
+	return recorder.RecordResult{}, nil
 }
 
 // next returns the next batch that has something in it.

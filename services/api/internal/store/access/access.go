@@ -1,0 +1,33 @@
+// Package access has the tables of who may call: projects, buckets, consumers with their
+// keys and managers. The api alone reads and writes them.
+package access
+
+import (
+	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/auditlog"
+)
+
+// Access reads and writes the tables.
+type Access struct {
+	db    *store.Store
+	audit *auditlog.Log
+}
+
+// New returns the tables of an open database.
+func New(db *store.Store) *Access { return &Access{db: db, audit: auditlog.New(db)} }
+
+// Prefixes and lengths of the ids that are made here.
+const (
+	prefixProject  = "prj_"
+	prefixBucket   = "bckt_"
+	prefixConsumer = "csmr_"
+	prefixKey      = "key_"
+	prefixManager  = "eusr_"
+
+	bucketIDLength = 32
+	idLength       = 24
+)
+
+// maxParts bounds the keys, and the managers, that are read with one consumer; all of them
+// are in lists of their own.
+const maxParts = 1000

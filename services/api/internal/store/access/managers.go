@@ -1,0 +1,124 @@
+package access
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/auditlog"
+)
+
+// CreateManager adds a manager to a consumer; its id and time are the store's. ErrConflict:
+// the consumer has it already.
+func (a *Access) CreateManager(ctx context.Context, ref ConsumerRef, m domain.Manager) (domain.Manager, error) {
+	var created []domain.Manager
+	err := a.db.Tx(ctx, func(tx *gorm.DB) error {
+		b, c, err := a.consumer(tx, ref, store.LockChange)
+		if err != nil {
+			return err
+		}
+		// The consumer is locked: nobody else adds one meanwhile.
+		var same int64
+		query := tx.Model(&managerRow{}).Where("consumer_id = ? AND email = ? AND sub = ?", c.ID, m.Email, m.Sub)
+		if err := query.Count(&same).Error; err != nil {
+			return fmt.Errorf("count managers: %w", err)
+		}
+		if same > 0 {
+			return domain.ErrConflict
+		}
+		if created, err = insertManagers(tx, c.ID, []domain.Manager{m}, a.db.Now()); err != nil {
+			return err
+		}
+		return a.audit.Note(ctx, tx, auditlog.ActionCreateManager, b.Account, bucketResource(b), consumerResource(c), managerResource(created[0].ID))
+	})
+	if err != nil {
+		return domain.Manager{}, store.Wrap("create manager", err)
+	}
+	return created[0], nil
+}
+
+func insertManagers(tx *gorm.DB, consumer string, managers []domain.Manager, now time.Time) ([]domain.Manager, error) {
+	if len(managers) == 0 {
+		return nil, nil
+	}
+	rows, created := make([]managerRow, len(managers)), make([]domain.Manager, len(managers))
+	for i, m := range managers {
+		rows[i] = managerRow{ID: store.NewID(prefixManager, idLength), ConsumerID: consumer, Email: m.Email, Sub: m.Sub, CreatedAt: store.InstantOf(now)}
+		created[i] = rows[i].domain()
+	}
+	if err := tx.CreateInBatches(rows, keyBatch).Error; err != nil {
+		return nil, fmt.Errorf("insert managers: %w", err)
+	}
+	return created, nil
+}
+
+// ListManagers returns a consumer's managers and how many there are.
+func (a *Access) ListManagers(ctx context.Context, ref ConsumerRef, page store.Page) ([]domain.Manager, int, error) {
+	var managers []domain.Manager
+	var total int
+	err := a.db.Snapshot(ctx, func(tx *gorm.DB) error {
+		_, c, err := a.consumer(tx, ref, store.LockNone)
+		if err != nil {
+			return err
+		}
+		rows, n, err := store.ListPage[managerRow](tx.Model(&managerRow{}).Where("consumer_id = ?", c.ID), page, store.Weight{})
+		for _, row := range rows {
+			managers = append(managers, row.domain())
+		}
+		total = n
+		return err
+	})
+	if err != nil {
+		return nil, 0, store.Wrap("list managers", err)
+	}
+	return managers, total, nil
+}
+
+// GetManager returns one manager of a consumer.
+func (a *Access) GetManager(ctx context.Context, ref ConsumerRef, id string) (domain.Manager, error) {
+	var row managerRow
+	err := a.db.Snapshot(ctx, func(tx *gorm.DB) error {
+		_, c, err := a.consumer(tx, ref, store.LockNone)
+		if err != nil {
+			return err
+		}
+		if !store.Storable(id) {
+			return domain.ErrNotFound
+		}
+		return tx.Where("id = ? AND consumer_id = ?", id, c.ID).Take(&row).Error
+	})
+	if err != nil {
+		return domain.Manager{}, store.Wrap("get manager", err)
+	}
+	return row.domain(), nil
+}
+
+// DeleteManager removes a manager from a consumer.
+func (a *Access) DeleteManager(ctx context.Context, ref ConsumerRef, id string) error {
+	err := a.db.Tx(ctx, func(tx *gorm.DB) error {
+		b, c, err := a.consumer(tx, ref, store.LockChange)
+		if err != nil {
+			return err
+		}
+		if !store.Storable(id) {
+			return domain.ErrNotFound
+		}
+		result := tx.Where("id = ? AND consumer_id = ?", id, c.ID).Delete(&managerRow{})
+		if result.Error != nil {
+			return fmt.Errorf("delete manager row: %w", result.Error)
+		}
+		if result.RowsAffected == 0 {
+			return domain.ErrNotFound
+		}
+		return a.audit.Note(ctx, tx, auditlog.ActionDeleteManager, b.Account, bucketResource(b), consumerResource(c), managerResource(id))
+	})
+	return store.Wrap("delete manager", err)
+}
+
+func managerResource(id string) domain.Resource {
+	return domain.Resource{Type: auditlog.ResourceManager, ID: id}
+}

@@ -1,0 +1,79 @@
+package access
+
+import (
+	"context"
+	"fmt"
+
+	"gorm.io/gorm"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/accounts"
+	"waybill.dev/shared/store/auditlog"
+)
+
+// defaultBuckets are the ends of the names of the buckets that a project begins with.
+func defaultBuckets() []string { return []string{"-production", "-preview", "-working-copy"} }
+
+// CreateProject makes a project with its three buckets, which are retrievable, or nothing.
+// ErrConflict: the account has a project of that name, or one of the buckets.
+func (a *Access) CreateProject(ctx context.Context, account, name string) (domain.Project, error) {
+	var row projectRow
+	err := a.db.Tx(ctx, func(tx *gorm.DB) error {
+		if _, err := accounts.Take(tx, account); err != nil {
+			return err
+		}
+		now := a.db.Now()
+		row = projectRow{ID: store.NewID(prefixProject, idLength), Account: account, Name: name, CreatedAt: store.InstantOf(now)}
+		if err := tx.Create(&row).Error; err != nil {
+			return fmt.Errorf("insert project: %w", err)
+		}
+		resources := []domain.Resource{{Type: auditlog.ResourceProject, ID: row.ID, Name: name}}
+		for _, end := range defaultBuckets() {
+			bucket, err := insertBucket(tx, domain.Bucket{Account: account, Name: name + end, Retrievable: true}, now)
+			if err != nil {
+				return err
+			}
+			resources = append(resources, bucketResource(bucket))
+		}
+		return a.audit.Note(ctx, tx, auditlog.ActionCreateProject, account, resources...)
+	})
+	if err != nil {
+		return domain.Project{}, store.Wrap("create project", err)
+	}
+	return row.domain(), nil
+}
+
+// GetProject returns the account's project of that name.
+func (a *Access) GetProject(ctx context.Context, account, name string) (domain.Project, error) {
+	var row projectRow
+	err := domain.ErrNotFound
+	if store.Storable(account, name) {
+		err = a.db.Reading(ctx).Where("account = ? AND name = ?", account, name).Take(&row).Error
+	}
+	if err != nil {
+		return domain.Project{}, store.Wrap("get project", err)
+	}
+	return row.domain(), nil
+}
+
+// ListProjects returns an account's projects and how many there are.
+func (a *Access) ListProjects(ctx context.Context, account string, page store.Page) ([]domain.Project, int, error) {
+	if !store.Storable(account) {
+		return nil, 0, nil
+	}
+	var projects []domain.Project
+	var total int
+	err := a.db.Snapshot(ctx, func(tx *gorm.DB) error {
+		rows, n, err := store.ListPage[projectRow](tx.Model(&projectRow{}).Where("account = ?", account), page, store.Weight{})
+		for _, row := range rows {
+			projects = append(projects, row.domain())
+		}
+		total = n
+		return err
+	})
+	if err != nil {
+		return nil, 0, store.Wrap("list projects", err)
+	}
+	return projects, total, nil
+}

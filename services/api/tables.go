@@ -1,0 +1,34 @@
+package api
+
+import (
+	"context"
+
+	"waybill.dev/services/api/internal/store/access"
+	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/accounts"
+	"waybill.dev/shared/store/auditlog"
+	"waybill.dev/shared/store/pipeline"
+)
+
+// tables are the families of tables that the service works with, on one database. Each part
+// of the service sees its own few methods of them.
+type tables struct {
+	*store.Store
+	*accounts.Accounts
+	*access.Access
+	*auditlog.Log
+	*pipeline.Pipeline
+}
+
+func newTables(db *store.Store) tables {
+	return tables{
+		Store:    db,
+		Accounts: accounts.New(db),
+		Access:   access.New(db),
+		Log:      auditlog.New(db),
+		Pipeline: pipeline.New(db),
+	}
+}
+
+// HasKeys tells whether the database has any API key.
+func HasKeys(ctx context.Context, db *store.Store) (bool, error) { return access.New(db).HasKeys(ctx) }

@@ -1,0 +1,35 @@
+package dispatcher
+
+import (
+	"context"
+
+	"waybill.dev/services/dispatcher/internal/fanout"
+	"waybill.dev/services/dispatcher/internal/index"
+	"waybill.dev/services/dispatcher/internal/record"
+	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/accounts"
+	"waybill.dev/shared/store/pipeline"
+	"waybill.dev/shared/store/recorder"
+)
+
+// database is all that a dispatcher asks of the database: eight methods.
+type database interface {
+	index.Store        // webhooks and their health
+	index.AccountStore // whose accounts there are
+	fanout.Log         // what is recorded of deliveries
+	record.Writer
+	// Pending tells whether migrations wait to be applied.
+	Pending(ctx context.Context) (bool, error)
+}
+
+// tables are the families of tables that answer it.
+type tables struct {
+	*store.Store
+	*accounts.Accounts
+	*pipeline.Pipeline
+	*recorder.Recorder
+}
+
+func newTables(db *store.Store) database {
+	return tables{Store: db, Accounts: accounts.New(db), Pipeline: pipeline.New(db), Recorder: recorder.New(db)}
+}

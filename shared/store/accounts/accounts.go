@@ -1,0 +1,80 @@
+// Package accounts has the table of accounts. The api writes it, and both services read
+// whose accounts there are.
+package accounts
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+type accountRow struct {
+	Seq       int64  `gorm:"->"` // the database's number
+	ID        string `gorm:"primaryKey"`
+	Name      string
+	CreatedAt store.Instant `gorm:"autoCreateTime:false"`
+}
+
+func (accountRow) TableName() string { return "accounts" }
+
+func (r accountRow) domain() domain.Account {
+	return domain.Account{ID: r.ID, Name: r.Name, CreatedOn: r.CreatedAt.Time()}
+}
+
+// Accounts reads and writes the table.
+type Accounts struct{ db *store.Store }
+
+// New returns the accounts of an open database.
+func New(db *store.Store) *Accounts { return &Accounts{db: db} }
+
+// ListAccounts returns accounts and how many there are.
+func (a *Accounts) ListAccounts(ctx context.Context, page store.Page) ([]domain.Account, int, error) {
+	var accounts []domain.Account
+	var total int
+	err := a.db.Snapshot(ctx, func(tx *gorm.DB) error {
+		rows, n, err := store.ListPage[accountRow](tx.Model(&accountRow{}), page, store.Weight{})
+		for _, row := range rows {
+			accounts = append(accounts, row.domain())
+		}
+		total = n
+		return err
+	})
+	if err != nil {
+		return nil, 0, store.Wrap("list accounts", err)
+	}
+	return accounts, total, nil
+}
+
+// GetAccount returns the account of that name.
+func (a *Accounts) GetAccount(ctx context.Context, name string) (domain.Account, error) {
+	account, err := Take(a.db.Reading(ctx), name)
+	if err != nil {
+		return domain.Account{}, store.Wrap("get account", err)
+	}
+	return account, nil
+}
+
+// Take reads the account of that name in the transaction of another family, which may have
+// made the query lock it. An error is gorm's or domain.ErrNotFound.
+func Take(tx *gorm.DB, name string) (domain.Account, error) {
+	var row accountRow
+	if !store.Storable(name) {
+		return domain.Account{}, domain.ErrNotFound
+	}
+	err := tx.Where("name = ?", name).Take(&row).Error
+	return row.domain(), err
+}
+
+// Insert makes an account in the transaction of another family; its id is the store's.
+func Insert(tx *gorm.DB, name string, now time.Time) (domain.Account, error) {
+	row := accountRow{ID: store.NewID("acct_", 24), Name: name, CreatedAt: store.InstantOf(now)}
+	if err := tx.Create(&row).Error; err != nil {
+		return domain.Account{}, fmt.Errorf("insert account: %w", err)
+	}
+	return row.domain(), nil
+}

@@ -1,0 +1,203 @@
+// Package auditlog has the audit log: an entry for every change that somebody asked for,
+// written in the transaction that makes it, and one for every change that was refused.
+package auditlog
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+// The actions of the audit log.
+const (
+	ActionCreateAccount  = "create-account"
+	ActionCreateAdminKey = "create-admin-key"
+	ActionCreateProject  = "create-project"
+	ActionCreateBucket   = "create-bucket"
+	ActionUpdateBucket   = "update-bucket"
+	ActionDeleteBucket   = "delete-bucket"
+	ActionCreateConsumer = "create-consumer"
+	ActionUpdateConsumer = "update-consumer"
+	ActionDeleteConsumer = "delete-consumer"
+	ActionCreateKey      = "create-key"
+	ActionCreateKeys     = "create-keys"
+	ActionUpdateKey      = "update-key"
+	ActionDeleteKey      = "delete-key"
+	ActionRollKeys       = "roll-keys"
+	ActionCreateManager  = "create-manager"
+	ActionDeleteManager  = "delete-manager"
+
+	ActionCreateWebhook = "create-webhook"
+	ActionUpdateWebhook = "update-webhook"
+	ActionDeleteWebhook = "delete-webhook"
+	ActionRotateSecret  = "rotate-secret"
+	ActionTestWebhook   = "test-webhook"
+	ActionReplayWebhook = "replay-webhook"
+	ActionRetryDelivery = "retry-delivery"
+)
+
+// The types of what the actions are done to.
+const (
+	ResourceAccount  = "account"
+	ResourceProject  = "project"
+	ResourceBucket   = "bucket"
+	ResourceConsumer = "consumer"
+	ResourceKey      = "key"
+	ResourceManager  = "manager"
+	ResourceWebhook  = "webhook"
+	ResourceDelivery = "delivery"
+	ResourceReplay   = "replay"
+)
+
+// Log reads and writes the table.
+type Log struct{ db *store.Store }
+
+// New returns the log of an open database.
+func New(db *store.Store) *Log { return &Log{db: db} }
+
+type callerKey struct{}
+
+// WithCaller returns a context whose changes are written to the audit log, each in its own
+// transaction, as made by c.
+func WithCaller(ctx context.Context, c domain.Caller) context.Context {
+	return context.WithValue(ctx, callerKey{}, c)
+}
+
+// CallerOf returns who WithCaller said is calling, if anybody.
+func CallerOf(ctx context.Context) (domain.Caller, bool) {
+	c, ok := ctx.Value(callerKey{}).(domain.Caller)
+	return c, ok
+}
+
+// Note writes a change to the audit log of account (empty: the caller's), when the context
+// has a caller. Tx is the transaction that makes the change.
+func (l *Log) Note(ctx context.Context, tx *gorm.DB, action, account string, resources ...domain.Resource) error {
+	caller, ok := CallerOf(ctx)
+	if !ok {
+		return nil
+	}
+	if account == "" {
+		account = caller.Account
+	}
+	return l.insert(tx, domain.AuditEntry{Account: account, Action: action, Caller: caller, Resources: resources, Success: true})
+}
+
+// Audit writes entries of their own: of changes that were refused. Refusals of the same caller,
+// action and error within a minute are one entry, which has the time and all else of the
+// first, and counts. Ids are the store's, and the time of an entry that has none.
+func (l *Log) Audit(ctx context.Context, entries ...domain.AuditEntry) error {
+	rows := make([]auditRow, 0, len(entries))
+	at := map[string]int{}
+	for _, e := range entries {
+		row, err := l.auditRow(e)
+		if err != nil {
+			return store.Wrap("write audit entries", err)
+		}
+		if i, ok := at[row.ID]; ok {
+			rows[i].Count += row.Count
+			continue
+		}
+		at[row.ID] = len(rows)
+		rows = append(rows, row)
+	}
+	// In one order, so that two who write the same entries do not wait for each other.
+	slices.SortFunc(rows, func(a, b auditRow) int { return strings.Compare(a.ID, b.ID) })
+	added := clause.OnConflict{
+		Columns:   []clause.Column{{Name: "id"}},
+		DoUpdates: clause.Assignments(map[string]any{"count": gorm.Expr("audit_log.count + excluded.count")}),
+	}
+	return store.Wrap("write audit entries", l.db.Tx(ctx, func(tx *gorm.DB) error {
+		return tx.Clauses(added).CreateInBatches(rows, auditBatch).Error
+	}))
+}
+
+// auditBatch bounds the rows of one statement that inserts entries.
+const auditBatch = 500
+
+func (l *Log) insert(tx *gorm.DB, e domain.AuditEntry) error {
+	row, err := l.auditRow(e)
+	if err != nil {
+		return err
+	}
+	if err := tx.Create(&row).Error; err != nil {
+		return fmt.Errorf("insert audit entry: %w", err)
+	}
+	return nil
+}
+
+// AuditFilter selects entries of an account.
+type AuditFilter struct {
+	Account string
+	Action  string    // empty: any
+	Actor   string    // the caller's sub; empty: any
+	Since   time.Time // inclusive; zero: from the first
+	Until   time.Time // exclusive; zero: to the last
+	Success *bool     // nil: either
+	store.Page
+}
+
+// ListAudit returns entries, newest first, and how many there are.
+func (l *Log) ListAudit(ctx context.Context, f AuditFilter) ([]domain.AuditEntry, int, error) {
+	if !store.Storable(f.Account, f.Action, f.Actor) {
+		return nil, 0, nil
+	}
+	var entries []domain.AuditEntry
+	var total int64
+	err := l.db.Snapshot(ctx, func(tx *gorm.DB) error {
+		query := f.narrow(tx.Model(&auditRow{}))
+		if err := query.Session(&gorm.Session{}).Count(&total).Error; err != nil {
+			return err
+		}
+		var rows []auditRow
+		err := query.Session(&gorm.Session{}).Order("at DESC, id DESC").Limit(f.Limit).Offset(f.Offset).Find(&rows).Error
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			e, err := row.domain()
+			if err != nil {
+				return err
+			}
+			entries = append(entries, e)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, 0, store.Wrap("list audit entries", err)
+	}
+	return entries, int(total), nil
+}
+
+func (f AuditFilter) narrow(query *gorm.DB) *gorm.DB {
+	query = query.Where("account = ?", f.Account)
+	if f.Action != "" {
+		query = query.Where("action = ?", f.Action)
+	}
+	if f.Actor != "" {
+		query = query.Where("sub = ?", f.Actor)
+	}
+	if !f.Since.IsZero() {
+		query = query.Where("at >= ?", store.InstantOf(f.Since))
+	}
+	if !f.Until.IsZero() {
+		query = query.Where("at < ?", store.InstantOf(f.Until))
+	}
+	if f.Success != nil {
+		query = query.Where("success = ?", *f.Success)
+	}
+	return query
+}
+
+// Purge removes the entries that are older than domain.AuditRetention.
+func (l *Log) Purge(ctx context.Context, now time.Time) error {
+	_, err := l.db.Purge(ctx, "audit_log", "id", "at < ?", store.InstantOf(now.Add(-domain.AuditRetention)))
+	return store.Wrap("purge audit log", err)
+}

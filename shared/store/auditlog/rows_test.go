@@ -1,0 +1,9 @@
+package auditlog
+
+import (
+	"testing"
+
+	"waybill.dev/shared/store/storetest"
+)
+
+func TestRows(t *testing.T) { storetest.Rows(t, "auditlog", &auditRow{}) }

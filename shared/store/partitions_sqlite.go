@@ -1,0 +1,59 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// dropDays deletes the log of the days before floor from its old end, in small
+// transactions, so that it never holds up the writer for long.
+func (d *sqliteDialect) dropDays(ctx context.Context, floor time.Time) ([]time.Time, error) {
+	seen := map[Date]bool{}
+	for _, table := range partitionedTables() {
+		for {
+			more, err := d.dropOldest(ctx, table, DateOf(floor), seen)
+			if err != nil {
+				return nil, err
+			}
+			if !more {
+				break
+			}
+		}
+	}
+	days := map[time.Time]bool{}
+	for day := range seen {
+		days[day.Time()] = true
+	}
+	return sortedDays(days), nil
+}
+
+// dropOldest looks at the rows that were inserted first, as there is no index by day,
+// and deletes those of closed days. It tells whether there may be more.
+func (d *sqliteDialect) dropOldest(ctx context.Context, table string, floor Date, seen map[Date]bool) (bool, error) {
+	rows, err := d.reader.QueryContext(ctx, fmt.Sprintf(
+		"SELECT rowid, day FROM %s ORDER BY rowid LIMIT %d", table, BatchRows))
+	if err != nil {
+		return false, err
+	}
+	defer rows.Close()
+	looked, matched := 0, 0
+	var last int64
+	for rows.Next() {
+		var id int64
+		var day Date
+		if err := rows.Scan(&id, &day); err != nil {
+			return false, err
+		}
+		looked++
+		if day < floor {
+			seen[day] = true
+			matched, last = matched+1, id
+		}
+	}
+	if err := rows.Err(); err != nil || matched == 0 {
+		return false, err
+	}
+	_, err = d.writer.ExecContext(ctx, fmt.Sprintf("DELETE FROM %s WHERE rowid <= ? AND day < ?", table), last, int64(floor))
+	return looked == BatchRows, err
+}

@@ -1,0 +1,246 @@
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+// Submission is what one request publishes: it is accepted whole or not at all.
+type Submission struct {
+	Account string
+	// Events to accept. Account and ReceivedAt are set by the store.
+	Events []domain.Event
+	// Once, when set, makes the submission take effect once for its key.
+	Once *Once
+}
+
+// Once is an Idempotency-Key with what it stands for.
+type Once struct {
+	Path, Key string
+	BodyHash  [32]byte
+	// Respond returns the answer to keep, for the events as they were accepted. It is
+	// called inside the transaction, and again when that is repeated.
+	Respond func([]Accepted) (status int, body []byte)
+}
+
+// Accepted is one event of a submission after the commit.
+type Accepted struct {
+	ID string
+	// Duplicate: the id was accepted before, within domain.DedupeWindow; nothing was
+	// stored now, and ReceivedAt is zero.
+	Duplicate  bool
+	ReceivedAt time.Time
+}
+
+// StoredResponse is the answer that was given to the first request with a key.
+type StoredResponse struct {
+	Status int
+	Body   []byte
+}
+
+// Receipt is what became of one submission.
+type Receipt struct {
+	Events []Accepted
+	// Version is the configuration version that the commit saw: every webhook change
+	// answered before Accept was called is in it. 0 for a replayed answer.
+	Version int64
+	// Replay is set when the submission's key was answered before.
+	Replay *StoredResponse
+	// Err is domain.ErrConflict when the key was used with another body.
+	Err error
+}
+
+// intake is what one commit is to insert, in the order of (account, id) so that two
+// commits that share ids wait for each other instead of dying in a deadlock.
+type intake struct {
+	now    time.Time
+	events []domain.Event
+}
+
+// intakeResult tells what was inserted.
+type intakeResult struct {
+	version int64
+	// fresh has the keys that were inserted; nil: all of them.
+	fresh map[eventRef]struct{}
+}
+
+// eventRef names an event within the dedupe window.
+type eventRef struct{ account, id string }
+
+// Accept stores the events of all submissions in one commit and queues them for the
+// bus; ReceivedAt, the same for all, is the store's clock in milliseconds. On an error
+// nothing is stored. An id of the same account that was accepted less than 24 hours
+// ago, or comes earlier in subs, is a duplicate.
+//
+// One id that is submitted twice in the same millisecond on both sides of midnight, by
+// two processes, may be accepted twice: each looks into the partition of the day before
+// without waiting for what is not committed there.
+func (p *Pipeline) Accept(ctx context.Context, subs []Submission) ([]Receipt, error) {
+	var receipts []Receipt
+	err := p.db.Again(ctx, func() (err error) {
+		receipts, err = p.accept(ctx, subs)
+		return err
+	})
+	if err != nil {
+		return nil, store.Wrap("accept events", err)
+	}
+	return receipts, nil
+}
+
+func (p *Pipeline) accept(ctx context.Context, subs []Submission) ([]Receipt, error) {
+	receipts := make([]Receipt, len(subs))
+	withKeys := slices.ContainsFunc(subs, func(sub Submission) bool { return sub.Once != nil })
+	if !withKeys && !p.db.SQLite() { // there it is one statement
+		writing, _ := p.db.Handles()
+		return receipts, p.acceptEvents(ctx, writing, subs, receipts, nil)
+	}
+	tx, err := p.db.Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
+	if err := p.acceptWithKeys(ctx, tx, subs, receipts); err != nil {
+		return nil, err
+	}
+	return receipts, tx.Commit()
+}
+
+// acceptWithKeys claims the idempotency keys, accepts what they leave, and keeps the
+// answers.
+func (p *Pipeline) acceptWithKeys(ctx context.Context, tx *sql.Tx, subs []Submission, receipts []Receipt) error {
+	now := p.db.Now()
+	first := map[keyRef]int{} // who answers a key that comes several times in subs
+	var keys []keyRef
+	for i, sub := range subs {
+		if sub.Once == nil {
+			continue
+		}
+		key := newKeyRef(sub.Account, sub.Once.Path, sub.Once.Key)
+		if _, ok := first[key]; !ok {
+			first[key] = i
+			keys = append(keys, key)
+		}
+	}
+	slices.SortFunc(keys, keyRef.compare)
+	claimed := keys[:0:0]
+	answered := map[int]bool{}
+	for _, key := range keys {
+		i := first[key]
+		earlier, err := p.claim(ctx, tx, key, subs[i].Once.BodyHash, now)
+		switch {
+		case errors.Is(err, domain.ErrConflict):
+			receipts[i].Err, answered[i] = err, true
+		case err != nil:
+			return err
+		case earlier != nil:
+			receipts[i].Replay, answered[i] = earlier, true
+		default:
+			claimed = append(claimed, key)
+		}
+	}
+	for i, sub := range subs {
+		if sub.Once != nil && first[newKeyRef(sub.Account, sub.Once.Path, sub.Once.Key)] != i {
+			answered[i] = true
+		}
+	}
+	if err := p.acceptEvents(ctx, tx, subs, receipts, answered); err != nil {
+		return err
+	}
+	for _, key := range claimed {
+		i := first[key]
+		status, body := subs[i].Once.Respond(receipts[i].Events)
+		if err := p.keepResponse(ctx, tx, key, StoredResponse{status, body}); err != nil {
+			return err
+		}
+	}
+	return p.answerFollowers(ctx, tx, subs, receipts, first)
+}
+
+// answerFollowers answers the submissions whose key came before in the same commit.
+func (p *Pipeline) answerFollowers(ctx context.Context, tx *sql.Tx, subs []Submission, receipts []Receipt, first map[keyRef]int) error {
+	for i, sub := range subs {
+		if sub.Once == nil {
+			continue
+		}
+		key := newKeyRef(sub.Account, sub.Once.Path, sub.Once.Key)
+		if first[key] == i {
+			continue
+		}
+		response, err := p.storedResponse(ctx, tx, key, sub.Once.BodyHash)
+		switch {
+		case errors.Is(err, domain.ErrConflict):
+			receipts[i].Err = err
+		case err != nil:
+			return err
+		default:
+			receipts[i].Replay = response
+		}
+	}
+	return nil
+}
+
+// acceptEvents inserts the events of the submissions that are not answered yet.
+func (p *Pipeline) acceptEvents(ctx context.Context, c store.Conn, subs []Submission, receipts []Receipt, answered map[int]bool) error {
+	in := intake{now: p.db.Now()}
+	total := 0
+	for _, sub := range subs {
+		total += len(sub.Events)
+	}
+	seen := make(map[eventRef]struct{}, total)
+	in.events = make([]domain.Event, 0, total)
+	for i, sub := range subs {
+		if answered[i] {
+			continue
+		}
+		receipts[i].Events = make([]Accepted, len(sub.Events))
+		for j, e := range sub.Events {
+			accepted := &receipts[i].Events[j]
+			accepted.ID = e.ID
+			ref := eventRef{sub.Account, e.ID}
+			if _, accepted.Duplicate = seen[ref]; accepted.Duplicate {
+				continue
+			}
+			seen[ref] = struct{}{}
+			e.Account, e.ReceivedAt = sub.Account, in.now
+			in.events = append(in.events, e)
+		}
+	}
+	slices.SortFunc(in.events, func(a, b domain.Event) int {
+		return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(a.ID, b.ID))
+	})
+	result, err := p.dialect.insertEvents(ctx, c, in)
+	if err != nil {
+		return fmt.Errorf("insert events: %w", err)
+	}
+	for i := range receipts {
+		if answered[i] {
+			continue
+		}
+		receipts[i].Version = result.version
+		for j := range receipts[i].Events {
+			settleAccepted(&receipts[i].Events[j], subs[i].Account, in.now, result.fresh)
+		}
+	}
+	return nil
+}
+
+func settleAccepted(a *Accepted, account string, now time.Time, fresh map[eventRef]struct{}) {
+	if a.Duplicate {
+		return
+	}
+	if fresh != nil {
+		if _, ok := fresh[eventRef{account, a.ID}]; !ok {
+			a.Duplicate = true
+			return
+		}
+	}
+	a.ReceivedAt = now
+}

@@ -1,0 +1,85 @@
+package pipeline
+
+import (
+	"context"
+	"time"
+
+	"gorm.io/gorm"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+// What dispatchers follow: the webhooks of all accounts, and their health.
+
+// ConfigVersion returns the version of the last webhook change; the first is 1.
+func (p *Pipeline) ConfigVersion(ctx context.Context) (int64, error) {
+	var version int64
+	err := p.db.Reading(ctx).Raw("SELECT version FROM config_version WHERE id = 1").Scan(&version).Error
+	return version, store.Wrap("read configuration version", err)
+}
+
+// Webhooks returns the webhooks of all accounts that changed after version since, the
+// deleted ones too, and the version that the answer stands for. Since 0: all live ones.
+func (p *Pipeline) Webhooks(ctx context.Context, since int64) ([]domain.Webhook, int64, error) {
+	var webhooks []domain.Webhook
+	var version int64
+	err := p.db.Snapshot(ctx, func(tx *gorm.DB) error {
+		if err := tx.Raw("SELECT version FROM config_version WHERE id = 1").Scan(&version).Error; err != nil {
+			return err
+		}
+		query := tx.Where("version > ?", since).Order("version")
+		if since == 0 {
+			query = tx.Where("NOT deleted").Order("version")
+		}
+		var rows []webhookRow
+		if err := query.Find(&rows).Error; err != nil {
+			return err
+		}
+		webhooks = make([]domain.Webhook, 0, len(rows))
+		for _, row := range rows {
+			webhooks = append(webhooks, p.webhookFromRow(row))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, 0, store.Wrap("read webhooks", err)
+	}
+	return webhooks, version, nil
+}
+
+// LiveWebhooks returns those of the webhooks named, of any account, that are there and not
+// deleted.
+func (p *Pipeline) LiveWebhooks(ctx context.Context, ids []domain.WebhookID) ([]domain.Webhook, error) {
+	texts := make([]string, len(ids))
+	for i, id := range ids {
+		texts[i] = string(id)
+	}
+	var rows []webhookRow
+	if err := p.db.Reading(ctx).Where("id IN ? AND NOT deleted", texts).Find(&rows).Error; err != nil {
+		return nil, store.Wrap("look webhooks up", err)
+	}
+	webhooks := make([]domain.Webhook, len(rows))
+	for i, row := range rows {
+		webhooks[i] = p.webhookFromRow(row)
+	}
+	return webhooks, nil
+}
+
+// Healths returns the webhooks' healths that were written at since or later, by the
+// clocks of those who wrote them: ask with a margin. The zero time: all of them.
+func (p *Pipeline) Healths(ctx context.Context, since time.Time) ([]domain.Health, error) {
+	query := p.db.Reading(ctx)
+	if !since.IsZero() {
+		query = query.Where("updated_at >= ?", store.InstantOf(since))
+	}
+	var rows []webhookHealthRow
+	if err := query.Find(&rows).Error; err != nil {
+		return nil, store.Wrap("read webhook health", err)
+	}
+	healths := make([]domain.Health, len(rows))
+	for i, row := range rows {
+		healths[i] = row.domain()
+	}
+	return healths, nil
+}

@@ -1,0 +1,281 @@
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+// DeliveryFilter selects deliveries of one account. Zero fields select nothing away.
+type DeliveryFilter struct {
+	Account string
+	Webhook domain.WebhookID
+	EventID string
+	Status  domain.Status // as shown, see ListDeliveries
+	// Since (inclusive) and Until (exclusive) bound the acceptance of the event.
+	Since, Until time.Time
+	Limit        int    // 1..1000; 0: 100
+	Cursor       string // where the page before ended
+}
+
+// Whether a delivery's webhook is deleted, and whether a retry or replay of it has been
+// asked for and not answered: both change what is shown.
+const (
+	sqlDead = `EXISTS (SELECT 1 FROM webhooks w WHERE w.id = d.webhook_id AND w.deleted)`
+	sqlOpen = `EXISTS (SELECT 1 FROM requests r WHERE r.delivery_id = d.id)`
+
+	sqlDeadRequest = `EXISTS (SELECT 1 FROM webhooks w WHERE w.id = r.webhook_id AND w.deleted)`
+)
+
+const sqlListed = `d.day, d.id, d.account, d.webhook_id, d.event_id, d.event_type, d.status, d.attempts,
+	d.next_attempt_at, d.in_lane, d.reason, d.test, d.updated_at`
+
+// sqlRequested shows a request as the delivery that it asks for, with what is known of
+// an earlier run.
+const sqlRequested = `r.day, r.delivery_id AS id, r.account, r.webhook_id, r.event_id, r.event_type,
+	coalesce(d.status, 'pending') AS status, coalesce(d.attempts, 0) AS attempts,
+	r.test, r.created_at AS updated_at`
+
+const sqlRequestJoin = `requests AS r LEFT JOIN deliveries AS d
+	ON d.account = r.account AND d.id = r.delivery_id AND d.day = r.day`
+
+// listedRow is a delivery with what changes how it is shown.
+type listedRow struct {
+	Delivery deliveryRow `gorm:"embedded"` // exported: gorm looks into no other
+	Open     bool
+	Dead     bool
+}
+
+// shown returns the delivery as the log presents it: failed when its webhook is deleted
+// and it was not through, pending while a request for it is open.
+func (r listedRow) shown() domain.Delivery {
+	d := r.Delivery.domain()
+	switch {
+	case r.Dead && d.Status != domain.StatusDelivered && d.Status != domain.StatusFailed:
+		d.Status, d.Reason, d.NextAttemptAt = domain.StatusFailed, domain.ReasonWebhookDeleted, time.Time{}
+	case r.Open && !r.Dead:
+		d.Status, d.Reason, d.NextAttemptAt = domain.StatusPending, "", time.Time{}
+	}
+	return d
+}
+
+// ListDeliveries returns a page of deliveries, those of the newest events first, and the
+// cursor of the next; empty: there is none. A delivery whose retry or replay is asked
+// for shows as pending; a test is listed from the moment it was asked for; one that was
+// not through when its webhook was deleted shows as failed. The status filter goes by
+// what is shown. ErrCursor: the cursor is not one of this list.
+func (p *Pipeline) ListDeliveries(ctx context.Context, f DeliveryFilter) ([]domain.Delivery, string, error) {
+	after, err := store.DecodeCursor(f.Cursor, listDeliveries, f.Account, leads)
+	if err != nil {
+		return nil, "", err
+	}
+	limit := pageSize(f.Limit)
+	var found []domain.Delivery
+	err = p.db.Snapshot(ctx, func(tx *gorm.DB) error {
+		scope, err := newDeliveryScope(tx, f, after)
+		if err != nil || scope.empty {
+			return err
+		}
+		found, err = scope.list(tx, limit+1)
+		return err
+	})
+	if err != nil {
+		return nil, "", store.Wrap("list deliveries", err)
+	}
+	next := ""
+	if len(found) > limit {
+		found = found[:limit]
+		next = store.Cursor{List: listDeliveries, Account: f.Account, ID: string(found[limit-1].ID)}.Encode()
+	}
+	return found, next, nil
+}
+
+// deliveryScope is a filter in terms of the ids, which sort and tell time and day.
+type deliveryScope struct {
+	filter   DeliveryFilter
+	from, to domain.DeliveryID // bounds, from inclusive, to exclusive; empty: none
+	events   []time.Time       // acceptances of the event that is filtered by
+	empty    bool
+}
+
+func newDeliveryScope(tx *gorm.DB, f DeliveryFilter, after *store.Cursor) (deliveryScope, error) {
+	scope := deliveryScope{filter: f}
+	if !f.Since.IsZero() {
+		scope.from = domain.DeliveryIDFloor(ceilMillisecond(f.Since))
+	}
+	if !f.Until.IsZero() {
+		scope.to = domain.DeliveryIDFloor(ceilMillisecond(f.Until))
+	}
+	if after != nil && (scope.to == "" || domain.DeliveryID(after.ID) < scope.to) {
+		scope.to = domain.DeliveryID(after.ID)
+	}
+	if f.EventID == "" {
+		return scope, nil
+	}
+	var err error
+	if scope.events, err = acceptances(tx, f.Account, f.EventID); err != nil {
+		return scope, err
+	}
+	scope.empty = len(scope.events) == 0
+	return scope, nil
+}
+
+// bound adds the filter's conditions to a query whose tables' columns are named.
+func (scope deliveryScope) bound(query *gorm.DB, table, id string) *gorm.DB {
+	f := scope.filter
+	if f.Webhook == "" {
+		query = query.Where(table+".account = ?", f.Account)
+	} else {
+		// IS TRUE: by webhook the list is short, and no statistics should say otherwise.
+		query = query.Where(table+".webhook_id = ? AND ("+table+".account = ?) IS TRUE", string(f.Webhook), f.Account)
+	}
+	if scope.from != "" {
+		query = query.Where(id+" >= ? AND "+table+".day >= ?", string(scope.from), store.DateOf(ceilMillisecond(f.Since)))
+	}
+	if scope.to != "" {
+		at, _ := scope.to.ReceivedAt()
+		query = query.Where(id+" < ? AND "+table+".day <= ?", string(scope.to), store.DateOf(at))
+	}
+	if f.EventID == "" {
+		return query
+	}
+	var ranges []string
+	var args []any
+	for _, at := range scope.events {
+		ranges = append(ranges, "("+table+".day = ? AND "+id+" >= ? AND "+id+" < ?)")
+		args = append(args, store.DateOf(at), string(domain.DeliveryIDFloor(at)), string(domain.DeliveryIDFloor(at.Add(time.Millisecond))))
+	}
+	return query.Where(table+".event_id = ?", f.EventID).Where("("+strings.Join(ranges, " OR ")+")", args...)
+}
+
+// list reads up to limit deliveries from the log and from the open requests.
+func (scope deliveryScope) list(tx *gorm.DB, limit int) ([]domain.Delivery, error) {
+	var rows []listedRow
+	query := scope.bound(tx.Table("deliveries AS d"), "d", "d.id").
+		Select(sqlListed + ", " + sqlOpen + " AS open, " + sqlDead + " AS dead")
+	if condition := loggedCondition(scope.filter.Status); condition != "" {
+		query = query.Where(condition)
+	}
+	if err := query.Order("d.id DESC").Limit(limit).Scan(&rows).Error; err != nil {
+		return nil, fmt.Errorf("read log: %w", err)
+	}
+	if condition := requestedCondition(scope.filter.Status); condition != "" {
+		var requested []listedRow
+		err := scope.bound(tx.Table(sqlRequestJoin), "r", "r.delivery_id").
+			Select(sqlRequested + ", " + sqlDeadRequest + " AS dead").
+			Where(condition).Order("r.delivery_id DESC").Limit(limit).Scan(&requested).Error
+		if err != nil {
+			return nil, fmt.Errorf("read requests: %w", err)
+		}
+		for _, row := range requested {
+			row.Open = true
+			rows = append(rows, row)
+		}
+	}
+	slices.SortFunc(rows, func(a, b listedRow) int { return cmp.Compare(b.Delivery.ID, a.Delivery.ID) })
+	found := make([]domain.Delivery, min(len(rows), limit))
+	for i := range found {
+		found[i] = rows[i].shown()
+	}
+	return found, nil
+}
+
+// loggedCondition selects the rows of deliveries that are shown with status, in terms
+// that the partial indexes know.
+func loggedCondition(status domain.Status) string {
+	switch status {
+	case domain.StatusFailed:
+		return "d.status <> 'delivered' AND (" + sqlDead + " OR (d.status = 'failed' AND NOT " + sqlOpen + "))"
+	case domain.StatusDelivered:
+		return "d.status = 'delivered' AND (" + sqlDead + " OR NOT " + sqlOpen + ")"
+	case domain.StatusPending, domain.StatusRetrying, domain.StatusHeld:
+		return "d.status <> 'delivered' AND d.status = '" + string(status) + "' AND NOT " + sqlOpen + " AND NOT " + sqlDead
+	}
+	return ""
+}
+
+// requestedCondition selects the open requests that are listed with status beside the
+// log: those that have no delivery yet, and as pending all of them.
+func requestedCondition(status domain.Status) string {
+	switch status {
+	case "":
+		return "d.id IS NULL"
+	case domain.StatusPending:
+		return "NOT " + sqlDeadRequest
+	case domain.StatusFailed:
+		return "d.id IS NULL AND " + sqlDeadRequest
+	}
+	return ""
+}
+
+// GetDelivery returns one delivery as the log shows it, with its attempts in the order
+// in which they were made.
+func (p *Pipeline) GetDelivery(ctx context.Context, account string, id domain.DeliveryID) (domain.Delivery, []domain.Attempt, error) {
+	at, ok := id.ReceivedAt()
+	if !ok {
+		return domain.Delivery{}, nil, store.Wrap("get delivery", domain.ErrNotFound)
+	}
+	var found domain.Delivery
+	var attempts []domain.Attempt
+	err := p.db.Snapshot(ctx, func(tx *gorm.DB) error {
+		row, err := takeDelivery(tx, nil, account, id, store.DateOf(at))
+		if err != nil {
+			return err
+		}
+		found = row.shown()
+		attempts, err = takeAttempts(tx, row)
+		return err
+	})
+	if err != nil {
+		return domain.Delivery{}, nil, store.Wrap("get delivery", err)
+	}
+	return found, attempts, nil
+}
+
+// takeDelivery reads one delivery as it is shown, from the log, where lock applies, or
+// from the request for it.
+func takeDelivery(tx *gorm.DB, lock []clause.Expression, account string, id domain.DeliveryID, day store.Date) (listedRow, error) {
+	var row listedRow
+	err := tx.Table("deliveries AS d").Select("d.*, "+sqlOpen+" AS open, "+sqlDead+" AS dead").Clauses(lock...).
+		Where("d.account = ? AND d.id = ? AND d.day = ?", account, string(id), day).Take(&row).Error
+	if !errors.Is(err, gorm.ErrRecordNotFound) {
+		return row, err
+	}
+	err = tx.Table(sqlRequestJoin).Select(sqlRequested+", "+sqlDeadRequest+" AS dead").
+		Where("r.account = ? AND r.delivery_id = ?", account, string(id)).Take(&row).Error
+	row.Open = true
+	return row, err
+}
+
+// maxAttempts bounds the attempts that are shown with a delivery, to the newest: who asks
+// for more and more retries of one makes no answer without end of them.
+const maxAttempts = 1000
+
+func takeAttempts(tx *gorm.DB, row listedRow) ([]domain.Attempt, error) {
+	var rows []attemptRow
+	if err := tx.Where("day = ? AND delivery_id = ?", row.Delivery.Day, row.Delivery.ID).
+		Order("number DESC").Limit(maxAttempts).Find(&rows).Error; err != nil {
+		return nil, fmt.Errorf("read attempts: %w", err)
+	}
+	attempts := make([]domain.Attempt, 0, len(rows)+1)
+	if first, ok := row.Delivery.firstAttempt(); ok {
+		attempts = append(attempts, first)
+	}
+	for _, r := range rows {
+		attempts = append(attempts, r.domain())
+	}
+	slices.SortFunc(attempts, func(a, b domain.Attempt) int {
+		return cmp.Or(cmp.Compare(a.Number, b.Number), a.StartedAt.Compare(b.StartedAt), cmp.Compare(a.ID, b.ID))
+	})
+	return attempts, nil
+}

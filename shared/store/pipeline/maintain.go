@@ -1,0 +1,94 @@
+package pipeline
+
+import (
+	"context"
+	"time"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+// MaintainResult is what one round of Maintain did.
+type MaintainResult struct {
+	Dropped []time.Time // days whose log was removed
+	// Expired counts deliveries that were not through when the retention ended: they
+	// are failed now, with the reason retentionOver.
+	Expired int
+	// Unsettled counts events that reached the end of the retention unsettled.
+	Unsettled int
+}
+
+// Maintain ends what is older than the retention and makes room for the days to come: it
+// fails undelivered deliveries, removes the log a day at a time once the whole day is
+// past the retention, and purges idempotency keys after 24 hours, audit entries after
+// 90 days and deleted webhooks a day after their log. It works in small transactions and may be called at any time;
+// after an error the next call goes on.
+func (p *Pipeline) Maintain(ctx context.Context, now time.Time, retention time.Duration) (MaintainResult, error) {
+	var result MaintainResult
+	end := now.Add(-retention)
+	if err := p.db.PrepareDays(ctx, store.DaysAround(now)...); err != nil {
+		return result, store.Wrap("prepare days", err)
+	}
+	var err error
+	if result.Expired, err = p.expire(ctx, now, end); err != nil {
+		return result, store.Wrap("expire deliveries", err)
+	}
+	if result.Unsettled, err = p.db.Purge(ctx, "outbox", "(received_at, account, id)", "received_at < ?", store.InstantOf(end)); err != nil {
+		return result, store.Wrap("purge outbox", err)
+	}
+	floor := domain.Day(end)
+	if err := p.db.RaiseFloor(ctx, floor); err != nil {
+		return result, store.Wrap("raise floor of the log", err)
+	}
+	if result.Dropped, err = p.db.DropDays(ctx, floor); err != nil {
+		return result, store.Wrap("drop days", err)
+	}
+	if _, err := p.db.Purge(ctx, "requests", "id", "day < ?", store.DateOf(floor)); err != nil {
+		return result, store.Wrap("purge requests", err)
+	}
+	// An hour of margin: a key is taken over rather than purged when it comes back.
+	if _, err := p.db.Purge(ctx, "idempotency_keys", "(account, path, key)", "created_at < ?", store.InstantOf(now.Add(-idempotencyWindow-time.Hour))); err != nil {
+		return result, store.Wrap("purge idempotency keys", err)
+	}
+	if err := p.audit.Purge(ctx, now); err != nil {
+		return result, err
+	}
+	gone := store.InstantOf(end.Add(-24 * time.Hour))
+	if _, err := p.db.Purge(ctx, "webhooks", "id", "deleted AND deleted_at < ?", gone); err != nil {
+		return result, store.Wrap("purge webhooks", err)
+	}
+	orphan := "updated_at < ? AND NOT EXISTS (SELECT 1 FROM webhooks w WHERE w.id = webhook_health.webhook_id)"
+	if _, err := p.db.Purge(ctx, "webhook_health", "webhook_id", orphan, gone); err != nil {
+		return result, store.Wrap("purge webhook health", err)
+	}
+	return result, nil
+}
+
+// expire fails the undelivered deliveries of events accepted before end, as a new run,
+// so that what a dispatcher still says about the old one comes too late.
+func (p *Pipeline) expire(ctx context.Context, now, end time.Time) (int, error) {
+	if end.Before(time.UnixMilli(0)) {
+		return 0, nil
+	}
+	total := 0
+	for {
+		var expired int64
+		err := p.db.Again(ctx, func() error {
+			result := p.db.Writing(ctx).Exec(`
+				UPDATE deliveries SET status = 'failed', reason = ?, rev = (rev / ? + 1) * ?,
+					next_attempt_at = NULL, in_lane = ?, updated_at = ?
+				WHERE (account, id, day) IN (
+					SELECT account, id, day FROM deliveries
+					WHERE status IN ('pending', 'retrying', 'held') AND id < ? AND day <= ?
+					ORDER BY id LIMIT ?)`,
+				domain.ReasonRetention, domain.RevStep, domain.RevStep, false, store.InstantOf(now),
+				string(domain.DeliveryIDFloor(end)), store.DateOf(end), store.BatchRows)
+			expired = result.RowsAffected
+			return result.Error
+		})
+		total += int(expired)
+		if err != nil || expired < store.BatchRows {
+			return total, err
+		}
+	}
+}

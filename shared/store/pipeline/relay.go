@@ -1,0 +1,217 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+// OutboxCursor is where a page of unsettled events ended; the zero value: the start.
+type OutboxCursor struct {
+	ReceivedAt time.Time
+	Account    string
+	ID         string
+}
+
+// OutboxEvent is an accepted event whose deliveries don't all have a stored outcome.
+type OutboxEvent struct {
+	Event   domain.Event
+	Version int64 // configuration version that its commit saw
+	Relayed int   // how many times the relay has published it
+}
+
+// Unsettled returns the events that were accepted, or relayed last, before the given
+// time, in the order of acceptance. An empty page is the end; a short one need not be.
+func (p *Pipeline) Unsettled(ctx context.Context, before time.Time, after OutboxCursor, limit int) ([]OutboxEvent, OutboxCursor, error) {
+	var page []OutboxEvent
+	next := after
+	err := p.db.Snapshot(ctx, func(tx *gorm.DB) error {
+		for len(page) == 0 {
+			query := tx.Where("received_at < ? AND (relayed_at IS NULL OR relayed_at < ?)", store.InstantOf(before), store.InstantOf(before))
+			if !next.ReceivedAt.IsZero() {
+				query = query.Where("(received_at, account, id) > (?, ?, ?)", store.InstantOf(next.ReceivedAt), next.Account, next.ID)
+			}
+			var rows []outboxRow
+			err := query.Order("received_at, account, id").Limit(limit).Find(&rows).Error
+			if err != nil || len(rows) == 0 {
+				return err
+			}
+			last := rows[len(rows)-1]
+			next = OutboxCursor{last.ReceivedAt.Time(), last.Account, last.ID}
+			if page, err = outboxEvents(tx, rows); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, after, store.Wrap("read unsettled events", err)
+	}
+	return page, next, nil
+}
+
+func outboxEvents(tx *gorm.DB, rows []outboxRow) ([]OutboxEvent, error) {
+	refs := make([]dayRef, len(rows))
+	for i, row := range rows {
+		refs[i] = dayRef{store.DateOf(row.ReceivedAt.Time()), eventRef{row.Account, row.ID}}
+	}
+	events, err := storedEvents(tx, refs)
+	if err != nil {
+		return nil, err
+	}
+	page := make([]OutboxEvent, 0, len(rows))
+	for i, row := range rows {
+		if event, ok := events[refs[i]]; ok {
+			page = append(page, OutboxEvent{event, row.Version, row.Relayed})
+		}
+	}
+	return page, nil
+}
+
+// MarkRelayed notes that the relay published the events at the given time.
+func (p *Pipeline) MarkRelayed(ctx context.Context, keys []domain.EventKey, at time.Time) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	sorted := slices.SortedFunc(slices.Values(keys), domain.EventKey.Compare)
+	err := p.db.Tx(ctx, func(tx *gorm.DB) error {
+		return p.dialect.markRelayed(ctx, store.RawConn(tx), sorted, at)
+	})
+	return store.Wrap("mark events relayed", err)
+}
+
+// OldestUnsettled returns when the oldest unsettled event was accepted; false: there is
+// none.
+func (p *Pipeline) OldestUnsettled(ctx context.Context) (time.Time, bool, error) {
+	var rows []outboxRow
+	err := p.db.Reading(ctx).Select("received_at").Order("received_at, account, id").Limit(1).Find(&rows).Error
+	if err != nil {
+		return time.Time{}, false, store.Wrap("read oldest unsettled event", err)
+	}
+	if len(rows) == 0 {
+		return time.Time{}, false, nil
+	}
+	return rows[0].ReceivedAt.Time(), true, nil
+}
+
+// RestoreItem is a delivery that waited on the bus, as the log knows it.
+type RestoreItem struct {
+	Task          domain.Task // EventSeq is 0
+	NextAttemptAt time.Time
+	InLane        bool
+	Status        domain.Status
+	UpdatedAt     time.Time
+}
+
+// Restorable returns the deliveries that wait for a next attempt or in a lane, in the
+// order of their ids (of acceptance), after the given one; since, unless it is zero,
+// leaves out those that reached their state before. Those with an open request are left out, as the request brings them back. The next page starts after the last
+// item's delivery; an empty page is the end.
+func (p *Pipeline) Restorable(ctx context.Context, since time.Time, after domain.DeliveryID, limit int) ([]RestoreItem, error) {
+	var items []RestoreItem
+	err := p.db.Snapshot(ctx, func(tx *gorm.DB) error {
+		for len(items) == 0 {
+			var rows []deliveryRow
+			query := tx.Table("deliveries AS d")
+			if !since.IsZero() {
+				query = query.Where("d.updated_at >= ?", p.db.Moment(since))
+			}
+			err := query.
+				Where("d.status IN ('pending', 'retrying', 'held') AND (d.status <> 'pending' OR d.in_lane) AND NOT "+sqlOpen).
+				Where("d.id > ?", string(after)).
+				Order("d.id").Limit(limit).Scan(&rows).Error
+			if err != nil || len(rows) == 0 {
+				return err
+			}
+			after = domain.DeliveryID(rows[len(rows)-1].ID)
+			if items, err = restoreItems(tx, rows); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, store.Wrap("read restorable deliveries", err)
+	}
+	return items, nil
+}
+
+func restoreItems(tx *gorm.DB, rows []deliveryRow) ([]RestoreItem, error) {
+	refs := make([]dayRef, len(rows))
+	for i, row := range rows {
+		refs[i] = dayRef{row.Day, eventRef{row.Account, row.EventID}}
+	}
+	events, err := storedEvents(tx, refs)
+	if err != nil {
+		return nil, err
+	}
+	items := make([]RestoreItem, 0, len(rows))
+	for i, row := range rows {
+		event, ok := events[refs[i]]
+		at, valid := domain.DeliveryID(row.ID).ReceivedAt()
+		if !ok || !valid {
+			continue // nothing to send; Maintain ends the delivery
+		}
+		item := RestoreItem{
+			Task: domain.Task{
+				Delivery: domain.DeliveryID(row.ID), Account: row.Account, Webhook: domain.WebhookID(row.WebhookID),
+				EventID: row.EventID, EventType: domain.EventType(row.EventType), ReceivedAt: at,
+				Attempts: row.Attempts, RunAttempts: row.RunAttempts, RunStartedAt: row.RunStartedAt.Time(),
+				Rev: row.Rev, Test: row.Test, Body: event.Payload,
+			},
+			NextAttemptAt: row.NextAttemptAt.Time(),
+			InLane:        row.InLane,
+			Status:        domain.Status(row.Status),
+			UpdatedAt:     row.UpdatedAt.Time(),
+		}
+		if row.InLane || item.Status == domain.StatusHeld {
+			item.Task.HeldAt = row.UpdatedAt.Time()
+		}
+		items = append(items, item)
+	}
+	return items, nil
+}
+
+// BusStreams returns the marks that MarkBusStreams has set.
+func (p *Pipeline) BusStreams(ctx context.Context) (map[string]domain.StreamMark, error) {
+	var rows []busStreamRow
+	if err := p.db.Reading(ctx).Find(&rows).Error; err != nil {
+		return nil, store.Wrap("read bus streams", err)
+	}
+	streams := make(map[string]domain.StreamMark, len(rows))
+	for _, row := range rows {
+		streams[row.Name] = domain.StreamMark{
+			Created: row.CreatedAt.Time(), LastSeq: uint64(row.LastSeq), Server: row.Server, SeenAt: row.SeenAt.Time(),
+		}
+	}
+	return streams, nil
+}
+
+// MarkBusStreams keeps how far streams are, times in microseconds: a stream that is found
+// behind its mark later has lost what it held.
+func (p *Pipeline) MarkBusStreams(ctx context.Context, marks map[string]domain.StreamMark) error {
+	rows := make([]busStreamRow, 0, len(marks))
+	for name, mark := range marks {
+		rows = append(rows, busStreamRow{name, store.InstantOf(mark.Created), int64(mark.LastSeq), mark.Server, store.InstantOf(mark.SeenAt)})
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	err := p.db.Again(ctx, func() error {
+		return p.db.Writing(ctx).Clauses(clause.OnConflict{
+			Columns:   []clause.Column{{Name: "name"}},
+			DoUpdates: clause.AssignmentColumns([]string{"created_at", "last_seq", "server", "seen_at"}),
+		}).Create(&rows).Error
+	})
+	if err != nil {
+		return fmt.Errorf("mark bus streams: %w", store.Classify(err))
+	}
+	return nil
+}

@@ -1,0 +1,307 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/auditlog"
+)
+
+// Kinds of requests.
+const (
+	requestTest   = "test"
+	requestRetry  = "retry"
+	requestReplay = "replay"
+)
+
+// RequestTest stores a test event and asks for its delivery to one webhook of the
+// event's account, which shows as pending at once. e.ReceivedAt is set by the store.
+// ErrNotFound: there is no such webhook; ErrConflict: the event's id was used today.
+func (p *Pipeline) RequestTest(ctx context.Context, e domain.Event, w domain.WebhookID) (domain.DeliveryID, error) {
+	var delivery domain.DeliveryID
+	err := p.db.Tx(ctx, func(tx *gorm.DB) error {
+		if err := liveWebhook(tx, e.Account, w); err != nil {
+			return err
+		}
+		e.ReceivedAt = p.db.Now()
+		delivery = domain.NewDeliveryID(e.Key(), w)
+		event := eventRow{
+			Day: store.DateOf(e.ReceivedAt), Account: e.Account, ID: e.ID, Type: string(e.Type),
+			OccurredAt: e.Timestamp, Payload: e.Payload, ReceivedAt: store.InstantOf(e.ReceivedAt),
+		}
+		if err := tx.Table(p.dialect.eventsTable(e.ReceivedAt)).Create(&event).Error; err != nil {
+			return fmt.Errorf("insert event: %w", err)
+		}
+		id, err := store.NewUUID()
+		if err != nil {
+			return err
+		}
+		err = tx.Create(&requestRow{
+			ID: id + "-" + string(delivery), Kind: requestTest, Account: e.Account, WebhookID: string(w),
+			EventID: e.ID, EventType: string(e.Type), Day: store.DateOf(e.ReceivedAt),
+			DeliveryID: string(delivery), Test: true, CreatedAt: store.InstantOf(p.db.Now()),
+		}).Error
+		if err != nil {
+			return err
+		}
+		return p.audit.Note(ctx, tx, auditlog.ActionTestWebhook, e.Account, webhookResource(w), deliveryResource(delivery))
+	})
+	if err != nil {
+		return "", store.Wrap("request test", err)
+	}
+	return delivery, nil
+}
+
+func liveWebhook(tx *gorm.DB, account string, id domain.WebhookID) error {
+	return tx.Select("id").Where("id = ? AND account = ? AND NOT deleted", string(id), account).Take(&webhookRow{}).Error
+}
+
+// RequestRetry asks for another run of a delivery, whatever its state, and returns it as
+// it shows from now on. ErrConflict: an attempt is in flight or due, a request is open
+// already, or its webhook is deleted.
+func (p *Pipeline) RequestRetry(ctx context.Context, account string, id domain.DeliveryID) (domain.Delivery, error) {
+	at, ok := id.ReceivedAt()
+	if !ok {
+		return domain.Delivery{}, store.Wrap("request retry", domain.ErrNotFound)
+	}
+	var shown domain.Delivery
+	err := p.db.Tx(ctx, func(tx *gorm.DB) error {
+		row, err := takeDelivery(tx, p.rowLock(), account, id, store.DateOf(at))
+		if err != nil {
+			return err
+		}
+		now := p.db.Now()
+		if inFlight(row, now) || row.Open || row.Dead {
+			return domain.ErrConflict
+		}
+		request, err := store.NewUUID()
+		if err != nil {
+			return err
+		}
+		err = tx.Create(&requestRow{
+			ID: request + "-" + row.Delivery.ID, Kind: requestRetry, Account: account, WebhookID: row.Delivery.WebhookID,
+			EventID: row.Delivery.EventID, EventType: row.Delivery.EventType, Day: row.Delivery.Day,
+			DeliveryID: row.Delivery.ID, Test: row.Delivery.Test, CreatedAt: store.InstantOf(now),
+		}).Error
+		if err != nil {
+			return err
+		}
+		row.Open = true
+		shown = row.shown()
+		return p.audit.Note(ctx, tx, auditlog.ActionRetryDelivery, account, deliveryResource(id))
+	})
+	if err != nil {
+		return domain.Delivery{}, store.Wrap("request retry", err)
+	}
+	return shown, nil
+}
+
+// inFlight tells whether an attempt runs, or is due and may have begun.
+func inFlight(row listedRow, now time.Time) bool {
+	switch domain.Status(row.Delivery.Status) {
+	case domain.StatusPending:
+		return true
+	case domain.StatusRetrying:
+		return !row.Delivery.InLane && !row.Delivery.NextAttemptAt.Time().After(now)
+	}
+	return false
+}
+
+// rowLock makes a read of deliveries wait for those who change the same row; SQLite has
+// one writer.
+func (p *Pipeline) rowLock() []clause.Expression {
+	if p.db.SQLite() {
+		return nil
+	}
+	return []clause.Expression{clause.Locking{Strength: clause.LockingStrengthUpdate, Table: clause.Table{Name: "d"}}}
+}
+
+// ReplayStatus says which deliveries a replay sends again.
+type ReplayStatus string
+
+// The deliveries that can be replayed.
+const (
+	// ReplayUndelivered are those that failed and those that are to be tried again, by their
+	// schedule or when their webhook's circuit closes.
+	ReplayUndelivered ReplayStatus = "undelivered"
+	ReplayFailed      ReplayStatus = "failed"
+	ReplayAll         ReplayStatus = "all" // those and the delivered ones
+)
+
+// ReplayStatuses returns them all, the usual one first.
+func ReplayStatuses() []ReplayStatus {
+	return []ReplayStatus{ReplayUndelivered, ReplayFailed, ReplayAll}
+}
+
+// condition selects the deliveries, in terms that the partial indexes know.
+func (r ReplayStatus) condition() string {
+	switch r {
+	case ReplayFailed:
+		return "d.status <> 'delivered' AND d.status = 'failed'"
+	case ReplayAll:
+		return "d.status IN ('delivered', 'failed', 'retrying')"
+	}
+	return "d.status <> 'delivered' AND d.status IN ('failed', 'retrying')"
+}
+
+// Replay is what came of asking for one.
+type Replay struct {
+	ID      string
+	Matched int
+	// Passed tells, when nothing matched, what there is in the span by the status that it
+	// shows: what was asked for already is pending.
+	Passed map[domain.Status]int
+}
+
+// RequestReplay asks for another run of those of the webhook's deliveries whose events were
+// accepted from since (inclusive) up to until (exclusive; zero: now). What has an open
+// request is left alone, and so is what is held: it goes out when its webhook is active.
+func (p *Pipeline) RequestReplay(ctx context.Context, account string, w domain.WebhookID, since, until time.Time, which ReplayStatus) (Replay, error) {
+	id, err := store.NewUUID()
+	if err != nil {
+		return Replay{}, store.Wrap("request replay", err)
+	}
+	replay := Replay{ID: id}
+	err = p.db.Tx(ctx, func(tx *gorm.DB) error {
+		if err := liveWebhook(tx, account, w); err != nil {
+			return err
+		}
+		now := p.db.Now()
+		if until.IsZero() {
+			until = now.Add(time.Millisecond)
+		}
+		const span = "(d.account = ?) IS TRUE AND d.webhook_id = ? AND d.id >= ? AND d.id < ? AND d.day >= ? AND d.day <= ?"
+		within := []any{
+			account, string(w), string(domain.DeliveryIDFloor(ceilMillisecond(since))), string(domain.DeliveryIDFloor(ceilMillisecond(until))),
+			store.DateOf(since), store.DateOf(until),
+		}
+		result := tx.Exec(`
+			INSERT INTO requests (id, kind, account, webhook_id, event_id, event_type, day, delivery_id, test, created_at)
+			SELECT ? || '-' || d.id, ?, d.account, d.webhook_id, d.event_id, d.event_type, d.day, d.id, d.test, ?
+			FROM deliveries d
+			WHERE `+span+` AND `+which.condition()+` AND NOT `+sqlOpen+`
+			ON CONFLICT (delivery_id) DO NOTHING`,
+			append([]any{id, requestReplay, store.InstantOf(now)}, within...)...)
+		if result.Error != nil {
+			return result.Error
+		}
+		if replay.Matched = int(result.RowsAffected); replay.Matched == 0 {
+			if replay.Passed, err = passed(tx, span, within); err != nil {
+				return err
+			}
+		}
+		return p.audit.Note(ctx, tx, auditlog.ActionReplayWebhook, account, webhookResource(w), domain.Resource{Type: auditlog.ResourceReplay, ID: id})
+	})
+	if err != nil {
+		return Replay{}, store.Wrap("request replay", err)
+	}
+	return replay, nil
+}
+
+// passed counts the deliveries of a span by the status that they show.
+func passed(tx *gorm.DB, span string, within []any) (map[domain.Status]int, error) {
+	var rows []struct {
+		Status domain.Status
+		Number int
+	}
+	err := tx.Raw("SELECT CASE WHEN "+sqlOpen+" THEN 'pending' ELSE d.status END AS status, count(*) AS number FROM deliveries d WHERE "+span+" GROUP BY 1",
+		within...).Scan(&rows).Error
+	if err != nil {
+		return nil, fmt.Errorf("count deliveries: %w", err)
+	}
+	counts := make(map[domain.Status]int, len(rows))
+	for _, row := range rows {
+		counts[row.Status] = row.Number
+	}
+	return counts, nil
+}
+
+// OpenRequests returns, as complete tasks, the requests that were not relayed yet or
+// were relayed before the given time, in the order of their ids, after the id after
+// (empty: from the start). The next page starts after the last task's Request; an empty
+// page is the end, a short one need not be: a request whose event is gone is left out.
+func (p *Pipeline) OpenRequests(ctx context.Context, before time.Time, after string, limit int) ([]domain.Task, error) {
+	var tasks []domain.Task
+	err := p.db.Snapshot(ctx, func(tx *gorm.DB) error {
+		for len(tasks) == 0 {
+			var rows []requestedRow
+			err := tx.Table(sqlRequestJoin).
+				Select("r.*, coalesce(d.attempts, 0) AS attempts, coalesce(d.rev, 0) AS rev, (d.id IS NOT NULL) AS known").
+				Where("r.id > ? AND (r.relayed_at IS NULL OR r.relayed_at < ?)", after, store.InstantOf(before)).
+				Order("r.id").Limit(limit).Scan(&rows).Error
+			if err != nil || len(rows) == 0 {
+				return err
+			}
+			if tasks, err = requestedTasks(tx, rows); err != nil {
+				return err
+			}
+			after = rows[len(rows)-1].Request.ID // of a page whose events are all gone
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, store.Wrap("read open requests", err)
+	}
+	return tasks, nil
+}
+
+// requestedRow is a request with where its delivery stands.
+type requestedRow struct {
+	Request  requestRow `gorm:"embedded"` // exported: gorm looks into no other
+	Attempts int
+	Rev      int64
+	Known    bool
+}
+
+func requestedTasks(tx *gorm.DB, rows []requestedRow) ([]domain.Task, error) {
+	refs := make([]dayRef, len(rows))
+	for i, row := range rows {
+		refs[i] = dayRef{row.Request.Day, eventRef{row.Request.Account, row.Request.EventID}}
+	}
+	events, err := storedEvents(tx, refs)
+	if err != nil {
+		return nil, err
+	}
+	tasks := make([]domain.Task, 0, len(rows))
+	for i, row := range rows {
+		request := row.Request
+		event, ok := events[refs[i]]
+		at, valid := domain.DeliveryID(request.DeliveryID).ReceivedAt()
+		if !ok || !valid {
+			continue // the retention has taken the event; the request goes with it
+		}
+		task := domain.Task{
+			Delivery: domain.DeliveryID(request.DeliveryID), Account: request.Account,
+			Webhook: domain.WebhookID(request.WebhookID), EventID: request.EventID,
+			EventType: domain.EventType(request.EventType), ReceivedAt: at,
+			Attempts: row.Attempts, Test: request.Test, Request: request.ID, Body: event.Payload,
+		}
+		if row.Known {
+			task.Rev = domain.NextRun(row.Rev)
+		}
+		tasks = append(tasks, task)
+	}
+	return tasks, nil
+}
+
+// MarkRequestsRelayed notes that the requests went to the bus at the given time.
+func (p *Pipeline) MarkRequestsRelayed(ctx context.Context, ids []string, at time.Time) error {
+	for len(ids) > 0 {
+		n := min(len(ids), bodyPage)
+		err := p.db.Again(ctx, func() error {
+			return p.db.Writing(ctx).Model(&requestRow{}).Where("id IN ?", ids[:n]).
+				UpdateColumn("relayed_at", store.InstantOf(at)).Error
+		})
+		if err != nil {
+			return store.Wrap("mark requests relayed", err)
+		}
+		ids = ids[n:]
+	}
+	return nil
+}

@@ -1,0 +1,237 @@
+package pipeline
+
+import (
+	"time"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+// The rows of the tables that gorm reads and writes. A test compares each with the
+// live columns of both databases.
+
+type configVersionRow struct {
+	ID      int `gorm:"primaryKey;autoIncrement:false"`
+	Version int64
+}
+
+func (configVersionRow) TableName() string { return "config_version" }
+
+type webhookRow struct {
+	ID                      string `gorm:"primaryKey"`
+	Account                 string
+	URL                     string
+	Events                  string
+	Active                  bool
+	Description             string
+	Headers                 []byte
+	RetrySchedule           *string
+	TimeoutMS               int64 `gorm:"column:timeout_ms"`
+	MaxInFlight             int
+	RatePerSecond           *float64
+	Secret                  []byte
+	PreviousSecret          []byte
+	PreviousSecretExpiresAt store.Instant
+	CreatedAt               store.Instant `gorm:"autoCreateTime:false"`
+	UpdatedAt               store.Instant `gorm:"autoUpdateTime:false"`
+	Version                 int64
+	ActivatedVersion        int64
+	ActivatedAt             store.Instant
+	DeactivatedAt           store.Instant
+	Deleted                 bool
+	DeletedAt               store.Instant
+}
+
+func (webhookRow) TableName() string { return "webhooks" }
+
+// webhookCountRow changes with the webhooks, in the same transaction.
+type webhookCountRow struct {
+	Account  string `gorm:"primaryKey"`
+	Webhooks int64
+}
+
+func (webhookCountRow) TableName() string { return "webhook_counts" }
+
+type webhookHealthRow struct {
+	WebhookID       string `gorm:"primaryKey"`
+	FailingSince    store.Instant
+	ChangedAt       store.Instant
+	DisabledVersion int64
+	DisabledReason  string
+	DisabledAt      store.Instant
+	UpdatedAt       store.Instant `gorm:"autoUpdateTime:false"`
+}
+
+func (webhookHealthRow) TableName() string { return "webhook_health" }
+
+func (r webhookHealthRow) domain() domain.Health {
+	return domain.Health{
+		Webhook:         domain.WebhookID(r.WebhookID),
+		FailingSince:    r.FailingSince.Time(),
+		DisabledVersion: r.DisabledVersion,
+		DisabledReason:  domain.DisabledReason(r.DisabledReason),
+		DisabledAt:      r.DisabledAt.Time(),
+		UpdatedAt:       r.UpdatedAt.Time(),
+	}
+}
+
+type eventRow struct {
+	Day        store.Date `gorm:"primaryKey"`
+	Account    string     `gorm:"primaryKey"`
+	ID         string     `gorm:"primaryKey"`
+	Type       string
+	OccurredAt string
+	Payload    []byte
+	ReceivedAt store.Instant
+	Repeats    string
+}
+
+func (eventRow) TableName() string { return "events" }
+
+func (r eventRow) domain() domain.Event {
+	return domain.Event{
+		Account:    r.Account,
+		ID:         r.ID,
+		Type:       domain.EventType(r.Type),
+		Timestamp:  r.OccurredAt,
+		Payload:    r.Payload,
+		ReceivedAt: r.ReceivedAt.Time(),
+	}
+}
+
+type outboxRow struct {
+	ReceivedAt store.Instant `gorm:"primaryKey"`
+	Account    string        `gorm:"primaryKey"`
+	ID         string        `gorm:"primaryKey"`
+	Version    int64
+	RelayedAt  store.Instant
+	Relayed    int
+}
+
+func (outboxRow) TableName() string { return "outbox" }
+
+type requestRow struct {
+	ID         string `gorm:"primaryKey"`
+	Kind       string
+	Account    string
+	WebhookID  string
+	EventID    string
+	EventType  string
+	Day        store.Date
+	DeliveryID string
+	Test       bool
+	CreatedAt  store.Instant `gorm:"autoCreateTime:false"`
+	RelayedAt  store.Instant
+}
+
+func (requestRow) TableName() string { return "requests" }
+
+type deliveryRow struct {
+	Day              store.Date `gorm:"primaryKey"`
+	ID               string     `gorm:"primaryKey"`
+	Account          string     `gorm:"primaryKey"`
+	WebhookID        string
+	EventID          string
+	EventType        string
+	Status           string
+	Rev              int64
+	Attempts         int
+	RunAttempts      int
+	RunStartedAt     store.Instant
+	NextAttemptAt    store.Instant
+	InLane           bool
+	Reason           string
+	Test             bool
+	UpdatedAt        store.Instant `gorm:"autoUpdateTime:false"`
+	AttemptID        *string
+	AttemptNumber    *int
+	AttemptStartedAt store.Instant
+	AttemptUS        *int64 `gorm:"column:attempt_us"`
+	AttemptStatus    *int
+	AttemptError     *string
+	AttemptBody      *string
+}
+
+func (deliveryRow) TableName() string { return "deliveries" }
+
+func (r deliveryRow) domain() domain.Delivery {
+	created, _ := domain.DeliveryID(r.ID).ReceivedAt()
+	return domain.Delivery{
+		ID:            domain.DeliveryID(r.ID),
+		Account:       r.Account,
+		Webhook:       domain.WebhookID(r.WebhookID),
+		EventID:       r.EventID,
+		EventType:     domain.EventType(r.EventType),
+		Status:        domain.Status(r.Status),
+		Attempts:      r.Attempts,
+		NextAttemptAt: r.NextAttemptAt.Time(),
+		Reason:        r.Reason,
+		Test:          r.Test,
+		CreatedAt:     created,
+		UpdatedAt:     r.UpdatedAt.Time(),
+	}
+}
+
+// firstAttempt returns the attempt that lies in the delivery's own row.
+func (r deliveryRow) firstAttempt() (domain.Attempt, bool) {
+	if r.AttemptID == nil {
+		return domain.Attempt{}, false
+	}
+	return domain.Attempt{
+		ID:           *r.AttemptID,
+		Number:       *r.AttemptNumber,
+		StartedAt:    r.AttemptStartedAt.Time(),
+		Duration:     time.Duration(*r.AttemptUS) * time.Microsecond,
+		Status:       *r.AttemptStatus,
+		Error:        *r.AttemptError,
+		ResponseBody: *r.AttemptBody,
+	}, true
+}
+
+type attemptRow struct {
+	Day        store.Date `gorm:"primaryKey"`
+	DeliveryID string     `gorm:"primaryKey"`
+	ID         string     `gorm:"primaryKey"`
+	Number     int
+	StartedAt  store.Instant
+	DurationUS int64 `gorm:"column:duration_us"`
+	Status     int
+	Error      string
+	Body       string
+}
+
+func (attemptRow) TableName() string { return "attempts" }
+
+func (r attemptRow) domain() domain.Attempt {
+	return domain.Attempt{
+		ID:           r.ID,
+		Number:       r.Number,
+		StartedAt:    r.StartedAt.Time(),
+		Duration:     time.Duration(r.DurationUS) * time.Microsecond,
+		Status:       r.Status,
+		Error:        r.Error,
+		ResponseBody: r.Body,
+	}
+}
+
+type idempotencyRow struct {
+	Account   string `gorm:"primaryKey"`
+	Path      string `gorm:"primaryKey"`
+	Key       []byte `gorm:"primaryKey"`
+	BodyHash  []byte
+	Status    int
+	Response  []byte
+	CreatedAt store.Instant `gorm:"autoCreateTime:false"`
+}
+
+func (idempotencyRow) TableName() string { return "idempotency_keys" }
+
+type busStreamRow struct {
+	Name      string        `gorm:"primaryKey"`
+	CreatedAt store.Instant `gorm:"autoCreateTime:false"`
+	LastSeq   int64
+	Server    string
+	SeenAt    store.Instant
+}
+
+func (busStreamRow) TableName() string { return "bus_streams" }

@@ -1,0 +1,13 @@
+package pipeline
+
+import (
+	"testing"
+
+	"waybill.dev/shared/store/storetest"
+)
+
+func TestRows(t *testing.T) {
+	storetest.Rows(t, "pipeline",
+		&configVersionRow{}, &webhookRow{}, &webhookCountRow{}, &webhookHealthRow{}, &eventRow{}, &outboxRow{}, &requestRow{},
+		&deliveryRow{}, &attemptRow{}, &idempotencyRow{}, &busStreamRow{})
+}

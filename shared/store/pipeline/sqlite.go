@@ -1,0 +1,87 @@
+package pipeline
+
+import (
+	"context"
+	"time"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+// sqlite has the statements that are written for SQLite.
+type sqlite struct {
+	db         *store.Store
+	statements *store.Statements
+}
+
+func (sqlite) eventsTable(time.Time) string { return tableEvents }
+
+// sqliteInsertEvents adds the rows whose id was not accepted within the window, which
+// is its last argument. The plus keeps SQLite from looking through the day by time.
+func sqliteInsertEvents() store.MultiRow {
+	return store.MultiRow{
+		Head: `INSERT INTO events (day, account, id, type, occurred_at, payload, received_at) SELECT v.* FROM (VALUES `,
+		Tail: `) AS v WHERE NOT EXISTS (SELECT 1 FROM events e
+			WHERE e.account = v.column2 AND e.id = v.column3 AND +e.received_at > ?) ON CONFLICT DO NOTHING`,
+		Columns: 7,
+	}
+}
+
+// sqliteInsertOutbox queues what was added to events in this transaction: the rows
+// after the last one from before, as a new row's id is one above the greatest.
+const sqliteInsertOutbox = `INSERT INTO outbox (received_at, account, id, version)
+	SELECT received_at, account, id, ? FROM events WHERE rowid > ?`
+
+func (s sqlite) insertEvents(ctx context.Context, c store.Conn, in intake) (intakeResult, error) {
+	var result intakeResult
+	var last int64
+	err := c.QueryRowContext(ctx, `SELECT version, (SELECT coalesce(max(rowid), 0) FROM events) FROM config_version`).
+		Scan(&result.version, &last)
+	if err != nil {
+		return result, err
+	}
+	values := make([]any, 0, len(in.events)*7)
+	day, now := s.db.Date(in.now), s.db.Moment(in.now)
+	for _, event := range in.events {
+		values = append(values, day, event.Account, event.ID, string(event.Type), event.Timestamp, event.Payload, now)
+	}
+	n, err := s.statements.ExecRows(ctx, c, sqliteInsertEvents(), values, s.db.Moment(in.now.Add(-domain.DedupeWindow)))
+	if err != nil {
+		return result, err
+	}
+	if n == 0 {
+		result.fresh = map[eventRef]struct{}{}
+		return result, nil
+	}
+	if _, err := s.statements.Exec(ctx, c, sqliteInsertOutbox, result.version, last); err != nil {
+		return result, err
+	}
+	if n == len(in.events) {
+		return result, nil
+	}
+	rows, err := c.QueryContext(ctx, `SELECT account, id FROM events WHERE rowid > $1`, last)
+	if err != nil {
+		return result, err
+	}
+	defer rows.Close()
+	result.fresh = make(map[eventRef]struct{}, n)
+	for rows.Next() {
+		var ref eventRef
+		if err := rows.Scan(&ref.account, &ref.id); err != nil {
+			return result, err
+		}
+		result.fresh[ref] = struct{}{}
+	}
+	return result, rows.Err()
+}
+
+func (s sqlite) markRelayed(ctx context.Context, c store.Conn, keys []domain.EventKey, at time.Time) error {
+	for _, key := range keys {
+		_, err := c.ExecContext(ctx, `UPDATE outbox SET relayed_at = $1, relayed = relayed + 1
+			WHERE received_at = $2 AND account = $3 AND id = $4`, s.db.Moment(at), s.db.Moment(key.ReceivedAt), key.Account, key.ID)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

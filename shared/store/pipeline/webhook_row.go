@@ -1,0 +1,217 @@
+package pipeline
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/seal"
+	"waybill.dev/shared/signature"
+	"waybill.dev/shared/store"
+)
+
+// Columns of webhooks that are sealed; they name the additional data.
+const (
+	columnSecret         = "secret"
+	columnPreviousSecret = "previous_secret"
+	columnHeaders        = "headers"
+)
+
+// sealedHeader is a custom header as it lies, sealed, in the row.
+type sealedHeader struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// webhookToRow seals what is secret in w.
+func (p *Pipeline) webhookToRow(w domain.Webhook) (webhookRow, error) {
+	row := webhookRow{
+		ID: string(w.ID), Account: w.Account, URL: w.URL, Events: joinTypes(w.Events),
+		Active: w.Active, Description: w.Description,
+		RetrySchedule: joinSchedule(w.RetrySchedule), TimeoutMS: w.Timeout.Milliseconds(),
+		MaxInFlight: w.MaxInFlight, RatePerSecond: w.RatePerSecond,
+		PreviousSecretExpiresAt: store.InstantOf(w.PreviousSecretExpiresAt),
+		CreatedAt:               store.InstantOf(w.CreatedAt), UpdatedAt: store.InstantOf(w.UpdatedAt),
+		Version: w.Version, ActivatedVersion: w.ActivatedVersion,
+		ActivatedAt: store.InstantOf(w.ActivatedAt), DeactivatedAt: store.InstantOf(w.DeactivatedAt),
+		Deleted: w.Deleted,
+	}
+	var headers []byte
+	if len(w.Headers) > 0 {
+		kept := make([]sealedHeader, len(w.Headers))
+		for i, h := range w.Headers {
+			kept[i] = sealedHeader{h.Name, h.Value.Reveal()}
+		}
+		var err error
+		if headers, err = json.Marshal(kept); err != nil {
+			return row, fmt.Errorf("encode headers: %w", err)
+		}
+	}
+	for _, column := range []struct {
+		name  string
+		plain []byte
+		into  *[]byte
+	}{
+		{columnSecret, []byte(w.Secret.Reveal()), &row.Secret},
+		{columnPreviousSecret, []byte(w.PreviousSecret.Reveal()), &row.PreviousSecret},
+		{columnHeaders, headers, &row.Headers},
+	} {
+		if len(column.plain) == 0 {
+			continue
+		}
+		sealed, err := p.db.Seal(column.plain, webhookSealData(column.name, row.ID, row.Account))
+		if err != nil {
+			return row, fmt.Errorf("seal %s: %w", column.name, err)
+		}
+		*column.into = sealed
+	}
+	return row, nil
+}
+
+// webhookFromRow opens what is sealed in row. A value that was moved here from another
+// row, column or account does not open. What can't be read is left out, and the webhook's
+// Fault says so: one row must not keep the others from being read.
+func (p *Pipeline) webhookFromRow(row webhookRow) domain.Webhook {
+	w := domain.Webhook{
+		ID: domain.WebhookID(row.ID), Account: row.Account, URL: row.URL, Events: splitTypes(row.Events),
+		Active: row.Active, Description: row.Description,
+		Timeout:     time.Duration(row.TimeoutMS) * time.Millisecond,
+		MaxInFlight: row.MaxInFlight, RatePerSecond: row.RatePerSecond,
+		PreviousSecretExpiresAt: row.PreviousSecretExpiresAt.Time(),
+		CreatedAt:               row.CreatedAt.Time(), UpdatedAt: row.UpdatedAt.Time(),
+		Version: row.Version, ActivatedVersion: row.ActivatedVersion,
+		ActivatedAt: row.ActivatedAt.Time(), DeactivatedAt: row.DeactivatedAt.Time(),
+		Deleted: row.Deleted,
+	}
+	if w.Deleted {
+		return w // nothing of what is checked below is left
+	}
+	var faults [4]string
+	w.Secret, faults[0] = p.openSecret(row.Secret, columnSecret, row)
+	if len(row.Secret) == 0 {
+		faults[0] = "its secret is missing"
+	}
+	w.PreviousSecret, faults[1] = p.openSecret(row.PreviousSecret, columnPreviousSecret, row)
+	w.Headers, faults[2] = p.openHeaders(row)
+	w.RetrySchedule, faults[3] = splitSchedule(row.RetrySchedule)
+	w.Fault = cmp.Or(faults[0], faults[1], faults[2], faults[3], settingsFault(row))
+	return w
+}
+
+// settingsFault tells what of a row's plain values no webhook can have: beneath the store
+// they may have been changed to anything.
+func settingsFault(row webhookRow) string {
+	_, err := domain.ParseWebhookID(row.ID)
+	rate := 1.0
+	if row.RatePerSecond != nil {
+		rate = *row.RatePerSecond
+	}
+	switch {
+	case err != nil:
+		return "its id is not a UUID"
+	case row.TimeoutMS < 0 || row.MaxInFlight < 0 || !(rate > 0) || math.IsInf(rate, 1): // NaN too
+		return "its timeout, in-flight cap or rate is out of range"
+	}
+	return ""
+}
+
+// openSecret opens a signing secret; none is no fault here.
+func (p *Pipeline) openSecret(sealed []byte, column string, row webhookRow) (domain.Secret, string) {
+	plain, fault := p.open(sealed, column, row)
+	if len(plain) == 0 {
+		return "", fault
+	}
+	if _, err := signature.ParseSecret(string(plain)); err != nil {
+		return "", "its " + strings.ReplaceAll(column, "_", " ") + " is none that can sign"
+	}
+	return domain.Secret(plain), ""
+}
+
+func (p *Pipeline) openHeaders(row webhookRow) ([]domain.Header, string) {
+	plain, fault := p.open(row.Headers, columnHeaders, row)
+	if len(plain) == 0 {
+		return nil, fault
+	}
+	var kept []sealedHeader
+	if err := json.Unmarshal(plain, &kept); err != nil {
+		return nil, "its headers are not what was sealed"
+	}
+	headers := make([]domain.Header, len(kept))
+	for i, h := range kept {
+		headers[i] = domain.Header{Name: h.Name, Value: domain.Secret(h.Value)}
+	}
+	return headers, ""
+}
+
+// open opens a sealed column. The fault says in words for the webhook's owner why it can't.
+func (p *Pipeline) open(sealed []byte, column string, row webhookRow) (plain []byte, fault string) {
+	if len(sealed) == 0 {
+		return nil, ""
+	}
+	plain, err := p.db.Unseal(sealed, webhookSealData(column, row.ID, row.Account))
+	switch {
+	case errors.Is(err, seal.ErrUnknownKey):
+		return nil, "its " + strings.ReplaceAll(column, "_", " ") + " can't be opened: sealed under an encryption key that is not in use here"
+	case err != nil:
+		return nil, "its " + strings.ReplaceAll(column, "_", " ") + " can't be opened: what is stored was changed, cut or moved"
+	}
+	return plain, ""
+}
+
+func webhookSealData(column, id, account string) []byte {
+	return []byte("webhooks|" + column + "|" + id + "|" + account)
+}
+
+func joinTypes(types []domain.EventType) string {
+	texts := make([]string, len(types))
+	for i, t := range types {
+		texts[i] = string(t)
+	}
+	return strings.Join(texts, ",")
+}
+
+func splitTypes(text string) []domain.EventType {
+	if text == "" {
+		return nil
+	}
+	parts := strings.Split(text, ",")
+	types := make([]domain.EventType, len(parts))
+	for i, p := range parts {
+		types[i] = domain.EventType(p)
+	}
+	return types
+}
+
+// joinSchedule keeps nil (the installation's schedule) apart from empty (no retry).
+func joinSchedule(waits []time.Duration) *string {
+	if waits == nil {
+		return nil
+	}
+	texts := make([]string, len(waits))
+	for i, w := range waits {
+		texts[i] = strconv.FormatInt(w.Microseconds(), 10)
+	}
+	text := strings.Join(texts, ",")
+	return &text
+}
+
+func splitSchedule(text *string) (waits []time.Duration, fault string) {
+	if text == nil {
+		return nil, ""
+	}
+	waits = []time.Duration{}
+	for _, part := range strings.FieldsFunc(*text, func(r rune) bool { return r == ',' }) {
+		micros, err := strconv.ParseInt(part, 10, 64)
+		if err != nil || micros < 0 || micros > math.MaxInt64/int64(time.Microsecond) {
+			return nil, "its retry schedule is no list of waits"
+		}
+		waits = append(waits, time.Duration(micros)*time.Microsecond)
+	}
+	return waits, ""
+}

@@ -1,0 +1,112 @@
+package recorder
+
+import (
+	"cmp"
+	"context"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+// RecordResult counts what Record did.
+type RecordResult struct {
+	// Attempts is how many attempts were written that were not in the log yet.
+	Attempts int
+	// Outdated is how many outcomes and events came for days that the log no longer
+	// has, or has not yet, or name what can't be an account: they were left out.
+	Outdated int
+}
+
+// Record writes what dispatchers report, in one transaction. It may be given the same
+// batches again: an attempt counts once by its id, and a delivery changes only to a
+// state that is greater by (Rev, UpdatedAt) than the stored one. Events are added unless
+// their id is in the log for that day; settled events leave the outbox; a request is
+// answered by an outcome that names it.
+func (r *Recorder) Record(ctx context.Context, batches []domain.RecordBatch) (RecordResult, error) {
+	work := newRecordWork(batches)
+	work.now = r.db.Now()
+	if work.empty() {
+		return RecordResult{}, nil
+	}
+	var result RecordResult
+	var unknown []time.Time // days without a place, as the try before found out
+	err := r.db.Again(ctx, func() (err error) {
+		result, unknown, err = r.recordOnce(ctx, work, unknown)
+		return err
+	})
+	if err != nil {
+		return RecordResult{}, store.Wrap("record outcomes", err)
+	}
+	return result, nil
+}
+
+// recordOnce makes one try. When a partition was missing the next one begins by making
+// it, or by leaving out what belongs to a closed day.
+func (r *Recorder) recordOnce(ctx context.Context, work *recordWork, missing []time.Time) (RecordResult, []time.Time, error) {
+	if r.db.SQLite() || len(missing) > 0 {
+		floor, err := r.db.Floor(ctx)
+		if err != nil {
+			return RecordResult{}, missing, err
+		}
+		work.leaveOut(floor, store.DateOf(r.db.Now())+store.DaysAhead)
+		if err := r.db.PrepareDays(ctx, work.dayList()...); err != nil {
+			return RecordResult{}, missing, err
+		}
+	}
+	result, err := r.dialect.record(ctx, work)
+	result.Outdated = work.outdated
+	if store.MissingPartition(err) {
+		missing = work.dayList()
+	}
+	return result, missing, err
+}
+
+// compareState orders the states of a delivery.
+func compareState(a, b *domain.Outcome) int {
+	return cmp.Or(cmp.Compare(a.Rev, b.Rev), cmp.Compare(a.UpdatedAt.UnixMicro(), b.UpdatedAt.UnixMicro()))
+}
+
+func cleanAttempt(a domain.Attempt) domain.Attempt {
+	a.Error, a.ResponseBody = plainText(a.Error), plainText(a.ResponseBody)
+	return a
+}
+
+// plainText makes text fit for a text column: one row that the database refuses would
+// hold up every batch that it is in.
+func plainText(text string) string {
+	if utf8.ValidString(text) && strings.IndexByte(text, 0) < 0 {
+		return text
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
+}
+
+// maxRepeats bounds the text of an event's repeats: about a hundred of them.
+const maxRepeats = 1400
+
+// repeatText is what an event's row keeps of a further acceptance of its id.
+func repeatText(at time.Time) string { return strconv.FormatInt(at.UnixMilli(), 10) + " " }
+
+// healthFailing stores that a webhook began to fail (failing_since) or recovered (NULL),
+// unless something newer is known. Of two beginnings the earlier one counts.
+const healthFailing = `
+	INSERT INTO webhook_health (webhook_id, failing_since, changed_at, disabled_version, disabled_reason, updated_at)
+	VALUES ($1, $2, $3, 0, '', $4)
+	ON CONFLICT (webhook_id) DO UPDATE SET
+		failing_since = CASE
+			WHEN excluded.failing_since IS NOT NULL AND webhook_health.failing_since < excluded.failing_since
+			THEN webhook_health.failing_since ELSE excluded.failing_since END,
+		changed_at = excluded.changed_at, updated_at = excluded.updated_at
+	WHERE webhook_health.changed_at IS NULL OR webhook_health.changed_at <= excluded.changed_at`
+
+// healthDisabled stores that a webhook was disabled at a version; the first reason for a
+// version stays.
+const healthDisabled = `
+	INSERT INTO webhook_health (webhook_id, disabled_version, disabled_reason, disabled_at, updated_at)
+	VALUES ($1, $2, $3, $4, $5)
+	ON CONFLICT (webhook_id) DO UPDATE SET disabled_version = excluded.disabled_version,
+		disabled_reason = excluded.disabled_reason, disabled_at = excluded.disabled_at, updated_at = excluded.updated_at
+	WHERE webhook_health.disabled_version < excluded.disabled_version`

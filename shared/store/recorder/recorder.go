@@ -1,0 +1,68 @@
+// Package recorder writes what dispatchers report into the pipeline's tables, in bulk:
+// deliveries, attempts, health, events that came over the bus, and what is settled. It is
+// the dispatcher's: no other service writes a delivery.
+package recorder
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+// Tables that are partitioned by day.
+const (
+	tableEvents     = "events"
+	tableDeliveries = "deliveries"
+	tableAttempts   = "attempts"
+)
+
+// Recorder writes the log, and reads how far it is.
+type Recorder struct {
+	db      *store.Store
+	dialect dialect
+}
+
+// dialect is how bulks are written on Postgres and on SQLite.
+type dialect interface {
+	record(ctx context.Context, w *recordWork) (RecordResult, error)
+	// revs adds the revisions of those of an account's deliveries of a day that there are.
+	revs(ctx context.Context, day time.Time, account string, ids []string, revs map[domain.DeliveryID]int64) error
+}
+
+// New returns a recorder on an open database.
+func New(db *store.Store) *Recorder {
+	r := &Recorder{db: db, dialect: postgres{db.Postgres()}}
+	if statements := db.Statements(); statements != nil {
+		for _, m := range []store.MultiRow{sqliteInsertDeliveries(), sqliteFillDeliveries(), sqliteUpsertDeliveries(), sqliteInsertAttempts(), sqliteSettle()} {
+			statements.Add(m.Sizes()...)
+		}
+		statements.Add(sqliteRecordEvent)
+		r.dialect = sqlite{db: db, statements: statements}
+	}
+	return r
+}
+
+// revsPage bounds how many deliveries one look-up names.
+const revsPage = 500
+
+// Revs returns the stored revisions of those of an account's deliveries that are in the log.
+func (r *Recorder) Revs(ctx context.Context, account string, ids []domain.DeliveryID) (map[domain.DeliveryID]int64, error) {
+	revs := make(map[domain.DeliveryID]int64, len(ids))
+	byDay := map[store.Date][]string{}
+	for _, id := range ids {
+		if at, ok := id.ReceivedAt(); ok {
+			byDay[store.DateOf(at)] = append(byDay[store.DateOf(at)], string(id))
+		}
+	}
+	for day, texts := range byDay {
+		for part := range slices.Chunk(texts, revsPage) {
+			if err := r.dialect.revs(ctx, day.Time(), account, part, revs); err != nil {
+				return nil, store.Wrap("read revisions", err)
+			}
+		}
+	}
+	return revs, nil
+}

@@ -1,0 +1,265 @@
+package recorder
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+// sqlite has the statements that are written for SQLite.
+type sqlite struct {
+	db         *store.Store
+	statements *store.Statements
+}
+
+func (d sqlite) record(ctx context.Context, w *recordWork) (RecordResult, error) {
+	var result RecordResult
+	tx, err := d.db.Begin(ctx)
+	if err != nil {
+		return result, err
+	}
+	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
+	for _, at := range w.dayList() {
+		day := *w.days[store.DateOf(at)]
+		n, err := d.recordDay(ctx, tx, at, &day)
+		if err != nil {
+			return result, err
+		}
+		result.Attempts += n
+	}
+	if err := d.recordRest(ctx, tx, w); err != nil {
+		return result, err
+	}
+	return result, tx.Commit()
+}
+
+func (d sqlite) recordDay(ctx context.Context, c store.Conn, at time.Time, day *recordDay) (int, error) {
+	if err := d.insertBorn(ctx, c, at, day); err != nil {
+		return 0, fmt.Errorf("insert deliveries: %w", err)
+	}
+	attempts := day.bornAttempts()
+	taken, err := d.fillDeliveries(ctx, c, at, day.filled)
+	if err != nil {
+		return 0, fmt.Errorf("fill deliveries: %w", err)
+	}
+	attempts += len(taken)
+	day = day.unfilled(taken)
+	if _, err := d.statements.ExecRows(ctx, c, sqliteUpsertDeliveries(), d.stateValues(at, day.changed)); err != nil {
+		return 0, fmt.Errorf("change deliveries: %w", err)
+	}
+	n, err := d.statements.ExecRows(ctx, c, sqliteInsertAttempts(), d.attemptValues(at, day.attempts))
+	if err != nil {
+		return 0, fmt.Errorf("insert attempts: %w", err)
+	}
+	for _, event := range day.events {
+		_, err := d.statements.Exec(ctx, c, sqliteRecordEvent, d.db.Date(at), event.Account, event.ID, string(event.Type),
+			event.Timestamp, event.Payload, d.db.Moment(event.ReceivedAt), repeatText(event.ReceivedAt), maxRepeats)
+		if err != nil {
+			return 0, fmt.Errorf("insert events: %w", err)
+		}
+	}
+	return attempts + n, nil
+}
+
+// insertBorn adds new deliveries with their attempt; when one of them was known, all
+// are written like other changes instead.
+func (d sqlite) insertBorn(ctx context.Context, c store.Conn, at time.Time, day *recordDay) error {
+	if len(day.born) == 0 {
+		return nil
+	}
+	if _, err := c.ExecContext(ctx, "SAVEPOINT born"); err != nil {
+		return err
+	}
+	_, err := d.statements.ExecRows(ctx, c, sqliteInsertDeliveries(), d.wholeValues(at, day.born))
+	if errors.Is(store.Classify(err), domain.ErrConflict) {
+		_, err = c.ExecContext(ctx, "ROLLBACK TO born")
+		day.unborn()
+	}
+	if err != nil {
+		return err
+	}
+	_, err = c.ExecContext(ctx, "RELEASE born")
+	return err
+}
+
+// fillDeliveries stores states that are greater than the stored ones, with the first
+// attempts, in rows that have none. It returns the ids of the attempts that it stored.
+func (d sqlite) fillDeliveries(ctx context.Context, c store.Conn, at time.Time, outcomes []domain.Outcome) (map[string]struct{}, error) {
+	taken := make(map[string]struct{}, len(outcomes))
+	m := sqliteFillDeliveries()
+	for len(outcomes) > 0 {
+		size := store.ChunkSize(len(outcomes))
+		rows, err := d.statements.Query(ctx, c, m.SQL(size), d.wholeValues(at, outcomes[:size])...)
+		if err != nil {
+			return nil, err
+		}
+		if err := eachText(rows, func(id string) { taken[id] = struct{}{} }); err != nil {
+			return nil, err
+		}
+		outcomes = outcomes[size:]
+	}
+	return taken, nil
+}
+
+// eachText hands out the texts of a single column.
+func eachText(rows *sql.Rows, each func(string)) error {
+	defer rows.Close()
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			return err
+		}
+		each(text)
+	}
+	return rows.Err()
+}
+
+func (d sqlite) wholeValues(at time.Time, outcomes []domain.Outcome) []any {
+	values := make([]any, 0, len(outcomes)*len(deliveryColumns()))
+	for i := range outcomes {
+		values = d.appendState(values, at, &outcomes[i])
+		if a := outcomes[i].Attempt; a != nil {
+			values = append(values, a.ID, a.Number, d.db.Moment(a.StartedAt), a.Duration.Microseconds(), a.Status, a.Error, a.ResponseBody)
+		} else {
+			values = append(values, nil, nil, nil, nil, nil, nil, nil)
+		}
+	}
+	return values
+}
+
+func (d sqlite) stateValues(at time.Time, outcomes []domain.Outcome) []any {
+	values := make([]any, 0, len(outcomes)*deliveryStateColumns)
+	for i := range outcomes {
+		values = d.appendState(values, at, &outcomes[i])
+	}
+	return values
+}
+
+func (d sqlite) appendState(values []any, at time.Time, o *domain.Outcome) []any {
+	return append(values, d.db.Date(at), string(o.Delivery), o.Account, string(o.Webhook), o.EventID, string(o.EventType),
+		string(o.Status), o.Rev, o.Attempts, o.RunAttempts, d.db.Moment(o.RunStartedAt), d.db.Moment(o.NextAttemptAt),
+		o.InLane, o.Reason, o.Test, d.db.Moment(o.UpdatedAt))
+}
+
+func (d sqlite) attemptValues(at time.Time, attempts []deliveryAttempt) []any {
+	values := make([]any, 0, len(attempts)*10)
+	for i := range attempts {
+		a := &attempts[i]
+		values = append(values, d.db.Date(at), string(a.delivery), a.ID, a.Number, d.db.Moment(a.StartedAt),
+			a.Duration.Microseconds(), a.Status, a.Error, a.ResponseBody, a.account)
+	}
+	return values
+}
+
+// recordRest settles events, answers requests and stores health.
+func (d sqlite) recordRest(ctx context.Context, c store.Conn, w *recordWork) error {
+	values := make([]any, 0, len(w.settled)*3)
+	for _, key := range w.settled {
+		values = append(values, d.db.Moment(key.ReceivedAt), key.Account, key.ID)
+	}
+	if _, err := d.statements.ExecRows(ctx, c, sqliteSettle(), values); err != nil {
+		return fmt.Errorf("settle events: %w", err)
+	}
+	for _, id := range w.requests {
+		if _, err := c.ExecContext(ctx, "DELETE FROM requests WHERE id = $1", id); err != nil {
+			return fmt.Errorf("answer requests: %w", err)
+		}
+	}
+	for _, h := range w.health {
+		if !h.FailingSince.IsZero() || h.Recovered {
+			_, err := c.ExecContext(ctx, healthFailing, string(h.Webhook), d.db.Moment(h.FailingSince), d.db.Moment(h.At), d.db.Moment(w.now))
+			if err != nil {
+				return fmt.Errorf("store health: %w", err)
+			}
+		}
+		if h.DisabledVersion > 0 {
+			_, err := c.ExecContext(ctx, healthDisabled, string(h.Webhook), h.DisabledVersion, string(h.DisabledReason), d.db.Moment(h.At), d.db.Moment(w.now))
+			if err != nil {
+				return fmt.Errorf("store health: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+func sqliteInsertDeliveries() store.MultiRow {
+	columns := deliveryColumns()
+	return store.MultiRow{
+		Head:    "INSERT INTO deliveries (" + strings.Join(columns, ", ") + ") VALUES ",
+		Columns: len(columns),
+	}
+}
+
+func sqliteUpsertDeliveries() store.MultiRow {
+	return store.MultiRow{
+		Head: "INSERT INTO deliveries (" + strings.Join(deliveryColumns()[:deliveryStateColumns], ", ") + ") VALUES ",
+		Tail: " ON CONFLICT (account, id, day) DO UPDATE SET " + deliveryChange +
+			" WHERE (excluded.rev, excluded.updated_at) > (deliveries.rev, deliveries.updated_at)",
+		Columns: deliveryStateColumns,
+	}
+}
+
+func sqliteFillDeliveries() store.MultiRow {
+	m := sqliteInsertDeliveries()
+	m.Tail = " ON CONFLICT (account, id, day) DO UPDATE SET " + deliveryChange + ", " + attemptChange +
+		" WHERE deliveries.attempt_id IS NULL AND (excluded.rev, excluded.updated_at) > (deliveries.rev, deliveries.updated_at)" +
+		" RETURNING attempt_id"
+	return m
+}
+
+// sqliteInsertAttempts adds the attempts that are neither there nor in their delivery;
+// the last column is the account, which leads to the delivery.
+func sqliteInsertAttempts() store.MultiRow {
+	return store.MultiRow{
+		Head: `INSERT INTO attempts (day, delivery_id, id, number, started_at, duration_us, status, error, body)
+			SELECT v.column1, v.column2, v.column3, v.column4, v.column5, v.column6, v.column7, v.column8, v.column9 FROM (VALUES `,
+		Tail: `) AS v WHERE NOT EXISTS (SELECT 1 FROM deliveries d
+			WHERE d.account = v.column10 AND d.id = v.column2 AND d.day = v.column1 AND d.attempt_id = v.column3)
+			ON CONFLICT DO NOTHING`,
+		Columns: 10,
+	}
+}
+
+func sqliteSettle() store.MultiRow {
+	return store.MultiRow{
+		Head:    "DELETE FROM outbox WHERE (received_at, account, id) IN (VALUES ",
+		Tail:    ")",
+		Columns: 3,
+	}
+}
+
+// sqliteRecordEvent adds an event; of one whose id is there for that day only the time
+// is kept, so that its deliveries are found.
+const sqliteRecordEvent = `INSERT INTO events (day, account, id, type, occurred_at, payload, received_at)
+	VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+	ON CONFLICT (account, id, day) DO UPDATE SET repeats = events.repeats || ?8
+	WHERE events.received_at <> excluded.received_at AND instr(events.repeats, ?8) = 0 AND length(events.repeats) < ?9`
+
+func (d sqlite) revs(ctx context.Context, day time.Time, account string, ids []string, revs map[domain.DeliveryID]int64) error {
+	args := make([]any, 0, len(ids)+2)
+	args = append(args, d.db.Date(day), account)
+	for _, id := range ids {
+		args = append(args, id)
+	}
+	_, reading := d.db.Handles()
+	rows, err := reading.QueryContext(ctx, "SELECT id, rev FROM deliveries WHERE day = ? AND account = ? AND id IN (?"+strings.Repeat(", ?", len(ids)-1)+")", args...) //nolint:gosec // the marks of the arguments alone
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id string
+		var rev int64
+		if err := rows.Scan(&id, &rev); err != nil {
+			return err
+		}
+		revs[domain.DeliveryID(id)] = rev
+	}
+	return rows.Err()
+}

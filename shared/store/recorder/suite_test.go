@@ -1,0 +1,25 @@
+package recorder_test
+
+import (
+	"os"
+	"testing"
+
+	"waybill.dev/shared/store/pipeline/pipelinetest"
+	"waybill.dev/shared/store/storetest"
+)
+
+func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
+
+// TestSuite is what dispatchers rely on, on both databases.
+func TestSuite(t *testing.T) {
+	storetest.Run(t, func(b *storetest.Bench) *bench { return pipelinetest.New(b) }, map[string]storetest.Tests[*bench]{
+		"record": recordTests(),
+	})
+}
+
+type bench = pipelinetest.Bench
+
+const account = pipelinetest.Account
+
+// noon is when the suite's clock starts.
+var noon = storetest.Noon()

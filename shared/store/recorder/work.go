@@ -1,0 +1,231 @@
+package recorder
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+// recordWork is what Record writes, sorted out: by day, and in the order of keys so
+// that two transactions on the same rows wait for each other.
+type recordWork struct {
+	now      time.Time
+	days     map[store.Date]*recordDay
+	settled  []domain.EventKey
+	requests []string
+	health   []domain.HealthChange
+	outdated int // outcomes and events that have no place in the log
+}
+
+// recordDay is the part of one day.
+type recordDay struct {
+	// born are deliveries with one outcome that is their first, unless it is told twice:
+	// they go in as new rows with their attempt inside.
+	born []domain.Outcome
+	// filled are final states that come with the first attempt of a delivery that is known,
+	// as it was held: its row, which has no attempt, takes both in. Those that find no such
+	// row are changed instead.
+	filled []domain.Outcome
+	// changed are the final states of the other deliveries, attempts their attempts.
+	changed  []domain.Outcome
+	attempts []deliveryAttempt
+	events   []domain.Event
+	known    bool // that some of it is in the log was found out
+}
+
+// unborn makes ordinary changes of what was taken for new: some of it was known.
+func (d *recordDay) unborn() {
+	d.change(d.born)
+	d.born, d.known = nil, true
+}
+
+// unfilled returns the day without what its rows took in, given the ids of the attempts
+// that they did: the rest are ordinary changes.
+func (d *recordDay) unfilled(taken map[string]struct{}) *recordDay {
+	var rest []domain.Outcome
+	for _, o := range d.filled {
+		if _, ok := taken[o.Attempt.ID]; !ok {
+			rest = append(rest, o)
+		}
+	}
+	left := *d
+	left.filled = nil
+	left.change(rest)
+	return &left
+}
+
+// change adds outcomes to the changes. The slices are not written to, for a transaction
+// that is tried again begins with them.
+func (d *recordDay) change(outcomes []domain.Outcome) {
+	if len(outcomes) == 0 {
+		return
+	}
+	d.changed, d.attempts = slices.Concat(d.changed, outcomes), slices.Clone(d.attempts)
+	for _, o := range outcomes {
+		if o.Attempt != nil {
+			d.attempts = append(d.attempts, deliveryAttempt{o.Account, o.Delivery, *o.Attempt})
+		}
+	}
+	slices.SortStableFunc(d.changed, func(a, b domain.Outcome) int {
+		return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(a.Delivery, b.Delivery))
+	})
+}
+
+// bornAttempts counts the attempts inside the new deliveries.
+func (d *recordDay) bornAttempts() int {
+	n := 0
+	for i := range d.born {
+		if d.born[i].Attempt != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// deliveryAttempt is an attempt that goes to the table of attempts.
+type deliveryAttempt struct {
+	account  string
+	delivery domain.DeliveryID
+	domain.Attempt
+}
+
+func newRecordWork(batches []domain.RecordBatch) *recordWork {
+	w := &recordWork{days: map[store.Date]*recordDay{}}
+	var outcomes []domain.Outcome
+	for i := range batches {
+		b := &batches[i]
+		outcomes = append(outcomes, b.Outcomes...)
+		w.settled = append(w.settled, b.Settled...)
+		w.health = append(w.health, b.Health...)
+		for _, e := range b.Events {
+			// One row that the database refuses would hold up all that follow.
+			if !domain.ValidAccount(e.Account) {
+				w.outdated++
+				continue
+			}
+			e.ReceivedAt = e.ReceivedAt.UTC().Truncate(time.Millisecond)
+			day := w.day(store.DateOf(e.ReceivedAt))
+			day.events = append(day.events, e)
+		}
+	}
+	w.sortOutcomes(outcomes)
+	slices.SortFunc(w.settled, domain.EventKey.Compare)
+	w.settled = slices.CompactFunc(w.settled, func(a, b domain.EventKey) bool { return a.Compare(b) == 0 })
+	slices.SortStableFunc(w.health, func(a, b domain.HealthChange) int {
+		return cmp.Or(cmp.Compare(a.Webhook, b.Webhook), a.At.Compare(b.At))
+	})
+	slices.Sort(w.requests)
+	w.requests = slices.Compact(w.requests)
+	for _, day := range w.days {
+		slices.SortStableFunc(day.events, func(a, b domain.Event) int {
+			return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(a.ID, b.ID), a.ReceivedAt.Compare(b.ReceivedAt))
+		})
+		day.events = slices.CompactFunc(day.events, func(a, b domain.Event) bool { return a.Key() == b.Key() })
+	}
+	return w
+}
+
+// sortOutcomes spreads the outcomes over the days, the outcomes of one delivery
+// together: the greatest is its state, the attempts of all of them count.
+func (w *recordWork) sortOutcomes(outcomes []domain.Outcome) {
+	slices.SortStableFunc(outcomes, func(a, b domain.Outcome) int {
+		return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(a.Delivery, b.Delivery), compareState(&a, &b))
+	})
+	for start := 0; start < len(outcomes); {
+		end := start + 1
+		for end < len(outcomes) && outcomes[end].Delivery == outcomes[start].Delivery && outcomes[end].Account == outcomes[start].Account {
+			end++
+		}
+		w.addDelivery(outcomes[start:end])
+		start = end
+	}
+}
+
+func (w *recordWork) addDelivery(outcomes []domain.Outcome) {
+	for _, o := range outcomes {
+		if o.Request != "" {
+			w.requests = append(w.requests, o.Request)
+		}
+	}
+	last := outcomes[len(outcomes)-1]
+	at, ok := last.Delivery.ReceivedAt()
+	if !ok || !domain.ValidAccount(last.Account) {
+		w.outdated += len(outcomes)
+		return
+	}
+	last.Reason = plainText(last.Reason)
+	day := w.day(store.DateOf(at))
+	if len(outcomes) == 1 && (last.Rev == 1 || last.Rev == domain.FirstOutcome && !last.Noted) {
+		if last.Attempt != nil {
+			attempt := cleanAttempt(*last.Attempt)
+			last.Attempt = &attempt
+		}
+		day.born = append(day.born, last)
+		return
+	}
+	if len(outcomes) == 1 && last.Attempt != nil && last.Attempt.Number == 1 {
+		attempt := cleanAttempt(*last.Attempt)
+		last.Attempt = &attempt
+		day.filled = append(day.filled, last)
+		return
+	}
+	day.changed = append(day.changed, last)
+	for _, o := range outcomes {
+		if o.Attempt != nil {
+			day.attempts = append(day.attempts, deliveryAttempt{o.Account, o.Delivery, cleanAttempt(*o.Attempt)})
+		}
+	}
+}
+
+func (w *recordWork) day(d store.Date) *recordDay {
+	day := w.days[d]
+	if day == nil {
+		day = &recordDay{}
+		w.days[d] = day
+	}
+	return day
+}
+
+// dayList returns the days, the first one first.
+func (w *recordWork) dayList() []time.Time {
+	days := make([]time.Time, 0, len(w.days))
+	for _, d := range slices.Sorted(maps.Keys(w.days)) {
+		days = append(days, d.Time())
+	}
+	return days
+}
+
+func (w *recordWork) empty() bool {
+	return len(w.days) == 0 && len(w.settled) == 0 && len(w.requests) == 0 && len(w.health) == 0 && w.outdated == 0
+}
+
+// leaveOut drops the days that the log does not have and counts what is lost with them.
+func (w *recordWork) leaveOut(floor, last store.Date) {
+	for d, day := range w.days {
+		if d < floor || d > last {
+			w.outdated += len(day.born) + len(day.filled) + len(day.changed) + len(day.events)
+			delete(w.days, d)
+		}
+	}
+}
+
+// changes tells whether there is more than new rows.
+func (w *recordWork) changes() bool {
+	for _, day := range w.days {
+		if len(day.filled) > 0 || len(day.changed) > 0 || day.known {
+			return true
+		}
+	}
+	return false
+}
+
+// unborn takes nothing for new any more.
+func (w *recordWork) unborn() {
+	for _, day := range w.days {
+		day.unborn()
+	}
+}

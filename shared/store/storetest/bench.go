@@ -1,0 +1,61 @@
+package storetest
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"waybill.dev/shared/pgtest"
+	"waybill.dev/shared/store"
+)
+
+// Benchmark runs a benchmark on a migrated store on each database, with the durability of a real
+// installation. Cpu tells the processor time that was used so far, the server's included.
+func Benchmark(b *testing.B, run func(b *testing.B, db *store.Store, cpu func() time.Duration)) {
+	b.Helper()
+	b.Run("postgres", func(b *testing.B) {
+		c, err := pgtest.Start(b.Context(), "")
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { _ = c.Stop() })
+		run(b, Database{URL: c.URL("postgres")}.Open(b, store.Options{}), func() time.Duration { return processTime(b, c.Pid()) })
+	})
+	b.Run("sqlite", func(b *testing.B) {
+		run(b, SQLite().Fresh(b).Open(b, store.Options{}), func() time.Duration { return processTime(b, 0) })
+	})
+}
+
+// processTime returns the processor time that this process and the server's backends have
+// used: other work on the machine does not show in it.
+func processTime(b *testing.B, postmaster int) time.Duration {
+	b.Helper()
+	var self syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &self); err != nil {
+		b.Fatal(err)
+	}
+	total := time.Duration(self.Utime.Nano() + self.Stime.Nano())
+	if postmaster == 0 {
+		return total
+	}
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", postmaster, postmaster))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for pid := range strings.FieldsSeq(string(children)) {
+		text, err := os.ReadFile("/proc/" + pid + "/stat")
+		if err != nil {
+			continue // ended meanwhile
+		}
+		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+		user, _ := strconv.Atoi(fields[11])
+		system, _ := strconv.Atoi(fields[12])
+		total += time.Duration(user+system) * (time.Second / 100) // the kernel's unit
+	}
+	return total
+}

@@ -1,0 +1,119 @@
+package storetest
+
+import (
+	"database/sql"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"gorm.io/gorm/schema"
+
+	"waybill.dev/shared/store"
+)
+
+// owners says whose each table is: the family that has its row struct. A migration that
+// makes a table adds its line.
+func owners() map[string]string {
+	return map[string]string{
+		"log_floor": "store",
+
+		"accounts":  "accounts",
+		"audit_log": "auditlog",
+
+		"config_version":   "pipeline",
+		"webhooks":         "pipeline",
+		"webhook_counts":   "pipeline",
+		"webhook_health":   "pipeline",
+		"events":           "pipeline",
+		"outbox":           "pipeline",
+		"requests":         "pipeline",
+		"deliveries":       "pipeline",
+		"attempts":         "pipeline",
+		"idempotency_keys": "pipeline",
+		"bus_streams":      "pipeline",
+
+		"projects":      "access",
+		"key_buckets":   "access",
+		"key_consumers": "access",
+		"api_keys":      "access",
+		"key_managers":  "access",
+	}
+}
+
+// Rows compares the row structs of a family with the columns of its tables, on both
+// databases. They must be all of its tables.
+func Rows(t *testing.T, family string, rows ...any) {
+	t.Helper()
+	t.Parallel()
+	columns := map[string][]string{}
+	for _, row := range rows {
+		parsed, err := schema.Parse(row, &sync.Map{}, schema.NamingStrategy{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		columns[parsed.Table] = slices.Sorted(slices.Values(parsed.DBNames))
+	}
+	Each(t, func(t *testing.T, kind Kind) {
+		d := kind.Fresh(t)
+		d.Open(t, store.Options{})
+		db := d.Beneath(t)
+		live := map[string][]string{}
+		for table, owner := range owners() {
+			if owner == family {
+				live[table] = Texts(t, db, kind.columns(), table)
+			}
+		}
+		if diff := cmp.Diff(live, columns); diff != "" {
+			t.Errorf("columns of %s (-tables +structs):\n%s", family, diff)
+		}
+	})
+}
+
+func (k Kind) columns() string {
+	if k.postgres {
+		return `SELECT column_name FROM information_schema.columns
+			WHERE table_schema = current_schema() AND table_name = $1 ORDER BY column_name`
+	}
+	return `SELECT name FROM pragma_table_info($1) ORDER BY name`
+}
+
+// Owned fails the test when there is a table that is nobody's, or an owner of none.
+func Owned(t *testing.T, kind Kind, db *sql.DB) {
+	t.Helper()
+	query := `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'goose%' AND name NOT LIKE 'sqlite%' ORDER BY name`
+	if kind.postgres {
+		query = `SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace
+			AND relkind IN ('r', 'p') AND NOT relispartition AND relname NOT LIKE 'goose%' ORDER BY relname`
+	}
+	var tables []string
+	for table := range owners() {
+		tables = append(tables, table)
+	}
+	slices.Sort(tables)
+	if diff := cmp.Diff(Texts(t, db, query), tables); diff != "" {
+		t.Errorf("tables (-there +owned):\n%s", diff)
+	}
+}
+
+// Texts returns the texts of the one column that a query has.
+func Texts(t *testing.T, db *sql.DB, query string, args ...any) []string {
+	t.Helper()
+	rows, err := db.QueryContext(t.Context(), query, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var list []string
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, text)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}

@@ -1,0 +1,117 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+)
+
+// What follows is for families of tables. Their functions take the transaction that Tx or
+// Snapshot hands out, so that a change that spans families is one transaction.
+
+// Conn is what raw statements run on: a database, or a transaction of it.
+type Conn interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// RawConn returns the connection beneath a gorm transaction.
+func RawConn(tx *gorm.DB) Conn { return tx.Statement.ConnPool }
+
+// Handles returns the databases beneath gorm: on SQLite one connection writes and others
+// read, on Postgres both are the same.
+func (s *Store) Handles() (writing, reading *sql.DB) { return s.raw, s.reading }
+
+// Postgres returns the pool of connections; nil on SQLite.
+func (s *Store) Postgres() *pgxpool.Pool {
+	if d, ok := s.dialect.(*postgresDialect); ok {
+		return d.pool
+	}
+	return nil
+}
+
+// Statements returns the prepared statements of a SQLite file; nil on Postgres.
+func (s *Store) Statements() *Statements {
+	if d, ok := s.dialect.(*sqliteDialect); ok {
+		return d.statements
+	}
+	return nil
+}
+
+// Now returns the present time as it is stored: UTC, in milliseconds.
+func (s *Store) Now() time.Time { return s.now().UTC().Truncate(time.Millisecond) }
+
+// Moment returns a time as an argument of a raw statement.
+func (s *Store) Moment(t time.Time) any { return s.dialect.moment(t) }
+
+// Date returns a day as an argument of a raw statement.
+func (s *Store) Date(day time.Time) any { return s.dialect.date(day) }
+
+// Reading returns a handle for statements that read, each for itself.
+func (s *Store) Reading(ctx context.Context) *gorm.DB { return s.read.WithContext(ctx) }
+
+// Writing returns a handle for statements that are transactions of their own. Call them
+// within Again.
+func (s *Store) Writing(ctx context.Context) *gorm.DB { return s.write.WithContext(ctx) }
+
+// Tx runs f in one transaction on the writing database, again when Postgres broke it
+// off in favour of another one.
+func (s *Store) Tx(ctx context.Context, f func(tx *gorm.DB) error) error {
+	return s.Again(ctx, func() error { return s.Writing(ctx).Transaction(f) })
+}
+
+// Snapshot runs f on one consistent view of the database.
+func (s *Store) Snapshot(ctx context.Context, f func(tx *gorm.DB) error) error {
+	options := &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}
+	if s.SQLite() {
+		options = nil // a reading transaction is a snapshot there; the driver knows no levels
+	}
+	return s.Reading(ctx).Transaction(f, options)
+}
+
+// Begin starts a writing transaction without gorm. Call it within Again.
+func (s *Store) Begin(ctx context.Context) (*sql.Tx, error) { return s.dialect.begin(ctx) }
+
+// maxTries bounds the repeats of a transaction that lost a deadlock or met a day for
+// which there was no partition yet.
+const maxTries = 4
+
+// Again runs f, and runs it again when the failure is one that passes.
+func (s *Store) Again(ctx context.Context, f func() error) error {
+	for try := 1; ; try++ {
+		err := f()
+		switch {
+		case err == nil || try == maxTries || ctx.Err() != nil:
+			return err
+		case lostToAnother(err):
+		case MissingPartition(err):
+			now := s.Now()
+			if err := s.PrepareDays(ctx, now.Add(-24*time.Hour), now); err != nil {
+				return err
+			}
+		default:
+			return err
+		}
+	}
+}
+
+// The locks that a change takes on rows, on Postgres. SQLite has one writer.
+const (
+	LockNone   = ""
+	LockShare  = "KEY SHARE"     // it can't be deleted
+	LockChange = "NO KEY UPDATE" // nor changed
+	LockDelete = "UPDATE"        // nor given anything
+)
+
+// Lock makes a query lock the rows that it reads.
+func (s *Store) Lock(query *gorm.DB, strength string) *gorm.DB {
+	if strength == LockNone || s.SQLite() {
+		return query
+	}
+	return query.Clauses(clause.Locking{Strength: strength})
+}
