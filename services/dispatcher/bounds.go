@@ -3,7 +3,7 @@ package dispatcher
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"waybill.dev/shared/bus"
+	"waybill.dev/services/dispatcher/internal/inflight"
 )
 
 // bounds tells, as metrics, of everything that is bounded how much of it there is, how much
@@ -56,7 +56,7 @@ func (b *bounds) Collect(to chan<- prometheus.Metric) {
 	for _, w := range b.d.options.Bus.Windows() {
 		bound(w.Stream, int64(w.Out), int64(w.Limit), int64(w.Waiting))
 	}
-	room := func(share string, r *bus.Budget) {
+	room := func(share string, r *inflight.Budget) {
 		state := r.State()
 		gauge(b.memory, state.Used, share)
 		gauge(b.memoryMost, state.Limit, share)

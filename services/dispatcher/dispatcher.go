@@ -127,7 +127,7 @@ func New(options Options) (*Dispatcher, error) {
 		DrainRoom: d.memory.drains, ProbeRoom: d.memory.probes,
 		Metrics: options.Metrics, Schedule: options.DefaultSchedule, Retention: options.Retention,
 	})
-	d.stall = &stallWatch{events: d.fanout, waits: options.Bus.EventsWait, reachable: d.reachable}
+	d.stall = &stallWatch{events: d.fanout, waits: d.eventsWait, reachable: d.reachable}
 	d.members.OnChange(d.due.Own)
 	d.members.OnChange(d.lanes.Own)
 	d.members.OnBehind(d.stage.Yield)
@@ -235,8 +235,8 @@ func (d *Dispatcher) catchUp(ctx context.Context) {
 	d.suspect(ctx)
 	deadline := time.Now().Add(catchUpTime)
 	for ctx.Err() == nil && time.Now().Before(deadline) {
-		backlog, err := d.options.Bus.Backlog(ctx)
-		if err == nil && backlog.Records == 0 {
+		records, err := d.options.Bus.Stream(bus.StreamRecords).ConsumerState(ctx, bus.ConsumerRecord)
+		if err == nil && records.Pending == 0 && records.Unacknowledged == 0 {
 			return
 		}
 		select {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"waybill.dev/shared/bus"
 )
 
 const (
@@ -51,6 +53,16 @@ func (s *stallWatch) Run(ctx context.Context) error {
 		}
 		s.stalled.Store(time.Since(since) >= stallAfter)
 	}
+}
+
+// eventsWait tells whether events wait that were handed out to nobody, and whether they are
+// not because as many as may be are unacknowledged.
+func (d *Dispatcher) eventsWait(ctx context.Context) (some, full bool, err error) {
+	events, err := d.options.Bus.Stream(bus.StreamEvents).ConsumerState(ctx, bus.ConsumerFanout)
+	if err != nil {
+		return false, false, err
+	}
+	return events.Pending > 0, events.Unacknowledged >= bus.MaxEventsInHand, nil
 }
 
 // waiting tells whether events wait for this dispatcher and nothing else keeps them from it.

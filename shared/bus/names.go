@@ -18,10 +18,10 @@ const (
 
 // The durable consumers.
 const (
-	consumerFanout = "fanout"
-	consumerRecord = "record"
-	consumerDue    = "due-" // and the shard
-	consumerLane   = "lane-"
+	ConsumerFanout = "fanout" // of EVENTS
+	ConsumerRecord = "record" // of RECORDS
+	consumerDue    = "due-"   // and the shard, of RETRIES
+	consumerLane   = "lane-"  // and the webhook, of HOLD
 	// PinGroup is the one priority group of pinned consumers: only one process at a
 	// time is served, another takes over within seconds after it is gone.
 	PinGroup = "owner"
@@ -50,6 +50,12 @@ const (
 	// waybill.>, but only its owner may use an inbox.
 	subjectAnswer = "waybill.answer."
 )
+
+// DueConsumer returns the name of the consumer of a shard's due deliveries.
+func DueConsumer(shard int) string { return consumerDue + strconv.Itoa(shard) }
+
+// LaneConsumer returns the name of the consumer through which a webhook's lane is drained.
+func LaneConsumer(w domain.WebhookID) string { return consumerLane + w.Token() }
 
 // EventSubject returns the subject that events of account and type t are published on.
 func EventSubject(account string, t domain.EventType) string {
@@ -85,7 +91,11 @@ func HoldSubject(w domain.WebhookID) string {
 	return subjectHold + shardOf(w) + "." + w.Token()
 }
 
-func webhookOfSubject(subject string) (domain.WebhookID, bool) {
+// HoldSubjects returns the pattern of the subjects of a shard's lanes.
+func HoldSubjects(shard int) string { return subjectHold + strconv.Itoa(shard) + ".>" }
+
+// WebhookOfSubject returns the webhook that a subject of RETRIES or HOLD names.
+func WebhookOfSubject(subject string) (domain.WebhookID, bool) {
 	parts := strings.Split(subject, ".")
 	if len(parts) < 3 {
 		return "", false

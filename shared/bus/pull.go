@@ -37,14 +37,10 @@ const (
 	// filled is how long the server's word is waited for when a request has all its bytes.
 	filled = 50 * time.Millisecond
 	// stragglers is how many messages of earlier requests there is a place for besides.
-	stragglers = 2 * fetchSize
+	stragglers = 2 * MaxFetch
 )
 
-// errAway tells that no server was there to be asked. It comes after a moment, so that who asks
-// may do so at once again.
-var errAway = errors.New("no server is connected")
-
-// awayPause is that moment.
+// awayPause is the moment after which ErrAway comes.
 const awayPause = 50 * time.Millisecond
 
 // errSilent tells that a server that should have sent heartbeats did not.
@@ -53,7 +49,7 @@ var errSilent = errors.New("no heartbeat came")
 func (b *Bus) newPuller(stream, consumer, group string) (*puller, error) {
 	p := &puller{
 		conn: b.conn, subject: "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + consumer, group: group,
-		inbox: b.conn.NewInbox(), came: make(chan *nats.Msg, fetchSize+stragglers),
+		inbox: b.conn.NewInbox(), came: make(chan *nats.Msg, MaxFetch+stragglers),
 	}
 	sub, err := b.conn.ChanSubscribe(p.inbox+".*", p.came)
 	if err != nil {
@@ -133,7 +129,7 @@ func (p *puller) ask(ctx context.Context, request pullRequest) (reply string, er
 		case <-ctx.Done():
 		case <-time.After(awayPause):
 		}
-		return "", errAway
+		return "", ErrAway
 	}
 	body, err := json.Marshal(request)
 	if err != nil {

@@ -2,7 +2,6 @@ package bus_test
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -18,24 +17,18 @@ import (
 func TestClusterHandsOutEverythingOnce(t *testing.T) {
 	cluster := bustest.StartCluster(t)
 	b, js := join(t, cluster.URL()), look(t, cluster.URL())
-	const messages, size, limit = 4000, 4 << 10, 16 << 20
+	const messages, size, portion = 4000, 4 << 10, 1 << 20
+	lane := bus.LaneConsumer(webhook)
+	if _, err := b.Stream(bus.StreamHold).CreateConsumer(t.Context(), lane, bus.HoldSubject(webhook), 1000, time.Minute); err != nil {
+		t.Fatal(err)
+	}
 	for _, stage := range []struct {
-		name, subject string
-		consume       func(ctx context.Context, inHand *bus.InHand, handle func(*bus.Message)) error
+		name, subject, stream, consumer string
+		options                         bus.FetchOptions
 	}{
-		{"events", "events.default.shipment.created", b.ConsumeEvents},
-		{"records", "records", b.ConsumeRecords},
-		{"a lane", bus.HoldSubject(webhook), func(ctx context.Context, inHand *bus.InHand, handle func(*bus.Message)) error {
-			lane, err := b.OpenLane(ctx, webhook, 1000)
-			for err == nil {
-				var list []*bus.Message
-				list, err = lane.Fetch(ctx, inHand, 100, 100*time.Millisecond)
-				for _, m := range list {
-					handle(m)
-				}
-			}
-			return err
-		}},
+		{"events", "events.default.shipment.created", bus.StreamEvents, bus.ConsumerFanout, bus.FetchOptions{Wait: 10 * time.Second, Heartbeat: 2500 * time.Millisecond, Bytes: portion}},
+		{"records", "records", bus.StreamRecords, bus.ConsumerRecord, bus.FetchOptions{Wait: 200 * time.Millisecond, Bytes: portion, Pinned: true}},
+		{"a lane", bus.HoldSubject(webhook), bus.StreamHold, lane, bus.FetchOptions{Wait: 100 * time.Millisecond}},
 	} {
 		t.Run(stage.name, func(t *testing.T) {
 			body := make([]byte, size)
@@ -55,13 +48,13 @@ func TestClusterHandsOutEverythingOnce(t *testing.T) {
 				}
 			}
 			ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
-			inHand := bus.NewInHandOf(bus.NewBudget(limit))
 			taken := make(chan *bus.Message, messages)
 			var running sync.WaitGroup
 			defer running.Wait()
 			defer stop()
-			running.Go(func() { _ = inHand.Run(ctx) })
-			running.Go(func() { _ = stage.consume(ctx, inHand, func(m *bus.Message) { taken <- m }) })
+			running.Go(func() {
+				_ = fetched(b, stage.stream, stage.consumer, stage.options)(ctx, func(m *bus.Message) { taken <- m })
+			})
 			repeated := 0
 			for done := 0; done < messages; {
 				select {
@@ -72,13 +65,12 @@ func TestClusterHandsOutEverythingOnce(t *testing.T) {
 						done++
 					}
 					m.Ack()
-					inHand.Done(m)
 				case <-ctx.Done():
 					t.Fatalf("%d of %d messages came for the first time, %d came again", done, messages, repeated)
 				}
 			}
 			if repeated > 0 {
-				t.Error(fmt.Sprint(repeated, " messages came again"))
+				t.Errorf("%d messages came again", repeated)
 			}
 		})
 	}

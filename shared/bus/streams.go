@@ -26,11 +26,13 @@ const (
 	pinTTL = 3 * time.Second
 	// recordPinTTL is the same for the records: what a killed process leaves is seen in the
 	// log within 2 s. By then all that it had in hand is free as well, so that the next
-	// process gets it first and in order; see recordAckWait and recordFetch.
+	// process gets it first and in order; see recordAckWait.
 	recordPinTTL = 1600 * time.Millisecond
-	// recordAckWait is AckWait for the records, reported on every recordProgress.
-	recordAckWait  = 1200 * time.Millisecond
-	recordProgress = 300 * time.Millisecond
+	// recordAckWait is AckWait for the records, reported on every RecordsProgressInterval.
+	recordAckWait           = 1200 * time.Millisecond
+	RecordsProgressInterval = 300 * time.Millisecond
+	// MaxRecordsInHand bounds the batches of records that are handed out and not acknowledged.
+	MaxRecordsInHand = 4 * MaxFetch
 )
 
 // Ensure makes the streams and consumers, or brings them to the present settings.
@@ -47,12 +49,12 @@ func (b *Bus) Ensure(ctx context.Context) error {
 		config jetstream.ConsumerConfig
 	}{
 		{StreamEvents, jetstream.ConsumerConfig{
-			Durable: consumerFanout, AckPolicy: jetstream.AckExplicitPolicy, AckWait: AckWait,
+			Durable: ConsumerFanout, AckPolicy: jetstream.AckExplicitPolicy, AckWait: AckWait,
 			MaxDeliver: -1, MaxAckPending: MaxEventsInHand, MaxWaiting: 512,
 		}},
 		{StreamRecords, pinned(recordPinTTL, jetstream.ConsumerConfig{
-			Durable: consumerRecord, AckPolicy: jetstream.AckExplicitPolicy, AckWait: recordAckWait,
-			MaxDeliver: -1, MaxAckPending: 4 * fetchSize,
+			Durable: ConsumerRecord, AckPolicy: jetstream.AckExplicitPolicy, AckWait: recordAckWait,
+			MaxDeliver: -1, MaxAckPending: MaxRecordsInHand,
 		})},
 	}
 	for shard := range domain.Shards {
@@ -60,7 +62,7 @@ func (b *Bus) Ensure(ctx context.Context) error {
 			stream string
 			config jetstream.ConsumerConfig
 		}{StreamRetries, pinned(pinTTL, jetstream.ConsumerConfig{
-			Durable:       consumerDue + strconv.Itoa(shard),
+			Durable:       DueConsumer(shard),
 			FilterSubject: subjectDue + strconv.Itoa(shard) + ".>",
 			AckPolicy:     jetstream.AckExplicitPolicy, AckWait: AckWait,
 			MaxDeliver: -1, MaxAckPending: maxDueInHand,
@@ -248,11 +250,11 @@ func (b *Bus) Backlog(ctx context.Context) (Backlog, error) {
 	var l Backlog
 	var err error
 	var unacked int
-	if l.Events, unacked, l.OldestEvent, err = b.behind(ctx, StreamEvents, consumerFanout); err != nil {
+	if l.Events, unacked, l.OldestEvent, err = b.behind(ctx, StreamEvents, ConsumerFanout); err != nil {
 		return l, err
 	}
 	l.EventsInHand = unacked
-	if l.Records, _, l.OldestRecord, err = b.behind(ctx, StreamRecords, consumerRecord); err != nil {
+	if l.Records, _, l.OldestRecord, err = b.behind(ctx, StreamRecords, ConsumerRecord); err != nil {
 		return l, err
 	}
 	hold, err := b.info(ctx, StreamHold)
@@ -296,16 +298,6 @@ func (b *Bus) behind(ctx context.Context, stream, name string) (waiting uint64, 
 	return waiting, unacked, msg.Time, nil
 }
 
-// EventsWait tells whether events wait that were handed out to nobody, and whether they are
-// not because as many as may be are unacknowledged.
-func (b *Bus) EventsWait(ctx context.Context) (some, full bool, err error) {
-	info, err := b.consumerInfo(ctx, StreamEvents, consumerFanout)
-	if err != nil {
-		return false, false, err
-	}
-	return info.NumPending > 0, info.NumAckPending >= MaxEventsInHand, nil
-}
-
 // restartMargin is how many events the server may have handed out beyond what it
 // remembers after a crash: it writes a consumer's state some ten times a second.
 const restartMargin = 20_000
@@ -314,7 +306,7 @@ const restartMargin = 20_000
 // out before, whatever the server says of them: asked at the start and after each
 // reconnection, as the server may have crashed meanwhile.
 func (b *Bus) MaybeHandedOut(ctx context.Context) (uint64, error) {
-	info, err := b.consumerInfo(ctx, StreamEvents, consumerFanout)
+	info, err := b.consumerInfo(ctx, StreamEvents, ConsumerFanout)
 	if err != nil {
 		return 0, err
 	}

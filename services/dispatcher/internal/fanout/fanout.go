@@ -15,8 +15,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"waybill.dev/services/dispatcher/internal/consumer"
 	"waybill.dev/services/dispatcher/internal/deliver"
 	"waybill.dev/services/dispatcher/internal/index"
+	"waybill.dev/services/dispatcher/internal/inflight"
 	"waybill.dev/services/dispatcher/internal/record"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
@@ -25,7 +27,7 @@ import (
 
 // Bus is where events come from and where what is none goes.
 type Bus interface {
-	ConsumeEvents(ctx context.Context, inHand *bus.InHand, handle func(*bus.Message)) error
+	consumer.Bus
 	Server() string
 	ParseAccepted(subject string, header map[string][]string, body []byte) (bus.Accepted, bool)
 	Reject(account, subject string, header map[string][]string, body []byte, reason string, done func(error))
@@ -61,7 +63,7 @@ type Options struct {
 	Log       Log
 	Index     Index
 	Accounts  Accounts
-	Room      *bus.Budget // for what is in hand
+	Room      *inflight.Budget // for what is in hand
 	Logger    *slog.Logger
 	Metrics   prometheus.Registerer
 }
@@ -69,7 +71,7 @@ type Options struct {
 // Fanout is the first stage of the dispatcher.
 type Fanout struct {
 	options   Options
-	inHand    *bus.InHand
+	inHand    *inflight.Messages
 	ended     *ended
 	suspect   atomic.Uint64 // see Suspect
 	checks    chan struct{} // bounds the events that wait for a look into the log
@@ -87,7 +89,7 @@ const maxChecks = 256
 // New returns a fan-out.
 func New(options Options) *Fanout {
 	f := &Fanout{
-		options: options, inHand: bus.NewInHandOf(options.Room), ended: newEnded(), checks: make(chan struct{}, maxChecks),
+		options: options, inHand: inflight.New(options.Room), ended: newEnded(), checks: make(chan struct{}, maxChecks),
 		strangers: make(chan stranger, maxStrangers),
 		lookups:   newLookups(options.Log),
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -110,7 +112,7 @@ func (f *Fanout) Run(ctx context.Context) error {
 	defer asking.Wait()
 	asking.Go(func() { f.askOn(ctx) })
 	asking.Go(func() { f.makeRoom(ctx) })
-	return f.options.Bus.ConsumeEvents(ctx, f.inHand, func(m *bus.Message) { f.handle(ctx, m) })
+	return consumer.Events(ctx, f.options.Bus, f.options.Logger, f.inHand, func(m *bus.Message) { f.handle(ctx, m) })
 }
 
 // Attend keeps the events in hand from going to others, until ctx is done. It outlives Run.

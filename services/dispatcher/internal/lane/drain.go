@@ -10,6 +10,7 @@ import (
 
 	"waybill.dev/services/dispatcher/internal/deliver"
 	"waybill.dev/services/dispatcher/internal/index"
+	"waybill.dev/services/dispatcher/internal/inflight"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 )
@@ -77,13 +78,13 @@ func (w *worker) drain(ctx context.Context, hook *index.Hook) (time.Duration, er
 	}
 	per := hook.Config().RatePerSecond
 	w.progress.limited = per != nil && *per*laneWait.Seconds() < 1
-	opened, err := w.m.options.Bus.OpenLane(ctx, w.id, 2*w.progress.fetches())
+	opened, err := w.m.kept.open(ctx, w.id, 2*w.progress.fetches())
 	if err != nil {
 		return 0, err
 	}
 	d := &drain{
 		w: w, hook: hook, progress: w.progress, place: place,
-		inHand: bus.NewInHandOf(w.m.share()), ended: make(chan struct{}, 1), tasks: make(map[*bus.Message]*domain.Task), seen: make(map[domain.DeliveryID]int64),
+		inHand: inflight.New(w.m.share()), ended: make(chan struct{}, 1), tasks: make(map[*bus.Message]*domain.Task), seen: make(map[domain.DeliveryID]int64),
 	}
 	attending, stop := context.WithCancel(context.WithoutCancel(ctx))
 	go func() { _ = d.inHand.Run(attending) }()
@@ -92,7 +93,7 @@ func (w *worker) drain(ctx context.Context, hook *index.Hook) (time.Duration, er
 	stop()
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	if closeErr := opened.Close(closing); err == nil {
+	if closeErr := opened.close(closing); err == nil {
 		err = closeErr
 	}
 	switch d.end {
@@ -108,9 +109,9 @@ func (w *worker) drain(ctx context.Context, hook *index.Hook) (time.Duration, er
 }
 
 // share is what one lane may have in hand, a few of the largest deliveries at least.
-func (m *Manager) share() *bus.Budget {
+func (m *Manager) share() *inflight.Budget {
 	room := m.options.DrainRoom
-	return room.Part(max(room.Limit()/laneShare, 4*bus.LargestTask))
+	return room.Part(max(room.Limit()/laneShare, 4*inflight.LargestTask))
 }
 
 // wanted tells whether other lanes wait for a place or for memory.
@@ -153,7 +154,7 @@ type drain struct {
 	progress *progress
 	place    *place
 	until    time.Time // when the slice is over, if others wait; zero: nothing came yet
-	inHand   *bus.InHand
+	inHand   *inflight.Messages
 	end      ending
 	flying   int
 	waiting  []*bus.Message
@@ -168,7 +169,7 @@ type drain struct {
 	last *bus.Message
 }
 
-func (d *drain) run(ctx context.Context, lane *bus.Lane) error {
+func (d *drain) run(ctx context.Context, lane *opened) error {
 	fetched := make(chan []*bus.Message)
 	fetching, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
@@ -311,10 +312,10 @@ func (d *drain) open(ctx context.Context) bool {
 }
 
 // fetch brings batches until ctx is done; an empty one tells that nothing came for laneWait.
-func (d *drain) fetch(ctx context.Context, lane *bus.Lane, fetched chan<- []*bus.Message) error {
+func (d *drain) fetch(ctx context.Context, lane *opened, fetched chan<- []*bus.Message) error {
 	defer close(fetched)
 	for ctx.Err() == nil {
-		batch, err := lane.Fetch(ctx, d.inHand, d.progress.fetches(), laneWait)
+		batch, err := lane.fetch(ctx, d.inHand, d.progress.fetches(), laneWait)
 		if ctx.Err() != nil {
 			d.release(batch)
 			return nil
@@ -346,7 +347,7 @@ func (d *drain) take(ctx context.Context, batch []*bus.Message) {
 		task, err := bus.ParseTask(m.Header(), m.Body())
 		if err != nil {
 			d.w.m.options.Logger.Error("held delivery can't be read and is set aside", "sequence", m.Sequence, "error", err)
-			d.w.m.options.Bus.SetAside(m, err, func(err error) {
+			d.w.m.options.Bus.SetAside(m.Entry(), err, func(err error) {
 				d.inHand.Done(m)
 				if err == nil { // else it stays in the lane
 					m.Ack()

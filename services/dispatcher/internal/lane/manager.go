@@ -16,17 +16,14 @@ import (
 
 	"waybill.dev/services/dispatcher/internal/deliver"
 	"waybill.dev/services/dispatcher/internal/index"
+	"waybill.dev/services/dispatcher/internal/inflight"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 )
 
 // Bus keeps the lanes.
 type Bus interface {
-	Lanes(ctx context.Context, shard int) (map[domain.WebhookID]uint64, error)
-	LaneRead(ctx context.Context, id domain.WebhookID, from uint64, most int, more func(*domain.Task) bool) ([]*bus.Held, error)
-	LaneDelete(ctx context.Context, sequences ...uint64) error
-	OpenLane(ctx context.Context, id domain.WebhookID, inHand int) (*bus.Lane, error)
-	SetAside(m *bus.Message, cause error, done func(error))
+	Streams
 	Announce(subject string, body []byte)
 }
 
@@ -62,8 +59,8 @@ type Options struct {
 	Deliverer Deliverer
 	Index     Index
 	Log       Log
-	DrainRoom *bus.Budget // for what drains have in hand
-	ProbeRoom *bus.Budget // for what else is read of lanes
+	DrainRoom *inflight.Budget // for what drains have in hand
+	ProbeRoom *inflight.Budget // for what else is read of lanes
 	Logger    *slog.Logger
 	Metrics   prometheus.Registerer
 	Schedule  []time.Duration
@@ -86,6 +83,7 @@ const (
 // Manager works the lanes of the shards that this dispatcher owns.
 type Manager struct {
 	options Options
+	kept    kept
 	drains  chan struct{} // the places of those that drain, in turn
 	waits   atomic.Int64  // that wait for a place
 	linger  chan struct{} // those that wait for the end of what they sent
@@ -105,7 +103,7 @@ type Manager struct {
 // New returns a manager.
 func New(options Options) *Manager {
 	m := &Manager{
-		options: options, drains: make(chan struct{}, maxDrains), linger: make(chan struct{}, maxLingering), ending: make(chan struct{}, maxEnding),
+		options: options, kept: kept{options.Bus, options.Logger}, drains: make(chan struct{}, maxDrains), linger: make(chan struct{}, maxLingering), ending: make(chan struct{}, maxEnding),
 		workers: make(map[domain.WebhookID]*worker), announced: make(map[domain.WebhookID]time.Time),
 		list: make(chan struct{}, 1),
 		drained: prometheus.NewCounter(prometheus.CounterOpts{
@@ -296,7 +294,7 @@ func (m *Manager) listLanes(ctx context.Context) {
 		if !owned || ctx.Err() != nil {
 			continue
 		}
-		lanes, err := m.options.Bus.Lanes(ctx, shard)
+		lanes, err := m.kept.lanes(ctx, shard)
 		if err != nil {
 			m.options.Logger.Debug("lanes can't be listed", "error", err)
 			return

@@ -8,7 +8,7 @@ import (
 
 	"waybill.dev/services/dispatcher/internal/deliver"
 	"waybill.dev/services/dispatcher/internal/index"
-	"waybill.dev/shared/bus"
+	"waybill.dev/services/dispatcher/internal/inflight"
 	"waybill.dev/shared/domain"
 )
 
@@ -166,11 +166,11 @@ func (w *worker) sendProbe(ctx context.Context, hook *index.Hook) (time.Duration
 	if err != nil || head == nil {
 		return idleFor, err
 	}
-	if _, ended := w.expired(hook, head.Task, true); ended {
+	if _, ended := w.expired(hook, head.task, true); ended {
 		return 0, nil
 	}
-	if fresh := w.fresh(ctx, []*domain.Task{head.Task}); !fresh[head.Task.Delivery] {
-		return 0, w.m.options.Bus.LaneDelete(ctx, head.Sequence)
+	if fresh := w.fresh(ctx, []*domain.Task{head.task}); !fresh[head.task.Delivery] {
+		return 0, w.m.kept.remove(ctx, head.sequence)
 	}
 	if !w.m.options.Deliverer.TryProbe(hook) {
 		return time.Second, nil // another probe is under way
@@ -189,27 +189,27 @@ func (w *worker) look(ctx context.Context) (*domain.Task, error) {
 	if err != nil || head == nil {
 		return nil, err
 	}
-	w.know(head.Task)
+	w.know(head.task)
 	return w.head, nil
 }
 
 // read reads the head of the lane; nil: the lane is empty. Thousands of lanes may be read at
 // once: what is read takes room until give is called.
-func (w *worker) read(ctx context.Context) (head *bus.Held, give func(), err error) {
+func (w *worker) read(ctx context.Context) (head *delivery, give func(), err error) {
 	room := w.m.options.ProbeRoom
-	taken, err := room.Reserve(ctx, bus.LargestTask, bus.LargestTask)
+	taken, err := room.Reserve(ctx, inflight.LargestTask, inflight.LargestTask)
 	give = func() { room.Give(taken) }
 	if err != nil {
 		return nil, give, err //nolint:wrapcheck // told to stop
 	}
-	held, err := w.m.options.Bus.LaneRead(ctx, w.id, 0, 1, nil)
+	held, err := w.m.kept.read(ctx, w.id, 0, 1, nil)
 	if err != nil || len(held) == 0 {
 		return nil, give, err
 	}
-	rest := taken - int64(len(held[0].Task.Body))
+	rest := taken - int64(len(held[0].task.Body))
 	taken -= rest
 	room.Give(rest)
-	return held[0], give, nil
+	return &held[0], give, nil
 }
 
 // know keeps a lane's first delivery.
@@ -220,10 +220,10 @@ func (w *worker) know(task *domain.Task) {
 }
 
 // send has the head of the lane attempted as a probe, and waits for its end.
-func (w *worker) send(ctx context.Context, hook *index.Hook, head *bus.Held) error {
+func (w *worker) send(ctx context.Context, hook *index.Hook, head *delivery) error {
 	ended := make(chan bool, 1)
 	w.m.options.Deliverer.Offer(hook, &deliver.Job{
-		Task: head.Task, FromLane: true, Probe: true, Origin: single{ended},
+		Task: head.task, FromLane: true, Probe: true, Origin: single{ended},
 	})
 	select {
 	case stored := <-ended:
@@ -238,7 +238,7 @@ func (w *worker) send(ctx context.Context, hook *index.Hook, head *bus.Held) err
 		}
 	}
 	w.m.drained.Inc()
-	return w.m.options.Bus.LaneDelete(context.WithoutCancel(ctx), head.Sequence)
+	return w.m.kept.remove(context.WithoutCancel(ctx), head.sequence)
 }
 
 // endExpired ends the deliveries at the head of the lane that are past the retention, or
@@ -342,7 +342,7 @@ func (w *worker) end(ctx context.Context, reason func(*domain.Task) (string, boo
 		_, ended := reason(task)
 		return ended
 	}
-	held, err := w.m.options.Bus.LaneRead(ctx, w.id, 0, endTogether, has)
+	held, err := w.m.kept.read(ctx, w.id, 0, endTogether, has)
 	if err != nil {
 		return 0, err
 	}
@@ -350,11 +350,11 @@ func (w *worker) end(ctx context.Context, reason func(*domain.Task) (string, boo
 	var tasks []*domain.Task
 	var next *domain.Task
 	for _, h := range held {
-		if !has(h.Task) {
-			next = h.Task
+		if !has(h.task) {
+			next = h.task
 			break
 		}
-		sequences, tasks = append(sequences, h.Sequence), append(tasks, h.Task)
+		sequences, tasks = append(sequences, h.sequence), append(tasks, h.task)
 	}
 	if len(tasks) == 0 {
 		if next != nil {
@@ -380,7 +380,7 @@ func (w *worker) end(ctx context.Context, reason func(*domain.Task) (string, boo
 		}
 	}
 	w.m.drained.Add(float64(len(tasks)))
-	if err := w.m.options.Bus.LaneDelete(ctx, sequences...); err != nil {
+	if err := w.m.kept.remove(ctx, sequences...); err != nil {
 		return 0, err
 	}
 	if next != nil {

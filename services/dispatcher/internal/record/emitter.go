@@ -17,7 +17,7 @@ import (
 
 // Publisher stores batches on the bus; done is called exactly once.
 type Publisher interface {
-	PublishRecords(batch *domain.RecordBatch, done func(error))
+	PublishRecords(body []byte, done func(error))
 	// Server names the server that is connected, by an id that is another one after each
 	// start; empty: none is.
 	Server() string
@@ -199,7 +199,7 @@ func (e *Emitter) store(ctx context.Context, items []Item) {
 		backoff.WithInitialInterval(50*time.Millisecond), backoff.WithMaxInterval(2*time.Second), backoff.WithMaxElapsedTime(0))
 	stored := make(chan error, 1)
 	for failing := false; ; failing = true {
-		e.publisher.PublishRecords(gather(items, e.publisher.Server()), func(err error) { stored <- err })
+		e.publisher.PublishRecords(Encode(gather(items, e.publisher.Server())), func(err error) { stored <- err })
 		err := <-stored
 		if err == nil {
 			break

@@ -102,9 +102,9 @@ func (o *order) after(ctx context.Context, taken []*bus.Message) []bool {
 func (o *order) written(ctx context.Context) uint64 {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	written, err := o.source.RecordsWritten(ctx)
+	state, err := o.source.Stream(bus.StreamRecords).ConsumerState(ctx, bus.ConsumerRecord)
 	if err != nil {
 		return 0
 	}
-	return written
+	return state.Acknowledged
 }

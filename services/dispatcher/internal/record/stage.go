@@ -11,16 +11,16 @@ import (
 	"github.com/cenkalti/backoff/v4"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"waybill.dev/services/dispatcher/internal/consumer"
+	"waybill.dev/services/dispatcher/internal/inflight"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
 )
 
-// Source hands out the batches on the bus, in order, to one process at a time.
+// Source has the batches that are on the bus.
 type Source interface {
-	ConsumeRecords(ctx context.Context, inHand *bus.InHand, handle func(*bus.Message)) error
-	// RecordsWritten returns the sequence up to which every message is acknowledged.
-	RecordsWritten(ctx context.Context) (uint64, error)
+	consumer.Bus
 	RejectOwn(m *bus.Message, cause error, done func(error))
 	// Server names the server that is connected, by an id that is another one after each start.
 	Server() string
@@ -51,7 +51,7 @@ type Stage struct {
 	source  Source
 	writer  Writer
 	rows    int
-	inHand  *bus.InHand
+	inHand  *inflight.Messages
 	order   order
 	log     *slog.Logger
 	metrics *stageMetrics
@@ -63,9 +63,9 @@ type Stage struct {
 
 // NewStage returns a record stage that writes about rows outcomes at a time. What it has in
 // hand takes room; nil: without a bound.
-func NewStage(source Source, writer Writer, rows int, room *bus.Budget, registerer prometheus.Registerer, log *slog.Logger) *Stage {
+func NewStage(source Source, writer Writer, rows int, room *inflight.Budget, registerer prometheus.Registerer, log *slog.Logger) *Stage {
 	return &Stage{
-		source: source, writer: writer, rows: rows, inHand: bus.NewRecordsInHand(room), order: order{source: source}, log: log,
+		source: source, writer: writer, rows: rows, inHand: inflight.NewRecords(room), order: order{source: source}, log: log,
 		metrics: newStageMetrics(registerer), turned: make(chan struct{}),
 	}
 }
@@ -130,7 +130,7 @@ func (s *Stage) consume(ctx context.Context, messages chan<- *bus.Message) error
 		case <-consuming.Done():
 		}
 	}()
-	return s.source.ConsumeRecords(consuming, s.inHand, func(m *bus.Message) {
+	return consumer.Records(consuming, s.source, s.log, s.inHand, func(m *bus.Message) {
 		select {
 		case messages <- m:
 		case <-consuming.Done():
@@ -187,7 +187,7 @@ func (s *Stage) gather(first *bus.Message, messages <-chan *bus.Message) ([]*bus
 	defer deadline.Stop()
 	rows := 0
 	for next := first; ; {
-		if batch, err := bus.ParseRecords(next.Body()); err != nil {
+		if batch, err := Parse(next.Body()); err != nil {
 			s.unreadable(next, err)
 		} else {
 			taken, batches = append(taken, next), append(batches, batch)

@@ -8,16 +8,18 @@ import (
 	"sync"
 	"time"
 
+	"waybill.dev/services/dispatcher/internal/consumer"
 	"waybill.dev/services/dispatcher/internal/deliver"
 	"waybill.dev/services/dispatcher/internal/index"
+	"waybill.dev/services/dispatcher/internal/inflight"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 )
 
-// Bus hands out due deliveries, a shard to one process at a time.
+// Bus has the due deliveries.
 type Bus interface {
-	ConsumeDue(ctx context.Context, shard int, room *bus.Budget, handle func(*bus.Message)) error
-	SetAside(m *bus.Message, cause error, done func(error))
+	consumer.Bus
+	SetAside(e *bus.Entry, cause error, done func(error))
 }
 
 // Deliverer takes deliveries.
@@ -37,8 +39,8 @@ type Due struct {
 	deliverer Deliverer
 	index     Index
 	log       *slog.Logger
-	room      *bus.Budget
-	inHand    *bus.InHand
+	room      *inflight.Budget
+	inHand    *inflight.Messages
 
 	mu      sync.Mutex
 	begin   func(shard int) (stop func()) // consumes a shard within Run; nil: not running
@@ -49,9 +51,9 @@ type Due struct {
 }
 
 // New returns a Due. What it has in hand takes room; nil: without a bound.
-func New(source Bus, deliverer Deliverer, hooks Index, room *bus.Budget, log *slog.Logger) *Due {
+func New(source Bus, deliverer Deliverer, hooks Index, room *inflight.Budget, log *slog.Logger) *Due {
 	return &Due{
-		bus: source, deliverer: deliverer, index: hooks, log: log, room: room, inHand: bus.NewInHandOf(room),
+		bus: source, deliverer: deliverer, index: hooks, log: log, room: room, inHand: inflight.New(room),
 		flying: make(map[domain.DeliveryID]int64), stops: make(map[int]func()), owned: make(map[int]bool),
 	}
 }
@@ -70,7 +72,7 @@ func (d *Due) Run(ctx context.Context) error {
 	d.begin = func(shard int) func() {
 		consuming, stop := context.WithCancel(ctx)
 		d.workers.Go(func() {
-			_ = d.bus.ConsumeDue(consuming, shard, d.room, func(m *bus.Message) { d.handle(consuming, m) })
+			_ = consumer.Due(consuming, d.bus, d.log, shard, d.room, func(m *bus.Message) { d.handle(consuming, m) })
 		})
 		return stop
 	}
@@ -109,7 +111,7 @@ func (d *Due) handle(ctx context.Context, m *bus.Message) {
 	if err != nil {
 		// It can't be delivered by this build, and must neither block nor be lost.
 		d.log.Error("due delivery can't be read and is set aside", "sequence", m.Sequence, "error", err)
-		d.bus.SetAside(m, err, func(err error) {
+		d.bus.SetAside(m.Entry(), err, func(err error) {
 			d.inHand.Done(m)
 			if err == nil { // else it comes again
 				m.Ack()

@@ -1,4 +1,4 @@
-package bus
+package inflight
 
 import (
 	"context"
@@ -13,12 +13,10 @@ const (
 	// LargestTask is the same for RETRIES and HOLD, where only Waybill publishes: an event
 	// has 256 KiB of data at most.
 	LargestTask = 320 << 10
-	// messageExtra is what a message in hand takes beside its own bytes.
-	messageExtra = 512
 )
 
-// Budget bounds the bytes of messages in hand. Who takes messages off the bus waits for room
-// before it asks for them, in turn; what is in hand never waits for more.
+// Budget bounds the bytes of messages in flight. Who takes messages off the bus waits for room
+// before it asks for them, in turn; what is in flight never waits for more.
 type Budget struct {
 	limit int64
 	of    *Budget // that this is a part of; nil: of none
@@ -65,8 +63,8 @@ func (r *Budget) Tight() bool {
 	return r.held > max(0, r.limit-(r.used-r.held))/2
 }
 
-// full tells that there is no room for another task.
-func (r *Budget) full() bool {
+// Full tells that there is no room for another task.
+func (r *Budget) Full() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.used+LargestTask > r.limit
@@ -115,7 +113,7 @@ func (r *Budget) reserve(ctx context.Context, least, most int64) (int64, error) 
 	return 0, ctx.Err()
 }
 
-// Take takes room though there may be none, for what is in hand already.
+// Take takes room though there may be none, for what is in flight already.
 func (r *Budget) Take(n int64) {
 	for ; r != nil; r = r.of {
 		r.mu.Lock()

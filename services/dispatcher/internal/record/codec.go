@@ -1,4 +1,4 @@
-package bus
+package record
 
 import (
 	"encoding/binary"
@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 )
 
@@ -18,7 +19,7 @@ import (
 // A batch is the version, then four lists (outcomes, events, settled, health), each its
 // length and its items. Numbers are varints, times nanoseconds since 1970 in 8 bytes (0:
 // none), texts their length and bytes.
-const recordsVersion = 1 // see Formats
+const recordsVersion = 1 // see bus.Formats
 
 // errRecords is told of what is no batch of records.
 var errRecords = errors.New("not a batch of records")
@@ -40,6 +41,22 @@ const (
 	leastKey     = 10
 	leastHealth  = 20
 )
+
+// Encode writes the body of a message of RECORDS.
+func Encode(batch *domain.RecordBatch) []byte {
+	// Some 300 bytes an outcome with an attempt and a short answer.
+	return appendRecords(make([]byte, 0, 64+384*len(batch.Outcomes)+64*len(batch.Settled)), batch)
+}
+
+// Parse reads a message of RECORDS. What it returns shares body's bytes. bus.ErrVersion:
+// another build wrote it.
+func Parse(body []byte) (domain.RecordBatch, error) {
+	batch, err := parseRecords(body)
+	if err != nil {
+		return batch, fmt.Errorf("decode records: %w", err)
+	}
+	return batch, nil
+}
 
 func appendRecords(out []byte, batch *domain.RecordBatch) []byte {
 	out = append(out, recordsVersion)
@@ -134,7 +151,7 @@ func parseRecords(body []byte) (batch domain.RecordBatch, err error) {
 	case r.failed:
 		return batch, errRecords
 	case version != recordsVersion:
-		return batch, fmt.Errorf("version %d, %w", version, ErrVersion)
+		return batch, fmt.Errorf("version %d, %w", version, bus.ErrVersion)
 	}
 	batch.Outcomes = readList(r, leastOutcome, (*recordReader).outcome)
 	batch.Events = readList(r, leastEvent, (*recordReader).event)

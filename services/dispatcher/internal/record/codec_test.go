@@ -1,4 +1,4 @@
-package bus_test
+package record_test
 
 import (
 	"fmt"
@@ -11,9 +11,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"waybill.dev/shared/bus"
+	"waybill.dev/services/dispatcher/internal/record"
 	"waybill.dev/shared/domain"
 )
+
+const webhook = domain.WebhookID("0198aaaa-bbbb-7ccc-8ddd-eeeeffff0001")
 
 func batch(n int) *domain.RecordBatch {
 	now := time.UnixMilli(1_770_000_000_123).UTC()
@@ -53,7 +55,7 @@ func TestRecordsComeOutAsTheyWentIn(t *testing.T) {
 	for name, in := range map[string]*domain.RecordBatch{"whole": whole(), "nothing": {}, "many": batch(500)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			out, err := bus.ParseRecords(bus.EncodeRecords(in))
+			out, err := record.Parse(record.Encode(in))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -82,30 +84,30 @@ func TestEveryFieldIsCarried(t *testing.T) {
 
 func TestWhatIsNoBatchIsRefused(t *testing.T) {
 	t.Parallel()
-	good := bus.EncodeRecords(whole())
+	good := record.Encode(whole())
 	bad := map[string][]byte{"empty": {}, "JSON": []byte(`{"Outcomes":[]}`), "other version": append([]byte{2}, good[1:]...), "more than a batch": append(slices.Clone(good), 0),
 		"a length that promises too much": {1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}}
 	for name, body := range bad {
-		if _, err := bus.ParseRecords(body); err == nil {
+		if _, err := record.Parse(body); err == nil {
 			t.Errorf("%s was read as a batch", name)
 		}
 	}
 	for n := range good {
-		if _, err := bus.ParseRecords(good[:n]); err == nil {
+		if _, err := record.Parse(good[:n]); err == nil {
 			t.Fatalf("the first %d of %d bytes were read as a batch", n, len(good))
 		}
 	}
 }
 
 func FuzzParseRecords(f *testing.F) {
-	f.Add(bus.EncodeRecords(whole()))
-	f.Add(bus.EncodeRecords(&domain.RecordBatch{}))
+	f.Add(record.Encode(whole()))
+	f.Add(record.Encode(&domain.RecordBatch{}))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		batch, err := bus.ParseRecords(body)
+		batch, err := record.Parse(body)
 		if err != nil {
 			return
 		}
-		again, err := bus.ParseRecords(bus.EncodeRecords(&batch))
+		again, err := record.Parse(record.Encode(&batch))
 		if err != nil {
 			t.Fatalf("what was read can't be read again: %v", err)
 		}
@@ -118,12 +120,12 @@ func FuzzParseRecords(f *testing.F) {
 // BenchmarkRecords measures one outcome on its way through the bus's encoding.
 func BenchmarkRecords(b *testing.B) {
 	const n = 100
-	encoded := bus.EncodeRecords(batch(n))
+	encoded := record.Encode(batch(n))
 	b.Run("encode", func(b *testing.B) {
 		in := batch(n)
 		b.ReportAllocs()
 		for range b.N {
-			encoded = bus.EncodeRecords(in)
+			encoded = record.Encode(in)
 		}
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/outcome")
 		b.ReportMetric(float64(len(encoded))/n, "bytes/outcome")
@@ -131,7 +133,7 @@ func BenchmarkRecords(b *testing.B) {
 	b.Run("decode", func(b *testing.B) {
 		b.ReportAllocs()
 		for range b.N {
-			if _, err := bus.ParseRecords(encoded); err != nil {
+			if _, err := record.Parse(encoded); err != nil {
 				b.Fatal(err)
 			}
 		}
