@@ -176,7 +176,7 @@ func TestATestGoesOutWhileTheLaneBeginsToDrain(t *testing.T) {
 			Account: domain.DefaultAccount, Webhook: w.ID, EventID: "evt_test", EventType: domain.ShipmentCreated,
 			ReceivedAt: time.Now().UTC().Truncate(time.Millisecond), Test: true, Body: []byte(`{}`),
 		}
-		test.Delivery = domain.NewDeliveryID(test.EventKey(), w.ID)
+		test.Delivery = domain.NewDeliveryID(domain.EventKey{Account: test.Account, ID: test.EventID, ReceivedAt: test.ReceivedAt}, w.ID)
 		if err := b.bus.ScheduleWait(t.Context(), test, time.Now()); err != nil {
 			t.Fatalf("schedule the test: %v", err)
 		}

@@ -273,7 +273,7 @@ func (b *bench) keepLarge(t *testing.T, hooks []domain.Webhook, n int, keep func
 			Account: domain.DefaultAccount, Webhook: hooks[i%len(hooks)].ID, EventID: "evt_" + uuid.NewString(), EventType: domain.ShipmentCreated,
 			EventSeq: uint64(i + 1), ReceivedAt: time.Now().UTC().Truncate(time.Millisecond), Rev: domain.FirstOutcome, Spilled: true, Body: body,
 		}
-		task.Delivery = domain.NewDeliveryID(task.EventKey(), task.Webhook)
+		task.Delivery = domain.NewDeliveryID(domain.EventKey{Account: task.Account, ID: task.EventID, ReceivedAt: task.ReceivedAt}, task.Webhook)
 		if err := keep(task); err != nil {
 			t.Fatal(err)
 		}

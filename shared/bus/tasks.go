@@ -98,7 +98,7 @@ func taskMessage(subject string, t *domain.Task) *nats.Msg {
 	number(int64(t.Attempts))
 	number(int64(t.RunAttempts))
 	number(millis(t.RunStartedAt))
-	number(t.Rev)
+	number(int64(t.Rev))
 	flags := int64(0)
 	if t.Test {
 		flags |= flagTest
@@ -148,7 +148,7 @@ func ParseTask(header map[string][]string, body []byte) (*domain.Task, error) {
 		Delivery: domain.DeliveryID(parts[1]), Account: parts[2], Webhook: webhook,
 		EventID: parts[4], EventType: domain.EventType(parts[5]), EventSeq: uint64(numbers[6]),
 		ReceivedAt: fromMillis(numbers[7]), Attempts: int(numbers[8]), RunAttempts: int(numbers[9]),
-		RunStartedAt: fromMillis(numbers[10]), Rev: numbers[11], Test: numbers[12]&flagTest != 0, Spilled: numbers[12]&flagSpilled != 0,
+		RunStartedAt: fromMillis(numbers[10]), Rev: domain.Revision(numbers[11]), Test: numbers[12]&flagTest != 0, Spilled: numbers[12]&flagSpilled != 0,
 		HeldAt: fromMillis(numbers[14]), TraceParent: TraceParent(header), Body: body,
 	}
 	if parts[13] != "-" {

@@ -280,8 +280,8 @@ func takeAttempts(tx *gorm.DB, row listedRow) ([]domain.Attempt, error) {
 }
 
 // Revs returns the stored revisions of those of an account's deliveries that are in the log.
-func (s *Store) Revs(ctx context.Context, account string, ids []domain.DeliveryID) (map[domain.DeliveryID]int64, error) {
-	revs := make(map[domain.DeliveryID]int64, len(ids))
+func (s *Store) Revs(ctx context.Context, account string, ids []domain.DeliveryID) (map[domain.DeliveryID]domain.Revision, error) {
+	revs := make(map[domain.DeliveryID]domain.Revision, len(ids))
 	byDay := map[date][]string{}
 	for _, id := range ids {
 		if at, ok := id.ReceivedAt(); ok {

@@ -98,7 +98,7 @@ func (s *Store) expire(ctx context.Context, now, end time.Time) (int, error) {
 					SELECT account, id, day FROM deliveries
 					WHERE status IN ('pending', 'retrying', 'held') AND id < ? AND day <= ?
 					ORDER BY id LIMIT ?)`,
-				domain.ReasonRetention, domain.RevStep, domain.RevStep, false, instantOf(now),
+				domain.ReasonRetention, domain.RunStep, domain.RunStep, false, instantOf(now),
 				string(domain.DeliveryIDFloor(end)), dateOf(end), maintainBatch)
 			expired = result.RowsAffected
 			return result.Error

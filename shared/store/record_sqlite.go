@@ -136,7 +136,7 @@ func (e *sqliteEngine) stateValues(at time.Time, outcomes []domain.Outcome) []an
 
 func (e *sqliteEngine) appendState(values []any, at time.Time, o *domain.Outcome) []any {
 	return append(values, e.date(at), string(o.Delivery), o.Account, string(o.Webhook), o.EventID, string(o.EventType),
-		string(o.Status), o.Rev, o.Attempts, o.RunAttempts, e.moment(o.RunStartedAt), e.moment(o.NextAttemptAt),
+		string(o.Status), int64(o.Rev), o.Attempts, o.RunAttempts, e.moment(o.RunStartedAt), e.moment(o.NextAttemptAt),
 		o.InLane, o.Reason, o.Test, e.moment(o.UpdatedAt))
 }
 
@@ -245,7 +245,7 @@ const sqliteRecordEvent = `INSERT INTO events (day, account, id, type, occurred_
 	ON CONFLICT (account, id, day) DO UPDATE SET repeats = events.repeats || ?8
 	WHERE events.received_at <> excluded.received_at AND instr(events.repeats, ?8) = 0 AND length(events.repeats) < ?9`
 
-func (e *sqliteEngine) revs(ctx context.Context, day time.Time, account string, ids []string, revs map[domain.DeliveryID]int64) error {
+func (e *sqliteEngine) revs(ctx context.Context, day time.Time, account string, ids []string, revs map[domain.DeliveryID]domain.Revision) error {
 	args := make([]any, 0, len(ids)+2)
 	args = append(args, e.date(day), account)
 	for _, id := range ids {
@@ -262,7 +262,7 @@ func (e *sqliteEngine) revs(ctx context.Context, day time.Time, account string, 
 		if err := rows.Scan(&id, &rev); err != nil {
 			return err
 		}
-		revs[domain.DeliveryID(id)] = rev
+		revs[domain.DeliveryID(id)] = domain.Revision(rev)
 	}
 	return rows.Err()
 }

@@ -81,7 +81,7 @@ type engine interface {
 	acceptsInOneStatement() bool
 	record(ctx context.Context, w *recordWork) (RecordResult, error)
 	// revs adds the revisions of those of an account's deliveries of a day that there are.
-	revs(ctx context.Context, day time.Time, account string, ids []string, revs map[domain.DeliveryID]int64) error
+	revs(ctx context.Context, day time.Time, account string, ids []string, revs map[domain.DeliveryID]domain.Revision) error
 	markRelayed(ctx context.Context, c conn, keys []outboxKey, at time.Time) error
 	eventsTable(day time.Time) string
 

@@ -34,8 +34,8 @@ type loss struct {
 	tail     time.Time            // others may have lost what was stored since; zero: no
 	found    time.Time
 	seed     maphash.Seed
-	begun    bool             // the first pass is done
-	restored map[uint64]int64 // deliveries that were given back, each with its revision
+	begun    bool                       // the first pass is done
+	restored map[uint64]domain.Revision // deliveries that were given back, each with its revision
 }
 
 // gaveBack tells whether the state of a delivery was given back already. One that was
@@ -148,7 +148,7 @@ func (l *leader) lost(streams map[string]time.Time, tail time.Time, states map[s
 			tail = l.loss.tail
 		}
 	}
-	l.loss = &loss{created: streams, tail: tail, found: time.Now(), seed: maphash.MakeSeed(), restored: make(map[uint64]int64)}
+	l.loss = &loss{created: streams, tail: tail, found: time.Now(), seed: maphash.MakeSeed(), restored: make(map[uint64]domain.Revision)}
 	if len(streams) == 0 {
 		l.loss.begun = true // the records are waited for: most likely nothing is missing
 		l.log.Info("the bus was restarted; what it stored last is checked against the database")

@@ -26,7 +26,7 @@ func TestRecordsComeAsPublishedInOrder(t *testing.T) {
 	for i := range 3 {
 		sent = append(sent, domain.RecordBatch{
 			Outcomes: []domain.Outcome{{
-				Delivery: task().Delivery, Account: "default", Webhook: webhook, Status: domain.StatusDelivered, Rev: int64(i),
+				Delivery: task().Delivery, Account: "default", Webhook: webhook, Status: domain.StatusDelivered, Rev: domain.Revision(i),
 				UpdatedAt: now, Attempt: &domain.Attempt{ID: "a", Number: 1, StartedAt: now, Duration: 1500 * time.Microsecond, Status: 200, ResponseBody: "ok \"✓\""},
 			}},
 			Events:  []domain.Event{event()},

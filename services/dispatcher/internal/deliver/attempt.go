@@ -74,15 +74,15 @@ func (d *Deliverer) attempt(ep *endpoint, job *Job) flown {
 
 	schedule := config.Schedule(d.options.Schedule)
 	decided := decide(answer{response.Status, response.Failure, response.RetryAfter}, task.RunAttempts+1, schedule, now, draw)
-	if decided.status == domain.StatusDelivered && task.Attempts == 0 {
+	if decided.change == domain.ChangeDelivered && task.Attempts == 0 {
 		d.metrics.endToEnd.Observe(now.Sub(task.ReceivedAt).Seconds())
 	}
 	if d.options.Watch != nil {
-		d.options.Watch(Made{ep.hook.ID, config.URL, task.EventID, task.EventType, *made, decided.status, decided.wait})
+		d.options.Watch(Made{ep.hook.ID, config.URL, task.EventID, task.EventType, *made, decided.change.To(), decided.wait})
 	}
 	d.noteHealth(ep, config, decided, started, now)
 	d.settle(job, made, decided, now)
-	if decided.status == domain.StatusDelivered {
+	if decided.change == domain.ChangeDelivered {
 		return flownOK
 	}
 	return flownFailed
@@ -123,7 +123,7 @@ func endSpan(span trace.Span, r Response) {
 // when it is gone or failed too long.
 func (d *Deliverer) noteHealth(ep *endpoint, config *index.Config, decided decision, started, now time.Time) {
 	health := ep.hook.Health()
-	if decided.status == domain.StatusDelivered {
+	if decided.change == domain.ChangeDelivered {
 		if !health.FailingSince.IsZero() {
 			ep.hook.SetFailing(time.Time{})
 			d.emitHealth(domain.HealthChange{Webhook: ep.hook.ID, Recovered: true, At: now.UTC()})
@@ -137,7 +137,7 @@ func (d *Deliverer) noteHealth(ep *endpoint, config *index.Config, decided decis
 		d.emitHealth(domain.HealthChange{Webhook: ep.hook.ID, FailingSince: health.FailingSince, At: now.UTC()})
 	}
 	switch {
-	case decided.gone:
+	case decided.change == domain.ChangeGone:
 		d.disable(ep, config, domain.DisabledGone, now)
 	case now.Sub(health.FailingSince) >= d.options.DisableAfter:
 		d.disable(ep, config, domain.DisabledFailing, now)

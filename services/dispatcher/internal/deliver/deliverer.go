@@ -176,9 +176,9 @@ func (d *Deliverer) begin(hook *index.Hook, job *Job) {
 		return
 	}
 	ep := d.endpoint(hook)
-	switch verdict, reason := ep.offer(job); verdict {
+	switch verdict, why := ep.offer(job); verdict {
 	case spill:
-		d.spill(ep, job, reason)
+		d.spill(ep, job, why)
 	case back:
 		job.Origin.Abandoned()
 	}
@@ -204,19 +204,19 @@ func (d *Deliverer) ended(hook *index.Hook, job *Job) bool {
 	config := hook.Config()
 	switch {
 	case config.Deleted:
-		d.end(job, domain.ReasonWebhookDeleted)
+		d.End(job, domain.ChangeDeleted)
 	case time.Since(job.Task.ReceivedAt) > d.options.Retention && job.Task.Request == "":
-		d.end(job, domain.ReasonRetention)
+		d.End(job, domain.ChangeRetention)
 	case hook.Inactive() && (!job.Task.Test || config.Fault != ""):
 		if job.FromLane {
 			job.Origin.Abandoned()
 			return true
 		}
-		reason := domain.ReasonInactive
+		why := domain.ChangeInactive
 		if config.Fault != "" {
-			reason = domain.ReasonUnreadable
+			why = domain.ChangeUnreadable
 		}
-		d.hold(job, domain.StatusHeld, reason)
+		d.hold(job, why)
 	default:
 		return false
 	}
@@ -313,7 +313,7 @@ func (d *Deliverer) tick(ep *endpoint, now time.Time) {
 			d.notePending(job)
 		}
 	}
-	d.unqueue(ep, late, domain.ReasonOverCap)
+	d.unqueue(ep, late, domain.ChangeOverflow)
 	d.forget(ep)
 }
 
@@ -326,11 +326,11 @@ func (d *Deliverer) Drain(ctx context.Context) error {
 		ep.mu.Lock()
 		jobs := ep.clear()
 		ep.mu.Unlock()
-		d.unqueue(ep, jobs, domain.ReasonOverCap)
+		d.unqueue(ep, jobs, domain.ChangeOverflow)
 	}
 	for _, f := range d.gate.clear() {
 		f.ep.withdraw(f)
-		d.unqueue(f.ep, []*Job{f.job}, domain.ReasonOverCap)
+		d.unqueue(f.ep, []*Job{f.job}, domain.ChangeOverflow)
 	}
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
@@ -346,13 +346,13 @@ func (d *Deliverer) Drain(ctx context.Context) error {
 
 // unqueue puts jobs that waited into their webhook's lane. What came from there stays where
 // it was.
-func (d *Deliverer) unqueue(ep *endpoint, jobs []*Job, reason string) {
+func (d *Deliverer) unqueue(ep *endpoint, jobs []*Job, why domain.Change) {
 	for _, job := range jobs {
 		if job.FromLane {
 			job.Origin.Abandoned()
 			continue
 		}
-		d.spill(ep, job, reason)
+		d.spill(ep, job, why)
 	}
 }
 
@@ -381,7 +381,7 @@ func (d *Deliverer) CircuitHeard(id domain.WebhookID, open bool) {
 		}
 	}
 	ep.mu.Unlock()
-	d.unqueue(ep, jobs, domain.ReasonCircuitOpen)
+	d.unqueue(ep, jobs, domain.ChangeCircuit)
 }
 
 // Circuit tells whether a webhook's circuit is open, and when its next probe is due.

@@ -61,12 +61,12 @@ const (
 	back  // to the lane where it came from
 )
 
-// offer takes a job, or tells why not; it never waits.
-func (ep *endpoint) offer(job *Job) (verdict, string) {
+// offer takes a job, or tells why it is for the lane; it never waits.
+func (ep *endpoint) offer(job *Job) (verdict, domain.Change) {
 	now := time.Now()
 	ep.mu.Lock()
 	defer ep.mu.Unlock()
-	v, reason := ep.admit(job, now)
+	v, why := ep.admit(job, now)
 	if v == start || v == enqueue {
 		if !job.FromLane && ep.fast() {
 			ep.d.take(job)
@@ -82,13 +82,13 @@ func (ep *endpoint) offer(job *Job) (verdict, string) {
 		ep.d.queued.Add(1)
 		ep.schedulePump()
 	}
-	return v, reason
+	return v, why
 }
 
 // admit decides; ep.mu is held.
-func (ep *endpoint) admit(job *Job, now time.Time) (verdict, string) {
+func (ep *endpoint) admit(job *Job, now time.Time) (verdict, domain.Change) {
 	if job.Probe {
-		return start, ""
+		return start, 0
 	}
 	if ep.circuit.open && !ep.d.owns(ep.hook) && ep.circuit.stale(now) {
 		ep.circuit.succeeded()
@@ -96,26 +96,26 @@ func (ep *endpoint) admit(job *Job, now time.Time) (verdict, string) {
 	}
 	if ep.circuit.open {
 		if job.FromLane {
-			return back, domain.ReasonCircuitOpen
+			return back, domain.ChangeCircuit
 		}
 		if ep.d.owns(ep.hook) && ep.circuit.tryProbe(now) {
 			job.Probe = true
-			return start, ""
+			return start, 0
 		}
-		return spill, domain.ReasonCircuitOpen
+		return spill, domain.ChangeCircuit
 	}
 	// A test is not for the lane: if the webhook is inactive after all, it would stay there.
 	if ep.serial && !job.FromLane && !job.Task.Test {
-		return spill, domain.ReasonOverCap
+		return spill, domain.ChangeOverflow
 	}
 	limit := ep.cap()
 	if len(ep.queue) == 0 && len(ep.flights) < limit && ep.fits(job) && ep.allow(now) {
-		return start, ""
+		return start, 0
 	}
 	if job.FromLane || len(ep.queue) < ep.room(limit) {
-		return enqueue, ""
+		return enqueue, 0
 	}
-	return spill, domain.ReasonOverCap
+	return spill, domain.ChangeOverflow
 }
 
 // cap is how many attempts may be in flight: this process's share of the webhook's
@@ -301,7 +301,7 @@ func (ep *endpoint) land(f *flight, result flown) *flight {
 		// That it is still open is told, too: who hears nothing takes it for closed.
 		ep.d.options.Notices.CircuitChanged(ep.hook.ID, still)
 	}
-	ep.d.unqueue(ep, spilled, domain.ReasonCircuitOpen)
+	ep.d.unqueue(ep, spilled, domain.ChangeCircuit)
 	return next
 }
 

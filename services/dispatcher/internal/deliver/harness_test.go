@@ -31,6 +31,8 @@ type rig struct {
 	stored  int
 	back    int
 	news    []bool // of circuits: open?
+
+	outcomes []domain.Outcome // that were recorded
 }
 
 // onRig runs a test with a deliverer and webhooks in a bubble.
@@ -137,6 +139,11 @@ func (r *rig) kept(task *domain.Task) error {
 
 // Emit implements Emitter.
 func (r *rig) Emit(item record.Item) {
+	if item.Outcome != nil {
+		r.mu.Lock()
+		r.outcomes = append(r.outcomes, *item.Outcome)
+		r.mu.Unlock()
+	}
 	if item.Done != nil {
 		go item.Done()
 	}

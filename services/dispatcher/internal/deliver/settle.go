@@ -15,17 +15,17 @@ func (d *Deliverer) settle(job *Job, attempt *domain.Attempt, decided decision, 
 	next := *job.Task
 	next.Attempts++
 	next.RunAttempts++
-	next.Rev += 2
+	next.Rev = next.Rev.Next()
 	next.Request = ""
 	next.HeldAt, next.Spilled = time.Time{}, false
 	if next.RunStartedAt.IsZero() {
 		next.RunStartedAt = attempt.StartedAt
 	}
-	outcome := outcomeOf(&next, decided.status, decided.reason, now)
+	outcome := outcomeOf(&next, decided.change, now)
 	outcome.Request = job.Task.Request
 	outcome.Attempt = attempt
-	d.metrics.outcome(decided.status)
-	switch decided.status {
+	d.metrics.outcome(outcome.Status)
+	switch outcome.Status {
 	case domain.StatusRetrying:
 		at := now.Add(decided.wait)
 		outcome.NextAttemptAt = at.UTC()
@@ -35,7 +35,7 @@ func (d *Deliverer) settle(job *Job, attempt *domain.Attempt, decided decision, 
 		outcome.InLane = true
 		d.keep(job, func(done func(error)) { d.options.Keeper.Hold(&next, done) }, func() {
 			d.emit(job, outcome)
-			d.options.Notices.LaneFilled(next.Webhook, decided.reason)
+			d.options.Notices.LaneFilled(next.Webhook, outcome.Reason)
 		})
 	default:
 		d.emit(job, outcome)
@@ -44,73 +44,70 @@ func (d *Deliverer) settle(job *Job, attempt *domain.Attempt, decided decision, 
 
 // spill puts a job into its webhook's lane, unattempted. While the circuit is open its
 // schedule runs on, so it may be exhausted already.
-func (d *Deliverer) spill(ep *endpoint, job *Job, reason string) {
-	if reason == domain.ReasonCircuitOpen {
+func (d *Deliverer) spill(ep *endpoint, job *Job, why domain.Change) {
+	switch {
+	case why == domain.ChangeCircuit:
 		schedule := ep.hook.Config().Schedule(d.options.Schedule)
 		if at, ok := Deadline(job.Task, schedule); ok && time.Now().After(at) {
-			d.end(job, domain.ReasonExhausted)
+			d.End(job, domain.ChangeExhausted)
 			return
 		}
+	case job.Task.Attempts > 0:
+		why = domain.ChangePutOff
 	}
-	status := domain.StatusPending
-	if reason == domain.ReasonCircuitOpen || job.Task.Attempts > 0 {
-		status = domain.StatusRetrying
-	}
-	d.hold(job, status, reason)
+	d.hold(job, why)
 }
 
 // hold puts a job into its webhook's lane and records why.
-func (d *Deliverer) hold(job *Job, status domain.Status, reason string) {
+func (d *Deliverer) hold(job *Job, why domain.Change) {
 	now := time.Now().UTC()
 	next := *job.Task
-	next.Rev += 2
+	next.Rev = next.Rev.Next()
 	next.HeldAt = now
-	next.Spilled = reason == domain.ReasonOverCap
-	if reason == domain.ReasonCircuitOpen && next.RunStartedAt.IsZero() {
+	next.Spilled = why == domain.ChangeOverflow || why == domain.ChangePutOff
+	if why == domain.ChangeCircuit && next.RunStartedAt.IsZero() {
 		next.RunStartedAt = now
 	}
-	outcome := outcomeOf(&next, status, reason, now)
+	outcome := outcomeOf(&next, why, now)
 	outcome.InLane = true
 	outcome.Request = job.Task.Request
 	next.Request = ""
-	d.metrics.held.WithLabelValues(reason).Inc()
+	d.metrics.held.WithLabelValues(outcome.Reason).Inc()
 	d.keep(job, func(done func(error)) { d.options.Keeper.Hold(&next, done) }, func() {
 		d.emit(job, outcome)
-		d.options.Notices.LaneFilled(next.Webhook, reason)
+		d.options.Notices.LaneFilled(next.Webhook, outcome.Reason)
 	})
 }
 
-// end gives a delivery up for good.
-func (d *Deliverer) end(job *Job, reason string) {
+// End gives a delivery up for good, without an attempt.
+func (d *Deliverer) End(job *Job, how domain.Change) {
 	now := time.Now()
 	next := *job.Task
-	next.Rev += 2
-	outcome := outcomeOf(&next, domain.StatusFailed, reason, now)
+	next.Rev = next.Rev.Next()
+	outcome := outcomeOf(&next, how, now)
 	outcome.Request = job.Task.Request
-	d.metrics.ended.WithLabelValues(reason).Inc()
-	d.metrics.outcome(domain.StatusFailed)
+	d.metrics.ended.WithLabelValues(outcome.Reason).Inc()
+	d.metrics.outcome(outcome.Status)
 	d.emit(job, outcome)
 }
-
-// End gives a delivery up for good, without an attempt.
-func (d *Deliverer) End(job *Job, reason string) { d.end(job, reason) }
 
 // notePending records a delivery whose first attempt takes long, so that it is seen in
 // the log before its end.
 func (d *Deliverer) notePending(job *Job) {
 	task := *job.Task
-	task.Rev++
+	task.Rev = task.Rev.Noted()
 	job.noted.Store(true)
-	outcome := outcomeOf(&task, domain.StatusPending, "", time.Now())
+	outcome := outcomeOf(&task, domain.ChangeAccepted, time.Now())
 	d.options.Emitter.Emit(record.Item{Outcome: &outcome})
 }
 
-func outcomeOf(task *domain.Task, status domain.Status, reason string, now time.Time) domain.Outcome {
+// outcomeOf is the state of a delivery after a change.
+func outcomeOf(task *domain.Task, change domain.Change, now time.Time) domain.Outcome {
 	return domain.Outcome{
 		Delivery: task.Delivery, Account: task.Account, Webhook: task.Webhook,
 		EventID: task.EventID, EventType: task.EventType, EventSeq: task.EventSeq,
-		Status: status, Rev: task.Rev, Attempts: task.Attempts, RunAttempts: task.RunAttempts,
-		RunStartedAt: task.RunStartedAt, Reason: reason, UpdatedAt: now.UTC(), Test: task.Test,
+		Status: change.To(), Rev: task.Rev, Attempts: task.Attempts, RunAttempts: task.RunAttempts,
+		RunStartedAt: task.RunStartedAt, Reason: change.Reason(), UpdatedAt: now.UTC(), Test: task.Test,
 	}
 }
 

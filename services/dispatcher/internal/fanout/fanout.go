@@ -45,7 +45,7 @@ type Emitter interface{ Emit(record.Item) }
 
 // Log tells what the database knows of deliveries.
 type Log interface {
-	Revs(ctx context.Context, account string, ids []domain.DeliveryID) (map[domain.DeliveryID]int64, error)
+	Revs(ctx context.Context, account string, ids []domain.DeliveryID) (map[domain.DeliveryID]domain.Revision, error)
 }
 
 // Index tells who subscribes.
@@ -201,7 +201,7 @@ func (f *Fanout) route(ctx context.Context, g *group, version int64) {
 			g.giveBack()
 			return
 		}
-		var recorded map[domain.DeliveryID]int64
+		var recorded map[domain.DeliveryID]domain.Revision
 		if g.known {
 			recorded = f.recorded(g)
 		}
@@ -211,7 +211,7 @@ func (f *Fanout) route(ctx context.Context, g *group, version int64) {
 
 // recorded asks which deliveries of an event have an outcome in the log: they are not
 // sent again. While the log can't be asked all of them are.
-func (f *Fanout) recorded(g *group) map[domain.DeliveryID]int64 {
+func (f *Fanout) recorded(g *group) map[domain.DeliveryID]domain.Revision {
 	hooks := f.options.Index.Subscribers(g.event.Account, g.event.Type)
 	ids := make([]domain.DeliveryID, 0, len(hooks))
 	for _, hook := range hooks {
@@ -228,14 +228,14 @@ func (f *Fanout) recorded(g *group) map[domain.DeliveryID]int64 {
 	return known
 }
 
-func (f *Fanout) dispatch(g *group, known map[domain.DeliveryID]int64) {
+func (f *Fanout) dispatch(g *group, known map[domain.DeliveryID]domain.Revision) {
 	hooks := f.options.Index.Subscribers(g.event.Account, g.event.Type)
 	key := g.event.Key()
 	jobs := make([]*deliver.Job, 0, len(hooks))
 	targets := make([]*index.Hook, 0, len(hooks))
 	for _, hook := range hooks {
 		id := domain.NewDeliveryID(key, hook.ID)
-		if known[id] >= domain.FirstOutcome {
+		if known[id].HasOutcome() {
 			continue
 		}
 		targets = append(targets, hook)

@@ -40,7 +40,7 @@ const (
 type progress struct {
 	ramp ramp
 	// sent has the revisions of what was sent last and is stored: a lane may hold it twice.
-	sent map[domain.DeliveryID]int64
+	sent map[domain.DeliveryID]domain.Revision
 	// limited: the webhook's rate lets less than one out in laneWait. What is new goes
 	// behind what waits then, which would get no turn otherwise.
 	limited bool
@@ -74,7 +74,7 @@ func (w *worker) drain(ctx context.Context, hook *index.Hook) (time.Duration, er
 	defer place.leave()
 	if w.progress == nil {
 		gentle := w.gentle.Load() || !head.Spilled
-		w.progress = &progress{ramp: newRamp(gentle), sent: make(map[domain.DeliveryID]int64)}
+		w.progress = &progress{ramp: newRamp(gentle), sent: make(map[domain.DeliveryID]domain.Revision)}
 	}
 	per := hook.Config().RatePerSecond
 	w.progress.limited = per != nil && *per*laneWait.Seconds() < 1
@@ -84,7 +84,7 @@ func (w *worker) drain(ctx context.Context, hook *index.Hook) (time.Duration, er
 	}
 	d := &drain{
 		w: w, hook: hook, progress: w.progress, place: place,
-		inHand: inflight.New(w.m.share()), ended: make(chan struct{}, 1), tasks: make(map[*bus.Message]*domain.Task), seen: make(map[domain.DeliveryID]int64),
+		inHand: inflight.New(w.m.share()), ended: make(chan struct{}, 1), tasks: make(map[*bus.Message]*domain.Task), seen: make(map[domain.DeliveryID]domain.Revision),
 	}
 	attending, stop := context.WithCancel(context.WithoutCancel(ctx))
 	go func() { _ = d.inHand.Run(attending) }()
@@ -159,7 +159,7 @@ type drain struct {
 	flying   int
 	waiting  []*bus.Message
 	tasks    map[*bus.Message]*domain.Task
-	seen     map[domain.DeliveryID]int64 // revisions of what came in this slice
+	seen     map[domain.DeliveryID]domain.Revision // revisions of what came in this slice
 
 	ended chan struct{} // something came to its end since the last look
 	mu    sync.Mutex
@@ -396,7 +396,7 @@ func (d *drain) twice(task *domain.Task) bool {
 }
 
 // note keeps a delivery's latest revision.
-func note(revisions map[domain.DeliveryID]int64, id domain.DeliveryID, rev int64) {
+func note(revisions map[domain.DeliveryID]domain.Revision, id domain.DeliveryID, rev domain.Revision) {
 	if len(revisions) >= remembered {
 		clear(revisions)
 	}
@@ -424,7 +424,7 @@ type fromLane struct {
 	d        *drain
 	message  *bus.Message
 	delivery domain.DeliveryID
-	rev      int64
+	rev      domain.Revision
 }
 
 // Emitting implements deliver.Origin.

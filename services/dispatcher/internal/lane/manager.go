@@ -30,7 +30,7 @@ type Bus interface {
 // Deliverer sends what a lane brings.
 type Deliverer interface {
 	Offer(hook *index.Hook, job *deliver.Job)
-	End(job *deliver.Job, reason string)
+	End(job *deliver.Job, how domain.Change)
 	Circuit(hook *index.Hook) (open bool, nextProbe time.Time)
 	TryProbe(hook *index.Hook) bool
 	DropProbe(hook *index.Hook)
@@ -50,7 +50,7 @@ type Index interface {
 
 // Log tells what the database knows of deliveries.
 type Log interface {
-	Revs(ctx context.Context, account string, ids []domain.DeliveryID) (map[domain.DeliveryID]int64, error)
+	Revs(ctx context.Context, account string, ids []domain.DeliveryID) (map[domain.DeliveryID]domain.Revision, error)
 }
 
 // Options of a Manager.

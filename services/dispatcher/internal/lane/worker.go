@@ -63,7 +63,7 @@ func (w *worker) run(ctx context.Context) {
 		switch {
 		case hook == nil || hook.Config().Deleted:
 			w.progress = nil
-			pause, err = w.endAll(ctx, domain.ReasonWebhookDeleted)
+			pause, err = w.endAll(ctx, domain.ChangeDeleted)
 		case hook.Inactive():
 			w.stopDraining(hook)
 			pause, err = w.park(ctx, hook)
@@ -244,30 +244,30 @@ func (w *worker) send(ctx context.Context, hook *index.Hook, head *delivery) err
 // endExpired ends the deliveries at the head of the lane that are past the retention, or
 // (when the schedules run on) exhausted. It returns the first one that is not.
 func (w *worker) endExpired(ctx context.Context, hook *index.Hook, running bool) (*domain.Task, error) {
-	reason := func(task *domain.Task) (string, bool) { return w.expired(hook, task, running) }
+	expired := func(task *domain.Task) (domain.Change, bool) { return w.expired(hook, task, running) }
 	for ctx.Err() == nil {
 		head, err := w.look(ctx)
 		if err != nil || head == nil {
 			return nil, err
 		}
-		if _, ended := reason(head); !ended {
+		if _, ended := expired(head); !ended {
 			return head, nil
 		}
-		if _, err := w.end(ctx, reason); err != nil {
+		if _, err := w.end(ctx, expired); err != nil {
 			return nil, err
 		}
 	}
 	return nil, ctx.Err()
 }
 
-func (w *worker) expired(hook *index.Hook, task *domain.Task, running bool) (reason string, ended bool) {
+func (w *worker) expired(hook *index.Hook, task *domain.Task, running bool) (how domain.Change, ended bool) {
 	now := time.Now()
 	if now.Sub(task.ReceivedAt) > w.m.options.Retention {
-		return domain.ReasonRetention, true
+		return domain.ChangeRetention, true
 	}
 	config := hook.Config()
 	at, ok := deliver.Deadline(w.resume(hook, task), config.Schedule(w.m.options.Schedule))
-	return domain.ReasonExhausted, running && ok && now.After(at)
+	return domain.ChangeExhausted, running && ok && now.After(at)
 }
 
 // resume returns task with its schedule's clock moved on by the time for which the
@@ -307,8 +307,7 @@ func (w *worker) fresh(ctx context.Context, tasks []*domain.Task) map[domain.Del
 	}
 	revs, err := w.m.options.Log.Revs(ctx, tasks[0].Account, ids) // a webhook's are all of one account
 	for _, task := range tasks {
-		// One above is the note that the attempt takes long; two above is its outcome.
-		if err != nil || revs[task.Delivery] < task.Rev+2 {
+		if err != nil || !task.Rev.WentOn(revs[task.Delivery]) {
 			keep[task.Delivery] = true
 		}
 	}
@@ -316,9 +315,9 @@ func (w *worker) fresh(ctx context.Context, tasks []*domain.Task) map[domain.Del
 }
 
 // endAll ends everything in the lane.
-func (w *worker) endAll(ctx context.Context, reason string) (time.Duration, error) {
+func (w *worker) endAll(ctx context.Context, how domain.Change) (time.Duration, error) {
 	for ctx.Err() == nil {
-		n, err := w.end(ctx, func(*domain.Task) (string, bool) { return reason, true })
+		n, err := w.end(ctx, func(*domain.Task) (domain.Change, bool) { return how, true })
 		if err != nil || n == 0 {
 			return idleFor, err
 		}
@@ -326,9 +325,9 @@ func (w *worker) endAll(ctx context.Context, reason string) (time.Duration, erro
 	return 0, ctx.Err()
 }
 
-// end ends the deliveries at the head of the lane for which there is a reason, a number
-// of them together. It returns how many left the lane.
-func (w *worker) end(ctx context.Context, reason func(*domain.Task) (string, bool)) (int, error) {
+// end ends the deliveries at the head of the lane for which ends says how, a number of them
+// together. It returns how many left the lane.
+func (w *worker) end(ctx context.Context, ends func(*domain.Task) (domain.Change, bool)) (int, error) {
 	select {
 	case w.m.ending <- struct{}{}:
 		defer func() { <-w.m.ending }()
@@ -339,7 +338,7 @@ func (w *worker) end(ctx context.Context, reason func(*domain.Task) (string, boo
 	// What stays is not read, but for the first of it: of a lane that is looked at every two
 	// seconds most stays, and each costs a request.
 	has := func(task *domain.Task) bool {
-		_, ended := reason(task)
+		_, ended := ends(task)
 		return ended
 	}
 	held, err := w.m.kept.read(ctx, w.id, 0, endTogether, has)
@@ -369,8 +368,8 @@ func (w *worker) end(ctx context.Context, reason func(*domain.Task) (string, boo
 			ended <- true
 			continue
 		}
-		why, _ := reason(task)
-		w.m.options.Deliverer.End(&deliver.Job{Task: task, FromLane: true, Origin: single{ended}}, why)
+		how, _ := ends(task)
+		w.m.options.Deliverer.End(&deliver.Job{Task: task, FromLane: true, Origin: single{ended}}, how)
 	}
 	for range tasks {
 		select {

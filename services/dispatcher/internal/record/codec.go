@@ -94,7 +94,7 @@ func appendOutcome(out []byte, o *domain.Outcome) []byte {
 	out = append(out, flags)
 	out = appendText(out, string(o.Delivery), o.Account, string(o.Webhook), o.EventID, string(o.EventType), string(o.Status), o.Reason, o.Request)
 	out = binary.AppendUvarint(out, o.EventSeq)
-	out = appendNumbers(out, o.Rev, int64(o.Attempts), int64(o.RunAttempts))
+	out = appendNumbers(out, int64(o.Rev), int64(o.Attempts), int64(o.RunAttempts))
 	out = appendTime(out, o.RunStartedAt)
 	out = appendTime(out, o.NextAttemptAt)
 	out = appendTime(out, o.UpdatedAt)
@@ -195,7 +195,7 @@ func (r *recordReader) outcome(o *domain.Outcome) {
 	o.EventType, o.Status = domain.EventType(r.string()), domain.Status(r.string())
 	o.Reason, o.Request = r.string(), r.string()
 	o.EventSeq = r.uvarint()
-	o.Rev, o.Attempts, o.RunAttempts = r.number(), r.int(), r.int()
+	o.Rev, o.Attempts, o.RunAttempts = domain.Revision(r.number()), r.int(), r.int()
 	o.RunStartedAt, o.NextAttemptAt, o.UpdatedAt = r.time(), r.time(), r.time()
 	if flags&outcomeAttempt != 0 {
 		o.Attempt = &domain.Attempt{ID: r.string(), Error: r.string(), ResponseBody: r.string()}

@@ -25,7 +25,7 @@ type Bus interface {
 // Deliverer takes deliveries.
 type Deliverer interface {
 	Offer(hook *index.Hook, job *deliver.Job)
-	End(job *deliver.Job, reason string)
+	End(job *deliver.Job, how domain.Change)
 }
 
 // Index knows the webhooks, or asks the database for them.
@@ -43,8 +43,8 @@ type Due struct {
 	inHand    *inflight.Messages
 
 	mu      sync.Mutex
-	begin   func(shard int) (stop func()) // consumes a shard within Run; nil: not running
-	flying  map[domain.DeliveryID]int64   // the revision that is attempted, or being stored
+	begin   func(shard int) (stop func())         // consumes a shard within Run; nil: not running
+	flying  map[domain.DeliveryID]domain.Revision // the revision that is attempted, or being stored
 	stops   map[int]func()
 	owned   map[int]bool
 	workers sync.WaitGroup
@@ -54,7 +54,7 @@ type Due struct {
 func New(source Bus, deliverer Deliverer, hooks Index, room *inflight.Budget, log *slog.Logger) *Due {
 	return &Due{
 		bus: source, deliverer: deliverer, index: hooks, log: log, room: room, inHand: inflight.New(room),
-		flying: make(map[domain.DeliveryID]int64), stops: make(map[int]func()), owned: make(map[int]bool),
+		flying: make(map[domain.DeliveryID]domain.Revision), stops: make(map[int]func()), owned: make(map[int]bool),
 	}
 }
 
@@ -140,7 +140,7 @@ func (d *Due) offer(ctx context.Context, job *deliver.Job) {
 		case err != nil || ctx.Err() != nil:
 			job.Origin.Abandoned()
 		default:
-			d.deliverer.End(job, domain.ReasonWebhookDeleted)
+			d.deliverer.End(job, domain.ChangeDeleted)
 		}
 	})
 }
@@ -157,7 +157,7 @@ func (d *Due) take(task *domain.Task) bool {
 }
 
 // let lets go of a revision of a delivery.
-func (d *Due) let(id domain.DeliveryID, rev int64) {
+func (d *Due) let(id domain.DeliveryID, rev domain.Revision) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.flying[id] == rev {
@@ -170,7 +170,7 @@ type origin struct {
 	d        *Due
 	message  *bus.Message
 	delivery domain.DeliveryID
-	rev      int64
+	rev      domain.Revision
 }
 
 // Emitting implements deliver.Origin.

@@ -25,7 +25,7 @@ const (
 type offers chan *deliver.Job
 
 func (o offers) Offer(_ *index.Hook, job *deliver.Job) { o <- job }
-func (o offers) End(job *deliver.Job, _ string)        { o <- job }
+func (o offers) End(job *deliver.Job, _ domain.Change) { o <- job }
 
 type anyHook struct{}
 
@@ -49,7 +49,7 @@ func connect(t *testing.T, server *bustest.Server) *bus.Bus {
 	return b
 }
 
-func schedule(t *testing.T, b *bus.Bus, event string, rev int64) {
+func schedule(t *testing.T, b *bus.Bus, event string, rev domain.Revision) {
 	t.Helper()
 	at := time.Now()
 	id := domain.NewDeliveryID(domain.EventKey{Account: domain.DefaultAccount, ID: event, ReceivedAt: time.UnixMilli(1_790_000_000_000)}, webhook)
@@ -62,7 +62,7 @@ func schedule(t *testing.T, b *bus.Bus, event string, rev int64) {
 	}
 }
 
-func (o offers) next(t *testing.T, event string, rev int64, within time.Duration) *deliver.Job {
+func (o offers) next(t *testing.T, event string, rev domain.Revision, within time.Duration) *deliver.Job {
 	t.Helper()
 	select {
 	case job := <-o:
