@@ -145,7 +145,7 @@ func New(options Options) (*Service, error) {
 			Registerer: options.Registerer, Committers: n,
 		}),
 		relay: relay.New(relay.Options{
-			Store: options.Store, Bus: options.Bus, Logger: options.Logger,
+			Store: options.Store, Bus: relay.Surveyed{Bus: options.Bus}, Logger: options.Logger,
 			Registerer: options.Registerer, Retention: options.Retention,
 		}),
 	}

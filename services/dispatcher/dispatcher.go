@@ -30,6 +30,7 @@ import (
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/egress"
+	"waybill.dev/shared/loss"
 	"waybill.dev/shared/store"
 )
 
@@ -249,7 +250,7 @@ func (d *Dispatcher) catchUp(ctx context.Context) {
 func (d *Dispatcher) suspect(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	sequence, err := d.options.Bus.MaybeHandedOut(ctx)
+	sequence, err := loss.HandedOut(ctx, d.options.Bus.Stream(bus.StreamEvents))
 	if err != nil {
 		d.options.Logger.Warn("bus can't tell which events were handed out; some may be repeated", "error", err)
 		return

@@ -360,7 +360,7 @@ func TestDeletedWebhookEndsItsDeliveries(t *testing.T) {
 			}
 		}
 		b.eventually(func() error {
-			backlog, err := b.bus.Backlog(t.Context())
+			backlog, err := b.backlog()
 			if err != nil {
 				return err
 			}

@@ -195,7 +195,7 @@ func TestAWebhookIsNotTakenAsDeletedWhileTheDatabaseIsAway(t *testing.T) {
 		case <-deadline:
 			waiting = false
 		case <-ticker.C:
-			backlog, err := b.bus.Backlog(t.Context())
+			backlog, err := b.backlog()
 			if err != nil || backlog.Held != 2 || backlog.Scheduled != 2 || backlog.Records != 0 {
 				t.Fatalf("without the database something was decided: %+v, %v", backlog, err)
 			}
@@ -211,7 +211,7 @@ func TestAWebhookIsNotTakenAsDeletedWhileTheDatabaseIsAway(t *testing.T) {
 	})
 	b.deliveries(w.ID, domain.StatusDelivered, 1)
 	b.eventually(func() error { // what is due to no webhook ends
-		backlog, err := b.bus.Backlog(t.Context())
+		backlog, err := b.backlog()
 		if err != nil || backlog.Held != 0 || backlog.Scheduled != 0 {
 			return errNotYet
 		}

@@ -227,9 +227,9 @@ func TestScheduledDeliveryBecomesDueOnceAndWhole(t *testing.T) {
 	if diff := cmp.Diff(second, got); diff != "" {
 		t.Errorf("task changed on its way (-sent +got):\n%s", diff)
 	}
-	left, err := b.Backlog(t.Context())
-	if err != nil || left.Scheduled != 0 {
-		t.Errorf("left in RETRIES: %d, %v; want nothing", left.Scheduled, err)
+	left, err := b.Stream(bus.StreamRetries).State(t.Context())
+	if err != nil || left.Messages != 0 {
+		t.Errorf("left in RETRIES: %d, %v; want nothing", left.Messages, err)
 	}
 }
 
@@ -315,7 +315,7 @@ func TestAnnouncerHearsThoseWhoActed(t *testing.T) {
 		}
 		t.Cleanup(stop)
 	}
-	if _, err := listener.Backlog(t.Context()); err != nil { // by now the subscriptions hold
+	if _, err := listener.Stream(bus.StreamEvents).State(t.Context()); err != nil { // by now the subscriptions hold
 		t.Fatal(err)
 	}
 	if n := announcer.AnnounceAnswered(t.Context(), "waybill.config", []byte("7"), 2*time.Second, 20*time.Second); n != 2 || acted.Load() != 2 {

@@ -236,7 +236,7 @@ func (b *Bus) publish(m *nats.Msg, done func(*jetstream.PubAck, error)) {
 
 // PublishRecords stores a batch of outcomes for the record stage and calls done exactly once.
 func (b *Bus) PublishRecords(body []byte, done func(error)) {
-	b.publish(&nats.Msg{Subject: subjectRecords, Data: body}, func(_ *jetstream.PubAck, err error) { done(err) })
+	b.publish(&nats.Msg{Subject: SubjectRecords, Data: body}, func(_ *jetstream.PubAck, err error) { done(err) })
 }
 
 func (b *Bus) finish(m *nats.Msg, ack *jetstream.PubAck, err error) {

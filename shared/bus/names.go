@@ -39,10 +39,15 @@ const (
 	SubjectKeys        = "waybill.keys"        // API keys changed; body: which process says so
 )
 
+// The subjects of what is waited for until it is acknowledged.
+const (
+	SubjectsEvents = subjectEvents + ">"
+	SubjectRecords = "records"
+)
+
 const (
 	subjectEvents   = "events."
 	subjectRejected = "rejected."
-	subjectRecords  = "records"
 	subjectDue      = "d."
 	subjectSchedule = "r."
 	subjectHold     = "hold."
@@ -90,6 +95,9 @@ func scheduleSubject(w domain.WebhookID, d domain.DeliveryID) string {
 func HoldSubject(w domain.WebhookID) string {
 	return subjectHold + shardOf(w) + "." + w.Token()
 }
+
+// DueSubjects returns the pattern of the subjects of a shard's due deliveries.
+func DueSubjects(shard int) string { return subjectDue + strconv.Itoa(shard) + ".>" }
 
 // HoldSubjects returns the pattern of the subjects of a shard's lanes.
 func HoldSubjects(shard int) string { return subjectHold + strconv.Itoa(shard) + ".>" }

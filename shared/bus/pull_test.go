@@ -27,7 +27,7 @@ func TestClusterHandsOutEverythingOnce(t *testing.T) {
 		options                         bus.FetchOptions
 	}{
 		{"events", "events.default.shipment.created", bus.StreamEvents, bus.ConsumerFanout, bus.FetchOptions{Wait: 10 * time.Second, Heartbeat: 2500 * time.Millisecond, Bytes: portion}},
-		{"records", "records", bus.StreamRecords, bus.ConsumerRecord, bus.FetchOptions{Wait: 200 * time.Millisecond, Bytes: portion, Pinned: true}},
+		{"records", bus.SubjectRecords, bus.StreamRecords, bus.ConsumerRecord, bus.FetchOptions{Wait: 200 * time.Millisecond, Bytes: portion, Pinned: true}},
 		{"a lane", bus.HoldSubject(webhook), bus.StreamHold, lane, bus.FetchOptions{Wait: 100 * time.Millisecond}},
 	} {
 		t.Run(stage.name, func(t *testing.T) {

@@ -154,6 +154,31 @@ func (s *Stream) DeleteConsumer(ctx context.Context, name string) error {
 	return nil
 }
 
+// StreamState is how far a stream is.
+type StreamState struct {
+	Created           time.Time
+	FirstSeq, LastSeq uint64
+	FirstTime         time.Time // of the message FirstSeq; zero: the stream is empty
+	Messages          uint64
+	// Server is what its last messages may be lost with when that is started again: the server
+	// that is connected, by an id that is another one after each start; of a stream that a
+	// cluster keeps, the cluster, by its name.
+	Server string
+}
+
+// State asks how far the stream is.
+func (s *Stream) State(ctx context.Context) (StreamState, error) {
+	connected := s.bus.conn.ConnectedServerId()
+	info, err := s.bus.info(ctx, s.name)
+	if err != nil {
+		return StreamState{}, err
+	}
+	return StreamState{
+		Created: info.Created.UTC().Truncate(time.Microsecond), FirstSeq: info.State.FirstSeq, LastSeq: info.State.LastSeq,
+		FirstTime: info.State.FirstTime, Messages: info.State.Msgs, Server: keeper(info, connected),
+	}, nil
+}
+
 // ConsumerState is how far a consumer is.
 type ConsumerState struct {
 	Delivered      uint64 // sequence of the message that was handed out last

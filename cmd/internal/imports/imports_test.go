@@ -29,6 +29,7 @@ var shared = []string{
 	"envelope",        // events as they are published: decoding and checking
 	"jsonscan",        // the scanner under every reader of JSON that others write
 	"jsonscan/attack", // JSON that is made to cost much, for tests
+	"loss",            // what the bus may have lost
 	"pgtest",          // a throwaway Postgres cluster for tests
 	"seal",            // encryption at rest
 	"signature",       // Standard Webhooks

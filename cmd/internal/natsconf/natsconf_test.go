@@ -164,10 +164,18 @@ func work(t *testing.T, api, dispatcher *bus.Bus) {
 	}
 
 	for _, b := range []*bus.Bus{api, dispatcher} {
-		_, err := b.Streams(ctx)
-		must("ask for the streams", err)
-		_, err = b.Backlog(ctx)
-		must("ask for the backlog", err)
+		for _, name := range []string{bus.StreamEvents, bus.StreamRetries, bus.StreamHold, bus.StreamRecords} {
+			_, err := b.Stream(name).State(ctx)
+			must("ask how far "+name+" is", err)
+		}
+		_, err := b.Stream(bus.StreamEvents).Read(ctx, bus.SubjectsEvents, 1)
+		must("read the oldest event", err)
+		_, err = b.Stream(bus.StreamRecords).Read(ctx, bus.SubjectRecords, 1)
+		must("read the oldest records", err)
+		for stream, name := range map[string]string{bus.StreamEvents: bus.ConsumerFanout, bus.StreamRecords: bus.ConsumerRecord} {
+			_, err := b.Stream(stream).ConsumerState(ctx, name)
+			must("ask how far "+name+" is", err)
+		}
 		hear(ctx, t, bus.SubjectConfig, api, b)
 	}
 	hear(ctx, t, bus.SubjectKeys, api, api)
@@ -175,12 +183,6 @@ func work(t *testing.T, api, dispatcher *bus.Bus) {
 	stop, err := dispatcher.ListenAnswering(bus.SubjectConfig, func(_ []byte, answer func()) { answer() })
 	must("listen", err)
 	defer stop()
-	_, err = dispatcher.MaybeHandedOut(ctx)
-	must("ask what was handed out", err)
-	for stream, name := range map[string]string{bus.StreamEvents: bus.ConsumerFanout, bus.StreamRecords: bus.ConsumerRecord} {
-		_, err = dispatcher.Stream(stream).ConsumerState(ctx, name)
-		must("ask how far "+name+" is", err)
-	}
 	answers := 0
 	await(t, "an answer to an announcement", func() bool {
 		answers = api.AnnounceAnswered(ctx, bus.SubjectConfig, nil, patience/10, patience)

@@ -23,6 +23,7 @@ import (
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/envelope"
+	"waybill.dev/shared/loss"
 )
 
 // Bus is where events come from and where what is none goes.
@@ -72,7 +73,7 @@ type Options struct {
 type Fanout struct {
 	options   Options
 	inHand    *inflight.Messages
-	ended     *ended
+	ended     *loss.Acknowledged
 	suspect   atomic.Uint64 // see Suspect
 	checks    chan struct{} // bounds the events that wait for a look into the log
 	lookups   *lookups
@@ -89,7 +90,7 @@ const maxChecks = 256
 // New returns a fan-out.
 func New(options Options) *Fanout {
 	f := &Fanout{
-		options: options, inHand: inflight.New(options.Room), ended: newEnded(), checks: make(chan struct{}, maxChecks),
+		options: options, inHand: inflight.New(options.Room), ended: loss.NewAcknowledged(), checks: make(chan struct{}, maxChecks),
 		strangers: make(chan stranger, maxStrangers),
 		lookups:   newLookups(options.Log),
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -129,7 +130,7 @@ func (f *Fanout) Held() bool { return f.inHand.Len() > 0 }
 func (f *Fanout) Suspect(sequence uint64) { f.suspect.Store(sequence) }
 
 func (f *Fanout) handle(ctx context.Context, m *bus.Message) {
-	if f.ended.has(m) { // its acknowledgement was lost
+	if f.ended.Has(m.Position()) { // its acknowledgement was lost
 		f.repeated.Inc()
 		f.inHand.Done(m)
 		m.Ack()
@@ -249,7 +250,7 @@ func (f *Fanout) dispatch(g *group, known map[domain.DeliveryID]domain.Revision)
 		return
 	}
 	f.inHand.More(g.message, g.extra(len(jobs)))
-	g.server = cmp.Or(f.options.Bus.Server(), "none")
+	g.epoch = loss.EpochOf(f.options.Bus.Server())
 	g.unstored.Store(int32(len(jobs)))
 	for i, job := range jobs {
 		job.Wide = len(jobs) >= deliver.WideFrom
@@ -291,7 +292,7 @@ type group struct {
 	rest    bool // REST accepted it: the database has it and an outbox row
 	known   bool // it may have been handed out before
 
-	server    string       // that was connected when it was dispatched
+	epoch     loss.Epoch   // in which it was dispatched
 	unstored  atomic.Int32 // deliveries whose outcome is not stored yet
 	eventSent atomic.Bool
 	abandoned atomic.Bool
@@ -351,11 +352,11 @@ func (g *group) end() {
 	// It is settled after all of its outcomes and on the same server. A bus that is lost
 	// takes outcomes with it that the database does not have; an event that was settled
 	// before them would never be sent again.
-	g.f.options.Emitter.Emit(record.Item{Settled: g.settled(), On: g.server, Done: g.done})
+	g.f.options.Emitter.Emit(record.Item{Settled: g.settled(), In: g.epoch, Done: g.done})
 }
 
 func (g *group) done() {
-	g.f.ended.add(g.message)
+	g.f.ended.Add(g.message.Position())
 	g.message.Ack()
 	g.f.inHand.Done(g.message)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/loss"
 )
 
 // Publisher stores batches on the bus; done is called exactly once.
@@ -39,10 +40,9 @@ type Item struct {
 	Outcome *domain.Outcome
 	Event   *domain.Event    // that came over the bus
 	Settled *domain.EventKey // all of whose deliveries are stored
-	// On is the server on which they were stored: Settled is left out when another one is
-	// connected by now, for that one may have been lost, with outcomes that the database
-	// does not have yet. Empty: the database has them.
-	On     string
+	// In is the epoch in which they were stored: Settled is left out when that does not hold
+	// by now, for the bus may have lost outcomes that the database does not have yet.
+	In     loss.Epoch
 	Health *domain.HealthChange
 	Done   func() // called once the bus has stored it, on a goroutine it must not block
 }
@@ -246,7 +246,7 @@ func gather(items []Item, server string) *domain.RecordBatch {
 		if item.Event != nil {
 			batch.Events = append(batch.Events, *item.Event)
 		}
-		if item.Settled != nil && (item.On == "" || item.On == server) {
+		if item.Settled != nil && item.In.Holds(server) {
 			batch.Settled = append(batch.Settled, *item.Settled)
 		}
 		if item.Health != nil {

@@ -15,6 +15,7 @@ import (
 	"waybill.dev/services/dispatcher/internal/inflight"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/loss"
 	"waybill.dev/shared/store"
 )
 
@@ -44,6 +45,8 @@ const (
 	gatherFor = 40 * time.Millisecond
 	gatherMax = 64
 	writeTime = 20 * time.Second
+	// lookAgain is how often it is looked whether what was kept back may be written.
+	lookAgain = 500 * time.Millisecond
 )
 
 // Stage writes the records that are on the bus to the database.
@@ -52,7 +55,7 @@ type Stage struct {
 	writer  Writer
 	rows    int
 	inHand  *inflight.Messages
-	order   order
+	order   *loss.Order
 	log     *slog.Logger
 	metrics *stageMetrics
 
@@ -65,7 +68,7 @@ type Stage struct {
 // hand takes room; nil: without a bound.
 func NewStage(source Source, writer Writer, rows int, room *inflight.Budget, registerer prometheus.Registerer, log *slog.Logger) *Stage {
 	return &Stage{
-		source: source, writer: writer, rows: rows, inHand: inflight.NewRecords(room), order: order{source: source}, log: log,
+		source: source, writer: writer, rows: rows, inHand: inflight.NewRecords(room), order: loss.NewOrder(written{source}), log: log,
 		metrics: newStageMetrics(registerer), turned: make(chan struct{}),
 	}
 }
@@ -153,16 +156,16 @@ func (s *Stage) write(ctx context.Context, messages <-chan *bus.Message) {
 			}
 			taken, batches = s.gather(first, messages)
 		case now := <-look.C:
-			if keys := s.order.ripe(ctx, now); len(keys) > 0 {
+			if keys := s.order.Ripe(ctx, now); len(keys) > 0 {
 				batches = []domain.RecordBatch{{Settled: keys}}
 			}
 		}
 		if len(batches) == 0 {
 			continue
 		}
-		for i, whole := range s.order.after(ctx, taken) {
+		for i, whole := range s.order.After(ctx, positions(taken)) {
 			if !whole && len(batches[i].Settled) > 0 {
-				s.order.put(taken[i], batches[i].Settled)
+				s.order.Keep(taken[i].Position(), batches[i].Settled)
 				batches[i].Settled = nil
 			}
 		}
@@ -176,6 +179,23 @@ func (s *Stage) write(ctx context.Context, messages <-chan *bus.Message) {
 			s.inHand.Done(m)
 		}
 	}
+}
+
+func positions(messages []*bus.Message) []bus.Position {
+	list := make([]bus.Position, len(messages))
+	for i, m := range messages {
+		list[i] = m.Position()
+	}
+	return list
+}
+
+// written tells how far the records are, and on which server.
+type written struct{ Source }
+
+// Written implements loss.Records.
+func (w written) Written(ctx context.Context) (uint64, error) {
+	state, err := w.Stream(bus.StreamRecords).ConsumerState(ctx, bus.ConsumerRecord)
+	return state.Acknowledged, err
 }
 
 // gather takes messages, the first one and what comes within gatherFor, up to the bounds.
