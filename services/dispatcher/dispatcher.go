@@ -48,7 +48,7 @@ type Options struct {
 	DefaultSchedule []time.Duration
 	Retention       time.Duration // 0: 168 h
 	DisableAfter    time.Duration // 0: 120 h
-	// Memory is how many bytes deliveries in hand may take, without their connections; at
+	// Memory is how many bytes deliveries in flight may take, without their connections; at
 	// least LeastMemory. 0: 256 MiB.
 	Memory int64
 	// Watch is told of each attempt that was made; nil: nobody. It must not block.

@@ -5,7 +5,7 @@ import (
 )
 
 const (
-	// defaultMemory is what deliveries in hand may take unless the options say otherwise.
+	// defaultMemory is what deliveries in flight may take unless the options say otherwise.
 	defaultMemory = 256 << 20
 	// LeastMemory is the least that they can do with: the largest message fits everywhere.
 	LeastMemory = 64 << 20
@@ -14,7 +14,7 @@ const (
 	webhookShare = 16
 )
 
-// memory divides what deliveries in hand may take, so that no stage waits for another's:
+// memory divides what deliveries in flight may take, so that no stage waits for another's:
 // what makes room in one never needs room in it.
 type memory struct {
 	events  *inflight.Budget // first attempts

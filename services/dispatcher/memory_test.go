@@ -113,7 +113,7 @@ func (r *receiver) got() int {
 }
 
 // TestMemoryIsBoundedByBytes has more wait in each place where a dispatcher takes something
-// in hand than it may hold, while nothing goes on; then all of it arrives.
+// in flight than it may hold, while nothing goes on; then all of it arrives.
 func TestMemoryIsBoundedByBytes(t *testing.T) { // not parallel: it looks at the whole heap
 	const (
 		budget = dispatcher.LeastMemory
@@ -159,7 +159,7 @@ func TestMemoryIsBoundedByBytes(t *testing.T) { // not parallel: it looks at the
 			}
 			var live, peak int64
 			began := false
-			// From when there is something in hand until it has become as much as it becomes.
+			// From when there is something in flight until it has become as much as it becomes.
 			for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
 				nowLive, nowPeak := heap()
 				if !began && r.began.Load() > 0 {

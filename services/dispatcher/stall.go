@@ -15,11 +15,11 @@ const (
 	stallLook  = 5 * time.Second
 )
 
-// eventsTaken is what a stall watch needs to know of the events in hand.
+// eventsTaken is what a stall watch needs to know of the events in flight.
 type eventsTaken interface {
-	// Moves counts the events that came in hand and those that left it.
+	// Moves counts the events that came in flight and those that left it.
 	Moves() uint64
-	// Held tells whether any is in hand.
+	// Held tells whether any is in flight.
 	Held() bool
 }
 
@@ -62,7 +62,7 @@ func (d *Dispatcher) eventsWait(ctx context.Context) (some, full bool, err error
 	if err != nil {
 		return false, false, err
 	}
-	return events.Pending > 0, events.Unacknowledged >= bus.MaxEventsInHand, nil
+	return events.Pending > 0, events.Unacknowledged >= bus.MaxEventsInFlight, nil
 }
 
 // waiting tells whether events wait for this dispatcher and nothing else keeps them from it.

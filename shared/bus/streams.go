@@ -14,23 +14,23 @@ import (
 const (
 	// AckWait is after how long an event or due delivery that a dispatcher neither
 	// acknowledged nor reported as in progress goes to another one. Dispatchers report
-	// every ProgressInterval, so what a killed one had in hand goes out again within 15 s.
+	// every ProgressInterval, so what a killed one had in flight goes out again within 15 s.
 	AckWait          = 10 * time.Second
 	ProgressInterval = 3 * time.Second
-	// MaxEventsInHand bounds the unacknowledged events over all dispatchers.
-	MaxEventsInHand = 1 << 16
-	maxDueInHand    = 8192 // a shard
+	// MaxEventsInFlight bounds the unacknowledged events over all dispatchers.
+	MaxEventsInFlight = 1 << 16
+	maxDueInFlight    = 8192 // a shard
 	// pinTTL is how long a pinned consumer waits for its owner before it takes another.
 	pinTTL = 3 * time.Second
 	// recordPinTTL is the same for the records: what a killed process leaves is seen in the
-	// log within 2 s. By then all that it had in hand is free as well, so that the next
+	// log within 2 s. By then all that it had in flight is free as well, so that the next
 	// process gets it first and in order; see recordAckWait.
 	recordPinTTL = 1600 * time.Millisecond
 	// recordAckWait is AckWait for the records, reported on every RecordsProgressInterval.
 	recordAckWait           = 1200 * time.Millisecond
 	RecordsProgressInterval = 300 * time.Millisecond
-	// MaxRecordsInHand bounds the batches of records that are handed out and not acknowledged.
-	MaxRecordsInHand = 4 * MaxFetch
+	// MaxRecordsInFlight bounds the batches of records that are handed out and not acknowledged.
+	MaxRecordsInFlight = 4 * MaxFetch
 )
 
 // Ensure makes the streams and consumers, or brings them to the present settings.
@@ -48,11 +48,11 @@ func (b *Bus) Ensure(ctx context.Context) error {
 	}{
 		{StreamEvents, jetstream.ConsumerConfig{
 			Durable: ConsumerFanout, AckPolicy: jetstream.AckExplicitPolicy, AckWait: AckWait,
-			MaxDeliver: -1, MaxAckPending: MaxEventsInHand, MaxWaiting: 512,
+			MaxDeliver: -1, MaxAckPending: MaxEventsInFlight, MaxWaiting: 512,
 		}},
 		{StreamRecords, pinned(recordPinTTL, jetstream.ConsumerConfig{
 			Durable: ConsumerRecord, AckPolicy: jetstream.AckExplicitPolicy, AckWait: recordAckWait,
-			MaxDeliver: -1, MaxAckPending: MaxRecordsInHand,
+			MaxDeliver: -1, MaxAckPending: MaxRecordsInFlight,
 		})},
 	}
 	for shard := range domain.Shards {
@@ -63,7 +63,7 @@ func (b *Bus) Ensure(ctx context.Context) error {
 			Durable:       DueConsumer(shard),
 			FilterSubject: DueSubjects(shard),
 			AckPolicy:     jetstream.AckExplicitPolicy, AckWait: AckWait,
-			MaxDeliver: -1, MaxAckPending: maxDueInHand,
+			MaxDeliver: -1, MaxAckPending: maxDueInFlight,
 		})})
 	}
 	for _, c := range consumers {

@@ -31,7 +31,7 @@ func breakDown(r *rig, margin time.Duration) {
 	}
 }
 
-// TestWhatIsInHandIsCountedOutOnce brings deliveries in hand and takes them out on each way
+// TestWhatIsInHandIsCountedOutOnce brings deliveries in flight and takes them out on each way
 // there is: what was forgotten would hold back all events once there are 4,096 of it.
 func TestWhatIsInHandIsCountedOutOnce(t *testing.T) {
 	t.Parallel()
@@ -80,7 +80,7 @@ func TestWhatIsInHandIsCountedOutOnce(t *testing.T) {
 				way.make(t, r)
 				<-time.After(time.Minute)
 				synctest.Wait()
-				if n := r.inHand.Load(); n != 0 {
+				if n := r.fast.Load(); n != 0 {
 					t.Errorf("%d deliveries count as in hand, and none is", n)
 				}
 				if queued, flights := r.queued.Load(), r.flights.Load(); queued != 0 || flights != 0 {

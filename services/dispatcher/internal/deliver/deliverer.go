@@ -83,15 +83,15 @@ type Made struct {
 }
 
 const (
-	// maxInHand bounds the jobs of fast webhooks that are queued, or in flight for less
+	// maxFast bounds the jobs of fast webhooks that are queued, or in flight for less
 	// than a second. With it full no more events are taken. Slow webhooks and hanging
 	// attempts don't count: they must not hold the bus back.
-	maxInHand = 4096
+	maxFast = 4096
 	// WideFrom is from how many deliveries on an event is wide. While others wait such an
 	// event gets every second place only.
 	WideFrom = 256
-	// maxWide bounds the jobs of wide events in hand, beside maxInHand. It is more than the
-	// largest event has, 10,000: with one such in hand further events are still taken.
+	// maxWide bounds the jobs of wide events in flight, beside maxFast. It is more than the
+	// largest event has, 10,000: with one such in flight further events are still taken.
 	maxWide = 16384
 	// maxQueued bounds what waits for slow webhooks in all; beyond it goes to the lanes.
 	maxQueued = 16384
@@ -115,12 +115,12 @@ type Deliverer struct {
 	busy      busy
 	made      time.Time
 
-	inHand  atomic.Int64 // without those of wide events
+	fast    atomic.Int64 // without those of wide events
 	wide    atomic.Int64
 	queued  atomic.Int64
 	flights atomic.Int64
 	warned  atomic.Int64  // when warnKept last did, in nanoseconds since made; 0: never
-	room    chan struct{} // gets a value when inHand or wide falls below its bound
+	room    chan struct{} // gets a value when fast or wide falls below its bound
 	closing atomic.Bool
 	stop    chan struct{} // closed: nothing is tried again
 	once    sync.Once
@@ -140,9 +140,9 @@ func New(options Options) *Deliverer {
 	return d
 }
 
-// Room waits until another job may be taken in hand.
+// Room waits until another job may be taken.
 func (d *Deliverer) Room(ctx context.Context) error {
-	for d.inHand.Load() >= maxInHand || d.wide.Load() >= maxWide {
+	for d.fast.Load() >= maxFast || d.wide.Load() >= maxWide {
 		select {
 		case <-d.room:
 		case <-time.After(50 * time.Millisecond):
@@ -184,19 +184,19 @@ func (d *Deliverer) begin(hook *index.Hook, job *Job) {
 	}
 }
 
-// take counts a job as in hand.
+// take counts a job until it is released.
 func (d *Deliverer) take(job *Job) {
 	job.fresh.Store(true)
-	count, _ := d.hand(job)
+	count, _ := d.counter(job)
 	count.Add(1)
 }
 
-// hand is what counts a job while it is in hand, with its bound.
-func (d *Deliverer) hand(job *Job) (*atomic.Int64, int64) {
+// counter is what counts a job, with its bound.
+func (d *Deliverer) counter(job *Job) (*atomic.Int64, int64) {
 	if job.Wide {
 		return &d.wide, maxWide
 	}
-	return &d.inHand, maxInHand
+	return &d.fast, maxFast
 }
 
 // ended deals with a job that is not to be attempted at all.
@@ -272,12 +272,12 @@ func (d *Deliverer) fly(f *flight) {
 	}
 }
 
-// release counts a job out of what is in hand.
+// release counts a job out.
 func (d *Deliverer) release(job *Job) {
 	if !job.fresh.Swap(false) {
 		return
 	}
-	if count, most := d.hand(job); count.Add(-1) == most-1 {
+	if count, most := d.counter(job); count.Add(-1) == most-1 {
 		select {
 		case d.room <- struct{}{}:
 		default:

@@ -142,7 +142,7 @@ func (ep *endpoint) room(limit int) int {
 	takes := ep.takes(limit)
 	switch {
 	case math.IsInf(takes, 1):
-		return maxInHand
+		return maxFast
 	case ep.fastFor(takes):
 		return max(queueFactor*limit, int(takes*ep.patience().Seconds()))
 	case ep.d.queued.Load() > maxQueued:
@@ -343,7 +343,7 @@ func (ep *endpoint) leave(f *flight) {
 }
 
 // clear empties the queue; ep.mu is held. What leaves the queue other than by pop, or what
-// is in flight, is counted out of what is in hand where it leaves: no caller can forget it.
+// is in flight, is counted out where it leaves: no caller can forget it.
 func (ep *endpoint) clear() []*Job {
 	jobs := ep.queue
 	ep.queue = nil
@@ -395,7 +395,7 @@ func (ep *endpoint) pump() {
 }
 
 // tick looks after what takes long: attempts older than a second count as slow and no
-// longer as in hand, and what waited a second goes to the lane. While there is something
+// longer counted, and what waited a second goes to the lane. While there is something
 // under way or waiting the webhook stays among the busy ones, out of which it was taken.
 func (ep *endpoint) tick(now time.Time) (nowSlow []*flight, spilled []*Job) {
 	ep.mu.Lock()

@@ -85,7 +85,7 @@ func TestADeletedWebhookLeavesTheDeliverer(t *testing.T) {
 	if open := testutil.ToFloat64(d.metrics.circuits); open != 0 {
 		t.Errorf("%g circuits count as open", open)
 	}
-	d.endpoint(hook) // by somebody who still has it in hand
+	d.endpoint(hook) // by somebody who still has it
 	if n := len(d.all()); n != 0 {
 		t.Errorf("%d webhooks are kept that were deleted before", n)
 	}

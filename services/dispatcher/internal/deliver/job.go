@@ -22,7 +22,7 @@ type Origin interface {
 	Abandoned()
 }
 
-// Job is a delivery in hand.
+// Job is a delivery that somebody has brought.
 type Job struct {
 	Task   *domain.Task
 	Origin Origin
@@ -36,7 +36,7 @@ type Job struct {
 
 	noted    atomic.Bool // its log begins with the note that it takes long
 	queuedAt time.Time
-	fresh    atomic.Bool // counts as in hand; see Deliverer.Room
+	fresh    atomic.Bool // it is counted; see Deliverer.Room
 }
 
 // yields tells whether a job lets others pass where places are short: one of very many of

@@ -53,7 +53,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 
 // Bounds are what the deliverer counts and by how much that is bounded.
 type Bounds struct {
-	InHand, InHandMost     int64 // deliveries to fast webhooks
+	Fast, FastMost         int64 // deliveries to fast webhooks
 	Wide, WideMost         int64 // deliveries of wide events
 	Queued, QueuedMost     int64 // deliveries that wait for their webhook
 	UnderWay, UnderWayMost int64 // attempts
@@ -63,7 +63,7 @@ type Bounds struct {
 // Bounds returns the present ones.
 func (d *Deliverer) Bounds() Bounds {
 	return Bounds{
-		InHand: d.inHand.Load(), InHandMost: maxInHand, Wide: d.wide.Load(), WideMost: maxWide,
+		Fast: d.fast.Load(), FastMost: maxFast, Wide: d.wide.Load(), WideMost: maxWide,
 		Queued: d.queued.Load(), QueuedMost: maxQueued,
 		UnderWay: d.underWay(), UnderWayMost: d.gate.bound(), Waiting: d.gate.waits.Load(),
 	}

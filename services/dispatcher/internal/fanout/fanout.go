@@ -64,7 +64,7 @@ type Options struct {
 	Log       Log
 	Index     Index
 	Accounts  Accounts
-	Room      *inflight.Budget // for what is in hand
+	Room      *inflight.Budget // for what is in flight
 	Logger    *slog.Logger
 	Metrics   prometheus.Registerer
 }
@@ -72,7 +72,7 @@ type Options struct {
 // Fanout is the first stage of the dispatcher.
 type Fanout struct {
 	options   Options
-	inHand    *inflight.Messages
+	inFlight  *inflight.Messages
 	ended     *loss.Acknowledged
 	suspect   atomic.Uint64 // see Suspect
 	checks    chan struct{} // bounds the events that wait for a look into the log
@@ -90,7 +90,7 @@ const maxChecks = 256
 // New returns a fan-out.
 func New(options Options) *Fanout {
 	f := &Fanout{
-		options: options, inHand: inflight.New(options.Room), ended: loss.NewAcknowledged(), checks: make(chan struct{}, maxChecks),
+		options: options, inFlight: inflight.New(options.Room), ended: loss.NewAcknowledged(), checks: make(chan struct{}, maxChecks),
 		strangers: make(chan stranger, maxStrangers),
 		lookups:   newLookups(options.Log),
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -103,7 +103,7 @@ func New(options Options) *Fanout {
 	f.room = newRoomMetrics(options.Metrics)
 	options.Metrics.MustRegister(f.events, f.rejected, f.repeated, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "waybill_events_in_hand", Help: "Events taken and not acknowledged yet."},
-		func() float64 { return float64(f.inHand.Len()) }))
+		func() float64 { return float64(f.inFlight.Len()) }))
 	return f
 }
 
@@ -113,17 +113,17 @@ func (f *Fanout) Run(ctx context.Context) error {
 	defer asking.Wait()
 	asking.Go(func() { f.askOn(ctx) })
 	asking.Go(func() { f.makeRoom(ctx) })
-	return consumer.Events(ctx, f.options.Bus, f.options.Logger, f.inHand, func(m *bus.Message) { f.handle(ctx, m) })
+	return consumer.Events(ctx, f.options.Bus, f.options.Logger, f.inFlight, func(m *bus.Message) { f.handle(ctx, m) })
 }
 
-// Attend keeps the events in hand from going to others, until ctx is done. It outlives Run.
-func (f *Fanout) Attend(ctx context.Context) error { return f.inHand.Run(ctx) }
+// Attend keeps the events in flight from going to others, until ctx is done. It outlives Run.
+func (f *Fanout) Attend(ctx context.Context) error { return f.inFlight.Run(ctx) }
 
-// Moves counts the events that came in hand and those that left it.
-func (f *Fanout) Moves() uint64 { return f.inHand.Moves() }
+// Moves counts the events that came in flight and those that left it.
+func (f *Fanout) Moves() uint64 { return f.inFlight.Moves() }
 
-// Held tells whether an event is in hand.
-func (f *Fanout) Held() bool { return f.inHand.Len() > 0 }
+// Held tells whether an event is in flight.
+func (f *Fanout) Held() bool { return f.inFlight.Len() > 0 }
 
 // Suspect tells that events up to a sequence may have been handed out before though the
 // bus calls them new: it has been restarted. The log is asked about each of them.
@@ -132,12 +132,12 @@ func (f *Fanout) Suspect(sequence uint64) { f.suspect.Store(sequence) }
 func (f *Fanout) handle(ctx context.Context, m *bus.Message) {
 	if f.ended.Has(m.Position()) { // its acknowledgement was lost
 		f.repeated.Inc()
-		f.inHand.Done(m)
+		f.inFlight.Done(m)
 		m.Ack()
 		return
 	}
 	if f.options.Deliverer.Room(ctx) != nil {
-		f.inHand.Done(m)
+		f.inFlight.Done(m)
 		m.Release()
 		return
 	}
@@ -249,7 +249,7 @@ func (f *Fanout) dispatch(g *group, known map[domain.DeliveryID]domain.Revision)
 		f.options.Emitter.Emit(record.Item{Event: g.Emitting(), Settled: g.settled(), Done: g.done})
 		return
 	}
-	f.inHand.More(g.message, g.extra(len(jobs)))
+	f.inFlight.More(g.message, g.extra(len(jobs)))
 	g.epoch = loss.EpochOf(f.options.Bus.Server())
 	g.unstored.Store(int32(len(jobs)))
 	for i, job := range jobs {
@@ -261,7 +261,7 @@ func (f *Fanout) dispatch(g *group, known map[domain.DeliveryID]domain.Revision)
 // leave leaves an event that another build has accepted to a process that knows how.
 func (f *Fanout) leave(ctx context.Context, m *bus.Message) {
 	if m.Leave() {
-		f.inHand.Done(m)
+		f.inFlight.Done(m)
 		return
 	}
 	f.reject(ctx, m, bus.ErrVersion)
@@ -272,7 +272,7 @@ func (f *Fanout) reject(ctx context.Context, m *bus.Message, cause error) {
 	f.rejected.Inc()
 	f.options.Logger.Info("bus message rejected", "subject", bus.ShownSubject(m.Subject()), "reason", cause.Error())
 	f.options.Bus.Reject(account, m.Subject(), m.Header(), m.Body(), cause.Error(), func(err error) {
-		f.inHand.Done(m)
+		f.inFlight.Done(m)
 		if err != nil {
 			if ctx.Err() == nil {
 				f.options.Logger.Warn("rejected message can't be kept; it comes again", "error", err)
@@ -283,7 +283,7 @@ func (f *Fanout) reject(ctx context.Context, m *bus.Message, cause error) {
 	})
 }
 
-// group is an event with its deliveries in hand.
+// group is an event with its deliveries in flight.
 type group struct {
 	f       *Fanout
 	message *bus.Message
@@ -298,7 +298,7 @@ type group struct {
 	abandoned atomic.Bool
 }
 
-// jobBytes is about what a delivery in hand takes beside the event, of which all have one body.
+// jobBytes is about what a delivery in flight takes beside the event, of which all have one body.
 const jobBytes = 1 << 10
 
 // extra is what the event takes in memory beside the message that brought it.
@@ -358,11 +358,11 @@ func (g *group) end() {
 func (g *group) done() {
 	g.f.ended.Add(g.message.Position())
 	g.message.Ack()
-	g.f.inHand.Done(g.message)
+	g.f.inFlight.Done(g.message)
 }
 
 func (g *group) giveBack() {
-	g.f.inHand.Done(g.message)
+	g.f.inFlight.Done(g.message)
 	g.message.Release()
 }
 

@@ -23,7 +23,7 @@ type Budget struct {
 
 	mu      sync.Mutex
 	used    int64
-	held    int64 // of used: by what is in hand, and not reserved for what may come
+	held    int64 // of used: by what is in flight, and not reserved for what may come
 	waiting []*budgetWaiter
 }
 
@@ -55,8 +55,8 @@ func (r *Budget) State() BudgetState {
 	return BudgetState{Used: r.used, Limit: r.limit, Waiting: len(r.waiting)}
 }
 
-// Tight tells whether what is in hand takes more than half of the room, without what is
-// reserved: that is as much when nothing is in hand.
+// Tight tells whether what is in flight takes more than half of the room, without what is
+// reserved: that is as much when nothing is in flight.
 func (r *Budget) Tight() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

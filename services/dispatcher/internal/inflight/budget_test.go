@@ -16,7 +16,7 @@ func TestBudgetIsGrantedInTurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		room := inflight.NewBudget(100)
-		room.Take(70) // in hand already
+		room.Take(70) // in flight already
 		var mu sync.Mutex
 		var order []string
 		var waiting sync.WaitGroup
@@ -49,11 +49,11 @@ func TestBudgetIsGrantedInTurn(t *testing.T) {
 		}
 		leave()
 		expect("a 20 <nil>", "b 0 context canceled", "c 10 <nil>")
-		room.Take(40) // what is in hand never waits
+		room.Take(40) // what is in flight never waits
 		ask("d", t.Context(), 500, 500)
 		room.Give(139)
 		expect("a 20 <nil>", "b 0 context canceled", "c 10 <nil>")
-		room.Give(1) // nothing else is in hand: what is larger than the room goes alone
+		room.Give(1) // nothing else is in flight: what is larger than the room goes alone
 		expect("a 20 <nil>", "b 0 context canceled", "c 10 <nil>", "d 500 <nil>")
 		waiting.Wait()
 	})

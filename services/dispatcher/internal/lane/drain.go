@@ -28,7 +28,7 @@ const (
 	sliceTime = time.Second
 	// longestPause is for how long a lane rests at most because of its webhook's rate.
 	longestPause = 10 * time.Minute
-	// laneShare of what drains may have in hand is the most that one lane has: with a webhook
+	// laneShare of what drains may have in flight is the most that one lane has: with a webhook
 	// that takes long over large deliveries it would soon have all, for as long as that takes.
 	laneShare = 16
 	// remembered is of how many deliveries a drain knows that it has sent them.
@@ -84,10 +84,10 @@ func (w *worker) drain(ctx context.Context, hook *index.Hook) (time.Duration, er
 	}
 	d := &drain{
 		w: w, hook: hook, progress: w.progress, place: place,
-		inHand: inflight.New(w.m.share()), ended: make(chan struct{}, 1), tasks: make(map[*bus.Message]*domain.Task), seen: make(map[domain.DeliveryID]domain.Revision),
+		inFlight: inflight.New(w.m.share()), ended: make(chan struct{}, 1), tasks: make(map[*bus.Message]*domain.Task), seen: make(map[domain.DeliveryID]domain.Revision),
 	}
 	attending, stop := context.WithCancel(context.WithoutCancel(ctx))
-	go func() { _ = d.inHand.Run(attending) }()
+	go func() { _ = d.inFlight.Run(attending) }()
 	err = d.run(ctx, opened)
 	d.confirm(ctx)
 	stop()
@@ -154,7 +154,7 @@ type drain struct {
 	progress *progress
 	place    *place
 	until    time.Time // when the slice is over, if others wait; zero: nothing came yet
-	inHand   *inflight.Messages
+	inFlight *inflight.Messages
 	end      ending
 	flying   int
 	waiting  []*bus.Message
@@ -272,7 +272,7 @@ func (d *drain) confirm(ctx context.Context) {
 	if err := last.AckWait(ctx); err != nil {
 		d.w.m.options.Logger.Warn("held deliveries could not be acknowledged; they may be repeated", "webhook", d.w.id, "error", fmt.Errorf("drain: %w", err))
 	}
-	d.inHand.Done(last)
+	d.inFlight.Done(last)
 }
 
 // sendMore sends as many as may be under way.
@@ -315,7 +315,7 @@ func (d *drain) open(ctx context.Context) bool {
 func (d *drain) fetch(ctx context.Context, lane *opened, fetched chan<- []*bus.Message) error {
 	defer close(fetched)
 	for ctx.Err() == nil {
-		batch, err := lane.fetch(ctx, d.inHand, d.progress.fetches(), laneWait)
+		batch, err := lane.fetch(ctx, d.inFlight, d.progress.fetches(), laneWait)
 		if ctx.Err() != nil {
 			d.release(batch)
 			return nil
@@ -348,7 +348,7 @@ func (d *drain) take(ctx context.Context, batch []*bus.Message) {
 		if err != nil {
 			d.w.m.options.Logger.Error("held delivery can't be read and is set aside", "sequence", m.Sequence, "error", err)
 			d.w.m.options.Bus.SetAside(m.Entry(), err, func(err error) {
-				d.inHand.Done(m)
+				d.inFlight.Done(m)
 				if err == nil { // else it stays in the lane
 					m.Ack()
 				}
@@ -369,7 +369,7 @@ func (d *drain) take(ctx context.Context, batch []*bus.Message) {
 		note(d.seen, task.Delivery, task.Rev)
 		if twice || !fresh[task.Delivery] {
 			delete(d.tasks, m)
-			d.inHand.Done(m)
+			d.inFlight.Done(m)
 			m.Ack()
 			continue
 		}
@@ -414,12 +414,12 @@ func (d *drain) send(m *bus.Message) {
 
 func (d *drain) release(messages []*bus.Message) {
 	for _, m := range messages {
-		d.inHand.Done(m)
+		d.inFlight.Done(m)
 		m.Release()
 	}
 }
 
-// fromLane is a message of a lane in hand.
+// fromLane is a message of a lane in flight.
 type fromLane struct {
 	d        *drain
 	message  *bus.Message
@@ -445,7 +445,7 @@ func (o *fromLane) Stored() {
 	}
 	d.mu.Unlock()
 	if before != nil {
-		d.inHand.Done(before)
+		d.inFlight.Done(before)
 	}
 	d.wake()
 }
@@ -453,7 +453,7 @@ func (o *fromLane) Stored() {
 // Abandoned implements deliver.Origin.
 func (o *fromLane) Abandoned() {
 	d := o.d
-	d.inHand.Done(o.message)
+	d.inFlight.Done(o.message)
 	o.message.Release()
 	d.mu.Lock()
 	d.abandoned++
@@ -483,7 +483,7 @@ func newRamp(gentle bool) ramp {
 // serial tells whether deliveries go one at a time.
 func (r *ramp) serial() bool { return r.gentle && r.sent < serialFirst }
 
-// ahead is how many deliveries a lane at full rate has in hand beyond the webhook's cap,
+// ahead is how many deliveries a lane at full rate has in flight beyond the webhook's cap,
 // which the deliverer keeps: they wait for a slot, or for their outcome to be stored.
 const ahead = 256
 

@@ -59,7 +59,7 @@ type Options struct {
 	Deliverer Deliverer
 	Index     Index
 	Log       Log
-	DrainRoom *inflight.Budget // for what drains have in hand
+	DrainRoom *inflight.Budget // for what drains have in flight
 	ProbeRoom *inflight.Budget // for what else is read of lanes
 	Logger    *slog.Logger
 	Metrics   prometheus.Registerer

@@ -51,13 +51,13 @@ const (
 
 // Stage writes the records that are on the bus to the database.
 type Stage struct {
-	source  Source
-	writer  Writer
-	rows    int
-	inHand  *inflight.Messages
-	order   *loss.Order
-	log     *slog.Logger
-	metrics *stageMetrics
+	source   Source
+	writer   Writer
+	rows     int
+	inFlight *inflight.Messages
+	order    *loss.Order
+	log      *slog.Logger
+	metrics  *stageMetrics
 
 	mu     sync.Mutex
 	yields bool
@@ -68,7 +68,7 @@ type Stage struct {
 // hand takes room; nil: without a bound.
 func NewStage(source Source, writer Writer, rows int, room *inflight.Budget, registerer prometheus.Registerer, log *slog.Logger) *Stage {
 	return &Stage{
-		source: source, writer: writer, rows: rows, inHand: inflight.NewRecords(room), order: loss.NewOrder(written{source}), log: log,
+		source: source, writer: writer, rows: rows, inFlight: inflight.NewRecords(room), order: loss.NewOrder(written{source}), log: log,
 		metrics: newStageMetrics(registerer), turned: make(chan struct{}),
 	}
 }
@@ -101,7 +101,7 @@ func (s *Stage) Run(ctx context.Context) error {
 	}()
 	attending, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	go func() { _ = s.inHand.Run(attending) }()
+	go func() { _ = s.inFlight.Run(attending) }()
 	var err error
 	for ctx.Err() == nil && err == nil {
 		err = s.consume(ctx, messages)
@@ -133,11 +133,11 @@ func (s *Stage) consume(ctx context.Context, messages chan<- *bus.Message) error
 		case <-consuming.Done():
 		}
 	}()
-	return consumer.Records(consuming, s.source, s.log, s.inHand, func(m *bus.Message) {
+	return consumer.Records(consuming, s.source, s.log, s.inFlight, func(m *bus.Message) {
 		select {
 		case messages <- m:
 		case <-consuming.Done():
-			s.inHand.Done(m)
+			s.inFlight.Done(m)
 			m.Release()
 		}
 	})
@@ -176,7 +176,7 @@ func (s *Stage) write(ctx context.Context, messages <-chan *bus.Message) {
 			} else {
 				m.Release()
 			}
-			s.inHand.Done(m)
+			s.inFlight.Done(m)
 		}
 	}
 }
@@ -232,13 +232,13 @@ func (s *Stage) gather(first *bus.Message, messages <-chan *bus.Message) ([]*bus
 // knows, or what is no batch at all, is rejected, so that what follows is not held up.
 func (s *Stage) unreadable(m *bus.Message, cause error) {
 	if errors.Is(cause, bus.ErrVersion) && m.Leave() {
-		s.inHand.Done(m)
+		s.inFlight.Done(m)
 		return
 	}
 	s.log.Error("records can't be read and are rejected", "sequence", m.Sequence, "error", cause)
 	s.metrics.unreadable.Inc()
 	s.source.RejectOwn(m, cause, func(err error) {
-		s.inHand.Done(m)
+		s.inFlight.Done(m)
 		if err == nil { // else it comes again
 			m.Ack()
 		}

@@ -111,7 +111,7 @@ func TestEventsAreSettledInTheOrderOfRecords(t *testing.T) {
 	}
 }
 
-// What another process has in hand, or died with, is not written yet: an event that came
+// What another process has in flight, or died with, is not written yet: an event that came
 // after it may be one of its own.
 func TestNothingIsSettledBeforeWhatAnotherProcessHasInHand(t *testing.T) {
 	t.Parallel()

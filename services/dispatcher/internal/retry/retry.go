@@ -40,7 +40,7 @@ type Due struct {
 	index     Index
 	log       *slog.Logger
 	room      *inflight.Budget
-	inHand    *inflight.Messages
+	inFlight  *inflight.Messages
 
 	mu      sync.Mutex
 	begin   func(shard int) (stop func())         // consumes a shard within Run; nil: not running
@@ -50,10 +50,10 @@ type Due struct {
 	workers sync.WaitGroup
 }
 
-// New returns a Due. What it has in hand takes room; nil: without a bound.
+// New returns a Due. What it has in flight takes room; nil: without a bound.
 func New(source Bus, deliverer Deliverer, hooks Index, room *inflight.Budget, log *slog.Logger) *Due {
 	return &Due{
-		bus: source, deliverer: deliverer, index: hooks, log: log, room: room, inHand: inflight.New(room),
+		bus: source, deliverer: deliverer, index: hooks, log: log, room: room, inFlight: inflight.New(room),
 		flying: make(map[domain.DeliveryID]domain.Revision), stops: make(map[int]func()), owned: make(map[int]bool),
 	}
 }
@@ -88,8 +88,8 @@ func (d *Due) Run(ctx context.Context) error {
 	return nil
 }
 
-// Attend keeps the deliveries in hand from going to others, until ctx is done. It outlives Run.
-func (d *Due) Attend(ctx context.Context) error { return d.inHand.Run(ctx) }
+// Attend keeps the deliveries in flight from going to others, until ctx is done. It outlives Run.
+func (d *Due) Attend(ctx context.Context) error { return d.inFlight.Run(ctx) }
 
 // apply brings a shard's consumption in line with its ownership; d.mu is held.
 func (d *Due) apply(shard int) {
@@ -104,7 +104,7 @@ func (d *Due) apply(shard int) {
 }
 
 func (d *Due) handle(ctx context.Context, m *bus.Message) {
-	if !d.inHand.Add(m) {
+	if !d.inFlight.Add(m) {
 		return
 	}
 	task, err := bus.ParseTask(m.Header(), m.Body())
@@ -112,7 +112,7 @@ func (d *Due) handle(ctx context.Context, m *bus.Message) {
 		// It can't be delivered by this build, and must neither block nor be lost.
 		d.log.Error("due delivery can't be read and is set aside", "sequence", m.Sequence, "error", err)
 		d.bus.SetAside(m.Entry(), err, func(err error) {
-			d.inHand.Done(m)
+			d.inFlight.Done(m)
 			if err == nil { // else it comes again
 				m.Ack()
 			}
@@ -124,7 +124,7 @@ func (d *Due) handle(ctx context.Context, m *bus.Message) {
 		// is stored anew. A copy that comes later is never dropped: its schedule may have
 		// replaced the one that is newer. Nor is a newer one: it is what came of the attempt,
 		// due already, while the record of it still waits for the bus.
-		d.inHand.Done(m)
+		d.inFlight.Done(m)
 		m.Ack()
 		return
 	}
@@ -145,7 +145,7 @@ func (d *Due) offer(ctx context.Context, job *deliver.Job) {
 	})
 }
 
-// take takes a delivery in hand; false: it is already, as new as this or newer.
+// take takes a delivery in flight; false: it is already, as new as this or newer.
 func (d *Due) take(task *domain.Task) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -165,7 +165,7 @@ func (d *Due) let(id domain.DeliveryID, rev domain.Revision) {
 	}
 }
 
-// origin is a message of RETRIES in hand.
+// origin is a message of RETRIES in flight.
 type origin struct {
 	d        *Due
 	message  *bus.Message
@@ -187,13 +187,13 @@ func (o *origin) Stored() {
 		if err := o.message.AckWait(ctx); err != nil {
 			o.d.log.Warn("due delivery could not be acknowledged; it may be repeated", "error", err)
 		}
-		o.d.inHand.Done(o.message)
+		o.d.inFlight.Done(o.message)
 	}()
 }
 
 // Abandoned implements deliver.Origin.
 func (o *origin) Abandoned() {
 	o.d.let(o.delivery, o.rev)
-	o.d.inHand.Done(o.message)
+	o.d.inFlight.Done(o.message)
 	o.message.Release()
 }
