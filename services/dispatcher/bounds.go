@@ -20,7 +20,7 @@ func newBounds(d *Dispatcher) *bounds {
 	return &bounds{
 		d: d,
 		used: prometheus.NewDesc("waybill_bounded",
-			"What is bounded in number: deliveries of fast webhooks and of wide events in flight, queued deliveries, attempts, lanes drained, publications to streams.", what, nil),
+			"What is bounded in number: deliveries of fast webhooks and of wide events in flight, queued deliveries, attempts, hold queues drained, publications to streams.", what, nil),
 		most:        prometheus.NewDesc("waybill_bounded_limit", "By how many it is bounded now.", what, nil),
 		waits:       prometheus.NewDesc("waybill_bounded_waiting", "How many wait for it.", what, nil),
 		memory:      prometheus.NewDesc("waybill_dispatch_memory_bytes", "What deliveries in flight take of the dispatcher's memory, by share.", share, nil),
@@ -51,7 +51,7 @@ func (b *bounds) Collect(to chan<- prometheus.Metric) {
 	bound("wide", of.Wide, of.WideMost, 0)
 	bound("queued", of.Queued, of.QueuedMost, 0)
 	bound("attempts", of.UnderWay, of.UnderWayMost, of.Waiting)
-	drained, most, waiting := b.d.lanes.Drains()
+	drained, most, waiting := b.d.queues.Drains()
 	bound("drains", drained, most, waiting)
 	for _, w := range b.d.options.Bus.Windows() {
 		bound(w.Stream, int64(w.Out), int64(w.Limit), int64(w.Waiting))

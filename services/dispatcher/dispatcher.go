@@ -21,8 +21,8 @@ import (
 
 	"waybill.dev/services/dispatcher/internal/deliver"
 	"waybill.dev/services/dispatcher/internal/fanout"
+	"waybill.dev/services/dispatcher/internal/hold"
 	"waybill.dev/services/dispatcher/internal/index"
-	"waybill.dev/services/dispatcher/internal/lane"
 	"waybill.dev/services/dispatcher/internal/member"
 	"waybill.dev/services/dispatcher/internal/post"
 	"waybill.dev/services/dispatcher/internal/record"
@@ -77,7 +77,7 @@ type Dispatcher struct {
 	deliverer *deliver.Deliverer
 	fanout    *fanout.Fanout
 	due       *retry.Due
-	lanes     *lane.Manager
+	queues    *hold.Manager
 	stall     *stallWatch
 }
 
@@ -123,17 +123,17 @@ func New(options Options) (*Dispatcher, error) {
 		Room: d.memory.events, Logger: options.Logger, Metrics: options.Metrics,
 	})
 	d.due = retry.New(options.Bus, d.deliverer, d.index, d.memory.due, options.Logger)
-	d.lanes = lane.New(lane.Options{
+	d.queues = hold.New(hold.Options{
 		Bus: options.Bus, Deliverer: d.deliverer, Index: d.index, Log: options.Store, Logger: options.Logger,
 		DrainRoom: d.memory.drains, ProbeRoom: d.memory.probes,
 		Metrics: options.Metrics, Schedule: options.DefaultSchedule, Retention: options.Retention,
 	})
 	d.stall = &stallWatch{events: d.fanout, waits: d.eventsWait, reachable: d.reachable}
 	d.members.OnChange(d.due.Own)
-	d.members.OnChange(d.lanes.Own)
+	d.members.OnChange(d.queues.Own)
 	d.members.OnBehind(d.stage.Yield)
 	d.index.OnChange(func(h *index.Hook) {
-		d.lanes.Changed(h.ID)
+		d.queues.Changed(h.ID)
 		if h.Config().Deleted {
 			d.deliverer.Forget(h)
 		}
@@ -197,7 +197,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	defer stopTaking()
 	context.AfterFunc(keeping, stopTaking)
 	takers, taking := errgroup.WithContext(taking)
-	for _, run := range []func(context.Context) error{d.members.Run, d.takeEvents, d.due.Run, d.lanes.Run} {
+	for _, run := range []func(context.Context) error{d.members.Run, d.takeEvents, d.due.Run, d.queues.Run} {
 		takers.Go(func() error { return run(taking) })
 	}
 	<-taking.Done()
@@ -301,9 +301,9 @@ func (d *Dispatcher) watch(ctx context.Context) error {
 
 // listen hears what other dispatchers tell.
 func (d *Dispatcher) listen() (stops []func(), err error) {
-	stopLane, err := d.options.Bus.Listen(bus.SubjectLane, func(body []byte) {
+	stopHold, err := d.options.Bus.Listen(bus.SubjectHold, func(body []byte) {
 		id, reason, _ := strings.Cut(string(body), " ")
-		d.lanes.Heard(domain.WebhookID(id), reason)
+		d.queues.Heard(domain.WebhookID(id), reason)
 	})
 	if err != nil {
 		return nil, err
@@ -312,14 +312,14 @@ func (d *Dispatcher) listen() (stops []func(), err error) {
 		var news circuitNews
 		if err := json.Unmarshal(body, &news); err == nil {
 			d.deliverer.CircuitHeard(news.Webhook, news.Open)
-			d.lanes.Changed(news.Webhook)
+			d.queues.Changed(news.Webhook)
 		}
 	})
 	if err != nil {
-		stopLane()
+		stopHold()
 		return nil, err
 	}
-	return []func(){stopLane, stopCircuit}, nil
+	return []func(){stopHold, stopCircuit}, nil
 }
 
 // Ready returns nil when the dispatcher can work and does, else what is missing.
@@ -383,12 +383,12 @@ type circuitNews struct {
 	Open    bool             `json:"open"`
 }
 
-// LaneFilled implements deliver.Notices.
-func (n notices) LaneFilled(id domain.WebhookID, reason string) { n.d.lanes.Filled(id, reason) }
+// HoldQueueFilled implements deliver.Notices.
+func (n notices) HoldQueueFilled(id domain.WebhookID, reason string) { n.d.queues.Filled(id, reason) }
 
 // CircuitChanged implements deliver.Notices.
 func (n notices) CircuitChanged(id domain.WebhookID, open bool) {
-	n.d.lanes.Changed(id)
+	n.d.queues.Changed(id)
 	body, err := json.Marshal(circuitNews{id, open})
 	if err != nil {
 		n.d.options.Logger.Error("encode circuit", "error", fmt.Errorf("encode circuit news: %w", err))

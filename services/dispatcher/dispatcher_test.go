@@ -171,7 +171,7 @@ func TestATestGoesOutWhileTheLaneBeginsToDrain(t *testing.T) {
 				return nil
 			})
 		}
-		came(1) // the lane's first, which takes its time
+		came(1) // the hold queue's first, which takes its time
 		test := &domain.Task{
 			Account: domain.DefaultAccount, Webhook: w.ID, EventID: "evt_test", EventType: domain.ShipmentCreated,
 			ReceivedAt: time.Now().UTC().Truncate(time.Millisecond), Test: true, Body: []byte(`{}`),

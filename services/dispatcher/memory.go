@@ -19,8 +19,8 @@ const (
 type memory struct {
 	events  *inflight.Budget // first attempts
 	due     *inflight.Budget // retries, tests and replays
-	drains  *inflight.Budget // what goes out of lanes
-	probes  *inflight.Budget // what else is read of lanes
+	drains  *inflight.Budget // what goes out of hold queues
+	probes  *inflight.Budget // what else is read of hold queues
 	records *inflight.Budget // on their way to the database
 	emitter int64            // on their way to the bus
 }

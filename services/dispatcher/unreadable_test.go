@@ -183,7 +183,7 @@ func TestAWebhookIsNotTakenAsDeletedWhileTheDatabaseIsAway(t *testing.T) {
 		if err := b.bus.ScheduleWait(t.Context(), &task, now); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.bus.HoldWait(t.Context(), &task); err != nil { // and another copy, in its lane
+		if err := b.bus.HoldWait(t.Context(), &task); err != nil { // and another copy, in its hold queue
 			t.Fatal(err)
 		}
 	}

@@ -80,7 +80,7 @@ func TestTasksOfAnotherVersionWait(t *testing.T) {
 	put(t, js, place("hold", w.ID), later+"drained", "two")
 	put(t, js, place("d", w.ID), "nonsense", "three")
 	put(t, js, place("hold", off.ID), "1 too short", "four")
-	b.update(off.ID, func(w *domain.Webhook) { w.Active = true }) // its lane is worked
+	b.update(off.ID, func(w *domain.Webhook) { w.Active = true }) // its hold queue is worked
 	b.accept(20)
 	b.deliveries(w.ID, domain.StatusDelivered, 20)
 	b.deliveries(off.ID, domain.StatusDelivered, 20)

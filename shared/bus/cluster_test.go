@@ -50,7 +50,7 @@ func look(t *testing.T, urls string) jetstream.JetStream {
 func TestClusterKeepsEverythingThreeTimes(t *testing.T) {
 	cluster := bustest.StartCluster(t)
 	b, js := join(t, cluster.URL()), look(t, cluster.URL())
-	_, err := b.Stream(bus.StreamHold).CreateConsumer(t.Context(), bus.LaneConsumer(webhook), bus.HoldSubject(webhook), 10, time.Minute)
+	_, err := b.Stream(bus.StreamHold).CreateConsumer(t.Context(), bus.HoldConsumer(webhook), bus.HoldSubject(webhook), 10, time.Minute)
 	if err != nil {
 		t.Fatalf("open a lane: %v", err)
 	}
@@ -79,11 +79,11 @@ func TestClusterKeepsEverythingThreeTimes(t *testing.T) {
 			t.Fatalf("list consumers: %v", err)
 		}
 	}
-	// Events, records, a shard's due deliveries each, and the lane.
+	// Events, records, a shard's due deliveries each, and the hold queue.
 	if want := 3 + domain.Shards; consumers != want {
 		t.Errorf("%d consumers, want %d", consumers, want)
 	}
-	if err := b.Stream(bus.StreamHold).DeleteConsumer(t.Context(), bus.LaneConsumer(webhook)); err != nil {
+	if err := b.Stream(bus.StreamHold).DeleteConsumer(t.Context(), bus.HoldConsumer(webhook)); err != nil {
 		t.Errorf("close the lane: %v", err)
 	}
 }

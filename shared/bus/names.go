@@ -11,7 +11,7 @@ import (
 const (
 	StreamEvents   = "EVENTS"   // events as published, over REST and straight to the bus
 	StreamRetries  = "RETRIES"  // one schedule a delivery that waits for its next attempt
-	StreamHold     = "HOLD"     // the lanes: deliveries of inactive, broken or overfull webhooks
+	StreamHold     = "HOLD"     // the hold queues: deliveries of inactive, broken or overfull webhooks
 	StreamRecords  = "RECORDS"  // outcomes on their way to the database
 	StreamRejected = "REJECTED" // bus messages that are no events, with the reason
 )
@@ -21,7 +21,7 @@ const (
 	ConsumerFanout = "fanout" // of EVENTS
 	ConsumerRecord = "record" // of RECORDS
 	consumerDue    = "due-"   // and the shard, of RETRIES
-	consumerLane   = "lane-"  // and the webhook, of HOLD
+	consumerHold   = "lane-"  // and the webhook, of HOLD
 	// PinGroup is the one priority group of pinned consumers: only one process at a
 	// time is served, another takes over within seconds after it is gone.
 	PinGroup = "owner"
@@ -34,7 +34,7 @@ const (
 	SubjectHealth      = "waybill.health"      // a webhook was disabled or recovered; body: JSON
 	SubjectRelay       = "waybill.relay"       // a request waits in the database
 	SubjectDispatchers = "waybill.dispatchers" // heartbeat of a dispatcher; body: JSON
-	SubjectLane        = "waybill.lane"        // a lane has content; body: the webhook's id
+	SubjectHold        = "waybill.lane"        // a hold queue has content; body: the webhook's id
 	SubjectCircuit     = "waybill.circuit"     // a circuit opened or closed; body: JSON
 	SubjectKeys        = "waybill.keys"        // API keys changed; body: which process says so
 )
@@ -59,8 +59,8 @@ const (
 // DueConsumer returns the name of the consumer of a shard's due deliveries.
 func DueConsumer(shard int) string { return consumerDue + strconv.Itoa(shard) }
 
-// LaneConsumer returns the name of the consumer through which a webhook's lane is drained.
-func LaneConsumer(w domain.WebhookID) string { return consumerLane + w.Token() }
+// HoldConsumer returns the name of the consumer through which a webhook's hold queue is drained.
+func HoldConsumer(w domain.WebhookID) string { return consumerHold + w.Token() }
 
 // EventSubject returns the subject that events of account and type t are published on.
 func EventSubject(account string, t domain.EventType) string {
@@ -91,7 +91,7 @@ func scheduleSubject(w domain.WebhookID, d domain.DeliveryID) string {
 	return subjectSchedule + shardOf(w) + "." + w.Token() + "." + string(d)
 }
 
-// HoldSubject returns the lane of a webhook.
+// HoldSubject returns the hold queue of a webhook.
 func HoldSubject(w domain.WebhookID) string {
 	return subjectHold + shardOf(w) + "." + w.Token()
 }
@@ -99,7 +99,7 @@ func HoldSubject(w domain.WebhookID) string {
 // DueSubjects returns the pattern of the subjects of a shard's due deliveries.
 func DueSubjects(shard int) string { return subjectDue + strconv.Itoa(shard) + ".>" }
 
-// HoldSubjects returns the pattern of the subjects of a shard's lanes.
+// HoldSubjects returns the pattern of the subjects of a shard's hold queues.
 func HoldSubjects(shard int) string { return subjectHold + strconv.Itoa(shard) + ".>" }
 
 // WebhookOfSubject returns the webhook that a subject of RETRIES or HOLD names.

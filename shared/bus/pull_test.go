@@ -18,7 +18,7 @@ func TestClusterHandsOutEverythingOnce(t *testing.T) {
 	cluster := bustest.StartCluster(t)
 	b, js := join(t, cluster.URL()), look(t, cluster.URL())
 	const messages, size, portion = 4000, 4 << 10, 1 << 20
-	lane := bus.LaneConsumer(webhook)
+	lane := bus.HoldConsumer(webhook)
 	if _, err := b.Stream(bus.StreamHold).CreateConsumer(t.Context(), lane, bus.HoldSubject(webhook), 1000, time.Minute); err != nil {
 		t.Fatal(err)
 	}

@@ -83,7 +83,7 @@ func pinned(ttl time.Duration, config jetstream.ConsumerConfig) jetstream.Consum
 
 func (b *Bus) streamConfigs() []jetstream.StreamConfig {
 	// Messages are read from the leader alone. A replica that lags behind would show a
-	// message of a lane that is gone, and not yet have the oldest that waits: the relay
+	// message of a hold queue that is gone, and not yet have the oldest that waits: the relay
 	// would take what waits for lost.
 	base := jetstream.StreamConfig{Storage: jetstream.FileStorage, Replicas: b.options.Replicas}
 	with := func(change func(*jetstream.StreamConfig)) jetstream.StreamConfig {
@@ -93,7 +93,7 @@ func (b *Bus) streamConfigs() []jetstream.StreamConfig {
 	}
 	return []jetstream.StreamConfig{
 		// No size limit and no age on the first three: discarding old messages would drop
-		// schedules and lanes silently. Dispatchers end what outlives the retention.
+		// schedules and hold queues silently. Dispatchers end what outlives the retention.
 		with(func(c *jetstream.StreamConfig) {
 			c.Name, c.Subjects = StreamRetries, []string{subjectDue + ">", subjectSchedule + ">"}
 			c.Description = "deliveries that wait for their next attempt"

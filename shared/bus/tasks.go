@@ -30,7 +30,7 @@ func (b *Bus) Schedule(task *domain.Task, at time.Time, done func(error)) {
 	b.publishTask(b.schedules, msg, done)
 }
 
-// Hold appends task to its webhook's lane and calls done exactly once.
+// Hold appends task to its webhook's hold queue and calls done exactly once.
 func (b *Bus) Hold(task *domain.Task, done func(error)) {
 	b.publishTask(b.holds, taskMessage(HoldSubject(task.Webhook), task), done)
 }

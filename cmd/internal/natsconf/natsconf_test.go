@@ -220,7 +220,7 @@ func work(t *testing.T, api, dispatcher *bus.Bus) {
 		must("delete from a lane", lanes.Delete(ctx, entry.Sequence))
 	}
 	must("hold", dispatcher.HoldWait(ctx, task))
-	drain, err := lanes.CreateConsumer(ctx, bus.LaneConsumer(webhook), bus.HoldSubject(webhook), 10, time.Minute)
+	drain, err := lanes.CreateConsumer(ctx, bus.HoldConsumer(webhook), bus.HoldSubject(webhook), 10, time.Minute)
 	must("open a lane", err)
 	var held []*bus.Message
 	await(t, "a delivery of a lane", func() bool { // in a cluster its consumer must have a leader first
@@ -230,7 +230,7 @@ func work(t *testing.T, api, dispatcher *bus.Bus) {
 	})
 	must("acknowledge", held[0].AckWait(ctx))
 	drain.Close()
-	must("close a lane", lanes.DeleteConsumer(ctx, bus.LaneConsumer(webhook)))
+	must("close a lane", lanes.DeleteConsumer(ctx, bus.HoldConsumer(webhook)))
 
 	wait("publish records", func(done func(error)) { dispatcher.PublishRecords([]byte("a batch"), done) })
 	one(ctx, t, "records", fetch(dispatcher, bus.StreamRecords, bus.ConsumerRecord, bus.FetchOptions{Pinned: true}))

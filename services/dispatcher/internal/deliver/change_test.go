@@ -91,7 +91,7 @@ func (r *rig) standing(status domain.Status, meets domain.Change) *Job {
 		job.Task.Attempts, job.Task.RunStartedAt, job.Task.Rev = 1, time.Now(), domain.FirstOutcome
 	}
 	if status == domain.StatusHeld {
-		job.FromLane, job.Task.HeldAt, job.Task.Rev = true, time.Now(), domain.FirstOutcome
+		job.FromHold, job.Task.HeldAt, job.Task.Rev = true, time.Now(), domain.FirstOutcome
 	}
 	return job
 }

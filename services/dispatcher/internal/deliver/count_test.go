@@ -152,7 +152,7 @@ func TestAProbeThatIsNotSentGivesItsRightBack(t *testing.T) {
 		}
 		old := r.task(hook)
 		old.ReceivedAt = time.Now().Add(-2 * r.options.Retention)
-		r.Offer(hook, &Job{Task: old, FromLane: true, Probe: true, Origin: r})
+		r.Offer(hook, &Job{Task: old, FromHold: true, Probe: true, Origin: r})
 		synctest.Wait()
 		if !r.TryProbe(hook) {
 			t.Error("no probe may be sent any more")

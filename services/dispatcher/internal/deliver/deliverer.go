@@ -39,7 +39,7 @@ type Owners interface {
 
 // Notices tells other parts and processes what they must know at once.
 type Notices interface {
-	LaneFilled(id domain.WebhookID, reason string)
+	HoldQueueFilled(id domain.WebhookID, reason string)
 	CircuitChanged(id domain.WebhookID, open bool)
 }
 
@@ -93,7 +93,7 @@ const (
 	// maxWide bounds the jobs of wide events in flight, beside maxFast. It is more than the
 	// largest event has, 10,000: with one such in flight further events are still taken.
 	maxWide = 16384
-	// maxQueued bounds what waits for slow webhooks in all; beyond it goes to the lanes.
+	// maxQueued bounds what waits for slow webhooks in all; beyond it goes to the hold queues.
 	maxQueued = 16384
 	// pressure is the number of attempts in flight above which hanging webhooks are cut
 	// down to one.
@@ -153,11 +153,11 @@ func (d *Deliverer) Room(ctx context.Context) error {
 	return nil
 }
 
-// Offer takes a job over: it is attempted at once or soon, or goes to the lane. Offer
+// Offer takes a job over: it is attempted at once or soon, or goes to the hold queue. Offer
 // never waits.
 func (d *Deliverer) Offer(hook *index.Hook, job *Job) {
-	// A lane's drain and probes come one by one, and are waited for.
-	if !job.FromLane && !job.Probe && !d.closing.Load() && d.endpoint(hook).failing() {
+	// A hold queue's drain and probes come one by one, and are waited for.
+	if !job.FromHold && !job.Probe && !d.closing.Load() && d.endpoint(hook).failing() {
 		d.pacer.add(func() { d.begin(hook, job) })
 		return
 	}
@@ -208,7 +208,7 @@ func (d *Deliverer) ended(hook *index.Hook, job *Job) bool {
 	case time.Since(job.Task.ReceivedAt) > d.options.Retention && job.Task.Request == "":
 		d.End(job, domain.ChangeRetention)
 	case hook.Inactive() && (!job.Task.Test || config.Fault != ""):
-		if job.FromLane {
+		if job.FromHold {
 			job.Origin.Abandoned()
 			return true
 		}
@@ -307,9 +307,9 @@ func (d *Deliverer) tick(ep *endpoint, now time.Time) {
 	for _, f := range slow {
 		job := f.job
 		d.gate.leave(f)
-		// What comes from a lane or was asked for is in the log already; a note would hide
-		// from the relay that it is in the lane.
-		if job.Task.Attempts == 0 && !job.FromLane && job.Task.Request == "" {
+		// What comes from a hold queue or was asked for is in the log already; a note would hide
+		// from the relay that it is in the hold queue.
+		if job.Task.Attempts == 0 && !job.FromHold && job.Task.Request == "" {
 			d.notePending(job)
 		}
 	}
@@ -317,7 +317,7 @@ func (d *Deliverer) tick(ep *endpoint, now time.Time) {
 	d.forget(ep)
 }
 
-// Drain ends the work: what is queued goes to the lanes, what is in flight ends, until
+// Drain ends the work: what is queued goes to the hold queues, what is in flight ends, until
 // ctx is done. Jobs offered from now on are abandoned.
 func (d *Deliverer) Drain(ctx context.Context) error {
 	d.closing.Store(true)
@@ -344,11 +344,11 @@ func (d *Deliverer) Drain(ctx context.Context) error {
 	return nil
 }
 
-// unqueue puts jobs that waited into their webhook's lane. What came from there stays where
+// unqueue puts jobs that waited into their webhook's hold queue. What came from there stays where
 // it was.
 func (d *Deliverer) unqueue(ep *endpoint, jobs []*Job, why domain.Change) {
 	for _, job := range jobs {
-		if job.FromLane {
+		if job.FromHold {
 			job.Origin.Abandoned()
 			continue
 		}
@@ -409,7 +409,7 @@ func (d *Deliverer) DropProbe(hook *index.Hook) {
 	ep.circuit.dropProbe()
 }
 
-// SetSerial has a webhook take nothing but what its lane brings, or all again.
+// SetSerial has a webhook take nothing but what its hold queue brings, or all again.
 func (d *Deliverer) SetSerial(hook *index.Hook, serial bool) {
 	ep := d.endpoint(hook)
 	ep.mu.Lock()
@@ -433,8 +433,8 @@ func (d *Deliverer) Wait(hook *index.Hook) time.Duration {
 	return ep.wait(time.Now())
 }
 
-// Recall has the jobs that a webhook's lane brought and that wait for a slot or for its rate
-// abandoned: they stay in the lane.
+// Recall has the jobs that a webhook's hold queue brought and that wait for a slot or for its rate
+// abandoned: they stay in the hold queue.
 func (d *Deliverer) Recall(hook *index.Hook) {
 	ep := d.endpoint(hook)
 	ep.mu.Lock()

@@ -20,7 +20,7 @@ const (
 	queueFactor = 4
 	// A webhook that takes fastRate deliveries a second of all dispatchers together is
 	// worth holding the bus back for: its queue may take fastWait to go out. A slower one
-	// spills to its lane.
+	// spills to its hold queue.
 	fastRate = 1000
 	fastWait = 500 * time.Millisecond
 	// While the process is strained, one that takes strainedRate is.
@@ -46,7 +46,7 @@ type endpoint struct {
 	timer   bool          // a pump is due when the rate allows the next
 	taken   float64       // seconds that an attempt takes, a moving average; 0: unknown
 	toldOK  time.Time     // when the other dispatchers last heard that an attempt succeeded
-	// serial: its lane begins to drain, one at a time; what is new goes to the lane.
+	// serial: its hold queue begins to drain, one at a time; what is new goes to the hold queue.
 	serial bool
 	busy   bool // it is in the deliverer's list of those
 }
@@ -57,18 +57,18 @@ type verdict int
 const (
 	start verdict = iota
 	enqueue
-	spill // to the lane
-	back  // to the lane where it came from
+	spill // to the hold queue
+	back  // to the hold queue where it came from
 )
 
-// offer takes a job, or tells why it is for the lane; it never waits.
+// offer takes a job, or tells why it is for the hold queue; it never waits.
 func (ep *endpoint) offer(job *Job) (verdict, domain.Change) {
 	now := time.Now()
 	ep.mu.Lock()
 	defer ep.mu.Unlock()
 	v, why := ep.admit(job, now)
 	if v == start || v == enqueue {
-		if !job.FromLane && ep.fast() {
+		if !job.FromHold && ep.fast() {
 			ep.d.take(job)
 		}
 	}
@@ -95,7 +95,7 @@ func (ep *endpoint) admit(job *Job, now time.Time) (verdict, domain.Change) {
 		ep.d.metrics.circuits.Dec()
 	}
 	if ep.circuit.open {
-		if job.FromLane {
+		if job.FromHold {
 			return back, domain.ChangeCircuit
 		}
 		if ep.d.owns(ep.hook) && ep.circuit.tryProbe(now) {
@@ -104,15 +104,15 @@ func (ep *endpoint) admit(job *Job, now time.Time) (verdict, domain.Change) {
 		}
 		return spill, domain.ChangeCircuit
 	}
-	// A test is not for the lane: if the webhook is inactive after all, it would stay there.
-	if ep.serial && !job.FromLane && !job.Task.Test {
+	// A test is not for the hold queue: if the webhook is inactive after all, it would stay there.
+	if ep.serial && !job.FromHold && !job.Task.Test {
 		return spill, domain.ChangeOverflow
 	}
 	limit := ep.cap()
 	if len(ep.queue) == 0 && len(ep.flights) < limit && ep.fits(job) && ep.allow(now) {
 		return start, 0
 	}
-	if job.FromLane || len(ep.queue) < ep.room(limit) {
+	if job.FromHold || len(ep.queue) < ep.room(limit) {
 		return enqueue, 0
 	}
 	return spill, domain.ChangeOverflow
@@ -354,12 +354,12 @@ func (ep *endpoint) clear() []*Job {
 	return jobs
 }
 
-// recall takes what the lane brought out of the queue; ep.mu is held.
+// recall takes what the hold queue brought out of the queue; ep.mu is held.
 func (ep *endpoint) recall() []*Job {
 	var jobs []*Job
 	keep := ep.queue[:0]
 	for _, job := range ep.queue {
-		if job.FromLane {
+		if job.FromHold {
 			jobs = append(jobs, job)
 		} else {
 			keep = append(keep, job)
@@ -395,7 +395,7 @@ func (ep *endpoint) pump() {
 }
 
 // tick looks after what takes long: attempts older than a second count as slow and no
-// longer counted, and what waited a second goes to the lane. While there is something
+// longer counted, and what waited a second goes to the hold queue. While there is something
 // under way or waiting the webhook stays among the busy ones, out of which it was taken.
 func (ep *endpoint) tick(now time.Time) (nowSlow []*flight, spilled []*Job) {
 	ep.mu.Lock()
@@ -419,7 +419,7 @@ func (ep *endpoint) tick(now time.Time) (nowSlow []*flight, spilled []*Job) {
 		longest = max(longest, ep.patience())
 	}
 	for _, job := range ep.queue {
-		if !job.FromLane && now.Sub(job.queuedAt) > longest {
+		if !job.FromHold && now.Sub(job.queuedAt) > longest {
 			ep.d.release(job)
 			spilled = append(spilled, job)
 			continue

@@ -214,8 +214,8 @@ func TestWhatYieldsLetsOthersPass(t *testing.T) {
 		yields, others func() *Job
 	}{
 		"wide event": {wide, plain},
-		"lane":       {func() *Job { return &Job{FromLane: true} }, plain},
-		"probe":      {wide, func() *Job { return &Job{FromLane: true, Probe: true} }},
+		"lane":       {func() *Job { return &Job{FromHold: true} }, plain},
+		"probe":      {wide, func() *Job { return &Job{FromHold: true, Probe: true} }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -149,8 +149,8 @@ func (r *rig) Emit(item record.Item) {
 	}
 }
 
-// LaneFilled implements Notices.
-func (r *rig) LaneFilled(domain.WebhookID, string) {}
+// HoldQueueFilled implements Notices.
+func (r *rig) HoldQueueFilled(domain.WebhookID, string) {}
 
 // CircuitChanged implements Notices.
 func (r *rig) CircuitChanged(_ domain.WebhookID, open bool) {

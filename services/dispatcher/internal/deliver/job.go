@@ -26,9 +26,9 @@ type Origin interface {
 type Job struct {
 	Task   *domain.Task
 	Origin Origin
-	// FromLane marks a job that a lane's drain brings: it waits for a slot as long as
-	// need be, as it is in the lane already.
-	FromLane bool
+	// FromLane marks a job that a hold queue's drain brings: it waits for a slot as long as
+	// need be, as it is in the hold queue already.
+	FromHold bool
 	// Wide marks one of very many of an event: it lets others pass; see WideFrom.
 	Wide bool
 	// Probe marks the one delivery that is sent through an open circuit.
@@ -40,8 +40,8 @@ type Job struct {
 }
 
 // yields tells whether a job lets others pass where places are short: one of very many of
-// an event, and what a lane brings, which is late already.
-func (j *Job) yields() bool { return j.Wide || j.FromLane && !j.Probe }
+// an event, and what a hold queue brings, which is late already.
+func (j *Job) yields() bool { return j.Wide || j.FromHold && !j.Probe }
 
 // flight is an attempt that is under way, or waits for the process to have room for it.
 type flight struct {

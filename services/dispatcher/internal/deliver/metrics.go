@@ -31,7 +31,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "waybill_attempts_total", Help: "Attempts by outcome class: 2xx to 5xx, or why there was no answer."}, []string{"class"}),
 		held: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "waybill_deliveries_held_total", Help: "Deliveries put into a lane, by reason."}, []string{"reason"}),
+			Name: "waybill_deliveries_held_total", Help: "Deliveries put into a hold queue, by reason."}, []string{"reason"}),
 		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "waybill_deliveries_ended_total", Help: "Deliveries given up without another attempt, by reason."}, []string{"reason"}),
 		disabled: prometheus.NewCounterVec(prometheus.CounterOpts{

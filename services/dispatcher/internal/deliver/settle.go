@@ -9,7 +9,7 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// settle has the outcome of an attempt stored: first the schedule or lane that takes
+// settle has the outcome of an attempt stored: first the schedule or hold queue that takes
 // over, then the record; only then does the job's origin hear of it.
 func (d *Deliverer) settle(job *Job, attempt *domain.Attempt, decided decision, now time.Time) {
 	next := *job.Task
@@ -35,14 +35,14 @@ func (d *Deliverer) settle(job *Job, attempt *domain.Attempt, decided decision, 
 		outcome.InLane = true
 		d.keep(job, func(done func(error)) { d.options.Keeper.Hold(&next, done) }, func() {
 			d.emit(job, outcome)
-			d.options.Notices.LaneFilled(next.Webhook, outcome.Reason)
+			d.options.Notices.HoldQueueFilled(next.Webhook, outcome.Reason)
 		})
 	default:
 		d.emit(job, outcome)
 	}
 }
 
-// spill puts a job into its webhook's lane, unattempted. While the circuit is open its
+// spill puts a job into its webhook's hold queue, unattempted. While the circuit is open its
 // schedule runs on, so it may be exhausted already.
 func (d *Deliverer) spill(ep *endpoint, job *Job, why domain.Change) {
 	switch {
@@ -58,7 +58,7 @@ func (d *Deliverer) spill(ep *endpoint, job *Job, why domain.Change) {
 	d.hold(job, why)
 }
 
-// hold puts a job into its webhook's lane and records why.
+// hold puts a job into its webhook's hold queue and records why.
 func (d *Deliverer) hold(job *Job, why domain.Change) {
 	now := time.Now().UTC()
 	next := *job.Task
@@ -75,7 +75,7 @@ func (d *Deliverer) hold(job *Job, why domain.Change) {
 	d.metrics.held.WithLabelValues(outcome.Reason).Inc()
 	d.keep(job, func(done func(error)) { d.options.Keeper.Hold(&next, done) }, func() {
 		d.emit(job, outcome)
-		d.options.Notices.LaneFilled(next.Webhook, outcome.Reason)
+		d.options.Notices.HoldQueueFilled(next.Webhook, outcome.Reason)
 	})
 }
 

@@ -29,8 +29,8 @@ const (
 )
 
 // strain tells whether it is this process, not a receiver, that can't keep up. Attempts take
-// long then whatever the receivers do. To send what waits by way of the lanes would only add
-// to the work: a delivery in a lane costs three times as much.
+// long then whatever the receivers do. To send what waits by way of the hold queues would only add
+// to the work: a delivery in a hold queue costs three times as much.
 type strain struct {
 	now     atomic.Bool
 	sample  [1]metrics.Sample

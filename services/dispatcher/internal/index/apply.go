@@ -79,7 +79,7 @@ func (x *Index) put(w *domain.Webhook, lists *edits) *Hook {
 		x.faulty[w.ID] = struct{}{}
 	}
 	hook.config.Store(config)
-	if _, err := domain.ParseWebhookID(string(w.ID)); err == nil { // else it can have no lane
+	if _, err := domain.ParseWebhookID(string(w.ID)); err == nil { // else it can have no hold queue
 		lists.add(hook, w)
 	}
 	return hook

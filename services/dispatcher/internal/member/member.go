@@ -210,7 +210,7 @@ func (m *Members) divide(now time.Time) {
 	if !turned {
 		return
 	}
-	m.log.Info("retries, lanes and records go to the dispatchers of the latest version", "behind", behind)
+	m.log.Info("retries, hold queues and records go to the dispatchers of the latest version", "behind", behind)
 	for _, handle := range m.onBehind {
 		handle(behind)
 	}

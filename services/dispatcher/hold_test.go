@@ -15,10 +15,10 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// places is how many lanes are drained at once.
+// places is how many hold queues are drained at once.
 const places = 64
 
-// TestSlowRatesKeepNoLaneWaiting: a lane whose webhook's rate lets one delivery out in a
+// TestSlowRatesKeepNoLaneWaiting: a hold queue whose webhook's rate lets one delivery out in a
 // quarter of an hour must not keep its place all the while.
 func TestSlowRatesKeepNoLaneWaiting(t *testing.T) {
 	onBoth(t, func(t *testing.T, b *bench) {

@@ -1,4 +1,4 @@
-package lane
+package hold
 
 import (
 	"context"
@@ -12,20 +12,20 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// Streams is where lanes are kept.
+// Streams is where hold queues are kept.
 type Streams interface {
 	Stream(name string) *bus.Stream
 	SetAside(e *bus.Entry, cause error, done func(error))
 }
 
 const (
-	// readBytes bounds what is read of a lane at once.
+	// readBytes bounds what is read of a hold queue at once.
 	readBytes = 1 << 20
 	// unused is a guard against consumers that leak: who drains asks more often than this.
 	unused = time.Minute
 )
 
-// kept reads and drains the lanes, which are subjects of HOLD.
+// kept reads and drains the hold queues, which are subjects of HOLD.
 type kept struct {
 	streams Streams
 	log     *slog.Logger
@@ -33,29 +33,29 @@ type kept struct {
 
 func (k kept) stream() *bus.Stream { return k.streams.Stream(bus.StreamHold) }
 
-// lanes returns the webhooks of a shard whose lanes hold something, with how many deliveries
+// queues returns the webhooks of a shard whose hold queues hold something, with how many deliveries
 // each.
-func (k kept) lanes(ctx context.Context, shard int) (map[domain.WebhookID]uint64, error) {
+func (k kept) queues(ctx context.Context, shard int) (map[domain.WebhookID]uint64, error) {
 	subjects, err := k.stream().Subjects(ctx, bus.HoldSubjects(shard))
 	if err != nil {
 		return nil, err
 	}
-	lanes := make(map[domain.WebhookID]uint64, len(subjects))
+	queues := make(map[domain.WebhookID]uint64, len(subjects))
 	for subject, n := range subjects {
 		if id, ok := bus.WebhookOfSubject(subject); ok {
-			lanes[id] = n
+			queues[id] = n
 		}
 	}
-	return lanes, nil
+	return queues, nil
 }
 
-// delivery is a delivery in a lane: it stays there until it is deleted.
+// delivery is a delivery in a hold queue: it stays there until it is deleted.
 type delivery struct {
 	task     *domain.Task
 	sequence uint64
 }
 
-// read returns up to most deliveries of a webhook's lane in its order, from the sequence given
+// read returns up to most deliveries of a webhook's hold queue in its order, from the sequence given
 // on, fewer when their bodies come to over 1 MiB. The first for which more says false is the
 // last; nil: as many as there are. One that can't be read is set aside. Each costs a request.
 func (k kept) read(ctx context.Context, id domain.WebhookID, from uint64, most int, more func(*domain.Task) bool) ([]delivery, error) {
@@ -102,7 +102,7 @@ func (k kept) setAside(ctx context.Context, entry *bus.Entry, cause error) error
 	return k.remove(ctx, entry.Sequence)
 }
 
-// remove removes deliveries from their lanes; that one is gone already is no fault.
+// remove removes deliveries from their hold queues; that one is gone already is no fault.
 func (k kept) remove(ctx context.Context, sequences ...uint64) error {
 	stream := k.stream()
 	failed := make([]error, len(sequences))
@@ -114,16 +114,16 @@ func (k kept) remove(ctx context.Context, sequences ...uint64) error {
 	return errors.Join(failed...)
 }
 
-// opened is a lane while it is drained, through a consumer of its own.
+// opened is a hold queue while it is drained, through a consumer of its own.
 type opened struct {
 	stream   *bus.Stream
 	name     string
 	consumer *bus.Consumer
 }
 
-// open starts to drain a lane. At most unacknowledged deliveries are handed out at once.
+// open starts to drain a hold queue. At most unacknowledged deliveries are handed out at once.
 func (k kept) open(ctx context.Context, id domain.WebhookID, unacknowledged int) (*opened, error) {
-	o := &opened{stream: k.stream(), name: bus.LaneConsumer(id)}
+	o := &opened{stream: k.stream(), name: bus.HoldConsumer(id)}
 	var err error
 	o.consumer, err = o.stream.CreateConsumer(ctx, o.name, bus.HoldSubject(id), unacknowledged, unused)
 	if err != nil {
@@ -151,7 +151,7 @@ func (o *opened) fetch(ctx context.Context, inFlight *inflight.Messages, n int, 
 	return list, err
 }
 
-// close ends the draining; what was not acknowledged stays in the lane.
+// close ends the draining; what was not acknowledged stays in the hold queue.
 func (o *opened) close(ctx context.Context) error {
 	o.consumer.Close()
 	return o.stream.DeleteConsumer(ctx, o.name)

@@ -1,4 +1,4 @@
-package lane
+package hold
 
 import (
 	"context"
@@ -60,15 +60,15 @@ func TestLaneKeepsOrderAndWhatIsNotAcknowledged(t *testing.T) {
 			t.Fatalf("hold: %v", err)
 		}
 	}
-	lanes, err := k.lanes(t.Context(), webhook.Shard())
-	if diff := cmp.Diff(map[domain.WebhookID]uint64{webhook: n}, lanes); err != nil || diff != "" {
+	queues, err := k.queues(t.Context(), webhook.Shard())
+	if diff := cmp.Diff(map[domain.WebhookID]uint64{webhook: n}, queues); err != nil || diff != "" {
 		t.Fatalf("lanes: %v (-want +got):\n%s", err, diff)
 	}
-	lane, err := k.open(t.Context(), webhook, 100)
+	queue, err := k.open(t.Context(), webhook, 100)
 	if err != nil {
 		t.Fatalf("open: %v", err)
 	}
-	messages, err := lane.fetch(t.Context(), inflight.New(nil), n, time.Second)
+	messages, err := queue.fetch(t.Context(), inflight.New(nil), n, time.Second)
 	if err != nil || len(messages) != n {
 		t.Fatalf("fetch: %d, %v", len(messages), err)
 	}
@@ -77,7 +77,7 @@ func TestLaneKeepsOrderAndWhatIsNotAcknowledged(t *testing.T) {
 			t.Fatalf("ack: %v", err)
 		}
 	}
-	if err := lane.close(t.Context()); err != nil {
+	if err := queue.close(t.Context()); err != nil {
 		t.Fatalf("close: %v", err)
 	}
 	held, err := k.read(t.Context(), webhook, 0, 10, nil)

@@ -1,4 +1,4 @@
-package lane
+package hold
 
 import (
 	"context"
@@ -13,34 +13,34 @@ import (
 )
 
 const (
-	// lookAgain is how often a lane that can't be drained is looked at for deliveries
+	// lookAgain is how often a hold queue that can't be drained is looked at for deliveries
 	// that are past the retention.
 	lookAgain = 10 * time.Minute
-	// idleFor is how long a worker stays with an empty lane.
+	// idleFor is how long a worker stays with an empty hold queue.
 	idleFor = 2 * time.Second
 	// endTogether deliveries at most are ended at once: one look into the log for all.
 	endTogether = 64
-	// endAfter is the least time until more of a lane is ended, so that there is more than
+	// endAfter is the least time until more of a hold queue is ended, so that there is more than
 	// one to end together. A delivery's end is late by twice as much at most.
 	endAfter = 2 * time.Second
-	// maxEnding lanes at most end deliveries at a time. What fills many lanes at once becomes
-	// due in all of them at once, and takes a dozen requests in each: 100 lanes took both
+	// maxEnding hold queues at most end deliveries at a time. What fills many hold queues at once becomes
+	// due in all of them at once, and takes a dozen requests in each: 100 hold queues took both
 	// cores for 100 ms, for which events waited to be accepted.
 	maxEnding = 2
 )
 
-// worker works one lane.
+// worker works one hold queue.
 type worker struct {
 	m     *Manager
 	id    domain.WebhookID
 	stop  context.CancelFunc
 	woken chan struct{}
 	// gentle: the receiver was down or the webhook inactive, so the drain begins with
-	// one at a time. A lane that only holds what was too much for a moment does not.
+	// one at a time. A hold queue that only holds what was too much for a moment does not.
 	gentle atomic.Bool
-	// head is the lane's first delivery when it was last looked at, without its body; nil:
+	// head is the hold queue's first delivery when it was last looked at, without its body; nil:
 	// not known. It tells when there is something to do, no more: before anything is done
-	// about it the lane is read again, for the bus may have been lost since.
+	// about it the hold queue is read again, for the bus may have been lost since.
 	head *domain.Task
 	// progress of the draining; nil: it has not begun.
 	progress *progress
@@ -53,7 +53,7 @@ func (w *worker) poke() {
 	}
 }
 
-// run works until the lane is empty or ctx is done.
+// run works until the hold queue is empty or ctx is done.
 func (w *worker) run(ctx context.Context) {
 	hook := w.find(ctx)
 	failures := 0
@@ -78,7 +78,7 @@ func (w *worker) run(ctx context.Context) {
 		if err != nil {
 			failures++
 			pause = min(time.Duration(failures)*200*time.Millisecond, 5*time.Second)
-			w.m.options.Logger.Debug("lane can't be worked", "webhook", w.id, "error", err)
+			w.m.options.Logger.Debug("hold queue can't be worked", "webhook", w.id, "error", err)
 		} else {
 			failures = 0
 		}
@@ -109,7 +109,7 @@ func (w *worker) wait(ctx context.Context, pause time.Duration) bool {
 	return false
 }
 
-// find returns the lane's webhook; nil: the database has none of its id, or ctx is done.
+// find returns the hold queue's webhook; nil: the database has none of its id, or ctx is done.
 func (w *worker) find(ctx context.Context) *index.Hook {
 	found := make(chan *index.Hook, 1)
 	w.m.options.Index.Find(w.id, func(hook *index.Hook, err error) {
@@ -125,7 +125,7 @@ func (w *worker) find(ctx context.Context) *index.Hook {
 	}
 }
 
-// park looks after the lane of an inactive webhook: nothing is sent, but what is past
+// park looks after the hold queue of an inactive webhook: nothing is sent, but what is past
 // the retention ends.
 func (w *worker) park(ctx context.Context, hook *index.Hook) (time.Duration, error) {
 	w.gentle.Store(true)
@@ -136,8 +136,8 @@ func (w *worker) park(ctx context.Context, hook *index.Hook) (time.Duration, err
 	return lookAgain, nil
 }
 
-// probe looks after the lane of a webhook with an open circuit: what is exhausted
-// meanwhile ends, and when a probe is due the head of the lane is it.
+// probe looks after the hold queue of a webhook with an open circuit: what is exhausted
+// meanwhile ends, and when a probe is due the head of the hold queue is it.
 func (w *worker) probe(ctx context.Context, hook *index.Hook) (time.Duration, error) {
 	w.gentle.Store(true)
 	head, err := w.endExpired(ctx, hook, true)
@@ -153,12 +153,12 @@ func (w *worker) probe(ctx context.Context, hook *index.Hook) (time.Duration, er
 		return w.sendProbe(ctx, hook)
 	}
 	if at, ok := deliver.Deadline(head, hook.Config().Schedule(w.m.options.Schedule)); ok {
-		pause = min(pause, max(time.Until(at), endAfter)+rand.N(endAfter)) //nolint:gosec // spreads lanes, which needs no secrecy
+		pause = min(pause, max(time.Until(at), endAfter)+rand.N(endAfter)) //nolint:gosec // spreads hold queues, which needs no secrecy
 	}
 	return max(pause, 10*time.Millisecond), nil
 }
 
-// sendProbe sends the head of the lane, unless its delivery has gone on meanwhile.
+// sendProbe sends the head of the hold queue, unless its delivery has gone on meanwhile.
 func (w *worker) sendProbe(ctx context.Context, hook *index.Hook) (time.Duration, error) {
 	w.head = nil
 	head, give, err := w.read(ctx)
@@ -179,7 +179,7 @@ func (w *worker) sendProbe(ctx context.Context, hook *index.Hook) (time.Duration
 	return 0, w.send(ctx, hook, head)
 }
 
-// look returns the head of the lane, read when it is not known; nil: the lane is empty.
+// look returns the head of the hold queue, read when it is not known; nil: the hold queue is empty.
 func (w *worker) look(ctx context.Context) (*domain.Task, error) {
 	if w.head != nil {
 		return w.head, nil
@@ -193,7 +193,7 @@ func (w *worker) look(ctx context.Context) (*domain.Task, error) {
 	return w.head, nil
 }
 
-// read reads the head of the lane; nil: the lane is empty. Thousands of lanes may be read at
+// read reads the head of the hold queue; nil: the hold queue is empty. Thousands of hold queues may be read at
 // once: what is read takes room until give is called.
 func (w *worker) read(ctx context.Context) (head *delivery, give func(), err error) {
 	room := w.m.options.ProbeRoom
@@ -212,18 +212,18 @@ func (w *worker) read(ctx context.Context) (head *delivery, give func(), err err
 	return &held[0], give, nil
 }
 
-// know keeps a lane's first delivery.
+// know keeps a hold queue's first delivery.
 func (w *worker) know(task *domain.Task) {
 	head := *task
 	head.Body = nil
 	w.head = &head
 }
 
-// send has the head of the lane attempted as a probe, and waits for its end.
+// send has the head of the hold queue attempted as a probe, and waits for its end.
 func (w *worker) send(ctx context.Context, hook *index.Hook, head *delivery) error {
 	ended := make(chan bool, 1)
 	w.m.options.Deliverer.Offer(hook, &deliver.Job{
-		Task: head.task, FromLane: true, Probe: true, Origin: single{ended},
+		Task: head.task, FromHold: true, Probe: true, Origin: single{ended},
 	})
 	select {
 	case stored := <-ended:
@@ -232,7 +232,7 @@ func (w *worker) send(ctx context.Context, hook *index.Hook, head *delivery) err
 			return nil
 		}
 	case <-ctx.Done():
-		// The attempt goes on; whoever owns the lane then may send it once more.
+		// The attempt goes on; whoever owns the hold queue then may send it once more.
 		if !<-ended {
 			return nil
 		}
@@ -241,7 +241,7 @@ func (w *worker) send(ctx context.Context, hook *index.Hook, head *delivery) err
 	return w.m.kept.remove(context.WithoutCancel(ctx), head.sequence)
 }
 
-// endExpired ends the deliveries at the head of the lane that are past the retention, or
+// endExpired ends the deliveries at the head of the hold queue that are past the retention, or
 // (when the schedules run on) exhausted. It returns the first one that is not.
 func (w *worker) endExpired(ctx context.Context, hook *index.Hook, running bool) (*domain.Task, error) {
 	expired := func(task *domain.Task) (domain.Change, bool) { return w.expired(hook, task, running) }
@@ -271,7 +271,7 @@ func (w *worker) expired(hook *index.Hook, task *domain.Task, running bool) (how
 }
 
 // resume returns task with its schedule's clock moved on by the time for which the
-// webhook was inactive while the task was in the lane: the clock stood still then.
+// webhook was inactive while the task was in the hold queue: the clock stood still then.
 func (w *worker) resume(hook *index.Hook, task *domain.Task) *domain.Task {
 	config := hook.Config()
 	since, until := config.InactiveSince(hook.Health()), config.ActivatedAt
@@ -314,7 +314,7 @@ func (w *worker) fresh(ctx context.Context, tasks []*domain.Task) map[domain.Del
 	return keep
 }
 
-// endAll ends everything in the lane.
+// endAll ends everything in the hold queue.
 func (w *worker) endAll(ctx context.Context, how domain.Change) (time.Duration, error) {
 	for ctx.Err() == nil {
 		n, err := w.end(ctx, func(*domain.Task) (domain.Change, bool) { return how, true })
@@ -325,8 +325,8 @@ func (w *worker) endAll(ctx context.Context, how domain.Change) (time.Duration, 
 	return 0, ctx.Err()
 }
 
-// end ends the deliveries at the head of the lane for which ends says how, a number of them
-// together. It returns how many left the lane.
+// end ends the deliveries at the head of the hold queue for which ends says how, a number of them
+// together. It returns how many left the hold queue.
 func (w *worker) end(ctx context.Context, ends func(*domain.Task) (domain.Change, bool)) (int, error) {
 	select {
 	case w.m.ending <- struct{}{}:
@@ -335,7 +335,7 @@ func (w *worker) end(ctx context.Context, ends func(*domain.Task) (domain.Change
 		return 0, ctx.Err()
 	}
 	w.head = nil
-	// What stays is not read, but for the first of it: of a lane that is looked at every two
+	// What stays is not read, but for the first of it: of a hold queue that is looked at every two
 	// seconds most stays, and each costs a request.
 	has := func(task *domain.Task) bool {
 		_, ended := ends(task)
@@ -369,7 +369,7 @@ func (w *worker) end(ctx context.Context, ends func(*domain.Task) (domain.Change
 			continue
 		}
 		how, _ := ends(task)
-		w.m.options.Deliverer.End(&deliver.Job{Task: task, FromLane: true, Origin: single{ended}}, how)
+		w.m.options.Deliverer.End(&deliver.Job{Task: task, FromHold: true, Origin: single{ended}}, how)
 	}
 	for range tasks {
 		select {

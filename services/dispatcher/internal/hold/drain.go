@@ -1,4 +1,4 @@
-package lane
+package hold
 
 import (
 	"cmp"
@@ -26,20 +26,20 @@ const (
 	// sliceTime is for how long a lane is drained while others wait for their turn, be it for a
 	// place or for memory.
 	sliceTime = time.Second
-	// longestPause is for how long a lane rests at most because of its webhook's rate.
+	// longestPause is for how long a hold queue rests at most because of its webhook's rate.
 	longestPause = 10 * time.Minute
-	// laneShare of what drains may have in flight is the most that one lane has: with a webhook
+	// laneShare of what drains may have in flight is the most that one hold queue has: with a webhook
 	// that takes long over large deliveries it would soon have all, for as long as that takes.
 	laneShare = 16
 	// remembered is of how many deliveries a drain knows that it has sent them.
 	remembered = 100_000
 )
 
-// progress is how far the draining of a lane is. It outlives the slices in which that is
-// done, until the lane is empty or the webhook takes no more.
+// progress is how far the draining of a hold queue is. It outlives the slices in which that is
+// done, until the hold queue is empty or the webhook takes no more.
 type progress struct {
 	ramp ramp
-	// sent has the revisions of what was sent last and is stored: a lane may hold it twice.
+	// sent has the revisions of what was sent last and is stored: a hold queue may hold it twice.
 	sent map[domain.DeliveryID]domain.Revision
 	// limited: the webhook's rate lets less than one out in laneWait. What is new goes
 	// behind what waits then, which would get no turn otherwise.
@@ -54,8 +54,8 @@ func (p *progress) fetches() int {
 	return fetchMost
 }
 
-// drain sends what the lane holds for a slice of time, or until the lane is empty or the
-// webhook takes no more. Its place goes to another lane at the end of the slice, and while
+// drain sends what the hold queue holds for a slice of time, or until the hold queue is empty or the
+// webhook takes no more. Its place goes to another hold queue at the end of the slice, and while
 // the webhook's rate lets nothing out.
 func (w *worker) drain(ctx context.Context, hook *index.Hook) (time.Duration, error) {
 	if pause := w.rests(hook); pause > 0 {
@@ -77,7 +77,7 @@ func (w *worker) drain(ctx context.Context, hook *index.Hook) (time.Duration, er
 		w.progress = &progress{ramp: newRamp(gentle), sent: make(map[domain.DeliveryID]domain.Revision)}
 	}
 	per := hook.Config().RatePerSecond
-	w.progress.limited = per != nil && *per*laneWait.Seconds() < 1
+	w.progress.limited = per != nil && *per*holdWait.Seconds() < 1
 	opened, err := w.m.kept.open(ctx, w.id, 2*w.progress.fetches())
 	if err != nil {
 		return 0, err
@@ -123,7 +123,7 @@ func (m *Manager) wanted() bool {
 // soon.
 func (w *worker) rests(hook *index.Hook) time.Duration {
 	pause := w.m.options.Deliverer.Wait(hook)
-	if w.progress == nil || pause <= laneWait {
+	if w.progress == nil || pause <= holdWait {
 		return 0
 	}
 	return min(pause, longestPause)
@@ -142,12 +142,12 @@ type ending int
 
 const (
 	going     ending = iota // more is sent
-	emptied                 // the lane is empty
+	emptied                 // the hold queue is empty
 	refused                 // the webhook takes no more
-	sliceOver               // it is another lane's turn
+	sliceOver               // it is another hold queue's turn
 )
 
-// drain is one slice of the draining of a lane.
+// drain is one slice of the draining of a hold queue.
 type drain struct {
 	w        *worker
 	hook     *index.Hook
@@ -169,11 +169,11 @@ type drain struct {
 	last *bus.Message
 }
 
-func (d *drain) run(ctx context.Context, lane *opened) error {
+func (d *drain) run(ctx context.Context, queue *opened) error {
 	fetched := make(chan []*bus.Message)
 	fetching, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- d.fetch(fetching, lane, fetched) }()
+	go func() { ended <- d.fetch(fetching, queue, fetched) }()
 	d.work(ctx, fetched, stop)
 	stop()
 	for batch := range fetched { // the last one, that nobody takes any more
@@ -188,7 +188,7 @@ func (d *drain) run(ctx context.Context, lane *opened) error {
 // work sends what is fetched, until there is a reason to stop and all that was sent has
 // come to its end.
 func (d *drain) work(ctx context.Context, fetched <-chan []*bus.Message, stopFetching func()) {
-	quiet := time.NewTimer(laneWait)
+	quiet := time.NewTimer(holdWait)
 	defer quiet.Stop()
 	for {
 		d.sendMore(ctx)
@@ -224,7 +224,7 @@ func (d *drain) work(ctx context.Context, fetched <-chan []*bus.Message, stopFet
 				d.stop(refused)
 			}
 		}
-		quiet.Reset(laneWait)
+		quiet.Reset(holdWait)
 	}
 }
 
@@ -257,7 +257,7 @@ func (d *drain) land() bool {
 }
 
 // confirm acknowledges the last of what was stored and waits for the server's word, which
-// is that of all before it, too: they were acknowledged on the same connection. The lane's
+// is that of all before it, too: they were acknowledged on the same connection. The hold queue's
 // consumer may be closed then; an acknowledgement on its way would be lost with it.
 func (d *drain) confirm(ctx context.Context) {
 	d.mu.Lock()
@@ -291,7 +291,7 @@ func (d *drain) sendMore(ctx context.Context) {
 			d.stop(refused)
 			return
 		}
-		if d.w.m.options.Deliverer.Wait(d.hook) > laneWait {
+		if d.w.m.options.Deliverer.Wait(d.hook) > holdWait {
 			d.progress.limited = true
 			d.stop(sliceOver)
 			break
@@ -302,7 +302,7 @@ func (d *drain) sendMore(ctx context.Context) {
 	d.w.m.options.Deliverer.SetSerial(d.hook, ramp.serial() || d.progress.limited)
 }
 
-// open tells whether the webhook still takes what the lane brings.
+// open tells whether the webhook still takes what the hold queue brings.
 func (d *drain) open(ctx context.Context) bool {
 	if ctx.Err() != nil || d.hook.Config().Deleted || d.hook.Inactive() {
 		return false
@@ -312,10 +312,10 @@ func (d *drain) open(ctx context.Context) bool {
 }
 
 // fetch brings batches until ctx is done; an empty one tells that nothing came for laneWait.
-func (d *drain) fetch(ctx context.Context, lane *opened, fetched chan<- []*bus.Message) error {
+func (d *drain) fetch(ctx context.Context, queue *opened, fetched chan<- []*bus.Message) error {
 	defer close(fetched)
 	for ctx.Err() == nil {
-		batch, err := lane.fetch(ctx, d.inFlight, d.progress.fetches(), laneWait)
+		batch, err := queue.fetch(ctx, d.inFlight, d.progress.fetches(), holdWait)
 		if ctx.Err() != nil {
 			d.release(batch)
 			return nil
@@ -349,7 +349,7 @@ func (d *drain) take(ctx context.Context, batch []*bus.Message) {
 			d.w.m.options.Logger.Error("held delivery can't be read and is set aside", "sequence", m.Sequence, "error", err)
 			d.w.m.options.Bus.SetAside(m.Entry(), err, func(err error) {
 				d.inFlight.Done(m)
-				if err == nil { // else it stays in the lane
+				if err == nil { // else it stays in the hold queue
 					m.Ack()
 				}
 			})
@@ -409,7 +409,7 @@ func (d *drain) send(m *bus.Message) {
 	d.flying++
 	held := *task
 	held.HeldAt, held.Spilled = time.Time{}, false
-	d.w.m.options.Deliverer.Offer(d.hook, &deliver.Job{Task: &held, FromLane: true, Origin: &fromLane{d: d, message: m, delivery: task.Delivery, rev: task.Rev}})
+	d.w.m.options.Deliverer.Offer(d.hook, &deliver.Job{Task: &held, FromHold: true, Origin: &fromHold{d: d, message: m, delivery: task.Delivery, rev: task.Rev}})
 }
 
 func (d *drain) release(messages []*bus.Message) {
@@ -419,8 +419,8 @@ func (d *drain) release(messages []*bus.Message) {
 	}
 }
 
-// fromLane is a message of a lane in flight.
-type fromLane struct {
+// fromHold is a message of a hold queue in flight.
+type fromHold struct {
 	d        *drain
 	message  *bus.Message
 	delivery domain.DeliveryID
@@ -428,12 +428,12 @@ type fromLane struct {
 }
 
 // Emitting implements deliver.Origin.
-func (o *fromLane) Emitting() *domain.Event { return nil }
+func (o *fromHold) Emitting() *domain.Event { return nil }
 
 // Stored implements deliver.Origin. It acknowledges what was stored before this message,
 // which stays to be confirmed: to wait for the server's word on each took a goroutine and a
 // request of the bus for each delivery.
-func (o *fromLane) Stored() {
+func (o *fromHold) Stored() {
 	d := o.d
 	d.mu.Lock()
 	before := d.last
@@ -451,7 +451,7 @@ func (o *fromLane) Stored() {
 }
 
 // Abandoned implements deliver.Origin.
-func (o *fromLane) Abandoned() {
+func (o *fromHold) Abandoned() {
 	d := o.d
 	d.inFlight.Done(o.message)
 	o.message.Release()
@@ -468,7 +468,7 @@ func (d *drain) wake() {
 	}
 }
 
-// ramp is how many deliveries of a draining lane may be under way.
+// ramp is how many deliveries of a draining hold queue may be under way.
 type ramp struct {
 	sent   int
 	size   int
@@ -483,7 +483,7 @@ func newRamp(gentle bool) ramp {
 // serial tells whether deliveries go one at a time.
 func (r *ramp) serial() bool { return r.gentle && r.sent < serialFirst }
 
-// ahead is how many deliveries a lane at full rate has in flight beyond the webhook's cap,
+// ahead is how many deliveries a hold queue at full rate has in flight beyond the webhook's cap,
 // which the deliverer keeps: they wait for a slot, or for their outcome to be stored.
 const ahead = 256
 

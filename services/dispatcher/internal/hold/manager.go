@@ -1,8 +1,8 @@
-// Package lane works the lanes: what is held for a webhook because it is inactive, its
-// circuit is open, or more came than it takes. One dispatcher owns a lane. While the
+// Package hold works the hold queues: what is held for a webhook because it is inactive, its
+// circuit is open, or more came than it takes. One dispatcher owns a hold queue. While the
 // circuit is open it sends probes; when the webhook takes deliveries again it drains
-// the lane, in order of publication, first one at a time and then at a rising rate.
-package lane
+// the hold queue, in order of publication, first one at a time and then at a rising rate.
+package hold
 
 import (
 	"context"
@@ -21,13 +21,13 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// Bus keeps the lanes.
+// Bus keeps the hold queues.
 type Bus interface {
 	Streams
 	Announce(subject string, body []byte)
 }
 
-// Deliverer sends what a lane brings.
+// Deliverer sends what a hold queue brings.
 type Deliverer interface {
 	Offer(hook *index.Hook, job *deliver.Job)
 	End(job *deliver.Job, how domain.Change)
@@ -38,7 +38,7 @@ type Deliverer interface {
 	Cap(hook *index.Hook) int
 	// Wait returns how long until the webhook's rate lets the next attempt begin.
 	Wait(hook *index.Hook) time.Duration
-	// Recall has those that a lane brought and that have not begun abandoned.
+	// Recall has those that a hold queue brought and that have not begun abandoned.
 	Recall(hook *index.Hook)
 }
 
@@ -60,7 +60,7 @@ type Options struct {
 	Index     Index
 	Log       Log
 	DrainRoom *inflight.Budget // for what drains have in flight
-	ProbeRoom *inflight.Budget // for what else is read of lanes
+	ProbeRoom *inflight.Budget // for what else is read of hold queues
 	Logger    *slog.Logger
 	Metrics   prometheus.Registerer
 	Schedule  []time.Duration
@@ -68,26 +68,26 @@ type Options struct {
 }
 
 const (
-	// listEvery is how often the lanes are listed, to find those whose announcement was lost.
+	// listEvery is how often the hold queues are listed, to find those whose announcement was lost.
 	listEvery = 10 * time.Second
-	// announceEvery bounds the announcements of one lane to its owner.
+	// announceEvery bounds the announcements of one hold queue to its owner.
 	announceEvery = 500 * time.Millisecond
-	// maxDrains bounds the lanes that are drained at once: each takes a consumer, of
+	// maxDrains bounds the hold queues that are drained at once: each takes a consumer, of
 	// which a stream has at most 1000.
 	maxDrains = 64
-	// maxLingering bounds the consumers of lanes that have given their place to others and
+	// maxLingering bounds the consumers of hold queues that have given their place to others and
 	// wait for the end of what they have sent, beside those.
 	maxLingering = 448
 )
 
-// Manager works the lanes of the shards that this dispatcher owns.
+// Manager works the hold queues of the shards that this dispatcher owns.
 type Manager struct {
 	options Options
 	kept    kept
 	drains  chan struct{} // the places of those that drain, in turn
 	waits   atomic.Int64  // that wait for a place
 	linger  chan struct{} // those that wait for the end of what they sent
-	ending  chan struct{} // bounds the lanes whose deliveries end at a time
+	ending  chan struct{} // bounds the hold queues whose deliveries end at a time
 	drained prometheus.Counter
 	probes  prometheus.Counter
 
@@ -107,12 +107,12 @@ func New(options Options) *Manager {
 		workers: make(map[domain.WebhookID]*worker), announced: make(map[domain.WebhookID]time.Time),
 		list: make(chan struct{}, 1),
 		drained: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "waybill_lane_drained_total", Help: "Deliveries that left a lane."}),
+			Name: "waybill_lane_drained_total", Help: "Deliveries that left a hold queue."}),
 		probes: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "waybill_probes_total", Help: "Probes sent through open circuits."}),
 	}
 	options.Metrics.MustRegister(m.drained, m.probes, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "waybill_lanes", Help: "Lanes of this dispatcher that hold something."},
+		Name: "waybill_lanes", Help: "Hold queues of this dispatcher that hold something."},
 		func() float64 {
 			m.mu.Lock()
 			defer m.mu.Unlock()
@@ -121,13 +121,13 @@ func New(options Options) *Manager {
 	return m
 }
 
-// Drains returns how many lanes are drained, how many that may be at once, and how many
+// Drains returns how many hold queues are drained, how many that may be at once, and how many
 // wait for it.
 func (m *Manager) Drains() (drained, most, waiting int64) {
 	return int64(len(m.drains)), maxDrains, m.waits.Load()
 }
 
-// Own starts or ends the work on a shard's lanes.
+// Own starts or ends the work on a shard's hold queues.
 func (m *Manager) Own(shard int, owned bool) {
 	m.mu.Lock()
 	m.owned[shard] = owned
@@ -140,7 +140,7 @@ func (m *Manager) Own(shard int, owned bool) {
 	m.wakeList()
 }
 
-// Filled tells that a delivery was put into a lane here, and why.
+// Filled tells that a delivery was put into a hold queue here, and why.
 func (m *Manager) Filled(id domain.WebhookID, reason string) {
 	m.mu.Lock()
 	if m.owned[id.Shard()] {
@@ -155,11 +155,11 @@ func (m *Manager) Filled(id domain.WebhookID, reason string) {
 	}
 	m.mu.Unlock()
 	if due {
-		m.options.Bus.Announce(bus.SubjectLane, []byte(string(id)+" "+reason))
+		m.options.Bus.Announce(bus.SubjectHold, []byte(string(id)+" "+reason))
 	}
 }
 
-// Heard tells that another dispatcher filled a lane.
+// Heard tells that another dispatcher filled a hold queue.
 func (m *Manager) Heard(id domain.WebhookID, reason string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -177,7 +177,7 @@ func (m *Manager) Changed(id domain.WebhookID) {
 	}
 }
 
-// wake has a lane looked at; m.mu is held.
+// wake has a hold queue looked at; m.mu is held.
 func (m *Manager) wake(id domain.WebhookID, gently bool) {
 	if m.begin == nil {
 		return
@@ -194,7 +194,7 @@ func (m *Manager) wake(id domain.WebhookID, gently bool) {
 	w.poke()
 }
 
-// leave ends a worker whose lane is empty, unless it was woken meanwhile.
+// leave ends a worker whose hold queue is empty, unless it was woken meanwhile.
 func (m *Manager) leave(w *worker, must bool) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -206,7 +206,7 @@ func (m *Manager) leave(w *worker, must bool) bool {
 	return true
 }
 
-// place is the right to drain a lane, which few have at once.
+// place is the right to drain a hold queue, which few have at once.
 type place struct {
 	m    *Manager
 	held chan struct{}
@@ -225,7 +225,7 @@ func (m *Manager) place(ctx context.Context) (*place, error) {
 	case m.drains <- struct{}{}:
 		return &place{m: m, held: m.drains}, nil
 	case <-ctx.Done():
-		return nil, fmt.Errorf("wait to drain a lane: %w", ctx.Err())
+		return nil, fmt.Errorf("wait to drain a hold queue: %w", ctx.Err())
 	}
 }
 
@@ -261,7 +261,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	ticker := time.NewTicker(listEvery)
 	defer ticker.Stop()
 	for {
-		m.listLanes(ctx)
+		m.listQueues(ctx)
 		select {
 		case <-ctx.Done():
 			m.mu.Lock()
@@ -282,7 +282,7 @@ func (m *Manager) wakeList() {
 	}
 }
 
-func (m *Manager) listLanes(ctx context.Context) {
+func (m *Manager) listQueues(ctx context.Context) {
 	if !m.options.Index.Loaded() {
 		time.AfterFunc(200*time.Millisecond, m.wakeList)
 		return
@@ -294,13 +294,13 @@ func (m *Manager) listLanes(ctx context.Context) {
 		if !owned || ctx.Err() != nil {
 			continue
 		}
-		lanes, err := m.kept.lanes(ctx, shard)
+		queues, err := m.kept.queues(ctx, shard)
 		if err != nil {
-			m.options.Logger.Debug("lanes can't be listed", "error", err)
+			m.options.Logger.Debug("hold queues can't be listed", "error", err)
 			return
 		}
 		m.mu.Lock()
-		for id := range lanes {
+		for id := range queues {
 			if _, ok := m.workers[id]; !ok && m.owned[shard] {
 				m.wake(id, false)
 			}
