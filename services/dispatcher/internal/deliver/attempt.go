@@ -42,20 +42,20 @@ type Response struct {
 	Body       string   // at most 4 KiB, clean text
 }
 
-// flown is how a flight ended.
-type flown int
+// result is how an attempt ended.
+type result int
 
 const (
-	flownOK flown = iota
-	flownFailed
-	flownNot // no attempt was made
+	resultOK result = iota
+	resultFailed
+	resultNone // no attempt was made
 )
 
-// attempt makes one attempt and has its outcome stored.
-func (d *Deliverer) attempt(ep *endpoint, job *Job) flown {
+// send makes one attempt and has its outcome stored.
+func (d *Deliverer) send(ep *endpoint, job *Job) result {
 	task := job.Task
 	if d.ended(ep.hook, job) {
-		return flownNot
+		return resultNone
 	}
 	config := ep.hook.Config()
 	number := task.Attempts + 1
@@ -81,11 +81,11 @@ func (d *Deliverer) attempt(ep *endpoint, job *Job) flown {
 		d.options.Watch(Made{ep.hook.ID, config.URL, task.EventID, task.EventType, *made, decided.change.To(), decided.wait})
 	}
 	d.noteHealth(ep, config, decided, started, now)
-	d.settle(job, made, decided, now)
+	d.conclude(job, made, decided, now)
 	if decided.change == domain.ChangeDelivered {
-		return flownOK
+		return resultOK
 	}
-	return flownFailed
+	return resultFailed
 }
 
 // trace starts a span for the attempt when traces are on. The callback has its context,

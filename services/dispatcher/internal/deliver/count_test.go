@@ -83,8 +83,8 @@ func TestWhatIsInHandIsCountedOutOnce(t *testing.T) {
 				if n := r.fast.Load(); n != 0 {
 					t.Errorf("%d deliveries count as in hand, and none is", n)
 				}
-				if queued, flights := r.queued.Load(), r.flights.Load(); queued != 0 || flights != 0 {
-					t.Errorf("%d count as queued, %d as in flight", queued, flights)
+				if queued, attempts := r.queued.Load(), r.attempts.Load(); queued != 0 || attempts != 0 {
+					t.Errorf("%d count as queued, %d as in flight", queued, attempts)
 				}
 				if open, _ := r.Circuit(r.hooks[0]); open != way.open {
 					t.Errorf("the circuit is open: %v, want %v", open, way.open)

@@ -110,31 +110,31 @@ type Deliverer struct {
 	mu        sync.RWMutex
 	endpoints map[*index.Hook]*endpoint
 	pacer     pacer
-	gate      *gate
-	strain    *strain
+	limiter   *limiter
+	overload  *overload
 	busy      busy
 	made      time.Time
 
-	fast    atomic.Int64 // without those of wide events
-	wide    atomic.Int64
-	queued  atomic.Int64
-	flights atomic.Int64
-	warned  atomic.Int64  // when warnKept last did, in nanoseconds since made; 0: never
-	room    chan struct{} // gets a value when fast or wide falls below its bound
-	closing atomic.Bool
-	stop    chan struct{} // closed: nothing is tried again
-	once    sync.Once
+	fast     atomic.Int64 // without those of wide events
+	wide     atomic.Int64
+	queued   atomic.Int64
+	attempts atomic.Int64
+	warned   atomic.Int64  // when warnKept last did, in nanoseconds since made; 0: never
+	room     chan struct{} // gets a value when fast or wide falls below its bound
+	closing  atomic.Bool
+	stop     chan struct{} // closed: nothing is tried again
+	once     sync.Once
 }
 
 // New returns a deliverer; Run looks after what takes long.
 func New(options Options) *Deliverer {
 	d := &Deliverer{
 		options: options, metrics: options.Metrics, endpoints: make(map[*index.Hook]*endpoint),
-		strain: newStrain(), made: time.Now(), room: make(chan struct{}, 1), stop: make(chan struct{}),
+		overload: newOverload(), made: time.Now(), room: make(chan struct{}, 1), stop: make(chan struct{}),
 	}
-	d.gate = newGate(d.fly)
+	d.limiter = newLimiter(d.run)
 	if options.Full != nil {
-		d.gate.shut = options.Full
+		d.limiter.shut = options.Full
 	}
 	options.Metrics.of.Store(d)
 	return d
@@ -177,8 +177,8 @@ func (d *Deliverer) begin(hook *index.Hook, job *Job) {
 	}
 	ep := d.endpoint(hook)
 	switch verdict, why := ep.offer(job); verdict {
-	case spill:
-		d.spill(ep, job, why)
+	case hold:
+		d.putOff(ep, job, why)
 	case back:
 		job.Origin.Abandoned()
 	}
@@ -233,7 +233,7 @@ func (d *Deliverer) endpoint(hook *index.Hook) *endpoint {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if ep, ok = d.endpoints[hook]; !ok {
-		ep = &endpoint{d: d, hook: hook, flights: make(map[*flight]struct{})}
+		ep = &endpoint{d: d, hook: hook, attempts: make(map[*attempt]struct{})}
 		if !hook.Config().Deleted { // see Forget
 			d.endpoints[hook] = ep
 		}
@@ -257,18 +257,18 @@ func (d *Deliverer) pressed() bool {
 }
 
 // underWay is the number of attempts in flight.
-func (d *Deliverer) underWay() int64 { return d.flights.Load() - d.gate.waits.Load() }
+func (d *Deliverer) underWay() int64 { return d.attempts.Load() - d.limiter.waits.Load() }
 
 // waiting is the number of deliveries that wait for a place of their webhook or of the
 // process.
-func (d *Deliverer) waiting() int64 { return d.queued.Load() + d.gate.waits.Load() }
+func (d *Deliverer) waiting() int64 { return d.queued.Load() + d.limiter.waits.Load() }
 
-// fly makes attempts: after one it takes the next that may start, so that goroutines are
+// run makes attempts: after one it takes the next that may start, so that goroutines are
 // kept while there is work.
-func (d *Deliverer) fly(f *flight) {
-	for f != nil {
-		result := d.attempt(f.ep, f.job)
-		f = d.gate.pass(f, f.ep.land(f, result))
+func (d *Deliverer) run(a *attempt) {
+	for a != nil {
+		result := d.send(a.ep, a.job)
+		a = d.limiter.pass(a, a.ep.finish(a, result))
 	}
 }
 
@@ -294,7 +294,7 @@ func (d *Deliverer) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case now := <-ticker.C:
-			d.strain.look(now)
+			d.overload.look(now)
 			for _, ep := range d.busy.take() {
 				d.tick(ep, now)
 			}
@@ -304,9 +304,9 @@ func (d *Deliverer) Run(ctx context.Context) error {
 
 func (d *Deliverer) tick(ep *endpoint, now time.Time) {
 	slow, late := ep.tick(now)
-	for _, f := range slow {
-		job := f.job
-		d.gate.leave(f)
+	for _, a := range slow {
+		job := a.job
+		d.limiter.leave(a)
 		// What comes from a hold queue or was asked for is in the log already; a note would hide
 		// from the relay that it is in the hold queue.
 		if job.Task.Attempts == 0 && !job.FromHold && job.Task.Request == "" {
@@ -328,13 +328,13 @@ func (d *Deliverer) Drain(ctx context.Context) error {
 		ep.mu.Unlock()
 		d.unqueue(ep, jobs, domain.ChangeOverflow)
 	}
-	for _, f := range d.gate.clear() {
-		f.ep.withdraw(f)
-		d.unqueue(f.ep, []*Job{f.job}, domain.ChangeOverflow)
+	for _, a := range d.limiter.clear() {
+		a.ep.withdraw(a)
+		d.unqueue(a.ep, []*Job{a.job}, domain.ChangeOverflow)
 	}
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
-	for d.flights.Load() > 0 {
+	for d.attempts.Load() > 0 {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -352,7 +352,7 @@ func (d *Deliverer) unqueue(ep *endpoint, jobs []*Job, why domain.Change) {
 			job.Origin.Abandoned()
 			continue
 		}
-		d.spill(ep, job, why)
+		d.putOff(ep, job, why)
 	}
 }
 

@@ -69,7 +69,7 @@ func TestADeletedWebhookLeavesTheDeliverer(t *testing.T) {
 	ep.circuit.trip(time.Now())
 	ep.mu.Unlock()
 	d.metrics.circuits.Inc()
-	f := ep.flight(&Job{Task: &domain.Task{}})
+	f := ep.attempt(&Job{Task: &domain.Task{}})
 	if err := hooks.Await(ctx, source.set(func(w *domain.Webhook) { w.Deleted = true })); err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ type Origin interface {
 type Job struct {
 	Task   *domain.Task
 	Origin Origin
-	// FromLane marks a job that a hold queue's drain brings: it waits for a slot as long as
+	// FromHold marks a job that a hold queue's drain brings: it waits for a slot as long as
 	// need be, as it is in the hold queue already.
 	FromHold bool
 	// Wide marks one of very many of an event: it lets others pass; see WideFrom.
@@ -43,24 +43,24 @@ type Job struct {
 // an event, and what a hold queue brings, which is late already.
 func (j *Job) yields() bool { return j.Wide || j.FromHold && !j.Probe }
 
-// flight is an attempt that is under way, or waits for the process to have room for it.
-type flight struct {
+// attempt is one that is under way, or waits for the process to have room for it.
+type attempt struct {
 	ep      *endpoint
 	job     *Job
 	free    bool         // needs no place: others to the same webhook hang
-	placed  bool         // has a place; the gate's lock guards it
+	placed  bool         // has a place; the limiter's lock guards it
 	slow    bool         // for more than a second; the endpoint's lock guards it
 	started atomic.Int64 // nanoseconds since the deliverer was made; 0: it waits
 }
 
 // begin notes that an attempt is under way.
-func (f *flight) begin() { f.started.Store(max(1, int64(time.Since(f.ep.d.made)))) }
+func (a *attempt) begin() { a.started.Store(max(1, int64(time.Since(a.ep.d.made)))) }
 
 // took is for how long an attempt has been under way; 0: it waits.
-func (f *flight) took(now time.Time) time.Duration {
-	started := f.started.Load()
+func (a *attempt) took(now time.Time) time.Duration {
+	started := a.started.Load()
 	if started == 0 {
 		return 0
 	}
-	return now.Sub(f.ep.d.made) - time.Duration(started)
+	return now.Sub(a.ep.d.made) - time.Duration(started)
 }

@@ -65,7 +65,7 @@ func (d *Deliverer) Bounds() Bounds {
 	return Bounds{
 		Fast: d.fast.Load(), FastMost: maxFast, Wide: d.wide.Load(), WideMost: maxWide,
 		Queued: d.queued.Load(), QueuedMost: maxQueued,
-		UnderWay: d.underWay(), UnderWayMost: d.gate.bound(), Waiting: d.gate.waits.Load(),
+		UnderWay: d.underWay(), UnderWayMost: d.limiter.bound(), Waiting: d.limiter.waits.Load(),
 	}
 }
 

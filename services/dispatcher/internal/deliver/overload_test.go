@@ -10,8 +10,8 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// until looks again and again until the process counts as strained, or as not.
-func until(t *testing.T, s *strain, want bool) {
+// until looks again and again until the process counts as overloaded, or as not.
+func until(t *testing.T, s *overload, want bool) {
 	t.Helper()
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
@@ -21,14 +21,14 @@ func until(t *testing.T, s *strain, want bool) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("strained: %v, want %v", !want, want)
+			t.Fatalf("overloaded: %v, want %v", !want, want)
 		}
 		<-ticker.C
 	}
 }
 
-func TestAProcessIsStrainedWhileItsGoroutinesWait(t *testing.T) { // not parallel: it takes all processors
-	s := newStrain()
+func TestAProcessIsOverloadedWhileItsGoroutinesWait(t *testing.T) { // not parallel: it takes all processors
+	s := newOverload()
 	until(t, s, false)
 	stop := make(chan struct{})
 	var busy sync.WaitGroup
@@ -52,8 +52,8 @@ func TestAProcessIsStrainedWhileItsGoroutinesWait(t *testing.T) { // not paralle
 	until(t, s, false)
 }
 
-// TestAProcessIsStrainedWhileItsThreadsWait is not parallel: it takes all processors.
-func TestAProcessIsStrainedWhileItsThreadsWait(t *testing.T) {
+// TestAProcessIsOverloadedWhileItsThreadsWait is not parallel: it takes all processors.
+func TestAProcessIsOverloadedWhileItsThreadsWait(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux tells how long threads wait")
 	}
@@ -62,7 +62,7 @@ func TestAProcessIsStrainedWhileItsThreadsWait(t *testing.T) {
 	if _, _, ok := threads(); !ok {
 		t.Fatal("Linux does not tell how long threads wait")
 	}
-	s := newStrain()
+	s := newOverload()
 	s.threadsWait(time.Now())
 	var stop atomic.Bool
 	var busy sync.WaitGroup
@@ -75,25 +75,25 @@ func TestAProcessIsStrainedWhileItsThreadsWait(t *testing.T) {
 	}
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
-	strained := false
-	for deadline := time.Now().Add(30 * time.Second); !strained && time.Now().Before(deadline); {
-		strained = s.threadsWait(<-ticker.C)
+	overloaded := false
+	for deadline := time.Now().Add(30 * time.Second); !overloaded && time.Now().Before(deadline); {
+		overloaded = s.threadsWait(<-ticker.C)
 	}
 	stop.Store(true)
 	busy.Wait()
-	if !strained {
+	if !overloaded {
 		t.Error("eight threads for each core, and none of them waits")
 	}
 }
 
 func TestHowLongThreadsMayWait(t *testing.T) {
 	t.Parallel()
-	s, at := newStrain(), time.Now()
+	s, at := newOverload(), time.Now()
 	var ran, waited time.Duration
 	s.threads = func() (time.Duration, time.Duration, bool) { return ran, waited, true }
 	ran, waited = time.Hour, time.Hour
 	if s.threadsWait(at) {
-		t.Error("strained at the first look, when nothing is known of the time before")
+		t.Error("overloaded at the first look, when nothing is known of the time before")
 	}
 	half := time.Duration(runtime.GOMAXPROCS(0)) * time.Second / 2 // of a core each, in a second
 	for _, row := range []struct {
@@ -109,12 +109,12 @@ func TestHowLongThreadsMayWait(t *testing.T) {
 	} {
 		at, ran, waited = at.Add(time.Second), ran+row.ran, waited+row.waited
 		if got := s.threadsWait(at); got != row.want {
-			t.Errorf("%s: strained %v, want %v", row.what, got, row.want)
+			t.Errorf("%s: overloaded %v, want %v", row.what, got, row.want)
 		}
 	}
 	s.threads = func() (time.Duration, time.Duration, bool) { return 0, 0, false }
 	if s.threadsWait(at.Add(time.Second)) {
-		t.Error("strained where the system does not tell")
+		t.Error("overloaded where the system does not tell")
 	}
 }
 
@@ -127,9 +127,9 @@ func (o owners) Live() int                { return int(o) }
 func TestWhatIsWorthHoldingTheBusBackFor(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
-		live           owners
-		takes          float64
-		calm, strained bool
+		live             owners
+		takes            float64
+		calm, overloaded bool
 	}{
 		{1, 2000, true, true},
 		{1, 1000, true, true},
@@ -141,16 +141,16 @@ func TestWhatIsWorthHoldingTheBusBackFor(t *testing.T) {
 		{4, 13, false, true},
 		{4, 12, false, false},
 	} {
-		ep := &endpoint{d: &Deliverer{strain: newStrain(), options: Options{Owners: row.live}}}
+		ep := &endpoint{d: &Deliverer{overload: newOverload(), options: Options{Owners: row.live}}}
 		if got := ep.fastFor(row.takes); got != row.calm {
 			t.Errorf("a webhook that takes %v a second of one of %d is fast: %v, want %v", row.takes, row.live, got, row.calm)
 		}
-		ep.d.strain.now.Store(true)
-		if got := ep.fastFor(row.takes); got != row.strained {
-			t.Errorf("while strained a webhook that takes %v a second of one of %d is fast: %v, want %v", row.takes, row.live, got, row.strained)
+		ep.d.overload.now.Store(true)
+		if got := ep.fastFor(row.takes); got != row.overloaded {
+			t.Errorf("while overloaded a webhook that takes %v a second of one of %d is fast: %v, want %v", row.takes, row.live, got, row.overloaded)
 		}
-		if ep.patience() != strainedWait {
-			t.Errorf("while strained a queue may take %s, want %s", ep.patience(), strainedWait)
+		if ep.patience() != overloadWait {
+			t.Errorf("while overloaded a queue may take %s, want %s", ep.patience(), overloadWait)
 		}
 	}
 }

@@ -8,28 +8,28 @@ import (
 	"time"
 )
 
-// field is where flights fly that a test looks at.
+// field is where the attempts are made that a test looks at.
 type field struct {
-	gate *gate
-	ep   *endpoint
-	busy atomic.Bool
+	limiter *limiter
+	ep      *endpoint
+	busy    atomic.Bool
 
 	mu    sync.Mutex
 	now   int
 	most  int
-	order []*flight
-	// fly is how an attempt takes its time.
-	fly func(*flight)
-	// next is the webhook's next flight after one.
-	next func(*flight) *flight
+	order []*attempt
+	// take is how an attempt takes its time.
+	take func(*attempt)
+	// next is the webhook's next attempt after one.
+	next func(*attempt) *attempt
 }
 
-func newField(busy bool, fly func(*flight)) *field {
-	f := &field{ep: &endpoint{d: &Deliverer{made: time.Now()}}, fly: fly}
-	f.gate = newGate(f.run)
-	f.gate.runnable = func() float64 {
+func newField(busy bool, take func(*attempt)) *field {
+	f := &field{ep: &endpoint{d: &Deliverer{made: time.Now()}}, take: take}
+	f.limiter = newLimiter(f.run)
+	f.limiter.runnable = func() float64 {
 		if f.busy.Load() {
-			return gateMost
+			return limitMost
 		}
 		return 0
 	}
@@ -37,22 +37,22 @@ func newField(busy bool, fly func(*flight)) *field {
 	return f
 }
 
-func (f *field) run(one *flight) {
+func (f *field) run(one *attempt) {
 	for one != nil {
 		f.mu.Lock()
 		f.now++
 		f.most = max(f.most, f.now)
 		f.order = append(f.order, one)
 		f.mu.Unlock()
-		f.fly(one)
+		f.take(one)
 		f.mu.Lock()
 		f.now--
 		f.mu.Unlock()
-		var next *flight
+		var next *attempt
 		if f.next != nil {
 			next = f.next(one)
 		}
-		one = f.gate.pass(one, next)
+		one = f.limiter.pass(one, next)
 	}
 }
 
@@ -61,12 +61,12 @@ func plain() *Job { return &Job{} }
 func wide() *Job { return &Job{Wide: true} }
 
 // launch does what an endpoint does.
-func (f *field) launch(n int, job func() *Job) []*flight {
-	var list []*flight
+func (f *field) launch(n int, job func() *Job) []*attempt {
+	var list []*attempt
 	for range n {
-		one := &flight{ep: f.ep, job: job()}
+		one := &attempt{ep: f.ep, job: job()}
 		list = append(list, one)
-		if f.gate.enter(one) {
+		if f.limiter.enter(one) {
 			one.begin()
 			go f.run(one)
 		}
@@ -74,7 +74,7 @@ func (f *field) launch(n int, job func() *Job) []*flight {
 	return list
 }
 
-func (f *field) flown() (order []*flight, most int) {
+func (f *field) made() (order []*attempt, most int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.order, f.most
@@ -82,23 +82,23 @@ func (f *field) flown() (order []*flight, most int) {
 
 // rest returns how many places are taken and how many attempts wait.
 func (f *field) rest() (taken, waiting int) {
-	f.gate.mu.Lock()
-	defer f.gate.mu.Unlock()
-	return f.gate.taken, int(f.gate.waits.Load())
+	f.limiter.mu.Lock()
+	defer f.limiter.mu.Unlock()
+	return f.limiter.taken, int(f.limiter.waits.Load())
 }
 
 func TestWhatWantsTheProcessorIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := newField(true, func(*flight) { <-time.After(50 * time.Millisecond) })
-		least := int(gateLeast())
+		f := newField(true, func(*attempt) { <-time.After(50 * time.Millisecond) })
+		least := int(limitLeast())
 		list := f.launch(5*least, plain)
 		<-time.After(time.Second)
-		order, most := f.flown()
+		order, most := f.made()
 		if len(order) != len(list) || most != least {
 			t.Fatalf("%d of %d attempts were made, %d at once; want at most %d at once", len(order), len(list), most, least)
 		}
-		place := make(map[*flight]int)
+		place := make(map[*attempt]int)
 		for i, one := range order {
 			place[one] = i / least
 		}
@@ -120,16 +120,16 @@ func TestWhatWaitsAtReceiversIsLetThrough(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
-		f := newField(false, func(*flight) { <-free })
-		f.launch(gateMost+10, plain)
+		f := newField(false, func(*attempt) { <-free })
+		f.launch(limitMost+10, plain)
 		<-time.After(400 * time.Millisecond)
-		if _, most := f.flown(); most != gateMost {
-			t.Errorf("%d attempts are under way after 400 ms, want %d", most, gateMost)
+		if _, most := f.made(); most != limitMost {
+			t.Errorf("%d attempts are under way after 400 ms, want %d", most, limitMost)
 		}
 		close(free)
 		<-time.After(time.Second)
-		if order, _ := f.flown(); len(order) != gateMost+10 {
-			t.Errorf("%d of %d attempts were made", len(order), gateMost+10)
+		if order, _ := f.made(); len(order) != limitMost+10 {
+			t.Errorf("%d of %d attempts were made", len(order), limitMost+10)
 		}
 	})
 }
@@ -138,21 +138,21 @@ func TestWhatHangsHoldsNoPlace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
-		f := newField(true, func(*flight) { <-free })
-		least := int(gateLeast())
+		f := newField(true, func(*attempt) { <-free })
+		least := int(limitLeast())
 		list := f.launch(least+3, plain)
 		synctest.Wait()
 		for _, one := range list[:2] {
-			f.gate.leave(one)
-			f.gate.leave(one) // gives nothing back twice
+			f.limiter.leave(one)
+			f.limiter.leave(one) // gives nothing back twice
 		}
 		synctest.Wait()
-		if order, _ := f.flown(); len(order) != least+2 {
+		if order, _ := f.made(); len(order) != least+2 {
 			t.Errorf("%d attempts are under way, want %d", len(order), least+2)
 		}
 		close(free)
 		<-time.After(time.Second)
-		order, _ := f.flown()
+		order, _ := f.made()
 		if taken, _ := f.rest(); len(order) != least+3 || taken != 0 {
 			t.Errorf("%d of %d attempts were made; %d places are taken", len(order), least+3, taken)
 		}
@@ -162,18 +162,18 @@ func TestWhatHangsHoldsNoPlace(t *testing.T) {
 func TestAWebhooksNextAttemptWaitsItsTurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := newField(true, func(*flight) { <-time.After(50 * time.Millisecond) })
-		again, free := &flight{ep: f.ep, job: &Job{}}, &flight{ep: f.ep, job: &Job{}, free: true}
-		follows := make(map[*flight]*flight)
-		f.next = func(one *flight) *flight { return follows[one] }
-		least := int(gateLeast())
+		f := newField(true, func(*attempt) { <-time.After(50 * time.Millisecond) })
+		again, free := &attempt{ep: f.ep, job: &Job{}}, &attempt{ep: f.ep, job: &Job{}, free: true}
+		follows := make(map[*attempt]*attempt)
+		f.next = func(one *attempt) *attempt { return follows[one] }
+		least := int(limitLeast())
 		f.mu.Lock() // until it is known what follows
 		list := f.launch(2*least, plain)
 		follows[list[0]], follows[list[1]] = again, free
 		f.mu.Unlock()
 		<-time.After(time.Second)
-		order, most := f.flown()
-		place := make(map[*flight]int)
+		order, most := f.made()
+		place := make(map[*attempt]int)
 		for i, one := range order {
 			place[one] = i
 		}
@@ -192,17 +192,17 @@ func TestAWebhooksNextAttemptWaitsItsTurn(t *testing.T) {
 func TestAnotherBurstIsBoundedAnew(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := newField(false, func(*flight) { <-time.After(time.Second) })
-		f.launch(gateMost, plain)
+		f := newField(false, func(*attempt) { <-time.After(time.Second) })
+		f.launch(limitMost, plain)
 		<-time.After(5 * time.Second)
 		f.busy.Store(true)
 		f.mu.Lock()
 		f.most = 0
 		f.mu.Unlock()
-		f.launch(gateMost, plain)
+		f.launch(limitMost, plain)
 		<-time.After(500 * time.Millisecond)
-		if _, most := f.flown(); most != int(gateLeast()) {
-			t.Errorf("%d attempts are under way at once, want %.0f", most, gateLeast())
+		if _, most := f.made(); most != int(limitLeast()) {
+			t.Errorf("%d attempts are under way at once, want %.0f", most, limitLeast())
 		}
 		<-time.After(time.Minute)
 	})
@@ -226,16 +226,16 @@ func TestWhatYieldsLetsOthersPass(t *testing.T) {
 
 func yielding(t *testing.T, yields, others func() *Job) {
 	t.Helper()
-	f := newField(true, func(*flight) { <-time.After(50 * time.Millisecond) })
-	least := int(gateLeast())
+	f := newField(true, func(*attempt) { <-time.After(50 * time.Millisecond) })
+	least := int(limitLeast())
 	early := f.launch(10*least, yields)
 	late := f.launch(least, others)
 	<-time.After(5 * time.Second)
-	order, most := f.flown()
+	order, most := f.made()
 	if all := len(early) + len(late); len(order) != all || most != least {
 		t.Fatalf("%d of %d attempts were made, %d at once; want at most %d at once", len(order), all, most, least)
 	}
-	place := make(map[*flight]int)
+	place := make(map[*attempt]int)
 	for i, one := range order {
 		place[one] = i
 	}

@@ -9,9 +9,9 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// settle has the outcome of an attempt stored: first the schedule or hold queue that takes
+// conclude has the outcome of an attempt stored: first the schedule or hold queue that takes
 // over, then the record; only then does the job's origin hear of it.
-func (d *Deliverer) settle(job *Job, attempt *domain.Attempt, decided decision, now time.Time) {
+func (d *Deliverer) conclude(job *Job, attempt *domain.Attempt, decided decision, now time.Time) {
 	next := *job.Task
 	next.Attempts++
 	next.RunAttempts++
@@ -42,9 +42,9 @@ func (d *Deliverer) settle(job *Job, attempt *domain.Attempt, decided decision, 
 	}
 }
 
-// spill puts a job into its webhook's hold queue, unattempted. While the circuit is open its
+// putOff puts a job into its webhook's hold queue, unattempted. While the circuit is open its
 // schedule runs on, so it may be exhausted already.
-func (d *Deliverer) spill(ep *endpoint, job *Job, why domain.Change) {
+func (d *Deliverer) putOff(ep *endpoint, job *Job, why domain.Change) {
 	switch {
 	case why == domain.ChangeCircuit:
 		schedule := ep.hook.Config().Schedule(d.options.Schedule)

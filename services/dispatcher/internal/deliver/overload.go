@@ -11,27 +11,27 @@ import (
 )
 
 const (
-	// The process is strained when one in strainedShare of its goroutines waited for
-	// strainedAfter or longer until they ran, since the last look, in which there were
-	// strainedLeast of them at least. On two cores it was one in 6 at full load, beside the
+	// The process is overloaded when one in overloadShare of its goroutines waited for
+	// overloadAfter or longer until they ran, since the last look, in which there were
+	// overloadLeast of them at least. On two cores it was one in 6 at full load, beside the
 	// database and the bus, and less than one in 10 at a hundredth of it.
-	strainedAfter = 0.0005 // seconds
-	strainedShare = 8
-	strainedLeast = 200
+	overloadAfter = 0.0005 // seconds
+	overloadShare = 8
+	overloadLeast = 200
 	waitsMetric   = "/sched/latencies:seconds"
-	// It is strained, too, when its threads waited for a core that others had: on average
-	// strainedThreads for each core that it may use, and strainedTimes as long as they ran.
+	// It is overloaded, too, when its threads waited for a core that others had: on average
+	// overloadThreads for each core that it may use, and overloadTimes as long as they ran.
 	// With one to four dispatchers at full load on two cores they were 0.7 to 2 a core and
 	// waited 3 to 10 times as long as they ran, of which the goroutines that run on them
 	// know nothing.
-	strainedThreads = 0.5
-	strainedTimes   = 1.5
+	overloadThreads = 0.5
+	overloadTimes   = 1.5
 )
 
-// strain tells whether it is this process, not a receiver, that can't keep up. Attempts take
+// overload tells whether it is this process, not a receiver, that can't keep up. Attempts take
 // long then whatever the receivers do. To send what waits by way of the hold queues would only add
 // to the work: a delivery in a hold queue costs three times as much.
-type strain struct {
+type overload struct {
 	now     atomic.Bool
 	sample  [1]metrics.Sample
 	counts  []uint64                                    // at the last look
@@ -41,19 +41,19 @@ type strain struct {
 	looked  time.Time
 }
 
-func newStrain() *strain {
-	s := &strain{threads: threads}
+func newOverload() *overload {
+	s := &overload{threads: threads}
 	s.sample[0].Name = waitsMetric
 	return s
 }
 
 // look is to be called regularly, by one goroutine.
-func (s *strain) look(now time.Time) {
+func (s *overload) look(now time.Time) {
 	goroutines, threads := s.goroutinesWait(), s.threadsWait(now)
 	s.now.Store(goroutines || threads)
 }
 
-func (s *strain) goroutinesWait() bool {
+func (s *overload) goroutinesWait() bool {
 	metrics.Read(s.sample[:])
 	if s.sample[0].Value.Kind() != metrics.KindFloat64Histogram {
 		return false // a runtime that does not tell
@@ -67,14 +67,14 @@ func (s *strain) goroutinesWait() bool {
 		n := count - s.counts[i]
 		s.counts[i] = count
 		all += n
-		if waits.Buckets[i] >= strainedAfter {
+		if waits.Buckets[i] >= overloadAfter {
 			long += n
 		}
 	}
-	return all >= strainedLeast && long*strainedShare >= all
+	return all >= overloadLeast && long*overloadShare >= all
 }
 
-func (s *strain) threadsWait(now time.Time) bool {
+func (s *overload) threadsWait(now time.Time) bool {
 	ran, waited, ok := s.threads()
 	if !ok {
 		return false // a system that does not tell
@@ -82,8 +82,8 @@ func (s *strain) threadsWait(now time.Time) bool {
 	sinceRan, sinceWaited, since := ran-s.ran, waited-s.waited, now.Sub(s.looked)
 	first := s.looked.IsZero()
 	s.ran, s.waited, s.looked = ran, waited, now
-	return !first && float64(sinceWaited) >= strainedThreads*float64(runtime.GOMAXPROCS(0))*float64(since) &&
-		float64(sinceWaited) >= strainedTimes*float64(sinceRan)
+	return !first && float64(sinceWaited) >= overloadThreads*float64(runtime.GOMAXPROCS(0))*float64(since) &&
+		float64(sinceWaited) >= overloadTimes*float64(sinceRan)
 }
 
 // threads tells how long the threads of this process have run, and waited for a core.
