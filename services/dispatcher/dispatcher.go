@@ -23,10 +23,10 @@ import (
 	"waybill.dev/services/dispatcher/internal/fanout"
 	"waybill.dev/services/dispatcher/internal/hold"
 	"waybill.dev/services/dispatcher/internal/index"
-	"waybill.dev/services/dispatcher/internal/member"
 	"waybill.dev/services/dispatcher/internal/post"
 	"waybill.dev/services/dispatcher/internal/record"
 	"waybill.dev/services/dispatcher/internal/retry"
+	"waybill.dev/services/dispatcher/internal/shard"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/egress"
@@ -69,7 +69,7 @@ const catchUpTime = 5 * time.Second
 type Dispatcher struct {
 	options   Options
 	memory    memory
-	members   *member.Members
+	owners    *shard.Owners
 	index     *index.Index
 	accounts  *index.Accounts
 	emitter   *record.Emitter
@@ -99,7 +99,7 @@ func New(options Options) (*Dispatcher, error) {
 		options.Memory = defaultMemory
 	}
 	d := &Dispatcher{options: options, memory: divide(max(options.Memory, LeastMemory))}
-	d.members = member.New(uuid.NewString(), bus.Formats, bus.SubjectDispatchers, options.Bus, options.Logger)
+	d.owners = shard.New(uuid.NewString(), bus.Formats, bus.SubjectDispatchers, options.Bus, options.Logger)
 	d.index = index.New(index.Options{
 		Store: options.Store, Announcer: options.Bus, ConfigSubject: bus.SubjectConfig, HealthSubject: bus.SubjectHealth,
 		Prepare: post.Prepare, Logger: options.Logger,
@@ -112,7 +112,7 @@ func New(options Options) (*Dispatcher, error) {
 	}
 	d.stage = record.NewStage(options.Bus, options.Store, rows, d.memory.records, options.Metrics, options.Logger)
 	d.deliverer = deliver.New(deliver.Options{
-		Poster: post.New(options.Egress.NewClient(egress.Options{})), Keeper: options.Bus, Emitter: d.emitter, Hooks: d.index, Owners: d.members,
+		Poster: post.New(options.Egress.NewClient(egress.Options{})), Keeper: options.Bus, Emitter: d.emitter, Hooks: d.index, Owners: d.owners,
 		Notices: notices{d}, Logger: options.Logger, Metrics: deliver.NewMetrics(options.Metrics), Tracer: tracer(options.Tracer),
 		Schedule: options.DefaultSchedule, Retention: options.Retention, DisableAfter: options.DisableAfter,
 		UserAgent: "Waybill/" + options.Version, Watch: options.Watch,
@@ -129,9 +129,9 @@ func New(options Options) (*Dispatcher, error) {
 		Metrics: options.Metrics, Schedule: options.DefaultSchedule, Retention: options.Retention,
 	})
 	d.stall = &stallWatch{events: d.fanout, waits: d.eventsWait, reachable: d.reachable}
-	d.members.OnChange(d.due.Own)
-	d.members.OnChange(d.queues.Own)
-	d.members.OnBehind(d.stage.Yield)
+	d.owners.OnChange(d.due.Own)
+	d.owners.OnChange(d.queues.Own)
+	d.owners.OnBehind(d.stage.Yield)
 	d.index.OnChange(func(h *index.Hook) {
 		d.queues.Changed(h.ID)
 		if h.Config().Deleted {
@@ -161,7 +161,7 @@ func (d *Dispatcher) register(metrics prometheus.Registerer) {
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "waybill_webhooks_unreadable", Help: "Webhooks that can't be read; their deliveries are held."},
 			func() float64 { return float64(d.index.Faulty()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "waybill_dispatchers_live", Help: "Live dispatchers, as this one sees them."},
-			func() float64 { return float64(d.members.Live()) }))
+			func() float64 { return float64(d.owners.Live()) }))
 }
 
 // Run works until ctx is done; then it ends what is in flight and stores every outcome,
@@ -197,7 +197,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	defer stopTaking()
 	context.AfterFunc(keeping, stopTaking)
 	takers, taking := errgroup.WithContext(taking)
-	for _, run := range []func(context.Context) error{d.members.Run, d.takeEvents, d.due.Run, d.queues.Run} {
+	for _, run := range []func(context.Context) error{d.owners.Run, d.takeEvents, d.due.Run, d.queues.Run} {
 		takers.Go(func() error { return run(taking) })
 	}
 	<-taking.Done()
@@ -220,7 +220,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 // takeEvents takes events once it is known with whom a webhook's cap and rate are shared.
 func (d *Dispatcher) takeEvents(ctx context.Context) error {
 	select {
-	case <-d.members.Settled():
+	case <-d.owners.Introduced():
 		if err := d.accounts.Load(ctx); err != nil && ctx.Err() == nil {
 			d.options.Logger.Warn("accounts can't be read; they are asked for one by one", "error", err)
 		}
@@ -328,7 +328,7 @@ func (d *Dispatcher) Ready(ctx context.Context) error {
 		return err
 	}
 	if d.stall.stalled.Load() {
-		return fmt.Errorf("events wait, and none was taken or settled for %s", stallAfter)
+		return fmt.Errorf("events wait, and none was taken or finished for %s", stallAfter)
 	}
 	return nil
 }

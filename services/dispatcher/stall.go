@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// stallAfter is for how long a dispatcher may take and settle no event though some
+	// stallAfter is for how long a dispatcher may take and finish no event though some
 	// wait, before it is not ready.
 	stallAfter = 30 * time.Second
 	stallLook  = 5 * time.Second
@@ -29,7 +29,7 @@ type eventsTaken interface {
 type stallWatch struct {
 	events eventsTaken
 	// waits tells whether events wait that somebody could take, and whether they may only be
-	// taken when others have settled some; its error says that the bus can't tell.
+	// taken when others have finished some; its error says that the bus can't tell.
 	waits func(ctx context.Context) (some, full bool, err error)
 	// reachable returns nil while nothing else keeps events from being taken.
 	reachable func(ctx context.Context) error
@@ -37,7 +37,7 @@ type stallWatch struct {
 	stalled atomic.Bool
 }
 
-// Run looks until ctx is done. While events are taken or settled it asks nobody.
+// Run looks until ctx is done. While events are taken or finished it asks nobody.
 func (s *stallWatch) Run(ctx context.Context) error {
 	ticker := time.NewTicker(stallLook)
 	defer ticker.Stop()

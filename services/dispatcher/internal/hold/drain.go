@@ -28,7 +28,7 @@ const (
 	sliceTime = time.Second
 	// longestPause is for how long a hold queue rests at most because of its webhook's rate.
 	longestPause = 10 * time.Minute
-	// laneShare of what drains may have in flight is the most that one hold queue has: with a webhook
+	// drainShare of what drains may have in flight is the most that one hold queue has: with a webhook
 	// that takes long over large deliveries it would soon have all, for as long as that takes.
 	laneShare = 16
 	// remembered is of how many deliveries a drain knows that it has sent them.
@@ -156,7 +156,7 @@ type drain struct {
 	until    time.Time // when the slice is over, if others wait; zero: nothing came yet
 	inFlight *inflight.Messages
 	end      ending
-	flying   int
+	underWay int
 	waiting  []*bus.Message
 	tasks    map[*bus.Message]*domain.Task
 	seen     map[domain.DeliveryID]domain.Revision // revisions of what came in this slice
@@ -195,7 +195,7 @@ func (d *drain) work(ctx context.Context, fetched <-chan []*bus.Message, stopFet
 		if d.end != going {
 			stopFetching()
 			d.withdraw()
-			if d.flying == 0 {
+			if d.underWay == 0 {
 				return
 			}
 			d.place.linger()
@@ -209,13 +209,13 @@ func (d *drain) work(ctx context.Context, fetched <-chan []*bus.Message, stopFet
 			switch {
 			case !ok:
 				d.stop(refused)
-			case len(batch) == 0 && d.flying == 0:
+			case len(batch) == 0 && d.underWay == 0:
 				d.stop(emptied)
 			default:
 				d.take(ctx, batch)
 			}
 		case <-d.ended:
-			if !d.land() {
+			if !d.finish() {
 				d.stop(refused)
 			}
 		case <-quiet.C:
@@ -242,13 +242,13 @@ func (d *drain) withdraw() {
 	d.w.m.options.Deliverer.Recall(d.hook)
 }
 
-// land takes what came to its end off those under way; false: some of it was abandoned.
-func (d *drain) land() bool {
+// finish takes what came to its end off those under way; false: some of it was abandoned.
+func (d *drain) finish() bool {
 	d.mu.Lock()
 	stored, abandoned := d.stored, d.abandoned
 	d.stored, d.abandoned = 0, 0
 	d.mu.Unlock()
-	d.flying -= stored + abandoned
+	d.underWay -= stored + abandoned
 	for range stored {
 		d.progress.ramp.done()
 	}
@@ -286,7 +286,7 @@ func (d *drain) sendMore(ctx context.Context) {
 	}
 	ramp := &d.progress.ramp
 	ramp.limit = d.w.m.options.Deliverer.Cap(d.hook)
-	for len(d.waiting) > 0 && d.flying < ramp.window() {
+	for len(d.waiting) > 0 && d.underWay < ramp.window() {
 		if !d.open(ctx) {
 			d.stop(refused)
 			return
@@ -406,7 +406,7 @@ func note(revisions map[domain.DeliveryID]domain.Revision, id domain.DeliveryID,
 func (d *drain) send(m *bus.Message) {
 	task := d.tasks[m]
 	delete(d.tasks, m)
-	d.flying++
+	d.underWay++
 	held := *task
 	held.HeldAt, held.Spilled = time.Time{}, false
 	d.w.m.options.Deliverer.Offer(d.hook, &deliver.Job{Task: &held, FromHold: true, Origin: &fromHold{d: d, message: m, delivery: task.Delivery, rev: task.Rev}})

@@ -55,10 +55,10 @@ type Emitter struct {
 	most      int64        // bytes with which it is full
 	bytes     atomic.Int64 // estimated, of what is not stored yet
 
-	mu      sync.Mutex
-	pending []Item
-	idle    *sync.Cond // pending is empty and nothing is under way
-	flying  int
+	mu         sync.Mutex
+	pending    []Item
+	idle       *sync.Cond // pending is empty and nothing is under way
+	publishing int
 
 	wake  chan struct{}
 	slots chan struct{}
@@ -135,7 +135,7 @@ func (e *Emitter) Flush(ctx context.Context) error {
 	defer stop()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for (len(e.pending) > 0 || e.flying > 0) && ctx.Err() == nil {
+	for (len(e.pending) > 0 || e.publishing > 0) && ctx.Err() == nil {
 		e.idle.Wait()
 	}
 	return ctx.Err()
@@ -156,7 +156,7 @@ func (e *Emitter) take() []Item {
 		e.pending = nil
 	}
 	if n > 0 {
-		e.flying++
+		e.publishing++
 	}
 	return items
 }
@@ -209,7 +209,7 @@ func (e *Emitter) store(ctx context.Context, items []Item) {
 		}
 		select {
 		case <-ctx.Done():
-			e.landed(items)
+			e.finished(items)
 			return
 		case <-time.After(wait.NextBackOff()):
 		}
@@ -219,10 +219,10 @@ func (e *Emitter) store(ctx context.Context, items []Item) {
 			items[i].Done()
 		}
 	}
-	e.landed(items)
+	e.finished(items)
 }
 
-func (e *Emitter) landed(items []Item) {
+func (e *Emitter) finished(items []Item) {
 	size := 0
 	for i := range items {
 		size += weight(&items[i])
@@ -230,8 +230,8 @@ func (e *Emitter) landed(items []Item) {
 	e.bytes.Add(-int64(size))
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.flying--
-	if e.flying == 0 && len(e.pending) == 0 {
+	e.publishing--
+	if e.publishing == 0 && len(e.pending) == 0 {
 		e.idle.Broadcast()
 	}
 }

@@ -42,19 +42,19 @@ type Due struct {
 	room      *inflight.Budget
 	inFlight  *inflight.Messages
 
-	mu      sync.Mutex
-	begin   func(shard int) (stop func())         // consumes a shard within Run; nil: not running
-	flying  map[domain.DeliveryID]domain.Revision // the revision that is attempted, or being stored
-	stops   map[int]func()
-	owned   map[int]bool
-	workers sync.WaitGroup
+	mu        sync.Mutex
+	begin     func(shard int) (stop func())         // consumes a shard within Run; nil: not running
+	attempted map[domain.DeliveryID]domain.Revision // the revision that is attempted, or being stored
+	stops     map[int]func()
+	owned     map[int]bool
+	workers   sync.WaitGroup
 }
 
 // New returns a Due. What it has in flight takes room; nil: without a bound.
 func New(source Bus, deliverer Deliverer, hooks Index, room *inflight.Budget, log *slog.Logger) *Due {
 	return &Due{
 		bus: source, deliverer: deliverer, index: hooks, log: log, room: room, inFlight: inflight.New(room),
-		flying: make(map[domain.DeliveryID]domain.Revision), stops: make(map[int]func()), owned: make(map[int]bool),
+		attempted: make(map[domain.DeliveryID]domain.Revision), stops: make(map[int]func()), owned: make(map[int]bool),
 	}
 }
 
@@ -149,10 +149,10 @@ func (d *Due) offer(ctx context.Context, job *deliver.Job) {
 func (d *Due) take(task *domain.Task) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if rev, ok := d.flying[task.Delivery]; ok && rev >= task.Rev {
+	if rev, ok := d.attempted[task.Delivery]; ok && rev >= task.Rev {
 		return false
 	}
-	d.flying[task.Delivery] = task.Rev
+	d.attempted[task.Delivery] = task.Rev
 	return true
 }
 
@@ -160,8 +160,8 @@ func (d *Due) take(task *domain.Task) bool {
 func (d *Due) let(id domain.DeliveryID, rev domain.Revision) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.flying[id] == rev {
-		delete(d.flying, id)
+	if d.attempted[id] == rev {
+		delete(d.attempted, id)
 	}
 }
 

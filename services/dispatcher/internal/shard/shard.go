@@ -1,11 +1,11 @@
-// Package member divides the shards among the live dispatchers: each says once a second
+// Package shard divides the shards among the live dispatchers: each says once a second
 // that it lives, and a rendezvous hash over those heard in the last 3.5 seconds gives
 // every shard one owner, without any coordinator. Two may believe for a moment that
 // they own a shard; the pinned consumers serve only one of them.
 //
 // While builds of two versions run beside each other, the shards are divided among those
 // that read the most of what is on the bus.
-package member
+package shard
 
 import (
 	"context"
@@ -32,8 +32,8 @@ const (
 	introduction = 100 * time.Millisecond
 )
 
-// Members knows the live dispatchers.
-type Members struct {
+// Owners knows the live dispatchers, and which of them owns which shard.
+type Owners struct {
 	self      string
 	reads     int // see bus.Formats
 	subject   string
@@ -51,8 +51,8 @@ type Members struct {
 	on       []func(shard int, owned bool)
 	onBehind []func(behind bool)
 
-	settled     chan struct{} // closed once this one knows who is there
-	settledOnce sync.Once
+	introduced     chan struct{} // closed once this one knows who is there
+	introducedOnce sync.Once
 }
 
 // peer is another dispatcher.
@@ -61,37 +61,37 @@ type peer struct {
 	reads int
 }
 
-// New returns the members as this dispatcher, named self, sees them. It reads what is on
+// New returns the shard owners as this dispatcher, named self, sees them. It reads what is on
 // the bus up to the version given.
-func New(self string, reads int, subject string, announcer Announcer, log *slog.Logger) *Members {
-	return &Members{
+func New(self string, reads int, subject string, announcer Announcer, log *slog.Logger) *Owners {
+	return &Owners{
 		self: self, reads: reads, subject: subject, announcer: announcer, log: log,
-		seen: make(map[string]peer), live: 1, settled: make(chan struct{}),
+		seen: make(map[string]peer), live: 1, introduced: make(chan struct{}),
 	}
 }
 
 // OnChange has handle called whenever a shard is gained or lost; before Run.
-func (m *Members) OnChange(handle func(shard int, owned bool)) { m.on = append(m.on, handle) }
+func (m *Owners) OnChange(handle func(shard int, owned bool)) { m.on = append(m.on, handle) }
 
 // OnBehind has handle called when another dispatcher that reads more than this one comes,
 // and when the last such one is gone; before Run.
-func (m *Members) OnBehind(handle func(behind bool)) { m.onBehind = append(m.onBehind, handle) }
+func (m *Owners) OnBehind(handle func(behind bool)) { m.onBehind = append(m.onBehind, handle) }
 
 // Owns tells whether this dispatcher owns the shard of a webhook.
-func (m *Members) Owns(id domain.WebhookID) bool {
+func (m *Owners) Owns(id domain.WebhookID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.owned[id.Shard()]
 }
 
-// Settled is closed once this dispatcher knows who else is there: before, it would take
+// Introduced is closed once this dispatcher knows who else is there: before, it would take
 // itself for the only one.
-func (m *Members) Settled() <-chan struct{} { return m.settled }
+func (m *Owners) Introduced() <-chan struct{} { return m.introduced }
 
-func (m *Members) settle() { m.settledOnce.Do(func() { close(m.settled) }) }
+func (m *Owners) introduce() { m.introducedOnce.Do(func() { close(m.introduced) }) }
 
 // Live returns the number of live dispatchers, this one included.
-func (m *Members) Live() int {
+func (m *Owners) Live() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.live
@@ -106,7 +106,7 @@ type beat struct {
 }
 
 // Run takes part until ctx is done; then it says goodbye and gives all shards up.
-func (m *Members) Run(ctx context.Context) error {
+func (m *Owners) Run(ctx context.Context) error {
 	stop, err := m.announcer.Listen(m.subject, m.heard)
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func (m *Members) Run(ctx context.Context) error {
 	for {
 		m.say(beat{ID: m.self, Reads: m.reads})
 		m.divide(time.Now())
-		m.settle()
+		m.introduce()
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
@@ -133,13 +133,13 @@ func (m *Members) Run(ctx context.Context) error {
 	}
 }
 
-func (m *Members) say(b beat) {
+func (m *Owners) say(b beat) {
 	if body, err := json.Marshal(b); err == nil {
 		m.announcer.Announce(m.subject, body)
 	}
 }
 
-func (m *Members) heard(body []byte) {
+func (m *Owners) heard(body []byte) {
 	var b beat
 	if err := json.Unmarshal(body, &b); err != nil || b.ID == "" || b.ID == m.self {
 		return
@@ -165,7 +165,7 @@ type change struct {
 	owned bool
 }
 
-func (m *Members) divide(now time.Time) {
+func (m *Owners) divide(now time.Time) {
 	m.dividing.Lock()
 	defer m.dividing.Unlock()
 	m.mu.Lock()
@@ -216,7 +216,7 @@ func (m *Members) divide(now time.Time) {
 	}
 }
 
-func (m *Members) giveUp() {
+func (m *Owners) giveUp() {
 	m.dividing.Lock()
 	defer m.dividing.Unlock()
 	m.mu.Lock()
@@ -232,7 +232,7 @@ func (m *Members) giveUp() {
 	m.tell(changes)
 }
 
-func (m *Members) tell(changes []change) {
+func (m *Owners) tell(changes []change) {
 	for _, c := range changes {
 		for _, handle := range m.on {
 			handle(c.shard, c.owned)

@@ -1,4 +1,4 @@
-package member_test
+package shard_test
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"waybill.dev/services/dispatcher/internal/member"
+	"waybill.dev/services/dispatcher/internal/shard"
 	"waybill.dev/shared/domain"
 )
 
@@ -68,7 +68,7 @@ func (d *deaf) silence() {
 }
 
 // counts is how many shards each member believes to own, and the number without owner.
-func counts(members []*member.Members) (owned []int, orphans, doubles int) {
+func counts(members []*shard.Owners) (owned []int, orphans, doubles int) {
 	owned = make([]int, len(members))
 	seen := map[int]int{}
 	for i := range 5000 {
@@ -100,14 +100,14 @@ func TestEveryShardHasOneOwnerWhoeverComesAndGoes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		hall := &room{listeners: map[int]func([]byte){}}
-		var members []*member.Members
+		var members []*shard.Owners
 		var stops []context.CancelFunc
 		var doors []*deaf
 		var running sync.WaitGroup
 		join := func() {
 			ctx, stop := context.WithCancel(t.Context())
 			door := &deaf{room: hall}
-			m := member.New(fmt.Sprintf("dispatcher-%d", len(members)), 1, "s", door, slog.New(slog.DiscardHandler))
+			m := shard.New(fmt.Sprintf("dispatcher-%d", len(members)), 1, "s", door, slog.New(slog.DiscardHandler))
 			members, stops, doors = append(members, m), append(stops, stop), append(doors, door)
 			running.Go(func() { _ = m.Run(ctx) })
 			pass(1500 * time.Millisecond)
@@ -147,13 +147,13 @@ func TestTheLatestVersionOwnsTheShards(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		hall := &room{listeners: map[int]func([]byte){}}
-		var members []*member.Members
+		var members []*shard.Owners
 		var stops []context.CancelFunc
 		var running sync.WaitGroup
 		behind := make([]bool, 3)
 		for i, reads := range []int{1, 1, 2} {
 			ctx, stop := context.WithCancel(t.Context())
-			m := member.New(fmt.Sprintf("dispatcher-%d", i), reads, "s", hall, slog.New(slog.DiscardHandler))
+			m := shard.New(fmt.Sprintf("dispatcher-%d", i), reads, "s", hall, slog.New(slog.DiscardHandler))
 			m.OnBehind(func(b bool) { behind[i] = b })
 			members, stops = append(members, m), append(stops, stop)
 			running.Go(func() { _ = m.Run(ctx) })
