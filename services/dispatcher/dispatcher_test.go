@@ -177,7 +177,7 @@ func TestATestGoesOutWhileTheLaneBeginsToDrain(t *testing.T) {
 			ReceivedAt: time.Now().UTC().Truncate(time.Millisecond), Test: true, Body: []byte(`{}`),
 		}
 		test.Delivery = domain.NewDeliveryID(domain.EventKey{Account: test.Account, ID: test.EventID, ReceivedAt: test.ReceivedAt}, w.ID)
-		if err := b.bus.ScheduleWait(t.Context(), test, time.Now()); err != nil {
+		if err := bustest.Schedule(t.Context(), b.bus, test, time.Now()); err != nil {
 			t.Fatalf("schedule the test: %v", err)
 		}
 		came(2)

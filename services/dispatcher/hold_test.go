@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"waybill.dev/services/dispatcher"
+	"waybill.dev/shared/bus/bustest"
 	"waybill.dev/shared/domain"
 )
 

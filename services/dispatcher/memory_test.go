@@ -129,10 +129,10 @@ func TestMemoryIsBoundedByBytes(t *testing.T) { // not parallel: it looks at the
 		{"events of one webhook", 1, many, func(t *testing.T, b *bench, _ []domain.Webhook) { b.publishLarge(t, many) }},
 		{"events of four webhooks", 4, 4 * many, func(t *testing.T, b *bench, _ []domain.Webhook) { b.publishLarge(t, many) }},
 		{"what is due", 20, many, func(t *testing.T, b *bench, hooks []domain.Webhook) {
-			b.keepLarge(t, hooks, many, func(task *domain.Task) error { return b.bus.ScheduleWait(t.Context(), task, time.Now()) })
+			b.keepLarge(t, hooks, many, func(task *domain.Task) error { return bustest.Schedule(t.Context(), b.bus, task, time.Now()) })
 		}},
 		{"lanes", 20, many, func(t *testing.T, b *bench, hooks []domain.Webhook) {
-			b.keepLarge(t, hooks, many, func(task *domain.Task) error { return b.bus.HoldWait(t.Context(), task) })
+			b.keepLarge(t, hooks, many, func(task *domain.Task) error { return bustest.Hold(t.Context(), b.bus, task) })
 		}},
 		{"records that can't be stored", 1, many, func(t *testing.T, b *bench, _ []domain.Webhook) { b.publishLarge(t, many) }},
 	} {

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"waybill.dev/services/dispatcher"
+	"waybill.dev/shared/bus/bustest"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/seal"
 )
@@ -180,10 +181,10 @@ func TestAWebhookIsNotTakenAsDeletedWhileTheDatabaseIsAway(t *testing.T) {
 			Delivery: domain.NewDeliveryID(key, id), Account: key.Account, Webhook: id, EventID: key.ID, EventType: domain.ShipmentCreated,
 			ReceivedAt: now, Attempts: 1, RunAttempts: 1, RunStartedAt: now, Rev: 2, Body: payload,
 		}
-		if err := b.bus.ScheduleWait(t.Context(), &task, now); err != nil {
+		if err := bustest.Schedule(t.Context(), b.bus, &task, now); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.bus.HoldWait(t.Context(), &task); err != nil { // and another copy, in its hold queue
+		if err := bustest.Hold(t.Context(), b.bus, &task); err != nil { // and another copy, in its hold queue
 			t.Fatal(err)
 		}
 	}

@@ -212,7 +212,7 @@ func TestScheduledDeliveryBecomesDueOnceAndWhole(t *testing.T) {
 	second.Attempts = 4
 	at := time.Now().Add(700 * time.Millisecond)
 	for _, t1 := range []*domain.Task{first, second} { // the later replaces the earlier
-		if err := b.ScheduleWait(t.Context(), t1, at); err != nil {
+		if err := bustest.Schedule(t.Context(), b, t1, at); err != nil {
 			t.Fatalf("schedule: %v", err)
 		}
 	}

@@ -1,7 +1,6 @@
 package bus
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -43,27 +42,6 @@ func (b *Bus) publishTask(w *window, msg *nats.Msg, done func(error)) {
 			done(err)
 		})
 	}, done)
-}
-
-// ScheduleWait is Schedule for callers that can wait.
-func (b *Bus) ScheduleWait(ctx context.Context, task *domain.Task, at time.Time) error {
-	return wait(ctx, func(done func(error)) { b.Schedule(task, at, done) })
-}
-
-// HoldWait is Hold for callers that can wait.
-func (b *Bus) HoldWait(ctx context.Context, task *domain.Task) error {
-	return wait(ctx, func(done func(error)) { b.Hold(task, done) })
-}
-
-func wait(ctx context.Context, start func(done func(error))) error {
-	result := make(chan error, 1)
-	start(func(err error) { result <- err })
-	select {
-	case err := <-result:
-		return err
-	case <-ctx.Done():
-		return unavailable("publish", ctx.Err())
-	}
 }
 
 // taskVersion begins a task; see Formats.

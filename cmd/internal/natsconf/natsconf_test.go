@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"waybill.dev/shared/bus"
+	"waybill.dev/shared/bus/bustest"
 	"waybill.dev/shared/domain"
 )
 
@@ -207,9 +208,9 @@ func work(t *testing.T, api, dispatcher *bus.Bus) {
 	}
 	lanes := dispatcher.Stream(bus.StreamHold)
 	for name, b := range map[string]*bus.Bus{"api": api, "dispatcher": dispatcher} {
-		must(name+" schedules", b.ScheduleWait(ctx, task, time.Now()))
+		must(name+" schedules", bustest.Schedule(ctx, b, task, time.Now()))
 		one(ctx, t, "a due delivery", pull(dispatcher, webhook.Shard()))
-		must(name+" holds", b.HoldWait(ctx, task))
+		must(name+" holds", bustest.Hold(ctx, b, task))
 		held, err := lanes.Subjects(ctx, bus.HoldSubjects(webhook.Shard()))
 		must("list lanes", err)
 		if held[bus.HoldSubject(webhook)] != 1 {
@@ -219,7 +220,7 @@ func work(t *testing.T, api, dispatcher *bus.Bus) {
 		must("read a lane", err)
 		must("delete from a lane", lanes.Delete(ctx, entry.Sequence))
 	}
-	must("hold", dispatcher.HoldWait(ctx, task))
+	must("hold", bustest.Hold(ctx, dispatcher, task))
 	drain, err := lanes.CreateConsumer(ctx, bus.HoldConsumer(webhook), bus.HoldSubject(webhook), 10, time.Minute)
 	must("open a lane", err)
 	var held []*bus.Message

@@ -69,7 +69,7 @@ func TestConsumptionOutlastsTheLossOfAServer(t *testing.T) {
 		t.Helper()
 		task := task()
 		task.Delivery = domain.NewDeliveryID(domain.EventKey{Account: "default", ID: strconv.Itoa(n)}, webhook)
-		eventually(t, func() error { return b.ScheduleWait(t.Context(), task, time.Now()) })
+		eventually(t, func() error { return bustest.Schedule(t.Context(), b, task, time.Now()) })
 		select {
 		case <-due:
 		case <-time.After(time.Minute):

@@ -121,7 +121,7 @@ func TestOnlyOneConsumerOfAShardIsServed(t *testing.T) {
 	for i := range 40 {
 		due := task()
 		due.Delivery = domain.NewDeliveryID(domain.EventKey{Account: "default", ID: strconv.Itoa(i)}, webhook)
-		if err := one.ScheduleWait(t.Context(), due, time.Now()); err != nil {
+		if err := bustest.Schedule(t.Context(), one, due, time.Now()); err != nil {
 			t.Fatalf("schedule: %v", err)
 		}
 	}

@@ -56,7 +56,7 @@ func TestLaneKeepsOrderAndWhatIsNotAcknowledged(t *testing.T) {
 	for i := range n {
 		held := task()
 		held.EventSeq = uint64(i + 1)
-		if err := b.HoldWait(t.Context(), held); err != nil {
+		if err := bustest.Hold(t.Context(), b, held); err != nil {
 			t.Fatalf("hold: %v", err)
 		}
 	}

@@ -57,7 +57,7 @@ func schedule(t *testing.T, b *bus.Bus, event string, rev domain.Revision) {
 		Delivery: id, Account: domain.DefaultAccount, Webhook: webhook, EventID: event,
 		EventType: domain.ShipmentCreated, ReceivedAt: at, Rev: rev, Attempts: int(rev / 2), Body: []byte(`{}`),
 	}
-	if err := b.ScheduleWait(t.Context(), &task, at); err != nil {
+	if err := bustest.Schedule(t.Context(), b, &task, at); err != nil {
 		t.Fatalf("schedule: %v", err)
 	}
 }
