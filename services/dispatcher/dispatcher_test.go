@@ -18,6 +18,7 @@ import (
 
 	"waybill.dev/services/dispatcher"
 	"waybill.dev/shared/bus"
+	"waybill.dev/shared/bus/bustest"
 	"waybill.dev/shared/domain"
 )
 

@@ -54,7 +54,7 @@ func TestSlowRatesKeepNoLaneWaiting(t *testing.T) {
 	})
 }
 
-// TestLanesTakeTurnsInOrder: with more lanes than places each is drained in slices: all begin
+// TestLanesTakeTurnsInOrder: with more hold queues than places each is drained in slices: all begin
 // before any is done. Over the slices the first go out one at a time and in order.
 func TestLanesTakeTurnsInOrder(t *testing.T) {
 	onBoth(t, func(t *testing.T, b *bench) {
@@ -72,7 +72,7 @@ func TestLanesTakeTurnsInOrder(t *testing.T) {
 			order[r.URL.Path] = append(order[r.URL.Path], r.Header.Get("webhook-id"))
 			mu.Unlock()
 			<-begun
-			<-time.After(60 * time.Millisecond) // some 1.5 s a lane, that is more than a slice
+			<-time.After(60 * time.Millisecond) // some 1.5 s a hold queue, that is more than a slice
 			mu.Lock()
 			under[r.URL.Path]--
 			mu.Unlock()
@@ -156,12 +156,12 @@ func TestHangingLanesKeepNoOtherWaiting(t *testing.T) {
 	})
 }
 
-// TestLargeLanesKeepNoOtherWaiting: lanes have not all the memory that lanes may take, however
+// TestLargeLanesKeepNoOtherWaiting: hold queues have not all the memory that hold queues may take, however
 // large their deliveries are and however long they take.
 func TestLargeLanesKeepNoOtherWaiting(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
-		lanes, deliveries int // 16 MiB: twice of what lanes may take together
+		lanes, deliveries int // 16 MiB: twice of what hold queues may take together
 		inactive          bool
 	}{
 		"one at full rate":       {1, 64, false},
@@ -188,7 +188,7 @@ func largeLanes(t *testing.T, b *bench, lanes, deliveries int, inactive bool) {
 	swift := b.webhook(other.URL, func(w *domain.Webhook) { w.Active = false })
 	b.keepLarge(t, slow, deliveries, func(task *domain.Task) error {
 		task.Spilled = !inactive // what waits because of an outage goes out one at a time first
-		return b.bus.HoldWait(t.Context(), task)
+		return bustest.Hold(t.Context(), b.bus, task)
 	})
 	metrics := prometheus.NewRegistry()
 	b.dispatch(func(o *dispatcher.Options) { o.Memory, o.Metrics = dispatcher.LeastMemory, metrics })
@@ -198,7 +198,7 @@ func largeLanes(t *testing.T, b *bench, lanes, deliveries int, inactive bool) {
 		b.update(w.ID, func(w *domain.Webhook) { w.Active = true })
 	}
 	last, since := -1.0, time.Now()
-	b.eventually(func() error { // the lanes have in hand what they may
+	b.eventually(func() error { // the hold queues have in flight what they may
 		calls, _ := hanging.seen()
 		if now := gauge(t, metrics, "waybill_dispatch_memory_bytes", "drains"); now != last {
 			last, since = now, time.Now()

@@ -22,15 +22,15 @@ const (
 	// same where the webhook's rate lets only few go out.
 	fetchMost = 500
 	fetchFew  = 32
-	laneWait  = 500 * time.Millisecond
-	// sliceTime is for how long a lane is drained while others wait for their turn, be it for a
+	holdWait  = 500 * time.Millisecond
+	// sliceTime is for how long a hold queue is drained while others wait for their turn, be it for a
 	// place or for memory.
 	sliceTime = time.Second
 	// longestPause is for how long a hold queue rests at most because of its webhook's rate.
 	longestPause = 10 * time.Minute
 	// drainShare of what drains may have in flight is the most that one hold queue has: with a webhook
 	// that takes long over large deliveries it would soon have all, for as long as that takes.
-	laneShare = 16
+	drainShare = 16
 	// remembered is of how many deliveries a drain knows that it has sent them.
 	remembered = 100_000
 )
@@ -108,13 +108,13 @@ func (w *worker) drain(ctx context.Context, hook *index.Hook) (time.Duration, er
 	return 0, err
 }
 
-// share is what one lane may have in hand, a few of the largest deliveries at least.
+// share is what one hold queue may have in flight, a few of the largest deliveries at least.
 func (m *Manager) share() *inflight.Budget {
 	room := m.options.DrainRoom
-	return room.Part(max(room.Limit()/laneShare, 4*inflight.LargestTask))
+	return room.Part(max(room.Limit()/drainShare, 4*inflight.LargestTask))
 }
 
-// wanted tells whether other lanes wait for a place or for memory.
+// wanted tells whether other hold queues wait for a place or for memory.
 func (m *Manager) wanted() bool {
 	return m.waits.Load() > 0 || m.options.DrainRoom.State().Waiting > 0
 }
