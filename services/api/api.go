@@ -129,7 +129,7 @@ func New(options Options) (*Service, error) {
 			Registerer: options.Registerer, Committers: n,
 		}),
 		relay: relay.New(relay.Options{
-			Store: db, Bus: options.Bus, Logger: options.Logger,
+			Store: db, Bus: relay.Surveyed{Bus: options.Bus}, Logger: options.Logger,
 			Registerer: options.Registerer, Retention: options.Retention,
 		}),
 	}

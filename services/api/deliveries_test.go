@@ -185,7 +185,7 @@ func TestRetryAndReplay(t *testing.T) {
 				t.Errorf("%s is not due", name)
 				continue
 			}
-			if task.Attempts != 1 || task.RunAttempts != 0 || task.Rev != domain.NextRun(2) || task.Test {
+			if task.Attempts != 1 || task.RunAttempts != 0 || task.Rev != domain.FirstOutcome.NextRun() || task.Test {
 				t.Errorf("%s: task %+v", name, task)
 			}
 			if want := strings.ReplaceAll(event(name), " ", ""); string(task.Body) != want {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"waybill.dev/services/api/internal/relay"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/pgtest"
@@ -76,7 +77,7 @@ func TestBusIsLost(t *testing.T) {
 			return false
 		})
 		eventually(t, "the new streams are on record", func() bool {
-			states, err1 := r.bus.Streams(t.Context())
+			states, err1 := relay.Surveyed{Bus: r.bus}.Streams(t.Context())
 			known, err2 := r.store.BusStreams(t.Context())
 			for name, state := range states {
 				if !state.Created.Equal(known[name].Created) {

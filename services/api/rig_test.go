@@ -132,7 +132,7 @@ func newRig(t *testing.T, database string) *rig {
 	t.Helper()
 	r := prepareRig(t, database)
 	r.start()
-	eventually(t, "the streams are there", func() bool { _, err := r.bus.Streams(t.Context()); return err == nil })
+	eventually(t, "the streams are there", func() bool { _, err := r.bus.Stream(bus.StreamRecords).State(t.Context()); return err == nil })
 	return r
 }
 

@@ -3,7 +3,7 @@ package dispatcher
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"waybill.dev/shared/bus"
+	"waybill.dev/services/dispatcher/internal/inflight"
 )
 
 // bounds tells, as metrics, of everything that is bounded how much of it there is, how much
@@ -20,10 +20,10 @@ func newBounds(d *Dispatcher) *bounds {
 	return &bounds{
 		d: d,
 		used: prometheus.NewDesc("waybill_bounded",
-			"What is bounded in number: deliveries of fast webhooks and of wide events in hand, queued deliveries, attempts, lanes drained, publications to streams.", what, nil),
+			"What is bounded in number: deliveries of fast webhooks and of wide events in flight, queued deliveries, attempts, hold queues drained, publications to streams.", what, nil),
 		most:        prometheus.NewDesc("waybill_bounded_limit", "By how many it is bounded now.", what, nil),
 		waits:       prometheus.NewDesc("waybill_bounded_waiting", "How many wait for it.", what, nil),
-		memory:      prometheus.NewDesc("waybill_dispatch_memory_bytes", "What deliveries in hand take of the dispatcher's memory, by share.", share, nil),
+		memory:      prometheus.NewDesc("waybill_dispatch_memory_bytes", "What deliveries in flight take of the dispatcher's memory, by share.", share, nil),
 		memoryMost:  prometheus.NewDesc("waybill_dispatch_memory_limit_bytes", "What they may take.", share, nil),
 		memoryWaits: prometheus.NewDesc("waybill_dispatch_memory_waiting", "Who waits for memory before more is taken off the bus.", share, nil),
 	}
@@ -47,16 +47,16 @@ func (b *bounds) Collect(to chan<- prometheus.Metric) {
 		gauge(b.waits, waits, what)
 	}
 	of := b.d.deliverer.Bounds()
-	bound("fast", of.InHand, of.InHandMost, 0)
+	bound("fast", of.Fast, of.FastMost, 0)
 	bound("wide", of.Wide, of.WideMost, 0)
 	bound("queued", of.Queued, of.QueuedMost, 0)
 	bound("attempts", of.UnderWay, of.UnderWayMost, of.Waiting)
-	drained, most, waiting := b.d.lanes.Drains()
+	drained, most, waiting := b.d.queues.Drains()
 	bound("drains", drained, most, waiting)
 	for _, w := range b.d.options.Bus.Windows() {
 		bound(w.Stream, int64(w.Out), int64(w.Limit), int64(w.Waiting))
 	}
-	room := func(share string, r *bus.Budget) {
+	room := func(share string, r *inflight.Budget) {
 		state := r.State()
 		gauge(b.memory, state.Used, share)
 		gauge(b.memoryMost, state.Limit, share)

@@ -21,15 +21,16 @@ import (
 
 	"waybill.dev/services/dispatcher/internal/deliver"
 	"waybill.dev/services/dispatcher/internal/fanout"
+	"waybill.dev/services/dispatcher/internal/hold"
 	"waybill.dev/services/dispatcher/internal/index"
-	"waybill.dev/services/dispatcher/internal/lane"
-	"waybill.dev/services/dispatcher/internal/member"
 	"waybill.dev/services/dispatcher/internal/post"
 	"waybill.dev/services/dispatcher/internal/record"
 	"waybill.dev/services/dispatcher/internal/retry"
+	"waybill.dev/services/dispatcher/internal/shard"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/egress"
+	"waybill.dev/shared/loss"
 	"waybill.dev/shared/store"
 )
 
@@ -47,7 +48,7 @@ type Options struct {
 	DefaultSchedule []time.Duration
 	Retention       time.Duration // 0: 168 h
 	DisableAfter    time.Duration // 0: 120 h
-	// Memory is how many bytes deliveries in hand may take, without their connections; at
+	// Memory is how many bytes deliveries in flight may take, without their connections; at
 	// least LeastMemory. 0: 256 MiB.
 	Memory int64
 	// Watch is told of each attempt that was made; nil: nobody. It must not block.
@@ -69,7 +70,7 @@ type Dispatcher struct {
 	options   Options
 	database  database
 	memory    memory
-	members   *member.Members
+	owners    *shard.Owners
 	index     *index.Index
 	accounts  *index.Accounts
 	emitter   *record.Emitter
@@ -77,7 +78,7 @@ type Dispatcher struct {
 	deliverer *deliver.Deliverer
 	fanout    *fanout.Fanout
 	due       *retry.Due
-	lanes     *lane.Manager
+	queues    *hold.Manager
 	stall     *stallWatch
 }
 
@@ -99,7 +100,7 @@ func New(options Options) (*Dispatcher, error) {
 		options.Memory = defaultMemory
 	}
 	d := &Dispatcher{options: options, database: newTables(options.Store), memory: divide(max(options.Memory, LeastMemory))}
-	d.members = member.New(uuid.NewString(), bus.Formats, bus.SubjectDispatchers, options.Bus, options.Logger)
+	d.owners = shard.New(uuid.NewString(), bus.Formats, bus.SubjectDispatchers, options.Bus, options.Logger)
 	d.index = index.New(index.Options{
 		Store: d.database, Announcer: options.Bus, ConfigSubject: bus.SubjectConfig, HealthSubject: bus.SubjectHealth,
 		Prepare: post.Prepare, Logger: options.Logger,
@@ -112,7 +113,7 @@ func New(options Options) (*Dispatcher, error) {
 	}
 	d.stage = record.NewStage(options.Bus, d.database, rows, d.memory.records, options.Metrics, options.Logger)
 	d.deliverer = deliver.New(deliver.Options{
-		Poster: post.New(options.Egress.NewClient(egress.Options{})), Keeper: options.Bus, Emitter: d.emitter, Hooks: d.index, Owners: d.members,
+		Poster: post.New(options.Egress.NewClient(egress.Options{})), Keeper: options.Bus, Emitter: d.emitter, Hooks: d.index, Owners: d.owners,
 		Notices: notices{d}, Logger: options.Logger, Metrics: deliver.NewMetrics(options.Metrics), Tracer: tracer(options.Tracer),
 		Schedule: options.DefaultSchedule, Retention: options.Retention, DisableAfter: options.DisableAfter,
 		UserAgent: "Waybill/" + options.Version, Watch: options.Watch,
@@ -123,17 +124,17 @@ func New(options Options) (*Dispatcher, error) {
 		Room: d.memory.events, Logger: options.Logger, Metrics: options.Metrics,
 	})
 	d.due = retry.New(options.Bus, d.deliverer, d.index, d.memory.due, options.Logger)
-	d.lanes = lane.New(lane.Options{
+	d.queues = hold.New(hold.Options{
 		Bus: options.Bus, Deliverer: d.deliverer, Index: d.index, Log: d.database, Logger: options.Logger,
 		DrainRoom: d.memory.drains, ProbeRoom: d.memory.probes,
 		Metrics: options.Metrics, Schedule: options.DefaultSchedule, Retention: options.Retention,
 	})
-	d.stall = &stallWatch{events: d.fanout, waits: options.Bus.EventsWait, reachable: d.reachable}
-	d.members.OnChange(d.due.Own)
-	d.members.OnChange(d.lanes.Own)
-	d.members.OnBehind(d.stage.Yield)
+	d.stall = &stallWatch{events: d.fanout, waits: d.eventsWait, reachable: d.reachable}
+	d.owners.OnChange(d.due.Own)
+	d.owners.OnChange(d.queues.Own)
+	d.owners.OnBehind(d.stage.Yield)
 	d.index.OnChange(func(h *index.Hook) {
-		d.lanes.Changed(h.ID)
+		d.queues.Changed(h.ID)
 		if h.Config().Deleted {
 			d.deliverer.Forget(h)
 		}
@@ -161,7 +162,7 @@ func (d *Dispatcher) register(metrics prometheus.Registerer) {
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "waybill_webhooks_unreadable", Help: "Webhooks that can't be read; their deliveries are held."},
 			func() float64 { return float64(d.index.Faulty()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "waybill_dispatchers_live", Help: "Live dispatchers, as this one sees them."},
-			func() float64 { return float64(d.members.Live()) }))
+			func() float64 { return float64(d.owners.Live()) }))
 }
 
 // Run works until ctx is done; then it ends what is in flight and stores every outcome,
@@ -197,7 +198,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	defer stopTaking()
 	context.AfterFunc(keeping, stopTaking)
 	takers, taking := errgroup.WithContext(taking)
-	for _, run := range []func(context.Context) error{d.members.Run, d.takeEvents, d.due.Run, d.lanes.Run} {
+	for _, run := range []func(context.Context) error{d.owners.Run, d.takeEvents, d.due.Run, d.queues.Run} {
 		takers.Go(func() error { return run(taking) })
 	}
 	<-taking.Done()
@@ -220,7 +221,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 // takeEvents takes events once it is known with whom a webhook's cap and rate are shared.
 func (d *Dispatcher) takeEvents(ctx context.Context) error {
 	select {
-	case <-d.members.Settled():
+	case <-d.owners.Introduced():
 		if err := d.accounts.Load(ctx); err != nil && ctx.Err() == nil {
 			d.options.Logger.Warn("accounts can't be read; they are asked for one by one", "error", err)
 		}
@@ -236,8 +237,8 @@ func (d *Dispatcher) catchUp(ctx context.Context) {
 	d.suspect(ctx)
 	deadline := time.Now().Add(catchUpTime)
 	for ctx.Err() == nil && time.Now().Before(deadline) {
-		backlog, err := d.options.Bus.Backlog(ctx)
-		if err == nil && backlog.Records == 0 {
+		records, err := d.options.Bus.Stream(bus.StreamRecords).ConsumerState(ctx, bus.ConsumerRecord)
+		if err == nil && records.Pending == 0 && records.Unacknowledged == 0 {
 			return
 		}
 		select {
@@ -250,7 +251,7 @@ func (d *Dispatcher) catchUp(ctx context.Context) {
 func (d *Dispatcher) suspect(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	sequence, err := d.options.Bus.MaybeHandedOut(ctx)
+	sequence, err := loss.HandedOut(ctx, d.options.Bus.Stream(bus.StreamEvents))
 	if err != nil {
 		d.options.Logger.Warn("bus can't tell which events were handed out; some may be repeated", "error", err)
 		return
@@ -301,9 +302,9 @@ func (d *Dispatcher) watch(ctx context.Context) error {
 
 // listen hears what other dispatchers tell.
 func (d *Dispatcher) listen() (stops []func(), err error) {
-	stopLane, err := d.options.Bus.Listen(bus.SubjectLane, func(body []byte) {
+	stopHold, err := d.options.Bus.Listen(bus.SubjectHold, func(body []byte) {
 		id, reason, _ := strings.Cut(string(body), " ")
-		d.lanes.Heard(domain.WebhookID(id), reason)
+		d.queues.Heard(domain.WebhookID(id), reason)
 	})
 	if err != nil {
 		return nil, err
@@ -312,14 +313,14 @@ func (d *Dispatcher) listen() (stops []func(), err error) {
 		var news circuitNews
 		if err := json.Unmarshal(body, &news); err == nil {
 			d.deliverer.CircuitHeard(news.Webhook, news.Open)
-			d.lanes.Changed(news.Webhook)
+			d.queues.Changed(news.Webhook)
 		}
 	})
 	if err != nil {
-		stopLane()
+		stopHold()
 		return nil, err
 	}
-	return []func(){stopLane, stopCircuit}, nil
+	return []func(){stopHold, stopCircuit}, nil
 }
 
 // Ready returns nil when the dispatcher can work and does, else what is missing.
@@ -328,7 +329,7 @@ func (d *Dispatcher) Ready(ctx context.Context) error {
 		return err
 	}
 	if d.stall.stalled.Load() {
-		return fmt.Errorf("events wait, and none was taken or settled for %s", stallAfter)
+		return fmt.Errorf("events wait, and none was taken or finished for %s", stallAfter)
 	}
 	return nil
 }
@@ -385,12 +386,12 @@ type circuitNews struct {
 	Open    bool             `json:"open"`
 }
 
-// LaneFilled implements deliver.Notices.
-func (n notices) LaneFilled(id domain.WebhookID, reason string) { n.d.lanes.Filled(id, reason) }
+// HoldQueueFilled implements deliver.Notices.
+func (n notices) HoldQueueFilled(id domain.WebhookID, reason string) { n.d.queues.Filled(id, reason) }
 
 // CircuitChanged implements deliver.Notices.
 func (n notices) CircuitChanged(id domain.WebhookID, open bool) {
-	n.d.lanes.Changed(id)
+	n.d.queues.Changed(id)
 	body, err := json.Marshal(circuitNews{id, open})
 	if err != nil {
 		n.d.options.Logger.Error("encode circuit", "error", fmt.Errorf("encode circuit news: %w", err))

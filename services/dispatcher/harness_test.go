@@ -2,6 +2,7 @@ package dispatcher_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -278,6 +279,29 @@ func (b *bench) settled() {
 		}
 		return err
 	})
+}
+
+// backlog is how many messages there are on the bus that are not done.
+type backlog struct{ Events, Records, Scheduled, Held uint64 }
+
+// backlog asks the bus.
+func (b *bench) backlog() (left backlog, err error) {
+	b.t.Helper()
+	waiting := func(stream, consumer string) uint64 {
+		state, stateErr := b.bus.Stream(stream).ConsumerState(b.t.Context(), consumer)
+		err = errors.Join(err, stateErr)
+		return state.Pending + uint64(state.Unacknowledged)
+	}
+	messages := func(stream string) uint64 {
+		state, stateErr := b.bus.Stream(stream).State(b.t.Context())
+		err = errors.Join(err, stateErr)
+		return state.Messages
+	}
+	left = backlog{
+		Events: waiting(bus.StreamEvents, bus.ConsumerFanout), Records: waiting(bus.StreamRecords, bus.ConsumerRecord),
+		Scheduled: messages(bus.StreamRetries), Held: messages(bus.StreamHold),
+	}
+	return left, err
 }
 
 // eventually waits until check returns nil: for 40 s after it last said something else, as a

@@ -1,11 +1,11 @@
 package dispatcher
 
 import (
-	"waybill.dev/shared/bus"
+	"waybill.dev/services/dispatcher/internal/inflight"
 )
 
 const (
-	// defaultMemory is what deliveries in hand may take unless the options say otherwise.
+	// defaultMemory is what deliveries in flight may take unless the options say otherwise.
 	defaultMemory = 256 << 20
 	// LeastMemory is the least that they can do with: the largest message fits everywhere.
 	LeastMemory = 64 << 20
@@ -14,22 +14,22 @@ const (
 	webhookShare = 16
 )
 
-// memory divides what deliveries in hand may take, so that no stage waits for another's:
+// memory divides what deliveries in flight may take, so that no stage waits for another's:
 // what makes room in one never needs room in it.
 type memory struct {
-	events  *bus.Budget // first attempts
-	due     *bus.Budget // retries, tests and replays
-	drains  *bus.Budget // what goes out of lanes
-	probes  *bus.Budget // what else is read of lanes
-	records *bus.Budget // on their way to the database
-	emitter int64       // on their way to the bus
+	events  *inflight.Budget // first attempts
+	due     *inflight.Budget // retries, tests and replays
+	drains  *inflight.Budget // what goes out of hold queues
+	probes  *inflight.Budget // what else is read of hold queues
+	records *inflight.Budget // on their way to the database
+	emitter int64            // on their way to the bus
 }
 
 func divide(total int64) memory {
 	return memory{
-		events: bus.NewBudget(total / 4), due: bus.NewBudget(total / 4),
-		drains: bus.NewBudget(total / 8), probes: bus.NewBudget(total / 8),
-		records: bus.NewBudget(total / 8), emitter: total / 8,
+		events: inflight.NewBudget(total / 4), due: inflight.NewBudget(total / 4),
+		drains: inflight.NewBudget(total / 8), probes: inflight.NewBudget(total / 8),
+		records: inflight.NewBudget(total / 8), emitter: total / 8,
 	}
 }
 

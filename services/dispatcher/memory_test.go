@@ -113,7 +113,7 @@ func (r *receiver) got() int {
 }
 
 // TestMemoryIsBoundedByBytes has more wait in each place where a dispatcher takes something
-// in hand than it may hold, while nothing goes on; then all of it arrives.
+// in flight than it may hold, while nothing goes on; then all of it arrives.
 func TestMemoryIsBoundedByBytes(t *testing.T) { // not parallel: it looks at the whole heap
 	const (
 		budget = dispatcher.LeastMemory
@@ -129,10 +129,10 @@ func TestMemoryIsBoundedByBytes(t *testing.T) { // not parallel: it looks at the
 		{"events of one webhook", 1, many, func(t *testing.T, b *bench, _ []domain.Webhook) { b.publishLarge(t, many) }},
 		{"events of four webhooks", 4, 4 * many, func(t *testing.T, b *bench, _ []domain.Webhook) { b.publishLarge(t, many) }},
 		{"what is due", 20, many, func(t *testing.T, b *bench, hooks []domain.Webhook) {
-			b.keepLarge(t, hooks, many, func(task *domain.Task) error { return b.bus.ScheduleWait(t.Context(), task, time.Now()) })
+			b.keepLarge(t, hooks, many, func(task *domain.Task) error { return bustest.Schedule(t.Context(), b.bus, task, time.Now()) })
 		}},
 		{"lanes", 20, many, func(t *testing.T, b *bench, hooks []domain.Webhook) {
-			b.keepLarge(t, hooks, many, func(task *domain.Task) error { return b.bus.HoldWait(t.Context(), task) })
+			b.keepLarge(t, hooks, many, func(task *domain.Task) error { return bustest.Hold(t.Context(), b.bus, task) })
 		}},
 		{"records that can't be stored", 1, many, func(t *testing.T, b *bench, _ []domain.Webhook) { b.publishLarge(t, many) }},
 	} {
@@ -159,7 +159,7 @@ func TestMemoryIsBoundedByBytes(t *testing.T) { // not parallel: it looks at the
 			}
 			var live, peak int64
 			began := false
-			// From when there is something in hand until it has become as much as it becomes.
+			// From when there is something in flight until it has become as much as it becomes.
 			for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
 				nowLive, nowPeak := heap()
 				if !began && r.began.Load() > 0 {
@@ -273,7 +273,7 @@ func (b *bench) keepLarge(t *testing.T, hooks []domain.Webhook, n int, keep func
 			Account: domain.DefaultAccount, Webhook: hooks[i%len(hooks)].ID, EventID: "evt_" + uuid.NewString(), EventType: domain.ShipmentCreated,
 			EventSeq: uint64(i + 1), ReceivedAt: time.Now().UTC().Truncate(time.Millisecond), Rev: domain.FirstOutcome, Spilled: true, Body: body,
 		}
-		task.Delivery = domain.NewDeliveryID(task.EventKey(), task.Webhook)
+		task.Delivery = domain.NewDeliveryID(domain.EventKey{Account: task.Account, ID: task.EventID, ReceivedAt: task.ReceivedAt}, task.Webhook)
 		if err := keep(task); err != nil {
 			t.Fatal(err)
 		}

@@ -4,20 +4,22 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"waybill.dev/shared/bus"
 )
 
 const (
-	// stallAfter is for how long a dispatcher may take and settle no event though some
+	// stallAfter is for how long a dispatcher may take and finish no event though some
 	// wait, before it is not ready.
 	stallAfter = 30 * time.Second
 	stallLook  = 5 * time.Second
 )
 
-// eventsTaken is what a stall watch needs to know of the events in hand.
+// eventsTaken is what a stall watch needs to know of the events in flight.
 type eventsTaken interface {
-	// Moves counts the events that came in hand and those that left it.
+	// Moves counts the events that came in flight and those that left it.
 	Moves() uint64
-	// Held tells whether any is in hand.
+	// Held tells whether any is in flight.
 	Held() bool
 }
 
@@ -27,7 +29,7 @@ type eventsTaken interface {
 type stallWatch struct {
 	events eventsTaken
 	// waits tells whether events wait that somebody could take, and whether they may only be
-	// taken when others have settled some; its error says that the bus can't tell.
+	// taken when others have finished some; its error says that the bus can't tell.
 	waits func(ctx context.Context) (some, full bool, err error)
 	// reachable returns nil while nothing else keeps events from being taken.
 	reachable func(ctx context.Context) error
@@ -35,7 +37,7 @@ type stallWatch struct {
 	stalled atomic.Bool
 }
 
-// Run looks until ctx is done. While events are taken or settled it asks nobody.
+// Run looks until ctx is done. While events are taken or finished it asks nobody.
 func (s *stallWatch) Run(ctx context.Context) error {
 	ticker := time.NewTicker(stallLook)
 	defer ticker.Stop()
@@ -51,6 +53,16 @@ func (s *stallWatch) Run(ctx context.Context) error {
 		}
 		s.stalled.Store(time.Since(since) >= stallAfter)
 	}
+}
+
+// eventsWait tells whether events wait that were handed out to nobody, and whether they are
+// not because as many as may be are unacknowledged.
+func (d *Dispatcher) eventsWait(ctx context.Context) (some, full bool, err error) {
+	events, err := d.options.Bus.Stream(bus.StreamEvents).ConsumerState(ctx, bus.ConsumerFanout)
+	if err != nil {
+		return false, false, err
+	}
+	return events.Pending > 0, events.Unacknowledged >= bus.MaxEventsInFlight, nil
 }
 
 // waiting tells whether events wait for this dispatcher and nothing else keeps them from it.

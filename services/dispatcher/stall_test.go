@@ -28,7 +28,7 @@ func (q *queue) waits(context.Context) (some, full bool, err error) {
 
 func (q *queue) reachable(context.Context) error { return q.shut }
 
-// TestWhoTakesNothingIsNotReady: 30 s without an event taken or settled though some wait,
+// TestWhoTakesNothingIsNotReady: 30 s without an event taken or finished though some wait,
 // and only that.
 func TestWhoTakesNothingIsNotReady(t *testing.T) {
 	t.Parallel()
@@ -38,14 +38,14 @@ func TestWhoTakesNothingIsNotReady(t *testing.T) {
 		live  func(*queue) // every second
 		want  bool
 	}{
-		"events wait":                            {&queue{some: true, held: true}, nil, true},
-		"events wait and none was ever taken":    {&queue{some: true}, nil, true},
-		"no event waits":                         {&queue{held: true}, nil, false},
-		"they are taken":                         {&queue{some: true}, func(q *queue) { q.moves.Add(1) }, false},
-		"the bus is away":                        {&queue{some: true, away: away}, nil, false},
-		"the database is away":                   {&queue{some: true, held: true, shut: away}, nil, false},
-		"others have as many in hand as may be":  {&queue{some: true, full: true}, nil, false},
-		"all have, and this one settles nothing": {&queue{some: true, full: true, held: true}, nil, true},
+		"events wait":                             {&queue{some: true, held: true}, nil, true},
+		"events wait and none was ever taken":     {&queue{some: true}, nil, true},
+		"no event waits":                          {&queue{held: true}, nil, false},
+		"they are taken":                          {&queue{some: true}, func(q *queue) { q.moves.Add(1) }, false},
+		"the bus is away":                         {&queue{some: true, away: away}, nil, false},
+		"the database is away":                    {&queue{some: true, held: true, shut: away}, nil, false},
+		"others have as many in hand as may be":   {&queue{some: true, full: true}, nil, false},
+		"all have, and this one finishes nothing": {&queue{some: true, full: true, held: true}, nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

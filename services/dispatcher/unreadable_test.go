@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"waybill.dev/services/dispatcher"
+	"waybill.dev/shared/bus/bustest"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/seal"
 )
@@ -180,10 +181,10 @@ func TestAWebhookIsNotTakenAsDeletedWhileTheDatabaseIsAway(t *testing.T) {
 			Delivery: domain.NewDeliveryID(key, id), Account: key.Account, Webhook: id, EventID: key.ID, EventType: domain.ShipmentCreated,
 			ReceivedAt: now, Attempts: 1, RunAttempts: 1, RunStartedAt: now, Rev: 2, Body: payload,
 		}
-		if err := b.bus.ScheduleWait(t.Context(), &task, now); err != nil {
+		if err := bustest.Schedule(t.Context(), b.bus, &task, now); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.bus.HoldWait(t.Context(), &task); err != nil { // and another copy, in its lane
+		if err := bustest.Hold(t.Context(), b.bus, &task); err != nil { // and another copy, in its hold queue
 			t.Fatal(err)
 		}
 	}
@@ -195,7 +196,7 @@ func TestAWebhookIsNotTakenAsDeletedWhileTheDatabaseIsAway(t *testing.T) {
 		case <-deadline:
 			waiting = false
 		case <-ticker.C:
-			backlog, err := b.bus.Backlog(t.Context())
+			backlog, err := b.backlog()
 			if err != nil || backlog.Held != 2 || backlog.Scheduled != 2 || backlog.Records != 0 {
 				t.Fatalf("without the database something was decided: %+v, %v", backlog, err)
 			}
@@ -211,7 +212,7 @@ func TestAWebhookIsNotTakenAsDeletedWhileTheDatabaseIsAway(t *testing.T) {
 	})
 	b.deliveries(w.ID, domain.StatusDelivered, 1)
 	b.eventually(func() error { // what is due to no webhook ends
-		backlog, err := b.bus.Backlog(t.Context())
+		backlog, err := b.backlog()
 		if err != nil || backlog.Held != 0 || backlog.Scheduled != 0 {
 			return errNotYet
 		}

@@ -80,12 +80,12 @@ func TestTasksOfAnotherVersionWait(t *testing.T) {
 	put(t, js, place("hold", w.ID), later+"drained", "two")
 	put(t, js, place("d", w.ID), "nonsense", "three")
 	put(t, js, place("hold", off.ID), "1 too short", "four")
-	b.update(off.ID, func(w *domain.Webhook) { w.Active = true }) // its lane is worked
+	b.update(off.ID, func(w *domain.Webhook) { w.Active = true }) // its hold queue is worked
 	b.accept(20)
 	b.deliveries(w.ID, domain.StatusDelivered, 20)
 	b.deliveries(off.ID, domain.StatusDelivered, 20)
 	b.eventually(func() error {
-		backlog, err := b.bus.Backlog(t.Context())
+		backlog, err := b.backlog()
 		if err != nil || backlog.Held != 0 || backlog.Scheduled != 2 {
 			return fmt.Errorf("backlog: %+v, %w", backlog, err)
 		}
@@ -172,7 +172,7 @@ func TestRecordsOfAnotherVersionAreLeft(t *testing.T) {
 	say(true)
 	b.deliveries(w.ID, domain.StatusDelivered, 25)
 	b.eventually(func() error {
-		if backlog, err := b.bus.Backlog(t.Context()); err != nil || backlog.Records != 0 {
+		if backlog, err := b.backlog(); err != nil || backlog.Records != 0 {
 			return fmt.Errorf("backlog: %+v, %w", backlog, err)
 		}
 		return nil
@@ -203,7 +203,7 @@ func TestEventsOfAnotherVersionAreLeft(t *testing.T) {
 	b.accept(10)
 	b.deliveries(w.ID, domain.StatusDelivered, 10)
 	b.eventually(func() error {
-		backlog, err := b.bus.Backlog(t.Context())
+		backlog, err := b.backlog()
 		if err != nil || backlog.Events != 1 {
 			return fmt.Errorf("backlog: %+v, %w", backlog, err)
 		}

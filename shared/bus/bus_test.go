@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -85,10 +83,55 @@ func take(t *testing.T, want int, consume func(ctx context.Context, handle func(
 	return got
 }
 
+// events takes what EVENTS hands out.
 func events(b *bus.Bus) func(context.Context, func(*bus.Message)) error {
+	return fetched(b, bus.StreamEvents, bus.ConsumerFanout, bus.FetchOptions{Wait: 200 * time.Millisecond})
+}
+
+// fetched takes what a consumer hands out.
+func fetched(b *bus.Bus, stream, name string, options bus.FetchOptions) func(context.Context, func(*bus.Message)) error {
 	return func(ctx context.Context, handle func(*bus.Message)) error {
-		return b.ConsumeEvents(ctx, bus.NewInHandOf(nil), handle)
+		consumer, err := b.Stream(stream).Consumer(ctx, name)
+		if err != nil {
+			return unlessDone(ctx, err)
+		}
+		defer consumer.Close()
+		for err == nil && ctx.Err() == nil {
+			if err = consumer.Fetch(ctx, bus.MaxFetch, options, handle); errors.Is(err, bus.ErrAway) {
+				err = nil
+			}
+		}
+		return unlessDone(ctx, err)
 	}
+}
+
+// due takes what is due in a shard.
+func due(b *bus.Bus, shard int) func(context.Context, func(*bus.Message)) error {
+	return func(ctx context.Context, handle func(*bus.Message)) error {
+		consumer, err := b.Stream(bus.StreamRetries).Consumer(ctx, bus.DueConsumer(shard))
+		if err != nil {
+			return err
+		}
+		pull, err := consumer.Pull(bus.PullOptions{Messages: 10, Expiry: 10 * time.Second, Heartbeat: 2 * time.Second})
+		if err != nil {
+			return err
+		}
+		defer pull.Close()
+		for err == nil {
+			var m *bus.Message
+			if m, err = pull.Next(ctx); err == nil {
+				handle(m)
+			}
+		}
+		return unlessDone(ctx, err)
+	}
+}
+
+func unlessDone(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
 }
 
 func event() domain.Event {
@@ -169,13 +212,11 @@ func TestScheduledDeliveryBecomesDueOnceAndWhole(t *testing.T) {
 	second.Attempts = 4
 	at := time.Now().Add(700 * time.Millisecond)
 	for _, t1 := range []*domain.Task{first, second} { // the later replaces the earlier
-		if err := b.ScheduleWait(t.Context(), t1, at); err != nil {
+		if err := bustest.Schedule(t.Context(), b, t1, at); err != nil {
 			t.Fatalf("schedule: %v", err)
 		}
 	}
-	m := take(t, 1, func(ctx context.Context, handle func(*bus.Message)) error {
-		return b.ConsumeDue(ctx, webhook.Shard(), nil, handle)
-	})[0]
+	m := take(t, 1, due(b, webhook.Shard()))[0]
 	if now := time.Now(); now.Before(at) {
 		t.Errorf("due %s early", at.Sub(now))
 	}
@@ -186,97 +227,9 @@ func TestScheduledDeliveryBecomesDueOnceAndWhole(t *testing.T) {
 	if diff := cmp.Diff(second, got); diff != "" {
 		t.Errorf("task changed on its way (-sent +got):\n%s", diff)
 	}
-	left, err := b.Backlog(t.Context())
-	if err != nil || left.Scheduled != 0 {
-		t.Errorf("left in RETRIES: %d, %v; want nothing", left.Scheduled, err)
-	}
-}
-
-func TestLaneKeepsOrderAndWhatIsNotAcknowledged(t *testing.T) {
-	t.Parallel()
-	b := connect(t, bustest.Start(t))
-	const n = 5
-	for i := range n {
-		held := task()
-		held.EventSeq = uint64(i + 1)
-		if err := b.HoldWait(t.Context(), held); err != nil {
-			t.Fatalf("hold: %v", err)
-		}
-	}
-	lanes, err := b.Lanes(t.Context(), webhook.Shard())
-	if diff := cmp.Diff(map[domain.WebhookID]uint64{webhook: n}, lanes); err != nil || diff != "" {
-		t.Fatalf("lanes: %v (-want +got):\n%s", err, diff)
-	}
-	lane, err := b.OpenLane(t.Context(), webhook, 100)
-	if err != nil {
-		t.Fatalf("open: %v", err)
-	}
-	messages, err := lane.Fetch(t.Context(), bus.NewInHandOf(nil), n, time.Second)
-	if err != nil || len(messages) != n {
-		t.Fatalf("fetch: %d, %v", len(messages), err)
-	}
-	for _, m := range messages[:2] {
-		if err := m.AckWait(t.Context()); err != nil {
-			t.Fatalf("ack: %v", err)
-		}
-	}
-	if err := lane.Close(t.Context()); err != nil {
-		t.Fatalf("close: %v", err)
-	}
-	held, err := b.LaneRead(t.Context(), webhook, 0, 10, nil)
-	if err != nil || len(held) != n-2 || held[0].Task.EventSeq != 3 || held[1].Task.EventSeq != 4 {
-		t.Fatalf("the lane holds %d deliveries, %v; want %d from the third on", len(held), err, n-2)
-	}
-	if one, err := b.LaneRead(t.Context(), webhook, held[1].Sequence, 1, nil); err != nil || len(one) != 1 || one[0].Task.EventSeq != 4 {
-		t.Errorf("one from the fourth on: %d, %v; want it", len(one), err)
-	}
-	before := func(task *domain.Task) bool { return task.EventSeq < 5 }
-	if some, err := b.LaneRead(t.Context(), webhook, 0, 10, before); err != nil || len(some) != 3 || some[2].Task.EventSeq != 5 {
-		t.Errorf("up to the first that is not before the fifth: %d, %v; want three, the fifth last", len(some), err)
-	}
-	if err := b.LaneDelete(t.Context(), held[0].Sequence, held[2].Sequence, held[0].Sequence); err != nil {
-		t.Fatalf("delete: %v", err)
-	}
-	if left, err := b.LaneRead(t.Context(), webhook, 0, 10, nil); err != nil || len(left) != n-4 || left[0].Task.EventSeq != 4 {
-		t.Errorf("after the third and fifth are deleted the lane holds %d, %v; want %d from the fourth on", len(left), err, n-4)
-	}
-}
-
-func TestRecordsComeAsPublishedInOrder(t *testing.T) {
-	t.Parallel()
-	b := connect(t, bustest.Start(t))
-	now := time.UnixMilli(1_770_000_000_123).UTC()
-	var sent []domain.RecordBatch
-	for i := range 3 {
-		sent = append(sent, domain.RecordBatch{
-			Outcomes: []domain.Outcome{{
-				Delivery: task().Delivery, Account: "default", Webhook: webhook, Status: domain.StatusDelivered, Rev: int64(i),
-				UpdatedAt: now, Attempt: &domain.Attempt{ID: "a", Number: 1, StartedAt: now, Duration: 1500 * time.Microsecond, Status: 200, ResponseBody: "ok \"✓\""},
-			}},
-			Events:  []domain.Event{event()},
-			Settled: []domain.EventKey{event().Key()},
-			Health:  []domain.HealthChange{{Webhook: webhook, FailingSince: now, At: now}},
-		})
-	}
-	for i := range sent {
-		stored := make(chan error, 1)
-		b.PublishRecords(&sent[i], func(err error) { stored <- err })
-		if err := <-stored; err != nil {
-			t.Fatalf("publish: %v", err)
-		}
-	}
-	var got []domain.RecordBatch
-	for _, m := range take(t, len(sent), func(ctx context.Context, handle func(*bus.Message)) error {
-		return b.ConsumeRecords(ctx, bus.NewInHandOf(nil), handle)
-	}) {
-		batch, err := bus.ParseRecords(m.Body())
-		if err != nil {
-			t.Fatalf("parse: %v", err)
-		}
-		got = append(got, batch)
-	}
-	if diff := cmp.Diff(sent, got); diff != "" {
-		t.Errorf("records changed on their way (-sent +got):\n%s", diff)
+	left, err := b.Stream(bus.StreamRetries).State(t.Context())
+	if err != nil || left.Messages != 0 {
+		t.Errorf("left in RETRIES: %d, %v; want nothing", left.Messages, err)
 	}
 }
 
@@ -308,97 +261,6 @@ func TestRejectedAreListedNewestFirstForTheirAccount(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"3", "2", "0"}, bodies); diff != "" {
 		t.Errorf("entries (-want +got):\n%s", diff)
-	}
-}
-
-func TestConsumptionGoesOnAfterTheBusWasLost(t *testing.T) {
-	t.Parallel()
-	server := bustest.Start(t)
-	b := connect(t, server)
-	before, err := b.Streams(t.Context())
-	if err != nil {
-		t.Fatalf("created: %v", err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	got := make(chan string, 10)
-	var consuming sync.WaitGroup
-	consuming.Go(func() {
-		inHand := bus.NewInHandOf(nil)
-		_ = b.ConsumeEvents(ctx, inHand, func(m *bus.Message) { m.Ack(); inHand.Done(m); got <- string(m.Body()) })
-	})
-	publish(t, b, bus.Accepted{Event: event()}, 0)
-	if body := <-got; body != `{"id":"evt_1"}` {
-		t.Errorf("first event: %s", body)
-	}
-	server.Stop()
-	if err := b.Ready(); err == nil {
-		eventually(t, func() error {
-			if b.Ready() == nil {
-				return errors.New("bus still counts as ready")
-			}
-			return nil
-		})
-	}
-	failed := make(chan error, 1)
-	b.PublishEvent(bus.Accepted{Event: event()}, 0, func(_ bool, err error) { failed <- err })
-	if err := <-failed; !errors.Is(err, domain.ErrUnavailable) {
-		t.Errorf("publication without a server: %v, want ErrUnavailable", err)
-	}
-	server.Wipe()
-	server.Start()
-	eventually(t, func() error {
-		done := make(chan error, 1)
-		b.PublishEvent(bus.Accepted{Event: event()}, 0, func(_ bool, err error) { done <- err })
-		return <-done
-	})
-	select {
-	case <-got:
-	case <-ctx.Done():
-		t.Fatal("no event came after the bus was made anew")
-	}
-	after, err := b.Streams(t.Context())
-	if err != nil || !after[bus.StreamEvents].Lost(before[bus.StreamEvents].StreamMark) {
-		t.Errorf("the new stream can't be told from the old one: %v, %v", after, err)
-	}
-	cancel()
-	consuming.Wait()
-}
-
-func TestOnlyOneConsumerOfAShardIsServed(t *testing.T) {
-	t.Parallel()
-	server := bustest.Start(t)
-	one, two := connect(t, server), connect(t, server)
-	ctx, cancel := context.WithCancel(t.Context())
-	var mu sync.Mutex
-	served := map[string]int{}
-	total := make(chan struct{}, 100)
-	var consuming sync.WaitGroup
-	for name, b := range map[string]*bus.Bus{"one": one, "two": two} {
-		consuming.Go(func() {
-			_ = b.ConsumeDue(ctx, webhook.Shard(), nil, func(m *bus.Message) {
-				m.Ack()
-				mu.Lock()
-				served[name]++
-				mu.Unlock()
-				total <- struct{}{}
-			})
-		})
-	}
-	for i := range 40 {
-		due := task()
-		due.Delivery = domain.NewDeliveryID(domain.EventKey{Account: "default", ID: strconv.Itoa(i)}, webhook)
-		if err := one.ScheduleWait(t.Context(), due, time.Now()); err != nil {
-			t.Fatalf("schedule: %v", err)
-		}
-	}
-	for range 40 {
-		<-total
-	}
-	cancel()
-	consuming.Wait()
-	if len(served) != 1 {
-		t.Errorf("served: %v, want one of them alone", served)
 	}
 }
 
@@ -453,7 +315,7 @@ func TestAnnouncerHearsThoseWhoActed(t *testing.T) {
 		}
 		t.Cleanup(stop)
 	}
-	if _, err := listener.Backlog(t.Context()); err != nil { // by now the subscriptions hold
+	if _, err := listener.Stream(bus.StreamEvents).State(t.Context()); err != nil { // by now the subscriptions hold
 		t.Fatal(err)
 	}
 	if n := announcer.AnnounceAnswered(t.Context(), "waybill.config", []byte("7"), 2*time.Second, 20*time.Second); n != 2 || acted.Load() != 2 {

@@ -1,11 +1,9 @@
 package bus_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"testing"
 	"time"
 
@@ -52,7 +50,7 @@ func look(t *testing.T, urls string) jetstream.JetStream {
 func TestClusterKeepsEverythingThreeTimes(t *testing.T) {
 	cluster := bustest.StartCluster(t)
 	b, js := join(t, cluster.URL()), look(t, cluster.URL())
-	lane, err := b.OpenLane(t.Context(), webhook, 10)
+	_, err := b.Stream(bus.StreamHold).CreateConsumer(t.Context(), bus.HoldConsumer(webhook), bus.HoldSubject(webhook), 10, time.Minute)
 	if err != nil {
 		t.Fatalf("open a lane: %v", err)
 	}
@@ -81,11 +79,11 @@ func TestClusterKeepsEverythingThreeTimes(t *testing.T) {
 			t.Fatalf("list consumers: %v", err)
 		}
 	}
-	// Events, records, a shard's due deliveries each, and the lane.
+	// Events, records, a shard's due deliveries each, and the hold queue.
 	if want := 3 + domain.Shards; consumers != want {
 		t.Errorf("%d consumers, want %d", consumers, want)
 	}
-	if err := lane.Close(t.Context()); err != nil {
+	if err := b.Stream(bus.StreamHold).DeleteConsumer(t.Context(), bus.HoldConsumer(webhook)); err != nil {
 		t.Errorf("close the lane: %v", err)
 	}
 }
@@ -94,15 +92,10 @@ func TestClusterKeepsEverythingThreeTimes(t *testing.T) {
 func TestClusterLosesNothingWithOneServer(t *testing.T) {
 	cluster := bustest.StartCluster(t)
 	js := look(t, cluster.URL())
-	marks := func(b *bus.Bus) map[string]domain.StreamMark {
+	marks := func(b *bus.Bus) (known map[string]bus.StreamState) {
 		t.Helper()
-		known := make(map[string]domain.StreamMark)
-		eventually(t, func() error {
-			states, err := b.Streams(t.Context())
-			for name, state := range states {
-				state.SeenAt = time.Time{}
-				known[name] = state.StreamMark
-			}
+		eventually(t, func() (err error) {
+			known, err = states(t, b)
 			return err
 		})
 		return known
@@ -128,6 +121,20 @@ func TestClusterLosesNothingWithOneServer(t *testing.T) {
 			t.Errorf("when %s is back the streams are others (-before +after):\n%s", leader, diff)
 		}
 	}
+}
+
+// states asks how far the streams are.
+func states(t *testing.T, b *bus.Bus) (map[string]bus.StreamState, error) {
+	t.Helper()
+	all := make(map[string]bus.StreamState)
+	for _, name := range []string{bus.StreamEvents, bus.StreamRetries, bus.StreamHold, bus.StreamRecords} {
+		state, err := b.Stream(name).State(t.Context())
+		if err != nil {
+			return nil, err
+		}
+		all[name] = state
+	}
+	return all, nil
 }
 
 // leaderOf returns the name of the server that leads EVENTS.
@@ -167,7 +174,7 @@ func TestAnswersWithoutALeaderDontCount(t *testing.T) {
 	cluster := bustest.StartCluster(t)
 	js := look(t, cluster.URL())
 	b := join(t, cluster.URL())
-	if _, err := b.Streams(t.Context()); err != nil {
+	if _, err := states(t, b); err != nil {
 		t.Fatalf("ask for the streams: %v", err)
 	}
 	leader := leaderOf(t, js)
@@ -190,75 +197,8 @@ func TestAnswersWithoutALeaderDontCount(t *testing.T) {
 		}
 		return nil
 	})
-	if states, err := b.Streams(t.Context()); !errors.Is(err, domain.ErrUnavailable) {
+	if states, err := states(t, b); !errors.Is(err, domain.ErrUnavailable) {
 		t.Errorf("streams without leaders: %v, %v; want ErrUnavailable", states, err)
-	}
-}
-
-// What one dispatcher had in hand comes to another as a repeat though the server that
-// handed it out is gone; a shard goes on being served.
-func TestConsumptionOutlastsTheLossOfAServer(t *testing.T) {
-	cluster := bustest.StartCluster(t)
-	js := look(t, cluster.URL())
-	b := join(t, cluster.URL())
-
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	due := make(chan *bus.Message, 10)
-	served := make(chan error, 1)
-	go func() {
-		served <- b.ConsumeDue(ctx, webhook.Shard(), nil, func(m *bus.Message) {
-			m.Ack()
-			due <- m
-		})
-	}()
-	schedule := func(n int) {
-		t.Helper()
-		task := task()
-		task.Delivery = domain.NewDeliveryID(domain.EventKey{Account: "default", ID: strconv.Itoa(n)}, webhook)
-		eventually(t, func() error { return b.ScheduleWait(t.Context(), task, time.Now()) })
-		select {
-		case <-due:
-		case <-time.After(time.Minute):
-			t.Fatalf("delivery %d did not become due", n)
-		}
-	}
-	schedule(1)
-
-	publish(t, b, bus.Accepted{Event: event()}, 0)
-	inHand, takeOne := context.WithCancel(t.Context())
-	if err := b.ConsumeEvents(inHand, bus.NewInHandOf(nil), func(m *bus.Message) {
-		if m.Repeated {
-			t.Error("the first time counts as a repeat")
-		}
-		takeOne()
-	}); err != nil {
-		t.Fatalf("consume: %v", err)
-	}
-
-	consumer, err := js.Consumer(t.Context(), bus.StreamEvents, "fanout")
-	if err != nil {
-		t.Fatalf("look up the consumer: %v", err)
-	}
-	cluster.Server(consumer.CachedInfo().Cluster.Leader).Stop()
-	other := event()
-	other.ID = "evt_2"
-	// The connection may be to the server that is gone, and not know that yet.
-	eventually(t, func() error {
-		_, err := tryPublish(b, bus.Accepted{Event: other}, 0)
-		return err
-	})
-	repeated := map[uint64]bool{}
-	for _, m := range take(t, 2, events(b)) {
-		repeated[m.Sequence] = m.Repeated
-	}
-	if diff := cmp.Diff(map[uint64]bool{1: true, 2: false}, repeated); diff != "" {
-		t.Errorf("which events come as repeats (-want +got):\n%s", diff)
-	}
-	schedule(2)
-	cancel()
-	if err := <-served; err != nil {
-		t.Errorf("consume: %v", err)
 	}
 }
 

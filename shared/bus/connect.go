@@ -44,8 +44,8 @@ type Bus struct {
 
 	mu      sync.Mutex
 	waiting map[*nats.Msg]func(*jetstream.PubAck, error)
-	lanes   jetstream.Stream // HOLD; nil: not looked up yet
-	sizes   map[string]int64 // of streams, as they were made last
+	handles map[string]jetstream.Stream // by name; those that were looked up
+	sizes   map[string]int64            // of streams, as they were made last
 
 	listeners  []chan struct{}
 	publishing []jetstream.PublishOpt
@@ -87,6 +87,7 @@ func Connect(options Options) (*Bus, error) {
 		options: options,
 		log:     options.Logger,
 		waiting: make(map[*nats.Msg]func(*jetstream.PubAck, error)),
+		handles: make(map[string]jetstream.Stream),
 		sizes:   make(map[string]int64),
 		publishing: []jetstream.PublishOpt{
 			jetstream.WithRetryWait(electionWait), jetstream.WithRetryAttempts(electionRetries),
@@ -231,6 +232,11 @@ func (b *Bus) publish(m *nats.Msg, done func(*jetstream.PubAck, error)) {
 	if _, err := b.js.PublishMsgAsync(m, b.publishing...); err != nil {
 		b.finish(m, nil, err)
 	}
+}
+
+// PublishRecords stores a batch of outcomes for the record stage and calls done exactly once.
+func (b *Bus) PublishRecords(body []byte, done func(error)) {
+	b.publish(&nats.Msg{Subject: SubjectRecords, Data: body}, func(_ *jetstream.PubAck, err error) { done(err) })
 }
 
 func (b *Bus) finish(m *nats.Msg, ack *jetstream.PubAck, err error) {

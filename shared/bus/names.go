@@ -11,17 +11,17 @@ import (
 const (
 	StreamEvents   = "EVENTS"   // events as published, over REST and straight to the bus
 	StreamRetries  = "RETRIES"  // one schedule a delivery that waits for its next attempt
-	StreamHold     = "HOLD"     // the lanes: deliveries of inactive, broken or overfull webhooks
+	StreamHold     = "HOLD"     // the hold queues: deliveries of inactive, broken or overfull webhooks
 	StreamRecords  = "RECORDS"  // outcomes on their way to the database
 	StreamRejected = "REJECTED" // bus messages that are no events, with the reason
 )
 
 // The durable consumers.
 const (
-	consumerFanout = "fanout"
-	consumerRecord = "record"
-	consumerDue    = "due-" // and the shard
-	consumerLane   = "lane-"
+	ConsumerFanout = "fanout" // of EVENTS
+	ConsumerRecord = "record" // of RECORDS
+	consumerDue    = "due-"   // and the shard, of RETRIES
+	consumerHold   = "lane-"  // and the webhook, of HOLD
 	// PinGroup is the one priority group of pinned consumers: only one process at a
 	// time is served, another takes over within seconds after it is gone.
 	PinGroup = "owner"
@@ -34,15 +34,20 @@ const (
 	SubjectHealth      = "waybill.health"      // a webhook was disabled or recovered; body: JSON
 	SubjectRelay       = "waybill.relay"       // a request waits in the database
 	SubjectDispatchers = "waybill.dispatchers" // heartbeat of a dispatcher; body: JSON
-	SubjectLane        = "waybill.lane"        // a lane has content; body: the webhook's id
+	SubjectHold        = "waybill.lane"        // a hold queue has content; body: the webhook's id
 	SubjectCircuit     = "waybill.circuit"     // a circuit opened or closed; body: JSON
 	SubjectKeys        = "waybill.keys"        // API keys changed; body: which process says so
+)
+
+// The subjects of what is waited for until it is acknowledged.
+const (
+	SubjectsEvents = subjectEvents + ">"
+	SubjectRecords = "records"
 )
 
 const (
 	subjectEvents   = "events."
 	subjectRejected = "rejected."
-	subjectRecords  = "records"
 	subjectDue      = "d."
 	subjectSchedule = "r."
 	subjectHold     = "hold."
@@ -50,6 +55,12 @@ const (
 	// waybill.>, but only its owner may use an inbox.
 	subjectAnswer = "waybill.answer."
 )
+
+// DueConsumer returns the name of the consumer of a shard's due deliveries.
+func DueConsumer(shard int) string { return consumerDue + strconv.Itoa(shard) }
+
+// HoldConsumer returns the name of the consumer through which a webhook's hold queue is drained.
+func HoldConsumer(w domain.WebhookID) string { return consumerHold + w.Token() }
 
 // EventSubject returns the subject that events of account and type t are published on.
 func EventSubject(account string, t domain.EventType) string {
@@ -80,12 +91,19 @@ func scheduleSubject(w domain.WebhookID, d domain.DeliveryID) string {
 	return subjectSchedule + shardOf(w) + "." + w.Token() + "." + string(d)
 }
 
-// HoldSubject returns the lane of a webhook.
+// HoldSubject returns the hold queue of a webhook.
 func HoldSubject(w domain.WebhookID) string {
 	return subjectHold + shardOf(w) + "." + w.Token()
 }
 
-func webhookOfSubject(subject string) (domain.WebhookID, bool) {
+// DueSubjects returns the pattern of the subjects of a shard's due deliveries.
+func DueSubjects(shard int) string { return subjectDue + strconv.Itoa(shard) + ".>" }
+
+// HoldSubjects returns the pattern of the subjects of a shard's hold queues.
+func HoldSubjects(shard int) string { return subjectHold + strconv.Itoa(shard) + ".>" }
+
+// WebhookOfSubject returns the webhook that a subject of RETRIES or HOLD names.
+func WebhookOfSubject(subject string) (domain.WebhookID, bool) {
 	parts := strings.Split(subject, ".")
 	if len(parts) < 3 {
 		return "", false

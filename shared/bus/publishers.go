@@ -75,7 +75,7 @@ func (b *Bus) ServePublishers(ctx context.Context, count func(result string)) er
 	return nil
 }
 
-// publishers is the door for those who publish on NATS.
+// publishers serves those who publish on NATS with an account of their own.
 type publishers struct {
 	bus     *Bus
 	conn    *nats.Conn

@@ -38,13 +38,10 @@ const (
 	// filled is how long it waits for the server's status when all bytes have come.
 	filled = 50 * time.Millisecond
 	// stragglers is how many late messages of earlier requests the inbox has space for.
-	stragglers = 2 * fetchSize
+	stragglers = 2 * MaxFetch
 )
 
-// errAway means that no server is connected. It is returned after awayPause, so that the caller
-// can try again at once.
-var errAway = errors.New("no server is connected")
-
+// awayPause is how long a request takes while no server is connected.
 const awayPause = 50 * time.Millisecond
 
 // errSilent means that the server did not send its heartbeats.
@@ -53,7 +50,7 @@ var errSilent = errors.New("no heartbeat came")
 func (b *Bus) newPuller(stream, consumer, group string) (*puller, error) {
 	p := &puller{
 		conn: b.conn, subject: "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + consumer, group: group,
-		inbox: b.conn.NewInbox(), came: make(chan *nats.Msg, fetchSize+stragglers),
+		inbox: b.conn.NewInbox(), came: make(chan *nats.Msg, MaxFetch+stragglers),
 	}
 	sub, err := b.conn.ChanSubscribe(p.inbox+".*", p.came)
 	if err != nil {
@@ -136,7 +133,7 @@ func (p *puller) ask(ctx context.Context, request pullRequest) (reply string, er
 		case <-ctx.Done():
 		case <-time.After(awayPause):
 		}
-		return "", errAway
+		return "", ErrAway
 	}
 	body, err := json.Marshal(request)
 	if err != nil {

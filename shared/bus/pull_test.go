@@ -18,24 +18,18 @@ import (
 func TestClusterHandsOutEverythingOnce(t *testing.T) {
 	cluster := bustest.StartCluster(t)
 	b, js := join(t, cluster.URL()), look(t, cluster.URL())
-	const messages, size, limit = 4000, 4 << 10, 16 << 20
+	const messages, size, portion = 4000, 4 << 10, 1 << 20
+	lane := bus.HoldConsumer(webhook)
+	if _, err := b.Stream(bus.StreamHold).CreateConsumer(t.Context(), lane, bus.HoldSubject(webhook), 1000, time.Minute); err != nil {
+		t.Fatal(err)
+	}
 	for _, stage := range []struct {
-		name, subject string
-		consume       func(ctx context.Context, inHand *bus.InHand, handle func(*bus.Message)) error
+		name, subject, stream, consumer string
+		options                         bus.FetchOptions
 	}{
-		{"events", "events.default.shipment.created", b.ConsumeEvents},
-		{"records", "records", b.ConsumeRecords},
-		{"a lane", bus.HoldSubject(webhook), func(ctx context.Context, inHand *bus.InHand, handle func(*bus.Message)) error {
-			lane, err := b.OpenLane(ctx, webhook, 1000)
-			for err == nil {
-				var list []*bus.Message
-				list, err = lane.Fetch(ctx, inHand, 100, 100*time.Millisecond)
-				for _, m := range list {
-					handle(m)
-				}
-			}
-			return err
-		}},
+		{"events", "events.default.shipment.created", bus.StreamEvents, bus.ConsumerFanout, bus.FetchOptions{Wait: 10 * time.Second, Heartbeat: 2500 * time.Millisecond, Bytes: portion}},
+		{"records", bus.SubjectRecords, bus.StreamRecords, bus.ConsumerRecord, bus.FetchOptions{Wait: 200 * time.Millisecond, Bytes: portion, Pinned: true}},
+		{"a lane", bus.HoldSubject(webhook), bus.StreamHold, lane, bus.FetchOptions{Wait: 100 * time.Millisecond}},
 	} {
 		t.Run(stage.name, func(t *testing.T) {
 			body := make([]byte, size)
@@ -55,13 +49,13 @@ func TestClusterHandsOutEverythingOnce(t *testing.T) {
 				}
 			}
 			ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
-			inHand := bus.NewInHandOf(bus.NewBudget(limit))
 			taken := make(chan *bus.Message, messages)
 			var running sync.WaitGroup
 			defer running.Wait()
 			defer stop()
-			running.Go(func() { _ = inHand.Run(ctx) })
-			running.Go(func() { _ = stage.consume(ctx, inHand, func(m *bus.Message) { taken <- m }) })
+			running.Go(func() {
+				_ = fetched(b, stage.stream, stage.consumer, stage.options)(ctx, func(m *bus.Message) { taken <- m })
+			})
 			repeated := 0
 			for done := 0; done < messages; {
 				select {
@@ -72,7 +66,6 @@ func TestClusterHandsOutEverythingOnce(t *testing.T) {
 						done++
 					}
 					m.Ack()
-					inHand.Done(m)
 				case <-ctx.Done():
 					t.Fatalf("%d of %d messages came for the first time, %d came again", done, messages, repeated)
 				}
@@ -99,12 +92,11 @@ func TestHeadersOfPublishersAreNoStatus(t *testing.T) {
 		}
 	}
 	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
-	inHand := bus.NewInHandOf(bus.NewBudget(16 << 20))
 	taken := make(chan *bus.Message, 5)
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer stop()
-	running.Go(func() { _ = b.ConsumeEvents(ctx, inHand, func(m *bus.Message) { taken <- m }) })
+	running.Go(func() { _ = events(b)(ctx, func(m *bus.Message) { taken <- m }) })
 	for sequence := range uint64(5) {
 		select {
 		case m := <-taken:
@@ -112,7 +104,6 @@ func TestHeadersOfPublishersAreNoStatus(t *testing.T) {
 				t.Errorf("message %d, repeated %t; want %d for the first time", m.Sequence, m.Repeated, sequence+1)
 			}
 			m.Ack()
-			inHand.Done(m)
 		case <-ctx.Done():
 			t.Fatalf("message %d did not come", sequence+1)
 		}

@@ -2,8 +2,6 @@ package bus
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -130,55 +128,22 @@ const maxRejectedPage = 384 << 10
 func (b *Bus) ListRejected(ctx context.Context, account string, since time.Time, limit int, before uint64) (list []Rejected, next uint64, err error) {
 	size := 0
 	for before != 1 {
-		msg, err := b.lastRejected(ctx, account, before)
+		entry, err := b.Stream(StreamRejected).Last(ctx, RejectedSubject(account), before)
 		if err != nil {
 			return nil, 0, err
 		}
-		if msg == nil || msg.Time.Before(since) {
+		if entry == nil || entry.Time.Before(since) {
 			return list, 0, nil
 		}
 		if len(list) == limit || size > maxRejectedPage {
 			return list, before, nil
 		}
-		list = append(list, *msg)
-		size += len(msg.Body)
-		before = msg.Sequence
+		header := nats.Header(entry.Header)
+		list = append(list, Rejected{
+			Sequence: entry.Sequence, Subject: header.Get(HeaderSubject), Reason: header.Get(HeaderReason), Time: entry.Time, Body: entry.Body,
+		})
+		size += len(entry.Body)
+		before = entry.Sequence
 	}
 	return list, 0, nil
-}
-
-// lastRejected returns the newest message of account below a sequence, 0: of all; nil: there
-// is none.
-func (b *Bus) lastRejected(ctx context.Context, account string, before uint64) (*Rejected, error) {
-	const doing = "read rejected messages"
-	request, err := json.Marshal(struct {
-		Last []string `json:"multi_last"`
-		UpTo uint64   `json:"up_to_seq,omitempty"`
-	}{[]string{RejectedSubject(account)}, max(before, 1) - 1})
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", doing, err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
-	defer cancel()
-	msg, err := b.conn.RequestWithContext(ctx, "$JS.API.DIRECT.GET."+StreamRejected, request)
-	if err != nil {
-		return nil, unavailable(doing, err)
-	}
-	if status := msg.Header.Get("Status"); status == "404" || status == "204" {
-		return nil, nil //nolint:nilnil // documented
-	} else if status != "" {
-		return nil, unavailable(doing, fmt.Errorf("the server answered %s %s", status, msg.Header.Get("Description")))
-	}
-	sequence, err := strconv.ParseUint(msg.Header.Get(jetstream.SequenceHeader), 10, 64)
-	if err != nil {
-		return nil, fmt.Errorf("%s: sequence: %w", doing, err)
-	}
-	at, err := time.Parse(time.RFC3339Nano, msg.Header.Get(jetstream.TimeStampHeaer))
-	if err != nil {
-		return nil, fmt.Errorf("%s: time: %w", doing, err)
-	}
-	return &Rejected{
-		Sequence: sequence, Subject: msg.Header.Get(HeaderSubject), Reason: msg.Header.Get(HeaderReason),
-		Time: at.UTC(), Body: msg.Data,
-	}, nil
 }

@@ -256,9 +256,7 @@ func TestEventsRefusesWhenItIsFullAndGoesOnWhenThereIsRoom(t *testing.T) {
 	if err != nil || room.Dropped != 0 || room.MaxBytes != 1<<20 {
 		t.Fatalf("room %+v, error %v, want nothing dropped", room, err)
 	}
-	take(t, stored, func(ctx context.Context, handle func(*bus.Message)) error {
-		return b.ConsumeEvents(ctx, bus.NewInHandOf(nil), handle)
-	})
+	take(t, stored, events(b))
 	deadline := time.Now().Add(30 * time.Second)
 	for room.Dropped == 0 && time.Now().Before(deadline) { // the acknowledgements are on their way
 		if room, err = b.MakeRoom(t.Context()); err != nil {

@@ -31,7 +31,7 @@ func (b *Bus) MakeRoom(ctx context.Context) (Room, error) {
 		if !room.tight() {
 			return room, nil
 		}
-		fanout, err := b.consumerInfo(ctx, StreamEvents, consumerFanout)
+		fanout, err := b.consumerInfo(ctx, StreamEvents, ConsumerFanout)
 		if err != nil {
 			return room, err
 		}

@@ -1,7 +1,6 @@
 package bus
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -30,7 +29,7 @@ func (b *Bus) Schedule(task *domain.Task, at time.Time, done func(error)) {
 	b.publishTask(b.schedules, msg, done)
 }
 
-// Hold appends task to its webhook's lane and calls done exactly once.
+// Hold appends task to its webhook's hold queue and calls done exactly once.
 func (b *Bus) Hold(task *domain.Task, done func(error)) {
 	b.publishTask(b.holds, taskMessage(HoldSubject(task.Webhook), task), done)
 }
@@ -43,27 +42,6 @@ func (b *Bus) publishTask(w *window, msg *nats.Msg, done func(error)) {
 			done(err)
 		})
 	}, done)
-}
-
-// ScheduleWait is Schedule for callers that can wait.
-func (b *Bus) ScheduleWait(ctx context.Context, task *domain.Task, at time.Time) error {
-	return wait(ctx, func(done func(error)) { b.Schedule(task, at, done) })
-}
-
-// HoldWait is Hold for callers that can wait.
-func (b *Bus) HoldWait(ctx context.Context, task *domain.Task) error {
-	return wait(ctx, func(done func(error)) { b.Hold(task, done) })
-}
-
-func wait(ctx context.Context, start func(done func(error))) error {
-	result := make(chan error, 1)
-	start(func(err error) { result <- err })
-	select {
-	case err := <-result:
-		return err
-	case <-ctx.Done():
-		return unavailable("publish", ctx.Err())
-	}
 }
 
 // taskVersion begins a task; see Formats.
@@ -98,7 +76,7 @@ func taskMessage(subject string, t *domain.Task) *nats.Msg {
 	number(int64(t.Attempts))
 	number(int64(t.RunAttempts))
 	number(millis(t.RunStartedAt))
-	number(t.Rev)
+	number(int64(t.Rev))
 	flags := int64(0)
 	if t.Test {
 		flags |= flagTest
@@ -148,7 +126,7 @@ func ParseTask(header map[string][]string, body []byte) (*domain.Task, error) {
 		Delivery: domain.DeliveryID(parts[1]), Account: parts[2], Webhook: webhook,
 		EventID: parts[4], EventType: domain.EventType(parts[5]), EventSeq: uint64(numbers[6]),
 		ReceivedAt: fromMillis(numbers[7]), Attempts: int(numbers[8]), RunAttempts: int(numbers[9]),
-		RunStartedAt: fromMillis(numbers[10]), Rev: numbers[11], Test: numbers[12]&flagTest != 0, Spilled: numbers[12]&flagSpilled != 0,
+		RunStartedAt: fromMillis(numbers[10]), Rev: domain.Revision(numbers[11]), Test: numbers[12]&flagTest != 0, Spilled: numbers[12]&flagSpilled != 0,
 		HeldAt: fromMillis(numbers[14]), TraceParent: TraceParent(header), Body: body,
 	}
 	if parts[13] != "-" {

@@ -71,24 +71,20 @@ func withoutServers(header map[string][]string) nats.Header {
 // SetAside keeps a message of RETRIES or HOLD that ParseTask did not take, and calls done
 // exactly once; then it may be acknowledged. One of another version is due again after a
 // minute, whoever owns its webhook then; what is no task at all is rejected.
-func (b *Bus) SetAside(m *Message, cause error, done func(error)) {
-	b.aside(m.Subject(), m.Header(), m.Body(), stored{m.Sequence, m.Time.UnixNano()}, cause, done)
-}
-
-func (b *Bus) aside(subject string, header map[string][]string, body []byte, at stored, cause error, done func(error)) {
+func (b *Bus) SetAside(e *Entry, cause error, done func(error)) {
 	b.setAside.Add(1)
-	webhook, ok := webhookOfSubject(subject)
+	webhook, ok := WebhookOfSubject(e.Subject)
 	if !ok || !errors.Is(cause, ErrVersion) {
-		b.rejectOwn(subject, header, body, cause, done)
+		b.rejectOwn(e.Subject, e.Header, e.Body, cause, done)
 		return
 	}
-	kept := withoutServers(header)
+	kept := withoutServers(e.Header)
 	kept[headerSchedule] = []string{"@at " + time.Now().Add(postponed).UTC().Format(time.RFC3339Nano)}
 	kept[headerScheduleTarget] = []string{dueSubject(webhook)}
 	// By its place in the stream: not the delivery's subject, whose schedule it would
 	// replace, and the same when it is set aside twice.
-	name := "v" + strconv.FormatUint(at.sequence, 36) + "-" + strconv.FormatInt(at.at, 36)
-	msg := &nats.Msg{Subject: subjectSchedule + shardOf(webhook) + "." + webhook.Token() + "." + name, Header: kept, Data: body}
+	name := "v" + strconv.FormatUint(e.Sequence, 36) + "-" + strconv.FormatInt(e.Time.UnixNano(), 36)
+	msg := &nats.Msg{Subject: subjectSchedule + shardOf(webhook) + "." + webhook.Token() + "." + name, Header: kept, Data: e.Body}
 	b.publish(msg, func(_ *jetstream.PubAck, err error) { done(err) })
 }
 

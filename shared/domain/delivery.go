@@ -5,7 +5,7 @@ import "time"
 // Status is where a delivery stands.
 type Status string
 
-// The statuses of a delivery. The arrows between them are drawn in docs/deliveries.md.
+// The statuses of a delivery. What leads from one to another is a Change.
 const (
 	StatusPending   Status = "pending"   // accepted, no attempt has ended yet
 	StatusDelivered Status = "delivered" // the receiver answered 2xx
@@ -30,17 +30,6 @@ const (
 	ReasonOverCap        = "overCapacity"
 )
 
-// RevStep separates the runs of a delivery: a retry or replay that is asked for
-// starts at the next multiple, above every state that the run before can reach.
-const RevStep = 1000
-
-// FirstOutcome is the revision of a delivery's first outcome. Each outcome adds 2; one above
-// the outcome before is the note that an attempt takes long.
-const FirstOutcome = 2
-
-// NextRun returns the first revision of a new run of a delivery that stands at rev.
-func NextRun(rev int64) int64 { return (rev/RevStep + 1) * RevStep }
-
 // Task is one delivery on its way: what is kept on the bus between two attempts.
 type Task struct {
 	Delivery   DeliveryID
@@ -55,8 +44,8 @@ type Task struct {
 	RunAttempts int
 	// RunStartedAt is when the run's schedule began to count; zero: not yet.
 	RunStartedAt time.Time
-	// Rev orders the delivery's states; see RevStep.
-	Rev int64
+	// Rev orders the delivery's states.
+	Rev Revision
 	// Test marks a test event: it is sent even to an inactive webhook.
 	Test bool
 	// Request is the id of the request (test, retry, replay) that this task answers.
@@ -67,11 +56,6 @@ type Task struct {
 	Spilled     bool
 	TraceParent string
 	Body        []byte
-}
-
-// EventKey returns the key of the task's event.
-func (t *Task) EventKey() EventKey {
-	return EventKey{Account: t.Account, ID: t.EventID, ReceivedAt: t.ReceivedAt}
 }
 
 // Attempt is one POST and its end.
@@ -95,7 +79,7 @@ type Outcome struct {
 	EventType     EventType
 	EventSeq      uint64
 	Status        Status
-	Rev           int64
+	Rev           Revision
 	Attempts      int
 	RunAttempts   int
 	RunStartedAt  time.Time

@@ -3,7 +3,6 @@ package domain
 import (
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 )
 
@@ -131,9 +130,6 @@ func (w *Webhook) InactiveSince(h Health) time.Time {
 	}
 	return w.DeactivatedAt
 }
-
-// Subscribes tells whether events of type t go to w.
-func (w *Webhook) Subscribes(t EventType) bool { return slices.Contains(w.Events, t) }
 
 // Secrets returns the secrets that sign at now, the newest first: two during the
 // overlap of a rotation, else one.

@@ -159,9 +159,6 @@ func (s *Scanner) Kind() byte {
 // Offset returns where the scanner is in the text.
 func (s *Scanner) Offset() int { return s.pos }
 
-// Depth returns how many objects and arrays are open.
-func (s *Scanner) Depth() int { return len(s.frames) }
-
 // Open goes into the object or array that is next. When it is nested too deep, deep is true,
 // the fault is noted, and it is still what comes next.
 func (s *Scanner) Open() (deep bool, err error) {

@@ -127,12 +127,6 @@ func (k *Keyring) Open(sealed, aad []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// Stale tells whether sealed can be opened, though not with the key that encrypts now:
-// whoever meets it should seal it again.
-func (k *Keyring) Stale(sealed []byte) bool {
-	return len(sealed) >= overhead && sealed[0] == version && k.holder(sealed) > 0
-}
-
 // holder returns the position of the key that sealed was made with; -1: none.
 func (k *Keyring) holder(sealed []byte) int {
 	for i := range k.keys {

@@ -34,6 +34,7 @@ var shared = []string{
 	"input",                       // strict reading of JSON objects and queries
 	"jsonscan",                    // the scanner under every reader of JSON that others write
 	"jsonscan/attack",             // JSON that is made to cost much, for tests
+	"loss",                        // what the bus may have lost
 	"pgtest",                      // a throwaway Postgres cluster for tests
 	"problem",                     // the one form of an error over HTTP
 	"requestid",                   // the name of a request

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"waybill.dev/shared/bus"
+	"waybill.dev/shared/bus/bustest"
 	"waybill.dev/shared/domain"
 )
 
@@ -165,10 +166,18 @@ func work(t *testing.T, api, dispatcher *bus.Bus) {
 	}
 
 	for _, b := range []*bus.Bus{api, dispatcher} {
-		_, err := b.Streams(ctx)
-		must("ask for the streams", err)
-		_, err = b.Backlog(ctx)
-		must("ask for the backlog", err)
+		for _, name := range []string{bus.StreamEvents, bus.StreamRetries, bus.StreamHold, bus.StreamRecords} {
+			_, err := b.Stream(name).State(ctx)
+			must("ask how far "+name+" is", err)
+		}
+		_, err := b.Stream(bus.StreamEvents).Read(ctx, bus.SubjectsEvents, 1)
+		must("read the oldest event", err)
+		_, err = b.Stream(bus.StreamRecords).Read(ctx, bus.SubjectRecords, 1)
+		must("read the oldest records", err)
+		for stream, name := range map[string]string{bus.StreamEvents: bus.ConsumerFanout, bus.StreamRecords: bus.ConsumerRecord} {
+			_, err := b.Stream(stream).ConsumerState(ctx, name)
+			must("ask how far "+name+" is", err)
+		}
 		hear(ctx, t, bus.SubjectConfig, api, b)
 	}
 	hear(ctx, t, bus.SubjectKeys, api, api)
@@ -176,10 +185,6 @@ func work(t *testing.T, api, dispatcher *bus.Bus) {
 	stop, err := dispatcher.ListenAnswering(bus.SubjectConfig, func(_ []byte, answer func()) { answer() })
 	must("listen", err)
 	defer stop()
-	_, err = dispatcher.MaybeHandedOut(ctx)
-	must("ask what was handed out", err)
-	_, err = dispatcher.RecordsWritten(ctx)
-	must("ask how far records are written", err)
 	answers := 0
 	await(t, "an answer to an announcement", func() bool {
 		answers = api.AnnounceAnswered(ctx, bus.SubjectConfig, nil, patience/10, patience)
@@ -196,45 +201,41 @@ func work(t *testing.T, api, dispatcher *bus.Bus) {
 	wait("publish an event", func(done func(error)) {
 		api.PublishEvent(bus.Accepted{Event: event, Version: 1}, 0, func(_ bool, err error) { done(err) })
 	})
-	one(ctx, t, "an event", func(ctx context.Context, handle func(*bus.Message)) error {
-		return dispatcher.ConsumeEvents(ctx, bus.NewInHandOf(nil), handle)
-	})
+	one(ctx, t, "an event", fetch(dispatcher, bus.StreamEvents, bus.ConsumerFanout, bus.FetchOptions{Heartbeat: time.Second / 2}))
 
 	task := &domain.Task{
 		Delivery: domain.NewDeliveryID(event.Key(), webhook), Account: event.Account, Webhook: webhook,
 		EventID: event.ID, EventType: event.Type, ReceivedAt: event.ReceivedAt, Body: event.Payload,
 	}
+	lanes := dispatcher.Stream(bus.StreamHold)
 	for name, b := range map[string]*bus.Bus{"api": api, "dispatcher": dispatcher} {
-		must(name+" schedules", b.ScheduleWait(ctx, task, time.Now()))
-		one(ctx, t, "a due delivery", func(ctx context.Context, handle func(*bus.Message)) error {
-			return dispatcher.ConsumeDue(ctx, webhook.Shard(), nil, handle)
-		})
-		must(name+" holds", b.HoldWait(ctx, task))
-		lanes, err := dispatcher.Lanes(ctx, webhook.Shard())
+		must(name+" schedules", bustest.Schedule(ctx, b, task, time.Now()))
+		one(ctx, t, "a due delivery", pull(dispatcher, webhook.Shard()))
+		must(name+" holds", bustest.Hold(ctx, b, task))
+		held, err := lanes.Subjects(ctx, bus.HoldSubjects(webhook.Shard()))
 		must("list lanes", err)
-		if lanes[webhook] != 1 {
-			t.Fatalf("the lane holds %d deliveries, want 1", lanes[webhook])
+		if held[bus.HoldSubject(webhook)] != 1 {
+			t.Fatalf("the lanes hold %v, want 1 delivery", held)
 		}
-		held, err := dispatcher.LaneRead(ctx, webhook, 0, 1, nil)
+		entry, err := lanes.Read(ctx, bus.HoldSubject(webhook), 0)
 		must("read a lane", err)
-		must("delete from a lane", dispatcher.LaneDelete(ctx, held[0].Sequence))
+		must("delete from a lane", lanes.Delete(ctx, entry.Sequence))
 	}
-	must("hold", dispatcher.HoldWait(ctx, task))
-	lane, err := dispatcher.OpenLane(ctx, webhook, 10)
+	must("hold", bustest.Hold(ctx, dispatcher, task))
+	drain, err := lanes.CreateConsumer(ctx, bus.HoldConsumer(webhook), bus.HoldSubject(webhook), 10, time.Minute)
 	must("open a lane", err)
 	var held []*bus.Message
 	await(t, "a delivery of a lane", func() bool { // in a cluster its consumer must have a leader first
-		held, err = lane.Fetch(t.Context(), bus.NewInHandOf(nil), 1, time.Second)
+		err := drain.Fetch(ctx, 1, bus.FetchOptions{Wait: time.Second}, func(m *bus.Message) { held = append(held, m) })
+		must("fetch from a lane", err)
 		return len(held) == 1
 	})
-	must("fetch from a lane", err)
 	must("acknowledge", held[0].AckWait(ctx))
-	must("close a lane", lane.Close(ctx))
+	drain.Close()
+	must("close a lane", lanes.DeleteConsumer(ctx, bus.HoldConsumer(webhook)))
 
-	wait("publish records", func(done func(error)) { dispatcher.PublishRecords(&domain.RecordBatch{}, done) })
-	one(ctx, t, "records", func(ctx context.Context, handle func(*bus.Message)) error {
-		return dispatcher.ConsumeRecords(ctx, bus.NewInHandOf(nil), handle)
-	})
+	wait("publish records", func(done func(error)) { dispatcher.PublishRecords([]byte("a batch"), done) })
+	one(ctx, t, "records", fetch(dispatcher, bus.StreamRecords, bus.ConsumerRecord, bus.FetchOptions{Pinned: true}))
 
 	wait("reject", func(done func(error)) {
 		dispatcher.Reject(event.Account, bus.EventSubject(event.Account, event.Type), nil, []byte("?"), "no JSON", done)
@@ -272,6 +273,53 @@ func hear(ctx context.Context, t *testing.T, subject string, from, to *bus.Bus) 
 		case <-ticker.C:
 		}
 	}
+}
+
+// fetch consumes by fetches until ctx is done.
+func fetch(b *bus.Bus, stream, name string, options bus.FetchOptions) func(context.Context, func(*bus.Message)) error {
+	return func(ctx context.Context, handle func(*bus.Message)) error {
+		consumer, err := b.Stream(stream).Consumer(ctx, name)
+		if err != nil {
+			return unlessDone(ctx, err)
+		}
+		defer consumer.Close()
+		for options.Wait = 2 * time.Second; err == nil && ctx.Err() == nil; {
+			if err = consumer.Fetch(ctx, 1, options, handle); errors.Is(err, bus.ErrAway) {
+				err = nil
+			}
+		}
+		return unlessDone(ctx, err)
+	}
+}
+
+// pull consumes what is due in a shard until ctx is done.
+func pull(b *bus.Bus, shard int) func(context.Context, func(*bus.Message)) error {
+	return func(ctx context.Context, handle func(*bus.Message)) error {
+		consumer, err := b.Stream(bus.StreamRetries).Consumer(ctx, bus.DueConsumer(shard))
+		if err != nil {
+			return unlessDone(ctx, err)
+		}
+		due, err := consumer.Pull(bus.PullOptions{Messages: 10, Expiry: 10 * time.Second, Heartbeat: 2 * time.Second})
+		if err != nil {
+			return unlessDone(ctx, err)
+		}
+		defer due.Close()
+		for {
+			m, err := due.Next(ctx)
+			if err != nil {
+				return unlessDone(ctx, err)
+			}
+			handle(m)
+		}
+	}
+}
+
+// unlessDone leaves out what comes of being told to stop.
+func unlessDone(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
 }
 
 // one takes one message and acknowledges it.
@@ -440,7 +488,5 @@ func TestFilesFromBeforeTheAccountsAreTakenOver(t *testing.T) {
 	}
 	s := start(t, options)
 	join(t, s, "api", "kApi")
-	one(t.Context(), t, "the event from before", func(ctx context.Context, handle func(*bus.Message)) error {
-		return join(t, s, "dispatcher", "kDispatcher").ConsumeEvents(ctx, bus.NewInHandOf(nil), handle)
-	})
+	one(t.Context(), t, "the event from before", fetch(join(t, s, "dispatcher", "kDispatcher"), bus.StreamEvents, bus.ConsumerFanout, bus.FetchOptions{}))
 }

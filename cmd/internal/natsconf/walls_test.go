@@ -23,7 +23,7 @@ import (
 var forbidden = []string{
 	"publish.default.shipment.created", "publish.acme.shipment.created",
 	"records", "d.0.x", "r.0.x.y", "hold.0.x", "rejected.default", "rejected.acme", "rejected._",
-	bus.SubjectKeys, bus.SubjectConfig, bus.SubjectHealth, bus.SubjectCircuit, bus.SubjectLane, bus.SubjectRelay, bus.SubjectDispatchers,
+	bus.SubjectKeys, bus.SubjectConfig, bus.SubjectHealth, bus.SubjectCircuit, bus.SubjectHold, bus.SubjectRelay, bus.SubjectDispatchers,
 	"waybill.answer.x", "_INBOX_api.x", "_INBOX_dispatcher.x", "_INBOX.x", "_R_.x", "_R_.x.y",
 	"$JS.API.STREAM.PURGE.HOLD", "$JS.API.STREAM.DELETE.EVENTS", "$JS.API.STREAM.MSG.DELETE.HOLD", "$JS.API.STREAM.MSG.GET.EVENTS",
 	"$JS.API.CONSUMER.MSG.NEXT.EVENTS.fanout", "$JS.ACK.EVENTS.fanout.1.1.1.1.0",

@@ -136,12 +136,6 @@ func (p *Process) Stop(ctx context.Context) (code int, err error) {
 	}
 }
 
-// Freeze stops the process' clock with SIGSTOP; Thaw lets it go on.
-func (p *Process) Freeze() error { return p.signal(syscall.SIGSTOP) }
-
-// Thaw lets a frozen process go on.
-func (p *Process) Thaw() error { return p.signal(syscall.SIGCONT) }
-
 func (p *Process) signal(sig syscall.Signal) error {
 	r := p.current()
 	if r == nil {

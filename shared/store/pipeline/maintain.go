@@ -81,7 +81,7 @@ func (p *Pipeline) expire(ctx context.Context, now, end time.Time) (int, error) 
 					SELECT account, id, day FROM deliveries
 					WHERE status IN ('pending', 'retrying', 'held') AND id < ? AND day <= ?
 					ORDER BY id LIMIT ?)`,
-				domain.ReasonRetention, domain.RevStep, domain.RevStep, false, store.InstantOf(now),
+				domain.ReasonRetention, domain.RunStep, domain.RunStep, false, store.InstantOf(now),
 				string(domain.DeliveryIDFloor(end)), store.DateOf(end), store.BatchRows)
 			expired = result.RowsAffected
 			return result.Error

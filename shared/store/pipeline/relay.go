@@ -164,7 +164,7 @@ func restoreItems(tx *gorm.DB, rows []deliveryRow) ([]RestoreItem, error) {
 				Delivery: domain.DeliveryID(row.ID), Account: row.Account, Webhook: domain.WebhookID(row.WebhookID),
 				EventID: row.EventID, EventType: domain.EventType(row.EventType), ReceivedAt: at,
 				Attempts: row.Attempts, RunAttempts: row.RunAttempts, RunStartedAt: row.RunStartedAt.Time(),
-				Rev: row.Rev, Test: row.Test, Body: event.Payload,
+				Rev: domain.Revision(row.Rev), Test: row.Test, Body: event.Payload,
 			},
 			NextAttemptAt: row.NextAttemptAt.Time(),
 			InLane:        row.InLane,

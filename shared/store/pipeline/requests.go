@@ -283,7 +283,7 @@ func requestedTasks(tx *gorm.DB, rows []requestedRow) ([]domain.Task, error) {
 			Attempts: row.Attempts, Test: request.Test, Request: request.ID, Body: event.Payload,
 		}
 		if row.Known {
-			task.Rev = domain.NextRun(row.Rev)
+			task.Rev = domain.Revision(row.Rev).NextRun()
 		}
 		tasks = append(tasks, task)
 	}

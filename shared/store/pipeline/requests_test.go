@@ -134,7 +134,7 @@ func testRequestRetry(t *testing.T, b *bench) {
 		t.Errorf("a second request: %v", err)
 	}
 	tasks := b.openRequests(t, noon)
-	if len(tasks) != 1 || tasks[0].Rev != domain.NextRun(o.Rev) || tasks[0].Attempts != 1 || tasks[0].RunAttempts != 0 || tasks[0].Test {
+	if len(tasks) != 1 || tasks[0].Rev != o.Rev.NextRun() || tasks[0].Attempts != 1 || tasks[0].RunAttempts != 0 || tasks[0].Test {
 		t.Fatalf("tasks %+v", tasks)
 	}
 	again := b.After(o, domain.StatusDelivered)

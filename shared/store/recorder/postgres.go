@@ -134,7 +134,7 @@ func (b *bornRows) Values() ([]any, error) {
 	o := &b.rows[b.next-1]
 	b.values = [23]any{
 		b.day, string(o.Delivery), o.Account, string(o.Webhook), o.EventID, string(o.EventType), string(o.Status),
-		o.Rev, o.Attempts, o.RunAttempts, orNull(o.RunStartedAt), orNull(o.NextAttemptAt),
+		int64(o.Rev), o.Attempts, o.RunAttempts, orNull(o.RunStartedAt), orNull(o.NextAttemptAt),
 		o.InLane, o.Reason, o.Test, o.UpdatedAt,
 	}
 	if a := o.Attempt; a != nil {
@@ -214,7 +214,7 @@ func stateValues(at time.Time, outcomes []domain.Outcome) []any {
 		o := &outcomes[i]
 		ids[i], accounts[i], webhooks[i], events[i] = string(o.Delivery), o.Account, string(o.Webhook), o.EventID
 		types[i], states[i], reasons[i] = string(o.EventType), string(o.Status), o.Reason
-		revs[i], attempts[i], runAttempts[i] = o.Rev, int32(o.Attempts), int32(o.RunAttempts) // counts of attempts
+		revs[i], attempts[i], runAttempts[i] = int64(o.Rev), int32(o.Attempts), int32(o.RunAttempts) // counts of attempts
 		runs[i], nexts[i] = pointer(o.RunStartedAt), pointer(o.NextAttemptAt)
 		lanes[i], tests[i], updates[i] = o.InLane, o.Test, o.UpdatedAt
 	}
@@ -344,7 +344,7 @@ func splitKeys(keys []domain.EventKey) (times []time.Time, accounts, ids []strin
 // that was made while the partition was small, or one that names all ids at once and
 // trusts the estimate that few rows have this account, reads the whole day: 30 ms and
 // more where the look-up takes 0.1.
-func (d postgres) revs(ctx context.Context, day time.Time, account string, ids []string, revs map[domain.DeliveryID]int64) error {
+func (d postgres) revs(ctx context.Context, day time.Time, account string, ids []string, revs map[domain.DeliveryID]domain.Revision) error {
 	batch := &pgx.Batch{}
 	batch.Queue("SELECT set_config('enable_seqscan', 'off', true), set_config('plan_cache_mode', 'force_custom_plan', true)")
 	batch.Queue(`SELECT d.id, d.rev FROM unnest($2::text[]) AS k (id) CROSS JOIN LATERAL (
@@ -354,7 +354,7 @@ func (d postgres) revs(ctx context.Context, day time.Time, account string, ids [
 			var id string
 			var rev int64
 			_, err := pgx.ForEachRow(rows, []any{&id, &rev}, func() error {
-				revs[domain.DeliveryID(id)] = rev
+				revs[domain.DeliveryID(id)] = domain.Revision(rev)
 				return nil
 			})
 			return err

@@ -413,7 +413,7 @@ func testRevs(t *testing.T, b *bench) {
 	if other, err := b.Revs(t.Context(), "another", []domain.DeliveryID{one.Delivery}); err != nil || len(other) != 0 {
 		t.Errorf("another account's revisions: %v, %v", other, err)
 	}
-	if diff := cmp.Diff(map[domain.DeliveryID]int64{one.Delivery: 2, two.Delivery: 4711}, got); diff != "" {
+	if diff := cmp.Diff(map[domain.DeliveryID]domain.Revision{one.Delivery: 2, two.Delivery: 4711}, got); diff != "" {
 		t.Errorf("revisions (-want +got):\n%s", diff)
 	}
 }

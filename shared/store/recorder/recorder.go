@@ -29,7 +29,7 @@ type Recorder struct {
 type dialect interface {
 	record(ctx context.Context, w *recordWork) (RecordResult, error)
 	// revs adds the revisions of those of an account's deliveries of a day that there are.
-	revs(ctx context.Context, day time.Time, account string, ids []string, revs map[domain.DeliveryID]int64) error
+	revs(ctx context.Context, day time.Time, account string, ids []string, revs map[domain.DeliveryID]domain.Revision) error
 }
 
 // New returns a recorder on an open database.
@@ -49,8 +49,8 @@ func New(db *store.Store) *Recorder {
 const revsPage = 500
 
 // Revs returns the stored revisions of those of an account's deliveries that are in the log.
-func (r *Recorder) Revs(ctx context.Context, account string, ids []domain.DeliveryID) (map[domain.DeliveryID]int64, error) {
-	revs := make(map[domain.DeliveryID]int64, len(ids))
+func (r *Recorder) Revs(ctx context.Context, account string, ids []domain.DeliveryID) (map[domain.DeliveryID]domain.Revision, error) {
+	revs := make(map[domain.DeliveryID]domain.Revision, len(ids))
 	byDay := map[store.Date][]string{}
 	for _, id := range ids {
 		if at, ok := id.ReceivedAt(); ok {

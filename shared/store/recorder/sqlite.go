@@ -143,7 +143,7 @@ func (d sqlite) stateValues(at time.Time, outcomes []domain.Outcome) []any {
 
 func (d sqlite) appendState(values []any, at time.Time, o *domain.Outcome) []any {
 	return append(values, d.db.Date(at), string(o.Delivery), o.Account, string(o.Webhook), o.EventID, string(o.EventType),
-		string(o.Status), o.Rev, o.Attempts, o.RunAttempts, d.db.Moment(o.RunStartedAt), d.db.Moment(o.NextAttemptAt),
+		string(o.Status), int64(o.Rev), o.Attempts, o.RunAttempts, d.db.Moment(o.RunStartedAt), d.db.Moment(o.NextAttemptAt),
 		o.InLane, o.Reason, o.Test, d.db.Moment(o.UpdatedAt))
 }
 
@@ -241,7 +241,7 @@ const sqliteRecordEvent = `INSERT INTO events (day, account, id, type, occurred_
 	ON CONFLICT (account, id, day) DO UPDATE SET repeats = events.repeats || ?8
 	WHERE events.received_at <> excluded.received_at AND instr(events.repeats, ?8) = 0 AND length(events.repeats) < ?9`
 
-func (d sqlite) revs(ctx context.Context, day time.Time, account string, ids []string, revs map[domain.DeliveryID]int64) error {
+func (d sqlite) revs(ctx context.Context, day time.Time, account string, ids []string, revs map[domain.DeliveryID]domain.Revision) error {
 	args := make([]any, 0, len(ids)+2)
 	args = append(args, d.db.Date(day), account)
 	for _, id := range ids {
@@ -259,7 +259,7 @@ func (d sqlite) revs(ctx context.Context, day time.Time, account string, ids []s
 		if err := rows.Scan(&id, &rev); err != nil {
 			return err
 		}
-		revs[domain.DeliveryID(id)] = rev
+		revs[domain.DeliveryID(id)] = domain.Revision(rev)
 	}
 	return rows.Err()
 }

@@ -159,7 +159,7 @@ func (w *recordWork) addDelivery(outcomes []domain.Outcome) {
 	}
 	last.Reason = plainText(last.Reason)
 	day := w.day(store.DateOf(at))
-	if len(outcomes) == 1 && (last.Rev == 1 || last.Rev == domain.FirstOutcome && !last.Noted) {
+	if len(outcomes) == 1 && last.Rev.First(last.Noted) {
 		if last.Attempt != nil {
 			attempt := cleanAttempt(*last.Attempt)
 			last.Attempt = &attempt

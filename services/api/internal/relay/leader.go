@@ -9,6 +9,7 @@ import (
 
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/loss"
 	"waybill.dev/shared/store/pipeline"
 )
 
@@ -16,43 +17,8 @@ import (
 type leader struct {
 	*Relay
 	trouble trouble
-	loss    *loss // what is being restored; nil: nothing
-	past    []sample
-}
-
-// sample is how far the dispatchers were at a moment.
-type sample struct {
-	at     time.Time
-	events time.Time // every event published before was acknowledged
-}
-
-// clocks is by how much the clocks of api and bus may differ.
-const clocks = 5 * time.Second
-
-// gone returns the time before which the bus holds no unsettled event any more: neither
-// in EVENTS nor in RECORDS, where the outcomes of an event arrive long after its own time
-// when there is a backlog. An event that was acknowledged at some moment had its outcomes
-// in RECORDS by then, so if all records from before that moment are written, nothing of it
-// is left on the bus. ok is false while no such moment is known.
-func (l *leader) gone(now time.Time, backlog bus.Backlog) (before time.Time, ok bool) {
-	events := now
-	if !backlog.OldestEvent.IsZero() && backlog.OldestEvent.Before(now) {
-		events = backlog.OldestEvent
-	}
-	l.past = append(l.past, sample{at: now, events: events})
-	written := now
-	if !backlog.OldestRecord.IsZero() && backlog.OldestRecord.Before(now) {
-		written = backlog.OldestRecord
-	}
-	known := 0
-	for known < len(l.past) && l.past[known].at.Before(written.Add(-clocks)) {
-		known++
-	}
-	if known == 0 {
-		return time.Time{}, false
-	}
-	l.past = l.past[known-1:] // the latest one that counts, and those that may yet
-	return l.past[0].events.Add(-margin), true
+	lost    *loss.Restoration // what is being given back; nil: nothing is lost
+	horizon loss.Horizon
 }
 
 // round does once what there is to do. Requests come first: people wait for them.
@@ -74,7 +40,7 @@ func (l *leader) round(ctx context.Context) error {
 	if restoring == nil {
 		restoring = l.continueRestoring(ctx, backlog)
 	}
-	before, ok := l.gone(asked, backlog)
+	before, ok := l.horizon.Gone(asked, backlog.OldestEvent, backlog.OldestRecord)
 	if !ok {
 		return errors.Join(requests, restoring)
 	}
@@ -97,7 +63,7 @@ func (l *leader) measure(ctx context.Context) error {
 	return nil
 }
 
-func (l *leader) backlog(ctx context.Context) (bus.Backlog, error) {
+func (l *leader) backlog(ctx context.Context) (Backlog, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	backlog, err := l.bus.Backlog(ctx)

@@ -1,10 +1,6 @@
 package relay
 
-import (
-	"github.com/prometheus/client_golang/prometheus"
-
-	"waybill.dev/shared/bus"
-)
+import "github.com/prometheus/client_golang/prometheus"
 
 type metrics struct {
 	leader      prometheus.Gauge
@@ -44,7 +40,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return m
 }
 
-func (m *metrics) backlog(b bus.Backlog) {
+func (m *metrics) backlog(b Backlog) {
 	m.waiting.WithLabelValues("events").Set(float64(b.Events))
 	m.waiting.WithLabelValues("records").Set(float64(b.Records))
 	m.waiting.WithLabelValues("scheduled").Set(float64(b.Scheduled))

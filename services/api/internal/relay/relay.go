@@ -17,6 +17,7 @@ import (
 
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/loss"
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/pipeline"
 )
@@ -27,9 +28,6 @@ const (
 	standbyInterval  = 3 * time.Second // between two attempts to become the leader
 	maintainInterval = time.Hour
 	maxBackoff       = 3 * time.Second
-	// margin is how much older than anything on the bus an event must be before it counts
-	// as lost: more than a publication may take, and than clocks may differ.
-	margin = 10 * time.Second
 	// pageSize is how many rows are read and published at a time.
 	pageSize = 256
 	// callTimeout ends a call to the database or the bus that hangs.
@@ -57,8 +55,8 @@ type Bus interface {
 	Ready() error
 	Reconnects() (c <-chan struct{}, stop func())
 	Ensure(ctx context.Context) error
-	Streams(ctx context.Context) (map[string]bus.StreamState, error)
-	Backlog(ctx context.Context) (bus.Backlog, error)
+	Streams(ctx context.Context) (map[string]loss.State, error)
+	Backlog(ctx context.Context) (Backlog, error)
 	PublishEvent(a bus.Accepted, round int, done func(duplicate bool, err error))
 	Schedule(task *domain.Task, at time.Time, done func(error))
 	Hold(task *domain.Task, done func(error))

@@ -19,6 +19,7 @@ import (
 	"waybill.dev/services/api/internal/relay"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/loss"
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/pipeline"
 )
@@ -184,7 +185,7 @@ type transport struct {
 	created   map[string]time.Time
 	last      uint64 // sequence of every stream
 	server    string
-	backlog   bus.Backlog
+	backlog   relay.Backlog
 	ensured   int
 	sent      []string
 	refuse    map[string]bool // ids that are not taken
@@ -192,10 +193,10 @@ type transport struct {
 }
 
 // states is what Streams answers; b.mu is held, or nobody else is there yet.
-func (b *transport) states() map[string]bus.StreamState {
-	states := make(map[string]bus.StreamState, len(b.created))
+func (b *transport) states() map[string]loss.State {
+	states := make(map[string]loss.State, len(b.created))
 	for name, at := range b.created {
-		states[name] = bus.StreamState{StreamMark: domain.StreamMark{Created: at, LastSeq: b.last, Server: b.server, SeenAt: time.Now()}}
+		states[name] = loss.State{StreamMark: domain.StreamMark{Created: at, LastSeq: b.last, Server: b.server, SeenAt: time.Now()}}
 	}
 	return states
 }
@@ -247,13 +248,13 @@ func (b *transport) Ensure(context.Context) error {
 	return nil
 }
 
-func (b *transport) Streams(context.Context) (map[string]bus.StreamState, error) {
+func (b *transport) Streams(context.Context) (map[string]loss.State, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.states(), nil
 }
 
-func (b *transport) Backlog(context.Context) (bus.Backlog, error) {
+func (b *transport) Backlog(context.Context) (relay.Backlog, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.backlog, nil
@@ -361,12 +362,12 @@ func TestRepublishesWhatTheBusCanNotHold(t *testing.T) {
 		pass(7 * time.Second)
 		b.wantSent(t, "event a round 1")
 		b.bus.mu.Lock() // all is acknowledged, but its outcomes are on their way
-		b.bus.backlog = bus.Backlog{OldestRecord: time.Now().Add(-time.Second)}
+		b.bus.backlog = relay.Backlog{OldestRecord: time.Now().Add(-time.Second)}
 		b.bus.mu.Unlock()
 		pass(time.Minute)
 		b.wantSent(t)
 		b.bus.mu.Lock()
-		b.bus.backlog = bus.Backlog{}
+		b.bus.backlog = relay.Backlog{}
 		b.bus.mu.Unlock()
 		pass(time.Second)
 		b.wantSent(t, "event a round 2", "event b round 3", "event c round 1")
@@ -598,7 +599,7 @@ func TestRestorationWaitsForRecords(t *testing.T) {
 			t.Error("the stream was put on record while outcomes were still to be written")
 		}
 		b.bus.mu.Lock()
-		b.bus.backlog = bus.Backlog{}
+		b.bus.backlog = relay.Backlog{}
 		b.bus.mu.Unlock()
 		pass(2 * time.Second)
 		if !b.db.created()[bus.StreamRetries].Equal(b.bus.created[bus.StreamRetries]) {
@@ -635,7 +636,7 @@ func TestRestorationBringsTheLaterState(t *testing.T) {
 		b.db.mu.Unlock()
 		pass(20 * time.Second)
 		b.bus.mu.Lock()
-		b.bus.backlog = bus.Backlog{}
+		b.bus.backlog = relay.Backlog{}
 		b.bus.mu.Unlock()
 		pass(3 * time.Second)
 		if sent := b.bus.drain(); len(sent) != 1 || !strings.HasPrefix(sent[0], "schedule b in 59m") {

@@ -42,20 +42,20 @@ type Response struct {
 	Body       string   // at most 4 KiB, clean text
 }
 
-// flown is how a flight ended.
-type flown int
+// result is how an attempt ended.
+type result int
 
 const (
-	flownOK flown = iota
-	flownFailed
-	flownNot // no attempt was made
+	resultOK result = iota
+	resultFailed
+	resultNone // no attempt was made
 )
 
-// attempt makes one attempt and has its outcome stored.
-func (d *Deliverer) attempt(ep *endpoint, job *Job) flown {
+// send makes one attempt and has its outcome stored.
+func (d *Deliverer) send(ep *endpoint, job *Job) result {
 	task := job.Task
 	if d.ended(ep.hook, job) {
-		return flownNot
+		return resultNone
 	}
 	config := ep.hook.Config()
 	number := task.Attempts + 1
@@ -74,18 +74,18 @@ func (d *Deliverer) attempt(ep *endpoint, job *Job) flown {
 
 	schedule := config.Schedule(d.options.Schedule)
 	decided := decide(answer{response.Status, response.Failure, response.RetryAfter}, task.RunAttempts+1, schedule, now, draw)
-	if decided.status == domain.StatusDelivered && task.Attempts == 0 {
+	if decided.change == domain.ChangeDelivered && task.Attempts == 0 {
 		d.metrics.endToEnd.Observe(now.Sub(task.ReceivedAt).Seconds())
 	}
 	if d.options.Watch != nil {
-		d.options.Watch(Made{ep.hook.ID, config.URL, task.EventID, task.EventType, *made, decided.status, decided.wait})
+		d.options.Watch(Made{ep.hook.ID, config.URL, task.EventID, task.EventType, *made, decided.change.To(), decided.wait})
 	}
 	d.noteHealth(ep, config, decided, started, now)
-	d.settle(job, made, decided, now)
-	if decided.status == domain.StatusDelivered {
-		return flownOK
+	d.conclude(job, made, decided, now)
+	if decided.change == domain.ChangeDelivered {
+		return resultOK
 	}
-	return flownFailed
+	return resultFailed
 }
 
 // trace starts a span for the attempt when traces are on. The callback has its context,
@@ -123,7 +123,7 @@ func endSpan(span trace.Span, r Response) {
 // when it is gone or failed too long.
 func (d *Deliverer) noteHealth(ep *endpoint, config *index.Config, decided decision, started, now time.Time) {
 	health := ep.hook.Health()
-	if decided.status == domain.StatusDelivered {
+	if decided.change == domain.ChangeDelivered {
 		if !health.FailingSince.IsZero() {
 			ep.hook.SetFailing(time.Time{})
 			d.emitHealth(domain.HealthChange{Webhook: ep.hook.ID, Recovered: true, At: now.UTC()})
@@ -137,7 +137,7 @@ func (d *Deliverer) noteHealth(ep *endpoint, config *index.Config, decided decis
 		d.emitHealth(domain.HealthChange{Webhook: ep.hook.ID, FailingSince: health.FailingSince, At: now.UTC()})
 	}
 	switch {
-	case decided.gone:
+	case decided.change == domain.ChangeGone:
 		d.disable(ep, config, domain.DisabledGone, now)
 	case now.Sub(health.FailingSince) >= d.options.DisableAfter:
 		d.disable(ep, config, domain.DisabledFailing, now)

@@ -31,7 +31,7 @@ func breakDown(r *rig, margin time.Duration) {
 	}
 }
 
-// TestWhatIsInHandIsCountedOutOnce brings deliveries in hand and takes them out on each way
+// TestWhatIsInHandIsCountedOutOnce brings deliveries in flight and takes them out on each way
 // there is: what was forgotten would hold back all events once there are 4,096 of it.
 func TestWhatIsInHandIsCountedOutOnce(t *testing.T) {
 	t.Parallel()
@@ -80,11 +80,11 @@ func TestWhatIsInHandIsCountedOutOnce(t *testing.T) {
 				way.make(t, r)
 				<-time.After(time.Minute)
 				synctest.Wait()
-				if n := r.inHand.Load(); n != 0 {
+				if n := r.fast.Load(); n != 0 {
 					t.Errorf("%d deliveries count as in hand, and none is", n)
 				}
-				if queued, flights := r.queued.Load(), r.flights.Load(); queued != 0 || flights != 0 {
-					t.Errorf("%d count as queued, %d as in flight", queued, flights)
+				if queued, attempts := r.queued.Load(), r.attempts.Load(); queued != 0 || attempts != 0 {
+					t.Errorf("%d count as queued, %d as in flight", queued, attempts)
 				}
 				if open, _ := r.Circuit(r.hooks[0]); open != way.open {
 					t.Errorf("the circuit is open: %v, want %v", open, way.open)
@@ -152,7 +152,7 @@ func TestAProbeThatIsNotSentGivesItsRightBack(t *testing.T) {
 		}
 		old := r.task(hook)
 		old.ReceivedAt = time.Now().Add(-2 * r.options.Retention)
-		r.Offer(hook, &Job{Task: old, FromLane: true, Probe: true, Origin: r})
+		r.Offer(hook, &Job{Task: old, FromHold: true, Probe: true, Origin: r})
 		synctest.Wait()
 		if !r.TryProbe(hook) {
 			t.Error("no probe may be sent any more")

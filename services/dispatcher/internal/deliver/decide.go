@@ -18,10 +18,8 @@ const longestRetryAfter = 24 * time.Hour
 
 // decision is what follows from an attempt.
 type decision struct {
-	status domain.Status
-	wait   time.Duration // until the next attempt, when status is retrying
-	reason string
-	gone   bool // the receiver said 410
+	change domain.Change // of the delivery's status
+	wait   time.Duration // until the next attempt, if there is to be one
 }
 
 // answer is what the decision needs of an attempt.
@@ -36,20 +34,20 @@ type answer struct {
 func decide(a answer, runAttempts int, schedule []time.Duration, now time.Time, draw func() float64) decision {
 	switch {
 	case a.status >= 200 && a.status <= 299:
-		return decision{status: domain.StatusDelivered}
+		return decision{change: domain.ChangeDelivered}
 	case a.status == http.StatusGone:
-		return decision{status: domain.StatusHeld, reason: domain.ReasonInactive, gone: true}
+		return decision{change: domain.ChangeGone}
 	case runAttempts > len(schedule):
-		return decision{status: domain.StatusFailed, reason: domain.ReasonExhausted}
+		return decision{change: domain.ChangeExhausted}
 	}
 	wait := schedule[runAttempts-1]
 	if a.status == http.StatusTooManyRequests || a.status == http.StatusServiceUnavailable {
 		if asked := retryAfter(a.retryAfter, now); asked > 0 {
 			wait = max(wait, asked)
-			return decision{status: domain.StatusRetrying, wait: stretch(wait, jitter*draw())}
+			return decision{change: domain.ChangeFailed, wait: stretch(wait, jitter*draw())}
 		}
 	}
-	return decision{status: domain.StatusRetrying, wait: stretch(wait, jitter*(2*draw()-1))}
+	return decision{change: domain.ChangeFailed, wait: stretch(wait, jitter*(2*draw()-1))}
 }
 
 func stretch(wait time.Duration, by float64) time.Duration {

@@ -48,8 +48,8 @@ func TestDecide(t *testing.T) {
 		"a schedule without any retries": {answer{status: 500}, 4, mid, domain.StatusFailed, 0},
 	} {
 		got := decide(row.answer, row.attempts, schedule, now, func() float64 { return row.draw })
-		if got.status != row.status || got.wait.Round(time.Millisecond) != row.wait {
-			t.Errorf("%s: %s after %s, want %s after %s", name, got.status, got.wait, row.status, row.wait)
+		if got.change.To() != row.status || got.wait.Round(time.Millisecond) != row.wait {
+			t.Errorf("%s: %s after %s, want %s after %s", name, got.change.To(), got.wait, row.status, row.wait)
 		}
 	}
 }

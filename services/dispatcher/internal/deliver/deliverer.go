@@ -39,7 +39,7 @@ type Owners interface {
 
 // Notices tells other parts and processes what they must know at once.
 type Notices interface {
-	LaneFilled(id domain.WebhookID, reason string)
+	HoldQueueFilled(id domain.WebhookID, reason string)
 	CircuitChanged(id domain.WebhookID, open bool)
 }
 
@@ -83,17 +83,17 @@ type Made struct {
 }
 
 const (
-	// maxInHand bounds the jobs of fast webhooks that are queued, or in flight for less
+	// maxFast bounds the jobs of fast webhooks that are queued, or in flight for less
 	// than a second. With it full no more events are taken. Slow webhooks and hanging
 	// attempts don't count: they must not hold the bus back.
-	maxInHand = 4096
+	maxFast = 4096
 	// WideFrom is from how many deliveries on an event is wide. While others wait such an
 	// event gets every second place only.
 	WideFrom = 256
-	// maxWide bounds the jobs of wide events in hand, beside maxInHand. It is more than the
-	// largest event has, 10,000: with one such in hand further events are still taken.
+	// maxWide bounds the jobs of wide events in flight, beside maxFast. It is more than the
+	// largest event has, 10,000: with one such in flight further events are still taken.
 	maxWide = 16384
-	// maxQueued bounds what waits for slow webhooks in all; beyond it goes to the lanes.
+	// maxQueued bounds what waits for slow webhooks in all; beyond it goes to the hold queues.
 	maxQueued = 16384
 	// pressure is the number of attempts in flight above which hanging webhooks are cut
 	// down to one.
@@ -110,39 +110,39 @@ type Deliverer struct {
 	mu        sync.RWMutex
 	endpoints map[*index.Hook]*endpoint
 	pacer     pacer
-	gate      *gate
-	strain    *strain
+	limiter   *limiter
+	overload  *overload
 	busy      busy
 	made      time.Time
 
-	inHand  atomic.Int64 // without those of wide events
-	wide    atomic.Int64
-	queued  atomic.Int64
-	flights atomic.Int64
-	warned  atomic.Int64  // when warnKept last did, in nanoseconds since made; 0: never
-	room    chan struct{} // gets a value when inHand or wide falls below its bound
-	closing atomic.Bool
-	stop    chan struct{} // closed: nothing is tried again
-	once    sync.Once
+	fast     atomic.Int64 // without those of wide events
+	wide     atomic.Int64
+	queued   atomic.Int64
+	attempts atomic.Int64
+	warned   atomic.Int64  // when warnKept last did, in nanoseconds since made; 0: never
+	room     chan struct{} // gets a value when fast or wide falls below its bound
+	closing  atomic.Bool
+	stop     chan struct{} // closed: nothing is tried again
+	once     sync.Once
 }
 
 // New returns a deliverer; Run looks after what takes long.
 func New(options Options) *Deliverer {
 	d := &Deliverer{
 		options: options, metrics: options.Metrics, endpoints: make(map[*index.Hook]*endpoint),
-		strain: newStrain(), made: time.Now(), room: make(chan struct{}, 1), stop: make(chan struct{}),
+		overload: newOverload(), made: time.Now(), room: make(chan struct{}, 1), stop: make(chan struct{}),
 	}
-	d.gate = newGate(d.fly)
+	d.limiter = newLimiter(d.run)
 	if options.Full != nil {
-		d.gate.shut = options.Full
+		d.limiter.shut = options.Full
 	}
 	options.Metrics.of.Store(d)
 	return d
 }
 
-// Room waits until another job may be taken in hand.
+// Room waits until another job may be taken.
 func (d *Deliverer) Room(ctx context.Context) error {
-	for d.inHand.Load() >= maxInHand || d.wide.Load() >= maxWide {
+	for d.fast.Load() >= maxFast || d.wide.Load() >= maxWide {
 		select {
 		case <-d.room:
 		case <-time.After(50 * time.Millisecond):
@@ -153,11 +153,11 @@ func (d *Deliverer) Room(ctx context.Context) error {
 	return nil
 }
 
-// Offer takes a job over: it is attempted at once or soon, or goes to the lane. Offer
+// Offer takes a job over: it is attempted at once or soon, or goes to the hold queue. Offer
 // never waits.
 func (d *Deliverer) Offer(hook *index.Hook, job *Job) {
-	// A lane's drain and probes come one by one, and are waited for.
-	if !job.FromLane && !job.Probe && !d.closing.Load() && d.endpoint(hook).failing() {
+	// A hold queue's drain and probes come one by one, and are waited for.
+	if !job.FromHold && !job.Probe && !d.closing.Load() && d.endpoint(hook).failing() {
 		d.pacer.add(func() { d.begin(hook, job) })
 		return
 	}
@@ -176,27 +176,27 @@ func (d *Deliverer) begin(hook *index.Hook, job *Job) {
 		return
 	}
 	ep := d.endpoint(hook)
-	switch verdict, reason := ep.offer(job); verdict {
-	case spill:
-		d.spill(ep, job, reason)
+	switch verdict, why := ep.offer(job); verdict {
+	case hold:
+		d.putOff(ep, job, why)
 	case back:
 		job.Origin.Abandoned()
 	}
 }
 
-// take counts a job as in hand.
+// take counts a job until it is released.
 func (d *Deliverer) take(job *Job) {
 	job.fresh.Store(true)
-	count, _ := d.hand(job)
+	count, _ := d.counter(job)
 	count.Add(1)
 }
 
-// hand is what counts a job while it is in hand, with its bound.
-func (d *Deliverer) hand(job *Job) (*atomic.Int64, int64) {
+// counter is what counts a job, with its bound.
+func (d *Deliverer) counter(job *Job) (*atomic.Int64, int64) {
 	if job.Wide {
 		return &d.wide, maxWide
 	}
-	return &d.inHand, maxInHand
+	return &d.fast, maxFast
 }
 
 // ended deals with a job that is not to be attempted at all.
@@ -204,19 +204,19 @@ func (d *Deliverer) ended(hook *index.Hook, job *Job) bool {
 	config := hook.Config()
 	switch {
 	case config.Deleted:
-		d.end(job, domain.ReasonWebhookDeleted)
+		d.End(job, domain.ChangeDeleted)
 	case time.Since(job.Task.ReceivedAt) > d.options.Retention && job.Task.Request == "":
-		d.end(job, domain.ReasonRetention)
+		d.End(job, domain.ChangeRetention)
 	case hook.Inactive() && (!job.Task.Test || config.Fault != ""):
-		if job.FromLane {
+		if job.FromHold {
 			job.Origin.Abandoned()
 			return true
 		}
-		reason := domain.ReasonInactive
+		why := domain.ChangeInactive
 		if config.Fault != "" {
-			reason = domain.ReasonUnreadable
+			why = domain.ChangeUnreadable
 		}
-		d.hold(job, domain.StatusHeld, reason)
+		d.hold(job, why)
 	default:
 		return false
 	}
@@ -233,7 +233,7 @@ func (d *Deliverer) endpoint(hook *index.Hook) *endpoint {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if ep, ok = d.endpoints[hook]; !ok {
-		ep = &endpoint{d: d, hook: hook, flights: make(map[*flight]struct{})}
+		ep = &endpoint{d: d, hook: hook, attempts: make(map[*attempt]struct{})}
 		if !hook.Config().Deleted { // see Forget
 			d.endpoints[hook] = ep
 		}
@@ -257,27 +257,27 @@ func (d *Deliverer) pressed() bool {
 }
 
 // underWay is the number of attempts in flight.
-func (d *Deliverer) underWay() int64 { return d.flights.Load() - d.gate.waits.Load() }
+func (d *Deliverer) underWay() int64 { return d.attempts.Load() - d.limiter.waits.Load() }
 
 // waiting is the number of deliveries that wait for a place of their webhook or of the
 // process.
-func (d *Deliverer) waiting() int64 { return d.queued.Load() + d.gate.waits.Load() }
+func (d *Deliverer) waiting() int64 { return d.queued.Load() + d.limiter.waits.Load() }
 
-// fly makes attempts: after one it takes the next that may start, so that goroutines are
+// run makes attempts: after one it takes the next that may start, so that goroutines are
 // kept while there is work.
-func (d *Deliverer) fly(f *flight) {
-	for f != nil {
-		result := d.attempt(f.ep, f.job)
-		f = d.gate.pass(f, f.ep.land(f, result))
+func (d *Deliverer) run(a *attempt) {
+	for a != nil {
+		result := d.send(a.ep, a.job)
+		a = d.limiter.pass(a, a.ep.finish(a, result))
 	}
 }
 
-// release counts a job out of what is in hand.
+// release counts a job out.
 func (d *Deliverer) release(job *Job) {
 	if !job.fresh.Swap(false) {
 		return
 	}
-	if count, most := d.hand(job); count.Add(-1) == most-1 {
+	if count, most := d.counter(job); count.Add(-1) == most-1 {
 		select {
 		case d.room <- struct{}{}:
 		default:
@@ -294,7 +294,7 @@ func (d *Deliverer) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case now := <-ticker.C:
-			d.strain.look(now)
+			d.overload.look(now)
 			for _, ep := range d.busy.take() {
 				d.tick(ep, now)
 			}
@@ -304,20 +304,20 @@ func (d *Deliverer) Run(ctx context.Context) error {
 
 func (d *Deliverer) tick(ep *endpoint, now time.Time) {
 	slow, late := ep.tick(now)
-	for _, f := range slow {
-		job := f.job
-		d.gate.leave(f)
-		// What comes from a lane or was asked for is in the log already; a note would hide
-		// from the relay that it is in the lane.
-		if job.Task.Attempts == 0 && !job.FromLane && job.Task.Request == "" {
+	for _, a := range slow {
+		job := a.job
+		d.limiter.leave(a)
+		// What comes from a hold queue or was asked for is in the log already; a note would hide
+		// from the relay that it is in the hold queue.
+		if job.Task.Attempts == 0 && !job.FromHold && job.Task.Request == "" {
 			d.notePending(job)
 		}
 	}
-	d.unqueue(ep, late, domain.ReasonOverCap)
+	d.unqueue(ep, late, domain.ChangeOverflow)
 	d.forget(ep)
 }
 
-// Drain ends the work: what is queued goes to the lanes, what is in flight ends, until
+// Drain ends the work: what is queued goes to the hold queues, what is in flight ends, until
 // ctx is done. Jobs offered from now on are abandoned.
 func (d *Deliverer) Drain(ctx context.Context) error {
 	d.closing.Store(true)
@@ -326,15 +326,15 @@ func (d *Deliverer) Drain(ctx context.Context) error {
 		ep.mu.Lock()
 		jobs := ep.clear()
 		ep.mu.Unlock()
-		d.unqueue(ep, jobs, domain.ReasonOverCap)
+		d.unqueue(ep, jobs, domain.ChangeOverflow)
 	}
-	for _, f := range d.gate.clear() {
-		f.ep.withdraw(f)
-		d.unqueue(f.ep, []*Job{f.job}, domain.ReasonOverCap)
+	for _, a := range d.limiter.clear() {
+		a.ep.withdraw(a)
+		d.unqueue(a.ep, []*Job{a.job}, domain.ChangeOverflow)
 	}
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
-	for d.flights.Load() > 0 {
+	for d.attempts.Load() > 0 {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -344,15 +344,15 @@ func (d *Deliverer) Drain(ctx context.Context) error {
 	return nil
 }
 
-// unqueue puts jobs that waited into their webhook's lane. What came from there stays where
+// unqueue puts jobs that waited into their webhook's hold queue. What came from there stays where
 // it was.
-func (d *Deliverer) unqueue(ep *endpoint, jobs []*Job, reason string) {
+func (d *Deliverer) unqueue(ep *endpoint, jobs []*Job, why domain.Change) {
 	for _, job := range jobs {
-		if job.FromLane {
+		if job.FromHold {
 			job.Origin.Abandoned()
 			continue
 		}
-		d.spill(ep, job, reason)
+		d.putOff(ep, job, why)
 	}
 }
 
@@ -381,7 +381,7 @@ func (d *Deliverer) CircuitHeard(id domain.WebhookID, open bool) {
 		}
 	}
 	ep.mu.Unlock()
-	d.unqueue(ep, jobs, domain.ReasonCircuitOpen)
+	d.unqueue(ep, jobs, domain.ChangeCircuit)
 }
 
 // Circuit tells whether a webhook's circuit is open, and when its next probe is due.
@@ -409,7 +409,7 @@ func (d *Deliverer) DropProbe(hook *index.Hook) {
 	ep.circuit.dropProbe()
 }
 
-// SetSerial has a webhook take nothing but what its lane brings, or all again.
+// SetSerial has a webhook take nothing but what its hold queue brings, or all again.
 func (d *Deliverer) SetSerial(hook *index.Hook, serial bool) {
 	ep := d.endpoint(hook)
 	ep.mu.Lock()
@@ -433,8 +433,8 @@ func (d *Deliverer) Wait(hook *index.Hook) time.Duration {
 	return ep.wait(time.Now())
 }
 
-// Recall has the jobs that a webhook's lane brought and that wait for a slot or for its rate
-// abandoned: they stay in the lane.
+// Recall has the jobs that a webhook's hold queue brought and that wait for a slot or for its rate
+// abandoned: they stay in the hold queue.
 func (d *Deliverer) Recall(hook *index.Hook) {
 	ep := d.endpoint(hook)
 	ep.mu.Lock()

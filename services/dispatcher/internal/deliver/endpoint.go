@@ -20,12 +20,12 @@ const (
 	queueFactor = 4
 	// A webhook that takes fastRate deliveries a second of all dispatchers together is
 	// worth holding the bus back for: its queue may take fastWait to go out. A slower one
-	// spills to its lane.
+	// overflows to its hold queue.
 	fastRate = 1000
 	fastWait = 500 * time.Millisecond
-	// While the process is strained, one that takes strainedRate is.
-	strainedRate = 50
-	strainedWait = 2 * time.Second
+	// While the process is overloaded, one that takes overloadRate is.
+	overloadRate = 50
+	overloadWait = 2 * time.Second
 	// tellEvery bounds the news that a receiver that had failed answers again.
 	tellEvery = time.Second
 )
@@ -36,17 +36,17 @@ type endpoint struct {
 	d    *Deliverer
 	hook *index.Hook
 
-	mu      sync.Mutex
-	queue   []*Job
-	flights map[*flight]struct{}
-	bytes   int64 // of the bodies in flight
-	slow    int
-	circuit circuit
-	limiter *rate.Limiter // nil: no limit
-	timer   bool          // a pump is due when the rate allows the next
-	taken   float64       // seconds that an attempt takes, a moving average; 0: unknown
-	toldOK  time.Time     // when the other dispatchers last heard that an attempt succeeded
-	// serial: its lane begins to drain, one at a time; what is new goes to the lane.
+	mu       sync.Mutex
+	queue    []*Job
+	attempts map[*attempt]struct{}
+	bytes    int64 // of the bodies in flight
+	slow     int
+	circuit  circuit
+	rates    *rate.Limiter // nil: no limit
+	timer    bool          // a pump is due when the rate allows the next
+	taken    float64       // seconds that an attempt takes, a moving average; 0: unknown
+	toldOK   time.Time     // when the other dispatchers last heard that an attempt succeeded
+	// serial: its hold queue begins to drain, one at a time; what is new goes to the hold queue.
 	serial bool
 	busy   bool // it is in the deliverer's list of those
 }
@@ -57,18 +57,18 @@ type verdict int
 const (
 	start verdict = iota
 	enqueue
-	spill // to the lane
-	back  // to the lane where it came from
+	hold // to the hold queue
+	back // to the hold queue where it came from
 )
 
-// offer takes a job, or tells why not; it never waits.
-func (ep *endpoint) offer(job *Job) (verdict, string) {
+// offer takes a job, or tells why it is for the hold queue; it never waits.
+func (ep *endpoint) offer(job *Job) (verdict, domain.Change) {
 	now := time.Now()
 	ep.mu.Lock()
 	defer ep.mu.Unlock()
-	v, reason := ep.admit(job, now)
+	v, why := ep.admit(job, now)
 	if v == start || v == enqueue {
-		if !job.FromLane && ep.fast() {
+		if !job.FromHold && ep.fast() {
 			ep.d.take(job)
 		}
 	}
@@ -82,40 +82,40 @@ func (ep *endpoint) offer(job *Job) (verdict, string) {
 		ep.d.queued.Add(1)
 		ep.schedulePump()
 	}
-	return v, reason
+	return v, why
 }
 
 // admit decides; ep.mu is held.
-func (ep *endpoint) admit(job *Job, now time.Time) (verdict, string) {
+func (ep *endpoint) admit(job *Job, now time.Time) (verdict, domain.Change) {
 	if job.Probe {
-		return start, ""
+		return start, 0
 	}
 	if ep.circuit.open && !ep.d.owns(ep.hook) && ep.circuit.stale(now) {
 		ep.circuit.succeeded()
 		ep.d.metrics.circuits.Dec()
 	}
 	if ep.circuit.open {
-		if job.FromLane {
-			return back, domain.ReasonCircuitOpen
+		if job.FromHold {
+			return back, domain.ChangeCircuit
 		}
 		if ep.d.owns(ep.hook) && ep.circuit.tryProbe(now) {
 			job.Probe = true
-			return start, ""
+			return start, 0
 		}
-		return spill, domain.ReasonCircuitOpen
+		return hold, domain.ChangeCircuit
 	}
-	// A test is not for the lane: if the webhook is inactive after all, it would stay there.
-	if ep.serial && !job.FromLane && !job.Task.Test {
-		return spill, domain.ReasonOverCap
+	// A test is not for the hold queue: if the webhook is inactive after all, it would stay there.
+	if ep.serial && !job.FromHold && !job.Task.Test {
+		return hold, domain.ChangeOverflow
 	}
 	limit := ep.cap()
-	if len(ep.queue) == 0 && len(ep.flights) < limit && ep.fits(job) && ep.allow(now) {
-		return start, ""
+	if len(ep.queue) == 0 && len(ep.attempts) < limit && ep.fits(job) && ep.allow(now) {
+		return start, 0
 	}
-	if job.FromLane || len(ep.queue) < ep.room(limit) {
-		return enqueue, ""
+	if job.FromHold || len(ep.queue) < ep.room(limit) {
+		return enqueue, 0
 	}
-	return spill, domain.ReasonOverCap
+	return hold, domain.ChangeOverflow
 }
 
 // cap is how many attempts may be in flight: this process's share of the webhook's
@@ -131,7 +131,7 @@ func (ep *endpoint) cap() int {
 // fits tells whether a job's body may be in flight beside the others.
 func (ep *endpoint) fits(job *Job) bool {
 	most := ep.d.options.WebhookBytes
-	return most == 0 || len(ep.flights) == 0 || ep.bytes+int64(len(job.Task.Body)) <= most
+	return most == 0 || len(ep.attempts) == 0 || ep.bytes+int64(len(job.Task.Body)) <= most
 }
 
 // room is how long the queue may become; none when the attempts in flight hang.
@@ -142,7 +142,7 @@ func (ep *endpoint) room(limit int) int {
 	takes := ep.takes(limit)
 	switch {
 	case math.IsInf(takes, 1):
-		return maxInHand
+		return maxFast
 	case ep.fastFor(takes):
 		return max(queueFactor*limit, int(takes*ep.patience().Seconds()))
 	case ep.d.queued.Load() > maxQueued:
@@ -157,8 +157,8 @@ func (ep *endpoint) takes(limit int) float64 {
 	if ep.taken > 0 {
 		takes = float64(limit) / ep.taken
 	}
-	if ep.limiter != nil {
-		takes = min(takes, float64(ep.limiter.Limit()))
+	if ep.rates != nil {
+		takes = min(takes, float64(ep.rates.Limit()))
 	}
 	return takes
 }
@@ -176,13 +176,13 @@ func (ep *endpoint) fast() bool { return ep.fastFor(ep.takes(ep.cap())) }
 // holding the bus back for. It gets the others' share of its events from the others.
 func (ep *endpoint) fastFor(takes float64) bool {
 	takes *= float64(max(1, ep.d.live()))
-	return takes >= fastRate || takes >= strainedRate && ep.d.strain.now.Load()
+	return takes >= fastRate || takes >= overloadRate && ep.d.overload.now.Load()
 }
 
 // patience is how long the queue of a fast webhook may take to go out.
 func (ep *endpoint) patience() time.Duration {
-	if ep.d.strain.now.Load() {
-		return strainedWait
+	if ep.d.overload.now.Load() {
+		return overloadWait
 	}
 	return fastWait
 }
@@ -201,46 +201,46 @@ func (ep *endpoint) took(d time.Duration) {
 // allow takes a token of the rate limit.
 func (ep *endpoint) allow(now time.Time) bool {
 	ep.setRate()
-	return ep.limiter == nil || ep.limiter.AllowN(now, 1)
+	return ep.rates == nil || ep.rates.AllowN(now, 1)
 }
 
 // wait is how long it takes until the rate allows the next attempt; ep.mu is held.
 func (ep *endpoint) wait(now time.Time) time.Duration {
 	ep.setRate()
-	if ep.limiter == nil {
+	if ep.rates == nil {
 		return 0
 	}
-	missing := 1 - ep.limiter.TokensAt(now)
+	missing := 1 - ep.rates.TokensAt(now)
 	if missing <= 0 {
 		return 0
 	}
-	return time.Duration(missing / float64(ep.limiter.Limit()) * float64(time.Second))
+	return time.Duration(missing / float64(ep.rates.Limit()) * float64(time.Second))
 }
 
 func (ep *endpoint) setRate() {
 	per := ep.hook.Config().RatePerSecond
 	if per == nil {
-		ep.limiter = nil
+		ep.rates = nil
 		return
 	}
 	limit := rate.Limit(*per / float64(max(1, ep.d.live())))
 	burst := max(1, int(float64(limit)/10))
 	switch {
-	case ep.limiter == nil:
-		ep.limiter = rate.NewLimiter(limit, burst)
-	case ep.limiter.Limit() != limit:
-		ep.limiter.SetLimit(limit)
-		ep.limiter.SetBurst(burst)
+	case ep.rates == nil:
+		ep.rates = rate.NewLimiter(limit, burst)
+	case ep.rates.Limit() != limit:
+		ep.rates.SetLimit(limit)
+		ep.rates.SetBurst(burst)
 	}
 }
 
 // launch starts an attempt, or has it wait until the process has room for it; ep.mu is
 // held.
 func (ep *endpoint) launch(job *Job) {
-	f := ep.flight(job)
-	if f.free && !ep.d.gate.shut() || ep.d.gate.enter(f) {
-		f.begin()
-		go ep.d.fly(f)
+	a := ep.attempt(job)
+	if a.free && !ep.d.limiter.shut() || ep.d.limiter.enter(a) {
+		a.begin()
+		go ep.d.run(a)
 	}
 }
 
@@ -252,46 +252,46 @@ func (ep *endpoint) rouse() {
 	}
 }
 
-// flight counts a job as in flight; ep.mu is held.
-func (ep *endpoint) flight(job *Job) *flight {
+// attempt counts a job as in flight; ep.mu is held.
+func (ep *endpoint) attempt(job *Job) *attempt {
 	ep.rouse()
-	f := &flight{ep: ep, job: job, free: ep.slow > 0}
-	ep.flights[f] = struct{}{}
+	a := &attempt{ep: ep, job: job, free: ep.slow > 0}
+	ep.attempts[a] = struct{}{}
 	ep.bytes += int64(len(job.Task.Body))
-	ep.d.flights.Add(1)
-	return f
+	ep.d.attempts.Add(1)
+	return a
 }
 
-// land ends a flight and returns the webhook's next one, nil: none.
-func (ep *endpoint) land(f *flight, result flown) *flight {
+// finish ends an attempt and returns the webhook's next one, nil: none.
+func (ep *endpoint) finish(a *attempt, result result) *attempt {
 	now := time.Now()
 	ep.mu.Lock()
-	ep.leave(f)
+	ep.leave(a)
 	var opened, closed, recovered, still bool
 	switch result {
-	case flownOK:
-		ep.took(f.took(now))
+	case resultOK:
+		ep.took(a.took(now))
 		// Others may see nothing but failures: retries are made by the owner alone.
 		if ep.circuit.failures > 0 && now.Sub(ep.toldOK) > tellEvery {
 			ep.toldOK, recovered = now, true
 		}
 		closed = ep.circuit.succeeded()
-	case flownFailed:
-		ep.took(f.took(now))
-		opened = ep.circuit.failed(now, f.job.Probe)
-		still = ep.circuit.open && !opened && f.job.Probe
-	case flownNot:
-		if f.job.Probe {
+	case resultFailed:
+		ep.took(a.took(now))
+		opened = ep.circuit.failed(now, a.job.Probe)
+		still = ep.circuit.open && !opened && a.job.Probe
+	case resultNone:
+		if a.job.Probe {
 			ep.circuit.dropProbe()
 		}
 	}
-	var next *flight
+	var next *attempt
 	if job := ep.pop(now); job != nil {
-		next = ep.flight(job)
+		next = ep.attempt(job)
 	}
-	var spilled []*Job
+	var overflow []*Job
 	if opened {
-		spilled = ep.clear()
+		overflow = ep.clear()
 	}
 	ep.mu.Unlock()
 	switch {
@@ -301,13 +301,13 @@ func (ep *endpoint) land(f *flight, result flown) *flight {
 		// That it is still open is told, too: who hears nothing takes it for closed.
 		ep.d.options.Notices.CircuitChanged(ep.hook.ID, still)
 	}
-	ep.d.unqueue(ep, spilled, domain.ReasonCircuitOpen)
+	ep.d.unqueue(ep, overflow, domain.ChangeCircuit)
 	return next
 }
 
 // pop takes the next queued job that may start now; ep.mu is held.
 func (ep *endpoint) pop(now time.Time) *Job {
-	if len(ep.queue) == 0 || len(ep.flights) >= ep.cap() || ep.circuit.open || !ep.fits(ep.queue[0]) {
+	if len(ep.queue) == 0 || len(ep.attempts) >= ep.cap() || ep.circuit.open || !ep.fits(ep.queue[0]) {
 		return nil
 	}
 	if !ep.allow(now) {
@@ -325,25 +325,25 @@ func (ep *endpoint) pop(now time.Time) *Job {
 }
 
 // withdraw takes a job back that waits for the process to have room for it.
-func (ep *endpoint) withdraw(f *flight) {
+func (ep *endpoint) withdraw(a *attempt) {
 	ep.mu.Lock()
 	defer ep.mu.Unlock()
-	ep.leave(f)
+	ep.leave(a)
 }
 
-// leave counts a flight out; ep.mu is held.
-func (ep *endpoint) leave(f *flight) {
-	delete(ep.flights, f)
-	ep.bytes -= int64(len(f.job.Task.Body))
-	if f.slow {
+// leave counts an attempt out; ep.mu is held.
+func (ep *endpoint) leave(a *attempt) {
+	delete(ep.attempts, a)
+	ep.bytes -= int64(len(a.job.Task.Body))
+	if a.slow {
 		ep.slow--
 	}
-	ep.d.flights.Add(-1)
-	ep.d.release(f.job)
+	ep.d.attempts.Add(-1)
+	ep.d.release(a.job)
 }
 
 // clear empties the queue; ep.mu is held. What leaves the queue other than by pop, or what
-// is in flight, is counted out of what is in hand where it leaves: no caller can forget it.
+// is in flight, is counted out where it leaves: no caller can forget it.
 func (ep *endpoint) clear() []*Job {
 	jobs := ep.queue
 	ep.queue = nil
@@ -354,12 +354,12 @@ func (ep *endpoint) clear() []*Job {
 	return jobs
 }
 
-// recall takes what the lane brought out of the queue; ep.mu is held.
+// recall takes what the hold queue brought out of the queue; ep.mu is held.
 func (ep *endpoint) recall() []*Job {
 	var jobs []*Job
 	keep := ep.queue[:0]
 	for _, job := range ep.queue {
-		if job.FromLane {
+		if job.FromHold {
 			jobs = append(jobs, job)
 		} else {
 			keep = append(keep, job)
@@ -372,13 +372,13 @@ func (ep *endpoint) recall() []*Job {
 }
 
 // schedulePump has the queue looked at when the rate allows the next attempt; without a
-// rate limit the end of a flight does that. ep.mu is held.
+// rate limit the end of an attempt does that. ep.mu is held.
 func (ep *endpoint) schedulePump() {
-	if ep.limiter == nil || ep.timer {
+	if ep.rates == nil || ep.timer {
 		return
 	}
 	ep.timer = true
-	time.AfterFunc(time.Duration(float64(time.Second)/float64(ep.limiter.Limit())), ep.pump)
+	time.AfterFunc(time.Duration(float64(time.Second)/float64(ep.rates.Limit())), ep.pump)
 }
 
 func (ep *endpoint) pump() {
@@ -395,22 +395,22 @@ func (ep *endpoint) pump() {
 }
 
 // tick looks after what takes long: attempts older than a second count as slow and no
-// longer as in hand, and what waited a second goes to the lane. While there is something
+// longer counted, and what waited a second goes to the hold queue. While there is something
 // under way or waiting the webhook stays among the busy ones, out of which it was taken.
-func (ep *endpoint) tick(now time.Time) (nowSlow []*flight, spilled []*Job) {
+func (ep *endpoint) tick(now time.Time) (nowSlow []*attempt, overflow []*Job) {
 	ep.mu.Lock()
 	defer ep.mu.Unlock()
-	ep.busy = len(ep.flights) > 0 || len(ep.queue) > 0
+	ep.busy = len(ep.attempts) > 0 || len(ep.queue) > 0
 	if !ep.busy {
 		return nil, nil
 	}
 	ep.d.busy.add(ep)
-	for f := range ep.flights {
-		if !f.slow && f.took(now) > slowAfter {
-			f.slow = true
+	for a := range ep.attempts {
+		if !a.slow && a.took(now) > slowAfter {
+			a.slow = true
 			ep.slow++
-			ep.d.release(f.job)
-			nowSlow = append(nowSlow, f)
+			ep.d.release(a.job)
+			nowSlow = append(nowSlow, a)
 		}
 	}
 	keep := ep.queue[:0]
@@ -419,20 +419,20 @@ func (ep *endpoint) tick(now time.Time) (nowSlow []*flight, spilled []*Job) {
 		longest = max(longest, ep.patience())
 	}
 	for _, job := range ep.queue {
-		if !job.FromLane && now.Sub(job.queuedAt) > longest {
+		if !job.FromHold && now.Sub(job.queuedAt) > longest {
 			ep.d.release(job)
-			spilled = append(spilled, job)
+			overflow = append(overflow, job)
 			continue
 		}
 		keep = append(keep, job)
 	}
-	if len(spilled) > 0 {
+	if len(overflow) > 0 {
 		clear(ep.queue[len(keep):])
 		ep.queue = keep
-		ep.d.queued.Add(-int64(len(spilled)))
+		ep.d.queued.Add(-int64(len(overflow)))
 	}
 	for job := ep.pop(now); job != nil; job = ep.pop(now) {
 		ep.launch(job)
 	}
-	return nowSlow, spilled
+	return nowSlow, overflow
 }

@@ -19,7 +19,7 @@ func (d *Deliverer) forget(ep *endpoint) {
 		return
 	}
 	ep.mu.Lock()
-	idle := len(ep.flights) == 0 && len(ep.queue) == 0
+	idle := len(ep.attempts) == 0 && len(ep.queue) == 0
 	closed := idle && ep.circuit.succeeded() // nothing is probed any more
 	ep.mu.Unlock()
 	if closed {

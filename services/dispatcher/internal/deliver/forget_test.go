@@ -69,7 +69,7 @@ func TestADeletedWebhookLeavesTheDeliverer(t *testing.T) {
 	ep.circuit.trip(time.Now())
 	ep.mu.Unlock()
 	d.metrics.circuits.Inc()
-	f := ep.flight(&Job{Task: &domain.Task{}})
+	f := ep.attempt(&Job{Task: &domain.Task{}})
 	if err := hooks.Await(ctx, source.set(func(w *domain.Webhook) { w.Deleted = true })); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestADeletedWebhookLeavesTheDeliverer(t *testing.T) {
 	if open := testutil.ToFloat64(d.metrics.circuits); open != 0 {
 		t.Errorf("%g circuits count as open", open)
 	}
-	d.endpoint(hook) // by somebody who still has it in hand
+	d.endpoint(hook) // by somebody who still has it
 	if n := len(d.all()); n != 0 {
 		t.Errorf("%d webhooks are kept that were deleted before", n)
 	}

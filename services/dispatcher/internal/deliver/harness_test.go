@@ -31,6 +31,8 @@ type rig struct {
 	stored  int
 	back    int
 	news    []bool // of circuits: open?
+
+	outcomes []domain.Outcome // that were recorded
 }
 
 // onRig runs a test with a deliverer and webhooks in a bubble.
@@ -60,7 +62,7 @@ func onRig(t *testing.T, owns bool, webhooks []domain.Webhook, test func(*testin
 			Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(r.registry),
 			Schedule: []time.Duration{time.Hour}, Retention: 100 * time.Hour, DisableAfter: 100 * time.Hour,
 		})
-		r.strain.threads = func() (ran, waited time.Duration, ok bool) { return 0, 0, false } // many looks: time is not real here
+		r.overload.threads = func() (ran, waited time.Duration, ok bool) { return 0, 0, false } // many looks: time is not real here
 		running.Go(func() { _ = r.Run(ctx) })
 		defer func() {
 			r.Close()
@@ -137,13 +139,18 @@ func (r *rig) kept(task *domain.Task) error {
 
 // Emit implements Emitter.
 func (r *rig) Emit(item record.Item) {
+	if item.Outcome != nil {
+		r.mu.Lock()
+		r.outcomes = append(r.outcomes, *item.Outcome)
+		r.mu.Unlock()
+	}
 	if item.Done != nil {
 		go item.Done()
 	}
 }
 
-// LaneFilled implements Notices.
-func (r *rig) LaneFilled(domain.WebhookID, string) {}
+// HoldQueueFilled implements Notices.
+func (r *rig) HoldQueueFilled(domain.WebhookID, string) {}
 
 // CircuitChanged implements Notices.
 func (r *rig) CircuitChanged(_ domain.WebhookID, open bool) {

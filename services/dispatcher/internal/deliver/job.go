@@ -22,13 +22,13 @@ type Origin interface {
 	Abandoned()
 }
 
-// Job is a delivery in hand.
+// Job is a delivery that somebody has brought.
 type Job struct {
 	Task   *domain.Task
 	Origin Origin
-	// FromLane marks a job that a lane's drain brings: it waits for a slot as long as
-	// need be, as it is in the lane already.
-	FromLane bool
+	// FromHold marks a job that a hold queue's drain brings: it waits for a slot as long as
+	// need be, as it is in the hold queue already.
+	FromHold bool
 	// Wide marks one of very many of an event: it lets others pass; see WideFrom.
 	Wide bool
 	// Probe marks the one delivery that is sent through an open circuit.
@@ -36,31 +36,31 @@ type Job struct {
 
 	noted    atomic.Bool // its log begins with the note that it takes long
 	queuedAt time.Time
-	fresh    atomic.Bool // counts as in hand; see Deliverer.Room
+	fresh    atomic.Bool // it is counted; see Deliverer.Room
 }
 
 // yields tells whether a job lets others pass where places are short: one of very many of
-// an event, and what a lane brings, which is late already.
-func (j *Job) yields() bool { return j.Wide || j.FromLane && !j.Probe }
+// an event, and what a hold queue brings, which is late already.
+func (j *Job) yields() bool { return j.Wide || j.FromHold && !j.Probe }
 
-// flight is an attempt that is under way, or waits for the process to have room for it.
-type flight struct {
+// attempt is one that is under way, or waits for the process to have room for it.
+type attempt struct {
 	ep      *endpoint
 	job     *Job
 	free    bool         // needs no place: others to the same webhook hang
-	placed  bool         // has a place; the gate's lock guards it
+	placed  bool         // has a place; the limiter's lock guards it
 	slow    bool         // for more than a second; the endpoint's lock guards it
 	started atomic.Int64 // nanoseconds since the deliverer was made; 0: it waits
 }
 
 // begin notes that an attempt is under way.
-func (f *flight) begin() { f.started.Store(max(1, int64(time.Since(f.ep.d.made)))) }
+func (a *attempt) begin() { a.started.Store(max(1, int64(time.Since(a.ep.d.made)))) }
 
 // took is for how long an attempt has been under way; 0: it waits.
-func (f *flight) took(now time.Time) time.Duration {
-	started := f.started.Load()
+func (a *attempt) took(now time.Time) time.Duration {
+	started := a.started.Load()
 	if started == 0 {
 		return 0
 	}
-	return now.Sub(f.ep.d.made) - time.Duration(started)
+	return now.Sub(a.ep.d.made) - time.Duration(started)
 }

@@ -31,7 +31,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "waybill_attempts_total", Help: "Attempts by outcome class: 2xx to 5xx, or why there was no answer."}, []string{"class"}),
 		held: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "waybill_deliveries_held_total", Help: "Deliveries put into a lane, by reason."}, []string{"reason"}),
+			Name: "waybill_deliveries_held_total", Help: "Deliveries put into a hold queue, by reason."}, []string{"reason"}),
 		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "waybill_deliveries_ended_total", Help: "Deliveries given up without another attempt, by reason."}, []string{"reason"}),
 		disabled: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -53,7 +53,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 
 // Bounds are what the deliverer counts and by how much that is bounded.
 type Bounds struct {
-	InHand, InHandMost     int64 // deliveries to fast webhooks
+	Fast, FastMost         int64 // deliveries to fast webhooks
 	Wide, WideMost         int64 // deliveries of wide events
 	Queued, QueuedMost     int64 // deliveries that wait for their webhook
 	UnderWay, UnderWayMost int64 // attempts
@@ -63,9 +63,9 @@ type Bounds struct {
 // Bounds returns the present ones.
 func (d *Deliverer) Bounds() Bounds {
 	return Bounds{
-		InHand: d.inHand.Load(), InHandMost: maxInHand, Wide: d.wide.Load(), WideMost: maxWide,
+		Fast: d.fast.Load(), FastMost: maxFast, Wide: d.wide.Load(), WideMost: maxWide,
 		Queued: d.queued.Load(), QueuedMost: maxQueued,
-		UnderWay: d.underWay(), UnderWayMost: d.gate.bound(), Waiting: d.gate.waits.Load(),
+		UnderWay: d.underWay(), UnderWayMost: d.limiter.bound(), Waiting: d.limiter.waits.Load(),
 	}
 }
 

@@ -15,17 +15,20 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"waybill.dev/services/dispatcher/internal/consumer"
 	"waybill.dev/services/dispatcher/internal/deliver"
 	"waybill.dev/services/dispatcher/internal/index"
+	"waybill.dev/services/dispatcher/internal/inflight"
 	"waybill.dev/services/dispatcher/internal/record"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/envelope"
+	"waybill.dev/shared/loss"
 )
 
 // Bus is where events come from and where what is none goes.
 type Bus interface {
-	ConsumeEvents(ctx context.Context, inHand *bus.InHand, handle func(*bus.Message)) error
+	consumer.Bus
 	Server() string
 	ParseAccepted(subject string, header map[string][]string, body []byte) (bus.Accepted, bool)
 	Reject(account, subject string, header map[string][]string, body []byte, reason string, done func(error))
@@ -43,7 +46,7 @@ type Emitter interface{ Emit(record.Item) }
 
 // Log tells what the database knows of deliveries.
 type Log interface {
-	Revs(ctx context.Context, account string, ids []domain.DeliveryID) (map[domain.DeliveryID]int64, error)
+	Revs(ctx context.Context, account string, ids []domain.DeliveryID) (map[domain.DeliveryID]domain.Revision, error)
 }
 
 // Index tells who subscribes.
@@ -61,7 +64,7 @@ type Options struct {
 	Log       Log
 	Index     Index
 	Accounts  Accounts
-	Room      *bus.Budget // for what is in hand
+	Room      *inflight.Budget // for what is in flight
 	Logger    *slog.Logger
 	Metrics   prometheus.Registerer
 }
@@ -69,8 +72,8 @@ type Options struct {
 // Fanout is the first stage of the dispatcher.
 type Fanout struct {
 	options   Options
-	inHand    *bus.InHand
-	ended     *ended
+	inFlight  *inflight.Messages
+	ended     *loss.Acknowledged
 	suspect   atomic.Uint64 // see Suspect
 	checks    chan struct{} // bounds the events that wait for a look into the log
 	lookups   *lookups
@@ -87,7 +90,7 @@ const maxChecks = 256
 // New returns a fan-out.
 func New(options Options) *Fanout {
 	f := &Fanout{
-		options: options, inHand: bus.NewInHandOf(options.Room), ended: newEnded(), checks: make(chan struct{}, maxChecks),
+		options: options, inFlight: inflight.New(options.Room), ended: loss.NewAcknowledged(), checks: make(chan struct{}, maxChecks),
 		strangers: make(chan stranger, maxStrangers),
 		lookups:   newLookups(options.Log),
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -100,7 +103,7 @@ func New(options Options) *Fanout {
 	f.room = newRoomMetrics(options.Metrics)
 	options.Metrics.MustRegister(f.events, f.rejected, f.repeated, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "waybill_events_in_hand", Help: "Events taken and not acknowledged yet."},
-		func() float64 { return float64(f.inHand.Len()) }))
+		func() float64 { return float64(f.inFlight.Len()) }))
 	return f
 }
 
@@ -110,31 +113,31 @@ func (f *Fanout) Run(ctx context.Context) error {
 	defer asking.Wait()
 	asking.Go(func() { f.askOn(ctx) })
 	asking.Go(func() { f.makeRoom(ctx) })
-	return f.options.Bus.ConsumeEvents(ctx, f.inHand, func(m *bus.Message) { f.handle(ctx, m) })
+	return consumer.Events(ctx, f.options.Bus, f.options.Logger, f.inFlight, func(m *bus.Message) { f.handle(ctx, m) })
 }
 
-// Attend keeps the events in hand from going to others, until ctx is done. It outlives Run.
-func (f *Fanout) Attend(ctx context.Context) error { return f.inHand.Run(ctx) }
+// Attend keeps the events in flight from going to others, until ctx is done. It outlives Run.
+func (f *Fanout) Attend(ctx context.Context) error { return f.inFlight.Run(ctx) }
 
-// Moves counts the events that came in hand and those that left it.
-func (f *Fanout) Moves() uint64 { return f.inHand.Moves() }
+// Moves counts the events that came in flight and those that left it.
+func (f *Fanout) Moves() uint64 { return f.inFlight.Moves() }
 
-// Held tells whether an event is in hand.
-func (f *Fanout) Held() bool { return f.inHand.Len() > 0 }
+// Held tells whether an event is in flight.
+func (f *Fanout) Held() bool { return f.inFlight.Len() > 0 }
 
 // Suspect tells that events up to a sequence may have been handed out before though the
 // bus calls them new: it has been restarted. The log is asked about each of them.
 func (f *Fanout) Suspect(sequence uint64) { f.suspect.Store(sequence) }
 
 func (f *Fanout) handle(ctx context.Context, m *bus.Message) {
-	if f.ended.has(m) { // its acknowledgement was lost
+	if f.ended.Has(m.Position()) { // its acknowledgement was lost
 		f.repeated.Inc()
-		f.inHand.Done(m)
+		f.inFlight.Done(m)
 		m.Ack()
 		return
 	}
 	if f.options.Deliverer.Room(ctx) != nil {
-		f.inHand.Done(m)
+		f.inFlight.Done(m)
 		m.Release()
 		return
 	}
@@ -199,7 +202,7 @@ func (f *Fanout) route(ctx context.Context, g *group, version int64) {
 			g.giveBack()
 			return
 		}
-		var recorded map[domain.DeliveryID]int64
+		var recorded map[domain.DeliveryID]domain.Revision
 		if g.known {
 			recorded = f.recorded(g)
 		}
@@ -209,7 +212,7 @@ func (f *Fanout) route(ctx context.Context, g *group, version int64) {
 
 // recorded asks which deliveries of an event have an outcome in the log: they are not
 // sent again. While the log can't be asked all of them are.
-func (f *Fanout) recorded(g *group) map[domain.DeliveryID]int64 {
+func (f *Fanout) recorded(g *group) map[domain.DeliveryID]domain.Revision {
 	hooks := f.options.Index.Subscribers(g.event.Account, g.event.Type)
 	ids := make([]domain.DeliveryID, 0, len(hooks))
 	for _, hook := range hooks {
@@ -226,14 +229,14 @@ func (f *Fanout) recorded(g *group) map[domain.DeliveryID]int64 {
 	return known
 }
 
-func (f *Fanout) dispatch(g *group, known map[domain.DeliveryID]int64) {
+func (f *Fanout) dispatch(g *group, known map[domain.DeliveryID]domain.Revision) {
 	hooks := f.options.Index.Subscribers(g.event.Account, g.event.Type)
 	key := g.event.Key()
 	jobs := make([]*deliver.Job, 0, len(hooks))
 	targets := make([]*index.Hook, 0, len(hooks))
 	for _, hook := range hooks {
 		id := domain.NewDeliveryID(key, hook.ID)
-		if known[id] >= domain.FirstOutcome {
+		if known[id].HasOutcome() {
 			continue
 		}
 		targets = append(targets, hook)
@@ -246,8 +249,8 @@ func (f *Fanout) dispatch(g *group, known map[domain.DeliveryID]int64) {
 		f.options.Emitter.Emit(record.Item{Event: g.Emitting(), Settled: g.settled(), Done: g.done})
 		return
 	}
-	f.inHand.More(g.message, g.extra(len(jobs)))
-	g.server = cmp.Or(f.options.Bus.Server(), "none")
+	f.inFlight.More(g.message, g.extra(len(jobs)))
+	g.epoch = loss.EpochOf(f.options.Bus.Server())
 	g.unstored.Store(int32(len(jobs)))
 	for i, job := range jobs {
 		job.Wide = len(jobs) >= deliver.WideFrom
@@ -258,7 +261,7 @@ func (f *Fanout) dispatch(g *group, known map[domain.DeliveryID]int64) {
 // leave leaves an event that another build has accepted to a process that knows how.
 func (f *Fanout) leave(ctx context.Context, m *bus.Message) {
 	if m.Leave() {
-		f.inHand.Done(m)
+		f.inFlight.Done(m)
 		return
 	}
 	f.reject(ctx, m, bus.ErrVersion)
@@ -269,7 +272,7 @@ func (f *Fanout) reject(ctx context.Context, m *bus.Message, cause error) {
 	f.rejected.Inc()
 	f.options.Logger.Info("bus message rejected", "subject", bus.ShownSubject(m.Subject()), "reason", cause.Error())
 	f.options.Bus.Reject(account, m.Subject(), m.Header(), m.Body(), cause.Error(), func(err error) {
-		f.inHand.Done(m)
+		f.inFlight.Done(m)
 		if err != nil {
 			if ctx.Err() == nil {
 				f.options.Logger.Warn("rejected message can't be kept; it comes again", "error", err)
@@ -280,7 +283,7 @@ func (f *Fanout) reject(ctx context.Context, m *bus.Message, cause error) {
 	})
 }
 
-// group is an event with its deliveries in hand.
+// group is an event with its deliveries in flight.
 type group struct {
 	f       *Fanout
 	message *bus.Message
@@ -289,13 +292,13 @@ type group struct {
 	rest    bool // REST accepted it: the database has it and an outbox row
 	known   bool // it may have been handed out before
 
-	server    string       // that was connected when it was dispatched
+	epoch     loss.Epoch   // in which it was dispatched
 	unstored  atomic.Int32 // deliveries whose outcome is not stored yet
 	eventSent atomic.Bool
 	abandoned atomic.Bool
 }
 
-// jobBytes is about what a delivery in hand takes beside the event, of which all have one body.
+// jobBytes is about what a delivery in flight takes beside the event, of which all have one body.
 const jobBytes = 1 << 10
 
 // extra is what the event takes in memory beside the message that brought it.
@@ -349,17 +352,17 @@ func (g *group) end() {
 	// It is settled after all of its outcomes and on the same server. A bus that is lost
 	// takes outcomes with it that the database does not have; an event that was settled
 	// before them would never be sent again.
-	g.f.options.Emitter.Emit(record.Item{Settled: g.settled(), On: g.server, Done: g.done})
+	g.f.options.Emitter.Emit(record.Item{Settled: g.settled(), In: g.epoch, Done: g.done})
 }
 
 func (g *group) done() {
-	g.f.ended.add(g.message)
+	g.f.ended.Add(g.message.Position())
 	g.message.Ack()
-	g.f.inHand.Done(g.message)
+	g.f.inFlight.Done(g.message)
 }
 
 func (g *group) giveBack() {
-	g.f.inHand.Done(g.message)
+	g.f.inFlight.Done(g.message)
 	g.message.Release()
 }
 

@@ -64,7 +64,7 @@ type slowLog struct {
 	most    int
 }
 
-func (l *slowLog) Revs(_ context.Context, _ string, ids []domain.DeliveryID) (map[domain.DeliveryID]int64, error) {
+func (l *slowLog) Revs(_ context.Context, _ string, ids []domain.DeliveryID) (map[domain.DeliveryID]domain.Revision, error) {
 	l.mu.Lock()
 	l.queries++
 	l.asked += len(ids)

@@ -27,7 +27,7 @@ type lookups struct {
 type lookup struct {
 	ids  []domain.DeliveryID
 	done chan struct{} // closed when revs and err are there
-	revs map[domain.DeliveryID]int64
+	revs map[domain.DeliveryID]domain.Revision
 	err  error
 }
 
@@ -36,7 +36,7 @@ func newLookups(log Log) *lookups {
 }
 
 // revs returns what the log knows of deliveries, and perhaps of others of the account.
-func (l *lookups) revs(account string, ids []domain.DeliveryID) (map[domain.DeliveryID]int64, error) {
+func (l *lookups) revs(account string, ids []domain.DeliveryID) (map[domain.DeliveryID]domain.Revision, error) {
 	l.mu.Lock()
 	ask, joins := l.next[account]
 	if !joins {

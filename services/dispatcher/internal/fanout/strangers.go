@@ -41,7 +41,7 @@ func (f *Fanout) ask(m *bus.Message, account string) {
 }
 
 func (f *Fanout) postpone(m *bus.Message) {
-	f.inHand.Done(m)
+	f.inFlight.Done(m)
 	m.ReleaseAfter(strangerWait)
 }
 
@@ -61,7 +61,7 @@ func (f *Fanout) askOn(ctx context.Context) {
 		}
 		if ctx.Err() != nil {
 			for _, s := range waiting {
-				f.inHand.Done(s.message)
+				f.inFlight.Done(s.message)
 				s.message.Release()
 			}
 			return

@@ -45,7 +45,7 @@ func (x *Index) apply(webhooks []domain.Webhook, healths []domain.Health, versio
 
 // put adds, replaces or forgets a webhook; x.mu is held. Nil: nothing changed.
 //
-// One that was deleted is forgotten at once. Who has its hook in hand sees that it is
+// One that was deleted is forgotten at once. Who has its hook in flight sees that it is
 // deleted; for what becomes due to it later the database is asked, see Find.
 func (x *Index) put(w *domain.Webhook, lists *edits) *Hook {
 	hook, known := x.hooks[w.ID]
@@ -79,7 +79,7 @@ func (x *Index) put(w *domain.Webhook, lists *edits) *Hook {
 		x.faulty[w.ID] = struct{}{}
 	}
 	hook.config.Store(config)
-	if _, err := domain.ParseWebhookID(string(w.ID)); err == nil { // else it can have no lane
+	if _, err := domain.ParseWebhookID(string(w.ID)); err == nil { // else it can have no hold queue
 		lists.add(hook, w)
 	}
 	return hook

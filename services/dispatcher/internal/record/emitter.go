@@ -13,11 +13,12 @@ import (
 	"github.com/cenkalti/backoff/v4"
 
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/loss"
 )
 
 // Publisher stores batches on the bus; done is called exactly once.
 type Publisher interface {
-	PublishRecords(batch *domain.RecordBatch, done func(error))
+	PublishRecords(body []byte, done func(error))
 	// Server names the server that is connected, by an id that is another one after each
 	// start; empty: none is.
 	Server() string
@@ -39,10 +40,9 @@ type Item struct {
 	Outcome *domain.Outcome
 	Event   *domain.Event    // that came over the bus
 	Settled *domain.EventKey // all of whose deliveries are stored
-	// On is the server on which they were stored: Settled is left out when another one is
-	// connected by now, for that one may have been lost, with outcomes that the database
-	// does not have yet. Empty: the database has them.
-	On     string
+	// In is the epoch in which they were stored: Settled is left out when that does not hold
+	// by now, for the bus may have lost outcomes that the database does not have yet.
+	In     loss.Epoch
 	Health *domain.HealthChange
 	Done   func() // called once the bus has stored it, on a goroutine it must not block
 }
@@ -55,10 +55,10 @@ type Emitter struct {
 	most      int64        // bytes with which it is full
 	bytes     atomic.Int64 // estimated, of what is not stored yet
 
-	mu      sync.Mutex
-	pending []Item
-	idle    *sync.Cond // pending is empty and nothing is under way
-	flying  int
+	mu         sync.Mutex
+	pending    []Item
+	idle       *sync.Cond // pending is empty and nothing is under way
+	publishing int
 
 	wake  chan struct{}
 	slots chan struct{}
@@ -135,7 +135,7 @@ func (e *Emitter) Flush(ctx context.Context) error {
 	defer stop()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for (len(e.pending) > 0 || e.flying > 0) && ctx.Err() == nil {
+	for (len(e.pending) > 0 || e.publishing > 0) && ctx.Err() == nil {
 		e.idle.Wait()
 	}
 	return ctx.Err()
@@ -156,7 +156,7 @@ func (e *Emitter) take() []Item {
 		e.pending = nil
 	}
 	if n > 0 {
-		e.flying++
+		e.publishing++
 	}
 	return items
 }
@@ -199,7 +199,7 @@ func (e *Emitter) store(ctx context.Context, items []Item) {
 		backoff.WithInitialInterval(50*time.Millisecond), backoff.WithMaxInterval(2*time.Second), backoff.WithMaxElapsedTime(0))
 	stored := make(chan error, 1)
 	for failing := false; ; failing = true {
-		e.publisher.PublishRecords(gather(items, e.publisher.Server()), func(err error) { stored <- err })
+		e.publisher.PublishRecords(Encode(gather(items, e.publisher.Server())), func(err error) { stored <- err })
 		err := <-stored
 		if err == nil {
 			break
@@ -209,7 +209,7 @@ func (e *Emitter) store(ctx context.Context, items []Item) {
 		}
 		select {
 		case <-ctx.Done():
-			e.landed(items)
+			e.finished(items)
 			return
 		case <-time.After(wait.NextBackOff()):
 		}
@@ -219,10 +219,10 @@ func (e *Emitter) store(ctx context.Context, items []Item) {
 			items[i].Done()
 		}
 	}
-	e.landed(items)
+	e.finished(items)
 }
 
-func (e *Emitter) landed(items []Item) {
+func (e *Emitter) finished(items []Item) {
 	size := 0
 	for i := range items {
 		size += weight(&items[i])
@@ -230,8 +230,8 @@ func (e *Emitter) landed(items []Item) {
 	e.bytes.Add(-int64(size))
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.flying--
-	if e.flying == 0 && len(e.pending) == 0 {
+	e.publishing--
+	if e.publishing == 0 && len(e.pending) == 0 {
 		e.idle.Broadcast()
 	}
 }
@@ -246,7 +246,7 @@ func gather(items []Item, server string) *domain.RecordBatch {
 		if item.Event != nil {
 			batch.Events = append(batch.Events, *item.Event)
 		}
-		if item.Settled != nil && (item.On == "" || item.On == server) {
+		if item.Settled != nil && item.In.Holds(server) {
 			batch.Settled = append(batch.Settled, *item.Settled)
 		}
 		if item.Health != nil {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 )
 
@@ -46,7 +45,7 @@ func TestWeightIsCloseToWhatIsEncoded(t *testing.T) {
 		"settled": {Settled: &key},
 		"health":  {Health: &domain.HealthChange{Webhook: hook, FailingSince: now, DisabledVersion: 1 << 40, DisabledReason: domain.DisabledFailing, At: now}},
 	} {
-		encoded := len(bus.EncodeRecords(gather([]Item{item}, ""))) - len(bus.EncodeRecords(&domain.RecordBatch{}))
+		encoded := len(Encode(gather([]Item{item}, ""))) - len(Encode(&domain.RecordBatch{}))
 		if got := weight(&item); got < encoded || got > encoded+64 {
 			t.Errorf("%s weighs %d, encoded it has %d bytes", name, got, encoded)
 		}
@@ -57,7 +56,7 @@ func TestWeightIsCloseToWhatIsEncoded(t *testing.T) {
 type stalled struct{ waiting chan func(error) }
 
 // PublishRecords implements Publisher.
-func (s stalled) PublishRecords(_ *domain.RecordBatch, done func(error)) { s.waiting <- done }
+func (s stalled) PublishRecords(_ []byte, done func(error)) { s.waiting <- done }
 
 // Server implements Publisher.
 func (stalled) Server() string { return "one" }

@@ -11,16 +11,17 @@ import (
 	"github.com/cenkalti/backoff/v4"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"waybill.dev/services/dispatcher/internal/consumer"
+	"waybill.dev/services/dispatcher/internal/inflight"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/loss"
 	"waybill.dev/shared/store/recorder"
 )
 
-// Source hands out the batches on the bus, in order, to one process at a time.
+// Source has the batches that are on the bus.
 type Source interface {
-	ConsumeRecords(ctx context.Context, inHand *bus.InHand, handle func(*bus.Message)) error
-	// RecordsWritten returns the sequence up to which every message is acknowledged.
-	RecordsWritten(ctx context.Context) (uint64, error)
+	consumer.Bus
 	RejectOwn(m *bus.Message, cause error, done func(error))
 	// Server names the server that is connected, by an id that is another one after each start.
 	Server() string
@@ -44,17 +45,19 @@ const (
 	gatherFor = 40 * time.Millisecond
 	gatherMax = 64
 	writeTime = 20 * time.Second
+	// lookAgain is how often it is looked whether what was kept back may be written.
+	lookAgain = 500 * time.Millisecond
 )
 
 // Stage writes the records that are on the bus to the database.
 type Stage struct {
-	source  Source
-	writer  Writer
-	rows    int
-	inHand  *bus.InHand
-	order   order
-	log     *slog.Logger
-	metrics *stageMetrics
+	source   Source
+	writer   Writer
+	rows     int
+	inFlight *inflight.Messages
+	order    *loss.Order
+	log      *slog.Logger
+	metrics  *stageMetrics
 
 	mu     sync.Mutex
 	yields bool
@@ -63,9 +66,9 @@ type Stage struct {
 
 // NewStage returns a record stage that writes about rows outcomes at a time. What it has in
 // hand takes room; nil: without a bound.
-func NewStage(source Source, writer Writer, rows int, room *bus.Budget, registerer prometheus.Registerer, log *slog.Logger) *Stage {
+func NewStage(source Source, writer Writer, rows int, room *inflight.Budget, registerer prometheus.Registerer, log *slog.Logger) *Stage {
 	return &Stage{
-		source: source, writer: writer, rows: rows, inHand: bus.NewRecordsInHand(room), order: order{source: source}, log: log,
+		source: source, writer: writer, rows: rows, inFlight: inflight.NewRecords(room), order: loss.NewOrder(written{source}), log: log,
 		metrics: newStageMetrics(registerer), turned: make(chan struct{}),
 	}
 }
@@ -98,7 +101,7 @@ func (s *Stage) Run(ctx context.Context) error {
 	}()
 	attending, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	go func() { _ = s.inHand.Run(attending) }()
+	go func() { _ = s.inFlight.Run(attending) }()
 	var err error
 	for ctx.Err() == nil && err == nil {
 		err = s.consume(ctx, messages)
@@ -130,11 +133,11 @@ func (s *Stage) consume(ctx context.Context, messages chan<- *bus.Message) error
 		case <-consuming.Done():
 		}
 	}()
-	return s.source.ConsumeRecords(consuming, s.inHand, func(m *bus.Message) {
+	return consumer.Records(consuming, s.source, s.log, s.inFlight, func(m *bus.Message) {
 		select {
 		case messages <- m:
 		case <-consuming.Done():
-			s.inHand.Done(m)
+			s.inFlight.Done(m)
 			m.Release()
 		}
 	})
@@ -153,16 +156,16 @@ func (s *Stage) write(ctx context.Context, messages <-chan *bus.Message) {
 			}
 			taken, batches = s.gather(first, messages)
 		case now := <-look.C:
-			if keys := s.order.ripe(ctx, now); len(keys) > 0 {
+			if keys := s.order.Ripe(ctx, now); len(keys) > 0 {
 				batches = []domain.RecordBatch{{Settled: keys}}
 			}
 		}
 		if len(batches) == 0 {
 			continue
 		}
-		for i, whole := range s.order.after(ctx, taken) {
+		for i, whole := range s.order.After(ctx, positions(taken)) {
 			if !whole && len(batches[i].Settled) > 0 {
-				s.order.put(taken[i], batches[i].Settled)
+				s.order.Keep(taken[i].Position(), batches[i].Settled)
 				batches[i].Settled = nil
 			}
 		}
@@ -173,9 +176,26 @@ func (s *Stage) write(ctx context.Context, messages <-chan *bus.Message) {
 			} else {
 				m.Release()
 			}
-			s.inHand.Done(m)
+			s.inFlight.Done(m)
 		}
 	}
+}
+
+func positions(messages []*bus.Message) []bus.Position {
+	list := make([]bus.Position, len(messages))
+	for i, m := range messages {
+		list[i] = m.Position()
+	}
+	return list
+}
+
+// written tells how far the records are, and on which server.
+type written struct{ Source }
+
+// Written implements loss.Records.
+func (w written) Written(ctx context.Context) (uint64, error) {
+	state, err := w.Stream(bus.StreamRecords).ConsumerState(ctx, bus.ConsumerRecord)
+	return state.Acknowledged, err
 }
 
 // gather takes messages, the first one and what comes within gatherFor, up to the bounds.
@@ -187,7 +207,7 @@ func (s *Stage) gather(first *bus.Message, messages <-chan *bus.Message) ([]*bus
 	defer deadline.Stop()
 	rows := 0
 	for next := first; ; {
-		if batch, err := bus.ParseRecords(next.Body()); err != nil {
+		if batch, err := Parse(next.Body()); err != nil {
 			s.unreadable(next, err)
 		} else {
 			taken, batches = append(taken, next), append(batches, batch)
@@ -212,13 +232,13 @@ func (s *Stage) gather(first *bus.Message, messages <-chan *bus.Message) ([]*bus
 // knows, or what is no batch at all, is rejected, so that what follows is not held up.
 func (s *Stage) unreadable(m *bus.Message, cause error) {
 	if errors.Is(cause, bus.ErrVersion) && m.Leave() {
-		s.inHand.Done(m)
+		s.inFlight.Done(m)
 		return
 	}
 	s.log.Error("records can't be read and are rejected", "sequence", m.Sequence, "error", cause)
 	s.metrics.unreadable.Inc()
 	s.source.RejectOwn(m, cause, func(err error) {
-		s.inHand.Done(m)
+		s.inFlight.Done(m)
 		if err == nil { // else it comes again
 			m.Ack()
 		}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"waybill.dev/services/dispatcher/internal/consumer"
+	"waybill.dev/services/dispatcher/internal/inflight"
 	"waybill.dev/services/dispatcher/internal/record"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/bus/bustest"
@@ -58,7 +60,7 @@ func connect(t *testing.T, server *bustest.Server) *bus.Bus {
 func publish(t *testing.T, b *bus.Bus, batch domain.RecordBatch) {
 	t.Helper()
 	stored := make(chan error, 1)
-	b.PublishRecords(&batch, func(err error) { stored <- err })
+	b.PublishRecords(record.Encode(&batch), func(err error) { stored <- err })
 	select {
 	case err := <-stored:
 		if err != nil {
@@ -109,7 +111,7 @@ func TestEventsAreSettledInTheOrderOfRecords(t *testing.T) {
 	}
 }
 
-// What another process has in hand, or died with, is not written yet: an event that came
+// What another process has in flight, or died with, is not written yet: an event that came
 // after it may be one of its own.
 func TestNothingIsSettledBeforeWhatAnotherProcessHasInHand(t *testing.T) {
 	t.Parallel()
@@ -119,7 +121,7 @@ func TestNothingIsSettledBeforeWhatAnotherProcessHasInHand(t *testing.T) {
 	taken, stop := context.WithCancel(t.Context())
 	gone := make(chan error, 1)
 	go func() {
-		gone <- other.ConsumeRecords(taken, bus.NewInHandOf(nil), func(*bus.Message) { stop() }) // and is never heard of again
+		gone <- consumer.Records(taken, other, slog.New(slog.DiscardHandler), inflight.New(nil), func(*bus.Message) { stop() }) // and is never heard of again
 	}()
 	select {
 	case <-taken.Done():

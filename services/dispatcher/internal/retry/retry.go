@@ -8,22 +8,24 @@ import (
 	"sync"
 	"time"
 
+	"waybill.dev/services/dispatcher/internal/consumer"
 	"waybill.dev/services/dispatcher/internal/deliver"
 	"waybill.dev/services/dispatcher/internal/index"
+	"waybill.dev/services/dispatcher/internal/inflight"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 )
 
-// Bus hands out due deliveries, a shard to one process at a time.
+// Bus has the due deliveries.
 type Bus interface {
-	ConsumeDue(ctx context.Context, shard int, room *bus.Budget, handle func(*bus.Message)) error
-	SetAside(m *bus.Message, cause error, done func(error))
+	consumer.Bus
+	SetAside(e *bus.Entry, cause error, done func(error))
 }
 
 // Deliverer takes deliveries.
 type Deliverer interface {
 	Offer(hook *index.Hook, job *deliver.Job)
-	End(job *deliver.Job, reason string)
+	End(job *deliver.Job, how domain.Change)
 }
 
 // Index knows the webhooks, or asks the database for them.
@@ -37,22 +39,22 @@ type Due struct {
 	deliverer Deliverer
 	index     Index
 	log       *slog.Logger
-	room      *bus.Budget
-	inHand    *bus.InHand
+	room      *inflight.Budget
+	inFlight  *inflight.Messages
 
-	mu      sync.Mutex
-	begin   func(shard int) (stop func()) // consumes a shard within Run; nil: not running
-	flying  map[domain.DeliveryID]int64   // the revision that is attempted, or being stored
-	stops   map[int]func()
-	owned   map[int]bool
-	workers sync.WaitGroup
+	mu        sync.Mutex
+	begin     func(shard int) (stop func())         // consumes a shard within Run; nil: not running
+	attempted map[domain.DeliveryID]domain.Revision // the revision that is attempted, or being stored
+	stops     map[int]func()
+	owned     map[int]bool
+	workers   sync.WaitGroup
 }
 
-// New returns a Due. What it has in hand takes room; nil: without a bound.
-func New(source Bus, deliverer Deliverer, hooks Index, room *bus.Budget, log *slog.Logger) *Due {
+// New returns a Due. What it has in flight takes room; nil: without a bound.
+func New(source Bus, deliverer Deliverer, hooks Index, room *inflight.Budget, log *slog.Logger) *Due {
 	return &Due{
-		bus: source, deliverer: deliverer, index: hooks, log: log, room: room, inHand: bus.NewInHandOf(room),
-		flying: make(map[domain.DeliveryID]int64), stops: make(map[int]func()), owned: make(map[int]bool),
+		bus: source, deliverer: deliverer, index: hooks, log: log, room: room, inFlight: inflight.New(room),
+		attempted: make(map[domain.DeliveryID]domain.Revision), stops: make(map[int]func()), owned: make(map[int]bool),
 	}
 }
 
@@ -70,7 +72,7 @@ func (d *Due) Run(ctx context.Context) error {
 	d.begin = func(shard int) func() {
 		consuming, stop := context.WithCancel(ctx)
 		d.workers.Go(func() {
-			_ = d.bus.ConsumeDue(consuming, shard, d.room, func(m *bus.Message) { d.handle(consuming, m) })
+			_ = consumer.Due(consuming, d.bus, d.log, shard, d.room, func(m *bus.Message) { d.handle(consuming, m) })
 		})
 		return stop
 	}
@@ -86,8 +88,8 @@ func (d *Due) Run(ctx context.Context) error {
 	return nil
 }
 
-// Attend keeps the deliveries in hand from going to others, until ctx is done. It outlives Run.
-func (d *Due) Attend(ctx context.Context) error { return d.inHand.Run(ctx) }
+// Attend keeps the deliveries in flight from going to others, until ctx is done. It outlives Run.
+func (d *Due) Attend(ctx context.Context) error { return d.inFlight.Run(ctx) }
 
 // apply brings a shard's consumption in line with its ownership; d.mu is held.
 func (d *Due) apply(shard int) {
@@ -102,15 +104,15 @@ func (d *Due) apply(shard int) {
 }
 
 func (d *Due) handle(ctx context.Context, m *bus.Message) {
-	if !d.inHand.Add(m) {
+	if !d.inFlight.Add(m) {
 		return
 	}
 	task, err := bus.ParseTask(m.Header(), m.Body())
 	if err != nil {
 		// It can't be delivered by this build, and must neither block nor be lost.
 		d.log.Error("due delivery can't be read and is set aside", "sequence", m.Sequence, "error", err)
-		d.bus.SetAside(m, err, func(err error) {
-			d.inHand.Done(m)
+		d.bus.SetAside(m.Entry(), err, func(err error) {
+			d.inFlight.Done(m)
 			if err == nil { // else it comes again
 				m.Ack()
 			}
@@ -122,7 +124,7 @@ func (d *Due) handle(ctx context.Context, m *bus.Message) {
 		// is stored anew. A copy that comes later is never dropped: its schedule may have
 		// replaced the one that is newer. Nor is a newer one: it is what came of the attempt,
 		// due already, while the record of it still waits for the bus.
-		d.inHand.Done(m)
+		d.inFlight.Done(m)
 		m.Ack()
 		return
 	}
@@ -138,37 +140,37 @@ func (d *Due) offer(ctx context.Context, job *deliver.Job) {
 		case err != nil || ctx.Err() != nil:
 			job.Origin.Abandoned()
 		default:
-			d.deliverer.End(job, domain.ReasonWebhookDeleted)
+			d.deliverer.End(job, domain.ChangeDeleted)
 		}
 	})
 }
 
-// take takes a delivery in hand; false: it is already, as new as this or newer.
+// take takes a delivery in flight; false: it is already, as new as this or newer.
 func (d *Due) take(task *domain.Task) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if rev, ok := d.flying[task.Delivery]; ok && rev >= task.Rev {
+	if rev, ok := d.attempted[task.Delivery]; ok && rev >= task.Rev {
 		return false
 	}
-	d.flying[task.Delivery] = task.Rev
+	d.attempted[task.Delivery] = task.Rev
 	return true
 }
 
 // let lets go of a revision of a delivery.
-func (d *Due) let(id domain.DeliveryID, rev int64) {
+func (d *Due) let(id domain.DeliveryID, rev domain.Revision) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.flying[id] == rev {
-		delete(d.flying, id)
+	if d.attempted[id] == rev {
+		delete(d.attempted, id)
 	}
 }
 
-// origin is a message of RETRIES in hand.
+// origin is a message of RETRIES in flight.
 type origin struct {
 	d        *Due
 	message  *bus.Message
 	delivery domain.DeliveryID
-	rev      int64
+	rev      domain.Revision
 }
 
 // Emitting implements deliver.Origin.
@@ -185,13 +187,13 @@ func (o *origin) Stored() {
 		if err := o.message.AckWait(ctx); err != nil {
 			o.d.log.Warn("due delivery could not be acknowledged; it may be repeated", "error", err)
 		}
-		o.d.inHand.Done(o.message)
+		o.d.inFlight.Done(o.message)
 	}()
 }
 
 // Abandoned implements deliver.Origin.
 func (o *origin) Abandoned() {
 	o.d.let(o.delivery, o.rev)
-	o.d.inHand.Done(o.message)
+	o.d.inFlight.Done(o.message)
 	o.message.Release()
 }

@@ -25,7 +25,7 @@ const (
 type offers chan *deliver.Job
 
 func (o offers) Offer(_ *index.Hook, job *deliver.Job) { o <- job }
-func (o offers) End(job *deliver.Job, _ string)        { o <- job }
+func (o offers) End(job *deliver.Job, _ domain.Change) { o <- job }
 
 type anyHook struct{}
 
@@ -49,7 +49,7 @@ func connect(t *testing.T, server *bustest.Server) *bus.Bus {
 	return b
 }
 
-func schedule(t *testing.T, b *bus.Bus, event string, rev int64) {
+func schedule(t *testing.T, b *bus.Bus, event string, rev domain.Revision) {
 	t.Helper()
 	at := time.Now()
 	id := domain.NewDeliveryID(domain.EventKey{Account: domain.DefaultAccount, ID: event, ReceivedAt: time.UnixMilli(1_790_000_000_000)}, webhook)
@@ -57,12 +57,12 @@ func schedule(t *testing.T, b *bus.Bus, event string, rev int64) {
 		Delivery: id, Account: domain.DefaultAccount, Webhook: webhook, EventID: event,
 		EventType: domain.ShipmentCreated, ReceivedAt: at, Rev: rev, Attempts: int(rev / 2), Body: []byte(`{}`),
 	}
-	if err := b.ScheduleWait(t.Context(), &task, at); err != nil {
+	if err := bustest.Schedule(t.Context(), b, &task, at); err != nil {
 		t.Fatalf("schedule: %v", err)
 	}
 }
 
-func (o offers) next(t *testing.T, event string, rev int64, within time.Duration) *deliver.Job {
+func (o offers) next(t *testing.T, event string, rev domain.Revision, within time.Duration) *deliver.Job {
 	t.Helper()
 	select {
 	case job := <-o:

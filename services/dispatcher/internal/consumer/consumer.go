@@ -1,0 +1,256 @@
+// Package consumer takes messages off the bus for the dispatcher's stages: events and records
+// by fetches, due deliveries by a continuous pull. It goes on through reconnections, lost
+// heartbeats, and a server that came back without its streams.
+package consumer
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"waybill.dev/services/dispatcher/internal/inflight"
+	"waybill.dev/shared/bus"
+	"waybill.dev/shared/domain"
+)
+
+// Bus has the streams.
+type Bus interface {
+	Stream(name string) *bus.Stream
+}
+
+// fetchSize is how many messages are fetched at a time at most, and about half of how many a
+// process holds beyond those that it works upon. Where their bytes are bounded, it is less:
+// what a fetch may bring is reserved before.
+const fetchSize = bus.MaxFetch
+
+const (
+	// eventsWait is how long one fetch of events waits for the first, and eventsHeartbeat how
+	// often the server says meanwhile that it is there.
+	eventsWait      = 10 * time.Second
+	eventsHeartbeat = 2500 * time.Millisecond
+	// recordsWait is how long one fetch of records waits, and how often at least is asked for
+	// them: well below the time after which the server serves another process because this
+	// one no longer asks.
+	recordsWait = 200 * time.Millisecond
+)
+
+// Events hands the events of EVENTS to handle, one after the other, until ctx is done. Each
+// is in inFlight from its arrival on; those that handle did not get are given back at the
+// end.
+func Events(ctx context.Context, from Bus, log *slog.Logger, inFlight *inflight.Messages, handle func(*bus.Message)) error {
+	f := &fetching{
+		stream: from.Stream(bus.StreamEvents), name: bus.ConsumerFanout, inFlight: inFlight, handle: handle,
+		options: bus.FetchOptions{Wait: eventsWait, Heartbeat: eventsHeartbeat},
+	}
+	return goOn(ctx, log, f.name, f.run)
+}
+
+// Records hands the messages of RECORDS to handle, in order, until ctx is done, as Events
+// does. Among all that consume them the server serves one.
+func Records(ctx context.Context, from Bus, log *slog.Logger, inFlight *inflight.Messages, handle func(*bus.Message)) error {
+	f := &fetching{
+		stream: from.Stream(bus.StreamRecords), name: bus.ConsumerRecord, inFlight: inFlight, handle: handle,
+		always: true, options: bus.FetchOptions{Wait: recordsWait, Pinned: true},
+	}
+	return goOn(ctx, log, f.name, f.run)
+}
+
+// Due hands the due deliveries of one shard to handle, which must not wait, until ctx is
+// done; while room, which those in flight take, is full, it asks for no more. nil: there is
+// no bound. Among all that consume a shard the server serves one.
+func Due(ctx context.Context, from Bus, log *slog.Logger, shard int, room *inflight.Budget, handle func(*bus.Message)) error {
+	name := bus.DueConsumer(shard)
+	return goOn(ctx, log, name, func(ctx context.Context, working func()) error {
+		consumer, err := from.Stream(bus.StreamRetries).Consumer(ctx, name)
+		if err != nil {
+			return err
+		}
+		for {
+			if err := pull(ctx, consumer, room, handle, working); err != nil {
+				return err
+			}
+		}
+	})
+}
+
+const (
+	// dueAhead is how many due deliveries of a shard wait in this process to be handled, at
+	// most.
+	dueAhead     = 256
+	dueExpiry    = 10 * time.Second
+	dueHeartbeat = 2 * time.Second
+)
+
+// pull consumes due deliveries by a continuous pull until there is no room for more of them;
+// what the client has of them then is given back.
+func pull(ctx context.Context, consumer *bus.Consumer, room *inflight.Budget, handle func(*bus.Message), working func()) error {
+	options := bus.PullOptions{Messages: dueAhead, Expiry: dueExpiry, Heartbeat: dueHeartbeat}
+	if room != nil {
+		// The client asks for more when half of it is handled, so it may have twice as much.
+		options.Bytes = max(inflight.LargestTask, room.Limit()/(4*domain.Shards))
+		granted, err := room.Reserve(ctx, 2*options.Bytes, 2*options.Bytes)
+		if err != nil {
+			return err // told to stop
+		}
+		defer room.Give(granted)
+	}
+	due, err := consumer.Pull(options)
+	if err != nil {
+		return err
+	}
+	defer due.Close()
+	for room == nil || !room.Full() {
+		m, err := due.Next(ctx)
+		if err != nil {
+			return err
+		}
+		working()
+		handle(m)
+	}
+	return nil
+}
+
+// goOn keeps a consumption going until ctx is done. once tells by working that it works.
+func goOn(ctx context.Context, log *slog.Logger, name string, once func(ctx context.Context, working func()) error) error {
+	wait := backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(100*time.Millisecond), backoff.WithMaxInterval(2*time.Second), backoff.WithMaxElapsedTime(0))
+	failing := false
+	for {
+		err := once(ctx, func() {
+			if failing {
+				log.Info("consumption goes on", "consumer", name)
+				failing = false
+			}
+			wait.Reset()
+		})
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // told to stop
+		}
+		if !failing {
+			log.Warn("consumption interrupted", "consumer", name, "error", err)
+			failing = true
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait.NextBackOff()):
+		}
+	}
+}
+
+// fetching consumes a stream by fetches. Unlike a continuous pull it leaves nothing in the
+// client's buffer, where a message that waits for long would run into AckWait unseen:
+// whatever arrives is in flight at once, and the next fetch waits until there is room.
+type fetching struct {
+	stream   *bus.Stream
+	name     string // of the consumer
+	inFlight *inflight.Messages
+	handle   func(*bus.Message)
+	// always: the server is asked in each wait, by which it knows that this process lives: for
+	// one message while there is no place for a portion, and for none while there is no room.
+	always  bool
+	options bus.FetchOptions
+
+	consumer *bus.Consumer
+	queue    chan *bus.Message
+	working  func()
+}
+
+func (f *fetching) run(ctx context.Context, working func()) (err error) {
+	if f.consumer, err = f.stream.Consumer(ctx, f.name); err != nil {
+		return err
+	}
+	defer f.consumer.Close()
+	f.queue, f.working = make(chan *bus.Message, 2*fetchSize), working
+	var handling sync.WaitGroup
+	handling.Go(func() { f.handleAll(ctx, f.queue) })
+	defer handling.Wait()
+	defer close(f.queue)
+	for asked := time.Now(); ctx.Err() == nil; {
+		portion := fetchSize
+		if len(f.queue) > fetchSize/2 {
+			portion = 1
+			if !f.always || time.Since(asked) < f.options.Wait || len(f.queue) == cap(f.queue) {
+				select {
+				case <-ctx.Done():
+				case <-time.After(2 * time.Millisecond):
+				}
+				continue
+			}
+		}
+		asked = time.Now()
+		if err := f.ask(ctx, portion); err != nil && !errors.Is(err, bus.ErrAway) && ctx.Err() == nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+func (f *fetching) handleAll(ctx context.Context, queue <-chan *bus.Message) {
+	for m := range queue {
+		if ctx.Err() != nil {
+			f.inFlight.Done(m)
+			m.Release()
+			continue
+		}
+		f.handle(m)
+	}
+}
+
+// ask waits for room and fetches one portion. A consumption that asks always waits for room
+// no longer than one of its fetches.
+func (f *fetching) ask(ctx context.Context, portion int) error {
+	reserving := ctx
+	if f.always {
+		waiting, cancel := context.WithTimeout(ctx, f.options.Wait)
+		defer cancel()
+		reserving = waiting
+	}
+	room, err := f.inFlight.Reserve(reserving)
+	full := errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
+	if err != nil && !full {
+		return err // told to stop
+	}
+	if f.always {
+		// What the server sends until the wait is over would come again only after AckWait: out
+		// of order.
+		ctx = context.WithoutCancel(ctx)
+	}
+	if full {
+		// A message of one byte, which there is none of: so the server goes on serving this process.
+		options := f.options
+		options.Bytes = 1
+		return f.consumer.Fetch(ctx, 1, options, (*bus.Message).Release)
+	}
+	return f.fetch(ctx, portion, room)
+}
+
+// fetch takes one portion into the queue, which has a place for each, of the room reserved
+// for it; 0: there is no bound.
+func (f *fetching) fetch(ctx context.Context, portion int, room int64) error {
+	if room > 0 {
+		defer func() { f.inFlight.Give(room) }()
+	}
+	options := f.options
+	options.Bytes = room
+	err := f.consumer.Fetch(ctx, portion, options, func(m *bus.Message) {
+		f.working()
+		if !f.inFlight.Add(m) {
+			return
+		}
+		f.queue <- m
+		if options.Bytes > 0 { // what it took is no longer reserved
+			taken := min(room, inflight.Size(m))
+			room -= taken
+			f.inFlight.Give(taken)
+		}
+	})
+	if err == nil {
+		f.working()
+	}
+	return err
+}

@@ -1,0 +1,112 @@
+package consumer_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"waybill.dev/services/dispatcher/internal/consumer"
+	"waybill.dev/services/dispatcher/internal/inflight"
+	"waybill.dev/shared/bus"
+	"waybill.dev/shared/bus/bustest"
+	"waybill.dev/shared/domain"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const webhook = domain.WebhookID("0198aaaa-bbbb-7ccc-8ddd-eeeeffff0001")
+
+var discard = slog.New(slog.DiscardHandler)
+
+func connect(t *testing.T, server *bustest.Server) *bus.Bus {
+	t.Helper()
+	b, err := bus.Connect(bus.Options{URL: server.URL(), Name: "test", Logger: discard, MACKeys: [][]byte{make([]byte, 32)}})
+	if err != nil {
+		t.Fatalf("connect: %v", err)
+	}
+	t.Cleanup(b.Close)
+	if err := b.WaitReady(t.Context()); err != nil {
+		t.Fatalf("wait: %v", err)
+	}
+	if err := b.Ensure(t.Context()); err != nil {
+		t.Fatalf("ensure: %v", err)
+	}
+	return b
+}
+
+// publish publishes an event.
+func publish(b *bus.Bus, event domain.Event) error {
+	done := make(chan error, 1)
+	b.PublishEvent(bus.Accepted{Event: event}, 0, func(_ bool, err error) { done <- err })
+	return <-done
+}
+
+// take consumes until want messages came, and acknowledges them.
+func take(t *testing.T, want int, consume func(ctx context.Context, handle func(*bus.Message)) error) []*bus.Message {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var got []*bus.Message
+	if err := consume(ctx, func(m *bus.Message) {
+		m.Ack()
+		if got = append(got, m); len(got) == want {
+			cancel()
+		}
+	}); err != nil {
+		t.Fatalf("consume: %v", err)
+	}
+	if len(got) < want {
+		t.Fatalf("%d messages came, want %d", len(got), want)
+	}
+	return got
+}
+
+// events takes what EVENTS hands out.
+func events(b *bus.Bus) func(context.Context, func(*bus.Message)) error {
+	return func(ctx context.Context, handle func(*bus.Message)) error {
+		return consumer.Events(ctx, b, discard, inflight.New(nil), handle)
+	}
+}
+
+func event() domain.Event {
+	return domain.Event{
+		Account: "default", ID: "evt_1", Type: domain.ShipmentCreated,
+		Payload: []byte(`{"id":"evt_1"}`), ReceivedAt: time.UnixMilli(1_770_000_000_123).UTC(),
+	}
+}
+
+func task() *domain.Task {
+	received := time.UnixMilli(1_770_000_000_123).UTC()
+	key := domain.EventKey{Account: "default", ID: "evt_1", ReceivedAt: received}
+	return &domain.Task{
+		Delivery: domain.NewDeliveryID(key, webhook), Account: "default", Webhook: webhook, EventID: "evt_1",
+		EventType: domain.ShipmentException, EventSeq: 7, ReceivedAt: received, Attempts: 3, RunAttempts: 2,
+		RunStartedAt: received.Add(time.Second), Rev: 2004, Test: true, Spilled: true, Request: "req1",
+		HeldAt: received.Add(time.Minute), Body: []byte("{}"),
+	}
+}
+
+func eventually(t *testing.T, check func() error) {
+	t.Helper()
+	within(t, time.Minute, check)
+}
+
+func within(t *testing.T, limit time.Duration, check func() error) {
+	t.Helper()
+	deadline := time.Now().Add(limit)
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+		<-ticker.C
+	}
+}

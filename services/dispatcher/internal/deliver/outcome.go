@@ -1,0 +1,154 @@
+package deliver
+
+import (
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"waybill.dev/services/dispatcher/internal/record"
+	"waybill.dev/shared/domain"
+)
+
+// conclude has the outcome of an attempt stored: first the schedule or hold queue that takes
+// over, then the record; only then does the job's origin hear of it.
+func (d *Deliverer) conclude(job *Job, attempt *domain.Attempt, decided decision, now time.Time) {
+	next := *job.Task
+	next.Attempts++
+	next.RunAttempts++
+	next.Rev = next.Rev.Next()
+	next.Request = ""
+	next.HeldAt, next.Spilled = time.Time{}, false
+	if next.RunStartedAt.IsZero() {
+		next.RunStartedAt = attempt.StartedAt
+	}
+	outcome := outcomeOf(&next, decided.change, now)
+	outcome.Request = job.Task.Request
+	outcome.Attempt = attempt
+	d.metrics.outcome(outcome.Status)
+	switch outcome.Status {
+	case domain.StatusRetrying:
+		at := now.Add(decided.wait)
+		outcome.NextAttemptAt = at.UTC()
+		d.keep(job, func(done func(error)) { d.options.Keeper.Schedule(&next, at, done) }, func() { d.emit(job, outcome) })
+	case domain.StatusHeld:
+		next.HeldAt = now.UTC()
+		outcome.InLane = true
+		d.keep(job, func(done func(error)) { d.options.Keeper.Hold(&next, done) }, func() {
+			d.emit(job, outcome)
+			d.options.Notices.HoldQueueFilled(next.Webhook, outcome.Reason)
+		})
+	default:
+		d.emit(job, outcome)
+	}
+}
+
+// putOff puts a job into its webhook's hold queue, unattempted. While the circuit is open its
+// schedule runs on, so it may be exhausted already.
+func (d *Deliverer) putOff(ep *endpoint, job *Job, why domain.Change) {
+	switch {
+	case why == domain.ChangeCircuit:
+		schedule := ep.hook.Config().Schedule(d.options.Schedule)
+		if at, ok := Deadline(job.Task, schedule); ok && time.Now().After(at) {
+			d.End(job, domain.ChangeExhausted)
+			return
+		}
+	case job.Task.Attempts > 0:
+		why = domain.ChangePutOff
+	}
+	d.hold(job, why)
+}
+
+// hold puts a job into its webhook's hold queue and records why.
+func (d *Deliverer) hold(job *Job, why domain.Change) {
+	now := time.Now().UTC()
+	next := *job.Task
+	next.Rev = next.Rev.Next()
+	next.HeldAt = now
+	next.Spilled = why == domain.ChangeOverflow || why == domain.ChangePutOff
+	if why == domain.ChangeCircuit && next.RunStartedAt.IsZero() {
+		next.RunStartedAt = now
+	}
+	outcome := outcomeOf(&next, why, now)
+	outcome.InLane = true
+	outcome.Request = job.Task.Request
+	next.Request = ""
+	d.metrics.held.WithLabelValues(outcome.Reason).Inc()
+	d.keep(job, func(done func(error)) { d.options.Keeper.Hold(&next, done) }, func() {
+		d.emit(job, outcome)
+		d.options.Notices.HoldQueueFilled(next.Webhook, outcome.Reason)
+	})
+}
+
+// End gives a delivery up for good, without an attempt.
+func (d *Deliverer) End(job *Job, how domain.Change) {
+	now := time.Now()
+	next := *job.Task
+	next.Rev = next.Rev.Next()
+	outcome := outcomeOf(&next, how, now)
+	outcome.Request = job.Task.Request
+	d.metrics.ended.WithLabelValues(outcome.Reason).Inc()
+	d.metrics.outcome(outcome.Status)
+	d.emit(job, outcome)
+}
+
+// notePending records a delivery whose first attempt takes long, so that it is seen in
+// the log before its end.
+func (d *Deliverer) notePending(job *Job) {
+	task := *job.Task
+	task.Rev = task.Rev.Noted()
+	job.noted.Store(true)
+	outcome := outcomeOf(&task, domain.ChangeAccepted, time.Now())
+	d.options.Emitter.Emit(record.Item{Outcome: &outcome})
+}
+
+// outcomeOf is the state of a delivery after a change.
+func outcomeOf(task *domain.Task, change domain.Change, now time.Time) domain.Outcome {
+	return domain.Outcome{
+		Delivery: task.Delivery, Account: task.Account, Webhook: task.Webhook,
+		EventID: task.EventID, EventType: task.EventType, EventSeq: task.EventSeq,
+		Status: change.To(), Rev: task.Rev, Attempts: task.Attempts, RunAttempts: task.RunAttempts,
+		RunStartedAt: task.RunStartedAt, Reason: change.Reason(), UpdatedAt: now.UTC(), Test: task.Test,
+	}
+}
+
+// emit records an outcome and tells the job's origin once it is stored.
+func (d *Deliverer) emit(job *Job, outcome domain.Outcome) {
+	outcome.Noted = job.noted.Load()
+	d.options.Emitter.Emit(record.Item{Outcome: &outcome, Event: job.Origin.Emitting(), Done: job.Origin.Stored})
+}
+
+// keep has the bus take a delivery over, for ever if need be: until it has, the job's
+// origin still holds it. After Close it is left there.
+func (d *Deliverer) keep(job *Job, put func(done func(error)), then func()) {
+	var wait *backoff.ExponentialBackOff
+	var try func()
+	try = func() {
+		put(func(err error) {
+			if err == nil {
+				then()
+				return
+			}
+			if wait == nil {
+				wait = backoff.NewExponentialBackOff(backoff.WithInitialInterval(50*time.Millisecond),
+					backoff.WithMaxInterval(2*time.Second), backoff.WithMaxElapsedTime(0))
+				d.warnKept(err)
+			}
+			select {
+			case <-d.stop:
+				job.Origin.Abandoned()
+			default:
+				time.AfterFunc(wait.NextBackOff(), try)
+			}
+		})
+	}
+	try()
+}
+
+// warnKept tells that the bus does not take deliveries, once in keptEvery: there may be
+// thousands.
+func (d *Deliverer) warnKept(err error) {
+	now, last := int64(time.Since(d.made)), d.warned.Load()
+	if (last == 0 || now-last > int64(keptEvery)) && d.warned.CompareAndSwap(last, max(1, now)) {
+		d.options.Logger.Warn("deliveries can't be stored on the bus; trying on", "error", err)
+	}
+}

@@ -1,0 +1,509 @@
+package hold
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"waybill.dev/services/dispatcher/internal/deliver"
+	"waybill.dev/services/dispatcher/internal/index"
+	"waybill.dev/services/dispatcher/internal/inflight"
+	"waybill.dev/shared/bus"
+	"waybill.dev/shared/domain"
+)
+
+const (
+	// serialFirst deliveries go out one at a time after an outage.
+	serialFirst = 100
+	// fetchMost is how many deliveries are fetched and put in order at once, fetchFew the
+	// same where the webhook's rate lets only few go out.
+	fetchMost = 500
+	fetchFew  = 32
+	holdWait  = 500 * time.Millisecond
+	// sliceTime is how long a hold queue is drained while others wait for a place or for memory.
+	sliceTime = time.Second
+	// longestPause is for how long a hold queue rests at most because of its webhook's rate.
+	longestPause = 10 * time.Minute
+	// drainShare: one hold queue takes at most this part of the drains' memory. Without it, a
+	// slow webhook with large deliveries would soon hold all of the memory.
+	drainShare = 16
+	// remembered is of how many deliveries a drain knows that it has sent them.
+	remembered = 100_000
+)
+
+// progress is how far the draining of a hold queue is. It outlives the slices in which that is
+// done, until the hold queue is empty or the webhook takes no more.
+type progress struct {
+	ramp ramp
+	// sent has the revisions of what was sent last and is stored: a hold queue may hold it twice.
+	sent map[domain.DeliveryID]domain.Revision
+	// limited: the webhook's rate lets less than one out in laneWait. What is new goes
+	// behind what waits then, which would get no turn otherwise.
+	limited bool
+}
+
+// fetches is how many deliveries are fetched at once.
+func (p *progress) fetches() int {
+	if p.limited {
+		return fetchFew
+	}
+	return fetchMost
+}
+
+// drain sends what the hold queue holds for a slice of time, or until the hold queue is empty or the
+// webhook takes no more. Its place goes to another hold queue at the end of the slice, and while
+// the webhook's rate lets nothing out.
+func (w *worker) drain(ctx context.Context, hook *index.Hook) (time.Duration, error) {
+	if pause := w.rests(hook); pause > 0 {
+		return pause, nil
+	}
+	w.head = nil
+	head, err := w.look(ctx)
+	if err != nil || head == nil {
+		w.stopDraining(hook)
+		return idleFor, err
+	}
+	place, err := w.m.place(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer place.leave()
+	if w.progress == nil {
+		gentle := w.gentle.Load() || !head.Spilled
+		w.progress = &progress{ramp: newRamp(gentle), sent: make(map[domain.DeliveryID]domain.Revision)}
+	}
+	per := hook.Config().RatePerSecond
+	w.progress.limited = per != nil && *per*holdWait.Seconds() < 1
+	fetches := w.progress.fetches()
+	opened, err := w.m.kept.open(ctx, w.id, 2*fetches)
+	if err != nil {
+		return 0, err
+	}
+	d := &drain{
+		w: w, hook: hook, progress: w.progress, place: place, fetches: fetches,
+		inFlight: inflight.New(w.m.share()), ended: make(chan struct{}, 1), tasks: make(map[*bus.Message]*domain.Task), seen: make(map[domain.DeliveryID]domain.Revision),
+	}
+	attending, stop := context.WithCancel(context.WithoutCancel(ctx))
+	go func() { _ = d.inFlight.Run(attending) }()
+	err = d.run(ctx, opened)
+	d.confirm(ctx)
+	stop()
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if closeErr := opened.close(closing); err == nil {
+		err = closeErr
+	}
+	switch d.end {
+	case sliceOver:
+		return 0, err
+	case emptied:
+		w.gentle.Store(false)
+		w.stopDraining(hook)
+		return idleFor, err
+	}
+	w.stopDraining(hook)
+	return 0, err
+}
+
+// share is what one hold queue may have in flight, a few of the largest deliveries at least.
+func (m *Manager) share() *inflight.Budget {
+	room := m.options.DrainRoom
+	return room.Part(max(room.Limit()/drainShare, 4*inflight.LargestTask))
+}
+
+// wanted tells whether other hold queues wait for a place or for memory.
+func (m *Manager) wanted() bool {
+	return m.waits.Load() > 0 || m.options.DrainRoom.State().Waiting > 0
+}
+
+// rests returns for how long the webhook's rate lets nothing out; 0: it lets something out
+// soon.
+func (w *worker) rests(hook *index.Hook) time.Duration {
+	pause := w.m.options.Deliverer.Wait(hook)
+	if w.progress == nil || pause <= holdWait {
+		return 0
+	}
+	return min(pause, longestPause)
+}
+
+// stopDraining forgets how far the draining was: the next one begins anew.
+func (w *worker) stopDraining(hook *index.Hook) {
+	if w.progress != nil {
+		w.progress = nil
+		w.m.options.Deliverer.SetSerial(hook, false)
+	}
+}
+
+// ending is why no more is sent.
+type ending int
+
+const (
+	going     ending = iota // more is sent
+	emptied                 // the hold queue is empty
+	refused                 // the webhook takes no more
+	sliceOver               // it is another hold queue's turn
+)
+
+// drain is one slice of the draining of a hold queue.
+type drain struct {
+	w        *worker
+	hook     *index.Hook
+	progress *progress
+	place    *place
+	fetches  int       // how many deliveries are fetched at once
+	until    time.Time // when the slice is over, if others wait; zero: nothing came yet
+	inFlight *inflight.Messages
+	end      ending
+	underWay int
+	waiting  []*bus.Message
+	tasks    map[*bus.Message]*domain.Task
+	seen     map[domain.DeliveryID]domain.Revision // revisions of what came in this slice
+
+	ended chan struct{} // something came to its end since the last look
+	mu    sync.Mutex
+	// stored and abandoned count what came to its end since the last look.
+	stored, abandoned int
+	// last is stored and not acknowledged yet; what was stored before it is. See confirm.
+	last *bus.Message
+}
+
+func (d *drain) run(ctx context.Context, queue *opened) error {
+	fetched := make(chan []*bus.Message)
+	fetching, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- d.fetch(fetching, queue, fetched) }()
+	d.work(ctx, fetched, stop)
+	stop()
+	for batch := range fetched { // the last one, that nobody takes any more
+		d.release(batch)
+	}
+	if fetchErr := <-ended; ctx.Err() == nil && d.end == refused {
+		return fetchErr
+	}
+	return nil
+}
+
+// work sends what is fetched, until there is a reason to stop and all that was sent has
+// come to its end.
+func (d *drain) work(ctx context.Context, fetched <-chan []*bus.Message, stopFetching func()) {
+	quiet := time.NewTimer(holdWait)
+	defer quiet.Stop()
+	for {
+		d.sendMore(ctx)
+		if d.end != going {
+			stopFetching()
+			d.withdraw()
+			if d.underWay == 0 {
+				return
+			}
+			d.place.linger()
+		}
+		var more <-chan []*bus.Message
+		if len(d.waiting) == 0 && d.end == going {
+			more = fetched
+		}
+		select {
+		case batch, ok := <-more:
+			switch {
+			case !ok:
+				d.stop(refused)
+			case len(batch) == 0 && d.underWay == 0:
+				d.stop(emptied)
+			default:
+				d.take(ctx, batch)
+			}
+		case <-d.ended:
+			if !d.finish() {
+				d.stop(refused)
+			}
+		case <-quiet.C:
+			d.confirm(ctx)
+			if !d.open(ctx) {
+				d.stop(refused)
+			}
+		}
+		quiet.Reset(holdWait)
+	}
+}
+
+// stop notes the first reason to send no more.
+func (d *drain) stop(why ending) {
+	if d.end == going {
+		d.end = why
+	}
+}
+
+// withdraw gives back what was not sent yet.
+func (d *drain) withdraw() {
+	d.release(d.waiting)
+	d.waiting = nil
+	d.w.m.options.Deliverer.Recall(d.hook)
+}
+
+// finish takes what came to its end off those under way; false: some of it was abandoned.
+func (d *drain) finish() bool {
+	d.mu.Lock()
+	stored, abandoned := d.stored, d.abandoned
+	d.stored, d.abandoned = 0, 0
+	d.mu.Unlock()
+	d.underWay -= stored + abandoned
+	for range stored {
+		d.progress.ramp.done()
+	}
+	d.w.m.drained.Add(float64(stored))
+	return abandoned == 0
+}
+
+// confirm acknowledges the last of what was stored and waits for the server's word, which
+// is that of all before it, too: they were acknowledged on the same connection. The hold queue's
+// consumer may be closed then; an acknowledgement on its way would be lost with it.
+func (d *drain) confirm(ctx context.Context) {
+	d.mu.Lock()
+	last := d.last
+	d.last = nil
+	d.mu.Unlock()
+	if last == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if err := last.AckWait(ctx); err != nil {
+		d.w.m.options.Logger.Warn("held deliveries could not be acknowledged; they may be repeated", "webhook", d.w.id, "error", fmt.Errorf("drain: %w", err))
+	}
+	d.inFlight.Done(last)
+}
+
+// sendMore sends as many as may be under way.
+func (d *drain) sendMore(ctx context.Context) {
+	if d.end != going {
+		return
+	}
+	if !d.until.IsZero() && time.Now().After(d.until) && d.w.m.wanted() {
+		d.stop(sliceOver)
+		return
+	}
+	ramp := &d.progress.ramp
+	ramp.limit = d.w.m.options.Deliverer.Cap(d.hook)
+	for len(d.waiting) > 0 && d.underWay < ramp.window() {
+		if !d.open(ctx) {
+			d.stop(refused)
+			return
+		}
+		if d.w.m.options.Deliverer.Wait(d.hook) > holdWait {
+			d.progress.limited = true
+			d.stop(sliceOver)
+			break
+		}
+		d.send(d.waiting[0])
+		d.waiting = d.waiting[1:]
+	}
+	d.w.m.options.Deliverer.SetSerial(d.hook, ramp.serial() || d.progress.limited)
+}
+
+// open tells whether the webhook still takes what the hold queue brings.
+func (d *drain) open(ctx context.Context) bool {
+	if ctx.Err() != nil || d.hook.Config().Deleted || d.hook.Inactive() {
+		return false
+	}
+	open, _ := d.w.m.options.Deliverer.Circuit(d.hook)
+	return !open
+}
+
+// fetch brings batches until ctx is done; an empty one tells that nothing came for laneWait.
+func (d *drain) fetch(ctx context.Context, queue *opened, fetched chan<- []*bus.Message) error {
+	defer close(fetched)
+	for ctx.Err() == nil {
+		batch, err := queue.fetch(ctx, d.inFlight, d.fetches, holdWait)
+		if ctx.Err() != nil {
+			d.release(batch)
+			return nil
+		}
+		if err != nil {
+			d.release(batch)
+			return err //nolint:wrapcheck // says what was being done
+		}
+		select {
+		case fetched <- batch:
+		case <-ctx.Done():
+			d.release(batch)
+			return nil
+		}
+	}
+	return nil
+}
+
+// take puts a batch into order of publication and leaves out what is stale.
+func (d *drain) take(ctx context.Context, batch []*bus.Message) {
+	if len(batch) == 0 {
+		return
+	}
+	if d.until.IsZero() {
+		d.until = time.Now().Add(sliceTime)
+	}
+	var tasks []*domain.Task
+	for _, m := range batch {
+		task, err := bus.ParseTask(m.Header(), m.Body())
+		if err != nil {
+			d.w.m.options.Logger.Error("held delivery can't be read and is set aside", "sequence", m.Sequence, "error", err)
+			d.w.m.options.Bus.SetAside(m.Entry(), err, func(err error) {
+				d.inFlight.Done(m)
+				if err == nil { // else it stays in the hold queue
+					m.Ack()
+				}
+			})
+			continue
+		}
+		d.tasks[m] = d.w.resume(d.hook, task)
+		tasks = append(tasks, task)
+	}
+	fresh := d.w.fresh(ctx, tasks)
+	for _, m := range batch {
+		task, ok := d.tasks[m]
+		if !ok {
+			continue
+		}
+		// One that failed and came back has a later revision: that is no copy.
+		twice := d.twice(task)
+		note(d.seen, task.Delivery, task.Rev)
+		if twice || !fresh[task.Delivery] {
+			delete(d.tasks, m)
+			d.inFlight.Done(m)
+			m.Ack()
+			continue
+		}
+		d.waiting = append(d.waiting, m)
+	}
+	slices.SortStableFunc(d.waiting, func(a, b *bus.Message) int {
+		ta, tb := d.tasks[a], d.tasks[b]
+		if ta.EventSeq > 0 && tb.EventSeq > 0 {
+			return cmp.Compare(ta.EventSeq, tb.EventSeq)
+		}
+		return ta.ReceivedAt.Compare(tb.ReceivedAt)
+	})
+}
+
+// twice tells whether a delivery came before, as new as this or newer.
+func (d *drain) twice(task *domain.Task) bool {
+	if last, ok := d.seen[task.Delivery]; ok && task.Rev <= last {
+		return true
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	last, ok := d.progress.sent[task.Delivery]
+	return ok && task.Rev <= last
+}
+
+// note keeps a delivery's latest revision.
+func note(revisions map[domain.DeliveryID]domain.Revision, id domain.DeliveryID, rev domain.Revision) {
+	if len(revisions) >= remembered {
+		clear(revisions)
+	}
+	revisions[id] = max(rev, revisions[id])
+}
+
+func (d *drain) send(m *bus.Message) {
+	task := d.tasks[m]
+	delete(d.tasks, m)
+	d.underWay++
+	held := *task
+	held.HeldAt, held.Spilled = time.Time{}, false
+	d.w.m.options.Deliverer.Offer(d.hook, &deliver.Job{Task: &held, FromHold: true, Origin: &fromHold{d: d, message: m, delivery: task.Delivery, rev: task.Rev}})
+}
+
+func (d *drain) release(messages []*bus.Message) {
+	for _, m := range messages {
+		d.inFlight.Done(m)
+		m.Release()
+	}
+}
+
+// fromHold is a message of a hold queue in flight.
+type fromHold struct {
+	d        *drain
+	message  *bus.Message
+	delivery domain.DeliveryID
+	rev      domain.Revision
+}
+
+// Emitting implements deliver.Origin.
+func (o *fromHold) Emitting() *domain.Event { return nil }
+
+// Stored implements deliver.Origin. It acknowledges what was stored before this message,
+// which stays to be confirmed: to wait for the server's word on each took a goroutine and a
+// request of the bus for each delivery.
+func (o *fromHold) Stored() {
+	d := o.d
+	d.mu.Lock()
+	before := d.last
+	d.last = o.message
+	d.stored++
+	note(d.progress.sent, o.delivery, o.rev)
+	if before != nil {
+		before.Ack() // under the lock, as the last one's word is to be the last
+	}
+	d.mu.Unlock()
+	if before != nil {
+		d.inFlight.Done(before)
+	}
+	d.wake()
+}
+
+// Abandoned implements deliver.Origin.
+func (o *fromHold) Abandoned() {
+	d := o.d
+	d.inFlight.Done(o.message)
+	o.message.Release()
+	d.mu.Lock()
+	d.abandoned++
+	d.mu.Unlock()
+	d.wake()
+}
+
+func (d *drain) wake() {
+	select {
+	case d.ended <- struct{}{}:
+	default:
+	}
+}
+
+// ramp is how many deliveries of a draining hold queue may be under way.
+type ramp struct {
+	sent   int
+	size   int
+	gentle bool
+	limit  int
+}
+
+func newRamp(gentle bool) ramp {
+	return ramp{size: 1, gentle: gentle}
+}
+
+// serial tells whether deliveries go one at a time.
+func (r *ramp) serial() bool { return r.gentle && r.sent < serialFirst }
+
+// ahead is how many deliveries a hold queue at full rate has in flight beyond the webhook's cap,
+// which the deliverer keeps: they wait for a slot, or for their outcome to be stored.
+const ahead = 256
+
+// window returns the number that may be under way. It grows with what was sent until it
+// reaches the webhook's cap.
+func (r *ramp) window() int {
+	switch {
+	case r.serial():
+		return 1
+	case r.gentle && r.size < r.limit:
+		return max(1, r.size)
+	}
+	return max(1, r.limit) + ahead
+}
+
+// done counts a delivery that was sent, and doubles the window after each eight of them.
+func (r *ramp) done() {
+	r.sent++
+	if r.sent >= serialFirst && r.sent%(8*r.size) == 0 {
+		r.size *= 2
+	}
+}

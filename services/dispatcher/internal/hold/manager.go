@@ -1,0 +1,310 @@
+// Package hold works the hold queues: what is held for a webhook because it is inactive, its
+// circuit is open, or more came than it takes. One dispatcher owns a hold queue. While the
+// circuit is open it sends probes; when the webhook takes deliveries again it drains
+// the hold queue, in order of publication, first one at a time and then at a rising rate.
+package hold
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"waybill.dev/services/dispatcher/internal/deliver"
+	"waybill.dev/services/dispatcher/internal/index"
+	"waybill.dev/services/dispatcher/internal/inflight"
+	"waybill.dev/shared/bus"
+	"waybill.dev/shared/domain"
+)
+
+// Bus keeps the hold queues.
+type Bus interface {
+	Streams
+	Announce(subject string, body []byte)
+}
+
+// Deliverer sends what a hold queue brings.
+type Deliverer interface {
+	Offer(hook *index.Hook, job *deliver.Job)
+	End(job *deliver.Job, how domain.Change)
+	Circuit(hook *index.Hook) (open bool, nextProbe time.Time)
+	TryProbe(hook *index.Hook) bool
+	DropProbe(hook *index.Hook)
+	SetSerial(hook *index.Hook, serial bool)
+	Cap(hook *index.Hook) int
+	// Wait returns how long until the webhook's rate lets the next attempt begin.
+	Wait(hook *index.Hook) time.Duration
+	// Recall has those that a hold queue brought and that have not begun abandoned.
+	Recall(hook *index.Hook)
+}
+
+// Index knows the webhooks, or asks the database for them.
+type Index interface {
+	Find(id domain.WebhookID, answer func(*index.Hook, error))
+	Loaded() bool
+}
+
+// Log tells what the database knows of deliveries.
+type Log interface {
+	Revs(ctx context.Context, account string, ids []domain.DeliveryID) (map[domain.DeliveryID]domain.Revision, error)
+}
+
+// Options of a Manager.
+type Options struct {
+	Bus       Bus
+	Deliverer Deliverer
+	Index     Index
+	Log       Log
+	DrainRoom *inflight.Budget // for what drains have in flight
+	ProbeRoom *inflight.Budget // for what else is read of hold queues
+	Logger    *slog.Logger
+	Metrics   prometheus.Registerer
+	Schedule  []time.Duration
+	Retention time.Duration
+}
+
+const (
+	// listEvery is how often the hold queues are listed, to find those whose announcement was lost.
+	listEvery = 10 * time.Second
+	// announceEvery bounds the announcements of one hold queue to its owner.
+	announceEvery = 500 * time.Millisecond
+	// maxDrains bounds the hold queues that are drained at once: each takes a consumer, of
+	// which a stream has at most 1000.
+	maxDrains = 64
+	// maxLingering bounds the consumers of hold queues that have given their place to others and
+	// wait for the end of what they have sent, beside those.
+	maxLingering = 448
+)
+
+// Manager works the hold queues of the shards that this dispatcher owns.
+type Manager struct {
+	options Options
+	kept    kept
+	drains  chan struct{} // the places of those that drain, in turn
+	waits   atomic.Int64  // that wait for a place
+	linger  chan struct{} // those that wait for the end of what they sent
+	ending  chan struct{} // bounds the hold queues whose deliveries end at a time
+	drained prometheus.Counter
+	probes  prometheus.Counter
+
+	mu        sync.Mutex
+	begin     func(*worker) // starts a worker within Run; nil: not running
+	owned     [domain.Shards]bool
+	workers   map[domain.WebhookID]*worker
+	announced map[domain.WebhookID]time.Time
+	running   sync.WaitGroup
+	list      chan struct{}
+}
+
+// New returns a manager.
+func New(options Options) *Manager {
+	m := &Manager{
+		options: options, kept: kept{options.Bus, options.Logger}, drains: make(chan struct{}, maxDrains), linger: make(chan struct{}, maxLingering), ending: make(chan struct{}, maxEnding),
+		workers: make(map[domain.WebhookID]*worker), announced: make(map[domain.WebhookID]time.Time),
+		list: make(chan struct{}, 1),
+		drained: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "waybill_lane_drained_total", Help: "Deliveries that left a hold queue."}),
+		probes: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "waybill_probes_total", Help: "Probes sent through open circuits."}),
+	}
+	options.Metrics.MustRegister(m.drained, m.probes, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "waybill_lanes", Help: "Hold queues of this dispatcher that hold something."},
+		func() float64 {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			return float64(len(m.workers))
+		}))
+	return m
+}
+
+// Drains returns how many hold queues are drained, how many that may be at once, and how many
+// wait for it.
+func (m *Manager) Drains() (drained, most, waiting int64) {
+	return int64(len(m.drains)), maxDrains, m.waits.Load()
+}
+
+// Own starts or ends the work on a shard's hold queues.
+func (m *Manager) Own(shard int, owned bool) {
+	m.mu.Lock()
+	m.owned[shard] = owned
+	for id, w := range m.workers {
+		if id.Shard() == shard && !owned {
+			w.stop()
+		}
+	}
+	m.mu.Unlock()
+	m.wakeList()
+}
+
+// Filled tells that a delivery was put into a hold queue here, and why.
+func (m *Manager) Filled(id domain.WebhookID, reason string) {
+	m.mu.Lock()
+	if m.owned[id.Shard()] {
+		m.wake(id, reason != domain.ReasonOverCap)
+		m.mu.Unlock()
+		return
+	}
+	now := time.Now()
+	due := now.Sub(m.announced[id]) > announceEvery
+	if due {
+		m.announced[id] = now
+	}
+	m.mu.Unlock()
+	if due {
+		m.options.Bus.Announce(bus.SubjectHold, []byte(string(id)+" "+reason))
+	}
+}
+
+// Heard tells that another dispatcher filled a hold queue.
+func (m *Manager) Heard(id domain.WebhookID, reason string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.owned[id.Shard()] {
+		m.wake(id, reason != domain.ReasonOverCap)
+	}
+}
+
+// Changed tells that a webhook or its circuit changed.
+func (m *Manager) Changed(id domain.WebhookID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if w, ok := m.workers[id]; ok {
+		w.poke()
+	}
+}
+
+// wake has a hold queue looked at; m.mu is held.
+func (m *Manager) wake(id domain.WebhookID, gently bool) {
+	if m.begin == nil {
+		return
+	}
+	w, ok := m.workers[id]
+	if !ok {
+		w = &worker{m: m, id: id, woken: make(chan struct{}, 1)}
+		m.workers[id] = w
+		m.begin(w)
+	}
+	if gently {
+		w.gentle.Store(true)
+	}
+	w.poke()
+}
+
+// leave ends a worker whose hold queue is empty, unless it was woken meanwhile.
+func (m *Manager) leave(w *worker, must bool) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(w.woken) > 0 && !must {
+		return false
+	}
+	delete(m.workers, w.id)
+	delete(m.announced, w.id)
+	return true
+}
+
+// place is the right to drain a hold queue, which few have at once.
+type place struct {
+	m    *Manager
+	held chan struct{}
+}
+
+// place waits for its turn.
+func (m *Manager) place(ctx context.Context) (*place, error) {
+	select {
+	case m.drains <- struct{}{}:
+		return &place{m: m, held: m.drains}, nil
+	default:
+	}
+	m.waits.Add(1)
+	defer m.waits.Add(-1)
+	select {
+	case m.drains <- struct{}{}:
+		return &place{m: m, held: m.drains}, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait to drain a hold queue: %w", ctx.Err())
+	}
+}
+
+// linger gives the place to another, as nothing more is sent; while very many wait for the
+// end of what they have sent, it is kept until then.
+func (p *place) linger() {
+	if p.held != p.m.drains {
+		return
+	}
+	select {
+	case p.m.linger <- struct{}{}:
+		p.leave()
+		p.held = p.m.linger
+	default:
+	}
+}
+
+// leave gives back what is held.
+func (p *place) leave() { <-p.held }
+
+// Run works until ctx is done.
+func (m *Manager) Run(ctx context.Context) error {
+	m.mu.Lock()
+	m.begin = func(w *worker) {
+		working, stop := context.WithCancel(ctx)
+		w.stop = stop
+		m.running.Go(func() {
+			defer stop()
+			w.run(working)
+		})
+	}
+	m.mu.Unlock()
+	ticker := time.NewTicker(listEvery)
+	defer ticker.Stop()
+	for {
+		m.listQueues(ctx)
+		select {
+		case <-ctx.Done():
+			m.mu.Lock()
+			m.begin = nil
+			m.mu.Unlock()
+			m.running.Wait()
+			return nil
+		case <-ticker.C:
+		case <-m.list:
+		}
+	}
+}
+
+func (m *Manager) wakeList() {
+	select {
+	case m.list <- struct{}{}:
+	default:
+	}
+}
+
+func (m *Manager) listQueues(ctx context.Context) {
+	if !m.options.Index.Loaded() {
+		time.AfterFunc(200*time.Millisecond, m.wakeList)
+		return
+	}
+	for shard := range domain.Shards {
+		m.mu.Lock()
+		owned := m.owned[shard]
+		m.mu.Unlock()
+		if !owned || ctx.Err() != nil {
+			continue
+		}
+		queues, err := m.kept.queues(ctx, shard)
+		if err != nil {
+			m.options.Logger.Debug("hold queues can't be listed", "error", err)
+			return
+		}
+		m.mu.Lock()
+		for id := range queues {
+			if _, ok := m.workers[id]; !ok && m.owned[shard] {
+				m.wake(id, false)
+			}
+		}
+		m.mu.Unlock()
+	}
+}

@@ -1,0 +1,158 @@
+package hold
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"waybill.dev/services/dispatcher/internal/inflight"
+	"waybill.dev/shared/bus"
+	"waybill.dev/shared/domain"
+)
+
+// Streams is where hold queues are kept.
+type Streams interface {
+	Stream(name string) *bus.Stream
+	SetAside(e *bus.Entry, cause error, done func(error))
+}
+
+const (
+	// readBytes bounds what is read of a hold queue at once.
+	readBytes = 1 << 20
+	// unused is a guard against consumers that leak: who drains asks more often than this.
+	unused = time.Minute
+)
+
+// kept reads and drains the hold queues, which are subjects of HOLD.
+type kept struct {
+	streams Streams
+	log     *slog.Logger
+}
+
+func (k kept) stream() *bus.Stream { return k.streams.Stream(bus.StreamHold) }
+
+// queues returns the webhooks of a shard whose hold queues hold something, with how many deliveries
+// each.
+func (k kept) queues(ctx context.Context, shard int) (map[domain.WebhookID]uint64, error) {
+	subjects, err := k.stream().Subjects(ctx, bus.HoldSubjects(shard))
+	if err != nil {
+		return nil, err
+	}
+	queues := make(map[domain.WebhookID]uint64, len(subjects))
+	for subject, n := range subjects {
+		if id, ok := bus.WebhookOfSubject(subject); ok {
+			queues[id] = n
+		}
+	}
+	return queues, nil
+}
+
+// delivery is a delivery in a hold queue: it stays there until it is deleted.
+type delivery struct {
+	task     *domain.Task
+	sequence uint64
+}
+
+// read returns up to most deliveries of a webhook's hold queue in its order, from the sequence given
+// on, fewer when their bodies come to over 1 MiB. The first for which more says false is the
+// last; nil: as many as there are. One that can't be read is set aside. Each costs a request.
+func (k kept) read(ctx context.Context, id domain.WebhookID, from uint64, most int, more func(*domain.Task) bool) ([]delivery, error) {
+	stream := k.stream()
+	var list []delivery
+	for size := 0; len(list) < most && size < readBytes; {
+		entry, err := stream.Read(ctx, bus.HoldSubject(id), from)
+		if err != nil {
+			return nil, err
+		}
+		if entry == nil {
+			break
+		}
+		from = entry.Sequence + 1
+		task, cause := bus.ParseTask(entry.Header, entry.Body)
+		if cause != nil {
+			if err := k.setAside(ctx, entry, cause); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		list = append(list, delivery{task, entry.Sequence})
+		size += len(entry.Body)
+		if more != nil && !more(task) {
+			break
+		}
+	}
+	return list, nil
+}
+
+// setAside keeps what can't be read elsewhere, and waits until it is there.
+func (k kept) setAside(ctx context.Context, entry *bus.Entry, cause error) error {
+	k.log.Error("held delivery can't be read and is set aside", "sequence", entry.Sequence, "error", cause)
+	stored := make(chan error, 1)
+	k.streams.SetAside(entry, cause, func(err error) { stored <- err })
+	select {
+	case err := <-stored:
+		if err != nil {
+			return err
+		}
+	case <-ctx.Done():
+		return errors.Join(domain.ErrUnavailable, ctx.Err())
+	}
+	return k.remove(ctx, entry.Sequence)
+}
+
+// remove removes deliveries from their hold queues; that one is gone already is no fault.
+func (k kept) remove(ctx context.Context, sequences ...uint64) error {
+	stream := k.stream()
+	failed := make([]error, len(sequences))
+	var deleting sync.WaitGroup
+	for i, sequence := range sequences {
+		deleting.Go(func() { failed[i] = stream.Delete(ctx, sequence) })
+	}
+	deleting.Wait()
+	return errors.Join(failed...)
+}
+
+// opened is a hold queue while it is drained, through a consumer of its own.
+type opened struct {
+	stream   *bus.Stream
+	name     string
+	consumer *bus.Consumer
+}
+
+// open starts to drain a hold queue. At most unacknowledged deliveries are handed out at once.
+func (k kept) open(ctx context.Context, id domain.WebhookID, unacknowledged int) (*opened, error) {
+	o := &opened{stream: k.stream(), name: bus.HoldConsumer(id)}
+	var err error
+	o.consumer, err = o.stream.CreateConsumer(ctx, o.name, bus.HoldSubject(id), unacknowledged, unused)
+	if err != nil {
+		return nil, err
+	}
+	return o, nil
+}
+
+// fetch takes up to n deliveries, as many as there is room for, waiting for room and then at
+// most wait for the first. What it returns beside an error is in flight, too.
+func (o *opened) fetch(ctx context.Context, inFlight *inflight.Messages, n int, wait time.Duration) (list []*bus.Message, err error) {
+	room, err := inFlight.ReserveTasks(ctx)
+	if err != nil {
+		return nil, err // told to stop
+	}
+	defer inFlight.Give(room)
+	// What the server sends until the wait is over is in flight, and is not to come again.
+	err = o.consumer.Fetch(context.WithoutCancel(ctx), n, bus.FetchOptions{Wait: wait, Bytes: room}, func(m *bus.Message) {
+		inFlight.Add(m)
+		list = append(list, m)
+	})
+	if errors.Is(err, bus.ErrAway) {
+		return nil, nil
+	}
+	return list, err
+}
+
+// close ends the draining; what was not acknowledged stays in the hold queue.
+func (o *opened) close(ctx context.Context) error {
+	o.consumer.Close()
+	return o.stream.DeleteConsumer(ctx, o.name)
+}

@@ -1,0 +1,401 @@
+package hold
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"waybill.dev/services/dispatcher/internal/deliver"
+	"waybill.dev/services/dispatcher/internal/index"
+	"waybill.dev/services/dispatcher/internal/inflight"
+	"waybill.dev/shared/domain"
+)
+
+const (
+	// lookAgain is how often a hold queue that can't be drained is looked at for deliveries
+	// that are past the retention.
+	lookAgain = 10 * time.Minute
+	// idleFor is how long a worker stays with an empty hold queue.
+	idleFor = 2 * time.Second
+	// endTogether deliveries at most are ended at once: one look into the log for all.
+	endTogether = 64
+	// endAfter is the least time until more of a hold queue is ended, so that there is more than
+	// one to end together. A delivery's end is late by twice as much at most.
+	endAfter = 2 * time.Second
+	// maxEnding hold queues at most end deliveries at a time. What fills many hold queues at once becomes
+	// due in all of them at once, and takes a dozen requests in each: 100 hold queues took both
+	// cores for 100 ms, for which events waited to be accepted.
+	maxEnding = 2
+)
+
+// worker works one hold queue.
+type worker struct {
+	m     *Manager
+	id    domain.WebhookID
+	stop  context.CancelFunc
+	woken chan struct{}
+	// gentle: the receiver was down or the webhook inactive, so the drain begins with
+	// one at a time. A hold queue that only holds what was too much for a moment does not.
+	gentle atomic.Bool
+	// head is the hold queue's first delivery when it was last looked at, without its body; nil:
+	// not known. It tells when there is something to do, no more: before anything is done
+	// about it the hold queue is read again, for the bus may have been lost since.
+	head *domain.Task
+	// progress of the draining; nil: it has not begun.
+	progress *progress
+}
+
+func (w *worker) poke() {
+	select {
+	case w.woken <- struct{}{}:
+	default:
+	}
+}
+
+// run works until the hold queue is empty or ctx is done.
+func (w *worker) run(ctx context.Context) {
+	hook := w.find(ctx)
+	failures := 0
+	for ctx.Err() == nil {
+		var pause time.Duration
+		var err error
+		switch {
+		case hook == nil || hook.Config().Deleted:
+			w.progress = nil
+			pause, err = w.endAll(ctx, domain.ChangeDeleted)
+		case hook.Inactive():
+			w.stopDraining(hook)
+			pause, err = w.park(ctx, hook)
+		default:
+			if open, _ := w.m.options.Deliverer.Circuit(hook); open {
+				w.stopDraining(hook)
+				pause, err = w.probe(ctx, hook)
+			} else {
+				pause, err = w.drain(ctx, hook)
+			}
+		}
+		if err != nil {
+			failures++
+			pause = min(time.Duration(failures)*200*time.Millisecond, 5*time.Second)
+			w.m.options.Logger.Debug("hold queue can't be worked", "webhook", w.id, "error", err)
+		} else {
+			failures = 0
+		}
+		woken := w.wait(ctx, pause)
+		if err == nil && pause == idleFor && !woken && w.m.leave(w, false) {
+			return
+		}
+	}
+	if hook != nil {
+		w.stopDraining(hook)
+	}
+	w.m.leave(w, true)
+}
+
+// wait pauses, until something changes; true: something did.
+func (w *worker) wait(ctx context.Context, pause time.Duration) bool {
+	if pause <= 0 {
+		return true
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	case <-w.woken:
+		return true
+	}
+	return false
+}
+
+// find returns the hold queue's webhook; nil: the database has none of its id, or ctx is done.
+func (w *worker) find(ctx context.Context) *index.Hook {
+	found := make(chan *index.Hook, 1)
+	w.m.options.Index.Find(w.id, func(hook *index.Hook, err error) {
+		if err == nil {
+			found <- hook
+		}
+	})
+	select {
+	case hook := <-found:
+		return hook
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// park looks after the hold queue of an inactive webhook: nothing is sent, but what is past
+// the retention ends.
+func (w *worker) park(ctx context.Context, hook *index.Hook) (time.Duration, error) {
+	w.gentle.Store(true)
+	head, err := w.endExpired(ctx, hook, false)
+	if err != nil || head == nil {
+		return idleFor, err
+	}
+	return lookAgain, nil
+}
+
+// probe looks after the hold queue of a webhook with an open circuit: what is exhausted
+// meanwhile ends, and when a probe is due the head of the hold queue is it.
+func (w *worker) probe(ctx context.Context, hook *index.Hook) (time.Duration, error) {
+	w.gentle.Store(true)
+	head, err := w.endExpired(ctx, hook, true)
+	if err != nil || head == nil {
+		return idleFor, err
+	}
+	open, nextProbe := w.m.options.Deliverer.Circuit(hook)
+	if !open {
+		return 0, nil
+	}
+	pause := time.Until(nextProbe)
+	if pause <= 0 {
+		return w.sendProbe(ctx, hook)
+	}
+	if at, ok := deliver.Deadline(head, hook.Config().Schedule(w.m.options.Schedule)); ok {
+		pause = min(pause, max(time.Until(at), endAfter)+rand.N(endAfter)) //nolint:gosec // spreads hold queues, which needs no secrecy
+	}
+	return max(pause, 10*time.Millisecond), nil
+}
+
+// sendProbe sends the head of the hold queue, unless its delivery has gone on meanwhile.
+func (w *worker) sendProbe(ctx context.Context, hook *index.Hook) (time.Duration, error) {
+	w.head = nil
+	head, give, err := w.read(ctx)
+	defer give()
+	if err != nil || head == nil {
+		return idleFor, err
+	}
+	if _, ended := w.expired(hook, head.task, true); ended {
+		return 0, nil
+	}
+	if fresh := w.fresh(ctx, []*domain.Task{head.task}); !fresh[head.task.Delivery] {
+		return 0, w.m.kept.remove(ctx, head.sequence)
+	}
+	if !w.m.options.Deliverer.TryProbe(hook) {
+		return time.Second, nil // another probe is under way
+	}
+	w.m.probes.Inc()
+	return 0, w.send(ctx, hook, head)
+}
+
+// look returns the head of the hold queue, read when it is not known; nil: the hold queue is empty.
+func (w *worker) look(ctx context.Context) (*domain.Task, error) {
+	if w.head != nil {
+		return w.head, nil
+	}
+	head, give, err := w.read(ctx)
+	defer give()
+	if err != nil || head == nil {
+		return nil, err
+	}
+	w.know(head.task)
+	return w.head, nil
+}
+
+// read reads the head of the hold queue; nil: the hold queue is empty. Thousands of hold queues may be read at
+// once: what is read takes room until give is called.
+func (w *worker) read(ctx context.Context) (head *delivery, give func(), err error) {
+	room := w.m.options.ProbeRoom
+	taken, err := room.Reserve(ctx, inflight.LargestTask, inflight.LargestTask)
+	give = func() { room.Give(taken) }
+	if err != nil {
+		return nil, give, err //nolint:wrapcheck // told to stop
+	}
+	held, err := w.m.kept.read(ctx, w.id, 0, 1, nil)
+	if err != nil || len(held) == 0 {
+		return nil, give, err
+	}
+	rest := taken - int64(len(held[0].task.Body))
+	taken -= rest
+	room.Give(rest)
+	return &held[0], give, nil
+}
+
+// know keeps a hold queue's first delivery.
+func (w *worker) know(task *domain.Task) {
+	head := *task
+	head.Body = nil
+	w.head = &head
+}
+
+// send has the head of the hold queue attempted as a probe, and waits for its end.
+func (w *worker) send(ctx context.Context, hook *index.Hook, head *delivery) error {
+	ended := make(chan bool, 1)
+	w.m.options.Deliverer.Offer(hook, &deliver.Job{
+		Task: head.task, FromHold: true, Probe: true, Origin: single{ended},
+	})
+	select {
+	case stored := <-ended:
+		if !stored {
+			w.m.options.Deliverer.DropProbe(hook)
+			return nil
+		}
+	case <-ctx.Done():
+		// The attempt goes on; whoever owns the hold queue then may send it once more.
+		if !<-ended {
+			return nil
+		}
+	}
+	w.m.drained.Inc()
+	return w.m.kept.remove(context.WithoutCancel(ctx), head.sequence)
+}
+
+// endExpired ends the deliveries at the head of the hold queue that are past the retention, or
+// (when the schedules run on) exhausted. It returns the first one that is not.
+func (w *worker) endExpired(ctx context.Context, hook *index.Hook, running bool) (*domain.Task, error) {
+	expired := func(task *domain.Task) (domain.Change, bool) { return w.expired(hook, task, running) }
+	for ctx.Err() == nil {
+		head, err := w.look(ctx)
+		if err != nil || head == nil {
+			return nil, err
+		}
+		if _, ended := expired(head); !ended {
+			return head, nil
+		}
+		if _, err := w.end(ctx, expired); err != nil {
+			return nil, err
+		}
+	}
+	return nil, ctx.Err()
+}
+
+func (w *worker) expired(hook *index.Hook, task *domain.Task, running bool) (how domain.Change, ended bool) {
+	now := time.Now()
+	if now.Sub(task.ReceivedAt) > w.m.options.Retention {
+		return domain.ChangeRetention, true
+	}
+	config := hook.Config()
+	at, ok := deliver.Deadline(w.resume(hook, task), config.Schedule(w.m.options.Schedule))
+	return domain.ChangeExhausted, running && ok && now.After(at)
+}
+
+// resume returns task with its schedule's clock moved on by the time for which the
+// webhook was inactive while the task was in the hold queue: the clock stood still then.
+func (w *worker) resume(hook *index.Hook, task *domain.Task) *domain.Task {
+	config := hook.Config()
+	since, until := config.InactiveSince(hook.Health()), config.ActivatedAt
+	if task.RunStartedAt.IsZero() || task.HeldAt.IsZero() || since.IsZero() || !until.After(since) {
+		return task
+	}
+	if task.HeldAt.After(since) {
+		since = task.HeldAt
+	}
+	still := until.Sub(since)
+	if still <= 0 {
+		return task
+	}
+	moved := *task
+	moved.RunStartedAt = moved.RunStartedAt.Add(still)
+	moved.HeldAt = until
+	return &moved
+}
+
+// fresh returns the tasks that are the latest state of their deliveries: the others went on
+// from another copy, or a later run of them was asked for. While the log can't be asked,
+// all are.
+func (w *worker) fresh(ctx context.Context, tasks []*domain.Task) map[domain.DeliveryID]bool {
+	keep := make(map[domain.DeliveryID]bool, len(tasks))
+	if len(tasks) == 0 {
+		return keep
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	ids := make([]domain.DeliveryID, len(tasks))
+	for i, task := range tasks {
+		ids[i] = task.Delivery
+	}
+	revs, err := w.m.options.Log.Revs(ctx, tasks[0].Account, ids) // a webhook's are all of one account
+	for _, task := range tasks {
+		if err != nil || !task.Rev.WentOn(revs[task.Delivery]) {
+			keep[task.Delivery] = true
+		}
+	}
+	return keep
+}
+
+// endAll ends everything in the hold queue.
+func (w *worker) endAll(ctx context.Context, how domain.Change) (time.Duration, error) {
+	for ctx.Err() == nil {
+		n, err := w.end(ctx, func(*domain.Task) (domain.Change, bool) { return how, true })
+		if err != nil || n == 0 {
+			return idleFor, err
+		}
+	}
+	return 0, ctx.Err()
+}
+
+// end ends the deliveries at the head of the hold queue for which ends says how, a number of them
+// together. It returns how many left the hold queue.
+func (w *worker) end(ctx context.Context, ends func(*domain.Task) (domain.Change, bool)) (int, error) {
+	select {
+	case w.m.ending <- struct{}{}:
+		defer func() { <-w.m.ending }()
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	w.head = nil
+	// What stays is not read, but for the first of it: of a hold queue that is looked at every two
+	// seconds most stays, and each costs a request.
+	has := func(task *domain.Task) bool {
+		_, ended := ends(task)
+		return ended
+	}
+	held, err := w.m.kept.read(ctx, w.id, 0, endTogether, has)
+	if err != nil {
+		return 0, err
+	}
+	var sequences []uint64
+	var tasks []*domain.Task
+	var next *domain.Task
+	for _, h := range held {
+		if !has(h.task) {
+			next = h.task
+			break
+		}
+		sequences, tasks = append(sequences, h.sequence), append(tasks, h.task)
+	}
+	if len(tasks) == 0 {
+		if next != nil {
+			w.know(next)
+		}
+		return 0, nil
+	}
+	fresh := w.fresh(ctx, tasks)
+	ended := make(chan bool, len(tasks))
+	for _, task := range tasks {
+		if !fresh[task.Delivery] {
+			ended <- true
+			continue
+		}
+		how, _ := ends(task)
+		w.m.options.Deliverer.End(&deliver.Job{Task: task, FromHold: true, Origin: single{ended}}, how)
+	}
+	for range tasks {
+		select {
+		case <-ended:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+	w.m.drained.Add(float64(len(tasks)))
+	if err := w.m.kept.remove(ctx, sequences...); err != nil {
+		return 0, err
+	}
+	if next != nil {
+		w.know(next)
+	}
+	return len(tasks), nil
+}
+
+// single tells once whether a job's outcome was stored.
+type single struct{ ended chan bool }
+
+// Emitting implements deliver.Origin.
+func (s single) Emitting() *domain.Event { return nil }
+
+// Stored implements deliver.Origin.
+func (s single) Stored() { s.ended <- true }
+
+// Abandoned implements deliver.Origin.
+func (s single) Abandoned() { s.ended <- false }

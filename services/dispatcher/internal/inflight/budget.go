@@ -1,0 +1,165 @@
+package inflight
+
+import (
+	"context"
+	"slices"
+	"sync"
+)
+
+const (
+	// largestMessage is how much room the largest message that a server takes needs: 1 MiB,
+	// and its subjects.
+	largestMessage = 1<<20 + 16<<10
+	// LargestTask is the same for RETRIES and HOLD, where only Waybill publishes: an event
+	// has 256 KiB of data at most.
+	LargestTask = 320 << 10
+)
+
+// Budget bounds the bytes of messages in flight. Who takes messages off the bus waits for room
+// before it asks for them, in turn; what is in flight never waits for more.
+type Budget struct {
+	limit int64
+	of    *Budget // that this is a part of; nil: of none
+
+	mu      sync.Mutex
+	used    int64
+	held    int64 // of used: by what is in flight, and not reserved for what may come
+	waiting []*budgetWaiter
+}
+
+type budgetWaiter struct {
+	least, most int64
+	granted     chan int64
+}
+
+// NewBudget returns room for limit bytes.
+func NewBudget(limit int64) *Budget { return &Budget{limit: limit} }
+
+// Part returns room for limit bytes of r, for one of those that share r: however long it
+// keeps them, there is room for the others. What is taken of the part is taken of r.
+func (r *Budget) Part(limit int64) *Budget { return &Budget{limit: limit, of: r} }
+
+// Limit returns how many bytes there is room for.
+func (r *Budget) Limit() int64 { return r.limit }
+
+// BudgetState is how much of the room is taken.
+type BudgetState struct {
+	Used, Limit int64 // bytes
+	Waiting     int   // that wait for room
+}
+
+// State returns the present state.
+func (r *Budget) State() BudgetState {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return BudgetState{Used: r.used, Limit: r.limit, Waiting: len(r.waiting)}
+}
+
+// Tight tells whether what is in flight takes more than half of the room, without what is
+// reserved: that is as much when nothing is in flight.
+func (r *Budget) Tight() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.held > max(0, r.limit-(r.used-r.held))/2
+}
+
+// Full tells that there is no room for another task.
+func (r *Budget) Full() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.used+LargestTask > r.limit
+}
+
+// Reserve waits for room for least bytes and takes as much as there is, most at most. What
+// is more than the whole room is granted when nothing else is in it. Its error is ctx's.
+func (r *Budget) Reserve(ctx context.Context, least, most int64) (int64, error) {
+	granted, err := r.reserve(ctx, least, most)
+	if err != nil || r.of == nil {
+		return granted, err
+	}
+	whole, err := r.of.Reserve(ctx, least, granted)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.give(granted - whole)
+	return whole, err
+}
+
+func (r *Budget) reserve(ctx context.Context, least, most int64) (int64, error) {
+	if ctx.Err() != nil {
+		return 0, ctx.Err()
+	}
+	r.mu.Lock()
+	if len(r.waiting) == 0 && r.fits(least) {
+		granted := r.grant(least, most)
+		r.mu.Unlock()
+		return granted, nil
+	}
+	w := &budgetWaiter{least: least, most: most, granted: make(chan int64, 1)}
+	r.waiting = append(r.waiting, w)
+	r.mu.Unlock()
+	select {
+	case granted := <-w.granted:
+		return granted, nil
+	case <-ctx.Done():
+	}
+	r.mu.Lock()
+	if i := slices.Index(r.waiting, w); i >= 0 {
+		r.waiting = slices.Delete(r.waiting, i, i+1)
+		r.admit() // the next one may need less
+	} else {
+		r.give(<-w.granted)
+	}
+	r.mu.Unlock()
+	return 0, ctx.Err()
+}
+
+// Take takes room though there may be none, for what is in flight already.
+func (r *Budget) Take(n int64) {
+	for ; r != nil; r = r.of {
+		r.mu.Lock()
+		r.used += n
+		r.held += n
+		r.mu.Unlock()
+	}
+}
+
+// LetGo gives back what Take took.
+func (r *Budget) LetGo(n int64) {
+	for ; r != nil; r = r.of {
+		r.mu.Lock()
+		r.held -= n
+		r.give(n)
+		r.mu.Unlock()
+	}
+}
+
+// Give gives back what Reserve granted.
+func (r *Budget) Give(n int64) {
+	for ; r != nil; r = r.of {
+		r.mu.Lock()
+		r.give(n)
+		r.mu.Unlock()
+	}
+}
+
+func (r *Budget) give(n int64) {
+	r.used -= n
+	r.admit()
+}
+
+// admit lets those in that wait, as far as there is room; r.mu is held.
+func (r *Budget) admit() {
+	for len(r.waiting) > 0 && r.fits(r.waiting[0].least) {
+		w := r.waiting[0]
+		r.waiting = slices.Delete(r.waiting, 0, 1)
+		w.granted <- r.grant(w.least, w.most)
+	}
+}
+
+func (r *Budget) fits(least int64) bool { return r.used+least <= r.limit || r.used <= 0 }
+
+func (r *Budget) grant(least, most int64) int64 {
+	granted := max(least, min(most, r.limit-r.used))
+	r.used += granted
+	return granted
+}

@@ -1,0 +1,165 @@
+// Package inflight keeps what this process has taken off the bus and not finished yet, and
+// bounds the memory that it takes.
+package inflight
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"waybill.dev/shared/bus"
+)
+
+// Messages are the messages of one stream that are worked upon. The server is told about
+// those that take long, so that no other consumer gets them.
+type Messages struct {
+	every    time.Duration // how often the server is told
+	room     *Budget       // nil: without a bound
+	mu       sync.Mutex
+	messages map[bus.Position]held
+	moves    uint64
+}
+
+type held struct {
+	message *bus.Message
+	since   time.Time
+	size    int64 // of the room that it takes
+}
+
+// New returns an empty one whose messages take their bytes of room until Done; nil: without a
+// bound.
+func New(room *Budget) *Messages {
+	return &Messages{every: bus.ProgressInterval, room: room, messages: make(map[bus.Position]held)}
+}
+
+// NewRecords is New for messages of RECORDS.
+func NewRecords(room *Budget) *Messages {
+	return &Messages{every: bus.RecordsProgressInterval, room: room, messages: make(map[bus.Position]held)}
+}
+
+// Add takes a message in flight; false: this very message is in flight already and this is
+// a repeat of it.
+func (h *Messages) Add(m *bus.Message) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, ok := h.messages[m.Position()]; ok {
+		return false
+	}
+	size := Size(m)
+	h.messages[m.Position()] = held{m, time.Now(), size}
+	h.moves++
+	if h.room != nil {
+		h.room.Take(size)
+	}
+	return true
+}
+
+// More tells that a message in flight takes n bytes more than its own, until Done.
+func (h *Messages) More(m *bus.Message, n int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	one, ok := h.messages[m.Position()]
+	if !ok || one.message != m || h.room == nil {
+		return
+	}
+	one.size += n
+	h.messages[m.Position()] = one
+	h.room.Take(n)
+}
+
+// Done lets go of a message, which is acknowledged or released besides.
+func (h *Messages) Done(m *bus.Message) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	one := h.messages[m.Position()]
+	if one.message != m {
+		return
+	}
+	delete(h.messages, m.Position())
+	h.moves++
+	if h.room != nil {
+		h.room.LetGo(one.size)
+	}
+}
+
+// Moves counts messages that came in flight, and those that left it.
+func (h *Messages) Moves() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.moves
+}
+
+// Reserve waits for room for one message of the largest size at least, and takes a quarter
+// of all room at most; 0: there is no bound. What it takes is to be given back with Give.
+func (h *Messages) Reserve(ctx context.Context) (int64, error) {
+	return h.reserve(ctx, largestMessage, 4)
+}
+
+// ReserveTasks is Reserve for messages of RETRIES and HOLD, and takes half of all room at most.
+func (h *Messages) ReserveTasks(ctx context.Context) (int64, error) {
+	return h.reserve(ctx, LargestTask, 2)
+}
+
+func (h *Messages) reserve(ctx context.Context, largest, share int64) (int64, error) {
+	if h.room == nil {
+		return 0, ctx.Err()
+	}
+	return h.room.Reserve(ctx, largest, max(largest, h.room.Limit()/share))
+}
+
+// Give gives back what was reserved and is not taken by messages.
+func (h *Messages) Give(n int64) {
+	if h.room != nil {
+		h.room.Give(n)
+	}
+}
+
+// Len returns how many messages are in flight.
+func (h *Messages) Len() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.messages)
+}
+
+// Run reports on what takes long until ctx is done.
+func (h *Messages) Run(ctx context.Context) error {
+	ticker := time.NewTicker(h.every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case now := <-ticker.C:
+			for _, m := range h.olderThan(now.Add(-h.every / 2)) {
+				m.InProgress()
+			}
+		}
+	}
+}
+
+func (h *Messages) olderThan(t time.Time) []*bus.Message {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var list []*bus.Message
+	for _, held := range h.messages {
+		if held.since.Before(t) {
+			list = append(list, held.message)
+		}
+	}
+	return list
+}
+
+// messageExtra is what a message in flight takes beside its own bytes.
+const messageExtra = 512
+
+// Size is what a message takes in memory, about.
+func Size(m *bus.Message) int64 {
+	size := messageExtra + len(m.Body())
+	for name, values := range m.Header() {
+		size += len(name)
+		for _, value := range values {
+			size += len(value)
+		}
+	}
+	return int64(size)
+}

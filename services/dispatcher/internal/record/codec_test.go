@@ -1,0 +1,142 @@
+package record_test
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"waybill.dev/services/dispatcher/internal/record"
+	"waybill.dev/shared/domain"
+)
+
+const webhook = domain.WebhookID("0198aaaa-bbbb-7ccc-8ddd-eeeeffff0001")
+
+func batch(n int) *domain.RecordBatch {
+	now := time.UnixMilli(1_770_000_000_123).UTC()
+	b := &domain.RecordBatch{}
+	for i := range n {
+		key := domain.EventKey{Account: "default", ID: fmt.Sprintf("evt_01980f2c7a607c3e9d5a4f1b2c3d%04x", i), ReceivedAt: now}
+		b.Settled = append(b.Settled, key)
+		b.Outcomes = append(b.Outcomes, domain.Outcome{
+			Delivery: domain.NewDeliveryID(key, webhook), Account: "default", Webhook: webhook, EventID: key.ID,
+			EventType: domain.ShipmentDelivered, EventSeq: uint64(i), Status: domain.StatusDelivered, Rev: 2, Attempts: 1,
+			RunAttempts: 1, RunStartedAt: now, UpdatedAt: now,
+			Attempt: &domain.Attempt{ID: domain.AttemptID(), Number: 1, StartedAt: now, Duration: time.Millisecond, Status: 200, ResponseBody: `{"ok":true}`},
+		})
+	}
+	return b
+}
+
+// whole has every field of every part.
+func whole() *domain.RecordBatch {
+	at := time.Date(2026, 11, 16, 13, 4, 11, 123_456_789, time.UTC)
+	b := batch(2)
+	b.Outcomes = append(b.Outcomes, domain.Outcome{
+		Delivery: "dlv_1", Account: "acme", Webhook: webhook, EventID: "Straße/日本 ", EventType: domain.ShipmentException, EventSeq: 1 << 63,
+		Status: domain.StatusRetrying, Rev: 2004, Attempts: 7, RunAttempts: 2, RunStartedAt: at, NextAttemptAt: at.Add(time.Hour), InLane: true,
+		Reason: domain.ReasonCircuitOpen, UpdatedAt: at, Test: true, Noted: true, Request: "req_1",
+		Attempt: &domain.Attempt{ID: "att_1", Number: 7, StartedAt: at, Duration: 1234567 * time.Nanosecond, Status: 502, Error: "timeout", ResponseBody: strings.Repeat("\u00e9\n", 2048)},
+	}, domain.Outcome{})
+	b.Events = []domain.Event{{Account: "acme", ID: "evt", Type: domain.ShipmentCreated, Timestamp: "2026-11-16T13:04:11+01:00", Payload: []byte(`{"n":0.1000}`), ReceivedAt: at}, {Payload: []byte{}}}
+	b.Health = []domain.HealthChange{
+		{Webhook: webhook, FailingSince: at, DisabledVersion: 9, DisabledReason: domain.DisabledGone, At: at}, {Webhook: webhook, Recovered: true}, {},
+	}
+	return b
+}
+
+func TestRecordsComeOutAsTheyWentIn(t *testing.T) {
+	t.Parallel()
+	for name, in := range map[string]*domain.RecordBatch{"whole": whole(), "nothing": {}, "many": batch(500)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			out, err := record.Parse(record.Encode(in))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(*in, out); diff != "" {
+				t.Errorf("a batch came out changed (-in +out):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestEveryFieldIsCarried(t *testing.T) {
+	t.Parallel()
+	b := whole()
+	for _, of := range []any{b.Outcomes[2], *b.Outcomes[2].Attempt, b.Events[0], b.Settled[0]} {
+		value := reflect.ValueOf(of)
+		for i := range value.NumField() {
+			if name := value.Type().Field(i).Name; value.Field(i).IsZero() {
+				t.Errorf("%s.%s is not tried: it is zero in the batch of these tests", value.Type(), name)
+			}
+		}
+	}
+	if fields := reflect.TypeFor[domain.HealthChange]().NumField(); fields != 6 {
+		t.Errorf("a health change has %d fields now; have each tried here", fields)
+	}
+}
+
+func TestWhatIsNoBatchIsRefused(t *testing.T) {
+	t.Parallel()
+	good := record.Encode(whole())
+	bad := map[string][]byte{"empty": {}, "JSON": []byte(`{"Outcomes":[]}`), "other version": append([]byte{2}, good[1:]...), "more than a batch": append(slices.Clone(good), 0),
+		"a length that promises too much": {1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}}
+	for name, body := range bad {
+		if _, err := record.Parse(body); err == nil {
+			t.Errorf("%s was read as a batch", name)
+		}
+	}
+	for n := range good {
+		if _, err := record.Parse(good[:n]); err == nil {
+			t.Fatalf("the first %d of %d bytes were read as a batch", n, len(good))
+		}
+	}
+}
+
+func FuzzParseRecords(f *testing.F) {
+	f.Add(record.Encode(whole()))
+	f.Add(record.Encode(&domain.RecordBatch{}))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		batch, err := record.Parse(body)
+		if err != nil {
+			return
+		}
+		again, err := record.Parse(record.Encode(&batch))
+		if err != nil {
+			t.Fatalf("what was read can't be read again: %v", err)
+		}
+		if diff := cmp.Diff(batch, again, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("what was read and written again differs:\n%s", diff)
+		}
+	})
+}
+
+// BenchmarkRecords measures one outcome on its way through the bus's encoding.
+func BenchmarkRecords(b *testing.B) {
+	const n = 100
+	encoded := record.Encode(batch(n))
+	b.Run("encode", func(b *testing.B) {
+		in := batch(n)
+		b.ReportAllocs()
+		for range b.N {
+			encoded = record.Encode(in)
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/outcome")
+		b.ReportMetric(float64(len(encoded))/n, "bytes/outcome")
+	})
+	b.Run("decode", func(b *testing.B) {
+		b.ReportAllocs()
+		for range b.N {
+			if _, err := record.Parse(encoded); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/outcome")
+	})
+}

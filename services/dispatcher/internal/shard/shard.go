@@ -1,0 +1,265 @@
+// Package shard divides the shards among the live dispatchers: each says once a second
+// that it lives, and a rendezvous hash over those heard in the last 3.5 seconds gives
+// every shard one owner, without any coordinator. Two may believe for a moment that
+// they own a shard; the pinned consumers serve only one of them.
+//
+// While builds of two versions run beside each other, the shards are divided among those
+// that read the most of what is on the bus.
+package shard
+
+import (
+	"context"
+	"encoding/json"
+	"hash/fnv"
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+
+	"waybill.dev/shared/domain"
+)
+
+// Announcer carries heartbeats; they may be lost.
+type Announcer interface {
+	Announce(subject string, body []byte)
+	Listen(subject string, handle func(body []byte)) (stop func(), err error)
+}
+
+const (
+	heartbeat = time.Second
+	lifetime  = 3500 * time.Millisecond
+	// introduction is how long a new one listens to who is there before it counts itself.
+	introduction = 100 * time.Millisecond
+)
+
+// Owners knows the live dispatchers, and which of them owns which shard.
+type Owners struct {
+	self      string
+	reads     int // see bus.Formats
+	subject   string
+	announcer Announcer
+	log       *slog.Logger
+
+	dividing sync.Mutex // keeps changes in order
+
+	mu       sync.Mutex
+	seen     map[string]peer
+	owned    [domain.Shards]bool
+	live     int
+	behind   bool // another one reads more
+	gone     bool
+	on       []func(shard int, owned bool)
+	onBehind []func(behind bool)
+
+	introduced     chan struct{} // closed once this one knows who is there
+	introducedOnce sync.Once
+}
+
+// peer is another dispatcher.
+type peer struct {
+	at    time.Time // when it was last heard
+	reads int
+}
+
+// New returns the shard owners as this dispatcher, named self, sees them. It reads what is on
+// the bus up to the version given.
+func New(self string, reads int, subject string, announcer Announcer, log *slog.Logger) *Owners {
+	return &Owners{
+		self: self, reads: reads, subject: subject, announcer: announcer, log: log,
+		seen: make(map[string]peer), live: 1, introduced: make(chan struct{}),
+	}
+}
+
+// OnChange has handle called whenever a shard is gained or lost; before Run.
+func (m *Owners) OnChange(handle func(shard int, owned bool)) { m.on = append(m.on, handle) }
+
+// OnBehind has handle called when another dispatcher that reads more than this one comes,
+// and when the last such one is gone; before Run.
+func (m *Owners) OnBehind(handle func(behind bool)) { m.onBehind = append(m.onBehind, handle) }
+
+// Owns tells whether this dispatcher owns the shard of a webhook.
+func (m *Owners) Owns(id domain.WebhookID) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.owned[id.Shard()]
+}
+
+// Introduced is closed once this dispatcher knows who else is there: before, it would take
+// itself for the only one.
+func (m *Owners) Introduced() <-chan struct{} { return m.introduced }
+
+func (m *Owners) introduce() { m.introducedOnce.Do(func() { close(m.introduced) }) }
+
+// Live returns the number of live dispatchers, this one included.
+func (m *Owners) Live() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.live
+}
+
+type beat struct {
+	ID   string `json:"id"`
+	Gone bool   `json:"gone,omitempty"`
+	// Reads is the version up to which it reads what is on the bus; a build that does not
+	// say so reads the first.
+	Reads int `json:"reads,omitempty"`
+}
+
+// Run takes part until ctx is done; then it says goodbye and gives all shards up.
+func (m *Owners) Run(ctx context.Context) error {
+	stop, err := m.announcer.Listen(m.subject, m.heard)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	m.say(beat{ID: m.self, Reads: m.reads})
+	select {
+	case <-time.After(introduction):
+	case <-ctx.Done():
+	}
+	ticker := time.NewTicker(heartbeat)
+	defer ticker.Stop()
+	for {
+		m.say(beat{ID: m.self, Reads: m.reads})
+		m.divide(time.Now())
+		m.introduce()
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			m.say(beat{ID: m.self, Gone: true})
+			m.giveUp()
+			return nil
+		}
+	}
+}
+
+func (m *Owners) say(b beat) {
+	if body, err := json.Marshal(b); err == nil {
+		m.announcer.Announce(m.subject, body)
+	}
+}
+
+func (m *Owners) heard(body []byte) {
+	var b beat
+	if err := json.Unmarshal(body, &b); err != nil || b.ID == "" || b.ID == m.self {
+		return
+	}
+	m.mu.Lock()
+	_, known := m.seen[b.ID]
+	if b.Gone {
+		delete(m.seen, b.ID)
+	} else {
+		m.seen[b.ID] = peer{time.Now(), max(1, b.Reads)}
+	}
+	m.mu.Unlock()
+	if !known && !b.Gone {
+		m.say(beat{ID: m.self, Reads: m.reads}) // who comes new learns at once who is there
+	}
+	if known == b.Gone { // somebody new, or somebody gone
+		m.divide(time.Now())
+	}
+}
+
+type change struct {
+	shard int
+	owned bool
+}
+
+func (m *Owners) divide(now time.Time) {
+	m.dividing.Lock()
+	defer m.dividing.Unlock()
+	m.mu.Lock()
+	if m.gone {
+		m.mu.Unlock()
+		return
+	}
+	newest := m.reads
+	for id, p := range m.seen {
+		if now.Sub(p.at) > lifetime {
+			delete(m.seen, id)
+			continue
+		}
+		newest = max(newest, p.reads)
+	}
+	if live := len(m.seen) + 1; live != m.live {
+		m.log.Info("dispatchers changed", "live", live)
+		m.live = live
+	}
+	var ids []string
+	if m.reads == newest {
+		ids = append(ids, m.self)
+	}
+	for id, p := range m.seen {
+		if p.reads == newest {
+			ids = append(ids, id)
+		}
+	}
+	behind := m.reads < newest
+	turned := m.behind != behind
+	m.behind = behind
+	var changes []change
+	for shard := range domain.Shards {
+		owned := owner(ids, shard) == m.self
+		if owned != m.owned[shard] {
+			m.owned[shard] = owned
+			changes = append(changes, change{shard, owned})
+		}
+	}
+	m.mu.Unlock()
+	m.tell(changes)
+	if !turned {
+		return
+	}
+	m.log.Info("retries, hold queues and records go to the dispatchers of the latest version", "behind", behind)
+	for _, handle := range m.onBehind {
+		handle(behind)
+	}
+}
+
+func (m *Owners) giveUp() {
+	m.dividing.Lock()
+	defer m.dividing.Unlock()
+	m.mu.Lock()
+	m.gone = true
+	var changes []change
+	for shard, owned := range m.owned {
+		if owned {
+			m.owned[shard] = false
+			changes = append(changes, change{shard, false})
+		}
+	}
+	m.mu.Unlock()
+	m.tell(changes)
+}
+
+func (m *Owners) tell(changes []change) {
+	for _, c := range changes {
+		for _, handle := range m.on {
+			handle(c.shard, c.owned)
+		}
+	}
+}
+
+// owner is the dispatcher whose hash with the shard is greatest.
+func owner(ids []string, shard int) string {
+	var best string
+	var greatest uint64
+	for _, id := range ids {
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(strconv.Itoa(shard) + "/" + id))
+		sum := mix(h.Sum64())
+		if best == "" || sum > greatest || (sum == greatest && id > best) {
+			best, greatest = id, sum
+		}
+	}
+	return best
+}
+
+// mix spreads FNV's weak high bits (the finalizer of SplitMix64).
+func mix(x uint64) uint64 {
+	x ^= x >> 30
+	x *= 0xbf58476d1ce4e5b9
+	x ^= x >> 27
+	x *= 0x94d049bb133111eb
+	return x ^ x>>31
+}

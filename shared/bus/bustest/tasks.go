@@ -1,0 +1,30 @@
+package bustest
+
+import (
+	"context"
+	"time"
+
+	"waybill.dev/shared/bus"
+	"waybill.dev/shared/domain"
+)
+
+// Schedule has a task become due at a time, and waits until the bus has stored that.
+func Schedule(ctx context.Context, b *bus.Bus, task *domain.Task, at time.Time) error {
+	return stored(ctx, func(done func(error)) { b.Schedule(task, at, done) })
+}
+
+// Hold puts a task into its webhook's hold queue, and waits until the bus has stored it.
+func Hold(ctx context.Context, b *bus.Bus, task *domain.Task) error {
+	return stored(ctx, func(done func(error)) { b.Hold(task, done) })
+}
+
+func stored(ctx context.Context, start func(done func(error))) error {
+	result := make(chan error, 1)
+	start(func(err error) { result <- err })
+	select {
+	case err := <-result:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

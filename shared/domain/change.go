@@ -1,0 +1,114 @@
+package domain
+
+// Change is what makes a delivery's status what it is next. Together the changes are all that
+// can happen to a delivery; docs/deliveries.md draws them.
+type Change int
+
+// The changes. Dispatchers make them, but for the first two, which the API makes, and for
+// ChangeRetention, which the relay's upkeep of the log makes, too.
+const (
+	ChangeAccepted   Change = iota // an event was accepted, or a test
+	ChangeRequested                // another run was asked for: a retry or a replay
+	ChangeDelivered                // the receiver answered 2xx
+	ChangeFailed                   // an attempt failed; another follows
+	ChangeExhausted                // the schedule has no further attempt
+	ChangeGone                     // the receiver answered 410
+	ChangeInactive                 // it came due while its webhook was inactive
+	ChangeUnreadable               // it came due while its webhook could not be read
+	ChangeCircuit                  // it came due while its webhook's circuit was open
+	ChangeOverflow                 // more came than its webhook takes, before the first attempt
+	ChangePutOff                   // the same after an attempt
+	ChangeDeleted                  // its webhook was deleted
+	ChangeRetention                // its event is older than the retention
+)
+
+// Changes returns every change.
+func Changes() []Change {
+	list := make([]Change, 0, ChangeRetention+1)
+	for c := ChangeAccepted; c <= ChangeRetention; c++ {
+		list = append(list, c)
+	}
+	return list
+}
+
+// From returns the statuses in which a delivery can undergo c; none: it begins with c.
+func (c Change) From() []Status {
+	switch c {
+	case ChangeAccepted:
+		return nil
+	case ChangeRequested:
+		return []Status{StatusDelivered, StatusRetrying, StatusHeld, StatusFailed}
+	case ChangeInactive, ChangeUnreadable, ChangeCircuit, ChangePutOff:
+		return []Status{StatusPending, StatusRetrying} // what is held stays where it is
+	case ChangeOverflow:
+		return []Status{StatusPending}
+	}
+	return []Status{StatusPending, StatusRetrying, StatusHeld}
+}
+
+// To returns the status that a delivery has after c.
+func (c Change) To() Status {
+	switch c {
+	case ChangeDelivered:
+		return StatusDelivered
+	case ChangeFailed, ChangeCircuit, ChangePutOff:
+		return StatusRetrying
+	case ChangeGone, ChangeInactive, ChangeUnreadable:
+		return StatusHeld
+	case ChangeExhausted, ChangeDeleted, ChangeRetention:
+		return StatusFailed
+	}
+	return StatusPending
+}
+
+// Reason returns the reason that a delivery carries after c; empty: the attempt tells.
+func (c Change) Reason() string {
+	switch c {
+	case ChangeExhausted:
+		return ReasonExhausted
+	case ChangeGone, ChangeInactive:
+		return ReasonInactive
+	case ChangeUnreadable:
+		return ReasonUnreadable
+	case ChangeCircuit:
+		return ReasonCircuitOpen
+	case ChangeOverflow, ChangePutOff:
+		return ReasonOverCap
+	case ChangeDeleted:
+		return ReasonWebhookDeleted
+	case ChangeRetention:
+		return ReasonRetention
+	}
+	return ""
+}
+
+// String returns what the picture in docs/deliveries.md calls c.
+func (c Change) String() string {
+	switch c {
+	case ChangeAccepted:
+		return "event or test accepted"
+	case ChangeRequested:
+		return "retry or replay"
+	case ChangeDelivered:
+		return "2xx"
+	case ChangeFailed:
+		return "attempt failed"
+	case ChangeExhausted:
+		return "schedule exhausted"
+	case ChangeGone:
+		return "410"
+	case ChangeInactive:
+		return "webhook inactive"
+	case ChangeUnreadable:
+		return "webhook unreadable"
+	case ChangeCircuit:
+		return "circuit open"
+	case ChangeOverflow, ChangePutOff:
+		return "over capacity"
+	case ChangeDeleted:
+		return "webhook deleted"
+	case ChangeRetention:
+		return "retention over"
+	}
+	return "unknown"
+}

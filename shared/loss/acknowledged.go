@@ -1,0 +1,69 @@
+package loss
+
+import (
+	"context"
+	"sync"
+
+	"waybill.dev/shared/bus"
+)
+
+// restartMargin is how many events the server may have handed out beyond what it
+// remembers after a crash: it writes a consumer's state some ten times a second.
+const restartMargin = 20_000
+
+// Consumers tell how far they are.
+type Consumers interface {
+	ConsumerState(ctx context.Context, name string) (bus.ConsumerState, error)
+}
+
+// HandedOut returns the sequence up to which events of EVENTS may have been handed
+// out before, whatever the server says of them: asked at the start and after each
+// reconnection, as the server may have crashed meanwhile. 0: none was.
+func HandedOut(ctx context.Context, events Consumers) (uint64, error) {
+	state, err := events.ConsumerState(ctx, bus.ConsumerFanout)
+	if err != nil || state.Delivered == 0 {
+		return 0, err
+	}
+	return state.Delivered + restartMargin, nil
+}
+
+// acknowledgedSize is how many events are remembered: more than a server that crashed
+// can have forgotten the acknowledgements of.
+const acknowledgedSize = 1 << 16
+
+// Acknowledged remembers the events that were acknowledged last. A server that crashes forgets
+// acknowledgements of the last tenth of a second and hands these events out again. It may be
+// used concurrently.
+type Acknowledged struct {
+	mu   sync.Mutex
+	set  map[bus.Position]struct{}
+	ring []bus.Position
+	next int
+}
+
+// NewAcknowledged returns one that remembers nothing yet.
+func NewAcknowledged() *Acknowledged {
+	return &Acknowledged{set: make(map[bus.Position]struct{})}
+}
+
+// Add remembers an event.
+func (a *Acknowledged) Add(event bus.Position) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.ring) < acknowledgedSize {
+		a.ring = append(a.ring, event)
+	} else {
+		delete(a.set, a.ring[a.next])
+		a.ring[a.next] = event
+		a.next = (a.next + 1) % acknowledgedSize
+	}
+	a.set[event] = struct{}{}
+}
+
+// Has tells whether an event is remembered.
+func (a *Acknowledged) Has(event bus.Position) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, ok := a.set[event]
+	return ok
+}

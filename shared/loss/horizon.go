@@ -1,0 +1,48 @@
+package loss
+
+import "time"
+
+const (
+	// busClocks is by how much the clocks of api and bus may differ.
+	busClocks = 5 * time.Second
+	// margin is how much older than anything on the bus an event must be before it counts
+	// as lost: more than a publication may take, and than clocks may differ.
+	margin = 10 * time.Second
+)
+
+// Horizon follows up to which time of acceptance the bus holds no unsettled event any more.
+type Horizon struct{ past []sample }
+
+// sample is how far the dispatchers were at a moment.
+type sample struct {
+	at     time.Time
+	events time.Time // every event published before was acknowledged
+}
+
+// Gone returns the time before which the bus holds no unsettled event any more: neither
+// in EVENTS nor in RECORDS, where the outcomes of an event arrive long after its own time
+// when there is a backlog. An event that was acknowledged at some moment had its outcomes
+// in RECORDS by then, so if all records from before that moment are written, nothing of it
+// is left on the bus. oldestEvent and oldestRecord are the times of the oldest messages that
+// are not acknowledged, asked for at now or later; zero: there is none. ok is false while no
+// such moment is known.
+func (h *Horizon) Gone(now, oldestEvent, oldestRecord time.Time) (before time.Time, ok bool) {
+	events := now
+	if !oldestEvent.IsZero() && oldestEvent.Before(now) {
+		events = oldestEvent
+	}
+	h.past = append(h.past, sample{at: now, events: events})
+	written := now
+	if !oldestRecord.IsZero() && oldestRecord.Before(now) {
+		written = oldestRecord
+	}
+	known := 0
+	for known < len(h.past) && h.past[known].at.Before(written.Add(-busClocks)) {
+		known++
+	}
+	if known == 0 {
+		return time.Time{}, false
+	}
+	h.past = h.past[known-1:] // the latest one that counts, and those that may yet
+	return h.past[0].events.Add(-margin), true
+}
