@@ -201,7 +201,7 @@ func TestDevRefusesRoutes(t *testing.T) {
 	dir := t.TempDir()
 	missing := filepath.Join(dir, "missing")
 	args := []string{"dev", "--http", "127.0.0.1:0", "--ops", "127.0.0.1:0", "--nats", "127.0.0.1:0", "--receiver", "none", "--routes"}
-	want := "waybill: routes directory " + missing + " can't be read (no such file or directory): choose another with --routes or WAYBILL_ROUTES_DIR\n"
+	want := "waybill: routes directory " + missing + " can't be read (no such file or directory): choose another directory with --routes or WAYBILL_ROUTES_DIR\n"
 	if code, stdout, stderr := waybill(t, t.TempDir(), append(args, missing)...); code != 1 || stderr != want || stdout != "" {
 		t.Errorf("exit code %d, stdout %q, stderr\n%swant\n%s", code, stdout, stderr, want)
 	}

@@ -72,5 +72,5 @@ func checkRoutesDir(s *settings.Settings) error {
 	if at, ok := errors.AsType[*fs.PathError](err); ok {
 		reason = at.Err
 	}
-	return fmt.Errorf("routes directory %s can't be read (%w): choose another with --routes or %s", s.RoutesDir, reason, settings.RoutesDir)
+	return fmt.Errorf("routes directory %s can't be read (%w): choose another directory with --routes or %s", s.RoutesDir, reason, settings.RoutesDir)
 }

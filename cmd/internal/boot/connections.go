@@ -42,11 +42,11 @@ func limitConnections(listener net.Listener, o *ServerOptions) *connections {
 	server := prometheus.Labels{"server": strings.ToLower(o.Name)}
 	c.refused = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "waybill_connections_refused_total", ConstLabels: server,
-		Help: "Connections closed at once, by reason: all (the server has as many as it takes) or address (the client has its share).",
+		Help: "Connections above the limit, closed at once. Reason all: limit of the server. Reason address: limit of one client.",
 	}, []string{"reason"})
 	if o.Registerer != nil {
 		o.Registerer.MustRegister(c.refused, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "waybill_connections", ConstLabels: server, Help: "Connections that are open.",
+			Name: "waybill_connections", ConstLabels: server, Help: "Open connections.",
 		}, c.count))
 	}
 	return c
@@ -67,7 +67,7 @@ func (c *connections) Accept() (net.Conn, error) {
 		}
 		tcp, ok := accepted.(*net.TCPConn)
 		if !ok {
-			return nil, fmt.Errorf("accept connection: it is no TCP: %T", accepted)
+			return nil, fmt.Errorf("accept connection: %T is not a TCP connection", accepted)
 		}
 		client, shared := c.client(tcp.RemoteAddr())
 		if reason := c.take(client, shared); reason != "" {

@@ -156,9 +156,9 @@ func Refused(name, addr, setting string, err error) error {
 	case errors.Is(err, syscall.EADDRINUSE):
 		reason = "is in use by another process"
 	case errors.Is(err, syscall.EACCES):
-		reason = "may not be listened on by this user"
+		reason = "can't be used by this user"
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		reason = "is none of this machine's"
+		reason = "is not an address of this machine"
 	default:
 		return fmt.Errorf("%s address %s can't be listened on%s: %w", name, addr, advice, err)
 	}

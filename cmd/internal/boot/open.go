@@ -150,7 +150,7 @@ func openStore(ctx context.Context, p *Process, o Options, keys *seal.Keyring) (
 		}
 		return err
 	}, waits, func(err error, wait time.Duration) {
-		o.Logger.Warn("database can't be reached; trying on", "error", err, "wait", wait.Round(time.Millisecond).String())
+		o.Logger.Warn("the database can't be reached; trying again", "error", err, "wait", wait.Round(time.Millisecond).String())
 	})
 	if err != nil {
 		return nil, err

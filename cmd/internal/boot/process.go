@@ -80,7 +80,7 @@ func (p *Process) Run(ctx context.Context) error {
 	for i, part := range p.parts {
 		var partCtx context.Context
 		partCtx, stops[i] = context.WithCancel(context.WithoutCancel(ctx))
-		p.log.Debug("part starts", "part", part.name)
+		p.log.Debug("a part of the process starts", "part", part.name)
 		go func() { endings <- ending{i, part.run(partCtx)} }()
 	}
 	var errs []error
@@ -104,7 +104,7 @@ func (p *Process) Run(ctx context.Context) error {
 	deadline := time.NewTimer(stopTime)
 	defer deadline.Stop()
 	for i, part := range slices.Backward(p.parts) {
-		p.log.Debug("part stops", "part", part.name)
+		p.log.Debug("a part of the process stops", "part", part.name)
 		stops[i]()
 		for !ended[i] {
 			select {

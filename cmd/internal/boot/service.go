@@ -42,7 +42,7 @@ func (s Service) Main(args []string, stdout, stderr io.Writer) int {
 	flags.SetOutput(stderr)
 	flags.Usage = func() {
 		fmt.Fprintf(stdout, "%s %s\n\nUsage: %s [flags]\n\n%s\n", binary, s.Version, binary, flags.FlagUsages())
-		fmt.Fprintln(stdout, "What has no flag is set in the environment or in the file of --config.")
+		fmt.Fprintln(stdout, "Settings without a flag are read from the environment or from the file of --config.")
 	}
 	source := BindSettings(flags, s.Role)
 	version := flags.Bool("version", false, "print the version")

@@ -75,7 +75,7 @@ func (c *Client) Publish(ctx context.Context, body []byte) ([]Published, error) 
 	}
 	err := c.call(ctx, http.MethodPost, "/v1/events", body, &answer)
 	if err == nil && len(answer.Events) == 0 {
-		err = c.stranger("it names no events")
+		err = c.stranger("it has no events")
 	}
 	return answer.Events, err
 }
@@ -100,7 +100,7 @@ func (c *Client) Register(ctx context.Context, w Webhook) (Webhook, error) {
 	var made Webhook
 	err = c.call(ctx, http.MethodPost, "/v1/webhooks", body, &made)
 	if err == nil && made.ID == "" {
-		err = c.stranger("it names no webhook")
+		err = c.stranger("it has no webhook")
 	}
 	return made, err
 }
@@ -140,7 +140,7 @@ func (c *Client) Rotate(ctx context.Context, id string, overlap time.Duration) (
 	}
 	err := c.call(ctx, http.MethodPost, "/v1/webhooks/"+url.PathEscape(id)+"/rotate-secret", body, &answer)
 	if err == nil && answer.Secret == "" {
-		err = c.stranger("it names no secret")
+		err = c.stranger("it has no secret")
 	}
 	return domain.Secret(answer.Secret), err
 }
@@ -201,7 +201,7 @@ func (c *Client) Account(ctx context.Context) (string, error) {
 	}
 	err := c.call(ctx, http.MethodGet, "/v1/who-am-i", nil, &answer)
 	if err == nil && answer.Account == "" {
-		err = c.stranger("it names no account")
+		err = c.stranger("it has no account")
 	}
 	return answer.Account, err
 }
@@ -213,14 +213,14 @@ func (c *Client) call(ctx context.Context, method, path string, body []byte, res
 		return err
 	}
 	if err := json.Unmarshal(answer, result); err != nil {
-		return c.stranger("it is of another form")
+		return c.stranger("it has an unexpected form")
 	}
 	return nil
 }
 
 // stranger is the error for an answer that Waybill would not give.
 func (c *Client) stranger(why string) error {
-	return fmt.Errorf("read answer: what answers at %s is not Waybill, or something in between answers for it: %s", c.base, why)
+	return fmt.Errorf("read answer: the server at %s is not Waybill, or a proxy in between answered: %s", c.base, why)
 }
 
 // Do sends body, unless it is nil, and returns the body of a good answer: JSON, or nothing
@@ -283,5 +283,5 @@ func kindOf(response *http.Response) string {
 	if kind := response.Header.Get("Content-Type"); kind != "" {
 		return console.Clean(kind)
 	}
-	return "a body of no type"
+	return "a body without a content type"
 }

@@ -42,15 +42,15 @@ func tlsReason(err error) string {
 	)
 	switch {
 	case errors.As(err, &authority):
-		return "its certificate is of an authority that this machine does not know"
+		return "its certificate comes from an authority that this machine does not know"
 	case errors.As(err, &hostname):
 		return "its certificate is for another name: " + strings.TrimPrefix(hostname.Error(), "x509: ")
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return "its certificate has expired, or is not valid yet, by this machine's clock"
+		return "its certificate has expired, or is not valid yet, according to the clock of this machine"
 	case errors.As(err, &invalid):
 		return "its certificate is not valid: " + strings.TrimPrefix(invalid.Error(), "x509: ")
 	case errors.As(err, &plain), err != nil && strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
-		return "it does not speak TLS at this port; is it http:// ?"
+		return "it does not speak TLS on this port. Should the URL begin with http:// ?"
 	case errors.As(err, &alert):
 		return alert.Error()
 	}

@@ -85,7 +85,7 @@ func tighten(path string) (tightened []string, err error) {
 	foreign := writableByOthers(info)
 	if !private(info) {
 		if err := os.Chmod(path, 0o700); err != nil { //nolint:gosec // a directory
-			return nil, fmt.Errorf("data directory %s is open to others (mode %04o) and belongs to another user: take it over, or choose another with --data", path, info.Mode().Perm())
+			return nil, fmt.Errorf("data directory %s is open to others (mode %04o) and belongs to another user: become its owner, or choose another directory with --data", path, info.Mode().Perm())
 		}
 		tightened = append(tightened, describe(path, info))
 	}
@@ -99,7 +99,7 @@ func tighten(path string) (tightened []string, err error) {
 			return nil, unwritable(path, err)
 		}
 		if foreign && !ownedByUs(info) {
-			return nil, fmt.Errorf("data directory %s was open to others, and %s in it belongs to another user: remove it, or choose another directory with --data", path, entry.Name())
+			return nil, fmt.Errorf("data directory %s was open to others, and %s in it belongs to another user: remove that file, or choose another directory with --data", path, entry.Name())
 		}
 		mode := fs.FileMode(0o600)
 		if info.IsDir() {
@@ -223,7 +223,7 @@ func Announced(path string) (Addresses, error) {
 			return Addresses{}, fmt.Errorf("read addresses: %w", err)
 		}
 		if !ownedByUs(info) || writableByOthers(info) {
-			return Addresses{}, fmt.Errorf("%s is not trusted: somebody else owns it or its directory, or may write there. Name the installation with --server, and its key with --key", name)
+			return Addresses{}, fmt.Errorf("%s is not trusted, because another user owns it or its directory, or may write there. Name the installation with --server, and its key with --key", name)
 		}
 	}
 	var a Addresses

@@ -49,7 +49,7 @@ func settingsTable() string {
 		fmt.Fprintf(&table, "| `%s` | %s | %s | %s | %s | %s |\n", spec.Name, name,
 			inRole(spec, settings.Dev), inRole(spec, settings.API), inRole(spec, settings.Dispatcher), spec.Usage)
 	}
-	table.WriteString("\n«–»: not taken. Empty: none unless set.\n\n")
+	table.WriteString("\n\"–\": not used. Empty: none unless set.\n\n")
 	return table.String()
 }
 

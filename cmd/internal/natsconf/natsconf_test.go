@@ -216,7 +216,7 @@ func work(t *testing.T, api, dispatcher *bus.Bus) {
 		}
 		held, err := dispatcher.LaneRead(ctx, webhook, 0, 1, nil)
 		must("read a lane", err)
-		must("delete from a lane", dispatcher.LaneDelete(ctx, held[0].Sequence))
+		must("delete from a hold queue", dispatcher.LaneDelete(ctx, held[0].Sequence))
 	}
 	must("hold", dispatcher.HoldWait(ctx, task))
 	lane, err := dispatcher.OpenLane(ctx, webhook, 10)

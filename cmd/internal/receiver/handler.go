@@ -76,7 +76,7 @@ func isLoopback(hostport string) bool {
 func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxBody))
 	if err != nil {
-		http.Error(w, "the body is too large or did not come whole", http.StatusRequestEntityTooLarge)
+		http.Error(w, "the body is too large or incomplete", http.StatusRequestEntityTooLarge)
 		return
 	}
 	c := Callback{ReceivedAt: r.now(), Path: req.URL.Path, Query: req.URL.RawQuery, Header: req.Header.Clone(), Body: body}
@@ -145,7 +145,7 @@ func (r *Receiver) setPath(w http.ResponseWriter, req *http.Request) {
 
 func fromForm(req *http.Request) (in instruction, err error) {
 	if err := req.ParseForm(); err != nil {
-		return in, errors.New("the form could not be read")
+		return in, errors.New("the form can't be read")
 	}
 	in.Path = strings.TrimSpace(req.PostForm.Get("path"))
 	if secret := strings.TrimSpace(req.PostForm.Get("secret")); secret != "" {

@@ -16,7 +16,7 @@ func (r *Receiver) live(w http.ResponseWriter, req *http.Request) {
 	control := http.NewResponseController(w)
 	// The stream lasts as long as the page is open.
 	if err := control.SetWriteDeadline(time.Time{}); err != nil {
-		http.Error(w, "no streaming here", http.StatusInternalServerError)
+		http.Error(w, "this connection can't stream", http.StatusInternalServerError)
 		return
 	}
 	callbacks, stop := r.Subscribe()

@@ -168,7 +168,7 @@ func (r *Receiver) tell(p string, change func(*path)) error {
 	known, ok := r.paths[p]
 	if !ok {
 		if len(r.paths) >= maxPaths {
-			return fmt.Errorf("at most %d paths are kept apart", maxPaths)
+			return fmt.Errorf("the receiver keeps settings for at most %d paths", maxPaths)
 		}
 		known = &path{answer: Answer{Status: http.StatusOK}}
 		r.paths[p] = known

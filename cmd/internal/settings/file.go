@@ -54,7 +54,7 @@ func ReadFile(path string) (Source, error) {
 func printable(name string) string {
 	for _, r := range name {
 		if (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' {
-			return "what stands before ="
+			return "the text before ="
 		}
 	}
 	return name

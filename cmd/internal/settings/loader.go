@@ -133,7 +133,7 @@ func (l *loader) encryptionKey() domain.Secret {
 		return ""
 	}
 	if _, err := seal.Parse(text); err != nil {
-		l.fault(EncryptionKey, fmt.Sprintf("must be the base64 of 32 bytes, several separated by commas: %v", err))
+		l.fault(EncryptionKey, fmt.Sprintf("must be 32 bytes in base64; several keys are separated by commas: %v", err))
 	}
 	return domain.Secret(text)
 }
@@ -292,7 +292,7 @@ func (l *loader) names(name string) []string {
 	for part := range strings.SplitSeq(strings.ToLower(text), ",") {
 		part = strings.TrimSpace(part)
 		if part == "" || strings.ContainsAny(part, ":/* ") {
-			l.fault(name, "must be names separated by commas, such as waybill.example.com, without port")
+			l.fault(name, "must be host names separated by commas, such as waybill.example.com, without ports")
 			return nil
 		}
 		list = append(list, part)

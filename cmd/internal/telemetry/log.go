@@ -48,7 +48,7 @@ func (s stray) Enabled(ctx context.Context, level slog.Level) bool { return s.lo
 func (s stray) Handle(ctx context.Context, r slog.Record) error {
 	text := r.Message
 	if strings.HasPrefix(text, "Unsolicited response received") {
-		s.log.DebugContext(ctx, "a server sent a response that nobody had asked for")
+		s.log.DebugContext(ctx, "a server sent a response without a request")
 		return nil
 	}
 	if len(text) > maxStray {

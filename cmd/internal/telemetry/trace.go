@@ -40,7 +40,7 @@ func NewTracer(ctx context.Context, service, version string, log *slog.Logger) (
 		resource.WithAttributes(attribute.String("service.name", service), attribute.String("service.version", version)),
 		resource.WithFromEnv(), resource.WithHost(), resource.WithTelemetrySDK())
 	if err != nil {
-		log.Warn("part of the trace resource is unknown", "error", err)
+		log.Warn("a part of the trace resource is not known", "error", err)
 	}
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about))
 	return provider, provider.Shutdown, nil

@@ -67,7 +67,7 @@ func (i *Instance) open(ctx context.Context, s settings.Settings, version string
 	p.AddCloser("data directory", dir.Close)
 	i.DataDir = dir.Path()
 	for _, open := range dir.Tightened() {
-		log.Warn("what others could read or write in the data directory is private now", "was", open)
+		log.Warn("files in the data directory that others could read or write are private now", "was", open)
 	}
 	if err := i.keys(&s, dir); err != nil {
 		return err

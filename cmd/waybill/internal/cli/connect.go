@@ -43,9 +43,9 @@ type target struct {
 // addTarget adds the flags that name an installation.
 func addTarget(cmd *cobra.Command) *target {
 	t := &target{flags: cmd.Flags()}
-	t.flags.StringVar(&t.server, "server", "", "`URL` of the installation; else the one that runs in the data directory, else "+defaultServer)
-	t.flags.StringVar(&t.key, "key", "", "API `key` for --server; else the one in the data directory, for what runs there")
-	t.flags.StringVar(&t.data, "data", defaultData, "data `directory` of a waybill dev")
+	t.flags.StringVar(&t.server, "server", "", "`URL` of the installation; default: the one that runs in the data directory, else "+defaultServer)
+	t.flags.StringVar(&t.key, "key", "", "API `key`; default: the one in the data directory, for the installation there")
+	t.flags.StringVar(&t.data, "data", defaultData, "data `directory` of waybill dev")
 	setVariable(t.flags, "server", serverVariable)
 	setVariable(t.flags, "key", keyVariable)
 	setVariable(t.flags, "data", settings.DataDir)
@@ -85,7 +85,7 @@ func (t *target) base() (string, error) {
 func serverURL(text string) (string, error) {
 	u, err := url.Parse(client.WithScheme(text))
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return "", usagef("--server: the installation's URL must be like %s", defaultServer)
+		return "", usagef("--server must be a URL such as %s", defaultServer)
 	}
 	return strings.TrimSuffix(u.String(), "/"), nil
 }
@@ -104,7 +104,7 @@ func (t *target) access() (client.Access, error) {
 	}
 	if key != "" {
 		if t.server == "" && os.Getenv(formerVariable) != "" {
-			return client.Access{}, usagef("%s is not read any more: name the installation with --server or %s", formerVariable, serverVariable)
+			return client.Access{}, usagef("%s is no longer read: name the installation with --server or %s", formerVariable, serverVariable)
 		}
 		return client.Access{URL: base, Key: key, From: from, Hint: t.hint()}, nil
 	}
@@ -122,7 +122,7 @@ func (t *target) hint() string {
 	if t.server != "" || err != nil || running.API == defaultServer {
 		return ""
 	}
-	return "A key that is named goes to --server, else to " + defaultServer + ". If it is for the installation in " + t.data + ", add --server " + console.Clean(running.API)
+	return "A key that you name is sent to --server, else to " + defaultServer + ". If the key belongs to the installation in " + t.data + ", add --server " + console.Clean(running.API)
 }
 
 // stored returns the key in the data directory, if base is the address of what runs there.
@@ -132,18 +132,18 @@ func (t *target) stored(base string) (domain.Secret, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if _, err := os.Stat(filepath.Join(t.data, datadir.AdminKey)); err == nil {
-			return "", fmt.Errorf("no installation runs in %s, and its key is for no other: start it with: waybill dev\n  For another installation %s, and its address with --server or %s",
+			return "", fmt.Errorf("no installation runs in %s. Start it with: waybill dev\n  For another installation %s, and its address with --server or %s",
 				t.data, give, serverVariable)
 		}
 		return "", errors.New("no API key: " + give + ", or name the data directory of a `waybill dev` with --data")
 	case err != nil:
 		return "", err
 	case running.API != base:
-		return "", fmt.Errorf("no API key for %s: %s\n  The key in %s is for %s alone", base, give, t.data, running.API)
+		return "", fmt.Errorf("no API key for %s: %s\n  The key in %s belongs to %s", base, give, t.data, running.API)
 	}
 	key, err := datadir.ReadKey(t.data, datadir.AdminKey)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("no API key: the installation in %s was started with a key of its own. %s, and its address with --server %s",
+		return "", fmt.Errorf("no API key: the installation in %s was started with a key that it does not keep. %s, and its address with --server %s",
 			t.data, strings.ToUpper(give[:1])+give[1:], running.API)
 	}
 	return key, err

@@ -53,15 +53,15 @@ func (f *follower) match(ctx context.Context) bool {
 	}
 	inactive := ""
 	if off > 0 {
-		inactive = fmt.Sprintf("; for %s it is held", many(off, "inactive one"))
+		inactive = fmt.Sprintf("; held for %s", many(off, "inactive one"))
 	}
 	if len(f.hosts) == 0 && off == 0 {
-		f.note("No webhook takes %s. Register one: %s webhooks create URL", f.kind, f.binary)
+		f.note("No webhook is registered for %s. Register one: %s webhooks create URL", f.kind, f.binary)
 		return false
 	}
-	verb := "take"
+	verb := "get"
 	if len(f.hosts) == 1 {
-		verb = "takes"
+		verb = "gets"
 	}
 	f.note("%s %s %s%s.", many(len(f.hosts), "webhook"), verb, f.kind, inactive)
 	return len(f.hosts) > 0
@@ -84,7 +84,7 @@ func (f *follower) follow(ctx context.Context, event string) {
 	for len(told) < len(f.hosts) {
 		select {
 		case <-ctx.Done():
-			f.note("%s to answer yet. See: %s deliveries list --event %s", many(len(f.hosts)-len(told), "webhook")+" left", f.binary, event)
+			f.note("Not answered yet: %s. See: %s deliveries list --event %s", many(len(f.hosts)-len(told), "webhook"), f.binary, event)
 			return
 		case <-tick.C:
 		}

@@ -82,7 +82,7 @@ func TestTriggerFollowsNothingInAPipe(t *testing.T) {
 		t.Errorf("exit code %d after %d looks\n%s%s", code, looks.Load(), out, notes)
 	}
 	_, _, notes = waybill("trigger", "shipment.exception", "--server", installation(t, &looks), "--key", apiKey)
-	if want := "No webhook takes shipment.exception. Register one: waybill webhooks create URL\n"; notes != want {
+	if want := "No webhook is registered for shipment.exception. Register one: waybill webhooks create URL\n"; notes != want {
 		t.Errorf("notes %q, want %q", notes, want)
 	}
 }

@@ -79,8 +79,8 @@ func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "waybill",
 		Short: "Shipment events in, signed callbacks out",
-		Long: "Waybill takes shipment events over REST or NATS and delivers each of them to\n" +
-			"every webhook that asked for it: signed, retried, and recorded.",
+		Long: "Waybill accepts shipment events over REST or NATS and delivers each of them to\n" +
+			"every webhook that is registered for it: signed, retried and recorded.",
 		Example:       "  waybill demo\n  waybill dev",
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -97,7 +97,7 @@ func (a *app) root() *cobra.Command {
 	root.AddGroup(
 		&cobra.Group{ID: groupTry, Title: "Try it:"},
 		&cobra.Group{ID: groupUse, Title: "Work with an installation:"},
-		&cobra.Group{ID: groupManage, Title: "Manage what it has:"},
+		&cobra.Group{ID: groupManage, Title: "Manage its resources:"},
 		&cobra.Group{ID: groupOperate, Title: "Operate one:"},
 		&cobra.Group{ID: groupTools, Title: "Tools:"},
 	)
@@ -131,7 +131,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	}
 	name := missing.GetSpecifiedName()
 	if name == "url" && cmd.Flags().Lookup("server") != nil {
-		return usagef("%w: the installation is named with --server or %s", err, serverVariable)
+		return usagef("%w: name the installation with --server or %s", err, serverVariable)
 	}
 	if meant := nearest(name, flagNames(cmd)); meant != "" {
 		return usagef("%w; did you mean --%s?", err, meant)
@@ -185,7 +185,7 @@ func subcommands(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return unknownCommand(cmd, args[0])
 	}
-	return usagef("one of its commands is needed: %s", strings.Join(names(cmd), ", "))
+	return usagef("give one of its commands: %s", strings.Join(names(cmd), ", "))
 }
 
 // unknownCommand names the commands that may have been meant.

@@ -72,7 +72,7 @@ func (f *Forwarder) Close() { f.http.CloseIdleConnections() }
 func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
-		http.Error(w, "the body did not come whole", http.StatusBadRequest)
+		http.Error(w, "the body is incomplete", http.StatusBadRequest)
 		return
 	}
 	p := Passed{At: time.Now(), EventID: r.Header.Get(signature.HeaderID), Type: eventType(body), Header: r.Header, Body: body}

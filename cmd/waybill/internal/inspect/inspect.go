@@ -194,9 +194,9 @@ func (k *keyed) RoundTrip(r *http.Request) (*http.Response, error) {
 func (k *keyed) plain(err error) error {
 	switch k.last.Load() {
 	case http.StatusUnauthorized:
-		return errors.New("the server asks for an API key: give one with --key")
+		return errors.New("the server needs an API key: give one with --key")
 	case http.StatusForbidden:
-		return errors.New("the key may not use this server; Waybill's own asks for the scope mcp:use")
+		return errors.New("the key may not use this server; Waybill's own server needs the scope mcp:use")
 	case http.StatusNotFound, http.StatusMethodNotAllowed:
 		return errors.New("there is no MCP server at this URL")
 	}

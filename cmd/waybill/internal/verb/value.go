@@ -163,7 +163,7 @@ func (v *Value) pairs(text string) (any, error) {
 		return nil, errors.New("must be name=value")
 	}
 	if _, twice := pairs[name]; twice {
-		return nil, errors.New("is given twice for the same name")
+		return nil, errors.New("has the same name twice")
 	}
 	pairs[name] = value
 	return pairs, nil
