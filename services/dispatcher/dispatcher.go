@@ -153,13 +153,13 @@ func tracer(provider trace.TracerProvider) trace.Tracer {
 func (d *Dispatcher) register(metrics prometheus.Registerer) {
 	metrics.MustRegister(newBounds(d))
 	metrics.MustRegister(
-		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "waybill_bus_messages_set_aside_total", Help: "Messages that Waybill wrote and this build could not read, most likely of another version; they are kept."},
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "waybill_bus_messages_set_aside_total", Help: "Messages of Waybill itself that this version could not read, most likely because another version wrote them. They are kept."},
 			func() float64 { return float64(d.options.Bus.SetAsides()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "waybill_webhooks", Help: "Webhooks in memory."},
 			func() float64 { return float64(d.index.Size()) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "waybill_webhooks_unreadable", Help: "Webhooks that can't be read; their deliveries are held."},
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "waybill_webhooks_unreadable", Help: "Webhooks that can't be read. Their deliveries are held."},
 			func() float64 { return float64(d.index.Faulty()) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "waybill_dispatchers_live", Help: "Live dispatchers, as this one sees them."},
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "waybill_dispatchers_live", Help: "Dispatchers that this one knows to be alive."},
 			func() float64 { return float64(d.members.Live()) }))
 }
 
@@ -202,7 +202,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	<-taking.Done()
 	draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
 	defer cancel()
-	d.options.Logger.Info("dispatcher stops: attempts in flight are finished")
+	d.options.Logger.Info("dispatcher stops; attempts in flight are finished first")
 	drainErr := d.deliverer.Drain(draining)
 	takersErr := takers.Wait()
 	flushing, cancelFlush := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
@@ -210,7 +210,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	flushErr := d.emitter.Flush(flushing)
 	d.deliverer.Close()
 	if drainErr != nil || flushErr != nil {
-		d.options.Logger.Warn("dispatcher stopped before every outcome was stored; what is missing goes out again")
+		d.options.Logger.Warn("dispatcher stopped before every outcome was stored; deliveries without one are sent again")
 	}
 	stopKeeping()
 	return errors.Join(takersErr, keepers.Wait())
@@ -221,7 +221,7 @@ func (d *Dispatcher) takeEvents(ctx context.Context) error {
 	select {
 	case <-d.members.Settled():
 		if err := d.accounts.Load(ctx); err != nil && ctx.Err() == nil {
-			d.options.Logger.Warn("accounts can't be read; they are asked for one by one", "error", err)
+			d.options.Logger.Warn("accounts can't be read; each is looked up when it is needed", "error", err)
 		}
 		return d.fanout.Run(ctx)
 	case <-ctx.Done():
@@ -251,7 +251,7 @@ func (d *Dispatcher) suspect(ctx context.Context) {
 	defer cancel()
 	sequence, err := d.options.Bus.MaybeHandedOut(ctx)
 	if err != nil {
-		d.options.Logger.Warn("bus can't tell which events were handed out; some may be repeated", "error", err)
+		d.options.Logger.Warn("the bus can't say which events were handed out; some deliveries may be repeated", "error", err)
 		return
 	}
 	d.fanout.Suspect(sequence)
@@ -270,7 +270,7 @@ func (d *Dispatcher) ensure(ctx context.Context) error {
 			return ctx.Err()
 		}
 		if !warned {
-			d.options.Logger.Warn("streams can't be made; trying on", "error", err)
+			d.options.Logger.Warn("the streams can't be made; trying again", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -327,7 +327,7 @@ func (d *Dispatcher) Ready(ctx context.Context) error {
 		return err
 	}
 	if d.stall.stalled.Load() {
-		return fmt.Errorf("events wait, and none was taken or settled for %s", stallAfter)
+		return fmt.Errorf("events wait, and none was taken or acknowledged for %s", stallAfter)
 	}
 	return nil
 }

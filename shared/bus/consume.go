@@ -169,7 +169,7 @@ func (b *Bus) again(ctx context.Context, name string, once func(working func()) 
 	for {
 		err := once(func() {
 			if failing {
-				b.log.Info("consumption goes on", "consumer", name)
+				b.log.Info("messages are consumed again", "consumer", name)
 				failing = false
 			}
 			wait.Reset()
@@ -178,7 +178,7 @@ func (b *Bus) again(ctx context.Context, name string, once func(working func()) 
 			return nil //nolint:nilerr // told to stop
 		}
 		if !failing {
-			b.log.Warn("consumption interrupted", "consumer", name, "error", err)
+			b.log.Warn("messages can't be consumed; trying again", "consumer", name, "error", err)
 			failing = true
 		}
 		select {
@@ -372,12 +372,12 @@ func (b *Bus) LaneRead(ctx context.Context, id domain.WebhookID, from uint64, mo
 			break
 		}
 		if err != nil {
-			return nil, unavailable("read a lane", err)
+			return nil, unavailable("read a hold queue", err)
 		}
 		from = msg.Sequence + 1
 		task, cause := ParseTask(msg.Header, msg.Data)
 		if cause != nil {
-			b.log.Error("held delivery can't be read and is set aside", "sequence", msg.Sequence, "error", cause)
+			b.log.Error("a held delivery can't be read and is set aside", "sequence", msg.Sequence, "error", cause)
 			at := stored{msg.Sequence, msg.Time.UnixNano()}
 			if err := wait(ctx, func(done func(error)) { b.aside(msg.Subject, msg.Header, msg.Data, at, cause, done) }); err != nil {
 				return nil, err
@@ -410,7 +410,7 @@ func (b *Bus) LaneDelete(ctx context.Context, sequences ...uint64) error {
 			// The client keeps of the server's answer only its text.
 			gone := errors.Is(err, jetstream.ErrMsgDeleteUnsuccessful) && strings.Contains(err.Error(), "no message found")
 			if err != nil && !gone {
-				failed[i] = unavailable("delete from a lane", err)
+				failed[i] = unavailable("delete from a hold queue", err)
 			}
 		})
 	}
@@ -454,7 +454,7 @@ func (b *Bus) OpenLane(ctx context.Context, id domain.WebhookID, inHand int) (*L
 		InactiveThreshold: time.Minute,
 	})
 	if err != nil {
-		return nil, unavailable("open a lane", err)
+		return nil, unavailable("open a hold queue", err)
 	}
 	puller, err := b.newPuller(StreamHold, name, "")
 	if err != nil {
@@ -490,7 +490,7 @@ func (l *Lane) Fetch(ctx context.Context, inHand *InHand, n int, wait time.Durat
 		return nil, nil
 	}
 	if err = errors.Join(err, unreadable); err != nil {
-		return list, unavailable("fetch from a lane", err)
+		return list, unavailable("fetch from a hold queue", err)
 	}
 	return list, nil
 }
@@ -500,7 +500,7 @@ func (l *Lane) Close(ctx context.Context) error {
 	l.puller.close()
 	err := l.bus.js.DeleteConsumer(ctx, StreamHold, l.name)
 	if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) && !errors.Is(err, jetstream.ErrStreamNotFound) {
-		return unavailable("close a lane", err)
+		return unavailable("close a hold queue", err)
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func (c Code) Text() string {
 	case CodeBadResponse:
 		return "the answer is not valid HTTP/1.1"
 	case CodeCanceled:
-		return "the attempt was given up"
+		return "the attempt was cancelled"
 	}
 	return "could not be reached"
 }
@@ -117,15 +117,15 @@ func tlsReason(cause error) string {
 	)
 	switch {
 	case errors.As(cause, &authority):
-		return "certificate of an unknown authority"
+		return "the certificate comes from an unknown authority"
 	case errors.As(cause, &hostname):
-		return "certificate for another name"
+		return "the certificate is for another name"
 	case errors.As(cause, &invalid) && invalid.Reason == x509.Expired:
-		return "certificate is expired or not valid yet"
+		return "the certificate has expired or is not valid yet"
 	case errors.As(cause, &invalid):
-		return "certificate is not valid"
+		return "the certificate is not valid"
 	case errors.As(cause, &plain):
-		return "the receiver does not speak TLS at this port"
+		return "the receiver does not speak TLS on this port"
 	case errors.As(cause, &timeout) && timeout.Timeout():
 		return "it took too long"
 	}

@@ -37,7 +37,7 @@ func ParseAllow(text string) ([]netip.Prefix, error) {
 		part = strings.TrimSpace(part)
 		prefix, err := netip.ParsePrefix(part)
 		if err != nil {
-			return nil, fmt.Errorf("read allowed networks: %q is no network such as 10.0.0.0/8", part)
+			return nil, fmt.Errorf("read allowed networks: %q is not a network such as 10.0.0.0/8", part)
 		}
 		if prefix.Addr().Is4In6() {
 			return nil, fmt.Errorf("read allowed networks: write %q as an IPv4 network", part)

@@ -22,8 +22,8 @@ import (
 
 // The reasons for which a sealed value does not open.
 var (
-	ErrUnknownKey = errors.New("sealed under a key that is not in the keyring")
-	ErrBroken     = errors.New("sealed value was changed, cut or moved")
+	ErrUnknownKey = errors.New("encrypted with a key that is not in the keyring")
+	ErrBroken     = errors.New("encrypted value was changed, cut or moved")
 )
 
 const (

@@ -115,7 +115,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	case strings.HasPrefix(o.URL, sqlitePrefix):
 		s.engine, err = openSQLite(strings.TrimPrefix(o.URL, sqlitePrefix), o.MaxConns)
 	default:
-		err = errors.New("a database URL begins with postgres:// or with sqlite: and a file")
+		err = errors.New("a database URL is postgres://… or sqlite:FILE")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open database: %w", classify(err))

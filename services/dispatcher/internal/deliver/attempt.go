@@ -152,7 +152,7 @@ func (d *Deliverer) disable(ep *endpoint, config *index.Config, reason domain.Di
 	d.options.Hooks.Disable(ep.hook, change)
 	d.emitHealth(change)
 	d.metrics.disabled.WithLabelValues(string(reason)).Inc()
-	d.options.Logger.Warn("webhook became inactive", "webhook", ep.hook.ID, "reason", reason)
+	d.options.Logger.Warn("a webhook became inactive", "webhook", ep.hook.ID, "reason", reason)
 }
 
 func (d *Deliverer) emitHealth(change domain.HealthChange) {

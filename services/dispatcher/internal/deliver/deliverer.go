@@ -448,10 +448,10 @@ func (d *Deliverer) Recall(hook *index.Hook) {
 func (d *Deliverer) circuitChanged(ep *endpoint, opened bool) {
 	if opened {
 		d.metrics.circuits.Inc()
-		d.options.Logger.Warn("circuit opened: only probes are sent", "webhook", ep.hook.ID)
+		d.options.Logger.Warn("a webhook's circuit opened; only probes are sent", "webhook", ep.hook.ID)
 	} else {
 		d.metrics.circuits.Dec()
-		d.options.Logger.Info("circuit closed", "webhook", ep.hook.ID)
+		d.options.Logger.Info("a webhook's circuit closed", "webhook", ep.hook.ID)
 	}
 	d.options.Notices.CircuitChanged(ep.hook.ID, opened)
 }

@@ -152,6 +152,6 @@ func (d *Deliverer) keep(job *Job, put func(done func(error)), then func()) {
 func (d *Deliverer) warnKept(err error) {
 	now, last := int64(time.Since(d.made)), d.warned.Load()
 	if (last == 0 || now-last > int64(keptEvery)) && d.warned.CompareAndSwap(last, max(1, now)) {
-		d.options.Logger.Warn("deliveries can't be stored on the bus; trying on", "error", err)
+		d.options.Logger.Warn("deliveries can't be stored on the bus; trying again", "error", err)
 	}
 }

@@ -21,9 +21,9 @@ func newRoomMetrics(registerer prometheus.Registerer) *roomMetrics {
 		bytes: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "waybill_bus_events_bytes", Help: "Bytes in the stream EVENTS."}),
 		most: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "waybill_bus_events_max_bytes", Help: "Bytes that the stream EVENTS may hold; then it refuses events. 0: no limit."}),
+			Name: "waybill_bus_events_max_bytes", Help: "Bytes that the stream EVENTS may hold before it refuses events. 0: no limit."}),
 		dropped: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "waybill_bus_events_dropped_total", Help: "Events that were done and were dropped from EVENTS to make room."}),
+			Name: "waybill_bus_events_dropped_total", Help: "Events that were done and were dropped to make room in EVENTS."}),
 	}
 	registerer.MustRegister(m.bytes, m.most, m.dropped)
 	return m
@@ -44,7 +44,7 @@ func (f *Fanout) makeRoom(ctx context.Context) {
 		}
 		f.room.dropped.Add(float64(room.Dropped))
 		if err != nil && !failing && ctx.Err() == nil {
-			f.options.Logger.Warn("room can't be made in the stream of events; trying on", "error", err)
+			f.options.Logger.Warn("no room can be made in the stream of events; trying again", "error", err)
 		}
 		failing = err != nil
 		select {

@@ -22,7 +22,7 @@ const (
 	askTime      = 2 * time.Second
 )
 
-var errAccount = errors.New("the subject's account does not exist")
+var errAccount = errors.New("the account in the subject does not exist")
 
 // stranger is a message whose account is not known here.
 type stranger struct {
@@ -94,7 +94,7 @@ func (f *Fanout) exists(ctx context.Context, account string) error {
 		return errAccount
 	}
 	if err != nil {
-		f.options.Logger.Debug("whether an account exists can't be asked; its events wait", "error", err)
+		f.options.Logger.Debug("the database can't say whether an account exists; its events wait", "error", err)
 	}
 	return err
 }

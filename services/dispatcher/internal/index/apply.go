@@ -106,10 +106,10 @@ const maxFaultsTold = 100
 func (x *Index) tellFault(n int, w *domain.Webhook) {
 	switch {
 	case n <= maxFaultsTold:
-		x.options.Logger.Error("webhook can't be read; its deliveries are held until it can",
+		x.options.Logger.Error("a webhook can't be read; its deliveries are held until it can",
 			slog.String("webhook", string(w.ID)), slog.String("account", w.Account), slog.String("fault", w.Fault))
 	case n == maxFaultsTold+1:
-		x.options.Logger.Error("more webhooks can't be read; the metric waybill_webhooks_unreadable counts them")
+		x.options.Logger.Error("more webhooks can't be read; see the metric waybill_webhooks_unreadable")
 	}
 }
 

@@ -176,13 +176,13 @@ func (x *Index) Run(ctx context.Context) error {
 				return nil
 			}
 			if !failing {
-				x.options.Logger.Warn("webhooks can't be read; the present ones stay in force", "error", err)
+				x.options.Logger.Warn("webhooks can't be read from the database; the known ones stay in use", "error", err)
 			}
 			// A poke must not turn the wait into a busy loop.
 			failing, retry, pokes = true, time.After(wait.NextBackOff()), nil
 		} else {
 			if failing {
-				x.options.Logger.Info("webhooks are read again")
+				x.options.Logger.Info("webhooks can be read from the database again")
 			}
 			failing, retry = false, nil
 			wait.Reset()

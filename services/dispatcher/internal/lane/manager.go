@@ -109,12 +109,12 @@ func New(options Options) *Manager {
 		workers: make(map[domain.WebhookID]*worker), announced: make(map[domain.WebhookID]time.Time),
 		list: make(chan struct{}, 1),
 		drained: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "waybill_lane_drained_total", Help: "Deliveries that left a lane."}),
+			Name: "waybill_lane_drained_total", Help: "Deliveries that left a hold queue."}),
 		probes: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "waybill_probes_total", Help: "Probes sent through open circuits."}),
+			Name: "waybill_probes_total", Help: "Probes sent while a circuit was open."}),
 	}
 	options.Metrics.MustRegister(m.drained, m.probes, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "waybill_lanes", Help: "Lanes of this dispatcher that hold something."},
+		Name: "waybill_lanes", Help: "Hold queues of this dispatcher that hold something."},
 		func() float64 {
 			m.mu.Lock()
 			defer m.mu.Unlock()
@@ -227,7 +227,7 @@ func (m *Manager) place(ctx context.Context) (*place, error) {
 	case m.drains <- struct{}{}:
 		return &place{m: m, held: m.drains}, nil
 	case <-ctx.Done():
-		return nil, fmt.Errorf("wait to drain a lane: %w", ctx.Err())
+		return nil, fmt.Errorf("wait to drain a hold queue: %w", ctx.Err())
 	}
 }
 
@@ -298,7 +298,7 @@ func (m *Manager) listLanes(ctx context.Context) {
 		}
 		lanes, err := m.options.Bus.Lanes(ctx, shard)
 		if err != nil {
-			m.options.Logger.Debug("lanes can't be listed", "error", err)
+			m.options.Logger.Debug("the hold queues can't be listed", "error", err)
 			return
 		}
 		m.mu.Lock()

@@ -182,7 +182,7 @@ func (m *Members) divide(now time.Time) {
 		newest = max(newest, p.reads)
 	}
 	if live := len(m.seen) + 1; live != m.live {
-		m.log.Info("dispatchers changed", "live", live)
+		m.log.Info("the set of live dispatchers changed", "live", live)
 		m.live = live
 	}
 	var ids []string
@@ -210,7 +210,7 @@ func (m *Members) divide(now time.Time) {
 	if !turned {
 		return
 	}
-	m.log.Info("retries, lanes and records go to the dispatchers of the latest version", "behind", behind)
+	m.log.Info("dispatchers of the latest version now own retries, hold queues and records", "behind", behind)
 	for _, handle := range m.onBehind {
 		handle(behind)
 	}

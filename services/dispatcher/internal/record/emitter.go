@@ -205,7 +205,7 @@ func (e *Emitter) store(ctx context.Context, items []Item) {
 			break
 		}
 		if !failing {
-			e.log.Warn("records can't be stored on the bus; trying on", "items", len(items), "error", err)
+			e.log.Warn("records can't be stored on the bus; trying again", "items", len(items), "error", err)
 		}
 		select {
 		case <-ctx.Done():

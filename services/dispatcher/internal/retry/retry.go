@@ -108,7 +108,7 @@ func (d *Due) handle(ctx context.Context, m *bus.Message) {
 	task, err := bus.ParseTask(m.Header(), m.Body())
 	if err != nil {
 		// It can't be delivered by this build, and must neither block nor be lost.
-		d.log.Error("due delivery can't be read and is set aside", "sequence", m.Sequence, "error", err)
+		d.log.Error("a due delivery can't be read and is set aside", "sequence", m.Sequence, "error", err)
 		d.bus.SetAside(m, err, func(err error) {
 			d.inHand.Done(m)
 			if err == nil { // else it comes again
@@ -183,7 +183,7 @@ func (o *origin) Stored() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		if err := o.message.AckWait(ctx); err != nil {
-			o.d.log.Warn("due delivery could not be acknowledged; it may be repeated", "error", err)
+			o.d.log.Warn("a due delivery could not be acknowledged; it may be repeated", "error", err)
 		}
 		o.d.inHand.Done(o.message)
 	}()
