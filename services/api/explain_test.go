@@ -141,7 +141,7 @@ func TestExplanations(t *testing.T) {
 			{
 				"over its limits", record(limited, "evt_cap", func(o *domain.Outcome) {
 					o.Status, o.InLane, o.Reason = domain.StatusPending, true, domain.ReasonOverCap
-				}), "overCapacity", "event passed, subscription passed, active passed, capacity waiting", []string{"at most 3 callbacks", "2.5 are sent in a second"},
+				}), "overCapacity", "event passed, subscription passed, active passed, capacity waiting", []string{"at most 3 callbacks", "2.5 are sent a second"},
 			},
 			{
 				"circuit open", record(open, "evt_open", func(o *domain.Outcome) {

@@ -31,7 +31,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 		}
 		err := g.look()
 		if err != nil && !unreadable {
-			g.Logger.Error("the folder of the route files can't be read; the routes stay as they are", "folder", g.Dir, "error", err)
+			g.Logger.Error("the folder of the route files can't be read; the present routes stay", "folder", g.Dir, "error", err)
 		}
 		unreadable = err != nil
 	}
@@ -50,7 +50,7 @@ func (g *Gateway) look() error {
 	g.seen = now
 	if same {
 		for _, fault := range g.refused {
-			g.Logger.Error("route files refused; the routes stay as they are", "file", fault.File,
+			g.Logger.Error("route files refused; the present routes stay", "file", fault.File,
 				"operation", fault.Operation, "pointer", fault.Pointer, "fault", fault.Message)
 		}
 		g.refused = nil

@@ -19,11 +19,11 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "waybill_http_requests_total", Help: "Requests by method, route template and class of status.",
 		}, []string{"method", "route", "class"}),
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "waybill_http_request_seconds", Help: "Time until a request was answered, by route template.",
+			Name: "waybill_http_request_seconds", Help: "Time until a request is answered, by route template.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14),
 		}, []string{"route"}),
 		rejected: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "waybill_events_rejected_total", Help: "Events over REST that were refused for what they hold; a batch counts whole.",
+			Name: "waybill_events_rejected_total", Help: "Events over REST that were refused as invalid; a batch counts whole.",
 		}),
 	}
 	r.MustRegister(m.requests, m.latency, m.rejected)

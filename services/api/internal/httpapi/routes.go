@@ -39,13 +39,13 @@ func Routes() []Route {
 		{http.MethodGet, "/readyz", "checkReadiness", "Tells whether requests can be served, and what is missing if not.", "", http.StatusOK, (*server).readyz},
 
 		{http.MethodGet, "/v1/webhooks", "listWebhooks", "Lists all webhooks, the oldest first.", domain.ScopeWebhooksRead, http.StatusOK, (*server).listWebhooks},
-		{http.MethodPost, "/v1/webhooks", "registerWebhook", "Registers a webhook and shows its secret, this once.", domain.ScopeWebhooksWrite, http.StatusCreated, (*server).registerWebhook},
+		{http.MethodPost, "/v1/webhooks", "registerWebhook", "Registers a webhook and shows its secret once.", domain.ScopeWebhooksWrite, http.StatusCreated, (*server).registerWebhook},
 		{http.MethodGet, "/v1/webhooks/{id}", "getWebhook", "Shows a webhook.", domain.ScopeWebhooksRead, http.StatusOK, (*server).getWebhook},
 		{http.MethodPatch, "/v1/webhooks/{id}", "updateWebhook", "Changes the fields that are given.", domain.ScopeWebhooksWrite, http.StatusOK, (*server).updateWebhook},
 		{http.MethodDelete, "/v1/webhooks/{id}", "deleteWebhook", "Deletes a webhook; its delivery log stays.", domain.ScopeWebhooksWrite, http.StatusNoContent, (*server).deleteWebhook},
 		{http.MethodPost, "/v1/webhooks/{id}/rotate-secret", "rotateWebhookSecret", "Makes a new secret; the old one signs too for a while.", domain.ScopeWebhooksWrite, http.StatusOK, (*server).rotateSecret},
 		{http.MethodPost, "/v1/webhooks/{id}/test", "testWebhook", "Sends a sample event to the webhook.", domain.ScopeEventsWrite, http.StatusAccepted, (*server).testWebhook},
-		{http.MethodPost, "/v1/webhooks/{id}/replay", "replayWebhook", "Sends deliveries of a span of time again.", domain.ScopeEventsWrite, http.StatusAccepted, (*server).replayWebhook},
+		{http.MethodPost, "/v1/webhooks/{id}/replay", "replayWebhook", "Sends the deliveries of a time range again.", domain.ScopeEventsWrite, http.StatusAccepted, (*server).replayWebhook},
 
 		{http.MethodPost, "/v1/events", publishEvents, "Publishes one event, or an array of up to 1000.", domain.ScopeEventsWrite, http.StatusAccepted, (*server).publishEvents},
 		{http.MethodGet, "/v1/events", "listEvents", "Lists events, the newest first.", domain.ScopeEventsRead, http.StatusOK, (*server).listEvents},
@@ -55,7 +55,7 @@ func Routes() []Route {
 		{http.MethodGet, "/v1/deliveries/{id}", "getDelivery", "Shows a delivery with its attempts.", domain.ScopeEventsRead, http.StatusOK, (*server).getDelivery},
 		{http.MethodPost, "/v1/deliveries/{id}/retry", "retryDelivery", "Sends a delivery again; its schedule starts anew.", domain.ScopeEventsWrite, http.StatusAccepted, (*server).retryDelivery},
 
-		{http.MethodGet, "/v1/rejected", "listRejected", "Lists bus messages that were no events, the newest first.", domain.ScopeEventsRead, http.StatusOK, (*server).listRejected},
+		{http.MethodGet, "/v1/rejected", "listRejected", "Lists messages on the bus that were not valid events, the newest first.", domain.ScopeEventsRead, http.StatusOK, (*server).listRejected},
 	}, accountRoutes(), bucketRoutes(), keyRoutes(), docRoutes())
 }
 
@@ -68,11 +68,11 @@ const (
 
 func accountRoutes() []Route {
 	return []Route{
-		{http.MethodGet, "/v1/who-am-i", "whoAmI", "Shows what the key stands for.", domain.ScopeAny, http.StatusOK, (*server).whoAmI},
+		{http.MethodGet, "/v1/who-am-i", "whoAmI", "Shows which account and consumer the key belongs to.", domain.ScopeAny, http.StatusOK, (*server).whoAmI},
 		{http.MethodGet, "/v1/accounts", "listAccounts", "Lists the key's account; with the bootstrap key, all of them.", domain.ScopeAny, http.StatusOK, (*server).listAccounts},
-		{http.MethodPost, "/v1/accounts", "createAccount", "Makes an account and shows an admin key of it, this once. Only the bootstrap key may.", domain.ScopeAdmin, http.StatusCreated, (*server).createAccount},
+		{http.MethodPost, "/v1/accounts", "createAccount", "Makes an account and shows its admin key once. Only the bootstrap key may do this.", domain.ScopeAdmin, http.StatusCreated, (*server).createAccount},
 		{http.MethodGet, accountPath, "getAccount", "Shows the key's account; with the bootstrap key, any.", domain.ScopeAny, http.StatusOK, (*server).getAccount},
-		{http.MethodPost, accountPath + "/admin-keys", "createAdminKey", "Makes another admin key of an account and shows it, this once. Only the bootstrap key may.", domain.ScopeAdmin, http.StatusCreated, (*server).createAdminKey},
+		{http.MethodPost, accountPath + "/admin-keys", "createAdminKey", "Makes another admin key of an account and shows it once. Only the bootstrap key may do this.", domain.ScopeAdmin, http.StatusCreated, (*server).createAdminKey},
 		{http.MethodGet, accountPath + "/projects/{projectName}", "getProject", "Shows a project.", domain.ScopeBucketsRead, http.StatusOK, (*server).getProject},
 		{http.MethodGet, accountPath + "/projects", "listProjects", "Lists the account's projects, the oldest first.", domain.ScopeBucketsRead, http.StatusOK, (*server).listProjects},
 		{http.MethodPost, "/v1/projects", "createProject", "Makes a project of the key's account, with its three buckets.", domain.ScopeBucketsWrite, http.StatusCreated, (*server).createProject},
@@ -89,7 +89,7 @@ func bucketRoutes() []Route {
 		{http.MethodDelete, bucketPath, "deleteBucket", "Deletes a bucket with its consumers, their keys and managers.", domain.ScopeBucketsWrite, http.StatusNoContent, (*server).deleteBucket},
 
 		{http.MethodGet, bucketPath + "/consumers", "listConsumers", "Lists a bucket's consumers, the oldest first.", domain.ScopeBucketsRead, http.StatusOK, (*server).listConsumers},
-		{http.MethodPost, bucketPath + "/consumers", "createConsumer", "Makes a consumer; keys made with it are shown, this once.", domain.ScopeBucketsWrite, http.StatusCreated, (*server).createConsumer},
+		{http.MethodPost, bucketPath + "/consumers", "createConsumer", "Makes a consumer. Keys made with it are shown once.", domain.ScopeBucketsWrite, http.StatusCreated, (*server).createConsumer},
 		{http.MethodGet, consumerPath, "getConsumer", "Shows a consumer.", domain.ScopeBucketsRead, http.StatusOK, (*server).getConsumer},
 		{http.MethodPatch, consumerPath, "updateConsumer", "Changes the fields that are given.", domain.ScopeBucketsWrite, http.StatusOK, (*server).updateConsumer},
 		{http.MethodDelete, consumerPath, "deleteConsumer", "Deletes a consumer with its keys and managers.", domain.ScopeBucketsWrite, http.StatusNoContent, (*server).deleteConsumer},
@@ -98,11 +98,11 @@ func bucketRoutes() []Route {
 
 func keyRoutes() []Route {
 	return []Route{
-		{http.MethodPost, consumerPath + "/roll-key", "rollKeys", "Makes a new key and lets the others end.", domain.ScopeBucketsWrite, http.StatusNoContent, (*server).rollKeys},
+		{http.MethodPost, consumerPath + "/roll-key", "rollKeys", "Makes a new key and lets the others expire.", domain.ScopeBucketsWrite, http.StatusNoContent, (*server).rollKeys},
 		{http.MethodGet, consumerPath + "/keys", "listKeys", "Lists a consumer's keys, the oldest first.", domain.ScopeBucketsRead, http.StatusOK, (*server).listKeys},
-		{http.MethodPost, consumerPath + "/keys", "createKey", "Makes a key and shows it, this once.", domain.ScopeBucketsWrite, http.StatusCreated, (*server).createKey},
-		{http.MethodPost, consumerPath + "/keys/$bulk", "createKeys", "Makes several keys and shows them, this once.", domain.ScopeBucketsWrite, http.StatusCreated, (*server).createKeys},
-		{http.MethodGet, consumerPath + "/keys/{keyId}", "getKey", "Shows a key as far as key-format says.", domain.ScopeBucketsRead, http.StatusOK, (*server).getKey},
+		{http.MethodPost, consumerPath + "/keys", "createKey", "Makes a key and shows it once.", domain.ScopeBucketsWrite, http.StatusCreated, (*server).createKey},
+		{http.MethodPost, consumerPath + "/keys/$bulk", "createKeys", "Makes several keys and shows them once.", domain.ScopeBucketsWrite, http.StatusCreated, (*server).createKeys},
+		{http.MethodGet, consumerPath + "/keys/{keyId}", "getKey", "Shows a key in the form of key-format.", domain.ScopeBucketsRead, http.StatusOK, (*server).getKey},
 		{http.MethodPatch, consumerPath + "/keys/{keyId}", "updateKey", "Changes the fields that are given.", domain.ScopeBucketsWrite, http.StatusOK, (*server).updateKey},
 		{http.MethodDelete, consumerPath + "/keys/{keyId}", "deleteKey", "Deletes a key.", domain.ScopeBucketsWrite, http.StatusNoContent, (*server).deleteKey},
 

@@ -151,10 +151,10 @@ func (l *leader) lost(streams map[string]time.Time, tail time.Time, states map[s
 	l.loss = &loss{created: streams, tail: tail, found: time.Now(), seed: maphash.MakeSeed(), restored: make(map[uint64]int64)}
 	if len(streams) == 0 {
 		l.loss.begun = true // the records are waited for: most likely nothing is missing
-		l.log.Info("the bus was restarted; what it stored last is checked against the database")
+		l.log.Info("the bus was restarted; its last messages are compared with the database")
 		return
 	}
-	l.log.Warn("the bus has lost streams; what they held is restored from the database", "streams", len(streams))
+	l.log.Warn("the bus has lost streams; they are restored from the database", "streams", len(streams))
 	l.metrics.losses.Inc()
 }
 
@@ -193,7 +193,7 @@ func (l *leader) continueRestoring(ctx context.Context, backlog bus.Backlog) err
 	if err := l.mark(ctx, states, nil); err != nil {
 		return err
 	}
-	l.log.Info("what the bus had lost is restored", "streams", len(l.loss.created), "deliveries", len(l.loss.restored))
+	l.log.Info("the lost messages are on the bus again", "streams", len(l.loss.created), "deliveries", len(l.loss.restored))
 	l.loss = nil
 	return nil
 }
