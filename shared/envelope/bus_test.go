@@ -124,7 +124,7 @@ func TestFromBusRejects(t *testing.T) {
 		{"empty", nil, "", "is empty"},
 		{"array", nil, "[" + withID + "]", "must be an object"},
 		{"too large", nil, strings.Replace(noID, `"n"`, `"`+strings.Repeat("x", envelope.MaxEventSize)+`"`, 1), "is larger than"},
-		{"batch of cloud events", header("content-type", "application/cloudevents-batch+json"), "[]", "one to a message"},
+		{"batch of cloud events", header("content-type", "application/cloudevents-batch+json"), "[]", "must be one CloudEvent"},
 		{"avro", header("content-type", "application/cloudevents+avro"), "x", "JSON format"},
 		{"specversion 0.3", cloud, structured(t, map[string]any{"specversion": "0.3"}), "/specversion: must be 1.0"},
 		{"no specversion", cloud, structured(t, map[string]any{"specversion": nil}), "/specversion: is required"},

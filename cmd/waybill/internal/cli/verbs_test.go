@@ -238,7 +238,7 @@ func TestVerbsAreUsedWrongly(t *testing.T) {
 		{"deliveries explain --event e", "give a DELIVERY-ID, or --event and --webhook"},
 		{"webhooks lst", "did you mean list?"},
 		{"webhooks update w --actve=false", "did you mean --active?"},
-		{"webhooks list --url https://elsewhere.example", "the installation is named with --server or WAYBILL_SERVER"},
+		{"webhooks list --url https://elsewhere.example", "name the installation with --server or WAYBILL_SERVER"},
 		{"trigger shipment.creatd", "did you mean shipment.created?"},
 		{"buckets get ..", `BUCKET must not be ".."`},
 		{"buckets update partners", "there is nothing to change: give at least one flag"},
@@ -312,15 +312,15 @@ func TestFreshSecretsAreShownOnce(t *testing.T) {
 		command, answer, shows string
 		once                   string
 	}{
-		{"keys create partners acme", `{"id":"key_1","key":"` + fresh + `"}`, fresh, "The key is shown in full this once"},
-		{"keys create partners acme --count 2", `{"data":[{"id":"key_1","key":"` + fresh + `"}],"total":1}`, fresh, "The key is shown in full this once"},
-		{"keys roll partners acme", `{"id":"key_1","key":"` + fresh + `"}`, fresh, "The key is shown in full this once"},
-		{"accounts recover northwind", `{"key":"` + fresh + `"}`, fresh, "The key is shown in full this once"},
-		{"accounts create northwind", `{"name":"northwind","key":"` + fresh + `"}`, fresh, "The key is shown in full this once"},
-		{"consumers create partners acme --with-api-key", `{"name":"acme","apiKeys":[{"id":"key_1","key":"` + fresh + `"}]}`, fresh, "The key is shown in full this once"},
+		{"keys create partners acme", `{"id":"key_1","key":"` + fresh + `"}`, fresh, "The key is shown in full only now"},
+		{"keys create partners acme --count 2", `{"data":[{"id":"key_1","key":"` + fresh + `"}],"total":1}`, fresh, "The key is shown in full only now"},
+		{"keys roll partners acme", `{"id":"key_1","key":"` + fresh + `"}`, fresh, "The key is shown in full only now"},
+		{"accounts recover northwind", `{"key":"` + fresh + `"}`, fresh, "The key is shown in full only now"},
+		{"accounts create northwind", `{"name":"northwind","key":"` + fresh + `"}`, fresh, "The key is shown in full only now"},
+		{"consumers create partners acme --with-api-key", `{"name":"acme","apiKeys":[{"id":"key_1","key":"` + fresh + `"}]}`, fresh, "The key is shown in full only now"},
 		{"consumers create partners acme", `{"name":"acme"}`, "acme", ""},
-		{"webhooks create https://example.com", `{"id":"w","secret":"whsec_abc"}`, "whsec_abc", "The signing secret is shown this once"},
-		{"webhooks rotate w", `{"secret":"whsec_abc","previousSecretExpiresAt":"2026-11-22T10:00:00.000Z"}`, "2026-11-22T10:00:00Z", "The signing secret is shown this once"},
+		{"webhooks create https://example.com", `{"id":"w","secret":"whsec_abc"}`, "whsec_abc", "The signing secret is shown only now"},
+		{"webhooks rotate w", `{"secret":"whsec_abc","previousSecretExpiresAt":"2026-11-22T10:00:00.000Z"}`, "2026-11-22T10:00:00Z", "The signing secret is shown only now"},
 		{"keys update partners acme key_1 --description x", `{"id":"key_1","key":"****1a2b3c4d"}`, "****1a2b3c4d", ""},
 	}
 	for _, row := range rows {

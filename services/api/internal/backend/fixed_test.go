@@ -140,7 +140,7 @@ func TestRedirect(t *testing.T) {
 			t.Errorf("%s: %q, want %q", options, got, want)
 		}
 	}
-	if got := faultsOf(t, "redirectHandler", `{"location":"${evn.X}"}`, e); !strings.HasPrefix(got, "handler/options/location has an expression that is not known") {
+	if got := faultsOf(t, "redirectHandler", `{"location":"${evn.X}"}`, e); !strings.HasPrefix(got, "handler/options/location has an unknown expression") {
 		t.Errorf("an expression that is none: %q", got)
 	}
 }
