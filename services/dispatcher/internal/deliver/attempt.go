@@ -119,8 +119,8 @@ func endSpan(span trace.Span, r Response) {
 	span.End()
 }
 
-// noteHealth keeps since when the receiver has only failed, and disables the webhook
-// when it is gone or failed too long.
+// noteHealth notes since when the receiver has only failed, and disables the webhook
+// if the receiver is gone or has failed for too long.
 func (d *Deliverer) noteHealth(ep *endpoint, config *index.Config, decided decision, started, now time.Time) {
 	health := ep.hook.Health()
 	if decided.status == domain.StatusDelivered {

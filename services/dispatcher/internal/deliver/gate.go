@@ -10,18 +10,18 @@ import (
 )
 
 const (
-	// gatePerCore is how many attempts for each core may be under way at once when all of
-	// them want the processor. An event to 10,000 webhooks that start together keeps every
-	// one of them waiting for longer than a second: they look like receivers that hang.
-	// With a quarter as many, ten busy webhooks got a quarter less on two cores.
+	// gatePerCore is how many attempts for each core may be in flight at once when all of
+	// them need the processor. If 10,000 attempts of one event started together, each would
+	// wait for longer than a second, and would look like a receiver that hangs.
+	// With a quarter of this number, ten busy webhooks got a quarter less on two cores.
 	gatePerCore = 256
-	// gateMost is what the bound may rise to. Each attempt has a connection and a goroutine.
+	// gateMost is the highest limit. Each attempt has a connection and a goroutine.
 	gateMost = 16384
-	// gateEvery is how often the bound is looked at. It rises while less than gateFew of
-	// the attempts under way wait for a processor, and falls while more than gateMany do,
-	// on a moving average of some four looks: that was less than 0.15 with a receiver that
-	// takes 100 ms, and 0.4 to 0.5 at full load. What waits at receivers has it rise from
-	// two cores' least to gateMost within a third of a second.
+	// gateEvery is how often the limit is adjusted. It rises while less than gateFew of
+	// the attempts in flight wait for a processor, and falls while more than gateMany do.
+	// The share is a moving average of some four samples. It was less than 0.15 with a receiver that
+	// takes 100 ms, and 0.4 to 0.5 at full load. If all attempts wait for receivers, the limit
+	// rises from its lowest value on two cores to gateMost within a third of a second.
 	gateEvery = 20 * time.Millisecond
 	gateFew   = 0.25
 	gateMany  = 0.5
@@ -31,10 +31,10 @@ const (
 	readyMetric = "/sched/goroutines/runnable:goroutines"
 )
 
-// gate bounds the attempts that are under way at once in this process, and starts what
-// waits in its order; those that yield wait in a queue of their own, and while both wait
-// each has every second place. Attempts that hang hold no place: so receivers that
-// hang keep others waiting for a second at most, and only until that is known of them.
+// gate is the concurrency limiter: it limits the attempts in flight in this process, and starts
+// the others in their order. Those that yield wait in a queue of their own. While both queues wait,
+// each gets every second place. Attempts that hang hold no place. So receivers that
+// hang make others wait for a second at most, and only until they are known to hang.
 type gate struct {
 	fly      func(*flight)  // flies until there is nothing to fly
 	runnable func() float64 // how many goroutines wait for a processor
@@ -45,7 +45,7 @@ type gate struct {
 	taken   int
 	prompt  []*flight
 	yielded []*flight
-	turn    bool // the next place is one's that yields
+	turn    bool // the next place is for an attempt that yields
 	looking bool
 	waits   atomic.Int64 // in both queues; changed under mu
 }
@@ -63,14 +63,14 @@ func newGate(fly func(*flight)) *gate {
 
 func gateLeast() float64 { return float64(min(gateMost, gatePerCore*runtime.GOMAXPROCS(0))) }
 
-// bound is how many may be under way now, beside those that hang.
+// bound is how many may be in flight now, without those that hang.
 func (g *gate) bound() int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return int64(g.limit)
 }
 
-// enter takes a place for an attempt; false: it waits, and is started when there is one.
+// enter takes a place for an attempt. false: the attempt waits, and is started when a place is free.
 func (g *gate) enter(f *flight) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -106,8 +106,8 @@ func (g *gate) leave(f *flight) {
 	g.start(ready)
 }
 
-// pass gives the place of an attempt that has ended back, and takes one for the next of
-// its webhook, if any. It returns what the caller is to fly now; nil: nothing.
+// pass gives back the place of an attempt that has ended, and takes one for the next attempt of
+// its webhook, if any. It returns the attempt that the caller should make now; nil: none.
 func (g *gate) pass(done, next *flight) *flight {
 	g.mu.Lock()
 	g.giveUp(done)
@@ -141,7 +141,7 @@ func (g *gate) giveUp(f *flight) {
 	}
 }
 
-// ready takes what may start out of the queues, with a place each; g.mu is held.
+// ready takes the attempts that may start out of the queues, with a place for each; g.mu is held.
 func (g *gate) ready() []*flight {
 	n := min(int(g.waits.Load()), int(g.limit)-g.taken)
 	if n <= 0 || g.shut() {
@@ -180,8 +180,8 @@ func (g *gate) start(list []*flight) {
 	}
 }
 
-// look fits the bound to what the attempts wait for, until nothing waits for them and the
-// bound is back at its least: what was learnt of some receivers says nothing about others.
+// look adjusts the limit to what the attempts wait for. It ends when no attempt waits and the
+// limit is back at its lowest value, because what it learned of some receivers says nothing about others.
 func (g *gate) look() {
 	ticker := time.NewTicker(gateEvery)
 	defer ticker.Stop()
@@ -205,7 +205,7 @@ func (g *gate) look() {
 	}
 }
 
-// fit sets the bound and takes what may start now; g.mu is held.
+// fit sets the limit and returns what may start now; g.mu is held.
 func (g *gate) fit(share float64) []*flight {
 	if g.shut() {
 		return nil // what waits, waits for something else
@@ -219,7 +219,7 @@ func (g *gate) fit(share float64) []*flight {
 	return g.ready()
 }
 
-// clear takes all that waits.
+// clear takes all waiting attempts out.
 func (g *gate) clear() []*flight {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -51,7 +51,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	return m
 }
 
-// Bounds are what the deliverer counts and by how much that is bounded.
+// Bounds are the deliverer's counts and their limits.
 type Bounds struct {
 	InHand, InHandMost     int64 // deliveries to fast webhooks
 	Wide, WideMost         int64 // deliveries of wide events

@@ -42,7 +42,7 @@ func (d *Deliverer) settle(job *Job, attempt *domain.Attempt, decided decision, 
 	}
 }
 
-// spill puts a job into its webhook's lane, unattempted. While the circuit is open its
+// spill puts a job into its webhook's hold queue without an attempt. While the circuit is open, its
 // schedule runs on, so it may be exhausted already.
 func (d *Deliverer) spill(ep *endpoint, job *Job, reason string) {
 	if reason == domain.ReasonCircuitOpen {
@@ -59,7 +59,7 @@ func (d *Deliverer) spill(ep *endpoint, job *Job, reason string) {
 	d.hold(job, status, reason)
 }
 
-// hold puts a job into its webhook's lane and records why.
+// hold puts a job into its webhook's hold queue and records why.
 func (d *Deliverer) hold(job *Job, status domain.Status, reason string) {
 	now := time.Now().UTC()
 	next := *job.Task
@@ -120,7 +120,7 @@ func (d *Deliverer) emit(job *Job, outcome domain.Outcome) {
 	d.options.Emitter.Emit(record.Item{Outcome: &outcome, Event: job.Origin.Emitting(), Done: job.Origin.Stored})
 }
 
-// keep has the bus take a delivery over, for ever if need be: until it has, the job's
+// keep makes the bus take a delivery over, and tries for ever if needed. Until then the job's
 // origin still holds it. After Close it is left there.
 func (d *Deliverer) keep(job *Job, put func(done func(error)), then func()) {
 	var wait *backoff.ExponentialBackOff
@@ -147,7 +147,7 @@ func (d *Deliverer) keep(job *Job, put func(done func(error)), then func()) {
 	try()
 }
 
-// warnKept tells that the bus does not take deliveries, once in keptEvery: there may be
+// warnKept warns that the bus takes no deliveries, at most once in keptEvery, because there may be
 // thousands.
 func (d *Deliverer) warnKept(err error) {
 	now, last := int64(time.Since(d.made)), d.warned.Load()
