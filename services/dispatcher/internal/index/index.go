@@ -18,15 +18,15 @@ import (
 
 // Store reads the webhooks.
 type Store interface {
-	// Webhooks returns what changed after version since, deleted ones too, and how far that
-	// is; since 0: all that there are.
+	// Webhooks returns the webhooks that changed after version since, deleted ones included, and the
+	// version that this covers. since 0: all webhooks.
 	Webhooks(ctx context.Context, since int64) ([]domain.Webhook, int64, error)
-	// LiveWebhooks returns those of the webhooks named that there are.
+	// LiveWebhooks returns those of the given webhooks that exist.
 	LiveWebhooks(ctx context.Context, ids []domain.WebhookID) ([]domain.Webhook, error)
 	Healths(ctx context.Context, since time.Time) ([]domain.Health, error)
 }
 
-// PollInterval is after how long a change is seen whose announcement was lost.
+// PollInterval is how long it takes to notice a change whose announcement was lost.
 const PollInterval = 10 * time.Second
 
 // Options of an index.
@@ -79,11 +79,11 @@ func New(options Options) *Index {
 	}
 }
 
-// OnChange has handle called after each change of a hook, on the loading goroutine.
-// It is to be called before Run.
+// OnChange sets handle, which is called after each change of a hook, on the loading goroutine.
+// Call it before Run.
 func (x *Index) OnChange(handle func(*Hook)) { x.changes = append(x.changes, handle) }
 
-// Subscribers returns the webhooks of account that events of type kind go to, the
+// Subscribers returns the webhooks of account that are registered for kind, the
 // inactive ones included. The slice must not be changed.
 func (x *Index) Subscribers(account string, kind domain.EventType) []*Hook {
 	x.mu.RLock()
@@ -91,7 +91,7 @@ func (x *Index) Subscribers(account string, kind domain.EventType) []*Hook {
 	return x.byEvent[subscription{account, kind}]
 }
 
-// Hook returns a webhook. One that is not known here may be there all the same: Find asks
+// Hook returns a webhook. One that is not known here may still exist: Find asks
 // the database.
 func (x *Index) Hook(id domain.WebhookID) (*Hook, bool) {
 	x.mu.RLock()
@@ -203,8 +203,8 @@ const (
 	loadTime      = 30 * time.Second
 )
 
-// healthMargin is how much older than the last load the healths are that are read again:
-// they are few, and have no version but the clocks of those who wrote them.
+// healthMargin: healths that changed up to this long before the last load are read again.
+// They are few, and have no version except the clocks of the dispatchers that wrote them.
 const healthMargin = 2 * time.Minute
 
 // load reads what changed since the version that was reached.
