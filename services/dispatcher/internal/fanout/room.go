@@ -7,8 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// roomInterval is after how long EVENTS is looked at again. A quarter of it is free when room
-// begins to be made.
+// roomInterval is how often the size of EVENTS is checked. A quarter of EVENTS is still free when
+// events are first dropped.
 const roomInterval = 2 * time.Second
 
 type roomMetrics struct {
@@ -29,7 +29,7 @@ func newRoomMetrics(registerer prometheus.Registerer) *roomMetrics {
 	return m
 }
 
-// makeRoom keeps EVENTS from filling up with what is done, until ctx is done.
+// makeRoom drops events that are done, so that they don't fill EVENTS. It runs until ctx is done.
 func (f *Fanout) makeRoom(ctx context.Context) {
 	ticker := time.NewTicker(roomInterval)
 	defer ticker.Stop()

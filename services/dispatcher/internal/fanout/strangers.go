@@ -15,8 +15,8 @@ type Accounts interface {
 }
 
 const (
-	// maxStrangers bounds the messages that wait until the database was asked about their
-	// account. Further ones are given back for strangerWait, so that they are in nobody's way.
+	// maxStrangers is how many messages may wait until the database was asked about their
+	// account. Others are returned to the bus for strangerWait, so that they hold nothing up.
 	maxStrangers = 1024
 	strangerWait = 5 * time.Second
 	askTime      = 2 * time.Second
@@ -30,8 +30,8 @@ type stranger struct {
 	account string
 }
 
-// ask has the database asked whether an account exists; what comes from other accounts
-// meanwhile is not kept waiting.
+// ask starts the question to the database whether an account exists. Messages of other accounts
+// don't wait for it.
 func (f *Fanout) ask(m *bus.Message, account string) {
 	select {
 	case f.strangers <- stranger{m, account}:
