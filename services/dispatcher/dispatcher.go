@@ -1,5 +1,5 @@
-// Package dispatcher is the service that takes events off the bus, fans them out to the
-// webhooks that subscribe, signs and posts each payload, tries again what failed, and
+// Package dispatcher is the service that takes events from the bus, fans them out to the
+// webhooks that are registered for them, signs and posts each payload, retries what failed, and
 // records every attempt.
 package dispatcher
 
@@ -47,21 +47,21 @@ type Options struct {
 	DefaultSchedule []time.Duration
 	Retention       time.Duration // 0: 168 h
 	DisableAfter    time.Duration // 0: 120 h
-	// Memory is how many bytes deliveries in hand may take, without their connections; at
+	// Memory is how many bytes deliveries in flight may take, without their connections; at
 	// least LeastMemory. 0: 256 MiB.
 	Memory int64
-	// Watch is told of each attempt that was made; nil: nobody. It must not block.
+	// Watch is called after each attempt; nil: nothing is called. It must not block.
 	Watch func(Made)
 }
 
 // Made is an attempt that was made, and what followed from it.
 type Made = deliver.Made
 
-// drainTime is how long attempts in flight are waited for at the end; with what follows
-// it stays within the 30 seconds that a process has to stop.
+// drainTime is how long the end waits for attempts in flight. With what follows
+// it, that stays within the 30 seconds that a process has to stop.
 const drainTime = 25 * time.Second
 
-// catchUpTime is how long the start waits for records that are on the bus.
+// catchUpTime is how long the start waits until the records on the bus are written.
 const catchUpTime = 5 * time.Second
 
 // Dispatcher is the service.
@@ -141,7 +141,7 @@ func New(options Options) (*Dispatcher, error) {
 	return d, nil
 }
 
-// tracer returns the dispatcher's tracer; nil when nobody traces.
+// tracer returns the dispatcher's tracer; nil when tracing is off.
 func tracer(provider trace.TracerProvider) trace.Tracer {
 	if _, off := provider.(noop.TracerProvider); provider == nil || off {
 		return nil
@@ -163,8 +163,8 @@ func (d *Dispatcher) register(metrics prometheus.Registerer) {
 			func() float64 { return float64(d.members.Live()) }))
 }
 
-// Run works until ctx is done; then it ends what is in flight and stores every outcome,
-// within 30 seconds. What could not be stored stays on the bus and goes out again.
+// Run works until ctx is done. Then it finishes what is in flight and stores every outcome,
+// within 30 seconds. A delivery whose outcome could not be stored stays on the bus and goes out again.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	stops, err := d.listen()
 	if err != nil {
@@ -257,7 +257,7 @@ func (d *Dispatcher) suspect(ctx context.Context) {
 	d.fanout.Suspect(sequence)
 }
 
-// ensure makes the streams, as often as it takes.
+// ensure makes the streams, and tries until it succeeds.
 func (d *Dispatcher) ensure(ctx context.Context) error {
 	for warned := false; ; warned = true {
 		err := d.options.Bus.WaitReady(ctx)
