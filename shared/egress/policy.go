@@ -1,7 +1,7 @@
 // Package egress decides where callbacks may go and sends them there: rules for the URL
 // of a webhook, a guard on every address that is dialled, and an HTTP client whose
-// attempts end in time and in bounds whatever the receiver does. The gateway asks its back
-// ends the same way: by Transport.
+// attempts end in time and within limits whatever the receiver does. The gateway calls its back
+// ends through Transport, with the same rules.
 package egress
 
 import (
@@ -13,8 +13,8 @@ import (
 	"code.dny.dev/ssrf"
 )
 
-// ErrAddress says that a target is not public and not allowed. It tells customers no
-// more than that, and what allows it: which address it was is for the operator's log.
+// ErrAddress says that a target is not public and not allowed. Its text tells customers no
+// more than that, and which setting allows it. The address itself is only in the operator's log.
 var ErrAddress = errors.New("address not allowed: it is not public, and not in WAYBILL_EGRESS_ALLOW")
 
 // Policy says which targets are allowed. It must not change once it is in use.

@@ -83,8 +83,8 @@ func (p *Policy) allowedBackend(addr netip.Addr) bool {
 	return addr.IsPrivate() || addr.IsLoopback() || carriers.Contains(addr)
 }
 
-// Transport asks one configured back end, and what that redirects to. To the back end it
-// connects also in private networks, elsewhere only where callbacks may go. It is safe for
+// Transport sends requests to one configured back end, and follows its redirects. To the back end it
+// also connects in private networks, elsewhere only where callbacks may go. It is safe for
 // concurrent use.
 type Transport struct {
 	policy  *Policy
@@ -92,7 +92,7 @@ type Transport struct {
 	inner   *http.Transport
 }
 
-// NewTransport returns the way to the back end, which is a URL that Backend has returned.
+// NewTransport returns a transport to the back end. Its URL must come from Backend.
 func (p *Policy) NewTransport(back *url.URL, o Options) *Transport {
 	if o.MaxIdle == 0 {
 		o.MaxIdle = maxBackendIdle
