@@ -42,10 +42,10 @@ func Add(p *boot.Process, h *boot.Handles) (http.Handler, error) {
 	return service.Handler(), nil
 }
 
-// lookTime bounds the look for keys.
+// lookTime is how long the search for keys may take.
 const lookTime = 10 * time.Second
 
-// checkAdminKey says in one sentence that nobody could do anything.
+// checkAdminKey returns an error if the installation would have no key at all.
 func checkAdminKey(h *boot.Handles) error {
 	if h.Settings.AdminKey != "" {
 		return nil
@@ -59,7 +59,7 @@ func checkAdminKey(h *boot.Handles) error {
 	return err
 }
 
-// checkRoutesDir says in one sentence why a directory that was asked for is of no use.
+// checkRoutesDir returns an error that says why the given directory can't be used.
 func checkRoutesDir(s *settings.Settings) error {
 	if !s.RoutesDirGiven {
 		return nil

@@ -159,7 +159,7 @@ func Signals(parent context.Context, first func()) (context.Context, func()) {
 	})
 }
 
-// PrintError writes err for a person: a line for each error that is joined in it.
+// PrintError writes err for a person: one line for each joined error.
 func PrintError(w io.Writer, binary string, err error) {
 	var joined interface{ Unwrap() []error }
 	if errors.As(err, &joined) && err.Error() == errors.Join(joined.Unwrap()...).Error() {

@@ -34,7 +34,7 @@ type Client struct {
 	http *http.Client
 }
 
-// Access is an installation and the key for it.
+// Access is the address of an installation, with its key.
 type Access struct {
 	URL  string // such as http://127.0.0.1:8080
 	Key  domain.Secret
@@ -42,7 +42,7 @@ type Access struct {
 	Hint string // what else may have been meant, for when nothing answers or the key is refused
 }
 
-// New returns a client of an installation. The key is sent there alone: redirects are not
+// New returns a client of an installation. The key is sent only there: redirects are not
 // followed.
 func New(access Access) (*Client, error) {
 	u, err := url.Parse(access.URL)
@@ -62,7 +62,7 @@ func New(access Access) (*Client, error) {
 // Close closes the connections that are not in use.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Published is what became of one event.
+// Published is the result for one event.
 type Published struct {
 	ID        string `json:"id"`
 	Duplicate bool   `json:"duplicate"`
@@ -218,13 +218,13 @@ func (c *Client) call(ctx context.Context, method, path string, body []byte, res
 	return nil
 }
 
-// stranger is the error for an answer that Waybill would not give.
+// stranger returns the error for an answer that does not come from Waybill.
 func (c *Client) stranger(why string) error {
 	return fmt.Errorf("read answer: the server at %s is not Waybill, or a proxy in between answered: %s", c.base, why)
 }
 
-// Do sends body, unless it is nil, and returns the body of a good answer: JSON, or nothing
-// at all. An answer that refuses is a *Problem; what is neither is not Waybill's. path
+// Do sends body, unless it is nil, and returns the body of a successful answer: JSON, or nothing
+// at all. A refusal is returned as a *Problem. Any other answer does not come from Waybill. path
 // begins with / and may have a query.
 func (c *Client) Do(ctx context.Context, method, path string, body []byte) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
@@ -257,7 +257,7 @@ func (c *Client) Do(ctx context.Context, method, path string, body []byte) ([]by
 	return c.judge(response, answer)
 }
 
-// judge tells good answers, problems, and what Waybill would not answer.
+// judge distinguishes successful answers, problems, and answers that don't come from Waybill.
 func (c *Client) judge(response *http.Response, answer []byte) ([]byte, error) {
 	if to := response.Header.Get("Location"); response.StatusCode >= http.StatusMultipleChoices && response.StatusCode < http.StatusBadRequest {
 		return nil, fmt.Errorf("%s answers with a redirect to %s, where the key is not sent: name the installation itself with --server", c.base, console.Clean(to))

@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// NoAnswer says why no answer came from the server at base, and what to do when that is
-// known. err is what an http.Client returned.
+// NoAnswer says why the server at base did not answer, and gives advice if there is
+// some. err is the error of an http.Client.
 func NoAnswer(base string, err error) error {
 	if failed, ok := errors.AsType[*url.Error](err); ok {
 		err = failed.Err
@@ -31,7 +31,7 @@ func NoAnswer(base string, err error) error {
 	return fmt.Errorf("no answer from %s: %w%s", base, err, advice)
 }
 
-// tlsReason tells the ways apart in which a TLS handshake fails; empty: it is none of them.
+// tlsReason says why a TLS handshake failed; empty: err is not a TLS error that it knows.
 func tlsReason(err error) string {
 	var (
 		authority x509.UnknownAuthorityError

@@ -108,7 +108,7 @@ func (r *Receiver) clear(w http.ResponseWriter, req *http.Request) {
 	http.Redirect(w, req, "/", http.StatusSeeOther)
 }
 
-// instruction is what a path is told, by the page's form or as JSON.
+// instruction sets the behaviour of a path. It comes from the page's form or as JSON.
 type instruction struct {
 	Path         string   `json:"path"`
 	Secret       *string  `json:"secret"` // one more; empty: none any more
@@ -117,7 +117,7 @@ type instruction struct {
 	Times        *int     `json:"times"`
 }
 
-// setPath takes an instruction: 204 for JSON, back to the page for the form.
+// setPath handles an instruction. It answers 204 to JSON, and leads a form back to the page.
 func (r *Receiver) setPath(w http.ResponseWriter, req *http.Request) {
 	kind, _, _ := mime.ParseMediaType(req.Header.Get("Content-Type"))
 	req.Body = http.MaxBytesReader(w, req.Body, 64<<10)

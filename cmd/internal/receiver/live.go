@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// heartbeat keeps the stream of an open page from being taken for dead.
+// heartbeat is how often a sign of life is sent on the stream of an open page.
 const heartbeat = 15 * time.Second
 
 // live streams the numbers of callbacks as they come, as server-sent events.

@@ -2,7 +2,7 @@ package settings
 
 import "slices"
 
-// Role is what a process is started as; defaults and required settings depend on it.
+// Role is the role of a process. Defaults and required settings depend on it.
 type Role int
 
 // The roles. Client reads WAYBILL_URL, WAYBILL_KEY and the data directory alone.
@@ -60,10 +60,10 @@ type Spec struct {
 	required []Role
 }
 
-// In tells whether processes of the role take the setting.
+// In tells whether processes of the role use the setting.
 func (s Spec) In(role Role) bool { return slices.Contains(s.roles, role) }
 
-// Default returns what holds in the role when the setting is not given.
+// Default returns the default in the role.
 func (s Spec) Default(role Role) string { return s.defaults[role] }
 
 // Required tells whether a process of the role refuses to start without the setting.

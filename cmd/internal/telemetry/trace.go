@@ -17,10 +17,10 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// NewTracer returns the provider of traces and what sends the last ones at the end. Traces
+// NewTracer returns the provider of traces, and a function that sends the last ones at the end. Traces
 // are off unless OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT says
-// where they go (OTLP over HTTP); the other OTEL_ variables of the exporter and of the
-// sampler hold too. W3C trace context is what connects processes.
+// where they go (OTLP over HTTP). The other OTEL_ variables of the exporter and of the
+// sampler work too. W3C trace context connects the processes.
 func NewTracer(ctx context.Context, service, version string, log *slog.Logger) (trace.TracerProvider, func(context.Context) error, error) {
 	otel.SetTextMapPropagator(propagation.TraceContext{})
 	if !tracesWanted() {
