@@ -19,14 +19,14 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// The variables that name an installation and the key for it, and the form of output.
-// Flags of commands that only call an installation have no others: what a command changes
+// The variables for the installation, its key, and the form of output.
+// Commands that only call an installation read no other variables: what a command changes
 // is never taken from the environment.
 const (
 	serverVariable = "WAYBILL_SERVER"
 	keyVariable    = "WAYBILL_KEY"
 	outputVariable = "WAYBILL_OUTPUT"
-	// formerVariable named the installation before serverVariable did.
+	// formerVariable is the earlier name of serverVariable.
 	formerVariable = "WAYBILL_URL"
 
 	defaultServer   = "http://127.0.0.1:8080"
@@ -63,8 +63,8 @@ func (t *target) named() (key domain.Secret, from string) {
 	return domain.Secret(t.key), "the variable " + keyVariable
 }
 
-// base returns where the installation answers. The address that a data directory has goes
-// with the key that lies beside it: who names a key names the server too, or means the
+// base returns the address of the installation. The address in a data directory is used only
+// with the key beside it. A user who names a key also names the server, or means the
 // default one.
 func (t *target) base() (string, error) {
 	if t.server != "" {
@@ -80,8 +80,8 @@ func (t *target) base() (string, error) {
 	return running.API, err
 }
 
-// serverURL reads the address of an installation. Without a scheme it is http, on this
-// machine alone: no key goes over a network in the clear because a scheme was left out.
+// serverURL reads the address of an installation. Without a scheme it is http, but only on this
+// machine: no key goes over a network unencrypted because a scheme was left out.
 func serverURL(text string) (string, error) {
 	u, err := url.Parse(client.WithScheme(text))
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -90,9 +90,9 @@ func serverURL(text string) (string, error) {
 	return strings.TrimSuffix(u.String(), "/"), nil
 }
 
-// access returns the installation with the key for it: as named, else the bootstrap key of
-// this environment, else the one that `waybill dev` keeps for its own address. A key goes
-// to the address that it was stored or named with, and to no other.
+// access returns the installation with its key: the named key, else the bootstrap key of
+// this environment, else the key that `waybill dev` keeps for its own address. A key is sent
+// only to the address that it was stored or named with.
 func (t *target) access() (client.Access, error) {
 	base, err := t.base()
 	if err != nil {
@@ -115,7 +115,7 @@ func (t *target) access() (client.Access, error) {
 	return client.Access{URL: base, Key: key, From: "the file " + filepath.Join(t.data, datadir.AdminKey)}, nil
 }
 
-// hint tells who named a key alone of the installation in the data directory: its address
+// hint helps a user who named a key but no server, if an installation runs in the data directory. Its
 // is not used with that key.
 func (t *target) hint() string {
 	running, err := datadir.Announced(t.data)

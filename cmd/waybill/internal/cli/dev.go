@@ -80,7 +80,7 @@ func (a *app) dev() *cobra.Command {
 	return cmd
 }
 
-// banner says what runs where, and what to do next.
+// banner prints the addresses and what to do next.
 func (a *app) banner(i *allinone.Instance, set settings.Settings) {
 	style := a.style()
 	key := "as set (" + settings.AdminKey + ")"
@@ -111,7 +111,7 @@ func (a *app) banner(i *allinone.Instance, set settings.Settings) {
 	fmt.Fprintf(a.stdout, "\n  Ctrl-C stops it.\n\n")
 }
 
-// nextCommands returns two commands that work as they are, wherever this one was started.
+// nextCommands returns two commands that work unchanged, wherever this one was started.
 func (a *app) nextCommands(i *allinone.Instance, set settings.Settings) []string {
 	where, receiver := "", ""
 	if set.DataDir != defaultData {

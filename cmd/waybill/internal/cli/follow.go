@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// followed is how long a person waits for the outcome of an event, and lookEvery how
-	// often it is looked for.
+	// followed is how long an event is followed, and lookEvery how
+	// often its deliveries are read.
 	followed  = 15 * time.Second
 	lookEvery = 300 * time.Millisecond
 )
@@ -30,7 +30,7 @@ type follower struct {
 	hosts  map[string]string // of the webhooks that take it, by id
 }
 
-// match says how many webhooks take the event; false: none, or that is not known.
+// match prints how many webhooks get the event; false: none, or the number is not known.
 func (f *follower) match(ctx context.Context) bool {
 	list, err := f.client.Webhooks(ctx)
 	if err != nil {
@@ -102,7 +102,7 @@ func (f *follower) follow(ctx context.Context, event string) {
 	}
 }
 
-// tell says how a delivery stands after its attempts.
+// tell prints the state of a delivery after its attempts.
 func (f *follower) tell(ctx context.Context, d client.Delivery) {
 	style := console.StyleFor(f.stderr)
 	if whole, err := f.client.Delivery(ctx, d.ID); err == nil {

@@ -1,5 +1,5 @@
-// Package demo shows Waybill at work: it publishes the four shipment events, each in
-// another way, receives their callbacks, and has every signature checked by the library
+// Package demo shows Waybill at work. It publishes the four shipment events, each in
+// another way, receives their callbacks, and checks every signature with the library
 // of Standard Webhooks, which shares no code with Waybill.
 package demo
 
