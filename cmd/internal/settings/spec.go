@@ -106,7 +106,7 @@ func Specs() []Spec {
 		},
 		{Name: DataDir, Flag: "data", Usage: "data directory", roles: []Role{Dev}, defaults: same("./.waybill", Dev)},
 		{Name: AdminKey, Flag: "admin-key", Usage: "bootstrap API key, required while the database has no other key; dev makes one and keeps it in the data directory", roles: apis},
-		{Name: EncryptionKey, Usage: "keys that encrypt secrets in the database, separated by commas, the first one encrypts; dev makes one and keeps it in the data directory", roles: servers, required: services},
+		{Name: EncryptionKey, Usage: "keys for secrets in the database, separated by commas: the first encrypts, all decrypt; dev makes one and keeps it in the data directory", roles: servers, required: services},
 		{Name: RoutesDir, Flag: "routes", Usage: "directory of the route definition files", roles: apis, defaults: same("./config", apis...)},
 		{
 			Name: EgressAllow, Flag: "egress-allow", Usage: "CIDRs of addresses that are not public and that callbacks may go to all the same; none: no such address", roles: servers,
