@@ -109,7 +109,7 @@ func Specs() []Spec {
 		{Name: EncryptionKey, Usage: "keys for secrets in the database, separated by commas: the first encrypts, all decrypt; dev makes one and keeps it in the data directory", roles: servers, required: services},
 		{Name: RoutesDir, Flag: "routes", Usage: "directory of the route definition files", roles: apis, defaults: same("./config", apis...)},
 		{
-			Name: EgressAllow, Flag: "egress-allow", Usage: "CIDRs of addresses that are not public and that callbacks may go to all the same; none: no such address", roles: servers,
+			Name: EgressAllow, Flag: "egress-allow", Usage: "CIDRs of non-public addresses that callbacks may go to; none: no such address", roles: servers,
 			defaults: map[Role]string{Dev: "127.0.0.0/8,::1/128", API: "none", Dispatcher: "none"},
 		},
 		{
@@ -125,7 +125,7 @@ func Specs() []Spec {
 		{Name: DedupeWindow, Usage: "how long the bus recognises a repeated message id", roles: servers, defaults: same("2m", servers...)},
 		{Name: BusReplicas, Usage: "copies of each stream in a NATS cluster", roles: servers, defaults: same("1", servers...)},
 		{Name: BusMaxBytes, Usage: "largest size of the EVENTS stream; when waiting events fill it, it refuses new ones", roles: servers, defaults: same("8GiB", servers...)},
-		{Name: DisableAfter, Usage: "how long a webhook may only fail before it becomes inactive", roles: servers, defaults: same("120h", servers...)},
+		{Name: DisableAfter, Usage: "how long a webhook may fail without a success before it becomes inactive", roles: servers, defaults: same("120h", servers...)},
 		{Name: BodyMemory, Usage: "memory for all request bodies together, such as 64MiB or 1GiB; requests above it are answered with 503", roles: apis, defaults: same("256MiB", apis...)},
 		{
 			Name: MaxConnections, Usage: "most open connections of each address; one client may have a quarter of them",
