@@ -1,5 +1,5 @@
-// Package store keeps what Waybill knows in a database: webhooks, events, deliveries,
-// attempts, and what is still to be done with them. One Store works on Postgres
+// Package store keeps Waybill's data in a database: webhooks, events, deliveries,
+// attempts, and the work that is still to be done. One Store works on Postgres
 // (services) or on a SQLite file (all in one); both pass the suite in storetest.
 //
 // Errors wrap domain.ErrNotFound, ErrConflict, ErrLimit, or ErrUnavailable when the

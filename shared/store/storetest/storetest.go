@@ -1,5 +1,5 @@
-// Package storetest is the suite that every database beneath the store passes: what
-// callers rely on, through the store's exported methods alone.
+// Package storetest is the test suite that the store must pass on every database. It checks what
+// callers rely on, through the store's exported methods only.
 package storetest
 
 import (
