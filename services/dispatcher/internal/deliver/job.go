@@ -1,6 +1,6 @@
-// Package deliver sends deliveries to their receivers: it keeps each webhook within its
-// in-flight cap and rate, signs and posts, classifies the answer, and has the outcome
-// stored before whoever brought the delivery may forget it.
+// Package deliver sends deliveries to their receivers. It keeps each webhook within its
+// limit of attempts in flight and its rate, signs and posts, classifies the answer, and stores the
+// outcome before the delivery's origin may forget it.
 package deliver
 
 import (

@@ -1,5 +1,5 @@
-// Package fanout takes events off the bus and makes one delivery for each webhook that
-// subscribes to them. An event is acknowledged when every one of its deliveries has an
+// Package fanout takes events from the bus and makes one delivery for each webhook that is
+// registered for them. An event is acknowledged when each of its deliveries has an
 // outcome that is stored: recorded, scheduled or held.
 package fanout
 

@@ -1,7 +1,7 @@
 // Package index keeps every webhook in memory, by account and event type, as the
-// database has it. The database is the truth: each change there raises a version in its
-// own transaction; an announcement on the bus makes the index load what changed at
-// once, and a poll every 10 seconds finds what an announcement missed.
+// database has it. The database is the truth. Each change there raises a version in its
+// own transaction. An announcement on the bus makes the index load the change at
+// once, and a poll every 10 seconds finds changes whose announcement was lost.
 package index
 
 import (

@@ -1,7 +1,7 @@
-// Package lane works the lanes: what is held for a webhook because it is inactive, its
-// circuit is open, or more came than it takes. One dispatcher owns a lane. While the
-// circuit is open it sends probes; when the webhook takes deliveries again it drains
-// the lane, in order of publication, first one at a time and then at a rising rate.
+// Package lane works on the hold queues: deliveries of a webhook that are held because it is inactive, its
+// circuit is open, or more came than it takes. One dispatcher owns a hold queue. While the
+// circuit is open, it sends probes. When the webhook takes deliveries again, it drains
+// the hold queue in the order of publication, first one at a time and then at a rising rate.
 package lane
 
 import (

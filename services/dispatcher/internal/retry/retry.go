@@ -1,5 +1,5 @@
-// Package retry brings deliveries that are due: retries whose wait is over, and tests,
-// retries and replays that were asked for. The stages after it can't tell them apart.
+// Package retry takes deliveries that are due: retries whose wait is over, and tests,
+// retries and replays that somebody asked for. The later stages treat all of them alike.
 package retry
 
 import (
