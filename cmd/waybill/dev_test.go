@@ -413,7 +413,7 @@ func TestListenPassesOnWhatIsSigned(t *testing.T) {
 		}
 	}
 	eventually(t, func() error {
-		if n := strings.Count(c.err.String(), "answered 401 to a request that is not signed with the webhook's secret"); n != 2 {
+		if n := strings.Count(c.err.String(), "401 for a request that is not signed with the webhook's secret"); n != 2 {
 			return fmt.Errorf("it was told %d times:\n%s", n, &c.err)
 		}
 		return nil

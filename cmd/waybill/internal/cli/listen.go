@@ -167,7 +167,7 @@ func (a *app) reporter(form output, whole bool) func(forward.Passed) {
 		mu.Lock()
 		defer mu.Unlock()
 		if p.Refused != "" {
-			a.note("%s %s answered 401 to a request that is not signed with the webhook's secret: %s",
+			a.note("%s %s for a request that is not signed with the webhook's secret: %s",
 				p.At.Format("15:04:05"), console.StyleFor(a.stderr).Bad("401"), console.Clean(p.Refused))
 			return
 		}
