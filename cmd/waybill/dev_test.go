@@ -461,7 +461,7 @@ func TestListenWithoutAProgramPrints(t *testing.T) {
 	}
 	_ = c.Wait()
 	want := "webhooks delete " + hooks[0].ID + " --server " + i.addresses.API
-	if code := c.ProcessState.ExitCode(); code != 1 || !strings.Contains(c.err.String(), hooks[0].ID+" is not deleted") || !strings.Contains(c.err.String(), want) {
+	if code := c.ProcessState.ExitCode(); code != 1 || !strings.Contains(c.err.String(), hooks[0].ID+" could not be deleted") || !strings.Contains(c.err.String(), want) {
 		t.Errorf("exit code %d; the notes should have %q:\n%s", code, want, &c.err)
 	}
 }

@@ -137,7 +137,7 @@ func TestFromBusRejects(t *testing.T) {
 		{"bad time", cloud, structured(t, map[string]any{"time": "hunter2"}), "/time: must be an RFC 3339 time"},
 		{"no data", cloud, structured(t, map[string]any{"data": nil}), "/data: is required"},
 		{"data null", cloud, strings.Replace(structured(t, map[string]any{"data": nil}), `{`, `{"data":null,`, 1), "/data: must be an object"},
-		{"data_base64", cloud, structured(t, map[string]any{"data": nil, "data_base64": "aHVudGVyMg=="}), "/data_base64: is not taken"},
+		{"data_base64", cloud, structured(t, map[string]any{"data": nil, "data_base64": "aHVudGVyMg=="}), "/data_base64: is not supported"},
 		{"data is XML", cloud, structured(t, map[string]any{"datacontenttype": "application/xml"}), "/datacontenttype: must be a JSON media type"},
 		{"fault in data", cloud, structured(t, map[string]any{"data": map[string]any{"sequence": "hunter2"}}), "/data/sequence: must be an integer; /data/shipmentId: is required"},
 		{"extension in other case", cloud, structured(t, map[string]any{"Subject": "x"}), "/Subject: is not an attribute name"},

@@ -99,5 +99,5 @@ func match(signatures, id string, unix int64, body []byte, keys []Key) (ok bool,
 			return false, "it would match without the line break at the end of the body, which something added on the way"
 		}
 	}
-	return false, fmt.Sprintf("none of %d signatures matches: either the secret is another one, or the %d bytes of the body are not those that were sent", len(macs), len(body))
+	return false, fmt.Sprintf("none of %d signatures matches: another secret was used, or the %d bytes of the body are not those that were sent", len(macs), len(body))
 }
