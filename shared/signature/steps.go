@@ -40,7 +40,7 @@ func VerifySteps(header http.Header, body []byte, now time.Time, keys ...Key) []
 	case idErr != nil || signErr != nil || !parsed:
 		last.Detail = "not checked: a header is missing or malformed"
 	case len(keys) == 0:
-		last.Detail = "not checked: the secret is not known"
+		last.Detail = "not checked: no secret is known"
 	default:
 		last.OK, last.Detail = match(signatures, id, unix, body, keys)
 	}

@@ -98,7 +98,7 @@ func (a *app) root() *cobra.Command {
 		&cobra.Group{ID: groupTry, Title: "Try it:"},
 		&cobra.Group{ID: groupUse, Title: "Work with an installation:"},
 		&cobra.Group{ID: groupManage, Title: "Manage its resources:"},
-		&cobra.Group{ID: groupOperate, Title: "Operate one:"},
+		&cobra.Group{ID: groupOperate, Title: "Operate an installation:"},
 		&cobra.Group{ID: groupTools, Title: "Tools:"},
 	)
 	add := func(group string, commands ...*cobra.Command) {
