@@ -54,7 +54,7 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"receiver", "register", "--path", "in"}, 2, "--path must begin with /"},
 		{[]string{"buckets"}, 2, "give one of its commands: create, delete, get, list, update"},
 		{[]string{"buckets", "nonsense"}, 2, `unknown command "nonsense" for "waybill buckets"`},
-		{[]string{"keys", "list", "partners"}, 2, "it takes BUCKET CONSUMER: 1 given, 2 needed"},
+		{[]string{"keys", "list", "partners"}, 2, "the arguments are BUCKET CONSUMER: 1 given, 2 needed"},
 		{[]string{"webhooks", "list"}, 1, "no API key: give one with --key or WAYBILL_KEY"},
 		{[]string{"webhooks", "list", "--key", "k", "--server", "http://127.0.0.1:1"}, 1, "no answer from http://127.0.0.1:1"},
 		{[]string{"signature"}, 2, "give one of its commands: sign, verify"},

@@ -231,8 +231,8 @@ func TestVerbsAreUsedWrongly(t *testing.T) {
 	t.Parallel()
 	rows := []struct{ command, says string }{
 		{"buckets list partners", `"partners" is one argument too many`},
-		{"buckets create", "it takes BUCKET: 0 given, 1 needed"},
-		{"keys get partners acme", "it takes BUCKET CONSUMER KEY-ID: 2 given, 3 needed"},
+		{"buckets create", "the arguments are BUCKET: 0 given, 1 needed"},
+		{"keys get partners acme", "the arguments are BUCKET CONSUMER KEY-ID: 2 given, 3 needed"},
 		{"deliveries explain", "give a DELIVERY-ID, or --event and --webhook"},
 		{"deliveries explain d --event e", "give a DELIVERY-ID, or --event and --webhook"},
 		{"deliveries explain --event e", "give a DELIVERY-ID, or --event and --webhook"},
