@@ -8,14 +8,14 @@ VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 LDFLAGS  := -s -w -X main.version=$(VERSION)
 GO_NEEDED := $(shell sed -n 's/^go //p' go.work)
 
-# Where what is built for development lies; neither directory is committed.
+# Build results and tools. Neither directory is committed.
 BIN   := bin
 TOOLS := .tools
 LINT_VERSION := v2.15.0
 LINT  := $(TOOLS)/golangci-lint-$(LINT_VERSION)
 
-# A run of a command in each module of the workspace. All modules are tried, then the
-# failed ones are named.
+# Runs a command in each module of the workspace. All modules are tried. Then the
+# failed ones are listed.
 define each_module
 failed=""; \
 for dir in $$(go list -m -f '{{.Dir}}'); do \
@@ -50,7 +50,7 @@ build: need-go ## build waybill, waybill-api, waybill-dispatcher and waybill-gat
 	@deploy/build.sh $(BIN)/waybill-dispatcher ./cmd/dispatcher -ldflags '$(LDFLAGS)'
 	@deploy/build.sh $(BIN)/waybill-gateway ./cmd/gateway -ldflags '$(LDFLAGS)'
 
-# As `go install` chooses it, or $(PREFIX)/bin when PREFIX is given.
+# The folder that `go install` uses, or $(PREFIX)/bin if PREFIX is given.
 INSTALL_DIR = $(if $(PREFIX),$(PREFIX)/bin,$(shell go env GOBIN | grep . || echo "$$(go env GOPATH)/bin"))
 .PHONY: install
 install: build ## install the four programs into GOBIN, or into PREFIX/bin when PREFIX is given
@@ -59,9 +59,9 @@ install: build ## install the four programs into GOBIN, or into PREFIX/bin when 
 	@echo 'Installed waybill, waybill-api, waybill-dispatcher and waybill-gateway in $(DESTDIR)$(INSTALL_DIR)'
 
 .PHONY: test
-# The tests of cmd build binaries and read docs and deploy, and one of the API reads docs:
-# a cached result of theirs would not know that those have changed.
-test: need-test ## run all tests with the race detector, on SQLite and on a throwaway Postgres
+# The tests of cmd build binaries and read docs and deploy, and one test of the API reads docs.
+# Cached results would not notice that these files have changed.
+test: need-test ## run all tests with the race detector, on SQLite and on a temporary Postgres
 	@$(call each_module,go test -race -timeout 20m $$([ "$${PWD##*/}" != cmd ] || echo -count=1) $(ARGS) ./...)
 	@cd services/api && go test -race -count=1 $(ARGS) ./internal/selfapi
 
@@ -81,14 +81,14 @@ $(LINT):
 	@mv $(TOOLS)/golangci-lint $@
 
 .PHONY: spec-lint
-spec-lint: ## hold the API documents to the rules of Redocly and Spectral
+spec-lint: ## check the API documents by the rules of Redocly and Spectral
 	@services/api/internal/spec/lint/run.sh $(CURDIR)/$(TOOLS)/spec-lint
 
 FUZZTIME ?= 30s
 FUZZMEM ?= 512
-# The memory of one fuzzing process, in MiB. The collector is told (GOMEMLIMIT), and the kernel
-# ends a process that maps more than twice as much (ulimit -d), as it counts what is mapped and
-# not what is used. Two processes work at each target.
+# The memory of one fuzzing process, in MiB. The garbage collector gets it as GOMEMLIMIT. The kernel
+# ends a process that maps more than twice as much (ulimit -d), because it counts mapped and not used
+# memory. Two processes work on each target.
 .PHONY: fuzz
 fuzz: need-go ## run each fuzz target for FUZZTIME (30s) with FUZZMEM MiB (512) of memory for each process
 	@found=0; \
@@ -109,21 +109,21 @@ microbench: need-test ## run the benchmarks of single functions
 	@$(call each_module,go test -run '^$$' -bench . -benchmem $(ARGS) ./...)
 
 .PHONY: chaos
-chaos: need-test ## kill processes, lose the bus, cut the power under load, and count what was lost
+chaos: need-test ## kill processes, lose the bus and cut the power under load, and count lost events
 	@go run ./cmd/chaos $(ARGS)
 
 RELOADS ?= 10000
 .PHONY: reloads
-reloads: need-go ## change the route files RELOADS times (10000) under load: nothing may fail or grow
+reloads: need-go ## change the route files RELOADS times (10000) under load, and check that nothing fails or grows
 	@cd services/gateway && go test -run '^TestReloadsUnderLoad$$' -v -count=1 $(ARGS) ./internal/local -reloads $(RELOADS)
 
 .PHONY: mcp-conformance
-mcp-conformance: need-go ## run the official MCP conformance suite, and clients that others made, against gateways
+mcp-conformance: need-go ## run the official MCP conformance suite and independent clients against gateways
 	@cmd/mcptest/install.sh $(CURDIR)/$(TOOLS)/mcp
 	@go run ./cmd/mcptest conformance -tools $(TOOLS)/mcp $(ARGS)
 
 .PHONY: bench-mcp
-bench-mcp: need-go ## measure what the MCP server answers a second on one processor, beside the bare SDK
+bench-mcp: need-go ## measure how many requests a second the MCP server answers on one processor, beside the bare SDK
 	@go build -o $(BIN)/mcptest ./cmd/mcptest
 	@$(BIN)/mcptest bench $(ARGS)
 

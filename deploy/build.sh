@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# build.sh OUT PACKAGE [go build's flags]: builds a program, and says what it does when that
-# takes long: the first time modules are downloaded and some hundred packages compiled.
+# build.sh OUT PACKAGE [flags of go build]: builds a program. If that takes long, it says what
+# it does: the first time, modules are downloaded and some hundred packages compiled.
 set -euo pipefail
 out=$1 package=$2
 shift 2

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Proves docker-compose.yml: builds the image, brings everything up, runs the demo against
+# Tests docker-compose.yml: builds the image, brings everything up, runs the demo against
 # it, kills a dispatcher under load, checks that nothing was lost, runs the demo again, and
 # takes everything down.
 #
-# Uses the Docker engine that answers. Where none does, and this is root on a machine with
-# dockerd installed, it starts one for itself and stops it. Where no registry is reachable,
-# stand-ins take the names of the images (deploy/standin); where the engine has no networks,
-# deploy/compose-test.override.yml lets the containers share one loopback.
+# Uses the Docker engine if one answers. If none does, and this is root on a machine with
+# dockerd installed, it starts one and stops it later. If no registry is reachable,
+# stand-ins get the names of the images (deploy/standin). If the engine has no networks,
+# deploy/compose-test.override.yml makes the containers share one loopback.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

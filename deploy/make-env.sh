@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# make-env.sh TEMPLATE FILE: FILE becomes TEMPLATE with fresh random secrets in its empty
-# settings, readable by its owner alone. A FILE that is there already stays as it is.
+# make-env.sh TEMPLATE FILE: makes FILE from TEMPLATE, with random secrets for its empty
+# settings. Only the owner can read it. An existing FILE is not changed.
 set -euo pipefail
 template=$1 file=$2
 [ ! -e "$file" ] || exit 0

@@ -36,13 +36,13 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.only, "only", "", "run these alone, separated by commas: "+strings.Join(names(), ", "))
-	flag.IntVar(&o.rounds, "rounds", 20, "kills of each process; power cuts are half, losses of the bus a quarter, kills of each process of a cluster a twentieth of it")
+	flag.StringVar(&o.only, "only", "", "run only these scenarios, separated by commas: "+strings.Join(names(), ", "))
+	flag.IntVar(&o.rounds, "rounds", 20, "kills of each process; there are half as many power cuts, a quarter as many losses of the bus, and a twentieth as many kills of each process of a cluster")
 	flag.IntVar(&o.rate, "rate", 500, "events a second over REST")
-	flag.IntVar(&o.busRate, "nats-rate", 50, "events a second on JetStream besides")
+	flag.IntVar(&o.busRate, "nats-rate", 50, "additional events a second on JetStream")
 	flag.IntVar(&o.hooks, "webhooks", 10, "webhooks that get every event")
 	flag.DurationVar(&o.outage, "outage", time.Minute, "how long the database and the bus are down")
-	flag.StringVar(&o.dir, "dir", "", "folder for binaries, data and logs, which is kept (default: a temporary one)")
+	flag.StringVar(&o.dir, "dir", "", "folder for binaries, data and logs; it is kept (default: a temporary folder)")
 	flag.StringVar(&o.json, "json", "", "file that the results are written to as JSON")
 	flag.Parse()
 	if kind := flag.Arg(0); kind == hostileArg || kind == politeArg {

@@ -40,8 +40,8 @@ type question struct {
 // it hardly changes when something else runs on the machine.
 func runBench(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	duration := flags.Duration("duration", 5*time.Second, "of each measurement")
-	connections := flags.Int("connections", 16, "how many ask at a time")
+	duration := flags.Duration("duration", 5*time.Second, "duration of each measurement")
+	connections := flags.Int("connections", 16, "how many connections send requests at once")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 // until ctx ends.
 func runSDK(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("sdk", flag.ContinueOnError)
-	address := flags.String("listen", anyPort, "where to listen")
+	address := flags.String("listen", anyPort, "address to listen on")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

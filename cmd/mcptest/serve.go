@@ -20,7 +20,7 @@ const anyPort = "127.0.0.1:0"
 // runServe serves a gateway alone until ctx ends.
 func runServe(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
-	address := flags.String("listen", anyPort, "where to listen")
+	address := flags.String("listen", anyPort, "address to listen on")
 	routes := flags.String("routes", "", "folder of the route files")
 	if err := flags.Parse(args); err != nil {
 		return err

@@ -201,7 +201,7 @@ func TestDevRefusesRoutes(t *testing.T) {
 	dir := t.TempDir()
 	missing := filepath.Join(dir, "missing")
 	args := []string{"dev", "--http", "127.0.0.1:0", "--ops", "127.0.0.1:0", "--nats", "127.0.0.1:0", "--receiver", "none", "--routes"}
-	want := "waybill: routes directory " + missing + " can't be read (no such file or directory): choose another with --routes or WAYBILL_ROUTES_DIR\n"
+	want := "waybill: routes directory " + missing + " can't be read (no such file or directory): choose another directory with --routes or WAYBILL_ROUTES_DIR\n"
 	if code, stdout, stderr := waybill(t, t.TempDir(), append(args, missing)...); code != 1 || stderr != want || stdout != "" {
 		t.Errorf("exit code %d, stdout %q, stderr\n%swant\n%s", code, stdout, stderr, want)
 	}
@@ -413,7 +413,7 @@ func TestListenPassesOnWhatIsSigned(t *testing.T) {
 		}
 	}
 	eventually(t, func() error {
-		if n := strings.Count(c.err.String(), "not signed with the webhook's secret was answered 401"); n != 2 {
+		if n := strings.Count(c.err.String(), "401 for a request that is not signed with the webhook's secret"); n != 2 {
 			return fmt.Errorf("it was told %d times:\n%s", n, &c.err)
 		}
 		return nil
@@ -461,7 +461,7 @@ func TestListenWithoutAProgramPrints(t *testing.T) {
 	}
 	_ = c.Wait()
 	want := "webhooks delete " + hooks[0].ID + " --server " + i.addresses.API
-	if code := c.ProcessState.ExitCode(); code != 1 || !strings.Contains(c.err.String(), hooks[0].ID+" is not deleted") || !strings.Contains(c.err.String(), want) {
+	if code := c.ProcessState.ExitCode(); code != 1 || !strings.Contains(c.err.String(), hooks[0].ID+" could not be deleted") || !strings.Contains(c.err.String(), want) {
 		t.Errorf("exit code %d; the notes should have %q:\n%s", code, want, &c.err)
 	}
 }

@@ -97,7 +97,7 @@ func TestANamedKeyIsNotSentToAnAddressInTheFolder(t *testing.T) {
 		}
 	}
 	c := prepare(t, dir, []string{"WAYBILL_KEY=" + canary, "WAYBILL_URL=" + th.URL}, "waybill", "webhooks", "list")
-	if code := c.finish(t); code != 2 || !strings.Contains(c.err.String(), "WAYBILL_URL is not read any more") {
+	if code := c.finish(t); code != 2 || !strings.Contains(c.err.String(), "WAYBILL_URL is no longer read") {
 		t.Errorf("with the variable of before: %d %s", code, &c.err)
 	}
 	if _, shown := th.saw(); len(shown) > 0 {
@@ -115,7 +115,7 @@ func TestTheStoredKeyStaysWithItsInstallation(t *testing.T) {
 			continue
 		}
 		code, stdout, stderr := waybill(t, i.dir, append(args, "--server", th.URL)...)
-		if code != 1 || stdout != "" || !strings.Contains(stderr, "no API key for "+th.URL) || !strings.Contains(stderr, "is for "+i.addresses.API+" alone") {
+		if code != 1 || stdout != "" || !strings.Contains(stderr, "no API key for "+th.URL) || !strings.Contains(stderr, "belongs to "+i.addresses.API) {
 			t.Errorf("%v for another server: %d\n%s%s", args, code, stdout, stderr)
 		}
 	}

@@ -158,7 +158,7 @@ func TestListsShowWhatOneLooksFor(t *testing.T) {
 	must(t, i.dir, "receiver", "register", "--path", "/in/bad", "--status", "503", "--events", "shipment.created")
 	off := read[struct{ ID string }](t, i, "", "webhooks", "create", i.addresses.Receiver+"/in/off", "--active=false")
 	_, _, notes := waybill(t, i.dir, "trigger", "shipment.created", "--id", "evt_listed")
-	if want := "2 webhooks take shipment.created; for 1 inactive one it is held.\n"; notes != want {
+	if want := "2 webhooks get shipment.created; held for 1 inactive one.\n"; notes != want {
 		t.Errorf("notes %q, want %q", notes, want)
 	}
 	host := strings.TrimPrefix(i.addresses.Receiver, "http://")

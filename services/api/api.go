@@ -135,7 +135,7 @@ func New(options Options) (*Service, error) {
 	}
 	published := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "waybill_bus_published_total",
-		Help: "Messages of publishers with a NATS account of their own, by what became of them.",
+		Help: "Messages of publishers with a NATS account of their own, by result.",
 	}, []string{"result"})
 	options.Registerer.MustRegister(published)
 	s.publish = func(ctx context.Context) error {

@@ -171,12 +171,12 @@ func TestRetryAndReplay(t *testing.T) {
 				t.Errorf("replay of %s: reason is %q, want %q", body, got, reason)
 			}
 		}
-		replay(`{"since":"2020-01-01T00:00:00Z","until":"2020-01-02T00:00:00Z","status":"all"}`, 0, "no delivery of an event that was accepted in this span")
+		replay(`{"since":"2020-01-01T00:00:00Z","until":"2020-01-02T00:00:00Z","status":"all"}`, 0, "No event that was accepted in this time range has a delivery")
 		replay(fmt.Sprintf(`{"since":%q,"status":"failed"}`, since), 2, "")
 		replay(fmt.Sprintf(`{"since":%q,"status":"failed"}`, since), 0,
-			"3 on the way or asked for again already; 1 held until the webhook is active, and go out then; 1 to be tried again. The status undelivered takes")
+			"3 in flight or already requested again; 1 held until the webhook is active; 1 waiting for their next attempt. With the status undelivered")
 		replay(fmt.Sprintf(`{"since":%q}`, since), 1, "") // the one that retries
-		replay(fmt.Sprintf(`{"since":%q}`, since), 0, "4 on the way or asked for again already; 1 held")
+		replay(fmt.Sprintf(`{"since":%q}`, since), 0, "4 in flight or already requested again; 1 held")
 		eventually(t, "four are due", func() bool { return len(r.due()) == 4 })
 		due := r.due()
 		for _, name := range []string{"f1", "f2", "ok", "re"} {

@@ -141,7 +141,7 @@ func TestExplanations(t *testing.T) {
 			{
 				"over its limits", record(limited, "evt_cap", func(o *domain.Outcome) {
 					o.Status, o.InLane, o.Reason = domain.StatusPending, true, domain.ReasonOverCap
-				}), "overCapacity", "event passed, subscription passed, active passed, capacity waiting", []string{"at most 3 callbacks", "2.5 are sent in a second"},
+				}), "overCapacity", "event passed, subscription passed, active passed, capacity waiting", []string{"at most 3 callbacks", "2.5 are sent a second"},
 			},
 			{
 				"circuit open", record(open, "evt_open", func(o *domain.Outcome) {
@@ -247,9 +247,9 @@ func TestExplainedInactivity(t *testing.T) {
 			status  int // that its attempt was answered with; 0: none was made
 			says    string
 		}{
-			{"inactive", func(hook string) { r.do(http.MethodPatch, "/v1/webhooks/"+hook, `{"active":false}`).want(200) }, 0, "switched off by hand"},
+			{"inactive", func(hook string) { r.do(http.MethodPatch, "/v1/webhooks/"+hook, `{"active":false}`).want(200) }, 0, "owner switched it off"},
 			{"gone", disable(domain.DisabledGone), 410, "answered 410"},
-			{"failing", disable(domain.DisabledFailing), 500, "only failed"},
+			{"failing", disable(domain.DisabledFailing), 500, "failed for so long"},
 		} {
 			hook, name := r.register(plainWebhook).text("id"), "evt_"+c.verdict
 			r.publish(event(name))

@@ -6,7 +6,7 @@ import (
 	"waybill.dev/services/dispatcher/internal/inflight"
 )
 
-// bounds tells, as metrics, of everything that is bounded how much of it there is, how much
+// bounds has the metrics of everything that is limited: how much of it there is, how much
 // there may be, and what waits for more.
 type bounds struct {
 	d                  *Dispatcher
@@ -20,12 +20,12 @@ func newBounds(d *Dispatcher) *bounds {
 	return &bounds{
 		d: d,
 		used: prometheus.NewDesc("waybill_bounded",
-			"What is bounded in number: deliveries of fast webhooks and of wide events in flight, queued deliveries, attempts, hold queues drained, publications to streams.", what, nil),
-		most:        prometheus.NewDesc("waybill_bounded_limit", "By how many it is bounded now.", what, nil),
+			"How many there are of everything that is limited in number: deliveries of fast webhooks and of wide events in flight, queued deliveries, attempts, hold queues that are drained, publications to streams.", what, nil),
+		most:        prometheus.NewDesc("waybill_bounded_limit", "How many there may be now.", what, nil),
 		waits:       prometheus.NewDesc("waybill_bounded_waiting", "How many wait for it.", what, nil),
-		memory:      prometheus.NewDesc("waybill_dispatch_memory_bytes", "What deliveries in flight take of the dispatcher's memory, by share.", share, nil),
-		memoryMost:  prometheus.NewDesc("waybill_dispatch_memory_limit_bytes", "What they may take.", share, nil),
-		memoryWaits: prometheus.NewDesc("waybill_dispatch_memory_waiting", "Who waits for memory before more is taken off the bus.", share, nil),
+		memory:      prometheus.NewDesc("waybill_dispatch_memory_bytes", "Memory that deliveries in flight take, by share.", share, nil),
+		memoryMost:  prometheus.NewDesc("waybill_dispatch_memory_limit_bytes", "Memory that they may take, by share.", share, nil),
+		memoryWaits: prometheus.NewDesc("waybill_dispatch_memory_waiting", "How many wait for memory before they take more from the bus, by share.", share, nil),
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package dispatcher is the service that takes events off the bus, fans them out to the
-// webhooks that subscribe, signs and posts each payload, tries again what failed, and
+// Package dispatcher is the service that takes events from the bus, fans them out to the
+// webhooks that are registered for them, signs and posts each payload, retries what failed, and
 // records every attempt.
 package dispatcher
 
@@ -51,18 +51,18 @@ type Options struct {
 	// Memory is how many bytes deliveries in flight may take, without their connections; at
 	// least LeastMemory. 0: 256 MiB.
 	Memory int64
-	// Watch is told of each attempt that was made; nil: nobody. It must not block.
+	// Watch is called after each attempt; nil: nothing is called. It must not block.
 	Watch func(Made)
 }
 
 // Made is an attempt that was made, and what followed from it.
 type Made = deliver.Made
 
-// drainTime is how long attempts in flight are waited for at the end; with what follows
-// it stays within the 30 seconds that a process has to stop.
+// drainTime is how long the end waits for attempts in flight. With what follows
+// it, that stays within the 30 seconds that a process has to stop.
 const drainTime = 25 * time.Second
 
-// catchUpTime is how long the start waits for records that are on the bus.
+// catchUpTime is how long the start waits until the records on the bus are written.
 const catchUpTime = 5 * time.Second
 
 // Dispatcher is the service.
@@ -143,7 +143,7 @@ func New(options Options) (*Dispatcher, error) {
 	return d, nil
 }
 
-// tracer returns the dispatcher's tracer; nil when nobody traces.
+// tracer returns the dispatcher's tracer; nil when tracing is off.
 func tracer(provider trace.TracerProvider) trace.Tracer {
 	if _, off := provider.(noop.TracerProvider); provider == nil || off {
 		return nil
@@ -155,18 +155,18 @@ func tracer(provider trace.TracerProvider) trace.Tracer {
 func (d *Dispatcher) register(metrics prometheus.Registerer) {
 	metrics.MustRegister(newBounds(d))
 	metrics.MustRegister(
-		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "waybill_bus_messages_set_aside_total", Help: "Messages that Waybill wrote and this build could not read, most likely of another version; they are kept."},
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "waybill_bus_messages_set_aside_total", Help: "Messages of Waybill itself that this version could not read, most likely because another version wrote them. They are kept."},
 			func() float64 { return float64(d.options.Bus.SetAsides()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "waybill_webhooks", Help: "Webhooks in memory."},
 			func() float64 { return float64(d.index.Size()) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "waybill_webhooks_unreadable", Help: "Webhooks that can't be read; their deliveries are held."},
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "waybill_webhooks_unreadable", Help: "Webhooks that can't be read. Their deliveries are held."},
 			func() float64 { return float64(d.index.Faulty()) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "waybill_dispatchers_live", Help: "Live dispatchers, as this one sees them."},
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "waybill_dispatchers_live", Help: "Dispatchers that this one knows to be alive."},
 			func() float64 { return float64(d.owners.Live()) }))
 }
 
-// Run works until ctx is done; then it ends what is in flight and stores every outcome,
-// within 30 seconds. What could not be stored stays on the bus and goes out again.
+// Run works until ctx is done. Then it finishes what is in flight and stores every outcome,
+// within 30 seconds. A delivery whose outcome could not be stored stays on the bus and goes out again.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	stops, err := d.listen()
 	if err != nil {
@@ -204,7 +204,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	<-taking.Done()
 	draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
 	defer cancel()
-	d.options.Logger.Info("dispatcher stops: attempts in flight are finished")
+	d.options.Logger.Info("dispatcher stops; attempts in flight are finished first")
 	drainErr := d.deliverer.Drain(draining)
 	takersErr := takers.Wait()
 	flushing, cancelFlush := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
@@ -212,7 +212,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	flushErr := d.emitter.Flush(flushing)
 	d.deliverer.Close()
 	if drainErr != nil || flushErr != nil {
-		d.options.Logger.Warn("dispatcher stopped before every outcome was stored; what is missing goes out again")
+		d.options.Logger.Warn("dispatcher stopped before every outcome was stored; deliveries without one are sent again")
 	}
 	stopKeeping()
 	return errors.Join(takersErr, keepers.Wait())
@@ -223,7 +223,7 @@ func (d *Dispatcher) takeEvents(ctx context.Context) error {
 	select {
 	case <-d.owners.Introduced():
 		if err := d.accounts.Load(ctx); err != nil && ctx.Err() == nil {
-			d.options.Logger.Warn("accounts can't be read; they are asked for one by one", "error", err)
+			d.options.Logger.Warn("accounts can't be read; each is looked up when it is needed", "error", err)
 		}
 		return d.fanout.Run(ctx)
 	case <-ctx.Done():
@@ -253,13 +253,13 @@ func (d *Dispatcher) suspect(ctx context.Context) {
 	defer cancel()
 	sequence, err := loss.HandedOut(ctx, d.options.Bus.Stream(bus.StreamEvents))
 	if err != nil {
-		d.options.Logger.Warn("bus can't tell which events were handed out; some may be repeated", "error", err)
+		d.options.Logger.Warn("the bus can't say which events were handed out; some deliveries may be repeated", "error", err)
 		return
 	}
 	d.fanout.Suspect(sequence)
 }
 
-// ensure makes the streams, as often as it takes.
+// ensure makes the streams, and tries until it succeeds.
 func (d *Dispatcher) ensure(ctx context.Context) error {
 	for warned := false; ; warned = true {
 		err := d.options.Bus.WaitReady(ctx)
@@ -272,7 +272,7 @@ func (d *Dispatcher) ensure(ctx context.Context) error {
 			return ctx.Err()
 		}
 		if !warned {
-			d.options.Logger.Warn("streams can't be made; trying on", "error", err)
+			d.options.Logger.Warn("the streams can't be made; trying again", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -329,7 +329,7 @@ func (d *Dispatcher) Ready(ctx context.Context) error {
 		return err
 	}
 	if d.stall.stalled.Load() {
-		return fmt.Errorf("events wait, and none was taken or finished for %s", stallAfter)
+		return fmt.Errorf("events wait, and none was taken or acknowledged for %s", stallAfter)
 	}
 	return nil
 }

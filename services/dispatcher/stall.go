@@ -9,27 +9,27 @@ import (
 )
 
 const (
-	// stallAfter is for how long a dispatcher may take and finish no event though some
-	// wait, before it is not ready.
+	// stallAfter is how long a dispatcher may take and acknowledge no event although some
+	// wait. After that it is not ready.
 	stallAfter = 30 * time.Second
 	stallLook  = 5 * time.Second
 )
 
 // eventsTaken is what a stall watch needs to know of the events in flight.
 type eventsTaken interface {
-	// Moves counts the events that came in flight and those that left it.
+	// Moves counts the events that were taken and those that were acknowledged.
 	Moves() uint64
-	// Held tells whether any is in flight.
+	// Held tells whether any event is in flight.
 	Held() bool
 }
 
-// stallWatch finds out that events wait and this dispatcher takes none. What has a reason of
-// its own is no stall: a bus or a database that is away, or events that are all in the
-// hands of other dispatchers.
+// stallWatch finds out that events wait and this dispatcher takes none. It is no stall if
+// there is another reason: the bus or the database is away, or other dispatchers have all events
+// in flight.
 type stallWatch struct {
 	events eventsTaken
-	// waits tells whether events wait that somebody could take, and whether they may only be
-	// taken when others have finished some; its error says that the bus can't tell.
+	// waits tells whether events wait that a dispatcher could take, and whether others must be
+	// acknowledged first. An error means that the bus can't tell.
 	waits func(ctx context.Context) (some, full bool, err error)
 	// reachable returns nil while nothing else keeps events from being taken.
 	reachable func(ctx context.Context) error

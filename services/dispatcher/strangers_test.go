@@ -73,7 +73,7 @@ func TestEventsOfUnknownAccountsAreRejected(t *testing.T) {
 			return nil
 		})
 		list, _, err := b.bus.ListRejected(t.Context(), "defalt", time.Time{}, 10, 0)
-		if err != nil || len(list) != 2 || list[0].Reason != "the subject's account does not exist" {
+		if err != nil || len(list) != 2 || list[0].Reason != "the account in the subject does not exist" {
 			t.Fatalf("rejected %v, error %v", list, err)
 		}
 

@@ -29,10 +29,10 @@ type Memory struct {
 // NewMemory returns a bound of limit bytes.
 func NewMemory(limit int64, registerer prometheus.Registerer) *Memory {
 	m := &Memory{limit: limit, refused: prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "waybill_body_memory_refused_total", Help: "Requests refused because bodies had taken all the memory that they may have.",
+		Name: "waybill_body_memory_refused_total", Help: "Requests refused because request bodies had used all their memory.",
 	})}
 	registerer.MustRegister(m.refused, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "waybill_body_memory_bytes", Help: "What the bodies of requests, and of back ends' answers, take now.",
+		Name: "waybill_body_memory_bytes", Help: "Memory that request bodies and answers of back ends take now.",
 	}, func() float64 { return float64(m.held.Load()) }))
 	return m
 }
@@ -62,7 +62,7 @@ func (l *Lease) take(n int64) error {
 			l.memory.held.Add(-n)
 		}
 		l.memory.refused.Inc()
-		p := problem.New(problem.Unavailable, "There is no memory left for the body now. Try again.")
+		p := problem.New(problem.Unavailable, "The server has no memory for the body now. Try again.")
 		p.RetryAfter = retryAfter
 		return p
 	}

@@ -1,7 +1,7 @@
-// Package bus is the transport between Waybill's processes: NATS JetStream streams,
-// the subjects and headers that events, due deliveries, held deliveries and records
-// travel under, and the core subjects by which processes nudge each other.
+// Package bus is the transport between Waybill's processes. It has the NATS JetStream streams,
+// the subjects and headers of events, due deliveries, held deliveries and records,
+// and the core subjects on which processes notify each other.
 //
-// The bus carries, the database keeps: every stream here may be lost whole and what
+// The bus only transports. Every stream may be lost completely: everything that
 // REST accepted is restored from the database.
 package bus

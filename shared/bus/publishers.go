@@ -138,7 +138,7 @@ func (p *publishers) refuse(account, subject, reply string, m *nats.Msg, reason 
 	p.count(PublishRefused)
 	p.bus.Reject(account, subject, m.Header, m.Data, reason, func(err error) {
 		if err != nil {
-			p.bus.log.Warn("a publisher's message was refused and can't be kept", "subject", subject, "error", err)
+			p.bus.log.Warn("a publisher's message was refused and could not be kept", "subject", subject, "error", err)
 		}
 	})
 	if reply != "" {
@@ -166,7 +166,7 @@ func publisherHeader(account string, header nats.Header) (to nats.Header, refusa
 			id = strings.TrimPrefix(values[0], account+".")
 		case name == jetstream.ExpectedStreamHeader:
 			if len(values) != 1 || values[0] != StreamEvents {
-				return nil, "the stream is " + StreamEvents
+				return nil, "the stream is called " + StreamEvents
 			}
 			delete(header, name)
 		case name == headerRequestInfo || hasPrefixFold(name, headerPrefixOwn):

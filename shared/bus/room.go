@@ -71,7 +71,7 @@ func (b *Bus) ensureSized(ctx context.Context, config jetstream.StreamConfig) er
 			continue
 		}
 		if err == nil && b.shrinks(config) && config.MaxBytes < set {
-			b.log.Warn("the bus has no space for a stream as large as is set; it is smaller", "stream", config.Name, "bytes", config.MaxBytes, "set", set)
+			b.log.Warn("the bus has no space for a stream of the size that is set; the stream is smaller", "stream", config.Name, "bytes", config.MaxBytes, "set", set)
 		}
 		return err
 	}

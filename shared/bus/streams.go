@@ -101,7 +101,7 @@ func (b *Bus) streamConfigs() []jetstream.StreamConfig {
 		}),
 		with(func(c *jetstream.StreamConfig) {
 			c.Name, c.Subjects = StreamHold, []string{subjectHold + ">"}
-			c.Description = "lanes of webhooks that are inactive, broken or overfull"
+			c.Description = "hold queues of webhooks that are inactive, failing or too slow"
 			c.Retention = jetstream.WorkQueuePolicy
 		}),
 		with(func(c *jetstream.StreamConfig) {
@@ -113,7 +113,7 @@ func (b *Bus) streamConfigs() []jetstream.StreamConfig {
 		// is left.
 		with(func(c *jetstream.StreamConfig) {
 			c.Name, c.Subjects = StreamRejected, []string{subjectRejected + ">"}
-			c.Description = "messages that are no events, with the reason"
+			c.Description = "messages that are not valid events, with the reason"
 			c.MaxAge, c.MaxBytes, c.Discard = b.options.Retention, 1<<30, jetstream.DiscardOld
 			c.MaxMsgsPerSubject = maxRejectedEach
 			c.AllowDirect = true // a list that lags behind harms nobody

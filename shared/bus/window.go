@@ -104,7 +104,7 @@ func (w *window) fit(err error) (silent bool) {
 		w.limit = windowLeast
 		if !w.late {
 			w.late = true
-			w.log.Warn("the bus does not store deliveries in time; fewer are sent to it at once", "stream", w.stream)
+			w.log.Warn("the bus stores deliveries too slowly; fewer are sent to it at once", "stream", w.stream)
 		}
 		return time.Since(w.heard) >= publishTimeout
 	}

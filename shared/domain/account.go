@@ -18,7 +18,7 @@ const (
 	ScopeBucketsWrite  Scope = "buckets:write"
 	ScopeMCP           Scope = "mcp:use"
 	ScopeAdmin         Scope = "admin" // all of them, and the audit log
-	// ScopeAny is had by every key that opens anything.
+	// ScopeAny is a scope that every valid key has.
 	ScopeAny Scope = "any"
 )
 
@@ -30,8 +30,8 @@ func Scopes() []Scope {
 	}
 }
 
-// Account owns webhooks, events and key buckets, and sees nothing of another's. Its name
-// is its key everywhere, in bus subjects too.
+// Account owns webhooks, events and key buckets, and sees nothing of other accounts. Its name
+// identifies it everywhere, in bus subjects too.
 type Account struct {
 	ID        string // acct_ and 24 base62
 	Name      string // ^[a-z0-9-]{1,64}$
@@ -66,14 +66,14 @@ type Bucket struct {
 	Name        string // ^[a-z0-9-]{5,128}$, unique in the account
 	Description string
 	Tags        map[string]string
-	// Retrievable tells whether its keys are kept so that they can be shown again. Fixed
+	// Retrievable tells whether its keys are stored so that they can be shown again. Fixed
 	// when the bucket is made.
 	Retrievable bool
 	CreatedOn   time.Time
 	UpdatedOn   time.Time
 }
 
-// Consumer is who holds keys.
+// Consumer is a holder of keys.
 type Consumer struct {
 	ID          string // csmr_ and 24 base62
 	Account     string
@@ -87,17 +87,17 @@ type Consumer struct {
 	UpdatedOn   time.Time
 }
 
-// APIKey opens what its consumer's scopes allow.
+// APIKey may do what its consumer's scopes allow.
 type APIKey struct {
 	ID          string // key_ and 24 base62
 	Description string
 	ExpiresOn   time.Time // zero: never
 	CreatedOn   time.Time
 	UpdatedOn   time.Time
-	// Suffix is its last 8 characters, the checksum: it tells nothing that opens a door.
+	// Suffix is its last 8 characters, the checksum. It reveals nothing about the rest.
 	Suffix string
-	// Key is the key itself. It is stored sealed in a retrievable bucket only, and read
-	// only when it is asked for.
+	// Key is the key itself. It is stored, encrypted, in a retrievable bucket only, and read
+	// only on request.
 	Key Secret
 	// Hash is its HMAC, by which it is found.
 	Hash []byte
@@ -111,7 +111,7 @@ type Manager struct {
 	CreatedOn time.Time
 }
 
-// KeyHolder is what a key stands for when it is presented.
+// KeyHolder is the consumer that a key belongs to, with its account and scopes.
 type KeyHolder struct {
 	KeyID      string
 	Account    string
@@ -122,7 +122,7 @@ type KeyHolder struct {
 	ExpiresOn  time.Time // zero: never
 }
 
-// Caller is who asks for a change, as the audit log has it. None of it is secret.
+// Caller is the caller of a change, as the audit log shows it. None of it is secret.
 type Caller struct {
 	Account   string
 	Sub       string // bucket/consumer, or bootstrap
@@ -142,17 +142,17 @@ type Resource struct {
 	Name string
 }
 
-// AuditEntry tells of a change that was made, or was refused.
+// AuditEntry is one change that was made or refused.
 type AuditEntry struct {
 	ID        string
 	At        time.Time
-	Account   string // whose log it is in
+	Account   string // the account whose log it is in
 	Action    string // create-bucket, roll-keys, …
 	Caller    Caller
 	Resources []Resource
 	Success   bool
 	Error     string // the code of the refusal; empty: none
-	Count     int    // how often it was refused; of what was not, 1
+	Count     int    // how often it was refused; 1 for a change that was made
 }
 
 // AuditRetention is how long audit entries are kept.

@@ -1,4 +1,4 @@
-// Package domain holds what Waybill is about: events, webhooks, deliveries and
-// attempts, with the rules that need nothing but the standard library. It knows
+// Package domain has Waybill's own concepts: events, webhooks, deliveries and
+// attempts, with their rules. It uses only the standard library, and knows
 // neither the database, the bus nor HTTP.
 package domain

@@ -2,8 +2,8 @@ package domain
 
 import "errors"
 
-// The kinds of failure that callers act upon; adapters wrap one of them with what
-// was being done. Everything else is a bug or an outage whose detail is for the log.
+// The kinds of failure that callers handle. Adapters wrap one of them with what
+// was being done. Any other error is a bug or an outage, whose detail is for the log.
 var (
 	ErrNotFound    = errors.New("not found")
 	ErrConflict    = errors.New("conflict")

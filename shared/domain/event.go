@@ -50,7 +50,7 @@ type Event struct {
 	Type    EventType
 	// Timestamp is when it happened, in RFC 3339 exactly as the publisher wrote it.
 	Timestamp string
-	// Payload is the callback's body: {"id","type","timestamp","data"}, where data
+	// Payload is the body of the callback: {"id","type","timestamp","data"}, where data
 	// has the bytes that were published. It is never parsed and written again.
 	Payload []byte
 	// ReceivedAt is when it was accepted, in UTC with millisecond precision. Its day

@@ -14,8 +14,8 @@ import (
 // DeliveryID names one delivery: one event to one webhook. It is 22 characters of
 // base62, in ASCII order, over 16 bytes: 6 of the event's acceptance in Unix
 // milliseconds, 10 of a hash of account, event and webhook. So it is the same
-// however often the event is fanned out, it sorts by time, it tells its day
-// partition, and it fits the 22 characters that keep a bus subject cheap.
+// however often the event is fanned out, it sorts by time, it contains its day
+// partition, and its 22 characters keep a bus subject short.
 type DeliveryID string
 
 const (
@@ -99,8 +99,8 @@ func WebhookFromToken(token string) (WebhookID, bool) {
 	return WebhookID(text), true
 }
 
-// Shards is into how many parts webhooks are divided; each part has one owner among
-// the live dispatchers. Fixed at installation: it is part of every bus subject.
+// Shards is the number of shards that webhooks are divided into. Each shard has one owner among
+// the live dispatchers. It can't change after installation, because it is part of every bus subject.
 const Shards = 16
 
 // Shard returns the shard of the webhook, 0 to Shards-1.

@@ -65,7 +65,7 @@ const (
 	DisabledFailing DisabledReason = "failing" // it only failed for the set time, 5 days unless set otherwise
 )
 
-// Webhook is a subscription: where which events of an account go, and how.
+// Webhook is a registration: the URL that events of some types go to, with its settings.
 type Webhook struct {
 	ID          WebhookID
 	Account     string
@@ -96,13 +96,13 @@ type Webhook struct {
 	DeactivatedAt time.Time
 	Deleted       bool
 
-	// Fault says, in words for its owner, why a part of it can't be read: its secret is
-	// sealed under a key that is not there, say. That part is missing then, and nothing is
-	// sent: its deliveries are held until it can be read. Empty: all of it is there.
+	// Fault says, in words for the webhook's owner, why a part of it can't be read: for instance, its
+	// secret was encrypted with a missing key. That part is missing then, and nothing is
+	// sent: its deliveries are held until it can be read. Empty: nothing is missing.
 	Fault string
 }
 
-// Health is what the dispatcher knows of a webhook's receiver.
+// Health is what the dispatchers know about a webhook's receiver.
 type Health struct {
 	Webhook         WebhookID
 	FailingSince    time.Time // zero: the last attempt succeeded

@@ -17,8 +17,8 @@ const (
 	maxLabel = 63
 )
 
-// URLError says what is wrong with the form of a URL. Its text is for customers and has
-// nothing of the URL.
+// URLError says what is wrong with the form of a URL. Its text is for customers and contains
+// no part of the URL.
 type URLError string
 
 func (e URLError) Error() string { return string(e) }
@@ -38,7 +38,7 @@ const (
 	errNumber   URLError = "must have an IPv4 address as four decimal numbers"
 )
 
-// CheckURL tells whether callbacks may be sent to raw. It resolves no name: a name is
+// CheckURL tells whether callbacks may be sent to raw. It does not resolve names: a name is
 // judged by its addresses at each connection. The error is ErrAddress or a URLError.
 func (p *Policy) CheckURL(raw string) error {
 	_, err := p.target(raw, &rules)

@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// Code is why an attempt brought no answer: a closed list, fit for a metric's label.
+// Code says why an attempt got no answer. It is one of a fixed list, so it can be a metric's label.
 type Code string
 
 // The codes.
@@ -40,7 +40,7 @@ func Codes() []Code {
 	}
 }
 
-// Text returns what customers are told: never an address, nor anything of the receiver's.
+// Text returns the text for customers. It never contains an address or text from the receiver.
 func (c Code) Text() string {
 	switch c {
 	case CodeURL:
@@ -68,7 +68,7 @@ func (c Code) Text() string {
 	case CodeBadResponse:
 		return "the answer is not valid HTTP/1.1"
 	case CodeCanceled:
-		return "the attempt was given up"
+		return "the attempt was cancelled"
 	}
 	return "could not be reached"
 }
@@ -97,8 +97,8 @@ func (e *Error) Reason() string {
 	return string(e.Code)
 }
 
-// Text returns what customers are told: that of the code, and of a TLS handshake what was
-// wrong with it. It never has an address, a name, nor anything of the receiver's.
+// Text returns the text for customers: that of the code, and for a failed TLS handshake the
+// reason. It never contains an address, a name, or text from the receiver.
 func (e *Error) Text() string {
 	if reason := tlsReason(e.cause); e.Code == CodeTLS && reason != "" {
 		return e.Code.Text() + ": " + reason
@@ -106,7 +106,7 @@ func (e *Error) Text() string {
 	return e.Code.Text()
 }
 
-// tlsReason tells the ways apart in which a handshake fails; empty: it is none of them.
+// tlsReason says why a handshake failed; empty: err is not a TLS error that it knows.
 func tlsReason(cause error) string {
 	var (
 		authority x509.UnknownAuthorityError
@@ -117,15 +117,15 @@ func tlsReason(cause error) string {
 	)
 	switch {
 	case errors.As(cause, &authority):
-		return "certificate of an unknown authority"
+		return "the certificate comes from an unknown authority"
 	case errors.As(cause, &hostname):
-		return "certificate for another name"
+		return "the certificate is for another name"
 	case errors.As(cause, &invalid) && invalid.Reason == x509.Expired:
-		return "certificate is expired or not valid yet"
+		return "the certificate has expired or is not valid yet"
 	case errors.As(cause, &invalid):
-		return "certificate is not valid"
+		return "the certificate is not valid"
 	case errors.As(cause, &plain):
-		return "the receiver does not speak TLS at this port"
+		return "the receiver does not speak TLS on this port"
 	case errors.As(cause, &timeout) && timeout.Timeout():
 		return "it took too long"
 	}

@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// What is taken of an answer.
+// Limits of an answer.
 const (
 	MaxRead        = 16 << 10 // bytes of a body that are read
 	MaxKept        = 4 << 10  // bytes of it that are kept
@@ -49,8 +49,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Client posts callbacks. It is safe for concurrent use; how many attempts run at once
-// is the caller's to bound.
+// Client posts callbacks. It is safe for concurrent use. The caller limits how many attempts run
+// at once.
 type Client struct {
 	policy   *Policy
 	dialer   *dialer
@@ -60,7 +60,7 @@ type Client struct {
 	bodies   sync.Pool
 }
 
-// NewClient returns a client that connects to what p allows, and nothing else.
+// NewClient returns a client that connects only to addresses that p allows.
 func (p *Policy) NewClient(o Options) *Client {
 	o = o.withDefaults()
 	return newClient(p, o, newDialer(p, o))
@@ -86,7 +86,7 @@ type Request struct {
 	Timeout time.Duration
 }
 
-// Response is how an attempt ended: with an answer (Status is set) or without (Code and
+// Response is the end of an attempt: with an answer (Status is set) or without (Code and
 // Err are set).
 type Response struct {
 	Status     int      // 200 to 599; 0: no valid answer

@@ -14,7 +14,7 @@ import (
 // maxAddresses is how many addresses of one name are tried. All of them are checked.
 const maxAddresses = 8
 
-// dialer connects to what a policy allows. A name is resolved once for a connection, and
+// dialer connects to addresses that a policy allows. A name is resolved once for a connection, and
 // what is dialled is one of the addresses that were checked.
 type dialer struct {
 	// allowed says whether an address may be connected to.
@@ -37,7 +37,7 @@ func newGuardedDialer(allowed func(netip.Addr) bool, o Options) *dialer {
 	return d
 }
 
-// promptResolver returns a resolver that gives up as soon as the look-up is given up:
+// promptResolver returns a resolver that stops as soon as its look-up is cancelled:
 // Go's own goes on reading from a silent name server for 5 s. It never asks the C
 // library, whose resolver takes 0x7f.1 for an address.
 func promptResolver(base *net.Resolver) *net.Resolver {

@@ -1,7 +1,7 @@
 // Package egress decides where callbacks may go and sends them there: rules for the URL
 // of a webhook, a guard on every address that is dialled, and an HTTP client whose
-// attempts end in time and in bounds whatever the receiver does. The gateway builds
-// upon the same rules and dialers for its back ends.
+// attempts end in time and within limits whatever the receiver does. The gateway calls its back
+// ends by the same rules and dialers.
 package egress
 
 import (
@@ -13,8 +13,8 @@ import (
 	"code.dny.dev/ssrf"
 )
 
-// ErrAddress says that a target is not public and not allowed. It tells customers no
-// more than that, and what allows it: which address it was is for the operator's log.
+// ErrAddress says that a target is not public and not allowed. Its text tells customers no
+// more than that, and which setting allows it. The address itself is only in the operator's log.
 var ErrAddress = errors.New("address not allowed: it is not public, and not in WAYBILL_EGRESS_ALLOW")
 
 // Policy says which targets are allowed. It must not change once it is in use.
@@ -37,7 +37,7 @@ func ParseAllow(text string) ([]netip.Prefix, error) {
 		part = strings.TrimSpace(part)
 		prefix, err := netip.ParsePrefix(part)
 		if err != nil {
-			return nil, fmt.Errorf("read allowed networks: %q is no network such as 10.0.0.0/8", part)
+			return nil, fmt.Errorf("read allowed networks: %q is not a network such as 10.0.0.0/8", part)
 		}
 		if prefix.Addr().Is4In6() {
 			return nil, fmt.Errorf("read allowed networks: write %q as an IPv4 network", part)

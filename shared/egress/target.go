@@ -27,8 +27,8 @@ func newTarget(u *url.URL) *target {
 // have 10,000 webhooks, each of which one event may go to.
 const maxTargets = 16384
 
-// targets remembers what the policy has said of URLs. It says the same each time: it does
-// not change, and what a name leads to is judged at each connection.
+// targets remembers the policy's decisions about URLs. The decision is always the same, because the policy does
+// not change. The address of a name is checked at each connection.
 type targets struct {
 	mu    sync.RWMutex
 	known map[string]*target

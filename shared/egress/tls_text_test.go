@@ -15,10 +15,10 @@ func TestTextsTellTLSFailuresApart(t *testing.T) {
 	quiet(t)
 	const failed = "could not be reached: TLS handshake failed"
 	want := map[string]string{
-		"TLS: certificate of nobody":   failed + ": certificate of an unknown authority",
-		"TLS: expired":                 failed + ": certificate is expired or not valid yet",
-		"TLS: another name":            failed + ": certificate for another name",
-		"TLS: plain text":              failed + ": the receiver does not speak TLS at this port",
+		"TLS: certificate of nobody":   failed + ": the certificate comes from an unknown authority",
+		"TLS: expired":                 failed + ": the certificate has expired or is not valid yet",
+		"TLS: another name":            failed + ": the certificate is for another name",
+		"TLS: plain text":              failed + ": the receiver does not speak TLS on this port",
 		"TLS: silent":                  failed + ": it took too long",
 		"TLS: closes in the handshake": failed,
 	}

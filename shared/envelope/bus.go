@@ -57,7 +57,7 @@ func decodeMessage(headers map[string][]string, body []byte) (Event, Faults) {
 	}
 	if media, _, err := mime.ParseMediaType(contentType); err == nil && strings.HasPrefix(media, "application/cloudevents") {
 		if media != "application/cloudevents+json" {
-			return Event{}, fault("", "must be CloudEvents in the JSON format, one to a message")
+			return Event{}, fault("", "must be one CloudEvent in the JSON format")
 		}
 		return decodeStructured(body)
 	}

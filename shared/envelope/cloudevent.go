@@ -14,7 +14,7 @@ const (
 	detailSpecVersion = "must be 1.0"
 	detailSource      = "must be a URI reference"
 	detailContentType = "must be a JSON media type"
-	detailBase64      = "is not taken: data must be a JSON object"
+	detailBase64      = "is not supported: data must be a JSON object"
 )
 
 // decodeStructured reads a CloudEvent in the JSON format.

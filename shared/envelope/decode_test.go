@@ -484,7 +484,7 @@ func TestFaultsAreBounded(t *testing.T) {
 	body.WriteString(`]}}`)
 	for _, text := range []string{body.String(), "[" + strings.TrimSuffix(strings.Repeat(`{"a":1},`, 1000), ",") + "]", strings.Replace(body.String(), "proofOfDelivery", "parcels", 1)} {
 		_, _, faults, _ := envelope.DecodeAny(t.Context(), []byte(text))
-		if len(faults) != 100 || faults[99].Detail != "has more faults than are listed here" {
+		if len(faults) != 100 || faults[99].Detail != "has more faults, which are not listed here" {
 			t.Errorf("%d faults", len(faults))
 		}
 		if n := len(faults.Error()); n > 4096 {

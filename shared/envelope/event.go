@@ -1,6 +1,6 @@
-// Package envelope reads events as publishers send them, over REST and over the bus: it
-// decodes strictly, names every fault by its place, and keeps the bytes of data exactly
-// as they came. Each event is parsed once; data is never written again.
+// Package envelope reads events as publishers send them, over REST and on the bus. It
+// decodes strictly, reports every fault with its place, and keeps the bytes of data exactly
+// as they came. Each event is parsed once, and data is never encoded again.
 package envelope
 
 import (

@@ -69,7 +69,7 @@ func (f fields) with(name string, more field) fields {
 	return f
 }
 
-// dataFields returns what is documented about data: docs/events.md has the same as a
+// dataFields returns the documented fields of data: docs/producers.md has the same as a
 // table. A member that belongs to some event types only is not looked at in the others.
 func dataFields() fields {
 	location := text("city", "state", "postalCode", "countryCode", "facility").

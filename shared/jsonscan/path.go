@@ -20,7 +20,7 @@ type Fault struct {
 }
 
 // More is the detail of the last of MaxFaults faults when there are more.
-const More = "has more faults than are listed here"
+const More = "has more faults, which are not listed here"
 
 // Step is a member or an element on the way to a value.
 type Step struct {

@@ -1,8 +1,8 @@
-// Package jsonscan is the one scanner under everything that reads JSON of others. It walks
-// once over a text, checks it strictly (UTF-8, no member twice, bounded nesting) and says
+// Package jsonscan is the scanner that every reader of foreign JSON uses. It walks
+// once over a text, checks it strictly (UTF-8, no repeated member, limited nesting) and reports
 // what is wrong with it: at most MaxFaults faults, each with a pointer of at most MaxPointer
-// bytes, and then it stops. Time is linear in the size of the text. Memory is at most twice
-// its size, for the names of one object with nothing but names; an ordinary text takes none.
+// bytes. Then it stops. Its time grows linearly with the size of the text. Its memory is at most twice
+// the size of the text, for an object with nothing but names. An ordinary text takes none.
 package jsonscan
 
 import (

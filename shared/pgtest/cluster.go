@@ -1,6 +1,6 @@
-// Package pgtest runs a throwaway Postgres cluster beside a test, a benchmark or a
-// chaos run: made with initdb, started as an ordinary child process, stopped by its
-// process id, removed with its files.
+// Package pgtest runs a temporary Postgres cluster for a test, a benchmark or a
+// chaos run. It is made with initdb, started as an ordinary child process, stopped by its
+// process id, and removed with its files.
 package pgtest
 
 import (

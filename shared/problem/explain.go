@@ -46,46 +46,46 @@ func explanation(code Code) Explanation {
 	switch code {
 	case InvalidInput:
 		return Explanation{
-			Meaning: "Something in the request is not as it is documented: the body is not JSON, a field is missing, unknown, given twice or of the wrong type, or a parameter is out of its range. Nothing was done.",
+			Meaning: "The request does not match the documentation. The body is not JSON, or a field is missing, unknown, given twice or of the wrong type, or a parameter is out of range. Nothing was done.",
 			Advice: []string{
-				"Look at errors: each entry names one place, as a JSON pointer into the body, a query parameter or a header, and says what is wrong there. The value itself is never repeated.",
-				"Correct every one of them and send the request again. Sent as it is, it will fail again.",
+				"Look at errors. Each entry names one place (a JSON pointer into the body, a query parameter or a header) and says what is wrong there. The value itself is never repeated.",
+				"Correct all of them and send the request again. The same request would fail again.",
 			},
 			Example: Invalid(Fault{Pointer: "/url", Detail: "is required"}, Fault{Pointer: "/events/0", Detail: "must be one of shipment.created, shipment.in_transit, shipment.delivered, shipment.exception"}),
 			At:      "/v1/webhooks",
 		}
 	case Unauthenticated:
 		return Explanation{
-			Meaning: "The request has no API key, or one that is malformed, unknown, expired or revoked, or not for this route. Which of them is not told.",
+			Meaning: "The request has no API key, or its key is malformed, unknown, expired or revoked, or is not for this route. The answer does not say which of these it is.",
 			Advice: []string{
 				"Send the key as the header Authorization: Bearer, or as X-API-Key. If both are there, they must be the same.",
-				"Check that the key is whole and that it is of this installation. GET /v1/who-am-i shows whose key it is.",
-				"If it has expired, have a new one made in its bucket.",
+				"Check that the key is complete and belongs to this installation. GET /v1/who-am-i shows whose key it is.",
+				"If it has expired, ask for a new key.",
 			},
 			Example: KeyRequired(), At: "/v1/webhooks",
 		}
 	case Forbidden:
 		return Explanation{
-			Meaning: "The key is good, but may not do this: it lacks the scope that the operation asks for, or the consumer that is concerned has more scopes than the caller.",
+			Meaning: "The key is valid, but it may not do this. It lacks the scope that the operation needs, or the request is about a consumer that has more scopes than the key.",
 			Advice: []string{
-				"GET /v1/who-am-i shows the key's scopes; the operation's scope is in the API's document.",
-				"Have the scope added to the consumer by somebody who has it, or use another key.",
+				"GET /v1/who-am-i shows which consumer the key belongs to. The API's document says which scope the operation needs.",
+				"Ask somebody who has the scope to add it to the consumer, or use another key.",
 			},
 			Example: New(Forbidden, "The key lacks the permission for this."), At: "/v1/webhooks",
 		}
 	case NotFound:
 		return Explanation{
-			Meaning: "There is nothing at this address, or it belongs to another account: both are answered alike.",
+			Meaning: "There is nothing at this address, or it belongs to another account. Both get the same answer.",
 			Advice: []string{
-				"Check the path and the ids in it, and that the key is one of the right account.",
-				"Events and deliveries are kept for a limited time; after it they are gone.",
+				"Check the path and the ids in it. Check that the key belongs to the right account.",
+				"Events and deliveries are kept for a limited time. After that they are deleted.",
 			},
 			Example: Missing(), At: "/v1/webhooks/0190c0f0-0000-7000-8000-000000000000",
 		}
 	case MethodNotAllowed:
 		return Explanation{
 			Meaning: "The address exists, but not with this method.",
-			Advice:  []string{"The header Allow of the answer names the methods that there are."},
+			Advice:  []string{"The header Allow of the answer lists the methods that exist."},
 			Example: New(MethodNotAllowed, "This resource does not know the method; see Allow."), At: "/v1/events",
 		}
 	}
@@ -97,25 +97,25 @@ func ofBody(code Code) Explanation {
 	switch code {
 	case RequestTimeout:
 		return Explanation{
-			Meaning: "The body came more slowly than is waited for, and the connection was closed. Nothing was done.",
+			Meaning: "The body arrived too slowly, and the connection was closed. Nothing was done.",
 			Advice: []string{
-				"Send the same request again. Events with the same ids are taken once.",
-				"Over a slow line, send less at a time: smaller batches.",
+				"Send the same request again. Events with the same ids are accepted only once.",
+				"Over a slow connection, send smaller batches.",
 			},
 			Example: New(RequestTimeout, "The body came too slowly: 4 KB a second are waited for, 60 seconds at most."), At: "/v1/events",
 		}
 	case Conflict:
 		return Explanation{
-			Meaning: "The request is fine in itself, but at odds with what is there: a name is taken, or something changed in between.",
-			Advice:  []string{"Read the resource anew, then decide: another name, or the change on top of what is there now."},
+			Meaning: "The request is valid, but it conflicts with the current state: a name is taken, or something has changed in between.",
+			Advice:  []string{"Read the resource again. Then use another name, or apply your change to the current state."},
 			Example: New(Conflict, "The request is at odds with the state of the resource."), At: "/v1/accounts/default/key-buckets",
 		}
 	case TooLarge:
 		return Explanation{
-			Meaning: "The body is larger than is taken. Nothing of it was used.",
+			Meaning: "The body is too large. None of it was used.",
 			Advice: []string{
-				"Send less at a time: a batch may have 1,000 events and 8 MiB, one event 256 KiB, anything else 1 MiB.",
-				"Put large contents elsewhere, and their address into the event.",
+				"Send less at a time. A batch may have 1,000 events and 8 MiB, one event 256 KiB, any other body 1 MiB.",
+				"Store large content elsewhere, and put its address into the event.",
 			},
 			Example: New(TooLarge, "The body is too large."), At: "/v1/events",
 		}
@@ -134,43 +134,43 @@ func ofServer(code Code) Explanation {
 	switch code {
 	case RateLimited:
 		return Explanation{
-			Meaning: "Too many requests have come in a short time, of this account or to this route. This one was not carried out.",
+			Meaning: "This account, or all callers of this route, sent too many requests in a short time. This request was not carried out.",
 			Advice: []string{
 				"Wait for as many seconds as Retry-After says, then send the same request again.",
-				"The headers RateLimit-Limit, -Remaining and -Reset tell how much is left. A batch counts by its events.",
+				"The headers RateLimit-Limit, -Remaining and -Reset say how much is left. A batch counts as many as it has events.",
 			},
 			Example: New(RateLimited, "Too many requests of this account."), At: "/v1/events",
 		}
 	case BadGateway:
 		return Explanation{
-			Meaning: "A route of this gateway asked its back end, which can't be reached or gave an answer that can't be passed on. The request may have reached the back end.",
+			Meaning: "The back end of this route can't be reached, or its answer can't be passed on. The request may have reached the back end.",
 			Advice: []string{
 				"Try again after a while, if the request may be repeated.",
-				"Operators: the log has the reason, by the requestId.",
+				"Operators: look for the requestId in the log, which has the reason.",
 			},
 			Example: New(BadGateway, "The back end can't be reached."), At: "/orders/4711",
 		}
 	case Unavailable:
 		return Explanation{
-			Meaning: "Something that is needed for this, most often the database, can't be reached now, or there is too much to do. What was accepted before is safe.",
+			Meaning: "Something that this request needs can't be reached now, most often the database, or the server is too busy. Events that were accepted before are safe.",
 			Advice: []string{
-				"Wait for as many seconds as Retry-After says, then send the same request again. Events with the same ids are taken once, however often they are sent.",
+				"Wait for as many seconds as Retry-After says, then send the same request again. Events with the same ids are accepted only once, however often you send them.",
 				"Operators: /readyz says what is missing.",
 			},
 			Example: New(Unavailable, "The store can't be reached now. Try again, with the same ids."), At: "/v1/events",
 		}
 	case GatewayTimeout:
 		return Explanation{
-			Meaning: "A route of this gateway did not get its answer in time. The request may have reached the back end.",
+			Meaning: "This route did not get an answer in time. The request may have reached the back end.",
 			Advice:  []string{"Try again after a while, if the request may be repeated.", "Operators: timeoutSeconds of the route says how long it may take."},
 			Example: New(GatewayTimeout, "The back end did not answer in time."), At: "/orders/4711",
 		}
 	}
 	return Explanation{
-		Meaning: "Something is wrong with the server, not with the request. Nobody knows whether the request was carried out.",
+		Meaning: "The server has a fault. The request is not the cause. It may or may not have been carried out.",
 		Advice: []string{
-			"Try again after a while; events with the same ids are taken once.",
-			"Tell whoever runs this installation the requestId: the log has what happened.",
+			"Try again after a while. Events with the same ids are accepted only once.",
+			"Give the requestId to whoever runs this installation. The log says what happened.",
 		},
 		Example: New(Internal, "Something went wrong on our side."), At: "/v1/webhooks",
 	}

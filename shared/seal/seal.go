@@ -1,7 +1,7 @@
-// Package seal keeps secrets at rest: AES-256-GCM under a ring of keys, the first of
-// which encrypts while all of them decrypt, so that a key can be replaced while
-// running. What is sealed is bound to its place by additional data (table, column, row,
-// account): a ciphertext that is copied into another row does not open there.
+// Package seal encrypts secrets for the database: AES-256-GCM with a ring of keys. The first key
+// encrypts and all of them decrypt, so a key can be replaced while Waybill is
+// running. Additional data (table, column, row, account) binds a ciphertext to its
+// place: copied into another row, it can't be decrypted.
 //
 // Nonces are random: replace a key before it has sealed 2^32 values.
 package seal
@@ -22,8 +22,8 @@ import (
 
 // The reasons for which a sealed value does not open.
 var (
-	ErrUnknownKey = errors.New("sealed under a key that is not in the keyring")
-	ErrBroken     = errors.New("sealed value was changed, cut or moved")
+	ErrUnknownKey = errors.New("encrypted with a key that is not in the keyring")
+	ErrBroken     = errors.New("encrypted value was changed, cut or moved")
 )
 
 const (

@@ -1,4 +1,4 @@
-// Package signature signs and verifies callbacks as Standard Webhooks 1.0.0 has it:
+// Package signature signs and verifies callbacks by Standard Webhooks 1.0.0:
 // HMAC-SHA-256 over "id.timestamp.body", scheme v1.
 package signature
 

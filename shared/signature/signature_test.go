@@ -169,7 +169,7 @@ func TestStepsNameWhatIsWrong(t *testing.T) {
 	now := time.Unix(unix+400, 0)
 	steps := signature.VerifySteps(header, body, now, keys...)
 	want := []signature.Step{
-		{Name: signature.HeaderID, OK: true, Detail: "names the event: the same on every attempt"},
+		{Name: signature.HeaderID, OK: true, Detail: "the id of the event, the same on every attempt"},
 		{Name: signature.HeaderTimestamp, Detail: "timestamp too old: it is 400 s old, 300 s are tolerated"},
 		{Name: signature.HeaderSignature, OK: true, Detail: "1 of version v1, 1 of another version (skipped), 1 malformed (skipped)"},
 		{Name: "signature of id.timestamp.body", OK: true, Detail: "signature 1 of 1 matches secret 2 of 2"},

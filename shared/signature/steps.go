@@ -31,7 +31,7 @@ func VerifySteps(header http.Header, body []byte, now time.Time, keys ...Key) []
 		stampErr = checkAge(unix, now)
 	}
 	steps := []Step{
-		step(HeaderID, idErr, "names the event: the same on every attempt"),
+		step(HeaderID, idErr, "the id of the event, the same on every attempt"),
 		step(HeaderTimestamp, stampErr, fmt.Sprintf("%d s from this clock, %d s are tolerated", now.Unix()-unix, int64(Tolerance/time.Second))),
 		step(HeaderSignature, signErr, describe(signatures)),
 	}
@@ -96,8 +96,8 @@ func match(signatures, id string, unix int64, body []byte, keys []Key) (ok bool,
 	signer := NewSigner(keys...)
 	for _, mac := range macs {
 		if trimmed := bytes.TrimRight(body, "\r\n"); len(trimmed) < len(body) && signer.matches(mac, id, unix, trimmed) {
-			return false, "it would match without the line break at the body's end: something added it on the way"
+			return false, "it would match without the line break at the end of the body, which something added on the way"
 		}
 	}
-	return false, fmt.Sprintf("none of %d signatures matches: another secret, or the %d bytes of the body are not those that were sent", len(macs), len(body))
+	return false, fmt.Sprintf("none of %d signatures matches: another secret was used, or the %d bytes of the body are not those that were sent", len(macs), len(body))
 }

@@ -29,7 +29,7 @@ type sqliteDialect struct {
 
 func openSQLite(path string, readers int) (*sqliteDialect, error) {
 	if path == "" || path == ":memory:" {
-		return nil, errors.New("a SQLite database URL names a file: sqlite:FILE")
+		return nil, errors.New("an SQLite database URL must name a file: sqlite:FILE")
 	}
 	path, err := filepath.Abs(path)
 	if err != nil {

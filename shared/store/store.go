@@ -1,10 +1,10 @@
-// Package store is the engine beneath the tables: it opens a database, Postgres (services)
-// or a SQLite file (all in one), migrates it, and gives families of tables what they have in
-// common: transactions, retries, errors, pages and cursors, sealed columns, days.
+// Package store is the engine beneath the tables. It opens a database, Postgres (services) or a
+// SQLite file (all in one), and migrates it. It gives families of tables what they have in
+// common: transactions, retries, errors, pages and cursors, encrypted columns, days.
 //
-// A family is a package of its own with the rows and statements of its tables: pipeline,
-// recorder, accounts and auditlog below this one, and those that one service alone uses in
-// that service. docs/decisions/0027 says who owns which table and how a family is added.
+// A family is a package of its own with the rows and statements of its tables. pipeline,
+// recorder, accounts and auditlog are below this package; a family that only one service uses
+// is in that service. docs/decisions/0027 says who owns which table and how to add a family.
 //
 // Errors wrap domain.ErrNotFound, ErrConflict, ErrLimit, or ErrUnavailable when the
 // database can't be reached or took too long. Neither errors nor logs carry values.
@@ -97,7 +97,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	case strings.HasPrefix(o.URL, sqlitePrefix):
 		s.dialect, err = openSQLite(strings.TrimPrefix(o.URL, sqlitePrefix), o.MaxConns)
 	default:
-		err = errors.New("a database URL begins with postgres:// or with sqlite: and a file")
+		err = errors.New("a database URL is postgres://… or sqlite:FILE")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open database: %w", Classify(err))

@@ -65,10 +65,10 @@ func Environment() gateway.Variables {
 	return variables
 }
 
-// lookTime bounds the look for keys.
+// lookTime is how long the search for keys may take.
 const lookTime = 10 * time.Second
 
-// checkAdminKey says in one sentence that nobody could do anything.
+// checkAdminKey returns an error if the installation would have no key at all.
 func checkAdminKey(h *boot.Handles) error {
 	if h.Settings.AdminKey != "" {
 		return nil
@@ -82,7 +82,7 @@ func checkAdminKey(h *boot.Handles) error {
 	return err
 }
 
-// checkRoutesDir says in one sentence why a directory that was asked for is of no use.
+// checkRoutesDir returns an error that says why the given directory can't be used.
 func checkRoutesDir(s *settings.Settings) error {
 	if !s.RoutesDirGiven {
 		return nil
@@ -95,5 +95,5 @@ func checkRoutesDir(s *settings.Settings) error {
 	if at, ok := errors.AsType[*fs.PathError](err); ok {
 		reason = at.Err
 	}
-	return fmt.Errorf("routes directory %s can't be read (%w): choose another with --routes or %s", s.RoutesDir, reason, settings.RoutesDir)
+	return fmt.Errorf("routes directory %s can't be read (%w): choose another directory with --routes or %s", s.RoutesDir, reason, settings.RoutesDir)
 }

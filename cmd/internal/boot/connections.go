@@ -11,16 +11,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// defaultMaxConnections is how many connections a server takes where nothing is said.
+// defaultMaxConnections is how many connections a server accepts unless it is told otherwise.
 const defaultMaxConnections = 4096
 
-// shareOfOne is which part of them one client may have: with a quarter, it takes four to
-// leave nothing for others.
+// One client may have 1/shareOfOne of them. With a quarter, four clients are needed to
+// leave none for others.
 const shareOfOne = 4
 
-// connections is a listener that takes so many connections at a time, of one address no
-// more than its share. Those beyond are closed at once: were they left to wait, whoever
-// holds the others would decide how long.
+// connections is a listener that accepts a limited number of connections at a time, and from one
+// address no more than its share. Others are closed at once. If they had to wait, whoever
+// holds the open ones would decide how long.
 type connections struct {
 	net.Listener
 
@@ -42,11 +42,11 @@ func limitConnections(listener net.Listener, o *ServerOptions) *connections {
 	server := prometheus.Labels{"server": strings.ToLower(o.Name)}
 	c.refused = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "waybill_connections_refused_total", ConstLabels: server,
-		Help: "Connections closed at once, by reason: all (the server has as many as it takes) or address (the client has its share).",
+		Help: "Connections above the limit, closed at once. Reason all: limit of the server. Reason address: limit of one client.",
 	}, []string{"reason"})
 	if o.Registerer != nil {
 		o.Registerer.MustRegister(c.refused, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "waybill_connections", ConstLabels: server, Help: "Connections that are open.",
+			Name: "waybill_connections", ConstLabels: server, Help: "Open connections.",
 		}, c.count))
 	}
 	return c
@@ -58,7 +58,7 @@ func (c *connections) count() float64 {
 	return float64(c.open)
 }
 
-// Accept returns the next connection that is not one too many.
+// Accept returns the next connection within the limits.
 func (c *connections) Accept() (net.Conn, error) {
 	for {
 		accepted, err := c.Listener.Accept()
@@ -67,7 +67,7 @@ func (c *connections) Accept() (net.Conn, error) {
 		}
 		tcp, ok := accepted.(*net.TCPConn)
 		if !ok {
-			return nil, fmt.Errorf("accept connection: it is no TCP: %T", accepted)
+			return nil, fmt.Errorf("accept connection: %T is not a TCP connection", accepted)
 		}
 		client, shared := c.client(tcp.RemoteAddr())
 		if reason := c.take(client, shared); reason != "" {
@@ -79,7 +79,7 @@ func (c *connections) Accept() (net.Conn, error) {
 	}
 }
 
-// client returns whom a connection counts for: an address, in IPv6 the network that one
+// client returns the client that a connection counts for: an address, in IPv6 the network that one
 // customer has. shared is false for trusted proxies.
 func (c *connections) client(addr net.Addr) (client netip.Prefix, shared bool) {
 	withPort, err := netip.ParseAddrPort(addr.String())
@@ -97,7 +97,7 @@ func (c *connections) client(addr net.Addr) (client netip.Prefix, shared bool) {
 	return netip.PrefixFrom(from, bits).Masked(), true
 }
 
-// take counts a connection, or says why it is one too many.
+// take counts a connection, or says which limit it exceeds.
 func (c *connections) take(client netip.Prefix, shared bool) (reason string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,7 +126,7 @@ func (c *connections) release(client netip.Prefix, shared bool) {
 	}
 }
 
-// connection is one that is counted. net/http goes on finding out that it is one of TCP.
+// connection is a counted connection. net/http can still see that it is a TCP connection.
 type connection struct {
 	*net.TCPConn
 

@@ -26,7 +26,7 @@ const (
 	writeTimeout      = 40 * time.Second
 	idleTimeout       = 60 * time.Second
 	maxHeaderBytes    = 16 << 10
-	// closeTime is how long requests in hand are waited for at the end.
+	// closeTime is how long the end waits for running requests.
 	closeTime = 5 * time.Second
 )
 
@@ -49,12 +49,12 @@ type ServerOptions struct {
 	MaxConnections int
 	TrustedProxies []netip.Prefix        // which one client's share does not hold for
 	Registerer     prometheus.Registerer // nil: connections are not told in metrics
-	// EndCalls ends the contexts of requests in hand as soon as the server is told to
+	// EndCalls ends the contexts of running requests as soon as the server is told to
 	// stop, for those that would never end by themselves.
 	EndCalls bool
 }
 
-// Listen takes the address. It fails with one sentence when that can't be had.
+// Listen listens on the address. If that fails, the error is one sentence.
 func Listen(ctx context.Context, o ServerOptions) (*Server, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", o.Addr)
@@ -82,9 +82,9 @@ func Listen(ctx context.Context, o ServerOptions) (*Server, error) {
 	return s, nil
 }
 
-// framed closes the connection of a request that came in chunks, after its answer. Such a
-// request may have had a length as well, which net/http goes by no more and takes out of the
-// header; a proxy that goes by the length would take what follows for another request.
+// framed closes the connection after the answer to a chunked request. Such a
+// request may also have had a length, which net/http ignores and removes from the
+// header. A proxy that uses the length would take the following bytes for another request.
 func framed(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if len(r.TransferEncoding) > 0 {
@@ -94,7 +94,7 @@ func framed(handler http.Handler) http.Handler {
 	})
 }
 
-// URL returns where the server is reached, by way of loopback if it listens everywhere.
+// URL returns the URL of the server, on loopback if it listens on all addresses.
 func (s *Server) URL() string { return "http://" + reachable(s.listener.Addr()) }
 
 func reachable(addr net.Addr) string {
@@ -109,7 +109,7 @@ func reachable(addr net.Addr) string {
 	return net.JoinHostPort(host, strconv.Itoa(tcp.Port))
 }
 
-// Run serves until ctx is done and the requests in hand are answered, or have had five
+// Run serves until ctx is done and the running requests are answered, or have had five
 // seconds for it.
 func (s *Server) Run(ctx context.Context) error {
 	defer s.endCalls()
@@ -135,7 +135,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// Close gives the address back, if Run has not done so.
+// Close stops listening, if Run has not done so.
 func (s *Server) Close() error {
 	s.endCalls()
 	if err := s.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
@@ -144,8 +144,8 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// Refused says in one sentence why name can't listen on addr, and by what setting another
-// address is chosen.
+// Refused returns an error of one sentence: why name can't listen on addr, and which setting
+// chooses another address.
 func Refused(name, addr, setting string, err error) error {
 	advice := ""
 	if setting != "" {
@@ -156,9 +156,9 @@ func Refused(name, addr, setting string, err error) error {
 	case errors.Is(err, syscall.EADDRINUSE):
 		reason = "is in use by another process"
 	case errors.Is(err, syscall.EACCES):
-		reason = "may not be listened on by this user"
+		reason = "can't be used by this user"
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		reason = "is none of this machine's"
+		reason = "is not an address of this machine"
 	default:
 		return fmt.Errorf("%s address %s can't be listened on%s: %w", name, addr, advice, err)
 	}

@@ -18,16 +18,16 @@ const (
 	// ballastSize keeps the collector from running each time a small heap has doubled,
 	// many times a second under load. It is never touched, so it takes no memory.
 	ballastSize = 16 << 20
-	// A process that allocates less than restAllocs in restFor is at rest: its own looks at
-	// the database and the bus and a scrape of its metrics come to less than half of that.
+	// A process that allocates less than restAllocs in restFor is idle: its own queries to
+	// the database and the bus, and a scrape of its metrics, allocate less than half of that.
 	restFor    = 15 * time.Second
 	restAllocs = 16 << 20
-	// worthwhile is how much a process allocates before it gives memory back once more.
+	// worthwhile is how much a process allocates before it gives memory back again.
 	worthwhile = 8 << 20
 )
 
-// TuneMemory sets the collector up for a server, unless GOGC or GOMEMLIMIT say what is
-// wanted: the memory limit of the container becomes the soft limit, and a heap is not
+// TuneMemory configures the garbage collector for a server, unless GOGC or GOMEMLIMIT are
+// set. The memory limit of the container becomes the soft limit, and a heap is not
 // collected before it has 32 MiB. The caller keeps the result alive.
 func TuneMemory() []byte {
 	limit := int64(math.MaxInt64)
@@ -43,9 +43,9 @@ func TuneMemory() []byte {
 	return make([]byte, ballastSize)
 }
 
-// GiveBackAtRest gives the memory that nothing uses back to the system when the process has
-// come to rest, until ctx is done. The runtime by itself collects the heap every two minutes
-// then, and goes on keeping about as much as it had.
+// GiveBackAtRest gives unused memory back to the system whenever the process has
+// become idle, until ctx is done. By itself the runtime collects the heap every two minutes
+// then, and keeps about as much memory as before.
 func GiveBackAtRest(ctx context.Context) error {
 	ticker := time.NewTicker(restFor)
 	defer ticker.Stop()
@@ -67,7 +67,7 @@ func GiveBackAtRest(ctx context.Context) error {
 	}
 }
 
-// containerLimit returns the memory that this process's cgroup (version 2) may have.
+// containerLimit returns the memory limit of this process's cgroup (version 2).
 func containerLimit() (int64, bool) {
 	text, err := os.ReadFile("/sys/fs/cgroup/memory.max")
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	// databaseWait is how long an unreachable database is waited for at start.
+	// databaseWait is how long the start waits for an unreachable database.
 	databaseWait   = 30 * time.Second
 	migrationLimit = 10 * time.Minute
 )
@@ -36,13 +36,13 @@ type Options struct {
 	Name     string            // of the process: in traces, and on the bus with its inbox
 	Version  string
 	Logger   *slog.Logger
-	// InProcess joins a NATS server of this process; nil: the one of Settings.NATSURL.
+	// InProcess connects to a NATS server in this process; nil: Settings.NATSURL is used.
 	InProcess nats.InProcessConnProvider
 	// Migrate applies pending migrations instead of refusing to start.
 	Migrate bool
 }
 
-// Handles are what the services work with, each opened once.
+// Handles are the connections and objects that the services work with. Each is opened once.
 type Handles struct {
 	Options
 
@@ -89,7 +89,7 @@ func Open(ctx context.Context, p *Process, o Options) (*Handles, error) {
 	}
 	p.Add("ops server", ops.Run)
 	h.OpsURL = ops.URL()
-	// Before anything is touched it is known whether the address can be had.
+	// Listen first, so that nothing has been touched if the address is not free.
 	h.http, err = Listen(ctx, ServerOptions{
 		Name: "HTTP", Addr: o.Settings.HTTPAddr, Setting: "--http or " + settings.HTTPAddr, Logger: o.Logger,
 		MaxConnections: o.Settings.MaxConnections, TrustedProxies: o.Settings.TrustedProxies, Registerer: h.Registry,
@@ -150,7 +150,7 @@ func openStore(ctx context.Context, p *Process, o Options, keys *seal.Keyring) (
 		}
 		return err
 	}, waits, func(err error, wait time.Duration) {
-		o.Logger.Warn("database can't be reached; trying on", "error", err, "wait", wait.Round(time.Millisecond).String())
+		o.Logger.Warn("the database can't be reached; trying again", "error", err, "wait", wait.Round(time.Millisecond).String())
 	})
 	if err != nil {
 		return nil, err

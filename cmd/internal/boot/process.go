@@ -1,6 +1,6 @@
-// Package boot puts a process together: it opens each handle once and makes the list of
-// things that run, for the roles that were asked for. The all-in-one process and the
-// services differ only in what they hand in.
+// Package boot assembles a process: it opens each handle once and makes the list of
+// parts that run, for the wanted roles. The all-in-one process and the
+// services differ only in the roles and options that they give.
 package boot
 
 import (
@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// stopTime is how long a process takes at most to stop.
+// stopTime is how long a process may take to stop.
 const stopTime = 30 * time.Second
 
-// part is a thing that a process consists of. Its Run works until ctx is done, then ends
-// what it has in hand. A Run that gets a ctx which is done already only gives back what
+// part is one part of a process. Its Run works until ctx is done, then finishes
+// its work. A Run that gets a ctx that is already done only closes what
 // was opened for it.
 type part struct {
 	name string
@@ -47,8 +47,8 @@ func (p *Process) AddCloser(name string, end func() error) {
 	})
 }
 
-// Abandon gives back what the parts have opened, when the process can't start. It returns
-// cause, joined with what went wrong on the way.
+// Abandon closes what the parts have opened, if the process can't start. It returns
+// cause, joined with the errors of closing.
 func (p *Process) Abandon(cause error) error {
 	done, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -80,7 +80,7 @@ func (p *Process) Run(ctx context.Context) error {
 	for i, part := range p.parts {
 		var partCtx context.Context
 		partCtx, stops[i] = context.WithCancel(context.WithoutCancel(ctx))
-		p.log.Debug("part starts", "part", part.name)
+		p.log.Debug("a part of the process starts", "part", part.name)
 		go func() { endings <- ending{i, part.run(partCtx)} }()
 	}
 	var errs []error
@@ -104,7 +104,7 @@ func (p *Process) Run(ctx context.Context) error {
 	deadline := time.NewTimer(stopTime)
 	defer deadline.Stop()
 	for i, part := range slices.Backward(p.parts) {
-		p.log.Debug("part stops", "part", part.name)
+		p.log.Debug("a part of the process stops", "part", part.name)
 		stops[i]()
 		for !ended[i] {
 			select {

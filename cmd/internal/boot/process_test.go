@@ -149,7 +149,7 @@ func TestAddressInUse(t *testing.T) {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
 	_, err = boot.Listen(t.Context(), boot.ServerOptions{Name: "HTTP", Addr: "192.0.2.1:80", Setting: "--http", Logger: quiet})
-	if want := "HTTP address 192.0.2.1:80 is none of this machine's: choose another address with --http"; err == nil || err.Error() != want {
+	if want := "HTTP address 192.0.2.1:80 is not an address of this machine: choose another address with --http"; err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
 }

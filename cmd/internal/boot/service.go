@@ -42,7 +42,7 @@ func (s Service) Main(args []string, stdout, stderr io.Writer) int {
 	flags.SetOutput(stderr)
 	flags.Usage = func() {
 		fmt.Fprintf(stdout, "%s %s\n\nUsage: %s [flags]\n\n%s\n", binary, s.Version, binary, flags.FlagUsages())
-		fmt.Fprintln(stdout, "What has no flag is set in the environment or in the file of --config.")
+		fmt.Fprintln(stdout, "Settings without a flag are read from the environment or from the file of --config.")
 	}
 	source := BindSettings(flags, s.Role)
 	version := flags.Bool("version", false, "print the version")
@@ -159,7 +159,7 @@ func Signals(parent context.Context, first func()) (context.Context, func()) {
 	})
 }
 
-// PrintError writes err for a person: a line for each error that is joined in it.
+// PrintError writes err for a person: one line for each joined error.
 func PrintError(w io.Writer, binary string, err error) {
 	var joined interface{ Unwrap() []error }
 	if errors.As(err, &joined) && err.Error() == errors.Join(joined.Unwrap()...).Error() {

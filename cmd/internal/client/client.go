@@ -34,7 +34,7 @@ type Client struct {
 	http *http.Client
 }
 
-// Access is an installation and the key for it.
+// Access is the address of an installation, with its key.
 type Access struct {
 	URL  string // such as http://127.0.0.1:8080
 	Key  domain.Secret
@@ -42,7 +42,7 @@ type Access struct {
 	Hint string // what else may have been meant, for when nothing answers or the key is refused
 }
 
-// New returns a client of an installation. The key is sent there alone: redirects are not
+// New returns a client of an installation. The key is sent only there: redirects are not
 // followed.
 func New(access Access) (*Client, error) {
 	u, err := url.Parse(access.URL)
@@ -62,7 +62,7 @@ func New(access Access) (*Client, error) {
 // Close closes the connections that are not in use.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Published is what became of one event.
+// Published is the result for one event.
 type Published struct {
 	ID        string `json:"id"`
 	Duplicate bool   `json:"duplicate"`
@@ -75,7 +75,7 @@ func (c *Client) Publish(ctx context.Context, body []byte) ([]Published, error) 
 	}
 	err := c.call(ctx, http.MethodPost, "/v1/events", body, &answer)
 	if err == nil && len(answer.Events) == 0 {
-		err = c.stranger("it names no events")
+		err = c.stranger("it has no events")
 	}
 	return answer.Events, err
 }
@@ -100,7 +100,7 @@ func (c *Client) Register(ctx context.Context, w Webhook) (Webhook, error) {
 	var made Webhook
 	err = c.call(ctx, http.MethodPost, "/v1/webhooks", body, &made)
 	if err == nil && made.ID == "" {
-		err = c.stranger("it names no webhook")
+		err = c.stranger("it has no webhook")
 	}
 	return made, err
 }
@@ -140,7 +140,7 @@ func (c *Client) Rotate(ctx context.Context, id string, overlap time.Duration) (
 	}
 	err := c.call(ctx, http.MethodPost, "/v1/webhooks/"+url.PathEscape(id)+"/rotate-secret", body, &answer)
 	if err == nil && answer.Secret == "" {
-		err = c.stranger("it names no secret")
+		err = c.stranger("it has no secret")
 	}
 	return domain.Secret(answer.Secret), err
 }
@@ -201,7 +201,7 @@ func (c *Client) Account(ctx context.Context) (string, error) {
 	}
 	err := c.call(ctx, http.MethodGet, "/v1/who-am-i", nil, &answer)
 	if err == nil && answer.Account == "" {
-		err = c.stranger("it names no account")
+		err = c.stranger("it has no account")
 	}
 	return answer.Account, err
 }
@@ -213,18 +213,18 @@ func (c *Client) call(ctx context.Context, method, path string, body []byte, res
 		return err
 	}
 	if err := json.Unmarshal(answer, result); err != nil {
-		return c.stranger("it is of another form")
+		return c.stranger("it has an unexpected form")
 	}
 	return nil
 }
 
-// stranger is the error for an answer that Waybill would not give.
+// stranger returns the error for an answer that does not come from Waybill.
 func (c *Client) stranger(why string) error {
-	return fmt.Errorf("read answer: what answers at %s is not Waybill, or something in between answers for it: %s", c.base, why)
+	return fmt.Errorf("read answer: the server at %s is not Waybill, or a proxy in between answered: %s", c.base, why)
 }
 
-// Do sends body, unless it is nil, and returns the body of a good answer: JSON, or nothing
-// at all. An answer that refuses is a *Problem; what is neither is not Waybill's. path
+// Do sends body, unless it is nil, and returns the body of a successful answer: JSON, or nothing
+// at all. A refusal is returned as a *Problem. Any other answer does not come from Waybill. path
 // begins with / and may have a query.
 func (c *Client) Do(ctx context.Context, method, path string, body []byte) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
@@ -257,7 +257,7 @@ func (c *Client) Do(ctx context.Context, method, path string, body []byte) ([]by
 	return c.judge(response, answer)
 }
 
-// judge tells good answers, problems, and what Waybill would not answer.
+// judge distinguishes successful answers, problems, and answers that don't come from Waybill.
 func (c *Client) judge(response *http.Response, answer []byte) ([]byte, error) {
 	if to := response.Header.Get("Location"); response.StatusCode >= http.StatusMultipleChoices && response.StatusCode < http.StatusBadRequest {
 		return nil, fmt.Errorf("%s answers with a redirect to %s, where the key is not sent: name the installation itself with --server", c.base, console.Clean(to))
@@ -283,5 +283,5 @@ func kindOf(response *http.Response) string {
 	if kind := response.Header.Get("Content-Type"); kind != "" {
 		return console.Clean(kind)
 	}
-	return "a body of no type"
+	return "a body without a content type"
 }

@@ -9,7 +9,7 @@ import (
 	"waybill.dev/cmd/internal/console"
 )
 
-// Problem is an answer that refuses.
+// Problem is an error answer of the API.
 type Problem struct {
 	Status    int    `json:"status"`
 	Code      string `json:"code"`
@@ -26,7 +26,7 @@ type Problem struct {
 	access     Access
 }
 
-// problemOf reads an answer that refuses; nil: it is no problem document.
+// problemOf reads an error answer; nil: it is not a problem document.
 func (c *Client) problemOf(response *http.Response, body []byte) *Problem {
 	problem := &Problem{}
 	readable := json.Unmarshal(body, problem) == nil
@@ -38,7 +38,7 @@ func (c *Client) problemOf(response *http.Response, body []byte) *Problem {
 	return problem
 }
 
-// Error is one sentence, a line for each fault, and what to do when that is known.
+// Error returns one sentence, a line for each fault, and advice if there is some.
 func (p *Problem) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "the API answers %d", p.Status)

@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// NoAnswer says why no answer came from the server at base, and what to do when that is
-// known. err is what an http.Client returned.
+// NoAnswer says why the server at base did not answer, and gives advice if there is
+// some. err is the error of an http.Client.
 func NoAnswer(base string, err error) error {
 	if failed, ok := errors.AsType[*url.Error](err); ok {
 		err = failed.Err
@@ -31,7 +31,7 @@ func NoAnswer(base string, err error) error {
 	return fmt.Errorf("no answer from %s: %w%s", base, err, advice)
 }
 
-// tlsReason tells the ways apart in which a TLS handshake fails; empty: it is none of them.
+// tlsReason says why a TLS handshake failed; empty: err is not a TLS error that it knows.
 func tlsReason(err error) string {
 	var (
 		authority x509.UnknownAuthorityError
@@ -42,15 +42,15 @@ func tlsReason(err error) string {
 	)
 	switch {
 	case errors.As(err, &authority):
-		return "its certificate is of an authority that this machine does not know"
+		return "its certificate comes from an authority that this machine does not know"
 	case errors.As(err, &hostname):
 		return "its certificate is for another name: " + strings.TrimPrefix(hostname.Error(), "x509: ")
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return "its certificate has expired, or is not valid yet, by this machine's clock"
+		return "its certificate has expired, or is not valid yet, according to the clock of this machine"
 	case errors.As(err, &invalid):
 		return "its certificate is not valid: " + strings.TrimPrefix(invalid.Error(), "x509: ")
 	case errors.As(err, &plain), err != nil && strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
-		return "it does not speak TLS at this port; is it http:// ?"
+		return "it does not speak TLS on this port. Should the URL begin with http:// ?"
 	case errors.As(err, &alert):
 		return alert.Error()
 	}

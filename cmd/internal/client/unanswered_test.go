@@ -69,10 +69,10 @@ func TestNoAnswerSaysWhy(t *testing.T) {
 		roots *x509.CertPool
 		says  string
 	}{
-		"unknown authority": {unknown, nil, "TLS failed: its certificate is of an authority that this machine does not know"},
-		"expired":           {expired, trustsExpired, "TLS failed: its certificate has expired, or is not valid yet, by this machine's clock"},
+		"unknown authority": {unknown, nil, "TLS failed: its certificate comes from an authority that this machine does not know"},
+		"expired":           {expired, trustsExpired, "TLS failed: its certificate has expired, or is not valid yet, according to the clock of this machine"},
 		"another name":      {named, trustsNamed, "TLS failed: its certificate is for another name: "},
-		"not TLS":           {strings.Replace(plain.URL, "http:", "https:", 1), nil, "TLS failed: it does not speak TLS at this port; is it http:// ?"},
+		"not TLS":           {strings.Replace(plain.URL, "http:", "https:", 1), nil, "TLS failed: it does not speak TLS on this port. Should the URL begin with http:// ?"},
 		"refused":           {closed.URL, nil, "connection refused\n  Is it running? Start it with: waybill dev"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,4 +1,4 @@
-// Package console writes for a person at a terminal, and the same facts for a program.
+// Package console writes output for a person at a terminal, and the same facts as JSON for a program.
 package console
 
 import (

@@ -28,21 +28,21 @@ const (
 	maxAddresses = 64 << 10 // bytes of the file
 )
 
-// Dir is a data directory that this process has for itself.
+// Dir is a data directory that this process has locked.
 type Dir struct {
 	path string
 	lock *os.File
-	// tightened is what others could read or write until now.
+	// tightened lists the files that others could read or write until now.
 	tightened []string
 }
 
-// errLocked is what lock returns when another process has the file.
+// errLocked is returned by lock if another process holds the lock.
 var errLocked = errors.New("locked")
 
-// Open makes the directory if need be and takes it for this process. What others may read
+// Open makes the directory if needed and locks it for this process. What others may read
 // or write is made private: the directory gets mode 0700, the files in it 0600. It fails
-// with one sentence when it can't be written to or made private, or when another process
-// has it.
+// with one sentence if it can't be written to or made private, or if another process
+// holds the lock.
 func Open(path string) (*Dir, error) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
@@ -75,8 +75,8 @@ func Open(path string) (*Dir, error) {
 }
 
 // tighten makes the directory and the files in it private, and returns what was open to
-// others, with its mode. Where others could write, nothing may be theirs: a key that
-// somebody else has put there is known to them.
+// others, with its mode. If others could write there, no file may belong to them: they would
+// know a key that they have put there.
 func tighten(path string) (tightened []string, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -85,7 +85,7 @@ func tighten(path string) (tightened []string, err error) {
 	foreign := writableByOthers(info)
 	if !private(info) {
 		if err := os.Chmod(path, 0o700); err != nil { //nolint:gosec // a directory
-			return nil, fmt.Errorf("data directory %s is open to others (mode %04o) and belongs to another user: take it over, or choose another with --data", path, info.Mode().Perm())
+			return nil, fmt.Errorf("data directory %s is open to others (mode %04o) and belongs to another user: become its owner, or choose another directory with --data", path, info.Mode().Perm())
 		}
 		tightened = append(tightened, describe(path, info))
 	}
@@ -99,7 +99,7 @@ func tighten(path string) (tightened []string, err error) {
 			return nil, unwritable(path, err)
 		}
 		if foreign && !ownedByUs(info) {
-			return nil, fmt.Errorf("data directory %s was open to others, and %s in it belongs to another user: remove it, or choose another directory with --data", path, entry.Name())
+			return nil, fmt.Errorf("data directory %s was open to others, and %s in it belongs to another user: remove that file, or choose another directory with --data", path, entry.Name())
 		}
 		mode := fs.FileMode(0o600)
 		if info.IsDir() {
@@ -223,7 +223,7 @@ func Announced(path string) (Addresses, error) {
 			return Addresses{}, fmt.Errorf("read addresses: %w", err)
 		}
 		if !ownedByUs(info) || writableByOthers(info) {
-			return Addresses{}, fmt.Errorf("%s is not trusted: somebody else owns it or its directory, or may write there. Name the installation with --server, and its key with --key", name)
+			return Addresses{}, fmt.Errorf("%s is not trusted, because another user owns it or its directory, or may write there. Name the installation with --server, and its key with --key", name)
 		}
 	}
 	var a Addresses

@@ -83,7 +83,7 @@ func TestLanguages(t *testing.T) {
 	for _, page := range pages(t) {
 		for _, b := range blocks(t, page) {
 			if !known[b.language] {
-				t.Errorf("%s:%d: a block in «%s»; commands stand in sh (run by a test) or console (not run)", page, b.line, b.language)
+				t.Errorf("%s:%d: a block in %q; commands stand in sh (run by a test) or console (not run)", page, b.line, b.language)
 			}
 		}
 	}

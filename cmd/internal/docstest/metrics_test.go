@@ -18,19 +18,7 @@ var (
 // the code registers.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	known := make(map[string]bool)
-	for _, dir := range []string{"services", "shared", "cmd"} {
-		eachFile(t, dir, func(path, text string) {
-			if strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
-				for _, match := range registered.FindAllStringSubmatch(text, -1) {
-					known[match[1]] = true
-				}
-			}
-		})
-	}
-	if len(known) == 0 {
-		t.Fatal("no metric is registered anywhere")
-	}
+	known := metrics(t)
 	for _, dir := range []string{"deploy/prometheus", "deploy/grafana", "docs"} {
 		used := 0
 		eachFile(t, dir, func(path, text string) {
@@ -49,6 +37,37 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("nothing in %s uses a metric", dir)
 		}
 	}
+}
+
+// TestEveryMetricIsListed looks for each metric of the code in the operators' page.
+func TestEveryMetricIsListed(t *testing.T) {
+	t.Parallel()
+	page := read(t, "docs/operators.md")
+	for name := range metrics(t) {
+		if !strings.Contains(page, "`"+name+"`") {
+			t.Errorf("docs/operators.md does not list %s", name)
+		}
+	}
+}
+
+// metrics returns the names of the metrics that the code registers.
+func metrics(t *testing.T) map[string]bool {
+	t.Helper()
+	known := make(map[string]bool)
+	for _, dir := range []string{"services", "shared", "cmd"} {
+		eachFile(t, dir, func(path, text string) {
+			if strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
+				for _, match := range registered.FindAllStringSubmatch(text, -1) {
+					known[match[1]] = true
+				}
+			}
+		})
+	}
+	delete(known, "waybill_variable") // an annotation of the commands' flags
+	if len(known) == 0 {
+		t.Fatal("no metric is registered anywhere")
+	}
+	return known
 }
 
 // eachFile calls do with every file below dir, a folder of the project.

@@ -40,16 +40,16 @@ func TestSettings(t *testing.T) {
 
 func settingsTable() string {
 	var table strings.Builder
-	table.WriteString("\n| setting | flag | `waybill dev` | api | dispatcher | gateway | meaning |\n| --- | --- | --- | --- | --- | --- | --- |\n")
+	table.WriteString("\n| setting | meaning | flag | `waybill dev` | api | dispatcher | gateway |\n| --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, spec := range settings.Specs() {
 		name := ""
 		if spec.Flag != "" {
 			name = "`--" + spec.Flag + "`"
 		}
-		fmt.Fprintf(&table, "| `%s` | %s | %s | %s | %s | %s | %s |\n", spec.Name, name,
-			inRole(spec, settings.Dev), inRole(spec, settings.API), inRole(spec, settings.Dispatcher), inRole(spec, settings.Gateway), spec.Usage)
+		fmt.Fprintf(&table, "| `%s` | %s | %s | %s | %s | %s | %s |\n", spec.Name, spec.Usage, name,
+			inRole(spec, settings.Dev), inRole(spec, settings.API), inRole(spec, settings.Dispatcher), inRole(spec, settings.Gateway))
 	}
-	table.WriteString("\n«–»: not taken. Empty: none unless set.\n\n")
+	table.WriteString("\n\"–\": not used. Empty: none unless set.\n\n")
 	return table.String()
 }
 
@@ -61,7 +61,7 @@ func inRole(spec settings.Spec, role settings.Role) string {
 		return "**required**"
 	case spec.Default(role) == "":
 		return ""
-	default:
-		return "`" + spec.Default(role) + "`"
+	default: // with spaces, at which a long list can break
+		return "`" + strings.ReplaceAll(spec.Default(role), ",", ", ") + "`"
 	}
 }

@@ -219,7 +219,7 @@ func work(t *testing.T, api, dispatcher *bus.Bus) {
 		}
 		entry, err := lanes.Read(ctx, bus.HoldSubject(webhook), 0)
 		must("read a lane", err)
-		must("delete from a lane", lanes.Delete(ctx, entry.Sequence))
+		must("delete from a hold queue", lanes.Delete(ctx, entry.Sequence))
 	}
 	must("hold", bustest.Hold(ctx, dispatcher, task))
 	drain, err := lanes.CreateConsumer(ctx, bus.HoldConsumer(webhook), bus.HoldSubject(webhook), 10, time.Minute)

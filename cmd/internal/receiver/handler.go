@@ -76,7 +76,7 @@ func isLoopback(hostport string) bool {
 func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxBody))
 	if err != nil {
-		http.Error(w, "the body is too large or did not come whole", http.StatusRequestEntityTooLarge)
+		http.Error(w, "the body is too large or incomplete", http.StatusRequestEntityTooLarge)
 		return
 	}
 	c := Callback{ReceivedAt: r.now(), Path: req.URL.Path, Query: req.URL.RawQuery, Header: req.Header.Clone(), Body: body}
@@ -108,7 +108,7 @@ func (r *Receiver) clear(w http.ResponseWriter, req *http.Request) {
 	http.Redirect(w, req, "/", http.StatusSeeOther)
 }
 
-// instruction is what a path is told, by the page's form or as JSON.
+// instruction sets the behaviour of a path. It comes from the page's form or as JSON.
 type instruction struct {
 	Path         string   `json:"path"`
 	Secret       *string  `json:"secret"` // one more; empty: none any more
@@ -117,7 +117,7 @@ type instruction struct {
 	Times        *int     `json:"times"`
 }
 
-// setPath takes an instruction: 204 for JSON, back to the page for the form.
+// setPath handles an instruction. It answers 204 to JSON, and leads a form back to the page.
 func (r *Receiver) setPath(w http.ResponseWriter, req *http.Request) {
 	kind, _, _ := mime.ParseMediaType(req.Header.Get("Content-Type"))
 	req.Body = http.MaxBytesReader(w, req.Body, 64<<10)
@@ -145,7 +145,7 @@ func (r *Receiver) setPath(w http.ResponseWriter, req *http.Request) {
 
 func fromForm(req *http.Request) (in instruction, err error) {
 	if err := req.ParseForm(); err != nil {
-		return in, errors.New("the form could not be read")
+		return in, errors.New("the form can't be read")
 	}
 	in.Path = strings.TrimSpace(req.PostForm.Get("path"))
 	if secret := strings.TrimSpace(req.PostForm.Get("secret")); secret != "" {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// heartbeat keeps the stream of an open page from being taken for dead.
+// heartbeat is how often a sign of life is sent on the stream of an open page.
 const heartbeat = 15 * time.Second
 
 // live streams the numbers of callbacks as they come, as server-sent events.
@@ -16,7 +16,7 @@ func (r *Receiver) live(w http.ResponseWriter, req *http.Request) {
 	control := http.NewResponseController(w)
 	// The stream lasts as long as the page is open.
 	if err := control.SetWriteDeadline(time.Time{}); err != nil {
-		http.Error(w, "no streaming here", http.StatusInternalServerError)
+		http.Error(w, "this connection can't stream", http.StatusInternalServerError)
 		return
 	}
 	callbacks, stop := r.Subscribe()

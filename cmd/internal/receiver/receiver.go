@@ -1,6 +1,6 @@
-// Package receiver is a receiver of callbacks for trying Waybill out: it records what
-// comes, shows header by header whether the signature verifies, and answers as it is
-// told, with failures and delays too. It is no part of a production installation.
+// Package receiver is a receiver of callbacks for trying Waybill: it records what
+// arrives, shows header by header whether the signature verifies, and answers as it is
+// told, with failures and delays too. It is not for production.
 package receiver
 
 import (
@@ -18,11 +18,11 @@ import (
 
 const (
 	maxCallbacks = 200
-	// maxBytes of bodies are kept over all callbacks; the oldest go first.
+	// maxBytes is how many bytes of bodies are kept in all; the oldest go first.
 	maxBytes = 32 << 20
 	maxBody  = 2 << 20
-	// maxPaths that have a secret or an answer of their own, and maxCounted events of
-	// which the attempts are counted.
+	// maxPaths is how many paths may have a secret or an answer of their own. maxCounted is for how
+	// many events the attempts are counted.
 	maxPaths   = 1000
 	maxCounted = 10_000
 	maxSecrets = 8
@@ -113,7 +113,7 @@ func (r *Receiver) Trust(p, secret string) error {
 	})
 }
 
-// Known is what somebody who knows the webhooks has found out about a path.
+// Known is what is known of a path from the webhooks that point to it.
 type Known struct {
 	Secrets []signature.Key
 	// Queries are those of the webhooks' URLs, which may ask for an answer.
@@ -168,7 +168,7 @@ func (r *Receiver) tell(p string, change func(*path)) error {
 	known, ok := r.paths[p]
 	if !ok {
 		if len(r.paths) >= maxPaths {
-			return fmt.Errorf("at most %d paths are kept apart", maxPaths)
+			return fmt.Errorf("the receiver keeps settings for at most %d paths", maxPaths)
 		}
 		known = &path{answer: Answer{Status: http.StatusOK}}
 		r.paths[p] = known
@@ -183,7 +183,7 @@ func (r *Receiver) tell(p string, change func(*path)) error {
 }
 
 // Subscribe returns a channel that gets the callbacks that come from now on, until stop
-// is called. Who doesn't keep up misses some.
+// is called. A slow reader misses some.
 func (r *Receiver) Subscribe() (callbacks <-chan Callback, stop func()) {
 	listener := make(chan Callback, maxCallbacks)
 	r.mu.Lock()

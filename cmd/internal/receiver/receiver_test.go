@@ -119,7 +119,7 @@ func TestPageShowsEachStepOfTheCheck(t *testing.T) {
 	for n, want := range []string{"Signature verified", "Signature does not verify", "Signature not checked"} {
 		page := r.page("/?n=" + strconv.Itoa(n+1))
 		for _, text := range []string{
-			"<h2>" + want + "</h2>", "names the event", "300 s are tolerated", "1 of version v1", "signature of id.timestamp.body",
+			"<h2>" + want + "</h2>", "the id of the event", "300 s are tolerated", "1 of version v1", "signature of id.timestamp.body",
 			"&#34;n&#34;: 0.1000", "&lt;b&gt;", "Waybill-Delivery-Id",
 		} {
 			if !strings.Contains(page, text) {

@@ -17,7 +17,7 @@ var files embed.FS
 // Data returns the data of the sample of type t, byte for byte as in its file.
 func Data(t domain.EventType) ([]byte, error) {
 	if !t.Valid() {
-		return nil, fmt.Errorf("read sample: %q is no event type; they are %s", string(t), Types())
+		return nil, fmt.Errorf("read sample: %q is not an event type; the types are %s", string(t), Types())
 	}
 	text, err := files.ReadFile(strings.TrimPrefix(string(t), "shipment.") + ".json")
 	if err != nil {

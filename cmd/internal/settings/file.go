@@ -9,9 +9,9 @@ import (
 )
 
 // ReadFile reads a file of lines NAME=value, as Docker and systemd know them: empty lines
-// and those that begin with # are skipped, «export » before a name is allowed, and a value
-// may stand in single or double quotes, which are taken off. A name that is no setting is
-// a fault, as it is most often a misspelt one; a value is never shown.
+// and those that begin with # are skipped, "export " before a name is allowed, and a value
+// may be in single or double quotes, which are removed. A name that is not a setting is
+// a fault, because it is most often a misspelt one. A value is never shown.
 func ReadFile(path string) (Source, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -50,11 +50,11 @@ func ReadFile(path string) (Source, error) {
 	return MadeFrom(values), errors.Join(faults...)
 }
 
-// printable keeps what may be a name: whatever else stands before the = could be a secret.
+// printable returns the name if it looks like one. Any other text before the = could be a secret.
 func printable(name string) string {
 	for _, r := range name {
 		if (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' {
-			return "what stands before ="
+			return "the text before ="
 		}
 	}
 	return name

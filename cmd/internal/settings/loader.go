@@ -34,7 +34,7 @@ const (
 	leastDispatchMemory = 64 << 20
 )
 
-// loader reads values one after the other and collects what is wrong with them.
+// loader reads values one after the other and collects their faults.
 type loader struct {
 	role    Role
 	sources []Source
@@ -46,7 +46,7 @@ func (l *loader) fault(name, reason string) {
 	l.faults = append(l.faults, Fault{Name: name, Reason: reason})
 }
 
-// text returns the setting's value; empty: it has none in this role.
+// text returns the value of a setting; empty: it has no value in this role.
 func (l *loader) text(name string) string {
 	spec, _ := specOf(name)
 	if !spec.In(l.role) {
@@ -133,7 +133,7 @@ func (l *loader) encryptionKey() domain.Secret {
 		return ""
 	}
 	if _, err := seal.Parse(text); err != nil {
-		l.fault(EncryptionKey, fmt.Sprintf("must be the base64 of 32 bytes, several separated by commas: %v", err))
+		l.fault(EncryptionKey, fmt.Sprintf("must be 32 bytes in base64; several keys are separated by commas: %v", err))
 	}
 	return domain.Secret(text)
 }
@@ -211,7 +211,7 @@ func (l *loader) replicas() int {
 // minBusBytes is the least that the stream of events may be given.
 const minBusBytes = 64 << 20
 
-// unit is one of a size, with the suffix that it is written as.
+// unit is a unit of size, with its suffix.
 type unit struct {
 	suffix string
 	bytes  int64
@@ -268,7 +268,7 @@ func (l *loader) integer(name string, least, most int) int {
 	return n
 }
 
-// publicURL reads an absolute URL that paths can be put behind.
+// publicURL reads an absolute URL to which paths can be appended.
 func (l *loader) publicURL() string {
 	text := l.text(PublicURL)
 	if text == "" {
@@ -292,7 +292,7 @@ func (l *loader) names(name string) []string {
 	for part := range strings.SplitSeq(strings.ToLower(text), ",") {
 		part = strings.TrimSpace(part)
 		if part == "" || strings.ContainsAny(part, ":/* ") {
-			l.fault(name, "must be names separated by commas, such as waybill.example.com, without port")
+			l.fault(name, "must be host names separated by commas, such as waybill.example.com, without ports")
 			return nil
 		}
 		list = append(list, part)

@@ -11,7 +11,7 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// Settings are what one process was told. Those that its role does not take are zero.
+// Settings are the settings of one process. Those that its role does not use are zero.
 type Settings struct {
 	Role         Role
 	HTTPAddr     string
@@ -98,7 +98,7 @@ func Load(role Role, sources ...Source) (Settings, error) {
 	return s, errors.Join(l.faults...)
 }
 
-// together checks what no setting alone can get wrong.
+// together checks settings that depend on each other.
 func (l *loader) together(s Settings) {
 	if l.given[RetrySchedule] && s.RetrySchedule != nil && s.Retention > 0 {
 		var sum time.Duration
@@ -133,7 +133,7 @@ func MadeFrom(values map[string]string) Source {
 	}
 }
 
-// how says in which ways a setting can be given.
+// how says how a setting can be given.
 func how(spec Spec) string {
 	if spec.Flag == "" {
 		return "set it in the environment or in the file of " + Config

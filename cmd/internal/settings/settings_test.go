@@ -117,8 +117,8 @@ func TestFaults(t *testing.T) {
 		{settings.AdminKey, "hush", "WAYBILL_ADMIN_KEY must have 32 to 256 visible ASCII characters"},
 		{settings.AdminKey, "hush" + strings.Repeat("é", 30), "WAYBILL_ADMIN_KEY must have 32 to 256 visible ASCII characters"},
 		{settings.AdminKey, strings.Repeat("hush", 65), "WAYBILL_ADMIN_KEY must have 32 to 256 visible ASCII characters"},
-		{settings.EncryptionKey, "hush", "WAYBILL_ENCRYPTION_KEY must be the base64 of 32 bytes, several separated by commas: read encryption key 1 of 1: it has 3 bytes, want 32"},
-		{settings.EgressAllow, "10.0.0.1", `WAYBILL_EGRESS_ALLOW must be none or CIDRs separated by commas, such as 10.1.0.0/16: read allowed networks: "10.0.0.1" is no network such as 10.0.0.0/8`},
+		{settings.EncryptionKey, "hush", "WAYBILL_ENCRYPTION_KEY must be 32 bytes in base64; several keys are separated by commas: read encryption key 1 of 1: it has 3 bytes, want 32"},
+		{settings.EgressAllow, "10.0.0.1", `WAYBILL_EGRESS_ALLOW must be none or CIDRs separated by commas, such as 10.1.0.0/16: read allowed networks: "10.0.0.1" is not a network such as 10.0.0.0/8`},
 		{settings.EgressHTTP, "maybe", `WAYBILL_EGRESS_HTTP is "maybe", which is neither true nor false`},
 		{settings.RetrySchedule, "5,x", "WAYBILL_RETRY_SCHEDULE must be numbers of seconds from 0.05 to 604800, separated by commas"},
 		{settings.RetrySchedule, "0.01", "WAYBILL_RETRY_SCHEDULE must be numbers of seconds from 0.05 to 604800, separated by commas"},
@@ -189,7 +189,7 @@ func TestFile(t *testing.T) {
 	path := write("WAYBILL_HTTP=:1\nno assignment hush\nWAYBILL_DATA_DIR=a\nWAYBILL_DATA_DIR=b\nhu-sh=1\n")
 	_, err = settings.ReadFile(path)
 	want := path + " line 1: WAYBILL_HTTP is not a setting\n" + path + " line 2: is not of the form NAME=value\n" +
-		path + " line 4: WAYBILL_DATA_DIR is set twice\n" + path + " line 5: what stands before = is not a setting"
+		path + " line 4: WAYBILL_DATA_DIR is set twice\n" + path + " line 5: the text before = is not a setting"
 	if err == nil || err.Error() != want {
 		t.Errorf("faults:\n%v\nwant\n%s", err, want)
 	}

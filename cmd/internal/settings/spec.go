@@ -2,7 +2,7 @@ package settings
 
 import "slices"
 
-// Role is what a process is started as; defaults and required settings depend on it.
+// Role is the role of a process. Defaults and required settings depend on it.
 type Role int
 
 // The roles. Client reads WAYBILL_URL, WAYBILL_KEY and the data directory alone.
@@ -61,10 +61,10 @@ type Spec struct {
 	required []Role
 }
 
-// In tells whether processes of the role take the setting.
+// In tells whether processes of the role use the setting.
 func (s Spec) In(role Role) bool { return slices.Contains(s.roles, role) }
 
-// Default returns what holds in the role when the setting is not given.
+// Default returns the default in the role.
 func (s Spec) Default(role Role) string { return s.defaults[role] }
 
 // Required tells whether a process of the role refuses to start without the setting.
@@ -86,36 +86,36 @@ func Specs() []Spec {
 	pipeline := []Role{Dev, API, Dispatcher} // those that take, send or record events
 	return []Spec{
 		{
-			Name: HTTPAddr, Flag: "http", Usage: "where HTTP is served", roles: servers,
+			Name: HTTPAddr, Flag: "http", Usage: "address of the HTTP server: the API, or health of a dispatcher or gateway", roles: servers,
 			defaults: map[Role]string{Dev: "127.0.0.1:8080", API: ":8080", Dispatcher: ":8081", Gateway: ":8082"},
 		},
 		{
-			Name: OpsAddr, Flag: "ops", Usage: "where metrics and pprof are served", roles: servers,
+			Name: OpsAddr, Flag: "ops", Usage: "address of metrics and pprof", roles: servers,
 			defaults: map[Role]string{Dev: "127.0.0.1:9090", API: ":9090", Dispatcher: ":9091", Gateway: ":9092"},
 		},
 		{
-			Name: ReceiverAddr, Flag: "receiver", Usage: "where the built-in receiver listens; none: no receiver", roles: []Role{Dev, Receiver},
+			Name: ReceiverAddr, Flag: "receiver", Usage: "address of the built-in receiver; none: no receiver", roles: []Role{Dev, Receiver},
 			defaults: same("127.0.0.1:8090", Dev, Receiver),
 		},
 		{
-			Name: NATSAddr, Flag: "nats", Usage: "where the embedded NATS server listens", roles: []Role{Dev},
+			Name: NATSAddr, Flag: "nats", Usage: "address of the embedded NATS server", roles: []Role{Dev},
 			defaults: same("127.0.0.1:4222", Dev),
 		},
 		{Name: NATSURL, Flag: "nats-url", Usage: "NATS server to use instead of the embedded one", roles: servers, required: services},
 		{
-			Name: DatabaseURL, Flag: "database-url", Usage: "postgres://… or sqlite:FILE; in dev a file in the data directory unless set",
+			Name: DatabaseURL, Flag: "database-url", Usage: "postgres://… or sqlite:FILE; without it, dev uses a file in the data directory",
 			roles: []Role{Dev, API, Dispatcher, Gateway, Migrate}, required: []Role{API, Dispatcher, Gateway, Migrate},
 		},
 		{Name: DataDir, Flag: "data", Usage: "data directory", roles: []Role{Dev}, defaults: same("./.waybill", Dev)},
-		{Name: AdminKey, Flag: "admin-key", Usage: "bootstrap API key, required while the database has no other; in dev made once and kept in the data directory", roles: apis},
-		{Name: EncryptionKey, Usage: "keys that seal secrets at rest; in dev made once and kept in the data directory", roles: servers, required: services},
+		{Name: AdminKey, Flag: "admin-key", Usage: "bootstrap API key, required while the database has no other key; dev makes one and keeps it in the data directory", roles: apis},
+		{Name: EncryptionKey, Usage: "keys for secrets in the database, separated by commas: the first encrypts, all decrypt; dev makes one and keeps it in the data directory", roles: servers, required: services},
 		{Name: RoutesDir, Flag: "routes", Usage: "directory of the route definition files", roles: apis, defaults: same("./config", apis...)},
 		{
-			Name: EgressAllow, Flag: "egress-allow", Usage: "CIDRs that webhook targets may resolve to although they are not public; none: nothing", roles: pipeline,
+			Name: EgressAllow, Flag: "egress-allow", Usage: "CIDRs of non-public addresses that callbacks may go to; none: no such address", roles: pipeline,
 			defaults: map[Role]string{Dev: "127.0.0.0/8,::1/128", API: "none", Dispatcher: "none"},
 		},
 		{
-			Name: EgressHTTP, Usage: "whether http:// targets are allowed", roles: pipeline,
+			Name: EgressHTTP, Usage: "whether callbacks may go to http:// URLs", roles: pipeline,
 			defaults: map[Role]string{Dev: "true", API: "false", Dispatcher: "false"},
 		},
 		{
@@ -126,18 +126,18 @@ func Specs() []Spec {
 		{Name: BusRetention, Usage: "how long the EVENTS stream keeps a message", roles: pipeline, defaults: same("72h", pipeline...)},
 		{Name: DedupeWindow, Usage: "how long the bus recognises a repeated message id", roles: pipeline, defaults: same("2m", pipeline...)},
 		{Name: BusReplicas, Usage: "copies of each stream in a NATS cluster", roles: pipeline, defaults: same("1", pipeline...)},
-		{Name: BusMaxBytes, Usage: "how large the EVENTS stream may become; full of events that wait, it refuses further ones", roles: pipeline, defaults: same("8GiB", pipeline...)},
-		{Name: DisableAfter, Usage: "after how long of nothing but failures a webhook becomes inactive", roles: pipeline, defaults: same("120h", pipeline...)},
-		{Name: BodyMemory, Usage: "what bodies of requests in memory may take together, such as 64MiB or 1GiB; more is answered with 503", roles: apis, defaults: same("256MiB", apis...)},
+		{Name: BusMaxBytes, Usage: "largest size of the EVENTS stream; when waiting events fill it, it refuses new ones", roles: pipeline, defaults: same("8GiB", pipeline...)},
+		{Name: DisableAfter, Usage: "how long a webhook may fail without a success before it becomes inactive", roles: pipeline, defaults: same("120h", pipeline...)},
+		{Name: BodyMemory, Usage: "memory for all request bodies together, such as 64MiB or 1GiB; requests above it are answered with 503", roles: apis, defaults: same("256MiB", apis...)},
 		{
-			Name: MaxConnections, Usage: "connections that each address takes at a time; one client gets a quarter of them at most",
+			Name: MaxConnections, Usage: "most open connections of each address; one client may have a quarter of them",
 			roles: []Role{Dev, API, Dispatcher, Gateway, Receiver}, defaults: same("4096", Dev, API, Dispatcher, Gateway, Receiver),
 		},
-		{Name: TrustedProxies, Usage: "CIDRs of proxies whose X-Forwarded-For, -Host and -Proto count; none: nothing", roles: servers, defaults: same("none", servers...)},
-		{Name: PublicURL, Usage: "what links of the API begin with, such as https://hooks.example.com; else they are paths, or as a trusted proxy tells", roles: apis},
-		{Name: OpsHosts, Usage: "names under which the ops address is asked, separated by commas, besides addresses, localhost, and names without a dot", roles: servers},
-		{Name: DispatchMemory, Usage: "memory that the deliveries in hand of a dispatcher may take, at least 64MiB", roles: []Role{Dev, Dispatcher}, defaults: same("256MiB", Dev, Dispatcher)},
-		{Name: RateLimit, Usage: "requests a second of one account; 0: no limit", roles: apis, defaults: same("0", apis...)},
+		{Name: TrustedProxies, Usage: "CIDRs of proxies whose X-Forwarded-For, -Host and -Proto are trusted; none: no proxy", roles: servers, defaults: same("none", servers...)},
+		{Name: PublicURL, Usage: "beginning of all links of the API, such as https://hooks.example.com; without it, links are paths, or use what a trusted proxy sends", roles: apis},
+		{Name: OpsHosts, Usage: "host names that the ops address answers to, separated by commas, besides IP addresses, localhost, and names without a dot", roles: servers},
+		{Name: DispatchMemory, Usage: "memory for the deliveries that a dispatcher has in flight, at least 64MiB", roles: []Role{Dev, Dispatcher}, defaults: same("256MiB", Dev, Dispatcher)},
+		{Name: RateLimit, Usage: "requests a second for each account; 0: no limit", roles: apis, defaults: same("0", apis...)},
 		{Name: LogLevel, Flag: "log-level", Usage: "debug, info, warn or error", roles: all, defaults: same("info", all...)},
 		{Name: LogFormat, Flag: "log-format", Usage: "text, json, or auto: text on a terminal", roles: all, defaults: same("auto", all...)},
 	}

@@ -193,7 +193,7 @@ type Published struct {
 	Duplicate bool
 }
 
-// Rejected is a bus message that was no event.
+// Rejected is a message on the bus that was not a valid event.
 type Rejected struct {
 	Subject string
 	Time    time.Time
@@ -320,7 +320,7 @@ func (c *Client) HasEvent(ctx context.Context, id string) (bool, error) {
 	return err == nil, err
 }
 
-// Rejected returns the newest bus messages that were no events.
+// Rejected returns the newest messages on the bus that were not valid events.
 func (c *Client) Rejected(ctx context.Context, limit int) ([]Rejected, error) {
 	var page struct{ Data []Rejected }
 	err := c.call(ctx, http.MethodGet, "/v1/rejected?limit="+strconv.Itoa(limit), nil, &page)

@@ -25,7 +25,7 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// shortTime leaves the date out: who reads along knows it.
+// shortTime leaves the date out: whoever reads along knows it.
 func shortTime(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) == 0 && a.Key == slog.TimeKey {
 		return slog.String(a.Key, a.Value.Time().Format("15:04:05.000"))
@@ -34,8 +34,8 @@ func shortTime(groups []string, a slog.Attr) slog.Attr {
 }
 
 // Stray returns a logger for what libraries write to the standard log (slog.SetDefault
-// sends it there). net/http quotes there what a receiver sent unasked; that part is
-// dropped, as nothing that a receiver says belongs in the log. The rest is an attribute,
+// sends it there). net/http quotes there what a receiver sent without a request. That part is
+// dropped, because text of a receiver must not be in the log. The rest is an attribute,
 // which the handler quotes.
 func Stray(log *slog.Logger) *slog.Logger { return slog.New(stray{log}) }
 
@@ -48,7 +48,7 @@ func (s stray) Enabled(ctx context.Context, level slog.Level) bool { return s.lo
 func (s stray) Handle(ctx context.Context, r slog.Record) error {
 	text := r.Message
 	if strings.HasPrefix(text, "Unsolicited response received") {
-		s.log.DebugContext(ctx, "a server sent a response that nobody had asked for")
+		s.log.DebugContext(ctx, "a server sent a response without a request")
 		return nil
 	}
 	if len(text) > maxStray {

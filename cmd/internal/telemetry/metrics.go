@@ -34,9 +34,9 @@ func NewRegistry(version string) *prometheus.Registry {
 	return registry
 }
 
-// OpsHandler serves /metrics and /debug/pprof/, to those that ask for this machine by an
-// address, by a name without a dot (localhost, or the name of a container) or by one of names.
-// Any other name may be a web page's own that was made to lead here, and gets 421.
+// OpsHandler serves /metrics and /debug/pprof/ to requests whose host is an IP
+// address, a name without a dot (localhost, or the name of a container) or one of names.
+// Any other name gets 421: a web page may have pointed its own name here.
 func OpsHandler(registry *prometheus.Registry, names ...string) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(registry, promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})))
@@ -54,14 +54,14 @@ func OpsHandler(registry *prometheus.Registry, names ...string) http.Handler {
 	})
 }
 
-// commandLine tells the program's name. Its arguments may be keys.
+// commandLine answers with the program's name only, because its arguments may be keys.
 func commandLine(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	fmt.Fprint(w, filepath.Base(os.Args[0]))
 }
 
-// isOurs tells whether the Host of a request is no name that could be anybody's.
+// isOurs tells whether OpsHandler answers requests for this host.
 func isOurs(hostport string, names []string) bool {
 	host := strings.ToLower((&url.URL{Host: hostport}).Hostname())
 	if _, err := netip.ParseAddr(host); err == nil {

@@ -17,10 +17,10 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// NewTracer returns the provider of traces and what sends the last ones at the end. Traces
+// NewTracer returns the provider of traces, and a function that sends the last ones at the end. Traces
 // are off unless OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT says
-// where they go (OTLP over HTTP); the other OTEL_ variables of the exporter and of the
-// sampler hold too. W3C trace context is what connects processes.
+// where they go (OTLP over HTTP). The other OTEL_ variables of the exporter and of the
+// sampler work too. W3C trace context connects the processes.
 func NewTracer(ctx context.Context, service, version string, log *slog.Logger) (trace.TracerProvider, func(context.Context) error, error) {
 	otel.SetTextMapPropagator(propagation.TraceContext{})
 	if !tracesWanted() {
@@ -40,7 +40,7 @@ func NewTracer(ctx context.Context, service, version string, log *slog.Logger) (
 		resource.WithAttributes(attribute.String("service.name", service), attribute.String("service.version", version)),
 		resource.WithFromEnv(), resource.WithHost(), resource.WithTelemetrySDK())
 	if err != nil {
-		log.Warn("part of the trace resource is unknown", "error", err)
+		log.Warn("a part of the trace resource is not known", "error", err)
 	}
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about))
 	return provider, provider.Shutdown, nil

@@ -1,5 +1,5 @@
-// Package hostile has receivers that do what a webhook's receiver must not: tests of
-// whoever sends callbacks run against every one of them.
+// Package hostile has receivers that do what a webhook's receiver must not do. The tests of
+// all senders of callbacks run against each of them.
 package hostile
 
 import (

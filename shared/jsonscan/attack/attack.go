@@ -1,5 +1,5 @@
-// Package attack has JSON that is made to cost its reader much, and holds readers to what a
-// body may cost: memory of at most four times its size, and 50 ms of one processor for each
+// Package attack has JSON that is expensive to read, and checks that readers keep to the limits for a
+// body: memory of at most four times its size, and 50 ms of one processor for each
 // MiB.
 package attack
 

@@ -116,7 +116,7 @@ func settingsFault(row webhookRow) string {
 	case err != nil:
 		return "its id is not a UUID"
 	case row.TimeoutMS < 0 || row.MaxInFlight < 0 || !(rate > 0) || math.IsInf(rate, 1): // NaN too
-		return "its timeout, in-flight cap or rate is out of range"
+		return "its time-out, its limit of attempts in flight or its rate is out of range"
 	}
 	return ""
 }
@@ -128,7 +128,7 @@ func (p *Pipeline) openSecret(sealed []byte, column string, row webhookRow) (dom
 		return "", fault
 	}
 	if _, err := signature.ParseSecret(string(plain)); err != nil {
-		return "", "its " + strings.ReplaceAll(column, "_", " ") + " is none that can sign"
+		return "", "its " + strings.ReplaceAll(column, "_", " ") + " is not a secret that can sign"
 	}
 	return domain.Secret(plain), ""
 }
@@ -140,7 +140,7 @@ func (p *Pipeline) openHeaders(row webhookRow) ([]domain.Header, string) {
 	}
 	var kept []sealedHeader
 	if err := json.Unmarshal(plain, &kept); err != nil {
-		return nil, "its headers are not what was sealed"
+		return nil, "its headers can't be decoded"
 	}
 	headers := make([]domain.Header, len(kept))
 	for i, h := range kept {
@@ -157,9 +157,9 @@ func (p *Pipeline) open(sealed []byte, column string, row webhookRow) (plain []b
 	plain, err := p.db.Unseal(sealed, webhookSealData(column, row.ID, row.Account))
 	switch {
 	case errors.Is(err, seal.ErrUnknownKey):
-		return nil, "its " + strings.ReplaceAll(column, "_", " ") + " can't be opened: sealed under an encryption key that is not in use here"
+		return nil, "its " + strings.ReplaceAll(column, "_", " ") + " can't be decrypted: it was encrypted with a key that is not in WAYBILL_ENCRYPTION_KEY"
 	case err != nil:
-		return nil, "its " + strings.ReplaceAll(column, "_", " ") + " can't be opened: what is stored was changed, cut or moved"
+		return nil, "its " + strings.ReplaceAll(column, "_", " ") + " can't be decrypted: the stored bytes were changed, cut or moved"
 	}
 	return plain, ""
 }
@@ -209,7 +209,7 @@ func splitSchedule(text *string) (waits []time.Duration, fault string) {
 	for _, part := range strings.FieldsFunc(*text, func(r rune) bool { return r == ',' }) {
 		micros, err := strconv.ParseInt(part, 10, 64)
 		if err != nil || micros < 0 || micros > math.MaxInt64/int64(time.Microsecond) {
-			return nil, "its retry schedule is no list of waits"
+			return nil, "its retry schedule is not a list of waits"
 		}
 		waits = append(waits, time.Duration(micros)*time.Microsecond)
 	}

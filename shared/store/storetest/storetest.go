@@ -1,6 +1,7 @@
-// Package storetest is the frame of the suites that families of tables pass, each beside its
-// family and on both databases: a server for the tests of a process, fresh databases, a
-// clock that is set by hand, and the comparison of a family's rows with its tables.
+// Package storetest is the frame for the test suites of the families of tables. Each suite stands
+// beside its family and runs on both databases. The frame has a database server for the tests of
+// a process, fresh databases, a clock that a test sets, and a comparison of a family's rows
+// with its tables.
 package storetest
 
 import (

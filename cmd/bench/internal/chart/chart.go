@@ -1,4 +1,4 @@
-// Package chart draws lines as an SVG that needs nothing beside it: no script, no font,
+// Package chart draws lines as an SVG that needs no other file: no script, no font,
 // no style sheet. It is as readable on a dark page as on a light one.
 package chart
 

@@ -1,9 +1,9 @@
-// Package load is the three processes beside Waybill in a bench: a receiver that counts
-// what arrives, a publisher, and a bare loop that does what a delivery can't do without
-// (HMAC and POST) and nothing else. They are written to use as little of the processors
-// as they can, which they share with what is measured: the publisher and the receiver
-// speak just the HTTP that they need, and events are a template with a number and a time.
+// Package load has the three processes beside Waybill in a benchmark: a receiver that counts
+// what arrives, a publisher, and a bare loop that does only what every delivery needs
+// (HMAC and POST). They share the processors with what is measured, so they use
+// as little processor time as they can: the publisher and the receiver
+// implement only the part of HTTP that they need, and events are a template with a number and a time.
 //
-// Each is told what to do by a line of JSON on its standard input and answers with one on
-// its standard output; it ends with its input, so none outlives who started it.
+// Each process gets its commands as lines of JSON on its standard input, and answers on
+// its standard output. It ends with its input, so it never outlives the process that started it.
 package load

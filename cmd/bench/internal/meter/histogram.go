@@ -1,5 +1,5 @@
-// Package meter measures: latencies in a histogram, and what groups of processes use of
-// the processors and of memory.
+// Package meter measures latencies, in a histogram, and how much processor time and memory
+// groups of processes use.
 package meter
 
 import (

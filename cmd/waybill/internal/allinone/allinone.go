@@ -35,11 +35,11 @@ type Instance struct {
 	DataDir  string
 	Database string // for a person, without a password
 	AdminKey domain.Secret
-	// KeyIsOurs tells that the admin key was made here, and lies in the data directory.
+	// KeyIsOurs tells that the admin key was made here and is in the data directory.
 	KeyIsOurs bool
 	Receiver  *receiver.Receiver // nil: none
-	// ReceiverMoved is the default address when the receiver had to take another; empty: it
-	// has the one that it should.
+	// ReceiverMoved is the default address if the receiver had to use another one; empty: it
+	// uses the address that was set.
 	ReceiverMoved string
 
 	process *boot.Process
@@ -49,8 +49,8 @@ type Instance struct {
 // Run works until ctx is done and everything has stopped.
 func (i *Instance) Run(ctx context.Context) error { return i.process.Run(ctx) }
 
-// Open opens everything. What was opened is given back when it fails. watch is told of
-// each attempt; nil: nobody.
+// Open opens everything. If it fails, it closes what it has opened. watch is called after
+// each attempt; nil: nothing is called.
 func Open(ctx context.Context, s settings.Settings, version string, log *slog.Logger, watch func(dispatcher.Made)) (*Instance, error) {
 	i := &Instance{process: boot.NewProcess(log), watch: watch}
 	if err := i.open(ctx, s, version, log); err != nil {
@@ -68,7 +68,7 @@ func (i *Instance) open(ctx context.Context, s settings.Settings, version string
 	p.AddCloser("data directory", dir.Close)
 	i.DataDir = dir.Path()
 	for _, open := range dir.Tightened() {
-		log.Warn("what others could read or write in the data directory is private now", "was", open)
+		log.Warn("files in the data directory that others could read or write are private now", "was", open)
 	}
 	if err := i.keys(&s, dir); err != nil {
 		return err
@@ -99,7 +99,7 @@ func (i *Instance) open(ctx context.Context, s settings.Settings, version string
 	return i.serve(ctx, options, dir)
 }
 
-// keys sees to the two keys: as they were set, else as they are kept, else made now.
+// keys returns the two keys: those that were set, else those in the data directory, else new ones.
 func (i *Instance) keys(s *settings.Settings, dir *datadir.Dir) error {
 	var err error
 	if s.AdminKey == "" {
@@ -137,7 +137,7 @@ func (i *Instance) receive(ctx context.Context, s settings.Settings, log *slog.L
 	return nil
 }
 
-// spare is how many ports after the default one are tried for the receiver.
+// spare is how many ports after the default port are tried for the receiver.
 const spare = 20
 
 // receiverServer listens for the receiver. When something else has the default port, one
@@ -182,7 +182,7 @@ func (i *Instance) serve(ctx context.Context, options boot.Options, dir *datadir
 	return nil
 }
 
-// tellReceiver adds what keeps the receiver informed of the webhooks' secrets.
+// tellReceiver adds the part that tells the receiver the webhooks' secrets.
 func (i *Instance) tellReceiver(h *boot.Handles) error {
 	if i.Receiver == nil {
 		return nil

@@ -42,7 +42,7 @@ func (s *secrets) run(ctx context.Context) error {
 				version = read
 				s.receiver.Found(s.byPath(list))
 			} else {
-				s.log.Debug("the receiver does not know the webhooks", "error", err)
+				s.log.Debug("the receiver could not learn the webhooks' secrets", "error", err)
 			}
 		}
 		select {

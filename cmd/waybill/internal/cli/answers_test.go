@@ -48,7 +48,7 @@ func TestAnswersOfOthersAreErrors(t *testing.T) {
 			{"webhooks", "list"}, {"webhooks", "list", "-o", "json"}, {"webhooks", "delete", "w"}, {"trigger", "shipment.created"}, {"buckets", "list"}, {"listen"},
 		} {
 			code, stdout, stderr := waybill(append(args, "--server", server.URL, "--key", apiKey)...)
-			if code != 1 || stdout != "" || !strings.Contains(stderr, "what answers at "+server.URL+" is not Waybill") {
+			if code != 1 || stdout != "" || !strings.Contains(stderr, "the server at "+server.URL+" is not Waybill") {
 				t.Errorf("%s to %v: %d\n%s%s", name, args, code, stdout, stderr)
 			}
 		}

@@ -14,11 +14,11 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// perSecond is how many attempts are told one by one in a second; the others are counted.
+// perSecond is how many attempts get a line of their own in a second. The others are counted.
 const perSecond = 20
 
-// teller writes a line for each attempt of `waybill dev`. What can't be written in time is
-// counted: deliveries never wait for a terminal.
+// teller writes a line for each attempt of `waybill dev`. Attempts that it can't write in time are
+// counted, so that deliveries never wait for a terminal.
 type teller struct {
 	*app
 
@@ -74,7 +74,7 @@ func (t *teller) start() (stop func()) {
 	}
 }
 
-// fold ends a second: what was not told in it is told as a number.
+// fold ends a second: it writes the number of attempts that had no line.
 func (t *teller) fold() {
 	t.written = 0
 	if missed, failed := t.missed.Swap(0), t.failed.Swap(0); missed > 0 {

@@ -19,14 +19,14 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// The variables that name an installation and the key for it, and the form of output.
-// Flags of commands that only call an installation have no others: what a command changes
+// The variables for the installation, its key, and the form of output.
+// Commands that only call an installation read no other variables: what a command changes
 // is never taken from the environment.
 const (
 	serverVariable = "WAYBILL_SERVER"
 	keyVariable    = "WAYBILL_KEY"
 	outputVariable = "WAYBILL_OUTPUT"
-	// formerVariable named the installation before serverVariable did.
+	// formerVariable is the earlier name of serverVariable.
 	formerVariable = "WAYBILL_URL"
 
 	defaultServer   = "http://127.0.0.1:8080"
@@ -43,9 +43,9 @@ type target struct {
 // addTarget adds the flags that name an installation.
 func addTarget(cmd *cobra.Command) *target {
 	t := &target{flags: cmd.Flags()}
-	t.flags.StringVar(&t.server, "server", "", "`URL` of the installation; else the one that runs in the data directory, else "+defaultServer)
-	t.flags.StringVar(&t.key, "key", "", "API `key` for --server; else the one in the data directory, for what runs there")
-	t.flags.StringVar(&t.data, "data", defaultData, "data `directory` of a waybill dev")
+	t.flags.StringVar(&t.server, "server", "", "`URL` of the installation; default: the one that runs in the data directory, else "+defaultServer)
+	t.flags.StringVar(&t.key, "key", "", "API `key`; default: the one in the data directory, for the installation there")
+	t.flags.StringVar(&t.data, "data", defaultData, "data `directory` of waybill dev")
 	setVariable(t.flags, "server", serverVariable)
 	setVariable(t.flags, "key", keyVariable)
 	setVariable(t.flags, "data", settings.DataDir)
@@ -63,8 +63,8 @@ func (t *target) named() (key domain.Secret, from string) {
 	return domain.Secret(t.key), "the variable " + keyVariable
 }
 
-// base returns where the installation answers. The address that a data directory has goes
-// with the key that lies beside it: who names a key names the server too, or means the
+// base returns the address of the installation. The address in a data directory is used only
+// with the key beside it. A user who names a key also names the server, or means the
 // default one.
 func (t *target) base() (string, error) {
 	if t.server != "" {
@@ -80,19 +80,19 @@ func (t *target) base() (string, error) {
 	return running.API, err
 }
 
-// serverURL reads the address of an installation. Without a scheme it is http, on this
-// machine alone: no key goes over a network in the clear because a scheme was left out.
+// serverURL reads the address of an installation. Without a scheme it is http, but only on this
+// machine: no key goes over a network unencrypted because a scheme was left out.
 func serverURL(text string) (string, error) {
 	u, err := url.Parse(client.WithScheme(text))
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return "", usagef("--server: the installation's URL must be like %s", defaultServer)
+		return "", usagef("--server must be a URL such as %s", defaultServer)
 	}
 	return strings.TrimSuffix(u.String(), "/"), nil
 }
 
-// access returns the installation with the key for it: as named, else the bootstrap key of
-// this environment, else the one that `waybill dev` keeps for its own address. A key goes
-// to the address that it was stored or named with, and to no other.
+// access returns the installation with its key: the named key, else the bootstrap key of
+// this environment, else the key that `waybill dev` keeps for its own address. A key is sent
+// only to the address that it was stored or named with.
 func (t *target) access() (client.Access, error) {
 	base, err := t.base()
 	if err != nil {
@@ -104,7 +104,7 @@ func (t *target) access() (client.Access, error) {
 	}
 	if key != "" {
 		if t.server == "" && os.Getenv(formerVariable) != "" {
-			return client.Access{}, usagef("%s is not read any more: name the installation with --server or %s", formerVariable, serverVariable)
+			return client.Access{}, usagef("%s is no longer read: name the installation with --server or %s", formerVariable, serverVariable)
 		}
 		return client.Access{URL: base, Key: key, From: from, Hint: t.hint()}, nil
 	}
@@ -115,14 +115,14 @@ func (t *target) access() (client.Access, error) {
 	return client.Access{URL: base, Key: key, From: "the file " + filepath.Join(t.data, datadir.AdminKey)}, nil
 }
 
-// hint tells who named a key alone of the installation in the data directory: its address
+// hint helps a user who named a key but no server, if an installation runs in the data directory. Its
 // is not used with that key.
 func (t *target) hint() string {
 	running, err := datadir.Announced(t.data)
 	if t.server != "" || err != nil || running.API == defaultServer {
 		return ""
 	}
-	return "A key that is named goes to --server, else to " + defaultServer + ". If it is for the installation in " + t.data + ", add --server " + console.Clean(running.API)
+	return "A key that you name is sent to --server, else to " + defaultServer + ". If the key belongs to the installation in " + t.data + ", add --server " + console.Clean(running.API)
 }
 
 // stored returns the key in the data directory, if base is the address of what runs there.
@@ -132,18 +132,18 @@ func (t *target) stored(base string) (domain.Secret, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if _, err := os.Stat(filepath.Join(t.data, datadir.AdminKey)); err == nil {
-			return "", fmt.Errorf("no installation runs in %s, and its key is for no other: start it with: waybill dev\n  For another installation %s, and its address with --server or %s",
+			return "", fmt.Errorf("no installation runs in %s. Start it with: waybill dev\n  For another installation %s, and its address with --server or %s",
 				t.data, give, serverVariable)
 		}
 		return "", errors.New("no API key: " + give + ", or name the data directory of a `waybill dev` with --data")
 	case err != nil:
 		return "", err
 	case running.API != base:
-		return "", fmt.Errorf("no API key for %s: %s\n  The key in %s is for %s alone", base, give, t.data, running.API)
+		return "", fmt.Errorf("no API key for %s: %s\n  The key in %s belongs to %s", base, give, t.data, running.API)
 	}
 	key, err := datadir.ReadKey(t.data, datadir.AdminKey)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("no API key: the installation in %s was started with a key of its own. %s, and its address with --server %s",
+		return "", fmt.Errorf("no API key: the installation in %s was started with a key that it does not keep. %s, and its address with --server %s",
 			t.data, strings.ToUpper(give[:1])+give[1:], running.API)
 	}
 	return key, err

@@ -17,10 +17,10 @@ func (a *app) demo() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Watch four events arrive as signed callbacks",
-		Long: "Starts everything in this process, on free ports and in a directory that is\n" +
-			"removed again, publishes the four shipment events, and shows their callbacks.\n" +
-			"The signatures are checked by the standard-webhooks library. With --server it\n" +
-			"works on an installation that runs already.",
+		Long: "Starts everything in this process, on free ports and in a temporary directory.\n" +
+			"Publishes the four shipment events and shows their callbacks. The\n" +
+			"standard-webhooks library checks the signatures. With --server the demo uses an\n" +
+			"installation that runs already.",
 		Example: "  waybill demo\n" +
 			"  waybill demo --server http://127.0.0.1:8080 --key \"$WAYBILL_ADMIN_KEY\" \\\n" +
 			"    --nats-url nats://127.0.0.1:4222",
@@ -30,8 +30,8 @@ func (a *app) demo() *cobra.Command {
 	flags.StringVar(&server, "server", "", "`URL` of an installation that runs already")
 	flags.StringVar(&key, "key", "", "API `key` of that installation")
 	flags.StringVar(&natsURL, "nats-url", "", "NATS server of that installation, a `URL`")
-	flags.StringVar(&o.ReceiverAddr, "receiver-addr", "", "where callbacks are received; else a free port on loopback")
-	flags.StringVar(&o.ReceiverURL, "receiver-url", "", "the same as the installation reaches it")
+	flags.StringVar(&o.ReceiverAddr, "receiver-addr", "", "address for callbacks; default a free port on loopback")
+	flags.StringVar(&o.ReceiverURL, "receiver-url", "", "`URL` at which the installation reaches that address")
 	// An installation that other commands work with must not turn up here unasked.
 	for _, name := range []string{"server", "key", "nats-url", "receiver-addr", "receiver-url"} {
 		setVariable(flags, name, "WAYBILL_DEMO_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_")))

@@ -33,10 +33,10 @@ func (a *app) dev() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run everything in one process",
-		Long: "Runs API, dispatcher, a NATS server, an SQLite database and a receiver to try\n" +
-			"things with, in one process. What it keeps lies in the data directory; the API\n" +
-			"key is made at the first start and stays the same. Each attempt to deliver is\n" +
-			"told in a line, up to 20 of them a second.",
+		Long: "Runs an API, a dispatcher, a NATS server, an SQLite database and a receiver in\n" +
+			"one process. Everything that it stores is in the data directory. The API key is\n" +
+			"made at the first start and stays the same. Prints a line for each attempt to\n" +
+			"deliver, at most 20 lines a second.",
 		Example: "  waybill dev\n" +
 			"  waybill dev --http 127.0.0.1:9000 --data /var/tmp/waybill\n" +
 			"  WAYBILL_DATABASE_URL=postgres://waybill@localhost/waybill waybill dev",
@@ -44,7 +44,7 @@ func (a *app) dev() *cobra.Command {
 	}
 	var quiet bool
 	load := addSettings(cmd, settings.Dev)
-	cmd.Flags().BoolVar(&quiet, "quiet", false, "no line for each attempt to deliver")
+	cmd.Flags().BoolVar(&quiet, "quiet", false, "print no line for each attempt to deliver")
 	setVariable(cmd.Flags(), "quiet", "WAYBILL_QUIET")
 	cmd.RunE = run(func(*cobra.Command, []string) error {
 		set, err := load()
@@ -57,7 +57,7 @@ func (a *app) dev() *cobra.Command {
 		defer runtime.KeepAlive(ballast)
 		ctx, stop := boot.Signals(context.Background(), func() {
 			if console.IsTerminal(a.stderr) {
-				a.note("\nStopping: what is in flight is finished first. Once more stops at once.")
+				a.note("\nStopping. Attempts in flight are finished first. Press Ctrl-C again to stop at once.")
 			}
 		})
 		defer stop()
@@ -80,7 +80,7 @@ func (a *app) dev() *cobra.Command {
 	return cmd
 }
 
-// banner says what runs where, and what to do next.
+// banner prints the addresses and what to do next.
 func (a *app) banner(i *allinone.Instance, set settings.Settings) {
 	style := a.style()
 	key := "as set (" + settings.AdminKey + ")"
@@ -111,7 +111,7 @@ func (a *app) banner(i *allinone.Instance, set settings.Settings) {
 	fmt.Fprintf(a.stdout, "\n  Ctrl-C stops it.\n\n")
 }
 
-// nextCommands returns two commands that work as they are, wherever this one was started.
+// nextCommands returns two commands that work unchanged, wherever this one was started.
 func (a *app) nextCommands(i *allinone.Instance, set settings.Settings) []string {
 	where, receiver := "", ""
 	if set.DataDir != defaultData {

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// followed is how long a person waits for the outcome of an event, and lookEvery how
-	// often it is looked for.
+	// followed is how long an event is followed, and lookEvery how
+	// often its deliveries are read.
 	followed  = 15 * time.Second
 	lookEvery = 300 * time.Millisecond
 )
@@ -30,7 +30,7 @@ type follower struct {
 	hosts  map[string]string // of the webhooks that take it, by id
 }
 
-// match says how many webhooks take the event; false: none, or that is not known.
+// match prints how many webhooks get the event; false: none, or the number is not known.
 func (f *follower) match(ctx context.Context) bool {
 	list, err := f.client.Webhooks(ctx)
 	if err != nil {
@@ -53,15 +53,15 @@ func (f *follower) match(ctx context.Context) bool {
 	}
 	inactive := ""
 	if off > 0 {
-		inactive = fmt.Sprintf("; for %s it is held", many(off, "inactive one"))
+		inactive = fmt.Sprintf("; held for %s", many(off, "inactive one"))
 	}
 	if len(f.hosts) == 0 && off == 0 {
-		f.note("No webhook takes %s. Register one: %s webhooks create URL", f.kind, f.binary)
+		f.note("No webhook is registered for %s. Register one: %s webhooks create URL", f.kind, f.binary)
 		return false
 	}
-	verb := "take"
+	verb := "get"
 	if len(f.hosts) == 1 {
-		verb = "takes"
+		verb = "gets"
 	}
 	f.note("%s %s %s%s.", many(len(f.hosts), "webhook"), verb, f.kind, inactive)
 	return len(f.hosts) > 0
@@ -84,7 +84,7 @@ func (f *follower) follow(ctx context.Context, event string) {
 	for len(told) < len(f.hosts) {
 		select {
 		case <-ctx.Done():
-			f.note("%s to answer yet. See: %s deliveries list --event %s", many(len(f.hosts)-len(told), "webhook")+" left", f.binary, event)
+			f.note("Not answered yet: %s. See: %s deliveries list --event %s", many(len(f.hosts)-len(told), "webhook"), f.binary, event)
 			return
 		case <-tick.C:
 		}
@@ -102,7 +102,7 @@ func (f *follower) follow(ctx context.Context, event string) {
 	}
 }
 
-// tell says how a delivery stands after its attempts.
+// tell prints the state of a delivery after its attempts.
 func (f *follower) tell(ctx context.Context, d client.Delivery) {
 	style := console.StyleFor(f.stderr)
 	if whole, err := f.client.Delivery(ctx, d.ID); err == nil {

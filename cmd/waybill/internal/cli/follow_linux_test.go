@@ -62,7 +62,7 @@ func TestTriggerFollowsTheEventOnATerminal(t *testing.T) {
 	}
 	said := until(t, person, "that-was-all")
 	for _, want := range []string{
-		"evt_1", "2 webhooks take shipment.created.", "good.example  delivered: answered 204 in 12 ms",
+		"evt_1", "2 webhooks get shipment.created.", "good.example  delivered: answered 204 in 12 ms",
 		"bad.example  retrying: no answer in time; tried again at 10:11:12 UTC", "Why: waybill deliveries explain d2",
 	} {
 		if !strings.Contains(said, want) {
@@ -78,11 +78,11 @@ func TestTriggerFollowsNothingInAPipe(t *testing.T) {
 	t.Parallel()
 	var looks atomic.Int64
 	code, out, notes := waybill("trigger", "shipment.created", "--server", installation(t, &looks), "--key", apiKey)
-	if code != 0 || looks.Load() != 0 || notes != "2 webhooks take shipment.created.\n" || !strings.Contains(out, "evt_1") {
+	if code != 0 || looks.Load() != 0 || notes != "2 webhooks get shipment.created.\n" || !strings.Contains(out, "evt_1") {
 		t.Errorf("exit code %d after %d looks\n%s%s", code, looks.Load(), out, notes)
 	}
 	_, _, notes = waybill("trigger", "shipment.exception", "--server", installation(t, &looks), "--key", apiKey)
-	if want := "No webhook takes shipment.exception. Register one: waybill webhooks create URL\n"; notes != want {
+	if want := "No webhook is registered for shipment.exception. Register one: waybill webhooks create URL\n"; notes != want {
 		t.Errorf("notes %q, want %q", notes, want)
 	}
 }

@@ -19,12 +19,12 @@ func (a *app) health() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "health [URL]",
 		Short: "Ask a process whether it is ready",
-		Long: "Asks a process whether it is ready and ends with 0 or 1. A URL without a path\n" +
-			"is asked for /readyz. For containers, which have no shell and no curl.",
+		Long: "Asks a process whether it is ready, and ends with exit code 0 or 1. If the URL\n" +
+			"has no path, /readyz is asked. For containers without a shell and curl.",
 		Example: "  waybill health\n  waybill health http://127.0.0.1:8081\n  waybill health http://127.0.0.1:8080/healthz",
 		Args:    cobra.MaximumNArgs(1),
 	}
-	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long an answer is waited for")
+	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long to wait for an answer")
 	cmd.RunE = run(func(cmd *cobra.Command, args []string) error {
 		url := defaultServer
 		if len(args) == 1 {

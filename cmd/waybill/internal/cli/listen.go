@@ -33,12 +33,12 @@ func (a *app) listen() *cobra.Command {
 	var l listening
 	cmd := &cobra.Command{
 		Use:   "listen [--forward-to URL]",
-		Short: "Pass callbacks on to a program on this machine",
-		Long: "Registers a webhook for a listener of its own and passes each callback on to a\n" +
-			"URL, bytes and headers unchanged. The answer goes back to Waybill, so that\n" +
-			"failures are retried. Without a URL it prints the callbacks and answers 200.\n" +
-			"What is not signed with the webhook's secret is answered 401 and goes nowhere.\n" +
-			"The webhook is deleted at the end.",
+		Short: "Forward callbacks to a program on this machine",
+		Long: "Registers a webhook for a listener of its own, and forwards each callback to a\n" +
+			"URL with bytes and headers unchanged. The answer goes back to Waybill, so\n" +
+			"failures are retried. Without a URL it prints the callbacks and answers 200. A\n" +
+			"request that is not signed with the webhook's secret gets 401 and is not\n" +
+			"forwarded. The webhook is deleted at the end.",
 		Example: "  waybill listen --forward-to http://127.0.0.1:3000/webhooks\n" +
 			"  waybill listen --forward-to localhost:3000 --events shipment.created\n" +
 			"  waybill listen",
@@ -46,11 +46,11 @@ func (a *app) listen() *cobra.Command {
 	}
 	where := addTarget(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&l.to, "forward-to", "", "`URL` that gets the callbacks; without a scheme http; none: they are printed")
+	flags.StringVar(&l.to, "forward-to", "", "`URL` that gets the callbacks; default: they are printed")
 	addEvents(cmd, &l.events)
-	flags.StringVar(&l.address, "listen", "127.0.0.1:0", "`address` on which it listens; port 0: a free one")
-	flags.StringVar(&l.target, "target", "", "the listener as Waybill reaches it, when that is another `URL`")
-	flags.StringVar(&l.secret, "secret", "", "signing `secret`, whsec_…; else a new one")
+	flags.StringVar(&l.address, "listen", "127.0.0.1:0", "`address` to listen on; port 0: a free port")
+	flags.StringVar(&l.target, "target", "", "`URL` at which Waybill reaches the listener, if it is another one")
+	flags.StringVar(&l.secret, "secret", "", "signing `secret`, whsec_…; default a new one")
 	form := addOutput(cmd)
 	cmd.RunE = run(func(*cobra.Command, []string) error {
 		to, err := l.check()
@@ -141,7 +141,7 @@ func (a *app) forget(ctx context.Context, c *client.Client, id string) error {
 		return nil // somebody else has deleted it
 	}
 	if err != nil {
-		return fmt.Errorf("%s is not deleted, so its callbacks go on and fail: %w\n  Delete it with: %s webhooks delete %s --server %s", id, err, a.binary, id, c.URL)
+		return fmt.Errorf("%s could not be deleted, so its callbacks go on and fail: %w\n  Delete it with: %s webhooks delete %s --server %s", id, err, a.binary, id, c.URL)
 	}
 	a.note("Webhook deleted.")
 	return nil
@@ -167,7 +167,7 @@ func (a *app) reporter(form output, whole bool) func(forward.Passed) {
 		mu.Lock()
 		defer mu.Unlock()
 		if p.Refused != "" {
-			a.note("%s %s a request that is not signed with the webhook's secret was answered 401: %s",
+			a.note("%s %s for a request that is not signed with the webhook's secret: %s",
 				p.At.Format("15:04:05"), console.StyleFor(a.stderr).Bad("401"), console.Clean(p.Refused))
 			return
 		}

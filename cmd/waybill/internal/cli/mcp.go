@@ -21,7 +21,7 @@ const mcpPath = "/mcp"
 func (a *app) mcp() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "mcp",
-		Short:   "Look at MCP servers, which AI clients use",
+		Short:   "Inspect MCP servers, which AI clients use",
 		Example: "  waybill mcp inspect",
 		RunE:    subcommands,
 	}
@@ -34,16 +34,16 @@ func (a *app) inspect() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect [URL]",
 		Short: "List the tools, prompts and resources of an MCP server",
-		Long: "Lists what an MCP server shows to whoever has the key: tools, prompts and\n" +
-			"resources. Without a URL it asks the installation's own server. A stored key is\n" +
-			"sent to its own installation alone; for another server give one with --key.",
+		Long: "Lists the tools, prompts and resources that an MCP server shows to the key's\n" +
+			"owner. Without a URL it asks the installation's own server. A stored key is sent\n" +
+			"only to its own installation. For another server, give a key with --key.",
 		Example: "  waybill mcp inspect\n  waybill mcp inspect https://shipments.example.com/mcp --key wbk_...\n" +
 			"  waybill mcp inspect -o json",
 		Args: cobra.MaximumNArgs(1),
 	}
 	where := addTarget(cmd)
 	form := addOutput(cmd)
-	cmd.Flags().DurationVar(&timeout, "timeout", 15*time.Second, "how long the answers are waited for")
+	cmd.Flags().DurationVar(&timeout, "timeout", 15*time.Second, "how long to wait for the answers")
 	cmd.RunE = run(func(cmd *cobra.Command, args []string) error {
 		endpoint, key, err := where.mcpServer(args)
 		if err != nil {

@@ -15,15 +15,15 @@ import (
 func (a *app) migrate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "migrate",
-		Short:   "Bring a database to the present schema",
+		Short:   "Bring a database to the current schema",
 		Example: "  waybill migrate status\n  waybill migrate up --database-url postgres://waybill@localhost/waybill",
 		RunE:    subcommands,
 	}
 	up := &cobra.Command{
 		Use:   "up",
 		Short: "Apply the migrations that are pending",
-		Long: "Applies the migrations that are pending. Several may be started at once: one of\n" +
-			"them works, the others wait for it.",
+		Long: "Applies the migrations that are pending. You may start the command several times\n" +
+			"at once: one of them works, the others wait.",
 		Example: "  waybill migrate up --database-url postgres://waybill@localhost/waybill",
 		Args:    cobra.NoArgs,
 	}

@@ -2,7 +2,7 @@ package cli
 
 import "strings"
 
-// nearest returns the word among known that text is most likely a slip of the fingers for;
+// nearest returns the known word that text is most likely a typo of;
 // empty: none is near.
 func nearest(text string, known []string) string {
 	best, least := "", max(1, len(text)/3)+1

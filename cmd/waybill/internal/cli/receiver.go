@@ -29,9 +29,9 @@ func (a *app) receiver() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "receiver",
 		Short: "Run a receiver with a page that checks signatures",
-		Long: "Runs the receiver that `waybill dev` has built in: it records every POST, shows\n" +
-			"header by header whether the signature verifies, and answers as it is told. For\n" +
-			"trying things out.",
+		Long: "Runs the receiver that `waybill dev` has built in. It records every POST, shows\n" +
+			"header by header whether the signature verifies, and answers as you tell it. Use\n" +
+			"it to try things out.",
 		Example: "  waybill receiver\n  waybill receiver --receiver 127.0.0.1:9999\n  waybill receiver register",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -47,7 +47,7 @@ func (a *app) receiver() *cobra.Command {
 			return err
 		}
 		if set.ReceiverAddr == "" {
-			return fmt.Errorf("%s is none", settings.ReceiverAddr)
+			return fmt.Errorf("%s is none: the receiver needs an address", settings.ReceiverAddr)
 		}
 		log := telemetry.NewLogger(a.stderr, set.LogLevel, set.LogFormat)
 		slog.SetDefault(telemetry.Stray(log))
@@ -83,9 +83,9 @@ func (a *app) register() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "register",
 		Short: "Register a receiver as a webhook",
-		Long: "Registers a path of a receiver as a webhook, and tells the receiver the\n" +
-			"webhook's secret, so that it checks every signature. Registered again, the same\n" +
-			"URL stays the same webhook, with the events of the last time.",
+		Long: "Registers a path of a receiver as a webhook, and gives the webhook's secret to\n" +
+			"the receiver, which then checks every signature. If you register the same URL\n" +
+			"again, it stays the same webhook and gets the new events.",
 		Example: "  waybill receiver register\n" +
 			"  waybill receiver register --path /in/flaky --status 503 --times 2\n" +
 			"  waybill receiver register --target http://receiver:8090",
@@ -93,13 +93,13 @@ func (a *app) register() *cobra.Command {
 	}
 	where := addTarget(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&r.receiver, "receiver-url", "", "`URL` of the receiver; else that of a waybill dev in the data directory, else "+defaultReceiver)
-	flags.StringVar(&r.target, "target", "", "the receiver as Waybill reaches it, when that is another `URL`")
+	flags.StringVar(&r.receiver, "receiver-url", "", "`URL` of the receiver; default: that of the installation in the data directory, else "+defaultReceiver)
+	flags.StringVar(&r.target, "target", "", "`URL` at which Waybill reaches the receiver, if it is another one")
 	flags.StringVar(&r.path, "path", "/in/demo", "`path` of the receiver")
 	addEvents(cmd, &r.events)
-	flags.IntVar(&r.status, "status", 0, "what the path answers; 0: 200")
-	flags.IntVar(&r.times, "times", 0, "to how many attempts of each event --status and --delay apply; 0: to all")
-	flags.DurationVar(&r.delay, "delay", 0, "how long the path takes to answer")
+	flags.IntVar(&r.status, "status", 0, "status that the path answers with; 0: 200")
+	flags.IntVar(&r.times, "times", 0, "how many attempts of each event get --status and --delay; 0: all")
+	flags.DurationVar(&r.delay, "delay", 0, "how long the path waits before it answers")
 	form := addOutput(cmd)
 	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
 		return a.registerReceiver(cmd.Context(), where, r, *form)
@@ -113,7 +113,7 @@ func (a *app) registerReceiver(ctx context.Context, where *target, r registratio
 		return err
 	}
 	if !strings.HasPrefix(r.path, "/") || strings.HasPrefix(r.path, "/-/") || strings.ContainsAny(r.path, "?#") {
-		return usagef("--path must begin with / and be a path alone")
+		return usagef("--path must begin with / and have no query")
 	}
 	if r.receiver = client.WithScheme(r.receiver); r.receiver == "" {
 		if r.receiver, err = where.receiverURL(); err != nil {
@@ -138,7 +138,7 @@ func (a *app) registerReceiver(ctx context.Context, where *target, r registratio
 	}
 	console.Table(a.stdout, []string{"WEBHOOK", "URL"}, [][]string{{hook.ID, hook.URL}})
 	if !fresh {
-		a.note("It was registered already; it stays the same webhook.")
+		a.note("This URL was registered already. It stays the same webhook.")
 	}
 	a.note("Its callbacks are shown at %s", r.receiver)
 	return nil
@@ -216,14 +216,14 @@ func tellReceiver(ctx context.Context, base, path string, secret domain.Secret) 
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusNoContent {
 		text, _ := io.ReadAll(io.LimitReader(response.Body, 300)) // the status says it too
-		return fmt.Errorf("what answers at %s is no receiver, or refuses: %d %s", base, response.StatusCode, console.Clean(strings.TrimSpace(string(text))))
+		return fmt.Errorf("the server at %s is not a receiver, or refuses the request: %d %s", base, response.StatusCode, console.Clean(strings.TrimSpace(string(text))))
 	}
 	return nil
 }
 
 // addEvents adds --events, a choice of event types.
 func addEvents(cmd *cobra.Command, events *[]string) {
-	cmd.Flags().StringSliceVar(events, "events", nil, "event types, separated by commas; none: all four")
+	cmd.Flags().StringSliceVar(events, "events", nil, "event types, separated by commas; default all four")
 	_ = cmd.RegisterFlagCompletionFunc("events", cobra.FixedCompletions(typeNames(), cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -235,7 +235,7 @@ func eventTypes(names []string) ([]domain.EventType, error) {
 	for _, name := range names {
 		t := domain.EventType(strings.TrimSpace(name))
 		if !t.Valid() {
-			return nil, usagef("--events: %q is no event type; they are %s", console.Clean(name), strings.Join(typeNames(), ", "))
+			return nil, usagef("--events: %q is not an event type; the types are %s", console.Clean(name), strings.Join(typeNames(), ", "))
 		}
 		types = append(types, t)
 	}

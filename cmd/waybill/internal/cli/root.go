@@ -32,7 +32,7 @@ type failure struct{ error }
 
 func (f failure) Unwrap() error { return f.error }
 
-// usage is an error in how a command was used.
+// usage is an error for wrong usage of a command.
 type usage struct{ error }
 
 func (u usage) Unwrap() error { return u.error }
@@ -63,7 +63,7 @@ func Main(version string, args []string, stdin io.Reader, stdout, stderr io.Writ
 	return boot.ExitUsage
 }
 
-// errSilent ends a command with exit code 1 when everything was said already.
+// errSilent ends a command with exit code 1 without another message.
 var errSilent = errors.New("failed")
 
 // The groups of the list of commands.
@@ -79,8 +79,8 @@ func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "waybill",
 		Short: "Shipment events in, signed callbacks out",
-		Long: "Waybill takes shipment events over REST or NATS and delivers each of them to\n" +
-			"every webhook that asked for it: signed, retried, and recorded.",
+		Long: "Waybill accepts shipment events over REST or NATS and delivers each of them to\n" +
+			"every webhook that is registered for it: signed, retried and recorded.",
 		Example:       "  waybill demo\n  waybill dev",
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -97,8 +97,8 @@ func (a *app) root() *cobra.Command {
 	root.AddGroup(
 		&cobra.Group{ID: groupTry, Title: "Try it:"},
 		&cobra.Group{ID: groupUse, Title: "Work with an installation:"},
-		&cobra.Group{ID: groupManage, Title: "Manage what it has:"},
-		&cobra.Group{ID: groupOperate, Title: "Operate one:"},
+		&cobra.Group{ID: groupManage, Title: "Manage its resources:"},
+		&cobra.Group{ID: groupOperate, Title: "Operate an installation:"},
 		&cobra.Group{ID: groupTools, Title: "Tools:"},
 	)
 	add := func(group string, commands ...*cobra.Command) {
@@ -120,7 +120,7 @@ func (a *app) root() *cobra.Command {
 	return root
 }
 
-// flagError says what may have been meant by a flag that is not there.
+// flagError suggests a flag for one that does not exist.
 func flagError(cmd *cobra.Command, err error) error {
 	missing, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {
@@ -131,7 +131,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	}
 	name := missing.GetSpecifiedName()
 	if name == "url" && cmd.Flags().Lookup("server") != nil {
-		return usagef("%w: the installation is named with --server or %s", err, serverVariable)
+		return usagef("%w: name the installation with --server or %s", err, serverVariable)
 	}
 	if meant := nearest(name, flagNames(cmd)); meant != "" {
 		return usagef("%w; did you mean --%s?", err, meant)
@@ -145,7 +145,7 @@ func flagNames(cmd *cobra.Command) []string {
 	return list
 }
 
-// helpWidth is how wide help is: as the terminal, at most 120; 80 where there is none.
+// helpWidth is the width of help: that of the terminal, at most 120, or 80 without a terminal.
 func helpWidth(w io.Writer) int {
 	if columns := console.Columns(w); columns > 0 {
 		return min(columns, 120)
@@ -153,7 +153,7 @@ func helpWidth(w io.Writer) int {
 	return 80
 }
 
-// tableWidth is how wide tables may be: as the terminal. Where there is none nothing is cut.
+// tableWidth is the width of tables: that of the terminal. Without a terminal nothing is cut.
 func tableWidth(w io.Writer) int {
 	if columns := console.Columns(w); columns > 0 {
 		return columns
@@ -185,7 +185,7 @@ func subcommands(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return unknownCommand(cmd, args[0])
 	}
-	return usagef("one of its commands is needed: %s", strings.Join(names(cmd), ", "))
+	return usagef("give one of its commands: %s", strings.Join(names(cmd), ", "))
 }
 
 // unknownCommand names the commands that may have been meant.
@@ -206,7 +206,7 @@ func names(cmd *cobra.Command) []string {
 }
 
 // variable is the annotation of a flag that an environment variable can give; its value is
-// the name. Other flags have none: what a command does is said on its command line.
+// the name. Other flags have no variable: the command line alone says what a command does.
 const variable = "waybill_variable"
 
 // variableOf returns the environment variable of a flag; empty: it has none.
@@ -221,7 +221,7 @@ func setVariable(flags *pflag.FlagSet, flag, name string) {
 	_ = flags.SetAnnotation(flag, variable, []string{name}) // fails only for a flag that is not there
 }
 
-// fromEnvironment gives the flags that were left out the values of their variables.
+// fromEnvironment sets flags that were not given from their variables.
 func fromEnvironment(flags *pflag.FlagSet, lookup func(string) (string, bool)) error {
 	var err error
 	flags.VisitAll(func(flag *pflag.Flag) {

@@ -51,10 +51,10 @@ func (f *routeFiles) read(cmd *cobra.Command) ([]gateway.RouteInfo, []gateway.Ro
 func (a *app) checkRoutes() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Say everything that is wrong with the route files",
-		Long: "Reads the route files as a server does, starts nothing, and says everything that\n" +
-			"is wrong with them, one fault a line. Ends with 1 when there is a fault.\n" +
-			"Variables that the files name as $env(NAME) must be set, as for the server.",
+		Short: "List everything that is wrong with the route files",
+		Long: "Reads the route files as a server does, but starts nothing. Prints everything\n" +
+			"that is wrong, one fault a line. Ends with exit code 1 if there is a fault.\n" +
+			"Set the variables that the files use as $env(NAME), as for the server.",
 		Example: "  waybill routes check\n  waybill routes check --routes ./config -o json",
 		Args:    cobra.NoArgs,
 	}
@@ -115,9 +115,9 @@ func count(n int, what string) string {
 func (a *app) listRoutes() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the routes in the order in which they are matched",
-		Long: "Lists the routes of the route files in the order in which they are matched, with\n" +
-			"what answers each, and what it is to AI clients.",
+		Short: "List the routes in the order of matching",
+		Long: "Lists the routes of the route files in the order of matching. Shows the handler\n" +
+			"of each, and what it is to AI clients.",
 		Example: "  waybill routes list\n  waybill routes list -o json",
 		Args:    cobra.NoArgs,
 	}
@@ -129,7 +129,7 @@ func (a *app) listRoutes() *cobra.Command {
 			return err
 		}
 		if len(faults) > 0 {
-			return fmt.Errorf("the route files have %s; `waybill routes check` names them", count(len(faults), "fault"))
+			return fmt.Errorf("the route files have %s; `waybill routes check` lists them", count(len(faults), "fault"))
 		}
 		return a.printRoutes(routes, *form)
 	})

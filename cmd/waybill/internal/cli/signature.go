@@ -20,7 +20,7 @@ func (a *app) signature() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "signature",
 		Short: "Compute and check signatures of callbacks",
-		Long:  "Computes and checks signatures as Standard Webhooks 1.0.0 has them.",
+		Long:  "Computes and checks signatures by Standard Webhooks 1.0.0.",
 		Example: "  waybill signature sign --secret whsec_… --id evt_1 --body event.json\n" +
 			"  waybill signature verify --secret whsec_… --id evt_1 --body event.json \\\n" +
 			"    --timestamp 1768469400 --signature v1,…",
@@ -41,7 +41,7 @@ type callback struct {
 func addCallback(cmd *cobra.Command) *callback {
 	c := &callback{}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&c.secrets, "secret", nil, "signing secret, whsec_…; several: one header with a signature of each")
+	flags.StringSliceVar(&c.secrets, "secret", nil, "signing secret, whsec_…; may be repeated: one signature for each")
 	setVariable(flags, "secret", "WAYBILL_WEBHOOK_SECRET")
 	flags.StringVar(&c.id, "id", "", "value of webhook-id")
 	flags.StringVar(&c.body, "body", "-", "`file` with the body; -: standard input")
@@ -86,7 +86,7 @@ func (a *app) sign() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sign",
 		Short: "Print the headers of a signed callback",
-		Long:  "Prints the three headers of a callback with the body that is given: byte for\nbyte, line breaks included.",
+		Long:  "Prints the three headers of a callback with this body. Every byte of the body\ncounts, line breaks included.",
 		Example: "  waybill signature sign --secret whsec_… --id evt_1 --body event.json\n" +
 			"  printf '{\"a\":1}' | waybill signature sign --secret whsec_… --id evt_1",
 		Args: cobra.NoArgs,
@@ -156,9 +156,9 @@ func (a *app) verify() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Check the signature of a callback, step by step",
-		Long: "Checks a callback as its receiver has to, and says of each header what is wrong.\n" +
-			"Ends with 1 when it does not verify. To check an old callback, say with --at\n" +
-			"when it came.",
+		Long: "Checks a callback as a receiver must, and says what is wrong with each header.\n" +
+			"Ends with exit code 1 if it does not verify. To check an old callback, give the\n" +
+			"time of its arrival with --at.",
 		Example: "  waybill signature verify --secret whsec_… --id evt_1 --timestamp 1768469400 \\\n" +
 			"    --signature v1,… --body event.json --at 1768469400",
 		Args: cobra.NoArgs,

@@ -57,9 +57,9 @@ func (a *app) trigger() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trigger EVENT",
 		Short: "Publish a sample event",
-		Long: "Publishes a sample of an event type over REST, with every documented field, and\n" +
-			"says how many webhooks take it. On a terminal one event is followed until each\n" +
-			"of them has answered, 15 seconds at most. The types:\n" + list(sample.Types()),
+		Long: "Publishes a sample of an event type over REST, with every documented field. Says\n" +
+			"how many webhooks get it. On a terminal, a single event is followed until all of\n" +
+			"them have answered, for 15 seconds at most. The types:\n" + list(sample.Types()),
 		Example: "  waybill trigger shipment.delivered\n" +
 			"  waybill trigger shipment.exception --set severity=low --set location.city=Bonn\n" +
 			"  waybill trigger shipment.in_transit --count 1000 --rate 50",
@@ -73,8 +73,8 @@ func (a *app) trigger() *cobra.Command {
 	}
 	where := addTarget(cmd)
 	flags := cmd.Flags()
-	flags.StringArrayVar(&b.sets, "set", nil, "`path=value` within data; JSON, else text; may be repeated")
-	flags.StringVar(&b.id, "id", "", "the event's id; else Waybill makes one")
+	flags.StringArrayVar(&b.sets, "set", nil, "`path=value` within data, in JSON or as text; may be repeated")
+	flags.StringVar(&b.id, "id", "", "the event's id; default: Waybill makes one")
 	flags.IntVar(&b.count, "count", 1, "how many events")
 	flags.Float64Var(&b.perSecond, "rate", 0, "events a second; 0: as fast as possible")
 	form := addOutput(cmd)
@@ -98,7 +98,7 @@ func (a *app) trigger() *cobra.Command {
 		next := func() []byte { return sample.Event(b.id, kind, time.Now(), data) }
 		published, err := a.publish(cmd.Context(), c, next, b.count, b.perSecond)
 		if err != nil && len(published) > 0 {
-			err = fmt.Errorf("%d of %d events were accepted, then: %w", len(published), b.count, err)
+			err = fmt.Errorf("%d of %d events were accepted, then it failed: %w", len(published), b.count, err)
 		}
 		if printErr := a.printPublished(*form, kind, published); err == nil {
 			err = printErr
@@ -125,7 +125,7 @@ func oneEventType(_ *cobra.Command, args []string) error {
 			meant = "; did you mean " + near + "?"
 		}
 	}
-	return usagef("one event type is needed: %s%s", sample.Types(), meant)
+	return usagef("give one event type: %s%s", sample.Types(), meant)
 }
 
 // list writes words that are separated by commas one below the other.
@@ -262,7 +262,7 @@ func put(tree any, path []string, v any) (any, error) {
 	case []any:
 		i, err := strconv.Atoi(path[0])
 		if err != nil || i < 0 || i >= len(node) {
-			return nil, fmt.Errorf("%q is no index of an array of %d", path[0], len(node))
+			return nil, fmt.Errorf("%q is not an index of an array of %d", path[0], len(node))
 		}
 		node[i], err = put(node[i], path[1:], v)
 		return node, err

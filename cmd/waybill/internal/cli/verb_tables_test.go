@@ -24,7 +24,7 @@ func TestTables(t *testing.T) {
 			"a bare array", "webhooks list", `[{"id":"w","active":false,"url":"https://example.com"}]`,
 			"ID  ACTIVE  URL\nw   no      https://example.com\n", "",
 		},
-		{"more to come", "deliveries list", `{"data":[{"id":"d","status":"held","attemptCount":0,"eventId":"e"}],"nextCursor":"abc"}`, "ID  STATUS  TRIES  EVENT\nd   held    0      e\n", "There are more: --cursor abc\n"},
+		{"more to come", "deliveries list", `{"data":[{"id":"d","status":"held","attemptCount":0,"eventId":"e"}],"nextCursor":"abc"}`, "ID  STATUS  TRIES  EVENT\nd   held    0      e\n", "There are more. Next page: --cursor abc\n"},
 		{
 			"state of webhooks", "webhooks list",
 			`[{"id":"w","active":true,"url":"https://example.com","events":["shipment.created","shipment.delivered"]},{"id":"x","active":false,"disabledReason":"gone","url":"https://example.com","events":["shipment.created"]}]`,

@@ -69,7 +69,7 @@ func TestTablesFit(t *testing.T) {
 						t.Errorf("%d columns:\n%s", utf8.RuneCountInString(line), said)
 					}
 				}
-				if want := "1 of 9 are shown; --offset 3 goes on.\n"; notes.String() != want {
+				if want := "1 of 9 are shown. Next page: --offset 3.\n"; notes.String() != want {
 					t.Errorf("notes %q, want %q", notes.String(), want)
 				}
 			})

@@ -105,7 +105,7 @@ func counted(v verb.Verb, args []string) error {
 	if len(v.Args) == 0 {
 		return usagef("%q is one argument too many", console.Clean(args[0]))
 	}
-	return usagef("it takes %s: %d given, %d needed", strings.Join(words(v), " "), len(args), len(v.Args))
+	return usagef("the arguments are %s: %d given, %d needed", strings.Join(words(v), " "), len(args), len(v.Args))
 }
 
 // words returns the arguments as help shows them.
@@ -120,7 +120,7 @@ func words(v verb.Verb) []string {
 func (a *app) addVerbFlags(cmd *cobra.Command, act *action) {
 	flags := cmd.Flags()
 	if act.NeedsAccount() {
-		flags.StringVar(&act.account, "account", "", "the account; else the one that the key works in")
+		flags.StringVar(&act.account, "account", "", "the account; default: that of the key")
 	}
 	for _, f := range act.Flags {
 		value := verb.NewValue(f, time.Now)
@@ -137,7 +137,7 @@ func (a *app) addVerbFlags(cmd *cobra.Command, act *action) {
 		}
 	}
 	if act.Confirm != "" {
-		flags.BoolVarP(&act.yes, "yes", "y", false, "do not ask; a script is never asked")
+		flags.BoolVarP(&act.yes, "yes", "y", false, "do not ask for confirmation; scripts are never asked")
 	}
 }
 
@@ -235,9 +235,9 @@ func (a *app) showTable(view verb.View, answer []byte, more func([]map[string]an
 	case page.List && page.Shown == 0 && page.Total == 0:
 		a.note("%s", view.None)
 	case page.NextCursor != "":
-		a.note("There are more: --cursor %s", console.Clean(page.NextCursor))
+		a.note("There are more. Next page: --cursor %s", console.Clean(page.NextCursor))
 	case page.List && page.Offset+page.Shown < page.Total:
-		a.note("%d of %d are shown; --offset %d goes on.", page.Shown, page.Total, page.Offset+page.Shown)
+		a.note("%d of %d are shown. Next page: --offset %d.", page.Shown, page.Total, page.Offset+page.Shown)
 	}
 	return nil
 }

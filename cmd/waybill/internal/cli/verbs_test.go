@@ -231,19 +231,19 @@ func TestVerbsAreUsedWrongly(t *testing.T) {
 	t.Parallel()
 	rows := []struct{ command, says string }{
 		{"buckets list partners", `"partners" is one argument too many`},
-		{"buckets create", "it takes BUCKET: 0 given, 1 needed"},
-		{"keys get partners acme", "it takes BUCKET CONSUMER KEY-ID: 2 given, 3 needed"},
-		{"deliveries explain", "it takes a DELIVERY-ID, or --event and --webhook"},
-		{"deliveries explain d --event e", "it takes a DELIVERY-ID, or --event and --webhook"},
-		{"deliveries explain --event e", "it takes a DELIVERY-ID, or --event and --webhook"},
+		{"buckets create", "the arguments are BUCKET: 0 given, 1 needed"},
+		{"keys get partners acme", "the arguments are BUCKET CONSUMER KEY-ID: 2 given, 3 needed"},
+		{"deliveries explain", "give a DELIVERY-ID, or --event and --webhook"},
+		{"deliveries explain d --event e", "give a DELIVERY-ID, or --event and --webhook"},
+		{"deliveries explain --event e", "give a DELIVERY-ID, or --event and --webhook"},
 		{"webhooks lst", "did you mean list?"},
 		{"webhooks update w --actve=false", "did you mean --active?"},
-		{"webhooks list --url https://elsewhere.example", "the installation is named with --server or WAYBILL_SERVER"},
+		{"webhooks list --url https://elsewhere.example", "name the installation with --server or WAYBILL_SERVER"},
 		{"trigger shipment.creatd", "did you mean shipment.created?"},
 		{"buckets get ..", `BUCKET must not be ".."`},
-		{"buckets update partners", "nothing to change is given"},
+		{"buckets update partners", "there is nothing to change: give at least one flag"},
 		{"buckets create partners --tag team", "must be name=value"},
-		{"buckets create partners --tag a=1 --tag a=2", "is given twice for the same name"},
+		{"buckets create partners --tag a=1 --tag a=2", "has the same name twice"},
 		{"buckets create partners --retrievable=maybe", "must be true or false"},
 		{"buckets list --limit many", "must be a whole number"},
 		{"buckets list -o yaml", "must be table or json"},
@@ -251,7 +251,7 @@ func TestVerbsAreUsedWrongly(t *testing.T) {
 		{"consumers create partners acme --metadata [1]", `must be a JSON object such as {"plan":"gold"}`},
 		{"keys create partners acme --expires tomorrow", "must be a time such as 2026-12-01T00:00:00Z, or a duration such as 36h"},
 		{"keys create partners acme --count 0", "--count must be from 1 to 1000"},
-		{"keys create partners acme --count 2 --import -", "--import names one key; leave out --count"},
+		{"keys create partners acme --count 2 --import -", "--import takes one key; leave out --count"},
 		{"keys list partners acme --key-format all", "must be one of masked, none, visible"},
 		{"managers create partners acme a@b.c", "--sub is required"},
 		{"webhooks replay w", "--since is required"},
@@ -301,7 +301,7 @@ func TestProblemsAreToldInFull(t *testing.T) {
 		t.Errorf("stderr\n%swant\n%s", r.stderr, want)
 	}
 	r = call(t, http.StatusOK, `<html>`, "webhooks", "list")
-	if r.code != 1 || r.stdout != "" || !strings.HasPrefix(r.stderr, "waybill: read answer: what answers at http://127.0.0.1:") || !strings.Contains(r.stderr, "is not Waybill") {
+	if r.code != 1 || r.stdout != "" || !strings.HasPrefix(r.stderr, "waybill: read answer: the server at http://127.0.0.1:") || !strings.Contains(r.stderr, "is not Waybill") {
 		t.Errorf("what is no JSON: exit code %d, r.stdout %q, r.stderr %q", r.code, r.stdout, r.stderr)
 	}
 }
@@ -312,15 +312,15 @@ func TestFreshSecretsAreShownOnce(t *testing.T) {
 		command, answer, shows string
 		once                   string
 	}{
-		{"keys create partners acme", `{"id":"key_1","key":"` + fresh + `"}`, fresh, "The key is shown in full this once"},
-		{"keys create partners acme --count 2", `{"data":[{"id":"key_1","key":"` + fresh + `"}],"total":1}`, fresh, "The key is shown in full this once"},
-		{"keys roll partners acme", `{"id":"key_1","key":"` + fresh + `"}`, fresh, "The key is shown in full this once"},
-		{"accounts recover northwind", `{"key":"` + fresh + `"}`, fresh, "The key is shown in full this once"},
-		{"accounts create northwind", `{"name":"northwind","key":"` + fresh + `"}`, fresh, "The key is shown in full this once"},
-		{"consumers create partners acme --with-api-key", `{"name":"acme","apiKeys":[{"id":"key_1","key":"` + fresh + `"}]}`, fresh, "The key is shown in full this once"},
+		{"keys create partners acme", `{"id":"key_1","key":"` + fresh + `"}`, fresh, "The key is shown in full only now"},
+		{"keys create partners acme --count 2", `{"data":[{"id":"key_1","key":"` + fresh + `"}],"total":1}`, fresh, "The key is shown in full only now"},
+		{"keys roll partners acme", `{"id":"key_1","key":"` + fresh + `"}`, fresh, "The key is shown in full only now"},
+		{"accounts recover northwind", `{"key":"` + fresh + `"}`, fresh, "The key is shown in full only now"},
+		{"accounts create northwind", `{"name":"northwind","key":"` + fresh + `"}`, fresh, "The key is shown in full only now"},
+		{"consumers create partners acme --with-api-key", `{"name":"acme","apiKeys":[{"id":"key_1","key":"` + fresh + `"}]}`, fresh, "The key is shown in full only now"},
 		{"consumers create partners acme", `{"name":"acme"}`, "acme", ""},
-		{"webhooks create https://example.com", `{"id":"w","secret":"whsec_abc"}`, "whsec_abc", "The signing secret is shown this once"},
-		{"webhooks rotate w", `{"secret":"whsec_abc","previousSecretExpiresAt":"2026-11-22T10:00:00.000Z"}`, "2026-11-22T10:00:00Z", "The signing secret is shown this once"},
+		{"webhooks create https://example.com", `{"id":"w","secret":"whsec_abc"}`, "whsec_abc", "The signing secret is shown only now"},
+		{"webhooks rotate w", `{"secret":"whsec_abc","previousSecretExpiresAt":"2026-11-22T10:00:00.000Z"}`, "2026-11-22T10:00:00Z", "The signing secret is shown only now"},
 		{"keys update partners acme key_1 --description x", `{"id":"key_1","key":"****1a2b3c4d"}`, "****1a2b3c4d", ""},
 	}
 	for _, row := range rows {

@@ -1,5 +1,5 @@
-// Package demo shows Waybill at work: it publishes the four shipment events, each in
-// another way, receives their callbacks, and has every signature checked by the library
+// Package demo shows Waybill at work. It publishes the four shipment events, each in
+// another way, receives their callbacks, and checks every signature with the library
 // of Standard Webhooks, which shares no code with Waybill.
 package demo
 
@@ -179,7 +179,7 @@ func (d *demo) register(ctx context.Context) error {
 	if err := d.receiver.Behave(flaky, receiver.Answer{Status: http.StatusServiceUnavailable, Times: 2}); err != nil {
 		return err
 	}
-	d.note("Two webhooks are registered with it:")
+	d.note("Two webhooks are registered:")
 	for _, hook := range []client.Webhook{
 		{URL: d.ReceiverURL + steady, Events: []domain.EventType{domain.ShipmentCreated, domain.ShipmentInTransit, domain.ShipmentDelivered}},
 		{URL: d.ReceiverURL + flaky, Events: []domain.EventType{domain.ShipmentException}, RetryScheduleSeconds: []float64{0.3, 0.6, 5, 10}},

@@ -75,7 +75,7 @@ func (d *demo) tell(ctx context.Context, c chapter) error {
 		}
 		if got.Status == http.StatusOK {
 			if got.Attempt() < c.attempts {
-				return fmt.Errorf("it came on attempt %d, not on %d", got.Attempt(), c.attempts)
+				return fmt.Errorf("it arrived on attempt %d, not on attempt %d", got.Attempt(), c.attempts)
 			}
 			d.verified++
 			return nil
@@ -117,7 +117,7 @@ func (d *demo) show(kind domain.EventType, c receiver.Callback, verifier *standa
 	case verifyErr != nil:
 		return fmt.Errorf("its signature does not verify: %w", verifyErr)
 	case !same:
-		return errors.New("its data are not the bytes that were published")
+		return errors.New("its data is not what was published, byte for byte")
 	}
 	return nil
 }

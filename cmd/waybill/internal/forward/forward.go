@@ -1,5 +1,5 @@
-// Package forward passes callbacks on to a program on a developer's machine, bytes and
-// headers unchanged, and that program's answers back. What is not signed goes nowhere.
+// Package forward forwards callbacks to a program on a developer's machine, with bytes and
+// headers unchanged, and returns its answers. Requests that are not signed are not forwarded.
 package forward
 
 import (
@@ -47,8 +47,8 @@ type Forwarder struct {
 	notify func(Passed)
 }
 
-// New returns a forwarder to the URL of what is signed with the key; nil: to nowhere, each
-// is answered 200. notify is called after each callback, from several goroutines.
+// New returns a forwarder of callbacks that are signed with the key. It forwards to the URL; nil: each
+// callback is answered 200. notify is called after each callback, from several goroutines.
 func New(to *url.URL, key signature.Key, notify func(Passed)) *Forwarder {
 	return &Forwarder{
 		to: to, key: key, notify: notify,
@@ -72,7 +72,7 @@ func (f *Forwarder) Close() { f.http.CloseIdleConnections() }
 func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
-		http.Error(w, "the body did not come whole", http.StatusBadRequest)
+		http.Error(w, "the body is incomplete", http.StatusBadRequest)
 		return
 	}
 	p := Passed{At: time.Now(), EventID: r.Header.Get(signature.HeaderID), Type: eventType(body), Header: r.Header, Body: body}

@@ -1,4 +1,4 @@
-// Package inspect asks an MCP server what it has.
+// Package inspect lists what an MCP server offers.
 package inspect
 
 import (
@@ -14,7 +14,7 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// Report is what a server says of itself, and what it shows to the caller. Lists are in
+// Report has what a server says about itself and what it shows to the caller. Lists are in
 // the server's order.
 type Report struct {
 	Name            string     `json:"name"`
@@ -35,7 +35,7 @@ type Tool struct {
 	Annotations *mcp.ToolAnnotations `json:"annotations,omitempty"`
 }
 
-// Hints says in words what the annotations tell of the tool's effects.
+// Hints says in words what the annotations say about the tool's effects.
 func (t *Tool) Hints() []string {
 	if t.Annotations == nil {
 		return nil
@@ -108,7 +108,7 @@ func Server(ctx context.Context, endpoint string, key domain.Secret, version str
 	return report, nil
 }
 
-// fill asks for what the server says that it has; what is what it could not be asked for.
+// fill asks for the lists that the server says it has. what names the list that failed.
 func (r *Report) fill(ctx context.Context, session *mcp.ClientSession, has *mcp.ServerCapabilities) (what string, err error) {
 	parts := []struct {
 		name string
@@ -194,9 +194,9 @@ func (k *keyed) RoundTrip(r *http.Request) (*http.Response, error) {
 func (k *keyed) plain(err error) error {
 	switch k.last.Load() {
 	case http.StatusUnauthorized:
-		return errors.New("the server asks for an API key: give one with --key")
+		return errors.New("the server needs an API key: give one with --key")
 	case http.StatusForbidden:
-		return errors.New("the key may not use this server; Waybill's own asks for the scope mcp:use")
+		return errors.New("the key may not use this server; Waybill's own server needs the scope mcp:use")
 	case http.StatusNotFound, http.StatusMethodNotAllowed:
 		return errors.New("there is no MCP server at this URL")
 	}

@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// syncInterval is how often what was written is forced to the disk: it bounds what a
-	// power cut takes of events that were published straight to NATS.
+	// syncInterval is how often written data is forced to disk. It limits what a
+	// power cut can take of events that were published straight to NATS.
 	syncInterval = 200 * time.Millisecond
 	startTimeout = 30 * time.Second
 	maxPayload   = 1 << 20
-	// storeShare of the disk space that is free, or used by the streams already, is the
-	// most that they may take.
+	// storeShare is the part of the disk space, free or already used by the streams, that the
+	// streams may take.
 	storeShare = 0.75
 )
 
@@ -96,8 +96,8 @@ func split(addr string) (host string, port int, err error) {
 	return host, port, nil
 }
 
-// maxStore returns how many bytes the streams may have on the disk of dir; 0: as many as
-// the server thinks right.
+// maxStore returns how many bytes the streams may have on the disk of dir; 0: the server
+// decides.
 func maxStore(dir string) int64 {
 	free, ok := freeSpace(dir)
 	if !ok {

@@ -8,15 +8,15 @@ func accounts() Noun {
 	}, made()...)}
 	return Noun{
 		Name: "accounts", Short: "List, make, show and recover accounts",
-		Long: "An account owns webhooks, events, deliveries and key buckets, and sees nothing\nof another's. The bootstrap key alone makes accounts; other keys see their own.",
+		Long: "An account owns webhooks, events, deliveries and key buckets. It sees nothing of\nother accounts. Only the bootstrap key makes accounts and sees all of them.",
 		Verbs: []Verb{
 			{
-				Name: "list", Short: "List the accounts that the key sees", Example: "  waybill accounts list",
+				Name: "list", Short: "List the accounts that the key may see", Example: "  waybill accounts list",
 				Method: http.MethodGet, Path: "/v1/accounts", Flags: paging(), Show: view,
 			},
 			{
 				Name: "create", Short: "Make an account with an admin key", Example: "  waybill accounts create northwind",
-				Long:   "Makes an account, and prints a key with all rights in it, this once. Names are\n1 to 64 of a-z 0-9 -.",
+				Long:   "Makes an account and prints an admin key for it, this one time. A name has 1 to\n64 characters of a-z 0-9 -.",
 				Method: http.MethodPost, Path: "/v1/accounts", Args: []Arg{newName("NAME")}, Body: AnObject,
 				Show: view, Once: onceKey,
 			},
@@ -27,7 +27,7 @@ func accounts() Noun {
 			},
 			{
 				Name: "recover", Short: "Make an admin key for an account that has lost its own",
-				Long:    "Makes one more key with all rights in an account, and prints it, this once. The\nbootstrap key alone may do it; the audit logs of both accounts tell.",
+				Long:    "Makes another admin key for an account and prints it, this one time. Only the\nbootstrap key may do that. The audit logs of both accounts show it.",
 				Example: "  waybill accounts recover northwind",
 				Method:  http.MethodPost, Path: "/v1/accounts/{accountName}/admin-keys",
 				Args: []Arg{{Word: "NAME", To: "accountName", List: "/v1/accounts", ID: "name"}},
@@ -56,7 +56,7 @@ func projects() Noun {
 			},
 			{
 				Name: "create", Short: "Make a project and its three buckets", Example: "  waybill projects create parcels",
-				Long:   "Makes a project with its buckets NAME-production, NAME-preview and\nNAME-working-copy, all or none. Names are 1 to 100 of a-z 0-9 -.",
+				Long:   "Makes a project with its buckets NAME-production, NAME-preview and\nNAME-working-copy, all or none. A name has 1 to 100 characters of a-z 0-9 -.",
 				Method: http.MethodPost, Path: "/v1/projects", Args: []Arg{newName("NAME")}, Body: AnObject, Show: view,
 			},
 		},
@@ -66,18 +66,18 @@ func projects() Noun {
 func audit() Noun {
 	return Noun{
 		Name: "audit", Short: "Read the audit log",
-		Long: "Every change that was made or refused through the API, kept for 90 days.\nReading it needs an admin key.",
+		Long: "The audit log has every change that was made or refused through the API in the\nlast 90 days. Reading it needs an admin key.",
 		Verbs: []Verb{{
 			Name: "list", Short: "List changes, the newest first",
 			Example: "  waybill audit list\n  waybill audit list --since 24h --success=false\n  waybill audit list --action delete-bucket -o json",
 			Method:  http.MethodGet, Path: accountPath + "/audit-logs",
 			Flags: concat([]Flag{
-				{Name: "action", Usage: "only this action, such as create-bucket", In: InQuery},
+				{Name: "action", Usage: "only changes of this kind, such as create-bucket", In: InQuery},
 				{Name: "actor", Usage: "only changes by this `sub`, such as partners/acme", In: InQuery},
-				{Name: "success", Usage: "only what was done; =false: only what was refused", Kind: Bool, In: InQuery},
+				{Name: "success", Usage: "only changes that were made; =false: only refused ones", Kind: Bool, In: InQuery},
 			}, span("startDate", "endDate"), []Flag{
-				{Name: "limit", Usage: "how many are listed, at most 100; else 20", Kind: Integer, In: InQuery},
-				{Name: "offset", Usage: "how many are skipped", Kind: Integer, In: InQuery},
+				{Name: "limit", Usage: "how many to list, at most 100; default 20", Kind: Integer, In: InQuery},
+				{Name: "offset", Usage: "how many to skip", Kind: Integer, In: InQuery},
 			}),
 			Show: View{None: "The audit log has no such entry.", Columns: []Column{
 				{Title: "TIME", Member: "timestamp", Form: Moment},

@@ -21,8 +21,8 @@ func buckets() Noun {
 			},
 			{
 				Name: "create", Short: "Make a bucket",
-				Long: "Makes a bucket. Names are 5 to 128 of a-z 0-9 -. Whether its keys can be shown\n" +
-					"again is decided here, once: with --retrievable=false nothing is kept that a key\ncould be recovered from.",
+				Long: "Makes a bucket. A name has 5 to 128 characters of a-z 0-9 -. You decide now\n" +
+					"whether its keys can be shown again: with --retrievable=false, Waybill keeps\nnothing from which a key could be recovered.",
 				Example: "  waybill buckets create partners --description 'Keys of our partners'\n" +
 					"  waybill buckets create machines --retrievable=false --tag team=web",
 				Method: http.MethodPost, Path: bucketsPath, Args: newBucket(), Body: AnObject,
@@ -43,7 +43,7 @@ func buckets() Noun {
 			},
 			{
 				Name: "delete", Short: "Delete a bucket with its consumers and keys",
-				Long:    "Deletes a bucket with its consumers, keys and managers. When the command is\ndone, none of its keys opens anything; in other API processes within a second.",
+				Long:    "Deletes a bucket with its consumers, keys and managers. Its keys stop working\nwhen the command is done, in other API processes within a second.",
 				Example: "  waybill buckets delete partners\n  waybill buckets delete partners --yes",
 				Method:  http.MethodDelete, Path: bucketPath, Args: one, Flags: onlyIf(),
 				Done:    "Bucket {bucketName} is deleted, with its consumers and keys.",

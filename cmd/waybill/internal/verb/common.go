@@ -19,7 +19,7 @@ const (
 )
 
 // onceKey is said when an answer shows a key.
-const onceKey = "The key is shown in full this once: keep it where only its user can read it."
+const onceKey = "The key is shown in full only now. Keep it where only its user can read it."
 
 func bucketArg() Arg {
 	return Arg{Word: "BUCKET", To: "bucketName", List: bucketsPath, ID: "name"}
@@ -42,16 +42,16 @@ func newConsumer() []Arg { return []Arg{bucketArg(), newName("CONSUMER")} }
 // paging is what lists take that tell how long they are.
 func paging() []Flag {
 	return []Flag{
-		{Name: "limit", Usage: "how many are listed, at most 1000", Kind: Integer, In: InQuery},
-		{Name: "offset", Usage: "how many are skipped", Kind: Integer, In: InQuery},
+		{Name: "limit", Usage: "how many to list, at most 1000", Kind: Integer, In: InQuery},
+		{Name: "offset", Usage: "how many to skip", Kind: Integer, In: InQuery},
 	}
 }
 
 // scrolling is what lists take that go on from a cursor.
 func scrolling() []Flag {
 	return []Flag{
-		{Name: "limit", Usage: "how many are listed, at most 1000; else 100", Kind: Integer, In: InQuery},
-		{Name: "cursor", Usage: "where to go on, as the list before said", In: InQuery},
+		{Name: "limit", Usage: "how many to list, at most 1000; default 100", Kind: Integer, In: InQuery},
+		{Name: "cursor", Usage: "start of this page, as the page before printed it", In: InQuery},
 	}
 }
 
@@ -71,7 +71,7 @@ func tagging() []Flag {
 
 // retagging is tagging of what has tags already.
 func retagging() []Flag {
-	return []Flag{{Name: "tag", Usage: "a `name=value`; all given ones replace all it has; empty: none", Kind: Pairs, To: "tags"}}
+	return []Flag{{Name: "tag", Usage: "a `name=value`; may be repeated; replaces all tags; empty: none", Kind: Pairs, To: "tags"}}
 }
 
 // having filters a list by tags.
@@ -86,7 +86,7 @@ func onlyIf() []Flag {
 
 func keyFormat() []Flag {
 	return []Flag{{
-		Name: "key-format", Usage: "masked, none, or visible: in full, if its bucket keeps keys", In: InQuery,
+		Name: "key-format", Usage: "masked, none, or visible (in full, in a retrievable bucket)", In: InQuery,
 		Choices: []string{"masked", "none", "visible"},
 	}}
 }
@@ -127,8 +127,8 @@ func made() []Column {
 // whoAmI is a noun and a verb in one.
 func whoAmI() Noun {
 	return Noun{Name: "whoami", Self: &Verb{
-		Name: "whoami", Short: "Tell which account and consumer the key is",
-		Long:    "Tells which account a key works in, and whose it is: bucket/consumer, or\nbootstrap.",
+		Name: "whoami", Short: "Show which account and consumer a key belongs to",
+		Long:    "Shows the account of a key, and its owner: bucket/consumer, or bootstrap.",
 		Example: "  waybill whoami\n  WAYBILL_KEY=wbk_… waybill whoami -o json",
 		Method:  http.MethodGet, Path: "/v1/who-am-i",
 		Show: View{Columns: []Column{

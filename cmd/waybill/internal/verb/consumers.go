@@ -8,14 +8,14 @@ import (
 
 func scoping() []Flag {
 	return []Flag{{
-		Name: "scope", Usage: "what its keys may do; `list`, or repeated:\n" +
+		Name: "scope", Usage: "what its keys may do, a `list` or repeated:\n" +
 			"webhooks:read, webhooks:write, events:read, events:write, buckets:read, buckets:write, mcp:use, admin",
 		Kind: Words, To: "scopes", Choices: words(domain.Scopes()),
 	}}
 }
 
 func metadata() []Flag {
-	return []Flag{{Name: "metadata", Usage: "an object in `json`, kept as it is", Kind: Object}}
+	return []Flag{{Name: "metadata", Usage: "an object in `json`, stored as it is", Kind: Object}}
 }
 
 func consumerView() View {
@@ -52,12 +52,12 @@ func consumers() Noun {
 			},
 			{
 				Name: "create", Short: "Make a consumer",
-				Long: "Makes a consumer. Names are 1 to 128 of a-z 0-9 -. Without --scope its keys open\nnothing but whoami; nobody can give more than they have.",
+				Long: "Makes a consumer. A name has 1 to 128 characters of a-z 0-9 -. Without --scope\nits keys may only ask whoami. You can't give scopes that you do not have.",
 				Example: "  waybill consumers create partners acme --scope events:write,events:read\n" +
 					"  waybill consumers create partners acme --with-api-key \\\n    --metadata '{\"plan\":\"gold\"}'",
 				Method: http.MethodPost, Path: bucketPath + "/consumers", Args: newConsumer(), Body: AnObject,
 				Flags: concat(scoping(), describing(), tagging(), metadata(), []Flag{
-					{Name: "manager", Usage: "`email` of a manager; several: a list, or repeated", Kind: Words, To: "managers"},
+					{Name: "manager", Usage: "`email` of a manager, a list or repeated", Kind: Words, To: "managers"},
 					{Name: "with-api-key", Usage: "make its first key too", Kind: Bool, In: InQuery},
 				}),
 				Show: view, Once: onceKey,
@@ -68,7 +68,7 @@ func consumers() Noun {
 			},
 			{
 				Name: "update", Short: "Change a consumer",
-				Long:    "Changes the fields that are given. Scopes, tags and metadata replace all that it\nhad. A change of scopes holds for the keys that it has.",
+				Long:    "Changes the fields that you give. Scopes, tags and metadata are replaced as a\nwhole. New scopes hold for existing keys too.",
 				Example: "  waybill consumers update partners acme --scope events:read\n  waybill consumers update partners acme --tag plan=gold",
 				Method:  http.MethodPatch, Path: consumerPath, Args: one, Body: AnObject,
 				Flags: concat(scoping(), describing(), retagging(), metadata(), onlyIf()), Show: view,
@@ -107,7 +107,7 @@ func managers() Noun {
 			{
 				Name: "create", Short: "Make a manager", Example: "  waybill managers create partners acme ada@example.com --sub ada",
 				Method: http.MethodPost, Path: path, Args: append(one[:2:2], Arg{Word: "EMAIL", To: "email"}), Body: AnObject,
-				Flags: concat([]Flag{{Name: "sub", Usage: "how the manager's identity provider names them", Required: true}}, onlyIf()), Show: view,
+				Flags: concat([]Flag{{Name: "sub", Usage: "id of the manager at their identity provider", Required: true}}, onlyIf()), Show: view,
 			},
 			{
 				Name: "get", Short: "Show a manager", Example: "  waybill managers get partners acme eusr_…",

@@ -56,7 +56,7 @@ func deliveryColumns() []Column {
 func events() Noun {
 	return Noun{
 		Name: "events", Short: "Publish, list and show events",
-		Long: "Events that were accepted, over REST or NATS. `waybill trigger`\npublishes samples.",
+		Long: "An event is something that happened to a shipment. `waybill trigger` publishes\nsamples.",
 		Verbs: []Verb{
 			{
 				Name: "list", Short: "List events, the newest first",
@@ -85,7 +85,7 @@ func events() Noun {
 			},
 			{
 				Name: "publish", Short: "Publish events from a file",
-				Long: "Publishes a file as it is: one event, or an array of up to 1000, which is\naccepted whole or not at all. -: standard input.",
+				Long: "Publishes a file as it is: one event, or an array of up to 1000 events, which is\naccepted as a whole or not at all. -: standard input.",
 				Example: "  waybill events publish event.json\n" +
 					"  echo '{\"type\":\"shipment.created\",\"data\":{\"shipmentId\":\"shp_1\"}}' |\n    waybill events publish -",
 				Method: http.MethodPost, Path: eventsPath, Args: []Arg{{Word: "FILE", To: "file", File: true}}, Adjust: fromFile,
@@ -94,7 +94,7 @@ func events() Noun {
 				}},
 			},
 			{
-				Name: "rejected", Short: "List bus messages that were no events", Example: "  waybill events rejected",
+				Name: "rejected", Short: "List messages on the bus that were not valid events", Example: "  waybill events rejected",
 				Method: http.MethodGet, Path: "/v1/rejected", Flags: scrolling(),
 				Show: View{None: "No message was rejected.", Columns: []Column{
 					{Title: "TIME", Member: "time", Form: Moment}, {Title: "SUBJECT", Member: "subject", Shrinks: true},
@@ -116,8 +116,8 @@ func deliveries() Noun {
 				Example: "  waybill deliveries list --status failed --since 24h\n  waybill deliveries list --event evt_order4711_created",
 				Method:  http.MethodGet, Path: deliveriesPath,
 				Flags: concat([]Flag{
-					{Name: "webhook", Usage: "only to this webhook, by `id`", In: InQuery, To: "webhookId"},
-					{Name: "event", Usage: "only of this event, by `id`", In: InQuery, To: "eventId"},
+					{Name: "webhook", Usage: "only to the webhook with this `id`", In: InQuery, To: "webhookId"},
+					{Name: "event", Usage: "only of the event with this `id`", In: InQuery, To: "eventId"},
 					{Name: "status", Usage: "pending, delivered, retrying, failed or held", In: InQuery, Choices: words(domain.Statuses())},
 				}, span("since", "until"), scrolling()),
 				Show: View{None: "There are no such deliveries.", Columns: deliveryColumns()}, More: hostsAndAnswers,

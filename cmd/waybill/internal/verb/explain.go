@@ -18,16 +18,16 @@ const explanationPath = "/mcp/explanation"
 func explainDelivery() Verb {
 	return Verb{
 		Name: "explain", Short: "Say why an event has, or has not, reached a webhook",
-		Long: "Says where an event is on its way to a webhook, and why, check by check, and\n" +
-			"what can be done. Name a delivery, or an event and a webhook: then it also says\n" +
-			"why there is no delivery. The key needs the scope mcp:use.",
+		Long: "Says where an event is on its way to a webhook and why, check by check, and what\n" +
+			"you can do. Name a delivery, or an event and a webhook. In the second form it\n" +
+			"also says why there is no delivery. The key needs the scope mcp:use.",
 		Example: "  waybill deliveries explain 0AvQ6nH4aXk3LZ0pT1cR8e\n" +
 			"  waybill deliveries explain --event evt_order4711_created \\\n    --webhook 0198e5c2-…",
 		Method: http.MethodGet, Path: explanationPath,
 		Args: []Arg{{Word: "[DELIVERY-ID]", To: "deliveryId", List: deliveriesPath, ID: "id", Optional: true}},
 		Flags: []Flag{
-			{Name: "event", Usage: "the event, by `id`, with --webhook", In: InQuery, To: "eventId"},
-			{Name: "webhook", Usage: "the webhook, by `id`, with --event", In: InQuery, To: "webhookId"},
+			{Name: "event", Usage: "the event's `id`, together with --webhook", In: InQuery, To: "eventId"},
+			{Name: "webhook", Usage: "the webhook's `id`, together with --event", In: InQuery, To: "webhookId"},
 		},
 		Adjust: whichDelivery, Show: View{Tell: tellExplanation},
 	}
@@ -37,7 +37,7 @@ func whichDelivery(r *Request, in *Input) error {
 	both := in.Text("event") != "" && in.Text("webhook") != ""
 	either := in.Text("event") != "" || in.Text("webhook") != ""
 	if len(in.Args) == 1 == either || either && !both {
-		return misusef("it takes a DELIVERY-ID, or --event and --webhook")
+		return misusef("give a DELIVERY-ID, or --event and --webhook")
 	}
 	if len(in.Args) == 1 {
 		r.Query.Set("deliveryId", in.Args[0])

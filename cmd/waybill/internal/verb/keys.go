@@ -32,7 +32,7 @@ func keys() Noun {
 	one := []Arg{bucketArg(), consumerArg(), keyArg()}
 	return Noun{
 		Name: "keys", Short: "List, make, change, roll and delete API keys",
-		Long: "A key opens what its consumer's scopes allow. Lists show the last eight\ncharacters of each.",
+		Long: "A key may do what its consumer's scopes allow. Lists show the last eight\ncharacters of each key.",
 		Verbs: []Verb{
 			{
 				Name: "list", Short: "List the keys of a consumer",
@@ -41,13 +41,13 @@ func keys() Noun {
 			},
 			{
 				Name: "create", Short: "Make a key, or several",
-				Long: "Makes a key and prints it, this once. With --count several are made, all\nor none.",
+				Long: "Makes a key and prints it, this one time. With --count it makes several, all or\nnone.",
 				Example: "  waybill keys create partners acme --expires 720h\n" +
 					"  waybill keys create partners acme --count 3 -o json",
 				Method: http.MethodPost, Path: path, Args: all, Body: AnObject,
-				Flags: concat(expiring("a `time`, or how long from now, such as 720h; else never"), describing(), []Flag{
+				Flags: concat(expiring("a `time`, or how long from now, such as 720h; default never"), describing(), []Flag{
 					{Name: "count", Usage: "how many keys", Kind: Integer, In: InVerb},
-					{Name: "import", Usage: "`file` with a key that exists already; -: standard input", In: InVerb},
+					{Name: "import", Usage: "`file` with an existing key; -: standard input", In: InVerb},
 				}, onlyIf()),
 				Adjust: severalKeys, Show: view, Once: onceKey,
 			},
@@ -64,7 +64,7 @@ func keys() Noun {
 			{
 				Name: "delete", Short: "Delete a key", Example: "  waybill keys delete partners acme key_…",
 				Method: http.MethodDelete, Path: path + "/{keyId}", Args: one, Flags: onlyIf(),
-				Done: "Key {keyId} is deleted: it opens nothing any more.", Confirm: "Delete key {keyId}?",
+				Done: "Key {keyId} is deleted. It no longer works.", Confirm: "Delete key {keyId}?",
 			},
 			rollKeys("keys"),
 		},
@@ -74,16 +74,16 @@ func keys() Noun {
 // rollKeys is a verb of consumers and of their keys.
 func rollKeys(noun string) Verb {
 	return Verb{
-		Name: "roll", Short: "Make a new key and let the others end",
-		Long: "Makes one new key without expiry. Every other key that has none, or a later one,\n" +
-			"ends when --expires says: now, when it is left out. The new key is printed when\n" +
-			"its bucket does not keep keys; else `keys list --key-format visible` shows it.",
+		Name: "roll", Short: "Make a new key and let the others expire",
+		Long: "Makes one new key that does not expire. The consumer's other keys expire at the\n" +
+			"time of --expires, or now without it. A key that expires earlier keeps its time.\nThe command prints the new key if its bucket does not keep keys. Otherwise\n" +
+			"`keys list --key-format visible` shows it.",
 		Example: "  waybill " + noun + " roll partners acme --expires 24h\n  waybill " + noun + " roll partners acme --yes",
 		Method:  http.MethodPost, Path: consumerPath + "/roll-key", Args: []Arg{bucketArg(), consumerArg()}, Body: Optional,
-		Flags: concat(expiring("when the others end: a `time`, or how long from now; else now"), onlyIf()),
+		Flags: concat(expiring("when the others expire: a `time`, or how long from now; default now"), onlyIf()),
 		Show:  View{Columns: keyColumns()}, Once: onceKey,
-		Done:    "There is a new key: waybill keys list {bucketName} {consumerName} --key-format visible",
-		Confirm: "Roll the keys of {consumerName}? The present ones end when --expires says; without it: now.",
+		Done:    "A new key was made. To show it: waybill keys list {bucketName} {consumerName} --key-format visible",
+		Confirm: "Roll the keys of {consumerName}? Its other keys expire at the time of --expires; without it: now.",
 	}
 }
 
@@ -99,7 +99,7 @@ func severalKeys(r *Request, in *Input) error {
 	}
 	if name := in.Text("import"); name != "" {
 		if count > 1 {
-			return misusef("--import names one key; leave out --count")
+			return misusef("--import takes one key; leave out --count")
 		}
 		return importKey(r, in, name)
 	}

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Members that tables have and the API does not tell in its lists.
+// Members that tables have and the API's lists do not.
 const (
 	hostMember   = "(host)"
 	answerMember = "(answer)"
@@ -19,7 +19,7 @@ const (
 )
 
 const (
-	// lookups bounds how many deliveries are read one by one for a table, and sides how
+	// lookups is how many deliveries are read one by one for a table, and sides how
 	// many of them at once.
 	lookups = 100
 	sides   = 8

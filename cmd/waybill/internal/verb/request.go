@@ -78,7 +78,7 @@ func (in *Input) check(v Verb) error {
 		}
 	}
 	if v.Method == http.MethodPatch && given == 0 {
-		return misusef("nothing to change is given")
+		return misusef("there is nothing to change: give at least one flag")
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ const (
 // stamp is how a time is sent.
 const stamp = "2006-01-02T15:04:05.000Z"
 
-// word returns what help shows for a value of the kind.
+// word returns the placeholder that help shows for a value of the kind.
 func (k Kind) word() string {
 	return map[Kind]string{
 		Text: "text", Words: "list", Pairs: "name=value", Integer: "number", Number: "number", Rate: "number",
@@ -54,7 +54,7 @@ type Value struct {
 	parsed any // as JSON has it
 }
 
-// NewValue returns the value of a flag that nobody has given yet.
+// NewValue returns the value of a flag that was not given yet.
 func NewValue(f Flag, now func() time.Time) *Value { return &Value{flag: f, now: now} }
 
 // Type implements pflag.Value.
@@ -111,7 +111,7 @@ func (v *Value) parse(text string) (any, error) {
 	}
 }
 
-// one makes a sentence of a parser's error.
+// one makes one sentence from a parser's error.
 func one[T any](value T, err error) func(string) (any, error) {
 	return func(want string) (any, error) {
 		if err != nil {
@@ -163,7 +163,7 @@ func (v *Value) pairs(text string) (any, error) {
 		return nil, errors.New("must be name=value")
 	}
 	if _, twice := pairs[name]; twice {
-		return nil, errors.New("is given twice for the same name")
+		return nil, errors.New("has the same name twice")
 	}
 	pairs[name] = value
 	return pairs, nil
@@ -192,7 +192,7 @@ func object(text string) (any, error) {
 	return json.RawMessage(text), nil
 }
 
-// time reads a time, or a distance from now in the direction of the kind.
+// time reads a time, or a duration from now in the direction of the kind.
 func (v *Value) time(text string) (any, error) {
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
 		return at.UTC().Format(stamp), nil

@@ -1,6 +1,6 @@
-// Package verb describes what the command line can do with an installation's API: one
-// table of nouns and verbs, from which the commands, the requests and the tables that are
-// printed follow.
+// Package verb describes what the command line can do with an installation's API: a
+// table of nouns and verbs, from which the commands, the requests and the printed tables
+// are made.
 package verb
 
 import (
@@ -25,19 +25,19 @@ type Verb struct {
 	Flags []Flag
 	// Body tells whether a body is sent.
 	Body Body
-	// Adjust has the last word on the request, for what the table can't say.
+	// Adjust may change the request at the end, for what the table can't express.
 	Adjust func(*Request, *Input) error
 
-	// Show says how an answer is printed as a table; it has none: nothing is answered.
+	// Show says how an answer is printed as a table; without it, the operation has no answer.
 	Show View
-	// More asks for what a table shows besides the answer, and puts it into the rows. What
+	// More requests what a table shows besides the answer, and puts it into the rows. What
 	// it can't get is left out.
 	More func(ask Ask, rows []map[string]any)
-	// Once is said when the answer shows a secret.
+	// Once is printed when the answer shows a secret.
 	Once string
-	// Done is said when the answer is empty; {names} stand for arguments.
+	// Done is printed when the answer is empty; {names} stand for arguments.
 	Done string
-	// Confirm is asked of a person before anything is done.
+	// Confirm is the question that a person must answer before anything is done.
 	Confirm string
 }
 
@@ -64,7 +64,7 @@ type Arg struct {
 	File bool   // names a file
 	URL  bool   // is a URL, which on this machine may come without a scheme
 	Flag string // flag that may name it instead; only of the last argument
-	// Optional: it may be left out; only of the last argument. Adjust sees to the rest.
+	// Optional: the argument may be left out. Only the last one may be optional. Adjust does the rest.
 	Optional bool
 }
 

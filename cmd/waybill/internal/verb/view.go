@@ -63,7 +63,7 @@ func (v View) Print(w io.Writer, answer []byte, width int, more func([]map[strin
 	if !list {
 		thing, ok := tree.(members)
 		if !ok {
-			return Page{}, fmt.Errorf("read answer: it is neither an object nor a list")
+			return Page{}, fmt.Errorf("read answer: neither an object nor a list")
 		}
 		if v.Tell != nil {
 			v.Tell(w, thing, width)

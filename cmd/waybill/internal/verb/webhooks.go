@@ -3,7 +3,7 @@ package verb
 import "net/http"
 
 // onceSecret is said when an answer shows a signing secret.
-const onceSecret = "The signing secret is shown this once: its receiver needs it to check callbacks."
+const onceSecret = "The signing secret is shown only now. The receiver needs it to check callbacks."
 
 func webhookArg() []Arg {
 	return []Arg{{Word: "WEBHOOK-ID", To: "id", List: webhooksPath, ID: "id"}}
@@ -13,15 +13,15 @@ func webhookArg() []Arg {
 func webhookFields() []Flag {
 	return []Flag{
 		{Name: "description", Usage: "what it is for"},
-		{Name: "header", Usage: "header of its callbacks, `name=value`; may be repeated", Kind: Pairs, To: "headers"},
+		{Name: "header", Usage: "header for its callbacks, `name=value`; may be repeated", Kind: Pairs, To: "headers"},
 		{
-			Name: "retry-schedule", Usage: "seconds to wait after each failed attempt, `list`", Kind: Numbers,
+			Name: "retry-schedule", Usage: "waits in seconds after each failed attempt, a `list`", Kind: Numbers,
 			To: "retryScheduleSeconds",
 		},
-		{Name: "timeout", Usage: "how long an answer is waited for, 1s to 30s", Kind: Seconds, To: "timeoutSeconds"},
-		{Name: "max-in-flight", Usage: "how many callbacks may be under way at once", Kind: Integer, To: "maxInFlight"},
-		{Name: "rate-per-second", Usage: "callbacks a second at most; none: no limit", Kind: Rate, To: "ratePerSecond"},
-		{Name: "active", Usage: "whether callbacks are sent; =false holds them", Kind: Bool},
+		{Name: "timeout", Usage: "how long to wait for an answer, 1s to 30s", Kind: Seconds, To: "timeoutSeconds"},
+		{Name: "max-in-flight", Usage: "how many callbacks may be in flight at once", Kind: Integer, To: "maxInFlight"},
+		{Name: "rate-per-second", Usage: "most callbacks a second; none: no limit", Kind: Rate, To: "ratePerSecond"},
+		{Name: "active", Usage: "whether callbacks are sent; =false: they are held", Kind: Bool},
 	}
 }
 
@@ -54,7 +54,7 @@ func webhooks() Noun {
 	view := webhookView()
 	return Noun{
 		Name: "webhooks", Short: "Register, change, test and delete webhooks",
-		Long: "A webhook is a URL that gets a signed callback for each event it asked for.",
+		Long: "A webhook is a URL that gets a signed callback for each event of its types.",
 		Verbs: append([]Verb{
 			{
 				Name: "list", Short: "List the webhooks, the oldest first", Example: "  waybill webhooks list",
@@ -62,14 +62,14 @@ func webhooks() Noun {
 			},
 			{
 				Name: "create", Short: "Register a webhook",
-				Long: "Registers a webhook and prints its signing secret, this once.",
+				Long: "Registers a webhook and prints its signing secret, this one time.",
 				Example: "  waybill webhooks create https://example.com/hooks\n" +
 					"  waybill webhooks create https://example.com/hooks \\\n    --events shipment.delivered --timeout 5s --retry-schedule 5,60,600",
 				Method: http.MethodPost, Path: webhooksPath, Args: []Arg{{Word: "URL", To: "url", URL: true, Flag: "url"}}, Body: AnObject,
 				Flags: concat([]Flag{
-					{Name: "url", Usage: "the `URL`, when it is not given as an argument", In: InVerb},
-					webhookEvents("event types, `list`; else all four"),
-					{Name: "secret", Usage: "signing secret, whsec_…; else a new one"},
+					{Name: "url", Usage: "the `URL`, if it is not given as an argument", In: InVerb},
+					webhookEvents("event types, a `list`; default all four"),
+					{Name: "secret", Usage: "signing secret, whsec_…; default a new one"},
 				}, webhookFields()),
 				Adjust: allEvents, Show: view, Once: onceSecret,
 			},
@@ -79,18 +79,18 @@ func webhooks() Noun {
 			},
 			{
 				Name: "update", Short: "Change a webhook",
-				Long:    "Changes the fields that are given. The change holds for every event that is\naccepted after the command is done.",
+				Long:    "Changes the fields that you give. The change holds for every event that is\naccepted after the command is done.",
 				Example: "  waybill webhooks update 0198e5c2-… --active=false\n  waybill webhooks update 0198e5c2-… --url https://example.com/v2",
 				Method:  http.MethodPatch, Path: webhooksPath + "/{id}", Args: webhookArg(), Body: AnObject,
 				Flags: concat([]Flag{
-					{Name: "url", Usage: "the `URL` that it gets from now on", Kind: Address, Former: "target"}, webhookEvents("event types, `list`"),
+					{Name: "url", Usage: "the new `URL`", Kind: Address, Former: "target"}, webhookEvents("event types, a `list`"),
 				}, webhookFields()),
 				Show: view,
 			},
 			{
-				Name: "delete", Short: "Delete a webhook; its log stays", Example: "  waybill webhooks delete 0198e5c2-…",
+				Name: "delete", Short: "Delete a webhook; its delivery log stays", Example: "  waybill webhooks delete 0198e5c2-…",
 				Method: http.MethodDelete, Path: webhooksPath + "/{id}", Args: webhookArg(),
-				Done: "Webhook {id} is deleted. What was not delivered has failed.", Confirm: "Delete webhook {id}? What is not delivered fails.",
+				Done: "Webhook {id} is deleted. Its undelivered deliveries have failed.", Confirm: "Delete webhook {id}? Its undelivered deliveries fail.",
 			},
 		}, webhookActions()...),
 	}
@@ -101,10 +101,10 @@ func webhookActions() []Verb {
 	return []Verb{
 		{
 			Name: "rotate", Short: "Make a new signing secret",
-			Long:    "Makes a new signing secret and prints it, this once. Until the overlap ends,\ncallbacks carry both signatures.",
+			Long:    "Makes a new signing secret and prints it, this one time. Until the overlap ends,\ncallbacks carry both signatures.",
 			Example: "  waybill webhooks rotate 0198e5c2-…\n  waybill webhooks rotate 0198e5c2-… --overlap 1h",
 			Method:  http.MethodPost, Path: webhooksPath + "/{id}/rotate-secret", Args: webhookArg(), Body: Optional,
-			Flags: []Flag{{Name: "overlap", Usage: "how long the old one signs too; else 24h, at most 168h", Kind: Seconds, To: "overlapSeconds"}},
+			Flags: []Flag{{Name: "overlap", Usage: "how long the old secret signs too; default 24h, at most 168h", Kind: Seconds, To: "overlapSeconds"}},
 			Show: View{Columns: []Column{
 				{Title: "SECRET", Member: "secret"},
 				{Title: "PREVIOUS ENDS", Member: "previousSecretExpiresAt", Form: Moment},
@@ -114,17 +114,17 @@ func webhookActions() []Verb {
 			Name: "test", Short: "Send a sample event to a webhook",
 			Example: "  waybill webhooks test 0198e5c2-… --type shipment.delivered",
 			Method:  http.MethodPost, Path: webhooksPath + "/{id}/test", Args: webhookArg(), Body: Optional,
-			Flags: []Flag{{Name: "type", Usage: "event type; else the first of the webhook's", Choices: eventTypes()}},
+			Flags: []Flag{{Name: "type", Usage: "event type; default the webhook's first", Choices: eventTypes()}},
 			Show:  View{Columns: []Column{{Title: "DELIVERY", Member: "deliveryId"}}},
 		},
 		{
-			Name: "replay", Short: "Send deliveries of a span of time again",
+			Name: "replay", Short: "Send the deliveries of a time range again",
 			Example: "  waybill webhooks replay 0198e5c2-… --since 24h\n  waybill webhooks replay 0198e5c2-… --since 2h --until 1h --status all",
 			Method:  http.MethodPost, Path: webhooksPath + "/{id}/replay", Args: webhookArg(), Body: AnObject,
 			Flags: []Flag{
 				{Name: "since", Usage: "a `time`, or how long ago, such as 24h", Kind: Past, Required: true},
-				{Name: "until", Usage: "a `time`, or how long ago; else now", Kind: Past},
-				{Name: "status", Usage: "undelivered, failed or all; else undelivered", Choices: []string{"undelivered", "failed", "all"}},
+				{Name: "until", Usage: "a `time`, or how long ago; default now", Kind: Past},
+				{Name: "status", Usage: "undelivered, failed or all; default undelivered", Choices: []string{"undelivered", "failed", "all"}},
 			},
 			Show: View{Columns: []Column{{Title: "REPLAY", Member: "id"}, {Title: "DELIVERIES", Member: "matched"}}},
 		},

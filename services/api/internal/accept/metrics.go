@@ -17,20 +17,20 @@ type metrics struct {
 func newMetrics(r prometheus.Registerer) *metrics {
 	m := &metrics{
 		accepted: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "waybill_events_accepted_total", Help: "Events committed that came over REST, repeats not counted.",
+			Name: "waybill_events_accepted_total", Help: "Events over REST that were committed, without duplicates.",
 		}),
 		duplicates: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "waybill_events_duplicate_total", Help: "Events over REST whose id was accepted within 24 hours before.",
+			Name: "waybill_events_duplicate_total", Help: "Events over REST whose id was already accepted within 24 hours.",
 		}),
 		unpublished: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "waybill_events_unpublished_total", Help: "Committed events that did not reach the bus at first and were left to the relay.",
+			Name: "waybill_events_unpublished_total", Help: "Committed events that did not reach the bus at first. The relay publishes them.",
 		}),
 		batch: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "waybill_accept_batch_events", Help: "Events that shared one commit.",
+			Name: "waybill_accept_batch_events", Help: "Events in one commit.",
 			Buckets: prometheus.ExponentialBuckets(1, 2, 13),
 		}),
 		latency: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "waybill_accept_commit_seconds", Help: "Time that a commit of events took.",
+			Name: "waybill_accept_commit_seconds", Help: "Duration of a commit of events.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14),
 		}),
 		failures: prometheus.NewCounter(prometheus.CounterOpts{

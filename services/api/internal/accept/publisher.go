@@ -124,10 +124,10 @@ func (p *publisher) done(item publication, duplicate bool, err error) {
 	if err != nil {
 		p.metrics.unpublished.Inc()
 		if !p.failing.Swap(true) {
-			p.log.Warn("events are not taken by the bus; the relay publishes them when it is back", "error", err)
+			p.log.Warn("the bus does not take events; the relay publishes them later", "error", err)
 		}
 	} else if p.failing.Swap(false) {
-		p.log.Info("events are taken by the bus again")
+		p.log.Info("the bus takes events again")
 	}
 	p.mu.Lock()
 	p.inFlight--

@@ -48,7 +48,7 @@ func Routes(options Options) []web.Route {
 	h := &handlers{options}
 	return []web.Route{
 		{
-			Method: http.MethodGet, Path: "/v1/who-am-i", Operation: "whoAmI", Summary: "Shows what the key stands for.",
+			Method: http.MethodGet, Path: "/v1/who-am-i", Operation: "whoAmI", Summary: "Shows which account and consumer the key belongs to.",
 			Scope: domain.ScopeAny, Success: http.StatusOK, Handle: whoAmI,
 		},
 		{
@@ -56,7 +56,7 @@ func Routes(options Options) []web.Route {
 			Scope: domain.ScopeAny, Success: http.StatusOK, Handle: h.list,
 		},
 		{
-			Method: http.MethodPost, Path: path, Operation: "createAccount", Summary: "Makes an account and shows an admin key of it, this once. Only the bootstrap key may.",
+			Method: http.MethodPost, Path: path, Operation: "createAccount", Summary: "Makes an account and shows its admin key once. Only the bootstrap key may do this.",
 			Scope: domain.ScopeAdmin, Success: http.StatusCreated, Action: auditlog.ActionCreateAccount, Handle: h.create,
 		},
 		{
@@ -64,7 +64,7 @@ func Routes(options Options) []web.Route {
 			Scope: domain.ScopeAny, Success: http.StatusOK, Handle: h.get,
 		},
 		{
-			Method: http.MethodPost, Path: web.AccountPath + "/admin-keys", Operation: "createAdminKey", Summary: "Makes another admin key of an account and shows it, this once. Only the bootstrap key may.",
+			Method: http.MethodPost, Path: web.AccountPath + "/admin-keys", Operation: "createAdminKey", Summary: "Makes another admin key of an account and shows it once. Only the bootstrap key may do this.",
 			Scope: domain.ScopeAdmin, Success: http.StatusCreated, Action: auditlog.ActionCreateAdminKey, Handle: h.createAdminKey,
 		},
 		{

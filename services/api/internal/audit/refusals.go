@@ -129,7 +129,7 @@ func (r *Refusals) write(ctx context.Context, entries ...domain.AuditEntry) bool
 	defer cancel()
 	err := r.store.Audit(ctx, entries...)
 	if err != nil {
-		r.logger.Warn("refused changes are not in the audit log yet", "error", err, "entries", len(entries))
+		r.logger.Warn("refused changes can't be written to the audit log; trying again", "error", err, "entries", len(entries))
 	}
 	return err == nil
 }

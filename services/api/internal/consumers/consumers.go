@@ -40,7 +40,7 @@ func Routes(consumers Store, maker keys.Maker) []web.Route {
 			Scope: domain.ScopeBucketsRead, Success: http.StatusOK, Handle: h.list,
 		},
 		{
-			Method: http.MethodPost, Path: listPath, Operation: "createConsumer", Summary: "Makes a consumer; keys made with it are shown, this once.",
+			Method: http.MethodPost, Path: listPath, Operation: "createConsumer", Summary: "Makes a consumer. Keys made with it are shown once.",
 			Scope: domain.ScopeBucketsWrite, Success: http.StatusCreated, Action: auditlog.ActionCreateConsumer, Handle: h.create,
 		},
 		{

@@ -63,7 +63,7 @@ func Routes(options Options) []web.Route {
 			Scope: domain.ScopeEventsWrite, Success: http.StatusAccepted, Action: auditlog.ActionTestWebhook, Handle: h.test,
 		},
 		{
-			Method: http.MethodPost, Path: webhooks.Path + "/{id}/replay", Operation: "replayWebhook", Summary: "Sends deliveries of a span of time again.",
+			Method: http.MethodPost, Path: webhooks.Path + "/{id}/replay", Operation: "replayWebhook", Summary: "Sends the deliveries of a time range again.",
 			Scope: domain.ScopeEventsWrite, Success: http.StatusAccepted, Action: auditlog.ActionReplayWebhook, Long: true, Handle: h.replay,
 		},
 	}

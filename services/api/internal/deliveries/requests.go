@@ -96,9 +96,9 @@ func whyNone(replay pipeline.Replay, which pipeline.ReplayStatus) string {
 		text   string
 	}{
 		{domain.StatusDelivered, "delivered"},
-		{domain.StatusPending, "on the way or asked for again already"},
-		{domain.StatusHeld, "held until the webhook is active, and go out then"},
-		{domain.StatusRetrying, "to be tried again"},
+		{domain.StatusPending, "in flight or already requested again"},
+		{domain.StatusHeld, "held until the webhook is active"},
+		{domain.StatusRetrying, "waiting for their next attempt"},
 		{domain.StatusFailed, "failed"},
 	} {
 		if n := replay.Passed[part.status]; n > 0 {
@@ -107,14 +107,14 @@ func whyNone(replay pipeline.Replay, which pipeline.ReplayStatus) string {
 		}
 	}
 	if total == 0 {
-		return "The webhook has no delivery of an event that was accepted in this span."
+		return "No event that was accepted in this time range has a delivery to the webhook."
 	}
-	reason := fmt.Sprintf("Deliveries in this span: %s.", strings.Join(parts, "; "))
+	reason := fmt.Sprintf("Deliveries in this time range: %s.", strings.Join(parts, "; "))
 	switch {
 	case which == pipeline.ReplayFailed && replay.Passed[domain.StatusRetrying] > 0:
-		reason += " The status undelivered takes those that are to be tried again, too."
+		reason += " With the status undelivered, those that wait for their next attempt are sent too."
 	case which != pipeline.ReplayAll && replay.Passed[domain.StatusDelivered] > 0:
-		reason += " The status all takes the delivered ones, too."
+		reason += " With the status all, the delivered ones are sent too."
 	}
 	return reason
 }

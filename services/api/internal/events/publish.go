@@ -64,7 +64,7 @@ func (h *handlers) publish(c *web.Call) error {
 func refuse(faults envelope.Faults) error {
 	p := problem.Invalid()
 	if errors.Is(faults, envelope.ErrTooLarge) {
-		p = problem.New(problem.TooLarge, fmt.Sprintf("An event may have %d bytes.", envelope.MaxEventSize))
+		p = problem.New(problem.TooLarge, fmt.Sprintf("An event may have at most %d bytes.", envelope.MaxEventSize))
 	} else if len(faults) > 1 {
 		p.Detail = "The request has " + strconv.Itoa(len(faults)) + " faults; see errors."
 	}

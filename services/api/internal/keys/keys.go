@@ -44,7 +44,7 @@ func Routes(keys Store, maker Maker) []web.Route {
 	h := &handlers{keys, maker}
 	return []web.Route{
 		{
-			Method: http.MethodPost, Path: buckets.ConsumerPath + "/roll-key", Operation: "rollKeys", Summary: "Makes a new key and lets the others end.",
+			Method: http.MethodPost, Path: buckets.ConsumerPath + "/roll-key", Operation: "rollKeys", Summary: "Makes a new key and lets the others expire.",
 			Scope: domain.ScopeBucketsWrite, Success: http.StatusNoContent, Action: auditlog.ActionRollKeys, Handle: h.roll,
 		},
 		{
@@ -52,15 +52,15 @@ func Routes(keys Store, maker Maker) []web.Route {
 			Scope: domain.ScopeBucketsRead, Success: http.StatusOK, Handle: h.list,
 		},
 		{
-			Method: http.MethodPost, Path: path, Operation: "createKey", Summary: "Makes a key and shows it, this once.",
+			Method: http.MethodPost, Path: path, Operation: "createKey", Summary: "Makes a key and shows it once.",
 			Scope: domain.ScopeBucketsWrite, Success: http.StatusCreated, Action: auditlog.ActionCreateKey, Handle: h.create,
 		},
 		{
-			Method: http.MethodPost, Path: path + "/$bulk", Operation: "createKeys", Summary: "Makes several keys and shows them, this once.",
+			Method: http.MethodPost, Path: path + "/$bulk", Operation: "createKeys", Summary: "Makes several keys and shows them once.",
 			Scope: domain.ScopeBucketsWrite, Success: http.StatusCreated, Action: auditlog.ActionCreateKeys, Handle: h.createAll,
 		},
 		{
-			Method: http.MethodGet, Path: path + "/{keyId}", Operation: "getKey", Summary: "Shows a key as far as key-format says.",
+			Method: http.MethodGet, Path: path + "/{keyId}", Operation: "getKey", Summary: "Shows a key in the form of key-format.",
 			Scope: domain.ScopeBucketsRead, Success: http.StatusOK, Handle: h.get,
 		},
 		{

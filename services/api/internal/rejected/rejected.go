@@ -1,4 +1,4 @@
-// Package rejected lists bus messages that were no events.
+// Package rejected lists messages on the bus that were not valid events.
 package rejected
 
 import (
@@ -32,7 +32,7 @@ type Bus interface {
 func Routes(accounts Accounts, messages Bus) []web.Route {
 	h := &handlers{accounts, messages}
 	return []web.Route{{
-		Method: http.MethodGet, Path: "/v1/rejected", Operation: "listRejected", Summary: "Lists bus messages that were no events, the newest first.",
+		Method: http.MethodGet, Path: "/v1/rejected", Operation: "listRejected", Summary: "Lists messages on the bus that were not valid events, the newest first.",
 		Scope: domain.ScopeEventsRead, Success: http.StatusOK, Handle: h.list,
 	}}
 }

@@ -21,19 +21,19 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	}
 	m := &metrics{
 		leader: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "waybill_relay_leader", Help: "1 while this process relays, 0 while it stands by.",
+			Name: "waybill_relay_leader", Help: "1 while this process is the relay, otherwise 0.",
 		}),
-		republished:   counter("waybill_relay_republished_total", "Events published again because the bus could no longer hold them."),
-		requests:      counter("waybill_relay_requests_total", "Requests for a test, a retry or a replay that were sent out."),
-		restored:      counter("waybill_relay_restored_total", "Schedules and lane entries given back to a bus that had lost them."),
-		losses:        counter("waybill_relay_bus_losses_total", "Times that streams were found to have been made anew."),
-		expired:       counter("waybill_deliveries_expired_total", "Deliveries that were undelivered when the retention ended."),
+		republished:   counter("waybill_relay_republished_total", "Events published again because they were no longer on the bus."),
+		requests:      counter("waybill_relay_requests_total", "Tests, retries and replays that were sent to the dispatchers."),
+		restored:      counter("waybill_relay_restored_total", "Schedules and held deliveries restored on a bus that had lost them."),
+		losses:        counter("waybill_relay_bus_losses_total", "How often the relay found that streams were lost."),
+		expired:       counter("waybill_deliveries_expired_total", "Deliveries that were not delivered when the retention ended."),
 		expiredEvents: counter("waybill_events_expired_total", "Accepted events that were not settled when the retention ended."),
 		unsettledAge: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "waybill_oldest_unsettled_seconds", Help: "Age of the oldest accepted event that is not settled; 0: none. Told by the leader.",
+			Name: "waybill_oldest_unsettled_seconds", Help: "Age of the oldest accepted event that is not settled; 0: there is none. Set by the relay only.",
 		}),
 		waiting: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "waybill_bus_waiting", Help: "Messages on the bus: events and records that wait, schedules, held deliveries. Told by the leader.",
+			Name: "waybill_bus_waiting", Help: "Messages on the bus: events and records that wait, schedules, held deliveries. Set by the relay only.",
 		}, []string{"kind"}),
 	}
 	r.MustRegister(m.leader, m.republished, m.requests, m.restored, m.losses, m.expired, m.expiredEvents, m.unsettledAge, m.waiting)

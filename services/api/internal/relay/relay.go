@@ -125,7 +125,7 @@ func (r *Relay) Run(ctx context.Context) error {
 func (r *Relay) keepStreams(ctx context.Context) {
 	reconnected, stop := r.bus.Reconnects()
 	defer stop()
-	trouble := trouble{log: r.log, what: "the bus's streams can't be made"}
+	trouble := trouble{log: r.log, what: "the streams can't be made on the bus; trying again"}
 	wait := newBackoff()
 	for {
 		err := r.bus.Ready()
@@ -163,11 +163,11 @@ func (r *Relay) stand(ctx context.Context) {
 		trouble.report(ctx, err)
 		if ok {
 			r.metrics.leader.Set(1)
-			r.log.Info("relay leads")
+			r.log.Info("this process is now the relay")
 			r.serve(ctx, lease)
 			lease.Release()
 			r.metrics.reset()
-			r.log.Info("relay no longer leads")
+			r.log.Info("this process is no longer the relay")
 		}
 		select {
 		case <-ctx.Done():
@@ -226,7 +226,7 @@ func (r *Relay) serve(ctx context.Context, lease store.Lease) {
 
 // maintain keeps the retention: at the start, and every hour.
 func (r *Relay) maintain(ctx context.Context) {
-	trouble := trouble{log: r.log, what: "the retention can't be kept"}
+	trouble := trouble{log: r.log, what: "old events and deliveries can't be deleted"}
 	wait := newBackoff()
 	for {
 		result, err := r.maintainOnce(ctx)
@@ -239,7 +239,7 @@ func (r *Relay) maintain(ctx context.Context) {
 			r.metrics.expired.Add(float64(result.Expired))
 			r.metrics.expiredEvents.Add(float64(result.Unsettled))
 			if result.Expired > 0 || result.Unsettled > 0 {
-				r.log.Warn("the retention has ended for what was not delivered", "deliveries", result.Expired, "events", result.Unsettled)
+				r.log.Warn("the retention ended before some deliveries were delivered", "deliveries", result.Expired, "events", result.Unsettled)
 			}
 		}
 		select {
@@ -272,10 +272,10 @@ func (t *trouble) report(ctx context.Context, err error) {
 		if !errors.Is(err, domain.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded) {
 			level = slog.LevelError
 		}
-		t.log.Log(ctx, level, "trouble begins", "what", t.what, "error", err)
+		t.log.Log(ctx, level, "the relay has trouble", "what", t.what, "error", err)
 	case err == nil && t.failing:
 		t.failing = false
-		t.log.Info("trouble is over", "what", t.what)
+		t.log.Info("the relay works again", "what", t.what)
 	}
 }
 

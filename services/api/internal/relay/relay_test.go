@@ -695,7 +695,7 @@ func TestOutages(t *testing.T) {
 				b.wantSent(t, "event a round 1")
 				logs := b.logs.String()
 				const what = ` what="the relay makes no progress"`
-				if strings.Count(logs, `msg="trouble begins"`+what) != 1 || strings.Count(logs, `msg="trouble is over"`+what) != 1 {
+				if strings.Count(logs, `msg="the relay has trouble"`+what) != 1 || strings.Count(logs, `msg="the relay works again"`+what) != 1 {
 					t.Errorf("logged:\n%s", logs)
 				}
 			})

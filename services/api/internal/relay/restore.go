@@ -47,10 +47,10 @@ func (l *leader) checkStreams(ctx context.Context) error {
 func (l *leader) begin(found loss.Found, states map[string]loss.State) {
 	l.lost = loss.Begin(found, states, l.lost, time.Now())
 	if l.lost.Begun() { // the records are waited for: most likely nothing is missing
-		l.log.Info("the bus was restarted; what it stored last is checked against the database")
+		l.log.Info("the bus was restarted; its last messages are compared with the database")
 		return
 	}
-	l.log.Warn("the bus has lost streams; what they held is restored from the database", "streams", len(l.lost.Streams))
+	l.log.Warn("the bus has lost streams; they are restored from the database", "streams", len(l.lost.Streams))
 	l.metrics.losses.Inc()
 }
 
@@ -87,7 +87,7 @@ func (l *leader) continueRestoring(ctx context.Context, backlog Backlog) error {
 	if err := l.mark(ctx, states, nil); err != nil {
 		return err
 	}
-	l.log.Info("what the bus had lost is restored", "streams", len(l.lost.Streams), "deliveries", l.lost.Restored())
+	l.log.Info("the lost messages are on the bus again", "streams", len(l.lost.Streams), "deliveries", l.lost.Restored())
 	l.lost = nil
 	return nil
 }

@@ -52,13 +52,13 @@ func listEventTypes(context.Context, *Request) (*Response, error) {
 func describe(t domain.EventType) string {
 	switch t {
 	case domain.ShipmentCreated:
-		return "The label was made: the shipment exists, and is yet to move."
+		return "The label was made. The shipment exists but has not moved yet."
 	case domain.ShipmentInTransit:
-		return "The shipment moved: it was picked up, departed, arrived, or went through customs."
+		return "The shipment moved: it was picked up, departed, arrived, or passed customs."
 	case domain.ShipmentDelivered:
-		return "The shipment is where it belongs, with the proof of delivery where there is one."
+		return "The shipment reached its destination. The data has the proof of delivery, if there is one."
 	default: // shipment.exception
-		return "Something is in the way, such as customs, an address or damage, and whether somebody must act."
+		return "Something stops the shipment, such as customs, an address or damage. The data says whether somebody must act."
 	}
 }
 

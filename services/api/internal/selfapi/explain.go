@@ -50,13 +50,13 @@ func readQuestion(values url.Values) (question, error) {
 	const either = "Give deliveryId, or eventId and webhookId."
 	switch {
 	case byID && (byEvent || byWebhook):
-		q.Fault("deliveryId", "says it all: eventId and webhookId must not be given beside it")
+		q.Fault("deliveryId", "must be given alone, without eventId and webhookId")
 	case !byID && !byEvent && !byWebhook:
-		q.Fault("deliveryId", "is required, or else eventId and webhookId")
+		q.Fault("deliveryId", "is required, unless eventId and webhookId are given")
 	case !byID && !byEvent:
-		q.Fault("eventId", "is required beside webhookId")
+		q.Fault("eventId", "is required together with webhookId")
 	case !byID && !byWebhook:
-		q.Fault("webhookId", "is required beside eventId")
+		q.Fault("webhookId", "is required together with eventId")
 	}
 	err := q.Err()
 	if p, ok := errors.AsType[*problem.Problem](err); ok {

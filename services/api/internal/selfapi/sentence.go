@@ -88,28 +88,28 @@ func hint(d *deliveryFacts) string {
 	attempt := d.Attempts[len(d.Attempts)-1]
 	switch code := attempt.Status; {
 	case code == 0 && strings.HasPrefix(attempt.Error, egress.ErrAddress.Error()):
-		return "its url leads to an address that is not public; set another one, or have whoever runs Waybill allow the network with WAYBILL_EGRESS_ALLOW."
+		return "its url leads to an address that is not public; set another url, or ask whoever runs Waybill to allow the network with WAYBILL_EGRESS_ALLOW."
 	case code == 0:
-		return "the receiver could not be reached or did not answer in time; check its address, its certificate, and how long it works before it answers."
+		return "the receiver could not be reached or did not answer in time; check its address, its certificate, and how long it takes to answer."
 	case code >= 300 && code <= 399:
-		return "the receiver redirects, which is never followed; set the webhook's url to where it leads."
+		return "the receiver redirects, and redirects are never followed; set the webhook's url to the address that it redirects to."
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
-		return "the receiver refuses the callback; compare the secret that it verifies with, its clock, and the webhook's headers."
+		return "the receiver refuses the callback; check the secret that it verifies with, its clock, and the webhook's headers."
 	case code == http.StatusNotFound || code == http.StatusMethodNotAllowed:
-		return "the receiver has nothing at that url for POST; check the webhook's url."
+		return "the receiver does not accept POST at this url; check the webhook's url."
 	case code == http.StatusTooManyRequests:
 		return "the receiver asks for fewer callbacks; update the webhook with a lower ratePerSecond or maxInFlight."
 	case code >= 400 && code <= 499:
-		return "the receiver finds fault with the callback; responseBody may say with what."
+		return "the receiver rejects the callback; responseBody may say why."
 	}
 	return "the receiver fails; responseBody and the receiver's own log may say why."
 }
 
 // capacity tells what the webhook takes at a time.
 func capacity(w *webhookFacts) string {
-	text := fmt.Sprintf("at most %d callbacks are under way", w.MaxInFlight)
+	text := fmt.Sprintf("at most %d callbacks are in flight at once", w.MaxInFlight)
 	if w.RatePerSecond != nil {
-		text += fmt.Sprintf(", and %v are sent in a second", *w.RatePerSecond)
+		text += fmt.Sprintf(", and at most %v are sent a second", *w.RatePerSecond)
 	}
 	return text
 }

@@ -100,13 +100,13 @@ func explain(f facts) explanation {
 		e.ofDelivery(f)
 	case f.asked.delivery != "":
 		e.conclude(noSuchDelivery, "There is no such delivery in this account.",
-			"Search the deliveries for it. They are kept for the retention time of the server.")
+			"Search the deliveries for it. They are kept for the server's retention time.")
 	case f.event == nil:
 		e.step(checkEvent, stopped, "no event with this id is known in this account")
 		e.conclude(noSuchEvent, "No event with this id was accepted in this account, or its retention is over.",
-			"Make sure that the publisher got 202 for it, with a key of this account.",
-			"If it was published on the bus, list the rejected messages: what is no event ends there, with the reason.",
-			"It may be published now: an id that was never accepted is accepted.")
+			"Make sure that the publisher got the answer 202, with a key of this account.",
+			"If it was published on the bus, list the rejected messages. A message that is not a valid event is there, with the reason.",
+			"You can publish it now. An id that was never accepted is not a duplicate.")
 	case f.webhook == nil:
 		e.accepted(f.event)
 		e.conclude(noSuchWebhook, "The event was accepted, but there is no such webhook in this account, and there was no delivery to it.",
@@ -131,29 +131,29 @@ func (e *explanation) undelivered(f facts) {
 	received := instant(f.event.ReceivedAt)
 	switch {
 	case f.event.Test:
-		e.step(checkSubscription, stopped, "it is a sample event of a test, which goes to the tested webhook alone")
+		e.step(checkSubscription, stopped, "it is the sample event of a test, which goes only to the tested webhook")
 		e.conclude(testOfAnother, "The event is the sample of a test of another webhook.",
 			"To try this webhook, send it a test event.")
 	case instant(f.webhook.CreatedAt).After(received):
 		e.step(checkSubscription, stopped, "the webhook was registered at %s, after that", f.webhook.CreatedAt)
-		e.conclude(registeredLater, "The webhook was registered after the event was accepted; a webhook gets what comes after its registration.",
+		e.conclude(registeredLater, "The webhook was registered after the event was accepted. A webhook gets only events that come after its registration.",
 			"If the receiver needs this event, publish it again under another id.")
 	case !slices.Contains(f.webhook.Events, f.event.Type):
 		e.step(checkSubscription, stopped, "the webhook is registered for %s", list(f.webhook.Events))
 		e.conclude(notSubscribed, "The webhook is not registered for "+f.event.Type+".",
 			"To get such events from now on, update the webhook and add the type to its events.",
-			"An event of the past is not sent by that: publish it again under another id.")
+			"This does not send past events. Publish the event again under another id.")
 	case f.now.Sub(received) < settling:
 		e.step(checkSubscription, waiting, "the webhook is registered for it")
 		e.conclude(notYet, "The event has just been accepted; its delivery shows within some seconds.", "Ask again in a moment.")
 	case instant(f.webhook.UpdatedAt).After(received):
 		e.step(checkSubscription, stopped, "the webhook is registered for the type now, and was changed at %s, after the event", f.webhook.UpdatedAt)
-		e.conclude(changedLater, "The webhook is registered for "+f.event.Type+" now; it was changed after the event was accepted, and no delivery was made: most likely it had not been registered for the type before.",
+		e.conclude(changedLater, "The webhook is registered for "+f.event.Type+" now. It was changed after the event was accepted, and there was no delivery. Most likely it was not registered for the type before.",
 			"If the receiver needs this event, publish it again under another id.")
 	default:
-		e.step(checkSubscription, waiting, "the webhook is registered for it, and no dispatcher has taken the event up")
+		e.step(checkSubscription, waiting, "the webhook is registered for it, and no dispatcher has taken the event yet")
 		e.conclude(notDispatched, "The event was accepted and waits for a dispatcher. It is not lost.",
-			"Whoever runs Waybill should see whether dispatchers and bus are up: the metric waybill_oldest_unsettled_seconds tells.")
+			"Whoever runs Waybill should check that the dispatchers and the bus run. The metric waybill_oldest_unsettled_seconds shows it.")
 	}
 }
 
@@ -181,7 +181,7 @@ func (e *explanation) ofDelivery(f facts) {
 	case d.Status == domain.StatusHeld:
 		e.step(checkActive, passed, "the webhook is active again")
 		e.step(checkCapacity, waiting, "held deliveries go out in order, the first 100 one at a time")
-		e.conclude(released, "It was held while the webhook was inactive; the webhook is active again, and it goes out in its turn.",
+		e.conclude(released, "It was held while the webhook was inactive. The webhook is active again, and the delivery goes out in its turn.",
 			"Nothing has to be done.")
 	default:
 		e.open(f)
@@ -190,56 +190,56 @@ func (e *explanation) ofDelivery(f facts) {
 
 func (e *explanation) deleted() {
 	e.step(checkActive, stopped, "the webhook was deleted")
-	e.conclude(webhookDeleted, "The webhook was deleted before the event had reached it.",
-		"If the receiver still needs the event, register it again and publish the event under another id.")
+	e.conclude(webhookDeleted, "The webhook was deleted before the event reached it.",
+		"If the receiver still needs the event, register the webhook again and publish the event under another id.")
 }
 
 // unreadable explains what waits because Waybill can't read the webhook.
 func (e *explanation) unreadable(f facts) {
 	e.attemptsSoFar(f.delivery)
 	e.step(checkActive, stopped, "the webhook can't be read: %s", f.webhook.Fault)
-	e.conclude(unreadable, "Waybill can't read the webhook: "+f.webhook.Fault+". Its deliveries are held until it can be read or the retention ends.",
-		"Whoever runs Waybill should give the encryption key back under which the webhook was stored, beside the present one; then what was held goes out.",
-		"If the key is lost, delete the webhook and register it anew.")
+	e.conclude(unreadable, "Waybill can't read the webhook: "+f.webhook.Fault+". Its deliveries are held until the webhook can be read or the retention ends.",
+		"Whoever runs Waybill should add the encryption key under which the webhook was stored to the present one. Then the held deliveries go out.",
+		"If that key is lost, delete the webhook and register it again.")
 }
 
 // disabled explains what waits because the webhook is inactive.
 func (e *explanation) disabled(f facts) {
-	d, again := f.delivery, "Update the webhook with \"active\": true; then what was held goes out in order."
+	d, again := f.delivery, "Update the webhook with \"active\": true; then the held deliveries go out in order."
 	switch disabled := text(f.webhook.DisabledReason); domain.DisabledReason(disabled) {
 	case domain.DisabledGone:
 		e.attemptsSoFar(d)
 		e.step(checkActive, stopped, "the webhook is inactive: its receiver answered 410 (Gone)")
-		e.conclude(gone, "The receiver answered 410, which means that it wants no more; so the webhook became inactive, and its events are held.",
-			"Ask whoever runs the receiver whether that was meant; if the receiver moved, change the webhook's url.", again)
+		e.conclude(gone, "The receiver answered 410, which means that it wants no more events. So the webhook became inactive, and its deliveries are held.",
+			"Ask whoever runs the receiver whether that was intended. If the receiver moved, change the webhook's url.", again)
 	case domain.DisabledFailing:
 		e.attemptsSoFar(d)
-		e.step(checkActive, stopped, "the webhook is inactive: it only failed for days")
-		e.conclude(failing, "The receiver only failed for so long that the webhook became inactive; its events are held.",
+		e.step(checkActive, stopped, "the webhook is inactive: its receiver failed for days")
+		e.conclude(failing, "The receiver failed for so long that the webhook became inactive. Its deliveries are held.",
 			"Find out why the receiver fails: "+hint(d), again)
 	default:
 		e.attemptsSoFar(d)
 		e.step(checkActive, stopped, "the webhook is inactive: its owner switched it off")
-		e.conclude(inactive, "The webhook was switched off by hand; its events are held until it is active again or the retention ends.", again)
+		e.conclude(inactive, "The webhook's owner switched it off. Its deliveries are held until it is active again or the retention ends.", again)
 	}
 }
 
 // failed explains what was given up.
 func (e *explanation) failed(f facts) {
 	d := f.delivery
-	retry := "When the receiver is well, retry the delivery; of many at once, replay the webhook."
+	retry := "When the receiver works again, retry the delivery. For many deliveries at once, replay the webhook."
 	switch text(d.Reason) {
 	case domain.ReasonWebhookDeleted:
 		e.deleted()
 	case domain.ReasonRetention:
 		e.attemptsSoFar(d)
 		e.step(checkActive, stopped, "the retention ended before it could be delivered")
-		e.conclude(retentionOver, "It could not be delivered before the retention of the server ended.",
+		e.conclude(retentionOver, "It could not be delivered before the server's retention ended.",
 			"If the receiver still needs the event, publish it again under another id.")
 	default:
 		if len(d.Attempts) == 0 {
-			e.step(checkCircuit, stopped, "the webhook's circuit was open until the schedule had run out")
-			e.conclude(scheduleExhausted, "Its schedule ran out while the webhook's circuit was open: the receiver had failed so often that only probes were sent.", retry)
+			e.step(checkCircuit, stopped, "the webhook's circuit was open until the retry schedule ended")
+			e.conclude(scheduleExhausted, "Its retry schedule ended while the webhook's circuit was open. The receiver had failed so often that only probes were sent.", retry)
 			return
 		}
 		e.attempts(d, stopped)
@@ -259,8 +259,8 @@ func (e *explanation) open(f facts) {
 	if reason == domain.ReasonOverCap {
 		e.step(checkCapacity, waiting, "%s", capacity(f.webhook))
 		e.attemptsSoFar(d)
-		e.conclude(overCapacity, "More is due to the webhook than it takes: "+capacity(f.webhook)+". The delivery waits in the webhook's lane.",
-			"Nothing has to be done: it goes out when there is room.",
+		e.conclude(overCapacity, "More deliveries are due to the webhook than it takes: "+capacity(f.webhook)+". The delivery waits in the webhook's hold queue.",
+			"Nothing has to be done. It goes out when there is room.",
 			"If the receiver can take more, update the webhook with a higher maxInFlight or ratePerSecond.")
 		return
 	}
@@ -268,8 +268,8 @@ func (e *explanation) open(f facts) {
 	if reason == domain.ReasonCircuitOpen || d.Status == domain.StatusRetrying && f.waiting > 0 {
 		e.attemptsSoFar(d)
 		e.step(checkCircuit, waiting, "open: the receiver failed at least 20 times in a row; probes are sent one at a time, 5 s to 5 min apart")
-		e.conclude(circuitOpen, "The webhook's circuit is open: its receiver failed so often that only probes are sent. When one succeeds, what waits goes out; until then the schedule runs on.",
-			"Find out why the receiver fails: "+hint(d), "Nothing has to be done here: the next probe that succeeds closes the circuit.")
+		e.conclude(circuitOpen, "The webhook's circuit is open: its receiver failed so often that only probes are sent. When a probe succeeds, the waiting deliveries go out. Until then their retry schedules go on.",
+			"Find out why the receiver fails: "+hint(d), "Nothing has to be done in Waybill. The next probe that succeeds closes the circuit.")
 		return
 	}
 	e.step(checkCircuit, passed, "no delivery waits for the circuit")
@@ -279,14 +279,14 @@ func (e *explanation) open(f facts) {
 		if d.NextAttemptAt != nil {
 			next = "at " + *d.NextAttemptAt
 		}
-		e.conclude(retrying, fmt.Sprintf("It failed so far and is tried again %s; %s.", next, last(d)), hint(d),
-			"To try at once, retry the delivery; its schedule starts anew by that.")
+		e.conclude(retrying, fmt.Sprintf("All attempts so far failed. It is tried again %s; %s.", next, last(d)), hint(d),
+			"To try at once, retry the delivery. Its schedule then starts again.")
 		return
 	}
 	e.attempts(d, waiting)
 	if len(d.Attempts) > 0 {
-		e.conclude(pending, "Another attempt was asked for and is yet to end; before, "+last(d)+".", "Ask again in a moment.")
+		e.conclude(pending, "Another attempt was asked for and has not ended yet. Before that, "+last(d)+".", "Ask again in a moment.")
 		return
 	}
-	e.conclude(pending, fmt.Sprintf("Its first attempt is under way or about to begin; the receiver has %v s to answer.", f.webhook.TimeoutSeconds), "Ask again in a moment.")
+	e.conclude(pending, fmt.Sprintf("Its first attempt is in flight or about to start. The receiver has %v s to answer.", f.webhook.TimeoutSeconds), "Ask again in a moment.")
 }

@@ -92,7 +92,7 @@ func (c *Call) charge(n, before int) error {
 	header.Set("RateLimit-Reset", wholeSeconds(q.reset))
 	switch {
 	case q.never:
-		return tooMany(q.wait, fmt.Sprintf("The batch has %d events; the limit of the account lets at most %d pass at once. Send smaller ones.", n+before, q.limit))
+		return tooMany(q.wait, fmt.Sprintf("The batch has %d events, but the account's rate limit allows at most %d at once. Send smaller batches.", n+before, q.limit))
 	case q.wait > 0:
 		return tooMany(q.wait, "Too many requests of this account.")
 	}

@@ -19,7 +19,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "waybill_http_requests_total", Help: "Requests by method, route template and class of status.",
 		}, []string{"method", "route", "class"}),
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "waybill_http_request_seconds", Help: "Time until a request was answered, by route template.",
+			Name: "waybill_http_request_seconds", Help: "Time until a request is answered, by route template.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14),
 		}, []string{"route"}),
 	}

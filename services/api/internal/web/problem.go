@@ -97,7 +97,7 @@ func toProblem(err error) *problem.Problem {
 	case errors.Is(err, domain.ErrConflict):
 		return problem.New(problem.Conflict, "The request is at odds with the state of the resource.")
 	case errors.Is(err, domain.ErrUnreadable):
-		return problem.New(problem.Conflict, "The webhook can't be read, and so not be changed; its fault says why.")
+		return problem.New(problem.Conflict, "The webhook can't be read, so it can't be changed. Its fault says why.")
 	case errors.Is(err, domain.ErrLimit):
 		return problem.New(problem.Conflict, "The limit is reached.")
 	case errors.Is(err, apikey.ErrUnauthenticated):

@@ -76,7 +76,7 @@ func (w *webhookForm) change(h *domain.Webhook) error {
 	}
 	return problem.Invalid(problem.Fault{
 		Pointer: "/headers",
-		Detail:  "must be given anew with a url of another scheme, host or port: stored values go nowhere but where they were given for; {} drops them",
+		Detail:  "must be given again with a url of another scheme, host or port, because stored values are sent only to the server that they were given for; {} drops them",
 	})
 }
 
@@ -141,7 +141,7 @@ func (w *webhookForm) headers() {
 		if err := w.egress.ValidHeader(pair.Name, pair.Value); err != nil {
 			w.Fault(err.Error(), "headers", pair.Name)
 		} else if seen[name] {
-			w.Fault("is given twice: names of headers do not depend on case", "headers", pair.Name)
+			w.Fault("is given twice: upper and lower case make no difference in header names", "headers", pair.Name)
 		}
 		seen[name] = true
 		headers = append(headers, domain.Header{Name: pair.Name, Value: domain.Secret(pair.Value)})

@@ -67,7 +67,7 @@ func Routes(options Options) []web.Route {
 			Scope: domain.ScopeWebhooksRead, Success: http.StatusOK, Handle: h.list,
 		},
 		{
-			Method: http.MethodPost, Path: Path, Operation: "registerWebhook", Summary: "Registers a webhook and shows its secret, this once.",
+			Method: http.MethodPost, Path: Path, Operation: "registerWebhook", Summary: "Registers a webhook and shows its secret once.",
 			Scope: domain.ScopeWebhooksWrite, Success: http.StatusCreated, Action: auditlog.ActionCreateWebhook, Handle: h.register,
 		},
 		{

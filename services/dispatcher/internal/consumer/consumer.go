@@ -122,7 +122,7 @@ func goOn(ctx context.Context, log *slog.Logger, name string, once func(ctx cont
 	for {
 		err := once(ctx, func() {
 			if failing {
-				log.Info("consumption goes on", "consumer", name)
+				log.Info("messages are consumed again", "consumer", name)
 				failing = false
 			}
 			wait.Reset()
@@ -131,7 +131,7 @@ func goOn(ctx context.Context, log *slog.Logger, name string, once func(ctx cont
 			return nil //nolint:nilerr // told to stop
 		}
 		if !failing {
-			log.Warn("consumption interrupted", "consumer", name, "error", err)
+			log.Warn("messages can't be consumed; trying again", "consumer", name, "error", err)
 			failing = true
 		}
 		select {

@@ -119,8 +119,8 @@ func endSpan(span trace.Span, r Response) {
 	span.End()
 }
 
-// noteHealth keeps since when the receiver has only failed, and disables the webhook
-// when it is gone or failed too long.
+// noteHealth notes since when the receiver has only failed, and disables the webhook
+// if the receiver is gone or has failed for too long.
 func (d *Deliverer) noteHealth(ep *endpoint, config *index.Config, decided decision, started, now time.Time) {
 	health := ep.hook.Health()
 	if decided.change == domain.ChangeDelivered {
@@ -152,7 +152,7 @@ func (d *Deliverer) disable(ep *endpoint, config *index.Config, reason domain.Di
 	d.options.Hooks.Disable(ep.hook, change)
 	d.emitHealth(change)
 	d.metrics.disabled.WithLabelValues(string(reason)).Inc()
-	d.options.Logger.Warn("webhook became inactive", "webhook", ep.hook.ID, "reason", reason)
+	d.options.Logger.Warn("a webhook became inactive", "webhook", ep.hook.ID, "reason", reason)
 }
 
 func (d *Deliverer) emitHealth(change domain.HealthChange) {

@@ -2,8 +2,8 @@ package deliver
 
 import "sync"
 
-// busy is the webhooks that have something under way or waiting, for those who look at
-// them regularly. All others, of which there may be very many, are left alone.
+// busy has the webhooks with attempts in flight or deliveries waiting. Only they are checked
+// regularly; there may be very many others.
 type busy struct {
 	mu   sync.Mutex
 	list []*endpoint

@@ -4,20 +4,20 @@ import (
 	"time"
 )
 
-// A circuit opens after this many failures in a row over at least this long; then only
-// probes are sent, so far apart.
+// A circuit opens after circuitFailures in a row over at least circuitSpan. Then only
+// probes are sent, at first probeFirst apart, later up to probeLongest.
 const (
 	circuitFailures = 20
 	circuitSpan     = 10 * time.Second
 	probeFirst      = 5 * time.Second
 	probeLongest    = 5 * time.Minute
-	// staleAfter is how long a circuit counts as open without a word of it, where others
-	// send the probes: each that fails is told, and that one succeeded may not be heard.
+	// staleAfter is how long a circuit counts as open without any news, when another dispatcher
+	// sends the probes. Each failed probe is announced, and the announcement of a success may be lost.
 	staleAfter = probeLongest + time.Minute
 )
 
-// circuit is a webhook's breaker: failures in a row and over a span of time, which the
-// counting and rating breakers of libraries don't express. It is not safe for
+// circuit is a webhook's circuit breaker. It counts failures in a row and over a span of time, which the
+// circuit breakers of libraries don't do. It is not safe for
 // concurrent use; its endpoint's lock guards it.
 type circuit struct {
 	failures  int
@@ -56,7 +56,7 @@ func (c *circuit) trip(now time.Time) {
 	c.nextProbe, c.told = now.Add(probeFirst), now
 }
 
-// stale tells that nothing was heard of an open circuit for so long that it may be closed.
+// stale tells whether there was no news of an open circuit for so long that it may be closed.
 func (c *circuit) stale(now time.Time) bool { return now.Sub(c.told) > staleAfter }
 
 // succeeded notes a successful attempt and tells whether it closed the circuit.

@@ -10,10 +10,10 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// jitter is by how much of itself a wait is drawn longer or shorter.
+// jitter is the share by which a wait is made longer or shorter at random.
 const jitter = 0.2
 
-// longestRetryAfter bounds what a receiver may ask for.
+// longestRetryAfter is the longest wait that a receiver may ask for.
 const longestRetryAfter = 24 * time.Hour
 
 // decision is what follows from an attempt.

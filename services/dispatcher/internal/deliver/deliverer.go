@@ -83,23 +83,23 @@ type Made struct {
 }
 
 const (
-	// maxFast bounds the jobs of fast webhooks that are queued, or in flight for less
-	// than a second. With it full no more events are taken. Slow webhooks and hanging
-	// attempts don't count: they must not hold the bus back.
+	// maxFast limits the jobs of fast webhooks that are queued, or in flight for less
+	// than a second. At the limit no more events are taken. Slow webhooks and hanging
+	// attempts don't count, because they must not slow down the reading of events.
 	maxFast = 4096
-	// WideFrom is from how many deliveries on an event is wide. While others wait such an
+	// WideFrom is the number of deliveries from which on an event is wide. While others wait, a wide
 	// event gets every second place only.
 	WideFrom = 256
-	// maxWide bounds the jobs of wide events in flight, beside maxFast. It is more than the
-	// largest event has, 10,000: with one such in flight further events are still taken.
+	// maxWide limits the jobs of wide events, which don't count towards maxFast. It is more than the
+	// 10,000 of the largest event, so that further events are taken beside one such event.
 	maxWide = 16384
-	// maxQueued bounds what waits for slow webhooks in all; beyond it goes to the hold queues.
+	// maxQueued limits all jobs in the short queues of slow webhooks. Further ones go to the hold queues.
 	maxQueued = 16384
-	// pressure is the number of attempts in flight above which hanging webhooks are cut
-	// down to one.
+	// pressure is the number of attempts in flight above which a webhook with hanging attempts may have
+	// only one.
 	pressure  = 8192
 	tickEvery = 250 * time.Millisecond
-	// keptEvery bounds the news that the bus takes no deliveries.
+	// keptEvery is the shortest time between two warnings that the bus takes no deliveries.
 	keptEvery = 10 * time.Second
 )
 
@@ -153,7 +153,7 @@ func (d *Deliverer) Room(ctx context.Context) error {
 	return nil
 }
 
-// Offer takes a job over: it is attempted at once or soon, or goes to the hold queue. Offer
+// Offer takes a job over. The job is attempted at once or soon, or goes to the hold queue. Offer
 // never waits.
 func (d *Deliverer) Offer(hook *index.Hook, job *Job) {
 	// A hold queue's drain and probes come one by one, and are waited for.
@@ -191,7 +191,7 @@ func (d *Deliverer) take(job *Job) {
 	count.Add(1)
 }
 
-// counter is what counts a job, with its bound.
+// counter returns the counter for a job, and its limit.
 func (d *Deliverer) counter(job *Job) (*atomic.Int64, int64) {
 	if job.Wide {
 		return &d.wide, maxWide
@@ -199,7 +199,7 @@ func (d *Deliverer) counter(job *Job) (*atomic.Int64, int64) {
 	return &d.fast, maxFast
 }
 
-// ended deals with a job that is not to be attempted at all.
+// ended handles a job that must not be attempted at all.
 func (d *Deliverer) ended(hook *index.Hook, job *Job) bool {
 	config := hook.Config()
 	switch {
@@ -251,7 +251,7 @@ func (d *Deliverer) all() []*endpoint {
 func (d *Deliverer) owns(hook *index.Hook) bool { return d.options.Owners.Owns(hook.ID) }
 func (d *Deliverer) live() int                  { return d.options.Owners.Live() }
 
-// pressed tells that webhooks with hanging attempts are cut down to one.
+// pressed tells whether a webhook with hanging attempts may have only one.
 func (d *Deliverer) pressed() bool {
 	return d.underWay() > pressure || d.options.Tight != nil && d.options.Tight()
 }
@@ -263,8 +263,8 @@ func (d *Deliverer) underWay() int64 { return d.attempts.Load() - d.limiter.wait
 // process.
 func (d *Deliverer) waiting() int64 { return d.queued.Load() + d.limiter.waits.Load() }
 
-// run makes attempts: after one it takes the next that may start, so that goroutines are
-// kept while there is work.
+// run makes attempts. After each it takes the next one that may start, so the goroutine is used
+// as long as there is work.
 func (d *Deliverer) run(a *attempt) {
 	for a != nil {
 		result := d.send(a.ep, a.job)
@@ -344,8 +344,8 @@ func (d *Deliverer) Drain(ctx context.Context) error {
 	return nil
 }
 
-// unqueue puts jobs that waited into their webhook's hold queue. What came from there stays where
-// it was.
+// unqueue puts jobs that waited into their webhook's hold queue. A job that came from there stays
+// there.
 func (d *Deliverer) unqueue(ep *endpoint, jobs []*Job, why domain.Change) {
 	for _, job := range jobs {
 		if job.FromHold {
@@ -359,7 +359,7 @@ func (d *Deliverer) unqueue(ep *endpoint, jobs []*Job, why domain.Change) {
 // Close gives up what could not be stored yet; it stays where it came from.
 func (d *Deliverer) Close() { d.once.Do(func() { close(d.stop) }) }
 
-// CircuitHeard takes over what another dispatcher saw of a webhook's circuit.
+// CircuitHeard takes over the state of a webhook's circuit from another dispatcher.
 func (d *Deliverer) CircuitHeard(id domain.WebhookID, open bool) {
 	hook, ok := d.options.Hooks.Hook(id)
 	if !ok {
@@ -409,7 +409,7 @@ func (d *Deliverer) DropProbe(hook *index.Hook) {
 	ep.circuit.dropProbe()
 }
 
-// SetSerial has a webhook take nothing but what its hold queue brings, or all again.
+// SetSerial makes a webhook accept only jobs from its hold queue, or all jobs again.
 func (d *Deliverer) SetSerial(hook *index.Hook, serial bool) {
 	ep := d.endpoint(hook)
 	ep.mu.Lock()
@@ -433,8 +433,8 @@ func (d *Deliverer) Wait(hook *index.Hook) time.Duration {
 	return ep.wait(time.Now())
 }
 
-// Recall has the jobs that a webhook's hold queue brought and that wait for a slot or for its rate
-// abandoned: they stay in the hold queue.
+// Recall abandons the jobs from a webhook's hold queue that wait for a slot or for its rate.
+// They stay in the hold queue.
 func (d *Deliverer) Recall(hook *index.Hook) {
 	ep := d.endpoint(hook)
 	ep.mu.Lock()
@@ -448,10 +448,10 @@ func (d *Deliverer) Recall(hook *index.Hook) {
 func (d *Deliverer) circuitChanged(ep *endpoint, opened bool) {
 	if opened {
 		d.metrics.circuits.Inc()
-		d.options.Logger.Warn("circuit opened: only probes are sent", "webhook", ep.hook.ID)
+		d.options.Logger.Warn("a webhook's circuit opened; only probes are sent", "webhook", ep.hook.ID)
 	} else {
 		d.metrics.circuits.Dec()
-		d.options.Logger.Info("circuit closed", "webhook", ep.hook.ID)
+		d.options.Logger.Info("a webhook's circuit closed", "webhook", ep.hook.ID)
 	}
 	d.options.Notices.CircuitChanged(ep.hook.ID, opened)
 }

@@ -12,25 +12,25 @@ import (
 )
 
 const (
-	// slowAfter is when an attempt counts as hanging, and the longest that a job waits
+	// slowAfter is how long an attempt takes until it hangs, and the longest that a job waits
 	// in the short queue.
 	slowAfter = time.Second
-	// queueFactor times the cap is how long the short queue of a slow webhook may be, and
-	// of a fast one at least.
+	// The short queue of a slow webhook may hold queueFactor times its limit of attempts, and that
+	// of a fast one at least as many.
 	queueFactor = 4
-	// A webhook that takes fastRate deliveries a second of all dispatchers together is
-	// worth holding the bus back for: its queue may take fastWait to go out. A slower one
+	// A webhook that takes fastRate deliveries a second from all dispatchers together may slow
+	// down the reading of events: its short queue may hold what goes out in fastWait. A slower one
 	// overflows to its hold queue.
 	fastRate = 1000
 	fastWait = 500 * time.Millisecond
-	// While the process is overloaded, one that takes overloadRate is.
+	// During overload, overloadRate and overloadWait are used instead.
 	overloadRate = 50
 	overloadWait = 2 * time.Second
-	// tellEvery bounds the news that a receiver that had failed answers again.
+	// tellEvery is the shortest time between two announcements that a failing receiver answers again.
 	tellEvery = time.Second
 )
 
-// endpoint is a webhook's side of this process: what is in flight to it, what waits,
+// endpoint is what this process knows of a webhook: what is in flight to it, what waits,
 // its rate and its circuit.
 type endpoint struct {
 	d    *Deliverer
@@ -104,7 +104,7 @@ func (ep *endpoint) admit(job *Job, now time.Time) (verdict, domain.Change) {
 		}
 		return hold, domain.ChangeCircuit
 	}
-	// A test is not for the hold queue: if the webhook is inactive after all, it would stay there.
+	// A test never goes to the hold queue: if the webhook is inactive, it would stay there.
 	if ep.serial && !job.FromHold && !job.Task.Test {
 		return hold, domain.ChangeOverflow
 	}

@@ -2,7 +2,7 @@ package deliver
 
 import "waybill.dev/services/dispatcher/internal/index"
 
-// Forget lets go of a webhook that was deleted, at once or when the last of it has ended.
+// Forget removes a deleted webhook from memory, at once or when its last attempt has ended.
 func (d *Deliverer) Forget(hook *index.Hook) {
 	d.mu.RLock()
 	ep, ok := d.endpoints[hook]
@@ -12,8 +12,8 @@ func (d *Deliverer) Forget(hook *index.Hook) {
 	}
 }
 
-// forget lets go of a webhook's side of this process if the webhook was deleted and nothing
-// of it is left.
+// forget removes a webhook's endpoint if the webhook was deleted and nothing
+// is in flight or waits.
 func (d *Deliverer) forget(ep *endpoint) {
 	if !ep.hook.Config().Deleted {
 		return

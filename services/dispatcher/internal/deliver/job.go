@@ -1,6 +1,6 @@
-// Package deliver sends deliveries to their receivers: it keeps each webhook within its
-// in-flight cap and rate, signs and posts, classifies the answer, and has the outcome
-// stored before whoever brought the delivery may forget it.
+// Package deliver sends deliveries to their receivers. It keeps each webhook within its
+// limit of attempts in flight and its rate, signs and posts, classifies the answer, and stores the
+// outcome before the delivery's origin may forget it.
 package deliver
 
 import (
@@ -10,9 +10,9 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// Origin is who brought a job and holds it until its outcome is stored.
+// Origin brought a job, and holds it until the job's outcome is stored.
 type Origin interface {
-	// Emitting is called once, when the outcome is about to be recorded. The event that it
+	// Emitting is called once, before the outcome is recorded. The event that it
 	// returns is recorded together with the outcome; nil: none.
 	Emitting() *domain.Event
 	// Stored is called once the outcome is stored durably: recorded, scheduled or held.
@@ -22,41 +22,41 @@ type Origin interface {
 	Abandoned()
 }
 
-// Job is a delivery that somebody has brought.
+// Job is a delivery that the deliverer works on.
 type Job struct {
 	Task   *domain.Task
 	Origin Origin
-	// FromHold marks a job that a hold queue's drain brings: it waits for a slot as long as
-	// need be, as it is in the hold queue already.
+	// FromHold marks a job that comes from the webhook's hold queue. It waits for a free place as
+	// long as needed, because the hold queue has it already.
 	FromHold bool
-	// Wide marks one of very many of an event: it lets others pass; see WideFrom.
+	// Wide marks a delivery of an event that goes to very many webhooks. It lets others pass; see WideFrom.
 	Wide bool
-	// Probe marks the one delivery that is sent through an open circuit.
+	// Probe marks the one delivery that is sent while the circuit is open.
 	Probe bool
 
-	noted    atomic.Bool // its log begins with the note that it takes long
+	noted    atomic.Bool // the log has a note that its first attempt takes long
 	queuedAt time.Time
-	fresh    atomic.Bool // it is counted; see Deliverer.Room
+	fresh    atomic.Bool // counts towards the limit of Deliverer.Room
 }
 
-// yields tells whether a job lets others pass where places are short: one of very many of
-// an event, and what a hold queue brings, which is late already.
+// yields tells whether a job lets others pass when places are short: a delivery of a wide
+// event, or one from a hold queue, which is late already.
 func (j *Job) yields() bool { return j.Wide || j.FromHold && !j.Probe }
 
-// attempt is one that is under way, or waits for the process to have room for it.
+// attempt is one that is in flight, or waits for a place in the concurrency limiter.
 type attempt struct {
 	ep      *endpoint
 	job     *Job
-	free    bool         // needs no place: others to the same webhook hang
-	placed  bool         // has a place; the limiter's lock guards it
-	slow    bool         // for more than a second; the endpoint's lock guards it
-	started atomic.Int64 // nanoseconds since the deliverer was made; 0: it waits
+	free    bool         // bypasses the limiter: other attempts to this webhook already hang
+	placed  bool         // has a place in the limiter, whose lock guards it
+	slow    bool         // hangs: no answer for more than a second; the endpoint's lock guards it
+	started atomic.Int64 // nanoseconds since the deliverer was made; 0: it still waits
 }
 
-// begin notes that an attempt is under way.
+// begin notes that the attempt has started.
 func (a *attempt) begin() { a.started.Store(max(1, int64(time.Since(a.ep.d.made)))) }
 
-// took is for how long an attempt has been under way; 0: it waits.
+// took is how long the attempt has been in flight; 0: it still waits.
 func (a *attempt) took(now time.Time) time.Duration {
 	started := a.started.Load()
 	if started == 0 {

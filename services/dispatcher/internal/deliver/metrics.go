@@ -39,19 +39,19 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		latency: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "waybill_attempt_seconds", Help: "Duration of attempts.", Buckets: seconds}),
 		endToEnd: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "waybill_end_to_end_seconds", Help: "From acceptance to delivery, of deliveries that succeed at the first attempt.", Buckets: seconds}),
+			Name: "waybill_end_to_end_seconds", Help: "Time from acceptance to delivery, for deliveries that succeed at the first attempt.", Buckets: seconds}),
 		circuits: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "waybill_circuits_open", Help: "Webhooks to which only probes are sent."}),
+			Name: "waybill_circuits_open", Help: "Webhooks whose circuit is open."}),
 	}
 	registerer.MustRegister(m.outcomes, m.attempts, m.held, m.ended, m.disabled, m.latency, m.endToEnd, m.circuits,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "waybill_attempts_in_flight", Help: "Attempts under way."}, m.now((*Deliverer).underWay)),
+			Name: "waybill_attempts_in_flight", Help: "Attempts in flight."}, m.now((*Deliverer).underWay)),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "waybill_deliveries_queued", Help: "Deliveries that wait for a slot of their webhook, a second at most, or of the process."}, m.now((*Deliverer).waiting)))
+			Name: "waybill_deliveries_queued", Help: "Deliveries that wait for a free place of their webhook, for a second at most, or of the dispatcher."}, m.now((*Deliverer).waiting)))
 	return m
 }
 
-// Bounds are what the deliverer counts and by how much that is bounded.
+// Bounds are the deliverer's counts and their limits.
 type Bounds struct {
 	Fast, FastMost         int64 // deliveries to fast webhooks
 	Wide, WideMost         int64 // deliveries of wide events

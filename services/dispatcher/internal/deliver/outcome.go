@@ -42,7 +42,7 @@ func (d *Deliverer) conclude(job *Job, attempt *domain.Attempt, decided decision
 	}
 }
 
-// putOff puts a job into its webhook's hold queue, unattempted. While the circuit is open its
+// putOff puts a job into its webhook's hold queue without an attempt. While the circuit is open, its
 // schedule runs on, so it may be exhausted already.
 func (d *Deliverer) putOff(ep *endpoint, job *Job, why domain.Change) {
 	switch {
@@ -117,7 +117,7 @@ func (d *Deliverer) emit(job *Job, outcome domain.Outcome) {
 	d.options.Emitter.Emit(record.Item{Outcome: &outcome, Event: job.Origin.Emitting(), Done: job.Origin.Stored})
 }
 
-// keep has the bus take a delivery over, for ever if need be: until it has, the job's
+// keep makes the bus take a delivery over, and tries for ever if needed. Until then the job's
 // origin still holds it. After Close it is left there.
 func (d *Deliverer) keep(job *Job, put func(done func(error)), then func()) {
 	var wait *backoff.ExponentialBackOff
@@ -144,11 +144,11 @@ func (d *Deliverer) keep(job *Job, put func(done func(error)), then func()) {
 	try()
 }
 
-// warnKept tells that the bus does not take deliveries, once in keptEvery: there may be
+// warnKept warns that the bus takes no deliveries, at most once in keptEvery, because there may be
 // thousands.
 func (d *Deliverer) warnKept(err error) {
 	now, last := int64(time.Since(d.made)), d.warned.Load()
 	if (last == 0 || now-last > int64(keptEvery)) && d.warned.CompareAndSwap(last, max(1, now)) {
-		d.options.Logger.Warn("deliveries can't be stored on the bus; trying on", "error", err)
+		d.options.Logger.Warn("deliveries can't be stored on the bus; trying again", "error", err)
 	}
 }

@@ -11,26 +11,26 @@ import (
 )
 
 const (
-	// The process is overloaded when one in overloadShare of its goroutines waited for
-	// overloadAfter or longer until they ran, since the last look, in which there were
-	// overloadLeast of them at least. On two cores it was one in 6 at full load, beside the
+	// The process is overloaded if one in overloadShare of its goroutines waited for
+	// overloadAfter or longer until it ran, since the last sample, with at least overloadLeast
+	// goroutines in the sample. On two cores it was one in 6 at full load, beside the
 	// database and the bus, and less than one in 10 at a hundredth of it.
 	overloadAfter = 0.0005 // seconds
 	overloadShare = 8
 	overloadLeast = 200
 	waitsMetric   = "/sched/latencies:seconds"
-	// It is overloaded, too, when its threads waited for a core that others had: on average
+	// It is also overloaded if its threads waited for a core that others used: on average
 	// overloadThreads for each core that it may use, and overloadTimes as long as they ran.
-	// With one to four dispatchers at full load on two cores they were 0.7 to 2 a core and
-	// waited 3 to 10 times as long as they ran, of which the goroutines that run on them
-	// know nothing.
+	// With one to four dispatchers at full load on two cores, 0.7 to 2 threads a core waited, and
+	// 3 to 10 times as long as they ran. The goroutines that run on these threads don't
+	// notice that.
 	overloadThreads = 0.5
 	overloadTimes   = 1.5
 )
 
-// overload tells whether it is this process, not a receiver, that can't keep up. Attempts take
-// long then whatever the receivers do. To send what waits by way of the hold queues would only add
-// to the work: a delivery in a hold queue costs three times as much.
+// overload detects when this process, not a receiver, can't keep up. Then attempts take
+// long whatever the receivers do. Sending deliveries through the hold queues would only add
+// work, because a delivery in a hold queue costs three times as much.
 type overload struct {
 	now     atomic.Bool
 	sample  [1]metrics.Sample
@@ -47,7 +47,7 @@ func newOverload() *overload {
 	return s
 }
 
-// look is to be called regularly, by one goroutine.
+// look takes a sample. One goroutine must call it regularly.
 func (s *overload) look(now time.Time) {
 	goroutines, threads := s.goroutinesWait(), s.threadsWait(now)
 	s.now.Store(goroutines || threads)

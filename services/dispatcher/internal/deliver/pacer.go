@@ -6,23 +6,23 @@ import (
 )
 
 const (
-	// paceEvery and paceOver: every 4 ms goes a 125th of what waits, one job at least, so
+	// paceEvery and paceOver: every 4 ms a 125th of the waiting jobs starts, at least one, so
 	// that a burst is spread over about half a second however large it is.
 	paceEvery = 4 * time.Millisecond
 	paceOver  = 500 * time.Millisecond
 )
 
-// pacer spreads bursts of jobs for failing webhooks. One event to a hundred of them costs
+// pacer spreads bursts of jobs for failing webhooks. One event for a hundred of them costs
 // tens of milliseconds of processor time at once (connections and handshakes that come to
-// nothing, schedules, holds, records), for which healthy deliveries and the acceptance of
-// events would wait.
+// nothing, schedules, holds, records). Healthy deliveries and the acceptance of
+// events would wait for that.
 type pacer struct {
 	mu      sync.Mutex
 	waiting []func()
 	ticking bool
 }
 
-// add has begin called: at once when nothing waits, else in its turn.
+// add calls begin: at once if nothing waits, else in its turn.
 func (p *pacer) add(begin func()) {
 	p.mu.Lock()
 	if p.ticking {
@@ -36,7 +36,7 @@ func (p *pacer) add(begin func()) {
 	go p.run()
 }
 
-// run begins what waits, until nothing does.
+// run starts waiting jobs until none is left.
 func (p *pacer) run() {
 	ticker := time.NewTicker(paceEvery)
 	defer ticker.Stop()

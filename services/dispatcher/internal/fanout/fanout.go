@@ -1,5 +1,5 @@
-// Package fanout takes events off the bus and makes one delivery for each webhook that
-// subscribes to them. An event is acknowledged when every one of its deliveries has an
+// Package fanout takes events from the bus and makes one delivery for each webhook that is
+// registered for them. An event is acknowledged when each of its deliveries has an
 // outcome that is stored: recorded, scheduled or held.
 package fanout
 
@@ -94,15 +94,15 @@ func New(options Options) *Fanout {
 		strangers: make(chan stranger, maxStrangers),
 		lookups:   newLookups(options.Log),
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "waybill_events_taken_total", Help: "Events taken off the bus, by where they were published."}, []string{"origin"}),
+			Name: "waybill_events_taken_total", Help: "Events taken from the bus, by where they were published."}, []string{"origin"}),
 		rejected: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "waybill_bus_messages_rejected_total", Help: "Bus messages that were no events."}),
+			Name: "waybill_bus_messages_rejected_total", Help: "Messages on the bus that were not valid events."}),
 		repeated: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "waybill_events_repeated_total", Help: "Events that the bus handed out again."}),
 	}
 	f.room = newRoomMetrics(options.Metrics)
 	options.Metrics.MustRegister(f.events, f.rejected, f.repeated, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "waybill_events_in_hand", Help: "Events taken and not acknowledged yet."},
+		Name: "waybill_events_in_hand", Help: "Events in flight: taken from the bus and not acknowledged."},
 		func() float64 { return float64(f.inFlight.Len()) }))
 	return f
 }
@@ -223,7 +223,7 @@ func (f *Fanout) recorded(g *group) map[domain.DeliveryID]domain.Revision {
 	}
 	known, err := f.lookups.revs(g.event.Account, ids)
 	if err != nil {
-		f.options.Logger.Debug("log can't be asked about a repeated event", "error", err)
+		f.options.Logger.Debug("the delivery log can't be asked about a repeated event", "error", err)
 		return nil
 	}
 	return known
@@ -270,12 +270,12 @@ func (f *Fanout) leave(ctx context.Context, m *bus.Message) {
 func (f *Fanout) reject(ctx context.Context, m *bus.Message, cause error) {
 	account, _, _ := bus.ParseEventSubject(m.Subject())
 	f.rejected.Inc()
-	f.options.Logger.Info("bus message rejected", "subject", bus.ShownSubject(m.Subject()), "reason", cause.Error())
+	f.options.Logger.Info("a message on the bus was rejected", "subject", bus.ShownSubject(m.Subject()), "reason", cause.Error())
 	f.options.Bus.Reject(account, m.Subject(), m.Header(), m.Body(), cause.Error(), func(err error) {
 		f.inFlight.Done(m)
 		if err != nil {
 			if ctx.Err() == nil {
-				f.options.Logger.Warn("rejected message can't be kept; it comes again", "error", err)
+				f.options.Logger.Warn("a rejected message can't be kept; the bus hands it out again", "error", err)
 			}
 			return // not acknowledged: it comes again
 		}
@@ -368,8 +368,8 @@ func (g *group) giveBack() {
 
 var (
 	errSubject = errors.New("the subject is not events.<account>.<type>")
-	errName    = errors.New("the subject's account is no account's name: 1 to 64 of a-z, 0-9 and -")
-	errType    = errors.New("the subject's type is unknown")
+	errName    = errors.New("the account in the subject is not a valid name: 1 to 64 characters of a-z, 0-9 and -")
+	errType    = errors.New("the type in the subject is unknown")
 )
 
 // busEvent reads an event that somebody published straight to the bus. What its
@@ -381,7 +381,7 @@ func busEvent(m *bus.Message, account string) (domain.Event, error) {
 		return domain.Event{}, err
 	}
 	if parsed.Type != kind {
-		return domain.Event{}, errors.New("type differs from the subject's")
+		return domain.Event{}, errors.New("the type in the body differs from the one in the subject")
 	}
 	if parsed.ID == "" {
 		parsed.ID = cmp.Or(bus.GivenID(m.Header()), "evt_"+strconv.FormatInt(m.Time.UnixNano(), 36)+"_"+strconv.FormatUint(m.Sequence, 36))

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// maxLookups bounds the questions to the log at a time. After the bus was away 20,000
-	// events may have to be looked up: what comes meanwhile is asked for together.
+	// maxLookups is how many questions to the log run at a time. After the bus was away, 20,000
+	// events may have to be looked up. Those that come meanwhile are looked up together.
 	maxLookups = 2
 	lookupTime = 2 * time.Second
 )

@@ -7,8 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// roomInterval is after how long EVENTS is looked at again. A quarter of it is free when room
-// begins to be made.
+// roomInterval is how often the size of EVENTS is checked. A quarter of EVENTS is still free when
+// events are first dropped.
 const roomInterval = 2 * time.Second
 
 type roomMetrics struct {
@@ -21,15 +21,15 @@ func newRoomMetrics(registerer prometheus.Registerer) *roomMetrics {
 		bytes: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "waybill_bus_events_bytes", Help: "Bytes in the stream EVENTS."}),
 		most: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "waybill_bus_events_max_bytes", Help: "Bytes that the stream EVENTS may hold; then it refuses events. 0: no limit."}),
+			Name: "waybill_bus_events_max_bytes", Help: "Bytes that the stream EVENTS may hold before it refuses events. 0: no limit."}),
 		dropped: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "waybill_bus_events_dropped_total", Help: "Events that were done and were dropped from EVENTS to make room."}),
+			Name: "waybill_bus_events_dropped_total", Help: "Events that were done and were dropped to make room in EVENTS."}),
 	}
 	registerer.MustRegister(m.bytes, m.most, m.dropped)
 	return m
 }
 
-// makeRoom keeps EVENTS from filling up with what is done, until ctx is done.
+// makeRoom drops events that are done, so that they don't fill EVENTS. It runs until ctx is done.
 func (f *Fanout) makeRoom(ctx context.Context) {
 	ticker := time.NewTicker(roomInterval)
 	defer ticker.Stop()
@@ -44,7 +44,7 @@ func (f *Fanout) makeRoom(ctx context.Context) {
 		}
 		f.room.dropped.Add(float64(room.Dropped))
 		if err != nil && !failing && ctx.Err() == nil {
-			f.options.Logger.Warn("room can't be made in the stream of events; trying on", "error", err)
+			f.options.Logger.Warn("no room can be made in the stream of events; trying again", "error", err)
 		}
 		failing = err != nil
 		select {

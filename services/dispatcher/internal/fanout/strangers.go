@@ -15,14 +15,14 @@ type Accounts interface {
 }
 
 const (
-	// maxStrangers bounds the messages that wait until the database was asked about their
-	// account. Further ones are given back for strangerWait, so that they are in nobody's way.
+	// maxStrangers is how many messages may wait until the database was asked about their
+	// account. Others are returned to the bus for strangerWait, so that they hold nothing up.
 	maxStrangers = 1024
 	strangerWait = 5 * time.Second
 	askTime      = 2 * time.Second
 )
 
-var errAccount = errors.New("the subject's account does not exist")
+var errAccount = errors.New("the account in the subject does not exist")
 
 // stranger is a message whose account is not known here.
 type stranger struct {
@@ -30,8 +30,8 @@ type stranger struct {
 	account string
 }
 
-// ask has the database asked whether an account exists; what comes from other accounts
-// meanwhile is not kept waiting.
+// ask starts the question to the database whether an account exists. Messages of other accounts
+// don't wait for it.
 func (f *Fanout) ask(m *bus.Message, account string) {
 	select {
 	case f.strangers <- stranger{m, account}:
@@ -94,7 +94,7 @@ func (f *Fanout) exists(ctx context.Context, account string) error {
 		return errAccount
 	}
 	if err != nil {
-		f.options.Logger.Debug("whether an account exists can't be asked; its events wait", "error", err)
+		f.options.Logger.Debug("the database can't say whether an account exists; its events wait", "error", err)
 	}
 	return err
 }

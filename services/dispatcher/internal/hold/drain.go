@@ -347,7 +347,7 @@ func (d *drain) take(ctx context.Context, batch []*bus.Message) {
 	for _, m := range batch {
 		task, err := bus.ParseTask(m.Header(), m.Body())
 		if err != nil {
-			d.w.m.options.Logger.Error("held delivery can't be read and is set aside", "sequence", m.Sequence, "error", err)
+			d.w.m.options.Logger.Error("a held delivery can't be read and is set aside", "sequence", m.Sequence, "error", err)
 			d.w.m.options.Bus.SetAside(m.Entry(), err, func(err error) {
 				d.inFlight.Done(m)
 				if err == nil { // else it stays in the hold queue

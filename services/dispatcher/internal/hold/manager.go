@@ -1,7 +1,7 @@
-// Package hold works the hold queues: what is held for a webhook because it is inactive, its
+// Package hold works on the hold queues: deliveries of a webhook that are held because it is inactive, its
 // circuit is open, or more came than it takes. One dispatcher owns a hold queue. While the
-// circuit is open it sends probes; when the webhook takes deliveries again it drains
-// the hold queue, in order of publication, first one at a time and then at a rising rate.
+// circuit is open, it sends probes. When the webhook takes deliveries again, it drains
+// the hold queue in the order of publication, first one at a time and then at a rising rate.
 package hold
 
 import (
@@ -109,7 +109,7 @@ func New(options Options) *Manager {
 		drained: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "waybill_lane_drained_total", Help: "Deliveries that left a hold queue."}),
 		probes: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "waybill_probes_total", Help: "Probes sent through open circuits."}),
+			Name: "waybill_probes_total", Help: "Probes sent while a circuit was open."}),
 	}
 	options.Metrics.MustRegister(m.drained, m.probes, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "waybill_lanes", Help: "Hold queues of this dispatcher that hold something."},
@@ -296,7 +296,7 @@ func (m *Manager) listQueues(ctx context.Context) {
 		}
 		queues, err := m.kept.queues(ctx, shard)
 		if err != nil {
-			m.options.Logger.Debug("hold queues can't be listed", "error", err)
+			m.options.Logger.Debug("the hold queues can't be listed", "error", err)
 			return
 		}
 		m.mu.Lock()

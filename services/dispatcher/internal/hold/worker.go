@@ -78,7 +78,7 @@ func (w *worker) run(ctx context.Context) {
 		if err != nil {
 			failures++
 			pause = min(time.Duration(failures)*200*time.Millisecond, 5*time.Second)
-			w.m.options.Logger.Debug("hold queue can't be worked", "webhook", w.id, "error", err)
+			w.m.options.Logger.Debug("a hold queue can't be drained or read", "webhook", w.id, "error", err)
 		} else {
 			failures = 0
 		}

@@ -16,16 +16,16 @@ type AccountStore interface {
 	GetAccount(ctx context.Context, name string) (domain.Account, error)
 }
 
-// Accounts tells which accounts there are. The database is the truth: an account that is not
-// known here is asked for, as it may have been made a moment ago. One that is known stays
-// known, for accounts are never deleted.
+// Accounts knows which accounts exist. The database is the truth: it is asked for an account
+// that is not known here, because the account may have been made a moment ago. A known account stays
+// known, because accounts are never deleted.
 type Accounts struct {
 	store AccountStore
 	mu    sync.RWMutex
 	known map[string]struct{}
 }
 
-// NewAccounts returns one that knows none.
+// NewAccounts returns an Accounts that knows no account yet.
 func NewAccounts(source AccountStore) *Accounts {
 	return &Accounts{store: source, known: make(map[string]struct{})}
 }
@@ -33,7 +33,7 @@ func NewAccounts(source AccountStore) *Accounts {
 // accountsPage is how many accounts are read at a time.
 const accountsPage = 1000
 
-// Load reads all accounts, so that they are known while the database is away.
+// Load reads all accounts, so that they are known when the database is away.
 func (a *Accounts) Load(ctx context.Context) error {
 	for offset := 0; ; offset += accountsPage {
 		list, total, err := a.store.ListAccounts(ctx, store.Page{Limit: accountsPage, Offset: offset})

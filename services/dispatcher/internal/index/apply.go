@@ -6,8 +6,8 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// apply takes over what was read of the database; version is how far that stands, 0: of
-// single webhooks only.
+// apply takes over webhooks that were read from the database. version is the version that they
+// cover; 0: they are single webhooks.
 func (x *Index) apply(webhooks []domain.Webhook, healths []domain.Health, version int64) {
 	changed := make(map[*Hook]struct{})
 	lists := &edits{added: make(map[subscription][]*Hook)}
@@ -45,8 +45,8 @@ func (x *Index) apply(webhooks []domain.Webhook, healths []domain.Health, versio
 
 // put adds, replaces or forgets a webhook; x.mu is held. Nil: nothing changed.
 //
-// One that was deleted is forgotten at once. Who has its hook in flight sees that it is
-// deleted; for what becomes due to it later the database is asked, see Find.
+// A deleted webhook is forgotten at once. Whoever uses its hook sees that it is
+// deleted. The database is asked about later deliveries to it, see Find.
 func (x *Index) put(w *domain.Webhook, lists *edits) *Hook {
 	hook, known := x.hooks[w.ID]
 	config := x.prepare(w)
@@ -85,8 +85,8 @@ func (x *Index) put(w *domain.Webhook, lists *edits) *Hook {
 	return hook
 }
 
-// prepare makes a webhook ready for deliveries. One that can't be is kept with the fault:
-// its deliveries are held until it can.
+// prepare makes a webhook ready for deliveries. If that is not possible, the webhook is kept with a
+// fault, and its deliveries are held.
 func (x *Index) prepare(w *domain.Webhook) *Config {
 	config := &Config{Webhook: w}
 	if w.Fault == "" {
@@ -98,7 +98,7 @@ func (x *Index) prepare(w *domain.Webhook) *Config {
 	return config
 }
 
-// maxFaultsTold bounds the webhooks that are named in the log at a time: under another
+// maxFaultsTold is how many webhooks are named in the log at a time: under another
 // encryption key none of them can be read.
 const maxFaultsTold = 100
 
@@ -106,15 +106,15 @@ const maxFaultsTold = 100
 func (x *Index) tellFault(n int, w *domain.Webhook) {
 	switch {
 	case n <= maxFaultsTold:
-		x.options.Logger.Error("webhook can't be read; its deliveries are held until it can",
+		x.options.Logger.Error("a webhook can't be read; its deliveries are held until it can",
 			slog.String("webhook", string(w.ID)), slog.String("account", w.Account), slog.String("fault", w.Fault))
 	case n == maxFaultsTold+1:
-		x.options.Logger.Error("more webhooks can't be read; the metric waybill_webhooks_unreadable counts them")
+		x.options.Logger.Error("more webhooks can't be read; see the metric waybill_webhooks_unreadable")
 	}
 }
 
-// edits are changes of the lists by account and type, so that each list is made anew once,
-// however many webhooks changed: readers hold the old one.
+// edits collect changes of the lists by account and type, so that each list is made anew only once,
+// however many webhooks changed. Readers may still use the old list.
 type edits struct {
 	added   map[subscription][]*Hook // to each list that is touched
 	dropped []*Hook                  // from each list that they were in

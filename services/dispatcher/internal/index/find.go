@@ -9,21 +9,21 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// ErrStopped is for who asks for a webhook while the index no longer runs.
+// ErrStopped is the answer to a question when the index no longer runs.
 var ErrStopped = errors.New("the index has stopped")
 
 const (
-	// maxFound bounds the webhooks that the database is asked for at once.
+	// maxFound is how many webhooks the database is asked for at once.
 	maxFound = 500
-	// maxReread bounds the webhooks with a fault that are read again every PollInterval: one
-	// may have been mended beneath the API, without a new version.
+	// maxReread is how many webhooks with a fault are read again every PollInterval. A row
+	// may have been repaired in the database, without a new version.
 	maxReread = 250
 )
 
-// Find has answer called once, with the webhook, or with nil when the database has none of
-// that id, which alone may say so: an index may be behind. While the database can't be
-// asked, answer waits. The error is ErrStopped. A webhook that is known is answered at
-// once; answer must not wait.
+// Find calls answer once: with the webhook, or with nil if the database has no webhook with
+// that id. Only the database may say that, because an index may be behind. While it can't be
+// asked, answer is not called. The error is ErrStopped. For a known webhook answer is called at
+// once. answer must not block.
 func (x *Index) Find(id domain.WebhookID, answer func(*Hook, error)) {
 	if _, err := domain.ParseWebhookID(string(id)); err != nil {
 		answer(nil, nil) // an announcement may bring anything, which no webhook can be called
@@ -67,7 +67,7 @@ func (x *Index) find(ctx context.Context) error {
 	return nil
 }
 
-// wanted returns webhooks to be looked up, first those that were asked for.
+// wanted returns the webhooks to look up, first those that were asked for.
 func (x *Index) wanted(now time.Time) (ids []domain.WebhookID, asked int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -7,10 +7,10 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// maxAhead bounds the news of unknown webhooks that are kept.
+// maxAhead is how many announcements about unknown webhooks are kept.
 const maxAhead = 1024
 
-// healthNews is the body of an announcement of a webhook's health.
+// healthNews is the body of an announcement about a webhook's health.
 type healthNews struct {
 	Webhook         domain.WebhookID      `json:"webhook"`
 	DisabledVersion int64                 `json:"disabledVersion,omitempty"`

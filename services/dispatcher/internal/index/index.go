@@ -1,7 +1,7 @@
 // Package index keeps every webhook in memory, by account and event type, as the
-// database has it. The database is the truth: each change there raises a version in its
-// own transaction; an announcement on the bus makes the index load what changed at
-// once, and a poll every 10 seconds finds what an announcement missed.
+// database has it. The database is the truth. Each change there raises a version in its
+// own transaction. An announcement on the bus makes the index load the change at
+// once, and a poll every 10 seconds finds changes whose announcement was lost.
 package index
 
 import (
@@ -18,15 +18,15 @@ import (
 
 // Store reads the webhooks.
 type Store interface {
-	// Webhooks returns what changed after version since, deleted ones too, and how far that
-	// is; since 0: all that there are.
+	// Webhooks returns the webhooks that changed after version since, deleted ones included, and the
+	// version that this covers. since 0: all webhooks.
 	Webhooks(ctx context.Context, since int64) ([]domain.Webhook, int64, error)
-	// LiveWebhooks returns those of the webhooks named that there are.
+	// LiveWebhooks returns those of the given webhooks that exist.
 	LiveWebhooks(ctx context.Context, ids []domain.WebhookID) ([]domain.Webhook, error)
 	Healths(ctx context.Context, since time.Time) ([]domain.Health, error)
 }
 
-// PollInterval is after how long a change is seen whose announcement was lost.
+// PollInterval is how long it takes to notice a change whose announcement was lost.
 const PollInterval = 10 * time.Second
 
 // Options of an index.
@@ -79,11 +79,11 @@ func New(options Options) *Index {
 	}
 }
 
-// OnChange has handle called after each change of a hook, on the loading goroutine.
-// It is to be called before Run.
+// OnChange sets handle, which is called after each change of a hook, on the loading goroutine.
+// Call it before Run.
 func (x *Index) OnChange(handle func(*Hook)) { x.changes = append(x.changes, handle) }
 
-// Subscribers returns the webhooks of account that events of type kind go to, the
+// Subscribers returns the webhooks of account that are registered for kind, the
 // inactive ones included. The slice must not be changed.
 func (x *Index) Subscribers(account string, kind domain.EventType) []*Hook {
 	x.mu.RLock()
@@ -91,7 +91,7 @@ func (x *Index) Subscribers(account string, kind domain.EventType) []*Hook {
 	return x.byEvent[subscription{account, kind}]
 }
 
-// Hook returns a webhook. One that is not known here may be there all the same: Find asks
+// Hook returns a webhook. One that is not known here may still exist: Find asks
 // the database.
 func (x *Index) Hook(id domain.WebhookID) (*Hook, bool) {
 	x.mu.RLock()
@@ -176,13 +176,13 @@ func (x *Index) Run(ctx context.Context) error {
 				return nil
 			}
 			if !failing {
-				x.options.Logger.Warn("webhooks can't be read; the present ones stay in force", "error", err)
+				x.options.Logger.Warn("webhooks can't be read from the database; the known ones stay in use", "error", err)
 			}
 			// A poke must not turn the wait into a busy loop.
 			failing, retry, pokes = true, time.After(wait.NextBackOff()), nil
 		} else {
 			if failing {
-				x.options.Logger.Info("webhooks are read again")
+				x.options.Logger.Info("webhooks can be read from the database again")
 			}
 			failing, retry = false, nil
 			wait.Reset()
@@ -203,8 +203,8 @@ const (
 	loadTime      = 30 * time.Second
 )
 
-// healthMargin is how much older than the last load the healths are that are read again:
-// they are few, and have no version but the clocks of those who wrote them.
+// healthMargin: healths that changed up to this long before the last load are read again.
+// They are few, and have no version except the clocks of the dispatchers that wrote them.
 const healthMargin = 2 * time.Minute
 
 // load reads what changed since the version that was reached.

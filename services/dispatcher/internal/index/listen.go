@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// Announcer carries nudges between processes; they may be lost.
+// Announcer carries notifications between processes. They may be lost.
 type Announcer interface {
 	Announce(subject string, body []byte)
 	Listen(subject string, handle func(body []byte)) (stop func(), err error)
 	ListenAnswering(subject string, handle func(body []byte, answer func())) (stop func(), err error)
 }
 
-// answerTime is how long an announcer's question is worth an answer.
+// answerTime is how long an announcer waits for an answer.
 const answerTime = 2 * time.Second
 
-// listen hears announcements until ctx is done and stop is called.
+// listen receives announcements until ctx is done and stop is called.
 func (x *Index) listen(ctx context.Context) (stop func(), err error) {
 	var answering sync.WaitGroup
 	ctx, stopAnswers := context.WithCancel(ctx)

@@ -8,7 +8,7 @@ import (
 	"waybill.dev/shared/egress"
 )
 
-// Client posts safely whatever the receiver does.
+// Client sends a POST and stays within its limits whatever the receiver does.
 type Client interface {
 	Post(ctx context.Context, request *egress.Request) egress.Response
 }

@@ -1,5 +1,5 @@
-// Package post makes the callback: it signs the payload, sets the headers of the
-// contract, and posts it through the egress guard.
+// Package post makes the callback: it signs the payload, sets the documented
+// headers, and posts it through the checks of package egress.
 package post
 
 import (

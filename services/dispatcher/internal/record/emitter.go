@@ -1,5 +1,5 @@
-// Package record carries outcomes to the database: the Emitter gathers what deliveries
-// reach into batches on the bus, the Stage takes the batches off and writes them in
+// Package record carries outcomes to the database. The Emitter collects the outcomes of
+// deliveries in batches on the bus. The Stage takes the batches and writes them in
 // bulk. Deliveries go on while the database is down, and the log catches up.
 package record
 
@@ -205,7 +205,7 @@ func (e *Emitter) store(ctx context.Context, items []Item) {
 			break
 		}
 		if !failing {
-			e.log.Warn("records can't be stored on the bus; trying on", "items", len(items), "error", err)
+			e.log.Warn("records can't be stored on the bus; trying again", "items", len(items), "error", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -260,7 +260,7 @@ func (s *Stage) store(ctx context.Context, taken []*bus.Message, batches []domai
 				s.metrics.observe(result, time.Since(start), taken[0].Time)
 			}
 			if failing {
-				s.log.Info("records are written again")
+				s.log.Info("records can be written to the database again")
 			}
 			return true
 		}
@@ -270,7 +270,7 @@ func (s *Stage) store(ctx context.Context, taken []*bus.Message, batches []domai
 				// Leaving them out would have their events sent again: an operator must look.
 				level = slog.LevelError
 			}
-			s.log.Log(ctx, level, "records can't be written; they wait on the bus", "error", err)
+			s.log.Log(ctx, level, "records can't be written to the database; they wait on the bus", "error", err)
 			failing = true
 		}
 		s.metrics.failures.Inc()
@@ -300,7 +300,7 @@ func newStageMetrics(registerer prometheus.Registerer) *stageMetrics {
 		unreadable: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "waybill_records_unreadable_total", Help: "Record batches rejected because they could not be decoded."}),
 		failures: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "waybill_records_failures_total", Help: "Writes of records that failed and were tried again."}),
+			Name: "waybill_records_failures_total", Help: "Writes of records that failed and were repeated."}),
 		lag: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "waybill_records_lag_seconds", Help: "Age of the oldest record in the last batch when it was written."}),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{

@@ -1,5 +1,5 @@
-// Package retry brings deliveries that are due: retries whose wait is over, and tests,
-// retries and replays that were asked for. The stages after it can't tell them apart.
+// Package retry takes deliveries that are due: retries whose wait is over, and tests,
+// retries and replays that somebody asked for. The later stages treat all of them alike.
 package retry
 
 import (
@@ -110,7 +110,7 @@ func (d *Due) handle(ctx context.Context, m *bus.Message) {
 	task, err := bus.ParseTask(m.Header(), m.Body())
 	if err != nil {
 		// It can't be delivered by this build, and must neither block nor be lost.
-		d.log.Error("due delivery can't be read and is set aside", "sequence", m.Sequence, "error", err)
+		d.log.Error("a due delivery can't be read and is set aside", "sequence", m.Sequence, "error", err)
 		d.bus.SetAside(m.Entry(), err, func(err error) {
 			d.inFlight.Done(m)
 			if err == nil { // else it comes again
@@ -185,7 +185,7 @@ func (o *origin) Stored() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		if err := o.message.AckWait(ctx); err != nil {
-			o.d.log.Warn("due delivery could not be acknowledged; it may be repeated", "error", err)
+			o.d.log.Warn("a due delivery could not be acknowledged; it may be repeated", "error", err)
 		}
 		o.d.inFlight.Done(o.message)
 	}()

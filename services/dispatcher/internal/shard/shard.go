@@ -1,10 +1,10 @@
-// Package shard divides the shards among the live dispatchers: each says once a second
-// that it lives, and a rendezvous hash over those heard in the last 3.5 seconds gives
-// every shard one owner, without any coordinator. Two may believe for a moment that
-// they own a shard; the pinned consumers serve only one of them.
+// Package shard decides which dispatcher owns which shard. Each dispatcher announces once a second
+// that it is alive. A rendezvous hash over those heard in the last 3.5 seconds gives
+// every shard one owner, without a coordinator. For a moment, two may believe that
+// they own the same shard. The pinned consumers serve only one of them.
 //
-// While builds of two versions run beside each other, the shards are divided among those
-// that read the most of what is on the bus.
+// While two versions run side by side, only the dispatchers that can read the most of what is on
+// the bus own shards.
 package shard
 
 import (
@@ -28,7 +28,7 @@ type Announcer interface {
 const (
 	heartbeat = time.Second
 	lifetime  = 3500 * time.Millisecond
-	// introduction is how long a new one listens to who is there before it counts itself.
+	// introduction is how long a new dispatcher listens for others before it counts itself.
 	introduction = 100 * time.Millisecond
 )
 
@@ -70,11 +70,11 @@ func New(self string, reads int, subject string, announcer Announcer, log *slog.
 	}
 }
 
-// OnChange has handle called whenever a shard is gained or lost; before Run.
+// OnChange sets handle, which is called whenever a shard is gained or lost. Call it before Run.
 func (m *Owners) OnChange(handle func(shard int, owned bool)) { m.on = append(m.on, handle) }
 
-// OnBehind has handle called when another dispatcher that reads more than this one comes,
-// and when the last such one is gone; before Run.
+// OnBehind sets handle, which is called when a dispatcher appears that reads more than this one,
+// and when the last such dispatcher is gone. Call it before Run.
 func (m *Owners) OnBehind(handle func(behind bool)) { m.onBehind = append(m.onBehind, handle) }
 
 // Owns tells whether this dispatcher owns the shard of a webhook.
@@ -84,8 +84,8 @@ func (m *Owners) Owns(id domain.WebhookID) bool {
 	return m.owned[id.Shard()]
 }
 
-// Introduced is closed once this dispatcher knows who else is there: before, it would take
-// itself for the only one.
+// Introduced is closed once this dispatcher knows which others are there. Before that, it would think
+// that it is the only one.
 func (m *Owners) Introduced() <-chan struct{} { return m.introduced }
 
 func (m *Owners) introduce() { m.introducedOnce.Do(func() { close(m.introduced) }) }
@@ -105,7 +105,7 @@ type beat struct {
 	Reads int `json:"reads,omitempty"`
 }
 
-// Run takes part until ctx is done; then it says goodbye and gives all shards up.
+// Run takes part until ctx is done. Then it announces its end and gives all shards up.
 func (m *Owners) Run(ctx context.Context) error {
 	stop, err := m.announcer.Listen(m.subject, m.heard)
 	if err != nil {
@@ -182,7 +182,7 @@ func (m *Owners) divide(now time.Time) {
 		newest = max(newest, p.reads)
 	}
 	if live := len(m.seen) + 1; live != m.live {
-		m.log.Info("dispatchers changed", "live", live)
+		m.log.Info("the set of live dispatchers changed", "live", live)
 		m.live = live
 	}
 	var ids []string
@@ -210,7 +210,7 @@ func (m *Owners) divide(now time.Time) {
 	if !turned {
 		return
 	}
-	m.log.Info("retries, hold queues and records go to the dispatchers of the latest version", "behind", behind)
+	m.log.Info("dispatchers of the latest version now own retries, hold queues and records", "behind", behind)
 	for _, handle := range m.onBehind {
 		handle(behind)
 	}

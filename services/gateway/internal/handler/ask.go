@@ -48,7 +48,7 @@ func newBackEnd(options *input.Form, op *routefile.Operation, base *url.URL) *ba
 		limit = callTimeout
 	}
 	if b.timeout > limit {
-		options.Fault(fmt.Sprintf("must not be longer than the call may take: %g seconds, unless the route's timeoutSeconds says otherwise",
+		options.Fault(fmt.Sprintf("must not be longer than the time limit of the call: %g seconds, unless the route's timeoutSeconds is larger",
 			limit.Seconds()), "timeoutSeconds")
 	}
 	if base != nil {

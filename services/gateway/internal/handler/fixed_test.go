@@ -75,12 +75,12 @@ func TestStaticFaults(t *testing.T) {
 	e.Folder = fstest.MapFS{
 		"dir/x.txt": {Data: []byte("x")}, "long.txt": {Data: make([]byte, route.MaxResponse+1)}, "pipe": {Mode: fs.ModeNamedPipe},
 	}
-	const outside = "handler/options/file must be a file of the folder of the route files, as a relative path"
-	const missing = "handler/options/file is no file of the folder of the route files that can be read"
+	const outside = "handler/options/file must be the relative path of a file in the folder of the route files"
+	const missing = "handler/options/file is not a readable file in the folder of the route files"
 	for options, want := range map[string]string{
 		`{}`:                                              "handler/options must have body or file",
-		`{"body":"x","file":"dir/x.txt"}`:                 "handler/options/file must not be there beside body",
-		`{"body":"x","status":204}`:                       "handler/options/status is one of answers without a body",
+		`{"body":"x","file":"dir/x.txt"}`:                 "handler/options/file must not be given together with body",
+		`{"body":"x","status":204}`:                       "handler/options/status is a status whose answers have no body",
 		`{"body":"x","status":199}`:                       "handler/options/status must be from 200 to 599",
 		`{"body":"x","status":"200"}`:                     "handler/options/status must be a whole number",
 		`{"body":"x","contentType":"hunter2/"}`:           "handler/options/contentType must be a media type",
@@ -140,7 +140,7 @@ func TestRedirect(t *testing.T) {
 			t.Errorf("%s: %q, want %q", options, got, want)
 		}
 	}
-	if got := faultsOf(t, "redirectHandler", `{"location":"${evn.X}"}`, e); !strings.HasPrefix(got, "handler/options/location has an expression that is not known") {
+	if got := faultsOf(t, "redirectHandler", `{"location":"${evn.X}"}`, e); !strings.HasPrefix(got, "handler/options/location has an unknown expression") {
 		t.Errorf("an expression that is none: %q", got)
 	}
 }

@@ -356,7 +356,7 @@ func TestForwardFaults(t *testing.T) {
 		`{"baseUrl":"https://${params.id}.example.com"}`:                     "handler/options/baseUrl may have ${env.NAME}, and nothing of a request",
 		`{"baseUrl":"https://${headers.host}"}`:                              "handler/options/baseUrl may have ${env.NAME}, and nothing of a request",
 		`{"baseUrl":"https://example.com","timeoutSeconds":0}`:               "handler/options/timeoutSeconds must be from 0.001 to 60",
-		`{"baseUrl":"https://example.com","timeoutSeconds":11}`:              "handler/options/timeoutSeconds must not be longer than the call may take: 10 seconds, unless the route's timeoutSeconds says otherwise",
+		`{"baseUrl":"https://example.com","timeoutSeconds":11}`:              "handler/options/timeoutSeconds must not be longer than the time limit of the call: 10 seconds, unless the route's timeoutSeconds is larger",
 		`{"baseUrl":"https://example.com","mtlsCertificate":"/etc/hunter2"}`: "handler/options/mtlsCertificate is not a known member",
 	} {
 		if got := faultsOf(t, "urlForwardHandler", options, e); got != want {

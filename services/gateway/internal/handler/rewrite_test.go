@@ -150,7 +150,7 @@ func TestRewriteFaults(t *testing.T) {
 	for _, expression := range []string{"id", "params", "params.", "params[\"id\"]", "request.url", "e(params.id", "e()", "e(e(params.id))", "pathname.x", "process.env.X", ""} {
 		escaped := strings.ReplaceAll(expression, `"`, `\"`)
 		got := faultsOf(t, "urlRewriteHandler", `{"rewritePattern":"https://example.com/${`+escaped+`}"}`, e)
-		if !strings.HasPrefix(got, "handler/options/rewritePattern has an expression that is not known") {
+		if !strings.HasPrefix(got, "handler/options/rewritePattern has an unknown expression") {
 			t.Errorf("%s: %q", expression, got)
 		}
 	}

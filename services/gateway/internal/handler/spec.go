@@ -40,7 +40,7 @@ func newSpec(options *input.Form, _ *routefile.Operation, env *Env) route.Handle
 	}
 	file := fileOf(env.Set, name)
 	if file == nil {
-		options.Fault("is no route file of the folder", "openApiFilePath")
+		options.Fault("is not a route file in the folder", "openApiFilePath")
 		return nil
 	}
 	tree, err := jsontree.Parse(file.Raw)
@@ -54,7 +54,7 @@ func newSpec(options *input.Form, _ *routefile.Operation, env *Env) route.Handle
 		options.Fault(errLongFile.Error(), "openApiFilePath")
 	}
 	if reference := missing(tree, body); reference != "" {
-		options.Fault("refers to "+reference+", which is not for the public", "openApiFilePath")
+		options.Fault("refers to "+reference+", which is left out of the published document", "openApiFilePath")
 	}
 	return &fixed{route.Response{Status: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: body}}
 }

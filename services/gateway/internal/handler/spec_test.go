@@ -170,9 +170,9 @@ func TestSpecFaults(t *testing.T) {
 	e.Set = published()
 	for options, want := range map[string]string{
 		`{}`:                               "handler/options/openApiFilePath is required",
-		`{"openApiFilePath":"x.oas.json"}`: "handler/options/openApiFilePath is no route file of the folder",
-		`{"openApiFilePath":"../routes.oas.json"}`: "handler/options/openApiFilePath is no route file of the folder",
-		`{"openApiFilePath":"policies.json"}`:      "handler/options/openApiFilePath is no route file of the folder",
+		`{"openApiFilePath":"x.oas.json"}`: "handler/options/openApiFilePath is not a route file in the folder",
+		`{"openApiFilePath":"../routes.oas.json"}`: "handler/options/openApiFilePath is not a route file in the folder",
+		`{"openApiFilePath":"policies.json"}`:      "handler/options/openApiFilePath is not a route file in the folder",
 		`{"openApiFilePath":7}`:                    "handler/options/openApiFilePath must be a string",
 	} {
 		if got := faultsOf(t, "openApiSpecHandler", options, e); got != want {
@@ -188,7 +188,7 @@ func TestSpecFaults(t *testing.T) {
 		}
 	}
 	e.Set.Files[0].Raw = []byte(`{"paths":{"/a":{"get":{"requestBody":{"$ref":"#/paths/~1b/get/requestBody"}}},"/b":{"get":{"x-internal":true,"requestBody":{}}}}}`)
-	if got := faultsOf(t, "openApiSpecHandler", `{"openApiFilePath":"routes.oas.json"}`, e); got != "handler/options/openApiFilePath refers to #/paths/~1b/get/requestBody, which is not for the public" {
+	if got := faultsOf(t, "openApiSpecHandler", `{"openApiFilePath":"routes.oas.json"}`, e); got != "handler/options/openApiFilePath refers to #/paths/~1b/get/requestBody, which is left out of the published document" {
 		t.Errorf("a reference into what is left out: %q", got)
 	}
 	e.Set.Files[0].Raw = []byte("{")

@@ -18,8 +18,8 @@ import (
 const maxHeaders = 100
 
 var (
-	errOutside  = errors.New("must be a file of the folder of the route files, as a relative path")
-	errMissing  = errors.New("is no file of the folder of the route files that can be read")
+	errOutside  = errors.New("must be the relative path of a file in the folder of the route files")
+	errMissing  = errors.New("is not a readable file in the folder of the route files")
 	errLongFile = fmt.Errorf("is longer than %d bytes", route.MaxResponse)
 )
 
@@ -49,11 +49,11 @@ func newStatic(options *input.Form, op *routefile.Operation, env *Env) route.Han
 	empty := status == http.StatusNoContent || status == http.StatusNotModified
 	switch {
 	case empty && len(body) > 0:
-		options.Fault("is one of answers without a body", "status")
+		options.Fault("is a status whose answers have no body", "status")
 	case !empty && !options.Has("body") && !options.Has("file"):
 		options.Fault("must have body or file")
 	case options.Has("body") && options.Has("file"):
-		options.Fault("must not be there beside body", "file")
+		options.Fault("must not be given together with body", "file")
 	}
 	return &fixed{route.Response{Status: status, Header: header, Body: body}}
 }

@@ -31,7 +31,7 @@ type token struct {
 
 var (
 	errOpen       = errors.New("has ${ without }")
-	errExpression = errors.New("has an expression that is not known; there are env.NAME, params.NAME, query.NAME, headers.NAME, pathname, search, method, and e(…) around one of them")
+	errExpression = errors.New("has an unknown expression; possible are env.NAME, params.NAME, query.NAME, headers.NAME, pathname, search, method, and e(…) around one of them")
 )
 
 // form of what stands between ${ and }.

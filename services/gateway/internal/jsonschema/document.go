@@ -72,7 +72,7 @@ func (d *Document) start(pointer string) (*jsontree.Node, error) {
 	n := d.root.At(pointer)
 	for seen := map[*jsontree.Node]bool{}; n.Kind() == '{' && n.Len() == 1 && n.Member("$ref") != nil; {
 		if seen[n] {
-			return nil, fmt.Errorf("it refers to itself alone")
+			return nil, fmt.Errorf("it refers only to itself")
 		}
 		seen[n] = true
 		target, err := d.target(n.Member("$ref"), n)
@@ -115,5 +115,5 @@ func (d *Document) target(reference, owner *jsontree.Node) (*jsontree.Node, erro
 	case '{', 't', 'f':
 		return target, nil
 	}
-	return nil, fmt.Errorf("it refers to %s, which is no schema of the document", text)
+	return nil, fmt.Errorf("it refers to %s, which is not a schema in the document", text)
 }

@@ -31,7 +31,7 @@ const (
 const maxNoted = 10 * maxViolations
 
 // tooComplex is said of a value that is given up.
-const tooComplex = "takes too much work to be checked"
+const tooComplex = "is too expensive to check against its schema"
 
 // run checks one value. It reads the text itself, whose syntax is known to be good: a tree
 // of it would be many times its size.

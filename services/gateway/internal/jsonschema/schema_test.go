@@ -37,7 +37,7 @@ func TestValidate(t *testing.T) {
 		"false":          {`{"properties":{"a":false}}`, `{"a":1}`, []violation{{"/a", "is not allowed"}}},
 		"unevaluated":    {`{"properties":{"a":{}},"unevaluatedProperties":false}`, `{"a":1,"b":2}`, []violation{{"/b", "is not allowed"}}},
 		"names":          {`{"propertyNames":{"pattern":"^a"}}`, `{"a":1,"b":2}`, []violation{{"/b", "has a name that is not allowed"}}},
-		"contains":       {`{"contains":{"const":1},"maxContains":1}`, `[2]`, []violation{{"", "lacks an element that is asked for"}}},
+		"contains":       {`{"contains":{"const":1},"maxContains":1}`, `[2]`, []violation{{"", "lacks a required element"}}},
 		"dependent":      {`{"dependentRequired":{"a":["b"]}}`, `{"a":1}`, []violation{{"/b", "is required"}}},
 		"earlier draft":  {`{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"a":{"items":[{}],"additionalItems":false}},"dependencies":{"b":["c"]}}`, `{"a":[1,2],"b":1}`, []violation{{"/a", "has elements that are not allowed"}, {"/c", "is required"}}},
 		"too often":      {`{"contains":{"const":1},"maxContains":1}`, `[1,1]`, []violation{{"", "has an element too often"}}},
@@ -80,7 +80,7 @@ func TestManyViolations(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := schema.Validate(t.Context(), []byte("[1"+strings.Repeat(",1", 999)+"]"))
-	if len(got) != 100 || got[99].Detail != "has more faults than are listed here" {
+	if len(got) != 100 || got[99].Detail != "has more faults, which are not listed here" {
 		t.Errorf("%d violations, the last one %v", len(got), got[len(got)-1])
 	}
 	enum := make([]string, 30)

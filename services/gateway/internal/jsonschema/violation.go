@@ -85,7 +85,7 @@ func choice(k library.ErrorKind) string {
 	return "fits none of the allowed forms"
 }
 
-const lacksElement = "lacks an element that is asked for"
+const lacksElement = "lacks a required element"
 
 // detail says what a keyword asks for.
 func detail(k library.ErrorKind) string {
@@ -115,7 +115,7 @@ func detail(k library.ErrorKind) string {
 	case *kind.ContentEncoding:
 		return "must be encoded as " + k.Want
 	case *kind.ContentMediaType, *kind.ContentSchema:
-		return "must hold what its media type asks for"
+		return "must contain what its media type says"
 	}
 	return bound(k)
 }

@@ -19,14 +19,14 @@ type metrics struct {
 func newMetrics(r prometheus.Registerer) *metrics {
 	m := &metrics{
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "waybill_gateway_calls_total", Help: "Calls of gateway routes by route, origin (http, or mcp: on behalf of an MCP client) and class of status.",
+			Name: "waybill_gateway_calls_total", Help: "Calls of gateway routes by route, origin (http, or mcp for calls through an MCP server) and class of status.",
 		}, []string{"method", "route", "origin", "class"}),
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "waybill_gateway_call_seconds", Help: "Time that policies and handler of a gateway route took.",
+			Name: "waybill_gateway_call_seconds", Help: "Duration of the policies and the handler of a gateway route.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14),
 		}, []string{"method", "route"}),
 		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "waybill_gateway_reloads_total", Help: "Changes of the route files: done, or refused for a fault.",
+			Name: "waybill_gateway_reloads_total", Help: "Changes of the route files: done, or refused because of a fault.",
 		}, []string{"result"}),
 		routes: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "waybill_gateway_routes", Help: "Routes that the route files define.",

@@ -29,7 +29,7 @@ func (r *Routes) Run(ctx context.Context) error {
 		}
 		err := r.look()
 		if err != nil && !unreadable {
-			r.options.Logger.Error("the folder of the route files can't be read; the routes stay as they are", "folder", r.options.Dir, "error", err)
+			r.options.Logger.Error("the folder of the route files can't be read; the present routes stay", "folder", r.options.Dir, "error", err)
 		}
 		unreadable = err != nil
 	}
@@ -48,7 +48,7 @@ func (r *Routes) look() error {
 	r.seen = now
 	if same {
 		for _, fault := range r.refused {
-			r.options.Logger.Error("route files refused; the routes stay as they are", "file", fault.File,
+			r.options.Logger.Error("route files refused; the present routes stay", "file", fault.File,
 				"operation", fault.Operation, "pointer", fault.Pointer, "fault", fault.Message)
 		}
 		r.refused = nil

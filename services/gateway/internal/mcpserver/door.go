@@ -35,7 +35,7 @@ func newDoor(s settings, trust func(string) bool) door {
 func (d *door) refuse(r *route.Request) *route.Response {
 	switch {
 	case !d.knows(r):
-		return refusal(http.StatusForbidden, "This Host is not served here.")
+		return refusal(http.StatusForbidden, "This server does not answer for this Host.")
 	case !d.trusts(r):
 		return refusal(http.StatusForbidden, "This Origin may not call.")
 	case r.Method != http.MethodPost:

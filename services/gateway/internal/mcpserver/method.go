@@ -103,7 +103,7 @@ func isBatch(body []byte) bool { return jsontext.Value(body).Kind() == '[' }
 // batch answers several messages at once, one after the other.
 func (s *server) batch(ctx context.Context, r *route.Request) *route.Response {
 	if version := r.Header.Get(headerVersion); version != "" && version != batchVersion {
-		return invalidRequest("A batch is possible in version 2025-03-26 alone.").response(nil)
+		return invalidRequest("A batch is possible only in version 2025-03-26.").response(nil)
 	}
 	if failed := checkJSON(ctx, r.Body, 1); failed != nil {
 		return failed.response(nil)
@@ -125,9 +125,9 @@ func (s *server) batch(ctx context.Context, r *route.Request) *route.Response {
 		case failed != nil:
 			a = failed.answer(q)
 		case q != nil && q.method == "initialize":
-			a = invalidRequest("The request initialize must stand alone.").answer(q)
+			a = invalidRequest("The request initialize must not be in a batch with others.").answer(q)
 		case len(body) > maxBatchAnswer && q != nil && len(q.id) > 0:
-			a = (&failure{code: codeInternal, message: "The answers to the messages before are too long."}).answer(q)
+			a = (&failure{code: codeInternal, message: "The answers to the earlier messages are too long."}).answer(q)
 		default:
 			a = s.answer(ctx, &one, q)
 		}

@@ -155,14 +155,14 @@ func faulty(violations []jsonschema.Violation) *failure {
 	}
 	return &failure{
 		code:    codeInvalidParams,
-		message: "The arguments are not as the prompt asks; see data.",
+		message: "The arguments do not match the prompt; see data.",
 		data:    append(data, "]}"...),
 	}
 }
 
 // withoutPrompt is the answer when a prompt's route fails: there is nothing to say to a model.
 func withoutPrompt(status int) *failure {
-	f := &failure{code: codeInternal, message: "The prompt can't be had now."}
+	f := &failure{code: codeInternal, message: "The prompt is not available now."}
 	if status == http.StatusBadRequest || status == http.StatusUnprocessableEntity {
 		f.code, f.message = codeInvalidParams, "The prompt's route refuses the arguments."
 	}

@@ -268,11 +268,11 @@ func translate(code int, data jsontext.Value) *failure {
 	case codeNoMethod:
 		f = noMethod()
 	case codeInvalidParams, 0: // 0 is what it says when it can't decode the params of initialize
-		f = invalidParams("The params are not as the method asks.")
+		f = invalidParams("The params do not match the method.")
 	case codeInvalidRequest:
-		f = invalidRequest("The request is not as the protocol asks.")
+		f = invalidRequest("The request does not match the protocol.")
 	case codeHeaderMismatch:
-		f = mismatch("A header Mcp-Param is missing, or is not what the arguments say.")
+		f = mismatch("A header Mcp-Param is missing, or differs from the arguments.")
 	case codeUnsupportedVersion:
 		f = &failure{code: code, message: "This version of the protocol is not supported."}
 	case codeCapability:

@@ -29,7 +29,7 @@ func newTemplate(uri string) (*template, error) {
 	rest := uri
 	for _, found := range variable.FindAllStringSubmatch(uri, -1) {
 		if !variableName.MatchString(found[1]) {
-			return nil, fmt.Errorf("the uri %q has a variable that is no {name}", uri)
+			return nil, fmt.Errorf("the uri %q has a variable that is not {name}", uri)
 		}
 		before, after, _ := strings.Cut(rest, found[0])
 		pattern.WriteString(regexp.QuoteMeta(before))

@@ -36,11 +36,11 @@ func (c *catalog) addTool(t Target, def routefile.MCPDef, s settings) error {
 		return fmt.Errorf("the tool name %q is taken by operation %s", def.Name, c.tools.entries[i].target.Definition.ID)
 	}
 	if !toolName.MatchString(def.Name) {
-		return fmt.Errorf("%q is no name of a tool, which is 1 to 64 of A-Z a-z 0-9 _ . / -", def.Name)
+		return fmt.Errorf("%q is not a valid name for a tool: 1 to 64 characters of A-Z a-z 0-9 _ . / -", def.Name)
 	}
 	input, err := t.Definition.Input()
 	if err != nil {
-		return fmt.Errorf("its request is no tool's arguments: %w", err)
+		return fmt.Errorf("its request can't become a tool's arguments: %w", err)
 	}
 	shown := listed{
 		Name: def.Name, Title: title(def), Description: def.Description,
@@ -110,7 +110,7 @@ func toolError(text string) *mcp.CallToolResult {
 // describe names the faults of arguments, without the values.
 func describe(violations []jsonschema.Violation) string {
 	var b strings.Builder
-	b.WriteString("The arguments are not as the tool's schema asks:")
+	b.WriteString("The arguments do not match the tool's schema:")
 	for _, v := range violations {
 		b.WriteString("\n")
 		if v.Pointer != "" {

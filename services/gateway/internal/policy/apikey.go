@@ -55,7 +55,7 @@ func newAPIKey(options *input.Form, def *routefile.PolicyDef, env *Env) built {
 		a.scopes = append(a.scopes, domain.Scope(name))
 	}
 	if a.optional && len(a.scopes) > 0 {
-		options.Fault("can't be asked of callers who need no key", "scopes")
+		options.Fault("can't be required when callers need no key", "scopes")
 	}
 	return built{in: a}
 }

@@ -118,7 +118,7 @@ func TestFaults(t *testing.T) {
 		{"api-key-inbound", `{"scopes":["hunter2"]}`, "handler/options/scopes/0 is not a scope of keys"},
 		{"api-key-inbound", `{"scopes":"mcp:use"}`, "handler/options/scopes must be an array"},
 		{"api-key-inbound", `{"allowUnauthenticatedRequests":"hunter2"}`, "handler/options/allowUnauthenticatedRequests must be true or false"},
-		{"api-key-inbound", `{"allowUnauthenticatedRequests":true,"scopes":["admin"]}`, "handler/options/scopes can't be asked of callers who need no key"},
+		{"api-key-inbound", `{"allowUnauthenticatedRequests":true,"scopes":["admin"]}`, "handler/options/scopes can't be required when callers need no key"},
 		{"api-key-inbound", `{"accounts":"Hunter2"}`, "handler/options/accounts must be * or the name of an account"},
 		{"api-key-inbound", `{"accounts":["a","*","hunter 2"]}`, "handler/options/accounts/2 must be * or the name of an account"},
 		{"api-key-inbound", `{"accounts":[],"bucketName":""}`, "handler/options/accounts must have 1 to 1000 elements; handler/options/bucketName must have 1 to 128 characters"},

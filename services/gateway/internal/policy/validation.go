@@ -112,7 +112,7 @@ func (v *validation) In(ctx context.Context, r *route.Request) (*route.Response,
 	}
 	if len(told)+len(noted) > 0 || wrongMedia {
 		// Places may have names that the caller made up, so they are only counted.
-		r.Runtime.Logger.InfoContext(ctx, "a request is not what its route documents", "operation", v.operation,
+		r.Runtime.Logger.InfoContext(ctx, "a request does not match the documentation of its route", "operation", v.operation,
 			"requestId", r.ID, "faults", len(told)+len(noted), "contentType", wrongMedia, "rejected", len(told) > 0 || wrongMedia && v.body == reject)
 	}
 	switch {

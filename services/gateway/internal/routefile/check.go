@@ -13,7 +13,7 @@ func (l *loader) checkSet() {
 		s.names()
 		key := s.template.key()
 		if other := routes[s.Method+" "+key]; other != nil {
-			s.fault(s.pointer, "%s is answered already, by %s of %s", s.Method+" "+s.Path, other.ID, other.File.Name)
+			s.fault(s.pointer, "%s is already answered by %s of %s", s.Method+" "+s.Path, other.ID, other.File.Name)
 		} else {
 			routes[s.Method+" "+key] = s
 		}

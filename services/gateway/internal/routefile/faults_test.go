@@ -62,7 +62,7 @@ func TestFaults(t *testing.T) {
 		"path with a parameter twice":     {get("/x/{a}/{a}", id), []string{"a.oas.json: /paths/~1x~1{a}~1{a}: the path has the parameter a twice"}},
 		"path with neighbours":            {get("/x/{a}{b}", id), []string{"a.oas.json: /paths/~1x~1{a}{b}: nothing tells the parameters a and b of the path apart"}},
 		"path with a bad escape":          {get("/x%zz", id), []string{"a.oas.json: /paths/~1x%zz: the path has a % that escapes nothing"}},
-		"same path and method":            {get("/x/{a}", id) + "," + get("/x/{b}/", `"operationId":"y"`), []string{"a.oas.json: y: /paths/~1x~1{b}~1/get: GET /x/{b}/ is answered already, by x of a.oas.json"}},
+		"same path and method":            {get("/x/{a}", id) + "," + get("/x/{b}/", `"operationId":"y"`), []string{"a.oas.json: y: /paths/~1x~1{b}~1/get: GET /x/{b}/ is already answered by x of a.oas.json"}},
 		"parameter without a name":        {parameters(`{"in":"query"}`), []string{at + "/parameters/0: a parameter needs a name"}},
 		"parameter in nothing":            {parameters(`{"name":"a","in":"body"}`), []string{at + "/parameters/0: a parameter is in path, query, header or cookie"}},
 		"parameter that leads nowhere":    {parameters(`{"$ref":"#/components/parameters/a"}`), []string{at + "/parameters/0: #/components/parameters/a leads nowhere in this file"}},
@@ -73,16 +73,16 @@ func TestFaults(t *testing.T) {
 		"default that does not fit":       {parameters(`{"name":"a","in":"query","schema":{"type":"integer","default":"secret"}}`), []string{at + "/parameters/0/schema/default: the default does not fit its own schema: must be of type integer"}},
 		"parameter's schema":              {parameters(`{"name":"a","in":"query","schema":{"type":"int"}}`), []string{at + "/parameters/0/schema: compile schema: /type fits none of the allowed forms"}},
 		"body's schema":                   {get("/x", id+`,"requestBody":{"content":{"application/json":{"schema":{"$ref":"https://example.com/x.json"}}}}`), []string{at + "/requestBody/content/application~1json/schema: it refers to https://example.com/x.json, which is not in the document"}},
-		"answer's schema":                 {get("/x", id+`,"responses":{"200":{"content":{"application/json":{"schema":{"$ref":"#/x"}}}}}`), []string{at + "/responses/200/content/application~1json/schema: it refers to #/x, which is no schema of the document"}},
+		"answer's schema":                 {get("/x", id+`,"responses":{"200":{"content":{"application/json":{"schema":{"$ref":"#/x"}}}}}`), []string{at + "/responses/200/content/application~1json/schema: it refers to #/x, which is not a schema in the document"}},
 		"answer that leads nowhere":       {get("/x", id+`,"responses":{"200":{"$ref":"#/x"}}`), []string{at + "/responses/200: #/x leads nowhere in this file"}},
 		"body that leads nowhere":         {get("/x", id+`,"requestBody":{"$ref":"#/x"}`), []string{at + "/requestBody: #/x leads nowhere in this file"}},
 		"all of them at once":             {with("/x", id, `"mcp":{"type":"a"},"corsPolicy":"b"`) + `,"y":{},` + nameless(), []string{at + `/x-gateway-route/mcp/type: must be tool, prompt or resource`, "a.oas.json: /paths/y: a path begins with /", "a.oas.json: GET /z: /paths/~1z/get/parameters/0: a parameter needs a name", at + "/x-gateway-route/corsPolicy: there is no CORS policy b"}},
 		"a tool with body and body":       {with("/x", id+`,"parameters":[{"name":"body","in":"query"}],"requestBody":{"content":{"application/json":{}}}`, `"mcp":{}`), []string{at + "/x-gateway-route/mcp: the query parameter body and the request's body would be one argument"}},
 		"a tool with one name in two":     {with("/x/{a}", id+`,"parameters":[{"name":"a","in":"query"}]`, `"mcp":{"type":"prompt"}`), []string{"a.oas.json: x: /paths/~1x~1{a}/get/x-gateway-route/mcp: the parameter a is in query and in path, and would be one argument"}},
-		"a tool with another body":        {with("/x", id+`,"requestBody":{"required":true,"content":{"text/plain":{}}}`, `"mcp":{}`), []string{at + "/x-gateway-route/mcp: it needs a body that is no JSON, and arguments are JSON"}},
+		"a tool with another body":        {with("/x", id+`,"requestBody":{"required":true,"content":{"text/plain":{}}}`, `"mcp":{}`), []string{at + "/x-gateway-route/mcp: it needs a body that is not JSON, but arguments are JSON"}},
 		"a tool with a body of nothing":   {with("/x", id+`,"requestBody":{"required":true}`, `"mcp":{}`), nil},
 		"a tool with another style":       {with("/x/{a}", id+`,"parameters":[{"name":"a","in":"path","style":"matrix"}]`, `"mcp":{}`), []string{"a.oas.json: x: /paths/~1x~1{a}/get/x-gateway-route/mcp: the parameter a has the style matrix, which this gateway does not write"}},
-		"a tool with a nameless part":     {`"/x/*":{"x-gateway-path":{"pathMode":"url-pattern"},` + strings.TrimPrefix(with("", id, `"mcp":{}`), `"":{`), []string{"a.oas.json: x: /paths/~1x~1*/get/x-gateway-route/mcp: its path has a part without a name, and arguments have names"}},
+		"a tool with a nameless part":     {`"/x/*":{"x-gateway-path":{"pathMode":"url-pattern"},` + strings.TrimPrefix(with("", id, `"mcp":{}`), `"":{`), []string{"a.oas.json: x: /paths/~1x~1*/get/x-gateway-route/mcp: its path has a part without a name, but arguments have names"}},
 		"none of these when it is no mcp": {get("/x", id+`,"parameters":[{"name":"body","in":"query"}],"requestBody":{"content":{"application/json":{}}}`), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -183,7 +183,7 @@ func TestFaultsBetweenFiles(t *testing.T) {
 		"b.oas.json", document(get("/x/{b}", `"operationId":"same"`)),
 		"a.oas.json", document(get("/x/{a}", `"operationId":"same"`)+`,"/x/:a":{"x-gateway-path":{"pathMode":"url-pattern"},"get":{`+route+`}}`),
 	)
-	if diff := cmp.Diff([]string{"a.oas.json: GET /x/:a: /paths/~1x~1:a/get: GET /x/:a is answered already, by same of a.oas.json", "b.oas.json: same: /paths/~1x~1{b}/get: GET /x/{b} is answered already, by same of a.oas.json"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"a.oas.json: GET /x/:a: /paths/~1x~1:a/get: GET /x/:a is already answered by same of a.oas.json", "b.oas.json: same: /paths/~1x~1{b}/get: GET /x/{b} is already answered by same of a.oas.json"}, got); diff != "" {
 		t.Errorf("faults (-want +got):\n%s", diff)
 	}
 	got = faults(t, "a.oas.json", document(`"/x":{"get":{"x-gateway-route":{"handler":{"module":"x","export":"x","options":{"a":"$env(KEY)"}}}}}`))

@@ -105,7 +105,7 @@ func (p place) variable(named string) (value, fault string) {
 // What can be wrong with a variable. The texts go on after the place that names it.
 var (
 	ErrUnset = errors.New("names a variable of the environment that is not set")
-	ErrOwn   = errors.New("names a variable that begins with WAYBILL_: those are Waybill's own, and no route may have them")
+	ErrOwn   = errors.New("names a variable that begins with WAYBILL_: those are Waybill's own, and routes can't use them")
 )
 
 // ownPrefix begins the names of the process's own variables, the encryption key among them.

@@ -78,10 +78,10 @@ func (o *Operation) readInput() (*intake, error) {
 // checkArguments says why a request can't be told in arguments.
 func (o *Operation) checkArguments(t template) error {
 	if o.otherBody {
-		return errors.New("it needs a body that is no JSON, and arguments are JSON")
+		return errors.New("it needs a body that is not JSON, but arguments are JSON")
 	}
 	if t.unnamed() {
-		return errors.New("its path has a part without a name, and arguments have names")
+		return errors.New("its path has a part without a name, but arguments have names")
 	}
 	names := make(map[string]string)
 	for _, p := range o.Parameters {

@@ -67,7 +67,7 @@ func (s *source) name(form *input.Form) {
 		form.Fault("must be 1 to 64 of A-Z a-z 0-9 _ . / -", "name")
 		return
 	}
-	form.Fault("is required: the operationId is no name of a "+exposed.Type+", which is 1 to 64 of A-Z a-z 0-9 _ . / -", "name")
+	form.Fault("is required: the operationId is not a valid name for a "+exposed.Type+": 1 to 64 characters of A-Z a-z 0-9 _ . / -", "name")
 }
 
 // ValidName tells whether a text may be the name of a tool or a prompt.

@@ -36,7 +36,7 @@ func TestRulesOfMCP(t *testing.T) {
 		"long name of a prompt":         {mcp(`"type":"prompt","name":"` + strings.Repeat("a", 65) + `"`), at("name", "must be 1 to 64 of A-Z a-z 0-9 _ . / -")},
 		"empty name":                    {mcp(`"name":""`), at("name", "must have 1 to 256 characters")},
 		"name of a resource":            {mcp(`"type":"resource","name":"a b","uri":"x:y"`), nil},
-		"operationId that is no name":   {with("/x", `"operationId":"a b"`, `"mcp":{}`), []string{"a.oas.json: a b: /paths/~1x/get/x-gateway-route/mcp/name: is required: the operationId is no name of a tool, which is 1 to 64 of A-Z a-z 0-9 _ . / -"}},
+		"operationId that is no name":   {with("/x", `"operationId":"a b"`, `"mcp":{}`), []string{"a.oas.json: a b: /paths/~1x/get/x-gateway-route/mcp/name: is required: the operationId is not a valid name for a tool: 1 to 64 characters of A-Z a-z 0-9 _ . / -"}},
 		"uri is not absolute":           {mcp(`"type":"resource","uri":"/html"`), at("uri", "must be an absolute URI")},
 		"uri is none":                   {mcp(`"type":"resource","uri":"http://[x"`), at("uri", "must be an absolute URI")},
 		"uri with needless variables":   {mcp(`"type":"resource","uri":"test://{id}"`), at("uri", "has variables, and the path has no parameters")},

@@ -131,7 +131,7 @@ func (b *builder) chain(rt *Route) {
 		if in, _, ok := b.policy(rt.operation, name); !ok {
 			continue
 		} else if in == nil {
-			b.fault(rt.operation, "the policy "+name+" does not go before the handler: it belongs to outbound")
+			b.fault(rt.operation, "the policy "+name+" can't run before the handler: it belongs to outbound")
 		} else {
 			if len(rt.inbound) == 0 && !route.NeedsBody(in) {
 				rt.early = append(rt.early, in)
@@ -145,7 +145,7 @@ func (b *builder) chain(rt *Route) {
 		if _, out, ok := b.policy(rt.operation, name); !ok {
 			continue
 		} else if out == nil {
-			b.fault(rt.operation, "the policy "+name+" does not go after the handler: it belongs to inbound")
+			b.fault(rt.operation, "the policy "+name+" can't run after the handler: it belongs to inbound")
 		} else {
 			rt.outbound = append(rt.outbound, out)
 			rt.needsWhole = rt.needsWhole || route.NeedsBody(out)

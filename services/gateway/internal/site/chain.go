@@ -41,11 +41,11 @@ type Route struct {
 var (
 	errNoMethod   = problem.New(problem.MethodNotAllowed, "This resource does not know the method; see Allow.")
 	errInternal   = problem.New(problem.Internal, "Something went wrong on our side.")
-	errTimeout    = problem.New(problem.GatewayTimeout, "What answers this took too long.")
+	errTimeout    = problem.New(problem.GatewayTimeout, "The route's handler took too long.")
 	errLongAnswer = problem.New(problem.BadGateway, "The answer is longer than is allowed.")
-	errStatus     = problem.New(problem.BadGateway, "The answer has a status that can't be passed on.")
-	errStream     = problem.New(problem.BadGateway, "The answer is a stream, which can't be taken here.")
-	errGone       = problem.New(problem.Unavailable, "The request was given up.")
+	errStatus     = problem.New(problem.BadGateway, "The answer has a status that is not allowed.")
+	errStream     = problem.New(problem.BadGateway, "The answer is a stream, which is not possible here.")
+	errGone       = problem.New(problem.Unavailable, "The request was cancelled.")
 )
 
 // Permits tells whether the caller would get past every gate.
@@ -204,7 +204,7 @@ func toProblem(ctx context.Context, err error) *problem.Problem {
 	case errors.Is(err, apikey.ErrUnauthenticated):
 		return problem.KeyRequired()
 	case errors.Is(err, domain.ErrUnavailable):
-		unavailable := problem.New(problem.Unavailable, "What is needed for this can't be reached now. Try again.")
+		unavailable := problem.New(problem.Unavailable, "Something that this request needs can't be reached now. Try again.")
 		unavailable.RetryAfter = 2 * time.Second
 		return unavailable
 	}

@@ -62,7 +62,7 @@ func (c *cors) allow(origin string) (fault string) {
 	plain := strings.ToLower(strings.TrimSuffix(origin, "/"))
 	u, err := url.Parse(plain)
 	if err != nil || u.Scheme == "" || u.Host == "" || plain != u.Scheme+"://"+u.Host {
-		return strconv.Quote(origin) + " in allowedOrigins is no origin such as https://app.example.com"
+		return strconv.Quote(origin) + " in allowedOrigins is not an origin such as https://app.example.com"
 	}
 	suffix, wild := strings.CutPrefix(u.Host, "*.")
 	switch {

@@ -140,7 +140,7 @@ func TestTransportByTLS(t *testing.T) {
 		t.Errorf("%q, %q", got, code)
 	}
 	if _, code := get(t.Context(), t, transport(t, production(), s.URL, egress.Options{}), s.URL); code != egress.CodeTLS {
-		t.Errorf("a certificate of an unknown authority: %q", code)
+		t.Errorf("a the certificate comes from an unknown authority: %q", code)
 	}
 }
 
