@@ -40,7 +40,7 @@ func Build(dir string) (map[string][]byte, error) {
 		return nil, err
 	}
 	// Both copies of the shipped route file are one.
-	for _, name := range []string{"../gateway/shipped/routes.oas.json", "../../../../config/routes.oas.json"} {
+	for _, name := range []string{"../../../gateway/internal/local/shipped/routes.oas.json", "../../../../config/routes.oas.json"} {
 		routes, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
 		if err != nil {
 			return nil, fmt.Errorf("read routes: %w", err)
