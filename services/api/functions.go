@@ -12,13 +12,15 @@ import (
 // Gateway answers the paths that are not the API's own.
 type Gateway = web.Gateway
 
-// A Function is one of the API's own operations, to be called within the process. It
-// answers as the operation does over HTTP.
-type (
-	Function         = selfapi.Function
-	FunctionRequest  = selfapi.Request
-	FunctionResponse = selfapi.Response
-)
+// Function is one of the API's own operations, to be called within the process. It answers
+// as the operation does over HTTP.
+type Function = selfapi.Function
+
+// FunctionRequest is what a Function is called with.
+type FunctionRequest = selfapi.Request
+
+// FunctionResponse is what a Function answers.
+type FunctionResponse = selfapi.Response
 
 // FunctionsModule is the name by which route files import the functions.
 const FunctionsModule = selfapi.Module

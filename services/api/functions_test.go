@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 
@@ -33,9 +34,7 @@ func (f functions) Match(r *http.Request) (answer func(w http.ResponseWriter, r 
 			f.rig.t.Error(err)
 			return
 		}
-		for name, values := range given.Header {
-			w.Header()[name] = values
-		}
+		maps.Copy(w.Header(), given.Header)
 		w.WriteHeader(given.Status)
 		_, _ = w.Write(given.Body)
 	}, "/functions/{export}"

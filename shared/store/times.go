@@ -14,6 +14,7 @@ import (
 // integer in SQLite; 0 is NULL and the zero time.
 type Instant int64 //nolint:recvcheck // Scan alone changes it
 
+// InstantOf returns t as an Instant, cut to microseconds.
 func InstantOf(t time.Time) Instant {
 	if t.IsZero() {
 		return 0
@@ -21,6 +22,7 @@ func InstantOf(t time.Time) Instant {
 	return Instant(t.UnixMicro())
 }
 
+// Time returns the Instant in UTC.
 func (i Instant) Time() time.Time {
 	if i == 0 {
 		return time.Time{}
@@ -63,6 +65,7 @@ type Date int32 //nolint:recvcheck // Scan alone changes it
 
 const secondsPerDay = 24 * 60 * 60
 
+// DateOf returns the UTC day of t.
 func DateOf(t time.Time) Date {
 	seconds := t.Unix()
 	if seconds < 0 {
@@ -71,6 +74,7 @@ func DateOf(t time.Time) Date {
 	return Date(seconds / secondsPerDay)
 }
 
+// Time returns the first moment of the day, in UTC.
 func (d Date) Time() time.Time { return time.Unix(int64(d)*secondsPerDay, 0).UTC() }
 
 // Scan takes what either database gives.

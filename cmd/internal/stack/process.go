@@ -136,17 +136,6 @@ func (p *Process) Stop(ctx context.Context) (code int, err error) {
 	}
 }
 
-func (p *Process) signal(sig syscall.Signal) error {
-	r := p.current()
-	if r == nil {
-		return fmt.Errorf("signal %s: it does not run", p.Name)
-	}
-	if err := r.cmd.Process.Signal(sig); err != nil {
-		return fmt.Errorf("signal %s: %w", p.Name, err)
-	}
-	return nil
-}
-
 // Running tells whether the process was started and has not ended.
 func (p *Process) Running() bool {
 	r := p.current()

@@ -13,7 +13,7 @@ func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
 // TestSuite is what callers rely on, on both databases. That each change writes its entry is
 // tried with the families that make the changes.
 func TestSuite(t *testing.T) {
-	storetest.Run(t, func(b *storetest.Bench) *bench { return pipelinetest.New(b) }, map[string]storetest.Tests[*bench]{
+	storetest.Run(t, pipelinetest.New, map[string]storetest.Tests[*bench]{
 		"audit": auditTests(),
 	})
 }

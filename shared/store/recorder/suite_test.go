@@ -12,7 +12,7 @@ func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
 
 // TestSuite is what dispatchers rely on, on both databases.
 func TestSuite(t *testing.T) {
-	storetest.Run(t, func(b *storetest.Bench) *bench { return pipelinetest.New(b) }, map[string]storetest.Tests[*bench]{
+	storetest.Run(t, pipelinetest.New, map[string]storetest.Tests[*bench]{
 		"record": recordTests(),
 	})
 }

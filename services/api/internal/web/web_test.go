@@ -179,15 +179,15 @@ func TestFailures(t *testing.T) {
 			tc.who.scopes = []domain.Scope{domain.ScopeAdmin}
 			var logs strings.Builder
 			answer := call(newHandler(&rig{store: tc.store, who: tc.who, logs: &logs}), http.MethodGet, "/v1/events/evt_1")
-			body := answer.Body.String()
-			if answer.Code != tc.status || !strings.Contains(body, `"`+tc.code+`"`) || answer.Header().Get("Retry-After") != tc.retry {
-				t.Errorf("answer is %d, Retry-After %q: %s", answer.Code, answer.Header().Get("Retry-After"), body)
+			text := answer.Body.String()
+			if answer.Code != tc.status || !strings.Contains(text, `"`+tc.code+`"`) || answer.Header().Get("Retry-After") != tc.retry {
+				t.Errorf("answer is %d, Retry-After %q: %s", answer.Code, answer.Header().Get("Retry-After"), text)
 			}
 			if answer.Header().Get("Content-Type") != "application/problem+json" || answer.Header().Get("X-Request-Id") == "" {
 				t.Errorf("header is %v", answer.Header())
 			}
-			if strings.Contains(body, "secret in") || strings.Contains(body, "syntax error") || strings.Contains(logs.String(), "secret in") {
-				t.Errorf("the inside is told: %s\n%s", body, logs.String())
+			if strings.Contains(text, "secret in") || strings.Contains(text, "syntax error") || strings.Contains(logs.String(), "secret in") {
+				t.Errorf("the inside is told: %s\n%s", text, logs.String())
 			}
 			if got := strings.Contains(logs.String(), "level=ERROR"); got != tc.logged {
 				t.Errorf("logged: %s", logs.String())

@@ -125,11 +125,11 @@ func TestRecordsOfAKilledProcessAreTakenOver(t *testing.T) {
 	if took := last.Sub(killed); took > 5*time.Second {
 		t.Errorf("the records stood still for %s", took)
 	}
-	record, err := look(t, server.URL()).Consumer(t.Context(), bus.StreamRecords, bus.ConsumerRecord)
+	records, err := look(t, server.URL()).Consumer(t.Context(), bus.StreamRecords, bus.ConsumerRecord)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if config := record.CachedInfo().Config; config.PinnedTTL > 1800*time.Millisecond || config.AckWait >= config.PinnedTTL {
+	if config := records.CachedInfo().Config; config.PinnedTTL > 1800*time.Millisecond || config.AckWait >= config.PinnedTTL {
 		t.Errorf("the server waits %s for a process that is gone, and %s for what it had in flight", config.PinnedTTL, config.AckWait)
 	}
 }

@@ -73,15 +73,15 @@ func counts(members []*shard.Owners) (owned []int, orphans, doubles int) {
 	seen := map[int]int{}
 	for i := range 5000 {
 		id := domain.WebhookID(fmt.Sprintf("0198aaaa-bbbb-7ccc-8ddd-%012x", i))
-		shard := id.Shard()
-		if _, done := seen[shard]; done {
+		number := id.Shard()
+		if _, done := seen[number]; done {
 			continue
 		}
-		seen[shard] = 0
+		seen[number] = 0
 		for m := range members {
 			if members[m].Owns(id) {
 				owned[m]++
-				seen[shard]++
+				seen[number]++
 			}
 		}
 	}
