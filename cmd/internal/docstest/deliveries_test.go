@@ -32,7 +32,7 @@ func TestPictureOfDeliveries(t *testing.T) {
 		if b.language != "mermaid" {
 			continue
 		}
-		for _, line := range strings.SplitSeq(b.text, "\n") {
+		for line := range strings.SplitSeq(b.text, "\n") {
 			if arrow, causes, ok := strings.Cut(strings.TrimSpace(line), ": "); ok {
 				got[arrow] = append(got[arrow], strings.Split(causes, ", ")...)
 			}
