@@ -38,7 +38,7 @@ const (
 func isolated(start form) func(context.Context, *bench) error {
 	return func(ctx context.Context, b *bench) error {
 		b.hooks = 10
-		f, err := b.field(ctx, start, stack.Options{})
+		f, err := b.healthy(ctx, start)
 		if err != nil {
 			return err
 		}
@@ -49,21 +49,10 @@ func isolated(start form) func(context.Context, *bench) error {
 			}
 			return domain.ShipmentInTransit
 		}
-		// These two would only add noise here.
-		for _, r := range []receiver{f.flaky, f.held} {
-			if err := f.api.Delete(ctx, r.hook.ID); err != nil {
-				return fmt.Errorf("delete %s: %w", r.URL, err)
-			}
-		}
-		f.load.start(ctx, isolationRate, 0)
-		if err := wait(ctx, warmUp, warmUp+time.Second); err != nil {
+		alone, err := f.alone(ctx)
+		if err != nil {
 			return err
 		}
-		from := time.Now()
-		if err := wait(ctx, baselineTime, baselineTime+time.Second); err != nil {
-			return err
-		}
-		alone := f.latencies(from, time.Now())
 		polite, err := f.beside(ctx, politeArg, baselineTime)
 		if err != nil {
 			return err
@@ -87,6 +76,34 @@ func isolated(start form) func(context.Context, *bench) error {
 	}
 }
 
+// healthy starts a form with steady receivers alone: the other two would only add noise.
+func (b *bench) healthy(ctx context.Context, start form) (*field, error) {
+	f, err := b.field(ctx, start, stack.Options{})
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range []receiver{f.flaky, f.held} {
+		if err := f.api.Delete(ctx, r.hook.ID); err != nil {
+			f.close()
+			return nil, fmt.Errorf("delete %s: %w", r.URL, err)
+		}
+	}
+	return f, nil
+}
+
+// alone starts the load and measures while the healthy receivers are the only ones.
+func (f *field) alone(ctx context.Context) (l latencies, err error) {
+	f.load.start(ctx, isolationRate, 0)
+	if err := wait(ctx, warmUp, warmUp+time.Second); err != nil {
+		return l, err
+	}
+	from := time.Now()
+	if err := wait(ctx, baselineTime, baselineTime+time.Second); err != nil {
+		return l, err
+	}
+	return f.latencies(from, time.Now()), nil
+}
+
 // beside measures while one more set of receivers is registered.
 func (f *field) beside(ctx context.Context, kind string, during time.Duration) (l latencies, err error) {
 	siege, err := startSiege(ctx, kind)
@@ -98,7 +115,7 @@ func (f *field) beside(ctx context.Context, kind string, during time.Duration) (
 			err = closeErr
 		}
 	}()
-	hooks, err := f.besiege(ctx, siege.sinks)
+	hooks, err := f.besiege(ctx, kind, siege.sinks)
 	if err != nil {
 		return l, err
 	}
@@ -113,12 +130,12 @@ func (f *field) beside(ctx context.Context, kind string, during time.Duration) (
 	f.report.figure("Waybill and NATS beside "+kind+", % of a core", share*(f.processorTime()-spent))
 	f.report.figure(kind+", % of a core", share*(processorTime(siege.command.Process.Pid)-besiegers))
 	l = f.latencies(from, time.Now().Add(-time.Second))
-	if kind == hostileArg {
+	if kind != politeArg {
 		for name, growth := range memory {
 			f.report.figure("growth of "+name+", MiB", growth/(1<<20))
-			f.report.must(growth < memoryGrowth, "%s grows by %.0f MiB beside hostile receivers", name, growth/(1<<20))
+			f.report.must(growth < memoryGrowth, "%s grows by %.0f MiB beside %s", name, growth/(1<<20), kind)
 		}
-		return l, f.judgeAttempts(ctx, hooks)
+		return l, f.judgeAttempts(ctx, kind, hooks)
 	}
 	for id := range hooks {
 		if err := f.api.Delete(ctx, id); err != nil {
@@ -128,14 +145,18 @@ func (f *field) beside(ctx context.Context, kind string, during time.Duration) (
 	return l, wait(ctx, warmUp, warmUp+time.Second)
 }
 
-// besiege registers every hostile receiver.
-func (f *field) besiege(ctx context.Context, sinks []besieger) (map[string]string, error) {
+// besiege registers every receiver of a siege. Sick ones get every event.
+func (f *field) besiege(ctx context.Context, kind string, sinks []besieger) (map[string]string, error) {
 	hooks := make(map[string]string) // webhook → name
 	for _, s := range sinks {
-		made, err := f.api.Register(ctx, stack.Webhook{
+		hook := stack.Webhook{
 			URL: s.URL, Events: []string{string(domain.ShipmentException)},
 			TimeoutSeconds: hostileTimeout.Seconds(), RetryScheduleSeconds: []float64{2, 5, 10},
-		})
+		}
+		if kind == sickArg {
+			hook = stack.Webhook{URL: s.URL, Events: []string{string(domain.ShipmentInTransit)}}
+		}
+		made, err := f.api.Register(ctx, hook)
 		if err != nil {
 			return nil, fmt.Errorf("register «%s»: %w", s.Name, err)
 		}
@@ -307,7 +328,11 @@ func (f *field) judgeHealthy(ctx context.Context) {
 
 // judgeAttempts looks at the attempts to hostile receivers: each must have ended by its
 // deadline, and every receiver must have had some.
-func (f *field) judgeAttempts(ctx context.Context, hooks map[string]string) error {
+func (f *field) judgeAttempts(ctx context.Context, kind string, hooks map[string]string) error {
+	deadline := hostileTimeout
+	if kind == sickArg {
+		deadline = domain.DefaultTimeout
+	}
 	var slowest time.Duration
 	total := 0
 	for id, name := range hooks {
@@ -330,11 +355,11 @@ func (f *field) judgeAttempts(ctx context.Context, hooks map[string]string) erro
 				took := time.Duration(a.DurationMs) * time.Millisecond
 				total++
 				slowest = max(slowest, took)
-				f.report.must(took <= hostileTimeout+deadlineSlack, "an attempt to «%s» took %s, its deadline is %s", name, took, hostileTimeout)
+				f.report.must(took <= deadline+deadlineSlack, "an attempt to «%s» took %s, its deadline is %s", name, took, deadline)
 			}
 		}
 	}
-	f.report.figure("attempts to hostile receivers looked at", float64(total))
+	f.report.figure("attempts to "+kind+" looked at", float64(total))
 	f.report.figure("slowest of them, seconds", slowest.Seconds())
 	return nil
 }

@@ -45,7 +45,7 @@ func main() {
 	flag.StringVar(&o.dir, "dir", "", "folder for binaries, data and logs; it is kept (default: a temporary folder)")
 	flag.StringVar(&o.json, "json", "", "file that the results are written to as JSON")
 	flag.Parse()
-	if kind := flag.Arg(0); kind == hostileArg || kind == politeArg {
+	if kind := flag.Arg(0); slices.Contains([]string{hostileArg, politeArg, sickArg}, kind) {
 		if err := beSiege(kind, os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, "chaos:", err)
 			os.Exit(1)

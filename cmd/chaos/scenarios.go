@@ -37,6 +37,8 @@ func scenarios() []scenario {
 		{"nats-down", "nats-server down for a while", natsDown},
 		{"isolation", "healthy receivers beside every hostile one, split", isolated(split)},
 		{"isolation-all-in-one", "healthy receivers beside every hostile one, all in one", isolated(allInOne)},
+		{"sick", "eight healthy receivers beside eight that hang or answer 500, split", besideSick(split)},
+		{"sick-all-in-one", "eight healthy receivers beside eight that hang or answer 500, all in one", besideSick(allInOne)},
 	}
 }
 

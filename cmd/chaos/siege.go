@@ -18,12 +18,16 @@ import (
 	"waybill.dev/shared/egress/hostile"
 )
 
-// As the only argument these make this program receivers: the hostile ones, or as many
-// that answer at once.
+// As the only argument these make this program receivers: the hostile ones, as many that
+// answer at once, or sick ones, of which one half hangs and the other answers 500.
 const (
 	hostileArg = "hostile-receivers"
 	politeArg  = "polite-receivers"
+	sickArg    = "sick-receivers"
 )
+
+// sickOfEach is how many sick receivers hang, and how many answer 500.
+const sickOfEach = 4
 
 // siege is receivers in a process of their own: what floods, hangs and resets must not
 // take the time of who publishes and measures. They are nicer than the others, for in
@@ -79,17 +83,34 @@ func beSiege(kind string, in io.Reader, out io.Writer) error {
 	h := &host{}
 	defer h.close()
 	var list []besieger
-	for _, s := range hostile.Sinks() {
-		if kind == hostileArg {
-			list = append(list, besieger{Name: s.Name, URL: s.Start(h)})
-			continue
+	serve := func(name string, answer http.HandlerFunc) {
+		server := httptest.NewServer(answer)
+		h.Cleanup(server.Close)
+		list = append(list, besieger{Name: name, URL: server.URL})
+	}
+	switch kind {
+	case sickArg:
+		for range sickOfEach {
+			serve("hangs", func(_ http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				<-r.Context().Done()
+			})
+			serve("answers 500", func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				w.WriteHeader(http.StatusInternalServerError)
+			})
 		}
-		polite := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.Copy(io.Discard, r.Body)
-			w.WriteHeader(http.StatusNoContent)
-		}))
-		h.Cleanup(polite.Close)
-		list = append(list, besieger{Name: "polite", URL: polite.URL})
+	default:
+		for _, s := range hostile.Sinks() {
+			if kind == hostileArg {
+				list = append(list, besieger{Name: s.Name, URL: s.Start(h)})
+				continue
+			}
+			serve("polite", func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				w.WriteHeader(http.StatusNoContent)
+			})
+		}
 	}
 	if err := json.NewEncoder(out).Encode(list); err != nil {
 		return fmt.Errorf("tell the addresses: %w", err)
