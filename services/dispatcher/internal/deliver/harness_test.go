@@ -162,6 +162,9 @@ func (r *rig) CircuitChanged(_ domain.WebhookID, open bool) {
 // Emitting implements Origin.
 func (r *rig) Emitting() *domain.Event { return nil }
 
+// Settler implements deliver.Origin: the event is settled already.
+func (r *rig) Settler() record.Settler { return nil }
+
 // Stored implements Origin.
 func (r *rig) Stored() {
 	r.mu.Lock()

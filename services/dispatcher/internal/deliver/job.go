@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"waybill.dev/services/dispatcher/internal/record"
 	"waybill.dev/shared/domain"
 )
 
@@ -15,6 +16,8 @@ type Origin interface {
 	// Emitting is called once, before the outcome is recorded. The event that it
 	// returns is recorded together with the outcome; nil: none.
 	Emitting() *domain.Event
+	// Settler returns what is settled with the last outcomes; nil: nothing is.
+	Settler() record.Settler
 	// Stored is called once the outcome is stored durably: recorded, scheduled or held.
 	Stored()
 	// Abandoned is called instead of both when nothing was done: the delivery stays

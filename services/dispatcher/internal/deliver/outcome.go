@@ -114,7 +114,7 @@ func outcomeOf(task *domain.Task, change domain.Change, now time.Time) domain.Ou
 // emit records an outcome and tells the job's origin once it is stored.
 func (d *Deliverer) emit(job *Job, outcome domain.Outcome) {
 	outcome.Noted = job.noted.Load()
-	d.options.Emitter.Emit(record.Item{Outcome: &outcome, Event: job.Origin.Emitting(), Done: job.Origin.Stored})
+	d.options.Emitter.Emit(record.Item{Outcome: &outcome, Event: job.Origin.Emitting(), Of: job.Origin.Settler(), Done: job.Origin.Stored})
 }
 
 // keep makes the bus take a delivery over, and tries for ever if needed. Until then the job's

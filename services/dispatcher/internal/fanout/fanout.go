@@ -296,6 +296,7 @@ type group struct {
 	unstored  atomic.Int32 // deliveries whose outcome is not stored yet
 	eventSent atomic.Bool
 	abandoned atomic.Bool
+	settling  atomic.Bool // in the batch with its last outcomes
 }
 
 // jobBytes is about what a delivery in flight takes beside the event, of which all have one body.
@@ -328,6 +329,25 @@ func (g *group) settled() *domain.EventKey {
 	return &key
 }
 
+// Settler implements deliver.Origin.
+func (g *group) Settler() record.Settler {
+	if !g.rest {
+		return nil
+	}
+	return g
+}
+
+// Settle implements record.Settler: a batch settles the event when no outcome is missing but
+// the n that the batch itself has.
+func (g *group) Settle(n int, server string) *domain.EventKey {
+	last := int(g.unstored.Load()) == n && !g.abandoned.Load() && g.epoch.Holds(server)
+	g.settling.Store(last)
+	if !last {
+		return nil
+	}
+	return g.settled()
+}
+
 // Stored implements deliver.Origin.
 func (g *group) Stored() { g.end() }
 
@@ -345,13 +365,13 @@ func (g *group) end() {
 		g.giveBack()
 		return
 	}
-	if !g.rest {
+	if !g.rest || g.settling.Load() {
 		g.done()
 		return
 	}
-	// It is settled after all of its outcomes and on the same server. A bus that is lost
-	// takes outcomes with it that the database does not have; an event that was settled
-	// before them would never be sent again.
+	// The outcomes were in several batches. It is settled after all of them and on the same
+	// server. A bus that is lost takes outcomes with it that the database does not have; an
+	// event that was settled before them would never be sent again.
 	g.f.options.Emitter.Emit(record.Item{Settled: g.settled(), In: g.epoch, Done: g.done})
 }
 

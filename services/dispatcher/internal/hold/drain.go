@@ -11,6 +11,7 @@ import (
 	"waybill.dev/services/dispatcher/internal/deliver"
 	"waybill.dev/services/dispatcher/internal/index"
 	"waybill.dev/services/dispatcher/internal/inflight"
+	"waybill.dev/services/dispatcher/internal/record"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 )
@@ -430,6 +431,9 @@ type fromHold struct {
 
 // Emitting implements deliver.Origin.
 func (o *fromHold) Emitting() *domain.Event { return nil }
+
+// Settler implements deliver.Origin: the event is settled already.
+func (o *fromHold) Settler() record.Settler { return nil }
 
 // Stored implements deliver.Origin. It acknowledges what was stored before this message,
 // which stays to be confirmed: to wait for the server's word on each took a goroutine and a

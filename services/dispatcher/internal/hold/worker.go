@@ -9,6 +9,7 @@ import (
 	"waybill.dev/services/dispatcher/internal/deliver"
 	"waybill.dev/services/dispatcher/internal/index"
 	"waybill.dev/services/dispatcher/internal/inflight"
+	"waybill.dev/services/dispatcher/internal/record"
 	"waybill.dev/shared/domain"
 )
 
@@ -393,6 +394,9 @@ type single struct{ ended chan bool }
 
 // Emitting implements deliver.Origin.
 func (s single) Emitting() *domain.Event { return nil }
+
+// Settler implements deliver.Origin: the event is settled already.
+func (s single) Settler() record.Settler { return nil }
 
 // Stored implements deliver.Origin.
 func (s single) Stored() { s.ended <- true }

@@ -44,7 +44,18 @@ type Item struct {
 	// by now, for the bus may have lost outcomes that the database does not have yet.
 	In     loss.Epoch
 	Health *domain.HealthChange
-	Done   func() // called once the bus has stored it, on a goroutine it must not block
+	// Of is settled in the batch that has its last outcomes; nil: an outcome of nothing that
+	// is to be settled.
+	Of   Settler
+	Done func() // called once the bus has stored it, on a goroutine it must not block
+}
+
+// Settler is an event that is to be settled when each of its deliveries has a stored outcome.
+type Settler interface {
+	// Settle is asked when a batch with n of its outcomes is about to be stored on the server.
+	// It returns the event's key when all other outcomes are stored there already, else nil.
+	// When storing fails it is asked again.
+	Settle(n int, server string) *domain.EventKey
 }
 
 // Emitter gathers items into batches and has the bus store them, for ever if need be. It
@@ -181,6 +192,9 @@ func weight(item *Item) int {
 			size += weightAttempt + len(a.ID) + len(a.Error) + len(a.ResponseBody)
 		}
 	}
+	if o := item.Outcome; o != nil && item.Of != nil { // the batch may settle the event, too
+		size += weightSettled + len(o.Account) + len(o.EventID)
+	}
 	if e := item.Event; e != nil {
 		size += weightEvent + len(e.Account) + len(e.ID) + len(e.Type) + len(e.Timestamp) + len(e.Payload)
 	}
@@ -238,6 +252,7 @@ func (e *Emitter) finished(items []Item) {
 
 func gather(items []Item, server string) *domain.RecordBatch {
 	batch := &domain.RecordBatch{Outcomes: make([]domain.Outcome, 0, len(items))}
+	outcomes := make(map[Settler]int)
 	for i := range items {
 		item := &items[i]
 		if item.Outcome != nil {
@@ -251,6 +266,14 @@ func gather(items []Item, server string) *domain.RecordBatch {
 		}
 		if item.Health != nil {
 			batch.Health = append(batch.Health, *item.Health)
+		}
+		if item.Of != nil {
+			outcomes[item.Of]++
+		}
+	}
+	for of, n := range outcomes {
+		if key := of.Settle(n, server); key != nil {
+			batch.Settled = append(batch.Settled, *key)
 		}
 	}
 	return batch

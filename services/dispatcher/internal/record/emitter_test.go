@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"waybill.dev/shared/domain"
@@ -42,13 +43,61 @@ func TestWeightIsCloseToWhatIsEncoded(t *testing.T) {
 		})},
 		"an event": {Outcome: outcome(func(*domain.Outcome) {}), Event: &domain.Event{
 			Account: key.Account, ID: key.ID, Type: domain.ShipmentCreated, Timestamp: "2026-11-16T13:04:11Z", Payload: make([]byte, 256<<10), ReceivedAt: now}},
-		"settled": {Settled: &key},
-		"health":  {Health: &domain.HealthChange{Webhook: hook, FailingSince: now, DisabledVersion: 1 << 40, DisabledReason: domain.DisabledFailing, At: now}},
+		"the last of an event": {Outcome: outcome(func(o *domain.Outcome) { o.Attempt = attempt("") }), Of: alone{key}},
+		"settled":              {Settled: &key},
+		"health":               {Health: &domain.HealthChange{Webhook: hook, FailingSince: now, DisabledVersion: 1 << 40, DisabledReason: domain.DisabledFailing, At: now}},
 	} {
 		encoded := len(Encode(gather([]Item{item}, ""))) - len(Encode(&domain.RecordBatch{}))
 		if got := weight(&item); got < encoded || got > encoded+64 {
 			t.Errorf("%s weighs %d, encoded it has %d bytes", name, got, encoded)
 		}
+	}
+}
+
+// alone is an event that one outcome settles.
+type alone struct{ key domain.EventKey }
+
+// Settle implements Settler.
+func (a alone) Settle(int, string) *domain.EventKey { return &a.key }
+
+// of is an event with several outcomes, all of which one batch must have.
+type of struct {
+	key   domain.EventKey
+	n     int
+	asked []string // servers
+}
+
+// Settle implements Settler.
+func (o *of) Settle(n int, server string) *domain.EventKey {
+	o.asked = append(o.asked, server)
+	if n < o.n || server != "one" {
+		return nil
+	}
+	return &o.key
+}
+
+// A batch settles the events of which it has all outcomes. A batch that could not be stored
+// may reach another server, so the question is asked anew.
+func TestABatchSettlesWhatItCompletes(t *testing.T) {
+	t.Parallel()
+	whole := &of{key: domain.EventKey{Account: "a", ID: "whole"}, n: 2}
+	part := &of{key: domain.EventKey{Account: "a", ID: "part"}, n: 2}
+	item := func(o *of) Item {
+		return Item{Outcome: &domain.Outcome{Account: "a", EventID: o.key.ID}, Of: o}
+	}
+	items := []Item{item(whole), item(part), item(whole), {Outcome: &domain.Outcome{Account: "a"}}}
+	batch := gather(items, "one")
+	if len(batch.Outcomes) != len(items) {
+		t.Errorf("%d outcomes, want %d", len(batch.Outcomes), len(items))
+	}
+	if len(batch.Settled) != 1 || batch.Settled[0] != whole.key {
+		t.Errorf("settled is %v, want %v alone", batch.Settled, whole.key)
+	}
+	if again := gather(items, "two"); len(again.Settled) != 0 {
+		t.Errorf("on another server %v is settled", again.Settled)
+	}
+	if diff := cmp.Diff([]string{"one", "two"}, whole.asked); diff != "" {
+		t.Errorf("asked for (-want +got):\n%s", diff)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"waybill.dev/services/dispatcher/internal/deliver"
 	"waybill.dev/services/dispatcher/internal/index"
 	"waybill.dev/services/dispatcher/internal/inflight"
+	"waybill.dev/services/dispatcher/internal/record"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 )
@@ -175,6 +176,9 @@ type origin struct {
 
 // Emitting implements deliver.Origin.
 func (o *origin) Emitting() *domain.Event { return nil }
+
+// Settler implements deliver.Origin: the event is settled already.
+func (o *origin) Settler() record.Settler { return nil }
 
 // Stored implements deliver.Origin: what took over is stored, so the server's word is
 // waited for that this one is gone; without it the delivery would be repeated. What comes
