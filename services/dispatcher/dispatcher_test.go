@@ -416,7 +416,7 @@ func TestTheLogTellsTLSFailuresApart(t *testing.T) {
 		b.accept(1)
 		d := b.deliveries(w.ID, domain.StatusRetrying, 1)[0]
 		_, attempts, err := b.store.GetDelivery(t.Context(), domain.DefaultAccount, d.ID)
-		if want := "could not be reached: TLS handshake failed: certificate of an unknown authority"; err != nil || len(attempts) != 1 || attempts[0].Error != want {
+		if want := "could not be reached: TLS handshake failed: the certificate comes from an unknown authority"; err != nil || len(attempts) != 1 || attempts[0].Error != want {
 			t.Errorf("attempts %+v, error %v, want one with %q", attempts, err, want)
 		}
 	})
