@@ -49,7 +49,7 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"listen"}, 1, "no API key"},
 		{[]string{"listen", "--forward-to", "ftp://127.0.0.1"}, 2, "--forward-to must be a URL"},
 		{[]string{"listen", "--secret", "whsec_x"}, 2, "--secret: "},
-		{[]string{"listen", "--forward-to", "http://127.0.0.1:1", "--events", "x"}, 2, `"x" is no event type`},
+		{[]string{"listen", "--forward-to", "http://127.0.0.1:1", "--events", "x"}, 2, `"x" is not an event type`},
 		{[]string{"receiver", "nonsense"}, 2, "unknown command"},
 		{[]string{"receiver", "register", "--path", "in"}, 2, "--path must begin with /"},
 		{[]string{"buckets"}, 2, "give one of its commands: create, delete, get, list, update"},

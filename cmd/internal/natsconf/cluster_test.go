@@ -48,7 +48,7 @@ func TestClusterHasTheSameUsers(t *testing.T) {
 	if diff := cmp.Diff(rights(one), rights(many)); diff != "" {
 		t.Errorf("users differ (-nats.conf +cluster.conf):\n%s", diff)
 	}
-	if len(many.Nkeys) > 0 || many.NoAuthUser != "" || many.Username != "" || len(many.Users) != 4 {
+	if len(many.Nkeys) > 0 || many.NoAuthUser != "" || many.Username != "" || len(many.Users) != 5 {
 		t.Error("somebody else may come in")
 	}
 	if !many.SyncAlways {
