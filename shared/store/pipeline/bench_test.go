@@ -1,6 +1,8 @@
 package pipeline_test
 
 import (
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,6 +14,7 @@ import (
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/pipeline"
+	"waybill.dev/shared/store/recorder"
 	"waybill.dev/shared/store/storetest"
 )
 
@@ -120,5 +123,57 @@ func BenchmarkAcceptBatch(b *testing.B) {
 		}
 		b.ReportMetric(float64((cpu()-start).Microseconds())/float64(b.N*1000), "cpu-µs/event")
 		b.ReportMetric(float64(b.N)*1000/b.Elapsed().Seconds(), "events/s")
+	})
+}
+
+// BenchmarkOutbox is the outbox's whole life: events are accepted in commits of a size, and
+// settled in batches that end in the middle of commits, one event in eight a batch later than
+// the others, as with receivers of different speed.
+func BenchmarkOutbox(b *testing.B) {
+	const batch = 256
+	storetest.Benchmark(b, func(b *testing.B, db *store.Store, cpu func() time.Duration) {
+		s, r := pipeline.New(db), recorder.New(db)
+		for _, size := range []int{1, 10, 50, 500} {
+			b.Run(strconv.Itoa(size), func(b *testing.B) {
+				var stored, late []domain.EventKey
+				settle := func(keys []domain.EventKey) {
+					if _, err := r.Record(b.Context(), []domain.RecordBatch{{Settled: keys}}); err != nil {
+						b.Fatal(err)
+					}
+				}
+				events := 0
+				start := cpu()
+				for b.Loop() {
+					subs := make([]pipeline.Submission, size)
+					for i := range subs {
+						subs[i] = pipeline.Submission{Account: "default", Events: []domain.Event{kilobyte()}}
+					}
+					receipts, err := s.Accept(b.Context(), subs)
+					if err != nil {
+						b.Fatal(err)
+					}
+					for _, receipt := range receipts {
+						accepted := receipt.Events[0]
+						stored = append(stored, domain.EventKey{Account: "default", ID: accepted.ID, ReceivedAt: accepted.ReceivedAt})
+					}
+					events += size
+					for len(stored) >= batch {
+						now := late
+						late = nil
+						for i, key := range stored[:batch] {
+							if i%8 == 0 {
+								late = append(late, key)
+							} else {
+								now = append(now, key)
+							}
+						}
+						stored = slices.Clone(stored[batch:])
+						settle(now)
+					}
+				}
+				settle(append(stored, late...))
+				b.ReportMetric(float64((cpu()-start).Microseconds())/float64(events), "cpu-µs/event")
+			})
+		}
 	})
 }

@@ -48,14 +48,20 @@ func processTime(b *testing.B, postmaster int) time.Duration {
 		b.Fatal(err)
 	}
 	for pid := range strings.FieldsSeq(string(children)) {
-		text, err := os.ReadFile("/proc/" + pid + "/stat")
-		if err != nil {
-			continue // ended meanwhile
-		}
-		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-		user, _ := strconv.Atoi(fields[11])
-		system, _ := strconv.Atoi(fields[12])
-		total += time.Duration(user+system) * (time.Second / 100) // the kernel's unit
+		total += statTime(pid, 11)
 	}
-	return total
+	return total + statTime(strconv.Itoa(postmaster), 13) // of those that have ended, such as autovacuum's
+}
+
+// statTime returns the sum of two fields of a process's stat, counted from the one after its
+// name, in which the kernel tells processor time; 0: it has ended.
+func statTime(pid string, field int) time.Duration {
+	text, err := os.ReadFile("/proc/" + pid + "/stat")
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	user, _ := strconv.Atoi(fields[field])
+	system, _ := strconv.Atoi(fields[field+1])
+	return time.Duration(user+system) * (time.Second / 100) // the kernel's unit
 }
