@@ -41,8 +41,8 @@ func (a *app) nouns() []*cobra.Command {
 			continue
 		}
 		cmd := &cobra.Command{Use: noun.Name, Short: noun.Short, Long: noun.Long, RunE: subcommands}
-		if singular, ok := strings.CutSuffix(noun.Name, "s"); ok {
-			cmd.Aliases = []string{singular}
+		if one := singular(noun.Name); one != noun.Name {
+			cmd.Aliases = []string{one}
 		}
 		var examples []string
 		for _, v := range noun.Verbs {
@@ -54,6 +54,14 @@ func (a *app) nouns() []*cobra.Command {
 		list = append(list, cmd)
 	}
 	return list
+}
+
+// singular returns the word for one of a noun's things.
+func singular(noun string) string {
+	if stem, ok := strings.CutSuffix(noun, "ies"); ok {
+		return stem + "y"
+	}
+	return strings.TrimSuffix(noun, "s")
 }
 
 func (a *app) verb(v verb.Verb) *cobra.Command {

@@ -175,6 +175,7 @@ func TestVerbsAskTheAPI(t *testing.T) {
 			"/v1/deliveries?cursor=c&eventId=e&status=failed&webhookId=w", "",
 		},
 		{"deliveries get d", "GET", "/v1/deliveries/d", ""},
+		{"delivery get d", "GET", "/v1/deliveries/d", ""},
 		{"deliveries retry d", "POST", "/v1/deliveries/d/retry", ""},
 		{"deliveries explain d", "GET", "/mcp/explanation?deliveryId=d", ""},
 		{"deliveries explain --event e --webhook w", "GET", "/mcp/explanation?eventId=e&webhookId=w", ""},
