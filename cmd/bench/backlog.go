@@ -105,7 +105,7 @@ func (r *rig) hold(ctx context.Context, h hooks, n int, g *growth) (first int64,
 	if received.Faults > 0 {
 		g.fail("while the webhook was inactive: %s", received.FirstFault)
 	}
-	memory, err := r.settled(ctx)
+	memory, err := r.memoryAtRest(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -121,9 +121,9 @@ const (
 	settleMost  = 8 * time.Minute
 )
 
-// settled is the memory of the services and the bus, without Postgres, in MB, when it no
+// memoryAtRest is the memory of the services and the bus, without Postgres, in MB, when it no
 // longer becomes less. A quick run takes it as it is.
-func (r *rig) settled(ctx context.Context) (float64, error) {
+func (r *rig) memoryAtRest(ctx context.Context) (float64, error) {
 	var least int64
 	started := time.Now()
 	lessAt := started
@@ -243,7 +243,7 @@ func scheduled(ctx context.Context, r *rig, n int, g *growth) error {
 	if _, err := r.awaitQuiet(ctx); err != nil {
 		return err
 	}
-	memory, err := r.settled(ctx)
+	memory, err := r.memoryAtRest(ctx)
 	if err != nil {
 		return err
 	}

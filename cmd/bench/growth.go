@@ -20,9 +20,9 @@ type axis struct {
 	what   string
 	x      string // what is counted
 	points []int
-	// split tells that there is nothing to grow in the other form.
+	// split says that there is nothing to grow in the other form.
 	split bool
-	// fresh tells that each point has a stack of its own.
+	// fresh says that each point has a stack of its own.
 	fresh bool
 	// open prepares a stack for the axis.
 	open func(ctx context.Context, r *rig) (grower, error)

@@ -4,7 +4,7 @@
 // posts without a queue and without a store: what no server could pass on that machine.
 //
 // It needs Linux, Go and the Postgres server programs. It exits with 1 when anything was
-// lost, came twice or failed; a target that is missed is told and is no failure.
+// lost, came twice or failed; a target that is missed is reported and is no failure.
 package main
 
 import (

@@ -91,7 +91,7 @@ func (r *report) judge() {
 	}
 }
 
-// good tells whether nothing was lost, repeated or failed.
+// good reports whether nothing was lost, repeated or failed.
 func (r *report) good() bool {
 	bad := func(one *result) bool { return len(one.Faults) > 0 }
 	return !slices.ContainsFunc(r.Bare, bad) && !slices.ContainsFunc(r.Results, bad) &&

@@ -30,7 +30,7 @@ func (b *bench) say(format string, args ...any) {
 	fmt.Fprintf(b.progress, format+"\n", args...)
 }
 
-// run measures what was asked for; ok tells that nothing was lost, repeated or failed.
+// run measures what was asked for; ok says that nothing was lost, repeated or failed.
 func run(ctx context.Context, o options, out, progress io.Writer) (ok bool, err error) {
 	if o.quick {
 		o.duration = 700 * time.Millisecond

@@ -37,7 +37,7 @@ type target struct {
 	figure string
 	least  bool // else at most
 	want   float64
-	// half tells that the all-in-one form is to reach half of it; else it is only meant for
+	// half says that the all-in-one form is to reach half of it; else it is only meant for
 	// the split form.
 	half bool
 }

@@ -40,7 +40,7 @@ func cluster(ctx context.Context, b *bench) error {
 	if err := wait(ctx, 2*time.Second, 3*time.Second); err != nil {
 		return err
 	}
-	if err := f.settle(ctx); err != nil {
+	if err := f.finish(ctx); err != nil {
 		return err
 	}
 	c.judge(ctx)
@@ -122,8 +122,8 @@ func (c *clusterRun) lose(ctx context.Context, kind string, p *stack.Process) er
 	if err := p.Start(ctx); err != nil {
 		return err
 	}
-	// In flight is what a process had in hand when it died. Until a server is whole again
-	// that is whatever the bus takes late or twice, and lanes keep that for a while.
+	// In flight is what a process was working on when it died. Until a server is whole again
+	// that is whatever the bus takes late or twice, and hold queues keep that for a while.
 	fault := span{from, from}
 	if slices.Contains(c.stack.NATS, p) {
 		fault.to = time.Now()
@@ -138,7 +138,7 @@ func (c *clusterRun) lose(ctx context.Context, kind string, p *stack.Process) er
 	return c.stack.AwaitDispatchers(healthy, "waybill_dispatchers_live", float64(len(c.stack.Dispatchers)))
 }
 
-// judge adds what is asked of a cluster to what settle has judged.
+// judge adds what is asked of a cluster to what finish has judged.
 func (c *clusterRun) judge(ctx context.Context) {
 	c.report.figure(figureRounds, float64(len(c.lost)))
 	c.report.figure("of the killed, leaders of "+bus.StreamEvents, float64(c.leaders))

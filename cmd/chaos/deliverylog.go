@@ -21,7 +21,7 @@ type deliveryLog struct {
 	examples              []string // of what is open
 }
 
-// note counts a delivery that is open, and keeps what tells why.
+// note counts a delivery that is open, and keeps what says why.
 func (l *deliveryLog) note(r receiver, d *stack.Delivery) {
 	l.open++
 	if len(l.examples) == shown {
@@ -71,7 +71,7 @@ func (f *field) readLog(ctx context.Context) (log deliveryLog, err error) {
 // judgeLog compares the delivery log with what the receivers saw, when it has caught up.
 func (f *field) judgeLog(ctx context.Context) error {
 	var log deliveryLog
-	for deadline := time.Now().Add(settleTime); ; {
+	for deadline := time.Now().Add(finishTime); ; {
 		var err error
 		if log, err = f.readLog(ctx); err != nil {
 			return err
@@ -104,7 +104,7 @@ func (f *field) judgeLog(ctx context.Context) error {
 	}
 	f.report.must(unrecorded >= 0, "the log has attempts that no receiver saw")
 	// A POST whose record was lost with a process or the bus is followed by another one. Of
-	// the flaky receiver that can't be told: the other one may have been due anyway.
+	// the flaky receiver that can't be known: the other one may have been due anyway.
 	lost, extra := f.posts(f.flaky)-log.recorded[f.flaky.hook.ID], f.extra()
 	lost += f.goneWithTheBus(log)
 	f.report.must(unrecorded-lost <= extra, "%d POSTs are not in the log, but only %d were repeats", unrecorded-lost, extra)

@@ -144,13 +144,13 @@ func (f *field) broken(do func() error) error {
 	return err
 }
 
-// settleTime is how long after the last fault everything may take to arrive: what a
-// killed dispatcher had in hand goes out again within 15 s, the rest is work.
-const settleTime = 3 * time.Minute
+// finishTime is how long after the last fault everything may take to arrive: what a
+// killed dispatcher had in flight goes out again within 15 s, the rest is work.
+const finishTime = 3 * time.Minute
 
-// settle ends the load, makes the held webhook active, waits until everything accepted
+// finish ends the load, makes the held webhook active, waits until everything accepted
 // has arrived or nothing more comes, and judges.
-func (f *field) settle(ctx context.Context) error {
+func (f *field) finish(ctx context.Context) error {
 	ending, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	if err := f.load.end(ending); err != nil {
@@ -180,7 +180,7 @@ func (f *field) settle(ctx context.Context) error {
 	return f.judgeLog(ctx)
 }
 
-// wants tells which of the ids a receiver is to get.
+// wants says which of the ids a receiver is to get.
 func (f *field) wants(r receiver, id string) bool {
 	switch r.Endpoint {
 	case f.flaky.Endpoint:
@@ -209,7 +209,7 @@ func (f *field) awaitArrival(ctx context.Context, all []string) error {
 	for _, r := range f.receivers() {
 		wanted[r.Endpoint] = slices.DeleteFunc(slices.Clone(all), func(id string) bool { return !f.wants(r, id) })
 	}
-	deadline := time.Now().Add(settleTime)
+	deadline := time.Now().Add(finishTime)
 	best, told := -1, time.Now()
 	for ticker := time.Tick(time.Second); ; {
 		missing := 0
@@ -224,7 +224,7 @@ func (f *field) awaitArrival(ctx context.Context, all []string) error {
 			told = time.Now()
 		}
 		if best < 0 || missing < best {
-			best, deadline = missing, time.Now().Add(settleTime)
+			best, deadline = missing, time.Now().Add(finishTime)
 		}
 		if time.Now().After(deadline) {
 			return nil // judged by the caller

@@ -65,9 +65,9 @@ func isolated(start form) func(context.Context, *bench) error {
 			return err
 		}
 		f.judgeHealthy(ctx)
-		alone.tell(f.report, "alone")
-		polite.tell(f.report, "beside polite ones")
-		hostile.tell(f.report, "beside hostile ones")
+		alone.note(f.report, "alone")
+		polite.note(f.report, "beside polite ones")
+		hostile.note(f.report, "beside hostile ones")
 		ratio := hostile.arrival.percentile(99) / alone.arrival.percentile(99)
 		f.report.figure("p99 beside hostile ones / alone", ratio)
 		f.report.figure("p99 beside hostile ones / beside polite ones", hostile.arrival.percentile(99)/polite.arrival.percentile(99))
@@ -174,7 +174,7 @@ func (f *field) processorTime() float64 {
 	return sum
 }
 
-// processorTime reads what a process has used, in seconds; 0 where the system does not tell.
+// processorTime reads what a process has used, in seconds; 0 where the system does not say.
 func processorTime(pid int) float64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -229,7 +229,7 @@ func (d durations) overall(p int) float64 {
 // accepted, and until it arrived at each steady receiver.
 type latencies struct{ acceptance, arrival durations }
 
-func (l latencies) tell(r *report, when string) {
+func (l latencies) note(r *report, when string) {
 	for _, p := range []int{50, 99} {
 		r.figure(fmt.Sprintf("p%d %s, ms", p, when), l.arrival.percentile(p))
 		r.figure(fmt.Sprintf("p%d %s, ms, of which until the 202", p, when), l.acceptance.percentile(p))
@@ -288,7 +288,7 @@ func median(list []float64) float64 {
 	return sorted[len(sorted)/2]
 }
 
-// residentBytes reads a process' resident memory; 0 where the system does not tell.
+// residentBytes reads a process' resident memory; 0 where the system does not say.
 func residentBytes(pid int) float64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

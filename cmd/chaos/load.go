@@ -231,7 +231,7 @@ func (l *load) newestAccepted(n int) []string {
 // busAcked returns what the bus acknowledged, and when.
 func (l *load) busAcked() map[string]time.Time { return l.copy(l.acked) }
 
-// busHolds tells how many messages each stream has.
+// busHolds says how many messages each stream has.
 func (l *load) busHolds(ctx context.Context) string {
 	var text []string
 	for streams := l.js.ListStreams(ctx); ; {

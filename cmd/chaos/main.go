@@ -71,7 +71,7 @@ func names() []string {
 	return list
 }
 
-// run runs the chosen scenarios one after the other; ok tells whether all are good.
+// run runs the chosen scenarios one after the other; ok reports whether all are good.
 func run(ctx context.Context, o options, out, progress io.Writer) (ok bool, err error) {
 	chosen, err := choose(o.only)
 	if err != nil {

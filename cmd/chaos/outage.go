@@ -56,7 +56,7 @@ func databaseDown(ctx context.Context, b *bench) error {
 	if err := wait(ctx, 5*time.Second, 6*time.Second); err != nil {
 		return err
 	}
-	return f.settle(ctx)
+	return f.finish(ctx)
 }
 
 // refusals asks REST until ctx is done; each answer must be 503 and come in time.
@@ -147,7 +147,7 @@ func natsDown(ctx context.Context, b *bench) error {
 	if err := wait(ctx, 2*time.Second, 3*time.Second); err != nil {
 		return err
 	}
-	return f.settle(ctx)
+	return f.finish(ctx)
 }
 
 // acceptances looks at every publication until ctx is done.

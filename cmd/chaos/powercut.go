@@ -156,7 +156,7 @@ func powerCuts(start form) func(context.Context, *bench) error {
 				return err
 			}
 			f.busMayLose = true
-			return f.settle(ctx)
+			return f.finish(ctx)
 		})
 	}
 }

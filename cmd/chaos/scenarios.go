@@ -121,7 +121,7 @@ func steady(start form) func(context.Context, *bench) error {
 				return err
 			}
 		}
-		return f.settle(ctx)
+		return f.finish(ctx)
 	}
 }
 
@@ -159,7 +159,7 @@ func kills(start form, choose func(st *stack.Stack, round int) victim) func(cont
 		if err := wait(ctx, 2*time.Second, 3*time.Second); err != nil {
 			return err
 		}
-		return f.settle(ctx)
+		return f.finish(ctx)
 	}
 }
 
@@ -197,6 +197,6 @@ func losses(start form, choose func(*stack.Stack) *stack.Process) func(context.C
 		if err := wait(ctx, 2*time.Second, 3*time.Second); err != nil {
 			return err
 		}
-		return f.settle(ctx)
+		return f.finish(ctx)
 	}
 }

@@ -30,8 +30,8 @@ func besideSick(start form) func(context.Context, *bench) error {
 			return err
 		}
 		f.judgeHealthy(ctx)
-		alone.tell(f.report, "alone")
-		sick.tell(f.report, "beside sick ones")
+		alone.note(f.report, "alone")
+		sick.note(f.report, "beside sick ones")
 		ratio := sick.arrival.percentile(99) / alone.arrival.percentile(99)
 		f.report.figure("p99 beside sick ones / alone", ratio)
 		f.report.must(ratio <= 2, "healthy p99 is %.1f times that without sick receivers, want 2 at most", ratio)

@@ -32,12 +32,12 @@ type Principal struct {
 	Scopes   []domain.Scope
 }
 
-// May tells whether the caller has the scope.
+// May reports whether the caller has the scope.
 func (p Principal) May(scope domain.Scope) bool {
 	return scope == domain.ScopeAny || slices.Contains(p.Scopes, domain.ScopeAdmin) || slices.Contains(p.Scopes, scope)
 }
 
-// Sees tells whether the caller may act on the account, as far as its scopes go. For any
+// Sees reports whether the caller may act on the account, as far as its scopes go. For any
 // other one the answer is that of an account that does not exist. That holds for the
 // bootstrap key, too: it makes accounts, and is itself of the default one.
 func (p Principal) Sees(account string) bool { return p.Account == account }
@@ -68,7 +68,7 @@ func FromHeader(header http.Header) (key string, ok bool) {
 	return key, key != "" && len(key) <= MaxLength && Visible(key)
 }
 
-// Visible tells whether text has visible ASCII characters only.
+// Visible reports whether text has visible ASCII characters only.
 func Visible(text string) bool {
 	for i := range len(text) {
 		if text[i] <= ' ' || text[i] > '~' {

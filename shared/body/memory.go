@@ -16,7 +16,7 @@ import (
 // said otherwise.
 const DefaultMemory = 256 << 20
 
-// retryAfter is what callers are told to wait while there is no memory for their body.
+// retryAfter is how long callers should wait while there is no memory for their body.
 const retryAfter = 2 * time.Second
 
 // Memory is what the bodies in the process's memory may take together. nil has no bound.

@@ -72,7 +72,7 @@ func refuse(w http.ResponseWriter, err error) error {
 // ReadAll reads source to its end. size is how much will come; below zero: unknown. What
 // has more than limit bytes is ErrTooLarge.
 func (l *Lease) ReadAll(source io.Reader, size, limit int64) ([]byte, error) {
-	// One byte more than may come tells the end from what is too much.
+	// One byte more than allowed is read, to distinguish the end from a body that is too long.
 	first, most := int64(firstBytes), limit+1
 	if size >= 0 {
 		first, most = min(size, sizedBytes)+1, min(size, limit)+1

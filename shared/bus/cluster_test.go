@@ -52,7 +52,7 @@ func TestClusterKeepsEverythingThreeTimes(t *testing.T) {
 	b, js := join(t, cluster.URL()), look(t, cluster.URL())
 	_, err := b.Stream(bus.StreamHold).CreateConsumer(t.Context(), bus.HoldConsumer(webhook), bus.HoldSubject(webhook), 10, time.Minute)
 	if err != nil {
-		t.Fatalf("open a lane: %v", err)
+		t.Fatalf("open a hold queue: %v", err)
 	}
 	consumers := 0
 	for _, name := range []string{bus.StreamEvents, bus.StreamRetries, bus.StreamHold, bus.StreamRecords, bus.StreamRejected} {
@@ -84,7 +84,7 @@ func TestClusterKeepsEverythingThreeTimes(t *testing.T) {
 		t.Errorf("%d consumers, want %d", consumers, want)
 	}
 	if err := b.Stream(bus.StreamHold).DeleteConsumer(t.Context(), bus.HoldConsumer(webhook)); err != nil {
-		t.Errorf("close the lane: %v", err)
+		t.Errorf("close the hold queue: %v", err)
 	}
 }
 

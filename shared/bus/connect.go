@@ -15,7 +15,7 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// Options tell how to reach the bus and how to keep its streams.
+// Options say how to reach the bus and how to keep its streams.
 type Options struct {
 	// URL of the servers, comma separated; may carry user and password.
 	URL string
@@ -295,7 +295,7 @@ func (b *Bus) AnnounceAnswered(ctx context.Context, subject string, body []byte,
 	}
 }
 
-// ListenAnswering is Listen for those who tell when they have acted. answer does nothing
+// ListenAnswering is Listen for listeners that answer when they have acted. answer does nothing
 // when the announcer doesn't wait.
 func (b *Bus) ListenAnswering(subject string, handle func(body []byte, answer func())) (stop func(), err error) {
 	sub, err := b.conn.Subscribe(subject, func(m *nats.Msg) {

@@ -27,7 +27,7 @@ const MaxFetch = 500
 // that the next one may begin at once.
 var ErrAway = errors.New("no server is connected")
 
-// FetchOptions tell how messages are fetched.
+// FetchOptions say how messages are fetched.
 type FetchOptions struct {
 	Wait time.Duration // for the first message
 	// Heartbeat is how often the server must be heard of meanwhile; 0: it need not.
@@ -74,7 +74,7 @@ func (c *Consumer) Close() {
 	}
 }
 
-// PullOptions tell how messages are pulled.
+// PullOptions say how messages are pulled.
 type PullOptions struct {
 	Messages  int           // so many are sent ahead at most
 	Bytes     int64         // of messages sent ahead; 0: they are not bounded

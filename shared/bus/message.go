@@ -43,7 +43,7 @@ func (m *Message) Header() map[string][]string { return m.msg.Headers() }
 // Body returns the message's body; it must not be changed.
 func (m *Message) Body() []byte { return m.msg.Data() }
 
-// Ack tells the server that the message is done. If the word is lost, the message comes again.
+// Ack tells the server that the message is done. If the acknowledgement is lost, the message comes again.
 func (m *Message) Ack() { _ = m.msg.Ack() }
 
 // AckWait is Ack that waits until the server has it.

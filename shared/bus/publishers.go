@@ -27,7 +27,7 @@ const (
 )
 
 // headerID has the id of an event whose publisher gave none. Without it the id would be made of
-// the stream's sequence, which tells how much others publish.
+// the stream's sequence, which says how much others publish.
 const headerID = "Waybill-Id"
 
 const (
@@ -48,7 +48,7 @@ const (
 
 // ServePublishers takes what publishers with NATS accounts of their own publish, puts it into
 // EVENTS and answers as the stream does, until ctx is done. It stands between them and the
-// stream because a stream has one space of message ids for all that publish there, tells of
+// stream because a stream has one space of message ids for all that publish there, shows
 // the others' ids and sequences, and acts upon headers that are not a publisher's to set.
 //
 // A message id counts within its account. The answer's sequence is always 1. It has a
@@ -151,7 +151,7 @@ const badRequest = 10003
 
 // publisherHeader returns the headers that a publisher's message has in EVENTS, or why it
 // is refused. Those of the server's own are not passed on: they could replace messages,
-// trace, batch, expire, or tell of what others publish. header is changed.
+// trace, batch, expire, or show what others publish. header is changed.
 func publisherHeader(account string, header nats.Header) (to nats.Header, refusal string) {
 	if header == nil {
 		header = nats.Header{}
@@ -200,7 +200,7 @@ const (
 	answerDuplicate = `{"stream":"` + StreamEvents + `","seq":1,"duplicate":true}`
 )
 
-// answer passes on what EVENTS answered, without what it tells of others.
+// answer passes on what EVENTS answered, without what it shows others.
 func (p *publishers) answer(m *nats.Msg) {
 	p.asked.Add(-1)
 	reply := m.Subject[len(p.answers):]

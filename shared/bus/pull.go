@@ -100,7 +100,7 @@ func (p *puller) pull(ctx context.Context, batch, maxBytes int, wait, heartbeat 
 	for r.left > 0 {
 		select {
 		case <-ctx.Done():
-			return ctx.Err() //nolint:wrapcheck // told to stop
+			return ctx.Err() //nolint:wrapcheck // asked to stop
 		case <-r.over.C:
 			if r.heartbeat > 0 {
 				return errSilent
@@ -112,7 +112,7 @@ func (p *puller) pull(ctx context.Context, batch, maxBytes int, wait, heartbeat 
 				p.note(msg)
 				take(msg)
 				r.count(msg)
-			} else if err := p.told(&r, msg); err != nil {
+			} else if err := p.status(&r, msg); err != nil {
 				return err
 			}
 		}
@@ -120,7 +120,7 @@ func (p *puller) pull(ctx context.Context, batch, maxBytes int, wait, heartbeat 
 	return nil
 }
 
-// fromServer tells a status of the server from a message of the stream. Only a status has the
+// fromServer distinguishes a status of the server from a message of the stream. Only a status has the
 // inbox as its subject; a header could be any publisher's.
 func (p *puller) fromServer(msg *nats.Msg) bool { return strings.HasPrefix(msg.Subject, p.inbox+".") }
 
@@ -177,8 +177,8 @@ func (r *pulling) end(wait time.Duration) {
 	r.over.Reset(wait)
 }
 
-// told handles a status of the server.
-func (p *puller) told(r *pulling, msg *nats.Msg) error {
+// status handles a status of the server.
+func (p *puller) status(r *pulling, msg *nats.Msg) error {
 	status := msg.Header.Get("Status")
 	if msg.Subject != r.reply || status == "100" {
 		return nil // of an earlier request, or a heartbeat

@@ -19,8 +19,8 @@ func TestClusterHandsOutEverythingOnce(t *testing.T) {
 	cluster := bustest.StartCluster(t)
 	b, js := join(t, cluster.URL()), look(t, cluster.URL())
 	const messages, size, portion = 4000, 4 << 10, 1 << 20
-	lane := bus.HoldConsumer(webhook)
-	if _, err := b.Stream(bus.StreamHold).CreateConsumer(t.Context(), lane, bus.HoldSubject(webhook), 1000, time.Minute); err != nil {
+	queue := bus.HoldConsumer(webhook)
+	if _, err := b.Stream(bus.StreamHold).CreateConsumer(t.Context(), queue, bus.HoldSubject(webhook), 1000, time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	for _, stage := range []struct {
@@ -29,7 +29,7 @@ func TestClusterHandsOutEverythingOnce(t *testing.T) {
 	}{
 		{"events", "events.default.shipment.created", bus.StreamEvents, bus.ConsumerFanout, bus.FetchOptions{Wait: 10 * time.Second, Heartbeat: 2500 * time.Millisecond, Bytes: portion}},
 		{"records", bus.SubjectRecords, bus.StreamRecords, bus.ConsumerRecord, bus.FetchOptions{Wait: 200 * time.Millisecond, Bytes: portion, Pinned: true}},
-		{"a lane", bus.HoldSubject(webhook), bus.StreamHold, lane, bus.FetchOptions{Wait: 100 * time.Millisecond}},
+		{"a hold queue", bus.HoldSubject(webhook), bus.StreamHold, queue, bus.FetchOptions{Wait: 100 * time.Millisecond}},
 	} {
 		t.Run(stage.name, func(t *testing.T) {
 			body := make([]byte, size)

@@ -41,7 +41,7 @@ const maxRejectedEach = 1000
 const noAccount = "_"
 
 // Reject keeps a message that is no event, with the reason, and calls done exactly once.
-// Headers that the server would act upon are dropped; what is cut is told in the reason.
+// Headers that the server would act upon are dropped; the reason says what was cut.
 func (b *Bus) Reject(account, subject string, header map[string][]string, body []byte, reason string, done func(error)) {
 	if !domain.ValidAccount(account) {
 		account = noAccount

@@ -105,7 +105,7 @@ func reject(t *testing.T, b *bus.Bus, account string, header map[string][]string
 	}
 }
 
-// Whatever a message is like it can be kept as rejected, and the reason tells what is missing.
+// Whatever a message is like it can be kept as rejected, and the reason says what is missing.
 func TestWhateverIsRejectedIsKept(t *testing.T) {
 	many := map[string][]string{}
 	for i := range 3000 {

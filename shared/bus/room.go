@@ -7,13 +7,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Room tells how full EVENTS is.
+// Room says how full EVENTS is.
 type Room struct {
 	Bytes, MaxBytes uint64 // MaxBytes 0: no limit
 	Dropped         uint64 // events that were done and made room
 }
 
-// tight tells whether room is to be made: from three quarters on.
+// tight reports whether room is to be made: from three quarters on.
 func (r Room) tight() bool { return r.MaxBytes > 0 && r.Bytes >= r.MaxBytes/4*3 }
 
 // MakeRoom drops the oldest events of EVENTS that are done, half of them at a time, while the

@@ -14,7 +14,7 @@ import (
 )
 
 // Stream is one of Waybill's streams. It is named and not looked up: each method asks the
-// server, and fails with domain.ErrUnavailable while that can't tell.
+// server, and fails with domain.ErrUnavailable while that can't say.
 type Stream struct {
 	bus  *Bus
 	name string

@@ -172,7 +172,7 @@ func (b *Bus) info(ctx context.Context, name string, opts ...jetstream.StreamInf
 
 var errNoLeader = errors.New("it has no leader")
 
-// led returns an error unless the leader of a stream or consumer has told about it. While
+// led returns an error unless the answer about a stream or consumer came from its leader. While
 // there is none any server answers, with as much of the stream as it has; and one that
 // starts knows consumers before their state, and says that nothing waits.
 func (b *Bus) led(by *jetstream.ClusterInfo) error {

@@ -76,7 +76,7 @@ func (w *window) enter(start func(), giveUp func(error)) {
 	start()
 }
 
-// leave tells how it ended.
+// leave says how it ended.
 func (w *window) leave(err error) {
 	w.mu.Lock()
 	w.out--
@@ -94,7 +94,7 @@ func (w *window) leave(err error) {
 	}
 }
 
-// fit sets the bound, and tells whether the stream acknowledges nothing at all; w.mu is held.
+// fit sets the bound, and reports whether the stream acknowledges nothing at all; w.mu is held.
 func (w *window) fit(err error) (silent bool) {
 	switch {
 	case err == nil:

@@ -26,7 +26,7 @@ type shore struct {
 
 func newShore() *shore {
 	s := &shore{}
-	s.window = newWindow("LANE", slog.New(slog.NewTextHandler(&s.log, nil)))
+	s.window = newWindow("HOLD", slog.New(slog.NewTextHandler(&s.log, nil)))
 	return s
 }
 
@@ -43,8 +43,8 @@ func (s *shore) send(n int) {
 	synctest.Wait()
 }
 
-// land ends the first n that are out, and returns how many are out then.
-func (s *shore) land(n int, err error) int {
+// end ends the first n that are out, and returns how many are out then.
+func (s *shore) end(n int, err error) int {
 	for range n {
 		s.out = s.out[1:]
 		s.window.leave(err)
@@ -61,21 +61,21 @@ func TestFewTasksAreSentAtOnceToAStreamThatIsLate(t *testing.T) {
 		if len(s.out) != windowMost {
 			t.Fatalf("%d are out, want %d", len(s.out), windowMost)
 		}
-		s.land(1, nil)
-		if out := s.land(windowMost-windowLeast, errLate); out != windowLeast {
+		s.end(1, nil)
+		if out := s.end(windowMost-windowLeast, errLate); out != windowLeast {
 			t.Fatalf("%d are out after the others were late, want %d", out, windowLeast)
 		}
-		if out := s.land(1, errors.New("disconnected")); out != windowLeast {
+		if out := s.end(1, errors.New("disconnected")); out != windowLeast {
 			t.Errorf("%d are out after one could not be sent, want %d", out, windowLeast)
 		}
-		if out := s.land(100, nil); out != windowLeast+100 {
+		if out := s.end(100, nil); out != windowLeast+100 {
 			t.Errorf("%d are out after 100 acknowledgements, want %d", out, windowLeast+100)
 		}
 		for len(s.out) > 0 {
 			if s.out[0] > 0 && len(s.out) > 1 && s.out[1] != s.out[0]+1 {
 				t.Fatalf("%d went out after %d", s.out[1], s.out[0])
 			}
-			s.land(1, nil)
+			s.end(1, nil)
 		}
 		if s.window.out != 0 || len(s.window.waiting) != 0 || len(s.undone) != 0 {
 			t.Errorf("in the end %d are out, %d wait and %d were given up", s.window.out, len(s.window.waiting), len(s.undone))
@@ -84,7 +84,7 @@ func TestFewTasksAreSentAtOnceToAStreamThatIsLate(t *testing.T) {
 			t.Errorf("the log does not say once that it is late:\n%s", &s.log)
 		}
 		s.send(windowMost)
-		s.land(windowMost, nil)
+		s.end(windowMost, nil)
 		if strings.Count(s.log.String(), "in time again") != 1 {
 			t.Errorf("the log does not say that it is over:\n%s", &s.log)
 		}
@@ -97,17 +97,17 @@ func TestWhatWaitsForASilentStreamIsGivenUp(t *testing.T) {
 		s := newShore()
 		s.send(windowMost + 3)
 		<-time.After(publishTimeout)
-		if out := s.land(1, errLate); out != windowMost-1 || len(s.undone) != 3 {
+		if out := s.end(1, errLate); out != windowMost-1 || len(s.undone) != 3 {
 			t.Fatalf("%d are out and %v were given up when the stream had been silent, want %d and 3", out, s.undone, windowMost-1)
 		}
-		if out := s.land(windowMost-1, errLate); out != 0 {
+		if out := s.end(windowMost-1, errLate); out != 0 {
 			t.Fatalf("%d are out in the end", out)
 		}
 		s.send(windowLeast + 3)
 		<-time.After(publishTimeout - 1)
-		s.land(1, nil)
+		s.end(1, nil)
 		<-time.After(1)
-		if out := s.land(windowLeast-1, errLate); out != 3 || len(s.undone) != 3 {
+		if out := s.end(windowLeast-1, errLate); out != 3 || len(s.undone) != 3 {
 			t.Errorf("%d are out and %v were given up when the stream had acknowledged one, want 3 and what was before", out, s.undone)
 		}
 	})
@@ -115,7 +115,7 @@ func TestWhatWaitsForASilentStreamIsGivenUp(t *testing.T) {
 
 func TestWhatCannotBeSentDoesNotHoldUpAStream(t *testing.T) {
 	t.Parallel()
-	w := newWindow("LANE", slog.New(slog.DiscardHandler))
+	w := newWindow("HOLD", slog.New(slog.DiscardHandler))
 	var ended sync.WaitGroup
 	for range 4 {
 		ended.Go(func() {

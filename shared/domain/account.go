@@ -38,7 +38,7 @@ type Account struct {
 	CreatedOn time.Time
 }
 
-// ValidAccount tells whether name can be an account's.
+// ValidAccount reports whether name can be an account's.
 func ValidAccount(name string) bool {
 	if name == "" || len(name) > 64 {
 		return false
@@ -66,7 +66,7 @@ type Bucket struct {
 	Name        string // ^[a-z0-9-]{5,128}$, unique in the account
 	Description string
 	Tags        map[string]string
-	// Retrievable tells whether its keys are stored so that they can be shown again. Fixed
+	// Retrievable reports whether its keys are stored so that they can be shown again. Fixed
 	// when the bucket is made.
 	Retrievable bool
 	CreatedOn   time.Time

@@ -61,7 +61,7 @@ func (c Change) To() Status {
 	return StatusPending
 }
 
-// Reason returns the reason that a delivery carries after c; empty: the attempt tells.
+// Reason returns the reason that a delivery carries after c; empty: the attempt says why.
 func (c Change) Reason() string {
 	switch c {
 	case ChangeExhausted:

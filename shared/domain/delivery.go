@@ -50,9 +50,10 @@ type Task struct {
 	Test bool
 	// Request is the id of the request (test, retry, replay) that this task answers.
 	Request string
-	// HeldAt is when it entered the lane; zero: it is not in the lane.
+	// HeldAt is when it entered the hold queue; zero: it is not there.
 	HeldAt time.Time
-	// Spilled: it is in the lane only because more came than the webhook takes.
+	// Spilled: it overflowed, and is in the hold queue only because more came than the
+	// webhook takes.
 	Spilled     bool
 	TraceParent string
 	Body        []byte

@@ -22,13 +22,13 @@ func EventTypes() []EventType {
 	return []EventType{ShipmentCreated, ShipmentInTransit, ShipmentDelivered, ShipmentException}
 }
 
-// Valid tells whether t is one of the four event types.
+// Valid reports whether t is one of the four event types.
 func (t EventType) Valid() bool { return slices.Contains(EventTypes(), t) }
 
 // DefaultAccount is the account of a new installation.
 const DefaultAccount = "default"
 
-// ValidEventID tells whether id may name an event: 1 to 64 of A-Z a-z 0-9 _ -.
+// ValidEventID reports whether id may name an event: 1 to 64 of A-Z a-z 0-9 _ -.
 // A dot would break the signed content of Standard Webhooks (id.timestamp.body).
 func ValidEventID(id string) bool {
 	if id == "" || len(id) > 64 {

@@ -24,15 +24,15 @@ func (r Revision) Next() Revision { return r + outcomeStep }
 // NextRun returns the first revision of a new run.
 func (r Revision) NextRun() Revision { return (r/RunStep + 1) * RunStep }
 
-// First tells whether a state of this revision is the first that the log hears of its
+// First reports whether a state of this revision is the first that the log hears of its
 // delivery; noted: a note of it came before.
 func (r Revision) First(noted bool) bool {
 	return r == Revision(0).Noted() || r == FirstOutcome && !noted
 }
 
-// HasOutcome tells whether a delivery that stands at r has an outcome: a note is none.
+// HasOutcome reports whether a delivery that stands at r has an outcome: a note is none.
 func (r Revision) HasOutcome() bool { return r >= FirstOutcome }
 
-// WentOn tells whether the log, which has a delivery at recorded, knows of an outcome after
+// WentOn reports whether the log, which has a delivery at recorded, knows of an outcome after
 // the state r: then a copy of that state is outdated.
 func (r Revision) WentOn(recorded Revision) bool { return recorded >= r.Next() }

@@ -55,7 +55,7 @@ type Header struct {
 	Value Secret
 }
 
-// DisabledReason tells why a webhook is inactive.
+// DisabledReason says why a webhook is inactive.
 type DisabledReason string
 
 // The reasons for which a webhook may be inactive.
@@ -112,7 +112,7 @@ type Health struct {
 	UpdatedAt       time.Time
 }
 
-// Inactive tells whether nothing is to be sent to w, and why.
+// Inactive reports whether nothing is to be sent to w, and why.
 func (w *Webhook) Inactive(h Health) (DisabledReason, bool) {
 	if !w.Active {
 		return DisabledManual, true

@@ -1,4 +1,4 @@
-// Package edge tells who is at the other end of a request, and by which address of ours
+// Package edge says who is at the other end of a request, and by which address of ours
 // they came. It is the only place that decides whether X-Forwarded-For, -Host and -Proto
 // count: they do when the connection comes from a proxy that the operator trusts.
 package edge
@@ -27,7 +27,7 @@ type View struct {
 	Address string
 	// Scheme and Host are those that the client used.
 	Scheme, Host string
-	// Base is what a link to a path of ours begins with. It is empty where nobody has told
+	// Base is what a link to a path of ours begins with. It is empty where nobody has said
 	// it for certain: a link is the path alone then, which the client completes as it came.
 	Base string
 }
@@ -60,7 +60,7 @@ func (e *Edge) See(r *http.Request) View {
 	return v
 }
 
-// Plain tells whether every request is seen as its connection has it.
+// Plain reports whether every request is seen as its connection has it.
 func (e *Edge) Plain() bool { return len(e.Trusted) == 0 && e.PublicURL == "" }
 
 func (e *Edge) trusts(addr netip.Addr) bool {
@@ -105,7 +105,7 @@ func one(values []string) (string, bool) {
 	return strings.TrimSpace(values[0]), true
 }
 
-// isHost tells whether text is a name or an address, with a port or without.
+// isHost reports whether text is a name or an address, with a port or without.
 func isHost(text string) bool {
 	name := text
 	if host, port, err := net.SplitHostPort(text); err == nil {
@@ -132,7 +132,7 @@ type key struct{}
 // With returns a context that says how its request is seen.
 func With(ctx context.Context, v View) context.Context { return context.WithValue(ctx, key{}, v) }
 
-// Known tells whether it is said already how a request is seen.
+// Known reports whether it is said already how a request is seen.
 func Known(ctx context.Context) bool {
 	_, ok := ctx.Value(key{}).(View)
 	return ok

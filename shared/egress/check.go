@@ -38,7 +38,7 @@ const (
 	errNumber   URLError = "must have an IPv4 address as four decimal numbers"
 )
 
-// CheckURL tells whether callbacks may be sent to raw. It does not resolve names: a name is
+// CheckURL reports whether callbacks may be sent to raw. It does not resolve names: a name is
 // judged by its addresses at each connection. The error is ErrAddress or a URLError.
 func (p *Policy) CheckURL(raw string) error {
 	_, err := p.target(raw, &rules)

@@ -163,7 +163,7 @@ func describe(cause error) string {
 // classify gives an error of the transport its code.
 func classify(ctx context.Context, err error) *Error {
 	if known, ok := errors.AsType[*Error](err); ok {
-		// A dial that ran into the attempt's own deadline is told by how far it got.
+		// A dial that ran into the attempt's own deadline is classified by how far it got.
 		return known
 	}
 	e := &Error{Code: CodeBadResponse, cause: err}

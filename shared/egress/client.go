@@ -180,7 +180,7 @@ func refused(err error) Response {
 	return Response{Code: code, Err: &Error{Code: code, cause: err}}
 }
 
-// keep reads the body within its bounds; done tells whether that was all of it.
+// keep reads the body within its bounds; done reports whether that was all of it.
 func (c *Client) keep(answer *http.Response) (text string, done bool) {
 	buffer := c.bodies.Get().(*[MaxKept]byte) //nolint:errcheck // the pool holds nothing else
 	defer c.bodies.Put(buffer)

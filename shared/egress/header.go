@@ -20,8 +20,8 @@ var (
 	errHeaderValue    = errors.New("has a value that is no valid header value of at most 4096 bytes")
 )
 
-// ValidHeader tells whether a webhook may have name as a custom header with value.
-// Refused are the names that Waybill sets, those that steer the connection or tell of
+// ValidHeader reports whether a webhook may have name as a custom header with value.
+// Refused are the names that Waybill sets, those that steer the connection or name
 // proxies, and Idempotency-Key, with which net/http would send a POST twice. The error
 // reads on after the name and never has the value.
 func (p *Policy) ValidHeader(name, value string) error {

@@ -13,7 +13,7 @@ import (
 	"code.dny.dev/ssrf"
 )
 
-// ErrAddress says that a target is not public and not allowed. Its text tells customers no
+// ErrAddress says that a target is not public and not allowed. Its text shows customers no
 // more than that, and which setting allows it. The address itself is only in the operator's log.
 var ErrAddress = errors.New("address not allowed: it is not public, and not in WAYBILL_EGRESS_ALLOW")
 
@@ -56,7 +56,7 @@ var (
 	guard = ssrf.New(ssrf.WithAnyPort(), ssrf.WithDeniedV4Prefixes(azureWire))
 )
 
-// Allowed tells whether addr may be connected to.
+// Allowed reports whether addr may be connected to.
 func (p *Policy) Allowed(addr netip.Addr) bool {
 	if addr.Zone() != "" || !addr.IsValid() {
 		return false
@@ -83,7 +83,7 @@ func behindNAT64(addr netip.Addr) netip.Addr {
 	return netip.AddrFrom4([4]byte(raw[12:]))
 }
 
-// allowsLoopback tells whether localhost may be reached.
+// allowsLoopback reports whether localhost may be reached.
 func (p *Policy) allowsLoopback() bool {
 	for _, loopback := range []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")} {
 		for _, prefix := range p.Allow {

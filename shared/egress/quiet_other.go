@@ -4,5 +4,5 @@ package egress
 
 import "net"
 
-// quiet can't tell here: a receiver that has closed the connection costs a retry.
+// quiet can't know here: a receiver that has closed the connection costs a retry.
 func quiet(net.Conn) bool { return true }

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// quiet tells whether nothing has come over an idle connection, neither its end nor bytes
+// quiet reports whether nothing has come over an idle connection, neither its end nor bytes
 // that nobody asked for: a POST on such a one would fail, and must not be sent again.
 func quiet(conn net.Conn) bool {
 	if secure, ok := conn.(*tls.Conn); ok {

@@ -63,11 +63,11 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// posting tells http.ReadResponse what was asked; it is only read.
+// posting is the request that http.ReadResponse wants; it is only read.
 var posting = &http.Request{Method: http.MethodPost} //nolint:gochecknoglobals // a constant
 
 // exchange sends a request and reads the header of its answer, until the deadline. rest is
-// written while the answer is waited for, when there is one. whole tells whether all of the
+// written while the answer is waited for, when there is one. whole reports whether all of the
 // request was sent: the connection can't be used again if not.
 func (w *wire) exchange(ctx context.Context, deadline time.Time, first, rest []byte) (answer *http.Response, whole bool, err error) {
 	if err := w.conn.SetDeadline(deadline); err != nil {
@@ -109,7 +109,7 @@ func (w *wire) readHeader() (*http.Response, error) {
 	for {
 		answer, err := http.ReadResponse(w.reader, posting)
 		if err != nil {
-			// Of a line that is cut off net/http tells only that it is not valid.
+			// Of a line that is cut off, net/http says only that it is not valid.
 			if w.failure != nil && !errors.Is(w.failure, io.EOF) {
 				err = w.failure
 			}
@@ -122,7 +122,7 @@ func (w *wire) readHeader() (*http.Response, error) {
 	}
 }
 
-// clean tells whether nothing came that was not asked for.
+// clean reports whether nothing came that was not asked for.
 func (w *wire) clean() bool { return w.reader.Buffered() == 0 }
 
 // Field is one line of a request's header.
@@ -154,7 +154,7 @@ func (t *target) request(to []byte, r *Request) (first, rest []byte, err error) 
 	return append(to, r.Body...), nil, nil
 }
 
-// drain reads the body within its bounds, into buffer as much as fits; done tells whether
+// drain reads the body within its bounds, into buffer as much as fits; done reports whether
 // that was all of it. An error while reading is none of the attempt: the receiver has
 // answered.
 func drain(body io.Reader, buffer []byte) (n int, done bool) {

@@ -69,7 +69,7 @@ func (s *scanner) cloudEvent() (event Event, err error) {
 	if !has["data_base64"] {
 		s.require("/data", has["data"])
 	}
-	s.settle(event.Type)
+	s.decide(event.Type)
 	s.size("", s.Offset()-start)
 	return event, nil
 }
@@ -137,7 +137,7 @@ func isSource(text string) bool {
 	return err == nil
 }
 
-// isJSON tells whether a media type is JSON: a subtype json or with the suffix +json.
+// isJSON reports whether a media type is JSON: a subtype json or with the suffix +json.
 func isJSON(contentType string) bool {
 	media, _, err := mime.ParseMediaType(contentType)
 	if err != nil {
@@ -159,7 +159,7 @@ func decodeBinary(attributes map[string]string, contentType string, body []byte)
 	}
 	inBody := scanNow(body, source{around: -1, root: "/data"}, func(s *scanner) (err error) {
 		event.Data, err = s.data()
-		s.settle(event.Type)
+		s.decide(event.Type)
 		return err
 	})
 	list := []Fault(faults)

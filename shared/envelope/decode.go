@@ -31,7 +31,7 @@ func Decode(body []byte) (Event, Faults) {
 	return event, faults
 }
 
-// oversized tells whether a body that is one event is too large without reading it.
+// oversized reports whether a body that is one event is too large without reading it.
 func oversized(body []byte) bool {
 	return len(body) > MaxEventSize && len(bytes.Trim(body, " \t\r\n")) > MaxEventSize
 }
@@ -47,7 +47,7 @@ func DecodeBatch(ctx context.Context, body []byte) ([]Event, Faults, error) {
 	return batch, faults, err
 }
 
-// DecodeAny reads one event or an array of them; batch tells which it was. It ends with ctx,
+// DecodeAny reads one event or an array of them; batch says which it was. It ends with ctx,
 // whose error it returns.
 func DecodeAny(ctx context.Context, body []byte) (events []Event, batch bool, faults Faults, err error) {
 	if first := bytes.TrimLeft(body, " \t\r\n"); len(first) > 0 && first[0] == '[' {
@@ -116,12 +116,12 @@ func (s *scanner) event(at string) (event Event, err error) {
 	}
 	s.require(at+"/type", has.kind)
 	s.require(at+"/data", has.data)
-	s.settle(event.Type)
+	s.decide(event.Type)
 	s.size(at, s.Offset()-start)
 	return event, nil
 }
 
-// members tells which required members an envelope has, right or wrong.
+// members says which required members an envelope has, right or wrong.
 type members struct{ kind, data bool }
 
 func (s *scanner) envelopeMember(name string, event *Event, has *members) (err error) {

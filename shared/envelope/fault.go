@@ -52,7 +52,7 @@ func printable(text string) string {
 	return text
 }
 
-// Is makes errors.Is(faults, ErrTooLarge) tell whether any event is too large.
+// Is makes errors.Is(faults, ErrTooLarge) report whether any event is too large.
 func (f Faults) Is(target error) bool {
 	if target != ErrTooLarge {
 		return false

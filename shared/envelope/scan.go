@@ -129,8 +129,8 @@ func (s *scanner) check(detail string) {
 	}
 }
 
-// settle decides about the scoped faults of an event once its type is known.
-func (s *scanner) settle(t domain.EventType) {
+// decide decides about the scoped faults of an event once its type is known.
+func (s *scanner) decide(t domain.EventType) {
 	for _, fault := range s.scoped {
 		if fault.on&setOf(t) != 0 {
 			s.Add(fault.Fault)

@@ -12,7 +12,7 @@ const (
 	maxTimestamp  = 64  // characters; only fractions of a second can make one longer
 )
 
-// ValidTimestamp tells whether text is an RFC 3339 time with any offset, upper-case T
+// ValidTimestamp reports whether text is an RFC 3339 time with any offset, upper-case T
 // and Z, no leap second, and a year from 1 to 9999 in UTC too.
 func ValidTimestamp(text string) bool {
 	if len(text) > maxTimestamp || !hasTimeShape(text) {
@@ -106,7 +106,7 @@ func unless(fine bool, detail string) string {
 	return detail
 }
 
-// isInteger tells whether a JSON number has neither fraction nor exponent.
+// isInteger reports whether a JSON number has neither fraction nor exponent.
 func isInteger(raw []byte) bool {
 	for _, c := range raw {
 		if c == '.' || c == 'e' || c == 'E' {

@@ -86,13 +86,13 @@ func (f *Form) unknown() {
 	}
 }
 
-// Has tells whether the member is there, null included.
+// Has reports whether the member is there, null included.
 func (f *Form) Has(name string) bool {
 	_, ok := f.values[name]
 	return ok
 }
 
-// Null tells whether the member is there and null, and accepts it then.
+// Null reports whether the member is there and null, and accepts it then.
 func (f *Form) Null(name string) bool {
 	if f.values[name].Kind() == 'n' {
 		f.asked[name] = true

@@ -22,7 +22,7 @@ type Element struct {
 }
 
 // Elements returns an array of min to max objects or, when texts is set, strings. Faults
-// of the objects are told with those of the form that they belong to.
+// of the objects are reported with those of the form that they belong to.
 func (f *Form) Elements(name string, minimum, maximum int, texts bool) (list []Element, ok bool) {
 	values, ok := f.array(name, minimum, maximum)
 	for i, value := range values {

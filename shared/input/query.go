@@ -33,7 +33,7 @@ func ParseQuery(raw string) *Query {
 	return q
 }
 
-// Fault adds a fault of a parameter. Of a long name, the beginning is told.
+// Fault adds a fault of a parameter. Of a long name, only the beginning is shown.
 func (q *Query) Fault(name, detail string) {
 	if len(name) > jsonscan.MaxPointer {
 		name = strings.ToValidUTF8(name[:jsonscan.MaxPointer], "")

@@ -1,5 +1,5 @@
 // Package input reads request bodies and queries strictly: nothing is guessed, nothing
-// is ignored, and the faults of a request are named at once, as many as are told.
+// is ignored, and the faults of a request are named at once, up to a limit.
 package input
 
 import (
@@ -40,11 +40,11 @@ func check(ctx context.Context, value []byte, what string, options jsonscan.Opti
 	if syntax, ok := errors.AsType[*jsonscan.SyntaxError](err); ok {
 		return []problem.Fault{{Detail: syntaxDetail(value, what, syntax)}}
 	}
-	return told(found)
+	return shown(found)
 }
 
-// told are faults as the caller is told them.
-func told(found []jsonscan.Fault) []problem.Fault {
+// shown are faults in the form that the caller gets.
+func shown(found []jsonscan.Fault) []problem.Fault {
 	if len(found) == 0 {
 		return nil
 	}
@@ -62,7 +62,7 @@ func scan(body []byte) ([]problem.Fault, error) {
 	if syntax, ok := errors.AsType[*jsonscan.SyntaxError](err); ok {
 		return nil, problem.Invalid(problem.Fault{Detail: syntaxDetail(body, "body", syntax)})
 	}
-	return told(faults), nil
+	return shown(faults), nil
 }
 
 func syntaxDetail(body []byte, what string, err *jsonscan.SyntaxError) string {
@@ -104,7 +104,7 @@ func elements(array []byte, minimum, maximum int) (values []jsontext.Value, ok b
 	return values, len(values) >= minimum
 }
 
-// notes are the faults of a body, no more than are told.
+// notes are the faults of a body, no more than are shown.
 type notes struct {
 	faults []problem.Fault
 	more   bool

@@ -18,7 +18,7 @@ const (
 	Trailing                // something that is no value follows, at the offset
 )
 
-// SyntaxError tells where a text stops being JSON. Its text has nothing of it.
+// SyntaxError says where a text stops being JSON. Its text has nothing of it.
 type SyntaxError struct {
 	Offset int
 	Reason Reason
@@ -144,7 +144,7 @@ func (s *Scanner) digits() error {
 	return s.bad(s.pos)
 }
 
-// string reads a string and returns it with its quotes; escaped tells that it has escapes.
+// string reads a string and returns it with its quotes; escaped says that it has escapes.
 func (s *Scanner) string() (raw []byte, escaped bool, err error) {
 	start, body := s.pos, s.body
 	s.nul = false
@@ -254,7 +254,7 @@ func appendText(b, raw []byte) []byte {
 	}
 }
 
-// appendEscape appends what the escape means that text begins with, and tells how long that
+// appendEscape appends what the escape means that text begins with, and says how long that
 // is.
 func appendEscape(b, text []byte) (out []byte, n int) {
 	switch c := text[1]; c {

@@ -14,7 +14,7 @@ const (
 	keepTable  = 4 << 10
 )
 
-// Places in the text are told in 31 bits. The last bit tells that the name has escapes; 0 is
+// A place in the text takes 31 bits. The last bit says that the name has escapes; 0 is
 // a free entry, as no name stands at the beginning of a text.
 const escapedName = 1 << 31
 
@@ -82,7 +82,7 @@ func (s *Scanner) insert(f *frame, entry uint32, name []byte) bool {
 	return true
 }
 
-// growth tells how many times larger the object's table becomes. Filling a large one anew is
+// growth says how many times larger the object's table becomes. Filling a large one anew is
 // slow, as each name is read again: it is done half as often where the rest of the text has
 // room for so many names.
 func (s *Scanner) growth(f *frame, at int) int {
@@ -111,7 +111,7 @@ func (s *Scanner) forget(f *frame) {
 	}
 }
 
-// same tells whether the name of an entry is name.
+// same reports whether the name of an entry is name.
 func (s *Scanner) same(entry uint32, name []byte) bool {
 	at := int(entry&^escapedName) + 1
 	if entry&escapedName != 0 {
@@ -122,7 +122,7 @@ func (s *Scanner) same(entry uint32, name []byte) bool {
 		bytes.IndexByte(name, '"') < 0 // else the entry's name has ended before
 }
 
-// says tells whether a string with escapes, of which rest begins behind the first quote, is
+// says reports whether a string with escapes, of which rest begins behind the first quote, is
 // name. It ends with the first difference.
 func says(rest, name []byte) bool {
 	var room [utf8.UTFMax]byte

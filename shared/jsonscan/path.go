@@ -133,7 +133,7 @@ func (s *Scanner) Add(fault Fault) {
 	}
 }
 
-// Note appends a fault to a list of at most MaxFaults; full tells that there are more.
+// Note appends a fault to a list of at most MaxFaults; full says that there are more.
 func Note(faults []Fault, fault Fault) (list []Fault, full bool) {
 	if len(faults) < MaxFaults {
 		return append(faults, fault), false

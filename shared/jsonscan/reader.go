@@ -153,7 +153,7 @@ func (r *Reader) Take() Value {
 	return r.text[start:r.pos:r.pos]
 }
 
-// endsWord tells whether a byte ends a number, true, false or null.
+// endsWord reports whether a byte ends a number, true, false or null.
 func endsWord(c byte) bool {
 	return isSpace(c) || c == ',' || c == ':' || c == ']' || c == '}'
 }
@@ -182,7 +182,7 @@ func text(body []byte, at int) (raw []byte, escaped bool) {
 	}
 }
 
-// measurable tells whether exact arithmetic bears a number.
+// measurable reports whether exact arithmetic bears a number.
 func measurable(number []byte) bool {
 	const maxDigits, maxExponent = 400, 400
 	mantissa, exponent, scientific := bytes.Cut(number, []byte("e"))

@@ -99,7 +99,7 @@ func (s *Scanner) Free() {
 	pool.Put(s)
 }
 
-// Check walks over the whole of a text and returns its faults; err tells that it is not JSON
+// Check walks over the whole of a text and returns its faults; err says that it is not JSON
 // at all, or that ctx has ended.
 func Check(ctx context.Context, body []byte, options Options) (faults []Fault, err error) {
 	s := New(ctx, body, options)

@@ -11,7 +11,7 @@ import (
 // remembers after a crash: it writes a consumer's state some ten times a second.
 const restartMargin = 20_000
 
-// Consumers tell how far they are.
+// Consumers say how far they are.
 type Consumers interface {
 	ConsumerState(ctx context.Context, name string) (bus.ConsumerState, error)
 }
@@ -60,7 +60,7 @@ func (a *Acknowledged) Add(event bus.Position) {
 	a.set[event] = struct{}{}
 }
 
-// Has tells whether an event is remembered.
+// Has reports whether an event is remembered.
 func (a *Acknowledged) Has(event bus.Position) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

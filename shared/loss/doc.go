@@ -5,17 +5,17 @@
 //
 // There is one question for each thing that can be missing:
 //
-//   - Does a stream still hold what it held? [Compare] tells by a mark that is kept in the
+//   - Does a stream still hold what it held? [Compare] knows by a mark that is kept in the
 //     database. A stream that was made at another time, that is not as far as its mark, or
 //     whose oldest message from before the mark is younger than the mark, has lost its content.
 //     Where only the server was started again, its last seconds are uncertain.
-//   - Which waiting deliveries are given back then? [Restoration] tells, over two passes.
-//   - Which unsettled events does the bus no longer hold? [Horizon] tells: an event lives on
+//   - Which waiting deliveries are given back then? [Restoration] says, in two passes.
+//   - Which unsettled events does the bus no longer hold? [Horizon] says: an event lives on
 //     in RECORDS after it has left EVENTS, so both streams count.
 //   - May an event be settled? Only when all of its outcomes are stored, on the server on which
 //     it was dispatched ([Epoch]), and only when every record before is in the database
 //     ([Order]).
-//   - Was an event handed out before, though the server calls it new? [HandedOut] tells up to
+//   - Was an event handed out before, though the server calls it new? [HandedOut] says up to
 //     which sequence that may be, and [Acknowledged] remembers what was finished last.
 //
 // docs/decisions/0012-what-the-bus-has-lost.md gives the reasons, with what was measured.

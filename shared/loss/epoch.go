@@ -13,6 +13,6 @@ const unknown = Epoch("none")
 // never comes again.
 func EpochOf(server string) Epoch { return cmp.Or(Epoch(server), unknown) }
 
-// Holds tells whether what was stored in e is still there while the server of that id is
+// Holds reports whether what was stored in e is still there while the server of that id is
 // connected. The zero Epoch is that of what the database has: it always is.
 func (e Epoch) Holds(server string) bool { return e == "" || string(e) == server }

@@ -9,7 +9,7 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// Records tells how far the records are.
+// Records says how far the records are.
 type Records interface {
 	// Written returns the sequence up to which every message of RECORDS is acknowledged.
 	Written(ctx context.Context) (uint64, error)

@@ -51,7 +51,7 @@ func Begin(found Found, states map[string]State, earlier *Restoration, now time.
 	}
 }
 
-// has tells whether a stream that was made at a time is given back already.
+// has reports whether a stream that was made at a time is given back already.
 func (r *Restoration) has(stream string, made time.Time) bool {
 	if r == nil {
 		return false
@@ -60,28 +60,28 @@ func (r *Restoration) has(stream string, made time.Time) bool {
 	return ok && at.Equal(made)
 }
 
-// Begun tells that the first pass is done, or is not needed.
+// Begun says that the first pass is done, or is not needed.
 func (r *Restoration) Begun() bool { return r.begun }
 
 // SetBegun notes that the first pass is done.
 func (r *Restoration) SetBegun() { r.begun = true }
 
-// Ready tells whether the second pass may begin, given the age of the oldest record that is
+// Ready reports whether the second pass may begin, given the age of the oldest record that is
 // to be written (zero: none is): outcomes from before the loss are all written.
 func (r *Restoration) Ready(now, oldestRecord time.Time) bool {
 	return now.Sub(r.At) >= settleTime && (oldestRecord.IsZero() || !oldestRecord.Before(r.At.Add(settleTime)))
 }
 
-// Events tells when EVENTS was made anew: what was accepted before is not on it.
+// Events says when EVENTS was made anew: what was accepted before is not on it.
 func (r *Restoration) Events() (made time.Time, lost bool) {
 	made, lost = r.Streams[bus.StreamEvents]
 	return made, lost
 }
 
-// Deliveries tells whether deliveries that wait are to be given back.
+// Deliveries reports whether deliveries that wait are to be given back.
 func (r *Restoration) Deliveries() bool { return r.scheduled() || r.held() || !r.Tail.IsZero() }
 
-// scheduled and held tell whether all that is scheduled or held is to be given back. When
+// scheduled and held report whether all that is scheduled or held is to be given back. When
 // RECORDS was lost, what the database knows may be behind the other two streams: both are
 // given back then, and the dispatchers drop what is outdated.
 func (r *Restoration) scheduled() bool { return r.lost(bus.StreamRetries, bus.StreamRecords) }
@@ -112,7 +112,7 @@ type Waiting struct {
 	UpdatedAt time.Time // when it reached this state
 }
 
-// Missing tells whether a delivery is to be given back.
+// Missing reports whether a delivery is to be given back.
 func (r *Restoration) Missing(w Waiting) bool {
 	whole := r.scheduled()
 	if w.Held {
@@ -121,7 +121,7 @@ func (r *Restoration) Missing(w Waiting) bool {
 	return !r.gaveBack(w) && (whole || r.inTail(w))
 }
 
-// gaveBack tells whether the state of a delivery was given back already. One that was
+// gaveBack reports whether the state of a delivery was given back already. One that was
 // recorded between the passes and reached before the loss is missing, too: of the older one
 // that was given back nothing may come, for the log is ahead of it. What was reached
 // since is on the new streams.
@@ -130,7 +130,7 @@ func (r *Restoration) gaveBack(w Waiting) bool {
 	return ok && (revision >= w.Revision || w.UpdatedAt.After(r.At.Add(settleTime)))
 }
 
-// inTail tells whether the state of a delivery may have been among what a restarted
+// inTail reports whether the state of a delivery may have been among what a restarted
 // server stored last.
 func (r *Restoration) inTail(w Waiting) bool {
 	return !r.Tail.IsZero() && !w.UpdatedAt.Before(r.Tail) && !w.UpdatedAt.After(r.At.Add(tailClocks))

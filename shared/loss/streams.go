@@ -21,7 +21,7 @@ type State struct {
 	FirstTime time.Time // of the message FirstSeq; zero: the stream is empty
 }
 
-// Lost tells whether the stream has lost what it held when known was marked: it was made
+// Lost reports whether the stream has lost what it held when known was marked: it was made
 // at another time, it is not as far as it was, or what it holds from before the mark
 // was stored after it. The last two are what a power cut leaves behind.
 func (s State) Lost(known domain.StreamMark) bool {

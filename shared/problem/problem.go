@@ -1,4 +1,4 @@
-// Package problem is the one form in which every HTTP endpoint tells what went wrong:
+// Package problem is the one form in which every HTTP endpoint says what went wrong:
 // application/problem+json of RFC 9457, with every fault of the input at once.
 package problem
 
@@ -83,14 +83,14 @@ type Fault struct {
 	Detail    string
 }
 
-// Problem is an error that the caller is told as it stands.
+// Problem is an error that the caller gets as it stands.
 type Problem struct {
 	Code   Code
 	Detail string
 	Faults []Fault
 	// Challenge is what WWW-Authenticate says; empty: Bearer, when nobody knows who calls.
 	Challenge string
-	// RetryAfter is told in whole seconds, rounded up; 0: not told.
+	// RetryAfter is sent in whole seconds, rounded up; 0: not sent.
 	RetryAfter time.Duration
 	// Extra members come after the standard ones.
 	Extra []Member

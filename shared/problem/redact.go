@@ -7,5 +7,5 @@ import "regexp"
 var secretForm = regexp.MustCompile(`(wbk_)[0-9A-Za-z_]{12,}|(whsec_)[0-9A-Za-z_+/=%~-]{12,}`)
 
 // redact returns a place without what looks like a key: one that was put there by mistake
-// must not be told to whoever reads the error's report.
+// must not reach the readers of the error's report.
 func redact(place string) string { return secretForm.ReplaceAllString(place, "${1}${2}****") }

@@ -64,7 +64,7 @@ func Parse(text string) (*Keyring, error) {
 	return ring, nil
 }
 
-// decodeKey drops the error of the base64 decoder: it tells where in the key it stopped.
+// decodeKey drops the error of the base64 decoder: it says where in the key it stopped.
 func decodeKey(text string) ([]byte, error) {
 	if text == "" {
 		return nil, errors.New("it is empty")
@@ -138,7 +138,7 @@ func (k *Keyring) holder(sealed []byte) int {
 }
 
 // Derive returns a 32-byte key for purpose from each key of the ring by HKDF-SHA-256,
-// in the ring's order. Keys of two purposes tell nothing about each other.
+// in the ring's order. The key of one purpose shows nothing about that of another.
 func (k *Keyring) Derive(purpose string) [][]byte {
 	derived := make([][]byte, len(k.keys))
 	for i := range k.keys {

@@ -53,7 +53,7 @@ func ParseKey(text string) (Key, error) {
 	return decodeKey(strings.TrimPrefix(text, secretPrefix))
 }
 
-// Equal tells whether two keys are the same.
+// Equal reports whether two keys are the same.
 func (k Key) Equal(other Key) bool { return hmac.Equal(k.bytes, other.bytes) }
 
 func decodeKey(encoded string) (Key, error) {
@@ -155,7 +155,7 @@ func (w *worker) restore(saved []byte) {
 	}
 }
 
-// matches tells whether any of the signer's keys made mac, in constant time per key.
+// matches reports whether any of the signer's keys made mac, in constant time per key.
 func (s *Signer) matches(mac []byte, id string, unix int64, body []byte) bool {
 	w := worker{hash: sha256.New()}
 	for i := range s.states {

@@ -123,7 +123,7 @@ func classifySQLite(lite *sqlite.Error, err error) error {
 	return &failure{kind, "sqlite: " + lite.Error(), err}
 }
 
-// connectionLost tells whether err says that the database can't be reached, or did not
+// connectionLost reports whether err says that the database can't be reached, or did not
 // answer in the time that there was.
 func connectionLost(err error) bool {
 	var dial *pgconn.ConnectError
@@ -135,12 +135,12 @@ func connectionLost(err error) bool {
 		strings.Contains(err.Error(), "conn closed") || strings.Contains(err.Error(), "closed pool")
 }
 
-// lostToAnother tells whether Postgres broke a transaction off in favour of another.
+// lostToAnother reports whether Postgres broke a transaction off in favour of another.
 func lostToAnother(err error) bool {
 	return pgCode(err) == pgSerialization || pgCode(err) == pgDeadlock
 }
 
-// MissingPartition tells whether a row's day has no partition.
+// MissingPartition reports whether a row's day has no partition.
 func MissingPartition(err error) bool {
 	code := pgCode(err)
 	return code == pgUndefinedTable || code == pgCheckViolation

@@ -34,7 +34,7 @@ func NewUUID() (string, error) {
 	return id.String(), nil
 }
 
-// Storable tells whether both databases keep the texts as they are. What is not is never
+// Storable reports whether both databases keep the texts as they are. What is not is never
 // found there.
 func Storable(texts ...string) bool {
 	for _, text := range texts {

@@ -104,7 +104,7 @@ func (s *Store) MigrationStatus(ctx context.Context) ([]Migration, error) {
 	return list, nil
 }
 
-// Pending tells whether migrations wait to be applied.
+// Pending reports whether migrations wait to be applied.
 func (s *Store) Pending(ctx context.Context) (bool, error) {
 	provider, err := s.migrator()
 	if err != nil {

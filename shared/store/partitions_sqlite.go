@@ -29,7 +29,7 @@ func (d *sqliteDialect) dropDays(ctx context.Context, floor time.Time) ([]time.T
 }
 
 // dropOldest looks at the rows that were inserted first, as there is no index by day,
-// and deletes those of closed days. It tells whether there may be more.
+// and deletes those of closed days. It reports whether there may be more.
 func (d *sqliteDialect) dropOldest(ctx context.Context, table string, floor Date, seen map[Date]bool) (bool, error) {
 	rows, err := d.reader.QueryContext(ctx, fmt.Sprintf(
 		"SELECT rowid, day FROM %s ORDER BY rowid LIMIT %d", table, BatchRows))

@@ -136,7 +136,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	return Wrap("ping database", s.reading.PingContext(ctx))
 }
 
-// SQLite tells whether the store is a SQLite file.
+// SQLite reports whether the store is a SQLite file.
 func (s *Store) SQLite() bool {
 	_, ok := s.dialect.(*sqliteDialect)
 	return ok

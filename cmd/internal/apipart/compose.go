@@ -27,7 +27,7 @@ func Compose(options api.Options, routes gateway.RoutesOptions) (*api.Service, *
 	return own.service, g, nil
 }
 
-// CheckRoutes reads the route files of a folder as Compose does, and tells what their routes
+// CheckRoutes reads the route files of a folder as Compose does, and returns what their routes
 // are, or everything that is wrong with them. Nothing is started: of the options, Dir,
 // Fallback, Modules and Variables are used.
 func CheckRoutes(routes gateway.RoutesOptions) ([]gateway.RouteInfo, []gateway.RouteFault, error) {
@@ -78,5 +78,5 @@ func (f function) Handle(ctx context.Context, r *gateway.Request) (*gateway.Resp
 	return &gateway.Response{Status: answer.Status, Header: answer.Header, Body: answer.Body}, nil
 }
 
-// Permits tells the gateway which callers would get past the function.
+// Permits says to the gateway which callers would get past the function.
 func (f function) Permits(principal *apikey.Principal) bool { return f.function.Permits(principal) }

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// defaultMaxConnections is how many connections a server accepts unless it is told otherwise.
+// defaultMaxConnections is how many connections a server accepts unless set otherwise.
 const defaultMaxConnections = 4096
 
 // One client may have 1/shareOfOne of them. With a quarter, four clients are needed to
@@ -72,7 +72,7 @@ func (c *connections) Accept() (net.Conn, error) {
 		client, shared := c.client(tcp.RemoteAddr())
 		if reason := c.take(client, shared); reason != "" {
 			c.refused.WithLabelValues(reason).Inc()
-			_ = tcp.Close() // nobody is told anything
+			_ = tcp.Close() // without an answer
 			continue
 		}
 		return &connection{tcp, sync.OnceFunc(func() { c.release(client, shared) })}, nil

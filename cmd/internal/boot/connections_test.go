@@ -62,7 +62,7 @@ func connect(t *testing.T, from, to string) *client {
 	return &client{t: t, conn: conn, answer: bufio.NewReader(conn)}
 }
 
-// served asks for something, and tells whether there was an answer.
+// served asks for something, and reports whether there was an answer.
 func (c *client) served() bool {
 	c.t.Helper()
 	_, _ = io.WriteString(c.conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")

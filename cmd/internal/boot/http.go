@@ -18,7 +18,7 @@ import (
 )
 
 // Limits of every HTTP server. A callback's receiver may take 30 s for its answer, and
-// /debug/pprof/profile works for 30 s unless it is told otherwise. The API has a time of its
+// /debug/pprof/profile works for 30 s unless it is asked for more. The API has a time of its
 // own for reading bodies.
 const (
 	readHeaderTimeout = 5 * time.Second
@@ -48,8 +48,8 @@ type ServerOptions struct {
 	// of them at most; 0: 4096.
 	MaxConnections int
 	TrustedProxies []netip.Prefix        // which one client's share does not hold for
-	Registerer     prometheus.Registerer // nil: connections are not told in metrics
-	// EndCalls ends the contexts of running requests as soon as the server is told to
+	Registerer     prometheus.Registerer // nil: no metrics of connections
+	// EndCalls ends the contexts of running requests as soon as the server is asked to
 	// stop, for those that would never end by themselves.
 	EndCalls bool
 }

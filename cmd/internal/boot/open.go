@@ -123,7 +123,7 @@ func Open(ctx context.Context, p *Process, o Options) (*Handles, error) {
 	return h, nil
 }
 
-// hostOf returns the name that a process was told to listen on; empty: none.
+// hostOf returns the name in the address that a process listens on; empty: none.
 func hostOf(addr string) string {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

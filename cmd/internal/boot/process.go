@@ -68,7 +68,7 @@ type ending struct {
 
 // Run starts every part and waits until ctx is done, or a part ends by itself: then all
 // are stopped, within 30 seconds. The error joins those of the parts; a part that ended
-// before it was told to is an error.
+// before it was asked to is an error.
 func (p *Process) Run(ctx context.Context) error {
 	endings := make(chan ending, len(p.parts))
 	stops := make([]context.CancelFunc, len(p.parts))

@@ -154,7 +154,7 @@ func TestAddressInUse(t *testing.T) {
 	}
 }
 
-func TestServerFinishesWhatItHasInHand(t *testing.T) {
+func TestServerFinishesWhatIsInFlight(t *testing.T) {
 	t.Parallel()
 	inside, release := make(chan struct{}), make(chan struct{})
 	server := listen(t, boot.ServerOptions{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -173,7 +173,7 @@ func TestServerFinishesWhatItHasInHand(t *testing.T) {
 	cancel()
 	close(release)
 	if got := <-status; got != http.StatusOK {
-		t.Errorf("the request in hand got %d", got)
+		t.Errorf("the request in flight got %d", got)
 	}
 	if err := <-ended; err != nil {
 		t.Error(err)

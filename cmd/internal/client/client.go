@@ -150,7 +150,7 @@ func (c *Client) Delete(ctx context.Context, id string) error {
 	return c.call(ctx, http.MethodDelete, "/v1/webhooks/"+url.PathEscape(id), nil, nil)
 }
 
-// Delivery is a line of the delivery log. Only Delivery tells its attempts.
+// Delivery is a line of the delivery log. Only Delivery has its attempts.
 type Delivery struct {
 	ID            string        `json:"id"`
 	WebhookID     string        `json:"webhookId"`

@@ -57,7 +57,7 @@ func tlsReason(err error) string {
 	return ""
 }
 
-// IsLoopback tells whether host is this machine.
+// IsLoopback reports whether host is this machine.
 func IsLoopback(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && addr.IsLoopback()

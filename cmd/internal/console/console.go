@@ -12,7 +12,7 @@ import (
 	"golang.org/x/term"
 )
 
-// IsTerminal tells whether stream, a reader or writer, is a terminal.
+// IsTerminal reports whether stream, a reader or writer, is a terminal.
 func IsTerminal(stream any) bool {
 	file, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))

@@ -13,7 +13,7 @@ import (
 // about its health.
 func Add(p *boot.Process, h *boot.Handles) (http.Handler, error) { return AddWatched(p, h, nil) }
 
-// AddWatched is Add with somebody who is told of each attempt; nil: nobody.
+// AddWatched is Add with an observer of each attempt; nil: none.
 func AddWatched(p *boot.Process, h *boot.Handles, watch func(dispatcher.Made)) (http.Handler, error) {
 	service, err := dispatcher.New(dispatcher.Options{
 		Store: h.Store, Bus: h.Bus, Egress: h.Egress, Logger: h.Logger,

@@ -149,7 +149,7 @@ func start(t *testing.T, dir string, about subject) map[string]string {
 	return addresses
 }
 
-// answers tells whether url answers with 200, and takes a moment when it does not.
+// answers reports whether url answers with 200, and takes a moment when it does not.
 func answers(ctx context.Context, url string) bool {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {

@@ -107,7 +107,7 @@ func forms(secret string) (list [][]byte) {
 	return list
 }
 
-// has tells whether there is something of a secret in what was found.
+// has reports whether there is something of a secret in what was found.
 func has(found []byte, secret string) bool {
 	for _, form := range forms(secret) {
 		if bytes.Contains(found, form) {

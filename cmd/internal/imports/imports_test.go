@@ -272,7 +272,7 @@ func exact(paths []string) []string {
 	return named
 }
 
-// within returns a function that tells whether a path is prefix or lies below it.
+// within returns a function that reports whether a path is prefix or lies below it.
 func within(prefix string) func(string) bool {
 	if path, ok := strings.CutPrefix(prefix, exactly); ok {
 		return func(other string) bool { return other == path }

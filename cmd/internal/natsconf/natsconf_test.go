@@ -207,32 +207,32 @@ func work(t *testing.T, api, dispatcher *bus.Bus) {
 		Delivery: domain.NewDeliveryID(event.Key(), webhook), Account: event.Account, Webhook: webhook,
 		EventID: event.ID, EventType: event.Type, ReceivedAt: event.ReceivedAt, Body: event.Payload,
 	}
-	lanes := dispatcher.Stream(bus.StreamHold)
+	holds := dispatcher.Stream(bus.StreamHold)
 	for name, b := range map[string]*bus.Bus{"api": api, "dispatcher": dispatcher} {
 		must(name+" schedules", bustest.Schedule(ctx, b, task, time.Now()))
 		one(ctx, t, "a due delivery", pull(dispatcher, webhook.Shard()))
 		must(name+" holds", bustest.Hold(ctx, b, task))
-		held, err := lanes.Subjects(ctx, bus.HoldSubjects(webhook.Shard()))
-		must("list lanes", err)
+		held, err := holds.Subjects(ctx, bus.HoldSubjects(webhook.Shard()))
+		must("list hold queues", err)
 		if held[bus.HoldSubject(webhook)] != 1 {
-			t.Fatalf("the lanes hold %v, want 1 delivery", held)
+			t.Fatalf("the hold queues have %v, want 1 delivery", held)
 		}
-		entry, err := lanes.Read(ctx, bus.HoldSubject(webhook), 0)
-		must("read a lane", err)
-		must("delete from a hold queue", lanes.Delete(ctx, entry.Sequence))
+		entry, err := holds.Read(ctx, bus.HoldSubject(webhook), 0)
+		must("read a hold queue", err)
+		must("delete from a hold queue", holds.Delete(ctx, entry.Sequence))
 	}
 	must("hold", bustest.Hold(ctx, dispatcher, task))
-	drain, err := lanes.CreateConsumer(ctx, bus.HoldConsumer(webhook), bus.HoldSubject(webhook), 10, time.Minute)
-	must("open a lane", err)
+	drain, err := holds.CreateConsumer(ctx, bus.HoldConsumer(webhook), bus.HoldSubject(webhook), 10, time.Minute)
+	must("open a hold queue", err)
 	var held []*bus.Message
-	await(t, "a delivery of a lane", func() bool { // in a cluster its consumer must have a leader first
+	await(t, "a delivery of a hold queue", func() bool { // in a cluster its consumer must have a leader first
 		err := drain.Fetch(ctx, 1, bus.FetchOptions{Wait: time.Second}, func(m *bus.Message) { held = append(held, m) })
-		must("fetch from a lane", err)
+		must("fetch from a hold queue", err)
 		return len(held) == 1
 	})
 	must("acknowledge", held[0].AckWait(ctx))
 	drain.Close()
-	must("close a lane", lanes.DeleteConsumer(ctx, bus.HoldConsumer(webhook)))
+	must("close a hold queue", holds.DeleteConsumer(ctx, bus.HoldConsumer(webhook)))
 
 	wait("publish records", func(done func(error)) { dispatcher.PublishRecords([]byte("a batch"), done) })
 	one(ctx, t, "records", fetch(dispatcher, bus.StreamRecords, bus.ConsumerRecord, bus.FetchOptions{Pinned: true}))
@@ -314,7 +314,7 @@ func pull(b *bus.Bus, shard int) func(context.Context, func(*bus.Message)) error
 	}
 }
 
-// unlessDone leaves out what comes of being told to stop.
+// unlessDone leaves out what comes of being asked to stop.
 func unlessDone(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // the test told it to stop

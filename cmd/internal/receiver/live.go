@@ -84,7 +84,7 @@ func (r *Receiver) list(w http.ResponseWriter, req *http.Request) {
 		entries = append(entries, e)
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(map[string]any{"data": entries}) // a client that is gone can't be told
+	_ = json.NewEncoder(w).Encode(map[string]any{"data": entries}) // a client that is gone gets no error
 }
 
 // body answers with the bytes of a callback's body.

@@ -86,7 +86,7 @@ type headerRow struct{ Name, Value string }
 type pathRow struct {
 	Path    string
 	Secrets int
-	Answer  Answer   // that it was told
+	Answer  Answer   // that was set for it
 	Asked   []Answer // that the URLs of its webhooks and callbacks ask for
 }
 
@@ -168,7 +168,7 @@ func (r *Receiver) asked(path string, otherwise Answer) []Answer {
 	return answers
 }
 
-// has tells whether a text is in what a person would look for: the case matters in the body
+// has reports whether a text is in what a person would look for: the case matters in the body
 // alone.
 func (c Callback) has(text string) bool {
 	if text == "" || bytes.Contains(c.Body, []byte(text)) {

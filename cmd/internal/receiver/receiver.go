@@ -73,7 +73,7 @@ type path struct {
 	answer Answer
 }
 
-// Receiver keeps the newest callbacks and what it was told for each path.
+// Receiver keeps the newest callbacks and the settings of each path.
 type Receiver struct {
 	now    func() time.Time
 	layout *template.Template
@@ -174,7 +174,7 @@ func (r *Receiver) tell(p string, change func(*path)) error {
 		r.paths[p] = known
 	}
 	change(known)
-	for key := range r.counted { // what it is told now holds from the next attempt on
+	for key := range r.counted { // a new setting holds from the next attempt on
 		if len(key) > len(p) && key[:len(p)] == p && key[len(p)] == 0 {
 			delete(r.counted, key)
 		}
@@ -219,7 +219,7 @@ func (r *Receiver) Steps(c Callback) (steps []signature.Step, checked, ok bool) 
 	return steps, len(keys) > 0, ok
 }
 
-// Clear forgets the callbacks, not what it was told for paths.
+// Clear forgets the callbacks, not the settings of paths.
 func (r *Receiver) Clear() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -276,7 +276,7 @@ func fromQuery(query url.Values, otherwise Answer) (Answer, error) {
 	return answer, answer.check()
 }
 
-// keep records a callback and tells the listeners.
+// keep records a callback and notifies the listeners.
 func (r *Receiver) keep(c Callback) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

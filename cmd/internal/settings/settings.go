@@ -17,7 +17,7 @@ type Settings struct {
 	HTTPAddr     string
 	OpsAddr      string
 	ReceiverAddr string // empty: no receiver
-	// ReceiverGiven tells that ReceiverAddr is not the default, which may give way to
+	// ReceiverGiven says that ReceiverAddr is not the default, which may give way to
 	// another port.
 	ReceiverGiven bool
 	NATSAddr      string
@@ -27,7 +27,7 @@ type Settings struct {
 	AdminKey      domain.Secret // empty: the one in DataDir
 	EncryptionKey domain.Secret // empty: the one in DataDir
 	RoutesDir     string
-	// RoutesDirGiven tells that RoutesDir is not the default, which may be missing.
+	// RoutesDirGiven says that RoutesDir is not the default, which may be missing.
 	RoutesDirGiven bool
 	EgressAllow    []netip.Prefix
 	EgressHTTP     bool

@@ -61,13 +61,13 @@ type Spec struct {
 	required []Role
 }
 
-// In tells whether processes of the role use the setting.
+// In reports whether processes of the role use the setting.
 func (s Spec) In(role Role) bool { return slices.Contains(s.roles, role) }
 
 // Default returns the default in the role.
 func (s Spec) Default(role Role) string { return s.defaults[role] }
 
-// Required tells whether a process of the role refuses to start without the setting.
+// Required reports whether a process of the role refuses to start without the setting.
 func (s Spec) Required(role Role) bool { return slices.Contains(s.required, role) }
 
 // same returns one default for several roles.

@@ -1,6 +1,6 @@
 // Package sink is a receiver of callbacks for tests and chaos runs: it counts what
 // arrives for each webhook, checks signatures with the library of Standard Webhooks,
-// which shares no code with Waybill, and answers as it is told.
+// which shares no code with Waybill, and answers as it is configured.
 package sink
 
 import (
@@ -90,7 +90,7 @@ func (s *Sink) Close() {
 }
 
 // Endpoint returns the endpoint at /name, which is made when there is none yet. It
-// answers 200 until it is told otherwise.
+// answers 200 unless set otherwise.
 func (s *Sink) Endpoint(name string) *Endpoint {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -64,7 +64,7 @@ type Answer struct {
 	Body   []byte
 }
 
-// Problem is an error as the API tells it.
+// Problem is an error as the API answers it.
 type Problem struct {
 	Status int
 	Code   string
@@ -142,7 +142,7 @@ func (a Answer) Problem() *Problem {
 	return p
 }
 
-// IsStatus tells whether err is the API's answer with that status.
+// IsStatus reports whether err is the API's answer with that status.
 func IsStatus(err error, status int) bool {
 	var p *Problem
 	return errors.As(err, &p) && p.Status == status
@@ -311,7 +311,7 @@ func (c *Client) DeliveryOf(ctx context.Context, webhook, event string) (found D
 	return found, err == nil, err
 }
 
-// HasEvent tells whether the API knows an event.
+// HasEvent reports whether the API knows an event.
 func (c *Client) HasEvent(ctx context.Context, id string) (bool, error) {
 	err := c.call(ctx, http.MethodGet, "/v1/events/"+id, nil, nil)
 	if IsStatus(err, http.StatusNotFound) {

@@ -33,7 +33,7 @@ func (s *Stack) Metric(ctx context.Context, process, name string) (float64, erro
 	return sum, lines.Err()
 }
 
-// Metrics returns all that a process tells at /metrics.
+// Metrics returns all that a process shows at /metrics.
 func (s *Stack) Metrics(ctx context.Context, process string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.Ops[process]+"/metrics", http.NoBody)
 	if err != nil {

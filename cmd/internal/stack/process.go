@@ -136,7 +136,7 @@ func (p *Process) Stop(ctx context.Context) (code int, err error) {
 	}
 }
 
-// Running tells whether the process was started and has not ended.
+// Running reports whether the process was started and has not ended.
 func (p *Process) Running() bool {
 	r := p.current()
 	if r == nil {

@@ -22,7 +22,7 @@ import (
 func NewRegistry(version string) *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "waybill_build_info", Help: "1; the labels tell what is running.",
+		Name: "waybill_build_info", Help: "1; the labels say what is running.",
 		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
 	})
 	build.Set(1)
@@ -61,7 +61,7 @@ func commandLine(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprint(w, filepath.Base(os.Args[0]))
 }
 
-// isOurs tells whether OpsHandler answers requests for this host.
+// isOurs reports whether OpsHandler answers requests for this host.
 func isOurs(hostport string, names []string) bool {
 	host := strings.ToLower((&url.URL{Host: hostport}).Hostname())
 	if _, err := netip.ParseAddr(host); err == nil {

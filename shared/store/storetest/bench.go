@@ -15,7 +15,7 @@ import (
 )
 
 // Benchmark runs a benchmark on a migrated store on each database, with the durability of a real
-// installation. Cpu tells the processor time that was used so far, the server's included.
+// installation. Cpu is the processor time that was used so far, the server's included.
 func Benchmark(b *testing.B, run func(b *testing.B, db *store.Store, cpu func() time.Duration)) {
 	b.Helper()
 	b.Run("postgres", func(b *testing.B) {

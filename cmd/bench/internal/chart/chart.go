@@ -41,7 +41,7 @@ const (
 	plotWidth, plotHeight = width - left - right, panelHeight - gap
 )
 
-// colours tell lines apart for people who see colours and for those who don't (Okabe and
+// colours distinguish lines for people who see colours and for those who don't (Okabe and
 // Ito); none is lost on white or on black.
 func colours() []string {
 	return []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"}

@@ -141,7 +141,7 @@ type callback struct {
 	check http.Header
 }
 
-// take counts a callback and tells with which status to answer, after what delay.
+// take counts a callback and says with which status to answer, after what delay.
 func (r *receiver) take(c callback) (status int, delay time.Duration) {
 	now, f := time.Now(), r.field.Load()
 	if c.endpoint >= len(f.of) || f.of[c.endpoint] == nil {

@@ -113,7 +113,7 @@ func (q *request) headerLine(line []byte) error {
 	if q.header != nil {
 		q.header.Add(string(name), string(value))
 	}
-	// The length tells most headers apart before their letters are compared.
+	// The length distinguishes most headers before their letters are compared.
 	switch len(name) {
 	case len("webhook-id"):
 		if bytes.EqualFold(name, []byte("webhook-id")) {

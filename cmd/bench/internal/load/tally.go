@@ -19,7 +19,7 @@ type Flock struct {
 	// late repeats of something earlier.
 	First  int64 `json:"first"`
 	Events int   `json:"events"`
-	// Each tells that every endpoint gets every event; else each event goes to one of them.
+	// Each says that every endpoint gets every event; else each event goes to one of them.
 	Each bool `json:"each"`
 	// Delay is waited before the answer.
 	Delay time.Duration `json:"delay,omitempty"`
@@ -67,7 +67,7 @@ func newFlock(f Flock) *flock {
 	return &flock{Flock: f, seen: make([]atomic.Uint64, (marks+63)/64)}
 }
 
-// arrived counts a POST of event n at an endpoint and tells whether to answer 200.
+// arrived counts a POST of event n at an endpoint and reports whether to answer 200.
 func (f *flock) arrived(endpoint int, n int64, sent, now time.Time) bool {
 	post := f.posts.Add(1)
 	if f.OneIn > 1 && post%f.OneIn != 0 {

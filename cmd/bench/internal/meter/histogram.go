@@ -12,7 +12,7 @@ const (
 	// Each power of two is cut into so many steps, so a quantile is off by 0.4 % at most.
 	stepBits = 7
 	steps    = 1 << stepBits
-	// The highest power that is told apart is that of about an hour in microseconds.
+	// The highest power with a bucket of its own is that of about an hour in microseconds.
 	powers  = 26
 	buckets = powers * steps
 )
@@ -53,7 +53,7 @@ func middle(i int) float64 {
 	return float64(low) + float64(uint64(1)<<shift)/2
 }
 
-// Quantiles are what a histogram tells, in milliseconds.
+// Quantiles are those of a histogram, in milliseconds.
 type Quantiles struct {
 	Count uint64  `json:"count"`
 	P50   float64 `json:"p50"`

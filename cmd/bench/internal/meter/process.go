@@ -19,7 +19,7 @@ type Group struct {
 // tick is the unit of processor time in /proc: USER_HZ, which Linux fixes at 100.
 const tick = time.Second / 100
 
-// process is what /proc/PID/stat tells of one process.
+// process is what /proc/PID/stat says of one process.
 type process struct {
 	parent int
 	// cpu has its own time and that of the children that it has waited for.

@@ -35,7 +35,7 @@ type Instance struct {
 	DataDir  string
 	Database string // for a person, without a password
 	AdminKey domain.Secret
-	// KeyIsOurs tells that the admin key was made here and is in the data directory.
+	// KeyIsOurs says that the admin key was made here and is in the data directory.
 	KeyIsOurs bool
 	Receiver  *receiver.Receiver // nil: none
 	// ReceiverMoved is the default address if the receiver had to use another one; empty: it

@@ -34,7 +34,7 @@ const (
 	defaultData     = "./.waybill"
 )
 
-// target tells which installation a command works with.
+// target says which installation a command works with.
 type target struct {
 	server, key, data string
 	flags             *pflag.FlagSet

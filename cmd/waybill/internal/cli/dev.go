@@ -44,7 +44,7 @@ func (a *app) dev() *cobra.Command {
 	}
 	var quiet bool
 	load := addSettings(cmd, settings.Dev)
-	cmd.Flags().BoolVar(&quiet, "quiet", false, "print no line for each attempt to deliver")
+	cmd.Flags().BoolVar(&quiet, "quiet", false, "do not print a line for each attempt to deliver")
 	setVariable(cmd.Flags(), "quiet", "WAYBILL_QUIET")
 	cmd.RunE = run(func(*cobra.Command, []string) error {
 		set, err := load()
@@ -70,7 +70,7 @@ func (a *app) dev() *cobra.Command {
 		instance, err := allinone.Open(ctx, set, a.version, log, watch)
 		if err != nil {
 			if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-				return nil // told to stop while it started
+				return nil // asked to stop while it started
 			}
 			return err
 		}

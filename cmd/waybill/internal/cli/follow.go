@@ -20,7 +20,7 @@ const (
 	lookEvery = 300 * time.Millisecond
 )
 
-// follower tells what becomes of an event that was published, on stderr. It leaves out what
+// follower says what becomes of an event that was published, on stderr. It leaves out what
 // the key may not read: the event is accepted all the same.
 type follower struct {
 	*app

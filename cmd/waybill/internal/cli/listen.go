@@ -23,7 +23,7 @@ import (
 	"waybill.dev/shared/signature"
 )
 
-// listening is what `listen` is told.
+// listening has the flags of `listen`.
 type listening struct {
 	to, address, target, secret string
 	events                      []string

@@ -70,7 +70,7 @@ func (a *app) receiver() *cobra.Command {
 	return cmd
 }
 
-// registration is what `receiver register` is told.
+// registration has the flags of `receiver register`.
 type registration struct {
 	receiver, target, path string
 	events                 []string

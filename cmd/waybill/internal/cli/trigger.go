@@ -30,7 +30,7 @@ const (
 	listed = 20
 )
 
-// burst is what `trigger` is told.
+// burst has the flags of `trigger`.
 type burst struct {
 	sets      []string
 	id        string

@@ -29,8 +29,8 @@ import (
 const (
 	// limit of the whole demo, which takes a few seconds.
 	limit = 60 * time.Second
-	// settle is how long a change of webhooks takes to reach every dispatcher.
-	settle = 1500 * time.Millisecond
+	// spread is how long a change of webhooks takes to reach every dispatcher.
+	spread = 1500 * time.Millisecond
 )
 
 // Options of a demo.

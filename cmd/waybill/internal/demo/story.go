@@ -171,7 +171,7 @@ func inBatch(ctx context.Context, d *demo, _ string, body []byte) (string, error
 
 func overNATS(ctx context.Context, d *demo, _ string, body []byte) (string, error) {
 	if !d.own { // there may be dispatchers that have not heard of the webhooks yet
-		timer := time.NewTimer(settle)
+		timer := time.NewTimer(spread)
 		defer timer.Stop()
 		select {
 		case <-timer.C:

@@ -20,7 +20,7 @@ import (
 const (
 	maxBody   = 4 << 20
 	maxAnswer = 64 << 10
-	// timeout is beyond the longest that a webhook may be told to wait.
+	// timeout is longer than any webhook's timeoutSeconds.
 	timeout = 35 * time.Second
 )
 
@@ -41,7 +41,7 @@ type Passed struct {
 
 // Forwarder is the handler that callbacks come to.
 type Forwarder struct {
-	to     *url.URL // nil: callbacks are only told of
+	to     *url.URL // nil: callbacks are only shown
 	key    signature.Key
 	http   *http.Client
 	notify func(Passed)
@@ -136,7 +136,7 @@ func asSent(name string) string {
 	return name
 }
 
-// hopByHop tells whether a header is about one connection, not about the message.
+// hopByHop reports whether a header is about one connection, not about the message.
 func hopByHop(name string) bool {
 	switch name {
 	case "Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length":

@@ -39,7 +39,7 @@ func newName(word string) Arg { return Arg{Word: word, To: "name"} }
 func newBucket() []Arg   { return []Arg{newName("BUCKET")} }
 func newConsumer() []Arg { return []Arg{bucketArg(), newName("CONSUMER")} }
 
-// paging is what lists take that tell how long they are.
+// paging is what lists take that say how long they are.
 func paging() []Flag {
 	return []Flag{
 		{Name: "limit", Usage: "how many to list, at most 1000", Kind: Integer, In: InQuery},

@@ -99,7 +99,7 @@ func lastAnswer(ask Ask, id string) string {
 }
 
 // stateOfWebhooks says of each webhook why it is off, how much is held for it, and whether
-// its circuit is open, as far as deliveries tell.
+// its circuit is open, as far as deliveries show.
 func stateOfWebhooks(ask Ask, rows []map[string]any) {
 	held := countDeliveries(ask, "held", func(string) bool { return true })
 	waiting := countDeliveries(ask, "retrying", func(reason string) bool { return reason == "circuitOpen" })

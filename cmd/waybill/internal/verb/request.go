@@ -27,7 +27,7 @@ type Request struct {
 	Body  []byte // nil: none
 }
 
-// NeedsAccount tells whether the path is an account's.
+// NeedsAccount reports whether the path is an account's.
 func (r *Request) NeedsAccount() bool { return strings.Contains(r.Path, "{account}") }
 
 // In makes the path one of the account's.
@@ -61,7 +61,7 @@ func (in *Input) Text(flag string) string {
 	return ""
 }
 
-// check tells what is missing, and names that would change the path itself.
+// check says what is missing, and names that would change the path itself.
 func (in *Input) check(v Verb) error {
 	for i, arg := range v.Args[:len(in.Args)] {
 		if text := in.Args[i]; text == "" || text == "." || text == ".." {

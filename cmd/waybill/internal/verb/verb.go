@@ -23,7 +23,7 @@ type Verb struct {
 	Path  string
 	Args  []Arg
 	Flags []Flag
-	// Body tells whether a body is sent.
+	// Body reports whether a body is sent.
 	Body Body
 	// Adjust may change the request at the end, for what the table can't express.
 	Adjust func(*Request, *Input) error
@@ -44,7 +44,7 @@ type Verb struct {
 // Ask gets one more thing from the installation; path may have a query.
 type Ask func(path string) ([]byte, error)
 
-// Body tells whether a verb's request has a body.
+// Body reports whether a verb's request has a body.
 type Body int
 
 // The kinds of bodies.
@@ -97,7 +97,7 @@ func (f Flag) target() string {
 	return f.Name
 }
 
-// NeedsAccount tells whether the path is an account's.
+// NeedsAccount reports whether the path is an account's.
 func (v Verb) NeedsAccount() bool { return strings.Contains(v.Path, "{account}") }
 
 // Nouns returns the whole table.

@@ -46,7 +46,7 @@ type Column struct {
 // Page says which part of a list an answer was.
 type Page struct {
 	List                 bool
-	Shown, Offset, Total int // Total 0: not told
+	Shown, Offset, Total int // Total 0: not known
 	NextCursor           string
 }
 
@@ -197,7 +197,7 @@ func Members(answer []byte, name string) []string {
 	return texts
 }
 
-// HasSecret tells whether an answer shows a key or a signing secret in full.
+// HasSecret reports whether an answer shows a key or a signing secret in full.
 func HasSecret(answer []byte) bool {
 	tree, err := decode(answer)
 	return err == nil && hasSecret(tree)

@@ -56,7 +56,7 @@ func show(c *web.Call, d spec.Document) error {
 	return nil
 }
 
-// holds tells whether one of the tags of If-None-Match is that of the present version.
+// holds reports whether one of the tags of If-None-Match is that of the present version.
 func holds(values []string, tag string) bool {
 	for _, value := range values {
 		for given := range strings.SplitSeq(value, ",") {

@@ -108,7 +108,7 @@ func ReadAll(f *input.Form) []domain.Manager {
 	return managers
 }
 
-// validEmail tells whether text is a bare address, with nothing around it.
+// validEmail reports whether text is a bare address, with nothing around it.
 func validEmail(text string) bool {
 	address, err := mail.ParseAddress(text)
 	return err == nil && len(text) <= maxEmail && address.Address == text && !strings.ContainsAny(text, " \t\r\n")

@@ -47,7 +47,7 @@ func (l *leader) round(ctx context.Context) error {
 	return errors.Join(requests, restoring, l.events(ctx, before))
 }
 
-// measure tells the age of the oldest event that is not settled.
+// measure sets the age of the oldest event that is not settled.
 func (l *leader) measure(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -175,14 +175,14 @@ func (l *leader) markEvents(ctx context.Context, keys []domain.EventKey) error {
 	return l.store.MarkRelayed(ctx, keys, time.Now())
 }
 
-// goesOn tells whether the next page is worth a try after a part of one was not taken:
+// goesOn reports whether the next page is worth a try after a part of one was not taken:
 // the bus takes others, or refuses these at once without being away.
 func (l *leader) goesOn(sent int, started time.Time) bool {
 	return sent > 0 || l.bus.Ready() == nil && time.Since(started) < interval
 }
 
 // publish starts n publications and waits for their acknowledgements. It returns the
-// indices of those that the bus has taken; the error tells about the others.
+// indices of those that the bus has taken; the error is about the others.
 func (l *leader) publish(ctx context.Context, n int, start func(i int, done func(error))) ([]int, error) {
 	if n == 0 {
 		return nil, nil

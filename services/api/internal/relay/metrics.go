@@ -47,7 +47,7 @@ func (m *metrics) backlog(b Backlog) {
 	m.waiting.WithLabelValues("held").Set(float64(b.Held))
 }
 
-// reset forgets what only the leader may tell.
+// reset forgets the metrics that only the leader may have.
 func (m *metrics) reset() {
 	m.leader.Set(0)
 	m.unsettledAge.Set(0)

@@ -465,11 +465,11 @@ func TestLossOfTheBus(t *testing.T) {
 		lost  []string
 		first []string
 	}{
-		"everything": {all, slices.Concat([]string{"event e round 1"}, holds, []string{"schedule asked in 0s"}, schedules)},
-		"retries":    {[]string{bus.StreamRetries}, slices.Concat([]string{"schedule asked in 0s"}, schedules)},
-		"lanes":      {[]string{bus.StreamHold}, slices.Concat(holds, []string{"schedule asked in 0s"})},
-		"records":    {[]string{bus.StreamRecords}, slices.Concat(holds, []string{"schedule asked in 0s"}, schedules)},
-		"events":     {[]string{bus.StreamEvents}, []string{"event e round 1"}},
+		"everything":  {all, slices.Concat([]string{"event e round 1"}, holds, []string{"schedule asked in 0s"}, schedules)},
+		"retries":     {[]string{bus.StreamRetries}, slices.Concat([]string{"schedule asked in 0s"}, schedules)},
+		"hold queues": {[]string{bus.StreamHold}, slices.Concat(holds, []string{"schedule asked in 0s"})},
+		"records":     {[]string{bus.StreamRecords}, slices.Concat(holds, []string{"schedule asked in 0s"}, schedules)},
+		"events":      {[]string{bus.StreamEvents}, []string{"event e round 1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -92,7 +92,7 @@ func (l *leader) continueRestoring(ctx context.Context, backlog Backlog) error {
 	return nil
 }
 
-// deliveries gives the bus its schedules and lanes back.
+// deliveries gives the bus its schedules and hold queues back.
 func (l *leader) deliveries(ctx context.Context) error {
 	var stuck error
 	after := domain.DeliveryID("")
@@ -124,7 +124,7 @@ func (l *leader) deliveries(ctx context.Context) error {
 	}
 }
 
-// held tells whether a delivery waits in a lane.
+// held reports whether a delivery waits in a hold queue.
 func held(item *pipeline.RestoreItem) bool { return item.InLane || item.Status == domain.StatusHeld }
 
 func (l *leader) bring(item *pipeline.RestoreItem, now time.Time, done func(error)) {

@@ -55,7 +55,7 @@ func (s Surveyed) Backlog(ctx context.Context) (b Backlog, err error) {
 	return b, err
 }
 
-// behind tells how many messages a consumer has not acknowledged, and how old the oldest of
+// behind says how many messages a consumer has not acknowledged, and how old the oldest of
 // them is.
 func (s Surveyed) behind(ctx context.Context, stream, consumer, subject string) (waiting uint64, oldest time.Time, err error) {
 	state, err := s.Stream(stream).ConsumerState(ctx, consumer)

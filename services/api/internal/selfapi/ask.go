@@ -12,7 +12,7 @@ import (
 )
 
 // asker makes the prompt that has a client find out why something was not delivered. It
-// tells nothing by itself: what there is to know comes from the tools that it names.
+// contains no facts: they come from the tools that it names.
 type asker struct{}
 
 // Permits implements Function: without these scopes the tools that it names are not there.

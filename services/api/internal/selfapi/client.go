@@ -15,9 +15,9 @@ import (
 	"waybill.dev/shared/problem"
 )
 
-// door calls the API as if by HTTP, so that what holds there holds here: strict reading,
+// client calls the API as if by HTTP, so that what holds there holds here: strict reading,
 // accounts, scopes, limits, the audit log.
-type door struct{ api http.Handler }
+type client struct{ handler http.Handler }
 
 // message is what a call of the API consists of, but for who calls.
 type message struct {
@@ -27,7 +27,7 @@ type message struct {
 
 // call calls the API for the caller of r. An answer of more than limit bytes is none; 0: there
 // is no limit.
-func (d *door) call(ctx context.Context, r *Request, m message, limit int) (*Response, error) {
+func (c *client) call(ctx context.Context, r *Request, m message, limit int) (*Response, error) {
 	if r.Principal != nil {
 		ctx = auth.WithPrincipal(ctx, *r.Principal)
 	}
@@ -43,7 +43,7 @@ func (d *door) call(ctx context.Context, r *Request, m message, limit int) (*Res
 	}
 	request.Header = headerFor(r)
 	answer := &recorder{status: http.StatusOK, header: make(http.Header), limit: limit}
-	d.api.ServeHTTP(answer, request)
+	c.handler.ServeHTTP(answer, request)
 	if answer.cut {
 		return nil, problem.New(problem.BadGateway, "The answer is longer than a route may give. Ask for less, with limit.")
 	}
@@ -72,8 +72,8 @@ func headerFor(r *Request) http.Header {
 
 // read gets a resource that the explanation needs. found is false when there is none for
 // the caller; another refusal is an *answered.
-func (d *door) read(ctx context.Context, r *Request, path string, query url.Values, into any) (found bool, err error) {
-	response, err := d.call(ctx, r, message{method: http.MethodGet, path: path, query: query.Encode()}, maxRead)
+func (c *client) read(ctx context.Context, r *Request, path string, query url.Values, into any) (found bool, err error) {
+	response, err := c.call(ctx, r, message{method: http.MethodGet, path: path, query: query.Encode()}, maxRead)
 	switch {
 	case err != nil:
 		return false, err

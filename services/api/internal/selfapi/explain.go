@@ -14,7 +14,7 @@ import (
 
 // explainer answers why an event has, or has not, reached a webhook. It reads what the API
 // tells the caller, and nothing else.
-type explainer struct{ door *door }
+type explainer struct{ api *client }
 
 // Permits implements Function: an explanation shows deliveries and webhooks.
 func (*explainer) Permits(principal *apikey.Principal) bool {
@@ -65,7 +65,7 @@ func readQuestion(values url.Values) (question, error) {
 	return asked, err
 }
 
-// facts is what the API tells of the question. What is nil does not exist for the caller.
+// facts are the API's answers to the question. What is nil does not exist for the caller.
 type facts struct {
 	asked    question
 	now      time.Time
@@ -145,7 +145,7 @@ func (e *explainer) gather(ctx context.Context, r *Request, asked question) (fac
 	} else if f.event, err = e.event(ctx, r, asked.event); err != nil {
 		return f, err
 	}
-	f.webhook, err = one[webhookFacts](ctx, e.door, r, "/v1/webhooks/{id}", asked.webhook)
+	f.webhook, err = one[webhookFacts](ctx, e.api, r, "/v1/webhooks/{id}", asked.webhook)
 	if err != nil || f.delivery == nil || f.webhook == nil {
 		return f, err
 	}
@@ -157,13 +157,13 @@ func (e *explainer) gather(ctx context.Context, r *Request, asked question) (fac
 }
 
 // one reads the resource that an id names; nil: there is none.
-func one[T any](ctx context.Context, d *door, r *Request, template, id string) (*T, error) {
+func one[T any](ctx context.Context, c *client, r *Request, template, id string) (*T, error) {
 	path, ok := fill(template, map[string]string{"id": id})
 	if !ok {
 		return nil, nil
 	}
 	resource := new(T)
-	if found, err := d.read(ctx, r, path, nil, resource); err != nil || !found {
+	if found, err := c.read(ctx, r, path, nil, resource); err != nil || !found {
 		return nil, err
 	}
 	return resource, nil
@@ -175,12 +175,12 @@ func (e *explainer) delivery(ctx context.Context, r *Request, asked question) (*
 	if id == "" {
 		var page listed
 		query := url.Values{"eventId": {asked.event}, "webhookId": {asked.webhook}, "limit": {"1"}}
-		if _, err := e.door.read(ctx, r, "/v1/deliveries", query, &page); err != nil || len(page.Data) == 0 {
+		if _, err := e.api.read(ctx, r, "/v1/deliveries", query, &page); err != nil || len(page.Data) == 0 {
 			return nil, err
 		}
 		id = page.Data[0].ID
 	}
-	return one[deliveryFacts](ctx, e.door, r, "/v1/deliveries/{id}", id)
+	return one[deliveryFacts](ctx, e.api, r, "/v1/deliveries/{id}", id)
 }
 
 func (e *explainer) event(ctx context.Context, r *Request, id string) (*eventFacts, error) {
@@ -191,7 +191,7 @@ func (e *explainer) event(ctx context.Context, r *Request, id string) (*eventFac
 			Test bool `json:"test"`
 		} `json:"deliveries"`
 	}
-	found, err := one[withDeliveries](ctx, e.door, r, "/v1/events/{id}", id)
+	found, err := one[withDeliveries](ctx, e.api, r, "/v1/events/{id}", id)
 	if err != nil || found == nil {
 		return nil, err
 	}
@@ -205,7 +205,7 @@ func (e *explainer) event(ctx context.Context, r *Request, id string) (*eventFac
 func (e *explainer) waiting(ctx context.Context, r *Request, webhook string) (int, error) {
 	var page listed
 	query := url.Values{"webhookId": {webhook}, "status": {string(domain.StatusRetrying)}}
-	if _, err := e.door.read(ctx, r, "/v1/deliveries", query, &page); err != nil {
+	if _, err := e.api.read(ctx, r, "/v1/deliveries", query, &page); err != nil {
 		return 0, err
 	}
 	n := 0

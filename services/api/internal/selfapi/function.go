@@ -10,9 +10,9 @@ import (
 
 // Function is an operation that is called within the process.
 type Function interface {
-	// Handle answers a call. An error that is a *problem.Problem is told as it stands.
+	// Handle answers a call. An error that is a *problem.Problem is answered as it stands.
 	Handle(ctx context.Context, r *Request) (*Response, error)
-	// Permits tells, without a call, whether a caller would get past the scopes that the
+	// Permits reports, without a call, whether a caller would get past the scopes that the
 	// function asks for. principal may be nil.
 	Permits(principal *apikey.Principal) bool
 }

@@ -24,7 +24,7 @@ const (
 	ExportAsk       = "askWhyNotDelivered"
 )
 
-// Operation is an operation of the API: where its door is, and what a caller needs.
+// Operation is an operation of the API: its method and path, and what a caller needs.
 type Operation struct {
 	ID     string // as the OpenAPI document names it
 	Method string
@@ -42,15 +42,15 @@ type Options struct {
 
 // New returns the functions by their export.
 func New(options Options) map[string]Function {
-	d := &door{options.Door}
+	api := &client{options.Door}
 	functions := map[string]Function{
-		ExportExplain:   &explainer{door: d},
+		ExportExplain:   &explainer{api: api},
 		ExportCatalogue: open(listEventTypes),
 		ExportGuide:     open(receiverGuide),
 		ExportAsk:       asker{},
 	}
 	for _, operation := range options.Operations {
-		functions[operation.ID] = &own{operation: operation, door: d}
+		functions[operation.ID] = &own{operation: operation, api: api}
 	}
 	return functions
 }
@@ -58,7 +58,7 @@ func New(options Options) map[string]Function {
 // own is an operation of the API.
 type own struct {
 	operation Operation
-	door      *door
+	api       *client
 }
 
 // Handle implements Function.
@@ -67,7 +67,7 @@ func (o *own) Handle(ctx context.Context, r *Request) (*Response, error) {
 	if !ok {
 		return nil, problem.Missing()
 	}
-	return o.door.call(ctx, r, message{o.operation.Method, path, r.Query.Encode(), r.Body}, r.MaxAnswer)
+	return o.api.call(ctx, r, message{o.operation.Method, path, r.Query.Encode(), r.Body}, r.MaxAnswer)
 }
 
 // Permits implements Function.

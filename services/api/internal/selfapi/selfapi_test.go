@@ -18,14 +18,14 @@ import (
 	"waybill.dev/shared/problem"
 )
 
-// door is an API that tells what it was called with.
-type door struct {
+// fakeAPI is an API that answers with what it was called with.
+type fakeAPI struct {
 	t      *testing.T
 	calls  int
 	answer string
 }
 
-func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (d *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.calls++
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -42,7 +42,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "%s %s by %s from %s: %s; %v", r.Method, r.URL.RequestURI(), principal.ID, edge.Of(r).Address, body, r.Header)
 }
 
-func module(d *door) map[string]selfapi.Function {
+func module(d *fakeAPI) map[string]selfapi.Function {
 	return selfapi.New(selfapi.Options{Door: d, Operations: []selfapi.Operation{
 		{ID: "getThing", Method: http.MethodGet, Path: "/v1/things/{id}/parts/{part}", Scope: domain.ScopeEventsRead},
 		{ID: "putThing", Method: http.MethodPut, Path: "/v1/things/{id}", Scope: domain.ScopeEventsWrite},
@@ -63,7 +63,7 @@ func TestCall(t *testing.T) {
 		"User-Agent": {"tester/1"}, "Content-Type": {"application/json"}, "Idempotency-Key": {"once"}, "Mcp-Session-Id": {"s"},
 	}
 	for _, inside := range []bool{false, true} {
-		d := &door{t: t}
+		d := &fakeAPI{t: t}
 		response, err := module(d)["putThing"].Handle(t.Context(), &selfapi.Request{
 			Params: map[string]string{"id": "a b?c#d%2Fe"}, Query: map[string][]string{"q": {"1&2"}}, Header: header,
 			Body: []byte(`{"n":0.1000}`), Remote: "203.0.113.7", ID: "req-1", Principal: holder(), Inside: inside,
@@ -94,7 +94,7 @@ func TestCall(t *testing.T) {
 func TestNoWayOutOfAPath(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{"", ".", "..", "/", "a/b", "../x", "x/parts", "/etc"} {
-		d := &door{t: t}
+		d := &fakeAPI{t: t}
 		_, err := module(d)["getThing"].Handle(t.Context(), &selfapi.Request{
 			Params: map[string]string{"id": value, "part": "1"}, Principal: holder(domain.ScopeAdmin),
 		})
@@ -109,7 +109,7 @@ func TestNoWayOutOfAPath(t *testing.T) {
 
 func TestNobodyWithoutPrincipal(t *testing.T) {
 	t.Parallel()
-	d := &door{t: t}
+	d := &fakeAPI{t: t}
 	response, err := module(d)["readDocument"].Handle(t.Context(), &selfapi.Request{Header: http.Header{"X-Api-Key": {"canary"}}})
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +123,7 @@ func TestNobodyWithoutPrincipal(t *testing.T) {
 func TestLongAnswer(t *testing.T) {
 	t.Parallel()
 	const maxAnswer = 1 << 20
-	d := &door{t: t, answer: strings.Repeat("x", maxAnswer+1)}
+	d := &fakeAPI{t: t, answer: strings.Repeat("x", maxAnswer+1)}
 	call := func() (*selfapi.Response, error) {
 		return module(d)["readDocument"].Handle(t.Context(), &selfapi.Request{MaxAnswer: maxAnswer})
 	}
@@ -140,7 +140,7 @@ func TestLongAnswer(t *testing.T) {
 // A caller sees an operation when the key has the scope for it.
 func TestPermits(t *testing.T) {
 	t.Parallel()
-	functions := module(&door{t: t})
+	functions := module(&fakeAPI{t: t})
 	read, write := domain.ScopeEventsRead, domain.ScopeEventsWrite
 	for _, c := range []struct {
 		export string
@@ -172,7 +172,7 @@ func TestGuide(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	response, err := module(&door{t: t})[selfapi.ExportGuide].Handle(context.Background(), &selfapi.Request{})
+	response, err := module(&fakeAPI{t: t})[selfapi.ExportGuide].Handle(context.Background(), &selfapi.Request{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ func (e *explanation) attemptsSoFar(d *deliveryFacts) {
 	}
 }
 
-// result tells whether the receiver took the event at this attempt.
+// result reports whether the receiver took the event at this attempt.
 func (a *attemptFacts) result() result {
 	if a.Status >= http.StatusOK && a.Status < http.StatusMultipleChoices {
 		return passed
@@ -40,7 +40,7 @@ func (a *attemptFacts) result() result {
 	return failed
 }
 
-// sentence tells of an attempt. What the receiver wrote is not in it: that is data of
+// sentence describes an attempt. What the receiver wrote is not in it: that is data of
 // somebody else, and must not be mixed with what Waybill says.
 func sentence(a attemptFacts) string {
 	begun := fmt.Sprintf("attempt %d, at %s, ", a.Number, a.StartedAt)
@@ -65,7 +65,7 @@ func beginning(answer string) string {
 	return answer
 }
 
-// last tells of the last attempt.
+// last describes the last attempt.
 func last(d *deliveryFacts) string {
 	if len(d.Attempts) == 0 {
 		return "no attempt is in the log"
@@ -105,7 +105,7 @@ func hint(d *deliveryFacts) string {
 	return "the receiver fails; responseBody and the receiver's own log may say why."
 }
 
-// capacity tells what the webhook takes at a time.
+// capacity says what the webhook takes at a time.
 func capacity(w *webhookFacts) string {
 	text := fmt.Sprintf("at most %d callbacks are in flight at once", w.MaxInFlight)
 	if w.RatePerSecond != nil {

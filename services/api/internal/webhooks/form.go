@@ -80,8 +80,8 @@ func (w *webhookForm) change(h *domain.Webhook) error {
 	})
 }
 
-// sameOrigin tells whether both URLs lead to the same server. Of one that is not allowed any
-// more it can't be told.
+// sameOrigin reports whether both URLs lead to the same server. Of one that is not allowed any
+// more it can't be known.
 func (w *webhookForm) sameOrigin(a, b string) bool {
 	if a == b {
 		return true

@@ -35,14 +35,14 @@ type Store interface {
 	ConfigVersion(ctx context.Context) (int64, error)
 }
 
-// Bus tells the dispatchers of changes.
+// Bus notifies the dispatchers of changes.
 type Bus interface {
 	Announce(subject string, body []byte)
 	AnnounceAnswered(ctx context.Context, subject string, body []byte, quiet, limit time.Duration) int
 }
 
 // Egress decides where callbacks may go and which headers they may carry. Its errors are
-// told to callers.
+// shown to callers.
 type Egress interface {
 	CheckURL(raw string) error
 	Origin(raw string) (string, error)

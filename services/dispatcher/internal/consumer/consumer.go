@@ -94,7 +94,7 @@ func pull(ctx context.Context, consumer *bus.Consumer, room *inflight.Budget, ha
 		options.Bytes = max(inflight.LargestTask, room.Limit()/(4*domain.Shards))
 		granted, err := room.Reserve(ctx, 2*options.Bytes, 2*options.Bytes)
 		if err != nil {
-			return err // told to stop
+			return err // asked to stop
 		}
 		defer room.Give(granted)
 	}
@@ -114,7 +114,7 @@ func pull(ctx context.Context, consumer *bus.Consumer, room *inflight.Budget, ha
 	return nil
 }
 
-// goOn keeps a consumption going until ctx is done. once tells by working that it works.
+// goOn keeps a consumption going until ctx is done. once shows by working that it works.
 func goOn(ctx context.Context, log *slog.Logger, name string, once func(ctx context.Context, working func()) error) error {
 	wait := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(100*time.Millisecond), backoff.WithMaxInterval(2*time.Second), backoff.WithMaxElapsedTime(0))
@@ -128,7 +128,7 @@ func goOn(ctx context.Context, log *slog.Logger, name string, once func(ctx cont
 			wait.Reset()
 		})
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // told to stop
+			return nil //nolint:nilerr // asked to stop
 		}
 		if !failing {
 			log.Warn("messages can't be consumed; trying again", "consumer", name, "error", err)
@@ -213,7 +213,7 @@ func (f *fetching) ask(ctx context.Context, portion int) error {
 	room, err := f.inFlight.Reserve(reserving)
 	full := errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
 	if err != nil && !full {
-		return err // told to stop
+		return err // asked to stop
 	}
 	if f.always {
 		// What the server sends until the wait is over would come again only after AckWait: out

@@ -51,7 +51,7 @@ func (a *Accounts) Load(ctx context.Context) error {
 	}
 }
 
-// Known tells whether an account is known to exist, without asking.
+// Known reports whether an account is known to exist, without asking.
 func (a *Accounts) Known(name string) bool {
 	a.mu.RLock()
 	defer a.mu.RUnlock()

@@ -91,7 +91,7 @@ func (x *Index) wanted(now time.Time) (ids []domain.WebhookID, asked int) {
 	return ids, asked
 }
 
-// answer tells who asked for a webhook that is known now, and who asked for one of those
+// answer answers those who asked for a webhook that is known now, and who asked for one of those
 // that were looked up, known or not.
 func (x *Index) answer(lookedUp []domain.WebhookID) {
 	type reply struct {
@@ -120,7 +120,7 @@ func (x *Index) answer(lookedUp []domain.WebhookID) {
 	}
 }
 
-// stop tells who still asks that there will be no answer.
+// stop answers those who still ask: there will be no other answer.
 func (x *Index) stop() {
 	x.mu.Lock()
 	asked := x.asked

@@ -184,7 +184,7 @@ func TestDeletedWebhooksLeaveMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !one.Config().Deleted {
-			t.Error("who has the webhook in hand does not see that it is deleted")
+			t.Error("a caller that holds the webhook does not see that it is deleted")
 		}
 		if x.Size() != 0 || len(x.Subscribers("default", domain.ShipmentCreated)) != 0 {
 			t.Errorf("%d deleted webhooks are in memory", x.Size())

@@ -18,7 +18,7 @@ type healthNews struct {
 	At              time.Time             `json:"at"`
 }
 
-// Disable marks a webhook as disabled here and tells the other dispatchers. The caller
+// Disable marks a webhook as disabled here and notifies the other dispatchers. The caller
 // records it.
 func (x *Index) Disable(hook *Hook, change domain.HealthChange) {
 	x.disable(hook, change.DisabledVersion, change.DisabledReason, change.At)

@@ -69,7 +69,7 @@ func (h *Hook) setHealth(health domain.Health) bool {
 	}
 }
 
-// Inactive tells whether only tests may be sent, and not even these while its
+// Inactive reports whether only tests may be sent, and not even these while its
 // configuration has a Fault.
 func (h *Hook) Inactive() bool {
 	config := h.Config()

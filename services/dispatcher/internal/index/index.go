@@ -121,7 +121,7 @@ func (x *Index) Faulty() int {
 	return len(x.faulty)
 }
 
-// Loaded tells whether the index has been filled once.
+// Loaded reports whether the index has been filled once.
 func (x *Index) Loaded() bool {
 	x.mu.RLock()
 	defer x.mu.RUnlock()

@@ -55,7 +55,7 @@ func (r *Budget) State() BudgetState {
 	return BudgetState{Used: r.used, Limit: r.limit, Waiting: len(r.waiting)}
 }
 
-// Tight tells whether what is in flight takes more than half of the room, without what is
+// Tight reports whether what is in flight takes more than half of the room, without what is
 // reserved: that is as much when nothing is in flight.
 func (r *Budget) Tight() bool {
 	r.mu.Lock()
@@ -63,7 +63,7 @@ func (r *Budget) Tight() bool {
 	return r.held > max(0, r.limit-(r.used-r.held))/2
 }
 
-// Full tells that there is no room for another task.
+// Full says that there is no room for another task.
 func (r *Budget) Full() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

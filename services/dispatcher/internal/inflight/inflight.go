@@ -10,10 +10,10 @@ import (
 	"waybill.dev/shared/bus"
 )
 
-// Messages are the messages of one stream that are worked upon. The server is told about
+// Messages are the messages of one stream that are worked upon. The server is notified about
 // those that take long, so that no other consumer gets them.
 type Messages struct {
-	every    time.Duration // how often the server is told
+	every    time.Duration // how often the server is notified
 	room     *Budget       // nil: without a bound
 	mu       sync.Mutex
 	messages map[bus.Position]held
@@ -54,7 +54,7 @@ func (h *Messages) Add(m *bus.Message) bool {
 	return true
 }
 
-// More tells that a message in flight takes n bytes more than its own, until Done.
+// More says that a message in flight takes n bytes more than its own, until Done.
 func (h *Messages) More(m *bus.Message, n int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -77,7 +77,7 @@ func (m *Owners) OnChange(handle func(shard int, owned bool)) { m.on = append(m.
 // and when the last such dispatcher is gone. Call it before Run.
 func (m *Owners) OnBehind(handle func(behind bool)) { m.onBehind = append(m.onBehind, handle) }
 
-// Owns tells whether this dispatcher owns the shard of a webhook.
+// Owns reports whether this dispatcher owns the shard of a webhook.
 func (m *Owners) Owns(id domain.WebhookID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -206,7 +206,7 @@ func (m *Owners) divide(now time.Time) {
 		}
 	}
 	m.mu.Unlock()
-	m.tell(changes)
+	m.notify(changes)
 	if !turned {
 		return
 	}
@@ -229,10 +229,10 @@ func (m *Owners) giveUp() {
 		}
 	}
 	m.mu.Unlock()
-	m.tell(changes)
+	m.notify(changes)
 }
 
-func (m *Owners) tell(changes []change) {
+func (m *Owners) notify(changes []change) {
 	for _, c := range changes {
 		for _, handle := range m.on {
 			handle(c.shard, c.owned)

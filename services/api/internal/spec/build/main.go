@@ -1,6 +1,6 @@
 // Command build writes the documents that are served, openapi.json and asyncapi.json,
 // from the YAML that people write, and the answers' schemas into the shipped route file. Run it by `go generate` in the folder above; a test
-// tells when that was forgotten.
+// says when that was forgotten.
 package main
 
 import (
