@@ -200,7 +200,7 @@ const (
 	answerDuplicate = `{"stream":"` + StreamEvents + `","seq":1,"duplicate":true}`
 )
 
-// answer passes on what EVENTS answered, without what it shows others.
+// answer passes on what EVENTS answered, without what it shows of others.
 func (p *publishers) answer(m *nats.Msg) {
 	p.asked.Add(-1)
 	reply := m.Subject[len(p.answers):]
