@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"waybill.dev/shared/domain"
@@ -42,10 +43,12 @@ type Owners struct {
 
 	dividing sync.Mutex // keeps changes in order
 
+	// These two are read for each delivery, some of them many times. They change under mu.
+	owned [domain.Shards]atomic.Bool
+	live  atomic.Int64
+
 	mu       sync.Mutex
 	seen     map[string]peer
-	owned    [domain.Shards]bool
-	live     int
 	behind   bool // another one reads more
 	gone     bool
 	on       []func(shard int, owned bool)
@@ -64,10 +67,12 @@ type peer struct {
 // New returns the shard owners as this dispatcher, named self, sees them. It reads what is on
 // the bus up to the version given.
 func New(self string, reads int, subject string, announcer Announcer, log *slog.Logger) *Owners {
-	return &Owners{
+	m := &Owners{
 		self: self, reads: reads, subject: subject, announcer: announcer, log: log,
-		seen: make(map[string]peer), live: 1, introduced: make(chan struct{}),
+		seen: make(map[string]peer), introduced: make(chan struct{}),
 	}
+	m.live.Store(1)
+	return m
 }
 
 // OnChange sets handle, which is called whenever a shard is gained or lost. Call it before Run.
@@ -78,11 +83,7 @@ func (m *Owners) OnChange(handle func(shard int, owned bool)) { m.on = append(m.
 func (m *Owners) OnBehind(handle func(behind bool)) { m.onBehind = append(m.onBehind, handle) }
 
 // Owns reports whether this dispatcher owns the shard of a webhook.
-func (m *Owners) Owns(id domain.WebhookID) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.owned[id.Shard()]
-}
+func (m *Owners) Owns(id domain.WebhookID) bool { return m.owned[id.Shard()].Load() }
 
 // Introduced is closed once this dispatcher knows which others are there. Before that, it would think
 // that it is the only one.
@@ -91,11 +92,7 @@ func (m *Owners) Introduced() <-chan struct{} { return m.introduced }
 func (m *Owners) introduce() { m.introducedOnce.Do(func() { close(m.introduced) }) }
 
 // Live returns the number of live dispatchers, this one included.
-func (m *Owners) Live() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.live
-}
+func (m *Owners) Live() int { return int(m.live.Load()) }
 
 type beat struct {
 	ID   string `json:"id"`
@@ -181,9 +178,9 @@ func (m *Owners) divide(now time.Time) {
 		}
 		newest = max(newest, p.reads)
 	}
-	if live := len(m.seen) + 1; live != m.live {
+	if live := len(m.seen) + 1; live != m.Live() {
 		m.log.Info("the set of live dispatchers changed", "live", live)
-		m.live = live
+		m.live.Store(int64(live))
 	}
 	var ids []string
 	if m.reads == newest {
@@ -200,8 +197,7 @@ func (m *Owners) divide(now time.Time) {
 	var changes []change
 	for shard := range domain.Shards {
 		owned := owner(ids, shard) == m.self
-		if owned != m.owned[shard] {
-			m.owned[shard] = owned
+		if owned != m.owned[shard].Swap(owned) {
 			changes = append(changes, change{shard, owned})
 		}
 	}
@@ -222,9 +218,8 @@ func (m *Owners) giveUp() {
 	m.mu.Lock()
 	m.gone = true
 	var changes []change
-	for shard, owned := range m.owned {
-		if owned {
-			m.owned[shard] = false
+	for shard := range m.owned {
+		if m.owned[shard].Swap(false) {
 			changes = append(changes, change{shard, false})
 		}
 	}
