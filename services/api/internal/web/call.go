@@ -89,7 +89,11 @@ func escapedSlash(u *url.URL) bool {
 // observe counts the request by its route, never by its path.
 func (c *Call) observe(took time.Duration) {
 	status := c.gin.Writer.Status()
-	c.kernel.metrics.request(c.Request.Method, c.template, status, took)
+	if c.route != nil && c.template == c.route.Path {
+		c.kernel.metrics.routed(c.route, c.Request.Method, status, took)
+	} else {
+		c.kernel.metrics.request(c.Request.Method, c.template, status, took)
+	}
 	if log := c.kernel.Logger; log.Enabled(c.Request.Context(), slog.LevelDebug) {
 		log.Debug("request", "method", c.Request.Method, "route", c.template, "status", status,
 			"duration", took, "requestId", c.id)

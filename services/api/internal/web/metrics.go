@@ -3,6 +3,7 @@ package web
 import (
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,10 +28,37 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return m
 }
 
+// ofRoute has what nearly every request to a route is counted by. It is not there before the
+// first one, as no counter of a label is.
+type ofRoute struct {
+	good    func() prometheus.Counter // with the route's own method, and answered with 2xx
+	latency func() prometheus.Observer
+}
+
+func (m *metrics) of(r *Route) ofRoute {
+	return ofRoute{
+		good:    sync.OnceValue(func() prometheus.Counter { return m.requests.WithLabelValues(r.Method, r.Path, class(http.StatusOK)) }),
+		latency: sync.OnceValue(func() prometheus.Observer { return m.latency.WithLabelValues(r.Path) }),
+	}
+}
+
+// routed counts a request to a route.
+func (m *metrics) routed(r *route, method string, status int, took time.Duration) {
+	if status/100 == 2 && method == r.Method {
+		r.metrics.good().Inc()
+	} else {
+		m.requests.WithLabelValues(knownMethod(method), r.Path, class(status)).Inc()
+	}
+	r.metrics.latency().Observe(took.Seconds())
+}
+
+// request counts a request that no route of ours has answered.
 func (m *metrics) request(method, route string, status int, took time.Duration) {
-	m.requests.WithLabelValues(knownMethod(method), route, strconv.Itoa(status/100)+"xx").Inc()
+	m.requests.WithLabelValues(knownMethod(method), route, class(status)).Inc()
 	m.latency.WithLabelValues(route).Observe(took.Seconds())
 }
+
+func class(status int) string { return strconv.Itoa(status/100) + "xx" }
 
 // knownMethod bounds what the method label of a metric can be.
 func knownMethod(method string) string {

@@ -56,6 +56,7 @@ type route struct {
 	limit   time.Duration    // of each part of a request
 	names   []pathName       // what the path names, from the left
 	missing *problem.Problem // the answer when what the path ends at is not there
+	metrics ofRoute
 }
 
 // pathName is a parameter of a path, and the kind of thing that it names; empty: none that is

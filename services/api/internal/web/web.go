@@ -88,6 +88,7 @@ func New(options Options) http.Handler {
 	aliases := make(map[string]string)
 	for i := range options.Routes {
 		r := prepare(&options.Routes[i])
+		r.metrics = k.metrics.of(r.Route)
 		path, handler := ginPath(r.Path), k.take(r, (*Call).serve)
 		engine.Handle(r.Method, path, handler)
 		if r.Method == http.MethodGet {

@@ -1,6 +1,7 @@
 package deliver
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,7 +20,11 @@ type Metrics struct {
 	latency  prometheus.Histogram
 	endToEnd prometheus.Histogram
 	circuits prometheus.Gauge
-	of       atomic.Pointer[Deliverer]
+	// The counters of what nearly every delivery comes to. They are not there before the first
+	// one, as no counter of a label is.
+	delivered func() prometheus.Counter
+	answered  func() prometheus.Counter // with 2xx
+	of        atomic.Pointer[Deliverer]
 }
 
 // NewMetrics registers the metrics of deliveries.
@@ -43,6 +48,8 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		circuits: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "waybill_circuits_open", Help: "Webhooks whose circuit is open."}),
 	}
+	m.delivered = sync.OnceValue(func() prometheus.Counter { return m.outcomes.WithLabelValues(string(domain.StatusDelivered)) })
+	m.answered = sync.OnceValue(func() prometheus.Counter { return m.attempts.WithLabelValues(classes[2]) })
 	registerer.MustRegister(m.outcomes, m.attempts, m.held, m.ended, m.disabled, m.latency, m.endToEnd, m.circuits,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "waybill_attempts_in_flight", Help: "Attempts in flight."}, m.now((*Deliverer).underWay)),
@@ -79,13 +86,26 @@ func (m *Metrics) now(count func(*Deliverer) int64) func() float64 {
 	}
 }
 
-func (m *Metrics) outcome(status domain.Status) { m.outcomes.WithLabelValues(string(status)).Inc() }
+func (m *Metrics) outcome(status domain.Status) {
+	if status == domain.StatusDelivered {
+		m.delivered().Inc()
+		return
+	}
+	m.outcomes.WithLabelValues(string(status)).Inc()
+}
+
+// classes are those of an answer, by the first digit of its status.
+var classes = [...]string{"other", "1xx", "2xx", "3xx", "4xx", "5xx"} //nolint:gochecknoglobals // a constant
 
 func (m *Metrics) attempt(r Response, took time.Duration) {
 	m.latency.Observe(took.Seconds())
 	class := r.Failure
-	if r.Status > 0 {
-		class = []string{"other", "1xx", "2xx", "3xx", "4xx", "5xx"}[min(r.Status/100, 5)]
+	switch {
+	case r.Status >= 200 && r.Status <= 299:
+		m.answered().Inc()
+		return
+	case r.Status > 0:
+		class = classes[min(r.Status/100, 5)]
 	}
 	m.attempts.WithLabelValues(class).Inc()
 }

@@ -77,8 +77,9 @@ type Fanout struct {
 	suspect   atomic.Uint64 // see Suspect
 	checks    chan struct{} // bounds the events that wait for a look into the log
 	lookups   *lookups
-	strangers chan stranger // messages of accounts that are not known here
-	events    *prometheus.CounterVec
+	strangers chan stranger             // messages of accounts that are not known here
+	overREST  func() prometheus.Counter // events, from the first one on
+	overBus   func() prometheus.Counter
 	rejected  prometheus.Counter
 	repeated  prometheus.Counter
 	room      *roomMetrics
@@ -89,19 +90,21 @@ const maxChecks = 256
 
 // New returns a fan-out.
 func New(options Options) *Fanout {
+	events := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "waybill_events_taken_total", Help: "Events taken from the bus, by where they were published."}, []string{"origin"})
 	f := &Fanout{
 		options: options, inFlight: inflight.New(options.Room), ended: loss.NewAcknowledged(), checks: make(chan struct{}, maxChecks),
 		strangers: make(chan stranger, maxStrangers),
 		lookups:   newLookups(options.Log),
-		events: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "waybill_events_taken_total", Help: "Events taken from the bus, by where they were published."}, []string{"origin"}),
+		overREST:  sync.OnceValue(func() prometheus.Counter { return events.WithLabelValues("rest") }),
+		overBus:   sync.OnceValue(func() prometheus.Counter { return events.WithLabelValues("bus") }),
 		rejected: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "waybill_bus_messages_rejected_total", Help: "Messages on the bus that were not valid events."}),
 		repeated: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "waybill_events_repeated_total", Help: "Events that the bus handed out again."}),
 	}
 	f.room = newRoomMetrics(options.Metrics)
-	options.Metrics.MustRegister(f.events, f.rejected, f.repeated, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	options.Metrics.MustRegister(events, f.rejected, f.repeated, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "waybill_events_in_hand", Help: "Events in flight: taken from the bus and not acknowledged."},
 		func() float64 { return float64(f.inFlight.Len()) }))
 	return f
@@ -147,7 +150,7 @@ func (f *Fanout) handle(ctx context.Context, m *bus.Message) {
 		return
 	}
 	if ok {
-		f.events.WithLabelValues("rest").Inc()
+		f.overREST().Inc()
 		g := &group{f: f, message: m, event: accepted.Event, trace: accepted.TraceParent, rest: true}
 		g.known = accepted.Round > 0
 		f.route(ctx, g, accepted.Version)
@@ -175,7 +178,7 @@ func (f *Fanout) take(ctx context.Context, m *bus.Message, account string) {
 		f.reject(ctx, m, err)
 		return
 	}
-	f.events.WithLabelValues("bus").Inc()
+	f.overBus().Inc()
 	f.route(ctx, &group{f: f, message: m, event: event, trace: bus.TraceParent(m.Header())}, 0)
 }
 
