@@ -294,8 +294,11 @@ func (d *Deliverer) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case now := <-ticker.C:
-			d.overload.look(now)
-			for _, ep := range d.busy.take() {
+			busy := d.busy.take()
+			if len(busy) > 0 || d.overload.now.Load() { // else nobody asks whether it is overloaded
+				d.overload.look(now)
+			}
+			for _, ep := range busy {
 				d.tick(ep, now)
 			}
 		}
