@@ -43,30 +43,17 @@ type Bus struct {
 	macs    []*eventMAC // of options.MACKeys
 
 	mu      sync.Mutex
-	waiting map[*nats.Msg]func(*jetstream.PubAck, error)
 	handles map[string]jetstream.Stream // by name; those that were looked up
 	sizes   map[string]int64            // of streams, as they were made last
 
-	listeners  []chan struct{}
-	publishing []jetstream.PublishOpt
+	listeners []chan struct{}
+
+	acks acks
 
 	schedules, holds *window // of RETRIES and HOLD
 
 	setAside atomic.Int64 // see SetAsides
 }
-
-// publishTimeout is how long an acknowledgement of the bus is waited for. What was not
-// acknowledged by then is published again by its owner, under the same message id.
-const publishTimeout = 5 * time.Second
-
-// A stream of a cluster whose leader was lost has none for four to nine seconds. What is
-// published meanwhile reaches nobody, which the server says at once: it is sent again
-// until there is a leader, for the relay would come to it many seconds later. In sum it
-// stays below the margin after which the relay takes an event for lost.
-const (
-	electionWait    = 500 * time.Millisecond
-	electionRetries = 18
-)
 
 // Connect opens the connection. It doesn't wait for the server: while none answers,
 // every call fails with domain.ErrUnavailable and reconnecting goes on.
@@ -84,14 +71,10 @@ func Connect(options Options) (*Bus, error) {
 		options.MaxBytes = 8 << 30
 	}
 	b := &Bus{
-		options: options,
-		log:     options.Logger,
-		waiting: make(map[*nats.Msg]func(*jetstream.PubAck, error)),
-		handles: make(map[string]jetstream.Stream),
-		sizes:   make(map[string]int64),
-		publishing: []jetstream.PublishOpt{
-			jetstream.WithRetryWait(electionWait), jetstream.WithRetryAttempts(electionRetries),
-		},
+		options:   options,
+		log:       options.Logger,
+		handles:   make(map[string]jetstream.Stream),
+		sizes:     make(map[string]int64),
 		schedules: newWindow(StreamRetries, options.Logger), holds: newWindow(StreamHold, options.Logger),
 	}
 	for _, key := range options.MACKeys {
@@ -103,7 +86,10 @@ func Connect(options Options) (*Bus, error) {
 			b.log.Info("bus reconnected")
 			b.notifyReconnect()
 		}),
-		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+		nats.DisconnectErrHandler(func(conn *nats.Conn, err error) {
+			if !conn.IsClosed() {
+				b.acks.fail(nats.ErrDisconnected)
+			}
 			if err != nil {
 				b.log.Warn("bus disconnected", "error", err)
 			}
@@ -111,22 +97,12 @@ func Connect(options Options) (*Bus, error) {
 	if err != nil {
 		return nil, err
 	}
-	js, err := jetstream.New(conn,
-		jetstream.WithPublishAsyncMaxPending(1<<16),
-		jetstream.WithPublishAsyncTimeout(publishTimeout),
-		jetstream.WithDefaultTimeout(publishTimeout),
-		jetstream.WithPublishAsyncAckHandler(func(_ jetstream.JetStream, m *nats.Msg, ack *jetstream.PubAck) {
-			b.finish(m, ack, nil)
-		}),
-		jetstream.WithPublishAsyncErrHandler(func(_ jetstream.JetStream, m *nats.Msg, err error) {
-			b.finish(m, nil, err)
-		}),
-	)
+	js, err := jetstream.New(conn, jetstream.WithDefaultTimeout(publishTimeout))
 	if err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("open JetStream: %w", err)
 	}
-	b.conn, b.js = conn, js
+	b.conn, b.js, b.acks.conn = conn, js, conn
 	return b, nil
 }
 
@@ -161,13 +137,7 @@ func (b *Bus) dial(more ...nats.Option) (*nats.Conn, error) {
 // Close closes the connection; what was published and not acknowledged fails.
 func (b *Bus) Close() {
 	b.conn.Close()
-	b.mu.Lock()
-	waiting := b.waiting
-	b.waiting = make(map[*nats.Msg]func(*jetstream.PubAck, error))
-	b.mu.Unlock()
-	for _, done := range waiting {
-		done(nil, nats.ErrConnectionClosed)
-	}
+	b.acks.fail(nats.ErrConnectionClosed)
 }
 
 // Ready returns nil while the server answers, else an error that wraps domain.ErrUnavailable.
@@ -223,34 +193,9 @@ func (b *Bus) notifyReconnect() {
 	}
 }
 
-// publish sends m and calls done exactly once, with the acknowledgement or the error,
-// on a goroutine that done must not block.
-func (b *Bus) publish(m *nats.Msg, done func(*jetstream.PubAck, error)) {
-	b.mu.Lock()
-	b.waiting[m] = done
-	b.mu.Unlock()
-	if _, err := b.js.PublishMsgAsync(m, b.publishing...); err != nil {
-		b.finish(m, nil, err)
-	}
-}
-
 // PublishRecords stores a batch of outcomes for the record stage and calls done exactly once.
 func (b *Bus) PublishRecords(body []byte, done func(error)) {
-	b.publish(&nats.Msg{Subject: SubjectRecords, Data: body}, func(_ *jetstream.PubAck, err error) { done(err) })
-}
-
-func (b *Bus) finish(m *nats.Msg, ack *jetstream.PubAck, err error) {
-	b.mu.Lock()
-	done := b.waiting[m]
-	delete(b.waiting, m)
-	b.mu.Unlock()
-	if done == nil {
-		return
-	}
-	if err != nil {
-		err = unavailable("publish", err)
-	}
-	done(ack, err)
+	b.acks.publish(&nats.Msg{Subject: SubjectRecords, Data: body}, func(_ bool, err error) { done(err) })
 }
 
 // Server returns the id of the server that is connected; it has another one after each

@@ -62,9 +62,7 @@ func (b *Bus) PublishEvent(a Accepted, round int, done func(duplicate bool, err 
 		header[headerTraceParent] = []string{a.TraceParent}
 	}
 	msg := &nats.Msg{Subject: subject, Header: header, Data: a.Event.Payload}
-	b.publish(msg, func(ack *jetstream.PubAck, err error) {
-		done(ack != nil && ack.Duplicate, err)
-	})
+	b.acks.publish(msg, done)
 }
 
 func (b *Bus) acceptance(subject string, a Accepted) string {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"waybill.dev/shared/domain"
 )
@@ -63,7 +62,7 @@ func (b *Bus) Reject(account, subject string, header map[string][]string, body [
 func (b *Bus) keepRejected(account, subject string, kept nats.Header, body []byte, reason string, done func(error)) {
 	kept[HeaderReason] = []string{reason}
 	kept[HeaderSubject] = []string{ShownSubject(subject)}
-	b.publish(&nats.Msg{Subject: RejectedSubject(account), Header: kept, Data: body}, func(_ *jetstream.PubAck, err error) { done(err) })
+	b.acks.publish(&nats.Msg{Subject: RejectedSubject(account), Header: kept, Data: body}, func(_ bool, err error) { done(err) })
 }
 
 // fitHeaders returns what is kept of a message's headers, and how many did not fit.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"waybill.dev/shared/domain"
 )
@@ -37,7 +36,7 @@ func (b *Bus) Hold(task *domain.Task, done func(error)) {
 // publishTask publishes when the stream's window lets it, and calls done exactly once.
 func (b *Bus) publishTask(w *window, msg *nats.Msg, done func(error)) {
 	w.enter(func() {
-		b.publish(msg, func(_ *jetstream.PubAck, err error) {
+		b.acks.publish(msg, func(_ bool, err error) {
 			w.leave(err)
 			done(err)
 		})

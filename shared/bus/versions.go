@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 // Formats is the version of what Waybill's processes write for each other on the bus: tasks,
@@ -85,7 +84,7 @@ func (b *Bus) SetAside(e *Entry, cause error, done func(error)) {
 	// replace, and the same when it is set aside twice.
 	name := "v" + strconv.FormatUint(e.Sequence, 36) + "-" + strconv.FormatInt(e.Time.UnixNano(), 36)
 	msg := &nats.Msg{Subject: subjectSchedule + shardOf(webhook) + "." + webhook.Token() + "." + name, Header: kept, Data: e.Body}
-	b.publish(msg, func(_ *jetstream.PubAck, err error) { done(err) })
+	b.acks.publish(msg, func(_ bool, err error) { done(err) })
 }
 
 // SetAsides returns how many messages were set aside or rejected because this build could
