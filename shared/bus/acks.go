@@ -203,7 +203,7 @@ func acknowledgement(body []byte) (duplicate bool, err error) {
 	return ack.Duplicate, nil
 }
 
-// plain tells whether a stream has stored a message and has nothing else to say than where:
+// plain reports whether a stream has stored a message and has nothing else to say than where:
 // {"stream":"EVENTS","seq":1}. Nearly all acknowledgements are so, and are not decoded.
 func plain(body []byte) bool {
 	rest, ok := bytes.CutPrefix(body, []byte(`{"stream":"`))
