@@ -80,11 +80,13 @@ func TestWhatIsInHandIsCountedOutOnce(t *testing.T) {
 				way.make(t, r)
 				<-time.After(time.Minute)
 				synctest.Wait()
-				if n := r.fast.Load(); n != 0 {
-					t.Errorf("%d deliveries count as in hand, and none is", n)
+				for _, b := range r.Bounds() {
+					if b.Used != 0 || b.Waiting != 0 {
+						t.Errorf("%d deliveries count as %s and %d wait, and there is none", b.Used, b.What, b.Waiting)
+					}
 				}
-				if queued, attempts := r.queued.Load(), r.attempts.Load(); queued != 0 || attempts != 0 {
-					t.Errorf("%d count as queued, %d as in flight", queued, attempts)
+				if attempts, hanging := r.process.Attempts(), r.process.Hanging(); attempts != 0 || hanging != 0 {
+					t.Errorf("%d count as attempts, %d as hanging", attempts, hanging)
 				}
 				if open, _ := r.Circuit(r.hooks[0]); open != way.open {
 					t.Errorf("the circuit is open: %v, want %v", open, way.open)

@@ -1,4 +1,4 @@
-package deliver
+package limit
 
 import (
 	"os"
@@ -10,50 +10,40 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-const (
-	// The process is overloaded if one in overloadShare of its goroutines waited for
-	// overloadAfter or longer until it ran, since the last sample, with at least overloadLeast
-	// goroutines in the sample. On two cores it was one in 6 at full load, beside the
-	// database and the bus, and less than one in 10 at a hundredth of it.
-	overloadAfter = 0.0005 // seconds
-	overloadShare = 8
-	overloadLeast = 200
-	waitsMetric   = "/sched/latencies:seconds"
-	// It is also overloaded if its threads waited for a core that others used: on average
-	// overloadThreads for each core that it may use, and overloadTimes as long as they ran.
-	// With one to four dispatchers at full load on two cores, 0.7 to 2 threads a core waited, and
-	// 3 to 10 times as long as they ran. The goroutines that run on these threads don't
-	// notice that.
-	overloadThreads = 0.5
-	overloadTimes   = 1.5
-)
+const waitsMetric = "/sched/latencies:seconds"
 
-// overload detects when this process, not a receiver, can't keep up. Then attempts take
+// Overload detects when this process, not a receiver, can't keep up. Then attempts take
 // long whatever the receivers do. Sending deliveries through the hold queues would only add
 // work, because a delivery in a hold queue costs three times as much.
-type overload struct {
-	now     atomic.Bool
-	sample  [1]metrics.Sample
-	counts  []uint64                                    // at the last look
-	threads func() (ran, waited time.Duration, ok bool) // all of them, since they began
-	ran     time.Duration                               // this and the next at the last look
-	waited  time.Duration
-	looked  time.Time
+type Overload struct {
+	// Threads tells how long all threads of this process have run and waited for a core, since they
+	// began; false: the system does not tell.
+	Threads func() (ran, waited time.Duration, ok bool)
+
+	now    atomic.Bool
+	sample [1]metrics.Sample
+	counts []uint64      // at the last look
+	ran    time.Duration // this and the next at the last look
+	waited time.Duration
+	looked time.Time
 }
 
-func newOverload() *overload {
-	s := &overload{threads: threads}
+func newOverload() *Overload {
+	s := &Overload{Threads: threads}
 	s.sample[0].Name = waitsMetric
 	return s
 }
 
-// look takes a sample. One goroutine must call it regularly.
-func (s *overload) look(now time.Time) {
+// Now tells whether the process is overloaded.
+func (s *Overload) Now() bool { return s.now.Load() }
+
+// Look takes a sample. One goroutine must call it regularly.
+func (s *Overload) Look(now time.Time) {
 	goroutines, threads := s.goroutinesWait(), s.threadsWait(now)
 	s.now.Store(goroutines || threads)
 }
 
-func (s *overload) goroutinesWait() bool {
+func (s *Overload) goroutinesWait() bool {
 	metrics.Read(s.sample[:])
 	if s.sample[0].Value.Kind() != metrics.KindFloat64Histogram {
 		return false // a runtime that does not tell
@@ -74,8 +64,8 @@ func (s *overload) goroutinesWait() bool {
 	return all >= overloadLeast && long*overloadShare >= all
 }
 
-func (s *overload) threadsWait(now time.Time) bool {
-	ran, waited, ok := s.threads()
+func (s *Overload) threadsWait(now time.Time) bool {
+	ran, waited, ok := s.Threads()
 	if !ok {
 		return false // a system that does not tell
 	}
