@@ -2,10 +2,12 @@ package deliver
 
 import (
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"waybill.dev/services/dispatcher/internal/limit"
 	"waybill.dev/shared/domain"
 )
 
@@ -188,6 +190,33 @@ func TestIdleWebhooksAreLeftAlone(t *testing.T) {
 		synctest.Wait()
 		if busy := r.busy.len(); busy != 0 {
 			t.Errorf("%d webhooks are looked at after their last attempt", busy)
+		}
+	})
+}
+
+// TestAnIdleDispatcherLooksAtNothing: whether it is overloaded concerns deliveries, and there is none.
+func TestAnIdleDispatcherLooksAtNothing(t *testing.T) {
+	t.Parallel()
+	onRig(t, true, []domain.Webhook{webhook()}, func(t *testing.T, r *rig) {
+		synctest.Wait()
+		var looks atomic.Int64
+		r.process.Overload.Threads = func() (ran, waited time.Duration, ok bool) {
+			n := time.Duration(looks.Add(1))
+			return n, n * time.Hour, true // they do nothing but wait
+		}
+		<-time.After(time.Minute)
+		if n := looks.Load(); n > 0 {
+			t.Errorf("it looked %d times at its threads in a minute without a delivery", n)
+		}
+		r.answers(after(10*time.Second, http.StatusOK))
+		r.offer(r.hooks[0], 1)
+		<-time.After(5 * time.Second)
+		if r.overloaded() != 1 || looks.Load() < 5*time.Second.Milliseconds()/limit.LookEvery.Milliseconds()/2 {
+			t.Errorf("after %d looks with a delivery in flight it is overloaded: %d, want 1", looks.Load(), r.overloaded())
+		}
+		<-time.After(time.Minute)
+		if r.overloaded() != 0 {
+			t.Error("it is overloaded long after its last delivery")
 		}
 	})
 }

@@ -232,8 +232,9 @@ func (d *Deliverer) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case now := <-ticker.C:
-			d.process.Overload.Look(now)
-			for _, ep := range d.busy.take() {
+			busy := d.busy.take()
+			d.process.Overload.Look(now, len(busy) > 0)
+			for _, ep := range busy {
 				d.tick(ep, now)
 			}
 		}

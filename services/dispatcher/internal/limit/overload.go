@@ -37,10 +37,15 @@ func newOverload() *Overload {
 // Now tells whether the process is overloaded.
 func (s *Overload) Now() bool { return s.now.Load() }
 
-// Look takes a sample. One goroutine must call it regularly.
-func (s *Overload) Look(now time.Time) {
-	goroutines, threads := s.goroutinesWait(), s.threadsWait(now)
-	s.now.Store(goroutines || threads)
+// Look takes a sample, if there is any work. A process without work is not overloaded, and spares
+// itself the look at each of its threads. One goroutine must call it every LookEvery.
+func (s *Overload) Look(now time.Time, work bool) {
+	overloaded := false
+	if work {
+		goroutines, threads := s.goroutinesWait(), s.threadsWait(now)
+		overloaded = goroutines || threads
+	}
+	s.now.Store(overloaded)
 }
 
 func (s *Overload) goroutinesWait() bool {

@@ -14,7 +14,7 @@ func until(t *testing.T, s *Overload, want bool) {
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
 	for deadline := time.Now().Add(30 * time.Second); ; {
-		s.Look(time.Now())
+		s.Look(time.Now(), true)
 		if s.Now() == want {
 			return
 		}
