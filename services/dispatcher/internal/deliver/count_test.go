@@ -2,6 +2,7 @@ package deliver
 
 import (
 	"net/http"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -200,9 +201,10 @@ func TestAnIdleDispatcherLooksAtNothing(t *testing.T) {
 	onRig(t, true, []domain.Webhook{webhook()}, func(t *testing.T, r *rig) {
 		synctest.Wait()
 		var looks atomic.Int64
+		began := time.Now()
 		r.process.Overload.Threads = func() (ran, waited time.Duration, ok bool) {
-			n := time.Duration(looks.Add(1))
-			return n, n * time.Hour, true // they do nothing but wait
+			looks.Add(1)
+			return 0, time.Since(began) * time.Duration(4*runtime.GOMAXPROCS(0)), true // they do nothing but wait
 		}
 		<-time.After(time.Minute)
 		if n := looks.Load(); n > 0 {
