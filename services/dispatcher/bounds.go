@@ -46,11 +46,9 @@ func (b *bounds) Collect(to chan<- prometheus.Metric) {
 		gauge(b.most, most, what)
 		gauge(b.waits, waits, what)
 	}
-	of := b.d.deliverer.Bounds()
-	bound("fast", of.Fast, of.FastMost, 0)
-	bound("wide", of.Wide, of.WideMost, 0)
-	bound("queued", of.Queued, of.QueuedMost, 0)
-	bound("attempts", of.UnderWay, of.UnderWayMost, of.Waiting)
+	for _, of := range b.d.deliverer.Bounds() {
+		bound(of.What, of.Used, of.Most, of.Waiting)
+	}
 	drained, most, waiting := b.d.queues.Drains()
 	bound("drains", drained, most, waiting)
 	for _, w := range b.d.options.Bus.Windows() {

@@ -23,6 +23,7 @@ import (
 	"waybill.dev/services/dispatcher/internal/fanout"
 	"waybill.dev/services/dispatcher/internal/hold"
 	"waybill.dev/services/dispatcher/internal/index"
+	"waybill.dev/services/dispatcher/internal/limit"
 	"waybill.dev/services/dispatcher/internal/post"
 	"waybill.dev/services/dispatcher/internal/record"
 	"waybill.dev/services/dispatcher/internal/retry"
@@ -117,7 +118,7 @@ func New(options Options) (*Dispatcher, error) {
 		Notices: notices{d}, Logger: options.Logger, Metrics: deliver.NewMetrics(options.Metrics), Tracer: tracer(options.Tracer),
 		Schedule: options.DefaultSchedule, Retention: options.Retention, DisableAfter: options.DisableAfter,
 		UserAgent: "Waybill/" + options.Version, Watch: options.Watch,
-		Full: d.emitter.Full, Tight: d.memory.tight, WebhookBytes: d.memory.events.State().Limit / webhookShare,
+		Limits: limit.Options{Full: d.emitter.Full, Tight: d.memory.tight, WebhookBytes: d.memory.events.State().Limit / webhookShare},
 	})
 	d.fanout = fanout.New(fanout.Options{
 		Bus: options.Bus, Deliverer: d.deliverer, Emitter: d.emitter, Log: d.database, Index: d.index, Accounts: d.accounts,

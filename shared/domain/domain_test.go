@@ -130,3 +130,17 @@ func TestInactive(t *testing.T) {
 		}
 	}
 }
+
+func TestRandomTextIsFair(t *testing.T) {
+	t.Parallel()
+	const each, alphabet = 2000, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	text := domain.RandomText(each * len(alphabet))
+	if len(text) != each*len(alphabet) || strings.Trim(text, alphabet) != "" {
+		t.Fatalf("%d characters, and without those of base62 %q is left", len(text), strings.Trim(text, alphabet))
+	}
+	for _, c := range alphabet {
+		if n := strings.Count(text, string(c)); n < each*85/100 || n > each*115/100 { // more than six standard deviations
+			t.Errorf("%q comes %d times, want about %d", c, n, each)
+		}
+	}
+}

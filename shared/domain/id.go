@@ -123,6 +123,20 @@ func AttemptID() string {
 	return encode62(raw)
 }
 
+// RandomText returns n random characters of base62, each as likely as any other.
+func RandomText(n int) string {
+	const fair = 256 - 256%len(base62) // bytes from here on would favour the first characters
+	text := make([]byte, 0, n)
+	for len(text) < n {
+		for _, b := range NewSecretBytes(n - len(text)) {
+			if int(b) < fair {
+				text = append(text, base62[int(b)%len(base62)])
+			}
+		}
+	}
+	return string(text)
+}
+
 // NewSecretBytes returns n bytes from the system's random source.
 func NewSecretBytes(n int) []byte {
 	b := make([]byte, n)

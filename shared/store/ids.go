@@ -10,20 +10,8 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-
 // NewID returns prefix and so many random characters after it.
-func NewID(prefix string, length int) string {
-	id := make([]byte, 0, length)
-	for len(id) < length {
-		for _, c := range domain.NewSecretBytes(length - len(id)) {
-			if int(c) < 256/len(base62)*len(base62) { // each character equally likely
-				id = append(id, base62[int(c)%len(base62)])
-			}
-		}
-	}
-	return prefix + string(id)
-}
+func NewID(prefix string, length int) string { return prefix + domain.RandomText(length) }
 
 // NewUUID returns an id for what happens now; such ids sort by time.
 func NewUUID() (string, error) {

@@ -2,7 +2,6 @@ package auth
 
 import (
 	"crypto/hmac"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -21,8 +20,6 @@ const (
 	keySize    = 32
 	suffixSize = 8
 	keyLength  = len(keyPrefix) + keySize + 1 + suffixSize
-
-	base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
 
 // ErrKeyForm is returned for a key that has not the form of one.
@@ -48,24 +45,6 @@ func checksum(body string) string {
 	return hex.EncodeToString([]byte{byte(sum >> 24), byte(sum >> 16), byte(sum >> 8), byte(sum)})
 }
 
-// randomBase62 returns n random characters, each as likely as any other.
-func randomBase62(n int) string {
-	const fair = 256 - 256%len(base62) // bytes from here on would favour the first characters
-	out := make([]byte, 0, n)
-	var random [48]byte
-	for {
-		_, _ = rand.Read(random[:]) // never fails: the runtime ends the process instead
-		for _, b := range random {
-			if int(b) >= fair {
-				continue
-			}
-			if out = append(out, base62[int(b)%len(base62)]); len(out) == n {
-				return string(out)
-			}
-		}
-	}
-}
-
 // Hasher makes keys, and the hashes by which they are found. It prints as [redacted].
 type Hasher struct{ peppers [][]byte }
 
@@ -80,7 +59,7 @@ func NewHasher(peppers [][]byte) (*Hasher, error) {
 
 // NewKey returns a fresh key with its suffix and its hash.
 func (h *Hasher) NewKey() domain.APIKey {
-	body := randomBase62(keySize)
+	body := domain.RandomText(keySize)
 	return h.fill(keyPrefix + body + "_" + checksum(body))
 }
 

@@ -2,10 +2,13 @@ package deliver
 
 import (
 	"net/http"
+	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"waybill.dev/services/dispatcher/internal/limit"
 	"waybill.dev/shared/domain"
 )
 
@@ -80,11 +83,13 @@ func TestWhatIsInHandIsCountedOutOnce(t *testing.T) {
 				way.make(t, r)
 				<-time.After(time.Minute)
 				synctest.Wait()
-				if n := r.fast.Load(); n != 0 {
-					t.Errorf("%d deliveries count as in hand, and none is", n)
+				for _, b := range r.Bounds() {
+					if b.Used != 0 || b.Waiting != 0 {
+						t.Errorf("%d deliveries count as %s and %d wait, and there is none", b.Used, b.What, b.Waiting)
+					}
 				}
-				if queued, attempts := r.queued.Load(), r.attempts.Load(); queued != 0 || attempts != 0 {
-					t.Errorf("%d count as queued, %d as in flight", queued, attempts)
+				if attempts, hanging := r.process.Attempts(), r.process.Hanging(); attempts != 0 || hanging != 0 {
+					t.Errorf("%d count as attempts, %d as hanging", attempts, hanging)
 				}
 				if open, _ := r.Circuit(r.hooks[0]); open != way.open {
 					t.Errorf("the circuit is open: %v, want %v", open, way.open)
@@ -186,6 +191,34 @@ func TestIdleWebhooksAreLeftAlone(t *testing.T) {
 		synctest.Wait()
 		if busy := r.busy.len(); busy != 0 {
 			t.Errorf("%d webhooks are looked at after their last attempt", busy)
+		}
+	})
+}
+
+// TestAnIdleDispatcherLooksAtNothing: whether it is overloaded concerns deliveries, and there is none.
+func TestAnIdleDispatcherLooksAtNothing(t *testing.T) {
+	t.Parallel()
+	onRig(t, true, []domain.Webhook{webhook()}, func(t *testing.T, r *rig) {
+		synctest.Wait()
+		var looks atomic.Int64
+		began := time.Now()
+		r.process.Overload.Threads = func() (ran, waited time.Duration, ok bool) {
+			looks.Add(1)
+			return 0, time.Since(began) * time.Duration(4*runtime.GOMAXPROCS(0)), true // they do nothing but wait
+		}
+		<-time.After(time.Minute)
+		if n := looks.Load(); n > 0 {
+			t.Errorf("it looked %d times at its threads in a minute without a delivery", n)
+		}
+		r.answers(after(10*time.Second, http.StatusOK))
+		r.offer(r.hooks[0], 1)
+		<-time.After(5 * time.Second)
+		if r.overloaded() != 1 || looks.Load() < 5*time.Second.Milliseconds()/limit.LookEvery.Milliseconds()/2 {
+			t.Errorf("after %d looks with a delivery in flight it is overloaded: %d, want 1", looks.Load(), r.overloaded())
+		}
+		<-time.After(time.Minute)
+		if r.overloaded() != 0 {
+			t.Error("it is overloaded long after its last delivery")
 		}
 	})
 }

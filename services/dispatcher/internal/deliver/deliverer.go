@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"waybill.dev/services/dispatcher/internal/index"
+	"waybill.dev/services/dispatcher/internal/limit"
 	"waybill.dev/services/dispatcher/internal/record"
 	"waybill.dev/shared/domain"
 )
@@ -60,13 +61,7 @@ type Options struct {
 	// DisableAfter is how long a webhook may only fail before it becomes inactive.
 	DisableAfter time.Duration
 	UserAgent    string
-	// Full tells that records can't be stored: no attempt begins meanwhile. nil: never.
-	Full func() bool
-	// Tight tells that memory becomes short. nil: never.
-	Tight func() bool
-	// WebhookBytes bounds the bodies in flight to one webhook, of which there may always be
-	// one: receivers that hang must not hold the memory that all others need. 0: no bound.
-	WebhookBytes int64
+	Limits       limit.Options
 	// Watch is told of each attempt that was made; nil: nobody. It must not block.
 	Watch func(Made)
 }
@@ -82,26 +77,11 @@ type Made struct {
 	Wait      time.Duration // until the next attempt; 0: none is due
 }
 
-const (
-	// maxFast limits the jobs of fast webhooks that are queued, or in flight for less
-	// than a second. At the limit no more events are taken. Slow webhooks and hanging
-	// attempts don't count, because they must not slow down the reading of events.
-	maxFast = 4096
-	// WideFrom is the number of deliveries from which on an event is wide. While others wait, a wide
-	// event gets every second place only.
-	WideFrom = 256
-	// maxWide limits the jobs of wide events, which don't count towards maxFast. It is more than the
-	// 10,000 of the largest event, so that further events are taken beside one such event.
-	maxWide = 16384
-	// maxQueued limits all jobs in the short queues of slow webhooks. Further ones go to the hold queues.
-	maxQueued = 16384
-	// pressure is the number of attempts in flight above which a webhook with hanging attempts may have
-	// only one.
-	pressure  = 8192
-	tickEvery = 250 * time.Millisecond
-	// keptEvery is the shortest time between two warnings that the bus takes no deliveries.
-	keptEvery = 10 * time.Second
-)
+// WideFrom is the number of deliveries from which on an event is wide.
+const WideFrom = limit.WideFrom
+
+// keptEvery is the shortest time between two warnings that the bus takes no deliveries.
+const keptEvery = 10 * time.Second
 
 // Deliverer sends deliveries.
 type Deliverer struct {
@@ -109,56 +89,41 @@ type Deliverer struct {
 	metrics   *Metrics
 	mu        sync.RWMutex
 	endpoints map[*index.Hook]*endpoint
-	pacer     pacer
-	limiter   *limiter
-	overload  *overload
+	process   *limit.Process
+	limiter   *limit.Limiter[*attempt]
+	pacer     limit.Pacer
 	busy      busy
 	made      time.Time
 
-	fast     atomic.Int64 // without those of wide events
-	wide     atomic.Int64
-	queued   atomic.Int64
-	attempts atomic.Int64
-	warned   atomic.Int64  // when warnKept last did, in nanoseconds since made; 0: never
-	room     chan struct{} // gets a value when fast or wide falls below its bound
-	closing  atomic.Bool
-	stop     chan struct{} // closed: nothing is tried again
-	once     sync.Once
+	warned  atomic.Int64 // when warnKept last did, in nanoseconds since made; 0: never
+	closing atomic.Bool
+	stop    chan struct{} // closed: nothing is tried again
+	once    sync.Once
 }
 
 // New returns a deliverer; Run looks after what takes long.
 func New(options Options) *Deliverer {
 	d := &Deliverer{
 		options: options, metrics: options.Metrics, endpoints: make(map[*index.Hook]*endpoint),
-		overload: newOverload(), made: time.Now(), room: make(chan struct{}, 1), stop: make(chan struct{}),
+		process: limit.New(options.Limits), made: time.Now(), stop: make(chan struct{}),
 	}
-	d.limiter = newLimiter(d.run)
-	if options.Full != nil {
-		d.limiter.shut = options.Full
-	}
+	d.limiter = limit.NewLimiter(d.process, d.run)
 	options.Metrics.of.Store(d)
 	return d
 }
 
-// Room waits until another job may be taken.
-func (d *Deliverer) Room(ctx context.Context) error {
-	for d.fast.Load() >= maxFast || d.wide.Load() >= maxWide {
-		select {
-		case <-d.room:
-		case <-time.After(50 * time.Millisecond):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return nil
-}
+// Room waits until another event may be taken.
+func (d *Deliverer) Room(ctx context.Context) error { return d.process.Room(ctx) }
+
+// Bounds returns all limits of what the deliverer takes on.
+func (d *Deliverer) Bounds() []limit.Bound { return d.process.Bounds() }
 
 // Offer takes a job over. The job is attempted at once or soon, or goes to the hold queue. Offer
 // never waits.
 func (d *Deliverer) Offer(hook *index.Hook, job *Job) {
 	// A hold queue's drain and probes come one by one, and are waited for.
 	if !job.FromHold && !job.Probe && !d.closing.Load() && d.endpoint(hook).failing() {
-		d.pacer.add(func() { d.begin(hook, job) })
+		d.pacer.Add(func() { d.begin(hook, job) })
 		return
 	}
 	d.begin(hook, job)
@@ -187,16 +152,14 @@ func (d *Deliverer) begin(hook *index.Hook, job *Job) {
 // take counts a job until it is released.
 func (d *Deliverer) take(job *Job) {
 	job.fresh.Store(true)
-	count, _ := d.counter(job)
-	count.Add(1)
+	d.process.Take(job.Wide)
 }
 
-// counter returns the counter for a job, and its limit.
-func (d *Deliverer) counter(job *Job) (*atomic.Int64, int64) {
-	if job.Wide {
-		return &d.wide, maxWide
+// release counts a job out.
+func (d *Deliverer) release(job *Job) {
+	if job.fresh.Swap(false) {
+		d.process.Release(job.Wide)
 	}
-	return &d.fast, maxFast
 }
 
 // ended handles a job that must not be attempted at all.
@@ -233,7 +196,7 @@ func (d *Deliverer) endpoint(hook *index.Hook) *endpoint {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if ep, ok = d.endpoints[hook]; !ok {
-		ep = &endpoint{d: d, hook: hook, attempts: make(map[*attempt]struct{})}
+		ep = &endpoint{d: d, hook: hook, limits: d.process.Webhook(), attempts: make(map[*attempt]struct{})}
 		if !hook.Config().Deleted { // see Forget
 			d.endpoints[hook] = ep
 		}
@@ -251,43 +214,18 @@ func (d *Deliverer) all() []*endpoint {
 func (d *Deliverer) owns(hook *index.Hook) bool { return d.options.Owners.Owns(hook.ID) }
 func (d *Deliverer) live() int                  { return d.options.Owners.Live() }
 
-// pressed tells whether a webhook with hanging attempts may have only one.
-func (d *Deliverer) pressed() bool {
-	return d.underWay() > pressure || d.options.Tight != nil && d.options.Tight()
-}
-
-// underWay is the number of attempts in flight.
-func (d *Deliverer) underWay() int64 { return d.attempts.Load() - d.limiter.waits.Load() }
-
-// waiting is the number of deliveries that wait for a place of their webhook or of the
-// process.
-func (d *Deliverer) waiting() int64 { return d.queued.Load() + d.limiter.waits.Load() }
-
 // run makes attempts. After each it takes the next one that may start, so the goroutine is used
 // as long as there is work.
 func (d *Deliverer) run(a *attempt) {
 	for a != nil {
 		result := d.send(a.ep, a.job)
-		a = d.limiter.pass(a, a.ep.finish(a, result))
-	}
-}
-
-// release counts a job out.
-func (d *Deliverer) release(job *Job) {
-	if !job.fresh.Swap(false) {
-		return
-	}
-	if count, most := d.counter(job); count.Add(-1) == most-1 {
-		select {
-		case d.room <- struct{}{}:
-		default:
-		}
+		a = d.limiter.Pass(a, a.ep.finish(a, result))
 	}
 }
 
 // Run looks after slow attempts and queues until ctx is done.
 func (d *Deliverer) Run(ctx context.Context) error {
-	ticker := time.NewTicker(tickEvery)
+	ticker := time.NewTicker(limit.LookEvery)
 	defer ticker.Stop()
 	for {
 		select {
@@ -295,9 +233,7 @@ func (d *Deliverer) Run(ctx context.Context) error {
 			return nil
 		case now := <-ticker.C:
 			busy := d.busy.take()
-			if len(busy) > 0 || d.overload.now.Load() { // else nobody asks whether it is overloaded
-				d.overload.look(now)
-			}
+			d.process.Overload.Look(now, len(busy) > 0)
 			for _, ep := range busy {
 				d.tick(ep, now)
 			}
@@ -309,7 +245,7 @@ func (d *Deliverer) tick(ep *endpoint, now time.Time) {
 	slow, late := ep.tick(now)
 	for _, a := range slow {
 		job := a.job
-		d.limiter.leave(a)
+		d.limiter.Leave(a)
 		// What comes from a hold queue or was asked for is in the log already; a note would hide
 		// from the relay that it is in the hold queue.
 		if job.Task.Attempts == 0 && !job.FromHold && job.Task.Request == "" {
@@ -324,20 +260,20 @@ func (d *Deliverer) tick(ep *endpoint, now time.Time) {
 // ctx is done. Jobs offered from now on are abandoned.
 func (d *Deliverer) Drain(ctx context.Context) error {
 	d.closing.Store(true)
-	d.pacer.flush()
+	d.pacer.Flush()
 	for _, ep := range d.all() {
 		ep.mu.Lock()
 		jobs := ep.clear()
 		ep.mu.Unlock()
 		d.unqueue(ep, jobs, domain.ChangeOverflow)
 	}
-	for _, a := range d.limiter.clear() {
+	for _, a := range d.limiter.Clear() {
 		a.ep.withdraw(a)
 		d.unqueue(a.ep, []*Job{a.job}, domain.ChangeOverflow)
 	}
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
-	for d.attempts.Load() > 0 {
+	for d.process.Attempts() > 0 {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -425,7 +361,7 @@ func (d *Deliverer) Cap(hook *index.Hook) int {
 	ep := d.endpoint(hook)
 	ep.mu.Lock()
 	defer ep.mu.Unlock()
-	return ep.cap()
+	return ep.limits.Cap(ep.share())
 }
 
 // Wait returns how long it takes until a webhook's rate lets the next attempt begin.
@@ -433,7 +369,7 @@ func (d *Deliverer) Wait(hook *index.Hook) time.Duration {
 	ep := d.endpoint(hook)
 	ep.mu.Lock()
 	defer ep.mu.Unlock()
-	return ep.wait(time.Now())
+	return ep.limits.Wait(ep.share(), time.Now())
 }
 
 // Recall abandons the jobs from a webhook's hold queue that wait for a slot or for its rate.

@@ -62,7 +62,7 @@ func onRig(t *testing.T, owns bool, webhooks []domain.Webhook, test func(*testin
 			Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(r.registry),
 			Schedule: []time.Duration{time.Hour}, Retention: 100 * time.Hour, DisableAfter: 100 * time.Hour,
 		})
-		r.overload.threads = func() (ran, waited time.Duration, ok bool) { return 0, 0, false } // many looks: time is not real here
+		r.process.Overload.Threads = func() (ran, waited time.Duration, ok bool) { return 0, 0, false } // many looks: time is not real here
 		running.Go(func() { _ = r.Run(ctx) })
 		defer func() {
 			r.Close()

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"waybill.dev/services/dispatcher/internal/limit"
 	"waybill.dev/services/dispatcher/internal/record"
 	"waybill.dev/shared/domain"
 )
@@ -32,7 +33,7 @@ type Job struct {
 	// FromHold marks a job that comes from the webhook's hold queue. It waits for a free place as
 	// long as needed, because the hold queue has it already.
 	FromHold bool
-	// Wide marks a delivery of an event that goes to very many webhooks. It lets others pass; see WideFrom.
+	// Wide marks a delivery of an event that goes to very many webhooks. It lets others pass; see limit.WideFrom.
 	Wide bool
 	// Probe marks the one delivery that is sent while the circuit is open.
 	Probe bool
@@ -50,14 +51,19 @@ func (j *Job) yields() bool { return j.Wide || j.FromHold && !j.Probe }
 type attempt struct {
 	ep      *endpoint
 	job     *Job
-	free    bool         // bypasses the limiter: other attempts to this webhook already hang
-	placed  bool         // has a place in the limiter, whose lock guards it
+	place   limit.Place
 	slow    bool         // hangs: no answer for more than a second; the endpoint's lock guards it
 	started atomic.Int64 // nanoseconds since the deliverer was made; 0: it still waits
 }
 
-// begin notes that the attempt has started.
-func (a *attempt) begin() { a.started.Store(max(1, int64(time.Since(a.ep.d.made)))) }
+// Place implements limit.Attempt.
+func (a *attempt) Place() *limit.Place { return &a.place }
+
+// Begin implements limit.Attempt: it notes that the attempt has started.
+func (a *attempt) Begin() { a.started.Store(max(1, int64(time.Since(a.ep.d.made)))) }
+
+// size is that of its body.
+func (a *attempt) size() int { return len(a.job.Task.Body) }
 
 // took is how long the attempt has been in flight; 0: it still waits.
 func (a *attempt) took(now time.Time) time.Duration {

@@ -52,28 +52,24 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	m.answered = sync.OnceValue(func() prometheus.Counter { return m.attempts.WithLabelValues(classes[2]) })
 	registerer.MustRegister(m.outcomes, m.attempts, m.held, m.ended, m.disabled, m.latency, m.endToEnd, m.circuits,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "waybill_attempts_in_flight", Help: "Attempts in flight."}, m.now((*Deliverer).underWay)),
+			Name: "waybill_attempts_in_flight", Help: "Attempts in flight."}, m.now(func(d *Deliverer) int64 { return d.process.InFlight() })),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "waybill_deliveries_queued", Help: "Deliveries that wait for a free place of their webhook, for a second at most, or of the dispatcher."}, m.now((*Deliverer).waiting)))
+			Name: "waybill_deliveries_queued", Help: "Deliveries that wait for a free place of their webhook, for a second at most, or of the dispatcher."}, m.now(func(d *Deliverer) int64 { return d.process.Waiting() })),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "waybill_attempts_hanging", Help: "Attempts in flight without an answer for a second or longer."}, m.now(func(d *Deliverer) int64 { return d.process.Hanging() })),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "waybill_deliveries_paced", Help: "Deliveries to failing webhooks that start a little later, so that a burst of them is spread."}, m.now(func(d *Deliverer) int64 { return d.pacer.Waiting() })),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "waybill_overloaded", Help: "1 while this dispatcher itself, not a receiver, can't keep up."}, m.now((*Deliverer).overloaded)))
 	return m
 }
 
-// Bounds are the deliverer's counts and their limits.
-type Bounds struct {
-	Fast, FastMost         int64 // deliveries to fast webhooks
-	Wide, WideMost         int64 // deliveries of wide events
-	Queued, QueuedMost     int64 // deliveries that wait for their webhook
-	UnderWay, UnderWayMost int64 // attempts
-	Waiting                int64 // attempts that wait for the process to have room
-}
-
-// Bounds returns the present ones.
-func (d *Deliverer) Bounds() Bounds {
-	return Bounds{
-		Fast: d.fast.Load(), FastMost: maxFast, Wide: d.wide.Load(), WideMost: maxWide,
-		Queued: d.queued.Load(), QueuedMost: maxQueued,
-		UnderWay: d.underWay(), UnderWayMost: d.limiter.bound(), Waiting: d.limiter.waits.Load(),
+// overloaded is 1 while the process is overloaded.
+func (d *Deliverer) overloaded() int64 {
+	if d.process.Overload.Now() {
+		return 1
 	}
+	return 0
 }
 
 // now reads what the deliverer counts.

@@ -1,4 +1,4 @@
-package deliver
+package limit
 
 import (
 	"slices"
@@ -17,10 +17,10 @@ func burst(t *testing.T, size int) []begun {
 	t.Helper()
 	var list []begun
 	synctest.Test(t, func(*testing.T) {
-		var p pacer
+		var p Pacer
 		started := time.Now()
 		for n := range size {
-			p.add(func() { list = append(list, begun{n, time.Since(started)}) })
+			p.Add(func() { list = append(list, begun{n, time.Since(started)}) })
 		}
 		<-time.After(10 * paceOver) // the bubble's time
 		synctest.Wait()
@@ -63,17 +63,17 @@ func TestALargeBurstTakesLittleLonger(t *testing.T) {
 func TestFlushBeginsAllThatWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var p pacer
+		var p Pacer
 		started, n := time.Now(), 0
 		for range 50 {
-			p.add(func() { n++ })
+			p.Add(func() { n++ })
 		}
-		p.flush()
+		p.Flush()
 		if n != 50 || time.Since(started) > 0 {
 			t.Errorf("%d of 50 jobs began at once", n)
 		}
 		synctest.Wait()
-		p.add(func() { n++ })
+		p.Add(func() { n++ })
 		<-time.After(2 * paceEvery)
 		synctest.Wait()
 		if n != 51 {

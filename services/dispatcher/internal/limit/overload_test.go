@@ -1,4 +1,4 @@
-package deliver
+package limit
 
 import (
 	"runtime"
@@ -6,18 +6,16 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"waybill.dev/shared/domain"
 )
 
 // until looks again and again until the process counts as overloaded, or as not.
-func until(t *testing.T, s *overload, want bool) {
+func until(t *testing.T, s *Overload, want bool) {
 	t.Helper()
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
 	for deadline := time.Now().Add(30 * time.Second); ; {
-		s.look(time.Now())
-		if s.now.Load() == want {
+		s.Look(time.Now(), true)
+		if s.Now() == want {
 			return
 		}
 		if time.Now().After(deadline) {
@@ -90,7 +88,7 @@ func TestHowLongThreadsMayWait(t *testing.T) {
 	t.Parallel()
 	s, at := newOverload(), time.Now()
 	var ran, waited time.Duration
-	s.threads = func() (time.Duration, time.Duration, bool) { return ran, waited, true }
+	s.Threads = func() (time.Duration, time.Duration, bool) { return ran, waited, true }
 	ran, waited = time.Hour, time.Hour
 	if s.threadsWait(at) {
 		t.Error("overloaded at the first look, when nothing is known of the time before")
@@ -112,22 +110,16 @@ func TestHowLongThreadsMayWait(t *testing.T) {
 			t.Errorf("%s: overloaded %v, want %v", row.what, got, row.want)
 		}
 	}
-	s.threads = func() (time.Duration, time.Duration, bool) { return 0, 0, false }
+	s.Threads = func() (time.Duration, time.Duration, bool) { return 0, 0, false }
 	if s.threadsWait(at.Add(time.Second)) {
 		t.Error("overloaded where the system does not tell")
 	}
 }
 
-// owners is how many dispatchers there are, of which this one owns nothing.
-type owners int
-
-func (owners) Owns(domain.WebhookID) bool { return false }
-func (o owners) Live() int                { return int(o) }
-
 func TestWhatIsWorthHoldingTheBusBackFor(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
-		live             owners
+		live             int
 		takes            float64
 		calm, overloaded bool
 	}{
@@ -141,16 +133,16 @@ func TestWhatIsWorthHoldingTheBusBackFor(t *testing.T) {
 		{4, 13, false, true},
 		{4, 12, false, false},
 	} {
-		ep := &endpoint{d: &Deliverer{overload: newOverload(), options: Options{Owners: row.live}}}
-		if got := ep.fastFor(row.takes); got != row.calm {
+		w, share := New(Options{}).Webhook(), Share{Live: row.live}
+		if got := w.fast(share, row.takes); got != row.calm {
 			t.Errorf("a webhook that takes %v a second of one of %d is fast: %v, want %v", row.takes, row.live, got, row.calm)
 		}
-		ep.d.overload.now.Store(true)
-		if got := ep.fastFor(row.takes); got != row.overloaded {
+		w.of.Overload.now.Store(true)
+		if got := w.fast(share, row.takes); got != row.overloaded {
 			t.Errorf("while overloaded a webhook that takes %v a second of one of %d is fast: %v, want %v", row.takes, row.live, got, row.overloaded)
 		}
-		if ep.patience() != overloadWait {
-			t.Errorf("while overloaded a queue may take %s, want %s", ep.patience(), overloadWait)
+		if w.of.patience() != overloadWait {
+			t.Errorf("while overloaded a queue may take %s, want %s", w.of.patience(), overloadWait)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package deliver
+package limit
 
 import (
 	"sync"
@@ -8,25 +8,34 @@ import (
 	"time"
 )
 
+// try is an attempt of a test.
+type try struct {
+	place   Place
+	started atomic.Bool
+}
+
+func (t *try) Place() *Place { return &t.place }
+
+func (t *try) Begin() { t.started.Store(true) }
+
 // field is where the attempts are made that a test looks at.
 type field struct {
-	limiter *limiter
-	ep      *endpoint
+	limiter *Limiter[*try]
 	busy    atomic.Bool
 
 	mu    sync.Mutex
 	now   int
 	most  int
-	order []*attempt
+	order []*try
 	// take is how an attempt takes its time.
-	take func(*attempt)
+	take func(*try)
 	// next is the webhook's next attempt after one.
-	next func(*attempt) *attempt
+	next func(*try) *try
 }
 
-func newField(busy bool, take func(*attempt)) *field {
-	f := &field{ep: &endpoint{d: &Deliverer{made: time.Now()}}, take: take}
-	f.limiter = newLimiter(f.run)
+func newField(busy bool, take func(*try)) *field {
+	f := &field{take: take}
+	f.limiter = NewLimiter(New(Options{}), f.run)
 	f.limiter.runnable = func() float64 {
 		if f.busy.Load() {
 			return limitMost
@@ -37,7 +46,7 @@ func newField(busy bool, take func(*attempt)) *field {
 	return f
 }
 
-func (f *field) run(one *attempt) {
+func (f *field) run(one *try) {
 	for one != nil {
 		f.mu.Lock()
 		f.now++
@@ -48,33 +57,30 @@ func (f *field) run(one *attempt) {
 		f.mu.Lock()
 		f.now--
 		f.mu.Unlock()
-		var next *attempt
+		var next *try
 		if f.next != nil {
 			next = f.next(one)
 		}
-		one = f.limiter.pass(one, next)
+		one = f.limiter.Pass(one, next)
 	}
 }
 
-func plain() *Job { return &Job{} }
+func plain() Place { return Place{} }
 
-func wide() *Job { return &Job{Wide: true} }
+func yields() Place { return Place{Yields: true} }
 
 // launch does what an endpoint does.
-func (f *field) launch(n int, job func() *Job) []*attempt {
-	var list []*attempt
+func (f *field) launch(n int, place func() Place) []*try {
+	var list []*try
 	for range n {
-		one := &attempt{ep: f.ep, job: job()}
+		one := &try{place: place()}
 		list = append(list, one)
-		if f.limiter.enter(one) {
-			one.begin()
-			go f.run(one)
-		}
+		f.limiter.Launch(one)
 	}
 	return list
 }
 
-func (f *field) made() (order []*attempt, most int) {
+func (f *field) made() (order []*try, most int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.order, f.most
@@ -84,13 +90,13 @@ func (f *field) made() (order []*attempt, most int) {
 func (f *field) rest() (taken, waiting int) {
 	f.limiter.mu.Lock()
 	defer f.limiter.mu.Unlock()
-	return f.limiter.taken, int(f.limiter.waits.Load())
+	return f.limiter.taken, int(f.limiter.of.waiting.Load())
 }
 
 func TestWhatWantsTheProcessorIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := newField(true, func(*attempt) { <-time.After(50 * time.Millisecond) })
+		f := newField(true, func(*try) { <-time.After(50 * time.Millisecond) })
 		least := int(limitLeast())
 		list := f.launch(5*least, plain)
 		<-time.After(time.Second)
@@ -98,7 +104,7 @@ func TestWhatWantsTheProcessorIsBounded(t *testing.T) {
 		if len(order) != len(list) || most != least {
 			t.Fatalf("%d of %d attempts were made, %d at once; want at most %d at once", len(order), len(list), most, least)
 		}
-		place := make(map[*attempt]int)
+		place := make(map[*try]int)
 		for i, one := range order {
 			place[one] = i / least
 		}
@@ -106,8 +112,8 @@ func TestWhatWantsTheProcessorIsBounded(t *testing.T) {
 			if place[one] != i/least {
 				t.Fatalf("attempt %d was among the %d. %d", i, place[one]+1, least)
 			}
-			if one.started.Load() == 0 {
-				t.Fatalf("attempt %d does not know when it started", i)
+			if !one.started.Load() {
+				t.Fatalf("attempt %d has not begun", i)
 			}
 		}
 		if taken, waiting := f.rest(); taken != 0 || waiting != 0 {
@@ -120,7 +126,7 @@ func TestWhatWaitsAtReceiversIsLetThrough(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
-		f := newField(false, func(*attempt) { <-free })
+		f := newField(false, func(*try) { <-free })
 		f.launch(limitMost+10, plain)
 		<-time.After(400 * time.Millisecond)
 		if _, most := f.made(); most != limitMost {
@@ -138,13 +144,13 @@ func TestWhatHangsHoldsNoPlace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
-		f := newField(true, func(*attempt) { <-free })
+		f := newField(true, func(*try) { <-free })
 		least := int(limitLeast())
 		list := f.launch(least+3, plain)
 		synctest.Wait()
 		for _, one := range list[:2] {
-			f.limiter.leave(one)
-			f.limiter.leave(one) // gives nothing back twice
+			f.limiter.Leave(one)
+			f.limiter.Leave(one) // gives nothing back twice
 		}
 		synctest.Wait()
 		if order, _ := f.made(); len(order) != least+2 {
@@ -162,10 +168,10 @@ func TestWhatHangsHoldsNoPlace(t *testing.T) {
 func TestAWebhooksNextAttemptWaitsItsTurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := newField(true, func(*attempt) { <-time.After(50 * time.Millisecond) })
-		again, free := &attempt{ep: f.ep, job: &Job{}}, &attempt{ep: f.ep, job: &Job{}, free: true}
-		follows := make(map[*attempt]*attempt)
-		f.next = func(one *attempt) *attempt { return follows[one] }
+		f := newField(true, func(*try) { <-time.After(50 * time.Millisecond) })
+		again, free := &try{}, &try{place: Place{Free: true}}
+		follows := make(map[*try]*try)
+		f.next = func(one *try) *try { return follows[one] }
 		least := int(limitLeast())
 		f.mu.Lock() // until it is known what follows
 		list := f.launch(2*least, plain)
@@ -173,7 +179,7 @@ func TestAWebhooksNextAttemptWaitsItsTurn(t *testing.T) {
 		f.mu.Unlock()
 		<-time.After(time.Second)
 		order, most := f.made()
-		place := make(map[*attempt]int)
+		place := make(map[*try]int)
 		for i, one := range order {
 			place[one] = i
 		}
@@ -192,7 +198,7 @@ func TestAWebhooksNextAttemptWaitsItsTurn(t *testing.T) {
 func TestAnotherBurstIsBoundedAnew(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := newField(false, func(*attempt) { <-time.After(time.Second) })
+		f := newField(false, func(*try) { <-time.After(time.Second) })
 		f.launch(limitMost, plain)
 		<-time.After(5 * time.Second)
 		f.busy.Store(true)
@@ -210,32 +216,21 @@ func TestAnotherBurstIsBoundedAnew(t *testing.T) {
 
 func TestWhatYieldsLetsOthersPass(t *testing.T) {
 	t.Parallel()
-	for name, row := range map[string]struct {
-		yields, others func() *Job
-	}{
-		"wide event": {wide, plain},
-		"lane":       {func() *Job { return &Job{FromHold: true} }, plain},
-		"probe":      {wide, func() *Job { return &Job{FromHold: true, Probe: true} }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { yielding(t, row.yields, row.others) })
-		})
-	}
+	synctest.Test(t, yielding)
 }
 
-func yielding(t *testing.T, yields, others func() *Job) {
+func yielding(t *testing.T) {
 	t.Helper()
-	f := newField(true, func(*attempt) { <-time.After(50 * time.Millisecond) })
+	f := newField(true, func(*try) { <-time.After(50 * time.Millisecond) })
 	least := int(limitLeast())
 	early := f.launch(10*least, yields)
-	late := f.launch(least, others)
+	late := f.launch(least, plain)
 	<-time.After(5 * time.Second)
 	order, most := f.made()
 	if all := len(early) + len(late); len(order) != all || most != least {
 		t.Fatalf("%d of %d attempts were made, %d at once; want at most %d at once", len(order), all, most, least)
 	}
-	place := make(map[*attempt]int)
+	place := make(map[*try]int)
 	for i, one := range order {
 		place[one] = i
 	}

@@ -1,29 +1,22 @@
-package deliver
+package limit
 
 import (
 	"sync"
 	"time"
 )
 
-const (
-	// paceEvery and paceOver: every 4 ms a 125th of the waiting jobs starts, at least one, so
-	// that a burst is spread over about half a second however large it is.
-	paceEvery = 4 * time.Millisecond
-	paceOver  = 500 * time.Millisecond
-)
-
-// pacer spreads bursts of jobs for failing webhooks. One event for a hundred of them costs
+// Pacer spreads bursts of jobs for failing webhooks. One event for a hundred of them costs
 // tens of milliseconds of processor time at once (connections and handshakes that come to
 // nothing, schedules, holds, records). Healthy deliveries and the acceptance of
 // events would wait for that.
-type pacer struct {
+type Pacer struct {
 	mu      sync.Mutex
 	waiting []func()
 	ticking bool
 }
 
-// add calls begin: at once if nothing waits, else in its turn.
-func (p *pacer) add(begin func()) {
+// Add calls begin: at once if nothing waits, else in its turn.
+func (p *Pacer) Add(begin func()) {
 	p.mu.Lock()
 	if p.ticking {
 		p.waiting = append(p.waiting, begin)
@@ -37,7 +30,7 @@ func (p *pacer) add(begin func()) {
 }
 
 // run starts waiting jobs until none is left.
-func (p *pacer) run() {
+func (p *Pacer) run() {
 	ticker := time.NewTicker(paceEvery)
 	defer ticker.Stop()
 	for range ticker.C {
@@ -51,7 +44,7 @@ func (p *pacer) run() {
 	}
 }
 
-func (p *pacer) take() []func() {
+func (p *Pacer) take() []func() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := min(len(p.waiting), 1+len(p.waiting)/int(paceOver/paceEvery))
@@ -64,8 +57,8 @@ func (p *pacer) take() []func() {
 	return jobs
 }
 
-// flush begins all that waits at once.
-func (p *pacer) flush() {
+// Flush begins all that waits at once.
+func (p *Pacer) Flush() {
 	p.mu.Lock()
 	jobs := p.waiting
 	p.waiting = nil
@@ -73,4 +66,11 @@ func (p *pacer) flush() {
 	for _, begin := range jobs {
 		begin()
 	}
+}
+
+// Waiting is the number of jobs that wait for their turn.
+func (p *Pacer) Waiting() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return int64(len(p.waiting))
 }

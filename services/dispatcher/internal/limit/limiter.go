@@ -1,0 +1,253 @@
+package limit
+
+import (
+	"runtime"
+	"runtime/metrics"
+	"slices"
+	"sync"
+	"time"
+)
+
+// readyMetric counts the goroutines that wait for a processor.
+const readyMetric = "/sched/goroutines/runnable:goroutines"
+
+// Place is an attempt's place in the limiter.
+type Place struct {
+	// Yields lets others pass when places are short.
+	Yields bool
+	// Free bypasses the limiter: other attempts to this webhook already hang.
+	Free bool
+
+	taken bool // the limiter's lock guards it
+}
+
+// Attempt is what a Limiter starts, as a pointer.
+type Attempt interface {
+	comparable
+	// Place is always the same one.
+	Place() *Place
+	// Begin is called just before the attempt runs.
+	Begin()
+}
+
+// Limiter is the concurrency limiter. It limits the attempts that are in flight at once in this
+// process, and starts what waits in its order. Those that yield wait in a queue of their own, and
+// while both wait each has every second place. Attempts that hang hold no place: so receivers that
+// hang keep others waiting for a second at most, and only until that is known of them.
+type Limiter[A Attempt] struct {
+	of       *Process
+	run      func(A)        // runs until there is nothing to run
+	runnable func() float64 // how many goroutines wait for a processor
+
+	mu       sync.Mutex
+	limit    float64
+	taken    int
+	regular  []A
+	yielding []A
+	turn     bool // the next place is one's that yields
+	looking  bool
+}
+
+// NewLimiter returns the limiter of a process. run runs an attempt that has begun, and those that
+// Pass returns after it.
+func NewLimiter[A Attempt](of *Process, run func(A)) *Limiter[A] {
+	l := &Limiter[A]{of: of, run: run, runnable: newRunnable()}
+	l.set(limitLeast())
+	return l
+}
+
+func newRunnable() func() float64 {
+	sample := []metrics.Sample{{Name: readyMetric}}
+	return func() float64 {
+		metrics.Read(sample)
+		if sample[0].Value.Kind() != metrics.KindUint64 {
+			return 0 // a runtime that does not tell
+		}
+		return float64(sample[0].Value.Uint64())
+	}
+}
+
+func limitLeast() float64 { return float64(min(limitMost, limitPerCore*runtime.GOMAXPROCS(0))) }
+
+// set changes how many may be in flight, beside those that hang; l.mu is held.
+func (l *Limiter[A]) set(limit float64) {
+	l.limit = limit
+	l.of.limit.Store(int64(limit))
+}
+
+// hasRoom tells whether one more may start before all that wait; l.mu is held.
+func (l *Limiter[A]) hasRoom() bool {
+	return l.of.waiting.Load() == 0 && l.taken < int(l.limit) && !l.of.options.Full()
+}
+
+// Launch begins an attempt and runs it on a goroutine of its own, now or when there is a place.
+func (l *Limiter[A]) Launch(a A) {
+	if a.Place().Free && !l.of.options.Full() || l.enter(a) {
+		a.Begin()
+		go l.run(a)
+	}
+}
+
+// enter takes a place for an attempt; false: it waits, and is started when there is one.
+func (l *Limiter[A]) enter(a A) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.hasRoom() {
+		l.take(a)
+		return true
+	}
+	l.wait(a)
+	return false
+}
+
+// wait queues an attempt; l.mu is held.
+func (l *Limiter[A]) wait(a A) {
+	queue := &l.regular
+	if a.Place().Yields {
+		queue = &l.yielding
+	}
+	*queue = append(*queue, a)
+	l.of.waiting.Add(1)
+	if !l.looking {
+		l.looking = true
+		go l.look()
+	}
+}
+
+// Leave gives an attempt's place back, if it has one, and starts what waits for it.
+func (l *Limiter[A]) Leave(a A) {
+	l.mu.Lock()
+	l.giveUp(a)
+	ready := l.ready()
+	l.mu.Unlock()
+	l.start(ready)
+}
+
+// Pass gives the place of an attempt that has ended back, and takes one for the next of
+// its webhook, if any. It returns what the caller is to run now; nil: nothing.
+func (l *Limiter[A]) Pass(done, next A) A {
+	var none A
+	l.mu.Lock()
+	l.giveUp(done)
+	var ready []A
+	switch {
+	case next == none, next.Place().Free && !l.of.options.Full():
+		ready = l.ready()
+	case l.hasRoom():
+		l.take(next)
+	default:
+		l.wait(next)
+		next = none
+		ready = l.ready()
+	}
+	l.mu.Unlock()
+	if next == none && len(ready) > 0 {
+		next, ready = ready[0], ready[1:]
+	}
+	if next != none {
+		next.Begin()
+	}
+	l.start(ready)
+	return next
+}
+
+// take gives an attempt a place; l.mu is held.
+func (l *Limiter[A]) take(a A) {
+	l.taken++
+	a.Place().taken = true
+}
+
+// giveUp takes its place back, if it has one; l.mu is held.
+func (l *Limiter[A]) giveUp(a A) {
+	if place := a.Place(); place.taken {
+		place.taken = false
+		l.taken--
+	}
+}
+
+// ready takes what may start out of the queues, with a place each; l.mu is held.
+func (l *Limiter[A]) ready() []A {
+	n := min(int(l.of.waiting.Load()), int(l.limit)-l.taken)
+	if n <= 0 || l.of.options.Full() {
+		return nil
+	}
+	list := make([]A, n)
+	for i := range list {
+		list[i] = l.pop()
+		l.take(list[i])
+	}
+	l.of.waiting.Add(-int64(n))
+	return list
+}
+
+// pop takes the next out of the queues, of which one is not empty; l.mu is held.
+func (l *Limiter[A]) pop() A {
+	queue := &l.regular
+	if len(l.regular) == 0 || l.turn && len(l.yielding) > 0 {
+		queue = &l.yielding
+	}
+	l.turn = !l.turn
+	a := (*queue)[0]
+	clear((*queue)[:1])
+	*queue = (*queue)[1:]
+	if len(*queue) == 0 {
+		*queue = nil
+	}
+	return a
+}
+
+func (l *Limiter[A]) start(list []A) {
+	for _, a := range list {
+		a.Begin()
+		go l.run(a)
+	}
+}
+
+// look fits the limit to what the attempts wait for, until nothing waits for them and the
+// limit is back at its least: what was learnt of some receivers says nothing about others.
+func (l *Limiter[A]) look() {
+	ticker := time.NewTicker(limitEvery)
+	defer ticker.Stop()
+	share := -1.0 // of the attempts, that wait for a processor; negative: not known yet
+	for range ticker.C {
+		runnable := l.runnable()
+		l.mu.Lock()
+		now := min(1, runnable/float64(max(1, l.taken)))
+		if share < 0 {
+			share = now
+		}
+		share += (now - share) / 4
+		ready := l.fit(share)
+		l.looking = l.of.waiting.Load() > 0 || l.limit > limitLeast()
+		looking := l.looking
+		l.mu.Unlock()
+		l.start(ready)
+		if !looking {
+			return
+		}
+	}
+}
+
+// fit adjusts the limit and takes what may start now; l.mu is held.
+func (l *Limiter[A]) fit(share float64) []A {
+	if l.of.options.Full() {
+		return nil // what waits, waits for something else
+	}
+	switch waits := l.of.waiting.Load() > 0; {
+	case share > limitMany, !waits && l.taken < int(l.limit)/2:
+		l.set(max(limitLeast(), l.limit*limitDown))
+	case waits && share < limitFew:
+		l.set(min(limitMost, l.limit*limitUp))
+	}
+	return l.ready()
+}
+
+// Clear takes all that waits.
+func (l *Limiter[A]) Clear() []A {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	list := slices.Concat(l.regular, l.yielding)
+	l.regular, l.yielding = nil, nil
+	l.of.waiting.Store(0)
+	return list
+}

@@ -1,0 +1,116 @@
+package limit
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// Options of a Process.
+type Options struct {
+	// Full tells that outcomes can't be stored: no attempt begins meanwhile. nil: never.
+	Full func() bool
+	// Tight tells that memory becomes short. nil: never.
+	Tight func() bool
+	// WebhookBytes bounds the bodies in flight to one webhook, of which there may always be
+	// one: receivers that hang must not hold the memory that all others need. 0: no bound.
+	WebhookBytes int64
+}
+
+// Process is what a dispatcher has taken on. It may be used concurrently.
+type Process struct {
+	Overload *Overload
+	options  Options
+
+	fast     atomic.Int64 // without those of wide events
+	wide     atomic.Int64
+	queued   atomic.Int64  // in the short queues
+	attempts atomic.Int64  // that may start or have started
+	waiting  atomic.Int64  // of these, those that wait for the limiter
+	hanging  atomic.Int64  // of these, those without an answer for HangAfter
+	limit    atomic.Int64  // of the limiter, now
+	room     chan struct{} // gets a value when fast or wide falls below its limit
+}
+
+// New returns a process that has taken on nothing.
+func New(options Options) *Process {
+	never := func() bool { return false }
+	if options.Full == nil {
+		options.Full = never
+	}
+	if options.Tight == nil {
+		options.Tight = never
+	}
+	return &Process{Overload: newOverload(), options: options, room: make(chan struct{}, 1)}
+}
+
+// Room waits until another event may be taken. Its error is ctx's.
+func (p *Process) Room(ctx context.Context) error {
+	for p.fast.Load() >= mostFast || p.wide.Load() >= limitMost {
+		select {
+		case <-p.room:
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// Take counts a delivery that holds Room back, until Release. wide tells whether its event is wide.
+func (p *Process) Take(wide bool) {
+	count, _ := p.counter(wide)
+	count.Add(1)
+}
+
+// Release counts it out.
+func (p *Process) Release(wide bool) {
+	if count, limit := p.counter(wide); count.Add(-1) == limit-1 {
+		select {
+		case p.room <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// counter returns the counter for a delivery, and its limit.
+func (p *Process) counter(wide bool) (*atomic.Int64, int64) {
+	if wide {
+		return &p.wide, limitMost
+	}
+	return &p.fast, mostFast
+}
+
+// Queue counts n deliveries into the short queues; negative: out of them.
+func (p *Process) Queue(n int) { p.queued.Add(int64(n)) }
+
+// Attempts is the number of attempts that may start or have started.
+func (p *Process) Attempts() int64 { return p.attempts.Load() }
+
+// InFlight is the number of attempts in flight.
+func (p *Process) InFlight() int64 { return p.attempts.Load() - p.waiting.Load() }
+
+// Hanging is the number of attempts that hang.
+func (p *Process) Hanging() int64 { return p.hanging.Load() }
+
+// Waiting is the number of deliveries that wait for a place of their webhook or of the process.
+func (p *Process) Waiting() int64 { return p.queued.Load() + p.waiting.Load() }
+
+// pressed tells whether a webhook with hanging attempts may have only one.
+func (p *Process) pressed() bool { return p.InFlight() > pressure || p.options.Tight() }
+
+// Bound is a limit, and how much of it is used.
+type Bound struct {
+	What                string // the label of the metrics waybill_bounded…
+	Used, Most, Waiting int64
+}
+
+// Bounds returns all limits of the process.
+func (p *Process) Bounds() []Bound {
+	return []Bound{
+		{"fast", p.fast.Load(), mostFast, 0},
+		{"wide", p.wide.Load(), limitMost, 0},
+		{"queued", p.queued.Load(), limitMost, 0},
+		{"attempts", p.InFlight(), p.limit.Load(), p.waiting.Load()},
+	}
+}

@@ -1,0 +1,188 @@
+package limit
+
+import (
+	"math"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// Share is what a webhook's owner allows, and how many dispatchers divide it.
+type Share struct {
+	MaxInFlight int      // attempts at once, of all dispatchers together
+	PerSecond   *float64 // attempts a second, of all dispatchers together; nil: any number
+	Live        int      // dispatchers
+}
+
+// inFlight is this dispatcher's part of MaxInFlight.
+func (s Share) inFlight() int { return max(1, s.MaxInFlight/s.dispatchers()) }
+
+func (s Share) dispatchers() int { return max(1, s.Live) }
+
+// Webhook is what a dispatcher has taken on for one webhook. It is not safe for concurrent use.
+type Webhook struct {
+	of *Process
+
+	inFlight int
+	hanging  int           // of inFlight
+	bytes    int64         // of the bodies in flight
+	rates    *rate.Limiter // nil: no limit
+	taken    float64       // seconds that an attempt takes, a moving average; 0: unknown
+}
+
+// Webhook returns one to which nothing is in flight.
+func (p *Process) Webhook() Webhook { return Webhook{of: p} }
+
+// Begin counts an attempt with a body of so many bytes, until End.
+func (w *Webhook) Begin(size int) {
+	w.inFlight++
+	w.bytes += int64(size)
+	w.of.attempts.Add(1)
+}
+
+// Hang notes that one of the attempts hangs.
+func (w *Webhook) Hang() {
+	w.hanging++
+	w.of.hanging.Add(1)
+}
+
+// End counts an attempt out. hung tells whether Hang was called for it.
+func (w *Webhook) End(size int, hung bool) {
+	w.inFlight--
+	w.bytes -= int64(size)
+	w.of.attempts.Add(-1)
+	if hung {
+		w.hanging--
+		w.of.hanging.Add(-1)
+	}
+}
+
+// Hangs tells whether any attempt hangs.
+func (w *Webhook) Hangs() bool { return w.hanging > 0 }
+
+// Took notes how long an attempt took.
+func (w *Webhook) Took(d time.Duration) {
+	seconds := max(d.Seconds(), 1e-6)
+	if w.taken == 0 {
+		w.taken = seconds
+		return
+	}
+	w.taken += (seconds - w.taken) * takenWeight
+}
+
+// Cap is how many attempts may be in flight. While the whole process is under pressure a
+// webhook with hanging attempts gets one.
+func (w *Webhook) Cap(s Share) int {
+	if w.Hangs() && w.of.pressed() {
+		return 1
+	}
+	return s.inFlight()
+}
+
+// Fits tells whether an attempt with a body of so many bytes may be in flight beside the others.
+func (w *Webhook) Fits(s Share, size int) bool {
+	if w.inFlight >= w.Cap(s) {
+		return false
+	}
+	limit := w.of.options.WebhookBytes
+	return limit == 0 || w.inFlight == 0 || w.bytes+int64(size) <= limit
+}
+
+// Allow tells whether the rate lets an attempt begin now, and counts it.
+func (w *Webhook) Allow(s Share, now time.Time) bool {
+	w.setRate(s)
+	return w.rates == nil || w.rates.AllowN(now, 1)
+}
+
+// Wait is how long it takes until the rate lets the next attempt begin.
+func (w *Webhook) Wait(s Share, now time.Time) time.Duration {
+	w.setRate(s)
+	if w.rates == nil {
+		return 0
+	}
+	missing := 1 - w.rates.TokensAt(now)
+	if missing <= 0 {
+		return 0
+	}
+	return time.Duration(missing / float64(w.rates.Limit()) * float64(time.Second))
+}
+
+// Every is the time between two attempts at the rate; 0: it has no limit.
+func (w *Webhook) Every() time.Duration {
+	if w.rates == nil {
+		return 0
+	}
+	return time.Duration(float64(time.Second) / float64(w.rates.Limit()))
+}
+
+func (w *Webhook) setRate(s Share) {
+	if s.PerSecond == nil {
+		w.rates = nil
+		return
+	}
+	limit := rate.Limit(*s.PerSecond / float64(s.dispatchers()))
+	burst := max(1, int(float64(limit)/10))
+	switch {
+	case w.rates == nil:
+		w.rates = rate.NewLimiter(limit, burst)
+	case w.rates.Limit() != limit:
+		w.rates.SetLimit(limit)
+		w.rates.SetBurst(burst)
+	}
+}
+
+// Room is how many deliveries its short queue may hold; none when half of its attempts hang.
+func (w *Webhook) Room(s Share) int {
+	limit := w.Cap(s)
+	if w.hanging > 0 && 2*w.hanging >= limit {
+		return 0
+	}
+	takes := w.takes(limit)
+	switch {
+	case math.IsInf(takes, 1):
+		return mostFast
+	case w.fast(s, takes):
+		return max(queueFactor*limit, int(takes*w.of.patience().Seconds()))
+	case w.of.queued.Load() > limitMost:
+		return 0
+	}
+	return min(queueFactor*limit, int(takes*HangAfter.Seconds())+1)
+}
+
+// Fast tells whether the webhook is worth holding the bus back for.
+func (w *Webhook) Fast(s Share) bool { return w.fast(s, w.takes(w.Cap(s))) }
+
+// Patience is how long a delivery may wait in its short queue.
+func (w *Webhook) Patience(s Share) time.Duration {
+	if w.Fast(s) {
+		return max(HangAfter, w.of.patience())
+	}
+	return HangAfter
+}
+
+// takes is how many deliveries a second the webhook is expected to take of this dispatcher.
+func (w *Webhook) takes(limit int) float64 {
+	takes := math.Inf(1)
+	if w.taken > 0 {
+		takes = float64(limit) / w.taken
+	}
+	if w.rates != nil {
+		takes = min(takes, float64(w.rates.Limit()))
+	}
+	return takes
+}
+
+// fast tells so of a webhook that takes so many a second of this dispatcher. It takes the others'
+// share of its events from the others.
+func (w *Webhook) fast(s Share, takes float64) bool {
+	takes *= float64(s.dispatchers())
+	return takes >= fastRate || takes >= overloadRate && w.of.Overload.Now()
+}
+
+// patience is how long the queue of a fast webhook may take to go out.
+func (p *Process) patience() time.Duration {
+	if p.Overload.Now() {
+		return overloadWait
+	}
+	return fastWait
+}
