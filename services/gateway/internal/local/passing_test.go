@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"waybill.dev/services/gateway/gatewaytest"
 	"waybill.dev/services/gateway/internal/local"
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/shared/body"
@@ -124,7 +125,7 @@ func TestAnswersThatBreakOff(t *testing.T) {
 			if response.StatusCode != row.want || (row.want == 502) != (err == nil) {
 				t.Errorf("%d, and reading it ended with %v", response.StatusCode, err)
 			}
-			within(t, slow, "it is logged", func() bool { return strings.Contains(r.logs.String(), row.log) })
+			gatewaytest.Within(t, slow, "it is logged", func() bool { return strings.Contains(r.logs.String(), row.log) })
 		})
 	}
 }

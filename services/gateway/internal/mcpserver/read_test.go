@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"waybill.dev/services/gateway/gatewaytest"
 	"waybill.dev/services/gateway/internal/route"
 )
 
@@ -121,7 +122,7 @@ func TestDeadline(t *testing.T) {
 // replace puts a route file in the place of the one that there is.
 func (r *rig) replace(file string) {
 	r.Helper()
-	r.writeFile("routes.oas.json", file)
+	gatewaytest.Files{"routes.oas.json": file}.Write(r, r.dir)
 	if err := r.gateway.Reload(); err != nil {
 		r.Fatal(err)
 	}
