@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -225,34 +224,13 @@ func without(name string) tweak {
 	return func(r *http.Request) { r.Header.Del(name) }
 }
 
-// do calls the service with the admin key.
+// do calls the service with the admin key. A body is JSON.
 func (r *rig) do(method, path, body string, tweaks ...tweak) answer {
 	r.t.Helper()
-	var reader io.Reader
 	if body != "" {
-		reader = strings.NewReader(body)
+		tweaks = append([]tweak{header("Content-Type", "application/json")}, tweaks...)
 	}
-	request, err := http.NewRequestWithContext(r.t.Context(), method, r.url+path, reader)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	request.Header.Set("Authorization", "Bearer "+adminKey)
-	if body != "" {
-		request.Header.Set("Content-Type", "application/json")
-	}
-	for _, tweak := range tweaks {
-		tweak(request)
-	}
-	response, err := http.DefaultTransport.RoundTrip(request)
-	if err != nil {
-		r.t.Fatalf("%s %s: %v", method, path, err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	content, err := io.ReadAll(response.Body)
-	if err != nil {
-		r.t.Fatalf("%s %s: read answer: %v", method, path, err)
-	}
-	return answer{t: r.t, call: method + " " + path, status: response.StatusCode, header: response.Header, body: content}
+	return r.send(method, path, body, tweaks...)
 }
 
 // insist is do for tests that put a load on a slow machine: 503 means to try again, with

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"waybill.dev/services/gateway/internal/local"
+	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/shared/apikey"
 	"waybill.dev/shared/egress"
 )
@@ -52,6 +53,14 @@ func (k Keys) Authenticate(_ context.Context, key string) (apikey.Principal, err
 		return apikey.Principal{}, apikey.ErrUnauthenticated
 	}
 	return who, nil
+}
+
+// Func is a handler that a test registers.
+type Func func(ctx context.Context, r *route.Request) (*route.Response, error)
+
+// Handle implements route.Handler.
+func (f Func) Handle(ctx context.Context, r *route.Request) (*route.Response, error) {
+	return f(ctx, r)
 }
 
 // Logs gathers what is logged.

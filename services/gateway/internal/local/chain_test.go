@@ -16,13 +16,14 @@ import (
 	"testing"
 	"time"
 
+	"waybill.dev/services/gateway/gatewaytest"
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/shared/problem"
 )
 
 // failing returns a handler that fails with a text that is nobody's business.
 func failing(text string) route.Handler {
-	return route.Func(func(context.Context, *route.Request) (*route.Response, error) { return nil, errors.New(text) })
+	return gatewaytest.Func(func(context.Context, *route.Request) (*route.Response, error) { return nil, errors.New(text) })
 }
 
 func text(status int, body string) *route.Response {
@@ -30,7 +31,7 @@ func text(status int, body string) *route.Response {
 }
 
 // echo tells what a handler gets.
-var echo = route.Func(func(_ context.Context, r *route.Request) (*route.Response, error) {
+var echo = gatewaytest.Func(func(_ context.Context, r *route.Request) (*route.Response, error) {
 	who := "nobody"
 	if r.Principal != nil {
 		who = r.Principal.ID
@@ -66,10 +67,10 @@ func TestChain(t *testing.T) {
 		),
 	}, module{
 		"echo": echo,
-		"teapot": route.Func(func(_ context.Context, r *route.Request) (*route.Response, error) {
+		"teapot": gatewaytest.Func(func(_ context.Context, r *route.Request) (*route.Response, error) {
 			return text(418, r.Header.Get("X-One")), nil
 		}),
-		"problem": route.Func(func(context.Context, *route.Request) (*route.Response, error) {
+		"problem": gatewaytest.Func(func(context.Context, *route.Request) (*route.Response, error) {
 			return nil, problem.New(problem.Conflict, "Told.")
 		}),
 	})
@@ -110,7 +111,7 @@ func TestFailures(t *testing.T) {
 	t.Parallel()
 	const secret = "wbk_of_somebody"
 	handle := func(f func() (*route.Response, error)) route.Handler {
-		return route.Func(func(context.Context, *route.Request) (*route.Response, error) { return f() })
+		return gatewaytest.Func(func(context.Context, *route.Request) (*route.Response, error) { return f() })
 	}
 	r := newRig(t, files{"a.oas.json": document(
 		calls("GET", "/panics", "panics"), calls("GET", "/out-of-range", "outOfRange"), calls("GET", "/fails", "fails"), calls("GET", "/nothing", "nothing"),
@@ -164,7 +165,7 @@ func TestFailures(t *testing.T) {
 // Requests are taken up to a bound, whatever they say of their length.
 func TestRequestBound(t *testing.T) {
 	t.Parallel()
-	size := route.Func(func(_ context.Context, r *route.Request) (*route.Response, error) {
+	size := gatewaytest.Func(func(_ context.Context, r *route.Request) (*route.Response, error) {
 		return text(200, strconv.Itoa(len(r.Body))), nil
 	})
 	r := newRig(t, files{"a.oas.json": document(
@@ -205,11 +206,11 @@ func TestDeadline(t *testing.T) {
 	r := newRig(t, files{"a.oas.json": document(
 		calls("GET", "/deaf", "deaf").with("timeoutSeconds", 1), calls("GET", "/obedient", "obedient").with("timeoutSeconds", 1), static("GET", "/neighbour", "fine"),
 	)}, module{
-		"deaf": route.Func(func(context.Context, *route.Request) (*route.Response, error) {
+		"deaf": gatewaytest.Func(func(context.Context, *route.Request) (*route.Response, error) {
 			<-release
 			return text(200, "late"), nil
 		}),
-		"obedient": route.Func(func(ctx context.Context, _ *route.Request) (*route.Response, error) {
+		"obedient": gatewaytest.Func(func(ctx context.Context, _ *route.Request) (*route.Response, error) {
 			<-ctx.Done()
 			return nil, fmt.Errorf("wait: %w", ctx.Err())
 		}),
@@ -236,7 +237,7 @@ func TestDeadline(t *testing.T) {
 func TestLongCall(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, files{"a.oas.json": document(calls("POST", "/long", "long").with("timeoutSeconds", 30))}, module{
-		"long": route.Func(func(ctx context.Context, _ *route.Request) (*route.Response, error) {
+		"long": gatewaytest.Func(func(ctx context.Context, _ *route.Request) (*route.Response, error) {
 			select {
 			case <-ctx.Done():
 				return nil, ctx.Err()

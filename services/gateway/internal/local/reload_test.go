@@ -135,7 +135,7 @@ func TestFolderGone(t *testing.T) {
 func TestRequestKeepsItsTable(t *testing.T) {
 	t.Parallel()
 	begun, release := make(chan struct{}), make(chan struct{})
-	slowly := route.Func(func(context.Context, *route.Request) (*route.Response, error) {
+	slowly := gatewaytest.Func(func(context.Context, *route.Request) (*route.Response, error) {
 		begun <- struct{}{}
 		<-release
 		return text(200, "slow"), nil

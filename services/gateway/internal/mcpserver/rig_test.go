@@ -174,7 +174,7 @@ func faults(t *testing.T, items ...item) string {
 func text(body string) route.Handler { return answer(200, "text/plain; charset=utf-8", body) }
 
 func answer(status int, contentType, body string) route.Handler {
-	return route.Func(func(context.Context, *route.Request) (*route.Response, error) {
+	return gatewaytest.Func(func(context.Context, *route.Request) (*route.Response, error) {
 		header := make(http.Header)
 		if contentType != "" {
 			header.Set("Content-Type", contentType)

@@ -98,12 +98,6 @@ type Handler interface {
 	Handle(ctx context.Context, r *Request) (*Response, error)
 }
 
-// Func is a Handler.
-type Func func(ctx context.Context, r *Request) (*Response, error)
-
-// Handle implements Handler.
-func (f Func) Handle(ctx context.Context, r *Request) (*Response, error) { return f(ctx, r) }
-
 // Inbound is a policy before the handler. A response that is not nil is the answer: what
 // follows inbound and the handler are left out.
 type Inbound interface {
