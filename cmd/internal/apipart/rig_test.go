@@ -225,21 +225,21 @@ func without(name string) tweak {
 }
 
 // do calls the service with the admin key. A body is JSON.
-func (r *rig) do(method, path, body string, tweaks ...tweak) answer {
+func (r *rig) do(method, path, text string, tweaks ...tweak) answer {
 	r.t.Helper()
-	if body != "" {
+	if text != "" {
 		tweaks = append([]tweak{header("Content-Type", "application/json")}, tweaks...)
 	}
-	return r.send(method, path, body, tweaks...)
+	return r.send(method, path, text, tweaks...)
 }
 
 // insist is do for tests that put a load on a slow machine: 503 means to try again, with
 // the same ids.
-func (r *rig) insist(method, path, body string, tweaks ...tweak) answer {
+func (r *rig) insist(method, path, text string, tweaks ...tweak) answer {
 	r.t.Helper()
 	deadline := time.Now().Add(time.Minute)
 	for {
-		a := r.do(method, path, body, tweaks...)
+		a := r.do(method, path, text, tweaks...)
 		if a.status != http.StatusServiceUnavailable || time.Now().After(deadline) {
 			return a
 		}
@@ -324,9 +324,9 @@ func (r *rig) messages(stream string) []*jetstream.RawStreamMsg {
 }
 
 // register registers a webhook and returns its answer.
-func (r *rig) register(body string) answer {
+func (r *rig) register(text string) answer {
 	r.t.Helper()
-	return r.insist(http.MethodPost, "/v1/webhooks", body).want(http.StatusCreated)
+	return r.insist(http.MethodPost, "/v1/webhooks", text).want(http.StatusCreated)
 }
 
 const plainWebhook = `{"url":"http://127.0.0.1:9/hook","events":["shipment.created"]}`
@@ -412,9 +412,9 @@ func (a answer) items(name string) []map[string]any {
 }
 
 // publish publishes one event.
-func (r *rig) publish(body string) {
+func (r *rig) publish(text string) {
 	r.t.Helper()
-	r.insist(http.MethodPost, "/v1/events", body).want(http.StatusAccepted)
+	r.insist(http.MethodPost, "/v1/events", text).want(http.StatusAccepted)
 }
 
 // due returns the tasks that became due, as the dispatchers will find them.

@@ -24,7 +24,8 @@ func startClock(limit time.Duration, expired func()) *clock {
 func (c *clock) hold() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.holds++; c.holds == 1 {
+	c.holds++
+	if c.holds == 1 {
 		c.timer.Stop()
 		c.left -= time.Since(c.since)
 	}
@@ -33,7 +34,8 @@ func (c *clock) hold() {
 func (c *clock) release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.holds--; c.holds == 0 {
+	c.holds--
+	if c.holds == 0 {
 		c.since = time.Now()
 		c.timer.Reset(c.left)
 	}

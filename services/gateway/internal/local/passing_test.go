@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -32,9 +33,7 @@ func passing(t *testing.T, back http.HandlerFunc, more files) *rig {
 		),
 		"a.oas.json": document(forward.with("policies", m{"outbound": []string{"mark", "accepted"}}).with("timeoutSeconds", 2)),
 	}
-	for name, text := range more {
-		f[name] = text
-	}
+	maps.Copy(f, more)
 	return newRig(t, f, nil)
 }
 

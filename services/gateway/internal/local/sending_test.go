@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -181,7 +182,7 @@ func TestBodiesPassAsTheyCome(t *testing.T) {
 				s.send("")
 			}
 			status, text, closed := s.read()
-			if status != 200 || text != fmt.Sprint(4*8<<10) {
+			if status != 200 || text != strconv.Itoa(4*8<<10) {
 				t.Errorf("answer %d %q", status, text)
 			}
 			if closed {
@@ -219,7 +220,7 @@ func TestBodiesThatAreReadWhole(t *testing.T) {
 			case <-time.After(300 * time.Millisecond):
 			}
 			s.send("x")
-			if status, text, _ := s.read(); status != 200 || text != fmt.Sprint(row.length) {
+			if status, text, _ := s.read(); status != 200 || text != strconv.Itoa(row.length) {
 				t.Errorf("answer %d %q", status, text)
 			}
 		})
@@ -287,7 +288,7 @@ func TestBodiesThatAreTooLong(t *testing.T) {
 func TestTheLongestBody(t *testing.T) {
 	t.Parallel()
 	r := sending(t, swallow(make(chan got, 1)), nil)
-	r.do(http.MethodPost, "/forward", strings.Repeat("x", 1<<20)).want(200, fmt.Sprint(1<<20))
+	r.do(http.MethodPost, "/forward", strings.Repeat("x", 1<<20)).want(200, strconv.Itoa(1<<20))
 }
 
 // A client that is too slow is refused, and the back end gets a cut body.
@@ -330,7 +331,7 @@ func TestTimeOfAPassedBody(t *testing.T) {
 			s.send(strings.Repeat("x", long/10))
 			<-time.After(250 * time.Millisecond)
 		}
-		if status, text, _ := s.read(); status != 200 || text != fmt.Sprint(long) {
+		if status, text, _ := s.read(); status != 200 || text != strconv.Itoa(long) {
 			t.Errorf("answer %d %q", status, text)
 		}
 	})

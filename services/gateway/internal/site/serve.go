@@ -169,7 +169,7 @@ func (rt *Route) pass(w http.ResponseWriter, r *http.Request, request *route.Req
 			_ = control.Flush() // goes wrong with the next part, too
 		}
 		switch {
-		case err == io.EOF: //nolint:errorlint // readers return it bare
+		case err == io.EOF:
 			return
 		case err != nil && r.Context().Err() != nil:
 			// The client is gone, or did not send its body to the end.
