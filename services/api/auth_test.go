@@ -302,10 +302,9 @@ func TestKeysWithoutDatabase(t *testing.T) {
 	}
 	r.do(http.MethodGet, whoAmI, "", as(known)).want(http.StatusOK)
 	r.do(http.MethodGet, whoAmI, "").want(http.StatusOK)
-	started := time.Now()
 	a := r.do(http.MethodGet, whoAmI, "", as(madeKey(t))).want(http.StatusServiceUnavailable)
-	if took := time.Since(started); took > 2*time.Second || a.header.Get("Retry-After") == "" {
-		t.Errorf("after %s: %v %s", took, a.header, a.body)
+	if a.header.Get("Retry-After") == "" {
+		t.Errorf("no Retry-After: %v %s", a.header, a.body)
 	}
 	r.do(http.MethodGet, whoAmI, "", as(madeKey(t)[:40]+"00000")).want(http.StatusUnauthorized)
 }

@@ -229,16 +229,25 @@ func TestRejected(t *testing.T) {
 	}
 	var page deliveryPage
 	r.do(http.MethodGet, "/v1/rejected?limit=1", "").want(200).into(&page)
-	if diff := cmp.Diff([]map[string]any{second}, page.Data, ignoreTime); diff != "" || page.NextCursor == nil {
-		t.Fatalf("first page (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]map[string]any{second}, page.Data, ignoreTime); diff != "" {
+		t.Errorf("first page (-want +got):\n%s", diff)
+	}
+	if page.NextCursor == nil {
+		t.Fatal("the first page has no cursor")
 	}
 	r.do(http.MethodGet, "/v1/rejected?cursor="+*page.NextCursor, "").want(200).into(&page)
-	if diff := cmp.Diff([]map[string]any{first}, page.Data, ignoreTime); diff != "" || page.NextCursor != nil {
+	if diff := cmp.Diff([]map[string]any{first}, page.Data, ignoreTime); diff != "" {
 		t.Errorf("second page (-want +got):\n%s", diff)
+	}
+	if page.NextCursor != nil {
+		t.Errorf("the last page has the cursor %q", *page.NextCursor)
 	}
 	r.nats.Stop()
 	a := r.do(http.MethodGet, "/v1/rejected", "").want(503)
-	if a.header.Get("Retry-After") == "" || !strings.Contains(a.text("detail"), "bus") {
-		t.Errorf("without the bus: %v %s", a.header, a.body)
+	if a.header.Get("Retry-After") == "" {
+		t.Errorf("without the bus there is no Retry-After: %v", a.header)
+	}
+	if detail := a.text("detail"); !strings.Contains(detail, "bus") {
+		t.Errorf("without the bus the detail is %q", detail)
 	}
 }

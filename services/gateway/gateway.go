@@ -13,9 +13,10 @@ import (
 // MaxAnswer is how long the answer of a handler may be, in bytes.
 const MaxAnswer = route.MaxResponse
 
-// What handlers of a program work with.
 type (
-	Request  = route.Request
+	// Request is one call of a route.
+	Request = route.Request
+	// Response is the answer of a route.
 	Response = route.Response
 	// Handler answers calls of routes. One that has a method
 	// Permits(*apikey.Principal) bool is not shown to AI clients whom it does not permit.

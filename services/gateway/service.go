@@ -60,7 +60,7 @@ func (o *own) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set(requestid.Header, id)
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Cache-Control", "no-store")
-	status := ""
+	var status string
 	switch r.URL.Path {
 	case "/healthz":
 		status = "alive"

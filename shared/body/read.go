@@ -44,17 +44,22 @@ func (l *Lease) Read(w http.ResponseWriter, r *http.Request, limit int64) ([]byt
 		return nil, refuse(w, ErrTooLarge)
 	}
 	sender := sender{body: r.Body, control: http.NewResponseController(w), begun: time.Now()}
-	defer sender.done()
 	read, err := l.ReadAll(&sender, r.ContentLength, limit)
+	sender.done(err)
 	if err != nil {
 		return nil, refuse(w, err)
 	}
 	return read, nil
 }
 
-// refuse returns the problem that err stands for.
+// refuse returns the problem that err stands for, and has the connection closed.
 func refuse(w http.ResponseWriter, err error) error {
 	w.Header().Set("Connection", "close")
+	return problemOf(err)
+}
+
+// problemOf returns the problem that an error of reading a body stands for.
+func problemOf(err error) error {
 	var p *problem.Problem
 	switch {
 	case errors.As(err, &p):
@@ -107,21 +112,24 @@ func (l *Lease) ReadAll(source io.Reader, size, limit int64) ([]byte, error) {
 // sender reads a request's body and holds who sends it to the pace.
 type sender struct {
 	body    io.Reader
-	control *http.ResponseController
+	control deadlines
+	answer  time.Duration // that is left for the answer after a body; 0: answerTime after one that took long
 	begun   time.Time
 	now     time.Time // when the window began; zero: none has
 	got     int       // in the window
+}
+
+// deadlines are those of a connection.
+type deadlines interface {
+	SetReadDeadline(t time.Time) error
+	SetWriteDeadline(t time.Time) error
 }
 
 // Read implements io.Reader.
 func (s *sender) Read(p []byte) (int, error) {
 	if s.now.IsZero() || s.got >= windowBytes {
 		s.now, s.got = time.Now(), 0
-		deadline := s.now.Add(windowTime)
-		if end := s.begun.Add(wholeTime); end.Before(deadline) {
-			deadline = end
-		}
-		_ = s.control.SetReadDeadline(deadline) // what is no connection can't be slow
+		s.limit()
 	}
 	// One chunk is read whole, as far as p has room for it.
 	n, err := s.body.Read(p[:min(len(p), windowBytes-s.got)])
@@ -129,11 +137,38 @@ func (s *sender) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// done ends the deadlines of the body: while the request is worked on, a deadline that
-// passes would look as if the caller had hung up. The server sets its own for the next one.
-func (s *sender) done() {
-	_ = s.control.SetReadDeadline(time.Time{})
-	if now := time.Now(); now.Sub(s.begun) > time.Second {
+// limit sets until when something must come.
+func (s *sender) limit() {
+	deadline := s.now.Add(windowTime)
+	if end := s.begun.Add(wholeTime); end.Before(deadline) {
+		deadline = end
+	}
+	_ = s.control.SetReadDeadline(deadline) // what is no connection can't be slow
+}
+
+// postpone grants the sender a time in which nobody has listened to it.
+func (s *sender) postpone(d time.Duration) {
+	s.begun = s.begun.Add(d)
+	if !s.now.IsZero() {
+		s.now = s.now.Add(d)
+		s.limit()
+	}
+}
+
+// done ends the deadlines of a body that has come whole: while the request is worked on, a
+// deadline that passes would look as if the caller had hung up. The server sets its own for
+// the next one. After one that was refused, the server goes on to read for a moment.
+func (s *sender) done(err error) {
+	now := time.Now()
+	listen := time.Time{}
+	if err != nil {
+		listen = now.Add(lingerTime)
+	}
+	_ = s.control.SetReadDeadline(listen)
+	switch {
+	case s.answer > 0:
+		_ = s.control.SetWriteDeadline(now.Add(s.answer))
+	case now.Sub(s.begun) > time.Second:
 		_ = s.control.SetWriteDeadline(now.Add(answerTime))
 	}
 }

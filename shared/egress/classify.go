@@ -32,14 +32,6 @@ const (
 	CodeCanceled       Code = "canceled"     // the caller gave up
 )
 
-// Codes returns every code.
-func Codes() []Code {
-	return []Code{
-		CodeURL, CodeAddress, CodeDNS, CodeRefused, CodeConnectTimeout, CodeConnect, CodeTLS, CodeTimeout,
-		CodeReset, CodeClosed, CodeBadStatus, CodeHeaderTooLarge, CodeBadResponse, CodeCanceled,
-	}
-}
-
 // Text returns the text for customers. It never contains an address or text from the receiver.
 func (c Code) Text() string {
 	switch c {

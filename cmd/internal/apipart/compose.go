@@ -3,6 +3,7 @@ package apipart
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 
 	"waybill.dev/services/api"
@@ -37,9 +38,7 @@ func CheckRoutes(routes gateway.RoutesOptions) ([]gateway.RouteInfo, []gateway.R
 // complete adds what the API lends to the routes. The name of its module is taken.
 func complete(routes gateway.RoutesOptions, own http.Handler) gateway.RoutesOptions {
 	modules := make(map[string]map[string]gateway.Handler)
-	for name, exports := range routes.Modules {
-		modules[name] = exports
-	}
+	maps.Copy(modules, routes.Modules)
 	functions := make(map[string]gateway.Handler)
 	for export, f := range api.Functions(own) {
 		functions[export] = function{f}

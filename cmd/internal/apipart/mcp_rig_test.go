@@ -19,7 +19,7 @@ type rpc struct {
 	} `json:"error"`
 }
 
-// send calls a gateway route: one that is not in Waybill's own document.
+// send calls the service, or a route behind it, with the admin key.
 func (r *rig) send(method, path, body string, tweaks ...tweak) answer {
 	r.t.Helper()
 	request, err := http.NewRequestWithContext(r.t.Context(), method, r.url+path, strings.NewReader(body))

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -225,43 +224,22 @@ func without(name string) tweak {
 	return func(r *http.Request) { r.Header.Del(name) }
 }
 
-// do calls the service with the admin key.
-func (r *rig) do(method, path, body string, tweaks ...tweak) answer {
+// do calls the service with the admin key. A body is JSON.
+func (r *rig) do(method, path, text string, tweaks ...tweak) answer {
 	r.t.Helper()
-	var reader io.Reader
-	if body != "" {
-		reader = strings.NewReader(body)
+	if text != "" {
+		tweaks = append([]tweak{header("Content-Type", "application/json")}, tweaks...)
 	}
-	request, err := http.NewRequestWithContext(r.t.Context(), method, r.url+path, reader)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	request.Header.Set("Authorization", "Bearer "+adminKey)
-	if body != "" {
-		request.Header.Set("Content-Type", "application/json")
-	}
-	for _, tweak := range tweaks {
-		tweak(request)
-	}
-	response, err := http.DefaultTransport.RoundTrip(request)
-	if err != nil {
-		r.t.Fatalf("%s %s: %v", method, path, err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	content, err := io.ReadAll(response.Body)
-	if err != nil {
-		r.t.Fatalf("%s %s: read answer: %v", method, path, err)
-	}
-	return answer{t: r.t, call: method + " " + path, status: response.StatusCode, header: response.Header, body: content}
+	return r.send(method, path, text, tweaks...)
 }
 
 // insist is do for tests that put a load on a slow machine: 503 means to try again, with
 // the same ids.
-func (r *rig) insist(method, path, body string, tweaks ...tweak) answer {
+func (r *rig) insist(method, path, text string, tweaks ...tweak) answer {
 	r.t.Helper()
 	deadline := time.Now().Add(time.Minute)
 	for {
-		a := r.do(method, path, body, tweaks...)
+		a := r.do(method, path, text, tweaks...)
 		if a.status != http.StatusServiceUnavailable || time.Now().After(deadline) {
 			return a
 		}
@@ -346,9 +324,9 @@ func (r *rig) messages(stream string) []*jetstream.RawStreamMsg {
 }
 
 // register registers a webhook and returns its answer.
-func (r *rig) register(body string) answer {
+func (r *rig) register(text string) answer {
 	r.t.Helper()
-	return r.insist(http.MethodPost, "/v1/webhooks", body).want(http.StatusCreated)
+	return r.insist(http.MethodPost, "/v1/webhooks", text).want(http.StatusCreated)
 }
 
 const plainWebhook = `{"url":"http://127.0.0.1:9/hook","events":["shipment.created"]}`
@@ -434,9 +412,9 @@ func (a answer) items(name string) []map[string]any {
 }
 
 // publish publishes one event.
-func (r *rig) publish(body string) {
+func (r *rig) publish(text string) {
 	r.t.Helper()
-	r.insist(http.MethodPost, "/v1/events", body).want(http.StatusAccepted)
+	r.insist(http.MethodPost, "/v1/events", text).want(http.StatusAccepted)
 }
 
 // due returns the tasks that became due, as the dispatchers will find them.

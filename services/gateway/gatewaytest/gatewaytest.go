@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"waybill.dev/services/gateway/internal/local"
-	"waybill.dev/shared/apikey"
 	"waybill.dev/shared/egress"
 )
 
@@ -22,7 +21,7 @@ func Start(ctx context.Context, dir string, logger *slog.Logger) (http.Handler, 
 		Dir:           dir,
 		Modules:       modules(),
 		Egress:        &egress.Policy{},
-		Authenticator: nobody{},
+		Authenticator: Keys{},
 		Logger:        logger,
 		Registerer:    prometheus.NewRegistry(),
 	})
@@ -35,11 +34,4 @@ func Start(ctx context.Context, dir string, logger *slog.Logger) (http.Handler, 
 		}
 	}()
 	return g, nil
-}
-
-// nobody knows no key.
-type nobody struct{}
-
-func (nobody) Authenticate(context.Context, string) (apikey.Principal, error) {
-	return apikey.Principal{}, apikey.ErrUnauthenticated
 }

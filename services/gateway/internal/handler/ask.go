@@ -61,47 +61,62 @@ func newBackEnd(options *input.Form, op *routefile.Operation, base *url.URL) *ba
 // to use them.
 func (b *backEnd) Upstream() upstream.BackEnd { return b.to }
 
+// NeedsBody tells that a body is passed on as it comes, unless a redirect could ask for it a
+// second time.
+func (b *backEnd) NeedsBody() bool { return b.follow }
+
 // ask asks for r at a URL and returns the answer: whole, or to be passed on as it comes.
 func (b *backEnd) ask(ctx context.Context, r *route.Request, to *url.URL) (*route.Response, error) {
-	caller := ctx
-	if b.timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, b.timeout)
-		defer cancel()
-	}
 	// What is passed on outlasts the call: the request to the back end ends with the call's
-	// time only as long as there is no answer.
+	// context only as long as there is no answer.
 	lasting, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	unlink := context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
-	response, err := b.hops(lasting, r, to)
-	inTime := unlink()
+	clock := startClock(b.limit(ctx, r), func() { end(context.DeadlineExceeded) })
+	response, err := b.hops(lasting, r, to, clock)
+	clock.hold()
+	inTime := unlink() && lasting.Err() == nil
 	if err == nil && response.Source != nil {
-		if p, ok := response.Source.(*passing); ok {
-			p.end, p.time = end, remaining(ctx)
-		}
-		if inTime {
+		if p, ok := response.Source.(*passing); ok && inTime {
+			p.end, p.clock = end, clock
 			return response, nil
 		}
 		_ = response.Source.Close()
-		response, err = nil, failure(ctx, egress.AsError(ctx, context.Cause(ctx)))
+		response, err = nil, failure(lasting, egress.AsError(lasting, context.Cause(lasting)))
 	}
 	end(context.Canceled)
-	if err != nil && errors.Is(caller.Err(), context.Canceled) {
-		return nil, fmt.Errorf("ask the back end: %w", caller.Err())
+	if err == nil {
+		return response, nil
 	}
-	return response, err
+	if r.Source != nil {
+		if told := r.Source.Stop(); told != nil {
+			return nil, told // without the body there was no answer to expect
+		}
+	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return nil, fmt.Errorf("ask the back end: %w", ctx.Err())
+	}
+	return nil, err
 }
 
-// remaining returns how much time a call has left.
-func remaining(ctx context.Context) time.Duration {
+// limit returns how long a call may wait for the back end.
+func (b *backEnd) limit(ctx context.Context, r *route.Request) time.Duration {
+	limit := callTimeout
 	if deadline, ok := ctx.Deadline(); ok {
-		return time.Until(deadline)
+		limit = time.Until(deadline)
+	} else if r.Source != nil {
+		limit = r.Limit
 	}
-	return callTimeout
+	if b.timeout > 0 {
+		limit = min(limit, b.timeout)
+	}
+	return limit
 }
 
-func (b *backEnd) hops(ctx context.Context, r *route.Request, to *url.URL) (*route.Response, error) {
+func (b *backEnd) hops(ctx context.Context, r *route.Request, to *url.URL, clock *clock) (*route.Response, error) {
 	request := newRequest(ctx, r.Method, to, outgoing(r), r.Body)
+	if r.Source != nil {
+		request.Body, request.ContentLength = &sending{r.Source, clock}, r.Source.Size()
+	}
 	for range maxHops + 1 {
 		answer, err := r.Runtime.Upstreams.RoundTrip(b.to, request)
 		if err != nil {

@@ -3,58 +3,21 @@ package handler_test
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
-	"waybill.dev/services/gateway/internal/local"
+	"waybill.dev/services/gateway/gatewaytest"
 	"waybill.dev/services/gateway/internal/site"
-	"waybill.dev/shared/apikey"
 	"waybill.dev/shared/domain"
 )
 
-// keys knows one key.
-type keys struct{}
-
 const callersKey = "wbk_hunter2"
-
-func (keys) Authenticate(_ context.Context, key string) (apikey.Principal, error) {
-	if key != callersKey {
-		return apikey.Principal{}, apikey.ErrUnauthenticated
-	}
-	return apikey.Principal{Account: "default", ID: "tester", Scopes: []domain.Scope{domain.ScopeMCP}}, nil
-}
-
-// log gathers what is logged.
-type log struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *log) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
 
 const policiesFile = `{"policies":[
 	{"name":"key","policyType":"api-key-inbound","handler":{"module":"$import(@gateway/runtime)","export":"ApiKeyInboundPolicy","options":{"scopes":["mcp:use"]}}},
@@ -90,45 +53,24 @@ const routesFile = `{"openapi":"3.1.0","info":{"title":"Orders","version":"1"},"
 // rig is a gateway on loopback, whose host and port are address.
 type rig struct {
 	back    *recorder
-	logs    *log
+	logs    *gatewaytest.Logs
 	address string
 }
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{logs: &log{}}
+	r := &rig{logs: &gatewaytest.Logs{}}
 	r.back = record(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("X-Powered-By", "hunter2")
 		_, _ = io.WriteString(w, "answer of the back end")
 	})
 	dir := t.TempDir()
-	for name, text := range map[string]string{"routes.oas.json": routesFile, "policies.json": policiesFile, "pages/home.html": "<p>home</p>"} {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o750); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	g, err := local.New(local.Options{
-		Dir: dir, Egress: production(), Authenticator: keys{}, Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.NewJSONHandler(r.logs, nil)),
-		Variables: site.Variables{"BACK": r.back.URL, "BACK_KEY": "key-of-the-back-end"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(g)
-	r.address = server.Listener.Addr().String()
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- g.Run(ctx) }()
-	t.Cleanup(func() {
-		server.Close()
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
+	gatewaytest.Files{"routes.oas.json": routesFile, "policies.json": policiesFile, "pages/home.html": "<p>home</p>"}.Write(t, dir)
+	o := gatewaytest.Options(dir, r.logs)
+	o.Authenticator = gatewaytest.Keys{callersKey: {Account: "default", ID: "tester", Scopes: []domain.Scope{domain.ScopeMCP}}}
+	o.Variables = site.Variables{"BACK": r.back.URL, "BACK_KEY": "key-of-the-back-end"}
+	_, url := gatewaytest.Serve(t, o)
+	r.address = strings.TrimPrefix(url, "http://")
 	return r
 }
 

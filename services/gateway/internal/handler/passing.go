@@ -5,9 +5,9 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"time"
 
 	"waybill.dev/services/gateway/internal/route"
+	"waybill.dev/shared/body"
 	"waybill.dev/shared/egress"
 )
 
@@ -23,21 +23,19 @@ func passes(r *route.Request, answer *http.Response) bool {
 // passing is the body of an answer that is passed on as it comes. The time of the call goes
 // on while the back end is waited for, and stands still while the client takes what has come.
 type passing struct {
-	body io.ReadCloser
-	ctx  context.Context //nolint:containedctx // of the request to the back end
-	end  context.CancelCauseFunc
-	time time.Duration // that is left to wait for the back end
-	left int64         // bytes that may still come
+	body  io.ReadCloser
+	ctx   context.Context //nolint:containedctx // of the request to the back end
+	end   context.CancelCauseFunc
+	clock *clock
+	left  int64 // bytes that may still come
 }
 
 // Read implements io.Reader. Its errors but io.EOF are what is logged of an answer that is
 // cut.
 func (p *passing) Read(buffer []byte) (int, error) {
-	begun := time.Now()
-	timer := time.AfterFunc(p.time, func() { p.end(context.DeadlineExceeded) })
+	p.clock.release()
 	n, err := p.body.Read(buffer)
-	timer.Stop()
-	p.time -= time.Since(begun)
+	p.clock.hold()
 	if p.left -= int64(n); p.left < 0 {
 		return 0, tooLong()
 	}
@@ -52,4 +50,19 @@ func (p *passing) Close() error {
 	err := p.body.Close()
 	p.end(context.Canceled)
 	return err
+}
+
+// sending is the body of a request that is passed on as it comes. The time of the call
+// stands still while the client is waited for.
+type sending struct {
+	*body.Stream
+
+	clock *clock
+}
+
+// Read implements io.Reader.
+func (s *sending) Read(buffer []byte) (int, error) {
+	s.clock.hold()
+	defer s.clock.release()
+	return s.Stream.Read(buffer)
 }

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"waybill.dev/services/gateway/gatewaytest"
 	"waybill.dev/services/gateway/internal/local"
 	"waybill.dev/services/gateway/internal/route"
 )
@@ -36,7 +37,7 @@ func BenchmarkServe(b *testing.B) {
 		}
 	}
 	dir := b.TempDir()
-	instant := route.Func(func(context.Context, *route.Request) (*route.Response, error) { return text(200, "x"), nil })
+	instant := gatewaytest.Func(func(context.Context, *route.Request) (*route.Response, error) { return text(200, "x"), nil })
 	(&rig{t: b, dir: dir}).write(files{"a.oas.json": document(append(operations, calls("GET", "/z", "instant"))...)})
 	g, err := local.New(options(dir, module{"instant": instant}, io.Discard))
 	if err != nil {

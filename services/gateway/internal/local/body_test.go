@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"waybill.dev/services/gateway/gatewaytest"
 	"waybill.dev/services/gateway/internal/local"
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/shared/body"
@@ -83,7 +84,7 @@ func TestSlowBodyOfARoute(t *testing.T) {
 	(&rig{t: t, dir: dir}).write(files{"a.oas.json": document(calls("POST", "/x", "had").with("timeoutSeconds", 1))})
 	synctest.Test(t, func(t *testing.T) {
 		var had time.Duration
-		o := options(dir, module{"had": route.Func(func(ctx context.Context, r *route.Request) (*route.Response, error) {
+		o := options(dir, module{"had": gatewaytest.Func(func(ctx context.Context, r *route.Request) (*route.Response, error) {
 			deadline, _ := ctx.Deadline()
 			had = time.Until(deadline)
 			return text(200, strconv.Itoa(len(r.Body))), nil

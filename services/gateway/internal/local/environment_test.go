@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"waybill.dev/services/gateway/gatewaytest"
 	"waybill.dev/services/gateway/internal/local"
 )
 
@@ -52,7 +53,7 @@ func TestNoVariableOfWaybill(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := options(folder(t, tc.files), nil, &logBuffer{})
+			o := options(folder(t, tc.files), nil, &gatewaytest.Logs{})
 			o.Variables = variables
 			_, faults, err := local.Check(o)
 			if err != nil {

@@ -109,7 +109,7 @@ func (o Options) complete() Options {
 }
 
 // open reads the folder for the first time; seen is nil when there is none to watch.
-func (o *Options) open() (files fs.FS, seen *folder.Folder, err error) {
+func (o Options) open() (files fs.FS, seen *folder.Folder, err error) {
 	if o.Dir == "" {
 		return shipped(), nil, nil
 	}
@@ -119,7 +119,7 @@ func (o *Options) open() (files fs.FS, seen *folder.Folder, err error) {
 	return seen, seen, nil
 }
 
-func (o *Options) compile(files fs.FS) (*site.Site, site.Faults) {
+func (o Options) compile(files fs.FS) (*site.Site, site.Faults) {
 	return site.Compile(files, o.Variables, site.Limits{Account: o.Account, Egress: o.Egress, Reserved: o.Reserved, Modules: o.Modules})
 }
 

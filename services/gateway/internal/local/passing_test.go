@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"waybill.dev/services/gateway/gatewaytest"
 	"waybill.dev/services/gateway/internal/local"
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/shared/body"
@@ -31,9 +33,7 @@ func passing(t *testing.T, back http.HandlerFunc, more files) *rig {
 		),
 		"a.oas.json": document(forward.with("policies", m{"outbound": []string{"mark", "accepted"}}).with("timeoutSeconds", 2)),
 	}
-	for name, text := range more {
-		f[name] = text
-	}
+	maps.Copy(f, more)
 	return newRig(t, f, nil)
 }
 
@@ -124,7 +124,7 @@ func TestAnswersThatBreakOff(t *testing.T) {
 			if response.StatusCode != row.want || (row.want == 502) != (err == nil) {
 				t.Errorf("%d, and reading it ended with %v", response.StatusCode, err)
 			}
-			within(t, slow, "it is logged", func() bool { return strings.Contains(r.logs.String(), row.log) })
+			gatewaytest.Within(t, slow, "it is logged", func() bool { return strings.Contains(r.logs.String(), row.log) })
 		})
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"waybill.dev/services/gateway/gatewaytest"
 	"waybill.dev/services/gateway/internal/route"
 )
 
@@ -32,20 +33,20 @@ func TestGoodChange(t *testing.T) {
 		return func() bool { a := r.do(http.MethodGet, path, ""); return a.status == 200 && a.body == body }
 	}
 	r.write(files{"a.oas.json": document(static("GET", "/x", "after"))})
-	within(t, live+slow, "the change is served", serves("/x", "after"))
+	gatewaytest.Within(t, live+slow, "the change is served", serves("/x", "after"))
 	// A second file, which comes first; the file of an answer; a file that goes away.
 	r.write(files{"0.oas.json": document(
 		operation{method: "GET", path: "/page", id: "page", handler: runtimeHandler("staticHandler", m{"file": "page.txt", "contentType": "text/plain"})},
 		static("GET", "/{x}", "first"),
 	)})
-	within(t, live+slow, "the new file is served", serves("/x", "first"))
+	gatewaytest.Within(t, live+slow, "the new file is served", serves("/x", "first"))
 	r.do(http.MethodGet, "/page", "").want(200, "before")
 	r.write(files{"page.txt": "another"})
-	within(t, live+slow, "the file of an answer is served", serves("/page", "another"))
+	gatewaytest.Within(t, live+slow, "the file of an answer is served", serves("/page", "another"))
 	if err := os.Remove(filepath.Join(r.dir, "0.oas.json")); err != nil {
 		t.Fatal(err)
 	}
-	within(t, live+slow, "what is left is served", serves("/x", "after"))
+	gatewaytest.Within(t, live+slow, "what is left is served", serves("/x", "after"))
 	r.do(http.MethodGet, "/page", "").problem(404, "NOT_FOUND")
 }
 
@@ -69,9 +70,9 @@ func TestMountedFolder(t *testing.T) {
 	}
 	link("..one", "..data")
 	link("..data/a.oas.json", "a.oas.json")
-	within(t, live+slow, "the first is served", func() bool { return r.do(http.MethodGet, "/x", "").body == "one" })
+	gatewaytest.Within(t, live+slow, "the first is served", func() bool { return r.do(http.MethodGet, "/x", "").body == "one" })
 	link("..two", "..data")
-	within(t, live+slow, "the second is served", func() bool { return r.do(http.MethodGet, "/x", "").body == "two" })
+	gatewaytest.Within(t, live+slow, "the second is served", func() bool { return r.do(http.MethodGet, "/x", "").body == "two" })
 }
 
 // A bad change is logged, fault by fault, and nothing changes; a good one comes after it.
@@ -94,17 +95,17 @@ func TestBadChange(t *testing.T) {
 			return true
 		}
 	}
-	within(t, 2*live+slow, "each fault is logged", logged(`"operation":"own"`, `"operation":"redirect"`, `"operation":"missing"`, `"file":"a.oas.json"`))
+	gatewaytest.Within(t, 2*live+slow, "each fault is logged", logged(`"operation":"own"`, `"operation":"redirect"`, `"operation":"missing"`, `"file":"a.oas.json"`))
 	r.do(http.MethodGet, "/x", "").want(200, "before")
 	count := strings.Count(r.logs.String(), `"level":"ERROR"`)
 	if count != 3 {
 		t.Errorf("%d errors are logged, want one for each of three faults:\n%s", count, r.logs)
 	}
 	r.write(files{"a.oas.json": "{"})
-	within(t, 2*live+slow, "the next faults are logged", func() bool { return strings.Count(r.logs.String(), `"level":"ERROR"`) > count })
+	gatewaytest.Within(t, 2*live+slow, "the next faults are logged", func() bool { return strings.Count(r.logs.String(), `"level":"ERROR"`) > count })
 	r.do(http.MethodGet, "/x", "").want(200, "before")
 	r.write(files{"a.oas.json": document(static("GET", "/x", "after"))})
-	within(t, live+slow, "the good change is served", func() bool { return r.do(http.MethodGet, "/x", "").body == "after" })
+	gatewaytest.Within(t, live+slow, "the good change is served", func() bool { return r.do(http.MethodGet, "/x", "").body == "after" })
 	if refused := metric(t, r, `waybill_gateway_reloads_total{result="refused"}`); refused != "2" {
 		t.Errorf("%s refused changes are counted, want 2", refused)
 	}
@@ -118,13 +119,13 @@ func TestFolderGone(t *testing.T) {
 	if err := os.Rename(r.dir, away); err != nil {
 		t.Fatal(err)
 	}
-	within(t, live+slow, "it is logged", func() bool { return strings.Contains(r.logs.String(), "can't be read") })
+	gatewaytest.Within(t, live+slow, "it is logged", func() bool { return strings.Contains(r.logs.String(), "can't be read") })
 	r.do(http.MethodGet, "/x", "").want(200, "here")
 	if err := os.Rename(away, r.dir); err != nil {
 		t.Fatal(err)
 	}
 	r.write(files{"a.oas.json": document(static("GET", "/x", "back"))})
-	within(t, live+slow, "it is watched again", func() bool { return r.do(http.MethodGet, "/x", "").body == "back" })
+	gatewaytest.Within(t, live+slow, "it is watched again", func() bool { return r.do(http.MethodGet, "/x", "").body == "back" })
 	if count := strings.Count(r.logs.String(), "can't be read"); count != 1 {
 		t.Errorf("it is logged %d times", count)
 	}
@@ -134,7 +135,7 @@ func TestFolderGone(t *testing.T) {
 func TestRequestKeepsItsTable(t *testing.T) {
 	t.Parallel()
 	begun, release := make(chan struct{}), make(chan struct{})
-	slowly := route.Func(func(context.Context, *route.Request) (*route.Response, error) {
+	slowly := gatewaytest.Func(func(context.Context, *route.Request) (*route.Response, error) {
 		begun <- struct{}{}
 		<-release
 		return text(200, "slow"), nil
@@ -150,7 +151,7 @@ func TestRequestKeepsItsTable(t *testing.T) {
 	go func() { answers <- r.do(http.MethodGet, "/slow", "") }()
 	<-begun
 	r.write(marked("new"))
-	within(t, live+slow, "the change is served", func() bool { return r.do(http.MethodGet, "/x", "").body == "new" })
+	gatewaytest.Within(t, live+slow, "the change is served", func() bool { return r.do(http.MethodGet, "/x", "").body == "new" })
 	close(release)
 	if table := (<-answers).header.Get("X-Table"); table != "old" {
 		t.Errorf("the request was ended by the %s table", table)

@@ -5,23 +5,19 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/goleak"
 
+	"waybill.dev/services/gateway/gatewaytest"
 	"waybill.dev/services/gateway/internal/local"
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/services/gateway/internal/site"
@@ -32,14 +28,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// keys knows the one key "good", with the scope mcp:use.
-type keys struct{}
-
-func (keys) Authenticate(_ context.Context, key string) (apikey.Principal, error) {
-	if key != "good" {
-		return apikey.Principal{}, apikey.ErrUnauthenticated
-	}
-	return apikey.Principal{Account: "default", ID: "test", Type: apikey.TypeKey, Scopes: []domain.Scope{domain.ScopeMCP}}, nil
+// keys are the one key "good", with the scope mcp:use.
+func keys() gatewaytest.Keys {
+	return gatewaytest.Keys{"good": {Account: "default", ID: "test", Type: apikey.TypeKey, Scopes: []domain.Scope{domain.ScopeMCP}}}
 }
 
 // rig is a gateway over a folder of route files.
@@ -48,76 +39,43 @@ type rig struct {
 	dir      string
 	gateway  *local.Routes
 	registry *prometheus.Registry
-	logs     *logBuffer
+	logs     *gatewaytest.Logs
 	url      string
 	client   *http.Client
 }
 
-// files are the contents of a folder by name.
-type files map[string]string
+type files = gatewaytest.Files
 
 type module map[string]route.Handler
 
 func options(dir string, m module, logs io.Writer) local.Options {
-	return local.Options{
-		Dir: dir, Modules: map[string]map[string]route.Handler{"test": m},
-		Variables:     site.Variables{"SET": "value of SET"},
-		Egress:        &egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, HTTP: true},
-		Authenticator: keys{}, Registerer: prometheus.NewRegistry(),
-		Logger:   slog.New(slog.NewJSONHandler(logs, nil)),
-		Reserved: []string{"/v1/webhooks", "/v1/webhooks/{id}", "/v1/events", "/v1/deliveries/{id}", "/docs/{file}"},
-	}
+	o := gatewaytest.Options(dir, logs)
+	o.Modules = map[string]map[string]route.Handler{"test": m}
+	o.Variables = site.Variables{"SET": "value of SET"}
+	o.Egress = &egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, HTTP: true}
+	o.Authenticator = keys()
+	o.Reserved = []string{"/v1/webhooks", "/v1/webhooks/{id}", "/v1/events", "/v1/deliveries/{id}", "/docs/{file}"}
+	return o
 }
 
 // newRig serves the files; what runs ends with the test.
 func newRig(t testing.TB, f files, m module) *rig {
 	t.Helper()
-	r := &rig{t: t, dir: t.TempDir(), logs: &logBuffer{}, registry: prometheus.NewRegistry()}
+	r := &rig{t: t, dir: t.TempDir(), logs: &gatewaytest.Logs{}, registry: prometheus.NewRegistry()}
 	r.write(f)
 	o := options(r.dir, m, r.logs)
 	o.Registerer = r.registry
-	g, err := local.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.gateway = g
-	server := httptest.NewUnstartedServer(g)
-	server.Config.ReadTimeout, server.Config.WriteTimeout = 15*time.Second, 40*time.Second
-	server.Start()
-	r.url = server.URL
+	r.gateway, r.url = gatewaytest.Serve(t, o)
 	// A client of its own: it must neither follow redirects nor share connections.
 	transport := &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}
 	r.client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- g.Run(ctx) }()
-	t.Cleanup(func() {
-		transport.CloseIdleConnections()
-		server.Close()
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-	})
+	t.Cleanup(transport.CloseIdleConnections)
 	return r
 }
 
-// write writes files into the folder, each at once, as an editor or a deployment should.
 func (r *rig) write(f files) {
 	r.t.Helper()
-	for _, name := range slices.Sorted(maps.Keys(f)) {
-		path := filepath.Join(r.dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
-			r.t.Fatal(err)
-		}
-		hidden := filepath.Join(r.dir, ".new")
-		if err := os.WriteFile(hidden, []byte(f[name]), 0o600); err != nil {
-			r.t.Fatal(err)
-		}
-		if err := os.Rename(hidden, path); err != nil {
-			r.t.Fatal(err)
-		}
-	}
+	f.Write(r.t, r.dir)
 }
 
 // answer is a response that was read whole.
@@ -296,39 +254,6 @@ func policies(cors []m, list ...[4]any) string {
 		panic(err) // it consists of text
 	}
 	return string(text)
-}
-
-// logBuffer gathers what is logged.
-type logBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
-
-// within waits until check is content, and fails the test when it is not in time.
-func within(t testing.TB, limit time.Duration, what string, check func() bool) {
-	t.Helper()
-	deadline := time.After(limit)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !check() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("not within %s: %s", limit, what)
-		}
-	}
 }
 
 // metric returns the value of a sample of /metrics, written as it is there; "" for none.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"waybill.dev/services/gateway/gatewaytest"
 	"waybill.dev/services/gateway/internal/route"
 )
 
@@ -28,7 +29,7 @@ func TestStream(t *testing.T) {
 	t.Parallel()
 	wait := 600 * time.Millisecond
 	r := newRig(t, files{"a.oas.json": document(calls("GET", "/stream", "stream"))}, module{
-		"stream": route.Func(func(context.Context, *route.Request) (*route.Response, error) {
+		"stream": gatewaytest.Func(func(context.Context, *route.Request) (*route.Response, error) {
 			return &route.Response{Header: http.Header{"Content-Type": {"text/event-stream"}}, Stream: func(ctx context.Context, w http.ResponseWriter) {
 				_, _ = io.WriteString(w, "one ")
 				_ = http.NewResponseController(w).Flush()

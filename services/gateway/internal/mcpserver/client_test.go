@@ -11,6 +11,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"waybill.dev/services/gateway/gatewaytest"
 	"waybill.dev/services/gateway/internal/route"
 )
 
@@ -81,7 +82,7 @@ func TestSameIDAtTheSameTime(t *testing.T) {
 	const callers = 8
 	var inside sync.WaitGroup
 	inside.Add(callers)
-	meet := route.Func(func(context.Context, *route.Request) (*route.Response, error) {
+	meet := gatewaytest.Func(func(context.Context, *route.Request) (*route.Response, error) {
 		inside.Done()
 		inside.Wait()
 		return &route.Response{Status: 200, Header: make(http.Header), Body: []byte("met")}, nil
@@ -109,7 +110,7 @@ func TestClientGoesAway(t *testing.T) {
 			t.Run(row.name+" of "+era, func(t *testing.T) {
 				t.Parallel()
 				began, ended := make(chan struct{}), make(chan error, 1)
-				wait := route.Func(func(ctx context.Context, _ *route.Request) (*route.Response, error) {
+				wait := gatewaytest.Func(func(ctx context.Context, _ *route.Request) (*route.Response, error) {
 					close(began)
 					<-ctx.Done()
 					ended <- ctx.Err()

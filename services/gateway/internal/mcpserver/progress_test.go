@@ -7,12 +7,13 @@ import (
 	"sync"
 	"testing"
 
+	"waybill.dev/services/gateway/gatewaytest"
 	"waybill.dev/services/gateway/internal/route"
 )
 
 // steps is a handler that tells how far it is.
 func steps(reports ...float64) route.Handler {
-	return route.Func(func(_ context.Context, r *route.Request) (*route.Response, error) {
+	return gatewaytest.Func(func(_ context.Context, r *route.Request) (*route.Response, error) {
 		for _, done := range reports {
 			if r.Progress != nil {
 				r.Progress(done, 100, "<step>")
@@ -73,7 +74,7 @@ func TestProgress(t *testing.T) {
 func TestProgressIsNotKeptBack(t *testing.T) {
 	t.Parallel()
 	heard := make(chan struct{})
-	handler := route.Func(func(ctx context.Context, r *route.Request) (*route.Response, error) {
+	handler := gatewaytest.Func(func(ctx context.Context, r *route.Request) (*route.Response, error) {
 		r.Progress(1, 0, "")
 		select {
 		case <-heard:

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"waybill.dev/services/gateway/gatewaytest"
 	"waybill.dev/services/gateway/internal/route"
 )
 
@@ -78,8 +79,8 @@ func TestRoutesThatFail(t *testing.T) {
 		"forbidden": {answer(403, "text/html", "<h1>secret</h1>"), -32603, -32603, 200, `{"uri":"mcp://resources/page","status":403}`},
 		"broken":    {answer(500, "text/plain", "secret"), -32603, -32603, 200, `{"uri":"mcp://resources/page","status":500}`},
 		"redirect":  {answer(302, "text/plain", "secret"), -32603, -32603, 200, `{"uri":"mcp://resources/page","status":302}`},
-		"an error":  {route.Func(func(context.Context, *route.Request) (*route.Response, error) { return nil, context.Canceled }), -32603, -32603, 200, `{"uri":"mcp://resources/page","status":500}`},
-		"a panic":   {route.Func(func(context.Context, *route.Request) (*route.Response, error) { panic("secret") }), -32603, -32603, 200, `{"uri":"mcp://resources/page","status":500}`},
+		"an error":  {gatewaytest.Func(func(context.Context, *route.Request) (*route.Response, error) { return nil, context.Canceled }), -32603, -32603, 200, `{"uri":"mcp://resources/page","status":500}`},
+		"a panic":   {gatewaytest.Func(func(context.Context, *route.Request) (*route.Response, error) { panic("secret") }), -32603, -32603, 200, `{"uri":"mcp://resources/page","status":500}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -98,7 +99,7 @@ func TestRoutesThatFail(t *testing.T) {
 
 func TestDeadline(t *testing.T) {
 	t.Parallel()
-	hang := route.Func(func(ctx context.Context, _ *route.Request) (*route.Response, error) {
+	hang := gatewaytest.Func(func(ctx context.Context, _ *route.Request) (*route.Response, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	})
@@ -121,7 +122,7 @@ func TestDeadline(t *testing.T) {
 // replace puts a route file in the place of the one that there is.
 func (r *rig) replace(file string) {
 	r.Helper()
-	r.writeFile("routes.oas.json", file)
+	gatewaytest.Files{"routes.oas.json": file}.Write(r, r.dir)
 	if err := r.gateway.Reload(); err != nil {
 		r.Fatal(err)
 	}

@@ -1,26 +1,19 @@
 package mcpserver_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"log/slog"
 	"maps"
 	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
+	"waybill.dev/services/gateway/gatewaytest"
 	"waybill.dev/services/gateway/internal/local"
 	"waybill.dev/services/gateway/internal/route"
-	"waybill.dev/shared/apikey"
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/egress"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -126,16 +119,11 @@ const policies = `{"policies":[
 	"corsPolicies":[{"name":"pages","allowedOrigins":["https://app.example"],"allowedHeaders":["content-type"]}]}`
 
 // keys are those of the tests.
-type keys struct{}
-
-func (keys) Authenticate(_ context.Context, key string) (apikey.Principal, error) {
-	switch key {
-	case "reader":
-		return apikey.Principal{Account: "a", ID: "reader", Scopes: []domain.Scope{domain.ScopeWebhooksRead}}, nil
-	case "writer":
-		return apikey.Principal{Account: "a", ID: "writer", Scopes: []domain.Scope{domain.ScopeWebhooksRead, domain.ScopeWebhooksWrite}}, nil
+func keys() gatewaytest.Keys {
+	return gatewaytest.Keys{
+		"reader": {Account: "a", ID: "reader", Scopes: []domain.Scope{domain.ScopeWebhooksRead}},
+		"writer": {Account: "a", ID: "writer", Scopes: []domain.Scope{domain.ScopeWebhooksRead, domain.ScopeWebhooksWrite}},
 	}
-	return apikey.Principal{}, apikey.ErrUnauthenticated
 }
 
 // rig is a gateway over route files. It is asked by plain HTTP.
@@ -145,56 +133,37 @@ type rig struct {
 	gateway *local.Routes
 	url     string
 	path    string
-	logs    *bytes.Buffer
+	logs    *gatewaytest.Logs
 }
 
 type handlers = map[string]route.Handler
 
 func start(t testing.TB, module handlers, items ...item) *rig {
 	t.Helper()
-	r := &rig{TB: t, dir: t.TempDir(), path: "/mcp", logs: new(bytes.Buffer)}
+	r := &rig{TB: t, dir: t.TempDir(), path: "/mcp", logs: new(gatewaytest.Logs)}
 	r.write(items)
-	g, err := r.open(module)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.gateway = g
-	server := httptest.NewServer(g)
-	t.Cleanup(server.Close)
-	r.url = server.URL
+	r.gateway, r.url = gatewaytest.Serve(t, r.options(module))
 	return r
 }
 
 func (r *rig) write(items []item) {
 	r.Helper()
-	r.writeFile("routes.oas.json", string(document(r, items)))
-	r.writeFile("policies.json", policies)
+	gatewaytest.Files{"routes.oas.json": string(document(r, items)), "policies.json": policies}.Write(r, r.dir)
 }
 
-func (r *rig) writeFile(name, text string) {
-	r.Helper()
-	if err := os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o600); err != nil {
-		r.Fatal(err)
-	}
-}
-
-func (r *rig) open(module handlers) (*local.Routes, error) {
-	return local.New(local.Options{
-		Dir:           r.dir,
-		Modules:       map[string]map[string]route.Handler{"test": module},
-		Egress:        &egress.Policy{},
-		Authenticator: keys{}, Account: "a",
-		Logger:     slog.New(slog.NewJSONHandler(r.logs, nil)),
-		Registerer: prometheus.NewRegistry(),
-	})
+func (r *rig) options(module handlers) local.Options {
+	o := gatewaytest.Options(r.dir, r.logs)
+	o.Modules = map[string]map[string]route.Handler{"test": module}
+	o.Authenticator, o.Account = keys(), "a"
+	return o
 }
 
 // faults returns what is wrong with route files.
 func faults(t *testing.T, items ...item) string {
 	t.Helper()
-	r := &rig{TB: t, dir: t.TempDir(), path: "/mcp", logs: new(bytes.Buffer)}
+	r := &rig{TB: t, dir: t.TempDir(), path: "/mcp", logs: new(gatewaytest.Logs)}
 	r.write(items)
-	_, err := r.open(handlers{"text": text("x")})
+	_, err := local.New(r.options(handlers{"text": text("x")}))
 	if err == nil {
 		t.Fatal("the routes are taken")
 	}
@@ -205,7 +174,7 @@ func faults(t *testing.T, items ...item) string {
 func text(body string) route.Handler { return answer(200, "text/plain; charset=utf-8", body) }
 
 func answer(status int, contentType, body string) route.Handler {
-	return route.Func(func(context.Context, *route.Request) (*route.Response, error) {
+	return gatewaytest.Func(func(context.Context, *route.Request) (*route.Response, error) {
 		header := make(http.Header)
 		if contentType != "" {
 			header.Set("Content-Type", contentType)

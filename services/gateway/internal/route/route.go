@@ -1,6 +1,7 @@
-// Package route is what gateway routes are made of: a request and a response that are
-// whole in memory, the handlers that answer, and the policies before and after them. A
-// route is called by HTTP or, inside the process, by an MCP server; both take the same way.
+// Package route is what gateway routes are made of: a request and a response, the handlers
+// that answer, and the policies before and after them. Bodies are whole in memory, unless
+// they pass to or from a back end. A route is called by HTTP or, inside the process, by an
+// MCP server; both take the same way.
 package route
 
 import (
@@ -8,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"time"
 
 	"waybill.dev/shared/apikey"
 	"waybill.dev/shared/body"
@@ -41,9 +43,15 @@ type Request struct {
 	// such as Authorization. A call from inside begins without any.
 	Outgoing http.Header
 	Body     []byte
-	// Unread reads the body, which is not a part of the time that the route has; nil: Body
-	// has it already. The gateway calls it, once.
-	Unread func() ([]byte, error)
+	// Source, when not nil, is the body instead of Body, to be passed on as it comes. Only
+	// handlers that don't need the body, see NeedsBody, get it. It can be read once.
+	Source *body.Stream
+	// Limit is how long a call with a Source may take, beside the time in which its client is
+	// waited for. The handler holds to it; the context knows no such limit.
+	Limit time.Duration
+	// Unread reads the body, which is not a part of the time that the route has, or makes it
+	// the Source; nil: that is done. The gateway calls it, once.
+	Unread func() error
 	// Runtime is what the site is served with. A call from inside keeps it.
 	Runtime *Runtime
 	// Lease is what the request may hold in memory; nil: that is not counted.
@@ -90,24 +98,19 @@ type Handler interface {
 	Handle(ctx context.Context, r *Request) (*Response, error)
 }
 
-// Func is a Handler.
-type Func func(ctx context.Context, r *Request) (*Response, error)
-
-// Handle implements Handler.
-func (f Func) Handle(ctx context.Context, r *Request) (*Response, error) { return f(ctx, r) }
-
 // Inbound is a policy before the handler. A response that is not nil is the answer: what
 // follows inbound and the handler are left out.
 type Inbound interface {
 	In(ctx context.Context, r *Request) (*Response, error)
 }
 
-// NeedsBody tells whether a policy looks at the body, of the request or of the answer. Those
-// that don't say so by having a method NeedsBody that returns false. Before the handler they
-// are asked before the body is read, as long as no policy before them needs it; after it
-// they let an answer be passed on as it comes.
-func NeedsBody(policy any) bool {
-	p, ok := policy.(interface{ NeedsBody() bool })
+// NeedsBody tells whether a policy or a handler needs the whole body, of the request or of
+// the answer. Those that don't say so by having a method NeedsBody that returns false.
+// Policies before the handler are then asked before the body is read, as long as no policy
+// before them needs it; after it they let an answer be passed on as it comes. A handler may
+// then get a Source.
+func NeedsBody(part any) bool {
+	p, ok := part.(interface{ NeedsBody() bool })
 	return !ok || p.NeedsBody()
 }
 

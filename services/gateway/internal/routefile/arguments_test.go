@@ -245,69 +245,34 @@ func TestExpand(t *testing.T) {
 	}
 }
 
-// A parameter of a request is read in the types that its schema names, so that it can be
-// held to it: what arguments write is read again.
-func TestParameterValue(t *testing.T) {
+// What stands in a resource's uri is read in the types that the schema names, so that it can
+// be held to it.
+func TestExpandedTypes(t *testing.T) {
 	t.Parallel()
-	integers := `{"type":"array","items":{"type":"integer"}}`
 	object := `{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"string"}}}`
 	for name, tc := range map[string]struct {
-		parameter, query, want string // want empty: not there
+		parameter, text, path string
+		found                 []jsonschema.Violation
 	}{
-		"integer":            {`"schema":{"type":"integer"}`, "p=5", `5`},
-		"no integer":         {`"schema":{"type":"integer"}`, "p=5x", `"5x"`},
-		"spaces":             {`"schema":{"type":"integer"}`, "p=+5", `" 5"`},
-		"empty":              {`"schema":{"type":"integer"}`, "p=", `""`},
-		"text":               {`"schema":{"type":"string"}`, "p=5", `"5"`},
-		"text or integer":    {`"schema":{"type":["integer","string"]}`, "p=5", `"5"`},
-		"no type":            {`"schema":{}`, "p=5", `"5"`},
-		"no schema":          {`"x":1`, "p=5", `"5"`},
-		"boolean":            {`"schema":{"type":"boolean"}`, "p=false", `false`},
-		"null":               {`"schema":{"type":["integer","null"]}`, "p=null", `null`},
-		"first of many":      {`"schema":{"type":"integer"}`, "p=1&p=2", `1`},
-		"by reference":       {`"schema":{"$ref":"#/components/schemas/i"}`, "p=5", `5`},
-		"not there":          {`"schema":{"type":"integer"}`, "q=5", ``},
-		"list":               {`"schema":` + integers, "p=1&p=x", `[1,"x"]`},
-		"list of one":        {`"schema":` + integers, "p=1", `[1]`},
-		"list in one":        {`"explode":false,"schema":` + integers, "p=1,2", `[1,2]`},
-		"list with spaces":   {`"style":"spaceDelimited","schema":` + integers, "p=1+2", `[1,2]`},
-		"list with pipes":    {`"style":"pipeDelimited","schema":` + integers, "p=1|2", `[1,2]`},
-		"object":             {`"schema":` + object, "a=1&b=2&c=3", `{"a":1,"b":"2"}`},
-		"no object":          {`"schema":` + object, "c=3", ``},
-		"object in one":      {`"explode":false,"schema":` + object, "p=a,1,b,2,c", `{"a":1,"b":"2","c":""}`},
-		"deep object":        {`"style":"deepObject","schema":` + object, "p[a]=1&p[c]=3", `{"a":1}`},
-		"JSON":               {`"content":{"application/json":{"schema":{}}}`, `p={"a":+1}`, `{"a": 1}`},
-		"no JSON":            {`"content":{"application/json":{"schema":{}}}`, `p={`, `{`},
-		"what is no UTF-8":   {`"schema":{"type":"string"}`, "p=%ff", "\"\ufffd\""},
-		"number in a string": {`"schema":{"type":"string"}`, "p=%225%22", `"\"5\""`},
+		"no integer":      {`"schema":{"type":"integer"}`, "5x", "", []jsonschema.Violation{{Pointer: "/p", Detail: "must be of type integer"}}},
+		"spaces":          {`"schema":{"type":"integer"}`, " 5", "", []jsonschema.Violation{{Pointer: "/p", Detail: "must be of type integer"}}},
+		"text or integer": {`"schema":{"type":["integer","string"]}`, "5", "/x/5", nil},
+		"null":            {`"schema":{"type":["integer","null"]}`, "null", "", []jsonschema.Violation{{Pointer: "/p", Detail: "must not be empty: it is a part of the path"}}},
+		"by reference":    {`"schema":{"$ref":"#/components/schemas/i"}`, "5", "/x/5", nil},
+		"object":          {`"schema":` + object, "a,1,b,2", "/x/a%2C1%2Cb%2C2", nil},
+		"no such object":  {`"schema":` + object, "a,x,b,2", "", []jsonschema.Violation{{Pointer: "/p/a", Detail: "must be of type integer"}}},
+		"exploded object": {`"explode":true,"schema":` + object, "a=1,b=2", "/x/a=1%2Cb=2", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := operation(t, "3.1.0", "/x", parameters(`{"name":"p","in":"query",`+tc.parameter+`}`), `"i":{"type":"integer"}`)
-			query, err := url.ParseQuery(tc.query)
-			if err != nil {
-				t.Fatal(err)
+			o := operation(t, "3.1.0", "/x/{p}", parameters(`{"name":"p","in":"path","required":true,`+tc.parameter+`}`), `"i":{"type":"integer"}`)
+			call, found := o.Expand(t.Context(), map[string]string{"p": tc.text})
+			if diff := cmp.Diff(tc.found, found); diff != "" {
+				t.Fatalf("violations (-want +got):\n%s", diff)
 			}
-			got, ok := o.Parameters[0].Value(nil, query, nil)
-			if ok != (tc.want != "") || ok && string(got) != tc.want {
-				t.Errorf("value is %s, %v, want %s", got, ok, tc.want)
+			if call != nil && call.Path != tc.path {
+				t.Errorf("path %s, want %s", call.Path, tc.path)
 			}
 		})
-	}
-	o := operation(t, "3.1.0", "/x/{id}", parameters(`{"name":"id","in":"path","explode":true,"schema":`+object+`},{"name":"X-H","in":"header","schema":`+integers+`}`), "")
-	header := http.Header{"X-H": {"1", "2,3"}}
-	var got []string
-	for i := range o.Parameters {
-		value, ok := o.Parameters[i].Value(map[string]string{"id": "a=1,b=2"}, nil, header)
-		if !ok {
-			t.Errorf("%s is not there", o.Parameters[i].Name)
-		}
-		got = append(got, string(value))
-		if _, ok := o.Parameters[i].Value(nil, nil, http.Header{}); ok {
-			t.Errorf("%s is there", o.Parameters[i].Name)
-		}
-	}
-	if diff := cmp.Diff([]string{`{"a":1,"b":"2"}`, `[1,2,3]`}, got); diff != "" {
-		t.Errorf("values (-want +got):\n%s", diff)
 	}
 }

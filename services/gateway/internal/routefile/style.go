@@ -1,7 +1,6 @@
 package routefile
 
 import (
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -75,43 +74,6 @@ func (p *Parameter) query(query url.Values, value jsonscan.Value) {
 	default:
 		query.Set(p.Name, p.join(value))
 	}
-}
-
-// Value returns a parameter of a request as JSON, in the types that its schema names, to be
-// held to that schema; ok is false when the request does not have it.
-func (p *Parameter) Value(params map[string]string, query url.Values, header http.Header) (value jsontext.Value, ok bool) {
-	switch p.In {
-	case inPath:
-		text, ok := params[p.Name]
-		return p.split(text), ok
-	case inHeader:
-		texts := header.Values(p.Name)
-		return p.split(strings.Join(texts, ",")), len(texts) > 0
-	}
-	texts, ok := query[p.Name]
-	object := slices.Contains(p.types, "object")
-	switch {
-	case object && p.Style == "deepObject":
-		return p.pick(query, func(name string) string { return p.Name + "[" + name + "]" })
-	case object && p.Style == "form" && p.Explode:
-		return p.pick(query, func(name string) string { return name })
-	case !ok || len(texts) == 0:
-		return nil, false
-	case slices.Contains(p.types, "array") && p.Explode:
-		return list(texts, p.items), true
-	}
-	return p.split(texts[0]), true
-}
-
-// pick makes an object of several parameters of a query.
-func (p *Parameter) pick(query url.Values, key func(name string) string) (value jsontext.Value, ok bool) {
-	text := []byte{'{'}
-	for _, m := range p.members {
-		if values := query[key(m.name)]; len(values) > 0 {
-			text, ok = member(text, m.name, scalar(values[0], m.types)), true
-		}
-	}
-	return append(text, '}'), ok
 }
 
 // split reads what join writes.

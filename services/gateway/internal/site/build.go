@@ -200,6 +200,7 @@ func (b *builder) use(rt *Route, made route.Handler) {
 		return
 	}
 	rt.handler = made
+	rt.passesBody = len(rt.inbound) == 0 && !route.NeedsBody(made)
 	rt.guard(made)
 	if forwards, ok := made.(interface{ Upstream() upstream.BackEnd }); ok {
 		b.site.upstreams = append(b.site.upstreams, forwards.Upstream())

@@ -29,6 +29,7 @@ type Route struct {
 	handler        route.Handler
 	outbound       []route.Outbound
 	needsWhole     bool // one of outbound looks at the body of the answer
+	passesBody     bool // neither inbound nor the handler needs the whole body of the request
 	gates          []route.Gate
 	timeout        time.Duration
 	// maxRequest and maxResponse are in bytes; the second is 0 for what may be longer.
@@ -59,8 +60,8 @@ func (rt *Route) Permits(principal *apikey.Principal) bool {
 }
 
 // Call runs the policies and the handler, within the route's deadline, which begins anew
-// when the body has been read. Outbound policies see every answer, but no error: that is
-// told as it stands.
+// when the body has been read. To a body that is passed on the handler holds it, see
+// route.Request. Outbound policies see every answer, but no error: that is told as it stands.
 func (rt *Route) Call(ctx context.Context, r *route.Request) *route.Response {
 	started := time.Now()
 	r.Streams = !r.Inside && !rt.needsWhole
@@ -68,11 +69,13 @@ func (rt *Route) Call(ctx context.Context, r *route.Request) *route.Response {
 	defer cancel()
 	response, err := guarded(func() (*route.Response, error) { return ask(limited, rt.early, r) })
 	if err == nil && response == nil && r.Unread != nil {
-		r.Body, err = r.Unread()
+		err = r.Unread()
 		r.Unread = nil
-		var end context.CancelFunc
-		limited, end = context.WithTimeout(ctx, rt.timeout)
-		defer end()
+		if limited, r.Limit = ctx, rt.timeout; r.Source == nil {
+			var end context.CancelFunc
+			limited, end = context.WithTimeout(ctx, rt.timeout)
+			defer end()
+		}
 	}
 	if err == nil {
 		response, err = guarded(func() (*route.Response, error) { return rt.run(limited, r, response) })

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"waybill.dev/services/gateway/gatewaytest"
 	"waybill.dev/services/gateway/internal/ratelimit"
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/services/gateway/internal/site"
@@ -48,7 +49,7 @@ func folder(files ...string) fs.FS {
 
 // never is a handler that must not be called.
 func never(t *testing.T) route.Handler {
-	return route.Func(func(context.Context, *route.Request) (*route.Response, error) {
+	return gatewaytest.Func(func(context.Context, *route.Request) (*route.Response, error) {
 		t.Error("a handler was called")
 		return nil, errors.New("called")
 	})

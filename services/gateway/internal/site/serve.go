@@ -75,15 +75,17 @@ func (rt *Route) serve(w http.ResponseWriter, r *http.Request, request *route.Re
 	if r.ContentLength == 0 {
 		rt.allowTime(w)
 	} else {
-		request.Unread = func() ([]byte, error) {
-			read, err := lease.Read(w, r, int64(rt.maxRequest))
-			rt.allowTime(w)
-			return read, err
-		}
+		request.Unread = func() error { return rt.read(w, r, request) }
 	}
+	defer func() {
+		if request.Source != nil {
+			_ = request.Source.Stop()
+		}
+	}()
 	buffer, response := rt.buffer(r.Context(), request, rt.Call(r.Context(), request))
 	copyHeader(w.Header(), response.Header)
 	rt.mark(w, r)
+	endBody(w, request, response)
 	if response.Stream != nil {
 		response.Stream(r.Context(), newStreamWriter(w))
 		return
@@ -93,6 +95,35 @@ func (rt *Route) serve(w http.ResponseWriter, r *http.Request, request *route.Re
 		return
 	}
 	write(w, r.Method, response)
+}
+
+// wholeBody is up to which length a body is read before the handler is asked, in bytes. A
+// back end then never waits for the client.
+const wholeBody = 64 << 10
+
+// read reads the body of a request, or makes it one that is passed on.
+func (rt *Route) read(w http.ResponseWriter, r *http.Request, request *route.Request) (err error) {
+	if rt.passesBody && (r.ContentLength < 0 || r.ContentLength > wholeBody) {
+		request.Source, err = request.Lease.Stream(w, r, int64(rt.maxRequest), rt.timeout+slack)
+		return err
+	}
+	request.Body, err = request.Lease.Read(w, r, int64(rt.maxRequest))
+	rt.allowTime(w)
+	return err
+}
+
+// endBody prepares the connection for an answer that begins before the request's body has
+// come whole. The rest of the body may go on to the back end for as long as the answer is
+// passed on, and is refused after that.
+func endBody(w http.ResponseWriter, request *route.Request, response *route.Response) {
+	if request.Source == nil || request.Source.Whole() {
+		return
+	}
+	// Without that, the server would read the rest of the body itself.
+	if response.Source == nil || http.NewResponseController(w).EnableFullDuplex() != nil {
+		_ = request.Source.Stop()
+	}
+	w.Header().Set("Connection", "close")
 }
 
 // passBytes is how much of an answer that is passed on is in memory.
@@ -138,10 +169,11 @@ func (rt *Route) pass(w http.ResponseWriter, r *http.Request, request *route.Req
 			_ = control.Flush() // goes wrong with the next part, too
 		}
 		switch {
-		case err == io.EOF: //nolint:errorlint // readers return it bare
+		case err == io.EOF:
 			return
 		case err != nil && r.Context().Err() != nil:
-			return
+			// The client is gone, or did not send its body to the end.
+			panic(http.ErrAbortHandler)
 		case err != nil:
 			request.Runtime.Logger.Warn("an answer broke off", "error", err, "file", rt.operation.File.Name, "operation", rt.operation.ID, "requestId", request.ID)
 			panic(http.ErrAbortHandler)

@@ -1,0 +1,42 @@
+package handler
+
+import (
+	"sync"
+	"time"
+)
+
+// clock is the time that a call has. It stands still while anybody holds it: the client is
+// waited for then, to send its body or to take the answer.
+type clock struct {
+	mu    sync.Mutex
+	timer *time.Timer
+	holds int
+	since time.Time     // it has been going on
+	left  time.Duration // at since
+}
+
+// startClock calls expired once the limit is over.
+func startClock(limit time.Duration, expired func()) *clock {
+	return &clock{timer: time.AfterFunc(limit, expired), since: time.Now(), left: limit}
+}
+
+// hold stops the clock, until whoever holds it has released it.
+func (c *clock) hold() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.holds++
+	if c.holds == 1 {
+		c.timer.Stop()
+		c.left -= time.Since(c.since)
+	}
+}
+
+func (c *clock) release() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.holds--
+	if c.holds == 0 {
+		c.since = time.Now()
+		c.timer.Reset(c.left)
+	}
+}

@@ -1,0 +1,158 @@
+package body
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// streamBytes is what a body takes in memory while it is passed on.
+const streamBytes = 32 << 10
+
+// lingerTime is how long a sender is listened to after it was refused. A connection that is
+// closed while it still sends would be reset, and the answer lost.
+const lingerTime = time.Second
+
+// errStopped is what is read of a body that nobody wants any more.
+var errStopped = errors.New("the body is not wanted any more")
+
+// Stream is the body of a request that is passed on as it comes. One goroutine may read it
+// while another one stops it.
+type Stream struct {
+	size, left int64 // below zero: unknown; how much may still come
+	sender     sender
+	rested     time.Time // when the last read ended
+
+	reading sync.Mutex // held while the sender is waited for
+
+	mu      sync.Mutex
+	control *http.ResponseController
+	stopped bool
+	err     error // of the sender; io.EOF: the body has come whole
+}
+
+// Stream returns the body of r, of at most limit bytes, to be passed on as it comes. The
+// error is a problem. w is the writer of the answer to r; after the body there are at least
+// answer's time and answerTime left to write it. The body must be stopped before the handler
+// of r returns, and the connection closed if it is not whole then.
+func (l *Lease) Stream(w http.ResponseWriter, r *http.Request, limit int64, answer time.Duration) (*Stream, error) {
+	if r.ContentLength > limit {
+		return nil, refuse(w, ErrTooLarge)
+	}
+	if err := l.take(streamBytes); err != nil {
+		return nil, refuse(w, err)
+	}
+	now := time.Now()
+	s := &Stream{size: r.ContentLength, left: limit, rested: now, control: http.NewResponseController(w)}
+	s.sender = sender{body: r.Body, control: wanted{s}, begun: now, answer: max(answer, answerTime)}
+	_ = s.control.SetWriteDeadline(now.Add(wholeTime + s.sender.answer))
+	return s, nil
+}
+
+// Size returns how many bytes the body has; below zero: that is not known.
+func (s *Stream) Size() int64 { return s.size }
+
+// Read implements io.Reader. After io.EOF the body is whole; any other error means that it
+// is not. Only the time in which the sender is waited for counts for its pace.
+func (s *Stream) Read(p []byte) (int, error) {
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	if err := s.ended(); err != nil {
+		return 0, err
+	}
+	s.sender.postpone(time.Since(s.rested))
+	n, err := s.sender.Read(p)
+	s.rested = time.Now()
+	if s.left -= int64(n); s.left < 0 {
+		n, err = 0, ErrTooLarge
+	}
+	if err == nil {
+		return n, nil
+	}
+	return n, s.end(err)
+}
+
+func (s *Stream) ended() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil && s.stopped {
+		return errStopped
+	}
+	return s.err
+}
+
+// end keeps how the body ended, unless that is because it was stopped.
+func (s *Stream) end(err error) error {
+	if err == io.EOF { //nolint:errorlint // readers return it bare
+		s.sender.done(nil)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err == io.EOF: //nolint:errorlint // likewise
+		s.err = err
+	case s.stopped:
+		return errStopped
+	default:
+		s.err = problemOf(err)
+	}
+	return s.err
+}
+
+// Whole tells whether the body has come to its end.
+func (s *Stream) Whole() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err == io.EOF //nolint:errorlint // kept as it was read
+}
+
+// Close makes whoever reads the body give up, unless it is whole. It does not wait for that.
+func (s *Stream) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil && !s.stopped {
+		s.stopped = true
+		_ = s.control.SetReadDeadline(time.Unix(1, 0))
+	}
+	return nil
+}
+
+// Stop closes the body and waits until nobody reads it. It returns what the sender has done
+// wrong, as a problem; nil: nothing.
+func (s *Stream) Stop() error {
+	_ = s.Close()
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == io.EOF { //nolint:errorlint // kept as it was read
+		return nil
+	}
+	_ = s.control.SetReadDeadline(time.Now().Add(lingerTime))
+	return s.err
+}
+
+// wanted sets the deadlines of a body as long as it is wanted: what was stopped stays so.
+type wanted struct{ *Stream }
+
+// SetReadDeadline holds the sender to its pace.
+func (s wanted) SetReadDeadline(t time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return nil
+	}
+	return s.control.SetReadDeadline(t)
+}
+
+// SetWriteDeadline gives time for the answer.
+func (s wanted) SetWriteDeadline(t time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return nil
+	}
+	return s.control.SetWriteDeadline(t)
+}
