@@ -33,7 +33,7 @@ func Functions(handler http.Handler) map[string]Function {
 	for i, r := range routes {
 		operations[i] = selfapi.Operation{ID: r.Operation, Method: r.Method, Path: r.Path, Scope: r.Scope}
 	}
-	return selfapi.New(selfapi.Options{Operations: operations, Door: handler})
+	return selfapi.New(selfapi.Options{Operations: operations, API: handler})
 }
 
 // Paths returns the templates of the paths that the API answers itself, before its Gateway

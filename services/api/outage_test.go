@@ -63,7 +63,7 @@ func TestBusIsLost(t *testing.T) {
 			}
 			return false
 		})
-		eventually(t, "the lane is back", func() bool {
+		eventually(t, "the hold queue is back", func() bool {
 			for _, m := range r.messages(bus.StreamHold) {
 				if task, err := bus.ParseTask(m.Header, m.Data); err == nil && task.Delivery == held && !task.HeldAt.IsZero() {
 					return true

@@ -94,7 +94,7 @@ func TestLanesTakeTurnsInOrder(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			if len(order) < len(hooks) {
-				return fmt.Errorf("%d of %d lanes have begun", len(order), len(hooks))
+				return fmt.Errorf("%d of %d hold queues have begun", len(order), len(hooks))
 			}
 			return nil
 		})
@@ -149,7 +149,7 @@ func TestHangingLanesKeepNoOtherWaiting(t *testing.T) {
 		for _, w := range slow {
 			for _, d := range b.deliveries(w.ID, domain.StatusDelivered, 2) {
 				if d.Attempts != 1 {
-					t.Errorf("%s took %d attempts: it no longer hung when another lane was drained", d.ID, d.Attempts)
+					t.Errorf("%s took %d attempts: it no longer hung when another hold queue was drained", d.ID, d.Attempts)
 				}
 			}
 		}
@@ -161,25 +161,25 @@ func TestHangingLanesKeepNoOtherWaiting(t *testing.T) {
 func TestLargeLanesKeepNoOtherWaiting(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
-		lanes, deliveries int // 16 MiB: twice of what hold queues may take together
-		inactive          bool
+		queues, deliveries int // 16 MiB: twice of what hold queues may take together
+		inactive           bool
 	}{
 		"one at full rate":       {1, 64, false},
 		"many that begin slowly": {20, 60, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onBoth(t, func(t *testing.T, b *bench) { largeLanes(t, b, row.lanes, row.deliveries, row.inactive) })
+			onBoth(t, func(t *testing.T, b *bench) { largeQueues(t, b, row.queues, row.deliveries, row.inactive) })
 		})
 	}
 }
 
-func largeLanes(t *testing.T, b *bench, lanes, deliveries int, inactive bool) {
+func largeQueues(t *testing.T, b *bench, queues, deliveries int, inactive bool) {
 	free := make(chan struct{})
 	release := sync.OnceFunc(func() { close(free) })
 	hanging := newSink(t, func(call) int { <-free; return http.StatusOK })
 	t.Cleanup(release)
 	var slow []domain.Webhook
-	for range lanes {
+	for range queues {
 		slow = append(slow, b.webhook(hanging.URL, func(w *domain.Webhook) {
 			w.Timeout, w.MaxInFlight, w.Events, w.Active = 30*time.Second, 500, []domain.EventType{domain.ShipmentDelivered}, !inactive
 		}))
@@ -187,7 +187,7 @@ func largeLanes(t *testing.T, b *bench, lanes, deliveries int, inactive bool) {
 	other := newSink(t, nil)
 	swift := b.webhook(other.URL, func(w *domain.Webhook) { w.Active = false })
 	b.keepLarge(t, slow, deliveries, func(task *domain.Task) error {
-		task.Spilled = !inactive // what waits because of an outage goes out one at a time first
+		task.Overflowed = !inactive // what waits because of an outage goes out one at a time first
 		return bustest.Hold(t.Context(), b.bus, task)
 	})
 	metrics := prometheus.NewRegistry()
@@ -203,7 +203,7 @@ func largeLanes(t *testing.T, b *bench, lanes, deliveries int, inactive bool) {
 		if now := gauge(t, metrics, "waybill_dispatch_memory_bytes", "drains"); now != last {
 			last, since = now, time.Now()
 		}
-		if len(calls) < max(2, lanes/2) || time.Since(since) < time.Second {
+		if len(calls) < max(2, queues/2) || time.Since(since) < time.Second {
 			return fmt.Errorf("%d large deliveries are under way, for %s", len(calls), time.Since(since))
 		}
 		return nil
@@ -212,10 +212,10 @@ func largeLanes(t *testing.T, b *bench, lanes, deliveries int, inactive bool) {
 	b.update(swift.ID, func(w *domain.Webhook) { w.Active = true })
 	b.deliveries(swift.ID, domain.StatusDelivered, 2)
 	if took := time.Since(asked); took > 20*time.Second {
-		t.Errorf("another lane waited %s for those that hang", took)
+		t.Errorf("another hold queue waited %s for those that hang", took)
 	}
 	release()
 	for _, w := range slow {
-		b.deliveries(w.ID, domain.StatusDelivered, deliveries/lanes)
+		b.deliveries(w.ID, domain.StatusDelivered, deliveries/queues)
 	}
 }

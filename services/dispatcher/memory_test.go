@@ -173,7 +173,7 @@ func TestMemoryIsBoundedByBytes(t *testing.T) { // not parallel: it looks at the
 				t.Errorf("%d MiB are in use, want at most %d", live>>20, int64(budget+beside)>>20)
 			}
 			if !began {
-				t.Error("nothing was in hand")
+				t.Error("nothing was in flight")
 			}
 			if stalled {
 				b.eventually(func() error {
@@ -222,7 +222,7 @@ func TestWhatIsDueCutsNobodyDown(t *testing.T) {
 		b.deliveries(w.ID, domain.StatusPending, 1) // is in the log when it takes long
 		b.eventually(func() error {
 			if calls, _ := due.seen(); len(calls) < 2 {
-				return errors.New("no retry is in hand")
+				return errors.New("no retry is in flight")
 			}
 			return nil
 		})
@@ -271,7 +271,7 @@ func (b *bench) keepLarge(t *testing.T, hooks []domain.Webhook, n int, keep func
 	for i := range n {
 		task := &domain.Task{
 			Account: domain.DefaultAccount, Webhook: hooks[i%len(hooks)].ID, EventID: "evt_" + uuid.NewString(), EventType: domain.ShipmentCreated,
-			EventSeq: uint64(i + 1), ReceivedAt: time.Now().UTC().Truncate(time.Millisecond), Rev: domain.FirstOutcome, Spilled: true, Body: body,
+			EventSeq: uint64(i + 1), ReceivedAt: time.Now().UTC().Truncate(time.Millisecond), Rev: domain.FirstOutcome, Overflowed: true, Body: body,
 		}
 		task.Delivery = domain.NewDeliveryID(domain.EventKey{Account: task.Account, ID: task.EventID, ReceivedAt: task.ReceivedAt}, task.Webhook)
 		if err := keep(task); err != nil {

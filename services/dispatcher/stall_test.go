@@ -44,7 +44,7 @@ func TestWhoTakesNothingIsNotReady(t *testing.T) {
 		"they are taken":                          {&queue{some: true}, func(q *queue) { q.moves.Add(1) }, false},
 		"the bus is away":                         {&queue{some: true, away: away}, nil, false},
 		"the database is away":                    {&queue{some: true, held: true, shut: away}, nil, false},
-		"others have as many in hand as may be":   {&queue{some: true, full: true}, nil, false},
+		"others have as many in flight as may be": {&queue{some: true, full: true}, nil, false},
 		"all have, and this one finishes nothing": {&queue{some: true, full: true, held: true}, nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -48,7 +48,7 @@ const taskVersion = "1"
 
 const (
 	flagTest = 1 << iota
-	flagSpilled
+	flagOverflowed
 )
 
 func taskMessage(subject string, t *domain.Task) *nats.Msg {
@@ -80,8 +80,8 @@ func taskMessage(subject string, t *domain.Task) *nats.Msg {
 	if t.Test {
 		flags |= flagTest
 	}
-	if t.Spilled {
-		flags |= flagSpilled
+	if t.Overflowed {
+		flags |= flagOverflowed
 	}
 	number(flags)
 	field(t.Request)
@@ -125,7 +125,7 @@ func ParseTask(header map[string][]string, body []byte) (*domain.Task, error) {
 		Delivery: domain.DeliveryID(parts[1]), Account: parts[2], Webhook: webhook,
 		EventID: parts[4], EventType: domain.EventType(parts[5]), EventSeq: uint64(numbers[6]),
 		ReceivedAt: fromMillis(numbers[7]), Attempts: int(numbers[8]), RunAttempts: int(numbers[9]),
-		RunStartedAt: fromMillis(numbers[10]), Rev: domain.Revision(numbers[11]), Test: numbers[12]&flagTest != 0, Spilled: numbers[12]&flagSpilled != 0,
+		RunStartedAt: fromMillis(numbers[10]), Rev: domain.Revision(numbers[11]), Test: numbers[12]&flagTest != 0, Overflowed: numbers[12]&flagOverflowed != 0,
 		HeldAt: fromMillis(numbers[14]), TraceParent: TraceParent(header), Body: body,
 	}
 	if parts[13] != "-" {

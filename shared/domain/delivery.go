@@ -52,9 +52,8 @@ type Task struct {
 	Request string
 	// HeldAt is when it entered the hold queue; zero: it is not there.
 	HeldAt time.Time
-	// Spilled: it overflowed, and is in the hold queue only because more came than the
-	// webhook takes.
-	Spilled     bool
+	// Overflowed: it is in the hold queue only because more came than the webhook takes.
+	Overflowed  bool
 	TraceParent string
 	Body        []byte
 }

@@ -110,10 +110,11 @@ type RestoreItem struct {
 	UpdatedAt     time.Time
 }
 
-// Restorable returns the deliveries that wait for a next attempt or in a lane, in the
-// order of their ids (of acceptance), after the given one; since, unless it is zero,
-// leaves out those that reached their state before. Those with an open request are left out, as the request brings them back. The next page starts after the last
-// item's delivery; an empty page is the end.
+// Restorable returns the deliveries that wait for a next attempt or in a hold queue, in the
+// order of their ids (of acceptance), after the given one. since, unless it is zero, leaves
+// out those that reached their state before. Those with an open request are left out,
+// because the request brings them back. The next page starts after the last item's delivery.
+// An empty page is the end.
 func (p *Pipeline) Restorable(ctx context.Context, since time.Time, after domain.DeliveryID, limit int) ([]RestoreItem, error) {
 	var items []RestoreItem
 	err := p.db.Snapshot(ctx, func(tx *gorm.DB) error {

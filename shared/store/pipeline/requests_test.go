@@ -161,7 +161,7 @@ func testRequestRetryConflict(t *testing.T, b *bench) {
 		{"an attempt runs", domain.StatusPending, 0, false, true},
 		{"an attempt is due", domain.StatusRetrying, 0, false, true},
 		{"the next attempt is far", domain.StatusRetrying, time.Second, false, false},
-		{"due, in the lane", domain.StatusRetrying, -time.Second, true, false},
+		{"due, in the hold queue", domain.StatusRetrying, -time.Second, true, false},
 		{"held", domain.StatusHeld, 0, true, false},
 		{"delivered", domain.StatusDelivered, 0, false, false},
 	} {

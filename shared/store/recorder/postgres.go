@@ -209,16 +209,16 @@ func stateValues(at time.Time, outcomes []domain.Outcome) []any {
 	types, states, reasons := make([]string, n), make([]string, n), make([]string, n)
 	revs, attempts, runAttempts := make([]int64, n), make([]int32, n), make([]int32, n)
 	runs, nexts := make([]*time.Time, n), make([]*time.Time, n)
-	lanes, tests, updates := make([]bool, n), make([]bool, n), make([]time.Time, n)
+	held, tests, updates := make([]bool, n), make([]bool, n), make([]time.Time, n)
 	for i := range outcomes {
 		o := &outcomes[i]
 		ids[i], accounts[i], webhooks[i], events[i] = string(o.Delivery), o.Account, string(o.Webhook), o.EventID
 		types[i], states[i], reasons[i] = string(o.EventType), string(o.Status), o.Reason
 		revs[i], attempts[i], runAttempts[i] = int64(o.Rev), int32(o.Attempts), int32(o.RunAttempts) // counts of attempts
 		runs[i], nexts[i] = pointer(o.RunStartedAt), pointer(o.NextAttemptAt)
-		lanes[i], tests[i], updates[i] = o.InLane, o.Test, o.UpdatedAt
+		held[i], tests[i], updates[i] = o.InLane, o.Test, o.UpdatedAt
 	}
-	return []any{at, ids, accounts, webhooks, events, types, states, revs, attempts, runAttempts, runs, nexts, lanes, reasons, tests, updates}
+	return []any{at, ids, accounts, webhooks, events, types, states, revs, attempts, runAttempts, runs, nexts, held, reasons, tests, updates}
 }
 
 // deliveryChange is what a new state changes in a delivery's row.

@@ -27,8 +27,8 @@ func (d *decision) opens(now time.Time) bool {
 	return d.known && (d.expiresOn.IsZero() || now.Before(d.expiresOn))
 }
 
-// flight is a look-up under way; done is closed when decision and err are there.
-type flight struct {
+// lookUp is a look-up under way; done is closed when decision and err are there.
+type lookUp struct {
 	done     chan struct{}
 	decision decision
 	err      error
@@ -40,17 +40,17 @@ type cache struct {
 	mu      sync.Mutex
 	hits    halves
 	misses  halves
-	flights map[digest]*flight
+	lookUps map[digest]*lookUp
 	// generation is how often the cache was cleared. What was looked up in an earlier one
 	// may be outdated, so it is not kept.
 	generation uint64
 }
 
-func newCache() *cache { return &cache{flights: make(map[digest]*flight)} }
+func newCache() *cache { return &cache{lookUps: make(map[digest]*lookUp)} }
 
 // find returns the decision, or the look-up to wait for. With lead the caller must make
-// that look-up itself and land it.
-func (c *cache) find(d digest, now time.Time) (found decision, f *flight, generation uint64, lead bool) {
+// that look-up itself and end it.
+func (c *cache) find(d digest, now time.Time) (found decision, f *lookUp, generation uint64, lead bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, kind := range []*halves{&c.hits, &c.misses} {
@@ -58,19 +58,19 @@ func (c *cache) find(d digest, now time.Time) (found decision, f *flight, genera
 			return found, nil, 0, false
 		}
 	}
-	f, ok := c.flights[d]
+	f, ok := c.lookUps[d]
 	if !ok {
-		f = &flight{done: make(chan struct{})}
-		c.flights[d] = f
+		f = &lookUp{done: make(chan struct{})}
+		c.lookUps[d] = f
 	}
 	return decision{}, f, c.generation, !ok
 }
 
-// land ends a look-up of that generation: those who wait for it have what f says.
-func (c *cache) land(d digest, f *flight, generation uint64) {
+// end ends a look-up of that generation: those who wait for it have what f says.
+func (c *cache) end(d digest, f *lookUp, generation uint64) {
 	c.mu.Lock()
-	if c.flights[d] == f {
-		delete(c.flights, d)
+	if c.lookUps[d] == f {
+		delete(c.lookUps, d)
 	}
 	if f.err == nil && generation == c.generation {
 		kind := &c.misses
@@ -90,7 +90,7 @@ func (c *cache) clear() {
 	defer c.mu.Unlock()
 	c.generation++
 	c.hits, c.misses = halves{}, halves{}
-	clear(c.flights)
+	clear(c.lookUps)
 }
 
 // halves is a bounded map: when the younger half is full, the older one is dropped. What

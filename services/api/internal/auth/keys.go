@@ -111,14 +111,14 @@ func (k *Keys) Authenticate(ctx context.Context, key string) (apikey.Principal, 
 	return found.principal, nil
 }
 
-// lookUp asks the store and lands the flight.
-func (k *Keys) lookUp(ctx context.Context, key string, d digest, f *flight, generation uint64) {
+// lookUp asks the store and ends the look-up.
+func (k *Keys) lookUp(ctx context.Context, key string, d digest, f *lookUp, generation uint64) {
 	ctx, cancel := context.WithTimeout(ctx, lookUpTime)
 	defer cancel()
 	hashes := k.hashes(key)
 	found, which, err := k.ask(ctx, hashes)
 	f.decision, f.err = found, err
-	k.cache.land(d, f, generation)
+	k.cache.end(d, f, generation)
 	if err != nil || !found.known || which == 0 {
 		return
 	}

@@ -34,7 +34,7 @@ func explain(t *testing.T, api canned, query string) *selfapi.Response {
 	if err != nil {
 		t.Fatal(err)
 	}
-	functions := selfapi.New(selfapi.Options{Door: api})
+	functions := selfapi.New(selfapi.Options{API: api})
 	response, err := functions[selfapi.ExportExplain].Handle(t.Context(), &selfapi.Request{Query: values, Principal: holder()})
 	if err != nil {
 		t.Fatal(err)

@@ -35,14 +35,14 @@ type Operation struct {
 // Options of the module; both are required.
 type Options struct {
 	Operations []Operation
-	// Door is the HTTP API. It takes the caller that a request's context names, see
+	// API is the HTTP API. It takes the caller that a request's context names, see
 	// auth.WithPrincipal, and is not called before the first route is.
-	Door http.Handler
+	API http.Handler
 }
 
 // New returns the functions by their export.
 func New(options Options) map[string]Function {
-	api := &client{options.Door}
+	api := &client{options.API}
 	functions := map[string]Function{
 		ExportExplain:   &explainer{api: api},
 		ExportCatalogue: open(listEventTypes),

@@ -43,7 +43,7 @@ func (d *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func module(d *fakeAPI) map[string]selfapi.Function {
-	return selfapi.New(selfapi.Options{Door: d, Operations: []selfapi.Operation{
+	return selfapi.New(selfapi.Options{API: d, Operations: []selfapi.Operation{
 		{ID: "getThing", Method: http.MethodGet, Path: "/v1/things/{id}/parts/{part}", Scope: domain.ScopeEventsRead},
 		{ID: "putThing", Method: http.MethodPut, Path: "/v1/things/{id}", Scope: domain.ScopeEventsWrite},
 		{ID: "readDocument", Method: http.MethodGet, Path: "/openapi"},

@@ -22,7 +22,7 @@ func (instant) Submit(_ context.Context, s pipeline.Submission, _ string) (pipel
 	return receipt, nil
 }
 
-// BenchmarkPublish is what one event costs in the HTTP door alone: routing, key, strict
+// BenchmarkPublish is what one event costs in the HTTP handler alone: routing, key, strict
 // decoding, answer; without connection, commit and bus.
 func BenchmarkPublish(b *testing.B) {
 	handler := newHandler(&rig{accepter: instant{}, who: caller{scopes: []domain.Scope{domain.ScopeAdmin}}})

@@ -15,15 +15,15 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// door is a handler with a limit, at a clock that is made up.
-type door struct {
+// limited is a handler with a limit, at a clock that is made up.
+type limited struct {
 	t       *testing.T
 	handler http.Handler
 }
 
-func newDoor(t *testing.T, perSecond float64) door {
+func newLimited(t *testing.T, perSecond float64) limited {
 	t.Helper()
-	return door{t, newHandler(&rig{
+	return limited{t, newHandler(&rig{
 		store: brokenStore{err: domain.ErrNotFound}, accepter: instant{}, limit: perSecond,
 		who:    caller{scopes: []domain.Scope{domain.ScopeEventsRead, domain.ScopeEventsWrite}},
 		routes: webhooks.Routes(webhooks.Options{}),
@@ -31,12 +31,12 @@ func newDoor(t *testing.T, perSecond float64) door {
 }
 
 // get asks for what is not there.
-func (d door) get() *httptest.ResponseRecorder {
+func (d limited) get() *httptest.ResponseRecorder {
 	return call(d.handler, http.MethodGet, "/v1/events/evt_1")
 }
 
 // publish sends a batch of n events.
-func (d door) publish(n int) *httptest.ResponseRecorder {
+func (d limited) publish(n int) *httptest.ResponseRecorder {
 	events := make([]string, n)
 	for i := range events {
 		events[i] = fmt.Sprintf(`{"id":"e%d","type":"shipment.created","data":{"shipmentId":"s"}}`, i)
@@ -47,7 +47,7 @@ func (d door) publish(n int) *httptest.ResponseRecorder {
 }
 
 // want compares status, limit, remaining, reset and Retry-After.
-func (d door) want(a *httptest.ResponseRecorder, want string) {
+func (d limited) want(a *httptest.ResponseRecorder, want string) {
 	d.t.Helper()
 	header := a.Header()
 	got := strings.TrimSpace(fmt.Sprint(a.Code, " ", header.Get("RateLimit-Limit"), " ", header.Get("RateLimit-Remaining"), " ",
@@ -60,7 +60,7 @@ func (d door) want(a *httptest.ResponseRecorder, want string) {
 func TestLimitHeaders(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := newDoor(t, 3)
+		d := newLimited(t, 3)
 		d.want(d.get(), "404 3 2 1")
 		d.want(d.get(), "404 3 1 1")
 		d.want(call(d.handler, http.MethodGet, "/v1/webhooks"), "403 3 0 1") // what is refused counts, too
@@ -75,7 +75,7 @@ func TestLimitHeaders(t *testing.T) {
 
 func TestNoLimit(t *testing.T) {
 	t.Parallel()
-	d := newDoor(t, 0)
+	d := newLimited(t, 0)
 	for range 100 {
 		d.want(d.publish(2), "202")
 	}
@@ -84,7 +84,7 @@ func TestNoLimit(t *testing.T) {
 func TestLimitBelowOneASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := newDoor(t, 0.1)
+		d := newLimited(t, 0.1)
 		d.want(d.get(), "404 1 0 10")
 		d.want(d.get(), "429 1 0 10 10")
 		<-time.After(10 * time.Second)
@@ -104,7 +104,7 @@ func TestLimitBelowOneASecond(t *testing.T) {
 func TestLimitOfBatches(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := newDoor(t, 10)
+		d := newLimited(t, 10)
 		d.want(d.publish(8), "202 10 2 1")
 		d.want(d.publish(3), "429 10 2 1 1") // all of it
 		d.want(d.publish(2), "202 10 0 1")
@@ -131,7 +131,7 @@ func TestLimitOfBatches(t *testing.T) {
 func TestLimitsOfEventsAndManagement(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := newDoor(t, 5)
+		d := newLimited(t, 5)
 		for range 5 {
 			d.publish(1)
 		}

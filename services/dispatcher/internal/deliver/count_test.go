@@ -34,9 +34,9 @@ func breakDown(r *rig, margin time.Duration) {
 	}
 }
 
-// TestWhatIsInHandIsCountedOutOnce brings deliveries in flight and takes them out on each way
+// TestWhatIsInFlightIsCountedOutOnce brings deliveries in flight and takes them out on each way
 // there is: what was forgotten would hold back all events once there are 4,096 of it.
-func TestWhatIsInHandIsCountedOutOnce(t *testing.T) {
+func TestWhatIsInFlightIsCountedOutOnce(t *testing.T) {
 	t.Parallel()
 	one := func(w *domain.Webhook) { w.MaxInFlight = 1 }
 	for _, way := range []struct {
@@ -113,13 +113,13 @@ func TestAMissedClosingIsFoundOut(t *testing.T) {
 		r.offer(hook, 1)
 		synctest.Wait()
 		if len(r.held) != 1 {
-			t.Fatalf("%d deliveries went to the lane while the circuit was open, want 1", len(r.held))
+			t.Fatalf("%d deliveries went to the hold queue while the circuit was open, want 1", len(r.held))
 		}
 		<-time.After(2 * probeLongest)
 		r.offer(hook, 1)
 		synctest.Wait()
 		if stored, _ := r.ends(); stored != 2 || len(r.held) != 1 {
-			t.Errorf("after %s without a word of a probe %d deliveries went to the lane and %d were stored, want 1 and 2", 2*probeLongest, len(r.held), stored)
+			t.Errorf("after %s without a word of a probe %d deliveries went to the hold queue and %d were stored, want 1 and 2", 2*probeLongest, len(r.held), stored)
 		}
 	})
 }

@@ -17,7 +17,7 @@ func (d *Deliverer) conclude(job *Job, attempt *domain.Attempt, decided decision
 	next.RunAttempts++
 	next.Rev = next.Rev.Next()
 	next.Request = ""
-	next.HeldAt, next.Spilled = time.Time{}, false
+	next.HeldAt, next.Overflowed = time.Time{}, false
 	if next.RunStartedAt.IsZero() {
 		next.RunStartedAt = attempt.StartedAt
 	}
@@ -64,7 +64,7 @@ func (d *Deliverer) hold(job *Job, why domain.Change) {
 	next := *job.Task
 	next.Rev = next.Rev.Next()
 	next.HeldAt = now
-	next.Spilled = why == domain.ChangeOverflow || why == domain.ChangePutOff
+	next.Overflowed = why == domain.ChangeOverflow || why == domain.ChangePutOff
 	if why == domain.ChangeCircuit && next.RunStartedAt.IsZero() {
 		next.RunStartedAt = now
 	}

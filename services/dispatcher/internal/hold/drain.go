@@ -73,7 +73,7 @@ func (w *worker) drain(ctx context.Context, hook *index.Hook) (time.Duration, er
 	}
 	defer place.leave()
 	if w.progress == nil {
-		gentle := w.gentle.Load() || !head.Spilled
+		gentle := w.gentle.Load() || !head.Overflowed
 		w.progress = &progress{ramp: newRamp(gentle), sent: make(map[domain.DeliveryID]domain.Revision)}
 	}
 	per := hook.Config().RatePerSecond
@@ -410,7 +410,7 @@ func (d *drain) send(m *bus.Message) {
 	delete(d.tasks, m)
 	d.underWay++
 	held := *task
-	held.HeldAt, held.Spilled = time.Time{}, false
+	held.HeldAt, held.Overflowed = time.Time{}, false
 	d.w.m.options.Deliverer.Offer(d.hook, &deliver.Job{Task: &held, FromHold: true, Origin: &fromHold{d: d, message: m, delivery: task.Delivery, rev: task.Rev}})
 }
 

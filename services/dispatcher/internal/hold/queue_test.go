@@ -62,7 +62,7 @@ func TestLaneKeepsOrderAndWhatIsNotAcknowledged(t *testing.T) {
 	}
 	queues, err := k.queues(t.Context(), webhook.Shard())
 	if diff := cmp.Diff(map[domain.WebhookID]uint64{webhook: n}, queues); err != nil || diff != "" {
-		t.Fatalf("lanes: %v (-want +got):\n%s", err, diff)
+		t.Fatalf("hold queues: %v (-want +got):\n%s", err, diff)
 	}
 	queue, err := k.open(t.Context(), webhook, 100)
 	if err != nil {
@@ -82,7 +82,7 @@ func TestLaneKeepsOrderAndWhatIsNotAcknowledged(t *testing.T) {
 	}
 	held, err := k.read(t.Context(), webhook, 0, 10, nil)
 	if err != nil || len(held) != n-2 || held[0].task.EventSeq != 3 || held[1].task.EventSeq != 4 {
-		t.Fatalf("the lane holds %d deliveries, %v; want %d from the third on", len(held), err, n-2)
+		t.Fatalf("the hold queue has %d deliveries, %v; want %d from the third on", len(held), err, n-2)
 	}
 	if one, err := k.read(t.Context(), webhook, held[1].sequence, 1, nil); err != nil || len(one) != 1 || one[0].task.EventSeq != 4 {
 		t.Errorf("one from the fourth on: %d, %v; want it", len(one), err)
@@ -95,7 +95,7 @@ func TestLaneKeepsOrderAndWhatIsNotAcknowledged(t *testing.T) {
 		t.Fatalf("delete: %v", err)
 	}
 	if left, err := k.read(t.Context(), webhook, 0, 10, nil); err != nil || len(left) != n-4 || left[0].task.EventSeq != 4 {
-		t.Errorf("after the third and fifth are deleted the lane holds %d, %v; want %d from the fourth on", len(left), err, n-4)
+		t.Errorf("after the third and fifth are deleted the hold queue has %d, %v; want %d from the fourth on", len(left), err, n-4)
 	}
 }
 

@@ -63,21 +63,21 @@ func TestReservedRoomIsNotTight(t *testing.T) {
 	t.Parallel()
 	room := inflight.NewBudget(100)
 	if _, err := room.Reserve(t.Context(), 60, 60); err != nil || room.Tight() {
-		t.Errorf("tight with nothing in hand: %v", err)
+		t.Errorf("tight with nothing in flight: %v", err)
 	}
 	room.Take(20)
 	if room.Tight() {
-		t.Error("tight with half of what is left in hand")
+		t.Error("tight with half of what is left in flight")
 	}
 	room.Take(1)
 	if !room.Tight() {
-		t.Error("not tight with more than half of what is left in hand")
+		t.Error("not tight with more than half of what is left in flight")
 	}
 	room.LetGo(1)
 	room.Give(60)
 	room.Take(30)
 	if room.Tight() {
-		t.Error("tight with half of the room in hand")
+		t.Error("tight with half of the room in flight")
 	}
 }
 

@@ -113,7 +113,7 @@ func TestEventsAreSettledInTheOrderOfRecords(t *testing.T) {
 
 // What another process has in flight, or died with, is not written yet: an event that came
 // after it may be one of its own.
-func TestNothingIsSettledBeforeWhatAnotherProcessHasInHand(t *testing.T) {
+func TestNothingIsSettledBeforeWhatAnotherProcessHasInFlight(t *testing.T) {
 	t.Parallel()
 	server := bustest.Start(t)
 	publisher, other := connect(t, server), connect(t, server)

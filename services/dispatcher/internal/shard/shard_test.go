@@ -102,13 +102,13 @@ func TestEveryShardHasOneOwnerWhoeverComesAndGoes(t *testing.T) {
 		hall := &room{listeners: map[int]func([]byte){}}
 		var members []*shard.Owners
 		var stops []context.CancelFunc
-		var doors []*deaf
+		var wires []*deaf
 		var running sync.WaitGroup
 		join := func() {
 			ctx, stop := context.WithCancel(t.Context())
-			door := &deaf{room: hall}
-			m := shard.New(fmt.Sprintf("dispatcher-%d", len(members)), 1, "s", door, slog.New(slog.DiscardHandler))
-			members, stops, doors = append(members, m), append(stops, stop), append(doors, door)
+			wire := &deaf{room: hall}
+			m := shard.New(fmt.Sprintf("dispatcher-%d", len(members)), 1, "s", wire, slog.New(slog.DiscardHandler))
+			members, stops, wires = append(members, m), append(stops, stop), append(wires, wire)
 			running.Go(func() { _ = m.Run(ctx) })
 			pass(1500 * time.Millisecond)
 			synctest.Wait()
@@ -130,7 +130,7 @@ func TestEveryShardHasOneOwnerWhoeverComesAndGoes(t *testing.T) {
 		if owned, orphans, doubles := counts(members); orphans+doubles+owned[0] != 0 {
 			t.Errorf("after a goodbye: %d without owner, %d with several, %d with the one that left", orphans, doubles, owned[0])
 		}
-		doors[1].silence() // killed: nobody hears from it any more
+		wires[1].silence() // killed: nobody hears from it any more
 		pass(5 * time.Second)
 		synctest.Wait()
 		if _, orphans, doubles := counts(members[2:]); orphans+doubles != 0 {

@@ -45,7 +45,7 @@ type run struct {
 	given  bool // given up: too much work, or the context has ended
 	done   bool // more is wrong than is told
 
-	// chain are the schemas that led to the one in hand; those that speak of the same value
+	// chain are the schemas that led to the present one; those that speak of the same value
 	// begin at what fits is told.
 	chain []*library.Schema
 
@@ -76,7 +76,7 @@ func (v *run) take(r *jsonscan.Reader) jsonscan.Value {
 	return value
 }
 
-// fails notes what a keyword finds wrong with the value in hand, and returns false.
+// fails notes what a keyword finds wrong with the present value, and returns false.
 func (v *run) fails(k library.ErrorKind) bool {
 	if v.quiet == 0 {
 		v.note(detail(k))
@@ -84,7 +84,7 @@ func (v *run) fails(k library.ErrorKind) bool {
 	return false
 }
 
-// note notes a fault of the value in hand, or of a member of it. One more than is told ends
+// note notes a fault of the present value, or of a member of it. One more than is told ends
 // the run.
 func (v *run) note(detail string, names ...string) {
 	if v.quiet > 0 || v.over() {

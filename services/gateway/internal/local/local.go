@@ -147,7 +147,7 @@ func (r *Routes) Reload() error {
 	return nil
 }
 
-// replace makes the site of files the current one. What the one before has in hand goes on;
+// replace makes the site of files the current one. What the one before has in flight goes on;
 // connections and counts that no route uses any more are let go of.
 func (r *Routes) replace(files fs.FS) site.Faults {
 	compiled, faults := r.options.compile(files)

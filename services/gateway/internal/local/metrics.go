@@ -52,7 +52,7 @@ func (m *metrics) enter(routes []site.Info) (called func(route int, inside bool,
 	}
 }
 
-// leave takes the metrics of routes that are gone away. What such a route still has in hand
+// leave takes the metrics of routes that are gone away. What such a route still has in flight
 // is not counted any more.
 func (m *metrics) leave(before, now []site.Info) {
 	there := make(map[[2]string]bool, len(now))

@@ -1,7 +1,7 @@
 // Package mcpserver serves ordinary gateway routes to AI clients, as tools, prompts and
 // resources of the Model Context Protocol.
 //
-// A client's message passes a door (method, media types, Host and Origin, size), is read
+// A client's message passes admission (method, media types, Host and Origin, size), is read
 // once, and is held to the rules of its protocol's era. Lists and reads are answered from
 // bytes that were encoded when the routes were loaded. Everything else is the official
 // SDK's, which is asked in process, one message at a time; the client's id is put back in
@@ -37,12 +37,12 @@ type Target struct {
 
 // server is the handler of one MCP route.
 type server struct {
-	door     door
-	catalog  *catalog
-	sdk      *mcp.StreamableHTTPHandler
-	identity string // the serverInfo of results, as JSON
-	debug    bool
-	name     string // of the server, for logs
+	admission admission
+	catalog   *catalog
+	sdk       *mcp.StreamableHTTPHandler
+	identity  string // the serverInfo of results, as JSON
+	debug     bool
+	name      string // of the server, for logs
 }
 
 // New makes the handler of an MCP route, or says what is wrong with its configuration.
@@ -58,10 +58,10 @@ func New(o Options) (route.Handler, []string) {
 	}
 	identity := &mcp.Implementation{Name: settings.Name, Version: settings.Version}
 	s := &server{
-		door:    newDoor(settings, o.Trusts),
-		catalog: catalog,
-		debug:   settings.DebugMode,
-		name:    settings.Name,
+		admission: newAdmission(settings, o.Trusts),
+		catalog:   catalog,
+		debug:     settings.DebugMode,
+		name:      settings.Name,
 	}
 	s.identity = encodeIdentity(identity)
 	s.sdk, faults = newSDK(identity, catalog)
@@ -74,7 +74,7 @@ func New(o Options) (route.Handler, []string) {
 // Handle answers one HTTP request of a client. It never fails: what goes wrong is said in
 // the protocol's own words.
 func (s *server) Handle(ctx context.Context, r *route.Request) (*route.Response, error) {
-	if refused := s.door.refuse(r); refused != nil {
+	if refused := s.admission.refuse(r); refused != nil {
 		return refused, nil
 	}
 	if isBatch(r.Body) {

@@ -72,7 +72,7 @@ func newSDK(identity *mcp.Implementation, c *catalog) (*mcp.StreamableHTTPHandle
 		JSONResponse:                 true,
 		Logger:                       logger,
 		PropagateRequestCancellation: true,
-		DisableLocalhostProtection:   true, // the door knows more names
+		DisableLocalhostProtection:   true, // admission knows more names
 		MaxRequestBodyBytes:          2 * route.MaxMCPRequest,
 	}), faults
 }

@@ -12,16 +12,16 @@ import (
 	"waybill.dev/services/gateway/internal/route"
 )
 
-// door lets requests in by what HTTP says of them.
-type door struct {
+// admission lets requests in by what HTTP says of them.
+type admission struct {
 	hosts     []string // in lower case
 	origins   []string // in lower case, without a slash at the end
 	anyOrigin bool
 	trust     func(origin string) bool // nil: nobody else
 }
 
-func newDoor(s settings, trust func(string) bool) door {
-	d := door{anyOrigin: slices.Contains(s.AllowedOrigins, "*"), trust: trust}
+func newAdmission(s settings, trust func(string) bool) admission {
+	d := admission{anyOrigin: slices.Contains(s.AllowedOrigins, "*"), trust: trust}
 	for _, host := range s.AllowedHosts {
 		d.hosts = append(d.hosts, strings.ToLower(host))
 	}
@@ -32,7 +32,7 @@ func newDoor(s settings, trust func(string) bool) door {
 }
 
 // refuse returns the answer to a request that may not enter; nil: it may.
-func (d *door) refuse(r *route.Request) *route.Response {
+func (d *admission) refuse(r *route.Request) *route.Response {
 	switch {
 	case !d.knows(r):
 		return refusal(http.StatusForbidden, "This server does not answer for this Host.")
@@ -55,7 +55,7 @@ func (d *door) refuse(r *route.Request) *route.Response {
 // knows tells whether the Host is one of ours. Over a loopback connection a foreign name
 // means that a page has rebound its own name to this machine; a proxy on this machine that
 // keeps the name of the outside is told by AllowedHosts.
-func (d *door) knows(r *route.Request) bool {
+func (d *admission) knows(r *route.Request) bool {
 	host := strings.ToLower(r.Host)
 	if slices.Contains(d.hosts, host) || slices.Contains(d.hosts, hostname(host)) {
 		return true
@@ -69,7 +69,7 @@ func (d *door) knows(r *route.Request) bool {
 // trusts tells whether the page that calls may: none at all (no browser), the server's own,
 // or one that is listed, here or in the route's corsPolicy. Behind a proxy that ends TLS, the scheme of the outside is not
 // known here, so it is not compared.
-func (d *door) trusts(r *route.Request) bool {
+func (d *admission) trusts(r *route.Request) bool {
 	values := r.Header["Origin"]
 	if len(values) == 0 || d.anyOrigin {
 		return true
