@@ -38,7 +38,7 @@ type acks struct {
 	prefix  string // of the subjects of acknowledgements; empty: nothing was published yet
 	last    uint64 // number of a publication
 	waiting map[uint64]*publication
-	looking bool // look is due
+	looking bool // look will run
 }
 
 // publication is a message that is not acknowledged yet.
@@ -57,8 +57,8 @@ func (p *publication) end(duplicate bool, err error) {
 	p.done(duplicate, err)
 }
 
-// publish sends m, and calls done exactly once, on a goroutine that done must not block. The
-// caller does not use m again.
+// publish sends m and calls done exactly once with the result. done must not block, because
+// other acknowledgements wait on the same goroutine. The caller must not use m again.
 func (a *acks) publish(m *nats.Msg, done func(duplicate bool, err error)) {
 	p := &publication{msg: m, done: done, sent: time.Now()}
 	id, err := a.await(p)
@@ -108,7 +108,8 @@ func (a *acks) take(id uint64) *publication {
 	return p
 }
 
-// answered takes the word of a stream, or of a server that knows none.
+// answered handles the acknowledgement of a stream, or the answer of a server that knows no
+// such stream.
 func (a *acks) answered(m *nats.Msg) {
 	id, err := strconv.ParseUint(m.Subject[len(a.prefix):], 36, 64)
 	if err != nil {
@@ -123,7 +124,7 @@ func (a *acks) answered(m *nats.Msg) {
 	}
 }
 
-// unheard sends again what reached no stream.
+// unheard sends a message again that reached no stream.
 func (a *acks) unheard(id uint64) {
 	a.mu.Lock()
 	p := a.waiting[id]
@@ -150,7 +151,8 @@ func (a *acks) unheard(id uint64) {
 	}
 }
 
-// look gives up what had its time, and comes again while something waits.
+// look gives up the publications that have waited for publishTimeout. It runs again as long as
+// others wait.
 func (a *acks) look() {
 	before := time.Now().Add(-publishTimeout)
 	a.mu.Lock()

@@ -19,11 +19,12 @@ type sample struct {
 	events time.Time // every event published before was acknowledged
 }
 
-// Gone returns the time before which the bus holds no unsettled event any more: neither
-// in EVENTS nor in RECORDS, where the outcomes of an event arrive long after its own time
-// when there is a backlog. An event that was acknowledged at some moment had its outcomes
-// in RECORDS by then, so if all records from before that moment are written, nothing of it
-// is left on the bus. oldestEvent and oldestRecord are the times of the oldest messages that
+// Gone returns a time. The bus holds no unsettled event that was published before it: not in
+// EVENTS, and not in RECORDS. An event's outcomes may come to RECORDS long after the event,
+// because of a backlog. But they are there before the event is acknowledged. So when all
+// records from before that moment are written, nothing of the event is left on the bus.
+//
+// oldestEvent and oldestRecord are the times of the oldest messages that
 // are not acknowledged, asked for at now or later; zero: there is none. ok is false while no
 // such moment is known.
 func (h *Horizon) Gone(now, oldestEvent, oldestRecord time.Time) (before time.Time, ok bool) {

@@ -82,9 +82,9 @@ func Listen(ctx context.Context, o ServerOptions) (*Server, error) {
 	return s, nil
 }
 
-// framed closes the connection after the answer to a chunked request. Such a
-// request may also have had a length, which net/http ignores and removes from the
-// header. A proxy that uses the length would take the following bytes for another request.
+// framed closes the connection after the answer to a chunked request. Such a request may
+// also have a Content-Length. net/http ignores that header and removes it. But a proxy that
+// goes by it would take the bytes that follow for another request.
 func framed(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if len(r.TransferEncoding) > 0 {

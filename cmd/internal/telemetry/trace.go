@@ -19,8 +19,8 @@ import (
 
 // NewTracer returns the provider of traces, and a function that sends the last ones at the end. Traces
 // are off unless OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT says
-// where they go (OTLP over HTTP). The other OTEL_ variables of the exporter and of the
-// sampler work too. W3C trace context connects the processes.
+// where they go (OTLP over HTTP). The exporter and the sampler also read their other OTEL_
+// variables. Processes pass traces on by W3C trace context.
 func NewTracer(ctx context.Context, service, version string, log *slog.Logger) (trace.TracerProvider, func(context.Context) error, error) {
 	otel.SetTextMapPropagator(propagation.TraceContext{})
 	if !tracesWanted() {

@@ -1,4 +1,5 @@
-// Package managers has the managers of consumers: the people whom a consumer's keys are for.
+// Package managers serves the managers of consumers. A manager is a person who looks
+// after a consumer.
 package managers
 
 import (

@@ -65,7 +65,8 @@ func readQuestion(values url.Values) (question, error) {
 	return asked, err
 }
 
-// facts are the API's answers to the question. What is nil does not exist for the caller.
+// facts are what the API answered about the delivery in question. A field is nil if the
+// resource does not exist, or if the caller may not see it.
 type facts struct {
 	asked    question
 	now      time.Time

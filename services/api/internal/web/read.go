@@ -18,21 +18,22 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// Bounds of what requests hold.
+// Limits of a request.
 const (
-	// MaxBody is the size of a body that tells of resources, in bytes.
+	// MaxBody is how many bytes the body of a request for a resource may have. Events have
+	// limits of their own.
 	MaxBody = 1 << 20
 	// MaxPage is how many entries a page of a list may have.
 	MaxPage = 1000
-	// MaxOffset is where a page may begin.
+	// MaxOffset is the largest offset at which a page may begin.
 	MaxOffset = math.MaxUint32
 
 	idempotencyHeader = "Idempotency-Key"
 	maxIdempotencyKey = 255
 )
 
-// reading is what a request has said so far. Nothing that is wrong with it is told before
-// Check, so that a handler reads all of it without looking back:
+// reading collects what is read of a request and what is wrong with it. Check reports the
+// faults, so a handler can read the whole request first. Their order is:
 //
 //   - What makes all else pointless comes first, and alone: an account or a resource that the
 //     path names and that is not there (404), a caller who may not do this (403), a malformed

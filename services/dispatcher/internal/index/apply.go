@@ -6,8 +6,8 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// apply takes over webhooks that were read from the database. version is the version that they
-// cover; 0: they are single webhooks.
+// apply puts webhooks that were read from the database into the index. With a version they are
+// all that changed up to that version. With 0 they are single webhooks.
 func (x *Index) apply(webhooks []domain.Webhook, healths []domain.Health, version int64) {
 	changed := make(map[*Hook]struct{})
 	lists := &edits{added: make(map[subscription][]*Hook)}

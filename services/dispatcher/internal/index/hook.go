@@ -69,8 +69,8 @@ func (h *Hook) setHealth(health domain.Health) bool {
 	}
 }
 
-// Inactive reports whether only tests may be sent, and not even these while its
-// configuration has a Fault.
+// Inactive reports whether the webhook gets no events. Tests may still be sent to it, unless
+// its configuration has a Fault.
 func (h *Hook) Inactive() bool {
 	config := h.Config()
 	_, inactive := config.Inactive(h.Health())
