@@ -72,7 +72,33 @@ func compareState(a, b *domain.Outcome) int {
 
 func cleanAttempt(a domain.Attempt) domain.Attempt {
 	a.Error, a.ResponseBody = plainText(a.Error), plainText(a.ResponseBody)
+	a.Class = domain.Class(plainText(string(a.Class)))
 	return a
+}
+
+// storedClass is what an attempt's row keeps of its class: nothing when its status says it.
+func storedClass(a *domain.Attempt) *string {
+	if a.Status > 0 && a.Class == domain.ClassOf(a.Status) {
+		return nil
+	}
+	return (*string)(&a.Class)
+}
+
+// last is what the row of a delivery keeps of its last attempt.
+func last(a *domain.Attempt) (class *string, status *int) {
+	if a == nil {
+		return nil, nil
+	}
+	return (*string)(&a.Class), &a.Status
+}
+
+// bornLast is the same for a new row, which has the attempt: nothing when it was answered
+// with 2xx.
+func bornLast(a *domain.Attempt) (class *string, status *int) {
+	if a != nil && a.Class == domain.ClassOK {
+		return nil, nil
+	}
+	return last(a)
 }
 
 // plainText makes text fit for a text column: one row that the database refuses would
