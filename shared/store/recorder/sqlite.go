@@ -125,9 +125,9 @@ func (d sqlite) wholeValues(at time.Time, outcomes []domain.Outcome) []any {
 	for i := range outcomes {
 		values = d.appendState(values, at, &outcomes[i])
 		if a := outcomes[i].Attempt; a != nil {
-			values = append(values, a.ID, a.Number, d.db.Moment(a.StartedAt), a.Duration.Microseconds(), a.Status, storedClass(a), a.Error, a.ResponseBody)
+			values = append(values, a.ID, a.Number, d.db.Moment(a.StartedAt), a.Duration.Microseconds(), a.Status, storedClass(a), a.Error, a.ResponseBody, a.Transcript)
 		} else {
-			values = append(values, nil, nil, nil, nil, nil, nil, nil, nil)
+			values = append(values, nil, nil, nil, nil, nil, nil, nil, nil, nil)
 		}
 	}
 	return values
@@ -149,11 +149,11 @@ func (d sqlite) appendState(values []any, at time.Time, o *domain.Outcome) []any
 }
 
 func (d sqlite) attemptValues(at time.Time, attempts []deliveryAttempt) []any {
-	values := make([]any, 0, len(attempts)*11)
+	values := make([]any, 0, len(attempts)*12)
 	for i := range attempts {
 		a := &attempts[i]
 		values = append(values, d.db.Date(at), string(a.delivery), a.ID, a.Number, d.db.Moment(a.StartedAt),
-			a.Duration.Microseconds(), a.Status, storedClass(&a.Attempt), a.Error, a.ResponseBody, a.account)
+			a.Duration.Microseconds(), a.Status, storedClass(&a.Attempt), a.Error, a.ResponseBody, a.Transcript, a.account)
 	}
 	return values
 }
@@ -218,12 +218,12 @@ func sqliteFillDeliveries() store.MultiRow {
 // the last column is the account, which leads to the delivery.
 func sqliteInsertAttempts() store.MultiRow {
 	return store.MultiRow{
-		Head: `INSERT INTO attempts (day, delivery_id, id, number, started_at, duration_us, status, class, error, body)
-			SELECT v.column1, v.column2, v.column3, v.column4, v.column5, v.column6, v.column7, v.column8, v.column9, v.column10 FROM (VALUES `,
+		Head: `INSERT INTO attempts (day, delivery_id, id, number, started_at, duration_us, status, class, error, body, transcript)
+			SELECT v.column1, v.column2, v.column3, v.column4, v.column5, v.column6, v.column7, v.column8, v.column9, v.column10, v.column11 FROM (VALUES `,
 		Tail: `) AS v WHERE NOT EXISTS (SELECT 1 FROM deliveries d
-			WHERE d.account = v.column11 AND d.id = v.column2 AND d.day = v.column1 AND d.attempt_id = v.column3)
+			WHERE d.account = v.column12 AND d.id = v.column2 AND d.day = v.column1 AND d.attempt_id = v.column3)
 			ON CONFLICT DO NOTHING`,
-		Columns: 11,
+		Columns: 12,
 	}
 }
 

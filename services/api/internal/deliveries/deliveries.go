@@ -80,26 +80,19 @@ type Delivery struct {
 	Status        domain.Status     `json:"status"`
 	AttemptCount  int               `json:"attemptCount"`
 	NextAttemptAt *string           `json:"nextAttemptAt"`
+	Class         domain.Class      `json:"class,omitzero"`      // of the last attempt
+	StatusCode    int               `json:"statusCode,omitzero"` // the same
 	Reason        *string           `json:"reason"`
 	Test          bool              `json:"test"`
 	CreatedAt     *string           `json:"createdAt"`
 	UpdatedAt     *string           `json:"updatedAt"`
 }
 
-type attemptView struct {
-	Number       int     `json:"number"`
-	StartedAt    *string `json:"startedAt"`
-	DurationMs   int64   `json:"durationMs"`
-	Status       int     `json:"status,omitzero"`
-	Error        string  `json:"error,omitzero"`
-	ResponseBody string  `json:"responseBody,omitzero"`
-}
-
 // View returns a delivery as lists show it.
 func View(d domain.Delivery) Delivery {
 	return Delivery{
 		ID: d.ID, WebhookID: d.Webhook, EventID: d.EventID, EventType: d.EventType, Status: d.Status,
-		AttemptCount: d.Attempts, NextAttemptAt: web.Stamp(d.NextAttemptAt), Reason: web.Optional(d.Reason),
+		AttemptCount: d.Attempts, Class: d.LastClass, StatusCode: d.LastStatus, NextAttemptAt: web.Stamp(d.NextAttemptAt), Reason: web.Optional(d.Reason),
 		Test: d.Test, CreatedAt: web.Stamp(d.CreatedAt), UpdatedAt: web.Stamp(d.UpdatedAt),
 	}
 }
@@ -157,12 +150,5 @@ func (h *handlers) get(c *web.Call) error {
 	return c.Answer(http.StatusOK, struct {
 		Delivery
 		Attempts []attemptView `json:"attempts"`
-	}{View(d), web.Views(attempts, viewAttempt)})
-}
-
-func viewAttempt(a domain.Attempt) attemptView {
-	return attemptView{
-		Number: a.Number, StartedAt: web.Stamp(a.StartedAt), DurationMs: a.Duration.Milliseconds(),
-		Status: a.Status, Error: a.Error, ResponseBody: a.ResponseBody,
-	}
+	}{View(d), web.Views(attempts, func(a domain.Attempt) attemptView { return viewAttempt(d, a) })})
 }

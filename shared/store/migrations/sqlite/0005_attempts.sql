@@ -1,9 +1,12 @@
 -- +goose Up
 
--- How an attempt ended; NULL: as its status says.
+-- How an attempt ended; NULL: as its status says. The rest of what was sent and came back is
+-- one text of bytes, of some 250, that shared/transcript reads.
 ALTER TABLE attempts ADD COLUMN class text;
+ALTER TABLE attempts ADD COLUMN transcript blob;
 -- The last attempt's; NULL: none was made, or it is the one in the row and was answered
 -- with 2xx, as on the good path.
 ALTER TABLE deliveries ADD COLUMN last_class text;
 ALTER TABLE deliveries ADD COLUMN last_status integer;
 ALTER TABLE deliveries ADD COLUMN attempt_class text;
+ALTER TABLE deliveries ADD COLUMN attempt_transcript blob;
