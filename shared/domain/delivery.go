@@ -30,6 +30,13 @@ const (
 	ReasonOverCap        = "overCapacity"
 )
 
+// Reasons returns every reason.
+func Reasons() []string {
+	return []string{
+		ReasonWebhookDeleted, ReasonExhausted, ReasonRetention, ReasonCircuitOpen, ReasonInactive, ReasonUnreadable, ReasonOverCap,
+	}
+}
+
 // Task is one delivery on its way: what is kept on the bus between two attempts.
 type Task struct {
 	Delivery   DeliveryID

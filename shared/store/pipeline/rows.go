@@ -84,6 +84,8 @@ type eventRow struct {
 	Payload    []byte
 	ReceivedAt store.Instant
 	Repeats    string
+	Source     string
+	Shipment   *int64
 }
 
 func (eventRow) TableName() string { return "events" }

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/envelope"
 	"waybill.dev/shared/store"
 )
 
@@ -292,7 +293,7 @@ func (r *eventRows) Next() bool {
 
 func (r *eventRows) Values() ([]any, error) {
 	e := &r.rows[r.next-1]
-	return []any{domain.Day(e.ReceivedAt), e.Account, e.ID, string(e.Type), e.Timestamp, e.Payload, e.ReceivedAt}, nil
+	return []any{domain.Day(e.ReceivedAt), e.Account, e.ID, string(e.Type), e.Timestamp, e.Payload, e.ReceivedAt, string(domain.SourceNATS), envelope.Shipment(e.Account, e.Payload)}, nil
 }
 
 func (r *eventRows) Err() error { return nil }
@@ -302,17 +303,18 @@ func (r *eventRows) Err() error { return nil }
 func recordEventsPostgres(ctx context.Context, tx pgx.Tx, at time.Time, day *recordDay) error {
 	table := store.Partition(tableEvents, at)
 	if !day.known {
-		columns := []string{"day", "account", "id", "type", "occurred_at", "payload", "received_at"}
+		columns := []string{"day", "account", "id", "type", "occurred_at", "payload", "received_at", "source", "shipment"}
 		return copyRows(ctx, tx, table, columns, &eventRows{rows: day.events})
 	}
 	batch := &pgx.Batch{}
 	for _, e := range day.events {
 		batch.Queue(`
-			INSERT INTO `+table+` AS e (day, account, id, type, occurred_at, payload, received_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7)
+			INSERT INTO `+table+` AS e (day, account, id, type, occurred_at, payload, received_at, source, shipment)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $10, $11)
 			ON CONFLICT (account, id, day) DO UPDATE SET repeats = e.repeats || $8::text
 			WHERE e.received_at <> excluded.received_at AND strpos(e.repeats, $8::text) = 0 AND length(e.repeats) < $9`,
-			at, e.Account, e.ID, string(e.Type), e.Timestamp, e.Payload, e.ReceivedAt, repeatText(e.ReceivedAt), maxRepeats)
+			at, e.Account, e.ID, string(e.Type), e.Timestamp, e.Payload, e.ReceivedAt, repeatText(e.ReceivedAt), maxRepeats,
+			string(domain.SourceNATS), envelope.Shipment(e.Account, e.Payload))
 	}
 	return tx.SendBatch(ctx, batch).Close()
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/envelope"
 	"waybill.dev/shared/store"
 )
 
@@ -59,7 +60,8 @@ func (d sqlite) recordDay(ctx context.Context, c store.Conn, at time.Time, day *
 	}
 	for _, event := range day.events {
 		_, err := d.statements.Exec(ctx, c, sqliteRecordEvent, d.db.Date(at), event.Account, event.ID, string(event.Type),
-			event.Timestamp, event.Payload, d.db.Moment(event.ReceivedAt), repeatText(event.ReceivedAt), maxRepeats)
+			event.Timestamp, event.Payload, d.db.Moment(event.ReceivedAt), repeatText(event.ReceivedAt), maxRepeats,
+			string(domain.SourceNATS), envelope.Shipment(event.Account, event.Payload))
 		if err != nil {
 			return 0, fmt.Errorf("insert events: %w", err)
 		}
@@ -237,8 +239,8 @@ func sqliteSettle() store.MultiRow {
 
 // sqliteRecordEvent adds an event; of one whose id is there for that day only the time
 // is kept, so that its deliveries are found.
-const sqliteRecordEvent = `INSERT INTO events (day, account, id, type, occurred_at, payload, received_at)
-	VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+const sqliteRecordEvent = `INSERT INTO events (day, account, id, type, occurred_at, payload, received_at, source, shipment)
+	VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?10, ?11)
 	ON CONFLICT (account, id, day) DO UPDATE SET repeats = events.repeats || ?8
 	WHERE events.received_at <> excluded.received_at AND instr(events.repeats, ?8) = 0 AND length(events.repeats) < ?9`
 

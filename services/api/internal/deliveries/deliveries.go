@@ -102,7 +102,10 @@ func (h *handlers) list(c *web.Call) error {
 	filter := pipeline.DeliveryFilter{
 		Account: c.Principal.Account,
 		Status:  input.OneOf(q, "status", domain.Statuses()),
-		Since:   q.Time("since"), Until: q.Time("until"),
+		Reason:  input.OneOf(q, "reason", domain.Reasons()), Type: input.OneOf(q, "eventType", domain.EventTypes()),
+		Class: input.OneOf(q, "class", domain.Classes()), StatusCode: q.Integer("statusCode", 100, 599, 0),
+		Shipment: q.Within("shipmentId", domain.MaxShipmentID),
+		Since:    q.Time("since"), Until: q.Time("until"),
 		Limit: q.Integer("limit", 1, web.MaxPage, defaultPage),
 	}
 	if text, ok := q.Text("webhookId"); ok {
@@ -117,6 +120,9 @@ func (h *handlers) list(c *web.Call) error {
 			q.Fault("eventId", "must be 1 to 64 characters of A-Z a-z 0-9 _ -")
 		}
 		filter.EventID = text
+	}
+	if test, ok := q.Bool("test"); ok {
+		filter.Test = &test
 	}
 	filter.Cursor, _ = q.Text("cursor")
 	if err := c.Check(); err != nil {

@@ -103,7 +103,12 @@ func (b *Bench) After(o domain.Outcome, status domain.Status) domain.Outcome {
 	now := b.Clock.Now().Truncate(time.Microsecond)
 	o.Status, o.Rev, o.Attempts, o.RunAttempts, o.UpdatedAt = status, o.Rev+2, o.Attempts+1, o.RunAttempts+1, now
 	o.NextAttemptAt = time.Time{}
-	o.Attempt = &domain.Attempt{ID: domain.AttemptID(), Number: o.Attempts, StartedAt: now, Duration: time.Millisecond, Status: 503, Class: domain.Class5xx, Transcript: []byte{1, 0, 0xfe}}
+	o.Attempt = &domain.Attempt{
+		ID: domain.AttemptID(), Number: o.Attempts, StartedAt: now, Duration: time.Millisecond, Status: 503, Class: domain.Class5xx, Transcript: []byte{1, 0, 0xfe},
+	}
+	if status == domain.StatusDelivered {
+		o.Attempt.Status, o.Attempt.Class = 200, domain.ClassOK
+	}
 	return o
 }
 
