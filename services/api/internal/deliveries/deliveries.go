@@ -80,26 +80,19 @@ type Delivery struct {
 	Status        domain.Status     `json:"status"`
 	AttemptCount  int               `json:"attemptCount"`
 	NextAttemptAt *string           `json:"nextAttemptAt"`
+	Class         domain.Class      `json:"class,omitzero"`      // of the last attempt
+	StatusCode    int               `json:"statusCode,omitzero"` // the same
 	Reason        *string           `json:"reason"`
 	Test          bool              `json:"test"`
 	CreatedAt     *string           `json:"createdAt"`
 	UpdatedAt     *string           `json:"updatedAt"`
 }
 
-type attemptView struct {
-	Number       int     `json:"number"`
-	StartedAt    *string `json:"startedAt"`
-	DurationMs   int64   `json:"durationMs"`
-	Status       int     `json:"status,omitzero"`
-	Error        string  `json:"error,omitzero"`
-	ResponseBody string  `json:"responseBody,omitzero"`
-}
-
 // View returns a delivery as lists show it.
 func View(d domain.Delivery) Delivery {
 	return Delivery{
 		ID: d.ID, WebhookID: d.Webhook, EventID: d.EventID, EventType: d.EventType, Status: d.Status,
-		AttemptCount: d.Attempts, NextAttemptAt: web.Stamp(d.NextAttemptAt), Reason: web.Optional(d.Reason),
+		AttemptCount: d.Attempts, Class: d.LastClass, StatusCode: d.LastStatus, NextAttemptAt: web.Stamp(d.NextAttemptAt), Reason: web.Optional(d.Reason),
 		Test: d.Test, CreatedAt: web.Stamp(d.CreatedAt), UpdatedAt: web.Stamp(d.UpdatedAt),
 	}
 }
@@ -109,7 +102,10 @@ func (h *handlers) list(c *web.Call) error {
 	filter := pipeline.DeliveryFilter{
 		Account: c.Principal.Account,
 		Status:  input.OneOf(q, "status", domain.Statuses()),
-		Since:   q.Time("since"), Until: q.Time("until"),
+		Reason:  input.OneOf(q, "reason", domain.Reasons()), Type: input.OneOf(q, "eventType", domain.EventTypes()),
+		Class: input.OneOf(q, "class", domain.Classes()), StatusCode: q.Integer("statusCode", 100, 599, 0),
+		Shipment: q.Within("shipmentId", domain.MaxShipmentID),
+		Since:    q.Time("since"), Until: q.Time("until"),
 		Limit: q.Integer("limit", 1, web.MaxPage, defaultPage),
 	}
 	if text, ok := q.Text("webhookId"); ok {
@@ -124,6 +120,9 @@ func (h *handlers) list(c *web.Call) error {
 			q.Fault("eventId", "must be 1 to 64 characters of A-Z a-z 0-9 _ -")
 		}
 		filter.EventID = text
+	}
+	if test, ok := q.Bool("test"); ok {
+		filter.Test = &test
 	}
 	filter.Cursor, _ = q.Text("cursor")
 	if err := c.Check(); err != nil {
@@ -157,12 +156,5 @@ func (h *handlers) get(c *web.Call) error {
 	return c.Answer(http.StatusOK, struct {
 		Delivery
 		Attempts []attemptView `json:"attempts"`
-	}{View(d), web.Views(attempts, viewAttempt)})
-}
-
-func viewAttempt(a domain.Attempt) attemptView {
-	return attemptView{
-		Number: a.Number, StartedAt: web.Stamp(a.StartedAt), DurationMs: a.Duration.Milliseconds(),
-		Status: a.Status, Error: a.Error, ResponseBody: a.ResponseBody,
-	}
+	}{View(d), web.Views(attempts, func(a domain.Attempt) attemptView { return viewAttempt(d, a) })})
 }
