@@ -86,13 +86,26 @@ type Delivery struct {
 	UpdatedAt     *string           `json:"updatedAt"`
 }
 
-type attemptView struct {
+// Attempt is an attempt as a delivery shows it.
+type Attempt struct {
 	Number       int     `json:"number"`
 	StartedAt    *string `json:"startedAt"`
 	DurationMs   int64   `json:"durationMs"`
 	Status       int     `json:"status,omitzero"`
 	Error        string  `json:"error,omitzero"`
 	ResponseBody string  `json:"responseBody,omitzero"`
+}
+
+// Detail is a delivery with its attempts.
+type Detail struct {
+	Delivery
+
+	Attempts []Attempt `json:"attempts"`
+}
+
+// Show returns a delivery with its attempts.
+func Show(d domain.Delivery, attempts []domain.Attempt) Detail {
+	return Detail{View(d), web.Views(attempts, viewAttempt)}
 }
 
 // View returns a delivery as lists show it.
@@ -154,14 +167,11 @@ func (h *handlers) get(c *web.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.Answer(http.StatusOK, struct {
-		Delivery
-		Attempts []attemptView `json:"attempts"`
-	}{View(d), web.Views(attempts, viewAttempt)})
+	return c.Answer(http.StatusOK, Show(d, attempts))
 }
 
-func viewAttempt(a domain.Attempt) attemptView {
-	return attemptView{
+func viewAttempt(a domain.Attempt) Attempt {
+	return Attempt{
 		Number: a.Number, StartedAt: web.Stamp(a.StartedAt), DurationMs: a.Duration.Milliseconds(),
 		Status: a.Status, Error: a.Error, ResponseBody: a.ResponseBody,
 	}
