@@ -86,7 +86,7 @@ func TestIsolation(t *testing.T) {
 		}
 		before := everything()
 		for _, route := range api.Routes() {
-			if route.Scope == "" {
+			if route.Scope == "" || route.Stream { // TestLive is about what streams show
 				continue
 			}
 			there := r.do(route.Method, theirs.Replace(route.Path+query[route.Operation]), body[route.Operation], as(second))
