@@ -8,14 +8,13 @@ package news
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/go-json-experiment/json"
 
 	"waybill.dev/shared/bus"
 )
