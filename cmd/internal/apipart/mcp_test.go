@@ -24,6 +24,9 @@ var everyTool = []string{
 	"list_managers", "create_manager", "get_manager", "delete_manager", "rotate_webhook_secret",
 }
 
+// written is how many of them people have written; the others are made from the OpenAPI document.
+const written = 15
+
 // anyKeys are the tools of a key without any scope but mcp:use.
 var anyKeys = []string{"who_am_i", "list_accounts", "get_account"}
 
