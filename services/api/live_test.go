@@ -138,7 +138,7 @@ func TestLive(t *testing.T) {
 func manyEvents(n int) []string {
 	events := make([]string, n)
 	for i := range events {
-		events[i] = event("evt_"+domain.AttemptID())
+		events[i] = event("evt_" + domain.AttemptID())
 	}
 	return events
 }
