@@ -15,8 +15,10 @@ import (
 	"waybill.dev/services/api/internal/deliveries"
 	"waybill.dev/services/api/internal/documents"
 	"waybill.dev/services/api/internal/events"
+	"waybill.dev/services/api/internal/explanations"
 	"waybill.dev/services/api/internal/health"
 	"waybill.dev/services/api/internal/keys"
+	"waybill.dev/services/api/internal/live"
 	"waybill.dev/services/api/internal/managers"
 	"waybill.dev/services/api/internal/rejected"
 	"waybill.dev/services/api/internal/spec"
@@ -37,7 +39,8 @@ func Routes() []Route {
 
 // parts is what the handler works with besides Options.
 type parts struct {
-	db        tables
+	db        telling
+	streams   *live.Streams
 	keys      *auth.Keys
 	accepter  events.Accepter
 	relay     interface{ Poke() }
@@ -57,6 +60,8 @@ func families(o *Options, p *parts) []Route {
 		webhooks.Routes(webhooks.Options{Store: db, Bus: o.Bus, Egress: o.Egress, RetrySchedule: o.RetrySchedule, Retention: o.Retention}),
 		events.Routes(events.Options{Store: db, Accepter: p.accepter, Registerer: o.Registerer, TracerProvider: o.TracerProvider}),
 		deliveries.Routes(deliveries.Options{Log: db, Requests: db, Requested: requested}),
+		explanations.Routes(explanations.Options{Log: db, RetrySchedule: o.RetrySchedule}),
+		live.Routes(p.streams),
 		rejected.Routes(db, o.Bus),
 		accounts.Routes(accounts.Options{Accounts: db, Projects: db, Keys: p.keys}),
 		audit.Routes(db),

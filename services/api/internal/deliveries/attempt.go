@@ -8,7 +8,8 @@ import (
 	"waybill.dev/shared/transcript"
 )
 
-type attemptView struct {
+// Attempt is an attempt as a delivery shows it.
+type Attempt struct {
 	Number          int          `json:"number"`
 	StartedAt       *string      `json:"startedAt"`
 	DurationMs      int64        `json:"durationMs"`
@@ -39,8 +40,8 @@ type phasesView struct {
 }
 
 // viewAttempt shows an attempt. What a later version kept of it in another form is left out.
-func viewAttempt(d domain.Delivery, a domain.Attempt) attemptView {
-	view := attemptView{
+func viewAttempt(d domain.Delivery, a domain.Attempt) Attempt {
+	view := Attempt{
 		Number: a.Number, StartedAt: web.Stamp(a.StartedAt), DurationMs: a.Duration.Milliseconds(),
 		Status: a.Status, Class: a.Class, Error: a.Error, ResponseBody: a.ResponseBody,
 	}

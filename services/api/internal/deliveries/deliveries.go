@@ -88,6 +88,18 @@ type Delivery struct {
 	UpdatedAt     *string           `json:"updatedAt"`
 }
 
+// Detail is a delivery with its attempts.
+type Detail struct {
+	Delivery
+
+	Attempts []Attempt `json:"attempts"`
+}
+
+// Show returns a delivery with its attempts.
+func Show(d domain.Delivery, attempts []domain.Attempt) Detail {
+	return Detail{View(d), web.Views(attempts, func(a domain.Attempt) Attempt { return viewAttempt(d, a) })}
+}
+
 // View returns a delivery as lists show it.
 func View(d domain.Delivery) Delivery {
 	return Delivery{
@@ -153,8 +165,5 @@ func (h *handlers) get(c *web.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.Answer(http.StatusOK, struct {
-		Delivery
-		Attempts []attemptView `json:"attempts"`
-	}{View(d), web.Views(attempts, func(a domain.Attempt) attemptView { return viewAttempt(d, a) })})
+	return c.Answer(http.StatusOK, Show(d, attempts))
 }
