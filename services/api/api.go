@@ -18,6 +18,7 @@ import (
 	"waybill.dev/services/api/internal/accept"
 	"waybill.dev/services/api/internal/audit"
 	"waybill.dev/services/api/internal/auth"
+	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/live"
 	"waybill.dev/services/api/internal/relay"
 	"waybill.dev/services/api/internal/spec"
@@ -66,11 +67,17 @@ type Options struct {
 	// Memory is what bodies in memory may take together; nil: there is no bound.
 	Memory *body.Memory
 
+	// OIDC signs people in to the console; without an Issuer keys alone do.
+	OIDC OIDC
+
 	// Gateway answers the paths that are not the API's own; nil: they are answered with 404.
 	Gateway Gateway
 
 	Registerer     prometheus.Registerer // nil: a registry of its own
 	TracerProvider trace.TracerProvider  // nil: no traces
+
+	// observe is told of the console's pages and of what they called; nil: nobody. For tests.
+	observe func(route console.Route, calls []console.Call)
 }
 
 // Service is the running part and the handler of one process.
@@ -82,6 +89,7 @@ type Service struct {
 	news     *news.Publisher
 	streams  *live.Streams
 	publish  func(context.Context) error // serves those who publish on NATS
+	console  *console.Console
 	handler  http.Handler
 }
 
@@ -147,7 +155,13 @@ func New(options Options) (*Service, error) {
 	s.publish = func(ctx context.Context) error {
 		return options.Bus.ServePublishers(ctx, func(result string) { published.WithLabelValues(result).Inc() })
 	}
-	s.handler = handler(&options, &parts{db: db, streams: s.streams, keys: keys, accepter: s.accepter, relay: s.relay, refusals: s.refusals, documents: documents})
+	p := &parts{db: db, streams: s.streams, keys: keys, accepter: s.accepter, relay: s.relay, refusals: s.refusals, documents: documents}
+	routes := families(&options, p)
+	own := handler(&options, p, routes)
+	if s.console, err = newConsole(&options, p, routes, own); err != nil {
+		return nil, fmt.Errorf("make api: %w", err)
+	}
+	s.handler = front(s.console, own)
 	return s, nil
 }
 

@@ -14,5 +14,6 @@ import (
 func KeyHandler(o Options, keys *auth.Keys) http.Handler {
 	o.complete()
 	db := telling{newTables(o.Store), news.NewPublisher(o.Bus)}
-	return handler(&o, &parts{db: db, streams: live.NewStreams(o.Bus, o.Logger), keys: keys, refusals: audit.NewRefusals(db, o.Logger)})
+	p := &parts{db: db, streams: live.NewStreams(o.Bus, o.Logger), keys: keys, refusals: audit.NewRefusals(db, o.Logger)}
+	return handler(&o, p, families(&o, p))
 }

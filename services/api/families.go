@@ -74,9 +74,9 @@ func families(o *Options, p *parts) []Route {
 }
 
 // handler returns what serves every route.
-func handler(o *Options, p *parts) http.Handler {
+func handler(o *Options, p *parts, routes []Route) http.Handler {
 	return web.New(web.Options{
-		Routes: families(o, p), Authenticator: p.keys, Keys: p.keys, Refusals: p.refusals, Gateway: o.Gateway,
+		Routes: routes, Authenticator: p.keys, Keys: p.keys, Refusals: p.refusals, Gateway: o.Gateway,
 		Edge: &edge.Edge{Trusted: o.TrustedProxies, PublicURL: o.PublicURL}, Memory: o.Memory,
 		Logger: o.Logger, Registerer: o.Registerer, RateLimit: o.RateLimit,
 	})

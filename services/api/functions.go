@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/selfapi"
 	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/apikey"
@@ -41,7 +42,7 @@ func Functions(handler http.Handler) map[string]Function {
 // Paths returns the templates of the paths that the API answers itself, before its Gateway
 // is asked.
 func Paths() []string {
-	var templates []string
+	templates := console.Paths()
 	for _, r := range Routes() {
 		templates = append(templates, r.Path)
 		templates = append(templates, r.Aliases...)

@@ -2,7 +2,9 @@ package domain
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Scope is a permission that a consumer's keys carry. Each operation needs one.
@@ -128,6 +130,7 @@ type Caller struct {
 	Sub       string // bucket/consumer, or bootstrap
 	Type      string // "key" or "bootstrap"
 	KeyID     string // empty for the bootstrap key
+	Session   string // of the console; empty: the key alone
 	RequestID string
 	Address   string
 	UserAgent string
@@ -157,3 +160,15 @@ type AuditEntry struct {
 
 // AuditRetention is how long audit entries are kept.
 const AuditRetention = 90 * 24 * time.Hour
+
+// CutText returns at most limit bytes of text, in whole characters that every database takes.
+func CutText(text string, limit int) string {
+	text = strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", "\uFFFD"), "\uFFFD")
+	if len(text) <= limit {
+		return text
+	}
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
+	}
+	return text[:limit]
+}

@@ -18,9 +18,29 @@ import (
 	"waybill.dev/shared/body"
 )
 
+// API is the API of a process. It answers on the process's HTTP address.
+type API struct {
+	http.Handler
+
+	service *api.Service
+}
+
+// ConsoleLink returns the path of a link that signs in to the console as the admin, once and
+// within 60 s; empty: there is no admin key.
+func (a *API) ConsoleLink(ctx context.Context) (string, error) { return a.service.ConsoleLink(ctx) }
+
 // Add makes the API on the handles and adds it to p. The result answers on the process's
 // HTTP address.
 func Add(p *boot.Process, h *boot.Handles) (http.Handler, error) {
+	a, err := AddAPI(p, h)
+	if err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// AddAPI is Add for who needs more than the handler.
+func AddAPI(p *boot.Process, h *boot.Handles) (*API, error) {
 	if err := checkRoutesDir(&h.Settings); err != nil {
 		return nil, err
 	}
@@ -50,7 +70,7 @@ func Add(p *boot.Process, h *boot.Handles) (http.Handler, error) {
 	p.Add("routes", routes.Run)
 	p.Add("API", service.Run)
 	h.AtShutdown(service.EndStreams)
-	return gateway.ByHost(nil, service.Handler()), nil
+	return &API{gateway.ByHost(nil, service.Handler()), service}, nil
 }
 
 // Environment returns the variables of the process that route files may name: all but

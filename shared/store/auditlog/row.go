@@ -32,7 +32,7 @@ func (l *Log) auditRow(e domain.AuditEntry) (auditRow, error) {
 	c := e.Caller
 	row := auditRow{
 		At: store.InstantOf(e.At), Account: auditable(e.Account), Action: auditable(e.Action),
-		Sub: auditable(c.Sub), Type: auditable(c.Type), KeyID: auditable(c.KeyID), RequestID: auditable(c.RequestID),
+		Sub: auditable(c.Sub), Type: auditable(c.Type), KeyID: auditable(c.KeyID), Session: auditable(c.Session), RequestID: auditable(c.RequestID),
 		Address: auditable(c.Address), UserAgent: auditable(c.UserAgent), Method: auditable(c.Method), Route: auditable(c.Route),
 		Resources: string(resources), Success: e.Success, Error: auditable(e.Error), Count: max(1, e.Count),
 	}
@@ -70,6 +70,7 @@ type auditRow struct {
 	Sub       string
 	Type      string
 	KeyID     string
+	Session   string
 	RequestID string
 	Address   string
 	UserAgent string
@@ -103,7 +104,7 @@ func (r auditRow) domain() (domain.AuditEntry, error) {
 	e := domain.AuditEntry{
 		ID: r.ID, At: r.At.Time(), Account: r.Account, Action: r.Action, Success: r.Success, Error: r.Error, Count: r.Count,
 		Caller: domain.Caller{
-			Account: r.Account, Sub: r.Sub, Type: r.Type, KeyID: r.KeyID, RequestID: r.RequestID,
+			Account: r.Account, Sub: r.Sub, Type: r.Type, KeyID: r.KeyID, Session: r.Session, RequestID: r.RequestID,
 			Address: r.Address, UserAgent: r.UserAgent, Method: r.Method, Route: r.Route,
 		},
 	}

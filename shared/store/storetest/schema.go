@@ -38,6 +38,8 @@ func owners() map[string]string {
 		"key_consumers": "access",
 		"api_keys":      "access",
 		"key_managers":  "access",
+
+		"console_sessions": "access",
 	}
 }
 

@@ -38,6 +38,8 @@ type Instance struct {
 	// KeyIsOurs says that the admin key was made here and is in the data directory.
 	KeyIsOurs bool
 	Receiver  *receiver.Receiver // nil: none
+	// Console is where the console is: a link that signs in once, within 60 s of the start.
+	Console string
 	// ReceiverMoved is the default address if the receiver had to use another one; empty: it
 	// uses the address that was set.
 	ReceiverMoved string
@@ -171,11 +173,18 @@ func (i *Instance) serve(ctx context.Context, options boot.Options, dir *datadir
 	if _, err := dispatcherpart.AddWatched(i.process, h, i.watch); err != nil {
 		return err
 	}
-	handler, err := apipart.Add(i.process, h)
+	handler, err := apipart.AddAPI(i.process, h)
 	if err != nil {
 		return err
 	}
 	i.API = h.Serve(i.process, handler)
+	link, err := handler.ConsoleLink(ctx)
+	if err != nil {
+		return err
+	}
+	if i.Console = i.API + "/console"; link != "" {
+		i.Console = i.API + link
+	}
 	if err := dir.Announce(i.Addresses); err != nil {
 		return fmt.Errorf("announce installation: %w", err)
 	}

@@ -104,6 +104,7 @@ func (a *app) banner(i *allinone.Instance, set settings.Settings) {
 	line("Data", i.DataDir)
 	line("API key", key)
 	_ = table.Flush() // a closed pipe is no error
+	fmt.Fprintf(a.stdout, "\n  Console (signs you in once, within a minute; later: %s console):\n\n    %s\n", a.binary, style.Accent(i.Console))
 	fmt.Fprintf(a.stdout, "\n  Next, in another terminal:\n\n")
 	for _, command := range a.nextCommands(i, set) {
 		fmt.Fprintf(a.stdout, "    %s\n", style.Accent(command))

@@ -93,7 +93,7 @@ type auditPagination struct {
 func viewAudit(e domain.AuditEntry) auditView {
 	v := auditView{
 		Action: e.Action, Timestamp: web.Stamp(e.At), RequestID: e.Caller.RequestID, Success: e.Success, Error: web.Optional(e.Error), Count: e.Count,
-		Actor:     auditActor{Sub: e.Caller.Sub, Type: e.Caller.Type, Metadata: fact("keyId", e.Caller.KeyID)},
+		Actor:     auditActor{Sub: e.Caller.Sub, Type: e.Caller.Type, Metadata: actorFacts(e.Caller)},
 		Context:   auditContext{IPAddress: web.Optional(e.Caller.Address), UserAgent: web.Optional(e.Caller.UserAgent)},
 		Route:     auditRoute{URL: web.Optional(e.Caller.Route), Method: web.Optional(e.Caller.Method)},
 		Resources: make([]auditResource, 0, len(e.Resources)),
@@ -102,6 +102,18 @@ func viewAudit(e domain.AuditEntry) auditView {
 		v.Resources = append(v.Resources, auditResource{Type: r.Type, ID: r.ID, Metadata: fact("name", r.Name)})
 	}
 	return v
+}
+
+// actorFacts is by what the actor called: the key, and the console's session.
+func actorFacts(c domain.Caller) any {
+	if c.Session == "" {
+		return fact("keyId", c.KeyID)
+	}
+	facts := map[string]string{"session": c.Session}
+	if c.KeyID != "" {
+		facts["keyId"] = c.KeyID
+	}
+	return facts
 }
 
 // fact is metadata of one member; nil, which is written as null, when there is none.

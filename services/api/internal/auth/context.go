@@ -19,3 +19,16 @@ func FromContext(ctx context.Context) (p apikey.Principal, ok bool) {
 	p, ok = ctx.Value(principalKey{}).(apikey.Principal)
 	return p, ok
 }
+
+type sessionKey struct{}
+
+// WithSession says in such a context by which session of the console the caller calls.
+func WithSession(ctx context.Context, id string) context.Context {
+	return context.WithValue(ctx, sessionKey{}, id)
+}
+
+// SessionOf returns the session that the context names; empty: none.
+func SessionOf(ctx context.Context) string {
+	id, _ := ctx.Value(sessionKey{}).(string)
+	return id
+}

@@ -2,6 +2,8 @@ package auth
 
 import (
 	"context"
+	"crypto/subtle"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -145,10 +147,33 @@ func (k *Keys) ask(ctx context.Context, hashes [][]byte) (found decision, which 
 	case err != nil:
 		return decision{}, 0, fmt.Errorf("look a key up: %w", err)
 	}
-	return decision{principal: principalOf(holder), expiresOn: holder.ExpiresOn, known: true, until: until}, which, nil
+	return decision{principal: PrincipalOf(holder), expiresOn: holder.ExpiresOn, known: true, until: until}, which, nil
 }
 
-func principalOf(h domain.KeyHolder) apikey.Principal {
+// Bootstrap returns what the bootstrap key stands for, and a proof of the key by which Holds
+// tells whether it is still the same one. ok is false when there is none.
+func (k *Keys) Bootstrap() (p apikey.Principal, proof string, ok bool) {
+	if k.bootstrap == (bootstrap{}) {
+		return apikey.Principal{}, "", false
+	}
+	return k.bootstrap.principal(), hex.EncodeToString(hash(k.peppers[0], string(k.bootstrap[:]))), true
+}
+
+// Holds tells whether the bootstrap key is the one that the proof is of, under any pepper.
+func (k *Keys) Holds(proof string) bool {
+	if k.bootstrap == (bootstrap{}) {
+		return false
+	}
+	for _, known := range k.hashes(string(k.bootstrap[:])) {
+		if subtle.ConstantTimeCompare([]byte(hex.EncodeToString(known)), []byte(proof)) == 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// PrincipalOf returns what a key stands for.
+func PrincipalOf(h domain.KeyHolder) apikey.Principal {
 	return apikey.Principal{
 		Account: h.Account, ID: h.Bucket + "/" + h.Consumer, Type: apikey.TypeKey,
 		KeyID: h.KeyID, Bucket: h.Bucket, Consumer: h.Consumer, Scopes: h.Scopes,

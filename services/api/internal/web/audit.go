@@ -3,7 +3,6 @@ package web
 import (
 	"regexp"
 	"strings"
-	"unicode/utf8"
 
 	"waybill.dev/services/api/internal/auth"
 	"waybill.dev/shared/apikey"
@@ -17,23 +16,11 @@ const maxUserAgent = 256
 func (c *Call) caller() domain.Caller {
 	return domain.Caller{
 		Account: c.Principal.Account, Sub: c.Principal.ID, Type: c.Principal.Type, KeyID: c.Principal.KeyID,
-		RequestID: c.id,
+		Session: auth.SessionOf(c.Request.Context()), RequestID: c.id,
 		Address:   c.view().Address,
-		UserAgent: cut(c.Request.UserAgent(), maxUserAgent),
+		UserAgent: domain.CutText(c.Request.UserAgent(), maxUserAgent),
 		Method:    c.route.Method, Route: c.route.Path,
 	}
-}
-
-// cut returns at most limit bytes of text, in whole characters that every database takes.
-func cut(text string, limit int) string {
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	if len(text) <= limit {
-		return text
-	}
-	for limit > 0 && !utf8.RuneStart(text[limit]) {
-		limit--
-	}
-	return text[:limit]
 }
 
 // noteRefusal writes to the audit log that a known caller was refused a change. It is not

@@ -7,5 +7,5 @@ import (
 )
 
 func TestRows(t *testing.T) {
-	storetest.Rows(t, "access", &projectRow{}, &bucketRow{}, &consumerRow{}, &apiKeyRow{}, &managerRow{})
+	storetest.Rows(t, "access", &projectRow{}, &bucketRow{}, &consumerRow{}, &apiKeyRow{}, &managerRow{}, &sessionRow{})
 }

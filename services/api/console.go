@@ -1,0 +1,84 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/console/home"
+	"waybill.dev/services/api/internal/console/settings"
+	"waybill.dev/shared/edge"
+)
+
+// OIDC says who signs people in to the console besides keys. It is off without an Issuer.
+type OIDC = console.OIDC
+
+// modules are the pages of the console. Each group is a package of its own, which knows nothing
+// of the others.
+func modules() []console.Module {
+	return []console.Module{home.Module(), settings.Module()}
+}
+
+// newConsole returns the console over the API's own handler.
+func newConsole(o *Options, p *parts, routes []Route, own http.Handler) (*console.Console, error) {
+	operations := make([]console.Operation, len(routes))
+	for i, r := range routes {
+		operations[i] = console.Operation{ID: r.Operation, Method: r.Method, Path: r.Path, Scope: r.Scope}
+	}
+	return console.New(console.Options{
+		API: own, Operations: operations, Sessions: p.db, Keys: p.keys,
+		Edge: &edge.Edge{Trusted: o.TrustedProxies, PublicURL: o.PublicURL}, PublicURL: o.PublicURL, OIDC: o.OIDC,
+		Modules: modules(), Logger: o.Logger, Observe: o.observe,
+	})
+}
+
+// ConsoleLink returns the path of a link that signs in to the console with the bootstrap key, once
+// and within 60 s; empty: there is no such key.
+func (s *Service) ConsoleLink(ctx context.Context) (string, error) { return s.console.Link(ctx) }
+
+// front leads to the console what is its own, and everything else to the API. Browsers that come
+// to / are led to the console; others get an index of what is here.
+func front(pages, own http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/console" || strings.HasPrefix(r.URL.Path, "/console/"):
+			pages.ServeHTTP(w, r)
+		case r.URL.Path == "/" && (r.Method == http.MethodGet || r.Method == http.MethodHead):
+			index(w, r)
+		default:
+			own.ServeHTTP(w, r)
+		}
+	})
+}
+
+// index answers at /.
+func index(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	header.Set("Vary", "Accept")
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Content-Type-Options", "nosniff")
+	if strings.Contains(strings.Join(r.Header.Values("Accept"), ","), "text/html") {
+		header.Set("Location", "/console")
+		w.WriteHeader(http.StatusSeeOther)
+		return
+	}
+	body, err := json.Marshal(struct {
+		Name     string `json:"name"`
+		Console  string `json:"console"`
+		OpenAPI  string `json:"openapi"`
+		AsyncAPI string `json:"asyncapi"`
+		Docs     string `json:"docs"`
+		Health   string `json:"health"`
+	}{"Waybill", "/console", "/openapi", "/asyncapi", "/docs", "/healthz"})
+	if err != nil {
+		http.Error(w, "", http.StatusInternalServerError)
+		return
+	}
+	header.Set("Content-Type", "application/json; charset=utf-8")
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(body)
+	}
+}

@@ -1,0 +1,218 @@
+package console
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"waybill.dev/services/api/internal/auth"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/edge"
+	"waybill.dev/shared/requestid"
+)
+
+// API calls the API in process, as the session's principal. There is no other way to the data:
+// rights, validation, limits, the audit log and what another account sees are the API's.
+type API struct{ page *Page }
+
+// Call is one call that a page has made.
+type Call struct {
+	Method, Path, Query string
+	Body                []byte
+	Status              int
+	Header              http.Header // of the answer
+	// Tried says that the page does without the answer when it is a problem.
+	Tried     bool
+	Operation Operation // zero: the API has no such operation
+}
+
+// Problem is a problem as the API says it; see RFC 9457.
+type Problem struct {
+	Type      string  `json:"type"`
+	Title     string  `json:"title"`
+	Status    int     `json:"status"`
+	Detail    string  `json:"detail"`
+	Code      string  `json:"code"`
+	RequestID string  `json:"requestId"`
+	Faults    []Fault `json:"errors"`
+	// Scope is what the operation needs.
+	Scope domain.Scope `json:"-"`
+	// RetryAfter is as in the header; empty: it is not said.
+	RetryAfter string `json:"-"`
+	// NoOperation says that the API does not have the operation at all.
+	NoOperation bool `json:"-"`
+}
+
+// Fault is one thing that is wrong with what was sent.
+type Fault struct {
+	Pointer   string `json:"pointer"`
+	Parameter string `json:"parameter"`
+	Header    string `json:"header"`
+	Detail    string `json:"detail"`
+}
+
+// Error implements error.
+func (p *Problem) Error() string { return p.Code + ": " + p.Detail }
+
+// Get reads a resource into the value that into points to. The error is a *Problem as the API
+// says it; a handler returns it, and the page of the problem is shown.
+func (a *API) Get(path string, query url.Values, into any) error {
+	return a.do(http.MethodGet, path, query, nil, into)
+}
+
+// Try is Get for a part of a page that the rest can do without. It returns the problem to be
+// shown in its place (template "unavailable"), or nil.
+func (a *API) Try(path string, query url.Values, into any) *Problem {
+	err := a.Get(path, query, into)
+	a.page.calls[len(a.page.calls)-1].Tried = true
+	if err == nil {
+		return nil
+	}
+	if p, ok := err.(*Problem); ok { //nolint:errorlint // do returns it bare
+		return p
+	}
+	a.page.console.Logger.Error("a part of a page could not be read", "error", err, "route", a.page.route.Path, "requestId", a.page.RequestID)
+	return &Problem{Title: "Internal error", Status: http.StatusInternalServerError, Code: "INTERNAL", Detail: "The answer could not be read.", RequestID: a.page.RequestID}
+}
+
+// Send calls an operation that changes something, with a body that is written as JSON; nil: none.
+// The answer is read into the value that into points to; nil: it is not read.
+func (a *API) Send(method, path string, body, into any) error {
+	var text []byte
+	if body != nil {
+		var err error
+		if text, err = json.Marshal(body); err != nil {
+			return fmt.Errorf("write body of %s %s: %w", method, path, err)
+		}
+	}
+	return a.do(method, path, nil, text, into)
+}
+
+// Last returns the call that was made last, with the header of its answer: X-Total-Count, Location.
+func (a *API) Last() Call { return a.page.calls[len(a.page.calls)-1] }
+
+func (a *API) do(method, path string, query url.Values, body []byte, into any) error {
+	operation := a.page.console.operation(method, path)
+	if operation.ID == "" {
+		// Nothing beyond the API's own operations is asked: a gateway route may have the path.
+		a.page.calls = append(a.page.calls, Call{Method: method, Path: path, Query: query.Encode(), Body: body, Status: http.StatusNotFound})
+		return &Problem{Title: "Not found", Status: http.StatusNotFound, Code: "NOT_FOUND", Detail: "There is nothing at this path.", RequestID: a.page.RequestID, NoOperation: true}
+	}
+	answer := &recorder{status: http.StatusOK, header: make(http.Header)}
+	request, err := a.request(method, path, query.Encode(), body)
+	if err != nil {
+		return err
+	}
+	a.page.console.API.ServeHTTP(answer, request)
+	a.page.calls = append(a.page.calls, Call{Method: method, Path: path, Query: query.Encode(), Body: body, Status: answer.status, Header: answer.header, Operation: operation})
+	if answer.status >= http.StatusBadRequest {
+		p := &Problem{RetryAfter: answer.header.Get("Retry-After"), Scope: operation.Scope}
+		if json.Unmarshal(answer.body.Bytes(), p) != nil || p.Status != answer.status {
+			p.Status, p.Title, p.RequestID = answer.status, http.StatusText(answer.status), a.page.RequestID
+		}
+		return p
+	}
+	if into == nil || answer.body.Len() == 0 {
+		return nil
+	}
+	if raw, ok := into.(*[]byte); ok {
+		*raw = answer.body.Bytes()
+		return nil
+	}
+	if err := json.Unmarshal(answer.body.Bytes(), into); err != nil {
+		return fmt.Errorf("read answer of %s %s: %w", method, operation.Path, err)
+	}
+	return nil
+}
+
+// request makes a request whose context says who calls.
+func (a *API) request(method, path, query string, body []byte) (*http.Request, error) {
+	p := a.page
+	ctx := auth.WithSession(auth.WithPrincipal(p.Context(), p.Session.Principal), p.Session.ID)
+	ctx = edge.With(ctx, edge.Of(p.Request))
+	// The host is never looked up; it stands where a request must have one.
+	target := "http://waybill.internal" + path
+	if query != "" {
+		target += "?" + query
+	}
+	request, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("call own operation: %w", err)
+	}
+	request.Header.Set(requestid.Header, p.RequestID)
+	request.Header["User-Agent"] = p.Request.Header["User-Agent"]
+	if len(body) > 0 {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	return request, nil
+}
+
+// operation returns the API's operation for a path: of several, the one with the fewest
+// parameters.
+func (c *Console) operation(method, path string) Operation {
+	segments := strings.Split(path, "/")
+	var best Operation
+	fewest := len(segments) + 1
+	for _, o := range c.Operations {
+		if n, ok := fits(strings.Split(o.Path, "/"), segments); ok && o.Method == method && n < fewest {
+			best, fewest = o, n
+		}
+	}
+	return best
+}
+
+// fits tells whether a path is of a template, and how many parameters the template has.
+func fits(template, path []string) (parameters int, ok bool) {
+	if len(template) != len(path) {
+		return 0, false
+	}
+	for i, segment := range template {
+		switch {
+		case strings.HasPrefix(segment, "{") && path[i] != "":
+			parameters++
+		case segment != path[i]:
+			return 0, false
+		}
+	}
+	return parameters, true
+}
+
+// Path joins segments to a path, each of them escaped: Path("v1", "events", id).
+func Path(segments ...string) string {
+	var b strings.Builder
+	for _, segment := range segments {
+		b.WriteByte('/')
+		if segment == "." || segment == ".." {
+			segment = strings.ReplaceAll(segment, ".", "%2E") // else the path would be another one
+		} else {
+			segment = url.PathEscape(segment)
+		}
+		b.WriteString(segment)
+	}
+	return b.String()
+}
+
+// recorder keeps an answer.
+type recorder struct {
+	status int
+	header http.Header
+	body   bytes.Buffer
+	wrote  bool
+}
+
+func (r *recorder) Header() http.Header { return r.header }
+
+func (r *recorder) WriteHeader(status int) {
+	if !r.wrote {
+		r.status, r.wrote = status, true
+	}
+}
+
+func (r *recorder) Write(b []byte) (int, error) {
+	r.wrote = true
+	return r.body.Write(b)
+}

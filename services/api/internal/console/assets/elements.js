@@ -1,0 +1,92 @@
+// What elements do beyond what the page says without a script.
+const use = (name) => `<svg class="icon" aria-hidden="true"><use href="#i-${name}"/></svg>`;
+const fine = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const units = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
+const relative = new Intl.RelativeTimeFormat(document.documentElement.lang, { style: "narrow", numeric: "always" });
+
+function away(at) {
+  const seconds = Math.round((at - Date.now()) / 1000);
+  const [unit, size] = units.find(([, size]) => Math.abs(seconds) >= size) || units[3];
+  return relative.format(Math.trunc(seconds / size), unit);
+}
+
+function pad(n) { return String(n).padStart(2, "0"); }
+
+// Date and time as in the page, in the reader's zone.
+function local(at) {
+  return `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())} ${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())}`;
+}
+
+function left(at) {
+  let seconds = Math.max(0, Math.round((at - Date.now()) / 1000));
+  if (!seconds) return "now";
+  const h = Math.floor(seconds / 3600), m = Math.floor(seconds / 60) % 60;
+  return h ? `in ${h}:${pad(m)}:${pad(seconds % 60)}` : `in ${m}:${pad(seconds % 60)}`;
+}
+
+class Time extends HTMLElement {
+  static observedAttributes = ["ago"];
+  connectedCallback() { this.show(); }
+  show() {
+    const time = this.querySelector("time");
+    const at = new Date(time?.dateTime || NaN);
+    if (isNaN(at)) return;
+    const text = this.localName === "wb-countdown" ? left(at) : this.hasAttribute("ago") ? away(at) : local(at);
+    if (time.textContent !== text) time.textContent = text;
+    const title = `${fine.format(at)} · ${time.dateTime}`;
+    if (time.title !== title) time.title = title;
+  }
+}
+customElements.define("wb-time", Time);
+customElements.define("wb-countdown", class extends Time {});
+const tick = () => { if (!document.hidden) for (const e of document.querySelectorAll("wb-countdown, wb-time[ago]")) e.show(); };
+setInterval(tick, 1000);
+addEventListener("wb:shown", () => { for (const e of document.querySelectorAll("wb-time, wb-countdown, wb-copy, wb-json")) e.show(); });
+
+customElements.define("wb-copy", class extends HTMLElement {
+  connectedCallback() { this.show(); }
+  show() {
+    if (this.firstChild) return;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.title = "Copy";
+    button.setAttribute("aria-label", "Copy");
+    button.innerHTML = use("copy");
+    button.addEventListener("click", async () => {
+      try { await navigator.clipboard.writeText(this.dataset.text); } catch { return; }
+      button.innerHTML = use("check");
+      dispatchEvent(new CustomEvent("wb:say", { detail: "Copied." }));
+      setTimeout(() => { button.innerHTML = use("copy"); }, 1500);
+    });
+    this.append(button);
+  }
+});
+
+// Colours the tokens of JSON. The text stays what it is: nodes are made of it, never HTML.
+const token = /("(?:[^"\\]|\\.)*")(\s*:)?|(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|\b(true|false|null)\b/g;
+customElements.define("wb-json", class extends HTMLElement {
+  connectedCallback() { this.show(); }
+  show() {
+    const code = this.querySelector("code");
+    const text = code?.textContent || "";
+    if (!code || code.firstElementChild || text.length > 200_000) return;
+    const parts = document.createDocumentFragment();
+    let from = 0;
+    for (const match of text.matchAll(token)) {
+      parts.append(text.slice(from, match.index));
+      const span = document.createElement("span");
+      span.className = match[1] ? (match[2] ? "j-key" : "j-string") : match[3] ? "j-number" : "j-word";
+      span.textContent = match[1] ?? match[0];
+      parts.append(span, match[2] ?? "");
+      from = match.index + match[0].length;
+    }
+    parts.append(text.slice(from));
+    code.replaceChildren(parts);
+  }
+});
+
+// A box in the head of a table chooses all rows.
+document.addEventListener("change", (event) => {
+  if (!event.target.matches("input[data-all]")) return;
+  for (const box of event.target.closest("table").querySelectorAll("tbody input[type=checkbox]")) box.checked = event.target.checked;
+});

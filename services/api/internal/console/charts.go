@@ -1,0 +1,117 @@
+package console
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Bars is a chart of counts over time, for the template "bars": a bar for each step, what failed
+// on top of what went well. The same figures stand below it as a table.
+type Bars struct {
+	Label  string // what is shown: "Attempts in the last 24 hours"
+	Good   string // the name of the one: "succeeded"
+	Bad    string // and of the other: "failed"
+	Points []Point
+}
+
+// Point is one step of a chart.
+type Point struct {
+	Start     time.Time
+	Good, Bad int
+}
+
+// The size of a chart's own units; the browser scales it.
+const (
+	chartHeight = 100.0
+	barWidth    = 10.0
+	barGap      = 2.0
+)
+
+// Bar is a bar as it is drawn.
+type Bar struct {
+	Title           string
+	X, GoodY, GoodH string
+	BadY, BadH, W   string
+	HasGood, HasBad bool
+}
+
+func length(v float64) string { return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0") }
+
+// Max is the highest bar; 0: there is nothing.
+func (b Bars) Max() int {
+	highest := 0
+	for _, p := range b.Points {
+		highest = max(highest, p.Good+p.Bad)
+	}
+	return highest
+}
+
+// Total is the sum of all points.
+func (b Bars) Total() Point {
+	var sum Point
+	for _, p := range b.Points {
+		sum.Good += p.Good
+		sum.Bad += p.Bad
+	}
+	return sum
+}
+
+// ViewBox is that of the drawing.
+func (b Bars) ViewBox() string {
+	return fmt.Sprintf("0 0 %s %s", length(float64(max(1, len(b.Points)))*(barWidth+barGap)), length(chartHeight))
+}
+
+// Bars returns what is to be drawn. What is there at all is at least a thin line.
+func (b Bars) Bars() []Bar {
+	highest := float64(max(1, b.Max()))
+	list := make([]Bar, len(b.Points))
+	height := func(n int) float64 {
+		if n == 0 {
+			return 0
+		}
+		return max(2, float64(n)/highest*chartHeight)
+	}
+	for i, p := range b.Points {
+		good, bad := height(p.Good), height(p.Bad)
+		if over := good + bad - chartHeight; over > 0 {
+			good -= min(over, good)
+		}
+		list[i] = Bar{
+			Title: fmt.Sprintf("%s: %s %s, %s %s", clock(p.Start), number(p.Good), b.Good, number(p.Bad), b.Bad),
+			X:     length(float64(i)*(barWidth+barGap) + barGap/2), W: length(barWidth),
+			GoodY: length(chartHeight - good), GoodH: length(good), BadY: length(chartHeight - good - bad), BadH: length(bad),
+			HasGood: p.Good > 0, HasBad: p.Bad > 0,
+		}
+	}
+	return list
+}
+
+// Line is a small chart of one figure, for the template "spark".
+type Line struct {
+	Label  string // for those who can't see it: "attempts an hour, the last 24 hours"
+	Values []float64
+}
+
+// The size of a small chart.
+const (
+	sparkWidth  = 96.0
+	sparkHeight = 24.0
+)
+
+// Points is the line as SVG has it.
+func (l Line) Points() string {
+	highest := 0.0
+	for _, v := range l.Values {
+		highest = max(highest, v)
+	}
+	if highest == 0 || len(l.Values) < 2 {
+		return fmt.Sprintf("0,%s %s,%s", length(sparkHeight-1), length(sparkWidth), length(sparkHeight-1))
+	}
+	points := make([]string, len(l.Values))
+	for i, v := range l.Values {
+		x := float64(i) / float64(len(l.Values)-1) * sparkWidth
+		points[i] = length(x) + "," + length(sparkHeight-1-v/highest*(sparkHeight-2))
+	}
+	return strings.Join(points, " ")
+}

@@ -1,0 +1,223 @@
+package console
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"waybill.dev/services/api/internal/store/access"
+	"waybill.dev/shared/apikey"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/edge"
+	"waybill.dev/shared/problem"
+	"waybill.dev/shared/requestid"
+)
+
+// Sessions keeps sessions; see package access.
+type Sessions interface {
+	OpenSession(ctx context.Context, s access.Session, lasts time.Duration, replaces []byte) (access.Session, error)
+	FindSession(ctx context.Context, hash []byte) (access.Session, domain.KeyHolder, error)
+	SeeSession(ctx context.Context, id string) error
+	EndSession(ctx context.Context, hash []byte) error
+	EndOtherSessions(ctx context.Context, s access.Session) error
+	ListSessions(ctx context.Context, s access.Session) ([]access.Session, error)
+	ManagedBy(ctx context.Context, sub, email string) ([]access.Managed, error)
+}
+
+// Keys finds out whose key it is; see package auth.
+type Keys interface {
+	Authenticate(ctx context.Context, key string) (apikey.Principal, error)
+	Bootstrap() (p apikey.Principal, proof string, ok bool)
+	Holds(proof string) bool
+}
+
+// Operation is one of the API's, by which the console says what a page shows.
+type Operation struct {
+	ID, Method, Path string
+	Scope            domain.Scope
+}
+
+// Options of the console. All but PublicURL and OIDC are required.
+type Options struct {
+	API        http.Handler // of /v1; it is called in process
+	Operations []Operation
+	Sessions   Sessions
+	Keys       Keys
+	Edge       *edge.Edge
+	PublicURL  string
+	OIDC       OIDC
+	Modules    []Module
+	Logger     *slog.Logger
+	// Observe is told of every page that was answered, with the calls that it made; nil: nobody.
+	Observe func(route Route, calls []Call)
+}
+
+// Console is the handler of /console.
+type Console struct {
+	Options
+
+	routes   []bound
+	nav      []NavEntry
+	layouts  *templates
+	assets   *assets
+	oidc     *provider // nil: nobody signs in by OIDC
+	guard    *http.CrossOriginProtection
+	handler  http.Handler
+	sessions *memory
+}
+
+// bound is a route with the templates of its module.
+type bound struct {
+	Route
+	pages map[string]*template.Template
+}
+
+// New returns the console with the pages of every module.
+func New(o Options) (*Console, error) {
+	assets, err := newAssets()
+	if err != nil {
+		return nil, fmt.Errorf("make console: %w", err)
+	}
+	c := &Console{Options: o, assets: assets, guard: http.NewCrossOriginProtection(), sessions: newMemory()}
+	if o.PublicURL != "" {
+		u, err := url.Parse(o.PublicURL)
+		if err != nil {
+			return nil, fmt.Errorf("make console: read public URL: %w", err)
+		}
+		if err := c.guard.AddTrustedOrigin(u.Scheme + "://" + u.Host); err != nil {
+			return nil, fmt.Errorf("make console: %w", err)
+		}
+	}
+	c.guard.SetDenyHandler(c.shell(Route{Path: "/console"}, c.crossOrigin))
+	if c.layouts, err = newTemplates(assets); err != nil {
+		return nil, fmt.Errorf("make console: %w", err)
+	}
+	if c.oidc, err = newProvider(o.OIDC); err != nil {
+		return nil, fmt.Errorf("make console: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET "+assetsPath+"{name}", c.assets)
+	c.own(mux)
+	for i := range o.Modules {
+		if err := c.add(mux, &o.Modules[i]); err != nil {
+			return nil, fmt.Errorf("make console: %s: %w", o.Modules[i].Name, err)
+		}
+	}
+	sortNav(c.nav)
+	c.handler = c.guard.Handler(mux)
+	return c, nil
+}
+
+// add registers the pages of a module.
+func (c *Console) add(mux *http.ServeMux, m *Module) error {
+	pages, err := c.layouts.module(m)
+	if err != nil {
+		return err
+	}
+	for _, r := range m.Routes {
+		if r.Path != "/console" && !strings.HasPrefix(r.Path, "/console/") {
+			return fmt.Errorf("route %s is not below /console", r.Path)
+		}
+		b := bound{r, pages}
+		c.routes = append(c.routes, b)
+		mux.Handle(r.Method+" "+r.Path, c.page(b))
+	}
+	c.nav = append(c.nav, m.Nav...)
+	return nil
+}
+
+// Routes returns what the modules have registered.
+func (c *Console) Routes() []Route {
+	list := make([]Route, len(c.routes))
+	for i, b := range c.routes {
+		list[i] = b.Route
+	}
+	return list
+}
+
+// Paths are the templates of the paths that the console answers.
+func Paths() []string { return []string{"/", "/console", "/console/{page}"} }
+
+// ServeHTTP answers below /console.
+func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if e := c.Edge; e != nil && !edge.Known(r.Context()) {
+		r = r.WithContext(edge.With(r.Context(), e.See(r)))
+	}
+	w.Header().Set(requestid.Header, requestid.Of(r.Header))
+	c.handler.ServeHTTP(w, r)
+}
+
+// policy is the Content-Security-Policy of every page.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// secure sets what the header of every page says.
+func secure(header http.Header) {
+	header.Set("Content-Security-Policy", policy)
+	header.Set("Referrer-Policy", "same-origin") // no-referrer would make forms send Origin: null
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("X-Frame-Options", "DENY")
+	header.Set("Cross-Origin-Opener-Policy", "same-origin")
+	header.Set("Cache-Control", "no-store")
+	header.Set("Vary", "Cookie, Accept-Encoding")
+}
+
+// shell answers without asking who is there, for what is open to all.
+func (c *Console) shell(route Route, handle func(*Page) error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p := c.newPage(w, r, bound{Route: route, pages: c.layouts.own})
+		p.run(handle)
+	})
+}
+
+// page answers for those who are signed in; others are led to the sign-in.
+func (c *Console) page(b bound) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p := c.newPage(w, r, b)
+		p.run(func(p *Page) error {
+			if err := c.admit(p); err != nil {
+				return err
+			}
+			return b.Handle(p)
+		})
+		if c.Observe != nil {
+			c.Observe(b.Route, p.calls)
+		}
+	})
+}
+
+// run lets handle answer, and answers for it when it fails.
+func (p *Page) run(handle func(*Page) error) {
+	secure(p.Writer.Header())
+	defer func() {
+		value := recover()
+		if value == nil {
+			return
+		}
+		if err, ok := value.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+			panic(value)
+		}
+		// The value may hold a secret.
+		p.console.Logger.Error("panic while serving a page", "panic", fmt.Sprintf("%T", value), "route", p.route.Path,
+			"requestId", p.RequestID, "stack", string(debug.Stack()))
+		p.fail(problem.New(problem.Internal, "Something went wrong on our side."))
+	}()
+	if err := handle(p); err != nil && !errors.Is(err, errAnswered) {
+		p.fail(err)
+	}
+}
+
+// random returns 32 random bytes for a cookie or a code, in hex.
+func random() string {
+	b := make([]byte, 32)
+	_, _ = rand.Read(b) // it never fails
+	return hex.EncodeToString(b)
+}

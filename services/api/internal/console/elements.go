@@ -1,0 +1,195 @@
+package console
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Form is a form with what was typed into it, and what is wrong with that.
+type Form struct {
+	Values  url.Values
+	Problem *Problem // nil: nothing is
+}
+
+// NewForm returns a form with values to begin with.
+func NewForm(values url.Values) *Form { return &Form{Values: values} }
+
+// Failed tells whether err is a fault of what was typed, which the form then shows. Every other
+// error is the handler's to return.
+func (f *Form) Failed(err error) bool {
+	p, ok := errors.AsType[*Problem](err)
+	if !ok || p.Status != http.StatusBadRequest && p.Status != http.StatusConflict && p.Status != http.StatusRequestEntityTooLarge {
+		return false
+	}
+	f.Problem = p
+	return true
+}
+
+// fault returns what is wrong with the field at a pointer, or below it.
+func (f *Form) fault(pointer string) string {
+	if f == nil || f.Problem == nil {
+		return ""
+	}
+	for _, fault := range f.Problem.Faults {
+		if fault.Pointer == pointer || fault.Parameter == pointer || strings.HasPrefix(fault.Pointer, pointer+"/") {
+			return fault.Detail
+		}
+	}
+	return ""
+}
+
+// Rest returns the faults that none of the fields is at.
+func (f *Form) Rest(pointers ...string) []Fault {
+	if f == nil || f.Problem == nil {
+		return nil
+	}
+	var rest []Fault
+	for _, fault := range f.Problem.Faults {
+		own := func(pointer string) bool {
+			return fault.Pointer == pointer || strings.HasPrefix(fault.Pointer, pointer+"/")
+		}
+		if !slices.ContainsFunc(pointers, own) {
+			rest = append(rest, fault)
+		}
+	}
+	return rest
+}
+
+// Field is one field of a form, for the template "field".
+type Field struct {
+	Name, Label, Value, Hint, Fault, Type, Place string
+	Required, Wide                               bool
+	Options                                      []Option
+	Rows                                         int
+}
+
+// Option is what a field may be set to.
+type Option struct{ Value, Label string }
+
+// newField returns the field of a form whose value the API has at a JSON pointer: its name in
+// the form is the pointer without the first slash.
+func newField(f *Form, pointer, label string) Field {
+	name := strings.TrimPrefix(pointer, "/")
+	field := Field{Name: name, Label: label, Type: "text", Fault: f.fault(pointer)}
+	if f != nil {
+		field.Value = f.Values.Get(name)
+	}
+	return field
+}
+
+// ID is the element's.
+func (f Field) ID() string { return "f-" + strings.ReplaceAll(f.Name, "/", "-") }
+
+// What a template adds to a field: (field .Form "/url" "Address" | hint "https only" | required).
+
+func withHint(hint string, f Field) Field      { f.Hint = hint; return f }
+func withType(kind string, f Field) Field      { f.Type = kind; return f }
+func withPlace(text string, f Field) Field     { f.Place = text; return f }
+func withRows(n int, f Field) Field            { f.Rows = n; return f }
+func withOptions(list []Option, f Field) Field { f.Options = list; return f }
+func withRequired(f Field) Field               { f.Required = true; return f }
+func asWide(f Field) Field                     { f.Wide = true; return f }
+
+// State is what stands where there is nothing to show, for the template "state": there is
+// nothing yet, nothing fits the filter, or it is no longer kept.
+type State struct {
+	Icon, Title, Text string
+	Command           string // that makes something
+	Link, LinkLabel   string
+}
+
+// Confirm is a page that asks before an act: it names the thing and what becomes of it.
+type Confirm struct {
+	Title  string // "Delete webhook we_…?"
+	Effect string // what becomes of it, in a sentence
+	Facts  []Fact
+	Verb   string // of the button: "Delete webhook"
+	Danger bool
+	Action string // where the form is posted to
+	Hidden url.Values
+	Back   string // where Cancel leads
+}
+
+// Fact is a line of a list of names and values.
+type Fact struct{ Name, Value string }
+
+// Tab is one of several views of a thing, for the template "tabs".
+type Tab struct {
+	Label, Path string
+	Count       string // empty: none is shown
+	Current     bool
+}
+
+// Paging leads through a list, for the template "paging". A list has no last page: nobody counts.
+type Paging struct{ Newer, Older string }
+
+// maxTrail is how many pages back "Newer" leads; then it leads to the newest.
+const maxTrail = 8
+
+// Paging returns what leads through a list with cursors. Next is the answer's nextCursor.
+func (p *Page) Paging(next *string) Paging {
+	var paging Paging
+	query := p.Request.URL.Query()
+	cursor := query.Get("cursor")
+	var trail []string
+	if text := query.Get("trail"); text != "" {
+		trail = strings.Split(text, "~")
+	}
+	at := func(cursor string, trail []string) string {
+		to := p.Request.URL.Query()
+		to.Del("cursor")
+		to.Del("trail")
+		if cursor != "" {
+			to.Set("cursor", cursor)
+		}
+		if len(trail) > 0 {
+			to.Set("trail", strings.Join(trail, "~"))
+		}
+		if len(to) == 0 {
+			return p.Request.URL.Path
+		}
+		return p.Request.URL.Path + "?" + to.Encode()
+	}
+	if cursor != "" {
+		if n := len(trail); n > 0 {
+			paging.Newer = at(trail[n-1], trail[:n-1])
+		} else {
+			paging.Newer = at("", nil)
+		}
+	}
+	if next != nil && *next != "" {
+		if cursor != "" {
+			trail = append(trail, cursor)
+		}
+		paging.Older = at(*next, trail[max(0, len(trail)-maxTrail):])
+	}
+	return paging
+}
+
+// Offsets returns what leads through a list with limit and offset. Shown is how many entries the
+// page has.
+func (p *Page) Offsets(offset, shown, total int) Paging {
+	var paging Paging
+	at := func(offset int) string {
+		to := p.Request.URL.Query()
+		to.Del("offset")
+		if offset > 0 {
+			to.Set("offset", fmt.Sprint(offset))
+		}
+		if len(to) == 0 {
+			return p.Request.URL.Path
+		}
+		return p.Request.URL.Path + "?" + to.Encode()
+	}
+	if offset > 0 {
+		paging.Newer = at(max(0, offset-max(1, shown)))
+	}
+	if offset+shown < total {
+		paging.Older = at(offset + shown)
+	}
+	return paging
+}

@@ -1,0 +1,282 @@
+// Package home has the console's first page: how the account's deliveries do, what goes wrong, and
+// the way to the first delivery.
+package home
+
+import (
+	"embed"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/sample"
+	"waybill.dev/shared/domain"
+)
+
+//go:embed templates/*.html
+var files embed.FS
+
+// Module returns the pages.
+func Module() console.Module {
+	templates, _ := fs.Sub(files, "templates") // the name is a constant
+	return console.Module{
+		Name: "home", Templates: templates,
+		Routes: []console.Route{
+			{Method: http.MethodGet, Path: "/console", Handle: show},
+			{Method: http.MethodGet, Path: "/console/find", Handle: find},
+			{Method: http.MethodPost, Path: "/console/sample", Handle: send},
+		},
+		Nav:     []console.NavEntry{{Label: "Home", Path: "/console", Icon: "home", Order: console.OrderHome, Key: "h"}},
+		Samples: samples(),
+	}
+}
+
+// row is a step of the statistics.
+type row struct {
+	Start      time.Time `json:"start"`
+	WebhookID  string    `json:"webhookId"`
+	Class      string    `json:"class"`
+	Events     int       `json:"events"`
+	Deliveries int       `json:"deliveries"`
+	Attempts   int       `json:"attempts"`
+	Succeeded  int       `json:"succeeded"`
+	Failed     int       `json:"failed"`
+	Latency    latency   `json:"latencyMs"`
+}
+
+type latency struct {
+	P50 *float64 `json:"p50"`
+	P95 *float64 `json:"p95"`
+	P99 *float64 `json:"p99"`
+}
+
+type statistics struct {
+	Data []row `json:"data"`
+}
+
+type webhook struct {
+	ID     string `json:"id"`
+	URL    string `json:"url"`
+	Active bool   `json:"active"`
+}
+
+type delivery struct {
+	ID        string `json:"id"`
+	EventID   string `json:"eventId"`
+	EventType string `json:"eventType"`
+	WebhookID string `json:"webhookId"`
+	Status    string `json:"status"`
+	Reason    string `json:"reason"`
+	UpdatedAt string `json:"updatedAt"`
+}
+
+type deliveries struct {
+	Data []delivery `json:"data"`
+}
+
+// trouble is a webhook that fails.
+type trouble struct {
+	ID, URL          string
+	Failed, Attempts int
+	Share            float64
+	Line             console.Line
+}
+
+// figures are those of the last 24 hours.
+type figures struct {
+	Events, Attempts, Succeeded, Failed int
+	Rate                                *float64 // of attempts; nil: there were none
+	Latency                             latency  // of the last hour with attempts
+}
+
+type view struct {
+	Account    string
+	Figures    figures
+	Bars       console.Bars
+	NoFigures  *console.Problem // why there are none
+	Troubles   []trouble
+	Failed     []delivery
+	NoFailed   *console.Problem
+	First      bool // nothing was delivered yet
+	HasWebhook bool
+	HasEvent   bool
+	MayPublish bool
+	MayMake    bool
+	Types      []console.Option
+	// Which of the pages of others there are.
+	Deliveries, NewWebhook, Events bool
+}
+
+const (
+	day = 24 * time.Hour
+	// few is how many of a list are shown here.
+	few = 5
+)
+
+func show(p *console.Page) error {
+	v := view{
+		Account: p.Account(), MayPublish: p.May(domain.ScopeEventsWrite), MayMake: p.May(domain.ScopeWebhooksWrite),
+		Deliveries: p.Has("/console/deliveries"), Events: p.Has("/console/events"), NewWebhook: p.Has("/console/webhooks/new"),
+	}
+	for _, t := range domain.EventTypes() {
+		v.Types = append(v.Types, console.Option{Value: string(t), Label: string(t)})
+	}
+	var hours statistics
+	if v.NoFigures = p.API.Try("/v1/statistics", url.Values{"step": {"hour"}}, &hours); v.NoFigures == nil {
+		v.Figures, v.Bars = reckon(hours.Data, p.Now())
+	}
+	p.CLI("statistics --step hour")
+	var webhooks []webhook
+	known := p.API.Try("/v1/webhooks", url.Values{"limit": {"1000"}}, &webhooks) == nil
+	if v.Figures.Failed > 0 {
+		var each statistics
+		if p.API.Try("/v1/statistics", url.Values{"step": {"hour"}, "by": {"webhook"}}, &each) == nil {
+			v.Troubles = troubles(each.Data, webhooks, p.Now())
+		}
+	}
+	var failed deliveries
+	if v.NoFailed = p.API.Try("/v1/deliveries", url.Values{"status": {"failed"}, "limit": {"5"}}, &failed); v.NoFailed == nil {
+		v.Failed = failed.Data
+	}
+	v.HasWebhook = known && len(webhooks) > 0
+	v.first(p)
+	return p.Show("home.html", "Home", v)
+}
+
+// first finds out what is missing for the first delivery.
+func (v *view) first(p *console.Page) {
+	if v.Figures.Succeeded > 0 {
+		v.HasEvent = true
+		return
+	}
+	var delivered deliveries
+	if p.API.Try("/v1/deliveries", url.Values{"status": {"delivered"}, "limit": {"1"}}, &delivered) != nil {
+		return // it can't be told
+	}
+	if v.First = len(delivered.Data) == 0; !v.First {
+		return
+	}
+	var events struct {
+		Data []jsontext.Value `json:"data"`
+	}
+	v.HasEvent = p.API.Try("/v1/events", url.Values{"limit": {"1"}}, &events) == nil && len(events.Data) > 0
+}
+
+// reckon sums up the last 24 hours, and fills in the hours in which there was nothing.
+func reckon(rows []row, now time.Time) (figures, console.Bars) {
+	var f figures
+	bars := console.Bars{Label: "Attempts an hour, the last 24 hours", Good: "succeeded", Bad: "failed"}
+	first := now.UTC().Truncate(time.Hour).Add(-day + time.Hour)
+	bars.Points = make([]console.Point, int(day/time.Hour))
+	for i := range bars.Points {
+		bars.Points[i].Start = first.Add(time.Duration(i) * time.Hour)
+	}
+	latest := time.Time{}
+	for _, r := range rows {
+		f.Events += r.Events
+		f.Attempts += r.Attempts
+		f.Succeeded += r.Succeeded
+		f.Failed += r.Failed
+		if r.Attempts > 0 && r.Start.After(latest) {
+			latest, f.Latency = r.Start, r.Latency
+		}
+		if i := int(r.Start.Sub(first) / time.Hour); !r.Start.Before(first) && i < len(bars.Points) {
+			bars.Points[i].Good += r.Succeeded
+			bars.Points[i].Bad += r.Failed
+		}
+	}
+	if f.Attempts > 0 {
+		rate := float64(f.Succeeded) / float64(f.Attempts)
+		f.Rate = &rate
+	}
+	return f, bars
+}
+
+// troubles returns the webhooks that failed most.
+func troubles(rows []row, webhooks []webhook, now time.Time) []trouble {
+	first := now.UTC().Truncate(time.Hour).Add(-day + time.Hour)
+	found := map[string]*trouble{}
+	for _, r := range rows {
+		t := found[r.WebhookID]
+		if t == nil {
+			t = &trouble{ID: r.WebhookID, URL: r.WebhookID, Line: console.Line{Label: "Failed attempts an hour, the last 24 hours", Values: make([]float64, int(day/time.Hour))}}
+			found[r.WebhookID] = t
+		}
+		t.Failed += r.Failed
+		t.Attempts += r.Attempts
+		if i := int(r.Start.Sub(first) / time.Hour); !r.Start.Before(first) && i < len(t.Line.Values) {
+			t.Line.Values[i] += float64(r.Failed)
+		}
+	}
+	var list []trouble
+	for _, t := range found {
+		if t.Failed == 0 {
+			continue
+		}
+		t.Share = float64(t.Failed) / float64(max(1, t.Attempts))
+		for _, w := range webhooks {
+			if w.ID == t.ID {
+				t.URL = w.URL
+			}
+		}
+		list = append(list, *t)
+	}
+	slices.SortFunc(list, func(a, b trouble) int {
+		if a.Failed != b.Failed {
+			return b.Failed - a.Failed
+		}
+		return strings.Compare(a.ID, b.ID)
+	})
+	return list[:min(few, len(list))]
+}
+
+// send publishes a sample event, as anybody can by POST /v1/events.
+func send(p *console.Page) error {
+	form, err := p.Form()
+	if err != nil {
+		return err
+	}
+	kind := domain.EventType(form.Get("type"))
+	if !kind.Valid() {
+		kind = domain.ShipmentDelivered
+	}
+	now := p.Now().UTC()
+	var accepted struct {
+		Events []struct {
+			ID string `json:"id"`
+		} `json:"events"`
+	}
+	err = p.API.Send(http.MethodPost, "/v1/events", struct {
+		Type      domain.EventType `json:"type"`
+		Timestamp string           `json:"timestamp"`
+		Data      jsontext.Value   `json:"data"`
+	}{kind, now.Format("2006-01-02T15:04:05.000Z07:00"), sample.Data(kind, now)}, &accepted)
+	if err != nil {
+		return err
+	}
+	if len(accepted.Events) == 1 && p.Has("/console/events/{eventId}") {
+		return p.Done("The sample is accepted.", console.Path("console", "events", accepted.Events[0].ID))
+	}
+	return p.Done("The sample is accepted.", "/console")
+}
+
+// find leads to what an id is of: an event, a delivery, a webhook, or else a shipment.
+func find(p *console.Page) error {
+	text := strings.TrimSpace(p.Query("q"))
+	for _, kind := range []struct{ list, page string }{
+		{"deliveries", "/console/deliveries/{deliveryId}"}, {"events", "/console/events/{eventId}"}, {"webhooks", "/console/webhooks/{webhookId}"},
+	} {
+		if text != "" && p.Has(kind.page) && p.API.Try(console.Path("v1", kind.list, text), nil, nil) == nil {
+			return p.Redirect(console.Path("console", kind.list, text))
+		}
+	}
+	if text != "" && p.Has("/console/events") {
+		return p.Redirect("/console/events?" + url.Values{"shipmentId": {text}}.Encode())
+	}
+	return p.Show("find.html", "Find", text)
+}

@@ -1,0 +1,64 @@
+package console
+
+import (
+	"io/fs"
+	"slices"
+)
+
+// Module is a group of pages: its templates and what answers.
+type Module struct {
+	Name string // of the package, for messages
+	// Templates has the pages' templates, *.html, in its root. A name that begins with _ is a
+	// part that all pages of the module may use.
+	Templates fs.FS
+	Routes    []Route
+	Nav       []NavEntry
+	// Samples has for each template, by the name of its file, data to try it with: empty, full,
+	// and so on. See package consoletest.
+	Samples map[string][]any
+}
+
+// Route is one page, or one act.
+type Route struct {
+	Method string // GET shows, POST changes
+	// Path is a pattern of net/http, as /console/events/{eventId}. A test fills in parameters by
+	// their names: eventId, deliveryId, webhookId, jobId, shipmentId, eventType, bucketName,
+	// consumerName, keyId, managerId, sequence, tab.
+	Path string
+	// Static says that the page asks nothing of the API, so nothing of the API's answers holds
+	// for it.
+	Static bool
+	Handle func(*Page) error
+}
+
+// NavEntry is a line of the navigation.
+type NavEntry struct {
+	Label string
+	Path  string
+	Icon  string // a name of templates/icons.html
+	Order int    // see the constants
+	// Key is the letter that goes there after g; empty: none.
+	Key string
+}
+
+// Places in the navigation. From Access on they stand in a group of their own.
+const (
+	OrderHome       = 10
+	OrderProblems   = 20
+	OrderEvents     = 30
+	OrderDeliveries = 40
+	OrderWebhooks   = 50
+	OrderCatalogue  = 60
+	OrderAccess     = 110
+	OrderRoutes     = 120
+	OrderMCP        = 130
+	OrderAudit      = 140
+	OrderSystem     = 150
+	OrderSettings   = 160
+
+	secondGroup = 100
+)
+
+func sortNav(nav []NavEntry) {
+	slices.SortStableFunc(nav, func(a, b NavEntry) int { return a.Order - b.Order })
+}

@@ -1,0 +1,275 @@
+package console
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/url"
+	"strings"
+	"unicode"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"waybill.dev/shared/apikey"
+)
+
+//go:embed templates/*.html
+var templateFiles embed.FS
+
+// templates are the kernel's: the frames and the elements, which each page of a module is
+// read together with, and pages of its own.
+type templates struct {
+	base *template.Template
+	own  map[string]*template.Template
+}
+
+// kernelParts are those of the kernel's templates that are no pages.
+const kernelParts = "templates/_*.html"
+
+func newTemplates(a *assets) (*templates, error) {
+	base, err := template.New("").Funcs(functions(a)).ParseFS(templateFiles, kernelParts)
+	if err != nil {
+		return nil, fmt.Errorf("read templates: %w", err)
+	}
+	t := &templates{base: base}
+	files, err := fs.Sub(templateFiles, "templates")
+	if err != nil {
+		return nil, fmt.Errorf("read templates: %w", err)
+	}
+	t.own, err = t.pages(files, false)
+	return t, err
+}
+
+// module reads the templates of a module.
+func (t *templates) module(m *Module) (map[string]*template.Template, error) {
+	if m.Templates == nil {
+		return t.own, nil
+	}
+	return t.pages(m.Templates, true)
+}
+
+// pages reads each page, with the parts beside it, as the template main of a set of its own.
+func (t *templates) pages(files fs.FS, parts bool) (map[string]*template.Template, error) {
+	names, err := fs.Glob(files, "*.html")
+	if err != nil {
+		return nil, fmt.Errorf("list templates: %w", err)
+	}
+	pages := make(map[string]*template.Template)
+	for _, name := range names {
+		if strings.HasPrefix(name, "_") {
+			continue
+		}
+		set, err := t.base.Clone()
+		if err != nil {
+			return nil, fmt.Errorf("read template %s: %w", name, err)
+		}
+		if found, _ := fs.Glob(files, "_*.html"); parts && len(found) > 0 {
+			if _, err := set.ParseFS(files, "_*.html"); err != nil {
+				return nil, fmt.Errorf("read parts: %w", err)
+			}
+		}
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			return nil, fmt.Errorf("read template %s: %w", name, err)
+		}
+		if _, err := set.New("main").Parse(string(text)); err != nil {
+			return nil, fmt.Errorf("read template %s: %w", name, err)
+		}
+		pages[name] = set
+	}
+	return pages, nil
+}
+
+// frame is what the layout works with.
+type frame struct {
+	Title     string
+	Signed    bool
+	Nav       [][]navLine
+	Account   string
+	Who       string
+	Theme     string
+	Here      string // the page's own path and query
+	Flash     string
+	RequestID string
+	Samples   []sample
+	Data      any
+}
+
+type navLine struct {
+	NavEntry
+
+	Current bool
+}
+
+// sample is how a program does what the page shows.
+type sample struct{ Name, Text string }
+
+// show answers with a page.
+func (p *Page) show(status int, name, title string, data any) error {
+	set := p.bound.pages[name]
+	if set == nil {
+		return fmt.Errorf("show page: there is no template %s", name)
+	}
+	f := frame{
+		Title: title, Theme: p.theme(), Here: p.Request.URL.RequestURI(), RequestID: p.RequestID, Data: data, Signed: p.Session.ID != "",
+	}
+	if f.Signed {
+		f.Flash, f.Account, f.Who = p.flash(), p.Account(), p.who()
+		f.Nav, f.Samples = p.nav(), p.samples()
+	}
+	var page bytes.Buffer
+	if err := set.ExecuteTemplate(&page, "layout", &f); err != nil {
+		return fmt.Errorf("show page: %w", err)
+	}
+	p.Writer.Header().Set("Content-Type", "text/html; charset=utf-8")
+	var zipped []byte
+	if acceptsGzip(p.Request) {
+		zipped = zip(page.Bytes())
+	}
+	send(p.Writer, p.Request, status, page.Bytes(), zipped)
+	return nil
+}
+
+// who names the key, or the person, that has signed in.
+func (p *Page) who() string {
+	switch {
+	case p.Session.Person != "":
+		return p.Session.Person
+	case p.Session.Principal.Type == apikey.TypeBootstrap:
+		return "admin key"
+	}
+	return p.Session.Principal.ID
+}
+
+// nav returns the navigation in its two groups. The line with the longest path that the page is
+// below is the current one.
+func (p *Page) nav() [][]navLine {
+	current := -1
+	for i, entry := range p.console.nav {
+		path := p.Request.URL.Path
+		if path != entry.Path && (entry.Path == "/console" || !strings.HasPrefix(path, entry.Path+"/")) {
+			continue
+		}
+		if current < 0 || len(entry.Path) > len(p.console.nav[current].Path) {
+			current = i
+		}
+	}
+	groups := make([][]navLine, 2)
+	for i, entry := range p.console.nav {
+		group := 0
+		if entry.Order > secondGroup {
+			group = 1
+		}
+		groups[group] = append(groups[group], navLine{entry, i == current})
+	}
+	return groups
+}
+
+// samples says how curl, the command line and an MCP client do what the page shows.
+func (p *Page) samples() []sample {
+	var list []sample
+	for _, call := range p.calls {
+		if call.Operation.ID == "" {
+			continue
+		}
+		if len(list) == 0 {
+			list = append(list, sample{"cURL", p.curl(call)})
+			if p.cli != "" {
+				list = append(list, sample{"CLI", "waybill " + p.cli})
+			}
+			if text := mcpCall(call); text != "" {
+				list = append(list, sample{"MCP", text})
+			}
+			continue
+		}
+		list = append(list, sample{"also", p.curl(call)})
+	}
+	return list
+}
+
+func (p *Page) curl(call Call) string {
+	target := p.Base() + call.Path
+	if call.Query != "" {
+		target += "?" + call.Query
+	}
+	text := `curl -H "Authorization: Bearer $WAYBILL_KEY" `
+	if call.Method != "GET" {
+		text += "-X " + call.Method + " "
+	}
+	return text + quoted(target)
+}
+
+// quoted quotes text for a shell.
+func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
+// mcpCall writes a call as the message of an MCP client.
+func mcpCall(call Call) string {
+	arguments := map[string]string{}
+	template, path := strings.Split(call.Operation.Path, "/"), strings.Split(call.Path, "/")
+	for i, segment := range template {
+		if name, ok := strings.CutPrefix(segment, "{"); ok && i < len(path) {
+			value, err := url.PathUnescape(path[i])
+			if err != nil {
+				return ""
+			}
+			arguments[strings.TrimSuffix(name, "}")] = value
+		}
+	}
+	query, err := url.ParseQuery(call.Query)
+	if err != nil {
+		return ""
+	}
+	for name := range query {
+		arguments[name] = query.Get(name)
+	}
+	message := struct {
+		Method string `json:"method"`
+		Params any    `json:"params"`
+	}{"tools/call", struct {
+		Name      string            `json:"name"`
+		Arguments map[string]string `json:"arguments"`
+	}{snake(call.Operation.ID), arguments}}
+	text, err := json.Marshal(message, json.Deterministic(true), jsontext.WithIndent("  "))
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// snake writes listDeliveries as list_deliveries, as the names of tools are.
+func snake(name string) string {
+	var b strings.Builder
+	for i, r := range name {
+		if unicode.IsUpper(r) && i > 0 && !strings.HasSuffix(name[:i], strings.ToUpper(name[i-1:i])) {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}
+
+// Execute returns what a template of a module makes of data, without the frame around it. For
+// tests.
+func Execute(m Module, name string, data any) (string, error) {
+	a, err := newAssets()
+	if err != nil {
+		return "", err
+	}
+	t, err := newTemplates(a)
+	if err != nil {
+		return "", err
+	}
+	pages, err := t.module(&m)
+	if err != nil {
+		return "", err
+	}
+	if pages[name] == nil {
+		return "", fmt.Errorf("there is no template %s", name)
+	}
+	var text strings.Builder
+	err = pages[name].ExecuteTemplate(&text, "main", data)
+	return text.String(), err
+}

@@ -1,0 +1,229 @@
+package console
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"waybill.dev/services/api/internal/auth"
+	"waybill.dev/services/api/internal/store/access"
+	"waybill.dev/shared/apikey"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/edge"
+)
+
+const (
+	// idleTime and wholeTime are how long a session lasts without being used, and in all.
+	idleTime  = 12 * time.Hour
+	wholeTime = 7 * 24 * time.Hour
+	// linkTime is how long a one-time link works.
+	linkTime = 60 * time.Second
+	// seenEvery is how exactly the use of a session is noted.
+	seenEvery = time.Minute
+	// memoryTime is how long a session is known while the store is away.
+	memoryTime = 60 * time.Second
+	// memorySize bounds what is known of sessions.
+	memorySize = 4096
+
+	maxUserAgent = 256
+
+	secureCookie = "__Host-waybill"
+	plainCookie  = "waybill" // where there is no https, as in dev
+)
+
+// Session is somebody who is signed in.
+type Session struct {
+	access.Session
+
+	Principal apikey.Principal // what the key may do now
+}
+
+// cookieName is the name of the session's cookie. By https only the one counts that no sibling
+// host can set.
+func (p *Page) cookieName() string {
+	if p.secure() {
+		return secureCookie
+	}
+	return plainCookie
+}
+
+func (p *Page) setCookie(value string, lasts time.Duration) {
+	http.SetCookie(p.Writer, &http.Cookie{
+		Name: p.cookieName(), Value: value, Path: "/", MaxAge: int(lasts / time.Second),
+		Secure: p.secure(), HttpOnly: true, SameSite: http.SameSiteLaxMode,
+	})
+}
+
+func (p *Page) endCookie() {
+	http.SetCookie(p.Writer, &http.Cookie{Name: p.cookieName(), Path: "/", MaxAge: -1, Secure: p.secure(), HttpOnly: true, SameSite: http.SameSiteLaxMode})
+}
+
+func hashOf(token string) []byte {
+	sum := sha256.Sum256([]byte(token))
+	return sum[:]
+}
+
+// token returns the hash of what the session's cookie holds; nil: there is none, or more than
+// one, of which nobody could tell which is ours.
+func (p *Page) token() []byte {
+	cookies := p.Request.CookiesNamed(p.cookieName())
+	if len(cookies) != 1 || len(cookies[0].Value) != 64 {
+		return nil
+	}
+	return hashOf(cookies[0].Value)
+}
+
+// admit lets in who has a session, else leads to the sign-in.
+func (c *Console) admit(p *Page) error {
+	session, err := c.session(p.Context(), p.token())
+	if errors.Is(err, domain.ErrNotFound) {
+		p.toSignIn()
+		return errAnswered
+	}
+	if err != nil {
+		return err
+	}
+	p.Session = session
+	return nil
+}
+
+// errAnswered says that the answer is there already.
+var errAnswered = errors.New("answered")
+
+// session returns the session with the hash, with what its key is now. ErrNotFound: there is
+// none any more. While the store is away, what was known a minute ago holds.
+func (c *Console) session(ctx context.Context, hash []byte) (Session, error) {
+	if hash == nil {
+		return Session{}, domain.ErrNotFound
+	}
+	found, holder, err := c.Sessions.FindSession(ctx, hash)
+	if errors.Is(err, domain.ErrUnavailable) {
+		if known, ok := c.sessions.get(hash, time.Now()); ok {
+			return known, nil
+		}
+	}
+	if err != nil {
+		c.sessions.forget(hash)
+		return Session{}, err
+	}
+	principal, ok := c.principal(found, holder, time.Now())
+	if found.Kind != access.KindSession || !ok {
+		c.sessions.forget(hash)
+		return Session{}, domain.ErrNotFound
+	}
+	session := Session{found, principal}
+	c.sessions.put(hash, session, time.Now())
+	if now := time.Now(); now.Sub(found.SeenOn) >= seenEvery {
+		if err := c.Sessions.SeeSession(ctx, found.ID); err != nil {
+			c.Logger.Debug("the use of a session was not noted", "error", err)
+		}
+	}
+	return session, nil
+}
+
+// principal returns what a session may do now; ok is false when it has ended.
+func (c *Console) principal(s access.Session, holder domain.KeyHolder, now time.Time) (p apikey.Principal, ok bool) {
+	if !now.Before(s.ExpiresOn) || now.Sub(s.SeenOn) >= idleTime {
+		return apikey.Principal{}, false
+	}
+	if s.KeyID == "" && s.ManagerID == "" {
+		p, _, ok = c.Keys.Bootstrap()
+		return p, ok && c.Keys.Holds(s.Proof)
+	}
+	if !holder.ExpiresOn.IsZero() && !now.Before(holder.ExpiresOn) {
+		return apikey.Principal{}, false
+	}
+	return auth.PrincipalOf(holder), holder.Account == s.Account
+}
+
+// open starts a session, in the place of the one or the code that replaces names, and hands its
+// cookie out.
+func (p *Page) open(s access.Session, replaces []byte) error {
+	token := random()
+	s.Hash, s.Kind = hashOf(token), access.KindSession
+	s.Address, s.UserAgent = edge.Of(p.Request).Address, cut(p.Request.UserAgent())
+	opened, err := p.console.Sessions.OpenSession(p.Context(), s, wholeTime, replaces)
+	if err != nil {
+		return err
+	}
+	p.setCookie(token, wholeTime)
+	p.console.Logger.Info("signed in to the console", "account", opened.Account, "keyId", opened.KeyID, "session", opened.ID, "address", opened.Address)
+	return nil
+}
+
+// proofLength is how much of a key is kept to tell it from another one: its checksum.
+const proofLength = 8
+
+// holderOf returns a session for the key that was shown.
+func (c *Console) holderOf(ctx context.Context, key string) (access.Session, error) {
+	if len(key) > apikey.MaxLength || !apikey.Visible(key) || key == "" {
+		return access.Session{}, apikey.ErrUnauthenticated
+	}
+	principal, err := c.Keys.Authenticate(ctx, key)
+	if err != nil {
+		return access.Session{}, err
+	}
+	s := access.Session{Account: principal.Account, KeyID: principal.KeyID}
+	if principal.Type == apikey.TypeBootstrap {
+		_, s.Proof, _ = c.Keys.Bootstrap()
+	} else {
+		s.Proof = key[len(key)-proofLength:]
+	}
+	return s, nil
+}
+
+// cut returns text as every database keeps it, of at most 256 bytes.
+func cut(text string) string {
+	return domain.CutText(text, maxUserAgent)
+}
+
+// memory knows sessions for a minute, for when the store is away.
+type memory struct {
+	mu    sync.Mutex
+	known map[[sha256.Size]byte]remembered
+}
+
+type remembered struct {
+	session Session
+	until   time.Time
+}
+
+func newMemory() *memory { return &memory{known: make(map[[sha256.Size]byte]remembered)} }
+
+func (m *memory) get(hash []byte, now time.Time) (Session, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	found, ok := m.known[[sha256.Size]byte(hash)]
+	if !ok || !now.Before(found.until) {
+		return Session{}, false
+	}
+	return found.session, true
+}
+
+func (m *memory) put(hash []byte, s Session, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.known) >= memorySize {
+		clear(m.known)
+	}
+	m.known[[sha256.Size]byte(hash)] = remembered{s, now.Add(memoryTime)}
+}
+
+func (m *memory) forget(hash []byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.known, [sha256.Size]byte(hash))
+}
+
+// Sessions returns the sessions of the key that has signed in, or of the manager, the latest first.
+func (p *Page) Sessions() ([]access.Session, error) {
+	return p.console.Sessions.ListSessions(p.Context(), p.Session.Session)
+}
+
+// EndOtherSessions ends them all but this one.
+func (p *Page) EndOtherSessions() error {
+	return p.console.Sessions.EndOtherSessions(p.Context(), p.Session.Session)
+}

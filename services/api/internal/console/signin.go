@@ -1,0 +1,253 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"waybill.dev/services/api/internal/auth"
+	"waybill.dev/services/api/internal/store/access"
+	"waybill.dev/shared/apikey"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/edge"
+	"waybill.dev/shared/problem"
+)
+
+// maxSignIn bounds the form of the sign-in.
+const maxSignIn = 4 << 10
+
+// own registers what is the kernel's: the sign-in, and what every page uses.
+func (c *Console) own(mux *http.ServeMux) {
+	open := func(pattern string, handle func(*Page) error) {
+		_, path, _ := strings.Cut(pattern, " ")
+		mux.Handle(pattern, c.shell(Route{Path: path}, handle))
+	}
+	open("GET /console/sign-in", c.signInForm)
+	open("POST /console/sign-in", c.signIn)
+	open("POST /console/sign-out", c.signOut)
+	open("GET /console/enter", c.enterForm)
+	open("POST /console/enter", c.enter)
+	open("POST /console/links", c.makeLink)
+	open("POST /console/theme", c.setTheme)
+	if c.oidc != nil {
+		open("GET /console/oidc", c.startOIDC)
+		open("GET /console/oidc/callback", c.endOIDC)
+		open("GET /console/oidc/choice", c.choices)
+		open("POST /console/oidc/choice", c.choose)
+	}
+	mux.Handle("GET /console/live", c.page(bound{Route{Method: http.MethodGet, Path: "/console/live", Handle: c.live}, c.layouts.own}))
+	// Every other path is nobody's, whatever the method.
+	mux.Handle("/console/", c.page(bound{Route{Path: "/console/", Handle: func(*Page) error {
+		return problem.New(problem.NotFound, "There is no such page.")
+	}}, c.layouts.own}))
+}
+
+// signInView is what the sign-in shows.
+type signInView struct {
+	Next  string
+	Wrong string // what is wrong; empty: nothing yet
+	OIDC  bool
+}
+
+func (c *Console) signInForm(p *Page) error {
+	next := safeNext(p.Query("next"))
+	if _, err := c.session(p.Context(), p.token()); err == nil {
+		return p.Redirect(next)
+	}
+	return p.show(http.StatusOK, "sign-in.html", "Sign in", signInView{Next: next, OIDC: c.oidc != nil})
+}
+
+// signIn checks a key as the API does and opens a session. A wrong one is answered with the form.
+func (c *Console) signIn(p *Page) error {
+	p.Request.Body = http.MaxBytesReader(p.Writer, p.Request.Body, maxSignIn)
+	form, err := p.Form()
+	if err != nil {
+		return err
+	}
+	view := signInView{Next: safeNext(form.Get("next")), OIDC: c.oidc != nil}
+	session, err := c.holderOf(p.Context(), strings.TrimSpace(form.Get("key")))
+	if errors.Is(err, apikey.ErrUnauthenticated) {
+		view.Wrong = "This key opens nothing. It may be mistyped, revoked or expired."
+		p.Writer.Header().Set("WWW-Authenticate", "Bearer")
+		return p.show(http.StatusUnauthorized, "sign-in.html", "Sign in", view)
+	}
+	if err != nil {
+		return err
+	}
+	if err := p.openFresh(session); err != nil {
+		return err
+	}
+	return p.Redirect(view.Next)
+}
+
+// openFresh opens a session and ends the one that the browser had, if any.
+func (p *Page) openFresh(s access.Session) error {
+	if old := p.token(); old != nil {
+		p.console.sessions.forget(old)
+		if err := p.console.Sessions.EndSession(p.Context(), old); err != nil {
+			return err
+		}
+	}
+	return p.open(s, nil)
+}
+
+func (c *Console) signOut(p *Page) error {
+	if hash := p.token(); hash != nil {
+		c.sessions.forget(hash)
+		if err := c.Sessions.EndSession(p.Context(), hash); err != nil {
+			return err
+		}
+	}
+	p.endCookie()
+	p.Writer.Header().Set("Clear-Site-Data", `"cache", "storage"`)
+	return p.Redirect("/console/sign-in")
+}
+
+// safeNext returns where to go after the sign-in: a page of the console, whatever was asked for.
+func safeNext(next string) string {
+	u, err := url.Parse(next)
+	if err != nil || u.Scheme != "" || u.Host != "" || u.Opaque != "" || strings.ContainsAny(next, "\\\r\n\t") ||
+		u.Path != "/console" && !strings.HasPrefix(u.Path, "/console/") || strings.Contains(u.Path, "..") || strings.HasPrefix(u.Path, "/console/live") {
+		return "/console"
+	}
+	return u.RequestURI()
+}
+
+func (c *Console) enterForm(p *Page) error {
+	return p.show(http.StatusOK, "enter.html", "Sign in", signInView{})
+}
+
+// enter exchanges the code of a one-time link for a session. A code works once.
+func (c *Console) enter(p *Page) error {
+	p.Request.Body = http.MaxBytesReader(p.Writer, p.Request.Body, maxSignIn)
+	form, err := p.Form()
+	if err != nil {
+		return err
+	}
+	hash := hashOf(strings.TrimSpace(form.Get("code")))
+	code, holder, err := c.Sessions.FindSession(p.Context(), hash)
+	if err == nil {
+		if _, ok := c.principal(code, holder, p.Now()); !ok || code.Kind != access.KindLink {
+			err = domain.ErrNotFound
+		}
+	}
+	if err == nil {
+		err = p.open(access.Session{Account: code.Account, KeyID: code.KeyID, ManagerID: code.ManagerID, Proof: code.Proof, Person: code.Person}, hash)
+	}
+	if errors.Is(err, domain.ErrNotFound) {
+		return p.show(http.StatusUnauthorized, "enter.html", "Sign in", signInView{Wrong: "This link was used already, or its minute is over. waybill console prints a new one."})
+	}
+	if err != nil {
+		return err
+	}
+	return p.Redirect("/console")
+}
+
+// link makes a one-time link for what s is of.
+func (c *Console) link(ctx context.Context, s access.Session) (path string, made access.Session, err error) {
+	code := random()
+	s.Hash, s.Kind = hashOf(code), access.KindLink
+	made, err = c.Sessions.OpenSession(ctx, s, linkTime, nil)
+	return "/console/enter#" + code, made, err
+}
+
+// makeLink makes a one-time link for who shows an API key, as the API has it shown. Cookies
+// count for nothing here.
+func (c *Console) makeLink(p *Page) error {
+	key, ok := apikey.FromHeader(p.Request.Header)
+	if !ok {
+		return p.plain(problem.KeyRequired())
+	}
+	session, err := c.holderOf(p.Context(), key)
+	if errors.Is(err, apikey.ErrUnauthenticated) {
+		return p.plain(problem.KeyRequired())
+	}
+	if err != nil {
+		return err
+	}
+	path, made, err := c.link(p.Context(), session)
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(struct {
+		URL       string `json:"url"`
+		ExpiresAt string `json:"expiresAt"`
+	}{p.Base() + path, made.ExpiresOn.Format("2006-01-02T15:04:05.000Z07:00")})
+	if err != nil {
+		return err
+	}
+	p.Writer.Header().Set("Content-Type", "application/json; charset=utf-8")
+	p.Writer.WriteHeader(http.StatusCreated)
+	_, _ = p.Writer.Write(body)
+	return nil
+}
+
+// plain answers a program with a problem.
+func (p *Page) plain(failed *problem.Problem) error {
+	failed.Write(p.Writer, p.Request, p.RequestID)
+	return nil
+}
+
+// Link returns the path of a one-time link for the bootstrap key; empty: there is no such key.
+func (c *Console) Link(ctx context.Context) (string, error) {
+	principal, proof, ok := c.Keys.Bootstrap()
+	if !ok {
+		return "", nil
+	}
+	path, _, err := c.link(ctx, access.Session{Account: principal.Account, Proof: proof})
+	return path, err
+}
+
+// setTheme keeps the choice of light or dark in a cookie of the browser.
+func (c *Console) setTheme(p *Page) error {
+	form, err := p.Form()
+	if err != nil {
+		return err
+	}
+	cookie := &http.Cookie{Name: themeCookie, Path: "/console", MaxAge: int(365 * 24 * 3600), HttpOnly: true, Secure: p.secure(), SameSite: http.SameSiteLaxMode}
+	switch theme := form.Get("theme"); theme {
+	case "light", "dark":
+		cookie.Value = theme
+	default:
+		cookie.MaxAge = -1
+	}
+	http.SetCookie(p.Writer, cookie)
+	return p.Redirect(safeNext(form.Get("next")))
+}
+
+// crossOrigin tells who comes from another origin which two do not fit, so that an operator
+// behind a proxy sees what to set.
+func (c *Console) crossOrigin(p *Page) error {
+	origin := p.Request.Header.Get("Origin")
+	if origin == "" {
+		origin = "not said"
+	}
+	expected := c.PublicURL
+	if expected == "" {
+		view := edge.Of(p.Request)
+		expected = view.Scheme + "://" + p.Request.Host
+	}
+	return p.show(http.StatusForbidden, "cross-origin.html", "Refused: it came from another site", struct{ Origin, Expected string }{origin, expected})
+}
+
+// live relays the API's own stream of what has changed, for the session's principal. It ends
+// with the session.
+func (c *Console) live(p *Page) error {
+	request, err := p.API.request(http.MethodGet, "/v1/live", "", nil)
+	if err != nil {
+		return err
+	}
+	if c.operation(http.MethodGet, "/v1/live").ID == "" {
+		p.Writer.WriteHeader(http.StatusNoContent) // a browser does not come again
+		return nil
+	}
+	ctx, cancel := p.whileSignedIn(request.Context())
+	defer cancel()
+	p.Writer.Header().Set("X-Accel-Buffering", "no")
+	c.API.ServeHTTP(p.Writer, request.WithContext(auth.WithSession(ctx, p.Session.ID)))
+	return nil
+}

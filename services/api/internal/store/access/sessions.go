@@ -1,0 +1,234 @@
+package access
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+// The kinds of Session.
+const (
+	KindSession = "session" // somebody is signed in
+	KindLink    = "link"    // a code that makes one session
+	KindChoice  = "choice"  // a person who is to choose a consumer
+)
+
+const prefixSession = "csess_"
+
+// Session is somebody who is signed in to the console, or about to be. Of what the browser holds
+// there is only the SHA-256.
+type Session struct {
+	ID        string // public
+	Hash      []byte
+	Kind      string
+	Account   string
+	KeyID     string // empty: the bootstrap key, or a manager
+	ManagerID string
+	// Proof is what must be unchanged of the key: its suffix, or package auth's proof of the
+	// bootstrap key.
+	Proof     string
+	Person    string // as the identity provider names a manager
+	CreatedOn time.Time
+	SeenOn    time.Time
+	ExpiresOn time.Time
+	Address   string
+	UserAgent string
+}
+
+type sessionRow struct {
+	ID        string `gorm:"primaryKey"`
+	Hash      []byte
+	Kind      string
+	Account   string
+	KeyID     string
+	ManagerID string
+	Proof     string
+	Person    string
+	CreatedAt store.Instant `gorm:"autoCreateTime:false"`
+	SeenAt    store.Instant
+	ExpiresAt store.Instant
+	Address   string
+	UserAgent string
+}
+
+func (sessionRow) TableName() string { return "console_sessions" }
+
+func (r sessionRow) domain() Session {
+	return Session{
+		ID: r.ID, Hash: r.Hash, Kind: r.Kind, Account: r.Account, KeyID: r.KeyID, ManagerID: r.ManagerID, Proof: r.Proof, Person: r.Person,
+		CreatedOn: r.CreatedAt.Time(), SeenOn: r.SeenAt.Time(), ExpiresOn: r.ExpiresAt.Time(), Address: r.Address, UserAgent: r.UserAgent,
+	}
+}
+
+// purgeSessions is how many ended sessions a new one removes at most.
+const purgeSessions = 100
+
+// OpenSession stores a session that lasts for so long and removes some that have ended. Replaces,
+// when there is one, is the hash of the session or the code in whose place it comes: it ends, and
+// ErrNotFound is returned, and nothing stored, when it has ended already. So a code works once.
+func (a *Access) OpenSession(ctx context.Context, s Session, lasts time.Duration, replaces []byte) (Session, error) {
+	var opened Session
+	err := a.db.Tx(ctx, func(tx *gorm.DB) error {
+		now := a.db.Now()
+		if replaces != nil {
+			result := tx.Where("hash = ?", replaces).Delete(&sessionRow{})
+			if result.Error != nil {
+				return fmt.Errorf("end replaced session: %w", result.Error)
+			}
+			if result.RowsAffected == 0 {
+				return domain.ErrNotFound
+			}
+		}
+		ended := tx.Model(&sessionRow{}).Select("id").Where("expires_at <= ?", store.InstantOf(now)).Limit(purgeSessions)
+		if err := tx.Where("id IN (?)", ended).Delete(&sessionRow{}).Error; err != nil {
+			return fmt.Errorf("purge sessions: %w", err)
+		}
+		row := sessionRow{
+			ID: store.NewID(prefixSession, idLength), Hash: s.Hash, Kind: s.Kind, Account: s.Account, KeyID: s.KeyID, ManagerID: s.ManagerID,
+			Proof: s.Proof, Person: s.Person, CreatedAt: store.InstantOf(now), SeenAt: store.InstantOf(now), ExpiresAt: store.InstantOf(now.Add(lasts)),
+			Address: s.Address, UserAgent: s.UserAgent,
+		}
+		if err := tx.Create(&row).Error; err != nil {
+			return fmt.Errorf("insert session: %w", err)
+		}
+		opened = row.domain()
+		return nil
+	})
+	if err != nil {
+		return Session{}, store.Wrap("open session", err)
+	}
+	return opened, nil
+}
+
+// FindSession returns the session with the hash, which may have ended, and what its key or its
+// manager's consumer is now. The holder is zero for the bootstrap key and for a choice.
+// ErrNotFound: there is no such session, or its key or manager is gone.
+func (a *Access) FindSession(ctx context.Context, hash []byte) (Session, domain.KeyHolder, error) {
+	var row sessionRow
+	var holder domain.KeyHolder
+	err := a.db.Snapshot(ctx, func(tx *gorm.DB) error {
+		if err := tx.Where("hash = ?", hash).Take(&row).Error; err != nil {
+			return err
+		}
+		var consumer string
+		switch {
+		case row.KeyID != "":
+			var k apiKeyRow
+			if err := tx.Where("id = ?", row.KeyID).Take(&k).Error; err != nil {
+				return err
+			}
+			if k.Suffix != row.Proof {
+				return domain.ErrNotFound // the id is the same, the key is not
+			}
+			consumer, holder.KeyID, holder.ExpiresOn = k.ConsumerID, k.ID, k.ExpiresAt.Time()
+		case row.ManagerID != "":
+			var m managerRow
+			if err := tx.Where("id = ?", row.ManagerID).Take(&m).Error; err != nil {
+				return err
+			}
+			consumer = m.ConsumerID
+		default:
+			return nil
+		}
+		return holderOf(tx, consumer, &holder)
+	})
+	if err != nil {
+		return Session{}, domain.KeyHolder{}, store.Wrap("find session", err)
+	}
+	return row.domain(), holder, nil
+}
+
+// holderOf fills in whose keys those of a consumer are.
+func holderOf(tx *gorm.DB, consumer string, holder *domain.KeyHolder) error {
+	var c consumerRow
+	if err := tx.Where("id = ?", consumer).Take(&c).Error; err != nil {
+		return err
+	}
+	var b bucketRow
+	if err := tx.Where("id = ?", c.BucketID).Take(&b).Error; err != nil {
+		return err
+	}
+	holder.Account, holder.Bucket, holder.ConsumerID, holder.Consumer, holder.Scopes = b.Account, b.Name, c.ID, c.Name, splitScopes(c.Scopes)
+	return nil
+}
+
+// SeeSession notes that a session was used.
+func (a *Access) SeeSession(ctx context.Context, id string) error {
+	err := a.db.Again(ctx, func() error {
+		return a.db.Writing(ctx).Model(&sessionRow{ID: id}).Update("seen_at", store.InstantOf(a.db.Now())).Error
+	})
+	return store.Wrap("note use of session", err)
+}
+
+// EndSession ends the session with the hash, if there is one.
+func (a *Access) EndSession(ctx context.Context, hash []byte) error {
+	err := a.db.Again(ctx, func() error { return a.db.Writing(ctx).Where("hash = ?", hash).Delete(&sessionRow{}).Error })
+	return store.Wrap("end session", err)
+}
+
+// EndOtherSessions ends all sessions of the key or the manager of s but s itself, and its
+// unused codes.
+func (a *Access) EndOtherSessions(ctx context.Context, s Session) error {
+	err := a.db.Again(ctx, func() error {
+		return a.db.Writing(ctx).Where("account = ? AND key_id = ? AND manager_id = ? AND id <> ?", s.Account, s.KeyID, s.ManagerID, s.ID).
+			Delete(&sessionRow{}).Error
+	})
+	return store.Wrap("end other sessions", err)
+}
+
+// maxSessions bounds the sessions that are shown together.
+const maxSessions = 100
+
+// ListSessions returns the sessions of the key or the manager of s that have not expired, the
+// latest first, at most 100.
+func (a *Access) ListSessions(ctx context.Context, s Session) ([]Session, error) {
+	var rows []sessionRow
+	err := a.db.Reading(ctx).Where("account = ? AND key_id = ? AND manager_id = ? AND kind = ? AND expires_at > ?",
+		s.Account, s.KeyID, s.ManagerID, KindSession, store.InstantOf(a.db.Now())).Order("created_at DESC, id").Limit(maxSessions).Find(&rows).Error
+	if err != nil {
+		return nil, store.Wrap("list sessions", err)
+	}
+	list := make([]Session, len(rows))
+	for i, row := range rows {
+		list[i] = row.domain()
+	}
+	return list, nil
+}
+
+// Managed is a consumer that a person manages.
+type Managed struct {
+	ManagerID                 string
+	Account, Bucket, Consumer string
+}
+
+// ManagedBy returns the consumers of which a person is a manager: by sub, or by an email address
+// that the identity provider has verified; empty: none. At most 100, in the order of their names.
+func (a *Access) ManagedBy(ctx context.Context, sub, email string) ([]Managed, error) {
+	if !store.Storable(sub, email) {
+		return nil, nil
+	}
+	_, reading := a.db.Handles()
+	rows, err := reading.QueryContext(ctx, `
+		SELECT min(m.id), b.account, b.name, c.name
+		FROM key_managers m JOIN key_consumers c ON c.id = m.consumer_id JOIN key_buckets b ON b.id = c.bucket_id
+		WHERE (m.sub = $1 AND m.sub <> '') OR (lower(m.email) = lower($2) AND $2 <> '')
+		GROUP BY b.account, b.name, c.name ORDER BY b.account, b.name, c.name LIMIT 100`, sub, email)
+	if err != nil {
+		return nil, store.Wrap("list managed consumers", err)
+	}
+	defer rows.Close()
+	var list []Managed
+	for rows.Next() {
+		var m Managed
+		if err := rows.Scan(&m.ManagerID, &m.Account, &m.Bucket, &m.Consumer); err != nil {
+			return nil, store.Wrap("list managed consumers", err)
+		}
+		list = append(list, m)
+	}
+	return list, store.Wrap("list managed consumers", rows.Err())
+}
