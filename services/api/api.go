@@ -78,6 +78,8 @@ type Options struct {
 
 	// observe is told of the console's pages and of what they called; nil: nobody. For tests.
 	observe func(route console.Route, calls []console.Call)
+	// pages are added to the console's. For tests.
+	pages []console.Module
 }
 
 // Service is the running part and the handler of one process.

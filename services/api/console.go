@@ -31,7 +31,7 @@ func newConsole(o *Options, p *parts, routes []Route, own http.Handler) (*consol
 	return console.New(console.Options{
 		API: own, Operations: operations, Sessions: p.db, Keys: p.keys,
 		Edge: &edge.Edge{Trusted: o.TrustedProxies, PublicURL: o.PublicURL}, PublicURL: o.PublicURL, OIDC: o.OIDC,
-		Modules: modules(), Logger: o.Logger, Observe: o.observe,
+		Modules: append(modules(), o.pages...), Logger: o.Logger, Observe: o.observe,
 	})
 }
 

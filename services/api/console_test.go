@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	api "waybill.dev/services/api"
+	"waybill.dev/services/api/internal/console"
 	"waybill.dev/shared/domain"
 )
 
@@ -297,4 +299,113 @@ func TestConsoleCrossOrigin(t *testing.T) {
 		!strings.Contains(got, "; HttpOnly") || !strings.Contains(got, "; SameSite=Lax") || !strings.Contains(got, "Path=/;") || strings.Contains(got, "Domain") {
 		t.Errorf("the cookie is %s", got)
 	}
+}
+
+// A one-time link signs in once, by POST, within its minute, and as the key that asked for it.
+func TestConsoleLink(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, r *rig) {
+		path, key := r.holder(r.bucket("link-bucket"), "linked", domain.ScopeEventsRead)
+		for name, asker := range map[string]string{"admin key": adminKey, "link-bucket/linked": key} {
+			made := r.send(http.MethodPost, "/console/links", "", as(asker)).want(http.StatusCreated)
+			link, code, ok := strings.Cut(made.text("url"), "#")
+			if !ok || !strings.HasSuffix(link, "/console/enter") || len(code) != 64 {
+				t.Fatalf("the link is %s", made.text("url"))
+			}
+			if ends, err := time.Parse(time.RFC3339, made.text("expiresAt")); err != nil || time.Until(ends) > time.Minute || time.Until(ends) < 30*time.Second {
+				t.Errorf("it ends at %s", made.text("expiresAt"))
+			}
+			b := r.browser()
+			b.get("/console/enter?code="+code).want(t, http.StatusOK, "") // scanners follow links
+			// A code is no session.
+			r.browser().do(http.MethodGet, "/console", nil, withCookie("waybill", code)).want(t, http.StatusSeeOther, signedOut)
+			b.post("/console/enter", "code", code).want(t, http.StatusSeeOther, "/console")
+			b.get("/console").want(t, http.StatusOK, "").has(t, name)
+			r.browser().post("/console/enter", "code", code).want(t, http.StatusUnauthorized, "").has(t, "used already")
+			if b.cookie() == code {
+				t.Error("the code became the session's id")
+			}
+		}
+		late := r.send(http.MethodPost, "/console/links", "", as(key)).want(http.StatusCreated).text("url")
+		_, code, _ := strings.Cut(late, "#")
+		r.do(http.MethodDelete, path, "").want(http.StatusNoContent)
+		r.browser().post("/console/enter", "code", code).want(t, http.StatusUnauthorized, "")
+		r.browser().post("/console/enter", "code", "none").want(t, http.StatusUnauthorized, "")
+		r.send(http.MethodPost, "/console/links", "", as("wbk_0123456789abcdefghijklmnopqrstuv_782bbe53")).want(http.StatusUnauthorized)
+
+		first, err := r.service.ConsoleLink(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, code, _ = strings.Cut(first, "#")
+		raw, _ := r.store.Handles()
+		if _, err := raw.ExecContext(t.Context(), "DELETE FROM console_sessions WHERE expires_at < $1", r.store.Moment(time.Now().Add(-time.Second))); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := raw.ExecContext(t.Context(), "UPDATE console_sessions SET expires_at = $1", r.store.Moment(time.Now().Add(-time.Millisecond))); err != nil {
+			t.Fatal(err)
+		}
+		r.browser().post("/console/enter", "code", code).want(t, http.StatusUnauthorized, "")
+	})
+}
+
+// The audit log names the session and the key by which something was changed, or refused.
+func TestConsoleAudit(t *testing.T) {
+	t.Parallel()
+	r := prepareRig(t, sqliteURL(t))
+	r.options = func(o *api.Options) {
+		o.Pages(console.Module{Name: "test", Routes: []console.Route{{
+			Method: http.MethodPost, Path: "/console/bucket", Handle: func(p *console.Page) error {
+				path := console.Path("v1", "accounts", p.Account(), "key-buckets")
+				if err := p.API.Send(http.MethodPost, path, map[string]string{"name": "made-by-console"}, nil); err != nil {
+					return err
+				}
+				return p.Done("Made.", "/console/settings")
+			},
+		}}})
+	}
+	r.start()
+	bucket := r.bucket("audited-bucket")
+	_, writer := r.holder(bucket, "writer", domain.ScopeBucketsWrite)
+	_, reader := r.holder(bucket, "reader", domain.ScopeBucketsRead)
+	for key, done := range map[string]bool{writer: true, reader: false} {
+		b := r.browser().signIn(key)
+		session := regexp.MustCompile(`csess_[0-9A-Za-z]{24}`).FindString(b.get("/console/settings").body)
+		if p := b.post("/console/bucket"); done {
+			p.want(t, http.StatusSeeOther, "/console/settings")
+			b.get("/console/settings").has(t, "Made.")
+			if again := b.get("/console/settings"); strings.Contains(again.body, "Made.") {
+				t.Error("it is said twice")
+			}
+		} else {
+			p.want(t, http.StatusForbidden, "").has(t, "No right to see this", "buckets:write")
+		}
+		eventually(t, "the audit log has the entry", func() bool {
+			for _, entry := range r.do(http.MethodGet, "/v1/accounts/default/audit-logs?action=create-bucket", "").want(http.StatusOK).items("data") {
+				actor := entry["actor"].(map[string]any)
+				facts, _ := actor["metadata"].(map[string]any)
+				if facts["session"] == session && session != "" && strings.HasPrefix(fmt.Sprint(facts["keyId"]), "key_") && entry["success"] == done {
+					return true
+				}
+			}
+			return false
+		})
+	}
+}
+
+// A page says what is wrong as the API does, and hostile text stays text.
+func TestConsoleStates(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, sqliteURL(t))
+	_, key := r.holder(r.bucket("little-bucket"), "little", domain.ScopeMCP)
+	b := r.browser().signIn(key)
+	b.get("/console").want(t, http.StatusOK, "").has(t, "Needs the scope <code>events:read</code>")
+	b.post("/console/sample").want(t, http.StatusForbidden, "").has(t, "No right to see this", "events:write")
+	b.get("/console/nothing").want(t, http.StatusNotFound, "").has(t, "There is no such page.")
+	hostile := b.get("/console/find?q=" + url.QueryEscape("<script>alert(1)</script>\u202e"))
+	if strings.Contains(hostile.body, "<script>alert") || !strings.Contains(hostile.body, "&lt;/script&gt;\uFFFD</code>") {
+		t.Error("hostile text got into the page")
+	}
+	b.post("/console/theme", "theme", "dark", "next", "/console/settings").want(t, http.StatusSeeOther, "/console/settings")
+	b.get("/console").has(t, `data-theme="dark"`)
 }

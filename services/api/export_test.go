@@ -5,6 +5,7 @@ import (
 
 	"waybill.dev/services/api/internal/audit"
 	"waybill.dev/services/api/internal/auth"
+	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/live"
 	"waybill.dev/shared/news"
 )
@@ -17,3 +18,12 @@ func KeyHandler(o Options, keys *auth.Keys) http.Handler {
 	p := &parts{db: db, streams: live.NewStreams(o.Bus, o.Logger), keys: keys, refusals: audit.NewRefusals(db, o.Logger)}
 	return handler(&o, p, families(&o, p))
 }
+
+// Observe has f told of every page of the console that was answered.
+func (o *Options) Observe(f func(route console.Route, calls []console.Call)) { o.observe = f }
+
+// ConsoleModules returns the groups of the console's pages.
+func ConsoleModules() []console.Module { return modules() }
+
+// Pages adds a group of pages to the console.
+func (o *Options) Pages(m console.Module) { o.pages = append(o.pages, m) }

@@ -14,6 +14,9 @@ import (
 const (
 	TypeKey       = "key"
 	TypeBootstrap = "bootstrap"
+	// TypeManager is a person who manages a consumer, signed in to the console. KeyID is the
+	// manager's id.
+	TypeManager = "manager"
 )
 
 // MaxLength is how long a key may be, in bytes.

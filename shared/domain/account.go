@@ -128,8 +128,8 @@ type KeyHolder struct {
 type Caller struct {
 	Account   string
 	Sub       string // bucket/consumer, or bootstrap
-	Type      string // "key" or "bootstrap"
-	KeyID     string // empty for the bootstrap key
+	Type      string // "key", "bootstrap" or "manager"
+	KeyID     string // or the manager's id; empty for the bootstrap key
 	Session   string // of the console; empty: the key alone
 	RequestID string
 	Address   string

@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"waybill.dev/services/api/internal/web"
+	"waybill.dev/shared/apikey"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/auditlog"
@@ -104,14 +105,20 @@ func viewAudit(e domain.AuditEntry) auditView {
 	return v
 }
 
-// actorFacts is by what the actor called: the key, and the console's session.
+// actorFacts is by what the actor called: the key or the manager, and the console's session.
 func actorFacts(c domain.Caller) any {
-	if c.Session == "" {
-		return fact("keyId", c.KeyID)
-	}
-	facts := map[string]string{"session": c.Session}
-	if c.KeyID != "" {
+	facts := map[string]string{}
+	switch {
+	case c.Type == apikey.TypeManager:
+		facts["managerId"] = c.KeyID
+	case c.KeyID != "":
 		facts["keyId"] = c.KeyID
+	}
+	if c.Session != "" {
+		facts["session"] = c.Session
+	}
+	if len(facts) == 0 {
+		return nil
 	}
 	return facts
 }

@@ -1,20 +1,315 @@
 package console
 
-// OIDC says who signs people in. It is off without an Issuer.
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/go-json-experiment/json"
+	"golang.org/x/oauth2"
+
+	"waybill.dev/services/api/internal/store/access"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/edge"
+	"waybill.dev/shared/problem"
+)
+
+// OIDC says who signs people in besides keys: an OpenID Connect provider, at which the console is
+// a client. It is off without an Issuer. Who signs in so must be a manager of a consumer, by sub
+// or by a verified email address, and has the scopes of that consumer.
 type OIDC struct {
 	Issuer, ClientID string
-	ClientSecret     string
+	ClientSecret     domain.Secret
 }
 
-type provider struct{}
+const (
+	// oidcTime is how long somebody may take at the provider, and to choose a consumer.
+	oidcTime = 10 * time.Minute
+	// askTime bounds a request to the provider.
+	askTime = 10 * time.Second
+
+	stateCookie  = "waybill-oidc"
+	choiceCookie = "waybill-choice"
+	oidcPath     = "/console/oidc"
+)
+
+// provider is the OpenID Connect provider. What it says of itself is read when somebody first
+// signs in: the console starts while it is away.
+type provider struct {
+	options OIDC
+	client  *http.Client
+
+	mu    sync.Mutex
+	known *oidc.Provider
+}
 
 func newProvider(o OIDC) (*provider, error) {
 	if o.Issuer == "" {
-		return nil, nil
+		return nil, nil //nolint:nilnil // nobody signs in so
 	}
-	return &provider{}, nil
+	if o.ClientID == "" {
+		return nil, errors.New("an OIDC issuer needs a client id")
+	}
+	return &provider{options: o, client: &http.Client{Timeout: askTime}}, nil
 }
-func (c *Console) startOIDC(p *Page) error { return nil }
-func (c *Console) endOIDC(p *Page) error   { return nil }
-func (c *Console) choices(p *Page) error   { return nil }
-func (c *Console) choose(p *Page) error    { return nil }
+
+func (p *provider) discover(ctx context.Context) (*oidc.Provider, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.known == nil {
+		// The provider fetches its keys later, too: it must not end with this request.
+		found, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), p.client), p.options.Issuer)
+		if err != nil {
+			return nil, fmt.Errorf("discover OIDC provider: %w", err)
+		}
+		p.known = found
+	}
+	return p.known, nil
+}
+
+func (p *provider) config(known *oidc.Provider, base string) *oauth2.Config {
+	return &oauth2.Config{
+		ClientID: p.options.ClientID, ClientSecret: p.options.ClientSecret.Reveal(), Endpoint: known.Endpoint(),
+		RedirectURL: base + oidcPath + "/callback", Scopes: []string{oidc.ScopeOpenID, "email"},
+	}
+}
+
+// journey is what the browser keeps while its user is at the provider.
+type journey struct {
+	State    string `json:"state"`
+	Nonce    string `json:"nonce"`
+	Verifier string `json:"verifier"`
+	Next     string `json:"next"`
+}
+
+func (p *Page) setShort(name, value string, lasts time.Duration) {
+	cookie := &http.Cookie{Name: name, Value: value, Path: oidcPath, MaxAge: int(lasts / time.Second), HttpOnly: true, Secure: p.secure(), SameSite: http.SameSiteLaxMode}
+	if lasts == 0 {
+		cookie.MaxAge = -1
+	}
+	http.SetCookie(p.Writer, cookie)
+}
+
+// startOIDC leads to the provider. It is a link, no form: browsers apply form-action to where a
+// form's answer leads.
+func (c *Console) startOIDC(p *Page) error {
+	known, err := c.oidc.discover(p.Context())
+	if err != nil {
+		return c.providerAway(err)
+	}
+	j := journey{State: random(), Nonce: random(), Verifier: oauth2.GenerateVerifier(), Next: safeNext(p.Query("next"))}
+	text, err := json.Marshal(j)
+	if err != nil {
+		return err
+	}
+	p.setShort(stateCookie, base64.RawURLEncoding.EncodeToString(text), oidcTime)
+	return p.Redirect(c.oidc.config(known, p.Base()).AuthCodeURL(j.State, oidc.Nonce(j.Nonce), oauth2.S256ChallengeOption(j.Verifier)))
+}
+
+func (c *Console) providerAway(err error) error {
+	c.Logger.Warn("the OIDC provider can't be asked", "error", err)
+	return problem.New(problem.Unavailable, "The identity provider can't be reached now. Try again, or sign in with a key.")
+}
+
+// person is who has signed in at the provider.
+type person struct {
+	Sub           string `json:"sub"`
+	Email         string `json:"email"`
+	EmailVerified bool   `json:"email_verified"`
+}
+
+// name is the person as pages show it.
+func (p person) name() string {
+	if p.Email != "" && p.EmailVerified {
+		return p.Email
+	}
+	return p.Sub
+}
+
+// refused is the answer to who comes back from the provider without what must be there.
+func (p *Page) refused(wrong string) error {
+	return p.show(http.StatusUnauthorized, "sign-in.html", "Sign in", SignIn{Next: "/console", Wrong: wrong, OIDC: true})
+}
+
+// endOIDC takes who comes back from the provider.
+func (c *Console) endOIDC(p *Page) error {
+	j, ok := p.journey()
+	p.setShort(stateCookie, "", 0)
+	if !ok || subtle.ConstantTimeCompare([]byte(j.State), []byte(p.Query("state"))) != 1 {
+		return p.refused("This sign-in was not begun here, or took longer than ten minutes. Begin again.")
+	}
+	if p.Query("error") != "" || p.Query("code") == "" {
+		return p.refused("The identity provider did not sign you in.")
+	}
+	who, err := c.identify(p, j)
+	if err != nil {
+		c.Logger.Warn("an OIDC sign-in was refused", "error", err, "requestId", p.RequestID)
+		return p.refused("The identity provider's answer could not be verified.")
+	}
+	return c.signInPerson(p, who, j.Next)
+}
+
+func (p *Page) journey() (j journey, ok bool) {
+	cookie, err := p.Request.Cookie(stateCookie)
+	if err != nil {
+		return j, false
+	}
+	text, err := base64.RawURLEncoding.DecodeString(cookie.Value)
+	if err != nil || json.Unmarshal(text, &j) != nil {
+		return j, false
+	}
+	return j, j.State != "" && j.Nonce != "" && j.Verifier != ""
+}
+
+// identify exchanges the code and verifies what the provider says of the person.
+func (c *Console) identify(p *Page, j journey) (person, error) {
+	known, err := c.oidc.discover(p.Context())
+	if err != nil {
+		return person{}, err
+	}
+	ctx := oidc.ClientContext(p.Context(), c.oidc.client)
+	token, err := c.oidc.config(known, p.Base()).Exchange(ctx, p.Query("code"), oauth2.VerifierOption(j.Verifier))
+	if err != nil {
+		return person{}, fmt.Errorf("exchange code: %w", withoutBody(err))
+	}
+	raw, _ := token.Extra("id_token").(string)
+	verified, err := known.VerifierContext(ctx, &oidc.Config{ClientID: c.oidc.options.ClientID}).Verify(ctx, raw)
+	if err != nil {
+		return person{}, fmt.Errorf("verify id token: %w", err)
+	}
+	if subtle.ConstantTimeCompare([]byte(verified.Nonce), []byte(j.Nonce)) != 1 {
+		return person{}, errors.New("verify id token: the nonce is another one")
+	}
+	var who person
+	if err := verified.Claims(&who); err != nil {
+		return person{}, fmt.Errorf("read id token: %w", err)
+	}
+	return who, nil
+}
+
+// withoutBody leaves out what the provider answered: it may have what is secret.
+func withoutBody(err error) error {
+	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
+		return fmt.Errorf("the provider answered %q", refused.ErrorCode)
+	}
+	return err
+}
+
+// managed returns the consumers of which the person is a manager.
+func (c *Console) managed(ctx context.Context, who person) ([]Managed, error) {
+	email := ""
+	if who.EmailVerified {
+		email = who.Email
+	}
+	return c.Sessions.ManagedBy(ctx, who.Sub, email)
+}
+
+// signInPerson opens a session for the one consumer that the person manages, or asks for which.
+func (c *Console) signInPerson(p *Page, who person, next string) error {
+	consumers, err := c.managed(p.Context(), who)
+	if err != nil {
+		return err
+	}
+	switch len(consumers) {
+	case 0:
+		return p.refused("You are signed in, but you are no manager of a consumer here. Whoever holds an admin key can add " + Visible(who.name()) + " as one.")
+	case 1:
+		if err := p.openFresh(managerSession(consumers[0], who)); err != nil {
+			return err
+		}
+		return p.Redirect(next)
+	}
+	text, err := json.Marshal(who)
+	if err != nil {
+		return err
+	}
+	token := random()
+	choice := access.Session{Hash: hashOf(token), Kind: access.KindChoice, Person: string(text), Address: edge.Of(p.Request).Address, UserAgent: cut(p.Request.UserAgent())}
+	if _, err := c.Sessions.OpenSession(p.Context(), choice, oidcTime, nil); err != nil {
+		return err
+	}
+	p.setShort(choiceCookie, token, oidcTime)
+	return p.Redirect(oidcPath + "/choice")
+}
+
+func managerSession(m Managed, who person) access.Session {
+	return access.Session{Account: m.Account, ManagerID: m.ManagerID, Person: who.name()}
+}
+
+// Managed is a consumer that a person may sign in for.
+type Managed = access.Managed
+
+// Choice is what the page shows on which a person chooses a consumer.
+type Choice struct {
+	Person    string
+	Consumers []Managed
+}
+
+// choosing returns who is about to choose, and the hash of the choice.
+func (c *Console) choosing(p *Page) (who person, hash []byte, err error) {
+	cookie, err := p.Request.Cookie(choiceCookie)
+	if err != nil {
+		return who, nil, domain.ErrNotFound
+	}
+	hash = hashOf(cookie.Value)
+	choice, _, err := c.Sessions.FindSession(p.Context(), hash)
+	if err != nil {
+		return who, nil, err
+	}
+	if choice.Kind != access.KindChoice || !p.Now().Before(choice.ExpiresOn) {
+		return who, nil, domain.ErrNotFound
+	}
+	return who, hash, json.Unmarshal([]byte(choice.Person), &who)
+}
+
+func (c *Console) choices(p *Page) error {
+	who, _, err := c.choosing(p)
+	if errors.Is(err, domain.ErrNotFound) {
+		return p.refused("The ten minutes to choose are over. Begin again.")
+	}
+	if err != nil {
+		return err
+	}
+	consumers, err := c.managed(p.Context(), who)
+	if err != nil {
+		return err
+	}
+	return p.show(http.StatusOK, "choice.html", "For whom?", Choice{who.name(), consumers})
+}
+
+// choose opens the session for the consumer that was chosen: one of those that the person
+// manages now, whatever was posted.
+func (c *Console) choose(p *Page) error {
+	who, hash, err := c.choosing(p)
+	if errors.Is(err, domain.ErrNotFound) {
+		return p.refused("The ten minutes to choose are over. Begin again.")
+	}
+	if err != nil {
+		return err
+	}
+	form, err := p.Form()
+	if err != nil {
+		return err
+	}
+	consumers, err := c.managed(p.Context(), who)
+	if err != nil {
+		return err
+	}
+	for _, m := range consumers {
+		if m.ManagerID == strings.TrimSpace(form.Get("manager")) {
+			p.setShort(choiceCookie, "", 0)
+			if err := p.open(managerSession(m, who), hash); err != nil {
+				return err
+			}
+			return p.Redirect("/console")
+		}
+	}
+	return problem.New(problem.NotFound, "You are no manager of such a consumer.")
+}

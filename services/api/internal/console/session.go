@@ -136,7 +136,11 @@ func (c *Console) principal(s access.Session, holder domain.KeyHolder, now time.
 	if !holder.ExpiresOn.IsZero() && !now.Before(holder.ExpiresOn) {
 		return apikey.Principal{}, false
 	}
-	return auth.PrincipalOf(holder), holder.Account == s.Account
+	p = auth.PrincipalOf(holder)
+	if s.ManagerID != "" {
+		p.Type, p.KeyID = apikey.TypeManager, s.ManagerID
+	}
+	return p, holder.Account == s.Account
 }
 
 // open starts a session, in the place of the one or the code that replaces names, and hands its

@@ -46,8 +46,8 @@ func (c *Console) own(mux *http.ServeMux) {
 	}}, c.layouts.own}))
 }
 
-// signInView is what the sign-in shows.
-type signInView struct {
+// SignIn is what the sign-in shows.
+type SignIn struct {
 	Next  string
 	Wrong string // what is wrong; empty: nothing yet
 	OIDC  bool
@@ -58,7 +58,7 @@ func (c *Console) signInForm(p *Page) error {
 	if _, err := c.session(p.Context(), p.token()); err == nil {
 		return p.Redirect(next)
 	}
-	return p.show(http.StatusOK, "sign-in.html", "Sign in", signInView{Next: next, OIDC: c.oidc != nil})
+	return p.show(http.StatusOK, "sign-in.html", "Sign in", SignIn{Next: next, OIDC: c.oidc != nil})
 }
 
 // signIn checks a key as the API does and opens a session. A wrong one is answered with the form.
@@ -68,7 +68,7 @@ func (c *Console) signIn(p *Page) error {
 	if err != nil {
 		return err
 	}
-	view := signInView{Next: safeNext(form.Get("next")), OIDC: c.oidc != nil}
+	view := SignIn{Next: safeNext(form.Get("next")), OIDC: c.oidc != nil}
 	session, err := c.holderOf(p.Context(), strings.TrimSpace(form.Get("key")))
 	if errors.Is(err, apikey.ErrUnauthenticated) {
 		view.Wrong = "This key opens nothing. It may be mistyped, revoked or expired."
@@ -118,7 +118,7 @@ func safeNext(next string) string {
 }
 
 func (c *Console) enterForm(p *Page) error {
-	return p.show(http.StatusOK, "enter.html", "Sign in", signInView{})
+	return p.show(http.StatusOK, "enter.html", "Sign in", SignIn{})
 }
 
 // enter exchanges the code of a one-time link for a session. A code works once.
@@ -139,7 +139,7 @@ func (c *Console) enter(p *Page) error {
 		err = p.open(access.Session{Account: code.Account, KeyID: code.KeyID, ManagerID: code.ManagerID, Proof: code.Proof, Person: code.Person}, hash)
 	}
 	if errors.Is(err, domain.ErrNotFound) {
-		return p.show(http.StatusUnauthorized, "enter.html", "Sign in", signInView{Wrong: "This link was used already, or its minute is over. waybill console prints a new one."})
+		return p.show(http.StatusUnauthorized, "enter.html", "Sign in", SignIn{Wrong: "This link was used already, or its minute is over. waybill console prints a new one."})
 	}
 	if err != nil {
 		return err

@@ -28,7 +28,7 @@ func Module() console.Module {
 		Name: "home", Templates: templates,
 		Routes: []console.Route{
 			{Method: http.MethodGet, Path: "/console", Handle: show},
-			{Method: http.MethodGet, Path: "/console/find", Handle: find},
+			{Method: http.MethodGet, Path: "/console/find", Static: true, Handle: find},
 			{Method: http.MethodPost, Path: "/console/sample", Handle: send},
 		},
 		Nav:     []console.NavEntry{{Label: "Home", Path: "/console", Icon: "home", Order: console.OrderHome, Key: "h"}},
