@@ -57,6 +57,7 @@ func AddAPI(p *boot.Process, h *boot.Handles) (*API, error) {
 			Retention:     h.Settings.Retention,
 			RateLimit:     h.Settings.RateLimit,
 			Memory:        memory, TrustedProxies: h.Settings.TrustedProxies, PublicURL: h.Settings.PublicURL,
+			OIDC:       api.OIDC{Issuer: h.Settings.OIDCIssuer, ClientID: h.Settings.OIDCClientID, ClientSecret: h.Settings.OIDCSecret},
 			Registerer: h.Registry, TracerProvider: h.Tracer,
 		},
 		gateway.RoutesOptions{

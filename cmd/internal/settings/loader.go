@@ -268,18 +268,18 @@ func (l *loader) integer(name string, least, most int) int {
 	return n
 }
 
-// publicURL reads an absolute URL to which paths can be appended.
-func (l *loader) publicURL() string {
-	text := l.text(PublicURL)
+// httpURL reads an absolute URL to which paths can be appended.
+func (l *loader) httpURL(name, example string) string {
+	text := l.text(name)
 	if text == "" {
 		return ""
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || strings.ContainsAny(text, "?#") {
-		l.fault(PublicURL, "is not a URL such as https://hooks.example.com, without user, query and fragment")
+		l.fault(name, "is not a URL such as "+example+", without user, query and fragment")
 		return ""
 	}
-	return strings.TrimRight(u.String(), "/")
+	return u.String()
 }
 
 // names reads host names.

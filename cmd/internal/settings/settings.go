@@ -45,6 +45,9 @@ type Settings struct {
 	TrustedProxies []netip.Prefix
 	PublicURL      string   // without a slash at its end
 	OpsHosts       []string // in lower case
+	OIDCIssuer     string   // empty: nobody signs in so
+	OIDCClientID   string
+	OIDCSecret     domain.Secret
 	LogLevel       slog.Level
 	LogFormat      string // auto, text or json
 }
@@ -88,7 +91,10 @@ func Load(role Role, sources ...Source) (Settings, error) {
 		BodyMemory:     l.size(BodyMemory, minBodyMemory),
 		MaxConnections: l.integer(MaxConnections, minConnections, maxConnections),
 		TrustedProxies: l.prefixes(TrustedProxies),
-		PublicURL:      l.publicURL(),
+		PublicURL:      strings.TrimRight(l.httpURL(PublicURL, "https://hooks.example.com"), "/"),
+		OIDCIssuer:     l.httpURL(OIDCIssuer, "https://id.example.com"),
+		OIDCClientID:   l.text(OIDCClientID),
+		OIDCSecret:     domain.Secret(l.text(OIDCClientSecret)),
 		OpsHosts:       l.names(OpsHosts),
 		LogLevel:       l.level(),
 		LogFormat:      l.choice(LogFormat, "auto", "text", "json"),
@@ -108,6 +114,9 @@ func (l *loader) together(s Settings) {
 		if sum >= s.Retention {
 			l.fault(RetrySchedule, fmt.Sprintf("adds up to %s, which must be below %s (%s)", sum, Retention, s.Retention))
 		}
+	}
+	if s.OIDCIssuer != "" && s.OIDCClientID == "" {
+		l.fault(OIDCClientID, "is required when "+OIDCIssuer+" is set")
 	}
 	if s.BusRetention > 0 && s.DedupeWindow > s.BusRetention {
 		l.fault(DedupeWindow, fmt.Sprintf("is %s, which must not exceed %s (%s)", s.DedupeWindow, BusRetention, s.BusRetention))

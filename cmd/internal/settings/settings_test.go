@@ -246,6 +246,7 @@ func TestEdgeSettings(t *testing.T) {
 		settings.BodyMemory:     {"0", "1MiB", "-1", "64MB", "64 MiB", "x", "MiB", "99999999999999999999", "9999999999GiB", "1e9"},
 		settings.MaxConnections: {"0", "15", "-1", "x", "1000001", "1.5"},
 		settings.TrustedProxies: {"10.0.0.1", "proxy", "10.0.0.0/33", "*"},
+		settings.OIDCIssuer:     {"id.example.com", "ftp://id.example.com", "https://id.example.com?x"},
 		settings.PublicURL:      {"example.com", "/waybill", "ftp://example.com", "https://", "https://u@example.com", "https://example.com?x", "https://example.com#x"},
 		settings.OpsHosts:       {"a:80", "http://a", "*.example.com", "a,,b"},
 	} {

@@ -45,6 +45,10 @@ const (
 	PublicURL      = "WAYBILL_PUBLIC_URL"
 	OpsHosts       = "WAYBILL_OPS_HOSTS"
 
+	OIDCIssuer       = "WAYBILL_OIDC_ISSUER"
+	OIDCClientID     = "WAYBILL_OIDC_CLIENT_ID"
+	OIDCClientSecret = "WAYBILL_OIDC_CLIENT_SECRET" //nolint:gosec // the name of a setting
+
 	LogLevel  = "WAYBILL_LOG_LEVEL"
 	LogFormat = "WAYBILL_LOG_FORMAT"
 	Config    = "WAYBILL_CONFIG"
@@ -135,6 +139,9 @@ func Specs() []Spec {
 		},
 		{Name: TrustedProxies, Usage: "CIDRs of proxies whose X-Forwarded-For, -Host and -Proto are trusted; none: no proxy", roles: servers, defaults: same("none", servers...)},
 		{Name: PublicURL, Usage: "beginning of all links of the API, such as https://hooks.example.com; without it, links are paths, or use what a trusted proxy sends", roles: apis},
+		{Name: OIDCIssuer, Usage: "OpenID Connect provider that signs managers in to the console, such as https://id.example.com; without it, keys alone do", roles: apis},
+		{Name: OIDCClientID, Usage: "the console's client id at that provider; the redirect URI there is /console/oidc/callback below the public URL", roles: apis},
+		{Name: OIDCClientSecret, Usage: "the console's client secret at that provider", roles: apis},
 		{Name: OpsHosts, Usage: "host names that the ops address answers to, separated by commas, besides IP addresses, localhost, and names without a dot", roles: servers},
 		{Name: DispatchMemory, Usage: "memory for the deliveries that a dispatcher has in flight, at least 64MiB", roles: []Role{Dev, Dispatcher}, defaults: same("256MiB", Dev, Dispatcher)},
 		{Name: RateLimit, Usage: "requests a second for each account; 0: no limit", roles: apis, defaults: same("0", apis...)},

@@ -60,7 +60,7 @@ func show(p *console.Page) error {
 	if err := p.API.Get("/v1/who-am-i", nil, &v.Who); err != nil {
 		return err
 	}
-	p.CLI("who-am-i")
+	p.CLI("whoami")
 	v.KeyID, v.Person = p.Session.KeyID, p.Session.Person
 	for _, s := range domain.Scopes() {
 		v.Scopes = append(v.Scopes, scope{string(s), p.May(s), purpose(s)})

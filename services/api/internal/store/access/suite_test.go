@@ -21,6 +21,7 @@ func TestSuite(t *testing.T) {
 		"keys":      keyTests(),
 		"pages":     pageTests(),
 		"audit":     auditTests(),
+		"sessions":  sessionTests(),
 	})
 }
 

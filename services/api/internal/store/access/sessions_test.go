@@ -1,0 +1,231 @@
+package access_test
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"waybill.dev/services/api/internal/store/access"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store/storetest"
+)
+
+func sessionTests() storetest.Tests[*bench] {
+	return storetest.Tests[*bench]{
+		"says what the key is now":       testSessionKey,
+		"ends with its key":              testSessionEndsWithKey,
+		"lets a code be used once":       testSessionCode,
+		"removes what has ended":         testSessionPurge,
+		"lists and ends those of a key":  testSessionList,
+		"finds who is managed by whom":   testManagedBy,
+		"keeps accounts' sessions apart": testSessionAccounts,
+	}
+}
+
+func (b *bench) session(t *testing.T, s access.Session, replaces []byte) access.Session {
+	t.Helper()
+	sum := sha256.Sum256([]byte(fmt.Sprint("token", b.Next())))
+	s.Hash = sum[:]
+	if s.Kind == "" {
+		s.Kind = access.KindSession
+	}
+	opened, err := b.OpenSession(t.Context(), s, time.Hour, replaces)
+	if err != nil {
+		t.Fatalf("open session: %v", err)
+	}
+	return opened
+}
+
+// held makes a consumer with one key, and a session of that key.
+func (b *bench) held(t *testing.T) (access.ConsumerView, domain.APIKey, access.Session) {
+	t.Helper()
+	c := b.consumer(t, b.bucket(t), 1, func(c *domain.Consumer) { c.Scopes = []domain.Scope{domain.ScopeEventsRead} })
+	key := b.keys(t, c)[0]
+	return c, key, b.session(t, access.Session{Account: account, KeyID: key.ID, Proof: key.Suffix, Address: "192.0.2.7", UserAgent: "☃"}, nil)
+}
+
+func testSessionKey(t *testing.T, b *bench) {
+	c, key, s := b.held(t)
+	wantID(t, s.ID, "csess", 24)
+	got, holder, err := b.FindSession(t.Context(), s.Hash)
+	if err != nil || got.ID != s.ID || got.Address != "192.0.2.7" || got.UserAgent != "☃" || !got.CreatedOn.Equal(noon) || !got.SeenOn.Equal(noon) || !got.ExpiresOn.Equal(noon.Add(time.Hour)) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if holder.KeyID != key.ID || holder.Account != account || holder.Bucket != c.Bucket || holder.Consumer != c.Name || len(holder.Scopes) != 1 || !holder.ExpiresOn.IsZero() {
+		t.Errorf("the holder is %+v", holder)
+	}
+	if _, err := b.UpdateConsumer(t.Context(), consumerRef(c), func(c *domain.Consumer) error { c.Scopes = nil; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if _, holder, err = b.FindSession(t.Context(), s.Hash); err != nil || len(holder.Scopes) != 0 {
+		t.Errorf("the scopes are %v, %v", holder.Scopes, err)
+	}
+	b.Clock.Advance(time.Minute)
+	if err := b.SeeSession(t.Context(), s.ID); err != nil {
+		t.Fatal(err)
+	}
+	if got, _, err := b.FindSession(t.Context(), s.Hash); err != nil || !got.SeenOn.Equal(noon.Add(time.Minute)) {
+		t.Errorf("seen on %s, %v", got.SeenOn, err)
+	}
+	plain := b.session(t, access.Session{Account: account, Proof: "proof"}, nil)
+	if got, holder, err := b.FindSession(t.Context(), plain.Hash); err != nil || got.Proof != "proof" || holder.KeyID != "" {
+		t.Errorf("of the bootstrap key: %+v, %v", got, err)
+	}
+	_, _, err = b.FindSession(t.Context(), []byte("none"))
+	storetest.WantNotFound(t, "find a session that there is not", err)
+}
+
+func testSessionEndsWithKey(t *testing.T, b *bench) {
+	c, key, s := b.held(t)
+	replaced := b.apiKey()
+	_, err := b.UpdateKey(t.Context(), consumerRef(c), key.ID, func(k *domain.APIKey) error {
+		k.Key, k.Suffix, k.Hash = replaced.Key, replaced.Suffix, replaced.Hash
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = b.FindSession(t.Context(), s.Hash)
+	storetest.WantNotFound(t, "the key is another one", err)
+	for _, remove := range []func(c access.ConsumerView, k domain.APIKey) error{
+		func(c access.ConsumerView, k domain.APIKey) error { return b.DeleteKey(t.Context(), consumerRef(c), k.ID) },
+		func(c access.ConsumerView, _ domain.APIKey) error { return b.DeleteConsumer(t.Context(), consumerRef(c)) },
+		func(c access.ConsumerView, _ domain.APIKey) error {
+			return b.DeleteBucket(t.Context(), access.BucketRef{Account: account, Bucket: c.Bucket})
+		},
+	} {
+		c, key, s := b.held(t)
+		if err := remove(c, key); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err := b.FindSession(t.Context(), s.Hash)
+		storetest.WantNotFound(t, "the key is gone", err)
+	}
+}
+
+func testSessionCode(t *testing.T, b *bench) {
+	code := b.session(t, access.Session{Account: account, Kind: access.KindLink, Proof: "p"}, nil)
+	var used atomic.Int32
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			sum := sha256.Sum256([]byte{byte(i)})
+			_, err := b.OpenSession(t.Context(), access.Session{Account: account, Kind: access.KindSession, Hash: sum[:]}, time.Hour, code.Hash)
+			if err == nil {
+				used.Add(1)
+			} else if !errors.Is(err, domain.ErrNotFound) {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if used.Load() != 1 {
+		t.Errorf("the code was used %d times", used.Load())
+	}
+}
+
+func testSessionPurge(t *testing.T, b *bench) {
+	_, _, s := b.held(t)
+	b.Clock.Advance(time.Hour - time.Millisecond)
+	b.held(t)
+	if _, _, err := b.FindSession(t.Context(), s.Hash); err != nil {
+		t.Errorf("it was removed too early: %v", err)
+	}
+	b.Clock.Advance(time.Millisecond)
+	b.held(t)
+	_, _, err := b.FindSession(t.Context(), s.Hash)
+	storetest.WantNotFound(t, "it has ended", err)
+}
+
+func testSessionList(t *testing.T, b *bench) {
+	_, key, first := b.held(t)
+	_, _, other := b.held(t)
+	b.Clock.Advance(time.Minute)
+	same := access.Session{Account: account, KeyID: key.ID, Proof: key.Suffix}
+	second := b.session(t, same, nil)
+	link := same
+	link.Kind = access.KindLink
+	code := b.session(t, link, nil)
+	list, err := b.ListSessions(t.Context(), first)
+	if err != nil || len(list) != 2 || list[0].ID != second.ID || list[1].ID != first.ID {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if err := b.EndOtherSessions(t.Context(), second); err != nil {
+		t.Fatal(err)
+	}
+	for _, gone := range []access.Session{first, code} {
+		_, _, err := b.FindSession(t.Context(), gone.Hash)
+		storetest.WantNotFound(t, "it was ended", err)
+	}
+	for _, there := range []access.Session{second, other} {
+		if _, _, err := b.FindSession(t.Context(), there.Hash); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := b.EndSession(t.Context(), second.Hash); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = b.FindSession(t.Context(), second.Hash)
+	storetest.WantNotFound(t, "signed out", err)
+}
+
+func testManagedBy(t *testing.T, b *bench) {
+	first, second := b.consumer(t, b.bucket(t), 0), b.consumer(t, b.bucket(t), 0)
+	add := func(c access.ConsumerView, email, sub string) domain.Manager {
+		t.Helper()
+		m, err := b.CreateManager(t.Context(), consumerRef(c), domain.Manager{Email: email, Sub: sub})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	ada := add(first, "Ada@Example.com", "idp|ada")
+	add(second, "grace@example.com", "")
+	for _, tc := range []struct {
+		sub, email string
+		want       int
+	}{
+		{"idp|ada", "", 1},
+		{"x", "ada@EXAMPLE.com", 1},
+		{"idp|ada", "grace@example.com", 2},
+		{"", "", 0},
+		{"x", "", 0},
+		{"", "nobody@example.com", 0},
+		{"\x00", "\xff", 0},
+	} {
+		list, err := b.ManagedBy(t.Context(), tc.sub, tc.email)
+		if err != nil || len(list) != tc.want {
+			t.Errorf("%q, %q: %+v, %v", tc.sub, tc.email, list, err)
+		}
+	}
+	s := b.session(t, access.Session{Account: account, ManagerID: ada.ID, Person: "ada@example.com"}, nil)
+	if got, holder, err := b.FindSession(t.Context(), s.Hash); err != nil || holder.Consumer != first.Name || holder.KeyID != "" || got.Person != "ada@example.com" {
+		t.Errorf("%+v, %+v, %v", got, holder, err)
+	}
+	if err := b.DeleteManager(t.Context(), consumerRef(first), ada.ID); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := b.FindSession(t.Context(), s.Hash)
+	storetest.WantNotFound(t, "the manager is gone", err)
+}
+
+func testSessionAccounts(t *testing.T, b *bench) {
+	if _, _, err := b.CreateAccount(t.Context(), "acme", b.apiKey()); err != nil {
+		t.Fatal(err)
+	}
+	ours := b.session(t, access.Session{Account: account}, nil)
+	theirs := b.session(t, access.Session{Account: "acme"}, nil)
+	if list, err := b.ListSessions(t.Context(), ours); err != nil || len(list) != 1 || list[0].ID != ours.ID {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if err := b.EndOtherSessions(t.Context(), ours); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := b.FindSession(t.Context(), theirs.Hash); err != nil {
+		t.Errorf("another account's session was ended: %v", err)
+	}
+}
