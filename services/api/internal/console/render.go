@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"io/fs"
 	"net/url"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -207,7 +208,7 @@ func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\
 
 // mcpCall writes a call as the message of an MCP client.
 func mcpCall(call Call) string {
-	arguments := map[string]string{}
+	arguments := map[string]any{}
 	template, path := strings.Split(call.Operation.Path, "/"), strings.Split(call.Path, "/")
 	for i, segment := range template {
 		if name, ok := strings.CutPrefix(segment, "{"); ok && i < len(path) {
@@ -223,20 +224,31 @@ func mcpCall(call Call) string {
 		return ""
 	}
 	for name := range query {
-		arguments[name] = query.Get(name)
+		arguments[name] = plainValue(query.Get(name))
 	}
 	message := struct {
 		Method string `json:"method"`
 		Params any    `json:"params"`
 	}{"tools/call", struct {
-		Name      string            `json:"name"`
-		Arguments map[string]string `json:"arguments"`
+		Name      string         `json:"name"`
+		Arguments map[string]any `json:"arguments"`
 	}{snake(call.Operation.ID), arguments}}
 	text, err := json.Marshal(message, json.Deterministic(true), jsontext.WithIndent("  "))
 	if err != nil {
 		return ""
 	}
 	return string(text)
+}
+
+// plainValue is a value of a query as JSON has it: a number or true or false where it is one.
+func plainValue(text string) any {
+	if n, err := strconv.Atoi(text); err == nil && strconv.Itoa(n) == text {
+		return n
+	}
+	if text == "true" || text == "false" {
+		return text == "true"
+	}
+	return text
 }
 
 // snake writes listDeliveries as list_deliveries, as the names of tools are.

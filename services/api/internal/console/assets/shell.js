@@ -42,10 +42,10 @@ function put(text, fresh) {
     for (const field of main().querySelectorAll("[data-typed]")) delete field.dataset.typed;
     for (const open of main().querySelectorAll("details[open]")) open.open = false;
   }
-  window.Idiomorph.morph(main(), next, { morphStyle: "innerHTML", ignoreActiveValue: !fresh, callbacks: keep });
+  window.Idiomorph.morph(main(), [...next.childNodes], { morphStyle: "innerHTML", ignoreActiveValue: !fresh, callbacks: keep });
   const nav = page.querySelector(".nav-fold");
   if (nav) {
-    window.Idiomorph.morph(document.querySelector(".nav-fold"), nav, { morphStyle: "innerHTML" });
+    window.Idiomorph.morph(document.querySelector(".nav-fold"), [...nav.childNodes], { morphStyle: "innerHTML" });
     if (fresh) document.querySelector(".nav-fold").open = false;
   }
   const theme = page.querySelector(".theme [name=next]");
@@ -59,11 +59,13 @@ async function load(request, { push = true, fresh = true, quiet = false } = {}) 
   const control = running = new AbortController();
   const bar = document.createElement("div");
   bar.className = "progress";
+  let arrived = false;
   const slow = quiet ? 0 : setTimeout(() => document.body.append(bar), 300);
   try {
     const answer = await fetch(request, { signal: control.signal, headers: { Accept: "text/html" } });
     const text = await answer.text();
     if (control.signal.aborted) return;
+    arrived = true;
     const url = new URL(answer.url);
     url.hash = new URL(request.url).hash;
     if (!(answer.headers.get("Content-Type") || "").startsWith("text/html") || !ours(url) || !put(text, fresh)) {
@@ -81,6 +83,7 @@ async function load(request, { push = true, fresh = true, quiet = false } = {}) 
     }
   } catch (error) {
     if (error.name === "AbortError") return;
+    if (arrived && request.method === "GET") { location.assign(request.url); return; } // the page can't be morphed
     if (!quiet) say("The server can't be reached. Try again.");
     window.dispatchEvent(new CustomEvent("wb:lost"));
   } finally {

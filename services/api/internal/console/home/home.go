@@ -129,8 +129,8 @@ func show(p *console.Page) error {
 	var hours statistics
 	if v.NoFigures = p.API.Try("/v1/statistics", url.Values{"step": {"hour"}}, &hours); v.NoFigures == nil {
 		v.Figures, v.Bars = reckon(hours.Data, p.Now())
+		p.CLI("statistics --step hour")
 	}
-	p.CLI("statistics --step hour")
 	var webhooks []webhook
 	known := p.API.Try("/v1/webhooks", url.Values{"limit": {"1000"}}, &webhooks) == nil
 	if v.Figures.Failed > 0 {
