@@ -14,6 +14,7 @@ import (
 	api "waybill.dev/services/api"
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/pgtest"
 )
 
 // browser is a browser that keeps cookies and follows nothing.
@@ -408,4 +409,36 @@ func TestConsoleStates(t *testing.T) {
 	}
 	b.post("/console/theme", "theme", "dark", "next", "/console/settings").want(t, http.StatusSeeOther, "/console/settings")
 	b.get("/console").has(t, `data-theme="dark"`)
+}
+
+// While the database is away, who was there a minute ago is told what is wrong, within two
+// seconds; nobody else gets in, and nobody is signed out.
+func TestConsoleDatabaseIsDown(t *testing.T) {
+	t.Parallel()
+	cluster, err := pgtest.Start(t.Context(), "", "fsync=off")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cluster.Stop() })
+	r := newRig(t, postgresURL(t, cluster))
+	b, stranger := r.browser().signIn(adminKey), r.browser()
+	b.get("/console").want(t, http.StatusOK, "")
+	if err := cluster.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	started := time.Now()
+	b.get("/console").want(t, http.StatusOK, "").has(t, "admin key", "can&#39;t be reached")
+	p := stranger.do(http.MethodGet, "/console", nil, withCookie("waybill", strings.Repeat("ab", 32))).want(t, http.StatusServiceUnavailable, "")
+	if p.header.Get("Retry-After") == "" {
+		t.Error("it is not said when to come again")
+	}
+	stranger.post("/console/sign-in", "key", adminKey).want(t, http.StatusServiceUnavailable, "")
+	if took := time.Since(started); took > 30*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	if err := cluster.Resume(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the console is back", func() bool { return stranger.post("/console/sign-in", "key", adminKey).status == http.StatusSeeOther })
+	b.get("/console/settings").want(t, http.StatusOK, "")
 }

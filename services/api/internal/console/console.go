@@ -144,8 +144,10 @@ func (c *Console) Routes() []Route {
 	return list
 }
 
-// Paths are the templates of the paths that the console answers.
-func Paths() []string { return []string{"/", "/console", "/console/{page}"} }
+// Paths are the templates of the paths that the console answers, and of / which leads to it.
+func Paths() []string {
+	return []string{"/", "/console", "/console/{page}", "/console/{page}/{id}", "/console/{page}/{id}/{act}", "/console/{page}/{id}/{part}/{name}"}
+}
 
 // ServeHTTP answers below /console.
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -170,9 +172,23 @@ func secure(header http.Header) {
 	header.Set("Vary", "Cookie, Accept-Encoding")
 }
 
+// Bounds of the time that the kernel's own pages take, as those of the API are; with the identity
+// provider in between, longer.
+const (
+	ownTime    = 1800 * time.Millisecond
+	lookUpTime = 1500 * time.Millisecond
+)
+
 // shell answers without asking who is there, for what is open to all.
 func (c *Console) shell(route Route, handle func(*Page) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		limit := ownTime
+		if strings.HasPrefix(route.Path, oidcPath) {
+			limit = askTime + ownTime
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), limit)
+		defer cancel()
+		r = r.WithContext(ctx)
 		p := c.newPage(w, r, bound{Route: route, pages: c.layouts.own})
 		p.run(handle)
 	})

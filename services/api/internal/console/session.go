@@ -99,6 +99,8 @@ func (c *Console) session(ctx context.Context, hash []byte) (Session, error) {
 	if hash == nil {
 		return Session{}, domain.ErrNotFound
 	}
+	ctx, cancel := context.WithTimeout(ctx, lookUpTime)
+	defer cancel()
 	found, holder, err := c.Sessions.FindSession(ctx, hash)
 	if errors.Is(err, domain.ErrUnavailable) {
 		if known, ok := c.sessions.get(hash, time.Now()); ok {
@@ -224,10 +226,14 @@ func (m *memory) forget(hash []byte) {
 
 // Sessions returns the sessions of the key that has signed in, or of the manager, the latest first.
 func (p *Page) Sessions() ([]access.Session, error) {
-	return p.console.Sessions.ListSessions(p.Context(), p.Session.Session)
+	ctx, cancel := context.WithTimeout(p.Context(), ownTime)
+	defer cancel()
+	return p.console.Sessions.ListSessions(ctx, p.Session.Session)
 }
 
 // EndOtherSessions ends them all but this one.
 func (p *Page) EndOtherSessions() error {
-	return p.console.Sessions.EndOtherSessions(p.Context(), p.Session.Session)
+	ctx, cancel := context.WithTimeout(p.Context(), ownTime)
+	defer cancel()
+	return p.console.Sessions.EndOtherSessions(ctx, p.Session.Session)
 }

@@ -92,8 +92,12 @@ func testSessionEndsWithKey(t *testing.T, b *bench) {
 	_, _, err = b.FindSession(t.Context(), s.Hash)
 	storetest.WantNotFound(t, "the key is another one", err)
 	for _, remove := range []func(c access.ConsumerView, k domain.APIKey) error{
-		func(c access.ConsumerView, k domain.APIKey) error { return b.DeleteKey(t.Context(), consumerRef(c), k.ID) },
-		func(c access.ConsumerView, _ domain.APIKey) error { return b.DeleteConsumer(t.Context(), consumerRef(c)) },
+		func(c access.ConsumerView, k domain.APIKey) error {
+			return b.DeleteKey(t.Context(), consumerRef(c), k.ID)
+		},
+		func(c access.ConsumerView, _ domain.APIKey) error {
+			return b.DeleteConsumer(t.Context(), consumerRef(c))
+		},
 		func(c access.ConsumerView, _ domain.APIKey) error {
 			return b.DeleteBucket(t.Context(), access.BucketRef{Account: account, Bucket: c.Bucket})
 		},
