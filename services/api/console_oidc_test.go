@@ -6,6 +6,7 @@ import (
 	"crypto/rsa"
 	"crypto/sha256"
 	"encoding/base64"
+	"maps"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
@@ -89,9 +90,7 @@ func newIdentityProvider(t *testing.T) *identityProvider {
 		claims := map[string]any{
 			"iss": p.URL, "aud": clientID, "nonce": query.Get("nonce"), "iat": time.Now().Unix(), "exp": time.Now().Add(time.Minute).Unix(),
 		}
-		for name, value := range p.claims {
-			claims[name] = value
-		}
+		maps.Copy(claims, p.claims)
 		answer(w, map[string]any{"access_token": "a", "token_type": "Bearer", "id_token": p.sign(t, claims)})
 	})
 	p.Server = httptest.NewServer(mux)

@@ -249,7 +249,7 @@ func TestConsoleHeaders(t *testing.T) {
 	}
 	for _, name := range regexp.MustCompile(`/console/assets/[^"]+`).FindAllString(b.get("/console").body, -1) {
 		a := r.browser().get(name).want(t, http.StatusOK, "")
-		if !strings.Contains(a.header.Get("Cache-Control"), "immutable") || len(a.body) == 0 {
+		if !strings.Contains(a.header.Get("Cache-Control"), "immutable") || a.body == "" {
 			t.Errorf("%s: %v", name, a.header)
 		}
 	}

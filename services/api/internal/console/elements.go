@@ -2,10 +2,10 @@ package console
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -178,7 +178,7 @@ func (p *Page) Offsets(offset, shown, total int) Paging {
 		to := p.Request.URL.Query()
 		to.Del("offset")
 		if offset > 0 {
-			to.Set("offset", fmt.Sprint(offset))
+			to.Set("offset", strconv.Itoa(offset))
 		}
 		if len(to) == 0 {
 			return p.Request.URL.Path

@@ -89,13 +89,8 @@ type journey struct {
 	Next     string `json:"next"`
 }
 
-func (p *Page) setShort(name, value string, lasts time.Duration) {
-	cookie := &http.Cookie{Name: name, Value: value, Path: oidcPath, MaxAge: int(lasts / time.Second), HttpOnly: true, Secure: p.secure(), SameSite: http.SameSiteLaxMode}
-	if lasts == 0 {
-		cookie.MaxAge = -1
-	}
-	http.SetCookie(p.Writer, cookie)
-}
+// setShort keeps something in the browser for the way to the provider and back; 0: no longer.
+func (p *Page) setShort(name, value string, lasts time.Duration) { p.keep(name, value, oidcPath, lasts) }
 
 // startOIDC leads to the provider. It is a link, no form: browsers apply form-action to where a
 // form's answer leads.
@@ -266,7 +261,10 @@ func (c *Console) choosing(p *Page) (who person, hash []byte, err error) {
 	if choice.Kind != access.KindChoice || !p.Now().Before(choice.ExpiresOn) {
 		return who, nil, domain.ErrNotFound
 	}
-	return who, hash, json.Unmarshal([]byte(choice.Person), &who)
+	if err := json.Unmarshal([]byte(choice.Person), &who); err != nil {
+		return who, nil, fmt.Errorf("read choice: %w", err)
+	}
+	return who, hash, nil
 }
 
 func (c *Console) choices(p *Page) error {

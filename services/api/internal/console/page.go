@@ -116,16 +116,15 @@ func (p *Page) Redirect(path string) error {
 
 // Done leads to another page and has it say what was done.
 func (p *Page) Done(message, path string) error {
-	http.SetCookie(p.Writer, &http.Cookie{
-		Name: flashCookie, Value: base64.RawURLEncoding.EncodeToString([]byte(message)), Path: "/console",
-		MaxAge: 30, HttpOnly: true, Secure: p.secure(), SameSite: http.SameSiteLaxMode,
-	})
+	p.keep(flashCookie, base64.RawURLEncoding.EncodeToString([]byte(message)), "/console", flashTime)
 	return p.Redirect(path)
 }
 
 const (
 	flashCookie = "waybill-flash"
 	themeCookie = "waybill-theme"
+	// flashTime is how long the browser may take to the page that says what was done.
+	flashTime = 30 * time.Second
 	// maxFlash bounds what a page says was done.
 	maxFlash = 512
 )
@@ -136,7 +135,7 @@ func (p *Page) flash() string {
 	if err != nil {
 		return ""
 	}
-	http.SetCookie(p.Writer, &http.Cookie{Name: flashCookie, Path: "/console", MaxAge: -1, HttpOnly: true, Secure: p.secure(), SameSite: http.SameSiteLaxMode})
+	p.keep(flashCookie, "", "/console", 0)
 	text, err := base64.RawURLEncoding.DecodeString(cookie.Value)
 	if err != nil || len(text) > maxFlash {
 		return ""

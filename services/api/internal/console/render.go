@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -197,7 +198,7 @@ func (p *Page) curl(call Call) string {
 		target += "?" + call.Query
 	}
 	text := `curl -H "Authorization: Bearer $WAYBILL_KEY" `
-	if call.Method != "GET" {
+	if call.Method != http.MethodGet {
 		text += "-X " + call.Method + " "
 	}
 	return text + quoted(target)
@@ -209,8 +210,8 @@ func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\
 // mcpCall writes a call as the message of an MCP client.
 func mcpCall(call Call) string {
 	arguments := map[string]any{}
-	template, path := strings.Split(call.Operation.Path, "/"), strings.Split(call.Path, "/")
-	for i, segment := range template {
+	names, path := strings.Split(call.Operation.Path, "/"), strings.Split(call.Path, "/")
+	for i, segment := range names {
 		if name, ok := strings.CutPrefix(segment, "{"); ok && i < len(path) {
 			value, err := url.PathUnescape(path[i])
 			if err != nil {

@@ -50,15 +50,20 @@ func (p *Page) cookieName() string {
 	return plainCookie
 }
 
-func (p *Page) setCookie(value string, lasts time.Duration) {
-	http.SetCookie(p.Writer, &http.Cookie{
-		Name: p.cookieName(), Value: value, Path: "/", MaxAge: int(lasts / time.Second),
-		Secure: p.secure(), HttpOnly: true, SameSite: http.SameSiteLaxMode,
-	})
-}
+func (p *Page) setCookie(value string, lasts time.Duration) { p.keep(p.cookieName(), value, "/", lasts) }
 
-func (p *Page) endCookie() {
-	http.SetCookie(p.Writer, &http.Cookie{Name: p.cookieName(), Path: "/", MaxAge: -1, Secure: p.secure(), HttpOnly: true, SameSite: http.SameSiteLaxMode})
+func (p *Page) endCookie() { p.keep(p.cookieName(), "", "/", 0) }
+
+// keep sets a cookie; lasts 0 removes it. No script reads it, and no other site's form sends it.
+func (p *Page) keep(name, value, path string, lasts time.Duration) {
+	cookie := &http.Cookie{ //nolint:gosec // Secure where there is https; in dev there is none
+		Name: name, Value: value, Path: path, MaxAge: int(lasts / time.Second),
+		Secure: p.secure(), HttpOnly: true, SameSite: http.SameSiteLaxMode,
+	}
+	if lasts == 0 {
+		cookie.MaxAge = -1
+	}
+	http.SetCookie(p.Writer, cookie)
 }
 
 func hashOf(token string) []byte {

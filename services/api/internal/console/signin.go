@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -202,20 +203,21 @@ func (c *Console) Link(ctx context.Context) (string, error) {
 	return path, err
 }
 
+// themeTime is how long a browser keeps the choice of light or dark.
+const themeTime = 365 * 24 * time.Hour
+
 // setTheme keeps the choice of light or dark in a cookie of the browser.
 func (c *Console) setTheme(p *Page) error {
 	form, err := p.Form()
 	if err != nil {
 		return err
 	}
-	cookie := &http.Cookie{Name: themeCookie, Path: "/console", MaxAge: int(365 * 24 * 3600), HttpOnly: true, Secure: p.secure(), SameSite: http.SameSiteLaxMode}
 	switch theme := form.Get("theme"); theme {
 	case "light", "dark":
-		cookie.Value = theme
+		p.keep(themeCookie, theme, "/console", themeTime)
 	default:
-		cookie.MaxAge = -1
+		p.keep(themeCookie, "", "/console", 0)
 	}
-	http.SetCookie(p.Writer, cookie)
 	return p.Redirect(safeNext(form.Get("next")))
 }
 
