@@ -90,7 +90,9 @@ type journey struct {
 }
 
 // setShort keeps something in the browser for the way to the provider and back; 0: no longer.
-func (p *Page) setShort(name, value string, lasts time.Duration) { p.keep(name, value, oidcPath, lasts) }
+func (p *Page) setShort(name, value string, lasts time.Duration) {
+	p.keep(name, value, oidcPath, lasts)
+}
 
 // startOIDC leads to the provider. It is a link, no form: browsers apply form-action to where a
 // form's answer leads.

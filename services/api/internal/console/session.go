@@ -50,7 +50,9 @@ func (p *Page) cookieName() string {
 	return plainCookie
 }
 
-func (p *Page) setCookie(value string, lasts time.Duration) { p.keep(p.cookieName(), value, "/", lasts) }
+func (p *Page) setCookie(value string, lasts time.Duration) {
+	p.keep(p.cookieName(), value, "/", lasts)
+}
 
 func (p *Page) endCookie() { p.keep(p.cookieName(), "", "/", 0) }
 
