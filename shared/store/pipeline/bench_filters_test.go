@@ -79,8 +79,7 @@ func BenchmarkFilters(b *testing.B) {
 // pages reads the first pages of a list, again from the start when it has ended.
 func pages(b *testing.B, page func(cursor string) (next string, n int)) {
 	b.Helper()
-	cursor, rows := "", 0
-	cursor, rows = page("") // what is not in memory yet
+	cursor, rows := page("") // what is not in memory yet
 	var longest time.Duration
 	for b.Loop() {
 		began := time.Now()
