@@ -252,6 +252,7 @@ func testJobPace(t *testing.T, b *bench) {
 	b.failed(t, slow, "slow", 10)
 	b.failed(t, wide, "wide", 20)
 	b.failed(t, known, "known", 30)
+	b.Clock.Advance(time.Second) // it is the newest
 	b.Recorded(t, b.Outcome(b.Accepted(t, "evt_known"), known, domain.StatusDelivered)) // in 1.5 ms
 	for _, c := range []struct {
 		name   string
