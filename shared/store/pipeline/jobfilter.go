@@ -55,19 +55,33 @@ func (r Resend) condition() string {
 type JobFilter struct {
 	DeliveryFilter
 	Resend Resend
+	Type   domain.EventType
+	Reason string
+	// Class and StatusCode are those of the last attempt.
+	Class      domain.Class
+	StatusCode int
+	Test       *bool
 }
 
 // shownFilter is a filter as callers write it, and as it lies in the row of its job.
 type shownFilter struct {
-	Webhook string     `json:"webhookId,omitempty"`
-	EventID string     `json:"eventId,omitempty"`
-	Status  Resend     `json:"status"`
-	Since   *time.Time `json:"since,omitempty"`
-	Until   *time.Time `json:"until,omitempty"`
+	Webhook    domain.WebhookID `json:"webhookId,omitempty"`
+	EventID    string           `json:"eventId,omitempty"`
+	Type       domain.EventType `json:"eventType,omitempty"`
+	Status     Resend           `json:"status"`
+	Reason     string           `json:"reason,omitempty"`
+	Class      domain.Class     `json:"class,omitempty"`
+	StatusCode int              `json:"statusCode,omitempty"`
+	Test       *bool            `json:"test,omitempty"`
+	Since      *time.Time       `json:"since,omitempty"`
+	Until      *time.Time       `json:"until,omitempty"`
 }
 
 func (f JobFilter) encode() (string, error) {
-	shown := shownFilter{Webhook: string(f.Webhook), EventID: f.EventID, Status: f.Resend}
+	shown := shownFilter{
+		Webhook: f.Webhook, EventID: f.EventID, Type: f.Type, Status: f.Resend, Reason: f.Reason,
+		Class: f.Class, StatusCode: f.StatusCode, Test: f.Test,
+	}
 	if !f.Since.IsZero() {
 		shown.Since = new(f.Since.UTC())
 	}
@@ -88,9 +102,11 @@ func (r jobRow) filter() (JobFilter, error) {
 	if err := json.Unmarshal([]byte(r.Filter), &shown); err != nil {
 		return JobFilter{}, fmt.Errorf("decode filter: %w", err)
 	}
-	f := JobFilter{Resend: shown.Status, DeliveryFilter: DeliveryFilter{
-		Account: r.Account, Webhook: domain.WebhookID(shown.Webhook), EventID: shown.EventID,
-	}}
+	f := JobFilter{
+		DeliveryFilter: DeliveryFilter{Account: r.Account, Webhook: shown.Webhook, EventID: shown.EventID},
+		Resend:         shown.Status, Type: shown.Type, Reason: shown.Reason,
+		Class: shown.Class, StatusCode: shown.StatusCode, Test: shown.Test,
+	}
 	if shown.Since != nil {
 		f.Since = *shown.Since
 	}
@@ -103,10 +119,32 @@ func (r jobRow) filter() (JobFilter, error) {
 // matching returns a query of what can be sent again: what is asked for already is left
 // alone, and so is what has no webhook any more.
 func (f JobFilter) matching(tx *gorm.DB, scope deliveryScope) *gorm.DB {
-	return scope.bound(tx.Table("deliveries AS d"), "d", "d.id").
+	query := scope.bound(tx.Table("deliveries AS d"), "d", "d.id").
 		Where(f.Resend.condition()).
 		Where("NOT " + sqlOpen + " AND NOT " + sqlDead)
+	if f.Type != "" {
+		query = query.Where("d.event_type = ?", string(f.Type))
+	}
+	if f.Reason != "" {
+		query = query.Where("d.reason = ?", f.Reason)
+	}
+	if f.Class != "" {
+		query = query.Where(sqlClass+" = ?", string(f.Class))
+	}
+	if f.StatusCode != 0 {
+		query = query.Where(sqlStatus+" = ?", f.StatusCode)
+	}
+	if f.Test != nil {
+		query = query.Where("d.test = ?", *f.Test)
+	}
+	return query
 }
+
+// What the last attempt came to, where the row does not say it: see the columns.
+const (
+	sqlClass  = `coalesce(d.last_class, CASE WHEN d.attempts = 1 AND d.attempt_status BETWEEN 200 AND 299 THEN 'ok' END)`
+	sqlStatus = `coalesce(d.last_status, CASE WHEN d.attempts = 1 THEN d.attempt_status END)`
+)
 
 // sqlKept tells whether the log has the delivery's event.
 const sqlKept = `EXISTS (SELECT 1 FROM events e WHERE e.account = d.account AND e.id = d.event_id AND e.day = d.day)`

@@ -35,6 +35,7 @@ func jobTests() storetest.Tests[*bench] {
 		"waits while too much is open":           testJobWindow,
 		"over days":                              testJobDays,
 		"filters":                                testJobFilters,
+		"filters by the last attempt":            testJobAttempts,
 		"ends with the log":                      testJobRetention,
 	}
 }
@@ -252,7 +253,7 @@ func testJobPace(t *testing.T, b *bench) {
 	b.failed(t, slow, "slow", 10)
 	b.failed(t, wide, "wide", 20)
 	b.failed(t, known, "known", 30)
-	b.Clock.Advance(time.Second) // it is the newest
+	b.Clock.Advance(time.Second)                                                        // it is the newest
 	b.Recorded(t, b.Outcome(b.Accepted(t, "evt_known"), known, domain.StatusDelivered)) // in 1.5 ms
 	for _, c := range []struct {
 		name   string
@@ -543,6 +544,53 @@ func testJobFilters(t *testing.T, b *bench) {
 		slices.Sort(got)
 		if made.Matched != len(c.want) || !slices.Equal(got, c.want) {
 			t.Errorf("%+v, %s: matched %d, sent %v, want %v", c.filter, c.resend, made.Matched, got, c.want)
+		}
+	}
+}
+
+func testJobAttempts(t *testing.T, b *bench) {
+	w, names := b.Webhook(t), map[domain.DeliveryID]string{}
+	add := func(name string, change func(*domain.Outcome)) {
+		o := b.Outcome(b.Accepted(t, "evt_"+name), w, domain.StatusFailed)
+		o.Attempt.Class = domain.Class5xx
+		change(&o)
+		o.Attempt.Class, names[o.Delivery] = cmp.Or(o.Attempt.Class, domain.ClassOf(o.Attempt.Status)), name
+		b.Recorded(t, o)
+	}
+	add("exhausted", func(o *domain.Outcome) { o.Reason = domain.ReasonExhausted })
+	add("slow", func(o *domain.Outcome) { o.Attempt.Status, o.Attempt.Class = 0, domain.ClassTimeout })
+	add("type", func(o *domain.Outcome) { o.EventType = domain.ShipmentDelivered })
+	add("test", func(o *domain.Outcome) { o.Test = true })
+	add("ok", func(o *domain.Outcome) {
+		o.Status, o.Attempt.Status, o.Attempt.Class = domain.StatusDelivered, 204, domain.ClassOK
+	})
+	all := pipeline.JobFilter{DeliveryFilter: pipeline.DeliveryFilter{Account: account, Webhook: w.ID}, Resend: pipeline.ResendAll}
+	for _, c := range []struct {
+		change func(*pipeline.JobFilter)
+		want   []string
+	}{
+		{func(f *pipeline.JobFilter) { f.Class = domain.Class5xx }, []string{"exhausted", "test", "type"}},
+		{func(f *pipeline.JobFilter) { f.Class = domain.ClassTimeout }, []string{"slow"}},
+		{func(f *pipeline.JobFilter) { f.Class = domain.ClassOK }, []string{"ok"}},
+		{func(f *pipeline.JobFilter) { f.Class, f.Resend = domain.ClassOK, pipeline.ResendUndelivered }, nil},
+		{func(f *pipeline.JobFilter) { f.StatusCode = 500 }, []string{"exhausted", "test", "type"}},
+		{func(f *pipeline.JobFilter) { f.StatusCode = 204 }, []string{"ok"}},
+		{func(f *pipeline.JobFilter) { f.Reason = domain.ReasonExhausted }, []string{"exhausted"}},
+		{func(f *pipeline.JobFilter) { f.Type = domain.ShipmentDelivered }, []string{"type"}},
+		{func(f *pipeline.JobFilter) { f.Test = new(true) }, []string{"test"}},
+		{func(f *pipeline.JobFilter) { f.Test = new(false) }, []string{"exhausted", "ok", "slow", "type"}},
+	} {
+		filter := all
+		c.change(&filter)
+		made := b.createJob(t, pipeline.NewJob{Kind: domain.JobRetry, Filter: filter})
+		var got []string
+		for _, task := range b.openRequests(t, noon) {
+			got = append(got, names[task.Delivery])
+			b.Recorded(t, domain.Outcome{Delivery: task.Delivery, Account: account, Request: task.Request, UpdatedAt: noon})
+		}
+		slices.Sort(got)
+		if made.Matched != len(c.want) || !slices.Equal(got, c.want) {
+			t.Errorf("%s: matched %d, sent %v, want %v", made.Filter, made.Matched, got, c.want)
 		}
 	}
 }
