@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -218,6 +219,47 @@ func TestJobsAreGuarded(t *testing.T) {
 			if got := strings.Count(string(log.body), action); got != want {
 				t.Errorf("%s is %d times in the audit log, want %d", action, got, want)
 			}
+		}
+	})
+}
+
+// While a large replay runs, another account publishes as before.
+func TestJobLeavesOthersAlone(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, r *rig) {
+		const n = 20_000
+		hook := r.register(plainWebhook).text("id")
+		r.failed(hook, "a", n)
+		stranger := r.secondAccount("stranger")
+		published := 0
+		publish := func(goesOn func() bool) (median, most time.Duration) {
+			var took []time.Duration
+			for len(took) == 0 || goesOn() {
+				for range 50 {
+					published++
+					started := time.Now()
+					r.insist(http.MethodPost, "/v1/events", event(fmt.Sprintf("evt_%d", published)), as(stranger)).want(202)
+					took = append(took, time.Since(started))
+				}
+			}
+			slices.Sort(took)
+			return took[len(took)/2], took[len(took)*99/100]
+		}
+		before, mostBefore := publish(func() bool { return published < 200 })
+		ctx, cancel := context.WithCancel(t.Context())
+		var dispatcher sync.WaitGroup
+		dispatcher.Go(func() { r.dispatch(ctx) })
+		id := r.do(http.MethodPost, "/v1/webhooks/"+hook+"/replay", `{"since":"2020-01-01T00:00:00Z"}`).want(202).text("id")
+		started := time.Now()
+		during, most := publish(func() bool { return r.job(id)["status"] == "running" && time.Since(started) < 3*time.Minute })
+		cancel()
+		dispatcher.Wait()
+		if job := r.job(id); job["status"] != "done" || job["delivered"] != float64(n) {
+			t.Errorf("after %v: %v", time.Since(started), job)
+		}
+		t.Logf("%d in %v; half of %d requests took %v, and %v before; 99 of 100 %v, and %v before", n, time.Since(started), published, during, before, most, mostBefore)
+		if during > 10*before+100*time.Millisecond {
+			t.Errorf("at the median a request takes %v, and took %v before", during, before)
 		}
 	})
 }
