@@ -202,7 +202,8 @@ func (p *Pipeline) matchJob(ctx context.Context, job NewJob) (jobRow, map[domain
 		if err != nil {
 			return err
 		}
-		if row.matched(rows); row.AllSent && job.Kind == domain.JobReplay {
+		row = row.matched(rows)
+		if row.AllSent && job.Kind == domain.JobReplay {
 			passed, err = passedOver(tx, job.Filter.DeliveryFilter)
 		}
 		return err
@@ -210,9 +211,9 @@ func (p *Pipeline) matchJob(ctx context.Context, job NewJob) (jobRow, map[domain
 	return row, passed, err
 }
 
-// matched notes what the job is to send. A dispatcher's clock may be ahead: what is seen is from
-// before.
-func (r *jobRow) matched(rows []matchedRow) {
+// matched returns the job with what it is to send. A dispatcher's clock may be ahead: what is
+// seen is from before.
+func (r jobRow) matched(rows []matchedRow) jobRow {
 	first := ""
 	for _, m := range rows {
 		r.Matched += m.Number
@@ -226,6 +227,7 @@ func (r *jobRow) matched(rows []matchedRow) {
 	if at, ok := domain.DeliveryID(first).ReceivedAt(); ok {
 		r.Cursor = string(domain.DeliveryIDFloor(at))
 	}
+	return r
 }
 
 // passedOver counts the deliveries of a filter by the status that they show.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -449,14 +450,14 @@ func testJobList(t *testing.T, b *bench) {
 func testJobTurns(t *testing.T, b *bench) {
 	mine, theirs := b.Webhook(t), b.Webhook(t, func(w *domain.Webhook) { w.Account = "other" })
 	names := map[string]string{}
-	make := func(name string, w domain.Webhook) {
+	ask := func(name string, w domain.Webhook) {
 		b.failed(t, w, name, pageSize+1)
 		b.Clock.Advance(time.Second)
 		names[b.createJob(t, retryJob(pipeline.DeliveryFilter{Account: w.Account, Since: b.Clock.Now().Add(-time.Second)}, pipeline.ResendFailed)).ID] = name
 	}
-	make("mine", mine)
-	make("mine too", mine)
-	make("theirs", theirs)
+	ask("mine", mine)
+	ask("mine too", mine)
+	ask("theirs", theirs)
 	for _, want := range [][]string{{"mine", "theirs"}, {"mine too"}, nil} {
 		turn, err := b.SendingJobs(t.Context())
 		if err != nil {
@@ -501,7 +502,7 @@ func testJobDays(t *testing.T, b *bench) {
 	var want []domain.DeliveryID
 	for day := range 3 {
 		b.failed(t, b.Webhook(t), fmt.Sprint("other", day), 1)
-		want = append(want, b.failed(t, w, fmt.Sprint(day), 1)[0].Delivery)
+		want = append(want, b.failed(t, w, strconv.Itoa(day), 1)[0].Delivery)
 		b.Clock.Advance(48 * time.Hour)
 	}
 	made := b.createJob(t, retryJob(pipeline.DeliveryFilter{Webhook: w.ID}, pipeline.ResendFailed))
