@@ -3,6 +3,7 @@ package pipeline
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -55,12 +56,6 @@ func (r Resend) condition() string {
 type JobFilter struct {
 	DeliveryFilter
 	Resend Resend
-	Type   domain.EventType
-	Reason string
-	// Class and StatusCode are those of the last attempt.
-	Class      domain.Class
-	StatusCode int
-	Test       *bool
 }
 
 // shownFilter is a filter as callers write it, and as it lies in the row of its job.
@@ -68,6 +63,7 @@ type shownFilter struct {
 	Webhook    domain.WebhookID `json:"webhookId,omitempty"`
 	EventID    string           `json:"eventId,omitempty"`
 	Type       domain.EventType `json:"eventType,omitempty"`
+	Shipment   string           `json:"shipmentId,omitempty"`
 	Status     Resend           `json:"status"`
 	Reason     string           `json:"reason,omitempty"`
 	Class      domain.Class     `json:"class,omitempty"`
@@ -79,7 +75,7 @@ type shownFilter struct {
 
 func (f JobFilter) encode() (string, error) {
 	shown := shownFilter{
-		Webhook: f.Webhook, EventID: f.EventID, Type: f.Type, Status: f.Resend, Reason: f.Reason,
+		Webhook: f.Webhook, EventID: f.EventID, Type: f.Type, Shipment: f.Shipment, Status: f.Resend, Reason: f.Reason,
 		Class: f.Class, StatusCode: f.StatusCode, Test: f.Test,
 	}
 	if !f.Since.IsZero() {
@@ -102,11 +98,10 @@ func (r jobRow) filter() (JobFilter, error) {
 	if err := json.Unmarshal([]byte(r.Filter), &shown); err != nil {
 		return JobFilter{}, fmt.Errorf("decode filter: %w", err)
 	}
-	f := JobFilter{
-		DeliveryFilter: DeliveryFilter{Account: r.Account, Webhook: shown.Webhook, EventID: shown.EventID},
-		Resend:         shown.Status, Type: shown.Type, Reason: shown.Reason,
-		Class: shown.Class, StatusCode: shown.StatusCode, Test: shown.Test,
-	}
+	f := JobFilter{Resend: shown.Status, DeliveryFilter: DeliveryFilter{
+		Account: r.Account, Webhook: shown.Webhook, EventID: shown.EventID, Type: shown.Type, Shipment: shown.Shipment,
+		Reason: shown.Reason, Class: shown.Class, StatusCode: shown.StatusCode, Test: shown.Test,
+	}}
 	if shown.Since != nil {
 		f.Since = *shown.Since
 	}
@@ -122,29 +117,22 @@ func (f JobFilter) matching(tx *gorm.DB, scope deliveryScope) *gorm.DB {
 	query := scope.bound(tx.Table("deliveries AS d"), "d", "d.id").
 		Where(f.Resend.condition()).
 		Where("NOT " + sqlOpen + " AND NOT " + sqlDead)
-	if f.Type != "" {
-		query = query.Where("d.event_type = ?", string(f.Type))
+	for _, c := range slices.Concat(f.indexed(), f.others()) {
+		query = query.Where(c.sql, c.args...)
 	}
-	if f.Reason != "" {
-		query = query.Where("d.reason = ?", f.Reason)
-	}
-	if f.Class != "" {
-		query = query.Where(sqlClass+" = ?", string(f.Class))
-	}
-	if f.StatusCode != 0 {
-		query = query.Where(sqlStatus+" = ?", f.StatusCode)
-	}
-	if f.Test != nil {
-		query = query.Where("d.test = ?", *f.Test)
+	if f.Shipment != "" {
+		query = query.Where("(d.event_id, d.day) IN (SELECT e.id, e.day FROM events e WHERE e.account = ? AND e.shipment = ?)",
+			f.Account, domain.ShipmentKey(f.Account, f.Shipment))
 	}
 	return query
 }
 
-// What the last attempt came to, where the row does not say it: see the columns.
-const (
-	sqlClass  = `coalesce(d.last_class, CASE WHEN d.attempts = 1 AND d.attempt_status BETWEEN 200 AND 299 THEN 'ok' END)`
-	sqlStatus = `coalesce(d.last_status, CASE WHEN d.attempts = 1 THEN d.attempt_status END)`
-)
+// scope returns the filter's bounds. A shipment's events are not looked up for it, as that ends
+// after so many of them: matching selects them.
+func (f JobFilter) scope(tx *gorm.DB) (deliveryScope, error) {
+	f.Shipment = ""
+	return newDeliveryScope(tx, f.DeliveryFilter, nil)
+}
 
 // sqlKept tells whether the log has the delivery's event.
 const sqlKept = `EXISTS (SELECT 1 FROM events e WHERE e.account = d.account AND e.id = d.event_id AND e.day = d.day)`

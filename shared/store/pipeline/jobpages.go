@@ -106,7 +106,7 @@ func (step *jobStep) read(tx *gorm.DB) error {
 	if err != nil {
 		return err
 	}
-	scope, err := newDeliveryScope(tx, f.DeliveryFilter, nil)
+	scope, err := f.scope(tx)
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ type matchedRow struct {
 
 // match counts what a filter selects, by webhook.
 func match(tx *gorm.DB, f JobFilter) ([]matchedRow, error) {
-	scope, err := newDeliveryScope(tx, f.DeliveryFilter, nil)
+	scope, err := f.scope(tx)
 	if err != nil || scope.empty {
 		return nil, err
 	}

@@ -577,6 +577,8 @@ func testJobAttempts(t *testing.T, b *bench) {
 		{func(f *pipeline.JobFilter) { f.StatusCode = 500 }, []string{"exhausted", "test", "type"}},
 		{func(f *pipeline.JobFilter) { f.StatusCode = 204 }, []string{"ok"}},
 		{func(f *pipeline.JobFilter) { f.Reason = domain.ReasonExhausted }, []string{"exhausted"}},
+		{func(f *pipeline.JobFilter) { f.Shipment = "SH-1" }, []string{"exhausted", "ok", "slow", "test", "type"}},
+		{func(f *pipeline.JobFilter) { f.Shipment = "SH-2" }, nil},
 		{func(f *pipeline.JobFilter) { f.Type = domain.ShipmentDelivered }, []string{"type"}},
 		{func(f *pipeline.JobFilter) { f.Test = new(true) }, []string{"test"}},
 		{func(f *pipeline.JobFilter) { f.Test = new(false) }, []string{"exhausted", "ok", "slow", "type"}},

@@ -68,9 +68,6 @@ func (h *handlers) plan(c *web.Call, job pipeline.NewJob) error {
 	}{plan.Matched, web.Stamp(plan.Oldest), plan.Delivered, math.Ceil(plan.Takes.Seconds())})
 }
 
-// maxReason is how many characters a reason has at most that is looked for.
-const maxReason = 64
-
 // readFilter reads what a replay and a retry have in common, and tells whether any of it is there.
 func readFilter(f *input.Form, statuses []pipeline.Resend) (filter pipeline.JobFilter, given bool) {
 	since, sinceOK := f.Time("since")
@@ -91,13 +88,14 @@ func readFilter(f *input.Form, statuses []pipeline.Resend) (filter pipeline.JobF
 		filter.EventID = event
 	}
 	filter.Type, _ = web.ReadChoice(f, "eventType", domain.EventTypes())
-	filter.Reason, _ = f.Text("reason", 1, maxReason)
+	filter.Shipment, _ = f.Text("shipmentId", 1, domain.MaxShipmentID)
+	filter.Reason, _ = web.ReadChoice(f, "reason", domain.Reasons())
 	filter.Class, _ = web.ReadChoice(f, "class", domain.Classes())
 	filter.StatusCode, _ = f.Integer("statusCode", 100, 599)
 	if test, ok := f.Bool("test"); ok {
 		filter.Test = &test
 	}
-	for _, name := range []string{"since", "until", "status", "eventId", "eventType", "reason", "class", "statusCode", "test"} {
+	for _, name := range []string{"since", "until", "status", "eventId", "eventType", "shipmentId", "reason", "class", "statusCode", "test"} {
 		given = given || f.Has(name)
 	}
 	return filter, given
