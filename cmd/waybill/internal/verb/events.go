@@ -153,6 +153,7 @@ func deliveries() Noun {
 				Method: http.MethodPost, Path: deliveriesPath + "/{id}/retry", Args: one,
 				Show: View{Columns: deliveryColumns()},
 			},
+			retryMany(),
 			explainDelivery(),
 		},
 	}
