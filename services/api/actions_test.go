@@ -33,6 +33,7 @@ func TestActionsAreTheStores(t *testing.T) {
 		auditlog.ActionCreateManager, auditlog.ActionDeleteManager,
 		auditlog.ActionCreateWebhook, auditlog.ActionUpdateWebhook, auditlog.ActionDeleteWebhook, auditlog.ActionRotateSecret,
 		auditlog.ActionTestWebhook, auditlog.ActionReplayWebhook, auditlog.ActionRetryDelivery,
+		auditlog.ActionRetryDeliveries, auditlog.ActionCancelJob,
 	}
 	for _, route := range api.Routes() {
 		if route.Method == http.MethodGet || route.Publishing { // events are in a log of their own

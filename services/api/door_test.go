@@ -19,6 +19,7 @@ func TestAuthentication(t *testing.T) {
 		{"POST", "/v1/webhooks/{id}/rotate-secret"}, {"POST", "/v1/webhooks/{id}/test"}, {"POST", "/v1/webhooks/{id}/replay"},
 		{"POST", "/v1/events"}, {"GET", "/v1/events"}, {"GET", "/v1/events/{id}"},
 		{"GET", "/v1/deliveries"}, {"GET", "/v1/deliveries/{id}"}, {"POST", "/v1/deliveries/{id}/retry"},
+		{"POST", "/v1/deliveries/retry"}, {"GET", "/v1/jobs"}, {"GET", "/v1/jobs/{id}"}, {"DELETE", "/v1/jobs/{id}"},
 		{"GET", "/v1/rejected"},
 	}
 	for name, key := range map[string]tweak{

@@ -17,6 +17,7 @@ import (
 	"waybill.dev/services/api/internal/events"
 	"waybill.dev/services/api/internal/explanations"
 	"waybill.dev/services/api/internal/health"
+	"waybill.dev/services/api/internal/jobs"
 	"waybill.dev/services/api/internal/keys"
 	"waybill.dev/services/api/internal/live"
 	"waybill.dev/services/api/internal/managers"
@@ -62,6 +63,7 @@ func families(o *Options, p *parts) []Route {
 		deliveries.Routes(deliveries.Options{Log: db, Requests: db, Requested: requested}),
 		explanations.Routes(explanations.Options{Log: db, RetrySchedule: o.RetrySchedule}),
 		live.Routes(p.streams),
+		jobs.Routes(jobs.Options{Maker: db, Store: db, Requested: requested}),
 		rejected.Routes(db, o.Bus),
 		accounts.Routes(accounts.Options{Accounts: db, Projects: db, Keys: p.keys}),
 		audit.Routes(db),

@@ -21,6 +21,7 @@ func bodies() map[string]string {
 		"replayWebhook":       `{"since":"2026-01-01T00:00:00Z"}`,
 		"publishEvents":       event("evt_isolation"),
 		"retryDelivery":       ``,
+		"retryDeliveries":     `{"since":"2026-01-01T00:00:00Z"}`,
 		"createAccount":       `{"name":"third"}`,
 		"createAdminKey":      `{}`,
 		"createProject":       `{"name":"project"}`,
@@ -51,10 +52,11 @@ func (r *rig) theirs() *strings.Replacer {
 	webhook := r.register(plainWebhook).text("id")
 	r.insist(http.MethodPost, "/v1/events", event("evt_theirs")).want(http.StatusAccepted)
 	delivery := string(r.deliver(webhook, "evt_theirs", domain.StatusFailed, ""))
+	job := r.do(http.MethodPost, "/v1/deliveries/retry", `{"eventId":"evt_theirs","status":"held"}`).want(http.StatusAccepted).text("id")
 	return strings.NewReplacer(
 		"{accountName}", "default", "{bucketName}", "their-bucket", "{consumerName}", "their-consumer", "{keyId}", key, "{managerId}", manager, "{projectName}", "their-project",
-		"/webhooks/{id}", "/webhooks/"+webhook, "/events/{id}", "/events/evt_theirs", "/deliveries/{id}", "/deliveries/"+delivery,
 		"{deliveryId}", delivery,
+		"/webhooks/{id}", "/webhooks/"+webhook, "/events/{id}", "/events/evt_theirs", "/deliveries/{id}", "/deliveries/"+delivery, "/jobs/{id}", "/jobs/"+job,
 	)
 }
 
@@ -64,7 +66,7 @@ func nobodys() *strings.Replacer {
 		"{accountName}", "no-such-account", "{bucketName}", "no-such-bucket", "{consumerName}", "no-such-consumer",
 		"{keyId}", "key_000000000000000000000000", "{managerId}", "eusr_000000000000000000000000", "{projectName}", "no-such-project",
 		"/webhooks/{id}", "/webhooks/0190c0f0-0000-7000-8000-000000000000", "/events/{id}", "/events/evt_none",
-		"/deliveries/{id}", "/deliveries/0000000000000000000000",
+		"/deliveries/{id}", "/deliveries/0000000000000000000000", "/jobs/{id}", "/jobs/0190c0f0-0000-7000-8000-000000000000",
 	)
 }
 

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"time"
 
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/news"
@@ -83,11 +82,21 @@ func (t telling) RequestRetry(ctx context.Context, account string, id domain.Del
 	return d, err
 }
 
-// RequestReplay implements deliveries.Requests.
-func (t telling) RequestReplay(ctx context.Context, account string, webhook domain.WebhookID, since, until time.Time, which pipeline.ReplayStatus) (pipeline.Replay, error) {
-	replay, err := t.tables.RequestReplay(ctx, account, webhook, since, until, which)
-	if err == nil && replay.Matched > 0 {
-		t.news.Note(account, news.Delivery, "")
+// CreateJob implements jobs.Maker.
+func (t telling) CreateJob(ctx context.Context, job pipeline.NewJob) (pipeline.CreatedJob, error) {
+	made, err := t.tables.CreateJob(ctx, job)
+	if err == nil {
+		t.news.Note(made.Account, news.Job, made.ID)
+		t.news.Note(made.Account, news.Delivery, "")
 	}
-	return replay, err
+	return made, err
+}
+
+// CancelJob implements jobs.Store.
+func (t telling) CancelJob(ctx context.Context, account, id string) (domain.Job, error) {
+	job, err := t.tables.CancelJob(ctx, account, id)
+	if err == nil {
+		t.news.Note(account, news.Job, id)
+	}
+	return job, err
 }

@@ -48,6 +48,7 @@ var shared = []string{
 	"store/pipeline/pipelinetest", // what suites over these tables begin with
 	"store/recorder",              // what dispatchers write into them
 	"store/storetest",             // the frame of the suites
+	"transcript",                  // what an attempt sent and what came back
 }
 
 // families are the packages that have tables, or write into another one's: a package that

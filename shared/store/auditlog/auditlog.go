@@ -42,6 +42,9 @@ const (
 	ActionTestWebhook   = "test-webhook"
 	ActionReplayWebhook = "replay-webhook"
 	ActionRetryDelivery = "retry-delivery"
+
+	ActionRetryDeliveries = "retry-deliveries"
+	ActionCancelJob       = "cancel-job"
 )
 
 // The types of what the actions are done to.
@@ -54,7 +57,8 @@ const (
 	ResourceManager  = "manager"
 	ResourceWebhook  = "webhook"
 	ResourceDelivery = "delivery"
-	ResourceReplay   = "replay"
+	ResourceReplay   = "replay" // a job of the kind replay
+	ResourceJob      = "job"
 )
 
 // Log reads and writes the table.

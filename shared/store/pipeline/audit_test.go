@@ -57,7 +57,7 @@ func testAuditWebhooks(t *testing.T, b *bench) {
 			return err
 		}, func() string { return "retry-delivery delivery:" + string(delivery) }},
 		{func() (err error) {
-			made, err := b.RequestReplay(ctx, account, w.ID, noon, time.Time{}, pipeline.ReplayAll)
+			made, err := b.CreateJob(ctx, replayJob(w.ID, noon, time.Time{}, pipeline.ResendAll))
 			replay = made.ID
 			return err
 		}, func() string { return "replay-webhook webhook:" + string(w.ID) + " replay:" + replay }},

@@ -13,6 +13,7 @@ import (
 const (
 	listEvents     = "e"
 	listDeliveries = "d"
+	listJobs       = "j"
 )
 
 // leads tells whether the cursor names a place that both databases can look for.
@@ -24,6 +25,9 @@ func leads(c store.Cursor) bool {
 	case listDeliveries:
 		at, ok := domain.DeliveryID(c.ID).ReceivedAt()
 		return ok && c.At == 0 && at.Year() <= lastYear
+	case listJobs:
+		_, err := domain.ParseJobID(c.ID)
+		return err == nil && c.At == 0
 	}
 	return false
 }

@@ -179,17 +179,19 @@ func (scope deliveryScope) bound(query *gorm.DB, table, id string) *gorm.DB {
 	if !scope.byEvents() {
 		return query
 	}
+	query = query.Where(table+".day = ?", store.DateOf(scope.events[0].at))
 	var ranges []string
 	var args []any
 	for _, e := range scope.events {
-		ranges = append(ranges, "("+table+".day = ? AND "+id+" >= ? AND "+id+" < ? AND "+table+".event_id = ?)")
-		args = append(args, store.DateOf(e.at), string(domain.DeliveryIDFloor(e.at)), string(domain.DeliveryIDFloor(e.at.Add(time.Millisecond))), e.id)
+		ranges = append(ranges, "("+id+" >= ? AND "+id+" < ? AND "+table+".event_id = ?)")
+		args = append(args, string(domain.DeliveryIDFloor(e.at)), string(domain.DeliveryIDFloor(e.at.Add(time.Millisecond))), e.id)
 	}
 	return query.Where("("+strings.Join(ranges, " OR ")+")", args...)
 }
 
-// eventsAtOnce is how many events' deliveries are read at a time.
-const eventsAtOnce = 100
+// eventsAtOnce is how many events' deliveries are read at a time. They are of one day: of
+// others, the partitions would be planned for every event.
+const eventsAtOnce = 50
 
 // page reads up to limit deliveries. looked is where it has stopped when it has found fewer
 // without having looked at all of them; empty: there are no others.
@@ -199,9 +201,9 @@ func (scope deliveryScope) page(tx *gorm.DB, limit int) (found []domain.Delivery
 	}
 	all := scope.events
 	for len(all) > 0 && len(found) < limit {
-		n := min(len(all), eventsAtOnce)
+		n := 1
 		// What is accepted in one millisecond is read together, for it is sorted by id.
-		for n < len(all) && all[n].at.Equal(all[n-1].at) {
+		for n < len(all) && (n < eventsAtOnce || all[n].at.Equal(all[n-1].at)) && store.DateOf(all[n].at) == store.DateOf(all[0].at) {
 			n++
 		}
 		scope.events, all = all[:n], all[n:]

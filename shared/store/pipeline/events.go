@@ -218,7 +218,7 @@ type acceptance struct {
 
 // maxEvents bounds the events of a shipment that are looked through for one page of
 // deliveries.
-const maxEvents = 1000
+const maxEvents = 200
 
 // acceptances returns, the newest first, when the account's events of the filter's id, its
 // shipment, or both were accepted. cut: a shipment has older ones. Of its events, those

@@ -46,6 +46,9 @@ func (p *Pipeline) Maintain(ctx context.Context, now time.Time, retention time.D
 	if _, err := p.db.Purge(ctx, "requests", "id", "day < ?", store.DateOf(floor)); err != nil {
 		return result, store.Wrap("purge requests", err)
 	}
+	if err := p.endJobs(ctx, floor); err != nil {
+		return result, store.Wrap("purge jobs", err)
+	}
 	// An hour of margin: a key is taken over rather than purged when it comes back.
 	if _, err := p.db.Purge(ctx, "idempotency_keys", "(account, path, key)", "created_at < ?", store.InstantOf(now.Add(-idempotencyWindow-time.Hour))); err != nil {
 		return result, store.Wrap("purge idempotency keys", err)

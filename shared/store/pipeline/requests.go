@@ -16,9 +16,8 @@ import (
 
 // Kinds of requests.
 const (
-	requestTest   = "test"
-	requestRetry  = "retry"
-	requestReplay = "replay"
+	requestTest  = "test"
+	requestRetry = "retry"
 )
 
 // RequestTest stores a test event and asks for its delivery to one webhook of the
@@ -122,106 +121,6 @@ func (p *Pipeline) rowLock() []clause.Expression {
 		return nil
 	}
 	return []clause.Expression{clause.Locking{Strength: clause.LockingStrengthUpdate, Table: clause.Table{Name: "d"}}}
-}
-
-// ReplayStatus says which deliveries a replay sends again.
-type ReplayStatus string
-
-// The deliveries that can be replayed.
-const (
-	// ReplayUndelivered are those that failed and those that are to be tried again, by their
-	// schedule or when their webhook's circuit closes.
-	ReplayUndelivered ReplayStatus = "undelivered"
-	ReplayFailed      ReplayStatus = "failed"
-	ReplayAll         ReplayStatus = "all" // those and the delivered ones
-)
-
-// ReplayStatuses returns them all, the usual one first.
-func ReplayStatuses() []ReplayStatus {
-	return []ReplayStatus{ReplayUndelivered, ReplayFailed, ReplayAll}
-}
-
-// condition selects the deliveries, in terms that the partial indexes know.
-func (r ReplayStatus) condition() string {
-	switch r {
-	case ReplayFailed:
-		return "d.status <> 'delivered' AND d.status = 'failed'"
-	case ReplayAll:
-		return "d.status IN ('delivered', 'failed', 'retrying')"
-	}
-	return "d.status <> 'delivered' AND d.status IN ('failed', 'retrying')"
-}
-
-// Replay is what came of asking for one.
-type Replay struct {
-	ID      string
-	Matched int
-	// Passed tells, when nothing matched, what there is in the span by the status that it
-	// shows: what was asked for already is pending.
-	Passed map[domain.Status]int
-}
-
-// RequestReplay asks for another run of those of the webhook's deliveries whose events were
-// accepted from since (inclusive) up to until (exclusive; zero: now). What has an open
-// request is left alone, and so is what is held: it goes out when its webhook is active.
-func (p *Pipeline) RequestReplay(ctx context.Context, account string, w domain.WebhookID, since, until time.Time, which ReplayStatus) (Replay, error) {
-	id, err := store.NewUUID()
-	if err != nil {
-		return Replay{}, store.Wrap("request replay", err)
-	}
-	replay := Replay{ID: id}
-	err = p.db.Tx(ctx, func(tx *gorm.DB) error {
-		if err := liveWebhook(tx, account, w); err != nil {
-			return err
-		}
-		now := p.db.Now()
-		if until.IsZero() {
-			until = now.Add(time.Millisecond)
-		}
-		const span = "(d.account = ?) IS TRUE AND d.webhook_id = ? AND d.id >= ? AND d.id < ? AND d.day >= ? AND d.day <= ?"
-		within := []any{
-			account, string(w), string(domain.DeliveryIDFloor(ceilMillisecond(since))), string(domain.DeliveryIDFloor(ceilMillisecond(until))),
-			store.DateOf(since), store.DateOf(until),
-		}
-		result := tx.Exec(`
-			INSERT INTO requests (id, kind, account, webhook_id, event_id, event_type, day, delivery_id, test, created_at)
-			SELECT ? || '-' || d.id, ?, d.account, d.webhook_id, d.event_id, d.event_type, d.day, d.id, d.test, ?
-			FROM deliveries d
-			WHERE `+span+` AND `+which.condition()+` AND NOT `+sqlOpen+`
-			ON CONFLICT (delivery_id) DO NOTHING`,
-			append([]any{id, requestReplay, store.InstantOf(now)}, within...)...)
-		if result.Error != nil {
-			return result.Error
-		}
-		if replay.Matched = int(result.RowsAffected); replay.Matched == 0 {
-			if replay.Passed, err = passed(tx, span, within); err != nil {
-				return err
-			}
-		}
-		return p.audit.Note(ctx, tx, auditlog.ActionReplayWebhook, account, webhookResource(w), domain.Resource{Type: auditlog.ResourceReplay, ID: id})
-	})
-	if err != nil {
-		return Replay{}, store.Wrap("request replay", err)
-	}
-	return replay, nil
-}
-
-// passed counts the deliveries of a span by the status that they show.
-func passed(tx *gorm.DB, span string, within []any) (map[domain.Status]int, error) {
-	var rows []struct {
-		Status domain.Status
-		Number int
-	}
-	err := tx.Raw("SELECT CASE WHEN "+sqlOpen+" THEN 'pending' ELSE d.status END AS status, count(*) AS number FROM deliveries d WHERE "+span+" GROUP BY 1",
-		within...).Scan(&rows).Error
-	if err != nil {
-		return nil, fmt.Errorf("count deliveries: %w", err)
-	}
-	counts := make(map[domain.Status]int, len(rows))
-	for _, row := range rows {
-		counts[row.Status] = row.Number
-	}
-	return counts, nil
 }
 
 // OpenRequests returns, as complete tasks, the requests that were not relayed yet or

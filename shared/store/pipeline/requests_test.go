@@ -208,12 +208,14 @@ func testReplay(t *testing.T, b *bench) {
 		b.Clock.Advance(20 * time.Hour)
 	}
 	b.everyStatus(t, other, names, "other-")
-	if _, err := b.RequestReplay(t.Context(), "other", w.ID, noon, time.Time{}, pipeline.ReplayFailed); !errors.Is(err, domain.ErrNotFound) {
+	stranger := replayJob(w.ID, noon, time.Time{}, pipeline.ResendFailed)
+	stranger.Filter.Account = "other"
+	if _, err := b.CreateJob(t.Context(), stranger); !errors.Is(err, domain.ErrNotFound) {
 		t.Errorf("another account: %v", err)
 	}
-	replay := func(since, until time.Time, which pipeline.ReplayStatus) []string {
+	replay := func(since, until time.Time, which pipeline.Resend) []string {
 		t.Helper()
-		replay, err := b.RequestReplay(t.Context(), account, w.ID, since, until, which)
+		replay, err := b.CreateJob(t.Context(), replayJob(w.ID, since, until, which))
 		if err != nil || replay.ID == "" {
 			t.Fatalf("replay %q: %v", replay.ID, err)
 		}
@@ -237,15 +239,15 @@ func testReplay(t *testing.T, b *bench) {
 	for _, c := range []struct {
 		name         string
 		since, until time.Time
-		which        pipeline.ReplayStatus
+		which        pipeline.Resend
 		want         []string
 	}{
-		{"failed since", second, time.Time{}, pipeline.ReplayFailed, []string{"1-failed", "2-failed"}},
-		{"failed until", noon, second, pipeline.ReplayFailed, []string{"0-failed"}},
-		{"all between", second, second.Add(time.Millisecond), pipeline.ReplayAll, []string{"1-delivered", "1-failed", "1-retrying"}},
-		{"nothing", noon.Add(1), second, pipeline.ReplayAll, nil},
-		{"undelivered since", second, time.Time{}, pipeline.ReplayUndelivered, []string{"1-failed", "1-retrying", "2-failed", "2-retrying"}},
-		{"long ago", time.Time{}, noon.Add(time.Millisecond), pipeline.ReplayFailed, []string{"0-failed"}},
+		{"failed since", second, time.Time{}, pipeline.ResendFailed, []string{"1-failed", "2-failed"}},
+		{"failed until", noon, second, pipeline.ResendFailed, []string{"0-failed"}},
+		{"all between", second, second.Add(time.Millisecond), pipeline.ResendAll, []string{"1-delivered", "1-failed", "1-retrying"}},
+		{"nothing", noon.Add(1), second, pipeline.ResendAll, nil},
+		{"undelivered since", second, time.Time{}, pipeline.ResendUndelivered, []string{"1-failed", "1-retrying", "2-failed", "2-retrying"}},
+		{"long ago", time.Time{}, noon.Add(time.Millisecond), pipeline.ResendFailed, []string{"0-failed"}},
 	} {
 		if diff := cmp.Diff(c.want, replay(c.since, c.until, c.which)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.name, diff)
@@ -265,13 +267,13 @@ func testReplayTwice(t *testing.T, b *bench) {
 		}
 	}
 	b.Recorded(t, b.Outcome(b.Accepted(t, "evt_delivered"), w, domain.StatusDelivered))
-	first, err := b.RequestReplay(t.Context(), account, w.ID, noon, time.Time{}, pipeline.ReplayUndelivered)
+	first, err := b.CreateJob(t.Context(), replayJob(w.ID, noon, time.Time{}, pipeline.ResendUndelivered))
 	if err != nil || first.Matched != 4 {
 		t.Errorf("first replay: %+v, %v", first, err)
 	}
-	second, err := b.RequestReplay(t.Context(), account, w.ID, noon, time.Time{}, pipeline.ReplayUndelivered)
-	want := pipeline.Replay{ID: second.ID, Passed: map[domain.Status]int{domain.StatusPending: 5, domain.StatusDelivered: 1}}
-	if diff := cmp.Diff(want, second); err != nil || diff != "" || first.ID == second.ID {
+	second, err := b.CreateJob(t.Context(), replayJob(w.ID, noon, time.Time{}, pipeline.ResendUndelivered))
+	want := map[domain.Status]int{domain.StatusPending: 5, domain.StatusDelivered: 1}
+	if diff := cmp.Diff(want, second.Passed); err != nil || diff != "" || second.Matched != 0 || second.Status != domain.JobDone || first.ID == second.ID {
 		t.Errorf("second replay: %v (-want +got):\n%s", err, diff)
 	}
 	if n := len(b.openRequests(t, noon)); n != 5 {

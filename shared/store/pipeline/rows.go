@@ -269,3 +269,48 @@ type busStreamRow struct {
 }
 
 func (busStreamRow) TableName() string { return "bus_streams" }
+
+type jobRow struct {
+	ID         string `gorm:"primaryKey"`
+	Account    string
+	Kind       string
+	Filter     string
+	CreatedBy  string
+	CreatedAt  store.Instant `gorm:"autoCreateTime:false"`
+	AsOf       store.Instant
+	Matched    int64
+	Sent       int64
+	Delivered  int64
+	Failed     int64
+	Cursor     string
+	LastID     string
+	AllSent    bool
+	Cancelled  bool
+	AdvancedAt store.Instant
+}
+
+func (jobRow) TableName() string { return "jobs" }
+
+func (r jobRow) domain() domain.Job {
+	status := domain.JobRunning
+	switch {
+	case r.Cancelled:
+		status = domain.JobCancelled
+	case r.AllSent && r.Delivered+r.Failed >= r.Sent:
+		status = domain.JobDone
+	}
+	return domain.Job{
+		ID: r.ID, Account: r.Account, Kind: domain.JobKind(r.Kind), Status: status, Filter: []byte(r.Filter),
+		CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt.Time(), Matched: int(r.Matched), Sent: int(r.Sent),
+		Delivered: int(r.Delivered), Failed: int(r.Failed),
+	}
+}
+
+type jobDeliveryRow struct {
+	DeliveryID string `gorm:"primaryKey"`
+	JobID      string `gorm:"primaryKey"`
+	Day        store.Date
+	Rev        int64
+}
+
+func (jobDeliveryRow) TableName() string { return "job_deliveries" }

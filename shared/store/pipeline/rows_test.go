@@ -9,5 +9,5 @@ import (
 func TestRows(t *testing.T) {
 	storetest.Rows(t, "pipeline",
 		&configVersionRow{}, &webhookRow{}, &webhookCountRow{}, &webhookHealthRow{}, &eventRow{}, &outboxRow{}, &requestRow{},
-		&deliveryRow{}, &attemptRow{}, &idempotencyRow{}, &busStreamRow{})
+		&deliveryRow{}, &attemptRow{}, &idempotencyRow{}, &busStreamRow{}, &jobRow{}, &jobDeliveryRow{})
 }

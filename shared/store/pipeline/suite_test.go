@@ -21,6 +21,7 @@ func TestSuite(t *testing.T) {
 		"relay":    relayTests(),
 		"maintain": maintainTests(),
 		"audit":    auditTests(),
+		"jobs":     jobTests(),
 	})
 }
 

@@ -340,6 +340,7 @@ func recordRestPostgres(ctx context.Context, tx pgx.Tx, w *recordWork) error {
 			batch.Queue(healthDisabled, string(h.Webhook), h.DisabledVersion, string(h.DisabledReason), h.At, w.now)
 		}
 	}
+	queueAnswers(batch, w.answers) // at the end: who advances a job has its row at the end, too
 	if batch.Len() == 0 {
 		return nil
 	}
@@ -347,6 +348,28 @@ func recordRestPostgres(ctx context.Context, tx pgx.Tx, w *recordWork) error {
 		return fmt.Errorf("settle: %w", err)
 	}
 	return nil
+}
+
+// queueAnswers counts what jobs waited for.
+func queueAnswers(batch *pgx.Batch, answers []jobAnswer) {
+	if len(answers) == 0 {
+		return
+	}
+	ids, revs, delivered := make([]string, len(answers)), make([]int64, len(answers)), make([]bool, len(answers))
+	for i, a := range answers {
+		ids[i], revs[i], delivered[i] = a.delivery, a.rev, a.delivered
+	}
+	batch.Queue(`
+		WITH answered AS (
+			DELETE FROM job_deliveries j
+			USING unnest((SELECT $1::text[]), (SELECT $2::bigint[]), (SELECT $3::boolean[])) AS s (id, rev, delivered)
+			WHERE j.delivery_id = s.id AND j.rev < s.rev RETURNING j.job_id, s.delivered
+		), counted AS (
+			SELECT job_id, count(*) FILTER (WHERE delivered) AS delivered, count(*) FILTER (WHERE NOT delivered) AS failed
+			FROM answered GROUP BY job_id
+		)
+		UPDATE jobs SET delivered = jobs.delivered + c.delivered, failed = jobs.failed + c.failed
+		FROM counted c WHERE jobs.id = c.job_id`, ids, revs, delivered)
 }
 
 func splitKeys(keys []domain.EventKey) (times []time.Time, accounts, ids []string) {

@@ -39,7 +39,7 @@ func New(db *store.Store) *Recorder {
 		for _, m := range []store.MultiRow{sqliteInsertDeliveries(), sqliteFillDeliveries(), sqliteUpsertDeliveries(), sqliteInsertAttempts(), sqliteSettle()} {
 			statements.Add(m.Sizes()...)
 		}
-		statements.Add(sqliteRecordEvent)
+		statements.Add(sqliteRecordEvent, sqliteAnswerJob)
 		r.dialect = sqlite{db: db, statements: statements}
 	}
 	return r

@@ -174,6 +174,9 @@ func (d sqlite) recordRest(ctx context.Context, c store.Conn, w *recordWork) err
 			return fmt.Errorf("answer requests: %w", err)
 		}
 	}
+	if err := d.answerJobs(ctx, c, w.answers); err != nil {
+		return fmt.Errorf("answer jobs: %w", err)
+	}
 	for _, h := range w.health {
 		if !h.FailingSince.IsZero() || h.Recovered {
 			_, err := c.ExecContext(ctx, healthFailing, string(h.Webhook), d.db.Moment(h.FailingSince), d.db.Moment(h.At), d.db.Moment(w.now))
@@ -186,6 +189,40 @@ func (d sqlite) recordRest(ctx context.Context, c store.Conn, w *recordWork) err
 			if err != nil {
 				return fmt.Errorf("store health: %w", err)
 			}
+		}
+	}
+	return nil
+}
+
+// sqliteAnswerJob forgets that jobs wait for a delivery, and says which ones did.
+const sqliteAnswerJob = "DELETE FROM job_deliveries WHERE delivery_id = ?1 AND rev < ?2 RETURNING job_id"
+
+// answerJobs counts what jobs waited for.
+func (d sqlite) answerJobs(ctx context.Context, c store.Conn, answers []jobAnswer) error {
+	type count struct{ delivered, failed int }
+	counts := map[string]count{}
+	for _, a := range answers {
+		rows, err := d.statements.Query(ctx, c, sqliteAnswerJob, a.delivery, a.rev)
+		if err != nil {
+			return err
+		}
+		err = eachText(rows, func(job string) {
+			n := counts[job]
+			if a.delivered {
+				n.delivered++
+			} else {
+				n.failed++
+			}
+			counts[job] = n
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for job, n := range counts {
+		_, err := c.ExecContext(ctx, "UPDATE jobs SET delivered = delivered + ?2, failed = failed + ?3 WHERE id = ?1", job, n.delivered, n.failed)
+		if err != nil {
+			return err
 		}
 	}
 	return nil

@@ -17,8 +17,16 @@ type recordWork struct {
 	days     map[store.Date]*recordDay
 	settled  []domain.EventKey
 	requests []string
+	answers  []jobAnswer
 	health   []domain.HealthChange
 	outdated int // outcomes and events that have no place in the log
+}
+
+// jobAnswer is how the first attempt of a run ended that was asked for: a job may wait for it.
+type jobAnswer struct {
+	delivery  string
+	rev       int64
+	delivered bool
 }
 
 // recordDay is the part of one day.
@@ -151,6 +159,7 @@ func (w *recordWork) addDelivery(outcomes []domain.Outcome) {
 			w.requests = append(w.requests, o.Request)
 		}
 	}
+	w.answer(outcomes)
 	last := outcomes[len(outcomes)-1]
 	at, ok := last.Delivery.ReceivedAt()
 	if !ok || !domain.ValidAccount(last.Account) {
@@ -181,6 +190,23 @@ func (w *recordWork) addDelivery(outcomes []domain.Outcome) {
 		}
 	}
 	day.changed = append(day.changed, last)
+}
+
+// answer notes what the newest run of a delivery tells a job: its first attempt, or its end
+// without one. The first run of a delivery was asked for by nobody.
+func (w *recordWork) answer(outcomes []domain.Outcome) {
+	run := outcomes[len(outcomes)-1].Rev / domain.RunStep
+	if run == 0 {
+		return
+	}
+	for i := range outcomes {
+		o := &outcomes[i]
+		ended := o.Status == domain.StatusDelivered || o.Status == domain.StatusFailed
+		if o.Rev/domain.RunStep == run && (o.Attempt != nil || ended) {
+			w.answers = append(w.answers, jobAnswer{string(o.Delivery), int64(o.Rev), o.Status == domain.StatusDelivered})
+			return
+		}
+	}
 }
 
 func (w *recordWork) day(d store.Date) *recordDay {

@@ -32,6 +32,8 @@ func owners() map[string]string {
 		"attempts":         "pipeline",
 		"idempotency_keys": "pipeline",
 		"bus_streams":      "pipeline",
+		"jobs":             "pipeline",
+		"job_deliveries":   "pipeline",
 
 		"projects":      "access",
 		"key_buckets":   "access",

@@ -179,6 +179,10 @@ func TestVerbsAskTheAPI(t *testing.T) {
 		{"deliveries retry d", "POST", "/v1/deliveries/d/retry", ""},
 		{"deliveries explain d", "GET", "/v1/explanations?deliveryId=d", ""},
 		{"deliveries explain --event e --webhook w", "GET", "/v1/explanations?eventId=e&webhookId=w", ""},
+		{"deliveries retry-all --webhook w --event e --status all --since 2026-01-01T00:00:00Z --dry-run", "POST", "/v1/deliveries/retry", `{"dryRun":true,"eventId":"e","since":"2026-01-01T00:00:00.000Z","status":"all","webhookId":"w"}`},
+		{"jobs list --limit 5", "GET", "/v1/jobs?limit=5", ""},
+		{"jobs get j", "GET", "/v1/jobs/j", ""},
+		{"jobs cancel j", "DELETE", "/v1/jobs/j", ""},
 		{
 			"audit list --action create-bucket --actor partners/acme --success=false --since 2026-01-01T00:00:00Z", "GET",
 			at + "/audit-logs?action=create-bucket&actor=partners%2Facme&startDate=2026-01-01T00%3A00%3A00.000Z&success=false", "",

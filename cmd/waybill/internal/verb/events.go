@@ -138,7 +138,7 @@ func deliveries() Noun {
 			},
 			{
 				Name: "get", Short: "Show a delivery with its attempts",
-				Long:    "With -o json, each attempt has its URL and the headers that were sent and received, too.",
+				Long:    "With -o json, each attempt has its URL, and the headers that were sent and\nreceived.",
 				Example: "  waybill deliveries get 0AvQ6nH4aXk3LZ0pT1cR8e",
 				Method:  http.MethodGet, Path: deliveriesPath + "/{id}", Args: one,
 				Show: View{Columns: deliveryColumns(), Parts: []Part{{Title: "ATTEMPTS", Member: "attempts", Columns: []Column{
@@ -153,6 +153,7 @@ func deliveries() Noun {
 				Method: http.MethodPost, Path: deliveriesPath + "/{id}/retry", Args: one,
 				Show: View{Columns: deliveryColumns()},
 			},
+			retryMany(),
 			explainDelivery(),
 		},
 	}

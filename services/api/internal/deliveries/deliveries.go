@@ -1,11 +1,10 @@
-// Package deliveries has the deliveries of an account, and what can be asked to be sent again:
-// a delivery, those of a span of time, and a sample event.
+// Package deliveries has the deliveries of an account, and what can be asked to be sent one by
+// one: a delivery again, and a sample event.
 package deliveries
 
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"waybill.dev/services/api/internal/web"
 	"waybill.dev/services/api/internal/webhooks"
@@ -31,7 +30,6 @@ type Requests interface {
 	GetWebhook(ctx context.Context, account string, id domain.WebhookID) (domain.Webhook, domain.Health, error)
 	RequestTest(ctx context.Context, e domain.Event, w domain.WebhookID) (domain.DeliveryID, error)
 	RequestRetry(ctx context.Context, account string, id domain.DeliveryID) (domain.Delivery, error)
-	RequestReplay(ctx context.Context, account string, webhook domain.WebhookID, since, until time.Time, which pipeline.ReplayStatus) (pipeline.Replay, error)
 }
 
 // Options of the routes; all are required.
@@ -61,10 +59,6 @@ func Routes(options Options) []web.Route {
 		{
 			Method: http.MethodPost, Path: webhooks.Path + "/{id}/test", Operation: "testWebhook", Summary: "Sends a sample event to the webhook.",
 			Scope: domain.ScopeEventsWrite, Success: http.StatusAccepted, Action: auditlog.ActionTestWebhook, Handle: h.test,
-		},
-		{
-			Method: http.MethodPost, Path: webhooks.Path + "/{id}/replay", Operation: "replayWebhook", Summary: "Sends the deliveries of a time range again.",
-			Scope: domain.ScopeEventsWrite, Success: http.StatusAccepted, Action: auditlog.ActionReplayWebhook, Long: true, Handle: h.replay,
 		},
 	}
 }

@@ -42,6 +42,8 @@ type Store interface {
 	Unsettled(ctx context.Context, before time.Time, after pipeline.OutboxCursor, limit int) ([]pipeline.OutboxEvent, pipeline.OutboxCursor, error)
 	MarkRelayed(ctx context.Context, keys []domain.EventKey, at time.Time) error
 	OpenRequests(ctx context.Context, before time.Time, after string, limit int) ([]domain.Task, error)
+	SendingJobs(ctx context.Context) ([]string, error)
+	AdvanceJob(ctx context.Context, id string) (sent int, more bool, err error)
 	MarkRequestsRelayed(ctx context.Context, ids []string, at time.Time) error
 	Restorable(ctx context.Context, since time.Time, after domain.DeliveryID, limit int) ([]pipeline.RestoreItem, error)
 	BusStreams(ctx context.Context) (map[string]domain.StreamMark, error)
@@ -187,11 +189,12 @@ func (r *Relay) lead(ctx context.Context) (store.Lease, bool, error) {
 func (r *Relay) serve(ctx context.Context, lease store.Lease) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var maintaining sync.WaitGroup
-	defer maintaining.Wait()
+	var beside sync.WaitGroup
+	defer beside.Wait()
 	defer cancel()
-	maintaining.Go(func() { r.maintain(ctx) })
-	maintaining.Go(func() {
+	beside.Go(func() { r.maintain(ctx) })
+	beside.Go(func() { r.advanceJobs(ctx) })
+	beside.Go(func() {
 		select {
 		case <-lease.Lost():
 			cancel()

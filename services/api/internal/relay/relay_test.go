@@ -2,6 +2,7 @@ package relay_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -42,7 +43,9 @@ type database struct {
 	leads    int
 	outbox   []pipeline.OutboxEvent // Event.ReceivedAt is the effective time, too
 	requests map[string]domain.Task
-	relayed  map[string]time.Time // requests
+	relayed  map[string]time.Time     // requests
+	jobs     map[string][]domain.Task // pages of one delivery each
+	broken   map[string]bool          // jobs whose pages fail
 	restore  []pipeline.RestoreItem
 	streams  map[string]domain.StreamMark
 	kept     int // calls of Maintain
@@ -112,6 +115,37 @@ func (d *database) OpenRequests(_ context.Context, before time.Time, after strin
 	}
 	return tasks, nil
 }
+
+func (d *database) SendingJobs(context.Context) ([]string, error) {
+	unlock, err := d.locked()
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	var ids []string
+	for _, id := range slices.Sorted(maps.Keys(d.jobs)) {
+		if len(d.jobs[id]) > 0 || d.broken[id] {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
+func (d *database) AdvanceJob(_ context.Context, id string) (int, bool, error) {
+	unlock, err := d.locked()
+	if err != nil {
+		return 0, false, err
+	}
+	defer unlock()
+	if d.broken[id] {
+		return 0, false, errBroken
+	}
+	task := d.jobs[id][0]
+	d.jobs[id], d.requests[task.Request] = d.jobs[id][1:], task
+	return 1, len(d.jobs[id]) > 0, nil
+}
+
+var errBroken = errors.New("broken")
 
 func (d *database) MarkRequestsRelayed(_ context.Context, ids []string, at time.Time) error {
 	unlock, err := d.locked()
@@ -306,7 +340,7 @@ func newBench() *bench {
 	b := &bench{bus: newTransport()}
 	b.db = &database{
 		lease: lease{make(chan struct{})}, requests: map[string]domain.Task{}, relayed: map[string]time.Time{},
-		streams: map[string]domain.StreamMark{},
+		streams: map[string]domain.StreamMark{}, jobs: map[string][]domain.Task{}, broken: map[string]bool{},
 	}
 	for name, state := range b.bus.states() {
 		b.db.streams[name] = state.StreamMark
@@ -415,6 +449,50 @@ func TestRequestsGoOutOnce(t *testing.T) {
 		b.wantSent(t, "schedule d2 in 0s")
 		pass(time.Minute)
 		b.wantSent(t)
+	})
+}
+
+// The pages of a job go out at once, and neither a job that is broken nor the database being
+// away for a while keeps them.
+func TestJobsAreWorkedOff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		_, stop := b.run(t)
+		defer stop()
+		ask := func(name string) (want []string) {
+			b.db.mu.Lock()
+			defer b.db.mu.Unlock()
+			for i := range 5 {
+				for _, job := range []string{"b", "c"} {
+					id := fmt.Sprint(name, job, i)
+					b.db.jobs[job] = append(b.db.jobs[job], domain.Task{Delivery: domain.DeliveryID(id), Request: id})
+					want = append(want, "schedule "+id+" in 0s")
+				}
+			}
+			slices.Sort(want)
+			return want
+		}
+		b.db.mu.Lock()
+		b.db.jobs["a"], b.db.broken["a"] = nil, true
+		b.db.mu.Unlock()
+		want := ask("first")
+		pass(10 * time.Second)
+		b.wantSent(t, want...)
+		if !strings.Contains(b.logs.String(), "job a: broken") {
+			t.Errorf("nothing is said of the broken job: %s", b.logs.String())
+		}
+		b.db.mu.Lock()
+		b.db.down = true
+		b.db.mu.Unlock()
+		want = ask("second")
+		pass(time.Minute)
+		b.wantSent(t)
+		b.db.mu.Lock()
+		b.db.down = false
+		b.db.mu.Unlock()
+		pass(10 * time.Second)
+		b.wantSent(t, want...)
 	})
 }
 

@@ -47,7 +47,7 @@ const accountsPath = "/v1/accounts"
 // Bounds of the time that a request may take, once before its body is read, which has a
 // time of its own, and once after. The first is within the two seconds after
 // which a caller must know that the store is away. The other is for what has no bound: a
-// replay writes a row a delivery, and with a bucket or a consumer all of its keys go.
+// job counts what it matches, and with a bucket or a consumer all of its keys go.
 const (
 	budget     = 1800 * time.Millisecond
 	longBudget = 20 * time.Second

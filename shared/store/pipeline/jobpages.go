@@ -1,0 +1,214 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"gorm.io/gorm"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+// Bounds of what a job does at a time.
+const (
+	// jobPage is how many deliveries a page asks for: it keeps SQLite's one writer for a few ms.
+	jobPage = 500
+	// jobWindow is how many requests of a job may be open. What people ask for one by one, and
+	// other jobs, wait behind no more than that.
+	jobWindow = 8 * jobPage
+	// maxSending bounds the jobs of a turn.
+	maxSending = 1000
+)
+
+// SendingJobs returns the jobs that have something left to send and are next: of each account
+// the one whose last page is longest ago.
+func (p *Pipeline) SendingJobs(ctx context.Context) ([]string, error) {
+	var ids []string
+	err := p.db.Reading(ctx).Raw(`
+		SELECT id FROM (
+			SELECT id, advanced_at, row_number() OVER (PARTITION BY account ORDER BY advanced_at, id) AS place
+			FROM jobs WHERE NOT all_sent AND NOT cancelled) s
+		WHERE place = 1 ORDER BY advanced_at LIMIT ?`, maxSending).Scan(&ids).Error
+	if err != nil {
+		return nil, store.Wrap("read sending jobs", err)
+	}
+	return ids, nil
+}
+
+// errAdvanced is returned within when another process has advanced or ended the job meanwhile.
+var errAdvanced = errors.New("the job was advanced by another")
+
+// jobStep is a page of a job: the deliveries to ask for, and where the job stands then.
+type jobStep struct {
+	job     jobRow
+	day     store.Date
+	ids     []string
+	cursor  string
+	allSent bool
+}
+
+// AdvanceJob asks for the next page of a job's deliveries, at most a day's, in one
+// transaction, and returns how many they are. More tells whether another page can follow now:
+// not when the job has sent all, or has so many open requests that it must wait. Of several who advance a job at the same time
+// one does. The page is in the order of the deliveries' ids. What has changed since the job was
+// made is passed over, so that a delivery is sent once by it, and one that fails later is not.
+func (p *Pipeline) AdvanceJob(ctx context.Context, id string) (sent int, more bool, err error) {
+	step, err := p.nextStep(ctx, id)
+	if err != nil || step == nil {
+		return 0, false, store.Wrap("read page of job", err)
+	}
+	err = p.db.Tx(ctx, func(tx *gorm.DB) (err error) {
+		sent, err = p.take(tx, step)
+		return err
+	})
+	if errors.Is(err, errAdvanced) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, store.Wrap("advance job", err)
+	}
+	return sent, !step.allSent && step.cursor != step.job.Cursor, nil
+}
+
+// nextStep reads the next page; nil: there is none.
+func (p *Pipeline) nextStep(ctx context.Context, id string) (*jobStep, error) {
+	var step *jobStep
+	err := p.db.Snapshot(ctx, func(tx *gorm.DB) error {
+		var job jobRow
+		err := tx.Where("id = ? AND NOT all_sent AND NOT cancelled", id).Take(&job).Error
+		if errors.Is(err, gorm.ErrRecordNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		var open int64
+		err = tx.Raw("SELECT count(*) FROM (SELECT 1 FROM requests WHERE id > ? AND id < ? LIMIT ?) s", id+"-", id+".", jobWindow).Scan(&open).Error
+		if err != nil {
+			return fmt.Errorf("count open requests: %w", err)
+		}
+		step = &jobStep{job: job, cursor: job.Cursor}
+		if open+jobPage > jobWindow {
+			return nil
+		}
+		return step.read(tx)
+	})
+	return step, err
+}
+
+func (step *jobStep) read(tx *gorm.DB) error {
+	f, err := step.job.filter()
+	if err != nil {
+		return err
+	}
+	scope, err := f.scope(tx)
+	if err != nil {
+		return err
+	}
+	from, _ := domain.DeliveryID(step.job.Cursor).ReceivedAt()
+	to, _ := domain.DeliveryID(step.job.LastID).ReceivedAt()
+	step.day = store.DateOf(from)
+	last := step.day >= store.DateOf(to)
+	if !scope.empty {
+		err = f.matching(tx, scope).
+			Where("d.day = ? AND d.id > ? AND d.id <= ? AND d.updated_at <= ?", step.day, step.job.Cursor, step.job.LastID, step.job.AsOf).
+			Order("d.id").Limit(jobPage).Pluck("d.id", &step.ids).Error
+		if err != nil {
+			return err
+		}
+	}
+	switch n := len(step.ids); {
+	case n == jobPage:
+		step.cursor = step.ids[n-1]
+	case last:
+		step.cursor, step.allSent = step.job.LastID, true
+	default:
+		step.cursor = string(domain.DeliveryIDFloor((step.day + 1).Time()))
+	}
+	return nil
+}
+
+// take asks for a page. The job's row comes last, as it does for the recorder: neither waits
+// for the other while it has it.
+func (p *Pipeline) take(tx *gorm.DB, step *jobStep) (sent int, err error) {
+	if len(step.ids) > 0 {
+		if sent, err = p.ask(tx, step); err != nil {
+			return 0, err
+		}
+	}
+	// What dispatchers had not recorded when the job was made is sent, too.
+	result := tx.Exec(`UPDATE jobs SET cursor = ?, all_sent = ?, sent = sent + ?, advanced_at = ?,
+			matched = CASE WHEN matched < sent + ? THEN sent + ? ELSE matched END
+		WHERE id = ? AND cursor = ? AND NOT all_sent AND NOT cancelled`,
+		step.cursor, step.allSent, sent, store.InstantOf(p.db.Now()), sent, sent, step.job.ID, step.job.Cursor)
+	if result.Error == nil && result.RowsAffected == 0 {
+		return 0, errAdvanced
+	}
+	return sent, result.Error
+}
+
+// ask inserts the requests of a page and notes what is to be answered. A request's id is the
+// job's, a dash, the delivery's.
+func (p *Pipeline) ask(tx *gorm.DB, step *jobStep) (int, error) {
+	job := step.job
+	result := tx.Exec(`
+		INSERT INTO requests (id, kind, account, webhook_id, event_id, event_type, day, delivery_id, test, created_at)
+		SELECT ? || '-' || d.id, ?, d.account, d.webhook_id, d.event_id, d.event_type, d.day, d.id, d.test, ?
+		FROM deliveries d
+		WHERE d.account = ? AND d.day = ? AND d.id IN ? AND d.updated_at <= ? AND d.status <> 'pending' AND NOT `+sqlDead+` AND `+sqlKept+`
+		ON CONFLICT (delivery_id) DO NOTHING`,
+		job.ID, job.Kind, store.InstantOf(p.db.Now()), job.Account, step.day, step.ids, job.AsOf)
+	if result.Error != nil || result.RowsAffected == 0 {
+		return 0, result.Error
+	}
+	err := tx.Exec(`
+		INSERT INTO job_deliveries (delivery_id, job_id, day, rev)
+		SELECT d.id, ?, d.day, (d.rev / ? + 1) * ?
+		FROM deliveries d JOIN requests r ON r.id = ? || '-' || d.id
+		WHERE d.account = ? AND d.day = ? AND d.id IN ?`,
+		job.ID, domain.RunStep, domain.RunStep, job.ID, job.Account, step.day, step.ids).Error
+	if err != nil {
+		return 0, fmt.Errorf("note what is to be answered: %w", err)
+	}
+	return int(result.RowsAffected), nil
+}
+
+// endJobs counts as failed what no attempt can answer any more, as the log has lost it, and
+// removes the jobs that were made before floor.
+func (p *Pipeline) endJobs(ctx context.Context, floor time.Time) error {
+	for {
+		var lost []string
+		err := p.db.Tx(ctx, func(tx *gorm.DB) error {
+			lost = nil
+			err := tx.Raw(`DELETE FROM job_deliveries WHERE (delivery_id, job_id) IN (
+					SELECT delivery_id, job_id FROM job_deliveries WHERE day < ? LIMIT ?) RETURNING job_id`,
+				store.DateOf(floor), store.BatchRows).Scan(&lost).Error
+			if err != nil {
+				return err
+			}
+			failed := map[string]int{}
+			for _, id := range lost {
+				failed[id]++
+			}
+			for _, id := range slices.Sorted(maps.Keys(failed)) {
+				if err := tx.Exec("UPDATE jobs SET failed = failed + ? WHERE id = ?", failed[id], id).Error; err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if len(lost) < store.BatchRows {
+			break
+		}
+	}
+	_, err := p.db.Purge(ctx, "jobs", "id", "created_at < ?", store.InstantOf(floor))
+	return err
+}

@@ -1,0 +1,316 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"gorm.io/gorm"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/auditlog"
+)
+
+// Plan is what a job would do.
+type Plan struct {
+	Matched   int
+	Delivered int       // of the matched ones: they arrive twice
+	Oldest    time.Time // acceptance of the oldest matched one's event; zero: nothing matched
+	// Takes is about how long the attempts take, see takes.
+	Takes time.Duration
+}
+
+// NewJob says what to make.
+type NewJob struct {
+	Kind   domain.JobKind
+	By     string // the caller's sub
+	Filter JobFilter
+}
+
+// matchedRow is what matches of one webhook.
+type matchedRow struct {
+	WebhookID string
+	Number    int64
+	Delivered int64
+	First     string
+	Last      string
+	Changed   store.Instant
+}
+
+// match counts what a filter selects, by webhook.
+func match(tx *gorm.DB, f JobFilter) ([]matchedRow, error) {
+	scope, err := f.scope(tx)
+	if err != nil || scope.empty {
+		return nil, err
+	}
+	var rows []matchedRow
+	err = f.matching(tx, scope).
+		Select(`d.webhook_id, count(*) AS number, sum(CASE WHEN d.status = 'delivered' THEN 1 ELSE 0 END) AS delivered,
+			min(d.id) AS first, max(d.id) AS last, max(d.updated_at) AS changed`).
+		Group("d.webhook_id").Scan(&rows).Error
+	if err != nil {
+		return nil, fmt.Errorf("count deliveries: %w", err)
+	}
+	return rows, nil
+}
+
+// PlanJob says what a job would do if it was made now. ErrNotFound: a replay of a webhook
+// that there is not.
+func (p *Pipeline) PlanJob(ctx context.Context, job NewJob) (Plan, error) {
+	var plan Plan
+	err := p.db.Snapshot(ctx, func(tx *gorm.DB) error {
+		if err := job.check(tx); err != nil {
+			return err
+		}
+		rows, err := match(tx, job.Filter)
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			plan.Matched += int(row.Number)
+			plan.Delivered += int(row.Delivered)
+			if at, _ := domain.DeliveryID(row.First).ReceivedAt(); plan.Oldest.IsZero() || at.Before(plan.Oldest) {
+				plan.Oldest = at
+			}
+		}
+		plan.Takes, err = takes(tx, job.Filter.Account, rows)
+		return err
+	})
+	if err != nil {
+		return Plan{}, store.Wrap("plan job", err)
+	}
+	return plan, nil
+}
+
+// check makes sure that the webhook of a replay is there.
+func (job NewJob) check(tx *gorm.DB) error {
+	if job.Kind != domain.JobReplay {
+		return nil
+	}
+	return liveWebhook(tx, job.Filter.Account, job.Filter.Webhook)
+}
+
+// assumedAttempt is how long an attempt takes at a webhook that has answered none of late.
+const assumedAttempt = 100 * time.Millisecond
+
+// takes returns how long the attempts take at the webhook that needs longest: at its rate, and
+// with as many in flight as it allows, each as long as its newest attempts with an answer of
+// 2xx took on average.
+func takes(tx *gorm.DB, account string, matched []matchedRow) (time.Duration, error) {
+	if len(matched) == 0 {
+		return 0, nil
+	}
+	var rows []struct {
+		ID            string
+		RatePerSecond *float64
+		MaxInFlight   int
+		Microseconds  *float64
+	}
+	err := tx.Raw(`SELECT w.id, w.rate_per_second, w.max_in_flight,
+			(SELECT avg(s.attempt_us) FROM (
+				SELECT d.attempt_us, d.attempt_status FROM deliveries d WHERE d.webhook_id = w.id ORDER BY d.id DESC LIMIT 20
+			) s WHERE s.attempt_status BETWEEN 200 AND 299) AS microseconds
+		FROM webhooks w WHERE w.account = ? AND NOT w.deleted`, account).Scan(&rows).Error
+	if err != nil {
+		return 0, fmt.Errorf("read paces of webhooks: %w", err)
+	}
+	numbers := make(map[string]float64, len(matched))
+	for _, row := range matched {
+		numbers[row.WebhookID] = float64(row.Number)
+	}
+	longest := 0.0
+	for _, row := range rows {
+		each := assumedAttempt.Seconds()
+		if row.Microseconds != nil {
+			each = *row.Microseconds / 1e6
+		}
+		each /= float64(max(1, row.MaxInFlight))
+		if row.RatePerSecond != nil && *row.RatePerSecond > 0 {
+			each = max(each, 1 / *row.RatePerSecond)
+		}
+		longest = max(longest, numbers[row.ID]*each)
+	}
+	return time.Duration(min(longest*float64(time.Second), math.MaxInt64/2)), nil
+}
+
+// CreatedJob is a job that was made.
+type CreatedJob struct {
+	domain.Job
+	// Passed tells of a replay, when nothing matched, what there is in the span by the status that
+	// it shows: what was asked for already is pending.
+	Passed map[domain.Status]int
+}
+
+// CreateJob makes a job that asks for another run of what its filter selects now. What has an
+// open request is left alone. About the first page is sent at once; AdvanceJob sends the others.
+// ErrNotFound: a replay of a webhook that there is not.
+func (p *Pipeline) CreateJob(ctx context.Context, job NewJob) (CreatedJob, error) {
+	row, passed, err := p.matchJob(ctx, job)
+	if err == nil {
+		err = p.db.Tx(ctx, func(tx *gorm.DB) error {
+			if err := job.check(tx); err != nil {
+				return err
+			}
+			if err := tx.Create(&row).Error; err != nil {
+				return fmt.Errorf("insert job: %w", err)
+			}
+			if job.Kind == domain.JobReplay {
+				return p.audit.Note(ctx, tx, auditlog.ActionReplayWebhook, row.Account, webhookResource(job.Filter.Webhook),
+					domain.Resource{Type: auditlog.ResourceReplay, ID: row.ID})
+			}
+			return p.audit.Note(ctx, tx, auditlog.ActionRetryDeliveries, row.Account, jobResource(row.ID))
+		})
+	}
+	if err != nil {
+		return CreatedJob{}, store.Wrap("create job", err)
+	}
+	// The job stands. What can't be sent now the relay sends.
+	for sent, more := 0, true; more && sent < jobPage && err == nil; {
+		var n int
+		n, more, err = p.AdvanceJob(ctx, row.ID)
+		sent += n
+	}
+	return CreatedJob{row.domain(), passed}, nil
+}
+
+func jobResource(id string) domain.Resource {
+	return domain.Resource{Type: auditlog.ResourceJob, ID: id}
+}
+
+// matchJob returns a new job with what matches now.
+func (p *Pipeline) matchJob(ctx context.Context, job NewJob) (jobRow, map[domain.Status]int, error) {
+	now := p.db.Now()
+	row := jobRow{
+		Account: job.Filter.Account, Kind: string(job.Kind), CreatedBy: job.By,
+		CreatedAt: store.InstantOf(now), AsOf: store.InstantOf(now), AdvancedAt: store.InstantOf(now),
+	}
+	var err error
+	if row.Filter, err = job.Filter.encode(); err != nil {
+		return row, nil, err
+	}
+	if row.ID, err = store.NewUUID(); err != nil {
+		return row, nil, err
+	}
+	var passed map[domain.Status]int
+	err = p.db.Snapshot(ctx, func(tx *gorm.DB) error {
+		if err := job.check(tx); err != nil {
+			return err
+		}
+		rows, err := match(tx, job.Filter)
+		if err != nil {
+			return err
+		}
+		row = row.matched(rows)
+		if row.AllSent && job.Kind == domain.JobReplay {
+			passed, err = passedOver(tx, job.Filter.DeliveryFilter)
+		}
+		return err
+	})
+	return row, passed, err
+}
+
+// matched returns the job with what it is to send. A dispatcher's clock may be ahead: what is
+// seen is from before.
+func (r jobRow) matched(rows []matchedRow) jobRow {
+	first := ""
+	for _, m := range rows {
+		r.Matched += m.Number
+		r.AsOf = max(r.AsOf, m.Changed)
+		r.LastID = max(r.LastID, m.Last)
+		if first == "" || m.First < first {
+			first = m.First
+		}
+	}
+	r.AllSent = r.Matched == 0
+	if at, ok := domain.DeliveryID(first).ReceivedAt(); ok {
+		r.Cursor = string(domain.DeliveryIDFloor(at))
+	}
+	return r
+}
+
+// passedOver counts the deliveries of a filter by the status that they show.
+func passedOver(tx *gorm.DB, f DeliveryFilter) (map[domain.Status]int, error) {
+	scope, err := newDeliveryScope(tx, f, nil)
+	if err != nil || scope.empty {
+		return nil, err
+	}
+	var rows []struct {
+		Status domain.Status
+		Number int
+	}
+	const shown = "CASE WHEN " + sqlOpen + " THEN 'pending' ELSE d.status END"
+	err = scope.bound(tx.Table("deliveries AS d"), "d", "d.id").
+		Select(shown + " AS status, count(*) AS number").
+		Group(shown).Scan(&rows).Error
+	if err != nil {
+		return nil, fmt.Errorf("count deliveries: %w", err)
+	}
+	counts := make(map[domain.Status]int, len(rows))
+	for _, row := range rows {
+		counts[row.Status] = row.Number
+	}
+	return counts, nil
+}
+
+// GetJob returns a job of the account.
+func (p *Pipeline) GetJob(ctx context.Context, account, id string) (domain.Job, error) {
+	var row jobRow
+	err := p.db.Reading(ctx).Where("id = ? AND account = ?", id, account).Take(&row).Error
+	if err != nil {
+		return domain.Job{}, store.Wrap("get job", err)
+	}
+	return row.domain(), nil
+}
+
+// ListJobs returns a page of an account's jobs, newest first, after the cursor of the page
+// before, and the cursor of the next; empty: there is none. ErrCursor: the cursor is not one of
+// this list.
+func (p *Pipeline) ListJobs(ctx context.Context, account string, limit int, cursor string) ([]domain.Job, string, error) {
+	after, err := store.DecodeCursor(cursor, listJobs, account, leads)
+	if err != nil {
+		return nil, "", err
+	}
+	limit = pageSize(limit)
+	query := p.db.Reading(ctx).Where("account = ?", account)
+	if after != nil {
+		query = query.Where("id < ?", after.ID)
+	}
+	var rows []jobRow
+	if err := query.Order("id DESC").Limit(limit + 1).Find(&rows).Error; err != nil {
+		return nil, "", store.Wrap("list jobs", err)
+	}
+	next := ""
+	if len(rows) > limit {
+		rows = rows[:limit]
+		next = store.Cursor{List: listJobs, Account: account, ID: rows[limit-1].ID}.Encode()
+	}
+	jobs := make([]domain.Job, len(rows))
+	for i, row := range rows {
+		jobs[i] = row.domain()
+	}
+	return jobs, next, nil
+}
+
+// CancelJob has a running job send nothing more, and returns it. One that is over stays as it
+// is.
+func (p *Pipeline) CancelJob(ctx context.Context, account, id string) (domain.Job, error) {
+	var row jobRow
+	err := p.db.Tx(ctx, func(tx *gorm.DB) error {
+		row = jobRow{}
+		query := p.db.Lock(tx.Where("id = ? AND account = ?", id, account), store.LockChange)
+		if err := query.Take(&row).Error; err != nil || row.domain().Status != domain.JobRunning {
+			return err
+		}
+		row.Cancelled = true
+		if err := tx.Model(&jobRow{}).Where("id = ?", id).UpdateColumn("cancelled", true).Error; err != nil {
+			return err
+		}
+		return p.audit.Note(ctx, tx, auditlog.ActionCancelJob, account, jobResource(id))
+	})
+	if err != nil {
+		return domain.Job{}, store.Wrap("cancel job", err)
+	}
+	return row.domain(), nil
+}
