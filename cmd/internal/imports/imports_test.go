@@ -56,6 +56,7 @@ var families = []string{
 	"waybill.dev/shared/store/accounts",              // both services ask whose accounts there are
 	"waybill.dev/shared/store/auditlog",              // families of api and shared write entries
 	"waybill.dev/shared/store/pipeline",              // both services work on it
+	"waybill.dev/shared/store/rollup",                // both services count, in the transaction of what is counted
 	"waybill.dev/shared/store/recorder",              // the dispatcher's; its suite and the pipeline's need each other
 	"waybill.dev/services/api/internal/store/access", // the api's alone
 }

@@ -32,6 +32,10 @@ func owners() map[string]string {
 		"attempts":         "pipeline",
 		"idempotency_keys": "pipeline",
 		"bus_streams":      "pipeline",
+		"webhook_circuits": "pipeline",
+
+		"rollup_deltas": "rollup",
+		"rollups":       "rollup",
 
 		"projects":      "access",
 		"key_buckets":   "access",
