@@ -419,6 +419,9 @@ func TestTheLogTellsTLSFailuresApart(t *testing.T) {
 		if want := "could not be reached: TLS handshake failed: the certificate comes from an unknown authority"; err != nil || len(attempts) != 1 || attempts[0].Error != want {
 			t.Errorf("attempts %+v, error %v, want one with %q", attempts, err, want)
 		}
+		if d.LastClass != domain.ClassTLS || attempts[0].Class != domain.ClassTLS {
+			t.Errorf("the attempt's class is %q, of the last one %q", attempts[0].Class, d.LastClass)
+		}
 	})
 }
 

@@ -65,6 +65,7 @@ type Attempt struct {
 	StartedAt time.Time
 	Duration  time.Duration
 	Status    int    // HTTP status; 0: no answer
+	Class     Class  // empty: recorded before there were classes, without an answer
 	Error     string // empty when an answer came
 	// ResponseBody has at most 4 KiB of the answer, valid UTF-8 without NUL.
 	ResponseBody string
@@ -101,6 +102,7 @@ type HealthChange struct {
 	Recovered       bool      // it succeeded
 	DisabledVersion int64     // it was disabled while at this version
 	DisabledReason  DisabledReason
+	Circuit         *Circuit // what its owner says of its circuit; nil: nothing
 	At              time.Time
 }
 
@@ -125,8 +127,12 @@ type Delivery struct {
 	NextAttemptAt time.Time
 	Reason        string
 	Test          bool
-	CreatedAt     time.Time
-	UpdatedAt     time.Time
+	// LastClass and LastStatus are those of the last attempt; zero: none has been made, or what
+	// recorded it knew no classes.
+	LastClass  Class
+	LastStatus int
+	CreatedAt  time.Time
+	UpdatedAt  time.Time
 }
 
 // StreamMark is how far a stream of the bus was when the database last heard of it. What

@@ -112,6 +112,27 @@ type Health struct {
 	UpdatedAt       time.Time
 }
 
+// Circuit is a webhook's circuit, as the dispatcher that owns the webhook said it is.
+type Circuit struct {
+	OpenSince    time.Time // zero: it is closed
+	Failures     int       // in a row
+	FailingSince time.Time // the first of them; zero: the last attempt succeeded
+	NextProbeAt  time.Time // zero: it is closed
+	SaidAt       time.Time
+	Last         *Answer // of a failed attempt; nil: none is known
+}
+
+// MaxAnswerBody is how many bytes of an answer's body an Answer keeps.
+const MaxAnswerBody = 1024
+
+// Answer is how an attempt ended.
+type Answer struct {
+	At     time.Time
+	Status int // HTTP status; 0: no answer
+	Class  Class
+	Body   string // its beginning
+}
+
 // Inactive reports whether nothing is to be sent to w, and why.
 func (w *Webhook) Inactive(h Health) (DisabledReason, bool) {
 	if !w.Active {

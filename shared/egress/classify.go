@@ -9,6 +9,8 @@ import (
 	"net"
 	"strings"
 	"syscall"
+
+	"waybill.dev/shared/domain"
 )
 
 // Code says why an attempt got no answer. It is one of a fixed list, so it can be a metric's label.
@@ -63,6 +65,23 @@ func (c Code) Text() string {
 		return "the attempt was cancelled"
 	}
 	return "could not be reached"
+}
+
+// Class returns how an attempt without an answer ended.
+func (c Code) Class() domain.Class {
+	switch c {
+	case CodeURL, CodeAddress:
+		return domain.ClassRefused
+	case CodeDNS:
+		return domain.ClassDNS
+	case CodeRefused, CodeConnectTimeout, CodeConnect:
+		return domain.ClassConnect
+	case CodeTLS:
+		return domain.ClassTLS
+	case CodeTimeout, CodeCanceled:
+		return domain.ClassTimeout
+	}
+	return domain.ClassProtocol
 }
 
 // Error is why an attempt failed, for the operator's log: it may have addresses and the

@@ -27,6 +27,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"waybill.dev/shared/domain"
 	"waybill.dev/shared/egress"
 	"waybill.dev/shared/egress/hostile"
 )
@@ -401,6 +402,15 @@ func waitFor(t *testing.T, what string, done func() bool) {
 	}
 }
 
+// classes are those of attempts without an answer.
+var classes = map[egress.Code]domain.Class{
+	egress.CodeURL: domain.ClassRefused, egress.CodeAddress: domain.ClassRefused, egress.CodeDNS: domain.ClassDNS,
+	egress.CodeRefused: domain.ClassConnect, egress.CodeConnectTimeout: domain.ClassConnect, egress.CodeConnect: domain.ClassConnect,
+	egress.CodeTLS: domain.ClassTLS, egress.CodeTimeout: domain.ClassTimeout, egress.CodeCanceled: domain.ClassTimeout,
+	egress.CodeReset: domain.ClassProtocol, egress.CodeClosed: domain.ClassProtocol, egress.CodeBadStatus: domain.ClassProtocol,
+	egress.CodeHeaderTooLarge: domain.ClassProtocol, egress.CodeBadResponse: domain.ClassProtocol,
+}
+
 // Codes of what happens before a connection is there.
 func TestCodes(t *testing.T) {
 	t.Parallel()
@@ -453,6 +463,9 @@ func TestCodes(t *testing.T) {
 	} {
 		if code.Text() == "" {
 			t.Errorf("code %s has no text", code)
+		}
+		if class := code.Class(); class != classes[code] {
+			t.Errorf("code %s is of class %q, want %q", code, class, classes[code])
 		}
 	}
 }

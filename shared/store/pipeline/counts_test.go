@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -70,16 +69,16 @@ func TestWebhooksAreCounted(t *testing.T) {
 		}
 		const counts = "SELECT account || ' ' || webhooks FROM webhook_counts WHERE webhooks > 0 ORDER BY account"
 		kept := storetest.Texts(t, db, counts)
-		dialect := "postgres"
+		folder := "postgres"
 		if opened.SQLite() {
-			dialect = "sqlite"
+			folder = "sqlite"
 		}
-		migration, err := os.ReadFile(filepath.Join("..", "migrations", dialect, "0003_webhook_counts.sql"))
+		migration, err := os.ReadFile("../migrations/" + folder + "/0003_webhook_counts.sql")
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, statements := range []string{"DROP TABLE webhook_counts", string(migration)} {
-			if _, err := db.ExecContext(t.Context(), statements); err != nil {
+		for _, statement := range []string{"DROP TABLE webhook_counts", string(migration)} {
+			if _, err := db.ExecContext(t.Context(), statement); err != nil {
 				t.Fatal(err)
 			}
 		}

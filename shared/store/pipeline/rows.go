@@ -159,11 +159,14 @@ type deliveryRow struct {
 	Reason           string
 	Test             bool
 	UpdatedAt        store.Instant `gorm:"autoUpdateTime:false"`
+	LastClass        *string
+	LastStatus       *int
 	AttemptID        *string
 	AttemptNumber    *int
 	AttemptStartedAt store.Instant
 	AttemptUS        *int64 `gorm:"column:attempt_us"`
 	AttemptStatus    *int
+	AttemptClass     *string
 	AttemptError     *string
 	AttemptBody      *string
 }
@@ -172,7 +175,7 @@ func (deliveryRow) TableName() string { return "deliveries" }
 
 func (r deliveryRow) domain() domain.Delivery {
 	created, _ := domain.DeliveryID(r.ID).ReceivedAt()
-	return domain.Delivery{
+	d := domain.Delivery{
 		ID:            domain.DeliveryID(r.ID),
 		Account:       r.Account,
 		Webhook:       domain.WebhookID(r.WebhookID),
@@ -186,6 +189,28 @@ func (r deliveryRow) domain() domain.Delivery {
 		CreatedAt:     created,
 		UpdatedAt:     r.UpdatedAt.Time(),
 	}
+	switch {
+	case r.LastClass != nil:
+		d.LastClass = domain.Class(*r.LastClass)
+		if r.LastStatus != nil {
+			d.LastStatus = *r.LastStatus
+		}
+	case r.Attempts == 1 && r.AttemptStatus != nil:
+		d.LastClass, d.LastStatus = classOf(nil, *r.AttemptStatus), *r.AttemptStatus
+	}
+	return d
+}
+
+// classOf returns how an attempt ended; empty: it had no answer, and was recorded before
+// there were classes.
+func classOf(stored *string, status int) domain.Class {
+	switch {
+	case stored != nil:
+		return domain.Class(*stored)
+	case status > 0:
+		return domain.ClassOf(status)
+	}
+	return ""
 }
 
 // firstAttempt returns the attempt that lies in the delivery's own row.
@@ -199,6 +224,7 @@ func (r deliveryRow) firstAttempt() (domain.Attempt, bool) {
 		StartedAt:    r.AttemptStartedAt.Time(),
 		Duration:     time.Duration(*r.AttemptUS) * time.Microsecond,
 		Status:       *r.AttemptStatus,
+		Class:        classOf(r.AttemptClass, *r.AttemptStatus),
 		Error:        *r.AttemptError,
 		ResponseBody: *r.AttemptBody,
 	}, true
@@ -212,6 +238,7 @@ type attemptRow struct {
 	StartedAt  store.Instant
 	DurationUS int64 `gorm:"column:duration_us"`
 	Status     int
+	Class      *string
 	Error      string
 	Body       string
 }
@@ -225,6 +252,7 @@ func (r attemptRow) domain() domain.Attempt {
 		StartedAt:    r.StartedAt.Time(),
 		Duration:     time.Duration(r.DurationUS) * time.Microsecond,
 		Status:       r.Status,
+		Class:        classOf(r.Class, r.Status),
 		Error:        r.Error,
 		ResponseBody: r.Body,
 	}

@@ -34,7 +34,7 @@ func BenchmarkRecord(b *testing.B) {
 						Delivery: domain.NewDeliveryID(key, w), Account: "default", Webhook: w, EventID: key.ID,
 						EventType: domain.ShipmentCreated, Status: domain.StatusDelivered, Rev: 2, Attempts: 1, RunAttempts: 1,
 						RunStartedAt: now, UpdatedAt: now,
-						Attempt: &domain.Attempt{ID: domain.AttemptID(), Number: 1, StartedAt: now, Duration: time.Millisecond, Status: 200, ResponseBody: "ok"},
+						Attempt: &domain.Attempt{ID: domain.AttemptID(), Number: 1, StartedAt: now, Duration: time.Millisecond, Status: 200, Class: domain.ClassOK, ResponseBody: "ok"},
 					})
 				}
 			}

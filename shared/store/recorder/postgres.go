@@ -108,20 +108,20 @@ func copyRows(ctx context.Context, tx pgx.Tx, table string, columns []string, ro
 func deliveryColumns() []string {
 	return []string{
 		"day", "id", "account", "webhook_id", "event_id", "event_type", "status", "rev", "attempts", "run_attempts",
-		"run_started_at", "next_attempt_at", "in_lane", "reason", "test", "updated_at",
-		"attempt_id", "attempt_number", "attempt_started_at", "attempt_us", "attempt_status", "attempt_error", "attempt_body",
+		"run_started_at", "next_attempt_at", "in_lane", "reason", "test", "updated_at", "last_class", "last_status",
+		"attempt_id", "attempt_number", "attempt_started_at", "attempt_us", "attempt_status", "attempt_class", "attempt_error", "attempt_body",
 	}
 }
 
 // deliveryStateColumns is how many of deliveryColumns are the state, without an attempt.
-const deliveryStateColumns = 16
+const deliveryStateColumns = 18
 
 // bornRows feeds new deliveries to COPY.
 type bornRows struct {
 	day    time.Time
 	rows   []domain.Outcome
 	next   int
-	values [23]any
+	values [26]any
 }
 
 func (b *bornRows) Next() bool {
@@ -131,13 +131,14 @@ func (b *bornRows) Next() bool {
 
 func (b *bornRows) Values() ([]any, error) {
 	o := &b.rows[b.next-1]
-	b.values = [23]any{
+	lastClass, lastStatus := bornLast(o.Attempt)
+	b.values = [26]any{
 		b.day, string(o.Delivery), o.Account, string(o.Webhook), o.EventID, string(o.EventType), string(o.Status),
 		int64(o.Rev), o.Attempts, o.RunAttempts, orNull(o.RunStartedAt), orNull(o.NextAttemptAt),
-		o.InLane, o.Reason, o.Test, o.UpdatedAt,
+		o.InLane, o.Reason, o.Test, o.UpdatedAt, lastClass, lastStatus,
 	}
 	if a := o.Attempt; a != nil {
-		copy(b.values[deliveryStateColumns:], []any{a.ID, a.Number, a.StartedAt, a.Duration.Microseconds(), a.Status, a.Error, a.ResponseBody})
+		copy(b.values[deliveryStateColumns:], []any{a.ID, a.Number, a.StartedAt, a.Duration.Microseconds(), a.Status, storedClass(a), a.Error, a.ResponseBody})
 	}
 	return b.values[:], nil
 }
@@ -169,21 +170,21 @@ func upsertDeliveriesPostgres(ctx context.Context, tx pgx.Tx, at time.Time, outc
 func fillDeliveriesPostgres(ctx context.Context, tx pgx.Tx, at time.Time, outcomes []domain.Outcome) (map[string]struct{}, error) {
 	n := len(outcomes)
 	ids, numbers, starts, durations := make([]string, n), make([]int32, n), make([]time.Time, n), make([]int64, n)
-	states, faults, bodies := make([]int32, n), make([]string, n), make([]string, n)
+	states, classes, faults, bodies := make([]int32, n), make([]*string, n), make([]string, n), make([]string, n)
 	for i := range outcomes {
 		a := outcomes[i].Attempt
 		ids[i], numbers[i], starts[i], durations[i] = a.ID, int32(a.Number), a.StartedAt, a.Duration.Microseconds() // small
-		states[i], faults[i], bodies[i] = int32(a.Status), a.Error, a.ResponseBody
+		states[i], classes[i], faults[i], bodies[i] = int32(a.Status), storedClass(a), a.Error, a.ResponseBody
 	}
 	columns := strings.Join(deliveryColumns()[1:], ", ")
 	rows, err := tx.Query(ctx, `
 		INSERT INTO `+store.Partition(tableDeliveries, at)+` AS d (day, `+columns+`)
-		SELECT $1::date, * FROM unnest(`+stateArrays+`, $17::text[], $18::integer[], $19::timestamptz[],
-			$20::bigint[], $21::integer[], $22::text[], $23::text[])
+		SELECT $1::date, * FROM unnest(`+stateArrays+`, $19::text[], $20::integer[], $21::timestamptz[],
+			$22::bigint[], $23::integer[], $24::text[], $25::text[], $26::text[])
 		ON CONFLICT (account, id, day) DO UPDATE SET `+deliveryChange+`, `+attemptChange+`
 		WHERE d.attempt_id IS NULL AND (excluded.rev, excluded.updated_at) > (d.rev, d.updated_at)
 		RETURNING d.attempt_id`,
-		append(stateValues(at, outcomes), ids, numbers, starts, durations, states, faults, bodies)...)
+		append(stateValues(at, outcomes), ids, numbers, starts, durations, states, classes, faults, bodies)...)
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +205,7 @@ func idSet(rows pgx.Rows, n int) (map[string]struct{}, error) {
 // stateArrays are the parameters that stateValues gives, but for the first, the day.
 const stateArrays = `$2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
 	$8::bigint[], $9::integer[], $10::integer[], $11::timestamptz[], $12::timestamptz[],
-	$13::boolean[], $14::text[], $15::boolean[], $16::timestamptz[]`
+	$13::boolean[], $14::text[], $15::boolean[], $16::timestamptz[], $17::text[], $18::integer[]`
 
 // stateValues returns the day and the states' columns, in the order of deliveryColumns.
 func stateValues(at time.Time, outcomes []domain.Outcome) []any {
@@ -214,6 +215,7 @@ func stateValues(at time.Time, outcomes []domain.Outcome) []any {
 	revs, attempts, runAttempts := make([]int64, n), make([]int32, n), make([]int32, n)
 	runs, nexts := make([]*time.Time, n), make([]*time.Time, n)
 	held, tests, updates := make([]bool, n), make([]bool, n), make([]time.Time, n)
+	classes, answers := make([]*string, n), make([]*int, n)
 	for i := range outcomes {
 		o := &outcomes[i]
 		ids[i], accounts[i], webhooks[i], events[i] = string(o.Delivery), o.Account, string(o.Webhook), o.EventID
@@ -221,20 +223,22 @@ func stateValues(at time.Time, outcomes []domain.Outcome) []any {
 		revs[i], attempts[i], runAttempts[i] = int64(o.Rev), int32(o.Attempts), int32(o.RunAttempts) // counts of attempts
 		runs[i], nexts[i] = pointer(o.RunStartedAt), pointer(o.NextAttemptAt)
 		held[i], tests[i], updates[i] = o.InLane, o.Test, o.UpdatedAt
+		classes[i], answers[i] = last(o.Attempt)
 	}
-	return []any{at, ids, accounts, webhooks, events, types, states, revs, attempts, runAttempts, runs, nexts, held, reasons, tests, updates}
+	return []any{at, ids, accounts, webhooks, events, types, states, revs, attempts, runAttempts, runs, nexts, held, reasons, tests, updates, classes, answers}
 }
 
 // deliveryChange is what a new state changes in a delivery's row.
 const deliveryChange = `status = excluded.status, rev = excluded.rev, attempts = excluded.attempts,
 	run_attempts = excluded.run_attempts, run_started_at = excluded.run_started_at,
 	next_attempt_at = excluded.next_attempt_at, in_lane = excluded.in_lane, reason = excluded.reason,
-	updated_at = excluded.updated_at`
+	updated_at = excluded.updated_at, last_class = coalesce(excluded.last_class, d.last_class),
+	last_status = coalesce(excluded.last_status, d.last_status)`
 
 // attemptChange puts an attempt into a delivery's row.
 const attemptChange = `attempt_id = excluded.attempt_id, attempt_number = excluded.attempt_number,
 	attempt_started_at = excluded.attempt_started_at, attempt_us = excluded.attempt_us,
-	attempt_status = excluded.attempt_status, attempt_error = excluded.attempt_error, attempt_body = excluded.attempt_body`
+	attempt_status = excluded.attempt_status, attempt_class = excluded.attempt_class, attempt_error = excluded.attempt_error, attempt_body = excluded.attempt_body`
 
 func pointer(t time.Time) *time.Time {
 	if t.IsZero() {
@@ -249,24 +253,24 @@ func insertAttemptsPostgres(ctx context.Context, tx pgx.Tx, at time.Time, list [
 	n := len(list)
 	accounts, deliveries, ids := make([]string, n), make([]string, n), make([]string, n)
 	numbers, states, durations := make([]int32, n), make([]int32, n), make([]int64, n)
-	starts, faults, bodies := make([]time.Time, n), make([]string, n), make([]string, n)
+	starts, classes, faults, bodies := make([]time.Time, n), make([]*string, n), make([]string, n), make([]string, n)
 	for i := range list {
 		a := &list[i]
 		accounts[i], deliveries[i], ids[i] = a.account, string(a.delivery), a.ID
 		numbers[i], states[i], durations[i] = int32(a.Number), int32(a.Status), a.Duration.Microseconds() // small
-		starts[i], faults[i], bodies[i] = a.StartedAt, a.Error, a.ResponseBody
+		starts[i], classes[i], faults[i], bodies[i] = a.StartedAt, storedClass(&a.Attempt), a.Error, a.ResponseBody
 	}
 	rows, err := tx.Query(ctx, `
-		INSERT INTO `+store.Partition(tableAttempts, at)+` (day, delivery_id, id, number, started_at, duration_us, status, error, body)
-		SELECT $1::date, a.delivery_id, a.id, a.number, a.started_at, a.duration_us, a.status, a.error, a.body
-		FROM unnest($2::text[], $3::text[], $4::text[], $5::integer[], $6::timestamptz[], $7::bigint[], $8::integer[], $9::text[], $10::text[])
-			AS a (account, delivery_id, id, number, started_at, duration_us, status, error, body)
+		INSERT INTO `+store.Partition(tableAttempts, at)+` (day, delivery_id, id, number, started_at, duration_us, status, class, error, body)
+		SELECT $1::date, a.delivery_id, a.id, a.number, a.started_at, a.duration_us, a.status, a.class, a.error, a.body
+		FROM unnest($2::text[], $3::text[], $4::text[], $5::integer[], $6::timestamptz[], $7::bigint[], $8::integer[], $9::text[], $10::text[], $11::text[])
+			AS a (account, delivery_id, id, number, started_at, duration_us, status, class, error, body)
 		WHERE NOT EXISTS (
 			SELECT 1 FROM `+store.Partition(tableDeliveries, at)+` d
 			WHERE d.account = a.account AND d.id = a.delivery_id AND d.attempt_id = a.id)
 		ON CONFLICT DO NOTHING
 		RETURNING id`,
-		at, accounts, deliveries, ids, numbers, starts, durations, states, faults, bodies)
+		at, accounts, deliveries, ids, numbers, starts, durations, states, classes, faults, bodies)
 	if err != nil {
 		return nil, err
 	}
@@ -347,6 +351,9 @@ func recordRestPostgres(ctx context.Context, tx pgx.Tx, w *recordWork, counted *
 		}
 		if h.DisabledVersion > 0 {
 			batch.Queue(healthDisabled, string(h.Webhook), h.DisabledVersion, string(h.DisabledReason), h.At, w.now)
+		}
+		if h.Circuit != nil {
+			batch.Queue(circuitSaid, circuitValues(&h, orNull)...)
 		}
 	}
 	if batch.Len() == 0 {

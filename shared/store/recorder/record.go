@@ -72,7 +72,33 @@ func compareState(a, b *domain.Outcome) int {
 
 func cleanAttempt(a domain.Attempt) domain.Attempt {
 	a.Error, a.ResponseBody = plainText(a.Error), plainText(a.ResponseBody)
+	a.Class = domain.Class(plainText(string(a.Class)))
 	return a
+}
+
+// storedClass is what an attempt's row keeps of its class: nothing when its status says it.
+func storedClass(a *domain.Attempt) *string {
+	if a.Status > 0 && a.Class == domain.ClassOf(a.Status) {
+		return nil
+	}
+	return (*string)(&a.Class)
+}
+
+// last is what the row of a delivery keeps of its last attempt.
+func last(a *domain.Attempt) (class *string, status *int) {
+	if a == nil {
+		return nil, nil
+	}
+	return (*string)(&a.Class), &a.Status
+}
+
+// bornLast is the same for a new row, which has the attempt: nothing when it was answered
+// with 2xx.
+func bornLast(a *domain.Attempt) (class *string, status *int) {
+	if a != nil && a.Class == domain.ClassOK {
+		return nil, nil
+	}
+	return last(a)
 }
 
 // plainText makes text fit for a text column: one row that the database refuses would
@@ -101,6 +127,32 @@ const healthFailing = `
 			THEN webhook_health.failing_since ELSE excluded.failing_since END,
 		changed_at = excluded.changed_at, updated_at = excluded.updated_at
 	WHERE webhook_health.changed_at IS NULL OR webhook_health.changed_at <= excluded.changed_at`
+
+// circuitSaid stores what is said of a circuit, unless something newer is known. What is said
+// without an answer leaves the last one.
+const circuitSaid = `
+	INSERT INTO webhook_circuits AS c (webhook_id, open_since, failures, failing_since, next_probe_at, said_at,
+		answer_at, answer_class, answer_status, answer_body)
+	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+	ON CONFLICT (webhook_id) DO UPDATE SET open_since = excluded.open_since, failures = excluded.failures,
+		failing_since = excluded.failing_since, next_probe_at = excluded.next_probe_at, said_at = excluded.said_at,
+		answer_class = CASE WHEN excluded.answer_at IS NULL THEN c.answer_class ELSE excluded.answer_class END,
+		answer_status = CASE WHEN excluded.answer_at IS NULL THEN c.answer_status ELSE excluded.answer_status END,
+		answer_body = CASE WHEN excluded.answer_at IS NULL THEN c.answer_body ELSE excluded.answer_body END,
+		answer_at = coalesce(excluded.answer_at, c.answer_at)
+	WHERE c.said_at <= excluded.said_at`
+
+// circuitValues returns the parameters of circuitSaid.
+func circuitValues(h *domain.HealthChange, moment func(time.Time) any) []any {
+	c, last := h.Circuit, domain.Answer{}
+	if c.Last != nil {
+		last = *c.Last
+	}
+	return []any{
+		string(h.Webhook), moment(c.OpenSince), c.Failures, moment(c.FailingSince), moment(c.NextProbeAt), moment(c.SaidAt),
+		moment(last.At), plainText(string(last.Class)), last.Status, plainText(last.Body),
+	}
+}
 
 // healthDisabled stores that a webhook was disabled at a version; the first reason for a
 // version stays.

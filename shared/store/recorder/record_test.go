@@ -34,6 +34,7 @@ func recordTests() storetest.Tests[*bench] {
 		"takes any text of a receiver":         testRecordText,
 		"takes nothing":                        testRecordNothing,
 		"counts once under concurrency":        testRecordConcurrent,
+		"keeps how the last attempt ended":     testRecordLast,
 		"tells revisions":                      testRevs,
 	}
 }
@@ -47,7 +48,7 @@ func testRecord(t *testing.T, b *bench) {
 	}
 	d, attempts := b.Delivery(t, o.Delivery)
 	want := domain.Delivery{
-		ID: o.Delivery, Account: account, Webhook: w.ID, EventID: e.ID, EventType: e.Type,
+		LastClass: domain.Class5xx, LastStatus: 500, ID: o.Delivery, Account: account, Webhook: w.ID, EventID: e.ID, EventType: e.Type,
 		Status: domain.StatusRetrying, Attempts: 1, NextAttemptAt: o.NextAttemptAt,
 		CreatedAt: e.ReceivedAt, UpdatedAt: o.UpdatedAt,
 	}
@@ -63,6 +64,7 @@ func testRecord(t *testing.T, b *bench) {
 		t.Errorf("result %+v", r)
 	}
 	d, attempts = b.Delivery(t, o.Delivery)
+	want.LastStatus = second.Attempt.Status
 	want.Status, want.Attempts, want.NextAttemptAt, want.UpdatedAt = domain.StatusDelivered, 2, time.Time{}, second.UpdatedAt
 	if diff := cmp.Diff(want, d); diff != "" {
 		t.Errorf("delivery (-want +got):\n%s", diff)
@@ -70,6 +72,62 @@ func testRecord(t *testing.T, b *bench) {
 	if diff := cmp.Diff([]domain.Attempt{*o.Attempt, *second.Attempt}, attempts); diff != "" {
 		t.Errorf("attempts (-want +got):\n%s", diff)
 	}
+}
+
+func testRecordLast(t *testing.T, b *bench) {
+	w := b.Webhook(t)
+	check := func(when string, o domain.Outcome, class domain.Class, status int) {
+		t.Helper()
+		d, _ := b.Delivery(t, o.Delivery)
+		if d.LastClass != class || d.LastStatus != status {
+			t.Errorf("%s: the last attempt is %q %d, want %q %d", when, d.LastClass, d.LastStatus, class, status)
+		}
+		page, _, err := b.ListDeliveries(t.Context(), pipeline.DeliveryFilter{Account: account, EventID: o.EventID})
+		if err != nil || len(page) != 1 || page[0].LastClass != class || page[0].LastStatus != status {
+			t.Errorf("%s: listed as %+v, %v", when, page, err)
+		}
+	}
+	without := func(o domain.Outcome, status domain.Status) domain.Outcome {
+		o.Status, o.Attempt, o.Rev, o.UpdatedAt = status, nil, o.Rev.Next(), o.UpdatedAt.Add(time.Second)
+		return o
+	}
+
+	born := b.Outcome(b.Accepted(t, "evt_1"), w, domain.StatusDelivered)
+	born.Attempt.Status = 204
+	b.Recorded(t, born)
+	check("at once", born, domain.ClassOK, 204)
+
+	failed := b.Outcome(b.Accepted(t, "evt_2"), w, domain.StatusRetrying)
+	failed.Attempt.Status, failed.Attempt.Class = 0, domain.ClassTimeout
+	b.Recorded(t, failed)
+	check("failed", failed, domain.ClassTimeout, 0)
+	again := b.After(failed, domain.StatusRetrying)
+	b.Recorded(t, again)
+	check("failed again", again, domain.Class5xx, 503)
+	held := without(again, domain.StatusHeld)
+	b.Recorded(t, held)
+	check("held", held, domain.Class5xx, 503)
+	through := b.After(held, domain.StatusDelivered)
+	through.Attempt.Status, through.Attempt.Class = 200, domain.ClassOK
+	b.Recorded(t, through)
+	check("delivered", through, domain.ClassOK, 200)
+	b.Recorded(t, held, again)
+	check("told once more", through, domain.ClassOK, 200)
+	if _, attempts := b.Delivery(t, failed.Delivery); attempts[0].Class != domain.ClassTimeout || attempts[1].Class != domain.Class5xx || attempts[2].Class != domain.ClassOK {
+		t.Errorf("the attempts are %+v", attempts)
+	}
+
+	waiting := b.Outcome(b.Accepted(t, "evt_3"), w, domain.StatusHeld)
+	waiting.Attempt, waiting.Attempts = nil, 0
+	b.Recorded(t, waiting)
+	check("not tried", waiting, "", 0)
+	tried := b.After(waiting, domain.StatusRetrying)
+	b.Recorded(t, tried)
+	check("tried", tried, domain.Class5xx, 503)
+
+	once := b.Outcome(b.Accepted(t, "evt_4"), w, domain.StatusRetrying)
+	b.Recorded(t, once, without(once, domain.StatusHeld))
+	check("failed and held in one batch", once, domain.Class5xx, 500)
 }
 
 func testRecordTwice(t *testing.T, b *bench) {

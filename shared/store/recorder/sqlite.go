@@ -138,9 +138,9 @@ func (d sqlite) wholeValues(at time.Time, outcomes []domain.Outcome) []any {
 	for i := range outcomes {
 		values = d.appendState(values, at, &outcomes[i])
 		if a := outcomes[i].Attempt; a != nil {
-			values = append(values, a.ID, a.Number, d.db.Moment(a.StartedAt), a.Duration.Microseconds(), a.Status, a.Error, a.ResponseBody)
+			values = append(values, a.ID, a.Number, d.db.Moment(a.StartedAt), a.Duration.Microseconds(), a.Status, storedClass(a), a.Error, a.ResponseBody)
 		} else {
-			values = append(values, nil, nil, nil, nil, nil, nil, nil)
+			values = append(values, nil, nil, nil, nil, nil, nil, nil, nil)
 		}
 	}
 	return values
@@ -155,17 +155,18 @@ func (d sqlite) stateValues(at time.Time, outcomes []domain.Outcome) []any {
 }
 
 func (d sqlite) appendState(values []any, at time.Time, o *domain.Outcome) []any {
+	class, status := last(o.Attempt)
 	return append(values, d.db.Date(at), string(o.Delivery), o.Account, string(o.Webhook), o.EventID, string(o.EventType),
 		string(o.Status), int64(o.Rev), o.Attempts, o.RunAttempts, d.db.Moment(o.RunStartedAt), d.db.Moment(o.NextAttemptAt),
-		o.InLane, o.Reason, o.Test, d.db.Moment(o.UpdatedAt))
+		o.InLane, o.Reason, o.Test, d.db.Moment(o.UpdatedAt), class, status)
 }
 
 func (d sqlite) attemptValues(at time.Time, attempts []deliveryAttempt) []any {
-	values := make([]any, 0, len(attempts)*10)
+	values := make([]any, 0, len(attempts)*11)
 	for i := range attempts {
 		a := &attempts[i]
 		values = append(values, d.db.Date(at), string(a.delivery), a.ID, a.Number, d.db.Moment(a.StartedAt),
-			a.Duration.Microseconds(), a.Status, a.Error, a.ResponseBody, a.account)
+			a.Duration.Microseconds(), a.Status, storedClass(&a.Attempt), a.Error, a.ResponseBody, a.account)
 	}
 	return values
 }
@@ -202,6 +203,11 @@ func (d sqlite) recordRest(ctx context.Context, c store.Conn, w *recordWork, cou
 				return fmt.Errorf("store health: %w", err)
 			}
 		}
+		if h.Circuit != nil {
+			if _, err := c.ExecContext(ctx, circuitSaid, circuitValues(&h, d.db.Moment)...); err != nil {
+				return fmt.Errorf("store circuit: %w", err)
+			}
+		}
 	}
 	return nil
 }
@@ -209,16 +215,16 @@ func (d sqlite) recordRest(ctx context.Context, c store.Conn, w *recordWork, cou
 func sqliteInsertDeliveries() store.MultiRow {
 	columns := deliveryColumns()
 	return store.MultiRow{
-		Head:    "INSERT INTO deliveries (" + strings.Join(columns, ", ") + ") VALUES ",
+		Head:    "INSERT INTO deliveries AS d (" + strings.Join(columns, ", ") + ") VALUES ",
 		Columns: len(columns),
 	}
 }
 
 func sqliteUpsertDeliveries() store.MultiRow {
 	return store.MultiRow{
-		Head: "INSERT INTO deliveries (" + strings.Join(deliveryColumns()[:deliveryStateColumns], ", ") + ") VALUES ",
+		Head: "INSERT INTO deliveries AS d (" + strings.Join(deliveryColumns()[:deliveryStateColumns], ", ") + ") VALUES ",
 		Tail: " ON CONFLICT (account, id, day) DO UPDATE SET " + deliveryChange +
-			" WHERE (excluded.rev, excluded.updated_at) > (deliveries.rev, deliveries.updated_at)",
+			" WHERE (excluded.rev, excluded.updated_at) > (d.rev, d.updated_at)",
 		Columns: deliveryStateColumns,
 	}
 }
@@ -226,7 +232,7 @@ func sqliteUpsertDeliveries() store.MultiRow {
 func sqliteFillDeliveries() store.MultiRow {
 	m := sqliteInsertDeliveries()
 	m.Tail = " ON CONFLICT (account, id, day) DO UPDATE SET " + deliveryChange + ", " + attemptChange +
-		" WHERE deliveries.attempt_id IS NULL AND (excluded.rev, excluded.updated_at) > (deliveries.rev, deliveries.updated_at)" +
+		" WHERE d.attempt_id IS NULL AND (excluded.rev, excluded.updated_at) > (d.rev, d.updated_at)" +
 		" RETURNING attempt_id"
 	return m
 }
@@ -235,12 +241,12 @@ func sqliteFillDeliveries() store.MultiRow {
 // the last column is the account, which leads to the delivery.
 func sqliteInsertAttempts() store.MultiRow {
 	return store.MultiRow{
-		Head: `INSERT INTO attempts (day, delivery_id, id, number, started_at, duration_us, status, error, body)
-			SELECT v.column1, v.column2, v.column3, v.column4, v.column5, v.column6, v.column7, v.column8, v.column9 FROM (VALUES `,
+		Head: `INSERT INTO attempts (day, delivery_id, id, number, started_at, duration_us, status, class, error, body)
+			SELECT v.column1, v.column2, v.column3, v.column4, v.column5, v.column6, v.column7, v.column8, v.column9, v.column10 FROM (VALUES `,
 		Tail: `) AS v WHERE NOT EXISTS (SELECT 1 FROM deliveries d
-			WHERE d.account = v.column10 AND d.id = v.column2 AND d.day = v.column1 AND d.attempt_id = v.column3)
+			WHERE d.account = v.column11 AND d.id = v.column2 AND d.day = v.column1 AND d.attempt_id = v.column3)
 			ON CONFLICT DO NOTHING RETURNING id`,
-		Columns: 10,
+		Columns: 11,
 	}
 }
 

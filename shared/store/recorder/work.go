@@ -217,12 +217,14 @@ func (w *recordWork) addDelivery(outcomes []domain.Outcome) {
 		day.filled = append(day.filled, last)
 		return
 	}
-	day.changed = append(day.changed, last)
 	for _, o := range outcomes {
 		if o.Attempt != nil {
-			day.attempts = append(day.attempts, attemptOf(&o, cleanAttempt(*o.Attempt)))
+			attempt := cleanAttempt(*o.Attempt)
+			last.Attempt = &attempt // the row says how the last one ended, whatever came after it
+			day.attempts = append(day.attempts, attemptOf(&o, attempt))
 		}
 	}
+	day.changed = append(day.changed, last)
 }
 
 func (w *recordWork) day(d store.Date) *recordDay {

@@ -27,7 +27,8 @@ func (t *Tally) Event(account string, eventType domain.EventType, at time.Time) 
 
 // Attempt counts an attempt of a delivery, in the minute in which it began.
 func (t *Tally) Attempt(account string, webhook domain.WebhookID, eventType domain.EventType, a *domain.Attempt) {
-	c := t.of(Key{account, webhook, eventType, ClassOf(a), minuteOf(a.StartedAt)})
+	class := cmp.Or(a.Class, domain.ClassOf(a.Status)) // the first version of records has none
+	c := t.of(Key{account, webhook, eventType, class, minuteOf(a.StartedAt)})
 	c.Attempts++
 	if a.Number == 1 {
 		c.Deliveries++
@@ -210,6 +211,3 @@ func (r *reader) histogram() Histogram {
 	}
 	return h
 }
-
-// ClassOf returns the class of an attempt.
-func ClassOf(a *domain.Attempt) domain.Class { return domain.ClassOf(a.Status) }

@@ -58,7 +58,7 @@ func testExact(t *testing.T, b *bench) {
 		for _, status := range statuses[1:] {
 			o = b.After(o, status)
 			if status == domain.StatusDelivered {
-				o.Attempt.Status = 200
+				o.Attempt.Status, o.Attempt.Class = 200, domain.ClassOK
 			}
 			batches = append(batches, domain.RecordBatch{Outcomes: []domain.Outcome{o}})
 		}
@@ -337,7 +337,7 @@ func testLast(t *testing.T, b *bench) {
 	b.Recorded(t, o)
 	b.Clock.Advance(24 * time.Hour)
 	o = b.After(o, domain.StatusDelivered)
-	o.Attempt.Status = 200
+	o.Attempt.Status, o.Attempt.Class = 200, domain.ClassOK
 	b.Recorded(t, o)
 	q := rollup.Query{Since: storetest.Noon(), Until: b.Clock.Now().Add(time.Minute), Webhook: w.ID, By: rollup.ByClass}
 	for range 2 {

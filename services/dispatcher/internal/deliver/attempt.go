@@ -35,7 +35,8 @@ type Request struct {
 
 // Response is what came of it.
 type Response struct {
-	Status     int      // 0: no answer that counts
+	Status     int // 0: no answer that counts
+	Class      domain.Class
 	Failure    string   // bounded code when Status is 0: timeout, dns, connect, tls …
 	Error      string   // the same for the log's readers, safe to show
 	RetryAfter []string // values of that header
@@ -68,7 +69,8 @@ func (d *Deliverer) send(ep *endpoint, job *Job) result {
 	})
 	now := time.Now()
 	made.Duration = now.Sub(started)
-	made.Status, made.Error, made.ResponseBody = response.Status, response.Error, response.Body
+	made.Status, made.Class = response.Status, response.Class
+	made.Error, made.ResponseBody = response.Error, response.Body
 	end(response)
 	d.metrics.attempt(response, made.Duration)
 
@@ -81,6 +83,9 @@ func (d *Deliverer) send(ep *endpoint, job *Job) result {
 		d.options.Watch(Made{ep.hook.ID, config.URL, task.EventID, task.EventType, *made, decided.change.To(), decided.wait})
 	}
 	d.noteHealth(ep, config, decided, started, now)
+	if decided.change != domain.ChangeDelivered {
+		ep.failedWith(made, now)
+	}
 	d.conclude(job, made, decided, now)
 	if decided.change == domain.ChangeDelivered {
 		return resultOK

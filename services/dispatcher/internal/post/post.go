@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"waybill.dev/services/dispatcher/internal/deliver"
+	"waybill.dev/shared/domain"
 	"waybill.dev/shared/egress"
 )
 
@@ -23,13 +24,16 @@ func New(client Client) *Poster { return &Poster{client: client} }
 func (p *Poster) Post(ctx context.Context, r *deliver.Request) deliver.Response {
 	prepared, ok := r.Config.Prepared.(*Prepared)
 	if !ok || prepared.current == nil {
-		return deliver.Response{Failure: string(egress.CodeURL), Error: egress.CodeURL.Text()}
+		return deliver.Response{Class: egress.CodeURL.Class(), Failure: string(egress.CodeURL), Error: egress.CodeURL.Text()}
 	}
 	response := p.client.Post(ctx, &egress.Request{
 		URL: r.Config.URL, Header: p.header(prepared, r), Body: r.Body, Timeout: r.Config.Timeout,
 	})
-	result := deliver.Response{Status: response.Status, RetryAfter: response.RetryAfter, Body: response.Body}
+	result := deliver.Response{
+		Status: response.Status, Class: domain.ClassOf(response.Status), RetryAfter: response.RetryAfter, Body: response.Body,
+	}
 	if response.Status == 0 {
+		result.Class = response.Code.Class()
 		result.Failure, result.Error = string(response.Code), response.Err.Text()
 	}
 	return result

@@ -18,8 +18,11 @@ import (
 //
 // A batch is the version, then four lists (outcomes, events, settled, health), each its
 // length and its items. Numbers are varints, times nanoseconds since 1970 in 8 bytes (0:
-// none), texts their length and bytes.
-const recordsVersion = 1 // see bus.Formats
+// none), texts their length and bytes. The first version has attempts without a class.
+const (
+	recordsVersion = 2 // see bus.Formats
+	classless      = 1
+)
 
 // errRecords is told of what is no batch of records.
 var errRecords = errors.New("not a batch of records")
@@ -31,6 +34,8 @@ const (
 	outcomeNoted
 	outcomeAttempt
 	healthRecovered
+	healthCircuit
+	healthAnswer
 )
 
 // Least sizes of an item of each list: a length that promises more than there are bytes
@@ -99,7 +104,7 @@ func appendOutcome(out []byte, o *domain.Outcome) []byte {
 	out = appendTime(out, o.NextAttemptAt)
 	out = appendTime(out, o.UpdatedAt)
 	if a := o.Attempt; a != nil {
-		out = appendText(out, a.ID, a.Error, a.ResponseBody)
+		out = appendText(out, a.ID, a.Error, a.ResponseBody, string(a.Class))
 		out = appendNumbers(out, int64(a.Number), int64(a.Duration), int64(a.Status))
 		out = appendTime(out, a.StartedAt)
 	}
@@ -107,11 +112,26 @@ func appendOutcome(out []byte, o *domain.Outcome) []byte {
 }
 
 func appendHealth(out []byte, h *domain.HealthChange) []byte {
-	out = append(out, setFlag(0, healthRecovered, h.Recovered))
+	flags := setFlag(0, healthRecovered, h.Recovered)
+	flags = setFlag(flags, healthCircuit, h.Circuit != nil)
+	flags = setFlag(flags, healthAnswer, h.Circuit != nil && h.Circuit.Last != nil)
+	out = append(out, flags)
 	out = appendText(out, string(h.Webhook), string(h.DisabledReason))
 	out = appendNumbers(out, h.DisabledVersion)
 	out = appendTime(out, h.FailingSince)
-	return appendTime(out, h.At)
+	out = appendTime(out, h.At)
+	if c := h.Circuit; c != nil {
+		out = appendNumbers(out, int64(c.Failures))
+		for _, at := range []time.Time{c.OpenSince, c.FailingSince, c.NextProbeAt, c.SaidAt} {
+			out = appendTime(out, at)
+		}
+		if a := c.Last; a != nil {
+			out = appendTime(out, a.At)
+			out = appendNumbers(out, int64(a.Status))
+			out = appendText(out, string(a.Class), a.Body)
+		}
+	}
+	return out
 }
 
 func setFlag(flags, flag byte, on bool) byte {
@@ -147,11 +167,12 @@ func appendTime(out []byte, at time.Time) []byte {
 func parseRecords(body []byte) (batch domain.RecordBatch, err error) {
 	// One copy of the whole, of which all texts are parts.
 	r := &recordReader{bytes: body, text: string(body)}
-	switch version := r.byte(); {
+	r.version = r.byte()
+	switch {
 	case r.failed:
 		return batch, errRecords
-	case version != recordsVersion:
-		return batch, fmt.Errorf("version %d, %w", version, bus.ErrVersion)
+	case r.version < classless || r.version > recordsVersion:
+		return batch, fmt.Errorf("version %d, %w", r.version, bus.ErrVersion)
 	}
 	batch.Outcomes = readList(r, leastOutcome, (*recordReader).outcome)
 	batch.Events = readList(r, leastEvent, (*recordReader).event)
@@ -166,10 +187,11 @@ func parseRecords(body []byte) (batch domain.RecordBatch, err error) {
 // recordReader reads on until something is missing; what it returns from then on means
 // nothing.
 type recordReader struct {
-	bytes  []byte
-	text   string
-	at     int
-	failed bool
+	bytes   []byte
+	text    string
+	at      int
+	failed  bool
+	version byte // of the batch
 }
 
 func readList[T any](r *recordReader, least int, read func(*recordReader, *T)) []T {
@@ -198,10 +220,21 @@ func (r *recordReader) outcome(o *domain.Outcome) {
 	o.Rev, o.Attempts, o.RunAttempts = domain.Revision(r.number()), r.int(), r.int()
 	o.RunStartedAt, o.NextAttemptAt, o.UpdatedAt = r.time(), r.time(), r.time()
 	if flags&outcomeAttempt != 0 {
-		o.Attempt = &domain.Attempt{ID: r.string(), Error: r.string(), ResponseBody: r.string()}
+		o.Attempt = &domain.Attempt{ID: r.string(), Error: r.string(), ResponseBody: r.string(), Class: r.class()}
 		o.Attempt.Number, o.Attempt.Duration, o.Attempt.Status = r.int(), time.Duration(r.number()), r.int()
 		o.Attempt.StartedAt = r.time()
+		if o.Attempt.Class == "" && o.Attempt.Status > 0 {
+			o.Attempt.Class = domain.ClassOf(o.Attempt.Status)
+		}
 	}
+}
+
+// class reads an attempt's class, which the first version has not.
+func (r *recordReader) class() domain.Class {
+	if r.version == classless {
+		return ""
+	}
+	return domain.Class(r.string())
 }
 
 func (r *recordReader) event(e *domain.Event) {
@@ -217,10 +250,17 @@ func (r *recordReader) key(k *domain.EventKey) {
 }
 
 func (r *recordReader) health(h *domain.HealthChange) {
-	h.Recovered = r.byte()&healthRecovered != 0
+	flags := r.byte()
+	h.Recovered = flags&healthRecovered != 0
 	h.Webhook, h.DisabledReason = domain.WebhookID(r.string()), domain.DisabledReason(r.string())
 	h.DisabledVersion = r.number()
 	h.FailingSince, h.At = r.time(), r.time()
+	if flags&healthCircuit != 0 {
+		h.Circuit = &domain.Circuit{Failures: r.int(), OpenSince: r.time(), FailingSince: r.time(), NextProbeAt: r.time(), SaidAt: r.time()}
+		if flags&healthAnswer != 0 {
+			h.Circuit.Last = &domain.Answer{At: r.time(), Status: r.int(), Class: domain.Class(r.string()), Body: r.string()}
+		}
+	}
 }
 
 func (r *recordReader) byte() byte {

@@ -1,6 +1,7 @@
 package record_test
 
 import (
+	"encoding/hex"
 	"fmt"
 	"reflect"
 	"slices"
@@ -27,7 +28,7 @@ func batch(n int) *domain.RecordBatch {
 			Delivery: domain.NewDeliveryID(key, webhook), Account: "default", Webhook: webhook, EventID: key.ID,
 			EventType: domain.ShipmentDelivered, EventSeq: uint64(i), Status: domain.StatusDelivered, Rev: 2, Attempts: 1,
 			RunAttempts: 1, RunStartedAt: now, UpdatedAt: now,
-			Attempt: &domain.Attempt{ID: domain.AttemptID(), Number: 1, StartedAt: now, Duration: time.Millisecond, Status: 200, ResponseBody: `{"ok":true}`},
+			Attempt: &domain.Attempt{ID: domain.AttemptID(), Number: 1, StartedAt: now, Duration: time.Millisecond, Status: 200, Class: domain.ClassOK, ResponseBody: `{"ok":true}`},
 		})
 	}
 	return b
@@ -41,11 +42,15 @@ func whole() *domain.RecordBatch {
 		Delivery: "dlv_1", Account: "acme", Webhook: webhook, EventID: "Straße/日本 ", EventType: domain.ShipmentException, EventSeq: 1 << 63,
 		Status: domain.StatusRetrying, Rev: 2004, Attempts: 7, RunAttempts: 2, RunStartedAt: at, NextAttemptAt: at.Add(time.Hour), InLane: true,
 		Reason: domain.ReasonCircuitOpen, UpdatedAt: at, Test: true, Noted: true, Request: "req_1",
-		Attempt: &domain.Attempt{ID: "att_1", Number: 7, StartedAt: at, Duration: 1234567 * time.Nanosecond, Status: 502, Error: "timeout", ResponseBody: strings.Repeat("\u00e9\n", 2048)},
+		Attempt: &domain.Attempt{ID: "att_1", Number: 7, StartedAt: at, Duration: 1234567 * time.Nanosecond, Status: 502, Class: domain.Class5xx, Error: "timeout", ResponseBody: strings.Repeat("\u00e9\n", 2048)},
 	}, domain.Outcome{})
 	b.Events = []domain.Event{{Account: "acme", ID: "evt", Type: domain.ShipmentCreated, Timestamp: "2026-11-16T13:04:11+01:00", Payload: []byte(`{"n":0.1000}`), ReceivedAt: at}, {Payload: []byte{}}}
 	b.Health = []domain.HealthChange{
-		{Webhook: webhook, FailingSince: at, DisabledVersion: 9, DisabledReason: domain.DisabledGone, At: at}, {Webhook: webhook, Recovered: true}, {},
+		{Webhook: webhook, FailingSince: at, DisabledVersion: 9, DisabledReason: domain.DisabledGone, At: at, Circuit: &domain.Circuit{
+			OpenSince: at, Failures: 21, FailingSince: at.Add(-time.Minute), NextProbeAt: at.Add(time.Second), SaidAt: at,
+			Last: &domain.Answer{At: at, Status: 503, Class: domain.Class5xx, Body: "busy"},
+		}},
+		{Webhook: webhook, Circuit: &domain.Circuit{SaidAt: at}, At: at}, {Webhook: webhook, Recovered: true}, {},
 	}
 	return b
 }
@@ -69,7 +74,7 @@ func TestRecordsComeOutAsTheyWentIn(t *testing.T) {
 func TestEveryFieldIsCarried(t *testing.T) {
 	t.Parallel()
 	b := whole()
-	for _, of := range []any{b.Outcomes[2], *b.Outcomes[2].Attempt, b.Events[0], b.Settled[0]} {
+	for _, of := range []any{b.Outcomes[2], *b.Outcomes[2].Attempt, b.Events[0], b.Settled[0], *b.Health[0].Circuit, *b.Health[0].Circuit.Last} {
 		value := reflect.ValueOf(of)
 		for i := range value.NumField() {
 			if name := value.Type().Field(i).Name; value.Field(i).IsZero() {
@@ -77,15 +82,59 @@ func TestEveryFieldIsCarried(t *testing.T) {
 			}
 		}
 	}
-	if fields := reflect.TypeFor[domain.HealthChange]().NumField(); fields != 6 {
+	if fields := reflect.TypeFor[domain.HealthChange]().NumField(); fields != 7 {
 		t.Errorf("a health change has %d fields now; have each tried here", fields)
+	}
+}
+
+// firstVersion is a batch that the build before the second version wrote: a delivery, a
+// failure with a status, an outcome without anything, and a failure without an answer.
+const firstVersion = `010408163033324b6c4e506e316550376744636f4954775853640764656661756c742430313938616161612d626262622d376363632d386464642d65
+6565656666666630303031246576745f303139383066326337613630376333653964356134663162326333643030303112736869706d656e742e6465
+6c6976657265640964656c697665726564000001040202c0d4c54b9f4d90180000000000000000c0d4c54b9f4d9018056174745f30000b7b226f6b22
+3a747275657d0280897a9003c0d4c54b9f4d90180f05646c765f310461636d652430313938616161612d626262622d376363632d386464642d656565
+6566666666303030310f53747261c39f652fe697a5e69cac2012736869706d656e742e657863657074696f6e087265747279696e670b636972637569
+744f70656e057265715f3180808080808080808001a81f0e0415fbeaf03d88e818159ba321848be81815fbeaf03d88e818056174745f310774696d65
+6f7574026e6f0e8eda9601ec0715fbeaf03d88e818000000000000000000000000000000000000000000000000000000000000000000000000000f05
+646c765f310461636d652430313938616161612d626262622d376363632d386464642d6565656566666666303030310f53747261c39f652fe697a5e6
+9cac2012736869706d656e742e657863657074696f6e087265747279696e670b636972637569744f70656e057265715f3180808080808080808001a8
+1f0e0415fbeaf03d88e818159ba321848be81815fbeaf03d88e818056174745f310774696d656f7574026e6f0e8eda96010015fbeaf03d88e8180204
+61636d650365767410736869706d656e742e6372656174656419323032362d31312d31365431333a30343a31312b30313a30300c7b226e223a302e31
+3030307d15fbeaf03d88e81800000000000000000000000000020764656661756c74246576745f303139383066326337613630376333653964356134
+6631623263336430303030c0d4c54b9f4d90180764656661756c74246576745f30313938306632633761363037633365396435613466316232633364
+30303031c0d4c54b9f4d901803002430313938616161612d626262622d376363632d386464642d65656565666666663030303104676f6e651215fbea
+f03d88e81815fbeaf03d88e818102430313938616161612d626262622d376363632d386464642d656565656666666630303031000000000000000000
+0000000000000000000000000000000000000000000000000000000000`
+
+func TestTheVersionBeforeIsRead(t *testing.T) {
+	t.Parallel()
+	body, err := hex.DecodeString(strings.ReplaceAll(firstVersion, "\n", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := record.Parse(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := whole()
+	want.Outcomes = want.Outcomes[1:]
+	want.Outcomes[0].Attempt.ID = "att_0"
+	want.Outcomes[1].Attempt.ResponseBody = "no"
+	unanswered := *want.Outcomes[1].Attempt
+	unanswered.Status, unanswered.Class = 0, ""
+	want.Outcomes = append(want.Outcomes, want.Outcomes[1])
+	want.Outcomes[3].Attempt = &unanswered
+	want.Health = slices.Delete(want.Health, 1, 2)
+	want.Health[0].Circuit = nil
+	if diff := cmp.Diff(*want, got); diff != "" {
+		t.Errorf("a batch of the first version (-want +got):\n%s", diff)
 	}
 }
 
 func TestWhatIsNoBatchIsRefused(t *testing.T) {
 	t.Parallel()
 	good := record.Encode(whole())
-	bad := map[string][]byte{"empty": {}, "JSON": []byte(`{"Outcomes":[]}`), "other version": append([]byte{2}, good[1:]...), "more than a batch": append(slices.Clone(good), 0),
+	bad := map[string][]byte{"empty": {}, "JSON": []byte(`{"Outcomes":[]}`), "other version": append([]byte{3}, good[1:]...), "more than a batch": append(slices.Clone(good), 0),
 		"a length that promises too much": {1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}}
 	for name, body := range bad {
 		if _, err := record.Parse(body); err == nil {

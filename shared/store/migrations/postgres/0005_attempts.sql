@@ -1,0 +1,10 @@
+-- +goose Up
+
+-- How an attempt ended; NULL: as its status says.
+ALTER TABLE attempts ADD COLUMN class text COLLATE "C";
+-- The last attempt's; NULL: none was made, or it is the one in the row and was answered
+-- with 2xx, as on the good path.
+ALTER TABLE deliveries
+    ADD COLUMN last_class text COLLATE "C",
+    ADD COLUMN last_status integer,
+    ADD COLUMN attempt_class text COLLATE "C";
