@@ -16,6 +16,7 @@ import (
 	"waybill.dev/services/api/internal/documents"
 	"waybill.dev/services/api/internal/events"
 	"waybill.dev/services/api/internal/health"
+	"waybill.dev/services/api/internal/insight"
 	"waybill.dev/services/api/internal/keys"
 	"waybill.dev/services/api/internal/managers"
 	"waybill.dev/services/api/internal/rejected"
@@ -57,6 +58,7 @@ func families(o *Options, p *parts) []Route {
 		webhooks.Routes(webhooks.Options{Store: db, Bus: o.Bus, Egress: o.Egress, RetrySchedule: o.RetrySchedule, Retention: o.Retention}),
 		events.Routes(events.Options{Store: db, Accepter: p.accepter, Registerer: o.Registerer, TracerProvider: o.TracerProvider}),
 		deliveries.Routes(deliveries.Options{Log: db, Requests: db, Requested: requested}),
+		insight.Routes(insight.Options{Rollups: db, Webhooks: db, Retention: o.Retention, DisableAfter: o.DisableAfter}),
 		rejected.Routes(db, o.Bus),
 		accounts.Routes(accounts.Options{Accounts: db, Projects: db, Keys: p.keys}),
 		audit.Routes(db),

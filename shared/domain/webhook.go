@@ -3,6 +3,7 @@ package domain
 import (
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 )
 
@@ -131,6 +132,19 @@ type Answer struct {
 	Status int // HTTP status; 0: no answer
 	Class  Class
 	Body   string // its beginning
+}
+
+// AnswerOf returns how an attempt ended.
+func AnswerOf(a *Attempt) Answer {
+	body := a.ResponseBody
+	if len(body) > MaxAnswerBody {
+		body = strings.ToValidUTF8(body[:MaxAnswerBody], "") // the cut may be within a character
+	}
+	class := a.Class
+	if class == "" {
+		class = ClassOf(a.Status) // it is from before there were classes
+	}
+	return Answer{At: a.StartedAt.Add(a.Duration), Status: a.Status, Class: class, Body: body}
 }
 
 // Inactive reports whether nothing is to be sent to w, and why.

@@ -35,6 +35,7 @@ func Add(p *boot.Process, h *boot.Handles) (http.Handler, error) {
 			Keyring:       h.Keyring,
 			RetrySchedule: h.Settings.RetrySchedule,
 			Retention:     h.Settings.Retention,
+			DisableAfter:  h.Settings.DisableAfter,
 			RateLimit:     h.Settings.RateLimit,
 			Memory:        memory, TrustedProxies: h.Settings.TrustedProxies, PublicURL: h.Settings.PublicURL,
 			Registerer: h.Registry, TracerProvider: h.Tracer,

@@ -84,7 +84,7 @@ func (d *Deliverer) send(ep *endpoint, job *Job) result {
 	}
 	d.noteHealth(ep, config, decided, started, now)
 	if decided.change != domain.ChangeDelivered {
-		ep.failedWith(made, now)
+		ep.failedWith(made)
 	}
 	d.conclude(job, made, decided, now)
 	if decided.change == domain.ChangeDelivered {

@@ -21,14 +21,11 @@ func (ep *endpoint) tell() {
 }
 
 // failedWith keeps the answer to a failed attempt until it is told.
-func (ep *endpoint) failedWith(a *domain.Attempt, at time.Time) {
-	body := a.ResponseBody
-	if len(body) > domain.MaxAnswerBody {
-		body = body[:domain.MaxAnswerBody]
-	}
+func (ep *endpoint) failedWith(a *domain.Attempt) {
+	last := domain.AnswerOf(a)
 	ep.mu.Lock()
 	defer ep.mu.Unlock()
-	ep.last = &domain.Answer{At: at.UTC(), Status: a.Status, Class: a.Class, Body: body}
+	ep.last = &last
 }
 
 // tellCircuits records what has become of the circuits that changed.
