@@ -46,6 +46,7 @@ var shared = []string{
 	"store/pipeline",              // the tables of an event's way
 	"store/pipeline/pipelinetest", // what suites over these tables begin with
 	"store/recorder",              // what dispatchers write into them
+	"store/rollup",                // the counts behind statistics
 	"store/storetest",             // the frame of the suites
 }
 

@@ -10,7 +10,7 @@ import (
 	"waybill.dev/shared/store"
 )
 
-func (r *webhookCircuitRow) domain() domain.Circuit {
+func (r webhookCircuitRow) domain() domain.Circuit {
 	c := domain.Circuit{
 		OpenSince: r.OpenSince.Time(), Failures: int(r.Failures), FailingSince: r.FailingSince.Time(),
 		NextProbeAt: r.NextProbeAt.Time(), SaidAt: r.SaidAt.Time(),

@@ -2,6 +2,7 @@ package rollup_test
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -25,7 +26,7 @@ func tallied(webhooks int) *rollup.Tally {
 // BenchmarkTally counts 1000 attempts, and encodes the counts.
 func BenchmarkTally(b *testing.B) {
 	for _, webhooks := range []int{1, 10, 1000} {
-		b.Run(fmt.Sprint(webhooks), func(b *testing.B) {
+		b.Run(strconv.Itoa(webhooks), func(b *testing.B) {
 			size := 0
 			for b.Loop() {
 				size = len(tallied(webhooks).Encode())
@@ -43,7 +44,7 @@ func BenchmarkMerge(b *testing.B) {
 		r := rollup.New(db)
 		writing, _ := db.Handles()
 		for _, webhooks := range []int{1, 10, 1000} {
-			b.Run(fmt.Sprint(webhooks), func(b *testing.B) {
+			b.Run(strconv.Itoa(webhooks), func(b *testing.B) {
 				encoded := tallied(webhooks).Encode()
 				var spent time.Duration
 				for b.Loop() {

@@ -28,7 +28,7 @@ func bucketOf(micros uint64) uint16 {
 		return uint16(micros)
 	}
 	shift := bits.Len64(micros) - subBits - 1
-	return uint16(shift*sub) + uint16(micros>>shift) //nolint:gosec // at most 60*16+31
+	return uint16(shift*sub) + uint16(micros>>shift)
 }
 
 // middleOf returns the middle of a bucket in microseconds.
@@ -43,7 +43,7 @@ func middleOf(bucket uint16) float64 {
 
 // Observe counts a duration.
 func (h Histogram) Observe(d time.Duration) Histogram {
-	return h.add(bin{bucketOf(uint64(max(d.Microseconds(), 0))), 1}) //nolint:gosec // not negative
+	return h.add(bin{bucketOf(uint64(max(d.Microseconds(), 0))), 1})
 }
 
 func (h Histogram) add(b bin) Histogram {

@@ -3,6 +3,7 @@ package rollup
 import (
 	"context"
 	"database/sql"
+	"strings"
 	"time"
 
 	"waybill.dev/shared/store"
@@ -53,14 +54,14 @@ func keyArrays(keys []rowKey) []any {
 	spans, starts := make([]int32, n), make([]time.Time, n)
 	for i, key := range keys {
 		accounts[i], webhooks[i], types[i], classes[i] = key.Account, string(key.Webhook), string(key.Type), string(key.Class)
-		spans[i], starts[i] = int32(key.step), timeOf(key.Minute) //nolint:gosec // one of three
+		spans[i], starts[i] = int32(key.step), timeOf(key.Minute)
 	}
 	return []any{accounts, webhooks, spans, starts, types, classes}
 }
 
 func (postgres) stored(ctx context.Context, c store.Conn, keys []rowKey, into map[rowKey]*Counts) error {
 	rows, err := c.QueryContext(ctx, `
-		SELECT r.* FROM `+postgresKeys+` AS k (account, webhook_id, step, start, event_type, class)
+		SELECT `+rollupColumnsOf("r")+` FROM `+postgresKeys+` AS k (account, webhook_id, step, start, event_type, class)
 		CROSS JOIN LATERAL (SELECT `+rollupColumns+` FROM rollups r
 			WHERE r.account = k.account AND r.webhook_id = k.webhook_id AND r.step = k.step AND r.start = k.start
 				AND r.event_type = k.event_type AND r.class = k.class OFFSET 0) r`, keyArrays(keys)...)
@@ -87,11 +88,16 @@ func (postgres) put(ctx context.Context, c store.Conn, keys []rowKey, counts map
 	}
 	_, err := c.ExecContext(ctx, `
 		INSERT INTO rollups (`+rollupColumns+`)
-		SELECT * FROM unnest($1::text[], $2::text[], $3::integer[], $4::timestamptz[], $5::text[], $6::text[],
-			$7::bigint[], $8::bigint[], $9::bigint[], $10::timestamptz[], $11::bytea[])
+		SELECT `+rollupColumns+` FROM unnest($1::text[], $2::text[], $3::integer[], $4::timestamptz[], $5::text[], $6::text[],
+			$7::bigint[], $8::bigint[], $9::bigint[], $10::timestamptz[], $11::bytea[]) AS n (`+rollupColumns+`)
 		ON CONFLICT (account, webhook_id, step, start, event_type, class) DO UPDATE SET `+rollupChange,
 		append(keyArrays(keys), events, deliveries, attempts, lasts, latencies)...)
 	return err
+}
+
+// rollupColumnsOf returns the columns of the table that alias names.
+func rollupColumnsOf(alias string) string {
+	return alias + "." + strings.ReplaceAll(rollupColumns, ", ", ", "+alias+".")
 }
 
 const (

@@ -190,7 +190,8 @@ func (d *database) Merge(context.Context) (int, bool, error) {
 	}
 	defer unlock()
 	d.merges++
-	if d.deltas--; d.deltas == 0 {
+	d.deltas--
+	if d.deltas == 0 {
 		d.countedAt = time.Time{}
 	}
 	return 1, d.deltas > 0, nil
