@@ -192,8 +192,8 @@ func TestListsShowWhatOneLooksFor(t *testing.T) {
 	if told := must(t, i.dir, "deliveries", "explain", "--event", "evt_none", "--webhook", off.ID); !strings.HasPrefix(told, "noSuchEvent: ") || !strings.Contains(told, "What to do:\n  - ") {
 		t.Errorf("of nothing:\n%s", told)
 	}
-	if code, _, stderr := i.as(t, made.APIKeys[0].Key, "", "deliveries", "explain", "d"); code != 1 || !strings.Contains(stderr, "the API answers 403") {
-		t.Errorf("explain without the scope: %d %s", code, stderr)
+	if code, _, stderr := i.as(t, made.APIKeys[0].Key, "", "deliveries", "explain", "d"); code != 0 {
+		t.Errorf("explain with the scope: %d %s", code, stderr)
 	}
 }
 
@@ -267,13 +267,16 @@ func TestEveryOperationHasAVerb(t *testing.T) {
 			if !strings.HasPrefix(path, "/v1/") || !slices.Contains([]string{"GET", "POST", "PATCH", "PUT", "DELETE"}, method) {
 				continue
 			}
+			if path == "/v1/live" {
+				continue // for programs: a person lists what there is
+			}
 			operations++
 			if !verbs[method+" "+path] {
 				t.Errorf("no verb does %s %s", method, path)
 			}
 		}
 	}
-	if operations < len(verbs)-2 { // keys roll is a verb of consumers too; explain is a route of the gateway
+	if operations < len(verbs)-1 { // keys roll is a verb of consumers too
 		t.Errorf("the document has %d operations for %d requests of verbs", operations, len(verbs))
 	}
 }

@@ -18,12 +18,14 @@ import (
 	"waybill.dev/services/api/internal/accept"
 	"waybill.dev/services/api/internal/audit"
 	"waybill.dev/services/api/internal/auth"
+	"waybill.dev/services/api/internal/live"
 	"waybill.dev/services/api/internal/relay"
 	"waybill.dev/services/api/internal/spec"
 	"waybill.dev/shared/body"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/egress"
+	"waybill.dev/shared/news"
 	"waybill.dev/shared/seal"
 	"waybill.dev/shared/store"
 )
@@ -78,6 +80,8 @@ type Service struct {
 	relay    *relay.Relay
 	keys     *auth.Keys
 	refusals *audit.Refusals
+	news     *news.Publisher
+	streams  *live.Streams
 	publish  func(context.Context) error // serves those who publish on NATS
 	handler  http.Handler
 }
@@ -110,7 +114,8 @@ func New(options Options) (*Service, error) {
 		return nil, errors.New("make api: store, bus, egress, logger and keyring are required")
 	}
 	options.complete()
-	db := newTables(options.Store)
+	publisher := news.NewPublisher(options.Bus)
+	db := telling{newTables(options.Store), publisher}
 	keys, err := auth.NewKeys(auth.Options{
 		Store: db, Bus: options.Bus, Logger: options.Logger,
 		Bootstrap: options.AdminKey, Peppers: options.Keyring.Derive(keyPurpose),
@@ -127,6 +132,7 @@ func New(options Options) (*Service, error) {
 		n = 1
 	}
 	s := &Service{
+		news: publisher, streams: live.NewStreams(options.Bus, options.Logger),
 		keys: keys, refusals: audit.NewRefusals(db, options.Logger),
 		accepter: accept.New(accept.Options{
 			Store: db, Bus: options.Bus, Logger: options.Logger,
@@ -145,7 +151,7 @@ func New(options Options) (*Service, error) {
 	s.publish = func(ctx context.Context) error {
 		return options.Bus.ServePublishers(ctx, func(result string) { published.WithLabelValues(result).Inc() })
 	}
-	s.handler = handler(&options, &parts{db: db, keys: keys, accepter: s.accepter, relay: s.relay, refusals: s.refusals, documents: documents})
+	s.handler = handler(&options, &parts{db: db, streams: s.streams, keys: keys, accepter: s.accepter, relay: s.relay, refusals: s.refusals, documents: documents})
 	return s, nil
 }
 
@@ -153,12 +159,16 @@ func New(options Options) (*Service, error) {
 // it, it is answered with 503.
 func (s *Service) Handler() http.Handler { return s.handler }
 
+// EndStreams ends the answers that would never end by themselves. Call it when the server of
+// Handler is asked to stop.
+func (s *Service) EndStreams() { s.streams.End() }
+
 // Run commits, relays and hears of changed keys until ctx ends. Stop serving Handler first:
 // what is submitted by then is still committed, and what follows is answered with 503.
 func (s *Service) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	parts := []func(context.Context) error{s.accepter.Run, s.relay.Run, s.keys.Run, s.refusals.Run, s.publish}
+	parts := []func(context.Context) error{s.accepter.Run, s.relay.Run, s.keys.Run, s.refusals.Run, s.news.Run, s.streams.Run, s.publish}
 	errs := make(chan error, len(parts))
 	for _, run := range parts {
 		go func() { errs <- run(ctx) }()

@@ -46,7 +46,9 @@ func TestDeliveries(t *testing.T) {
 		for query, want := range map[string]int{
 			"": 4, "?webhookId=" + hook: 3, "?eventId=e0": 2, "?status=held": 1, "?status=pending": 0,
 			"?webhookId=" + hook + "&status=failed": 1, "?until=2020-01-01T00:00:00Z": 0,
-			"?since=2020-01-01T00:00:00Z": 4,
+			"?since=2020-01-01T00:00:00Z": 4, "?eventType=shipment.created": 4, "?eventType=shipment.delivered": 0,
+			"?shipmentId=s-e0": 2, "?shipmentId=s-e0&status=held": 1, "?shipmentId=s-": 0, "?reason=scheduleExhausted": 1,
+			"?class=http_5xx": 3, "?class=timeout": 0, "?statusCode=500&webhookId=" + hook: 2, "?test=true": 0, "?test=false&status=held": 1,
 		} {
 			if got := len(r.deliveries(query).Data); got != want {
 				t.Errorf("%s: %d deliveries, want %d", query, got, want)
@@ -72,9 +74,20 @@ func TestDeliveries(t *testing.T) {
 		want := map[string]any{
 			"id": string(failed), "webhookId": hook, "eventId": "e0", "eventType": "shipment.created",
 			"status": "failed", "reason": "scheduleExhausted", "attemptCount": 1., "nextAttemptAt": nil, "test": false,
-			"attempts": []any{map[string]any{"number": 1., "durationMs": 120., "status": 500., "responseBody": "out of order"}},
+			"class": "http_5xx", "statusCode": 500.,
+			"attempts": []any{map[string]any{
+				"number": 1., "durationMs": 120., "status": 500., "class": "http_5xx", "responseBody": "out of order",
+				"url": "https://receiver.example/hooks", "remoteAddress": "192.0.2.10:443", "phases": map[string]any{"firstByteMs": 76.25},
+				"requestHeaders": fields(
+					"Host", "receiver.example", "Content-Length", "9", "Content-Type", "application/json", "User-Agent", "Waybill/test",
+					"webhook-id", "e0", "webhook-timestamp", nil, "webhook-signature", "v1,c2ln", "Waybill-Delivery-Id", string(failed),
+					"Waybill-Attempt", "1", "X-Own", nil),
+				"responseHeaders": fields("Server", "nginx", "Set-Cookie", nil),
+			}},
 		}
-		if diff := cmp.Diff(want, one.object(), times); diff != "" {
+		got := one.object()
+		sentAt(t, got)
+		if diff := cmp.Diff(want, got, times); diff != "" {
 			t.Errorf("delivery (-want +got):\n%s", diff)
 		}
 		e := r.do(http.MethodGet, "/v1/events/e0", "").want(200).object()
@@ -86,6 +99,34 @@ func TestDeliveries(t *testing.T) {
 			t.Errorf("failed after the webhook was deleted: %v", got)
 		}
 	})
+}
+
+// fields returns the view of a header from names and values.
+func fields(pairs ...any) []any {
+	var list []any
+	for i := 0; i < len(pairs); i += 2 {
+		list = append(list, map[string]any{"name": pairs[i], "value": pairs[i+1]})
+	}
+	return list
+}
+
+// sentAt checks the time in an attempt's header, which is that of its start, and takes it out.
+func sentAt(t *testing.T, delivery map[string]any) {
+	t.Helper()
+	attempts, _ := delivery["attempts"].([]any)
+	for _, one := range attempts {
+		attempt, _ := one.(map[string]any)
+		started, err := time.Parse(time.RFC3339, fmt.Sprint(attempt["startedAt"]))
+		headers, _ := attempt["requestHeaders"].([]any)
+		for _, header := range headers {
+			if field, _ := header.(map[string]any); field["name"] == "webhook-timestamp" {
+				if want := fmt.Sprint(started.Unix()); err != nil || field["value"] != want {
+					t.Errorf("sent at %v, want %s", field["value"], want)
+				}
+				field["value"] = nil
+			}
+		}
+	}
 }
 
 // due returns the tasks that became due, as the dispatchers will find them.

@@ -90,7 +90,7 @@ func TestHead(t *testing.T) {
 	r.holder(r.bucket("partners"), "acme")
 	made := r.do(http.MethodGet, "/v1/accounts/default/audit-logs", "").want(http.StatusOK).items("data")
 	for _, route := range api.Routes() {
-		if route.Method != http.MethodGet {
+		if route.Method != http.MethodGet || route.Stream { // a stream has no end to wait for
 			continue
 		}
 		path := strings.NewReplacer("{id}", id, "{accountName}", "default", "{bucketName}", "partners", "{consumerName}", "acme",

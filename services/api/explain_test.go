@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -47,7 +48,7 @@ func (e *explained) all() string {
 func (r *rig) explain(query string) explained {
 	r.t.Helper()
 	var e explained
-	r.send(http.MethodGet, "/functions/explainDelivery?"+query, "").want(http.StatusOK).into(&e)
+	r.send(http.MethodGet, "/v1/explanations?"+query, "").want(http.StatusOK).into(&e)
 	return e
 }
 
@@ -208,21 +209,86 @@ func TestExplainedByPair(t *testing.T) {
 	hook := r.register(plainWebhook).text("id")
 	r.publish(event("evt_1"))
 	id := r.deliver(hook, "evt_1", domain.StatusRetrying, "")
-	one := r.send(http.MethodGet, "/functions/explainDelivery?deliveryId="+string(id), "").want(200)
-	two := r.send(http.MethodGet, "/functions/explainDelivery?eventId=evt_1&webhookId="+hook, "").want(200)
+	one := r.send(http.MethodGet, "/v1/explanations?deliveryId="+string(id), "").want(200)
+	two := r.send(http.MethodGet, "/v1/explanations?eventId=evt_1&webhookId="+hook, "").want(200)
 	if !bytes.Equal(one.body, two.body) {
 		t.Errorf("by its id\n%s\nby event and webhook\n%s", one.body, two.body)
+	}
+	// What the tool explain_delivery is made of is the same operation.
+	tool := r.send(http.MethodGet, "/functions/explainDelivery?deliveryId="+string(id), "").want(200)
+	if !bytes.Equal(tool.body, one.body) {
+		t.Errorf("the API says\n%s\nthe tool\n%s", one.body, tool.body)
 	}
 	for query, parameter := range map[string]string{
 		"": "deliveryId", "eventId=evt_1": "webhookId", "webhookId=" + hook: "eventId", "deliveryId=" + string(id) + "&eventId=evt_1": "deliveryId",
 		"delivery=" + string(id): "delivery", "eventId=a%20b&webhookId=" + hook: "eventId", "eventId=evt_1&webhookId=none": "webhookId",
 	} {
-		a := r.send(http.MethodGet, "/functions/explainDelivery?"+query, "").want(http.StatusBadRequest)
+		a := r.send(http.MethodGet, "/v1/explanations?"+query, "").want(http.StatusBadRequest)
 		if !strings.Contains(string(a.body), fmt.Sprintf(`"parameter":%q`, parameter)) {
 			t.Errorf("%q: %s", query, a.body)
 		}
 	}
 }
+
+// Who may not see webhooks learns why, and nothing of a webhook's settings. Who belongs to
+// another account finds nothing.
+func TestExplainedToOthers(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, r *rig) {
+		const settings = `{"url":"http://127.0.0.1:9/canary","events":["shipment.created"],"timeoutSeconds":27,"maxInFlight":4321,"ratePerSecond":87.5,"retryScheduleSeconds":[4242]}`
+		earlier := r.publishedBefore("evt_early")
+		hook := r.register(settings).text("id")
+		other := r.register(strings.ReplaceAll(settings, "shipment.created", "shipment.exception")).text("id")
+		r.publish(event("evt_1"))
+		id := func(name string, set func(*domain.Outcome)) string {
+			r.publish(event(name))
+			return "deliveryId=" + string(r.outcome(hook, name, set))
+		}
+		bucket := r.bucket("readers")
+		_, reader := r.holder(bucket, "reader", domain.ScopeEventsRead)
+		_, writer := r.holder(bucket, "writer", domain.ScopeWebhooksRead, domain.ScopeEventsWrite)
+		stranger := r.secondAccount("second")
+		test := r.do(http.MethodPost, "/v1/webhooks/"+hook+"/test", "").want(202).text("deliveryId")
+		for query, want := range map[string]struct{ verdict, toStranger string }{
+			"eventId=evt_1&webhookId=" + hook:           {"notYet", "noSuchEvent"},
+			"eventId=evt_1&webhookId=" + other:          {"notSubscribed", "noSuchEvent"},
+			"eventId=" + earlier + "&webhookId=" + hook: {"registeredLater", "noSuchEvent"},
+			"deliveryId=" + test:                        {"pending", "noSuchDelivery"},
+			id("evt_cap", func(o *domain.Outcome) {
+				o.Status, o.InLane, o.Reason = domain.StatusPending, true, domain.ReasonOverCap
+			}): {"overCapacity", "noSuchDelivery"},
+			id("evt_ok", func(o *domain.Outcome) { o.Status, o.Attempts, o.Attempt = domain.StatusDelivered, 1, attempt(1, 204) }): {"delivered", "noSuchDelivery"},
+		} {
+			told := r.do(http.MethodGet, "/v1/explanations?"+query, "", as(reader)).want(http.StatusOK)
+			if got := told.text("verdict"); got != want.verdict {
+				t.Errorf("%s: %s, want %s", query, got, want.verdict)
+			}
+			for _, setting := range []string{"canary", "27", "4321", "87.5", "4242", "shipment.exception", `"webhook":`, "%!"} {
+				// Ids and times may have such digits.
+				if text := digits.ReplaceAllString(string(told.body), ""); strings.Contains(text, setting) {
+					t.Errorf("%s tells %q:\n%s", query, setting, told.body)
+				}
+			}
+			if full := r.do(http.MethodGet, "/v1/explanations?"+query, "").want(http.StatusOK); !strings.Contains(string(full.body), "/canary") {
+				t.Errorf("%s: who may see webhooks is not shown this one:\n%s", query, full.body)
+			}
+			r.do(http.MethodGet, "/v1/explanations?"+query, "", as(writer)).want(http.StatusForbidden)
+			there := r.do(http.MethodGet, "/v1/explanations?"+query, "", as(stranger)).want(http.StatusOK)
+			if got := there.text("verdict"); got != want.toStranger || strings.Contains(string(there.body), hook) {
+				t.Errorf("%s: a stranger is told %s", query, there.body)
+			}
+		}
+		// Nor does a stranger's own event lead to the webhook.
+		r.do(http.MethodPost, "/v1/events", event("evt_1"), as(stranger)).want(http.StatusAccepted)
+		there := r.do(http.MethodGet, "/v1/explanations?eventId=evt_1&webhookId="+hook, "", as(stranger)).want(http.StatusOK)
+		if got := there.text("verdict"); got != "noSuchWebhook" || strings.Contains(string(there.body), "canary") {
+			t.Errorf("a stranger is told %s", there.body)
+		}
+	})
+}
+
+// digits are ids and times, which may have any digits.
+var digits = regexp.MustCompile(`[0-9T:.-]+Z|"(id|webhookId|eventId)":"[^"]*"`)
 
 // What is held for an inactive webhook is told with the reason.
 func TestExplainedInactivity(t *testing.T) {

@@ -5,12 +5,14 @@ import (
 
 	"waybill.dev/services/api/internal/audit"
 	"waybill.dev/services/api/internal/auth"
+	"waybill.dev/services/api/internal/live"
+	"waybill.dev/shared/news"
 )
 
 // KeyHandler returns the handler of a process that makes and takes keys, and has neither
 // publishers nor a relay.
 func KeyHandler(o Options, keys *auth.Keys) http.Handler {
 	o.complete()
-	db := newTables(o.Store)
-	return handler(&o, &parts{db: db, keys: keys, refusals: audit.NewRefusals(db, o.Logger)})
+	db := telling{newTables(o.Store), news.NewPublisher(o.Bus)}
+	return handler(&o, &parts{db: db, streams: live.NewStreams(o.Bus, o.Logger), keys: keys, refusals: audit.NewRefusals(db, o.Logger)})
 }

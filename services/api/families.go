@@ -15,9 +15,11 @@ import (
 	"waybill.dev/services/api/internal/deliveries"
 	"waybill.dev/services/api/internal/documents"
 	"waybill.dev/services/api/internal/events"
+	"waybill.dev/services/api/internal/explanations"
 	"waybill.dev/services/api/internal/health"
 	"waybill.dev/services/api/internal/insight"
 	"waybill.dev/services/api/internal/keys"
+	"waybill.dev/services/api/internal/live"
 	"waybill.dev/services/api/internal/managers"
 	"waybill.dev/services/api/internal/rejected"
 	"waybill.dev/services/api/internal/spec"
@@ -38,7 +40,8 @@ func Routes() []Route {
 
 // parts is what the handler works with besides Options.
 type parts struct {
-	db        tables
+	db        telling
+	streams   *live.Streams
 	keys      *auth.Keys
 	accepter  events.Accepter
 	relay     interface{ Poke() }
@@ -59,6 +62,8 @@ func families(o *Options, p *parts) []Route {
 		events.Routes(events.Options{Store: db, Accepter: p.accepter, Registerer: o.Registerer, TracerProvider: o.TracerProvider}),
 		deliveries.Routes(deliveries.Options{Log: db, Requests: db, Requested: requested}),
 		insight.Routes(insight.Options{Rollups: db, Webhooks: db, Retention: o.Retention, DisableAfter: o.DisableAfter}),
+		explanations.Routes(explanations.Options{Log: db, RetrySchedule: o.RetrySchedule}),
+		live.Routes(p.streams),
 		rejected.Routes(db, o.Bus),
 		accounts.Routes(accounts.Options{Accounts: db, Projects: db, Keys: p.keys}),
 		audit.Routes(db),

@@ -29,9 +29,11 @@ const FunctionsModule = selfapi.Module
 // handler, which is that of a Service; it is not called before one of them is.
 func Functions(handler http.Handler) map[string]Function {
 	routes := Routes()
-	operations := make([]selfapi.Operation, len(routes))
-	for i, r := range routes {
-		operations[i] = selfapi.Operation{ID: r.Operation, Method: r.Method, Path: r.Path, Scope: r.Scope}
+	operations := make([]selfapi.Operation, 0, len(routes))
+	for _, r := range routes {
+		if !r.Stream { // a function's answer ends
+			operations = append(operations, selfapi.Operation{ID: r.Operation, Method: r.Method, Path: r.Path, Scope: r.Scope})
+		}
 	}
 	return selfapi.New(selfapi.Options{Operations: operations, API: handler})
 }

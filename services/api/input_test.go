@@ -127,9 +127,10 @@ func TestBadInput(t *testing.T) {
 		{"batch of 9 MiB", post, "/v1/events", "[" + strings.Repeat(" ", 9<<20) + "]", 413, nil},
 		{"webhook of 2 MiB", post, "/v1/webhooks", "{" + strings.Repeat(" ", 2<<20) + "}", 413, nil},
 
-		{"events, every filter wrong", get, "/v1/events?type=" + canary + "&since=" + canary + "&until=1&limit=1001&cursor=" + canary + "&x=1", ``, 400, []string{"limit", "since", "type", "until", "x"}},
+		{"events, every filter wrong", get, "/v1/events?type=" + canary + "&since=" + canary + "&until=1&limit=1001&cursor=" + canary + "&x=1&source=" + canary + "&shipmentId=", ``, 400, []string{"limit", "shipmentId", "since", "source", "type", "until", "x"}},
 		{"events, no cursor of ours", get, "/v1/events?cursor=" + canary, ``, 400, []string{"cursor"}},
-		{"deliveries, every filter wrong", get, "/v1/deliveries?webhookId=" + canary + "&eventId=a.b&status=" + canary + "&since=x&limit=-5", ``, 400, []string{"eventId", "limit", "since", "status", "webhookId"}},
+		{"deliveries, every filter wrong", get, "/v1/deliveries?webhookId=" + canary + "&eventId=a.b&status=" + canary + "&since=x&limit=-5&eventType=x&shipmentId=" + strings.Repeat("x", 129) + "&reason=x&class=x&statusCode=600&test=1", ``, 400,
+			[]string{"class", "eventId", "eventType", "limit", "reason", "shipmentId", "since", "status", "statusCode", "test", "webhookId"}},
 		{"deliveries, no cursor of ours", get, "/v1/deliveries?cursor=" + canary, ``, 400, []string{"cursor"}},
 		{"deliveries, the same filter twice", get, "/v1/deliveries?status=failed&status=held", ``, 400, []string{"status"}},
 		{"rejected, no cursor of ours", get, "/v1/rejected?cursor=" + canary, ``, 400, []string{"cursor"}},

@@ -37,6 +37,7 @@ import (
 	"waybill.dev/shared/store/auditlog"
 	"waybill.dev/shared/store/pipeline"
 	"waybill.dev/shared/store/recorder"
+	"waybill.dev/shared/transcript"
 )
 
 // postgres is the cluster that the tests of this package share, each with a database of
@@ -436,7 +437,12 @@ func (r *rig) deliver(webhook, eventID string, status domain.Status, reason stri
 		Status: status, Rev: 2, Attempts: 1, RunAttempts: 1, RunStartedAt: now, Reason: reason, UpdatedAt: now,
 		Attempt: &domain.Attempt{
 			ID: domain.AttemptID(), Number: 1, StartedAt: now, Duration: 120 * time.Millisecond,
-			Status: 500, ResponseBody: "out of order",
+			Status: 500, Class: domain.Class5xx, ResponseBody: "out of order", Transcript: transcript.Encode(
+				&transcript.Sent{URL: "https://receiver.example/hooks", UserAgent: "Waybill/test", Signature: "v1,c2ln", Own: []string{"X-Own"}, BodySize: 9},
+				&transcript.Got{
+					Remote: netip.MustParseAddrPort("192.0.2.10:443"), Header: http.Header{"Server": {"nginx"}, "Set-Cookie": {"hunter2"}},
+					Phases: domain.Phases{FirstByte: 76_250 * time.Microsecond},
+				}),
 		},
 	}
 	switch status {

@@ -32,6 +32,7 @@ import (
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/egress"
 	"waybill.dev/shared/loss"
+	"waybill.dev/shared/news"
 	"waybill.dev/shared/store"
 )
 
@@ -76,6 +77,7 @@ type Dispatcher struct {
 	accounts  *index.Accounts
 	emitter   *record.Emitter
 	stage     *record.Stage
+	news      *news.Publisher
 	deliverer *deliver.Deliverer
 	fanout    *fanout.Fanout
 	due       *retry.Due
@@ -108,12 +110,13 @@ func New(options Options) (*Dispatcher, error) {
 		Prepare: post.Prepare, Logger: options.Logger,
 	})
 	d.accounts = index.NewAccounts(d.database)
+	d.news = news.NewPublisher(options.Bus)
 	d.emitter = record.NewEmitter(options.Bus, d.memory.emitter, options.Logger)
 	rows := record.RowsPostgres
 	if options.Store.SQLite() {
 		rows = record.RowsSQLite
 	}
-	d.stage = record.NewStage(options.Bus, d.database, rows, d.memory.records, options.Metrics, options.Logger)
+	d.stage = record.NewStage(options.Bus, telling{d.database, d.news, d.index}, rows, d.memory.records, options.Metrics, options.Logger)
 	d.deliverer = deliver.New(deliver.Options{
 		Poster: post.New(options.Egress.NewClient(egress.Options{})), Keeper: options.Bus, Emitter: d.emitter, Hooks: d.index, Owners: d.owners,
 		Notices: notices{d}, Logger: options.Logger, Metrics: deliver.NewMetrics(options.Metrics), Tracer: tracer(options.Tracer),
@@ -189,7 +192,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	defer stopKeeping()
 	keepers, keeping := errgroup.WithContext(keeping)
 	for _, run := range []func(context.Context) error{
-		d.index.Run, d.emitter.Run, d.stage.Run, d.deliverer.Run, d.fanout.Attend, d.due.Attend, d.watch, d.stall.Run,
+		d.index.Run, d.emitter.Run, d.stage.Run, d.deliverer.Run, d.fanout.Attend, d.due.Attend, d.watch, d.stall.Run, d.news.Run,
 	} {
 		keepers.Go(func() error { return run(keeping) })
 	}

@@ -8,6 +8,8 @@ import (
 	"net/http/httptest"
 	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,6 +22,7 @@ import (
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/bus/bustest"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/transcript"
 )
 
 func ok(call) int { return http.StatusOK }
@@ -27,7 +30,7 @@ func ok(call) int { return http.StatusOK }
 func TestEventsAreDeliveredSignedAndRecorded(t *testing.T) {
 	onBoth(t, func(t *testing.T, b *bench) {
 		s := newSink(t, nil)
-		w := b.webhook(s.URL)
+		w := b.webhook(s.URL, func(w *domain.Webhook) { w.Headers = []domain.Header{{Name: "X-Own", Value: "hunter2"}} })
 		other := b.webhook(s.URL+"/other", func(w *domain.Webhook) { w.Events = []domain.EventType{domain.ShipmentDelivered} })
 		b.dispatch()
 		ids := b.accept(50)
@@ -51,7 +54,43 @@ func TestEventsAreDeliveredSignedAndRecorded(t *testing.T) {
 		if err != nil || len(attempts) != 1 || attempts[0].Status != http.StatusOK || attempts[0].Number != 1 {
 			t.Errorf("attempts %+v, %v", attempts, err)
 		}
+		for _, c := range calls {
+			if c.header.Get("webhook-id") == d.EventID {
+				transcribed(t, w, d, attempts[0], c)
+			}
+		}
 	})
+}
+
+// transcribed compares what the log has of an attempt with what its receiver got.
+func transcribed(t *testing.T, w domain.Webhook, d domain.Delivery, a domain.Attempt, c call) {
+	t.Helper()
+	out, err := transcript.Decode(a.Transcript, transcript.Of{EventID: d.EventID, Delivery: d.ID, Number: a.Number, StartedAt: a.StartedAt})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out.URL != w.URL || !strings.HasPrefix(w.URL, "http://"+out.Remote.String()) || out.Phases.FirstByte == 0 || out.Phases.FirstByte > a.Duration {
+		t.Errorf("transcript %+v of an attempt of %s", out, a.Duration)
+	}
+	sent := map[string]string{}
+	for _, field := range out.Request {
+		sent[http.CanonicalHeaderKey(field.Name)] = field.Value
+	}
+	if sent["Host"] != out.Remote.String() || sent["Content-Length"] != strconv.Itoa(len(c.body)) {
+		t.Errorf("sent to %q, %s bytes", sent["Host"], sent["Content-Length"])
+	}
+	for name, values := range c.header {
+		want := values[0]
+		if name == "X-Own" {
+			want = "" // its name alone
+		}
+		if got, ok := sent[name]; !ok || got != want {
+			t.Errorf("%s: %q is kept, %q was received", name, got, values[0])
+		}
+	}
+	if len(out.Response) == 0 || bytes.Contains(a.Transcript, []byte("hunter2")) {
+		t.Errorf("response %+v, transcript %q", out.Response, a.Transcript)
+	}
 }
 
 func TestFailedAttemptsAreRetriedByTheSchedule(t *testing.T) {

@@ -37,6 +37,7 @@ const (
 	SubjectHold        = "waybill.lane"        // a hold queue has content; body: the webhook's id
 	SubjectCircuit     = "waybill.circuit"     // a circuit opened or closed; body: JSON
 	SubjectKeys        = "waybill.keys"        // API keys changed; body: which process says so
+	SubjectWatch       = "waybill.watch"       // somebody watches an account for the next seconds; body: its name
 )
 
 // The subjects of what is waited for until it is acknowledged.
@@ -51,6 +52,7 @@ const (
 	subjectDue      = "d."
 	subjectSchedule = "r."
 	subjectHold     = "hold."
+	subjectLive     = "waybill.live."
 	// Answers to announcements go here and not to an inbox: each user may publish under
 	// waybill.>, but only its owner may use an inbox.
 	subjectAnswer = "waybill.answer."
@@ -77,6 +79,10 @@ func ParseEventSubject(subject string) (account string, t domain.EventType, ok b
 	account, kind, ok := strings.Cut(rest, ".")
 	return account, domain.EventType(kind), ok && account != ""
 }
+
+// LiveSubject returns the core subject that news of account are told on; body: JSON, the ids
+// of what changed by its kind.
+func LiveSubject(account string) string { return subjectLive + account }
 
 // RejectedSubject returns the subject that rejected messages of account are kept on.
 func RejectedSubject(account string) string { return subjectRejected + account }

@@ -30,6 +30,13 @@ const (
 	ReasonOverCap        = "overCapacity"
 )
 
+// Reasons returns every reason.
+func Reasons() []string {
+	return []string{
+		ReasonWebhookDeleted, ReasonExhausted, ReasonRetention, ReasonCircuitOpen, ReasonInactive, ReasonUnreadable, ReasonOverCap,
+	}
+}
+
 // Task is one delivery on its way: what is kept on the bus between two attempts.
 type Task struct {
 	Delivery   DeliveryID
@@ -69,6 +76,17 @@ type Attempt struct {
 	Error     string // empty when an answer came
 	// ResponseBody has at most 4 KiB of the answer, valid UTF-8 without NUL.
 	ResponseBody string
+	// Transcript is the rest of what was sent and came back, see package transcript; nil:
+	// it was not kept.
+	Transcript []byte
+}
+
+// Phases are how long the parts of an attempt took; zero: it did not happen, as on a
+// connection that was there.
+type Phases struct {
+	DNS, Connect, TLS time.Duration
+	FirstByte         time.Duration // from the request until the answer began
+	Body              time.Duration // from there to the end of the answer's body
 }
 
 // Outcome is the state that a delivery has reached, with the attempt that led there.

@@ -7,10 +7,13 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"waybill.dev/shared/domain"
 )
 
 // Limits of an answer.
@@ -89,8 +92,12 @@ type Request struct {
 // Response is the end of an attempt: with an answer (Status is set) or without (Code and
 // Err are set).
 type Response struct {
-	Status     int      // 200 to 599; 0: no valid answer
-	RetryAfter []string // values of that header, as they came
+	Status     int         // 200 to 599; 0: no valid answer
+	RetryAfter []string    // values of that header, as they came
+	Header     http.Header // of the answer
+	// Remote is what the attempt was connected to; not valid: it was to nothing.
+	Remote netip.AddrPort
+	Phases domain.Phases
 	// Body has at most MaxKept bytes of the answer's body, valid UTF-8 without U+0000.
 	Body string
 	Code Code
@@ -119,24 +126,41 @@ func (c *Client) Post(ctx context.Context, r *Request) Response {
 		return failed(ctx, err)
 	}
 	*buffer = first[:0]
-	w, err := c.connect(ctx, deadline, to)
+	var phases domain.Phases
+	w, err := c.connect(ctx, deadline, to, &phases)
 	if err != nil {
-		return failed(ctx, err)
+		response := failed(ctx, err)
+		response.Phases = phases
+		return response
 	}
+	response := c.exchange(ctx, deadline, w, first, rest)
+	response.Remote = w.remote
+	response.Phases.DNS, response.Phases.Connect, response.Phases.TLS = phases.DNS, phases.Connect, phases.TLS
+	return response
+}
+
+// exchange sends a request over a connection, reads the answer, and keeps the connection if
+// it can be used again.
+func (c *Client) exchange(ctx context.Context, deadline time.Time, w *wire, first, rest []byte) Response {
+	began := time.Now()
 	answer, whole, err := w.exchange(ctx, deadline, first, rest) //nolint:bodyclose // Close would read all of it: the connection is closed
 	if err != nil {
 		_ = w.conn.Close()
-		return failed(ctx, err)
+		response := failed(ctx, err)
+		response.Phases.FirstByte = w.sinceFirst(began)
+		return response
 	}
 	if answer.StatusCode < 200 || answer.StatusCode > 599 {
 		// Unread: after a 101 a read would last as long as the receiver likes.
 		_ = w.conn.Close()
-		return Response{Code: CodeBadStatus, Err: &Error{Code: CodeBadStatus}}
+		return Response{Code: CodeBadStatus, Err: &Error{Code: CodeBadStatus}, Phases: domain.Phases{FirstByte: w.sinceFirst(began)}}
 	}
-	response := Response{Status: answer.StatusCode, RetryAfter: answer.Header["Retry-After"]}
+	response := Response{Status: answer.StatusCode, RetryAfter: answer.Header["Retry-After"], Header: answer.Header}
+	response.Phases.FirstByte = w.sinceFirst(began)
 	done := answer.ContentLength == 0
 	if !done {
 		response.Body, done = c.keep(answer)
+		response.Phases.Body = time.Since(w.first)
 	}
 	if done && whole && !answer.Close && w.clean() {
 		c.pool.put(w)
@@ -147,7 +171,7 @@ func (c *Client) Post(ctx context.Context, r *Request) Response {
 }
 
 // connect returns an idle connection, or a new one.
-func (c *Client) connect(ctx context.Context, deadline time.Time, to *target) (*wire, error) {
+func (c *Client) connect(ctx context.Context, deadline time.Time, to *target, phases *domain.Phases) (*wire, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -156,11 +180,11 @@ func (c *Client) connect(ctx context.Context, deadline time.Time, to *target) (*
 	}
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	connect := c.dialer.dial
+	open := c.dialer.open
 	if to.secure {
-		connect = c.dialer.dialTLS
+		open = c.dialer.openTLS
 	}
-	conn, err := connect(ctx, "tcp", to.hostPort)
+	conn, err := open(ctx, to.hostPort, phases)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,8 @@ import (
 	"net/netip"
 	"syscall"
 	"time"
+
+	"waybill.dev/shared/domain"
 )
 
 // maxAddresses is how many addresses of one name are tried. All of them are checked.
@@ -69,16 +71,27 @@ func (d *dialer) control(_, address string, _ syscall.RawConn) error {
 
 // dial connects to host:port.
 func (d *dialer) dial(ctx context.Context, _, address string) (net.Conn, error) {
+	return d.open(ctx, address, &domain.Phases{})
+}
+
+// open does the same and tells how long what took.
+func (d *dialer) open(ctx context.Context, address string, phases *domain.Phases) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, &Error{Code: CodeAddress, cause: err}
 	}
+	began := time.Now()
 	addrs, err := d.lookup(ctx, host)
+	if _, literal := netip.ParseAddr(host); literal != nil {
+		phases.DNS = time.Since(began)
+	}
 	if err != nil {
 		return nil, err
 	}
+	began = time.Now()
+	defer func() { phases.Connect = time.Since(began) }()
 	var first error
 	for i, addr := range addrs {
 		conn, err := d.connect(ctx, addr, port, len(addrs)-i)
@@ -124,11 +137,18 @@ func (d *dialer) lookup(ctx context.Context, host string) ([]netip.Addr, error) 
 }
 
 // dialTLS connects to host:port and does the TLS handshake.
-func (d *dialer) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {
-	raw, err := d.dial(ctx, network, address)
+func (d *dialer) dialTLS(ctx context.Context, _, address string) (net.Conn, error) {
+	return d.openTLS(ctx, address, &domain.Phases{})
+}
+
+// openTLS does the same and tells how long what took.
+func (d *dialer) openTLS(ctx context.Context, address string, phases *domain.Phases) (net.Conn, error) {
+	raw, err := d.open(ctx, address, phases)
 	if err != nil {
 		return nil, err
 	}
+	began := time.Now()
+	defer func() { phases.TLS = time.Since(began) }()
 	host, _, _ := net.SplitHostPort(address) // dial has taken it apart before
 	config := d.tls.Clone()
 	config.ServerName = host

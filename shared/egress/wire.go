@@ -8,6 +8,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -43,11 +44,17 @@ type wire struct {
 	left    int   // bytes that may be read until the header is complete
 	failure error // of the last read; nil: there was none
 	since   time.Time
+	remote  netip.AddrPort
+	first   time.Time // when the answer began; zero: it has not
 }
 
 func newWire(conn net.Conn, address string) *wire {
 	w := &wire{conn: conn, address: address}
 	w.reader = bufio.NewReaderSize(w, readBuffer)
+	if tcp, ok := conn.RemoteAddr().(*net.TCPAddr); ok {
+		at := tcp.AddrPort()
+		w.remote = netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
+	}
 	return w
 }
 
@@ -58,9 +65,20 @@ func (w *wire) Read(p []byte) (int, error) {
 		return 0, w.failure
 	}
 	n, err := w.conn.Read(p[:min(len(p), w.left)])
+	if w.first.IsZero() && n > 0 {
+		w.first = time.Now()
+	}
 	w.left -= n
 	w.failure = err
 	return n, err
+}
+
+// sinceFirst returns how long the answer was waited for that began to come; 0: none did.
+func (w *wire) sinceFirst(began time.Time) time.Duration {
+	if w.first.IsZero() {
+		return 0
+	}
+	return w.first.Sub(began)
 }
 
 // posting is the request that http.ReadResponse wants; it is only read.
@@ -70,6 +88,7 @@ var posting = &http.Request{Method: http.MethodPost} //nolint:gochecknoglobals /
 // written while the answer is waited for, when there is one. whole reports whether all of the
 // request was sent: the connection can't be used again if not.
 func (w *wire) exchange(ctx context.Context, deadline time.Time, first, rest []byte) (answer *http.Response, whole bool, err error) {
+	w.first = time.Time{}
 	if err := w.conn.SetDeadline(deadline); err != nil {
 		return nil, false, err
 	}

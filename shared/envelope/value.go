@@ -4,13 +4,12 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"waybill.dev/shared/domain"
 	"waybill.dev/shared/jsonscan"
 )
 
-const (
-	maxShipmentID = 128 // characters
-	maxTimestamp  = 64  // characters; only fractions of a second can make one longer
-)
+// maxTimestamp is in characters: only fractions of a second can make one longer.
+const maxTimestamp = 64
 
 // ValidTimestamp reports whether text is an RFC 3339 time with any offset, upper-case T
 // and Z, no leap second, and a year from 1 to 9999 in UTC too.
@@ -64,7 +63,7 @@ func scalarFault(want kind, got byte, raw jsonscan.Value) string {
 			return "must be a string"
 		}
 		n := utf8.RuneCountInString(textOf(raw))
-		return unless(n >= 1 && n <= maxShipmentID, "must have 1 to 128 characters")
+		return unless(n >= 1 && n <= domain.MaxShipmentID, "must have 1 to 128 characters")
 	case kindTime:
 		return unless(isText && ValidTimestamp(textOf(raw)), "must be an RFC 3339 time")
 	case kindDate:

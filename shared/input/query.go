@@ -73,6 +73,16 @@ func (q *Query) Text(name string) (text string, ok bool) {
 	return "", false
 }
 
+// Within returns a text of 1 to most characters, or none when it is absent.
+func (q *Query) Within(name string, most int) string {
+	text, ok := q.Text(name)
+	if ok && (text == "" || utf8.RuneCountInString(text) > most) {
+		q.Fault(name, fmt.Sprintf("must have 1 to %d characters", most))
+		return ""
+	}
+	return text
+}
+
 // Integer returns a whole number from min to max, or fallback when it is absent.
 func (q *Query) Integer(name string, minimum, maximum, fallback int) int {
 	text, ok := q.Text(name)

@@ -15,6 +15,7 @@ type Cursor struct {
 	Account string `json:"a"`
 	At      int64  `json:"t,omitempty"` // Unix ms, of lists by time
 	ID      string `json:"i"`
+	Filter  uint64 `json:"f,omitempty"` // of lists with filters: a digest of theirs
 }
 
 // Encode writes a cursor with a checksum, so that a damaged one is known for what it is and

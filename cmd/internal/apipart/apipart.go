@@ -50,6 +50,7 @@ func Add(p *boot.Process, h *boot.Handles) (http.Handler, error) {
 	}
 	p.Add("routes", routes.Run)
 	p.Add("API", service.Run)
+	h.AtShutdown(service.EndStreams)
 	return gateway.ByHost(nil, service.Handler()), nil
 }
 

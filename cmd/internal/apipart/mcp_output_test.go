@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -52,8 +53,9 @@ func TestToolOutputs(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, r *rig) {
 		schemas := r.outputs(adminKey)
 		for name, schema := range schemas {
-			// The one has no answer, the other answers with an array, which older clients don't take.
-			if without := name == "delete_webhook" || name == "list_webhooks"; (schema == nil) != without {
+			// The one has no answer, the other answers with an array, which older clients don't
+			// take. The tools made from the OpenAPI document say less, to keep the list small.
+			if without := name == "delete_webhook" || name == "list_webhooks" || slices.Index(everyTool, name) >= written; (schema == nil) != without {
 				t.Errorf("%s has the output %v", name, schema)
 			}
 		}
@@ -97,8 +99,8 @@ func TestToolOutputs(t *testing.T) {
 		call("replay_webhook", arguments{"id": webhook, "body": arguments{"since": "2026-01-01T00:00:00Z"}})
 		call("list_rejected_messages", arguments{})
 		call("delete_webhook", id)
-		for name := range schemas {
-			if !called[name] {
+		for name, schema := range schemas {
+			if schema != nil && !called[name] {
 				t.Errorf("%s was not called", name)
 			}
 		}

@@ -17,7 +17,18 @@ import (
 var everyTool = []string{
 	"list_webhooks", "register_webhook", "get_webhook", "update_webhook", "delete_webhook", "send_test_event", "replay_webhook",
 	"search_deliveries", "get_delivery", "explain_delivery", "retry_delivery", "list_events", "get_event", "publish_event", "list_rejected_messages",
+	"who_am_i", "list_accounts", "create_account", "get_account", "create_admin_key", "get_project", "list_projects", "create_project", "list_audit_logs",
+	"list_buckets", "create_bucket", "get_bucket", "update_bucket", "delete_bucket",
+	"list_consumers", "create_consumer", "get_consumer", "update_consumer", "delete_consumer",
+	"roll_keys", "list_keys", "create_key", "create_keys", "get_key", "update_key", "delete_key",
+	"list_managers", "create_manager", "get_manager", "delete_manager", "rotate_webhook_secret",
 }
+
+// written is how many of them people have written; the others are made from the OpenAPI document.
+const written = 15
+
+// anyKeys are the tools of a key without any scope but mcp:use.
+var anyKeys = []string{"who_am_i", "list_accounts", "get_account"}
 
 // An AI client finds out what is wrong and puts it right, with nothing but the MCP server.
 func TestWaybillOverMCP(t *testing.T) {
@@ -106,21 +117,24 @@ func TestToolsOfAKey(t *testing.T) {
 	}{
 		{nil, []string{}},
 		{[]domain.Scope{domain.ScopeWebhooksRead}, []string{"list_webhooks", "get_webhook"}},
-		{[]domain.Scope{domain.ScopeWebhooksWrite}, []string{"register_webhook", "update_webhook", "delete_webhook"}},
-		{[]domain.Scope{domain.ScopeEventsRead}, []string{"search_deliveries", "get_delivery", "list_events", "get_event", "list_rejected_messages"}},
+		{[]domain.Scope{domain.ScopeWebhooksWrite}, []string{"register_webhook", "update_webhook", "delete_webhook", "rotate_webhook_secret"}},
+		{[]domain.Scope{domain.ScopeEventsRead}, []string{"search_deliveries", "get_delivery", "explain_delivery", "list_events", "get_event", "list_rejected_messages"}},
 		{[]domain.Scope{domain.ScopeEventsWrite}, []string{"send_test_event", "replay_webhook", "retry_delivery", "publish_event"}},
-		{[]domain.Scope{domain.ScopeBucketsRead, domain.ScopeBucketsWrite}, []string{}},
+		{[]domain.Scope{domain.ScopeBucketsRead}, []string{
+			"get_project", "list_projects", "list_buckets", "get_bucket", "list_consumers", "get_consumer", "list_keys", "get_key", "list_managers", "get_manager",
+		}},
 		{[]domain.Scope{domain.ScopeEventsRead, domain.ScopeWebhooksRead}, []string{
 			"list_webhooks", "get_webhook", "search_deliveries", "get_delivery", "explain_delivery", "list_events", "get_event", "list_rejected_messages",
 		}},
 	} {
 		_, key := r.holder(bucket, fmt.Sprint("holder-", i), append(c.scopes, domain.ScopeMCP)...)
 		got := r.listed(key, "tools/list", "tools", "name")
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%v: tools\n%v\nwant\n%v", c.scopes, got, c.want)
+		slices.Sort(got)
+		if want := slices.Sorted(slices.Values(slices.Concat(c.want, anyKeys))); !slices.Equal(got, want) {
+			t.Errorf("%v: tools\n%v\nwant\n%v", c.scopes, got, want)
 		}
 		for _, name := range everyTool {
-			if slices.Contains(c.want, name) {
+			if slices.Contains(c.want, name) || slices.Contains(anyKeys, name) {
 				continue
 			}
 			args := arguments{"id": hook, "url": "http://127.0.0.1:9/", "events": []string{"shipment.created"}}
@@ -132,7 +146,7 @@ func TestToolsOfAKey(t *testing.T) {
 			t.Errorf("%v: resources %v", c.scopes, got)
 		}
 		prompts := r.listed(key, "prompts/list", "prompts", "name")
-		if asks := slices.Contains(c.want, "explain_delivery"); asks != slices.Contains(prompts, "why_not_delivered") {
+		if asks := slices.Contains(c.want, "explain_delivery") && slices.Contains(c.want, "list_webhooks"); asks != slices.Contains(prompts, "why_not_delivered") {
 			t.Errorf("%v: prompts %v", c.scopes, prompts)
 		}
 	}
@@ -334,7 +348,7 @@ func TestAnnotations(t *testing.T) {
 		tool := entry.(map[string]any)
 		name, _ := tool["name"].(string)
 		hints, _ := tool["annotations"].(map[string]any)
-		reads := strings.HasPrefix(name, "list_") || strings.HasPrefix(name, "get_") || strings.HasPrefix(name, "search_") || strings.HasPrefix(name, "explain_")
+		reads := strings.HasPrefix(name, "list_") || strings.HasPrefix(name, "get_") || strings.HasPrefix(name, "search_") || strings.HasPrefix(name, "explain_") || name == "who_am_i"
 		if hints["readOnlyHint"] != reads {
 			t.Errorf("%s: readOnlyHint %v", name, hints["readOnlyHint"])
 		}
@@ -347,7 +361,76 @@ func TestAnnotations(t *testing.T) {
 			t.Errorf("%s: title %v, description %q", name, hints["title"], description)
 		}
 	}
-	if want := []string{"update_webhook", "delete_webhook", "replay_webhook"}; !slices.Equal(destructive, want) {
+	if want := []string{
+		"update_webhook", "delete_webhook", "replay_webhook", "update_bucket", "delete_bucket", "update_consumer", "delete_consumer",
+		"roll_keys", "update_key", "delete_key", "delete_manager", "rotate_webhook_secret",
+	}; !slices.Equal(destructive, want) {
 		t.Errorf("destructive: %v, want %v", destructive, want)
+	}
+}
+
+// Each of the API's operations that a key may use is a tool, and works as one: with its path,
+// its query and its body, for the key's own account alone.
+func TestOperationsAsTools(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, sqliteURL(t))
+	second := r.secondAccount("second")
+	if who := r.works(adminKey, "who_am_i", arguments{}); who["account"] != domain.DefaultAccount {
+		t.Errorf("who am I: %v", who)
+	}
+	account := func(more arguments) arguments {
+		more["accountName"] = domain.DefaultAccount
+		return more
+	}
+	r.works(adminKey, "create_bucket", account(arguments{"body": arguments{"name": "made-by-tool"}}))
+	r.works(adminKey, "create_consumer", account(arguments{"bucketName": "made-by-tool", "body": arguments{"name": "reader", "scopes": []string{"events:read"}}}))
+	of := func(more arguments) arguments {
+		more["bucketName"], more["consumerName"] = "made-by-tool", "reader"
+		return account(more)
+	}
+	made := r.works(adminKey, "create_key", of(arguments{"body": arguments{"description": "by a client"}}))
+	key, _ := made["key"].(string)
+	r.send(http.MethodGet, "/v1/events", "", as(key)).want(http.StatusOK)
+	if list := r.works(adminKey, "list_keys", of(arguments{"limit": 10, "key-format": "none"})); fmt.Sprint(list["total"]) != "1" || strings.Contains(fmt.Sprint(list), key) {
+		t.Errorf("keys: %v", list)
+	}
+	if text, failed := r.tool(adminKey, "create_keys", of(arguments{"body": []arguments{{}, {}}})); failed {
+		t.Errorf("several keys: %s", text)
+	}
+	if text, failed := r.tool(adminKey, "delete_key", of(arguments{"keyId": made["id"]})); failed {
+		t.Errorf("delete a key: %s", text)
+	}
+	r.send(http.MethodGet, "/v1/events", "", as(key)).want(http.StatusUnauthorized)
+	hook := r.register(plainWebhook).text("id")
+	if rotated := r.works(adminKey, "rotate_webhook_secret", arguments{"id": hook, "body": arguments{"overlapSeconds": 60}}); !strings.HasPrefix(fmt.Sprint(rotated["secret"]), "whsec_") {
+		t.Error("the secret is not rotated")
+	}
+	if text, failed := r.tool(second, "rotate_webhook_secret", arguments{"id": hook}); !failed || !strings.Contains(text, "NOT_FOUND") {
+		t.Errorf("another account's secret: %s", text)
+	}
+	for _, c := range []struct {
+		tool string
+		args arguments
+	}{
+		{"get_bucket", account(arguments{"bucketName": "made-by-tool"})}, {"list_buckets", account(arguments{})},
+		{"list_keys", of(arguments{})}, {"delete_consumer", of(arguments{})}, {"list_audit_logs", account(arguments{})},
+	} {
+		if text, failed := r.tool(second, c.tool, c.args); !failed || !strings.Contains(text, "NOT_FOUND") {
+			t.Errorf("%s of another account: %s", c.tool, text)
+		}
+	}
+}
+
+// A client reads the whole list into what its model sees, so that is held small.
+func TestSizeOfTools(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, sqliteURL(t))
+	_, reader := r.holder(r.bucket("ai-clients"), "reader", domain.ScopeMCP, domain.ScopeEventsRead, domain.ScopeWebhooksRead)
+	for key, most := range map[string]int{adminKey: 128 << 10, reader: 64 << 10} {
+		size := len(r.send(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, as(key)).want(http.StatusOK).body)
+		t.Logf("%d bytes", size)
+		if size > most {
+			t.Errorf("the list of tools has %d bytes, more than %d", size, most)
+		}
 	}
 }

@@ -176,6 +176,10 @@ func prepare(ctx context.Context, s *store.Store, o Options) error {
 	return nil
 }
 
+// AtShutdown has f called when the HTTP server is asked to stop, before it waits for the
+// requests that run.
+func (h *Handles) AtShutdown(f func()) { h.http.http.RegisterOnShutdown(f) }
+
 // Serve adds the HTTP server, with the handler, and returns where it answers.
 func (h *Handles) Serve(p *Process, handler http.Handler) (url string) {
 	h.http.http.Handler = framed(handler)

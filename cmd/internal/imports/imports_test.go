@@ -35,6 +35,7 @@ var shared = []string{
 	"jsonscan",                    // the scanner under every reader of JSON that others write
 	"jsonscan/attack",             // JSON that is made to cost much, for tests
 	"loss",                        // what the bus may have lost
+	"news",                        // what changed in an account, for who watches
 	"pgtest",                      // a throwaway Postgres cluster for tests
 	"problem",                     // the one form of an error over HTTP
 	"requestid",                   // the name of a request

@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"fmt"
+	"hash/fnv"
 	"time"
 
 	"waybill.dev/shared/domain"
@@ -24,6 +26,18 @@ func leads(c store.Cursor) bool {
 		return ok && c.At == 0 && at.Year() <= lastYear
 	}
 	return false
+}
+
+// leadsWith tells the same, and whether the cursor is one of the same filter.
+func leadsWith(filter uint64) func(store.Cursor) bool {
+	return func(c store.Cursor) bool { return c.Filter == filter && leads(c) }
+}
+
+// digest tells filters apart by their values.
+func digest(values ...any) uint64 {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%#v", values)
+	return h.Sum64()
 }
 
 // lastYear is the last one that a time in RFC 3339 has.

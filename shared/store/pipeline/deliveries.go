@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,6 +23,14 @@ type DeliveryFilter struct {
 	Webhook domain.WebhookID
 	EventID string
 	Status  domain.Status // as shown, see ListDeliveries
+	Reason  string        // as shown
+	Type    domain.EventType
+	// Shipment is data.shipmentId of the event.
+	Shipment string
+	// Class and StatusCode are those of the last attempt.
+	Class      domain.Class
+	StatusCode int
+	Test       *bool
 	// Since (inclusive) and Until (exclusive) bound the acceptance of the event.
 	Since, Until time.Time
 	Limit        int    // 1..1000; 0: 100
@@ -72,40 +81,56 @@ func (r listedRow) shown() domain.Delivery {
 // ListDeliveries returns a page of deliveries, those of the newest events first, and the
 // cursor of the next; empty: there is none. A delivery whose retry or replay is asked
 // for shows as pending; a test is listed from the moment it was asked for; one that was
-// not through when its webhook was deleted shows as failed. The status filter goes by
-// what is shown. ErrCursor: the cursor is not one of this list.
+// not through when its webhook was deleted shows as failed. The filters by status and reason
+// go by what is shown. A page may be shorter than the limit, and even empty, when few of the
+// deliveries that were looked through are of the filter: the next cursor goes on. ErrCursor: the cursor is not one of this list.
 func (p *Pipeline) ListDeliveries(ctx context.Context, f DeliveryFilter) ([]domain.Delivery, string, error) {
-	after, err := store.DecodeCursor(f.Cursor, listDeliveries, f.Account, leads)
+	filter := f.digest()
+	after, err := store.DecodeCursor(f.Cursor, listDeliveries, f.Account, leadsWith(filter))
 	if err != nil {
 		return nil, "", err
 	}
 	limit := pageSize(f.Limit)
 	var found []domain.Delivery
+	var looked domain.DeliveryID
 	err = p.db.Snapshot(ctx, func(tx *gorm.DB) error {
 		scope, err := newDeliveryScope(tx, f, after)
 		if err != nil || scope.empty {
 			return err
 		}
-		found, err = scope.list(tx, limit+1)
+		found, looked, err = scope.page(tx, limit+1)
 		return err
 	})
 	if err != nil {
 		return nil, "", store.Wrap("list deliveries", err)
 	}
-	next := ""
 	if len(found) > limit {
 		found = found[:limit]
-		next = store.Cursor{List: listDeliveries, Account: f.Account, ID: string(found[limit-1].ID)}.Encode()
+		looked = found[limit-1].ID
+	}
+	next := ""
+	if looked != "" {
+		next = store.Cursor{List: listDeliveries, Account: f.Account, ID: string(looked), Filter: filter}.Encode()
 	}
 	return found, next, nil
+}
+
+// digest tells the filter's cursors from those of others.
+func (f DeliveryFilter) digest() uint64 {
+	test := "any"
+	if f.Test != nil {
+		test = strconv.FormatBool(*f.Test)
+	}
+	return digest(f.Webhook, f.EventID, f.Status, f.Reason, f.Type, f.Shipment, f.Class, f.StatusCode, test, f.Since.UnixNano(), f.Until.UnixNano())
 }
 
 // deliveryScope is a filter in terms of the ids, which sort and tell time and day.
 type deliveryScope struct {
 	filter   DeliveryFilter
 	from, to domain.DeliveryID // bounds, from inclusive, to exclusive; empty: none
-	events   []time.Time       // acceptances of the event that is filtered by
+	events   []acceptance      // of the event or shipment that is filtered by
 	empty    bool
+	cut      bool // there are older events
 }
 
 func newDeliveryScope(tx *gorm.DB, f DeliveryFilter, after *store.Cursor) (deliveryScope, error) {
@@ -119,15 +144,20 @@ func newDeliveryScope(tx *gorm.DB, f DeliveryFilter, after *store.Cursor) (deliv
 	if after != nil && (scope.to == "" || domain.DeliveryID(after.ID) < scope.to) {
 		scope.to = domain.DeliveryID(after.ID)
 	}
-	if f.EventID == "" {
+	if !scope.byEvents() {
 		return scope, nil
 	}
 	var err error
-	if scope.events, err = acceptances(tx, f.Account, f.EventID); err != nil {
+	if scope.events, scope.cut, err = acceptances(tx, f, scope.to); err != nil {
 		return scope, err
 	}
 	scope.empty = len(scope.events) == 0
 	return scope, nil
+}
+
+// byEvents tells whether the events are known whose deliveries are asked for.
+func (scope deliveryScope) byEvents() bool {
+	return scope.filter.EventID != "" || scope.filter.Shipment != ""
 }
 
 // bound adds the filter's conditions to a query whose tables' columns are named.
@@ -146,36 +176,70 @@ func (scope deliveryScope) bound(query *gorm.DB, table, id string) *gorm.DB {
 		at, _ := scope.to.ReceivedAt()
 		query = query.Where(id+" < ? AND "+table+".day <= ?", string(scope.to), store.DateOf(at))
 	}
-	if f.EventID == "" {
+	if !scope.byEvents() {
 		return query
 	}
 	var ranges []string
 	var args []any
-	for _, at := range scope.events {
-		ranges = append(ranges, "("+table+".day = ? AND "+id+" >= ? AND "+id+" < ?)")
-		args = append(args, store.DateOf(at), string(domain.DeliveryIDFloor(at)), string(domain.DeliveryIDFloor(at.Add(time.Millisecond))))
+	for _, e := range scope.events {
+		ranges = append(ranges, "("+table+".day = ? AND "+id+" >= ? AND "+id+" < ? AND "+table+".event_id = ?)")
+		args = append(args, store.DateOf(e.at), string(domain.DeliveryIDFloor(e.at)), string(domain.DeliveryIDFloor(e.at.Add(time.Millisecond))), e.id)
 	}
-	return query.Where(table+".event_id = ?", f.EventID).Where("("+strings.Join(ranges, " OR ")+")", args...)
+	return query.Where("("+strings.Join(ranges, " OR ")+")", args...)
+}
+
+// eventsAtOnce is how many events' deliveries are read at a time.
+const eventsAtOnce = 100
+
+// page reads up to limit deliveries. looked is where it has stopped when it has found fewer
+// without having looked at all of them; empty: there are no others.
+func (scope deliveryScope) page(tx *gorm.DB, limit int) (found []domain.Delivery, looked domain.DeliveryID, err error) {
+	if !scope.byEvents() {
+		return scope.list(tx, limit)
+	}
+	all := scope.events
+	for len(all) > 0 && len(found) < limit {
+		n := min(len(all), eventsAtOnce)
+		// What is accepted in one millisecond is read together, for it is sorted by id.
+		for n < len(all) && all[n].at.Equal(all[n-1].at) {
+			n++
+		}
+		scope.events, all = all[:n], all[n:]
+		more, _, err := scope.list(tx, limit-len(found))
+		if err != nil {
+			return nil, "", err
+		}
+		found = append(found, more...)
+	}
+	if len(found) < limit && len(all) == 0 && scope.cut {
+		looked = domain.DeliveryIDFloor(scope.events[len(scope.events)-1].at)
+	}
+	return found, looked, nil
 }
 
 // list reads up to limit deliveries from the log and from the open requests.
-func (scope deliveryScope) list(tx *gorm.DB, limit int) ([]domain.Delivery, error) {
+func (scope deliveryScope) list(tx *gorm.DB, limit int) (found []domain.Delivery, looked domain.DeliveryID, err error) {
 	var rows []listedRow
-	query := scope.bound(tx.Table("deliveries AS d"), "d", "d.id").
-		Select(sqlListed + ", " + sqlOpen + " AS open, " + sqlDead + " AS dead")
-	if condition := loggedCondition(scope.filter.Status); condition != "" {
-		query = query.Where(condition)
+	err = scope.logged(tx).Select(sqlListed + ", " + sqlOpen + " AS open, " + sqlDead + " AS dead").
+		Order("d.id DESC").Limit(limit).Scan(&rows).Error
+	if err != nil {
+		return nil, "", fmt.Errorf("read log: %w", err)
 	}
-	if err := query.Order("d.id DESC").Limit(limit).Scan(&rows).Error; err != nil {
-		return nil, fmt.Errorf("read log: %w", err)
+	if len(rows) < limit {
+		if looked, err = scope.horizon(tx); err != nil {
+			return nil, "", err
+		}
 	}
 	if condition := requestedCondition(scope.filter.Status); condition != "" {
 		var requested []listedRow
-		err := scope.bound(tx.Table(sqlRequestJoin), "r", "r.delivery_id").
-			Select(sqlRequested + ", " + sqlDeadRequest + " AS dead").
-			Where(condition).Order("r.delivery_id DESC").Limit(limit).Scan(&requested).Error
+		query := scope.bound(tx.Table(sqlRequestJoin), "r", "r.delivery_id").
+			Select(sqlRequested + ", " + sqlDeadRequest + " AS dead").Where(condition)
+		if looked != "" {
+			query = query.Where("r.delivery_id >= ?", string(looked))
+		}
+		err := scope.filter.requested(query).Order("r.delivery_id DESC").Limit(limit).Scan(&requested).Error
 		if err != nil {
-			return nil, fmt.Errorf("read requests: %w", err)
+			return nil, "", fmt.Errorf("read requests: %w", err)
 		}
 		for _, row := range requested {
 			row.Open = true
@@ -183,11 +247,11 @@ func (scope deliveryScope) list(tx *gorm.DB, limit int) ([]domain.Delivery, erro
 		}
 	}
 	slices.SortFunc(rows, func(a, b listedRow) int { return cmp.Compare(b.Delivery.ID, a.Delivery.ID) })
-	found := make([]domain.Delivery, min(len(rows), limit))
+	found = make([]domain.Delivery, min(len(rows), limit))
 	for i := range found {
 		found[i] = rows[i].shown()
 	}
-	return found, nil
+	return found, looked, nil
 }
 
 // loggedCondition selects the rows of deliveries that are shown with status, in terms

@@ -30,8 +30,10 @@ func pageSize(limit int) int {
 
 // EventFilter selects events of one account. Zero fields select nothing away.
 type EventFilter struct {
-	Account string
-	Type    domain.EventType
+	Account  string
+	Type     domain.EventType
+	Source   domain.Source
+	Shipment string // data.shipmentId
 	// Since (inclusive) and Until (exclusive) bound the time of acceptance.
 	Since, Until time.Time
 	Limit        int    // 1..1000; 0: 100
@@ -42,30 +44,28 @@ type EventFilter struct {
 // empty: there is none. They are fewer than the filter's limit when they are large, see
 // MaxPageBytes. ErrCursor: the cursor is not one of this list.
 func (p *Pipeline) ListEvents(ctx context.Context, f EventFilter) ([]domain.Event, string, error) {
-	after, err := store.DecodeCursor(f.Cursor, listEvents, f.Account, leads)
+	filter := f.digest()
+	after, err := store.DecodeCursor(f.Cursor, listEvents, f.Account, leadsWith(filter))
 	if err != nil {
 		return nil, "", err
 	}
-	types := domain.EventTypes()
-	if f.Type != "" {
-		types = []domain.EventType{f.Type}
-	}
+	parts := f.parts()
 	var rows []eventRow
 	more := false
 	err = p.db.Snapshot(ctx, func(tx *gorm.DB) error {
-		marks, err := f.marks(tx, after, types)
+		marks, err := f.marks(tx, after, parts)
 		if err != nil {
 			return err
 		}
 		marks, more = firstPage(marks, pageSize(f.Limit))
-		counts := make(map[string]int, len(types))
+		counts := make(map[eventPart]int, len(parts))
 		for _, mark := range marks {
-			counts[mark.Type]++
+			counts[mark.part]++
 		}
 		rows = make([]eventRow, 0, len(marks))
-		for kind, n := range counts {
+		for part, n := range counts {
 			var page []eventRow
-			if err := f.ofType(tx, after, domain.EventType(kind)).Limit(n).Find(&page).Error; err != nil {
+			if err := f.of(tx, after, part).Limit(n).Find(&page).Error; err != nil {
 				return err
 			}
 			rows = append(rows, page...)
@@ -79,7 +79,7 @@ func (p *Pipeline) ListEvents(ctx context.Context, f EventFilter) ([]domain.Even
 	next := ""
 	if more {
 		last := rows[len(rows)-1]
-		next = store.Cursor{List: listEvents, Account: f.Account, At: last.ReceivedAt.Time().UnixMilli(), ID: last.ID}.Encode()
+		next = store.Cursor{List: listEvents, Account: f.Account, At: last.ReceivedAt.Time().UnixMilli(), ID: last.ID, Filter: filter}.Encode()
 	}
 	events := make([]domain.Event, len(rows))
 	for i, row := range rows {
@@ -94,23 +94,54 @@ func newestFirst(a store.Instant, idA string, b store.Instant, idB string) int {
 
 // eventMark is where an event is in the list, and what it weighs in bytes.
 type eventMark struct {
-	Type       string
 	ReceivedAt store.Instant
 	ID         string
 	Weight     int64
+	part       eventPart
 }
 
-// marks returns the first events of each type, without their bodies: what fits a page is
-// known before any body is read.
-func (f EventFilter) marks(tx *gorm.DB, after *store.Cursor, types []domain.EventType) ([]eventMark, error) {
-	var marks []eventMark
+// eventPart is a part of a list that an index has in its order: the events of one type and
+// source, or, where both are empty, those of the shipment that is filtered by.
+type eventPart struct {
+	kind   domain.EventType
+	source domain.Source
+}
+
+// parts returns those that the list is merged from.
+func (f EventFilter) parts() []eventPart {
+	if f.Shipment != "" {
+		return []eventPart{{}}
+	}
+	types, sources := domain.EventTypes(), domain.Sources()
+	if f.Type != "" {
+		types = []domain.EventType{f.Type}
+	}
+	if f.Source != "" {
+		sources = []domain.Source{f.Source}
+	}
+	var parts []eventPart
 	for _, kind := range types {
+		for _, source := range sources {
+			parts = append(parts, eventPart{kind, source})
+		}
+	}
+	return parts
+}
+
+// marks returns the first events of each part, without their bodies: what fits a page is
+// known before any body is read.
+func (f EventFilter) marks(tx *gorm.DB, after *store.Cursor, parts []eventPart) ([]eventMark, error) {
+	var marks []eventMark
+	for _, part := range parts {
 		var some []eventMark
-		query := f.ofType(tx.Model(&eventRow{}), after, kind).Limit(pageSize(f.Limit) + 1)
-		if err := query.Select("type, received_at, id, octet_length(payload) + 64 AS weight").Scan(&some).Error; err != nil {
+		query := f.of(tx.Model(&eventRow{}), after, part).Limit(pageSize(f.Limit) + 1)
+		if err := query.Select("received_at, id, octet_length(payload) + 64 AS weight").Scan(&some).Error; err != nil {
 			return nil, err
 		}
-		marks = append(marks, some...)
+		for _, mark := range some {
+			mark.part = part
+			marks = append(marks, mark)
+		}
 	}
 	return marks, nil
 }
@@ -127,9 +158,26 @@ func firstPage(marks []eventMark, limit int) (page []eventMark, more bool) {
 	return page, len(page) < len(marks)
 }
 
-// ofType selects the filter's events of one type, the newest first.
-func (f EventFilter) ofType(tx *gorm.DB, after *store.Cursor, kind domain.EventType) *gorm.DB {
-	return f.bound(tx, after).Where("type = ?", string(kind)).Order("received_at DESC, id DESC")
+// of selects the filter's events of one part, the newest first. IS TRUE keeps what a
+// shipment's few events are looked through for out of the choice of an index.
+func (f EventFilter) of(tx *gorm.DB, after *store.Cursor, part eventPart) *gorm.DB {
+	query := f.bound(tx, after).Order("received_at DESC, id DESC")
+	if f.Shipment == "" {
+		return query.Where("type = ? AND source = ?", string(part.kind), string(part.source))
+	}
+	query = query.Where("shipment = ?", domain.ShipmentKey(f.Account, f.Shipment))
+	if f.Type != "" {
+		query = query.Where("(type = ?) IS TRUE", string(f.Type))
+	}
+	if f.Source != "" {
+		query = query.Where("(source = ?) IS TRUE", string(f.Source))
+	}
+	return query
+}
+
+// digest tells the filter's cursors from those of others.
+func (f EventFilter) digest() uint64 {
+	return digest(f.Type, f.Source, f.Shipment, f.Since.UnixNano(), f.Until.UnixNano())
 }
 
 // bound adds the filter's account and times, and the end of the page before.
@@ -161,25 +209,55 @@ func (p *Pipeline) GetEvent(ctx context.Context, account, id string) (domain.Eve
 	return row.domain(), nil
 }
 
-// acceptances returns every time at which the account's event of that id was accepted:
-// the deliveries of each begin with that millisecond.
-func acceptances(tx *gorm.DB, account, id string) ([]time.Time, error) {
-	var rows []eventRow
-	if err := tx.Select("received_at", "repeats").Where("account = ? AND id = ?", account, id).Find(&rows).Error; err != nil {
-		return nil, err
+// acceptance is a time at which an event was accepted: the deliveries that came of it begin
+// with that millisecond.
+type acceptance struct {
+	at time.Time
+	id string
+}
+
+// maxEvents bounds the events of a shipment that are looked through for one page of
+// deliveries.
+const maxEvents = 1000
+
+// acceptances returns, the newest first, when the account's events of the filter's id, its
+// shipment, or both were accepted. cut: a shipment has older ones. Of its events, those
+// count that were accepted before the deliveries that begin with before.
+func acceptances(tx *gorm.DB, f DeliveryFilter, before domain.DeliveryID) (list []acceptance, cut bool, err error) {
+	query := tx.Select("id", "received_at", "repeats").Where("account = ?", f.Account)
+	if f.EventID != "" {
+		query = query.Where("id = ?", f.EventID)
 	}
-	var times []time.Time
+	if f.Shipment != "" {
+		query = query.Where("shipment = ?", domain.ShipmentKey(f.Account, f.Shipment)).Order("received_at DESC").Limit(maxEvents)
+	}
+	if at, ok := before.ReceivedAt(); ok {
+		query = query.Where("received_at <= ? AND day <= ?", store.InstantOf(at), store.DateOf(at))
+	}
+	if !f.Since.IsZero() {
+		query = query.Where("day >= ?", store.DateOf(f.Since)) // a repeat may have come later
+	}
+	var rows []eventRow
+	if err := query.Find(&rows).Error; err != nil {
+		return nil, false, err
+	}
 	for _, row := range rows {
-		times = append(times, row.ReceivedAt.Time())
+		list = append(list, acceptance{row.ReceivedAt.Time(), row.ID})
 		for text := range strings.FieldsSeq(row.Repeats) {
 			ms, err := strconv.ParseInt(text, 10, 64)
 			if err != nil {
-				return nil, fmt.Errorf("read repeats of an event: %w", err)
+				return nil, false, fmt.Errorf("read repeats of an event: %w", err)
 			}
-			times = append(times, time.UnixMilli(ms).UTC())
+			list = append(list, acceptance{time.UnixMilli(ms).UTC(), row.ID})
 		}
 	}
-	return times, nil
+	slices.SortStableFunc(list, func(a, b acceptance) int { return b.at.Compare(a.at) })
+	if cut = len(rows) == maxEvents && list[0].at.After(list[len(list)-1].at); cut {
+		// Others of the same millisecond may have been cut off: they come with the next page.
+		oldest := list[len(list)-1].at
+		list = slices.DeleteFunc(list, func(a acceptance) bool { return a.at.Equal(oldest) })
+	}
+	return list, cut, nil
 }
 
 // dayRef names an event in the log.

@@ -22,15 +22,18 @@ import (
 
 func logTests() storetest.Tests[*bench] {
 	return storetest.Tests[*bench]{
-		"lists events in pages":           testEventPages,
-		"filters events":                  testEventFilters,
-		"lists deliveries in pages":       testDeliveryPages,
-		"filters deliveries":              testDeliveryFilters,
-		"filters deliveries by status":    testDeliveryStatus,
-		"shows what a deletion leaves":    testDeliveryDeleted,
-		"refuses cursors of others":       testCursors,
-		"finds nothing for other ids":     testDeliveryNotFound,
-		"shows an event's own deliveries": testEventDeliveries,
+		"lists events in pages":            testEventPages,
+		"filters events":                   testEventFilters,
+		"lists deliveries in pages":        testDeliveryPages,
+		"filters deliveries":               testDeliveryFilters,
+		"filters deliveries by status":     testDeliveryStatus,
+		"shows what a deletion leaves":     testDeliveryDeleted,
+		"refuses cursors of others":        testCursors,
+		"filters deliveries by all else":   testFilters,
+		"filters events by all else":       testEventsByAllElse,
+		"refuses cursors of other filters": testCursorOfAnotherFilter,
+		"finds nothing for other ids":      testDeliveryNotFound,
+		"shows an event's own deliveries":  testEventDeliveries,
 	}
 }
 

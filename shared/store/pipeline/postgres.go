@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/envelope"
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/rollup"
 )
@@ -27,18 +28,18 @@ func (postgres) insertEvents(ctx context.Context, c store.Conn, in intake) (inta
 	n := len(in.events)
 	accounts, ids := make([]string, n), make([]string, n)
 	types, times := make([]string, n), make([]string, n)
-	payloads := make([][]byte, n)
+	payloads, shipments := make([][]byte, n), make([]*int64, n)
 	for i, event := range in.events {
 		accounts[i], ids[i] = event.Account, event.ID
 		types[i], times[i] = string(event.Type), event.Timestamp
-		payloads[i] = event.Payload
+		payloads[i], shipments[i] = event.Payload, envelope.Shipment(event.Account, event.Payload)
 	}
 	var version int64
 	var count int
 	var keys *string
 	err := c.QueryRowContext(ctx, insertEventsSQL(in.now),
 		domain.Day(in.now), in.now, in.now.Add(-domain.DedupeWindow),
-		accounts, ids, types, times, payloads, n, rollup.MinuteOf(in.now),
+		accounts, ids, types, times, payloads, n, shipments, rollup.MinuteOf(in.now),
 	).Scan(&version, &count, &keys)
 	if err != nil {
 		return intakeResult{}, err
@@ -69,9 +70,10 @@ func (postgres) insertEvents(ctx context.Context, c store.Conn, in intake) (inta
 func insertEventsSQL(now time.Time) string {
 	return `
 WITH fresh AS (
-	INSERT INTO ` + store.Partition(tableEvents, now) + ` (day, account, id, type, occurred_at, payload, received_at)
-	SELECT $1::date, i.account, i.id, i.type, i.occurred_at, i.payload, $2::timestamptz
-	FROM unnest((SELECT $4::text[]), (SELECT $5::text[]), (SELECT $6::text[]), (SELECT $7::text[]), (SELECT $8::bytea[])) AS i (account, id, type, occurred_at, payload)
+	INSERT INTO ` + store.Partition(tableEvents, now) + ` (day, account, id, type, occurred_at, payload, received_at, shipment)
+	SELECT $1::date, i.account, i.id, i.type, i.occurred_at, i.payload, $2::timestamptz, i.shipment
+	FROM unnest((SELECT $4::text[]), (SELECT $5::text[]), (SELECT $6::text[]), (SELECT $7::text[]), (SELECT $8::bytea[]), (SELECT $10::bigint[]))
+		AS i (account, id, type, occurred_at, payload, shipment)
 	WHERE NOT EXISTS (
 		SELECT 1 FROM ` + store.Partition(tableEvents, now.Add(-24*time.Hour)) + ` y
 		WHERE y.account = i.account AND y.id = i.id AND (y.received_at > $3::timestamptz) IS TRUE OFFSET 0)
@@ -82,7 +84,7 @@ WITH fresh AS (
 	SELECT $2::timestamptz, fresh.account, fresh.id, config_version.version FROM fresh, config_version
 ), tallied AS (
 	` + rollup.InsertAccepted + `
-	SELECT account, type, $10::timestamptz, count(*) FROM fresh GROUP BY account, type
+	SELECT account, type, $11::timestamptz, count(*) FROM fresh GROUP BY account, type
 ), counted AS (
 	SELECT count(*) AS n FROM fresh
 )

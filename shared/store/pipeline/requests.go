@@ -9,6 +9,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/envelope"
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/auditlog"
 )
@@ -34,6 +35,7 @@ func (p *Pipeline) RequestTest(ctx context.Context, e domain.Event, w domain.Web
 		event := eventRow{
 			Day: store.DateOf(e.ReceivedAt), Account: e.Account, ID: e.ID, Type: string(e.Type),
 			OccurredAt: e.Timestamp, Payload: e.Payload, ReceivedAt: store.InstantOf(e.ReceivedAt),
+			Source: string(domain.SourceREST), Shipment: envelope.Shipment(e.Account, e.Payload),
 		}
 		if err := tx.Table(p.dialect.eventsTable(e.ReceivedAt)).Create(&event).Error; err != nil {
 			return fmt.Errorf("insert event: %w", err)

@@ -100,6 +100,8 @@ type eventRow struct {
 	Payload    []byte
 	ReceivedAt store.Instant
 	Repeats    string
+	Source     string
+	Shipment   *int64
 }
 
 func (eventRow) TableName() string { return "events" }
@@ -143,32 +145,33 @@ type requestRow struct {
 func (requestRow) TableName() string { return "requests" }
 
 type deliveryRow struct {
-	Day              store.Date `gorm:"primaryKey"`
-	ID               string     `gorm:"primaryKey"`
-	Account          string     `gorm:"primaryKey"`
-	WebhookID        string
-	EventID          string
-	EventType        string
-	Status           string
-	Rev              int64
-	Attempts         int
-	RunAttempts      int
-	RunStartedAt     store.Instant
-	NextAttemptAt    store.Instant
-	InLane           bool
-	Reason           string
-	Test             bool
-	UpdatedAt        store.Instant `gorm:"autoUpdateTime:false"`
-	LastClass        *string
-	LastStatus       *int
-	AttemptID        *string
-	AttemptNumber    *int
-	AttemptStartedAt store.Instant
-	AttemptUS        *int64 `gorm:"column:attempt_us"`
-	AttemptStatus    *int
-	AttemptClass     *string
-	AttemptError     *string
-	AttemptBody      *string
+	Day               store.Date `gorm:"primaryKey"`
+	ID                string     `gorm:"primaryKey"`
+	Account           string     `gorm:"primaryKey"`
+	WebhookID         string
+	EventID           string
+	EventType         string
+	Status            string
+	Rev               int64
+	Attempts          int
+	RunAttempts       int
+	RunStartedAt      store.Instant
+	NextAttemptAt     store.Instant
+	InLane            bool
+	Reason            string
+	Test              bool
+	UpdatedAt         store.Instant `gorm:"autoUpdateTime:false"`
+	LastClass         *string
+	LastStatus        *int
+	AttemptID         *string
+	AttemptNumber     *int
+	AttemptStartedAt  store.Instant
+	AttemptUS         *int64 `gorm:"column:attempt_us"`
+	AttemptStatus     *int
+	AttemptClass      *string
+	AttemptError      *string
+	AttemptBody       *string
+	AttemptTranscript []byte
 }
 
 func (deliveryRow) TableName() string { return "deliveries" }
@@ -227,6 +230,7 @@ func (r deliveryRow) firstAttempt() (domain.Attempt, bool) {
 		Class:        classOf(r.AttemptClass, *r.AttemptStatus),
 		Error:        *r.AttemptError,
 		ResponseBody: *r.AttemptBody,
+		Transcript:   r.AttemptTranscript,
 	}, true
 }
 
@@ -241,6 +245,7 @@ type attemptRow struct {
 	Class      *string
 	Error      string
 	Body       string
+	Transcript []byte
 }
 
 func (attemptRow) TableName() string { return "attempts" }
@@ -255,6 +260,7 @@ func (r attemptRow) domain() domain.Attempt {
 		Class:        classOf(r.Class, r.Status),
 		Error:        r.Error,
 		ResponseBody: r.Body,
+		Transcript:   r.Transcript,
 	}
 }
 

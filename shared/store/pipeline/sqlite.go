@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/envelope"
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/rollup"
 )
@@ -21,10 +22,10 @@ func (sqlite) eventsTable(time.Time) string { return tableEvents }
 // is its last argument. The plus keeps SQLite from looking through the day by time.
 func sqliteInsertEvents() store.MultiRow {
 	return store.MultiRow{
-		Head: `INSERT INTO events (day, account, id, type, occurred_at, payload, received_at) SELECT v.* FROM (VALUES `,
+		Head: `INSERT INTO events (day, account, id, type, occurred_at, payload, received_at, shipment) SELECT v.* FROM (VALUES `,
 		Tail: `) AS v WHERE NOT EXISTS (SELECT 1 FROM events e
 			WHERE e.account = v.column2 AND e.id = v.column3 AND +e.received_at > ?) ON CONFLICT DO NOTHING`,
-		Columns: 7,
+		Columns: 8,
 	}
 }
 
@@ -44,10 +45,10 @@ func (s sqlite) insertEvents(ctx context.Context, c store.Conn, in intake) (inta
 	if err != nil {
 		return result, err
 	}
-	values := make([]any, 0, len(in.events)*7)
+	values := make([]any, 0, len(in.events)*8)
 	day, now := s.db.Date(in.now), s.db.Moment(in.now)
 	for _, event := range in.events {
-		values = append(values, day, event.Account, event.ID, string(event.Type), event.Timestamp, event.Payload, now)
+		values = append(values, day, event.Account, event.ID, string(event.Type), event.Timestamp, event.Payload, now, envelope.Shipment(event.Account, event.Payload))
 	}
 	n, err := s.statements.ExecRows(ctx, c, sqliteInsertEvents(), values, s.db.Moment(in.now.Add(-domain.DedupeWindow)))
 	if err != nil {

@@ -1,6 +1,7 @@
 package recorder_test
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"testing"
@@ -13,6 +14,9 @@ import (
 	"waybill.dev/shared/store/recorder"
 	"waybill.dev/shared/store/storetest"
 )
+
+// kept is as long as the transcript of an ordinary attempt.
+var kept = bytes.Repeat([]byte{1, 0xff}, 110)
 
 // BenchmarkRecord writes 500 outcomes with their attempts: of first attempts, which is
 // the good path, of second ones, and of first ones of what was held.
@@ -34,7 +38,7 @@ func BenchmarkRecord(b *testing.B) {
 						Delivery: domain.NewDeliveryID(key, w), Account: "default", Webhook: w, EventID: key.ID,
 						EventType: domain.ShipmentCreated, Status: domain.StatusDelivered, Rev: 2, Attempts: 1, RunAttempts: 1,
 						RunStartedAt: now, UpdatedAt: now,
-						Attempt: &domain.Attempt{ID: domain.AttemptID(), Number: 1, StartedAt: now, Duration: time.Millisecond, Status: 200, Class: domain.ClassOK, ResponseBody: "ok"},
+						Attempt: &domain.Attempt{ID: domain.AttemptID(), Number: 1, StartedAt: now, Duration: time.Millisecond, Status: 200, Class: domain.ClassOK, ResponseBody: "ok", Transcript: kept},
 					})
 				}
 			}

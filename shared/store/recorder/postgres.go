@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/envelope"
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/rollup"
 )
@@ -109,7 +110,7 @@ func deliveryColumns() []string {
 	return []string{
 		"day", "id", "account", "webhook_id", "event_id", "event_type", "status", "rev", "attempts", "run_attempts",
 		"run_started_at", "next_attempt_at", "in_lane", "reason", "test", "updated_at", "last_class", "last_status",
-		"attempt_id", "attempt_number", "attempt_started_at", "attempt_us", "attempt_status", "attempt_class", "attempt_error", "attempt_body",
+		"attempt_id", "attempt_number", "attempt_started_at", "attempt_us", "attempt_status", "attempt_class", "attempt_error", "attempt_body", "attempt_transcript",
 	}
 }
 
@@ -121,7 +122,7 @@ type bornRows struct {
 	day    time.Time
 	rows   []domain.Outcome
 	next   int
-	values [26]any
+	values [27]any
 }
 
 func (b *bornRows) Next() bool {
@@ -132,13 +133,13 @@ func (b *bornRows) Next() bool {
 func (b *bornRows) Values() ([]any, error) {
 	o := &b.rows[b.next-1]
 	lastClass, lastStatus := bornLast(o.Attempt)
-	b.values = [26]any{
+	b.values = [27]any{
 		b.day, string(o.Delivery), o.Account, string(o.Webhook), o.EventID, string(o.EventType), string(o.Status),
 		int64(o.Rev), o.Attempts, o.RunAttempts, orNull(o.RunStartedAt), orNull(o.NextAttemptAt),
 		o.InLane, o.Reason, o.Test, o.UpdatedAt, lastClass, lastStatus,
 	}
 	if a := o.Attempt; a != nil {
-		copy(b.values[deliveryStateColumns:], []any{a.ID, a.Number, a.StartedAt, a.Duration.Microseconds(), a.Status, storedClass(a), a.Error, a.ResponseBody})
+		copy(b.values[deliveryStateColumns:], []any{a.ID, a.Number, a.StartedAt, a.Duration.Microseconds(), a.Status, storedClass(a), a.Error, a.ResponseBody, a.Transcript})
 	}
 	return b.values[:], nil
 }
@@ -176,15 +177,16 @@ func fillDeliveriesPostgres(ctx context.Context, tx pgx.Tx, at time.Time, outcom
 		ids[i], numbers[i], starts[i], durations[i] = a.ID, int32(a.Number), a.StartedAt, a.Duration.Microseconds() // small
 		states[i], classes[i], faults[i], bodies[i] = int32(a.Status), storedClass(a), a.Error, a.ResponseBody
 	}
+	transcripts := transcriptsOf(n, func(i int) *domain.Attempt { return outcomes[i].Attempt })
 	columns := strings.Join(deliveryColumns()[1:], ", ")
 	rows, err := tx.Query(ctx, `
 		INSERT INTO `+store.Partition(tableDeliveries, at)+` AS d (day, `+columns+`)
 		SELECT $1::date, * FROM unnest(`+stateArrays+`, $19::text[], $20::integer[], $21::timestamptz[],
-			$22::bigint[], $23::integer[], $24::text[], $25::text[], $26::text[])
+			$22::bigint[], $23::integer[], $24::text[], $25::text[], $26::text[], $27::bytea[])
 		ON CONFLICT (account, id, day) DO UPDATE SET `+deliveryChange+`, `+attemptChange+`
 		WHERE d.attempt_id IS NULL AND (excluded.rev, excluded.updated_at) > (d.rev, d.updated_at)
 		RETURNING d.attempt_id`,
-		append(stateValues(at, outcomes), ids, numbers, starts, durations, states, classes, faults, bodies)...)
+		append(stateValues(at, outcomes), ids, numbers, starts, durations, states, classes, faults, bodies, transcripts)...)
 	if err != nil {
 		return nil, err
 	}
@@ -238,7 +240,16 @@ const deliveryChange = `status = excluded.status, rev = excluded.rev, attempts =
 // attemptChange puts an attempt into a delivery's row.
 const attemptChange = `attempt_id = excluded.attempt_id, attempt_number = excluded.attempt_number,
 	attempt_started_at = excluded.attempt_started_at, attempt_us = excluded.attempt_us,
-	attempt_status = excluded.attempt_status, attempt_class = excluded.attempt_class, attempt_error = excluded.attempt_error, attempt_body = excluded.attempt_body`
+	attempt_status = excluded.attempt_status, attempt_class = excluded.attempt_class, attempt_error = excluded.attempt_error, attempt_body = excluded.attempt_body,
+	attempt_transcript = excluded.attempt_transcript`
+
+func transcriptsOf(n int, attempt func(int) *domain.Attempt) [][]byte {
+	list := make([][]byte, n)
+	for i := range list {
+		list[i] = attempt(i).Transcript
+	}
+	return list
+}
 
 func pointer(t time.Time) *time.Time {
 	if t.IsZero() {
@@ -261,16 +272,17 @@ func insertAttemptsPostgres(ctx context.Context, tx pgx.Tx, at time.Time, list [
 		starts[i], classes[i], faults[i], bodies[i] = a.StartedAt, storedClass(&a.Attempt), a.Error, a.ResponseBody
 	}
 	rows, err := tx.Query(ctx, `
-		INSERT INTO `+store.Partition(tableAttempts, at)+` (day, delivery_id, id, number, started_at, duration_us, status, class, error, body)
-		SELECT $1::date, a.delivery_id, a.id, a.number, a.started_at, a.duration_us, a.status, a.class, a.error, a.body
-		FROM unnest($2::text[], $3::text[], $4::text[], $5::integer[], $6::timestamptz[], $7::bigint[], $8::integer[], $9::text[], $10::text[], $11::text[])
-			AS a (account, delivery_id, id, number, started_at, duration_us, status, class, error, body)
+		INSERT INTO `+store.Partition(tableAttempts, at)+` (day, delivery_id, id, number, started_at, duration_us, status, class, error, body, transcript)
+		SELECT $1::date, a.delivery_id, a.id, a.number, a.started_at, a.duration_us, a.status, a.class, a.error, a.body, a.transcript
+		FROM unnest($2::text[], $3::text[], $4::text[], $5::integer[], $6::timestamptz[], $7::bigint[], $8::integer[], $9::text[], $10::text[], $11::text[], $12::bytea[])
+			AS a (account, delivery_id, id, number, started_at, duration_us, status, class, error, body, transcript)
 		WHERE NOT EXISTS (
 			SELECT 1 FROM `+store.Partition(tableDeliveries, at)+` d
 			WHERE d.account = a.account AND d.id = a.delivery_id AND d.attempt_id = a.id)
 		ON CONFLICT DO NOTHING
 		RETURNING id`,
-		at, accounts, deliveries, ids, numbers, starts, durations, states, classes, faults, bodies)
+		at, accounts, deliveries, ids, numbers, starts, durations, states, classes, faults, bodies,
+		transcriptsOf(n, func(i int) *domain.Attempt { return &list[i].Attempt }))
 	if err != nil {
 		return nil, err
 	}
@@ -290,7 +302,7 @@ func (r *eventRows) Next() bool {
 
 func (r *eventRows) Values() ([]any, error) {
 	e := &r.rows[r.next-1]
-	return []any{domain.Day(e.ReceivedAt), e.Account, e.ID, string(e.Type), e.Timestamp, e.Payload, e.ReceivedAt}, nil
+	return []any{domain.Day(e.ReceivedAt), e.Account, e.ID, string(e.Type), e.Timestamp, e.Payload, e.ReceivedAt, string(domain.SourceNATS), envelope.Shipment(e.Account, e.Payload)}, nil
 }
 
 func (r *eventRows) Err() error { return nil }
@@ -300,7 +312,7 @@ func (r *eventRows) Err() error { return nil }
 func recordEventsPostgres(ctx context.Context, tx pgx.Tx, at time.Time, day *recordDay, counted *tally) error {
 	table := store.Partition(tableEvents, at)
 	if !day.known {
-		columns := []string{"day", "account", "id", "type", "occurred_at", "payload", "received_at"}
+		columns := []string{"day", "account", "id", "type", "occurred_at", "payload", "received_at", "source", "shipment"}
 		for i := range day.events {
 			counted.event(&day.events[i])
 		}
@@ -309,12 +321,13 @@ func recordEventsPostgres(ctx context.Context, tx pgx.Tx, at time.Time, day *rec
 	batch := &pgx.Batch{}
 	for _, e := range day.events {
 		batch.Queue(`
-			INSERT INTO `+table+` AS e (day, account, id, type, occurred_at, payload, received_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7)
+			INSERT INTO `+table+` AS e (day, account, id, type, occurred_at, payload, received_at, source, shipment)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $10, $11)
 			ON CONFLICT (account, id, day) DO UPDATE SET repeats = e.repeats || $8::text
 			WHERE e.received_at <> excluded.received_at AND strpos(e.repeats, $8::text) = 0 AND length(e.repeats) < $9
 			RETURNING e.repeats = ''`,
-			at, e.Account, e.ID, string(e.Type), e.Timestamp, e.Payload, e.ReceivedAt, repeatText(e.ReceivedAt), maxRepeats).
+			at, e.Account, e.ID, string(e.Type), e.Timestamp, e.Payload, e.ReceivedAt, repeatText(e.ReceivedAt), maxRepeats,
+			string(domain.SourceNATS), envelope.Shipment(e.Account, e.Payload)).
 			Query(func(rows pgx.Rows) error {
 				var added bool
 				_, err := pgx.ForEachRow(rows, []any{&added}, func() error {

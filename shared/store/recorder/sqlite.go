@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/envelope"
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/rollup"
 )
@@ -59,7 +60,8 @@ func (d sqlite) recordDay(ctx context.Context, c store.Conn, at time.Time, day *
 	day.countAttempts(counted, added)
 	for _, event := range day.events {
 		rows, err := d.statements.Query(ctx, c, sqliteRecordEvent, d.db.Date(at), event.Account, event.ID, string(event.Type),
-			event.Timestamp, event.Payload, d.db.Moment(event.ReceivedAt), repeatText(event.ReceivedAt), maxRepeats)
+			event.Timestamp, event.Payload, d.db.Moment(event.ReceivedAt), repeatText(event.ReceivedAt), maxRepeats,
+			string(domain.SourceNATS), envelope.Shipment(event.Account, event.Payload))
 		if err != nil {
 			return fmt.Errorf("insert events: %w", err)
 		}
@@ -138,9 +140,9 @@ func (d sqlite) wholeValues(at time.Time, outcomes []domain.Outcome) []any {
 	for i := range outcomes {
 		values = d.appendState(values, at, &outcomes[i])
 		if a := outcomes[i].Attempt; a != nil {
-			values = append(values, a.ID, a.Number, d.db.Moment(a.StartedAt), a.Duration.Microseconds(), a.Status, storedClass(a), a.Error, a.ResponseBody)
+			values = append(values, a.ID, a.Number, d.db.Moment(a.StartedAt), a.Duration.Microseconds(), a.Status, storedClass(a), a.Error, a.ResponseBody, a.Transcript)
 		} else {
-			values = append(values, nil, nil, nil, nil, nil, nil, nil, nil)
+			values = append(values, nil, nil, nil, nil, nil, nil, nil, nil, nil)
 		}
 	}
 	return values
@@ -162,11 +164,11 @@ func (d sqlite) appendState(values []any, at time.Time, o *domain.Outcome) []any
 }
 
 func (d sqlite) attemptValues(at time.Time, attempts []deliveryAttempt) []any {
-	values := make([]any, 0, len(attempts)*11)
+	values := make([]any, 0, len(attempts)*12)
 	for i := range attempts {
 		a := &attempts[i]
 		values = append(values, d.db.Date(at), string(a.delivery), a.ID, a.Number, d.db.Moment(a.StartedAt),
-			a.Duration.Microseconds(), a.Status, storedClass(&a.Attempt), a.Error, a.ResponseBody, a.account)
+			a.Duration.Microseconds(), a.Status, storedClass(&a.Attempt), a.Error, a.ResponseBody, a.Transcript, a.account)
 	}
 	return values
 }
@@ -241,12 +243,12 @@ func sqliteFillDeliveries() store.MultiRow {
 // the last column is the account, which leads to the delivery.
 func sqliteInsertAttempts() store.MultiRow {
 	return store.MultiRow{
-		Head: `INSERT INTO attempts (day, delivery_id, id, number, started_at, duration_us, status, class, error, body)
-			SELECT v.column1, v.column2, v.column3, v.column4, v.column5, v.column6, v.column7, v.column8, v.column9, v.column10 FROM (VALUES `,
+		Head: `INSERT INTO attempts (day, delivery_id, id, number, started_at, duration_us, status, class, error, body, transcript)
+			SELECT v.column1, v.column2, v.column3, v.column4, v.column5, v.column6, v.column7, v.column8, v.column9, v.column10, v.column11 FROM (VALUES `,
 		Tail: `) AS v WHERE NOT EXISTS (SELECT 1 FROM deliveries d
-			WHERE d.account = v.column11 AND d.id = v.column2 AND d.day = v.column1 AND d.attempt_id = v.column3)
+			WHERE d.account = v.column12 AND d.id = v.column2 AND d.day = v.column1 AND d.attempt_id = v.column3)
 			ON CONFLICT DO NOTHING RETURNING id`,
-		Columns: 11,
+		Columns: 12,
 	}
 }
 
@@ -260,8 +262,8 @@ func sqliteSettle() store.MultiRow {
 
 // sqliteRecordEvent adds an event; of one whose id is there for that day only the time
 // is kept, so that its deliveries are found.
-const sqliteRecordEvent = `INSERT INTO events (day, account, id, type, occurred_at, payload, received_at)
-	VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+const sqliteRecordEvent = `INSERT INTO events (day, account, id, type, occurred_at, payload, received_at, source, shipment)
+	VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?10, ?11)
 	ON CONFLICT (account, id, day) DO UPDATE SET repeats = events.repeats || ?8
 	WHERE events.received_at <> excluded.received_at AND instr(events.repeats, ?8) = 0 AND length(events.repeats) < ?9
 	RETURNING repeats`

@@ -177,8 +177,8 @@ func TestVerbsAskTheAPI(t *testing.T) {
 		{"deliveries get d", "GET", "/v1/deliveries/d", ""},
 		{"delivery get d", "GET", "/v1/deliveries/d", ""},
 		{"deliveries retry d", "POST", "/v1/deliveries/d/retry", ""},
-		{"deliveries explain d", "GET", "/mcp/explanation?deliveryId=d", ""},
-		{"deliveries explain --event e --webhook w", "GET", "/mcp/explanation?eventId=e&webhookId=w", ""},
+		{"deliveries explain d", "GET", "/v1/explanations?deliveryId=d", ""},
+		{"deliveries explain --event e --webhook w", "GET", "/v1/explanations?eventId=e&webhookId=w", ""},
 		{
 			"audit list --action create-bucket --actor partners/acme --success=false --since 2026-01-01T00:00:00Z", "GET",
 			at + "/audit-logs?action=create-bucket&actor=partners%2Facme&startDate=2026-01-01T00%3A00%3A00.000Z&success=false", "",

@@ -35,6 +35,11 @@ func fromFile(r *Request, in *Input) error {
 	return nil
 }
 
+// ofShipment selects by what events are about.
+func ofShipment() Flag {
+	return Flag{Name: "shipment", Usage: "only of the shipment with this `id`", In: InQuery, To: "shipmentId"}
+}
+
 func deliveryColumns() []Column {
 	return []Column{
 		{Title: "ID", Member: "id"},
@@ -48,6 +53,7 @@ func deliveryColumns() []Column {
 		{Title: "TYPE", Member: "eventType", Wide: true},
 		{Title: "WEBHOOK", Member: "webhookId", Wide: true},
 		{Title: "REASON", Member: "reason", Wide: true},
+		{Title: "CLASS", Member: "class", Wide: true},
 		{Title: "TEST", Member: "test", Form: YesNo, Wide: true},
 		{Title: "UPDATED", Member: "updatedAt", Form: Moment, Wide: true},
 	}
@@ -62,7 +68,10 @@ func events() Noun {
 				Name: "list", Short: "List events, the newest first",
 				Example: "  waybill events list --since 1h --type shipment.delivered",
 				Method:  http.MethodGet, Path: eventsPath,
-				Flags: concat([]Flag{{Name: "type", Usage: "only this event type", In: InQuery, Choices: eventTypes()}}, span("since", "until"), scrolling()),
+				Flags: concat([]Flag{
+					{Name: "type", Usage: "only this event type", In: InQuery, Choices: eventTypes()},
+					{Name: "source", Usage: "only what came over rest or nats", In: InQuery, Choices: words(domain.Sources())}, ofShipment(),
+				}, span("since", "until"), scrolling()),
 				Show: View{None: "There are no such events.", Columns: []Column{
 					{Title: "ID", Member: "id"}, {Title: "TYPE", Member: "type"}, {Title: "RECEIVED", Member: "receivedAt", Form: Moment},
 				}},
@@ -119,16 +128,24 @@ func deliveries() Noun {
 					{Name: "webhook", Usage: "only to the webhook with this `id`", In: InQuery, To: "webhookId"},
 					{Name: "event", Usage: "only of the event with this `id`", In: InQuery, To: "eventId"},
 					{Name: "status", Usage: "pending, delivered, retrying, failed or held", In: InQuery, Choices: words(domain.Statuses())},
+					{Name: "type", Usage: "only of this event type", In: InQuery, To: "eventType", Choices: eventTypes()}, ofShipment(),
+					{Name: "reason", Usage: "only with this reason", In: InQuery, Choices: domain.Reasons()},
+					{Name: "class", Usage: "how the last attempt ended", In: InQuery, Choices: words(domain.Classes())},
+					{Name: "code", Usage: "HTTP status of the last attempt", Kind: Integer, In: InQuery, To: "statusCode"},
+					{Name: "test", Usage: "only tests; --test=false: no tests", Kind: Bool, In: InQuery},
 				}, span("since", "until"), scrolling()),
 				Show: View{None: "There are no such deliveries.", Columns: deliveryColumns()}, More: hostsAndAnswers,
 			},
 			{
-				Name: "get", Short: "Show a delivery with its attempts", Example: "  waybill deliveries get 0AvQ6nH4aXk3LZ0pT1cR8e",
-				Method: http.MethodGet, Path: deliveriesPath + "/{id}", Args: one,
+				Name: "get", Short: "Show a delivery with its attempts",
+				Long:    "With -o json, each attempt has its URL and the headers that were sent and received, too.",
+				Example: "  waybill deliveries get 0AvQ6nH4aXk3LZ0pT1cR8e",
+				Method:  http.MethodGet, Path: deliveriesPath + "/{id}", Args: one,
 				Show: View{Columns: deliveryColumns(), Parts: []Part{{Title: "ATTEMPTS", Member: "attempts", Columns: []Column{
 					{Title: "N", Member: "number"}, {Title: "STARTED", Member: "startedAt"}, {Title: "MS", Member: "durationMs"},
-					{Title: "STATUS", Member: "status"}, {Title: "ERROR", Member: "error", Shrinks: true},
+					{Title: "CLASS", Member: "class"}, {Title: "STATUS", Member: "status"}, {Title: "ERROR", Member: "error", Shrinks: true},
 					{Title: "ANSWER", Member: "responseBody", Shrinks: true, Spare: true},
+					{Title: "REMOTE", Member: "remoteAddress", Spare: true}, {Title: "PHASES", Member: "phases", Form: JSON, Shrinks: true, Spare: true},
 				}}}},
 			},
 			{

@@ -11,19 +11,15 @@ import (
 	"waybill.dev/cmd/internal/console"
 )
 
-// explanationPath is where the API explains deliveries: the route that the MCP tool
-// explain_delivery is made of. Its key needs the scope mcp:use.
-const explanationPath = "/mcp/explanation"
-
 func explainDelivery() Verb {
 	return Verb{
 		Name: "explain", Short: "Say why an event has, or has not, reached a webhook",
 		Long: "Says where an event is on its way to a webhook and why, check by check, and what\n" +
 			"you can do. Name a delivery, or an event and a webhook. In the second form it\n" +
-			"also says why there is no delivery. The key needs the scope mcp:use.",
+			"also says why there is no delivery.",
 		Example: "  waybill deliveries explain 0AvQ6nH4aXk3LZ0pT1cR8e\n" +
 			"  waybill deliveries explain --event evt_order4711_created \\\n    --webhook 0198e5c2-…",
-		Method: http.MethodGet, Path: explanationPath,
+		Method: http.MethodGet, Path: "/v1/explanations",
 		Args: []Arg{{Word: "[DELIVERY-ID]", To: "deliveryId", List: deliveriesPath, ID: "id", Optional: true}},
 		Flags: []Flag{
 			{Name: "event", Usage: "the event's `id`, together with --webhook", In: InQuery, To: "eventId"},

@@ -6,9 +6,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // Members that tables have and the API's lists do not.
@@ -18,13 +15,7 @@ const (
 	stateMember  = "(state)"
 )
 
-const (
-	// lookups is how many deliveries are read one by one for a table, and sides how
-	// many of them at once.
-	lookups = 100
-	sides   = 8
-	most    = 1000 // of a list
-)
+const most = 1000 // of a list
 
 // hostsAndAnswers puts the webhook's host and the last answer into rows of deliveries.
 func hostsAndAnswers(ask Ask, rows []map[string]any) {
@@ -33,26 +24,12 @@ func hostsAndAnswers(ask Ask, rows []map[string]any) {
 		if host := hosts[fmt.Sprint(row["webhookId"])]; host != "" {
 			row[hostMember] = host
 		}
-	}
-	var group errgroup.Group
-	group.SetLimit(sides)
-	var mu sync.Mutex
-	left := lookups
-	for _, row := range rows {
-		if tries, _ := row["attemptCount"].(json.Number); tries == "" || tries == "0" || left == 0 {
-			continue
+		if code, ok := row["statusCode"].(json.Number); ok {
+			row[answerMember] = code.String()
+		} else if class, ok := row["class"].(string); ok {
+			row[answerMember] = class
 		}
-		left--
-		group.Go(func() error {
-			if answer := lastAnswer(ask, fmt.Sprint(row["id"])); answer != "" {
-				mu.Lock()
-				defer mu.Unlock()
-				row[answerMember] = answer
-			}
-			return nil
-		})
 	}
-	_ = group.Wait() // none of them fails
 }
 
 // hostsOf returns the hosts of the account's webhooks by id, if any row has one.
@@ -78,24 +55,6 @@ func hostsOf(ask Ask, rows []map[string]any) map[string]string {
 		}
 	}
 	return hosts
-}
-
-// lastAnswer returns the status of the last attempt, or why it brought none.
-func lastAnswer(ask Ask, id string) string {
-	delivery := read[struct {
-		Attempts []struct {
-			Status int
-			Error  string
-		}
-	}](ask, deliveriesPath+"/"+url.PathEscape(id))
-	if len(delivery.Attempts) == 0 {
-		return ""
-	}
-	last := delivery.Attempts[len(delivery.Attempts)-1]
-	if last.Status > 0 {
-		return strconv.Itoa(last.Status)
-	}
-	return strings.TrimPrefix(last.Error, "could not be reached: ")
 }
 
 // stateOfWebhooks says of each webhook why it is off, how much is held for it, and whether

@@ -80,26 +80,31 @@ type Delivery struct {
 	Status        domain.Status     `json:"status"`
 	AttemptCount  int               `json:"attemptCount"`
 	NextAttemptAt *string           `json:"nextAttemptAt"`
+	Class         domain.Class      `json:"class,omitzero"`      // of the last attempt
+	StatusCode    int               `json:"statusCode,omitzero"` // the same
 	Reason        *string           `json:"reason"`
 	Test          bool              `json:"test"`
 	CreatedAt     *string           `json:"createdAt"`
 	UpdatedAt     *string           `json:"updatedAt"`
 }
 
-type attemptView struct {
-	Number       int     `json:"number"`
-	StartedAt    *string `json:"startedAt"`
-	DurationMs   int64   `json:"durationMs"`
-	Status       int     `json:"status,omitzero"`
-	Error        string  `json:"error,omitzero"`
-	ResponseBody string  `json:"responseBody,omitzero"`
+// Detail is a delivery with its attempts.
+type Detail struct {
+	Delivery
+
+	Attempts []Attempt `json:"attempts"`
+}
+
+// Show returns a delivery with its attempts.
+func Show(d domain.Delivery, attempts []domain.Attempt) Detail {
+	return Detail{View(d), web.Views(attempts, func(a domain.Attempt) Attempt { return viewAttempt(d, a) })}
 }
 
 // View returns a delivery as lists show it.
 func View(d domain.Delivery) Delivery {
 	return Delivery{
 		ID: d.ID, WebhookID: d.Webhook, EventID: d.EventID, EventType: d.EventType, Status: d.Status,
-		AttemptCount: d.Attempts, NextAttemptAt: web.Stamp(d.NextAttemptAt), Reason: web.Optional(d.Reason),
+		AttemptCount: d.Attempts, Class: d.LastClass, StatusCode: d.LastStatus, NextAttemptAt: web.Stamp(d.NextAttemptAt), Reason: web.Optional(d.Reason),
 		Test: d.Test, CreatedAt: web.Stamp(d.CreatedAt), UpdatedAt: web.Stamp(d.UpdatedAt),
 	}
 }
@@ -109,7 +114,10 @@ func (h *handlers) list(c *web.Call) error {
 	filter := pipeline.DeliveryFilter{
 		Account: c.Principal.Account,
 		Status:  input.OneOf(q, "status", domain.Statuses()),
-		Since:   q.Time("since"), Until: q.Time("until"),
+		Reason:  input.OneOf(q, "reason", domain.Reasons()), Type: input.OneOf(q, "eventType", domain.EventTypes()),
+		Class: input.OneOf(q, "class", domain.Classes()), StatusCode: q.Integer("statusCode", 100, 599, 0),
+		Shipment: q.Within("shipmentId", domain.MaxShipmentID),
+		Since:    q.Time("since"), Until: q.Time("until"),
 		Limit: q.Integer("limit", 1, web.MaxPage, defaultPage),
 	}
 	if text, ok := q.Text("webhookId"); ok {
@@ -124,6 +132,9 @@ func (h *handlers) list(c *web.Call) error {
 			q.Fault("eventId", "must be 1 to 64 characters of A-Z a-z 0-9 _ -")
 		}
 		filter.EventID = text
+	}
+	if test, ok := q.Bool("test"); ok {
+		filter.Test = &test
 	}
 	filter.Cursor, _ = q.Text("cursor")
 	if err := c.Check(); err != nil {
@@ -154,15 +165,5 @@ func (h *handlers) get(c *web.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.Answer(http.StatusOK, struct {
-		Delivery
-		Attempts []attemptView `json:"attempts"`
-	}{View(d), web.Views(attempts, viewAttempt)})
-}
-
-func viewAttempt(a domain.Attempt) attemptView {
-	return attemptView{
-		Number: a.Number, StartedAt: web.Stamp(a.StartedAt), DurationMs: a.Duration.Milliseconds(),
-		Status: a.Status, Error: a.Error, ResponseBody: a.ResponseBody,
-	}
+	return c.Answer(http.StatusOK, Show(d, attempts))
 }

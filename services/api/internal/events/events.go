@@ -119,7 +119,8 @@ func (h *handlers) list(c *web.Call) error {
 	filter := pipeline.EventFilter{
 		Account: c.Principal.Account,
 		Type:    input.OneOf(q, "type", domain.EventTypes()),
-		Since:   q.Time("since"), Until: q.Time("until"),
+		Source:  input.OneOf(q, "source", domain.Sources()), Shipment: q.Within("shipmentId", domain.MaxShipmentID),
+		Since: q.Time("since"), Until: q.Time("until"),
 		Limit: q.Integer("limit", 1, web.MaxPage, defaultPage),
 	}
 	filter.Cursor, _ = q.Text("cursor")

@@ -8,8 +8,6 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/go-json-experiment/json"
-
 	"waybill.dev/services/api/internal/auth"
 	"waybill.dev/shared/edge"
 	"waybill.dev/shared/problem"
@@ -69,33 +67,6 @@ func headerFor(r *Request) http.Header {
 	}
 	return header
 }
-
-// read gets a resource that the explanation needs. found is false when there is none for
-// the caller; another refusal is an *answered.
-func (c *client) read(ctx context.Context, r *Request, path string, query url.Values, into any) (found bool, err error) {
-	response, err := c.call(ctx, r, message{method: http.MethodGet, path: path, query: query.Encode()}, maxRead)
-	switch {
-	case err != nil:
-		return false, err
-	case response.Status == http.StatusNotFound:
-		return false, nil
-	case response.Status != http.StatusOK:
-		return false, &answered{response}
-	}
-	if err := json.Unmarshal(response.Body, into); err != nil {
-		return false, fmt.Errorf("read own answer: %w", err)
-	}
-	return true, nil
-}
-
-// maxRead bounds what is read to be looked at: an event with its 10,000 deliveries fits.
-const maxRead = 8 << 20
-
-// answered is an answer of the API that the caller gets as it is.
-type answered struct{ response *Response }
-
-// Error implements error.
-func (a *answered) Error() string { return fmt.Sprintf("the API answered %d", a.response.Status) }
 
 // fill puts parameters into a path's template. What can't be one segment names nothing:
 // a value with a slash must not lead to another operation.

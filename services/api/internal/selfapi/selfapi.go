@@ -1,7 +1,6 @@
 // Package selfapi has the API's own operations as Go functions, for routes of a gateway that
 // runs in the same process: each operation of the HTTP API under its operation id, answered
-// by the same handler, and what the API has no operation for: why a delivery is where it is,
-// the events with a sample of each, and the receivers' guide.
+// by the same handler, and what the API has no operation for: the events with a sample of each, and the receivers' guide.
 package selfapi
 
 import (
@@ -18,7 +17,6 @@ const Module = "waybill"
 
 // The exports that are no operation of the API.
 const (
-	ExportExplain   = "explainDelivery"
 	ExportCatalogue = "listEventTypes"
 	ExportGuide     = "receiverGuide"
 	ExportAsk       = "askWhyNotDelivered"
@@ -44,7 +42,6 @@ type Options struct {
 func New(options Options) map[string]Function {
 	api := &client{options.API}
 	functions := map[string]Function{
-		ExportExplain:   &explainer{api: api},
 		ExportCatalogue: open(listEventTypes),
 		ExportGuide:     open(receiverGuide),
 		ExportAsk:       asker{},

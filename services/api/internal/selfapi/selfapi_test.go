@@ -152,10 +152,6 @@ func TestPermits(t *testing.T) {
 		{"getThing", holder(domain.ScopeAdmin), true},
 		{"getThing", nil, false},
 		{"readDocument", nil, true},
-		{selfapi.ExportExplain, holder(read), false},
-		{selfapi.ExportExplain, holder(domain.ScopeWebhooksRead), false},
-		{selfapi.ExportExplain, holder(read, domain.ScopeWebhooksRead), true},
-		{selfapi.ExportExplain, nil, false},
 		{selfapi.ExportAsk, holder(domain.ScopeMCP), false},
 		{selfapi.ExportAsk, holder(read, domain.ScopeWebhooksRead), true},
 	} {

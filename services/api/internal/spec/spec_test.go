@@ -248,3 +248,37 @@ func check(t *testing.T, checker *apitest.Checker, pointer string, example any) 
 }
 
 func escape(name string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(name) }
+
+// Each operation is a tool, or it is said why it is none.
+func TestOperationsAreTools(t *testing.T) {
+	t.Parallel()
+	tools := map[string]bool{}
+	for _, name := range []string{"routes.oas.json", "operations.oas.json"} {
+		body, err := os.ReadFile("../../../../config/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, item := range object(t, decode(t, body), "paths") {
+			for method, described := range object(t, item) {
+				if method == "parameters" {
+					continue
+				}
+				route := object(t, described, "x-gateway-route")
+				if mcp, ok := route["mcp"].(map[string]any); ok && mcp["type"] == "tool" {
+					export, _ := object(t, route, "handler")["export"].(string)
+					tools[export] = true
+				}
+			}
+		}
+	}
+	without := source.NoTool()
+	for _, r := range api.Routes() {
+		if tools[r.Operation] == (without[r.Operation] != "") {
+			t.Errorf("%s is a tool: %v; why it is none: %q", r.Operation, tools[r.Operation], without[r.Operation])
+		}
+		delete(without, r.Operation)
+	}
+	if len(without) > 0 {
+		t.Errorf("there are no such operations: %v", without)
+	}
+}

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 	"waybill.dev/services/api/internal/auth"
 	"waybill.dev/shared/apikey"
 	"waybill.dev/shared/body"
+	"waybill.dev/shared/domain"
 	"waybill.dev/shared/edge"
 	"waybill.dev/shared/requestid"
 	"waybill.dev/shared/store/auditlog"
@@ -89,6 +91,9 @@ func escapedSlash(u *url.URL) bool {
 // observe counts the request by its route, never by its path.
 func (c *Call) observe(took time.Duration) {
 	status := c.gin.Writer.Status()
+	if c.route != nil && c.route.Stream && status/100 == 2 {
+		took = 0 // how long somebody looks on says nothing of how fast it is answered
+	}
 	if c.route != nil && c.template == c.route.Path {
 		c.kernel.metrics.routed(c.route, c.Request.Method, status, took)
 	} else {
@@ -131,6 +136,9 @@ func (c *Call) serve() {
 		// The deadline for reading, when it passes, would end the request.
 		_ = http.NewResponseController(c.Writer).SetReadDeadline(time.Now().Add(longBudget + budget))
 	}
+	if c.route.Stream {
+		_ = http.NewResponseController(c.Writer).SetReadDeadline(time.Time{})
+	}
 	err := c.admit()
 	if err == nil {
 		err = c.route.Handle(c)
@@ -145,6 +153,10 @@ func (c *Call) serve() {
 func (c *Call) begin() {
 	if c.cancel != nil {
 		c.cancel()
+	}
+	if c.route.Stream {
+		c.part, c.cancel = context.WithCancel(c.whole)
+		return
 	}
 	c.part, c.cancel = context.WithTimeout(c.whole, c.route.limit)
 }
@@ -164,7 +176,7 @@ func (c *Call) admit() error {
 		return nil
 	}
 	var err error
-	if c.Principal, err = c.authenticate(); err != nil {
+	if c.Principal, err = c.authenticate(c.part); err != nil {
 		return err
 	}
 	if err := c.charge(1, 0); err != nil {
@@ -182,15 +194,27 @@ func (c *Call) admit() error {
 
 // authenticate finds out who calls: whom the context names when the call comes from a
 // gateway route, where that was found out, else whose key it carries.
-func (c *Call) authenticate() (apikey.Principal, error) {
-	if principal, ok := auth.FromContext(c.part); ok {
+func (c *Call) authenticate(ctx context.Context) (apikey.Principal, error) {
+	if principal, ok := auth.FromContext(ctx); ok {
 		return principal, nil
 	}
 	key, ok := apikey.FromHeader(c.Request.Header)
 	if !ok {
 		return apikey.Principal{}, apikey.ErrUnauthenticated
 	}
-	return c.kernel.Authenticator.Authenticate(c.part, key)
+	return c.kernel.Authenticator.Authenticate(ctx, key)
+}
+
+// Holds tells whether the caller may still do what the route does, for routes that answer for
+// long. While nobody can tell, it holds: nothing can be revoked then either.
+func (c *Call) Holds() bool {
+	ctx, cancel := context.WithTimeout(c.part, budget)
+	defer cancel()
+	now, err := c.authenticate(ctx)
+	if errors.Is(err, domain.ErrUnavailable) {
+		return true
+	}
+	return err == nil && now.Account == c.Principal.Account && now.May(c.route.Scope)
 }
 
 // Bootstrap tells whether it is the bootstrap key that calls.

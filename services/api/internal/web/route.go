@@ -30,6 +30,9 @@ type Route struct {
 	Action string
 	// Long is for work that has no bound: it gets 20 s instead of 1.8 s.
 	Long bool
+	// Stream is for answers that go on until the client or the server ends them. They have no
+	// deadline of the kernel's, and are no functions for gateway routes.
+	Stream bool
 	// Publishing has its requests counted apart from all others; see RateLimit.
 	Publishing bool
 	// Handle answers. An error is answered as the problem that it stands for.

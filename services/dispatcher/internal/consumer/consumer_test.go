@@ -27,7 +27,7 @@ func TestRecordsComeAsPublishedInOrder(t *testing.T) {
 		sent = append(sent, domain.RecordBatch{
 			Outcomes: []domain.Outcome{{
 				Delivery: task().Delivery, Account: "default", Webhook: webhook, Status: domain.StatusDelivered, Rev: domain.Revision(i),
-				UpdatedAt: now, Attempt: &domain.Attempt{ID: "a", Number: 1, StartedAt: now, Duration: 1500 * time.Microsecond, Status: 200, ResponseBody: "ok \"✓\""},
+				UpdatedAt: now, Attempt: &domain.Attempt{ID: "a", Number: 1, StartedAt: now, Duration: 1500 * time.Microsecond, Status: 200, Class: domain.ClassOK, ResponseBody: "ok \"✓\""},
 			}},
 			Events:  []domain.Event{event()},
 			Settled: []domain.EventKey{event().Key()},

@@ -39,6 +39,7 @@ type Response struct {
 	Class      domain.Class
 	Failure    string   // bounded code when Status is 0: timeout, dns, connect, tls …
 	Error      string   // the same for the log's readers, safe to show
+	Transcript []byte   // see domain.Attempt
 	RetryAfter []string // values of that header
 	Body       string   // at most 4 KiB, clean text
 }
@@ -70,7 +71,7 @@ func (d *Deliverer) send(ep *endpoint, job *Job) result {
 	now := time.Now()
 	made.Duration = now.Sub(started)
 	made.Status, made.Class = response.Status, response.Class
-	made.Error, made.ResponseBody = response.Error, response.Body
+	made.Error, made.ResponseBody, made.Transcript = response.Error, response.Body, response.Transcript
 	end(response)
 	d.metrics.attempt(response, made.Duration)
 

@@ -2,14 +2,10 @@ package limit
 
 import (
 	"runtime"
-	"runtime/metrics"
 	"slices"
 	"sync"
 	"time"
 )
-
-// readyMetric counts the goroutines that wait for a processor.
-const readyMetric = "/sched/goroutines/runnable:goroutines"
 
 // Place is an attempt's place in the limiter.
 type Place struct {
@@ -35,12 +31,11 @@ type Attempt interface {
 // while both wait each has every second place. Attempts that hang hold no place: so receivers that
 // hang keep others waiting for a second at most, and only until that is known of them.
 type Limiter[A Attempt] struct {
-	of       *Process
-	run      func(A)        // runs until there is nothing to run
-	runnable func() float64 // how many goroutines wait for a processor
+	of    *Process
+	run   func(A) // runs until there is nothing to run
+	limit int
 
 	mu       sync.Mutex
-	limit    float64
 	taken    int
 	regular  []A
 	yielding []A
@@ -51,33 +46,15 @@ type Limiter[A Attempt] struct {
 // NewLimiter returns the limiter of a process. run runs an attempt that has begun, and those that
 // Pass returns after it.
 func NewLimiter[A Attempt](of *Process, run func(A)) *Limiter[A] {
-	l := &Limiter[A]{of: of, run: run, runnable: newRunnable()}
-	l.set(limitLeast())
-	return l
+	return &Limiter[A]{of: of, run: run, limit: int(of.limit)}
 }
 
-func newRunnable() func() float64 {
-	sample := []metrics.Sample{{Name: readyMetric}}
-	return func() float64 {
-		metrics.Read(sample)
-		if sample[0].Value.Kind() != metrics.KindUint64 {
-			return 0 // a runtime that does not tell
-		}
-		return float64(sample[0].Value.Uint64())
-	}
-}
-
-func limitLeast() float64 { return float64(min(limitMost, limitPerCore*runtime.GOMAXPROCS(0))) }
-
-// set changes how many may be in flight, beside those that hang; l.mu is held.
-func (l *Limiter[A]) set(limit float64) {
-	l.limit = limit
-	l.of.limit.Store(int64(limit))
-}
+// attemptsLimit is how many attempts may be in flight at once, beside those that hang.
+func attemptsLimit() int64 { return int64(min(limitMost, limitPerCore*runtime.GOMAXPROCS(0))) }
 
 // hasRoom tells whether one more may start before all that wait; l.mu is held.
 func (l *Limiter[A]) hasRoom() bool {
-	return l.of.waiting.Load() == 0 && l.taken < int(l.limit) && !l.of.options.Full()
+	return l.of.waiting.Load() == 0 && l.taken < l.limit && !l.of.options.Full()
 }
 
 // Launch begins an attempt and runs it on a goroutine of its own, now or when there is a place.
@@ -167,7 +144,7 @@ func (l *Limiter[A]) giveUp(a A) {
 
 // ready takes what may start out of the queues, with a place each; l.mu is held.
 func (l *Limiter[A]) ready() []A {
-	n := min(int(l.of.waiting.Load()), int(l.limit)-l.taken)
+	n := min(int(l.of.waiting.Load()), l.limit-l.taken)
 	if n <= 0 || l.of.options.Full() {
 		return nil
 	}
@@ -203,22 +180,15 @@ func (l *Limiter[A]) start(list []A) {
 	}
 }
 
-// look fits the limit to what the attempts wait for, until nothing waits for them and the
-// limit is back at its least: what was learnt of some receivers says nothing about others.
+// look starts what waits since outcomes could not be stored, once they can: no attempt may be
+// left then that ends and starts the next. It ends when nothing waits.
 func (l *Limiter[A]) look() {
 	ticker := time.NewTicker(limitEvery)
 	defer ticker.Stop()
-	share := -1.0 // of the attempts, that wait for a processor; negative: not known yet
 	for range ticker.C {
-		runnable := l.runnable()
 		l.mu.Lock()
-		now := min(1, runnable/float64(max(1, l.taken)))
-		if share < 0 {
-			share = now
-		}
-		share += (now - share) / 4
-		ready := l.fit(share)
-		l.looking = l.of.waiting.Load() > 0 || l.limit > limitLeast()
+		ready := l.ready()
+		l.looking = l.of.waiting.Load() > 0
 		looking := l.looking
 		l.mu.Unlock()
 		l.start(ready)
@@ -226,20 +196,6 @@ func (l *Limiter[A]) look() {
 			return
 		}
 	}
-}
-
-// fit adjusts the limit and takes what may start now; l.mu is held.
-func (l *Limiter[A]) fit(share float64) []A {
-	if l.of.options.Full() {
-		return nil // what waits, waits for something else
-	}
-	switch waits := l.of.waiting.Load() > 0; {
-	case share > limitMany, !waits && l.taken < int(l.limit)/2:
-		l.set(max(limitLeast(), l.limit*limitDown))
-	case waits && share < limitFew:
-		l.set(min(limitMost, l.limit*limitUp))
-	}
-	return l.ready()
 }
 
 // Clear takes all that waits.

@@ -21,7 +21,7 @@ func (t *try) Begin() { t.started.Store(true) }
 // field is where the attempts are made that a test looks at.
 type field struct {
 	limiter *Limiter[*try]
-	busy    atomic.Bool
+	full    atomic.Bool // outcomes can't be stored
 
 	mu    sync.Mutex
 	now   int
@@ -33,16 +33,9 @@ type field struct {
 	next func(*try) *try
 }
 
-func newField(busy bool, take func(*try)) *field {
+func newField(take func(*try)) *field {
 	f := &field{take: take}
-	f.limiter = NewLimiter(New(Options{}), f.run)
-	f.limiter.runnable = func() float64 {
-		if f.busy.Load() {
-			return limitMost
-		}
-		return 0
-	}
-	f.busy.Store(busy)
+	f.limiter = NewLimiter(New(Options{Full: f.full.Load}), f.run)
 	return f
 }
 
@@ -96,8 +89,8 @@ func (f *field) rest() (taken, waiting int) {
 func TestWhatWantsTheProcessorIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := newField(true, func(*try) { <-time.After(50 * time.Millisecond) })
-		least := int(limitLeast())
+		f := newField(func(*try) { <-time.After(50 * time.Millisecond) })
+		least := int(attemptsLimit())
 		list := f.launch(5*least, plain)
 		<-time.After(time.Second)
 		order, most := f.made()
@@ -122,20 +115,23 @@ func TestWhatWantsTheProcessorIsBounded(t *testing.T) {
 	})
 }
 
-func TestWhatWaitsAtReceiversIsLetThrough(t *testing.T) {
+// No attempt is left that could start the next one when it ends.
+func TestWhatWaitsForStorageIsStarted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		free := make(chan struct{})
-		f := newField(false, func(*try) { <-free })
-		f.launch(limitMost+10, plain)
-		<-time.After(400 * time.Millisecond)
-		if _, most := f.made(); most != limitMost {
-			t.Errorf("%d attempts are under way after 400 ms, want %d", most, limitMost)
+		f := newField(func(*try) { <-time.After(50 * time.Millisecond) })
+		before := f.launch(3, plain)
+		f.full.Store(true)
+		list := f.launch(2*int(attemptsLimit()), plain)
+		<-time.After(time.Minute)
+		if order, _ := f.made(); len(order) != len(before) {
+			t.Fatalf("%d attempts were made while outcomes could not be stored, want the %d of before", len(order), len(before))
 		}
-		close(free)
+		f.full.Store(false)
 		<-time.After(time.Second)
-		if order, _ := f.made(); len(order) != limitMost+10 {
-			t.Errorf("%d of %d attempts were made", len(order), limitMost+10)
+		order, most := f.made()
+		if len(order) != len(before)+len(list) || most != int(attemptsLimit()) {
+			t.Errorf("%d of %d attempts were made, %d at once; want at most %d at once", len(order), len(before)+len(list), most, attemptsLimit())
 		}
 	})
 }
@@ -144,8 +140,8 @@ func TestWhatHangsHoldsNoPlace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
-		f := newField(true, func(*try) { <-free })
-		least := int(limitLeast())
+		f := newField(func(*try) { <-free })
+		least := int(attemptsLimit())
 		list := f.launch(least+3, plain)
 		synctest.Wait()
 		for _, one := range list[:2] {
@@ -168,11 +164,11 @@ func TestWhatHangsHoldsNoPlace(t *testing.T) {
 func TestAWebhooksNextAttemptWaitsItsTurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := newField(true, func(*try) { <-time.After(50 * time.Millisecond) })
+		f := newField(func(*try) { <-time.After(50 * time.Millisecond) })
 		again, free := &try{}, &try{place: Place{Free: true}}
 		follows := make(map[*try]*try)
 		f.next = func(one *try) *try { return follows[one] }
-		least := int(limitLeast())
+		least := int(attemptsLimit())
 		f.mu.Lock() // until it is known what follows
 		list := f.launch(2*least, plain)
 		follows[list[0]], follows[list[1]] = again, free
@@ -195,25 +191,6 @@ func TestAWebhooksNextAttemptWaitsItsTurn(t *testing.T) {
 	})
 }
 
-func TestAnotherBurstIsBoundedAnew(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newField(false, func(*try) { <-time.After(time.Second) })
-		f.launch(limitMost, plain)
-		<-time.After(5 * time.Second)
-		f.busy.Store(true)
-		f.mu.Lock()
-		f.most = 0
-		f.mu.Unlock()
-		f.launch(limitMost, plain)
-		<-time.After(500 * time.Millisecond)
-		if _, most := f.made(); most != int(limitLeast()) {
-			t.Errorf("%d attempts are under way at once, want %.0f", most, limitLeast())
-		}
-		<-time.After(time.Minute)
-	})
-}
-
 func TestWhatYieldsLetsOthersPass(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, yielding)
@@ -221,8 +198,8 @@ func TestWhatYieldsLetsOthersPass(t *testing.T) {
 
 func yielding(t *testing.T) {
 	t.Helper()
-	f := newField(true, func(*try) { <-time.After(50 * time.Millisecond) })
-	least := int(limitLeast())
+	f := newField(func(*try) { <-time.After(50 * time.Millisecond) })
+	least := int(attemptsLimit())
 	early := f.launch(10*least, yields)
 	late := f.launch(least, plain)
 	<-time.After(5 * time.Second)

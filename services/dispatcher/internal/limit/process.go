@@ -28,7 +28,7 @@ type Process struct {
 	attempts atomic.Int64  // that may start or have started
 	waiting  atomic.Int64  // of these, those that wait for the limiter
 	hanging  atomic.Int64  // of these, those without an answer for HangAfter
-	limit    atomic.Int64  // of the limiter, now
+	limit    int64         // of attempts in flight at once
 	room     chan struct{} // gets a value when fast or wide falls below its limit
 }
 
@@ -41,7 +41,7 @@ func New(options Options) *Process {
 	if options.Tight == nil {
 		options.Tight = never
 	}
-	return &Process{Overload: newOverload(), options: options, room: make(chan struct{}, 1)}
+	return &Process{Overload: newOverload(), options: options, limit: attemptsLimit(), room: make(chan struct{}, 1)}
 }
 
 // Room waits until another event may be taken. Its error is ctx's.
@@ -111,6 +111,6 @@ func (p *Process) Bounds() []Bound {
 		{"fast", p.fast.Load(), mostFast, 0},
 		{"wide", p.wide.Load(), limitMost, 0},
 		{"queued", p.queued.Load(), limitMost, 0},
-		{"attempts", p.InFlight(), p.limit.Load(), p.waiting.Load()},
+		{"attempts", p.InFlight(), p.limit, p.waiting.Load()},
 	}
 }

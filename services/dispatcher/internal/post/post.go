@@ -7,6 +7,7 @@ import (
 	"waybill.dev/services/dispatcher/internal/deliver"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/egress"
+	"waybill.dev/shared/transcript"
 )
 
 // Client sends a POST and stays within its limits whatever the receiver does.
@@ -24,14 +25,19 @@ func New(client Client) *Poster { return &Poster{client: client} }
 func (p *Poster) Post(ctx context.Context, r *deliver.Request) deliver.Response {
 	prepared, ok := r.Config.Prepared.(*Prepared)
 	if !ok || prepared.current == nil {
-		return deliver.Response{Class: egress.CodeURL.Class(), Failure: string(egress.CodeURL), Error: egress.CodeURL.Text()}
+		return deliver.Response{Class: domain.ClassRefused, Failure: string(egress.CodeURL), Error: egress.CodeURL.Text()}
 	}
+	signature := prepared.signer(r.At).Sign(r.ID, r.At, r.Body)
 	response := p.client.Post(ctx, &egress.Request{
-		URL: r.Config.URL, Header: p.header(prepared, r), Body: r.Body, Timeout: r.Config.Timeout,
+		URL: r.Config.URL, Header: p.header(prepared, r, signature), Body: r.Body, Timeout: r.Config.Timeout,
 	})
 	result := deliver.Response{
 		Status: response.Status, Class: domain.ClassOf(response.Status), RetryAfter: response.RetryAfter, Body: response.Body,
 	}
+	result.Transcript = transcript.Encode(&transcript.Sent{
+		URL: r.Config.URL, UserAgent: r.UserAgent, Signature: signature, TraceParent: r.TraceParent,
+		Own: prepared.names, BodySize: len(r.Body),
+	}, &transcript.Got{Remote: response.Remote, Header: response.Header, Phases: response.Phases})
 	if response.Status == 0 {
 		result.Class = response.Code.Class()
 		result.Failure, result.Error = string(response.Code), response.Err.Text()
@@ -42,14 +48,14 @@ func (p *Poster) Post(ctx context.Context, r *deliver.Request) deliver.Response 
 // header returns the headers of a callback: ours, then the webhook's own, none of which
 // may have a name of ours. Standard Webhooks' names are in lower case, as its
 // specification writes them.
-func (p *Poster) header(prepared *Prepared, r *deliver.Request) []egress.Field {
+func (p *Poster) header(prepared *Prepared, r *deliver.Request, signature string) []egress.Field {
 	h := make([]egress.Field, 0, 8+len(prepared.headers))
 	h = append(h,
 		egress.Field{Name: "Content-Type", Value: "application/json"},
 		egress.Field{Name: "User-Agent", Value: r.UserAgent},
 		egress.Field{Name: "webhook-id", Value: r.ID},
 		egress.Field{Name: "webhook-timestamp", Value: strconv.FormatInt(r.At.Unix(), 10)},
-		egress.Field{Name: "webhook-signature", Value: prepared.signer(r.At).Sign(r.ID, r.At, r.Body)},
+		egress.Field{Name: "webhook-signature", Value: signature},
 		egress.Field{Name: "Waybill-Delivery-Id", Value: string(r.Delivery)},
 		egress.Field{Name: "Waybill-Attempt", Value: strconv.Itoa(r.Attempt)})
 	if r.TraceParent != "" {

@@ -16,6 +16,7 @@ import (
 // Prepared is what callbacks of one state of a webhook have in common.
 type Prepared struct {
 	headers []egress.Field
+	names   []string // of headers
 	current *signature.Signer
 	// overlap signs with the previous secret too, until its end.
 	overlap      *signature.Signer
@@ -29,7 +30,9 @@ func Prepare(w *domain.Webhook) (index.Prepared, error) {
 	}
 	p := &Prepared{headers: make([]egress.Field, 0, len(w.Headers))}
 	for _, h := range w.Headers {
-		p.headers = append(p.headers, egress.Field{Name: http.CanonicalHeaderKey(h.Name), Value: h.Value.Reveal()})
+		name := http.CanonicalHeaderKey(h.Name)
+		p.headers = append(p.headers, egress.Field{Name: name, Value: h.Value.Reveal()})
+		p.names = append(p.names, name)
 	}
 	key, err := signature.ParseSecret(w.Secret.Reveal())
 	if err != nil {

@@ -18,7 +18,8 @@ import (
 //
 // A batch is the version, then four lists (outcomes, events, settled, health), each its
 // length and its items. Numbers are varints, times nanoseconds since 1970 in 8 bytes (0:
-// none), texts their length and bytes. The first version has attempts without a class.
+// none), texts their length and bytes. The first version has attempts without class and
+// transcript.
 const (
 	recordsVersion = 2 // see bus.Formats
 	classless      = 1
@@ -49,8 +50,8 @@ const (
 
 // Encode writes the body of a message of RECORDS.
 func Encode(batch *domain.RecordBatch) []byte {
-	// Some 300 bytes an outcome with an attempt and a short answer.
-	return appendRecords(make([]byte, 0, 64+384*len(batch.Outcomes)+64*len(batch.Settled)), batch)
+	// Some 500 bytes an outcome with an attempt and a short answer.
+	return appendRecords(make([]byte, 0, 64+640*len(batch.Outcomes)+64*len(batch.Settled)), batch)
 }
 
 // Parse reads a message of RECORDS. What it returns shares body's bytes. bus.ErrVersion:
@@ -107,6 +108,8 @@ func appendOutcome(out []byte, o *domain.Outcome) []byte {
 		out = appendText(out, a.ID, a.Error, a.ResponseBody, string(a.Class))
 		out = appendNumbers(out, int64(a.Number), int64(a.Duration), int64(a.Status))
 		out = appendTime(out, a.StartedAt)
+		out = binary.AppendUvarint(out, uint64(len(a.Transcript)))
+		out = append(out, a.Transcript...)
 	}
 	return out
 }
@@ -223,10 +226,23 @@ func (r *recordReader) outcome(o *domain.Outcome) {
 		o.Attempt = &domain.Attempt{ID: r.string(), Error: r.string(), ResponseBody: r.string(), Class: r.class()}
 		o.Attempt.Number, o.Attempt.Duration, o.Attempt.Status = r.int(), time.Duration(r.number()), r.int()
 		o.Attempt.StartedAt = r.time()
+		o.Attempt.Transcript = r.transcript()
 		if o.Attempt.Class == "" && o.Attempt.Status > 0 {
 			o.Attempt.Class = domain.ClassOf(o.Attempt.Status)
 		}
 	}
+}
+
+// transcript reads an attempt's transcript, which the first version has not.
+func (r *recordReader) transcript() []byte {
+	if r.version == classless {
+		return nil
+	}
+	n := len(r.string())
+	if n == 0 {
+		return nil
+	}
+	return slices.Clip(r.bytes[r.at-n : r.at])
 }
 
 // class reads an attempt's class, which the first version has not.

@@ -1,6 +1,7 @@
 package record_test
 
 import (
+	"bytes"
 	"encoding/hex"
 	"fmt"
 	"reflect"
@@ -18,6 +19,9 @@ import (
 
 const webhook = domain.WebhookID("0198aaaa-bbbb-7ccc-8ddd-eeeeffff0001")
 
+// kept is as long as the transcript of an ordinary attempt.
+var kept = bytes.Repeat([]byte{1, 0xff}, 125)
+
 func batch(n int) *domain.RecordBatch {
 	now := time.UnixMilli(1_770_000_000_123).UTC()
 	b := &domain.RecordBatch{}
@@ -28,7 +32,7 @@ func batch(n int) *domain.RecordBatch {
 			Delivery: domain.NewDeliveryID(key, webhook), Account: "default", Webhook: webhook, EventID: key.ID,
 			EventType: domain.ShipmentDelivered, EventSeq: uint64(i), Status: domain.StatusDelivered, Rev: 2, Attempts: 1,
 			RunAttempts: 1, RunStartedAt: now, UpdatedAt: now,
-			Attempt: &domain.Attempt{ID: domain.AttemptID(), Number: 1, StartedAt: now, Duration: time.Millisecond, Status: 200, Class: domain.ClassOK, ResponseBody: `{"ok":true}`},
+			Attempt: &domain.Attempt{ID: domain.AttemptID(), Number: 1, StartedAt: now, Duration: time.Millisecond, Status: 200, Class: domain.ClassOK, ResponseBody: `{"ok":true}`, Transcript: kept},
 		})
 	}
 	return b
@@ -42,7 +46,7 @@ func whole() *domain.RecordBatch {
 		Delivery: "dlv_1", Account: "acme", Webhook: webhook, EventID: "Straße/日本 ", EventType: domain.ShipmentException, EventSeq: 1 << 63,
 		Status: domain.StatusRetrying, Rev: 2004, Attempts: 7, RunAttempts: 2, RunStartedAt: at, NextAttemptAt: at.Add(time.Hour), InLane: true,
 		Reason: domain.ReasonCircuitOpen, UpdatedAt: at, Test: true, Noted: true, Request: "req_1",
-		Attempt: &domain.Attempt{ID: "att_1", Number: 7, StartedAt: at, Duration: 1234567 * time.Nanosecond, Status: 502, Class: domain.Class5xx, Error: "timeout", ResponseBody: strings.Repeat("\u00e9\n", 2048)},
+		Attempt: &domain.Attempt{ID: "att_1", Number: 7, StartedAt: at, Duration: 1234567 * time.Nanosecond, Status: 502, Class: domain.Class5xx, Error: "timeout", ResponseBody: strings.Repeat("\u00e9\n", 2048), Transcript: kept},
 	}, domain.Outcome{})
 	b.Events = []domain.Event{{Account: "acme", ID: "evt", Type: domain.ShipmentCreated, Timestamp: "2026-11-16T13:04:11+01:00", Payload: []byte(`{"n":0.1000}`), ReceivedAt: at}, {Payload: []byte{}}}
 	b.Health = []domain.HealthChange{
@@ -122,6 +126,10 @@ func TestTheVersionBeforeIsRead(t *testing.T) {
 	want.Outcomes[1].Attempt.ResponseBody = "no"
 	unanswered := *want.Outcomes[1].Attempt
 	unanswered.Status, unanswered.Class = 0, ""
+	for _, i := range []int{0, 1} {
+		want.Outcomes[i].Attempt.Transcript = nil
+	}
+	unanswered.Transcript = nil
 	want.Outcomes = append(want.Outcomes, want.Outcomes[1])
 	want.Outcomes[3].Attempt = &unanswered
 	want.Health = slices.Delete(want.Health, 1, 2)

@@ -191,7 +191,7 @@ func weight(item *Item) int {
 		size += weightOutcome + len(o.Delivery) + len(o.Account) + len(o.Webhook) + len(o.EventID) + len(o.EventType) +
 			len(o.Status) + len(o.Reason) + len(o.Request)
 		if a := o.Attempt; a != nil {
-			size += weightAttempt + len(a.ID) + len(a.Error) + len(a.ResponseBody)
+			size += weightAttempt + len(a.ID) + len(a.Error) + len(a.ResponseBody) + len(a.Class) + len(a.Transcript)
 		}
 	}
 	if o := item.Outcome; o != nil && item.Of != nil { // the batch may settle the event, too

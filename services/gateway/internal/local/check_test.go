@@ -169,6 +169,11 @@ func TestMissingFolder(t *testing.T) {
 		"listWebhooks", "registerWebhook", "getWebhook", "updateWebhook", "deleteWebhook", "testWebhook", "replayWebhook", "listDeliveries",
 		"getDelivery", "retryDelivery", "explainDelivery", "listEvents", "publishEvents", "getEvent", "listRejected", "getOpenAPI",
 		"getAsyncAPI", "listEventTypes", "receiverGuide", "askWhyNotDelivered",
+		"whoAmI", "listAccounts", "createAccount", "getAccount", "createAdminKey", "getProject", "listProjects", "createProject", "listAuditLogs",
+		"listBuckets", "createBucket", "getBucket", "updateBucket", "deleteBucket",
+		"listConsumers", "createConsumer", "getConsumer", "updateConsumer", "deleteConsumer",
+		"rollKeys", "listKeys", "createKey", "createKeys", "getKey", "updateKey", "deleteKey",
+		"listManagers", "createManager", "getManager", "deleteManager", "rotateWebhookSecret",
 	} {
 		own[name] = echo
 	}

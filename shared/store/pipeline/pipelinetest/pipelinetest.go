@@ -87,7 +87,7 @@ func (b *Bench) Outcome(e domain.Event, w domain.Webhook, status domain.Status) 
 		Delivery: domain.NewDeliveryID(e.Key(), w.ID), Account: e.Account, Webhook: w.ID,
 		EventID: e.ID, EventType: e.Type, Status: status, Rev: 2, Attempts: 1, RunAttempts: 1,
 		RunStartedAt: now, UpdatedAt: now,
-		Attempt: &domain.Attempt{ID: domain.AttemptID(), Number: 1, StartedAt: now, Duration: 1500 * time.Microsecond, Status: 200, Class: domain.ClassOK, ResponseBody: "ok"},
+		Attempt: &domain.Attempt{ID: domain.AttemptID(), Number: 1, StartedAt: now, Duration: 1500 * time.Microsecond, Status: 200, Class: domain.ClassOK, ResponseBody: "ok", Transcript: []byte{1, 0, 0xff}},
 	}
 	if status == domain.StatusRetrying {
 		o.NextAttemptAt = now.Add(5 * time.Second)
@@ -103,7 +103,12 @@ func (b *Bench) After(o domain.Outcome, status domain.Status) domain.Outcome {
 	now := b.Clock.Now().Truncate(time.Microsecond)
 	o.Status, o.Rev, o.Attempts, o.RunAttempts, o.UpdatedAt = status, o.Rev+2, o.Attempts+1, o.RunAttempts+1, now
 	o.NextAttemptAt = time.Time{}
-	o.Attempt = &domain.Attempt{ID: domain.AttemptID(), Number: o.Attempts, StartedAt: now, Duration: time.Millisecond, Status: 503, Class: domain.Class5xx}
+	o.Attempt = &domain.Attempt{
+		ID: domain.AttemptID(), Number: o.Attempts, StartedAt: now, Duration: time.Millisecond, Status: 503, Class: domain.Class5xx, Transcript: []byte{1, 0, 0xfe},
+	}
+	if status == domain.StatusDelivered {
+		o.Attempt.Status, o.Attempt.Class = 200, domain.ClassOK
+	}
 	return o
 }
 

@@ -38,6 +38,10 @@ func Routes(openapi, routes []byte) ([]byte, error) {
 	known := object(get(file, "components", "schemas"))
 	known = slices.DeleteFunc(known, func(m yaml.MapItem) bool { return strings.HasPrefix(fmt.Sprint(m.Key), ofAPI) })
 	set(file, withSchemas(file, known, object(get(api, "components", "schemas"))), "components", "schemas")
+	return indented(file)
+}
+
+func indented(file yaml.MapSlice) ([]byte, error) {
 	text, err := yaml.MarshalWithOptions(file, yaml.JSON())
 	if err != nil {
 		return nil, fmt.Errorf("write JSON: %w", err)

@@ -15,8 +15,8 @@ import (
 
 // Build reads the YAML below dir and returns the documents by the names of their files.
 // Those in openapi/ are parts of one: their mappings are merged in the order of
-// their names, behind info.yaml. The shipped route file is among them, with the schemas of
-// what its tools answer.
+// their names, behind info.yaml. The shipped route files are among them, with the schemas of
+// what their tools answer, and a tool for each operation.
 func Build(dir string) (map[string][]byte, error) {
 	parts, err := filepath.Glob(filepath.Join(dir, "openapi", "*.yaml"))
 	if err != nil {
@@ -39,14 +39,18 @@ func Build(dir string) (map[string][]byte, error) {
 	if documents["asyncapi.json"], err = merge([]string{filepath.Join(dir, "asyncapi.yaml")}); err != nil {
 		return nil, err
 	}
-	// Both copies of the shipped route file are one.
-	for _, name := range []string{"../../../gateway/internal/local/shipped/routes.oas.json", "../../../../config/routes.oas.json"} {
+	// Both copies of the shipped route files are one.
+	for _, folder := range []string{"../../../gateway/internal/local/shipped/", "../../../../config/"} {
+		name := folder + "routes.oas.json"
 		routes, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
 		if err != nil {
 			return nil, fmt.Errorf("read routes: %w", err)
 		}
-		if documents[name], err = Routes(documents["openapi.json"], routes); err != nil {
+		if routes, err = Routes(documents["openapi.json"], routes); err != nil {
 			return nil, fmt.Errorf("write %s: %w", name, err)
+		}
+		if documents[folder+operationsFile], documents[name], err = Tools(documents["openapi.json"], routes); err != nil {
+			return nil, fmt.Errorf("make tools: %w", err)
 		}
 	}
 	return documents, nil

@@ -1,17 +1,18 @@
-package selfapi
+package explanations
 
 import (
 	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
+	"waybill.dev/services/api/internal/deliveries"
+	"waybill.dev/shared/domain"
 	"waybill.dev/shared/egress"
 )
 
 // attempts adds the attempts as a check, which may be yet to come.
-func (e *explanation) attempts(d *deliveryFacts, r result) {
+func (e *explanation) attempts(d *deliveries.Detail, r result) {
 	if len(d.Attempts) == 0 {
 		e.step(checkAttempts, r, "none has ended yet")
 		return
@@ -19,21 +20,21 @@ func (e *explanation) attempts(d *deliveryFacts, r result) {
 	for i, a := range d.Attempts {
 		came := r
 		if i < len(d.Attempts)-1 {
-			came = a.result()
+			came = resultOf(a)
 		}
 		e.Chain = append(e.Chain, step{Check: checkAttempts, Result: came, Detail: sentence(a), Answer: beginning(a.ResponseBody)})
 	}
 }
 
 // attemptsSoFar adds the attempts that led to what comes next.
-func (e *explanation) attemptsSoFar(d *deliveryFacts) {
+func (e *explanation) attemptsSoFar(d *deliveries.Detail) {
 	if n := len(d.Attempts); n > 0 {
-		e.attempts(d, d.Attempts[n-1].result())
+		e.attempts(d, resultOf(d.Attempts[n-1]))
 	}
 }
 
-// result reports whether the receiver took the event at this attempt.
-func (a *attemptFacts) result() result {
+// resultOf reports whether the receiver took the event at an attempt.
+func resultOf(a deliveries.Attempt) result {
 	if a.Status >= http.StatusOK && a.Status < http.StatusMultipleChoices {
 		return passed
 	}
@@ -42,8 +43,8 @@ func (a *attemptFacts) result() result {
 
 // sentence describes an attempt. What the receiver wrote is not in it: that is data of
 // somebody else, and must not be mixed with what Waybill says.
-func sentence(a attemptFacts) string {
-	begun := fmt.Sprintf("attempt %d, at %s, ", a.Number, a.StartedAt)
+func sentence(a deliveries.Attempt) string {
+	begun := fmt.Sprintf("attempt %d, at %s, ", a.Number, text(a.StartedAt))
 	switch {
 	case a.Status > 0:
 		return begun + fmt.Sprintf("was answered with %s after %d ms", status(a.Status), a.DurationMs)
@@ -66,7 +67,7 @@ func beginning(answer string) string {
 }
 
 // last describes the last attempt.
-func last(d *deliveryFacts) string {
+func last(d *deliveries.Detail) string {
 	if len(d.Attempts) == 0 {
 		return "no attempt is in the log"
 	}
@@ -81,7 +82,7 @@ func status(code int) string {
 }
 
 // hint says what the last answer speaks for.
-func hint(d *deliveryFacts) string {
+func hint(d *deliveries.Detail) string {
 	if len(d.Attempts) == 0 {
 		return "search the other deliveries of its webhook."
 	}
@@ -106,25 +107,41 @@ func hint(d *deliveryFacts) string {
 }
 
 // capacity says what the webhook takes at a time.
-func capacity(w *webhookFacts) string {
-	text := fmt.Sprintf("at most %d callbacks are in flight at once", w.MaxInFlight)
+func capacity(f facts) string {
+	w := f.webhook
+	limits := fmt.Sprintf("at most %d callbacks are in flight at once", w.MaxInFlight)
 	if w.RatePerSecond != nil {
-		text += fmt.Sprintf(", and at most %v are sent a second", *w.RatePerSecond)
+		limits += fmt.Sprintf(", and at most %v are sent a second", *w.RatePerSecond)
 	}
-	return text
+	return f.orElse("the webhook has limits", "%s", limits)
 }
 
-func list(types []string) string { return strings.Join(types, ", ") }
+// told is a part of a sentence that tells a setting of the webhook; empty, for who may not
+// see webhooks.
+func (f *facts) told(format string, settings ...any) string { return f.orElse("", format, settings...) }
+
+// orElse is told, or else other.
+func (f *facts) orElse(other, format string, settings ...any) string {
+	if !f.open {
+		return other
+	}
+	return fmt.Sprintf(format, settings...)
+}
+
+func list(types []domain.EventType) string {
+	var b strings.Builder
+	for i, t := range types {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(string(t))
+	}
+	return b.String()
+}
 
 func text(optional *string) string {
 	if optional == nil {
 		return ""
 	}
 	return *optional
-}
-
-// instant reads a time as the API writes them.
-func instant(text string) time.Time {
-	at, _ := time.Parse(time.RFC3339, text) // the API's own answer
-	return at
 }

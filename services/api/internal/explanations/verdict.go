@@ -1,10 +1,11 @@
-package selfapi
+package explanations
 
 import (
 	"fmt"
 	"slices"
 	"time"
 
+	"waybill.dev/services/api/internal/deliveries"
 	"waybill.dev/shared/domain"
 )
 
@@ -77,11 +78,12 @@ type explanation struct {
 	Verdict verdict `json:"verdict"`
 	Summary string  `json:"summary"`
 	// Chain has the checks that the event came to; the last one says where it is.
-	Chain    []step         `json:"chain"`
-	Advice   []string       `json:"advice"`
-	Event    *eventFacts    `json:"event,omitzero"`
-	Webhook  *webhookFacts  `json:"webhook,omitzero"`
-	Delivery *deliveryFacts `json:"delivery,omitzero"`
+	Chain  []step      `json:"chain"`
+	Advice []string    `json:"advice"`
+	Event  *eventFacts `json:"event,omitzero"`
+	// Webhook is there only for who may see webhooks.
+	Webhook  *webhookFacts      `json:"webhook,omitzero"`
+	Delivery *deliveries.Detail `json:"delivery,omitzero"`
 }
 
 func (e *explanation) step(check string, r result, format string, args ...any) {
@@ -94,11 +96,14 @@ func (e *explanation) conclude(v verdict, summary string, advice ...string) {
 
 // explain draws the conclusion from the facts.
 func explain(f facts) explanation {
-	e := explanation{Chain: []step{}, Advice: []string{}, Event: f.event, Webhook: f.webhook, Delivery: f.delivery}
+	e := explanation{Chain: []step{}, Advice: []string{}, Event: f.event, Delivery: f.delivery}
+	if f.open {
+		e.Webhook = f.webhook
+	}
 	switch {
 	case f.delivery != nil:
 		e.ofDelivery(f)
-	case f.asked.delivery != "":
+	case f.asked.byID:
 		e.conclude(noSuchDelivery, "There is no such delivery in this account.",
 			"Search the deliveries for it. They are kept for the server's retention time.")
 	case f.event == nil:
@@ -128,27 +133,27 @@ const settling = 10 * time.Second
 
 // undelivered explains why there is no delivery of an event to a webhook.
 func (e *explanation) undelivered(f facts) {
-	received := instant(f.event.ReceivedAt)
+	received := f.event.received
 	switch {
 	case f.event.Test:
 		e.step(checkSubscription, stopped, "it is the sample event of a test, which goes only to the tested webhook")
 		e.conclude(testOfAnother, "The event is the sample of a test of another webhook.",
 			"To try this webhook, send it a test event.")
-	case instant(f.webhook.CreatedAt).After(received):
-		e.step(checkSubscription, stopped, "the webhook was registered at %s, after that", f.webhook.CreatedAt)
+	case f.webhook.created.After(received):
+		e.step(checkSubscription, stopped, "the webhook was registered%s after that", f.told(" at %s,", f.webhook.CreatedAt))
 		e.conclude(registeredLater, "The webhook was registered after the event was accepted. A webhook gets only events that come after its registration.",
 			"If the receiver needs this event, publish it again under another id.")
 	case !slices.Contains(f.webhook.Events, f.event.Type):
-		e.step(checkSubscription, stopped, "the webhook is registered for %s", list(f.webhook.Events))
-		e.conclude(notSubscribed, "The webhook is not registered for "+f.event.Type+".",
+		e.step(checkSubscription, stopped, "the webhook is %s", f.orElse("not registered for "+string(f.event.Type), "registered for %s", list(f.webhook.Events)))
+		e.conclude(notSubscribed, "The webhook is not registered for "+string(f.event.Type)+".",
 			"To get such events from now on, update the webhook and add the type to its events.",
 			"This does not send past events. Publish the event again under another id.")
 	case f.now.Sub(received) < settling:
 		e.step(checkSubscription, waiting, "the webhook is registered for it")
 		e.conclude(notYet, "The event has just been accepted; its delivery shows within some seconds.", "Ask again in a moment.")
-	case instant(f.webhook.UpdatedAt).After(received):
-		e.step(checkSubscription, stopped, "the webhook is registered for the type now, and was changed at %s, after the event", f.webhook.UpdatedAt)
-		e.conclude(changedLater, "The webhook is registered for "+f.event.Type+" now. It was changed after the event was accepted, and there was no delivery. Most likely it was not registered for the type before.",
+	case f.webhook.updated.After(received):
+		e.step(checkSubscription, stopped, "the webhook is registered for the type now, and was changed%s after the event", f.told(" at %s,", f.webhook.UpdatedAt))
+		e.conclude(changedLater, "The webhook is registered for "+string(f.event.Type)+" now. It was changed after the event was accepted, and there was no delivery. Most likely it was not registered for the type before.",
 			"If the receiver needs this event, publish it again under another id.")
 	default:
 		e.step(checkSubscription, waiting, "the webhook is registered for it, and no dispatcher has taken the event yet")
@@ -160,7 +165,7 @@ func (e *explanation) undelivered(f facts) {
 // ofDelivery explains where a delivery stands.
 func (e *explanation) ofDelivery(f facts) {
 	d := f.delivery
-	e.step(checkEvent, passed, "%s was accepted at %s", d.EventType, d.CreatedAt)
+	e.step(checkEvent, passed, "%s was accepted at %s", d.EventType, text(d.CreatedAt))
 	if d.Test {
 		e.step(checkSubscription, passed, "a test is sent whatever the webhook is registered for")
 	} else {
@@ -197,8 +202,9 @@ func (e *explanation) deleted() {
 // unreadable explains what waits because Waybill can't read the webhook.
 func (e *explanation) unreadable(f facts) {
 	e.attemptsSoFar(f.delivery)
-	e.step(checkActive, stopped, "the webhook can't be read: %s", f.webhook.Fault)
-	e.conclude(unreadable, "Waybill can't read the webhook: "+f.webhook.Fault+". Its deliveries are held until the webhook can be read or the retention ends.",
+	fault := f.told(": %s", f.webhook.Fault)
+	e.step(checkActive, stopped, "the webhook can't be read%s", fault)
+	e.conclude(unreadable, "Waybill can't read the webhook"+fault+". Its deliveries are held until the webhook can be read or the retention ends.",
 		"Whoever runs Waybill should add the encryption key under which the webhook was stored to the present one. Then the held deliveries go out.",
 		"If that key is lost, delete the webhook and register it again.")
 }
@@ -206,7 +212,7 @@ func (e *explanation) unreadable(f facts) {
 // disabled explains what waits because the webhook is inactive.
 func (e *explanation) disabled(f facts) {
 	d, again := f.delivery, "Update the webhook with \"active\": true; then the held deliveries go out in order."
-	switch disabled := text(f.webhook.DisabledReason); domain.DisabledReason(disabled) {
+	switch *f.webhook.DisabledReason {
 	case domain.DisabledGone:
 		e.attemptsSoFar(d)
 		e.step(checkActive, stopped, "the webhook is inactive: its receiver answered 410 (Gone)")
@@ -257,15 +263,15 @@ func (e *explanation) open(f facts) {
 	}
 	reason := text(d.Reason)
 	if reason == domain.ReasonOverCap {
-		e.step(checkCapacity, waiting, "%s", capacity(f.webhook))
+		e.step(checkCapacity, waiting, "%s", capacity(f))
 		e.attemptsSoFar(d)
-		e.conclude(overCapacity, "More deliveries are due to the webhook than it takes: "+capacity(f.webhook)+". The delivery waits in the webhook's hold queue.",
+		e.conclude(overCapacity, "More deliveries are due to the webhook than it takes"+f.told(": %s", capacity(f))+". The delivery waits in the webhook's hold queue.",
 			"Nothing has to be done. It goes out when there is room.",
 			"If the receiver can take more, update the webhook with a higher maxInFlight or ratePerSecond.")
 		return
 	}
-	e.step(checkCapacity, passed, "%s", capacity(f.webhook))
-	if reason == domain.ReasonCircuitOpen || d.Status == domain.StatusRetrying && f.waiting > 0 {
+	e.step(checkCapacity, passed, "%s", capacity(f))
+	if reason == domain.ReasonCircuitOpen || d.Status == domain.StatusRetrying && f.circuitOpen {
 		e.attemptsSoFar(d)
 		e.step(checkCircuit, waiting, "open: the receiver failed at least 20 times in a row; probes are sent one at a time, 5 s to 5 min apart")
 		e.conclude(circuitOpen, "The webhook's circuit is open: its receiver failed so often that only probes are sent. When a probe succeeds, the waiting deliveries go out. Until then their retry schedules go on.",
@@ -288,5 +294,5 @@ func (e *explanation) open(f facts) {
 		e.conclude(pending, "Another attempt was asked for and has not ended yet. Before that, "+last(d)+".", "Ask again in a moment.")
 		return
 	}
-	e.conclude(pending, fmt.Sprintf("Its first attempt is in flight or about to start. The receiver has %v s to answer.", f.webhook.TimeoutSeconds), "Ask again in a moment.")
+	e.conclude(pending, "Its first attempt is in flight or about to start."+f.told(" The receiver has %v s to answer.", f.webhook.TimeoutSeconds), "Ask again in a moment.")
 }

@@ -1,0 +1,41 @@
+package dispatcher
+
+import (
+	"context"
+
+	"waybill.dev/services/dispatcher/internal/index"
+	"waybill.dev/services/dispatcher/internal/record"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/news"
+	"waybill.dev/shared/store/recorder"
+)
+
+// telling writes records and tells those who watch what they changed.
+type telling struct {
+	record.Writer
+
+	news  *news.Publisher
+	index *index.Index
+}
+
+// Record implements record.Writer.
+func (t telling) Record(ctx context.Context, batches []domain.RecordBatch) (recorder.RecordResult, error) {
+	result, err := t.Writer.Record(ctx, batches)
+	if err != nil || !t.news.Watched() {
+		return result, err
+	}
+	for i := range batches {
+		for j := range batches[i].Events {
+			t.news.Note(batches[i].Events[j].Account, news.Event, batches[i].Events[j].ID)
+		}
+		for j := range batches[i].Outcomes {
+			t.news.Note(batches[i].Outcomes[j].Account, news.Delivery, string(batches[i].Outcomes[j].Delivery))
+		}
+		for _, change := range batches[i].Health {
+			if hook, ok := t.index.Hook(change.Webhook); ok {
+				t.news.Note(hook.Account, news.Webhook, string(change.Webhook))
+			}
+		}
+	}
+	return result, nil
+}

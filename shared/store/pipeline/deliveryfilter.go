@@ -1,0 +1,156 @@
+package pipeline
+
+import (
+	"fmt"
+
+	"gorm.io/gorm"
+
+	"waybill.dev/shared/domain"
+)
+
+// maxLooked bounds how many deliveries are looked through for one page, in the order of an
+// index: as many take some 50 ms.
+const maxLooked = 20_000
+
+// What the last attempt came to, where the row does not say it: see the columns.
+const (
+	sqlClass  = `coalesce(d.last_class, CASE WHEN d.attempts = 1 AND d.attempt_status BETWEEN 200 AND 299 THEN 'ok' END)`
+	sqlStatus = `coalesce(d.last_status, CASE WHEN d.attempts = 1 THEN d.attempt_status END)`
+)
+
+// condition is a part of a WHERE with its arguments.
+type condition struct {
+	sql  string
+	args []any
+}
+
+// failed tells whether the filter is about attempts that failed: then it is not delivered.
+func (f DeliveryFilter) failed() bool {
+	return f.Class != "" && f.Class != domain.ClassOK || f.StatusCode != 0 && domain.ClassOf(f.StatusCode) != domain.ClassOK
+}
+
+// indexed returns the conditions that an index has its order for, at most one of which is
+// more than that it is not delivered.
+func (f DeliveryFilter) indexed() []condition {
+	var list []condition
+	add := func(sql string, args ...any) { list = append(list, condition{sql, args}) }
+	open := f.failed() || f.Reason != "" || f.Status != "" && f.Status != domain.StatusDelivered
+	if open {
+		add("d.status <> 'delivered'")
+	}
+	switch {
+	case f.StatusCode != 0 && domain.ClassOf(f.StatusCode) != domain.ClassOK:
+		add("d.last_status = ?", f.StatusCode)
+	case f.Class != "" && f.Class != domain.ClassOK:
+		add("d.last_class = ?", string(f.Class))
+	case f.Reason != "" && f.Reason != domain.ReasonWebhookDeleted:
+		add("d.reason = ? AND d.reason <> ''", f.Reason)
+	case f.Test != nil && *f.Test && !open:
+		add("d.test")
+	}
+	return list
+}
+
+// others returns the conditions that the deliveries are looked through for.
+func (f DeliveryFilter) others() []condition {
+	var list []condition
+	add := func(sql string, args ...any) { list = append(list, condition{sql, args}) }
+	if sql := loggedCondition(f.Status); sql != "" {
+		add(sql)
+	}
+	if f.Reason != "" {
+		add(shownReason(f.Reason), f.Reason)
+	}
+	if f.Type != "" {
+		add("d.event_type = ?", string(f.Type))
+	}
+	if f.Class != "" {
+		add(sqlClass+" = ?", string(f.Class))
+	}
+	if f.StatusCode != 0 {
+		add(sqlStatus+" = ?", f.StatusCode)
+	}
+	if f.Test != nil {
+		add("d.test = ?", *f.Test)
+	}
+	return list
+}
+
+// shownReason selects the rows that are shown with a reason, which is its argument: see
+// listedRow.shown.
+func shownReason(reason string) string {
+	const ended = "d.status IN ('delivered', 'failed')"
+	asStored := "d.reason = ? AND (NOT " + sqlDead + " OR " + ended + ") AND (NOT " + sqlOpen + " OR " + sqlDead + ")"
+	if reason == domain.ReasonWebhookDeleted {
+		return "((" + asStored + ") OR (" + sqlDead + " AND NOT " + ended + "))"
+	}
+	return asStored
+}
+
+// requested adds the filter's conditions to a query of open requests.
+func (f DeliveryFilter) requested(query *gorm.DB) *gorm.DB {
+	switch f.Reason {
+	case "":
+	case domain.ReasonWebhookDeleted:
+		query = query.Where(sqlDeadRequest)
+	default:
+		query = query.Where("1 = 0")
+	}
+	if f.Type != "" {
+		query = query.Where("r.event_type = ?", string(f.Type))
+	}
+	if f.Class != "" {
+		query = query.Where(sqlClass+" = ?", string(f.Class))
+	}
+	if f.StatusCode != 0 {
+		query = query.Where(sqlStatus+" = ?", f.StatusCode)
+	}
+	if f.Test != nil {
+		query = query.Where("r.test = ?", *f.Test)
+	}
+	return query
+}
+
+// walked selects the deliveries in the order of an index, with those of the filter among
+// them.
+func (scope deliveryScope) walked(tx *gorm.DB) *gorm.DB {
+	query := scope.bound(tx.Table("deliveries AS d"), "d", "d.id")
+	for _, c := range scope.filter.indexed() {
+		query = query.Where(c.sql, c.args...)
+	}
+	return query
+}
+
+// bounded tells whether maxLooked applies: deliveries are looked through, and not those of
+// known events.
+func (scope deliveryScope) bounded() bool {
+	return !scope.byEvents() && len(scope.filter.others()) > 0
+}
+
+// logged selects the deliveries of the filter, of the first maxLooked where that applies.
+func (scope deliveryScope) logged(tx *gorm.DB) *gorm.DB {
+	query := scope.walked(tx)
+	if scope.bounded() {
+		query = tx.Table("(?) AS d", query.Select("d.*").Order("d.id DESC").Limit(maxLooked))
+	}
+	for _, c := range scope.filter.others() {
+		query = query.Where(c.sql, c.args...)
+	}
+	return query
+}
+
+// horizon returns the last delivery that was looked at; empty: there are no others.
+func (scope deliveryScope) horizon(tx *gorm.DB) (domain.DeliveryID, error) {
+	if !scope.bounded() {
+		return "", nil
+	}
+	var ids []domain.DeliveryID
+	err := scope.walked(tx).Order("d.id DESC").Offset(maxLooked-1).Limit(1).Pluck("d.id", &ids).Error
+	if err != nil {
+		return "", fmt.Errorf("read log: %w", err)
+	}
+	if len(ids) == 0 {
+		return "", nil
+	}
+	return ids[0], nil
+}

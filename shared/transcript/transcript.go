@@ -1,0 +1,203 @@
+// Package transcript keeps what an attempt sent and what came back, beside status and body,
+// in some 250 bytes. A dispatcher writes it once for each attempt; it is stored as it is,
+// and read when somebody looks at the attempt. What the delivery says anyway is not in it.
+package transcript
+
+import (
+	"encoding/binary"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"waybill.dev/shared/domain"
+)
+
+// version begins a transcript.
+const version = 1
+
+// MaxResponseHeaders bounds the names and values of an answer's headers that are kept, in
+// bytes. Further fields, by name, are left out.
+const MaxResponseHeaders = 4 << 10
+
+// Sent is what an attempt sent that its delivery does not say.
+type Sent struct {
+	URL         string
+	UserAgent   string
+	Signature   string // of the header webhook-signature
+	TraceParent string
+	// Own are the names of the webhook's own headers. Their values are secret.
+	Own      []string
+	BodySize int
+}
+
+// Got is what became of it.
+type Got struct {
+	// Remote is what was connected to; not valid: nothing was, so nothing was sent.
+	Remote netip.AddrPort
+	Header http.Header // of the answer
+	Phases domain.Phases
+}
+
+// Encode writes a transcript. The values of headers that may carry secrets are not in it.
+func Encode(s *Sent, g *Got) []byte {
+	out := make([]byte, 0, 192+len(s.URL)+64*len(g.Header))
+	out = append(out, version)
+	out = appendText(out, s.URL)
+	out = appendPhases(out, &g.Phases)
+	if !g.Remote.IsValid() {
+		return out
+	}
+	addr := g.Remote.Addr()
+	out = append(out, byte(addr.BitLen()/8))
+	if addr.Is4() {
+		raw := addr.As4()
+		out = append(out, raw[:]...)
+	} else {
+		raw := addr.As16()
+		out = append(out, raw[:]...)
+	}
+	out = binary.BigEndian.AppendUint16(out, g.Remote.Port())
+	out = appendText(out, s.UserAgent)
+	out = appendText(out, s.Signature)
+	out = appendText(out, s.TraceParent)
+	out = binary.AppendUvarint(out, uint64(max(s.BodySize, 0)))
+	out = binary.AppendUvarint(out, uint64(len(s.Own)))
+	for _, name := range s.Own {
+		out = appendText(out, name)
+	}
+	return appendHeader(out, g.Header)
+}
+
+func appendText(out []byte, text string) []byte {
+	out = binary.AppendUvarint(out, uint64(len(text)))
+	return append(out, text...)
+}
+
+// appendPhases writes microseconds, 0: it did not happen.
+func appendPhases(out []byte, p *domain.Phases) []byte {
+	for _, took := range [...]time.Duration{p.DNS, p.Connect, p.TLS, p.FirstByte, p.Body} {
+		var us uint64
+		if took > 0 {
+			us = max(1, uint64(took/time.Microsecond))
+		}
+		out = binary.AppendUvarint(out, us)
+	}
+	return out
+}
+
+// appendHeader writes the fields of an answer to the end. Their order is the map's, unless
+// some are left out: it costs less to sort what is read.
+func appendHeader(out []byte, header http.Header) []byte {
+	size := 0
+	for name, values := range header {
+		for _, value := range values {
+			size += len(name) + len(value)
+		}
+	}
+	if size <= MaxResponseHeaders {
+		for name, values := range header {
+			out = appendField(out, name, values)
+		}
+		return out
+	}
+	names := make([]string, 0, len(header))
+	for name := range header {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	left := MaxResponseHeaders
+	for _, name := range names {
+		for _, value := range header[name] {
+			if left -= len(name) + len(value); left < 0 {
+				return out
+			}
+			out = appendField(out, name, []string{value})
+		}
+	}
+	return out
+}
+
+// appendField writes a name, and of each value one more than its length and its bytes; 0
+// stands for a value that is not kept.
+func appendField(out []byte, name string, values []string) []byte {
+	hidden := secret(name)
+	for _, value := range values {
+		out = appendText(out, name)
+		if hidden {
+			out = append(out, 0)
+			continue
+		}
+		out = binary.AppendUvarint(out, uint64(len(value))+1)
+		out = append(out, value...)
+	}
+	return out
+}
+
+// secret reports whether an answer's header of that name may carry a secret. The names of
+// nearly every answer are told at once.
+func secret(name string) bool {
+	switch name {
+	case "Date", "Content-Type", "Content-Length", "Server", "Connection", "Vary", "Cache-Control", "Keep-Alive", "Via":
+		return false
+	}
+	name = strings.ToLower(name)
+	for _, part := range [...]string{"cookie", "auth", "token", "secret", "password", "key", "session", "credential", "signature"} {
+		if strings.Contains(name, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// Field is one line of a header.
+type Field struct {
+	Name  string
+	Value string
+	// Hidden: there was a value that is not kept.
+	Hidden bool
+}
+
+// Transcript is what an attempt sent and what came back.
+type Transcript struct {
+	URL      string
+	Remote   netip.AddrPort // not valid: no connection was made, and nothing sent
+	Request  []Field        // in the order in which they were sent
+	Response []Field        // by name
+	Phases   domain.Phases
+}
+
+// Of is what the delivery says of an attempt.
+type Of struct {
+	EventID   string
+	Delivery  domain.DeliveryID
+	Number    int
+	StartedAt time.Time
+}
+
+// request rebuilds the header that was sent.
+func (o Of) request(s *Sent) []Field {
+	fields := make([]Field, 0, 10+len(s.Own))
+	add := func(name, value string) { fields = append(fields, Field{Name: name, Value: value}) }
+	if u, err := url.Parse(s.URL); err == nil {
+		add("Host", u.Host)
+	}
+	add("Content-Length", strconv.Itoa(s.BodySize))
+	add("Content-Type", "application/json")
+	add("User-Agent", s.UserAgent)
+	add("webhook-id", o.EventID)
+	add("webhook-timestamp", strconv.FormatInt(o.StartedAt.Unix(), 10))
+	add("webhook-signature", s.Signature)
+	add("Waybill-Delivery-Id", string(o.Delivery))
+	add("Waybill-Attempt", strconv.Itoa(o.Number))
+	if s.TraceParent != "" {
+		add("traceparent", s.TraceParent)
+	}
+	for _, name := range s.Own {
+		fields = append(fields, Field{Name: name, Hidden: true})
+	}
+	return fields
+}
