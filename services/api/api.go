@@ -57,6 +57,7 @@ type Options struct {
 
 	RetrySchedule []time.Duration // of the installation; nil: domain.DefaultRetrySchedule
 	Retention     time.Duration   // of events and delivery log; 0: DefaultRetention
+	DisableAfter  time.Duration   // how long a webhook may only fail before dispatchers make it inactive; 0: 120 h
 	RateLimit     float64         // requests a second of one account; 0: no limit
 
 	// TrustedProxies are the networks of proxies whose X-Forwarded-For, -Host and -Proto count.
@@ -105,6 +106,9 @@ func (o *Options) complete() {
 	}
 	if o.Retention == 0 {
 		o.Retention = DefaultRetention
+	}
+	if o.DisableAfter == 0 {
+		o.DisableAfter = 120 * time.Hour
 	}
 	if o.Registerer == nil {
 		o.Registerer = prometheus.NewRegistry()

@@ -17,6 +17,7 @@ import (
 	"waybill.dev/services/api/internal/events"
 	"waybill.dev/services/api/internal/explanations"
 	"waybill.dev/services/api/internal/health"
+	"waybill.dev/services/api/internal/insight"
 	"waybill.dev/services/api/internal/jobs"
 	"waybill.dev/services/api/internal/keys"
 	"waybill.dev/services/api/internal/live"
@@ -61,6 +62,7 @@ func families(o *Options, p *parts) []Route {
 		webhooks.Routes(webhooks.Options{Store: db, Bus: o.Bus, Egress: o.Egress, RetrySchedule: o.RetrySchedule, Retention: o.Retention}),
 		events.Routes(events.Options{Store: db, Accepter: p.accepter, Registerer: o.Registerer, TracerProvider: o.TracerProvider}),
 		deliveries.Routes(deliveries.Options{Log: db, Requests: db, Requested: requested}),
+		insight.Routes(insight.Options{Rollups: db, Webhooks: db, Retention: o.Retention, DisableAfter: o.DisableAfter}),
 		explanations.Routes(explanations.Options{Log: db, RetrySchedule: o.RetrySchedule}),
 		live.Routes(p.streams),
 		jobs.Routes(jobs.Options{Maker: db, Store: db, Requested: requested}),

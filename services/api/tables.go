@@ -8,6 +8,7 @@ import (
 	"waybill.dev/shared/store/accounts"
 	"waybill.dev/shared/store/auditlog"
 	"waybill.dev/shared/store/pipeline"
+	"waybill.dev/shared/store/rollup"
 )
 
 // tables are the families of tables that the service works with, on one database. Each part
@@ -18,6 +19,7 @@ type tables struct {
 	*access.Access
 	*auditlog.Log
 	*pipeline.Pipeline
+	*rollup.Rollups
 }
 
 func newTables(db *store.Store) tables {
@@ -27,6 +29,7 @@ func newTables(db *store.Store) tables {
 		Access:   access.New(db),
 		Log:      auditlog.New(db),
 		Pipeline: pipeline.New(db),
+		Rollups:  rollup.New(db),
 	}
 }
 

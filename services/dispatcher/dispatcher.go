@@ -83,6 +83,7 @@ type Dispatcher struct {
 	due       *retry.Due
 	queues    *hold.Manager
 	stall     *stallWatch
+	circuits  *circuits
 }
 
 // New returns a dispatcher; Run makes it work.
@@ -136,6 +137,8 @@ func New(options Options) (*Dispatcher, error) {
 	d.stall = &stallWatch{events: d.fanout, waits: d.eventsWait, reachable: d.reachable}
 	d.owners.OnChange(d.due.Own)
 	d.owners.OnChange(d.queues.Own)
+	d.circuits = &circuits{store: d.database, deliverer: d.deliverer, log: options.Logger, changed: make(chan struct{}, 1)}
+	d.owners.OnChange(d.circuits.own)
 	d.owners.OnBehind(d.stage.Yield)
 	d.index.OnChange(func(h *index.Hook) {
 		d.queues.Changed(h.ID)
@@ -202,7 +205,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	defer stopTaking()
 	context.AfterFunc(keeping, stopTaking)
 	takers, taking := errgroup.WithContext(taking)
-	for _, run := range []func(context.Context) error{d.owners.Run, d.takeEvents, d.due.Run, d.queues.Run} {
+	for _, run := range []func(context.Context) error{d.owners.Run, d.takeEvents, d.due.Run, d.queues.Run, d.circuits.Run} {
 		takers.Go(func() error { return run(taking) })
 	}
 	<-taking.Done()

@@ -12,12 +12,13 @@ import (
 	"waybill.dev/shared/store/recorder"
 )
 
-// database is all that a dispatcher asks of the database: eight methods.
+// database is all that a dispatcher asks of the database: nine methods.
 type database interface {
 	index.Store        // webhooks and their health
 	index.AccountStore // whose accounts there are
 	fanout.Log         // what is recorded of deliveries
 	record.Writer
+	circuitStore // what was said of circuits
 	// Pending tells whether migrations wait to be applied.
 	Pending(ctx context.Context) (bool, error)
 }

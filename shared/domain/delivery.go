@@ -120,6 +120,7 @@ type HealthChange struct {
 	Recovered       bool      // it succeeded
 	DisabledVersion int64     // it was disabled while at this version
 	DisabledReason  DisabledReason
+	Circuit         *Circuit // what its owner says of its circuit; nil: nothing
 	At              time.Time
 }
 

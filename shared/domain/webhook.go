@@ -3,6 +3,7 @@ package domain
 import (
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 )
 
@@ -110,6 +111,40 @@ type Health struct {
 	DisabledReason  DisabledReason
 	DisabledAt      time.Time
 	UpdatedAt       time.Time
+}
+
+// Circuit is a webhook's circuit, as the dispatcher that owns the webhook said it is.
+type Circuit struct {
+	OpenSince    time.Time // zero: it is closed
+	Failures     int       // in a row
+	FailingSince time.Time // the first of them; zero: the last attempt succeeded
+	NextProbeAt  time.Time // zero: it is closed
+	SaidAt       time.Time
+	Last         *Answer // of a failed attempt; nil: none is known
+}
+
+// MaxAnswerBody is how many bytes of an answer's body an Answer keeps.
+const MaxAnswerBody = 1024
+
+// Answer is how an attempt ended.
+type Answer struct {
+	At     time.Time
+	Status int // HTTP status; 0: no answer
+	Class  Class
+	Body   string // its beginning
+}
+
+// AnswerOf returns how an attempt ended.
+func AnswerOf(a *Attempt) Answer {
+	body := a.ResponseBody
+	if len(body) > MaxAnswerBody {
+		body = strings.ToValidUTF8(body[:MaxAnswerBody], "") // the cut may be within a character
+	}
+	class := a.Class
+	if class == "" {
+		class = ClassOf(a.Status) // it is from before there were classes
+	}
+	return Answer{At: a.StartedAt.Add(a.Duration), Status: a.Status, Class: class, Body: body}
 }
 
 // Inactive reports whether nothing is to be sent to w, and why.

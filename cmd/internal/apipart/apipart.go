@@ -55,6 +55,7 @@ func AddAPI(p *boot.Process, h *boot.Handles) (*API, error) {
 			Keyring:       h.Keyring,
 			RetrySchedule: h.Settings.RetrySchedule,
 			Retention:     h.Settings.Retention,
+			DisableAfter:  h.Settings.DisableAfter,
 			RateLimit:     h.Settings.RateLimit,
 			Memory:        memory, TrustedProxies: h.Settings.TrustedProxies, PublicURL: h.Settings.PublicURL,
 			OIDC:       api.OIDC{Issuer: h.Settings.OIDCIssuer, ClientID: h.Settings.OIDCClientID, ClientSecret: h.Settings.OIDCSecret},

@@ -34,6 +34,7 @@ func cases() map[string]func(*world) {
 		"a hanging receiver delays no other":             isolation,
 		"accounts are strangers":                         strangers,
 		"an AI client asks why and puts it right":        asksWhy,
+		"statistics equal what receivers counted":        statisticsAreExact,
 		noSecretLeaves:                                   secrets,
 	}
 }

@@ -47,6 +47,7 @@ var shared = []string{
 	"store/pipeline",              // the tables of an event's way
 	"store/pipeline/pipelinetest", // what suites over these tables begin with
 	"store/recorder",              // what dispatchers write into them
+	"store/rollup",                // the counts behind statistics
 	"store/storetest",             // the frame of the suites
 	"transcript",                  // what an attempt sent and what came back
 }
@@ -58,6 +59,7 @@ var families = []string{
 	"waybill.dev/shared/store/accounts",              // both services ask whose accounts there are
 	"waybill.dev/shared/store/auditlog",              // families of api and shared write entries
 	"waybill.dev/shared/store/pipeline",              // both services work on it
+	"waybill.dev/shared/store/rollup",                // both services count, in the transaction of what is counted
 	"waybill.dev/shared/store/recorder",              // the dispatcher's; its suite and the pipeline's need each other
 	"waybill.dev/services/api/internal/store/access", // the api's alone
 }

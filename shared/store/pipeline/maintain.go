@@ -40,6 +40,10 @@ func (p *Pipeline) Maintain(ctx context.Context, now time.Time, retention time.D
 	if err := p.db.RaiseFloor(ctx, floor); err != nil {
 		return result, store.Wrap("raise floor of the log", err)
 	}
+	rollups := "(account, webhook_id, step, start, event_type, class)"
+	if _, err = p.db.Purge(ctx, "rollups", rollups, "start < ?", store.InstantOf(floor)); err != nil {
+		return result, store.Wrap("purge rollups", err)
+	}
 	if result.Dropped, err = p.db.DropDays(ctx, floor); err != nil {
 		return result, store.Wrap("drop days", err)
 	}
@@ -63,6 +67,10 @@ func (p *Pipeline) Maintain(ctx context.Context, now time.Time, retention time.D
 	orphan := "updated_at < ? AND NOT EXISTS (SELECT 1 FROM webhooks w WHERE w.id = webhook_health.webhook_id)"
 	if _, err := p.db.Purge(ctx, "webhook_health", "webhook_id", orphan, gone); err != nil {
 		return result, store.Wrap("purge webhook health", err)
+	}
+	orphan = "said_at < ? AND NOT EXISTS (SELECT 1 FROM webhooks w WHERE w.id = webhook_circuits.webhook_id)"
+	if _, err := p.db.Purge(ctx, "webhook_circuits", "webhook_id", orphan, gone); err != nil {
+		return result, store.Wrap("purge circuits", err)
 	}
 	return result, nil
 }

@@ -32,7 +32,7 @@ func New(db *store.Store) *Pipeline {
 	p := &Pipeline{db: db, audit: auditlog.New(db), dialect: postgres{}}
 	if statements := db.Statements(); statements != nil {
 		statements.Add(sqliteInsertEvents().Sizes()...)
-		statements.Add(sqliteInsertOutbox)
+		statements.Add(sqliteInsertOutbox, sqliteCountEvents)
 		p.dialect = sqlite{db: db, statements: statements}
 	}
 	return p

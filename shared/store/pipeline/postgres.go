@@ -8,6 +8,7 @@ import (
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/envelope"
 	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/rollup"
 )
 
 // tableEvents is partitioned by day.
@@ -20,8 +21,8 @@ type postgres struct{}
 func (postgres) eventsTable(day time.Time) string { return store.Partition(tableEvents, day) }
 
 // insertEvents is one statement, and so one round trip and one snapshot: what is not a
-// repeat goes into today's partition and into the outbox with the configuration version
-// of that snapshot. Today's repeats are found by the primary key, which also waits for a
+// repeat goes into today's partition, into the outbox with the configuration version of that
+// snapshot, and into the counts. Today's repeats are found by the primary key, which also waits for a
 // commit that is under way; yesterday's by an anti-join.
 func (postgres) insertEvents(ctx context.Context, c store.Conn, in intake) (intakeResult, error) {
 	n := len(in.events)
@@ -38,7 +39,7 @@ func (postgres) insertEvents(ctx context.Context, c store.Conn, in intake) (inta
 	var keys *string
 	err := c.QueryRowContext(ctx, insertEventsSQL(in.now),
 		domain.Day(in.now), in.now, in.now.Add(-domain.DedupeWindow),
-		accounts, ids, types, times, payloads, n, shipments,
+		accounts, ids, types, times, payloads, n, shipments, rollup.MinuteOf(in.now),
 	).Scan(&version, &count, &keys)
 	if err != nil {
 		return intakeResult{}, err
@@ -77,10 +78,13 @@ WITH fresh AS (
 		SELECT 1 FROM ` + store.Partition(tableEvents, now.Add(-24*time.Hour)) + ` y
 		WHERE y.account = i.account AND y.id = i.id AND (y.received_at > $3::timestamptz) IS TRUE OFFSET 0)
 	ON CONFLICT DO NOTHING
-	RETURNING account, id
+	RETURNING account, id, type
 ), queued AS (
 	INSERT INTO outbox (received_at, account, id, version)
 	SELECT $2::timestamptz, fresh.account, fresh.id, config_version.version FROM fresh, config_version
+), tallied AS (
+	` + rollup.InsertAccepted + `
+	SELECT account, type, $11::timestamptz, count(*) FROM fresh GROUP BY account, type
 ), counted AS (
 	SELECT count(*) AS n FROM fresh
 )

@@ -75,6 +75,22 @@ func (r webhookHealthRow) domain() domain.Health {
 	}
 }
 
+// webhookCircuitRow is what a dispatcher said of a circuit. SaidAt orders what it says.
+type webhookCircuitRow struct {
+	WebhookID    string `gorm:"primaryKey"`
+	OpenSince    store.Instant
+	Failures     int64
+	FailingSince store.Instant
+	NextProbeAt  store.Instant
+	SaidAt       store.Instant
+	AnswerAt     store.Instant
+	AnswerClass  string
+	AnswerStatus int
+	AnswerBody   string
+}
+
+func (webhookCircuitRow) TableName() string { return "webhook_circuits" }
+
 type eventRow struct {
 	Day        store.Date `gorm:"primaryKey"`
 	Account    string     `gorm:"primaryKey"`

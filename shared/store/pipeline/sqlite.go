@@ -7,6 +7,7 @@ import (
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/envelope"
 	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/rollup"
 )
 
 // sqlite has the statements that are written for SQLite.
@@ -33,6 +34,9 @@ func sqliteInsertEvents() store.MultiRow {
 const sqliteInsertOutbox = `INSERT INTO outbox (received_at, account, id, version)
 	SELECT received_at, account, id, ? FROM events WHERE rowid > ?`
 
+// sqliteCountEvents counts the same.
+const sqliteCountEvents = rollup.InsertAccepted + `SELECT account, type, ?, count(*) FROM events WHERE rowid > ? GROUP BY account, type`
+
 func (s sqlite) insertEvents(ctx context.Context, c store.Conn, in intake) (intakeResult, error) {
 	var result intakeResult
 	var last int64
@@ -55,6 +59,9 @@ func (s sqlite) insertEvents(ctx context.Context, c store.Conn, in intake) (inta
 		return result, nil
 	}
 	if _, err := s.statements.Exec(ctx, c, sqliteInsertOutbox, result.version, last); err != nil {
+		return result, err
+	}
+	if _, err := s.statements.Exec(ctx, c, sqliteCountEvents, s.db.Moment(rollup.MinuteOf(in.now)), last); err != nil {
 		return result, err
 	}
 	if n == len(in.events) {

@@ -13,6 +13,7 @@ import (
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/envelope"
 	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/rollup"
 )
 
 // postgres has the statements that are written for Postgres.
@@ -47,55 +48,53 @@ func (d postgres) recordTx(ctx context.Context, w *recordWork, alone bool) (Reco
 	if alone {
 		begin = "BEGIN; SET LOCAL enable_seqscan = off; SELECT pg_advisory_xact_lock(%d)"
 	}
-	var result RecordResult
+	var counted tally
 	options := pgx.TxOptions{BeginQuery: fmt.Sprintf(begin, int64(recordLock))}
 	err := pgx.BeginTxFunc(ctx, d.pool, options, func(tx pgx.Tx) error {
 		for _, at := range w.dayList() {
-			n, err := recordDayPostgres(ctx, tx, at, w.days[store.DateOf(at)])
-			if err != nil {
+			if err := recordDayPostgres(ctx, tx, at, w.days[store.DateOf(at)], &counted); err != nil {
 				return err
 			}
-			result.Attempts += n
 		}
-		return recordRestPostgres(ctx, tx, w)
+		return recordRestPostgres(ctx, tx, w, &counted)
 	})
-	return result, err
+	return RecordResult{Attempts: counted.attempts}, err
 }
 
-func recordDayPostgres(ctx context.Context, tx pgx.Tx, at time.Time, day *recordDay) (int, error) {
+func recordDayPostgres(ctx context.Context, tx pgx.Tx, at time.Time, day *recordDay, counted *tally) error {
 	if len(day.born) > 0 {
 		err := copyRows(ctx, tx, store.Partition(tableDeliveries, at), deliveryColumns(), &bornRows{day: at, rows: day.born})
 		if err != nil {
-			return 0, fmt.Errorf("copy deliveries: %w", err)
+			return fmt.Errorf("copy deliveries: %w", err)
 		}
 	}
-	attempts := day.bornAttempts()
+	day.countBorn(counted)
 	if len(day.filled) > 0 {
 		taken, err := fillDeliveriesPostgres(ctx, tx, at, day.filled)
 		if err != nil {
-			return 0, fmt.Errorf("fill deliveries: %w", err)
+			return fmt.Errorf("fill deliveries: %w", err)
 		}
-		attempts += len(taken)
+		day.countFilled(counted, taken)
 		day = day.unfilled(taken)
 	}
 	if len(day.changed) > 0 {
 		if err := upsertDeliveriesPostgres(ctx, tx, at, day.changed); err != nil {
-			return 0, fmt.Errorf("change deliveries: %w", err)
+			return fmt.Errorf("change deliveries: %w", err)
 		}
 	}
 	if len(day.attempts) > 0 {
-		n, err := insertAttemptsPostgres(ctx, tx, at, day.attempts)
+		added, err := insertAttemptsPostgres(ctx, tx, at, day.attempts)
 		if err != nil {
-			return 0, fmt.Errorf("insert attempts: %w", err)
+			return fmt.Errorf("insert attempts: %w", err)
 		}
-		attempts += n
+		day.countAttempts(counted, added)
 	}
 	if len(day.events) > 0 {
-		if err := recordEventsPostgres(ctx, tx, at, day); err != nil {
-			return 0, fmt.Errorf("add events: %w", err)
+		if err := recordEventsPostgres(ctx, tx, at, day, counted); err != nil {
+			return fmt.Errorf("add events: %w", err)
 		}
 	}
-	return attempts, nil
+	return nil
 }
 
 // copyRows copies rows into a table; errKnown: one of them was there.
@@ -191,13 +190,18 @@ func fillDeliveriesPostgres(ctx context.Context, tx pgx.Tx, at time.Time, outcom
 	if err != nil {
 		return nil, err
 	}
-	taken := make(map[string]struct{}, n)
+	return idSet(rows, n)
+}
+
+// idSet returns the ids of a query's rows, of which there are up to n.
+func idSet(rows pgx.Rows, n int) (map[string]struct{}, error) {
+	ids := make(map[string]struct{}, n)
 	var id string
-	_, err = pgx.ForEachRow(rows, []any{&id}, func() error {
-		taken[id] = struct{}{}
+	_, err := pgx.ForEachRow(rows, []any{&id}, func() error {
+		ids[id] = struct{}{}
 		return nil
 	})
-	return taken, err
+	return ids, err
 }
 
 // stateArrays are the parameters that stateValues gives, but for the first, the day.
@@ -254,8 +258,9 @@ func pointer(t time.Time) *time.Time {
 	return &t
 }
 
-// insertAttemptsPostgres adds the attempts that are neither there nor in their delivery.
-func insertAttemptsPostgres(ctx context.Context, tx pgx.Tx, at time.Time, list []deliveryAttempt) (int, error) {
+// insertAttemptsPostgres adds the attempts that are neither there nor in their delivery, and
+// returns the ids of those that it added.
+func insertAttemptsPostgres(ctx context.Context, tx pgx.Tx, at time.Time, list []deliveryAttempt) (map[string]struct{}, error) {
 	n := len(list)
 	accounts, deliveries, ids := make([]string, n), make([]string, n), make([]string, n)
 	numbers, states, durations := make([]int32, n), make([]int32, n), make([]int64, n)
@@ -266,7 +271,7 @@ func insertAttemptsPostgres(ctx context.Context, tx pgx.Tx, at time.Time, list [
 		numbers[i], states[i], durations[i] = int32(a.Number), int32(a.Status), a.Duration.Microseconds() // small
 		starts[i], classes[i], faults[i], bodies[i] = a.StartedAt, storedClass(&a.Attempt), a.Error, a.ResponseBody
 	}
-	tag, err := tx.Exec(ctx, `
+	rows, err := tx.Query(ctx, `
 		INSERT INTO `+store.Partition(tableAttempts, at)+` (day, delivery_id, id, number, started_at, duration_us, status, class, error, body, transcript)
 		SELECT $1::date, a.delivery_id, a.id, a.number, a.started_at, a.duration_us, a.status, a.class, a.error, a.body, a.transcript
 		FROM unnest($2::text[], $3::text[], $4::text[], $5::integer[], $6::timestamptz[], $7::bigint[], $8::integer[], $9::text[], $10::text[], $11::text[], $12::bytea[])
@@ -274,10 +279,14 @@ func insertAttemptsPostgres(ctx context.Context, tx pgx.Tx, at time.Time, list [
 		WHERE NOT EXISTS (
 			SELECT 1 FROM `+store.Partition(tableDeliveries, at)+` d
 			WHERE d.account = a.account AND d.id = a.delivery_id AND d.attempt_id = a.id)
-		ON CONFLICT DO NOTHING`,
+		ON CONFLICT DO NOTHING
+		RETURNING id`,
 		at, accounts, deliveries, ids, numbers, starts, durations, states, classes, faults, bodies,
 		transcriptsOf(n, func(i int) *domain.Attempt { return &list[i].Attempt }))
-	return int(tag.RowsAffected()), err
+	if err != nil {
+		return nil, err
+	}
+	return idSet(rows, n)
 }
 
 // eventRows feeds events that came over the bus to COPY.
@@ -300,10 +309,13 @@ func (r *eventRows) Err() error { return nil }
 
 // recordEventsPostgres adds events. Of one whose id is there for that day only the time
 // is kept, so that its deliveries are found.
-func recordEventsPostgres(ctx context.Context, tx pgx.Tx, at time.Time, day *recordDay) error {
+func recordEventsPostgres(ctx context.Context, tx pgx.Tx, at time.Time, day *recordDay, counted *tally) error {
 	table := store.Partition(tableEvents, at)
 	if !day.known {
 		columns := []string{"day", "account", "id", "type", "occurred_at", "payload", "received_at", "source", "shipment"}
+		for i := range day.events {
+			counted.event(&day.events[i])
+		}
 		return copyRows(ctx, tx, table, columns, &eventRows{rows: day.events})
 	}
 	batch := &pgx.Batch{}
@@ -312,17 +324,31 @@ func recordEventsPostgres(ctx context.Context, tx pgx.Tx, at time.Time, day *rec
 			INSERT INTO `+table+` AS e (day, account, id, type, occurred_at, payload, received_at, source, shipment)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $10, $11)
 			ON CONFLICT (account, id, day) DO UPDATE SET repeats = e.repeats || $8::text
-			WHERE e.received_at <> excluded.received_at AND strpos(e.repeats, $8::text) = 0 AND length(e.repeats) < $9`,
+			WHERE e.received_at <> excluded.received_at AND strpos(e.repeats, $8::text) = 0 AND length(e.repeats) < $9
+			RETURNING e.repeats = ''`,
 			at, e.Account, e.ID, string(e.Type), e.Timestamp, e.Payload, e.ReceivedAt, repeatText(e.ReceivedAt), maxRepeats,
-			string(domain.SourceNATS), envelope.Shipment(e.Account, e.Payload))
+			string(domain.SourceNATS), envelope.Shipment(e.Account, e.Payload)).
+			Query(func(rows pgx.Rows) error {
+				var added bool
+				_, err := pgx.ForEachRow(rows, []any{&added}, func() error {
+					if added {
+						counted.event(&e)
+					}
+					return nil
+				})
+				return err
+			})
 	}
 	return tx.SendBatch(ctx, batch).Close()
 }
 
-// recordRestPostgres settles events, answers requests and stores health, in one round
-// trip.
-func recordRestPostgres(ctx context.Context, tx pgx.Tx, w *recordWork) error {
+// recordRestPostgres settles events, answers requests, and stores health and the counts, in
+// one round trip.
+func recordRestPostgres(ctx context.Context, tx pgx.Tx, w *recordWork, counted *tally) error {
 	batch := &pgx.Batch{}
+	if !counted.Empty() {
+		batch.Queue(rollup.InsertDelta, rollup.MinuteOf(w.now), counted.Encode())
+	}
 	if len(w.settled) > 0 {
 		times, accounts, ids := splitKeys(w.settled)
 		// Subqueries, as in insertEventsSQL: the plan is kept.
@@ -338,6 +364,9 @@ func recordRestPostgres(ctx context.Context, tx pgx.Tx, w *recordWork) error {
 		}
 		if h.DisabledVersion > 0 {
 			batch.Queue(healthDisabled, string(h.Webhook), h.DisabledVersion, string(h.DisabledReason), h.At, w.now)
+		}
+		if h.Circuit != nil {
+			batch.Queue(circuitSaid, circuitValues(&h, orNull)...)
 		}
 	}
 	queueAnswers(batch, w.answers) // at the end: who advances a job has its row at the end, too

@@ -128,6 +128,32 @@ const healthFailing = `
 		changed_at = excluded.changed_at, updated_at = excluded.updated_at
 	WHERE webhook_health.changed_at IS NULL OR webhook_health.changed_at <= excluded.changed_at`
 
+// circuitSaid stores what is said of a circuit, unless something newer is known. What is said
+// without an answer leaves the last one.
+const circuitSaid = `
+	INSERT INTO webhook_circuits AS c (webhook_id, open_since, failures, failing_since, next_probe_at, said_at,
+		answer_at, answer_class, answer_status, answer_body)
+	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+	ON CONFLICT (webhook_id) DO UPDATE SET open_since = excluded.open_since, failures = excluded.failures,
+		failing_since = excluded.failing_since, next_probe_at = excluded.next_probe_at, said_at = excluded.said_at,
+		answer_class = CASE WHEN excluded.answer_at IS NULL THEN c.answer_class ELSE excluded.answer_class END,
+		answer_status = CASE WHEN excluded.answer_at IS NULL THEN c.answer_status ELSE excluded.answer_status END,
+		answer_body = CASE WHEN excluded.answer_at IS NULL THEN c.answer_body ELSE excluded.answer_body END,
+		answer_at = coalesce(excluded.answer_at, c.answer_at)
+	WHERE c.said_at <= excluded.said_at`
+
+// circuitValues returns the parameters of circuitSaid.
+func circuitValues(h *domain.HealthChange, moment func(time.Time) any) []any {
+	c, last := h.Circuit, domain.Answer{}
+	if c.Last != nil {
+		last = *c.Last
+	}
+	return []any{
+		string(h.Webhook), moment(c.OpenSince), c.Failures, moment(c.FailingSince), moment(c.NextProbeAt), moment(c.SaidAt),
+		moment(last.At), plainText(string(last.Class)), last.Status, plainText(last.Body),
+	}
+}
+
 // healthDisabled stores that a webhook was disabled at a version; the first reason for a
 // version stays.
 const healthDisabled = `

@@ -36,6 +36,7 @@ func recordTests() storetest.Tests[*bench] {
 		"counts once under concurrency":        testRecordConcurrent,
 		"keeps how the last attempt ended":     testRecordLast,
 		"tells revisions":                      testRevs,
+		"keeps what is said of circuits":       testCircuit,
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/rollup"
 )
 
 // Tables that are partitioned by day.
@@ -39,7 +40,7 @@ func New(db *store.Store) *Recorder {
 		for _, m := range []store.MultiRow{sqliteInsertDeliveries(), sqliteFillDeliveries(), sqliteUpsertDeliveries(), sqliteInsertAttempts(), sqliteSettle()} {
 			statements.Add(m.Sizes()...)
 		}
-		statements.Add(sqliteRecordEvent, sqliteAnswerJob)
+		statements.Add(sqliteRecordEvent, sqliteAnswerJob, rollup.InsertDelta)
 		r.dialect = sqlite{db: db, statements: statements}
 	}
 	return r

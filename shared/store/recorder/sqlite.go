@@ -11,6 +11,7 @@ import (
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/envelope"
 	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/rollup"
 )
 
 // sqlite has the statements that are written for SQLite.
@@ -20,53 +21,61 @@ type sqlite struct {
 }
 
 func (d sqlite) record(ctx context.Context, w *recordWork) (RecordResult, error) {
-	var result RecordResult
 	tx, err := d.db.Begin(ctx)
 	if err != nil {
-		return result, err
+		return RecordResult{}, err
 	}
 	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
+	var counted tally
 	for _, at := range w.dayList() {
 		day := *w.days[store.DateOf(at)]
-		n, err := d.recordDay(ctx, tx, at, &day)
-		if err != nil {
-			return result, err
+		if err := d.recordDay(ctx, tx, at, &day, &counted); err != nil {
+			return RecordResult{}, err
 		}
-		result.Attempts += n
 	}
-	if err := d.recordRest(ctx, tx, w); err != nil {
-		return result, err
+	if err := d.recordRest(ctx, tx, w, &counted); err != nil {
+		return RecordResult{}, err
 	}
-	return result, tx.Commit()
+	return RecordResult{Attempts: counted.attempts}, tx.Commit()
 }
 
-func (d sqlite) recordDay(ctx context.Context, c store.Conn, at time.Time, day *recordDay) (int, error) {
+func (d sqlite) recordDay(ctx context.Context, c store.Conn, at time.Time, day *recordDay, counted *tally) error {
 	if err := d.insertBorn(ctx, c, at, day); err != nil {
-		return 0, fmt.Errorf("insert deliveries: %w", err)
+		return fmt.Errorf("insert deliveries: %w", err)
 	}
-	attempts := day.bornAttempts()
+	day.countBorn(counted)
 	taken, err := d.fillDeliveries(ctx, c, at, day.filled)
 	if err != nil {
-		return 0, fmt.Errorf("fill deliveries: %w", err)
+		return fmt.Errorf("fill deliveries: %w", err)
 	}
-	attempts += len(taken)
+	day.countFilled(counted, taken)
 	day = day.unfilled(taken)
 	if _, err := d.statements.ExecRows(ctx, c, sqliteUpsertDeliveries(), d.stateValues(at, day.changed)); err != nil {
-		return 0, fmt.Errorf("change deliveries: %w", err)
+		return fmt.Errorf("change deliveries: %w", err)
 	}
-	n, err := d.statements.ExecRows(ctx, c, sqliteInsertAttempts(), d.attemptValues(at, day.attempts))
+	added, err := d.idSet(ctx, c, sqliteInsertAttempts(), d.attemptValues(at, day.attempts))
 	if err != nil {
-		return 0, fmt.Errorf("insert attempts: %w", err)
+		return fmt.Errorf("insert attempts: %w", err)
 	}
+	day.countAttempts(counted, added)
 	for _, event := range day.events {
-		_, err := d.statements.Exec(ctx, c, sqliteRecordEvent, d.db.Date(at), event.Account, event.ID, string(event.Type),
+		rows, err := d.statements.Query(ctx, c, sqliteRecordEvent, d.db.Date(at), event.Account, event.ID, string(event.Type),
 			event.Timestamp, event.Payload, d.db.Moment(event.ReceivedAt), repeatText(event.ReceivedAt), maxRepeats,
 			string(domain.SourceNATS), envelope.Shipment(event.Account, event.Payload))
 		if err != nil {
-			return 0, fmt.Errorf("insert events: %w", err)
+			return fmt.Errorf("insert events: %w", err)
+		}
+		// Of an event that was there the repeats come back, or nothing.
+		err = eachText(rows, func(repeats string) {
+			if repeats == "" {
+				counted.event(&event)
+			}
+		})
+		if err != nil {
+			return fmt.Errorf("insert events: %w", err)
 		}
 	}
-	return attempts + n, nil
+	return nil
 }
 
 // insertBorn adds new deliveries with their attempt; when one of them was known, all
@@ -93,20 +102,24 @@ func (d sqlite) insertBorn(ctx context.Context, c store.Conn, at time.Time, day 
 // fillDeliveries stores states that are greater than the stored ones, with the first
 // attempts, in rows that have none. It returns the ids of the attempts that it stored.
 func (d sqlite) fillDeliveries(ctx context.Context, c store.Conn, at time.Time, outcomes []domain.Outcome) (map[string]struct{}, error) {
-	taken := make(map[string]struct{}, len(outcomes))
-	m := sqliteFillDeliveries()
-	for len(outcomes) > 0 {
-		size := store.ChunkSize(len(outcomes))
-		rows, err := d.statements.Query(ctx, c, m.SQL(size), d.wholeValues(at, outcomes[:size])...)
+	return d.idSet(ctx, c, sqliteFillDeliveries(), d.wholeValues(at, outcomes))
+}
+
+// idSet runs a statement over all rows and returns the ids that it returned.
+func (d sqlite) idSet(ctx context.Context, c store.Conn, m store.MultiRow, values []any) (map[string]struct{}, error) {
+	ids := make(map[string]struct{}, len(values)/m.Columns)
+	for len(values) > 0 {
+		size := store.ChunkSize(len(values) / m.Columns)
+		rows, err := d.statements.Query(ctx, c, m.SQL(size), values[:size*m.Columns]...)
 		if err != nil {
 			return nil, err
 		}
-		if err := eachText(rows, func(id string) { taken[id] = struct{}{} }); err != nil {
+		if err := eachText(rows, func(id string) { ids[id] = struct{}{} }); err != nil {
 			return nil, err
 		}
-		outcomes = outcomes[size:]
+		values = values[size*m.Columns:]
 	}
-	return taken, nil
+	return ids, nil
 }
 
 // eachText hands out the texts of a single column.
@@ -160,8 +173,13 @@ func (d sqlite) attemptValues(at time.Time, attempts []deliveryAttempt) []any {
 	return values
 }
 
-// recordRest settles events, answers requests and stores health.
-func (d sqlite) recordRest(ctx context.Context, c store.Conn, w *recordWork) error {
+// recordRest settles events, answers requests, and stores health and the counts.
+func (d sqlite) recordRest(ctx context.Context, c store.Conn, w *recordWork, counted *tally) error {
+	if !counted.Empty() {
+		if _, err := d.statements.Exec(ctx, c, rollup.InsertDelta, d.db.Moment(rollup.MinuteOf(w.now)), counted.Encode()); err != nil {
+			return fmt.Errorf("append counts: %w", err)
+		}
+	}
 	values := make([]any, 0, len(w.settled)*3)
 	for _, key := range w.settled {
 		values = append(values, d.db.Moment(key.ReceivedAt), key.Account, key.ID)
@@ -188,6 +206,11 @@ func (d sqlite) recordRest(ctx context.Context, c store.Conn, w *recordWork) err
 			_, err := c.ExecContext(ctx, healthDisabled, string(h.Webhook), h.DisabledVersion, string(h.DisabledReason), d.db.Moment(h.At), d.db.Moment(w.now))
 			if err != nil {
 				return fmt.Errorf("store health: %w", err)
+			}
+		}
+		if h.Circuit != nil {
+			if _, err := c.ExecContext(ctx, circuitSaid, circuitValues(&h, d.db.Moment)...); err != nil {
+				return fmt.Errorf("store circuit: %w", err)
 			}
 		}
 	}
@@ -261,7 +284,7 @@ func sqliteInsertAttempts() store.MultiRow {
 			SELECT v.column1, v.column2, v.column3, v.column4, v.column5, v.column6, v.column7, v.column8, v.column9, v.column10, v.column11 FROM (VALUES `,
 		Tail: `) AS v WHERE NOT EXISTS (SELECT 1 FROM deliveries d
 			WHERE d.account = v.column12 AND d.id = v.column2 AND d.day = v.column1 AND d.attempt_id = v.column3)
-			ON CONFLICT DO NOTHING`,
+			ON CONFLICT DO NOTHING RETURNING id`,
 		Columns: 12,
 	}
 }
@@ -279,7 +302,8 @@ func sqliteSettle() store.MultiRow {
 const sqliteRecordEvent = `INSERT INTO events (day, account, id, type, occurred_at, payload, received_at, source, shipment)
 	VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?10, ?11)
 	ON CONFLICT (account, id, day) DO UPDATE SET repeats = events.repeats || ?8
-	WHERE events.received_at <> excluded.received_at AND instr(events.repeats, ?8) = 0 AND length(events.repeats) < ?9`
+	WHERE events.received_at <> excluded.received_at AND instr(events.repeats, ?8) = 0 AND length(events.repeats) < ?9
+	RETURNING repeats`
 
 func (d sqlite) revs(ctx context.Context, day time.Time, account string, ids []string, revs map[domain.DeliveryID]domain.Revision) error {
 	args := make([]any, 0, len(ids)+2)

@@ -8,6 +8,7 @@ import (
 
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/rollup"
 )
 
 // recordWork is what Record writes, sorted out: by day, and in the order of keys so
@@ -75,7 +76,7 @@ func (d *recordDay) change(outcomes []domain.Outcome) {
 	d.changed, d.attempts = slices.Concat(d.changed, outcomes), slices.Clone(d.attempts)
 	for _, o := range outcomes {
 		if o.Attempt != nil {
-			d.attempts = append(d.attempts, deliveryAttempt{o.Account, o.Delivery, *o.Attempt})
+			d.attempts = append(d.attempts, attemptOf(&o, *o.Attempt))
 		}
 	}
 	slices.SortStableFunc(d.changed, func(a, b domain.Outcome) int {
@@ -83,22 +84,65 @@ func (d *recordDay) change(outcomes []domain.Outcome) {
 	})
 }
 
-// bornAttempts counts the attempts inside the new deliveries.
-func (d *recordDay) bornAttempts() int {
-	n := 0
+// countBorn counts the attempts inside the new deliveries.
+func (d *recordDay) countBorn(t *tally) {
 	for i := range d.born {
-		if d.born[i].Attempt != nil {
-			n++
+		if o := &d.born[i]; o.Attempt != nil {
+			t.attempt(o, o.Attempt)
 		}
 	}
-	return n
+}
+
+// countFilled counts the attempts that rows took in, given their ids.
+func (d *recordDay) countFilled(t *tally, taken map[string]struct{}) {
+	for i := range d.filled {
+		if o := &d.filled[i]; has(taken, o.Attempt.ID) {
+			t.attempt(o, o.Attempt)
+		}
+	}
+}
+
+// countAttempts counts the attempts that were added to their table, given their ids.
+func (d *recordDay) countAttempts(t *tally, added map[string]struct{}) {
+	for i := range d.attempts {
+		a := &d.attempts[i]
+		if has(added, a.ID) {
+			delete(added, a.ID) // it may be in the batch twice
+			t.Attempt(a.account, a.webhook, a.eventType, &a.Attempt)
+			t.attempts++
+		}
+	}
+}
+
+func has(set map[string]struct{}, id string) bool {
+	_, ok := set[id]
+	return ok
+}
+
+// tally counts what a transaction has really added.
+type tally struct {
+	rollup.Tally
+	attempts int
+}
+
+func (t *tally) event(e *domain.Event) { t.Event(e.Account, e.Type, e.ReceivedAt) }
+
+func (t *tally) attempt(o *domain.Outcome, a *domain.Attempt) {
+	t.Attempt(o.Account, o.Webhook, o.EventType, a)
+	t.attempts++
 }
 
 // deliveryAttempt is an attempt that goes to the table of attempts.
 type deliveryAttempt struct {
-	account  string
-	delivery domain.DeliveryID
+	account   string
+	delivery  domain.DeliveryID
+	webhook   domain.WebhookID
+	eventType domain.EventType
 	domain.Attempt
+}
+
+func attemptOf(o *domain.Outcome, a domain.Attempt) deliveryAttempt {
+	return deliveryAttempt{o.Account, o.Delivery, o.Webhook, o.EventType, a}
 }
 
 func newRecordWork(batches []domain.RecordBatch) *recordWork {
@@ -186,7 +230,7 @@ func (w *recordWork) addDelivery(outcomes []domain.Outcome) {
 		if o.Attempt != nil {
 			attempt := cleanAttempt(*o.Attempt)
 			last.Attempt = &attempt // the row says how the last one ended, whatever came after it
-			day.attempts = append(day.attempts, deliveryAttempt{o.Account, o.Delivery, attempt})
+			day.attempts = append(day.attempts, attemptOf(&o, attempt))
 		}
 	}
 	day.changed = append(day.changed, last)

@@ -34,6 +34,10 @@ func owners() map[string]string {
 		"bus_streams":      "pipeline",
 		"jobs":             "pipeline",
 		"job_deliveries":   "pipeline",
+		"webhook_circuits": "pipeline",
+
+		"rollup_deltas": "rollup",
+		"rollups":       "rollup",
 
 		"projects":      "access",
 		"key_buckets":   "access",

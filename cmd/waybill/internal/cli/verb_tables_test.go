@@ -50,6 +50,19 @@ func TestTables(t *testing.T) {
 			"NAME    acme\nSCOPES  -\n\nAPI KEYS\nID     KEY           EXPIRES\nkey_1  ****1a2b3c4d  never\n", "",
 		},
 		{
+			"statistics", "statistics --by class",
+			`{"step":"hour","data":[{"start":"2026-11-21T10:00:00.000Z","class":"ok","deliveries":2,"attempts":3,"succeeded":3,"failed":0,"latencyMs":{"p50":41.98,"p95":180.22,"p99":180.22}}]}`,
+			"START                 CLASS  DELIVERIES  ATTEMPTS  OK  FAILED  P50    P95     P99\n" +
+				"2026-11-21T10:00:00Z  ok     2           3         3   0       41.98  180.22  180.22\n", "",
+		},
+		{
+			"health", "webhooks health w",
+			`{"webhookId":"w","state":"failing","circuit":{"open":false,"failuresInARow":7},"windows":{"1h":{"attempts":10,"succeeded":3,"failed":7,"latencyMs":{"p50":1,"p95":2,"p99":3}},"24h":{"attempts":0,"succeeded":0,"failed":0,"latencyMs":null}},"waiting":0,"held":0,"scheduled":7,"lastFailureAt":"2026-11-21T10:11:12.345Z","answers":[{"at":"2026-11-21T10:11:12.345Z","statusCode":503,"class":"http_5xx","body":"busy\u0007\nnow"},{"at":"2026-11-21T10:11:11.345Z","class":"timeout"}]}`,
+			"failing\n  failures in a row   7\n  last failure        2026-11-21T10:11:12Z\n  waiting             0\n  held                0\n  scheduled           7\n\n" +
+				"LAST  ATTEMPTS  OK  FAILED  P50  P95  P99\n1h    10        3   7       1    2    3\n24h   0         0   0       -    -    -\n\n" +
+				"Last answers:\n  2026-11-21T10:11:12Z  http_5xx  503  busy\uFFFD now\n  2026-11-21T10:11:11Z  timeout\n", "",
+		},
+		{
 			"changes", "audit list",
 			`{"data":[{"timestamp":"2026-11-21T10:11:12.345Z","action":"create-key","actor":{"sub":"bootstrap"},"resources":[{"type":"bucket","id":"bckt_1","metadata":{"name":"partners"}},{"type":"key","id":"key_1","metadata":null}],"success":false}],"pagination":{"limit":20,"offset":0,"total":1,"hasMore":false}}`,
 			"TIME                  ACTION      ACTOR      RESOURCES       DONE\n2026-11-21T10:11:12Z  create-key  bootstrap  partners key_1  no\n", "",

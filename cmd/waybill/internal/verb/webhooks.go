@@ -99,6 +99,7 @@ func webhooks() Noun {
 // webhookActions are what a webhook can be told to do.
 func webhookActions() []Verb {
 	return []Verb{
+		webhookHealth(),
 		{
 			Name: "rotate", Short: "Make a new signing secret",
 			Long:    "Makes a new signing secret and prints it, this one time. Until the overlap ends,\ncallbacks carry both signatures.",

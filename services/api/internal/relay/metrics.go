@@ -12,6 +12,7 @@ type metrics struct {
 	// expiredEvents counts events that ended before they were even fanned out.
 	expiredEvents prometheus.Counter
 	unsettledAge  prometheus.Gauge
+	rollupLag     prometheus.Gauge
 	waiting       *prometheus.GaugeVec
 }
 
@@ -32,11 +33,14 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		unsettledAge: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "waybill_oldest_unsettled_seconds", Help: "Age of the oldest accepted event that is not settled; 0: there is none. Set by the relay only.",
 		}),
+		rollupLag: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "waybill_rollup_lag_seconds", Help: "Age of the oldest counts that are not merged into rollups; 0: there are none. Set by the relay only.",
+		}),
 		waiting: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "waybill_bus_waiting", Help: "Messages on the bus: events and records that wait, schedules, held deliveries. Set by the relay only.",
 		}, []string{"kind"}),
 	}
-	r.MustRegister(m.leader, m.republished, m.requests, m.restored, m.losses, m.expired, m.expiredEvents, m.unsettledAge, m.waiting)
+	r.MustRegister(m.leader, m.republished, m.requests, m.restored, m.losses, m.expired, m.expiredEvents, m.unsettledAge, m.rollupLag, m.waiting)
 	return m
 }
 
@@ -51,5 +55,6 @@ func (m *metrics) backlog(b Backlog) {
 func (m *metrics) reset() {
 	m.leader.Set(0)
 	m.unsettledAge.Set(0)
+	m.rollupLag.Set(0)
 	m.waiting.Reset()
 }

@@ -1,7 +1,7 @@
 // Package relay brings to the bus what the database holds and the bus does not: events
 // that were committed and never settled, requests for a test, a retry or a replay, and
 // everything that waited in a stream that was lost. It also ends what outlives the
-// retention. One process does this at a time; the others stand by.
+// retention, and merges the counts of statistics. One process does this at a time; the others stand by.
 package relay
 
 import (
@@ -50,6 +50,7 @@ type Store interface {
 	MarkBusStreams(ctx context.Context, marks map[string]domain.StreamMark) error
 	Maintain(ctx context.Context, now time.Time, retention time.Duration) (pipeline.MaintainResult, error)
 	OldestUnsettled(ctx context.Context) (time.Time, bool, error)
+	Rollups
 }
 
 // Bus is where it goes.
@@ -193,6 +194,7 @@ func (r *Relay) serve(ctx context.Context, lease store.Lease) {
 	defer beside.Wait()
 	defer cancel()
 	beside.Go(func() { r.maintain(ctx) })
+	beside.Go(func() { r.rollUp(ctx) })
 	beside.Go(func() { r.advanceJobs(ctx) })
 	beside.Go(func() {
 		select {

@@ -23,6 +23,7 @@ import (
 	"waybill.dev/shared/loss"
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/pipeline"
+	"waybill.dev/shared/store/rollup"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -49,6 +50,10 @@ type database struct {
 	restore  []pipeline.RestoreItem
 	streams  map[string]domain.StreamMark
 	kept     int // calls of Maintain
+
+	deltas    int64     // that are not merged
+	countedAt time.Time // the oldest of them
+	merges    int
 }
 
 func (d *database) locked() (unlock func(), err error) {
@@ -201,6 +206,29 @@ func (d *database) Maintain(context.Context, time.Time, time.Duration) (pipeline
 	defer unlock()
 	d.kept++
 	return pipeline.MaintainResult{}, nil
+}
+
+func (d *database) Backlog(context.Context) (rollup.Backlog, error) {
+	unlock, err := d.locked()
+	if err != nil {
+		return rollup.Backlog{}, err
+	}
+	defer unlock()
+	return rollup.Backlog{Deltas: d.deltas, Oldest: d.countedAt}, nil
+}
+
+func (d *database) Merge(context.Context) (int, bool, error) {
+	unlock, err := d.locked()
+	if err != nil {
+		return 0, false, err
+	}
+	defer unlock()
+	d.merges++
+	d.deltas--
+	if d.deltas == 0 {
+		d.countedAt = time.Time{}
+	}
+	return 1, d.deltas > 0, nil
 }
 
 func (d *database) OldestUnsettled(context.Context) (time.Time, bool, error) {
@@ -822,6 +850,37 @@ func TestStreamsAfterReconnection(t *testing.T) {
 		defer b.db.mu.Unlock()
 		if b.db.kept != 3 {
 			t.Errorf("the retention was kept %d times in two hours, want 3", b.db.kept)
+		}
+	})
+}
+
+// Counts are merged a minute after they were made, all of them, or when they are very many.
+func TestCountsAreMerged(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		b.db.deltas, b.db.countedAt = 3, time.Now()
+		_, stop := b.run(t)
+		defer stop()
+		merges := func() int {
+			b.db.mu.Lock()
+			defer b.db.mu.Unlock()
+			return b.db.merges
+		}
+		pass(50 * time.Second)
+		if n := merges(); n != 0 {
+			t.Errorf("%d merges of counts of the last minute", n)
+		}
+		pass(15 * time.Second)
+		if n := merges(); n != 3 {
+			t.Errorf("%d merges, want as many as there is something to merge: 3", n)
+		}
+		b.db.mu.Lock()
+		b.db.deltas, b.db.countedAt, b.db.merges = 30_000, time.Now(), 0
+		b.db.mu.Unlock()
+		pass(6 * time.Second)
+		if n := merges(); n != 30_000 {
+			t.Errorf("%d merges of very many counts", n)
 		}
 	})
 }

@@ -84,6 +84,9 @@ func (d *Deliverer) send(ep *endpoint, job *Job) result {
 		d.options.Watch(Made{ep.hook.ID, config.URL, task.EventID, task.EventType, *made, decided.change.To(), decided.wait})
 	}
 	d.noteHealth(ep, config, decided, started, now)
+	if decided.change != domain.ChangeDelivered {
+		ep.failedWith(made)
+	}
 	d.conclude(job, made, decided, now)
 	if decided.change == domain.ChangeDelivered {
 		return resultOK

@@ -2,8 +2,8 @@ package deliver
 
 import "sync"
 
-// busy has the webhooks with attempts in flight or deliveries waiting. Only they are checked
-// regularly; there may be very many others.
+// busy has the webhooks with attempts in flight or deliveries waiting, or those with news.
+// Only they are checked regularly; there may be very many others.
 type busy struct {
 	mu   sync.Mutex
 	list []*endpoint

@@ -2,6 +2,8 @@ package deliver
 
 import (
 	"time"
+
+	"waybill.dev/shared/domain"
 )
 
 // A circuit opens after circuitFailures in a row over at least circuitSpan. Then only
@@ -23,6 +25,7 @@ type circuit struct {
 	failures  int
 	since     time.Time // of the first failure of the row
 	open      bool
+	opened    time.Time // when it opened, as far as this process knows
 	probing   bool
 	wait      time.Duration
 	nextProbe time.Time
@@ -32,6 +35,7 @@ type circuit struct {
 // failed notes a failed attempt and tells whether it opened the circuit.
 func (c *circuit) failed(now time.Time, probe bool) (opened bool) {
 	if c.open {
+		c.failures++
 		if probe {
 			c.probing = false
 			c.wait = min(2*c.wait, probeLongest)
@@ -50,10 +54,34 @@ func (c *circuit) failed(now time.Time, probe bool) (opened bool) {
 	return true
 }
 
-// trip opens the circuit.
+// trip opens the circuit, here or because another dispatcher has seen as many failures.
 func (c *circuit) trip(now time.Time) {
 	c.open, c.probing, c.wait = true, false, probeFirst
-	c.nextProbe, c.told = now.Add(probeFirst), now
+	c.nextProbe, c.told, c.opened = now.Add(probeFirst), now, now
+	c.failures = max(c.failures, circuitFailures)
+	if c.since.IsZero() {
+		c.since = now
+	}
+}
+
+// state is the circuit as it is told to the API.
+func (c *circuit) state(now time.Time) domain.Circuit {
+	s := domain.Circuit{Failures: c.failures, SaidAt: now.UTC()}
+	if c.failures > 0 {
+		s.FailingSince = c.since.UTC()
+	}
+	if c.open {
+		s.OpenSince, s.NextProbeAt = c.opened.UTC(), c.nextProbe.UTC()
+	}
+	return s
+}
+
+// resume takes over the row of failures that another dispatcher has said, unless this one knows
+// of a longer one. Whether the circuit is open it knows itself.
+func (c *circuit) resume(said domain.Circuit) {
+	if !c.open && c.failures < said.Failures {
+		c.failures, c.since = said.Failures, said.FailingSince
+	}
 }
 
 // stale tells whether there was no news of an open circuit for so long that it may be closed.

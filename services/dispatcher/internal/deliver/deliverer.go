@@ -93,6 +93,7 @@ type Deliverer struct {
 	limiter   *limit.Limiter[*attempt]
 	pacer     limit.Pacer
 	busy      busy
+	news      busy // whose circuit is to be told
 	made      time.Time
 
 	warned  atomic.Int64 // when warnKept last did, in nanoseconds since made; 0: never
@@ -227,11 +228,14 @@ func (d *Deliverer) run(a *attempt) {
 func (d *Deliverer) Run(ctx context.Context) error {
 	ticker := time.NewTicker(limit.LookEvery)
 	defer ticker.Stop()
-	for {
+	for looks := 1; ; looks++ {
 		select {
 		case <-ctx.Done():
 			return nil
 		case now := <-ticker.C:
+			if looks%tellTicks == 0 {
+				d.tellCircuits()
+			}
 			busy := d.busy.take()
 			d.process.Overload.Look(now, len(busy) > 0)
 			for _, ep := range busy {
@@ -280,6 +284,7 @@ func (d *Deliverer) Drain(ctx context.Context) error {
 		case <-ticker.C:
 		}
 	}
+	d.tellCircuits()
 	return nil
 }
 
@@ -319,6 +324,7 @@ func (d *Deliverer) CircuitHeard(id domain.WebhookID, open bool) {
 			d.metrics.circuits.Dec()
 		}
 	}
+	ep.tell()
 	ep.mu.Unlock()
 	d.unqueue(ep, jobs, domain.ChangeCircuit)
 }

@@ -28,6 +28,10 @@ type endpoint struct {
 	// serial: its hold queue begins to drain, one at a time; what is new goes to the hold queue.
 	serial bool
 	busy   bool // it is in the deliverer's list of those
+	// news: it is in the deliverer's list of those whose circuit is to be told.
+	news bool
+	okAt time.Time      // when an attempt last succeeded here
+	last *domain.Answer // of the last failed attempt, until it is told
 }
 
 // verdict is what becomes of a job that is offered.
@@ -142,6 +146,10 @@ func (ep *endpoint) finish(a *attempt, result result) *attempt {
 	switch result {
 	case resultOK:
 		ep.limits.Took(a.took(now))
+		ep.okAt = now
+		if ep.circuit.failures > 0 || ep.circuit.open {
+			ep.tell()
+		}
 		// Others may see nothing but failures: retries are made by the owner alone.
 		if ep.circuit.failures > 0 && now.Sub(ep.toldOK) > tellEvery {
 			ep.toldOK, recovered = now, true
@@ -150,6 +158,7 @@ func (ep *endpoint) finish(a *attempt, result result) *attempt {
 	case resultFailed:
 		ep.limits.Took(a.took(now))
 		opened = ep.circuit.failed(now, a.job.Probe)
+		ep.tell()
 		still = ep.circuit.open && !opened && a.job.Probe
 	case resultNone:
 		if a.job.Probe {

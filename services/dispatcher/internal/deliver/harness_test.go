@@ -33,6 +33,7 @@ type rig struct {
 	news    []bool // of circuits: open?
 
 	outcomes []domain.Outcome // that were recorded
+	circuits []domain.Circuit // likewise
 }
 
 // onRig runs a test with a deliverer and webhooks in a bubble.
@@ -142,6 +143,11 @@ func (r *rig) Emit(item record.Item) {
 	if item.Outcome != nil {
 		r.mu.Lock()
 		r.outcomes = append(r.outcomes, *item.Outcome)
+		r.mu.Unlock()
+	}
+	if item.Health != nil && item.Health.Circuit != nil {
+		r.mu.Lock()
+		r.circuits = append(r.circuits, *item.Health.Circuit)
 		r.mu.Unlock()
 	}
 	if item.Done != nil {

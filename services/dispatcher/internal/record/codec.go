@@ -35,6 +35,8 @@ const (
 	outcomeNoted
 	outcomeAttempt
 	healthRecovered
+	healthCircuit
+	healthAnswer
 )
 
 // Least sizes of an item of each list: a length that promises more than there are bytes
@@ -113,11 +115,26 @@ func appendOutcome(out []byte, o *domain.Outcome) []byte {
 }
 
 func appendHealth(out []byte, h *domain.HealthChange) []byte {
-	out = append(out, setFlag(0, healthRecovered, h.Recovered))
+	flags := setFlag(0, healthRecovered, h.Recovered)
+	flags = setFlag(flags, healthCircuit, h.Circuit != nil)
+	flags = setFlag(flags, healthAnswer, h.Circuit != nil && h.Circuit.Last != nil)
+	out = append(out, flags)
 	out = appendText(out, string(h.Webhook), string(h.DisabledReason))
 	out = appendNumbers(out, h.DisabledVersion)
 	out = appendTime(out, h.FailingSince)
-	return appendTime(out, h.At)
+	out = appendTime(out, h.At)
+	if c := h.Circuit; c != nil {
+		out = appendNumbers(out, int64(c.Failures))
+		for _, at := range []time.Time{c.OpenSince, c.FailingSince, c.NextProbeAt, c.SaidAt} {
+			out = appendTime(out, at)
+		}
+		if a := c.Last; a != nil {
+			out = appendTime(out, a.At)
+			out = appendNumbers(out, int64(a.Status))
+			out = appendText(out, string(a.Class), a.Body)
+		}
+	}
+	return out
 }
 
 func setFlag(flags, flag byte, on bool) byte {
@@ -249,10 +266,17 @@ func (r *recordReader) key(k *domain.EventKey) {
 }
 
 func (r *recordReader) health(h *domain.HealthChange) {
-	h.Recovered = r.byte()&healthRecovered != 0
+	flags := r.byte()
+	h.Recovered = flags&healthRecovered != 0
 	h.Webhook, h.DisabledReason = domain.WebhookID(r.string()), domain.DisabledReason(r.string())
 	h.DisabledVersion = r.number()
 	h.FailingSince, h.At = r.time(), r.time()
+	if flags&healthCircuit != 0 {
+		h.Circuit = &domain.Circuit{Failures: r.int(), OpenSince: r.time(), FailingSince: r.time(), NextProbeAt: r.time(), SaidAt: r.time()}
+		if flags&healthAnswer != 0 {
+			h.Circuit.Last = &domain.Answer{At: r.time(), Status: r.int(), Class: domain.Class(r.string()), Body: r.string()}
+		}
+	}
 }
 
 func (r *recordReader) byte() byte {

@@ -50,7 +50,11 @@ func whole() *domain.RecordBatch {
 	}, domain.Outcome{})
 	b.Events = []domain.Event{{Account: "acme", ID: "evt", Type: domain.ShipmentCreated, Timestamp: "2026-11-16T13:04:11+01:00", Payload: []byte(`{"n":0.1000}`), ReceivedAt: at}, {Payload: []byte{}}}
 	b.Health = []domain.HealthChange{
-		{Webhook: webhook, FailingSince: at, DisabledVersion: 9, DisabledReason: domain.DisabledGone, At: at}, {Webhook: webhook, Recovered: true}, {},
+		{Webhook: webhook, FailingSince: at, DisabledVersion: 9, DisabledReason: domain.DisabledGone, At: at, Circuit: &domain.Circuit{
+			OpenSince: at, Failures: 21, FailingSince: at.Add(-time.Minute), NextProbeAt: at.Add(time.Second), SaidAt: at,
+			Last: &domain.Answer{At: at, Status: 503, Class: domain.Class5xx, Body: "busy"},
+		}},
+		{Webhook: webhook, Circuit: &domain.Circuit{SaidAt: at}, At: at}, {Webhook: webhook, Recovered: true}, {},
 	}
 	return b
 }
@@ -74,7 +78,7 @@ func TestRecordsComeOutAsTheyWentIn(t *testing.T) {
 func TestEveryFieldIsCarried(t *testing.T) {
 	t.Parallel()
 	b := whole()
-	for _, of := range []any{b.Outcomes[2], *b.Outcomes[2].Attempt, b.Events[0], b.Settled[0]} {
+	for _, of := range []any{b.Outcomes[2], *b.Outcomes[2].Attempt, b.Events[0], b.Settled[0], *b.Health[0].Circuit, *b.Health[0].Circuit.Last} {
 		value := reflect.ValueOf(of)
 		for i := range value.NumField() {
 			if name := value.Type().Field(i).Name; value.Field(i).IsZero() {
@@ -82,7 +86,7 @@ func TestEveryFieldIsCarried(t *testing.T) {
 			}
 		}
 	}
-	if fields := reflect.TypeFor[domain.HealthChange]().NumField(); fields != 6 {
+	if fields := reflect.TypeFor[domain.HealthChange]().NumField(); fields != 7 {
 		t.Errorf("a health change has %d fields now; have each tried here", fields)
 	}
 }
@@ -128,6 +132,8 @@ func TestTheVersionBeforeIsRead(t *testing.T) {
 	unanswered.Transcript = nil
 	want.Outcomes = append(want.Outcomes, want.Outcomes[1])
 	want.Outcomes[3].Attempt = &unanswered
+	want.Health = slices.Delete(want.Health, 1, 2)
+	want.Health[0].Circuit = nil
 	if diff := cmp.Diff(*want, got); diff != "" {
 		t.Errorf("a batch of the first version (-want +got):\n%s", diff)
 	}

@@ -180,6 +180,8 @@ const (
 	weightEvent   = 24
 	weightSettled = 16
 	weightHealth  = 40
+	weightCircuit = 40
+	weightAnswer  = 16
 )
 
 // weight estimates an item's encoded size, from above and within a few bytes a part.
@@ -203,6 +205,12 @@ func weight(item *Item) int {
 	}
 	if h := item.Health; h != nil {
 		size += weightHealth + len(h.Webhook) + len(h.DisabledReason)
+		if c := h.Circuit; c != nil {
+			size += weightCircuit
+			if c.Last != nil {
+				size += weightAnswer + len(c.Last.Class) + len(c.Last.Body)
+			}
+		}
 	}
 	return size
 }

@@ -1,0 +1,46 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+
+	"gorm.io/gorm"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+func (r webhookCircuitRow) domain() domain.Circuit {
+	c := domain.Circuit{
+		OpenSince: r.OpenSince.Time(), Failures: int(r.Failures), FailingSince: r.FailingSince.Time(),
+		NextProbeAt: r.NextProbeAt.Time(), SaidAt: r.SaidAt.Time(),
+	}
+	if r.AnswerAt != 0 {
+		c.Last = &domain.Answer{At: r.AnswerAt.Time(), Status: r.AnswerStatus, Class: domain.Class(r.AnswerClass), Body: r.AnswerBody}
+	}
+	return c
+}
+
+// GetCircuit returns what the dispatchers said of a webhook's circuit; the zero Circuit: nothing
+// yet, as no attempt has failed.
+func (p *Pipeline) GetCircuit(ctx context.Context, id domain.WebhookID) (domain.Circuit, error) {
+	var row webhookCircuitRow
+	err := p.db.Reading(ctx).Where("webhook_id = ?", string(id)).Take(&row).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		return domain.Circuit{}, nil
+	}
+	return row.domain(), store.Wrap("get circuit", err)
+}
+
+// FailingCircuits returns what was said of those webhooks whose last attempt failed.
+func (p *Pipeline) FailingCircuits(ctx context.Context) (map[domain.WebhookID]domain.Circuit, error) {
+	var rows []webhookCircuitRow
+	if err := p.db.Reading(ctx).Where("failures > 0").Find(&rows).Error; err != nil {
+		return nil, store.Wrap("list circuits", err)
+	}
+	said := make(map[domain.WebhookID]domain.Circuit, len(rows))
+	for i := range rows {
+		said[domain.WebhookID(rows[i].WebhookID)] = rows[i].domain()
+	}
+	return said, nil
+}

@@ -1,0 +1,56 @@
+package recorder_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"waybill.dev/shared/domain"
+)
+
+// testCircuit has what is said of a circuit come late, twice, and without an answer.
+func testCircuit(t *testing.T, b *bench) {
+	w, healthy := b.Webhook(t), b.Webhook(t)
+	at := b.Clock.Now()
+	say := func(c domain.Circuit) {
+		t.Helper()
+		b.RecordedBatch(t, domain.RecordBatch{Health: []domain.HealthChange{{Webhook: w.ID, Circuit: &c, At: c.SaidAt}}})
+	}
+	check := func(want domain.Circuit) {
+		t.Helper()
+		got, err := b.GetCircuit(t.Context(), w.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("circuit (-want +got):\n%s", diff)
+		}
+	}
+	check(domain.Circuit{})
+	open := domain.Circuit{
+		OpenSince: at, Failures: 21, FailingSince: at.Add(-time.Minute), NextProbeAt: at.Add(5 * time.Second), SaidAt: at.Add(time.Second),
+		Last: &domain.Answer{At: at, Status: 503, Class: domain.Class5xx, Body: "busy"},
+	}
+	say(open)
+	say(open)
+	say(domain.Circuit{Failures: 3, FailingSince: at, SaidAt: at}) // late
+	check(open)
+	failing, err := b.FailingCircuits(t.Context())
+	if diff := cmp.Diff(map[domain.WebhookID]domain.Circuit{w.ID: open}, failing); err != nil || diff != "" {
+		t.Errorf("failing circuits: %v (-want +got):\n%s", err, diff)
+	}
+	closed := domain.Circuit{SaidAt: at.Add(2 * time.Second), Last: &domain.Answer{At: at.Add(time.Second), Class: domain.ClassTimeout, Body: "a\x00b"}}
+	say(closed)
+	closed.Last.Body = "a\uFFFDb"
+	check(closed)
+	closed.SaidAt = at.Add(3 * time.Second)
+	say(domain.Circuit{SaidAt: closed.SaidAt})
+	check(closed)
+	if failing, err = b.FailingCircuits(t.Context()); err != nil || len(failing) > 0 {
+		t.Errorf("failing circuits after a success: %v, %v", failing, err)
+	}
+	if got, err := b.GetCircuit(t.Context(), healthy.ID); err != nil || got != (domain.Circuit{}) {
+		t.Errorf("another webhook's circuit: %+v, %v", got, err)
+	}
+}

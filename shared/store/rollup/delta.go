@@ -1,0 +1,51 @@
+package rollup
+
+import (
+	"context"
+	"time"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+// InsertDelta appends the counts of a transaction that recorded attempts. Its parameters are
+// the minute, which only says how old the delta is, and what Encode returned.
+const InsertDelta = `INSERT INTO rollup_deltas (account, event_type, minute, events, counts) VALUES ('', '', $1, 0, $2)`
+
+// InsertAccepted appends the counts of a transaction that accepted events, in SQL; it is
+// followed by a query for account, type, minute and number.
+const InsertAccepted = `INSERT INTO rollup_deltas (account, event_type, minute, events) `
+
+// MinuteOf returns the minute that what happened at t is counted in.
+func MinuteOf(t time.Time) time.Time { return timeOf(minuteOf(t)) }
+
+// delta is a row of what is not merged yet.
+type delta deltaRow
+
+// each hands out its counts.
+func (d *delta) each(f func(Key, *Counts)) error {
+	if d.Events > 0 {
+		f(Key{Account: d.Account, Type: domain.EventType(d.EventType), Minute: minuteOf(d.Minute.Time())}, &Counts{Events: d.Events})
+	}
+	if d.Counts == nil {
+		return nil
+	}
+	return decode(d.Counts, f)
+}
+
+// Backlog is what is not merged yet.
+type Backlog struct {
+	Deltas, Bytes int64
+	Oldest        time.Time // the minute of the oldest; zero: there is none
+}
+
+// Backlog returns what is not merged yet.
+func (r *Rollups) Backlog(ctx context.Context) (Backlog, error) {
+	_, reading := r.db.Handles()
+	var b Backlog
+	var oldest store.Instant
+	err := reading.QueryRowContext(ctx, `SELECT count(*), coalesce(sum(length(counts)), 0), min(minute) FROM rollup_deltas`).
+		Scan(&b.Deltas, &b.Bytes, &oldest)
+	b.Oldest = oldest.Time()
+	return b, store.Wrap("measure rollup deltas", err)
+}

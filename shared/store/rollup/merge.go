@@ -1,0 +1,134 @@
+package rollup
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"waybill.dev/shared/store"
+)
+
+// What one transaction merges at most. On SQLite it keeps all other writers waiting.
+const (
+	mergeDeltas         = 5000
+	mergeBytesPostgres  = 4 << 20
+	mergeBytesSQLite    = 256 << 10
+	mergeDeltasOnSQLite = 500
+)
+
+// Merge adds deltas to the rows of their minutes, hours and days, the oldest first, and
+// removes them. It returns how many, and whether there may be more. Any number of processes
+// may call it at any time: they take turns, and what a delta counts is counted once.
+func (r *Rollups) Merge(ctx context.Context) (merged int, more bool, err error) {
+	err = r.db.Again(ctx, func() error {
+		merged, more, err = r.merge(ctx)
+		return err
+	})
+	if err != nil {
+		return 0, false, store.Wrap("merge rollups", err)
+	}
+	return merged, more, nil
+}
+
+func (r *Rollups) merge(ctx context.Context) (merged int, more bool, err error) {
+	tx, err := r.db.Begin(ctx)
+	if err != nil {
+		return 0, false, err
+	}
+	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
+	if err := r.dialect.alone(ctx, tx); err != nil {
+		return 0, false, err
+	}
+	ids, more, err := r.choose(ctx, tx)
+	if err != nil || len(ids) == 0 {
+		return 0, false, err
+	}
+	deltas, err := r.dialect.take(ctx, tx, ids)
+	if err != nil {
+		return 0, false, fmt.Errorf("take deltas: %w", err)
+	}
+	counts, err := sum(deltas)
+	if err != nil {
+		return 0, false, err
+	}
+	keys := make([]rowKey, 0, len(counts))
+	for key := range counts {
+		keys = append(keys, key)
+	}
+	slices.SortFunc(keys, compareRows)
+	for part := range slices.Chunk(keys, store.BatchRows) {
+		if err := r.dialect.stored(ctx, tx, part, counts); err != nil {
+			return 0, false, fmt.Errorf("read rollups: %w", err)
+		}
+		if err := r.dialect.put(ctx, tx, part, counts); err != nil {
+			return 0, false, fmt.Errorf("write rollups: %w", err)
+		}
+	}
+	return len(deltas), more, tx.Commit()
+}
+
+// choose returns the ids of what is merged next.
+func (r *Rollups) choose(ctx context.Context, c store.Conn) (ids []int64, more bool, err error) {
+	most, room := mergeDeltas, mergeBytesPostgres
+	if r.db.SQLite() {
+		most, room = mergeDeltasOnSQLite, mergeBytesSQLite
+	}
+	rows, err := c.QueryContext(ctx, `SELECT id, coalesce(length(counts), 0) FROM rollup_deltas ORDER BY id LIMIT $1`, most)
+	if err != nil {
+		return nil, false, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id int64
+		var size int
+		if err := rows.Scan(&id, &size); err != nil {
+			return nil, false, err
+		}
+		if len(ids) > 0 && room < size {
+			return ids, true, nil
+		}
+		room -= size
+		ids = append(ids, id)
+	}
+	return ids, len(ids) == most, rows.Err()
+}
+
+// sum adds deltas up to the rows that they change.
+func sum(deltas []delta) (map[rowKey]*Counts, error) {
+	counts := map[rowKey]*Counts{}
+	add := func(key rowKey, more *Counts) {
+		c := counts[key]
+		if c == nil {
+			c = &Counts{}
+			counts[key] = c
+		}
+		c.Add(more)
+	}
+	for i := range deltas {
+		err := deltas[i].each(func(key Key, more *Counts) {
+			ofAccount := key
+			ofAccount.Webhook = ""
+			for _, step := range steps() {
+				minute := step.floor(key.Minute)
+				ofAccount.Minute = minute
+				add(rowKey{ofAccount, step}, more)
+				if key.Webhook != "" {
+					ofWebhook := key
+					ofWebhook.Minute = minute
+					add(rowKey{ofWebhook, step}, more)
+				}
+			}
+		})
+		if err != nil {
+			return nil, fmt.Errorf("delta %d: %w", deltas[i].ID, err)
+		}
+	}
+	return counts, nil
+}
+
+func compareRows(a, b rowKey) int {
+	return cmp.Or(
+		cmp.Compare(a.Account, b.Account), cmp.Compare(a.Webhook, b.Webhook), cmp.Compare(a.step, b.step),
+		cmp.Compare(a.Minute, b.Minute), cmp.Compare(a.Type, b.Type), cmp.Compare(a.Class, b.Class))
+}

@@ -1,0 +1,268 @@
+package rollup
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"time"
+
+	"gorm.io/gorm"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+// By is what a query tells apart, beside the time.
+type By string
+
+// All that can be told apart; empty: nothing.
+const (
+	ByWebhook By = "webhook"
+	ByType    By = "type"
+	ByClass   By = "class"
+)
+
+// Query selects counts of an account.
+type Query struct {
+	Webhook domain.WebhookID // empty: of the account
+	// Since and Until bound the time, rounded down and up to whole minutes.
+	Since, Until time.Time
+	Step         Step // 0: the whole time is one
+	By           By
+	// Most is how many rows there may be; 0: any number.
+	Most int
+}
+
+// Row is what was counted in a step.
+type Row struct {
+	Start   time.Time        // zero: the query has no step
+	Webhook domain.WebhookID // these three as By says
+	Type    domain.EventType
+	Class   domain.Class
+	Counts
+	Succeeded int64 // attempts
+}
+
+// Failed returns how many attempts failed.
+func (r *Row) Failed() int64 { return r.Attempts - r.Succeeded }
+
+// Read answers queries about an account, all on one view of the database; rows are ordered by time and then by what
+// is told apart. Steps without anything have no row. domain.ErrLimit: there are more rows than
+// a query takes.
+func (r *Rollups) Read(ctx context.Context, account string, queries ...Query) ([][]Row, error) {
+	answers := make([]answer, len(queries))
+	err := r.db.Snapshot(ctx, func(tx *gorm.DB) error {
+		c := store.RawConn(tx)
+		for i, q := range queries {
+			answers[i] = answer{Query: q, account: account, rows: map[answerKey]*Row{}}
+			for _, part := range q.cover() {
+				if err := r.readPart(ctx, c, &answers[i], part); err != nil {
+					return err
+				}
+			}
+		}
+		return r.readDeltas(ctx, c, account, answers)
+	})
+	if err != nil {
+		return nil, store.Wrap("read rollups", err)
+	}
+	lists := make([][]Row, len(queries))
+	for i := range answers {
+		lists[i] = answers[i].sorted()
+	}
+	return lists, nil
+}
+
+// part is a span of minutes that the rows of one step fill.
+type part struct {
+	step        Step
+	from, until int64
+}
+
+// cover divides the query's time so that each part is read from the longest rows that fit.
+func (q *Query) cover() []part {
+	from, until := q.minutes()
+	longest := q.Step
+	if longest == 0 {
+		longest = Day
+	}
+	var parts []part
+	var divide func(from, until int64, step Step)
+	divide = func(from, until int64, step Step) {
+		if from >= until {
+			return
+		}
+		if step == Minute {
+			parts = append(parts, part{Minute, from, until})
+			return
+		}
+		shorter := Minute
+		if step == Day {
+			shorter = Hour
+		}
+		first, last := step.floor(from+int64(step)-1), step.floor(until)
+		if first >= last {
+			divide(from, until, shorter)
+			return
+		}
+		divide(from, first, shorter)
+		parts = append(parts, part{step, first, last})
+		divide(last, until, shorter)
+	}
+	divide(from, until, longest)
+	return parts
+}
+
+// minutes returns the first minute and the one after the last.
+func (q *Query) minutes() (from, until int64) {
+	return minuteOf(q.Since), minuteOf(q.Until.Add(time.Minute - time.Nanosecond))
+}
+
+const ofWebhook = `SELECT ` + rollupColumns + ` FROM rollups
+	WHERE account = $1 AND webhook_id = $2 AND step = $3 AND start >= $4 AND start < $5`
+
+// ofEachWebhook jumps from one webhook to the next in the primary key: what lies between
+// are rows of other times. CROSS JOIN has SQLite begin with the webhooks.
+const ofEachWebhook = `WITH RECURSIVE w (id) AS (
+		SELECT min(webhook_id) FROM rollups WHERE account = $1 AND webhook_id > $2
+		UNION ALL
+		SELECT (SELECT min(webhook_id) FROM rollups WHERE account = $1 AND webhook_id > w.id) FROM w WHERE w.id IS NOT NULL
+	)
+	SELECT r.account, r.webhook_id, r.step, r.start, r.event_type, r.class, r.events, r.deliveries, r.attempts, r.last_at, r.latency
+	FROM w CROSS JOIN rollups r
+	WHERE r.account = $1 AND r.webhook_id = w.id AND r.step = $3 AND r.start >= $4 AND r.start < $5`
+
+func (r *Rollups) readPart(ctx context.Context, c store.Conn, a *answer, p part) error {
+	query := ofWebhook
+	if a.By == ByWebhook && a.Webhook == "" {
+		query = ofEachWebhook
+	}
+	rows, err := c.QueryContext(ctx, query, a.account, string(a.Webhook), int(p.step),
+		r.db.Moment(timeOf(p.from)), r.db.Moment(timeOf(p.until)))
+	if err != nil {
+		return err
+	}
+	return scanRollups(rows, func(key rowKey, counts *Counts) error { return a.add(key.Key, counts) })
+}
+
+func (r *Rollups) readDeltas(ctx context.Context, c store.Conn, account string, answers []answer) error {
+	rows, err := c.QueryContext(ctx, `SELECT id, account, event_type, minute, events, counts FROM rollup_deltas
+		WHERE account = '' OR account = $1`, account)
+	if err != nil {
+		return err
+	}
+	deltas, err := scanDeltas(rows)
+	if err != nil {
+		return err
+	}
+	for i := range deltas {
+		var failed error
+		err := deltas[i].each(func(key Key, counts *Counts) {
+			for j := range answers {
+				if err := answers[j].addDelta(key, counts); err != nil {
+					failed = err
+				}
+			}
+		})
+		if err := cmp.Or(err, failed); err != nil {
+			return fmt.Errorf("delta %d: %w", deltas[i].ID, err)
+		}
+	}
+	return nil
+}
+
+func scanRollups(rows *sql.Rows, each func(rowKey, *Counts) error) error {
+	defer rows.Close()
+	for rows.Next() {
+		var key rowKey
+		var counts Counts
+		var start, last store.Instant
+		var latency []byte
+		err := rows.Scan(&key.Account, &key.Webhook, &key.step, &start, &key.Type, &key.Class,
+			&counts.Events, &counts.Deliveries, &counts.Attempts, &last, &latency)
+		if err != nil {
+			return err
+		}
+		key.Minute, counts.Last = minuteOf(start.Time()), last.Time()
+		if counts.Latency, err = decodeHistogram(latency); err != nil {
+			return err
+		}
+		if err := each(key, &counts); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// answer gathers the rows of a query.
+type answer struct {
+	Query
+	account string
+	rows    map[answerKey]*Row
+}
+
+type answerKey struct {
+	start   int64
+	webhook domain.WebhookID
+	of      string // type or class
+}
+
+// addDelta adds counts that are not merged yet, when they are asked for.
+func (a *answer) addDelta(key Key, counts *Counts) error {
+	from, until := a.minutes()
+	switch {
+	case key.Account != a.account || key.Minute < from || key.Minute >= until:
+		return nil
+	case a.Webhook != "" && key.Webhook != a.Webhook, a.By == ByWebhook && key.Webhook == "":
+		return nil
+	}
+	return a.add(key, counts)
+}
+
+func (a *answer) add(key Key, counts *Counts) error {
+	if a.By == ByClass && key.Class == "" {
+		return nil // accepted events have no class
+	}
+	at := answerKey{}
+	if a.Step > 0 {
+		at.start = a.Step.floor(key.Minute)
+	}
+	row := Row{}
+	switch a.By {
+	case ByWebhook:
+		at.webhook, row.Webhook = key.Webhook, key.Webhook
+	case ByType:
+		at.of, row.Type = string(key.Type), key.Type
+	case ByClass:
+		at.of, row.Class = string(key.Class), key.Class
+	}
+	into := a.rows[at]
+	if into == nil {
+		if a.Most > 0 && len(a.rows) >= a.Most {
+			return domain.ErrLimit
+		}
+		if a.Step > 0 {
+			row.Start = timeOf(at.start)
+		}
+		into = &row
+		a.rows[at] = into
+	}
+	into.Add(counts)
+	if key.Class == domain.ClassOK {
+		into.Succeeded += counts.Attempts
+	}
+	return nil
+}
+
+func (a *answer) sorted() []Row {
+	list := make([]Row, 0, len(a.rows))
+	for _, row := range a.rows {
+		list = append(list, *row)
+	}
+	slices.SortFunc(list, func(x, y Row) int {
+		return cmp.Or(x.Start.Compare(y.Start), cmp.Compare(x.Webhook, y.Webhook), cmp.Compare(x.Type, y.Type), cmp.Compare(x.Class, y.Class))
+	})
+	return list
+}

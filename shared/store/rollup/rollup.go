@@ -1,0 +1,104 @@
+// Package rollup has the counts behind statistics: how many events, deliveries and attempts
+// there were in each minute, hour and day, by webhook, event type and class.
+//
+// Whoever writes what is counted appends a delta in the same transaction, so each event and
+// each attempt counts exactly once. A delta is one row for a whole transaction, and no row is
+// changed, so those who write never wait for each other. One process merges the deltas into
+// the rows of minutes, hours and days every minute or so. Readers add what is not merged yet,
+// so what they read is exact at any time.
+package rollup
+
+import (
+	"context"
+	"time"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+// Rollups reads and merges the counts.
+type Rollups struct {
+	db      *store.Store
+	dialect dialect
+}
+
+// dialect is where the statements on Postgres and SQLite differ.
+type dialect interface {
+	// take removes the deltas of these ids and returns them.
+	take(ctx context.Context, c store.Conn, ids []int64) ([]delta, error)
+	// stored adds what the rows of keys hold to their counts.
+	stored(ctx context.Context, c store.Conn, keys []rowKey, into map[rowKey]*Counts) error
+	put(ctx context.Context, c store.Conn, keys []rowKey, counts map[rowKey]*Counts) error
+	// alone keeps other merges out until the transaction ends.
+	alone(ctx context.Context, c store.Conn) error
+}
+
+// New returns the counts of an open database.
+func New(db *store.Store) *Rollups {
+	r := &Rollups{db: db, dialect: postgres{}}
+	if statements := db.Statements(); statements != nil {
+		statements.Add(sqliteTake)
+		statements.Add(sqliteStored().Sizes()...)
+		statements.Add(sqlitePut().Sizes()...)
+		r.dialect = sqlite{db: db, statements: statements}
+	}
+	return r
+}
+
+// Key is what is counted apart.
+type Key struct {
+	Account string
+	Webhook domain.WebhookID // empty: of the account
+	Type    domain.EventType
+	Class   domain.Class // empty: of accepted events
+	Minute  int64        // of Unix time
+}
+
+// Counts is what was counted.
+type Counts struct {
+	Events     int64 // accepted
+	Deliveries int64 // first attempts
+	Attempts   int64
+	Last       time.Time // when the last attempt ended; zero: there was none
+	Latency    Histogram // of the attempts
+}
+
+// Add adds other.
+func (c *Counts) Add(other *Counts) {
+	c.Events += other.Events
+	c.Deliveries += other.Deliveries
+	c.Attempts += other.Attempts
+	if other.Last.After(c.Last) {
+		c.Last = other.Last
+	}
+	c.Latency = c.Latency.Merge(other.Latency)
+}
+
+// minuteOf returns the minute of t.
+func minuteOf(t time.Time) int64 { return t.Unix() / 60 }
+
+// Step is how long a time the counts of a row are for, in minutes.
+type Step int
+
+// All steps.
+const (
+	Minute Step = 1
+	Hour   Step = 60
+	Day    Step = 24 * 60
+)
+
+func steps() [3]Step { return [3]Step{Minute, Hour, Day} }
+
+// Duration returns how long the step is.
+func (s Step) Duration() time.Duration { return time.Duration(s) * time.Minute }
+
+// floor returns the first minute of the step that minute lies in.
+func (s Step) floor(minute int64) int64 { return minute - minute%int64(s) }
+
+// rowKey names a row of rollups.
+type rowKey struct {
+	Key  // Minute is the row's first
+	step Step
+}
+
+func timeOf(minute int64) time.Time { return time.Unix(minute*60, 0).UTC() }

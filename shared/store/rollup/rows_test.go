@@ -1,0 +1,9 @@
+package rollup
+
+import (
+	"testing"
+
+	"waybill.dev/shared/store/storetest"
+)
+
+func TestRows(t *testing.T) { storetest.Rows(t, "rollup", &deltaRow{}, &rollupRow{}) }
