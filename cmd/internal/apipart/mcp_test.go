@@ -20,6 +20,7 @@ var everyTool = []string{
 	"who_am_i", "list_accounts", "create_account", "get_account", "create_admin_key", "get_project", "list_projects", "create_project", "list_audit_logs",
 	"list_buckets", "create_bucket", "get_bucket", "update_bucket", "delete_bucket",
 	"list_consumers", "create_consumer", "get_consumer", "update_consumer", "delete_consumer",
+	"get_statistics", "get_webhook_health", "retry_deliveries", "list_jobs", "get_job", "cancel_job",
 	"roll_keys", "list_keys", "create_key", "create_keys", "get_key", "update_key", "delete_key",
 	"list_managers", "create_manager", "get_manager", "delete_manager", "rotate_webhook_secret",
 }
@@ -116,15 +117,19 @@ func TestToolsOfAKey(t *testing.T) {
 		want   []string
 	}{
 		{nil, []string{}},
-		{[]domain.Scope{domain.ScopeWebhooksRead}, []string{"list_webhooks", "get_webhook"}},
+		{[]domain.Scope{domain.ScopeWebhooksRead}, []string{"list_webhooks", "get_webhook", "get_webhook_health"}},
 		{[]domain.Scope{domain.ScopeWebhooksWrite}, []string{"register_webhook", "update_webhook", "delete_webhook", "rotate_webhook_secret"}},
-		{[]domain.Scope{domain.ScopeEventsRead}, []string{"search_deliveries", "get_delivery", "explain_delivery", "list_events", "get_event", "list_rejected_messages"}},
-		{[]domain.Scope{domain.ScopeEventsWrite}, []string{"send_test_event", "replay_webhook", "retry_delivery", "publish_event"}},
+		{[]domain.Scope{domain.ScopeEventsRead}, []string{
+			"search_deliveries", "get_delivery", "explain_delivery", "list_events", "get_event", "list_rejected_messages",
+			"get_statistics", "list_jobs", "get_job",
+		}},
+		{[]domain.Scope{domain.ScopeEventsWrite}, []string{"send_test_event", "replay_webhook", "retry_delivery", "publish_event", "retry_deliveries", "cancel_job"}},
 		{[]domain.Scope{domain.ScopeBucketsRead}, []string{
 			"get_project", "list_projects", "list_buckets", "get_bucket", "list_consumers", "get_consumer", "list_keys", "get_key", "list_managers", "get_manager",
 		}},
 		{[]domain.Scope{domain.ScopeEventsRead, domain.ScopeWebhooksRead}, []string{
 			"list_webhooks", "get_webhook", "search_deliveries", "get_delivery", "explain_delivery", "list_events", "get_event", "list_rejected_messages",
+			"get_webhook_health", "get_statistics", "list_jobs", "get_job",
 		}},
 	} {
 		_, key := r.holder(bucket, fmt.Sprint("holder-", i), append(c.scopes, domain.ScopeMCP)...)
@@ -363,7 +368,7 @@ func TestAnnotations(t *testing.T) {
 	}
 	if want := []string{
 		"update_webhook", "delete_webhook", "replay_webhook", "update_bucket", "delete_bucket", "update_consumer", "delete_consumer",
-		"roll_keys", "update_key", "delete_key", "delete_manager", "rotate_webhook_secret",
+		"retry_deliveries", "cancel_job", "roll_keys", "update_key", "delete_key", "delete_manager", "rotate_webhook_secret",
 	}; !slices.Equal(destructive, want) {
 		t.Errorf("destructive: %v, want %v", destructive, want)
 	}

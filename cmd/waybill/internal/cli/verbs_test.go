@@ -144,6 +144,8 @@ func TestVerbsAskTheAPI(t *testing.T) {
 			"POST", "/v1/webhooks",
 			`{"active":false,"events":["shipment.created"],"headers":{"X-A":"b,c"},"maxInFlight":4,"ratePerSecond":null,"retryScheduleSeconds":[5,0.5],"timeoutSeconds":1.5,"url":"https://example.com/a"}`,
 		},
+		{"webhooks health " + webhook, "GET", "/v1/webhooks/" + webhook + "/health", ""},
+		{"statistics --step day --by class --webhook w", "GET", "/v1/statistics?by=class&step=day&webhookId=w", ""},
 		{"webhooks get " + webhook, "GET", "/v1/webhooks/" + webhook, ""},
 		{"webhooks update " + webhook + " --url https://example.com/b --active", "PATCH", "/v1/webhooks/" + webhook, `{"active":true,"url":"https://example.com/b"}`},
 		{"webhooks update " + webhook + " --target localhost:3000/in", "PATCH", "/v1/webhooks/" + webhook, `{"url":"http://localhost:3000/in"}`},

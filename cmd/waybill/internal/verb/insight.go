@@ -13,8 +13,8 @@ import (
 func statistics() Noun {
 	return Noun{Name: "statistics", Self: &Verb{
 		Name: "statistics", Short: "Count events, deliveries and attempts by time",
-		Long: "Counts events, deliveries and attempts by minute, hour or day. Each attempt counts\n" +
-			"once. A step without anything is left out. Latencies are in milliseconds.",
+		Long: "Counts events, deliveries and attempts by minute, hour or day. Each attempt\n" +
+			"counts once. A step without anything is left out. Latencies are in milliseconds.",
 		Example: "  waybill statistics --since 24h\n  waybill statistics --step day --by webhook --since 168h\n" +
 			"  waybill statistics --step minute --since 30m --webhook 0198e5c2-…",
 		Method: http.MethodGet, Path: "/v1/statistics",
@@ -37,8 +37,8 @@ func statistics() Noun {
 func webhookHealth() Verb {
 	return Verb{
 		Name: "health", Short: "Show how a webhook's receiver is doing",
-		Long: "Shows whether a webhook is healthy, its circuit, what waits for it, how its attempts\n" +
-			"ended in the last hour, day and week, and the last answers that differ.",
+		Long: "Shows whether a webhook is healthy, its circuit, what waits for it, how its\n" +
+			"attempts ended in the last hour, day and week, and the last answers that differ.",
 		Example: "  waybill webhooks health 0198e5c2-…",
 		Method:  http.MethodGet, Path: webhooksPath + "/{id}/health", Args: webhookArg(),
 		Show: View{Tell: tellHealth},

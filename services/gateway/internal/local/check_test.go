@@ -172,6 +172,7 @@ func TestMissingFolder(t *testing.T) {
 		"whoAmI", "listAccounts", "createAccount", "getAccount", "createAdminKey", "getProject", "listProjects", "createProject", "listAuditLogs",
 		"listBuckets", "createBucket", "getBucket", "updateBucket", "deleteBucket",
 		"listConsumers", "createConsumer", "getConsumer", "updateConsumer", "deleteConsumer",
+		"getStatistics", "getWebhookHealth", "retryDeliveries", "listJobs", "getJob", "cancelJob",
 		"rollKeys", "listKeys", "createKey", "createKeys", "getKey", "updateKey", "deleteKey",
 		"listManagers", "createManager", "getManager", "deleteManager", "rotateWebhookSecret",
 	} {
