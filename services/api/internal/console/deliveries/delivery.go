@@ -121,7 +121,10 @@ func newView(p *console.Page, eventID, webhookID string, e *explanation, unexpla
 	}
 	v.Webhook.ID = webhookID
 	if unexplained == nil {
-		v.Verdict = verdict{Word: words(e.Verdict), Tone: tone(e.Verdict), Summary: e.Summary, Advice: e.Advice, Act: act(e.Verdict)}
+		v.Verdict = verdict{Word: words(e.Verdict), Tone: tone(e.Verdict), Summary: e.Summary, Act: act(e.Verdict)}
+		for _, advice := range e.Advice {
+			v.Verdict.Advice = append(v.Verdict.Advice, sentence(advice))
+		}
 	}
 	return v
 }

@@ -13,24 +13,25 @@ import (
 // Standard Webhooks refuse a timestamp that is further away.
 const maxSkew = 5 * time.Minute
 
-// hints says what an attempt's answer speaks for, beyond its status.
-func hints(a attempt, timeoutSeconds float64) []string {
+// hints says what an attempt's answer speaks for. Said tells that the verdict says already what
+// follows from the status alone.
+func hints(a attempt, timeoutSeconds float64, said bool) []string {
 	var list []string
 	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	switch {
 	case a.Status >= 300 && a.Status < 400:
 		if to := value(a.ResponseHeaders, "location"); to != "" {
 			add("The receiver redirects to %s. Redirects are never followed: make this the webhook's URL.", to)
-		} else {
+		} else if !said {
 			add("The receiver redirects, and redirects are never followed. Set the webhook's URL to where it leads.")
 		}
-	case a.Status == http.StatusUnauthorized, a.Status == http.StatusForbidden:
+	case (a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden) && !said:
 		add("The receiver refuses the callback. Check the secret that it verifies with, its clock, and the webhook's own headers.")
-	case a.Status == http.StatusNotFound, a.Status == http.StatusMethodNotAllowed:
+	case (a.Status == http.StatusNotFound || a.Status == http.StatusMethodNotAllowed) && !said:
 		add("The receiver takes no POST at this address. Check the path of the webhook's URL.")
 	case a.Status == http.StatusRequestEntityTooLarge:
 		add("The body is too large for the receiver. An event may have 256 KiB: raise the limit of the receiver, or of the proxy before it.")
-	case a.Status == http.StatusGone:
+	case a.Status == http.StatusGone && !said:
 		add("410 says that the receiver wants no more events. The webhook became inactive.")
 	case a.Status == http.StatusTooManyRequests, a.Status == http.StatusServiceUnavailable:
 		if after := value(a.ResponseHeaders, "retry-after"); after != "" {

@@ -50,7 +50,7 @@ func list(p *console.Page) error {
 	}
 	query := asked(p)
 	v := listView{
-		Form: console.NewForm(query), Filtered: len(query) > 0, MayRetry: p.May(domain.ScopeEventsWrite),
+		Form: console.NewForm(typed(query)), Filtered: len(query) > 0, MayRetry: p.May(domain.ScopeEventsWrite),
 		Jobs: p.Has(jobPath), Find: p.Has(findPath), Here: p.Request.URL.RequestURI(),
 		Types: typeOptions(), Classes: classOptions(), Reasons: reasonOptions(),
 		Tests: []console.Option{{Value: "", Label: "any"}, {Value: "true", Label: "tests only"}, {Value: "false", Label: "without tests"}},
@@ -106,6 +106,17 @@ func instant(text string) string {
 		}
 	}
 	return text
+}
+
+// typed returns the filters as the fields of the form have them.
+func typed(query url.Values) url.Values {
+	shown := without(query)
+	for _, name := range []string{"since", "until"} {
+		if t, err := time.Parse(time.RFC3339, query.Get(name)); err == nil {
+			shown.Set(name, t.UTC().Format("2006-01-02T15:04:05"))
+		}
+	}
+	return shown
 }
 
 func empty(query url.Values) console.State {

@@ -147,9 +147,11 @@ func (v *deliveryView) attempts(opened *open) []step {
 	}
 	steps := make([]step, len(list))
 	for i, a := range list {
-		one := &attemptStep{attempt: a, Bars: bars(a, longest), Hints: hints(a, v.Webhook.TimeoutSeconds)}
+		one := &attemptStep{attempt: a, Bars: bars(a, longest)}
 		if opened != nil && opened.Number == a.Number {
-			one.Opened = opened
+			// What the verdict says of the last attempt is not said again.
+			said := v.Unexplained == nil && i == len(list)-1
+			one.Opened, one.Hints = opened, hints(a, v.Webhook.TimeoutSeconds, said)
 		}
 		steps[i] = step{Tone: a.Tone(), Title: "Attempt " + strconv.Itoa(a.Number), At: a.StartedAt, Attempt: one}
 		if i > 0 {
@@ -158,6 +160,10 @@ func (v *deliveryView) attempts(opened *open) []step {
 	}
 	return steps
 }
+
+// shortest is the wait in seconds from which on its jitter is told: of shorter ones the way to the
+// dispatcher is too large a part.
+const shortest = 30
 
 // waited says how long nothing was done between two attempts, and why.
 func (v *deliveryView) waited(before, now attempt) string {
@@ -175,7 +181,11 @@ func (v *deliveryView) waited(before, now attempt) string {
 		planned := v.Webhook.RetryScheduleSeconds[n-1]
 		// Up to 20 % of jitter, and a moment until it is sent.
 		if off := wait.Seconds() - planned; planned > 0 && math.Abs(off) <= planned*0.2+1 {
-			return fmt.Sprintf("%s: step %d of the schedule, %s and %+.0f %% by chance", text, n, took(time.Duration(planned*float64(time.Second))), off/planned*100)
+			text = fmt.Sprintf("%s: step %d of the schedule, %s", text, n, took(time.Duration(planned*float64(time.Second))))
+			if planned >= shortest {
+				text += fmt.Sprintf(" and %+.0f %% by chance", off/planned*100)
+			}
+			return text
 		}
 	}
 	return text
@@ -201,7 +211,7 @@ func took(d time.Duration) string {
 	case d >= 10*time.Second:
 		return strconv.Itoa(int(d/time.Second)) + " s"
 	}
-	return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + " s"
+	return strings.TrimSuffix(strconv.FormatFloat(d.Seconds(), 'f', 1, 64), ".0") + " s"
 }
 
 // bars are the phases of an attempt; of one whose phases are not known, the whole of it.
@@ -243,6 +253,10 @@ func (v *deliveryView) end() step {
 		return step{Tone: "next", Title: v.Verdict.Next, At: v.Verdict.NextAt, Soon: true, Text: v.stage()}
 	case d.Status == domain.StatusHeld:
 		return step{Tone: "next", Title: "Held", Text: "It goes out by itself when the webhook is active again."}
+	case d.Reason == domain.ReasonCircuitOpen:
+		return step{Tone: "next", Title: "Waits for the circuit", Text: "It goes out when a probe of the receiver succeeds."}
+	case d.Reason != "":
+		return step{Tone: "next", Title: "Waits: " + deliverylog.Reason(d.Reason), Text: "It goes out by itself."}
 	}
 	return step{Tone: "next", Title: "Attempt " + strconv.Itoa(d.AttemptCount+1), Text: "In flight, or about to start."}
 }
