@@ -12,6 +12,7 @@ import (
 	"waybill.dev/services/api/internal/console/events"
 	"waybill.dev/services/api/internal/console/home"
 	"waybill.dev/services/api/internal/console/jobs"
+	"waybill.dev/services/api/internal/console/problems"
 	"waybill.dev/services/api/internal/console/settings"
 	"waybill.dev/shared/edge"
 )
@@ -22,7 +23,7 @@ type OIDC = console.OIDC
 // modules are the pages of the console. Each group is a package of its own, which knows nothing
 // of the others.
 func modules() []console.Module {
-	return []console.Module{home.Module(), settings.Module(), events.Module(), deliveries.Module(), jobs.Module()}
+	return []console.Module{home.Module(), settings.Module(), problems.Module(), events.Module(), deliveries.Module(), jobs.Module()}
 }
 
 // newConsole returns the console over the API's own handler.
