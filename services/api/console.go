@@ -11,8 +11,12 @@ import (
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/access"
 	"waybill.dev/services/api/internal/console/audit"
+	"waybill.dev/services/api/internal/console/deliveries"
+	"waybill.dev/services/api/internal/console/events"
 	"waybill.dev/services/api/internal/console/home"
+	"waybill.dev/services/api/internal/console/jobs"
 	"waybill.dev/services/api/internal/console/playground"
+	"waybill.dev/services/api/internal/console/problems"
 	"waybill.dev/services/api/internal/console/settings"
 	"waybill.dev/services/api/internal/console/system"
 	"waybill.dev/shared/edge"
@@ -39,7 +43,10 @@ type RouteFault = system.RouteFault
 // modules are the pages of the console. Each group is a package of its own, which knows nothing
 // of the others.
 func modules(o system.Options) []console.Module {
-	return []console.Module{home.Module(), access.Module(), audit.Module(), playground.Module(), system.Module(o), settings.Module()}
+	return []console.Module{
+		home.Module(), problems.Module(), events.Module(), deliveries.Module(), jobs.Module(),
+		access.Module(), audit.Module(), playground.Module(), system.Module(o), settings.Module(),
+	}
 }
 
 // operator is what the pages for the operator show.

@@ -1,0 +1,245 @@
+package deliveries
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/console/deliverylog"
+	"waybill.dev/shared/domain"
+)
+
+// undelivered is what the API sends again unless it is told otherwise: what failed or is retried.
+const undelivered = "undelivered"
+
+// many is the body of POST /v1/deliveries/retry: a filter as in the lists.
+type many struct {
+	Status     string `json:"status,omitzero"`
+	WebhookID  string `json:"webhookId,omitzero"`
+	EventType  string `json:"eventType,omitzero"`
+	ShipmentID string `json:"shipmentId,omitzero"`
+	EventID    string `json:"eventId,omitzero"`
+	Reason     string `json:"reason,omitzero"`
+	Class      string `json:"class,omitzero"`
+	StatusCode int    `json:"statusCode,omitzero"`
+	Test       *bool  `json:"test,omitzero"`
+	Since      string `json:"since,omitzero"`
+	Until      string `json:"until,omitzero"`
+	DryRun     bool   `json:"dryRun,omitzero"`
+}
+
+func newMany(query url.Values) many {
+	m := many{
+		Status: cmp.Or(query.Get("status"), undelivered), WebhookID: query.Get("webhookId"), EventType: query.Get("eventType"), ShipmentID: query.Get("shipmentId"),
+		EventID: query.Get("eventId"), Reason: query.Get("reason"), Class: query.Get("class"), Since: query.Get("since"), Until: query.Get("until"),
+	}
+	m.StatusCode, _ = strconv.Atoi(query.Get("statusCode"))
+	if test, err := strconv.ParseBool(query.Get("test")); err == nil {
+		m.Test = &test
+	}
+	return m
+}
+
+// plan is what sending would do.
+type plan struct {
+	Matched          int     `json:"matched"`
+	Oldest           *string `json:"oldest"`
+	AlreadyDelivered int     `json:"alreadyDelivered"`
+	EstimatedSeconds float64 `json:"estimatedSeconds"`
+}
+
+// Takes is about how long it takes.
+func (p plan) Takes() string {
+	if p.EstimatedSeconds < 1 {
+		return "under a second"
+	}
+	return "about " + took(time.Duration(p.EstimatedSeconds)*time.Second)
+}
+
+type previewView struct {
+	Form    *console.Form
+	Which   []console.Option
+	Keep    url.Values // the filters but the status
+	All     url.Values // and with it, for the form that starts
+	Facts   []console.Fact
+	Plan    plan
+	Command string
+	Back    string
+}
+
+// again returns the filters of the list as those of a preview.
+func again(query url.Values) url.Values {
+	to := without(query)
+	if !to.Has("status") {
+		to.Set("status", undelivered)
+	}
+	return to
+}
+
+// preview says what sending all that match would do, before anything is sent.
+func preview(p *console.Page) error {
+	v, query := newPreview(p, asked(p))
+	body := newMany(query)
+	body.DryRun = true
+	err := p.API.Send(http.MethodPost, retryManyAPI, body, &v.Plan)
+	p.CLI(cli("deliveries retry-all --dry-run", query))
+	if v.Form.Failed(err) {
+		return p.ShowInvalid("again.html", "Send again", v, v.Form)
+	}
+	if err != nil {
+		return err
+	}
+	return p.Show("again.html", "Send again", v)
+}
+
+func newPreview(p *console.Page, query url.Values) (previewView, url.Values) {
+	query = again(query)
+	hooks, _ := deliverylog.ReadWebhooks(p)
+	v := previewView{
+		Form: console.NewForm(query), All: query, Keep: without(query, "status"), Facts: describe(query, hooks),
+		Command: "waybill " + cli("deliveries retry-all", query), Back: listPath,
+		Which: []console.Option{
+			{Value: undelivered, Label: "undelivered: failed or waiting"}, {Value: "failed", Label: "failed only"}, {Value: "retrying", Label: "waiting for their next attempt"},
+			{Value: "delivered", Label: "delivered only: they arrive twice"}, {Value: "all", Label: "all: what was delivered arrives twice"},
+		},
+	}
+	if status := query.Get("status"); !slices.ContainsFunc(v.Which, func(o console.Option) bool { return o.Value == status }) {
+		v.Which = append(v.Which, console.Option{Value: status, Label: console.Visible(status)})
+	}
+	back := without(query)
+	if status := query.Get("status"); status == undelivered || status == "all" {
+		back.Del("status")
+	}
+	if len(back) > 0 {
+		v.Back += "?" + back.Encode()
+	}
+	return v, query
+}
+
+// describe says the filters in words.
+func describe(query url.Values, hooks deliverylog.Webhooks) []console.Fact {
+	var facts []console.Fact
+	for _, f := range []struct{ name, label string }{
+		{"webhookId", "To webhook"}, {"eventType", "Of type"}, {"shipmentId", "Of shipment"}, {"eventId", "Of event"}, {"reason", "With reason"},
+		{"class", "Last attempt"}, {"statusCode", "Last status"}, {"test", "Tests"}, {"since", "Accepted since"}, {"until", "Accepted before"},
+	} {
+		value := query.Get(f.name)
+		switch {
+		case value == "":
+			continue
+		case f.name == "webhookId":
+			value = hooks.Of(value).Name()
+		case f.name == "reason":
+			value = deliverylog.Reason(value)
+		}
+		facts = append(facts, console.Fact{Name: f.label, Value: value})
+	}
+	return facts
+}
+
+// start has a job send all that match.
+func start(p *console.Page) error {
+	form, err := p.Form()
+	if err != nil {
+		return err
+	}
+	query := url.Values{}
+	for _, name := range filters {
+		if value := form.Get(name); value != "" {
+			query.Set(name, value)
+		}
+	}
+	var made struct {
+		ID      string `json:"id"`
+		Matched int    `json:"matched"`
+	}
+	err = p.API.Send(http.MethodPost, retryManyAPI, newMany(again(query)), &made)
+	f := console.NewForm(query)
+	if f.Failed(err) {
+		v, _ := newPreview(p, query)
+		v.Form = f
+		return p.ShowInvalid("again.html", "Send again", v, f)
+	}
+	if err != nil {
+		return err
+	}
+	message := fmt.Sprintf("Sending %d deliveries again.", made.Matched)
+	if p.Has(jobPath + "/{jobId}") {
+		return p.Done(message, console.Path("console", "jobs", made.ID))
+	}
+	return p.Done(message, listPath)
+}
+
+// maxChosen is how many deliveries can be chosen by hand: those of a page.
+const maxChosen = 100
+
+type chosenView struct {
+	Rows      []row
+	IDs       []string // those that can be sent
+	Delivered int      // of them
+	InFlight  int
+	Back      string
+}
+
+// chosen says what sending some deliveries again would do.
+func chosen(p *console.Page) error {
+	ids := p.Request.URL.Query()["id"]
+	ids = ids[:min(len(ids), maxChosen)]
+	v := chosenView{Back: listPath}
+	if from := p.Query("from"); within(from) {
+		v.Back = from
+	}
+	hooks, _ := deliverylog.ReadWebhooks(p)
+	for _, id := range ids {
+		var d deliverylog.Delivery
+		if err := p.API.Get(console.Path("v1", "deliveries", id), nil, &d); err != nil {
+			return err
+		}
+		v.Rows = append(v.Rows, row{d, hooks.Of(d.WebhookID).Name()})
+		if d.InFlight() {
+			v.InFlight++
+			continue
+		}
+		v.IDs = append(v.IDs, d.ID)
+		if d.Status == domain.StatusDelivered {
+			v.Delivered++
+		}
+	}
+	return p.Show("chosen.html", "Send the chosen again", v)
+}
+
+// sendChosen sends some deliveries again. One that can't be sent now does not stop the others.
+func sendChosen(p *console.Page) error {
+	form, err := p.Form()
+	if err != nil {
+		return err
+	}
+	ids := form["id"]
+	ids = ids[:min(len(ids), maxChosen)]
+	sent, passed := 0, 0
+	for _, id := range ids {
+		err := p.API.Send(http.MethodPost, console.Path("v1", "deliveries", id, "retry"), nil, nil)
+		switch f := console.NewForm(nil); {
+		case err == nil:
+			sent++
+		case f.Failed(err) || p.API.Last().Status == http.StatusNotFound:
+			passed++ // in flight, or gone meanwhile
+		default:
+			return err
+		}
+	}
+	back := listPath
+	if to := form.Get("back"); within(to) {
+		back = to
+	}
+	message := fmt.Sprintf("%d sent again.", sent)
+	if passed > 0 {
+		message += fmt.Sprintf(" %d could not be sent: an attempt was in flight.", passed)
+	}
+	return p.Done(message, back)
+}

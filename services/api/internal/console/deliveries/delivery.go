@@ -1,0 +1,298 @@
+package deliveries
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/console/deliverylog"
+	"waybill.dev/shared/domain"
+)
+
+// deliveryView is a delivery, or what is between an event and a webhook without one.
+type deliveryView struct {
+	EventID   string
+	WebhookID string
+	D         *detail // nil: there is no delivery
+	Title     string
+	Webhook   webhook // as far as it is known
+	Event     *event  // nil: it is not known
+	Verdict   verdict
+	Steps     []step
+	Earlier   int // attempts that are not shown
+	MayRetry  bool
+	HasPages  pages
+	// Unexplained is why there is no verdict.
+	Unexplained *console.Problem
+}
+
+// pages tells which of the pages of others there are.
+type pages struct{ Shipment, Webhook bool }
+
+// verdict is the answer to "why was this not delivered?".
+type verdict struct {
+	Word    string
+	Tone    string
+	Summary string
+	Advice  []string
+	// NextAt is when something happens by itself, Next what.
+	Next   string
+	NextAt string
+	// Act is the best thing to do: retry, webhook, or nothing.
+	Act string
+}
+
+// event is what the page shows of the event.
+type event struct {
+	Type       string
+	Timestamp  string
+	Source     string
+	ReceivedAt string
+	ShipmentID string
+	Size       int
+	Body       string
+	Cut        bool
+}
+
+const (
+	// maxAttempts bounds how many attempts are shown, the latest.
+	maxAttempts = 40
+
+	actRetry   = "retry"
+	actWebhook = "webhook"
+)
+
+func show(p *console.Page) error {
+	id := p.Param("deliveryId")
+	var d detail
+	if err := p.API.Get(console.Path("v1", "deliveries", id), nil, &d); err != nil {
+		return err
+	}
+	p.CLI("deliveries explain " + d.ID)
+	var e explanation
+	unexplained := p.API.Try("/v1/explanations", url.Values{"deliveryId": {d.ID}}, &e)
+	v := newView(p, d.EventID, d.WebhookID, &e, unexplained)
+	v.D = &d
+	v.Title = d.EventType
+	v.Event = readEvent(p, d.EventID)
+	if v.Webhook.URL == "" && len(d.Attempts) > 0 {
+		v.Webhook.URL = d.Attempts[len(d.Attempts)-1].URL
+	}
+	v.next(p)
+	if len(d.Attempts) > maxAttempts {
+		v.Earlier = len(d.Attempts) - maxAttempts
+	}
+	v.Steps = v.timeline(&e, opened(p, &d))
+	return p.Show("delivery.html", "Delivery of "+d.EventType, v)
+}
+
+// pair answers for an event and a webhook: by the delivery between them, if there is one.
+func pair(p *console.Page) error {
+	eventID, webhookID := p.Param("eventId"), p.Param("webhookId")
+	var e explanation
+	if err := p.API.Get("/v1/explanations", url.Values{"eventId": {eventID}, "webhookId": {webhookID}}, &e); err != nil {
+		return err
+	}
+	if e.Delivery != nil {
+		return p.Redirect(console.Path("console", "deliveries", e.Delivery.ID))
+	}
+	p.CLI("deliveries explain --event " + shell(eventID) + " --webhook " + shell(webhookID))
+	v := newView(p, eventID, webhookID, &e, nil)
+	v.Title = "No delivery"
+	if e.Event != nil {
+		v.Event = &event{Type: e.Event.Type, ReceivedAt: e.Event.ReceivedAt}
+	}
+	v.Steps = v.timeline(&e, nil)
+	return p.Show("delivery.html", "Why there is no delivery", v)
+}
+
+func newView(p *console.Page, eventID, webhookID string, e *explanation, unexplained *console.Problem) *deliveryView {
+	v := &deliveryView{
+		EventID: eventID, WebhookID: webhookID, MayRetry: p.May(domain.ScopeEventsWrite), Unexplained: unexplained,
+		HasPages: pages{p.Has("/console/shipments/{shipmentId}"), p.Has("/console/webhooks/{webhookId}")},
+	}
+	if e.Webhook != nil {
+		v.Webhook = *e.Webhook
+	}
+	v.Webhook.ID = webhookID
+	if unexplained == nil {
+		v.Verdict = verdict{Word: words(e.Verdict), Tone: tone(e.Verdict), Summary: e.Summary, Act: act(e.Verdict)}
+		for _, advice := range e.Advice {
+			v.Verdict.Advice = append(v.Verdict.Advice, sentence(advice))
+		}
+	}
+	return v
+}
+
+// readEvent returns the event; nil: it can't be read.
+func readEvent(p *console.Page, id string) *event {
+	var raw []byte
+	if p.API.Try(console.Path("v1", "events", id), nil, &raw) != nil {
+		return nil
+	}
+	var shown struct {
+		Type       string `json:"type"`
+		Timestamp  string `json:"timestamp"`
+		Source     string `json:"source"`
+		ReceivedAt string `json:"receivedAt"`
+		Data       struct {
+			ShipmentID string `json:"shipmentId"`
+		} `json:"data"`
+	}
+	if json.Unmarshal(raw, &shown) != nil {
+		return nil
+	}
+	e := &event{Type: shown.Type, Timestamp: shown.Timestamp, Source: shown.Source, ReceivedAt: shown.ReceivedAt, ShipmentID: shown.Data.ShipmentID}
+	if body, ok := deliverylog.Body(raw); ok {
+		e.Size = len(body)
+		e.Body, e.Cut = deliverylog.Cut(string(body))
+	}
+	return e
+}
+
+// next says what comes by itself, and when.
+func (v *deliveryView) next(p *console.Page) {
+	d := v.D
+	if d.Reason == domain.ReasonCircuitOpen && d.Status != domain.StatusFailed {
+		var h health
+		if p.API.Try(console.Path("v1", "webhooks", v.WebhookID, "health"), nil, &h) == nil && h.Circuit.Open && h.Circuit.NextProbeAt != nil {
+			v.Verdict.Next, v.Verdict.NextAt = "The next probe of the receiver", *h.Circuit.NextProbeAt
+			return
+		}
+	}
+	if d.NextAttemptAt != nil && (d.Status == domain.StatusRetrying || d.Status == domain.StatusPending) {
+		v.Verdict.Next, v.Verdict.NextAt = "Attempt "+strconv.Itoa(d.AttemptCount+1), *d.NextAttemptAt
+	}
+}
+
+// tone colours a verdict.
+func tone(verdict string) string {
+	switch verdict {
+	case "delivered":
+		return "good"
+	case "scheduleExhausted", "retentionOver", "webhookDeleted", "gone", "unreadable", "noSuchEvent", "noSuchWebhook", "noSuchDelivery", "failing":
+		return "bad"
+	case "retrying", "circuitOpen", "inactive", "overCapacity", "notDispatched", "behindShipment":
+		return "warn"
+	case "pending", "notYet", "released":
+		return "busy"
+	}
+	return ""
+}
+
+// act is what is best done about a verdict.
+func act(verdict string) string {
+	switch verdict {
+	case "retrying", "scheduleExhausted", "circuitOpen", "delivered":
+		return actRetry
+	case "inactive", "gone", "failing", "notSubscribed", "changedLater", "overCapacity", "filtered":
+		return actWebhook
+	}
+	return ""
+}
+
+// words writes a verdict's name, which is one word of several, as several: "schedule exhausted".
+func words(name string) string {
+	var b strings.Builder
+	for i, r := range name {
+		if r >= 'A' && r <= 'Z' {
+			if i > 0 {
+				b.WriteByte(' ')
+			}
+			r += 'a' - 'A'
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// opened is the attempt whose request and answer are shown: the one of the query, else the last.
+func opened(p *console.Page, d *detail) *open {
+	if len(d.Attempts) == 0 {
+		return nil
+	}
+	i := len(d.Attempts) - 1
+	if n, err := strconv.Atoi(p.Query("attempt")); err == nil {
+		if found := slices.IndexFunc(d.Attempts, func(a attempt) bool { return a.Number == n }); found >= 0 {
+			i = found
+		}
+	}
+	o := &open{attempt: d.Attempts[i]}
+	before := earlier(d.Attempts[:i])
+	switch with := p.Query("with"); {
+	case with == "success":
+		o.With = with
+		if base, label := lastSuccess(p, d, i); base != nil {
+			o.Diff = compare(label, *base, o.attempt)
+		} else {
+			o.NoSuccess = true
+		}
+	case before != nil:
+		o.Diff = compare("attempt "+strconv.Itoa(before.Number), *before, o.attempt)
+	}
+	o.HasBefore = before != nil
+	return o
+}
+
+// open is an attempt with what is only shown of one at a time.
+type open struct {
+	attempt
+
+	With      string // what it is compared with: success, or the one before
+	HasBefore bool
+	Diff      *difference // nil: there is nothing to compare with
+	NoSuccess bool
+}
+
+func earlier(list []attempt) *attempt {
+	if len(list) == 0 {
+		return nil
+	}
+	return &list[len(list)-1]
+}
+
+// lastSuccess returns the last attempt that succeeded: of this delivery, else of the webhook.
+func lastSuccess(p *console.Page, d *detail, before int) (*attempt, string) {
+	for i := len(d.Attempts) - 1; i >= 0; i-- {
+		if a := &d.Attempts[i]; i != before && a.good() {
+			return a, "attempt " + strconv.Itoa(a.Number) + ", which succeeded"
+		}
+	}
+	var page deliverylog.Page
+	if p.API.Try("/v1/deliveries", url.Values{"webhookId": {d.WebhookID}, "status": {string(domain.StatusDelivered)}, "limit": {"1"}}, &page) != nil || len(page.Data) == 0 {
+		return nil, ""
+	}
+	var other detail
+	if p.API.Try(console.Path("v1", "deliveries", page.Data[0].ID), nil, &other) != nil || len(other.Attempts) == 0 {
+		return nil, ""
+	}
+	return &other.Attempts[len(other.Attempts)-1], "the webhook's last success, delivery " + other.ID
+}
+
+// retry sends one delivery again.
+func retry(p *console.Page) error {
+	id := p.Param("deliveryId")
+	form, err := p.Form()
+	if err != nil {
+		return err
+	}
+	if err := p.API.Send(http.MethodPost, console.Path("v1", "deliveries", id, "retry"), nil, nil); err != nil {
+		return err
+	}
+	back := console.Path("console", "deliveries", id)
+	if to := form.Get("back"); within(to) {
+		back = to
+	}
+	return p.Done("The delivery is sent again.", back)
+}
+
+// within tells whether a path leads to a page of the console.
+func within(path string) bool {
+	u, err := url.Parse(path)
+	return err == nil && u.Scheme == "" && u.Host == "" && strings.HasPrefix(u.Path, "/console/") && !strings.Contains(u.Path, "..") && !strings.ContainsAny(path, "\\\r\n")
+}

@@ -1,0 +1,213 @@
+package deliveries
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/console/deliverylog"
+	"waybill.dev/shared/domain"
+)
+
+// filters are those of the API's list, by their names there, in the order of the form.
+var filters = []string{"status", "webhookId", "eventType", "shipmentId", "eventId", "reason", "class", "statusCode", "test", "since", "until"}
+
+// pageSize is how many deliveries a page has.
+const pageSize = "50"
+
+type listView struct {
+	Form     *console.Form
+	Webhooks []console.Option
+	Types    []console.Option
+	Classes  []console.Option
+	Reasons  []console.Option
+	Tests    []console.Option
+	Tabs     []console.Tab
+	Quick    []console.Tab
+	More     bool // the less common filters are shown
+	Filtered bool
+	Rows     []row
+	Paging   console.Paging
+	Empty    console.State
+	Again    string // where all that match is sent again
+	MayRetry bool
+	Jobs     bool // there is a page of jobs
+	Find     bool
+	Here     string
+}
+
+type row struct {
+	deliverylog.Delivery
+
+	Webhook string
+}
+
+func list(p *console.Page) error {
+	if q := strings.TrimSpace(p.Query("q")); q != "" && p.Has(findPath) {
+		return p.Redirect(findPath + "?" + url.Values{"q": {q}}.Encode())
+	}
+	query := asked(p)
+	v := listView{
+		Form: console.NewForm(typed(query)), Filtered: len(query) > 0, MayRetry: p.May(domain.ScopeEventsWrite),
+		Jobs: p.Has(jobPath), Find: p.Has(findPath), Here: p.Request.URL.RequestURI(),
+		Types: typeOptions(), Classes: classOptions(), Reasons: reasonOptions(),
+		Tests: []console.Option{{Value: "", Label: "any"}, {Value: "true", Label: "tests only"}, {Value: "false", Label: "without tests"}},
+	}
+	v.Tabs, v.Quick = statusTabs(query), spans(query, p.Now())
+	for _, name := range []string{"shipmentId", "eventId", "reason", "class", "statusCode", "test"} {
+		v.More = v.More || query.Has(name)
+	}
+	v.Again = againPath + "?" + again(query).Encode()
+	call := url.Values{"limit": {pageSize}}
+	for name, values := range query {
+		call[name] = values
+	}
+	if cursor := p.Query("cursor"); cursor != "" {
+		call.Set("cursor", cursor)
+	}
+	var page deliverylog.Page
+	err := p.API.Get("/v1/deliveries", call, &page)
+	p.CLI(cli("deliveries list", query))
+	invalid := v.Form.Failed(err)
+	if err != nil && !invalid {
+		return err
+	}
+	hooks, _ := deliverylog.ReadWebhooks(p)
+	v.Webhooks = hooks.Options(query.Get("webhookId"))
+	for _, d := range page.Data {
+		v.Rows = append(v.Rows, row{d, hooks.Of(d.WebhookID).Name()})
+	}
+	v.Paging = p.Paging(page.NextCursor)
+	v.Empty = empty(query)
+	if invalid {
+		return p.ShowInvalid("list.html", "Deliveries", v, v.Form)
+	}
+	return p.Show("list.html", "Deliveries", v)
+}
+
+// asked returns the filters of the page's address. A time without a zone is one in UTC.
+func asked(p *console.Page) url.Values {
+	query := p.Pick(filters...)
+	for _, name := range []string{"since", "until"} {
+		if query.Has(name) {
+			query.Set(name, instant(query.Get(name)))
+		}
+	}
+	return query
+}
+
+// instant makes RFC 3339 of what the browser's field for times says.
+func instant(text string) string {
+	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t.Format(time.RFC3339)
+		}
+	}
+	return text
+}
+
+// typed returns the filters as the fields of the form have them.
+func typed(query url.Values) url.Values {
+	shown := without(query)
+	for _, name := range []string{"since", "until"} {
+		if t, err := time.Parse(time.RFC3339, query.Get(name)); err == nil {
+			shown.Set(name, t.UTC().Format("2006-01-02T15:04:05"))
+		}
+	}
+	return shown
+}
+
+func empty(query url.Values) console.State {
+	if len(query) > 0 {
+		return console.State{Icon: "filter", Title: "No delivery matches", Text: "Nothing in the log fits this filter. What is older than the retention is no longer kept.", Link: listPath, LinkLabel: "Clear the filter"}
+	}
+	return console.State{Icon: "deliveries", Title: "No deliveries yet", Text: "A delivery is an event on its way to a webhook. Publish one of a type that a webhook is registered for.", Command: "waybill trigger shipment.delivered"}
+}
+
+// without returns a query without some names.
+func without(query url.Values, names ...string) url.Values {
+	rest := url.Values{}
+	for name, values := range query {
+		if !slices.Contains(names, name) {
+			rest[name] = values
+		}
+	}
+	return rest
+}
+
+func statusTabs(query url.Values) []console.Tab {
+	tabs := []console.Tab{tab(query, "status", "", "All")}
+	for _, s := range []domain.Status{domain.StatusFailed, domain.StatusRetrying, domain.StatusHeld, domain.StatusPending, domain.StatusDelivered} {
+		tabs = append(tabs, tab(query, "status", string(s), strings.ToUpper(string(s[:1]))+string(s[1:])))
+	}
+	return tabs
+}
+
+func tab(query url.Values, name, value, label string) console.Tab {
+	to := without(query, name)
+	if value != "" {
+		to.Set(name, value)
+	}
+	path := listPath
+	if len(to) > 0 {
+		path += "?" + to.Encode()
+	}
+	return console.Tab{Label: label, Path: path, Current: query.Get(name) == value}
+}
+
+// spans are spans of time that are often wanted.
+func spans(query url.Values, now time.Time) []console.Tab {
+	now = now.UTC().Truncate(time.Minute)
+	var list []console.Tab
+	for _, s := range []struct {
+		label string
+		since time.Time
+	}{{"Last hour", now.Add(-time.Hour)}, {"Today, UTC", now.Truncate(24 * time.Hour)}, {"Last 24 hours", now.Add(-24 * time.Hour)}, {"Last 7 days", now.Add(-7 * 24 * time.Hour)}} {
+		to := without(query, "since", "until")
+		to.Set("since", s.since.Format(time.RFC3339))
+		list = append(list, console.Tab{Label: s.label, Path: listPath + "?" + to.Encode(), Current: query.Get("since") == to.Get("since") && !query.Has("until")})
+	}
+	return list
+}
+
+func typeOptions() []console.Option {
+	list := []console.Option{{Value: "", Label: "any"}}
+	for _, t := range domain.EventTypes() {
+		list = append(list, console.Option{Value: string(t), Label: string(t)})
+	}
+	return list
+}
+
+func classOptions() []console.Option {
+	list := []console.Option{{Value: "", Label: "any"}}
+	for _, c := range domain.Classes() {
+		list = append(list, console.Option{Value: string(c), Label: string(c)})
+	}
+	return list
+}
+
+func reasonOptions() []console.Option {
+	list := []console.Option{{Value: "", Label: "any"}}
+	for _, r := range []string{
+		domain.ReasonExhausted, domain.ReasonCircuitOpen, domain.ReasonInactive, domain.ReasonOverCap,
+		domain.ReasonWebhookDeleted, domain.ReasonRetention, domain.ReasonUnreadable,
+	} {
+		list = append(list, console.Option{Value: r, Label: deliverylog.Reason(r)})
+	}
+	return list
+}
+
+// cli writes a command with the filters that the command line has.
+func cli(command string, query url.Values) string {
+	for _, f := range []struct{ name, flag string }{
+		{"status", "status"}, {"webhookId", "webhook"}, {"eventId", "event"}, {"eventType", "type"}, {"shipmentId", "shipment"},
+		{"reason", "reason"}, {"class", "class"}, {"statusCode", "status-code"}, {"since", "since"}, {"until", "until"},
+	} {
+		if value := query.Get(f.name); value != "" {
+			command += " --" + f.flag + " " + shell(value)
+		}
+	}
+	return command
+}

@@ -1,0 +1,270 @@
+package deliveries
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"waybill.dev/services/api/internal/console/deliverylog"
+	"waybill.dev/shared/domain"
+)
+
+// step is one step of the way from the publisher to the receiver.
+type step struct {
+	Tone  string // good, bad, warn, busy or next
+	Title string
+	At    string // empty: no time is known
+	Soon  bool   // At is yet to come
+	Text  string
+	// Wait says how long nothing was done before, and why.
+	Wait    string
+	Attempt *attemptStep
+}
+
+// attemptStep is an attempt of the timeline.
+type attemptStep struct {
+	attempt
+
+	Bars   []bar
+	Hints  []string
+	Opened *open // nil: its request and answer are not shown now
+}
+
+// bar is a phase of an attempt: as long as it took, on the scale of the longest attempt.
+type bar struct {
+	Name     string
+	Class    string
+	X, Width string
+	Ms       float64
+}
+
+// scale is how long a bar is that stands for the longest attempt.
+const scale = 1000.0
+
+// timeline returns the steps in the order of the way. Opened is the attempt that is shown whole.
+func (v *deliveryView) timeline(e *explanation, opened *open) []step {
+	var steps []step
+	shown := false
+	for _, c := range e.Chain {
+		switch c.Check {
+		case "event":
+			steps = append(steps, v.accepted(c))
+		case "attempts":
+			if !shown && v.D != nil && len(v.D.Attempts) > 0 {
+				steps = append(steps, v.attempts(opened)...)
+			} else if !shown {
+				steps = append(steps, step{Tone: stepTone(c.Result), Title: "Attempts", Text: sentence(c.Detail)})
+			}
+			shown = true
+		default:
+			steps = append(steps, step{Tone: stepTone(c.Result), Title: stepTitle(c), Text: sentence(c.Detail)})
+		}
+	}
+	if v.D == nil {
+		return steps
+	}
+	if len(steps) == 0 {
+		steps = append(steps, v.accepted(check{Result: "passed"}))
+	}
+	if !shown {
+		steps = append(steps, v.attempts(opened)...)
+	}
+	return append(steps, v.end())
+}
+
+func (v *deliveryView) accepted(c check) step {
+	s := step{Tone: stepTone(c.Result), Title: "Accepted", Text: sentence(c.Detail)}
+	if v.Event == nil {
+		if v.D != nil {
+			s.At, s.Text = v.D.CreatedAt, ""
+		}
+		return s
+	}
+	s.At = v.Event.ReceivedAt
+	parts := []string{v.Event.Type}
+	switch v.Event.Source {
+	case "rest":
+		parts = append(parts, "over HTTP")
+	case "nats":
+		parts = append(parts, "from the bus")
+	}
+	if v.Event.Size > 0 {
+		parts = append(parts, size(v.Event.Size))
+	}
+	s.Text = strings.Join(parts, ", ") + "."
+	return s
+}
+
+func size(n int) string {
+	if n < 1024 {
+		return strconv.Itoa(n) + " bytes"
+	}
+	return strconv.FormatFloat(float64(n)/1024, 'f', 1, 64) + " KiB"
+}
+
+func stepTone(result string) string {
+	switch result {
+	case "passed":
+		return "good"
+	case "waiting":
+		return "busy"
+	}
+	return "bad"
+}
+
+func stepTitle(c check) string {
+	switch c.Check {
+	case "subscription":
+		return "Fan-out"
+	case "filter":
+		return "Filter"
+	case "active":
+		return "Webhook"
+	case "capacity":
+		return "Capacity"
+	case "circuit":
+		return "Circuit"
+	}
+	return c.Check
+}
+
+// sentence makes one of what a check says.
+func sentence(text string) string {
+	if text == "" {
+		return ""
+	}
+	return strings.ToUpper(text[:1]) + strings.TrimSuffix(text[1:], ".") + "."
+}
+
+// attempts are the steps of the attempts, each with the wait before it.
+func (v *deliveryView) attempts(opened *open) []step {
+	list := v.D.Attempts[v.Earlier:]
+	longest := 1.0
+	for _, a := range list {
+		longest = max(longest, a.DurationMs, a.Phases.sum())
+	}
+	steps := make([]step, len(list))
+	for i, a := range list {
+		one := &attemptStep{attempt: a, Bars: bars(a, longest)}
+		if opened != nil && opened.Number == a.Number {
+			// What the verdict says of the last attempt is not said again.
+			said := v.Unexplained == nil && i == len(list)-1
+			one.Opened, one.Hints = opened, hints(a, v.Webhook.TimeoutSeconds, said)
+		}
+		steps[i] = step{Tone: a.Tone(), Title: "Attempt " + strconv.Itoa(a.Number), At: a.StartedAt, Attempt: one}
+		if i > 0 {
+			steps[i].Wait = v.waited(list[i-1], a)
+		}
+	}
+	return steps
+}
+
+// shortest is the wait in seconds from which on its jitter is told: of shorter ones the way to the
+// dispatcher is too large a part.
+const shortest = 30
+
+// waited says how long nothing was done between two attempts, and why.
+func (v *deliveryView) waited(before, now attempt) string {
+	from, err1 := time.Parse(time.RFC3339, before.StartedAt)
+	to, err2 := time.Parse(time.RFC3339, now.StartedAt)
+	if err1 != nil || err2 != nil {
+		return ""
+	}
+	wait := to.Sub(from.Add(time.Duration(before.DurationMs) * time.Millisecond))
+	text := "Waited " + took(wait)
+	if after := value(before.ResponseHeaders, "retry-after"); after != "" {
+		return text + ": the receiver asked for Retry-After " + after
+	}
+	if n := before.Number; n >= 1 && n <= len(v.Webhook.RetryScheduleSeconds) {
+		planned := v.Webhook.RetryScheduleSeconds[n-1]
+		// Up to 20 % of jitter, and a moment until it is sent.
+		if off := wait.Seconds() - planned; planned > 0 && math.Abs(off) <= planned*0.2+1 {
+			text = fmt.Sprintf("%s: step %d of the schedule, %s", text, n, took(time.Duration(planned*float64(time.Second))))
+			if planned >= shortest {
+				text += fmt.Sprintf(" and %+.0f %% by chance", off/planned*100)
+			}
+			return text
+		}
+	}
+	return text
+}
+
+// took writes a duration: 1.2 s, 5 min 3 s, 2 h 1 min.
+func took(d time.Duration) string {
+	d = max(d, 0)
+	two := func(a time.Duration, first string, b time.Duration, second string) string {
+		text := strconv.Itoa(int(d/a)) + " " + first
+		if rest := int(d % a / b); rest > 0 {
+			text += " " + strconv.Itoa(rest) + " " + second
+		}
+		return text
+	}
+	switch {
+	case d >= 24*time.Hour:
+		return two(24*time.Hour, "d", time.Hour, "h")
+	case d >= time.Hour:
+		return two(time.Hour, "h", time.Minute, "min")
+	case d >= time.Minute:
+		return two(time.Minute, "min", time.Second, "s")
+	case d >= 10*time.Second:
+		return strconv.Itoa(int(d/time.Second)) + " s"
+	}
+	return strings.TrimSuffix(strconv.FormatFloat(d.Seconds(), 'f', 1, 64), ".0") + " s"
+}
+
+// bars are the phases of an attempt; of one whose phases are not known, the whole of it.
+func bars(a attempt, longest float64) []bar {
+	parts := []bar{
+		{Name: "DNS", Class: "p-dns", Ms: a.Phases.DNS}, {Name: "connect", Class: "p-connect", Ms: a.Phases.Connect}, {Name: "TLS", Class: "p-tls", Ms: a.Phases.TLS},
+		{Name: "first byte", Class: "p-first", Ms: a.Phases.FirstByte}, {Name: "body", Class: "p-body", Ms: a.Phases.Body},
+	}
+	if rest := a.DurationMs - a.Phases.sum(); a.Phases.sum() == 0 {
+		parts = []bar{{Name: "in all", Class: "p-first", Ms: a.DurationMs}}
+	} else if rest >= 1 {
+		parts = append(parts, bar{Name: "other", Class: "p-other", Ms: rest})
+	}
+	var list []bar
+	x := 0.0
+	for _, b := range parts {
+		if b.Ms <= 0 {
+			continue
+		}
+		width := max(b.Ms/longest*scale, 2)
+		b.X, b.Width = number(x), number(width)
+		x += width
+		list = append(list, b)
+	}
+	return list
+}
+
+func number(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
+
+// end is the last step: what comes next, or how it ended.
+func (v *deliveryView) end() step {
+	d := v.D
+	switch {
+	case d.Status == domain.StatusDelivered:
+		return step{Tone: "good", Title: "Delivered", At: d.UpdatedAt, Text: "The receiver took it. Nothing more is sent."}
+	case d.Status == domain.StatusFailed:
+		return step{Tone: "bad", Title: "The end: " + deliverylog.Reason(d.Reason), At: d.UpdatedAt, Text: "Nothing more is sent by itself. It stays in the log and can be sent again."}
+	case v.Verdict.NextAt != "":
+		return step{Tone: "next", Title: v.Verdict.Next, At: v.Verdict.NextAt, Soon: true, Text: v.stage()}
+	case d.Status == domain.StatusHeld:
+		return step{Tone: "next", Title: "Held", Text: "It goes out by itself when the webhook is active again."}
+	case d.Reason == domain.ReasonCircuitOpen:
+		return step{Tone: "next", Title: "Waits for the circuit", Text: "It goes out when a probe of the receiver succeeds."}
+	case d.Reason != "":
+		return step{Tone: "next", Title: "Waits: " + deliverylog.Reason(d.Reason), Text: "It goes out by itself."}
+	}
+	return step{Tone: "next", Title: "Attempt " + strconv.Itoa(d.AttemptCount+1), Text: "In flight, or about to start."}
+}
+
+// stage says how much of the schedule is left.
+func (v *deliveryView) stage() string {
+	if n := len(v.Webhook.RetryScheduleSeconds); n > 0 && v.D.AttemptCount <= n {
+		return fmt.Sprintf("The schedule has %d attempts in all.", n+1)
+	}
+	return ""
+}

@@ -1,0 +1,155 @@
+// Package deliverylog reads what several groups of pages show of the delivery log, by the API.
+package deliverylog
+
+import (
+	"net/url"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"waybill.dev/services/api/internal/console"
+	"waybill.dev/shared/domain"
+)
+
+// Delivery is a delivery as the API lists it.
+type Delivery struct {
+	ID            string        `json:"id"`
+	WebhookID     string        `json:"webhookId"`
+	EventID       string        `json:"eventId"`
+	EventType     string        `json:"eventType"`
+	Status        domain.Status `json:"status"`
+	AttemptCount  int           `json:"attemptCount"`
+	NextAttemptAt *string       `json:"nextAttemptAt"`
+	Reason        string        `json:"reason"`
+	Class         string        `json:"class"`
+	StatusCode    int           `json:"statusCode"`
+	Test          bool          `json:"test"`
+	CreatedAt     string        `json:"createdAt"`
+	UpdatedAt     string        `json:"updatedAt"`
+}
+
+// InFlight tells whether an attempt may be under way, so that the API would refuse a retry.
+func (d Delivery) InFlight() bool { return d.Status == domain.StatusPending }
+
+// Why says in a few words what a delivery waits for, or why it ended; empty: there is nothing
+// to say.
+func (d Delivery) Why() string { return Reason(d.Reason) }
+
+// Reason says a reason in words.
+func Reason(reason string) string {
+	switch reason {
+	case domain.ReasonWebhookDeleted:
+		return "webhook deleted"
+	case domain.ReasonExhausted:
+		return "schedule exhausted"
+	case domain.ReasonRetention:
+		return "retention over"
+	case domain.ReasonCircuitOpen:
+		return "circuit open"
+	case domain.ReasonInactive:
+		return "webhook inactive"
+	case domain.ReasonUnreadable:
+		return "webhook unreadable"
+	case domain.ReasonOverCap:
+		return "over capacity"
+	case "behindShipment":
+		return "behind an earlier event"
+	case "pull":
+		return "fetched, not sent"
+	}
+	return reason
+}
+
+// Page is a page of deliveries.
+type Page struct {
+	Data       []Delivery `json:"data"`
+	NextCursor *string    `json:"nextCursor"`
+}
+
+// Webhook is what a list of webhooks tells of one.
+type Webhook struct {
+	ID     string   `json:"id"`
+	URL    string   `json:"url"`
+	Events []string `json:"events"`
+	Active bool     `json:"active"`
+}
+
+// Webhooks are those of the account, the first maxWebhooks of them, in the order of their
+// registration.
+type Webhooks []Webhook
+
+const maxWebhooks = 1000
+
+// ReadWebhooks reads them; there are none for a key that may not see webhooks, which the problem
+// then says.
+func ReadWebhooks(p *console.Page) (Webhooks, *console.Problem) {
+	var list Webhooks
+	problem := p.API.Try("/v1/webhooks", url.Values{"limit": {"1000"}}, &list)
+	return list[:min(len(list), maxWebhooks)], problem
+}
+
+// Of returns the webhook with an id; its URL is empty when it is not known.
+func (w Webhooks) Of(id string) Webhook {
+	for _, one := range w {
+		if one.ID == id {
+			return one
+		}
+	}
+	return Webhook{ID: id}
+}
+
+// Name is what a webhook is called in lists: its address without the scheme, or its id.
+func (w Webhook) Name() string {
+	if w.URL == "" {
+		return w.ID
+	}
+	_, rest, _ := strings.Cut(w.URL, "://")
+	return strings.TrimSuffix(rest, "/")
+}
+
+// Options are the webhooks for a field of a form, and the chosen one whatever it is.
+func (w Webhooks) Options(chosen string) []console.Option {
+	list := []console.Option{{Value: "", Label: "any"}}
+	known := chosen == ""
+	for _, one := range w {
+		list = append(list, console.Option{Value: one.ID, Label: console.Visible(one.Name())})
+		known = known || one.ID == chosen
+	}
+	if !known {
+		list = append(list, console.Option{Value: chosen, Label: console.Visible(chosen)})
+	}
+	return list
+}
+
+// Body returns the body of an event's callbacks, byte for byte: of the event as the API shows
+// it, the members up to data. Ok is false when that is no event.
+func Body(event []byte) (body []byte, ok bool) {
+	decoder := jsontext.NewDecoder(strings.NewReader(string(event)), jsontext.AllowDuplicateNames(true))
+	if token, err := decoder.ReadToken(); err != nil || token.Kind() != '{' {
+		return nil, false
+	}
+	for {
+		name, err := decoder.ReadToken()
+		if err != nil || name.Kind() != '"' {
+			return nil, false
+		}
+		last := name.String() == "data"
+		if decoder.SkipValue() != nil {
+			return nil, false
+		}
+		if last {
+			return append(append([]byte(nil), event[:decoder.InputOffset()]...), '}'), true
+		}
+	}
+}
+
+// MaxShown bounds, in bytes, how much of a body a page shows; one event may have 256 KiB.
+const MaxShown = 48 << 10
+
+// Cut returns the beginning of a long text, and whether it was cut.
+func Cut(text string) (beginning string, cut bool) {
+	if len(text) <= MaxShown {
+		return text, false
+	}
+	return strings.ToValidUTF8(text[:MaxShown], ""), true
+}

@@ -1,0 +1,121 @@
+package events
+
+import (
+	"cmp"
+	"net/url"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+
+	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/console/deliverylog"
+	"waybill.dev/shared/domain"
+)
+
+type eventView struct {
+	Event      event
+	Size       int
+	Body       string
+	Cut        bool
+	Fanout     []target
+	Matched    int
+	Unseen     *console.Problem // why webhooks without a delivery are not shown
+	More       int              // webhooks that are not shown
+	MayRetry   bool
+	MayPublish bool
+	Counts     []count
+	Again      string
+	Log        string
+	Here       string
+}
+
+// target is a webhook of the account, and what became of the event there.
+type target struct {
+	Webhook deliverylog.Webhook
+	D       *deliverylog.Delivery // nil: there is none
+	Why     string                // why there is none; empty: it was not asked
+	Verdict string
+	Path    string // where it is explained
+}
+
+const (
+	// maxTargets bounds how many webhooks are shown.
+	maxTargets = 200
+	// maxWhys bounds for how many of them without a delivery it is asked why; for the others the
+	// page leads to the answer.
+	maxWhys = 10
+)
+
+func show(p *console.Page) error {
+	var raw []byte
+	id := p.Param("eventId")
+	if err := p.API.Get(console.Path("v1", "events", id), nil, &raw); err != nil {
+		return err
+	}
+	p.CLI("events get " + id)
+	var shown struct {
+		event
+
+		Deliveries []deliverylog.Delivery `json:"deliveries"`
+	}
+	if err := json.Unmarshal(raw, &shown); err != nil {
+		return err
+	}
+	v := eventView{
+		Event: shown.event, MayRetry: p.May(domain.ScopeEventsWrite), MayPublish: p.May(domain.ScopeEventsWrite),
+		Matched: len(shown.Deliveries), Counts: counts(shown.Deliveries), Here: p.Request.URL.Path,
+		Again: againPath + "?" + url.Values{"eventId": {id}, "status": {"all"}}.Encode(), Log: "/console/deliveries?" + url.Values{"eventId": {id}}.Encode(),
+	}
+	if body, ok := deliverylog.Body(raw); ok {
+		v.Size = len(body)
+		v.Body, v.Cut = deliverylog.Cut(string(body))
+	}
+	hooks, unseen := deliverylog.ReadWebhooks(p)
+	v.Unseen = unseen
+	v.fanOut(shown.Deliveries, hooks)
+	v.explain(p)
+	return p.Show("event.html", shown.Type, v)
+}
+
+// fanOut lists every webhook: those with a delivery first, of these what went wrong first.
+func (v *eventView) fanOut(sent []deliverylog.Delivery, hooks deliverylog.Webhooks) {
+	worst := worstFirst()
+	sent = slices.Clone(sent)
+	slices.SortStableFunc(sent, func(a, b deliverylog.Delivery) int {
+		return cmp.Compare(slices.Index(worst, a.Status), slices.Index(worst, b.Status))
+	})
+	reached := make(map[string]bool, len(sent))
+	for i, d := range sent {
+		reached[d.WebhookID] = true
+		v.Fanout = append(v.Fanout, target{Webhook: hooks.Of(d.WebhookID), D: &sent[i], Path: console.Path("console", "deliveries", d.ID)})
+	}
+	for _, w := range hooks {
+		if !reached[w.ID] {
+			v.Fanout = append(v.Fanout, target{Webhook: w, Path: console.Path("console", "events", v.Event.ID, "webhooks", w.ID)})
+		}
+	}
+	if len(v.Fanout) > maxTargets {
+		v.More = len(v.Fanout) - maxTargets
+		v.Fanout = v.Fanout[:maxTargets]
+	}
+}
+
+// explain asks why some webhooks did not get the event.
+func (v *eventView) explain(p *console.Page) {
+	asked := 0
+	for i := range v.Fanout {
+		t := &v.Fanout[i]
+		if t.D != nil || asked == maxWhys {
+			continue
+		}
+		asked++
+		var e struct {
+			Verdict string `json:"verdict"`
+			Summary string `json:"summary"`
+		}
+		if p.API.Try("/v1/explanations", url.Values{"eventId": {v.Event.ID}, "webhookId": {t.Webhook.ID}}, &e) != nil {
+			return
+		}
+		t.Why, t.Verdict = e.Summary, e.Verdict
+	}
+}

@@ -1,0 +1,267 @@
+// Package events has the console's pages of events: the list, one event with its fan-out, the
+// events of one shipment on one time axis, and publishing.
+package events
+
+import (
+	"embed"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/console/deliverylog"
+	"waybill.dev/shared/domain"
+)
+
+//go:embed templates/*.html
+var files embed.FS
+
+const (
+	listPath     = "/console/events"
+	onePath      = listPath + "/{eventId}"
+	shipmentPath = "/console/shipments/{shipmentId}"
+	publishPath  = "/console/publish"
+	againPath    = "/console/deliveries/send-again"
+	pairPath     = listPath + "/{eventId}/webhooks/{webhookId}"
+	findPath     = "/console/find"
+	pageSize     = "50"
+)
+
+// Module returns the pages.
+func Module() console.Module {
+	templates, _ := fs.Sub(files, "templates") // the name is a constant
+	return console.Module{
+		Name: "events", Templates: templates,
+		Routes: []console.Route{
+			{Method: http.MethodGet, Path: listPath, Handle: list},
+			{Method: http.MethodGet, Path: onePath, Handle: show},
+			{Method: http.MethodGet, Path: shipmentPath, Handle: shipment},
+			{Method: http.MethodGet, Path: publishPath, Static: true, Handle: compose},
+			{Method: http.MethodPost, Path: publishPath, Handle: publish},
+		},
+		Nav:     []console.NavEntry{{Label: "Events", Path: listPath, Icon: "events", Order: console.OrderEvents, Key: "e"}},
+		Samples: samples(),
+	}
+}
+
+// event is an event as the API shows it.
+type event struct {
+	ID         string         `json:"id"`
+	Type       string         `json:"type"`
+	Timestamp  string         `json:"timestamp"`
+	Source     string         `json:"source"`
+	ReceivedAt string         `json:"receivedAt"`
+	Data       jsontext.Value `json:"data"`
+}
+
+// Shipment is the id of the event's shipment.
+func (e event) Shipment() string {
+	var data struct {
+		ShipmentID string `json:"shipmentId"`
+	}
+	if json.Unmarshal(e.Data, &data) != nil {
+		return ""
+	}
+	return data.ShipmentID
+}
+
+// Came says how the event came; empty: it is not known.
+func (e event) Came() string {
+	switch e.Source {
+	case "rest":
+		return "HTTP"
+	case "nats":
+		return "bus"
+	}
+	return e.Source
+}
+
+type eventPage struct {
+	Data       []event `json:"data"`
+	NextCursor *string `json:"nextCursor"`
+}
+
+type listView struct {
+	Form       *console.Form
+	Types      []console.Option
+	Sources    []console.Option
+	Filtered   bool
+	Shipment   string // the one of the filter
+	Rows       []row
+	Known      bool // what became of the events is known
+	Paging     console.Paging
+	Empty      console.State
+	MayPublish bool
+	Find       bool
+}
+
+type row struct {
+	event
+
+	Counts []count
+	Some   bool // there may be more deliveries than were counted
+}
+
+// count is how many deliveries of an event have a status.
+type count struct {
+	Status string
+	N      int
+}
+
+var filters = []string{"type", "shipmentId", "source", "since", "until"}
+
+func list(p *console.Page) error {
+	if q := strings.TrimSpace(p.Query("q")); q != "" && p.Has(findPath) {
+		return p.Redirect(findPath + "?" + url.Values{"q": {q}}.Encode())
+	}
+	query := p.Pick(filters...)
+	for _, name := range []string{"since", "until"} {
+		if query.Has(name) {
+			query.Set(name, instant(query.Get(name)))
+		}
+	}
+	v := listView{
+		Form: console.NewForm(typed(query)), Filtered: len(query) > 0, Shipment: query.Get("shipmentId"),
+		MayPublish: p.May(domain.ScopeEventsWrite), Find: p.Has(findPath), Types: typeOptions("any"),
+		Sources: []console.Option{{Value: "", Label: "any"}, {Value: "rest", Label: "HTTP"}, {Value: "nats", Label: "bus"}},
+	}
+	call := url.Values{"limit": {pageSize}}
+	for name, values := range query {
+		call[name] = values
+	}
+	if cursor := p.Query("cursor"); cursor != "" {
+		call.Set("cursor", cursor)
+	}
+	var page eventPage
+	err := p.API.Get("/v1/events", call, &page)
+	p.CLI(cli(query))
+	invalid := v.Form.Failed(err)
+	if err != nil && !invalid {
+		return err
+	}
+	v.Paging, v.Empty = p.Paging(page.NextCursor), empty(query)
+	for _, e := range page.Data {
+		v.Rows = append(v.Rows, row{event: e})
+	}
+	if invalid {
+		return p.ShowInvalid("list.html", "Events", v, v.Form)
+	}
+	v.count(p, query)
+	return p.Show("list.html", "Events", v)
+}
+
+// maxCounted is how many deliveries are read to tell what became of a page of events: one page
+// of the API's.
+const maxCounted = 1000
+
+// count tells what became of the events, by one page of the deliveries of their time.
+func (v *listView) count(p *console.Page, query url.Values) {
+	if len(v.Rows) == 0 {
+		return
+	}
+	newest, err := time.Parse(time.RFC3339, v.Rows[0].ReceivedAt)
+	if err != nil {
+		return
+	}
+	call := url.Values{"since": {v.Rows[len(v.Rows)-1].ReceivedAt}, "until": {newest.Add(time.Millisecond).Format(time.RFC3339Nano)}, "limit": {"1000"}}
+	if kind := query.Get("type"); kind != "" {
+		call.Set("eventType", kind)
+	}
+	if shipment := query.Get("shipmentId"); shipment != "" {
+		call.Set("shipmentId", shipment)
+	}
+	var page deliverylog.Page
+	if v.Known = p.API.Try("/v1/deliveries", call, &page) == nil; !v.Known {
+		return
+	}
+	last := "" // what was accepted then, or before, was not counted whole
+	if page.NextCursor != nil && len(page.Data) > 0 {
+		last = page.Data[len(page.Data)-1].CreatedAt
+	}
+	of := map[string][]deliverylog.Delivery{}
+	for _, d := range page.Data {
+		of[d.EventID] = append(of[d.EventID], d)
+	}
+	for i := range v.Rows {
+		v.Rows[i].Counts = counts(of[v.Rows[i].ID])
+		v.Rows[i].Some = last != "" && v.Rows[i].ReceivedAt <= last
+	}
+}
+
+// counts counts deliveries by status, the worst first.
+func counts(list []deliverylog.Delivery) []count {
+	var all []count
+	for _, status := range worstFirst() {
+		n := 0
+		for _, d := range list {
+			if d.Status == status {
+				n++
+			}
+		}
+		if n > 0 {
+			all = append(all, count{string(status), n})
+		}
+	}
+	return all
+}
+
+func worstFirst() []domain.Status {
+	return []domain.Status{domain.StatusFailed, domain.StatusRetrying, domain.StatusHeld, domain.StatusPending, domain.StatusDelivered}
+}
+
+func empty(query url.Values) console.State {
+	if len(query) > 0 {
+		return console.State{Icon: "filter", Title: "No event matches", Text: "Nothing that is kept fits this filter. What is older than the retention is no longer kept.", Link: listPath, LinkLabel: "Clear the filter"}
+	}
+	return console.State{Icon: "events", Title: "No events yet", Text: "Whoever knows what happens to shipments publishes it, over HTTP or on the bus.", Command: "waybill trigger shipment.delivered"}
+}
+
+// instant makes RFC 3339 of what the browser's field for times says, which is in UTC.
+func instant(text string) string {
+	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04", time.DateOnly} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t.Format(time.RFC3339)
+		}
+	}
+	return text
+}
+
+// typed returns the filters as the fields of the form have them.
+func typed(query url.Values) url.Values {
+	shown := url.Values{}
+	for name := range query {
+		shown.Set(name, query.Get(name))
+	}
+	for _, name := range []string{"since", "until"} {
+		if t, err := time.Parse(time.RFC3339, query.Get(name)); err == nil {
+			shown.Set(name, t.UTC().Format("2006-01-02T15:04:05"))
+		}
+	}
+	return shown
+}
+
+func typeOptions(none string) []console.Option {
+	var list []console.Option
+	if none != "" {
+		list = append(list, console.Option{Value: "", Label: none})
+	}
+	for _, t := range domain.EventTypes() {
+		list = append(list, console.Option{Value: string(t), Label: string(t)})
+	}
+	return list
+}
+
+func cli(query url.Values) string {
+	command := "events list"
+	for _, f := range []struct{ name, flag string }{{"type", "type"}, {"shipmentId", "shipment"}, {"source", "source"}, {"since", "since"}, {"until", "until"}} {
+		if value := query.Get(f.name); value != "" {
+			command += " --" + f.flag + " '" + strings.ReplaceAll(value, "'", `'\''`) + "'"
+		}
+	}
+	return command
+}

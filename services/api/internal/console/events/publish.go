@@ -1,0 +1,106 @@
+package events
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode/utf16"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/sample"
+	"waybill.dev/shared/domain"
+)
+
+type publishView struct {
+	Form  *console.Form
+	Types []console.Option
+	Tabs  []console.Tab
+}
+
+// compose shows the form, with the sample of a type, or with the data of another event.
+func compose(p *console.Page) error {
+	kind := domain.EventType(p.Query("type"))
+	if !kind.Valid() {
+		kind = domain.ShipmentDelivered
+	}
+	values := url.Values{"type": {string(kind)}, "data": {console.Pretty(jsontext.Value(sample.Data(kind, p.Now())))}}
+	if from := p.Query("from"); from != "" {
+		var e event
+		if p.API.Try(console.Path("v1", "events", from), nil, &e) == nil {
+			values = url.Values{"type": {e.Type}, "data": {indented(e.Data)}}
+		}
+	}
+	return p.Show("publish.html", "Publish an event", newPublishView(console.NewForm(values)))
+}
+
+// indented makes data readable. Characters that steer the eye are written as JSON escapes: they
+// can be seen, and mean the same when it is sent.
+func indented(data jsontext.Value) string {
+	text := data.Clone()
+	if text.Indent() != nil {
+		return console.Visible(string(data))
+	}
+	var b strings.Builder
+	for _, r := range string(text) {
+		if shown := console.Visible(string(r)); shown == string(r) {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		}
+	}
+	return b.String()
+}
+
+func newPublishView(form *console.Form) publishView {
+	v := publishView{Form: form, Types: typeOptions("")}
+	for _, t := range domain.EventTypes() {
+		v.Tabs = append(v.Tabs, console.Tab{Label: string(t), Path: publishPath + "?" + url.Values{"type": {string(t)}}.Encode(), Current: form.Values.Get("type") == string(t)})
+	}
+	return v
+}
+
+// publish publishes what was typed.
+func publish(p *console.Page) error {
+	values, err := p.Form()
+	if err != nil {
+		return err
+	}
+	form := console.NewForm(values)
+	data := jsontext.Value(strings.TrimSpace(values.Get("data")))
+	if !data.IsValid() {
+		// Only JSON can be put into the API's body at all, so it can't say this itself.
+		form.Problem = &console.Problem{Title: "Invalid", Status: http.StatusBadRequest, Code: "INVALID_INPUT", Detail: "The data are not JSON.", Faults: []console.Fault{{Pointer: "/data", Detail: "must be JSON without duplicate names"}}}
+		return p.ShowInvalid("publish.html", "Publish an event", newPublishView(form), form)
+	}
+	var accepted struct {
+		Events []struct {
+			ID        string `json:"id"`
+			Duplicate bool   `json:"duplicate"`
+		} `json:"events"`
+	}
+	err = p.API.Send(http.MethodPost, "/v1/events", struct {
+		ID   string         `json:"id,omitzero"`
+		Type string         `json:"type"`
+		Data jsontext.Value `json:"data"`
+	}{strings.TrimSpace(values.Get("id")), values.Get("type"), data}, &accepted)
+	if form.Failed(err) {
+		return p.ShowInvalid("publish.html", "Publish an event", newPublishView(form), form)
+	}
+	if err != nil {
+		return err
+	}
+	if len(accepted.Events) != 1 {
+		return p.Done("The event is accepted.", listPath)
+	}
+	one := accepted.Events[0]
+	message := "The event is accepted."
+	if one.Duplicate {
+		message = "An event with this id was accepted before. It is not delivered again."
+	}
+	return p.Done(message, console.Path("console", "events", one.ID))
+}
