@@ -8,7 +8,9 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/console/catalogue"
 	"waybill.dev/services/api/internal/console/home"
+	"waybill.dev/services/api/internal/console/rejected"
 	"waybill.dev/services/api/internal/console/settings"
 	"waybill.dev/services/api/internal/console/webhooks"
 	"waybill.dev/shared/edge"
@@ -20,7 +22,7 @@ type OIDC = console.OIDC
 // modules are the pages of the console. Each group is a package of its own, which knows nothing
 // of the others.
 func modules() []console.Module {
-	return []console.Module{home.Module(), webhooks.Module(), settings.Module()}
+	return []console.Module{home.Module(), webhooks.Module(), catalogue.Module(), rejected.Module(), settings.Module()}
 }
 
 // newConsole returns the console over the API's own handler.
