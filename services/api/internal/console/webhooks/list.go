@@ -30,25 +30,23 @@ type step struct {
 // row is a webhook in the list.
 type row struct {
 	Webhook webhook
+	Name    string
 	State   state
 	Known   bool // what follows was told
 	Day     window
 	Line    console.Line
 	Waiting int
 	Answer  string
-	Tone    string
 	MaySend bool
-	MayEdit bool
 }
 
 type listView struct {
-	Rows      []row
-	Paging    console.Paging
-	Total     int
-	None      bool // there is no webhook at all
-	MayMake   bool
-	NoHealth  *console.Problem
-	Catalogue bool
+	Rows     []row
+	Paging   console.Paging
+	Total    int
+	None     bool // there is no webhook at all
+	MayMake  bool
+	NoHealth *console.Problem
 }
 
 func list(p *console.Page) error {
@@ -60,12 +58,12 @@ func list(p *console.Page) error {
 		return err
 	}
 	p.CLI("webhooks list")
-	v := listView{MayMake: p.May(domain.ScopeWebhooksWrite), Catalogue: p.Has("/console/catalogue")}
+	v := listView{MayMake: p.May(domain.ScopeWebhooksWrite)}
 	v.Total, _ = strconv.Atoi(p.API.Last().Header.Get("X-Total-Count"))
 	v.None = v.Total == 0 && len(found) == 0
 	v.Paging = p.Offsets(offset, len(found), v.Total)
 	for i := range found {
-		r := row{Webhook: found[i], State: found[i].own(), MaySend: p.May(domain.ScopeEventsWrite), MayEdit: v.MayMake}
+		r := row{Webhook: found[i], Name: found[i].short(maxRow), State: found[i].own(), MaySend: p.May(domain.ScopeEventsWrite)}
 		if v.NoHealth == nil {
 			v.NoHealth = r.health(p)
 		}
@@ -88,7 +86,7 @@ func (r *row) health(p *console.Page) *console.Problem {
 	}
 	r.Known, r.State, r.Day, r.Waiting = true, h.state(&r.Webhook), h.Windows["24h"], h.Waiting+h.Held+h.Scheduled
 	if len(h.Answers) > 0 {
-		r.Answer, r.Tone = h.Answers[0].Text(), h.Answers[0].Class
+		r.Answer = h.Answers[0].Text()
 	}
 	return nil
 }

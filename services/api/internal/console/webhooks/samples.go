@@ -25,7 +25,7 @@ func samples() map[string][]any {
 		State: "circuitOpen", Circuit: circuit{true, &text, 27, &text}, Windows: map[string]window{"1h": {}, "24h": full, "7d": full}, Waiting: 12_000, Held: 3, Scheduled: 4,
 		LastSuccessAt: &text, LastFailureAt: &text, InactiveFrom: &text, Answers: []lastAnswer{{&text, 500, "http_5xx", hostile}, {nil, 0, "timeout", ""}},
 	}
-	mine := head{Webhook: w, State: w.own(), MayWrite: true, MaySend: true}
+	mine := head{Webhook: w, Name: w.short(maxName), State: w.own(), MayWrite: true, MaySend: true}
 	mine.tabs(w.ID, "health")
 	seen := head{Webhook: webhook{ID: w.ID, Active: true}, State: state{"active", "active"}}
 	done := healthView{head: mine, Health: h, Bars: bars([]step{{Start: now, Succeeded: 3, Failed: 1}}, now)}
@@ -38,7 +38,7 @@ func samples() map[string][]any {
 		Attempts: []attempt{{1, text, 12, 500, "", hostile, "http_5xx"}, {2, text, 12, 0, "timeout " + hostile, "", "timeout"}, {3, text, 1, 204, "", "", "ok"}}}
 	form := console.NewForm(w.values())
 	paging := console.Paging{Newer: "/console/webhooks", Older: "/console/webhooks?offset=25"}
-	r := row{Webhook: w, State: h.state(&w), Known: true, Day: full, Line: console.Line{Label: "x", Values: make([]float64, hours24)}, Waiting: 4, Answer: "500", MaySend: true}
+	r := row{Webhook: w, Name: w.short(maxRow), State: h.state(&w), Known: true, Day: full, Line: console.Line{Label: "x", Values: make([]float64, hours24)}, Waiting: 4, Answer: "500", MaySend: true}
 	return map[string][]any{
 		"list.html":       {listView{None: true}, listView{None: true, MayMake: true}, listView{}, listView{Rows: []row{r, {Webhook: seen.Webhook}}, Total: 60, Paging: paging, MayMake: true}, listView{Rows: []row{{Webhook: w}}, Total: 1, NoHealth: missing}},
 		"health.html":     {&healthView{head: seen, NoHealth: missing, NoBars: forbidden}, &healthView{head: seen}, &done},

@@ -95,6 +95,20 @@ func why(reason *string) string {
 	return *reason
 }
 
+// How much of an address stands in a heading, and in a row. All of it is in the settings.
+const (
+	maxName = 160
+	maxRow  = 90
+)
+
+// short is the address, cut when it is too long.
+func (w *webhook) short(most int) string {
+	if text := []rune(w.URL); len(text) > most {
+		return string(text[:most]) + "…"
+	}
+	return w.URL
+}
+
 // Waits writes the retry schedule in units that people use.
 func (w *webhook) Waits() string {
 	texts := make([]string, 0, len(w.RetryScheduleSeconds))
@@ -122,6 +136,7 @@ func wait(seconds float64) string {
 // head is what all pages of a webhook begin with.
 type head struct {
 	Webhook  webhook
+	Name     string // its address, not too long for a heading
 	State    state
 	Tabs     []console.Tab
 	MayWrite bool // change it
@@ -140,7 +155,7 @@ func read(p *console.Page, tab string) (head, error) {
 	if err := p.API.Get(console.Path("v1", "webhooks", id), nil, &h.Webhook); err != nil {
 		return h, err
 	}
-	h.State = h.Webhook.own()
+	h.State, h.Name = h.Webhook.own(), h.Webhook.short(maxName)
 	h.tabs(id, tab)
 	p.CLI("webhooks get " + h.Webhook.ID)
 	return h, nil
@@ -156,7 +171,7 @@ func (h *head) tabs(id, current string) {
 	}
 }
 
-func (h *head) title(tab string) string { return h.Webhook.URL + ": " + tab }
+func (h *head) title(tab string) string { return h.Name + ": " + tab }
 
 // at is where a webhook's pages are.
 func at(id string, more ...string) string {
