@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -187,7 +186,7 @@ func newType(p *console.Page) (*typeView, error) {
 	p.CLI("trigger " + name)
 	data, resolved := d.dataOf(name)
 	v := &typeView{line: line{Name: name, Description: data.Description}, MaySend: p.May(domain.ScopeEventsWrite), Links: p.Has("/console/webhooks/{webhookId}")}
-	v.Fields, v.Code = data.fields("", 0), codes(name, &data)
+	v.Fields, v.Code = data.fields(), codes(name, &data)
 	v.Schema = resolved
 	if v.Sample, err = sampleOf(kind, p.Now()); err != nil {
 		return nil, err
@@ -266,10 +265,7 @@ func samples() map[string][]any {
 		"type.html": {
 			&typeView{line: line{Name: "shipment.created"}, Form: console.NewForm(nil), NoVolume: missing, NoWebhooks: missing},
 			&typeView{line: line{Name: "shipment.created", Volume: v, Registered: &registered{}}, Form: console.NewForm(nil)},
-			&typeView{line: full, Fields: []field{{Path: "shipmentId", Type: "string", Required: true, Text: hostile}}, Schema: `{"a":1}`, Sample: `{}`, Code: []code{{"Go", hostile}}, Form: wrong, MaySend: true, Links: true},
+			&typeView{line: full, Fields: []field{{Name: "shipmentId", Type: "string", Required: true, Text: hostile, Members: []string{hostile}}}, Schema: `{"a":1}`, Sample: `{}`, Code: []code{{"Go", hostile}}, Form: wrong, MaySend: true, Links: true},
 		},
 	}
 }
-
-// contains tells whether a member must be there.
-func contains(list []string, name string) bool { return slices.Contains(list, name) }

@@ -1,6 +1,7 @@
 package catalogue
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -70,7 +71,7 @@ func goType(s *schema, depth int) string {
 	for i := range s.Properties {
 		p := &s.Properties[i]
 		kind, option := goType(&p.Schema, depth+1), ""
-		if !contains(s.Required, p.Name) {
+		if !slices.Contains(s.Required, p.Name) {
 			option = ",omitzero"
 		}
 		b.WriteString(indent + pascal(p.Name) + " " + kind + " `json:\"" + p.Name + option + "\"`\n")
@@ -101,7 +102,7 @@ func tsType(s *schema, depth int) string {
 	for i := range s.Properties {
 		p := &s.Properties[i]
 		mark := "?"
-		if contains(s.Required, p.Name) {
+		if slices.Contains(s.Required, p.Name) {
 			mark = ""
 		}
 		b.WriteString(indent + p.Name + mark + ": " + tsType(&p.Schema, depth+1) + ";\n")
@@ -117,7 +118,7 @@ func (c *python) class(name string, s *schema, depth int) string {
 	for i := range s.Properties {
 		p := &s.Properties[i]
 		kind := c.of(name, p.Name, &p.Schema, depth)
-		if !contains(s.Required, p.Name) {
+		if !slices.Contains(s.Required, p.Name) {
 			kind = "NotRequired[" + kind + "]"
 		}
 		lines = append(lines, "    "+p.Name+": "+kind)

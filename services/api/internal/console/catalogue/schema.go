@@ -2,6 +2,7 @@ package catalogue
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -100,7 +101,7 @@ func (d *document) resolve(s schema, depth int) schema {
 		}
 		return found
 	}
-	for _, part := range s.AllOf {
+	for _, part := range slices.Backward(s.AllOf) { // what is special stands last there, and first here
 		part = d.resolve(part, depth+1)
 		s.Properties = append(s.Properties, part.Properties...)
 		s.Required = append(s.Required, part.Required...)
@@ -167,32 +168,34 @@ func (d *document) collect(name string, into map[string]jsontext.Value) {
 
 // field is a line of the table of a schema.
 type field struct {
-	Path, Type, Text string
+	Name, Type, Text string
+	Members          []string // of the object that it is
 	Required         bool
 }
 
-// fields lists the members of an object and of the objects in it.
-func (s *schema) fields(above string, depth int) []field {
-	var list []field
+// fields lists the members of an object, those that must be there first.
+func (s *schema) fields() []field {
+	var list, optional []field
 	for i := range s.Properties {
 		p := &s.Properties[i]
-		of, path := &p.Schema, above+p.Name
-		f := field{Path: path, Type: of.kind(), Text: of.Description, Required: contains(s.Required, p.Name)}
+		of := &p.Schema
+		f := field{Name: p.Name, Type: of.kind(), Text: of.Description, Required: slices.Contains(s.Required, p.Name)}
 		if of.MaxLength > 0 {
 			f.Text = strings.TrimSpace(f.Text + fmt.Sprintf(" %d to %d characters.", of.MinLength, of.MaxLength))
 		}
-		list = append(list, f)
-		if depth > maxDepth {
-			continue
+		if of.Items != nil {
+			of = of.Items
 		}
-		switch {
-		case of.Items != nil:
-			list = append(list, of.Items.fields(path+"[].", depth+1)...)
-		default:
-			list = append(list, of.fields(path+".", depth+1)...)
+		for _, member := range of.Properties {
+			f.Members = append(f.Members, member.Name)
+		}
+		if f.Required {
+			list = append(list, f)
+		} else {
+			optional = append(optional, f)
 		}
 	}
-	return list
+	return append(list, optional...)
 }
 
 // kind says what values a schema allows, in a word or two.

@@ -153,7 +153,7 @@ func showHealth(p *console.Page) error {
 
 // arrange puts the windows side by side, and the classes that occur in any of them below each other.
 func (v *healthView) arrange() {
-	for _, w := range []struct{ key, name string }{{"1h", "Last hour"}, {"24h", "24 hours"}, {"7d", "7 days"}} {
+	for _, w := range []struct{ key, name string }{{"1h", "1 hour"}, {"24h", "24 hours"}, {"7d", "7 days"}} {
 		v.Windows = append(v.Windows, named{v.Health.Windows[w.key], w.name})
 	}
 	for _, class := range domain.Classes() {
@@ -191,7 +191,7 @@ type delivery struct {
 	Status        string    `json:"status"`
 	AttemptCount  int       `json:"attemptCount"`
 	NextAttemptAt *string   `json:"nextAttemptAt"`
-	Reason        *string   `json:"reason"`
+	Reason        string    `json:"reason"`
 	Test          bool      `json:"test"`
 	CreatedAt     string    `json:"createdAt"`
 	UpdatedAt     string    `json:"updatedAt"`

@@ -16,7 +16,7 @@ func samples() map[string][]any {
 	now := time.Date(2026, time.November, 18, 15, 2, 11, 0, time.UTC)
 	text, rate, p95, gone := "2026-11-18T15:02:11.000Z", 0.9995, 80.5, "gone"
 	w := webhook{
-		ID: "0198e5d0-1111-7222-8333-444455556666", URL: "https://x.example/" + hostile + strings.Repeat("long", 60), Events: typeNames(), DisabledReason: &gone,
+		ID: "0198e5d0-1111-7222-8333-444455556666", URL: "https://x.example/" + hostile + strings.Repeat("long", 60), Events: typeNames(), DisabledReason: hostile,
 		Fault: "secret can't be read", Description: hostile, HeaderNames: []string{"X-" + hostile}, RetryScheduleSeconds: []float64{5, 300, 7200, 1.5},
 		TimeoutSeconds: 15, MaxInFlight: 32, RatePerSecond: &rate, CreatedAt: text, UpdatedAt: text,
 	}
@@ -34,7 +34,7 @@ func samples() map[string][]any {
 	forbidden := &console.Problem{Status: http.StatusForbidden, Scope: "events:read"}
 	wrong := console.NewForm(url.Values{"url": {hostile}, "description": {hostile}, "headers": {"X-A: <b>"}})
 	wrong.Problem = &console.Problem{Status: 400, Title: "Invalid input", Detail: hostile, Faults: []console.Fault{{Pointer: "/url", Detail: hostile}, {Pointer: "/events", Detail: "x"}, {Pointer: "/other", Detail: "x"}}}
-	d := delivery{ID: "02Qk7xT3mVb9LwR1nYc5Zd", EventID: "evt_1", EventType: hostile, Status: "retrying", AttemptCount: 1, NextAttemptAt: &text, Reason: &gone, Test: true, CreatedAt: text, UpdatedAt: text,
+	d := delivery{ID: "02Qk7xT3mVb9LwR1nYc5Zd", EventID: "evt_1", EventType: hostile, Status: "retrying", AttemptCount: 1, NextAttemptAt: &text, Reason: hostile, Test: true, CreatedAt: text, UpdatedAt: text,
 		Attempts: []attempt{{1, text, 12, 500, "", hostile, "http_5xx"}, {2, text, 12, 0, "timeout " + hostile, "", "timeout"}, {3, text, 1, 204, "", "", "ok"}}}
 	form := console.NewForm(w.values())
 	paging := console.Paging{Newer: "/console/webhooks", Older: "/console/webhooks?offset=25"}
