@@ -16,7 +16,7 @@ func samples() map[string][]any {
 	now := time.Date(2026, time.November, 18, 15, 2, 11, 0, time.UTC)
 	text, rate, p95, gone := "2026-11-18T15:02:11.000Z", 0.9995, 80.5, "gone"
 	w := webhook{
-		ID: "0198e5d0-1111-7222-8333-444455556666", URL: "https://x.example/" + hostile + strings.Repeat("long", 60), Events: typeNames(), DisabledReason: hostile,
+		ID: "0198e5d0-1111-7222-8333-444455556666", URL: "https://x.example/" + hostile + strings.Repeat("long", 60), Events: typeNames(), DisabledReason: &gone,
 		Fault: "secret can't be read", Description: hostile, HeaderNames: []string{"X-" + hostile}, RetryScheduleSeconds: []float64{5, 300, 7200, 1.5},
 		TimeoutSeconds: 15, MaxInFlight: 32, RatePerSecond: &rate, CreatedAt: text, UpdatedAt: text,
 	}
