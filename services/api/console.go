@@ -11,14 +11,17 @@ import (
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/access"
 	"waybill.dev/services/api/internal/console/audit"
+	"waybill.dev/services/api/internal/console/catalogue"
 	"waybill.dev/services/api/internal/console/deliveries"
 	"waybill.dev/services/api/internal/console/events"
 	"waybill.dev/services/api/internal/console/home"
 	"waybill.dev/services/api/internal/console/jobs"
 	"waybill.dev/services/api/internal/console/playground"
 	"waybill.dev/services/api/internal/console/problems"
+	"waybill.dev/services/api/internal/console/rejected"
 	"waybill.dev/services/api/internal/console/settings"
 	"waybill.dev/services/api/internal/console/system"
+	"waybill.dev/services/api/internal/console/webhooks"
 	"waybill.dev/shared/edge"
 )
 
@@ -45,6 +48,7 @@ type RouteFault = system.RouteFault
 func modules(o system.Options) []console.Module {
 	return []console.Module{
 		home.Module(), problems.Module(), events.Module(), deliveries.Module(), jobs.Module(),
+		webhooks.Module(), catalogue.Module(), rejected.Module(),
 		access.Module(), audit.Module(), playground.Module(), system.Module(o), settings.Module(),
 	}
 }

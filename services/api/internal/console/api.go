@@ -17,7 +17,10 @@ import (
 
 // API calls the API in process, as the session's principal. There is no other way to the data:
 // rights, validation, limits, the audit log and what another account sees are the API's.
-type API struct{ page *Page }
+type API struct {
+	page *Page
+	once string // the Idempotency-Key of the call; empty: none
+}
 
 // Call is one call that a page has made.
 type Call struct {
@@ -92,6 +95,17 @@ func (a *API) Send(method, path string, body, into any) error {
 	return a.do(method, path, nil, text, into)
 }
 
+// SendOnce is Send of a form that carries a key of its own: sent twice, as by a page that is
+// loaded anew, it does nothing more and gets the first answer again. See NewKey.
+func (a *API) SendOnce(path, key string, body, into any) error {
+	a.once = key
+	defer func() { a.once = "" }()
+	return a.Send(http.MethodPost, path, body, into)
+}
+
+// NewKey returns what a form carries for SendOnce.
+func NewKey() string { return random() }
+
 // Last returns the call that was made last, with the header of its answer: X-Total-Count, Location.
 func (a *API) Last() Call { return a.page.calls[len(a.page.calls)-1] }
 
@@ -147,6 +161,9 @@ func (a *API) request(method, path, query string, body []byte) (*http.Request, e
 	request.Header["User-Agent"] = p.Request.Header["User-Agent"]
 	if len(body) > 0 {
 		request.Header.Set("Content-Type", "application/json")
+	}
+	if a.once != "" {
+		request.Header.Set("Idempotency-Key", a.once)
 	}
 	return request, nil
 }

@@ -37,7 +37,7 @@ type Page struct {
 
 func (c *Console) newPage(w http.ResponseWriter, r *http.Request, b bound) *Page {
 	p := &Page{Request: r, Writer: w, console: c, route: b.Route, bound: b, RequestID: w.Header().Get(requestid.Header)}
-	p.API = &API{p}
+	p.API = &API{page: p}
 	return p
 }
 

@@ -170,13 +170,16 @@ func (p *Page) nav() [][]navLine {
 	return groups
 }
 
-// samples says how curl, the command line and an MCP client do what the page shows.
+// samples says how curl, the command line and an MCP client do what the page shows. Of an operation
+// that is called for each row, the first call stands for all.
 func (p *Page) samples() []sample {
 	var list []sample
+	shown := map[string]bool{}
 	for _, call := range p.calls {
-		if call.Operation.ID == "" {
+		if call.Operation.ID == "" || shown[call.Operation.ID] {
 			continue
 		}
+		shown[call.Operation.ID] = true
 		if len(list) == 0 {
 			list = append(list, sample{"cURL", p.curl(call)})
 			if p.cli != "" {

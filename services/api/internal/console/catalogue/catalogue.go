@@ -1,0 +1,271 @@
+// Package catalogue has the console's pages of the types of events: what their data hold, how many
+// there are, and who gets them.
+package catalogue
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/sample"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/problem"
+)
+
+//go:embed templates/*.html
+var files embed.FS
+
+const root = "/console/catalogue"
+
+// Module returns the pages.
+func Module() console.Module {
+	templates, _ := fs.Sub(files, "templates") // the name is a constant
+	return console.Module{
+		Name: "catalogue", Templates: templates,
+		Routes: []console.Route{
+			{Method: http.MethodGet, Path: root, Handle: list},
+			{Method: http.MethodGet, Path: root + "/{eventType}", Handle: show},
+			{Method: http.MethodPost, Path: root + "/{eventType}/publish", Handle: publish},
+		},
+		Nav:     []console.NavEntry{{Label: "Catalogue", Path: root, Icon: "catalogue", Order: console.OrderCatalogue, Key: "c"}},
+		Samples: samples(),
+	}
+}
+
+type webhook struct {
+	ID     string   `json:"id"`
+	URL    string   `json:"url"`
+	Events []string `json:"events"`
+	Active bool     `json:"active"`
+}
+
+// volume is how many events of a type there were in the last 24 hours.
+type volume struct {
+	Events, Attempts, Failed int
+	Line                     console.Line
+}
+
+const (
+	day   = 24 * time.Hour
+	hours = 24
+)
+
+// volumes asks for the volumes of all types.
+func volumes(p *console.Page) (map[string]*volume, *console.Problem) {
+	var answer struct {
+		Data []struct {
+			Start    time.Time `json:"start"`
+			Type     string    `json:"type"`
+			Events   int       `json:"events"`
+			Attempts int       `json:"attempts"`
+			Failed   int       `json:"failed"`
+		} `json:"data"`
+	}
+	if none := p.API.Try("/v1/statistics", url.Values{"step": {"hour"}, "by": {"type"}}, &answer); none != nil {
+		return nil, none
+	}
+	found := map[string]*volume{}
+	for _, t := range domain.EventTypes() {
+		found[string(t)] = &volume{Line: console.Line{Label: "Events an hour, the last 24 hours", Values: make([]float64, hours)}}
+	}
+	first := p.Now().UTC().Truncate(time.Hour).Add(-day + time.Hour)
+	for _, s := range answer.Data {
+		v := found[s.Type]
+		if v == nil {
+			continue
+		}
+		v.Events += s.Events
+		v.Attempts += s.Attempts
+		v.Failed += s.Failed
+		if at := int(s.Start.Sub(first) / time.Hour); !s.Start.Before(first) && at < hours {
+			v.Line.Values[at] += float64(s.Events)
+		}
+	}
+	return found, nil
+}
+
+// registered are the webhooks that have a type.
+type registered struct {
+	Webhooks []webhook
+	More     bool // the account has more webhooks than were looked at
+}
+
+// most is how many webhooks are looked at.
+const most = 1000
+
+func registrations(p *console.Page) (map[string]*registered, *console.Problem) {
+	var webhooks []webhook
+	if none := p.API.Try("/v1/webhooks", url.Values{"limit": {fmt.Sprint(most)}}, &webhooks); none != nil {
+		return nil, none
+	}
+	found := map[string]*registered{}
+	for _, t := range domain.EventTypes() {
+		found[string(t)] = &registered{More: len(webhooks) >= most}
+	}
+	for _, w := range webhooks {
+		for _, t := range w.Events {
+			if r := found[t]; r != nil {
+				r.Webhooks = append(r.Webhooks, w)
+			}
+		}
+	}
+	return found, nil
+}
+
+type line struct {
+	Name, Description string
+	Volume            *volume
+	Registered        *registered
+}
+
+type listView struct {
+	Lines      []line
+	NoVolume   *console.Problem
+	NoWebhooks *console.Problem
+}
+
+func list(p *console.Page) error {
+	d, err := readDocument(p)
+	if err != nil {
+		return err
+	}
+	var v listView
+	var volumeOf map[string]*volume
+	var webhooksOf map[string]*registered
+	volumeOf, v.NoVolume = volumes(p)
+	webhooksOf, v.NoWebhooks = registrations(p)
+	for _, t := range domain.EventTypes() {
+		name := string(t)
+		data, _ := d.dataOf(name)
+		v.Lines = append(v.Lines, line{name, data.Description, volumeOf[name], webhooksOf[name]})
+	}
+	return p.Show("list.html", "Catalogue", v)
+}
+
+type typeView struct {
+	line
+
+	Fields     []field
+	Schema     string
+	Sample     string
+	Code       []code
+	Form       *console.Form
+	MaySend    bool
+	NoVolume   *console.Problem
+	NoWebhooks *console.Problem
+	Links      bool // webhooks have pages
+}
+
+func show(p *console.Page) error {
+	v, err := newType(p)
+	if err != nil {
+		return err
+	}
+	v.Form = console.NewForm(url.Values{"event": {v.Sample}})
+	return p.Show("type.html", v.Name, v)
+}
+
+func newType(p *console.Page) (*typeView, error) {
+	name := p.Param("eventType")
+	kind := domain.EventType(name)
+	if !kind.Valid() {
+		return nil, problem.New(problem.NotFound, "There is no such type of events.")
+	}
+	d, err := readDocument(p)
+	if err != nil {
+		return nil, err
+	}
+	p.CLI("trigger " + name)
+	data, resolved := d.dataOf(name)
+	v := &typeView{line: line{Name: name, Description: data.Description}, MaySend: p.May(domain.ScopeEventsWrite), Links: p.Has("/console/webhooks/{webhookId}")}
+	v.Fields, v.Code = data.fields(), codes(name, &data)
+	v.Schema = resolved
+	if v.Sample, err = sampleOf(kind, p.Now()); err != nil {
+		return nil, err
+	}
+	var volumeOf map[string]*volume
+	var webhooksOf map[string]*registered
+	volumeOf, v.NoVolume = volumes(p)
+	webhooksOf, v.NoWebhooks = registrations(p)
+	v.Volume, v.Registered = volumeOf[name], webhooksOf[name]
+	return v, nil
+}
+
+// sampleOf is a whole event as it is published.
+func sampleOf(kind domain.EventType, now time.Time) (string, error) {
+	text, err := json.Marshal(struct {
+		Type      domain.EventType `json:"type"`
+		Timestamp string           `json:"timestamp"`
+		Data      jsontext.Value   `json:"data"`
+	}{kind, now.UTC().Format("2006-01-02T15:04:05.000Z07:00"), sample.Data(kind, now)}, jsontext.WithIndent("  "))
+	if err != nil {
+		return "", fmt.Errorf("write sample: %w", err)
+	}
+	return string(text), nil
+}
+
+// publish publishes what stands in the form, which began as a sample.
+func publish(p *console.Page) error {
+	given, err := p.Form()
+	if err != nil {
+		return err
+	}
+	form := console.NewForm(given)
+	text := jsontext.Value(given.Get("event"))
+	if text.IsValid() {
+		err = p.API.Send(http.MethodPost, "/v1/events", text, nil)
+	} else {
+		err = &console.Problem{
+			Status: http.StatusBadRequest, Title: "Invalid input", Detail: "This is not JSON.", RequestID: p.RequestID,
+			Faults: []console.Fault{{Pointer: "/event", Detail: "must be JSON"}},
+		}
+	}
+	if form.Failed(err) {
+		v, err := newType(p)
+		if err != nil {
+			return err
+		}
+		v.Form = form
+		return p.ShowInvalid("type.html", v.Name, v, form)
+	} else if err != nil {
+		return err
+	}
+	return p.Done("The event is accepted.", console.Path("console", "catalogue", p.Param("eventType")))
+}
+
+// typeOf writes what kinds of values a schema allows.
+func typeOf(raw jsontext.Value) []string {
+	var single string
+	if json.Unmarshal(raw, &single) == nil {
+		return []string{single}
+	}
+	var several []string
+	_ = json.Unmarshal(raw, &several) // anything: it says nothing
+	return several
+}
+
+func samples() map[string][]any {
+	hostile := "<script>alert(1)</script>\u202e"
+	missing := &console.Problem{Status: http.StatusNotFound, NoOperation: true}
+	v := &volume{Events: 214, Attempts: 300, Failed: 3, Line: console.Line{Label: "x", Values: make([]float64, hours)}}
+	r := &registered{Webhooks: []webhook{{ID: "w", URL: "https://x.example/" + hostile + strings.Repeat("long", 50), Active: true}, {ID: "v"}}, More: true}
+	wrong := console.NewForm(url.Values{"event": {"<b>"}})
+	wrong.Problem = &console.Problem{Status: 400, Title: "Invalid input", Detail: hostile, Faults: []console.Fault{{Pointer: "/data/shipmentId", Detail: hostile}, {Pointer: "/event", Detail: "x"}}}
+	full := line{"shipment.created", hostile, v, r}
+	return map[string][]any{
+		"list.html": {listView{}, listView{Lines: []line{{Name: "shipment.created"}}, NoVolume: missing, NoWebhooks: missing}, listView{Lines: []line{full}}},
+		"type.html": {
+			&typeView{line: line{Name: "shipment.created"}, Form: console.NewForm(nil), NoVolume: missing, NoWebhooks: missing},
+			&typeView{line: line{Name: "shipment.created", Volume: v, Registered: &registered{}}, Form: console.NewForm(nil)},
+			&typeView{line: full, Fields: []field{{Name: "shipmentId", Type: "string", Required: true, Text: hostile, Members: []string{hostile}}}, Schema: `{"a":1}`, Sample: `{}`, Code: []code{{"Go", hostile}}, Form: wrong, MaySend: true, Links: true},
+		},
+	}
+}

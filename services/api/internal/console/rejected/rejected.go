@@ -1,0 +1,216 @@
+// Package rejected has the console's pages of messages on the bus that were no valid events: what is
+// wrong with them, and how to publish them corrected.
+package rejected
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"waybill.dev/services/api/internal/console"
+	"waybill.dev/shared/domain"
+)
+
+//go:embed templates/*.html
+var files embed.FS
+
+const root = "/console/rejected"
+
+// Module returns the pages.
+func Module() console.Module {
+	templates, _ := fs.Sub(files, "templates") // the name is a constant
+	return console.Module{
+		Name: "rejected", Templates: templates,
+		Routes: []console.Route{
+			{Method: http.MethodGet, Path: root, Handle: list},
+			{Method: http.MethodGet, Path: root + "/message", Handle: show},
+			{Method: http.MethodPost, Path: root + "/message", Handle: publish},
+		},
+		Nav:     []console.NavEntry{{Label: "Rejected", Path: root, Icon: "rejected", Order: order, Key: "x"}},
+		Samples: samples(),
+	}
+}
+
+// order puts the page behind the catalogue.
+const order = console.OrderCatalogue + 5
+
+// message is one as the API shows it.
+type message struct {
+	Subject      string `json:"subject"`
+	Time         string `json:"time"`
+	Reason       string `json:"reason"`
+	Body         string `json:"body"`
+	BodyEncoding string `json:"bodyEncoding"`
+}
+
+type page struct {
+	Data       []message `json:"data"`
+	NextCursor *string   `json:"nextCursor"`
+}
+
+const (
+	perPage = 25
+	// shortBody is how much of a body the list shows.
+	shortBody = 240
+)
+
+type row struct {
+	message
+
+	Short string
+	Path  string
+}
+
+type listView struct {
+	Rows   []row
+	Paging console.Paging
+	Later  bool // not the first page
+}
+
+func list(p *console.Page) error {
+	var found page
+	query := p.Pick("cursor")
+	query.Set("limit", fmt.Sprint(perPage))
+	if err := p.API.Get("/v1/rejected", query, &found); err != nil {
+		return err
+	}
+	v := listView{Paging: p.Paging(found.NextCursor), Later: p.Query("cursor") != ""}
+	for _, m := range found.Data {
+		at := url.Values{"time": {m.Time}}
+		if cursor := p.Query("cursor"); cursor != "" {
+			at.Set("cursor", cursor)
+		}
+		v.Rows = append(v.Rows, row{m, domain.CutText(m.Body, shortBody), root + "/message?" + at.Encode()})
+	}
+	return p.Show("list.html", "Rejected messages", v)
+}
+
+type messageView struct {
+	Message *message // nil: it is not there any more
+	Form    *console.Form
+	MaySend bool
+	Action  string
+}
+
+// maxPages is how far a message is looked for that others have moved on since the list was read.
+const maxPages = 8
+
+// find returns the message that the address names: by its time, from a page of the list on. A message
+// has no name of its own.
+func find(p *console.Page) (*message, error) {
+	query := p.Pick("cursor")
+	query.Set("limit", fmt.Sprint(perPage))
+	for range maxPages {
+		var found page
+		if err := p.API.Get("/v1/rejected", query, &found); err != nil {
+			return nil, err
+		}
+		for i := range found.Data {
+			if found.Data[i].Time == p.Query("time") {
+				return &found.Data[i], nil
+			}
+		}
+		if found.NextCursor == nil {
+			break
+		}
+		query.Set("cursor", *found.NextCursor)
+	}
+	return nil, nil //nolint:nilnil // it is not there, which is no fault
+}
+
+func show(p *console.Page) error {
+	v, err := newMessage(p)
+	if err != nil {
+		return err
+	}
+	v.Form = console.NewForm(url.Values{})
+	if m := v.Message; m != nil && m.BodyEncoding == "text" {
+		v.Form.Values.Set("event", editable(m.Body))
+	}
+	return p.Show("message.html", "A rejected message", v)
+}
+
+func newMessage(p *console.Page) (*messageView, error) {
+	m, err := find(p)
+	return &messageView{Message: m, MaySend: p.May(domain.ScopeEventsWrite), Action: p.Request.URL.RequestURI()}, err
+}
+
+// editable is a body as it stands in a form: indented, and with characters that can't be seen, or
+// that turn the direction of writing, as JSON escapes them.
+func editable(body string) string {
+	value := jsontext.Value(body).Clone()
+	if value.Format(jsontext.PreserveRawStrings(true), jsontext.AllowDuplicateNames(true), jsontext.WithIndent("  "), jsontext.SpaceAfterColon(true)) == nil {
+		body = string(value)
+	}
+	var b strings.Builder
+	for _, r := range body {
+		switch {
+		case r == '\n' || r == '\t':
+			b.WriteRune(r)
+		case unicode.IsControl(r), unicode.Is(unicode.Cf, r), unicode.Is(unicode.Bidi_Control, r), r == '\u2028', r == '\u2029':
+			for _, unit := range utf16.Encode([]rune{r}) {
+				fmt.Fprintf(&b, `\u%04x`, unit)
+			}
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func publish(p *console.Page) error {
+	given, err := p.Form()
+	if err != nil {
+		return err
+	}
+	form := console.NewForm(given)
+	text := jsontext.Value(given.Get("event"))
+	var accepted struct {
+		Events []struct {
+			ID string `json:"id"`
+		} `json:"events"`
+	}
+	if text.IsValid() {
+		err = p.API.Send(http.MethodPost, "/v1/events", text, &accepted)
+	} else {
+		err = &console.Problem{
+			Status: http.StatusBadRequest, Title: "Invalid input", Detail: "This is not JSON yet.", RequestID: p.RequestID,
+			Faults: []console.Fault{{Pointer: "/event", Detail: "must be JSON"}},
+		}
+	}
+	if form.Failed(err) {
+		v, err := newMessage(p)
+		if err != nil {
+			return err
+		}
+		v.Form = form
+		return p.ShowInvalid("message.html", "A rejected message", v, form)
+	} else if err != nil {
+		return err
+	}
+	if len(accepted.Events) == 1 && p.Has("/console/events/{eventId}") {
+		return p.Done("The event is accepted.", console.Path("console", "events", accepted.Events[0].ID))
+	}
+	return p.Done("The event is accepted.", root)
+}
+
+func samples() map[string][]any {
+	hostile := "<script>alert(1)</script>\u202e\u0007"
+	m := message{"waybill.events.default." + hostile, "2026-11-18T15:02:11.000Z", hostile + strings.Repeat("long ", 90), `{"a":"` + hostile + `"}`, "text"}
+	wrong := console.NewForm(url.Values{"event": {editable(m.Body)}})
+	wrong.Problem = &console.Problem{Status: 400, Title: "Invalid input", Detail: hostile, Faults: []console.Fault{{Pointer: "/data/shipmentId", Detail: hostile}, {Pointer: "/event", Detail: "x"}}}
+	return map[string][]any{
+		"list.html": {listView{}, listView{Later: true}, listView{Rows: []row{{m, m.Body, root + "/message?time=x"}, {message{BodyEncoding: "base64"}, "AAEC", root}}, Paging: console.Paging{Older: root}}},
+		"message.html": {
+			&messageView{Form: console.NewForm(nil)}, &messageView{Message: &m, Form: wrong, MaySend: true, Action: root + "/message"},
+			&messageView{Message: &message{Body: "AAEC", BodyEncoding: "base64"}, Form: console.NewForm(nil)},
+		},
+	}
+}

@@ -1,0 +1,119 @@
+package webhooks
+
+import (
+	"net/url"
+	"strconv"
+	"time"
+
+	"waybill.dev/services/api/internal/console"
+	"waybill.dev/shared/domain"
+)
+
+// perPage is how many webhooks a page of the list has. Of each the API is asked how it is doing.
+const perPage = 25
+
+// statistics are counts by time.
+type statistics struct {
+	Data []step `json:"data"`
+}
+
+type step struct {
+	Start     time.Time `json:"start"`
+	WebhookID string    `json:"webhookId"`
+	Type      string    `json:"type"`
+	Events    int       `json:"events"`
+	Attempts  int       `json:"attempts"`
+	Succeeded int       `json:"succeeded"`
+	Failed    int       `json:"failed"`
+}
+
+// row is a webhook in the list.
+type row struct {
+	Webhook webhook
+	Name    string
+	State   state
+	Known   bool // what follows was told
+	Day     window
+	Line    console.Line
+	Waiting int
+	Answer  string
+	MaySend bool
+}
+
+type listView struct {
+	Rows     []row
+	Paging   console.Paging
+	Total    int
+	None     bool // there is no webhook at all
+	MayMake  bool
+	NoHealth *console.Problem
+}
+
+func list(p *console.Page) error {
+	offset, _ := strconv.Atoi(p.Query("offset"))
+	offset = max(0, offset)
+	query := url.Values{"limit": {strconv.Itoa(perPage)}, "offset": {strconv.Itoa(offset)}}
+	var found []webhook
+	if err := p.API.Get("/v1/webhooks", query, &found); err != nil {
+		return err
+	}
+	p.CLI("webhooks list")
+	v := listView{MayMake: p.May(domain.ScopeWebhooksWrite)}
+	v.Total, _ = strconv.Atoi(p.API.Last().Header.Get("X-Total-Count"))
+	v.None = v.Total == 0 && len(found) == 0
+	v.Paging = p.Offsets(offset, len(found), v.Total)
+	for i := range found {
+		r := row{Webhook: found[i], Name: found[i].short(maxRow), State: found[i].own(), MaySend: p.May(domain.ScopeEventsWrite)}
+		if v.NoHealth == nil {
+			v.NoHealth = r.health(p)
+		}
+		v.Rows = append(v.Rows, r)
+	}
+	if v.NoHealth == nil && len(found) > 0 {
+		v.lines(p)
+	}
+	return p.Show("list.html", "Webhooks", v)
+}
+
+// health asks how the webhook is doing.
+func (r *row) health(p *console.Page) *console.Problem {
+	var h health
+	if problem := p.API.Try(console.Path("v1", "webhooks", r.Webhook.ID, "health"), nil, &h); problem != nil {
+		if problem.Status == 404 && !problem.NoOperation {
+			return nil // it was deleted meanwhile
+		}
+		return problem
+	}
+	r.Known, r.State, r.Day, r.Waiting = true, h.state(&r.Webhook), h.Windows["24h"], h.Waiting+h.Held+h.Scheduled
+	if len(h.Answers) > 0 {
+		r.Answer = h.Answers[0].Text()
+	}
+	return nil
+}
+
+// lines draws the attempts of the last 24 hours of each webhook.
+func (v *listView) lines(p *console.Page) {
+	var hours statistics
+	if p.API.Try("/v1/statistics", url.Values{"step": {"hour"}, "by": {"webhook"}}, &hours) != nil {
+		return // too many webhooks for one answer, or no right: the figures stand without
+	}
+	rows := map[string]*row{}
+	first := firstHour(p.Now())
+	for i := range v.Rows {
+		v.Rows[i].Line = console.Line{Label: "Attempts an hour, the last 24 hours", Values: make([]float64, hours24)}
+		rows[v.Rows[i].Webhook.ID] = &v.Rows[i]
+	}
+	for _, s := range hours.Data {
+		at := int(s.Start.Sub(first) / time.Hour)
+		if r := rows[s.WebhookID]; r != nil && !s.Start.Before(first) && at < hours24 {
+			r.Line.Values[at] += float64(s.Attempts)
+		}
+	}
+}
+
+const hours24 = 24
+
+// firstHour is the first of the 24 hours that end with the present one.
+func firstHour(now time.Time) time.Time {
+	return now.UTC().Truncate(time.Hour).Add(-day + time.Hour)
+}

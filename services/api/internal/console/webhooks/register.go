@@ -1,0 +1,103 @@
+package webhooks
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"waybill.dev/services/api/internal/console"
+	"waybill.dev/shared/domain"
+)
+
+type newView struct {
+	Step    int // 1: the address; 2: the types and the rest
+	Form    *console.Form
+	Types   []choice
+	Key     string // of the form, so that it registers once
+	MayMake bool
+	Dropped bool // as in the settings; there is nothing to drop
+}
+
+const newPath = root + "/new"
+
+// showNew shows the step that the address says. What was said before is in the address, too.
+func showNew(p *console.Page) error {
+	v := newView{Step: 1, Form: console.NewForm(p.Pick("url", "description")), MayMake: p.May(domain.ScopeWebhooksWrite)}
+	if p.Query("step") == "types" && p.Query("url") != "" {
+		v.second(p, typeNames())
+	}
+	return p.Show("new.html", "New webhook", v)
+}
+
+// second is the step in which types are chosen.
+func (v *newView) second(p *console.Page, on []string) {
+	v.Step, v.Key, v.Types = 2, console.NewKey(), choices(on)
+	until := p.Now().UTC().Truncate(day)
+	var days statistics
+	query := url.Values{
+		"step": {"day"}, "by": {"type"}, "since": {until.Add(-day).Format(time.RFC3339)}, "until": {until.Format(time.RFC3339)},
+	}
+	if p.API.Try("/v1/statistics", query, &days) != nil {
+		return // the types can be chosen without
+	}
+	for i := range v.Types {
+		v.Types[i].Known = true
+		for _, s := range days.Data {
+			if s.Type == v.Types[i].Name {
+				v.Types[i].Yesterday += s.Events
+			}
+		}
+	}
+}
+
+// checkAddress asks the API what it says of an address. A registration without types never
+// registers anything; what it says of the address is what it would say of a whole one.
+func checkAddress(p *console.Page) error {
+	given, err := p.Form()
+	if err != nil {
+		return err
+	}
+	address := strings.TrimSpace(given.Get("url"))
+	form := console.NewForm(url.Values{"url": {address}})
+	err = p.API.Send(http.MethodPost, "/v1/webhooks", map[string]any{"url": address, "events": []string{}}, nil)
+	if !form.Failed(err) {
+		return err
+	}
+	if slices.ContainsFunc(form.Problem.Faults, func(f console.Fault) bool { return f.Pointer == "/url" }) {
+		return p.ShowInvalid("new.html", "New webhook", newView{Step: 1, Form: form, MayMake: true}, form)
+	}
+	return p.Redirect(newPath + "?" + url.Values{"step": {"types"}, "url": {address}}.Encode())
+}
+
+func register(p *console.Page) error {
+	given, err := p.Form()
+	if err != nil {
+		return err
+	}
+	body := changed(given, url.Values{"description": {""}, "ratePerSecond": {""}, "retryScheduleSeconds": {""}, "timeoutSeconds": {""}, "maxInFlight": {""}})
+	body["url"] = strings.TrimSpace(given.Get("url"))
+	body["events"] = append([]string{}, given["events"]...)
+	form := console.NewForm(given)
+	asked := p.Now().Truncate(time.Millisecond)
+	var made struct {
+		webhook
+
+		Secret string `json:"secret"`
+	}
+	if err := p.API.SendOnce("/v1/webhooks", given.Get("key"), body, &made); form.Failed(err) {
+		v := newView{Form: form, MayMake: true}
+		v.second(p, given["events"])
+		return p.ShowInvalid("new.html", "New webhook", v, form)
+	} else if err != nil {
+		return err
+	}
+	if on, err := time.Parse(time.RFC3339, made.CreatedAt); err == nil && on.Before(asked) {
+		// The form was sent a second time. Its secret was shown at the first.
+		return p.Done("The webhook is registered already. Its secret was shown once; rotate it if you don't have it.", at(made.ID, "secret"))
+	}
+	v := newOnce(p, made.webhook, made.Secret)
+	v.New, v.Stored = true, at(made.ID)
+	return p.Show("once.html", "Webhook registered", v)
+}

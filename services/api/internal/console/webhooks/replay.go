@@ -1,0 +1,149 @@
+package webhooks
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"waybill.dev/services/api/internal/console"
+)
+
+// plan is what a replay would do.
+type plan struct {
+	Matched          int     `json:"matched"`
+	Oldest           *string `json:"oldest"`
+	AlreadyDelivered int     `json:"alreadyDelivered"`
+	EstimatedSeconds float64 `json:"estimatedSeconds"`
+}
+
+// Takes is about how long it takes, in words.
+func (p plan) Takes() string {
+	d := time.Duration(p.EstimatedSeconds * float64(time.Second))
+	switch {
+	case d < time.Minute:
+		return "less than a minute"
+	case d < 2*time.Hour:
+		return fmt.Sprintf("about %d minutes", int(d.Round(time.Minute)/time.Minute))
+	}
+	return fmt.Sprintf("about %d hours", int(d.Round(time.Hour)/time.Hour))
+}
+
+type replayView struct {
+	head
+
+	Form     *console.Form
+	Ranges   []console.Option
+	Statuses []console.Option
+	Chosen   *span // what the preview is of; nil: nothing was chosen yet
+	Plan     *plan
+	None     *console.Problem // why there is no preview
+	Command  string
+}
+
+// span is what is sent again: of which time, and what of it.
+type span struct{ Since, Until, Status string }
+
+func ranges() []console.Option {
+	return []console.Option{
+		{Value: "1h", Label: "the last hour"}, {Value: "6h", Label: "the last 6 hours"}, {Value: "24h", Label: "the last 24 hours"},
+		{Value: "72h", Label: "the last 3 days"}, {Value: "168h", Label: "the last 7 days"}, {Value: "", Label: "from … to"},
+	}
+}
+
+func replayStatuses() []console.Option {
+	return []console.Option{
+		{Value: "undelivered", Label: "what is not delivered"}, {Value: "failed", Label: "what failed for good"},
+		{Value: "all", Label: "everything, also what was delivered"},
+	}
+}
+
+func newReplayView(h head, values url.Values) replayView {
+	return replayView{head: h, Form: console.NewForm(values), Ranges: ranges(), Statuses: replayStatuses()}
+}
+
+// showReplay shows what a replay would do, before it does it.
+func showReplay(p *console.Page) error {
+	h, err := read(p, "deliveries")
+	if err != nil {
+		return err
+	}
+	given := p.Pick("range", "since", "until", "status")
+	v := newReplayView(h, given)
+	if len(given) == 0 {
+		given.Set("range", "24h")
+		given.Set("status", "undelivered")
+		return p.Show("replay.html", h.title("send again"), v)
+	}
+	v.Chosen = chosen(given, p.Now())
+	v.Command = fmt.Sprintf("webhooks replay %s --since %s --until %s --status %s", h.Webhook.ID, v.Chosen.Since, v.Chosen.Until, v.Chosen.Status)
+	p.CLI(v.Command)
+	var found plan
+	body := v.Chosen.body()
+	body["dryRun"] = true
+	switch err := p.API.Send(http.MethodPost, console.Path("v1", "webhooks", h.Webhook.ID, "replay"), body, &found); {
+	case err == nil:
+		v.Plan = &found
+	case v.Form.Failed(err):
+		return p.ShowInvalid("replay.html", h.title("send again"), v, v.Form)
+	default:
+		return err
+	}
+	return p.Show("replay.html", h.title("send again"), v)
+}
+
+// local is how a browser writes a time that was chosen; it is taken as UTC.
+const local = "2006-01-02T15:04"
+
+// chosen is the time that a form says, as the API wants it.
+func chosen(form url.Values, now time.Time) *span {
+	s := span{Since: form.Get("since"), Until: form.Get("until"), Status: form.Get("status")}
+	stamp := func(t time.Time) string { return t.UTC().Truncate(time.Second).Format(time.RFC3339) }
+	for _, text := range []*string{&s.Since, &s.Until} {
+		if t, err := time.Parse(local, *text); err == nil {
+			*text = stamp(t)
+		}
+	}
+	if d, err := time.ParseDuration(form.Get("range")); err == nil {
+		s.Since, s.Until = stamp(now.Add(-d)), ""
+	}
+	if s.Until == "" {
+		s.Until = stamp(now.Add(time.Second))
+	}
+	if s.Status == "" {
+		s.Status = "undelivered"
+	}
+	return &s
+}
+
+func (s *span) body() map[string]any {
+	body := map[string]any{"status": s.Status}
+	if s.Since != "" {
+		body["since"] = s.Since
+	}
+	if s.Until != "" {
+		body["until"] = s.Until
+	}
+	return body
+}
+
+func replay(p *console.Page) error {
+	form, err := p.Form()
+	if err != nil {
+		return err
+	}
+	id := p.Param("webhookId")
+	var made struct {
+		ID      string `json:"id"`
+		Matched int    `json:"matched"`
+	}
+	s := span{Since: form.Get("since"), Until: form.Get("until"), Status: form.Get("status")}
+	if err := p.API.Send(http.MethodPost, console.Path("v1", "webhooks", id, "replay"), s.body(), &made); err != nil {
+		return err
+	}
+	done := fmt.Sprintf("%d deliveries are being sent again.", made.Matched)
+	if p.Has("/console/jobs/{jobId}") {
+		return p.Done(done, console.Path("console", "jobs", made.ID))
+	}
+	return p.Done(done, at(id, "deliveries"))
+}

@@ -1,0 +1,117 @@
+package webhooks
+
+import (
+	"net/http"
+	"net/url"
+	"time"
+
+	"waybill.dev/services/api/internal/console"
+)
+
+type secretView struct {
+	head
+
+	Overlaps []console.Option
+	Form     *console.Form
+	Until    *time.Time // when the old secret ends, while it does not
+	Health   health
+	NoHealth *console.Problem
+	Test     *delivery // the latest; nil: there is none
+}
+
+// overlaps are how long the old secret may sign too.
+func overlaps() []console.Option {
+	return []console.Option{
+		{Value: "86400", Label: "24 hours"}, {Value: "3600", Label: "1 hour"},
+		{Value: "604800", Label: "7 days"}, {Value: "0", Label: "not at all: it leaked"},
+	}
+}
+
+// maxOverlap is the longest overlap that the API takes.
+const maxOverlap = 7 * day
+
+func showSecret(p *console.Page) error {
+	h, err := read(p, "secret")
+	if err != nil {
+		return err
+	}
+	v := secretView{head: h, Overlaps: overlaps(), Form: console.NewForm(url.Values{"overlapSeconds": {"86400"}})}
+	if until, err := time.Parse(time.RFC3339, p.Query("until")); err == nil && until.After(p.Now()) && until.Before(p.Now().Add(maxOverlap+time.Minute)) {
+		v.Until = &until
+		v.NoHealth = p.API.Try(console.Path("v1", "webhooks", h.Webhook.ID, "health"), nil, &v.Health)
+		v.Test = lastTest(p, h.Webhook.ID)
+	}
+	return p.Show("secret.html", h.title("secret"), v)
+}
+
+// lastTest returns the latest test of a webhook; nil: there is none, or it can't be told.
+func lastTest(p *console.Page, id string) *delivery {
+	tests, problem := recentTests(p, id)
+	if problem != nil || len(tests) == 0 {
+		return nil
+	}
+	return &tests[0]
+}
+
+// onceView is the one page that shows a secret. It is the answer to the form that asked for it, and
+// has no address of its own: going back to it leads to the page of the form.
+type onceView struct {
+	Webhook  webhook
+	New      bool // the webhook is new, too
+	Secret   string
+	Until    *time.Time // when the old one ends; nil: there is none
+	Stored   string     // where to go on
+	Snippets []snippet
+	Types    []console.Option
+	MaySend  bool
+}
+
+func rotate(p *console.Page) error {
+	form, err := p.Form()
+	if err != nil {
+		return err
+	}
+	id := p.Param("webhookId")
+	// A page that is loaded anew sends its form again: it is one rotation all the same.
+	var now webhook
+	problem := p.API.Try(console.Path("v1", "webhooks", id), nil, &now)
+	if seen := form.Get("seen"); problem == nil && seen != "" && seen != now.UpdatedAt {
+		return p.Done("The webhook has been changed since that form was shown, so its secret was not rotated again.", at(id, "secret"))
+	}
+	var made struct {
+		Secret string  `json:"secret"`
+		Ends   *string `json:"previousSecretExpiresAt"`
+	}
+	body := map[string]any{}
+	if text := form.Get("overlapSeconds"); text != "" {
+		body["overlapSeconds"] = number(text)
+	}
+	f := console.NewForm(form)
+	if err := p.API.Send(http.MethodPost, console.Path("v1", "webhooks", id, "rotate-secret"), body, &made); f.Failed(err) {
+		h, err := read(p, "secret")
+		if err != nil {
+			return err
+		}
+		return p.ShowInvalid("secret.html", h.title("secret"), secretView{head: h, Overlaps: overlaps(), Form: f}, f)
+	} else if err != nil {
+		return err
+	}
+	v := newOnce(p, now, made.Secret)
+	v.Webhook.ID = id
+	v.Stored = at(id, "secret")
+	if made.Ends != nil {
+		if until, err := time.Parse(time.RFC3339, *made.Ends); err == nil && until.After(p.Now()) {
+			v.Until = &until
+			v.Stored += "?" + url.Values{"until": {*made.Ends}}.Encode()
+		}
+	}
+	return p.Show("once.html", "The new secret", v)
+}
+
+func newOnce(p *console.Page, w webhook, secret string) onceView {
+	v := onceView{Webhook: w, Secret: secret, Snippets: snippets(), MaySend: maySend(p)}
+	for _, t := range w.Events {
+		v.Types = append(v.Types, console.Option{Value: t, Label: t})
+	}
+	return v
+}

@@ -1,0 +1,189 @@
+package webhooks
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"waybill.dev/services/api/internal/console"
+)
+
+// choice is a type of events to be chosen.
+type choice struct {
+	Name      string
+	On        bool
+	Known     bool // it was told how many there were
+	Yesterday int
+}
+
+func choices(on []string) []choice {
+	var list []choice
+	for _, name := range typeNames() {
+		list = append(list, choice{Name: name, On: slices.Contains(on, name)})
+	}
+	return list
+}
+
+type settingsView struct {
+	head
+
+	Form  *console.Form
+	Types []choice
+	// Dropped says that the form asks to drop the headers.
+	Dropped bool
+}
+
+func showSettings(p *console.Page) error {
+	h, err := read(p, "settings")
+	if err != nil {
+		return err
+	}
+	v := settingsView{head: h, Form: console.NewForm(h.Webhook.values()), Types: choices(h.Webhook.Events)}
+	return p.Show("settings.html", h.title("settings"), v)
+}
+
+// values are a webhook's settings as the form has them.
+func (w *webhook) values() url.Values {
+	waits := make([]string, len(w.RetryScheduleSeconds))
+	for i, seconds := range w.RetryScheduleSeconds {
+		waits[i] = plain(seconds)
+	}
+	rate := ""
+	if w.RatePerSecond != nil {
+		rate = plain(*w.RatePerSecond)
+	}
+	return url.Values{
+		"url": {w.URL}, "description": {w.Description}, "events": w.Events, "retryScheduleSeconds": {strings.Join(waits, ", ")},
+		"timeoutSeconds": {plain(w.TimeoutSeconds)}, "maxInFlight": {strconv.Itoa(w.MaxInFlight)}, "ratePerSecond": {rate},
+	}
+}
+
+func plain(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
+
+func save(p *console.Page) error {
+	form, err := p.Form()
+	if err != nil {
+		return err
+	}
+	h, err := read(p, "settings")
+	if err != nil {
+		return err
+	}
+	body := changed(form, h.Webhook.values())
+	v := settingsView{head: h, Form: console.NewForm(form), Types: choices(form["events"]), Dropped: form.Has("dropHeaders")}
+	path := at(p.Param("webhookId"), "settings")
+	if len(body) == 0 && v.MayWrite {
+		return p.Done("Nothing was changed.", path)
+	}
+	if err := p.API.Send(http.MethodPatch, console.Path("v1", "webhooks", p.Param("webhookId")), body, nil); v.Form.Failed(err) {
+		return p.ShowInvalid("settings.html", h.title("settings"), v, v.Form)
+	} else if err != nil {
+		return err
+	}
+	return p.Done("The settings are saved.", path)
+}
+
+// changed returns the members of a form that are not as before. What can't be read is sent as it is:
+// the API says what is wrong with it.
+func changed(form, before url.Values) map[string]any {
+	body := map[string]any{}
+	if !slices.Equal(slices.Sorted(slices.Values(form["events"])), slices.Sorted(slices.Values(before["events"]))) {
+		body["events"] = append([]string{}, form["events"]...)
+	}
+	for _, name := range []string{"url", "description", "retryScheduleSeconds", "timeoutSeconds", "maxInFlight", "ratePerSecond"} {
+		if !form.Has(name) || form.Get(name) == before.Get(name) {
+			continue
+		}
+		text := strings.TrimSpace(form.Get(name))
+		switch name {
+		case "url", "description":
+			body[name] = text
+		case "retryScheduleSeconds":
+			body[name] = numbers(text)
+		case "ratePerSecond":
+			body[name] = nil
+			if text != "" {
+				body[name] = number(text)
+			}
+		default:
+			body[name] = number(text)
+		}
+	}
+	if form.Has("dropHeaders") {
+		body["headers"] = map[string]string{}
+	} else if lines := headers(form.Get("headers")); len(lines) > 0 {
+		body["headers"] = lines
+	}
+	return body
+}
+
+// number is the number that text is, or else the text.
+func number(text string) any {
+	if _, err := strconv.ParseFloat(text, 64); err == nil && json.Valid([]byte(text)) {
+		return json.Number(text)
+	}
+	return text
+}
+
+// numbers are those of a list.
+func numbers(text string) []any {
+	list := []any{}
+	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\r' || r == '\t' }) {
+		list = append(list, number(part))
+	}
+	return list
+}
+
+// headers are lines of a name and a value each, divided by a colon.
+func headers(text string) map[string]string {
+	list := map[string]string{}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if name = strings.TrimSpace(name); name != "" || value != "" {
+			list[name] = strings.TrimSpace(value)
+		}
+	}
+	return list
+}
+
+func activate(p *console.Page) error {
+	return setActive(p, true, "The webhook is active. What was held goes out.")
+}
+
+func pause(p *console.Page) error {
+	return setActive(p, false, "The webhook is paused. Its events are held until it is active again.")
+}
+
+func setActive(p *console.Page, active bool, done string) error {
+	id := p.Param("webhookId")
+	if err := p.API.Send(http.MethodPatch, console.Path("v1", "webhooks", id), map[string]bool{"active": active}, nil); err != nil {
+		return err
+	}
+	return p.Done(done, at(id))
+}
+
+func askDelete(p *console.Page) error {
+	h, err := read(p, "settings")
+	if err != nil {
+		return err
+	}
+	id := h.Webhook.ID
+	return p.ShowConfirm(console.Confirm{
+		Title:  "Delete this webhook?",
+		Effect: "No callback is sent to it any more. What is not delivered yet fails, and can't be sent again. Its delivery log stays.",
+		Facts: []console.Fact{
+			{Name: "Address", Value: h.Webhook.URL}, {Name: "Webhook", Value: id}, {Name: "Types", Value: strings.Join(h.Webhook.Events, ", ")},
+		},
+		Verb: "Delete the webhook", Danger: true, Action: at(id, "delete"), Back: at(id, "settings"),
+	})
+}
+
+func remove(p *console.Page) error {
+	if err := p.API.Send(http.MethodDelete, console.Path("v1", "webhooks", p.Param("webhookId")), nil, nil); err != nil {
+		return err
+	}
+	return p.Done("The webhook is deleted.", root)
+}

@@ -1,0 +1,208 @@
+// Package webhooks has the console's pages of webhooks: the list, one with all that can be done with
+// it, and the way to a new one.
+package webhooks
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"strings"
+	"time"
+
+	"waybill.dev/services/api/internal/console"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/problem"
+)
+
+//go:embed templates/*.html
+var files embed.FS
+
+const (
+	root = "/console/webhooks"
+	one  = root + "/{webhookId}"
+)
+
+// Module returns the pages.
+func Module() console.Module {
+	templates, _ := fs.Sub(files, "templates") // the name is a constant
+	return console.Module{
+		Name: "webhooks", Templates: templates,
+		Routes: []console.Route{
+			{Method: http.MethodGet, Path: root, Handle: list},
+			{Method: http.MethodGet, Path: root + "/new", Static: true, Handle: showNew},
+			{Method: http.MethodPost, Path: root + "/new/address", Handle: checkAddress},
+			{Method: http.MethodPost, Path: root + "/new", Handle: register},
+			{Method: http.MethodGet, Path: one, Handle: showHealth},
+			{Method: http.MethodGet, Path: one + "/{tab}", Handle: showTab},
+			{Method: http.MethodPost, Path: one + "/settings", Handle: save},
+			{Method: http.MethodPost, Path: one + "/activate", Handle: activate},
+			{Method: http.MethodPost, Path: one + "/pause", Handle: pause},
+			{Method: http.MethodGet, Path: one + "/delete", Handle: askDelete},
+			{Method: http.MethodPost, Path: one + "/delete", Handle: remove},
+			{Method: http.MethodPost, Path: one + "/secret", Handle: rotate},
+			{Method: http.MethodPost, Path: one + "/test", Handle: sendTest},
+			{Method: http.MethodGet, Path: one + "/replay", Handle: showReplay},
+			{Method: http.MethodPost, Path: one + "/replay", Handle: replay},
+		},
+		Nav:     []console.NavEntry{{Label: "Webhooks", Path: root, Icon: "webhooks", Order: console.OrderWebhooks, Key: "w"}},
+		Samples: samples(),
+	}
+}
+
+// webhook is one as the API shows it.
+type webhook struct {
+	ID                   string    `json:"id"`
+	URL                  string    `json:"url"`
+	Events               []string  `json:"events"`
+	Active               bool      `json:"active"`
+	DisabledReason       *string   `json:"disabledReason"`
+	Fault                string    `json:"fault"`
+	Description          string    `json:"description"`
+	HeaderNames          []string  `json:"headerNames"`
+	RetryScheduleSeconds []float64 `json:"retryScheduleSeconds"`
+	TimeoutSeconds       float64   `json:"timeoutSeconds"`
+	MaxInFlight          int       `json:"maxInFlight"`
+	RatePerSecond        *float64  `json:"ratePerSecond"`
+	CreatedAt            string    `json:"createdAt"`
+	UpdatedAt            string    `json:"updatedAt"`
+}
+
+// state is how a webhook is doing, as a badge shows it.
+type state struct{ Tone, Text string }
+
+// own is the state that the webhook itself tells.
+func (w *webhook) own() state {
+	if w.Active {
+		return state{"active", "active"}
+	}
+	return state{"inactive", "inactive: " + why(w.DisabledReason)}
+}
+
+// why says why a webhook is not active.
+func why(reason *string) string {
+	if reason == nil {
+		return "paused"
+	}
+	switch domain.DisabledReason(*reason) {
+	case domain.DisabledGone:
+		return "answered 410"
+	case domain.DisabledFailing:
+		return "failed for days"
+	case domain.DisabledManual:
+		return "paused"
+	}
+	return *reason
+}
+
+// How much of an address stands in a heading, and in a row. All of it is in the settings.
+const (
+	maxName = 160
+	maxRow  = 90
+)
+
+// short is the address, cut when it is too long.
+func (w *webhook) short(most int) string {
+	if text := []rune(w.URL); len(text) > most {
+		return string(text[:most]) + "…"
+	}
+	return w.URL
+}
+
+// Waits writes the retry schedule in units that people use.
+func (w *webhook) Waits() string {
+	texts := make([]string, 0, len(w.RetryScheduleSeconds))
+	for _, seconds := range w.RetryScheduleSeconds {
+		texts = append(texts, wait(seconds))
+	}
+	if len(texts) == 0 {
+		return "no retries"
+	}
+	return strings.Join(texts, ", ")
+}
+
+func wait(seconds float64) string {
+	for _, unit := range []struct {
+		of   float64
+		name string
+	}{{86_400, "d"}, {3600, "h"}, {60, "min"}} {
+		if n := seconds / unit.of; n >= 1 && n == float64(int(n)) {
+			return fmt.Sprintf("%d %s", int(n), unit.name)
+		}
+	}
+	return fmt.Sprintf("%g s", seconds)
+}
+
+// head is what all pages of a webhook begin with.
+type head struct {
+	Webhook  webhook
+	Name     string // its address, not too long for a heading
+	State    state
+	Tabs     []console.Tab
+	MayWrite bool // change it
+	MaySend  bool // test and replay
+}
+
+// tabNames are the views of a webhook; the first is at its own address.
+func tabNames() []string {
+	return []string{"health", "deliveries", "settings", "secret", "test", "code"}
+}
+
+// read reads the webhook of the path.
+func read(p *console.Page, tab string) (head, error) {
+	h := head{MayWrite: p.May(domain.ScopeWebhooksWrite), MaySend: p.May(domain.ScopeEventsWrite)}
+	id := p.Param("webhookId")
+	if err := p.API.Get(console.Path("v1", "webhooks", id), nil, &h.Webhook); err != nil {
+		return h, err
+	}
+	h.State, h.Name = h.Webhook.own(), h.Webhook.short(maxName)
+	h.tabs(id, tab)
+	p.CLI("webhooks get " + h.Webhook.ID)
+	return h, nil
+}
+
+func (h *head) tabs(id, current string) {
+	for _, name := range tabNames() {
+		path := console.Path("console", "webhooks", id, name)
+		if name == "health" {
+			path = at(id)
+		}
+		h.Tabs = append(h.Tabs, console.Tab{Label: strings.ToUpper(name[:1]) + name[1:], Path: path, Current: name == current})
+	}
+}
+
+func (h *head) title(tab string) string { return h.Name + ": " + tab }
+
+// at is where a webhook's pages are.
+func at(id string, more ...string) string {
+	return console.Path(append([]string{"console", "webhooks", id}, more...)...)
+}
+
+func showTab(p *console.Page) error {
+	switch p.Param("tab") {
+	case "health":
+		return showHealth(p)
+	case "deliveries":
+		return showDeliveries(p)
+	case "settings":
+		return showSettings(p)
+	case "secret":
+		return showSecret(p)
+	case "test":
+		return showTest(p)
+	case "code":
+		return showCode(p)
+	}
+	return problem.New(problem.NotFound, "There is no such page of a webhook.")
+}
+
+// typeNames are all types of events.
+func typeNames() []string {
+	var names []string
+	for _, t := range domain.EventTypes() {
+		names = append(names, string(t))
+	}
+	return names
+}
+
+const day = 24 * time.Hour
