@@ -24,7 +24,11 @@ func TestConsoleLive(t *testing.T) {
 	if response.StatusCode != http.StatusOK || !strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") {
 		t.Fatalf("%d %v", response.StatusCode, response.Header)
 	}
-	b.post("/console/sample", "type", "shipment.created").want(t, http.StatusSeeOther, "/console")
+	sent := b.post("/console/sample", "type", "shipment.created")
+	sent.want(t, http.StatusSeeOther, sent.header.Get("Location"))
+	if !strings.HasPrefix(sent.header.Get("Location"), "/console/events/evt_") {
+		t.Errorf("the sample leads to %q", sent.header.Get("Location"))
+	}
 	lines := bufio.NewScanner(response.Body)
 	heard := false
 	for !heard && lines.Scan() {

@@ -275,8 +275,13 @@ func find(p *console.Page) error {
 			return p.Redirect(console.Path("console", kind.list, text))
 		}
 	}
-	if text != "" && p.Has("/console/events") {
-		return p.Redirect("/console/events?" + url.Values{"shipmentId": {text}}.Encode())
+	if text != "" && p.Has("/console/shipments/{shipmentId}") {
+		var of struct {
+			Data []struct{} `json:"data"`
+		}
+		if p.API.Try("/v1/events", url.Values{"shipmentId": {text}, "limit": {"1"}}, &of) == nil && len(of.Data) > 0 {
+			return p.Redirect(console.Path("console", "shipments", text))
+		}
 	}
 	return p.Show("find.html", "Find", text)
 }
