@@ -1,12 +1,13 @@
 package webhooks
 
 import (
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"waybill.dev/services/api/internal/console"
 )
@@ -122,8 +123,8 @@ func changed(form, before url.Values) map[string]any {
 
 // number is the number that text is, or else the text.
 func number(text string) any {
-	if _, err := strconv.ParseFloat(text, 64); err == nil && json.Valid([]byte(text)) {
-		return json.Number(text)
+	if value := jsontext.Value(text); value.IsValid() && value.Kind() == '0' {
+		return value
 	}
 	return text
 }
