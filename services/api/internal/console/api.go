@@ -88,7 +88,7 @@ func (a *API) Send(method, path string, body, into any) error {
 	var text []byte
 	if body != nil {
 		var err error
-		if text, err = json.Marshal(body); err != nil {
+		if text, err = json.Marshal(body, json.Deterministic(true)); err != nil {
 			return fmt.Errorf("write body of %s %s: %w", method, path, err)
 		}
 	}

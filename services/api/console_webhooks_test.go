@@ -1,0 +1,233 @@
+package api_test
+
+import (
+	"html"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"waybill.dev/shared/bus"
+	"waybill.dev/shared/domain"
+)
+
+var (
+	formKey = regexp.MustCompile(`name="key" value="([0-9a-f]{64})"`)
+	seen    = regexp.MustCompile(`name="seen" value="([^"]+)"`)
+	secrets = regexp.MustCompile(`whsec_[A-Za-z0-9+/]{40,}=*`)
+)
+
+// find returns what a pattern captures on a page.
+func (p shown) find(t *testing.T, pattern *regexp.Regexp) string {
+	t.Helper()
+	found := pattern.FindStringSubmatch(html.UnescapeString(p.body)) // a secret may have a +
+	if found == nil {
+		t.Fatalf("the page has nothing like %s:\n%.3000s", pattern, p.body)
+	}
+	return found[len(found)-1]
+}
+
+// A webhook is made in steps, and its secret is in the one answer that follows the form.
+func TestConsoleNewWebhook(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, r *rig) {
+		b := r.browser().signIn(adminKey)
+		b.get("/console/webhooks").want(t, http.StatusOK, "").has(t, "No webhooks yet", "waybill webhooks create")
+		b.post("/console/webhooks/new/address", "url", "ftp://example.com").want(t, http.StatusBadRequest, "").has(t, "aria-invalid", `value="ftp://example.com"`)
+		b.post("/console/webhooks/new/address", "url", "http://127.0.0.1:1/hook").want(t, http.StatusSeeOther, "/console/webhooks/new?step=types&url=http%3A%2F%2F127.0.0.1%3A1%2Fhook")
+		if list := r.do(http.MethodGet, "/v1/webhooks", "").want(http.StatusOK); string(list.body) != "[]" {
+			t.Fatalf("the question whether an address is allowed has made a webhook: %s", list.body)
+		}
+		step := b.get("/console/webhooks/new?step=types&url=http%3A%2F%2F127.0.0.1%3A1%2Fhook").want(t, http.StatusOK, "").has(t, "shipment.exception")
+		key := step.find(t, formKey)
+		form := url.Values{"key": {key}, "url": {"http://127.0.0.1:1/hook"}, "maxInFlight": {"many"}}
+		b.do(http.MethodPost, "/console/webhooks/new", form).want(t, http.StatusBadRequest, "").has(t, "field-fault")
+		form.Set("maxInFlight", "7")
+		form.Set("events", "shipment.created")
+		form.Set("headers", "X-Api-Token: canary-value\n")
+		made := b.do(http.MethodPost, "/console/webhooks/new", form).want(t, http.StatusOK, "").has(t, "shown this one time", "WEBHOOK_SECRET")
+		secret := made.find(t, secrets)
+		if made.header.Get("Cache-Control") != "no-store" || strings.Contains(made.header.Get("Set-Cookie"), secret) {
+			t.Errorf("the secret may be kept: %v", made.header)
+		}
+		var list []struct {
+			ID          string   `json:"id"`
+			MaxInFlight int      `json:"maxInFlight"`
+			HeaderNames []string `json:"headerNames"`
+		}
+		r.do(http.MethodGet, "/v1/webhooks", "").want(http.StatusOK).into(&list)
+		if len(list) != 1 || list[0].MaxInFlight != 7 || len(list[0].HeaderNames) != 1 {
+			t.Fatalf("there are %+v", list)
+		}
+		// The page loaded anew sends the form again: no second webhook, and the secret is not shown.
+		id := list[0].ID
+		again := b.do(http.MethodPost, "/console/webhooks/new", form).want(t, http.StatusSeeOther, "/console/webhooks/"+id+"/secret")
+		pages := again.body
+		for _, path := range []string{"/console/webhooks/new", "", "/health", "/deliveries", "/settings", "/secret", "/test", "/code", "/replay", "/delete"} {
+			if !strings.HasPrefix(path, "/console") {
+				path = "/console/webhooks/" + id + path
+			}
+			pages += b.get(path).want(t, http.StatusOK, "").body
+		}
+		if r.do(http.MethodGet, "/v1/webhooks", "").want(http.StatusOK).into(&list); len(list) != 1 {
+			t.Errorf("the form made %d webhooks", len(list))
+		}
+		if strings.Contains(html.UnescapeString(pages), secret) || strings.Contains(pages, "canary-value") || strings.Contains(r.logs.String(), secret) {
+			t.Error("a secret is shown a second time")
+		}
+	})
+}
+
+func TestConsoleRotation(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, sqliteURL(t))
+	b := r.browser().signIn(adminKey)
+	registered := r.register(`{"url":"http://127.0.0.1:1/hook","events":["shipment.created"]}`)
+	at := "/console/webhooks/" + registered.text("id") + "/secret"
+	form := url.Values{"seen": {b.get(at).find(t, seen)}, "overlapSeconds": {"3600"}}
+	rotated := b.do(http.MethodPost, at, form).want(t, http.StatusOK, "").has(t, "<wb-countdown>", "Go", "Python", "JavaScript", "Ruby", "PHP", "Java")
+	secret := rotated.find(t, secrets)
+	if secret == registered.text("secret") {
+		t.Error("the page shows the old secret")
+	}
+	b.do(http.MethodPost, at, form).want(t, http.StatusSeeOther, at) // loaded anew: it is not rotated again
+	if p := b.get(at + "?until=2020-01-01T00:00:00Z"); strings.Contains(html.UnescapeString(p.body), secret) || strings.Contains(p.body, "Both secrets sign") {
+		t.Error("the page of the form shows the secret, or an overlap that is over")
+	}
+	next := rotated.find(t, regexp.MustCompile(`href="([^"]+until=[^"]+)"`))
+	b.get(next).want(t, http.StatusOK, "").has(t, "Both secrets sign")
+	b.do(http.MethodPost, at, url.Values{"overlapSeconds": {"604801"}}).want(t, http.StatusBadRequest, "").has(t, "Rotate the secret")
+}
+
+func TestConsoleWebhookSettings(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, sqliteURL(t))
+	b := r.browser().signIn(adminKey)
+	id := r.register(`{"url":"http://127.0.0.1:1/hook","events":["shipment.created"],"headers":{"X-Api-Token":"canary"},"ratePerSecond":5}`).text("id")
+	at, api := "/console/webhooks/"+id, "/v1/webhooks/"+id
+	hostile := "<script>alert(1)</script>\u202e\u0007"
+	form := url.Values{
+		"url": {"http://127.0.0.1:1/hook"}, "description": {hostile}, "events": {"shipment.created", "shipment.exception"},
+		"retryScheduleSeconds": {"1, 2.5,3"}, "timeoutSeconds": {"4.5"}, "maxInFlight": {"9"}, "ratePerSecond": {""},
+	}
+	b.do(http.MethodPost, at+"/settings", form).want(t, http.StatusSeeOther, at+"/settings")
+	var w struct {
+		Events               []string  `json:"events"`
+		RetryScheduleSeconds []float64 `json:"retryScheduleSeconds"`
+		TimeoutSeconds       float64   `json:"timeoutSeconds"`
+		RatePerSecond        *float64  `json:"ratePerSecond"`
+		HeaderNames          []string  `json:"headerNames"`
+		Active               bool      `json:"active"`
+	}
+	r.do(http.MethodGet, api, "").want(http.StatusOK).into(&w)
+	if len(w.Events) != 2 || len(w.RetryScheduleSeconds) != 3 || w.RetryScheduleSeconds[1] != 2.5 || w.TimeoutSeconds != 4.5 || w.RatePerSecond != nil || len(w.HeaderNames) != 1 {
+		t.Errorf("the settings are %+v", w)
+	}
+	for _, path := range []string{"/console/webhooks", at, at + "/test"} {
+		if p := b.get(path); strings.Contains(p.body, "<script>alert") || strings.ContainsAny(p.body, "\u202e\u0007") {
+			t.Errorf("%s has hostile text as it is", path)
+		}
+	}
+	form.Set("url", "http://127.0.0.1:2/hook") // another server: the headers must be given anew
+	b.do(http.MethodPost, at+"/settings", form).want(t, http.StatusBadRequest, "").has(t, "must be given again")
+	form.Set("dropHeaders", "on")
+	b.do(http.MethodPost, at+"/settings", form).want(t, http.StatusSeeOther, at+"/settings")
+	b.post(at+"/pause").want(t, http.StatusSeeOther, at)
+	if r.do(http.MethodGet, api, "").want(http.StatusOK).into(&w); w.Active || len(w.HeaderNames) != 0 {
+		t.Errorf("the webhook is %+v", w)
+	}
+	b.get(at).want(t, http.StatusOK, "").has(t, "inactive: paused", "Activate")
+	b.post(at+"/activate").want(t, http.StatusSeeOther, at)
+	b.get(at+"/delete").want(t, http.StatusOK, "").has(t, id, "127.0.0.1:2")
+	r.do(http.MethodGet, api, "").want(http.StatusOK)
+	b.post(at+"/delete").want(t, http.StatusSeeOther, "/console/webhooks")
+	b.get(at).want(t, http.StatusNotFound, "")
+}
+
+// A replay says what it would do before it does it, and a test is watched.
+func TestConsoleReplayAndTest(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, sqliteURL(t))
+	b := r.browser().signIn(adminKey)
+	id := r.register(`{"url":"http://127.0.0.1:1/hook","events":["shipment.created"]}`).text("id")
+	at := "/console/webhooks/" + id
+	r.insist(http.MethodPost, "/v1/events", event("evt_replayed")).want(http.StatusAccepted)
+	r.deliver(id, "evt_replayed", domain.StatusFailed, "scheduleExhausted")
+	b.get(at+"/replay").want(t, http.StatusOK, "").has(t, "Show what would be sent")
+	preview := b.get(at+"/replay?range=1h&status=failed").want(t, http.StatusOK, "").has(t, "Send 1 deliveries again")
+	if jobs := r.do(http.MethodGet, "/v1/jobs", "").want(http.StatusOK); !strings.Contains(string(jobs.body), `"data":[]`) {
+		t.Errorf("the preview has sent something: %s", jobs.body)
+	}
+	form := url.Values{}
+	for _, name := range []string{"since", "until", "status"} {
+		form.Set(name, preview.find(t, regexp.MustCompile(`type="hidden" name="`+name+`" value="([^"]+)"`)))
+	}
+	if p := b.do(http.MethodPost, at+"/replay", form); p.status != http.StatusSeeOther {
+		t.Errorf("the replay answered %d: %.600s", p.status, p.body)
+	}
+	if jobs := r.do(http.MethodGet, "/v1/jobs", "").want(http.StatusOK); !strings.Contains(string(jobs.body), `"matched":1`) {
+		t.Errorf("there is no job: %s", jobs.body)
+	}
+	b.get(at+"/replay?range=&since=nonsense").want(t, http.StatusBadRequest, "").has(t, "field-fault")
+	sent := b.post(at+"/test", "type", "shipment.delivered")
+	if sent.status != http.StatusSeeOther || !strings.HasPrefix(sent.header.Get("Location"), at+"/test?delivery=") {
+		t.Fatalf("the test answered %d to %s", sent.status, sent.header.Get("Location"))
+	}
+	b.get(sent.header.Get("Location")).want(t, http.StatusOK, "").has(t, "This test", "pending", "On its way")
+}
+
+func TestConsoleCatalogue(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, sqliteURL(t))
+	b := r.browser().signIn(adminKey)
+	r.register(`{"url":"http://127.0.0.1:1/hook","events":["shipment.delivered"]}`)
+	b.get("/console/catalogue").want(t, http.StatusOK, "").has(t, "shipment.exception", "Something stops the shipment.")
+	at := "/console/catalogue/shipment.delivered"
+	b.get(at).want(t, http.StatusOK, "").has(t, "proofOfDelivery", "ShipmentID string", "class ShipmentDelivered", "127.0.0.1:1/hook")
+	b.get("/console/catalogue/shipment.lost").want(t, http.StatusNotFound, "")
+	b.post(at+"/publish", "event", `{"type":"shipment.delivered","data":{}}`).want(t, http.StatusBadRequest, "").has(t, "/data/shipmentId")
+	b.post(at+"/publish", "event", `{"type"`).want(t, http.StatusBadRequest, "").has(t, "must be JSON")
+	b.post(at+"/publish", "event", `{"id":"evt_catalogued","type":"shipment.delivered","data":{"shipmentId":"s","n":12345678901234567890}}`).want(t, http.StatusSeeOther, at)
+	if e := r.do(http.MethodGet, "/v1/events/evt_catalogued", "").want(http.StatusOK); !strings.Contains(string(e.body), "12345678901234567890") {
+		t.Errorf("the event has lost digits: %s", e.body)
+	}
+}
+
+// What is wrong with a rejected message is said, and it can be published corrected.
+func TestConsoleRejected(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, sqliteURL(t))
+	b := r.browser().signIn(adminKey)
+	b.get("/console/rejected").want(t, http.StatusOK, "").has(t, "Nothing was rejected")
+	conn, err := nats.Connect(r.nats.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	m := nats.NewMsg("rejected.default")
+	m.Data = []byte(`{"type":"shipment.created","data":{"note":"` + "<script>alert(1)</script>\u202e" + `"}}`)
+	m.Header.Set(bus.HeaderReason, "/data/shipmentId must be there")
+	m.Header.Set(bus.HeaderSubject, "events.default.shipment.created")
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.PublishMsg(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	p := b.get("/console/rejected").want(t, http.StatusOK, "").has(t, "must be there")
+	at := p.find(t, regexp.MustCompile(`href="(/console/rejected/message[^"]+)"`))
+	one := b.get(at).want(t, http.StatusOK, "").has(t, `\u202e`, "Correct and publish")
+	text := regexp.MustCompile(`data-text="[^"]*"`).ReplaceAllString(p.body+one.body, "") // what is copied is as it came
+	if strings.Contains(text, "\u202e") || strings.Contains(text, "<script>alert") {
+		t.Error("hostile text is shown as it is")
+	}
+	b.post(at, "event", `{"type":"shipment.created","data":{}}`).want(t, http.StatusBadRequest, "").has(t, "/data/shipmentId")
+	b.post(at, "event", `{"id":"evt_corrected","type":"shipment.created","data":{"shipmentId":"s"}}`)
+	r.do(http.MethodGet, "/v1/events/evt_corrected", "").want(http.StatusOK)
+	b.get("/console/rejected/message?time=2020-01-01T00:00:00.000Z").want(t, http.StatusOK, "").has(t, "Not here any more")
+}
