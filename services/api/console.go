@@ -8,6 +8,8 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/console/access"
+	"waybill.dev/services/api/internal/console/audit"
 	"waybill.dev/services/api/internal/console/home"
 	"waybill.dev/services/api/internal/console/settings"
 	"waybill.dev/shared/edge"
@@ -19,7 +21,7 @@ type OIDC = console.OIDC
 // modules are the pages of the console. Each group is a package of its own, which knows nothing
 // of the others.
 func modules() []console.Module {
-	return []console.Module{home.Module(), settings.Module()}
+	return []console.Module{home.Module(), access.Module(), audit.Module(), settings.Module()}
 }
 
 // newConsole returns the console over the API's own handler.

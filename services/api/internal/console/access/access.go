@@ -1,0 +1,188 @@
+// Package access has the console's pages of who may do what: buckets, consumers with their
+// scopes, keys and managers, projects and accounts.
+package access
+
+import (
+	"embed"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"waybill.dev/services/api/internal/console"
+	"waybill.dev/shared/domain"
+)
+
+//go:embed templates/*.html
+var files embed.FS
+
+// Where the pages are. {bucketName} and what is below are filled in by place.
+const (
+	root          = "/console/access"
+	bucketsPath   = root + "/buckets"
+	bucketPath    = bucketsPath + "/{bucketName}"
+	consumerPath  = bucketPath + "/consumers/{consumerName}"
+	keyPath       = consumerPath + "/keys/{keyId}"
+	managerPath   = consumerPath + "/managers/{managerId}"
+	projectsPath  = root + "/projects"
+	accountsPath  = root + "/accounts"
+	adminKeyPath  = root + "/admin-key"
+	newBucketPath = root + "/new-bucket"
+)
+
+// Module returns the pages.
+func Module() console.Module {
+	templates, _ := fs.Sub(files, "templates") // the name is a constant
+	show := func(path string, handle func(*console.Page) error) console.Route {
+		return console.Route{Method: http.MethodGet, Path: path, Handle: handle}
+	}
+	act := func(path string, handle func(*console.Page) error) console.Route {
+		return console.Route{Method: http.MethodPost, Path: path, Handle: handle}
+	}
+	return console.Module{
+		Name: "access", Templates: templates, Samples: samples(),
+		Nav: []console.NavEntry{{Label: "Access", Path: root, Icon: "access", Order: console.OrderAccess, Key: "a"}},
+		Routes: []console.Route{
+			show(root, listBuckets),
+			show(newBucketPath, newBucket), act(newBucketPath, createBucket),
+			show(bucketPath, showBucket),
+			show(bucketPath+"/edit", editBucket), act(bucketPath+"/edit", updateBucket),
+			show(bucketPath+"/delete", confirmBucket), act(bucketPath+"/delete", deleteBucket),
+			show(bucketPath+"/new-consumer", newConsumer), act(bucketPath+"/new-consumer", createConsumer),
+			show(consumerPath, showConsumer),
+			show(consumerPath+"/edit", editConsumer), act(consumerPath+"/edit", updateConsumer),
+			show(consumerPath+"/delete", confirmConsumer), act(consumerPath+"/delete", deleteConsumer),
+			show(consumerPath+"/new-key", newKey), act(consumerPath+"/new-key", createKey),
+			show(consumerPath+"/roll", newRoll), act(consumerPath+"/roll", roll),
+			show(keyPath, showKey), act(keyPath, updateKey),
+			show(keyPath+"/delete", confirmKey), act(keyPath+"/delete", deleteKey),
+			show(consumerPath+"/new-manager", newManager), act(consumerPath+"/new-manager", createManager),
+			show(managerPath+"/delete", confirmManager), act(managerPath+"/delete", deleteManager),
+			show(projectsPath, listProjects), act(projectsPath, createProject),
+			show(accountsPath, listAccounts), act(accountsPath, createAccount),
+			show(adminKeyPath, confirmAdminKey), act(adminKeyPath, createAdminKey),
+		},
+	}
+}
+
+// What the API answers.
+
+type list[T any] struct {
+	Data   []T `json:"data"`
+	Offset int `json:"offset"`
+	Total  int `json:"total"`
+}
+
+type bucket struct {
+	ID            string            `json:"id"`
+	Name          string            `json:"name"`
+	CreatedOn     string            `json:"createdOn"`
+	UpdatedOn     string            `json:"updatedOn"`
+	IsRetrievable bool              `json:"isRetrievable"`
+	Description   string            `json:"description"`
+	Tags          map[string]string `json:"tags"`
+}
+
+type consumer struct {
+	ID          string            `json:"id"`
+	Name        string            `json:"name"`
+	CreatedOn   string            `json:"createdOn"`
+	UpdatedOn   string            `json:"updatedOn"`
+	Description string            `json:"description"`
+	Tags        map[string]string `json:"tags"`
+	Metadata    jsontext.Value    `json:"metadata"`
+	Scopes      []domain.Scope    `json:"scopes"`
+	APIKeys     []key             `json:"apiKeys"`
+}
+
+type key struct {
+	ID          string  `json:"id"`
+	CreatedOn   string  `json:"createdOn"`
+	UpdatedOn   string  `json:"updatedOn"`
+	Description string  `json:"description"`
+	ExpiresOn   *string `json:"expiresOn"`
+	Key         string  `json:"key"` // masked, but in the answer that makes it
+}
+
+type manager struct {
+	ID        string `json:"id"`
+	CreatedOn string `json:"createdOn"`
+	Email     string `json:"email"`
+	Sub       string `json:"sub"`
+}
+
+// few is how many entries a page of a list has.
+const few = 50
+
+// place is where a page's thing is: on the console, and in the API.
+type place struct{ Bucket, Consumer, Key, Manager string }
+
+func at(p *console.Page) place {
+	return place{p.Param("bucketName"), p.Param("consumerName"), p.Param("keyId"), p.Param("managerId")}
+}
+
+// segments returns what the paths of both sides have in common below the bucket.
+func (l place) segments(more []string) []string {
+	list := []string{l.Bucket}
+	if l.Consumer != "" {
+		list = append(list, "consumers", l.Consumer)
+	}
+	if l.Key != "" {
+		list = append(list, "keys", l.Key)
+	}
+	if l.Manager != "" {
+		list = append(list, "managers", l.Manager)
+	}
+	return append(list, more...)
+}
+
+// Path is where the thing's page is, or one below it.
+func (l place) Path(more ...string) string {
+	return console.Path(append([]string{"console", "access", "buckets"}, l.segments(more)...)...)
+}
+
+// api is where the thing is in the API.
+func (l place) api(p *console.Page, more ...string) string {
+	return account(p, append([]string{"key-buckets"}, l.segments(more)...)...)
+}
+
+// bucket and consumer are where those are that the thing is in.
+func (l place) bucket() place   { return place{Bucket: l.Bucket} }
+func (l place) consumer() place { return place{Bucket: l.Bucket, Consumer: l.Consumer} }
+
+// account is a path of the session's account in the API.
+func account(p *console.Page, more ...string) string {
+	return console.Path(append([]string{"v1", "accounts", p.Account()}, more...)...)
+}
+
+// page is the part of a list that the query asks for.
+func page(p *console.Page) url.Values {
+	query := p.Pick("offset")
+	query.Set("limit", strconv.Itoa(few))
+	return query
+}
+
+// tabs are the three kinds of what Access shows. Only the bootstrap key sees several accounts.
+func tabs(current string) []console.Tab {
+	list := []console.Tab{{Label: "Buckets", Path: root}, {Label: "Projects", Path: projectsPath}, {Label: "Accounts", Path: accountsPath}}
+	for i := range list {
+		list[i].Current = list[i].Path == current
+	}
+	return list
+}
+
+// mayChange tells whether the session's key may change a consumer: that needs buckets:write, and
+// all that the consumer may do.
+func mayChange(p *console.Page, scopes []domain.Scope) bool {
+	if !p.May(domain.ScopeBucketsWrite) {
+		return false
+	}
+	for _, s := range scopes {
+		if !p.May(s) {
+			return false
+		}
+	}
+	return true
+}

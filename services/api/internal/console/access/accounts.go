@@ -1,0 +1,121 @@
+package access
+
+import (
+	"net/http"
+	"net/url"
+
+	"waybill.dev/services/api/internal/console"
+	"waybill.dev/shared/domain"
+)
+
+type named struct {
+	ID        string `json:"id"`
+	Name      string `json:"name"`
+	CreatedOn string `json:"createdOn"`
+	Key       string `json:"key"` // of a new account
+}
+
+// namesView is the page of projects, and the one of accounts.
+type namesView struct {
+	Tabs    []console.Tab
+	Account string
+	Names   []named
+	Paging  console.Paging
+	Form    *console.Form
+	May     bool
+}
+
+func listProjects(p *console.Page) error { return projects(p, console.NewForm(url.Values{})) }
+
+// projects shows the projects with the form of a new one.
+func projects(p *console.Page, form *console.Form) error {
+	v := namesView{Tabs: tabs(projectsPath), Account: p.Account(), Form: form, May: p.May(domain.ScopeBucketsWrite)}
+	var answer list[named]
+	if err := p.API.Get(account(p, "projects"), page(p), &answer); err != nil {
+		return err
+	}
+	p.CLI("projects list")
+	v.Names, v.Paging = answer.Data, p.Offsets(answer.Offset, len(answer.Data), answer.Total)
+	if form.Problem != nil {
+		return p.ShowInvalid("projects.html", "Projects", v, form)
+	}
+	return p.Show("projects.html", "Projects", v)
+}
+
+func createProject(p *console.Page) error {
+	values, err := p.Form()
+	if err != nil {
+		return err
+	}
+	form := console.NewForm(values)
+	if err := p.API.Send(http.MethodPost, "/v1/projects", map[string]string{"name": values.Get("name")}, nil); form.Failed(err) {
+		return projects(p, form)
+	} else if err != nil {
+		return err
+	}
+	return p.Done("Project "+values.Get("name")+" is there, with its three buckets.", projectsPath)
+}
+
+func listAccounts(p *console.Page) error { return accounts(p, console.NewForm(url.Values{})) }
+
+// accounts shows the accounts that the API shows. Only the bootstrap key makes some.
+func accounts(p *console.Page, form *console.Form) error {
+	v := namesView{Tabs: tabs(accountsPath), Account: p.Account(), Form: form, May: p.Bootstrap()}
+	var answer list[named]
+	if err := p.API.Get("/v1/accounts", page(p), &answer); err != nil {
+		return err
+	}
+	p.CLI("accounts list")
+	v.Names, v.Paging = answer.Data, p.Offsets(answer.Offset, len(answer.Data), answer.Total)
+	if form.Problem != nil {
+		return p.ShowInvalid("accounts.html", "Accounts", v, form)
+	}
+	return p.Show("accounts.html", "Accounts", v)
+}
+
+func createAccount(p *console.Page) error {
+	values, err := p.Form()
+	if err != nil {
+		return err
+	}
+	form := console.NewForm(values)
+	var answer named
+	if err := p.API.Send(http.MethodPost, "/v1/accounts", map[string]string{"name": values.Get("name")}, &answer); form.Failed(err) {
+		return accounts(p, form)
+	} else if err != nil {
+		return err
+	}
+	return p.Show("made.html", "New account", made{What: "Account " + answer.Name + " is there. This is its admin key.", Keys: []key{{Key: answer.Key}}, Next: accountsPath})
+}
+
+func confirmAdminKey(p *console.Page) error {
+	name := p.Query("account")
+	var answer named
+	if err := p.API.Get(console.Path("v1", "accounts", name), nil, &answer); err != nil {
+		return err
+	}
+	if !p.Bootstrap() {
+		return needs(domain.ScopeAdmin)
+	}
+	p.CLI("accounts recover " + answer.Name)
+	return p.ShowConfirm(console.Confirm{
+		Title: "Make an admin key of " + answer.Name + "?", Effect: "Another key that may do everything in the account is made and shown once. Those that there are stay. It is written to the audit log of both accounts.",
+		Facts: []console.Fact{{Name: "Account", Value: answer.Name}}, Verb: "Make the admin key",
+		Action: adminKeyPath, Hidden: url.Values{"account": {answer.Name}}, Back: accountsPath,
+	})
+}
+
+func createAdminKey(p *console.Page) error {
+	values, err := p.Form()
+	if err != nil {
+		return err
+	}
+	var answer struct {
+		Key string `json:"key"`
+	}
+	name := values.Get("account")
+	if err := p.API.Send(http.MethodPost, console.Path("v1", "accounts", name, "admin-keys"), nil, &answer); err != nil {
+		return err
+	}
+	return p.Show("made.html", "New admin key", made{What: "This is a new admin key of account " + name + ".", Keys: []key{{Key: answer.Key}}, Next: accountsPath})
+}

@@ -1,0 +1,285 @@
+package access
+
+import (
+	"net/http"
+	"net/url"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"waybill.dev/services/api/internal/console"
+	"waybill.dev/shared/domain"
+)
+
+type consumerView struct {
+	Place      place
+	Consumer   consumer
+	Tags       []tag
+	Scopes     []scopeChoice
+	Metadata   bool
+	Keys       []keyLine
+	KeysTotal  int
+	KeysPaging console.Paging
+	NoKeys     *console.Problem
+	Managers   []managerLine
+	More       int // managers that are not shown
+	NoManagers *console.Problem
+	May        bool
+	Exceeds    bool // the consumer may do more than the session's key, which may change it otherwise
+}
+
+type keyLine struct {
+	key
+
+	Path  string
+	Ended bool
+	Own   bool // the session's
+}
+
+type managerLine struct {
+	manager
+
+	Path string
+}
+
+// managersShown is how many managers are shown with a consumer.
+const managersShown = 100
+
+func showConsumer(p *console.Page) error {
+	v := consumerView{Place: at(p)}
+	if err := p.API.Get(v.Place.api(p), nil, &v.Consumer); err != nil {
+		return err
+	}
+	p.CLI("consumers get " + v.Place.Bucket + " " + v.Place.Consumer + " --include-api-keys")
+	v.Tags, v.Scopes = tagsOf(v.Consumer.Tags), scopeChoices(p, texts(v.Consumer.Scopes))
+	v.Metadata = len(v.Consumer.Metadata) > len("{}")
+	v.May = mayChange(p, v.Consumer.Scopes)
+	v.Exceeds = !v.May && p.May(domain.ScopeBucketsWrite)
+	var keys list[key]
+	if v.NoKeys = p.API.Try(v.Place.api(p, "keys"), page(p), &keys); v.NoKeys == nil {
+		v.KeysTotal, v.KeysPaging = keys.Total, p.Offsets(keys.Offset, len(keys.Data), keys.Total)
+		for _, k := range keys.Data {
+			line := v.Place
+			line.Key = k.ID
+			v.Keys = append(v.Keys, keyLine{k, line.Path(), ended(k.ExpiresOn, p.Now()), k.ID == p.Session.KeyID})
+		}
+	}
+	var managers list[manager]
+	if v.NoManagers = p.API.Try(v.Place.api(p, "managers"), url.Values{"limit": {number(managersShown)}}, &managers); v.NoManagers == nil {
+		v.More = managers.Total - len(managers.Data)
+		for _, m := range managers.Data {
+			line := v.Place
+			line.Manager = m.ID
+			v.Managers = append(v.Managers, managerLine{m, line.Path()})
+		}
+	}
+	return p.Show("consumer.html", v.Consumer.Name, v)
+}
+
+// consumerForm is the form of a new consumer, and of one that is edited.
+type consumerForm struct {
+	Place  place // without Consumer: a new one
+	Form   *console.Form
+	Scopes []scopeChoice
+	Ends   []console.Option
+	Action string
+	Back   string
+}
+
+func newConsumerForm(p *console.Page, l place, values url.Values) consumerForm {
+	f := consumerForm{Place: l, Form: console.NewForm(values), Scopes: scopeChoices(p, values["scopes"]), Ends: lives("Never"), Action: l.Path("edit"), Back: l.Path()}
+	if l.Consumer == "" {
+		f.Action = l.Path("new-consumer")
+	}
+	return f
+}
+
+func newConsumer(p *console.Page) error {
+	l := at(p)
+	var b bucket
+	if err := p.API.Get(l.api(p), nil, &b); err != nil {
+		return err
+	}
+	if !p.May(domain.ScopeBucketsWrite) {
+		return needs(domain.ScopeBucketsWrite)
+	}
+	p.CLI("consumers create " + l.Bucket + " NAME --scope events:read,events:write --with-api-key")
+	return p.Show("consumer-form.html", "New consumer", newConsumerForm(p, l, url.Values{"withKey": {"true"}}))
+}
+
+// consumerBody is what is sent of a consumer.
+type consumerBody struct {
+	Name        string            `json:"name,omitzero"`
+	Description string            `json:"description"`
+	Scopes      []string          `json:"scopes"`
+	Tags        map[string]string `json:"tags"`
+	Metadata    jsontext.Value    `json:"metadata,omitzero"`
+	APIKeys     []keyBody         `json:"apiKeys,omitzero"`
+}
+
+// readConsumer reads a form; ok is false when the API could not even be asked.
+func readConsumer(f *consumerForm) (body consumerBody, ok bool) {
+	values := f.Form.Values
+	body = consumerBody{Description: values.Get("description"), Scopes: values["scopes"], Tags: readTags(values.Get("tags"))}
+	if body.Scopes == nil {
+		body.Scopes = []string{}
+	}
+	text := jsontext.Value(values.Get("metadata"))
+	if len(text) == 0 {
+		text = jsontext.Value("{}")
+	}
+	if !text.IsValid() {
+		f.Form.Problem = &console.Problem{
+			Title: "Invalid input", Status: http.StatusBadRequest, Code: "INVALID_INPUT", Detail: "The form has a fault.",
+			Faults: []console.Fault{{Pointer: "/metadata", Detail: "is not JSON"}},
+		}
+		return body, false
+	}
+	body.Metadata = text
+	return body, true
+}
+
+func createConsumer(p *console.Page) error {
+	l := at(p)
+	values, err := p.Form()
+	if err != nil {
+		return err
+	}
+	f := newConsumerForm(p, l, values)
+	body, ok := readConsumer(&f)
+	if !ok {
+		return p.ShowInvalid("consumer-form.html", "New consumer", f, f.Form)
+	}
+	body.Name = values.Get("name")
+	if values.Get("withKey") == "true" {
+		body.APIKeys = []keyBody{{ExpiresOn: readEnd(values, p.Now())}}
+	}
+	var answer consumer
+	if err := p.API.Send(http.MethodPost, l.api(p, "consumers"), body, &answer); f.Form.Failed(err) {
+		return p.ShowInvalid("consumer-form.html", "New consumer", f, f.Form)
+	} else if err != nil {
+		return err
+	}
+	l.Consumer = answer.Name
+	if len(answer.APIKeys) == 0 {
+		return p.Done("The consumer is there. It has no key yet.", l.Path())
+	}
+	return p.Show("made.html", "New key", made{Place: l, What: "Consumer " + answer.Name + " is there, with its first key.", Keys: answer.APIKeys, Next: l.Path()})
+}
+
+func editConsumer(p *console.Page) error {
+	l := at(p)
+	var c consumer
+	if err := p.API.Get(l.api(p), nil, &c); err != nil {
+		return err
+	}
+	if !p.May(domain.ScopeBucketsWrite) {
+		return needs(domain.ScopeBucketsWrite)
+	}
+	p.CLI("consumers update " + l.Bucket + " " + l.Consumer + " --scope events:read")
+	values := url.Values{"description": {c.Description}, "tags": {writeTags(c.Tags)}, "scopes": texts(c.Scopes)}
+	if len(c.Metadata) > len("{}") {
+		values.Set("metadata", console.Pretty(c.Metadata))
+	}
+	return p.Show("consumer-form.html", "Edit consumer", newConsumerForm(p, l, values))
+}
+
+func updateConsumer(p *console.Page) error {
+	l := at(p)
+	values, err := p.Form()
+	if err != nil {
+		return err
+	}
+	f := newConsumerForm(p, l, values)
+	body, ok := readConsumer(&f)
+	if !ok {
+		return p.ShowInvalid("consumer-form.html", "Edit consumer", f, f.Form)
+	}
+	if err := p.API.Send(http.MethodPatch, l.api(p), body, nil); f.Form.Failed(err) {
+		return p.ShowInvalid("consumer-form.html", "Edit consumer", f, f.Form)
+	} else if err != nil {
+		return err
+	}
+	return p.Done("The consumer is changed. Its keys have these scopes from now on.", l.Path())
+}
+
+func confirmConsumer(p *console.Page) error {
+	l := at(p)
+	var c consumer
+	if err := p.API.Get(l.api(p), nil, &c); err != nil {
+		return err
+	}
+	facts := []console.Fact{{Name: "Consumer", Value: l.Bucket + "/" + c.Name}}
+	var keys list[key]
+	if p.API.Try(l.api(p, "keys"), url.Values{"limit": {"1"}}, &keys) == nil {
+		facts = append(facts, console.Fact{Name: "Keys", Value: number(keys.Total)})
+	}
+	p.CLI("consumers delete " + l.Bucket + " " + l.Consumer)
+	return p.ShowConfirm(console.Confirm{
+		Title: "Delete consumer " + c.Name + "?", Effect: "Its keys and managers go with it, at once. Whoever uses one of the keys is refused from then on, and sessions of the console that were opened with one end. It can't be undone.",
+		Facts: facts, Verb: "Delete the consumer", Danger: true, Action: l.Path("delete"), Back: l.Path(),
+	})
+}
+
+func deleteConsumer(p *console.Page) error {
+	l := at(p)
+	if err := p.API.Send(http.MethodDelete, l.api(p), nil, nil); err != nil {
+		return err
+	}
+	return p.Done("Consumer "+l.Consumer+" is deleted, with its keys.", l.bucket().Path())
+}
+
+type managerForm struct {
+	Place place
+	Form  *console.Form
+}
+
+func newManager(p *console.Page) error {
+	l := at(p)
+	var c consumer
+	if err := p.API.Get(l.api(p), nil, &c); err != nil {
+		return err
+	}
+	if !p.May(domain.ScopeBucketsWrite) {
+		return needs(domain.ScopeBucketsWrite)
+	}
+	p.CLI("managers create " + l.Bucket + " " + l.Consumer + " EMAIL --sub SUB")
+	return p.Show("manager-form.html", "Add a manager", managerForm{l, console.NewForm(url.Values{})})
+}
+
+func createManager(p *console.Page) error {
+	l := at(p)
+	values, err := p.Form()
+	if err != nil {
+		return err
+	}
+	form := console.NewForm(values)
+	body := map[string]string{"email": values.Get("email"), "sub": values.Get("sub")}
+	if err := p.API.Send(http.MethodPost, l.api(p, "managers"), body, nil); form.Failed(err) {
+		return p.ShowInvalid("manager-form.html", "Add a manager", managerForm{l, form}, form)
+	} else if err != nil {
+		return err
+	}
+	return p.Done("The manager is added.", l.Path())
+}
+
+func confirmManager(p *console.Page) error {
+	l := at(p)
+	var m manager
+	if err := p.API.Get(l.api(p), nil, &m); err != nil {
+		return err
+	}
+	p.CLI("managers delete " + l.Bucket + " " + l.Consumer + " " + l.Manager)
+	return p.ShowConfirm(console.Confirm{
+		Title: "Remove manager " + m.Email + "?", Effect: "The person no longer signs in to this console for the consumer, and sessions opened so end. The consumer's keys stay.",
+		Facts: []console.Fact{{Name: "Email", Value: m.Email}, {Name: "Subject", Value: m.Sub}, {Name: "Consumer", Value: l.Bucket + "/" + l.Consumer}},
+		Verb:  "Remove the manager", Danger: true, Action: l.Path("delete"), Back: l.consumer().Path(),
+	})
+}
+
+func deleteManager(p *console.Page) error {
+	l := at(p)
+	if err := p.API.Send(http.MethodDelete, l.api(p), nil, nil); err != nil {
+		return err
+	}
+	return p.Done("The manager is removed.", l.consumer().Path())
+}

@@ -1,0 +1,222 @@
+package access
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"waybill.dev/services/api/internal/console"
+	"waybill.dev/shared/domain"
+)
+
+// made shows keys in full, this once: it is the answer to the form that made them, which no
+// link, no Back and no reload leads to.
+type made struct {
+	Place place
+	What  string
+	Keys  []key
+	Next  string
+}
+
+// keyBody is what is sent of a key.
+type keyBody struct {
+	Description string  `json:"description,omitzero"`
+	ExpiresOn   *string `json:"expiresOn,omitzero"`
+}
+
+type keyForm struct {
+	Place place
+	Form  *console.Form
+	Ends  []console.Option
+}
+
+// most is how many keys the form makes at a time: those that a person can take away.
+const most = 100
+
+func newKey(p *console.Page) error {
+	l := at(p)
+	var c consumer
+	if err := p.API.Get(l.api(p), nil, &c); err != nil {
+		return err
+	}
+	if !p.May(domain.ScopeBucketsWrite) {
+		return needs(domain.ScopeBucketsWrite)
+	}
+	p.CLI("keys create " + l.Bucket + " " + l.Consumer + " --expires 720h")
+	return p.Show("key-form.html", "New key", keyForm{l, console.NewForm(url.Values{"count": {"1"}, "ends": {"2160h"}}), lives("Never")})
+}
+
+func createKey(p *console.Page) error {
+	l := at(p)
+	values, err := p.Form()
+	if err != nil {
+		return err
+	}
+	f := keyForm{l, console.NewForm(values), lives("Never")}
+	body := keyBody{values.Get("description"), readEnd(values, p.Now())}
+	count := 1
+	if text := values.Get("count"); text != "" {
+		if count, err = strconv.Atoi(text); err != nil || count < 1 || count > most {
+			f.Form.Problem = &console.Problem{
+				Title: "Invalid input", Status: http.StatusBadRequest, Code: "INVALID_INPUT", Detail: "The form has a fault.",
+				Faults: []console.Fault{{Pointer: "/count", Detail: "must be a number from 1 to " + number(most)}},
+			}
+			return p.ShowInvalid("key-form.html", "New key", f, f.Form)
+		}
+	}
+	var keys []key
+	if count == 1 {
+		keys = make([]key, 1)
+		err = p.API.Send(http.MethodPost, l.api(p, "keys"), body, &keys[0])
+	} else {
+		several := make([]keyBody, count)
+		for i := range several {
+			several[i] = body
+		}
+		var answer list[key]
+		err = p.API.Send(http.MethodPost, l.api(p, "keys", "$bulk"), several, &answer)
+		keys = answer.Data
+	}
+	if f.Form.Failed(err) {
+		return p.ShowInvalid("key-form.html", "New key", f, f.Form)
+	} else if err != nil {
+		return err
+	}
+	what := "The key is there."
+	if len(keys) > 1 {
+		what = number(len(keys)) + " keys are there."
+	}
+	return p.Show("made.html", "New key", made{l, what, keys, l.Path()})
+}
+
+func newRoll(p *console.Page) error {
+	l := at(p)
+	var c consumer
+	if err := p.API.Get(l.api(p), nil, &c); err != nil {
+		return err
+	}
+	if !p.May(domain.ScopeBucketsWrite) {
+		return needs(domain.ScopeBucketsWrite)
+	}
+	p.CLI("keys roll " + l.Bucket + " " + l.Consumer + " --expires 24h")
+	return p.Show("roll.html", "Roll the keys", keyForm{l, console.NewForm(url.Values{"ends": {"24h"}}), lives("At once")})
+}
+
+func roll(p *console.Page) error {
+	l := at(p)
+	values, err := p.Form()
+	if err != nil {
+		return err
+	}
+	f := keyForm{l, console.NewForm(values), lives("At once")}
+	var fresh key
+	if err := p.API.Send(http.MethodPost, l.api(p, "roll-key"), keyBody{ExpiresOn: readEnd(values, p.Now())}, &fresh); f.Form.Failed(err) {
+		return p.ShowInvalid("roll.html", "Roll the keys", f, f.Form)
+	} else if err != nil {
+		return err
+	}
+	if fresh.Key == "" {
+		// In a bucket whose keys can be shown again, the answer has none.
+		if fresh, err = latest(p, l); err != nil {
+			return err
+		}
+	}
+	return p.Show("made.html", "New key", made{l, "The keys are rolled. This is the new one.", []key{fresh}, l.Path()})
+}
+
+// latest returns the newest key of a consumer, in full.
+func latest(p *console.Page, l place) (key, error) {
+	var keys list[key]
+	if err := p.API.Get(l.api(p, "keys"), url.Values{"limit": {"1"}}, &keys); err != nil {
+		return key{}, err
+	}
+	if keys.Total > 1 {
+		query := url.Values{"limit": {"1"}, "offset": {number(keys.Total - 1)}}
+		if err := p.API.Get(l.api(p, "keys"), query, &keys); err != nil {
+			return key{}, err
+		}
+	}
+	if len(keys.Data) == 0 {
+		return key{}, &console.Problem{Title: "Not found", Status: http.StatusNotFound, Code: "NOT_FOUND", Detail: "The new key has been deleted already."}
+	}
+	var fresh key
+	l.Key = keys.Data[0].ID
+	err := p.API.Get(l.api(p), url.Values{"key-format": {"visible"}}, &fresh)
+	return fresh, err
+}
+
+type keyView struct {
+	Place place
+	Key   key
+	Ended bool
+	Own   bool
+	Form  *console.Form
+	Ends  []console.Option
+	May   bool
+}
+
+func showKey(p *console.Page) error {
+	v := keyView{Place: at(p), Ends: lives("As it is")}
+	if err := p.API.Get(v.Place.api(p), nil, &v.Key); err != nil {
+		return err
+	}
+	p.CLI("keys get " + v.Place.Bucket + " " + v.Place.Consumer + " " + v.Place.Key)
+	v.Form = console.NewForm(url.Values{"description": {v.Key.Description}})
+	v.complete(p)
+	return p.Show("key.html", "Key "+v.Key.Key, v)
+}
+
+func (v *keyView) complete(p *console.Page) {
+	v.Ended, v.Own, v.May = ended(v.Key.ExpiresOn, p.Now()), v.Key.ID == p.Session.KeyID, p.May(domain.ScopeBucketsWrite)
+}
+
+func updateKey(p *console.Page) error {
+	v := keyView{Place: at(p), Ends: lives("As it is")}
+	values, err := p.Form()
+	if err != nil {
+		return err
+	}
+	v.Form = console.NewForm(values)
+	body := struct {
+		Description string  `json:"description"`
+		ExpiresOn   *string `json:"expiresOn,omitzero"`
+	}{values.Get("description"), readEnd(values, p.Now())}
+	if err := p.API.Send(http.MethodPatch, v.Place.api(p), body, nil); v.Form.Failed(err) {
+		if err := p.API.Get(v.Place.api(p), nil, &v.Key); err != nil {
+			return err
+		}
+		v.complete(p)
+		return p.ShowInvalid("key.html", "Key "+v.Key.Key, v, v.Form)
+	} else if err != nil {
+		return err
+	}
+	return p.Done("The key is changed.", v.Place.Path())
+}
+
+func confirmKey(p *console.Page) error {
+	l := at(p)
+	var k key
+	if err := p.API.Get(l.api(p), nil, &k); err != nil {
+		return err
+	}
+	p.CLI("keys delete " + l.Bucket + " " + l.Consumer + " " + l.Key)
+	effect := "Whoever uses it is refused at once, and sessions of the console that were opened with it end. It can't be undone."
+	if k.ID == p.Session.KeyID {
+		effect = "This is the key that you are signed in with: you will be signed out. " + effect
+	}
+	facts := []console.Fact{{Name: "Key", Value: k.Key}, {Name: "Id", Value: k.ID}, {Name: "Consumer", Value: l.Bucket + "/" + l.Consumer}}
+	if k.Description != "" {
+		facts = append(facts, console.Fact{Name: "Description", Value: k.Description})
+	}
+	return p.ShowConfirm(console.Confirm{
+		Title: "Revoke key " + k.Key + "?", Effect: effect, Facts: facts, Verb: "Revoke the key", Danger: true, Action: l.Path("delete"), Back: l.Path(),
+	})
+}
+
+func deleteKey(p *console.Page) error {
+	l := at(p)
+	if err := p.API.Send(http.MethodDelete, l.api(p), nil, nil); err != nil {
+		return err
+	}
+	return p.Done("The key is revoked.", l.consumer().Path())
+}

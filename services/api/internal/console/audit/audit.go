@@ -1,0 +1,208 @@
+// Package audit has the console's page of the audit log: what was changed, by whom, from where,
+// and what was refused.
+package audit
+
+import (
+	"embed"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"waybill.dev/services/api/internal/console"
+	"waybill.dev/shared/store/auditlog"
+)
+
+//go:embed templates/*.html
+var files embed.FS
+
+const path = "/console/audit"
+
+// Module returns the page.
+func Module() console.Module {
+	templates, _ := fs.Sub(files, "templates") // the name is a constant
+	return console.Module{
+		Name: "audit", Templates: templates, Samples: samples(),
+		Nav:    []console.NavEntry{{Label: "Audit", Path: path, Icon: "audit", Order: console.OrderAudit, Key: "u"}},
+		Routes: []console.Route{{Method: http.MethodGet, Path: path, Handle: show}},
+	}
+}
+
+// What the API answers.
+
+type entry struct {
+	Action    string     `json:"action"`
+	Actor     actor      `json:"actor"`
+	Resources []resource `json:"resources"`
+	Context   struct {
+		IPAddress *string `json:"ipAddress"`
+		UserAgent *string `json:"userAgent"`
+	} `json:"context"`
+	Route struct {
+		URL    *string `json:"url"`
+		Method *string `json:"method"`
+	} `json:"route"`
+	Timestamp string  `json:"timestamp"`
+	RequestID string  `json:"requestId"`
+	Success   bool    `json:"success"`
+	Error     *string `json:"error"`
+	Count     int     `json:"count"`
+}
+
+type actor struct {
+	Sub      string `json:"sub"`
+	Type     string `json:"type"`
+	Metadata struct {
+		KeyID   string `json:"keyId"`
+		Session string `json:"session"`
+	} `json:"metadata"`
+}
+
+type resource struct {
+	Type     string `json:"type"`
+	ID       string `json:"id"`
+	Metadata struct {
+		Name string `json:"name"`
+	} `json:"metadata"`
+}
+
+// Link leads to the page of what was changed; empty: nothing says where it is, or it may be gone.
+func (r resource) Link() string {
+	switch r.Type {
+	case "bucket":
+		if r.Metadata.Name != "" {
+			return console.Path("console", "access", "buckets", r.Metadata.Name)
+		}
+	case "webhook":
+		return console.Path("console", "webhooks", r.ID)
+	case "delivery":
+		return console.Path("console", "deliveries", r.ID)
+	}
+	return ""
+}
+
+type answer struct {
+	Data       []entry `json:"data"`
+	Pagination struct {
+		Offset int `json:"offset"`
+		Total  int `json:"total"`
+	} `json:"pagination"`
+}
+
+// line is an entry as it is shown.
+type line struct {
+	entry
+
+	Verb  string // the action in words
+	Links []link
+}
+
+type link struct{ Type, Name, ID, Path string }
+
+type view struct {
+	Form     *console.Form
+	Days     []console.Option
+	Actions  []string // to choose from
+	Outcomes []console.Option
+	Lines    []line
+	Total    int
+	Filtered bool
+	Paging   console.Paging
+}
+
+// few is how many entries a page has; the API answers with 100 at most.
+const few = 50
+
+// filters are the parameters of the page which select entries.
+var filters = []string{"action", "actor", "success", "days", "startDate", "endDate"}
+
+func show(p *console.Page) error {
+	query := p.Pick("action", "actor", "success", "startDate", "endDate", "offset")
+	query.Set("limit", strconv.Itoa(few))
+	if days, err := strconv.Atoi(p.Query("days")); err == nil && days > 0 && query.Get("startDate") == "" {
+		// A day's start, so that a page of the list is the same when it is read again.
+		query.Set("startDate", p.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-days).Format(time.RFC3339))
+	}
+	var a answer
+	if err := p.API.Get(console.Path("v1", "accounts", p.Account(), "audit-logs"), query, &a); err != nil {
+		return err
+	}
+	p.CLI(command(query))
+	v := view{
+		Form: console.NewForm(p.Pick(filters...)), Total: a.Pagination.Total, Filtered: len(p.Pick(filters...)) > 0,
+		Paging:   p.Offsets(a.Pagination.Offset, len(a.Data), a.Pagination.Total),
+		Days:     []console.Option{{Value: "", Label: "Any time"}, {Value: "1", Label: "Today"}, {Value: "7", Label: "7 days"}, {Value: "30", Label: "30 days"}},
+		Outcomes: []console.Option{{Value: "", Label: "Any"}, {Value: "true", Label: "Done"}, {Value: "false", Label: "Refused"}},
+		Actions:  actions(),
+	}
+	for _, e := range a.Data {
+		l := line{entry: e, Verb: words(e.Action)}
+		for _, r := range e.Resources {
+			to := link{r.Type, r.Metadata.Name, r.ID, r.Link()}
+			switch {
+			case strings.HasPrefix(e.Action, "delete-") && e.Success, r.Type == "webhook" && !p.Has("/console/webhooks/{webhookId}"), r.Type == "delivery" && !p.Has("/console/deliveries/{deliveryId}"):
+				to.Path = ""
+			}
+			l.Links = append(l.Links, to)
+		}
+		v.Lines = append(v.Lines, l)
+	}
+	return p.Show("audit.html", "Audit", v)
+}
+
+// words writes an action as people say it: "create bucket".
+func words(action string) string { return strings.ReplaceAll(action, "-", " ") }
+
+// command is the page's list on the command line.
+func command(query url.Values) string {
+	text := "audit list"
+	for _, flag := range []struct{ parameter, flag string }{
+		{"action", "--action "}, {"actor", "--actor "}, {"success", "--success="}, {"startDate", "--since "}, {"endDate", "--until "}, {"offset", "--offset "},
+	} {
+		if value := query.Get(flag.parameter); value != "" {
+			text += " " + flag.flag + quoted(value)
+		}
+	}
+	return text
+}
+
+// quoted quotes what a shell would not take as one word.
+func quoted(text string) string {
+	if strings.ContainsFunc(text, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_./:@", r)
+	}) {
+		return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+	}
+	return text
+}
+
+// actions are those that there are to choose from; any other may be typed.
+func actions() []string {
+	return []string{
+		auditlog.ActionCreateAccount, auditlog.ActionCreateAdminKey, auditlog.ActionCreateProject,
+		auditlog.ActionCreateBucket, auditlog.ActionUpdateBucket, auditlog.ActionDeleteBucket,
+		auditlog.ActionCreateConsumer, auditlog.ActionUpdateConsumer, auditlog.ActionDeleteConsumer,
+		auditlog.ActionCreateKey, auditlog.ActionCreateKeys, auditlog.ActionUpdateKey, auditlog.ActionDeleteKey, auditlog.ActionRollKeys,
+		auditlog.ActionCreateManager, auditlog.ActionDeleteManager,
+		auditlog.ActionCreateWebhook, auditlog.ActionUpdateWebhook, auditlog.ActionDeleteWebhook, auditlog.ActionRotateSecret,
+		auditlog.ActionTestWebhook, auditlog.ActionReplayWebhook, auditlog.ActionRetryDelivery,
+	}
+}
+
+func samples() map[string][]any {
+	const hostile, at = "<script>alert(1)</script>\u202e\x00 مرحبا", "2026-11-18T15:02:11Z"
+	text := hostile
+	e := entry{Action: "delete-key", Timestamp: at, RequestID: hostile, Error: &text, Count: 7, Actor: actor{Sub: hostile, Type: "consumer"}}
+	e.Actor.Metadata.KeyID, e.Actor.Metadata.Session = "key_1", "csess_1"
+	e.Context.IPAddress, e.Context.UserAgent, e.Route.URL, e.Route.Method = &text, &text, &text, &text
+	done := entry{Action: "create-bucket", Timestamp: at, Success: true, Count: 1}
+	return map[string][]any{"audit.html": {
+		view{Form: console.NewForm(url.Values{})},
+		view{Form: console.NewForm(url.Values{"actor": {"<b>"}}), Filtered: true},
+		view{Form: console.NewForm(url.Values{}), Actions: actions(), Total: 2, Paging: console.Paging{Newer: path, Older: path + "?offset=50"}, Lines: []line{
+			{e, "delete key", []link{{"key", hostile, "key_1", ""}, {"bucket", "partners", "b_1", "/console/access/buckets/partners"}}}, {done, "create bucket", nil},
+		}},
+	}}
+}
