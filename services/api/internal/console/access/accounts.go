@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 
@@ -31,7 +32,7 @@ func listProjects(p *console.Page) error { return projects(p, console.NewForm(ur
 func projects(p *console.Page, form *console.Form) error {
 	v := namesView{Tabs: tabs(projectsPath), Account: p.Account(), Form: form, May: p.May(domain.ScopeBucketsWrite)}
 	var answer list[named]
-	if err := p.API.Get(account(p, "projects"), page(p), &answer); err != nil {
+	if err := read(p, form, account(p, "projects"), &answer); err != nil {
 		return err
 	}
 	p.CLI("projects list")
@@ -56,13 +57,22 @@ func createProject(p *console.Page) error {
 	return p.Done("Project "+values.Get("name")+" is there, with its three buckets.", projectsPath)
 }
 
+// read reads a list that has a form above it. A form that comes back with faults does without it.
+func read(p *console.Page, form *console.Form, path string, into *list[named]) error {
+	if form.Problem == nil {
+		return p.API.Get(path, page(p), into)
+	}
+	_ = p.API.Try(path, page(p), into)
+	return nil
+}
+
 func listAccounts(p *console.Page) error { return accounts(p, console.NewForm(url.Values{})) }
 
 // accounts shows the accounts that the API shows. Only the bootstrap key makes some.
 func accounts(p *console.Page, form *console.Form) error {
 	v := namesView{Tabs: tabs(accountsPath), Account: p.Account(), Form: form, May: p.Bootstrap()}
 	var answer list[named]
-	if err := p.API.Get("/v1/accounts", page(p), &answer); err != nil {
+	if err := read(p, form, "/v1/accounts", &answer); err != nil {
 		return err
 	}
 	p.CLI("accounts list")
@@ -95,7 +105,7 @@ func confirmAdminKey(p *console.Page) error {
 		return err
 	}
 	if !p.Bootstrap() {
-		return needs(domain.ScopeAdmin)
+		return needs(p, accountsPath, domain.ScopeAdmin)
 	}
 	p.CLI("accounts recover " + answer.Name)
 	return p.ShowConfirm(console.Confirm{
@@ -113,7 +123,7 @@ func createAdminKey(p *console.Page) error {
 	var answer struct {
 		Key string `json:"key"`
 	}
-	name := values.Get("account")
+	name := cmp.Or(values.Get("account"), "-") // which is no name: the API refuses it
 	if err := p.API.Send(http.MethodPost, console.Path("v1", "accounts", name, "admin-keys"), nil, &answer); err != nil {
 		return err
 	}

@@ -13,7 +13,6 @@ import (
 type bucketsView struct {
 	Tabs    []console.Tab
 	Buckets []bucket
-	Total   int
 	Paging  console.Paging
 	May     bool
 }
@@ -25,7 +24,7 @@ func listBuckets(p *console.Page) error {
 	}
 	p.CLI("buckets list")
 	return p.Show("buckets.html", "Access", bucketsView{
-		tabs(root), answer.Data, answer.Total, p.Offsets(answer.Offset, len(answer.Data), answer.Total), p.May(domain.ScopeBucketsWrite),
+		tabs(root), answer.Data, p.Offsets(answer.Offset, len(answer.Data), answer.Total), p.May(domain.ScopeBucketsWrite),
 	})
 }
 
@@ -38,8 +37,12 @@ type bucketForm struct {
 }
 
 func newBucket(p *console.Page) error {
+	var answer list[bucket]
+	if err := p.API.Get(account(p, "key-buckets"), url.Values{"limit": {"1"}}, &answer); err != nil {
+		return err
+	}
 	if !p.May(domain.ScopeBucketsWrite) {
-		return needs(domain.ScopeBucketsWrite)
+		return needs(p, root, domain.ScopeBucketsWrite)
 	}
 	p.CLI("buckets create NAME --description TEXT")
 	return p.Show("bucket-form.html", "New bucket", bucketForm{Form: console.NewForm(url.Values{"isRetrievable": {"false"}}), Action: newBucketPath, Back: root})

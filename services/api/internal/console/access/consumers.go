@@ -100,7 +100,7 @@ func newConsumer(p *console.Page) error {
 		return err
 	}
 	if !p.May(domain.ScopeBucketsWrite) {
-		return needs(domain.ScopeBucketsWrite)
+		return needs(p, at(p).Path(), domain.ScopeBucketsWrite)
 	}
 	p.CLI("consumers create " + l.Bucket + " NAME --scope events:read,events:write --with-api-key")
 	return p.Show("consumer-form.html", "New consumer", newConsumerForm(p, l, url.Values{"withKey": {"true"}}))
@@ -173,7 +173,7 @@ func editConsumer(p *console.Page) error {
 		return err
 	}
 	if !p.May(domain.ScopeBucketsWrite) {
-		return needs(domain.ScopeBucketsWrite)
+		return needs(p, at(p).Path(), domain.ScopeBucketsWrite)
 	}
 	p.CLI("consumers update " + l.Bucket + " " + l.Consumer + " --scope events:read")
 	values := url.Values{"description": {c.Description}, "tags": {writeTags(c.Tags)}, "scopes": texts(c.Scopes)}
@@ -240,7 +240,7 @@ func newManager(p *console.Page) error {
 		return err
 	}
 	if !p.May(domain.ScopeBucketsWrite) {
-		return needs(domain.ScopeBucketsWrite)
+		return needs(p, at(p).Path(), domain.ScopeBucketsWrite)
 	}
 	p.CLI("managers create " + l.Bucket + " " + l.Consumer + " EMAIL --sub SUB")
 	return p.Show("manager-form.html", "Add a manager", managerForm{l, console.NewForm(url.Values{})})

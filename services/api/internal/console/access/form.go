@@ -2,7 +2,6 @@ package access
 
 import (
 	"maps"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -133,9 +132,12 @@ func ended(expires *string, now time.Time) bool {
 
 func number(n int) string { return strconv.Itoa(n) }
 
-// needs is the problem of a page that is a form only, which the session's key could not send.
-func needs(scope domain.Scope) error {
-	return &console.Problem{
-		Title: "Forbidden", Status: http.StatusForbidden, Code: "FORBIDDEN", Detail: "The key lacks the permission for this.", Scope: scope,
-	}
+// lacks is the page in the place of a form that the session's key could not send.
+type lacks struct {
+	Scope domain.Scope
+	Back  string
+}
+
+func needs(p *console.Page, back string, scope domain.Scope) error {
+	return p.Show("lacks.html", "No right to do this", lacks{scope, back})
 }

@@ -40,7 +40,7 @@ func newKey(p *console.Page) error {
 		return err
 	}
 	if !p.May(domain.ScopeBucketsWrite) {
-		return needs(domain.ScopeBucketsWrite)
+		return needs(p, at(p).Path(), domain.ScopeBucketsWrite)
 	}
 	p.CLI("keys create " + l.Bucket + " " + l.Consumer + " --expires 720h")
 	return p.Show("key-form.html", "New key", keyForm{l, console.NewForm(url.Values{"count": {"1"}, "ends": {"2160h"}}), lives("Never")})
@@ -96,7 +96,7 @@ func newRoll(p *console.Page) error {
 		return err
 	}
 	if !p.May(domain.ScopeBucketsWrite) {
-		return needs(domain.ScopeBucketsWrite)
+		return needs(p, at(p).Path(), domain.ScopeBucketsWrite)
 	}
 	p.CLI("keys roll " + l.Bucket + " " + l.Consumer + " --expires 24h")
 	return p.Show("roll.html", "Roll the keys", keyForm{l, console.NewForm(url.Values{"ends": {"24h"}}), lives("At once")})
@@ -182,9 +182,7 @@ func updateKey(p *console.Page) error {
 		ExpiresOn   *string `json:"expiresOn,omitzero"`
 	}{values.Get("description"), readEnd(values, p.Now())}
 	if err := p.API.Send(http.MethodPatch, v.Place.api(p), body, nil); v.Form.Failed(err) {
-		if err := p.API.Get(v.Place.api(p), nil, &v.Key); err != nil {
-			return err
-		}
+		_ = p.API.Try(v.Place.api(p), nil, &v.Key) // without it the form still has what was typed
 		v.complete(p)
 		return p.ShowInvalid("key.html", "Key "+v.Key.Key, v, v.Form)
 	} else if err != nil {

@@ -28,7 +28,7 @@ func samples() map[string][]any {
 	some := console.Paging{Newer: "/console/access", Older: "/console/access?offset=50"}
 	empty := console.NewForm(url.Values{})
 	return map[string][]any{
-		"buckets.html":       {bucketsView{}, bucketsView{tabs(root), []bucket{b}, 1, some, true}},
+		"buckets.html":       {bucketsView{}, bucketsView{tabs(root), []bucket{b}, some, true}},
 		"bucket-form.html":   {bucketForm{Form: empty}, bucketForm{Form: wrong}, bucketForm{Place: l.bucket(), Form: wrong}},
 		"bucket.html":        {bucketView{}, bucketView{Email: hostile, May: true, Problem: refused}, bucketView{l.bucket(), b, tagsOf(tags), domain.Scopes(), []consumerLine{{"acme", hostile, "/console", []held{{"admin", true, false}, {"mcp:use", false, true}, {"events:read", false, false}}, 1, &ends, 2}, {}}, 2, some, nil, "", true}},
 		"consumer-form.html": {consumerForm{Form: empty}, consumerForm{Form: wrong, Scopes: choices, Ends: lives("Never")}, consumerForm{Place: l.consumer(), Form: wrong, Scopes: choices}},
@@ -40,6 +40,7 @@ func samples() map[string][]any {
 		"roll.html":         {keyForm{Form: empty}, keyForm{l, wrong, lives("At once")}},
 		"key.html":          {keyView{Form: empty}, keyView{l, k, true, true, wrong, lives("As it is"), true}},
 		"manager-form.html": {managerForm{Form: empty}, managerForm{l, wrong}},
+		"lacks.html":        {lacks{}, lacks{domain.ScopeAdmin, root}},
 		"made.html":         {made{}, made{l, hostile, []key{k, {Key: "wbk_<b>"}}, "/console"}},
 		"projects.html":     {namesView{Form: empty}, namesView{tabs(projectsPath), "default", []named{{"p_1", hostile, at, ""}}, some, wrong, true}},
 		"accounts.html":     {namesView{Form: empty}, namesView{tabs(accountsPath), "default", []named{{"a_1", "default", at, ""}, {"a_2", hostile, at, ""}}, some, wrong, true}},
