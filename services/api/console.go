@@ -11,6 +11,7 @@ import (
 	"waybill.dev/services/api/internal/console/access"
 	"waybill.dev/services/api/internal/console/audit"
 	"waybill.dev/services/api/internal/console/home"
+	"waybill.dev/services/api/internal/console/playground"
 	"waybill.dev/services/api/internal/console/settings"
 	"waybill.dev/shared/edge"
 )
@@ -21,7 +22,7 @@ type OIDC = console.OIDC
 // modules are the pages of the console. Each group is a package of its own, which knows nothing
 // of the others.
 func modules() []console.Module {
-	return []console.Module{home.Module(), access.Module(), audit.Module(), settings.Module()}
+	return []console.Module{home.Module(), access.Module(), audit.Module(), playground.Module(), settings.Module()}
 }
 
 // newConsole returns the console over the API's own handler.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"waybill.dev/services/api/internal/auth"
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/selfapi"
 	"waybill.dev/services/api/internal/web"
@@ -51,7 +52,11 @@ func Paths() []string {
 }
 
 // Authenticate finds out whose key it is. It fails with apikey.ErrUnauthenticated, or with
-// an error that wraps domain.ErrUnavailable when that can't be told now.
+// an error that wraps domain.ErrUnavailable when that can't be told now. A call of the console
+// has its session's principal in the context, which no request from outside has, and no key.
 func (s *Service) Authenticate(ctx context.Context, key string) (apikey.Principal, error) {
+	if principal, ok := auth.FromContext(ctx); ok {
+		return principal, nil
+	}
 	return s.keys.Authenticate(ctx, key)
 }

@@ -1,0 +1,113 @@
+package playground
+
+import (
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"waybill.dev/services/api/internal/console"
+)
+
+// message is a request in JSON-RPC.
+type message struct {
+	Version string         `json:"jsonrpc"`
+	ID      int            `json:"id"`
+	Method  string         `json:"method"`
+	Params  map[string]any `json:"params"`
+}
+
+// reply is what is read of an answer to one.
+type reply struct {
+	Result struct {
+		IsError    bool           `json:"isError"`
+		NextCursor string         `json:"nextCursor"`
+		Tools      []item         `json:"tools"`
+		Prompts    []item         `json:"prompts"`
+		Resources  []item         `json:"resources"`
+		Templates  []item         `json:"resourceTemplates"`
+		More       jsontext.Value `json:",unknown"`
+	} `json:"result"`
+	Error *struct {
+		Message string `json:"message"`
+	} `json:"error"`
+}
+
+// encode writes what always can be written.
+func encode(value any) jsontext.Value {
+	text, err := json.Marshal(value, json.Deterministic(true))
+	if err != nil {
+		return jsontext.Value("null")
+	}
+	return text
+}
+
+// send sends a message to the MCP server, as the session's principal.
+func send(p *console.Page, method string, params map[string]any) exchange {
+	x := exchange{Request: encode(message{"2.0", 1, method, params})}
+	x.Curl = curl(p.Base()+"/mcp", string(x.Request))
+	answer, failed := p.API.MCP(x.Request)
+	if failed != nil {
+		x.Problem = failed
+		return x
+	}
+	x.Answer = answer
+	var r reply
+	switch err := json.Unmarshal(answer, &r); {
+	case err != nil:
+		x.Failed = "The answer is not a message."
+	case r.Error != nil:
+		x.Failed = r.Error.Message
+	case r.Result.IsError:
+		x.Failed = "The tool answered with an error."
+	}
+	return x
+}
+
+// listed returns the items of an answer to a list's method, and where the rest of them begins.
+func listed(answer jsontext.Value, member string) (page []item, next string) {
+	var r reply
+	if json.Unmarshal(answer, &r) != nil {
+		return nil, ""
+	}
+	switch member {
+	case "tools":
+		page = r.Result.Tools
+	case "prompts":
+		page = r.Result.Prompts
+	case "resources":
+		page = r.Result.Resources
+	default:
+		page = r.Result.Templates
+	}
+	return page, r.Result.NextCursor
+}
+
+func curl(target, body string) string {
+	quote := func(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+	return `curl -H "Authorization: Bearer $WAYBILL_KEY" -H 'Content-Type: application/json' ` + quote(target) + " \\\n  -d " + quote(body)
+}
+
+// client is how a program is told of the server.
+type client struct{ Name, Where, Text string }
+
+// clients are the ways of the four that most people use. None of them has a key in it.
+func clients(target string) []client {
+	return []client{
+		{"Claude Code", "In a shell", `claude mcp add --transport http waybill ` + target + ` --header "Authorization: Bearer $WAYBILL_KEY"`},
+		{"Cursor", ".cursor/mcp.json", `{ "mcpServers": { "waybill": {
+  "url": "` + target + `",
+  "headers": { "Authorization": "Bearer ${env:WAYBILL_KEY}" }
+} } }`},
+		{"VS Code", ".vscode/mcp.json", `{
+  "inputs": [{ "id": "waybill", "type": "promptString", "description": "Key for Waybill", "password": true }],
+  "servers": { "waybill": {
+    "type": "http", "url": "` + target + `",
+    "headers": { "Authorization": "Bearer ${input:waybill}" }
+  } }
+}`},
+		{"Codex", "~/.codex/config.toml", `[mcp_servers.waybill]
+url = "` + target + `"
+bearer_token_env_var = "WAYBILL_KEY"`},
+	}
+}

@@ -1,0 +1,235 @@
+// Package playground has the console's page of the MCP server: its tools, resources and prompts
+// as the session's key sees them, and a form to call each.
+package playground
+
+import (
+	"embed"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"waybill.dev/services/api/internal/console"
+)
+
+//go:embed templates/*.html
+var files embed.FS
+
+const path = "/console/mcp"
+
+// Module returns the page.
+func Module() console.Module {
+	templates, _ := fs.Sub(files, "templates") // the name is a constant
+	return console.Module{
+		Name: "playground", Templates: templates, Samples: samples(),
+		Nav: []console.NavEntry{{Label: "MCP", Path: path, Icon: "mcp", Order: console.OrderMCP, Key: "m"}},
+		Routes: []console.Route{
+			{Method: http.MethodGet, Path: path, Static: true, Handle: show},
+			{Method: http.MethodPost, Path: path, Static: true, Handle: call},
+		},
+	}
+}
+
+// item is a tool, a prompt or a resource, as the server lists it.
+type item struct {
+	Name        string         `json:"name"`
+	URI         string         `json:"uri"`
+	URITemplate string         `json:"uriTemplate"`
+	Title       string         `json:"title"`
+	Description string         `json:"description"`
+	MimeType    string         `json:"mimeType"`
+	InputSchema jsontext.Value `json:"inputSchema"`
+	Arguments   []argument     `json:"arguments"`
+	Annotations struct {
+		ReadOnly    bool  `json:"readOnlyHint"`
+		Destructive *bool `json:"destructiveHint"`
+	} `json:"annotations"`
+
+	kind string
+}
+
+type argument struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	Required    bool   `json:"required"`
+}
+
+// The kinds of items.
+const (
+	kindTool     = "tool"
+	kindPrompt   = "prompt"
+	kindResource = "resource"
+)
+
+// Path is where the item's form is.
+func (i item) Path() string { return path + "?" + url.Values{i.kind: {i.key()}}.Encode() }
+
+func (i item) key() string {
+	if i.kind == kindResource {
+		return i.URI
+	}
+	return i.Name
+}
+
+// Destroys tells whether the tool says that it loses or repeats something. One that changes and
+// says nothing of it may: see the protocol's own default.
+func (i item) Destroys() bool {
+	return i.kind == kindTool && !i.Annotations.ReadOnly && (i.Annotations.Destructive == nil || *i.Annotations.Destructive)
+}
+
+// Effect is a word on what a call does.
+func (i item) Effect() string {
+	switch {
+	case i.kind != kindTool || i.Annotations.ReadOnly:
+		return "reads"
+	case i.Destroys():
+		return "destructive"
+	}
+	return "changes"
+}
+
+// Tone colours Effect.
+func (i item) Tone() string {
+	switch i.Effect() {
+	case "destructive":
+		return "bad"
+	case "changes":
+		return "warn"
+	}
+	return "idle"
+}
+
+type view struct {
+	URL                                  string // of the server
+	Problem                              *console.Problem
+	Tools, Prompts, Resources, Templates []item
+	Clients                              []client
+	Selected                             *item
+	Fields                               []field
+	Form                                 *console.Form
+	Call                                 *exchange
+}
+
+// exchange is one call: what was sent, and what came.
+type exchange struct {
+	Request, Answer jsontext.Value
+	Failed          string // empty: it did not
+	Curl            string
+	Problem         *console.Problem
+}
+
+// load reads the lists of what the session's key may use, and finds what the query names.
+func load(p *console.Page) view {
+	v := view{URL: p.Base() + "/mcp", Form: console.NewForm(url.Values{})}
+	v.Clients = clients(v.URL)
+	lists := []struct {
+		method, member, kind string
+		into                 *[]item
+	}{
+		{"tools/list", "tools", kindTool, &v.Tools}, {"prompts/list", "prompts", kindPrompt, &v.Prompts},
+		{"resources/list", "resources", kindResource, &v.Resources}, {"resources/templates/list", "resourceTemplates", kindResource, &v.Templates},
+	}
+	for _, l := range lists {
+		if *l.into, v.Problem = everything(p, l.method, l.member, l.kind); v.Problem != nil {
+			return v
+		}
+	}
+	for _, l := range [][]item{v.Tools, v.Prompts, v.Resources} {
+		if i := slices.IndexFunc(l, func(i item) bool { return p.Query(i.kind) != "" && p.Query(i.kind) == i.key() }); i >= 0 {
+			v.Selected = &l[i]
+			v.Fields = fieldsOf(v.Selected)
+			break
+		}
+	}
+	return v
+}
+
+// maxPages bounds how often the rest of a list is asked for.
+const maxPages = 20
+
+func everything(p *console.Page, method, member, kind string) ([]item, *console.Problem) {
+	var all []item
+	cursor := ""
+	for range maxPages {
+		params := map[string]any{}
+		if cursor != "" {
+			params["cursor"] = cursor
+		}
+		x := send(p, method, params)
+		if x.Problem != nil {
+			return nil, x.Problem
+		}
+		page, next := listed(x.Answer, member)
+		for _, i := range page {
+			i.kind = kind
+			all = append(all, i)
+		}
+		if cursor = next; cursor == "" {
+			break
+		}
+	}
+	return all, nil
+}
+
+func show(p *console.Page) error {
+	v := load(p)
+	if v.Selected != nil && v.Selected.kind == kindResource {
+		x := send(p, "resources/read", map[string]any{"uri": v.Selected.URI})
+		v.Call = &x
+	}
+	return p.Show("playground.html", title(&v), v)
+}
+
+func title(v *view) string {
+	if v.Selected != nil {
+		return v.Selected.key()
+	}
+	return "MCP"
+}
+
+// confirmed is the field by which a destructive call has been asked for twice.
+const confirmed = "confirmed"
+
+func call(p *console.Page) error {
+	values, err := p.Form()
+	if err != nil {
+		return err
+	}
+	v := load(p)
+	if v.Problem != nil || v.Selected == nil || v.Selected.kind == kindResource {
+		return p.Show("playground.html", title(&v), v)
+	}
+	v.Form.Values = values
+	arguments := read(&v)
+	if v.Form.Problem != nil {
+		return p.ShowInvalid("playground.html", title(&v), v, v.Form)
+	}
+	if v.Selected.Destroys() && values.Get(confirmed) == "" {
+		return ask(p, &v, arguments)
+	}
+	method := "tools/call"
+	if v.Selected.kind == kindPrompt {
+		method = "prompts/get"
+	}
+	x := send(p, method, map[string]any{"name": v.Selected.Name, "arguments": arguments})
+	v.Call = &x
+	return p.Show("playground.html", title(&v), v)
+}
+
+// ask asks before a call that may lose or repeat something.
+func ask(p *console.Page, v *view, arguments map[string]jsontext.Value) error {
+	hidden := url.Values{confirmed: {"yes"}}
+	facts := []console.Fact{{Name: "Tool", Value: v.Selected.Name}}
+	for _, f := range v.Fields {
+		if list := v.Form.Values[f.Name]; len(list) > 0 {
+			hidden[f.Name] = list
+		}
+	}
+	facts = append(facts, console.Fact{Name: "Arguments", Value: string(encode(arguments))})
+	return p.ShowConfirm(console.Confirm{
+		Title: "Call " + v.Selected.Name + "?", Effect: "The tool says of itself that it loses or repeats something. " + v.Selected.Description,
+		Facts: facts, Verb: "Call the tool", Danger: true, Action: v.Selected.Path(), Hidden: hidden, Back: v.Selected.Path(),
+	})
+}
