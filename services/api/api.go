@@ -19,6 +19,7 @@ import (
 	"waybill.dev/services/api/internal/audit"
 	"waybill.dev/services/api/internal/auth"
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/console/system"
 	"waybill.dev/services/api/internal/live"
 	"waybill.dev/services/api/internal/relay"
 	"waybill.dev/services/api/internal/spec"
@@ -74,6 +75,11 @@ type Options struct {
 	// Gateway answers the paths that are not the API's own; nil: they are answered with 404.
 	Gateway Gateway
 
+	// Process is what the console tells operators of the process.
+	Process Process
+	// RouteState tells what the routes behind Gateway are; nil: nothing does.
+	RouteState func() RouteState
+
 	Registerer     prometheus.Registerer // nil: a registry of its own
 	TracerProvider trace.TracerProvider  // nil: no traces
 
@@ -93,7 +99,9 @@ type Service struct {
 	streams  *live.Streams
 	publish  func(context.Context) error // serves those who publish on NATS
 	console  *console.Console
-	handler  http.Handler
+
+	dispatchers func(context.Context) error // listens to their heartbeats
+	handler     http.Handler
 }
 
 // ErrAdminKey is returned for an admin key of the wrong form.
@@ -161,7 +169,8 @@ func New(options Options) (*Service, error) {
 	s.publish = func(ctx context.Context) error {
 		return options.Bus.ServePublishers(ctx, func(result string) { published.WithLabelValues(result).Inc() })
 	}
-	p := &parts{db: db, streams: s.streams, keys: keys, accepter: s.accepter, relay: s.relay, refusals: s.refusals, documents: documents}
+	p := &parts{db: db, streams: s.streams, keys: keys, accepter: s.accepter, relay: s.relay, refusals: s.refusals, documents: documents, dispatchers: system.NewDispatchers()}
+	s.dispatchers = func(ctx context.Context) error { return p.dispatchers.Run(ctx, options.Bus) }
 	routes := families(&options, p)
 	own := handler(&options, p, routes)
 	if s.console, err = newConsole(&options, p, routes, own); err != nil {
@@ -184,7 +193,7 @@ func (s *Service) EndStreams() { s.streams.End() }
 func (s *Service) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	parts := []func(context.Context) error{s.accepter.Run, s.relay.Run, s.keys.Run, s.refusals.Run, s.news.Run, s.streams.Run, s.publish}
+	parts := []func(context.Context) error{s.accepter.Run, s.relay.Run, s.keys.Run, s.refusals.Run, s.news.Run, s.streams.Run, s.publish, s.dispatchers}
 	errs := make(chan error, len(parts))
 	for _, run := range parts {
 		go func() { errs <- run(ctx) }()

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/access"
@@ -13,16 +14,40 @@ import (
 	"waybill.dev/services/api/internal/console/home"
 	"waybill.dev/services/api/internal/console/playground"
 	"waybill.dev/services/api/internal/console/settings"
+	"waybill.dev/services/api/internal/console/system"
 	"waybill.dev/shared/edge"
 )
 
 // OIDC says who signs people in to the console besides keys. It is off without an Issuer.
 type OIDC = console.OIDC
 
+// Process is what a process says of itself to operators, on the console's page System.
+type Process = system.Process
+
+// Setting is a setting of a Process. Its value has nothing that is secret.
+type Setting = system.Setting
+
+// RouteState is what of the route files is served, and what is not.
+type RouteState = system.RouteState
+
+// RouteLine is a route of a RouteState.
+type RouteLine = system.RouteLine
+
+// RouteFault is one thing that is wrong with the files of a RouteState.
+type RouteFault = system.RouteFault
+
 // modules are the pages of the console. Each group is a package of its own, which knows nothing
 // of the others.
-func modules() []console.Module {
-	return []console.Module{home.Module(), access.Module(), audit.Module(), playground.Module(), settings.Module()}
+func modules(o system.Options) []console.Module {
+	return []console.Module{home.Module(), access.Module(), audit.Module(), playground.Module(), system.Module(o), settings.Module()}
+}
+
+// operator is what the pages for the operator show.
+func operator(o *Options, dispatchers *system.Dispatchers) system.Options {
+	metrics, _ := o.Registerer.(prometheus.Gatherer) // of any other there are none to show
+	return system.Options{
+		Process: o.Process, Store: o.Store, Bus: o.Bus, Dispatchers: dispatchers, RouteState: o.RouteState, Metrics: metrics,
+	}
 }
 
 // newConsole returns the console over the API's own handler.
@@ -34,7 +59,7 @@ func newConsole(o *Options, p *parts, routes []Route, own http.Handler) (*consol
 	return console.New(console.Options{
 		API: own, Operations: operations, Sessions: p.db, Keys: p.keys,
 		Edge: &edge.Edge{Trusted: o.TrustedProxies, PublicURL: o.PublicURL}, PublicURL: o.PublicURL, OIDC: o.OIDC,
-		Modules: append(modules(), o.pages...), Logger: o.Logger, Observe: o.observe,
+		Modules: append(modules(operator(o, p.dispatchers)), o.pages...), Logger: o.Logger, Observe: o.observe,
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"waybill.dev/services/api/internal/audit"
 	"waybill.dev/services/api/internal/auth"
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/console/system"
 	"waybill.dev/services/api/internal/live"
 	"waybill.dev/shared/news"
 )
@@ -23,7 +24,7 @@ func KeyHandler(o Options, keys *auth.Keys) http.Handler {
 func (o *Options) Observe(f func(route console.Route, calls []console.Call)) { o.observe = f }
 
 // ConsoleModules returns the groups of the console's pages.
-func ConsoleModules() []console.Module { return modules() }
+func ConsoleModules() []console.Module { return modules(system.Options{}) }
 
 // Pages adds a group of pages to the console.
 func (o *Options) Pages(m console.Module) { o.pages = append(o.pages, m) }

@@ -11,6 +11,7 @@ import (
 	"waybill.dev/services/api/internal/audit"
 	"waybill.dev/services/api/internal/auth"
 	"waybill.dev/services/api/internal/buckets"
+	"waybill.dev/services/api/internal/console/system"
 	"waybill.dev/services/api/internal/consumers"
 	"waybill.dev/services/api/internal/deliveries"
 	"waybill.dev/services/api/internal/documents"
@@ -48,6 +49,8 @@ type parts struct {
 	relay     interface{ Poke() }
 	refusals  web.Refusals
 	documents *spec.Documents
+
+	dispatchers *system.Dispatchers
 }
 
 // families returns the operations of each family of resources.

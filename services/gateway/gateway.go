@@ -43,6 +43,9 @@ type RouteInfo = site.Info
 // RouteFault is one thing that is wrong with the route files.
 type RouteFault = routefile.Fault //nolint:errname // as its package calls it
 
+// RoutesState is what of a folder is served, and what is not.
+type RoutesState = local.State
+
 // NewRoutes loads the routes of a folder. The error has one line for each fault.
 func NewRoutes(options RoutesOptions) (*Routes, error) { return local.New(options) }
 

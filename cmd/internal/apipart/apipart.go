@@ -59,7 +59,7 @@ func AddAPI(p *boot.Process, h *boot.Handles) (*API, error) {
 			RateLimit:     h.Settings.RateLimit,
 			Memory:        memory, TrustedProxies: h.Settings.TrustedProxies, PublicURL: h.Settings.PublicURL,
 			OIDC:       api.OIDC{Issuer: h.Settings.OIDCIssuer, ClientID: h.Settings.OIDCClientID, ClientSecret: h.Settings.OIDCSecret},
-			Registerer: h.Registry, TracerProvider: h.Tracer,
+			Registerer: h.Registry, TracerProvider: h.Tracer, Process: process(h),
 		},
 		gateway.RoutesOptions{
 			Dir: h.Settings.RoutesDir, Fallback: !h.Settings.RoutesDirGiven, Variables: Environment(),
@@ -73,6 +73,15 @@ func AddAPI(p *boot.Process, h *boot.Handles) (*API, error) {
 	p.Add("API", service.Run)
 	h.AtShutdown(service.EndStreams)
 	return &API{gateway.ByHost(nil, service.Handler()), service}, nil
+}
+
+// process is what the console tells of this process.
+func process(h *boot.Handles) api.Process {
+	p := api.Process{Version: h.Version, Started: time.Now()}
+	for _, given := range h.Settings.Given {
+		p.Settings = append(p.Settings, api.Setting{Name: given.Name, Value: given.Value, Source: boot.Origin(given.Source)})
+	}
+	return p
 }
 
 // Environment returns the variables of the process that route files may name: all but

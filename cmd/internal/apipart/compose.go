@@ -21,7 +21,7 @@ func Compose(options api.Options, routes gateway.RoutesOptions) (*api.Service, *
 	if err != nil {
 		return nil, nil, fmt.Errorf("make routes: %w", err)
 	}
-	options.Gateway = g
+	options.Gateway, options.RouteState = g, func() api.RouteState { return stateOf(g.State()) }
 	if own.service, err = api.New(options); err != nil {
 		return nil, nil, err
 	}
@@ -79,3 +79,17 @@ func (f function) Handle(ctx context.Context, r *gateway.Request) (*gateway.Resp
 
 // Permits says to the gateway which callers would get past the function.
 func (f function) Permits(principal *apikey.Principal) bool { return f.function.Permits(principal) }
+
+// stateOf tells in the API's words what the gateway serves.
+func stateOf(s gateway.RoutesState) api.RouteState {
+	state := api.RouteState{Dir: s.Dir, Loaded: s.Loaded, Files: s.Files, FaultsAt: s.FaultsAt}
+	for _, r := range s.Routes {
+		state.Routes = append(state.Routes, api.RouteLine{
+			File: r.File, Operation: r.Operation, Method: r.Method, Path: r.Path, Handler: r.Handler, MCP: r.MCP, Inbound: r.Inbound, Outbound: r.Outbound,
+		})
+	}
+	for _, f := range s.Faults {
+		state.Faults = append(state.Faults, api.RouteFault{File: f.File, Operation: f.Operation, Pointer: f.Pointer, Message: f.Message})
+	}
+	return state
+}

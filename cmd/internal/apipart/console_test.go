@@ -7,10 +7,14 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
+	"waybill.dev/services/api"
+	"waybill.dev/services/gateway"
 	"waybill.dev/shared/domain"
 )
 
@@ -132,4 +136,60 @@ func TestConsolePlayground(t *testing.T) {
 			t.Error("a secret is in the log")
 		}
 	})
+}
+
+// Operators see the routes that are served, and why a change of their files is not.
+func TestConsoleRoutesPage(t *testing.T) {
+	t.Parallel()
+	r := prepareRig(t, sqliteURL(t))
+	backEnd(t, r)
+	var dir string
+	given := r.routes
+	r.routes = func(o *gateway.RoutesOptions) {
+		given(o)
+		dir = o.Dir
+	}
+	r.api = func(o *api.Options) {
+		o.Process = api.Process{Version: "v0.0.0-test", Settings: []api.Setting{{Name: "WAYBILL_RETENTION", Value: "168h", Source: "default"}}}
+	}
+	r.start()
+	r.send(http.MethodGet, "/open", "").want(http.StatusOK)
+	b := r.browser(adminKey)
+	page := b.get("/console/routes", http.StatusOK)
+	has(t, page, "GET /open", "urlForwardHandler", "who.oas.json", "own</span>", dir)
+	if strings.Contains(page, "refused") {
+		t.Error("nothing was refused")
+	}
+	page = b.get("/console/routes?q=POST+/MCP", http.StatusOK)
+	has(t, page, "POST /mcp")
+	if strings.Contains(page, "GET /open") {
+		t.Error("the filter is not kept to")
+	}
+	if err := os.WriteFile(filepath.Join(dir, "bad.oas.json"), []byte(`{"openapi":"3.1.0","info":{"title":"<script>","version":"1"},"paths":{"/bad":{"get":{}}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the fault is shown", func() bool {
+		page = b.get("/console/routes", http.StatusOK)
+		return strings.Contains(page, "The route files were refused") && strings.Contains(page, "bad.oas.json")
+	})
+	has(t, page, "GET /open")
+	if err := os.Remove(filepath.Join(dir, "bad.oas.json")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the files are good again", func() bool { return !strings.Contains(b.get("/console/routes", http.StatusOK), "refused") })
+
+	eventually(t, "the relay leads and the streams are there", func() bool {
+		page = b.get("/console/system", http.StatusOK)
+		return strings.Contains(page, "this process") && !strings.Contains(page, "The bus can’t say now")
+	})
+	has(t, page, "v0.0.0-test", "WAYBILL_RETENTION", "EVENTS", "fanout", "0001_", "No dispatcher is heard")
+
+	// Nobody but the operator sees either.
+	_, reader := r.holder(r.bucket("readers"), "reader", domain.ScopeEventsRead, domain.ScopeWebhooksRead, domain.ScopeBucketsRead)
+	for _, path := range []string{"/console/system", "/console/routes"} {
+		has(t, r.browser(reader).get(path, http.StatusForbidden), "admin")
+		if page := r.browser(r.secondAccount("elsewhere-"+path[9:])).get(path, http.StatusNotFound); strings.Contains(page, dir) || strings.Contains(page, "EVENTS") {
+			t.Errorf("%s shows another account what is the operator's:\n%s", path, page)
+		}
+	}
 }

@@ -118,7 +118,7 @@ func BindSettings(flags *pflag.FlagSet, role settings.Role) func() (settings.Set
 		if path == "" {
 			path = os.Getenv(settings.Config)
 		}
-		sources := []settings.Source{fromFlags, os.LookupEnv}
+		sources := []settings.Source{fromFlags, os.LookupEnv} // see Origin
 		if path != "" {
 			file, err := settings.ReadFile(path)
 			if err != nil {
@@ -128,6 +128,19 @@ func BindSettings(flags *pflag.FlagSet, role settings.Role) func() (settings.Set
 		}
 		return settings.Load(role, sources...)
 	}
+}
+
+// Origin says in a word where a setting of BindSettings comes from.
+func Origin(source int) string {
+	switch source {
+	case 0:
+		return "flag"
+	case 1:
+		return "environment"
+	case 2:
+		return "file"
+	}
+	return "default"
 }
 
 // Signals returns a context that ends with the first SIGINT or SIGTERM; first is called

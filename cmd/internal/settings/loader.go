@@ -39,6 +39,7 @@ type loader struct {
 	role    Role
 	sources []Source
 	faults  []error
+	shown   []Given
 	given   map[string]bool // settings that a source has, as opposed to defaults
 }
 
@@ -52,16 +53,46 @@ func (l *loader) text(name string) string {
 	if !spec.In(l.role) {
 		return ""
 	}
-	for _, source := range l.sources {
+	for i, source := range l.sources {
 		if value, ok := source(name); ok && strings.TrimSpace(value) != "" {
 			l.given[name] = true
+			l.show(spec, strings.TrimSpace(value), i)
 			return strings.TrimSpace(value)
 		}
 	}
 	if spec.Required(l.role) {
 		l.fault(name, "is required: "+how(spec))
 	}
+	l.show(spec, spec.Default(l.role), -1)
 	return spec.Default(l.role)
+}
+
+// show notes a value for people. Of a secret that is an address, what stands before the @ and
+// after the path is left out; of any other, everything.
+func (l *loader) show(spec Spec, value string, source int) {
+	if slices.ContainsFunc(l.shown, func(g Given) bool { return g.Name == spec.Name }) {
+		return // it is read twice
+	}
+	if spec.Secret && value != "" {
+		value = withoutSecrets(value)
+	}
+	l.shown = append(l.shown, Given{spec.Name, value, source})
+}
+
+func withoutSecrets(value string) string {
+	if file, ok := strings.CutPrefix(value, "sqlite:"); ok {
+		file, _, _ = strings.Cut(file, "?")
+		return "sqlite:" + file
+	}
+	var addresses []string
+	for part := range strings.SplitSeq(value, ",") {
+		u, err := url.Parse(strings.TrimSpace(part))
+		if err != nil || u.Scheme == "" || u.Host == "" {
+			return "set"
+		}
+		addresses = append(addresses, u.Scheme+"://"+u.Host+u.EscapedPath())
+	}
+	return strings.Join(addresses, ",")
 }
 
 func (l *loader) address(name string) string {

@@ -50,6 +50,17 @@ type Settings struct {
 	OIDCSecret     domain.Secret
 	LogLevel       slog.Level
 	LogFormat      string // auto, text or json
+
+	// Given are the values of all settings of the role, for people.
+	Given []Given
+}
+
+// Given is the value of a setting as people may see it, and where it comes from.
+type Given struct {
+	Name  string
+	Value string // of one that is secret no more than "set", or the address without user and parameters; empty: it has none
+	// Source is the index of the source that has it; -1: it is the default.
+	Source int
 }
 
 // Source gives the value of a setting by its name. An empty value counts as none.
@@ -99,6 +110,7 @@ func Load(role Role, sources ...Source) (Settings, error) {
 		LogLevel:       l.level(),
 		LogFormat:      l.choice(LogFormat, "auto", "text", "json"),
 	}
+	s.Given = l.shown
 	s.RoutesDirGiven, s.ReceiverGiven = l.given[RoutesDir], l.given[ReceiverAddr]
 	l.together(s)
 	return s, errors.Join(l.faults...)

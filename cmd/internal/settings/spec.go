@@ -59,6 +59,8 @@ type Spec struct {
 	Name  string
 	Flag  string // empty: it has none
 	Usage string
+	// Secret says that the value is told to nobody, or without what is secret in it.
+	Secret bool
 
 	roles    []Role
 	defaults map[Role]string // of the roles where it may be left out
@@ -105,14 +107,14 @@ func Specs() []Spec {
 			Name: NATSAddr, Flag: "nats", Usage: "address of the embedded NATS server", roles: []Role{Dev},
 			defaults: same("127.0.0.1:4222", Dev),
 		},
-		{Name: NATSURL, Flag: "nats-url", Usage: "NATS server to use instead of the embedded one", roles: servers, required: services},
+		{Name: NATSURL, Secret: true, Flag: "nats-url", Usage: "NATS server to use instead of the embedded one", roles: servers, required: services},
 		{
-			Name: DatabaseURL, Flag: "database-url", Usage: "postgres://… or sqlite:FILE; without it, dev uses a file in the data directory",
+			Name: DatabaseURL, Secret: true, Flag: "database-url", Usage: "postgres://… or sqlite:FILE; without it, dev uses a file in the data directory",
 			roles: []Role{Dev, API, Dispatcher, Gateway, Migrate}, required: []Role{API, Dispatcher, Gateway, Migrate},
 		},
 		{Name: DataDir, Flag: "data", Usage: "data directory", roles: []Role{Dev}, defaults: same("./.waybill", Dev)},
-		{Name: AdminKey, Flag: "admin-key", Usage: "bootstrap API key, required while the database has no other key; dev makes one and keeps it in the data directory", roles: apis},
-		{Name: EncryptionKey, Usage: "keys for secrets in the database, separated by commas: the first encrypts, all decrypt; dev makes one and keeps it in the data directory", roles: servers, required: services},
+		{Name: AdminKey, Secret: true, Flag: "admin-key", Usage: "bootstrap API key, required while the database has no other key; dev makes one and keeps it in the data directory", roles: apis},
+		{Name: EncryptionKey, Secret: true, Usage: "keys for secrets in the database, separated by commas: the first encrypts, all decrypt; dev makes one and keeps it in the data directory", roles: servers, required: services},
 		{Name: RoutesDir, Flag: "routes", Usage: "directory of the route definition files", roles: apis, defaults: same("./config", apis...)},
 		{
 			Name: EgressAllow, Flag: "egress-allow", Usage: "CIDRs of non-public addresses that callbacks may go to; none: no such address", roles: pipeline,
@@ -141,7 +143,7 @@ func Specs() []Spec {
 		{Name: PublicURL, Usage: "beginning of all links of the API, such as https://hooks.example.com; without it, links are paths, or use what a trusted proxy sends", roles: apis},
 		{Name: OIDCIssuer, Usage: "OpenID Connect provider that signs managers in to the console, such as https://id.example.com; without it, keys alone do", roles: apis},
 		{Name: OIDCClientID, Usage: "the console's client id at that provider; the redirect URI there is /console/oidc/callback below the public URL", roles: apis},
-		{Name: OIDCClientSecret, Usage: "the console's client secret at that provider", roles: apis},
+		{Name: OIDCClientSecret, Secret: true, Usage: "the console's client secret at that provider", roles: apis},
 		{Name: OpsHosts, Usage: "host names that the ops address answers to, separated by commas, besides IP addresses, localhost, and names without a dot", roles: servers},
 		{Name: DispatchMemory, Usage: "memory for the deliveries that a dispatcher has in flight, at least 64MiB", roles: []Role{Dev, Dispatcher}, defaults: same("256MiB", Dev, Dispatcher)},
 		{Name: RateLimit, Usage: "requests a second for each account; 0: no limit", roles: apis, defaults: same("0", apis...)},

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -57,6 +58,9 @@ type Routes struct {
 	seen *folder.Folder // what was last looked at, good or bad
 	// refused is what is wrong with seen, as long as it has not been logged.
 	refused site.Faults
+	loaded  time.Time   // when the present site was
+	fault   site.Faults // of what is in the folder; nil: it is what is served
+	faultAt time.Time
 }
 
 // served is a site with what it is served with.
@@ -82,6 +86,7 @@ func New(options Options) (*Routes, error) {
 		return nil, fmt.Errorf("the routes can't be used:\n%w", faults)
 	}
 	r.current.Store(r.serve(compiled))
+	r.loaded = time.Now()
 	return r, nil
 }
 
@@ -153,8 +158,10 @@ func (r *Routes) replace(files fs.FS) site.Faults {
 	compiled, faults := r.options.compile(files)
 	if len(faults) > 0 {
 		r.metrics.reloads.WithLabelValues("refused").Inc()
+		r.fault, r.faultAt = faults, time.Now()
 		return faults
 	}
+	r.loaded, r.fault = time.Now(), nil
 	before := r.current.Swap(r.serve(compiled))
 	r.metrics.leave(before.Routes(), compiled.Routes())
 	r.metrics.reloads.WithLabelValues("done").Inc()

@@ -1,0 +1,90 @@
+package system
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"waybill.dev/services/api/internal/console"
+)
+
+// RouteState is what of the route files is served, and what is not.
+type RouteState struct {
+	Dir      string // empty: the routes that Waybill comes with
+	Loaded   time.Time
+	Files    int
+	Routes   []RouteLine
+	Faults   []RouteFault // of the folder as it is now; none: it is what is served
+	FaultsAt time.Time
+}
+
+// RouteLine is one route.
+type RouteLine struct {
+	File, Operation, Method, Path, Handler, MCP string
+	Inbound, Outbound                           []string
+}
+
+// RouteFault is one thing that is wrong with the route files.
+type RouteFault struct{ File, Operation, Pointer, Message string }
+
+type routesView struct {
+	Known    bool
+	State    RouteState
+	Lines    []routeLine
+	Match    string
+	File     string
+	Files    []console.Option
+	Filtered bool
+	Check    string // the command that checks the folder
+}
+
+type routeLine struct {
+	RouteLine
+
+	Calls, Failed float64
+	P95           string // milliseconds; empty: it was not called
+}
+
+func (o *Options) showRoutes(p *console.Page) error {
+	if _, err := changes(p); err != nil {
+		return err
+	}
+	v := routesView{Match: strings.TrimSpace(p.Query("q")), File: p.Query("file")}
+	v.Filtered = v.Match != "" || v.File != ""
+	v.Check = "waybill routes check"
+	p.CLI("routes check")
+	if o.RouteState == nil {
+		return p.Show("routes.html", "Routes", v)
+	}
+	v.Known, v.State = true, o.RouteState()
+	if v.State.Dir != "" {
+		v.Check += " " + v.State.Dir
+	}
+	v.Files = []console.Option{{Label: "All files"}}
+	m := gather(o.Metrics)
+	for _, r := range v.State.Routes {
+		if option := (console.Option{Value: r.File, Label: r.File}); !slices.Contains(v.Files, option) {
+			v.Files = append(v.Files, option)
+		}
+		if v.File != "" && r.File != v.File || !strings.Contains(strings.ToLower(r.Method+" "+r.Path+" "+r.Operation), strings.ToLower(v.Match)) {
+			continue
+		}
+		v.Lines = append(v.Lines, measured(r, m))
+	}
+	return p.Show("routes.html", "Routes", v)
+}
+
+// measured is a route with what the process has counted of it.
+func measured(r RouteLine, m metrics) routeLine {
+	line := routeLine{RouteLine: r}
+	line.Calls, _ = m.value("waybill_gateway_calls_total", "method", r.Method, "route", r.Path)
+	line.Failed, _ = m.value("waybill_gateway_calls_total", "method", r.Method, "route", r.Path, "class", "5xx")
+	if seconds, ok := m.quantile(0.95, "waybill_gateway_call_seconds", "method", r.Method, "route", r.Path); ok {
+		line.P95 = "over 4 s"
+		if !math.IsInf(seconds, 1) {
+			line.P95 = "≤ " + time.Duration(seconds*float64(time.Second)).Round(100*time.Microsecond).String()
+		}
+	}
+	return line
+}
