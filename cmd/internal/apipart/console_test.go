@@ -165,7 +165,7 @@ func TestConsoleRoutesPage(t *testing.T) {
 	if strings.Contains(page, "GET /open") {
 		t.Error("the filter is not kept to")
 	}
-	if err := os.WriteFile(filepath.Join(dir, "bad.oas.json"), []byte(`{"openapi":"3.1.0","info":{"title":"<script>","version":"1"},"paths":{"/bad":{"get":{}}}}`), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "bad.oas.json"), []byte(`{"openapi":"3.1.0","info":{"title":"<script>","version":"1"},"paths":{"/bad":{"get":{"operationId":"bad","x-gateway-route":{"handler":{"module":"<script>","export":"x"}}}}}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the fault is shown", func() bool {

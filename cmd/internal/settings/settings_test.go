@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -165,6 +166,43 @@ func TestSettingsShowNoSecret(t *testing.T) {
 			if strings.Contains(text, secret) {
 				t.Errorf("%s prints a secret", verb)
 			}
+		}
+	}
+}
+
+// For people, a setting has its value and its source, and of a secret nothing that opens anything.
+func TestGiven(t *testing.T) {
+	t.Parallel()
+	values := required()
+	values[settings.DatabaseURL] = "postgres://u:dbsecret@h:5432/d?password=dbsecret"
+	values[settings.NATSURL] = "nats://api:natssecret@a:4222, tls://natssecret@b:4222"
+	values[settings.OIDCIssuer], values[settings.OIDCClientID], values[settings.OIDCClientSecret] = "https://id.example.com", "c", "oidcsecret"
+	set, err := settings.Load(settings.API, settings.MadeFrom(map[string]string{settings.Retention: "24h"}), settings.MadeFrom(values))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]settings.Given)
+	for _, g := range set.Given {
+		if _, twice := got[g.Name]; twice {
+			t.Errorf("%s is there twice", g.Name)
+		}
+		got[g.Name] = g
+	}
+	for _, want := range []settings.Given{
+		{Name: settings.DatabaseURL, Value: "postgres://h:5432/d", Source: 1}, {Name: settings.NATSURL, Value: "nats://a:4222,tls://b:4222", Source: 1},
+		{Name: settings.AdminKey, Value: "set", Source: 1}, {Name: settings.EncryptionKey, Value: "set", Source: 1}, {Name: settings.OIDCClientSecret, Value: "set", Source: 1},
+		{Name: settings.Retention, Value: "24h", Source: 0}, {Name: settings.BusRetention, Value: "72h", Source: -1},
+	} {
+		if diff := cmp.Diff(want, got[want.Name]); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", want.Name, diff)
+		}
+	}
+	for _, spec := range settings.Specs() {
+		if _, there := got[spec.Name]; spec.In(settings.API) != there {
+			t.Errorf("%s: told %v", spec.Name, there)
+		}
+		if secret := regexp.MustCompile(`KEY|SECRET|PASSWORD|TOKEN`).MatchString(spec.Name); secret && !spec.Secret {
+			t.Errorf("%s is told to everybody", spec.Name)
 		}
 	}
 }
