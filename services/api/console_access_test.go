@@ -117,7 +117,7 @@ func TestConsoleAccess(t *testing.T) {
 		b.post(buckets+"/shops/delete").want(t, http.StatusSeeOther, "/console/access")
 		b.get(buckets+"/shops").want(t, http.StatusNotFound, "")
 
-		log := b.get("/console/audit?action=delete-key").want(t, http.StatusOK, "").has(t, "delete key", "admin", "done").without(t, first, second, third)
+		log := b.get("/console/audit?action=delete-key").want(t, http.StatusOK, "").has(t, "delete key", "bootstrap", "127.0.0.1", "done").without(t, first, second, third)
 		if strings.Contains(log.body, "create bucket</a>") {
 			t.Error("the filter is not kept to")
 		}

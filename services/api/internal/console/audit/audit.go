@@ -37,18 +37,18 @@ type entry struct {
 	Actor     actor      `json:"actor"`
 	Resources []resource `json:"resources"`
 	Context   struct {
-		IPAddress *string `json:"ipAddress"`
-		UserAgent *string `json:"userAgent"`
+		IPAddress string `json:"ipAddress"`
+		UserAgent string `json:"userAgent"`
 	} `json:"context"`
 	Route struct {
-		URL    *string `json:"url"`
-		Method *string `json:"method"`
+		URL    string `json:"url"`
+		Method string `json:"method"`
 	} `json:"route"`
-	Timestamp string  `json:"timestamp"`
-	RequestID string  `json:"requestId"`
-	Success   bool    `json:"success"`
-	Error     *string `json:"error"`
-	Count     int     `json:"count"`
+	Timestamp string `json:"timestamp"`
+	RequestID string `json:"requestId"`
+	Success   bool   `json:"success"`
+	Error     string `json:"error"`
+	Count     int    `json:"count"`
 }
 
 type actor struct {
@@ -193,10 +193,9 @@ func actions() []string {
 
 func samples() map[string][]any {
 	const hostile, at = "<script>alert(1)</script>\u202e\x00 مرحبا", "2026-11-18T15:02:11Z"
-	text := hostile
-	e := entry{Action: "delete-key", Timestamp: at, RequestID: hostile, Error: &text, Count: 7, Actor: actor{Sub: hostile, Type: "consumer"}}
+	e := entry{Action: "delete-key", Timestamp: at, RequestID: hostile, Error: hostile, Count: 7, Actor: actor{Sub: hostile, Type: "consumer"}}
 	e.Actor.Metadata.KeyID, e.Actor.Metadata.Session = "key_1", "csess_1"
-	e.Context.IPAddress, e.Context.UserAgent, e.Route.URL, e.Route.Method = &text, &text, &text, &text
+	e.Context.IPAddress, e.Context.UserAgent, e.Route.URL, e.Route.Method = hostile, hostile, hostile, hostile
 	done := entry{Action: "create-bucket", Timestamp: at, Success: true, Count: 1}
 	return map[string][]any{"audit.html": {
 		view{Form: console.NewForm(url.Values{})},

@@ -112,7 +112,7 @@ type systemView struct {
 	NotReady    *console.Problem
 	Health      health
 	Database    string
-	Ping        time.Duration
+	Ping        string // how long the database took to answer; empty: it did not
 	NoDatabase  bool
 	Migrations  []store.Migration
 	Leader      bool
@@ -181,11 +181,18 @@ func (o *Options) look(ctx context.Context, v *systemView) {
 		if err := o.Store.Ping(asking); err != nil {
 			v.NoDatabase = true
 		} else {
-			v.Ping = time.Since(begun)
+			v.Ping = "below 1 ms"
+			if took := time.Since(begun); took >= time.Millisecond {
+				v.Ping = took.Round(time.Millisecond).String()
+			}
 			v.Migrations, _ = o.Store.MigrationStatus(asking) // none are shown then
 		}
 	}
 	if o.Bus != nil {
+		v.Health.Bus = "up"
+		if o.Bus.Ready() != nil {
+			v.Health.Bus = "down"
+		}
 		v.Streams = o.streams(ctx)
 	}
 	if o.Dispatchers != nil {
