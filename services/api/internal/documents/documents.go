@@ -63,6 +63,7 @@ func show(c *web.Call, d spec.Document) error {
 
 // holds reports whether one of the tags of If-None-Match is that of the present version.
 func holds(values []string, tag string) bool {
+	tag = strings.TrimPrefix(tag, "W/")
 	for _, value := range values {
 		for given := range strings.SplitSeq(value, ",") {
 			if given = strings.TrimPrefix(strings.TrimSpace(given), "W/"); given == tag || given == "*" {
