@@ -33,6 +33,12 @@ require (
 )
 
 require (
+	github.com/coreos/go-oidc/v3 v3.21.0 // indirect
+	github.com/go-jose/go-jose/v4 v4.1.4 // indirect
+	github.com/yuin/goldmark v1.8.7 // indirect
+)
+
+require (
 	code.dny.dev/ssrf v0.3.0 // indirect
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
@@ -121,6 +127,7 @@ require (
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
 	modernc.org/sqlite v1.61.1 // indirect
+	waybill.dev/docs v0.0.0 // indirect
 )
 
 replace waybill.dev/services/api => ../services/api
@@ -128,3 +135,5 @@ replace waybill.dev/services/api => ../services/api
 replace waybill.dev/services/dispatcher => ../services/dispatcher
 
 replace waybill.dev/services/gateway => ../services/gateway
+
+replace waybill.dev/docs => ../docs

@@ -15,7 +15,7 @@ func TestDocuments(t *testing.T) {
 	r := newRig(t, sqliteURL(t))
 	for path, media := range map[string]string{
 		"/openapi": "application/json", "/asyncapi": "application/json",
-		"/docs": "text/html", "/docs/asyncapi": "text/html", "/docs/docs.js": "text/javascript", "/docs/docs.css": "text/css",
+		"/docs": "text/html", "/docs/asyncapi": "text/html", "/docs/http": "text/html", "/docs/receivers": "text/html", "/docs/search?q=secret": "text/html", "/docs/docs.js": "text/javascript", "/docs/docs.css": "text/css",
 		"/docs/swagger-ui.css": "text/css", "/docs/swagger-ui-bundle.js": "application/javascript", "/docs/favicon-32x32.png": "image/png",
 	} {
 		a := r.do(http.MethodGet, path, "", without("Authorization")).want(http.StatusOK)
@@ -38,7 +38,7 @@ func TestDocuments(t *testing.T) {
 		}
 		r.do(http.MethodGet, path, "", header("If-None-Match", `"other"`)).want(http.StatusOK)
 	}
-	for _, path := range []string{"/docs/index", "/docs/index.html", "/docs/swagger-ui.js", "/docs/..%2fspec.go", "/docs/openapi.json", "/docs/x/y"} {
+	for _, path := range []string{"/docs/index", "/docs/index.html", "/docs/swagger-ui.js", "/docs/..%2fspec.go", "/docs/openapi.json", "/docs/x/y", "/docs/receivers.md", "/docs/docs.go"} {
 		r.do(http.MethodGet, path, "").want(http.StatusNotFound)
 	}
 	r.do(http.MethodPost, "/openapi", "").want(http.StatusMethodNotAllowed)
@@ -53,7 +53,7 @@ func TestPages(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, sqliteURL(t))
 	named := regexp.MustCompile(`(?:src|href)="([^"]*)"`)
-	for _, path := range []string{"/docs", "/docs/asyncapi", "/docs/problems"} {
+	for _, path := range []string{"/docs", "/docs/http", "/docs/asyncapi", "/docs/problems"} {
 		page := r.do(http.MethodGet, path, "").want(http.StatusOK)
 		policy := page.header.Get("Content-Security-Policy")
 		if want := "default-src 'none'; script-src 'self';"; !strings.HasPrefix(policy, want) {
@@ -71,6 +71,9 @@ func TestPages(t *testing.T) {
 			}
 		}
 		for _, match := range named.FindAllStringSubmatch(text, -1) {
+			if strings.HasPrefix(match[1], "#") || match[1] == "/console" { // the console is beside the API
+				continue
+			}
 			r.do(http.MethodGet, match[1], "", without("Authorization")).want(http.StatusOK)
 		}
 	}

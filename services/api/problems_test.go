@@ -77,7 +77,7 @@ func TestProblemsAreExplained(t *testing.T) {
 			if !strings.Contains(text, "<code>"+code+"</code>") {
 				t.Errorf("page of %s does not name the code:\n%s", name, text)
 			}
-			for _, never := range []string{"://", "<script"} {
+			for _, never := range []string{"://", "<script>"} {
 				if strings.Contains(text, never) {
 					t.Errorf("page of %s has %s in it:\n%s", name, never, text)
 				}

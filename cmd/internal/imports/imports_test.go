@@ -34,6 +34,7 @@ var shared = []string{
 	"input",                       // strict reading of JSON objects and queries
 	"jsonscan",                    // the scanner under every reader of JSON that others write
 	"jsonscan/attack",             // JSON that is made to cost much, for tests
+	"look",                        // what the pages look like: the style sheet and their elements
 	"loss",                        // what the bus may have lost
 	"news",                        // what changed in an account, for who watches
 	"pgtest",                      // a throwaway Postgres cluster for tests
@@ -128,7 +129,9 @@ var rules = []struct {
 	{"github.com/spf13/", []string{"waybill.dev/cmd"}, false, "flags are read in cmd; services get Options"},
 	{"go.opentelemetry.io/otel/sdk", []string{"waybill.dev/cmd"}, true, "cmd sets telemetry up; others see the interfaces"},
 	{"go.opentelemetry.io/otel/exporters", []string{"waybill.dev/cmd"}, false, "likewise"},
-	{"github.com/swaggest/swgui", []string{"waybill.dev/services/api/internal/spec"}, false, "the pages that show the API documents"},
+	{"github.com/swaggest/swgui", []string{"waybill.dev/services/api/internal/docsite"}, false, "the pages that show the API documents"},
+	{"github.com/yuin/goldmark", []string{"waybill.dev/services/api/internal/docsite"}, false, "the guides are written in Markdown, and shown at /docs"},
+	{"waybill.dev/docs", []string{"waybill.dev/services/api"}, false, "the api shows the guides; nobody else carries them"},
 	{"github.com/goccy/go-yaml", []string{"waybill.dev/services/api/internal/spec/source"}, false, "the API documents are written in YAML and served as JSON"},
 	{"github.com/santhosh-tekuri/jsonschema", []string{"waybill.dev/services/gateway/internal/jsonschema"}, true, "one package checks JSON against schemas; tests hold answers to the OpenAPI document"},
 	{"github.com/modelcontextprotocol/go-sdk", []string{"waybill.dev/services/gateway/internal/mcpserver", "waybill.dev/cmd/waybill/internal/inspect"}, true, "one package serves MCP, and one command asks other servers"},
@@ -296,8 +299,8 @@ func workspace(t *testing.T) []goPackage {
 		t.Fatalf("list the modules: %v", reason(err))
 	}
 	dirs := strings.Fields(string(out))
-	if len(dirs) != 5 {
-		t.Fatalf("the workspace has %d modules, want 5: %v", len(dirs), dirs)
+	if len(dirs) != 6 {
+		t.Fatalf("the workspace has %d modules, want 6: %v", len(dirs), dirs)
 	}
 	all := make(map[string]goPackage)
 	for _, dir := range dirs {

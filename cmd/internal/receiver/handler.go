@@ -20,7 +20,7 @@ import (
 func (r *Receiver) Handler() http.Handler {
 	ours := http.NewServeMux()
 	ours.HandleFunc("GET /{$}", r.page)
-	ours.Handle("GET /-/assets/", assets())
+	ours.Handle("GET /-/assets/{name}", r.assets)
 	ours.HandleFunc("GET /-/live", r.live)
 	ours.HandleFunc("GET /-/callbacks", r.list)
 	ours.HandleFunc("GET /-/callbacks/{number}/body", r.body)
@@ -46,7 +46,7 @@ func (r *Receiver) Handler() http.Handler {
 func secured(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		h := w.Header()
-		h.Set("Content-Security-Policy", "default-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
+		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cache-Control", "no-store")

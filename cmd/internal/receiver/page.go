@@ -6,6 +6,7 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
+	"html/template"
 	"io/fs"
 	"maps"
 	"net/http"
@@ -17,17 +18,24 @@ import (
 	"unicode/utf8"
 
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/look"
 )
 
-//go:embed web
+//go:embed web/*.html web/*.js
 var web embed.FS
 
-func assets() http.Handler {
-	dir, err := fs.Sub(web, "web/assets")
+// newPage returns the page and the files that it names, which are embedded.
+func newPage() (*look.Assets, *template.Template) {
+	own, err := fs.Sub(web, "web")
 	if err != nil {
-		panic(err) // it is embedded
+		panic(err)
 	}
-	return http.StripPrefix("/-/assets/", http.FileServerFS(dir))
+	files, err := look.NewAssets("/-/assets/", own)
+	if err != nil {
+		panic(err)
+	}
+	set := template.Must(look.Parse(template.New("page.html").Funcs(look.Functions(files))))
+	return files, template.Must(set.ParseFS(web, "web/page.html"))
 }
 
 // The states of a signature, which are CSS classes too.
@@ -120,7 +128,7 @@ func (r *Receiver) page(w http.ResponseWriter, req *http.Request) {
 		}
 	}
 	var page bytes.Buffer
-	if err := r.layout.Execute(&page, data); err != nil {
+	if err := r.layout.ExecuteTemplate(&page, "page.html", data); err != nil {
 		http.Error(w, "the page could not be made", http.StatusInternalServerError)
 		return
 	}

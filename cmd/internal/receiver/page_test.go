@@ -1,7 +1,9 @@
 package receiver_test
 
 import (
+	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -67,7 +69,7 @@ func TestSearch(t *testing.T) {
 		"waybill-attempt": {"/in/two", "/in/one"}, "<b>nothing</b>": nil,
 	} {
 		page := r.page("/?q=" + url.QueryEscape(text))
-		list, _, _ := strings.Cut(page, `<section class="teach">`)
+		list, _, _ := strings.Cut(page, `<section class="teach panel">`)
 		for _, path := range []string{"/in/one", "/in/two"} {
 			listed := strings.Contains(list, "<small>"+path+"</small>")
 			if wanted := strings.Contains(strings.Join(want, " "), path); listed != wanted {
@@ -83,5 +85,33 @@ func TestSearch(t *testing.T) {
 	}
 	if page := r.page("/?q=first&n=2"); !strings.Contains(page, "evt_first") {
 		t.Error("what is not found is shown in full")
+	}
+}
+
+// The page has the look of the console: its one style sheet, and no style or script of its own in
+// the page. Whatever it names is there, for as long as anybody likes to keep it.
+func TestPageHasTheLookOfTheConsole(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.callback("/in/one", "evt_first", 1, secret)
+	page := r.page("/")
+	named := regexp.MustCompile(`(?:href|src)="(/-/assets/[^"]+)"`).FindAllStringSubmatch(page, -1)
+	var sheets int
+	for _, match := range named {
+		status, header, text := r.do(http.MethodGet, match[1], "", nil)
+		if status != http.StatusOK || text == "" || !strings.Contains(header.Get("Cache-Control"), "immutable") {
+			t.Errorf("%s: %d, %v", match[1], status, header)
+		}
+		if strings.HasSuffix(match[1], ".css") {
+			sheets++
+		}
+	}
+	if sheets != 1 || len(named) != 4 {
+		t.Errorf("the page names %v", named)
+	}
+	for _, never := range []string{"<style", " style=", "<script>", " onclick="} {
+		if strings.Contains(page, never) {
+			t.Errorf("the page has %s in it", never)
+		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"waybill.dev/shared/look"
 	"waybill.dev/shared/signature"
 )
 
@@ -76,6 +77,7 @@ type path struct {
 // Receiver keeps the newest callbacks and the settings of each path.
 type Receiver struct {
 	now    func() time.Time
+	assets *look.Assets
 	layout *template.Template
 
 	mu        sync.Mutex
@@ -90,8 +92,9 @@ type Receiver struct {
 
 // New returns an empty receiver.
 func New() *Receiver {
+	files, layout := newPage()
 	return &Receiver{
-		now: time.Now, layout: template.Must(template.ParseFS(web, "web/page.html")), // it is embedded
+		now: time.Now, assets: files, layout: layout,
 		paths: make(map[string]*path), counted: make(map[string]int),
 		listeners: make(map[chan Callback]struct{}),
 	}

@@ -90,7 +90,7 @@ func (r *rig) callback(path, id string, attempt int, signedWith string) int {
 func (r *rig) page(path string) string {
 	r.Helper()
 	status, header, text := r.do(http.MethodGet, path, "", nil)
-	if status != http.StatusOK || !strings.HasPrefix(header.Get("Content-Security-Policy"), "default-src 'self'") {
+	if status != http.StatusOK || !strings.HasPrefix(header.Get("Content-Security-Policy"), "default-src 'none'; script-src 'self';") {
 		r.Fatalf("page %s: %d, %v", path, status, header)
 	}
 	return text
@@ -341,7 +341,7 @@ func TestPageOfABodyThatGrows(t *testing.T) {
 		if err := json.Indent(&want, []byte(strings.TrimSpace(body)), "", "  "); err != nil {
 			t.Fatal(err)
 		}
-		if page := html.UnescapeString(r.page("/")); !strings.Contains(page, ">"+want.String()+"</pre>") || strings.Contains(page, whole) {
+		if page := html.UnescapeString(r.page("/")); !strings.Contains(page, ">"+want.String()+"</code></pre>") || strings.Contains(page, whole) {
 			t.Errorf("%s is not shown as\n%s", body, want.String())
 		}
 	}

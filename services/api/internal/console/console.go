@@ -3,10 +3,12 @@ package console
 import (
 	"context"
 	"crypto/rand"
+	"embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"html/template"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -18,6 +20,7 @@ import (
 	"waybill.dev/shared/apikey"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/edge"
+	"waybill.dev/shared/look"
 	"waybill.dev/shared/problem"
 	"waybill.dev/shared/requestid"
 )
@@ -68,7 +71,7 @@ type Console struct {
 	routes   []bound
 	nav      []NavEntry
 	layouts  *templates
-	assets   *assets
+	assets   *look.Assets
 	oidc     *provider // nil: nobody signs in by OIDC
 	guard    *http.CrossOriginProtection
 	handler  http.Handler
@@ -79,6 +82,19 @@ type Console struct {
 type bound struct {
 	Route
 	pages map[string]*template.Template
+}
+
+//go:embed assets/*.js
+var assetFiles embed.FS
+
+const assetsPath = "/console/assets/"
+
+func newAssets() (*look.Assets, error) {
+	files, err := fs.Sub(assetFiles, "assets")
+	if err != nil {
+		return nil, fmt.Errorf("read assets: %w", err)
+	}
+	return look.NewAssets(assetsPath, files)
 }
 
 // New returns the console with the pages of every module.
@@ -105,7 +121,10 @@ func New(o Options) (*Console, error) {
 		return nil, fmt.Errorf("make console: %w", err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET "+assetsPath+"{name}", c.assets)
+	mux.HandleFunc("GET "+assetsPath+"{name}", func(w http.ResponseWriter, r *http.Request) {
+		secure(w.Header())
+		c.assets.ServeHTTP(w, r)
+	})
 	c.own(mux)
 	for i := range o.Modules {
 		if err := c.add(mux, &o.Modules[i]); err != nil {

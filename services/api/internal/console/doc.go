@@ -96,13 +96,13 @@
 //	                               also: | typed "number" | typed "checkbox" | typed "search" |
 //	                               place "https://…" | rows 8 | options .Options | wide
 //	{{template "bars" .Bars}}      console.Bars; {{template "spark" .Line}} console.Line
-//	{{template "icon" "events"}}   see templates/_icons.html
+//	{{template "icon" "events"}}   see shared/look/templates/icons.html
 //
 // Functions: visible (for every text that others wrote: control characters and those that turn the
 // direction of writing become visible), pretty, number, percent, millis, clock, since, tone,
 // stamp, path "console" "events" .ID, query "status" .Status "type" .Type.
 //
-// Classes, all in assets/console.css; docs/design.md says when to use which:
+// Classes, all in shared/look/waybill.css; docs/design.md says when to use which:
 //
 //	panel (with > header, > .body)   a framed part;   grid, split, stack   arrange parts
 //	figures                          a <dl> of a few large numbers

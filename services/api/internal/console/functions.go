@@ -3,125 +3,31 @@ package console
 import (
 	"fmt"
 	"html/template"
+	"maps"
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
-	"unicode"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"waybill.dev/shared/look"
 )
 
-// functions are what templates may call. They return text, which is escaped where it stands:
+// functions are what templates may call, beside those of the elements. They return text, which is escaped where it stands:
 // none of them returns HTML.
-func functions(a *assets) template.FuncMap {
-	return template.FuncMap{
-		"asset": a.path, "tone": tone, "stamp": stamp, "clock": clock, "since": since, "visible": Visible, "pretty": Pretty,
-		"number": number, "percent": percent, "millis": millis, "path": Path, "query": queryOf,
+func functions(a *look.Assets) template.FuncMap {
+	own := template.FuncMap{
+		"pretty": Pretty, "number": number, "percent": percent, "millis": millis, "path": Path, "query": queryOf,
 		"field": newField, "hint": withHint, "required": withRequired, "options": withOptions, "rows": withRows,
 		"typed": withType, "place": withPlace, "wide": asWide, "list": func(items ...any) []any { return items },
 		"option": func(value, label string) Option { return Option{value, label} },
 	}
+	maps.Copy(own, look.Functions(a))
+	return own
 }
 
-// tone says how a state is coloured: good, bad, warn, busy or idle.
-func tone(state any) string {
-	switch strings.ToLower(fmt.Sprint(state)) {
-	case "delivered", "succeeded", "ok", "healthy", "active", "done", "success", "up", "ready", "true", "2xx":
-		return "good"
-	case "failed", "exhausted", "circuitopen", "down", "error", "rejected", "gone", "refused", "tls", "dns", "connect", "http_5xx", "http_4xx", "protocol", "auth", "failing":
-		return "bad"
-	case "retrying", "timeout", "held", "waiting", "http_3xx", "inactive", "expired", "warning", "cancelled":
-		return "warn"
-	case "pending", "sending", "scheduled", "running", "in_progress", "queued", "building":
-		return "busy"
-	}
-	return "idle"
-}
-
-// moment reads a time in whatever form an answer has it; ok is false when there is none.
-func moment(value any) (t time.Time, ok bool) {
-	switch v := value.(type) {
-	case time.Time:
-		t = v
-	case *time.Time:
-		if v != nil {
-			t = *v
-		}
-	case *string:
-		if v != nil {
-			t, _ = time.Parse(time.RFC3339, *v)
-		}
-	case string:
-		t, _ = time.Parse(time.RFC3339, v)
-	}
-	return t.UTC(), !t.IsZero()
-}
-
-// stamp is a time for programs.
-func stamp(value any) string {
-	t, ok := moment(value)
-	if !ok {
-		return ""
-	}
-	return t.Format("2006-01-02T15:04:05.000Z07:00")
-}
-
-// clock is a time for people, in UTC; the browser shows it in its own zone.
-func clock(value any) string {
-	t, ok := moment(value)
-	if !ok {
-		return "–"
-	}
-	return t.Format("2006-01-02 15:04:05") + " UTC"
-}
-
-// since says how long ago a time was, or how soon it will be, in the largest unit that fits.
-func since(value any) string {
-	t, ok := moment(value)
-	if !ok {
-		return "–"
-	}
-	d := time.Since(t)
-	if d < 0 {
-		return "in " + span(-d)
-	}
-	return span(d) + " ago"
-}
-
-func span(d time.Duration) string {
-	for _, unit := range []struct {
-		of   time.Duration
-		name string
-	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "min"}} {
-		if d >= unit.of {
-			return strconv.Itoa(int(d/unit.of)) + " " + unit.name
-		}
-	}
-	return strconv.Itoa(int(d/time.Second)) + " s"
-}
-
-// Visible makes visible what would steer the reader's eye: control characters, and those that
-// turn the direction of writing.
-func Visible(text any) string {
-	s, ok := text.(string)
-	if !ok {
-		s = fmt.Sprint(text)
-	}
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return r
-		case r < 0x20:
-			return 0x2400 + r // ␀ and so on
-		case r == 0x7f:
-			return '␡'
-		case r >= 0x80 && r < 0xa0, unicode.Is(unicode.Bidi_Control, r), unicode.Is(unicode.Cf, r), r == '\u2028', r == '\u2029':
-			return '\uFFFD'
-		}
-		return r
-	}, s)
-}
+// Visible makes visible what would steer the reader's eye.
+func Visible(text any) string { return look.Visible(text) }
 
 // Pretty writes JSON with indentation, its numbers and strings as they are; what is no JSON
 // stays as it is.

@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"waybill.dev/shared/apikey"
+	"waybill.dev/shared/look"
 )
 
 //go:embed templates/*.html
@@ -31,8 +32,11 @@ type templates struct {
 // kernelParts are those of the kernel's templates that are no pages.
 const kernelParts = "templates/_*.html"
 
-func newTemplates(a *assets) (*templates, error) {
-	base, err := template.New("").Funcs(functions(a)).ParseFS(templateFiles, kernelParts)
+func newTemplates(a *look.Assets) (*templates, error) {
+	base, err := look.Parse(template.New("").Funcs(functions(a)))
+	if err == nil {
+		base, err = base.ParseFS(templateFiles, kernelParts)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read templates: %w", err)
 	}
@@ -128,10 +132,10 @@ func (p *Page) show(status int, name, title string, data any) error {
 	}
 	p.Writer.Header().Set("Content-Type", "text/html; charset=utf-8")
 	var zipped []byte
-	if acceptsGzip(p.Request) {
-		zipped = zip(page.Bytes())
+	if look.AcceptsGzip(p.Request) {
+		zipped = look.Zip(page.Bytes())
 	}
-	send(p.Writer, p.Request, status, page.Bytes(), zipped)
+	look.Send(p.Writer, p.Request, status, page.Bytes(), zipped)
 	return nil
 }
 

@@ -6,14 +6,16 @@ import (
 	"net/http"
 	"strings"
 
+	"waybill.dev/services/api/internal/docsite"
 	"waybill.dev/services/api/internal/spec"
 	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/look"
 )
 
 // Routes returns the operations. They are open to all: what is said there is no secret.
 func Routes(documents *spec.Documents) []web.Route {
-	h := &handlers{documents}
+	h := &handlers{documents, docsite.New(documents)}
 	return []web.Route{
 		{
 			Method: http.MethodGet, Path: "/openapi", Aliases: []string{"/openapi.json"},
@@ -25,11 +27,11 @@ func Routes(documents *spec.Documents) []web.Route {
 		},
 		{
 			Method: http.MethodGet, Path: "/docs", Aliases: []string{"/docs/"},
-			Operation: "showDocs", Summary: "Shows these operations as a page, to read and to try.", Success: http.StatusOK, Handle: h.index,
+			Operation: "showDocs", Summary: "Shows the documentation, with these operations to read and to try.", Success: http.StatusOK, Handle: h.index,
 		},
 		{
 			Method: http.MethodGet, Path: "/docs/{file}",
-			Operation: "getDocsFile", Summary: "Returns a file of the reference pages.", Success: http.StatusOK, Handle: h.file,
+			Operation: "getDocsFile", Summary: "Returns a page or a file of the documentation.", Success: http.StatusOK, Handle: h.file,
 		},
 		{
 			Method: http.MethodGet, Path: "/problems/{code}",
@@ -38,7 +40,10 @@ func Routes(documents *spec.Documents) []web.Route {
 	}
 }
 
-type handlers struct{ documents *spec.Documents }
+type handlers struct {
+	documents *spec.Documents
+	site      *docsite.Site
+}
 
 func (h *handlers) openAPI(c *web.Call) error { return show(c, h.documents.OpenAPIAt(c.Link(""))) }
 
@@ -58,6 +63,7 @@ func show(c *web.Call, d spec.Document) error {
 
 // holds reports whether one of the tags of If-None-Match is that of the present version.
 func holds(values []string, tag string) bool {
+	tag = strings.TrimPrefix(tag, "W/")
 	for _, value := range values {
 		for given := range strings.SplitSeq(value, ",") {
 			if given = strings.TrimPrefix(strings.TrimSpace(given), "W/"); given == tag || given == "*" {
@@ -70,7 +76,10 @@ func holds(values []string, tag string) bool {
 
 // problem explains a kind of problem: to browsers as a page, to others as JSON.
 func (h *handlers) problem(c *web.Call) error {
-	page, data, ok := h.documents.Problem(c.Param("code"))
+	page, data, ok, err := h.site.Problem(c.Param("code"))
+	if err != nil {
+		return err
+	}
 	if !ok {
 		return domain.ErrNotFound
 	}
@@ -82,29 +91,54 @@ func (h *handlers) problem(c *web.Call) error {
 }
 
 // showPage shows what a browser may show, and says what it may take from where.
-func showPage(c *web.Call, page spec.Document) error {
-	c.Writer.Header().Set("Content-Security-Policy", spec.Policy)
-	return show(c, page)
+func showPage(c *web.Call, page docsite.Page) error {
+	header := c.Writer.Header()
+	header.Set("Content-Security-Policy", page.Policy)
+	header.Add("Vary", "Accept-Encoding")
+	if page.Fixed {
+		header.Set("Cache-Control", "public, max-age=31536000, immutable")
+		header.Set("Content-Type", page.ContentType)
+		look.Send(c.Writer, c.Request, http.StatusOK, page.Body, page.Zipped)
+		return nil
+	}
+	if page.Zipped != nil && look.AcceptsGzip(c.Request) {
+		header.Set("Content-Encoding", "gzip")
+		page.Body = page.Zipped
+	}
+	return show(c, page.Document)
 }
 
-func (h *handlers) index(c *web.Call) error {
-	page, ok := h.documents.Page("index")
+func (h *handlers) index(c *web.Call) error { return h.show(c, "") }
+
+func (h *handlers) file(c *web.Call) error {
+	name := c.Param("file")
+	if asset, ok := h.site.Viewer(name); ok {
+		c.Writer.Header().Set("Cache-Control", "no-cache")
+		asset.ServeHTTP(c.Writer, c.Request)
+		return nil
+	}
+	if name == "search" {
+		words, _ := c.Query().Text("q")
+		if err := c.Query().Err(); err != nil {
+			return err
+		}
+		page, err := h.site.Search(words)
+		if err != nil {
+			return err
+		}
+		return showPage(c, page)
+	}
+	return h.show(c, name)
+}
+
+// show shows a page by its name; the first has none.
+func (h *handlers) show(c *web.Call, name string) error {
+	page, ok, err := h.site.Page(name)
+	if err != nil {
+		return err
+	}
 	if !ok {
 		return domain.ErrNotFound
 	}
 	return showPage(c, page)
-}
-
-func (h *handlers) file(c *web.Call) error {
-	name := c.Param("file")
-	if page, ok := h.documents.Page(name); ok && name != "index" {
-		return showPage(c, page)
-	}
-	asset, ok := h.documents.Asset(name)
-	if !ok {
-		return domain.ErrNotFound
-	}
-	c.Writer.Header().Set("Cache-Control", "no-cache")
-	asset.ServeHTTP(c.Writer, c.Request)
-	return nil
 }

@@ -2,27 +2,28 @@ package selfapi
 
 import (
 	"context"
-	_ "embed"
+	"fmt"
+	"io/fs"
 	"net/http"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"waybill.dev/docs"
 	"waybill.dev/services/api/internal/sample"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/envelope"
 )
 
-// receivers is docs/receivers.md, which lies outside of what this module may embed; a test
-// holds the two equal.
-//
-//go:embed receivers.md
-var receivers []byte
-
+// receiverGuide answers with the guide for receivers.
 func receiverGuide(context.Context, *Request) (*Response, error) {
+	guide, err := fs.ReadFile(docs.Files(), "receivers.md")
+	if err != nil {
+		return nil, fmt.Errorf("read guide: %w", err)
+	}
 	header := http.Header{"Content-Type": {"text/markdown; charset=utf-8"}}
-	return &Response{Status: http.StatusOK, Header: header, Body: receivers}, nil
+	return &Response{Status: http.StatusOK, Header: header, Body: guide}, nil
 }
 
 // eventType is an entry of the catalogue.

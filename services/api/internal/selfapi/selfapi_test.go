@@ -173,6 +173,6 @@ func TestGuide(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(response.Body, want) {
-		t.Error("receivers.md is not docs/receivers.md: cp docs/receivers.md services/api/internal/selfapi/")
+		t.Error("the guide is not docs/receivers.md")
 	}
 }

@@ -1,6 +1,5 @@
-// Package spec has the documents of the API, OpenAPI and AsyncAPI, and the pages that show
-// them. The documents are written by hand, in YAML, and come before the code: tests hold
-// every route and every answer to them.
+// Package spec has the documents of the API, OpenAPI and AsyncAPI. They are written by hand, in
+// YAML, and come before the code: tests hold every route and every answer to them.
 package spec
 
 import (
@@ -35,18 +34,12 @@ type Document struct {
 type Documents struct {
 	OpenAPI  Document // of every operation
 	AsyncAPI Document // of the bus
-	pages
-	problems map[string]explained // by the end of their type
 
 	// before and after are the OpenAPI document around the URL of its server.
 	before, after []byte
 }
 
-// The media types of what there is to read.
-const (
-	contentJSON = "application/json; charset=utf-8"
-	contentHTML = "text/html; charset=utf-8"
-)
+const contentJSON = "application/json; charset=utf-8"
 
 // New returns the documents.
 func New() (*Documents, error) {
@@ -60,12 +53,6 @@ func New() (*Documents, error) {
 		return nil, errors.New("read API document: it names no server")
 	}
 	if d.AsyncAPI, err = compact(asyncapi); err != nil {
-		return nil, err
-	}
-	if d.pages, err = readPages(); err != nil {
-		return nil, err
-	}
-	if d.problems, d.own["problems"], err = explain(); err != nil {
 		return nil, err
 	}
 	return d, nil
@@ -82,7 +69,7 @@ func (d *Documents) OpenAPIAt(base string) Document {
 	}
 	body := slices.Concat(d.before, []byte(`"servers":[{"url":`))
 	body, _ = jsontext.AppendQuote(body, base)
-	return document(append(body, d.after...), d.OpenAPI.ContentType)
+	return NewDocument(append(body, d.after...), d.OpenAPI.ContentType)
 }
 
 // compact returns a document without the white space that makes it good to compare.
@@ -91,10 +78,11 @@ func compact(text []byte) (Document, error) {
 	if err := json.Compact(&body, text); err != nil {
 		return Document{}, fmt.Errorf("read API document: %w", err)
 	}
-	return document(body.Bytes(), contentJSON), nil
+	return NewDocument(body.Bytes(), contentJSON), nil
 }
 
-func document(body []byte, contentType string) Document {
+// NewDocument returns a body with its tag.
+func NewDocument(body []byte, contentType string) Document {
 	sum := sha256.Sum256(body)
 	return Document{
 		Body: body, ContentType: contentType,

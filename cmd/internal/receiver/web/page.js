@@ -1,7 +1,6 @@
 // Keeps the page up to date: each callback is announced by the server, the page is fetched
 // again and its content put in place of the old. Without this script the page is the same,
 // and a reload brings what is new.
-"use strict";
 
 const state = document.getElementById("state");
 const pause = document.getElementById("pause");
@@ -9,46 +8,6 @@ let paused = false;
 let waiting = false;
 
 const search = document.querySelector(".search");
-
-// copyable puts a button beside each text that one may want elsewhere.
-function copyable(root) {
-  root.querySelectorAll("[data-copy]").forEach((source) => {
-    const text = source.textContent;
-    const button = document.createElement("button");
-    button.type = "button";
-    button.className = "copy";
-    button.textContent = "Copy";
-    button.addEventListener("click", async () => {
-      button.textContent = (await copied(text)) ? "Copied" : "Not copied";
-      setTimeout(() => { button.textContent = "Copy"; }, 1500);
-    });
-    if (source.tagName === "PRE") {
-      const box = document.createElement("div");
-      box.className = "box";
-      source.replaceWith(box);
-      box.append(source, button);
-    } else {
-      source.append(button);
-    }
-  });
-}
-
-// copied copies a text. Only a page of this machine, or one by HTTPS, may use the clipboard
-// as such; elsewhere a selection is copied.
-async function copied(text) {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    const area = document.createElement("textarea");
-    area.value = text;
-    document.body.append(area);
-    area.select();
-    const done = document.execCommand("copy");
-    area.remove();
-    return done;
-  }
-}
 
 // swap puts the live parts of another copy of the page in place of this one's. The form
 // stays: somebody may be typing.
@@ -59,11 +18,10 @@ function swap(html) {
   page.querySelectorAll("details[data-keep]").forEach((d) => {
     if (d.dataset.keep in open) d.open = open[d.dataset.keep];
   });
-  const list = document.querySelector(".list");
+  const list = document.querySelector(".rows");
   const top = list ? list.scrollTop : 0;
-  copyable(page);
   document.querySelectorAll("[data-live]").forEach((old) => old.replaceWith(page.getElementById(old.id)));
-  const fresh = document.querySelector(".list");
+  const fresh = document.querySelector(".rows");
   if (fresh) fresh.scrollTop = top;
 }
 
@@ -83,7 +41,7 @@ function refresh() {
 }
 
 function show(on) {
-  state.classList.toggle("on", on && !paused);
+  state.querySelector(".dot").classList.toggle("good", on && !paused);
   state.querySelector("span").textContent = paused ? "paused" : on ? "live" : "not connected";
 }
 
@@ -135,6 +93,5 @@ search.addEventListener("submit", (event) => {
 addEventListener("popstate", () => { search.elements.q.value = new URLSearchParams(location.search).get("q") ?? ""; });
 
 search.querySelector("button").hidden = true;
-copyable(document);
 state.hidden = false;
 pause.hidden = false;

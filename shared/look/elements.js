@@ -43,6 +43,23 @@ const tick = () => { if (!document.hidden) for (const e of document.querySelecto
 setInterval(tick, 1000);
 addEventListener("wb:shown", () => { for (const e of document.querySelectorAll("wb-time, wb-countdown, wb-copy, wb-json")) e.show(); });
 
+// Only a page of this machine, or one by HTTPS, may use the clipboard as such; elsewhere a selection
+// is copied.
+async function copied(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    const area = document.createElement("textarea");
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    const done = document.execCommand("copy");
+    area.remove();
+    return done;
+  }
+}
+
 customElements.define("wb-copy", class extends HTMLElement {
   connectedCallback() { this.show(); }
   show() {
@@ -53,7 +70,7 @@ customElements.define("wb-copy", class extends HTMLElement {
     button.setAttribute("aria-label", "Copy");
     button.innerHTML = use("copy");
     button.addEventListener("click", async () => {
-      try { await navigator.clipboard.writeText(this.dataset.text); } catch { return; }
+      if (!await copied(this.dataset.text)) return;
       button.innerHTML = use("check");
       dispatchEvent(new CustomEvent("wb:say", { detail: "Copied." }));
       setTimeout(() => { button.innerHTML = use("copy"); }, 1500);

@@ -1,0 +1,3 @@
+module waybill.dev/docs
+
+go 1.26.8

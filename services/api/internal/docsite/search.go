@@ -1,0 +1,114 @@
+package docsite
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// entry is a part of a page that can be found: a section, an operation, a kind of problem.
+type entry struct {
+	Path  string
+	Page  string // the title of the page
+	Title string // of the part
+	text  string
+
+	title, body string // both without the case of letters, to look for words
+}
+
+// index is all that can be found. It is small: a search goes through the whole of it, in less than
+// a millisecond.
+type index struct{ entries []entry }
+
+func (x *index) add(entries ...entry) {
+	for _, e := range entries {
+		e.text = strings.Join(strings.Fields(e.text), " ")
+		e.title = strings.ToLower(e.Page + " " + e.Title)
+		e.body = strings.ToLower(e.text)
+		x.entries = append(x.entries, e)
+	}
+}
+
+// found is an entry with the words around the first of those that were looked for.
+type found struct {
+	entry
+
+	Before, Hit, After string
+	score              int
+}
+
+// maxFound is how many entries a search shows.
+const maxFound = 30
+
+// find returns the entries that have all the words in them, the best first. A word counts most
+// where it begins the title.
+func (x *index) find(words string) []found {
+	terms := strings.Fields(strings.ToLower(words))
+	if len(terms) == 0 {
+		return nil
+	}
+	var all []found
+	for _, e := range x.entries {
+		score := 0
+		for _, term := range terms {
+			one := min(strings.Count(e.body, term), 4)
+			if strings.Contains(e.title, term) {
+				one += 10
+			}
+			if strings.HasPrefix(strings.ToLower(e.Title), term) {
+				one += 10
+			}
+			if one == 0 {
+				score = -1
+				break
+			}
+			score += one
+		}
+		if score > 0 {
+			all = append(all, found{entry: e, score: score})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b found) int { return cmp.Compare(b.score, a.score) })
+	all = all[:min(len(all), maxFound)]
+	for i := range all {
+		all[i].cut(terms)
+	}
+	return all
+}
+
+// around is how many bytes of text are shown on either side of a hit.
+const around = 90
+
+// cut chooses what of the text is shown.
+func (f *found) cut(terms []string) {
+	at, term := -1, ""
+	if len(f.body) == len(f.text) { // else letters have other lengths in lower case
+		for _, t := range terms {
+			if i := strings.Index(f.body, t); i >= 0 && (at < 0 || i < at) {
+				at, term = i, t
+			}
+		}
+	}
+	from, end := 0, 0
+	if at >= 0 {
+		from, end = whole(f.text, max(0, at-around)), at+len(term)
+		f.Before, f.Hit = f.text[from:at], f.text[at:end]
+	}
+	to := whole(f.text, min(len(f.text), end+2*around-(end-from)/2))
+	f.After = f.text[end:to]
+	if from > 0 {
+		f.Before = "…" + f.Before
+	}
+	if to < len(f.text) {
+		f.After += "…"
+	}
+}
+
+// whole moves a place in a text back to where a character begins.
+func whole(text string, at int) int {
+	for at > 0 && at < len(text) && !utf8.RuneStart(text[at]) {
+		at--
+	}
+	return at
+}

@@ -1,0 +1,151 @@
+// Package look is what Waybill's pages look like: the one style sheet, the elements that pages are
+// made of, their icons, and the script that the elements have. docs/design.md says when to use
+// which. The console, the documentation and the receiver's page are made of it.
+package look
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"path"
+	"strings"
+)
+
+//go:embed waybill.css elements.js icon.svg
+var own embed.FS
+
+//go:embed templates/*.html
+var elements embed.FS
+
+// Parse adds the elements and the icons to a set of templates, which has [Functions].
+func Parse(set *template.Template) (*template.Template, error) {
+	return set.ParseFS(elements, "templates/*.html")
+}
+
+// Assets are the files that pages name: waybill.css, elements.js, icon.svg and those of whoever
+// serves the pages. Each is served by a name that changes with what is in it.
+type Assets struct {
+	base  string
+	names map[string]string // name to the name with its hash
+	files map[string]Asset  // by the latter
+}
+
+// Asset is a file, as it is and compressed.
+type Asset struct {
+	ContentType   string
+	Plain, Zipped []byte
+}
+
+// NewAssets returns the assets, with the .css, .js and .svg files at the top of more. base is the
+// path that they are served below, and ends with a slash.
+func NewAssets(base string, more ...fs.FS) (*Assets, error) {
+	a := &Assets{base: base, names: make(map[string]string), files: make(map[string]Asset)}
+	for _, files := range append([]fs.FS{own}, more...) {
+		if err := a.add(files); err != nil {
+			return nil, fmt.Errorf("read assets: %w", err)
+		}
+	}
+	return a, nil
+}
+
+func (a *Assets) add(files fs.FS) error {
+	entries, err := fs.ReadDir(files, ".")
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		extension := path.Ext(entry.Name())
+		contentType := typeOf(extension)
+		if contentType == "" {
+			continue
+		}
+		body, err := fs.ReadFile(files, entry.Name())
+		if err != nil {
+			return err
+		}
+		sum := sha256.Sum256(body)
+		hashed := strings.TrimSuffix(entry.Name(), extension) + "." + hex.EncodeToString(sum[:6]) + extension
+		a.names[entry.Name()] = hashed
+		a.files[hashed] = Asset{contentType, body, Zip(body)}
+	}
+	return nil
+}
+
+func typeOf(extension string) string {
+	switch extension {
+	case ".css":
+		return "text/css; charset=utf-8"
+	case ".js":
+		return "text/javascript; charset=utf-8"
+	case ".svg":
+		return "image/svg+xml"
+	}
+	return ""
+}
+
+// Zip compresses what is in memory, which can't fail.
+func Zip(body []byte) []byte {
+	var b bytes.Buffer
+	w, _ := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	_, _ = w.Write(body)
+	_ = w.Close()
+	return b.Bytes()
+}
+
+// Path returns where an asset is.
+func (a *Assets) Path(name string) (string, error) {
+	hashed, ok := a.names[name]
+	if !ok {
+		return "", fmt.Errorf("there is no asset %s", name)
+	}
+	return a.base + hashed, nil
+}
+
+// Find returns an asset by the name that it is served by.
+func (a *Assets) Find(name string) (Asset, bool) {
+	file, ok := a.files[name]
+	return file, ok
+}
+
+// ServeHTTP serves the asset that the path's value "name" names. It never changes under its name.
+func (a *Assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	file, ok := a.Find(r.PathValue("name"))
+	if !ok {
+		http.Error(w, "There is no such file.", http.StatusNotFound)
+		return
+	}
+	header := w.Header()
+	header.Set("Cache-Control", "private, max-age=31536000, immutable")
+	header.Set("Vary", "Accept-Encoding")
+	header.Set("Content-Type", file.ContentType)
+	Send(w, r, http.StatusOK, file.Plain, file.Zipped)
+}
+
+// Send writes a body, compressed where the client takes that; nil: it is not compressed.
+func Send(w http.ResponseWriter, r *http.Request, status int, plain, zipped []byte) {
+	if zipped != nil && AcceptsGzip(r) {
+		w.Header().Set("Content-Encoding", "gzip")
+		plain = zipped
+	}
+	w.WriteHeader(status)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(plain) // a client that is gone can't be told
+	}
+}
+
+// AcceptsGzip tells whether the client takes compressed bodies.
+func AcceptsGzip(r *http.Request) bool {
+	for part := range strings.SplitSeq(strings.Join(r.Header.Values("Accept-Encoding"), ","), ",") {
+		name, parameters, _ := strings.Cut(strings.TrimSpace(part), ";")
+		if strings.EqualFold(name, "gzip") && strings.ReplaceAll(parameters, " ", "") != "q=0" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,115 @@
+package look
+
+import (
+	"fmt"
+	"html/template"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// Functions are what the elements call. They return text, which is escaped where it stands: none
+// of them returns HTML.
+func Functions(a *Assets) template.FuncMap {
+	return template.FuncMap{"asset": a.Path, "tone": tone, "stamp": stamp, "clock": Clock, "since": since, "visible": Visible}
+}
+
+// tone says how a state is coloured: good, bad, warn, busy or idle.
+func tone(state any) string {
+	switch strings.ToLower(fmt.Sprint(state)) {
+	case "delivered", "succeeded", "ok", "healthy", "active", "done", "success", "up", "ready", "true", "2xx":
+		return "good"
+	case "failed", "exhausted", "circuitopen", "down", "error", "rejected", "gone", "refused", "tls", "dns", "connect", "http_5xx", "http_4xx", "protocol", "auth", "failing":
+		return "bad"
+	case "retrying", "timeout", "held", "waiting", "http_3xx", "inactive", "expired", "warning", "cancelled":
+		return "warn"
+	case "pending", "sending", "scheduled", "running", "in_progress", "queued", "building":
+		return "busy"
+	}
+	return "idle"
+}
+
+// moment reads a time in whatever form an answer has it; ok is false when there is none.
+func moment(value any) (t time.Time, ok bool) {
+	switch v := value.(type) {
+	case time.Time:
+		t = v
+	case *time.Time:
+		if v != nil {
+			t = *v
+		}
+	case *string:
+		if v != nil {
+			t, _ = time.Parse(time.RFC3339, *v)
+		}
+	case string:
+		t, _ = time.Parse(time.RFC3339, v)
+	}
+	return t.UTC(), !t.IsZero()
+}
+
+// stamp is a time for programs.
+func stamp(value any) string {
+	t, ok := moment(value)
+	if !ok {
+		return ""
+	}
+	return t.Format("2006-01-02T15:04:05.000Z07:00")
+}
+
+// Clock is a time for people, in UTC; the browser shows it in its own zone.
+func Clock(value any) string {
+	t, ok := moment(value)
+	if !ok {
+		return "–"
+	}
+	return t.Format("2006-01-02 15:04:05") + " UTC"
+}
+
+// since says how long ago a time was, or how soon it will be, in the largest unit that fits.
+func since(value any) string {
+	t, ok := moment(value)
+	if !ok {
+		return "–"
+	}
+	d := time.Since(t)
+	if d < 0 {
+		return "in " + span(-d)
+	}
+	return span(d) + " ago"
+}
+
+func span(d time.Duration) string {
+	for _, unit := range []struct {
+		of   time.Duration
+		name string
+	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "min"}} {
+		if d >= unit.of {
+			return strconv.Itoa(int(d/unit.of)) + " " + unit.name
+		}
+	}
+	return strconv.Itoa(int(d/time.Second)) + " s"
+}
+
+// Visible makes visible what would steer the reader's eye: control characters, and those that
+// turn the direction of writing.
+func Visible(text any) string {
+	s, ok := text.(string)
+	if !ok {
+		s = fmt.Sprint(text)
+	}
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return r
+		case r < 0x20:
+			return 0x2400 + r // ␀ and so on
+		case r == 0x7f:
+			return '␡'
+		case r >= 0x80 && r < 0xa0, unicode.Is(unicode.Bidi_Control, r), unicode.Is(unicode.Cf, r), r == '\u2028', r == '\u2029':
+			return '\uFFFD'
+		}
+		return r
+	}, s)
+}
