@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -120,7 +121,7 @@ func sentAt(t *testing.T, delivery map[string]any) {
 		headers, _ := attempt["requestHeaders"].([]any)
 		for _, header := range headers {
 			if field, _ := header.(map[string]any); field["name"] == "webhook-timestamp" {
-				if want := fmt.Sprint(started.Unix()); err != nil || field["value"] != want {
+				if want := strconv.FormatInt(started.Unix(), 10); err != nil || field["value"] != want {
 					t.Errorf("sent at %v, want %s", field["value"], want)
 				}
 				field["value"] = nil

@@ -87,10 +87,10 @@ func same(value string, roles ...Role) map[Role]string {
 
 // Specs returns every setting.
 func Specs() []Spec {
-	services, servers := []Role{API, Dispatcher, Gateway}, []Role{Dev, API, Dispatcher, Gateway}
-	apis, all := []Role{Dev, API}, []Role{Dev, API, Dispatcher, Gateway, Migrate, Receiver}
+	services, servers, apis := []Role{API, Dispatcher, Gateway}, []Role{Dev, API, Dispatcher, Gateway}, []Role{Dev, API}
+	all := []Role{Dev, API, Dispatcher, Gateway, Migrate, Receiver}
 	pipeline := []Role{Dev, API, Dispatcher} // those that take, send or record events
-	return []Spec{
+	specs := []Spec{
 		{
 			Name: HTTPAddr, Flag: "http", Usage: "address of the HTTP server: the API, or health of a dispatcher or gateway", roles: servers,
 			defaults: map[Role]string{Dev: "127.0.0.1:8080", API: ":8080", Dispatcher: ":8081", Gateway: ":8082"},
@@ -141,13 +141,26 @@ func Specs() []Spec {
 		},
 		{Name: TrustedProxies, Usage: "CIDRs of proxies whose X-Forwarded-For, -Host and -Proto are trusted; none: no proxy", roles: servers, defaults: same("none", servers...)},
 		{Name: PublicURL, Usage: "beginning of all links of the API, such as https://hooks.example.com; without it, links are paths, or use what a trusted proxy sends", roles: apis},
-		{Name: OIDCIssuer, Usage: "OpenID Connect provider that signs managers in to the console, such as https://id.example.com; without it, keys alone do", roles: apis},
-		{Name: OIDCClientID, Usage: "the console's client id at that provider; the redirect URI there is /console/oidc/callback below the public URL", roles: apis},
-		{Name: OIDCClientSecret, Secret: true, Usage: "the console's client secret at that provider", roles: apis},
+	}
+	return slices.Concat(specs, signIn(apis), process(apis, servers, all))
+}
+
+// process returns the settings of what a process takes and tells.
+func process(apis, servers, all []Role) []Spec {
+	return []Spec{
 		{Name: OpsHosts, Usage: "host names that the ops address answers to, separated by commas, besides IP addresses, localhost, and names without a dot", roles: servers},
 		{Name: DispatchMemory, Usage: "memory for the deliveries that a dispatcher has in flight, at least 64MiB", roles: []Role{Dev, Dispatcher}, defaults: same("256MiB", Dev, Dispatcher)},
 		{Name: RateLimit, Usage: "requests a second for each account; 0: no limit", roles: apis, defaults: same("0", apis...)},
 		{Name: LogLevel, Flag: "log-level", Usage: "debug, info, warn or error", roles: all, defaults: same("info", all...)},
 		{Name: LogFormat, Flag: "log-format", Usage: "text, json, or auto: text on a terminal", roles: all, defaults: same("auto", all...)},
+	}
+}
+
+// signIn returns the settings of who signs people in to the console besides keys.
+func signIn(apis []Role) []Spec {
+	return []Spec{
+		{Name: OIDCIssuer, Usage: "OpenID Connect provider that signs managers in to the console, such as https://id.example.com; without it, keys alone do", roles: apis},
+		{Name: OIDCClientID, Usage: "the console's client id at that provider; the redirect URI there is /console/oidc/callback below the public URL", roles: apis},
+		{Name: OIDCClientSecret, Secret: true, Usage: "the console's client secret at that provider", roles: apis},
 	}
 }

@@ -195,6 +195,11 @@ func (d sqlite) recordRest(ctx context.Context, c store.Conn, w *recordWork, cou
 	if err := d.answerJobs(ctx, c, w.answers); err != nil {
 		return fmt.Errorf("answer jobs: %w", err)
 	}
+	return d.recordHealth(ctx, c, w)
+}
+
+// recordHealth stores what is said of webhooks and their circuits.
+func (d sqlite) recordHealth(ctx context.Context, c store.Conn, w *recordWork) error {
 	for _, h := range w.health {
 		if !h.FailingSince.IsZero() || h.Recovered {
 			_, err := c.ExecContext(ctx, healthFailing, string(h.Webhook), d.db.Moment(h.FailingSince), d.db.Moment(h.At), d.db.Moment(w.now))

@@ -143,7 +143,7 @@ func (m *markdown) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 
 // heads writes a heading with a link to itself.
 func heads(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
-	h := node.(*ast.Heading) //nolint:forcetypeassert // registered for its kind
+	h := node.(*ast.Heading) //nolint:forcetypeassert,errcheck // registered for its kind
 	id, _ := h.AttributeString("id")
 	switch {
 	case entering && h.Level == 1:
@@ -164,7 +164,7 @@ func code(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.Wa
 	if !entering {
 		return ast.WalkContinue, nil
 	}
-	block := node.(*ast.FencedCodeBlock) //nolint:forcetypeassert // registered for its kind
+	block := node.(*ast.FencedCodeBlock) //nolint:forcetypeassert,errcheck // registered for its kind
 	element, language, content := "div", string(block.Language(source)), string(lines(block, source))
 	if language == "json" {
 		element = "wb-json"
@@ -195,7 +195,7 @@ func typed(language, content string) string {
 // link writes a link to another guide as one to its page. What the site does not have, as a file of
 // the sources, is no link.
 func (m *markdown) link(w util.BufWriter, _ []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
-	l := node.(*ast.Link) //nolint:forcetypeassert // registered for its kind
+	l := node.(*ast.Link) //nolint:forcetypeassert,errcheck // registered for its kind
 	to, tag := m.target(string(l.Destination)), "a"
 	switch {
 	case to == "":
@@ -217,7 +217,7 @@ func (m *markdown) link(w util.BufWriter, _ []byte, node ast.Node, entering bool
 // autoLink writes an address that stands for itself.
 func (m *markdown) autoLink(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
 	if entering {
-		l := node.(*ast.AutoLink) //nolint:forcetypeassert // registered for its kind
+		l := node.(*ast.AutoLink) //nolint:forcetypeassert,errcheck // registered for its kind
 		_, _ = fmt.Fprintf(w, `<a href="%s">%s</a>`,
 			template.HTMLEscapeString(m.target(string(l.URL(source)))), template.HTMLEscapeString(string(l.Label(source))))
 	}
@@ -227,7 +227,7 @@ func (m *markdown) autoLink(w util.BufWriter, source []byte, node ast.Node, ente
 // inlineHTML writes what looks like HTML within a line, as <account>, as text.
 func inlineHTML(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
 	if entering {
-		h := node.(*ast.RawHTML) //nolint:forcetypeassert // registered for its kind
+		h := node.(*ast.RawHTML) //nolint:forcetypeassert,errcheck // registered for its kind
 		writeHTML(w, h.Segments.Value(source))
 	}
 	return ast.WalkSkipChildren, nil
@@ -241,9 +241,9 @@ func blockHTML(w util.BufWriter, source []byte, node ast.Node, entering bool) (a
 	return ast.WalkSkipChildren, nil
 }
 
-func writeHTML(w util.BufWriter, text []byte) {
-	if !bytes.HasPrefix(bytes.TrimSpace(text), []byte("<!--")) {
-		_, _ = w.WriteString(template.HTMLEscapeString(string(text)))
+func writeHTML(w util.BufWriter, raw []byte) {
+	if !bytes.HasPrefix(bytes.TrimSpace(raw), []byte("<!--")) {
+		_, _ = w.WriteString(template.HTMLEscapeString(string(raw)))
 	}
 }
 
@@ -272,7 +272,7 @@ func (m *markdown) target(to string) string {
 // image writes a figure of the guides.
 func image(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
 	if entering {
-		i := node.(*ast.Image) //nolint:forcetypeassert // registered for its kind
+		i := node.(*ast.Image) //nolint:forcetypeassert,errcheck // registered for its kind
 		_, _ = fmt.Fprintf(w, `<img src="/docs/%s" alt="%s" loading="lazy">`,
 			template.HTMLEscapeString(path.Base(string(i.Destination))), template.HTMLEscapeString(plain(i, source)))
 	}

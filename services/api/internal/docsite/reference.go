@@ -32,8 +32,8 @@ type openAPI struct {
 	Paths map[string]map[string]jsontext.Value `json:"paths"`
 }
 
-// methods are those of operations, in the order in which they are shown.
-var methods = []string{"get", "post", "put", "patch", "delete"}
+// methods returns those of operations, in the order in which they are shown.
+func methods() []string { return []string{"get", "post", "put", "patch", "delete"} }
 
 // addOperations adds the page of the HTTP API: a list of all operations, in whose place the
 // viewer shows them in full.
@@ -52,7 +52,7 @@ func (c *content) addOperations(document []byte) error {
 	}
 	slices.Sort(paths)
 	for _, path := range paths {
-		for _, method := range methods {
+		for _, method := range methods() {
 			raw := api.Paths[path][method]
 			if raw == nil {
 				continue
@@ -113,7 +113,7 @@ func (c *content) addBus(document []byte) error {
 		return fmt.Errorf("read bus document: %w", err)
 	}
 	info := d.object(d.root, "info")
-	page := bus{Title: str(info, "title"), Description: d.html(info, "description")}
+	page := bus{Title: str(info, "title"), Description: d.html(info)}
 	f := frame{Name: "asyncapi", Title: page.Title}
 	operations := d.object(d.root, "operations")
 	for _, id := range keys(operations) {
@@ -143,7 +143,7 @@ func (d *asyncAPI) operation(id string, o map[string]any) busOperation {
 	channel := d.object(o, "channel")
 	one := busOperation{
 		ID: id, Title: str(o, "title"), Summary: str(o, "summary"), Address: str(channel, "address"),
-		Description: d.html(o, "description"), Channel: d.html(channel, "description"),
+		Description: d.html(o), Channel: d.html(channel),
 	}
 	d.text.WriteString(one.Summary + " " + one.Address + " ")
 	parameters := d.object(channel, "parameters")
@@ -158,7 +158,7 @@ func (d *asyncAPI) operation(id string, o map[string]any) busOperation {
 }
 
 func (d *asyncAPI) message(m map[string]any) busMessage {
-	one := busMessage{Title: str(m, "title"), Description: d.html(m, "description")}
+	one := busMessage{Title: str(m, "title"), Description: d.html(m)}
 	d.text.WriteString(one.Title + " " + str(m, "summary") + " ")
 	headers := d.object(d.object(m, "headers"), "properties")
 	for _, name := range keys(headers) {
@@ -204,8 +204,9 @@ func (d *asyncAPI) resolve(value any) map[string]any {
 	return o
 }
 
-func (d *asyncAPI) html(in map[string]any, name string) template.HTML {
-	text := str(in, name)
+// html returns the description of a part of the document.
+func (d *asyncAPI) html(in map[string]any) template.HTML {
+	text := str(in, "description")
 	d.text.WriteString(text + " ")
 	written, err := d.write(text)
 	if err != nil {

@@ -115,8 +115,10 @@ type view struct {
 // few is how many entries a page has; the API answers with 100 at most.
 const few = 50
 
-// filters are the parameters of the page which select entries.
-var filters = []string{"action", "actor", "success", "days", "startDate", "endDate"}
+// filters returns the parameters of the page which select entries.
+func filters() []string {
+	return []string{"action", "actor", "success", "days", "startDate", "endDate"}
+}
 
 func show(p *console.Page) error {
 	query := p.Pick("action", "actor", "success", "startDate", "endDate", "offset")
@@ -131,7 +133,7 @@ func show(p *console.Page) error {
 	}
 	p.CLI(command(query))
 	v := view{
-		Form: console.NewForm(p.Pick(filters...)), Total: a.Pagination.Total, Filtered: len(p.Pick(filters...)) > 0,
+		Form: console.NewForm(p.Pick(filters()...)), Total: a.Pagination.Total, Filtered: len(p.Pick(filters()...)) > 0,
 		Paging:   p.Offsets(a.Pagination.Offset, len(a.Data), a.Pagination.Total),
 		Days:     []console.Option{{Value: "", Label: "Any time"}, {Value: "1", Label: "Today"}, {Value: "7", Label: "7 days"}, {Value: "30", Label: "30 days"}},
 		Outcomes: []console.Option{{Value: "", Label: "Any"}, {Value: "true", Label: "Done"}, {Value: "false", Label: "Refused"}},
@@ -157,15 +159,16 @@ func words(action string) string { return strings.ReplaceAll(action, "-", " ") }
 
 // command is the page's list on the command line.
 func command(query url.Values) string {
-	text := "audit list"
+	var text strings.Builder
+	text.WriteString("audit list")
 	for _, flag := range []struct{ parameter, flag string }{
 		{"action", "--action "}, {"actor", "--actor "}, {"success", "--success="}, {"startDate", "--since "}, {"endDate", "--until "}, {"offset", "--offset "},
 	} {
 		if value := query.Get(flag.parameter); value != "" {
-			text += " " + flag.flag + quoted(value)
+			text.WriteString(" " + flag.flag + quoted(value))
 		}
 	}
-	return text
+	return text.String()
 }
 
 // quoted quotes what a shell would not take as one word.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -103,7 +104,7 @@ const most = 1000
 
 func registrations(p *console.Page) (map[string]*registered, *console.Problem) {
 	var webhooks []webhook
-	if none := p.API.Try("/v1/webhooks", url.Values{"limit": {fmt.Sprint(most)}}, &webhooks); none != nil {
+	if none := p.API.Try("/v1/webhooks", url.Values{"limit": {strconv.Itoa(most)}}, &webhooks); none != nil {
 		return nil, none
 	}
 	found := map[string]*registered{}

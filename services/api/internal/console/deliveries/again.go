@@ -149,7 +149,7 @@ func start(p *console.Page) error {
 		return err
 	}
 	query := url.Values{}
-	for _, name := range filters {
+	for _, name := range filters() {
 		if value := form.Get(name); value != "" {
 			query.Set(name, value)
 		}

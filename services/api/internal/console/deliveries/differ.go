@@ -22,8 +22,10 @@ type line struct{ Mark, Class, Text string }
 // maxLines bounds how many lines of a body are compared: the work grows with their square.
 const maxLines = 200
 
-// always are headers that differ between any two attempts, which says nothing.
-var always = []string{"webhook-timestamp", "webhook-signature", "waybill-attempt", "waybill-delivery-id", "webhook-id", "traceparent", "date", "content-length"}
+// always returns the headers that differ between any two attempts, which says nothing.
+func always() []string {
+	return []string{"webhook-timestamp", "webhook-signature", "waybill-attempt", "waybill-delivery-id", "webhook-id", "traceparent", "date", "content-length"}
+}
 
 // compare returns what differs from one attempt to another.
 func compare(with string, before, now attempt) *difference {
@@ -53,7 +55,7 @@ func (d *difference) fields(prefix string, before, now []header) {
 	var names []string
 	for _, h := range slices.Concat(before, now) {
 		name := strings.ToLower(h.Name)
-		if !slices.Contains(names, name) && !slices.Contains(always, name) {
+		if !slices.Contains(names, name) && !slices.Contains(always(), name) {
 			names = append(names, name)
 		}
 	}
@@ -100,9 +102,9 @@ func differ(before, now []string) []line {
 	for i := range common {
 		common[i] = make([]int, len(now)+1)
 	}
-	for i := len(before) - 1; i >= 0; i-- {
-		for j := len(now) - 1; j >= 0; j-- {
-			if before[i] == now[j] {
+	for i, old := range slices.Backward(before) {
+		for j, line := range slices.Backward(now) {
+			if old == line {
 				common[i][j] = common[i+1][j+1] + 1
 			} else {
 				common[i][j] = max(common[i+1][j], common[i][j+1])

@@ -1,6 +1,7 @@
 package deliveries
 
 import (
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -12,7 +13,9 @@ import (
 )
 
 // filters are those of the API's list, by their names there, in the order of the form.
-var filters = []string{"status", "webhookId", "eventType", "shipmentId", "eventId", "reason", "class", "statusCode", "test", "since", "until"}
+func filters() []string {
+	return []string{"status", "webhookId", "eventType", "shipmentId", "eventId", "reason", "class", "statusCode", "test", "since", "until"}
+}
 
 // pageSize is how many deliveries a page has.
 const pageSize = "50"
@@ -61,9 +64,7 @@ func list(p *console.Page) error {
 	}
 	v.Again = againPath + "?" + again(query).Encode()
 	call := url.Values{"limit": {pageSize}}
-	for name, values := range query {
-		call[name] = values
-	}
+	maps.Copy(call, query)
 	if cursor := p.Query("cursor"); cursor != "" {
 		call.Set("cursor", cursor)
 	}
@@ -89,7 +90,7 @@ func list(p *console.Page) error {
 
 // asked returns the filters of the page's address. A time without a zone is one in UTC.
 func asked(p *console.Page) url.Values {
-	query := p.Pick(filters...)
+	query := p.Pick(filters()...)
 	for _, name := range []string{"since", "until"} {
 		if query.Has(name) {
 			query.Set(name, instant(query.Get(name)))
@@ -201,13 +202,15 @@ func reasonOptions() []console.Option {
 
 // cli writes a command with the filters that the command line has.
 func cli(command string, query url.Values) string {
+	var text strings.Builder
+	text.WriteString(command)
 	for _, f := range []struct{ name, flag string }{
 		{"status", "status"}, {"webhookId", "webhook"}, {"eventId", "event"}, {"eventType", "type"}, {"shipmentId", "shipment"},
 		{"reason", "reason"}, {"class", "class"}, {"statusCode", "status-code"}, {"since", "since"}, {"until", "until"},
 	} {
 		if value := query.Get(f.name); value != "" {
-			command += " --" + f.flag + " " + shell(value)
+			text.WriteString(" --" + f.flag + " " + shell(value))
 		}
 	}
-	return command
+	return text.String()
 }

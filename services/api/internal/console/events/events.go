@@ -5,6 +5,7 @@ package events
 import (
 	"embed"
 	"io/fs"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -113,13 +114,14 @@ type count struct {
 	N      int
 }
 
-var filters = []string{"type", "shipmentId", "source", "since", "until"}
+// filters are the parameters of the page which select events.
+func filters() []string { return []string{"type", "shipmentId", "source", "since", "until"} }
 
 func list(p *console.Page) error {
 	if q := strings.TrimSpace(p.Query("q")); q != "" && p.Has(findPath) {
 		return p.Redirect(findPath + "?" + url.Values{"q": {q}}.Encode())
 	}
-	query := p.Pick(filters...)
+	query := p.Pick(filters()...)
 	for _, name := range []string{"since", "until"} {
 		if query.Has(name) {
 			query.Set(name, instant(query.Get(name)))
@@ -131,9 +133,7 @@ func list(p *console.Page) error {
 		Sources: []console.Option{{Value: "", Label: "any"}, {Value: "rest", Label: "HTTP"}, {Value: "nats", Label: "bus"}},
 	}
 	call := url.Values{"limit": {pageSize}}
-	for name, values := range query {
-		call[name] = values
-	}
+	maps.Copy(call, query)
 	if cursor := p.Query("cursor"); cursor != "" {
 		call.Set("cursor", cursor)
 	}
@@ -157,7 +157,7 @@ func list(p *console.Page) error {
 
 // maxCounted is how many deliveries are read to tell what became of a page of events: one page
 // of the API's.
-const maxCounted = 1000
+const maxCounted = "1000"
 
 // count tells what became of the events, by one page of the deliveries of their time.
 func (v *listView) count(p *console.Page, query url.Values) {
@@ -168,7 +168,7 @@ func (v *listView) count(p *console.Page, query url.Values) {
 	if err != nil {
 		return
 	}
-	call := url.Values{"since": {v.Rows[len(v.Rows)-1].ReceivedAt}, "until": {newest.Add(time.Millisecond).Format(time.RFC3339Nano)}, "limit": {"1000"}}
+	call := url.Values{"since": {v.Rows[len(v.Rows)-1].ReceivedAt}, "until": {newest.Add(time.Millisecond).Format(time.RFC3339Nano)}, "limit": {maxCounted}}
 	if kind := query.Get("type"); kind != "" {
 		call.Set("eventType", kind)
 	}
@@ -193,7 +193,7 @@ func (v *listView) count(p *console.Page, query url.Values) {
 	}
 }
 
-// counts counts deliveries by status, the worst first.
+// counts says how many deliveries have each status, the worst first.
 func counts(list []deliverylog.Delivery) []count {
 	var all []count
 	for _, status := range worstFirst() {
@@ -257,11 +257,12 @@ func typeOptions(none string) []console.Option {
 }
 
 func cli(query url.Values) string {
-	command := "events list"
+	var command strings.Builder
+	command.WriteString("events list")
 	for _, f := range []struct{ name, flag string }{{"type", "type"}, {"shipmentId", "shipment"}, {"source", "source"}, {"since", "since"}, {"until", "until"}} {
 		if value := query.Get(f.name); value != "" {
-			command += " --" + f.flag + " '" + strings.ReplaceAll(value, "'", `'\''`) + "'"
+			command.WriteString(" --" + f.flag + " '" + strings.ReplaceAll(value, "'", `'\''`) + "'")
 		}
 	}
-	return command
+	return command.String()
 }

@@ -108,7 +108,7 @@ func (s *schema) fields(prefix, label string, defs map[string]schema, deeper boo
 		return 1
 	})
 	for _, name := range names {
-		member := s.Properties[name].resolved(defs)
+		member := resolved(s.Properties[name], defs)
 		f := field{Name: prefix + "/" + name, Label: label + console.Visible(name), Hint: console.Visible(member.Description), Required: slices.Contains(s.Required, name)}
 		if deeper && member.kind() == "object" && len(member.Properties) > 0 {
 			list = append(list, member.fields(f.Name, f.Label+".", defs, false)...)
@@ -121,7 +121,7 @@ func (s *schema) fields(prefix, label string, defs map[string]schema, deeper boo
 }
 
 // resolved returns the schema that a reference means, with that of its items.
-func (s schema) resolved(defs map[string]schema) schema {
+func resolved(s schema, defs map[string]schema) schema {
 	if known, ok := defs[strings.TrimPrefix(s.Ref, "#/$defs/")]; ok {
 		known.Description = cmp.Or(s.Description, known.Description)
 		s = known

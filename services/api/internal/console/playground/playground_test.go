@@ -37,7 +37,8 @@ func TestArguments(t *testing.T) {
 		t.Error(diff)
 	}
 	v.Form.Values.Set("a/any", "{")
-	if read(&v); v.Form.Problem == nil || v.Form.Problem.Faults[0].Pointer != "/a/any" {
+	read(&v)
+	if v.Form.Problem == nil || v.Form.Problem.Faults[0].Pointer != "/a/any" {
 		t.Errorf("the fault is %+v", v.Form.Problem)
 	}
 }

@@ -149,7 +149,7 @@ func (g *group) add(d deliverylog.Delivery) {
 }
 
 // Held tells that all of it is held: sending it again would not help.
-func (g group) Held() bool { return len(g.Status) == 1 && g.Status[0].Status == domain.StatusHeld }
+func (g *group) Held() bool { return len(g.Status) == 1 && g.Status[0].Status == domain.StatusHeld }
 
 // answer reads what the receiver last said.
 func (g *group) answer(p *console.Page) {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf16"
@@ -77,7 +78,7 @@ type listView struct {
 func list(p *console.Page) error {
 	var found page
 	query := p.Pick("cursor")
-	query.Set("limit", fmt.Sprint(perPage))
+	query.Set("limit", strconv.Itoa(perPage))
 	if err := p.API.Get("/v1/rejected", query, &found); err != nil {
 		return err
 	}
@@ -106,7 +107,7 @@ const maxPages = 8
 // has no name of its own.
 func find(p *console.Page) (*message, error) {
 	query := p.Pick("cursor")
-	query.Set("limit", fmt.Sprint(perPage))
+	query.Set("limit", strconv.Itoa(perPage))
 	for range maxPages {
 		var found page
 		if err := p.API.Get("/v1/rejected", query, &found); err != nil {

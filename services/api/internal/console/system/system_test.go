@@ -25,14 +25,14 @@ func TestDispatchers(t *testing.T) {
 		for _, body := range []string{`{"id":"a"}`, `{"id":"b"}`, `{"id":"c"}`, `{"id":"c","gone":true}`, `{`, `{"id":""}`, `[]`} {
 			d.heard([]byte(body))
 		}
-		time.Sleep(liveTime)
+		<-time.After(liveTime)
 		d.heard([]byte(`{"id":"b","reads":2}`))
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		all, live := d.list(time.Now())
 		if len(all) != 2 || live != 1 || all[0].ID != "a" || all[0].Live || !all[1].Live {
 			t.Errorf("%d alive of %+v", live, all)
 		}
-		time.Sleep(knownTime)
+		<-time.After(knownTime)
 		if all, live := d.list(time.Now()); len(all) != 0 || live != 0 {
 			t.Errorf("%d alive of %+v", live, all)
 		}
@@ -48,8 +48,8 @@ func TestDispatchers(t *testing.T) {
 func TestMeasured(t *testing.T) {
 	t.Parallel()
 	r := prometheus.NewRegistry()
-	calls := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "waybill_gateway_calls_total"}, []string{"method", "route", "class"})
-	took := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "waybill_gateway_call_seconds", Buckets: []float64{0.001, 0.01, 1}}, []string{"method", "route"})
+	calls := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "waybill_gateway_calls_total", Help: "Calls."}, []string{"method", "route", "class"})
+	took := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "waybill_gateway_call_seconds", Help: "How long calls take.", Buckets: []float64{0.001, 0.01, 1}}, []string{"method", "route"})
 	r.MustRegister(calls, took)
 	calls.WithLabelValues("GET", "/a", "2xx").Add(9)
 	calls.WithLabelValues("GET", "/a", "5xx").Add(2)

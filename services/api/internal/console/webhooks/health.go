@@ -1,9 +1,9 @@
 package webhooks
 
 import (
-	"fmt"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -57,7 +57,7 @@ type lastAnswer struct {
 // Text is the answer in short: its code, or what came instead of one.
 func (a lastAnswer) Text() string {
 	if a.StatusCode != 0 {
-		return fmt.Sprint(a.StatusCode)
+		return strconv.Itoa(a.StatusCode)
 	}
 	return className(a.Class)
 }
@@ -140,7 +140,7 @@ func showHealth(p *console.Page) error {
 	}
 	v := healthView{head: h}
 	if v.NoHealth = p.API.Try(console.Path("v1", "webhooks", h.Webhook.ID, "health"), nil, &v.Health); v.NoHealth == nil {
-		v.head.State = v.Health.state(&v.Webhook)
+		v.State = v.Health.state(&v.Webhook)
 		v.arrange()
 		p.CLI("webhooks health " + h.Webhook.ID)
 	}
