@@ -64,6 +64,7 @@ install: build ## install the four programs into GOBIN, or into PREFIX/bin when 
 test: need-test ## run all tests with the race detector, on SQLite and on a temporary Postgres
 	@$(call each_module,go test -race -timeout 20m $$([ "$${PWD##*/}" != cmd ] || echo -count=1) $(ARGS) ./...)
 	@cd services/api && go test -race -count=1 $(ARGS) ./internal/selfapi
+	@echo 'NOT RUN here: the console in a real browser (make browser)'
 
 COUNT ?= 5
 .PHONY: race
@@ -121,6 +122,18 @@ reloads: need-go ## change the route files RELOADS times (10000) under load, and
 mcp-conformance: need-go ## run the official MCP conformance suite and independent clients against gateways
 	@cmd/mcptest/install.sh $(CURDIR)/$(TOOLS)/mcp
 	@go run ./cmd/mcptest conformance -tools $(TOOLS)/mcp $(ARGS)
+
+# One browser and one Waybill for all tests; the limit is on what they do at the same time.
+BROWSER_TEST = cd cmd && go test -count=1 -timeout 15m -parallel 3 ./internal/browsertest -chromium "$$(command -v chromium)" -axe '$(CURDIR)/$(TOOLS)/browser/node_modules/axe-core/axe.min.js'
+.PHONY: browser
+browser: need-go ## try the console in a real Chromium: by keyboard, live, axe-core, hostile data, without JavaScript
+	@cmd/internal/browsertest/install.sh $(CURDIR)/$(TOOLS)/browser
+	@$(BROWSER_TEST) $(ARGS)
+
+.PHONY: screenshots
+screenshots: need-go ## make the pictures of the console in docs/pictures from sample data
+	@cmd/internal/browsertest/install.sh $(CURDIR)/$(TOOLS)/browser
+	@$(BROWSER_TEST) -run '^TestPictures$$' -pictures '$(CURDIR)/docs/pictures' $(ARGS)
 
 .PHONY: bench-mcp
 bench-mcp: need-go ## measure how many requests a second the MCP server answers on one processor, beside the bare SDK

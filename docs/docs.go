@@ -6,7 +6,7 @@ import (
 	"io/fs"
 )
 
-//go:embed *.md performance/*.svg
+//go:embed *.md performance/*.svg pictures/*.png
 var files embed.FS
 
 // Files returns the guides, NAME.md, and the figures that they show.

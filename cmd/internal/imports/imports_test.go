@@ -138,6 +138,7 @@ var rules = []struct {
 	{"github.com/getkin/kin-openapi", nil, true, "for tests: another reader of the OpenAPI document"},
 	{"github.com/standard-webhooks/", []string{"waybill.dev/cmd/internal/demo", "waybill.dev/cmd/waybill"}, true, "an independent verifier of our own signatures: for tests and the demo"},
 	{"github.com/google/go-cmp", nil, true, "for tests"},
+	{"github.com/chromedp/", nil, true, "for tests of the console in a browser"},
 	{"go.uber.org/goleak", nil, true, "for tests"},
 }
 

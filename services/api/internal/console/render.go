@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"waybill.dev/shared/apikey"
+	"waybill.dev/shared/domain"
 	"waybill.dev/shared/look"
 )
 
@@ -93,6 +94,7 @@ func (t *templates) pages(files fs.FS, parts bool) (map[string]*template.Templat
 type frame struct {
 	Title     string
 	Signed    bool
+	Live      bool // whether the session may follow what happens
 	Nav       [][]navLine
 	Account   string
 	Who       string
@@ -125,6 +127,7 @@ func (p *Page) show(status int, name, title string, data any) error {
 	if f.Signed {
 		f.Flash, f.Account, f.Who = p.flash(), p.Account(), p.who()
 		f.Nav, f.Samples = p.nav(), p.samples()
+		f.Live = p.May(domain.ScopeEventsRead)
 	}
 	var page bytes.Buffer
 	if err := set.ExecuteTemplate(&page, "layout", &f); err != nil {

@@ -166,13 +166,15 @@ func TestCodeIsCopied(t *testing.T) {
 func TestFigures(t *testing.T) {
 	t.Parallel()
 	s := site(t)
-	figures := regexp.MustCompile(`<img src="/docs/([^"]*)"`).FindAllStringSubmatch(read(t, s, "performance"), -1)
-	if len(figures) == 0 {
-		t.Fatal("there are no figures")
-	}
-	for _, figure := range figures {
-		if page, ok, _ := s.Page(figure[1]); !ok || page.ContentType != "image/svg+xml" || path.Ext(figure[1]) != ".svg" {
-			t.Errorf("%s: found %v, %s", figure[1], ok, page.ContentType)
+	for guide, kind := range map[string]struct{ extension, contentType string }{"performance": {".svg", "image/svg+xml"}, "console": {".png", "image/png"}} {
+		figures := regexp.MustCompile(`<img src="/docs/([^"]*)"`).FindAllStringSubmatch(read(t, s, guide), -1)
+		if len(figures) == 0 {
+			t.Fatalf("%s has no figures", guide)
+		}
+		for _, figure := range figures {
+			if page, ok, _ := s.Page(figure[1]); !ok || page.ContentType != kind.contentType || path.Ext(figure[1]) != kind.extension {
+				t.Errorf("%s: found %v, %s", figure[1], ok, page.ContentType)
+			}
 		}
 	}
 	for _, name := range []string{"receivers.md", "docs.go", "_frame.html", "guide.html", "decisions"} {

@@ -140,7 +140,7 @@ func (c *content) readFiles() error {
 	for _, from := range []struct {
 		files fs.FS
 		dir   string
-	}{{web, "web"}, {docs.Files(), "performance"}} {
+	}{{web, "web"}, {docs.Files(), "performance"}, {docs.Files(), "pictures"}} {
 		entries, err := fs.ReadDir(from.files, from.dir)
 		if err != nil {
 			return fmt.Errorf("list files: %w", err)
@@ -150,7 +150,7 @@ func (c *content) readFiles() error {
 			if err != nil {
 				return fmt.Errorf("read file: %w", err)
 			}
-			kind := map[string]string{".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
+			kind := map[string]string{".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml", ".png": "image/png"}
 			c.pages[entry.Name()] = newPage(body, kind[path.Ext(entry.Name())], figurePolicy)
 		}
 	}

@@ -62,7 +62,8 @@ async function load(request, { push = true, fresh = true, quiet = false } = {}) 
   let arrived = false;
   const slow = quiet ? 0 : setTimeout(() => document.body.append(bar), 300);
   try {
-    const answer = await fetch(request, { signal: control.signal, headers: { Accept: "text/html" } });
+    request.headers.set("Accept", "text/html"); // beside the Content-Type of a form, which headers given to fetch would replace
+    const answer = await fetch(request, { signal: control.signal });
     const text = await answer.text();
     if (control.signal.aborted) return;
     arrived = true;

@@ -1,0 +1,110 @@
+package browsertest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"waybill.dev/cmd/internal/sink"
+	"waybill.dev/cmd/internal/stack"
+)
+
+// What others may write: a script, an image that runs one, an end of an attribute and of a text
+// area, a mark that turns the direction of writing, right-to-left letters, and much without a space.
+var (
+	evil = `<script>alert(1)</script><img src=x onerror=alert(2)>"'></textarea></title>` + "\u202etxt.exe\u2066" + ` שלום مرحبا {{.}} javascript:alert(3)`
+	long = strings.Repeat("a-name-without-an-end-", 10)
+)
+
+// hostile is an account full of what others wrote.
+type hostile struct {
+	t   *testing.T
+	api *stack.Client
+	// webhook has failed deliveries, event and delivery are one of those, shipment is its.
+	webhook, event, shipment, delivery string
+}
+
+// insist asks the API for something that must be done.
+func (h *hostile) insist(method, path string, body any) map[string]any {
+	h.t.Helper()
+	text, err := json.Marshal(body)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	answer, err := h.api.Do(h.t.Context(), method, path, text, nil)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if answer.Status > 299 {
+		h.t.Fatalf("%s %s: %v", method, path, answer.Problem())
+	}
+	out := make(map[string]any)
+	_ = json.Unmarshal(answer.Body, &out)
+	return out
+}
+
+// makeHostile fills the account: webhooks, events, deliveries, jobs, rejected messages, access.
+func makeHostile(t *testing.T) *hostile {
+	t.Helper()
+	b := &tab{T: t, world: shared}
+	h := &hostile{t: t, api: shared.api, shipment: "shp_" + evil}
+	bad, good := shared.sink.Endpoint("hostile-"+long[:60]), shared.sink.Endpoint("good")
+	bad.Behave(func(sink.Post) sink.Answer {
+		return sink.Answer{Status: http.StatusInternalServerError, Body: evil, Header: http.Header{"X-Evil": {`<img src=x onerror=alert(4)>`}, "Content-Type": {"text/html"}}}
+	})
+	made := h.insist(http.MethodPost, "/v1/webhooks", map[string]any{
+		"url": bad.URL, "events": []string{"shipment.delivered"}, "description": evil, "retryScheduleSeconds": []int{}, "headers": map[string]string{"X-Own": evil[:25]},
+	})
+	h.webhook, _ = made["id"].(string)
+	h.insist(http.MethodPost, "/v1/webhooks", map[string]any{"url": good.URL, "events": []string{"shipment.delivered"}, "description": "שלום " + long})
+	h.event = "evt_hostile_0"
+	for i := range 60 {
+		data := map[string]any{"shipmentId": h.shipment, evil: []any{evil, 1 << 60, nil, true}, "control": "a\u0001b\u001b[31mc", "long": long + long}
+		if i > 0 {
+			data["shipmentId"] = fmt.Sprintf("شحنة-%d-%s", i, long[:80])
+		}
+		h.insist(http.MethodPost, "/v1/events", map[string]any{"id": fmt.Sprintf("evt_hostile_%d", i), "type": "shipment.delivered", "data": data})
+	}
+	h.delivery = b.status(h.webhook, h.event, "failed").ID
+	h.insist(http.MethodPost, "/v1/deliveries/retry", map[string]any{"webhookId": h.webhook, "shipmentId": h.shipment})
+	h.access()
+	h.reject()
+	return h
+}
+
+func (h *hostile) access() {
+	bucket := "hostile-" + strings.TrimSuffix(long[:100], "-")
+	h.insist(http.MethodPost, "/v1/accounts/default/key-buckets", map[string]any{"name": bucket, "description": evil, "tags": map[string]string{"team": "שלום"}})
+	consumer := "/v1/accounts/default/key-buckets/" + bucket + "/consumers"
+	h.insist(http.MethodPost, consumer, map[string]any{"name": "hostile", "description": evil, "scopes": []string{"events:read", "webhooks:read"}, "metadata": map[string]any{evil: evil}})
+	consumer += "/hostile"
+	h.insist(http.MethodPost, consumer+"/keys", map[string]any{"description": evil})
+	h.insist(http.MethodPost, consumer+"/managers", map[string]any{"email": "ada@example.com", "sub": evil})
+}
+
+// reject publishes on the bus what is no event.
+func (h *hostile) reject() {
+	h.t.Helper()
+	bus, err := nats.Connect(shared.stack.NATSURL)
+	if err != nil {
+		h.t.Fatalf("connect to the bus: %v", err)
+	}
+	defer bus.Close()
+	for _, text := range []string{evil, `{"id":"` + evil + `"}`, "\x00\x01\xff\xfe binary"} {
+		if err := bus.Publish("events.default.shipment.created", []byte(text)); err != nil {
+			h.t.Fatalf("publish on the bus: %v", err)
+		}
+	}
+	if err := bus.Flush(); err != nil {
+		h.t.Fatalf("publish on the bus: %v", err)
+	}
+	b := &tab{T: h.t, world: shared}
+	b.soon("the rejected messages are listed", func() (bool, error) {
+		list, err := h.api.Rejected(h.t.Context(), 10)
+		return len(list) >= 3, err
+	})
+}
