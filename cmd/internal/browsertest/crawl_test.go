@@ -42,8 +42,9 @@ const (
 
 // Every link of the console, over data that means ill: nothing runs, nothing breaks, nobody else is
 // asked. Then one page of each kind is looked at with axe-core, weighed, and painted without a script.
+//
+//nolint:paralleltest // before all others, which take away what they have made
 func TestEveryPage(t *testing.T) {
-	t.Parallel()
 	b := newTab(t)
 	h := makeHostile(t)
 	b.signIn(b.stack.Key)
