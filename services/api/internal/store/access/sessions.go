@@ -68,7 +68,8 @@ func (r sessionRow) domain() Session {
 // purgeSessions is how many ended sessions a new one removes at most.
 const purgeSessions = 100
 
-// OpenSession stores a session that lasts for so long and removes some that have ended. Replaces,
+// OpenSession stores a session that lasts for so long and removes some that have ended. A key or a
+// manager has at most 100 sessions and 100 unused codes: another one ends the oldest. Replaces,
 // when there is one, is the hash of the session or the code in whose place it comes: it ends, and
 // ErrNotFound is returned, and nothing stored, when it has ended already. So a code works once.
 func (a *Access) OpenSession(ctx context.Context, s Session, lasts time.Duration, replaces []byte) (Session, error) {
@@ -88,6 +89,9 @@ func (a *Access) OpenSession(ctx context.Context, s Session, lasts time.Duration
 		if err := tx.Where("id IN (?)", ended).Delete(&sessionRow{}).Error; err != nil {
 			return fmt.Errorf("purge sessions: %w", err)
 		}
+		if err := endOldest(tx, s); err != nil {
+			return fmt.Errorf("end oldest sessions: %w", err)
+		}
 		row := sessionRow{
 			ID: store.NewID(prefixSession, idLength), Hash: s.Hash, Kind: s.Kind, Account: s.Account, KeyID: s.KeyID, ManagerID: s.ManagerID,
 			Proof: s.Proof, Person: s.Person, CreatedAt: store.InstantOf(now), SeenAt: store.InstantOf(now), ExpiresAt: store.InstantOf(now.Add(lasts)),
@@ -103,6 +107,18 @@ func (a *Access) OpenSession(ctx context.Context, s Session, lasts time.Duration
 		return Session{}, store.Wrap("open session", err)
 	}
 	return opened, nil
+}
+
+// endOldest makes room for s among those of its kind that its key or its manager has, so that
+// nobody fills the table. A choice is bounded by its ten minutes, and by what the provider signs in.
+func endOldest(tx *gorm.DB, s Session) error {
+	if s.Kind == KindChoice {
+		return nil
+	}
+	oldest := tx.Model(&sessionRow{}).Select("id").
+		Where("account = ? AND key_id = ? AND manager_id = ? AND kind = ?", s.Account, s.KeyID, s.ManagerID, s.Kind).
+		Order("created_at DESC, id").Offset(maxSessions - 1).Limit(purgeSessions)
+	return tx.Where("id IN (?)", oldest).Delete(&sessionRow{}).Error
 }
 
 // FindSession returns the session with the hash, which may have ended, and what its key or its
@@ -181,7 +197,7 @@ func (a *Access) EndOtherSessions(ctx context.Context, s Session) error {
 	return store.Wrap("end other sessions", err)
 }
 
-// maxSessions bounds the sessions that are shown together.
+// maxSessions bounds the sessions of a key or a manager, and its codes.
 const maxSessions = 100
 
 // ListSessions returns the sessions of the key or the manager of s that have not expired, the

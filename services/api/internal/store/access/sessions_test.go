@@ -23,6 +23,7 @@ func sessionTests() storetest.Tests[*bench] {
 		"lists and ends those of a key":  testSessionList,
 		"finds who is managed by whom":   testManagedBy,
 		"keeps accounts' sessions apart": testSessionAccounts,
+		"bounds those of a key":          testSessionBound,
 	}
 }
 
@@ -231,5 +232,32 @@ func testSessionAccounts(t *testing.T, b *bench) {
 	}
 	if _, _, err := b.FindSession(t.Context(), theirs.Hash); err != nil {
 		t.Errorf("another account's session was ended: %v", err)
+	}
+}
+
+// A key that signs in again and again has a hundred sessions, of which the newest is one; what
+// others have stays.
+func testSessionBound(t *testing.T, b *bench) {
+	_, key, first := b.held(t)
+	_, _, others := b.held(t)
+	code := b.session(t, access.Session{Account: account, KeyID: key.ID, Proof: key.Suffix, Kind: access.KindLink}, nil)
+	newest := first
+	for range 120 {
+		newest = b.session(t, access.Session{Account: account, KeyID: key.ID, Proof: key.Suffix}, nil)
+	}
+	found := 0
+	for _, s := range []access.Session{newest, others, code} {
+		if _, _, err := b.FindSession(t.Context(), s.Hash); err == nil {
+			found++
+		}
+	}
+	list, err := b.ListSessions(t.Context(), newest)
+	if err != nil || found != 3 || len(list) != 100 {
+		t.Errorf("%d of three are there, and the key has %d sessions, want 100 (%v)", found, len(list), err)
+	}
+	var rows int
+	_, reading := b.DB.Handles()
+	if err := reading.QueryRowContext(t.Context(), "SELECT count(*) FROM console_sessions WHERE key_id = $1 AND kind = $2", key.ID, access.KindSession).Scan(&rows); err != nil || rows != 100 {
+		t.Errorf("%d rows are stored, want 100 (%v)", rows, err)
 	}
 }
