@@ -111,8 +111,8 @@ func (f DeliveryFilter) requested(query *gorm.DB) *gorm.DB {
 	return query
 }
 
-// walked selects the deliveries in the order of an index, with those of the filter among
-// them.
+// walked selects deliveries in the order of an index. It applies the conditions that an index
+// serves; the filter's others are applied later.
 func (scope deliveryScope) walked(tx *gorm.DB) *gorm.DB {
 	query := scope.bound(tx.Table("deliveries AS d"), "d", "d.id")
 	if scope.byEvents() {

@@ -264,9 +264,9 @@ func (p *Pipeline) GetJob(ctx context.Context, account, id string) (domain.Job, 
 	return row.domain(), nil
 }
 
-// ListJobs returns a page of an account's jobs, newest first, after the cursor of the page
-// before, and the cursor of the next; empty: there is none. ErrCursor: the cursor is not one of
-// this list.
+// ListJobs returns a page of an account's jobs, newest first, and the cursor of the next page. An
+// empty cursor asks for the first page, and says that there is no next one. ErrCursor: the cursor
+// is not one of this list.
 func (p *Pipeline) ListJobs(ctx context.Context, account string, limit int, cursor string) ([]domain.Job, string, error) {
 	after, err := store.DecodeCursor(cursor, listJobs, account, leads)
 	if err != nil {

@@ -18,8 +18,8 @@ const (
 )
 
 // Merge adds deltas to the rows of their minutes, hours and days, the oldest first, and
-// removes them. It returns how many, and whether there may be more. Any number of processes
-// may call it at any time: they take turns, and what a delta counts is counted once.
+// removes them. It returns how many, and whether there may be more. Several processes may
+// call it at the same time: they take turns, and each delta is added once.
 func (r *Rollups) Merge(ctx context.Context) (merged int, more bool, err error) {
 	err = r.db.Again(ctx, func() error {
 		merged, more, err = r.merge(ctx)

@@ -7,8 +7,8 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// tellTicks is how many looks apart circuits are told: what has changed is told once a
-// second, however often it has.
+// tellTicks is after how many looks the changes of circuits are recorded: once a second,
+// however often a circuit has changed in it.
 const tellTicks = 4
 
 // tell has the circuit told with the next ones; ep.mu is held. Only the owner tells it: it

@@ -25,7 +25,7 @@ func TestCircuitsAreTold(t *testing.T) {
 	onRig(t, true, []domain.Webhook{webhook()}, func(t *testing.T, r *rig) {
 		hook := r.hooks[0]
 		pass := func(d time.Duration) {
-			time.Sleep(d) //nolint:forbidigo // time is not real here
+			<-time.After(d)
 			synctest.Wait()
 		}
 		r.offer(hook, 50)
@@ -77,7 +77,7 @@ func TestOthersTellNothing(t *testing.T) {
 	onRig(t, false, []domain.Webhook{webhook()}, func(t *testing.T, r *rig) {
 		r.answers(func(*Request) Response { return Response{Status: http.StatusServiceUnavailable} })
 		r.offer(r.hooks[0], 7)
-		time.Sleep(3 * time.Second) //nolint:forbidigo // time is not real here
+		<-time.After(3 * time.Second)
 		synctest.Wait()
 		if said := r.said(); len(said) > 0 {
 			t.Errorf("one that does not own the webhook tells %+v", said)
@@ -101,13 +101,13 @@ func TestCircuitsAreAdopted(t *testing.T) {
 			t.Parallel()
 			onRig(t, true, []domain.Webhook{webhook()}, func(t *testing.T, r *rig) {
 				test.before.SaidAt = time.Now()
-				time.Sleep(time.Second) //nolint:forbidigo // time is not real here
+				<-time.After(time.Second)
 				if test.succeeds {
 					r.offer(r.hooks[0], 1)
 					synctest.Wait()
 				}
 				r.Adopt(map[domain.WebhookID]domain.Circuit{r.hooks[0].ID: test.before, "unknown": {Failures: 3}})
-				time.Sleep(2 * time.Second) //nolint:forbidigo // time is not real here
+				<-time.After(2 * time.Second)
 				synctest.Wait()
 				said := r.said()
 				if len(said) != len(test.want) || len(said) == 1 && (said[0].Failures != test.want[0] || !said[0].OpenSince.IsZero()) {
@@ -115,7 +115,7 @@ func TestCircuitsAreAdopted(t *testing.T) {
 				}
 				r.answers(func(*Request) Response { return Response{Status: http.StatusServiceUnavailable} })
 				r.offer(r.hooks[0], 1)
-				time.Sleep(2 * time.Second) //nolint:forbidigo // time is not real here
+				<-time.After(2 * time.Second)
 				synctest.Wait()
 				failures := test.before.Failures + 1
 				if test.succeeds {

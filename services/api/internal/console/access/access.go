@@ -1,5 +1,5 @@
-// Package access has the console's pages of who may do what: buckets, consumers with their
-// scopes, keys and managers, projects and accounts.
+// Package access has the console's pages of rights: buckets, consumers with their scopes, keys,
+// managers, projects and accounts.
 package access
 
 import (

@@ -167,7 +167,7 @@ func (f field) Has(form *console.Form, value string) bool {
 	return slices.Contains(form.Values[f.Name], value)
 }
 
-// read makes the arguments of what was typed. What is left empty is left out.
+// read makes the call's arguments from the form. An empty field gives no argument.
 func read(v *view) map[string]jsontext.Value {
 	arguments := make(map[string]jsontext.Value)
 	nested := make(map[string]map[string]jsontext.Value)

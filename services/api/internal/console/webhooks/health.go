@@ -151,7 +151,8 @@ func showHealth(p *console.Page) error {
 	return p.Show("health.html", h.title("health"), &v)
 }
 
-// arrange puts the windows side by side, and the classes that occur in any of them below each other.
+// arrange makes the tables of the page: a column for each window, and a row for each class of
+// attempts that one of them has.
 func (v *healthView) arrange() {
 	for _, w := range []struct{ key, name string }{{"1h", "1 hour"}, {"24h", "24 hours"}, {"7d", "7 days"}} {
 		v.Windows = append(v.Windows, named{v.Health.Windows[w.key], w.name})
