@@ -19,6 +19,11 @@ const (
 	ScopeBucketsRead   Scope = "buckets:read" // buckets, consumers, keys, managers and projects
 	ScopeBucketsWrite  Scope = "buckets:write"
 	ScopeMCP           Scope = "mcp:use"
+	// ScopeGatewayRead is for deployments, builds, environments, variables, analytics and logs.
+	ScopeGatewayRead   Scope = "gateway:read"
+	ScopeGatewayWrite  Scope = "gateway:write"
+	ScopeMeteringRead  Scope = "metering:read"
+	ScopeMeteringWrite Scope = "metering:write"
 	ScopeAdmin         Scope = "admin" // all of them, and the audit log
 	// ScopeAny is a scope that every valid key has.
 	ScopeAny Scope = "any"
@@ -28,7 +33,8 @@ const (
 func Scopes() []Scope {
 	return []Scope{
 		ScopeWebhooksRead, ScopeWebhooksWrite, ScopeEventsRead, ScopeEventsWrite,
-		ScopeBucketsRead, ScopeBucketsWrite, ScopeMCP, ScopeAdmin,
+		ScopeBucketsRead, ScopeBucketsWrite, ScopeMCP,
+		ScopeGatewayRead, ScopeGatewayWrite, ScopeMeteringRead, ScopeMeteringWrite, ScopeAdmin,
 	}
 }
 
@@ -59,6 +65,9 @@ type Project struct {
 	Account   string
 	Name      string // ^[a-z0-9-]{1,100}$
 	CreatedOn time.Time
+	// ProductionBranch is the branch whose deployment is production. A change counts from each
+	// branch's next build.
+	ProductionBranch string
 }
 
 // Bucket is a group of consumers of an account.

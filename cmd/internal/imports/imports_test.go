@@ -45,6 +45,7 @@ var shared = []string{
 	"store",                       // the engine beneath the tables, on Postgres and SQLite
 	"store/accounts",              // whose accounts there are
 	"store/auditlog",              // the audit log
+	"store/deployments",           // the tables of what gateways serve
 	"store/pipeline",              // the tables of an event's way
 	"store/pipeline/pipelinetest", // what suites over these tables begin with
 	"store/recorder",              // what dispatchers write into them
@@ -59,6 +60,7 @@ var shared = []string{
 var families = []string{
 	"waybill.dev/shared/store/accounts",              // both services ask whose accounts there are
 	"waybill.dev/shared/store/auditlog",              // families of api and shared write entries
+	"waybill.dev/shared/store/deployments",           // the api asks for builds, gateways make them
 	"waybill.dev/shared/store/pipeline",              // both services work on it
 	"waybill.dev/shared/store/rollup",                // both services count, in the transaction of what is counted
 	"waybill.dev/shared/store/recorder",              // the dispatcher's; its suite and the pipeline's need each other

@@ -45,6 +45,16 @@ const (
 
 	ActionRetryDeliveries = "retry-deliveries"
 	ActionCancelJob       = "cancel-job"
+
+	ActionUpdateProject    = "update-project"
+	ActionUploadSource     = "upload-source"  // the permission to upload an archive
+	ActionUploadArchive    = "upload-archive" // the archive, with which a build begins
+	ActionRedeploy         = "redeploy"       // a new build of an archive that is there
+	ActionActivateBuild    = "activate-build" // by a gateway, for who made the build
+	ActionDeleteDeployment = "delete-deployment"
+	ActionCreateVariable   = "create-variable"
+	ActionUpdateVariable   = "update-variable"
+	ActionDeleteVariable   = "delete-variable"
 )
 
 // The types of what the actions are done to.
@@ -59,6 +69,10 @@ const (
 	ResourceDelivery = "delivery"
 	ResourceReplay   = "replay" // a job of the kind replay
 	ResourceJob      = "job"
+
+	ResourceDeployment = "deployment"
+	ResourceBuild      = "build"
+	ResourceVariable   = "variable"
 )
 
 // Log reads and writes the table.

@@ -46,6 +46,12 @@ func owners() map[string]string {
 		"key_managers":  "access",
 
 		"console_sessions": "access",
+
+		"gateway_version":     "deployments",
+		"gateway_deployments": "deployments",
+		"gateway_sources":     "deployments",
+		"gateway_builds":      "deployments",
+		"gateway_variables":   "deployments",
 	}
 }
 

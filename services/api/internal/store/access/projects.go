@@ -24,7 +24,7 @@ func (a *Access) CreateProject(ctx context.Context, account, name string) (domai
 			return err
 		}
 		now := a.db.Now()
-		row = projectRow{ID: store.NewID(prefixProject, idLength), Account: account, Name: name, CreatedAt: store.InstantOf(now)}
+		row = projectRow{ID: store.NewID(prefixProject, idLength), Account: account, Name: name, CreatedAt: store.InstantOf(now), ProductionBranch: domain.DefaultProductionBranch}
 		if err := tx.Create(&row).Error; err != nil {
 			return fmt.Errorf("insert project: %w", err)
 		}

@@ -16,12 +16,14 @@ type projectRow struct {
 	Account   string
 	Name      string
 	CreatedAt store.Instant `gorm:"autoCreateTime:false"`
+
+	ProductionBranch string
 }
 
 func (projectRow) TableName() string { return "projects" }
 
 func (r projectRow) domain() domain.Project {
-	return domain.Project{ID: r.ID, Account: r.Account, Name: r.Name, CreatedOn: r.CreatedAt.Time()}
+	return domain.Project{ID: r.ID, Account: r.Account, Name: r.Name, CreatedOn: r.CreatedAt.Time(), ProductionBranch: r.ProductionBranch}
 }
 
 type bucketRow struct {

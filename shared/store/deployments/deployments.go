@@ -1,0 +1,42 @@
+// Package deployments has the tables of what gateways serve: deployments, what was uploaded
+// for them, their builds and the variables of branches. The api writes what users want. A
+// gateway writes what became of a build that it has claimed, and which build is active.
+package deployments
+
+import (
+	"context"
+	"fmt"
+
+	"gorm.io/gorm"
+
+	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/auditlog"
+)
+
+// Deployments reads and writes the tables.
+type Deployments struct {
+	db    *store.Store
+	audit *auditlog.Log
+}
+
+// New returns the tables of an open database.
+func New(db *store.Store) *Deployments { return &Deployments{db: db, audit: auditlog.New(db)} }
+
+// GatewayVersion returns the version of what gateways serve.
+func (d *Deployments) GatewayVersion(ctx context.Context) (int64, error) {
+	var version int64
+	_, reading := d.db.Handles()
+	err := reading.QueryRowContext(ctx, "SELECT version FROM gateway_version WHERE id = 1").Scan(&version)
+	return version, store.Wrap("read gateway version", err)
+}
+
+// bump takes the next version, in the transaction of the change that gateways must see. Take
+// it last: from here on until the end of the transaction, other such changes wait.
+func bump(ctx context.Context, tx *gorm.DB) (int64, error) {
+	var version int64
+	err := store.RawConn(tx).QueryRowContext(ctx, "UPDATE gateway_version SET version = version + 1 WHERE id = 1 RETURNING version").Scan(&version)
+	if err != nil {
+		return 0, fmt.Errorf("count gateway version: %w", err)
+	}
+	return version, nil
+}

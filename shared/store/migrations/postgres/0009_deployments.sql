@@ -1,0 +1,101 @@
+-- +goose Up
+
+-- One row: counts the changes of what gateways serve. It is a counter under a row lock rather
+-- than a sequence because it has to follow the order of commits.
+CREATE TABLE gateway_version (
+    id      smallint PRIMARY KEY CHECK (id = 1),
+    version bigint NOT NULL
+);
+INSERT INTO gateway_version (id, version) VALUES (1, 1);
+
+-- The branch of a project that is production.
+ALTER TABLE projects ADD COLUMN production_branch text COLLATE "C" NOT NULL DEFAULT 'main';
+
+-- The running environment of one branch. The api makes and removes it; a gateway that ends a
+-- build sets what follows from that. A removed one stays for a day, so that gateways learn of it.
+CREATE TABLE gateway_deployments (
+    seq                  bigint GENERATED ALWAYS AS IDENTITY,
+    name                 text COLLATE "C" PRIMARY KEY,
+    account              text COLLATE "C" NOT NULL REFERENCES accounts (name),
+    project              text COLLATE "C" NOT NULL,
+    branch               text COLLATE "C" NOT NULL,
+    environment_type     text NOT NULL,                -- of the active build, else of the newest
+    state                text NOT NULL,                -- BUILDING, STARTED, ERRORED
+    message              text NOT NULL,
+    active_build         text COLLATE "C" NOT NULL,    -- empty: none has succeeded
+    active_number        bigint NOT NULL,              -- of the active build; 0: none
+    last_number          bigint NOT NULL,              -- of the newest build
+    variables_changed_at timestamptz,                  -- set while variables are newer than the active build
+    version              bigint NOT NULL,              -- gateway_version at the last change that gateways must see
+    created_at           timestamptz NOT NULL,
+    created_by           text NOT NULL,                -- the caller's sub
+    updated_at           timestamptz NOT NULL,
+    removed_at           timestamptz
+);
+CREATE INDEX gateway_deployments_by_project ON gateway_deployments (account, project, created_at, seq) WHERE removed_at IS NULL;
+CREATE INDEX gateway_deployments_by_version ON gateway_deployments (version);
+
+-- An archive of route files, and the permission to upload it until then. The id is the status
+-- id of the first build that is made of it.
+CREATE TABLE gateway_sources (
+    id          text COLLATE "C" PRIMARY KEY,          -- a time-ordered UUID
+    account     text COLLATE "C" NOT NULL,
+    project     text COLLATE "C" NOT NULL,
+    branch      text COLLATE "C" NOT NULL,
+    deployment  text COLLATE "C" NOT NULL,
+    format      text NOT NULL,                         -- zip, tar.gz; empty: not uploaded yet
+    size        bigint NOT NULL,                       -- of the archive, in bytes
+    archive     bytea,                                 -- NULL: not uploaded yet
+    created_at  timestamptz NOT NULL,
+    created_by  text NOT NULL,
+    uploaded_at timestamptz
+);
+-- The purge.
+CREATE INDEX gateway_sources_by_age ON gateway_sources (created_at);
+
+-- The api makes a build; the gateway that has claimed it writes all from claims on.
+CREATE TABLE gateway_builds (
+    id               text COLLATE "C" PRIMARY KEY,     -- a time-ordered UUID
+    status_id        text COLLATE "C" NOT NULL UNIQUE,
+    deployment       text COLLATE "C" NOT NULL,
+    account          text COLLATE "C" NOT NULL,
+    project          text COLLATE "C" NOT NULL,
+    branch           text COLLATE "C" NOT NULL,
+    number           bigint NOT NULL,                  -- 1, 2, 3 of the deployment
+    source_id        text COLLATE "C" NOT NULL,
+    environment_type text NOT NULL,
+    status           text NOT NULL,                    -- QUEUED, BUILDING, SUCCESS, ERROR
+    created_at       timestamptz NOT NULL,
+    created_by       text NOT NULL,                    -- the caller's sub
+    created_key      text COLLATE "C" NOT NULL,        -- the id of the caller's key, for the audit log
+    request_id       text NOT NULL,                    -- of the request that made it
+    claims           integer NOT NULL,                 -- how often it was begun
+    owner            text COLLATE "C" NOT NULL,        -- the claim; empty: none
+    lease_until      timestamptz,
+    started_at       timestamptz,
+    finished_at      timestamptz,
+    activated_at     timestamptz,
+    routes           bigint NOT NULL,
+    variables        bytea,                            -- sealed: what $env stands for in it
+    steps            text NOT NULL,                    -- JSON
+    faults           text NOT NULL,                    -- JSON
+    log              text NOT NULL,                    -- JSON
+    UNIQUE (deployment, number)
+);
+-- What waits for a gateway, or is in the hands of one.
+CREATE INDEX gateway_builds_open ON gateway_builds (created_at) WHERE status IN ('QUEUED', 'BUILDING');
+-- The purge of sources.
+CREATE INDEX gateway_builds_by_source ON gateway_builds (source_id);
+
+CREATE TABLE gateway_variables (
+    seq        bigint GENERATED ALWAYS AS IDENTITY,
+    account    text COLLATE "C" NOT NULL,
+    project    text COLLATE "C" NOT NULL,
+    branch     text COLLATE "C" NOT NULL,              -- ~preview: what all preview branches take
+    name       text COLLATE "C" NOT NULL,
+    secret     boolean NOT NULL,
+    sealed     bytea NOT NULL,                         -- the value
+    created_at timestamptz NOT NULL,
+    updated_at timestamptz NOT NULL,
+    PRIMARY KEY (account, project, branch, name)
+);
