@@ -22,6 +22,7 @@ const project = "waybill.dev/"
 // modules need; a new one needs a line in docs/decisions/0004-shared-packages.md too.
 var shared = []string{
 	"apikey",                      // the key that a request carries, and who holds it
+	"authenticator",               // who holds the API key of a request
 	"body",                        // bodies of requests in memory: at a pace, within a bound
 	"body/bodytest",               // clients that send slowly, for tests
 	"bus",                         // NATS: streams, consumers, subjects
@@ -46,6 +47,7 @@ var shared = []string{
 	"store/accounts",              // whose accounts there are
 	"store/auditlog",              // the audit log
 	"store/deployments",           // the tables of what gateways serve
+	"store/keyholders",            // who holds an API key, read from the tables of the api
 	"store/pipeline",              // the tables of an event's way
 	"store/pipeline/pipelinetest", // what suites over these tables begin with
 	"store/recorder",              // what dispatchers write into them
@@ -61,6 +63,7 @@ var families = []string{
 	"waybill.dev/shared/store/accounts",              // both services ask whose accounts there are
 	"waybill.dev/shared/store/auditlog",              // families of api and shared write entries
 	"waybill.dev/shared/store/deployments",           // the api asks for builds, gateways make them
+	"waybill.dev/shared/store/keyholders",            // api and gateway read who holds a key
 	"waybill.dev/shared/store/pipeline",              // both services work on it
 	"waybill.dev/shared/store/rollup",                // both services count, in the transaction of what is counted
 	"waybill.dev/shared/store/recorder",              // the dispatcher's; its suite and the pipeline's need each other
