@@ -33,7 +33,7 @@ func Functions(handler http.Handler) map[string]Function {
 	routes := Routes()
 	operations := make([]selfapi.Operation, 0, len(routes))
 	for _, r := range routes {
-		if !r.Stream { // a function's answer ends
+		if !r.Stream && !r.Bytes { // a function's answer ends, and its body is JSON
 			operations = append(operations, selfapi.Operation{ID: r.Operation, Method: r.Method, Path: r.Path, Scope: r.Scope})
 		}
 	}

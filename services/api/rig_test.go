@@ -33,6 +33,7 @@ import (
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/accounts"
 	"waybill.dev/shared/store/auditlog"
+	"waybill.dev/shared/store/deployments"
 	"waybill.dev/shared/store/pipeline"
 	"waybill.dev/shared/store/recorder"
 	"waybill.dev/shared/store/storetest"
@@ -91,10 +92,11 @@ type tables struct {
 	*auditlog.Log
 	*pipeline.Pipeline
 	*recorder.Recorder
+	*deployments.Deployments
 }
 
 func newTables(db *store.Store) tables {
-	return tables{db, accounts.New(db), access.New(db), auditlog.New(db), pipeline.New(db), recorder.New(db)}
+	return tables{db, accounts.New(db), access.New(db), auditlog.New(db), pipeline.New(db), recorder.New(db), deployments.New(db)}
 }
 
 // rig is a whole api with a real database and a real bus.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"net/url"
 	"strings"
 	"time"
 
@@ -45,6 +46,8 @@ type Settings struct {
 	TrustedProxies []netip.Prefix
 	PublicURL      string   // without a slash at its end
 	OpsHosts       []string // in lower case
+	GatewayDomain  string   // in lower case
+	GatewayURL     string   // scheme, domain and port; empty: it is not known
 	OIDCIssuer     string   // empty: nobody signs in so
 	OIDCClientID   string
 	OIDCSecret     domain.Secret
@@ -103,12 +106,17 @@ func Load(role Role, sources ...Source) (Settings, error) {
 		MaxConnections: l.integer(MaxConnections, minConnections, maxConnections),
 		TrustedProxies: l.prefixes(TrustedProxies),
 		PublicURL:      strings.TrimRight(l.httpURL(PublicURL, "https://hooks.example.com"), "/"),
+		GatewayDomain:  l.domain(GatewayDomain),
+		GatewayURL:     l.gatewayURL(),
 		OIDCIssuer:     l.httpURL(OIDCIssuer, "https://id.example.com"),
 		OIDCClientID:   l.text(OIDCClientID),
 		OIDCSecret:     domain.Secret(l.text(OIDCClientSecret)),
 		OpsHosts:       l.names(OpsHosts),
 		LogLevel:       l.level(),
 		LogFormat:      l.choice(LogFormat, "auto", "text", "json"),
+	}
+	if u, err := url.Parse(s.GatewayURL); err == nil && s.GatewayURL != "" && s.GatewayDomain != "" && !l.given[GatewayDomain] {
+		s.GatewayDomain = u.Hostname()
 	}
 	s.Given = l.shown
 	s.RoutesDirGiven, s.ReceiverGiven = l.given[RoutesDir], l.given[ReceiverAddr]
@@ -129,6 +137,9 @@ func (l *loader) together(s Settings) {
 	}
 	if s.OIDCIssuer != "" && s.OIDCClientID == "" {
 		l.fault(OIDCClientID, "is required when "+OIDCIssuer+" is set")
+	}
+	if u, err := url.Parse(s.GatewayURL); err == nil && s.GatewayURL != "" && s.GatewayDomain != "" && u.Hostname() != s.GatewayDomain {
+		l.fault(GatewayURL, fmt.Sprintf("has the domain %s, which must be %s (%s)", u.Hostname(), GatewayDomain, s.GatewayDomain))
 	}
 	if s.BusRetention > 0 && s.DedupeWindow > s.BusRetention {
 		l.fault(DedupeWindow, fmt.Sprintf("is %s, which must not exceed %s (%s)", s.DedupeWindow, BusRetention, s.BusRetention))

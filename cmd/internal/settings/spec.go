@@ -45,6 +45,9 @@ const (
 	PublicURL      = "WAYBILL_PUBLIC_URL"
 	OpsHosts       = "WAYBILL_OPS_HOSTS"
 
+	GatewayDomain = "WAYBILL_GATEWAY_DOMAIN"
+	GatewayURL    = "WAYBILL_GATEWAY_URL"
+
 	OIDCIssuer       = "WAYBILL_OIDC_ISSUER"
 	OIDCClientID     = "WAYBILL_OIDC_CLIENT_ID"
 	OIDCClientSecret = "WAYBILL_OIDC_CLIENT_SECRET" //nolint:gosec // the name of a setting
@@ -142,7 +145,7 @@ func Specs() []Spec {
 		{Name: TrustedProxies, Usage: "CIDRs of proxies whose X-Forwarded-For, -Host and -Proto are trusted; none: no proxy", roles: servers, defaults: same("none", servers...)},
 		{Name: PublicURL, Usage: "beginning of all links of the API, such as https://hooks.example.com; without it, links are paths, or use what a trusted proxy sends", roles: apis},
 	}
-	return slices.Concat(specs, signIn(apis), process(apis, servers, all))
+	return slices.Concat(specs, deployments(apis), signIn(apis), process(apis, servers, all))
 }
 
 // process returns the settings of what a process takes and tells.
@@ -153,6 +156,22 @@ func process(apis, servers, all []Role) []Spec {
 		{Name: RateLimit, Usage: "requests a second for each account; 0: no limit", roles: apis, defaults: same("0", apis...)},
 		{Name: LogLevel, Flag: "log-level", Usage: "debug, info, warn or error", roles: all, defaults: same("info", all...)},
 		{Name: LogFormat, Flag: "log-format", Usage: "text, json, or auto: text on a terminal", roles: all, defaults: same("auto", all...)},
+	}
+}
+
+// deployments returns the settings of where deployments are reached.
+func deployments(apis []Role) []Spec {
+	gateways := []Role{Dev, Gateway}
+	return []Spec{
+		{
+			Name: GatewayDomain, Usage: "domain below which each deployment has a name", roles: gateways,
+			defaults: same("gateway.localhost", gateways...),
+		},
+		{
+			Name:  GatewayURL,
+			Usage: "where gateways answer, as users see it: scheme, domain and port, such as https://gateway.example.com; without it, the API can't tell the URLs of deployments, but dev can",
+			roles: apis,
+		},
 	}
 }
 

@@ -173,6 +173,7 @@ func (c *Call) Context() context.Context { return c.part }
 // admit finds out who calls, and refuses who may not do what the route does, or not now.
 func (c *Call) admit() error {
 	if c.route.Scope == "" {
+		c.audit()
 		return nil
 	}
 	var err error
@@ -185,11 +186,16 @@ func (c *Call) admit() error {
 	if !c.Principal.May(c.route.Scope) {
 		return ErrForbidden
 	}
+	c.audit()
+	return nil
+}
+
+// audit has changes written to the audit log as the caller's, where the route makes any.
+func (c *Call) audit() {
 	if c.route.Action != "" {
 		caller := c.caller()
 		c.whole, c.part = auditlog.WithCaller(c.whole, caller), auditlog.WithCaller(c.part, caller)
 	}
-	return nil
 }
 
 // authenticate finds out who calls: whom the context names when the call comes from a
@@ -235,6 +241,15 @@ func (c *Call) seen() *http.Request {
 		return c.Request.WithContext(edge.With(c.Request.Context(), e.See(c.Request)))
 	}
 	return c.Request
+}
+
+// WholeLink is Link where a path alone would not do.
+func (c *Call) WholeLink(path string) string {
+	v := c.view()
+	if v.Base == "" {
+		v.Base = v.Scheme + "://" + v.Host
+	}
+	return v.Base + path
 }
 
 // Link returns the URL of a path of ours.

@@ -33,6 +33,8 @@ type Route struct {
 	// Stream is for answers that go on until the client or the server ends them. They have no
 	// deadline of the kernel's, and are no functions for gateway routes.
 	Stream bool
+	// Bytes is for bodies that are no JSON. They are no functions for gateway routes either.
+	Bytes bool
 	// Publishing has its requests counted apart from all others; see RateLimit.
 	Publishing bool
 	// Handle answers. An error is answered as the problem that it stands for.
