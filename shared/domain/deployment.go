@@ -141,14 +141,14 @@ type Variable struct {
 	Account, Project, Branch string
 	Name                     string
 	Secret                   bool
-	Value                    Secret
+	Value                    Secret // empty, where a secret one is shown
 	CreatedOn, UpdatedOn     time.Time
 }
 
 // Bounds of variables.
 const (
-	MaxVariables     = 100 // of a branch
-	MaxVariableValue = 5120
+	MaxVariables     = 100  // of a branch
+	MaxVariableValue = 5120 // bytes
 )
 
 // ErrBranch says what is wrong with a branch.
