@@ -25,6 +25,7 @@ import (
 	"waybill.dev/services/api/internal/managers"
 	"waybill.dev/services/api/internal/rejected"
 	"waybill.dev/services/api/internal/spec"
+	"waybill.dev/services/api/internal/variables"
 	"waybill.dev/services/api/internal/web"
 	"waybill.dev/services/api/internal/webhooks"
 	"waybill.dev/shared/bus"
@@ -76,6 +77,7 @@ func families(o *Options, p *parts) []Route {
 		consumers.Routes(db, p.keys),
 		keys.Routes(db, p.keys),
 		managers.Routes(db),
+		variables.Routes(db, db),
 		documents.Routes(p.documents),
 	)
 }

@@ -7,6 +7,7 @@ import (
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/accounts"
 	"waybill.dev/shared/store/auditlog"
+	"waybill.dev/shared/store/deployments"
 	"waybill.dev/shared/store/pipeline"
 	"waybill.dev/shared/store/rollup"
 )
@@ -20,16 +21,18 @@ type tables struct {
 	*auditlog.Log
 	*pipeline.Pipeline
 	*rollup.Rollups
+	*deployments.Deployments
 }
 
 func newTables(db *store.Store) tables {
 	return tables{
-		Store:    db,
-		Accounts: accounts.New(db),
-		Access:   access.New(db),
-		Log:      auditlog.New(db),
-		Pipeline: pipeline.New(db),
-		Rollups:  rollup.New(db),
+		Store:       db,
+		Accounts:    accounts.New(db),
+		Access:      access.New(db),
+		Log:         auditlog.New(db),
+		Pipeline:    pipeline.New(db),
+		Rollups:     rollup.New(db),
+		Deployments: deployments.New(db),
 	}
 }
 

@@ -151,6 +151,9 @@ const (
 	MaxVariableValue = 5120 // bytes
 )
 
+// MaxBranch is how many characters a branch's name may have.
+const MaxBranch = 100
+
 // ErrBranch says what is wrong with a branch.
 var ErrBranch = errors.New("must be 1 to 100 characters of A-Z a-z 0-9 . _ / -, the first one a letter or a digit")
 
