@@ -27,13 +27,12 @@ type tables struct {
 
 func newTables(db *store.Store) tables {
 	return tables{
-		Store:    db,
-		Accounts: accounts.New(db),
-		Access:   access.New(db),
-		Log:      auditlog.New(db),
-		Pipeline: pipeline.New(db),
-		Rollups:  rollup.New(db),
-
+		Store:       db,
+		Accounts:    accounts.New(db),
+		Access:      access.New(db),
+		Log:         auditlog.New(db),
+		Pipeline:    pipeline.New(db),
+		Rollups:     rollup.New(db),
 		Deployments: deployments.New(db),
 	}
 }

@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"runtime"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -71,21 +69,13 @@ func (c *Call) identify() {
 	header.Set("Cache-Control", "no-store")
 }
 
-// run answers. A path with an escaped slash has no route here: routes were looked for by the
-// decoded path, and such a slash is a part of a segment, not the end of one.
+// run answers, see answerSlashes.
 func (c *Call) run(answer func(*Call)) {
 	defer c.recovered()
 	if escapedSlash(c.Request.URL) {
-		c.Writer.Header().Del("Allow")
-		c.template = noTemplate
-		c.passOn()
-		return
+		answer = (*Call).answerSlashes
 	}
 	answer(c)
-}
-
-func escapedSlash(u *url.URL) bool {
-	return u.RawPath != "" && strings.Count(u.RawPath, "/") != strings.Count(u.Path, "/")
 }
 
 // observe counts the request by its route, never by its path.
@@ -183,7 +173,7 @@ func (c *Call) admit() error {
 	if err := c.charge(1, 0); err != nil {
 		return err
 	}
-	if !c.Principal.May(c.route.Scope) {
+	if !c.route.permits(c.Principal) {
 		return ErrForbidden
 	}
 	c.audit()
@@ -220,7 +210,7 @@ func (c *Call) Holds() bool {
 	if errors.Is(err, domain.ErrUnavailable) {
 		return true
 	}
-	return err == nil && now.Account == c.Principal.Account && now.May(c.route.Scope)
+	return err == nil && now.Account == c.Principal.Account && c.route.permits(now)
 }
 
 // Bootstrap tells whether it is the bootstrap key that calls.
