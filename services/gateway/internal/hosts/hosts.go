@@ -3,7 +3,6 @@ package hosts
 
 import (
 	"net/http"
-	"net/url"
 	"strings"
 )
 
@@ -33,6 +32,8 @@ func (h *hosts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // plain returns the host of a Host header in lower case, without port, and without the dot
 // that a complete name may end with.
 func plain(host string) string {
-	u := url.URL{Host: host}
-	return strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	if colon := strings.LastIndexByte(host, ':'); colon >= 0 && strings.Trim(host[colon+1:], "0123456789") == "" {
+		host = host[:colon]
+	}
+	return strings.TrimSuffix(strings.ToLower(host), ".")
 }
