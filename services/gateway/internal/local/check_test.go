@@ -173,6 +173,7 @@ func TestMissingFolder(t *testing.T) {
 		"listBuckets", "createBucket", "getBucket", "updateBucket", "deleteBucket",
 		"listVariables", "createVariable", "updateVariable", "deleteVariable",
 		"listConsumers", "createConsumer", "getConsumer", "updateConsumer", "deleteConsumer",
+		"createDeploymentSource", "getDeploymentStatus", "listDeployments", "getDeployment", "deleteDeployment", "redeploy", "listBuilds", "getBuildLogs",
 		"getStatistics", "getWebhookHealth", "retryDeliveries", "listJobs", "getJob", "cancelJob",
 		"rollKeys", "listKeys", "createKey", "createKeys", "getKey", "updateKey", "deleteKey",
 		"listManagers", "createManager", "getManager", "deleteManager", "rotateWebhookSecret",
