@@ -68,6 +68,10 @@ func (l log) ListDeliveries(context.Context, pipeline.DeliveryFilter) ([]domain.
 	return nil, "", l.err("deliveries", true)
 }
 
+func (l log) GetCircuit(context.Context, domain.WebhookID) (domain.Circuit, error) {
+	return domain.Circuit{}, l.err("circuit", true)
+}
+
 // caller is who everybody is taken for.
 type caller []domain.Scope
 
