@@ -130,7 +130,7 @@ func TestStoreIsAway(t *testing.T) {
 	for _, c := range []struct {
 		failing  string
 		delivery *domain.Delivery
-	}{{"event", nil}, {"delivery", nil}, {"webhook", nil}, {"deliveries", nil}, {"deliveries", delivery}} {
+	}{{"event", nil}, {"delivery", nil}, {"webhook", nil}, {"deliveries", nil}, {"circuit", delivery}} {
 		answer := explain(t, log{event, webhook(), c.delivery, c.failing}, between, domain.ScopeEventsRead)
 		if answer.Code != http.StatusServiceUnavailable || answer.Header().Get("Retry-After") == "" {
 			t.Errorf("without %s: %d %v %s", c.failing, answer.Code, answer.Header(), answer.Body)
