@@ -45,7 +45,7 @@ func bodies() map[string]string {
 
 // queries has a good query for each operation that needs one.
 func queries() map[string]string {
-	return map[string]string{"explainDelivery": "?deliveryId={deliveryId}"}
+	return map[string]string{"explainDelivery": "?deliveryId={deliveryId}", "listEnvironments": "?accountName=second&projectName=own"}
 }
 
 // theirs is everything of the default account that a path can name.
@@ -92,6 +92,7 @@ func TestIsolation(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, r *rig) {
 		theirs, nobodys, body, query := r.theirs(), nobodys(), bodies(), queries()
 		second := r.secondAccount("second")
+		r.do(http.MethodPost, "/v1/projects", `{"name":"own"}`, as(second)).want(http.StatusCreated)
 		everything := func() string {
 			var all strings.Builder
 			for _, path := range []string{bucketsPath, bucketsPath + "/their-bucket/consumers?include-api-keys=true&include-managers=true&key-format=visible", "/v1/webhooks", "/v1/deliveries", "/v1/events", "/v1/accounts/default/projects", "/v1/accounts/default/projects/their-project/branches/their%2Fbranch/variables", "/v1/accounts/default/projects/their-project/deployments"} {

@@ -21,7 +21,7 @@ var everyTool = []string{
 	"list_buckets", "create_bucket", "get_bucket", "update_bucket", "delete_bucket",
 	"list_consumers", "create_consumer", "get_consumer", "update_consumer", "delete_consumer",
 	"create_deployment_source", "get_deployment_status", "list_deployments", "get_deployment", "delete_deployment", "redeploy", "list_builds", "get_build_logs",
-	"list_variables", "create_variable", "update_variable", "delete_variable",
+	"list_environments", "get_environment", "list_variables", "create_variable", "update_variable", "delete_variable",
 	"get_statistics", "get_webhook_health", "retry_deliveries", "list_jobs", "get_job", "cancel_job",
 	"roll_keys", "list_keys", "create_key", "create_keys", "get_key", "update_key", "delete_key",
 	"list_managers", "create_manager", "get_manager", "delete_manager", "rotate_webhook_secret",
@@ -130,7 +130,7 @@ func TestToolsOfAKey(t *testing.T) {
 			"get_project", "list_projects", "list_buckets", "get_bucket", "list_consumers", "get_consumer", "list_keys", "get_key", "list_managers", "get_manager",
 		}},
 		{[]domain.Scope{domain.ScopeGatewayRead}, []string{
-			"get_project", "list_variables", "get_deployment_status", "list_deployments", "get_deployment", "list_builds", "get_build_logs",
+			"get_project", "list_environments", "get_environment", "list_variables", "get_deployment_status", "list_deployments", "get_deployment", "list_builds", "get_build_logs",
 		}},
 		{[]domain.Scope{domain.ScopeGatewayWrite}, []string{
 			"update_project", "create_variable", "update_variable", "delete_variable", "create_deployment_source", "delete_deployment", "redeploy",

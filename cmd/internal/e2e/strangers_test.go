@@ -61,8 +61,11 @@ func (w *world) operation(method, path string, raw []byte) operation {
 		w.Fatalf("%s %s: %v", method, path, err)
 	}
 	o := operation{method: method, path: path, scope: described.Scope}
-	if path == explained {
+	switch path {
+	case explained:
 		o.path += "?deliveryId={deliveryId}"
+	case "/v1/environments":
+		o.path += "?accountName={accountName}&projectName={projectName}"
 	}
 	if (o.scope == "") != (len(described.Security) == 0) {
 		w.Errorf("%s %s: scope %q, security %v", method, path, o.scope, described.Security)

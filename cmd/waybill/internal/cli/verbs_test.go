@@ -92,6 +92,9 @@ func TestVerbsAskTheAPI(t *testing.T) {
 		{"projects create parcels", "POST", "/v1/projects", `{"name":"parcels"}`},
 		{"projects update parcels --production-branch release/1", "PATCH", at + "/projects/parcels", `{"productionBranch":"release/1"}`},
 
+		{"environments list parcels --limit 5", "GET", "/v1/environments?accountName=northwind&projectName=parcels&limit=5", ""},
+		{"environments list a&b --account other", "GET", "/v1/environments?accountName=other&projectName=a%26b", ""},
+		{"environments get parcels-main-a2b3c4d5e6", "GET", "/v1/environments/parcels-main-a2b3c4d5e6", ""},
 		{"variables list parcels feature/a --limit 5", "GET", atVariables + "?limit=5", ""},
 		{"variables create parcels feature/a TOKEN --secret --value=x=1,2", "POST", atVariables, `{"isSecret":true,"name":"TOKEN","value":"x=1,2"}`},
 		{"variables create parcels feature/a TOKEN --value-file -", "POST", atVariables, `{"isSecret":false,"name":"TOKEN","value":"{\"from\":\"stdin\"}"}`},

@@ -171,7 +171,7 @@ func TestMissingFolder(t *testing.T) {
 		"getAsyncAPI", "listEventTypes", "receiverGuide", "askWhyNotDelivered",
 		"whoAmI", "listAccounts", "createAccount", "getAccount", "createAdminKey", "getProject", "updateProject", "listProjects", "createProject", "listAuditLogs",
 		"listBuckets", "createBucket", "getBucket", "updateBucket", "deleteBucket",
-		"listVariables", "createVariable", "updateVariable", "deleteVariable",
+		"listEnvironments", "getEnvironment", "listVariables", "createVariable", "updateVariable", "deleteVariable",
 		"listConsumers", "createConsumer", "getConsumer", "updateConsumer", "deleteConsumer",
 		"createDeploymentSource", "getDeploymentStatus", "listDeployments", "getDeployment", "deleteDeployment", "redeploy", "listBuilds", "getBuildLogs",
 		"getStatistics", "getWebhookHealth", "retryDeliveries", "listJobs", "getJob", "cancelJob",
