@@ -89,11 +89,31 @@ type Deployment struct {
 	Removed bool
 }
 
+// DeploymentSource is an archive of route files, or the permission to upload one.
+type DeploymentSource struct {
+	// ID is a UUID that sorts by time: the status id of the first build that is made of it.
+	ID                       string
+	Account, Project, Branch string
+	Deployment               string // its name; it need not be there yet
+	CreatedOn                time.Time
+	Uploaded                 bool
+}
+
+// ArchiveFormat says how an archive is packed.
+type ArchiveFormat string
+
+// The formats of archives.
+const (
+	ArchiveZip   ArchiveFormat = "zip"
+	ArchiveTarGz ArchiveFormat = "tar.gz"
+)
+
 // BuildStep is a part of a build, in the order of the work: unpack, variables, check, activate.
 type BuildStep struct {
-	Name                  string
-	Status                BuildStatus
-	StartedOn, FinishedOn time.Time
+	Name       string      `json:"name"`
+	Status     BuildStatus `json:"status"`
+	StartedOn  time.Time   `json:"startedOn,omitzero"`
+	FinishedOn time.Time   `json:"finishedOn,omitzero"`
 }
 
 // BuildFault is one thing that is wrong with what was uploaded.
@@ -144,6 +164,16 @@ type Variable struct {
 	Value                    Secret
 	CreatedOn, UpdatedOn     time.Time
 }
+
+// Bounds of deployments.
+const (
+	MaxDeployments = 10_000  // of an account
+	MaxArchive     = 8 << 20 // bytes
+	MaxOpenBuilds  = 100     // of an account: that wait, or are under way
+	KeptBuilds     = 20      // of a deployment: the newest ones; the active one stays, too
+	// UploadTime is how long an archive may be uploaded to its URL.
+	UploadTime = 15 * time.Minute
+)
 
 // Bounds of variables.
 const (

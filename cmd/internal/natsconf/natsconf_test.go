@@ -425,6 +425,8 @@ func TestRefused(t *testing.T) {
 		{user: "dispatcher", subscribe: "_INBOX_api.>"},
 		{user: "gateway", publish: "events.default.shipment.created"},
 		{user: "gateway", publish: "waybill.config"},
+		{user: "gateway", publish: "waybill.keys"},
+		{user: "gateway", publish: "_R_.x"},
 		{user: "gateway", publish: "$JS.API.STREAM.INFO.EVENTS"},
 		{user: "gateway", subscribe: "waybill.>"},
 		{user: "gateway", subscribe: "events.>"},
@@ -452,6 +454,28 @@ func TestRefused(t *testing.T) {
 				t.Error("was not refused")
 			}
 		})
+	}
+}
+
+// A gateway hears of deployments and of keys, and tells others of deployments.
+func TestGatewayHears(t *testing.T) {
+	s := run(t)
+	api, gateway, second := join(t, s, "api", "kApi"), join(t, s, "gateway", "kGateway"), join(t, s, "gateway", "kGateway")
+	for _, row := range []struct {
+		from    *bus.Bus
+		subject string
+	}{{api, bus.SubjectKeys}, {api, bus.SubjectGateway}, {second, bus.SubjectGateway}} {
+		heard := make(chan struct{}, 1)
+		stop, err := gateway.Listen(row.subject, func([]byte) { heard <- struct{}{} })
+		must(t, err)
+		must(t, gateway.Sync(t.Context()))
+		row.from.Announce(row.subject, nil)
+		select {
+		case <-heard:
+		case <-time.After(patience):
+			t.Errorf("a gateway does not hear of %s", row.subject)
+		}
+		stop()
 	}
 }
 

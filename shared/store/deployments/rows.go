@@ -44,6 +44,7 @@ type sourceRow struct {
 	Archive    []byte
 	CreatedAt  store.Instant `gorm:"autoCreateTime:false"`
 	CreatedBy  string
+	CreatedKey string
 	UploadedAt store.Instant
 }
 

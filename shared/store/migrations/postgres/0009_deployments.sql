@@ -47,11 +47,12 @@ CREATE TABLE gateway_sources (
     size        bigint NOT NULL,                       -- of the archive, in bytes
     archive     bytea,                                 -- NULL: not uploaded yet
     created_at  timestamptz NOT NULL,
-    created_by  text NOT NULL,
+    created_by  text NOT NULL,                         -- the caller's sub
+    created_key text COLLATE "C" NOT NULL,             -- the id of the caller's key, for the audit log
     uploaded_at timestamptz
 );
--- The purge.
-CREATE INDEX gateway_sources_by_age ON gateway_sources (created_at);
+-- The purge of what was never uploaded.
+CREATE INDEX gateway_sources_by_age ON gateway_sources (created_at) WHERE uploaded_at IS NULL;
 
 -- The api makes a build; the gateway that has claimed it writes all from claims on.
 CREATE TABLE gateway_builds (

@@ -1,0 +1,26 @@
+package deployments
+
+import (
+	"context"
+	"time"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+// How long what is of no use stays: so that who asks late is told what became of it, and so
+// that every gateway has learned of it.
+const (
+	unusedFor  = domain.UploadTime + time.Hour
+	removedFor = 24 * time.Hour
+)
+
+// Purge removes sources for which no archive came, and deployments that were removed a day
+// ago. Old builds go when new ones come.
+func (d *Deployments) Purge(ctx context.Context, now time.Time) error {
+	if _, err := d.db.Purge(ctx, "gateway_sources", "id", "uploaded_at IS NULL AND created_at < ?", store.InstantOf(now.Add(-unusedFor))); err != nil {
+		return store.Wrap("purge sources", err)
+	}
+	_, err := d.db.Purge(ctx, "gateway_deployments", "name", "removed_at < ?", store.InstantOf(now.Add(-removedFor)))
+	return store.Wrap("purge deployments", err)
+}

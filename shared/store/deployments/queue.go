@@ -1,0 +1,228 @@
+package deployments
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/accounts"
+	"waybill.dev/shared/store/auditlog"
+)
+
+// Redeploy makes a new build, with the variables of now, of the archive of a build of the
+// deployment; empty: of its active build, or of the newest one when none has succeeded.
+// ErrNotFound: there is no such deployment, or build of it. ErrLimit: the account has
+// MaxOpenBuilds.
+func (d *Deployments) Redeploy(ctx context.Context, account, deployment, buildID string) (domain.Build, error) {
+	var build domain.Build
+	err := d.db.Tx(ctx, func(tx *gorm.DB) error {
+		row, err := d.deployment(tx, account, deployment, store.LockChange)
+		if err != nil {
+			return err
+		}
+		from, err := sourceOf(tx, row, buildID)
+		if err != nil {
+			return err
+		}
+		statusID, err := store.NewUUID()
+		if err != nil {
+			return err
+		}
+		build, err = d.enqueue(ctx, tx, auditlog.ActionRedeploy, from, statusID)
+		return err
+	})
+	if err != nil {
+		return domain.Build{}, store.Wrap("redeploy", err)
+	}
+	return build, nil
+}
+
+// sourceOf returns what a build of the deployment was made of, see Redeploy.
+func sourceOf(tx *gorm.DB, row deploymentRow, buildID string) (sourceRow, error) {
+	query := tx.Model(&buildRow{}).Select("source_id").Where("deployment = ?", row.Name)
+	switch {
+	case buildID != "" && !store.Storable(buildID):
+		return sourceRow{}, domain.ErrNotFound
+	case buildID != "":
+		query = query.Where("id = ?", buildID)
+	case row.ActiveBuild != "":
+		query = query.Where("id = ?", row.ActiveBuild)
+	default:
+		query = query.Where("number = ?", row.LastNumber)
+	}
+	var build buildRow
+	if err := query.Take(&build).Error; err != nil {
+		return sourceRow{}, err
+	}
+	return takeSource(tx, build.SourceID)
+}
+
+// enqueue adds a build of the source to its deployment, which it makes if there is none. Only
+// the newest builds are kept, and the active one, with what they were made of.
+func (d *Deployments) enqueue(ctx context.Context, tx *gorm.DB, action string, source sourceRow, statusID string) (domain.Build, error) {
+	production, err := productionBranch(ctx, tx, source.Account, source.Project)
+	if err != nil {
+		return domain.Build{}, err
+	}
+	if err := checkOpenBuilds(tx, source.Account); err != nil {
+		return domain.Build{}, err
+	}
+	caller, _ := auditlog.CallerOf(ctx)
+	now := d.db.Now()
+	row, err := d.takeFor(tx, source.target(), caller.Sub, now)
+	if err != nil {
+		return domain.Build{}, err
+	}
+	kind := domain.EnvironmentTypeOf(source.Branch, production)
+	seen := row.began(kind, now)
+	id, err := store.NewUUID()
+	if err != nil {
+		return domain.Build{}, err
+	}
+	build := buildRow{
+		ID: id, StatusID: statusID, Deployment: row.Name, Account: row.Account, Project: row.Project, Branch: row.Branch,
+		Number: row.LastNumber, SourceID: source.ID, EnvironmentType: string(kind), Status: string(domain.BuildQueued),
+		CreatedAt: store.InstantOf(now), CreatedBy: caller.Sub, CreatedKey: caller.KeyID, RequestID: caller.RequestID,
+		Steps: "[]", Faults: "[]", Log: "[]",
+	}
+	if err := tx.Create(&build).Error; err != nil {
+		return domain.Build{}, fmt.Errorf("insert build: %w", err)
+	}
+	if err := dropOldBuilds(tx, row); err != nil {
+		return domain.Build{}, err
+	}
+	err = d.audit.Note(ctx, tx, action, row.Account, deploymentResource(row.Name), buildResource(id))
+	if err != nil {
+		return domain.Build{}, err
+	}
+	if !seen {
+		if row.Version, err = bump(ctx, tx); err != nil {
+			return domain.Build{}, err
+		}
+	}
+	if err := tx.Save(&row).Error; err != nil {
+		return domain.Build{}, fmt.Errorf("update deployment row: %w", err)
+	}
+	return build.domain()
+}
+
+// began notes that a build was added. It tells whether gateways may go on as they do: one that
+// serves nothing answers otherwise while a build is under way.
+func (r *deploymentRow) began(kind domain.EnvironmentType, now time.Time) (seen bool) {
+	seen = r.Version > 0 && (r.ActiveBuild != "" || r.State == string(domain.DeploymentBuilding))
+	r.LastNumber++
+	r.Message, r.UpdatedAt = "", store.InstantOf(now)
+	if r.ActiveBuild == "" {
+		r.State, r.EnvironmentType = string(domain.DeploymentBuilding), string(kind)
+	}
+	return seen
+}
+
+// checkOpenBuilds refuses an account more builds than it may have open, lest they keep others
+// waiting. Requests at the same moment may pass it together.
+func checkOpenBuilds(tx *gorm.DB, account string) error {
+	var open int64
+	err := tx.Model(&buildRow{}).Where("status IN ('QUEUED', 'BUILDING') AND account = ?", account).Count(&open).Error
+	if err != nil {
+		return fmt.Errorf("count open builds: %w", err)
+	}
+	if open >= domain.MaxOpenBuilds {
+		return fmt.Errorf("account has %d open builds: %w", open, ErrBuilds)
+	}
+	return nil
+}
+
+// ErrBuilds is the domain.ErrLimit of open builds.
+var ErrBuilds = fmt.Errorf("open builds: %w", domain.ErrLimit)
+
+// findFor returns the deployment of the target, removed or not, locked; one without a name when
+// there is none. domain.ErrLimit: there is none, and none can be made.
+func (d *Deployments) findFor(tx *gorm.DB, t Target) (deploymentRow, error) {
+	row, err := d.named(tx, t)
+	if err != nil || row.live() {
+		return row, err
+	}
+	// The lock keeps others from making one meanwhile. Who held it may have made this one.
+	if _, err := accounts.Take(d.db.Lock(tx, store.LockChange), t.Account); err != nil {
+		return row, err
+	}
+	if row, err = d.named(tx, t); err != nil || row.live() {
+		return row, err
+	}
+	var count int64
+	err = tx.Model(&deploymentRow{}).Where("account = ? AND removed_at IS NULL", t.Account).Count(&count).Error
+	if err != nil {
+		return row, fmt.Errorf("count deployments: %w", err)
+	}
+	if count >= domain.MaxDeployments {
+		return row, fmt.Errorf("account has %d deployments: %w", count, domain.ErrLimit)
+	}
+	return row, nil
+}
+
+func (d *Deployments) named(tx *gorm.DB, t Target) (deploymentRow, error) {
+	var row deploymentRow
+	err := d.db.Lock(tx.Where("name = ?", t.deployment()), store.LockChange).Take(&row).Error
+	switch {
+	case errors.Is(err, gorm.ErrRecordNotFound):
+		return deploymentRow{}, nil
+	case err != nil:
+		return row, fmt.Errorf("read deployment: %w", err)
+	case row.Account != t.Account || row.Project != t.Project || row.Branch != t.Branch:
+		return row, domain.ErrConflict
+	}
+	return row, nil
+}
+
+func (r deploymentRow) live() bool { return r.Name != "" && r.RemovedAt == 0 }
+
+// takeFor returns the deployment of the target, locked. One that is not there is made, one that
+// was removed begins anew; both have version 0 until the caller gives them one.
+func (d *Deployments) takeFor(tx *gorm.DB, t Target, sub string, now time.Time) (deploymentRow, error) {
+	row, err := d.findFor(tx, t)
+	if err != nil || row.live() {
+		return row, err
+	}
+	made := deploymentRow{
+		Seq: row.Seq, Name: t.deployment(), Account: t.Account, Project: t.Project, Branch: t.Branch,
+		LastNumber: row.LastNumber, CreatedAt: store.InstantOf(now), CreatedBy: sub, UpdatedAt: store.InstantOf(now),
+	}
+	if row.Name != "" {
+		return made, nil // its row is saved with the build
+	}
+	if err := tx.Create(&made).Error; err != nil {
+		return made, fmt.Errorf("insert deployment: %w", err)
+	}
+	return made, nil
+}
+
+// dropOldBuilds removes the builds that are no longer kept, with the archives that no other
+// build is made of.
+func dropOldBuilds(tx *gorm.DB, row deploymentRow) error {
+	return dropBuilds(tx, "deployment = ? AND number <= ? AND id <> ? AND status IN ('SUCCESS', 'ERROR')", row.Name, row.LastNumber-domain.KeptBuilds, row.ActiveBuild)
+}
+
+func dropBuilds(tx *gorm.DB, condition string, args ...any) error {
+	var sources []string
+	err := tx.Raw("DELETE FROM gateway_builds WHERE "+condition+" RETURNING source_id", args...).Scan(&sources).Error
+	if err != nil {
+		return fmt.Errorf("delete builds: %w", err)
+	}
+	if len(sources) == 0 {
+		return nil
+	}
+	err = tx.Where("id IN ? AND NOT EXISTS (SELECT 1 FROM gateway_builds b WHERE b.source_id = gateway_sources.id)", sources).Delete(&sourceRow{}).Error
+	if err != nil {
+		return fmt.Errorf("delete sources: %w", err)
+	}
+	return nil
+}
+
+func buildResource(id string) domain.Resource {
+	return domain.Resource{Type: auditlog.ResourceBuild, ID: id}
+}
