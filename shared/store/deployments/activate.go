@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"gorm.io/gorm"
 
@@ -44,7 +43,7 @@ func (d *Deployments) EndBuild(ctx context.Context, claim *Claim, result Result)
 		if !active {
 			return nil
 		}
-		return d.activated(ctx, tx, deployment, claim, result.ReadOn)
+		return d.activated(ctx, tx, deployment, claim)
 	})
 	return active && err == nil, store.Wrap("end build", err)
 }
@@ -92,7 +91,7 @@ func (d *Deployments) ended(claim *Claim, result Result, deployment *deploymentR
 }
 
 // activated makes the build the active one.
-func (d *Deployments) activated(ctx context.Context, tx *gorm.DB, row deploymentRow, claim *Claim, readOn time.Time) error {
+func (d *Deployments) activated(ctx context.Context, tx *gorm.DB, row deploymentRow, claim *Claim) error {
 	var build buildRow
 	if err := tx.Select("created_by", "created_key", "request_id").Where("id = ?", claim.Build.ID).Take(&build).Error; err != nil {
 		return fmt.Errorf("read who made the build: %w", err)
@@ -109,8 +108,8 @@ func (d *Deployments) activated(ctx context.Context, tx *gorm.DB, row deployment
 	if claim.Build.Number == row.LastNumber {
 		row.Message = ""
 	}
-	if row.VariablesChangedAt < store.InstantOf(readOn) {
-		row.VariablesChangedAt = 0
+	if row.VariablesChangedAt == claim.changed {
+		row.VariablesChangedAt = 0 // else there was a change since, which the build may not have
 	}
 	var err error
 	if row.Version, err = bump(ctx, tx); err != nil {

@@ -32,7 +32,8 @@ type Claim struct {
 	// Before are the variables of the active build; nil: there is none, or they can't be read.
 	Before map[string]domain.Secret
 
-	owner string
+	owner   string
+	changed store.Instant // when a variable changed that the active build does not have; 0: none
 }
 
 // Progress is how far a build has come.
@@ -47,9 +48,9 @@ type Result struct {
 
 	Faults []domain.BuildFault
 	Routes int
-	// Variables are what $env stands for in the build, as it was at ReadOn; secrets among them.
+	// Variables are what $env stands for in the build, secrets among them. They were read after
+	// the build was claimed.
 	Variables []domain.Variable
-	ReadOn    time.Time
 }
 
 // ClaimBuild begins the build that has waited longest, and leaves it to the caller for Lease;
@@ -111,9 +112,13 @@ func (d *Deployments) claimed(tx *gorm.DB, row *buildRow) (*Claim, error) {
 		},
 		Format: source.Format, Archive: source.Archive, owner: row.Owner,
 	}
+	var deployment deploymentRow
+	if err := tx.Select("active_build", "variables_changed_at").Where("name = ?", row.Deployment).Limit(1).Find(&deployment).Error; err != nil {
+		return nil, fmt.Errorf("read deployment: %w", err)
+	}
+	claim.changed = deployment.VariablesChangedAt
 	var active buildRow
-	err := tx.Raw("SELECT b.id, b.variables FROM gateway_deployments d JOIN gateway_builds b ON b.id = d.active_build WHERE d.name = ?", row.Deployment).Scan(&active).Error
-	if err != nil {
+	if err := tx.Select("id", "variables").Where("id = ?", deployment.ActiveBuild).Limit(1).Find(&active).Error; err != nil {
 		return nil, fmt.Errorf("read variables of the active build: %w", err)
 	}
 	claim.Before, _ = d.openVariables(active.ID, active.Variables)

@@ -422,21 +422,28 @@ func testVariablesChanged(t *testing.T, b *claimBench) {
 	changed := func() string {
 		return b.value(t, "SELECT CASE WHEN variables_changed_at IS NULL THEN 'none' ELSE 'newer' END FROM gateway_deployments")
 	}
-	for _, row := range []struct {
-		before, want string
-	}{{"before", "none"}, {"after", "newer"}} {
-		b.enqueue(t, "main")
-		claim := b.claim(t)
-		read := b.DB.Now()
-		at := read.Add(-time.Second)
-		if row.before == "after" {
-			at = read
-		}
-		b.run(t, "UPDATE gateway_deployments SET variables_changed_at = ?", b.DB.Moment(at))
-		b.mustEnd(t, claim, deployments.Result{ReadOn: read})
-		if got := changed(); got != row.want {
-			t.Errorf("a change %s the reading: %s, want %s", row.before, got, row.want)
-		}
+	change := func() {
+		b.Clock.Advance(time.Second)
+		b.run(t, "UPDATE gateway_deployments SET variables_changed_at = ?", b.DB.Moment(b.DB.Now()))
+	}
+	b.enqueue(t, "main")
+	change()
+	b.mustEnd(t, b.claim(t), deployments.Result{})
+	if got := changed(); got != "none" {
+		t.Errorf("after a build with all variables: %s", got)
+	}
+	change()
+	b.enqueue(t, "main")
+	claim := b.claim(t)
+	change()
+	b.mustEnd(t, claim, deployments.Result{})
+	if got := changed(); got != "newer" {
+		t.Errorf("after a change during the build: %s", got)
+	}
+	b.enqueue(t, "main")
+	b.mustEnd(t, b.claim(t), fault("is wrong"))
+	if got := changed(); got != "newer" {
+		t.Errorf("after a build that failed: %s", got)
 	}
 }
 
