@@ -72,7 +72,7 @@ func TestWhoAmI(t *testing.T) {
 func TestProjects(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, r *rig) {
-		made := r.do(http.MethodPost, "/v1/projects", `{"name":"shop"}`).want(http.StatusCreated).fields("id", "name", "accountName", "createdOn")
+		made := r.do(http.MethodPost, "/v1/projects", `{"name":"shop"}`).want(http.StatusCreated).fields("id", "name", "accountName", "createdOn", "productionBranch")
 		made.field("name", "shop").field("accountName", "default").matches("id", `^prj_[0-9A-Za-z]{24}$`)
 		if got := made.header.Get("Location"); got != "/v1/accounts/default/projects/shop" {
 			t.Errorf("Location is %q", got)
@@ -96,6 +96,32 @@ func TestProjects(t *testing.T) {
 			t.Errorf("a list shows it otherwise (-made +got):\n%s", diff)
 		}
 		r.do(http.MethodPost, "/v1/projects", `{"name":"shop"}`, as(r.secondAccount("second"))).want(http.StatusCreated).field("accountName", "second")
+	})
+}
+
+// A project says which branch is production, and a change of that is in the audit log.
+func TestProductionBranch(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, r *rig) {
+		const path = "/v1/accounts/default/projects/shop"
+		made := r.do(http.MethodPost, "/v1/projects", `{"name":"shop"}`).want(http.StatusCreated).field("productionBranch", "main")
+		changed := r.do(http.MethodPatch, path, `{"productionBranch":"release/2026.1"}`).want(http.StatusOK).field("productionBranch", "release/2026.1").field("id", made.text("id"))
+		for _, same := range []answer{r.do(http.MethodGet, path, ""), r.do(http.MethodPatch, path, `{}`)} {
+			if diff := cmp.Diff(changed.object(), same.want(http.StatusOK).object()); diff != "" {
+				t.Errorf("%s (-changed +got):\n%s", same.call, diff)
+			}
+		}
+		entry := r.do(http.MethodGet, "/v1/accounts/default/audit-logs?action=update-project&limit=1", "").want(http.StatusOK).items("data")[0]
+		if diff := cmp.Diff([]any{map[string]any{"type": "project", "id": made.text("id"), "metadata": map[string]any{"name": "shop"}}}, entry["resources"]); diff != "" {
+			t.Errorf("the audit log tells of (-want +got):\n%s", diff)
+		}
+		for _, branch := range []string{"", "-a", "/a", ".a", "~preview", "a b", "a\\u0000", "é", "working-copy", strings.Repeat("x", 101)} {
+			r.do(http.MethodPatch, path, `{"productionBranch":"`+branch+`"}`).faults("/productionBranch")
+		}
+		r.do(http.MethodPatch, path, `{"productionBranch":null,"name":"x"}`).faults("/name", "/productionBranch")
+		r.do(http.MethodPatch, path+"?x=1", `{}`).faults("?x")
+		r.do(http.MethodGet, path, "").want(http.StatusOK).field("productionBranch", "release/2026.1")
+		r.do(http.MethodPatch, "/v1/accounts/default/projects/none", `{}`).want(http.StatusNotFound).field("detail", "There is no such project.")
 	})
 }
 

@@ -34,6 +34,7 @@ func TestActionsAreTheStores(t *testing.T) {
 		auditlog.ActionCreateWebhook, auditlog.ActionUpdateWebhook, auditlog.ActionDeleteWebhook, auditlog.ActionRotateSecret,
 		auditlog.ActionTestWebhook, auditlog.ActionReplayWebhook, auditlog.ActionRetryDelivery,
 		auditlog.ActionRetryDeliveries, auditlog.ActionCancelJob,
+		auditlog.ActionUpdateProject, auditlog.ActionCreateVariable, auditlog.ActionUpdateVariable, auditlog.ActionDeleteVariable,
 	}
 	for _, route := range api.Routes() {
 		if route.Method == http.MethodGet || route.Publishing { // events are in a log of their own

@@ -36,6 +36,9 @@ import (
 // DefaultRetention is how long events and the delivery log are kept.
 const DefaultRetention = 168 * time.Hour
 
+// uploadPurpose is what the keys are derived for that sign the URLs of uploads.
+const uploadPurpose = "uploads of deployments"
+
 // committers is how many commits of events run at a time on a database that takes
 // several writers.
 const committers = 2
@@ -76,6 +79,12 @@ type Options struct {
 	Process Process
 	// RouteState tells what the routes behind Gateway are; nil: nothing does.
 	RouteState func() RouteState
+	// ReloadRoutes reads their folder again. With faults, they stay as they are.
+	ReloadRoutes func() ([]RouteFault, error)
+
+	// GatewayURL is where gateways answer, without the name of a deployment, such as
+	// https://gateway.example.com:8443; empty: it is not known, and told to nobody.
+	GatewayURL string
 
 	Registerer     prometheus.Registerer // nil: a registry of its own
 	TracerProvider trace.TracerProvider  // nil: no traces

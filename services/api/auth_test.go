@@ -295,7 +295,7 @@ func TestKeysWithoutDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cluster.Stop() })
-	r := newRig(t, postgresURL(t, cluster))
+	r := newRig(t, cluster.URL("postgres"))
 	_, known := r.holder(r.bucket("outage-bucket"), "one")
 	r.do(http.MethodGet, whoAmI, "", as(known)).want(http.StatusOK)
 	if err := cluster.Kill(); err != nil {

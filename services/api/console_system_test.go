@@ -17,7 +17,7 @@ func TestConsoleSystemWithoutDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cluster.Stop() })
-	r := newRig(t, postgresURL(t, cluster))
+	r := newRig(t, cluster.URL("postgres"))
 	stranger := r.browser().signIn(r.secondAccount("elsewhere"))
 	stranger.get("/console/system").want(t, http.StatusNotFound, "")
 	b := r.browser().signIn(adminKey)

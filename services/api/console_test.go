@@ -420,7 +420,7 @@ func TestConsoleDatabaseIsDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cluster.Stop() })
-	r := newRig(t, postgresURL(t, cluster))
+	r := newRig(t, cluster.URL("postgres"))
 	b, stranger := r.browser().signIn(adminKey), r.browser()
 	b.get("/console").want(t, http.StatusOK, "")
 	if err := cluster.Kill(); err != nil {

@@ -14,6 +14,7 @@ import (
 	"waybill.dev/services/api/internal/console/system"
 	"waybill.dev/services/api/internal/consumers"
 	"waybill.dev/services/api/internal/deliveries"
+	"waybill.dev/services/api/internal/deployments"
 	"waybill.dev/services/api/internal/documents"
 	"waybill.dev/services/api/internal/events"
 	"waybill.dev/services/api/internal/explanations"
@@ -25,6 +26,7 @@ import (
 	"waybill.dev/services/api/internal/managers"
 	"waybill.dev/services/api/internal/rejected"
 	"waybill.dev/services/api/internal/spec"
+	"waybill.dev/services/api/internal/variables"
 	"waybill.dev/services/api/internal/web"
 	"waybill.dev/services/api/internal/webhooks"
 	"waybill.dev/shared/bus"
@@ -76,8 +78,41 @@ func families(o *Options, p *parts) []Route {
 		consumers.Routes(db, p.keys),
 		keys.Routes(db, p.keys),
 		managers.Routes(db),
+		deployments.Routes(deploymentOptions(o, db)),
+		variables.Routes(db, db),
 		documents.Routes(p.documents),
 	)
+}
+
+func deploymentOptions(o *Options, db telling) deployments.Options {
+	options := deployments.Options{
+		Sources: db, Deployments: db, Builds: db, GatewayURL: o.GatewayURL,
+		Changed: func() { o.Bus.Announce(bus.SubjectGateway, nil) },
+	}
+	if o.Keyring != nil {
+		options.Signing = o.Keyring.Derive(uploadPurpose)
+	}
+	if o.RouteState != nil && o.ReloadRoutes != nil {
+		options.Local = &deployments.Local{
+			State: func() deployments.LocalState {
+				s := o.RouteState()
+				return deployments.LocalState{Loaded: s.Loaded, Faults: localFaults(s.Faults), FaultsAt: s.FaultsAt}
+			},
+			Reload: func() ([]deployments.LocalFault, error) {
+				faults, err := o.ReloadRoutes()
+				return localFaults(faults), err
+			},
+		}
+	}
+	return options
+}
+
+func localFaults(faults []RouteFault) []deployments.LocalFault {
+	list := make([]deployments.LocalFault, len(faults))
+	for i, f := range faults {
+		list[i] = deployments.LocalFault{File: f.File, Operation: f.Operation, Pointer: f.Pointer, Message: f.Message}
+	}
+	return list
 }
 
 // handler returns what serves every route.

@@ -33,8 +33,8 @@ func Functions(handler http.Handler) map[string]Function {
 	routes := Routes()
 	operations := make([]selfapi.Operation, 0, len(routes))
 	for _, r := range routes {
-		if !r.Stream { // a function's answer ends
-			operations = append(operations, selfapi.Operation{ID: r.Operation, Method: r.Method, Path: r.Path, Scope: r.Scope})
+		if !r.Stream && !r.Bytes { // a function's answer ends, and its body is JSON
+			operations = append(operations, selfapi.Operation{ID: r.Operation, Method: r.Method, Path: r.Path, Scope: r.Scope, Or: r.Or, Slashes: r.Slashes})
 		}
 	}
 	return selfapi.New(selfapi.Options{Operations: operations, API: handler})

@@ -25,6 +25,9 @@ func bodies() map[string]string {
 		"createAccount":       `{"name":"third"}`,
 		"createAdminKey":      `{}`,
 		"createProject":       `{"name":"project"}`,
+		"updateProject":       `{"productionBranch":"taken"}`,
+		"createVariable":      `{"name":"NEW","isSecret":false,"value":"taken"}`,
+		"updateVariable":      `{"value":"taken"}`,
 		"createBucket":        `{"name":"new-bucket"}`,
 		"updateBucket":        `{"description":"taken"}`,
 		"createConsumer":      `{"name":"new-consumer"}`,
@@ -49,12 +52,14 @@ func (r *rig) theirs() *strings.Replacer {
 	key := r.do(http.MethodPost, consumer+"/keys", "").want(http.StatusCreated).text("id")
 	manager := r.do(http.MethodPost, consumer+"/managers", `{"email":"a@b.example","sub":"s"}`).want(http.StatusCreated).text("id")
 	r.do(http.MethodPost, "/v1/projects", `{"name":"their-project"}`).want(http.StatusCreated)
+	r.do(http.MethodPost, "/v1/accounts/default/projects/their-project/branches/their%2Fbranch/variables", `{"name":"THEIRS","isSecret":false,"value":"theirs"}`).want(http.StatusCreated)
 	webhook := r.register(plainWebhook).text("id")
 	r.insist(http.MethodPost, "/v1/events", event("evt_theirs")).want(http.StatusAccepted)
 	delivery := string(r.deliver(webhook, "evt_theirs", domain.StatusFailed, ""))
 	job := r.do(http.MethodPost, "/v1/deliveries/retry", `{"eventId":"evt_theirs","status":"held"}`).want(http.StatusAccepted).text("id")
 	return strings.NewReplacer(
 		"{accountName}", "default", "{bucketName}", "their-bucket", "{consumerName}", "their-consumer", "{keyId}", key, "{managerId}", manager, "{projectName}", "their-project",
+		"{branchName}", "their%2Fbranch", "{variableName}", "THEIRS",
 		"{deliveryId}", delivery,
 		"/webhooks/{id}", "/webhooks/"+webhook, "/events/{id}", "/events/evt_theirs", "/deliveries/{id}", "/deliveries/"+delivery, "/jobs/{id}", "/jobs/"+job,
 	)
@@ -65,6 +70,7 @@ func nobodys() *strings.Replacer {
 	return strings.NewReplacer(
 		"{accountName}", "no-such-account", "{bucketName}", "no-such-bucket", "{consumerName}", "no-such-consumer",
 		"{keyId}", "key_000000000000000000000000", "{managerId}", "eusr_000000000000000000000000", "{projectName}", "no-such-project",
+		"{branchName}", "no-such-branch", "{variableName}", "NO_SUCH_VARIABLE",
 		"/webhooks/{id}", "/webhooks/0190c0f0-0000-7000-8000-000000000000", "/events/{id}", "/events/evt_none",
 		"/deliveries/{id}", "/deliveries/0000000000000000000000", "/jobs/{id}", "/jobs/0190c0f0-0000-7000-8000-000000000000",
 	)
@@ -81,7 +87,7 @@ func TestIsolation(t *testing.T) {
 		second := r.secondAccount("second")
 		everything := func() string {
 			var all strings.Builder
-			for _, path := range []string{bucketsPath, bucketsPath + "/their-bucket/consumers?include-api-keys=true&include-managers=true&key-format=visible", "/v1/webhooks", "/v1/deliveries", "/v1/events", "/v1/accounts/default/projects"} {
+			for _, path := range []string{bucketsPath, bucketsPath + "/their-bucket/consumers?include-api-keys=true&include-managers=true&key-format=visible", "/v1/webhooks", "/v1/deliveries", "/v1/events", "/v1/accounts/default/projects", "/v1/accounts/default/projects/their-project/branches/their%2Fbranch/variables"} {
 				all.Write(r.do(http.MethodGet, path, "").want(http.StatusOK).body)
 			}
 			return all.String()
@@ -143,7 +149,7 @@ func TestMissingIsNamed(t *testing.T) {
 	for path, kind := range map[string]string{
 		"/v1/webhooks" + id: "webhook", "/v1/webhooks/nonsense": "webhook", "/v1/events/evt_none": "event",
 		"/v1/deliveries/0000000000000000000000": "delivery", "/v1/accounts/none": "account", "/v1/accounts/none/key-buckets": "account",
-		"/v1/accounts/default/projects/none": "project", bucketsPath + "/none-such": "bucket", bucketsPath + "/none-such/consumers": "bucket",
+		"/v1/accounts/default/projects/none": "project", "/v1/accounts/default/projects/none/branches/main/variables": "project", bucketsPath + "/none-such": "bucket", bucketsPath + "/none-such/consumers": "bucket",
 		bucketsPath + "/there-is/consumers/none": "consumer", consumer + "/keys/key_000000000000000000000000": "key",
 		consumer + "/managers/eusr_000000000000000000000000": "manager",
 	} {
@@ -183,7 +189,13 @@ func TestScopesOfRoutes(t *testing.T) {
 			r.do(route.Method, path, "", as(none)).want(http.StatusOK)
 			continue
 		}
-		for _, key := range []string{keys[route.Scope], none} {
+		lacking := []string{keys[route.Scope], none}
+		if route.Or != "" { // who lacks either has the other
+			r.do(route.Method, path, body[route.Operation], as(keys[route.Scope])).want(route.Success)
+			r.do(route.Method, path, body[route.Operation], as(keys[route.Or])).want(route.Success)
+			lacking = []string{none}
+		}
+		for _, key := range lacking {
 			r.do(route.Method, path, body[route.Operation], as(key)).want(http.StatusForbidden).field("code", "FORBIDDEN")
 			r.do(route.Method, path, `{"x":`, as(key)).want(http.StatusForbidden)
 		}

@@ -3,6 +3,7 @@ package api_test
 import (
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -98,7 +99,7 @@ func TestDatabaseIsDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cluster.Stop() })
-	r := newRig(t, postgresURL(t, cluster))
+	r := newRig(t, cluster.URL("postgres"))
 	r.publish(event("before"))
 	if err := cluster.Kill(); err != nil {
 		t.Fatal(err)
@@ -138,7 +139,7 @@ func TestDatabaseIsDown(t *testing.T) {
 // Two processes share the work: one relays, and the other takes over.
 func TestRelayTakesOver(t *testing.T) {
 	t.Parallel()
-	first := newRig(t, postgresURL(t, shared.cluster))
+	first := newRig(t, shared.Postgres(t))
 	second := &rig{t: t, nats: first.nats, keys: first.keys, database: first.database, logs: &logBuffer{}}
 	leads := func(r *rig) bool {
 		families, err := r.registry.Gather()
@@ -172,7 +173,7 @@ func TestRelayTakesOver(t *testing.T) {
 // A service on a database without its tables is alive, and not ready.
 func TestMigrationsPending(t *testing.T) {
 	t.Parallel()
-	r := prepareRig(t, sqliteURL(t))
+	r := prepareRig(t, "sqlite:"+filepath.Join(t.TempDir(), "waybill.db"))
 	r.unready = true
 	r.start()
 	a := r.do(http.MethodGet, "/readyz", "").want(503)

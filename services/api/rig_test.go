@@ -9,10 +9,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,26 +33,24 @@ import (
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/accounts"
 	"waybill.dev/shared/store/auditlog"
+	"waybill.dev/shared/store/deployments"
 	"waybill.dev/shared/store/pipeline"
 	"waybill.dev/shared/store/recorder"
+	"waybill.dev/shared/store/storetest"
 	"waybill.dev/shared/transcript"
 )
 
-// postgres is the cluster that the tests of this package share, each with a database of
-// its own.
-type postgres struct {
-	cluster *pgtest.Cluster
-	made    atomic.Int64
-}
-
-var shared postgres // initdb takes seconds: one for all tests
+// shared are the databases that each test gets a copy of.
+var shared *storetest.Templates // initdb takes seconds: one for all tests
 
 func TestMain(m *testing.M) {
 	cluster, err := pgtest.Start(context.Background(), "", "fsync=off", "max_connections=300")
 	if err != nil {
 		panic(err) // a test that can't run fails
 	}
-	shared.cluster = cluster
+	if shared, err = storetest.NewTemplates(context.Background(), cluster); err != nil {
+		panic(err)
+	}
 	m.Run()
 	if err := cluster.Stop(); err != nil {
 		panic(err)
@@ -79,22 +75,13 @@ func eachDatabase(t *testing.T, test func(t *testing.T, r *rig)) {
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		test(t, newRig(t, postgresURL(t, shared.cluster)))
+		test(t, newRig(t, shared.Postgres(t)))
 	})
 }
 
 func sqliteURL(t *testing.T) string {
 	t.Helper()
-	return "sqlite:" + filepath.Join(t.TempDir(), "waybill.db")
-}
-
-func postgresURL(t *testing.T, cluster *pgtest.Cluster) string {
-	t.Helper()
-	url, err := cluster.CreateDatabase(t.Context(), fmt.Sprintf("api_%d", shared.made.Add(1)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return url
+	return "sqlite:" + shared.SQLite(t)
 }
 
 // tables are what the tests look at behind the api's back, and what a dispatcher does.
@@ -105,10 +92,11 @@ type tables struct {
 	*auditlog.Log
 	*pipeline.Pipeline
 	*recorder.Recorder
+	*deployments.Deployments
 }
 
 func newTables(db *store.Store) tables {
-	return tables{db, accounts.New(db), access.New(db), auditlog.New(db), pipeline.New(db), recorder.New(db)}
+	return tables{db, accounts.New(db), access.New(db), auditlog.New(db), pipeline.New(db), recorder.New(db), deployments.New(db)}
 }
 
 // rig is a whole api with a real database and a real bus.

@@ -2,11 +2,13 @@ package api
 
 import (
 	"context"
+	"time"
 
 	"waybill.dev/services/api/internal/store/access"
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/accounts"
 	"waybill.dev/shared/store/auditlog"
+	"waybill.dev/shared/store/deployments"
 	"waybill.dev/shared/store/pipeline"
 	"waybill.dev/shared/store/rollup"
 )
@@ -20,17 +22,28 @@ type tables struct {
 	*auditlog.Log
 	*pipeline.Pipeline
 	*rollup.Rollups
+	*deployments.Deployments
 }
 
 func newTables(db *store.Store) tables {
 	return tables{
-		Store:    db,
-		Accounts: accounts.New(db),
-		Access:   access.New(db),
-		Log:      auditlog.New(db),
-		Pipeline: pipeline.New(db),
-		Rollups:  rollup.New(db),
+		Store:       db,
+		Accounts:    accounts.New(db),
+		Access:      access.New(db),
+		Log:         auditlog.New(db),
+		Pipeline:    pipeline.New(db),
+		Rollups:     rollup.New(db),
+		Deployments: deployments.New(db),
 	}
+}
+
+// Maintain implements relay.Store. What gateways serve ages, too.
+func (t tables) Maintain(ctx context.Context, now time.Time, retention time.Duration) (pipeline.MaintainResult, error) {
+	result, err := t.Pipeline.Maintain(ctx, now, retention)
+	if err != nil {
+		return result, err
+	}
+	return result, t.Deployments.Purge(ctx, now)
 }
 
 // HasKeys tells whether the database has any API key.

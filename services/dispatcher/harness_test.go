@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -32,10 +31,15 @@ import (
 	"waybill.dev/shared/seal"
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/pipeline"
+	"waybill.dev/shared/store/storetest"
 )
 
-// cluster is the Postgres of this test process.
-var cluster *pgtest.Cluster
+// cluster is the Postgres of this test process, and templates are the databases that tests get
+// copies of.
+var (
+	cluster   *pgtest.Cluster
+	templates *storetest.Templates
+)
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -45,6 +49,9 @@ func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "dispatcher")
 	if err == nil {
 		cluster, err = pgtest.Start(context.Background(), dir)
+	}
+	if err == nil {
+		templates, err = storetest.NewTemplates(context.Background(), cluster)
 	}
 	if err != nil {
 		panic(fmt.Sprintf("the Postgres row can't run: %v", err))
@@ -65,15 +72,11 @@ func onBoth(t *testing.T, test func(t *testing.T, b *bench)) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
-		test(t, newBench(t, "sqlite:"+filepath.Join(t.TempDir(), "waybill.db")))
+		test(t, newBench(t, "sqlite:"+templates.SQLite(t)))
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		url, err := cluster.CreateDatabase(t.Context(), "d"+uuid.NewString()[:8])
-		if err != nil {
-			t.Fatalf("create database: %v", err)
-		}
-		test(t, newBench(t, url))
+		test(t, newBench(t, templates.Postgres(t)))
 	})
 }
 

@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -137,7 +136,7 @@ func TestMemoryIsBoundedByBytes(t *testing.T) { // not parallel: it looks at the
 		{"records that can't be stored", 1, many, func(t *testing.T, b *bench, _ []domain.Webhook) { b.publishLarge(t, many) }},
 	} {
 		t.Run(place.name, func(t *testing.T) {
-			b := newBenchOn(t, "sqlite:"+filepath.Join(t.TempDir(), "waybill.db"), startBus(t))
+			b := newBenchOn(t, "sqlite:"+templates.SQLite(t), startBus(t))
 			r := newReceiver(t)
 			var hooks []domain.Webhook
 			for range place.hooks {

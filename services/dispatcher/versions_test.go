@@ -22,7 +22,7 @@ import (
 func onSQLite(t *testing.T) *bench {
 	t.Helper()
 	t.Parallel()
-	return newBench(t, "sqlite:"+t.TempDir()+"/waybill.db")
+	return newBench(t, "sqlite:"+templates.SQLite(t))
 }
 
 func (b *bench) jetStream() jetstream.JetStream {

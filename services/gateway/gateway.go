@@ -43,6 +43,9 @@ type RouteInfo = site.Info
 // RouteFault is one thing that is wrong with the route files.
 type RouteFault = routefile.Fault //nolint:errname // as its package calls it
 
+// RouteFaults are all that is wrong with the route files; Reload fails with them.
+type RouteFaults = site.Faults //nolint:errname // as its package calls it
+
 // RoutesState is what of a folder is served, and what is not.
 type RoutesState = local.State
 

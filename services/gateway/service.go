@@ -15,6 +15,7 @@ import (
 
 	"waybill.dev/services/gateway/internal/hosts"
 	"waybill.dev/services/gateway/internal/rollout"
+	"waybill.dev/services/gateway/internal/tenant"
 	"waybill.dev/services/gateway/internal/upstream"
 	"waybill.dev/shared/authenticator"
 	"waybill.dev/shared/body"
@@ -85,7 +86,7 @@ func New(o Options) (*Service, error) {
 		s.run = append(s.run, keys.Run)
 	}
 	s.rollout = rollout.New(rollout.Options{
-		Store: deployments.New(o.Store), Bus: o.Bus, Compile: compiler(o.Egress), Guard: upstream.NewGuard(o.Egress, o.Own, egress.Options{}),
+		Store: deployments.New(o.Store), Bus: o.Bus, Compile: compiler(tenant.Rules{Egress: o.Egress}), Guard: upstream.NewGuard(o.Egress, o.Own, egress.Options{}),
 		Authenticator: o.Authenticator, Memory: o.Memory, Edge: &edge.Edge{Trusted: o.TrustedProxies},
 		Tables: o.Tables, InFlight: int64(o.InFlight), Logger: o.Logger, Registerer: o.Registerer,
 	})

@@ -60,13 +60,18 @@ const (
 	noStorage jetstream.ErrorCode = 10023
 )
 
+// noRoom tells whether err is such a refusal.
+func noRoom(err error) bool {
+	var refused *jetstream.APIError
+	return errors.As(err, &refused) && (refused.ErrorCode == noSpace || refused.ErrorCode == noStorage)
+}
+
 // ensureSized makes a stream as large as is set, or as the server lets it be: half, a quarter…
 func (b *Bus) ensureSized(ctx context.Context, config jetstream.StreamConfig) error {
 	set := config.MaxBytes
 	for {
 		err := b.ensureStream(ctx, config)
-		var refused *jetstream.APIError
-		if errors.As(err, &refused) && (refused.ErrorCode == noSpace || refused.ErrorCode == noStorage) && config.MaxBytes >= 2*leastBytes {
+		if noRoom(err) && config.MaxBytes >= 2*leastBytes {
 			config.MaxBytes /= 2
 			continue
 		}

@@ -131,14 +131,18 @@ func (b *Bus) streamConfigs() []jetstream.StreamConfig {
 }
 
 func (b *Bus) ensureStream(ctx context.Context, config jetstream.StreamConfig) error {
-	_, err := b.js.CreateOrUpdateStream(ctx, config)
+	// A stream that is there as it should be is left alone: the server does not keep an update
+	// apart from a consumer that is made meanwhile.
+	_, err := b.js.CreateStream(ctx, config)
 	if err == nil {
 		return nil
 	}
-	// Two processes may start at once: the second sees the stream of the first.
-	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-		if _, err = b.js.UpdateStream(ctx, config); err == nil {
+	// Whether there is room for a stream is asked before whether it is there.
+	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) || noRoom(err) {
+		if _, updating := b.js.UpdateStream(ctx, config); updating == nil {
 			return nil
+		} else if !errors.Is(updating, jetstream.ErrStreamNotFound) {
+			err = updating
 		}
 	}
 	return unavailable("make stream "+config.Name, err)

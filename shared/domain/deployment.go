@@ -161,7 +161,7 @@ type Variable struct {
 	Account, Project, Branch string
 	Name                     string
 	Secret                   bool
-	Value                    Secret
+	Value                    Secret // empty, where a secret one is shown
 	CreatedOn, UpdatedOn     time.Time
 }
 
@@ -177,9 +177,12 @@ const (
 
 // Bounds of variables.
 const (
-	MaxVariables     = 100 // of a branch
-	MaxVariableValue = 5120
+	MaxVariables     = 100  // of a branch
+	MaxVariableValue = 5120 // bytes
 )
+
+// MaxBranch is how many characters a branch's name may have.
+const MaxBranch = 100
 
 // ErrBranch says what is wrong with a branch.
 var ErrBranch = errors.New("must be 1 to 100 characters of A-Z a-z 0-9 . _ / -, the first one a letter or a digit")

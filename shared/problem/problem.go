@@ -102,13 +102,13 @@ type Member struct{ Name, Value string }
 // New returns a problem with a sentence for people.
 func New(code Code, detail string) *Problem { return &Problem{Code: code, Detail: detail} }
 
-// maxFaults bounds the faults that one problem names.
-const maxFaults = 100
+// MaxFaults bounds the faults that one problem names.
+const MaxFaults = 100
 
 // Invalid returns the problem that names faults, at most 100 of them.
 func Invalid(faults ...Fault) *Problem {
-	if len(faults) > maxFaults {
-		faults = faults[:maxFaults]
+	if len(faults) > MaxFaults {
+		faults = faults[:MaxFaults]
 	}
 	detail := "The request has a fault; see errors."
 	if len(faults) > 1 {

@@ -63,7 +63,7 @@ func AddAPI(p *boot.Process, h *boot.Handles) (*API, error) {
 			RateLimit:     h.Settings.RateLimit,
 			Memory:        h.Memory, TrustedProxies: h.Settings.TrustedProxies, PublicURL: h.Settings.PublicURL,
 			OIDC:       api.OIDC{Issuer: h.Settings.OIDCIssuer, ClientID: h.Settings.OIDCClientID, ClientSecret: h.Settings.OIDCSecret},
-			Registerer: h.Registry, TracerProvider: h.Tracer, Process: process(h),
+			GatewayURL: h.GatewayURL(), Registerer: h.Registry, TracerProvider: h.Tracer, Process: process(h),
 		},
 		gateway.RoutesOptions{
 			Dir: h.Settings.RoutesDir, Fallback: !h.Settings.RoutesDirGiven, Variables: Environment(),

@@ -2,6 +2,7 @@ package apipart
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -22,6 +23,7 @@ func Compose(options api.Options, routes gateway.RoutesOptions) (*api.Service, *
 		return nil, nil, fmt.Errorf("make routes: %w", err)
 	}
 	options.Gateway, options.RouteState = g, func() api.RouteState { return stateOf(g.State()) }
+	options.ReloadRoutes = func() ([]api.RouteFault, error) { return reload(g) }
 	if own.service, err = api.New(options); err != nil {
 		return nil, nil, err
 	}
@@ -88,8 +90,27 @@ func stateOf(s gateway.RoutesState) api.RouteState {
 			File: r.File, Operation: r.Operation, Method: r.Method, Path: r.Path, Handler: r.Handler, MCP: r.MCP, Inbound: r.Inbound, Outbound: r.Outbound,
 		})
 	}
-	for _, f := range s.Faults {
-		state.Faults = append(state.Faults, api.RouteFault{File: f.File, Operation: f.Operation, Pointer: f.Pointer, Message: f.Message})
-	}
+	state.Faults = faultsOf(s.Faults)
 	return state
+}
+
+func faultsOf(faults []gateway.RouteFault) []api.RouteFault {
+	var list []api.RouteFault
+	for _, f := range faults {
+		list = append(list, api.RouteFault{File: f.File, Operation: f.Operation, Pointer: f.Pointer, Message: f.Message})
+	}
+	return list
+}
+
+// reload reads the folder again. What comes with Waybill never changes.
+func reload(g *gateway.Routes) ([]api.RouteFault, error) {
+	if g.State().Dir == "" {
+		return nil, nil
+	}
+	err := g.Reload()
+	var faults gateway.RouteFaults
+	if errors.As(err, &faults) {
+		return faultsOf(faults), nil
+	}
+	return nil, err
 }

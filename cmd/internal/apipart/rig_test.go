@@ -9,11 +9,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,23 +33,20 @@ import (
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/pipeline"
 	"waybill.dev/shared/store/recorder"
+	"waybill.dev/shared/store/storetest"
 )
 
-// postgres is the cluster that the tests of this package share, each with a database of
-// its own.
-type postgres struct {
-	cluster *pgtest.Cluster
-	made    atomic.Int64
-}
-
-var shared postgres // initdb takes seconds: one for all tests
+// shared are the databases that each test gets a copy of.
+var shared *storetest.Templates // initdb takes seconds: one for all tests
 
 func TestMain(m *testing.M) {
 	cluster, err := pgtest.Start(context.Background(), "", "fsync=off", "max_connections=300")
 	if err != nil {
 		panic(err) // a test that can't run fails
 	}
-	shared.cluster = cluster
+	if shared, err = storetest.NewTemplates(context.Background(), cluster); err != nil {
+		panic(err)
+	}
 	m.Run()
 	if err := cluster.Stop(); err != nil {
 		panic(err)
@@ -76,22 +71,13 @@ func eachDatabase(t *testing.T, test func(t *testing.T, r *rig)) {
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		test(t, newRig(t, postgresURL(t, shared.cluster)))
+		test(t, newRig(t, shared.Postgres(t)))
 	})
 }
 
 func sqliteURL(t *testing.T) string {
 	t.Helper()
-	return "sqlite:" + filepath.Join(t.TempDir(), "waybill.db")
-}
-
-func postgresURL(t *testing.T, cluster *pgtest.Cluster) string {
-	t.Helper()
-	url, err := cluster.CreateDatabase(t.Context(), fmt.Sprintf("api_%d", shared.made.Add(1)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return url
+	return "sqlite:" + shared.SQLite(t)
 }
 
 // rig is an API with routes behind it, on a real database and a real bus.

@@ -193,6 +193,19 @@ func (h *Handles) Own() []string {
 // requests that run.
 func (h *Handles) AtShutdown(f func()) { h.http.http.RegisterOnShutdown(f) }
 
+// GatewayURL returns where deployments are reached, without their names; empty: it is not known.
+// In dev it is the process's own HTTP address, unless it is set.
+func (h *Handles) GatewayURL() string {
+	if s := h.Settings; s.GatewayURL != "" || s.Role != settings.Dev {
+		return s.GatewayURL
+	}
+	host := h.Settings.GatewayDomain
+	if _, port, err := net.SplitHostPort(h.http.listener.Addr().String()); err == nil && port != "80" {
+		host = net.JoinHostPort(host, port)
+	}
+	return "http://" + host
+}
+
 // Serve adds the HTTP server, with the handler, and returns where it answers.
 func (h *Handles) Serve(p *Process, handler http.Handler) (url string) {
 	h.http.http.Handler = framed(handler)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -88,13 +89,16 @@ func (w *world) ask(c *stack.Client, method, path, body string, status int) stac
 }
 
 // things is one of everything that a path can name.
-type things struct{ account, project, bucket, consumer, key, manager, webhook, event, delivery, job string }
+type things struct {
+	account, project, bucket, consumer, key, manager, webhook, event, delivery, job string
+	branch, variable                                                                string
+}
 
 func (t things) fill(path string) string {
 	return strings.NewReplacer(
 		"{accountName}", t.account, "{projectName}", t.project, "{bucketName}", t.bucket, "{consumerName}", t.consumer, "{keyId}", t.key, "{managerId}", t.manager,
 		"/webhooks/{id}", "/webhooks/"+t.webhook, "/events/{id}", "/events/"+t.event, "/deliveries/{id}", "/deliveries/"+t.delivery,
-		"/jobs/{id}", "/jobs/"+t.job, "{deliveryId}", t.delivery,
+		"/jobs/{id}", "/jobs/"+t.job, "{deliveryId}", t.delivery, "{branchName}", url.PathEscape(t.branch), "{variableName}", t.variable,
 	).Replace(path)
 }
 
@@ -103,6 +107,7 @@ func nothing(account string) things {
 	return things{
 		account, "no-such-project", "no-such-bucket", "no-such-consumer", "key_000000000000000000000000", "eusr_000000000000000000000000",
 		"0190c0f0-0000-7000-8000-000000000000", "evt_none", "0000000000000000000000", "job_000000000000000000000000",
+		"no-such-branch", "NO_SUCH_VARIABLE",
 	}
 }
 
@@ -116,8 +121,9 @@ func (w *world) furnish() things {
 		}
 		return made.ID
 	}
-	t := things{account: "default", project: "their-project", bucket: "their-bucket", consumer: "their-consumer"}
+	t := things{account: "default", project: "their-project", bucket: "their-bucket", consumer: "their-consumer", branch: "their/branch", variable: "THEIRS"}
 	create("/v1/projects", `{"name":"their-project"}`)
+	w.ask(w.api, http.MethodPost, t.fill("/v1/accounts/{accountName}/projects/{projectName}/branches/{branchName}/variables"), `{"name":"THEIRS","isSecret":true,"value":"theirs"}`, http.StatusCreated)
 	create(bucketsOfDefault, `{"name":"their-bucket"}`)
 	consumers := bucketsOfDefault + "/their-bucket/consumers"
 	create(consumers, `{"name":"their-consumer","scopes":["events:read"]}`)
@@ -142,6 +148,7 @@ func (w *world) everything(t things) string {
 	var all strings.Builder
 	for _, path := range []string{
 		"/v1/webhooks", "/v1/events", "/v1/events/{id}", "/v1/deliveries", "/v1/deliveries/{id}", "/v1/jobs", "/v1/rejected", "/v1/accounts/{accountName}/projects",
+		"/v1/accounts/{accountName}/projects/{projectName}/branches/{branchName}/variables",
 		"/v1/accounts/{accountName}/key-buckets", "/v1/accounts/{accountName}/audit-logs",
 		"/v1/accounts/{accountName}/key-buckets/{bucketName}/consumers?include-api-keys=true&include-managers=true&key-format=visible",
 	} {

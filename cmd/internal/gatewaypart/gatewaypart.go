@@ -17,7 +17,7 @@ func Add(p *boot.Process, h *boot.Handles) (http.Handler, error) { return AddBef
 // other's. Keys are found by the authenticator; nil: by the gateway itself.
 func AddBefore(p *boot.Process, h *boot.Handles, other http.Handler, keys gateway.Authenticator) (http.Handler, error) {
 	service, err := gateway.New(gateway.Options{
-		Store: h.Store, Bus: h.Bus, Keyring: h.Keyring, Authenticator: keys,
+		Store: h.Store, Bus: h.Bus, Keyring: h.Keyring, Authenticator: keys, Domain: h.Settings.GatewayDomain,
 		Egress: &egress.Policy{Allow: h.Settings.GatewayEgressAllow, HTTP: h.Settings.EgressHTTP}, Own: h.Own,
 		Tables: h.Settings.GatewayTables, InFlight: h.Settings.GatewayInFlight,
 		TrustedProxies: h.Settings.TrustedProxies, Memory: h.Memory, Logger: h.Logger, Registerer: h.Registry,

@@ -315,6 +315,50 @@ func (l *loader) httpURL(name, example string) string {
 	return u.String()
 }
 
+// maxDomain leaves room for the name of a deployment.
+const maxDomain = 253 - 64
+
+// validDomain tells whether names of deployments fit below a name, which is in lower case. Its
+// last label begins with a letter: so it is no IP address.
+func validDomain(name string) bool {
+	labels := strings.Split(name, ".")
+	for _, label := range labels {
+		if label == "" || len(label) > 63 || strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || strings.Trim(label, "-") != label {
+			return false
+		}
+	}
+	last := labels[len(labels)-1][0]
+	return len(name) <= maxDomain && last >= 'a' && last <= 'z'
+}
+
+// domain reads a domain.
+func (l *loader) domain(name string) string {
+	text := strings.ToLower(l.text(name))
+	if text != "" && !validDomain(text) {
+		l.fault(name, "must be a domain such as gateway.example.com")
+		return ""
+	}
+	return text
+}
+
+// gatewayURL reads where gateways answer.
+func (l *loader) gatewayURL() string {
+	const example = "https://gateway.example.com"
+	text := strings.ToLower(strings.TrimRight(l.httpURL(GatewayURL, example), "/"))
+	if text == "" {
+		return ""
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Path != "" || !validDomain(u.Hostname()) {
+		l.fault(GatewayURL, "must have a scheme, a domain and a port at most, such as "+example)
+		return ""
+	}
+	if u.Scheme == "http" && u.Port() == "80" || u.Scheme == "https" && u.Port() == "443" {
+		u.Host = u.Hostname()
+	}
+	return u.String()
+}
+
 // names reads host names.
 func (l *loader) names(name string) []string {
 	text := l.text(name)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"net/url"
 	"strings"
 	"time"
 
@@ -28,31 +29,34 @@ type Settings struct {
 	EncryptionKey domain.Secret // empty: the one in DataDir
 	RoutesDir     string
 	// RoutesDirGiven says that RoutesDir is not the default, which may be missing.
-	RoutesDirGiven     bool
-	EgressAllow        []netip.Prefix
-	EgressHTTP         bool
-	RetrySchedule      []time.Duration
-	Retention          time.Duration
-	BusRetention       time.Duration
-	DedupeWindow       time.Duration
-	BusReplicas        int
-	BusMaxBytes        int64
-	DisableAfter       time.Duration
-	DispatchMemory     int64   // bytes
-	RateLimit          float64 // requests a second of one account; 0: none
-	BodyMemory         int64   // bytes
-	MaxConnections     int     // of each listener
-	TrustedProxies     []netip.Prefix
+	RoutesDirGiven bool
+	EgressAllow    []netip.Prefix
+	EgressHTTP     bool
+	RetrySchedule  []time.Duration
+	Retention      time.Duration
+	BusRetention   time.Duration
+	DedupeWindow   time.Duration
+	BusReplicas    int
+	BusMaxBytes    int64
+	DisableAfter   time.Duration
+	DispatchMemory int64   // bytes
+	RateLimit      float64 // requests a second of one account; 0: none
+	BodyMemory     int64   // bytes
+	MaxConnections int     // of each listener
+	TrustedProxies []netip.Prefix
+	PublicURL      string   // without a slash at its end
+	OpsHosts       []string // in lower case
+	GatewayDomain  string   // in lower case
+	GatewayURL     string   // scheme, domain and port; empty: it is not known
+	OIDCIssuer     string   // empty: nobody signs in so
+	OIDCClientID   string
+	OIDCSecret     domain.Secret
+	LogLevel       slog.Level
+	LogFormat      string // auto, text or json
+
 	GatewayEgressAllow []netip.Prefix
-	GatewayTables      int      // deployments
-	GatewayInFlight    int      // requests of one deployment
-	PublicURL          string   // without a slash at its end
-	OpsHosts           []string // in lower case
-	OIDCIssuer         string   // empty: nobody signs in so
-	OIDCClientID       string
-	OIDCSecret         domain.Secret
-	LogLevel           slog.Level
-	LogFormat          string // auto, text or json
+	GatewayTables      int // deployments
+	GatewayInFlight    int // requests of one deployment
 
 	// Given are the values of all settings of the role, for people.
 	Given []Given
@@ -80,41 +84,47 @@ func (f Fault) Error() string { return f.Name + " " + f.Reason }
 func Load(role Role, sources ...Source) (Settings, error) {
 	l := loader{role: role, sources: sources, given: make(map[string]bool)}
 	s := Settings{
-		Role:               role,
-		HTTPAddr:           l.address(HTTPAddr),
-		OpsAddr:            l.address(OpsAddr),
-		ReceiverAddr:       l.optionalAddress(ReceiverAddr),
-		NATSAddr:           l.address(NATSAddr),
-		NATSURL:            l.natsURL(),
-		DatabaseURL:        l.databaseURL(),
-		DataDir:            l.text(DataDir),
-		AdminKey:           l.adminKey(),
-		EncryptionKey:      l.encryptionKey(),
-		RoutesDir:          l.text(RoutesDir),
-		EgressAllow:        l.prefixes(EgressAllow),
-		EgressHTTP:         l.boolean(EgressHTTP),
-		RetrySchedule:      l.schedule(RetrySchedule),
-		Retention:          l.duration(Retention, time.Hour),
-		BusRetention:       l.duration(BusRetention, time.Minute),
-		DedupeWindow:       l.duration(DedupeWindow, time.Second),
-		BusReplicas:        l.replicas(),
-		BusMaxBytes:        l.size(BusMaxBytes, minBusBytes),
-		DisableAfter:       l.duration(DisableAfter, time.Minute),
-		DispatchMemory:     l.size(DispatchMemory, leastDispatchMemory),
-		RateLimit:          l.rate(RateLimit),
-		BodyMemory:         l.size(BodyMemory, minBodyMemory),
-		MaxConnections:     l.integer(MaxConnections, minConnections, maxConnections),
-		TrustedProxies:     l.prefixes(TrustedProxies),
+		Role:           role,
+		HTTPAddr:       l.address(HTTPAddr),
+		OpsAddr:        l.address(OpsAddr),
+		ReceiverAddr:   l.optionalAddress(ReceiverAddr),
+		NATSAddr:       l.address(NATSAddr),
+		NATSURL:        l.natsURL(),
+		DatabaseURL:    l.databaseURL(),
+		DataDir:        l.text(DataDir),
+		AdminKey:       l.adminKey(),
+		EncryptionKey:  l.encryptionKey(),
+		RoutesDir:      l.text(RoutesDir),
+		EgressAllow:    l.prefixes(EgressAllow),
+		EgressHTTP:     l.boolean(EgressHTTP),
+		RetrySchedule:  l.schedule(RetrySchedule),
+		Retention:      l.duration(Retention, time.Hour),
+		BusRetention:   l.duration(BusRetention, time.Minute),
+		DedupeWindow:   l.duration(DedupeWindow, time.Second),
+		BusReplicas:    l.replicas(),
+		BusMaxBytes:    l.size(BusMaxBytes, minBusBytes),
+		DisableAfter:   l.duration(DisableAfter, time.Minute),
+		DispatchMemory: l.size(DispatchMemory, leastDispatchMemory),
+		RateLimit:      l.rate(RateLimit),
+		BodyMemory:     l.size(BodyMemory, minBodyMemory),
+		MaxConnections: l.integer(MaxConnections, minConnections, maxConnections),
+		TrustedProxies: l.prefixes(TrustedProxies),
+		PublicURL:      strings.TrimRight(l.httpURL(PublicURL, "https://hooks.example.com"), "/"),
+		GatewayDomain:  l.domain(GatewayDomain),
+		GatewayURL:     l.gatewayURL(),
+		OIDCIssuer:     l.httpURL(OIDCIssuer, "https://id.example.com"),
+		OIDCClientID:   l.text(OIDCClientID),
+		OIDCSecret:     domain.Secret(l.text(OIDCClientSecret)),
+		OpsHosts:       l.names(OpsHosts),
+		LogLevel:       l.level(),
+		LogFormat:      l.choice(LogFormat, "auto", "text", "json"),
+
 		GatewayEgressAllow: l.prefixes(GatewayEgressAllow),
 		GatewayTables:      l.integer(GatewayTables, 1, maxTables),
 		GatewayInFlight:    l.integer(GatewayInFlight, 1, maxInFlight),
-		PublicURL:          strings.TrimRight(l.httpURL(PublicURL, "https://hooks.example.com"), "/"),
-		OIDCIssuer:         l.httpURL(OIDCIssuer, "https://id.example.com"),
-		OIDCClientID:       l.text(OIDCClientID),
-		OIDCSecret:         domain.Secret(l.text(OIDCClientSecret)),
-		OpsHosts:           l.names(OpsHosts),
-		LogLevel:           l.level(),
-		LogFormat:          l.choice(LogFormat, "auto", "text", "json"),
+	}
+	if u, err := url.Parse(s.GatewayURL); err == nil && s.GatewayURL != "" && s.GatewayDomain != "" && !l.given[GatewayDomain] {
+		s.GatewayDomain = u.Hostname()
 	}
 	s.Given = l.shown
 	s.RoutesDirGiven, s.ReceiverGiven = l.given[RoutesDir], l.given[ReceiverAddr]
@@ -135,6 +145,9 @@ func (l *loader) together(s Settings) {
 	}
 	if s.OIDCIssuer != "" && s.OIDCClientID == "" {
 		l.fault(OIDCClientID, "is required when "+OIDCIssuer+" is set")
+	}
+	if u, err := url.Parse(s.GatewayURL); err == nil && s.GatewayURL != "" && s.GatewayDomain != "" && u.Hostname() != s.GatewayDomain {
+		l.fault(GatewayURL, fmt.Sprintf("has the domain %s, which must be %s (%s)", u.Hostname(), GatewayDomain, s.GatewayDomain))
 	}
 	if s.BusRetention > 0 && s.DedupeWindow > s.BusRetention {
 		l.fault(DedupeWindow, fmt.Sprintf("is %s, which must not exceed %s (%s)", s.DedupeWindow, BusRetention, s.BusRetention))

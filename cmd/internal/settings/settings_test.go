@@ -286,12 +286,50 @@ func TestEdgeSettings(t *testing.T) {
 		settings.TrustedProxies: {"10.0.0.1", "proxy", "10.0.0.0/33", "*"},
 		settings.OIDCIssuer:     {"id.example.com", "ftp://id.example.com", "https://id.example.com?x"},
 		settings.PublicURL:      {"example.com", "/waybill", "ftp://example.com", "https://", "https://u@example.com", "https://example.com?x", "https://example.com#x"},
+		settings.GatewayDomain:  {"gateway.example.com:80", "127.0.0.1", "a..b", "-a.example", "http://a", "a_b.example", "*.example.com", ".", "a.example.", strings.Repeat("a.", 100) + "example"},
+		settings.GatewayURL:     {"gateway.example.com", "ftp://gateway.example.com", "https://gateway.example.com/routes", "https://127.0.0.1", "https://[::1]:80", "https://u@gateway.example.com", "https://a_b.example"},
 		settings.OpsHosts:       {"a:80", "http://a", "*.example.com", "a,,b"},
 	} {
 		for _, text := range texts {
 			if _, err := settings.Load(settings.Dev, settings.MadeFrom(map[string]string{name: text})); err == nil || !strings.HasPrefix(err.Error(), name+" ") {
 				t.Errorf("%s as %s: %v", text, name, err)
 			}
+		}
+	}
+}
+
+// Where deployments are reached is said once: the domain follows from the URL, unless it is set.
+func TestGatewaySettings(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		role                settings.Role
+		url, domain         string
+		wantURL, wantDomain string
+		fault               string
+	}{
+		{role: settings.Dev, wantDomain: "gateway.localhost"},
+		{role: settings.Gateway, wantDomain: "gateway.localhost"},
+		{role: settings.Gateway, domain: "Routes.Example.com", wantDomain: "routes.example.com"},
+		{role: settings.API},
+		{role: settings.API, url: "http://Gateway.Example.com:8082/", wantURL: "http://gateway.example.com:8082"},
+		{role: settings.API, url: "http://gateway.example.com:80", wantURL: "http://gateway.example.com"},
+		{role: settings.API, url: "https://gateway.example.com:443", wantURL: "https://gateway.example.com"},
+		{role: settings.API, url: "https://gateway.example.com:80", wantURL: "https://gateway.example.com:80"},
+		{role: settings.Dev, url: "https://routes.example.com", wantURL: "https://routes.example.com", wantDomain: "routes.example.com"},
+		{role: settings.Dev, url: "https://routes.example.com:8443", domain: "routes.example.com", wantURL: "https://routes.example.com:8443", wantDomain: "routes.example.com"},
+		{role: settings.Dev, url: "https://routes.example.com", domain: "example.com", fault: settings.GatewayURL},
+	} {
+		given := required()
+		given[settings.GatewayURL], given[settings.GatewayDomain] = row.url, row.domain
+		got, err := settings.Load(row.role, settings.MadeFrom(given))
+		if row.fault != "" {
+			if err == nil || !strings.HasPrefix(err.Error(), row.fault+" ") {
+				t.Errorf("%+v: %v", row, err)
+			}
+			continue
+		}
+		if err != nil || got.GatewayURL != row.wantURL || got.GatewayDomain != row.wantDomain {
+			t.Errorf("%+v: %q, %q, %v", row, got.GatewayURL, got.GatewayDomain, err)
 		}
 	}
 }

@@ -43,12 +43,14 @@ const (
 	MaxConnections = "WAYBILL_MAX_CONNECTIONS"
 	TrustedProxies = "WAYBILL_TRUSTED_PROXIES"
 	PublicURL      = "WAYBILL_PUBLIC_URL"
+	OpsHosts       = "WAYBILL_OPS_HOSTS"
+
+	GatewayDomain = "WAYBILL_GATEWAY_DOMAIN"
+	GatewayURL    = "WAYBILL_GATEWAY_URL"
 
 	GatewayEgressAllow = "WAYBILL_GATEWAY_EGRESS_ALLOW"
 	GatewayTables      = "WAYBILL_GATEWAY_TABLES"
 	GatewayInFlight    = "WAYBILL_GATEWAY_IN_FLIGHT"
-
-	OpsHosts = "WAYBILL_OPS_HOSTS"
 
 	OIDCIssuer       = "WAYBILL_OIDC_ISSUER"
 	OIDCClientID     = "WAYBILL_OIDC_CLIENT_ID"
@@ -147,16 +149,7 @@ func Specs() []Spec {
 		{Name: TrustedProxies, Usage: "CIDRs of proxies whose X-Forwarded-For, -Host and -Proto are trusted; none: no proxy", roles: servers, defaults: same("none", servers...)},
 		{Name: PublicURL, Usage: "beginning of all links of the API, such as https://hooks.example.com; without it, links are paths, or use what a trusted proxy sends", roles: apis},
 	}
-	return slices.Concat(specs, serving([]Role{Dev, Gateway}), signIn(apis), process(apis, servers, all))
-}
-
-// serving returns the settings of who serves deployments.
-func serving(gateways []Role) []Spec {
-	return []Spec{
-		{Name: GatewayEgressAllow, Usage: "CIDRs of non-public addresses that back ends of deployments may have; none: no such address", roles: gateways, defaults: same("none", gateways...)},
-		{Name: GatewayTables, Usage: "how many deployments have their routes in memory; the one used least recently gives way", roles: gateways, defaults: same("1000", gateways...)},
-		{Name: GatewayInFlight, Usage: "requests of one deployment that are served at a time; those above it are answered with 503", roles: gateways, defaults: same("512", gateways...)},
-	}
+	return slices.Concat(specs, deployments(apis), signIn(apis), process(apis, servers, all))
 }
 
 // process returns the settings of what a process takes and tells.
@@ -167,6 +160,25 @@ func process(apis, servers, all []Role) []Spec {
 		{Name: RateLimit, Usage: "requests a second for each account; 0: no limit", roles: apis, defaults: same("0", apis...)},
 		{Name: LogLevel, Flag: "log-level", Usage: "debug, info, warn or error", roles: all, defaults: same("info", all...)},
 		{Name: LogFormat, Flag: "log-format", Usage: "text, json, or auto: text on a terminal", roles: all, defaults: same("auto", all...)},
+	}
+}
+
+// deployments returns the settings of where deployments are reached, and of who serves them.
+func deployments(apis []Role) []Spec {
+	gateways := []Role{Dev, Gateway}
+	return []Spec{
+		{
+			Name: GatewayDomain, Usage: "domain below which each deployment has a name", roles: gateways,
+			defaults: same("gateway.localhost", gateways...),
+		},
+		{
+			Name:  GatewayURL,
+			Usage: "where gateways answer, as users see it: scheme, domain and port, such as https://gateway.example.com; without it, the API can't tell the URLs of deployments, but dev can",
+			roles: apis,
+		},
+		{Name: GatewayEgressAllow, Usage: "CIDRs of non-public addresses that back ends of deployments may have; none: no such address", roles: gateways, defaults: same("none", gateways...)},
+		{Name: GatewayTables, Usage: "how many deployments have their routes in memory; the one used least recently gives way", roles: gateways, defaults: same("1000", gateways...)},
+		{Name: GatewayInFlight, Usage: "requests of one deployment that are served at a time; those above it are answered with 503", roles: gateways, defaults: same("512", gateways...)},
 	}
 }
 

@@ -72,6 +72,7 @@ const (
 
 	ResourceDeployment = "deployment"
 	ResourceBuild      = "build"
+	ResourceBranch     = "branch" // of a project
 	ResourceVariable   = "variable"
 )
 

@@ -186,3 +186,10 @@ func join(rows []deploymentRow, builds []buildRow) ([]Listed, error) {
 	}
 	return list, nil
 }
+
+// NoteReload writes to the audit log that a folder of route files was read again.
+func (d *Deployments) NoteReload(ctx context.Context, account, deployment string) error {
+	return store.Wrap("note reload", d.db.Tx(ctx, func(tx *gorm.DB) error {
+		return d.audit.Note(ctx, tx, auditlog.ActionRedeploy, account, deploymentResource(deployment))
+	}))
+}

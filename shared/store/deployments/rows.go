@@ -1,6 +1,9 @@
 package deployments
 
-import "waybill.dev/shared/store"
+import (
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
 
 type versionRow struct {
 	ID      int64 `gorm:"primaryKey"`
@@ -93,3 +96,11 @@ type variableRow struct {
 }
 
 func (variableRow) TableName() string { return "gateway_variables" }
+
+// domain returns the variable without its value.
+func (r variableRow) domain() domain.Variable {
+	return domain.Variable{
+		Account: r.Account, Project: r.Project, Branch: r.Branch, Name: r.Name, Secret: r.Secret,
+		CreatedOn: r.CreatedAt.Time(), UpdatedOn: r.UpdatedAt.Time(),
+	}
+}

@@ -21,6 +21,8 @@ func TestNamesAreCompleted(t *testing.T) {
 		{[]string{"keys", "roll", "partners", ""}, "/v1/accounts/northwind/key-buckets/partners/consumers", "one\ntwo\n:4\n"},
 		{[]string{"keys", "get", "partners", "acme", ""}, atKeys + "?key-format=none", "id-1\nid-2\n:4\n"},
 		{[]string{"webhooks", "update", ""}, "/v1/webhooks", "id-1\nid-2\n:4\n"},
+		{[]string{"variables", "list", ""}, "/v1/accounts/northwind/projects", "one\ntwo\n:4\n"},
+		{[]string{"variables", "delete", "parcels", "feature/a", ""}, atVariables, "one\ntwo\n:4\n"},
 		{[]string{"buckets", "create", ""}, "", ":4\n"},
 		{[]string{"events", "publish", ""}, "", ":0\n"},
 		{[]string{"events", "list", "--type", ""}, "", "shipment.created\nshipment.in_transit\nshipment.delivered\nshipment.exception\n:4\n"},

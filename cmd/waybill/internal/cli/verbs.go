@@ -29,6 +29,7 @@ type action struct {
 	input   *verb.Input
 	account string
 	yes     bool
+	wait    bool
 	form    *output
 }
 
@@ -144,6 +145,9 @@ func (a *app) addVerbFlags(cmd *cobra.Command, act *action) {
 			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(f.Choices, cobra.ShellCompDirectiveNoFileComp))
 		}
 	}
+	if act.Wait {
+		flags.BoolVar(&act.wait, "wait", false, "until the job is over; fails if a delivery of it does")
+	}
 	if act.Confirm != "" {
 		flags.BoolVarP(&act.yes, "yes", "y", false, "do not ask for confirmation; scripts are never asked")
 	}
@@ -176,6 +180,9 @@ func (a *app) perform(ctx context.Context, act *action) error {
 	answer, err := act.send(ctx, c, request)
 	if err != nil {
 		return err
+	}
+	if act.wait {
+		return a.await(ctx, c, act, answer)
 	}
 	var more func(rows []map[string]any)
 	if act.More != nil {

@@ -23,6 +23,8 @@ const (
 	apiKey  = "the-key-of-this-test"
 	webhook = "0198e5c2-7c1e-7b5e-8a51-6d0a5f1e2b3c"
 	atKeys  = "/v1/accounts/northwind/key-buckets/partners/consumers/acme/keys"
+
+	atVariables = "/v1/accounts/northwind/projects/parcels/branches/feature%2Fa/variables"
 )
 
 // asked is what the API was asked.
@@ -88,6 +90,14 @@ func TestVerbsAskTheAPI(t *testing.T) {
 		{"accounts recover northwind", "POST", "/v1/accounts/northwind/admin-keys", ""},
 		{"projects list --offset 3", "GET", at + "/projects?offset=3", ""},
 		{"projects create parcels", "POST", "/v1/projects", `{"name":"parcels"}`},
+		{"projects update parcels --production-branch release/1", "PATCH", at + "/projects/parcels", `{"productionBranch":"release/1"}`},
+
+		{"variables list parcels feature/a --limit 5", "GET", atVariables + "?limit=5", ""},
+		{"variables create parcels feature/a TOKEN --secret --value=x=1,2", "POST", atVariables, `{"isSecret":true,"name":"TOKEN","value":"x=1,2"}`},
+		{"variables create parcels feature/a TOKEN --value-file -", "POST", atVariables, `{"isSecret":false,"name":"TOKEN","value":"{\"from\":\"stdin\"}"}`},
+		{"variables update parcels ~preview TOKEN --value=", "PATCH", at + "/projects/parcels/branches/~preview/variables/TOKEN", `{"value":""}`},
+		{"variables update parcels feature/a TOKEN --value-file -", "PATCH", atVariables + "/TOKEN", `{"value":"{\"from\":\"stdin\"}"}`},
+		{"variables delete parcels feature/a TOKEN", "DELETE", atVariables + "/TOKEN", ""},
 
 		{"buckets list --tag team=web --tag a=b=c", "GET", at + "/key-buckets?tag.a=b%3Dc&tag.team=web", ""},
 		{"bucket list --account other", "GET", "/v1/accounts/other/key-buckets", ""},
@@ -182,6 +192,14 @@ func TestVerbsAskTheAPI(t *testing.T) {
 		{"deliveries explain d", "GET", "/v1/explanations?deliveryId=d", ""},
 		{"deliveries explain --event e --webhook w", "GET", "/v1/explanations?eventId=e&webhookId=w", ""},
 		{"deliveries retry-all --webhook w --event e --status all --since 2026-01-01T00:00:00Z --dry-run", "POST", "/v1/deliveries/retry", `{"dryRun":true,"eventId":"e","since":"2026-01-01T00:00:00.000Z","status":"all","webhookId":"w"}`},
+		{
+			"deliveries retry-all --type shipment.created --shipment SH-1 --reason scheduleExhausted --class http_5xx --code 503 --test=false", "POST", "/v1/deliveries/retry",
+			`{"class":"http_5xx","eventType":"shipment.created","reason":"scheduleExhausted","shipmentId":"SH-1","statusCode":503,"test":false}`,
+		},
+		{
+			"webhooks replay w --since 2026-01-01T00:00:00Z --class timeout --test", "POST", "/v1/webhooks/w/replay",
+			`{"class":"timeout","since":"2026-01-01T00:00:00.000Z","test":true}`,
+		},
 		{"jobs list --limit 5", "GET", "/v1/jobs?limit=5", ""},
 		{"jobs get j", "GET", "/v1/jobs/j", ""},
 		{"jobs cancel j", "DELETE", "/v1/jobs/j", ""},
@@ -262,6 +280,11 @@ func TestVerbsAreUsedWrongly(t *testing.T) {
 		{"keys list partners acme --key-format all", "must be one of masked, none, visible"},
 		{"managers create partners acme a@b.c", "--sub is required"},
 		{"webhooks replay w", "--since is required"},
+		{"projects update parcels", "there is nothing to change: give at least one flag"},
+		{"variables create parcels main TOKEN --secret", "give either --value or --value-file"},
+		{"variables create parcels main TOKEN --value a --value-file -", "give either --value or --value-file"},
+		{"variables update parcels main TOKEN", "there is nothing to change: give at least one flag"},
+		{"deliveries retry-all --class slow", "must be one of"},
 		{"webhooks create https://example.com --timeout 5", "must be a duration such as 90s or 24h"},
 		{"webhooks create https://example.com --retry-schedule a,b", "must be numbers separated by commas"},
 		{"webhooks create https://example.com --rate-per-second NaN", "must be a number"},

@@ -39,20 +39,27 @@ func accounts() Noun {
 
 func projects() Noun {
 	view := View{None: "There are no projects.", Columns: append([]Column{
-		{Title: "NAME", Member: "name"}, {Title: "ACCOUNT", Member: "accountName", Spare: true}, {Title: "ID", Member: "id", Wide: true},
+		{Title: "NAME", Member: "name"}, {Title: "ACCOUNT", Member: "accountName", Spare: true}, {Title: "PRODUCTION", Member: "productionBranch"}, {Title: "ID", Member: "id", Wide: true},
 	}, made()...)}
 	return Noun{
-		Name: "projects", Short: "List, make and show projects",
+		Name: "projects", Short: "List, make, show and change projects",
 		Long: "A project comes with three key buckets: NAME-production, NAME-preview and\nNAME-working-copy.",
 		Verbs: []Verb{
 			{
 				Name: "list", Short: "List the projects of the account", Example: "  waybill projects list",
-				Method: http.MethodGet, Path: accountPath + "/projects", Flags: paging(), Show: view,
+				Method: http.MethodGet, Path: projectsPath, Flags: paging(), Show: view,
 			},
 			{
 				Name: "get", Short: "Show a project", Example: "  waybill projects get parcels",
-				Method: http.MethodGet, Path: accountPath + "/projects/{projectName}",
-				Args: []Arg{{Word: "NAME", To: "projectName", List: accountPath + "/projects", ID: "name"}}, Show: view,
+				Method: http.MethodGet, Path: projectsPath + "/{projectName}",
+				Args: []Arg{projectArg("NAME")}, Show: view,
+			},
+			{
+				Name: "update", Short: "Say which branch of a project is production",
+				Long:    "The other branches are previews, but for working-copy, which is the development\nenvironment. A change counts from each branch's next build.",
+				Example: "  waybill projects update parcels --production-branch release",
+				Method:  http.MethodPatch, Path: projectsPath + "/{projectName}", Args: []Arg{projectArg("NAME")}, Body: AnObject,
+				Flags: []Flag{{Name: "production-branch", Usage: "the `branch` that is production", To: "productionBranch"}}, Show: view,
 			},
 			{
 				Name: "create", Short: "Make a project and its three buckets", Example: "  waybill projects create parcels",

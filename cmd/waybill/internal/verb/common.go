@@ -9,6 +9,7 @@ import (
 // Paths that several operations begin with.
 const (
 	accountPath  = "/v1/accounts/{account}"
+	projectsPath = accountPath + "/projects"
 	bucketsPath  = accountPath + "/key-buckets"
 	bucketPath   = bucketsPath + "/{bucketName}"
 	consumerPath = bucketPath + "/consumers/{consumerName}"
@@ -23,6 +24,10 @@ const onceKey = "The key is shown in full only now. Keep it where only its user 
 
 func bucketArg() Arg {
 	return Arg{Word: "BUCKET", To: "bucketName", List: bucketsPath, ID: "name"}
+}
+
+func projectArg(word string) Arg {
+	return Arg{Word: word, To: "projectName", List: projectsPath, ID: "name"}
 }
 
 func consumerArg() Arg {

@@ -2,6 +2,7 @@ package verb
 
 import (
 	"net/http"
+	"net/url"
 
 	"waybill.dev/shared/domain"
 )
@@ -46,23 +47,42 @@ func retryMany() Verb {
 		Name: "retry-all", Short: "Send all deliveries that a filter selects again",
 		Long: "Sends deliveries again in the background, by a job. At least one filter must be\n" +
 			"given. Without --status it sends what is undelivered: what failed, and what\n" +
-			"waits for its next attempt. --dry-run only says how many there are.",
-		Example: "  waybill deliveries retry-all --since 6h --dry-run\n  waybill deliveries retry-all --webhook 0198e5c2-… --status failed",
-		Method:  http.MethodPost, Path: deliveriesPath + "/retry", Body: AnObject,
-		Flags: []Flag{
+			"waits for its next attempt. --dry-run only says how many there are. --wait\n" +
+			"follows the job to its end, and fails when a delivery of it does.",
+		Example: "  waybill deliveries retry-all --since 6h --dry-run\n  waybill deliveries retry-all --webhook 0198e5c2-… --status failed\n" +
+			"  waybill deliveries retry-all --class timeout --since 1h --wait",
+		Method: http.MethodPost, Path: deliveriesPath + "/retry", Body: AnObject,
+		Flags: concat([]Flag{
 			{Name: "webhook", Usage: "only to the webhook with this `id`", To: "webhookId"},
-			{Name: "event", Usage: "only of the event with this `id`", To: "eventId"},
 			{
 				Name: "status", Usage: "undelivered, all, or a status; default undelivered",
 				Choices: append([]string{"undelivered", "all"}, words(domain.Statuses())...),
 			},
 			{Name: "since", Usage: "a `time`, or how long ago, such as 24h", Kind: Past},
 			{Name: "until", Usage: "a `time`, or how long ago; default now", Kind: Past},
-			dryRun(),
-		},
-		Show: View{Columns: madeColumns("JOB")},
+		}, resendFilters(), []Flag{dryRun()}),
+		Show: View{Columns: madeColumns("JOB")}, Wait: true,
 	}
 }
+
+// resendFilters select what is sent again.
+func resendFilters() []Flag {
+	return []Flag{
+		{Name: "event", Usage: "only of the event with this `id`", To: "eventId"},
+		{Name: "type", Usage: "only of this event type", To: "eventType", Choices: eventTypes()},
+		{Name: "shipment", Usage: "only of the shipment with this `id`", To: "shipmentId"},
+		{Name: "reason", Usage: "only with this reason", Choices: domain.Reasons()},
+		{Name: "class", Usage: "how the last attempt ended", Choices: words(domain.Classes())},
+		{Name: "code", Usage: "HTTP status of the last attempt", Kind: Integer, To: "statusCode"},
+		{Name: "test", Usage: "only tests; --test=false: no tests", Kind: Bool},
+	}
+}
+
+// JobView shows a job.
+func JobView() View { return View{Columns: jobColumns()} }
+
+// JobPath returns where a job is.
+func JobPath(id string) string { return jobsPath + "/" + url.PathEscape(id) }
 
 func jobs() Noun {
 	one := []Arg{{Word: "JOB-ID", To: "id", List: jobsPath, ID: "id"}}
@@ -77,12 +97,12 @@ func jobs() Noun {
 			},
 			{
 				Name: "get", Short: "Show a job with its progress", Example: "  waybill jobs get 0198e5d0-…",
-				Method: http.MethodGet, Path: jobsPath + "/{id}", Args: one, Show: View{Columns: jobColumns()},
+				Method: http.MethodGet, Path: jobsPath + "/{id}", Args: one, Show: JobView(),
 			},
 			{
 				Name: "cancel", Short: "Send nothing more of a job", Long: "What was sent goes on. A job that is over stays as it is.",
 				Example: "  waybill jobs cancel 0198e5d0-…",
-				Method:  http.MethodDelete, Path: jobsPath + "/{id}", Args: one, Show: View{Columns: jobColumns()},
+				Method:  http.MethodDelete, Path: jobsPath + "/{id}", Args: one, Show: JobView(),
 				Confirm: "Send nothing more of the job {id}?",
 			},
 		},

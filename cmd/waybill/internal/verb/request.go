@@ -40,7 +40,11 @@ func (r *Request) Target() string {
 	if len(r.Query) == 0 {
 		return r.Path
 	}
-	return r.Path + "?" + r.Query.Encode()
+	between := "?"
+	if strings.Contains(r.Path, "?") {
+		between = "&"
+	}
+	return r.Path + between + r.Query.Encode()
 }
 
 // Input is what a person gave.
@@ -53,12 +57,18 @@ type Input struct {
 
 // Text returns the value of a flag as text; empty: it was not given.
 func (in *Input) Text(flag string) string {
+	text, _ := in.Given(flag)
+	return text
+}
+
+// Given is Text where empty is a value, too; ok is false when the flag was not given.
+func (in *Input) Given(flag string) (text string, ok bool) {
 	for _, v := range in.Values {
 		if v.flag.Name == flag && v.set {
-			return fmt.Sprint(v.parsed)
+			return fmt.Sprint(v.parsed), true
 		}
 	}
-	return ""
+	return "", false
 }
 
 // check says what is missing, and names that would change the path itself.
@@ -73,7 +83,7 @@ func (in *Input) check(v Verb) error {
 		if value.flag.Required && !value.set {
 			return misusef("--%s is required", value.flag.Name)
 		}
-		if value.set && value.flag.In == InBody {
+		if value.set && value.flag.In != InQuery {
 			given++
 		}
 	}

@@ -19,7 +19,7 @@ type Noun struct {
 type Verb struct {
 	Name, Short, Long, Example string
 	Method                     string
-	// Path has {names}: of arguments, or account.
+	// Path has {names}: of arguments, or account. It may have a query.
 	Path  string
 	Args  []Arg
 	Flags []Flag
@@ -37,6 +37,8 @@ type Verb struct {
 	Once string
 	// Done is printed when the answer is empty; {names} stand for arguments.
 	Done string
+	// Wait has --wait: the answer is a job, which is followed until it is over and then shown.
+	Wait bool
 	// Confirm is the question that a person must answer before anything is done.
 	Confirm string
 }
@@ -102,7 +104,7 @@ func (v Verb) NeedsAccount() bool { return strings.Contains(v.Path, "{account}")
 
 // Nouns returns the whole table.
 func Nouns() []Noun {
-	return []Noun{accounts(), projects(), buckets(), consumers(), keys(), managers(), webhooks(), events(), deliveries(), jobs(), statistics(), audit(), whoAmI()}
+	return []Noun{accounts(), projects(), variables(), buckets(), consumers(), keys(), managers(), webhooks(), events(), deliveries(), jobs(), statistics(), audit(), whoAmI()}
 }
 
 // concat joins lists of flags that verbs have in common.

@@ -122,14 +122,12 @@ func webhookActions() []Verb {
 			Name: "replay", Short: "Send the deliveries of a time range again",
 			Example: "  waybill webhooks replay 0198e5c2-… --since 24h\n  waybill webhooks replay 0198e5c2-… --since 2h --until 1h --status all\n  waybill webhooks replay 0198e5c2-… --since 24h --dry-run",
 			Method:  http.MethodPost, Path: webhooksPath + "/{id}/replay", Args: webhookArg(), Body: AnObject,
-			Flags: []Flag{
+			Flags: concat([]Flag{
 				{Name: "since", Usage: "a `time`, or how long ago, such as 24h", Kind: Past, Required: true},
 				{Name: "until", Usage: "a `time`, or how long ago; default now", Kind: Past},
 				{Name: "status", Usage: "undelivered, failed or all; default undelivered", Choices: []string{"undelivered", "failed", "all"}},
-				{Name: "event", Usage: "only of the event with this `id`", To: "eventId"},
-				dryRun(),
-			},
-			Show: View{Columns: madeColumns("REPLAY")},
+			}, resendFilters(), []Flag{dryRun()}),
+			Show: View{Columns: madeColumns("REPLAY")}, Wait: true,
 		},
 	}
 }

@@ -28,6 +28,7 @@ type Accounts interface {
 type Projects interface {
 	CreateProject(ctx context.Context, account, name string) (domain.Project, error)
 	GetProject(ctx context.Context, account, name string) (domain.Project, error)
+	UpdateProject(ctx context.Context, account, name string, change func(*domain.Project) error) (domain.Project, error)
 	ListProjects(ctx context.Context, account string, page store.Page) ([]domain.Project, int, error)
 }
 
@@ -68,8 +69,12 @@ func Routes(options Options) []web.Route {
 			Scope: domain.ScopeAdmin, Success: http.StatusCreated, Action: auditlog.ActionCreateAdminKey, Handle: h.createAdminKey,
 		},
 		{
-			Method: http.MethodGet, Path: web.AccountPath + "/projects/{projectName}", Operation: "getProject", Summary: "Shows a project.",
-			Scope: domain.ScopeBucketsRead, Success: http.StatusOK, Handle: h.getProject,
+			Method: http.MethodGet, Path: web.ProjectPath, Operation: "getProject", Summary: "Shows a project.",
+			Scope: domain.ScopeBucketsRead, Or: domain.ScopeGatewayRead, Success: http.StatusOK, Handle: h.getProject,
+		},
+		{
+			Method: http.MethodPatch, Path: web.ProjectPath, Operation: "updateProject", Summary: "Says which branch of a project is production.",
+			Scope: domain.ScopeGatewayWrite, Success: http.StatusOK, Action: auditlog.ActionUpdateProject, Handle: h.updateProject,
 		},
 		{
 			Method: http.MethodGet, Path: web.AccountPath + "/projects", Operation: "listProjects", Summary: "Lists the account's projects, the oldest first.",

@@ -14,10 +14,12 @@ type projectView struct {
 	Name        string  `json:"name"`
 	AccountName string  `json:"accountName"`
 	CreatedOn   *string `json:"createdOn"`
+	// ProductionBranch is the branch whose deployment is production.
+	ProductionBranch string `json:"productionBranch"`
 }
 
 func viewProject(p domain.Project) projectView {
-	return projectView{ID: p.ID, Name: p.Name, AccountName: p.Account, CreatedOn: web.Stamp(p.CreatedOn)}
+	return projectView{ID: p.ID, Name: p.Name, AccountName: p.Account, CreatedOn: web.Stamp(p.CreatedOn), ProductionBranch: p.ProductionBranch}
 }
 
 func (h *handlers) listProjects(c *web.Call) error {
@@ -43,6 +45,38 @@ func (h *handlers) getProject(c *web.Call) error {
 		return err
 	}
 	return c.Answer(http.StatusOK, viewProject(project))
+}
+
+// updateProject changes the production branch. It counts from each branch's next build.
+func (h *handlers) updateProject(c *web.Call) error {
+	account := c.Account()
+	c.Query() // there are no parameters
+	f := c.Form()
+	var changes web.Changes[domain.Project]
+	if branch, ok := f.Text("productionBranch", 1, domain.MaxBranch); ok {
+		if fault := productionFault(branch); fault != "" {
+			f.Fault(fault, "productionBranch")
+		}
+		changes.Add(func(p *domain.Project) { p.ProductionBranch = branch })
+	}
+	if err := c.Check(); err != nil {
+		return err
+	}
+	project, err := h.Projects.UpdateProject(c.Context(), account, c.Param("projectName"), changes.Make)
+	if err != nil {
+		return err
+	}
+	return c.Answer(http.StatusOK, viewProject(project))
+}
+
+func productionFault(branch string) string {
+	if err := domain.CheckBranch(branch); err != nil {
+		return err.Error()
+	}
+	if branch == domain.WorkingCopy {
+		return "must not be working-copy, which is the development environment"
+	}
+	return ""
 }
 
 // createProject makes a project of the caller's own account, with its three buckets.

@@ -68,17 +68,17 @@ func headerFor(r *Request) http.Header {
 	return header
 }
 
-// fill puts parameters into a path's template. What can't be one segment names nothing:
+// fill puts parameters into the path's template. What can't be one segment names nothing:
 // a value with a slash must not lead to another operation.
-func fill(template string, params map[string]string) (path string, ok bool) {
-	segments := strings.Split(template, "/")
+func fill(o Operation, params map[string]string) (path string, ok bool) {
+	segments := strings.Split(o.Path, "/")
 	for i, segment := range segments {
 		name, isParam := strings.CutPrefix(segment, "{")
 		if !isParam {
 			continue
 		}
 		value := params[strings.TrimSuffix(name, "}")]
-		if value == "" || value == "." || value == ".." || strings.Contains(value, "/") {
+		if value == "" || value == "." || value == ".." || !o.Slashes && strings.Contains(value, "/") {
 			return "", false
 		}
 		segments[i] = url.PathEscape(value)

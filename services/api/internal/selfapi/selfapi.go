@@ -28,6 +28,9 @@ type Operation struct {
 	Method string
 	Path   string // a {name} stands for one segment
 	Scope  domain.Scope
+	Or     domain.Scope // another scope that will do; empty: there is none
+	// Slashes lets a parameter have slashes, which are sent escaped.
+	Slashes bool
 }
 
 // Options of the module; both are required.
@@ -60,7 +63,7 @@ type own struct {
 
 // Handle implements Function.
 func (o *own) Handle(ctx context.Context, r *Request) (*Response, error) {
-	path, ok := fill(o.operation.Path, r.Params)
+	path, ok := fill(o.operation, r.Params)
 	if !ok {
 		return nil, problem.Missing()
 	}
@@ -69,7 +72,7 @@ func (o *own) Handle(ctx context.Context, r *Request) (*Response, error) {
 
 // Permits implements Function.
 func (o *own) Permits(principal *apikey.Principal) bool {
-	return o.operation.Scope == "" || permits(principal, o.operation.Scope)
+	return o.operation.Scope == "" || permits(principal, o.operation.Scope) || o.operation.Or != "" && permits(principal, o.operation.Or)
 }
 
 func permits(principal *apikey.Principal, scopes ...domain.Scope) bool {

@@ -46,6 +46,7 @@ func module(d *fakeAPI) map[string]selfapi.Function {
 	return selfapi.New(selfapi.Options{API: d, Operations: []selfapi.Operation{
 		{ID: "getThing", Method: http.MethodGet, Path: "/v1/things/{id}/parts/{part}", Scope: domain.ScopeEventsRead},
 		{ID: "putThing", Method: http.MethodPut, Path: "/v1/things/{id}", Scope: domain.ScopeEventsWrite},
+		{ID: "listParts", Method: http.MethodGet, Path: "/v1/things/{id}/parts", Scope: domain.ScopeEventsWrite, Or: domain.ScopeWebhooksRead, Slashes: true},
 		{ID: "readDocument", Method: http.MethodGet, Path: "/openapi"},
 	}})
 }
@@ -107,6 +108,24 @@ func TestNoWayOutOfAPath(t *testing.T) {
 	}
 }
 
+// Where slashes are allowed, they are a part of the segment, too.
+func TestSlashes(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]string{"a/b": "/v1/things/a%2Fb/parts", "../x": "/v1/things/..%2Fx/parts", "..": "", "": ""} {
+		d := &fakeAPI{t: t}
+		response, err := module(d)["listParts"].Handle(t.Context(), &selfapi.Request{Params: map[string]string{"id": value}, Principal: holder(domain.ScopeAdmin)})
+		if want == "" {
+			if err == nil || d.calls > 0 {
+				t.Errorf("%q: %v, %d calls", value, err, d.calls)
+			}
+			continue
+		}
+		if err != nil || !strings.HasPrefix(string(response.Body), "GET "+want+" by ") {
+			t.Errorf("%q: %s, %v; want %s", value, response.Body, err, want)
+		}
+	}
+}
+
 func TestNobodyWithoutPrincipal(t *testing.T) {
 	t.Parallel()
 	d := &fakeAPI{t: t}
@@ -151,6 +170,10 @@ func TestPermits(t *testing.T) {
 		{"getThing", holder(write, domain.ScopeMCP), false},
 		{"getThing", holder(domain.ScopeAdmin), true},
 		{"getThing", nil, false},
+		{"listParts", holder(write), true},
+		{"listParts", holder(domain.ScopeWebhooksRead), true},
+		{"listParts", holder(read), false},
+		{"listParts", nil, false},
 		{"readDocument", nil, true},
 		{selfapi.ExportAsk, holder(domain.ScopeMCP), false},
 		{selfapi.ExportAsk, holder(read, domain.ScopeWebhooksRead), true},

@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"runtime"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -71,21 +69,13 @@ func (c *Call) identify() {
 	header.Set("Cache-Control", "no-store")
 }
 
-// run answers. A path with an escaped slash has no route here: routes were looked for by the
-// decoded path, and such a slash is a part of a segment, not the end of one.
+// run answers, see answerSlashes.
 func (c *Call) run(answer func(*Call)) {
 	defer c.recovered()
 	if escapedSlash(c.Request.URL) {
-		c.Writer.Header().Del("Allow")
-		c.template = noTemplate
-		c.passOn()
-		return
+		answer = (*Call).answerSlashes
 	}
 	answer(c)
-}
-
-func escapedSlash(u *url.URL) bool {
-	return u.RawPath != "" && strings.Count(u.RawPath, "/") != strings.Count(u.Path, "/")
 }
 
 // observe counts the request by its route, never by its path.
@@ -173,6 +163,7 @@ func (c *Call) Context() context.Context { return c.part }
 // admit finds out who calls, and refuses who may not do what the route does, or not now.
 func (c *Call) admit() error {
 	if c.route.Scope == "" {
+		c.audit()
 		return nil
 	}
 	var err error
@@ -182,14 +173,19 @@ func (c *Call) admit() error {
 	if err := c.charge(1, 0); err != nil {
 		return err
 	}
-	if !c.Principal.May(c.route.Scope) {
+	if !c.route.permits(c.Principal) {
 		return ErrForbidden
 	}
+	c.audit()
+	return nil
+}
+
+// audit has changes written to the audit log as the caller's, where the route makes any.
+func (c *Call) audit() {
 	if c.route.Action != "" {
 		caller := c.caller()
 		c.whole, c.part = auditlog.WithCaller(c.whole, caller), auditlog.WithCaller(c.part, caller)
 	}
-	return nil
 }
 
 // authenticate finds out who calls: whom the context names when the call comes from a
@@ -214,7 +210,7 @@ func (c *Call) Holds() bool {
 	if errors.Is(err, domain.ErrUnavailable) {
 		return true
 	}
-	return err == nil && now.Account == c.Principal.Account && now.May(c.route.Scope)
+	return err == nil && now.Account == c.Principal.Account && c.route.permits(now)
 }
 
 // Bootstrap tells whether it is the bootstrap key that calls.
@@ -235,6 +231,15 @@ func (c *Call) seen() *http.Request {
 		return c.Request.WithContext(edge.With(c.Request.Context(), e.See(c.Request)))
 	}
 	return c.Request
+}
+
+// WholeLink is Link where a path alone would not do.
+func (c *Call) WholeLink(path string) string {
+	v := c.view()
+	if v.Base == "" {
+		v.Base = v.Scheme + "://" + v.Host
+	}
+	return v.Base + path
 }
 
 // Link returns the URL of a path of ours.

@@ -92,9 +92,9 @@ func (c *Call) charge(n, before int) error {
 	header.Set("RateLimit-Reset", wholeSeconds(q.reset))
 	switch {
 	case q.never:
-		return tooMany(q.wait, fmt.Sprintf("The batch has %d events, but the account's rate limit allows at most %d at once. Send smaller batches.", n+before, q.limit))
+		return TooMany(q.wait, fmt.Sprintf("The batch has %d events, but the account's rate limit allows at most %d at once. Send smaller batches.", n+before, q.limit))
 	case q.wait > 0:
-		return tooMany(q.wait, "Too many requests of this account.")
+		return TooMany(q.wait, "Too many requests of this account.")
 	}
 	return nil
 }

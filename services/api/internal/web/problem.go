@@ -58,7 +58,8 @@ func Unavailable(detail string) *problem.Problem {
 	return p
 }
 
-func tooMany(wait time.Duration, detail string) *problem.Problem {
+// TooMany refuses a request until it may be tried again.
+func TooMany(wait time.Duration, detail string) *problem.Problem {
 	p := problem.New(problem.RateLimited, detail)
 	p.RetryAfter = wait
 	return p

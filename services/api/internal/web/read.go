@@ -99,6 +99,15 @@ func (c *Call) Account() string {
 	return name
 }
 
+// Of refuses what belongs to another account than the caller's, which an input other than the
+// path names.
+func (c *Call) Of(account string) error {
+	if !c.Principal.Sees(account) {
+		return errNoAccount
+	}
+	return nil
+}
+
 // ID returns what the path's parameter id names; text that can't name anything names nothing
 // that there is.
 func ID[T any](c *Call, parse func(string) (T, error)) T {
@@ -168,10 +177,22 @@ func (c *Call) readable() bool { return c.refusal == nil && c.bodyErr == nil }
 // most limit bytes. It is where all bodies are read. The time of what follows begins with its
 // end, unless it was there at once.
 func (c *Call) Body(limit int64) []byte {
-	if !c.readable() {
-		return nil
+	if c.readable() {
+		c.bodyErr = checkMedia(c.Request)
 	}
-	if c.bodyErr = checkMedia(c.Request); c.bodyErr != nil {
+	return c.take(limit)
+}
+
+// Bytes is Body for one of any type.
+func (c *Call) Bytes(limit int64) []byte {
+	if c.readable() {
+		c.bodyErr = checkEncoding(c.Request)
+	}
+	return c.take(limit)
+}
+
+func (c *Call) take(limit int64) []byte {
+	if !c.readable() {
 		return nil
 	}
 	c.lease = c.kernel.Memory.Lease()
@@ -190,10 +211,8 @@ func checkMedia(r *http.Request) error {
 	if r.ContentLength == 0 {
 		return nil
 	}
-	for _, encoding := range r.Header.Values("Content-Encoding") {
-		if encoding != "" && !strings.EqualFold(encoding, "identity") {
-			return problem.New(problem.UnsupportedMediaType, "The body must not be encoded (Content-Encoding).")
-		}
+	if err := checkEncoding(r); err != nil {
+		return err
 	}
 	types := r.Header.Values("Content-Type")
 	if len(types) == 0 || len(types) == 1 && types[0] == "" {
@@ -205,6 +224,24 @@ func checkMedia(r *http.Request) error {
 		return problem.New(problem.UnsupportedMediaType, "The body must be application/json in UTF-8.")
 	}
 	return nil
+}
+
+func checkEncoding(r *http.Request) error {
+	for _, encoding := range r.Header.Values("Content-Encoding") {
+		if encoding != "" && !strings.EqualFold(encoding, "identity") {
+			return problem.New(problem.UnsupportedMediaType, "The body must not be encoded (Content-Encoding).")
+		}
+	}
+	return nil
+}
+
+// Media returns the body's media type in lower case, without parameters; empty: none is told.
+func (c *Call) Media() string {
+	media, _, err := mime.ParseMediaType(c.Request.Header.Get("Content-Type"))
+	if err != nil {
+		return ""
+	}
+	return media
 }
 
 // BodyHash returns the SHA-256 of the body that was read.

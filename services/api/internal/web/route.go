@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"waybill.dev/shared/apikey"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/problem"
 )
@@ -23,24 +24,36 @@ type Route struct {
 	Summary   string
 	// Scope is what the caller must have; empty: the route is open to all.
 	Scope domain.Scope
+	// Or is another scope that will do; empty: there is none.
+	Or domain.Scope
 	// Success is the status of a good answer.
 	Success int
 	// Action names the change in the audit log, as the store does; empty: it is not in that
 	// log.
 	Action string
+	// Slashes lets parameters of the path have slashes, which are sent as %2F.
+	Slashes bool
 	// Long is for work that has no bound: it gets 20 s instead of 1.8 s.
 	Long bool
 	// Stream is for answers that go on until the client or the server ends them. They have no
 	// deadline of the kernel's, and are no functions for gateway routes.
 	Stream bool
+	// Bytes is for bodies that are no JSON. They are no functions for gateway routes either.
+	Bytes bool
 	// Publishing has its requests counted apart from all others; see RateLimit.
 	Publishing bool
 	// Handle answers. An error is answered as the problem that it stands for.
 	Handle func(*Call) error
 }
 
-// AccountPath is where what belongs to an account is.
-const AccountPath = accountsPath + "/{accountName}"
+// permits tells whether a caller may do what the route does.
+func (r *Route) permits(p apikey.Principal) bool { return p.May(r.Scope) || r.Or != "" && p.May(r.Or) }
+
+// AccountPath is where what belongs to an account is, and ProjectPath what belongs to a project.
+const (
+	AccountPath = accountsPath + "/{accountName}"
+	ProjectPath = AccountPath + "/projects/{projectName}"
+)
 
 const accountsPath = "/v1/accounts"
 

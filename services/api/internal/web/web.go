@@ -73,6 +73,7 @@ type kernel struct {
 	metrics *metrics
 	limits  *limits
 	turns   *turns
+	slashes []*route // those with Slashes
 }
 
 // New returns the handler of every route.
@@ -93,6 +94,9 @@ func New(options Options) http.Handler {
 		engine.Handle(r.Method, path, handler)
 		if r.Method == http.MethodGet {
 			engine.HEAD(path, handler) // net/http leaves out the body
+		}
+		if r.Slashes {
+			k.slashes = append(k.slashes, r)
 		}
 		for _, alias := range r.Aliases {
 			aliases[alias] = r.Path

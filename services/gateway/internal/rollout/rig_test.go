@@ -19,10 +19,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"waybill.dev/services/gateway/gatewaytest"
-	"waybill.dev/services/gateway/internal/archive"
 	"waybill.dev/services/gateway/internal/hosts"
 	"waybill.dev/services/gateway/internal/rollout"
 	"waybill.dev/services/gateway/internal/site"
+	"waybill.dev/services/gateway/internal/tenant"
 	"waybill.dev/services/gateway/internal/upstream"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/bus/bustest"
@@ -145,18 +145,14 @@ func (r *rig) update() {
 	}
 }
 
-// compile makes sites of archives, with all that the policy allows.
+// compile makes sites as a gateway does, with all that the policy allows.
 func compile(policy *egress.Policy) func(context.Context, *deployments.Source) (*site.Site, error) {
 	return func(ctx context.Context, source *deployments.Source) (*site.Site, error) {
-		files, faults := archive.Read(ctx, source.Format, source.Archive)
+		made, faults := tenant.Rules{Egress: policy}.Make(ctx, source.Format, source.Archive, &source.Build, source.Variables)
 		if len(faults) > 0 {
 			return nil, faults
 		}
-		compiled, faults := site.Compile(files, nil, site.Limits{Account: source.Build.Account, Egress: policy})
-		if len(faults) > 0 {
-			return nil, faults
-		}
-		return compiled, nil
+		return made, nil
 	}
 }
 

@@ -28,7 +28,7 @@ func (a *Access) CreateProject(ctx context.Context, account, name string) (domai
 		if err := tx.Create(&row).Error; err != nil {
 			return fmt.Errorf("insert project: %w", err)
 		}
-		resources := []domain.Resource{{Type: auditlog.ResourceProject, ID: row.ID, Name: name}}
+		resources := []domain.Resource{projectResource(row)}
 		for _, end := range defaultBuckets() {
 			bucket, err := insertBucket(tx, domain.Bucket{Account: account, Name: name + end, Retrievable: true}, now)
 			if err != nil {
@@ -55,6 +55,39 @@ func (a *Access) GetProject(ctx context.Context, account, name string) (domain.P
 		return domain.Project{}, store.Wrap("get project", err)
 	}
 	return row.domain(), nil
+}
+
+// UpdateProject applies change to the production branch of a project. An error of change is
+// returned and nothing stored; it may be called again and must not use the store.
+func (a *Access) UpdateProject(ctx context.Context, account, name string, change func(*domain.Project) error) (domain.Project, error) {
+	var updated domain.Project
+	err := a.db.Tx(ctx, func(tx *gorm.DB) error {
+		var row projectRow
+		if !store.Storable(account, name) {
+			return domain.ErrNotFound
+		}
+		if err := a.db.Lock(tx.Where("account = ? AND name = ?", account, name), store.LockChange).Take(&row).Error; err != nil {
+			return err
+		}
+		updated = row.domain()
+		if err := change(&updated); err != nil {
+			return err
+		}
+		row.ProductionBranch = updated.ProductionBranch
+		if err := tx.Select("production_branch").Updates(&row).Error; err != nil {
+			return fmt.Errorf("update project row: %w", err)
+		}
+		updated = row.domain()
+		return a.audit.Note(ctx, tx, auditlog.ActionUpdateProject, account, projectResource(row))
+	})
+	if err != nil {
+		return domain.Project{}, store.Wrap("update project", err)
+	}
+	return updated, nil
+}
+
+func projectResource(p projectRow) domain.Resource {
+	return domain.Resource{Type: auditlog.ResourceProject, ID: p.ID, Name: p.Name}
 }
 
 // ListProjects returns an account's projects and how many there are.

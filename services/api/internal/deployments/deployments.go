@@ -1,0 +1,196 @@
+// Package deployments serves the deployments of an account: what is uploaded for them, their
+// builds, and the routes of this process's own folder as the deployment local. What is asked
+// for here is stored; gateways build it and serve it.
+package deployments
+
+import (
+	"context"
+	"net/http"
+
+	"waybill.dev/services/api/internal/web"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/auditlog"
+	"waybill.dev/shared/store/deployments"
+)
+
+// Path is where a deployment is; Root is where all of them are.
+const (
+	Root = "/v1/deployments"
+	Path = Root + "/{deploymentName}"
+
+	sourcesPath = Root + "/sources"
+	projectPath = web.AccountPath + "/projects/{projectName}"
+)
+
+// Sources keeps archives.
+type Sources interface {
+	CreateSource(ctx context.Context, t deployments.Target) (domain.DeploymentSource, error)
+	GetSource(ctx context.Context, id string) (domain.DeploymentSource, error)
+	PutArchive(ctx context.Context, id string, archive []byte, format domain.ArchiveFormat) (domain.Build, error)
+	Upload(ctx context.Context, t deployments.Target, archive []byte, format domain.ArchiveFormat) (domain.Build, error)
+}
+
+// Deployments keeps deployments.
+type Deployments interface {
+	ListDeployments(ctx context.Context, f deployments.Filter) ([]deployments.Listed, int, error)
+	GetDeployment(ctx context.Context, account, name string) (deployments.Listed, error)
+	DeleteDeployment(ctx context.Context, account, name string) error
+	NoteReload(ctx context.Context, account, deployment string) error
+}
+
+// Builds keeps builds.
+type Builds interface {
+	GetStatus(ctx context.Context, account, project, statusID string) (deployments.Status, error)
+	ListBuilds(ctx context.Context, account, deployment string, page store.Page) ([]domain.Build, int, error)
+	BuildLog(ctx context.Context, account, deployment, id string) ([]domain.BuildLine, error)
+	Redeploy(ctx context.Context, account, deployment, buildID string) (domain.Build, error)
+}
+
+// Options of the routes. Sources, Deployments, Builds and Changed are required.
+type Options struct {
+	Sources     Sources
+	Deployments Deployments
+	Builds      Builds
+	// Signing are the keys that sign upload URLs: the first one does, and all of them check.
+	Signing [][]byte
+	// Changed tells gateways that a build waits, or that something is to be served otherwise.
+	Changed func()
+	// GatewayURL is where gateways answer, without the name of a deployment, such as
+	// https://gateway.example.com:8443; empty: it is not known.
+	GatewayURL string
+	// Local are the routes of this process's own folder; nil: it has none.
+	Local *Local
+}
+
+// Routes returns the operations.
+func Routes(options Options) []web.Route {
+	h := &handlers{Options: options, uploads: newUploads()}
+	return []web.Route{
+		{
+			Method: http.MethodPost, Path: sourcesPath, Operation: "createDeploymentSource", Summary: "Starts an upload of route files, or takes an archive of them at once.",
+			Scope: domain.ScopeGatewayWrite, Success: http.StatusAccepted, Action: auditlog.ActionUploadSource, Long: true, Handle: h.createSource,
+		},
+		{
+			Method: http.MethodPut, Path: sourcesPath + "/{sourceId}", Operation: "uploadDeploymentSource", Summary: "Takes the archive of an upload that was started. The URL is the permission.",
+			Success: http.StatusAccepted, Action: auditlog.ActionUploadArchive, Long: true, Bytes: true, Handle: h.putArchive,
+		},
+		{
+			Method: http.MethodGet, Path: projectPath + "/deployment-status/{statusId}", Operation: "getDeploymentStatus", Summary: "Shows how far an upload or a redeployment has come.",
+			Scope: domain.ScopeGatewayRead, Success: http.StatusOK, Handle: h.status,
+		},
+		{
+			Method: http.MethodGet, Path: projectPath + "/deployments", Operation: "listDeployments", Summary: "Lists a project's deployments, the oldest first.",
+			Scope: domain.ScopeGatewayRead, Success: http.StatusOK, Handle: h.list,
+		},
+		{
+			Method: http.MethodGet, Path: Path, Operation: "getDeployment", Summary: "Shows a deployment with its active and its newest build.",
+			Scope: domain.ScopeGatewayRead, Success: http.StatusOK, Handle: h.get,
+		},
+		{
+			Method: http.MethodDelete, Path: Path, Operation: "deleteDeployment", Summary: "Removes a deployment with its builds; it is served no more.",
+			Scope: domain.ScopeGatewayWrite, Success: http.StatusNoContent, Action: auditlog.ActionDeleteDeployment, Handle: h.delete,
+		},
+		{
+			Method: http.MethodPost, Path: Path + "/deploy", Operation: "redeploy", Summary: "Builds a deployment again, with the variables of now, or rolls back to a build.",
+			Scope: domain.ScopeGatewayWrite, Success: http.StatusAccepted, Action: auditlog.ActionRedeploy, Handle: h.redeploy,
+		},
+		{
+			Method: http.MethodGet, Path: Path + "/builds", Operation: "listBuilds", Summary: "Lists a deployment's builds, the oldest first.",
+			Scope: domain.ScopeGatewayRead, Success: http.StatusOK, Handle: h.builds,
+		},
+		{
+			Method: http.MethodGet, Path: Path + "/builds/{buildId}/logs", Operation: "getBuildLogs", Summary: "Shows what a build has logged, by its steps.",
+			Scope: domain.ScopeGatewayRead, Success: http.StatusOK, Handle: h.logs,
+		},
+	}
+}
+
+type handlers struct {
+	Options
+
+	uploads *uploads
+}
+
+// list lists a project's deployments. Local comes before them, in the project of its name.
+func (h *handlers) list(c *web.Call) error {
+	account, page, q := c.Account(), c.Page(), c.Query()
+	filter := deployments.Filter{Account: account, Project: c.Param("projectName"), Page: page}
+	filter.Branch, _ = q.Text("branchName")
+	filter.EnvironmentType = ReadEnvironmentType(q)
+	if err := c.Check(); err != nil {
+		return err
+	}
+	local := h.Local.in(filter)
+	filter.Limit -= len(local[min(page.Offset, len(local)):])
+	filter.Offset -= min(page.Offset, len(local))
+	list, total, err := h.Deployments.ListDeployments(c.Context(), filter)
+	if err != nil && !h.Local.onlyIn(filter, err) {
+		return missing(err, "project")
+	}
+	views := make([]view, 0, len(list)+1)
+	for _, state := range local[min(page.Offset, len(local)):] {
+		views = append(views, h.localView(c, state))
+	}
+	for _, d := range list {
+		views = append(views, h.view(d))
+	}
+	return web.AnswerList(c, page, total+len(local), views, func(v view) view { return v })
+}
+
+func (h *handlers) get(c *web.Call) error {
+	name := c.Param("deploymentName")
+	c.Query() // there are no parameters
+	if err := c.Check(); err != nil {
+		return err
+	}
+	if h.Local.is(c.Principal.Account, name) {
+		return c.Answer(http.StatusOK, h.localView(c, h.Local.State()))
+	}
+	d, err := h.Deployments.GetDeployment(c.Context(), c.Principal.Account, name)
+	if err != nil {
+		return err
+	}
+	return c.Answer(http.StatusOK, h.view(d))
+}
+
+func (h *handlers) delete(c *web.Call) error {
+	name := c.Param("deploymentName")
+	c.Query() // there are no parameters
+	if err := c.Check(); err != nil {
+		return err
+	}
+	if h.Local.is(c.Principal.Account, name) {
+		return web.Conflict("The deployment local is the folder of route files of this process. It can't be deleted.")
+	}
+	if err := h.Deployments.DeleteDeployment(c.Context(), c.Principal.Account, name); err != nil {
+		return err
+	}
+	h.Changed()
+	return c.NoContent()
+}
+
+// redeploy makes a new build. Local is read again instead, and at once.
+func (h *handlers) redeploy(c *web.Call) error {
+	name := c.Param("deploymentName")
+	c.Query() // there are no parameters
+	buildID, _ := c.OptionalForm().Text("buildId", 1, maxID)
+	if err := c.Check(); err != nil {
+		return err
+	}
+	account := c.Principal.Account
+	if h.Local.is(account, name) {
+		return h.reload(c, buildID)
+	}
+	build, err := h.Builds.Redeploy(c.Context(), account, name, buildID)
+	if err != nil {
+		if buildID != "" && isMissing(err) {
+			if _, found := h.Deployments.GetDeployment(c.Context(), account, name); found == nil {
+				return missing(err, "build")
+			}
+		}
+		return limited(err)
+	}
+	h.Changed()
+	return c.Answer(http.StatusAccepted, redeployed{Status: enqueued, StatusID: &build.StatusID, BuildID: &build.ID})
+}

@@ -1,0 +1,45 @@
+package deployments
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"net/url"
+	"strconv"
+	"time"
+
+	"waybill.dev/shared/problem"
+)
+
+// sign returns the path of the URL by which the archive of a source may be uploaded until then.
+func (h *handlers) sign(id string, until time.Time) string {
+	expires := strconv.FormatInt(until.Unix(), 10)
+	query := url.Values{"expires": {expires}, "signature": {signature(h.Signing[0], id, expires)}}
+	return sourcesPath + "/" + url.PathEscape(id) + "?" + query.Encode()
+}
+
+func signature(key []byte, id, expires string) string {
+	mac := hmac.New(sha256.New, key)
+	_, _ = mac.Write([]byte("PUT\n" + id + "\n" + expires)) // never fails
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// verify refuses a URL that sign has not returned, or whose time is over. It makes no
+// difference whether there is such a source.
+func (h *handlers) verify(id, expires, given string, now time.Time) error {
+	good := false
+	for _, key := range h.Signing {
+		good = hmac.Equal([]byte(signature(key, id, expires)), []byte(given)) || good
+	}
+	var refusal *problem.Problem
+	seconds, err := strconv.ParseInt(expires, 10, 64)
+	switch {
+	case !good || err != nil:
+		refusal = errAltered
+	case now.Unix() >= seconds:
+		refusal = errLate
+	default:
+		return nil
+	}
+	return refusal
+}

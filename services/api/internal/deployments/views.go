@@ -1,0 +1,100 @@
+package deployments
+
+import (
+	"strings"
+
+	"waybill.dev/services/api/internal/web"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/input"
+	"waybill.dev/shared/store/deployments"
+)
+
+// enqueued is what a redeployment is answered with.
+const enqueued = "request enqueued"
+
+type redeployed struct {
+	Status   string  `json:"status"`
+	StatusID *string `json:"statusId"`
+	BuildID  *string `json:"buildId"`
+}
+
+type uploaded struct {
+	StatusID       string `json:"statusId"`
+	BuildID        string `json:"buildId"`
+	DeploymentName string `json:"deploymentName"`
+	URL            string `json:"url"`
+}
+
+type view struct {
+	Name               string                 `json:"name"`
+	URL                string                 `json:"url"`
+	Label              string                 `json:"label"`
+	URLParameter       string                 `json:"urlParameter"`
+	CreatedOn          *string                `json:"createdOn"`
+	UpdatedOn          *string                `json:"updatedOn"`
+	LoggingID          string                 `json:"loggingId"`
+	AccountName        string                 `json:"accountName"`
+	ProjectName        string                 `json:"projectName"`
+	State              domain.DeploymentState `json:"state"`
+	Message            string                 `json:"message"`
+	BranchName         string                 `json:"branchName"`
+	EnvironmentType    domain.EnvironmentType `json:"environmentType"`
+	Build              *buildView             `json:"build"`
+	LastBuild          *buildView             `json:"lastBuild"`
+	VariablesChangedOn *string                `json:"variablesChangedOn"`
+}
+
+func (h *handlers) view(d deployments.Listed) view {
+	return view{
+		Name: d.Name, URL: h.url(d.Name), Label: d.Branch, URLParameter: d.Name, LoggingID: d.Name,
+		CreatedOn: web.Stamp(d.CreatedOn), UpdatedOn: web.Stamp(d.UpdatedOn),
+		AccountName: d.Account, ProjectName: d.Project, BranchName: d.Branch, EnvironmentType: d.EnvironmentType,
+		State: d.State, Message: d.Message, Build: optionalBuild(d.Build), LastBuild: optionalBuild(d.LastBuild),
+		VariablesChangedOn: web.Stamp(d.VariablesChangedOn),
+	}
+}
+
+type buildView struct {
+	ID              string                 `json:"id"`
+	StatusID        string                 `json:"statusId"`
+	Number          int64                  `json:"number"`
+	Status          domain.BuildStatus     `json:"status"`
+	EnvironmentType domain.EnvironmentType `json:"environmentType"`
+	Routes          int                    `json:"routes"`
+	CreatedOn       *string                `json:"createdOn"`
+	FinishedOn      *string                `json:"finishedOn"`
+	ActivatedOn     *string                `json:"activatedOn"`
+	CreatedBy       string                 `json:"createdBy"`
+}
+
+func viewBuild(b domain.Build) buildView {
+	return buildView{
+		ID: b.ID, StatusID: b.StatusID, Number: b.Number, Status: b.Status, EnvironmentType: b.EnvironmentType, Routes: b.Routes,
+		CreatedOn: web.Stamp(b.CreatedOn), FinishedOn: web.Stamp(b.FinishedOn), ActivatedOn: web.Stamp(b.ActivatedOn), CreatedBy: b.CreatedBy,
+	}
+}
+
+func optionalBuild(b *domain.Build) *buildView {
+	if b == nil {
+		return nil
+	}
+	v := viewBuild(*b)
+	return &v
+}
+
+// url returns where a deployment is reached; empty: that is not known here.
+func (h *handlers) url(name string) string { return URL(h.GatewayURL, name) }
+
+// URL returns where a deployment is reached below a gateway's URL; empty: that is not known.
+func URL(gateway, name string) string {
+	scheme, host, ok := strings.Cut(gateway, "://")
+	if !ok {
+		return ""
+	}
+	return scheme + "://" + name + "." + host
+}
+
+// ReadEnvironmentType reads the parameter environmentType; empty: any.
+func ReadEnvironmentType(q *input.Query) domain.EnvironmentType {
+	return input.OneOf(q, "environmentType", []domain.EnvironmentType{domain.Production, domain.Preview, domain.Development})
+}

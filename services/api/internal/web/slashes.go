@@ -1,0 +1,66 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+)
+
+// Routes are looked for by the decoded path, in which an escaped slash (%2F) can't be told from
+// the end of a segment. So a request with such a slash is answered by none of them. The routes
+// with Slashes are looked for here, segment by segment, and the gateway has all else.
+func (c *Call) answerSlashes() {
+	c.Writer.Header().Del("Allow")
+	c.route, c.template = nil, noTemplate
+	var allowed []string
+	for _, r := range c.kernel.slashes {
+		params, ok := r.match(c.Request.URL.EscapedPath())
+		if !ok {
+			continue
+		}
+		if c.Request.Method == r.Method || c.Request.Method == http.MethodHead && r.Method == http.MethodGet {
+			c.gin.Params, c.route, c.template = params, r, r.Path
+			c.serve()
+			return
+		}
+		allowed = append(allowed, r.Method)
+		if r.Method == http.MethodGet {
+			allowed = append(allowed, http.MethodHead)
+		}
+	}
+	if len(allowed) == 0 {
+		c.passOn()
+		return
+	}
+	slices.Sort(allowed)
+	c.Writer.Header().Set("Allow", strings.Join(allowed, ", "))
+	c.fail(errNoMethod)
+}
+
+func escapedSlash(u *url.URL) bool {
+	return u.RawPath != "" && strings.Count(u.RawPath, "/") != strings.Count(u.Path, "/")
+}
+
+// match tells whether an escaped path is of the route's template, and what its parameters are.
+func (r *route) match(escaped string) (params gin.Params, ok bool) {
+	template, path := strings.Split(r.Path, "/"), strings.Split(escaped, "/")
+	if len(path) != len(template) {
+		return nil, false
+	}
+	for i, segment := range template {
+		value, err := url.PathUnescape(path[i])
+		if err != nil {
+			return nil, false
+		}
+		switch name, parameter := strings.CutPrefix(segment, "{"); {
+		case parameter && value != "":
+			params = append(params, gin.Param{Key: strings.TrimSuffix(name, "}"), Value: value})
+		case value != segment:
+			return nil, false
+		}
+	}
+	return params, true
+}
