@@ -23,6 +23,7 @@ import (
 	"waybill.dev/services/api/internal/live"
 	"waybill.dev/services/api/internal/relay"
 	"waybill.dev/services/api/internal/spec"
+	"waybill.dev/shared/authenticator"
 	"waybill.dev/shared/body"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
@@ -34,10 +35,6 @@ import (
 
 // DefaultRetention is how long events and the delivery log are kept.
 const DefaultRetention = 168 * time.Hour
-
-// keyPurpose is what the peppers of API keys are derived for. With another one, no key that
-// there is would be found.
-const keyPurpose = "api keys"
 
 // uploadPurpose is what the keys are derived for that sign the URLs of uploads.
 const uploadPurpose = "uploads of deployments"
@@ -145,7 +142,7 @@ func New(options Options) (*Service, error) {
 	db := telling{newTables(options.Store), publisher}
 	keys, err := auth.NewKeys(auth.Options{
 		Store: db, Bus: options.Bus, Logger: options.Logger,
-		Bootstrap: options.AdminKey, Peppers: options.Keyring.Derive(keyPurpose),
+		Bootstrap: options.AdminKey, Peppers: options.Keyring.Derive(authenticator.Purpose),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make api: %w", err)

@@ -16,6 +16,7 @@ import (
 
 	api "waybill.dev/services/api"
 	"waybill.dev/services/api/internal/auth"
+	"waybill.dev/shared/authenticator"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/pgtest"
@@ -39,7 +40,7 @@ func keyRing(t *testing.T, keys ...string) *seal.Keyring {
 // madeKey returns a well-formed key that no database has.
 func madeKey(t *testing.T) string {
 	t.Helper()
-	hasher, err := auth.NewHasher([][]byte{{1}})
+	hasher, err := authenticator.NewHasher([][]byte{{1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +268,7 @@ func TestKeysOutliveThePepper(t *testing.T) {
 		_, unused := first.holder(bucket, "unused")
 		during := r.another(keyRing(t, fresh, old))
 		during.do(http.MethodGet, whoAmI, "", as(used)).want(http.StatusOK)
-		hasher, err := auth.NewHasher(keyRing(t, fresh).Derive("api keys"))
+		hasher, err := authenticator.NewHasher(keyRing(t, fresh).Derive("api keys"))
 		if err != nil {
 			t.Fatal(err)
 		}

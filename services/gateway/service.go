@@ -2,45 +2,125 @@ package gateway
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"log/slog"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"waybill.dev/services/gateway/internal/hosts"
+	"waybill.dev/services/gateway/internal/rollout"
+	"waybill.dev/services/gateway/internal/tenant"
+	"waybill.dev/services/gateway/internal/upstream"
+	"waybill.dev/shared/authenticator"
+	"waybill.dev/shared/body"
+	"waybill.dev/shared/bus"
+	"waybill.dev/shared/edge"
+	"waybill.dev/shared/egress"
 	"waybill.dev/shared/problem"
 	"waybill.dev/shared/requestid"
+	"waybill.dev/shared/seal"
+	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/deployments"
+	"waybill.dev/shared/store/keyholders"
 )
 
-// Store is what a gateway asks of the database.
-type Store interface {
-	Ping(ctx context.Context) error
-}
+// DefaultDomain is the domain below which deployments have their names.
+const DefaultDomain = "gateway.localhost"
 
-// Bus is what a gateway asks of the bus.
-type Bus interface {
-	Ready() error
-}
-
-// Options of a gateway process; both are required.
+// Options of a gateway; those that name a default may be left out, and Memory.
 type Options struct {
-	Store Store
-	Bus   Bus
+	Store *store.Store
+	Bus   *bus.Bus
+	// Keyring is the one that the store seals with; by what is derived from it API keys are
+	// found.
+	Keyring *seal.Keyring
+	// Authenticator finds out whose key it is; nil: the gateway does so itself.
+	Authenticator Authenticator
+	// Domain is that below which deployments have their names; empty: DefaultDomain.
+	Domain string
+	// Egress says where back ends of deployments may be.
+	Egress *egress.Policy
+	// Own returns what no back end may be, whatever Egress says, as host:port: what Waybill
+	// listens on, its bus and its database. Without a host, or with an address of this machine,
+	// it is each of this machine's addresses.
+	Own func() []string
+	// Tables is how many deployments have their routes in memory; 0: 1000.
+	Tables int
+	// InFlight is how many requests of one deployment are served at a time; 0: 512.
+	InFlight int
+	// TrustedProxies are the networks of proxies whose X-Forwarded-For and -Proto count.
+	TrustedProxies []netip.Prefix
+	// Memory is what bodies in memory may take together; nil: there is no bound.
+	Memory     *body.Memory
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
 }
 
-// NewHandler returns what a gateway process answers on its HTTP address. The host of a
-// request decides first; what is no site's gets the health of the process, else 404.
-func NewHandler(o Options) http.Handler { return ByHost(nil, &own{o}) }
+// Service serves what is deployed.
+type Service struct {
+	options Options
+	rollout *rollout.Rollout
+	run     []func(context.Context) error
+}
 
-// ByHost lets the site that a request's Host names answer, and other all the rest. The
-// names are in lower case, without port. Nothing else of a request is looked at before.
-func ByHost(sites map[string]http.Handler, other http.Handler) http.Handler {
-	return hosts.New(sites, other)
+// New returns the service. It knows of no deployment before Run.
+func New(o Options) (*Service, error) {
+	if o.Domain == "" {
+		o.Domain = DefaultDomain
+	}
+	s := &Service{options: o}
+	if o.Authenticator == nil {
+		keys, err := authenticator.New(authenticator.Options{
+			Store: keyholders.New(o.Store), Bus: o.Bus, Peppers: o.Keyring.Derive(authenticator.Purpose), Logger: o.Logger,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("make gateway: %w", err)
+		}
+		o.Authenticator = keys
+		s.run = append(s.run, keys.Run)
+	}
+	s.rollout = rollout.New(rollout.Options{
+		Store: deployments.New(o.Store), Bus: o.Bus, Compile: compiler(tenant.Rules{Egress: o.Egress}), Guard: upstream.NewGuard(o.Egress, o.Own, egress.Options{}),
+		Authenticator: o.Authenticator, Memory: o.Memory, Edge: &edge.Edge{Trusted: o.TrustedProxies},
+		Tables: o.Tables, InFlight: int64(o.InFlight), Logger: o.Logger, Registerer: o.Registerer,
+	})
+	s.run = append(s.run, s.rollout.Run)
+	return s, nil
+}
+
+// Run learns what is deployed and follows it until ctx ends. Stop serving before.
+func (s *Service) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	errs := make(chan error, len(s.run))
+	for _, run := range s.run {
+		go func() { errs <- run(ctx) }()
+	}
+	var all error
+	for range s.run {
+		all = errors.Join(all, <-errs)
+		cancel()
+	}
+	return all
+}
+
+// Handler returns what answers: the Host of a request decides before anything else of it is
+// looked at. What is for no deployment is other's; nil: the health of the process, else 404.
+func (s *Service) Handler(other http.Handler) http.Handler {
+	if other == nil {
+		other = &own{s}
+	}
+	return hosts.New(s.options.Domain, s.rollout.Find, other)
 }
 
 // own answers for the process itself.
-type own struct{ Options }
+type own struct{ service *Service }
 
 // pingTime bounds the question whether the store is there: who asks for health wants to
 // know about the process, and is in a hurry.
@@ -52,8 +132,8 @@ type healthView struct {
 	Bus    string `json:"bus"`
 }
 
-// ServeHTTP answers /healthz and /readyz. A gateway is ready as soon as it answers, and stays
-// so while store or bus are away: what it serves needs neither of them.
+// ServeHTTP answers /healthz and /readyz. A gateway is ready once it knows what is deployed,
+// and stays so while store or bus are away: what it has loaded needs neither of them.
 func (o *own) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := requestid.Of(r.Header)
 	header := w.Header()
@@ -61,11 +141,15 @@ func (o *own) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Cache-Control", "no-store")
 	var status string
+	code := http.StatusOK
 	switch r.URL.Path {
 	case "/healthz":
 		status = "alive"
 	case "/readyz":
 		status = "ready"
+		if !o.service.rollout.Ready() {
+			status, code = "starting", http.StatusServiceUnavailable
+		}
 	default:
 		problem.New(problem.NotFound, "There is nothing at this path.").Write(w, r, id)
 		return
@@ -77,14 +161,14 @@ func (o *own) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), pingTime)
 	defer cancel()
-	body, err := json.Marshal(healthView{status, state(o.Store.Ping(ctx)), state(o.Bus.Ready())})
+	body, err := json.Marshal(healthView{status, state(o.service.options.Store.Ping(ctx)), state(o.service.options.Bus.Ready())})
 	if err != nil {
 		problem.New(problem.Internal, "Something went wrong on our side.").Write(w, r, id)
 		return
 	}
 	header.Set("Content-Type", "application/json; charset=utf-8")
 	header.Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(http.StatusOK)
+	w.WriteHeader(code)
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(body)
 	}

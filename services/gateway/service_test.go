@@ -3,88 +3,135 @@ package gateway_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
 
 	"waybill.dev/services/gateway"
+	"waybill.dev/services/gateway/gatewaytest"
+	"waybill.dev/shared/bus"
+	"waybill.dev/shared/bus/bustest"
+	"waybill.dev/shared/egress"
+	"waybill.dev/shared/seal"
+	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/storetest"
 )
 
-// away is a store and a bus that can't be reached.
-type away struct{ err error }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func (a away) Ping(context.Context) error { return a.err }
-func (a away) Ready() error               { return a.err }
+// rig is a gateway on a database and a bus of its own.
+type rig struct {
+	t       *testing.T
+	db      *store.Store
+	keys    *seal.Keyring
+	nats    *bustest.Server
+	bus     *bus.Bus
+	service *gateway.Service
+	handler http.Handler
+	logs    *gatewaytest.Logs
+}
 
-// A gateway process tells its health, and knows nothing else. It stays ready while store
-// and bus are away.
+func newRig(t *testing.T, change func(*gateway.Options)) *rig {
+	t.Helper()
+	keys, err := seal.Parse(seal.Generate())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, keys: keys, nats: bustest.Start(t), logs: &gatewaytest.Logs{}}
+	r.db = storetest.SQLite().Fresh(t).Open(t, store.Options{Keys: keys})
+	if r.bus, err = bus.Connect(bus.Options{URL: r.nats.URL(), Name: "gateway", Logger: slog.New(slog.DiscardHandler), MACKeys: [][]byte{make([]byte, 32)}}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.bus.Close)
+	options := gateway.Options{
+		Store: r.db, Bus: r.bus, Keyring: keys, Egress: &egress.Policy{}, Own: r.bus.Addresses,
+		Logger: slog.New(slog.NewJSONHandler(r.logs, nil)), Registerer: prometheus.NewRegistry(),
+	}
+	if change != nil {
+		change(&options)
+	}
+	if r.service, err = gateway.New(options); err != nil {
+		t.Fatal(err)
+	}
+	r.handler = r.service.Handler(nil)
+	return r
+}
+
+// run runs the gateway until the test ends.
+func (r *rig) run() {
+	r.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- r.service.Run(ctx) }()
+	r.t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			r.t.Errorf("Run: %v", err)
+		}
+	})
+	gatewaytest.Within(r.t, 20*time.Second, "ready", func() bool { return r.ask("GET", "localhost", "/readyz").Code == http.StatusOK })
+}
+
+func (r *rig) ask(method, host, path string, header ...string) *httptest.ResponseRecorder {
+	request := httptest.NewRequest(method, path, http.NoBody)
+	request.Host = host
+	for i := 0; i < len(header); i += 2 {
+		request.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	r.handler.ServeHTTP(w, request)
+	return w
+}
+
+// A gateway process tells its health, and knows nothing else. It is ready once it knows what is
+// deployed, and stays so while store and bus are away.
 func TestOwnPaths(t *testing.T) {
 	t.Parallel()
-	gone := away{errors.New("canary of an address")}
-	for _, row := range []struct {
-		o            gateway.Options
-		method, path string
-		status       int
-		want         map[string]any // members of the answer
-	}{
-		{gateway.Options{Store: away{}, Bus: away{}}, "GET", "/healthz", 200, map[string]any{"status": "alive", "store": "up", "bus": "up"}},
-		{gateway.Options{Store: away{}, Bus: away{}}, "GET", "/readyz", 200, map[string]any{"status": "ready", "store": "up", "bus": "up"}},
-		{gateway.Options{Store: gone, Bus: away{}}, "GET", "/readyz", 200, map[string]any{"status": "ready", "store": "down", "bus": "up"}},
-		{gateway.Options{Store: gone, Bus: gone}, "GET", "/healthz", 200, map[string]any{"status": "alive", "store": "down", "bus": "down"}},
-		{gateway.Options{Store: away{}, Bus: away{}}, "HEAD", "/readyz", 200, nil},
-		{gateway.Options{Store: away{}, Bus: away{}}, "POST", "/readyz", 405, map[string]any{"code": "METHOD_NOT_ALLOWED", "status": 405.}},
-		{gateway.Options{Store: away{}, Bus: away{}}, "GET", "/", 404, map[string]any{"code": "NOT_FOUND", "status": 404., "instance": "/"}},
-		{gateway.Options{Store: away{}, Bus: away{}}, "GET", "/v1/webhooks", 404, map[string]any{"code": "NOT_FOUND", "requestId": "mine"}},
-		{gateway.Options{Store: away{}, Bus: away{}}, "DELETE", "/healthz/x", 404, map[string]any{"code": "NOT_FOUND"}},
-	} {
-		r := httptest.NewRequest(row.method, row.path, http.NoBody)
-		r.Header.Set("X-Request-Id", "mine")
-		w := httptest.NewRecorder()
-		gateway.NewHandler(row.o).ServeHTTP(w, r)
-		if w.Code != row.status || w.Header().Get("X-Request-Id") != "mine" || w.Header().Get("X-Content-Type-Options") != "nosniff" {
-			t.Errorf("%s %s: %d %v, want %d", row.method, row.path, w.Code, w.Header(), row.status)
+	r := newRig(t, nil)
+	check := func(method, path string, status int, want map[string]any) {
+		t.Helper()
+		w := r.ask(method, "localhost", path, "X-Request-Id", "mine")
+		if w.Code != status || w.Header().Get("X-Request-Id") != "mine" || w.Header().Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s %s: %d %v, want %d", method, path, w.Code, w.Header(), status)
 		}
-		if row.status == http.StatusMethodNotAllowed && w.Header().Get("Allow") != "GET, HEAD" {
+		if status == http.StatusMethodNotAllowed && w.Header().Get("Allow") != "GET, HEAD" {
 			t.Errorf("Allow is %q", w.Header().Get("Allow"))
 		}
-		media := "application/problem+json"
-		if row.status == http.StatusOK {
-			media = "application/json; charset=utf-8"
-		}
-		if got := w.Header().Get("Content-Type"); got != media {
-			t.Errorf("%s %s: %s", row.method, row.path, got)
-		}
-		if row.want == nil {
+		if want == nil {
 			if w.Body.Len() > 0 {
-				t.Errorf("%s %s has a body", row.method, row.path)
+				t.Errorf("%s %s has a body", method, path)
 			}
-			continue
+			return
 		}
 		var got map[string]any
 		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
-			t.Fatalf("%s %s: %v: %s", row.method, row.path, err, w.Body)
+			t.Fatalf("%s %s: %v: %s", method, path, err, w.Body)
 		}
-		for name, want := range row.want {
+		for name, want := range want {
 			if got[name] != want {
-				t.Errorf("%s %s: %s is %v, want %v", row.method, row.path, name, got[name], want)
+				t.Errorf("%s %s: %s is %v, want %v", method, path, name, got[name], want)
 			}
 		}
 	}
-}
-
-// A site comes before the health of the process.
-func TestByHost(t *testing.T) {
-	t.Parallel()
-	site := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
-	h := gateway.ByHost(map[string]http.Handler{"shop.example": site}, gateway.NewHandler(gateway.Options{Store: away{}, Bus: away{}}))
-	for host, want := range map[string]int{"shop.example:8082": http.StatusTeapot, "localhost": http.StatusOK} {
-		r := httptest.NewRequest(http.MethodGet, "/healthz", http.NoBody)
-		r.Host = host
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		if w.Code != want {
-			t.Errorf("%s: %d, want %d", host, w.Code, want)
-		}
+	check("GET", "/healthz", 200, map[string]any{"status": "alive", "store": "up", "bus": "up"})
+	check("GET", "/readyz", 503, map[string]any{"status": "starting", "store": "up", "bus": "up"})
+	r.run()
+	check("GET", "/readyz", 200, map[string]any{"status": "ready", "store": "up", "bus": "up"})
+	check("HEAD", "/readyz", 200, nil)
+	check("POST", "/readyz", 405, map[string]any{"code": "METHOD_NOT_ALLOWED", "status": 405.})
+	check("GET", "/", 404, map[string]any{"code": "NOT_FOUND", "status": 404., "instance": "/"})
+	check("GET", "/v1/webhooks", 404, map[string]any{"code": "NOT_FOUND", "requestId": "mine"})
+	check("DELETE", "/healthz/x", 404, map[string]any{"code": "NOT_FOUND"})
+	r.nats.Stop()
+	gatewaytest.Within(t, 20*time.Second, "the bus is missed", func() bool { return r.bus.Ready() != nil })
+	check("GET", "/readyz", 200, map[string]any{"status": "ready", "store": "up", "bus": "down"})
+	if err := r.db.Close(); err != nil {
+		t.Fatal(err)
 	}
+	check("GET", "/readyz", 200, map[string]any{"status": "ready", "store": "down", "bus": "down"})
 }

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/url"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -138,6 +141,21 @@ func (b *Bus) dial(more ...nats.Option) (*nats.Conn, error) {
 func (b *Bus) Close() {
 	b.conn.Close()
 	b.acks.fail(nats.ErrConnectionClosed)
+}
+
+// Addresses returns the servers that are known, as host:port.
+func (b *Bus) Addresses() []string {
+	var addresses []string
+	for _, server := range b.conn.Servers() {
+		if u, err := url.Parse(server); err == nil {
+			port := u.Port()
+			if port == "" {
+				port = strconv.Itoa(nats.DefaultPort)
+			}
+			addresses = append(addresses, net.JoinHostPort(u.Hostname(), port))
+		}
+	}
+	return addresses
 }
 
 // Ready returns nil while the server answers, else an error that wraps domain.ErrUnavailable.

@@ -34,6 +34,9 @@ type Options struct {
 	TLSTimeout     time.Duration // 5 s
 	RootCAs        *x509.CertPool
 	Resolver       *net.Resolver // only its Dial is used; the system's name servers
+	// Refuse tells of addresses with their ports that may not be connected to although the
+	// policy allows them; nil: there are none. It is asked just before each connection.
+	Refuse func(ctx context.Context, to netip.AddrPort) bool
 }
 
 func (o Options) withDefaults() Options {

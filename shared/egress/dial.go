@@ -21,6 +21,7 @@ const maxAddresses = 8
 type dialer struct {
 	// allowed says whether an address may be connected to.
 	allowed  func(netip.Addr) bool
+	refuse   func(context.Context, netip.AddrPort) bool // nil: nothing more
 	resolver *net.Resolver
 	net      net.Dialer
 	tls      *tls.Config
@@ -33,8 +34,8 @@ type dialer struct {
 func newDialer(p *Policy, o Options) *dialer { return newGuardedDialer(p.Allowed, o) }
 
 func newGuardedDialer(allowed func(netip.Addr) bool, o Options) *dialer {
-	d := &dialer{allowed: allowed, resolver: promptResolver(o.Resolver), timeout: o.ConnectTimeout, tlsLimit: o.TLSTimeout}
-	d.net = net.Dialer{KeepAlive: 30 * time.Second, Control: d.control}
+	d := &dialer{allowed: allowed, refuse: o.Refuse, resolver: promptResolver(o.Resolver), timeout: o.ConnectTimeout, tlsLimit: o.TLSTimeout}
+	d.net = net.Dialer{KeepAlive: 30 * time.Second, ControlContext: d.control}
 	d.tls = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.RootCAs, NextProtos: []string{"http/1.1"}}
 	return d
 }
@@ -58,9 +59,9 @@ func promptResolver(base *net.Resolver) *net.Resolver {
 
 // control is the last guard: it sees the address of every connection just before it is
 // made, wherever that came from.
-func (d *dialer) control(_, address string, _ syscall.RawConn) error {
+func (d *dialer) control(ctx context.Context, _, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
-	if err != nil || to.Port() == 0 || !d.allowed(to.Addr()) {
+	if err != nil || to.Port() == 0 || !d.allowed(to.Addr()) || d.refuse != nil && d.refuse(ctx, to) {
 		return fmt.Errorf("%w: %s", ErrAddress, address)
 	}
 	if d.observe != nil {

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"context"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -37,5 +38,5 @@ func (p *Policy) Target(raw string) (*url.URL, error) { return p.target(raw, &ru
 
 // Control asks the last guard about an address, as a connection to it would.
 func (p *Policy) Control(address string) error {
-	return newDialer(p, Options{}.withDefaults()).control("tcp", address, nil)
+	return newDialer(p, Options{}.withDefaults()).control(context.Background(), "tcp", address, nil)
 }

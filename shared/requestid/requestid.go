@@ -21,5 +21,8 @@ func Of(header http.Header) string {
 	if len(given) == 1 && given[0] != "" && len(given[0]) <= maxLength && apikey.Visible(given[0]) {
 		return given[0]
 	}
-	return uuid.NewString()
+	return New()
 }
+
+// New returns a fresh id.
+func New() string { return uuid.NewString() }

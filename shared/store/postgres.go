@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"net"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -50,6 +52,21 @@ func openPostgres(ctx context.Context, url string, maxConns int) (*postgresDiale
 		return nil, err
 	}
 	return &postgresDialect{pool: pool, db: stdlib.OpenDBFromPool(pool)}, nil
+}
+
+func (d *postgresDialect) addresses() []string {
+	config := d.pool.Config().ConnConfig
+	var addresses []string
+	add := func(host string, port uint16) {
+		if !strings.HasPrefix(host, "/") {
+			addresses = append(addresses, net.JoinHostPort(host, strconv.Itoa(int(port))))
+		}
+	}
+	add(config.Host, config.Port)
+	for _, other := range config.Fallbacks {
+		add(other.Host, other.Port)
+	}
+	return addresses
 }
 
 func (d *postgresDialect) handles() (write, read *sql.DB) { return d.db, d.db }

@@ -74,6 +74,8 @@ func sqliteDSN(path string, reading bool) string {
 	return (&url.URL{Scheme: "file", Path: path, RawQuery: query.Encode()}).String()
 }
 
+func (d *sqliteDialect) addresses() []string { return nil }
+
 func (d *sqliteDialect) handles() (write, read *sql.DB) { return d.writer, d.reader }
 
 func (d *sqliteDialect) dialector(db *sql.DB) gorm.Dialector {

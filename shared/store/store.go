@@ -75,6 +75,8 @@ type dialect interface {
 	// dropDays removes the log of every day before floor and returns the days.
 	dropDays(ctx context.Context, floor time.Time) ([]time.Time, error)
 	lead(ctx context.Context) (Lease, bool, error)
+	// addresses returns where the server is, as host:port; none: there is no server.
+	addresses() []string
 }
 
 // Open connects to the database that o names. It does not migrate: see Pending. A
@@ -130,6 +132,10 @@ func (s *Store) Close() error {
 	}
 	return nil
 }
+
+// Addresses returns where the database server is, as host:port; none: it is a file, or on a
+// socket of this machine.
+func (s *Store) Addresses() []string { return s.dialect.addresses() }
 
 // Ping asks the database for a sign of life.
 func (s *Store) Ping(ctx context.Context) error {

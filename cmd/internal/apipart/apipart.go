@@ -15,7 +15,7 @@ import (
 	"waybill.dev/cmd/internal/settings"
 	"waybill.dev/services/api"
 	"waybill.dev/services/gateway"
-	"waybill.dev/shared/body"
+	"waybill.dev/shared/apikey"
 )
 
 // API is the API of a process. It answers on the process's HTTP address.
@@ -39,6 +39,11 @@ func Add(p *boot.Process, h *boot.Handles) (http.Handler, error) {
 	return a, nil
 }
 
+// Authenticate finds out whose key it is.
+func (a *API) Authenticate(ctx context.Context, key string) (apikey.Principal, error) {
+	return a.service.Authenticate(ctx, key)
+}
+
 // AddAPI is Add for who needs more than the handler.
 func AddAPI(p *boot.Process, h *boot.Handles) (*API, error) {
 	if err := checkRoutesDir(&h.Settings); err != nil {
@@ -47,7 +52,6 @@ func AddAPI(p *boot.Process, h *boot.Handles) (*API, error) {
 	if err := checkAdminKey(h); err != nil {
 		return nil, err
 	}
-	memory := body.NewMemory(h.Settings.BodyMemory, h.Registry)
 	service, routes, err := Compose(
 		api.Options{
 			Store: h.Store, Bus: h.Bus, Egress: h.Egress, Logger: h.Logger,
@@ -57,13 +61,13 @@ func AddAPI(p *boot.Process, h *boot.Handles) (*API, error) {
 			Retention:     h.Settings.Retention,
 			DisableAfter:  h.Settings.DisableAfter,
 			RateLimit:     h.Settings.RateLimit,
-			Memory:        memory, TrustedProxies: h.Settings.TrustedProxies, PublicURL: h.Settings.PublicURL,
+			Memory:        h.Memory, TrustedProxies: h.Settings.TrustedProxies, PublicURL: h.Settings.PublicURL,
 			OIDC:       api.OIDC{Issuer: h.Settings.OIDCIssuer, ClientID: h.Settings.OIDCClientID, ClientSecret: h.Settings.OIDCSecret},
 			GatewayURL: h.GatewayURL(), Registerer: h.Registry, TracerProvider: h.Tracer, Process: process(h),
 		},
 		gateway.RoutesOptions{
 			Dir: h.Settings.RoutesDir, Fallback: !h.Settings.RoutesDirGiven, Variables: Environment(),
-			Egress: h.Egress, Memory: memory, Logger: h.Logger, Registerer: h.Registry,
+			Egress: h.Egress, Memory: h.Memory, Logger: h.Logger, Registerer: h.Registry,
 		},
 	)
 	if err != nil {
@@ -72,7 +76,7 @@ func AddAPI(p *boot.Process, h *boot.Handles) (*API, error) {
 	p.Add("routes", routes.Run)
 	p.Add("API", service.Run)
 	h.AtShutdown(service.EndStreams)
-	return &API{gateway.ByHost(nil, service.Handler()), service}, nil
+	return &API{service.Handler(), service}, nil
 }
 
 // process is what the console tells of this process.

@@ -17,6 +17,7 @@ import (
 
 	"waybill.dev/cmd/internal/settings"
 	"waybill.dev/cmd/internal/telemetry"
+	"waybill.dev/shared/body"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/egress"
@@ -52,9 +53,10 @@ type Handles struct {
 	Egress   *egress.Policy
 	Registry *prometheus.Registry
 	Tracer   trace.TracerProvider
-	OpsURL   string // where metrics are served
+	Memory   *body.Memory // for the bodies of requests
+	OpsURL   string       // where metrics are served
 
-	http *Server
+	http, ops *Server
 }
 
 // ErrPending is returned when migrations are pending.
@@ -88,6 +90,7 @@ func Open(ctx context.Context, p *Process, o Options) (*Handles, error) {
 		return nil, err
 	}
 	p.Add("ops server", ops.Run)
+	h.ops = ops
 	h.OpsURL = ops.URL()
 	// Listen first, so that nothing has been touched if the address is not free.
 	h.http, err = Listen(ctx, ServerOptions{
@@ -98,6 +101,9 @@ func Open(ctx context.Context, p *Process, o Options) (*Handles, error) {
 		return nil, err
 	}
 	p.AddCloser("HTTP address", h.http.Close)
+	if o.Settings.BodyMemory > 0 {
+		h.Memory = body.NewMemory(o.Settings.BodyMemory, h.Registry)
+	}
 	h.Egress = &egress.Policy{Allow: o.Settings.EgressAllow, HTTP: o.Settings.EgressHTTP}
 	h.Keyring, err = seal.Parse(o.Settings.EncryptionKey.Reveal())
 	if err != nil {
@@ -174,6 +180,13 @@ func prepare(ctx context.Context, s *store.Store, o Options) error {
 	}
 	o.Logger.Debug("migrations applied", "count", len(applied))
 	return nil
+}
+
+// Own returns what Waybill itself listens on or works with, as far as this process knows, as
+// host:port: its own addresses, the bus and the database.
+func (h *Handles) Own() []string {
+	own := []string{h.http.listener.Addr().String(), h.ops.listener.Addr().String()}
+	return append(append(own, h.Bus.Addresses()...), h.Store.Addresses()...)
 }
 
 // AtShutdown has f called when the HTTP server is asked to stop, before it waits for the

@@ -21,37 +21,40 @@ const project = "waybill.dev/"
 // shared are the packages that services may build on. Each has one job that two
 // modules need; a new one needs a line in docs/decisions/0004-shared-packages.md too.
 var shared = []string{
-	"apikey",                      // the key that a request carries, and who holds it
-	"body",                        // bodies of requests in memory: at a pace, within a bound
-	"body/bodytest",               // clients that send slowly, for tests
-	"bus",                         // NATS: streams, consumers, subjects
-	"bus/bustest",                 // a nats-server inside a test
-	"domain",                      // events, webhooks, deliveries and their rules
-	"edge",                        // who is at the other end of a request
-	"egress",                      // where callbacks may go
-	"egress/hostile",              // receivers that misbehave, for tests
-	"envelope",                    // events as they are published: decoding and checking
-	"input",                       // strict reading of JSON objects and queries
-	"jsonscan",                    // the scanner under every reader of JSON that others write
-	"jsonscan/attack",             // JSON that is made to cost much, for tests
-	"look",                        // what the pages look like: the style sheet and their elements
-	"loss",                        // what the bus may have lost
-	"news",                        // what changed in an account, for who watches
-	"pgtest",                      // a throwaway Postgres cluster for tests
-	"problem",                     // the one form of an error over HTTP
-	"requestid",                   // the name of a request
-	"seal",                        // encryption at rest
-	"signature",                   // Standard Webhooks
-	"store",                       // the engine beneath the tables, on Postgres and SQLite
-	"store/accounts",              // whose accounts there are
-	"store/auditlog",              // the audit log
-	"store/deployments",           // the tables of what gateways serve
-	"store/pipeline",              // the tables of an event's way
-	"store/pipeline/pipelinetest", // what suites over these tables begin with
-	"store/recorder",              // what dispatchers write into them
-	"store/rollup",                // the counts behind statistics
-	"store/storetest",             // the frame of the suites
-	"transcript",                  // what an attempt sent and what came back
+	"apikey",                            // the key that a request carries, and who holds it
+	"authenticator",                     // who holds the API key of a request
+	"body",                              // bodies of requests in memory: at a pace, within a bound
+	"body/bodytest",                     // clients that send slowly, for tests
+	"bus",                               // NATS: streams, consumers, subjects
+	"bus/bustest",                       // a nats-server inside a test
+	"domain",                            // events, webhooks, deliveries and their rules
+	"edge",                              // who is at the other end of a request
+	"egress",                            // where callbacks may go
+	"egress/hostile",                    // receivers that misbehave, for tests
+	"envelope",                          // events as they are published: decoding and checking
+	"input",                             // strict reading of JSON objects and queries
+	"jsonscan",                          // the scanner under every reader of JSON that others write
+	"jsonscan/attack",                   // JSON that is made to cost much, for tests
+	"look",                              // what the pages look like: the style sheet and their elements
+	"loss",                              // what the bus may have lost
+	"news",                              // what changed in an account, for who watches
+	"pgtest",                            // a throwaway Postgres cluster for tests
+	"problem",                           // the one form of an error over HTTP
+	"requestid",                         // the name of a request
+	"seal",                              // encryption at rest
+	"signature",                         // Standard Webhooks
+	"store",                             // the engine beneath the tables, on Postgres and SQLite
+	"store/accounts",                    // whose accounts there are
+	"store/auditlog",                    // the audit log
+	"store/deployments",                 // the tables of what gateways serve
+	"store/deployments/deploymentstest", // deployments as a build leaves them, for tests
+	"store/keyholders",                  // who holds an API key, read from the tables of the api
+	"store/pipeline",                    // the tables of an event's way
+	"store/pipeline/pipelinetest",       // what suites over these tables begin with
+	"store/recorder",                    // what dispatchers write into them
+	"store/rollup",                      // the counts behind statistics
+	"store/storetest",                   // the frame of the suites
+	"transcript",                        // what an attempt sent and what came back
 }
 
 // families are the packages that have tables, or write into another one's: a package that
@@ -61,6 +64,7 @@ var families = []string{
 	"waybill.dev/shared/store/accounts",              // both services ask whose accounts there are
 	"waybill.dev/shared/store/auditlog",              // families of api and shared write entries
 	"waybill.dev/shared/store/deployments",           // the api asks for builds, gateways make them
+	"waybill.dev/shared/store/keyholders",            // api and gateway read who holds a key
 	"waybill.dev/shared/store/pipeline",              // both services work on it
 	"waybill.dev/shared/store/rollup",                // both services count, in the transaction of what is counted
 	"waybill.dev/shared/store/recorder",              // the dispatcher's; its suite and the pipeline's need each other
@@ -76,6 +80,7 @@ var testSupport = []string{
 	"waybill.dev/shared/jsonscan/attack",
 	"waybill.dev/shared/pgtest",
 	"waybill.dev/shared/store/storetest",
+	"waybill.dev/shared/store/deployments/deploymentstest",
 	"waybill.dev/shared/store/pipeline/pipelinetest",
 	"waybill.dev/services/api/apitest",
 	"waybill.dev/services/gateway/gatewaytest",

@@ -113,6 +113,18 @@ func join(t *testing.T, s *server.Server, name, password string) *bus.Bus {
 
 func joinAt(t *testing.T, urls, name string, replicas int) *bus.Bus {
 	t.Helper()
+	b := connect(t, urls, name, replicas)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := b.Ensure(ctx); err != nil {
+		t.Fatalf("make the streams as %s: %v", name, err)
+	}
+	return b
+}
+
+// connect is a process that leaves the streams to others.
+func connect(t *testing.T, urls, name string, replicas int) *bus.Bus {
+	t.Helper()
 	b, err := bus.Connect(bus.Options{
 		URL: urls, Name: name, Replicas: replicas,
 		Logger: slog.New(slog.DiscardHandler), MACKeys: [][]byte{make([]byte, 32)},
@@ -125,9 +137,6 @@ func joinAt(t *testing.T, urls, name string, replicas int) *bus.Bus {
 	defer cancel()
 	if err := b.WaitReady(ctx); err != nil {
 		t.Fatalf("connect as %s: %v", name, err)
-	}
-	if err := b.Ensure(ctx); err != nil {
-		t.Fatalf("make the streams as %s: %v", name, err)
 	}
 	return b
 }
@@ -425,6 +434,8 @@ func TestRefused(t *testing.T) {
 		{user: "dispatcher", subscribe: "_INBOX_api.>"},
 		{user: "gateway", publish: "events.default.shipment.created"},
 		{user: "gateway", publish: "waybill.config"},
+		{user: "gateway", publish: "waybill.keys"},
+		{user: "gateway", publish: "_R_.x"},
 		{user: "gateway", publish: "$JS.API.STREAM.INFO.EVENTS"},
 		{user: "gateway", subscribe: "waybill.>"},
 		{user: "gateway", subscribe: "events.>"},
@@ -452,6 +463,29 @@ func TestRefused(t *testing.T) {
 				t.Error("was not refused")
 			}
 		})
+	}
+}
+
+// A gateway hears of deployments and of keys, and tells others of deployments.
+func TestGatewayHears(t *testing.T) {
+	s := run(t)
+	api := join(t, s, "api", "kApi")
+	gateway, second := connect(t, url(s, "gateway", "kGateway"), "gateway", 1), connect(t, url(s, "gateway", "kGateway"), "gateway", 1)
+	for _, row := range []struct {
+		from    *bus.Bus
+		subject string
+	}{{api, bus.SubjectKeys}, {api, bus.SubjectGateway}, {second, bus.SubjectGateway}} {
+		heard := make(chan struct{}, 1)
+		stop, err := gateway.Listen(row.subject, func([]byte) { heard <- struct{}{} })
+		must(t, err)
+		must(t, gateway.Sync(t.Context()))
+		row.from.Announce(row.subject, nil)
+		select {
+		case <-heard:
+		case <-time.After(patience):
+			t.Errorf("a gateway does not hear of %s", row.subject)
+		}
+		stop()
 	}
 }
 

@@ -30,6 +30,8 @@ const (
 	minBodyMemory  = 16 << 20
 	minConnections = 16
 	maxConnections = 1_000_000
+	maxTables      = 100_000
+	maxInFlight    = 100_000
 	// leastDispatchMemory is the least that a dispatcher can do with.
 	leastDispatchMemory = 64 << 20
 )

@@ -54,6 +54,10 @@ type Settings struct {
 	LogLevel       slog.Level
 	LogFormat      string // auto, text or json
 
+	GatewayEgressAllow []netip.Prefix
+	GatewayTables      int // deployments
+	GatewayInFlight    int // requests of one deployment
+
 	// Given are the values of all settings of the role, for people.
 	Given []Given
 }
@@ -114,6 +118,10 @@ func Load(role Role, sources ...Source) (Settings, error) {
 		OpsHosts:       l.names(OpsHosts),
 		LogLevel:       l.level(),
 		LogFormat:      l.choice(LogFormat, "auto", "text", "json"),
+
+		GatewayEgressAllow: l.prefixes(GatewayEgressAllow),
+		GatewayTables:      l.integer(GatewayTables, 1, maxTables),
+		GatewayInFlight:    l.integer(GatewayInFlight, 1, maxInFlight),
 	}
 	if u, err := url.Parse(s.GatewayURL); err == nil && s.GatewayURL != "" && s.GatewayDomain != "" && !l.given[GatewayDomain] {
 		s.GatewayDomain = u.Hostname()

@@ -48,6 +48,10 @@ const (
 	GatewayDomain = "WAYBILL_GATEWAY_DOMAIN"
 	GatewayURL    = "WAYBILL_GATEWAY_URL"
 
+	GatewayEgressAllow = "WAYBILL_GATEWAY_EGRESS_ALLOW"
+	GatewayTables      = "WAYBILL_GATEWAY_TABLES"
+	GatewayInFlight    = "WAYBILL_GATEWAY_IN_FLIGHT"
+
 	OIDCIssuer       = "WAYBILL_OIDC_ISSUER"
 	OIDCClientID     = "WAYBILL_OIDC_CLIENT_ID"
 	OIDCClientSecret = "WAYBILL_OIDC_CLIENT_SECRET" //nolint:gosec // the name of a setting
@@ -95,7 +99,7 @@ func Specs() []Spec {
 	pipeline := []Role{Dev, API, Dispatcher} // those that take, send or record events
 	specs := []Spec{
 		{
-			Name: HTTPAddr, Flag: "http", Usage: "address of the HTTP server: the API, or health of a dispatcher or gateway", roles: servers,
+			Name: HTTPAddr, Flag: "http", Usage: "address of the HTTP server: the API, deployments, or health of a dispatcher", roles: servers,
 			defaults: map[Role]string{Dev: "127.0.0.1:8080", API: ":8080", Dispatcher: ":8081", Gateway: ":8082"},
 		},
 		{
@@ -124,8 +128,8 @@ func Specs() []Spec {
 			defaults: map[Role]string{Dev: "127.0.0.0/8,::1/128", API: "none", Dispatcher: "none"},
 		},
 		{
-			Name: EgressHTTP, Usage: "whether callbacks may go to http:// URLs", roles: pipeline,
-			defaults: map[Role]string{Dev: "true", API: "false", Dispatcher: "false"},
+			Name: EgressHTTP, Usage: "whether callbacks, and requests of deployments to back ends, may go to http:// URLs", roles: servers,
+			defaults: map[Role]string{Dev: "true", API: "false", Dispatcher: "false", Gateway: "false"},
 		},
 		{
 			Name: RetrySchedule, Usage: "waits in seconds after each failed attempt", roles: pipeline,
@@ -137,7 +141,7 @@ func Specs() []Spec {
 		{Name: BusReplicas, Usage: "copies of each stream in a NATS cluster", roles: pipeline, defaults: same("1", pipeline...)},
 		{Name: BusMaxBytes, Usage: "largest size of the EVENTS stream; when waiting events fill it, it refuses new ones", roles: pipeline, defaults: same("8GiB", pipeline...)},
 		{Name: DisableAfter, Usage: "how long a webhook may fail without a success before it becomes inactive", roles: pipeline, defaults: same("120h", pipeline...)},
-		{Name: BodyMemory, Usage: "memory for all request bodies together, such as 64MiB or 1GiB; requests above it are answered with 503", roles: apis, defaults: same("256MiB", apis...)},
+		{Name: BodyMemory, Usage: "memory for all request bodies together, such as 64MiB or 1GiB; requests above it are answered with 503", roles: []Role{Dev, API, Gateway}, defaults: same("256MiB", Dev, API, Gateway)},
 		{
 			Name: MaxConnections, Usage: "most open connections of each address; one client may have a quarter of them",
 			roles: []Role{Dev, API, Dispatcher, Gateway, Receiver}, defaults: same("4096", Dev, API, Dispatcher, Gateway, Receiver),
@@ -159,7 +163,7 @@ func process(apis, servers, all []Role) []Spec {
 	}
 }
 
-// deployments returns the settings of where deployments are reached.
+// deployments returns the settings of where deployments are reached, and of who serves them.
 func deployments(apis []Role) []Spec {
 	gateways := []Role{Dev, Gateway}
 	return []Spec{
@@ -172,6 +176,9 @@ func deployments(apis []Role) []Spec {
 			Usage: "where gateways answer, as users see it: scheme, domain and port, such as https://gateway.example.com; without it, the API can't tell the URLs of deployments, but dev can",
 			roles: apis,
 		},
+		{Name: GatewayEgressAllow, Usage: "CIDRs of non-public addresses that back ends of deployments may have; none: no such address", roles: gateways, defaults: same("none", gateways...)},
+		{Name: GatewayTables, Usage: "how many deployments have their routes in memory; the one used least recently gives way", roles: gateways, defaults: same("1000", gateways...)},
+		{Name: GatewayInFlight, Usage: "requests of one deployment that are served at a time; those above it are answered with 503", roles: gateways, defaults: same("512", gateways...)},
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"waybill.dev/cmd/internal/boot"
 	"waybill.dev/cmd/internal/datadir"
 	"waybill.dev/cmd/internal/dispatcherpart"
+	"waybill.dev/cmd/internal/gatewaypart"
 	"waybill.dev/cmd/internal/receiver"
 	"waybill.dev/cmd/internal/settings"
 	"waybill.dev/cmd/waybill/internal/natsd"
@@ -177,7 +178,11 @@ func (i *Instance) serve(ctx context.Context, options boot.Options, dir *datadir
 	if err != nil {
 		return err
 	}
-	i.API = h.Serve(i.process, handler)
+	all, err := gatewaypart.AddBefore(i.process, h, handler, handler)
+	if err != nil {
+		return err
+	}
+	i.API = h.Serve(i.process, all)
 	link, err := handler.ConsoleLink(ctx)
 	if err != nil {
 		return err

@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"waybill.dev/services/api/internal/auth"
 	"waybill.dev/services/api/internal/store/access"
 	"waybill.dev/shared/apikey"
+	"waybill.dev/shared/authenticator"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/edge"
 )
@@ -145,7 +145,7 @@ func (c *Console) principal(s access.Session, holder domain.KeyHolder, now time.
 	if !holder.ExpiresOn.IsZero() && !now.Before(holder.ExpiresOn) {
 		return apikey.Principal{}, false
 	}
-	p = auth.PrincipalOf(holder)
+	p = authenticator.PrincipalOf(holder)
 	if s.ManagerID != "" {
 		p.Type, p.KeyID = apikey.TypeManager, s.ManagerID
 	}

@@ -62,6 +62,23 @@ func Read(dir string, before *Folder) (*Folder, error) {
 	return f, nil
 }
 
+// Of returns a folder with these files, by their paths. Whoever made them holds to the bounds.
+func Of(files map[string][]byte) *Folder {
+	f := &Folder{files: make(map[string]*file, len(files)), names: make(map[string][]string)}
+	for name, body := range files {
+		f.files[name] = &file{size: int64(len(body)), body: body, sum: sha256.Sum256(body)}
+		f.total += int64(len(body))
+		for dir, base := path.Dir(name), path.Base(name); ; dir, base = path.Dir(dir), path.Base(dir) {
+			there := f.names[dir] != nil
+			f.names[dir] = append(f.names[dir], base)
+			if there || dir == "." {
+				break
+			}
+		}
+	}
+	return f
+}
+
 func (f *Folder) readDir(root fs.FS, dir string, depth int, before *Folder) error {
 	if depth > maxDepth {
 		return fmt.Errorf("%s is deeper than %d folders", dir, maxDepth)

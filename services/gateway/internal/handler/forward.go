@@ -30,7 +30,7 @@ func newForward(options *input.Form, op *routefile.Operation, env *Env) route.Ha
 		f.search = search
 	}
 	if text := readSetting(options, "baseUrl", env); text != "" {
-		base, err := baseOf(env.Egress, text)
+		base, err := env.baseOf(text)
 		switch {
 		case err != nil:
 			options.Fault(err.Error(), "baseUrl")
@@ -47,8 +47,11 @@ func newForward(options *input.Form, op *routefile.Operation, env *Env) route.Ha
 var errAddress = errors.New("has an address that is not allowed")
 
 // baseOf reads a URL of the configuration.
-func baseOf(policy *egress.Policy, text string) (*url.URL, error) {
-	base, err := upstream.Parse(policy, text)
+func (e *Env) baseOf(text string) (*url.URL, error) {
+	base, err := upstream.Parse(e.Egress, text)
+	if err == nil && e.Strict {
+		err = e.Egress.CheckURL(text)
+	}
 	if errors.Is(err, egress.ErrAddress) {
 		return nil, errAddress
 	}

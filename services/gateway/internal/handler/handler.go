@@ -20,6 +20,8 @@ type Env struct {
 	Folder fs.FS          // of the route files; it must not lead out of itself
 	// Egress says which addresses a back end may have besides private ones.
 	Egress *egress.Policy
+	// Strict lets back ends have no other addresses than those that Egress allows.
+	Strict bool
 	// Getenv has the values of `${env.NAME}`.
 	Getenv func(name string) (string, bool)
 }

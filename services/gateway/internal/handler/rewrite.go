@@ -66,7 +66,7 @@ func (w *rewrite) compile(text string, op *routefile.Operation, env *Env) error 
 	if begin == "" {
 		return errHost
 	}
-	if w.base, err = baseOf(env.Egress, begin); err != nil {
+	if w.base, err = env.baseOf(begin); err != nil {
 		return err
 	}
 	tokens[0].text = tokens[0].text[len(begin):]

@@ -44,7 +44,13 @@ type apiKey struct {
 
 func newAPIKey(options *input.Form, def *routefile.PolicyDef, env *Env) built {
 	a := &apiKey{accounts: append([]string{env.Account}, readAccounts(options, def)...)}
-	a.bucket, _ = options.Text("bucketName", 1, 128)
+	if env.Uploaded && options.Has("accounts") {
+		options.Fault("can't be used in uploaded routes, which take the keys of their own account", "accounts")
+	}
+	a.bucket = env.Bucket
+	if name, given := options.Text("bucketName", 1, 128); given {
+		a.bucket = name
+	}
 	a.optional, _ = options.Bool("allowUnauthenticatedRequests")
 	_, _ = options.Bool(undocumented)
 	names, _ := options.Texts("scopes", 0, len(domain.Scopes()))

@@ -20,6 +20,10 @@ type Env struct {
 	Operation *routefile.Operation
 	// Account is the one that the route belongs to.
 	Account string
+	// Bucket is the one whose keys open the route, unless the policy names another; empty: any.
+	Bucket string
+	// Uploaded tells that the files are a tenant's, who can't let in the keys of others.
+	Uploaded bool
 }
 
 // built is a policy that was made of a definition; one of the two is nil.

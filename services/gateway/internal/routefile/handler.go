@@ -111,17 +111,41 @@ var (
 // ownPrefix begins the names of the process's own variables, the encryption key among them.
 const ownPrefix = "WAYBILL_"
 
+// Waybill's own variables that the route files of a deployment may name. What they say is no
+// secret.
+const (
+	VariableAccount     = ownPrefix + "ACCOUNT"
+	VariableProject     = ownPrefix + "PROJECT"
+	VariableBranch      = ownPrefix + "BRANCH"
+	VariableEnvironment = ownPrefix + "ENVIRONMENT_TYPE"
+	VariableDeployment  = ownPrefix + "DEPLOYMENT"
+	VariableBuild       = ownPrefix + "BUILD_ID"
+)
+
+// IsOwn tells whether a variable is one of Waybill's own, in any spelling: on some systems the
+// case of a name does not matter.
+func IsOwn(name string) bool {
+	return len(name) >= len(ownPrefix) && strings.EqualFold(name[:len(ownPrefix)], ownPrefix)
+}
+
 // Variable returns what a variable of the environment holds. It is the one way by which
-// route files get at the environment. Waybill's own variables are not for them, in any
-// spelling: on some systems the case of a name does not matter. getenv may be nil.
+// route files get at the environment. Waybill's own variables are not for them, but for the
+// six that say of which deployment they are. getenv may be nil.
 func Variable(getenv func(string) (string, bool), name string) (string, error) {
-	if len(name) >= len(ownPrefix) && strings.EqualFold(name[:len(ownPrefix)], ownPrefix) {
-		return "", ErrOwn
+	switch name {
+	case VariableAccount, VariableProject, VariableBranch, VariableEnvironment, VariableDeployment, VariableBuild:
+	default:
+		if IsOwn(name) {
+			return "", ErrOwn
+		}
 	}
 	if getenv != nil {
 		if value, ok := getenv(name); ok {
 			return value, nil
 		}
+	}
+	if IsOwn(name) {
+		return "", ErrOwn
 	}
 	return "", ErrUnset
 }

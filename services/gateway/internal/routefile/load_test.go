@@ -156,9 +156,9 @@ func TestWhole(t *testing.T) {
 	}
 	wantSet := &routefile.Set{
 		Policies: []routefile.PolicyDef{
-			{Name: "key", Type: "api-key-inbound", Module: routefile.Runtime, Export: "ApiKeyInboundPolicy", Options: []byte(`{"scopes":["api.example.com"]}`)},
-			{Name: "limit", Type: "rate-limit-inbound", Module: routefile.Runtime, Export: "x", Options: []byte(`{}`)},
-			{Name: "headers", Type: "set-headers-outbound", Module: "mine", Export: "x", Options: []byte(`{}`)},
+			{Name: "key", Type: "api-key-inbound", Module: routefile.Runtime, Export: "ApiKeyInboundPolicy", Options: []byte(`{"scopes":["api.example.com"]}`), Pointer: "/policies/0"},
+			{Name: "limit", Type: "rate-limit-inbound", Module: routefile.Runtime, Export: "x", Options: []byte(`{}`), Pointer: "/policies/1"},
+			{Name: "headers", Type: "set-headers-outbound", Module: "mine", Export: "x", Options: []byte(`{}`), Pointer: "/policies/2"},
 		},
 		CORS: []routefile.CORSDef{{
 			Name: "pages", AllowedOrigins: []string{"https://example.com"}, AllowedMethods: []string{"GET"},

@@ -39,7 +39,7 @@ func (l *loader) policies() {
 }
 
 func (p place) policy(n *jsontree.Node, form *input.Form) {
-	var def PolicyDef
+	def := PolicyDef{Pointer: n.Pointer()}
 	form.Require("name", "policyType", "handler")
 	def.Name, _ = form.Text("name", 1, 128)
 	def.Type, _ = form.Text("policyType", 1, 128)

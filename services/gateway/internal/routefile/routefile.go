@@ -127,6 +127,7 @@ type HandlerDef struct {
 type PolicyDef struct {
 	Name, Type, Module, Export string
 	Options                    jsontext.Value // like HandlerDef's
+	Pointer                    string         // into PolicyFile
 }
 
 // CORSDef is a policy for requests from pages of other origins.

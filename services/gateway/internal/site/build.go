@@ -31,7 +31,7 @@ type builder struct {
 // what the files say and with what they want. It depends on its arguments alone: it asks no
 // environment, no store, no network and no clock, opens nothing, and calls no handler.
 func Compile(files fs.FS, variables Variables, limits Limits) (*Site, Faults) {
-	lookup := func(name string) (string, bool) { value, ok := variables[name]; return value, ok }
+	lookup := func(name string) (string, bool) { return limits.variable(variables, name) }
 	set, faults := routefile.Load(files, lookup)
 	b := &builder{
 		limits: limits.complete(), variables: lookup, files: files, set: set, faults: faults, told: len(faults),
@@ -42,9 +42,7 @@ func Compile(files fs.FS, variables Variables, limits Limits) (*Site, Faults) {
 	for _, template := range limits.Reserved {
 		b.reserved = append(b.reserved, strings.Split(template, "/"))
 	}
-	if !b.unreadFile(routefile.PolicyFile) {
-		b.policies()
-	}
+	b.policies()
 	for _, file := range set.Files {
 		for _, op := range file.Operations {
 			b.route(op)
@@ -67,6 +65,10 @@ func (b *builder) fault(op *routefile.Operation, messages ...string) {
 // finds it in order.
 func (b *builder) policies() {
 	for _, def := range b.set.Policies {
+		if b.unreadPolicy(&def) {
+			b.broken[def.Name] = true
+			continue
+		}
 		_, _, faults := policy.New(def, b.policyEnv(nil))
 		if limit, ok := policy.RateLimit(&def); ok {
 			b.site.limits = append(b.site.limits, limit)
@@ -75,6 +77,9 @@ func (b *builder) policies() {
 		for _, message := range faults {
 			b.faults = append(b.faults, routefile.Fault{File: routefile.PolicyFile, Message: "policy " + def.Name + ": " + message})
 		}
+	}
+	if b.unreadFile(routefile.PolicyFile) {
+		return // what a CORS policy is missing is told already
 	}
 	for _, def := range b.set.CORS {
 		made, faults := newCORS(def)
@@ -86,7 +91,7 @@ func (b *builder) policies() {
 }
 
 func (b *builder) policyEnv(op *routefile.Operation) policy.Env {
-	return policy.Env{Operation: op, Account: b.limits.Account}
+	return policy.Env{Operation: op, Account: b.limits.Account, Bucket: b.limits.Bucket, Uploaded: b.limits.Uploaded}
 }
 
 // route makes the route of an operation, but for the handler of an MCP server.
@@ -117,6 +122,15 @@ func (b *builder) unread(op *routefile.Operation, member string) bool {
 	return slices.ContainsFunc(b.faults[:b.told], func(f routefile.Fault) bool {
 		_, at, found := strings.Cut(f.Pointer, "/x-gateway-route")
 		return found && f.File == op.File.Name && f.Operation == op.ID && (at == "" || strings.HasPrefix(at, "/"+member))
+	})
+}
+
+// unreadPolicy tells whether the definition of a policy has faults that are told already. That
+// its name is another's, too, says nothing of the rest of it.
+func (b *builder) unreadPolicy(def *routefile.PolicyDef) bool {
+	return slices.ContainsFunc(b.faults[:b.told], func(f routefile.Fault) bool {
+		rest, found := strings.CutPrefix(f.Pointer, def.Pointer)
+		return f.File == routefile.PolicyFile && found && (rest == "" || strings.HasPrefix(rest, "/") && rest != "/name")
 	})
 }
 
@@ -175,6 +189,10 @@ func (rt *Route) guard(part any) {
 func (b *builder) handler(rt *Route) {
 	def := rt.operation.Handler
 	if def.Module != routefile.Runtime {
+		if b.limits.Uploaded {
+			b.fault(rt.operation, "modules can't be uploaded: handler/module must be $import("+routefile.Runtime+")")
+			return
+		}
 		registered := b.limits.Modules[def.Module][def.Export]
 		if registered == nil {
 			b.fault(rt.operation, "no handler "+def.Export+" of a module "+def.Module+" is registered")
@@ -188,7 +206,7 @@ func (b *builder) handler(rt *Route) {
 		return // when all others are there
 	}
 	made, faults := handler.New(rt.operation, handler.Env{
-		Set: b.set, Folder: b.files, Egress: b.limits.Egress, Getenv: b.variables,
+		Set: b.set, Folder: b.files, Egress: b.limits.Egress, Strict: b.limits.Uploaded, Getenv: b.variables,
 	})
 	b.fault(rt.operation, faults...)
 	b.use(rt, made)

@@ -26,6 +26,23 @@ type Limits struct {
 	// Modules are the handlers that files may name besides the gateway's own: by NAME of
 	// $import(./modules/NAME), then by export.
 	Modules map[string]map[string]route.Handler
+	// Uploaded holds the files to what a tenant may ask for: no modules, back ends by the rules
+	// of Egress alone, and keys of Account alone.
+	Uploaded bool
+	// Bucket is the one whose keys open the routes that name none; empty: any of the account.
+	Bucket string
+	// Own are the variables beginning with WAYBILL_ that $env(NAME) may name. Variables never
+	// has such ones.
+	Own Variables
+}
+
+// variable returns what a name stands for.
+func (l *Limits) variable(variables Variables, name string) (value string, ok bool) {
+	if routefile.IsOwn(name) {
+		variables = l.Own
+	}
+	value, ok = variables[name]
+	return value, ok
 }
 
 func (l Limits) complete() Limits {

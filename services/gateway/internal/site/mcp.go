@@ -1,6 +1,7 @@
 package site
 
 import (
+	"bytes"
 	"slices"
 
 	"waybill.dev/services/gateway/internal/mcpserver"
@@ -61,10 +62,19 @@ func (b *builder) noTarget(rt *Route, reference mcpserver.Reference) {
 	switch {
 	case reference.File == "" || reference.ID == "" || b.unreadFile(reference.File):
 	case !there:
-		b.fault(rt.operation, "operations names the file "+reference.File+", which is not there")
+		b.fault(rt.operation, "operations names the file "+written(rt, reference.File)+", which is not there")
 	default:
-		b.fault(rt.operation, "operations names the operation "+reference.ID+" of "+reference.File+", which is not there")
+		b.fault(rt.operation, "operations names the operation "+written(rt, reference.ID)+" of "+written(rt, reference.File)+", which is not there")
 	}
+}
+
+// written returns a name, if it stands in the route file itself: what a variable says is never
+// told.
+func written(rt *Route, name string) string {
+	if bytes.Contains(rt.operation.File.Raw, []byte(name)) {
+		return name
+	}
+	return "that is made of variables"
 }
 
 // lookup finds the route of an operation by its file and id.

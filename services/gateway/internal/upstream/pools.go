@@ -21,7 +21,7 @@ func To(base *url.URL) BackEnd { return BackEnd{base, egress.Authority(base)} }
 // Pools have the connections to back ends, one pool for each host and port, whichever routes
 // share it. They outlive the routes: a change of the route files costs no connection.
 type Pools struct {
-	policy *egress.Policy
+	make func(base *url.URL) *Transport
 
 	mu    sync.RWMutex
 	pools map[string]*Transport // by host:port
@@ -29,7 +29,16 @@ type Pools struct {
 
 // NewPools returns pools without connections. The policy says where redirects may lead.
 func NewPools(policy *egress.Policy) *Pools {
-	return &Pools{policy: policy, pools: make(map[string]*Transport)}
+	return &Pools{
+		make:  func(base *url.URL) *Transport { return NewTransport(policy, base, egress.Options{}) },
+		pools: make(map[string]*Transport),
+	}
+}
+
+// NewGuardedPools returns pools to back ends that were configured by others than who runs the
+// process.
+func NewGuardedPools(guard *Guard) *Pools {
+	return &Pools{make: func(*url.URL) *Transport { return guard.transport() }, pools: make(map[string]*Transport)}
 }
 
 // RoundTrip sends a request to the back end, or to where that has redirected, see
@@ -48,7 +57,7 @@ func (p *Pools) of(to BackEnd) *Transport {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.pools[to.authority] == nil {
-		p.pools[to.authority] = NewTransport(p.policy, to.url, egress.Options{})
+		p.pools[to.authority] = p.make(to.url)
 	}
 	return p.pools[to.authority]
 }

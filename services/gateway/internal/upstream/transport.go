@@ -70,7 +70,7 @@ func allowed(policy *egress.Policy) func(netip.Addr) bool {
 // concurrent use.
 type Transport struct {
 	policy  *egress.Policy
-	trusted string // host:port of the back end
+	trusted string // host:port of the back end; empty: none
 	inner   *http.Transport
 }
 
@@ -87,21 +87,25 @@ func NewTransport(policy *egress.Policy, back *url.URL, o egress.Options) *Trans
 			return far(ctx, network, address)
 		}
 	}
+	t.inner = newInner(choose(near, far), choose(nearTLS, farTLS))
+	return t
+}
+
+func newInner(plain, secure egress.Dial) *http.Transport {
 	var http1 http.Protocols
 	// One HTTP/2 back end can make a single call open thousands of connections.
 	http1.SetHTTP1(true)
-	t.inner = &http.Transport{
+	return &http.Transport{
 		Proxy:                  nil, // a proxy's address would be guarded, not the target's
 		Protocols:              &http1,
-		DialContext:            choose(near, far),
-		DialTLSContext:         choose(nearTLS, farTLS),
+		DialContext:            plain,
+		DialTLSContext:         secure,
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: maxHeaderBytes,
 		MaxIdleConns:           maxIdle,
 		MaxIdleConnsPerHost:    maxIdle,
 		IdleConnTimeout:        idleTime,
 	}
-	return t
 }
 
 // Close closes the idle connections. Requests that run are not touched.

@@ -5,16 +5,21 @@ package access
 import (
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/auditlog"
+	"waybill.dev/shared/store/keyholders"
 )
 
 // Access reads and writes the tables.
 type Access struct {
+	*keyholders.Holders
+
 	db    *store.Store
 	audit *auditlog.Log
 }
 
 // New returns the tables of an open database.
-func New(db *store.Store) *Access { return &Access{db: db, audit: auditlog.New(db)} }
+func New(db *store.Store) *Access {
+	return &Access{Holders: keyholders.New(db), db: db, audit: auditlog.New(db)}
+}
 
 // Prefixes and lengths of the ids that are made here.
 const (

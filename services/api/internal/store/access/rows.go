@@ -6,6 +6,7 @@ import (
 
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/keyholders"
 )
 
 // The database numbers the rows (seq).
@@ -75,7 +76,7 @@ func (r consumerRow) domain(b bucketRow) (domain.Consumer, error) {
 	tags, err := splitTags(r.Tags)
 	c := domain.Consumer{
 		ID: r.ID, Account: b.Account, Bucket: b.Name, Name: r.Name, Description: r.Description, Tags: tags,
-		Scopes: splitScopes(r.Scopes), CreatedOn: r.CreatedAt.Time(), UpdatedOn: r.UpdatedAt.Time(),
+		Scopes: keyholders.SplitScopes(r.Scopes), CreatedOn: r.CreatedAt.Time(), UpdatedOn: r.UpdatedAt.Time(),
 	}
 	if r.Metadata != "" {
 		c.Metadata = json.RawMessage(r.Metadata)
@@ -98,14 +99,6 @@ func joinScopes(scopes []domain.Scope) string {
 		texts[i] = string(s)
 	}
 	return strings.Join(texts, ",")
-}
-
-func splitScopes(text string) []domain.Scope {
-	var scopes []domain.Scope
-	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' }) {
-		scopes = append(scopes, domain.Scope(part))
-	}
-	return scopes
 }
 
 type apiKeyRow struct {

@@ -9,6 +9,7 @@ import (
 
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/keyholders"
 )
 
 // The kinds of Session.
@@ -169,7 +170,7 @@ func holderOf(tx *gorm.DB, consumer string, holder *domain.KeyHolder) error {
 	if err := tx.Where("id = ?", c.BucketID).Take(&b).Error; err != nil {
 		return err
 	}
-	holder.Account, holder.Bucket, holder.ConsumerID, holder.Consumer, holder.Scopes = b.Account, b.Name, c.ID, c.Name, splitScopes(c.Scopes)
+	holder.Account, holder.Bucket, holder.ConsumerID, holder.Consumer, holder.Scopes = b.Account, b.Name, c.ID, c.Name, keyholders.SplitScopes(c.Scopes)
 	return nil
 }
 

@@ -1,4 +1,4 @@
-package auth_test
+package authenticator_test
 
 import (
 	"bytes"
@@ -11,21 +11,19 @@ import (
 	"strings"
 	"testing"
 
-	"waybill.dev/services/api/internal/auth"
-	"waybill.dev/shared/apikey"
-	"waybill.dev/shared/domain"
+	"waybill.dev/shared/authenticator"
 	"waybill.dev/shared/seal"
 )
 
 // good is a key whose checksum was reckoned elsewhere (zlib.crc32 of Python).
 const good = "wbk_0123456789abcdefghijklmnopqrstuv_782bbe53"
 
-func hasher(t testing.TB, keys ...string) *auth.Hasher {
+func hasher(t testing.TB, keys ...string) *authenticator.Hasher {
 	t.Helper()
 	if keys == nil {
 		keys = []string{seal.Generate()}
 	}
-	h, err := auth.NewHasher(peppers(t, keys...))
+	h, err := authenticator.NewHasher(peppers(t, keys...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,11 +74,11 @@ func TestWellFormed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := auth.WellFormed(tc.key); got != tc.want {
+			if got := authenticator.WellFormed(tc.key); got != tc.want {
 				t.Errorf("WellFormed is %v, want %v", got, tc.want)
 			}
 			_, err := hasher(t).Import(tc.key)
-			if tc.want != (err == nil) || err != nil && !errors.Is(err, auth.ErrKeyForm) {
+			if tc.want != (err == nil) || err != nil && !errors.Is(err, authenticator.ErrKeyForm) {
 				t.Errorf("Import: %v", err)
 			}
 		})
@@ -93,7 +91,7 @@ func FuzzWellFormed(f *testing.F) {
 	f.Fuzz(func(t *testing.T, key string) {
 		parts := form.FindStringSubmatch(key)
 		want := len(parts) == 3 && fmt.Sprintf("%08x", crc32.ChecksumIEEE([]byte(parts[1]))) == parts[2] && !strings.HasSuffix(key, "\n")
-		if got := auth.WellFormed(key); got != want {
+		if got := authenticator.WellFormed(key); got != want {
 			t.Errorf("WellFormed(%q) is %v", key, got)
 		}
 	})
@@ -108,7 +106,7 @@ func TestNewKey(t *testing.T) {
 	for range keys {
 		k := h.NewKey()
 		text := k.Key.Reveal()
-		if !auth.WellFormed(text) || seen[text] || k.Suffix != text[len(text)-8:] || len(k.Hash) != 32 {
+		if !authenticator.WellFormed(text) || seen[text] || k.Suffix != text[len(text)-8:] || len(k.Hash) != 32 {
 			t.Fatalf("key, suffix or hash is wrong; seen before: %v", seen[text])
 		}
 		seen[text] = true
@@ -146,52 +144,7 @@ func TestHasherTellsNothing(t *testing.T) {
 			}
 		}
 	}
-	if _, err := auth.NewHasher(nil); err == nil {
+	if _, err := authenticator.NewHasher(nil); err == nil {
 		t.Error("a hasher without a pepper was made")
-	}
-}
-
-func TestScopes(t *testing.T) {
-	t.Parallel()
-	with := func(scopes ...domain.Scope) apikey.Principal { return apikey.Principal{Scopes: scopes} }
-	read, write := domain.ScopeBucketsRead, domain.ScopeBucketsWrite
-	for _, tc := range []struct {
-		principal apikey.Principal
-		scope     domain.Scope
-		may       bool
-	}{
-		{with(), domain.ScopeAny, true},
-		{with(), read, false},
-		{with(read), read, true},
-		{with(write), read, false},
-		{with(read), domain.ScopeAdmin, false},
-		{with(domain.ScopeAdmin), domain.ScopeMCP, true},
-		{with(domain.Scopes()[:7]...), domain.ScopeAdmin, false},
-	} {
-		if got := tc.principal.May(tc.scope); got != tc.may {
-			t.Errorf("with %v, %s: %v", tc.principal.Scopes, tc.scope, got)
-		}
-	}
-	for _, tc := range []struct {
-		scopes  []domain.Scope
-		of      apikey.Principal
-		exceeds bool
-	}{
-		{nil, with(), false},
-		{[]domain.Scope{read}, with(), true},
-		{[]domain.Scope{read, write}, with(read), true},
-		{[]domain.Scope{read}, with(read, write), false},
-		{[]domain.Scope{domain.ScopeAdmin}, with(domain.Scopes()[:7]...), true},
-		{domain.Scopes(), with(domain.ScopeAdmin), false},
-		{[]domain.Scope{"of tomorrow"}, with(read), true},
-	} {
-		if got := auth.Exceeds(tc.scopes, tc.of); got != tc.exceeds {
-			t.Errorf("%v exceed %v: %v", tc.scopes, tc.of.Scopes, got)
-		}
-	}
-	own := apikey.Principal{Account: "acme", Type: apikey.TypeKey, Scopes: []domain.Scope{domain.ScopeAdmin}}
-	boot := apikey.Principal{Account: "default", Type: apikey.TypeBootstrap}
-	if !own.Sees("acme") || own.Sees("default") || own.Sees("") || boot.Sees("acme") || !boot.Sees("default") {
-		t.Error("a key sees its own account, and the bootstrap key the default one")
 	}
 }

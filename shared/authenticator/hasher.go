@@ -1,4 +1,4 @@
-package auth
+package authenticator
 
 import (
 	"crypto/hmac"
@@ -75,8 +75,8 @@ func (h *Hasher) fill(key string) domain.APIKey {
 	return domain.APIKey{Key: domain.Secret(key), Suffix: key[keyLength-suffixSize:], Hash: hash(h.peppers[0], key)}
 }
 
-// hashes returns what a key may be found by, in the order of the peppers.
-func (h *Hasher) hashes(key string) [][]byte {
+// Hashes returns what a key may be found by, in the order of the peppers.
+func (h *Hasher) Hashes(key string) [][]byte {
 	all := make([][]byte, len(h.peppers))
 	for i, pepper := range h.peppers {
 		all[i] = hash(pepper, key)

@@ -1,4 +1,6 @@
-package access
+// Package keyholders reads who holds an API key. The tables are those of the api, which alone
+// writes them; gateways read them, too.
+package keyholders
 
 import (
 	"bytes"
@@ -6,26 +8,20 @@ import (
 	"strconv"
 	"strings"
 
-	"gorm.io/gorm"
-
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
 )
 
-// HasKeys tells whether there is any API key.
-func (a *Access) HasKeys(ctx context.Context) (bool, error) {
-	_, reading := a.db.Handles()
-	var has bool
-	if err := reading.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM api_keys)").Scan(&has); err != nil {
-		return false, store.Wrap("look for keys", err)
-	}
-	return has, nil
-}
+// Holders finds them.
+type Holders struct{ db *store.Store }
+
+// New returns the holders in an open database.
+func New(db *store.Store) *Holders { return &Holders{db} }
 
 // FindKey returns what the key with one of the hashes stands for, and which of them it is;
 // the one that comes first when there are several. It says so of a key that has ended too:
 // ExpiresOn is the caller's to look at.
-func (a *Access) FindKey(ctx context.Context, hashes [][]byte) (holder domain.KeyHolder, which int, err error) {
+func (h *Holders) FindKey(ctx context.Context, hashes [][]byte) (holder domain.KeyHolder, which int, err error) {
 	if len(hashes) == 0 {
 		return domain.KeyHolder{}, 0, store.Wrap("find key", domain.ErrNotFound)
 	}
@@ -33,7 +29,7 @@ func (a *Access) FindKey(ctx context.Context, hashes [][]byte) (holder domain.Ke
 	for i, hash := range hashes {
 		args[i] = hash
 	}
-	_, reading := a.db.Handles()
+	_, reading := h.db.Handles()
 	rows, err := reading.QueryContext(ctx, sqlFindKey(len(hashes)), args...)
 	if err != nil {
 		return domain.KeyHolder{}, 0, store.Wrap("find key", err)
@@ -51,7 +47,7 @@ func (a *Access) FindKey(ctx context.Context, hashes [][]byte) (holder domain.Ke
 		}
 		for i := range which {
 			if bytes.Equal(hashes[i], hash) {
-				found.ExpiresOn, found.Scopes = expires.Time(), splitScopes(scopes)
+				found.ExpiresOn, found.Scopes = expires.Time(), SplitScopes(scopes)
 				holder, which = found, i
 				break
 			}
@@ -79,37 +75,11 @@ func sqlFindKey(hashes int) string {
 		WHERE k.hash IN (` + strings.Join(marks, ", ") + `)`
 }
 
-// RehashKey gives a key another hash, of the same key under another pepper, and seals its
-// copy, if there is one, under the encryption key of now: that which the old pepper comes
-// from may be put away one day.
-func (a *Access) RehashKey(ctx context.Context, keyID string, hash []byte) error {
-	err := a.db.Tx(ctx, func(tx *gorm.DB) error {
-		var row apiKeyRow
-		if err := a.db.Lock(tx.Where("id = ?", keyID), store.LockChange).Take(&row).Error; err != nil {
-			return err
-		}
-		row.Hash = hash
-		if err := a.sealAgain(tx, &row); err != nil {
-			return err
-		}
-		return tx.Select("hash", "sealed").Updates(&row).Error
-	})
-	return store.Wrap("rehash key", err)
-}
-
-func (a *Access) sealAgain(tx *gorm.DB, row *apiKeyRow) error {
-	if len(row.Sealed) == 0 {
-		return nil
+// SplitScopes reads the scopes of a key's holder as the tables have them.
+func SplitScopes(text string) []domain.Scope {
+	var scopes []domain.Scope
+	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' }) {
+		scopes = append(scopes, domain.Scope(part))
 	}
-	var b bucketRow
-	err := tx.Where("id = (SELECT bucket_id FROM key_consumers WHERE id = ?)", row.ConsumerID).Take(&b).Error
-	if err != nil {
-		return err
-	}
-	plain, err := a.db.Unseal(row.Sealed, keySealData(*row, b))
-	if err != nil {
-		return nil //nolint:nilerr // a copy that can't be shown is no reason for a key not to work
-	}
-	row.Sealed, err = a.db.Seal(plain, keySealData(*row, b))
-	return err
+	return scopes
 }

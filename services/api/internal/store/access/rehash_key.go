@@ -1,0 +1,54 @@
+package access
+
+import (
+	"context"
+
+	"gorm.io/gorm"
+
+	"waybill.dev/shared/store"
+)
+
+// HasKeys tells whether there is any API key.
+func (a *Access) HasKeys(ctx context.Context) (bool, error) {
+	_, reading := a.db.Handles()
+	var has bool
+	if err := reading.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM api_keys)").Scan(&has); err != nil {
+		return false, store.Wrap("look for keys", err)
+	}
+	return has, nil
+}
+
+// RehashKey gives a key another hash, of the same key under another pepper, and seals its
+// copy, if there is one, under the encryption key of now: that which the old pepper comes
+// from may be put away one day.
+func (a *Access) RehashKey(ctx context.Context, keyID string, hash []byte) error {
+	err := a.db.Tx(ctx, func(tx *gorm.DB) error {
+		var row apiKeyRow
+		if err := a.db.Lock(tx.Where("id = ?", keyID), store.LockChange).Take(&row).Error; err != nil {
+			return err
+		}
+		row.Hash = hash
+		if err := a.sealAgain(tx, &row); err != nil {
+			return err
+		}
+		return tx.Select("hash", "sealed").Updates(&row).Error
+	})
+	return store.Wrap("rehash key", err)
+}
+
+func (a *Access) sealAgain(tx *gorm.DB, row *apiKeyRow) error {
+	if len(row.Sealed) == 0 {
+		return nil
+	}
+	var b bucketRow
+	err := tx.Where("id = (SELECT bucket_id FROM key_consumers WHERE id = ?)", row.ConsumerID).Take(&b).Error
+	if err != nil {
+		return err
+	}
+	plain, err := a.db.Unseal(row.Sealed, keySealData(*row, b))
+	if err != nil {
+		return nil //nolint:nilerr // a copy that can't be shown is no reason for a key not to work
+	}
+	row.Sealed, err = a.db.Seal(plain, keySealData(*row, b))
+	return err
+}

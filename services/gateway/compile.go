@@ -1,0 +1,21 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+
+	"waybill.dev/services/gateway/internal/site"
+	"waybill.dev/services/gateway/internal/tenant"
+	"waybill.dev/shared/store/deployments"
+)
+
+// compiler returns what makes the site of a build.
+func compiler(rules tenant.Rules) func(context.Context, *deployments.Source) (*site.Site, error) {
+	return func(ctx context.Context, source *deployments.Source) (*site.Site, error) {
+		made, faults := rules.Make(ctx, source.Format, source.Archive, &source.Build, source.Variables)
+		if len(faults) > 0 {
+			return nil, fmt.Errorf("compile routes: %w", faults)
+		}
+		return made, nil
+	}
+}

@@ -1,0 +1,189 @@
+// Package archive reads what users upload: route files, packed. What it returns is in memory;
+// nothing is ever written to a disk.
+package archive
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"waybill.dev/services/gateway/internal/routefile"
+)
+
+// The formats of archives.
+const (
+	Zip   = "zip"
+	TarGz = "tar.gz"
+)
+
+// Bounds of what is in an archive.
+const (
+	MaxTotal     = 32 << 20 // bytes, unpacked
+	MaxFiles     = 1000
+	MaxDepth     = 8 // folders above a file
+	MaxRouteFile = 4 << 20
+	MaxFile      = 1 << 20 // of any other
+
+	// maxEntries bounds what is in an archive besides files.
+	maxEntries = 4 * MaxFiles
+	// maxStream bounds a tar archive with its headers, in bytes.
+	maxStream = MaxTotal + 2*MaxFiles<<10 + 1<<20
+	// maxDirectory bounds the entries that a zip archive may have in its directory before it is
+	// read at all. Each takes some 300 bytes of memory. A zip archive in a zip archive counts, too.
+	maxDirectory = 20 * MaxFiles
+)
+
+// Read returns the route files that an archive holds, or everything that is wrong with it. A
+// single folder at the top is left out; where there is a folder config with route files, that
+// is what is returned. Files and folders whose names begin with a dot, and what macOS adds,
+// are left out, but count. What is wrong with ctx is wrong with the archive.
+func Read(ctx context.Context, format string, packed []byte) (fs.FS, routefile.Faults) {
+	u := newUnpacking(ctx)
+	var err error
+	switch format {
+	case Zip:
+		err = u.zip(packed)
+	case TarGz:
+		err = u.tar(packed)
+	default:
+		err = errors.New("is neither zip nor tar.gz")
+	}
+	return u.result(err)
+}
+
+// ReadFolder returns what Read would return of the same folder, packed.
+func ReadFolder(ctx context.Context, dir fs.FS) (fs.FS, routefile.Faults) {
+	u := newUnpacking(ctx)
+	return u.result(fs.WalkDir(dir, ".", func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return fmt.Errorf("can't be read: %w", err)
+		case name == ".":
+			return nil
+		case entry.IsDir() && leftOut(name):
+			return fs.SkipDir
+		case leftOut(name):
+			return nil
+		}
+		return u.take(name, entry.Type(), func() (io.ReadCloser, error) { return dir.Open(name) })
+	}))
+}
+
+// The signature of an entry of a zip archive's directory.
+const directoryEntry = "PK\x01\x02"
+
+// zip reads a zip archive. Its directory says what is in it.
+func (u *unpacking) zip(packed []byte) error {
+	if bytes.Count(packed, []byte(directoryEntry)) > maxDirectory {
+		return errFiles
+	}
+	read, err := zip.NewReader(bytes.NewReader(packed), int64(len(packed)))
+	if err != nil && !errors.Is(err, zip.ErrInsecurePath) {
+		return errors.New("is no zip archive, or only a part of one")
+	}
+	if len(read.File) > maxEntries {
+		return errFiles
+	}
+	if overlaps(read.File) {
+		return errors.New("has files that overlap each other")
+	}
+	for _, f := range read.File {
+		switch {
+		case f.Flags&(1<<0|1<<6|1<<13) != 0:
+			u.fault(f.Name, "is encrypted")
+			continue
+		case f.Method != zip.Store && f.Method != zip.Deflate:
+			u.fault(f.Name, "is packed in a way that is not known; known are store and deflate")
+			continue
+		}
+		err := u.take(f.Name, f.Mode().Type(), f.Open)
+		if final(err) {
+			return err
+		} else if err != nil {
+			u.fault(f.Name, "is damaged")
+		}
+	}
+	return nil
+}
+
+// tar reads a tar archive that gzip has made smaller.
+func (u *unpacking) tar(packed []byte) error {
+	unzipped, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return errors.New("is no tar.gz archive")
+	}
+	stream := &counted{from: unzipped, ctx: u.ctx, left: maxStream}
+	for read := tar.NewReader(stream); ; {
+		header, err := read.Next()
+		if errors.Is(err, io.EOF) {
+			// What follows is only padding, but the checksum is behind it.
+			_, err = io.Copy(io.Discard, stream)
+			return tarFault(err)
+		}
+		if err != nil && !errors.Is(err, tar.ErrInsecurePath) {
+			return tarFault(err)
+		}
+		if header.Typeflag == tar.TypeXGlobalHeader {
+			continue // what git says of the commit
+		}
+		content := func() (io.ReadCloser, error) { return io.NopCloser(read), nil }
+		if err := u.take(header.Name, kindOf(header), content); err != nil {
+			return tarFault(err)
+		}
+	}
+}
+
+// kindOf returns what an entry is. Everything that tar knows besides files and folders is
+// something else.
+func kindOf(header *tar.Header) fs.FileMode {
+	switch header.Typeflag {
+	case tar.TypeReg:
+		return 0
+	case tar.TypeDir:
+		return fs.ModeDir
+	case tar.TypeLink, tar.TypeSymlink:
+		return fs.ModeSymlink
+	}
+	return fs.ModeIrregular
+}
+
+func tarFault(err error) error {
+	if err == nil || final(err) {
+		return err
+	}
+	return errors.New("is no tar.gz archive, or only a part of one")
+}
+
+// final tells whether an error ends the unpacking, whatever the archive's format.
+func final(err error) bool {
+	_, bound := errors.AsType[fault](err)
+	return bound || late(err)
+}
+
+func late(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+}
+
+// counted reads up to a number of bytes, as long as there is time.
+type counted struct {
+	from io.Reader
+	ctx  context.Context //nolint:containedctx // of the reading, which is one call
+	left int64
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := c.from.Read(p)
+	if c.left -= int64(n); c.left < 0 {
+		return 0, errTotal
+	}
+	return n, err
+}

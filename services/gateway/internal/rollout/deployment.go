@@ -1,0 +1,143 @@
+package rollout
+
+import (
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"waybill.dev/services/gateway/internal/ratelimit"
+	"waybill.dev/services/gateway/internal/route"
+	"waybill.dev/services/gateway/internal/site"
+	"waybill.dev/services/gateway/internal/upstream"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/edge"
+	"waybill.dev/shared/problem"
+	"waybill.dev/shared/requestid"
+)
+
+// What is answered without a site. They are never changed.
+var (
+	errMissing = problem.Missing()
+	errNotYet  = unavailable("The gateway has just started. Try again.", 1*time.Second)
+	errBuilds  = unavailable("The first build of the deployment is under way. Try again.", 2*time.Second)
+	errNoTable = unavailable("The deployment can't be loaded now. Try again.", 2*time.Second)
+	errTooMany = unavailable("The deployment has too many requests in flight. Try again.", 1*time.Second)
+)
+
+func unavailable(detail string, retryAfter time.Duration) *problem.Problem {
+	p := problem.New(problem.Unavailable, detail)
+	p.RetryAfter = retryAfter
+	return p
+}
+
+// refusal answers every request with a problem.
+type refusal struct{ *problem.Problem }
+
+// ServeHTTP implements http.Handler.
+func (p refusal) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.Write(w, r, head(w))
+}
+
+// head begins an answer, and returns the id of the request. It is ours alone: callers can't
+// choose under which id their request is found.
+func head(w http.ResponseWriter) (id string) {
+	id = requestid.New()
+	header := w.Header()
+	header.Set(requestid.Header, id)
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Cache-Control", "no-store")
+	return id
+}
+
+// deployment is one of the deployments. Without a table it takes about 300 bytes.
+type deployment struct {
+	rollout  *Rollout
+	name     string
+	wanted   atomic.Pointer[wanted] // what the database says
+	table    atomic.Pointer[table]  // nil: not made yet, or let go of
+	inFlight atomic.Int64
+	used     atomic.Int64 // when its table was asked for last, in ns
+
+	mu     sync.Mutex
+	making *making // nil: no table is being made
+}
+
+// wanted is what a deployment is to serve.
+type wanted struct {
+	state domain.DeploymentState
+	build string // empty: nothing
+}
+
+// table is what a deployment serves. Connections and counts outlive it: its successor goes
+// on with them.
+type table struct {
+	build   string
+	site    *site.Site
+	runtime *route.Runtime
+}
+
+// ServeHTTP implements http.Handler.
+func (d *deployment) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	id := head(w)
+	if d.inFlight.Add(1) > d.rollout.options.InFlight {
+		d.inFlight.Add(-1)
+		d.rollout.metrics.overLimit.Inc()
+		errTooMany.Write(w, r, id)
+		return
+	}
+	defer d.inFlight.Add(-1)
+	t := d.table.Load()
+	if t == nil {
+		var p *problem.Problem
+		if t, p = d.load(r.Context()); p != nil {
+			p.Write(w, r, id)
+			return
+		}
+	}
+	d.used.Store(time.Now().UnixNano())
+	if e := d.rollout.options.Edge; !e.Plain() {
+		r = r.WithContext(edge.With(r.Context(), e.See(r)))
+	}
+	answer, _ := t.site.Match(t.runtime, r)
+	if answer == nil {
+		errMissing.Write(w, r, id)
+		return
+	}
+	answer(w, r, id)
+}
+
+// newTable returns the table of a build that goes on with what the one before had; nil: there
+// was none. Counters are the deployment's own: what other deployments call a limit is another one.
+func (d *deployment) newTable(build string, compiled *site.Site, before *table) *table {
+	o := &d.rollout.options
+	limits, pools := ratelimit.New(), upstream.NewGuardedPools(o.Guard)
+	if before != nil {
+		limits, pools = before.runtime.RateLimits, before.runtime.Upstreams
+	}
+	return &table{build, compiled, &route.Runtime{
+		Authenticator: o.Authenticator, RateLimits: limits, Upstreams: pools, Memory: o.Memory,
+		Logger: o.Logger.With("deployment", d.name), Called: func(int, bool, int, time.Duration) {},
+	}}
+}
+
+// want takes over what is to be served. r.mu is held.
+func (d *deployment) want(w *wanted) {
+	d.wanted.Store(w)
+	t := d.table.Load()
+	switch {
+	case t == nil || t.build == w.build:
+	case w.build == "":
+		delete(d.rollout.loaded, d)
+		d.drop()
+	default:
+		d.make()
+	}
+}
+
+// drop lets go of the table, for the requests to come.
+func (d *deployment) drop() {
+	if t := d.table.Swap(nil); t != nil {
+		t.runtime.Upstreams.Close()
+	}
+}

@@ -1,0 +1,146 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/problem"
+)
+
+const (
+	// makers is how many tables are made at a time. Each may take some 40 MB meanwhile.
+	makers = 2
+	// makeTime bounds the making of one, the waiting for its turn included.
+	makeTime = 15 * time.Second
+	// Nobody tries again for pause after the database was away, and for longPause after a
+	// build that this gateway can't serve.
+	pause, longPause = time.Second, time.Minute
+)
+
+// making is the making of a table. When done is closed, the table is there, or failed is set.
+type making struct {
+	done   chan struct{}
+	build  string
+	table  *table
+	failed bool
+	again  time.Time // until then it stays failed for this build
+}
+
+// load waits for the table, which whoever came first has made.
+func (d *deployment) load(ctx context.Context) (*table, *problem.Problem) {
+	for {
+		now := d.wanted.Load()
+		switch {
+		case now.build == "" && now.state == domain.DeploymentBuilding:
+			return nil, errBuilds
+		case now.build == "":
+			return nil, errMissing
+		}
+		m := d.make()
+		select {
+		case <-m.done:
+		case <-ctx.Done():
+			return nil, errNoTable
+		}
+		if !m.failed {
+			return m.table, nil
+		}
+		if d.wanted.Load().build == m.build {
+			return nil, errNoTable
+		}
+	}
+}
+
+// make has the table of the wanted build made, unless that is going on, or has just failed.
+// It goes on when who asked for it is gone.
+func (d *deployment) make() *making {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	build := d.wanted.Load().build
+	if m := d.making; m != nil && m.build == build && (m.again.IsZero() || time.Now().Before(m.again)) {
+		return m
+	}
+	m := &making{done: make(chan struct{}), build: build}
+	d.making = m
+	d.rollout.making.Go(func() {
+		defer close(m.done)
+		ctx, cancel := context.WithTimeout(context.Background(), makeTime)
+		defer cancel()
+		d.end(m, d.swap(ctx, m))
+	})
+	return m
+}
+
+// end notes how the making has ended. When the table can't be made, the one before stays.
+func (d *deployment) end(m *making, err error) {
+	wait := longPause
+	log := d.rollout.options.Logger.With("deployment", d.name, "build", m.build)
+	switch {
+	case err == nil:
+	case errors.Is(err, errSuperseded), errors.Is(err, domain.ErrUnavailable), errors.Is(err, domain.ErrNotFound), errors.Is(err, context.DeadlineExceeded):
+		wait = pause
+		log.Debug("a deployment could not be loaded", "error", err)
+	default:
+		d.rollout.metrics.refused.Inc()
+		log.Error("this gateway can't serve a build; what it served before goes on", "error", err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err != nil {
+		m.failed, m.again = true, time.Now().Add(wait)
+	} else if d.making == m {
+		d.making = nil
+	}
+}
+
+// errSuperseded says that the build is not wanted any more.
+var errSuperseded = errors.New("another build is wanted")
+
+// swap makes the table of the build and puts it in the place of the present one.
+func (d *deployment) swap(ctx context.Context, m *making) error {
+	r := d.rollout
+	select {
+	case r.slots <- struct{}{}:
+		defer func() { <-r.slots }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	source, err := r.options.Store.Source(ctx, d.name, m.build)
+	if err != nil {
+		return err
+	}
+	compiled, err := r.options.Compile(ctx, &source)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if d.wanted.Load().build != m.build || r.closed {
+		return errSuperseded
+	}
+	t := d.newTable(m.build, compiled, d.table.Load())
+	d.table.Store(t)
+	d.used.Store(time.Now().UnixNano())
+	t.runtime.RateLimits.Keep(compiled.RateLimits())
+	t.runtime.Upstreams.Keep(compiled.Upstreams())
+	r.loaded[d] = struct{}{}
+	m.table = t
+	r.evict()
+	return nil
+}
+
+// evict lets go of the table that was used least recently, as long as there are too many.
+func (r *Rollout) evict() {
+	for len(r.loaded) > r.options.Tables {
+		var oldest *deployment
+		for d := range r.loaded {
+			if oldest == nil || d.used.Load() < oldest.used.Load() {
+				oldest = d
+			}
+		}
+		delete(r.loaded, oldest)
+		oldest.drop()
+	}
+}

@@ -1,0 +1,38 @@
+package rollout
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// metrics have no name of a deployment or route: there may be any number of them.
+type metrics struct {
+	refused, overLimit prometheus.Counter
+}
+
+func newMetrics(r prometheus.Registerer, of *Rollout) *metrics {
+	m := &metrics{
+		refused: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "waybill_gateway_builds_refused_total", Help: "Builds that this gateway can't serve; what it served before goes on.",
+		}),
+		overLimit: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "waybill_gateway_over_limit_total", Help: "Requests answered with 503 because their deployment had too many in flight.",
+		}),
+	}
+	r.MustRegister(m.refused, m.overLimit,
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "waybill_gateway_deployments", Help: "Deployments that are known."}, func() float64 {
+			if known := of.byName.Load(); known != nil {
+				return float64(len(*known))
+			}
+			return 0
+		}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "waybill_gateway_tables", Help: "Deployments whose routes are in memory."}, func() float64 {
+			of.mu.Lock()
+			defer of.mu.Unlock()
+			return float64(len(of.loaded))
+		}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "waybill_gateway_version", Help: "Version of what is served; it is the same in all gateways when nothing changes."}, func() float64 {
+			of.mu.Lock()
+			defer of.mu.Unlock()
+			return float64(of.version)
+		}),
+	)
+	return m
+}

@@ -1,0 +1,259 @@
+// Package rollout serves what users have deployed. It follows the version of what gateways
+// serve: which deployments there are, and which build of each is active. The table of a
+// deployment, its site, is made at its first request, and its successor beside it: then one
+// pointer is swapped, and requests in hand go on with the table that they began with.
+package rollout
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"waybill.dev/services/gateway/internal/route"
+	"waybill.dev/services/gateway/internal/site"
+	"waybill.dev/services/gateway/internal/upstream"
+	"waybill.dev/shared/body"
+	"waybill.dev/shared/bus"
+	"waybill.dev/shared/edge"
+	"waybill.dev/shared/store/deployments"
+)
+
+// Defaults of the options.
+const (
+	DefaultTables   = 1000
+	DefaultInFlight = 512
+)
+
+const (
+	// pollEvery is how often the version is looked at besides nudges. A change is to be
+	// everywhere within 5 s without the bus; the rest of them is for making the table.
+	pollEvery = 4 * time.Second
+	// readTime bounds a reading of changes.
+	readTime = 10 * time.Second
+	// staleAfter is the age from which what was read last is not added to, but replaced: removed
+	// deployments are only kept for a day.
+	staleAfter = 12 * time.Hour
+)
+
+// Store is where deployments are read.
+type Store interface {
+	GatewayVersion(ctx context.Context) (int64, error)
+	Served(ctx context.Context, since int64) ([]deployments.Served, int64, error)
+	Source(ctx context.Context, deployment, build string) (deployments.Source, error)
+}
+
+// Bus is where nudges come from.
+type Bus interface {
+	Listen(subject string, handle func(body []byte)) (stop func(), err error)
+	Reconnects() (c <-chan struct{}, stop func())
+	Sync(ctx context.Context) error
+}
+
+// Options of a rollout; Tables, InFlight and Memory may be left out.
+type Options struct {
+	Store Store
+	Bus   Bus
+	// Compile makes the site of a build.
+	Compile       func(ctx context.Context, source *deployments.Source) (*site.Site, error)
+	Guard         *upstream.Guard // of the way to back ends
+	Authenticator route.Authenticator
+	Memory        *body.Memory // for requests and for answers of back ends; nil: without a bound
+	Edge          *edge.Edge
+	// Tables is how many deployments have their table in memory; 0: DefaultTables. Beyond
+	// that, the one that was used least recently goes.
+	Tables int
+	// InFlight is how many requests of one deployment are served at a time; 0: DefaultInFlight.
+	InFlight   int64
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+}
+
+// Rollout is what this process knows of all deployments.
+type Rollout struct {
+	options Options
+	metrics *metrics
+	// byName is replaced at each change; nil: nothing was read yet.
+	byName atomic.Pointer[map[string]*deployment]
+	nudges chan struct{}
+	slots  chan struct{}  // one for each table that is being made
+	making sync.WaitGroup // those who make tables
+
+	reading sync.Mutex // held while changes are read
+	readAt  time.Time
+
+	mu      sync.Mutex // of what follows
+	version int64
+	loaded  map[*deployment]struct{} // those that have a table
+	closed  bool
+}
+
+// New returns a rollout that knows nothing yet.
+func New(o Options) *Rollout {
+	if o.Tables == 0 {
+		o.Tables = DefaultTables
+	}
+	if o.InFlight == 0 {
+		o.InFlight = DefaultInFlight
+	}
+	r := &Rollout{options: o, nudges: make(chan struct{}, 1), slots: make(chan struct{}, makers), loaded: make(map[*deployment]struct{})}
+	r.metrics = newMetrics(o.Registerer, r)
+	return r
+}
+
+// Ready tells whether it is known what is to be served.
+func (r *Rollout) Ready() bool { return r.byName.Load() != nil }
+
+// Nudge has changes looked for at once.
+func (r *Rollout) Nudge() {
+	select {
+	case r.nudges <- struct{}{}:
+	default:
+	}
+}
+
+// Find returns what answers for a deployment. The answer to a name that nobody has says no
+// more than that.
+func (r *Rollout) Find(name string) http.Handler {
+	byName := r.byName.Load()
+	if byName == nil {
+		return refusal{errNotYet}
+	}
+	if d := (*byName)[name]; d != nil {
+		return d
+	}
+	return refusal{errMissing}
+}
+
+// Run follows the version until ctx ends. Stop serving before.
+func (r *Rollout) Run(ctx context.Context) error {
+	defer r.close()
+	reconnects, stop := r.options.Bus.Reconnects()
+	defer stop()
+	unlisten, err := r.options.Bus.Listen(bus.SubjectGateway, func([]byte) { r.Nudge() })
+	if err != nil {
+		return fmt.Errorf("hear of deployments: %w", err)
+	}
+	defer unlisten()
+	// Nudges come from here on; what was changed before is found by reading. Without the bus
+	// the ticks are enough.
+	_ = r.options.Bus.Sync(ctx)
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	failing := false
+	for {
+		err := r.Update(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil && !failing {
+			r.options.Logger.Error("it can't be read what is deployed; what is known goes on", "error", err)
+		}
+		failing = err != nil
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-r.nudges:
+		case <-reconnects:
+		case <-tick.C:
+		}
+	}
+}
+
+// close ends the making of tables and lets go of connections to back ends.
+func (r *Rollout) close() {
+	r.mu.Lock()
+	r.closed = true
+	for d := range r.loaded {
+		d.drop()
+	}
+	clear(r.loaded)
+	r.mu.Unlock()
+	r.making.Wait()
+}
+
+// Update reads what has changed and takes it over. Tables that are in use are made anew at
+// once, the others at their next request.
+func (r *Rollout) Update(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
+	r.reading.Lock()
+	defer r.reading.Unlock()
+	version, err := r.options.Store.GatewayVersion(ctx)
+	if err != nil {
+		return fmt.Errorf("look for changes of deployments: %w", err)
+	}
+	since, stale := r.known(), time.Since(r.readAt) >= staleAfter
+	switch {
+	case version == since && !stale:
+		r.catchUp()
+		r.readAt = time.Now()
+		return nil
+	case version < since || stale: // it goes back when the database comes from a backup
+		since = 0
+	}
+	changes, version, err := r.options.Store.Served(ctx, since)
+	if err != nil {
+		return fmt.Errorf("read changes of deployments: %w", err)
+	}
+	r.take(changes, since == 0, version)
+	r.readAt = time.Now()
+	return nil
+}
+
+// known returns the version that was taken over last; 0: none.
+func (r *Rollout) known() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.version
+}
+
+// take takes changes over; all says that they are everything there is.
+func (r *Rollout) take(changes []deployments.Served, all bool, version int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := map[string]*deployment{}
+	if known := r.byName.Load(); known != nil {
+		before = *known
+	}
+	after := make(map[string]*deployment, len(before)+len(changes))
+	if !all {
+		maps.Copy(after, before)
+	}
+	for _, change := range changes {
+		if change.Removed {
+			delete(after, change.Name)
+			continue
+		}
+		d := before[change.Name]
+		if d == nil {
+			d = &deployment{rollout: r, name: change.Name}
+		}
+		after[change.Name] = d
+		d.want(&wanted{change.State, change.ActiveBuild})
+	}
+	for name, d := range before {
+		if after[name] == nil {
+			d.want(&wanted{})
+		}
+	}
+	r.byName.Store(&after)
+	r.version = version
+}
+
+// catchUp has tables made that could not be made when they were wanted first.
+func (r *Rollout) catchUp() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for d := range r.loaded {
+		if d.table.Load().build != d.wanted.Load().build {
+			d.make()
+		}
+	}
+}

@@ -1,0 +1,107 @@
+// Package tenant makes sites of what users upload. It has the walls between one deployment and
+// everything else: which variables its route files see, where they may forward to, and whose
+// keys open them.
+package tenant
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"waybill.dev/services/gateway/internal/archive"
+	"waybill.dev/services/gateway/internal/routefile"
+	"waybill.dev/services/gateway/internal/site"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/egress"
+)
+
+// maxTokens bounds the names, values, brackets and braces in the route files of one deployment,
+// each of which takes up to 150 bytes while they are read.
+const maxTokens = 500_000
+
+// Rules are those of the installation, the same for all tenants.
+type Rules struct {
+	// Egress says where back ends may be; nil: at public addresses by HTTPS.
+	Egress *egress.Policy
+}
+
+// Make returns the site of an archive, or everything that is wrong with it. Of the build,
+// Account, Project, Branch, EnvironmentType, Deployment and ID are used.
+func (r Rules) Make(ctx context.Context, format string, packed []byte, build *domain.Build, variables map[string]domain.Secret) (*site.Site, site.Faults) {
+	files, faults := archive.Read(ctx, format, packed)
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	return r.Compile(files, build, variables)
+}
+
+// Compile is Make for files that were unpacked already.
+func (r Rules) Compile(files fs.FS, build *domain.Build, variables map[string]domain.Secret) (*site.Site, site.Faults) {
+	if faults := measure(files); len(faults) > 0 {
+		return nil, faults
+	}
+	values := make(site.Variables, len(variables))
+	for name, value := range variables {
+		values[name] = value.Reveal()
+	}
+	return site.Compile(files, values, site.Limits{
+		Account: build.Account, Egress: r.Egress, Uploaded: true,
+		Bucket: Bucket(build.Project, build.EnvironmentType),
+		Own: site.Variables{
+			routefile.VariableAccount: build.Account, routefile.VariableProject: build.Project, routefile.VariableBranch: build.Branch,
+			routefile.VariableEnvironment: string(build.EnvironmentType), routefile.VariableDeployment: build.Deployment, routefile.VariableBuild: build.ID,
+		},
+	})
+}
+
+// Bucket returns the name of the bucket whose keys open the routes of such an environment,
+// unless they name another one.
+func Bucket(project string, environment domain.EnvironmentType) string {
+	return project + "-" + environment.Bucket()
+}
+
+// measure says what makes files not worth reading.
+func measure(files fs.FS) site.Faults {
+	entries, err := fs.ReadDir(files, ".")
+	if err != nil {
+		return site.Faults{{Message: "the folder can't be read"}}
+	}
+	routes, left := 0, maxTokens
+	for _, entry := range entries {
+		name := entry.Name()
+		if entry.IsDir() || !strings.HasSuffix(name, routefile.Suffix) && name != routefile.PolicyFile {
+			continue
+		}
+		if name != routefile.PolicyFile {
+			routes++
+		}
+		raw, err := fs.ReadFile(files, name)
+		if err != nil {
+			return site.Faults{{File: name, Message: "can't be read"}}
+		}
+		if left -= count(raw, left); left <= 0 {
+			return site.Faults{{File: name, Message: fmt.Sprintf("is too large: the JSON of all route files together may have %d names, values, brackets and braces", maxTokens)}}
+		}
+	}
+	if routes == 0 {
+		return site.Faults{{Message: "there is no route file: its name would end with " + routefile.Suffix}}
+	}
+	return nil
+}
+
+// count returns how many tokens a JSON text has, up to limit. What is wrong with the
+// text ends the counting: it is said by who reads it.
+func count(raw []byte, limit int) int {
+	tokens := jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	n := 0
+	for ; n < limit; n++ {
+		if _, err := tokens.ReadToken(); err != nil {
+			return n
+		}
+	}
+	return n
+}

@@ -1,0 +1,84 @@
+package deployments
+
+import (
+	"context"
+
+	"gorm.io/gorm"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+// Served is what gateways know of a deployment.
+type Served struct {
+	Name        string
+	State       domain.DeploymentState
+	ActiveBuild string // empty: none has succeeded
+	Removed     bool
+}
+
+// Served returns the deployments of all accounts that changed after version since, the removed
+// ones too, and the version that the answer stands for. Since 0: all that are there.
+func (d *Deployments) Served(ctx context.Context, since int64) ([]Served, int64, error) {
+	var served []Served
+	var version int64
+	err := d.db.Snapshot(ctx, func(tx *gorm.DB) error {
+		if err := tx.Model(&versionRow{}).Where("id = 1").Pluck("version", &version).Error; err != nil {
+			return err
+		}
+		query := tx.Where("version > ?", since)
+		if since == 0 {
+			query = tx.Where("removed_at IS NULL")
+		}
+		var rows []deploymentRow
+		if err := query.Select("name", "state", "active_build", "removed_at").Find(&rows).Error; err != nil {
+			return err
+		}
+		served = make([]Served, len(rows))
+		for i, row := range rows {
+			served[i] = Served{row.Name, domain.DeploymentState(row.State), row.ActiveBuild, !row.RemovedAt.Time().IsZero()}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, 0, store.Wrap("read served deployments", err)
+	}
+	return served, version, nil
+}
+
+// Source is what the table of a build is made from.
+type Source struct {
+	Build     domain.Build // without what became of it
+	Format    string
+	Archive   []byte
+	Variables map[string]domain.Secret // the values that they had when it was built
+}
+
+// Source returns what a build of a deployment was made from. It fails with domain.ErrNotFound
+// when the build is gone.
+func (d *Deployments) Source(ctx context.Context, deployment, build string) (Source, error) {
+	var b buildRow
+	var from sourceRow
+	err := d.db.Snapshot(ctx, func(tx *gorm.DB) error {
+		err := tx.Select("id", "deployment", "account", "project", "branch", "number", "source_id", "environment_type", "variables").
+			Where("id = ? AND deployment = ?", build, deployment).Take(&b).Error
+		if err != nil {
+			return err
+		}
+		return tx.Select("format", "archive").Where("id = ?", b.SourceID).Take(&from).Error
+	})
+	if err != nil {
+		return Source{}, store.Wrap("read source of build", err)
+	}
+	variables, err := d.openVariables(b.ID, b.Variables)
+	if err != nil {
+		return Source{}, store.Wrap("read source of build", err)
+	}
+	return Source{
+		Build: domain.Build{
+			ID: b.ID, Deployment: b.Deployment, Account: b.Account, Project: b.Project, Branch: b.Branch,
+			Number: b.Number, SourceID: b.SourceID, EnvironmentType: domain.EnvironmentType(b.EnvironmentType),
+		},
+		Format: from.Format, Archive: from.Archive, Variables: variables,
+	}, nil
+}
