@@ -1,6 +1,7 @@
 package site
 
 import (
+	"waybill.dev/services/gateway/internal/policy"
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/services/gateway/internal/routefile"
 	"waybill.dev/shared/domain"
@@ -26,6 +27,8 @@ type Limits struct {
 	// Modules are the handlers that files may name besides the gateway's own: by NAME of
 	// $import(./modules/NAME), then by export.
 	Modules map[string]map[string]route.Handler
+	// Policies are those that files may define; nil: the gateway's own.
+	Policies *policy.Registry
 }
 
 func (l Limits) complete() Limits {
@@ -34,6 +37,9 @@ func (l Limits) complete() Limits {
 	}
 	if l.Egress == nil {
 		l.Egress = &egress.Policy{}
+	}
+	if l.Policies == nil {
+		l.Policies, _ = policy.NewRegistry() // which fails of added ones alone
 	}
 	return l
 }
