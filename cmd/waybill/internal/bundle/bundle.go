@@ -27,7 +27,7 @@ const ContentType = "application/zip"
 
 const (
 	routeFiles = ".oas.json" // the end of a route file's name
-	subfolder  = "config"    // holds the route files of a folder that has it
+	subfolder  = "config"    // a folder in which route files are looked for first
 )
 
 // Bundle is a folder that can be uploaded.
@@ -43,7 +43,7 @@ type RefusedError struct{ Reasons []string }
 
 func (e *RefusedError) Error() string { return strings.Join(e.Reasons, "\n  ") }
 
-// Make reads a folder. If it has a folder config, only what is in there is uploaded.
+// Make reads a folder. If it has a folder config with route files, only that is uploaded.
 func Make(dir string) (*Bundle, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -51,12 +51,10 @@ func Make(dir string) (*Bundle, error) {
 	}
 	defer root.Close()
 	p := &packer{files: root.FS(), within: ".", rules: rules{usual: parse(".", usual)}}
-	if info, err := root.Lstat(subfolder); err == nil && info.IsDir() {
+	if p.hasRoutes(subfolder) {
 		p.within = subfolder
-	}
-	// A folder that is not meant may have a lot below it.
-	if routes, err := fs.Glob(p.files, path.Join(p.within, "*"+routeFiles)); err != nil || len(routes) == 0 {
-		return nil, fmt.Errorf("there is no route file (*%s) in %s", routeFiles, path.Join(dir, p.within))
+	} else if !p.hasRoutes(".") { // a folder that is not meant may have a lot below it
+		return nil, fmt.Errorf("there is no route file (*%s) in %s", routeFiles, dir)
 	}
 	if err := p.find(); err != nil {
 		return nil, fmt.Errorf("read the folder: %w", err)
@@ -96,6 +94,11 @@ type file struct {
 	size int64
 }
 
+func (p *packer) hasRoutes(folder string) bool {
+	names, err := fs.Glob(p.files, path.Join(folder, "*"+routeFiles))
+	return err == nil && len(names) > 0
+}
+
 // find lists the files that the rules leave in.
 func (p *packer) find() error {
 	if err := p.rules.read(p.files, ".", ownRules); err != nil {
@@ -131,10 +134,10 @@ func skip(entry fs.DirEntry) error {
 	return nil
 }
 
-// never reports whether something must not be uploaded whatever the rules say: the history
-// of the folder, and the data of an installation with its keys.
+// never reports whether something is not uploaded whatever the rules say: hidden files, which
+// no gateway reads, and the data of an installation with its keys.
 func (p *packer) never(name string, entry fs.DirEntry) bool {
-	if path.Base(name) == ".git" {
+	if strings.HasPrefix(path.Base(name), ".") {
 		return true
 	}
 	if !entry.IsDir() {

@@ -17,27 +17,11 @@ const (
 
 // usual is what nobody means to upload.
 const usual = `
-.hg/
-.svn/
-.gitignore
-.gitattributes
-.gitmodules
-.github/
-.waybillignore
-.waybill/
-.idea/
-.vscode/
-.DS_Store
-._*
 __MACOSX/
 Thumbs.db
 desktop.ini
 node_modules/
-.env
-.env.*
 *~
-.*.sw[a-p]
-.#*
 `
 
 // rules say what is left out. A later rule takes precedence over an earlier one.
