@@ -110,10 +110,11 @@ func (c *Client) Redeploy(ctx context.Context, name, build string) (Accepted, er
 	return accepted, err
 }
 
-// The statuses of a deployment.
+// The statuses of an upload or a redeployment that has ended, and of a step that is under way.
 const (
 	DeploymentSuccess = "SUCCESS"
 	DeploymentError   = "ERROR"
+	StepBuilding      = "BUILDING"
 )
 
 // DeploymentStatus says what became of an upload or a redeployment.

@@ -2,7 +2,6 @@ package uploads
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -101,25 +100,28 @@ func (d *Deployer) End(ctx context.Context, accepted client.Accepted) (status cl
 	return status, nil
 }
 
-// passing returns err unless it may be over soon. More than the uploads that an account has
-// would not pass by trying: refused ones count.
+// passing returns err unless it may be over soon.
 func passing(err error) error {
-	problem, refused := errors.AsType[*client.Problem](err)
-	if err == nil || client.MayPass(err) && !(refused && problem.Status == http.StatusTooManyRequests) {
+	if err == nil || client.MayPass(err) {
 		return nil
 	}
 	return err
 }
 
+// betweenTries is long enough for refused uploads not to use up what an account may upload.
+const betweenTries = 500 * time.Millisecond
+
 // patiently tries until do succeeds, fails for good, or ctx is done.
 func patiently(ctx context.Context, do func() error) error {
-	var last error
-	err := stack.Await(ctx, func() (bool, error) {
-		last = do()
-		return last == nil, passing(last)
-	})
-	if err != nil && last != nil {
-		return last
+	for {
+		err := do()
+		if err == nil || passing(err) != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(betweenTries):
+		}
 	}
-	return err
 }

@@ -175,6 +175,14 @@ func (l *Load) say(ctx context.Context, g *gateway, client *http.Client) (saying
 	return s, err
 }
 
+// Serves asks every gateway once, and reports whether all answer with a release, or a later one.
+func (l *Load) Serves(ctx context.Context, n int) bool {
+	return !slices.ContainsFunc(l.gateways, func(g *gateway) bool {
+		said, err := l.say(ctx, g, l.clients[0])
+		return err != nil || said.release < n
+	})
+}
+
 // Uploading says that a release may be served from now on.
 func (l *Load) Uploading(n int) {
 	l.mu.Lock()

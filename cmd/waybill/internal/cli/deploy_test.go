@@ -106,7 +106,7 @@ const (
 
 func good() *builder {
 	return &builder{known: "shop", states: []buildState{
-		{status: `{"status":"IN_PROGRESS","url":"","steps":{},"buildResult":{}}`, log: `{}`},
+		{status: `{"status":"IN_PROGRESS","url":"","steps":{"unpack":{"status":"QUEUED"},"variables":{"status":"QUEUED"}},"buildResult":{}}`, log: `{}`},
 		{status: `{"status":"IN_PROGRESS","steps":{"unpack":{"status":"SUCCESS"},"variables":{"status":"BUILDING"}}}`, log: `{"unpack":[` + unpacked + `]}`},
 		{
 			status: `{"status":"SUCCESS","url":"` + deploymentURL + `","steps":{},"buildResult":{"buildId":"` + buildID + `","routes":4,"errors":[]}}`,

@@ -156,7 +156,7 @@ func (w *watcher) doing(status client.DeploymentStatus, err error) string {
 		return "no answer"
 	}
 	for _, name := range stepOrder {
-		if step, ok := status.Steps[name]; ok && step.Status != client.DeploymentSuccess {
+		if status.Steps[name].Status == client.StepBuilding {
 			return name
 		}
 	}
