@@ -209,7 +209,7 @@ func cli(command string, query url.Values) string {
 		{"reason", "reason"}, {"class", "class"}, {"statusCode", "status-code"}, {"since", "since"}, {"until", "until"},
 	} {
 		if value := query.Get(f.name); value != "" {
-			text.WriteString(" --" + f.flag + " " + shell(value))
+			text.WriteString(" --" + f.flag + " " + console.Shell(value))
 		}
 	}
 	return text.String()

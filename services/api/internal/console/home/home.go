@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/console/deliverylog"
 	"waybill.dev/services/api/internal/sample"
 	"waybill.dev/shared/domain"
 )
@@ -74,6 +75,9 @@ type delivery struct {
 	Reason    string `json:"reason"`
 	UpdatedAt string `json:"updatedAt"`
 }
+
+// Why says its reason in words.
+func (d delivery) Why() string { return deliverylog.Reason(d.Reason) }
 
 type deliveries struct {
 	Data []delivery `json:"data"`
