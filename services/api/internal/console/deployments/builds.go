@@ -31,7 +31,7 @@ func showBuilds(p *console.Page) error {
 	}
 	p.CLI("deployments get " + console.Shell(d.Name))
 	v := buildsView{head: headOf(p, d, "")}
-	v.Upload = "waybill deploy config --project " + console.Shell(d.ProjectName) + " --branch " + console.Shell(d.BranchName)
+	v.Upload = "waybill deploy config \\\n  --project " + console.Shell(d.ProjectName) + " --branch " + console.Shell(d.BranchName)
 	var answer page[build]
 	v.NoBuilds = p.API.Try(api(d.Name, "builds"), url.Values{"limit": {strconv.Itoa(maxBuilds)}}, &answer)
 	v.Builds = answer.Data
