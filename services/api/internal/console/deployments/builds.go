@@ -1,7 +1,9 @@
 package deployments
 
 import (
+	"cmp"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"github.com/go-json-experiment/json"
@@ -35,6 +37,7 @@ func showBuilds(p *console.Page) error {
 	var answer page[build]
 	v.NoBuilds = p.API.Try(api(d.Name, "builds"), url.Values{"limit": {strconv.Itoa(maxBuilds)}}, &answer)
 	v.Builds = answer.Data
+	slices.SortFunc(v.Builds, func(a, b build) int { return cmp.Compare(b.Number, a.Number) }) // the newest first
 	for _, b := range v.Builds {
 		v.Refresh = v.Refresh || b.Open()
 	}
@@ -75,7 +78,7 @@ type step struct {
 
 // Word says in a word how the step ended, or where it is.
 func (s step) Word() string {
-	if s.Status == "" {
+	if s.Status == "" || s.Status == string(domain.BuildQueued) {
 		return "waiting"
 	}
 	return build{Status: s.Status}.Word()
