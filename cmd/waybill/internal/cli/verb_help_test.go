@@ -72,6 +72,9 @@ func TestHelpOfVerbs(t *testing.T) {
 				t.Errorf("there is no example of it:\n%s", help)
 			}
 			for line := range strings.Lines(help) {
+				if strings.HasPrefix(line, `Use "`) {
+					continue // the library's last line, as long as the command's name makes it
+				}
 				if utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > 80 {
 					t.Errorf("a line is longer than 80 characters:\n%s", line)
 				}

@@ -136,7 +136,7 @@ func filtered(command string, query url.Values) string {
 		command += " --branch " + console.Shell(branch)
 	}
 	if kind := query.Get("environmentType"); kind != "" {
-		command += " --type " + console.Shell(kind)
+		command += " --environment-type " + console.Shell(kind)
 	}
 	return command
 }
