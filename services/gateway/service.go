@@ -161,16 +161,16 @@ func (o *own) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), pingTime)
 	defer cancel()
-	body, err := json.Marshal(healthView{status, state(o.service.options.Store.Ping(ctx)), state(o.service.options.Bus.Ready())})
+	answer, err := json.Marshal(healthView{status, state(o.service.options.Store.Ping(ctx)), state(o.service.options.Bus.Ready())})
 	if err != nil {
 		problem.New(problem.Internal, "Something went wrong on our side.").Write(w, r, id)
 		return
 	}
 	header.Set("Content-Type", "application/json; charset=utf-8")
-	header.Set("Content-Length", strconv.Itoa(len(body)))
+	header.Set("Content-Length", strconv.Itoa(len(answer)))
 	w.WriteHeader(code)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(body)
+		_, _ = w.Write(answer)
 	}
 }
 

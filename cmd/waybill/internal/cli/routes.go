@@ -54,14 +54,26 @@ func (a *app) checkRoutes() *cobra.Command {
 		Short: "List everything that is wrong with the route files",
 		Long: "Reads the route files as a server does, but starts nothing. Prints everything\n" +
 			"that is wrong, one fault a line. Ends with exit code 1 if there is a fault.\n" +
-			"Set the variables that the files use as $env(NAME), as for the server.",
-		Example: "  waybill routes check\n  waybill routes check --routes ./config -o json",
-		Args:    cobra.NoArgs,
+			"Set the variables that the files use as $env(NAME), as for the server.\n\n" +
+			"With --deployment the files are checked as a build of them would be: it has the\n" +
+			"variables that --var names and no others, and back ends are public.\n" +
+			settings.GatewayEgressAllow + " and " + settings.EgressHTTP + " say what else they may be,\n" +
+			"as for a gateway.",
+		Example: "  waybill routes check\n  waybill routes check --routes ./config -o json\n" +
+			"  waybill routes check --deployment --routes ./shop --var API_URL=https://api.example.com",
+		Args: cobra.NoArgs,
 	}
 	files := addRoutes(cmd)
+	deployment := addDeploymentCheck(cmd)
 	form := addOutput(cmd)
 	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
-		routes, faults, err := files.read(cmd)
+		read := files.read
+		if deployment.on || len(deployment.variables) > 0 {
+			read = func(cmd *cobra.Command) ([]gateway.RouteInfo, []gateway.RouteFault, error) {
+				return deployment.read(cmd, files.dir)
+			}
+		}
+		routes, faults, err := read(cmd)
 		if err != nil {
 			return err
 		}

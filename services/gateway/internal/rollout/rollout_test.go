@@ -54,7 +54,8 @@ func TestHosts(t *testing.T) {
 			wants(t, host, w, http.StatusNotFound, `"detail":"There is no such resource."`)
 		}
 		w := r.get(at(building), "/who")
-		if wants(t, "the first build is under way", w, http.StatusServiceUnavailable, "UNAVAILABLE"); w.Header().Get("Retry-After") == "" {
+		wants(t, "the first build is under way", w, http.StatusServiceUnavailable, "UNAVAILABLE")
+		if w.Header().Get("Retry-After") == "" {
 			t.Error("it is not said when to come back")
 		}
 		for _, host := range []string{"gateway.test", "localhost", "", at(shop) + ".evil.example", "shopgateway.test", at(shop) + ".."} {
@@ -199,7 +200,8 @@ func TestDatabaseAway(t *testing.T) {
 	}
 	wants(t, "what is loaded", r.get(at(hot), "/"), http.StatusOK, "hot 1")
 	w := r.get(at(cold), "/")
-	if wants(t, "what is not", w, http.StatusServiceUnavailable, "UNAVAILABLE"); w.Header().Get("Retry-After") == "" {
+	wants(t, "what is not", w, http.StatusServiceUnavailable, "UNAVAILABLE")
+	if w.Header().Get("Retry-After") == "" {
 		t.Error("it is not said when to come back")
 	}
 	if !r.Ready() {

@@ -83,7 +83,8 @@ func TestKeysOfOthers(t *testing.T) {
 	unknown := plain(r.get(at(shop), "/", "Authorization", "Bearer unknown"))
 	for _, key := range []string{"preview", "elsewhere", "bootstrap", "bucket-only"} {
 		w := r.get(at(shop), "/", "Authorization", "Bearer "+key)
-		if wants(t, key, w, http.StatusUnauthorized, "UNAUTHENTICATED"); plain(w) != unknown {
+		wants(t, key, w, http.StatusUnauthorized, "UNAUTHENTICATED")
+		if plain(w) != unknown {
 			t.Errorf("%s is told from an unknown key: %s", key, w.Body)
 		}
 	}
@@ -130,7 +131,8 @@ func TestInFlight(t *testing.T) {
 		<-held
 	}
 	w := r.get(at(busy), "/")
-	if wants(t, "one more", w, http.StatusServiceUnavailable, "UNAVAILABLE"); w.Header().Get("Retry-After") == "" {
+	wants(t, "one more", w, http.StatusServiceUnavailable, "UNAVAILABLE")
+	if w.Header().Get("Retry-After") == "" {
 		t.Error("it is not said when to come back")
 	}
 	wants(t, "another deployment", r.get(at(other), "/"), http.StatusOK, "other")

@@ -1,0 +1,198 @@
+// Package builder makes the builds that wait: it unpacks what was uploaded, takes the variables
+// of the branch, checks the route files by compiling them, and makes the build the active one.
+// Any gateway makes any build, one at a time.
+package builder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"waybill.dev/services/gateway/internal/tenant"
+	"waybill.dev/shared/bus"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store/deployments"
+)
+
+const (
+	// pollEvery is how often builds are looked for besides nudges: those whose nudge was lost, and
+	// those whose gateway has gone.
+	pollEvery = 5 * time.Second
+	// renewEvery is how often a claim is renewed, well within deployments.Lease.
+	renewEvery = 5 * time.Second
+	// limit is how long a build may take.
+	limit = 20 * time.Second
+	// retryEvery and retries are for what became of a build while the database is away.
+	retryEvery = time.Second
+	retries    = 10
+	// releaseTime bounds the giving back of a build at the end of the process.
+	releaseTime = 3 * time.Second
+)
+
+// Store has the builds.
+type Store interface {
+	ClaimBuild(ctx context.Context) (*deployments.Claim, error)
+	ReportBuild(ctx context.Context, claim *deployments.Claim, p deployments.Progress) error
+	EndBuild(ctx context.Context, claim *deployments.Claim, result deployments.Result) (active bool, err error)
+	ReleaseBuild(ctx context.Context, claim *deployments.Claim) error
+	FailAbandoned(ctx context.Context) (int, error)
+	// VariablesOf returns what a build of a branch takes, secrets included.
+	VariablesOf(ctx context.Context, account, project, branch string, t domain.EnvironmentType) ([]domain.Variable, error)
+}
+
+// Bus is where nudges come from and go to.
+type Bus interface {
+	Announce(subject string, body []byte)
+	Listen(subject string, handle func(body []byte)) (stop func(), err error)
+	Reconnects() (c <-chan struct{}, stop func())
+}
+
+// Options of a builder; all are required.
+type Options struct {
+	Store      Store
+	Bus        Bus
+	Rules      tenant.Rules
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+}
+
+// Builder makes builds while Run runs.
+type Builder struct {
+	options Options
+	metrics *metrics
+	limit   time.Duration // of a build
+	nudges  chan struct{}
+	checks  sync.WaitGroup // of route files, by builds of which some have ended before
+}
+
+// New returns a builder.
+func New(o Options) *Builder {
+	return &Builder{options: o, metrics: newMetrics(o.Registerer), limit: limit, nudges: make(chan struct{}, 1)}
+}
+
+// Run makes builds until ctx ends. One that is in hand then is given back.
+func (b *Builder) Run(ctx context.Context) error {
+	reconnects, stop := b.options.Bus.Reconnects()
+	defer stop()
+	unlisten, err := b.options.Bus.Listen(bus.SubjectGateway, func([]byte) {
+		select {
+		case b.nudges <- struct{}{}:
+		default:
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("hear of builds: %w", err)
+	}
+	defer unlisten()
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	failing := false
+	for {
+		err := b.work(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil && !failing {
+			b.options.Logger.Error("builds can't be looked for; they wait", "error", err)
+		}
+		failing = err != nil
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-b.nudges:
+		case <-reconnects:
+		case <-tick.C:
+		}
+	}
+}
+
+// work makes all builds that wait.
+func (b *Builder) work(ctx context.Context) error {
+	abandoned, err := b.options.Store.FailAbandoned(ctx)
+	if err != nil {
+		return err
+	}
+	if abandoned > 0 {
+		b.options.Logger.Warn("builds were given up, which no gateway came to the end of", "builds", abandoned)
+		b.metrics.ended.WithLabelValues(resultAbandoned).Add(float64(abandoned))
+		b.nudge()
+	}
+	for {
+		claim, err := b.options.Store.ClaimBuild(ctx)
+		if err != nil || claim == nil {
+			return err
+		}
+		b.make(ctx, claim)
+	}
+}
+
+func (b *Builder) nudge() { b.options.Bus.Announce(bus.SubjectGateway, nil) }
+
+// make makes one build, and says what became of it.
+func (b *Builder) make(ctx context.Context, claim *deployments.Claim) {
+	defer b.checks.Wait()
+	began := time.Now()
+	result, err := b.build(ctx, claim)
+	outcome := resultLost
+	switch {
+	case errors.Is(err, deployments.ErrClaimLost):
+	case err != nil:
+		b.release(ctx, claim, err)
+		return
+	default:
+		outcome = b.end(ctx, claim, result)
+		b.nudge()
+	}
+	took := time.Since(began)
+	b.metrics.ended.WithLabelValues(outcome).Inc()
+	b.metrics.seconds.Observe(took.Seconds())
+	b.options.Logger.Info("a build has ended", "deployment", claim.Build.Deployment, "build", claim.Build.ID, "number", claim.Build.Number,
+		"result", outcome, "faults", len(result.Faults), "routes", result.Routes, "took", took)
+}
+
+// end writes what became of a build, again as long as the database is away and the claim may
+// still hold.
+func (b *Builder) end(ctx context.Context, claim *deployments.Claim, result deployments.Result) (outcome string) {
+	ctx = context.WithoutCancel(ctx)
+	for try := 1; ; try++ {
+		active, err := b.options.Store.EndBuild(ctx, claim, result)
+		switch {
+		case errors.Is(err, domain.ErrUnavailable) && try < retries:
+			time.Sleep(retryEvery)
+			continue
+		case err != nil:
+			if !errors.Is(err, deployments.ErrClaimLost) {
+				b.options.Logger.Error("what became of a build can't be written; it will be made again", "build", claim.Build.ID, "error", err)
+			}
+			return resultLost
+		case len(result.Faults) > 0:
+			return resultError
+		case !active:
+			return resultSuperseded
+		}
+		return resultSuccess
+	}
+}
+
+// release gives a build back that could not be made because of what is not its fault.
+func (b *Builder) release(ctx context.Context, claim *deployments.Claim, why error) {
+	ended := ctx.Err() != nil
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTime)
+	defer cancel()
+	if !ended {
+		// It counts among the claims, and its lease is what others wait for: what hinders this
+		// gateway may hinder all of them.
+		b.options.Logger.Error("a build could not be made; it will be tried again", "build", claim.Build.ID, "error", why)
+		return
+	}
+	if err := b.options.Store.ReleaseBuild(ctx, claim); err != nil {
+		b.options.Logger.Warn("a build could not be given back; another gateway begins it in a while", "build", claim.Build.ID, "error", err)
+		return
+	}
+	b.nudge()
+}

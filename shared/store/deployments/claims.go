@@ -1,0 +1,181 @@
+package deployments
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+const (
+	// Lease is how long a gateway has a build without saying that it is still at it.
+	Lease = 15 * time.Second
+	// MaxClaims is how often a build is begun: what ends three gateways ends a fourth, too.
+	MaxClaims = 3
+)
+
+// ErrClaimLost tells that a build is not in the hands of the caller any more: it was too slow,
+// or the deployment was deleted.
+var ErrClaimLost = errors.New("the build is in other hands, or gone")
+
+// Claim is a build that a gateway has begun, and is alone with.
+type Claim struct {
+	Build   domain.Build // without what becomes of it
+	Format  string       // of the archive
+	Archive []byte
+	// Before are the variables of the active build; nil: there is none, or they can't be read.
+	Before map[string]domain.Secret
+
+	owner   string
+	changed store.Instant // when a variable changed that the active build does not have; 0: none
+}
+
+// Progress is how far a build has come.
+type Progress struct {
+	Steps []domain.BuildStep
+	Log   []domain.BuildLine
+}
+
+// Result is what became of a build. Without faults it is a success.
+type Result struct {
+	Progress
+
+	Faults []domain.BuildFault
+	Routes int
+	// Variables are what $env stands for in the build, secrets among them. They were read after
+	// the build was claimed.
+	Variables []domain.Variable
+}
+
+// ClaimBuild begins the build that has waited longest, and leaves it to the caller for Lease;
+// nil: none waits. A build whose gateway has gone is begun anew, up to MaxClaims times.
+func (d *Deployments) ClaimBuild(ctx context.Context) (*Claim, error) {
+	owner, err := store.NewUUID()
+	if err != nil {
+		return nil, err
+	}
+	var claim *Claim
+	err = d.db.Tx(ctx, func(tx *gorm.DB) error {
+		row, err := d.claim(tx, owner)
+		if err != nil || row.ID == "" {
+			claim = nil
+			return err
+		}
+		claim, err = d.claimed(tx, &row)
+		return err
+	})
+	if err != nil {
+		return nil, store.Wrap("claim build", err)
+	}
+	return claim, nil
+}
+
+// claim takes the row of a build, or none.
+func (d *Deployments) claim(tx *gorm.DB, owner string) (buildRow, error) {
+	lock := " FOR UPDATE SKIP LOCKED"
+	if d.db.SQLite() {
+		lock = "" // it has one writer
+	}
+	now := d.db.Now()
+	var row buildRow
+	err := tx.Raw(`UPDATE gateway_builds SET status = 'BUILDING', claims = claims + 1, owner = ?, lease_until = ?, started_at = ?
+		WHERE id = (SELECT id FROM gateway_builds
+			WHERE status IN ('QUEUED', 'BUILDING') AND (status = 'QUEUED' OR lease_until < ?) AND claims < ?
+			ORDER BY created_at, id LIMIT 1`+lock+`)
+		RETURNING id, status_id, deployment, account, project, branch, number, source_id, environment_type, created_at, created_by, owner`,
+		owner, d.db.Moment(now.Add(Lease)), d.db.Moment(now), d.db.Moment(now), MaxClaims).Scan(&row).Error
+	if err != nil {
+		return row, fmt.Errorf("claim build row: %w", err)
+	}
+	return row, nil
+}
+
+// claimed adds what a build is made of. What can't be read must not keep all that wait behind
+// it from being built: without its archive the build fails, and without what the active build
+// had nobody is told what is new.
+func (d *Deployments) claimed(tx *gorm.DB, row *buildRow) (*Claim, error) {
+	var source sourceRow
+	if err := tx.Select("format", "archive").Where("id = ?", row.SourceID).Limit(1).Find(&source).Error; err != nil {
+		return nil, fmt.Errorf("read archive of build %s: %w", row.ID, err)
+	}
+	claim := &Claim{
+		Build: domain.Build{
+			ID: row.ID, StatusID: row.StatusID, Deployment: row.Deployment, Account: row.Account, Project: row.Project, Branch: row.Branch,
+			Number: row.Number, SourceID: row.SourceID, EnvironmentType: domain.EnvironmentType(row.EnvironmentType), Status: domain.BuildBuilding,
+			CreatedOn: row.CreatedAt.Time(), CreatedBy: row.CreatedBy,
+		},
+		Format: source.Format, Archive: source.Archive, owner: row.Owner,
+	}
+	var deployment deploymentRow
+	if err := tx.Select("active_build", "variables_changed_at").Where("name = ?", row.Deployment).Limit(1).Find(&deployment).Error; err != nil {
+		return nil, fmt.Errorf("read deployment: %w", err)
+	}
+	claim.changed = deployment.VariablesChangedAt
+	var active buildRow
+	if err := tx.Select("id", "variables").Where("id = ?", deployment.ActiveBuild).Limit(1).Find(&active).Error; err != nil {
+		return nil, fmt.Errorf("read variables of the active build: %w", err)
+	}
+	claim.Before, _ = d.openVariables(active.ID, active.Variables)
+	return claim, nil
+}
+
+// ReportBuild keeps a claim for Lease from now on, and shows how far the build has come. It
+// fails with ErrClaimLost.
+func (d *Deployments) ReportBuild(ctx context.Context, claim *Claim, p Progress) error {
+	row := buildRow{LeaseUntil: store.InstantOf(d.db.Now().Add(Lease))}
+	if err := row.progress(p); err != nil {
+		return store.Wrap("report build", err)
+	}
+	err := d.db.Again(ctx, func() error {
+		return claim.take(d.db.Writing(ctx), row, "lease_until", "steps", "log")
+	})
+	return store.Wrap("report build", err)
+}
+
+// ReleaseBuild gives a claim back, so that another gateway begins at once. It does not count
+// among the MaxClaims.
+func (d *Deployments) ReleaseBuild(ctx context.Context, claim *Claim) error {
+	err := d.db.Again(ctx, func() error {
+		result := d.db.Writing(ctx).Model(&buildRow{}).Where("id = ? AND owner = ? AND status = 'BUILDING'", claim.Build.ID, claim.owner).
+			Updates(map[string]any{"status": string(domain.BuildQueued), "owner": "", "claims": gorm.Expr("claims - 1")})
+		return result.Error
+	})
+	return store.Wrap("release build", err)
+}
+
+// take writes columns of the row of a claim, if it is still one.
+func (c *Claim) take(tx *gorm.DB, row buildRow, columns ...string) error {
+	result := tx.Model(&buildRow{}).Where("id = ? AND owner = ? AND status = 'BUILDING'", c.Build.ID, c.owner).Select(columns).Updates(row)
+	if result.Error != nil {
+		return fmt.Errorf("update build row: %w", result.Error)
+	}
+	if result.RowsAffected == 0 {
+		return ErrClaimLost
+	}
+	return nil
+}
+
+func (r *buildRow) progress(p Progress) error {
+	var err, wrong error
+	r.Steps, err = encode(p.Steps)
+	r.Log, wrong = encode(p.Log)
+	return errors.Join(err, wrong)
+}
+
+// encode writes a column of JSON, a list.
+func encode[T any](list []T) (string, error) {
+	if list == nil {
+		list = []T{}
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
+		return "", fmt.Errorf("encode column of a build: %w", err)
+	}
+	return string(text), nil
+}
