@@ -36,6 +36,7 @@ func axes() []axis {
 		{name: "wide", what: "what others get while now and then an event goes to many webhooks", x: "webhooks an event", points: []int{perAccount - busy}, whole: wide},
 		{name: "backlog", what: "what a webhook's return sends out, held before", x: "held", points: []int{1_000_000}, whole: backlog},
 		{name: "scheduled", what: "retries that wait, and a restart with them", x: "scheduled", points: []int{1_000_000}, whole: scheduled},
+		{name: "gateway", what: "routes of the gateway, beside net/http's reverse proxy", x: "connections", points: []int{64}, alone: gateway},
 	}
 }
 

@@ -108,7 +108,9 @@ func (f *figures) use(before, after map[string]time.Duration, memory meter.Memor
 func megabytes(bytes int64) float64 { return float64(bytes) / 1e6 }
 
 // The processes beside Waybill.
-func beside() []string { return []string{load.KindPublisher, load.KindReceiver, load.KindLoop} }
+func beside() []string {
+	return []string{load.KindPublisher, load.KindReceiver, load.KindLoop, load.KindCaller, load.KindBackEnd}
+}
 
 // order sorts the names of processes as an event meets them.
 func order(by map[string]float64) []string {

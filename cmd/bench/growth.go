@@ -28,6 +28,8 @@ type axis struct {
 	open func(ctx context.Context, r *rig) (grower, error)
 	// whole is a run that has its own figures instead.
 	whole func(ctx context.Context, r *rig, n int, g *growth) error
+	// alone is a run that starts what it needs itself.
+	alone func(ctx context.Context, b *bench, n int, g *growth) error
 }
 
 // grower brings a stack from one point of an axis to the next.
@@ -47,7 +49,8 @@ type growth struct {
 	Verdicts []verdict `json:"verdicts"`
 	Faults   []string  `json:"faults"`
 
-	plot string // file; empty: none
+	plot     string // file; empty: none
+	requests bool   // its figures are of requests, and nothing is delivered
 }
 
 // point is what was measured at one number.
@@ -108,6 +111,9 @@ func (b *bench) grow(ctx context.Context, r *report, grown []axis, forms []strin
 // along measures along one axis.
 func (b *bench) along(ctx context.Context, a axis, g *growth) error {
 	points := b.points(a)
+	if a.alone != nil {
+		return a.alone(ctx, b, points[0], g)
+	}
 	if !a.fresh {
 		return b.through(ctx, a, g, b.dispatchers, points)
 	}
@@ -152,7 +158,7 @@ func (b *bench) points(a axis) []int {
 	points := a.points
 	if b.most > 0 {
 		points = slices.DeleteFunc(slices.Clone(points), func(n int) bool { return n > b.most })
-		if a.whole != nil {
+		if a.whole != nil || a.alone != nil {
 			points = []int{min(b.most, a.points[0])}
 		}
 	}
@@ -183,6 +189,15 @@ func (r *rig) point(ctx context.Context, n int, p phase, g *growth) error {
 }
 
 func (g *growth) rows() [][]string {
+	if g.requests {
+		rows := [][]string{{g.X, "requests/s", "p50 ms", "p99 ms", "CPU ms/1000"}}
+		for _, p := range g.Points {
+			rows = append(rows, []string{
+				grouped(float64(p.At)) + ": " + p.What, grouped(p.Delivered), number(p.Latency.P50), number(p.Latency.P99), number(p.CPUSum),
+			})
+		}
+		return rows
+	}
 	rows := [][]string{{g.X, "accepted/s", "delivered/s", "p50 ms", "p99 ms", "CPU ms/1000", "of these", "peak MB", "of these", "lost", "repeated"}}
 	for _, p := range g.Points {
 		at := grouped(float64(p.At))

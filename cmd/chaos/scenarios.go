@@ -37,6 +37,10 @@ func scenarios() []scenario {
 		{"nats-down", "nats-server down for a while", natsDown},
 		{"isolation", "healthy receivers beside every hostile one, split", isolated(split)},
 		{"isolation-all-in-one", "healthy receivers beside every hostile one, all in one", isolated(allInOne)},
+		{"uploads", "a release a second under 1,000 requests a second to three gateways", underLoad(split)},
+		{"uploads-all-in-one", "a release a second under 1,000 requests a second, all in one", underLoad(allInOne)},
+		{"uploads-killed", "kill -9 of gateways, API, Postgres and nats-server during builds", killedUploads},
+		{"uploads-raced", "two builds of a deployment at a time, again and again", raced},
 		{"sick", "eight healthy receivers beside eight that hang or answer 500, split", besideSick(split)},
 		{"sick-all-in-one", "eight healthy receivers beside eight that hang or answer 500, all in one", besideSick(allInOne)},
 	}

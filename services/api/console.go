@@ -13,6 +13,8 @@ import (
 	"waybill.dev/services/api/internal/console/audit"
 	"waybill.dev/services/api/internal/console/catalogue"
 	"waybill.dev/services/api/internal/console/deliveries"
+	"waybill.dev/services/api/internal/console/deployments"
+	"waybill.dev/services/api/internal/console/environments"
 	"waybill.dev/services/api/internal/console/events"
 	"waybill.dev/services/api/internal/console/home"
 	"waybill.dev/services/api/internal/console/jobs"
@@ -48,7 +50,7 @@ type RouteFault = system.RouteFault
 func modules(o system.Options) []console.Module {
 	return []console.Module{
 		home.Module(), problems.Module(), events.Module(), deliveries.Module(), jobs.Module(),
-		webhooks.Module(), catalogue.Module(), rejected.Module(),
+		webhooks.Module(), catalogue.Module(), rejected.Module(), deployments.Module(), environments.Module(),
 		access.Module(), audit.Module(), playground.Module(), system.Module(o), settings.Module(),
 	}
 }

@@ -25,6 +25,7 @@ func TestConsoleDeliveries(t *testing.T) {
 		id := string(r.deliver(hook, "evt_page", domain.StatusFailed, domain.ReasonExhausted))
 		page := "/console/deliveries/" + id
 
+		b.get("/console").want(t, http.StatusOK, "").has(t, "Failed for good", "schedule exhausted")
 		b.get("/console/deliveries?status=failed").want(t, http.StatusOK, "").has(t, page, "schedule exhausted")
 		b.get("/console/deliveries?status=delivered").want(t, http.StatusOK, "").has(t, "No delivery matches", "Clear the filter")
 		b.get("/console/deliveries?since=nonsense").want(t, http.StatusBadRequest, "").has(t, "field-fault", "since")

@@ -57,6 +57,8 @@ func (w *walker) things() *strings.Replacer {
 		"{eventId}", event, "{deliveryId}", delivery, "{webhookId}", webhook, "{shipmentId}", "shp_walked", "{eventType}", "shipment.created",
 		"{bucketName}", bucket, "{consumerName}", "walked-consumer", "{keyId}", key, "{managerId}", manager,
 		"{jobId}", "job_000000000000000000000000", "{sequence}", "1", "{tab}", "deliveries",
+		"{projectName}", "walked-project", "{branchName}", "feature%2Fwalked", "{variableName}", "WALKED",
+		"{deploymentName}", "walked-project-main-aaaaaaaaaa", "{buildId}", "0198e5d0-1111-7222-8333-444455556666", "{requestId}", "walked-request",
 	)
 }
 

@@ -198,7 +198,7 @@ func TestUploadURL(t *testing.T) {
 	}
 }
 
-// A URL outlives a change of the encryption key, as long as the old one still decrypts.
+// An archive has its bounds; what is refused does not use up the URL of an upload.
 func TestUploadBounds(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, sqliteURL(t))
@@ -456,4 +456,22 @@ func TestLocalDeployment(t *testing.T) {
 	faults, broken = nil, errors.New("the folder is away")
 	mu.Unlock()
 	r.do(http.MethodPost, path+"/deploy", "").want(http.StatusInternalServerError)
+}
+
+// What nobody has uploaded goes with all else that is too old.
+func TestUnusedSourcesArePurged(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, sqliteURL(t))
+	r.project("shop")
+	_, a := r.begin("main")
+	path := shopPath + "/deployment-status/" + a.text("statusId")
+	at := r.store.Moment(time.Now().Add(-2 * time.Hour))
+	if err := r.store.Writing(t.Context()).Exec("UPDATE gateway_sources SET created_at = ?", at).Error; err != nil {
+		t.Fatal(err)
+	}
+	late := r.do(http.MethodGet, path, "").want(http.StatusOK)
+	late.field("status", "ERROR")
+	r.stop()
+	r.start() // a relay tidies up when it begins
+	eventually(t, "it is gone", func() bool { return r.do(http.MethodGet, path, "").status == http.StatusNotFound })
 }

@@ -92,7 +92,10 @@ func TestExplanations(t *testing.T) {
 		hook := r.register(plainWebhook).text("id")
 		other := r.register(`{"url":"http://127.0.0.1:9/","events":["shipment.delivered"]}`).text("id")
 		limited := r.register(`{"url":"http://127.0.0.1:9/","events":["shipment.created"],"maxInFlight":3,"ratePerSecond":2.5}`).text("id")
-		open := r.register(plainWebhook).text("id")
+		open, closed := r.register(plainWebhook).text("id"), r.register(plainWebhook).text("id")
+		since := time.Now().Add(-time.Minute).UTC().Truncate(time.Millisecond)
+		r.circuit(open, domain.Circuit{OpenSince: since, Failures: 31, FailingSince: since, NextProbeAt: since.Add(5 * time.Minute), SaidAt: since})
+		r.circuit(closed, domain.Circuit{SaidAt: since})
 		r.publish(event("evt_1"))
 		between := func(event, webhook string) string { return "eventId=" + event + "&webhookId=" + webhook }
 		record := func(webhook, name string, set func(*domain.Outcome)) string {
@@ -153,6 +156,16 @@ func TestExplanations(t *testing.T) {
 				"due to a webhook whose circuit is open", record(open, "evt_due", func(o *domain.Outcome) {
 					o.Status, o.Attempts, o.NextAttemptAt, o.Attempt = domain.StatusRetrying, 1, next, attempt(1, 500)
 				}), "circuitOpen", "event passed, subscription passed, active passed, capacity passed, attempts failed, circuit waiting", []string{"probes"},
+			},
+			{
+				"kept by a circuit that is closed again", record(closed, "evt_drained", func(o *domain.Outcome) {
+					o.Status, o.Attempts, o.InLane, o.Reason, o.Attempt = domain.StatusRetrying, 1, true, domain.ReasonCircuitOpen, attempt(1, 500)
+				}), "released", "event passed, subscription passed, active passed, capacity passed, attempts failed, circuit waiting", []string{"closed again", "in its turn"},
+			},
+			{
+				"due to a webhook that others' deliveries waited for", record(closed, "evt_next", func(o *domain.Outcome) {
+					o.Status, o.Attempts, o.NextAttemptAt, o.Attempt = domain.StatusRetrying, 1, next, attempt(1, 500)
+				}), "retrying", "event passed, subscription passed, active passed, capacity passed, circuit passed, attempts waiting", []string{"500"},
 			},
 			{
 				"failed", record(hook, "evt_bad", func(o *domain.Outcome) {
@@ -343,6 +356,44 @@ func TestExplainedInactivity(t *testing.T) {
 			r.do(http.MethodDelete, "/v1/webhooks/"+hook, "").want(204)
 			if got := r.explain(id); got.Verdict != "webhookDeleted" {
 				t.Errorf("%s, then deleted: %s", c.verdict, got.Verdict)
+			}
+		}
+	})
+}
+
+// circuit has a dispatcher say how a webhook's circuit is.
+func (r *rig) circuit(webhook string, c domain.Circuit) {
+	r.t.Helper()
+	batch := domain.RecordBatch{Health: []domain.HealthChange{{Webhook: domain.WebhookID(webhook), Circuit: &c}}}
+	if _, err := r.store.Record(r.t.Context(), []domain.RecordBatch{batch}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// An explanation tells the same of a circuit as the webhook's health, to those who may see it.
+func TestExplainedCircuit(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, r *rig) {
+		hook := r.register(plainWebhook).text("id")
+		since := time.Now().Add(-time.Minute).UTC().Truncate(time.Millisecond)
+		r.circuit(hook, domain.Circuit{OpenSince: since, Failures: 31, FailingSince: since, NextProbeAt: since.Add(5 * time.Minute), SaidAt: since})
+		r.publish(event("evt_open"))
+		id := r.outcome(hook, "evt_open", func(o *domain.Outcome) {
+			o.Status, o.Attempts, o.NextAttemptAt, o.Attempt = domain.StatusRetrying, 1, time.Now().Add(time.Hour), attempt(1, 500)
+		})
+		_, reader := r.holder(r.bucket("reads-events"), "reader", domain.ScopeEventsRead)
+		last := func(key string) map[string]any {
+			chain := r.do(http.MethodGet, "/v1/explanations?deliveryId="+string(id), "", as(key)).want(200).field("verdict", "circuitOpen").items("chain")
+			return chain[len(chain)-1]
+		}
+		circuit, _ := r.do(http.MethodGet, "/v1/webhooks/"+hook+"/health", "").want(200).object()["circuit"].(map[string]any)
+		shown := last(adminKey)
+		for _, name := range []string{"since", "nextProbeAt"} {
+			if shown["check"] != "circuit" || shown[name] == nil || shown[name] != circuit[name] {
+				t.Errorf("%s: the explanation says %v, the health %v", name, shown[name], circuit[name])
+			}
+			if hidden := last(reader); hidden[name] != nil {
+				t.Errorf("who may not see webhooks sees %s: %v", name, hidden)
 			}
 		}
 	})

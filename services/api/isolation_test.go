@@ -37,12 +37,15 @@ func bodies() map[string]string {
 		"updateKey":           `{"description":"taken"}`,
 		"rollKeys":            `{}`,
 		"createManager":       `{"email":"a@b.example","sub":"s"}`,
+
+		"createDeploymentSource": `{"accountName":"default","projectName":"their-project","branchName":"main"}`,
+		"redeploy":               `{}`,
 	}
 }
 
 // queries has a good query for each operation that needs one.
 func queries() map[string]string {
-	return map[string]string{"explainDelivery": "?deliveryId={deliveryId}"}
+	return map[string]string{"explainDelivery": "?deliveryId={deliveryId}", "listEnvironments": "?accountName=second&projectName=own"}
 }
 
 // theirs is everything of the default account that a path can name.
@@ -57,7 +60,9 @@ func (r *rig) theirs() *strings.Replacer {
 	r.insist(http.MethodPost, "/v1/events", event("evt_theirs")).want(http.StatusAccepted)
 	delivery := string(r.deliver(webhook, "evt_theirs", domain.StatusFailed, ""))
 	job := r.do(http.MethodPost, "/v1/deliveries/retry", `{"eventId":"evt_theirs","status":"held"}`).want(http.StatusAccepted).text("id")
+	upload := r.archive(http.MethodPost, sourcesPath+"?accountName=default&projectName=their-project&branchName=main", "application/zip", "PK").want(http.StatusAccepted)
 	return strings.NewReplacer(
+		"{deploymentName}", upload.text("deploymentName"), "{statusId}", upload.text("statusId"), "{buildId}", upload.text("buildId"),
 		"{accountName}", "default", "{bucketName}", "their-bucket", "{consumerName}", "their-consumer", "{keyId}", key, "{managerId}", manager, "{projectName}", "their-project",
 		"{branchName}", "their%2Fbranch", "{variableName}", "THEIRS",
 		"{deliveryId}", delivery,
@@ -67,12 +72,14 @@ func (r *rig) theirs() *strings.Replacer {
 
 // nobodys is the same with names of nothing.
 func nobodys() *strings.Replacer {
+	const id = "0190c0f0-0000-7000-8000-000000000000"
 	return strings.NewReplacer(
+		"{deploymentName}", "no-such-deployment", "{statusId}", id, "{buildId}", id,
 		"{accountName}", "no-such-account", "{bucketName}", "no-such-bucket", "{consumerName}", "no-such-consumer",
 		"{keyId}", "key_000000000000000000000000", "{managerId}", "eusr_000000000000000000000000", "{projectName}", "no-such-project",
 		"{branchName}", "no-such-branch", "{variableName}", "NO_SUCH_VARIABLE",
-		"/webhooks/{id}", "/webhooks/0190c0f0-0000-7000-8000-000000000000", "/events/{id}", "/events/evt_none",
-		"/deliveries/{id}", "/deliveries/0000000000000000000000", "/jobs/{id}", "/jobs/0190c0f0-0000-7000-8000-000000000000",
+		"/webhooks/{id}", "/webhooks/"+id, "/events/{id}", "/events/evt_none",
+		"/deliveries/{id}", "/deliveries/0000000000000000000000", "/jobs/{id}", "/jobs/"+id,
 	)
 }
 
@@ -85,9 +92,10 @@ func TestIsolation(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, r *rig) {
 		theirs, nobodys, body, query := r.theirs(), nobodys(), bodies(), queries()
 		second := r.secondAccount("second")
+		r.do(http.MethodPost, "/v1/projects", `{"name":"own"}`, as(second)).want(http.StatusCreated)
 		everything := func() string {
 			var all strings.Builder
-			for _, path := range []string{bucketsPath, bucketsPath + "/their-bucket/consumers?include-api-keys=true&include-managers=true&key-format=visible", "/v1/webhooks", "/v1/deliveries", "/v1/events", "/v1/accounts/default/projects", "/v1/accounts/default/projects/their-project/branches/their%2Fbranch/variables"} {
+			for _, path := range []string{bucketsPath, bucketsPath + "/their-bucket/consumers?include-api-keys=true&include-managers=true&key-format=visible", "/v1/webhooks", "/v1/deliveries", "/v1/events", "/v1/accounts/default/projects", "/v1/accounts/default/projects/their-project/branches/their%2Fbranch/variables", "/v1/accounts/default/projects/their-project/deployments"} {
 				all.Write(r.do(http.MethodGet, path, "").want(http.StatusOK).body)
 			}
 			return all.String()
@@ -122,6 +130,12 @@ func TestIsolation(t *testing.T) {
 				}
 			}
 		}
+		// An upload for another account's project is one for nobody's.
+		for _, at := range []string{"accountName=default&projectName=their-project", "accountName=no-such-account&projectName=no-such-project"} {
+			a := r.archive(http.MethodPost, sourcesPath+"?branchName=main&"+at, "application/zip", "PK", as(second)).want(http.StatusNotFound)
+			a.field("detail", "There is no such account.")
+		}
+		r.do(http.MethodPost, sourcesPath, body["createDeploymentSource"], as(second)).want(http.StatusNotFound).field("detail", "There is no such account.")
 		if after := everything(); after != before {
 			t.Errorf("something changed:\n%s\n%s", before, after)
 		}

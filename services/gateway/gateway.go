@@ -5,6 +5,7 @@ package gateway
 
 import (
 	"waybill.dev/services/gateway/internal/local"
+	"waybill.dev/services/gateway/internal/policy"
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/services/gateway/internal/routefile"
 	"waybill.dev/services/gateway/internal/site"
@@ -24,9 +25,31 @@ type (
 	// Function is a Handler: it returns a *Response, or a value; a text is answered as
 	// text, any other value as JSON. What its error says stays in the log.
 	Function = site.Function
+	// Policy is a kind of policy, which definitions in policies.json name.
+	Policy = policy.Policy
+	// PolicyEnv is what a policy is made from, besides its options.
+	PolicyEnv = policy.Env
+	// PolicyParts is what a definition makes: what runs before handlers, or after them.
+	PolicyParts = policy.Parts
+	// PolicyFault is one thing that is wrong with the options of a definition.
+	PolicyFault = policy.Fault
+	// Inbound is what runs before a handler. One that has a method NeedsBody() bool that
+	// returns false is asked before the body is read. A Permits as that of Handler counts, too.
+	Inbound = route.Inbound
+	// Outbound is what sees an answer after the handler. With a NeedsBody as that of Inbound,
+	// it sees answers that are still on their way.
+	Outbound = route.Outbound
 	// Authenticator finds out whose key it is.
 	Authenticator = route.Authenticator
 )
+
+// Policies are those that route files may define.
+type Policies = policy.Registry
+
+// NewPolicies returns the gateway's own policies, and those that a program adds to them. It
+// fails when one of these lacks something, has a name that is taken, or is not true to its
+// own schema.
+func NewPolicies(added ...Policy) (*Policies, error) { return policy.NewRegistry(added...) }
 
 // Routes are those of a folder, which is watched while Run runs.
 type Routes = local.Routes
@@ -54,7 +77,7 @@ func NewRoutes(options RoutesOptions) (*Routes, error) { return local.New(option
 
 // CheckRoutes reads route files as NewRoutes does, and tells what their routes are, or
 // everything that is wrong with them. Nothing is started: of the options, Dir, Fallback,
-// Modules, Reserved and Variables are used.
+// Modules, Policies, Reserved and Variables are used.
 func CheckRoutes(options RoutesOptions) ([]RouteInfo, []RouteFault, error) {
 	return local.Check(options)
 }

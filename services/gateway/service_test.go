@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -43,7 +44,10 @@ func newRig(t *testing.T, change func(*gateway.Options)) *rig {
 		t.Fatal(err)
 	}
 	r := &rig{t: t, keys: keys, nats: bustest.Start(t), logs: &gatewaytest.Logs{}}
-	r.db = storetest.SQLite().Fresh(t).Open(t, store.Options{Keys: keys})
+	r.db = storetest.Open(t, store.Options{URL: "sqlite:" + filepath.Join(t.TempDir(), "waybill.db"), Keys: keys})
+	if _, err := r.db.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	if r.bus, err = bus.Connect(bus.Options{URL: r.nats.URL(), Name: "gateway", Logger: slog.New(slog.DiscardHandler), MACKeys: [][]byte{make([]byte, 32)}}); err != nil {
 		t.Fatal(err)
 	}

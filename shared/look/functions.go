@@ -18,11 +18,11 @@ func Functions(a *Assets) template.FuncMap {
 // tone says how a state is coloured: good, bad, warn, busy or idle.
 func tone(state any) string {
 	switch strings.ToLower(fmt.Sprint(state)) {
-	case "delivered", "succeeded", "ok", "healthy", "active", "done", "success", "up", "ready", "true", "2xx":
+	case "delivered", "succeeded", "ok", "healthy", "active", "done", "success", "up", "ready", "true", "2xx", "serving":
 		return "good"
 	case "failed", "exhausted", "circuitopen", "down", "error", "rejected", "gone", "refused", "tls", "dns", "connect", "http_5xx", "http_4xx", "protocol", "auth", "failing":
 		return "bad"
-	case "retrying", "timeout", "held", "waiting", "http_3xx", "inactive", "expired", "warning", "cancelled":
+	case "retrying", "timeout", "held", "waiting", "http_3xx", "inactive", "expired", "warning", "warn", "cancelled":
 		return "warn"
 	case "pending", "sending", "scheduled", "running", "in_progress", "queued", "building":
 		return "busy"

@@ -19,7 +19,9 @@ var everyTool = []string{
 	"search_deliveries", "get_delivery", "explain_delivery", "retry_delivery", "list_events", "get_event", "publish_event", "list_rejected_messages",
 	"who_am_i", "list_accounts", "create_account", "get_account", "create_admin_key", "get_project", "update_project", "list_projects", "create_project", "list_audit_logs",
 	"list_buckets", "create_bucket", "get_bucket", "update_bucket", "delete_bucket",
-	"list_consumers", "create_consumer", "get_consumer", "update_consumer", "delete_consumer", "list_variables", "create_variable", "update_variable", "delete_variable",
+	"list_consumers", "create_consumer", "get_consumer", "update_consumer", "delete_consumer",
+	"create_deployment_source", "get_deployment_status", "list_deployments", "get_deployment", "delete_deployment", "redeploy", "list_builds", "get_build_logs",
+	"list_environments", "get_environment", "list_variables", "create_variable", "update_variable", "delete_variable",
 	"get_statistics", "get_webhook_health", "retry_deliveries", "list_jobs", "get_job", "cancel_job",
 	"roll_keys", "list_keys", "create_key", "create_keys", "get_key", "update_key", "delete_key",
 	"list_managers", "create_manager", "get_manager", "delete_manager", "rotate_webhook_secret",
@@ -127,8 +129,12 @@ func TestToolsOfAKey(t *testing.T) {
 		{[]domain.Scope{domain.ScopeBucketsRead}, []string{
 			"get_project", "list_projects", "list_buckets", "get_bucket", "list_consumers", "get_consumer", "list_keys", "get_key", "list_managers", "get_manager",
 		}},
-		{[]domain.Scope{domain.ScopeGatewayRead}, []string{"get_project", "list_variables"}},
-		{[]domain.Scope{domain.ScopeGatewayWrite}, []string{"update_project", "create_variable", "update_variable", "delete_variable"}},
+		{[]domain.Scope{domain.ScopeGatewayRead}, []string{
+			"get_project", "list_environments", "get_environment", "list_variables", "get_deployment_status", "list_deployments", "get_deployment", "list_builds", "get_build_logs",
+		}},
+		{[]domain.Scope{domain.ScopeGatewayWrite}, []string{
+			"update_project", "create_variable", "update_variable", "delete_variable", "create_deployment_source", "delete_deployment", "redeploy",
+		}},
 		{[]domain.Scope{domain.ScopeEventsRead, domain.ScopeWebhooksRead}, []string{
 			"list_webhooks", "get_webhook", "search_deliveries", "get_delivery", "explain_delivery", "list_events", "get_event", "list_rejected_messages",
 			"get_webhook_health", "get_statistics", "list_jobs", "get_job",
@@ -370,7 +376,7 @@ func TestAnnotations(t *testing.T) {
 	}
 	if want := []string{
 		"update_webhook", "delete_webhook", "replay_webhook", "update_project", "update_bucket", "delete_bucket", "update_consumer", "delete_consumer",
-		"update_variable", "delete_variable", "retry_deliveries", "cancel_job", "roll_keys", "update_key", "delete_key", "delete_manager", "rotate_webhook_secret",
+		"delete_deployment", "redeploy", "update_variable", "delete_variable", "retry_deliveries", "cancel_job", "roll_keys", "update_key", "delete_key", "delete_manager", "rotate_webhook_secret",
 	}; !slices.Equal(destructive, want) {
 		t.Errorf("destructive: %v, want %v", destructive, want)
 	}

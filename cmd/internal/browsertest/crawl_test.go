@@ -27,6 +27,8 @@ func pages() []string {
 		"/console/webhooks", "/console/webhooks/new", "/console/webhooks/*", "/console/webhooks/*/deliveries", "/console/webhooks/*/settings",
 		"/console/webhooks/*/secret", "/console/webhooks/*/test", "/console/webhooks/*/code", "/console/webhooks/*/delete", "/console/webhooks/*/replay",
 		"/console/catalogue", "/console/catalogue/*", "/console/rejected", "/console/rejected/message",
+		"/console/deployments", "/console/new-deployment", "/console/deployments/*", "/console/deployments/*/traffic", "/console/deployments/*/requests",
+		"/console/environments", "/console/environments/*", "/console/environments/*/*",
 		"/console/access", "/console/access/buckets/*", "/console/access/buckets/*/consumers/*", "/console/access/buckets/*/consumers/*/new-key",
 	}
 }

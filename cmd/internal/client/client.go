@@ -234,11 +234,16 @@ func (c *Client) Do(ctx context.Context, method, path string, body []byte) ([]by
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")
 	}
+	return c.do(c.http, request)
+}
+
+// do sends a request with the key, by a client that follows no redirects.
+func (c *Client) do(sender *http.Client, request *http.Request) ([]byte, error) {
 	request.Header.Set("User-Agent", "waybill") // for the audit log
 	if c.Key != "" {
 		request.Header.Set("Authorization", "Bearer "+c.Key.Reveal())
 	}
-	response, err := c.http.Do(request)
+	response, err := sender.Do(request)
 	if err != nil {
 		err = NoAnswer(c.base, err)
 		if c.Hint != "" {

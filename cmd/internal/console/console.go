@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"text/tabwriter"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 )
@@ -73,6 +74,28 @@ func Clean(text string) string {
 		}
 		return r
 	}, text)
+}
+
+// Hang breaks text at its spaces into lines of at most width columns. The first line begins
+// at column first, the others are indented.
+func Hang(text string, indent, first, width int) string {
+	var b strings.Builder
+	column := first
+	for i, word := range strings.Fields(text) {
+		long := utf8.RuneCountInString(word)
+		switch {
+		case i == 0:
+		case column+1+long > width:
+			b.WriteString("\n" + strings.Repeat(" ", indent))
+			column = indent
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += long
+	}
+	return b.String()
 }
 
 // Table writes rows in aligned columns below a header.

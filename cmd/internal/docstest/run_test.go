@@ -55,8 +55,11 @@ func run(t *testing.T, page, text, binary string) {
 		t.Fatal(err)
 	}
 	var about subject
-	if page == "docs/gateway.md" {
+	switch page {
+	case "docs/gateway.md":
 		about = shop(t, dir)
+	case "docs/deployments.md":
+		copyTree(t, dir, filepath.Join("docs", "examples", "deployment"), filepath.Join("docs", "examples", "deployment"))
 	}
 	addresses := start(t, dir, about)
 	// All at once: a free one may begin like another that is shipped.
@@ -88,14 +91,20 @@ type subject struct {
 // its own, and a back end for it.
 func shop(t *testing.T, dir string) subject {
 	t.Helper()
-	if err := os.CopyFS(filepath.Join(dir, "shop"), os.DirFS(filepath.Join(root, "docs", "examples", "gateway"))); err != nil {
-		t.Fatalf("copy the example: %v", err)
-	}
+	copyTree(t, dir, "shop", filepath.Join("docs", "examples", "gateway"))
 	backend := httptest.NewServer(http.FileServer(http.Dir(filepath.Join(dir, "shop", "backend"))))
 	t.Cleanup(backend.Close)
 	return subject{
 		args: []string{"--routes", "shop"}, environment: []string{"EXAMPLE_BACKEND=" + backend.URL},
 		addresses: map[string]string{"127.0.0.1:9000": backend.Listener.Addr().String()},
+	}
+}
+
+// copyTree copies a folder of the project to where a page has it.
+func copyTree(t *testing.T, dir, to, from string) {
+	t.Helper()
+	if err := os.CopyFS(filepath.Join(dir, to), os.DirFS(filepath.Join(root, from))); err != nil {
+		t.Fatalf("copy the example: %v", err)
 	}
 }
 

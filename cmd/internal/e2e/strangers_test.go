@@ -61,8 +61,11 @@ func (w *world) operation(method, path string, raw []byte) operation {
 		w.Fatalf("%s %s: %v", method, path, err)
 	}
 	o := operation{method: method, path: path, scope: described.Scope}
-	if path == explained {
+	switch path {
+	case explained:
 		o.path += "?deliveryId={deliveryId}"
+	case "/v1/environments":
+		o.path += "?accountName={accountName}&projectName={projectName}"
 	}
 	if (o.scope == "") != (len(described.Security) == 0) {
 		w.Errorf("%s %s: scope %q, security %v", method, path, o.scope, described.Security)
@@ -92,6 +95,7 @@ func (w *world) ask(c *stack.Client, method, path, body string, status int) stac
 type things struct {
 	account, project, bucket, consumer, key, manager, webhook, event, delivery, job string
 	branch, variable                                                                string
+	deployment, build, status                                                       string
 }
 
 func (t things) fill(path string) string {
@@ -99,6 +103,7 @@ func (t things) fill(path string) string {
 		"{accountName}", t.account, "{projectName}", t.project, "{bucketName}", t.bucket, "{consumerName}", t.consumer, "{keyId}", t.key, "{managerId}", t.manager,
 		"/webhooks/{id}", "/webhooks/"+t.webhook, "/events/{id}", "/events/"+t.event, "/deliveries/{id}", "/deliveries/"+t.delivery,
 		"/jobs/{id}", "/jobs/"+t.job, "{deliveryId}", t.delivery, "{branchName}", url.PathEscape(t.branch), "{variableName}", t.variable,
+		"{deploymentName}", t.deployment, "{buildId}", t.build, "{statusId}", t.status,
 	).Replace(path)
 }
 
@@ -108,6 +113,7 @@ func nothing(account string) things {
 		account, "no-such-project", "no-such-bucket", "no-such-consumer", "key_000000000000000000000000", "eusr_000000000000000000000000",
 		"0190c0f0-0000-7000-8000-000000000000", "evt_none", "0000000000000000000000", "job_000000000000000000000000",
 		"no-such-branch", "NO_SUCH_VARIABLE",
+		"no-such-deployment", "0190c0f0-0000-7000-8000-000000000000", "0190c0f0-0000-7000-8000-000000000000",
 	}
 }
 
@@ -139,6 +145,13 @@ func (w *world) furnish() things {
 		w.Fatalf("a job has no id: %v", err)
 	}
 	t.job = job.ID
+	var upload struct{ DeploymentName, BuildID, StatusID string }
+	a, err := w.api.Do(w.Context(), http.MethodPost, "/v1/deployments/sources?accountName=default&projectName=their-project&branchName=main", []byte("PK no archive"),
+		http.Header{"Content-Type": {"application/zip"}})
+	if err != nil || a.Status != http.StatusAccepted || json.Unmarshal(a.Body, &upload) != nil {
+		w.Fatalf("upload: %d %s, %v", a.Status, a.Body, err)
+	}
+	t.deployment, t.build, t.status = upload.DeploymentName, upload.BuildID, upload.StatusID
 	return t
 }
 
@@ -149,6 +162,7 @@ func (w *world) everything(t things) string {
 	for _, path := range []string{
 		"/v1/webhooks", "/v1/events", "/v1/events/{id}", "/v1/deliveries", "/v1/deliveries/{id}", "/v1/jobs", "/v1/rejected", "/v1/accounts/{accountName}/projects",
 		"/v1/accounts/{accountName}/projects/{projectName}/branches/{branchName}/variables",
+		"/v1/deployments/{deploymentName}", "/v1/deployments/{deploymentName}/builds",
 		"/v1/accounts/{accountName}/key-buckets", "/v1/accounts/{accountName}/audit-logs",
 		"/v1/accounts/{accountName}/key-buckets/{bucketName}/consumers?include-api-keys=true&include-managers=true&key-format=visible",
 	} {

@@ -21,9 +21,11 @@ type Site struct {
 	dir    string
 	module string // where this module's source lies
 	http   *http.Client
-	mu     sync.Mutex
-	ports  map[int]bool
-	stacks int
+
+	mu      sync.Mutex
+	ports   map[int]bool
+	stacks  int
+	gateway bool // its program is built
 }
 
 // program is a binary of a site, with the package that it is built from.
@@ -61,11 +63,30 @@ func NewSite(ctx context.Context, dir string) (*Site, error) {
 	for _, p := range programs() {
 		// nats-server comes from the module graph that the all-in-one binary is built from,
 		// so both have the same version.
-		if _, err := goCommand(ctx, module, "build", "-trimpath", "-buildvcs=false", "-o", s.binary(p.name), p.pkg); err != nil {
+		if err := s.build(ctx, p); err != nil {
 			return nil, err
 		}
 	}
 	return s, nil
+}
+
+func (s *Site) build(ctx context.Context, p program) error {
+	_, err := goCommand(ctx, s.module, "build", "-trimpath", "-buildvcs=false", "-o", s.binary(p.name), p.pkg)
+	return err
+}
+
+// buildGateway builds the program that only some stacks have.
+func (s *Site) buildGateway(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gateway {
+		return nil
+	}
+	if err := s.build(ctx, program{"waybill-gateway", "waybill.dev/cmd/gateway"}); err != nil {
+		return err
+	}
+	s.gateway = true
+	return nil
 }
 
 func (s *Site) binary(name string) string { return filepath.Join(s.dir, "bin", name) }

@@ -30,6 +30,8 @@ type Options struct {
 	Routes string
 	// APIs and Dispatchers are how many a split stack has; 0: 1 and 2.
 	APIs, Dispatchers int
+	// Gateways is how many a split stack has.
+	Gateways int
 	// NATSServers is how many nats-servers a split stack has; 0: 1. Several are a cluster,
 	// each with a copy of everything, which it forces to the disk at once.
 	NATSServers int
@@ -51,11 +53,14 @@ type Stack struct {
 	URLs    []string
 	NATSURL string
 	Key     string
+	// GatewayAddresses are where deployments answer, each host:port of one process.
+	GatewayAddresses []string
 
 	Waybill     *Process   // all in one; nil in a split stack
 	APIs        []*Process // none in an all-in-one stack, as of the following
 	NATS        []*Process
 	Dispatchers []*Process
+	Gateways    []*Process
 	Postgres    *pgtest.Cluster
 	DatabaseURL string
 
@@ -87,6 +92,7 @@ func (s *Site) AllInOne(ctx context.Context, options Options) (*Stack, error) {
 		return nil, err
 	}
 	st.serve(httpAddr)
+	st.GatewayAddresses = []string{httpAddr}
 	st.NATSURL = "nats://" + natsAddr
 	st.Ops["waybill"] = opsAddr
 	data := filepath.Join(st.data, "waybill")
@@ -148,6 +154,13 @@ func (s *Stack) split(ctx context.Context, dir string, options Options) error {
 	if err := s.site.run(ctx, env, "waybill", "migrate", "up"); err != nil {
 		return err
 	}
+	if err := s.addGateways(ctx, dir, options.Gateways, append(slices.Clone(env), "WAYBILL_NATS_URL="+users("gateway"))); err != nil {
+		return err
+	}
+	if options.Gateways > 0 {
+		_, port, _ := strings.Cut(s.GatewayAddresses[0], ":")
+		env = append(env, "WAYBILL_GATEWAY_URL=http://gateway.localhost:"+port)
+	}
 	for i := range options.APIs {
 		name := "waybill-api"
 		if options.APIs > 1 {
@@ -168,13 +181,32 @@ func (s *Stack) split(ctx context.Context, dir string, options Options) error {
 		}
 		s.Dispatchers = append(s.Dispatchers, p)
 	}
-	if err := startAll(ctx, append(slices.Clone(s.APIs), s.Dispatchers...)); err != nil {
+	if err := startAll(ctx, slices.Concat(s.APIs, s.Dispatchers, s.Gateways)); err != nil {
 		return err
 	}
 	// Until they know of each other, each takes itself for the only one.
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	return s.AwaitDispatchers(ctx, "waybill_dispatchers_live", float64(len(s.Dispatchers)))
+}
+
+// addGateways prepares gateways.
+func (s *Stack) addGateways(ctx context.Context, dir string, n int, env []string) error {
+	if n == 0 {
+		return nil
+	}
+	if err := s.site.buildGateway(ctx); err != nil {
+		return err
+	}
+	for i := range n {
+		p, err := s.service(dir, fmt.Sprintf("waybill-gateway-%d", i+1), "waybill-gateway", env)
+		if err != nil {
+			return err
+		}
+		s.Gateways = append(s.Gateways, p)
+		s.GatewayAddresses = append(s.GatewayAddresses, environmentValue(p.env, "WAYBILL_HTTP_ADDR"))
+	}
+	return nil
 }
 
 func (s *Stack) openPostgres(ctx context.Context, options Options) error {
@@ -259,7 +291,7 @@ func (s *Stack) Processes() []*Process {
 	if s.Waybill != nil {
 		return []*Process{s.Waybill}
 	}
-	return slices.Concat(s.NATS, s.APIs, s.Dispatchers)
+	return slices.Concat(s.NATS, s.APIs, s.Dispatchers, s.Gateways)
 }
 
 // Data returns the folder in which NATS and SQLite keep their files.

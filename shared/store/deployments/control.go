@@ -143,23 +143,27 @@ func withBuilds(tx *gorm.DB, rows []deploymentRow) ([]Listed, error) {
 	if len(rows) == 0 {
 		return nil, nil
 	}
-	names, active := make([]string, 0, len(rows)), make([]string, 0, len(rows))
+	var newer, active []string
 	for _, row := range rows {
-		names = append(names, row.Name)
+		if row.LastNumber != row.ActiveNumber {
+			newer = append(newer, row.Name)
+		}
 		if row.ActiveBuild != "" {
 			active = append(active, row.ActiveBuild)
 		}
 	}
-	builds := make([]buildRow, 0, 2*len(rows))
+	var builds []buildRow
 	if len(active) > 0 {
 		if err := tx.Select(buildColumns("")).Where("id IN ?", active).Find(&builds).Error; err != nil {
 			return nil, fmt.Errorf("read active builds: %w", err)
 		}
 	}
 	var last []buildRow
-	err := tx.Raw("SELECT "+buildColumns("b.")+" FROM gateway_deployments d JOIN gateway_builds b ON b.deployment = d.name AND b.number = d.last_number WHERE d.name IN ?", names).Scan(&last).Error
-	if err != nil {
-		return nil, fmt.Errorf("read newest builds: %w", err)
+	if len(newer) > 0 {
+		err := tx.Raw("SELECT "+buildColumns("b.")+" FROM gateway_deployments d JOIN gateway_builds b ON b.deployment = d.name AND b.number = d.last_number WHERE d.name IN ?", newer).Scan(&last).Error
+		if err != nil {
+			return nil, fmt.Errorf("read newest builds: %w", err)
+		}
 	}
 	return join(rows, append(builds, last...))
 }

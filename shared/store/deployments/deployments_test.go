@@ -165,7 +165,7 @@ func testDelete(t *testing.T, b *bench) {
 }
 
 // fillBuilds gives each of many deployments an active build and a log that is not read.
-func (b *bench) fillBuilds(t *testing.T, project string) {
+func (b *bench) fillBuilds(t testing.TB, project string) {
 	t.Helper()
 	b.exec(t, `INSERT INTO gateway_builds (id, status_id, deployment, account, project, branch, number, source_id, environment_type, status,
 		created_at, created_by, created_key, request_id, claims, owner, routes, steps, faults, log)

@@ -39,7 +39,7 @@ const account, project = domain.DefaultAccount, "shop"
 var noon = storetest.Noon()
 
 // exec changes the database beneath the family.
-func (b *bench) exec(t *testing.T, statement string, args ...any) {
+func (b *bench) exec(t testing.TB, statement string, args ...any) {
 	t.Helper()
 	if err := b.DB.Writing(t.Context()).Exec(statement, args...).Error; err != nil {
 		t.Fatalf("%s: %v", statement, err)
@@ -47,7 +47,7 @@ func (b *bench) exec(t *testing.T, statement string, args ...any) {
 }
 
 // project makes a project, as the api does.
-func (b *bench) project(t *testing.T, account, name string) {
+func (b *bench) project(t testing.TB, account, name string) {
 	t.Helper()
 	b.exec(t, "INSERT INTO projects (id, account, name, created_at, production_branch) VALUES (?, ?, ?, ?, 'main')",
 		"prj_"+account+name, account, name, b.DB.Moment(noon))

@@ -211,7 +211,7 @@ func testUploadNowhere(t *testing.T, b *bench) {
 }
 
 // fill makes deployments of a project, as many as are wanted.
-func (b *bench) fill(t *testing.T, project string, n int) {
+func (b *bench) fill(t testing.TB, project string, n int) {
 	t.Helper()
 	b.exec(t, `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
 		INSERT INTO gateway_deployments (name, account, project, branch, environment_type, state, message, active_build, active_number, last_number, version, created_at, created_by, updated_at)

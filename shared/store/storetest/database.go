@@ -156,7 +156,10 @@ type Database struct {
 func (k Kind) Fresh(tb testing.TB) Database {
 	tb.Helper()
 	if !k.postgres {
-		path := server.SQLite(tb)
+		path := filepath.Join(tb.TempDir(), "way bill?#.db")
+		if server.Templates != nil { // else the package does without Main
+			path = server.SQLite(tb)
+		}
 		return Database{URL: "sqlite:" + path, driver: "sqlite", dsn: (&url.URL{Scheme: "file", Path: path}).String()}
 	}
 	return onPostgres(server.Postgres(tb))

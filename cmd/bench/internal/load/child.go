@@ -17,6 +17,9 @@ const (
 	KindNetReceiver = "net-http-receiver" // with net/http, as most receivers are
 	KindPublisher   = "publisher"
 	KindLoop        = "loop"
+	KindBackEnd     = "back-end" // of the gateway
+	KindProxy       = "proxy"    // net/http's, beside the gateway
+	KindCaller      = "caller"   // of routes
 )
 
 // Child is one of the processes, as whoever started it sees it.
@@ -120,6 +123,12 @@ func Serve(kind string, in io.Reader, out io.Writer) (ok bool, err error) {
 		do = handle(publish)
 	case KindLoop:
 		do = handle(loop)
+	case KindBackEnd:
+		do = handle(backEnd)
+	case KindProxy:
+		do = handle(proxy)
+	case KindCaller:
+		do = handle(ask)
 	default:
 		return false, nil
 	}

@@ -16,18 +16,14 @@ import (
 
 // rest publishes over REST on all of a job's connections.
 func (w *work) rest(ctx context.Context) error {
-	var connections []*connection
+	connections, err := dials(ctx, w.Address, w.Connections)
 	defer func() {
 		for _, c := range connections {
 			c.close()
 		}
 	}()
-	for range w.Connections {
-		c, err := dial(ctx, w.Address)
-		if err != nil {
-			return err
-		}
-		connections = append(connections, c)
+	if err != nil {
+		return err
 	}
 	heads := make([][]byte, len(w.Keys))
 	for i, key := range w.Keys {
@@ -85,6 +81,18 @@ type connection struct {
 	kept bytes.Buffer // an answer that is no success
 }
 
+// dials returns n connections; when there is an error, those that are open.
+func dials(ctx context.Context, address string, n int) (list []*connection, err error) {
+	for range n {
+		c, err := dial(ctx, address)
+		if err != nil {
+			return list, err
+		}
+		list = append(list, c)
+	}
+	return list, nil
+}
+
 func dial(ctx context.Context, address string) (*connection, error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", address)
@@ -102,7 +110,12 @@ func (c *connection) post(head, body []byte) (status int, answer string, err err
 	c.out = strconv.AppendInt(c.out, int64(len(body)), 10)
 	c.out = append(c.out, "\r\n\r\n"...)
 	c.out = append(c.out, body...)
-	if _, err := c.conn.Write(c.out); err != nil {
+	return c.ask(c.out)
+}
+
+// ask sends a request as it stands and reads the answer, as post does.
+func (c *connection) ask(request []byte) (status int, answer string, err error) {
+	if _, err := c.conn.Write(request); err != nil {
 		return 0, "", err
 	}
 	status, length, err := c.head()

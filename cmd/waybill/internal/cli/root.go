@@ -108,7 +108,7 @@ func (a *app) root() *cobra.Command {
 		}
 	}
 	add(groupTry, a.demo(), a.dev())
-	add(groupUse, a.trigger(), a.listen(), a.receiver(), a.console())
+	add(groupUse, a.trigger(), a.listen(), a.receiver(), a.console(), a.deploy())
 	add(groupManage, a.nouns()...)
 	add(groupOperate, a.migrate(), a.health(), a.routes())
 	add(groupUse, a.mcp())

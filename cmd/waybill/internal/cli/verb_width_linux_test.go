@@ -26,6 +26,8 @@ func wide() []struct{ command, member string } {
 		{"webhooks list", `"id":"` + webhook + `","active":true,"url":"https://example.com/` + strings.Repeat("x", 200) + `"`},
 		{"events list", `"id":"evt_0198e5c27c1e7b5e8a516d0a5f1e2b3c","type":"shipment.in_transit","receivedAt":"2026-11-21T10:11:12.345Z"`},
 		{"deliveries list", `"id":"0AvQ6nH4aXk3LZ0pT1cR8e","status":"delivered","attemptCount":10,"eventId":"evt_0198e5c27c1e7b5e8a516d0a5f1e2b3c"`},
+		{"deployments list parcels", `"name":"parcels-topic-with-a-name-4zq2mw7k5a","branchName":"topic/with-a-name","state":"STARTED","build":{"number":12},"environmentType":"preview","updatedOn":"2026-11-21T10:11:12.345Z","message":"` + long + `"`},
+		{"deployments builds parcels", `"number":12,"id":"` + webhook + `","status":"SUCCESS","createdOn":"2026-11-21T10:11:12.345Z","createdBy":"partners/somebody-with-a-long-name"`},
 		{"events rejected", `"time":"2026-11-21T10:11:12.345Z","subject":"events.default.shipment.in_transit","reason":"` + long + `"`},
 		{"audit list", `"timestamp":"2026-11-21T10:11:12.345Z","action":"update-consumer","actor":{"sub":"` + long + `"},"resources":[{"type":"bucket","id":"bckt_1","metadata":{"name":"partners"}},{"type":"key","id":"key_1","metadata":null}],"success":true`},
 		{"projects list", `"name":"parcels","accountName":"default","createdOn":"2026-11-21T10:11:12.345Z"`},

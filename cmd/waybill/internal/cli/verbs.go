@@ -52,6 +52,9 @@ func (a *app) nouns() []*cobra.Command {
 			cmd.AddCommand(a.verb(v))
 		}
 		cmd.Example = strings.Join(examples, "\n")
+		if noun.Name == verb.Deployments {
+			a.addDeployments(cmd)
+		}
 		list = append(list, cmd)
 	}
 	return list

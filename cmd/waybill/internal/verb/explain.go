@@ -47,22 +47,22 @@ func tellExplanation(w io.Writer, thing map[string]any, width int) {
 		value, _ := from[name].(string)
 		return console.Clean(value)
 	}
-	fmt.Fprintf(w, "%s: %s\n", text(thing, "verdict"), hang(text(thing, "summary"), 0, len(text(thing, "verdict"))+2, width))
+	fmt.Fprintf(w, "%s: %s\n", text(thing, "verdict"), console.Hang(text(thing, "summary"), 0, len(text(thing, "verdict"))+2, width))
 	if chain, _ := thing["chain"].([]any); len(chain) > 0 {
 		fmt.Fprintln(w)
 		for _, one := range chain {
 			step, _ := one.(members)
 			head := fmt.Sprintf("  %-7s  %-12s  ", text(step, "result"), text(step, "check"))
-			fmt.Fprintln(w, head+hang(text(step, "detail"), utf8.RuneCountInString(head), utf8.RuneCountInString(head), width))
+			fmt.Fprintln(w, head+console.Hang(text(step, "detail"), utf8.RuneCountInString(head), utf8.RuneCountInString(head), width))
 		}
 	}
 	if answer := answered(thing); answer != "" {
-		fmt.Fprintf(w, "\nThe receiver wrote:\n  %s\n", hang(answer, 2, 2, width))
+		fmt.Fprintf(w, "\nThe receiver wrote:\n  %s\n", console.Hang(answer, 2, 2, width))
 	}
 	if advice, _ := thing["advice"].([]any); len(advice) > 0 {
 		fmt.Fprint(w, "\nWhat to do:\n")
 		for _, one := range advice {
-			fmt.Fprintf(w, "  - %s\n", hang(console.Clean(fmt.Sprint(one)), 4, 4, width))
+			fmt.Fprintf(w, "  - %s\n", console.Hang(console.Clean(fmt.Sprint(one)), 4, 4, width))
 		}
 	}
 }
@@ -81,26 +81,4 @@ func answered(thing members) string {
 		return ""
 	}
 	return strings.TrimSpace(status.String() + " " + console.Clean(strings.Join(strings.Fields(body), " ")))
-}
-
-// hang breaks text at its spaces into lines of at most width columns. The first line begins
-// at column first, the others are indented.
-func hang(text string, indent, first, width int) string {
-	var b strings.Builder
-	column := first
-	for i, word := range strings.Fields(text) {
-		long := utf8.RuneCountInString(word)
-		switch {
-		case i == 0:
-		case column+1+long > width:
-			b.WriteString("\n" + strings.Repeat(" ", indent))
-			column = indent
-		default:
-			b.WriteByte(' ')
-			column++
-		}
-		b.WriteString(word)
-		column += long
-	}
-	return b.String()
 }

@@ -98,7 +98,7 @@ func (v Verb) Request(in *Input) (*Request, error) {
 	if err := in.check(v); err != nil {
 		return nil, err
 	}
-	r := &Request{Method: v.Method, Path: fill(v.Path, in.names(v.Args, url.PathEscape)), Query: url.Values{}}
+	r := &Request{Method: v.Method, Path: in.target(v), Query: url.Values{}}
 	members := make(map[string]any)
 	for i, arg := range v.Args[:len(in.Args)] {
 		if !strings.Contains(v.Path, "{"+arg.To+"}") {
@@ -121,6 +121,16 @@ func (v Verb) Request(in *Input) (*Request, error) {
 		return r, v.Adjust(r, in)
 	}
 	return r, nil
+}
+
+// target returns the verb's path with the arguments in it.
+func (in *Input) target(v Verb) string {
+	path, query, asks := strings.Cut(v.Path, "?")
+	path = fill(path, in.names(v.Args, url.PathEscape))
+	if asks {
+		path += "?" + fill(query, in.names(v.Args, url.QueryEscape))
+	}
+	return path
 }
 
 // text returns what is sent for what a person typed.

@@ -104,7 +104,10 @@ func (v Verb) NeedsAccount() bool { return strings.Contains(v.Path, "{account}")
 
 // Nouns returns the whole table.
 func Nouns() []Noun {
-	return []Noun{accounts(), projects(), variables(), buckets(), consumers(), keys(), managers(), webhooks(), events(), deliveries(), jobs(), statistics(), audit(), whoAmI()}
+	return []Noun{
+		accounts(), projects(), deployments(), environments(), variables(), buckets(), consumers(), keys(), managers(),
+		webhooks(), events(), deliveries(), jobs(), statistics(), audit(), whoAmI(),
+	}
 }
 
 // concat joins lists of flags that verbs have in common.

@@ -64,7 +64,7 @@ func (p *Problem) Error() string { return p.Code + ": " + p.Detail }
 // Get reads a resource into the value that into points to. The error is a *Problem as the API
 // says it; a handler returns it, and the page of the problem is shown.
 func (a *API) Get(path string, query url.Values, into any) error {
-	return a.do(http.MethodGet, path, query, nil, into)
+	return a.do(http.MethodGet, path, query, content{}, into)
 }
 
 // Try is Get for a part of a page that the rest can do without. It returns the problem to be
@@ -92,7 +92,18 @@ func (a *API) Send(method, path string, body, into any) error {
 			return fmt.Errorf("write body of %s %s: %w", method, path, err)
 		}
 	}
-	return a.do(method, path, nil, text, into)
+	return a.do(method, path, nil, content{kind: "application/json", bytes: text}, into)
+}
+
+// SendFile is Send of a body that is no JSON, with its media type.
+func (a *API) SendFile(path string, query url.Values, kind string, file []byte, into any) error {
+	return a.do(http.MethodPost, path, query, content{kind, file}, into)
+}
+
+// content is the body of a call.
+type content struct {
+	kind  string // the media type
+	bytes []byte
 }
 
 // SendOnce is Send of a form that carries a key of its own: sent twice, as by a page that is
@@ -109,11 +120,11 @@ func NewKey() string { return random() }
 // Last returns the call that was made last, with the header of its answer: X-Total-Count, Location.
 func (a *API) Last() Call { return a.page.calls[len(a.page.calls)-1] }
 
-func (a *API) do(method, path string, query url.Values, body []byte, into any) error {
+func (a *API) do(method, path string, query url.Values, body content, into any) error {
 	operation := a.page.console.operation(method, path)
 	if operation.ID == "" {
 		// Nothing beyond the API's own operations is asked: a gateway route may have the path.
-		a.page.calls = append(a.page.calls, Call{Method: method, Path: path, Query: query.Encode(), Body: body, Status: http.StatusNotFound})
+		a.page.calls = append(a.page.calls, Call{Method: method, Path: path, Query: query.Encode(), Body: body.bytes, Status: http.StatusNotFound})
 		return &Problem{Title: "Not found", Status: http.StatusNotFound, Code: "NOT_FOUND", Detail: "There is nothing at this path.", RequestID: a.page.RequestID, NoOperation: true}
 	}
 	answer := &recorder{status: http.StatusOK, header: make(http.Header)}
@@ -122,7 +133,7 @@ func (a *API) do(method, path string, query url.Values, body []byte, into any) e
 		return err
 	}
 	a.page.console.API.ServeHTTP(answer, request)
-	a.page.calls = append(a.page.calls, Call{Method: method, Path: path, Query: query.Encode(), Body: body, Status: answer.status, Header: answer.header, Operation: operation})
+	a.page.calls = append(a.page.calls, Call{Method: method, Path: path, Query: query.Encode(), Body: body.bytes, Status: answer.status, Header: answer.header, Operation: operation})
 	if answer.status >= http.StatusBadRequest {
 		p := &Problem{RetryAfter: answer.header.Get("Retry-After"), Scope: operation.Scope}
 		if json.Unmarshal(answer.body.Bytes(), p) != nil || p.Status != answer.status {
@@ -144,7 +155,7 @@ func (a *API) do(method, path string, query url.Values, body []byte, into any) e
 }
 
 // request makes a request whose context says who calls.
-func (a *API) request(method, path, query string, body []byte) (*http.Request, error) {
+func (a *API) request(method, path, query string, body content) (*http.Request, error) {
 	p := a.page
 	ctx := auth.WithSession(auth.WithPrincipal(p.Context(), p.Session.Principal), p.Session.ID)
 	ctx = edge.With(ctx, edge.Of(p.Request))
@@ -153,14 +164,14 @@ func (a *API) request(method, path, query string, body []byte) (*http.Request, e
 	if query != "" {
 		target += "?" + query
 	}
-	request, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body.bytes))
 	if err != nil {
 		return nil, fmt.Errorf("call own operation: %w", err)
 	}
 	request.Header.Set(requestid.Header, p.RequestID)
 	request.Header["User-Agent"] = p.Request.Header["User-Agent"]
-	if len(body) > 0 {
-		request.Header.Set("Content-Type", "application/json")
+	if len(body.bytes) > 0 {
+		request.Header.Set("Content-Type", body.kind)
 	}
 	if a.once != "" {
 		request.Header.Set("Idempotency-Key", a.once)

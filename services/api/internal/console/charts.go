@@ -80,7 +80,7 @@ func (b Bars) Bars() []Bar {
 			good -= min(over, good)
 		}
 		list[i] = Bar{
-			Title: fmt.Sprintf("%s: %s %s, %s %s", look.Clock(p.Start), number(p.Good), b.Good, number(p.Bad), b.Bad),
+			Title: fmt.Sprintf("%s: %s %s, %s %s", look.Clock(p.Start), Number(p.Good), b.Good, Number(p.Bad), b.Bad),
 			X:     length(float64(i)*(barWidth+barGap) + barGap/2), W: length(barWidth),
 			GoodY: length(chartHeight - good), GoodH: length(good), BadY: length(chartHeight - good - bad), BadH: length(bad),
 			HasGood: p.Good > 0, HasBad: p.Bad > 0,

@@ -64,7 +64,8 @@
 //	return p.Done("The webhook is registered.", console.Path("console", "webhooks", made.ID))
 //
 // A field's name is the JSON pointer of what it sets, without the first slash: url, filter/type.
-// An answer without JSON, as a secret's, is read into a *[]byte; headers of an answer are in
+// A form with a file has enctype="multipart/form-data", is read by p.Upload, and sent on by
+// p.API.SendFile. An answer without JSON, as a secret's, is read into a *[]byte; headers of an answer are in
 // p.API.Last().Header.
 //
 // # Templates
@@ -86,7 +87,8 @@
 //	{{template "code" .Text}}      a block to copy; {{template "json" .Raw}} JSON, indented, coloured
 //	{{template "facts" .Facts}}    []console.Fact; or write <dl class="facts"><div><dt>…<dd>…</div></dl>
 //	{{template "tabs" .Tabs}}      []console.Tab
-//	{{template "paging" .Paging}}  p.Paging(nextCursor) or p.Offsets(offset, shown, total)
+//	{{template "paging" .Paging}}  p.Paging(nextCursor), newest first; {{template "offsets" .Paging}}
+//	                               p.Offsets(offset, shown, total), in any other order
 //	{{template "state" .State}}    console.State: nothing yet (with the command that makes something),
 //	                               no match (with a link that clears the filter), no longer kept
 //	{{template "unavailable" .P}}  a *console.Problem in the place of a part
@@ -117,7 +119,8 @@
 //
 // Scripts: data-live="delivery webhook" on an element has the page read anew, at most once a second,
 // when GET /v1/live tells of such a thing; what is typed, open and in focus stays. data-act on a
-// row's button or link is what the key r does; data-plain on a form or link lets the browser
+// row's button or link is what the key r does; data-refresh="2" has the page read anew every two
+// seconds, for what ends soon; data-plain on a form or link lets the browser
 // load the whole page. <input type="checkbox" data-all> in a table's head chooses all rows.
 //
 // # Tests

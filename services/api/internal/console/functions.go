@@ -17,7 +17,7 @@ import (
 // none of them returns HTML.
 func functions(a *look.Assets) template.FuncMap {
 	own := template.FuncMap{
-		"pretty": Pretty, "number": number, "percent": percent, "millis": millis, "path": Path, "query": queryOf,
+		"pretty": Pretty, "number": Number, "percent": percent, "millis": Millis, "path": Path, "query": queryOf,
 		"field": newField, "hint": withHint, "required": withRequired, "options": withOptions, "rows": withRows,
 		"typed": withType, "place": withPlace, "wide": asWide, "list": func(items ...any) []any { return items },
 		"option": func(value, label string) Option { return Option{value, label} },
@@ -54,8 +54,8 @@ func Pretty(raw any) string {
 	return Visible(string(value))
 }
 
-// number groups the digits of a whole number by a narrow space.
-func number(n any) string {
+// Number groups the digits of a whole number by a narrow space.
+func Number(n any) string {
 	var digits string
 	switch v := n.(type) {
 	case float64:
@@ -97,8 +97,8 @@ func percent(share any) string {
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".") + "\u202f%"
 }
 
-// millis writes milliseconds: 12 ms, 1.2 s.
-func millis(ms any) string {
+// Millis writes milliseconds: 12 ms, 1.2 s.
+func Millis(ms any) string {
 	var v float64
 	switch n := ms.(type) {
 	case nil:

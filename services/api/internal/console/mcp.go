@@ -17,7 +17,7 @@ const mcpPath = "/mcp"
 // The answer is a message too. A problem is of HTTP: no right to use the server, or no server.
 func (a *API) MCP(message []byte) (answer []byte, failed *Problem) {
 	p := a.page
-	request, err := a.request(http.MethodPost, mcpPath, "", message)
+	request, err := a.request(http.MethodPost, mcpPath, "", content{"application/json", message})
 	if err != nil {
 		return nil, p.own(err)
 	}

@@ -23,7 +23,8 @@ type Route struct {
 	Method string // GET shows, POST changes
 	// Path is a pattern of net/http, as /console/events/{eventId}. A test fills in parameters by
 	// their names: eventId, deliveryId, webhookId, jobId, shipmentId, eventType, bucketName,
-	// consumerName, keyId, managerId, sequence, tab.
+	// consumerName, keyId, managerId, sequence, tab, projectName, branchName, variableName,
+	// deploymentName, buildId, requestId.
 	Path string
 	// Static says that the page asks nothing of the API, so nothing of the API's answers holds
 	// for it.
@@ -41,22 +42,24 @@ type NavEntry struct {
 	Key string
 }
 
-// Places in the navigation. From Access on they stand in a group of their own.
+// Places in the navigation. Each hundred is a group of its own.
 const (
-	OrderHome       = 10
-	OrderProblems   = 20
-	OrderEvents     = 30
-	OrderDeliveries = 40
-	OrderWebhooks   = 50
-	OrderCatalogue  = 60
-	OrderAccess     = 110
-	OrderRoutes     = 120
-	OrderMCP        = 130
-	OrderAudit      = 140
-	OrderSystem     = 150
-	OrderSettings   = 160
+	OrderHome         = 10
+	OrderProblems     = 20
+	OrderEvents       = 30
+	OrderDeliveries   = 40
+	OrderWebhooks     = 50
+	OrderCatalogue    = 60
+	OrderDeployments  = 110
+	OrderEnvironments = 120
+	OrderRoutes       = 130
+	OrderAccess       = 210
+	OrderMCP          = 220
+	OrderAudit        = 230
+	OrderSystem       = 240
+	OrderSettings     = 250
 
-	secondGroup = 100
+	groupOf = 100
 )
 
 func sortNav(nav []NavEntry) {

@@ -153,7 +153,7 @@ func (p *Page) who() string {
 	return p.Session.Principal.ID
 }
 
-// nav returns the navigation in its two groups. The line with the longest path that the page is
+// nav returns the navigation in its groups. The line with the longest path that the page is
 // below is the current one.
 func (p *Page) nav() [][]navLine {
 	current := -1
@@ -166,13 +166,13 @@ func (p *Page) nav() [][]navLine {
 			current = i
 		}
 	}
-	groups := make([][]navLine, 2)
+	var groups [][]navLine
 	for i, entry := range p.console.nav {
-		group := 0
-		if entry.Order > secondGroup {
-			group = 1
+		if i == 0 || entry.Order/groupOf != p.console.nav[i-1].Order/groupOf {
+			groups = append(groups, nil)
 		}
-		groups[group] = append(groups[group], navLine{entry, i == current})
+		last := len(groups) - 1
+		groups[last] = append(groups[last], navLine{entry, i == current})
 	}
 	return groups
 }
@@ -212,6 +212,14 @@ func (p *Page) curl(call Call) string {
 		text += "-X " + call.Method + " "
 	}
 	return text + quoted(target)
+}
+
+// Shell quotes text for a shell, where that is needed.
+func Shell(text string) string {
+	if text != "" && strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:,=@") == "" {
+		return text
+	}
+	return quoted(text)
 }
 
 // quoted quotes text for a shell.

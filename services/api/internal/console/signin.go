@@ -239,7 +239,7 @@ func (c *Console) crossOrigin(p *Page) error {
 // live relays the API's own stream of what has changed, for the session's principal. It ends
 // with the session.
 func (c *Console) live(p *Page) error {
-	request, err := p.API.request(http.MethodGet, "/v1/live", "", nil)
+	request, err := p.API.request(http.MethodGet, "/v1/live", "", content{})
 	if err != nil {
 		return err
 	}

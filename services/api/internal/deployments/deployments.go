@@ -66,7 +66,7 @@ type Options struct {
 // Routes returns the operations.
 func Routes(options Options) []web.Route {
 	h := &handlers{Options: options, uploads: newUploads()}
-	return []web.Route{
+	return append(h.environments(), []web.Route{
 		{
 			Method: http.MethodPost, Path: sourcesPath, Operation: "createDeploymentSource", Summary: "Starts an upload of route files, or takes an archive of them at once.",
 			Scope: domain.ScopeGatewayWrite, Success: http.StatusAccepted, Action: auditlog.ActionUploadSource, Long: true, Handle: h.createSource,
@@ -103,7 +103,7 @@ func Routes(options Options) []web.Route {
 			Method: http.MethodGet, Path: Path + "/builds/{buildId}/logs", Operation: "getBuildLogs", Summary: "Shows what a build has logged, by its steps.",
 			Scope: domain.ScopeGatewayRead, Success: http.StatusOK, Handle: h.logs,
 		},
-	}
+	}...)
 }
 
 type handlers struct {
@@ -121,37 +121,55 @@ func (h *handlers) list(c *web.Call) error {
 	if err := c.Check(); err != nil {
 		return err
 	}
+	views, total, err := h.find(c, filter)
+	if err != nil {
+		return err
+	}
+	return web.AnswerList(c, page, total, views, func(v view) view { return v })
+}
+
+// find returns a page of deployments, and how many there are.
+func (h *handlers) find(c *web.Call, filter deployments.Filter) ([]view, int, error) {
 	local := h.Local.in(filter)
-	filter.Limit -= len(local[min(page.Offset, len(local)):])
-	filter.Offset -= min(page.Offset, len(local))
+	shown := local[min(filter.Offset, len(local)):]
+	filter.Limit -= len(shown)
+	filter.Offset -= len(local) - len(shown)
 	list, total, err := h.Deployments.ListDeployments(c.Context(), filter)
 	if err != nil && !h.Local.onlyIn(filter, err) {
-		return missing(err, "project")
+		return nil, 0, missing(err, "project")
 	}
-	views := make([]view, 0, len(list)+1)
-	for _, state := range local[min(page.Offset, len(local)):] {
+	views := make([]view, 0, len(list)+len(shown))
+	for _, state := range shown {
 		views = append(views, h.localView(c, state))
 	}
 	for _, d := range list {
 		views = append(views, h.view(d))
 	}
-	return web.AnswerList(c, page, total+len(local), views, func(v view) view { return v })
+	return views, total + len(local), nil
 }
 
 func (h *handlers) get(c *web.Call) error {
-	name := c.Param("deploymentName")
-	c.Query() // there are no parameters
-	if err := c.Check(); err != nil {
-		return err
-	}
-	if h.Local.is(c.Principal.Account, name) {
-		return c.Answer(http.StatusOK, h.localView(c, h.Local.State()))
-	}
-	d, err := h.Deployments.GetDeployment(c.Context(), c.Principal.Account, name)
+	v, err := h.one(c, c.Param("deploymentName"))
 	if err != nil {
 		return err
 	}
-	return c.Answer(http.StatusOK, h.view(d))
+	return c.Answer(http.StatusOK, v)
+}
+
+// one returns a deployment for a request that has no parameters but its name.
+func (h *handlers) one(c *web.Call, name string) (view, error) {
+	c.Query() // there are no parameters
+	if err := c.Check(); err != nil {
+		return view{}, err
+	}
+	if h.Local.is(c.Principal.Account, name) {
+		return h.localView(c, h.Local.State()), nil
+	}
+	d, err := h.Deployments.GetDeployment(c.Context(), c.Principal.Account, name)
+	if err != nil {
+		return view{}, err
+	}
+	return h.view(d), nil
 }
 
 func (h *handlers) delete(c *web.Call) error {

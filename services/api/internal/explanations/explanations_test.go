@@ -68,6 +68,10 @@ func (l log) ListDeliveries(context.Context, pipeline.DeliveryFilter) ([]domain.
 	return nil, "", l.err("deliveries", true)
 }
 
+func (l log) GetCircuit(context.Context, domain.WebhookID) (domain.Circuit, error) {
+	return domain.Circuit{}, l.err("circuit", true)
+}
+
 // caller is who everybody is taken for.
 type caller []domain.Scope
 
@@ -126,7 +130,7 @@ func TestStoreIsAway(t *testing.T) {
 	for _, c := range []struct {
 		failing  string
 		delivery *domain.Delivery
-	}{{"event", nil}, {"delivery", nil}, {"webhook", nil}, {"deliveries", nil}, {"deliveries", delivery}} {
+	}{{"event", nil}, {"delivery", nil}, {"webhook", nil}, {"deliveries", nil}, {"circuit", delivery}} {
 		answer := explain(t, log{event, webhook(), c.delivery, c.failing}, between, domain.ScopeEventsRead)
 		if answer.Code != http.StatusServiceUnavailable || answer.Header().Get("Retry-After") == "" {
 			t.Errorf("without %s: %d %v %s", c.failing, answer.Code, answer.Header(), answer.Body)

@@ -18,6 +18,7 @@ type Log interface {
 	GetWebhook(ctx context.Context, account string, id domain.WebhookID) (domain.Webhook, domain.Health, error)
 	GetDelivery(ctx context.Context, account string, id domain.DeliveryID) (domain.Delivery, []domain.Attempt, error)
 	ListDeliveries(ctx context.Context, filter pipeline.DeliveryFilter) ([]domain.Delivery, string, error)
+	GetCircuit(ctx context.Context, id domain.WebhookID) (domain.Circuit, error)
 }
 
 // facts are what is known about the delivery in question. A field is nil if the account has
@@ -28,8 +29,8 @@ type facts struct {
 	event    *eventFacts
 	webhook  *webhookFacts
 	delivery *deliveries.Detail
-	// circuitOpen tells that deliveries wait for the webhook's circuit to close.
-	circuitOpen bool
+	// circuit is what the dispatchers said of the webhook's circuit, some seconds ago at most.
+	circuit domain.Circuit
 	// open tells that the caller may see webhooks. To others an explanation says no more of
 	// the webhook's settings than follows from the verdict.
 	open bool
@@ -102,9 +103,11 @@ func (h *handlers) gather(ctx context.Context, account string, asked question) (
 	}
 	f.webhook = h.showWebhook(&w, health)
 	if f.delivery != nil && (f.delivery.Status == domain.StatusPending || f.delivery.Status == domain.StatusRetrying) {
-		f.circuitOpen, err = h.waitsForCircuit(ctx, account, webhook)
+		if f.circuit, err = h.Log.GetCircuit(ctx, webhook); err != nil {
+			return f, fmt.Errorf("explain: read circuit: %w", err)
+		}
 	}
-	return f, err
+	return f, nil
 }
 
 // there tells whether what was read exists; err is why that is unknown.
@@ -145,25 +148,4 @@ func (h *handlers) showWebhook(w *domain.Webhook, health domain.Health) *webhook
 		shown.RetryScheduleSeconds = append(shown.RetryScheduleSeconds, wait.Seconds())
 	}
 	return shown
-}
-
-// page is how many of a webhook's deliveries are looked through for one that waits for its
-// circuit.
-const page = 100
-
-// waitsForCircuit tells whether, of the newest of what a webhook is due, something waits for
-// its circuit.
-func (h *handlers) waitsForCircuit(ctx context.Context, account string, webhook domain.WebhookID) (bool, error) {
-	due, _, err := h.Log.ListDeliveries(ctx, pipeline.DeliveryFilter{
-		Account: account, Webhook: webhook, Status: domain.StatusRetrying, Limit: page,
-	})
-	if err != nil {
-		return false, fmt.Errorf("explain: read what the webhook is due: %w", err)
-	}
-	for _, d := range due {
-		if d.Reason == domain.ReasonCircuitOpen {
-			return true, nil
-		}
-	}
-	return false, nil
 }

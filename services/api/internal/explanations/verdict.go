@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"waybill.dev/services/api/internal/deliveries"
+	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
 )
 
@@ -58,6 +59,10 @@ type step struct {
 	Check  string `json:"check"`
 	Result result `json:"result"`
 	Detail string `json:"detail"`
+	// Since is when the circuit opened, and NextProbeAt when the next probe is due. They are
+	// there only for who may see webhooks.
+	Since       *string `json:"since,omitzero"`
+	NextProbeAt *string `json:"nextProbeAt,omitzero"`
 	// Answer is what the receiver wrote: data of somebody else, which is never mixed with
 	// what Waybill says.
 	Answer string `json:"answer,omitzero"`
@@ -271,14 +276,9 @@ func (e *explanation) open(f facts) {
 		return
 	}
 	e.step(checkCapacity, passed, "%s", capacity(f))
-	if reason == domain.ReasonCircuitOpen || d.Status == domain.StatusRetrying && f.circuitOpen {
-		e.attemptsSoFar(d)
-		e.step(checkCircuit, waiting, "open: the receiver failed at least 20 times in a row; probes are sent one at a time, 5 s to 5 min apart")
-		e.conclude(circuitOpen, "The webhook's circuit is open: its receiver failed so often that only probes are sent. When a probe succeeds, the waiting deliveries go out. Until then their retry schedules go on.",
-			"Find out why the receiver fails: "+hint(d), "Nothing has to be done in Waybill. The next probe that succeeds closes the circuit.")
+	if e.circuit(f, reason == domain.ReasonCircuitOpen) {
 		return
 	}
-	e.step(checkCircuit, passed, "no delivery waits for the circuit")
 	if d.Status == domain.StatusRetrying {
 		e.attempts(d, waiting)
 		next := "soon"
@@ -295,4 +295,33 @@ func (e *explanation) open(f facts) {
 		return
 	}
 	e.conclude(pending, "Its first attempt is in flight or about to start."+f.told(" The receiver has %v s to answer.", f.webhook.TimeoutSeconds), "Ask again in a moment.")
+}
+
+// circuit explains what the webhook's circuit keeps back: all that is to be retried while it is
+// open, and what it has kept in the hold queue until that is empty.
+func (e *explanation) circuit(f facts, kept bool) (explained bool) {
+	d, open := f.delivery, !f.circuit.OpenSince.IsZero()
+	switch {
+	case open && (kept || d.Status == domain.StatusRetrying):
+		e.attemptsSoFar(d)
+		e.step(checkCircuit, waiting, "open: the receiver failed at least 20 times in a row; probes are sent one at a time, 5 s to 5 min apart")
+		if f.open {
+			s := &e.Chain[len(e.Chain)-1]
+			s.Since, s.NextProbeAt = web.Stamp(f.circuit.OpenSince), web.Stamp(f.circuit.NextProbeAt)
+		}
+		e.conclude(circuitOpen, "The webhook's circuit is open: its receiver failed so often that only probes are sent. When a probe succeeds, the waiting deliveries go out. Until then their retry schedules go on.",
+			"Find out why the receiver fails: "+hint(d), "Nothing has to be done in Waybill. The next probe that succeeds closes the circuit.")
+		return true
+	case kept:
+		e.attemptsSoFar(d)
+		e.step(checkCircuit, waiting, "closed again: what waited for it goes out in order, at a rising rate")
+		e.conclude(released, "It waited for the webhook's circuit, which is closed again. The delivery goes out in its turn.", "Nothing has to be done.")
+		return true
+	}
+	if open {
+		e.step(checkCircuit, passed, "open, but this delivery does not wait for it")
+	} else {
+		e.step(checkCircuit, passed, "closed")
+	}
+	return false
 }

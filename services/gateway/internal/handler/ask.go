@@ -183,27 +183,27 @@ func (b *backEnd) next(before *http.Request, answer *http.Response, r *route.Req
 	return newRequest(before.Context(), method, to, header, content)
 }
 
-// taken returns what is made of an answer, which must not be longer than answers may be.
+// taken returns what is made of an answer.
 func taken(ctx context.Context, r *route.Request, answer *http.Response) (*route.Response, error) {
-	if r.Method != http.MethodHead && answer.ContentLength > route.MaxResponse {
-		_ = answer.Body.Close()
-		return nil, tooLong()
-	}
 	if !passes(r, answer) {
 		return whole(ctx, r, answer)
 	}
 	return &route.Response{
 		Status: answer.StatusCode, Header: incoming(answer.Header), Size: answer.ContentLength,
-		Source: &passing{body: answer.Body, ctx: ctx, left: route.MaxResponse},
+		Source: &passing{body: answer.Body, ctx: ctx},
 	}, nil
 }
 
-// whole reads an answer. What it takes in memory is the request's.
+// whole reads an answer, which must not be longer than answers in memory may be. What it takes
+// there is the request's.
 func whole(ctx context.Context, r *route.Request, answer *http.Response) (*route.Response, error) {
 	defer answer.Body.Close()
 	size := answer.ContentLength
 	if r.Method == http.MethodHead {
 		size = 0 // it tells of the answer to GET
+	}
+	if size > route.MaxResponse {
+		return nil, tooLong()
 	}
 	read, err := r.Lease.ReadAll(answer.Body, size, route.MaxResponse)
 	if _, told := errors.AsType[*problem.Problem](err); told {

@@ -10,6 +10,7 @@ import (
 type clock struct {
 	mu    sync.Mutex
 	timer *time.Timer
+	limit time.Duration
 	holds int
 	since time.Time     // it has been going on
 	left  time.Duration // at since
@@ -17,7 +18,7 @@ type clock struct {
 
 // startClock calls expired once the limit is over.
 func startClock(limit time.Duration, expired func()) *clock {
-	return &clock{timer: time.AfterFunc(limit, expired), since: time.Now(), left: limit}
+	return &clock{timer: time.AfterFunc(limit, expired), limit: limit, since: time.Now(), left: limit}
 }
 
 // hold stops the clock, until whoever holds it has released it.
@@ -29,6 +30,13 @@ func (c *clock) hold() {
 		c.timer.Stop()
 		c.left -= time.Since(c.since)
 	}
+}
+
+// renew gives the call all of its time again. Somebody holds the clock.
+func (c *clock) renew() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.left = c.limit
 }
 
 func (c *clock) release() {

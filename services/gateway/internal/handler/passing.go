@@ -20,25 +20,23 @@ func passes(r *route.Request, answer *http.Response) bool {
 	return r.Streams && r.Method != http.MethodHead && (answer.ContentLength < 0 || answer.ContentLength > wholeBytes)
 }
 
-// passing is the body of an answer that is passed on as it comes. The time of the call goes
-// on while the back end is waited for, and stands still while the client takes what has come.
+// passing is the body of an answer that is passed on as it comes, however long it is. The back
+// end has the time of the call anew for each part of it. While the client takes what has come,
+// that time stands still.
 type passing struct {
 	body  io.ReadCloser
 	ctx   context.Context //nolint:containedctx // of the request to the back end
 	end   context.CancelCauseFunc
 	clock *clock
-	left  int64 // bytes that may still come
 }
 
 // Read implements io.Reader. Its errors but io.EOF are what is logged of an answer that is
 // cut.
 func (p *passing) Read(buffer []byte) (int, error) {
+	p.clock.renew()
 	p.clock.release()
 	n, err := p.body.Read(buffer)
 	p.clock.hold()
-	if p.left -= int64(n); p.left < 0 {
-		return 0, tooLong()
-	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		return n, failure(p.ctx, egress.AsError(p.ctx, err))
 	}

@@ -2,6 +2,7 @@ package jsonschema
 
 import (
 	"context"
+	"errors"
 	"math/big"
 	"slices"
 	"strings"
@@ -181,14 +182,18 @@ func (v *run) whole(s *library.Schema, r jsonscan.Reader) bool {
 	if s.Enum != nil && !slices.ContainsFunc(s.Enum.Values, func(one any) bool { return v.equal(one, start) }) {
 		return v.fails(&kind.Enum{Want: s.Enum.Values})
 	}
-	if s.Format != nil && of == '"' && !v.hasFormat(s.Format, value) {
-		return v.fails(&kind.Format{Want: s.Format.Name})
+	if s.Format != nil && of == '"' {
+		if err := v.format(s.Format, value); err != nil {
+			return v.fails(&kind.Format{Want: s.Format.Name, Err: err})
+		}
 	}
 	return true
 }
 
-// hasFormat tells whether a text has a format. Only addresses are longer than a line.
-func (v *run) hasFormat(format *library.Format, raw jsonscan.Value) bool {
+var errFormat = errors.New("too long, or given up")
+
+// format tells whether a text has a format. Only addresses are longer than a line.
+func (v *run) format(format *library.Format, raw jsonscan.Value) error {
 	const longest = 8 << 10
 	limit, work := longest, perPattern*len(raw)
 	switch format.Name {
@@ -198,10 +203,10 @@ func (v *run) hasFormat(format *library.Format, raw jsonscan.Value) bool {
 		limit, work = longest/32, baseBudget/16
 	}
 	if len(raw) > limit || !v.spend(work) {
-		return false
+		return errFormat
 	}
 	text, _ := raw.Text()
-	return format.Validate(text) == nil
+	return format.Validate(text)
 }
 
 // apply checks the value at start, which others of the chain are about, too.

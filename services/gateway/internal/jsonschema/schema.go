@@ -25,9 +25,30 @@ type Schema struct {
 	survey   survey
 }
 
+// Format is a format of texts besides those of JSON Schema.
+type Format struct {
+	Name string
+	// Check says what is wrong with a text, without repeating it; empty: nothing.
+	Check func(text string) string
+}
+
+// formatError is what a Format has said of a text.
+type formatError string
+
+func (f formatError) Error() string { return string(f) }
+
+func (f Format) validate(value any) error {
+	if text, ok := value.(string); ok {
+		if fault := f.Check(text); fault != "" {
+			return formatError(fault)
+		}
+	}
+	return nil
+}
+
 // Compile compiles a schema that stands for itself. Formats are asserted, patterns are
 // those of RE2.
-func Compile(value jsontext.Value) (*Schema, error) {
+func Compile(value jsontext.Value, formats ...Format) (*Schema, error) {
 	document, err := library.UnmarshalJSON(bytes.NewReader(value))
 	if err != nil {
 		return nil, fmt.Errorf("read schema: %w", err)
@@ -35,6 +56,9 @@ func Compile(value jsontext.Value) (*Schema, error) {
 	compiler := library.NewCompiler()
 	compiler.DefaultDraft(library.Draft2020)
 	compiler.AssertFormat()
+	for _, f := range formats {
+		compiler.RegisterFormat(&library.Format{Name: f.Name, Validate: f.validate})
+	}
 	compiler.UseLoader(nowhere{})
 	if err := compiler.AddResource(location, document); err != nil {
 		return nil, fmt.Errorf("read schema: %w", err)

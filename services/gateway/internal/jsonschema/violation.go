@@ -2,6 +2,7 @@ package jsonschema
 
 import (
 	"encoding/json"
+	"errors"
 	"math/big"
 	"slices"
 	"strconv"
@@ -101,6 +102,9 @@ func detail(k library.ErrorKind) string {
 	case *kind.Const:
 		return "must be " + list([]any{k.Want})
 	case *kind.Format:
+		if told, ok := errors.AsType[formatError](k.Err); ok {
+			return string(told)
+		}
 		return "must have the format " + k.Want
 	case *kind.Pattern:
 		return "must match the pattern " + k.Want
@@ -124,19 +128,19 @@ func detail(k library.ErrorKind) string {
 func bound(k library.ErrorKind) string {
 	switch k := k.(type) {
 	case *kind.MinLength:
-		return "must have " + strconv.Itoa(k.Want) + " characters or more"
+		return "must have " + count(k.Want, "character") + " or more"
 	case *kind.MaxLength:
-		return "must have " + strconv.Itoa(k.Want) + " characters or fewer"
+		return "must have " + count(k.Want, "character") + " or fewer"
 	case *kind.MinItems:
-		return "must have " + strconv.Itoa(k.Want) + " elements or more"
+		return "must have " + count(k.Want, "element") + " or more"
 	case *kind.MaxItems:
-		return "must have " + strconv.Itoa(k.Want) + " elements or fewer"
+		return "must have " + count(k.Want, "element") + " or fewer"
 	case *kind.MaxContains:
 		return "has an element too often"
 	case *kind.MinProperties:
-		return "must have " + strconv.Itoa(k.Want) + " members or more"
+		return "must have " + count(k.Want, "member") + " or more"
 	case *kind.MaxProperties:
-		return "must have " + strconv.Itoa(k.Want) + " members or fewer"
+		return "must have " + count(k.Want, "member") + " or fewer"
 	case *kind.Minimum:
 		return "must be " + number(k.Want) + " or more"
 	case *kind.Maximum:
@@ -149,6 +153,13 @@ func bound(k library.ErrorKind) string {
 		return "must be a multiple of " + number(k.Want)
 	}
 	return "does not fit the schema"
+}
+
+func count(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return strconv.Itoa(n) + " " + noun
 }
 
 func number(r *big.Rat) string {

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"waybill.dev/services/gateway/internal/folder"
+	"waybill.dev/services/gateway/internal/policy"
 	"waybill.dev/services/gateway/internal/ratelimit"
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/services/gateway/internal/site"
@@ -32,6 +33,8 @@ type Options struct {
 	// Modules are the handlers that route files may name besides the gateway's own: by
 	// NAME of $import(./modules/NAME), then by export.
 	Modules map[string]map[string]route.Handler
+	// Policies are those that route files may define; nil: the gateway's own.
+	Policies *policy.Registry
 	// Reserved are the templates of the paths that are served before any route is asked.
 	Reserved []string
 	// Variables have the values that $env(NAME) stands for.
@@ -91,8 +94,8 @@ func New(options Options) (*Routes, error) {
 }
 
 // Check reads the folder as New does, and tells what its routes are, or everything that is
-// wrong with them. Nothing is started: of Options, Dir, Fallback, Modules, Reserved and
-// Variables are needed.
+// wrong with them. Nothing is started: of Options, Dir, Fallback, Modules, Policies,
+// Reserved and Variables are needed.
 func Check(options Options) ([]site.Info, site.Faults, error) {
 	options = options.complete()
 	files, _, err := options.open()
@@ -110,6 +113,9 @@ func (o Options) complete() Options {
 	if o.Fallback && !folder.HasRouteFiles(o.Dir) {
 		o.Dir = ""
 	}
+	if o.Policies == nil {
+		o.Policies, _ = policy.NewRegistry() // which fails of added ones alone
+	}
 	return o
 }
 
@@ -125,7 +131,7 @@ func (o Options) open() (files fs.FS, seen *folder.Folder, err error) {
 }
 
 func (o Options) compile(files fs.FS) (*site.Site, site.Faults) {
-	return site.Compile(files, o.Variables, site.Limits{Account: o.Account, Egress: o.Egress, Reserved: o.Reserved, Modules: o.Modules})
+	return site.Compile(files, o.Variables, site.Limits{Account: o.Account, Egress: o.Egress, Reserved: o.Reserved, Modules: o.Modules, Policies: o.Policies})
 }
 
 // serve gives a site what it is served with.

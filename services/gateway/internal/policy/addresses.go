@@ -4,40 +4,52 @@ import (
 	"context"
 	"net/netip"
 	"slices"
-	"strconv"
 
 	"waybill.dev/services/gateway/internal/route"
-	"waybill.dev/services/gateway/internal/routefile"
-	"waybill.dev/shared/input"
 	"waybill.dev/shared/problem"
 )
-
-// maxNetworks is how many networks one list may have.
-const maxNetworks = 10_000
 
 // addresses lets callers pass by their address.
 type addresses struct {
 	allow, deny []netip.Prefix // an empty allow allows all
 }
 
-func newAddresses(options *input.Form, _ *routefile.PolicyDef, _ *Env) built {
-	a := &addresses{allow: readNetworks(options, "allow"), deny: readNetworks(options, "deny")}
-	if !options.Has("allow") && !options.Has("deny") {
-		options.Fault("must have allow, deny or both")
+type addressesOptions struct{ Allow, Deny []string }
+
+func addressesPolicy() Policy {
+	return Policy{
+		Name: "ip-restriction-inbound", Export: "IpRestrictionInboundPolicy",
+		About: "Lets callers pass by their address. Other callers get 403. At least one of the options must be there.",
+		Options: `{
+			"type": "object", "additionalProperties": false,
+			"properties": {
+				"allow": {
+					"type": "array", "minItems": 1, "maxItems": 10000, "items": {"type": "string", "format": "network"},
+					"description": "Addresses, and networks such as ` + "`10.0.0.0/8`" + `, that may call. Without it, all may but those of ` + "`deny`" + `."
+				},
+				"deny": {
+					"type": "array", "minItems": 1, "maxItems": 10000, "items": {"type": "string", "format": "network"},
+					"description": "Addresses and networks that may not call, even if ` + "`allow`" + ` has them."
+				}
+			}
+		}`,
+		Example: `{"allow": ["10.0.0.0/8", "2001:db8::/32"], "deny": ["10.1.2.3"]}`,
+		New:     typed(newAddresses),
 	}
-	return built{in: a}
 }
 
-// readNetworks reads a list of networks; a single address is one, too.
-func readNetworks(options *input.Form, option string) []netip.Prefix {
-	texts, _ := options.Texts(option, 1, maxNetworks)
-	var list []netip.Prefix
+func newAddresses(o *addressesOptions, _ *Env) (Parts, []Fault) {
+	if len(o.Allow)+len(o.Deny) == 0 {
+		return Parts{}, []Fault{{Detail: "must have allow, deny or both"}}
+	}
+	return Parts{In: &addresses{networks(o.Allow), networks(o.Deny)}}, nil
+}
+
+// networks reads a list of networks; a single address is one, too.
+func networks(texts []string) []netip.Prefix {
+	list := make([]netip.Prefix, len(texts))
 	for i, text := range texts {
-		network, ok := parseNetwork(text)
-		if !ok {
-			options.Fault("must be an address, or a network such as 10.0.0.0/8", option, strconv.Itoa(i))
-		}
-		list = append(list, network)
+		list[i], _ = parseNetwork(text) // the schema has said what is wrong
 	}
 	return list
 }

@@ -1,38 +1,33 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"waybill.dev/services/gateway/internal/jsontree"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/services/gateway/internal/routefile"
 	"waybill.dev/shared/apikey"
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/input"
 	"waybill.dev/shared/problem"
 )
 
 // retryAfter is what callers are told to wait while keys can't be looked up.
 const retryAfter = 2 * time.Second
 
-// maxAccounts is how many accounts besides its own a route may name.
-const maxAccounts = 1000
-
-// undocumented is the option that keeps the published document from saying that a key is
-// needed.
-const undocumented = "disableAutomaticallyAddingKeyToOpenApi"
-
 // anyAccount stands for every account in the option accounts.
 const anyAccount = "*"
 
-var accountName = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
+// APIKey is the type of the policy that asks for a key.
+const APIKey = "api-key-inbound"
 
 // apiKey lets callers pass who have a key of some accounts, with all of some scopes.
 type apiKey struct {
@@ -42,49 +37,76 @@ type apiKey struct {
 	optional bool // who has no key at all passes, too
 }
 
-func newAPIKey(options *input.Form, def *routefile.PolicyDef, env *Env) built {
-	a := &apiKey{accounts: append([]string{env.Account}, readAccounts(options, def)...)}
-	if env.Uploaded && options.Has("accounts") {
-		options.Fault("can't be used in uploaded routes, which take the keys of their own account", "accounts")
-	}
-	a.bucket = env.Bucket
-	if name, given := options.Text("bucketName", 1, 128); given {
-		a.bucket = name
-	}
-	a.optional, _ = options.Bool("allowUnauthenticatedRequests")
-	_, _ = options.Bool(undocumented)
-	names, _ := options.Texts("scopes", 0, len(domain.Scopes()))
-	for i, name := range names {
-		if !slices.Contains(domain.Scopes(), domain.Scope(name)) {
-			options.Fault("is not a scope of keys", "scopes", strconv.Itoa(i))
-		}
-		a.scopes = append(a.scopes, domain.Scope(name))
-	}
-	if a.optional && len(a.scopes) > 0 {
-		options.Fault("can't be required when callers need no key", "scopes")
-	}
-	return built{in: a}
+// apiKeyOptions are what apiKeySchema allows.
+type apiKeyOptions struct {
+	Scopes               []domain.Scope
+	Accounts             accounts
+	BucketName           string
+	AllowUnauthenticated bool `json:"allowUnauthenticatedRequests"`
+	Undocumented         bool `json:"disableAutomaticallyAddingKeyToOpenApi"`
 }
 
-// readAccounts reads the option accounts: a list of names, in which * stands for all, or
-// one text alone.
-func readAccounts(options *input.Form, def *routefile.PolicyDef) []string {
-	const option = "accounts"
-	tree, _ := jsontree.Parse(def.Options) // the form has said what is wrong
-	if text, ok := tree.Member(option).Text(); ok {
-		options.Ignore(option)
-		if text != anyAccount && !accountName.MatchString(text) {
-			options.Fault("must be * or the name of an account", option)
-		}
-		return []string{text}
+// accounts are given as a list, or as one text.
+type accounts []string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (a *accounts) UnmarshalJSON(value []byte) error {
+	if jsontext.Value(value).Kind() == '"' {
+		*a = make([]string, 1)
+		return json.Unmarshal(value, &(*a)[0])
 	}
-	names, _ := options.Texts(option, 1, maxAccounts)
-	for i, name := range names {
-		if name != anyAccount && !accountName.MatchString(name) {
-			options.Fault("must be * or the name of an account", option, strconv.Itoa(i))
-		}
+	return json.Unmarshal(value, (*[]string)(a))
+}
+
+func apiKeyPolicy() Policy {
+	names := make([]string, len(domain.Scopes()))
+	for i, scope := range domain.Scopes() {
+		names[i] = strconv.Quote(string(scope))
 	}
-	return names
+	return Policy{
+		Name: APIKey, Export: "ApiKeyInboundPolicy",
+		About: "Lets callers pass who have an [API key](access.md). Other callers get 401, and 403 if the key lacks a scope.",
+		Options: `{
+			"type": "object", "additionalProperties": false,
+			"properties": {
+				"scopes": {
+					"type": "array", "maxItems": ` + strconv.Itoa(len(names)) + `, "items": {"type": "string", "enum": [` + strings.Join(names, ",") + `]},
+					"description": "The scopes that the key must have, all of them."
+				},
+				"accounts": {
+					"type": ["array", "string"], "format": "account", "minItems": 1, "maxItems": 1000, "items": {"type": "string", "format": "account"},
+					"description": "The accounts whose keys it takes, besides the account of the routes: a list, or one name. ` + "`*`" + ` stands for all accounts. See [whose keys](gateway.md#whose-keys)."
+				},
+				"bucketName": {
+					"type": "string", "minLength": 1, "maxLength": 128,
+					"description": "The bucket that the key must be in. Without it, any bucket will do."
+				},
+				"allowUnauthenticatedRequests": {
+					"type": "boolean", "default": false,
+					"description": "Callers without any key pass, too. A key that is wrong is still refused."
+				},
+				"disableAutomaticallyAddingKeyToOpenApi": {
+					"type": "boolean", "default": false,
+					"description": "The [published document](gateway.md#the-published-document) does not say that a key is needed."
+				}
+			}
+		}`,
+		Example: `{"scopes": ["events:read"], "accounts": ["acme"]}`,
+		New:     typed(newAPIKey),
+	}
+}
+
+func newAPIKey(o *apiKeyOptions, env *Env) (Parts, []Fault) {
+	if o.AllowUnauthenticated && len(o.Scopes) > 0 {
+		return Parts{}, []Fault{{Pointer: "/scopes", Detail: "can't be required when callers need no key"}}
+	}
+	if env.Uploaded && len(o.Accounts) > 0 {
+		return Parts{}, []Fault{{Pointer: "/accounts", Detail: "can't be used in uploaded routes, which take the keys of their own account"}}
+	}
+	return Parts{In: &apiKey{
+		accounts: append([]string{env.Account}, o.Accounts...),
+		bucket:   cmp.Or(o.BucketName, env.Bucket), scopes: o.Scopes, optional: o.AllowUnauthenticated,
+	}}, nil
 }
 
 // KeyDocumented tells whether the published document says, of routes with the policy, that
@@ -93,12 +115,8 @@ func KeyDocumented(def *routefile.PolicyDef) bool {
 	if def.Type != APIKey {
 		return false
 	}
-	form, err := input.ParseForm(def.Options)
-	if err != nil {
-		return true
-	}
-	off, _ := form.Bool(undocumented)
-	return !off
+	options, err := read[apiKeyOptions](def.Options)
+	return err != nil || !options.Undocumented
 }
 
 // In finds out who calls. A principal that is there already was found out by a policy

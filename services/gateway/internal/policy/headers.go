@@ -2,80 +2,75 @@ package policy
 
 import (
 	"context"
-	"errors"
 	"net/http"
-	"strconv"
 
 	"waybill.dev/services/gateway/internal/route"
-	"waybill.dev/services/gateway/internal/routefile"
-	"waybill.dev/shared/input"
 )
-
-// maxChanges is how many headers or parameters one policy changes.
-const maxChanges = 100
 
 // change sets something to a value; what is there already may be left as it is.
 type change struct {
-	name, value string
-	overwrite   bool
+	Name, Value string
+	Overwrite   *bool // nil: true
 }
 
-// readChanges reads an option that lists changes.
-func readChanges(options *input.Form, option string, check func(name, value string) error) []change {
-	options.Require(option)
-	list, _ := options.Elements(option, 1, maxChanges, false)
-	var changes []change
-	for i, element := range list {
-		if element.Form == nil {
-			continue
-		}
-		element.Form.Require("name", "value")
-		name, named := element.Form.Text("name", 1, 256)
-		value, valued := element.Form.Text("value", 0, 8192)
-		overwrite, given := element.Form.Bool("overwrite")
-		if named && valued {
-			if err := check(name, value); err != nil {
-				options.Fault(err.Error(), option, strconv.Itoa(i))
+func (c change) overwrites() bool { return c.Overwrite == nil || *c.Overwrite }
+
+// changesSchema is the schema of options with a list of changes.
+func changesSchema(option, description, name, value string) string {
+	return `{
+		"type": "object", "additionalProperties": false, "required": ["` + option + `"],
+		"properties": {
+			"` + option + `": {
+				"type": "array", "minItems": 1, "maxItems": 100, "description": "` + description + `",
+				"items": {
+					"type": "object", "additionalProperties": false, "required": ["name", "value"],
+					"properties": {
+						"name": {"type": "string", "minLength": 1, "maxLength": 256` + name + `, "description": "Its name."},
+						"value": {"type": "string", "maxLength": 8000` + value + `, "description": "The value that it gets."},
+						"overwrite": {"type": "boolean", "default": true, "description": "Whether a value that is there already is replaced."}
+					}
+				}
 			}
 		}
-		changes = append(changes, change{name: name, value: value, overwrite: overwrite || !given})
-	}
-	return changes
+	}`
 }
 
-// readNames reads an option that lists names.
-func readNames(options *input.Form, option string, check func(name string) error) []string {
-	options.Require(option)
-	names, _ := options.Texts(option, 1, maxChanges)
-	for i, name := range names {
-		if name == "" {
-			options.Fault("must not be empty", option, strconv.Itoa(i))
-			continue
+// namesSchema is the schema of options with a list of names.
+func namesSchema(option, description, name string) string {
+	return `{
+		"type": "object", "additionalProperties": false, "required": ["` + option + `"],
+		"properties": {
+			"` + option + `": {
+				"type": "array", "minItems": 1, "maxItems": 100, "description": "` + description + `",
+				"items": {"type": "string", "minLength": 1, "maxLength": 256` + name + `}
+			}
 		}
-		if err := check(name); err != nil {
-			options.Fault(err.Error(), option, strconv.Itoa(i))
-		}
-	}
-	return names
+	}`
 }
 
 type setHeaders []change
 
-func setHeadersInbound(options *input.Form, _ *routefile.PolicyDef, _ *Env) built {
-	return built{in: setHeaders(readChanges(options, "headers", checkRequestHeader))}
-}
+type setHeadersOptions struct{ Headers []change }
 
-var errCallerHeader = errors.New("is the gateway's own: it says who calls")
-
-func checkRequestHeader(name, value string) error {
-	if route.SaysCaller(name) {
-		return errCallerHeader
+func setHeadersInbound() Policy {
+	return Policy{
+		Name: "set-headers-inbound", Export: "SetHeadersInboundPolicy",
+		About: "Sets headers of the request. A back end gets them, also those that it never gets from a caller, such as `Authorization`. " +
+			"Headers that say [whose key](gateway.md#whose-keys) the caller has can't be set.",
+		Options: changesSchema("headers", "The headers, at most 100.", `, "format": "request-header-name"`, `, "format": "header-value"`),
+		Example: `{"headers": [{"name": "X-Source", "value": "gateway"}, {"name": "Accept-Language", "value": "en", "overwrite": false}]}`,
+		New:     typed(func(o *setHeadersOptions, _ *Env) (Parts, []Fault) { return Parts{In: setHeaders(o.Headers)}, nil }),
 	}
-	return route.CheckHeader(name, value)
 }
 
-func setHeadersOutbound(options *input.Form, _ *routefile.PolicyDef, _ *Env) built {
-	return built{out: setHeaders(readChanges(options, "headers", route.CheckHeader))}
+func setHeadersOutbound() Policy {
+	return Policy{
+		Name: "set-headers-outbound", Export: "SetHeadersOutboundPolicy",
+		About:   "Sets headers of the answer.",
+		Options: changesSchema("headers", "The headers, at most 100.", `, "format": "header-name"`, `, "format": "header-value"`),
+		Example: `{"headers": [{"name": "Cache-Control", "value": "max-age=60"}]}`,
+		New:     typed(func(o *setHeadersOptions, _ *Env) (Parts, []Fault) { return Parts{Out: setHeaders(o.Headers)}, nil }),
+	}
 }
 
 // In sets headers of the request. A back end gets them also where the caller's own of the
@@ -88,9 +83,9 @@ func (s setHeaders) In(_ context.Context, r *route.Request) (*route.Response, er
 		r.Outgoing = make(http.Header)
 	}
 	for _, c := range s {
-		if c.overwrite || len(r.Header.Values(c.name)) == 0 {
-			r.Header.Set(c.name, c.value)
-			r.Outgoing.Set(c.name, c.value)
+		if c.overwrites() || len(r.Header.Values(c.Name)) == 0 {
+			r.Header.Set(c.Name, c.Value)
+			r.Outgoing.Set(c.Name, c.Value)
 		}
 	}
 	return nil, nil
@@ -99,8 +94,8 @@ func (s setHeaders) In(_ context.Context, r *route.Request) (*route.Response, er
 // Out sets headers of the answer.
 func (s setHeaders) Out(_ context.Context, _ *route.Request, response *route.Response) (*route.Response, error) {
 	for _, c := range s {
-		if c.overwrite || len(response.Header.Values(c.name)) == 0 {
-			response.Header.Set(c.name, c.value)
+		if c.overwrites() || len(response.Header.Values(c.Name)) == 0 {
+			response.Header.Set(c.Name, c.Value)
 		}
 	}
 	return response, nil
@@ -108,15 +103,31 @@ func (s setHeaders) Out(_ context.Context, _ *route.Request, response *route.Res
 
 type removeHeaders []string
 
-func removeHeadersInbound(options *input.Form, _ *routefile.PolicyDef, _ *Env) built {
-	return built{in: removeHeaders(readNames(options, "headers", checkHeaderName))}
+type removeHeadersOptions struct{ Headers []string }
+
+func removeHeadersInbound() Policy {
+	return Policy{
+		Name: "remove-headers-inbound", Export: "RemoveHeadersInboundPolicy",
+		About:   "Removes headers of the request. The back end does not get them.",
+		Options: namesSchema("headers", "The names of the headers, at most 100.", `, "format": "header-name"`),
+		Example: `{"headers": ["User-Agent", "Referer"]}`,
+		New: typed(func(o *removeHeadersOptions, _ *Env) (Parts, []Fault) {
+			return Parts{In: removeHeaders(o.Headers)}, nil
+		}),
+	}
 }
 
-func removeHeadersOutbound(options *input.Form, _ *routefile.PolicyDef, _ *Env) built {
-	return built{out: removeHeaders(readNames(options, "headers", checkHeaderName))}
+func removeHeadersOutbound() Policy {
+	return Policy{
+		Name: "remove-headers-outbound", Export: "RemoveHeadersOutboundPolicy",
+		About:   "Removes headers of the answer.",
+		Options: namesSchema("headers", "The names of the headers, at most 100.", `, "format": "header-name"`),
+		Example: `{"headers": ["Server", "X-Powered-By"]}`,
+		New: typed(func(o *removeHeadersOptions, _ *Env) (Parts, []Fault) {
+			return Parts{Out: removeHeaders(o.Headers)}, nil
+		}),
+	}
 }
-
-func checkHeaderName(name string) error { return route.CheckHeader(name, "") }
 
 // In removes headers of the request.
 func (names removeHeaders) In(_ context.Context, r *route.Request) (*route.Response, error) {

@@ -34,7 +34,7 @@ func size(values []string) int {
 }
 
 // readParameters returns the operation's parameters of one place.
-func readParameters(op *routefile.Operation, in string) (list []parameter, faults []string) {
+func readParameters(op *routefile.Operation, in string) (list []parameter, faults []Fault) {
 	for i := range op.Parameters {
 		p := &op.Parameters[i]
 		if p.In != in || in == "header" && ofMedia(p.Name) {
@@ -42,7 +42,7 @@ func readParameters(op *routefile.Operation, in string) (list []parameter, fault
 		}
 		schema, err := compile(op, p.Pointer, p.Schema)
 		if err != nil {
-			faults = append(faults, "can't be used here: the schema of the parameter "+p.Name+" is faulty")
+			faults = append(faults, Fault{Detail: "can't be used here: the schema of the parameter " + p.Name + " is faulty"})
 		}
 		list = append(list, parameter{
 			in: in, name: p.Name, required: p.Required, explode: p.Explode && in == "query",

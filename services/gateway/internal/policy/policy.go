@@ -1,24 +1,41 @@
 // Package policy has the policies that routes name: what is done to a request before its
-// handler, and to the answer after it.
+// handler, and to the answer after it. The kinds of them stand in a Registry, to which a
+// program may add its own.
 package policy
 
 import (
-	"strings"
+	"github.com/go-json-experiment/json"
 
+	"waybill.dev/services/gateway/internal/jsonschema"
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/services/gateway/internal/routefile"
-	"waybill.dev/shared/input"
-	"waybill.dev/shared/problem"
 )
 
-// APIKey is the type of the policy that asks for a key.
-const APIKey = "api-key-inbound"
+// Policy is a kind of policy. Definitions name it, and give it options.
+type Policy struct {
+	// Name is what definitions have as policyType. By custom it ends in -inbound or -outbound.
+	Name string
+	// Export is what definitions have as handler/export.
+	Export string
+	// About says in a sentence or two what the policy does. It is for people, in Markdown.
+	About string
+	// Options is the JSON Schema of an object: what a definition may have as options. Besides
+	// the formats of JSON Schema it may name account, bucket, header-name, header-value,
+	// network and request-header-name.
+	Options string
+	// Example is options that make sense, as JSON.
+	Example string
+	// New makes the policy of a definition whose options match the schema. Faults are what the
+	// schema can't say, such as a rule about two options. It must not keep or change options.
+	// All routes that name the definition share what New returns.
+	New func(options []byte, env Env) (Parts, []Fault)
+}
 
-// Env is what policies are made from.
+// Env is what policies are made from, besides their options.
 type Env struct {
-	// Operation is the route that the policy is for; nil: the definition is only checked.
-	Operation *routefile.Operation
-	// Account is the one that the route belongs to.
+	// Definition is the name that routes call the policy by.
+	Definition string
+	// Account is the one that the routes belong to.
 	Account string
 	// Bucket is the one whose keys open the route, unless the policy names another; empty: any.
 	Bucket string
@@ -26,87 +43,33 @@ type Env struct {
 	Uploaded bool
 }
 
-// built is a policy that was made of a definition; one of the two is nil.
-type built struct {
-	in  route.Inbound
-	out route.Outbound
+// Parts is what a definition makes. Most have one of the two.
+type Parts struct {
+	In  route.Inbound  // nil: it can't run before handlers
+	Out route.Outbound // nil: it can't run after them
+
+	// each makes the inbound policy of an operation, where it is another one for each; nil: In
+	// is for all.
+	each func(op *routefile.Operation) (route.Inbound, []Fault)
 }
 
-// builder makes a policy of its options and names what is wrong with them in the form.
-type builder func(options *input.Form, def *routefile.PolicyDef, env *Env) built
+// Fault is one thing that is wrong with options: where, as a JSON pointer, and what. Detail
+// reads on after the place, and never has the value.
+type Fault = jsonschema.Violation
 
-// builderOf returns what makes policies of a type, and the export of the runtime that the
-// type goes with; nil: there is no such type.
-func builderOf(name string) (build builder, export string) {
-	switch name {
-	case APIKey:
-		return newAPIKey, "ApiKeyInboundPolicy"
-	case rateLimitType:
-		return newRateLimit, "RateLimitInboundPolicy"
-	case "ip-restriction-inbound":
-		return newAddresses, "IpRestrictionInboundPolicy"
-	case "request-validation-inbound":
-		return newValidation, "RequestValidationInboundPolicy"
-	case "request-size-limit-inbound":
-		return newSizeLimit, "RequestSizeLimitInboundPolicy"
-	case "set-headers-inbound":
-		return setHeadersInbound, "SetHeadersInboundPolicy"
-	case "set-headers-outbound":
-		return setHeadersOutbound, "SetHeadersOutboundPolicy"
-	case "remove-headers-inbound":
-		return removeHeadersInbound, "RemoveHeadersInboundPolicy"
-	case "remove-headers-outbound":
-		return removeHeadersOutbound, "RemoveHeadersOutboundPolicy"
-	case "set-query-params-inbound":
-		return setQueryInbound, "SetQueryParamsInboundPolicy"
-	case "remove-query-params-inbound":
-		return removeQueryInbound, "RemoveQueryParamsInboundPolicy"
-	case "set-status-outbound":
-		return setStatusOutbound, "SetStatusOutboundPolicy"
+// typed makes a New that gets its options read.
+func typed[T any](build func(options *T, env *Env) (Parts, []Fault)) func([]byte, Env) (Parts, []Fault) {
+	return func(text []byte, env Env) (Parts, []Fault) {
+		options, err := read[T](text)
+		if err != nil {
+			return Parts{}, []Fault{{Detail: "can't be read"}} // the schema allows what the type does not
+		}
+		return build(options, &env)
 	}
-	return nil, ""
 }
 
-// New makes a policy of a definition, for the operation of env: one that goes before
-// handlers or one that goes after them. faults are sentences about the definition; they
-// never repeat the value of an option. Without an operation there are only faults.
-func New(def routefile.PolicyDef, env Env) (inbound route.Inbound, outbound route.Outbound, faults []string) {
-	build, export := builderOf(def.Type)
-	if build == nil {
-		return nil, nil, []string{"policyType is not one of the gateway's"}
-	}
-	if def.Module != routefile.Runtime {
-		faults = append(faults, "handler/module must be $import("+routefile.Runtime+")")
-	}
-	if def.Export != export {
-		faults = append(faults, "handler/export must be "+export+" for the policyType "+def.Type)
-	}
-	options := def.Options
-	if len(options) == 0 {
-		options = []byte("{}")
-	}
-	form, err := input.ParseForm(options)
-	var made built
-	if err == nil {
-		made = build(form, &def, &env)
-		err = form.Err()
-	}
-	faults = append(faults, optionFaults(err)...)
-	if len(faults) > 0 || env.Operation == nil {
-		return nil, nil, faults
-	}
-	return made.in, made.out, nil
-}
-
-// optionFaults puts what is wrong with options into sentences.
-func optionFaults(err error) []string {
-	p, ok := err.(*problem.Problem) //nolint:errorlint // forms return it bare
-	if !ok {
-		return nil
-	}
-	faults := make([]string, len(p.Faults))
-	for i, f := range p.Faults {
-		faults[i] = strings.TrimSpace("handler/options" + f.Pointer + " " + f.Detail)
-	}
-	return faults
+// read reads options. The schema has held their names to the letter.
+func read[T any](text []byte) (*T, error) {
+	options := new(T)
+	return options, json.Unmarshal(text, options, json.MatchCaseInsensitiveNames(true))
 }

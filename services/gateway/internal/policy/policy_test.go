@@ -56,26 +56,37 @@ func (k keys) Authenticate(_ context.Context, key string) (apikey.Principal, err
 	return apikey.Principal{}, apikey.ErrUnauthenticated
 }
 
-func env() policy.Env {
-	return policy.Env{Operation: &routefile.Operation{ID: "op", File: &routefile.File{}}, Account: "default"}
+func operation() *routefile.Operation { return &routefile.Operation{ID: "op", File: &routefile.File{}} }
+
+// made makes a policy of a definition, with the gateway's own registry.
+func made(t *testing.T, def routefile.PolicyDef) (*policy.Made, []string) {
+	t.Helper()
+	return registry(t).Make(&def, policy.Env{Account: "default"})
 }
 
-func inbound(t *testing.T, kind, options string, e policy.Env) route.Inbound {
+func inbound(t *testing.T, kind, options string, op *routefile.Operation) route.Inbound {
 	t.Helper()
-	in, out, faults := policy.New(definition(kind, options), e)
-	if len(faults) > 0 || in == nil || out != nil {
-		t.Fatalf("%s %s: %v, inbound %v, outbound %v", kind, options, faults, in, out)
+	it, faults := made(t, definition(kind, options))
+	if len(faults) > 0 {
+		t.Fatalf("%s %s: %v", kind, options, faults)
+	}
+	in, faults := it.Inbound(op)
+	if len(faults) > 0 || in == nil || it.Outbound() != nil {
+		t.Fatalf("%s %s: %v, inbound %v, outbound %v", kind, options, faults, in, it.Outbound())
 	}
 	return in
 }
 
 func outbound(t *testing.T, kind, options string) route.Outbound {
 	t.Helper()
-	in, out, faults := policy.New(definition(kind, options), env())
-	if len(faults) > 0 || in != nil || out == nil {
-		t.Fatalf("%s %s: %v, inbound %v, outbound %v", kind, options, faults, in, out)
+	it, faults := made(t, definition(kind, options))
+	if len(faults) > 0 {
+		t.Fatalf("%s %s: %v", kind, options, faults)
 	}
-	return out
+	if in, _ := it.Inbound(operation()); in != nil || it.Outbound() == nil {
+		t.Fatalf("%s %s: inbound %v, outbound %v", kind, options, in, it.Outbound())
+	}
+	return it.Outbound()
 }
 
 // runtime is one of its own: with those keys, and counts that have counted nothing.
@@ -115,58 +126,55 @@ func TestFaults(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct{ kind, options, want string }{
 		{"api-key-inbound", `{"scope":["mcp:use"]}`, "handler/options/scope is not a known member"},
-		{"api-key-inbound", `{"scopes":["hunter2"]}`, "handler/options/scopes/0 is not a scope of keys"},
-		{"api-key-inbound", `{"scopes":"mcp:use"}`, "handler/options/scopes must be an array"},
-		{"api-key-inbound", `{"allowUnauthenticatedRequests":"hunter2"}`, "handler/options/allowUnauthenticatedRequests must be true or false"},
+		{"api-key-inbound", `{"scopes":["hunter2"]}`, `handler/options/scopes/0 must be one of "webhooks:read", "webhooks:write", "events:read", "events:write", "buckets:read", "buckets:write", "mcp:use", "gateway:read", "gateway:write", "metering:read", "metering:write", "admin"`},
+		{"api-key-inbound", `{"scopes":"mcp:use"}`, "handler/options/scopes must be of type array"},
+		{"api-key-inbound", `{"allowUnauthenticatedRequests":"hunter2"}`, "handler/options/allowUnauthenticatedRequests must be of type boolean"},
 		{"api-key-inbound", `{"allowUnauthenticatedRequests":true,"scopes":["admin"]}`, "handler/options/scopes can't be required when callers need no key"},
 		{"api-key-inbound", `{"accounts":"Hunter2"}`, "handler/options/accounts must be * or the name of an account"},
 		{"api-key-inbound", `{"accounts":["a","*","hunter 2"]}`, "handler/options/accounts/2 must be * or the name of an account"},
-		{"api-key-inbound", `{"accounts":[],"bucketName":""}`, "handler/options/accounts must have 1 to 1000 elements; handler/options/bucketName must have 1 to 128 characters"},
-		{"set-headers-inbound", `{"headers":[{"name":"x_waybill-account","value":"hunter2"}]}`, "handler/options/headers/0 is the gateway's own: it says who calls"},
+		{"api-key-inbound", `{"accounts":[],"bucketName":""}`, "handler/options/accounts must have 1 element or more; handler/options/bucketName must have 1 character or more"},
+		{"set-headers-inbound", `{"headers":[{"name":"x_waybill-account","value":"hunter2"}]}`, "handler/options/headers/0/name is the gateway's own: it says who calls"},
 		{"rate-limit-inbound", `{}`, "handler/options/rateLimitBy is required; handler/options/requestsAllowed is required; handler/options/timeWindowMinutes is required"},
-		{"rate-limit-inbound", `{"rateLimitBy":"hunter2","requestsAllowed":0,"timeWindowMinutes":0}`, "handler/options/rateLimitBy must be ip, user or all; handler/options/requestsAllowed must be from 1 to 1000000000; handler/options/timeWindowMinutes must be from 0.0016666666666666668 to 44640"},
-		{"rate-limit-inbound", `{"rateLimitBy":"ip","requestsAllowed":1.5,"timeWindowMinutes":1,"headerMode":"hunter2"}`, "handler/options/headerMode must be retry-after or none; handler/options/requestsAllowed must be a whole number"},
+		{"rate-limit-inbound", `{"rateLimitBy":"hunter2","requestsAllowed":0,"timeWindowMinutes":0}`, `handler/options/rateLimitBy must be one of "ip", "user", "all"; handler/options/requestsAllowed must be 1 or more; handler/options/timeWindowMinutes must be 0.00166 or more`},
+		{"rate-limit-inbound", `{"rateLimitBy":"ip","requestsAllowed":1.5,"timeWindowMinutes":1,"headerMode":"hunter2"}`, `handler/options/headerMode must be one of "retry-after", "none"; handler/options/requestsAllowed must be of type integer`},
 		{"ip-restriction-inbound", `{}`, "handler/options must have allow, deny or both"},
-		{"ip-restriction-inbound", `{"allow":[],"deny":["hunter2","10.0.0.0/33","fe80::1%eth0"]}`, "handler/options/allow must have 1 to 10000 elements; handler/options/deny/0 must be an address, or a network such as 10.0.0.0/8; handler/options/deny/1 must be an address, or a network such as 10.0.0.0/8; handler/options/deny/2 must be an address, or a network such as 10.0.0.0/8"},
+		{"ip-restriction-inbound", `{"allow":[],"deny":["hunter2","10.0.0.0/33","fe80::1%eth0"]}`, "handler/options/allow must have 1 element or more; handler/options/deny/0 must be an address, or a network such as 10.0.0.0/8; handler/options/deny/1 must be an address, or a network such as 10.0.0.0/8; handler/options/deny/2 must be an address, or a network such as 10.0.0.0/8"},
 		{"set-headers-inbound", `{}`, "handler/options/headers is required"},
 		{"set-headers-inbound", `{"headers":[{"name":"a b","value":"hunter2"},{"name":"Connection","value":"x"},{"name":"A","value":"hunter2\r\nB: c"},{"name":"A"},{"value":"b","over":1},"x"]}`,
-			"handler/options/headers/0 is not a valid header name; handler/options/headers/1 belongs to the connection; handler/options/headers/2 is not a valid header value; handler/options/headers/3/value is required; handler/options/headers/4/name is required; handler/options/headers/4/over is not a known member; handler/options/headers/5 must be an object"},
-		{"set-headers-outbound", `{"headers":[{"name":"Content-Length","value":"1"}]}`, "handler/options/headers/0 belongs to the connection"},
-		{"remove-headers-inbound", `{"headers":["","a b",1]}`, "handler/options/headers/0 must not be empty; handler/options/headers/1 is not a valid header name; handler/options/headers/2 must be a string"},
-		{"remove-headers-outbound", `{"headers":[]}`, "handler/options/headers must have 1 to 100 elements"},
-		{"set-query-params-inbound", `{"params":[{"name":"","value":1}]}`, "handler/options/params/0/name must have 1 to 256 characters; handler/options/params/0/value must be a string"},
+			"handler/options/headers/0/name is not a valid header name; handler/options/headers/1/name belongs to the connection; handler/options/headers/2/value is not a valid header value; handler/options/headers/3/value is required; handler/options/headers/4/name is required; handler/options/headers/4/over is not a known member; handler/options/headers/5 must be of type object"},
+		{"set-headers-outbound", `{"headers":[{"name":"Content-Length","value":"1"}]}`, "handler/options/headers/0/name belongs to the connection"},
+		{"remove-headers-inbound", `{"headers":["","a b",1]}`, "handler/options/headers/0 is not a valid header name; handler/options/headers/1 is not a valid header name; handler/options/headers/2 must be of type string"},
+		{"remove-headers-outbound", `{"headers":[]}`, "handler/options/headers must have 1 element or more"},
+		{"set-query-params-inbound", `{"params":[{"name":"","value":1}]}`, "handler/options/params/0/name must have 1 character or more; handler/options/params/0/value must be of type string"},
 		{"remove-query-params-inbound", `{"headers":["a"]}`, "handler/options/headers is not a known member; handler/options/params is required"},
-		{"set-status-outbound", `{"status":199}`, "handler/options/status must be from 200 to 599"},
-		{"request-size-limit-inbound", `{"maxSizeInBytes":-1}`, "handler/options/maxSizeInBytes must be from 0 to 4194304"},
-		{"request-validation-inbound", `{"validateBody":"hunter2","validateHeader":"none"}`, "handler/options/validateBody must be reject-and-log, log-only or none; handler/options/validateHeader is not a known member"},
-		{"set-status-outbound", `[]`, "handler/options must be an object"},
+		{"set-status-outbound", `{"status":199}`, "handler/options/status must be 200 or more"},
+		{"request-size-limit-inbound", `{"maxSizeInBytes":-1}`, "handler/options/maxSizeInBytes must be 0 or more"},
+		{"request-validation-inbound", `{"validateBody":"hunter2","validateHeader":"none"}`, `handler/options/validateBody must be one of "reject-and-log", "log-only", "none"; handler/options/validateHeader is not a known member`},
+		{"set-status-outbound", `[]`, "handler/options must be of type object"},
 		{"set-status-outbound", `{"status":200,"status":201}`, "handler/options/status is given twice"},
 	} {
-		e := env()
-		_, _, faults := policy.New(definition(row.kind, row.options), e)
-		e.Operation = nil
-		_, _, unused := policy.New(definition(row.kind, row.options), e)
-		if diff := cmp.Diff(row.want, strings.Join(faults, "; ")); diff != "" || !cmp.Equal(faults, unused) {
-			t.Errorf("%s %s (-want +got):\n%s\nwithout a route: %v", row.kind, row.options, diff, unused)
+		it, faults := made(t, definition(row.kind, row.options))
+		if diff := cmp.Diff(row.want, strings.Join(faults, "; ")); diff != "" || it != nil {
+			t.Errorf("%s %s (-want +got):\n%s", row.kind, row.options, diff)
 		}
 	}
 	bad := definition("rate-limit-outbound", `{}`)
-	if _, _, faults := policy.New(bad, env()); len(faults) != 1 || faults[0] != "policyType is not one of the gateway's" {
+	if _, faults := made(t, bad); len(faults) != 1 || faults[0] != "policyType is not one of the gateway's" {
 		t.Errorf("a type that is none: %v", faults)
 	}
 	bad = definition("api-key-inbound", `{}`)
 	bad.Module, bad.Export = "mine", "ApiKey"
 	want := []string{"handler/module must be $import(@gateway/runtime)", "handler/export must be ApiKeyInboundPolicy for the policyType api-key-inbound"}
-	if _, _, faults := policy.New(bad, env()); !cmp.Equal(faults, want) {
+	if _, faults := made(t, bad); !cmp.Equal(faults, want) {
 		t.Errorf("another module: %v", faults)
 	}
 }
 
 func TestAPIKey(t *testing.T) {
 	t.Parallel()
-	asks := inbound(t, "api-key-inbound", `{"scopes":["mcp:use","events:read"]}`, env())
-	anyKey := inbound(t, "api-key-inbound", ``, env())
-	optional := inbound(t, "api-key-inbound", `{"allowUnauthenticatedRequests":true}`, env())
+	asks := inbound(t, "api-key-inbound", `{"scopes":["mcp:use","events:read"]}`, operation())
+	anyKey := inbound(t, "api-key-inbound", ``, operation())
+	optional := inbound(t, "api-key-inbound", `{"allowUnauthenticatedRequests":true}`, operation())
 	for _, row := range []struct {
 		in     route.Inbound
 		header []string
@@ -205,7 +213,7 @@ func TestAPIKey(t *testing.T) {
 // the route asks of it holds.
 func TestAPIKeyOfCallsFromInside(t *testing.T) {
 	t.Parallel()
-	in := inbound(t, "api-key-inbound", `{"scopes":["events:read"]}`, env())
+	in := inbound(t, "api-key-inbound", `{"scopes":["events:read"]}`, operation())
 	for scope, want := range map[domain.Scope]int{domain.ScopeEventsRead: 200, domain.ScopeMCP: 403, domain.ScopeAdmin: 200} {
 		r := request("X-API-Key", "whatever")
 		r.Runtime = runtime(keys{errors.New("must not be asked")})
@@ -214,15 +222,15 @@ func TestAPIKeyOfCallsFromInside(t *testing.T) {
 			t.Errorf("with %s: %d, want %d", scope, got, want)
 		}
 	}
-	if got := status(t, inbound(t, "api-key-inbound", ``, env()), func() *route.Request { r := request(); r.Inside = true; return r }()); got != 401 {
+	if got := status(t, inbound(t, "api-key-inbound", ``, operation()), func() *route.Request { r := request(); r.Inside = true; return r }()); got != 401 {
 		t.Errorf("from inside, but nobody knows from whom: %d", got)
 	}
 }
 
 func TestAPIKeyPermits(t *testing.T) {
 	t.Parallel()
-	asks, _ := inbound(t, "api-key-inbound", `{"scopes":["events:read"]}`, env()).(route.Gate)
-	optional, _ := inbound(t, "api-key-inbound", `{"allowUnauthenticatedRequests":true}`, env()).(route.Gate)
+	asks, _ := inbound(t, "api-key-inbound", `{"scopes":["events:read"]}`, operation()).(route.Gate)
+	optional, _ := inbound(t, "api-key-inbound", `{"allowUnauthenticatedRequests":true}`, operation()).(route.Gate)
 	reads := &apikey.Principal{Account: "default", Scopes: []domain.Scope{domain.ScopeEventsRead}}
 	mcp := &apikey.Principal{Account: "default", Scopes: []domain.Scope{domain.ScopeMCP}}
 	foreign := &apikey.Principal{Account: "another", Scopes: []domain.Scope{domain.ScopeAdmin}}
@@ -235,7 +243,7 @@ func TestAPIKeyWhenKeysCantBeLookedUp(t *testing.T) {
 	t.Parallel()
 	r := request("X-API-Key", "mcp")
 	r.Runtime = runtime(keys{domain.ErrUnavailable})
-	_, err := inbound(t, "api-key-inbound", ``, env()).In(t.Context(), r)
+	_, err := inbound(t, "api-key-inbound", ``, operation()).In(t.Context(), r)
 	p, _ := errors.AsType[*problem.Problem](err)
 	if p == nil || p.Status() != 503 || p.RetryAfter <= 0 {
 		t.Errorf("got %v", err)
@@ -288,7 +296,7 @@ func TestAddresses(t *testing.T) {
 			[]string{"10.1.0.1", "::ffff:10.1.0.1", "12.0.0.1"},
 		},
 	} {
-		in := inbound(t, "ip-restriction-inbound", row.options, env())
+		in := inbound(t, "ip-restriction-inbound", row.options, operation())
 		for want, list := range map[int][]string{200: row.passes, 403: row.refused} {
 			for _, remote := range list {
 				r := request()
@@ -305,8 +313,8 @@ func TestHeadersOfRequests(t *testing.T) {
 	t.Parallel()
 	set := inbound(t, "set-headers-inbound", `{"headers":[
 		{"name":"authorization","value":"Bearer of-the-back-end"},{"name":"X-Kept","value":"new","overwrite":false},
-		{"name":"X-Absent","value":"new","overwrite":false}]}`, env())
-	remove := inbound(t, "remove-headers-inbound", `{"headers":["x-gone","X-Absent"]}`, env())
+		{"name":"X-Absent","value":"new","overwrite":false}]}`, operation())
+	remove := inbound(t, "remove-headers-inbound", `{"headers":["x-gone","X-Absent"]}`, operation())
 	r := request("Authorization", "Bearer of-the-caller", "X-Kept", "old", "X-Gone", "1", "X-Gone", "2")
 	if status(t, set, r) != 200 {
 		t.Error("it refuses")
@@ -350,19 +358,19 @@ func TestQuery(t *testing.T) {
 	t.Parallel()
 	r := request()
 	r.Query = url.Values{"a": {"1", "2"}, "b": {"1"}, "c": {"1"}}
-	status(t, inbound(t, "set-query-params-inbound", `{"params":[{"name":"a","value":"9"},{"name":"b","value":"9","overwrite":false},{"name":"d","value":""}]}`, env()), r)
-	status(t, inbound(t, "remove-query-params-inbound", `{"params":["c"]}`, env()), r)
+	status(t, inbound(t, "set-query-params-inbound", `{"params":[{"name":"a","value":"9"},{"name":"b","value":"9","overwrite":false},{"name":"d","value":""}]}`, operation()), r)
+	status(t, inbound(t, "remove-query-params-inbound", `{"params":["c"]}`, operation()), r)
 	if diff := cmp.Diff(url.Values{"a": {"9"}, "b": {"1"}, "d": {""}}, r.Query); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if bare := new(route.Request); status(t, inbound(t, "set-query-params-inbound", `{"params":[{"name":"a","value":"9"}]}`, env()), bare) != 200 || bare.Query.Get("a") != "9" {
+	if bare := new(route.Request); status(t, inbound(t, "set-query-params-inbound", `{"params":[{"name":"a","value":"9"}]}`, operation()), bare) != 200 || bare.Query.Get("a") != "9" {
 		t.Error("a request without a query is not served")
 	}
 }
 
 func TestSizeLimit(t *testing.T) {
 	t.Parallel()
-	in := inbound(t, "request-size-limit-inbound", `{"maxSizeInBytes":3}`, env())
+	in := inbound(t, "request-size-limit-inbound", `{"maxSizeInBytes":3}`, operation())
 	for body, want := range map[string]int{"": 200, "abc": 200, "abcd": 413} {
 		r := request()
 		r.Body = []byte(body)

@@ -5,15 +5,20 @@ import (
 	"net/url"
 
 	"waybill.dev/services/gateway/internal/route"
-	"waybill.dev/services/gateway/internal/routefile"
-	"waybill.dev/shared/input"
 )
 
 type setQuery []change
 
-func setQueryInbound(options *input.Form, _ *routefile.PolicyDef, _ *Env) built {
-	anything := func(string, string) error { return nil }
-	return built{in: setQuery(readChanges(options, "params", anything))}
+type setQueryOptions struct{ Params []change }
+
+func setQueryPolicy() Policy {
+	return Policy{
+		Name: "set-query-params-inbound", Export: "SetQueryParamsInboundPolicy",
+		About:   "Sets query parameters of the request.",
+		Options: changesSchema("params", "The parameters, at most 100.", "", ""),
+		Example: `{"params": [{"name": "format", "value": "json"}]}`,
+		New:     typed(func(o *setQueryOptions, _ *Env) (Parts, []Fault) { return Parts{In: setQuery(o.Params)}, nil }),
+	}
 }
 
 // In sets query parameters.
@@ -22,8 +27,8 @@ func (s setQuery) In(_ context.Context, r *route.Request) (*route.Response, erro
 		r.Query = make(url.Values)
 	}
 	for _, c := range s {
-		if c.overwrite || !r.Query.Has(c.name) {
-			r.Query.Set(c.name, c.value)
+		if c.overwrites() || !r.Query.Has(c.Name) {
+			r.Query.Set(c.Name, c.Value)
 		}
 	}
 	return nil, nil
@@ -31,9 +36,16 @@ func (s setQuery) In(_ context.Context, r *route.Request) (*route.Response, erro
 
 type removeQuery []string
 
-func removeQueryInbound(options *input.Form, _ *routefile.PolicyDef, _ *Env) built {
-	anything := func(string) error { return nil }
-	return built{in: removeQuery(readNames(options, "params", anything))}
+type removeQueryOptions struct{ Params []string }
+
+func removeQueryPolicy() Policy {
+	return Policy{
+		Name: "remove-query-params-inbound", Export: "RemoveQueryParamsInboundPolicy",
+		About:   "Removes query parameters of the request.",
+		Options: namesSchema("params", "The names of the parameters, at most 100.", ""),
+		Example: `{"params": ["debug"]}`,
+		New:     typed(func(o *removeQueryOptions, _ *Env) (Parts, []Fault) { return Parts{In: removeQuery(o.Params)}, nil }),
+	}
 }
 
 // In removes query parameters.

@@ -7,20 +7,8 @@ import (
 
 	"waybill.dev/services/gateway/internal/ratelimit"
 	"waybill.dev/services/gateway/internal/route"
-	"waybill.dev/services/gateway/internal/routefile"
-	"waybill.dev/shared/input"
 	"waybill.dev/shared/problem"
 )
-
-// Bounds of rate limits.
-const (
-	maxAllowed       = 1_000_000_000
-	minWindowMinutes = 1.0 / 600 // 100 ms
-	maxWindowMinutes = 60 * 24 * 31
-)
-
-// rateLimitType is the type of the policy that limits rates.
-const rateLimitType = "rate-limit-inbound"
 
 // rateLimit refuses callers who ask too often.
 type rateLimit struct {
@@ -29,48 +17,61 @@ type rateLimit struct {
 	silent bool // tells nobody when to come back
 }
 
-func newRateLimit(options *input.Form, def *routefile.PolicyDef, _ *Env) built {
-	p := &rateLimit{}
-	options.Require("rateLimitBy", "requestsAllowed", "timeWindowMinutes")
-	by, given := options.Text("rateLimitBy", 0, 64)
-	switch by {
+type rateLimitOptions struct {
+	RateLimitBy       string
+	RequestsAllowed   float64
+	TimeWindowMinutes float64
+	HeaderMode        string
+}
+
+func rateLimitPolicy() Policy {
+	return Policy{
+		Name: "rate-limit-inbound", Export: "RateLimitInboundPolicy",
+		About: "Refuses callers who ask too often, with 429. Each process counts for itself. Routes that name the same policy share its counts.",
+		Options: `{
+			"type": "object", "additionalProperties": false,
+			"required": ["rateLimitBy", "requestsAllowed", "timeWindowMinutes"],
+			"properties": {
+				"rateLimitBy": {
+					"type": "string", "enum": ["ip", "user", "all"],
+					"description": "What is counted: ` + "`ip`" + `, the requests of each address (in IPv6, of each /64 network); ` + "`user`" + `, those of each key, and of each address as long as the key is not known; ` + "`all`" + `, all requests together."
+				},
+				"requestsAllowed": {
+					"type": "integer", "minimum": 1, "maximum": 1000000000,
+					"description": "How many requests one time window allows."
+				},
+				"timeWindowMinutes": {
+					"type": "number", "minimum": 0.00166, "maximum": 44640,
+					"description": "How long the window is: from 100 ms to 31 days."
+				},
+				"headerMode": {
+					"type": "string", "enum": ["retry-after", "none"], "default": "retry-after",
+					"description": "Whether a refusal says when to come back."
+				}
+			}
+		}`,
+		Example: `{"rateLimitBy": "user", "requestsAllowed": 600, "timeWindowMinutes": 1}`,
+		New:     typed(newRateLimit),
+	}
+}
+
+func newRateLimit(o *rateLimitOptions, env *Env) (Parts, []Fault) {
+	p := &rateLimit{
+		limit: ratelimit.Limit{
+			Policy: env.Definition, Allowed: int(o.RequestsAllowed),
+			Window: time.Duration(o.TimeWindowMinutes * float64(time.Minute)),
+		},
+		silent: o.HeaderMode == "none",
+	}
+	switch o.RateLimitBy {
 	case "ip":
 		p.caller = byAddress
 	case "user":
 		p.caller = byPrincipal
-	case "all":
-		p.caller = func(*route.Request) string { return "" }
 	default:
-		if given {
-			options.Fault("must be ip, user or all", "rateLimitBy")
-		}
+		p.caller = func(*route.Request) string { return "" }
 	}
-	allowed, _ := options.Integer("requestsAllowed", 1, maxAllowed)
-	minutes, _ := options.Number("timeWindowMinutes", minWindowMinutes, maxWindowMinutes)
-	mode, given := options.Text("headerMode", 0, 64)
-	if given && mode != "retry-after" && mode != "none" {
-		options.Fault("must be retry-after or none", "headerMode")
-	}
-	p.silent = mode == "none"
-	p.limit = ratelimit.Limit{Policy: def.Name, Allowed: allowed, Window: time.Duration(minutes * float64(time.Minute))}
-	return built{in: p}
-}
-
-// RateLimit returns the limit that a definition sets; false: it sets none. The count of it
-// goes on as long as the definition is there, whether a route uses it at present or not.
-func RateLimit(def *routefile.PolicyDef) (ratelimit.Limit, bool) {
-	if def.Type != rateLimitType {
-		return ratelimit.Limit{}, false
-	}
-	form, err := input.ParseForm(def.Options)
-	if err != nil {
-		return ratelimit.Limit{}, false
-	}
-	p, ok := newRateLimit(form, def, &Env{}).in.(*rateLimit)
-	if !ok {
-		return ratelimit.Limit{}, false
-	}
-	return p.limit, true
+	return Parts{In: p}, nil
 }
 
 // byAddress tells callers apart by their address; in IPv6 by the network that one customer

@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"waybill.dev/services/gateway/internal/policy"
 	"waybill.dev/services/gateway/internal/ratelimit"
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/shared/apikey"
@@ -47,7 +46,7 @@ func TestRateLimitWindows(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		counts := runtime(keys{})
-		in := inbound(t, "rate-limit-inbound", `{"rateLimitBy":"ip","requestsAllowed":3,"timeWindowMinutes":0.5}`, env())
+		in := inbound(t, "rate-limit-inbound", `{"rateLimitBy":"ip","requestsAllowed":3,"timeWindowMinutes":0.5}`, operation())
 		one, two := from("192.0.2.1", ""), from("192.0.2.2", "")
 		step := func(r *route.Request, want time.Duration) {
 			t.Helper()
@@ -94,7 +93,7 @@ func TestRateLimitBy(t *testing.T) {
 		{"all", from("192.0.2.1", "a"), from("192.0.2.2", "b"), true},
 	} {
 		counts := runtime(keys{})
-		in := inbound(t, "rate-limit-inbound", `{"rateLimitBy":"`+row.by+`","requestsAllowed":1,"timeWindowMinutes":1}`, env())
+		in := inbound(t, "rate-limit-inbound", `{"rateLimitBy":"`+row.by+`","requestsAllowed":1,"timeWindowMinutes":1}`, operation())
 		if waits(t, counts, in, row.a) != 0 {
 			t.Errorf("by %s: the first one waits", row.by)
 		}
@@ -109,37 +108,36 @@ func TestRateLimitBy(t *testing.T) {
 func TestRateLimitIsShared(t *testing.T) {
 	t.Parallel()
 	const options = `{"rateLimitBy":"all","requestsAllowed":1,"timeWindowMinutes":1,"headerMode":"none"}`
-	e, counts := env(), runtime(keys{})
-	if waits(t, counts, inbound(t, "rate-limit-inbound", options, e), request()) != 0 {
+	counts := runtime(keys{})
+	if waits(t, counts, inbound(t, "rate-limit-inbound", options, operation()), request()) != 0 {
 		t.Error("the first request waits")
 	}
-	if waits(t, counts, inbound(t, "rate-limit-inbound", options, e), request()) != -1 {
+	if waits(t, counts, inbound(t, "rate-limit-inbound", options, operation()), request()) != -1 {
 		t.Error("the second route has a limit of its own, or tells how long to wait")
 	}
-	checked := e
-	checked.Operation = nil
-	if _, _, faults := policy.New(definition("rate-limit-inbound", `{"rateLimitBy":"all","requestsAllowed":9,"timeWindowMinutes":1}`), checked); len(faults) > 0 {
+	other, faults := made(t, definition("rate-limit-inbound", `{"rateLimitBy":"all","requestsAllowed":9,"timeWindowMinutes":1}`))
+	if len(faults) > 0 {
 		t.Error(faults)
 	}
-	if waits(t, counts, inbound(t, "rate-limit-inbound", options, e), request()) != -1 {
+	if waits(t, counts, inbound(t, "rate-limit-inbound", options, operation()), request()) != -1 {
 		t.Error("a definition that was only checked has ended the count")
 	}
-	if waits(t, counts, inbound(t, "rate-limit-inbound", `{"rateLimitBy":"all","requestsAllowed":2,"timeWindowMinutes":1}`, e), request()) != 0 {
+	if waits(t, counts, inbound(t, "rate-limit-inbound", `{"rateLimitBy":"all","requestsAllowed":2,"timeWindowMinutes":1}`, operation()), request()) != 0 {
 		t.Error("what was changed does not count anew")
 	}
 	// A change of the files keeps the counts of definitions that are as they were.
-	same, other := definition("rate-limit-inbound", options), definition("rate-limit-inbound", `{"rateLimitBy":"all","requestsAllowed":9,"timeWindowMinutes":1}`)
-	limit, ok := policy.RateLimit(&same)
-	changed, too := policy.RateLimit(&other)
+	same, _ := made(t, definition("rate-limit-inbound", options))
+	limit, ok := same.RateLimit()
+	changed, too := other.RateLimit()
 	if !ok || !too {
 		t.Fatal("definitions without a limit")
 	}
 	counts.RateLimits.Keep([]ratelimit.Limit{limit, changed})
-	if waits(t, counts, inbound(t, "rate-limit-inbound", options, e), request()) != -1 {
+	if waits(t, counts, inbound(t, "rate-limit-inbound", options, operation()), request()) != -1 {
 		t.Error("the count of a definition that has stayed is gone")
 	}
 	counts.RateLimits.Keep([]ratelimit.Limit{changed})
-	if waits(t, counts, inbound(t, "rate-limit-inbound", options, e), request()) != 0 {
+	if waits(t, counts, inbound(t, "rate-limit-inbound", options, operation()), request()) != 0 {
 		t.Error("the count of a definition that was gone has stayed")
 	}
 }
@@ -149,8 +147,8 @@ func TestRateLimitIsShared(t *testing.T) {
 func TestRateLimitForgets(t *testing.T) {
 	t.Parallel()
 	counts := runtime(keys{})
-	in := inbound(t, "rate-limit-inbound", `{"rateLimitBy":"ip","requestsAllowed":1000000,"timeWindowMinutes":600}`, env())
-	spent := inbound(t, "rate-limit-inbound", `{"rateLimitBy":"ip","requestsAllowed":1,"timeWindowMinutes":600}`, env())
+	in := inbound(t, "rate-limit-inbound", `{"rateLimitBy":"ip","requestsAllowed":1000000,"timeWindowMinutes":600}`, operation())
+	spent := inbound(t, "rate-limit-inbound", `{"rateLimitBy":"ip","requestsAllowed":1,"timeWindowMinutes":600}`, operation())
 	regular, early := from("198.51.100.1", ""), from("198.51.100.2", "")
 	waits(t, counts, spent, regular)
 	waits(t, counts, spent, early)

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"mime"
 	"net/http"
@@ -38,46 +39,58 @@ type group struct {
 	parameters []parameter
 }
 
-func newValidation(options *input.Form, _ *routefile.PolicyDef, env *Env) built {
-	v := &validation{body: readMode(options, "validateBody")}
-	modes := map[string]mode{
-		"path":   readMode(options, "validatePathParameters"),
-		"query":  readMode(options, "validateQueryParameters"),
-		"header": readMode(options, "validateHeaders"),
+// modes are what is done about the faults of each place.
+type modes struct {
+	Body   mode `json:"validateBody"`
+	Query  mode `json:"validateQueryParameters"`
+	Path   mode `json:"validatePathParameters"`
+	Header mode `json:"validateHeaders"`
+}
+
+func validationPolicy() Policy {
+	const values = `"type": "string", "enum": ["reject-and-log", "log-only", "none"], "default": "reject-and-log"`
+	return Policy{
+		Name: "request-validation-inbound", Export: "RequestValidationInboundPolicy",
+		About: "Holds requests to what the operation says of them in its OpenAPI document. A request that does not match gets 400, with every fault at once, " +
+			"at most 100. A body is refused if its schema takes more than about 50 ms for each MiB of it (nested choices), " +
+			"and if it has more than 64 KiB and its schema uses `$dynamicRef`.",
+		Options: `{
+			"type": "object", "additionalProperties": false,
+			"properties": {
+				"validateBody": {` + values + `, "description": "What is done about faults of the body."},
+				"validateQueryParameters": {` + values + `, "description": "The same for query parameters."},
+				"validatePathParameters": {` + values + `, "description": "The same for parameters of the path."},
+				"validateHeaders": {` + values + `, "description": "The same for headers."}
+			}
+		}`,
+		Example: `{"validateBody": "reject-and-log", "validateHeaders": "none"}`,
+		New: typed(func(o *modes, _ *Env) (Parts, []Fault) {
+			return Parts{each: o.validation}, nil
+		}),
 	}
-	op := env.Operation
-	if op == nil {
-		return built{}
-	}
-	v.operation = op.ID
-	for _, place := range []string{"path", "query", "header"} {
-		parameters, faults := readParameters(op, place)
-		for _, fault := range faults {
-			options.Fault(fault)
-		}
-		v.groups = append(v.groups, group{modes[place], parameters})
+}
+
+// validation makes the policy of an operation. What the options don't say is rejected.
+func (m *modes) validation(op *routefile.Operation) (route.Inbound, []Fault) {
+	v := &validation{operation: op.ID, body: cmp.Or(m.Body, reject)}
+	var faults []Fault
+	for _, place := range []struct {
+		in   string
+		mode mode
+	}{{"path", m.Path}, {"query", m.Query}, {"header", m.Header}} {
+		parameters, found := readParameters(op, place.in)
+		faults = append(faults, found...)
+		v.groups = append(v.groups, group{cmp.Or(place.mode, reject), parameters})
 	}
 	if op.Body != nil {
 		v.media, v.required = op.Body.MediaType, op.Body.Required
 		schema, err := compile(op, op.Body.Pointer, nil)
 		if err != nil {
-			options.Fault("can't be used here: the body's schema is faulty")
+			faults = append(faults, Fault{Detail: "can't be used here: the body's schema is faulty"})
 		}
 		v.schema = schema
 	}
-	return built{in: v}
-}
-
-// readMode reads an option; what is not said is rejected.
-func readMode(options *input.Form, option string) mode {
-	text, given := options.Text(option, 0, 64)
-	switch m := mode(text); {
-	case !given:
-		return reject
-	case m != reject && m != logOnly && m != ignore:
-		options.Fault("must be reject-and-log, log-only or none", option)
-	}
-	return mode(text)
+	return v, faults
 }
 
 // compile returns the schema at a pointer, else the one that stands for itself; nil: there

@@ -12,7 +12,6 @@ import (
 
 	"waybill.dev/services/gateway/internal/jsonschema"
 	"waybill.dev/services/gateway/internal/jsontree"
-	"waybill.dev/services/gateway/internal/policy"
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/services/gateway/internal/routefile"
 	"waybill.dev/shared/problem"
@@ -90,9 +89,8 @@ func faults(t *testing.T, in route.Inbound, r *route.Request) []string {
 
 func TestValidation(t *testing.T) {
 	t.Parallel()
-	e := env()
-	e.Operation = documented(t)
-	in := inbound(t, "request-validation-inbound", `{}`, e)
+	op := documented(t)
+	in := inbound(t, "request-validation-inbound", `{}`, op)
 	change := func(f func(*route.Request)) *route.Request {
 		r := order("")
 		f(r)
@@ -141,8 +139,7 @@ func TestValidation(t *testing.T) {
 func TestValidationModes(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	e := env()
-	e.Operation = documented(t)
+	op := documented(t)
 	logging := &route.Runtime{Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	bad := func() *route.Request {
 		r := order("limit=hunter2")
@@ -165,7 +162,7 @@ func TestValidationModes(t *testing.T) {
 		{`{"validateHeaders":"none","validateQueryParameters":"none","validatePathParameters":"none"}`, []string{"/hunter2 is not a known member"}, "faults=1 contentType=false rejected=true"},
 	} {
 		log.Reset()
-		got := faults(t, inbound(t, "request-validation-inbound", row.options, e), bad())
+		got := faults(t, inbound(t, "request-validation-inbound", row.options, op), bad())
 		if diff := cmp.Diff(row.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", row.options, diff)
 		}
@@ -175,7 +172,7 @@ func TestValidationModes(t *testing.T) {
 	}
 	r := bad()
 	r.Header.Set("Content-Type", "text/plain")
-	in := inbound(t, "request-validation-inbound", `{"validateBody":"log-only","validateHeaders":"none","validateQueryParameters":"none","validatePathParameters":"none"}`, e)
+	in := inbound(t, "request-validation-inbound", `{"validateBody":"log-only","validateHeaders":"none","validateQueryParameters":"none","validatePathParameters":"none"}`, op)
 	log.Reset()
 	if got := faults(t, in, r); got != nil || !strings.Contains(log.String(), "contentType=true rejected=false") {
 		t.Errorf("another media type: %v, noted %q", got, log.String())
@@ -185,22 +182,22 @@ func TestValidationModes(t *testing.T) {
 // A route that documents nothing asks for nothing.
 func TestValidationOfWhatIsNotDocumented(t *testing.T) {
 	t.Parallel()
-	e := env()
-	in := inbound(t, "request-validation-inbound", ``, e)
+	in := inbound(t, "request-validation-inbound", ``, operation())
 	r := order("")
 	r.Body = []byte("no JSON")
 	if got := faults(t, in, r); got != nil {
 		t.Error(got)
 	}
-	e.Operation = documented(t)
-	e.Operation.Body.Pointer = ""
-	in = inbound(t, "request-validation-inbound", ``, e)
+	op := documented(t)
+	op.Body.Pointer = ""
+	in = inbound(t, "request-validation-inbound", ``, op)
 	if got := faults(t, in, r); !cmp.Equal(got, []string{"The body is not valid JSON, from byte 1 on."}) {
 		t.Errorf("a body without a schema: %q", got)
 	}
-	e.Operation = documented(t)
-	e.Operation.Parameters[0].Pointer, e.Operation.Body.Pointer = "/nowhere", "/nowhere"
-	_, _, said := policy.New(definition("request-validation-inbound", `{}`), e)
+	op = documented(t)
+	op.Parameters[0].Pointer, op.Body.Pointer = "/nowhere", "/nowhere"
+	it, _ := made(t, definition("request-validation-inbound", `{}`))
+	_, said := it.Inbound(op)
 	if len(said) == 0 || !strings.Contains(said[0], "can't be used here") {
 		t.Errorf("schemas that are not there: %v", said)
 	}

@@ -83,6 +83,9 @@ type rig struct {
 	handler http.Handler
 	logs    *gatewaytest.Logs
 	other   atomic.Int64 // requests that are for no deployment
+
+	finding http.Handler // finds the deployment of a request, and does not ask it
+	found   http.Handler
 }
 
 // newRig makes one. Change may change the options of the gateway, which does not run yet.
@@ -108,8 +111,16 @@ func newRig(t testing.TB, kind storetest.Kind, change func(*rollout.Options)) *r
 		r.other.Add(1)
 		w.WriteHeader(http.StatusTeapot)
 	}))
+	nothing := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	r.finding = hosts.New("gateway.test", func(name string) http.Handler {
+		r.found = r.Find(name)
+		return nothing
+	}, nothing)
 	return r
 }
+
+// waitTime is how long a test waits for what takes a moment.
+const waitTime = 20 * time.Second
 
 func (r *rig) connect() *bus.Bus {
 	r.t.Helper()
@@ -133,7 +144,7 @@ func (r *rig) run() *rig {
 			r.t.Errorf("Run: %v", err)
 		}
 	})
-	gatewaytest.Within(r.t, 20*time.Second, "ready", r.Ready)
+	gatewaytest.Within(r.t, waitTime, "ready", r.Ready)
 	return r
 }
 

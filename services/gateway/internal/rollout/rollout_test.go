@@ -127,7 +127,7 @@ func TestSwap(t *testing.T) {
 		text := strconv.Itoa(build)
 		deployed(t, "shop", static("/build", text)).Activate(t, r.db)
 		r.Nudge()
-		gatewaytest.Within(t, 20*time.Second, "build "+text, func() bool { return r.get(host, "/build").Body.String() == text })
+		gatewaytest.Within(t, waitTime, "build "+text, func() bool { return r.get(host, "/build").Body.String() == text })
 	}
 	stop()
 	callers.Wait()
@@ -207,7 +207,7 @@ func TestDatabaseAway(t *testing.T) {
 	}
 	r.tables.away.Store(false)
 	r.Nudge()
-	gatewaytest.Within(t, 20*time.Second, "both are served", func() bool {
+	gatewaytest.Within(t, waitTime, "both are served", func() bool {
 		return r.get(at(hot), "/").Body.String() == "hot 2" && r.get(at(cold), "/").Body.String() == "cold"
 	})
 }
@@ -223,7 +223,7 @@ func TestBuildThatIsRefused(t *testing.T) {
 	bad := deployed(t, "shop", `"/":{"get":{"operationId":"o","x-gateway-route":{"handler":{"module":"$import(@gateway/runtime)","export":"handlerOfTomorrow"}}}}`)
 	bad.Activate(t, r.db)
 	r.update()
-	gatewaytest.Within(t, 20*time.Second, "it is logged", func() bool { return strings.Contains(r.logs.String(), "can't serve a build") })
+	gatewaytest.Within(t, waitTime, "it is logged", func() bool { return strings.Contains(r.logs.String(), "can't serve a build") })
 	wants(t, "after a bad one", r.get(at(shop), "/"), http.StatusOK, "good")
 	for range 10 {
 		r.update()
@@ -276,7 +276,7 @@ func TestWhenAChangeHolds(t *testing.T) {
 				if row.nudge {
 					api.Announce(bus.SubjectGateway, nil)
 				}
-				gatewaytest.Within(t, 20*time.Second, text, func() bool { return r.get(host, "/").Body.String() == text })
+				gatewaytest.Within(t, waitTime, text, func() bool { return r.get(host, "/").Body.String() == text })
 				if took := time.Since(began); took > row.limit {
 					t.Errorf("%s came after %s, want %s at most", text, took, row.limit)
 				}

@@ -16,7 +16,8 @@ import (
 )
 
 // Bounds of what a route takes and gives, in bytes. A response that is longer is not cut:
-// it is an error (502), for half an answer must not look like a whole one.
+// it is an error (502), for half an answer must not look like a whole one. One that is passed
+// on as it comes may be longer.
 const (
 	MaxRequest    = 1 << 20
 	MaxMCPRequest = 4 << 20

@@ -20,8 +20,7 @@ type builder struct {
 	files     fs.FS
 	set       *routefile.Set
 	site      *Site
-	defs      map[string]routefile.PolicyDef // by name
-	broken    map[string]bool                // definitions whose faults are told already
+	policies  map[string]*policy.Made // by the name of their definition; nil: its faults are told already
 	cors      map[string]*cors
 	faults    Faults
 	told      int // how many of the faults were found when the files were read
@@ -35,14 +34,14 @@ func Compile(files fs.FS, variables Variables, limits Limits) (*Site, Faults) {
 	set, faults := routefile.Load(files, lookup)
 	b := &builder{
 		limits: limits.complete(), variables: lookup, files: files, set: set, faults: faults, told: len(faults),
-		site: &Site{exact: make(map[string][]int), files: len(set.Files)},
-		defs: make(map[string]routefile.PolicyDef), broken: make(map[string]bool),
-		cors: map[string]*cors{routefile.CORSNone: nil, "": nil, routefile.CORSAnything: anythingGoes()},
+		site:     &Site{exact: make(map[string][]int), files: len(set.Files)},
+		policies: make(map[string]*policy.Made),
+		cors:     map[string]*cors{routefile.CORSNone: nil, "": nil, routefile.CORSAnything: anythingGoes()},
 	}
 	for _, template := range limits.Reserved {
 		b.reserved = append(b.reserved, strings.Split(template, "/"))
 	}
-	b.policies()
+	b.definitions()
 	for _, file := range set.Files {
 		for _, op := range file.Operations {
 			b.route(op)
@@ -61,21 +60,24 @@ func (b *builder) fault(op *routefile.Operation, messages ...string) {
 	}
 }
 
-// policies checks every definition, used or not, so that a route that begins to use one
-// finds it in order.
-func (b *builder) policies() {
+// definitions makes every policy, used or not, so that a route that begins to use one finds
+// it in order.
+func (b *builder) definitions() {
 	for _, def := range b.set.Policies {
 		if b.unreadPolicy(&def) {
-			b.broken[def.Name] = true
+			b.policies[def.Name] = nil
 			continue
 		}
-		_, _, faults := policy.New(def, b.policyEnv(nil))
-		if limit, ok := policy.RateLimit(&def); ok {
-			b.site.limits = append(b.site.limits, limit)
-		}
-		b.defs[def.Name], b.broken[def.Name] = def, len(faults) > 0
+		made, faults := b.limits.Policies.Make(&def, policy.Env{Account: b.limits.Account, Bucket: b.limits.Bucket, Uploaded: b.limits.Uploaded})
+		b.policies[def.Name] = made
 		for _, message := range faults {
 			b.faults = append(b.faults, routefile.Fault{File: routefile.PolicyFile, Message: "policy " + def.Name + ": " + message})
+		}
+		if made == nil {
+			continue
+		}
+		if limit, ok := made.RateLimit(); ok {
+			b.site.limits = append(b.site.limits, limit)
 		}
 	}
 	if b.unreadFile(routefile.PolicyFile) {
@@ -88,10 +90,6 @@ func (b *builder) policies() {
 		}
 		b.cors[def.Name] = made
 	}
-}
-
-func (b *builder) policyEnv(op *routefile.Operation) policy.Env {
-	return policy.Env{Operation: op, Account: b.limits.Account, Bucket: b.limits.Bucket, Uploaded: b.limits.Uploaded}
 }
 
 // route makes the route of an operation, but for the handler of an MCP server.
@@ -139,43 +137,45 @@ func (b *builder) unreadFile(name string) bool {
 	return slices.ContainsFunc(b.faults[:b.told], func(f routefile.Fault) bool { return f.File == name })
 }
 
-// chain makes the policies of a route.
+// chain gives a route its policies.
 func (b *builder) chain(rt *Route) {
 	for _, name := range rt.operation.Inbound {
-		if in, _, ok := b.policy(rt.operation, name); !ok {
-			continue
-		} else if in == nil {
-			b.fault(rt.operation, "the policy "+name+" can't run before the handler: it belongs to outbound")
-		} else {
-			if len(rt.inbound) == 0 && !route.NeedsBody(in) {
-				rt.early = append(rt.early, in)
-			} else {
-				rt.inbound = append(rt.inbound, in)
-			}
-			rt.guard(in)
+		if made := b.policies[name]; made != nil { // else it is told already
+			b.inbound(rt, name, made)
 		}
 	}
 	for _, name := range rt.operation.Outbound {
-		if _, out, ok := b.policy(rt.operation, name); !ok {
+		made := b.policies[name]
+		if made == nil {
 			continue
-		} else if out == nil {
-			b.fault(rt.operation, "the policy "+name+" can't run after the handler: it belongs to inbound")
-		} else {
-			rt.outbound = append(rt.outbound, out)
-			rt.needsWhole = rt.needsWhole || route.NeedsBody(out)
 		}
+		out := made.Outbound()
+		if out == nil {
+			b.fault(rt.operation, "the policy "+name+" can't run after the handler: it belongs to inbound")
+			continue
+		}
+		rt.outbound = append(rt.outbound, out)
+		rt.needsWhole = rt.needsWhole || route.NeedsBody(out)
 	}
 }
 
-func (b *builder) policy(op *routefile.Operation, name string) (route.Inbound, route.Outbound, bool) {
-	if b.broken[name] || b.defs[name].Name == "" {
-		return nil, nil, false // told already
+func (b *builder) inbound(rt *Route, name string, made *policy.Made) {
+	in, faults := made.Inbound(rt.operation)
+	switch {
+	case len(faults) > 0:
+		for _, message := range faults {
+			b.fault(rt.operation, "policy "+name+": "+message)
+		}
+	case in == nil:
+		b.fault(rt.operation, "the policy "+name+" can't run before the handler: it belongs to outbound")
+	default:
+		if len(rt.inbound) == 0 && !route.NeedsBody(in) {
+			rt.early = append(rt.early, in)
+		} else {
+			rt.inbound = append(rt.inbound, in)
+		}
+		rt.guard(in)
 	}
-	in, out, faults := policy.New(b.defs[name], b.policyEnv(op))
-	for _, message := range faults {
-		b.fault(op, "policy "+name+": "+message)
-	}
-	return in, out, len(faults) == 0
 }
 
 // guard adds a gate, if it is one.

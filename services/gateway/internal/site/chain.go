@@ -144,6 +144,9 @@ func (rt *Route) after(ctx context.Context, r *route.Request, response *route.Re
 }
 
 func (rt *Route) out(ctx context.Context, r *route.Request, response *route.Response) (_ *route.Response, err error) {
+	if response != nil && response.Header == nil { // of a program's handler or policy
+		response.Header = make(http.Header)
+	}
 	for _, policy := range rt.outbound {
 		if response, err = policy.Out(ctx, r, response); err != nil {
 			return nil, err

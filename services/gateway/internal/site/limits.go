@@ -1,6 +1,7 @@
 package site
 
 import (
+	"waybill.dev/services/gateway/internal/policy"
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/services/gateway/internal/routefile"
 	"waybill.dev/shared/domain"
@@ -34,6 +35,8 @@ type Limits struct {
 	// Own are the variables beginning with WAYBILL_ that $env(NAME) may name. Variables never
 	// has such ones.
 	Own Variables
+	// Policies are those that files may define; nil: the gateway's own.
+	Policies *policy.Registry
 }
 
 // variable returns what a name stands for.
@@ -51,6 +54,9 @@ func (l Limits) complete() Limits {
 	}
 	if l.Egress == nil {
 		l.Egress = &egress.Policy{}
+	}
+	if l.Policies == nil {
+		l.Policies, _ = policy.NewRegistry() // which fails of added ones alone
 	}
 	return l
 }

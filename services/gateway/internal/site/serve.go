@@ -87,7 +87,9 @@ func (rt *Route) serve(w http.ResponseWriter, r *http.Request, request *route.Re
 	rt.mark(w, r)
 	endBody(w, request, response)
 	if response.Stream != nil {
-		response.Stream(r.Context(), newStreamWriter(w))
+		stream := newStreamWriter(w)
+		stream.unread()
+		response.Stream(r.Context(), stream)
 		return
 	}
 	if response.Source != nil {
@@ -158,15 +160,21 @@ func (rt *Route) pass(w http.ResponseWriter, r *http.Request, request *route.Req
 	defer response.Source.Close()
 	stop := context.AfterFunc(r.Context(), func() { _ = response.Source.Close() })
 	defer stop()
+	stream := newStreamWriter(w)
+	if request.Source == nil || request.Source.Whole() {
+		stream.unread()
+	}
 	begin(w, response)
-	control := http.NewResponseController(w)
+	if response.Size < 0 {
+		stream.Flush() // the first part may be long in coming
+	}
 	for {
 		n, err := response.Source.Read(buffer)
 		if n > 0 {
-			if _, err := w.Write(buffer[:n]); err != nil {
+			if _, err := stream.Write(buffer[:n]); err != nil {
 				return // the client is gone
 			}
-			_ = control.Flush() // goes wrong with the next part, too
+			stream.Flush() // goes wrong with the next part, too
 		}
 		switch {
 		case err == io.EOF:

@@ -17,11 +17,13 @@ type streamWriter struct {
 }
 
 func newStreamWriter(w http.ResponseWriter) *streamWriter {
-	s := &streamWriter{w, http.NewResponseController(w)}
-	// What goes wrong with limits goes wrong with writing, too.
-	_ = s.control.SetReadDeadline(time.Time{})
-	return s
+	return &streamWriter{w, http.NewResponseController(w)}
 }
+
+// unread ends the server's limit for reading, when nothing more of the request is to come. The
+// end of the connection is noticed without. What goes wrong with limits goes wrong with
+// writing, too.
+func (s *streamWriter) unread() { _ = s.control.SetReadDeadline(time.Time{}) }
 
 // Write implements http.ResponseWriter.
 func (s *streamWriter) Write(p []byte) (int, error) {

@@ -36,7 +36,7 @@ func (d Deployed) Activate(tb testing.TB, db *store.Store) string {
 	}
 	now := db.Moment(db.Now())
 	inTx(tb, db, func(execute func(query string, args ...any)) {
-		execute("INSERT INTO gateway_sources (id, account, project, branch, deployment, format, size, archive, created_at, created_by, uploaded_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'test', $9)",
+		execute("INSERT INTO gateway_sources (id, account, project, branch, deployment, format, size, archive, created_at, created_by, created_key, uploaded_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'test', '', $9)",
 			source, d.Account, d.Project, d.Branch, d.Name(), d.Format, len(d.Archive), d.Archive, now)
 		d.put(execute, now)
 		execute("UPDATE gateway_deployments SET state = 'STARTED', active_build = $2, active_number = last_number + 1, last_number = last_number + 1 WHERE name = $1", d.Name(), build)

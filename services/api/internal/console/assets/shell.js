@@ -99,6 +99,18 @@ export const visit = (url) => load(new Request(new URL(url, location.href)), {})
 // again reads the page anew where it stands; new rows come in, nothing that the reader does is lost.
 export const again = () => (running ? undefined : load(new Request(location.href), { push: false, fresh: false, quiet: true }));
 
+// What the live stream does not tell of is followed by <div data-refresh="2">: its page is read anew
+// every two seconds, for as long as that is there.
+let due;
+function follow() {
+  clearTimeout(due);
+  const seconds = Number(main()?.querySelector("[data-refresh]")?.dataset.refresh);
+  if (seconds) due = setTimeout(() => { if (document.hidden || running || localStorage.getItem("waybill-paused") === "1") follow(); else again(); }, seconds * 1000);
+}
+addEventListener("wb:shown", follow);
+addEventListener("wb:lost", follow);
+follow();
+
 addEventListener("wb:again", again);
 addEventListener("wb:visit", (event) => visit(event.detail));
 addEventListener("wb:say", (event) => say(event.detail));

@@ -165,20 +165,10 @@ func command(query url.Values) string {
 		{"action", "--action "}, {"actor", "--actor "}, {"success", "--success="}, {"startDate", "--since "}, {"endDate", "--until "}, {"offset", "--offset "},
 	} {
 		if value := query.Get(flag.parameter); value != "" {
-			text.WriteString(" " + flag.flag + quoted(value))
+			text.WriteString(" " + flag.flag + console.Shell(value))
 		}
 	}
 	return text.String()
-}
-
-// quoted quotes what a shell would not take as one word.
-func quoted(text string) string {
-	if strings.ContainsFunc(text, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_./:@", r)
-	}) {
-		return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
-	}
-	return text
 }
 
 // actions are those that there are to choose from; any other may be typed.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/deliverylog"
 )
 
@@ -141,16 +142,8 @@ func (a attempt) SignedPrefix() string {
 // Verify is the command that checks the signature as the receiver must.
 func (a attempt) Verify() string {
 	at := value(a.RequestHeaders, "webhook-timestamp")
-	return "waybill signature verify --secret whsec_… --body event.json \\\n  --id " + shell(value(a.RequestHeaders, "webhook-id")) +
-		" --timestamp " + shell(at) + " --at " + shell(at) + " \\\n  --signature " + shell(value(a.RequestHeaders, "webhook-signature"))
-}
-
-// shell quotes text for a shell, where that is needed.
-func shell(text string) string {
-	if text != "" && strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:,=") == "" {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+	return "waybill signature verify --secret whsec_… --body event.json \\\n  --id " + console.Shell(value(a.RequestHeaders, "webhook-id")) +
+		" --timestamp " + console.Shell(at) + " --at " + console.Shell(at) + " \\\n  --signature " + console.Shell(value(a.RequestHeaders, "webhook-signature"))
 }
 
 // explanation is why a delivery is where it is; see GET /v1/explanations.

@@ -101,7 +101,7 @@ func pair(p *console.Page) error {
 	if e.Delivery != nil {
 		return p.Redirect(console.Path("console", "deliveries", e.Delivery.ID))
 	}
-	p.CLI("deliveries explain --event " + shell(eventID) + " --webhook " + shell(webhookID))
+	p.CLI("deliveries explain --event " + console.Shell(eventID) + " --webhook " + console.Shell(webhookID))
 	v := newView(p, eventID, webhookID, &e, nil)
 	v.Title = "No delivery"
 	if e.Event != nil {

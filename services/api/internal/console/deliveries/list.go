@@ -206,10 +206,10 @@ func cli(command string, query url.Values) string {
 	text.WriteString(command)
 	for _, f := range []struct{ name, flag string }{
 		{"status", "status"}, {"webhookId", "webhook"}, {"eventId", "event"}, {"eventType", "type"}, {"shipmentId", "shipment"},
-		{"reason", "reason"}, {"class", "class"}, {"statusCode", "status-code"}, {"since", "since"}, {"until", "until"},
+		{"reason", "reason"}, {"class", "class"}, {"statusCode", "code"}, {"test", "test"}, {"since", "since"}, {"until", "until"},
 	} {
 		if value := query.Get(f.name); value != "" {
-			text.WriteString(" --" + f.flag + " " + shell(value))
+			text.WriteString(" --" + f.flag + "=" + console.Shell(value))
 		}
 	}
 	return text.String()

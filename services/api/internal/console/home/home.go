@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/console/deliverylog"
 	"waybill.dev/services/api/internal/sample"
 	"waybill.dev/shared/domain"
 )
@@ -65,20 +66,6 @@ type webhook struct {
 	Active bool   `json:"active"`
 }
 
-type delivery struct {
-	ID        string `json:"id"`
-	EventID   string `json:"eventId"`
-	EventType string `json:"eventType"`
-	WebhookID string `json:"webhookId"`
-	Status    string `json:"status"`
-	Reason    string `json:"reason"`
-	UpdatedAt string `json:"updatedAt"`
-}
-
-type deliveries struct {
-	Data []delivery `json:"data"`
-}
-
 // trouble is a webhook that fails.
 type trouble struct {
 	ID, URL          string
@@ -100,7 +87,7 @@ type view struct {
 	Bars       console.Bars
 	NoFigures  *console.Problem // why there are none
 	Troubles   []trouble
-	Failed     []delivery
+	Failed     []deliverylog.Delivery
 	NoFailed   *console.Problem
 	First      bool // nothing was delivered yet
 	HasWebhook bool
@@ -139,7 +126,7 @@ func show(p *console.Page) error {
 			v.Troubles = troubles(each.Data, webhooks, p.Now())
 		}
 	}
-	var failed deliveries
+	var failed deliverylog.Page
 	if v.NoFailed = p.API.Try("/v1/deliveries", url.Values{"status": {"failed"}, "limit": {"5"}}, &failed); v.NoFailed == nil {
 		v.Failed = failed.Data
 	}
@@ -154,7 +141,7 @@ func (v *view) first(p *console.Page) {
 		v.HasEvent = true
 		return
 	}
-	var delivered deliveries
+	var delivered deliverylog.Page
 	if p.API.Try("/v1/deliveries", url.Values{"status": {"delivered"}, "limit": {"1"}}, &delivered) != nil {
 		return // it can't be told
 	}

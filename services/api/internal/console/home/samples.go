@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/services/api/internal/console/deliverylog"
 )
 
 // samples are data to try the templates with.
@@ -20,7 +21,7 @@ func samples() map[string][]any {
 	missing := &console.Problem{Status: http.StatusNotFound, Title: "Not found", NoOperation: true}
 	full := view{
 		Account: "default", Figures: f, Bars: bars, Troubles: troubles(rows, []webhook{{ID: "wh_1", URL: "https://x.example/<script>\u202e"}}, now),
-		Failed:  []delivery{{ID: "dlv_1", EventID: "evt_1", EventType: "shipment.delivered", WebhookID: "wh_1", Status: "failed", Reason: "exhausted", UpdatedAt: "2026-11-18T15:02:11.000Z"}},
+		Failed:  []deliverylog.Delivery{{ID: "dlv_1", EventID: "evt_1", EventType: "shipment.delivered", WebhookID: "wh_1", Status: "failed", Reason: "scheduleExhausted", UpdatedAt: "2026-11-18T15:02:11.000Z"}},
 		MayMake: true, MayPublish: true, Types: []console.Option{{Value: "shipment.created", Label: "shipment.created"}}, Deliveries: true, NewWebhook: true, Events: true,
 	}
 	first := view{Account: "default", Bars: none, First: true, MayPublish: true, MayMake: true, NewWebhook: true}

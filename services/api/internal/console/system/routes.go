@@ -37,6 +37,8 @@ type routesView struct {
 	Files    []console.Option
 	Filtered bool
 	Check    string // the command that checks the folder
+	// Deployment is where the traffic of the routes is shown; empty: nowhere.
+	Deployment string
 }
 
 type routeLine struct {
@@ -54,6 +56,9 @@ func (o *Options) showRoutes(p *console.Page) error {
 	v.Filtered = v.Match != "" || v.File != ""
 	v.Check = "waybill routes check"
 	p.CLI("routes check")
+	if p.Has("/console/deployments/{deploymentName}") {
+		v.Deployment = console.Path("console", "deployments", "local")
+	}
 	if o.RouteState == nil {
 		return p.Show("routes.html", "Routes", v)
 	}

@@ -22,7 +22,7 @@ func samples() map[string][]any {
 			Streams: []stream{{"EVENTS", "events", 1000, "5 MiB", at, "fanout", 5, 3, false}, {Name: "HOLD"}}, Backlog: []backlog{{"events", 5}}, Changes: []change{c, {Success: true}}, Memory: "5 MiB", Connections: 3, Now: at,
 		}},
 		"routes.html": {routesView{}, routesView{Known: true}, routesView{Known: true, Filtered: true, Match: "<b>", Files: []console.Option{{Label: "All"}}}, routesView{
-			Known: true, Check: "waybill routes check", State: RouteState{hostile, at, 2, nil, []RouteFault{{hostile, hostile, hostile, hostile}, {}}, at},
+			Known: true, Check: "waybill routes check", Deployment: "/console/deployments/local", State: RouteState{hostile, at, 2, nil, []RouteFault{{hostile, hostile, hostile, hostile}, {}}, at},
 			Lines: []routeLine{{RouteLine{hostile, hostile, "GET", hostile, hostile, "tool", []string{hostile}, []string{"b"}}, 5000, 2, "≤ 8ms"}, {}},
 		}},
 	}

@@ -16,14 +16,15 @@ const operationsFile = "operations.oas.json"
 func NoTool() map[string]string {
 	const forPeople = "a page for people"
 	return map[string]string{
-		"streamNews":     "its answer has no end",
-		"checkHealth":    "the state of a process, for whoever runs it",
-		"checkReadiness": "the state of a process, for whoever runs it",
-		"showDocs":       forPeople,
-		"getDocsFile":    forPeople,
-		"explainProblem": forPeople,
-		"getOpenAPI":     "a resource: waybill://openapi",
-		"getAsyncAPI":    "a resource: waybill://asyncapi",
+		"streamNews":             "its answer has no end",
+		"uploadDeploymentSource": "its body is an archive, and its URL the permission",
+		"checkHealth":            "the state of a process, for whoever runs it",
+		"checkReadiness":         "the state of a process, for whoever runs it",
+		"showDocs":               forPeople,
+		"getDocsFile":            forPeople,
+		"explainProblem":         forPeople,
+		"getOpenAPI":             "a resource: waybill://openapi",
+		"getAsyncAPI":            "a resource: waybill://asyncapi",
 	}
 }
 
@@ -31,7 +32,8 @@ func NoTool() map[string]string {
 // people write, has none for, and routes with these in the list of its MCP server. All that a
 // tool says is in the OpenAPI document: its name is the operation's id, its description the
 // operation's, its arguments are the parameters and the body, and the method tells whether it
-// reads. x-destructive marks a POST that ends or repeats something.
+// reads. x-destructive marks a POST that ends or repeats something. A parameter with x-tool false
+// is for bodies that tools don't send.
 func Tools(openapi, routes []byte) (operations, listed []byte, err error) {
 	var api, file yaml.MapSlice
 	for text, into := range map[*[]byte]*yaml.MapSlice{&openapi: &api, &routes: &file} {
@@ -128,7 +130,7 @@ func argumentsOf(api yaml.MapSlice, parameters []any) []any {
 		if ref, ok := get(parameter, "$ref").(string); ok {
 			parameter = get(api, strings.Split(strings.TrimPrefix(ref, "#/"), "/")...)
 		}
-		if in := get(parameter, "in"); in != "path" && in != "query" || get(parameter, "name") == "tags" {
+		if in := get(parameter, "in"); in != "path" && in != "query" || get(parameter, "name") == "tags" || get(parameter, "x-tool") == false {
 			continue
 		}
 		arguments = append(arguments, renamed(parameter))

@@ -1,0 +1,165 @@
+package load
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// StaticText is what the static route of a gateway, and of the bare proxy, answers.
+const StaticText = "The parcel is on its way."
+
+// StaticPath is the path of that route; all others lead to the back end.
+const StaticPath = "/static"
+
+// Opened is where a process listens.
+type Opened struct {
+	Address string `json:"address"`
+}
+
+// Open has a back end listen; its answers have so many bytes.
+func (c *Child) Open(size int) (Opened, error) {
+	var o Opened
+	err := c.call(struct {
+		Size int `json:"size"`
+	}{size}, &o)
+	return o, err
+}
+
+// Proxy has a bare proxy listen that leads to a back end: nothing but net/http and its
+// reverse proxy.
+func (c *Child) Proxy(backEnd string) (Opened, error) {
+	var o Opened
+	err := c.call(struct {
+		BackEnd string `json:"backEnd"`
+	}{backEnd}, &o)
+	return o, err
+}
+
+// Ask is what a caller asks for, again and again.
+type Ask struct {
+	Address     string        `json:"address"`
+	Path        string        `json:"path"`
+	Key         string        `json:"key"` // empty: none
+	Connections int           `json:"connections"`
+	For         time.Duration `json:"for"`
+}
+
+// Ask has a caller ask to the end. What is no 200 was refused.
+func (c *Child) Ask(a Ask) (Published, error) {
+	var p Published
+	err := c.call(a, &p)
+	return p, err
+}
+
+// backEnd answers every request with the same JSON. It knows as much of HTTP/1.1 as proxies
+// send for a GET: no body.
+func backEnd(_ context.Context, order struct {
+	Size int `json:"size"`
+},
+) (Opened, error) {
+	text := `{"text":"` + strings.Repeat("x", max(0, order.Size-len(`{"text":""}`))) + `"}`
+	answer := []byte("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(text)) + "\r\n\r\n" + text)
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return Opened{}, fmt.Errorf("open the back end: %w", err)
+	}
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go answers(conn, answer)
+		}
+	}()
+	return Opened{l.Addr().String()}, nil
+}
+
+func answers(conn net.Conn, answer []byte) {
+	defer conn.Close()
+	for in := bufio.NewReaderSize(conn, 8<<10); ; {
+		line, err := in.ReadSlice('\n')
+		if err != nil {
+			return
+		}
+		if len(bytes.TrimSpace(line)) > 0 {
+			continue
+		}
+		if _, err := conn.Write(answer); err != nil {
+			return
+		}
+	}
+}
+
+func proxy(_ context.Context, order struct {
+	BackEnd string `json:"backEnd"`
+},
+) (Opened, error) {
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return Opened{}, fmt.Errorf("open the proxy: %w", err)
+	}
+	to := &url.URL{Scheme: "http", Host: order.BackEnd}
+	forward := &httputil.ReverseProxy{
+		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(to); r.SetXForwarded() },
+		Transport: &http.Transport{MaxIdleConnsPerHost: 1000, DisableCompression: true},
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", forward)
+	mux.HandleFunc(StaticPath, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = io.WriteString(w, StaticText)
+	})
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second, WriteTimeout: 40 * time.Second, IdleTimeout: time.Minute}
+	go func() { _ = server.Serve(l) }()
+	return Opened{l.Addr().String()}, nil
+}
+
+func ask(ctx context.Context, a Ask) (Published, error) {
+	request := "GET " + a.Path + " HTTP/1.1\r\nHost: " + a.Address + "\r\nUser-Agent: bench\r\nAccept: */*\r\n"
+	if a.Key != "" {
+		request += "Authorization: Bearer " + a.Key + "\r\n"
+	}
+	request += "\r\n"
+	connections, err := dials(ctx, a.Address, a.Connections)
+	defer func() {
+		for _, c := range connections {
+			c.close()
+		}
+	}()
+	if err != nil {
+		return Published{}, err
+	}
+	const endless = 1 << 40
+	w := &work{source: newSource(Job{Events: endless, For: a.For})}
+	err = each(len(connections), func(i int) error {
+		for {
+			_, count, began := w.source.take(ctx, 1)
+			if count == 0 {
+				return nil
+			}
+			status, answer, err := connections[i].ask([]byte(request))
+			if err != nil {
+				return fmt.Errorf("ask %s: %w", a.Path, err)
+			}
+			if status != http.StatusOK {
+				w.refused.Add(1)
+				w.faults.add("%d: %s", status, answer)
+				continue
+			}
+			w.accepted.Add(1)
+			w.latency.Add(time.Since(began))
+		}
+	})
+	return w.published(), err
+}

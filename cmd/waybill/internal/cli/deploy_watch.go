@@ -1,0 +1,282 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"waybill.dev/cmd/internal/client"
+	"waybill.dev/cmd/internal/console"
+)
+
+// A build is looked after often at first: most take less than a second.
+const (
+	lookFirst = 200 * time.Millisecond
+	lookLater = time.Second
+	lookOften = 10 * time.Second // for how long
+)
+
+// watcher follows a build. All it says goes to stderr.
+type watcher struct {
+	*app
+
+	client *client.Client
+	to     client.Source
+	log    logPrinter
+	live   *liveLine
+	lost   bool // the last look had no answer
+}
+
+func (a *app) watch(c *client.Client, to client.Source) *watcher {
+	p := logPrinter{w: a.stderr, width: math.MaxInt}
+	if columns := console.Columns(a.stderr); columns > 0 {
+		p.width = columns
+	}
+	return &watcher{app: a, client: c, to: to, log: p, live: newLiveLine(a.stderr)}
+}
+
+func (w *watcher) say(format string, args ...any) {
+	w.live.clear()
+	w.note("%s", console.Hang(fmt.Sprintf(format, args...), 2, 0, w.log.width))
+}
+
+// outcome is what a deployment is told with.
+type outcome struct {
+	DeploymentName string         `json:"deploymentName"`
+	URL            string         `json:"url"`
+	BuildID        string         `json:"buildId"`
+	StatusID       string         `json:"statusId"`
+	Status         string         `json:"status"`
+	Routes         int            `json:"routes"`
+	Errors         []client.Fault `json:"errors"`
+}
+
+// end follows the build until its end, and says what became of it.
+func (w *watcher) end(ctx context.Context, accepted client.Accepted, wait time.Duration, form output) error {
+	if accepted.StatusID == "" { // a folder that the installation itself has: it was read already
+		w.say("The routes of %s were read anew.", console.Clean(accepted.DeploymentName))
+		return nil
+	}
+	status, err := w.follow(ctx, accepted, wait)
+	w.live.clear()
+	if err != nil {
+		return fmt.Errorf("%w\n  The build goes on. See what became of it: %s deployments builds %s", err, w.binary, console.Clean(accepted.DeploymentName))
+	}
+	url := status.URL
+	if url == "" {
+		url = accepted.URL
+	}
+	result := outcome{accepted.DeploymentName, url, accepted.BuildID, accepted.StatusID, status.Status, status.Result.Routes, status.Result.Errors}
+	if form == asJSON {
+		if err := console.JSON(w.stdout, result); err != nil {
+			return err
+		}
+	}
+	if status.Status != client.DeploymentSuccess {
+		return w.failed(ctx, result)
+	}
+	style := console.StyleFor(w.stderr)
+	switch {
+	case url == "":
+		w.say("%s Deployed %s, with %s. The installation does not say at which URL its gateways answer: its operator sets WAYBILL_GATEWAY_URL.",
+			style.Good("✓"), console.Clean(accepted.DeploymentName), many(result.Routes, "route"))
+	default:
+		w.say("%s Deployed %s, with %s.", style.Good("✓"), console.Clean(accepted.DeploymentName), many(result.Routes, "route"))
+		if form != asJSON {
+			fmt.Fprintln(w.stdout, console.Clean(url))
+		}
+	}
+	return nil
+}
+
+// follow prints the log as it grows, until the build has ended.
+func (w *watcher) follow(ctx context.Context, accepted client.Accepted, wait time.Duration) (client.DeploymentStatus, error) {
+	started := time.Now()
+	ctx, cancel := context.WithTimeoutCause(ctx, wait, fmt.Errorf("the build has not ended within %s", wait))
+	defer cancel()
+	for {
+		status, err := w.look(ctx, accepted)
+		switch {
+		case ctx.Err() != nil:
+			return status, stopped(ctx)
+		case err != nil && !client.MayPass(err):
+			return status, err
+		case err == nil && (status.Status == client.DeploymentSuccess || status.Status == client.DeploymentError):
+			return status, nil
+		}
+		pause := lookFirst
+		if time.Since(started) > lookOften {
+			pause = lookLater
+		}
+		w.live.show("%s: %s", w.doing(status, err), time.Since(started).Round(time.Second))
+		select {
+		case <-ctx.Done():
+			return status, stopped(ctx)
+		case <-time.After(pause):
+		}
+	}
+}
+
+// stopped says why the build is no longer followed.
+func stopped(ctx context.Context) error {
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return errors.New("interrupted")
+}
+
+// look prints what is new in the log. The status is read first, so that the log is whole when
+// the build has ended.
+func (w *watcher) look(ctx context.Context, accepted client.Accepted) (client.DeploymentStatus, error) {
+	status, err := w.client.DeploymentStatus(ctx, w.to.Account, w.to.Project, accepted.StatusID)
+	if err == nil && accepted.BuildID != "" {
+		var steps map[string][]client.LogLine
+		if steps, _, err = w.client.BuildLog(ctx, accepted.DeploymentName, accepted.BuildID); err == nil {
+			w.live.clear()
+			w.log.print(steps)
+		}
+	}
+	if err != nil && !w.lost && ctx.Err() == nil && client.MayPass(err) {
+		w.say("%s The build goes on; looking again.", err)
+	}
+	w.lost = err != nil
+	return status, err
+}
+
+// doing says what a build that has not ended does.
+func (w *watcher) doing(status client.DeploymentStatus, err error) string {
+	if err != nil {
+		return "no answer"
+	}
+	for _, name := range stepOrder {
+		if status.Steps[name].Status == client.StepBuilding {
+			return name
+		}
+	}
+	return "waiting for a gateway"
+}
+
+// failed says what the faults are, unless the log has them, and what is served now.
+func (w *watcher) failed(ctx context.Context, result outcome) error {
+	if !w.log.faults {
+		for _, f := range result.Errors {
+			w.log.line("", client.LogLine{Level: "error", Message: f.Detail, File: f.File, Operation: f.Operation, Pointer: f.Pointer})
+		}
+	}
+	why := "the build failed"
+	if n := len(result.Errors); n > 0 {
+		why += " with " + many(n, "fault")
+	}
+	d, err := w.client.Deployment(ctx, result.DeploymentName)
+	switch {
+	case err != nil:
+		return errors.New(why)
+	case d.Build != nil && d.Build.ID != "":
+		return fmt.Errorf("%s; build %d is still served", why, d.Build.Number)
+	}
+	return fmt.Errorf("%s; nothing is served yet", why)
+}
+
+// stepOrder is the order of the steps of a build.
+//
+//nolint:gochecknoglobals // never changed
+var stepOrder = []string{"unpack", "variables", "check", "activate"}
+
+// logPrinter prints the lines of a build's log that it has not printed yet.
+type logPrinter struct {
+	w       io.Writer
+	width   int
+	printed map[string]int // lines by step
+	faults  bool           // some of them were
+}
+
+func (p *logPrinter) print(steps map[string][]client.LogLine) {
+	if p.printed == nil {
+		p.printed = make(map[string]int)
+	}
+	for step, n := range p.printed {
+		if len(steps[step]) < n { // another gateway has taken it over
+			clear(p.printed)
+			fmt.Fprintln(p.w, "  The build was begun anew.")
+			break
+		}
+	}
+	names := slices.Clone(stepOrder)
+	for name := range steps {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names[len(stepOrder):])
+	for _, name := range names {
+		for _, line := range steps[name][p.printed[name]:] {
+			p.line(name, line)
+			p.printed[name]++
+		}
+	}
+}
+
+// line prints one line. A fault begins with its place, as `waybill routes check` has it.
+func (p *logPrinter) line(step string, line client.LogLine) {
+	var text strings.Builder
+	for _, place := range []string{line.File, line.Operation, line.Pointer} {
+		if place != "" {
+			text.WriteString(console.Clean(place) + ": ")
+		}
+	}
+	text.WriteString(console.Clean(line.Message))
+	head := fmt.Sprintf("  %-9s  ", console.Clean(step))
+	indent := utf8.RuneCountInString(head)
+	body := console.Hang(text.String(), indent, indent, p.width)
+	style := console.StyleFor(p.w)
+	switch line.Level {
+	case "error":
+		p.faults = true
+		body = style.Bad(body)
+	case "warn":
+		body = style.Warn(body)
+	}
+	fmt.Fprintln(p.w, style.Dim(head)+body)
+}
+
+// liveLine is a line on a terminal that is written over and over. Elsewhere nothing is written.
+type liveLine struct {
+	w     io.Writer // nil: no terminal
+	last  time.Time
+	shown bool
+}
+
+func newLiveLine(w io.Writer) *liveLine {
+	if !console.IsTerminal(w) || os.Getenv("TERM") == "dumb" {
+		w = nil
+	}
+	return &liveLine{w: w}
+}
+
+// show writes the line, at most ten times a second.
+func (l *liveLine) show(format string, args ...any) {
+	if l.w == nil || time.Since(l.last) < 100*time.Millisecond {
+		return
+	}
+	text := []rune("  " + fmt.Sprintf(format, args...))
+	if columns := console.Columns(l.w); columns > 0 && len(text) >= columns {
+		text = text[:columns-1]
+	}
+	fmt.Fprintf(l.w, "\r%s\x1b[K", console.StyleFor(l.w).Dim(string(text)))
+	l.last, l.shown = time.Now(), true
+}
+
+// clear removes the line.
+func (l *liveLine) clear() {
+	if l.shown {
+		fmt.Fprint(l.w, "\r\x1b[K")
+		l.shown = false
+	}
+}

@@ -1,0 +1,93 @@
+package verb
+
+import (
+	"net/http"
+
+	"waybill.dev/shared/domain"
+)
+
+// Deployments is the noun that has further verbs, which follow a build.
+const Deployments = "deployments"
+
+const (
+	deploymentsPath = projectsPath + "/{projectName}/deployments"
+	deploymentPath  = "/v1/deployments/{deploymentName}"
+)
+
+// ProjectNames completes the name of a project.
+func ProjectNames() Verb {
+	return Verb{Args: []Arg{projectArg("PROJECT")}}
+}
+
+// DeploymentArg is the argument that names a deployment.
+func DeploymentArg() []Arg {
+	return []Arg{{Word: "DEPLOYMENT", To: "deploymentName"}}
+}
+
+// BuildArgs are the arguments that name a build, which may be left out.
+func BuildArgs() []Arg {
+	return append(DeploymentArg(), Arg{Word: "[BUILD-ID]", To: "buildId", List: deploymentPath + "/builds", ID: "id", Optional: true})
+}
+
+func deploymentView() View {
+	return View{None: "There are no deployments.", Columns: []Column{
+		{Title: "NAME", Member: "name"},
+		{Title: "BRANCH", Member: "branchName", Shrinks: true, Spare: true},
+		{Title: "STATE", Member: "state"},
+		{Title: "BUILD", Member: "build.number", Null: "-"},
+		{Title: "TYPE", Member: "environmentType", Spare: true},
+		{Title: "UPDATED", Member: "updatedOn", Form: Brief, Spare: true},
+		{Title: "MESSAGE", Member: "message", Shrinks: true, Spare: true, Rare: true},
+		{Title: "URL", Member: "url", Wide: true},
+		{Title: "PROJECT", Member: "projectName", Wide: true},
+		{Title: "BUILD ID", Member: "build.id", Wide: true},
+		{Title: "NEWEST BUILD", Member: "lastBuild.number", Wide: true},
+		{Title: "ITS STATUS", Member: "lastBuild.status", Wide: true},
+		{Title: "ITS ID", Member: "lastBuild.id", Wide: true},
+		{Title: "VARIABLES CHANGED", Member: "variablesChangedOn", Form: Moment, Wide: true},
+		{Title: "CREATED", Member: "createdOn", Form: Moment, Wide: true},
+	}}
+}
+
+func deployments() Noun {
+	view := deploymentView()
+	project := projectArg("PROJECT")
+	project.Flag = "project"
+	return Noun{
+		Name: Deployments, Short: "List, show, redeploy, roll back and delete deployments",
+		Long: "A deployment serves the routes of one branch of a project at a URL of its own.\n`waybill deploy` makes and changes it.",
+		Verbs: []Verb{
+			{
+				Name: "list", Short: "List the deployments of a project, the oldest first", Example: "  waybill deployments list shop",
+				Method: http.MethodGet, Path: deploymentsPath, Args: []Arg{project},
+				Flags: concat([]Flag{
+					{Name: "project", Usage: "the `name` of the project, if it is not given as an argument", In: InVerb},
+					{Name: "branch", Usage: "only of this branch", In: InQuery, To: "branchName"},
+					{Name: "environment-type", Usage: "only of this type", In: InQuery, To: "environmentType", Choices: words([]domain.EnvironmentType{domain.Production, domain.Preview, domain.Development})},
+				}, paging()),
+				Show: view,
+			},
+			{
+				Name: "get", Short: "Show a deployment", Example: "  waybill deployments get shop-main-4zq2mw7k5a",
+				Method: http.MethodGet, Path: deploymentPath, Args: DeploymentArg(), Show: view,
+			},
+			{
+				Name: "delete", Short: "Delete a deployment with its builds", Example: "  waybill deployments delete shop-try-this-c7xw3f2m6q",
+				Method: http.MethodDelete, Path: deploymentPath, Args: DeploymentArg(),
+				Done: "Deployment {deploymentName} is deleted. Its URL answers 404.", Confirm: "Delete deployment {deploymentName}? Its routes are no longer served.",
+			},
+			{
+				Name: "builds", Short: "List the builds of a deployment", Example: "  waybill deployments builds shop-main-4zq2mw7k5a",
+				Long:   "Lists the builds that are kept: the one that is served and the newest 20. Any of\nthem can be served again: waybill deployments redeploy DEPLOYMENT --build ID",
+				Method: http.MethodGet, Path: deploymentPath + "/builds", Args: DeploymentArg(), Flags: paging(),
+				Show: View{None: "There are no builds.", Columns: []Column{
+					{Title: "NUMBER", Member: "number"},
+					{Title: "ID", Member: "id"},
+					{Title: "STATUS", Member: "status"},
+					{Title: "CREATED", Member: "createdOn", Form: Brief},
+					{Title: "BY", Member: "createdBy", Shrinks: true, Spare: true},
+				}},
+			},
+		},
+	}
+}

@@ -1,0 +1,225 @@
+// Package deployments has the console's pages of what the gateway serves for the projects of an
+// account: deployments with their builds, the upload of a new one, its traffic and its requests.
+package deployments
+
+import (
+	"cmp"
+	"embed"
+	"io/fs"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"waybill.dev/services/api/internal/console"
+	"waybill.dev/shared/domain"
+)
+
+//go:embed templates/*.html
+var files embed.FS
+
+const (
+	listPath    = "/console/deployments"
+	newPath     = "/console/new-deployment"
+	onePath     = listPath + "/{deploymentName}"
+	buildPath   = onePath + "/builds/{buildId}"
+	trafficPath = onePath + "/traffic"
+	logPath     = onePath + "/requests"
+	requestPath = logPath + "/{requestId}"
+
+	projectsPath     = "/console/access/projects"
+	environmentsPath = "/console/environments"
+	branchPath       = environmentsPath + "/{projectName}/{branchName}"
+)
+
+// Module returns the pages.
+func Module() console.Module {
+	templates, _ := fs.Sub(files, "templates") // the name is a constant
+	show := func(path string, handle func(*console.Page) error) console.Route {
+		return console.Route{Method: http.MethodGet, Path: path, Handle: handle}
+	}
+	act := func(path string, handle func(*console.Page) error) console.Route {
+		return console.Route{Method: http.MethodPost, Path: path, Handle: handle}
+	}
+	return console.Module{
+		Name: "deployments", Templates: templates, Samples: samples(),
+		Nav: []console.NavEntry{{Label: "Deployments", Path: listPath, Icon: "deployments", Order: console.OrderDeployments, Key: "o"}},
+		Routes: []console.Route{
+			show(listPath, list),
+			show(newPath, compose), act(newPath, upload),
+			show(onePath, showBuilds),
+			show(onePath+"/variables", showVariables),
+			show(trafficPath, showTraffic),
+			show(logPath, listRequests), show(requestPath, showRequest),
+			show(buildPath, showBuild),
+			show(buildPath+"/deploy", confirmBuild), act(buildPath+"/deploy", deployBuild),
+			show(onePath+"/deploy", confirmDeploy), act(onePath+"/deploy", deploy),
+			show(onePath+"/delete", confirmDelete), act(onePath+"/delete", remove),
+		},
+	}
+}
+
+// local is the deployment of the folder that the process itself serves.
+const local = "local"
+
+// deployment is a deployment as the API shows it.
+type deployment struct {
+	Name               string  `json:"name"`
+	URL                string  `json:"url"`
+	ProjectName        string  `json:"projectName"`
+	BranchName         string  `json:"branchName"`
+	EnvironmentType    string  `json:"environmentType"`
+	State              string  `json:"state"`
+	Message            string  `json:"message"`
+	CreatedOn          string  `json:"createdOn"`
+	UpdatedOn          string  `json:"updatedOn"`
+	Build              *build  `json:"build"`     // the one that is served
+	LastBuild          *build  `json:"lastBuild"` // the newest
+	VariablesChangedOn *string `json:"variablesChangedOn"`
+}
+
+// build is a build as the API shows it.
+type build struct {
+	ID          string `json:"id"`
+	StatusID    string `json:"statusId"`
+	Number      int64  `json:"number"`
+	Status      string `json:"status"`
+	CreatedOn   string `json:"createdOn"`
+	FinishedOn  string `json:"finishedOn"`
+	ActivatedOn string `json:"activatedOn"`
+	CreatedBy   string `json:"createdBy"`
+}
+
+// Word says in a word what the deployment does.
+func (d deployment) Word() string {
+	switch domain.DeploymentState(d.State) {
+	case domain.DeploymentBuilding:
+		return "building"
+	case domain.DeploymentStarted:
+		return "serving"
+	case domain.DeploymentErrored:
+		return "failed"
+	}
+	return strings.ToLower(d.State)
+}
+
+// Local tells whether it is the folder that the process itself serves.
+func (d deployment) Local() bool { return d.Name == local }
+
+// Failed tells whether a build failed after the one that is served.
+func (d deployment) Failed() bool {
+	return d.LastBuild != nil && d.LastBuild.Status == string(domain.BuildError) && (d.Build == nil || d.LastBuild.Number > d.Build.Number)
+}
+
+// Changed is when a variable changed that the build does not have yet; empty: none did.
+func (d deployment) Changed() string {
+	if d.VariablesChangedOn == nil {
+		return ""
+	}
+	return *d.VariablesChangedOn
+}
+
+// Host is the address without the scheme.
+func (d deployment) Host() string {
+	_, rest, ok := strings.Cut(d.URL, "://")
+	if !ok {
+		rest = d.URL
+	}
+	return strings.TrimSuffix(rest, "/")
+}
+
+// Path is where its page is, or one below it.
+func (d deployment) Path(more ...string) string {
+	return console.Path(append([]string{"console", "deployments", d.Name}, more...)...)
+}
+
+// BuildPath is where the page of one of its builds is.
+func (d deployment) BuildPath(id string) string { return d.Path("builds", id) }
+
+// Branch is where the variables of its branch are changed.
+func (d deployment) Branch() string {
+	return console.Path("console", "environments", d.ProjectName, d.BranchName)
+}
+
+// Project is where the project's deployments are.
+func (d deployment) Project() string { return listPath + "?project=" + d.ProjectName }
+
+// Word says in a word how the build ended, or where it is.
+func (b build) Word() string {
+	switch domain.BuildStatus(b.Status) {
+	case domain.BuildQueued:
+		return "queued"
+	case domain.BuildBuilding:
+		return "building"
+	case domain.BuildSuccess:
+		return "succeeded"
+	case domain.BuildError:
+		return "failed"
+	}
+	return strings.ToLower(b.Status)
+}
+
+// Open tells whether the build goes on.
+func (b build) Open() bool {
+	return b.Status == string(domain.BuildQueued) || b.Status == string(domain.BuildBuilding)
+}
+
+// Took is how long it took from the upload to its end; empty: it goes on.
+func (b build) Took() string { return took(b.CreatedOn, b.FinishedOn) }
+
+func took(from, to string) string {
+	start, err := time.Parse(time.RFC3339, from)
+	if err != nil {
+		return ""
+	}
+	end, err := time.Parse(time.RFC3339, to)
+	if err != nil {
+		return ""
+	}
+	d := max(0, end.Sub(start))
+	switch {
+	case d < time.Second:
+		return strconv.FormatInt(d.Milliseconds(), 10) + "\u202fms"
+	case d < time.Minute:
+		return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + "\u202fs"
+	}
+	return strconv.Itoa(int(d/time.Minute)) + "\u202fmin"
+}
+
+// api is where a deployment is in the API, or what is below it.
+func api(name string, more ...string) string {
+	return console.Path(append([]string{"v1", "deployments", name}, more...)...)
+}
+
+// read reads the deployment that the page's path names.
+func read(p *console.Page) (deployment, error) {
+	var d deployment
+	err := p.API.Get(api(p.Param("deploymentName")), nil, &d)
+	d.Name = cmp.Or(d.Name, p.Param("deploymentName"))
+	return d, err
+}
+
+// head is what all pages of a deployment begin with.
+type head struct {
+	Deployment deployment
+	Tabs       []console.Tab
+	May        bool // change it
+	HasBranch  bool // there is a page of the branch's variables
+}
+
+func headOf(p *console.Page, d deployment, current string) head {
+	h := head{Deployment: d, May: p.May(domain.ScopeGatewayWrite), HasBranch: p.Has(branchPath) && !d.Local()}
+	for _, t := range []struct{ label, part string }{{"Builds", ""}, {"Traffic", "traffic"}, {"Requests", "requests"}, {"Variables", "variables"}} {
+		if t.part == "variables" && d.Local() {
+			continue // those of the process
+		}
+		path := d.Path()
+		if t.part != "" {
+			path = d.Path(t.part)
+		}
+		h.Tabs = append(h.Tabs, console.Tab{Label: t.label, Path: path, Current: t.part == current})
+	}
+	return h
+}
+
+func title(d deployment) string { return d.ProjectName + " · " + d.BranchName }

@@ -1,0 +1,60 @@
+package deployments
+
+import (
+	"net/url"
+	"strconv"
+
+	"waybill.dev/services/api/internal/console"
+	"waybill.dev/shared/domain"
+)
+
+// variable is a variable as the API shows it; a secret's value is never there.
+type variable struct {
+	Name      string `json:"name"`
+	Value     string `json:"value"`
+	IsSecret  bool   `json:"isSecret"`
+	UpdatedOn string `json:"updatedOn"`
+
+	Shared bool `json:"-"` // of all previews
+}
+
+type variablesView struct {
+	head
+
+	Variables   []variable
+	NoVariables *console.Problem
+	Preview     bool
+}
+
+// showVariables shows what $env stands for in the routes, with what a preview takes of all.
+func showVariables(p *console.Page) error {
+	d, err := read(p)
+	if err != nil {
+		return err
+	}
+	v := variablesView{head: headOf(p, d, "variables"), Preview: d.EnvironmentType == string(domain.Preview)}
+	p.CLI("variables list " + console.Shell(d.ProjectName) + " " + console.Shell(d.BranchName))
+	own, problem := variablesOf(p, d, d.BranchName)
+	v.NoVariables = problem
+	known := map[string]bool{}
+	for _, one := range own {
+		known[one.Name] = true
+		v.Variables = append(v.Variables, one)
+	}
+	if v.Preview && problem == nil {
+		all, _ := variablesOf(p, d, domain.PreviewBranch)
+		for _, one := range all {
+			if one.Shared = true; !known[one.Name] {
+				v.Variables = append(v.Variables, one)
+			}
+		}
+	}
+	return p.Show("variables.html", "Variables of "+title(d), v)
+}
+
+func variablesOf(p *console.Page, d deployment, branch string) ([]variable, *console.Problem) {
+	var answer page[variable]
+	path := console.Path("v1", "accounts", p.Account(), "projects", d.ProjectName, "branches", branch, "variables")
+	problem := p.API.Try(path, url.Values{"limit": {strconv.Itoa(domain.MaxVariables)}}, &answer)
+	return answer.Data, problem
+}

@@ -1,0 +1,230 @@
+package environments
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"waybill.dev/services/api/internal/console"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/problem"
+)
+
+// variable is a variable as the API shows it; a secret's value is never there.
+type variable struct {
+	Name      string `json:"name"`
+	Value     string `json:"value"`
+	IsSecret  bool   `json:"isSecret"`
+	CreatedOn string `json:"createdOn"`
+	UpdatedOn string `json:"updatedOn"`
+}
+
+// place is a branch of a project.
+type place struct{ Project, Branch string }
+
+func at(p *console.Page) place { return place{p.Param("projectName"), p.Param("branchName")} }
+
+// Path is where the branch's page is, or one below it.
+func (l place) Path(more ...string) string {
+	return console.Path(append([]string{"console", "environments", l.Project, l.Branch}, more...)...)
+}
+
+// Above is where the project's page is.
+func (l place) Above() string { return project{Name: l.Project}.Path() }
+
+// Previews tells whether it stands for all preview branches.
+func (l place) Previews() bool { return l.Branch == domain.PreviewBranch }
+
+// Title is what the branch is called on pages.
+func (l place) Title() string {
+	if l.Previews() {
+		return "All previews"
+	}
+	return l.Branch
+}
+
+type branchView struct {
+	Place     place
+	Links     links
+	Variables []variable
+	Shared    []variable // of all previews, that this one has no own of
+	Form      *console.Form
+	May       bool
+	Full      bool
+	Type      string // empty: there is no environment yet
+	Name      string // of the deployment; empty: there is none
+	Changed   string // when variables changed that what is served does not have yet
+	Commands  string
+}
+
+func showBranch(p *console.Page) error { return branch(p, console.NewForm(url.Values{})) }
+
+// branch shows the variables of a branch, with the form of a new one.
+func branch(p *console.Page, form *console.Form) error {
+	v := branchView{Place: at(p), Links: linksOf(p), Form: form, May: p.May(domain.ScopeGatewayWrite)}
+	var answer page[variable]
+	limit := url.Values{"limit": {strconv.Itoa(domain.MaxVariables)}}
+	if form.Problem != nil {
+		_ = p.API.Try(ofBranch(p), limit, &answer)
+	} else if err := p.API.Get(ofBranch(p), limit, &answer); err != nil {
+		return err
+	}
+	words := console.Shell(v.Place.Project) + " " + console.Shell(v.Place.Branch)
+	p.CLI("variables list " + words)
+	v.Commands = "waybill variables create " + words + " NAME VALUE"
+	v.Variables = answer.Data
+	v.Full = len(v.Variables) >= domain.MaxVariables
+	v.deployed(p)
+	if v.Type == string(domain.Preview) {
+		v.Shared = shared(p, v)
+	}
+	if form.Problem != nil {
+		return p.ShowInvalid("branch.html", "Variables of "+v.Place.Title(), v, form)
+	}
+	return p.Show("branch.html", "Variables of "+v.Place.Title(), v)
+}
+
+// deployed finds out what the branch serves.
+func (v *branchView) deployed(p *console.Page) {
+	if v.Place.Previews() {
+		return
+	}
+	var d struct {
+		Name               string  `json:"name"`
+		EnvironmentType    string  `json:"environmentType"`
+		VariablesChangedOn *string `json:"variablesChangedOn"`
+	}
+	name := domain.DeploymentName(p.Account(), v.Place.Project, v.Place.Branch)
+	if p.API.Try(console.Path("v1", "deployments", name), nil, &d) != nil {
+		var one project
+		if p.API.Try(inProject(p, v.Place.Project), nil, &one) == nil {
+			v.Type = string(domain.EnvironmentTypeOf(v.Place.Branch, cmp.Or(one.ProductionBranch, domain.DefaultProductionBranch)))
+		}
+		return
+	}
+	v.Name, v.Type = d.Name, d.EnvironmentType
+	if d.VariablesChangedOn != nil {
+		v.Changed = *d.VariablesChangedOn
+	}
+}
+
+// shared returns what a preview takes of those of all previews.
+func shared(p *console.Page, v branchView) []variable {
+	own := map[string]bool{}
+	for _, one := range v.Variables {
+		own[one.Name] = true
+	}
+	var answer page[variable]
+	_ = p.API.Try(inProject(p, v.Place.Project, "branches", domain.PreviewBranch, "variables"), url.Values{"limit": {strconv.Itoa(domain.MaxVariables)}}, &answer)
+	var list []variable
+	for _, one := range answer.Data {
+		if !own[one.Name] {
+			list = append(list, one)
+		}
+	}
+	return list
+}
+
+func createVariable(p *console.Page) error {
+	values, err := p.Form()
+	if err != nil {
+		return err
+	}
+	body := struct {
+		Name     string `json:"name"`
+		Value    string `json:"value"`
+		IsSecret bool   `json:"isSecret"`
+	}{values.Get("name"), lines(values.Get("value")), values.Get("isSecret") == "true"}
+	form := console.NewForm(values)
+	if err := p.API.Send(http.MethodPost, ofBranch(p), body, nil); form.Failed(err) {
+		forget(values)
+		return branch(p, form)
+	} else if err != nil {
+		return err
+	}
+	return p.Done(body.Name+" is set. It holds with the next build.", at(p).Path())
+}
+
+// forget takes what is secret out of a form that comes back.
+func forget(values url.Values) {
+	if values.Get("isSecret") == "true" {
+		values.Set("value", "")
+	}
+}
+
+// lines gives a text the ends of lines that it was typed with: a form sends others.
+func lines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
+
+type variableView struct {
+	Place    place
+	Variable variable
+	Form     *console.Form
+}
+
+// find returns the variable that the page's path names: the API has no operation for one alone.
+func find(p *console.Page) (variable, error) {
+	var answer page[variable]
+	if err := p.API.Get(ofBranch(p), url.Values{"limit": {strconv.Itoa(domain.MaxVariables)}}, &answer); err != nil {
+		return variable{}, err
+	}
+	for _, one := range answer.Data {
+		if one.Name == p.Param("variableName") {
+			return one, nil
+		}
+	}
+	return variable{}, problem.New(problem.NotFound, "The branch has no such variable.")
+}
+
+func editVariable(p *console.Page) error {
+	one, err := find(p)
+	if err != nil {
+		return err
+	}
+	l := at(p)
+	p.CLI("variables update " + console.Shell(l.Project) + " " + console.Shell(l.Branch) + " " + console.Shell(p.Param("variableName")) + " VALUE")
+	return p.Show("variable.html", "Variable "+p.Param("variableName"), variableView{l, one, console.NewForm(url.Values{"value": {one.Value}})})
+}
+
+func updateVariable(p *console.Page) error {
+	values, err := p.Form()
+	if err != nil {
+		return err
+	}
+	l, name := at(p), p.Param("variableName")
+	form := console.NewForm(values)
+	if err := p.API.Send(http.MethodPatch, ofBranch(p, name), map[string]string{"value": lines(values.Get("value"))}, nil); form.Failed(err) {
+		secret := values.Get("isSecret") == "true"
+		forget(values)
+		return p.ShowInvalid("variable.html", "Variable "+name, variableView{l, variable{Name: name, IsSecret: secret}, form}, form)
+	} else if err != nil {
+		return err
+	}
+	return p.Done(name+" is changed. It holds with the next build.", l.Path())
+}
+
+func confirmVariable(p *console.Page) error {
+	one, err := find(p)
+	if err != nil {
+		return err
+	}
+	l, name := at(p), p.Param("variableName")
+	p.CLI("variables delete " + console.Shell(l.Project) + " " + console.Shell(l.Branch) + " " + console.Shell(name))
+	effect := "What is served keeps it until the next build, which fails when a route still names it."
+	if one.IsSecret {
+		effect += " Its value can't be shown again."
+	}
+	return p.ShowConfirm(console.Confirm{
+		Title: "Delete " + name + "?", Effect: effect, Facts: []console.Fact{{Name: "Project", Value: l.Project}, {Name: "Branch", Value: l.Title()}},
+		Verb: "Delete the variable", Danger: true, Action: l.Path(name, "delete"), Back: l.Path(),
+	})
+}
+
+func deleteVariable(p *console.Page) error {
+	name := p.Param("variableName")
+	if err := p.API.Send(http.MethodDelete, ofBranch(p, name), nil, nil); err != nil {
+		return err
+	}
+	return p.Done(name+" is deleted. What is served keeps it until the next build.", at(p).Path())
+}

@@ -1,0 +1,79 @@
+package console
+
+import (
+	"errors"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"net/url"
+	"time"
+
+	"waybill.dev/shared/problem"
+)
+
+const (
+	// uploadTime is how long a form with a file may take, however slow the line is.
+	uploadTime = 2 * time.Minute
+	// overread bounds, as a multiple of what a file may have, how much of too large a one is read:
+	// a browser shows no answer to what it could not send.
+	overread = 4
+	// maxParts bounds the fields of a form with a file.
+	maxParts = 20
+)
+
+// Upload returns what was posted by a form of enctype multipart/form-data, and the file of one of
+// its fields; nil: none was chosen. When the file has more than limit bytes, the error is
+// ErrTooLarge, and the fields before it are there.
+func (p *Page) Upload(field string, limit int64) (url.Values, []byte, error) {
+	control := http.NewResponseController(p.Writer)
+	until := time.Now().Add(uploadTime)
+	_ = control.SetReadDeadline(until) // what is no connection can't be slow
+	_ = control.SetWriteDeadline(until)
+	p.Request.Body = http.MaxBytesReader(p.Writer, p.Request.Body, overread*limit)
+	parts, err := p.Request.MultipartReader()
+	if errors.Is(err, http.ErrNotMultipart) {
+		values, err := p.Form()
+		return values, nil, err
+	}
+	values := url.Values{}
+	for range maxParts {
+		var part *multipart.Part
+		if err == nil {
+			part, err = parts.NextPart()
+		}
+		if errors.Is(err, io.EOF) {
+			return values, nil, nil
+		}
+		if err != nil {
+			return values, nil, unreadable(err)
+		}
+		name := part.FormName()
+		most := int64(maxForm)
+		if name == field {
+			most = limit
+		}
+		content, err := io.ReadAll(io.LimitReader(part, most+1))
+		switch {
+		case err != nil:
+			return values, nil, unreadable(err)
+		case int64(len(content)) > most:
+			_, _ = io.Copy(io.Discard, part)
+			return values, nil, ErrTooLarge
+		case name != field:
+			values.Add(name, string(content))
+		case part.FileName() != "":
+			return values, content, nil
+		}
+	}
+	return values, nil, problem.New(problem.InvalidInput, "The form can't be read.")
+}
+
+// ErrTooLarge says that a file has more than it may.
+var ErrTooLarge = errors.New("the file is too large")
+
+func unreadable(err error) error {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return ErrTooLarge
+	}
+	return problem.New(problem.InvalidInput, "The form can't be read.")
+}
