@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"waybill.dev/services/gateway/internal/builder"
 	"waybill.dev/services/gateway/internal/hosts"
 	"waybill.dev/services/gateway/internal/rollout"
 	"waybill.dev/services/gateway/internal/tenant"
@@ -85,16 +86,18 @@ func New(o Options) (*Service, error) {
 		o.Authenticator = keys
 		s.run = append(s.run, keys.Run)
 	}
+	tables, rules := deployments.New(o.Store), tenant.Rules{Egress: o.Egress}
 	s.rollout = rollout.New(rollout.Options{
-		Store: deployments.New(o.Store), Bus: o.Bus, Compile: compiler(tenant.Rules{Egress: o.Egress}), Guard: upstream.NewGuard(o.Egress, o.Own, egress.Options{}),
+		Store: tables, Bus: o.Bus, Compile: compiler(rules), Guard: upstream.NewGuard(o.Egress, o.Own, egress.Options{}),
 		Authenticator: o.Authenticator, Memory: o.Memory, Edge: &edge.Edge{Trusted: o.TrustedProxies},
 		Tables: o.Tables, InFlight: int64(o.InFlight), Logger: o.Logger, Registerer: o.Registerer,
 	})
-	s.run = append(s.run, s.rollout.Run)
+	builds := builder.New(builder.Options{Store: tables, Bus: o.Bus, Rules: rules, Logger: o.Logger, Registerer: o.Registerer})
+	s.run = append(s.run, s.rollout.Run, builds.Run)
 	return s, nil
 }
 
-// Run learns what is deployed and follows it until ctx ends. Stop serving before.
+// Run learns what is deployed and follows it until ctx ends, and makes builds. Stop serving before.
 func (s *Service) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -8,7 +8,6 @@ import (
 
 	"gorm.io/gorm"
 
-	"waybill.dev/shared/apikey"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/auditlog"
@@ -96,10 +95,9 @@ func (d *Deployments) activated(ctx context.Context, tx *gorm.DB, row deployment
 	if err := tx.Select("created_by", "created_key", "request_id").Where("id = ?", claim.Build.ID).Take(&build).Error; err != nil {
 		return fmt.Errorf("read who made the build: %w", err)
 	}
-	resources := []domain.Resource{
-		{Type: auditlog.ResourceDeployment, ID: row.Name, Name: row.Name}, {Type: auditlog.ResourceBuild, ID: claim.Build.ID},
-	}
-	if err := d.audit.Note(auditlog.WithCaller(ctx, build.maker(row.Account)), tx, auditlog.ActionActivateBuild, row.Account, resources...); err != nil {
+	caller := callerOf(row.Account, build.CreatedBy, build.CreatedKey, build.RequestID)
+	err := d.audit.Note(auditlog.WithCaller(ctx, caller), tx, auditlog.ActionActivateBuild, row.Account, deploymentResource(row.Name), buildResource(claim.Build.ID))
+	if err != nil {
 		return err
 	}
 	row.ActiveBuild, row.ActiveNumber, row.State = claim.Build.ID, claim.Build.Number, string(domain.DeploymentStarted)
@@ -111,7 +109,6 @@ func (d *Deployments) activated(ctx context.Context, tx *gorm.DB, row deployment
 	if row.VariablesChangedAt == claim.changed {
 		row.VariablesChangedAt = 0 // else there was a change since, which the build may not have
 	}
-	var err error
 	if row.Version, err = bump(ctx, tx); err != nil {
 		return err
 	}
@@ -120,18 +117,6 @@ func (d *Deployments) activated(ctx context.Context, tx *gorm.DB, row deployment
 		return fmt.Errorf("update deployment row: %w", err)
 	}
 	return nil
-}
-
-// maker returns who asked for the build, as the audit log has it.
-func (r *buildRow) maker(account string) domain.Caller {
-	c := domain.Caller{Account: account, Sub: r.CreatedBy, Type: apikey.TypeKey, KeyID: r.CreatedKey, RequestID: r.RequestID}
-	switch {
-	case r.CreatedKey == "":
-		c.Type = apikey.TypeBootstrap
-	case strings.HasPrefix(r.CreatedKey, "eusr_"): // a manager's id stands for a key
-		c.Type = apikey.TypeManager
-	}
-	return c
 }
 
 // failed notes that a build has failed. One that serves nothing, and has no other build under

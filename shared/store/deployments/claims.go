@@ -88,7 +88,7 @@ func (d *Deployments) claim(tx *gorm.DB, owner string) (buildRow, error) {
 		WHERE id = (SELECT id FROM gateway_builds
 			WHERE status IN ('QUEUED', 'BUILDING') AND (status = 'QUEUED' OR lease_until < ?) AND claims < ?
 			ORDER BY created_at, id LIMIT 1`+lock+`)
-		RETURNING id, status_id, deployment, account, project, branch, number, source_id, environment_type, created_at, created_by, owner`,
+		RETURNING id, status_id, deployment, account, project, branch, number, source_id, environment_type, status, created_at, created_by, owner`,
 		owner, d.db.Moment(now.Add(Lease)), d.db.Moment(now), d.db.Moment(now), MaxClaims).Scan(&row).Error
 	if err != nil {
 		return row, fmt.Errorf("claim build row: %w", err)
@@ -104,14 +104,11 @@ func (d *Deployments) claimed(tx *gorm.DB, row *buildRow) (*Claim, error) {
 	if err := tx.Select("format", "archive").Where("id = ?", row.SourceID).Limit(1).Find(&source).Error; err != nil {
 		return nil, fmt.Errorf("read archive of build %s: %w", row.ID, err)
 	}
-	claim := &Claim{
-		Build: domain.Build{
-			ID: row.ID, StatusID: row.StatusID, Deployment: row.Deployment, Account: row.Account, Project: row.Project, Branch: row.Branch,
-			Number: row.Number, SourceID: row.SourceID, EnvironmentType: domain.EnvironmentType(row.EnvironmentType), Status: domain.BuildBuilding,
-			CreatedOn: row.CreatedAt.Time(), CreatedBy: row.CreatedBy,
-		},
-		Format: source.Format, Archive: source.Archive, owner: row.Owner,
+	build, err := row.domain()
+	if err != nil {
+		return nil, err
 	}
+	claim := &Claim{Build: build, Format: source.Format, Archive: source.Archive, owner: row.Owner}
 	var deployment deploymentRow
 	if err := tx.Select("active_build", "variables_changed_at").Where("name = ?", row.Deployment).Limit(1).Find(&deployment).Error; err != nil {
 		return nil, fmt.Errorf("read deployment: %w", err)
