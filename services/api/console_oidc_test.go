@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"context"
 	"crypto"
 	"crypto/rand"
 	"crypto/rsa"
@@ -13,6 +14,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -216,5 +218,52 @@ func TestConsoleOIDC(t *testing.T) {
 	b.get("/console").want(t, http.StatusSeeOther, signedOut)
 	if strings.Contains(r.logs.String(), clientSecret) {
 		t.Error("the log tells the client's secret")
+	}
+}
+
+// While the provider does not answer, it is asked once, and nobody waits for longer than they
+// have time.
+func TestConsoleOIDCWaits(t *testing.T) {
+	t.Parallel()
+	provider := newIdentityProvider(t)
+	own, release := provider.Config.Handler, make(chan struct{})
+	var asked atomic.Int32
+	provider.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/.well-known/") {
+			asked.Add(1)
+			<-release
+		}
+		own.ServeHTTP(w, r)
+	})
+	r := prepareRig(t, sqliteURL(t))
+	r.options = func(o *api.Options) {
+		o.OIDC = api.OIDC{Issuer: provider.URL, ClientID: clientID, ClientSecret: clientSecret}
+	}
+	r.start()
+	begin := func(time time.Duration) *httptest.ResponseRecorder {
+		ctx, cancel := context.WithTimeout(t.Context(), time)
+		defer cancel()
+		answer := httptest.NewRecorder()
+		r.service.Handler().ServeHTTP(answer, httptest.NewRequestWithContext(ctx, http.MethodGet, "/console/oidc", http.NoBody))
+		return answer
+	}
+	const patient = 3
+	answers := make(chan int, patient)
+	for range patient {
+		go func() { answers <- begin(time.Minute).Code }()
+	}
+	eventually(t, "the provider is asked", func() bool { return asked.Load() > 0 })
+	started := time.Now()
+	if a := begin(50 * time.Millisecond); a.Code != http.StatusServiceUnavailable || time.Since(started) > 5*time.Second {
+		t.Errorf("who has 50 ms is answered %d after %s", a.Code, time.Since(started))
+	}
+	close(release)
+	for range patient {
+		if status := <-answers; status != http.StatusSeeOther {
+			t.Errorf("who has waited is answered %d", status)
+		}
+	}
+	if n := asked.Load(); n != 1 {
+		t.Errorf("the provider was asked %d times", n)
 	}
 }

@@ -166,7 +166,8 @@ func usageTemplate(template string, columns int) string {
 	for _, set := range []string{".LocalFlags", ".InheritedFlags"} {
 		template = strings.ReplaceAll(template, set+".FlagUsages ", fmt.Sprintf("%s.FlagUsagesWrapped %d ", set, columns))
 	}
-	return template
+	// Else the line of the longest name is longer than a terminal.
+	return strings.ReplaceAll(template, "for more information about a command.", "for more about a command.")
 }
 
 // run makes a command's RunE: what f returns is a failure, unless it says that the

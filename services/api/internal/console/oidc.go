@@ -8,12 +8,13 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/go-json-experiment/json"
 	"golang.org/x/oauth2"
+	"golang.org/x/sync/singleflight"
 
 	"waybill.dev/services/api/internal/store/access"
 	"waybill.dev/shared/domain"
@@ -45,9 +46,8 @@ const (
 type provider struct {
 	options OIDC
 	client  *http.Client
-
-	mu    sync.Mutex
-	known *oidc.Provider
+	known   atomic.Pointer[oidc.Provider]
+	asking  singleflight.Group
 }
 
 func newProvider(o OIDC) (*provider, error) {
@@ -60,18 +60,29 @@ func newProvider(o OIDC) (*provider, error) {
 	return &provider{options: o, client: &http.Client{Timeout: askTime}}, nil
 }
 
+// discover returns the provider. It is asked by one call at a time, whose answer all get who
+// wait for it, each until its own context ends.
 func (p *provider) discover(ctx context.Context) (*oidc.Provider, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.known == nil {
+	if known := p.known.Load(); known != nil {
+		return known, nil
+	}
+	answer := p.asking.DoChan("", func() (any, error) {
 		// The provider fetches its keys later, too: it must not end with this request.
 		found, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), p.client), p.options.Issuer)
-		if err != nil {
-			return nil, fmt.Errorf("discover OIDC provider: %w", err)
+		if err == nil {
+			p.known.Store(found)
 		}
-		p.known = found
+		return found, err
+	})
+	select {
+	case <-ctx.Done():
+		return nil, fmt.Errorf("discover OIDC provider: %w", ctx.Err())
+	case asked := <-answer:
+		if asked.Err != nil {
+			return nil, fmt.Errorf("discover OIDC provider: %w", asked.Err)
+		}
+		return p.known.Load(), nil
 	}
-	return p.known, nil
 }
 
 func (p *provider) config(known *oidc.Provider, base string) *oauth2.Config {
