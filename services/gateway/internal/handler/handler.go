@@ -80,3 +80,6 @@ func (f *fixed) Handle(context.Context, *route.Request) (*route.Response, error)
 	response.Header = f.response.Header.Clone()
 	return &response, nil
 }
+
+// Instant tells that there is nothing to wait for.
+func (*fixed) Instant() bool { return true }

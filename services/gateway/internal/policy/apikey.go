@@ -75,11 +75,11 @@ func apiKeyPolicy() Policy {
 				},
 				"accounts": {
 					"type": ["array", "string"], "format": "account", "minItems": 1, "maxItems": 1000, "items": {"type": "string", "format": "account"},
-					"description": "The accounts whose keys it takes, besides the account of the routes: a list, or one name. ` + "`*`" + ` stands for all accounts. See [whose keys](gateway.md#whose-keys)."
+					"description": "The accounts whose keys it takes, besides the account of the routes: a list, or one name. ` + "`*`" + ` stands for all accounts. See [whose keys](gateway.md#whose-keys). It can't be used in a deployment."
 				},
 				"bucketName": {
 					"type": "string", "minLength": 1, "maxLength": 128,
-					"description": "The bucket that the key must be in. Without it, any bucket will do."
+					"description": "The bucket that the key must be in. Without it, any bucket will do; in a deployment, only the bucket of its project and environment."
 				},
 				"allowUnauthenticatedRequests": {
 					"type": "boolean", "default": false,
@@ -97,16 +97,17 @@ func apiKeyPolicy() Policy {
 }
 
 func newAPIKey(o *apiKeyOptions, env *Env) (Parts, []Fault) {
-	if o.AllowUnauthenticated && len(o.Scopes) > 0 {
-		return Parts{}, []Fault{{Pointer: "/scopes", Detail: "can't be required when callers need no key"}}
-	}
+	var faults []Fault
 	if env.Uploaded && len(o.Accounts) > 0 {
-		return Parts{}, []Fault{{Pointer: "/accounts", Detail: "can't be used in uploaded routes, which take the keys of their own account"}}
+		faults = append(faults, Fault{Pointer: "/accounts", Detail: "can't be used in uploaded routes, which take the keys of their own account"})
+	}
+	if o.AllowUnauthenticated && len(o.Scopes) > 0 {
+		faults = append(faults, Fault{Pointer: "/scopes", Detail: "can't be required when callers need no key"})
 	}
 	return Parts{In: &apiKey{
 		accounts: append([]string{env.Account}, o.Accounts...),
 		bucket:   cmp.Or(o.BucketName, env.Bucket), scopes: o.Scopes, optional: o.AllowUnauthenticated,
-	}}, nil
+	}}, faults
 }
 
 // KeyDocumented tells whether the published document says, of routes with the policy, that

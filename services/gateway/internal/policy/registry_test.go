@@ -196,3 +196,15 @@ func BenchmarkMake(b *testing.B) {
 		}
 	}
 }
+
+// What uploaded routes can't have is told beside what nobody can have.
+func TestFaultsOfUploadedRoutes(t *testing.T) {
+	t.Parallel()
+	def := definition("api-key-inbound", `{"accounts":["acme"],"allowUnauthenticatedRequests":true,"scopes":["mcp:use"]}`)
+	_, faults := registry(t).Make(&def, policy.Env{Account: "globex", Uploaded: true})
+	want := "handler/options/accounts can't be used in uploaded routes, which take the keys of their own account; " +
+		"handler/options/scopes can't be required when callers need no key"
+	if got := strings.Join(faults, "; "); got != want {
+		t.Errorf("faults %q, want %q", got, want)
+	}
+}

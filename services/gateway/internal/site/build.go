@@ -219,6 +219,9 @@ func (b *builder) use(rt *Route, made route.Handler) {
 	}
 	rt.handler = made
 	rt.passesBody = len(rt.inbound) == 0 && !route.NeedsBody(made)
+	if fixed, ok := made.(interface{ Instant() bool }); ok && len(rt.early)+len(rt.inbound)+len(rt.outbound) == 0 {
+		rt.instant = fixed.Instant()
+	}
 	rt.guard(made)
 	if forwards, ok := made.(interface{ Upstream() upstream.BackEnd }); ok {
 		b.site.upstreams = append(b.site.upstreams, forwards.Upstream())

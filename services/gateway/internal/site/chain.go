@@ -30,6 +30,7 @@ type Route struct {
 	outbound       []route.Outbound
 	needsWhole     bool // one of outbound looks at the body of the answer
 	passesBody     bool // neither inbound nor the handler needs the whole body of the request
+	instant        bool // there are no policies, and the handler waits for nothing: no deadline
 	gates          []route.Gate
 	timeout        time.Duration
 	// maxRequest and maxResponse are in bytes; the second is 0 for what may be longer.
@@ -65,7 +66,7 @@ func (rt *Route) Permits(principal *apikey.Principal) bool {
 func (rt *Route) Call(ctx context.Context, r *route.Request) *route.Response {
 	started := time.Now()
 	r.Streams = !r.Inside && !rt.needsWhole
-	limited, cancel := context.WithTimeout(ctx, rt.timeout)
+	limited, cancel := rt.limit(ctx)
 	defer cancel()
 	response, err := guarded(func() (*route.Response, error) { return ask(limited, rt.early, r) })
 	if err == nil && response == nil && r.Unread != nil {
@@ -73,7 +74,7 @@ func (rt *Route) Call(ctx context.Context, r *route.Request) *route.Response {
 		r.Unread = nil
 		if limited, r.Limit = ctx, rt.timeout; r.Source == nil {
 			var end context.CancelFunc
-			limited, end = context.WithTimeout(ctx, rt.timeout)
+			limited, end = rt.limit(ctx)
 			defer end()
 		}
 	}
@@ -85,6 +86,14 @@ func (rt *Route) Call(ctx context.Context, r *route.Request) *route.Response {
 	}
 	r.Runtime.Called(rt.place, r.Inside, response.Status, time.Since(started))
 	return response
+}
+
+// limit gives a call the time of the route, from now on.
+func (rt *Route) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	if rt.instant {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, rt.timeout)
 }
 
 // guarded makes an error of a panic.

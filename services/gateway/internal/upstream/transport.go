@@ -14,7 +14,9 @@ import (
 
 // Bounds of a pool of connections.
 const (
-	maxIdle        = 32 // idle connections to one back end that are kept
+	// maxIdle is how many idle connections to one back end are kept, for idleTime. With fewer
+	// than are used at a time, connections would be closed and opened all the time.
+	maxIdle        = 256
 	idleTime       = 30 * time.Second
 	maxHeaderBytes = 32 << 10
 )
