@@ -6,12 +6,12 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/goleak"
 
 	"waybill.dev/services/gateway"
 	"waybill.dev/services/gateway/gatewaytest"
@@ -23,7 +23,7 @@ import (
 	"waybill.dev/shared/store/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
 
 // rig is a gateway on a database and a bus of its own.
 type rig struct {
