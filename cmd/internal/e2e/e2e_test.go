@@ -35,6 +35,7 @@ func cases() map[string]func(*world) {
 		"accounts are strangers":                         strangers,
 		"an AI client asks why and puts it right":        asksWhy,
 		"statistics equal what receivers counted":        statisticsAreExact,
+		whileRequestsGoOn:                                uploaded,
 		noSecretLeaves:                                   secrets,
 	}
 }
@@ -71,6 +72,9 @@ func TestEndToEnd(t *testing.T) {
 			t.Run(row+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				options := stack.Options{Name: "stack", Routes: routes}
+				if name == whileRequestsGoOn {
+					options.Gateways = 2
+				}
 				var told *collector
 				if name == noSecretLeaves {
 					told = newCollector(t)

@@ -141,7 +141,8 @@ func (l *Load) ask(ctx context.Context, g *gateway, client *http.Client) {
 const clock = "15:04:05.000"
 
 func (l *Load) wrong(count *int, format string, args ...any) {
-	if *count++; *count <= examples {
+	*count++
+	if *count <= examples {
 		l.result.Examples = append(l.result.Examples, fmt.Sprintf(format, args...))
 	}
 }

@@ -73,7 +73,7 @@ func (a *app) deploy() *cobra.Command {
 		return names.complete(cmd, nil, typed)
 	})
 	form := addOutput(cmd)
-	cmd.RunE = run(func(cmd *cobra.Command, args []string) error {
+	cmd.RunE = run(func(_ *cobra.Command, args []string) error {
 		if d.project == "" {
 			return usagef("--project is required")
 		}
@@ -142,7 +142,7 @@ func gitHead(dir string) (string, error) {
 			}
 			fallthrough
 		case err == nil:
-			head, err := os.ReadFile(filepath.Join(place, "HEAD"))
+			head, err := os.ReadFile(filepath.Join(place, "HEAD")) //nolint:gosec // where git itself looks
 			return strings.TrimSpace(string(head)), err
 		case filepath.Dir(dir) == dir:
 			return "", nil
@@ -296,7 +296,7 @@ func (a *app) buildLog() *cobra.Command {
 		if columns := console.Columns(a.stdout); columns > 0 {
 			p.width = columns
 		}
-		p.print(steps)
+		p.write(steps)
 		return nil
 	})
 	return cmd

@@ -1,7 +1,7 @@
 package cli_test
 
 import (
-	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -13,7 +13,7 @@ import (
 func TestDeployOnATerminal(t *testing.T) {
 	t.Parallel()
 	for _, columns := range []uint16{50, 120} {
-		t.Run(fmt.Sprint(columns), func(t *testing.T) {
+		t.Run(strconv.Itoa(int(columns)), func(t *testing.T) {
 			t.Parallel()
 			tty, person := columned(t, columns)
 			b := bad()

@@ -83,15 +83,14 @@ func (w *watcher) end(ctx context.Context, accepted client.Accepted, wait time.D
 		return w.failed(ctx, result)
 	}
 	style := console.StyleFor(w.stderr)
-	switch {
-	case url == "":
+	if url == "" {
 		w.say("%s Deployed %s, with %s. The installation does not say at which URL its gateways answer: its operator sets WAYBILL_GATEWAY_URL.",
 			style.Good("✓"), console.Clean(accepted.DeploymentName), many(result.Routes, "route"))
-	default:
-		w.say("%s Deployed %s, with %s.", style.Good("✓"), console.Clean(accepted.DeploymentName), many(result.Routes, "route"))
-		if form != asJSON {
-			fmt.Fprintln(w.stdout, console.Clean(url))
-		}
+		return nil
+	}
+	w.say("%s Deployed %s, with %s.", style.Good("✓"), console.Clean(accepted.DeploymentName), many(result.Routes, "route"))
+	if form != asJSON {
+		fmt.Fprintln(w.stdout, console.Clean(url))
 	}
 	return nil
 }
@@ -140,7 +139,7 @@ func (w *watcher) look(ctx context.Context, accepted client.Accepted) (client.De
 		var steps map[string][]client.LogLine
 		if steps, _, err = w.client.BuildLog(ctx, accepted.DeploymentName, accepted.BuildID); err == nil {
 			w.live.clear()
-			w.log.print(steps)
+			w.log.write(steps)
 		}
 	}
 	if err != nil && !w.lost && ctx.Err() == nil && client.MayPass(err) {
@@ -197,7 +196,7 @@ type logPrinter struct {
 	faults  bool           // some of them were
 }
 
-func (p *logPrinter) print(steps map[string][]client.LogLine) {
+func (p *logPrinter) write(steps map[string][]client.LogLine) {
 	if p.printed == nil {
 		p.printed = make(map[string]int)
 	}

@@ -1,0 +1,199 @@
+package main_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// desk copies the example project into the folder of an installation.
+func desk(t *testing.T, i *installation) string {
+	t.Helper()
+	dir := filepath.Join(i.dir, "desk")
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join("..", "..", "docs", "examples", "deployment"))); err != nil {
+		t.Fatalf("copy the example: %v", err)
+	}
+	return dir
+}
+
+// change replaces text in a file.
+func change(t *testing.T, file, from, to string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := bytes.ReplaceAll(text, []byte(from), []byte(to))
+	if bytes.Equal(text, changed) {
+		t.Fatalf("%s has no %q", file, from)
+	}
+	if err := os.WriteFile(file, changed, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ask asks a deployment for a path. The name need not resolve: it goes as Host.
+func (i *installation) ask(t *testing.T, url, path, key string) (status int, text string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, i.addresses.API+path, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Host = strings.TrimPrefix(strings.TrimSpace(url), "http://")
+	if key != "" {
+		request.Header.Set("Authorization", "Bearer "+key)
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(body)
+}
+
+func TestADeploymentFromItsProjectToItsEnd(t *testing.T) {
+	t.Parallel()
+	i := dev(t)
+	dir := desk(t, i)
+	code, stdout, stderr := waybill(t, i.dir, "deploy", "desk", "--project", "desk", "--branch", "main")
+	if want := "waybill: account default has no project desk\n  Make it: waybill projects create desk\n"; code != 1 || stdout != "" || !strings.HasSuffix(stderr, want) {
+		t.Fatalf("without a project: exit code %d\n%s%s", code, stdout, stderr)
+	}
+	must(t, i.dir, "projects", "create", "desk")
+	url := must(t, i.dir, "deploy", "desk", "--project", "desk", "--branch", "main")
+	_, port, _ := strings.Cut(strings.TrimPrefix(i.addresses.API, "http://"), ":")
+	if !strings.HasPrefix(url, "http://desk-main-") || !strings.HasSuffix(url, ".gateway.localhost:"+port+"\n") || strings.Count(url, "\n") != 1 {
+		t.Fatalf("stdout is %q", url)
+	}
+	name, _, _ := strings.Cut(strings.TrimPrefix(url, "http://"), ".")
+	says := func(want string) {
+		t.Helper()
+		if status, text := i.ask(t, url, "/greeting", ""); status != http.StatusOK || text != want {
+			t.Errorf("it says %d %q, want %q", status, text, want)
+		}
+	}
+	says("Good morning!\n")
+	change(t, filepath.Join(dir, "desk.oas.json"), "Good morning!", "Good evening!")
+	if again := must(t, i.dir, "deploy", "desk", "--project", "desk", "--branch", "main"); again != url {
+		t.Errorf("its URL becomes %s", again)
+	}
+	says("Good evening!\n")
+
+	// A fault changes nothing, and every one is named.
+	change(t, filepath.Join(dir, "desk.oas.json"), `"staticHandler"`, `"statikHandler"`)
+	change(t, filepath.Join(dir, "policies.json"), `"partners-only"`, `"partner-only"`)
+	code, stdout, stderr = waybill(t, i.dir, "deploy", "desk", "--project", "desk", "--branch", "main")
+	if code != 1 || stdout != "" || strings.Count(stderr, "desk.oas.json: ") < 5 || !strings.Contains(stderr, "; build 2 is still served\n") {
+		t.Errorf("with faults: exit code %d\n%s%s", code, stdout, stderr)
+	}
+	says("Good evening!\n")
+	if log := must(t, i.dir, "deployments", "log", name); strings.Count(log, "desk.oas.json: ") != strings.Count(stderr, "desk.oas.json: ") {
+		t.Errorf("the log has\n%s", log)
+	}
+
+	builds := read[listAnswer[struct {
+		ID, Status string
+		Number     int
+	}]](t, i, "", "deployments", "builds", name).Data
+	first := ""
+	for _, b := range builds {
+		if b.Number == 1 {
+			first = b.ID
+		}
+	}
+	if len(builds) != 3 || first == "" {
+		t.Fatalf("the builds are %+v", builds)
+	}
+	if again := must(t, i.dir, "deployments", "redeploy", name, "--build", first); again != url {
+		t.Errorf("rolled back to %s", again)
+	}
+	says("Good morning!\n")
+	if list := must(t, i.dir, "deployments", "list", "desk"); !strings.Contains(list, name) || !strings.Contains(list, "STARTED") {
+		t.Errorf("listed as\n%s", list)
+	}
+
+	// A key opens what its own environment asks a key for.
+	made := read[struct{ APIKeys []keyAnswer }](t, i, "", "consumers", "create", "desk-production", "acme", "--with-api-key")
+	if status, _ := i.ask(t, url, "/partners/tariffs", ""); status != http.StatusUnauthorized {
+		t.Errorf("without a key: %d", status)
+	}
+	if status, text := i.ask(t, url, "/partners/tariffs", made.APIKeys[0].Key); status != http.StatusOK || !strings.Contains(text, "6.1") {
+		t.Errorf("with a key: %d %s", status, text)
+	}
+
+	must(t, i.dir, "deployments", "delete", name)
+	if status, _ := i.ask(t, url, "/greeting", ""); status != http.StatusNotFound {
+		t.Errorf("after deleting it answers %d", status)
+	}
+	if code, _, stderr := waybill(t, i.dir, "deployments", "get", name); code != 1 || !strings.HasPrefix(stderr, "waybill: the API answers 404 NOT_FOUND") {
+		t.Errorf("get after deleting: %d %s", code, stderr)
+	}
+}
+
+// What another account sees of a deployment is what it sees of one that does not exist.
+func TestDeploymentsOfAnotherAccount(t *testing.T) {
+	t.Parallel()
+	i := dev(t)
+	desk(t, i)
+	must(t, i.dir, "projects", "create", "desk")
+	url := must(t, i.dir, "deploy", "desk", "--project", "desk", "--branch", "main")
+	name, _, _ := strings.Cut(strings.TrimPrefix(url, "http://"), ".")
+	theirs := read[struct{ Key string }](t, i, "", "accounts", "create", "northwind")
+	for _, args := range [][]string{
+		{"deployments", "get"}, {"deployments", "builds"}, {"deployments", "log"}, {"deployments", "redeploy"}, {"deployments", "delete", "--yes"},
+	} {
+		var said []string
+		for _, of := range []string{name, strings.Replace(name, "desk-", "desc-", 1)} {
+			code, stdout, stderr := i.as(t, theirs.Key, "", append(args, of)...)
+			said = append(said, fmt.Sprint(code, stdout, strings.ReplaceAll(stderr, of, "NAME")))
+		}
+		if said[0] != said[1] || !strings.HasPrefix(said[0], "1") || !strings.Contains(said[0], "404 NOT_FOUND") {
+			t.Errorf("%v:\n%s\nand of one that does not exist:\n%s", args, said[0], said[1])
+		}
+	}
+	code, _, stderr := i.as(t, theirs.Key, "", "deploy", "desk", "--project", "desk", "--branch", "main", "--account", "default")
+	if code != 1 || !strings.Contains(stderr, "has no project desk") {
+		t.Errorf("deploy into it: %d\n%s", code, stderr)
+	}
+	if status, text := i.ask(t, url, "/greeting", ""); status != http.StatusOK || text != "Good morning!\n" {
+		t.Errorf("afterwards it answers %d %q", status, text)
+	}
+	if status, _ := i.ask(t, url, "/healthz", ""); status != http.StatusNotFound {
+		t.Errorf("Waybill's own paths answer there: %d", status)
+	}
+}
+
+// The build of an upload that was accepted goes on, whoever waits for it.
+func TestDeployWaitsNoLonger(t *testing.T) {
+	t.Parallel()
+	i := dev(t)
+	desk(t, i)
+	must(t, i.dir, "projects", "create", "desk")
+	c := prepare(t, i.dir, nil, "waybill", "deploy", "desk", "--project", "desk", "--branch", "main", "--timeout", "1ns")
+	if code := c.finish(t); code != 1 || !strings.Contains(c.err.String(), "the build has not ended within 1ns\n  The build goes on. See what became of it: ") {
+		t.Errorf("exit code %d\n%s", code, &c.err)
+	}
+	eventually(t, func() error {
+		list := must(t, i.dir, "deployments", "list", "desk")
+		if !strings.Contains(list, "STARTED") {
+			return errors.New(list)
+		}
+		return nil
+	})
+	i.stop(t, syscall.SIGTERM)
+	code, _, stderr := waybill(t, i.dir, "deploy", "desk", "--project", "desk", "--branch", "main", "--server", i.addresses.API, "--key", strings.Repeat("k", 40))
+	if code != 1 || !strings.Contains(stderr, "no answer from "+i.addresses.API) {
+		t.Errorf("without an installation: %d\n%s", code, stderr)
+	}
+}
