@@ -81,7 +81,7 @@ type crawl struct {
 }
 
 var (
-	identifier = regexp.MustCompile(`^([a-z]+_.*|[0-9a-f-]{36}|[0-9A-Za-z]{22}|.*%.*|hostile.*|shipment\..*|by-keyboard|reader|[0-9]+|~preview|desk|desk-.*|main)$`)
+	identifier = regexp.MustCompile(`^([a-z]+_.*|[0-9a-f-]{36}|[0-9A-Za-z]{22}|.*%.*|hostile.*|shipment\..*|by-keyboard|reader|[0-9]+|~preview|desk|desk-.*|main|local)$`)
 	turning    = regexp.MustCompile(`[\x{202a}-\x{202e}\x{2066}-\x{2069}]`)
 )
 
