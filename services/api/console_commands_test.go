@@ -46,6 +46,7 @@ func TestConsoleCommands(t *testing.T) {
 	t.Parallel()
 	w := newWalker(t)
 	full, things := w.browser().signIn(adminKey), w.things()
+	w.insist(http.MethodPost, "/v1/projects", `{"name":"walked-project"}`).want(http.StatusCreated)
 	empty := w.browser().signIn(w.secondAccount("elsewhere"))
 	const log = "/console/deliveries?status=failed&webhookId=w&eventId=e&eventType=shipment.created&shipmentId=s&reason=scheduleExhausted&class=timeout&statusCode=500&test=false&since=2026-11-18T15:02:11Z&until=2026-11-18T15:02:11Z"
 	rich := w.register(`{"url":"http://127.0.0.1:1/h?a=b&c","events":["shipment.created"],"description":"it's mine","ratePerSecond":5,"headers":{"X-Api-Token":"v"},"retryScheduleSeconds":[1,2.5]}`).text("id")
@@ -55,7 +56,7 @@ func TestConsoleCommands(t *testing.T) {
 		"/console/audit?action=a.b&actor=x&success=true&startDate=2026-11-18T15:02:11Z&endDate=2026-11-18T15:02:11Z",
 		"/console/deployments?project=walked-project&branchName=a&environmentType=preview", "/console/new-deployment?project=walked-project&branch=feature/x",
 		"/console/webhooks/{webhookId}/replay?since=2026-11-18T15:02:11Z&until=2026-11-18T15:02:11Z&status=all",
-		"/console/deployments/{deploymentName}/requests?httpMethod=GET&httpStatus=5xx&routePath=%2Fa&search=b+c&severity=error&startTime=2026-11-18T15:02:11Z&endTime=2026-11-18T15:02:11Z",
+		"/console/environments/walked-project/main",
 	}
 	for _, module := range api.ConsoleModules() {
 		for _, route := range module.Routes {

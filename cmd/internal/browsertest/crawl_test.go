@@ -81,7 +81,7 @@ type crawl struct {
 }
 
 var (
-	identifier = regexp.MustCompile(`^([a-z]+_.*|[0-9a-f-]{36}|[0-9A-Za-z]{22}|.*%.*|hostile.*|shipment\..*|by-keyboard|reader|[0-9]+)$`)
+	identifier = regexp.MustCompile(`^([a-z]+_.*|[0-9a-f-]{36}|[0-9A-Za-z]{22}|.*%.*|hostile.*|shipment\..*|by-keyboard|reader|[0-9]+|~preview|desk|desk-.*|main|local)$`)
 	turning    = regexp.MustCompile(`[\x{202a}-\x{202e}\x{2066}-\x{2069}]`)
 )
 
@@ -134,8 +134,9 @@ func (c *crawl) visit(path string) {
 	if found := turning.FindString(must[string](c.tab, `document.title + document.body.innerText`)); found != "" {
 		c.Errorf("%s: %+q is not made visible", path, found)
 	}
-	// Every link may be followed: what changes something is a form.
-	for _, link := range must[[]string](c.tab, `[...document.querySelectorAll("a[href]")].map((a) => a.href)`) {
+	// Every link may be followed: what changes something is a form. Those of deployments lead to what
+	// they serve, which learns nothing of the console.
+	for _, link := range must[[]string](c.tab, `[...document.querySelectorAll("a[href]:not([rel~=external][rel~=noopener][rel~=noreferrer])")].map((a) => a.href)`) {
 		to, err := url.Parse(link)
 		switch {
 		case err != nil || to.Scheme+"://"+to.Host != c.stack.URL:

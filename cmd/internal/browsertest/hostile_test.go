@@ -72,6 +72,7 @@ func makeHostile(t *testing.T) *hostile {
 	h.delivery = b.status(h.webhook, h.event, "failed").ID
 	h.insist(http.MethodPost, "/v1/deliveries/retry", map[string]any{"webhookId": h.webhook, "shipmentId": h.shipment})
 	h.access()
+	h.deploy()
 	h.reject()
 	return h
 }
@@ -84,6 +85,13 @@ func (h *hostile) access() {
 	consumer += "/hostile"
 	h.insist(http.MethodPost, consumer+"/keys", map[string]any{"description": evil})
 	h.insist(http.MethodPost, consumer+"/managers", map[string]any{"email": "ada@example.com", "sub": evil})
+}
+
+// deploy makes a project with a deployment that is not uploaded yet, and a variable of its branch.
+func (h *hostile) deploy() {
+	h.insist(http.MethodPost, "/v1/projects", map[string]any{"name": "desk"})
+	h.insist(http.MethodPost, "/v1/deployments/sources", map[string]any{"accountName": "default", "projectName": "desk", "branchName": "main"})
+	h.insist(http.MethodPost, "/v1/accounts/default/projects/desk/branches/main/variables", map[string]any{"name": "EVIL", "isSecret": false, "value": evil + long})
 }
 
 // reject publishes on the bus what is no event.

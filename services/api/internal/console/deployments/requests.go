@@ -80,15 +80,6 @@ func listRequests(p *console.Page) error {
 		Severities: choices("any", "error", "warn", "info", "debug"),
 		More:       query.Has("startTime") || query.Has("endTime") || query.Has("routePath"),
 	}
-	command := "logs " + console.Shell(d.Name)
-	for _, f := range []struct{ name, flag string }{
-		{"httpMethod", "method"}, {"httpStatus", "status"}, {"routePath", "route"}, {"search", "search"}, {"severity", "severity"}, {"startTime", "since"}, {"endTime", "until"},
-	} {
-		if value := query.Get(f.name); value != "" {
-			command += " --" + f.flag + " " + console.Shell(value)
-		}
-	}
-	p.CLI(command)
 	query.Set("limit", perPage)
 	if cursor := p.Query("cursor"); cursor != "" {
 		query.Set("cursor", cursor)
@@ -178,7 +169,6 @@ func showRequest(p *console.Page) error {
 	if err := p.API.Get(api(d.Name, "request-logs", id), nil, &w); err != nil {
 		return err
 	}
-	p.CLI("logs get " + console.Shell(d.Name) + " " + console.Shell(id))
 	return p.Show("request.html", "Request of "+title(d), viewOf(headOf(p, d, "requests"), w))
 }
 

@@ -160,7 +160,6 @@ func showTraffic(p *console.Page) error {
 	}
 	v.NoRecent = p.API.Try(api(d.Name, "recent-calls"), last, &newest)
 	v.Recent = newest.Data
-	p.CLI("deployments statistics " + console.Shell(d.Name) + " --filter " + chosen.Name)
 	return p.Show("traffic.html", "Traffic of "+title(d), v)
 }
 

@@ -73,7 +73,7 @@ func branch(p *console.Page, form *console.Form) error {
 	}
 	words := console.Shell(v.Place.Project) + " " + console.Shell(v.Place.Branch)
 	p.CLI("variables list " + words)
-	v.Commands = "waybill variables create " + words + " NAME VALUE"
+	v.Commands = "waybill variables create " + words + " NAME --value VALUE"
 	v.Variables = answer.Data
 	v.Full = len(v.Variables) >= domain.MaxVariables
 	v.deployed(p)
@@ -183,7 +183,7 @@ func editVariable(p *console.Page) error {
 		return err
 	}
 	l := at(p)
-	p.CLI("variables update " + console.Shell(l.Project) + " " + console.Shell(l.Branch) + " " + console.Shell(p.Param("variableName")) + " VALUE")
+	p.CLI("variables update " + console.Shell(l.Project) + " " + console.Shell(l.Branch) + " " + console.Shell(p.Param("variableName")) + " --value VALUE")
 	return p.Show("variable.html", "Variable "+p.Param("variableName"), variableView{l, one, console.NewForm(url.Values{"value": {one.Value}})})
 }
 
