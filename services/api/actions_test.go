@@ -35,6 +35,7 @@ func TestActionsAreTheStores(t *testing.T) {
 		auditlog.ActionTestWebhook, auditlog.ActionReplayWebhook, auditlog.ActionRetryDelivery,
 		auditlog.ActionRetryDeliveries, auditlog.ActionCancelJob,
 		auditlog.ActionUpdateProject, auditlog.ActionCreateVariable, auditlog.ActionUpdateVariable, auditlog.ActionDeleteVariable,
+		auditlog.ActionUploadSource, auditlog.ActionUploadArchive, auditlog.ActionRedeploy, auditlog.ActionDeleteDeployment,
 	}
 	for _, route := range api.Routes() {
 		if route.Method == http.MethodGet || route.Publishing { // events are in a log of their own

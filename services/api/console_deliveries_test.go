@@ -68,7 +68,7 @@ func TestConsoleSendAgain(t *testing.T) {
 		}
 		b := r.browser().signIn(adminKey)
 		b.get("/console/jobs").want(t, http.StatusOK, "").has(t, "No jobs yet")
-		b.get("/console/deliveries/send-again?webhookId="+hook).want(t, http.StatusOK, "").has(t, "Send 2 again", "waybill deliveries retry-all --status undelivered --webhook "+hook)
+		b.get("/console/deliveries/send-again?webhookId="+hook).want(t, http.StatusOK, "").has(t, "Send 2 again", "waybill deliveries retry-all --dry-run --status=undelivered --webhook="+hook)
 		b.get("/console/deliveries/send-again?status=all&webhookId="+hook).want(t, http.StatusOK, "").has(t, "Send 3 again", "1 were delivered")
 		b.get("/console/deliveries/send-again?since=nonsense").want(t, http.StatusBadRequest, "").has(t, "since")
 		if page := r.deliveries("?status=pending"); len(page.Data) != 0 {

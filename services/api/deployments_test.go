@@ -130,7 +130,7 @@ func TestUploads(t *testing.T) {
 		eventually(t, "gateways are told of both", func() bool { return told.Load() >= 2 })
 
 		log := r.do(http.MethodGet, "/v1/accounts/default/audit-logs?limit=3", "").want(http.StatusOK).items("data")
-		for i, action := range []string{"upload-archive", "upload-archive", "upload-source"} {
+		for i, action := range []string{"upload-deployment-source", "upload-deployment-source", "create-deployment-source"} {
 			actor, _ := log[i]["actor"].(map[string]any)
 			if log[i]["action"] != action || actor["sub"] != "bootstrap" || actor["type"] != "bootstrap" || log[i]["success"] != true {
 				t.Errorf("audit entry %d is %v", i, log[i])

@@ -47,10 +47,10 @@ const (
 	ActionCancelJob       = "cancel-job"
 
 	ActionUpdateProject    = "update-project"
-	ActionUploadSource     = "upload-source"  // the permission to upload an archive
-	ActionUploadArchive    = "upload-archive" // the archive, with which a build begins
-	ActionRedeploy         = "redeploy"       // a new build of an archive that is there
-	ActionActivateBuild    = "activate-build" // by a gateway, for who made the build
+	ActionUploadSource     = "create-deployment-source" // the permission to upload an archive
+	ActionUploadArchive    = "upload-deployment-source" // the archive, with which a build begins
+	ActionRedeploy         = "redeploy"                 // a new build of an archive that is there
+	ActionActivateBuild    = "activate-build"           // by a gateway, for who made the build
 	ActionDeleteDeployment = "delete-deployment"
 	ActionCreateVariable   = "create-variable"
 	ActionUpdateVariable   = "update-variable"
