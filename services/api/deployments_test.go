@@ -159,7 +159,8 @@ func TestUploadURL(t *testing.T) {
 	}
 	with := func(name, value string) string {
 		changed := url.Values{"expires": values["expires"], "signature": values["signature"]}
-		if changed.Set(name, value); value == "" {
+		changed.Set(name, value)
+		if value == "" {
 			changed.Del(name)
 		}
 		return path + "?" + changed.Encode()
@@ -174,7 +175,8 @@ func TestUploadURL(t *testing.T) {
 			continue
 		}
 		a := r.archive(http.MethodPut, altered, "application/zip", "PK archive")
-		if a.want(http.StatusForbidden); !strings.Contains(a.text("detail"), "not one that an upload was started with") {
+		a.want(http.StatusForbidden)
+		if !strings.Contains(a.text("detail"), "not one that an upload was started with") {
 			t.Errorf("%s: %s", altered, a.body)
 		}
 	}

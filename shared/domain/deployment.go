@@ -187,7 +187,6 @@ const MaxBranch = 100
 // ErrBranch says what is wrong with a branch.
 var ErrBranch = errors.New("must be 1 to 100 characters of A-Z a-z 0-9 . _ / -, the first one a letter or a digit")
 
-//nolint:gochecknoglobals // grammars, never changed
 var (
 	branchForm   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,99}$`)
 	variableForm = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)

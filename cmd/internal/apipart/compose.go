@@ -108,8 +108,7 @@ func reload(g *gateway.Routes) ([]api.RouteFault, error) {
 		return nil, nil
 	}
 	err := g.Reload()
-	var faults gateway.RouteFaults
-	if errors.As(err, &faults) {
+	if faults, ok := errors.AsType[gateway.RouteFaults](err); ok {
 		return faultsOf(faults), nil
 	}
 	return nil, err

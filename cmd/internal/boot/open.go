@@ -122,10 +122,7 @@ func Open(ctx context.Context, p *Process, o Options) (*Handles, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.AddCloser("bus", func() error {
-		h.Bus.Close()
-		return nil
-	})
+	p.AddCloser("bus", func() error { h.Bus.Close(); return nil })
 	return h, nil
 }
 

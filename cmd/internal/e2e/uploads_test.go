@@ -2,7 +2,6 @@ package e2e_test
 
 import (
 	"context"
-	"fmt"
 
 	"waybill.dev/cmd/internal/client"
 	"waybill.dev/cmd/internal/uploads"
@@ -54,6 +53,6 @@ func uploaded(w *world) {
 	stop()
 	<-done
 	if r := load.Mark(); r.Wrong() != "" || r.Requests == 0 {
-		w.Error(fmt.Sprintf("%s: %+v", r.Wrong(), r))
+		w.Errorf("%s: %+v", r.Wrong(), r)
 	}
 }

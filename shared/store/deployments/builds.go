@@ -123,7 +123,7 @@ func buildColumns(of string) string {
 	return of + strings.Join(columns, ", "+of)
 }
 
-func (r buildRow) domain() (domain.Build, error) {
+func (r *buildRow) domain() (domain.Build, error) {
 	b := domain.Build{
 		ID: r.ID, StatusID: r.StatusID, Deployment: r.Deployment, Account: r.Account, Project: r.Project, Branch: r.Branch,
 		Number: r.Number, SourceID: r.SourceID, EnvironmentType: domain.EnvironmentType(r.EnvironmentType), Status: domain.BuildStatus(r.Status),

@@ -108,10 +108,10 @@ func testKeptBuilds(t *testing.T, b *bench) {
 	var third domain.Build
 	for n := int64(1); n <= 28; n++ {
 		build := b.upload(t, "main")
-		switch {
-		case n == 3:
+		switch n {
+		case 3:
 			third = build
-		case n == 22:
+		case 22:
 			// Its archive has to outlive its build.
 			if _, err := b.Redeploy(t.Context(), account, build.Deployment, third.ID); err != nil {
 				t.Fatal(err)

@@ -128,7 +128,7 @@ func (d *Deployments) deployment(tx *gorm.DB, account, name, lock string) (deplo
 	return row, err
 }
 
-func (r deploymentRow) domain() domain.Deployment {
+func (r *deploymentRow) domain() domain.Deployment {
 	return domain.Deployment{
 		Name: r.Name, Account: r.Account, Project: r.Project, Branch: r.Branch,
 		EnvironmentType: domain.EnvironmentType(r.EnvironmentType), State: domain.DeploymentState(r.State), Message: r.Message,

@@ -179,7 +179,7 @@ func (d *Deployments) named(tx *gorm.DB, t Target) (deploymentRow, error) {
 	return row, nil
 }
 
-func (r deploymentRow) live() bool { return r.Name != "" && r.RemovedAt == 0 }
+func (r *deploymentRow) live() bool { return r.Name != "" && r.RemovedAt == 0 }
 
 // takeFor returns the deployment of the target, locked. One that is not there is made, one that
 // was removed begins anew; both have version 0 until the caller gives them one.

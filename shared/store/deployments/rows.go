@@ -34,7 +34,7 @@ type deploymentRow struct {
 	RemovedAt          store.Instant
 }
 
-func (deploymentRow) TableName() string { return "gateway_deployments" }
+func (*deploymentRow) TableName() string { return "gateway_deployments" }
 
 type sourceRow struct {
 	ID         string `gorm:"primaryKey"`
@@ -81,7 +81,7 @@ type buildRow struct {
 	Log             string
 }
 
-func (buildRow) TableName() string { return "gateway_builds" }
+func (*buildRow) TableName() string { return "gateway_builds" }
 
 type variableRow struct {
 	Seq       int64  `gorm:"->"`

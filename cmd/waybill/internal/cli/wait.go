@@ -24,8 +24,12 @@ const (
 
 // job is what is read of a job that is waited for.
 type job struct {
-	ID, Status                       string
-	Matched, Sent, Delivered, Failed int
+	ID        string `json:"id"`
+	Status    string `json:"status"`
+	Matched   int    `json:"matched"`
+	Sent      int    `json:"sent"`
+	Delivered int    `json:"delivered"`
+	Failed    int    `json:"failed"`
 }
 
 func (j job) over() bool { return j.Status != "running" }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -15,7 +16,7 @@ func variables() Noun {
 		{Title: "BRANCH", Member: "branch", Wide: true},
 	}, made()...)}
 	branch := []Arg{projectArg("PROJECT"), {Word: "BRANCH", To: "branchName"}}
-	one := append(branch[:2:2], Arg{Word: "NAME", To: "variableName", List: variablesPath, ID: "name"})
+	one := slices.Concat(branch, []Arg{{Word: "NAME", To: "variableName", List: variablesPath, ID: "name"}})
 	values := []Flag{
 		{Name: "value", Usage: "the value; other users of this machine may see it", In: InVerb},
 		{Name: "value-file", Usage: "`file` with the value; -: standard input", In: InVerb},

@@ -81,7 +81,7 @@ func view(v domain.Variable) variableView {
 	return shown
 }
 
-var errNoBranch = problem.New(problem.NotFound, "There is no such branch.") //nolint:gochecknoglobals // never changed
+var errNoBranch = problem.New(problem.NotFound, "There is no such branch.")
 
 // ref returns the variable that the path names. What no branch can be called is answered with
 // notBranch.

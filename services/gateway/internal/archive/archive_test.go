@@ -400,7 +400,7 @@ func overlapping(t testing.TB) []byte {
 // quoting returns a zip archive in which one file's bytes are a part of another's.
 func quoting(t testing.TB) []byte {
 	inner := zipped(t, entry{name: "in", body: "inner"})
-	local := inner[:bytes.Index(inner, []byte("PK\x01\x02"))]
+	local, _, _ := bytes.Cut(inner, []byte("PK\x01\x02"))
 	raw := zipped(t, entry{name: "out", body: string(local), method: zip.Store, flags: 1 << 11})
 	at := bytes.Index(raw, local)
 	start, end := bytes.Index(inner, []byte("PK\x01\x02")), bytes.LastIndex(inner, []byte("PK\x05\x06"))

@@ -65,7 +65,8 @@ func (u *unpacking) take(written string, kind fs.FileMode, open func() (io.ReadC
 	if err := u.ctx.Err(); err != nil {
 		return err
 	}
-	if u.entries++; u.entries > maxEntries {
+	u.entries++
+	if u.entries > maxEntries {
 		return errFiles
 	}
 	name, wrong := nameOf(written)
@@ -82,7 +83,8 @@ func (u *unpacking) take(written string, kind fs.FileMode, open func() (io.ReadC
 		u.fault(written, "is neither a file nor a folder")
 		return nil
 	}
-	if u.count++; u.count > MaxFiles {
+	u.count++
+	if u.count > MaxFiles {
 		return errFiles
 	}
 	if leftOut(name) {
@@ -258,7 +260,7 @@ func overlaps(files []*zip.File) bool {
 		if err != nil || f.CompressedSize64 == 0 {
 			continue // opening it says what is wrong
 		}
-		spans = append(spans, span{uint64(start), uint64(start) + f.CompressedSize64}) //nolint:gosec // a place in the archive
+		spans = append(spans, span{uint64(start), uint64(start) + f.CompressedSize64})
 	}
 	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.start, b.start) })
 	for i := 1; i < len(spans); i++ {

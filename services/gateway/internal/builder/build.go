@@ -108,7 +108,7 @@ func (w *work) steps(ctx context.Context) (deployments.Result, error) {
 		w.record.faults(faults)
 		return w.result(0), nil
 	}
-	w.record.say("info", unpacked(files, len(w.claim.Archive)))
+	w.record.say(unpacked(files, len(w.claim.Archive)))
 	if err := w.begin(ctx, stepVariables); err != nil {
 		return deployments.Result{}, err
 	}
@@ -130,7 +130,7 @@ func (w *work) steps(ctx context.Context) (deployments.Result, error) {
 		return w.result(0), nil
 	}
 	routes := len(compiled.Routes())
-	w.record.say("info", fmt.Sprintf("%s in %s", number(routes, "route"), number(compiled.Files(), "route file")))
+	w.record.say(fmt.Sprintf("%s in %s", number(routes, "route"), number(compiled.Files(), "route file")))
 	w.record.succeeded()
 	return w.result(routes), nil
 }
@@ -149,10 +149,10 @@ func (w *work) take(ctx context.Context) error {
 	}
 	w.variables = variables
 	w.record.hide(variables)
-	w.record.say("info", number(len(variables), "variable"))
+	w.record.say(number(len(variables), "variable"))
 	if w.claim.Before != nil {
 		for _, line := range changes(w.claim.Before, variables) {
-			w.record.say("info", line)
+			w.record.say(line)
 		}
 	}
 	return nil

@@ -78,10 +78,10 @@ func (r *record) end(status domain.BuildStatus) {
 }
 
 // say adds a line to the log of the present step.
-func (r *record) say(level, message string) {
+func (r *record) say(message string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.add(domain.BuildLine{Level: level, Message: r.clean(message)}, maxLog-reserved)
+	r.add(domain.BuildLine{Level: "info", Message: r.clean(message)}, maxLog-reserved)
 }
 
 // add adds a line, if the log does not get longer than room.

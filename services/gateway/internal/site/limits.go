@@ -40,7 +40,7 @@ type Limits struct {
 }
 
 // variable returns what a name stands for.
-func (l *Limits) variable(variables Variables, name string) (value string, ok bool) {
+func (l Limits) variable(variables Variables, name string) (value string, ok bool) {
 	if routefile.IsOwn(name) {
 		variables = l.Own
 	}

@@ -157,10 +157,7 @@ func TestAllowed(t *testing.T) {
 func TestVariables(t *testing.T) {
 	t.Parallel()
 	names := []string{"GREETING", "WAYBILL_ACCOUNT", "WAYBILL_PROJECT", "WAYBILL_BRANCH", "WAYBILL_ENVIRONMENT_TYPE", "WAYBILL_DEPLOYMENT", "WAYBILL_BUILD_ID"}
-	body := ""
-	for _, name := range names {
-		body += "$env(" + name + ")|"
-	}
+	body := "$env(" + strings.Join(names, ")|$env(") + ")|"
 	values := variables()
 	values["WAYBILL_ACCOUNT"] = "forged"
 	s, faults := tenant.Rules{}.Compile(folder(map[string]string{"a.oas.json": routes(handled("staticHandler", `{"body":"`+body+`"}`))}), build(), values)

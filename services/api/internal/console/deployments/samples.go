@@ -10,6 +10,8 @@ import (
 )
 
 // samples are data to try the templates with.
+//
+//nolint:funlen // one line a sample
 func samples() map[string][]any {
 	const (
 		hostile = "<script>\u202e\u0007"
