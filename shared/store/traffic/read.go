@@ -2,13 +2,13 @@ package traffic
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"gorm.io/gorm"
 
 	"waybill.dev/shared/domain"

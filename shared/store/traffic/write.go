@@ -3,12 +3,11 @@ package traffic
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
@@ -224,7 +223,7 @@ type storedEntry struct {
 	Severity   domain.Severity `json:"s"`
 	Source     string          `json:"o"`
 	Message    string          `json:"m"`
-	Attributes jsontext.Value  `json:"a,omitzero"`
+	Attributes json.RawMessage `json:"a,omitzero"`
 }
 
 func rowOf(r *Request) requestRow {
