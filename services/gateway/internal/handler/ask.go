@@ -135,7 +135,7 @@ func (b *backEnd) hops(ctx context.Context, r *route.Request, to *url.URL, clock
 		_ = answer.Body.Close()
 		request = next
 	}
-	return nil, &backEndError{fmt.Sprintf("more than %d redirects", maxHops), badGateway("The back end redirects too often.")}
+	return nil, &backEndError{fmt.Sprintf("more than %d redirects", maxHops), "too_many_redirects", badGateway("The back end redirects too often.")}
 }
 
 func newRequest(ctx context.Context, method string, to *url.URL, header http.Header, content []byte) *http.Request {
@@ -225,17 +225,17 @@ func whole(ctx context.Context, r *route.Request, answer *http.Response) (*route
 }
 
 func tooLong() error {
-	return &backEndError{fmt.Sprintf("more than %d bytes", route.MaxResponse), badGateway("The back end's answer is longer than is allowed.")}
+	return &backEndError{fmt.Sprintf("more than %d bytes", route.MaxResponse), "too_long", badGateway("The back end's answer is longer than is allowed.")}
 }
 
 func badGateway(detail string) *problem.Problem { return problem.New(problem.BadGateway, detail) }
 
 // failure says what callers are told of an error; where and why is for the log.
 func failure(ctx context.Context, err error) error {
-	reason := "unknown"
+	reason, code := "unknown", "unknown"
 	told := badGateway("The back end can't be reached.")
 	if e, ok := errors.AsType[*egress.Error](err); ok {
-		reason = e.Reason()
+		reason, code = e.Reason(), string(e.Code)
 		switch e.Code {
 		case egress.CodeTimeout, egress.CodeConnectTimeout:
 			told = problem.New(problem.GatewayTimeout, "The back end did not answer in time.")
@@ -246,12 +246,13 @@ func failure(ctx context.Context, err error) error {
 	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		told = problem.New(problem.GatewayTimeout, "The back end did not answer in time.")
 	}
-	return &backEndError{reason, told}
+	return &backEndError{reason, code, told}
 }
 
 // backEndError is a back end's failure. What is told of it has nothing of the request.
 type backEndError struct {
-	reason string
+	reason string // for those who run the gateway: it may name addresses
+	code   string // for those whose route it is
 	told   *problem.Problem
 }
 
@@ -261,5 +262,5 @@ func (e *backEndError) Unwrap() error { return e.told }
 
 // Entry implements route.Told.
 func (e *backEndError) Entry() (message string, attributes []any) {
-	return e.told.Detail, []any{"reason", e.reason}
+	return e.told.Detail, []any{"reason", e.code}
 }

@@ -17,7 +17,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"waybill.dev/services/gateway/internal/route"
@@ -105,7 +104,7 @@ func New(o Options) *Recorder {
 	if o.Retention <= 0 {
 		o.Retention = DefaultRetention
 	}
-	r := &Recorder{options: o, writer: uuid.NewString(), closed: time.Now(), credit: o.Rate}
+	r := &Recorder{options: o, writer: domain.RandomText(20), closed: time.Now(), credit: o.Rate}
 	r.metrics = newMetrics(o.Registerer, r.lag)
 	r.next = &gathered{calls: map[traffic.CallKey]*traffic.Calls{}}
 	r.room = int(r.credit)
