@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"waybill.dev/cmd/internal/boot"
+	"waybill.dev/cmd/internal/gatewaypart"
 	"waybill.dev/cmd/internal/settings"
 	"waybill.dev/services/api"
 	"waybill.dev/services/gateway"
@@ -68,6 +69,7 @@ func AddAPI(p *boot.Process, h *boot.Handles) (*API, error) {
 		gateway.RoutesOptions{
 			Dir: h.Settings.RoutesDir, Fallback: !h.Settings.RoutesDirGiven, Variables: Environment(),
 			Egress: h.Egress, Memory: h.Memory, Logger: h.Logger, Registerer: h.Registry,
+			Traffic: gatewaypart.Traffic(p, h),
 		},
 	)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"waybill.dev/cmd/internal/boot"
 	"waybill.dev/services/gateway"
 	"waybill.dev/shared/egress"
+	"waybill.dev/shared/store/traffic"
 )
 
 // Add makes the gateway on the handles and adds it to p. The result answers on the process's
@@ -27,4 +28,15 @@ func AddBefore(p *boot.Process, h *boot.Handles, other http.Handler, keys gatewa
 	}
 	p.Add("gateway", service.Run)
 	return service.Handler(other), nil
+}
+
+// Traffic adds what counts and logs the requests of the process. A process has one, whatever it
+// serves.
+func Traffic(p *boot.Process, h *boot.Handles) *gateway.Traffic {
+	t := gateway.NewTraffic(gateway.TrafficOptions{
+		Store: traffic.New(h.Store), Rate: h.Settings.RequestLogRate, Retention: h.Settings.RequestLogRetention,
+		Logger: h.Logger, Registerer: h.Registry,
+	})
+	p.Add("traffic", t.Run)
+	return t
 }

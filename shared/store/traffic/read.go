@@ -72,6 +72,7 @@ func (t *Traffic) RecentCalls(ctx context.Context, deployment string, since time
 type RequestFilter struct {
 	Deployment   string
 	Since, Until time.Time // both inclusive
+	NotBefore    time.Time // likewise, but a cursor is not bound to it
 	Method       string
 	Class        int     // 2 to 5: of the status
 	RoutePath    *string // empty: no route matched; nil: any
@@ -144,6 +145,9 @@ func (f RequestFilter) where(query *gorm.DB) *gorm.DB {
 	query = query.Where("deployment = ?", f.Deployment)
 	if !f.Since.IsZero() {
 		query = query.Where("at >= ?", store.InstantOf(f.Since))
+	}
+	if !f.NotBefore.IsZero() {
+		query = query.Where("at >= ?", store.InstantOf(f.NotBefore))
 	}
 	if !f.Until.IsZero() {
 		query = query.Where("at <= ?", store.InstantOf(f.Until))
