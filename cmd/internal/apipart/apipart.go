@@ -22,6 +22,8 @@ import (
 // API is the API of a process. It answers on the process's HTTP address.
 type API struct {
 	http.Handler
+	// Traffic counts the requests of the process, of whatever it serves besides.
+	Traffic *gateway.Traffic
 
 	service *api.Service
 }
@@ -53,6 +55,7 @@ func AddAPI(p *boot.Process, h *boot.Handles) (*API, error) {
 	if err := checkAdminKey(h); err != nil {
 		return nil, err
 	}
+	traffic := gatewaypart.Traffic(p, h)
 	service, routes, err := Compose(
 		api.Options{
 			Store: h.Store, Bus: h.Bus, Egress: h.Egress, Logger: h.Logger,
@@ -69,7 +72,7 @@ func AddAPI(p *boot.Process, h *boot.Handles) (*API, error) {
 		gateway.RoutesOptions{
 			Dir: h.Settings.RoutesDir, Fallback: !h.Settings.RoutesDirGiven, Variables: Environment(),
 			Egress: h.Egress, Memory: h.Memory, Logger: h.Logger, Registerer: h.Registry,
-			Traffic: gatewaypart.Traffic(p, h),
+			Traffic: traffic,
 		},
 	)
 	if err != nil {
@@ -78,7 +81,7 @@ func AddAPI(p *boot.Process, h *boot.Handles) (*API, error) {
 	p.Add("routes", routes.Run)
 	p.Add("API", service.Run)
 	h.AtShutdown(service.EndStreams)
-	return &API{service.Handler(), service}, nil
+	return &API{service.Handler(), traffic, service}, nil
 }
 
 // process is what the console tells of this process.
