@@ -26,6 +26,7 @@ import (
 	"waybill.dev/services/api/internal/managers"
 	"waybill.dev/services/api/internal/rejected"
 	"waybill.dev/services/api/internal/spec"
+	"waybill.dev/services/api/internal/traffic"
 	"waybill.dev/services/api/internal/variables"
 	"waybill.dev/services/api/internal/web"
 	"waybill.dev/services/api/internal/webhooks"
@@ -80,6 +81,7 @@ func families(o *Options, p *parts) []Route {
 		managers.Routes(db),
 		deployments.Routes(deploymentOptions(o, db)),
 		variables.Routes(db, db),
+		traffic.Routes(db, db),
 		documents.Routes(p.documents),
 	)
 }

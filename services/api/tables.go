@@ -11,6 +11,7 @@ import (
 	"waybill.dev/shared/store/deployments"
 	"waybill.dev/shared/store/pipeline"
 	"waybill.dev/shared/store/rollup"
+	"waybill.dev/shared/store/traffic"
 )
 
 // tables are the families of tables that the service works with, on one database. Each part
@@ -23,6 +24,7 @@ type tables struct {
 	*pipeline.Pipeline
 	*rollup.Rollups
 	*deployments.Deployments
+	*traffic.Traffic
 }
 
 func newTables(db *store.Store) tables {
@@ -34,6 +36,7 @@ func newTables(db *store.Store) tables {
 		Pipeline:    pipeline.New(db),
 		Rollups:     rollup.New(db),
 		Deployments: deployments.New(db),
+		Traffic:     traffic.New(db),
 	}
 }
 

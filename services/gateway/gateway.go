@@ -5,6 +5,7 @@ package gateway
 
 import (
 	"waybill.dev/services/gateway/internal/local"
+	"waybill.dev/services/gateway/internal/observe"
 	"waybill.dev/services/gateway/internal/policy"
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/services/gateway/internal/routefile"
@@ -81,3 +82,12 @@ func NewRoutes(options RoutesOptions) (*Routes, error) { return local.New(option
 func CheckRoutes(options RoutesOptions) ([]RouteInfo, []RouteFault, error) {
 	return local.Check(options)
 }
+
+// Traffic counts the requests of a process, and keeps a log of some of them, while Run runs.
+type Traffic = observe.Recorder
+
+// TrafficOptions say where, how many, and for how long.
+type TrafficOptions = observe.Options
+
+// NewTraffic returns one that has counted nothing.
+func NewTraffic(options TrafficOptions) *Traffic { return observe.New(options) }

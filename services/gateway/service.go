@@ -55,6 +55,8 @@ type Options struct {
 	Tables int
 	// InFlight is how many requests of one deployment are served at a time; 0: 512.
 	InFlight int
+	// Traffic keeps counts and logs of the requests to deployments; nil: nobody does.
+	Traffic *Traffic
 	// TrustedProxies are the networks of proxies whose X-Forwarded-For and -Proto count.
 	TrustedProxies []netip.Prefix
 	// Memory is what bodies in memory may take together; nil: there is no bound.
@@ -90,7 +92,7 @@ func New(o Options) (*Service, error) {
 	s.rollout = rollout.New(rollout.Options{
 		Store: tables, Bus: o.Bus, Compile: compiler(rules), Guard: upstream.NewGuard(o.Egress, o.Own, egress.Options{}),
 		Authenticator: o.Authenticator, Memory: o.Memory, Edge: &edge.Edge{Trusted: o.TrustedProxies},
-		Tables: o.Tables, InFlight: int64(o.InFlight), Logger: o.Logger, Registerer: o.Registerer,
+		Tables: o.Tables, InFlight: int64(o.InFlight), Traffic: o.Traffic, Logger: o.Logger, Registerer: o.Registerer,
 	})
 	builds := builder.New(builder.Options{Store: tables, Bus: o.Bus, Rules: rules, Logger: o.Logger, Registerer: o.Registerer})
 	s.run = append(s.run, s.rollout.Run, builds.Run)

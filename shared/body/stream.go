@@ -22,6 +22,7 @@ var errStopped = errors.New("the body is not wanted any more")
 // while another one stops it.
 type Stream struct {
 	size, left int64 // below zero: unknown; how much may still come
+	received   int64
 	sender     sender
 	rested     time.Time // when the last read ended
 
@@ -54,6 +55,13 @@ func (l *Lease) Stream(w http.ResponseWriter, r *http.Request, limit int64, answ
 // Size returns how many bytes the body has; below zero: that is not known.
 func (s *Stream) Size() int64 { return s.size }
 
+// Received returns how many bytes of the body have come.
+func (s *Stream) Received() int64 {
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	return s.received
+}
+
 // Read implements io.Reader. After io.EOF the body is whole; any other error means that it
 // is not. Only the time in which the sender is waited for counts for its pace.
 func (s *Stream) Read(p []byte) (int, error) {
@@ -64,6 +72,7 @@ func (s *Stream) Read(p []byte) (int, error) {
 	}
 	s.sender.postpone(time.Since(s.rested))
 	n, err := s.sender.Read(p)
+	s.received += int64(n)
 	s.rested = time.Now()
 	if s.left -= int64(n); s.left < 0 {
 		n, err = 0, ErrTooLarge

@@ -73,6 +73,24 @@ func (q *Query) Text(name string) (text string, ok bool) {
 	return "", false
 }
 
+// Texts returns a parameter that may be given up to most times, each time with 1 to longest
+// characters; nil: it is absent.
+func (q *Query) Texts(name string, most, longest int) []string {
+	q.asked[name] = true
+	values := q.values[name]
+	if len(values) > most {
+		q.Fault(name, fmt.Sprintf("is given more than %d times", most))
+		return nil
+	}
+	for _, text := range values {
+		if text == "" || utf8.RuneCountInString(text) > longest || !utf8.ValidString(text) || strings.IndexByte(text, 0) >= 0 {
+			q.Fault(name, fmt.Sprintf("must have 1 to %d characters", longest))
+			return nil
+		}
+	}
+	return values
+}
+
 // Within returns a text of 1 to most characters, or none when it is absent.
 func (q *Query) Within(name string, most int) string {
 	text, ok := q.Text(name)

@@ -171,7 +171,7 @@ func (p *Problem) JSON(instance, requestID string) []byte {
 	b = append(b, `,"detail":`...)
 	b = quote(b, p.Detail)
 	b = append(b, `,"instance":`...)
-	b = quote(b, redact(instance))
+	b = quote(b, Redact(instance))
 	b = append(b, `,"code":`...)
 	b = quote(b, string(p.Code))
 	b = append(b, `,"requestId":`...)
@@ -205,7 +205,7 @@ func (f Fault) append(b []byte) []byte {
 		place, value = `{"header":`, f.Header
 	}
 	b = append(b, place...)
-	b = quote(b, redact(value))
+	b = quote(b, Redact(value))
 	b = append(b, `,"detail":`...)
 	b = quote(b, f.Detail)
 	return append(b, '}')

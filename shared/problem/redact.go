@@ -6,6 +6,6 @@ import "regexp"
 // and also as a path or a JSON pointer has them.
 var secretForm = regexp.MustCompile(`(wbk_)[0-9A-Za-z_]{12,}|(whsec_)[0-9A-Za-z_+/=%~-]{12,}`)
 
-// redact returns a place without what looks like a key: one that was put there by mistake
+// Redact returns a place without what looks like a key: one that was put there by mistake
 // must not reach the readers of the error's report.
-func redact(place string) string { return secretForm.ReplaceAllString(place, "${1}${2}****") }
+func Redact(place string) string { return secretForm.ReplaceAllString(place, "${1}${2}****") }

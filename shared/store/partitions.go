@@ -18,13 +18,7 @@ const dayLockTimeout = "2s"
 // prepareDays makes the partitions of those days that are not closed. A partition is
 // made on its own and then attached: that does not wait for readers and writers.
 func (d *postgresDialect) prepareDays(ctx context.Context, days ...time.Time) error {
-	return pgx.BeginFunc(ctx, d.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = '"+dayLockTimeout+"'"); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(dayLock)); err != nil {
-			return err
-		}
+	return d.lockedForDays(ctx, func(tx pgx.Tx) error {
 		var floor time.Time
 		if err := tx.QueryRow(ctx, "SELECT day FROM log_floor WHERE id = 1").Scan(&floor); err != nil {
 			return err
@@ -40,7 +34,7 @@ func (d *postgresDialect) prepareDays(ctx context.Context, days ...time.Time) er
 			}
 			existing[day] = true
 			for _, table := range partitionedTables() {
-				if err := addPartition(ctx, tx, table, day); err != nil {
+				if err := addPartition(ctx, tx, table, Partition(table, day), day.Format(time.DateOnly), day.AddDate(0, 0, 1).Format(time.DateOnly)); err != nil {
 					return fmt.Errorf("add partition: %w", err)
 				}
 			}
@@ -49,14 +43,26 @@ func (d *postgresDialect) prepareDays(ctx context.Context, days ...time.Time) er
 	})
 }
 
-func addPartition(ctx context.Context, tx pgx.Tx, table string, day time.Time) error {
-	name := Partition(table, day)
+// lockedForDays runs f in a transaction that alone makes and drops partitions.
+func (d *postgresDialect) lockedForDays(ctx context.Context, f func(tx pgx.Tx) error) error {
+	return pgx.BeginFunc(ctx, d.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = '"+dayLockTimeout+"'"); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(dayLock)); err != nil {
+			return err
+		}
+		return f(tx)
+	})
+}
+
+// addPartition makes the partition of table that has what is from from to before until.
+func addPartition(ctx context.Context, tx pgx.Tx, table, name, from, until string) error {
 	_, err := tx.Exec(ctx, fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s (LIKE %s INCLUDING ALL)", name, table))
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, fmt.Sprintf("ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM ('%s') TO ('%s')",
-		table, name, day.Format(time.DateOnly), day.AddDate(0, 0, 1).Format(time.DateOnly)))
+	_, err = tx.Exec(ctx, fmt.Sprintf("ALTER TABLE %s ATTACH PARTITION %s FOR VALUES FROM ('%s') TO ('%s')", table, name, from, until))
 	return err
 }
 
@@ -106,13 +112,7 @@ func (d *postgresDialect) dropDays(ctx context.Context, floor time.Time) ([]time
 }
 
 func (d *postgresDialect) dropDay(ctx context.Context, day time.Time) error {
-	return pgx.BeginFunc(ctx, d.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = '"+dayLockTimeout+"'"); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(dayLock)); err != nil {
-			return err
-		}
+	return d.lockedForDays(ctx, func(tx pgx.Tx) error {
 		for _, table := range partitionedTables() {
 			if _, err := tx.Exec(ctx, "DROP TABLE IF EXISTS "+Partition(table, day)); err != nil {
 				return err

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"waybill.dev/cmd/internal/boot"
+	"waybill.dev/cmd/internal/gatewaypart"
 	"waybill.dev/cmd/internal/settings"
 	"waybill.dev/services/api"
 	"waybill.dev/services/gateway"
@@ -21,6 +22,8 @@ import (
 // API is the API of a process. It answers on the process's HTTP address.
 type API struct {
 	http.Handler
+	// Traffic counts the requests of the process, of whatever it serves besides.
+	Traffic *gateway.Traffic
 
 	service *api.Service
 }
@@ -52,6 +55,7 @@ func AddAPI(p *boot.Process, h *boot.Handles) (*API, error) {
 	if err := checkAdminKey(h); err != nil {
 		return nil, err
 	}
+	traffic := gatewaypart.Traffic(p, h)
 	service, routes, err := Compose(
 		api.Options{
 			Store: h.Store, Bus: h.Bus, Egress: h.Egress, Logger: h.Logger,
@@ -68,6 +72,7 @@ func AddAPI(p *boot.Process, h *boot.Handles) (*API, error) {
 		gateway.RoutesOptions{
 			Dir: h.Settings.RoutesDir, Fallback: !h.Settings.RoutesDirGiven, Variables: Environment(),
 			Egress: h.Egress, Memory: h.Memory, Logger: h.Logger, Registerer: h.Registry,
+			Traffic: traffic,
 		},
 	)
 	if err != nil {
@@ -76,7 +81,7 @@ func AddAPI(p *boot.Process, h *boot.Handles) (*API, error) {
 	p.Add("routes", routes.Run)
 	p.Add("API", service.Run)
 	h.AtShutdown(service.EndStreams)
-	return &API{service.Handler(), service}, nil
+	return &API{service.Handler(), traffic, service}, nil
 }
 
 // process is what the console tells of this process.

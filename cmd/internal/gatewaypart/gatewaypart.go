@@ -7,24 +7,38 @@ import (
 	"waybill.dev/cmd/internal/boot"
 	"waybill.dev/services/gateway"
 	"waybill.dev/shared/egress"
+	"waybill.dev/shared/store/traffic"
 )
 
 // Add makes the gateway on the handles and adds it to p. The result answers on the process's
 // HTTP address.
-func Add(p *boot.Process, h *boot.Handles) (http.Handler, error) { return AddBefore(p, h, nil, nil) }
+func Add(p *boot.Process, h *boot.Handles) (http.Handler, error) {
+	return AddBefore(p, h, nil, nil, Traffic(p, h))
+}
 
 // AddBefore is Add for a process that serves something besides. What is for no deployment is
 // other's. Keys are found by the authenticator; nil: by the gateway itself.
-func AddBefore(p *boot.Process, h *boot.Handles, other http.Handler, keys gateway.Authenticator) (http.Handler, error) {
+func AddBefore(p *boot.Process, h *boot.Handles, other http.Handler, keys gateway.Authenticator, counts *gateway.Traffic) (http.Handler, error) {
 	service, err := gateway.New(gateway.Options{
 		Store: h.Store, Bus: h.Bus, Keyring: h.Keyring, Authenticator: keys, Domain: h.Settings.GatewayDomain,
 		Egress: &egress.Policy{Allow: h.Settings.GatewayEgressAllow, HTTP: h.Settings.EgressHTTP}, Own: h.Own,
 		Tables: h.Settings.GatewayTables, InFlight: h.Settings.GatewayInFlight,
-		TrustedProxies: h.Settings.TrustedProxies, Memory: h.Memory, Logger: h.Logger, Registerer: h.Registry,
+		TrustedProxies: h.Settings.TrustedProxies, Memory: h.Memory, Traffic: counts, Logger: h.Logger, Registerer: h.Registry,
 	})
 	if err != nil {
 		return nil, err
 	}
 	p.Add("gateway", service.Run)
 	return service.Handler(other), nil
+}
+
+// Traffic adds what counts and logs the requests of the process. A process has one, whatever it
+// serves.
+func Traffic(p *boot.Process, h *boot.Handles) *gateway.Traffic {
+	t := gateway.NewTraffic(gateway.TrafficOptions{
+		Store: traffic.New(h.Store), Rate: h.Settings.RequestLogRate, Retention: h.Settings.RequestLogRetention,
+		Logger: h.Logger, Registerer: h.Registry,
+	})
+	p.Add("traffic", t.Run)
+	return t
 }

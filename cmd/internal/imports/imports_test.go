@@ -54,6 +54,7 @@ var shared = []string{
 	"store/recorder",                    // what dispatchers write into them
 	"store/rollup",                      // the counts behind statistics
 	"store/storetest",                   // the frame of the suites
+	"store/traffic",                     // counts and logs of what gateways answered
 	"transcript",                        // what an attempt sent and what came back
 }
 
@@ -65,6 +66,7 @@ var families = []string{
 	"waybill.dev/shared/store/auditlog",              // families of api and shared write entries
 	"waybill.dev/shared/store/deployments",           // the api asks for builds, gateways make them
 	"waybill.dev/shared/store/keyholders",            // api and gateway read who holds a key
+	"waybill.dev/shared/store/traffic",               // gateways write, the api reads
 	"waybill.dev/shared/store/pipeline",              // both services work on it
 	"waybill.dev/shared/store/rollup",                // both services count, in the transaction of what is counted
 	"waybill.dev/shared/store/recorder",              // the dispatcher's; its suite and the pipeline's need each other

@@ -41,8 +41,12 @@ type Settings struct {
 	DisableAfter   time.Duration
 	DispatchMemory int64   // bytes
 	RateLimit      float64 // requests a second of one account; 0: none
-	BodyMemory     int64   // bytes
-	MaxConnections int     // of each listener
+
+	RequestLogRate      float64 // requests a second that are kept in the log
+	RequestLogRetention time.Duration
+
+	BodyMemory     int64 // bytes
+	MaxConnections int   // of each listener
 	TrustedProxies []netip.Prefix
 	PublicURL      string   // without a slash at its end
 	OpsHosts       []string // in lower case
@@ -106,6 +110,10 @@ func Load(role Role, sources ...Source) (Settings, error) {
 		DisableAfter:   l.duration(DisableAfter, time.Minute),
 		DispatchMemory: l.size(DispatchMemory, leastDispatchMemory),
 		RateLimit:      l.rate(RateLimit),
+
+		RequestLogRate:      l.rate(RequestLogRate),
+		RequestLogRetention: l.duration(RequestLogRetention, time.Hour),
+
 		BodyMemory:     l.size(BodyMemory, minBodyMemory),
 		MaxConnections: l.integer(MaxConnections, minConnections, maxConnections),
 		TrustedProxies: l.prefixes(TrustedProxies),

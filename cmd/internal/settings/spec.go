@@ -38,6 +38,9 @@ const (
 	DisableAfter  = "WAYBILL_DISABLE_AFTER"
 	RateLimit     = "WAYBILL_RATE_LIMIT"
 
+	RequestLogRate      = "WAYBILL_REQUEST_LOG_RATE"
+	RequestLogRetention = "WAYBILL_REQUEST_LOG_RETENTION"
+
 	DispatchMemory = "WAYBILL_DISPATCH_MEMORY"
 	BodyMemory     = "WAYBILL_BODY_MEMORY"
 	MaxConnections = "WAYBILL_MAX_CONNECTIONS"
@@ -154,9 +157,12 @@ func Specs() []Spec {
 
 // process returns the settings of what a process takes and tells.
 func process(apis, servers, all []Role) []Spec {
+	serving := []Role{Dev, API, Gateway} // those that serve deployments
 	return []Spec{
 		{Name: OpsHosts, Usage: "host names that the ops address answers to, separated by commas, besides IP addresses, localhost, and names without a dot", roles: servers},
 		{Name: DispatchMemory, Usage: "memory for the deliveries that a dispatcher has in flight, at least 64MiB", roles: []Role{Dev, Dispatcher}, defaults: same("256MiB", Dev, Dispatcher)},
+		{Name: RequestLogRate, Usage: "requests of deployments a second that a process keeps in the log; all are counted", roles: serving, defaults: same("200", serving...)},
+		{Name: RequestLogRetention, Usage: "how long the log of requests of deployments is kept", roles: serving, defaults: same("24h", serving...)},
 		{Name: RateLimit, Usage: "requests a second for each account; 0: no limit", roles: apis, defaults: same("0", apis...)},
 		{Name: LogLevel, Flag: "log-level", Usage: "debug, info, warn or error", roles: all, defaults: same("info", all...)},
 		{Name: LogFormat, Flag: "log-format", Usage: "text, json, or auto: text on a terminal", roles: all, defaults: same("auto", all...)},

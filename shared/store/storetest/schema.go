@@ -52,6 +52,11 @@ func owners() map[string]string {
 		"gateway_sources":     "deployments",
 		"gateway_builds":      "deployments",
 		"gateway_variables":   "deployments",
+
+		"gateway_calls":    "traffic",
+		"gateway_not_kept": "traffic",
+		"gateway_writers":  "traffic",
+		"gateway_requests": "traffic",
 	}
 }
 

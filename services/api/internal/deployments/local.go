@@ -13,7 +13,7 @@ import (
 
 // LocalName is the name, the project and the branch of the deployment that is the folder of
 // route files of a process. It belongs to the default account.
-const LocalName = "local"
+const LocalName = domain.LocalDeployment
 
 // maxMessage bounds what a deployment tells of the faults in the folder, in bytes.
 const maxMessage = 2048

@@ -19,6 +19,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -47,7 +48,8 @@ type Refusals interface {
 // Gateway has routes besides the ones here; see package gateway.
 type Gateway interface {
 	// Match returns what answers the request, and the template by which logs and metrics
-	// may name it; nil when no route has the path. What answers must be called, once.
+	// may name it; empty: no route has the path, and the answer says so. What answers must be
+	// called, once.
 	Match(r *http.Request) (answer func(w http.ResponseWriter, r *http.Request, requestID string), template string)
 }
 
@@ -126,13 +128,12 @@ func named(next http.Handler, aliases map[string]string) http.Handler {
 func (c *Call) passOn() {
 	if c.kernel.Gateway != nil {
 		r := c.seen()
-		if answer, template := c.kernel.Gateway.Match(r); answer != nil {
-			c.template = template
-			c.gin.Status(http.StatusOK) // gin has set 404
-			answer(c.Writer, r, c.id)
-			c.gin.Writer.WriteHeaderNow() // an empty 404 would get gin's own text
-			return
-		}
+		answer, template := c.kernel.Gateway.Match(r)
+		c.template = cmp.Or(template, noTemplate)
+		c.gin.Status(http.StatusOK) // gin has set 404
+		answer(c.Writer, r, c.id)
+		c.gin.Writer.WriteHeaderNow() // an empty 404 would get gin's own text
+		return
 	}
 	c.fail(errNoRoute)
 }

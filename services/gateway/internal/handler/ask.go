@@ -72,8 +72,14 @@ func (b *backEnd) ask(ctx context.Context, r *route.Request, to *url.URL) (*rout
 	lasting, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	unlink := context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
 	clock := startClock(b.limit(ctx, r), func() { end(context.DeadlineExceeded) })
+	started := time.Now()
 	response, err := b.hops(lasting, r, to, clock)
 	clock.hold()
+	asked := route.BackEndCall{Host: to.Host, Took: time.Since(started)}
+	if err == nil {
+		asked.Status = response.Status
+	}
+	r.Record.Asked(asked)
 	inTime := unlink() && lasting.Err() == nil
 	if err == nil && response.Source != nil {
 		if p, ok := response.Source.(*passing); ok && inTime {
@@ -129,7 +135,7 @@ func (b *backEnd) hops(ctx context.Context, r *route.Request, to *url.URL, clock
 		_ = answer.Body.Close()
 		request = next
 	}
-	return nil, fmt.Errorf("ask the back end: more than %d redirects: %w", maxHops, badGateway("The back end redirects too often."))
+	return nil, &backEndError{fmt.Sprintf("more than %d redirects", maxHops), "too_many_redirects", badGateway("The back end redirects too often.")}
 }
 
 func newRequest(ctx context.Context, method string, to *url.URL, header http.Header, content []byte) *http.Request {
@@ -219,17 +225,17 @@ func whole(ctx context.Context, r *route.Request, answer *http.Response) (*route
 }
 
 func tooLong() error {
-	return fmt.Errorf("ask the back end: more than %d bytes: %w", route.MaxResponse, badGateway("The back end's answer is longer than is allowed."))
+	return &backEndError{fmt.Sprintf("more than %d bytes", route.MaxResponse), "too_long", badGateway("The back end's answer is longer than is allowed.")}
 }
 
 func badGateway(detail string) *problem.Problem { return problem.New(problem.BadGateway, detail) }
 
 // failure says what callers are told of an error; where and why is for the log.
 func failure(ctx context.Context, err error) error {
-	reason := "unknown"
+	reason, code := "unknown", "unknown"
 	told := badGateway("The back end can't be reached.")
 	if e, ok := errors.AsType[*egress.Error](err); ok {
-		reason = e.Reason()
+		reason, code = e.Reason(), string(e.Code)
 		switch e.Code {
 		case egress.CodeTimeout, egress.CodeConnectTimeout:
 			told = problem.New(problem.GatewayTimeout, "The back end did not answer in time.")
@@ -240,5 +246,21 @@ func failure(ctx context.Context, err error) error {
 	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		told = problem.New(problem.GatewayTimeout, "The back end did not answer in time.")
 	}
-	return fmt.Errorf("ask the back end: %s: %w", reason, told)
+	return &backEndError{reason, code, told}
+}
+
+// backEndError is a back end's failure. What is told of it has nothing of the request.
+type backEndError struct {
+	reason string // for those who run the gateway: it may name addresses
+	code   string // for those whose route it is
+	told   *problem.Problem
+}
+
+func (e *backEndError) Error() string { return "ask the back end: " + e.reason + ": " + e.told.Error() }
+
+func (e *backEndError) Unwrap() error { return e.told }
+
+// Entry implements route.Told.
+func (e *backEndError) Entry() (message string, attributes []any) {
+	return e.told.Detail, []any{"reason", e.code}
 }

@@ -15,12 +15,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"waybill.dev/services/gateway/internal/folder"
+	"waybill.dev/services/gateway/internal/observe"
 	"waybill.dev/services/gateway/internal/policy"
 	"waybill.dev/services/gateway/internal/ratelimit"
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/services/gateway/internal/site"
 	"waybill.dev/services/gateway/internal/upstream"
 	"waybill.dev/shared/body"
+	"waybill.dev/shared/domain"
 	"waybill.dev/shared/egress"
 )
 
@@ -43,7 +45,10 @@ type Options struct {
 	Authenticator route.Authenticator
 	Memory        *body.Memory // for requests and for answers of back ends; nil: without a bound
 	// Account is the one that the routes belong to; empty: domain.DefaultAccount.
-	Account    string
+	Account string
+	// Traffic keeps counts and logs of the requests, as those of the deployment
+	// domain.LocalDeployment; nil: nobody does.
+	Traffic    *observe.Recorder
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }
@@ -139,6 +144,7 @@ func (r *Routes) serve(compiled *site.Site) *served {
 	return &served{compiled, &route.Runtime{
 		Authenticator: r.options.Authenticator, RateLimits: r.rateLimits, Upstreams: r.upstreams,
 		Memory: r.options.Memory, Logger: r.options.Logger, Called: r.metrics.enter(compiled.Routes()),
+		Ended: r.options.Traffic.Of(domain.LocalDeployment, ""),
 	}}
 }
 
@@ -177,8 +183,8 @@ func (r *Routes) replace(files fs.FS) site.Faults {
 }
 
 // Match returns what answers the request, and the template by which logs and metrics may
-// name it; nil when no route has the path. requestID is told with the answer, in whose
-// header it is already.
+// name it; empty: no route has the path, and the answer says so. requestID is told with the
+// answer, in whose header it is already.
 func (r *Routes) Match(request *http.Request) (answer func(w http.ResponseWriter, r *http.Request, requestID string), template string) {
 	s := r.current.Load()
 	return s.Match(s.runtime, request)

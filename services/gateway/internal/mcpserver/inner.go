@@ -24,6 +24,7 @@ func inner(r *route.Request, of *routefile.Operation, call *routefile.Call) *rou
 		Base:      r.Base,
 		Runtime:   r.Runtime,
 		Lease:     r.Lease,
+		Record:    r.Record,
 		Header:    handedOn(r.Header, call.Header),
 		Body:      call.Body,
 		Remote:    r.Remote,

@@ -6,6 +6,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"waybill.dev/services/gateway/internal/route"
+	"waybill.dev/shared/domain"
 	"waybill.dev/shared/jsonscan"
 )
 
@@ -33,11 +34,13 @@ func (s *server) answer(ctx context.Context, r *route.Request, q *request) *answ
 		return accepted()
 	}
 	a := s.dispatch(ctx, r, q)
+	method := q.method
+	if a.code == codeNoMethod {
+		method = "unknown" // it is anything that a client may think of
+	}
+	r.Record.MCP(method, q.tool)
 	if s.debug {
-		method := q.method
-		if a.code == codeNoMethod {
-			method = "unknown" // it is anything that a client may think of
-		}
+		r.Record.Note(domain.SeverityDebug, "mcp", "An MCP request was answered.", "method", method, "version", q.version, "code", a.code, "bytes", len(a.body))
 		s.log(r).InfoContext(ctx, "mcp request answered",
 			"method", method, "version", q.version, "code", a.code, "bytes", len(a.body), "requestId", r.ID)
 	}

@@ -24,6 +24,7 @@ type request struct {
 	era     era
 	version string // of the protocol; empty: the client didn't say
 	header  http.Header
+	tool    string // that is called, if there is such a tool
 
 	progress func(done, total float64, message string) // nil: nobody wants to know
 }

@@ -136,6 +136,9 @@ func (s *server) call(ctx context.Context, r *route.Request, q *request, from *s
 	if e == nil {
 		return invalidParams(missing).answer(q)
 	}
+	if e.tool != nil {
+		q.tool = e.key
+	}
 	x := &exchange{entry: e, arguments: q.params.Arguments, era: q.era}
 	switch x.arguments.Kind() {
 	case kindObject:

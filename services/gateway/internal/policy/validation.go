@@ -10,6 +10,7 @@ import (
 	"waybill.dev/services/gateway/internal/jsonschema"
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/services/gateway/internal/routefile"
+	"waybill.dev/shared/domain"
 	"waybill.dev/shared/input"
 	"waybill.dev/shared/problem"
 )
@@ -25,6 +26,7 @@ const (
 
 // validation holds requests to what the document says of them.
 type validation struct {
+	name      string // of the policy
 	operation string
 	body      mode
 	media     string // what Content-Type says of a body; empty: none is documented
@@ -64,15 +66,16 @@ func validationPolicy() Policy {
 			}
 		}`,
 		Example: `{"validateBody": "reject-and-log", "validateHeaders": "none"}`,
-		New: typed(func(o *modes, _ *Env) (Parts, []Fault) {
-			return Parts{each: o.validation}, nil
+		New: typed(func(o *modes, env *Env) (Parts, []Fault) {
+			name := env.Definition
+			return Parts{each: func(op *routefile.Operation) (route.Inbound, []Fault) { return o.validation(name, op) }}, nil
 		}),
 	}
 }
 
 // validation makes the policy of an operation. What the options don't say is rejected.
-func (m *modes) validation(op *routefile.Operation) (route.Inbound, []Fault) {
-	v := &validation{operation: op.ID, body: cmp.Or(m.Body, reject)}
+func (m *modes) validation(name string, op *routefile.Operation) (route.Inbound, []Fault) {
+	v := &validation{name: name, operation: op.ID, body: cmp.Or(m.Body, reject)}
 	var faults []Fault
 	for _, place := range []struct {
 		in   string
@@ -124,6 +127,9 @@ func (v *validation) In(ctx context.Context, r *route.Request) (*route.Response,
 		take(v.body, func() []problem.Fault { return v.checkBody(ctx, r.Body) })
 	}
 	if len(told)+len(noted) > 0 || wrongMedia {
+		if len(told) == 0 && !(wrongMedia && v.body == reject) {
+			r.Record.Note(domain.SeverityWarn, "policy "+v.name, "The request does not match the documentation of its route.", "faults", len(noted), "contentType", wrongMedia)
+		}
 		// Places may have names that the caller made up, so they are only counted.
 		r.Runtime.Logger.InfoContext(ctx, "a request does not match the documentation of its route", "operation", v.operation,
 			"requestId", r.ID, "faults", len(told)+len(noted), "contentType", wrongMedia, "rejected", len(told) > 0 || wrongMedia && v.body == reject)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"waybill.dev/services/gateway/internal/observe"
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/services/gateway/internal/site"
 	"waybill.dev/services/gateway/internal/upstream"
@@ -70,7 +71,9 @@ type Options struct {
 	// that, the one that was used least recently goes.
 	Tables int
 	// InFlight is how many requests of one deployment are served at a time; 0: DefaultInFlight.
-	InFlight   int64
+	InFlight int64
+	// Traffic keeps counts and logs of the requests; nil: nobody does.
+	Traffic    *observe.Recorder
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }

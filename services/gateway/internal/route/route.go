@@ -55,6 +55,9 @@ type Request struct {
 	Unread func() error
 	// Runtime is what the site is served with. A call from inside keeps it.
 	Runtime *Runtime
+	// Record is what is told of the request in the log; nil: nothing is. A call from inside
+	// keeps it.
+	Record *Record
 	// Lease is what the request may hold in memory; nil: that is not counted.
 	Lease *body.Lease
 	// Params are the path's parameters, decoded.
@@ -97,6 +100,13 @@ type Response struct {
 // context's deadline is 504, any other one 500, and its text stays in the log.
 type Handler interface {
 	Handle(ctx context.Context, r *Request) (*Response, error)
+}
+
+// Told is an error that says what the log of the request is told of it.
+type Told interface {
+	error
+	// Entry returns what Record.Note takes.
+	Entry() (message string, attributes []any)
 }
 
 // Inbound is a policy before the handler. A response that is not nil is the answer: what

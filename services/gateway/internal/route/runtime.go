@@ -29,4 +29,7 @@ type Runtime struct {
 	// Called is told of each call: by the place of the route among those of its site,
 	// whether an MCP server made it, its status (0 for a stream), and how long it took.
 	Called func(route int, inside bool, status int, took time.Duration)
+	// Ended is told of each request when its answer has ended, also of those that no route was
+	// found for; nil: nobody is told.
+	Ended func(*Record)
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 	"time"
 
 	"waybill.dev/services/gateway/internal/route"
@@ -68,8 +69,12 @@ func (rt *Route) Call(ctx context.Context, r *route.Request) *route.Response {
 	r.Streams = !r.Inside && !rt.needsWhole
 	limited, cancel := rt.limit(ctx)
 	defer cancel()
-	response, err := guarded(func() (*route.Response, error) { return ask(limited, rt.early, r) })
+	at := place{kind: sourceGateway}
+	response, err := guarded(func() (*route.Response, error) {
+		return ask(limited, rt.early, rt.operation.Inbound, r, &at)
+	})
 	if err == nil && response == nil && r.Unread != nil {
+		at = place{kind: sourceGateway}
 		err = r.Unread()
 		r.Unread = nil
 		if limited, r.Limit = ctx, rt.timeout; r.Source == nil {
@@ -79,12 +84,18 @@ func (rt *Route) Call(ctx context.Context, r *route.Request) *route.Response {
 		}
 	}
 	if err == nil {
-		response, err = guarded(func() (*route.Response, error) { return rt.run(limited, r, response) })
+		response, err = guarded(func() (*route.Response, error) { return rt.run(limited, r, response, &at) })
 	}
 	if err != nil {
-		response = rt.failed(limited, r, err)
+		response = rt.failed(limited, r, err, at)
 	}
-	r.Runtime.Called(rt.place, r.Inside, response.Status, time.Since(started))
+	took := time.Since(started)
+	r.Runtime.Called(rt.place, r.Inside, response.Status, took)
+	r.Record.Calls(r.Principal)
+	if r.Inside && r.Record != nil {
+		r.Record.Note(domain.SeverityOfStatus(response.Status), sourceMCP, "The operation "+rt.operation.ID+" has answered with "+strconv.Itoa(response.Status)+".",
+			"durationMs", float64(took.Microseconds())/1000)
+	}
 	return response
 }
 
@@ -96,6 +107,20 @@ func (rt *Route) limit(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithTimeout(ctx, rt.timeout)
 }
 
+// The sources of entries in the log of a request. Those of policies are policy and their name.
+const (
+	sourceGateway = "gateway"
+	sourceHandler = "handler"
+	sourceMCP     = "mcp"
+	sourcePolicy  = "policy "
+)
+
+// place is what of a route is asked.
+type place struct{ kind, name string }
+
+// source returns what entries in the log call it.
+func (p place) source() string { return p.kind + p.name }
+
 // guarded makes an error of a panic.
 func guarded(part func() (*route.Response, error)) (response *route.Response, err error) {
 	defer func() {
@@ -106,35 +131,43 @@ func guarded(part func() (*route.Response, error)) (response *route.Response, er
 	return part()
 }
 
-// ask asks policies, until one of them answers.
-func ask(ctx context.Context, policies []route.Inbound, r *route.Request) (*route.Response, error) {
-	for _, policy := range policies {
-		if response, err := policy.In(ctx, r); err != nil || response != nil {
-			return response, err
+// ask asks policies, whose names are the first of names, until one of them answers. In at is
+// which one is asked.
+func ask(ctx context.Context, policies []route.Inbound, names []string, r *route.Request, at *place) (*route.Response, error) {
+	for i, policy := range policies {
+		*at = place{sourcePolicy, names[i]}
+		response, err := policy.In(ctx, r)
+		if err == nil && response == nil {
+			continue
 		}
+		if err == nil && r.Record != nil {
+			r.Record.Note(domain.SeverityOfStatus(response.Status), at.source(), "The policy has answered with "+strconv.Itoa(response.Status)+".")
+		}
+		return response, err
 	}
 	return nil, nil
 }
 
 // run does what comes after the reading of the body. A response that is there already is
 // a policy's answer.
-func (rt *Route) run(ctx context.Context, r *route.Request, response *route.Response) (_ *route.Response, err error) {
+func (rt *Route) run(ctx context.Context, r *route.Request, response *route.Response, at *place) (_ *route.Response, err error) {
 	if response == nil {
-		if response, err = ask(ctx, rt.inbound, r); err != nil {
+		if response, err = ask(ctx, rt.inbound, rt.operation.Inbound[len(rt.early):], r, at); err != nil {
 			return nil, err
 		}
 	}
 	if response == nil {
+		*at = place{kind: sourceHandler}
 		if response, err = rt.handler.Handle(ctx, r); err != nil {
 			return nil, err
 		}
 	}
-	return rt.after(ctx, r, response)
+	return rt.after(ctx, r, response, at)
 }
 
 // after asks the outbound policies, and holds the answer to what may be sent. What was to be
 // passed on is let go of when it is not the answer any more.
-func (rt *Route) after(ctx context.Context, r *route.Request, response *route.Response) (_ *route.Response, err error) {
+func (rt *Route) after(ctx context.Context, r *route.Request, response *route.Response, at *place) (_ *route.Response, err error) {
 	if response != nil && response.Source != nil {
 		source := response.Source
 		passed := false
@@ -143,23 +176,27 @@ func (rt *Route) after(ctx context.Context, r *route.Request, response *route.Re
 				_ = source.Close()
 			}
 		}()
-		if response, err = rt.out(ctx, r, response); err != nil {
+		if response, err = rt.out(ctx, r, response, at); err != nil {
 			return nil, err
 		}
 		passed = response.Source == source
 		return response, nil
 	}
-	return rt.out(ctx, r, response)
+	return rt.out(ctx, r, response, at)
 }
 
-func (rt *Route) out(ctx context.Context, r *route.Request, response *route.Response) (_ *route.Response, err error) {
+func (rt *Route) out(ctx context.Context, r *route.Request, response *route.Response, at *place) (_ *route.Response, err error) {
 	if response != nil && response.Header == nil { // of a program's handler or policy
 		response.Header = make(http.Header)
 	}
-	for _, policy := range rt.outbound {
+	for i, policy := range rt.outbound {
+		*at = place{sourcePolicy, rt.operation.Outbound[i]}
 		if response, err = policy.Out(ctx, r, response); err != nil {
 			return nil, err
 		}
+	}
+	if len(rt.outbound) > 0 {
+		*at = place{kind: sourceGateway}
 	}
 	if response == nil {
 		return nil, errors.New("neither answer nor error")
@@ -186,9 +223,10 @@ func (rt *Route) check(r *route.Request, response *route.Response) error {
 }
 
 // failed returns the answer that err stands for. What no caller can do anything about is
-// logged.
-func (rt *Route) failed(ctx context.Context, r *route.Request, err error) *route.Response {
+// logged. At is what of the route has failed, or has refused the request.
+func (rt *Route) failed(ctx context.Context, r *route.Request, err error, at place) *route.Response {
 	p := toProblem(ctx, err)
+	noteFailure(r.Record, at, p, err)
 	if p.Code == problem.Internal || p.Code == problem.BadGateway || p.Code == problem.GatewayTimeout {
 		attrs := []any{"error", err, "file", rt.operation.File.Name, "operation", rt.operation.ID, "requestId", r.ID}
 		if panicked, ok := errors.AsType[*panicError](err); ok {
@@ -200,9 +238,30 @@ func (rt *Route) failed(ctx context.Context, r *route.Request, err error) *route
 		}
 		r.Runtime.Logger.Log(ctx, level, "gateway route failed", attrs...)
 	}
-	header := make(http.Header)
-	p.SetHeader(header)
-	return &route.Response{Status: p.Status(), Header: header, Body: p.JSON(r.Path, r.ID)}
+	return answerOf(p, r.Path, r.ID)
+}
+
+// noteFailure tells the log of the request why its answer is a problem. The problem's own
+// sentence may have something of the request in it, and is not told.
+func noteFailure(record *route.Record, at place, p *problem.Problem, err error) {
+	if record == nil {
+		return
+	}
+	message := "The request has failed with "
+	if p.Status() < 500 {
+		message = "The request was refused with "
+	}
+	note(record, at.source(), domain.SeverityOfStatus(p.Status()), message+strconv.Itoa(p.Status())+" "+string(p.Code)+".", err, "faults", len(p.Faults))
+}
+
+// note adds an entry for an error: what the error itself says for it, or message.
+func note(record *route.Record, source string, severity domain.Severity, message string, err error, attributes ...any) {
+	if told, ok := errors.AsType[route.Told](err); ok {
+		message, attributes = told.Entry()
+	} else if len(attributes) == 2 && attributes[1] == 0 {
+		attributes = nil
+	}
+	record.Note(severity, source, message, attributes...)
 }
 
 func toProblem(ctx context.Context, err error) *problem.Problem {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"waybill.dev/services/gateway/internal/route"
+	"waybill.dev/shared/domain"
 	"waybill.dev/shared/edge"
 	"waybill.dev/shared/problem"
 	"waybill.dev/shared/requestid"
@@ -25,47 +26,60 @@ func (s *Site) Serve(runtime *route.Runtime, w http.ResponseWriter, r *http.Requ
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Cache-Control", "no-store")
 	answer, _ := s.Match(runtime, r)
-	if answer == nil {
-		problem.Missing().Write(w, r, id)
-		return
-	}
 	answer(w, r, id)
 }
 
+// errNoPath is the answer where no route is.
+var errNoPath = problem.New(problem.NotFound, "There is nothing at this path.")
+
 // Match returns what answers the request, and the template by which logs and metrics may
-// name it; nil when no route has the path. requestID is told with the answer, in whose
-// header it is already.
+// name it; empty: no route has the path, and the answer says so. requestID is told with the
+// answer, in whose header it is already.
 func (s *Site) Match(runtime *route.Runtime, r *http.Request) (answer func(w http.ResponseWriter, r *http.Request, requestID string), template string) {
-	f, ok := s.find(r.Method, r.URL.EscapedPath())
-	if !ok {
-		return nil, ""
-	}
+	f := s.find(r.Method, r.URL.EscapedPath())
 	return func(w http.ResponseWriter, r *http.Request, requestID string) { f.serve(runtime, w, r, requestID) }, f.template
 }
 
 // serve answers the request to which f was found.
 func (f *found) serve(runtime *route.Runtime, w http.ResponseWriter, r *http.Request, requestID string) {
+	seen := edge.Of(r)
+	record := runtime.Begin(r, seen, requestID, f.template)
+	defer runtime.End(record)
 	if f.route == nil {
-		f.refuse(w, r, requestID)
+		f.refuse(w, r, requestID, record)
 		return
 	}
-	request := newRequest(r, f.params, requestID)
-	request.Runtime = runtime
+	request := newRequest(r, seen, f.params, requestID)
+	request.Runtime, request.Record = runtime, record
 	f.route.serve(w, r, request)
 }
 
-// refuse answers a method that the path does not have, be it the question of a browser
-// whether a page may send another one.
-func (f *found) refuse(w http.ResponseWriter, r *http.Request, requestID string) {
+// refuse answers a path that no route has, and a method that the path does not have, be it the
+// question of a browser whether a page may send another one.
+func (f *found) refuse(w http.ResponseWriter, r *http.Request, requestID string, record *route.Record) {
 	if wanted := r.Header.Get("Access-Control-Request-Method"); r.Method == http.MethodOptions && wanted != "" && r.Header.Get("Origin") != "" {
 		if rt := f.byMethod(wanted); rt != nil && rt.cors != nil {
 			rt.cors.preflight(w.Header(), r)
+			record.Answered(http.StatusNoContent, 0)
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
 	}
-	w.Header().Set("Allow", f.allow())
-	errNoMethod.Write(w, r, requestID)
+	told := errNoPath
+	if len(f.others) > 0 {
+		told = errNoMethod
+		w.Header().Set("Allow", f.allow())
+	}
+	response := answerOf(told, r.URL.EscapedPath(), requestID)
+	copyHeader(w.Header(), response.Header)
+	write(w, r.Method, response, record)
+}
+
+// answerOf returns a problem as an answer.
+func answerOf(p *problem.Problem, path, requestID string) *route.Response {
+	header := make(http.Header)
+	p.SetHeader(header)
+	return &route.Response{Status: p.Status(), Header: header, Body: p.JSON(path, requestID)}
 }
 
 func (rt *Route) serve(w http.ResponseWriter, r *http.Request, request *route.Request) {
@@ -81,13 +95,14 @@ func (rt *Route) serve(w http.ResponseWriter, r *http.Request, request *route.Re
 		if request.Source != nil {
 			_ = request.Source.Stop()
 		}
+		request.Received()
 	}()
 	buffer, response := rt.buffer(r.Context(), request, rt.Call(r.Context(), request))
 	copyHeader(w.Header(), response.Header)
 	rt.mark(w, r)
 	endBody(w, request, response)
 	if response.Stream != nil {
-		stream := newStreamWriter(w)
+		stream := newStreamWriter(w, request.Record)
 		stream.unread()
 		response.Stream(r.Context(), stream)
 		return
@@ -96,7 +111,7 @@ func (rt *Route) serve(w http.ResponseWriter, r *http.Request, request *route.Re
 		rt.pass(w, r, request, response, buffer)
 		return
 	}
-	write(w, r.Method, response)
+	write(w, r.Method, response, request.Record)
 }
 
 // wholeBody is up to which length a body is read before the handler is asked, in bytes. A
@@ -144,7 +159,7 @@ func (rt *Route) buffer(ctx context.Context, request *route.Request, response *r
 	buffer, err := request.Lease.Buffer(passBytes)
 	if err != nil {
 		_ = response.Source.Close()
-		return nil, rt.failed(ctx, request, err)
+		return nil, rt.failed(ctx, request, err, place{kind: sourceGateway})
 	}
 	return buffer, response
 }
@@ -160,11 +175,12 @@ func (rt *Route) pass(w http.ResponseWriter, r *http.Request, request *route.Req
 	defer response.Source.Close()
 	stop := context.AfterFunc(r.Context(), func() { _ = response.Source.Close() })
 	defer stop()
-	stream := newStreamWriter(w)
+	stream := newStreamWriter(w, request.Record)
 	if request.Source == nil || request.Source.Whole() {
 		stream.unread()
 	}
 	begin(w, response)
+	request.Record.Answered(response.Status, 0)
 	if response.Size < 0 {
 		stream.Flush() // the first part may be long in coming
 	}
@@ -183,6 +199,7 @@ func (rt *Route) pass(w http.ResponseWriter, r *http.Request, request *route.Req
 			// The client is gone, or did not send its body to the end.
 			panic(http.ErrAbortHandler)
 		case err != nil:
+			note(request.Record, sourceHandler, domain.SeverityError, "The answer broke off.", err)
 			request.Runtime.Logger.Warn("an answer broke off", "error", err, "file", rt.operation.File.Name, "operation", rt.operation.ID, "requestId", request.ID)
 			panic(http.ErrAbortHandler)
 		}
@@ -218,7 +235,7 @@ func (rt *Route) mark(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func newRequest(r *http.Request, params map[string]string, requestID string) *route.Request {
+func newRequest(r *http.Request, seen edge.View, params map[string]string, requestID string) *route.Request {
 	for name := range r.Header {
 		if route.SaysCaller(name) {
 			delete(r.Header, name)
@@ -228,7 +245,6 @@ func newRequest(r *http.Request, params map[string]string, requestID string) *ro
 	if r.URL.RawQuery != "" {
 		query = r.URL.Query()
 	}
-	seen := edge.Of(r)
 	return &route.Request{
 		Method: r.Method, Path: r.URL.EscapedPath(), Query: query, Host: seen.Host, Scheme: seen.Scheme, Base: seen.Base,
 		Header: r.Header, Params: params, Remote: seen.Address, ID: requestID,
@@ -248,7 +264,8 @@ func copyHeader(to, from http.Header) {
 	}
 }
 
-func write(w http.ResponseWriter, method string, response *route.Response) {
+func write(w http.ResponseWriter, method string, response *route.Response, record *route.Record) {
+	record.Answered(response.Status, 0)
 	header := w.Header()
 	if bodiless(response.Status) {
 		w.WriteHeader(response.Status)
@@ -262,6 +279,7 @@ func write(w http.ResponseWriter, method string, response *route.Response) {
 	}
 	w.WriteHeader(response.Status)
 	if method != http.MethodHead {
-		_, _ = w.Write(response.Body)
+		written, _ := w.Write(response.Body)
+		record.Answered(response.Status, written)
 	}
 }

@@ -44,11 +44,11 @@ type pathItem struct {
 
 // found is what a path and a method have led to.
 type found struct {
-	route  *Route // nil: no route of the path has the method
+	route  *Route // nil: no route has the path, or none of the path has the method
 	params map[string]string
 	// others are the routes of the path, when none of them has the method.
 	others []*Route
-	// template is how the route file writes the path.
+	// template is how the route file writes the path; empty: no route has it.
 	template string
 }
 
@@ -81,24 +81,23 @@ func (s *Site) add(r *Route) error {
 
 // find returns the first route that has path and method. A HEAD is answered as GET where
 // no route is for HEAD.
-func (s *Site) find(method, escaped string) (found, bool) {
+func (s *Site) find(method, escaped string) found {
 	if f, ok := s.findMethod(method, escaped); ok {
-		return f, true
+		return f
 	}
 	if method == http.MethodHead {
 		if f, ok := s.findMethod(http.MethodGet, escaped); ok {
-			return f, true
+			return f
 		}
 	}
 	var f found
 	for c := s.matching(escaped); c.next(); {
 		f.others = append(f.others, c.item.routes...)
 	}
-	if len(f.others) == 0 {
-		return found{}, false
+	if len(f.others) > 0 {
+		f.template = f.others[0].operation.Path
 	}
-	f.template = f.others[0].operation.Path
-	return f, true
+	return f
 }
 
 func (s *Site) findMethod(method, escaped string) (found, bool) {

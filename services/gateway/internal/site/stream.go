@@ -3,6 +3,8 @@ package site
 import (
 	"net/http"
 	"time"
+
+	"waybill.dev/services/gateway/internal/route"
 )
 
 // stalled is how long a client may leave a part of a stream unread.
@@ -14,10 +16,11 @@ type streamWriter struct {
 	http.ResponseWriter
 
 	control *http.ResponseController
+	record  *route.Record
 }
 
-func newStreamWriter(w http.ResponseWriter) *streamWriter {
-	return &streamWriter{w, http.NewResponseController(w)}
+func newStreamWriter(w http.ResponseWriter, record *route.Record) *streamWriter {
+	return &streamWriter{w, http.NewResponseController(w), record}
 }
 
 // unread ends the server's limit for reading, when nothing more of the request is to come. The
@@ -25,10 +28,18 @@ func newStreamWriter(w http.ResponseWriter) *streamWriter {
 // writing, too.
 func (s *streamWriter) unread() { _ = s.control.SetReadDeadline(time.Time{}) }
 
+// WriteHeader implements http.ResponseWriter.
+func (s *streamWriter) WriteHeader(status int) {
+	s.record.Answered(status, 0)
+	s.ResponseWriter.WriteHeader(status)
+}
+
 // Write implements http.ResponseWriter.
 func (s *streamWriter) Write(p []byte) (int, error) {
 	_ = s.control.SetWriteDeadline(time.Now().Add(stalled))
-	return s.ResponseWriter.Write(p)
+	n, err := s.ResponseWriter.Write(p)
+	s.record.Answered(http.StatusOK, n)
+	return n, err
 }
 
 // Flush implements http.Flusher.

@@ -1,0 +1,325 @@
+// Package observe counts the requests of deployments, and keeps a log of some of them.
+//
+// In the path of a request there is one lock, one look-up in a map, and a decision whether the
+// request is among those that are kept. A writer takes what has gathered every 500 ms and writes
+// it in one transaction, with a number by which the database knows a batch that comes again.
+//
+// Counts are exact: they wait in memory while the database is away. Of the requests, so many a
+// second are kept: failed ones first, up to a half, of the others a sample in which each has the
+// same chance. The rest is counted as not kept.
+package observe
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"waybill.dev/services/gateway/internal/route"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store/traffic"
+)
+
+// Store is where requests are counted and kept.
+type Store interface {
+	Write(ctx context.Context, b *traffic.Batch) error
+	Maintain(ctx context.Context, retention time.Duration) error
+}
+
+// Bounds of what is in memory.
+const (
+	maxKeys = 100_000 // of counts; beyond, consumers are counted together
+	maxLost = 2 * maxKeys
+	maxRows = 16_384 // of the log
+)
+
+const (
+	writeEvery    = 500 * time.Millisecond
+	writeTime     = 10 * time.Second // for one batch
+	lastWriteTime = 3 * time.Second  // when the process ends
+	maintainEvery = time.Minute
+	maxPath       = 2048 // bytes that are kept
+	maxHost       = 256
+	maxMethod     = 64
+)
+
+// Defaults of Options.
+const (
+	DefaultRate      = 200
+	DefaultRetention = 24 * time.Hour
+)
+
+// Options of a recorder; Store and Logger are required.
+type Options struct {
+	Store Store
+	// Rate is how many requests a second are kept in the log.
+	Rate float64
+	// Retention is how long the log is kept; 0: DefaultRetention.
+	Retention  time.Duration
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer // nil: none
+}
+
+// Recorder counts and keeps the requests of one process.
+type Recorder struct {
+	options Options
+	writer  string // names this run of the process
+	metrics *metrics
+
+	mu   sync.Mutex
+	next *gathered
+	// room is how many requests more may be kept, at the rate, until the next take.
+	room          int
+	failed, other sample
+
+	oldest time.Time // when the oldest call of pending came; zero: nothing is pending
+
+	// The rest is the writer's alone.
+	credit  float64   // of requests that may be kept
+	closed  time.Time // when the samples were taken last
+	rows    []traffic.Request
+	pending *traffic.Batch // that is being written; nil: none
+	number  int64          // of the last batch
+}
+
+// gathered are counts since a time.
+type gathered struct {
+	calls map[traffic.CallKey]*traffic.Calls
+	since time.Time // when the first call came; zero: there was none
+}
+
+// kept is a request for the log.
+type kept struct {
+	deployment, build, consumer string
+	record                      *route.Record
+	noted                       route.Noted
+}
+
+// New returns a recorder. Nothing is written before Run.
+func New(o Options) *Recorder {
+	if o.Retention <= 0 {
+		o.Retention = DefaultRetention
+	}
+	r := &Recorder{options: o, writer: domain.RandomText(20), closed: time.Now(), credit: o.Rate}
+	r.metrics = newMetrics(o.Registerer, r.lag)
+	r.next = &gathered{calls: map[traffic.CallKey]*traffic.Calls{}}
+	r.room = int(r.credit)
+	return r
+}
+
+// Of returns what is told of the requests of a deployment that a build answers; nil: the
+// recorder is nil.
+func (r *Recorder) Of(deployment, build string) func(*route.Record) {
+	if r == nil {
+		return nil
+	}
+	return func(record *route.Record) { r.add(deployment, build, record) }
+}
+
+// add counts a request, and keeps it if it is among those that are kept.
+func (r *Recorder) add(deployment, build string, record *route.Record) {
+	noted := record.Noted()
+	one := kept{deployment, build, consumerOf(noted), record, noted}
+	key := traffic.CallKey{Deployment: deployment, Consumer: one.consumer, Minute: record.At.Unix() / 60, Status: record.Status}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.next.since.IsZero() {
+		r.next.since = record.At
+	}
+	calls := r.callsOf(key)
+	if calls == nil {
+		r.metrics.lost.Inc()
+		return
+	}
+	calls.Calls++
+	calls.Micros += record.Took.Microseconds()
+	if noted.Severity == domain.SeverityError {
+		r.failed.add(one, r.room)
+	} else {
+		r.other.add(one, r.room)
+	}
+}
+
+// callsOf returns the counts of a key; nil: there is no memory for it.
+func (r *Recorder) callsOf(key traffic.CallKey) *traffic.Calls {
+	if calls := r.next.calls[key]; calls != nil {
+		return calls
+	}
+	if len(r.next.calls) >= maxKeys {
+		key.Consumer = domain.ConsumerOther
+		if calls := r.next.calls[key]; calls != nil || len(r.next.calls) >= maxLost {
+			return calls
+		}
+	}
+	calls := &traffic.Calls{}
+	r.next.calls[key] = calls
+	return calls
+}
+
+// consumerOf returns who called, as statistics tell it.
+func consumerOf(n route.Noted) string {
+	switch p := n.Principal; {
+	case p == nil:
+		return domain.ConsumerAnonymous
+	case p.Consumer != "":
+		return p.Consumer
+	default:
+		return p.ID
+	}
+}
+
+// sample is a part of the requests of a time, in which each has the same chance to be.
+type sample struct {
+	seen int
+	kept []kept
+}
+
+// add keeps a request among at most room others: instead of one of them, when there are more.
+func (s *sample) add(one kept, room int) {
+	s.seen++
+	if len(s.kept) < room {
+		s.kept = append(s.kept, one)
+		return
+	}
+	if room == 0 {
+		return
+	}
+	if i := rand.IntN(s.seen); i < room { //nolint:gosec // a sample is no secret
+		s.kept[i] = one
+	}
+}
+
+// take empties the sample but for n of it.
+func (s *sample) take(n int) []kept {
+	list := s.kept
+	s.seen, s.kept = 0, nil
+	if n < len(list) {
+		rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+		list = list[:n]
+	}
+	return list
+}
+
+// take ends the time of the samples and returns what is kept of them. r.mu is held.
+func (r *Recorder) take(now time.Time) []kept {
+	failed := min(len(r.failed.kept), max(r.room/2, r.room-len(r.other.kept)))
+	list := append(r.failed.take(failed), r.other.take(r.room-failed)...)
+	r.credit = min(r.credit-float64(len(list))+now.Sub(r.closed).Seconds()*r.options.Rate, r.options.Rate)
+	r.closed, r.room = now, int(max(r.credit, 0))
+	return list
+}
+
+// lag returns for how long the oldest call that is not written has been waiting.
+func (r *Recorder) lag() float64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	oldest := r.oldest
+	if oldest.IsZero() {
+		oldest = r.next.since
+	}
+	if oldest.IsZero() {
+		return 0
+	}
+	return time.Since(oldest).Seconds()
+}
+
+// Run writes what gathers, until ctx ends; then once more.
+func (r *Recorder) Run(ctx context.Context) error {
+	var tidying sync.WaitGroup
+	defer tidying.Wait()
+	tidying.Go(func() { r.maintain(ctx) })
+	ticks := time.NewTicker(writeEvery)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWriteTime)
+			defer cancel()
+			if r.write(last) {
+				r.write(last) // what came while a batch was pending
+			}
+			return nil
+		case <-ticks.C:
+			r.write(ctx)
+		}
+	}
+}
+
+// maintain tidies up what is stored, until ctx ends.
+func (r *Recorder) maintain(ctx context.Context) {
+	ticks := time.NewTicker(maintainEvery)
+	defer ticks.Stop()
+	for {
+		if err := r.options.Store.Maintain(ctx, r.options.Retention); err != nil && ctx.Err() == nil {
+			r.log(ctx, "the log of requests can't be tidied up now", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		}
+	}
+}
+
+func (r *Recorder) log(ctx context.Context, message string, err error) {
+	level := slog.LevelError
+	if errors.Is(err, domain.ErrUnavailable) {
+		level = slog.LevelWarn
+	}
+	r.options.Logger.Log(ctx, level, message, "error", err)
+}
+
+// write writes the batch that is pending, or else what has gathered; false: it could not.
+func (r *Recorder) write(ctx context.Context) bool {
+	r.mu.Lock()
+	list := r.take(time.Now())
+	var calls map[traffic.CallKey]*traffic.Calls
+	if r.pending == nil && len(r.next.calls) > 0 {
+		calls, r.oldest = r.next.calls, r.next.since
+		r.next = &gathered{calls: make(map[traffic.CallKey]*traffic.Calls, len(calls))}
+	}
+	r.mu.Unlock()
+	for i := range list {
+		if len(r.rows) == maxRows {
+			r.metrics.dropped.Add(float64(len(list) - i))
+			break
+		}
+		r.rows = append(r.rows, list[i].request())
+	}
+	if calls != nil {
+		r.number++
+		r.pending = newBatch(r.writer, r.number, calls, r.rows)
+		r.rows = nil
+	}
+	if r.pending == nil {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTime)
+	defer cancel()
+	if err := r.options.Store.Write(ctx, r.pending); err != nil {
+		r.failedToWrite(ctx, err)
+		return false
+	}
+	r.metrics.written(r.pending)
+	r.pending = nil
+	r.mu.Lock()
+	r.oldest = time.Time{}
+	r.mu.Unlock()
+	return true
+}
+
+// failedToWrite keeps the pending batch for another time. Its rows are given up when it is not
+// the database that is away: nothing must keep counts from being written.
+func (r *Recorder) failedToWrite(ctx context.Context, err error) {
+	r.metrics.failures.Inc()
+	r.log(ctx, "counts of requests can't be written now, and are kept in memory", err)
+	if errors.Is(err, domain.ErrUnavailable) || len(r.pending.Rows) == 0 || ctx.Err() != nil {
+		return
+	}
+	r.metrics.dropped.Add(float64(len(r.pending.Rows)))
+	r.pending = newBatch(r.writer, r.number, r.pending.Calls, nil)
+}

@@ -1,0 +1,194 @@
+package route
+
+import (
+	"net/http"
+	"sync"
+	"time"
+
+	"waybill.dev/shared/apikey"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/edge"
+	"waybill.dev/shared/requestid"
+)
+
+// Bounds of a request's log, with the entry that every request ends with.
+const (
+	maxEntries    = 16
+	maxEntryBytes = 16 << 10
+)
+
+// Record is what there is to tell of a request that came to a site, with all that was called
+// inside the process for it. It never has a query, a header, a body or a key. The methods of a
+// nil Record do nothing.
+type Record struct {
+	At   time.Time // when the request came
+	Took time.Duration
+	// RequestID is what the answer's X-Request-Id says. ClientRequestID is the request's own;
+	// empty: it has none, or it is RequestID.
+	RequestID, ClientRequestID string
+	Method, Host, Path         string // the path escaped, as it came
+	RoutePath                  string // as the route file writes it; empty: no route has the path
+	Remote                     string // the client's address, without the port; empty: not known
+	Status                     int    // 0: nothing was answered
+	BytesIn, BytesOut          int64  // of the bodies
+
+	mu        sync.Mutex
+	principal *apikey.Principal
+	entries   []Entry
+	room      int // for entries, in bytes
+	severity  domain.Severity
+	truncated bool
+	backEnd   BackEndCall
+	mcpMethod string
+	mcpTool   string
+}
+
+// Entry is one line of a request's log.
+type Entry struct {
+	At       time.Time
+	Severity domain.Severity
+	Source   string
+	Message  string
+	// Attributes are names, each with its value after it.
+	Attributes []any
+}
+
+// BackEndCall is what a route asked for its answer.
+type BackEndCall struct {
+	Host   string // empty: none was asked
+	Status int    // 0: it did not answer
+	Took   time.Duration
+}
+
+// Begin returns the record of a request, which End has to be called with; nil: nobody is told of
+// it. Template is the path of the route that was found.
+func (rt *Runtime) Begin(r *http.Request, seen edge.View, requestID, template string) *Record {
+	if rt.Ended == nil {
+		return nil
+	}
+	record := &Record{
+		At: time.Now(), RequestID: requestID, Method: r.Method, Host: seen.Host, Path: r.URL.EscapedPath(), RoutePath: template,
+		Remote: seen.Address, room: maxEntryBytes, severity: domain.SeverityInfo,
+	}
+	if given := requestid.Given(r.Header); given != requestID {
+		record.ClientRequestID = given
+	}
+	return record
+}
+
+// End tells of a request whose answer has ended.
+func (rt *Runtime) End(record *Record) {
+	if record == nil {
+		return
+	}
+	record.Took = time.Since(record.At)
+	rt.Ended(record)
+}
+
+// Answered says that the answer has begun with a status, or that it went on by so many bytes.
+func (r *Record) Answered(status, bytes int) {
+	if r == nil {
+		return
+	}
+	if r.Status == 0 {
+		r.Status = status
+	}
+	r.BytesOut += int64(bytes)
+}
+
+// Note adds an entry. Source says what of the route it comes from: policy NAME, handler, mcp or
+// gateway. Attributes are names with their values, which are texts, numbers or booleans. What
+// the caller has sent must be in none of them.
+func (r *Record) Note(severity domain.Severity, source, message string, attributes ...any) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if severity.Above(r.severity) {
+		r.severity = severity
+	}
+	size := len(source) + len(message)
+	for _, value := range attributes {
+		text, _ := value.(string)
+		size += len(text) + 8
+	}
+	if len(r.entries) == maxEntries-1 || r.room <= len(source) {
+		r.truncated = true
+		return
+	}
+	if size > r.room {
+		r.truncated, attributes = true, nil
+		message = message[:min(len(message), r.room-len(source))]
+		size = r.room
+	}
+	r.room -= size
+	r.entries = append(r.entries, Entry{At: time.Now(), Severity: severity, Source: source, Message: message, Attributes: attributes})
+}
+
+// Calls says who calls. The first one counts who is not nil.
+func (r *Record) Calls(principal *apikey.Principal) {
+	if r == nil || principal == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.principal == nil {
+		r.principal = principal
+	}
+}
+
+// Asked says what a back end was asked. The last one counts.
+func (r *Record) Asked(call BackEndCall) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.backEnd = call
+}
+
+// MCP says which method of an MCP server was called, and which tool; empty: none. The last one
+// counts.
+func (r *Record) MCP(method, tool string) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mcpMethod, r.mcpTool = method, tool
+}
+
+// Noted is what the methods of a Record have gathered.
+type Noted struct {
+	Principal *apikey.Principal // nil: nobody knows
+	Entries   []Entry
+	Severity  domain.Severity // the highest of the entries, and of the status
+	Truncated bool            // entries are cut or missing
+	BackEnd   BackEndCall
+	MCPMethod string
+	MCPTool   string
+}
+
+// Noted returns it. Call it when the request has ended.
+func (r *Record) Noted() Noted {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	severity := r.severity
+	if of := domain.SeverityOfStatus(r.Status); of.Above(severity) {
+		severity = of
+	}
+	return Noted{r.principal, r.entries, severity, r.truncated, r.backEnd, r.mcpMethod, r.mcpTool}
+}
+
+// Received says in the record how much of the body has come. Call it when nobody reads it any
+// more.
+func (r *Request) Received() {
+	switch {
+	case r.Record == nil:
+	case r.Source != nil:
+		r.Record.BytesIn = r.Source.Received()
+	default:
+		r.Record.BytesIn = int64(len(r.Body))
+	}
+}

@@ -1,0 +1,54 @@
+package domain
+
+// LocalDeployment is the built-in deployment: the route files of Waybill's own processes. It
+// belongs to DefaultAccount.
+const LocalDeployment = "local"
+
+// Severity says how much an entry of a request's log matters.
+type Severity string
+
+// The severities, the lowest first.
+const (
+	SeverityDebug Severity = "debug"
+	SeverityInfo  Severity = "info"
+	SeverityWarn  Severity = "warn"
+	SeverityError Severity = "error"
+)
+
+// Severities returns all severities, the lowest first.
+func Severities() []Severity {
+	return []Severity{SeverityDebug, SeverityInfo, SeverityWarn, SeverityError}
+}
+
+func (s Severity) rank() int {
+	switch s {
+	case SeverityInfo:
+		return 1
+	case SeverityWarn:
+		return 2
+	case SeverityError:
+		return 3
+	}
+	return 0
+}
+
+// Above tells whether s matters more than other.
+func (s Severity) Above(other Severity) bool { return s.rank() > other.rank() }
+
+// SeverityOfStatus returns how much an answer with the status matters.
+func SeverityOfStatus(status int) Severity {
+	switch {
+	case status >= 500:
+		return SeverityError
+	case status >= 400:
+		return SeverityWarn
+	}
+	return SeverityInfo
+}
+
+// Consumers of requests whose caller has no name.
+const (
+	ConsumerAnonymous = "anonymous"
+	// ConsumerOther stands for those beyond the number that is counted apart.
+	ConsumerOther = "other"
+)

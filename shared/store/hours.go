@@ -1,0 +1,83 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// hourForm is how the partition of an hour is named, after its table's name and _h.
+const hourForm = "2006010215"
+
+// PrepareHours makes the partitions of a table for hours, on Postgres. On SQLite there is
+// nothing to make.
+func (s *Store) PrepareHours(ctx context.Context, table string, hours ...time.Time) error {
+	d, ok := s.dialect.(*postgresDialect)
+	if !ok {
+		return nil
+	}
+	err := d.lockedForDays(ctx, func(tx pgx.Tx) error {
+		existing, err := hourPartitions(ctx, tx, table)
+		if err != nil {
+			return err
+		}
+		for _, hour := range hours {
+			hour = hour.UTC().Truncate(time.Hour)
+			name := table + "_h" + hour.Format(hourForm)
+			if existing[name] {
+				continue
+			}
+			existing[name] = true
+			if err := addPartition(ctx, tx, table, name, hour.Format(time.RFC3339), hour.Add(time.Hour).Format(time.RFC3339)); err != nil {
+				return fmt.Errorf("add partition: %w", err)
+			}
+		}
+		return nil
+	})
+	return Wrap("prepare hours of "+table, err)
+}
+
+// DropHours removes what of a table is of hours that ended before floor. On Postgres its
+// partitions are dropped; on SQLite rows are deleted by their column at, in small transactions.
+func (s *Store) DropHours(ctx context.Context, table, key string, floor time.Time) error {
+	floor = floor.UTC().Truncate(time.Hour)
+	d, ok := s.dialect.(*postgresDialect)
+	if !ok {
+		_, err := s.Purge(ctx, table, key, "at < ?", InstantOf(floor))
+		return Wrap("drop hours of "+table, err)
+	}
+	err := d.lockedForDays(ctx, func(tx pgx.Tx) error {
+		existing, err := hourPartitions(ctx, tx, table)
+		if err != nil {
+			return err
+		}
+		for name := range existing {
+			hour, err := time.Parse(hourForm, strings.TrimPrefix(name, table+"_h"))
+			if err != nil || !hour.Before(floor) {
+				continue // not one of ours, or kept
+			}
+			if _, err := tx.Exec(ctx, "DROP TABLE IF EXISTS "+name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return Wrap("drop hours of "+table, err)
+}
+
+func hourPartitions(ctx context.Context, tx pgx.Tx, table string) (map[string]bool, error) {
+	rows, err := tx.Query(ctx, `SELECT child.relname FROM pg_inherits
+		JOIN pg_class child ON child.oid = inhrelid WHERE inhparent = $1::text::regclass`, table)
+	if err != nil {
+		return nil, err
+	}
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	existing := make(map[string]bool, len(names))
+	for _, name := range names {
+		existing[name] = true
+	}
+	return existing, err
+}

@@ -1,0 +1,165 @@
+// Package traffic has what gateways tell of the requests that they have answered: exact counts by
+// deployment, consumer and status, and rows of some of the requests. Gateways write, the api
+// reads.
+//
+// A process writes batches with numbers that rise by one. The number is kept in the batch's own
+// transaction, so a batch that is written again after an unclear end counts once.
+package traffic
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"time"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+// MaxConsumers is how many consumers of a deployment are counted apart on one day. Those beyond
+// are counted together, as domain.ConsumerOther.
+const MaxConsumers = 10_000
+
+// How long counts are kept, by step.
+const (
+	keepMinutes = 2 * time.Hour
+	keepHours   = 8 * 24 * time.Hour
+	keepDays    = 100 * 24 * time.Hour
+	keepWriters = 24 * time.Hour // the last batches of processes that have ended
+)
+
+// Traffic reads and writes the tables.
+type Traffic struct {
+	db   *store.Store
+	most int // consumers of a deployment and day that are counted apart
+
+	mu        sync.Mutex
+	consumers map[deploymentDay]map[string]struct{} // that are counted apart
+	hours     map[int64]struct{}                    // that rows have room in, in hours of Unix time
+}
+
+// New returns the tables of an open database.
+func New(db *store.Store) *Traffic {
+	return &Traffic{db: db, most: MaxConsumers, consumers: map[deploymentDay]map[string]struct{}{}, hours: map[int64]struct{}{}}
+}
+
+// CallKey is what calls are counted by.
+type CallKey struct {
+	Deployment string
+	Consumer   string
+	Minute     int64 // of Unix time
+	Status     int
+}
+
+// Calls are counts.
+type Calls struct {
+	Calls  int64
+	Micros int64 // that the answers took together
+}
+
+// Minute is a minute of a deployment.
+type Minute struct {
+	Deployment string
+	Minute     int64 // of Unix time
+}
+
+// Batch is what a process has to tell.
+type Batch struct {
+	Writer string // of one run of a process
+	Number int64  // 1, 2, 3
+	Calls  map[CallKey]*Calls
+	// NotKept counts the calls that have no row.
+	NotKept map[Minute]int64
+	Rows    []Request
+}
+
+// Request is a request that was kept.
+type Request struct {
+	Deployment string
+	At         time.Time // when it came
+	// ID tells apart requests that came at the same time: any number from 0 on.
+	ID              int64
+	RequestID       string
+	ClientRequestID string // empty: the client gave none, or it is RequestID
+	BuildID         string
+	Method          string
+	Host            string
+	Path            string // without the query
+	RoutePath       string // empty: no route matched
+	Status          int
+	Took            time.Duration
+	Consumer        string
+	Severity        domain.Severity // the highest of the entries
+	Network         string          // of the client: /24 or /48; empty: not known
+	BytesIn         int64
+	BytesOut        int64
+	BackEnd         BackEnd
+	MCPMethod       string // empty: it was none of an MCP server's
+	MCPTool         string
+	// Entries come before the last one, which follows from the rest: see Last. Lists don't have
+	// them, only their number.
+	Entries    []Entry
+	EntryCount int  // with the last one
+	Truncated  bool // entries, or parts of the request, were left out
+}
+
+// BackEnd is what a route asked for its answer. Where several were asked it is the last.
+type BackEnd struct {
+	Host   string // with its port, if that is not the scheme's; empty: none was asked
+	Status int    // 0: it did not answer
+	Took   time.Duration
+}
+
+// Entry is one line of a request's log.
+type Entry struct {
+	At       time.Time
+	Severity domain.Severity
+	Source   string
+	Message  string
+	// Attributes is a JSON object; nil: there are none.
+	Attributes []byte
+}
+
+// Last returns the entry that every request ends with.
+func (r *Request) Last() Entry {
+	return Entry{
+		At: r.At.Add(r.Took), Severity: domain.SeverityOfStatus(r.Status), Source: "gateway",
+		Message: r.Method + " " + r.Path + lastMessage + strconv.Itoa(r.Status),
+	}
+}
+
+// lastMessage stands between the path and the status in the last entry.
+const lastMessage = " was answered with "
+
+// Maintain makes room for what comes within the next hours, and removes what is older than it
+// is kept; retention is that of the requests.
+func (t *Traffic) Maintain(ctx context.Context, retention time.Duration) error {
+	now := t.db.Now()
+	t.forgetHours()
+	if err := t.prepare(ctx, now, now.Add(time.Hour), now.Add(2*time.Hour)); err != nil {
+		return err
+	}
+	if err := t.db.DropHours(ctx, tableRequests, "(deployment, at, id)", now.Add(-retention)); err != nil {
+		return err
+	}
+	for _, old := range []struct {
+		table, key, condition string
+		before                time.Time
+	}{
+		{"gateway_calls", callsKey, "step = 1 AND start < ?", now.Add(-keepMinutes)},
+		{"gateway_calls", callsKey, "step = 60 AND start < ?", now.Add(-keepHours)},
+		{"gateway_calls", callsKey, "step = 1440 AND start < ?", now.Add(-keepDays)},
+		{"gateway_not_kept", "(deployment, start)", "start < ?", now.Add(-retention)},
+		{"gateway_writers", "writer", "written_at < ?", now.Add(-keepWriters)},
+	} {
+		if _, err := t.db.Purge(ctx, old.table, old.key, old.condition, store.InstantOf(old.before)); err != nil {
+			return store.Wrap("purge "+old.table, err)
+		}
+	}
+	return nil
+}
+
+const (
+	tableRequests = "gateway_requests"
+	callsKey      = "(deployment, step, start, consumer, status)"
+)
