@@ -45,7 +45,7 @@ func bodies() map[string]string {
 
 // queries has a good query for each operation that needs one.
 func queries() map[string]string {
-	return map[string]string{"explainDelivery": "?deliveryId={deliveryId}", "listEnvironments": "?accountName=second&projectName=own"}
+	return map[string]string{"explainDelivery": "?deliveryId={deliveryId}", "listEnvironments": "?accountName=second&projectName=own", "getCallStatistics": "?filter=last-hour"}
 }
 
 // theirs is everything of the default account that a path can name.
@@ -62,7 +62,7 @@ func (r *rig) theirs() *strings.Replacer {
 	job := r.do(http.MethodPost, "/v1/deliveries/retry", `{"eventId":"evt_theirs","status":"held"}`).want(http.StatusAccepted).text("id")
 	upload := r.archive(http.MethodPost, sourcesPath+"?accountName=default&projectName=their-project&branchName=main", "application/zip", "PK").want(http.StatusAccepted)
 	return strings.NewReplacer(
-		"{deploymentName}", upload.text("deploymentName"), "{statusId}", upload.text("statusId"), "{buildId}", upload.text("buildId"),
+		"{deploymentName}", upload.text("deploymentName"), "{statusId}", upload.text("statusId"), "{buildId}", upload.text("buildId"), "{requestId}", "0190c0f0-0000-7000-8000-000000000001",
 		"{accountName}", "default", "{bucketName}", "their-bucket", "{consumerName}", "their-consumer", "{keyId}", key, "{managerId}", manager, "{projectName}", "their-project",
 		"{branchName}", "their%2Fbranch", "{variableName}", "THEIRS",
 		"{deliveryId}", delivery,
@@ -74,7 +74,7 @@ func (r *rig) theirs() *strings.Replacer {
 func nobodys() *strings.Replacer {
 	const id = "0190c0f0-0000-7000-8000-000000000000"
 	return strings.NewReplacer(
-		"{deploymentName}", "no-such-deployment", "{statusId}", id, "{buildId}", id,
+		"{deploymentName}", "no-such-deployment", "{statusId}", id, "{buildId}", id, "{requestId}", id,
 		"{accountName}", "no-such-account", "{bucketName}", "no-such-bucket", "{consumerName}", "no-such-consumer",
 		"{keyId}", "key_000000000000000000000000", "{managerId}", "eusr_000000000000000000000000", "{projectName}", "no-such-project",
 		"{branchName}", "no-such-branch", "{variableName}", "NO_SUCH_VARIABLE",

@@ -24,7 +24,8 @@ var everyTool = []string{
 	"list_environments", "get_environment", "list_variables", "create_variable", "update_variable", "delete_variable",
 	"get_statistics", "get_webhook_health", "retry_deliveries", "list_jobs", "get_job", "cancel_job",
 	"roll_keys", "list_keys", "create_key", "create_keys", "get_key", "update_key", "delete_key",
-	"list_managers", "create_manager", "get_manager", "delete_manager", "rotate_webhook_secret",
+	"list_managers", "create_manager", "get_manager", "delete_manager",
+	"list_recent_calls", "get_call_statistics", "list_request_logs", "get_request_log", "rotate_webhook_secret",
 }
 
 // written is how many of them people have written; the others are made from the OpenAPI document.
@@ -131,6 +132,7 @@ func TestToolsOfAKey(t *testing.T) {
 		}},
 		{[]domain.Scope{domain.ScopeGatewayRead}, []string{
 			"get_project", "list_environments", "get_environment", "list_variables", "get_deployment_status", "list_deployments", "get_deployment", "list_builds", "get_build_logs",
+			"list_recent_calls", "get_call_statistics", "list_request_logs", "get_request_log",
 		}},
 		{[]domain.Scope{domain.ScopeGatewayWrite}, []string{
 			"update_project", "create_variable", "update_variable", "delete_variable", "create_deployment_source", "delete_deployment", "redeploy",

@@ -32,7 +32,7 @@ func cases() map[string]func(*world) {
 		"a webhook's change holds for the next event":    changes,
 		"SIGTERM loses and repeats nothing":              graceful,
 		"a hanging receiver delays no other":             isolation,
-		"accounts are strangers":                         strangers,
+		strangersCase:                                    strangers,
 		"an AI client asks why and puts it right":        asksWhy,
 		"statistics equal what receivers counted":        statisticsAreExact,
 		whileRequestsGoOn:                                uploaded,
@@ -72,8 +72,11 @@ func TestEndToEnd(t *testing.T) {
 			t.Run(row+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				options := stack.Options{Name: "stack", Routes: routes}
-				if name == whileRequestsGoOn {
+				switch name {
+				case whileRequestsGoOn:
 					options.Gateways = 2
+				case strangersCase:
+					options.Gateways = 1
 				}
 				var told *collector
 				if name == noSecretLeaves {

@@ -66,6 +66,8 @@ func (w *world) operation(method, path string, raw []byte) operation {
 		o.path += "?deliveryId={deliveryId}"
 	case "/v1/environments":
 		o.path += "?accountName={accountName}&projectName={projectName}"
+	case "/v1/deployments/{deploymentName}/stats-by-status-code":
+		o.path += "?filter=last-hour"
 	}
 	if (o.scope == "") != (len(described.Security) == 0) {
 		w.Errorf("%s %s: scope %q, security %v", method, path, o.scope, described.Security)
@@ -103,7 +105,7 @@ func (t things) fill(path string) string {
 		"{accountName}", t.account, "{projectName}", t.project, "{bucketName}", t.bucket, "{consumerName}", t.consumer, "{keyId}", t.key, "{managerId}", t.manager,
 		"/webhooks/{id}", "/webhooks/"+t.webhook, "/events/{id}", "/events/"+t.event, "/deliveries/{id}", "/deliveries/"+t.delivery,
 		"/jobs/{id}", "/jobs/"+t.job, "{deliveryId}", t.delivery, "{branchName}", url.PathEscape(t.branch), "{variableName}", t.variable,
-		"{deploymentName}", t.deployment, "{buildId}", t.build, "{statusId}", t.status,
+		"{deploymentName}", t.deployment, "{buildId}", t.build, "{statusId}", t.status, "{requestId}", t.status,
 	).Replace(path)
 }
 
@@ -152,6 +154,9 @@ func (w *world) furnish() things {
 		w.Fatalf("upload: %d %s, %v", a.Status, a.Body, err)
 	}
 	t.deployment, t.build, t.status = upload.DeploymentName, upload.BuildID, upload.StatusID
+	w.await("the build has ended", patience, func() bool {
+		return bytes.Contains(w.ask(w.api, http.MethodGet, t.fill("/v1/deployments/{deploymentName}"), "", http.StatusOK).Body, []byte(`"ERRORED"`))
+	})
 	return t
 }
 
@@ -170,6 +175,9 @@ func (w *world) everything(t things) string {
 	}
 	return all.String()
 }
+
+// strangersCase is the case that needs a gateway, which ends a build.
+const strangersCase = "accounts are strangers"
 
 // strangers tries every operation of the document with a key of another account, with none
 // and with one that has no scope.

@@ -49,7 +49,7 @@ type Refusals interface {
 type Gateway interface {
 	// Match returns what answers the request, and the template by which logs and metrics
 	// may name it; empty: no route has the path, and the answer says so. What answers must be
-	// called, once.
+	// called, once. nil: nobody answers.
 	Match(r *http.Request) (answer func(w http.ResponseWriter, r *http.Request, requestID string), template string)
 }
 
@@ -128,12 +128,13 @@ func named(next http.Handler, aliases map[string]string) http.Handler {
 func (c *Call) passOn() {
 	if c.kernel.Gateway != nil {
 		r := c.seen()
-		answer, template := c.kernel.Gateway.Match(r)
-		c.template = cmp.Or(template, noTemplate)
-		c.gin.Status(http.StatusOK) // gin has set 404
-		answer(c.Writer, r, c.id)
-		c.gin.Writer.WriteHeaderNow() // an empty 404 would get gin's own text
-		return
+		if answer, template := c.kernel.Gateway.Match(r); answer != nil {
+			c.template = cmp.Or(template, noTemplate)
+			c.gin.Status(http.StatusOK) // gin has set 404
+			answer(c.Writer, r, c.id)
+			c.gin.Writer.WriteHeaderNow() // an empty 404 would get gin's own text
+			return
+		}
 	}
 	c.fail(errNoRoute)
 }

@@ -174,6 +174,7 @@ func TestMissingFolder(t *testing.T) {
 		"listEnvironments", "getEnvironment", "listVariables", "createVariable", "updateVariable", "deleteVariable",
 		"listConsumers", "createConsumer", "getConsumer", "updateConsumer", "deleteConsumer",
 		"createDeploymentSource", "getDeploymentStatus", "listDeployments", "getDeployment", "deleteDeployment", "redeploy", "listBuilds", "getBuildLogs",
+		"listRecentCalls", "getCallStatistics", "listRequestLogs", "getRequestLog",
 		"getStatistics", "getWebhookHealth", "retryDeliveries", "listJobs", "getJob", "cancelJob",
 		"rollKeys", "listKeys", "createKey", "createKeys", "getKey", "updateKey", "deleteKey",
 		"listManagers", "createManager", "getManager", "deleteManager", "rotateWebhookSecret",
