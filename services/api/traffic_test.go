@@ -52,14 +52,14 @@ func TestTraffic(t *testing.T) {
 		recent := func(query string) string {
 			var list []string
 			for _, call := range r.do(http.MethodGet, path+"/recent-calls"+query, "").want(http.StatusOK).items("data") {
-				list = append(list, fmt.Sprint(call["consumer"], call["method"], call["routePath"], call["statusCode"]))
+				list = append(list, fmt.Sprint(call["consumer"], " ", call["method"], call["routePath"], ":", call["statusCode"]))
 			}
-			return strings.Join(list, " ")
+			return strings.Join(list, ", ")
 		}
-		if got, want := recent("?limit=3"), "bakeryGET/orders/{id}200 floristGET/orders/{id}200 bakeryGET/orders/{id}502"; got != want {
+		if got, want := recent("?limit=3"), "bakery GET/orders/{id}:200, florist GET/orders/{id}:200, bakery GET/orders/{id}:502"; got != want {
 			t.Errorf("recent: %s, want %s", got, want)
 		}
-		if got, want := recent("?consumers=florist&consumers=nobody"), "floristGET/orders/{id}200 floristGET/orders/{id}200"; got != want {
+		if got, want := recent("?consumers=florist&consumers=nobody"), "florist GET/orders/{id}:200, florist GET/orders/{id}:200"; got != want {
 			t.Errorf("recent of one: %s, want %s", got, want)
 		}
 

@@ -56,7 +56,7 @@ func (d *postgresDialect) lockedForDays(ctx context.Context, f func(tx pgx.Tx) e
 	})
 }
 
-// addPartition makes the partition of table that has what is from from to before until.
+// addPartition makes the partition of table for what is not before from and is before until.
 func addPartition(ctx context.Context, tx pgx.Tx, table, name, from, until string) error {
 	_, err := tx.Exec(ctx, fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s (LIKE %s INCLUDING ALL)", name, table))
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -158,7 +159,7 @@ func (f RequestFilter) where(query *gorm.DB) *gorm.DB {
 	// The conditions of indexes are written out: of a parameter, neither database knows.
 	switch f.Method {
 	case "":
-	case "GET":
+	case http.MethodGet:
 		query = query.Where("method = 'GET'")
 	default:
 		query = query.Where("method = ? AND method <> 'GET'", f.Method)

@@ -59,4 +59,4 @@ type requestRow struct {
 	Truncated       bool
 }
 
-func (requestRow) TableName() string { return tableRequests }
+func (*requestRow) TableName() string { return tableRequests }

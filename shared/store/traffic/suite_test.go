@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -155,9 +156,9 @@ func testWriters(t *testing.T, b *bench) {
 			for n := range batches {
 				calls := map[traffic.CallKey]*traffic.Calls{}
 				for c := range 20 {
-					calls[traffic.CallKey{Deployment: "shop", Consumer: fmt.Sprint((c * (w + 1)) % 23), Minute: minute(storetest.Noon()), Status: 200}] = &traffic.Calls{Calls: 1, Micros: 2}
+					calls[traffic.CallKey{Deployment: "shop", Consumer: strconv.Itoa((c * (w + 1)) % 23), Minute: minute(storetest.Noon()), Status: 200}] = &traffic.Calls{Calls: 1, Micros: 2}
 				}
-				if err := own.Write(t.Context(), &traffic.Batch{Writer: fmt.Sprint(w), Number: int64(n + 1), Calls: calls}); err != nil {
+				if err := own.Write(t.Context(), &traffic.Batch{Writer: strconv.Itoa(w), Number: int64(n + 1), Calls: calls}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -203,7 +204,7 @@ func testConsumers(t *testing.T, b *bench) {
 func testMost(t *testing.T, b *bench) {
 	calls := map[traffic.CallKey]*traffic.Calls{}
 	for i := range 11 {
-		calls[traffic.CallKey{Deployment: "shop", Consumer: fmt.Sprint(i), Minute: minute(storetest.Noon()), Status: 200}] = &traffic.Calls{Calls: 1}
+		calls[traffic.CallKey{Deployment: "shop", Consumer: strconv.Itoa(i), Minute: minute(storetest.Noon()), Status: 200}] = &traffic.Calls{Calls: 1}
 	}
 	b.write(t, &traffic.Batch{Calls: calls})
 	if _, err := b.traffic.CallCounts(t.Context(), "shop", traffic.Day1, storetest.Noon(), nil, 10); !errors.Is(err, domain.ErrLimit) {
@@ -326,7 +327,7 @@ func testPages(t *testing.T, b *bench) {
 	for i := range rows {
 		// Several at one time, over two hours.
 		at := storetest.Noon().Add(30*time.Minute - time.Duration(i/7)*10*time.Minute)
-		rows[i] = traffic.Request{Deployment: "shop", At: at, ID: int64(1000 - i), RequestID: fmt.Sprint(i), Severity: domain.SeverityInfo}
+		rows[i] = traffic.Request{Deployment: "shop", At: at, ID: int64(1000 - i), RequestID: strconv.Itoa(i), Severity: domain.SeverityInfo}
 		want = append(want, rows[i].RequestID)
 	}
 	slices.Reverse(rows)
@@ -355,7 +356,7 @@ func testCursors(t *testing.T, b *bench) {
 	var rows []traffic.Request
 	for i := range 6 {
 		for _, deployment := range []string{"shop", "other"} {
-			rows = append(rows, traffic.Request{Deployment: deployment, At: at, ID: int64(i), RequestID: fmt.Sprint(i), Method: "GET", Severity: domain.SeverityInfo})
+			rows = append(rows, traffic.Request{Deployment: deployment, At: at, ID: int64(i), RequestID: strconv.Itoa(i), Method: "GET", Severity: domain.SeverityInfo})
 		}
 	}
 	b.write(t, &traffic.Batch{Rows: rows})
@@ -394,16 +395,16 @@ func testRecent(t *testing.T, b *bench) {
 	noon := storetest.Noon()
 	var rows []traffic.Request
 	for i, consumer := range []string{"a", "b", "c", "a", "b"} {
-		rows = append(rows, traffic.Request{Deployment: "shop", At: noon.Add(-time.Duration(i) * time.Hour), RequestID: fmt.Sprint(i), Consumer: consumer, Severity: domain.SeverityInfo})
+		rows = append(rows, traffic.Request{Deployment: "shop", At: noon.Add(-time.Duration(i) * time.Hour), RequestID: strconv.Itoa(i), Consumer: consumer, Severity: domain.SeverityInfo})
 	}
 	b.write(t, &traffic.Batch{Rows: rows})
 	for _, c := range []struct {
-		since     time.Duration
+		hours     int
 		consumers []string
 		limit     int
 		want      string
 	}{{24, nil, 10, "01234"}, {24, nil, 2, "01"}, {24, []string{"b"}, 10, "14"}, {24, []string{"c", "a"}, 10, "023"}, {2, nil, 10, "012"}, {24, []string{"z"}, 10, ""}} {
-		list, err := b.traffic.RecentCalls(t.Context(), "shop", noon.Add(-c.since*time.Hour), c.consumers, c.limit)
+		list, err := b.traffic.RecentCalls(t.Context(), "shop", noon.Add(-time.Duration(c.hours)*time.Hour), c.consumers, c.limit)
 		if err != nil || ids(list) != c.want {
 			t.Errorf("%+v: %s, %v", c, ids(list), err)
 		}

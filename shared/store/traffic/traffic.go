@@ -22,10 +22,10 @@ const MaxConsumers = 10_000
 
 // How long counts are kept, by step.
 const (
-	keepMinutes = 2 * time.Hour
-	keepHours   = 8 * 24 * time.Hour
-	keepDays    = 100 * 24 * time.Hour
-	keepWriters = 24 * time.Hour // the last batches of processes that have ended
+	minutesKept = 2 * time.Hour
+	hoursKept   = 8 * 24 * time.Hour
+	daysKept    = 100 * 24 * time.Hour
+	writersKept = 24 * time.Hour // the last batches of processes that have ended
 )
 
 // Traffic reads and writes the tables.
@@ -146,11 +146,11 @@ func (t *Traffic) Maintain(ctx context.Context, retention time.Duration) error {
 		table, key, condition string
 		before                time.Time
 	}{
-		{"gateway_calls", callsKey, "step = 1 AND start < ?", now.Add(-keepMinutes)},
-		{"gateway_calls", callsKey, "step = 60 AND start < ?", now.Add(-keepHours)},
-		{"gateway_calls", callsKey, "step = 1440 AND start < ?", now.Add(-keepDays)},
+		{"gateway_calls", callsKey, "step = 1 AND start < ?", now.Add(-minutesKept)},
+		{"gateway_calls", callsKey, "step = 60 AND start < ?", now.Add(-hoursKept)},
+		{"gateway_calls", callsKey, "step = 1440 AND start < ?", now.Add(-daysKept)},
 		{"gateway_not_kept", "(deployment, start)", "start < ?", now.Add(-retention)},
-		{"gateway_writers", "writer", "written_at < ?", now.Add(-keepWriters)},
+		{"gateway_writers", "writer", "written_at < ?", now.Add(-writersKept)},
 	} {
 		if _, err := t.db.Purge(ctx, old.table, old.key, old.condition, store.InstantOf(old.before)); err != nil {
 			return store.Wrap("purge "+old.table, err)

@@ -198,6 +198,7 @@ func (s *sample) take(n int) []kept {
 	list := s.kept
 	s.seen, s.kept = 0, nil
 	if n < len(list) {
+		//nolint:gosec // which ones are kept is no secret
 		rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 		list = list[:n]
 	}
@@ -237,15 +238,19 @@ func (r *Recorder) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWriteTime)
-			defer cancel()
-			if r.write(last) {
-				r.write(last) // what came while a batch was pending
-			}
+			r.writeLast(context.WithoutCancel(ctx))
 			return nil
 		case <-ticks.C:
 			r.write(ctx)
 		}
+	}
+}
+
+func (r *Recorder) writeLast(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lastWriteTime)
+	defer cancel()
+	if r.write(ctx) {
+		r.write(ctx) // what came while a batch was pending
 	}
 }
 
@@ -270,7 +275,7 @@ func (r *Recorder) log(ctx context.Context, message string, err error) {
 	if errors.Is(err, domain.ErrUnavailable) {
 		level = slog.LevelWarn
 	}
-	r.options.Logger.Log(ctx, level, message, "error", err)
+	r.options.Logger.Log(ctx, level, message, "error", err) //nolint:sloglint // the callers have constants
 }
 
 // write writes the batch that is pending, or else what has gathered; false: it could not.

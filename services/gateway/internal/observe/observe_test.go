@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -254,7 +255,7 @@ func TestManyConsumers(t *testing.T) {
 	at := time.Now()
 	for i := range n {
 		record := &route.Record{At: at, Status: 200}
-		record.Calls(&apikey.Principal{Consumer: fmt.Sprint(i)})
+		record.Calls(&apikey.Principal{Consumer: strconv.Itoa(i)})
 		tell(record)
 	}
 	calls := r.recorder.Calls()
@@ -392,7 +393,7 @@ func (r *rig) everything() string {
 	r.t.Helper()
 	var b strings.Builder
 	for _, table := range []string{"gateway_calls", "gateway_not_kept", "gateway_writers", "gateway_requests"} {
-		rows, err := r.db.Beneath(r.t).QueryContext(context.Background(), "SELECT * FROM "+table)
+		rows, err := r.db.Beneath(r.t).QueryContext(context.Background(), "SELECT * FROM "+table) //nolint:unqueryvet // all that is there
 		if err != nil {
 			r.t.Fatal(err)
 		}

@@ -127,7 +127,7 @@ func (v *validation) In(ctx context.Context, r *route.Request) (*route.Response,
 		take(v.body, func() []problem.Fault { return v.checkBody(ctx, r.Body) })
 	}
 	if len(told)+len(noted) > 0 || wrongMedia {
-		if len(told) == 0 && !(wrongMedia && v.body == reject) {
+		if len(told) == 0 && (!wrongMedia || v.body != reject) {
 			r.Record.Note(domain.SeverityWarn, "policy "+v.name, "The request does not match the documentation of its route.", "faults", len(noted), "contentType", wrongMedia)
 		}
 		// Places may have names that the caller made up, so they are only counted.
