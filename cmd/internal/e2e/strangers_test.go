@@ -105,7 +105,7 @@ func (t things) fill(path string) string {
 		"{accountName}", t.account, "{projectName}", t.project, "{bucketName}", t.bucket, "{consumerName}", t.consumer, "{keyId}", t.key, "{managerId}", t.manager,
 		"/webhooks/{id}", "/webhooks/"+t.webhook, "/events/{id}", "/events/"+t.event, "/deliveries/{id}", "/deliveries/"+t.delivery,
 		"/jobs/{id}", "/jobs/"+t.job, "{deliveryId}", t.delivery, "{branchName}", url.PathEscape(t.branch), "{variableName}", t.variable,
-		"{deploymentName}", t.deployment, "{buildId}", t.build, "{statusId}", t.status, "{requestId}", t.status,
+		"{deploymentName}", t.deployment, "{buildId}", t.build, "{statusId}", t.status, "{requestId}", t.status, "{environmentName}", t.deployment,
 	).Replace(path)
 }
 

@@ -83,10 +83,10 @@ func (c *Client) Do(ctx context.Context, method, path string, body []byte, heade
 	if err != nil {
 		return Answer{}, fmt.Errorf("make request: %w", err)
 	}
-	maps.Copy(request.Header, header)
 	if len(body) > 0 {
 		request.Header.Set("Content-Type", "application/json")
 	}
+	maps.Copy(request.Header, header)
 	if c.key != "" {
 		request.Header.Set("Authorization", "Bearer "+c.key)
 	}
