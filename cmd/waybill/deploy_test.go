@@ -132,12 +132,56 @@ func TestADeploymentFromItsProjectToItsEnd(t *testing.T) {
 		t.Errorf("with a key: %d %s", status, text)
 	}
 
+	i.logged(t, name, url)
+
 	must(t, i.dir, "deployments", "delete", name)
 	if status, _ := i.ask(t, url, "/greeting", ""); status != http.StatusNotFound {
 		t.Errorf("after deleting it answers %d", status)
 	}
 	if code, _, stderr := waybill(t, i.dir, "deployments", "get", name); code != 1 || !strings.HasPrefix(stderr, "waybill: the API answers 404 NOT_FOUND") {
 		t.Errorf("get after deleting: %d %s", code, stderr)
+	}
+}
+
+// logged reads the log of a deployment that has answered, and follows it.
+func (i *installation) logged(t *testing.T, name, url string) {
+	t.Helper()
+	var refused string
+	eventually(t, func() error {
+		refused = must(t, i.dir, "logs", name, "--status", "4xx")
+		if !strings.Contains(refused, "  401  GET /partners/tariffs  ") || strings.Count(refused, "\n") != 1 {
+			return fmt.Errorf("the log of what was refused has\n%s", refused)
+		}
+		return nil
+	})
+	words := strings.Fields(refused)
+	one := must(t, i.dir, "logs", name, words[len(words)-1])
+	if !strings.HasPrefix(one, refused) || !strings.Contains(one, "policy partners-only") {
+		t.Errorf("the request is\n%s", one)
+	}
+
+	c := prepare(t, i.dir, nil, "waybill", "logs", name, "--follow", "--limit", "1", "-o", "json")
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := func(path string) error {
+		if n := strings.Count(c.out.String(), `"path":"`+path+`"`); n != 1 {
+			return fmt.Errorf("%s is there %d times:\n%s%s", path, n, c.out.String(), c.err.String())
+		}
+		return nil
+	}
+	for _, path := range []string{"/first", "/second", "/third"} {
+		i.ask(t, url, path, "")
+		eventually(t, func() error { return lines(path) })
+	}
+	if err := errors.Join(lines("/first"), lines("/second")); err != nil {
+		t.Error(err)
+	}
+	if err := c.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Wait(); err != nil {
+		t.Errorf("it ends with %v: %s", err, c.err.String())
 	}
 }
 

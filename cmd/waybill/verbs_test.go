@@ -256,13 +256,16 @@ func TestEveryOperationHasAVerb(t *testing.T) {
 		"GET /v1/accounts/{accountName}/projects/{projectName}/deployment-status/{statusId}": true, // deploy
 		"POST /v1/deployments/{deploymentName}/deploy":                                       true, // deployments redeploy
 		"GET /v1/deployments/{deploymentName}/builds/{buildId}/logs":                         true, // deployments log
+		"GET /v1/deployments/{deploymentName}/request-logs":                                  true, // logs
+		"GET /v1/deployments/{deploymentName}/request-logs/{requestId}":                      true, // logs
 	}
 	for _, noun := range verb.Nouns() {
 		if noun.Self != nil {
 			noun.Verbs = append(noun.Verbs, *noun.Self)
 		}
 		for _, v := range noun.Verbs {
-			verbs[v.Method+" "+strings.ReplaceAll(v.Path, "{account}", "{accountName}")] = true
+			path, _, _ := strings.Cut(strings.ReplaceAll(v.Path, "{account}", "{accountName}"), "?")
+			verbs[v.Method+" "+path] = true
 		}
 	}
 	operations := 0

@@ -108,7 +108,7 @@ func (a *app) root() *cobra.Command {
 		}
 	}
 	add(groupTry, a.demo(), a.dev())
-	add(groupUse, a.trigger(), a.listen(), a.receiver(), a.console(), a.deploy())
+	add(groupUse, a.trigger(), a.listen(), a.receiver(), a.console(), a.deploy(), a.logs())
 	add(groupManage, a.nouns()...)
 	add(groupOperate, a.migrate(), a.health(), a.routes())
 	add(groupUse, a.mcp())

@@ -60,7 +60,7 @@ func (a *app) checkRoutes() *cobra.Command {
 			settings.GatewayEgressAllow + " and " + settings.EgressHTTP + " say what else they may be,\n" +
 			"as for a gateway.",
 		Example: "  waybill routes check\n  waybill routes check --routes ./config -o json\n" +
-			"  waybill routes check --deployment --routes ./shop --var API_URL=https://api.example.com",
+			"  waybill routes check --deployment --routes ./shop --var GREETING=Hello",
 		Args: cobra.NoArgs,
 	}
 	files := addRoutes(cmd)

@@ -206,6 +206,8 @@ func TestVerbsAskTheAPI(t *testing.T) {
 		{"deployments list shop --branch topic/one --environment-type preview --limit 5", "GET", at + "/projects/shop/deployments?branchName=topic%2Fone&environmentType=preview&limit=5", ""},
 		{"deployments list --project shop", "GET", at + "/projects/shop/deployments", ""},
 		{"deployments get d", "GET", "/v1/deployments/d", ""},
+		{"deployments calls d --limit 5", "GET", "/v1/deployments/d/recent-calls?limit=5", ""},
+		{"deployments statistics d --filter last-hour", "GET", "/v1/deployments/d/stats-by-status-code?filter=last-hour", ""},
 		{"deployments delete d", "DELETE", "/v1/deployments/d", ""},
 		{"deployment builds d --offset 3", "GET", "/v1/deployments/d/builds?offset=3", ""},
 		{"jobs list --limit 5", "GET", "/v1/jobs?limit=5", ""},

@@ -1,8 +1,13 @@
 package verb
 
 import (
+	"fmt"
+	"io"
 	"net/http"
+	"net/url"
+	"strings"
 
+	"waybill.dev/cmd/internal/console"
 	"waybill.dev/shared/domain"
 )
 
@@ -88,6 +93,48 @@ func deployments() Noun {
 					{Title: "BY", Member: "createdBy", Shrinks: true, Spare: true},
 				}},
 			},
+			{
+				Name: "calls", Short: "List the newest calls of a deployment", Example: "  waybill deployments calls shop-main-4zq2mw7k5a --limit 50",
+				Long:   "Lists the newest calls of the last 24 hours. `waybill logs` shows more of each.",
+				Method: http.MethodGet, Path: deploymentPath + "/recent-calls", Args: DeploymentArg(),
+				Flags: []Flag{{Name: "limit", Usage: "at most so many; default 20", In: InQuery, Kind: Integer}},
+				Show: View{None: "There were no calls in the last 24 hours.", Columns: []Column{
+					{Title: "TIME", Member: "timeStamp", Form: Moment}, {Title: "METHOD", Member: "method"}, {Title: "ROUTE", Member: "routePath", Shrinks: true},
+					{Title: "STATUS", Member: "statusCode"}, {Title: "CONSUMER", Member: "consumer", Shrinks: true, Spare: true},
+				}},
+			},
+			{
+				Name: "statistics", Short: "Count the calls of a deployment by consumer and status", Example: "  waybill deployments statistics shop-main-4zq2mw7k5a --filter last-hour",
+				Long:   "Counts every call, also those that the log of requests does not keep.",
+				Method: http.MethodGet, Path: deploymentPath + "/stats-by-status-code", Args: DeploymentArg(),
+				Flags: []Flag{{Name: "filter", Usage: "how far to look back; required", In: InQuery, Required: true, Choices: []string{"last-hour", "last-24-hours", "last-7-days", "last-30-days", "last-3-months"}}},
+				Show:  View{Tell: tellCalls},
+			},
 		},
 	}
+}
+
+// tellCalls writes how many calls each consumer had, by status.
+func tellCalls(w io.Writer, thing map[string]any, _ int) {
+	data, _ := thing["data"].(members)
+	stats, _ := data["stats"].([]any)
+	if len(stats) == 0 {
+		fmt.Fprintln(w, "There were no calls in that time.")
+		return
+	}
+	var rows [][]string
+	for _, one := range stats {
+		of, _ := one.(members)
+		statuses, _ := of["callsByStatusCode"].([]any)
+		for _, status := range statuses {
+			counted, _ := status.(members)
+			rows = append(rows, []string{console.Clean(fmt.Sprint(of["consumer"])), fmt.Sprint(counted["statusCode"]), fmt.Sprint(counted["calls"])})
+		}
+	}
+	console.Table(w, []string{"CONSUMER", "STATUS", "CALLS"}, rows)
+}
+
+// RequestLogs returns the path of the log of a deployment's requests.
+func RequestLogs(deployment string) string {
+	return strings.Replace(deploymentPath, "{deploymentName}", url.PathEscape(deployment), 1) + "/request-logs"
 }

@@ -152,7 +152,7 @@ type whole struct {
 		Host       string  `json:"host"`
 		Status     code    `json:"status"`
 		DurationMs float64 `json:"durationMs"`
-	} `json:"backend"`
+	} `json:"backEnd"`
 	MCP *struct {
 		Method string `json:"method"`
 		Tool   string `json:"tool"`
