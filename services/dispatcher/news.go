@@ -37,5 +37,8 @@ func (t telling) Record(ctx context.Context, batches []domain.RecordBatch) (reco
 			}
 		}
 	}
+	for _, job := range result.Jobs {
+		t.news.Note(job.Account, news.Job, job.ID)
+	}
 	return result, nil
 }

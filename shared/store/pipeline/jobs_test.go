@@ -16,6 +16,7 @@ import (
 	"waybill.dev/shared/store/auditlog"
 	"waybill.dev/shared/store/pipeline"
 	"waybill.dev/shared/store/pipeline/pipelinetest"
+	"waybill.dev/shared/store/recorder"
 	"waybill.dev/shared/store/storetest"
 )
 
@@ -103,13 +104,13 @@ func (b *bench) job(t *testing.T, id string) domain.Job {
 }
 
 // answer records the first attempts of open requests.
-func (b *bench) answer(t *testing.T, status domain.Status, tasks ...domain.Task) {
+func (b *bench) answer(t *testing.T, status domain.Status, tasks ...domain.Task) recorder.RecordResult {
 	t.Helper()
 	var outcomes []domain.Outcome
 	for _, task := range tasks {
 		outcomes = append(outcomes, b.ran(task, status))
 	}
-	b.Recorded(t, outcomes...)
+	return b.Recorded(t, outcomes...)
 }
 
 // ran is the first outcome of a task.
@@ -384,15 +385,20 @@ func testJobPutOff(t *testing.T, b *bench) {
 	first := b.createJob(t, retryJob(pipeline.DeliveryFilter{Webhook: w.ID}, pipeline.ResendUndelivered))
 	held := b.ran(b.openRequests(t, noon)[0], domain.StatusRetrying)
 	held.Attempt, held.InLane, held.Reason = nil, true, domain.ReasonCircuitOpen
-	b.Recorded(t, held)
+	if told := b.Recorded(t, held).Jobs; len(told) > 0 {
+		t.Errorf("put off: told %v", told)
+	}
 	if got := b.job(t, first.ID); got.Failed+got.Delivered != 0 || got.Status != domain.JobRunning {
 		t.Errorf("put off: %+v", got)
 	}
 	// It may be asked for once more. One attempt answers both.
 	b.Clock.Advance(time.Second)
 	second := b.createJob(t, retryJob(pipeline.DeliveryFilter{Webhook: w.ID}, pipeline.ResendUndelivered))
-	b.answer(t, domain.StatusDelivered, b.openRequests(t, noon)...)
+	told := b.answer(t, domain.StatusDelivered, b.openRequests(t, noon)...).Jobs
 	for _, id := range []string{first.ID, second.ID} {
+		if !slices.Contains(told, recorder.JobKey{Account: account, ID: id}) || len(told) != 2 {
+			t.Errorf("after the attempt: told %v", told)
+		}
 		if got := b.job(t, id); got.Delivered != 1 || got.Failed != 0 || got.Status != domain.JobDone {
 			t.Errorf("after the attempt: %+v", got)
 		}

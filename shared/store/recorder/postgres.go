@@ -58,7 +58,7 @@ func (d postgres) recordTx(ctx context.Context, w *recordWork, alone bool) (Reco
 		}
 		return recordRestPostgres(ctx, tx, w, &counted)
 	})
-	return RecordResult{Attempts: counted.attempts}, err
+	return RecordResult{Attempts: counted.attempts, Jobs: counted.jobs}, err
 }
 
 func recordDayPostgres(ctx context.Context, tx pgx.Tx, at time.Time, day *recordDay, counted *tally) error {
@@ -369,7 +369,7 @@ func recordRestPostgres(ctx context.Context, tx pgx.Tx, w *recordWork, counted *
 			batch.Queue(circuitSaid, circuitValues(&h, orNull)...)
 		}
 	}
-	queueAnswers(batch, w.answers) // at the end: who advances a job has its row at the end, too
+	queueAnswers(batch, w.answers, counted) // at the end: who advances a job has its row at the end, too
 	if batch.Len() == 0 {
 		return nil
 	}
@@ -380,7 +380,7 @@ func recordRestPostgres(ctx context.Context, tx pgx.Tx, w *recordWork, counted *
 }
 
 // queueAnswers counts what jobs waited for.
-func queueAnswers(batch *pgx.Batch, answers []jobAnswer) {
+func queueAnswers(batch *pgx.Batch, answers []jobAnswer, counted *tally) {
 	if len(answers) == 0 {
 		return
 	}
@@ -398,7 +398,11 @@ func queueAnswers(batch *pgx.Batch, answers []jobAnswer) {
 			FROM answered GROUP BY job_id
 		)
 		UPDATE jobs SET delivered = jobs.delivered + c.delivered, failed = jobs.failed + c.failed
-		FROM counted c WHERE jobs.id = c.job_id`, ids, revs, delivered)
+		FROM counted c WHERE jobs.id = c.job_id
+		RETURNING jobs.account, jobs.id`, ids, revs, delivered).Query(func(rows pgx.Rows) (err error) {
+		counted.jobs, err = pgx.CollectRows(rows, pgx.RowToStructByPos[JobKey])
+		return err
+	})
 }
 
 func splitKeys(keys []domain.EventKey) (times []time.Time, accounts, ids []string) {

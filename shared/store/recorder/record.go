@@ -19,7 +19,12 @@ type RecordResult struct {
 	// Outdated is how many outcomes and events came for days that the log no longer
 	// has, or has not yet, or name what can't be an account: they were left out.
 	Outdated int
+	// Jobs are those whose counts have changed.
+	Jobs []JobKey
 }
+
+// JobKey names a job.
+type JobKey struct{ Account, ID string }
 
 // Record writes what dispatchers report, in one transaction. It may be given the same
 // batches again: an attempt counts once by its id, and a delivery changes only to a

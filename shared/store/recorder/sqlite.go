@@ -36,7 +36,7 @@ func (d sqlite) record(ctx context.Context, w *recordWork) (RecordResult, error)
 	if err := d.recordRest(ctx, tx, w, &counted); err != nil {
 		return RecordResult{}, err
 	}
-	return RecordResult{Attempts: counted.attempts}, tx.Commit()
+	return RecordResult{Attempts: counted.attempts, Jobs: counted.jobs}, tx.Commit()
 }
 
 func (d sqlite) recordDay(ctx context.Context, c store.Conn, at time.Time, day *recordDay, counted *tally) error {
@@ -192,7 +192,7 @@ func (d sqlite) recordRest(ctx context.Context, c store.Conn, w *recordWork, cou
 			return fmt.Errorf("answer requests: %w", err)
 		}
 	}
-	if err := d.answerJobs(ctx, c, w.answers); err != nil {
+	if err := d.answerJobs(ctx, c, w.answers, counted); err != nil {
 		return fmt.Errorf("answer jobs: %w", err)
 	}
 	return d.recordHealth(ctx, c, w)
@@ -226,7 +226,7 @@ func (d sqlite) recordHealth(ctx context.Context, c store.Conn, w *recordWork) e
 const sqliteAnswerJob = "DELETE FROM job_deliveries WHERE delivery_id = ?1 AND rev < ?2 RETURNING job_id"
 
 // answerJobs counts what jobs waited for.
-func (d sqlite) answerJobs(ctx context.Context, c store.Conn, answers []jobAnswer) error {
+func (d sqlite) answerJobs(ctx context.Context, c store.Conn, answers []jobAnswer, counted *tally) error {
 	type count struct{ delivered, failed int }
 	counts := map[string]count{}
 	for _, a := range answers {
@@ -248,9 +248,14 @@ func (d sqlite) answerJobs(ctx context.Context, c store.Conn, answers []jobAnswe
 		}
 	}
 	for job, n := range counts {
-		_, err := c.ExecContext(ctx, "UPDATE jobs SET delivered = delivered + ?2, failed = failed + ?3 WHERE id = ?1", job, n.delivered, n.failed)
-		if err != nil {
+		key := JobKey{ID: job}
+		err := c.QueryRowContext(ctx, "UPDATE jobs SET delivered = delivered + ?2, failed = failed + ?3 WHERE id = ?1 RETURNING account", job, n.delivered, n.failed).Scan(&key.Account)
+		switch {
+		case errors.Is(err, sql.ErrNoRows): // the retention has taken it
+		case err != nil:
 			return err
+		default:
+			counted.jobs = append(counted.jobs, key)
 		}
 	}
 	return nil

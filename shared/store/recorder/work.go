@@ -123,6 +123,7 @@ func has(set map[string]struct{}, id string) bool {
 type tally struct {
 	rollup.Tally
 	attempts int
+	jobs     []JobKey // that were told how something ended
 }
 
 func (t *tally) event(e *domain.Event) { t.Event(e.Account, e.Type, e.ReceivedAt) }
