@@ -35,9 +35,13 @@ func (b *bench) account(name string) domain.Account {
 func (b *bench) known(w domain.Webhook) {
 	b.t.Helper()
 	version := []byte(strconv.FormatInt(w.Version, 10))
-	if n := b.bus.AnnounceAnswered(b.t.Context(), bus.SubjectConfig, version, 2*time.Second, 30*time.Second); n != 1 {
-		b.t.Fatalf("%d dispatchers know the webhook", n)
-	}
+	// A dispatcher that has not begun to listen is no answer.
+	b.eventually(func() error {
+		if n := b.bus.AnnounceAnswered(b.t.Context(), bus.SubjectConfig, version, 2*time.Second, 30*time.Second); n != 1 {
+			return fmt.Errorf("%d dispatchers know the webhook", n)
+		}
+		return nil
+	})
 }
 
 func eventMessage(account, id string) *nats.Msg {
