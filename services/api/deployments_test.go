@@ -21,6 +21,7 @@ import (
 
 const (
 	sourcesPath = "/v1/deployments/sources"
+	uploadsPath = "/v1/deployment-uploads"
 	shopPath    = "/v1/accounts/default/projects/shop"
 )
 
@@ -169,7 +170,7 @@ func TestUploadURL(t *testing.T) {
 	for _, altered := range []string{
 		path, path + "?" + otherQuery, otherPath + "?" + query, with("expires", "9999999999"), with("expires", values.Get("expires")+"0"), with("expires", ""),
 		with("signature", ""), with("signature", signature[1:]), with("signature", "A"+signature[1:]), with("signature", signature+"="), place + "&more=1", place + "&expires=1",
-		strings.TrimSuffix(path, path[len(path)-1:]) + "?" + query, sourcesPath + "/0190c0f0-0000-7000-8000-000000000000?" + query, sourcesPath + "/x%00?" + query,
+		strings.TrimSuffix(path, path[len(path)-1:]) + "?" + query, uploadsPath + "/0190c0f0-0000-7000-8000-000000000000?" + query, uploadsPath + "/x%00?" + query,
 	} {
 		if altered == place {
 			continue

@@ -168,7 +168,7 @@ func testUploadAudit(t *testing.T, b *bench) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nobody := domain.Caller{RequestID: "req-2", Address: "192.0.2.2", UserAgent: "curl", Method: "PUT", Route: "/v1/deployments/sources/{sourceId}"}
+	nobody := domain.Caller{RequestID: "req-2", Address: "192.0.2.2", UserAgent: "curl", Method: "PUT", Route: "/v1/deployment-uploads/{sourceId}"}
 	build, err := b.PutArchive(auditlog.WithCaller(t.Context(), nobody), source.ID, []byte("archive"), domain.ArchiveZip)
 	if err != nil {
 		t.Fatal(err)

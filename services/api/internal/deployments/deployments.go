@@ -20,6 +20,8 @@ const (
 	Path = Root + "/{deploymentName}"
 
 	sourcesPath = Root + "/sources"
+	// uploadsPath is not below Root: no reader of paths is to take it for a deployment's.
+	uploadsPath = "/v1/deployment-uploads"
 	projectPath = web.AccountPath + "/projects/{projectName}"
 )
 
@@ -72,7 +74,7 @@ func Routes(options Options) []web.Route {
 			Scope: domain.ScopeGatewayWrite, Success: http.StatusAccepted, Action: auditlog.ActionUploadSource, Long: true, Handle: h.createSource,
 		},
 		{
-			Method: http.MethodPut, Path: sourcesPath + "/{sourceId}", Operation: "uploadDeploymentSource", Summary: "Takes the archive of an upload that was started. The URL is the permission.",
+			Method: http.MethodPut, Path: uploadsPath + "/{sourceId}", Operation: "uploadDeploymentSource", Summary: "Takes the archive of an upload that was started. The URL is the permission.",
 			Success: http.StatusAccepted, Action: auditlog.ActionUploadArchive, Long: true, Bytes: true, Handle: h.putArchive,
 		},
 		{

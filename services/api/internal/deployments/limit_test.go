@@ -61,7 +61,7 @@ func TestSigning(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return strings.TrimPrefix(path, sourcesPath+"/"), values.Get("expires"), values.Get("signature")
+		return strings.TrimPrefix(path, uploadsPath+"/"), values.Get("expires"), values.Get("signature")
 	}
 	id, expires, signature := signed(before)
 	for _, row := range []struct {

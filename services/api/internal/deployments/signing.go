@@ -15,7 +15,7 @@ import (
 func (h *handlers) sign(id string, until time.Time) string {
 	expires := strconv.FormatInt(until.Unix(), 10)
 	query := url.Values{"expires": {expires}, "signature": {signature(h.Signing[0], id, expires)}}
-	return sourcesPath + "/" + url.PathEscape(id) + "?" + query.Encode()
+	return uploadsPath + "/" + url.PathEscape(id) + "?" + query.Encode()
 }
 
 func signature(key []byte, id, expires string) string {
