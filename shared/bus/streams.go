@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -131,21 +132,41 @@ func (b *Bus) streamConfigs() []jetstream.StreamConfig {
 }
 
 func (b *Bus) ensureStream(ctx context.Context, config jetstream.StreamConfig) error {
-	// A stream that is there as it should be is left alone: the server does not keep an update
-	// apart from a consumer that is made meanwhile.
-	_, err := b.js.CreateStream(ctx, config)
-	if err == nil {
-		return nil
-	}
-	// Whether there is room for a stream is asked before whether it is there.
-	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) || noRoom(err) {
-		if _, updating := b.js.UpdateStream(ctx, config); updating == nil {
-			return nil
-		} else if !errors.Is(updating, jetstream.ErrStreamNotFound) {
-			err = updating
+	err := b.matchStream(ctx, config)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		_, err = b.js.CreateStream(ctx, config)
+		// Two processes may start at once: the second sees the stream of the first.
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+			err = b.matchStream(ctx, config)
 		}
 	}
-	return unavailable("make stream "+config.Name, err)
+	if err != nil {
+		return unavailable("make stream "+config.Name, err)
+	}
+	return nil
+}
+
+// matchStream brings a stream that is there to the settings. One that has them is left alone: the
+// server does not keep an update apart from a consumer that is made meanwhile.
+func (b *Bus) matchStream(ctx context.Context, config jetstream.StreamConfig) error {
+	stream, err := b.js.Stream(ctx, config.Name)
+	if err != nil || fits(stream.CachedInfo().Config, config) {
+		return err
+	}
+	_, err = b.js.UpdateStream(ctx, config)
+	return err
+}
+
+// fits tells whether a stream has the settings that it is to have. Where those say nothing, the
+// server's own hold.
+func fits(have, want jetstream.StreamConfig) bool {
+	limit := func(have, want int64) bool { return have == want || have == -1 && want == 0 }
+	return slices.Equal(have.Subjects, want.Subjects) && have.Description == want.Description &&
+		have.Retention == want.Retention && have.Discard == want.Discard && have.Storage == want.Storage &&
+		have.AllowMsgSchedules == want.AllowMsgSchedules && have.AllowDirect == want.AllowDirect && have.MaxAge == want.MaxAge &&
+		limit(have.MaxBytes, want.MaxBytes) && limit(have.MaxMsgsPerSubject, want.MaxMsgsPerSubject) &&
+		limit(int64(have.MaxMsgSize), int64(want.MaxMsgSize)) &&
+		(want.Duplicates == 0 || have.Duplicates == want.Duplicates) && have.Replicas == max(want.Replicas, 1)
 }
 
 // keeper names what a stream's last messages may be lost with when it is started again: the
