@@ -18,7 +18,7 @@ import (
 	"waybill.dev/shared/store/storetest"
 )
 
-var deliveriesOfFilters = flag.Int("deliveries", 100_000, "how many deliveries BenchmarkFilters lists from")
+var deliveriesOfFilters = flag.Int("deliveries", 20_000, "how many deliveries BenchmarkFilters lists from")
 
 // BenchmarkFilters reads pages of the lists under every filter, from a week of deliveries of
 // one account on Postgres. The longest of several pages counts: none may take over 100 ms.
