@@ -59,9 +59,9 @@ type Options struct {
 	Rehash func(ctx context.Context, keyID string, hash []byte) error
 }
 
-// Authenticator knows callers by the keys in the store. A decision is kept for a minute at
-// most, and dropped as soon as a change of any key is known: at once in the process that
-// makes it, on the bus' news in the others.
+// Authenticator knows callers by the keys in the store. It keeps a decision for a minute at
+// most. When any key changes, it drops all decisions: at once in the process that made the
+// change, and in the other processes when the bus tells them.
 type Authenticator struct {
 	*Hasher
 

@@ -43,8 +43,8 @@ func NewDeployer(ctx context.Context, access client.Access) (*Deployer, error) {
 // Close closes the deployer's connections.
 func (d *Deployer) Close() { d.client.Close() }
 
-// Upload uploads a release. While the installation can't take it, it tries again until ctx is
-// done; what was stored although nobody was told is then stored twice.
+// Upload uploads a release. If the installation can't take the release now, Upload tries again
+// until ctx is done. An upload whose answer was lost is then stored twice.
 func (d *Deployer) Upload(ctx context.Context, n, padding int) (accepted client.Accepted, err error) {
 	archive, err := Release(n, padding)
 	if err != nil {

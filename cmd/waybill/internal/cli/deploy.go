@@ -191,7 +191,7 @@ func leftOut(names []string) string {
 	return text
 }
 
-// explainUpload tells how the project is made if it is missing.
+// explainUpload adds to the error of a missing project the command that makes the project.
 func (a *app) explainUpload(err error, to client.Source) error {
 	problem, ok := errors.AsType[*client.Problem](err)
 	if !ok || problem.Status != http.StatusNotFound {

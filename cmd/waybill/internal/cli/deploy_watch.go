@@ -95,7 +95,7 @@ func (w *watcher) end(ctx context.Context, accepted client.Accepted, wait time.D
 	return nil
 }
 
-// follow prints the log as it grows, until the build has ended.
+// follow prints the log of a build while it grows. It returns when the build has ended.
 func (w *watcher) follow(ctx context.Context, accepted client.Accepted, wait time.Duration) (client.DeploymentStatus, error) {
 	started := time.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, wait, fmt.Errorf("the build has not ended within %s", wait))

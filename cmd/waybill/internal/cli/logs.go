@@ -132,7 +132,6 @@ func (l *requestLog) read(ctx context.Context, q url.Values) (list []logged, cur
 		Pagination struct {
 			Cursor string `json:"cursor"`
 		} `json:"pagination"`
-		NotKept int64 `json:"notKept"`
 	}
 	if err := json.Unmarshal(answer, &page); err != nil {
 		return nil, "", fmt.Errorf("read answer: %w", err)

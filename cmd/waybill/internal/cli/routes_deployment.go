@@ -15,7 +15,7 @@ import (
 	"waybill.dev/shared/egress"
 )
 
-// deploymentCheck is how route files are checked as a build of them would be.
+// deploymentCheck has the flags by which route files are checked as a build would check them.
 type deploymentCheck struct {
 	on        bool
 	variables []string // NAME=VALUE

@@ -95,7 +95,7 @@ func (a *API) Send(method, path string, body, into any) error {
 	return a.do(method, path, nil, content{kind: "application/json", bytes: text}, into)
 }
 
-// SendFile is Send of a body that is no JSON, with its media type.
+// SendFile sends the bytes of a file with POST. kind is their media type.
 func (a *API) SendFile(path string, query url.Values, kind string, file []byte, into any) error {
 	return a.do(http.MethodPost, path, query, content{kind, file}, into)
 }

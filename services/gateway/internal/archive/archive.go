@@ -34,8 +34,9 @@ const (
 	maxEntries = 4 * MaxFiles
 	// maxStream bounds a tar archive with its headers, in bytes.
 	maxStream = MaxTotal + 2*MaxFiles<<10 + 1<<20
-	// maxDirectory bounds the entries that a zip archive may have in its directory before it is
-	// read at all. Each takes some 300 bytes of memory. A zip archive in a zip archive counts, too.
+	// maxDirectory is how many entries the directory of a zip archive may have. They are counted
+	// before the directory is read, because reading takes some 300 bytes of memory for each.
+	// The entries of a zip archive that is stored inside the archive count, too.
 	maxDirectory = 20 * MaxFiles
 )
 

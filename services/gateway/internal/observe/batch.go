@@ -56,7 +56,8 @@ func (k *kept) request() traffic.Request {
 	return request
 }
 
-// object returns names and values as a JSON object; nil: there are none.
+// object returns a JSON object of attributes, which are names and values in turn. It returns
+// nil if there are none.
 func object(attributes []any) []byte {
 	if len(attributes) < 2 {
 		return nil

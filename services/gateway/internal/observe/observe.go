@@ -4,9 +4,9 @@
 // request is among those that are kept. A writer takes what has gathered every 500 ms and writes
 // it in one transaction, with a number by which the database knows a batch that comes again.
 //
-// Counts are exact: they wait in memory while the database is away. Of the requests, so many a
-// second are kept: failed ones first, up to a half, of the others a sample in which each has the
-// same chance. The rest is counted as not kept.
+// Counts are exact: they wait in memory while the database is away. The log keeps a limited
+// number of requests a second. Up to half of them are failed requests; the others are a random
+// sample. Requests that the log does not keep are counted as not kept.
 package observe
 
 import (

@@ -55,7 +55,7 @@ type setHeadersOptions struct{ Headers []change }
 func setHeadersInbound() Policy {
 	return Policy{
 		Name: "set-headers-inbound", Export: "SetHeadersInboundPolicy",
-		About: "Sets headers of the request. A back end gets them, also those that it never gets from a caller, such as `Authorization`. " +
+		About: "Sets headers of the request. The back end gets all of them. That includes headers such as `Authorization`, which are not passed on from callers. " +
 			"Headers that say [whose key](gateway.md#whose-keys) the caller has can't be set.",
 		Options: changesSchema("headers", "The headers, at most 100.", `, "format": "request-header-name"`, `, "format": "header-value"`),
 		Example: `{"headers": [{"name": "X-Source", "value": "gateway"}, {"name": "Accept-Language", "value": "en", "overwrite": false}]}`,

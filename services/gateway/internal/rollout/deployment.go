@@ -107,8 +107,9 @@ func (d *deployment) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer(w, r, id)
 }
 
-// newTable returns the table of a build that goes on with what the one before had; nil: there
-// was none. Counters are the deployment's own: what other deployments call a limit is another one.
+// newTable returns the table of a build. It takes over the connections and the rate-limit counts
+// of the table before; nil: there was none. No deployment shares counts with another one, even
+// if their limits have the same name.
 func (d *deployment) newTable(build string, compiled *site.Site, before *table) *table {
 	o := &d.rollout.options
 	limits, pools := ratelimit.New(), upstream.NewGuardedPools(o.Guard)
