@@ -2,6 +2,7 @@ package console
 
 import (
 	"io/fs"
+	"net/http"
 	"slices"
 )
 
@@ -64,4 +65,14 @@ const (
 
 func sortNav(nav []NavEntry) {
 	slices.SortStableFunc(nav, func(a, b NavEntry) int { return a.Order - b.Order })
+}
+
+// Shown is the route of a page.
+func Shown(path string, handle func(*Page) error) Route {
+	return Route{Method: http.MethodGet, Path: path, Handle: handle}
+}
+
+// Acted is the route of an act, which a form of a page sends.
+func Acted(path string, handle func(*Page) error) Route {
+	return Route{Method: http.MethodPost, Path: path, Handle: handle}
 }

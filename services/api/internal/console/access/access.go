@@ -5,7 +5,6 @@ package access
 import (
 	"embed"
 	"io/fs"
-	"net/http"
 	"net/url"
 	"strconv"
 
@@ -35,12 +34,7 @@ const (
 // Module returns the pages.
 func Module() console.Module {
 	templates, _ := fs.Sub(files, "templates") // the name is a constant
-	show := func(path string, handle func(*console.Page) error) console.Route {
-		return console.Route{Method: http.MethodGet, Path: path, Handle: handle}
-	}
-	act := func(path string, handle func(*console.Page) error) console.Route {
-		return console.Route{Method: http.MethodPost, Path: path, Handle: handle}
-	}
+	show, act := console.Shown, console.Acted
 	return console.Module{
 		Name: "access", Templates: templates, Samples: samples(),
 		Nav: []console.NavEntry{{Label: "Access", Path: root, Icon: "access", Order: console.OrderAccess, Key: "a"}},

@@ -5,7 +5,6 @@ package environments
 import (
 	"embed"
 	"io/fs"
-	"net/http"
 	"net/url"
 	"strconv"
 
@@ -31,12 +30,7 @@ const (
 // Module returns the pages.
 func Module() console.Module {
 	templates, _ := fs.Sub(files, "templates") // the name is a constant
-	show := func(path string, handle func(*console.Page) error) console.Route {
-		return console.Route{Method: http.MethodGet, Path: path, Handle: handle}
-	}
-	act := func(path string, handle func(*console.Page) error) console.Route {
-		return console.Route{Method: http.MethodPost, Path: path, Handle: handle}
-	}
+	show, act := console.Shown, console.Acted
 	return console.Module{
 		Name: "environments", Templates: templates, Samples: samples(),
 		Nav: []console.NavEntry{{Label: "Environments", Path: listPath, Icon: "environments", Order: console.OrderEnvironments, Key: "n"}},
