@@ -54,6 +54,8 @@ type field struct {
 	frozen []int  // processes whose clock stands
 	// busMayLose: what was acknowledged on NATS alone may be lost; it is counted.
 	busMayLose bool
+	// never tells of an event that no receiver takes; nil: there is none.
+	never func(id string) bool
 }
 
 // flakyFails is how many attempts the flaky receiver fails of every other event. If it
@@ -63,16 +65,12 @@ const flakyFails = 2
 // span is a time in which something was broken.
 type span struct{ from, to time.Time }
 
-func (b *bench) open(ctx context.Context, st *stack.Stack) (*field, error) {
-	f := &field{bench: b, stack: st, api: st.Client(), inFlightFor: storedWithin}
-	var err error
-	if f.sink, err = sink.New(); err != nil {
-		return nil, err
-	}
-	for i := range b.hooks {
+// receive registers the receivers.
+func (f *field) receive(ctx context.Context) (err error) {
+	for i := range f.hooks {
 		r, err := f.register(ctx, fmt.Sprintf("steady-%d", i+1), stack.Webhook{MaxInFlight: 256, Events: allTypes()})
 		if err != nil {
-			return nil, err
+			return err
 		}
 		f.steady = append(f.steady, r)
 	}
@@ -82,7 +80,7 @@ func (b *bench) open(ctx context.Context, st *stack.Stack) (*field, error) {
 		RetryScheduleSeconds: []float64{1, 3, 5, 5, 10, 10, 30, 30, 60, 60, 60, 60, 60, 60, 60, 60, 60, 60, 60, 60},
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	f.flaky.Behave(func(p sink.Post) sink.Answer {
 		if p.OfID <= flakyFails && (numberOf(p.ID)/oneIn)%2 == 0 {
@@ -91,13 +89,12 @@ func (b *bench) open(ctx context.Context, st *stack.Stack) (*field, error) {
 		return sink.Answer{}
 	})
 	if f.held, err = f.register(ctx, "held", stack.Webhook{MaxInFlight: 64, Events: []string{string(kindHeld)}}); err != nil {
-		return nil, err
+		return err
 	}
 	if err := f.api.SetActive(ctx, f.held.hook.ID, false); err != nil {
-		return nil, fmt.Errorf("make a webhook inactive: %w", err)
+		return fmt.Errorf("make a webhook inactive: %w", err)
 	}
-	f.load, err = newLoad(st)
-	return f, err
+	return nil
 }
 
 func allTypes() []string {
@@ -118,7 +115,23 @@ func (f *field) register(ctx context.Context, name string, w stack.Webhook) (rec
 	return receiver{e, made}, e.Trust(made.Secret)
 }
 
-func (f *field) receivers() []receiver { return append(slices.Clone(f.steady), f.flaky, f.held) }
+func (f *field) receivers() []receiver {
+	if !f.has(f.flaky) {
+		return f.well()
+	}
+	return append(f.well(), f.flaky)
+}
+
+// well are the receivers that answer every POST well.
+func (f *field) well() []receiver {
+	if !f.has(f.held) {
+		return slices.Clone(f.steady)
+	}
+	return append(slices.Clone(f.steady), f.held)
+}
+
+// has tells whether there is this receiver: a bare field has none.
+func (*field) has(r receiver) bool { return r.Endpoint != nil }
 
 // close ends everything; the stack's logs are shown when something was found wrong.
 func (f *field) close() {
@@ -156,8 +169,10 @@ func (f *field) finish(ctx context.Context) error {
 	if err := f.load.end(ending); err != nil {
 		return err
 	}
-	if err := patiently(ctx, func() error { return f.api.SetActive(ctx, f.held.hook.ID, true) }); err != nil {
-		return fmt.Errorf("make the inactive webhook active: %w", err)
+	if f.has(f.held) {
+		if err := patiently(ctx, func() error { return f.api.SetActive(ctx, f.held.hook.ID, true) }); err != nil {
+			return fmt.Errorf("make the inactive webhook active: %w", err)
+		}
 	}
 	rest, bus := f.load.restAccepted(), f.load.busAcked()
 	all := slices.Collect(maps.Keys(rest))
@@ -182,6 +197,9 @@ func (f *field) finish(ctx context.Context) error {
 
 // wants says which of the ids a receiver is to get.
 func (f *field) wants(r receiver, id string) bool {
+	if f.never != nil && f.never(id) {
+		return false
+	}
 	switch r.Endpoint {
 	case f.flaky.Endpoint:
 		return kindOfID(id) == kindFlaky
@@ -337,7 +355,7 @@ func (f *field) posts(of ...receiver) int {
 // extra is how many POSTs came more than once where the first was answered well.
 func (f *field) extra() int {
 	n := 0
-	for _, r := range append(slices.Clone(f.steady), f.held) {
+	for _, r := range f.well() {
 		n += r.Posts() - r.Ids()
 	}
 	return n

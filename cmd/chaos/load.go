@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,8 @@ type load struct {
 
 	// kindOf chooses the type of the n-th event.
 	kindOf func(n int64) domain.EventType
+	// shipmentOf chooses its shipment.
+	shipmentOf func(n int64) int64
 
 	number  atomic.Int64
 	turn    atomic.Int64 // of the APIs
@@ -62,7 +65,7 @@ func newLoad(st *stack.Stack) (*load, error) {
 		return nil, fmt.Errorf("open JetStream: %w", err)
 	}
 	return &load{
-		apis: st.Clients(), nats: conn, js: js, kindOf: kindOf,
+		apis: st.Clients(), nats: conn, js: js, kindOf: kindOf, shipmentOf: func(n int64) int64 { return n },
 		sent: make(map[string]time.Time), accepted: make(map[string]time.Time),
 		bus: make(map[string]time.Time), acked: make(map[string]time.Time),
 	}, nil
@@ -161,27 +164,41 @@ func (l *load) next() event {
 	n := l.number.Add(1)
 	e := event{id: fmt.Sprintf("chaos-%d", n), kind: l.kindOf(n)}
 	e.body = fmt.Appendf(nil, `{"id":%q,"type":%q,"timestamp":%q,"data":{"shipmentId":"shp_%d","score":0.1000,"big":9007199254740993,"note":%q}}`,
-		e.id, e.kind, time.Now().UTC().Format(time.RFC3339Nano), n, padding+padding+padding+padding)
+		e.id, e.kind, time.Now().UTC().Format(time.RFC3339Nano), l.shipmentOf(n), padding+padding+padding+padding)
 	return e
 }
 
-func (l *load) postOne(ctx context.Context, e event) {
-	l.mu.Lock()
-	l.sent[e.id] = time.Now()
-	l.mu.Unlock()
+func (l *load) postOne(ctx context.Context, e event) { l.post(ctx, e.body, e) }
+
+// postBatch publishes events in one request.
+func (l *load) postBatch(ctx context.Context, events []event) {
+	bodies := make([][]byte, len(events))
+	for i, e := range events {
+		bodies[i] = e.body
+	}
+	l.post(ctx, slices.Concat([]byte("["), bytes.Join(bodies, []byte(",")), []byte("]")), events...)
+}
+
+func (l *load) post(ctx context.Context, body []byte, events ...event) {
+	note := func(times map[string]time.Time) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for _, e := range events {
+			times[e.id] = time.Now()
+		}
+	}
+	note(l.sent)
 	turn := l.turn.Add(1)
 	l.untilAccepted(ctx, func(ctx context.Context) error {
 		api := l.apis[turn%int64(len(l.apis))]
 		turn++
-		_, err := api.Publish(ctx, e.body)
+		_, err := api.Publish(ctx, body)
 		if err != nil {
 			l.refused.Add(1)
 		}
 		return err
 	})
-	l.mu.Lock()
-	l.accepted[e.id] = time.Now()
-	l.mu.Unlock()
+	note(l.accepted)
 }
 
 func (l *load) busOne(ctx context.Context, e event) {

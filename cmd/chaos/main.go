@@ -37,7 +37,7 @@ type options struct {
 func main() {
 	var o options
 	flag.StringVar(&o.only, "only", "", "run only these scenarios, separated by commas: "+strings.Join(names(), ", "))
-	flag.IntVar(&o.rounds, "rounds", 20, "kills of each process; there are half as many power cuts, a quarter as many losses of the bus, and a twentieth as many kills of each process of a cluster")
+	flag.IntVar(&o.rounds, "rounds", 20, "kills of each process; there are half as many power cuts, a quarter as many losses of the bus, a quarter as many kills of the API below a feed, with 20,000 events for each, and a twentieth as many kills of each process of a cluster")
 	flag.IntVar(&o.rate, "rate", 500, "events a second over REST")
 	flag.IntVar(&o.busRate, "nats-rate", 50, "additional events a second on JetStream")
 	flag.IntVar(&o.hooks, "webhooks", 10, "webhooks that get every event")

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"waybill.dev/cmd/internal/sink"
 	"waybill.dev/cmd/internal/stack"
 )
 
@@ -41,6 +42,9 @@ func scenarios() []scenario {
 		{"uploads-all-in-one", "a release a second under 1,000 requests a second, all in one", underLoad(allInOne)},
 		{"uploads-killed", "kill -9 of gateways, API, Postgres and nats-server during builds", killedUploads},
 		{"uploads-raced", "two builds of a deployment at a time, again and again", raced},
+		{"feed", "a feed that is followed while the API is killed below 32 publishers", feedComplete},
+		{"order", "kill -9 of one of three dispatchers below ordered webhooks that fail a tenth of all attempts", orderKept},
+		{"order-control", "the same webhooks without order, which must be out of order", orderControl},
 		{"sick", "eight healthy receivers beside eight that hang or answer 500, split", besideSick(split)},
 		{"sick-all-in-one", "eight healthy receivers beside eight that hang or answer 500, all in one", besideSick(allInOne)},
 	}
@@ -59,12 +63,28 @@ func split(ctx context.Context, b *bench, o stack.Options) (*stack.Stack, error)
 
 // field starts a form with receivers and no load yet.
 func (b *bench) field(ctx context.Context, start form, o stack.Options) (*field, error) {
+	f, err := b.bare(ctx, start, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.receive(ctx); err != nil {
+		_ = f.stack.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// bare starts a form without receivers.
+func (b *bench) bare(ctx context.Context, start form, o stack.Options) (*field, error) {
 	o.Name = b.report.Name
 	st, err := start(ctx, b, o)
 	if err != nil {
 		return nil, err
 	}
-	f, err := b.open(ctx, st)
+	f := &field{bench: b, stack: st, api: st.Client(), inFlightFor: storedWithin}
+	if f.sink, err = sink.New(); err == nil {
+		f.load, err = newLoad(st)
+	}
 	if err != nil {
 		_ = st.Close()
 		return nil, err

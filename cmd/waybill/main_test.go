@@ -34,7 +34,7 @@ func withBinaries(m *testing.M) int {
 	}
 	for name, pkg := range map[string]string{"waybill": "waybill", "waybill-api": "api", "waybill-dispatcher": "dispatcher", "waybill-gateway": "gateway"} {
 		build := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-buildvcs=false",
-			"-ldflags", "-X main.version=v0.0.0-test", "-o", filepath.Join(dir, name), "waybill.dev/cmd/"+pkg)
+			"-ldflags", "-s -w -X main.version=v0.0.0-test", "-o", filepath.Join(dir, name), "waybill.dev/cmd/"+pkg)
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "build %s: %v\n%s", name, err, out)

@@ -2,6 +2,8 @@ package main_test
 
 import (
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -207,6 +209,53 @@ func TestSignatureVectors(t *testing.T) {
 				t.Errorf("verify now, years later: %d\n%s%s", code, out, stderr)
 			}
 		})
+	}
+}
+
+// A v1a signature is checked with a public key, or with a key set in a file or at a URL.
+func TestVerifyAsymmetric(t *testing.T) {
+	t.Parallel()
+	const public = "whpk_1SiA4o9hyqTCpIqC5V9HUakiiaeACeqfZTInDBbOir4="
+	const set = `{"keys":[{"kty":"RSA","kid":"x"},{"kty":"OKP","crv":"Ed25519","kid":"k","x":"1SiA4o9hyqTCpIqC5V9HUakiiaeACeqfZTInDBbOir4"}]}`
+	dir := t.TempDir()
+	file, body := filepath.Join(dir, "jwks.json"), filepath.Join(dir, "body")
+	for name, text := range map[string]string{file: set, body: `{"test": 2432232314}`} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/jwks.json" {
+			_, _ = w.Write([]byte(set))
+			return
+		}
+		http.NotFound(w, r)
+	}))
+	t.Cleanup(server.Close)
+	verify := []string{
+		"signature", "verify", "--id", "msg_p5jXN8AQM9LWM0D4loKWxJek", "--timestamp", "1614265330", "--at", "1614265330", "--body", body,
+		"--signature", "v1a,hnO3f9T8Ytu9HwrXslvumlUpqtNVqkhqw/enGzPCXe5BdqzCInXqYXFymVJaA7AZdpXwVLPo3mNl8EM+m7TBAg==",
+	}
+	for _, how := range [][]string{{"--public-key", public}, {"--jwks", file}, {"--jwks", server.URL + "/jwks.json"}} {
+		if out := must(t, dir, append(verify, how...)...); !strings.Contains(out, "matches public key 1 of 1") || !strings.HasSuffix(out, "\nverified\n") {
+			t.Errorf("%v:\n%s", how, out)
+		}
+	}
+	for _, row := range []struct {
+		how  []string
+		code int
+		want string
+	}{
+		{[]string{"--secret", secretA}, 1, "by v1a alone"},
+		{[]string{"--public-key", secretA}, 2, "must begin with whpk_"},
+		{[]string{"--jwks", server.URL + "/other"}, 1, "404"},
+		{[]string{"--jwks", body}, 1, "✗ signature"},
+		{nil, 2, "--jwks is required"},
+	} {
+		code, out, stderr := waybill(t, dir, append(verify, row.how...)...)
+		if code != row.code || !strings.Contains(out+stderr, row.want) {
+			t.Errorf("%v: %d\n%s%s", row.how, code, out, stderr)
+		}
 	}
 }
 

@@ -258,6 +258,10 @@ func TestEveryOperationHasAVerb(t *testing.T) {
 		"GET /v1/deployments/{deploymentName}/builds/{buildId}/logs":                         true, // deployments log
 		"GET /v1/deployments/{deploymentName}/request-logs":                                  true, // logs
 		"GET /v1/deployments/{deploymentName}/request-logs/{requestId}":                      true, // logs
+		"GET /v1/webhooks/{id}/feed":                                                         true, // webhooks feed
+		"GET /v1/webhooks/{id}/cursors":                                                      true, // webhooks cursor list
+		"GET /v1/webhooks/{id}/cursors/{cursorName}":                                         true, // webhooks cursor get
+		"PUT /v1/webhooks/{id}/cursors/{cursorName}":                                         true, // webhooks cursor set
 	}
 	for _, noun := range verb.Nouns() {
 		if noun.Self != nil {

@@ -31,16 +31,23 @@ func TestActionsAreTheStores(t *testing.T) {
 		auditlog.ActionCreateConsumer, auditlog.ActionUpdateConsumer, auditlog.ActionDeleteConsumer,
 		auditlog.ActionCreateKey, auditlog.ActionCreateKeys, auditlog.ActionUpdateKey, auditlog.ActionDeleteKey, auditlog.ActionRollKeys,
 		auditlog.ActionCreateManager, auditlog.ActionDeleteManager,
-		auditlog.ActionCreateWebhook, auditlog.ActionUpdateWebhook, auditlog.ActionDeleteWebhook, auditlog.ActionRotateSecret,
+		auditlog.ActionCreateWebhook, auditlog.ActionUpdateWebhook, auditlog.ActionDeleteWebhook, auditlog.ActionRotateSecret, auditlog.ActionRotateSigningKeys,
 		auditlog.ActionTestWebhook, auditlog.ActionReplayWebhook, auditlog.ActionRetryDelivery,
 		auditlog.ActionRetryDeliveries, auditlog.ActionCancelJob,
 		auditlog.ActionUpdateProject, auditlog.ActionCreateVariable, auditlog.ActionUpdateVariable, auditlog.ActionDeleteVariable,
 		auditlog.ActionUploadSource, auditlog.ActionUploadArchive, auditlog.ActionRedeploy, auditlog.ActionDeleteDeployment,
 	}
 	for _, route := range api.Routes() {
-		if route.Method == http.MethodGet || route.Publishing { // events are in a log of their own
+		if route.Method == http.MethodGet || route.Publishing || // events are in a log of their own
+			route.Operation == "testWebhookFilter" { // nothing is sent
 			if route.Action != "" {
 				t.Errorf("%s changes nothing, and is %q in the audit log", route.Operation, route.Action)
+			}
+			continue
+		}
+		if route.Operation == "setCursor" { // how far a receiver has read, with each page it may be
+			if route.Action != "" {
+				t.Errorf("%s is %q in the audit log", route.Operation, route.Action)
 			}
 			continue
 		}

@@ -20,6 +20,7 @@ import (
 	"waybill.dev/services/api/internal/auth"
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/system"
+	"waybill.dev/services/api/internal/feed"
 	"waybill.dev/services/api/internal/live"
 	"waybill.dev/services/api/internal/relay"
 	"waybill.dev/services/api/internal/spec"
@@ -103,6 +104,7 @@ type Service struct {
 	refusals *audit.Refusals
 	news     *news.Publisher
 	streams  *live.Streams
+	readers  *feed.Readers
 	publish  func(context.Context) error // serves those who publish on NATS
 	console  *console.Console
 
@@ -157,7 +159,8 @@ func New(options Options) (*Service, error) {
 	}
 	s := &Service{
 		news: publisher, streams: live.NewStreams(options.Bus, options.Logger),
-		keys: keys, refusals: audit.NewRefusals(db, options.Logger),
+		readers: feed.NewReaders(options.Bus, options.Logger),
+		keys:    keys, refusals: audit.NewRefusals(db, options.Logger),
 		accepter: accept.New(accept.Options{
 			Store: db, Bus: options.Bus, Logger: options.Logger,
 			Registerer: options.Registerer, Committers: n,
@@ -175,7 +178,7 @@ func New(options Options) (*Service, error) {
 	s.publish = func(ctx context.Context) error {
 		return options.Bus.ServePublishers(ctx, func(result string) { published.WithLabelValues(result).Inc() })
 	}
-	p := &parts{db: db, streams: s.streams, keys: keys, accepter: s.accepter, relay: s.relay, refusals: s.refusals, documents: documents, dispatchers: system.NewDispatchers()}
+	p := &parts{db: db, streams: s.streams, readers: s.readers, keys: keys, accepter: s.accepter, relay: s.relay, refusals: s.refusals, documents: documents, dispatchers: system.NewDispatchers()}
 	s.dispatchers = func(ctx context.Context) error { return p.dispatchers.Run(ctx, options.Bus) }
 	routes := families(&options, p)
 	own := handler(&options, p, routes)
@@ -192,14 +195,17 @@ func (s *Service) Handler() http.Handler { return s.handler }
 
 // EndStreams ends the answers that would never end by themselves. Call it when the server of
 // Handler is asked to stop.
-func (s *Service) EndStreams() { s.streams.End() }
+func (s *Service) EndStreams() {
+	s.streams.End()
+	s.readers.End()
+}
 
 // Run commits, relays and hears of changed keys until ctx ends. Stop serving Handler first:
 // what is submitted by then is still committed, and what follows is answered with 503.
 func (s *Service) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	parts := []func(context.Context) error{s.accepter.Run, s.relay.Run, s.keys.Run, s.refusals.Run, s.news.Run, s.streams.Run, s.publish, s.dispatchers}
+	parts := []func(context.Context) error{s.accepter.Run, s.relay.Run, s.keys.Run, s.refusals.Run, s.news.Run, s.streams.Run, s.readers.Run, s.publish, s.dispatchers}
 	errs := make(chan error, len(parts))
 	for _, run := range parts {
 		go func() { errs <- run(ctx) }()

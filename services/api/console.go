@@ -10,6 +10,7 @@ import (
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/access"
+	"waybill.dev/services/api/internal/console/alerts"
 	"waybill.dev/services/api/internal/console/audit"
 	"waybill.dev/services/api/internal/console/catalogue"
 	"waybill.dev/services/api/internal/console/deliveries"
@@ -49,7 +50,7 @@ type RouteFault = system.RouteFault
 // of the others.
 func modules(o system.Options) []console.Module {
 	return []console.Module{
-		home.Module(), problems.Module(), events.Module(), deliveries.Module(), jobs.Module(),
+		home.Module(), problems.Module(), alerts.Module(), events.Module(), deliveries.Module(), jobs.Module(),
 		webhooks.Module(), catalogue.Module(), rejected.Module(), deployments.Module(), environments.Module(),
 		access.Module(), audit.Module(), playground.Module(), system.Module(o), settings.Module(),
 	}

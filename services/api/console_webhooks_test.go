@@ -4,15 +4,18 @@ import (
 	"html"
 	"net/http"
 	"net/url"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/receiverauth/receiverauthtest"
 )
 
 var (
@@ -233,4 +236,104 @@ func TestConsoleRejected(t *testing.T) {
 	b.post(at, "event", `{"id":"evt_corrected","type":"shipment.created","data":{"shipmentId":"s"}}`)
 	r.do(http.MethodGet, "/v1/events/evt_corrected", "").want(http.StatusOK)
 	b.get("/console/rejected/message?time=2020-01-01T00:00:00.000Z").want(t, http.StatusOK, "").has(t, "Not here any more")
+}
+
+// The public keys are there to be copied, and a rotation is asked about before it is made.
+func TestConsoleSigningKeys(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, sqliteURL(t))
+	b := r.browser().signIn(adminKey)
+	id := r.register(`{"url":"http://127.0.0.1:1/hook","events":["shipment.created"]}`).text("id")
+	settings := "/console/webhooks/" + id + "/settings"
+	b.do(http.MethodPost, settings, url.Values{"signing": {"both"}, "events": {"shipment.created"}}).want(t, http.StatusSeeOther, settings)
+	r.do(http.MethodGet, "/v1/webhooks/"+id, "").want(http.StatusOK).field("signing", "both")
+	code := b.get("/console/webhooks/"+id+"/code").want(t, http.StatusOK, "").has(t, "--signing both").has(t, "WEBHOOK_SECRET")
+	receivers, err := os.ReadFile("../../docs/receivers.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(receivers), "### With a public key\n")
+	for _, language := range []string{"go", "python", "js"} {
+		_, snippet, _ := strings.Cut(section, "```"+language+"\n")
+		snippet, _, _ = strings.Cut(snippet, "\n```")
+		if snippet == "" || !strings.Contains(html.UnescapeString(code.body), snippet) {
+			t.Errorf("a webhook that signs with v1a is not shown the %s of docs/receivers.md", language)
+		}
+	}
+	first := r.do(http.MethodGet, signingKeysPath, "").keys()
+	const page = "/console/signing-keys"
+	listed := b.get(page).want(t, http.StatusOK, "").has(t, first.JWKSURL, "Make a new key")
+	if !strings.Contains(html.UnescapeString(listed.body), first.Data[0].PublicKey) { // a key may have a +
+		t.Errorf("the page has not the key %s:\n%.3000s", first.Data[0].PublicKey, listed.body)
+	}
+	b.get(page+"/rotate?overlapSeconds=3600").want(t, http.StatusOK, "").has(t, "1 hour", `value="3600"`)
+	if now := r.do(http.MethodGet, signingKeysPath, "").keys(); len(now.Data) != 1 {
+		t.Error("the question has rotated")
+	}
+	b.do(http.MethodPost, page+"/rotate", url.Values{"overlapSeconds": {"604801"}}).want(t, http.StatusBadRequest, "")
+	b.do(http.MethodPost, page+"/rotate", url.Values{"overlapSeconds": {"3600"}}).want(t, http.StatusSeeOther, page)
+	b.get(page).want(t, http.StatusOK, "").has(t, "In its overlap", "<wb-countdown>")
+	if now := r.do(http.MethodGet, signingKeysPath, "").keys(); len(now.Data) != 2 {
+		t.Errorf("keys: %+v", now)
+	}
+	_, key := r.holder(r.bucket("lookers"), "looker", domain.ScopeWebhooksRead)
+	looker := r.browser().signIn(key)
+	if p := looker.get(page).want(t, http.StatusOK, "").has(t, "takes the scope"); strings.Contains(p.body, "Make a new key") {
+		t.Error("who may not rotate is offered it")
+	}
+}
+
+// What a form says about authentication is sent, and shown by no page, not even by the form that
+// has a fault.
+func TestConsoleWebhookAuth(t *testing.T) {
+	t.Parallel()
+	authority := receiverauthtest.New(t)
+	certificate, key := authority.Issue(t, "shop-at-receiver", time.Now().Add(time.Hour))
+	r := newRig(t, sqliteURL(t))
+	b := r.browser().signIn(adminKey)
+	step := b.get("/console/webhooks/new?step=types&url=https%3A%2F%2Fhooks.example.com%2F").want(t, http.StatusOK, "").has(t, `name="auth/type"`, "auth/clientSecret")
+	form := url.Values{
+		"key": {step.find(t, formKey)}, "url": {"https://hooks.example.com/"}, "events": {"shipment.created"},
+		"auth/type": {"basic"}, "auth/username": {"has:colon"}, "auth/password": {"canary-password"}, "auth/token": {"canary-token"},
+	}
+	wrong := b.do(http.MethodPost, "/console/webhooks/new", form).want(t, http.StatusBadRequest, "").has(t, "must not have a colon", "has:colon")
+	pages := []string{wrong.body}
+	form.Set("auth/username", "me")
+	b.do(http.MethodPost, "/console/webhooks/new", form).want(t, http.StatusOK, "")
+	var list []struct {
+		ID string `json:"id"`
+	}
+	r.do(http.MethodGet, "/v1/webhooks", "").want(http.StatusOK).into(&list)
+	if len(list) != 1 {
+		t.Fatalf("there are %+v", list)
+	}
+	id := list[0].ID
+	if of := r.keptAuth(id); of == nil || of.Username != "me" || of.Password != "canary-password" || of.Token != "" {
+		t.Error("the form's authentication is not the webhook's")
+	}
+	at := "/console/webhooks/" + id
+	pages = append(pages, b.get(at).has(t, "user name and password").body, b.get(at+"/settings").has(t, "Authentication now", "Remove it").body, b.get(at+"/code").has(t, "--auth-file").body)
+	// A change of other fields leaves it as it is.
+	settings := url.Values{"url": {"https://hooks.example.com/"}, "events": {"shipment.created"}, "description": {"d"}, "auth/type": {""}}
+	b.do(http.MethodPost, at+"/settings", settings).want(t, http.StatusSeeOther, at+"/settings")
+	if of := r.keptAuth(id); of == nil || of.Username != "me" {
+		t.Error("it was changed by a form that leaves it as it is")
+	}
+	settings.Set("url", "https://other.example.com/")
+	b.do(http.MethodPost, at+"/settings", settings).want(t, http.StatusBadRequest, "").has(t, "must be given again")
+	settings.Set("auth/type", "mtls")
+	settings.Set("auth/certificate", certificate)
+	settings.Set("auth/privateKey", key)
+	b.do(http.MethodPost, at+"/settings", settings).want(t, http.StatusSeeOther, at+"/settings")
+	pages = append(pages, b.get(at).has(t, "shop-at-receiver", "client certificate").body, b.get(at+"/settings").has(t, "shop-at-receiver").body)
+	for _, page := range pages {
+		if strings.Contains(page, "canary") || strings.Contains(page, "PRIVATE KEY") {
+			t.Error("a page shows a secret")
+		}
+	}
+	settings.Set("auth/type", "none")
+	b.do(http.MethodPost, at+"/settings", settings).want(t, http.StatusSeeOther, at+"/settings")
+	if r.keptAuth(id) != nil || strings.Contains(b.get(at).body, "client certificate") {
+		t.Error("it was not removed")
+	}
 }

@@ -20,7 +20,7 @@ func TestAuthentication(t *testing.T) {
 		{"POST", "/v1/events"}, {"GET", "/v1/events"}, {"GET", "/v1/events/{id}"},
 		{"GET", "/v1/deliveries"}, {"GET", "/v1/deliveries/{id}"}, {"POST", "/v1/deliveries/{id}/retry"},
 		{"POST", "/v1/deliveries/retry"}, {"GET", "/v1/jobs"}, {"GET", "/v1/jobs/{id}"}, {"DELETE", "/v1/jobs/{id}"},
-		{"GET", "/v1/rejected"},
+		{"GET", "/v1/rejected"}, {"GET", "/v1/signing-keys"}, {"GET", "/v1/expiring"}, {"POST", "/v1/signing-keys/rotate"},
 	}
 	for name, key := range map[string]tweak{
 		"no key":            without("Authorization"),

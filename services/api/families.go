@@ -17,7 +17,9 @@ import (
 	"waybill.dev/services/api/internal/deployments"
 	"waybill.dev/services/api/internal/documents"
 	"waybill.dev/services/api/internal/events"
+	"waybill.dev/services/api/internal/expiring"
 	"waybill.dev/services/api/internal/explanations"
+	"waybill.dev/services/api/internal/feed"
 	"waybill.dev/services/api/internal/health"
 	"waybill.dev/services/api/internal/insight"
 	"waybill.dev/services/api/internal/jobs"
@@ -25,6 +27,7 @@ import (
 	"waybill.dev/services/api/internal/live"
 	"waybill.dev/services/api/internal/managers"
 	"waybill.dev/services/api/internal/rejected"
+	"waybill.dev/services/api/internal/signingkeys"
 	"waybill.dev/services/api/internal/spec"
 	"waybill.dev/services/api/internal/traffic"
 	"waybill.dev/services/api/internal/variables"
@@ -47,6 +50,7 @@ func Routes() []Route {
 type parts struct {
 	db        telling
 	streams   *live.Streams
+	readers   *feed.Readers
 	keys      *auth.Keys
 	accepter  events.Accepter
 	relay     interface{ Poke() }
@@ -65,12 +69,15 @@ func families(o *Options, p *parts) []Route {
 	}
 	return slices.Concat(
 		health.Routes(db, o.Bus),
-		webhooks.Routes(webhooks.Options{Store: db, Bus: o.Bus, Egress: o.Egress, RetrySchedule: o.RetrySchedule, Retention: o.Retention}),
+		webhooks.Routes(webhooks.Options{Store: db, Events: db, Bus: o.Bus, Egress: o.Egress, RetrySchedule: o.RetrySchedule, Retention: o.Retention}),
+		signingkeys.Routes(db, o.Bus),
+		expiring.Routes(db),
 		events.Routes(events.Options{Store: db, Accepter: p.accepter, Registerer: o.Registerer, TracerProvider: o.TracerProvider}),
 		deliveries.Routes(deliveries.Options{Log: db, Requests: db, Requested: requested}),
 		insight.Routes(insight.Options{Rollups: db, Webhooks: db, Retention: o.Retention, DisableAfter: o.DisableAfter}),
 		explanations.Routes(explanations.Options{Log: db, RetrySchedule: o.RetrySchedule}),
 		live.Routes(p.streams),
+		feed.Routes(db, p.readers),
 		jobs.Routes(jobs.Options{Maker: db, Store: db, Requested: requested}),
 		rejected.Routes(db, o.Bus),
 		accounts.Routes(accounts.Options{Accounts: db, Projects: db, Keys: p.keys}),

@@ -34,7 +34,7 @@ func Functions(handler http.Handler) map[string]Function {
 	operations := make([]selfapi.Operation, 0, len(routes))
 	for _, r := range routes {
 		if !r.Stream && !r.Bytes { // a function's answer ends, and its body is JSON
-			operations = append(operations, selfapi.Operation{ID: r.Operation, Method: r.Method, Path: r.Path, Scope: r.Scope, Or: r.Or, Slashes: r.Slashes})
+			operations = append(operations, selfapi.Operation{ID: r.Operation, Method: r.Method, Path: r.Path, Scope: r.Scope, Or: r.Or, And: r.And, Slashes: r.Slashes})
 		}
 	}
 	return selfapi.New(selfapi.Options{Operations: operations, API: handler})

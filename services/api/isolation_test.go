@@ -17,7 +17,10 @@ func bodies() map[string]string {
 		"registerWebhook":     plainWebhook,
 		"updateWebhook":       `{"description":"taken"}`,
 		"rotateWebhookSecret": `{}`,
+		"rotateSigningKeys":   `{}`,
 		"testWebhook":         `{}`,
+		"testWebhookFilter":   `{"filter":{"data.shipmentId":"x"},"lastEvents":10}`,
+		"setCursor":           `{"cursor":"x"}`,
 		"replayWebhook":       `{"since":"2026-01-01T00:00:00Z"}`,
 		"publishEvents":       event("evt_isolation"),
 		"retryDelivery":       ``,
@@ -208,6 +211,9 @@ func TestScopesOfRoutes(t *testing.T) {
 			r.do(route.Method, path, body[route.Operation], as(keys[route.Scope])).want(route.Success)
 			r.do(route.Method, path, body[route.Operation], as(keys[route.Or])).want(route.Success)
 			lacking = []string{none}
+		}
+		if route.And != "" {
+			lacking = append(lacking, keys[route.And])
 		}
 		for _, key := range lacking {
 			r.do(route.Method, path, body[route.Operation], as(key)).want(http.StatusForbidden).field("code", "FORBIDDEN")

@@ -45,7 +45,7 @@ func TestBusIsLost(t *testing.T) {
 		eventually(t, "the events are on the bus", func() bool { return len(r.messages(bus.StreamEvents)) == 4 })
 		eventually(t, "the streams are on record", func() bool {
 			known, err := r.store.BusStreams(t.Context())
-			return err == nil && len(known) == 4
+			return err == nil && len(known) == 5
 		})
 		waiting := r.deliver(hook, "wait", domain.StatusRetrying, "")
 		held := r.deliver(hook, "hold", domain.StatusHeld, domain.ReasonInactive)

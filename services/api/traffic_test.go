@@ -25,6 +25,7 @@ func (r *rig) answered(deployment string, n int) {
 		row := traffic.Request{
 			Deployment: deployment, At: at, ID: int64(i), RequestID: fmt.Sprintf("%s-%d", deployment, i), BuildID: "b1", Method: "GET", Host: "h", Path: "/orders/1",
 			RoutePath: "/orders/{id}", Status: 200, Took: 1500 * time.Microsecond, Consumer: []string{"bakery", "florist"}[i%2], Severity: domain.SeverityInfo, Network: "203.0.113.0/24",
+			ClientRequestID: "theirs",
 		}
 		if i%3 == 2 {
 			row.Status, row.Severity, row.BackEnd = 502, domain.SeverityError, traffic.BackEnd{Host: "orders.example", Took: time.Millisecond}
@@ -118,7 +119,7 @@ func TestTraffic(t *testing.T) {
 
 		one := r.do(http.MethodGet, path+"/request-logs/"+shop+"-2", "").want(http.StatusOK)
 		entries := one.items("entries")
-		if len(entries) != 2 || entries[0]["source"] != "handler" || entries[1]["message"] != "GET /orders/1 was answered with 502" || one.text("remoteNetwork") != "203.0.113.0/24" {
+		if len(entries) != 2 || entries[0]["source"] != "handler" || entries[1]["message"] != "GET /orders/1 was answered with 502" || one.text("remoteNetwork") != "203.0.113.0/24" || one.text("clientRequestId") != "theirs" {
 			t.Errorf("one: %s", one.body)
 		}
 		r.do(http.MethodGet, path+"/request-logs/unknown", "").want(http.StatusNotFound)

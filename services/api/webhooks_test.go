@@ -34,7 +34,7 @@ func TestWebhookLife(t *testing.T) {
 			"url": "http://127.0.0.1:9/hook?token=1", "events": []any{"shipment.delivered", "shipment.created"},
 			"active": true, "disabledReason": nil, "description": "", "headerNames": []any{},
 			"retryScheduleSeconds": []any{5., 300., 1800., 7200., 18000., 36000., 50400., 72000., 86400.},
-			"timeoutSeconds":       15., "maxInFlight": 32., "ratePerSecond": nil,
+			"timeoutSeconds":       15., "maxInFlight": 32., "ratePerSecond": nil, "signing": "v1", "ordering": "none", "orderingMaxWaitSeconds": 3600., "authType": nil, "filter": nil, "delivery": "push",
 		}
 		named := cmpopts.IgnoreMapEntries(func(name string, _ any) bool {
 			return name == "id" || name == "secret" || name == "createdAt" || name == "updatedAt"
@@ -63,18 +63,19 @@ func TestWebhookLife(t *testing.T) {
 
 		changed := r.do(http.MethodPatch, "/v1/webhooks/"+id, `{
 			"description":"ä","headers":{"X-Key":"canary-header"},"retryScheduleSeconds":[],"timeoutSeconds":2.5,
-			"maxInFlight":1,"ratePerSecond":0.5,"active":false,"events":["shipment.exception"]}`).want(200)
+			"maxInFlight":1,"ratePerSecond":0.5,"ordering":"shipment","orderingMaxWaitSeconds":0,"active":false,"events":["shipment.exception"]}`).want(200)
 		want = map[string]any{
 			"url": "http://127.0.0.1:9/hook?token=1", "events": []any{"shipment.exception"},
 			"active": false, "disabledReason": "manual", "description": "ä", "headerNames": []any{"X-Key"},
-			"retryScheduleSeconds": []any{}, "timeoutSeconds": 2.5, "maxInFlight": 1., "ratePerSecond": 0.5,
+			"retryScheduleSeconds": []any{}, "timeoutSeconds": 2.5, "maxInFlight": 1., "ratePerSecond": 0.5, "signing": "v1", "ordering": "shipment", "orderingMaxWaitSeconds": 0., "authType": nil, "filter": nil, "delivery": "push",
 		}
 		if diff := cmp.Diff(want, changed.object(), named); diff != "" {
 			t.Errorf("changed (-want +got):\n%s", diff)
 		}
 		// An absent field stays; the rate alone can be taken away by null.
-		changed = r.do(http.MethodPatch, "/v1/webhooks/"+id, `{"ratePerSecond":null,"active":true,"retryScheduleSeconds":[0.05]}`).want(200)
+		changed = r.do(http.MethodPatch, "/v1/webhooks/"+id, `{"ratePerSecond":null,"ordering":null,"orderingMaxWaitSeconds":null,"active":true,"retryScheduleSeconds":[0.05]}`).want(200)
 		want["ratePerSecond"], want["active"], want["disabledReason"], want["retryScheduleSeconds"] = nil, true, nil, []any{0.05}
+		want["ordering"], want["orderingMaxWaitSeconds"] = "none", 3600.
 		if diff := cmp.Diff(want, changed.object(), named); diff != "" {
 			t.Errorf("changed again (-want +got):\n%s", diff)
 		}

@@ -38,6 +38,51 @@ func BenchmarkDeliver(b *testing.B) {
 	}
 }
 
+// BenchmarkOrder measures deliveries of 10,000 shipments, in turn, to one webhook with and without
+// order: go test -run - -bench Order -benchtime 30000x
+func BenchmarkOrder(b *testing.B) {
+	for _, ordering := range domain.Orderings() {
+		b.Run(string(ordering), func(b *testing.B) { inOrderOf(b, ordering) })
+	}
+}
+
+func inOrderOf(b *testing.B, ordering domain.Ordering) {
+	b.Helper()
+	url, err := cluster.CreateDatabase(b.Context(), "o"+strconv.FormatInt(time.Now().UnixNano(), 36))
+	if err != nil {
+		b.Fatal(err)
+	}
+	c, bench := newCounter(b), newBench(b, url)
+	if _, _, err := bench.store.CreateWebhook(b.Context(), domain.Webhook{
+		Account: domain.DefaultAccount, URL: c.url, Events: domain.EventTypes(), Active: true, Secret: domain.NewSecret(),
+		Timeout: domain.DefaultTimeout, MaxInFlight: domain.DefaultMaxInFlight, Ordering: ordering, OrderingMaxWait: time.Hour,
+	}, nil); err != nil {
+		b.Fatal(err)
+	}
+	c.want.Store(int64(b.N))
+	bench.dispatch()
+	published := make(chan error, b.N)
+	b.ResetTimer()
+	for i := range b.N {
+		a := bus.Accepted{Event: domain.Event{
+			Account: domain.DefaultAccount, ID: "evt_" + strconv.Itoa(i), Type: domain.ShipmentCreated, ReceivedAt: time.Now(),
+			Payload: []byte(strings.Replace(string(payload), "shp_1", "shp_"+strconv.Itoa(i%10_000), 1)),
+		}}
+		if ordering == domain.OrderingShipment {
+			a.Place = int64(i + 1)
+		}
+		bench.bus.PublishEvent(a, 0, func(_ bool, err error) { published <- err })
+	}
+	<-c.full
+	b.StopTimer()
+	report(b, b.N)
+	for range b.N {
+		if err := <-published; err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 // counter is a receiver that only counts, and tells when want have come.
 type counter struct {
 	url  string

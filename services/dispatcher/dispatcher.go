@@ -24,6 +24,7 @@ import (
 	"waybill.dev/services/dispatcher/internal/hold"
 	"waybill.dev/services/dispatcher/internal/index"
 	"waybill.dev/services/dispatcher/internal/limit"
+	"waybill.dev/services/dispatcher/internal/order"
 	"waybill.dev/services/dispatcher/internal/post"
 	"waybill.dev/services/dispatcher/internal/record"
 	"waybill.dev/services/dispatcher/internal/retry"
@@ -50,6 +51,9 @@ type Options struct {
 	DefaultSchedule []time.Duration
 	Retention       time.Duration // 0: 168 h
 	DisableAfter    time.Duration // 0: 120 h
+	// PublicURL is what the links in alerts begin with, without a slash at its end; empty: they
+	// are paths.
+	PublicURL string
 	// Memory is how many bytes deliveries in flight may take, without their connections; at
 	// least LeastMemory. 0: 256 MiB.
 	Memory int64
@@ -82,6 +86,7 @@ type Dispatcher struct {
 	fanout    *fanout.Fanout
 	due       *retry.Due
 	queues    *hold.Manager
+	order     *order.Manager
 	stall     *stallWatch
 	circuits  *circuits
 }
@@ -91,20 +96,10 @@ func New(options Options) (*Dispatcher, error) {
 	if options.Store == nil || options.Bus == nil || options.Egress == nil || options.Logger == nil || options.Metrics == nil {
 		return nil, errors.New("dispatcher needs a store, a bus, an egress policy, a logger and metrics")
 	}
-	if options.DefaultSchedule == nil {
-		options.DefaultSchedule = domain.DefaultRetrySchedule()
-	}
-	if options.Retention == 0 {
-		options.Retention = 168 * time.Hour
-	}
-	if options.DisableAfter == 0 {
-		options.DisableAfter = 120 * time.Hour
-	}
-	if options.Memory == 0 {
-		options.Memory = defaultMemory
-	}
-	d := &Dispatcher{options: options, database: newTables(options.Store), memory: divide(max(options.Memory, LeastMemory))}
-	d.owners = shard.New(uuid.NewString(), bus.Formats, bus.SubjectDispatchers, options.Bus, options.Logger)
+	options.fill()
+	d := &Dispatcher{options: options, database: newTables(options.Store, options.PublicURL), memory: divide(max(options.Memory, LeastMemory))}
+	self := uuid.NewString()
+	d.owners = shard.New(self, bus.Formats, bus.SubjectDispatchers, options.Bus, options.Logger)
 	d.index = index.New(index.Options{
 		Store: d.database, Announcer: options.Bus, ConfigSubject: bus.SubjectConfig, HealthSubject: bus.SubjectHealth,
 		Prepare: post.Prepare, Logger: options.Logger,
@@ -116,7 +111,7 @@ func New(options Options) (*Dispatcher, error) {
 	if options.Store.SQLite() {
 		rows = record.RowsSQLite
 	}
-	d.stage = record.NewStage(options.Bus, telling{d.database, d.news, d.index}, rows, d.memory.records, options.Metrics, options.Logger)
+	d.stage = record.NewStage(options.Bus, telling{d.database, d.news, d.index, options.Bus.Announce}, rows, d.memory.records, options.Metrics, options.Logger)
 	d.deliverer = deliver.New(deliver.Options{
 		Poster: post.New(options.Egress.NewClient(egress.Options{})), Keeper: options.Bus, Emitter: d.emitter, Hooks: d.index, Owners: d.owners,
 		Notices: notices{d}, Logger: options.Logger, Metrics: deliver.NewMetrics(options.Metrics), Tracer: tracer(options.Tracer),
@@ -124,8 +119,12 @@ func New(options Options) (*Dispatcher, error) {
 		UserAgent: "Waybill/" + options.Version, Watch: options.Watch,
 		Limits: limit.Options{Full: d.emitter.Full, Tight: d.memory.tight, WebhookBytes: d.memory.events.State().Limit / webhookShare},
 	})
+	d.order = order.New(order.Options{
+		Bus: options.Bus, Deliverer: d.deliverer, Log: d.database, Index: d.index, Emitter: d.emitter, Room: d.memory.order,
+		Self: self, Logger: options.Logger, Metrics: options.Metrics,
+	})
 	d.fanout = fanout.New(fanout.Options{
-		Bus: options.Bus, Deliverer: d.deliverer, Emitter: d.emitter, Log: d.database, Index: d.index, Accounts: d.accounts,
+		Bus: options.Bus, Deliverer: d.deliverer, Emitter: d.emitter, Log: d.database, Index: d.index, Accounts: d.accounts, Order: d.order,
 		Room: d.memory.events, Logger: options.Logger, Metrics: options.Metrics,
 	})
 	d.due = retry.New(options.Bus, d.deliverer, d.index, d.memory.due, options.Logger)
@@ -137,17 +136,35 @@ func New(options Options) (*Dispatcher, error) {
 	d.stall = &stallWatch{events: d.fanout, waits: d.eventsWait, reachable: d.reachable}
 	d.owners.OnChange(d.due.Own)
 	d.owners.OnChange(d.queues.Own)
+	d.owners.OnChange(d.order.Own)
 	d.circuits = &circuits{store: d.database, deliverer: d.deliverer, log: options.Logger, changed: make(chan struct{}, 1)}
 	d.owners.OnChange(d.circuits.own)
 	d.owners.OnBehind(d.stage.Yield)
 	d.index.OnChange(func(h *index.Hook) {
 		d.queues.Changed(h.ID)
+		d.order.Changed(h)
 		if h.Config().Deleted {
 			d.deliverer.Forget(h)
 		}
 	})
 	d.register(options.Metrics)
 	return d, nil
+}
+
+// fill sets what is not set.
+func (o *Options) fill() {
+	if o.DefaultSchedule == nil {
+		o.DefaultSchedule = domain.DefaultRetrySchedule()
+	}
+	if o.Retention == 0 {
+		o.Retention = 168 * time.Hour
+	}
+	if o.DisableAfter == 0 {
+		o.DisableAfter = 120 * time.Hour
+	}
+	if o.Memory == 0 {
+		o.Memory = defaultMemory
+	}
 }
 
 // tracer returns the dispatcher's tracer; nil when tracing is off.
@@ -205,7 +222,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	defer stopTaking()
 	context.AfterFunc(keeping, stopTaking)
 	takers, taking := errgroup.WithContext(taking)
-	for _, run := range []func(context.Context) error{d.owners.Run, d.takeEvents, d.due.Run, d.queues.Run, d.circuits.Run} {
+	for _, run := range []func(context.Context) error{d.owners.Run, d.takeEvents, d.due.Run, d.queues.Run, d.order.Run, d.circuits.Run} {
 		takers.Go(func() error { return run(taking) })
 	}
 	<-taking.Done()
@@ -320,14 +337,28 @@ func (d *Dispatcher) listen() (stops []func(), err error) {
 		var news circuitNews
 		if err := json.Unmarshal(body, &news); err == nil {
 			d.deliverer.CircuitHeard(news.Webhook, news.Open)
-			d.queues.Changed(news.Webhook)
+			d.circuitChanged(news.Webhook)
 		}
 	})
 	if err != nil {
 		stopHold()
 		return nil, err
 	}
-	return []func(){stopHold, stopCircuit}, nil
+	stopOrder, err := d.options.Bus.Listen(bus.SubjectOrder, func(body []byte) { d.order.Heard(bus.ParseOrderNews(body)) })
+	if err != nil {
+		stopHold()
+		stopCircuit()
+		return nil, err
+	}
+	return []func(){stopHold, stopCircuit, stopOrder}, nil
+}
+
+// circuitChanged tells those who keep deliveries of a webhook that its circuit has changed.
+func (d *Dispatcher) circuitChanged(id domain.WebhookID) {
+	d.queues.Changed(id)
+	if hook, ok := d.index.Hook(id); ok {
+		d.order.Changed(hook)
+	}
 }
 
 // Ready returns nil when the dispatcher can work and does, else what is missing.
@@ -398,7 +429,7 @@ func (n notices) HoldQueueFilled(id domain.WebhookID, reason string) { n.d.queue
 
 // CircuitChanged implements deliver.Notices.
 func (n notices) CircuitChanged(id domain.WebhookID, open bool) {
-	n.d.queues.Changed(id)
+	n.d.circuitChanged(id)
 	body, err := json.Marshal(circuitNews{id, open})
 	if err != nil {
 		n.d.options.Logger.Error("encode circuit", "error", fmt.Errorf("encode circuit news: %w", err))

@@ -18,6 +18,7 @@ const (
 // what makes room in one never needs room in it.
 type memory struct {
 	events  *inflight.Budget // first attempts
+	order   *inflight.Budget // of those: of accounts that use order
 	due     *inflight.Budget // retries, tests and replays
 	drains  *inflight.Budget // what goes out of hold queues
 	probes  *inflight.Budget // what else is read of hold queues
@@ -26,8 +27,9 @@ type memory struct {
 }
 
 func divide(total int64) memory {
+	events := inflight.NewBudget(total / 4)
 	return memory{
-		events: inflight.NewBudget(total / 4), due: inflight.NewBudget(total / 4),
+		events: events, order: events.Part(total / 8), due: inflight.NewBudget(total / 4),
 		drains: inflight.NewBudget(total / 8), probes: inflight.NewBudget(total / 8),
 		records: inflight.NewBudget(total / 8), emitter: total / 8,
 	}

@@ -5,22 +5,28 @@ import (
 
 	"waybill.dev/services/dispatcher/internal/index"
 	"waybill.dev/services/dispatcher/internal/record"
+	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/news"
 	"waybill.dev/shared/store/recorder"
 )
 
-// telling writes records and tells those who watch what they changed.
+// telling writes records, tells those who watch what they changed, and tells the relay of
+// alerts.
 type telling struct {
 	record.Writer
 
-	news  *news.Publisher
-	index *index.Index
+	news     *news.Publisher
+	index    *index.Index
+	announce func(subject string, body []byte)
 }
 
 // Record implements record.Writer.
 func (t telling) Record(ctx context.Context, batches []domain.RecordBatch) (recorder.RecordResult, error) {
 	result, err := t.Writer.Record(ctx, batches)
+	if err == nil && len(result.Alerts) > 0 {
+		t.announce(bus.SubjectRelay, nil)
+	}
 	if err != nil || !t.news.Watched() {
 		return result, err
 	}
@@ -36,6 +42,9 @@ func (t telling) Record(ctx context.Context, batches []domain.RecordBatch) (reco
 				t.news.Note(hook.Account, news.Webhook, string(change.Webhook))
 			}
 		}
+	}
+	for _, alert := range result.Alerts {
+		t.news.Note(alert.Account, news.Event, alert.ID)
 	}
 	for _, job := range result.Jobs {
 		t.news.Note(job.Account, news.Job, job.ID)

@@ -5,6 +5,7 @@ import (
 
 	"waybill.dev/services/dispatcher/internal/fanout"
 	"waybill.dev/services/dispatcher/internal/index"
+	"waybill.dev/services/dispatcher/internal/order"
 	"waybill.dev/services/dispatcher/internal/record"
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/accounts"
@@ -12,11 +13,12 @@ import (
 	"waybill.dev/shared/store/recorder"
 )
 
-// database is all that a dispatcher asks of the database: nine methods.
+// database is all that a dispatcher asks of the database: thirteen methods.
 type database interface {
 	index.Store        // webhooks and their health
 	index.AccountStore // whose accounts there are
 	fanout.Log         // what is recorded of deliveries
+	order.Log          // and of their order
 	record.Writer
 	circuitStore // what was said of circuits
 	// Pending tells whether migrations wait to be applied.
@@ -31,6 +33,6 @@ type tables struct {
 	*recorder.Recorder
 }
 
-func newTables(db *store.Store) database {
-	return tables{Store: db, Accounts: accounts.New(db), Pipeline: pipeline.New(db), Recorder: recorder.New(db)}
+func newTables(db *store.Store, publicURL string) database {
+	return tables{Store: db, Accounts: accounts.New(db), Pipeline: pipeline.New(db), Recorder: recorder.New(db).WithLinks(publicURL)}
 }

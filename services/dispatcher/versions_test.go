@@ -123,7 +123,7 @@ func TestRecordsOfAnotherVersionAreLeft(t *testing.T) {
 	w := b.webhook(s.URL)
 	js := b.jetStream()
 	b.dispatch()
-	put(t, js, "records", "", "\x03 of the next version")
+	put(t, js, "records", "", "\x04 of the next version")
 	put(t, js, "records", "", "")
 	b.accept(20)
 	b.deliveries(w.ID, domain.StatusDelivered, 20)
@@ -153,7 +153,7 @@ func TestRecordsOfAnotherVersionAreLeft(t *testing.T) {
 	}
 	b.accept(5)
 	taken := map[byte]int{}
-	for deadline := time.Now().Add(30 * time.Second); taken[3] == 0 || taken[2] == 0; {
+	for deadline := time.Now().Add(30 * time.Second); taken[4] == 0 || taken[3] == 0; {
 		if time.Now().After(deadline) {
 			t.Fatalf("a process of the next version got these records, by version: %v", taken)
 		}
@@ -164,7 +164,7 @@ func TestRecordsOfAnotherVersionAreLeft(t *testing.T) {
 		}
 		for m := range batch.Messages() {
 			taken[m.Data()[0]]++
-			if m.Data()[0] == 3 {
+			if m.Data()[0] == 4 {
 				_ = m.Ack()
 			}
 		}

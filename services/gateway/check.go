@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"io/fs"
 
 	"waybill.dev/services/gateway/internal/archive"
 	"waybill.dev/services/gateway/internal/tenant"
@@ -10,20 +9,16 @@ import (
 	"waybill.dev/shared/egress"
 )
 
-// CheckDeployment reads a folder as a build of its archive would, and tells what its routes are,
-// or everything that is wrong with them. Build says of which deployment they are; its Account,
+// CheckDeployment reads an archive, a zip, as a build of it would, and tells what its routes are,
+// or everything that is wrong with it. Build says of which deployment they are; its Account,
 // Project, Branch, EnvironmentType, Deployment and ID are used. Policy says where back ends may
 // be. Nothing is started.
-func CheckDeployment(ctx context.Context, folder fs.FS, build domain.Build, variables Variables, policy *egress.Policy) ([]RouteInfo, []RouteFault) {
-	files, faults := archive.ReadFolder(ctx, folder)
-	if len(faults) > 0 {
-		return nil, faults
-	}
+func CheckDeployment(ctx context.Context, packed []byte, build domain.Build, variables Variables, policy *egress.Policy) ([]RouteInfo, []RouteFault) {
 	values := make(map[string]domain.Secret, len(variables))
 	for name, value := range variables {
 		values[name] = domain.Secret(value)
 	}
-	compiled, faults := tenant.Rules{Egress: policy}.Compile(files, &build, values)
+	compiled, faults := tenant.Rules{Egress: policy}.Make(ctx, archive.Zip, packed, &build, values)
 	if len(faults) > 0 {
 		return nil, faults
 	}

@@ -13,6 +13,9 @@ import (
 func compiler(rules tenant.Rules) func(context.Context, *deployments.Source) (*site.Site, error) {
 	return func(ctx context.Context, source *deployments.Source) (*site.Site, error) {
 		made, faults := rules.Make(ctx, source.Format, source.Archive, &source.Build, source.Variables)
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("compile routes: %w", err)
+		}
 		if len(faults) > 0 {
 			return nil, fmt.Errorf("compile routes: %w", faults)
 		}

@@ -51,13 +51,17 @@ func stamping(t *testing.T) *gateway.Policies {
 func stamped(t *testing.T, options string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	gatewaytest.Files{
+	stampedFiles(options).Write(t, dir)
+	return dir
+}
+
+func stampedFiles(options string) gatewaytest.Files {
+	return gatewaytest.Files{
 		"policies.json": `{"policies":[{"name":"mark","policyType":"stamp","handler":{"module":"$import(@gateway/runtime)","export":"StampPolicy","options":` + options + `}}]}`,
 		"a.oas.json": `{"openapi":"3.1.0","info":{"title":"t","version":"1"},"paths":{"/a":{"get":{"operationId":"a","x-gateway-route":{
 			"handler":{"module":"$import(@gateway/runtime)","export":"staticHandler","options":{"body":"hello"}},
 			"policies":{"inbound":["mark"],"outbound":["mark"]}}}}}}`,
-	}.Write(t, dir)
-	return dir
+	}
 }
 
 // A program adds a policy of its own, which route files then use like any other.

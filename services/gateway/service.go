@@ -47,6 +47,8 @@ type Options struct {
 	Domain string
 	// Egress says where back ends of deployments may be.
 	Egress *egress.Policy
+	// Policies are those that route files of deployments may define; nil: the gateway's own.
+	Policies *Policies
 	// Own returns what no back end may be, whatever Egress says, as host:port: what Waybill
 	// listens on, its bus and its database. Without a host, or with an address of this machine,
 	// it is each of this machine's addresses.
@@ -77,6 +79,13 @@ func New(o Options) (*Service, error) {
 	if o.Domain == "" {
 		o.Domain = DefaultDomain
 	}
+	if o.Policies == nil {
+		own, err := NewPolicies()
+		if err != nil {
+			return nil, fmt.Errorf("make gateway: %w", err)
+		}
+		o.Policies = own
+	}
 	s := &Service{options: o}
 	if o.Authenticator == nil {
 		keys, err := authenticator.New(authenticator.Options{
@@ -88,7 +97,7 @@ func New(o Options) (*Service, error) {
 		o.Authenticator = keys
 		s.run = append(s.run, keys.Run)
 	}
-	tables, rules := deployments.New(o.Store), tenant.Rules{Egress: o.Egress}
+	tables, rules := deployments.New(o.Store), tenant.Rules{Egress: o.Egress, Policies: o.Policies}
 	s.rollout = rollout.New(rollout.Options{
 		Store: tables, Bus: o.Bus, Compile: compiler(rules), Guard: upstream.NewGuard(o.Egress, o.Own, egress.Options{}),
 		Authenticator: o.Authenticator, Memory: o.Memory, Edge: &edge.Edge{Trusted: o.TrustedProxies},

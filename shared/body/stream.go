@@ -77,6 +77,9 @@ func (s *Stream) Read(p []byte) (int, error) {
 	if s.left -= int64(n); s.left < 0 {
 		n, err = 0, ErrTooLarge
 	}
+	if err == nil && s.received == s.size {
+		err = io.EOF // a body of a known size is whole with its last byte
+	}
 	if err == nil {
 		return n, nil
 	}

@@ -53,7 +53,7 @@ type Bus struct {
 
 	acks acks
 
-	schedules, holds *window // of RETRIES and HOLD
+	schedules, holds, orders *window // of RETRIES, HOLD and ORDER
 
 	setAside atomic.Int64 // see SetAsides
 }
@@ -79,6 +79,7 @@ func Connect(options Options) (*Bus, error) {
 		handles:   make(map[string]jetstream.Stream),
 		sizes:     make(map[string]int64),
 		schedules: newWindow(StreamRetries, options.Logger), holds: newWindow(StreamHold, options.Logger),
+		orders: newWindow(StreamOrder, options.Logger),
 	}
 	for _, key := range options.MACKeys {
 		b.macs = append(b.macs, newEventMAC(key))

@@ -25,7 +25,10 @@ import (
 const (
 	headerAccepted    = "Waybill-Accepted"
 	headerTraceParent = "traceparent"
-	headerTask        = "Waybill-Task"
+	// headerPlace has an event's place among those of its account, and a MAC over it and
+	// headerAccepted. Only accounts that use order have it, and only what keeps that order reads it.
+	headerPlace = "Waybill-Place"
+	headerTask  = "Waybill-Task"
 )
 
 // Accepted is an event that REST accepted, on its way through EVENTS.
@@ -38,6 +41,9 @@ type Accepted struct {
 	// Round is 0 for the first publication. The relay counts up when the bus has lost
 	// the event; then some of its deliveries may have been made already.
 	Round int
+	// Place numbers the events of an account that uses order, from 1 on and without a gap, as they were
+	// committed; 0: it has none.
+	Place int64
 	// Unknown: another build accepted it and says more than this one reads. It is to be left
 	// to a process that knows it; nothing else is set.
 	Unknown bool
@@ -57,6 +63,9 @@ func (b *Bus) PublishEvent(a Accepted, round int, done func(duplicate bool, err 
 	header := nats.Header{
 		jetstream.MsgIDHeader: {id},
 		headerAccepted:        {b.acceptance(subject, a)},
+	}
+	if a.Place > 0 {
+		header[headerPlace] = []string{b.place(subject, header[headerAccepted][0], a.Place)}
 	}
 	if a.TraceParent != "" {
 		header[headerTraceParent] = []string{a.TraceParent}
@@ -112,8 +121,35 @@ func (b *Bus) ParseAccepted(subject string, header map[string][]string, body []b
 	}
 	a.Event = domain.Event{Account: account, ID: parts[0], Type: kind, Payload: body, ReceivedAt: time.UnixMilli(received).UTC()}
 	a.Version, a.Round = version, round
+	a.Place = b.placeOf(subject, values[0], header)
 	a.TraceParent = TraceParent(header)
 	return a, true
+}
+
+// place writes headerPlace: the number, and a MAC over it and what marks the event as accepted,
+// whose own MAC covers the body.
+func (b *Bus) place(subject, accepted string, number int64) string {
+	text := strconv.FormatInt(number, 10)
+	var room [sha256.Size]byte
+	return text + " " + base64.RawURLEncoding.EncodeToString(b.macs[0].append(room[:0], subject, text, []byte(accepted)))
+}
+
+// placeOf reads headerPlace; 0: there is none that is right.
+func (b *Bus) placeOf(subject, accepted string, header map[string][]string) int64 {
+	values := header[headerPlace]
+	if len(values) != 1 {
+		return 0
+	}
+	text, sum, _ := strings.Cut(values[0], " ")
+	mac, err := base64.RawURLEncoding.DecodeString(sum)
+	if err != nil || !b.validMAC(mac, subject, text, []byte(accepted)) {
+		return 0
+	}
+	number, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return number
 }
 
 func (b *Bus) validMAC(mac []byte, subject, text string, body []byte) bool {

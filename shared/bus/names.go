@@ -12,6 +12,7 @@ const (
 	StreamEvents   = "EVENTS"   // events as published, over REST and straight to the bus
 	StreamRetries  = "RETRIES"  // one schedule a delivery that waits for its next attempt
 	StreamHold     = "HOLD"     // the hold queues: deliveries of inactive, broken or overfull webhooks
+	StreamOrder    = "ORDER"    // deliveries that wait for their turn among those of their shipment
 	StreamRecords  = "RECORDS"  // outcomes on their way to the database
 	StreamRejected = "REJECTED" // bus messages that are no events, with the reason
 )
@@ -22,6 +23,7 @@ const (
 	ConsumerRecord = "record" // of RECORDS
 	consumerDue    = "due-"   // and the shard, of RETRIES
 	consumerHold   = "lane-"  // and the webhook, of HOLD
+	consumerOrder  = "order-" // and the account and a number, of EVENTS
 	// PinGroup is the one priority group of pinned consumers: only one process at a
 	// time is served, another takes over within seconds after it is gone.
 	PinGroup = "owner"
@@ -36,6 +38,7 @@ const (
 	SubjectDispatchers = "waybill.dispatchers" // heartbeat of a dispatcher; body: JSON
 	SubjectHold        = "waybill.lane"        // a hold queue has content; body: the webhook's id
 	SubjectCircuit     = "waybill.circuit"     // a circuit opened or closed; body: JSON
+	SubjectOrder       = "waybill.order"       // the order of an account begins, or what waits in it was restored; body: see ParseOrderNews
 	SubjectKeys        = "waybill.keys"        // API keys changed; body: which process says so
 	SubjectGateway     = "waybill.gateway"     // what gateways serve changed, or a build waits; body: empty
 	SubjectWatch       = "waybill.watch"       // somebody watches an account for the next seconds; body: its name
@@ -53,6 +56,7 @@ const (
 	subjectDue      = "d."
 	subjectSchedule = "r."
 	subjectHold     = "hold."
+	subjectOrder    = "order."
 	subjectLive     = "waybill.live."
 	// Answers to announcements go here and not to an inbox: each user may publish under
 	// waybill.>, but only its owner may use an inbox.
@@ -64,6 +68,31 @@ func DueConsumer(shard int) string { return consumerDue + strconv.Itoa(shard) }
 
 // HoldConsumer returns the name of the consumer through which a webhook's hold queue is drained.
 func HoldConsumer(w domain.WebhookID) string { return consumerHold + w.Token() }
+
+// OrderConsumer returns the name of the consumer through which the events of an account come in order. Each
+// owner makes the next generation of it, from 1 on.
+func OrderConsumer(account string, generation uint64) string {
+	return consumerOrder + account + "-" + strconv.FormatUint(generation, 10)
+}
+
+// parseOrderConsumer splits the name of such a consumer.
+func parseOrderConsumer(name string) (account string, generation uint64, ok bool) {
+	rest, ok := strings.CutPrefix(name, consumerOrder)
+	cut := strings.LastIndexByte(rest, '-')
+	if !ok || cut < 1 {
+		return "", 0, false
+	}
+	generation, err := strconv.ParseUint(rest[cut+1:], 10, 64)
+	return rest[:cut], generation, err == nil
+}
+
+// OrderSubject returns the subject that a delivery is kept on while it waits for its turn.
+func OrderSubject(t *domain.Task) string {
+	return subjectOrder + t.Account + "." + t.Webhook.Token() + "." + string(t.Delivery)
+}
+
+// OrderSubjects returns the pattern of the subjects of an account's deliveries that wait for their turn.
+func OrderSubjects(account string) string { return subjectOrder + account + ".>" }
 
 // EventSubject returns the subject that events of account and type t are published on.
 func EventSubject(account string, t domain.EventType) string {

@@ -31,11 +31,11 @@ func (b *Bus) MakeRoom(ctx context.Context) (Room, error) {
 		if !room.tight() {
 			return room, nil
 		}
-		fanout, err := b.consumerInfo(ctx, StreamEvents, ConsumerFanout)
+		all, err := b.EventsState(ctx)
 		if err != nil {
 			return room, err
 		}
-		first, done := info.State.FirstSeq, fanout.AckFloor.Stream
+		first, done := info.State.FirstSeq, min(all.Acknowledged, info.State.LastSeq)
 		if info.State.Msgs == 0 || done < first {
 			return room, nil
 		}

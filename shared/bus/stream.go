@@ -89,6 +89,34 @@ func directEntry(msg *nats.Msg) (*Entry, error) {
 	}, nil
 }
 
+// Newest returns the last message of a subject as the stream's leader has it; nil: there is none.
+func (s *Stream) Newest(ctx context.Context, subject string) (*Entry, error) {
+	handle, err := s.handle(ctx)
+	if err != nil {
+		return nil, err
+	}
+	msg, err := handle.GetLastMsgForSubject(ctx, subject)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, unavailable("read the newest message of "+s.name, err)
+	}
+	return &Entry{Sequence: msg.Sequence, Time: msg.Time, Subject: msg.Subject, Header: msg.Header, Body: msg.Data}, nil
+}
+
+// Clear removes all messages of a subject.
+func (s *Stream) Clear(ctx context.Context, subject string) error {
+	handle, err := s.handle(ctx)
+	if err == nil {
+		err = handle.Purge(ctx, jetstream.WithPurgeSubject(subject))
+	}
+	if err != nil {
+		return unavailable("remove messages of "+s.name, err)
+	}
+	return nil
+}
+
 // Delete removes a message; that it is gone already is no fault.
 func (s *Stream) Delete(ctx context.Context, sequence uint64) error {
 	handle, err := s.handle(ctx)

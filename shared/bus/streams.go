@@ -106,6 +106,11 @@ func (b *Bus) streamConfigs() []jetstream.StreamConfig {
 			c.Retention = jetstream.WorkQueuePolicy
 		}),
 		with(func(c *jetstream.StreamConfig) {
+			c.Name, c.Subjects = StreamOrder, []string{subjectOrder + ">"}
+			c.Description = "deliveries that wait for their turn among those of their shipment"
+			c.MaxMsgsPerSubject, c.Discard = 1, jetstream.DiscardOld
+		}),
+		with(func(c *jetstream.StreamConfig) {
 			c.Name, c.Subjects = StreamRecords, []string{SubjectRecords}
 			c.Description = "outcomes on their way to the database"
 			c.Retention = jetstream.WorkQueuePolicy

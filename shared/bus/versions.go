@@ -13,8 +13,9 @@ import (
 // and reads what the build before it wrote. What a later build wrote is left to a process
 // that reads it: while one lives, it owns what the others can't read (dispatchers say in
 // their heartbeats what they read), and what meets none of them waits. The second has the
-// classes of attempts, and what is said of circuits, in its records.
-const Formats = 2
+// classes of attempts, and what is said of circuits, in its records. The third keeps the order of
+// accounts, and tells of receivers' certificates.
+const Formats = 3
 
 // ErrVersion is returned for a message that another build wrote, in a version that this
 // one does not know.

@@ -53,8 +53,10 @@ type WindowState struct {
 	Out, Limit, Waiting int
 }
 
-// Windows returns what is on its way to RETRIES and HOLD, and what waits for its turn.
-func (b *Bus) Windows() []WindowState { return []WindowState{b.schedules.state(), b.holds.state()} }
+// Windows returns what is on its way to RETRIES, HOLD and ORDER, and what waits for its turn.
+func (b *Bus) Windows() []WindowState {
+	return []WindowState{b.schedules.state(), b.holds.state(), b.orders.state()}
+}
 
 func (w *window) state() WindowState {
 	w.mu.Lock()

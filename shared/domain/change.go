@@ -5,7 +5,7 @@ package domain
 type Change int
 
 // The changes. Dispatchers make them, but for the first two, which the API makes, and for
-// ChangeRetention, which the relay's upkeep of the log makes, too.
+// the last two, which the API and the relay's upkeep of the log make, too.
 const (
 	ChangeAccepted   Change = iota // an event was accepted, or a test
 	ChangeRequested                // another run was asked for: a retry or a replay
@@ -18,14 +18,16 @@ const (
 	ChangeCircuit                  // it came due while its webhook's circuit was open
 	ChangeOverflow                 // more came than its webhook takes, before the first attempt
 	ChangePutOff                   // the same after an attempt
+	ChangeBehind                   // one of its shipment that came before is not delivered yet
 	ChangeDeleted                  // its webhook was deleted
 	ChangeRetention                // its event is older than the retention
+	ChangePull                     // its webhook is read by pull: the event is in the feed
 )
 
 // Changes returns every change.
 func Changes() []Change {
-	list := make([]Change, 0, ChangeRetention+1)
-	for c := ChangeAccepted; c <= ChangeRetention; c++ {
+	list := make([]Change, 0, ChangePull+1)
+	for c := ChangeAccepted; c <= ChangePull; c++ {
 		list = append(list, c)
 	}
 	return list
@@ -40,7 +42,7 @@ func (c Change) From() []Status {
 		return []Status{StatusDelivered, StatusRetrying, StatusHeld, StatusFailed}
 	case ChangeInactive, ChangeUnreadable, ChangeCircuit, ChangePutOff:
 		return []Status{StatusPending, StatusRetrying} // what is held stays where it is
-	case ChangeOverflow:
+	case ChangeOverflow, ChangeBehind:
 		return []Status{StatusPending}
 	}
 	return []Status{StatusPending, StatusRetrying, StatusHeld}
@@ -55,7 +57,7 @@ func (c Change) To() Status {
 		return StatusRetrying
 	case ChangeGone, ChangeInactive, ChangeUnreadable:
 		return StatusHeld
-	case ChangeExhausted, ChangeDeleted, ChangeRetention:
+	case ChangeExhausted, ChangeDeleted, ChangeRetention, ChangePull:
 		return StatusFailed
 	}
 	return StatusPending
@@ -74,10 +76,14 @@ func (c Change) Reason() string {
 		return ReasonCircuitOpen
 	case ChangeOverflow, ChangePutOff:
 		return ReasonOverCap
+	case ChangeBehind:
+		return ReasonBehindShipment
 	case ChangeDeleted:
 		return ReasonWebhookDeleted
 	case ChangeRetention:
 		return ReasonRetention
+	case ChangePull:
+		return ReasonPull
 	}
 	return ""
 }
@@ -105,10 +111,14 @@ func (c Change) String() string {
 		return "circuit open"
 	case ChangeOverflow, ChangePutOff:
 		return "over capacity"
+	case ChangeBehind:
+		return "behind its shipment"
 	case ChangeDeleted:
 		return "webhook deleted"
 	case ChangeRetention:
 		return "retention over"
+	case ChangePull:
+		return "read by pull"
 	}
 	return "unknown"
 }

@@ -10,7 +10,7 @@ const (
 	StatusPending   Status = "pending"   // accepted, no attempt has ended yet
 	StatusDelivered Status = "delivered" // the receiver answered 2xx
 	StatusRetrying  Status = "retrying"  // an attempt failed, or its circuit is open; another comes
-	StatusFailed    Status = "failed"    // schedule exhausted, webhook deleted, or retention over
+	StatusFailed    Status = "failed"    // schedule exhausted, webhook deleted or read by pull, or retention over
 	StatusHeld      Status = "held"      // its webhook is inactive
 )
 
@@ -28,12 +28,15 @@ const (
 	ReasonInactive       = "webhookInactive"
 	ReasonUnreadable     = "webhookUnreadable"
 	ReasonOverCap        = "overCapacity"
+	ReasonBehindShipment = "behindShipment"
+	ReasonPull           = "pull"
 )
 
 // Reasons returns every reason.
 func Reasons() []string {
 	return []string{
-		ReasonWebhookDeleted, ReasonExhausted, ReasonRetention, ReasonCircuitOpen, ReasonInactive, ReasonUnreadable, ReasonOverCap,
+		ReasonWebhookDeleted, ReasonExhausted, ReasonRetention, ReasonCircuitOpen, ReasonInactive, ReasonUnreadable, ReasonOverCap, ReasonPull,
+		ReasonBehindShipment,
 	}
 }
 
@@ -60,7 +63,13 @@ type Task struct {
 	// HeldAt is when it entered the hold queue; zero: it is not there.
 	HeldAt time.Time
 	// Overflowed: it is in the hold queue only because more came than the webhook takes.
-	Overflowed  bool
+	Overflowed bool
+	// Sequence is the delivery's number among those of its webhook and Shipment; 0: its webhook has no
+	// order, or the attempt passes the order by. Gap: what was before it did not arrive. The bus keeps
+	// these beside the task.
+	Sequence    int64
+	Shipment    int64
+	Gap         bool
 	TraceParent string
 	Body        []byte
 }
@@ -107,9 +116,13 @@ type Outcome struct {
 	Reason        string
 	UpdatedAt     time.Time
 	Test          bool
-	Noted         bool     // a note of the delivery was recorded before its first outcome
-	Request       string   // request that is answered hereby; empty: none
-	Attempt       *Attempt // nil: no attempt was made
+	// Sequence is the delivery's number among those of its webhook and Shipment; 0: its webhook has
+	// no order.
+	Sequence int64
+	Shipment int64    // see ShipmentKey
+	Noted    bool     // a note of the delivery was recorded before its first outcome
+	Request  string   // request that is answered hereby; empty: none
+	Attempt  *Attempt // nil: no attempt was made
 }
 
 // HealthChange is a webhook's health as one dispatcher saw it change. Zero fields
@@ -121,7 +134,9 @@ type HealthChange struct {
 	DisabledVersion int64     // it was disabled while at this version
 	DisabledReason  DisabledReason
 	Circuit         *Circuit // what its owner says of its circuit; nil: nothing
-	At              time.Time
+	// Certificate is what a connection saw of the receiver's certificate; nil: nothing new.
+	Certificate *Certificate
+	At          time.Time
 }
 
 // RecordBatch is what dispatchers hand to the record stage, in one bus message.
@@ -145,6 +160,9 @@ type Delivery struct {
 	NextAttemptAt time.Time
 	Reason        string
 	Test          bool
+	// Sequence is its number among its webhook's deliveries of its shipment, from 1; 0: the
+	// webhook had no ordering.
+	Sequence int64
 	// LastClass and LastStatus are those of the last attempt; zero: none has been made, or what
 	// recorded it knew no classes.
 	LastClass  Class

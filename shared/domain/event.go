@@ -24,8 +24,30 @@ func EventTypes() []EventType {
 	return []EventType{ShipmentCreated, ShipmentInTransit, ShipmentDelivered, ShipmentException}
 }
 
-// Valid reports whether t is one of the four event types.
+// Valid reports whether t is one of the four event types, which publishers may use.
 func (t EventType) Valid() bool { return slices.Contains(EventTypes(), t) }
+
+// The alerts: events that Waybill itself makes, about webhooks and deliveries. Nobody else may
+// publish them.
+const (
+	WebhookFailing       EventType = "waybill.webhook.failing"        // FailingFrom failures in a row
+	WebhookRecovered     EventType = "waybill.webhook.recovered"      // the first success after that
+	WebhookCircuitOpened EventType = "waybill.webhook.circuit_opened" // only probes are sent
+	WebhookDisabled      EventType = "waybill.webhook.disabled"       // a dispatcher made it inactive
+	DeliveryExhausted    EventType = "waybill.delivery.exhausted"     // its schedule is at its end
+)
+
+// AlertTypes returns the types of alerts.
+func AlertTypes() []EventType {
+	return []EventType{WebhookFailing, WebhookRecovered, WebhookCircuitOpened, WebhookDisabled, DeliveryExhausted}
+}
+
+// Alert reports whether t is a type of alerts.
+func (t EventType) Alert() bool { return slices.Contains(AlertTypes(), t) }
+
+// WebhookTypes returns the types that a webhook may be registered for: those of events, then
+// those of alerts.
+func WebhookTypes() []EventType { return append(EventTypes(), AlertTypes()...) }
 
 // DefaultAccount is the account of a new installation.
 const DefaultAccount = "default"
@@ -52,10 +74,12 @@ type Source string
 const (
 	SourceREST Source = "rest" // over HTTP, tests among them
 	SourceNATS Source = "nats" // straight to the bus
+	// SourceWaybill is the way of alerts: Waybill makes them.
+	SourceWaybill Source = "waybill"
 )
 
 // Sources returns every way in.
-func Sources() []Source { return []Source{SourceREST, SourceNATS} }
+func Sources() []Source { return []Source{SourceREST, SourceNATS, SourceWaybill} }
 
 // MaxShipmentID is how many characters a shipment's id has at most.
 const MaxShipmentID = 128

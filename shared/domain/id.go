@@ -104,10 +104,16 @@ func WebhookFromToken(token string) (WebhookID, bool) {
 const Shards = 16
 
 // Shard returns the shard of the webhook, 0 to Shards-1.
-func (id WebhookID) Shard() int {
+func (id WebhookID) Shard() int { return shardOf(string(id)) }
+
+// AccountShard returns the shard of an account, 0 to Shards-1. Its owner keeps the order of the
+// account's ordered webhooks.
+func AccountShard(account string) int { return shardOf(account) }
+
+func shardOf(name string) int {
 	h := uint32(2166136261) // FNV-1a
-	for i := range len(id) {
-		h = (h ^ uint32(id[i])) * 16777619
+	for i := range len(name) {
+		h = (h ^ uint32(name[i])) * 16777619
 	}
 	return int(h % Shards)
 }

@@ -66,6 +66,46 @@ const (
 	DisabledFailing DisabledReason = "failing" // it only failed for the set time, 5 days unless set otherwise
 )
 
+// Ordering says in which order deliveries go to a webhook.
+type Ordering string
+
+// The orders.
+const (
+	OrderingNone     Ordering = "none"     // each as soon as it can
+	OrderingShipment Ordering = "shipment" // those of one shipment one after the other
+)
+
+// DefaultOrderingMaxWait is how long a delivery waits for the one before it.
+const DefaultOrderingMaxWait = time.Hour
+
+// Orderings returns all orders.
+func Orderings() []Ordering { return []Ordering{OrderingNone, OrderingShipment} }
+
+// DeliveryMode says who begins: Waybill or the receiver.
+type DeliveryMode string
+
+// The ways of delivery.
+const (
+	DeliveryPush DeliveryMode = "push" // events are posted to the webhook's URL
+	DeliveryPull DeliveryMode = "pull" // the receiver reads the webhook's feed; nothing is sent
+)
+
+// DeliveryModes returns both ways.
+func DeliveryModes() []DeliveryMode { return []DeliveryMode{DeliveryPush, DeliveryPull} }
+
+// Signing says with what callbacks are signed.
+type Signing string
+
+// The ways of signing, by the names of Standard Webhooks.
+const (
+	SigningV1   Signing = "v1"   // HMAC-SHA256 with the webhook's secret
+	SigningV1A  Signing = "v1a"  // Ed25519 with the account's key
+	SigningBoth Signing = "both" // both signatures
+)
+
+// Signings returns all ways of signing.
+func Signings() []Signing { return []Signing{SigningV1, SigningV1A, SigningBoth} }
+
 // Webhook is a registration: the URL that events of some types go to, with its settings.
 type Webhook struct {
 	ID          WebhookID
@@ -81,9 +121,25 @@ type Webhook struct {
 	MaxInFlight   int
 	RatePerSecond *float64 // nil: no limit
 
+	Ordering Ordering
+	// OrderingMaxWait is how long a delivery waits for the one before it; 0: for ever.
+	OrderingMaxWait time.Duration
+	// Filter is the JSON that chooses among the events, as it was given; empty: all of them.
+	Filter   string
+	Delivery DeliveryMode
+	// PushedSince is when Delivery last went from pull to push; zero: never. What was
+	// accepted before is in the feed, and not sent.
+	PushedSince time.Time
+	// Auth is how requests are authenticated at the receiver, as JSON; empty: not at all.
+	Auth    Secret
+	Signing Signing
+
 	Secret                  Secret
 	PreviousSecret          Secret // signs too until PreviousSecretExpiresAt
 	PreviousSecretExpiresAt time.Time
+	// SigningKeys are the account's keys that sign by v1a, the newest first. Only webhooks that are
+	// signed so have them, as they are read; they are not stored with the webhook.
+	SigningKeys []SigningKey
 
 	CreatedAt time.Time
 	UpdatedAt time.Time
@@ -92,7 +148,9 @@ type Webhook struct {
 	// below ActivatedVersion, so that api and dispatcher need no common clock.
 	Version          int64
 	ActivatedVersion int64
-	ActivatedAt      time.Time
+	// URLVersion is the configuration version with which its URL was set.
+	URLVersion  int64
+	ActivatedAt time.Time
 	// DeactivatedAt is when its owner last set active to false; zero: never.
 	DeactivatedAt time.Time
 	Deleted       bool
@@ -110,8 +168,16 @@ type Health struct {
 	DisabledVersion int64     // Version that was disabled; 0: never
 	DisabledReason  DisabledReason
 	DisabledAt      time.Time
-	UpdatedAt       time.Time
+	// CertificateExpiresAt is the end of the receiver's certificate, as the last connection saw it that
+	// had something to tell; zero: it did not end within ExpirySoon. CertificateVersion is the
+	// webhook's Version then. What is from before its URLVersion tells of another receiver.
+	CertificateExpiresAt time.Time
+	CertificateVersion   int64
+	UpdatedAt            time.Time
 }
+
+// FailingFrom is from how many failures in a row on a webhook is failing.
+const FailingFrom = 5
 
 // Circuit is a webhook's circuit, as the dispatcher that owns the webhook said it is.
 type Circuit struct {
@@ -121,6 +187,9 @@ type Circuit struct {
 	NextProbeAt  time.Time // zero: it is closed
 	SaidAt       time.Time
 	Last         *Answer // of a failed attempt; nil: none is known
+	// Alarming: FailingFrom of the failures or more were not of alerts, so an alert may tell of
+	// them. It is said on the way to the database and not kept there.
+	Alarming bool
 }
 
 // MaxAnswerBody is how many bytes of an answer's body an Answer keeps.
@@ -156,6 +225,18 @@ func (w *Webhook) Inactive(h Health) (DisabledReason, bool) {
 		return h.DisabledReason, true
 	}
 	return "", false
+}
+
+// Ends tells whether a delivery to w of what was accepted at that time ends without an attempt,
+// and why. Asked tells that somebody has asked for it, by a retry or a replay.
+func (w *Webhook) Ends(accepted time.Time, asked bool) (Change, bool) {
+	switch {
+	case w.Deleted:
+		return ChangeDeleted, true
+	case w.Delivery == DeliveryPull, !asked && !w.PushedSince.IsZero() && accepted.Before(w.PushedSince):
+		return ChangePull, true
+	}
+	return 0, false
 }
 
 // InactiveSince returns when w last became inactive; zero: never.

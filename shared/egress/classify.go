@@ -139,6 +139,8 @@ func tlsReason(cause error) string {
 		return "the receiver does not speak TLS on this port"
 	case errors.As(cause, &timeout) && timeout.Timeout():
 		return "it took too long"
+	case refusedCertificate(cause):
+		return "the receiver refuses the certificate that it was shown, or wants one"
 	}
 	return ""
 }
@@ -184,6 +186,8 @@ func classify(ctx context.Context, err error) *Error {
 		e.Code = CodeCanceled
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		e.Code = CodeTimeout
+	case refusedCertificate(err):
+		e.Code = CodeTLS
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		e.Code = CodeReset
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), strings.Contains(err.Error(), "server closed idle connection"):

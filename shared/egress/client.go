@@ -90,6 +90,10 @@ type Request struct {
 	Body   []byte
 	// Timeout ends the attempt; 0, and what is longer: 30 s.
 	Timeout time.Duration
+	// Identity is shown to an https receiver; nil: none.
+	Identity *Identity
+	// Whole keeps MaxRead bytes of the answer's body.
+	Whole bool
 }
 
 // Response is the end of an attempt: with an answer (Status is set) or without (Code and
@@ -100,8 +104,12 @@ type Response struct {
 	Header     http.Header // of the answer
 	// Remote is what the attempt was connected to; not valid: it was to nothing.
 	Remote netip.AddrPort
-	Phases domain.Phases
-	// Body has at most MaxKept bytes of the answer's body, valid UTF-8 without U+0000.
+	// CertificateExpires is when the receiver's certificate ends that the connection saw when it was
+	// made; zero: there was no TLS handshake.
+	CertificateExpires time.Time
+	Phases             domain.Phases
+	// Body has at most MaxKept bytes of the answer's body, unless all of it is asked for. It is
+	// valid UTF-8 without U+0000.
 	Body string
 	Code Code
 	Err  *Error // for the operator's log; customers get Err.Text()
@@ -130,21 +138,21 @@ func (c *Client) Post(ctx context.Context, r *Request) Response {
 	}
 	*buffer = first[:0]
 	var phases domain.Phases
-	w, err := c.connect(ctx, deadline, to, &phases)
+	w, err := c.connect(ctx, deadline, to, r.Identity, &phases)
 	if err != nil {
 		response := failed(ctx, err)
 		response.Phases = phases
 		return response
 	}
-	response := c.exchange(ctx, deadline, w, first, rest)
-	response.Remote = w.remote
+	response := c.exchange(ctx, deadline, w, first, rest, r.Whole)
+	response.Remote, response.CertificateExpires = w.remote, w.expires
 	response.Phases.DNS, response.Phases.Connect, response.Phases.TLS = phases.DNS, phases.Connect, phases.TLS
 	return response
 }
 
 // exchange sends a request over a connection, reads the answer, and keeps the connection if
 // it can be used again.
-func (c *Client) exchange(ctx context.Context, deadline time.Time, w *wire, first, rest []byte) Response {
+func (c *Client) exchange(ctx context.Context, deadline time.Time, w *wire, first, rest []byte, all bool) Response {
 	began := time.Now()
 	answer, whole, err := w.exchange(ctx, deadline, first, rest) //nolint:bodyclose // Close would read all of it: the connection is closed
 	if err != nil {
@@ -162,7 +170,7 @@ func (c *Client) exchange(ctx context.Context, deadline time.Time, w *wire, firs
 	response.Phases.FirstByte = w.sinceFirst(began)
 	done := answer.ContentLength == 0
 	if !done {
-		response.Body, done = c.keep(answer)
+		response.Body, done = c.keep(answer, all)
 		response.Phases.Body = time.Since(w.first)
 	}
 	if done && whole && !answer.Close && w.clean() {
@@ -174,24 +182,27 @@ func (c *Client) exchange(ctx context.Context, deadline time.Time, w *wire, firs
 }
 
 // connect returns an idle connection, or a new one.
-func (c *Client) connect(ctx context.Context, deadline time.Time, to *target, phases *domain.Phases) (*wire, error) {
+func (c *Client) connect(ctx context.Context, deadline time.Time, to *target, as *Identity, phases *domain.Phases) (*wire, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if w := c.pool.take(to.address); w != nil {
+	at := place{to.address, as}
+	if w := c.pool.take(at); w != nil {
 		return w, nil
 	}
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	open := c.dialer.open
+	var conn net.Conn
+	var err error
 	if to.secure {
-		open = c.dialer.openTLS
+		conn, err = c.dialer.openTLS(ctx, to.hostPort, as, phases)
+	} else {
+		conn, err = c.dialer.open(ctx, to.hostPort, phases)
 	}
-	conn, err := open(ctx, to.hostPort, phases)
 	if err != nil {
 		return nil, err
 	}
-	return newWire(conn, to.address), nil
+	return newWire(conn, at), nil
 }
 
 func failed(ctx context.Context, err error) Response {
@@ -208,7 +219,12 @@ func refused(err error) Response {
 }
 
 // keep reads the body within its bounds; done reports whether that was all of it.
-func (c *Client) keep(answer *http.Response) (text string, done bool) {
+func (c *Client) keep(answer *http.Response, all bool) (text string, done bool) {
+	if all {
+		buffer := make([]byte, MaxRead)
+		n, done := drain(answer.Body, buffer)
+		return clean(buffer[:n]), done
+	}
 	buffer := c.bodies.Get().(*[MaxKept]byte) //nolint:errcheck // the pool holds nothing else
 	defer c.bodies.Put(buffer)
 	n, done := drain(answer.Body, buffer[:])

@@ -139,11 +139,11 @@ func (d *dialer) lookup(ctx context.Context, host string) ([]netip.Addr, error) 
 
 // dialTLS connects to host:port and does the TLS handshake.
 func (d *dialer) dialTLS(ctx context.Context, _, address string) (net.Conn, error) {
-	return d.openTLS(ctx, address, &domain.Phases{})
+	return d.openTLS(ctx, address, nil, &domain.Phases{})
 }
 
 // openTLS does the same and tells how long what took.
-func (d *dialer) openTLS(ctx context.Context, address string, phases *domain.Phases) (net.Conn, error) {
+func (d *dialer) openTLS(ctx context.Context, address string, as *Identity, phases *domain.Phases) (net.Conn, error) {
 	raw, err := d.open(ctx, address, phases)
 	if err != nil {
 		return nil, err
@@ -153,6 +153,7 @@ func (d *dialer) openTLS(ctx context.Context, address string, phases *domain.Pha
 	host, _, _ := net.SplitHostPort(address) // dial has taken it apart before
 	config := d.tls.Clone()
 	config.ServerName = host
+	as.onto(config)
 	conn := tls.Client(raw, config)
 	ctx, cancel := context.WithTimeout(ctx, d.tlsLimit)
 	defer cancel()

@@ -11,20 +11,20 @@ type pool struct {
 	timeout time.Duration
 
 	mu     sync.Mutex
-	idle   map[string][]*wire // by address, the latest last
+	idle   map[place][]*wire // the latest last
 	count  int
 	closed bool
 	sweep  *time.Timer // nil: nothing is idle
 }
 
 func newPool(o Options) *pool {
-	return &pool{most: o.MaxIdle, timeout: o.IdleTimeout, idle: make(map[string][]*wire)}
+	return &pool{most: o.MaxIdle, timeout: o.IdleTimeout, idle: make(map[place][]*wire)}
 }
 
 // take returns an idle connection that its receiver has not closed, nil: there is none.
-func (p *pool) take(address string) *wire {
+func (p *pool) take(at place) *wire {
 	for {
-		w := p.pop(address)
+		w := p.pop(at)
 		if w == nil || (time.Since(w.since) < p.timeout && quiet(w.conn)) {
 			return w
 		}
@@ -32,16 +32,16 @@ func (p *pool) take(address string) *wire {
 	}
 }
 
-func (p *pool) pop(address string) *wire {
+func (p *pool) pop(at place) *wire {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	list := p.idle[address]
+	list := p.idle[at]
 	if len(list) == 0 {
 		return nil
 	}
 	w := list[len(list)-1]
 	list[len(list)-1] = nil
-	p.idle[address] = list[:len(list)-1]
+	p.idle[at] = list[:len(list)-1]
 	p.count--
 	return w
 }
@@ -52,7 +52,7 @@ func (p *pool) put(w *wire) {
 	p.mu.Lock()
 	kept := !p.closed && p.count < p.most
 	if kept {
-		p.idle[w.address] = append(p.idle[w.address], w)
+		p.idle[w.place] = append(p.idle[w.place], w)
 		p.count++
 		if p.sweep == nil {
 			p.sweep = time.AfterFunc(p.timeout/2, p.expire)
@@ -69,18 +69,18 @@ func (p *pool) expire() {
 	before := time.Now().Add(-p.timeout)
 	var old []*wire
 	p.mu.Lock()
-	for address, list := range p.idle {
+	for at, list := range p.idle {
 		n := 0
 		for n < len(list) && list[n].since.Before(before) {
 			n++
 		}
 		old = append(old, list[:n]...)
 		if n == len(list) {
-			delete(p.idle, address)
+			delete(p.idle, at)
 			continue
 		}
 		clear(list[copy(list, list[n:]):])
-		p.idle[address] = list[:len(list)-n]
+		p.idle[at] = list[:len(list)-n]
 	}
 	p.count -= len(old)
 	p.sweep = nil
@@ -97,7 +97,7 @@ func (p *pool) expire() {
 func (p *pool) close() {
 	p.mu.Lock()
 	idle := p.idle
-	p.idle, p.count, p.closed = make(map[string][]*wire), 0, true
+	p.idle, p.count, p.closed = make(map[place][]*wire), 0, true
 	if p.sweep != nil {
 		p.sweep.Stop()
 		p.sweep = nil

@@ -3,6 +3,7 @@ package egress
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"math"
@@ -39,21 +40,27 @@ var (
 // but the system's own part. The answer is read by net/http, too.
 type wire struct {
 	conn    net.Conn
-	address string
+	place   place
 	reader  *bufio.Reader
 	left    int   // bytes that may be read until the header is complete
 	failure error // of the last read; nil: there was none
 	since   time.Time
 	remote  netip.AddrPort
+	expires time.Time // the receiver's certificate; zero: there is none
 	first   time.Time // when the answer began; zero: it has not
 }
 
-func newWire(conn net.Conn, address string) *wire {
-	w := &wire{conn: conn, address: address}
+func newWire(conn net.Conn, at place) *wire {
+	w := &wire{conn: conn, place: at}
 	w.reader = bufio.NewReaderSize(w, readBuffer)
 	if tcp, ok := conn.RemoteAddr().(*net.TCPAddr); ok {
 		at := tcp.AddrPort()
 		w.remote = netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
+	}
+	if secure, ok := conn.(*tls.Conn); ok {
+		if chain := secure.ConnectionState().PeerCertificates; len(chain) > 0 {
+			w.expires = chain[0].NotAfter
+		}
 	}
 	return w
 }

@@ -11,21 +11,32 @@ import (
 // the event's payload, which has been checked; nil: it has no data.shipmentId. It reads no
 // further than there.
 func Shipment(account string, payload []byte) *int64 {
-	s := jsonscan.New(context.Background(), payload, jsonscan.Options{})
-	defer s.Free()
-	if !find(s, "data") || !find(s, "shipmentId") {
-		return nil
-	}
-	value, err := s.Value()
-	if err != nil {
-		return nil
-	}
-	text, ok := jsonscan.Value(value).Text()
+	text, ok := dataText(payload, "shipmentId")
 	if !ok {
 		return nil
 	}
 	key := domain.ShipmentKey(account, text)
 	return &key
+}
+
+// Webhook returns the webhook that an alert is about, given its payload; empty: it names none.
+func Webhook(payload []byte) domain.WebhookID {
+	text, _ := dataText(payload, "webhookId")
+	return domain.WebhookID(text)
+}
+
+// dataText returns a text in an event's data; false: there is none of that name.
+func dataText(payload []byte, name string) (text string, ok bool) {
+	s := jsonscan.New(context.Background(), payload, jsonscan.Options{})
+	defer s.Free()
+	if !find(s, "data") || !find(s, name) {
+		return "", false
+	}
+	value, err := s.Value()
+	if err != nil {
+		return "", false
+	}
+	return jsonscan.Value(value).Text()
 }
 
 // find goes into the object that is next, to the value of the member of that name.

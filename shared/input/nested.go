@@ -15,6 +15,17 @@ func (f *Form) Object(name string) (value []byte, ok bool) {
 	return f.take(name, '{', "an object")
 }
 
+// Inner returns a member that is an object, to be read for itself. Its faults are reported
+// with those of the form.
+func (f *Form) Inner(name string) (inner *Form, ok bool) {
+	value, ok := f.take(name, '{', "an object")
+	if !ok {
+		return nil, false
+	}
+	element, ok := f.element(value, false, name)
+	return element.Form, ok
+}
+
 // Element is an element of an array that holds objects, or texts in their place.
 type Element struct {
 	Text string

@@ -48,7 +48,7 @@ func TestWhatAStreamHasLost(t *testing.T) {
 // streams are states that are as far as their marks, but for what change does.
 func streams(change map[string]func(*loss.State)) (map[string]loss.State, map[string]domain.StreamMark) {
 	states, known := map[string]loss.State{}, map[string]domain.StreamMark{}
-	for _, name := range []string{bus.StreamEvents, bus.StreamRetries, bus.StreamHold, bus.StreamRecords} {
+	for _, name := range []string{bus.StreamEvents, bus.StreamRetries, bus.StreamHold, bus.StreamOrder, bus.StreamRecords} {
 		state := loss.State{StreamMark: mark(), FirstSeq: 50, FirstTime: start.Add(-time.Minute)}
 		if c := change[name]; c != nil {
 			c(&state)
@@ -65,6 +65,7 @@ func again(s *loss.State) { s.Server = "two" }
 func TestWhatIsGivenBack(t *testing.T) {
 	t.Parallel()
 	found := start.Add(2 * time.Minute)
+	ordered := loss.Waiting{Delivery: "dlv_5", Revision: 2, Held: true, Ordered: true, UpdatedAt: start.Add(-time.Minute)}
 	scheduled := loss.Waiting{Delivery: "dlv_1", Revision: 2, UpdatedAt: start.Add(-time.Minute)}
 	held := loss.Waiting{Delivery: "dlv_2", Revision: 2, Held: true, UpdatedAt: start.Add(-time.Minute)}
 	late := loss.Waiting{Delivery: "dlv_3", Revision: 2, Held: true, UpdatedAt: start.Add(-time.Second)}
@@ -76,14 +77,15 @@ func TestWhatIsGivenBack(t *testing.T) {
 		"nothing was lost":         {nil, nil},
 		"RETRIES was lost":         {map[string]func(*loss.State){bus.StreamRetries: anew}, []loss.Waiting{scheduled, later}},
 		"HOLD was lost":            {map[string]func(*loss.State){bus.StreamHold: anew}, []loss.Waiting{held, late}},
-		"RECORDS was lost":         {map[string]func(*loss.State){bus.StreamRecords: anew}, []loss.Waiting{scheduled, held, late, later}},
+		"RECORDS was lost":         {map[string]func(*loss.State){bus.StreamRecords: anew}, []loss.Waiting{scheduled, held, late, later, ordered}},
+		"ORDER was lost":           {map[string]func(*loss.State){bus.StreamOrder: anew}, []loss.Waiting{ordered}},
 		"EVENTS was lost":          {map[string]func(*loss.State){bus.StreamEvents: anew}, nil},
 		"the server started again": {map[string]func(*loss.State){bus.StreamHold: again}, []loss.Waiting{late}},
 	} {
 		states, known := streams(row.change)
 		r := loss.Begin(loss.Compare(states, known, nil), states, nil, found)
 		var got []loss.Waiting
-		for _, w := range []loss.Waiting{scheduled, held, late, later} {
+		for _, w := range []loss.Waiting{scheduled, held, late, later, ordered} {
 			if r.Missing(w) {
 				got = append(got, w)
 				r.GaveBack(w.Delivery, w.Revision)
@@ -92,7 +94,7 @@ func TestWhatIsGivenBack(t *testing.T) {
 				t.Errorf("%s: %s is given back twice", name, w.Delivery)
 			}
 			w.Revision++
-			if slices.Contains(got, loss.Waiting{Delivery: w.Delivery, Revision: 2, Held: w.Held, UpdatedAt: w.UpdatedAt}) && !r.Missing(w) {
+			if slices.Contains(got, loss.Waiting{Delivery: w.Delivery, Revision: 2, Held: w.Held, Ordered: w.Ordered, UpdatedAt: w.UpdatedAt}) && !r.Missing(w) {
 				t.Errorf("%s: a later state of %s, reached before the loss, is not given back", name, w.Delivery)
 			}
 		}

@@ -79,13 +79,18 @@ func (r *Restoration) Events() (made time.Time, lost bool) {
 }
 
 // Deliveries reports whether deliveries that wait are to be given back.
-func (r *Restoration) Deliveries() bool { return r.scheduled() || r.held() || !r.Tail.IsZero() }
+func (r *Restoration) Deliveries() bool {
+	return r.scheduled() || r.held() || r.ordered() || !r.Tail.IsZero()
+}
 
-// scheduled and held report whether all that is scheduled or held is to be given back. When
-// RECORDS was lost, what the database knows may be behind the other two streams: both are
+// scheduled, held and ordered report whether the bus must be given back all retries, all held
+// deliveries, or all deliveries that wait in the order of their shipment.
+// When RECORDS was lost, what the database knows may be behind the other streams: all is
 // given back then, and the dispatchers drop what is outdated.
 func (r *Restoration) scheduled() bool { return r.lost(bus.StreamRetries, bus.StreamRecords) }
 func (r *Restoration) held() bool      { return r.lost(bus.StreamHold, bus.StreamRecords) }
+
+func (r *Restoration) ordered() bool { return r.lost(bus.StreamOrder, bus.StreamRecords) }
 
 func (r *Restoration) lost(streams ...string) bool {
 	for _, name := range streams {
@@ -98,7 +103,7 @@ func (r *Restoration) lost(streams ...string) bool {
 
 // Since is the time before which no delivery that waits is missing; zero: all may be.
 func (r *Restoration) Since() time.Time {
-	if r.scheduled() || r.held() {
+	if r.scheduled() || r.held() || r.ordered() {
 		return time.Time{}
 	}
 	return r.Tail
@@ -109,13 +114,17 @@ type Waiting struct {
 	Delivery  domain.DeliveryID
 	Revision  domain.Revision
 	Held      bool      // in a hold queue; else it is scheduled
+	Ordered   bool      // it waits in the order of its shipment, whatever else is set
 	UpdatedAt time.Time // when it reached this state
 }
 
 // Missing reports whether a delivery is to be given back.
 func (r *Restoration) Missing(w Waiting) bool {
 	whole := r.scheduled()
-	if w.Held {
+	switch {
+	case w.Ordered:
+		whole = r.ordered()
+	case w.Held:
 		whole = r.held()
 	}
 	return !r.gaveBack(w) && (whole || r.inTail(w))

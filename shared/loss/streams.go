@@ -46,8 +46,9 @@ func Compare(states map[string]State, known map[string]domain.StreamMark, being 
 		if being.has(name, state.Created) {
 			continue
 		}
-		mark := known[name]
+		mark, marked := known[name]
 		switch {
+		case !marked: // a build that did not know it set the marks
 		case state.Lost(mark):
 			found.Streams[name] = state.Created
 		case state.Server != mark.Server:

@@ -22,7 +22,7 @@ type Explanation struct {
 // Codes returns every kind, in the order of their statuses.
 func Codes() []Code {
 	return []Code{
-		InvalidInput, Unauthenticated, Forbidden, NotFound, MethodNotAllowed, RequestTimeout, Conflict, TooLarge,
+		InvalidInput, Unauthenticated, Forbidden, NotFound, MethodNotAllowed, RequestTimeout, Conflict, Gone, TooLarge,
 		UnsupportedMediaType, RateLimited, Internal, BadGateway, Unavailable, GatewayTimeout,
 	}
 }
@@ -109,6 +109,16 @@ func ofBody(code Code) Explanation {
 			Meaning: "The request is valid, but it conflicts with the current state: a name is taken, or something has changed in between.",
 			Advice:  []string{"Read the resource again. Then use another name, or apply your change to the current state."},
 			Example: New(Conflict, "The request is at odds with the state of the resource."), At: "/v1/accounts/default/key-buckets",
+		}
+	case Gone:
+		return Explanation{
+			Meaning: "What comes after this cursor is not kept any more. The feed was not read for longer than events are kept, so events may have been missed.",
+			Advice: []string{
+				"Read the feed without a cursor. It begins at the oldest event that is kept.",
+				"Read it more often than the retention, which is 7 days unless it was set otherwise.",
+			},
+			Example: New(Gone, "Events after this cursor are not kept any more. Without a cursor, the feed begins at the oldest that is kept."),
+			At:      "/v1/webhooks/0190c0f0-0000-7000-8000-000000000000/feed",
 		}
 	case TooLarge:
 		return Explanation{

@@ -25,6 +25,7 @@ const (
 	MethodNotAllowed     Code = "METHOD_NOT_ALLOWED"     // 405
 	RequestTimeout       Code = "REQUEST_TIMEOUT"        // 408
 	Conflict             Code = "CONFLICT"               // 409
+	Gone                 Code = "GONE"                   // 410
 	TooLarge             Code = "TOO_LARGE"              // 413
 	UnsupportedMediaType Code = "UNSUPPORTED_MEDIA_TYPE" // 415
 	RateLimited          Code = "RATE_LIMITED"           // 429
@@ -57,6 +58,8 @@ func kindOf(code Code) kind {
 		return kind{http.StatusRequestTimeout, "Request timeout", "request-timeout"}
 	case Conflict:
 		return kind{http.StatusConflict, "Conflict", "conflict"}
+	case Gone:
+		return kind{http.StatusGone, "Gone", "gone"}
 	case TooLarge:
 		return kind{http.StatusRequestEntityTooLarge, "Too large", "too-large"}
 	case UnsupportedMediaType:

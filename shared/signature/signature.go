@@ -1,8 +1,9 @@
-// Package signature signs and verifies callbacks by Standard Webhooks 1.0.0:
-// HMAC-SHA-256 over "id.timestamp.body", scheme v1.
+// Package signature signs and verifies callbacks by Standard Webhooks 1.0.0, over
+// "id.timestamp.body": with HMAC-SHA-256, scheme v1, and with Ed25519, scheme v1a.
 package signature
 
 import (
+	"crypto/ed25519"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding"
@@ -11,6 +12,7 @@ import (
 	"fmt"
 	"hash"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -35,8 +37,12 @@ const (
 // ErrSecret is returned for text that is no signing secret; it never has the text.
 var ErrSecret = errors.New("not a signing secret")
 
-// Key is a webhook's signing key. It prints as [redacted].
-type Key struct{ bytes []byte }
+// Key is a webhook's signing secret, or the public key of an account, which only checks. It
+// prints as [redacted].
+type Key struct {
+	bytes  []byte // of a secret
+	public ed25519.PublicKey
+}
 
 // ParseSecret reads whsec_ and the base64 of 24 to 64 bytes, in the strict form (padded,
 // no line breaks, no stray bits) that every receiver's library takes.
@@ -48,13 +54,39 @@ func ParseSecret(text string) (Key, error) {
 	return decodeKey(encoded)
 }
 
-// ParseKey reads a secret with or without its prefix, as receivers' libraries do.
+// ParseKey reads what a receiver checks signatures with. That is a public key, which begins with
+// whpk_, or a secret. The secret's prefix may be missing, as in the libraries of receivers.
 func ParseKey(text string) (Key, error) {
+	if encoded, ok := strings.CutPrefix(text, publicPrefix); ok {
+		return parsePublicKey(encoded)
+	}
+	if strings.HasPrefix(text, privatePrefix) {
+		return Key{}, fmt.Errorf("%w: it is a private key, which no receiver may have", ErrSecret)
+	}
 	return decodeKey(strings.TrimPrefix(text, secretPrefix))
 }
 
+// Public reports whether the key is a public one.
+func (k Key) Public() bool { return k.public != nil }
+
 // Equal reports whether two keys are the same.
-func (k Key) Equal(other Key) bool { return hmac.Equal(k.bytes, other.bytes) }
+func (k Key) Equal(other Key) bool {
+	return hmac.Equal(k.bytes, other.bytes) && k.public.Equal(other.public)
+}
+
+// checks reports whether the key made a signature, or its private half did, in constant time. A
+// key checks signatures of its own scheme alone.
+func (k Key) checks(s *parsed, id string, unix int64, body []byte) bool {
+	if k.Public() {
+		return s.scheme == versionAsymmetric && ed25519.Verify(k.public, message(id, unix, body), s.sum)
+	}
+	return s.scheme == version && NewSigner(k).matches(s.sum, id, unix, body)
+}
+
+// matchAny returns the first of keys that made the signature; -1: none did.
+func matchAny(keys []Key, s *parsed, id string, unix int64, body []byte) int {
+	return slices.IndexFunc(keys, func(k Key) bool { return k.checks(s, id, unix, body) })
+}
 
 func decodeKey(encoded string) (Key, error) {
 	if strings.ContainsAny(encoded, "\r\n") {
@@ -86,7 +118,7 @@ type Signer struct{ states []state }
 // they depend on the key alone, so a signature starts from them.
 type state struct{ inner, outer []byte }
 
-// NewSigner returns a signer whose signatures come in the order of keys.
+// NewSigner returns a signer whose signatures come in the order of keys, which are secrets.
 func NewSigner(keys ...Key) *Signer {
 	s := &Signer{states: make([]state, len(keys))}
 	for i, key := range keys {

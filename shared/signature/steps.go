@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -56,18 +57,23 @@ func step(name string, err error, fine string) Step {
 
 // describe counts what a webhook-signature header has.
 func describe(signatures string) string {
-	var good, other, bad int
+	var symmetric, asymmetric, other, bad int
 	for part := range strings.SplitSeq(signatures, " ") {
-		switch _, err := parseSignature(part); {
+		switch s, err := parseSignature(part); {
+		case err == nil && s.scheme == versionAsymmetric:
+			asymmetric++
 		case err == nil:
-			good++
+			symmetric++
 		case errors.Is(err, errDifferentVersion):
 			other++
 		default:
 			bad++
 		}
 	}
-	text := fmt.Sprintf("%d of version v1", good)
+	text := fmt.Sprintf("%d of version v1", symmetric)
+	if asymmetric > 0 {
+		text += fmt.Sprintf(", %d of version v1a", asymmetric)
+	}
 	if other > 0 {
 		text += fmt.Sprintf(", %d of another version (skipped)", other)
 	}
@@ -80,24 +86,38 @@ func describe(signatures string) string {
 // match compares every signature with every key and, when none fits, tries the bodies
 // that receivers commonly make of the one they got.
 func match(signatures, id string, unix int64, body []byte, keys []Key) (ok bool, detail string) {
-	var macs [][]byte
+	var given []parsed
 	for part := range strings.SplitSeq(signatures, " ") {
-		if mac, err := parseSignature(part); err == nil {
-			macs = append(macs, mac)
+		if s, err := parseSignature(part); err == nil {
+			given = append(given, s)
 		}
 	}
-	for i, mac := range macs {
-		for j, key := range keys {
-			if NewSigner(key).matches(mac, id, unix, body) {
-				return true, fmt.Sprintf("signature %d of %d matches secret %d of %d", i+1, len(macs), j+1, len(keys))
-			}
+	for i := range given {
+		if j := matchAny(keys, &given[i], id, unix, body); j >= 0 {
+			return true, fmt.Sprintf("signature %d of %d matches %s %d of %d", i+1, len(given), kind(keys[j]), j+1, len(keys))
 		}
 	}
-	signer := NewSigner(keys...)
-	for _, mac := range macs {
-		if trimmed := bytes.TrimRight(body, "\r\n"); len(trimmed) < len(body) && signer.matches(mac, id, unix, trimmed) {
+	for i := range given {
+		if trimmed := bytes.TrimRight(body, "\r\n"); len(trimmed) < len(body) && matchAny(keys, &given[i], id, unix, trimmed) >= 0 {
 			return false, "it would match without the line break at the end of the body, which something added on the way"
 		}
 	}
-	return false, fmt.Sprintf("none of %d signatures matches: another secret was used, or the %d bytes of the body are not those that were sent", len(macs), len(body))
+	if len(given) > 0 && !slices.ContainsFunc(given, func(s parsed) bool { return slices.ContainsFunc(keys, s.isFor) }) {
+		if given[0].scheme == versionAsymmetric {
+			return false, "it is signed by v1a alone, which takes a public key (whpk_…) to check, and only secrets were given"
+		}
+		return false, "it is signed by v1 alone, which takes the webhook's secret (whsec_…) to check, and only public keys were given"
+	}
+	return false, fmt.Sprintf("none of %d signatures matches: another secret or key was used, or the %d bytes of the body are not those that were sent", len(given), len(body))
+}
+
+// isFor reports whether the signature is of the scheme that the key checks.
+func (s parsed) isFor(k Key) bool { return (s.scheme == versionAsymmetric) == k.Public() }
+
+// kind names a key for a person.
+func kind(k Key) string {
+	if k.Public() {
+		return "public key"
+	}
+	return "secret"
 }

@@ -21,12 +21,13 @@ var (
 	ErrTimestampTooOld  = errors.New("timestamp too old")
 	ErrTimestampTooNew  = errors.New("timestamp too new")
 	ErrNoMatch          = errors.New("no matching signature")
-	errDifferentVersion = errors.New("another version than v1")
+	errDifferentVersion = errors.New("another version than v1 and v1a")
 )
 
 // Verify checks a callback as its receiver has to: header is the request's, body the
 // bytes as they came, now the receiver's clock. One signature that matches one of keys
-// is enough; signatures of other versions are skipped. The error wraps one of this
+// is enough; signatures of other versions are skipped. A secret checks v1 signatures alone, a
+// public key v1a ones alone. The error wraps one of this
 // package's Err values.
 func Verify(header http.Header, body []byte, now time.Time, keys ...Key) error {
 	id, err := single(header, HeaderID)
@@ -48,10 +49,9 @@ func Verify(header http.Header, body []byte, now time.Time, keys ...Key) error {
 	if err := checkAge(unix, now); err != nil {
 		return err
 	}
-	signer := NewSigner(keys...)
 	for part := range strings.SplitSeq(signatures, " ") {
-		mac, err := parseSignature(part)
-		if err == nil && signer.matches(mac, id, unix, body) {
+		s, err := parseSignature(part)
+		if err == nil && matchAny(keys, &s, id, unix, body) >= 0 {
 			return nil
 		}
 	}
@@ -96,22 +96,33 @@ func checkAge(unix int64, now time.Time) error {
 	return nil
 }
 
-// parseSignature returns the sum in one part of the webhook-signature header:
-// v1, a comma, and 44 characters of padded base64.
-func parseSignature(part string) ([]byte, error) {
+// parsed is one part of the webhook-signature header.
+type parsed struct {
+	scheme string
+	sum    []byte
+}
+
+// parseSignature reads one part of the webhook-signature header: v1 or v1a, a comma, and 44 or 88
+// characters of padded base64.
+func parseSignature(part string) (parsed, error) {
 	scheme, encoded, ok := strings.Cut(part, ",")
 	if !ok {
-		return nil, fmt.Errorf("%w: a signature is version,base64", ErrMalformedHeader)
+		return parsed{}, fmt.Errorf("%w: a signature is version,base64", ErrMalformedHeader)
 	}
-	if scheme != version {
-		return nil, errDifferentVersion
+	size := encodedSize
+	switch scheme {
+	case version:
+	case versionAsymmetric:
+		size = asymmetricSize
+	default:
+		return parsed{}, errDifferentVersion
 	}
-	if len(encoded) != encodedSize || strings.ContainsAny(encoded, "\r\n") {
-		return nil, fmt.Errorf("%w: a v1 signature has %d characters of base64", ErrMalformedHeader, encodedSize)
+	if len(encoded) != size || strings.ContainsAny(encoded, "\r\n") {
+		return parsed{}, fmt.Errorf("%w: a %s signature has %d characters of base64", ErrMalformedHeader, scheme, size)
 	}
-	mac, err := base64.StdEncoding.Strict().DecodeString(encoded)
+	sum, err := base64.StdEncoding.Strict().DecodeString(encoded)
 	if err != nil {
-		return nil, fmt.Errorf("%w: a v1 signature is padded base64", ErrMalformedHeader)
+		return parsed{}, fmt.Errorf("%w: a %s signature is padded base64", ErrMalformedHeader, scheme)
 	}
-	return mac, nil
+	return parsed{scheme, sum}, nil
 }

@@ -1,4 +1,4 @@
 package store
 
 // RowStructs lists the row structs of the package.
-func RowStructs() []any { return []any{&logFloorRow{}} }
+func RowStructs() []any { return []any{&logFloorRow{}, &feedOrderRow{}} }

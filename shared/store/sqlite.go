@@ -49,6 +49,7 @@ func openSQLite(path string, readers int) (*sqliteDialect, error) {
 		return nil, err
 	}
 	d.statements = &Statements{db: d.writer, prepared: map[string]*sql.Stmt{}}
+	d.statements.Add(nextXact)
 	d.writer.SetMaxOpenConns(1)
 	d.writer.SetMaxIdleConns(1)
 	if d.reader, err = sql.Open(sqliteDriver, sqliteDSN(path, true)); err != nil {

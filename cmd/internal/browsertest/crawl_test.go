@@ -25,8 +25,8 @@ func pages() []string {
 		"/console/events", "/console/events/*", "/console/publish", "/console/shipments/*",
 		"/console/deliveries", "/console/deliveries/*", "/console/deliveries/send-again", "/console/jobs", "/console/jobs/*",
 		"/console/webhooks", "/console/webhooks/new", "/console/webhooks/*", "/console/webhooks/*/deliveries", "/console/webhooks/*/settings",
-		"/console/webhooks/*/secret", "/console/webhooks/*/test", "/console/webhooks/*/code", "/console/webhooks/*/delete", "/console/webhooks/*/replay",
-		"/console/catalogue", "/console/catalogue/*", "/console/rejected", "/console/rejected/message",
+		"/console/signing-keys", "/console/signing-keys/rotate", "/console/webhooks/*/secret", "/console/webhooks/*/test", "/console/webhooks/*/code", "/console/webhooks/*/delete", "/console/webhooks/*/replay",
+		"/console/catalogue", "/console/catalogue/*", "/console/rejected", "/console/rejected/message", "/console/alerts",
 		"/console/deployments", "/console/new-deployment", "/console/deployments/*", "/console/deployments/*/traffic", "/console/deployments/*/requests",
 		"/console/environments", "/console/environments/*", "/console/environments/*/*",
 		"/console/access", "/console/access/buckets/*", "/console/access/buckets/*/consumers/*", "/console/access/buckets/*/consumers/*/new-key",
@@ -51,7 +51,7 @@ func TestEveryPage(t *testing.T) {
 	h := makeHostile(t)
 	b.signIn(b.stack.Key)
 	c := &crawl{tab: b, kinds: make(map[string]int), first: make(map[string]string)}
-	c.run("/console", "/console/deliveries/"+h.delivery, "/console/shipments/"+url.PathEscape(h.shipment), "/console/events/"+h.event+"/webhooks/"+h.webhook)
+	c.run("/console", "/console/signing-keys/rotate", "/console/deliveries/"+h.delivery, "/console/shipments/"+url.PathEscape(h.shipment), "/console/events/"+h.event+"/webhooks/"+h.webhook)
 	for _, page := range pages() {
 		if _, ok := c.first[page]; !ok {
 			t.Errorf("no link leads to %s", page)

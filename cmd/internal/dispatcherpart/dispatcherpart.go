@@ -21,6 +21,7 @@ func AddWatched(p *boot.Process, h *boot.Handles, watch func(dispatcher.Made)) (
 		DefaultSchedule: h.Settings.RetrySchedule,
 		Retention:       h.Settings.Retention,
 		DisableAfter:    h.Settings.DisableAfter,
+		PublicURL:       h.Settings.PublicURL,
 		Memory:          h.Settings.DispatchMemory,
 		Watch:           watch,
 	})

@@ -23,7 +23,7 @@ const patience = 60 * time.Second
 func TestCommands(t *testing.T) {
 	t.Parallel()
 	binary := filepath.Join(t.TempDir(), "waybill")
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", binary, "waybill.dev/cmd/waybill")
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", binary, "waybill.dev/cmd/waybill")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build waybill: %v\n%s", err, out)

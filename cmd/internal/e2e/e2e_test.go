@@ -24,6 +24,7 @@ func cases() map[string]func(*world) {
 		"test, retry and replay":                         onRequest,
 		"circuit opens, probes and closes":               circuit,
 		"schedule exhausted is failed":                   exhausted,
+		"alerts tell once, and never of alerts":          alerts,
 		"rate limit":                                     rateLimit,
 		"in-flight cap":                                  inFlight,
 		"duplicates are told and not delivered":          duplicates,

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 
@@ -29,6 +30,7 @@ func secrets(w *world) {
 	retrievable := v.keys("kept-bucket", true)
 	key := v.keys("loose-bucket", false)
 	hook, ids := v.webhooks()
+	v.authenticated()
 	v.use(key, ids)
 	v.misuse(retrievable, hook)
 	v.misuse(key, hook)
@@ -117,6 +119,40 @@ func (v *vault) webhooks() (hook string, ids []string) {
 	return first.ID, slices.Concat(ids, after)
 }
 
+// authenticated has webhooks that prove who they are, reach the receiver or not, and are changed.
+func (v *vault) authenticated() {
+	v.Helper()
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	v.Cleanup(receiver.Close)
+	made := func(what string) string {
+		text := hex.EncodeToString(domain.NewSecretBytes(20))
+		v.secrets[text] = what
+		return text
+	}
+	for _, auth := range []func() string{
+		func() string {
+			password := made("a password")
+			v.secrets[base64.StdEncoding.EncodeToString([]byte("receiver:"+password))] = "a password in its header"
+			return fmt.Sprintf(`{"type":"basic","username":"receiver","password":%q}`, password)
+		},
+		func() string { return fmt.Sprintf(`{"type":"bearer","token":%q}`, made("a token")) },
+		func() string { // the receiver answers with no token
+			return fmt.Sprintf(`{"type":"oauth2","tokenUrl":%q,"clientId":"client","clientSecret":%q}`, receiver.URL, made("a client's secret"))
+		},
+	} {
+		a, _ := v.reveal(http.MethodPost, "/v1/webhooks", fmt.Sprintf(`{"url":%q,"events":["shipment.exception","waybill.webhook.failing"],"signing":"both","retryScheduleSeconds":[0.05],"auth":%s}`, receiver.URL, auth()))
+		path := "/v1/webhooks/" + v.idOf(a)
+		v.ask(http.MethodPost, path+"/test", `{}`)
+		v.ask(http.MethodPatch, path, `{"auth":`+auth()+`}`)
+		v.ask(http.MethodPost, path+"/test", `{}`)
+		for _, below := range []string{"", "/health", "/feed", "/cursors"} {
+			v.ask(http.MethodGet, path+below, "")
+		}
+		broken := strings.Replace(auth(), `"type":"`, `"type":"no-`, 1)
+		v.refused(v.api, http.MethodPatch, path, `{"auth":`+broken+`}`, nil)
+	}
+}
+
 // use has a key open something, and keys that are none.
 func (v *vault) use(key string, ids []string) {
 	v.Helper()
@@ -175,7 +211,8 @@ func (v *vault) read(hook string) {
 	v.Helper()
 	for _, path := range []string{
 		"/v1/webhooks", "/v1/webhooks/" + hook, "/v1/events", "/v1/deliveries?limit=1000", "/v1/rejected", "/v1/accounts", "/v1/who-am-i",
-		"/v1/accounts/default/projects", bucketsOfDefault, bucketsOfDefault + "/kept-bucket", "/openapi", "/readyz",
+		"/v1/accounts/default/projects", "/v1/jobs", "/v1/signing-keys", "/v1/statistics", "/v1/events?source=waybill", "/v1/webhooks/" + hook + "/feed",
+		"/v1/webhooks/" + hook + "/health", "/.well-known/waybill/default/jwks.json", bucketsOfDefault, bucketsOfDefault + "/kept-bucket", "/openapi", "/readyz",
 	} {
 		v.ask(http.MethodGet, path, "")
 	}

@@ -98,6 +98,7 @@ type things struct {
 	account, project, bucket, consumer, key, manager, webhook, event, delivery, job string
 	branch, variable                                                                string
 	deployment, build, status                                                       string
+	signing                                                                         string // a public key
 }
 
 func (t things) fill(path string) string {
@@ -105,7 +106,7 @@ func (t things) fill(path string) string {
 		"{accountName}", t.account, "{projectName}", t.project, "{bucketName}", t.bucket, "{consumerName}", t.consumer, "{keyId}", t.key, "{managerId}", t.manager,
 		"/webhooks/{id}", "/webhooks/"+t.webhook, "/events/{id}", "/events/"+t.event, "/deliveries/{id}", "/deliveries/"+t.delivery,
 		"/jobs/{id}", "/jobs/"+t.job, "{deliveryId}", t.delivery, "{branchName}", url.PathEscape(t.branch), "{variableName}", t.variable,
-		"{deploymentName}", t.deployment, "{buildId}", t.build, "{statusId}", t.status, "{requestId}", t.status, "{environmentName}", t.deployment,
+		"{cursorName}", "main", "{deploymentName}", t.deployment, "{buildId}", t.build, "{statusId}", t.status, "{requestId}", t.status, "{environmentName}", t.deployment,
 	).Replace(path)
 }
 
@@ -115,7 +116,7 @@ func nothing(account string) things {
 		account, "no-such-project", "no-such-bucket", "no-such-consumer", "key_000000000000000000000000", "eusr_000000000000000000000000",
 		"0190c0f0-0000-7000-8000-000000000000", "evt_none", "0000000000000000000000", "job_000000000000000000000000",
 		"no-such-branch", "NO_SUCH_VARIABLE",
-		"no-such-deployment", "0190c0f0-0000-7000-8000-000000000000", "0190c0f0-0000-7000-8000-000000000000",
+		"no-such-deployment", "0190c0f0-0000-7000-8000-000000000000", "0190c0f0-0000-7000-8000-000000000000", "",
 	}
 }
 
@@ -141,6 +142,7 @@ func (w *world) furnish() things {
 	t.webhook, t.event = hook.ID, w.publish(1)[0]
 	w.arrived(endpoint, []string{t.event})
 	t.delivery = w.delivery(t.webhook, t.event, "delivered").ID
+	w.follow(&t)
 	var job struct{ ID string }
 	none := w.ask(w.api, http.MethodPost, "/v1/deliveries/retry", `{"eventId":"`+t.event+`","status":"failed"}`, http.StatusAccepted)
 	if err := json.Unmarshal(none.Body, &job); err != nil || job.ID == "" {
@@ -160,12 +162,30 @@ func (w *world) furnish() things {
 	return t
 }
 
+// follow gives the default account a key to sign with, and its webhook a filter, an authentication and a
+// place in its feed.
+func (w *world) follow(t *things) {
+	w.Helper()
+	t.signing = publicKey.FindString(string(w.ask(w.api, http.MethodPost, "/v1/signing-keys/rotate", `{}`, 0).Body))
+	if t.signing == "" {
+		w.Fatal("a rotation shows no public key")
+	}
+	w.ask(w.api, http.MethodPatch, t.fill("/v1/webhooks/{id}"), `{"filter":{"data.theirs":{"$ne":1}},"auth":{"type":"bearer","token":"their-token"}}`, http.StatusOK)
+	var page struct{ Cursor string }
+	if err := json.Unmarshal(w.ask(w.api, http.MethodGet, t.fill("/v1/webhooks/{id}/feed"), "", http.StatusOK).Body, &page); err != nil || page.Cursor == "" {
+		w.Fatalf("the feed has no cursor: %v", err)
+	}
+	w.ask(w.api, http.MethodPut, t.fill("/v1/webhooks/{id}/cursors/{cursorName}"), `{"cursor":"`+page.Cursor+`"}`, http.StatusOK)
+}
+
+var publicKey = regexp.MustCompile(`whpk_[0-9A-Za-z+/]+=*`)
+
 // everything is what the default account has.
 func (w *world) everything(t things) string {
 	w.Helper()
 	var all strings.Builder
 	for _, path := range []string{
-		"/v1/webhooks", "/v1/events", "/v1/events/{id}", "/v1/deliveries", "/v1/deliveries/{id}", "/v1/jobs", "/v1/rejected", "/v1/accounts/{accountName}/projects",
+		"/v1/webhooks", "/v1/webhooks/{id}/cursors", "/v1/signing-keys", "/v1/events", "/v1/events/{id}", "/v1/deliveries", "/v1/deliveries/{id}", "/v1/jobs", "/v1/rejected", "/v1/accounts/{accountName}/projects",
 		"/v1/accounts/{accountName}/projects/{projectName}/branches/{branchName}/variables",
 		"/v1/deployments/{deploymentName}", "/v1/deployments/{deploymentName}/builds",
 		"/v1/accounts/{accountName}/key-buckets", "/v1/accounts/{accountName}/audit-logs",
@@ -252,7 +272,7 @@ func (w *world) shut(stranger *stack.Client, o operation, theirs things) {
 		if o.method == http.MethodGet && a.Status != http.StatusOK {
 			w.Errorf("%s %s answers %d: %s", o.method, o.path, a.Status, a.Body)
 		}
-		for _, id := range []string{`"default"`, "their-", theirs.webhook, `"` + theirs.event + `"`, theirs.delivery} {
+		for _, id := range []string{`"default"`, "their-", theirs.webhook, `"` + theirs.event + `"`, theirs.delivery, theirs.signing} {
 			if bytes.Contains(a.Body, []byte(id)) {
 				w.Errorf("%s %s shows what is another's: %s", o.method, o.path, a.Body)
 			}

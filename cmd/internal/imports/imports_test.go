@@ -32,6 +32,7 @@ var shared = []string{
 	"egress",                            // where callbacks may go
 	"egress/hostile",                    // receivers that misbehave, for tests
 	"envelope",                          // events as they are published: decoding and checking
+	"filter",                            // which events a webhook wants: the api checks and tries it, dispatchers go by it
 	"input",                             // strict reading of JSON objects and queries
 	"jsonscan",                          // the scanner under every reader of JSON that others write
 	"jsonscan/attack",                   // JSON that is made to cost much, for tests
@@ -40,6 +41,8 @@ var shared = []string{
 	"news",                              // what changed in an account, for who watches
 	"pgtest",                            // a throwaway Postgres cluster for tests
 	"problem",                           // the one form of an error over HTTP
+	"receiverauth",                      // how callbacks are authenticated at their receiver
+	"receiverauth/receiverauthtest",     // certificates, for tests
 	"requestid",                         // the name of a request
 	"seal",                              // encryption at rest
 	"signature",                         // Standard Webhooks
@@ -81,6 +84,7 @@ var testSupport = []string{
 	"waybill.dev/shared/egress/hostile",
 	"waybill.dev/shared/jsonscan/attack",
 	"waybill.dev/shared/pgtest",
+	"waybill.dev/shared/receiverauth/receiverauthtest",
 	"waybill.dev/shared/store/storetest",
 	"waybill.dev/shared/store/deployments/deploymentstest",
 	"waybill.dev/shared/store/pipeline/pipelinetest",

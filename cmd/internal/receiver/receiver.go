@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -100,13 +101,17 @@ func New() *Receiver {
 	}
 }
 
-// Trust adds a secret that callbacks to p may be signed with. The newest eight of a path
+// Trust adds a secret that callbacks to p may be signed with, or a public key (whpk_). The newest eight of a path
 // are kept, of which one must match; the empty text drops them.
 func (r *Receiver) Trust(p, secret string) error {
 	if secret == "" {
 		return r.tell(p, func(known *path) { known.given = nil })
 	}
-	key, err := signature.ParseSecret(secret)
+	parse := signature.ParseSecret
+	if strings.HasPrefix(secret, "whpk_") {
+		parse = signature.ParseKey
+	}
+	key, err := parse(secret)
 	if err != nil {
 		return fmt.Errorf("read secret: %w", err)
 	}

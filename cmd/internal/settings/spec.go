@@ -150,7 +150,7 @@ func Specs() []Spec {
 			roles: []Role{Dev, API, Dispatcher, Gateway, Receiver}, defaults: same("4096", Dev, API, Dispatcher, Gateway, Receiver),
 		},
 		{Name: TrustedProxies, Usage: "CIDRs of proxies whose X-Forwarded-For, -Host and -Proto are trusted; none: no proxy", roles: servers, defaults: same("none", servers...)},
-		{Name: PublicURL, Usage: "beginning of all links of the API, such as https://hooks.example.com; without it, links are paths, or use what a trusted proxy sends", roles: apis},
+		{Name: PublicURL, Usage: "beginning of all links of the API and in alerts, such as https://hooks.example.com; without it, links are paths, or those of the API use what a trusted proxy sends", roles: pipeline},
 	}
 	return slices.Concat(specs, deployments(apis), signIn(apis), process(apis, servers, all))
 }

@@ -161,6 +161,8 @@ type Webhook struct {
 	MaxInFlight          int               `json:"maxInFlight,omitempty"`
 	RatePerSecond        *float64          `json:"ratePerSecond,omitempty"`
 	DisabledReason       *string           `json:"disabledReason,omitempty"`
+	Delivery             string            `json:"delivery,omitempty"`
+	Ordering             string            `json:"ordering,omitempty"`
 }
 
 // Delivery is a delivery as the API shows it; Attempts only when it was asked for alone.
@@ -171,6 +173,7 @@ type Delivery struct {
 	EventType     string
 	Status        string
 	AttemptCount  int
+	Sequence      int64
 	NextAttemptAt *time.Time
 	Reason        *string
 	Test          bool
@@ -309,6 +312,35 @@ func (c *Client) DeliveryOf(ctx context.Context, webhook, event string) (found D
 	}
 	found, err = c.Delivery(ctx, found.ID)
 	return found, err == nil, err
+}
+
+// FeedPage is a part of a webhook's feed.
+type FeedPage struct {
+	Data   []struct{ ID string }
+	Cursor string
+	Done   bool
+}
+
+// Feed reads a page of a webhook's feed.
+func (c *Client) Feed(ctx context.Context, webhook string, query url.Values) (FeedPage, error) {
+	var page FeedPage
+	err := c.call(ctx, http.MethodGet, "/v1/webhooks/"+webhook+"/feed?"+query.Encode(), nil, &page)
+	return page, err
+}
+
+// SetCursor keeps a cursor of a webhook's feed under a name.
+func (c *Client) SetCursor(ctx context.Context, webhook, name, cursor string) error {
+	return c.call(ctx, http.MethodPut, "/v1/webhooks/"+webhook+"/cursors/"+name, map[string]string{"cursor": cursor}, nil)
+}
+
+// Cursor returns the cursor that is kept under a name; empty: none is.
+func (c *Client) Cursor(ctx context.Context, webhook, name string) (string, error) {
+	var kept struct{ Cursor string }
+	err := c.call(ctx, http.MethodGet, "/v1/webhooks/"+webhook+"/cursors/"+name, nil, &kept)
+	if IsStatus(err, http.StatusNotFound) {
+		return "", nil
+	}
+	return kept.Cursor, err
 }
 
 // HasEvent reports whether the API knows an event.

@@ -71,7 +71,7 @@ func NewSite(ctx context.Context, dir string) (*Site, error) {
 }
 
 func (s *Site) build(ctx context.Context, p program) error {
-	_, err := goCommand(ctx, s.module, "build", "-trimpath", "-buildvcs=false", "-o", s.binary(p.name), p.pkg)
+	_, err := goCommand(ctx, s.module, "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", s.binary(p.name), p.pkg)
 	return err
 }
 

@@ -43,6 +43,8 @@ const (
 	ActionReplayWebhook = "replay-webhook"
 	ActionRetryDelivery = "retry-delivery"
 
+	ActionRotateSigningKeys = "rotate-signing-keys"
+
 	ActionRetryDeliveries = "retry-deliveries"
 	ActionCancelJob       = "cancel-job"
 
@@ -69,6 +71,8 @@ const (
 	ResourceDelivery = "delivery"
 	ResourceReplay   = "replay" // a job of the kind replay
 	ResourceJob      = "job"
+
+	ResourceSigningKey = "signingKey"
 
 	ResourceDeployment = "deployment"
 	ResourceBuild      = "build"

@@ -53,8 +53,10 @@ type Result struct {
 	Variables []domain.Variable
 }
 
-// ClaimBuild begins the build that has waited longest, and leaves it to the caller for Lease;
-// nil: none waits. A build whose gateway has gone is begun anew, up to MaxClaims times.
+// ClaimBuild begins the build that has waited longest of those of the account whose turn it is,
+// and leaves it to the caller for Lease; nil: none waits. It is the turn of the account that was
+// served longest ago, so that one with many builds holds nobody up. A build whose gateway has
+// gone is begun anew, up to MaxClaims times.
 func (d *Deployments) ClaimBuild(ctx context.Context) (*Claim, error) {
 	owner, err := store.NewUUID()
 	if err != nil {
@@ -78,20 +80,28 @@ func (d *Deployments) ClaimBuild(ctx context.Context) (*Claim, error) {
 
 // claim takes the row of a build, or none.
 func (d *Deployments) claim(tx *gorm.DB, owner string) (buildRow, error) {
-	lock := " FOR UPDATE SKIP LOCKED"
+	lock := " FOR UPDATE OF b SKIP LOCKED"
 	if d.db.SQLite() {
 		lock = "" // it has one writer
 	}
 	now := d.db.Now()
 	var row buildRow
 	err := tx.Raw(`UPDATE gateway_builds SET status = 'BUILDING', claims = claims + 1, owner = ?, lease_until = ?, started_at = ?
-		WHERE id = (SELECT id FROM gateway_builds
-			WHERE status IN ('QUEUED', 'BUILDING') AND (status = 'QUEUED' OR lease_until < ?) AND claims < ?
-			ORDER BY created_at, id LIMIT 1`+lock+`)
+		WHERE id = (SELECT b.id FROM gateway_builds b LEFT JOIN gateway_turns t ON t.account = b.account
+			WHERE b.status IN ('QUEUED', 'BUILDING') AND (b.status = 'QUEUED' OR b.lease_until < ?) AND b.claims < ?
+			ORDER BY t.turn NULLS FIRST, b.created_at, b.id LIMIT 1`+lock+`)
 		RETURNING id, status_id, deployment, account, project, branch, number, source_id, environment_type, status, created_at, created_by, owner`,
 		owner, d.db.Moment(now.Add(Lease)), d.db.Moment(now), d.db.Moment(now), MaxClaims).Scan(&row).Error
 	if err != nil {
 		return row, fmt.Errorf("claim build row: %w", err)
+	}
+	if row.ID == "" {
+		return row, nil
+	}
+	err = tx.Exec(`INSERT INTO gateway_turns (account, turn) VALUES (?, (SELECT COALESCE(MAX(turn), 0) + 1 FROM gateway_turns))
+		ON CONFLICT (account) DO UPDATE SET turn = excluded.turn`, row.Account).Error
+	if err != nil {
+		return row, fmt.Errorf("note turn of account: %w", err)
 	}
 	return row, nil
 }

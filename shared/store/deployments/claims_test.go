@@ -24,6 +24,7 @@ func TestClaims(t *testing.T) {
 	storetest.Run(t, newClaimBench, map[string]storetest.Tests[*claimBench]{"claims": {
 		"hands out the oldest build, with what it is made of": testClaim,
 		"hands out each build once":                           testClaimRace,
+		"serves accounts in turn":                             testTurns,
 		"hands out a build again when its gateway has gone":   testTakeOver,
 		"ends what was begun three times":                     testAbandoned,
 		"takes a build back":                                  testRelease,
@@ -170,6 +171,55 @@ func testClaimRace(t *testing.T, b *claimBench) {
 	}
 	if len(got) != builds {
 		t.Errorf("%d builds were handed out, want %d", len(got), builds)
+	}
+}
+
+// An account that queues many builds holds nobody up by more than the build that is in hand. One
+// that deletes what was built for it does not get more than its turn, either.
+func testTurns(t *testing.T, b *claimBench) {
+	uploads := map[string]int{}
+	queue := func(account string, builds int) {
+		t.Helper()
+		for range builds {
+			uploads[account]++
+			b.Clock.Advance(time.Millisecond)
+			target := deployments.Target{Account: account, Project: "shop", Branch: fmt.Sprint("branch-", uploads[account])}
+			if _, err := b.Upload(t.Context(), target, []byte("archive"), domain.ArchiveZip); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	serve := func(builds int) (accounts string) {
+		t.Helper()
+		for range builds {
+			claim := b.claim(t)
+			if claim == nil {
+				return accounts + "-"
+			}
+			accounts += claim.Build.Account[:1]
+			b.mustEnd(t, claim, deployments.Result{})
+		}
+		return accounts
+	}
+	for _, account := range []string{"acme", "best", "cups"} {
+		b.run(t, "INSERT INTO accounts (id, name, created_at) VALUES (?, ?, ?)", "acct_"+account, account, b.DB.Moment(b.DB.Now()))
+		b.run(t, "INSERT INTO projects (id, account, name, created_at, production_branch) VALUES (?, ?, 'shop', ?, 'main')", "prj_"+account, account, b.DB.Moment(b.DB.Now()))
+	}
+	queue("acme", domain.MaxOpenBuilds)
+	queue("best", 1)
+	if got := serve(3); got != "aba" {
+		t.Errorf("one build behind many: %s", got)
+	}
+	queue("cups", 2)
+	queue("best", 2)
+	if got := serve(6); got != "cbacba" {
+		t.Errorf("three accounts: %s", got)
+	}
+	// What an account deletes does not bring it to the front.
+	b.run(t, "DELETE FROM gateway_builds WHERE account = 'acme' AND status = 'SUCCESS'")
+	queue("best", 2)
+	if got := serve(4); got != "baba" {
+		t.Errorf("after builds were deleted: %s", got)
 	}
 }
 

@@ -83,6 +83,13 @@ type buildRow struct {
 
 func (*buildRow) TableName() string { return "gateway_builds" }
 
+type turnRow struct {
+	Account string `gorm:"primaryKey"`
+	Turn    int64
+}
+
+func (turnRow) TableName() string { return "gateway_turns" }
+
 type variableRow struct {
 	Seq       int64  `gorm:"->"`
 	Account   string `gorm:"primaryKey"`

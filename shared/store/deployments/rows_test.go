@@ -7,5 +7,5 @@ import (
 )
 
 func TestRows(t *testing.T) {
-	storetest.Rows(t, "deployments", versionRow{}, deploymentRow{}, sourceRow{}, buildRow{}, variableRow{})
+	storetest.Rows(t, "deployments", versionRow{}, deploymentRow{}, sourceRow{}, buildRow{}, turnRow{}, variableRow{})
 }

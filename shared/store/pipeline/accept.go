@@ -38,6 +38,10 @@ type Accepted struct {
 	// stored now, and ReceivedAt is zero.
 	Duplicate  bool
 	ReceivedAt time.Time
+	// Place numbers the events of an account with ordering in the order of their commits, from
+	// 1 and without a gap, in one commit in the order of the submissions; 0: its account has
+	// no ordering, or it is a duplicate.
+	Place int64
 }
 
 // StoredResponse is the answer that was given to the first request with a key.
@@ -62,7 +66,16 @@ type Receipt struct {
 // commits that share ids wait for each other instead of dying in a deadlock.
 type intake struct {
 	now    time.Time
-	events []domain.Event
+	events []placedEvent
+	// ordering tells that one of the accounts is known to have ordering.
+	ordering bool
+}
+
+// placedEvent is an event with its place among those of its commit, as they were submitted.
+type placedEvent struct {
+	domain.Event
+
+	place int
 }
 
 // intakeResult tells what was inserted.
@@ -70,6 +83,17 @@ type intakeResult struct {
 	version int64
 	// fresh has the keys that were inserted; nil: all of them.
 	fresh map[eventRef]struct{}
+	// places has the last place of each account with ordering before this commit.
+	places map[string]int64
+}
+
+// added tells whether an event was inserted.
+func (r *intakeResult) added(ref eventRef) bool {
+	if r.fresh == nil {
+		return true
+	}
+	_, ok := r.fresh[ref]
+	return ok
 }
 
 // eventRef names an event within the dedupe window.
@@ -84,6 +108,10 @@ type eventRef struct{ account, id string }
 // two processes, may be accepted twice: each looks into the partition of the day before
 // without waiting for what is not committed there.
 func (p *Pipeline) Accept(ctx context.Context, subs []Submission) ([]Receipt, error) {
+	// Not within the transaction: who waits there for a second connection may wait for ever.
+	if err := p.readOrderingAccounts(ctx, 0); err != nil {
+		return nil, err
+	}
 	var receipts []Receipt
 	err := p.db.Again(ctx, func() (err error) {
 		receipts, err = p.accept(ctx, subs)
@@ -91,6 +119,13 @@ func (p *Pipeline) Accept(ctx context.Context, subs []Submission) ([]Receipt, er
 	})
 	if err != nil {
 		return nil, store.Wrap("accept events", err)
+	}
+	for i := range receipts {
+		if receipts[i].Version > 0 {
+			// The events are accepted; who can't be read now is read after the next commit.
+			_ = p.readOrderingAccounts(ctx, receipts[i].Version)
+			break
+		}
 	}
 	return receipts, nil
 }
@@ -107,6 +142,11 @@ func (p *Pipeline) accept(ctx context.Context, subs []Submission) ([]Receipt, er
 		return nil, err
 	}
 	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
+	if !p.db.SQLite() {                  // the first key gives the transaction its id
+		if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock_shared($1)", int64(store.FeedLock)); err != nil {
+			return nil, err
+		}
+	}
 	if err := p.acceptWithKeys(ctx, tx, subs, receipts); err != nil {
 		return nil, err
 	}
@@ -195,7 +235,7 @@ func (p *Pipeline) acceptEvents(ctx context.Context, c store.Conn, subs []Submis
 		total += len(sub.Events)
 	}
 	seen := make(map[eventRef]struct{}, total)
-	in.events = make([]domain.Event, 0, total)
+	in.events = make([]placedEvent, 0, total)
 	for i, sub := range subs {
 		if answered[i] {
 			continue
@@ -210,10 +250,11 @@ func (p *Pipeline) acceptEvents(ctx context.Context, c store.Conn, subs []Submis
 			}
 			seen[ref] = struct{}{}
 			e.Account, e.ReceivedAt = sub.Account, in.now
-			in.events = append(in.events, e)
+			in.events = append(in.events, placedEvent{e, len(in.events)})
 		}
 	}
-	slices.SortFunc(in.events, func(a, b domain.Event) int {
+	in.ordering = p.places.known.Load().in(subs)
+	slices.SortFunc(in.events, func(a, b placedEvent) int {
 		return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(a.ID, b.ID))
 	})
 	result, err := p.dialect.insertEvents(ctx, c, in)
@@ -226,21 +267,23 @@ func (p *Pipeline) acceptEvents(ctx context.Context, c store.Conn, subs []Submis
 		}
 		receipts[i].Version = result.version
 		for j := range receipts[i].Events {
-			settleAccepted(&receipts[i].Events[j], subs[i].Account, in.now, result.fresh)
+			settleAccepted(&receipts[i].Events[j], subs[i].Account, in.now, &result)
 		}
 	}
 	return nil
 }
 
-func settleAccepted(a *Accepted, account string, now time.Time, fresh map[eventRef]struct{}) {
+func settleAccepted(a *Accepted, account string, now time.Time, result *intakeResult) {
 	if a.Duplicate {
 		return
 	}
-	if fresh != nil {
-		if _, ok := fresh[eventRef{account, a.ID}]; !ok {
-			a.Duplicate = true
-			return
-		}
+	if !result.added(eventRef{account, a.ID}) {
+		a.Duplicate = true
+		return
 	}
 	a.ReceivedAt = now
+	if last, ok := result.places[account]; ok {
+		a.Place = last + 1
+		result.places[account] = a.Place
+	}
 }

@@ -40,7 +40,7 @@ func (p *Pipeline) Webhooks(ctx context.Context, since int64) ([]domain.Webhook,
 		for _, row := range rows {
 			webhooks = append(webhooks, p.webhookFromRow(row))
 		}
-		return nil
+		return p.giveKeys(tx, webhooks)
 	})
 	if err != nil {
 		return nil, 0, store.Wrap("read webhooks", err)
@@ -63,7 +63,7 @@ func (p *Pipeline) LiveWebhooks(ctx context.Context, ids []domain.WebhookID) ([]
 	for i, row := range rows {
 		webhooks[i] = p.webhookFromRow(row)
 	}
-	return webhooks, nil
+	return webhooks, store.Wrap("look webhooks up", p.giveKeys(p.db.Reading(ctx), webhooks))
 }
 
 // Healths returns the webhooks' healths that were written at since or later, by the

@@ -47,13 +47,13 @@ const (
 )
 
 const sqlListed = `d.day, d.id, d.account, d.webhook_id, d.event_id, d.event_type, d.status, d.attempts,
-	d.next_attempt_at, d.in_lane, d.reason, d.test, d.updated_at, d.last_class, d.last_status, d.attempt_status`
+	d.next_attempt_at, d.in_lane, d.reason, d.test, d.sequence, d.updated_at, d.last_class, d.last_status, d.attempt_status`
 
 // sqlRequested shows a request as the delivery that it asks for, with what is known of
 // an earlier run.
 const sqlRequested = `r.day, r.delivery_id AS id, r.account, r.webhook_id, r.event_id, r.event_type,
 	coalesce(d.status, 'pending') AS status, coalesce(d.attempts, 0) AS attempts,
-	r.test, r.created_at AS updated_at, d.last_class, d.last_status, d.attempt_status`
+	r.test, d.sequence, r.created_at AS updated_at, d.last_class, d.last_status, d.attempt_status`
 
 const sqlRequestJoin = `requests AS r LEFT JOIN deliveries AS d
 	ON d.account = r.account AND d.id = r.delivery_id AND d.day = r.day`

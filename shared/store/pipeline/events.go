@@ -32,6 +32,7 @@ func pageSize(limit int) int {
 type EventFilter struct {
 	Account  string
 	Type     domain.EventType
+	Types    []domain.EventType // any of them; empty: all
 	Source   domain.Source
 	Shipment string // data.shipmentId
 	// Since (inclusive) and Until (exclusive) bound the time of acceptance.
@@ -112,7 +113,10 @@ func (f EventFilter) parts() []eventPart {
 	if f.Shipment != "" {
 		return []eventPart{{}}
 	}
-	types, sources := domain.EventTypes(), domain.Sources()
+	types, sources := domain.WebhookTypes(), domain.Sources()
+	if len(f.Types) > 0 {
+		types = f.Types
+	}
 	if f.Type != "" {
 		types = []domain.EventType{f.Type}
 	}
@@ -122,7 +126,9 @@ func (f EventFilter) parts() []eventPart {
 	var parts []eventPart
 	for _, kind := range types {
 		for _, source := range sources {
-			parts = append(parts, eventPart{kind, source})
+			if kind.Alert() == (source == domain.SourceWaybill) { // nobody else makes alerts
+				parts = append(parts, eventPart{kind, source})
+			}
 		}
 	}
 	return parts
@@ -177,7 +183,11 @@ func (f EventFilter) of(tx *gorm.DB, after *store.Cursor, part eventPart) *gorm.
 
 // digest tells the filter's cursors from those of others.
 func (f EventFilter) digest() uint64 {
-	return digest(f.Type, f.Source, f.Shipment, f.Since.UnixNano(), f.Until.UnixNano())
+	values := []any{f.Type, f.Source, f.Shipment, f.Since.UnixNano(), f.Until.UnixNano()}
+	if len(f.Types) > 0 {
+		values = append(values, f.Types)
+	}
+	return digest(values...)
 }
 
 // bound adds the filter's account and times, and the end of the page before.

@@ -130,7 +130,7 @@ func (step *jobStep) read(tx *gorm.DB) error {
 	default:
 		step.cursor = string(domain.DeliveryIDFloor((step.day + 1).Time()))
 	}
-	return nil
+	return step.sift(tx, f)
 }
 
 // take asks for a page. The job's row comes last, as it does for the recorder: neither waits

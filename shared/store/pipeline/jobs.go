@@ -39,7 +39,19 @@ type matchedRow struct {
 	Changed   store.Instant
 }
 
-// match counts what a filter selects, by webhook.
+// match counts what a job selects, by webhook. Kept is how many the filter of the webhook that
+// is replayed keeps back.
+func (job NewJob) match(tx *gorm.DB) (rows []matchedRow, kept int, err error) {
+	if rows, err = match(tx, job.Filter); err != nil {
+		return nil, 0, err
+	}
+	chosen, err := replayFilter(tx, job.Kind, job.Filter.Webhook)
+	if err != nil || chosen == nil {
+		return rows, 0, err
+	}
+	return filteredMatch(tx, job.Filter, chosen, rows)
+}
+
 func match(tx *gorm.DB, f JobFilter) ([]matchedRow, error) {
 	scope, err := f.scope(tx)
 	if err != nil || scope.empty {
@@ -64,7 +76,7 @@ func (p *Pipeline) PlanJob(ctx context.Context, job NewJob) (Plan, error) {
 		if err := job.check(tx); err != nil {
 			return err
 		}
-		rows, err := match(tx, job.Filter)
+		rows, _, err := job.match(tx)
 		if err != nil {
 			return err
 		}
@@ -141,13 +153,15 @@ type CreatedJob struct {
 	// Passed tells of a replay, when nothing matched, what there is in the span by the status that
 	// it shows: what was asked for already is pending.
 	Passed map[domain.Status]int
+	// Kept is how many deliveries of the span the webhook's filter keeps back.
+	Kept int
 }
 
 // CreateJob makes a job that asks for another run of what its filter selects now. What has an
 // open request is left alone. About the first page is sent at once; AdvanceJob sends the others.
 // ErrNotFound: a replay of a webhook that there is not.
 func (p *Pipeline) CreateJob(ctx context.Context, job NewJob) (CreatedJob, error) {
-	row, passed, err := p.matchJob(ctx, job)
+	row, passed, kept, err := p.matchJob(ctx, job)
 	if err == nil {
 		err = p.db.Tx(ctx, func(tx *gorm.DB) error {
 			if err := job.check(tx); err != nil {
@@ -167,39 +181,40 @@ func (p *Pipeline) CreateJob(ctx context.Context, job NewJob) (CreatedJob, error
 		return CreatedJob{}, store.Wrap("create job", err)
 	}
 	// The job stands. What can't be sent now the relay sends.
-	for sent, more := 0, true; more && sent < jobPage && err == nil; {
+	for sent, pages, more := 0, 0, true; more && sent < jobPage && pages < firstPages && err == nil; pages++ {
 		var n int
 		n, more, err = p.AdvanceJob(ctx, row.ID)
 		sent += n
 	}
-	return CreatedJob{row.domain(), passed}, nil
+	return CreatedJob{row.domain(), passed, kept}, nil
 }
+
+// firstPages bounds the pages that are sent at once. A filter may keep back nearly all of them.
+const firstPages = 32
 
 func jobResource(id string) domain.Resource {
 	return domain.Resource{Type: auditlog.ResourceJob, ID: id}
 }
 
 // matchJob returns a new job with what matches now.
-func (p *Pipeline) matchJob(ctx context.Context, job NewJob) (jobRow, map[domain.Status]int, error) {
+func (p *Pipeline) matchJob(ctx context.Context, job NewJob) (row jobRow, passed map[domain.Status]int, kept int, err error) {
 	now := p.db.Now()
-	row := jobRow{
+	row = jobRow{
 		Account: job.Filter.Account, Kind: string(job.Kind), CreatedBy: job.By,
 		CreatedAt: store.InstantOf(now), AsOf: store.InstantOf(now), AdvancedAt: store.InstantOf(now),
 	}
-	var err error
 	if row.Filter, err = job.Filter.encode(); err != nil {
-		return row, nil, err
+		return row, nil, 0, err
 	}
 	if row.ID, err = store.NewUUID(); err != nil {
-		return row, nil, err
+		return row, nil, 0, err
 	}
-	var passed map[domain.Status]int
 	err = p.db.Snapshot(ctx, func(tx *gorm.DB) error {
 		if err := job.check(tx); err != nil {
 			return err
 		}
-		rows, err := match(tx, job.Filter)
-		if err != nil {
+		var rows []matchedRow
+		if rows, kept, err = job.match(tx); err != nil {
 			return err
 		}
 		row = row.matched(rows)
@@ -208,7 +223,7 @@ func (p *Pipeline) matchJob(ctx context.Context, job NewJob) (jobRow, map[domain
 		}
 		return err
 	})
-	return row, passed, err
+	return row, passed, kept, err
 }
 
 // matched returns the job with what it is to send. A dispatcher's clock may be ahead: what is

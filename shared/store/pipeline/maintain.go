@@ -8,6 +8,10 @@ import (
 	"waybill.dev/shared/store"
 )
 
+// sequencesKept is for how long a webhook's number of a shipment is kept after the last delivery:
+// what comes later begins at 1 again.
+const sequencesKept = 90 * 24 * time.Hour
+
 // MaintainResult is what one round of Maintain did.
 type MaintainResult struct {
 	Dropped []time.Time // days whose log was removed
@@ -20,8 +24,8 @@ type MaintainResult struct {
 
 // Maintain ends what is older than the retention and makes room for the days to come: it
 // fails undelivered deliveries, removes the log a day at a time once the whole day is
-// past the retention, and purges idempotency keys after 24 hours, audit entries after
-// 90 days and deleted webhooks a day after their log. It works in small transactions and may be called at any time;
+// past the retention, and purges idempotency keys after 24 hours, audit entries and the
+// numbers of shipments after 90 days, and deleted webhooks a day after their log. It works in small transactions and may be called at any time;
 // after an error the next call goes on.
 func (p *Pipeline) Maintain(ctx context.Context, now time.Time, retention time.Duration) (MaintainResult, error) {
 	var result MaintainResult
@@ -35,6 +39,9 @@ func (p *Pipeline) Maintain(ctx context.Context, now time.Time, retention time.D
 	}
 	if result.Unsettled, err = p.db.Purge(ctx, "outbox", "(received_at, account, id)", "received_at < ?", store.InstantOf(end)); err != nil {
 		return result, store.Wrap("purge outbox", err)
+	}
+	if _, err := p.EndPushed(ctx); err != nil {
+		return result, err
 	}
 	floor := domain.Day(end)
 	if err := p.db.RaiseFloor(ctx, floor); err != nil {
@@ -60,19 +67,36 @@ func (p *Pipeline) Maintain(ctx context.Context, now time.Time, retention time.D
 	if err := p.audit.Purge(ctx, now); err != nil {
 		return result, err
 	}
+	if _, err := p.db.Purge(ctx, "signing_keys", "id", "expires_at < ?", store.InstantOf(now.Add(-24*time.Hour))); err != nil {
+		return result, store.Wrap("purge signing keys", err)
+	}
+	if _, err := p.db.Purge(ctx, "webhook_sequences", "(webhook_id, shipment)", "updated_at < ?", store.InstantOf(now.Add(-sequencesKept))); err != nil {
+		return result, store.Wrap("purge sequences", err)
+	}
 	gone := store.InstantOf(end.Add(-24 * time.Hour))
 	if _, err := p.db.Purge(ctx, "webhooks", "id", "deleted AND deleted_at < ?", gone); err != nil {
 		return result, store.Wrap("purge webhooks", err)
 	}
-	orphan := "updated_at < ? AND NOT EXISTS (SELECT 1 FROM webhooks w WHERE w.id = webhook_health.webhook_id)"
-	if _, err := p.db.Purge(ctx, "webhook_health", "webhook_id", orphan, gone); err != nil {
-		return result, store.Wrap("purge webhook health", err)
+	return result, p.purgeOrphans(ctx, now, gone)
+}
+
+// purgeOrphans removes what belongs to webhooks that are gone.
+func (p *Pipeline) purgeOrphans(ctx context.Context, now time.Time, gone store.Instant) error {
+	for _, of := range []struct {
+		table, key, touched, live string
+		before                    store.Instant
+	}{
+		{"webhook_cursors", "(webhook_id, name)", "updated_at", " AND NOT w.deleted", store.InstantOf(now)},
+		{"webhook_health", "webhook_id", "updated_at", "", gone},
+		{"webhook_circuits", "webhook_id", "said_at", "", gone},
+		{"webhook_alerts", "webhook_id", "updated_at", "", gone},
+	} {
+		orphan := of.touched + " < ? AND NOT EXISTS (SELECT 1 FROM webhooks w WHERE w.id = " + of.table + ".webhook_id" + of.live + ")"
+		if _, err := p.db.Purge(ctx, of.table, of.key, orphan, of.before); err != nil {
+			return store.Wrap("purge "+of.table, err)
+		}
 	}
-	orphan = "said_at < ? AND NOT EXISTS (SELECT 1 FROM webhooks w WHERE w.id = webhook_circuits.webhook_id)"
-	if _, err := p.db.Purge(ctx, "webhook_circuits", "webhook_id", orphan, gone); err != nil {
-		return result, store.Wrap("purge circuits", err)
-	}
-	return result, nil
+	return nil
 }
 
 // expire fails the undelivered deliveries of events accepted before end, as a new run,

@@ -22,6 +22,7 @@ func maintainTests() storetest.Tests[*bench] {
 		"expires what is undelivered":         testMaintainExpires,
 		"purges the outbox":                   testMaintainOutbox,
 		"purges keys and tombstones":          testMaintainPurges,
+		"purges numbers of shipments":         testMaintainSequences,
 		"works in batches":                    testMaintainBatches,
 	}
 }

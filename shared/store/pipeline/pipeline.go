@@ -17,6 +17,7 @@ type Pipeline struct {
 	db      *store.Store
 	audit   *auditlog.Log
 	dialect dialect
+	places  places
 }
 
 // dialect is where the statements on Postgres and SQLite differ.
@@ -32,7 +33,7 @@ func New(db *store.Store) *Pipeline {
 	p := &Pipeline{db: db, audit: auditlog.New(db), dialect: postgres{}}
 	if statements := db.Statements(); statements != nil {
 		statements.Add(sqliteInsertEvents().Sizes()...)
-		statements.Add(sqliteInsertOutbox, sqliteCountEvents)
+		statements.Add(sqliteInsertOutbox, sqliteCountEvents, sqliteTakePlaces, sqliteSetPlace)
 		p.dialect = sqlite{db: db, statements: statements}
 	}
 	return p

@@ -10,6 +10,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/envelope"
 	"waybill.dev/shared/store"
 )
 
@@ -24,7 +25,9 @@ type OutboxCursor struct {
 type OutboxEvent struct {
 	Event   domain.Event
 	Version int64 // configuration version that its commit saw
-	Relayed int   // how many times the relay has published it
+	// Relayed is how many times the relay has published it; -1: not once, and nobody else has.
+	Relayed int
+	Place   int64 // see Accepted; 0: it has none
 }
 
 // Unsettled returns the events that were accepted, or relayed last, before the given
@@ -57,6 +60,41 @@ func (p *Pipeline) Unsettled(ctx context.Context, before time.Time, after Outbox
 	return page, next, nil
 }
 
+// UnsettledPlaces returns the unsettled events of an account that have the places from first to
+// last, in their order, at most limit, without those that were relayed at the given time or later.
+func (p *Pipeline) UnsettledPlaces(ctx context.Context, account string, first, last int64, before time.Time, limit int) ([]OutboxEvent, error) {
+	var page []OutboxEvent
+	err := p.db.Snapshot(ctx, func(tx *gorm.DB) error {
+		var rows []outboxRow
+		err := tx.Where("account = ? AND place BETWEEN ? AND ?", account, first, last).
+			Where("relayed_at IS NULL OR relayed_at < ?", store.InstantOf(before)).Order("place").Limit(limit).Find(&rows).Error
+		if err == nil {
+			page, err = outboxEvents(tx, rows)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, store.Wrap("read unsettled events by place", err)
+	}
+	return page, nil
+}
+
+// Unpublished returns events that wait for the relay to publish them for the first time, the
+// oldest ones first: alerts, which the record stage has made. MarkRelayed takes them out.
+func (p *Pipeline) Unpublished(ctx context.Context, limit int) ([]OutboxEvent, error) {
+	var page []OutboxEvent
+	err := p.db.Snapshot(ctx, func(tx *gorm.DB) error {
+		var rows []outboxRow
+		err := tx.Where("relayed < 0").Order("received_at, account, id").Limit(limit).Find(&rows).Error
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		page, err = outboxEvents(tx, rows)
+		return err
+	})
+	return page, store.Wrap("read unpublished events", err)
+}
+
 func outboxEvents(tx *gorm.DB, rows []outboxRow) ([]OutboxEvent, error) {
 	refs := make([]dayRef, len(rows))
 	for i, row := range rows {
@@ -69,7 +107,11 @@ func outboxEvents(tx *gorm.DB, rows []outboxRow) ([]OutboxEvent, error) {
 	page := make([]OutboxEvent, 0, len(rows))
 	for i, row := range rows {
 		if event, ok := events[refs[i]]; ok {
-			page = append(page, OutboxEvent{event, row.Version, row.Relayed})
+			item := OutboxEvent{Event: event, Version: row.Version, Relayed: row.Relayed}
+			if row.Place != nil {
+				item.Place = *row.Place
+			}
+			page = append(page, item)
 		}
 	}
 	return page, nil
@@ -108,9 +150,12 @@ type RestoreItem struct {
 	InLane        bool
 	Status        domain.Status
 	UpdatedAt     time.Time
+	// Ordered: it waits in the order of its shipment; the task has its sequence then.
+	Ordered bool
 }
 
-// Restorable returns the deliveries that wait for a next attempt or in a hold queue, in the
+// Restorable returns the deliveries that wait for a next attempt, in a hold queue, or for their
+// turn among those of their shipment, in the
 // order of their ids (of acceptance), after the given one. since, unless it is zero, leaves
 // out those that reached their state before. Those with an open request are left out,
 // because the request brings them back. The next page starts after the last item's delivery.
@@ -125,7 +170,7 @@ func (p *Pipeline) Restorable(ctx context.Context, since time.Time, after domain
 				query = query.Where("d.updated_at >= ?", p.db.Moment(since))
 			}
 			err := query.
-				Where("d.status IN ('pending', 'retrying', 'held') AND (d.status <> 'pending' OR d.in_lane) AND NOT "+sqlOpen).
+				Where("d.status IN ('pending', 'retrying', 'held') AND (d.status <> 'pending' OR d.in_lane OR d.reason = ?) AND NOT "+sqlOpen, domain.ReasonBehindShipment).
 				Where("d.id > ?", string(after)).
 				Order("d.id").Limit(limit).Scan(&rows).Error
 			if err != nil || len(rows) == 0 {
@@ -172,12 +217,22 @@ func restoreItems(tx *gorm.DB, rows []deliveryRow) ([]RestoreItem, error) {
 			Status:        domain.Status(row.Status),
 			UpdatedAt:     row.UpdatedAt.Time(),
 		}
+		item.order(row, event)
 		if row.InLane || item.Status == domain.StatusHeld {
 			item.Task.HeldAt = row.UpdatedAt.Time()
 		}
 		items = append(items, item)
 	}
 	return items, nil
+}
+
+// order says where the delivery waits. What was asked for, a later run, passes the order by.
+func (r *RestoreItem) order(row deliveryRow, event domain.Event) {
+	shipment := envelope.Shipment(event.Account, event.Payload)
+	if row.Sequence == nil || shipment == nil || r.Task.Test || r.Task.Rev >= domain.RunStep {
+		return
+	}
+	r.Ordered, r.Task.Sequence, r.Task.Shipment = true, *row.Sequence, *shipment
 }
 
 // BusStreams returns the marks that MarkBusStreams has set.

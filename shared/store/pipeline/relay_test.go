@@ -18,6 +18,7 @@ func relayTests() storetest.Tests[*bench] {
 		"pages through unsettled events": testUnsettled,
 		"counts relayed events":          testMarkRelayed,
 		"knows the oldest":               testOldestUnsettled,
+		"restores what waited in order":  testRestorableInOrder,
 		"restores what waited":           testRestorable,
 		"keeps the times of streams":     testBusStreams,
 	}

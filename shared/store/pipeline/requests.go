@@ -20,6 +20,9 @@ const (
 	requestRetry = "retry"
 )
 
+// placeOfTest keeps the samples of tests out of every feed.
+const placeOfTest = -1
+
 // RequestTest stores a test event and asks for its delivery to one webhook of the
 // event's account, which shows as pending at once. e.ReceivedAt is set by the store.
 // ErrNotFound: there is no such webhook; ErrConflict: the event's id was used today.
@@ -35,6 +38,7 @@ func (p *Pipeline) RequestTest(ctx context.Context, e domain.Event, w domain.Web
 			Day: store.DateOf(e.ReceivedAt), Account: e.Account, ID: e.ID, Type: string(e.Type),
 			OccurredAt: e.Timestamp, Payload: e.Payload, ReceivedAt: store.InstantOf(e.ReceivedAt),
 			Source: string(domain.SourceREST), Shipment: envelope.Shipment(e.Account, e.Payload),
+			Place: placeOfTest,
 		}
 		if err := tx.Table(p.dialect.eventsTable(e.ReceivedAt)).Create(&event).Error; err != nil {
 			return fmt.Errorf("insert event: %w", err)

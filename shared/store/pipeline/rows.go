@@ -40,6 +40,15 @@ type webhookRow struct {
 	DeactivatedAt           store.Instant
 	Deleted                 bool
 	DeletedAt               store.Instant
+	Ordering                string
+	OrderingMaxWaitMS       int64 `gorm:"column:ordering_max_wait_ms"`
+	Filter                  *string
+	Delivery                string
+	Auth                    []byte
+	Signing                 string
+	PushedSince             store.Instant
+	AuthExpiresAt           store.Instant
+	URLVersion              int64
 }
 
 func (webhookRow) TableName() string { return "webhooks" }
@@ -60,6 +69,9 @@ type webhookHealthRow struct {
 	DisabledReason  string
 	DisabledAt      store.Instant
 	UpdatedAt       store.Instant `gorm:"autoUpdateTime:false"`
+
+	CertificateExpiresAt store.Instant
+	CertificateVersion   int64
 }
 
 func (webhookHealthRow) TableName() string { return "webhook_health" }
@@ -72,6 +84,9 @@ func (r webhookHealthRow) domain() domain.Health {
 		DisabledReason:  domain.DisabledReason(r.DisabledReason),
 		DisabledAt:      r.DisabledAt.Time(),
 		UpdatedAt:       r.UpdatedAt.Time(),
+
+		CertificateExpiresAt: r.CertificateExpiresAt.Time(),
+		CertificateVersion:   r.CertificateVersion,
 	}
 }
 
@@ -91,6 +106,19 @@ type webhookCircuitRow struct {
 
 func (webhookCircuitRow) TableName() string { return "webhook_circuits" }
 
+// webhookAlertRow is what alerts have told of a webhook.
+type webhookAlertRow struct {
+	WebhookID string `gorm:"primaryKey"`
+	Failing   bool
+	Opened    bool
+	Minute    store.Instant
+	Told      int64
+	LeftOut   int64
+	UpdatedAt store.Instant `gorm:"autoUpdateTime:false"`
+}
+
+func (webhookAlertRow) TableName() string { return "webhook_alerts" }
+
 type eventRow struct {
 	Day        store.Date `gorm:"primaryKey"`
 	Account    string     `gorm:"primaryKey"`
@@ -102,6 +130,8 @@ type eventRow struct {
 	Repeats    string
 	Source     string
 	Shipment   *int64
+	Xact       int64
+	Place      int
 }
 
 func (eventRow) TableName() string { return "events" }
@@ -124,9 +154,19 @@ type outboxRow struct {
 	Version    int64
 	RelayedAt  store.Instant
 	Relayed    int
+	Place      *int64
 }
 
 func (outboxRow) TableName() string { return "outbox" }
+
+// orderingAccountRow is made by the first webhook with ordering that an account has, and
+// stays.
+type orderingAccountRow struct {
+	Account   string `gorm:"primaryKey"`
+	LastPlace int64
+}
+
+func (orderingAccountRow) TableName() string { return "ordering_accounts" }
 
 type requestRow struct {
 	ID         string `gorm:"primaryKey"`
@@ -160,6 +200,7 @@ type deliveryRow struct {
 	InLane            bool
 	Reason            string
 	Test              bool
+	Sequence          *int64
 	UpdatedAt         store.Instant `gorm:"autoUpdateTime:false"`
 	LastClass         *string
 	LastStatus        *int
@@ -191,6 +232,9 @@ func (r deliveryRow) domain() domain.Delivery {
 		Test:          r.Test,
 		CreatedAt:     created,
 		UpdatedAt:     r.UpdatedAt.Time(),
+	}
+	if r.Sequence != nil {
+		d.Sequence = *r.Sequence
 	}
 	switch {
 	case r.LastClass != nil:

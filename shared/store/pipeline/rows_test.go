@@ -8,6 +8,6 @@ import (
 
 func TestRows(t *testing.T) {
 	storetest.Rows(t, "pipeline",
-		&configVersionRow{}, &webhookRow{}, &webhookCountRow{}, &webhookHealthRow{}, &webhookCircuitRow{}, &eventRow{}, &outboxRow{}, &requestRow{},
-		&deliveryRow{}, &attemptRow{}, &idempotencyRow{}, &busStreamRow{}, &jobRow{}, &jobDeliveryRow{})
+		&configVersionRow{}, &webhookRow{}, &webhookCountRow{}, &webhookHealthRow{}, &webhookCircuitRow{}, &webhookAlertRow{}, &eventRow{}, &outboxRow{}, &orderingAccountRow{}, &requestRow{},
+		&deliveryRow{}, &attemptRow{}, &idempotencyRow{}, &busStreamRow{}, &jobRow{}, &jobDeliveryRow{}, &signingKeyRow{}, &webhookCursorRow{})
 }

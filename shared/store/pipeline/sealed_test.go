@@ -25,7 +25,7 @@ func sealedWebhook(t *testing.T, p *pipeline.Pipeline, account string) domain.We
 	t.Helper()
 	w, _, err := p.CreateWebhook(t.Context(), domain.Webhook{
 		Account: account, URL: "https://x.example", Active: true, Secret: domain.NewSecret(),
-		Headers: []domain.Header{{Name: "X-Key", Value: "hush"}},
+		Headers: []domain.Header{{Name: "X-Key", Value: "hush"}}, Auth: `{"type":"bearer","token":"hush"}`,
 	}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -41,12 +41,12 @@ func TestSealedValues(t *testing.T) {
 		d := kind.Fresh(t)
 		p, db := pipeline.New(d.Open(t, store.Options{Keys: ring(t)})), d.Beneath(t)
 		one, two := sealedWebhook(t, p, "default"), sealedWebhook(t, p, "default")
-		var secret, headers []byte
-		err := db.QueryRowContext(t.Context(), "SELECT secret, headers FROM webhooks WHERE id = $1", string(one.ID)).Scan(&secret, &headers)
+		var secret, headers, auth []byte
+		err := db.QueryRowContext(t.Context(), "SELECT secret, headers, auth FROM webhooks WHERE id = $1", string(one.ID)).Scan(&secret, &headers, &auth)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(string(secret), one.Secret.Reveal()) || strings.Contains(string(headers), "hush") {
+		if strings.Contains(string(secret), one.Secret.Reveal()) || strings.Contains(string(headers), "hush") || len(auth) == 0 || strings.Contains(string(auth), "hush") {
 			t.Error("a secret lies in clear")
 		}
 		if _, err := db.ExecContext(t.Context(), "UPDATE webhooks SET account = 'other' WHERE id = $1", string(two.ID)); err != nil {
@@ -57,12 +57,51 @@ func TestSealedValues(t *testing.T) {
 			"in another account": func() (domain.Webhook, domain.Health, error) { return p.GetWebhook(t.Context(), "other", two.ID) },
 			"without a key":      func() (domain.Webhook, domain.Health, error) { return bare.GetWebhook(t.Context(), "default", one.ID) },
 		} {
-			if w, _, err := read(); err != nil || w.Fault == "" || w.Secret != "" || w.Headers != nil {
+			if w, _, err := read(); err != nil || w.Fault == "" || w.Secret != "" || w.Headers != nil || w.Auth != "" {
 				t.Errorf("%s it opens: %v", doing, err)
 			}
 		}
 		if _, _, err := bare.CreateWebhook(t.Context(), domain.Webhook{Account: "default", Secret: domain.NewSecret()}, nil); err == nil {
 			t.Error("sealed without a key")
+		}
+	})
+}
+
+// A change of a webhook seals all that is secret under the first key. Until then the old key
+// opens it. A deletion leaves nothing of it.
+func TestSealedValuesUnderANewKey(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, kind storetest.Kind) {
+		d := kind.Fresh(t)
+		before, after := seal.Generate(), seal.Generate()
+		open := func(text string) *pipeline.Pipeline {
+			keys, err := seal.Parse(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return pipeline.New(d.Open(t, store.Options{Keys: keys}))
+		}
+		both, alone := open(after+","+before), open(after)
+		w := sealedWebhook(t, open(before), "default")
+		if got, _, err := both.GetWebhook(t.Context(), "default", w.ID); err != nil || got.Fault != "" || got.Auth != w.Auth {
+			t.Errorf("with both keys: %v, %s", err, got.Fault)
+		}
+		if got, _, err := alone.GetWebhook(t.Context(), "default", w.ID); err != nil || got.Fault == "" {
+			t.Errorf("before a change with the new key alone: %v", err)
+		}
+		if _, _, err := both.UpdateWebhook(t.Context(), "default", w.ID, func(*domain.Webhook) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if got, _, err := alone.GetWebhook(t.Context(), "default", w.ID); err != nil || got.Fault != "" || got.Auth != w.Auth || got.Secret != w.Secret {
+			t.Errorf("after a change with the new key alone: %v, %s", err, got.Fault)
+		}
+		if err := alone.DeleteWebhook(t.Context(), "default", w.ID); err != nil {
+			t.Fatal(err)
+		}
+		var left int
+		err := d.Beneath(t).QueryRowContext(t.Context(), "SELECT count(*) FROM webhooks WHERE secret IS NOT NULL OR headers IS NOT NULL OR auth IS NOT NULL").Scan(&left)
+		if err != nil || left != 0 {
+			t.Errorf("%d rows have secrets after the deletion, %v", left, err)
 		}
 	})
 }
@@ -94,6 +133,7 @@ func TestUnreadableWebhookIsSetAside(t *testing.T) {
 			{"secret", func(domain.WebhookID) any { return moved }},
 			{"previous_secret", func(domain.WebhookID) any { return moved }},
 			{"headers", func(domain.WebhookID) any { return moved }},
+			{"auth", func(domain.WebhookID) any { return moved }},
 			{"secret", func(domain.WebhookID) any { return ring(t).Seal([]byte(domain.NewSecret().Reveal()), nil) }},
 			{"previous_secret", func(domain.WebhookID) any { return []byte("cut") }},
 			{"headers", func(id domain.WebhookID) any {

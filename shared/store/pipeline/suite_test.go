@@ -22,6 +22,9 @@ func TestSuite(t *testing.T) {
 		"maintain": maintainTests(),
 		"audit":    auditTests(),
 		"jobs":     jobTests(),
+		"signing":  signingTests(),
+		"feed":     feedTests(),
+		"expiry":   expiryTests(),
 	})
 }
 

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/receiverauth"
 	"waybill.dev/shared/seal"
 	"waybill.dev/shared/signature"
 	"waybill.dev/shared/store"
@@ -21,6 +23,7 @@ const (
 	columnSecret         = "secret"
 	columnPreviousSecret = "previous_secret"
 	columnHeaders        = "headers"
+	columnAuth           = "auth"
 )
 
 // sealedHeader is a custom header as it lies, sealed, in the row.
@@ -40,7 +43,13 @@ func (p *Pipeline) webhookToRow(w domain.Webhook) (webhookRow, error) {
 		CreatedAt:               store.InstantOf(w.CreatedAt), UpdatedAt: store.InstantOf(w.UpdatedAt),
 		Version: w.Version, ActivatedVersion: w.ActivatedVersion,
 		ActivatedAt: store.InstantOf(w.ActivatedAt), DeactivatedAt: store.InstantOf(w.DeactivatedAt),
-		Deleted: w.Deleted,
+		Deleted:  w.Deleted,
+		Ordering: string(w.Ordering), OrderingMaxWaitMS: w.OrderingMaxWait.Milliseconds(),
+		Delivery: string(w.Delivery), Signing: string(w.Signing), PushedSince: store.InstantOf(w.PushedSince),
+		AuthExpiresAt: store.InstantOf(receiverauth.ExpiresAt(w.Auth)), URLVersion: w.URLVersion,
+	}
+	if w.Filter != "" {
+		row.Filter = &w.Filter
 	}
 	var headers []byte
 	if len(w.Headers) > 0 {
@@ -61,6 +70,7 @@ func (p *Pipeline) webhookToRow(w domain.Webhook) (webhookRow, error) {
 		{columnSecret, []byte(w.Secret.Reveal()), &row.Secret},
 		{columnPreviousSecret, []byte(w.PreviousSecret.Reveal()), &row.PreviousSecret},
 		{columnHeaders, headers, &row.Headers},
+		{columnAuth, []byte(w.Auth.Reveal()), &row.Auth},
 	} {
 		if len(column.plain) == 0 {
 			continue
@@ -87,12 +97,18 @@ func (p *Pipeline) webhookFromRow(row webhookRow) domain.Webhook {
 		CreatedAt:               row.CreatedAt.Time(), UpdatedAt: row.UpdatedAt.Time(),
 		Version: row.Version, ActivatedVersion: row.ActivatedVersion,
 		ActivatedAt: row.ActivatedAt.Time(), DeactivatedAt: row.DeactivatedAt.Time(),
-		Deleted: row.Deleted,
+		Deleted:  row.Deleted,
+		Ordering: domain.Ordering(row.Ordering), OrderingMaxWait: time.Duration(row.OrderingMaxWaitMS) * time.Millisecond,
+		Delivery: domain.DeliveryMode(row.Delivery), Signing: domain.Signing(row.Signing), PushedSince: row.PushedSince.Time(),
+		URLVersion: row.URLVersion,
+	}
+	if row.Filter != nil {
+		w.Filter = *row.Filter
 	}
 	if w.Deleted {
 		return w // nothing of what is checked below is left
 	}
-	var faults [4]string
+	var faults [5]string
 	w.Secret, faults[0] = p.openSecret(row.Secret, columnSecret, row)
 	if len(row.Secret) == 0 {
 		faults[0] = "its secret is missing"
@@ -100,7 +116,10 @@ func (p *Pipeline) webhookFromRow(row webhookRow) domain.Webhook {
 	w.PreviousSecret, faults[1] = p.openSecret(row.PreviousSecret, columnPreviousSecret, row)
 	w.Headers, faults[2] = p.openHeaders(row)
 	w.RetrySchedule, faults[3] = splitSchedule(row.RetrySchedule)
-	w.Fault = cmp.Or(faults[0], faults[1], faults[2], faults[3], settingsFault(row))
+	var auth []byte
+	auth, faults[4] = p.open(row.Auth, columnAuth, row)
+	w.Auth = domain.Secret(auth)
+	w.Fault = cmp.Or(faults[0], faults[1], faults[2], faults[3], faults[4], settingsFault(row))
 	return w
 }
 
@@ -117,6 +136,12 @@ func settingsFault(row webhookRow) string {
 		return "its id is not a UUID"
 	case row.TimeoutMS < 0 || row.MaxInFlight < 0 || !(rate > 0) || math.IsInf(rate, 1): // NaN too
 		return "its time-out, its limit of attempts in flight or its rate is out of range"
+	case row.OrderingMaxWaitMS < 0 || !slices.Contains(domain.Orderings(), domain.Ordering(row.Ordering)):
+		return "its ordering is none that there is"
+	case !slices.Contains(domain.DeliveryModes(), domain.DeliveryMode(row.Delivery)):
+		return "its way of delivery is neither push nor pull"
+	case !slices.Contains(domain.Signings(), domain.Signing(row.Signing)):
+		return "its way of signing is none that there is"
 	}
 	return ""
 }

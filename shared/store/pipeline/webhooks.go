@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,6 +60,7 @@ func (p *Pipeline) CreateWebhook(ctx context.Context, w domain.Webhook, once *We
 	if err != nil {
 		return domain.Webhook{}, nil, store.Wrap("create webhook", err)
 	}
+	p.startedPlaces(&created)
 	return created, nil, nil
 }
 
@@ -87,17 +89,27 @@ func (p *Pipeline) insertWebhook(tx *gorm.DB, w *domain.Webhook, version int64) 
 		}
 		w.ID = domain.WebhookID(id.String())
 	}
+	w.Ordering = cmp.Or(w.Ordering, domain.OrderingNone)
+	w.Delivery, w.Signing = cmp.Or(w.Delivery, domain.DeliveryPush), cmp.Or(w.Signing, domain.SigningV1)
 	now := p.db.Now()
-	w.CreatedAt, w.UpdatedAt, w.Version = now, now, version
+	w.CreatedAt, w.UpdatedAt, w.Version, w.URLVersion = now, now, version, version
 	w.ActivatedVersion, w.ActivatedAt, w.DeactivatedAt, w.Deleted = 0, time.Time{}, time.Time{}, false
 	if w.Active {
 		w.ActivatedVersion, w.ActivatedAt = version, now
 	} else {
 		w.DeactivatedAt = now
 	}
+	if w.Signing.Asymmetric() {
+		if err := p.ensureSigningKey(tx, w.Account); err != nil {
+			return err
+		}
+	}
 	row, err := p.webhookToRow(*w)
 	if err != nil {
 		return err
+	}
+	if err := startPlaces(tx, w); err != nil {
+		return fmt.Errorf("start places: %w", err)
 	}
 	return tx.Create(&row).Error
 }
@@ -127,7 +139,7 @@ func bumpVersion(tx *gorm.DB) (int64, error) {
 }
 
 // sqlWebhookWeight is what a webhook weighs, sealed headers included.
-const sqlWebhookWeight = "octet_length(url) + octet_length(description) + coalesce(octet_length(retry_schedule), 0) + coalesce(octet_length(headers), 0) + 384"
+const sqlWebhookWeight = "octet_length(url) + octet_length(description) + coalesce(octet_length(retry_schedule), 0) + coalesce(octet_length(headers), 0) + coalesce(octet_length(auth), 0) + 384"
 
 // ListWebhooks returns an account's webhooks, oldest first, each with its health at the
 // same index, and how many there are. Limit 0: all of them.
@@ -170,7 +182,7 @@ func (p *Pipeline) ListWebhooks(ctx context.Context, account string, limit, offs
 			}
 			webhooks, healths = append(webhooks, w), append(healths, health)
 		}
-		return nil
+		return p.giveKeys(tx, webhooks)
 	})
 	if err != nil {
 		return nil, nil, 0, store.Wrap("list webhooks", err)
@@ -180,11 +192,16 @@ func (p *Pipeline) ListWebhooks(ctx context.Context, account string, limit, offs
 
 // GetWebhook returns one live webhook of the account with its health.
 func (p *Pipeline) GetWebhook(ctx context.Context, account string, id domain.WebhookID) (domain.Webhook, domain.Health, error) {
-	w, h, err := p.webhook(p.db.Reading(ctx), account, id, false)
+	tx := p.db.Reading(ctx)
+	w, h, err := p.webhook(tx, account, id, false)
 	if err != nil {
 		return domain.Webhook{}, domain.Health{}, store.Wrap("get webhook", err)
 	}
-	return w, h, nil
+	one := []domain.Webhook{w}
+	if err := p.giveKeys(tx, one); err != nil {
+		return domain.Webhook{}, domain.Health{}, store.Wrap("get webhook", err)
+	}
+	return one[0], h, nil
 }
 
 func (p *Pipeline) webhook(tx *gorm.DB, account string, id domain.WebhookID, lock bool) (domain.Webhook, domain.Health, error) {
@@ -230,9 +247,17 @@ func (p *Pipeline) UpdateWebhook(ctx context.Context, account string, id domain.
 			return err
 		}
 		updated = p.stamp(before, after, inactive, version)
+		if updated.Signing.Asymmetric() {
+			if err := p.ensureSigningKey(tx, account); err != nil {
+				return err
+			}
+		}
 		row, err := p.webhookToRow(updated)
 		if err != nil {
 			return err
+		}
+		if err := startPlaces(tx, &updated); err != nil {
+			return fmt.Errorf("start places: %w", err)
 		}
 		if err := tx.Save(&row).Error; err != nil {
 			return err
@@ -242,6 +267,7 @@ func (p *Pipeline) UpdateWebhook(ctx context.Context, account string, id domain.
 	if err != nil {
 		return domain.Webhook{}, domain.Health{}, store.Wrap("update webhook", err)
 	}
+	p.startedPlaces(&updated)
 	return updated, health, nil
 }
 
@@ -251,7 +277,13 @@ func (p *Pipeline) stamp(before, after domain.Webhook, wasInactive bool, version
 	after.ID, after.Account, after.CreatedAt, after.Deleted = before.ID, before.Account, before.CreatedAt, false
 	after.UpdatedAt, after.Version = now, version
 	after.ActivatedVersion, after.ActivatedAt = before.ActivatedVersion, before.ActivatedAt
-	after.DeactivatedAt = before.DeactivatedAt
+	after.DeactivatedAt, after.URLVersion = before.DeactivatedAt, before.URLVersion
+	if before.URL != after.URL {
+		after.URLVersion = version
+	}
+	if before.Delivery == domain.DeliveryPull && after.Delivery == domain.DeliveryPush {
+		after.PushedSince = now
+	}
 	switch {
 	case wasInactive && after.Active:
 		after.ActivatedVersion, after.ActivatedAt = version, now
@@ -277,7 +309,7 @@ func (p *Pipeline) DeleteWebhook(ctx context.Context, account string, id domain.
 			UpdateColumns(map[string]any{
 				"deleted": true, "deleted_at": now, "updated_at": now, "version": version, "active": false,
 				"url": "", "description": "", "headers": nil, "secret": nil, "previous_secret": nil,
-				"previous_secret_expires_at": nil,
+				"previous_secret_expires_at": nil, "auth": nil, "auth_expires_at": nil,
 			})
 		if result.Error != nil {
 			return result.Error

@@ -216,7 +216,7 @@ func testWebhookUpdate(t *testing.T, b *bench) {
 	want := w
 	want.URL, want.PreviousSecret, want.Secret = "https://new.example", w.Secret, updated.Secret
 	want.PreviousSecretExpiresAt = noon.Add(time.Hour)
-	want.UpdatedAt, want.Version = noon.Add(time.Minute), w.Version+1
+	want.UpdatedAt, want.Version, want.URLVersion = noon.Add(time.Minute), w.Version+1, w.Version+1
 	if diff := cmp.Diff(want, updated, storetest.Secrets()); diff != "" {
 		t.Errorf("updated (-want +got):\n%s", diff)
 	}

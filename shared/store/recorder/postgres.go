@@ -48,6 +48,9 @@ func (d postgres) recordTx(ctx context.Context, w *recordWork, alone bool) (Reco
 	if alone {
 		begin = "BEGIN; SET LOCAL enable_seqscan = off; SELECT pg_advisory_xact_lock(%d)"
 	}
+	if w.bringsEvents() {
+		begin += fmt.Sprintf(", pg_advisory_xact_lock_shared(%d)", int64(store.FeedLock))
+	}
 	var counted tally
 	options := pgx.TxOptions{BeginQuery: fmt.Sprintf(begin, int64(recordLock))}
 	err := pgx.BeginTxFunc(ctx, d.pool, options, func(tx pgx.Tx) error {
@@ -56,9 +59,12 @@ func (d postgres) recordTx(ctx context.Context, w *recordWork, alone bool) (Reco
 				return err
 			}
 		}
+		if err := w.alert(ctx, pgxAlerts{tx}, &counted); err != nil {
+			return fmt.Errorf("tell of transitions: %w", err)
+		}
 		return recordRestPostgres(ctx, tx, w, &counted)
 	})
-	return RecordResult{Attempts: counted.attempts, Jobs: counted.jobs}, err
+	return RecordResult{Attempts: counted.attempts, Jobs: counted.jobs, Alerts: counted.alerts}, err
 }
 
 func recordDayPostgres(ctx context.Context, tx pgx.Tx, at time.Time, day *recordDay, counted *tally) error {
@@ -109,20 +115,20 @@ func copyRows(ctx context.Context, tx pgx.Tx, table string, columns []string, ro
 func deliveryColumns() []string {
 	return []string{
 		"day", "id", "account", "webhook_id", "event_id", "event_type", "status", "rev", "attempts", "run_attempts",
-		"run_started_at", "next_attempt_at", "in_lane", "reason", "test", "updated_at", "last_class", "last_status",
+		"run_started_at", "next_attempt_at", "in_lane", "reason", "test", "updated_at", "last_class", "last_status", "sequence",
 		"attempt_id", "attempt_number", "attempt_started_at", "attempt_us", "attempt_status", "attempt_class", "attempt_error", "attempt_body", "attempt_transcript",
 	}
 }
 
 // deliveryStateColumns is how many of deliveryColumns are the state, without an attempt.
-const deliveryStateColumns = 18
+const deliveryStateColumns = 19
 
 // bornRows feeds new deliveries to COPY.
 type bornRows struct {
 	day    time.Time
 	rows   []domain.Outcome
 	next   int
-	values [27]any
+	values [28]any
 }
 
 func (b *bornRows) Next() bool {
@@ -133,10 +139,10 @@ func (b *bornRows) Next() bool {
 func (b *bornRows) Values() ([]any, error) {
 	o := &b.rows[b.next-1]
 	lastClass, lastStatus := bornLast(o.Attempt)
-	b.values = [27]any{
+	b.values = [28]any{
 		b.day, string(o.Delivery), o.Account, string(o.Webhook), o.EventID, string(o.EventType), string(o.Status),
 		int64(o.Rev), o.Attempts, o.RunAttempts, orNull(o.RunStartedAt), orNull(o.NextAttemptAt),
-		o.InLane, o.Reason, o.Test, o.UpdatedAt, lastClass, lastStatus,
+		o.InLane, o.Reason, o.Test, o.UpdatedAt, lastClass, lastStatus, sequenceOf(o),
 	}
 	if a := o.Attempt; a != nil {
 		copy(b.values[deliveryStateColumns:], []any{a.ID, a.Number, a.StartedAt, a.Duration.Microseconds(), a.Status, storedClass(a), a.Error, a.ResponseBody, a.Transcript})
@@ -181,8 +187,8 @@ func fillDeliveriesPostgres(ctx context.Context, tx pgx.Tx, at time.Time, outcom
 	columns := strings.Join(deliveryColumns()[1:], ", ")
 	rows, err := tx.Query(ctx, `
 		INSERT INTO `+store.Partition(tableDeliveries, at)+` AS d (day, `+columns+`)
-		SELECT $1::date, * FROM unnest(`+stateArrays+`, $19::text[], $20::integer[], $21::timestamptz[],
-			$22::bigint[], $23::integer[], $24::text[], $25::text[], $26::text[], $27::bytea[])
+		SELECT $1::date, * FROM unnest(`+stateArrays+`, $20::text[], $21::integer[], $22::timestamptz[],
+			$23::bigint[], $24::integer[], $25::text[], $26::text[], $27::text[], $28::bytea[])
 		ON CONFLICT (account, id, day) DO UPDATE SET `+deliveryChange+`, `+attemptChange+`
 		WHERE d.attempt_id IS NULL AND (excluded.rev, excluded.updated_at) > (d.rev, d.updated_at)
 		RETURNING d.attempt_id`,
@@ -207,7 +213,7 @@ func idSet(rows pgx.Rows, n int) (map[string]struct{}, error) {
 // stateArrays are the parameters that stateValues gives, but for the first, the day.
 const stateArrays = `$2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
 	$8::bigint[], $9::integer[], $10::integer[], $11::timestamptz[], $12::timestamptz[],
-	$13::boolean[], $14::text[], $15::boolean[], $16::timestamptz[], $17::text[], $18::integer[]`
+	$13::boolean[], $14::text[], $15::boolean[], $16::timestamptz[], $17::text[], $18::integer[], $19::bigint[]`
 
 // stateValues returns the day and the states' columns, in the order of deliveryColumns.
 func stateValues(at time.Time, outcomes []domain.Outcome) []any {
@@ -217,7 +223,7 @@ func stateValues(at time.Time, outcomes []domain.Outcome) []any {
 	revs, attempts, runAttempts := make([]int64, n), make([]int32, n), make([]int32, n)
 	runs, nexts := make([]*time.Time, n), make([]*time.Time, n)
 	held, tests, updates := make([]bool, n), make([]bool, n), make([]time.Time, n)
-	classes, answers := make([]*string, n), make([]*int, n)
+	classes, answers, sequences := make([]*string, n), make([]*int, n), make([]*int64, n)
 	for i := range outcomes {
 		o := &outcomes[i]
 		ids[i], accounts[i], webhooks[i], events[i] = string(o.Delivery), o.Account, string(o.Webhook), o.EventID
@@ -226,8 +232,9 @@ func stateValues(at time.Time, outcomes []domain.Outcome) []any {
 		runs[i], nexts[i] = pointer(o.RunStartedAt), pointer(o.NextAttemptAt)
 		held[i], tests[i], updates[i] = o.InLane, o.Test, o.UpdatedAt
 		classes[i], answers[i] = last(o.Attempt)
+		sequences[i] = sequenceOf(o)
 	}
-	return []any{at, ids, accounts, webhooks, events, types, states, revs, attempts, runAttempts, runs, nexts, held, reasons, tests, updates, classes, answers}
+	return []any{at, ids, accounts, webhooks, events, types, states, revs, attempts, runAttempts, runs, nexts, held, reasons, tests, updates, classes, answers, sequences}
 }
 
 // deliveryChange is what a new state changes in a delivery's row.
@@ -235,7 +242,7 @@ const deliveryChange = `status = excluded.status, rev = excluded.rev, attempts =
 	run_attempts = excluded.run_attempts, run_started_at = excluded.run_started_at,
 	next_attempt_at = excluded.next_attempt_at, in_lane = excluded.in_lane, reason = excluded.reason,
 	updated_at = excluded.updated_at, last_class = coalesce(excluded.last_class, d.last_class),
-	last_status = coalesce(excluded.last_status, d.last_status)`
+	last_status = coalesce(excluded.last_status, d.last_status), sequence = coalesce(excluded.sequence, d.sequence)`
 
 // attemptChange puts an attempt into a delivery's row.
 const attemptChange = `attempt_id = excluded.attempt_id, attempt_number = excluded.attempt_number,
@@ -358,12 +365,21 @@ func recordRestPostgres(ctx context.Context, tx pgx.Tx, w *recordWork, counted *
 	if len(w.requests) > 0 {
 		batch.Queue("DELETE FROM requests WHERE id = ANY($1)", w.requests)
 	}
+	if len(w.sequences) > 0 {
+		webhooks, shipments, last, missed := splitSequences(w.sequences)
+		batch.Queue(`INSERT INTO webhook_sequences AS s (webhook_id, shipment, sequence, missed, updated_at)
+			SELECT webhook_id, shipment, sequence, missed, $5::timestamptz FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) AS n (webhook_id, shipment, sequence, missed)`+
+			laterSequence("greatest"), webhooks, shipments, last, missed, w.now)
+	}
 	for _, h := range w.health {
 		if !h.FailingSince.IsZero() || h.Recovered {
 			batch.Queue(healthFailing, string(h.Webhook), orNull(h.FailingSince), h.At, w.now)
 		}
 		if h.DisabledVersion > 0 {
 			batch.Queue(healthDisabled, string(h.Webhook), h.DisabledVersion, string(h.DisabledReason), h.At, w.now)
+		}
+		if c := h.Certificate; c != nil {
+			batch.Queue(healthCertificate, string(h.Webhook), orNull(c.ExpiresAt), c.Version, w.now)
 		}
 		if h.Circuit != nil {
 			batch.Queue(circuitSaid, circuitValues(&h, orNull)...)

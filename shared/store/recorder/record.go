@@ -21,6 +21,8 @@ type RecordResult struct {
 	Outdated int
 	// Jobs are those whose counts have changed.
 	Jobs []JobKey
+	// Alerts were added: they wait for the relay to publish them.
+	Alerts []domain.EventKey
 }
 
 // JobKey names a job.
@@ -30,10 +32,10 @@ type JobKey struct{ Account, ID string }
 // batches again: an attempt counts once by its id, and a delivery changes only to a
 // state that is greater by (Rev, UpdatedAt) than the stored one. Events are added unless
 // their id is in the log for that day; settled events leave the outbox; a request is
-// answered by an outcome that names it.
+// answered by an outcome that names it. Transitions are told by alerts, each once.
 func (r *Recorder) Record(ctx context.Context, batches []domain.RecordBatch) (RecordResult, error) {
 	work := newRecordWork(batches)
-	work.now = r.db.Now()
+	work.now, work.publicURL = r.db.Now(), r.publicURL
 	if work.empty() {
 		return RecordResult{}, nil
 	}
@@ -158,6 +160,15 @@ func circuitValues(h *domain.HealthChange, moment func(time.Time) any) []any {
 		moment(last.At), plainText(string(last.Class)), last.Status, plainText(last.Body),
 	}
 }
+
+// healthCertificate stores what a connection saw of a receiver's certificate, unless it was seen
+// in an earlier state of the webhook than what is stored.
+const healthCertificate = `
+	INSERT INTO webhook_health (webhook_id, certificate_expires_at, certificate_version, disabled_version, disabled_reason, updated_at)
+	VALUES ($1, $2, $3, 0, '', $4)
+	ON CONFLICT (webhook_id) DO UPDATE SET certificate_expires_at = excluded.certificate_expires_at,
+		certificate_version = excluded.certificate_version, updated_at = excluded.updated_at
+	WHERE webhook_health.certificate_version <= excluded.certificate_version`
 
 // healthDisabled stores that a webhook was disabled at a version; the first reason for a
 // version stays.

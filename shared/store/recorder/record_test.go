@@ -36,6 +36,11 @@ func recordTests() storetest.Tests[*bench] {
 		"keeps how the last attempt ended":     testRecordLast,
 		"tells revisions":                      testRevs,
 		"keeps what is said of circuits":       testCircuit,
+		"tells of each transition once":        testAlerts,
+		"tells of what is exhausted, bounded":  testAlertsExhausted,
+		"tells of what becomes inactive":       testAlertsDisabled,
+		"tells once what two dispatchers see":  testAlertsOfTwo,
+		"never tells a webhook of itself":      testAlertsOfItself,
 	}
 }
 

@@ -1,5 +1,5 @@
 // Package recorder writes what dispatchers report into the pipeline's tables, in bulk:
-// deliveries, attempts, health, events that came over the bus, and what is settled. It is
+// deliveries, attempts, health, events that came over the bus, what is settled, and alerts. It is
 // the dispatcher's: no other service writes a delivery.
 package recorder
 
@@ -22,8 +22,9 @@ const (
 
 // Recorder writes the log, and reads how far it is.
 type Recorder struct {
-	db      *store.Store
-	dialect dialect
+	db        *store.Store
+	dialect   dialect
+	publicURL string
 }
 
 // dialect is how bulks are written on Postgres and on SQLite.
@@ -33,11 +34,18 @@ type dialect interface {
 	revs(ctx context.Context, day time.Time, account string, ids []string, revs map[domain.DeliveryID]domain.Revision) error
 }
 
+// WithLinks has the links in alerts begin with publicURL; without, they are paths.
+func (r *Recorder) WithLinks(publicURL string) *Recorder {
+	linked := *r
+	linked.publicURL = publicURL
+	return &linked
+}
+
 // New returns a recorder on an open database.
 func New(db *store.Store) *Recorder {
 	r := &Recorder{db: db, dialect: postgres{db.Postgres()}}
 	if statements := db.Statements(); statements != nil {
-		for _, m := range []store.MultiRow{sqliteInsertDeliveries(), sqliteFillDeliveries(), sqliteUpsertDeliveries(), sqliteInsertAttempts(), sqliteSettle()} {
+		for _, m := range []store.MultiRow{sqliteInsertDeliveries(), sqliteFillDeliveries(), sqliteUpsertDeliveries(), sqliteInsertAttempts(), sqliteSettle(), sqliteSequences()} {
 			statements.Add(m.Sizes()...)
 		}
 		statements.Add(sqliteRecordEvent, sqliteAnswerJob, rollup.InsertDelta)

@@ -33,10 +33,18 @@ func (d sqlite) record(ctx context.Context, w *recordWork) (RecordResult, error)
 			return RecordResult{}, err
 		}
 	}
+	if w.tells() {
+		if _, err := d.statements.NextXact(ctx, tx); err != nil {
+			return RecordResult{}, fmt.Errorf("number the commit: %w", err)
+		}
+	}
+	if err := w.alert(ctx, sqliteAlerts{d.db, tx}, &counted); err != nil {
+		return RecordResult{}, fmt.Errorf("tell of transitions: %w", err)
+	}
 	if err := d.recordRest(ctx, tx, w, &counted); err != nil {
 		return RecordResult{}, err
 	}
-	return RecordResult{Attempts: counted.attempts, Jobs: counted.jobs}, tx.Commit()
+	return RecordResult{Attempts: counted.attempts, Jobs: counted.jobs, Alerts: counted.alerts}, tx.Commit()
 }
 
 func (d sqlite) recordDay(ctx context.Context, c store.Conn, at time.Time, day *recordDay, counted *tally) error {
@@ -58,10 +66,17 @@ func (d sqlite) recordDay(ctx context.Context, c store.Conn, at time.Time, day *
 		return fmt.Errorf("insert attempts: %w", err)
 	}
 	day.countAttempts(counted, added)
+	if len(day.events) == 0 {
+		return nil
+	}
+	xact, err := d.statements.NextXact(ctx, c)
+	if err != nil {
+		return fmt.Errorf("number the commit: %w", err)
+	}
 	for _, event := range day.events {
 		rows, err := d.statements.Query(ctx, c, sqliteRecordEvent, d.db.Date(at), event.Account, event.ID, string(event.Type),
 			event.Timestamp, event.Payload, d.db.Moment(event.ReceivedAt), repeatText(event.ReceivedAt), maxRepeats,
-			string(domain.SourceNATS), envelope.Shipment(event.Account, event.Payload))
+			string(domain.SourceNATS), envelope.Shipment(event.Account, event.Payload), xact)
 		if err != nil {
 			return fmt.Errorf("insert events: %w", err)
 		}
@@ -160,7 +175,7 @@ func (d sqlite) appendState(values []any, at time.Time, o *domain.Outcome) []any
 	class, status := last(o.Attempt)
 	return append(values, d.db.Date(at), string(o.Delivery), o.Account, string(o.Webhook), o.EventID, string(o.EventType),
 		string(o.Status), int64(o.Rev), o.Attempts, o.RunAttempts, d.db.Moment(o.RunStartedAt), d.db.Moment(o.NextAttemptAt),
-		o.InLane, o.Reason, o.Test, d.db.Moment(o.UpdatedAt), class, status)
+		o.InLane, o.Reason, o.Test, d.db.Moment(o.UpdatedAt), class, status, sequenceOf(o))
 }
 
 func (d sqlite) attemptValues(at time.Time, attempts []deliveryAttempt) []any {
@@ -187,6 +202,13 @@ func (d sqlite) recordRest(ctx context.Context, c store.Conn, w *recordWork, cou
 	if _, err := d.statements.ExecRows(ctx, c, sqliteSettle(), values); err != nil {
 		return fmt.Errorf("settle events: %w", err)
 	}
+	values = values[:0]
+	for _, last := range w.sequences {
+		values = append(values, string(last.Webhook), last.Shipment, last.Last, last.Missed, d.db.Moment(w.now))
+	}
+	if _, err := d.statements.ExecRows(ctx, c, sqliteSequences(), values); err != nil {
+		return fmt.Errorf("store sequences: %w", err)
+	}
 	for _, id := range w.requests {
 		if _, err := c.ExecContext(ctx, "DELETE FROM requests WHERE id = $1", id); err != nil {
 			return fmt.Errorf("answer requests: %w", err)
@@ -211,6 +233,12 @@ func (d sqlite) recordHealth(ctx context.Context, c store.Conn, w *recordWork) e
 			_, err := c.ExecContext(ctx, healthDisabled, string(h.Webhook), h.DisabledVersion, string(h.DisabledReason), d.db.Moment(h.At), d.db.Moment(w.now))
 			if err != nil {
 				return fmt.Errorf("store health: %w", err)
+			}
+		}
+		if cert := h.Certificate; cert != nil {
+			_, err := c.ExecContext(ctx, healthCertificate, string(h.Webhook), d.db.Moment(cert.ExpiresAt), cert.Version, d.db.Moment(w.now))
+			if err != nil {
+				return fmt.Errorf("store certificate: %w", err)
 			}
 		}
 		if h.Circuit != nil {
@@ -299,6 +327,13 @@ func sqliteInsertAttempts() store.MultiRow {
 	}
 }
 
+func sqliteSequences() store.MultiRow {
+	return store.MultiRow{
+		Head: "INSERT INTO webhook_sequences AS s (webhook_id, shipment, sequence, missed, updated_at) VALUES ",
+		Tail: laterSequence("max"), Columns: 5,
+	}
+}
+
 func sqliteSettle() store.MultiRow {
 	return store.MultiRow{
 		Head:    "DELETE FROM outbox WHERE (received_at, account, id) IN (VALUES ",
@@ -309,8 +344,8 @@ func sqliteSettle() store.MultiRow {
 
 // sqliteRecordEvent adds an event; of one whose id is there for that day only the time
 // is kept, so that its deliveries are found.
-const sqliteRecordEvent = `INSERT INTO events (day, account, id, type, occurred_at, payload, received_at, source, shipment)
-	VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?10, ?11)
+const sqliteRecordEvent = `INSERT INTO events (day, account, id, type, occurred_at, payload, received_at, source, shipment, xact)
+	VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?10, ?11, ?12)
 	ON CONFLICT (account, id, day) DO UPDATE SET repeats = events.repeats || ?8
 	WHERE events.received_at <> excluded.received_at AND instr(events.repeats, ?8) = 0 AND length(events.repeats) < ?9
 	RETURNING repeats`

@@ -14,13 +14,18 @@ import (
 // recordWork is what Record writes, sorted out: by day, and in the order of keys so
 // that two transactions on the same rows wait for each other.
 type recordWork struct {
-	now      time.Time
-	days     map[store.Date]*recordDay
-	settled  []domain.EventKey
-	requests []string
-	answers  []jobAnswer
-	health   []domain.HealthChange
-	outdated int // outcomes and events that have no place in the log
+	now       time.Time
+	publicURL string // what links begin with
+	days      map[store.Date]*recordDay
+	settled   []domain.EventKey
+	requests  []string
+	answers   []jobAnswer
+	health    []domain.HealthChange
+	// sequences are the last numbers of webhooks and shipments, in the order of their keys.
+	sequences []lastSequence
+	// exhausted are deliveries whose schedule has come to its end, those of alerts left out.
+	exhausted []domain.Outcome
+	outdated  int // outcomes and events that have no place in the log
 }
 
 // jobAnswer is how the first attempt of a run ended that was asked for: a job may wait for it.
@@ -44,6 +49,19 @@ type recordDay struct {
 	attempts []deliveryAttempt
 	events   []domain.Event
 	known    bool // that some of it is in the log was found out
+}
+
+// bringsEvents tells whether there are events to add, or may be alerts.
+func (w *recordWork) bringsEvents() bool {
+	if w.tells() {
+		return true
+	}
+	for _, day := range w.days {
+		if len(day.events) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // unborn makes ordinary changes of what was taken for new: some of it was known.
@@ -124,6 +142,7 @@ type tally struct {
 	rollup.Tally
 	attempts int
 	jobs     []JobKey // that were told how something ended
+	alerts   []domain.EventKey
 }
 
 func (t *tally) event(e *domain.Event) { t.Event(e.Account, e.Type, e.ReceivedAt) }
@@ -165,12 +184,14 @@ func newRecordWork(batches []domain.RecordBatch) *recordWork {
 			day.events = append(day.events, e)
 		}
 	}
+	w.sequences = lastSequences(outcomes)
 	w.sortOutcomes(outcomes)
 	slices.SortFunc(w.settled, domain.EventKey.Compare)
 	w.settled = slices.CompactFunc(w.settled, func(a, b domain.EventKey) bool { return a.Compare(b) == 0 })
 	slices.SortStableFunc(w.health, func(a, b domain.HealthChange) int {
 		return cmp.Or(cmp.Compare(a.Webhook, b.Webhook), a.At.Compare(b.At))
 	})
+	w.prepareAlerts()
 	slices.Sort(w.requests)
 	w.requests = slices.Compact(w.requests)
 	for _, day := range w.days {
@@ -202,6 +223,9 @@ func (w *recordWork) addDelivery(outcomes []domain.Outcome) {
 	for _, o := range outcomes {
 		if o.Request != "" {
 			w.requests = append(w.requests, o.Request)
+		}
+		if o.Status == domain.StatusFailed && o.Reason == domain.ReasonExhausted && !o.EventType.Alert() {
+			w.exhausted = append(w.exhausted, o)
 		}
 	}
 	w.answer(outcomes)
@@ -288,6 +312,9 @@ func (w *recordWork) leaveOut(floor, last store.Date) {
 
 // changes tells whether there is more than new rows.
 func (w *recordWork) changes() bool {
+	if w.tells() {
+		return true
+	}
 	for _, day := range w.days {
 		if len(day.filled) > 0 || len(day.changed) > 0 || day.known {
 			return true

@@ -16,7 +16,8 @@ import (
 // makes a table adds its line.
 func owners() map[string]string {
 	return map[string]string{
-		"log_floor": "store",
+		"log_floor":  "store",
+		"feed_order": "store",
 
 		"accounts":  "accounts",
 		"audit_log": "auditlog",
@@ -34,7 +35,14 @@ func owners() map[string]string {
 		"bus_streams":      "pipeline",
 		"jobs":             "pipeline",
 		"job_deliveries":   "pipeline",
+		"webhook_alerts":   "pipeline",
 		"webhook_circuits": "pipeline",
+		"signing_keys":     "pipeline",
+		"webhook_cursors":  "pipeline",
+
+		"ordering_accounts": "pipeline",
+		"ordering_starts":   "recorder",
+		"webhook_sequences": "recorder",
 
 		"rollup_deltas": "rollup",
 		"rollups":       "rollup",
@@ -51,6 +59,7 @@ func owners() map[string]string {
 		"gateway_deployments": "deployments",
 		"gateway_sources":     "deployments",
 		"gateway_builds":      "deployments",
+		"gateway_turns":       "deployments",
 		"gateway_variables":   "deployments",
 
 		"gateway_calls":    "traffic",

@@ -69,6 +69,11 @@ func (s *secrets) byPath(list []domain.Webhook) map[string]receiver.Known {
 				known.Secrets = append(known.Secrets, key)
 			}
 		}
+		for i := range w.SigningKeys {
+			if key, err := signature.PublicKey(w.SigningKeys[i].Public); err == nil {
+				known.Secrets = append(known.Secrets, key)
+			}
+		}
 		found[u.Path] = known
 	}
 	return found

@@ -54,6 +54,7 @@ func (a *app) logs() *cobra.Command {
 		},
 	}
 	where := addTarget(cmd)
+	cmd.ValidArgsFunction = (&action{Verb: verb.Verb{Args: verb.DeploymentArg()}, where: where, input: &verb.Input{}}).complete
 	flags := cmd.Flags()
 	flags.BoolVarP(&r.goOn, "follow", "f", false, "go on with the requests that come")
 	flags.IntVar(&r.limit, "limit", 50, "how many requests to show, at most 200")

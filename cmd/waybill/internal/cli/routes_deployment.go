@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"waybill.dev/cmd/internal/settings"
+	"waybill.dev/cmd/waybill/internal/bundle"
 	"waybill.dev/services/gateway"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/egress"
@@ -54,7 +55,8 @@ func (d *deploymentCheck) values() (gateway.Variables, error) {
 	return values, nil
 }
 
-// read reads the folder as a gateway with the settings of the environment would.
+// read checks what deploy would upload of the folder, as a gateway with the settings of the
+// environment would.
 func (d *deploymentCheck) read(cmd *cobra.Command, dir string) ([]gateway.RouteInfo, []gateway.RouteFault, error) {
 	values, err := d.values()
 	if err != nil {
@@ -69,12 +71,11 @@ func (d *deploymentCheck) read(cmd *cobra.Command, dir string) ([]gateway.RouteI
 			return nil, nil, fmt.Errorf("%s must be true or false", settings.EgressHTTP)
 		}
 	}
-	root, err := os.OpenRoot(dir)
+	packed, err := bundle.Make(dir)
 	if err != nil {
-		return nil, nil, fmt.Errorf("open the folder of the route files: %w", err)
+		return nil, nil, err
 	}
-	defer root.Close()
-	routes, faults := gateway.CheckDeployment(cmd.Context(), root.FS(), standIn(), values, policy)
+	routes, faults := gateway.CheckDeployment(cmd.Context(), packed.Archive, standIn(), values, policy)
 	return routes, faults, nil
 }
 

@@ -56,8 +56,19 @@ func TestRoutesOfADeployment(t *testing.T) { //nolint:paralleltest // it sets va
 	if err := os.Remove(dir + "/a.oas.json"); err != nil {
 		t.Fatal(err)
 	}
-	if code, out, _ := waybill("routes", "check", "--deployment", "--routes", dir); code != 1 || !strings.Contains(out, "no route file") {
-		t.Errorf("nothing to deploy: %d\n%s", code, out)
+	if code, _, notes := waybill("routes", "check", "--deployment", "--routes", dir); code != 1 || !strings.Contains(notes, "no route file") {
+		t.Errorf("nothing to deploy: %d\n%s", code, notes)
+	}
+	// What deploy leaves out is not looked at, and what it refuses is refused.
+	dir = folder(t, map[string]string{"a.oas.json": oneRoute, "draft.oas.json": "{", "old.oas.json": "{", ".gitignore": "old*\n", ".waybillignore": "draft*\n"})
+	if code, out, notes := waybill("routes", "check", "--deployment", "--routes", dir); code != 0 || !strings.Contains(out, "1 route, no faults.") {
+		t.Errorf("files that are left out: %d\n%s%s", code, out, notes)
+	}
+	if err := os.Symlink("/etc/hostname", dir+"/link.txt"); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, notes := waybill("routes", "check", "--deployment", "--routes", dir); code != 1 || !strings.Contains(notes, "link.txt is a link") {
+		t.Errorf("a link: %d\n%s%s", code, out, notes)
 	}
 	if code, _, notes := waybill("routes", "check", "--deployment", "--routes", dir+"/missing"); code != 1 || !strings.Contains(notes, "no such file") {
 		t.Errorf("no folder: %d\n%s", code, notes)

@@ -33,6 +33,8 @@ func (a *app) signature() *cobra.Command {
 // callback is what is signed, as the flags give it.
 type callback struct {
 	secrets   []string
+	public    []string // public keys that check
+	sets      []string // files and URLs of key sets
 	id        string
 	timestamp int64
 	body      string
@@ -50,9 +52,6 @@ func addCallback(cmd *cobra.Command) *callback {
 
 // keys parses the secrets; parse is strict for who signs, lenient for who receives.
 func (c *callback) keys(parse func(string) (signature.Key, error)) ([]signature.Key, error) {
-	if len(c.secrets) == 0 {
-		return nil, usagef("--secret (or WAYBILL_WEBHOOK_SECRET) is required")
-	}
 	keys := make([]signature.Key, 0, len(c.secrets))
 	for _, secret := range c.secrets {
 		key, err := parse(strings.TrimSpace(secret))
@@ -98,6 +97,9 @@ func (a *app) sign() *cobra.Command {
 		keys, err := c.keys(signature.ParseSecret)
 		if err != nil {
 			return err
+		}
+		if len(keys) == 0 {
+			return usagef("--secret (or WAYBILL_WEBHOOK_SECRET) is required")
 		}
 		if !domain.ValidEventID(c.id) {
 			return usagef("--id is required: 1 to 64 of A-Z a-z 0-9 _ -")
@@ -158,18 +160,25 @@ func (a *app) verify() *cobra.Command {
 		Short: "Check the signature of a callback, step by step",
 		Long: "Checks a callback as a receiver must, and says what is wrong with each header.\n" +
 			"Ends with exit code 1 if it does not verify. To check an old callback, give the\n" +
-			"time of its arrival with --at.",
+			"time of its arrival with --at. A secret checks signatures of version v1, a\n" +
+			"public key or a key set those of version v1a.",
 		Example: "  waybill signature verify --secret whsec_… --id evt_1 --timestamp 1768469400 \\\n" +
-			"    --signature v1,… --body event.json --at 1768469400",
+			"    --signature v1,… --body event.json --at 1768469400\n" +
+			"  waybill signature verify --public-key whpk_… --id evt_1 \\\n" +
+			"    --timestamp 1768469400 --signature v1a,… --body event.json\n" +
+			"  waybill signature verify --jwks keys.json --id evt_1 \\\n" +
+			"    --timestamp 1768469400 --signature v1a,… --body event.json",
 		Args: cobra.NoArgs,
 	}
 	c := addCallback(cmd)
 	cmd.Flags().StringVar(&timestamp, "timestamp", "", "value of webhook-timestamp")
 	cmd.Flags().StringVar(&signed, "signature", "", "value of webhook-signature")
 	cmd.Flags().Int64Var(&clock, "at", 0, "the receiver's clock in Unix seconds; 0: now")
+	cmd.Flags().StringSliceVar(&c.public, "public-key", nil, "public `key`, whpk_…, for version v1a; may be repeated")
+	cmd.Flags().StringSliceVar(&c.sets, "jwks", nil, "`file` or URL of a JSON Web Key Set, for version v1a; may be repeated")
 	form := addOutput(cmd)
-	cmd.RunE = run(func(*cobra.Command, []string) error {
-		keys, err := c.keys(signature.ParseKey)
+	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
+		keys, err := c.checking(cmd.Context())
 		if err != nil {
 			return err
 		}

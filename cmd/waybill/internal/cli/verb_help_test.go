@@ -28,7 +28,7 @@ func TestNamesAreCompleted(t *testing.T) {
 		{[]string{"deploy", ".", "--project", ""}, "/v1/accounts/northwind/projects", "one\ntwo\n:4\n"},
 		{[]string{"buckets", "create", ""}, "", ":4\n"},
 		{[]string{"events", "publish", ""}, "", ":0\n"},
-		{[]string{"events", "list", "--type", ""}, "", "shipment.created\nshipment.in_transit\nshipment.delivered\nshipment.exception\n:4\n"},
+		{[]string{"events", "list", "--type", ""}, "", "shipment.created\nshipment.in_transit\nshipment.delivered\nshipment.exception\nwaybill.webhook.failing\nwaybill.webhook.recovered\nwaybill.webhook.circuit_opened\nwaybill.webhook.disabled\nwaybill.delivery.exhausted\n:4\n"},
 	}
 	for _, row := range rows {
 		t.Run(strings.Join(row.words, " "), func(t *testing.T) {
@@ -45,6 +45,33 @@ func TestNamesAreCompleted(t *testing.T) {
 			}
 			if row.target != "" && (len(got) != 1 || got[0].Target != row.target) {
 				t.Errorf("asked %v, want %s", got, row.target)
+			}
+		})
+	}
+}
+
+// The names of deployments are those of all projects: there is no list of them.
+func TestCompletionOfDeployments(t *testing.T) {
+	t.Parallel()
+	for _, words := range [][]string{
+		{"deployments", "get"}, {"deployments", "delete"}, {"deployments", "builds"}, {"deployments", "log"}, {"deployments", "redeploy"},
+		{"deployments", "calls"}, {"deployments", "statistics"}, {"environments", "get"}, {"logs"},
+	} {
+		t.Run(strings.Join(words, " "), func(t *testing.T) {
+			t.Parallel()
+			var got []asked
+			var out, notes bytes.Buffer
+			url := api(t, http.StatusOK, `{"data":[{"name":"one"},{"name":"two"}]}`, &got)
+			args := append(append([]string{"waybill", "__complete"}, words...), "--server", url, "--key", apiKey, "")
+			if cli.Main("test", args, nil, &out, &notes) != 0 || out.String() != "one\ntwo\none\ntwo\n:4\n" {
+				t.Errorf("completes to\n%s%s", &out, &notes)
+			}
+			var targets []string
+			for _, one := range got {
+				targets = append(targets, strings.TrimPrefix(one.Target, "/v1/accounts/northwind/projects"))
+			}
+			if strings.Join(targets, " ") != " /one/deployments /two/deployments" {
+				t.Errorf("asked %q", targets)
 			}
 		})
 	}

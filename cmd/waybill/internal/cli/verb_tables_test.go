@@ -68,6 +68,19 @@ func TestTables(t *testing.T) {
 			"TIME                  ACTION      ACTOR      RESOURCES       DONE\n2026-11-21T10:11:12Z  create-key  bootstrap  partners key_1  no\n", "",
 		},
 		{
+			"what ends", "expiring",
+			`{"data":[{"kind":"receiverCertificate","expiresAt":"2026-11-23T09:12:00.000Z","webhookId":"w","url":"https://x.example/hooks","advice":"Renew it."},{"kind":"apiKey","expiresAt":"2026-11-24T09:12:00.000Z","bucketName":"b","consumerName":"c","keyId":"key_1","advice":"x"}],"more":false}`,
+			"ENDS                  KIND                 WEBHOOK  URL                      BUCKET  CONSUMER  KEY\n2026-11-23T09:12:00Z  receiverCertificate  w        https://x.example/hooks  -       -         -\n2026-11-24T09:12:00Z  apiKey               -        -                        b       c         key_1\n", "",
+		},
+		{
+			"nothing ends", "expiring", `{"data":[],"more":false}`, "", "Nothing ends within 14 days.\n",
+		},
+		{
+			"a webhook with ends", "webhooks get w",
+			`{"id":"w","active":true,"timeoutSeconds":2.5,"receiverCertificateExpiresAt":"2026-11-23T09:12:00.000Z"}`,
+			"ID                           w\nACTIVE                       yes\nTIMEOUT                      2.5s\nRATE                         none\nRECEIVER'S CERTIFICATE ENDS  2026-11-23T09:12:00Z\n", "",
+		},
+		{
 			"a long list", "webhooks get w",
 			`{"id":"w","active":true,"events":["shipment.created","shipment.in_transit","shipment.delivered","shipment.exception"],"timeoutSeconds":2.5}`,
 			"ID       w\nACTIVE   yes\nEVENTS   shipment.created,shipment.in_transit,shipment.delivered,\n         shipment.exception\n" +

@@ -55,6 +55,9 @@ func (a *app) nouns() []*cobra.Command {
 		if noun.Name == verb.Deployments {
 			a.addDeployments(cmd)
 		}
+		if noun.Name == verb.Webhooks {
+			a.addFeed(cmd)
+		}
 		list = append(list, cmd)
 	}
 	return list
@@ -267,8 +270,7 @@ func (act *action) complete(cmd *cobra.Command, args []string, _ string) ([]stri
 		return nil, cobra.ShellCompDirectiveDefault
 	}
 	act.input.Args = args
-	request, member, ok := act.Completion(act.input)
-	if !ok || cmd.Root().PersistentPreRunE(cmd, args) != nil {
+	if _, _, ok := act.Completion(act.input, ""); !ok || cmd.Root().PersistentPreRunE(cmd, args) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	c, err := act.where.connect()
@@ -278,9 +280,22 @@ func (act *action) complete(cmd *cobra.Command, args []string, _ string) ([]stri
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), completing)
 	defer cancel()
-	answer, err := act.send(ctx, c, request)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+	groups := []string{""}
+	if each := act.Each(act.input); each != nil {
+		answer, err := act.send(ctx, c, each)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		groups = verb.Members(answer, "name")
 	}
-	return verb.Members(answer, member), cobra.ShellCompDirectiveNoFileComp
+	var offered []string
+	for _, group := range groups {
+		request, member, _ := act.Completion(act.input, group)
+		answer, err := act.send(ctx, c, request)
+		if err != nil {
+			break // what there is after so long is offered
+		}
+		offered = append(offered, verb.Members(answer, member)...)
+	}
+	return offered, cobra.ShellCompDirectiveNoFileComp
 }

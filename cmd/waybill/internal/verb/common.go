@@ -114,6 +114,9 @@ func words[T ~string](list []T) []string {
 
 func eventTypes() []string { return words(domain.EventTypes()) }
 
+// webhookTypes are those of events and of alerts.
+func webhookTypes() []string { return words(domain.WebhookTypes()) }
+
 func describedAs() Column {
 	return Column{Title: "DESCRIPTION", Member: "description", Shrinks: true, Spare: true}
 }

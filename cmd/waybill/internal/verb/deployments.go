@@ -26,7 +26,12 @@ func ProjectNames() Verb {
 
 // DeploymentArg is the argument that names a deployment.
 func DeploymentArg() []Arg {
-	return []Arg{{Word: "DEPLOYMENT", To: "deploymentName"}}
+	return []Arg{deploymentArg("DEPLOYMENT", "deploymentName")}
+}
+
+// deploymentArg offers the deployments of all projects: there is no list of them.
+func deploymentArg(word, to string) Arg {
+	return Arg{Word: word, To: to, List: deploymentsPath, ID: "name", Each: projectsPath, EachTo: "projectName"}
 }
 
 // BuildArgs are the arguments that name a build, which may be left out.

@@ -21,7 +21,7 @@ func environments() Noun {
 			},
 			{
 				Name: "get", Short: "Show an environment", Example: "  waybill environments get parcels-main-a2b3c4d5e6",
-				Method: http.MethodGet, Path: environmentsPath + "/{environmentName}", Args: []Arg{{Word: "NAME", To: "environmentName"}}, Show: view,
+				Method: http.MethodGet, Path: environmentsPath + "/{environmentName}", Args: []Arg{deploymentArg("NAME", "environmentName")}, Show: view,
 			},
 		},
 	}

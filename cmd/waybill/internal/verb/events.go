@@ -69,8 +69,8 @@ func events() Noun {
 				Example: "  waybill events list --since 1h --type shipment.delivered",
 				Method:  http.MethodGet, Path: eventsPath,
 				Flags: concat([]Flag{
-					{Name: "type", Usage: "only this event type", In: InQuery, Choices: eventTypes()},
-					{Name: "source", Usage: "only what came over rest or nats", In: InQuery, Choices: words(domain.Sources())}, ofShipment(),
+					{Name: "type", Usage: "only this event type", In: InQuery, Choices: webhookTypes()},
+					{Name: "source", Usage: "only what came over rest or nats, or the alerts of waybill", In: InQuery, Choices: words(domain.Sources())}, ofShipment(),
 				}, span("since", "until"), scrolling()),
 				Show: View{None: "There are no such events.", Columns: []Column{
 					{Title: "ID", Member: "id"}, {Title: "TYPE", Member: "type"}, {Title: "RECEIVED", Member: "receivedAt", Form: Moment},
@@ -128,7 +128,7 @@ func deliveries() Noun {
 					{Name: "webhook", Usage: "only to the webhook with this `id`", In: InQuery, To: "webhookId"},
 					{Name: "event", Usage: "only of the event with this `id`", In: InQuery, To: "eventId"},
 					{Name: "status", Usage: "pending, delivered, retrying, failed or held", In: InQuery, Choices: words(domain.Statuses())},
-					{Name: "type", Usage: "only of this event type", In: InQuery, To: "eventType", Choices: eventTypes()}, ofShipment(),
+					{Name: "type", Usage: "only of this event type", In: InQuery, To: "eventType", Choices: webhookTypes()}, ofShipment(),
 					{Name: "reason", Usage: "only with this reason", In: InQuery, Choices: domain.Reasons()},
 					{Name: "class", Usage: "how the last attempt ended", In: InQuery, Choices: words(domain.Classes())},
 					{Name: "code", Usage: "HTTP status of the last attempt", Kind: Integer, In: InQuery, To: "statusCode"},

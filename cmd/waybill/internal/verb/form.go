@@ -101,12 +101,17 @@ func rough(d time.Duration) string {
 
 func types(value any) string {
 	list, _ := value.([]any)
-	if len(list) == len(domain.EventTypes()) {
-		return "all"
-	}
 	var words []string
+	events := 0
 	for _, one := range list {
-		words = append(words, strings.TrimPrefix(fmt.Sprint(one), "shipment."))
+		name := fmt.Sprint(one)
+		if domain.EventType(name).Valid() {
+			events++
+		}
+		words = append(words, strings.TrimPrefix(name, "shipment."))
+	}
+	if events == len(domain.EventTypes()) && events == len(list) {
+		return "all"
 	}
 	return strings.Join(words, ",")
 }

@@ -69,7 +69,7 @@ func retryMany() Verb {
 func resendFilters() []Flag {
 	return []Flag{
 		{Name: "event", Usage: "only of the event with this `id`", To: "eventId"},
-		{Name: "type", Usage: "only of this event type", To: "eventType", Choices: eventTypes()},
+		{Name: "type", Usage: "only of this event type", To: "eventType", Choices: webhookTypes()},
 		{Name: "shipment", Usage: "only of the shipment with this `id`", To: "shipmentId"},
 		{Name: "reason", Usage: "only with this reason", Choices: domain.Reasons()},
 		{Name: "class", Usage: "how the last attempt ended", Choices: words(domain.Classes())},

@@ -169,14 +169,27 @@ func (v Verb) Sentence(text string, in *Input) string {
 }
 
 // Completion returns what lists the values of the next argument, and the member that has
-// them; ok is false when there is no such list.
-func (v Verb) Completion(in *Input) (r *Request, member string, ok bool) {
+// them; ok is false when there is no such list. See Each for each.
+func (v Verb) Completion(in *Input, each string) (r *Request, member string, ok bool) {
 	next := len(in.Args)
 	if next >= len(v.Args) || v.Args[next].List == "" {
 		return nil, "", false
 	}
-	path := fill(v.Args[next].List, in.names(v.Args, url.PathEscape))
-	return &Request{Method: http.MethodGet, Path: path}, v.Args[next].ID, true
+	arg, names := v.Args[next], in.names(v.Args, url.PathEscape)
+	if arg.Each != "" {
+		names[arg.EachTo] = url.PathEscape(each)
+	}
+	return &Request{Method: http.MethodGet, Path: fill(arg.List, names)}, arg.ID, true
+}
+
+// Each returns the request for the names of those of which Completion is asked for one after
+// another; nil: it is asked once, for "".
+func (v Verb) Each(in *Input) *Request {
+	next := len(in.Args)
+	if next >= len(v.Args) || v.Args[next].Each == "" {
+		return nil
+	}
+	return &Request{Method: http.MethodGet, Path: fill(v.Args[next].Each, in.names(v.Args, url.PathEscape))}
 }
 
 // fill replaces {names} by their values, in one pass: what a value has in braces stays.

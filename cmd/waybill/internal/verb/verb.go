@@ -63,9 +63,12 @@ type Arg struct {
 	To   string // name in the path, or member
 	List string // path of the list whose members are offered for completion
 	ID   string // the list's member that is offered
-	File bool   // names a file
-	URL  bool   // is a URL, which on this machine may come without a scheme
-	Flag string // flag that may name it instead; only of the last argument
+	// Each is the path of another list, for each member of which List is asked: the member's name
+	// is what EachTo names in List; empty: List is asked once.
+	Each, EachTo string
+	File         bool   // names a file
+	URL          bool   // is a URL, which on this machine may come without a scheme
+	Flag         string // flag that may name it instead; only of the last argument
 	// Optional: the argument may be left out. Only the last one may be optional. Adjust does the rest.
 	Optional bool
 }
@@ -106,7 +109,7 @@ func (v Verb) NeedsAccount() bool { return strings.Contains(v.Path, "{account}")
 func Nouns() []Noun {
 	return []Noun{
 		accounts(), projects(), deployments(), environments(), variables(), buckets(), consumers(), keys(), managers(),
-		webhooks(), events(), deliveries(), jobs(), statistics(), audit(), whoAmI(),
+		webhooks(), signingKeys(), events(), deliveries(), jobs(), statistics(), ending(), audit(), whoAmI(),
 	}
 }
 

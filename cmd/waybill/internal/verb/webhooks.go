@@ -1,6 +1,10 @@
 package verb
 
-import "net/http"
+import (
+	"net/http"
+
+	"waybill.dev/shared/domain"
+)
 
 // onceSecret is said when an answer shows a signing secret.
 const onceSecret = "The signing secret is shown only now. The receiver needs it to check callbacks."
@@ -13,6 +17,7 @@ func webhookArg() []Arg {
 func webhookFields() []Flag {
 	return []Flag{
 		{Name: "description", Usage: "what it is for"},
+		webhookAuth(),
 		{Name: "header", Usage: "header for its callbacks, `name=value`; may be repeated", Kind: Pairs, To: "headers"},
 		{
 			Name: "retry-schedule", Usage: "waits in seconds after each failed attempt, a `list`", Kind: Numbers,
@@ -21,12 +26,17 @@ func webhookFields() []Flag {
 		{Name: "timeout", Usage: "how long to wait for an answer, 1s to 30s", Kind: Seconds, To: "timeoutSeconds"},
 		{Name: "max-in-flight", Usage: "how many callbacks may be in flight at once", Kind: Integer, To: "maxInFlight"},
 		{Name: "rate-per-second", Usage: "most callbacks a second; none: no limit", Kind: Rate, To: "ratePerSecond"},
+		{Name: "signing", Usage: "v1: with the secret, v1a: with the account's key, or both", Choices: words(domain.Signings())},
+		{Name: "ordering", Usage: "in which order callbacks go out: none, or shipment: one after the other for each shipment", Choices: words(domain.Orderings())},
+		{Name: "ordering-max-wait", Usage: "how long one waits for the one before it, up to 168h; 0s: for ever", Kind: Seconds, To: "orderingMaxWaitSeconds"},
+		{Name: "filter", Usage: "which events it gets, a `FILE` with JSON, or -; none: all", In: InVerb},
+		{Name: "delivery", Usage: "push: events are sent; pull: the receiver reads the feed, and needs no URL", Choices: []string{"push", "pull"}},
 		{Name: "active", Usage: "whether callbacks are sent; =false: they are held", Kind: Bool},
 	}
 }
 
 func webhookEvents(usage string) Flag {
-	return Flag{Name: "events", Usage: usage, Kind: Words, Choices: eventTypes()}
+	return Flag{Name: "events", Usage: usage, Kind: Words, Choices: webhookTypes()}
 }
 
 func webhookView() View {
@@ -41,10 +51,18 @@ func webhookView() View {
 		{Title: "FAULT", Member: "fault", Wide: true},
 		{Title: "DESCRIPTION", Member: "description", Wide: true},
 		{Title: "HEADERS", Member: "headerNames", Form: Joined, Wide: true},
+		{Title: "AUTH", Member: "authType", Wide: true},
 		{Title: "RETRIES", Member: "retryScheduleSeconds", Form: Joined, Wide: true},
 		{Title: "TIMEOUT", Member: "timeoutSeconds", Form: Span, Wide: true},
 		{Title: "IN FLIGHT", Member: "maxInFlight", Wide: true},
 		{Title: "RATE", Member: "ratePerSecond", Null: "none", Wide: true},
+		{Title: "SIGNING", Member: "signing", Wide: true},
+		{Title: "ORDERING", Member: "ordering", Wide: true},
+		{Title: "MAX WAIT", Member: "orderingMaxWaitSeconds", Form: Span, Wide: true},
+		{Title: "FILTER", Member: "filter", Wide: true, Rare: true},
+		{Title: "DELIVERY", Member: "delivery", Wide: true},
+		{Title: "RECEIVER'S CERTIFICATE ENDS", Member: "receiverCertificateExpiresAt", Form: Moment, Wide: true, Rare: true},
+		{Title: "PREVIOUS SECRET ENDS", Member: "previousSecretExpiresAt", Form: Moment, Wide: true, Rare: true},
 		{Title: "CREATED", Member: "createdAt", Form: Moment, Wide: true},
 		{Title: "UPDATED", Member: "updatedAt", Form: Moment, Wide: true},
 	}}
@@ -53,7 +71,7 @@ func webhookView() View {
 func webhooks() Noun {
 	view := webhookView()
 	return Noun{
-		Name: "webhooks", Short: "Register, change, test and delete webhooks",
+		Name: Webhooks, Short: "Register, change, test and delete webhooks",
 		Long: "A webhook is a URL that gets a signed callback for each event of its types.",
 		Verbs: append([]Verb{
 			{
@@ -65,13 +83,13 @@ func webhooks() Noun {
 				Long: "Registers a webhook and prints its signing secret, this one time.",
 				Example: "  waybill webhooks create https://example.com/hooks\n" +
 					"  waybill webhooks create https://example.com/hooks \\\n    --events shipment.delivered --timeout 5s --retry-schedule 5,60,600",
-				Method: http.MethodPost, Path: webhooksPath, Args: []Arg{{Word: "URL", To: "url", URL: true, Flag: "url"}}, Body: AnObject,
+				Method: http.MethodPost, Path: webhooksPath, Args: []Arg{{Word: "URL", To: "url", URL: true, Flag: "url", Optional: true}}, Body: AnObject,
 				Flags: concat([]Flag{
 					{Name: "url", Usage: "the `URL`, if it is not given as an argument", In: InVerb},
 					webhookEvents("event types, a `list`; default all four"),
 					{Name: "secret", Usage: "signing secret, whsec_…; default a new one"},
 				}, webhookFields()),
-				Adjust: allEvents, Show: view, Once: onceSecret,
+				Adjust: newWebhook, Show: view, Once: onceSecret,
 			},
 			{
 				Name: "get", Short: "Show a webhook", Example: "  waybill webhooks get 0198e5c2-…",
@@ -85,7 +103,7 @@ func webhooks() Noun {
 				Flags: concat([]Flag{
 					{Name: "url", Usage: "the new `URL`", Kind: Address, Former: "target"}, webhookEvents("event types, a `list`"),
 				}, webhookFields()),
-				Show: view,
+				Adjust: webhookFiles, Show: view,
 			},
 			{
 				Name: "delete", Short: "Delete a webhook; its delivery log stays", Example: "  waybill webhooks delete 0198e5c2-…",
@@ -99,7 +117,7 @@ func webhooks() Noun {
 // webhookActions are what a webhook can be told to do.
 func webhookActions() []Verb {
 	return []Verb{
-		webhookHealth(),
+		webhookHealth(), filterTest(),
 		{
 			Name: "rotate", Short: "Make a new signing secret",
 			Long:    "Makes a new signing secret and prints it, this one time. Until the overlap ends,\ncallbacks carry both signatures.",

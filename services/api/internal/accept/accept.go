@@ -293,6 +293,6 @@ func (a *Accepter) publish(sub *submission, receipt pipeline.Receipt) {
 		event := sub.Events[i]
 		event.ReceivedAt = accepted.ReceivedAt
 		a.metrics.accepted.Inc()
-		a.publisher.add(bus.Accepted{Event: event, Version: receipt.Version, TraceParent: sub.trace})
+		a.publisher.add(bus.Accepted{Event: event, Version: receipt.Version, Place: accepted.Place, TraceParent: sub.trace})
 	}
 }

@@ -78,6 +78,7 @@ type Delivery struct {
 	StatusCode    int               `json:"statusCode,omitzero"` // the same
 	Reason        *string           `json:"reason"`
 	Test          bool              `json:"test"`
+	Sequence      int64             `json:"sequence,omitzero"` // among those of its webhook and shipment
 	CreatedAt     *string           `json:"createdAt"`
 	UpdatedAt     *string           `json:"updatedAt"`
 }
@@ -99,7 +100,7 @@ func View(d domain.Delivery) Delivery {
 	return Delivery{
 		ID: d.ID, WebhookID: d.Webhook, EventID: d.EventID, EventType: d.EventType, Status: d.Status,
 		AttemptCount: d.Attempts, Class: d.LastClass, StatusCode: d.LastStatus, NextAttemptAt: web.Stamp(d.NextAttemptAt), Reason: web.Optional(d.Reason),
-		Test: d.Test, CreatedAt: web.Stamp(d.CreatedAt), UpdatedAt: web.Stamp(d.UpdatedAt),
+		Test: d.Test, Sequence: d.Sequence, CreatedAt: web.Stamp(d.CreatedAt), UpdatedAt: web.Stamp(d.UpdatedAt),
 	}
 }
 
@@ -108,7 +109,7 @@ func (h *handlers) list(c *web.Call) error {
 	filter := pipeline.DeliveryFilter{
 		Account: c.Principal.Account,
 		Status:  input.OneOf(q, "status", domain.Statuses()),
-		Reason:  input.OneOf(q, "reason", domain.Reasons()), Type: input.OneOf(q, "eventType", domain.EventTypes()),
+		Reason:  input.OneOf(q, "reason", domain.Reasons()), Type: input.OneOf(q, "eventType", domain.WebhookTypes()),
 		Class: input.OneOf(q, "class", domain.Classes()), StatusCode: q.Integer("statusCode", 100, 599, 0),
 		Shipment: q.Within("shipmentId", domain.MaxShipmentID),
 		Since:    q.Time("since"), Until: q.Time("until"),

@@ -21,8 +21,11 @@ func (h *handlers) test(c *web.Call) error {
 	if err != nil {
 		return err
 	}
+	if w.Delivery == domain.DeliveryPull {
+		return web.Conflict("The webhook is read by pull: nothing is sent to it. Its feed has its events.")
+	}
 	if !given {
-		t = w.Events[0]
+		t = sampleType(w.Events)
 	}
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	event, err := accept.NewEvent(c.Principal.Account, envelope.Event{Type: t, Data: sample.Data(t, now)}, now)
@@ -38,6 +41,17 @@ func (h *handlers) test(c *web.Call) error {
 	return c.Answer(http.StatusAccepted, struct {
 		DeliveryID domain.DeliveryID `json:"deliveryId"`
 	}{delivery})
+}
+
+// sampleType is the type of a test of a webhook: the first of its types that is no alert. One
+// that gets alerts alone is tested with an event, as alerts tell of what has happened.
+func sampleType(types []domain.EventType) domain.EventType {
+	for _, t := range types {
+		if t.Valid() {
+			return t
+		}
+	}
+	return domain.ShipmentCreated
 }
 
 func (h *handlers) retry(c *web.Call) error {

@@ -65,7 +65,7 @@ func readGuides(files fs.FS) ([]guide, error) {
 func navigation(guides []guide) []group {
 	groups := []group{
 		{Label: "Guides", Links: []link{
-			{Name: "producers", Label: "Producers"}, {Name: "receivers", Label: "Receivers"}, {Name: "deliveries", Label: "Deliveries"},
+			{Name: "producers", Label: "Producers"}, {Name: "receivers", Label: "Receivers"}, {Name: "feed", Label: "Feeds"}, {Name: "deliveries", Label: "Deliveries"},
 			{Name: "insight", Label: "Insight"}, {Name: "console", Label: "Console"}, {Name: "lists", Label: "Lists"},
 			{Name: "access", Label: "Access"}, {Name: "gateway", Label: "Gateway routes"}, {Name: "policies", Label: "Policies"},
 			{Name: "deployments", Label: "Deployments"}, {Name: "mcp", Label: "AI clients (MCP)"},

@@ -118,7 +118,7 @@ func (h *handlers) list(c *web.Call) error {
 	q := c.Query()
 	filter := pipeline.EventFilter{
 		Account: c.Principal.Account,
-		Type:    input.OneOf(q, "type", domain.EventTypes()),
+		Type:    input.OneOf(q, "type", domain.WebhookTypes()),
 		Source:  input.OneOf(q, "source", domain.Sources()), Shipment: q.Within("shipmentId", domain.MaxShipmentID),
 		Since: q.Time("since"), Until: q.Time("until"),
 		Limit: q.Integer("limit", 1, web.MaxPage, defaultPage),

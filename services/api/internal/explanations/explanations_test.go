@@ -72,6 +72,10 @@ func (l log) GetCircuit(context.Context, domain.WebhookID) (domain.Circuit, erro
 	return domain.Circuit{}, l.err("circuit", true)
 }
 
+func (l log) ReadBeyond(context.Context, domain.WebhookID, domain.EventKey) ([]string, error) {
+	return nil, l.err("cursors", true)
+}
+
 // caller is who everybody is taken for.
 type caller []domain.Scope
 

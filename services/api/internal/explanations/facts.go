@@ -6,9 +6,13 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"waybill.dev/services/api/internal/deliveries"
 	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/envelope"
+	"waybill.dev/shared/filter"
 	"waybill.dev/shared/store/pipeline"
 )
 
@@ -19,6 +23,7 @@ type Log interface {
 	GetDelivery(ctx context.Context, account string, id domain.DeliveryID) (domain.Delivery, []domain.Attempt, error)
 	ListDeliveries(ctx context.Context, filter pipeline.DeliveryFilter) ([]domain.Delivery, string, error)
 	GetCircuit(ctx context.Context, id domain.WebhookID) (domain.Circuit, error)
+	ReadBeyond(ctx context.Context, webhook domain.WebhookID, event domain.EventKey) ([]string, error)
 }
 
 // facts are what is known about the delivery in question. A field is nil if the account has
@@ -29,8 +34,18 @@ type facts struct {
 	event    *eventFacts
 	webhook  *webhookFacts
 	delivery *deliveries.Detail
+	// missed is the clause of the webhook's present filter that an event without a delivery
+	// misses; nil: none.
+	missed *filter.Miss
 	// circuit is what the dispatchers said of the webhook's circuit, some seconds ago at most.
 	circuit domain.Circuit
+	// ahead is the delivery that this one waits for, and maxWait for how long at most; nil and 0:
+	// there is none, and for ever.
+	ahead   *domain.Delivery
+	maxWait time.Duration
+	// readBy are the cursors that are beyond the event in the feed of a webhook that is read by
+	// pull.
+	readBy []string
 	// open tells that the caller may see webhooks. To others an explanation says no more of
 	// the webhook's settings than follows from the verdict.
 	open bool
@@ -44,12 +59,13 @@ type eventFacts struct {
 	Test       bool             `json:"test"`
 
 	received time.Time
+	about    domain.WebhookID // of an alert: the webhook that it tells of
 }
 
 // webhookFacts is what is shown of a webhook.
 type webhookFacts struct {
 	ID                   domain.WebhookID       `json:"id"`
-	URL                  string                 `json:"url"`
+	URL                  string                 `json:"url,omitzero"`
 	Events               []domain.EventType     `json:"events"`
 	Active               bool                   `json:"active"`
 	DisabledReason       *domain.DisabledReason `json:"disabledReason"`
@@ -57,10 +73,12 @@ type webhookFacts struct {
 	TimeoutSeconds       float64                `json:"timeoutSeconds"`
 	MaxInFlight          int                    `json:"maxInFlight"`
 	RatePerSecond        *float64               `json:"ratePerSecond"`
+	Filter               jsontext.Value         `json:"filter"`
 	RetryScheduleSeconds []float64              `json:"retryScheduleSeconds"`
 	CreatedAt            string                 `json:"createdAt"`
 	UpdatedAt            string                 `json:"updatedAt"`
 
+	delivery         domain.DeliveryMode
 	created, updated time.Time
 }
 
@@ -69,6 +87,7 @@ func (h *handlers) gather(ctx context.Context, account string, asked question) (
 	f := facts{asked: asked, now: time.Now()}
 	id, webhook := asked.delivery, asked.webhook
 	var event *domain.Event
+	var delivery *domain.Delivery
 	if !asked.byID {
 		found, err := h.Log.GetEvent(ctx, account, asked.event)
 		if exists, err := there(err, "event"); err != nil {
@@ -83,8 +102,15 @@ func (h *handlers) gather(ctx context.Context, account string, asked question) (
 			return f, err
 		} else if exists {
 			detail := deliveries.Show(d, attempts)
-			f.delivery, webhook = &detail, d.Webhook
+			f.delivery, webhook, delivery = &detail, d.Webhook, &d
 		}
+	}
+	if delivery != nil && delivery.Reason == domain.ReasonBehindShipment {
+		ahead, err := h.aheadOf(ctx, account, delivery)
+		if err != nil {
+			return f, err
+		}
+		f.ahead = ahead
 	}
 	if f.delivery == nil && event != nil {
 		shown, err := h.showEvent(ctx, event)
@@ -101,13 +127,43 @@ func (h *handlers) gather(ctx context.Context, account string, asked question) (
 	if err != nil || !exists {
 		return f, err
 	}
-	f.webhook = h.showWebhook(&w, health)
-	if f.delivery != nil && (f.delivery.Status == domain.StatusPending || f.delivery.Status == domain.StatusRetrying) {
-		if f.circuit, err = h.Log.GetCircuit(ctx, webhook); err != nil {
-			return f, fmt.Errorf("explain: read circuit: %w", err)
+	f.webhook, f.maxWait = h.showWebhook(&w, health), w.OrderingMaxWait
+	err = h.gatherMore(ctx, &f, &w, event)
+	return f, err
+}
+
+// gatherMore reads what depends on how the webhook is set; event is nil where it is not known.
+func (h *handlers) gatherMore(ctx context.Context, f *facts, w *domain.Webhook, event *domain.Event) (err error) {
+	if f.delivery == nil && event != nil {
+		f.missed = missOf(w, event)
+	}
+	if w.Delivery == domain.DeliveryPull && event != nil {
+		if f.readBy, err = h.Log.ReadBeyond(ctx, w.ID, event.Key()); err != nil {
+			return fmt.Errorf("explain: %w", err)
 		}
 	}
-	return f, nil
+	if f.delivery != nil && (f.delivery.Status == domain.StatusPending || f.delivery.Status == domain.StatusRetrying) {
+		if f.circuit, err = h.Log.GetCircuit(ctx, w.ID); err != nil {
+			return fmt.Errorf("explain: read circuit: %w", err)
+		}
+	}
+	return nil
+}
+
+// missOf returns the clause of the webhook's filter that an event misses; nil: none.
+func missOf(w *domain.Webhook, event *domain.Event) *filter.Miss {
+	if w.Filter == "" {
+		return nil
+	}
+	chosen, faults := filter.Parse([]byte(w.Filter))
+	if len(faults) > 0 {
+		return nil // the dispatchers hold back what they can't judge
+	}
+	miss, missed := chosen.Miss(filter.Read(event.Payload))
+	if !missed {
+		return nil
+	}
+	return &miss
 }
 
 // there tells whether what was read exists; err is why that is unknown.
@@ -130,19 +186,26 @@ func (h *handlers) showEvent(ctx context.Context, e *domain.Event) (*eventFacts,
 	if err != nil {
 		return nil, fmt.Errorf("explain: read deliveries of the event: %w", err)
 	}
-	return &eventFacts{
+	shown := &eventFacts{
 		ID: e.ID, Type: e.Type, ReceivedAt: *web.Stamp(e.ReceivedAt), Test: len(sent) > 0 && sent[0].Test, received: e.ReceivedAt,
-	}, nil
+	}
+	if e.Type.Alert() {
+		shown.about = envelope.Webhook(e.Payload)
+	}
+	return shown, nil
 }
 
 func (h *handlers) showWebhook(w *domain.Webhook, health domain.Health) *webhookFacts {
 	shown := &webhookFacts{
 		ID: w.ID, URL: w.URL, Events: w.Events, Active: true, Fault: w.Fault, TimeoutSeconds: w.Timeout.Seconds(),
 		MaxInFlight: w.MaxInFlight, RatePerSecond: w.RatePerSecond, RetryScheduleSeconds: []float64{},
-		CreatedAt: *web.Stamp(w.CreatedAt), UpdatedAt: *web.Stamp(w.UpdatedAt), created: w.CreatedAt, updated: w.UpdatedAt,
+		CreatedAt: *web.Stamp(w.CreatedAt), UpdatedAt: *web.Stamp(w.UpdatedAt), created: w.CreatedAt, updated: w.UpdatedAt, delivery: w.Delivery,
 	}
 	if reason, inactive := w.Inactive(health); inactive {
 		shown.Active, shown.DisabledReason = false, &reason
+	}
+	if w.Filter != "" {
+		shown.Filter = jsontext.Value(w.Filter)
 	}
 	for _, wait := range w.Schedule(h.RetrySchedule) {
 		shown.RetryScheduleSeconds = append(shown.RetryScheduleSeconds, wait.Seconds())

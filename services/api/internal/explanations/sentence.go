@@ -90,12 +90,14 @@ func hint(d *deliveries.Detail) string {
 	switch code := attempt.Status; {
 	case code == 0 && strings.HasPrefix(attempt.Error, egress.ErrAddress.Error()):
 		return "its url leads to an address that is not public; set another url, or ask whoever runs Waybill to allow the network with WAYBILL_EGRESS_ALLOW."
+	case code == 0 && attempt.Class == domain.ClassAuth:
+		return "Waybill could not authenticate itself, so the receiver got nothing that it could take; check the webhook's auth: the token server's address, the client's id and secret, the scope, and whether that server works."
 	case code == 0:
 		return "the receiver could not be reached or did not answer in time; check its address, its certificate, and how long it takes to answer."
 	case code >= 300 && code <= 399:
 		return "the receiver redirects, and redirects are never followed; set the webhook's url to the address that it redirects to."
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
-		return "the receiver refuses the callback; check the secret that it verifies with, its clock, and the webhook's headers."
+		return "the receiver refuses the callback; check the secret that it verifies with, its clock, and the webhook's headers and auth."
 	case code == http.StatusNotFound || code == http.StatusMethodNotAllowed:
 		return "the receiver does not accept POST at this url; check the webhook's url."
 	case code == http.StatusTooManyRequests:

@@ -20,22 +20,28 @@ const (
 	noSuchEvent     verdict = "noSuchEvent"
 	noSuchWebhook   verdict = "noSuchWebhook"
 	notSubscribed   verdict = "notSubscribed"
+	filtered        verdict = "filtered"
 	registeredLater verdict = "registeredLater"
 	changedLater    verdict = "changedLater"
 	testOfAnother   verdict = "testOfAnother"
+	aboutItself     verdict = "aboutItself"
 	notYet          verdict = "notYet"
 	notDispatched   verdict = "notDispatched"
+	pull            verdict = "pull" // and of what was ended when the webhook went over to it
 
 	// Of a delivery that is not at its end.
 	pending      verdict = "pending"
 	retrying     verdict = "retrying"
 	overCapacity verdict = "overCapacity"
 	circuitOpen  verdict = "circuitOpen"
-	inactive     verdict = "inactive"
-	gone         verdict = "gone"
-	failing      verdict = "failing"
-	unreadable   verdict = "unreadable"
-	released     verdict = "released"
+
+	behindShipment verdict = "behindShipment"
+
+	inactive   verdict = "inactive"
+	gone       verdict = "gone"
+	failing    verdict = "failing"
+	unreadable verdict = "unreadable"
+	released   verdict = "released"
 
 	// Of a delivery at its end.
 	delivered         verdict = "delivered"
@@ -59,10 +65,16 @@ type step struct {
 	Check  string `json:"check"`
 	Result result `json:"result"`
 	Detail string `json:"detail"`
+	// Clause is that of the webhook's filter which the event misses, and Pointer where it is in
+	// the filter. They are there only for who may see webhooks.
+	Clause  string  `json:"clause,omitzero"`
+	Pointer *string `json:"pointer,omitzero"`
 	// Since is when the circuit opened, and NextProbeAt when the next probe is due. They are
-	// there only for who may see webhooks.
-	Since       *string `json:"since,omitzero"`
-	NextProbeAt *string `json:"nextProbeAt,omitzero"`
+	// there only for who may see webhooks. Of what waits in the order of its shipment, Since is
+	// when that began, and WaitsFor the delivery that it waits for.
+	Since       *string            `json:"since,omitzero"`
+	WaitsFor    *domain.DeliveryID `json:"waitsFor,omitzero"`
+	NextProbeAt *string            `json:"nextProbeAt,omitzero"`
 	// Answer is what the receiver wrote: data of somebody else, which is never mixed with
 	// what Waybill says.
 	Answer string `json:"answer,omitzero"`
@@ -72,8 +84,10 @@ type step struct {
 const (
 	checkEvent        = "event"
 	checkSubscription = "subscription"
+	checkFilter       = "filter"
 	checkActive       = "active"
 	checkCapacity     = "capacity"
+	checkOrder        = "order"
 	checkCircuit      = "circuit"
 	checkAttempts     = "attempts"
 )
@@ -153,18 +167,45 @@ func (e *explanation) undelivered(f facts) {
 		e.conclude(notSubscribed, "The webhook is not registered for "+string(f.event.Type)+".",
 			"To get such events from now on, update the webhook and add the type to its events.",
 			"This does not send past events. Publish the event again under another id.")
+	case f.missed != nil:
+		e.filtered(f)
+	case f.webhook.delivery == domain.DeliveryPull:
+		e.step(checkSubscription, passed, "the webhook is registered for it")
+		e.pull(f)
+	case f.event.about == f.webhook.ID:
+		e.step(checkSubscription, stopped, "the alert is about this webhook")
+		e.conclude(aboutItself, "The alert tells of this webhook, and no webhook gets alerts about itself.",
+			"To be told when this receiver fails, register a webhook with another receiver for alerts.")
 	case f.now.Sub(received) < settling:
 		e.step(checkSubscription, waiting, "the webhook is registered for it")
 		e.conclude(notYet, "The event has just been accepted; its delivery shows within some seconds.", "Ask again in a moment.")
 	case f.webhook.updated.After(received):
 		e.step(checkSubscription, stopped, "the webhook is registered for the type now, and was changed%s after the event", f.told(" at %s,", f.webhook.UpdatedAt))
-		e.conclude(changedLater, "The webhook is registered for "+string(f.event.Type)+" now. It was changed after the event was accepted, and there was no delivery. Most likely it was not registered for the type before.",
+		e.conclude(changedLater, "The webhook is registered for "+string(f.event.Type)+" now. It was changed after the event was accepted, and there was no delivery. Most likely it was not registered for the type before, or had another filter.",
 			"If the receiver needs this event, publish it again under another id.")
 	default:
 		e.step(checkSubscription, waiting, "the webhook is registered for it, and no dispatcher has taken the event yet")
 		e.conclude(notDispatched, "The event was accepted and waits for a dispatcher. It is not lost.",
 			"Whoever runs Waybill should check that the dispatchers and the bus run. The metric waybill_oldest_unsettled_seconds shows it.")
 	}
+}
+
+// filtered explains what the webhook's filter keeps from it. The filter is the present one:
+// what it was before is not kept.
+func (e *explanation) filtered(f facts) {
+	e.step(checkSubscription, passed, "the webhook is registered for it")
+	later := ""
+	if f.webhook.updated.After(f.event.received) {
+		later = " The webhook was changed" + f.told(" at %s,", f.webhook.UpdatedAt) + " after the event was accepted; its filter may have been another one then."
+	}
+	e.step(checkFilter, stopped, "the event does not match the webhook's filter as it is now%s", f.told(": it misses the clause at %q", f.missed.Pointer))
+	if f.open {
+		s := &e.Chain[len(e.Chain)-1]
+		s.Clause, s.Pointer = f.missed.Clause, &f.missed.Pointer
+	}
+	e.conclude(filtered, "The event does not match the webhook's filter, so there is no delivery of it."+later,
+		"To get such events from now on, update the webhook with another filter. Try it on the last events first.",
+		"This does not send past events. Publish the event again under another id.")
 }
 
 // ofDelivery explains where a delivery stands.
@@ -242,6 +283,9 @@ func (e *explanation) failed(f facts) {
 	switch text(d.Reason) {
 	case domain.ReasonWebhookDeleted:
 		e.deleted()
+	case domain.ReasonPull:
+		e.attemptsSoFar(d)
+		e.pull(f)
 	case domain.ReasonRetention:
 		e.attemptsSoFar(d)
 		e.step(checkActive, stopped, "the retention ended before it could be delivered")
@@ -276,6 +320,10 @@ func (e *explanation) open(f facts) {
 		return
 	}
 	e.step(checkCapacity, passed, "%s", capacity(f))
+	if reason == domain.ReasonBehindShipment {
+		e.behind(f)
+		return
+	}
 	if e.circuit(f, reason == domain.ReasonCircuitOpen) {
 		return
 	}

@@ -10,9 +10,6 @@ import (
 	"waybill.dev/shared/store/rollup"
 )
 
-// failingFrom is from how many failures in a row on a webhook is failing.
-const failingFrom = 5
-
 // maxAnswers is how many of the last answers are shown.
 const maxAnswers = 5
 
@@ -132,7 +129,7 @@ func stateOf(w *domain.Webhook, health domain.Health, circuit domain.Circuit, at
 		return stateInactive
 	case !circuit.OpenSince.IsZero():
 		return stateCircuitOpen
-	case circuit.Failures >= failingFrom:
+	case circuit.Failures >= domain.FailingFrom:
 		return stateFailing
 	case !attempted:
 		return stateIdle

@@ -87,7 +87,7 @@ func readFilter(f *input.Form, statuses []pipeline.Resend) (filter pipeline.JobF
 		}
 		filter.EventID = event
 	}
-	filter.Type, _ = web.ReadChoice(f, "eventType", domain.EventTypes())
+	filter.Type, _ = web.ReadChoice(f, "eventType", domain.WebhookTypes())
 	filter.Shipment, _ = f.Text("shipmentId", 1, domain.MaxShipmentID)
 	filter.Reason, _ = web.ReadChoice(f, "reason", domain.Reasons())
 	filter.Class, _ = web.ReadChoice(f, "class", domain.Classes())
@@ -140,6 +140,9 @@ func whyNone(made pipeline.CreatedJob, which pipeline.Resend) string {
 		return "No event that was accepted in this time range has a delivery to the webhook."
 	}
 	reason := fmt.Sprintf("Deliveries in this time range: %s.", strings.Join(parts, "; "))
+	if made.Kept > 0 {
+		reason += fmt.Sprintf(" %d of them do not match the webhook's filter.", made.Kept)
+	}
 	switch {
 	case which == pipeline.ResendFailed && made.Passed[domain.StatusRetrying] > 0:
 		reason += " With the status undelivered, those that wait for their next attempt are sent too."

@@ -132,6 +132,19 @@ func (s *Streams) join(account string) (*inbox, error) {
 	return in, nil
 }
 
+// Wake returns what is told when there are news of an account, until stop is called. Nothing is
+// told while the bus is away.
+func (s *Streams) Wake(account string) (wake <-chan struct{}, stop func()) {
+	in, err := s.join(account)
+	if err != nil {
+		return nil, func() {}
+	}
+	return in.wake, func() { s.leave(account, in) }
+}
+
+// Ended is closed when the process stops.
+func (s *Streams) Ended() <-chan struct{} { return s.ended }
+
 func (s *Streams) leave(account string, in *inbox) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

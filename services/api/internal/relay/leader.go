@@ -31,7 +31,7 @@ func (l *leader) round(ctx context.Context) error {
 	}
 	// What gets stuck in one of these must not hold up the others.
 	restoring := l.checkStreams(ctx)
-	requests := l.requests(ctx, time.Time{})
+	requests := errors.Join(l.alerts(ctx), l.requests(ctx, time.Time{}))
 	asked := time.Now()
 	backlog, err := l.backlog(ctx)
 	if err != nil {
@@ -131,25 +131,10 @@ func (l *leader) events(ctx context.Context, before time.Time) error {
 			return errors.Join(stuck, err)
 		}
 		started := time.Now()
-		sent, failure := l.publish(ctx, len(rows), func(i int, done func(error)) {
-			row := &rows[i]
-			// A repeat on a later round is this relay's own, of a round that it could not note.
-			l.bus.PublishEvent(bus.Accepted{Event: row.Event, Version: row.Version}, row.Relayed+1,
-				func(_ bool, err error) { done(err) })
-		})
-		keys := make([]domain.EventKey, 0, len(sent))
-		for _, i := range sent {
-			keys = append(keys, rows[i].Event.Key())
-		}
-		if len(keys) > 0 {
-			if err := l.markEvents(ctx, keys); err != nil {
-				return err
-			}
-			l.metrics.republished.Add(float64(len(keys)))
-		}
+		sent, failure := l.republish(ctx, rows)
 		if failure != nil {
 			stuck = fmt.Errorf("publish events again: %w", failure)
-			if !l.goesOn(len(sent), started) {
+			if !l.goesOn(sent, started) {
 				return stuck
 			}
 		}
@@ -161,6 +146,29 @@ func (l *leader) events(ctx context.Context, before time.Time) error {
 			requestsAt = time.Now()
 		}
 	}
+}
+
+// republish publishes events again and notes it. It returns how many the bus has taken; the
+// error is about the others.
+func (l *leader) republish(ctx context.Context, rows []pipeline.OutboxEvent) (int, error) {
+	sent, failure := l.publish(ctx, len(rows), func(i int, done func(error)) {
+		row := &rows[i]
+		// A repeat on a later round is this relay's own, of a round that it could not note.
+		l.bus.PublishEvent(bus.Accepted{Event: row.Event, Version: row.Version, Place: row.Place}, row.Relayed+1,
+			func(_ bool, err error) { done(err) })
+	})
+	if len(sent) == 0 {
+		return 0, failure
+	}
+	keys := make([]domain.EventKey, 0, len(sent))
+	for _, i := range sent {
+		keys = append(keys, rows[i].Event.Key())
+	}
+	if err := l.markEvents(ctx, keys); err != nil {
+		return 0, errors.Join(failure, err)
+	}
+	l.metrics.republished.Add(float64(len(keys)))
+	return len(sent), failure
 }
 
 func (l *leader) unsettled(ctx context.Context, before time.Time, after pipeline.OutboxCursor) ([]pipeline.OutboxEvent, pipeline.OutboxCursor, error) {

@@ -40,6 +40,8 @@ const (
 type Store interface {
 	Lead(ctx context.Context) (store.Lease, bool, error)
 	Unsettled(ctx context.Context, before time.Time, after pipeline.OutboxCursor, limit int) ([]pipeline.OutboxEvent, pipeline.OutboxCursor, error)
+	UnsettledPlaces(ctx context.Context, account string, first, last int64, before time.Time, limit int) ([]pipeline.OutboxEvent, error)
+	Unpublished(ctx context.Context, limit int) ([]pipeline.OutboxEvent, error)
 	MarkRelayed(ctx context.Context, keys []domain.EventKey, at time.Time) error
 	OpenRequests(ctx context.Context, before time.Time, after string, limit int) ([]domain.Task, error)
 	SendingJobs(ctx context.Context) ([]string, error)
@@ -51,6 +53,7 @@ type Store interface {
 	Maintain(ctx context.Context, now time.Time, retention time.Duration) (pipeline.MaintainResult, error)
 	OldestUnsettled(ctx context.Context) (time.Time, bool, error)
 	Rollups
+	Expiries
 }
 
 // Bus is where it goes.
@@ -63,6 +66,8 @@ type Bus interface {
 	PublishEvent(a bus.Accepted, round int, done func(duplicate bool, err error))
 	Schedule(task *domain.Task, at time.Time, done func(error))
 	Hold(task *domain.Task, done func(error))
+	KeepOrdered(task *domain.Task, place bus.Ordered, done func(error))
+	AnnounceRestored(account string)
 	Listen(subject string, handle func(body []byte)) (stop func(), err error)
 }
 
@@ -83,6 +88,7 @@ type Relay struct {
 	metrics   *metrics
 	retention time.Duration
 	poke      chan struct{}
+	asked     *asked
 	ensured   chan struct{} // a token after each reconnection, once the streams are there
 }
 
@@ -91,7 +97,7 @@ func New(options Options) *Relay {
 	return &Relay{
 		store: options.Store, bus: options.Bus, log: options.Logger,
 		metrics: newMetrics(options.Registerer), retention: options.Retention,
-		poke: make(chan struct{}, 1), ensured: make(chan struct{}, 1),
+		poke: make(chan struct{}, 1), asked: newAsked(), ensured: make(chan struct{}, 1),
 	}
 }
 
@@ -108,7 +114,7 @@ func notify(c chan struct{}) {
 // Run relays whenever this process is the leader, until ctx ends. It outlasts failures of
 // database and bus.
 func (r *Relay) Run(ctx context.Context) error {
-	stop, err := r.bus.Listen(bus.SubjectRelay, func([]byte) { r.Poke() })
+	stop, err := r.bus.Listen(bus.SubjectRelay, r.announced)
 	if err != nil {
 		return err
 	}
@@ -195,6 +201,7 @@ func (r *Relay) serve(ctx context.Context, lease store.Lease) {
 	defer cancel()
 	beside.Go(func() { r.maintain(ctx) })
 	beside.Go(func() { r.rollUp(ctx) })
+	beside.Go(func() { r.watchExpiries(ctx) })
 	beside.Go(func() { r.advanceJobs(ctx) })
 	beside.Go(func() {
 		select {
@@ -205,6 +212,7 @@ func (r *Relay) serve(ctx context.Context, lease store.Lease) {
 	})
 
 	leader := &leader{Relay: r, trouble: trouble{log: r.log, what: "the relay makes no progress"}}
+	beside.Go(func() { leader.publishPlaces(ctx) })
 	wait := newBackoff()
 	for {
 		err := leader.round(ctx)

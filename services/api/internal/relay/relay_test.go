@@ -91,6 +91,21 @@ func (d *database) Unsettled(_ context.Context, before time.Time, after pipeline
 	return page, after, nil
 }
 
+func (d *database) Unpublished(_ context.Context, limit int) ([]pipeline.OutboxEvent, error) {
+	unlock, err := d.locked()
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	var page []pipeline.OutboxEvent
+	for _, row := range d.outbox {
+		if row.Relayed < 0 && len(page) < limit {
+			page = append(page, row)
+		}
+	}
+	return page, nil
+}
+
 func (d *database) MarkRelayed(_ context.Context, keys []domain.EventKey, at time.Time) error {
 	unlock, err := d.locked()
 	if err != nil {
@@ -231,6 +246,14 @@ func (d *database) Merge(context.Context) (int, bool, error) {
 	return 1, d.deltas > 0, nil
 }
 
+func (d *database) CountExpiring(context.Context, time.Time) ([]domain.ExpiryCount, error) {
+	return nil, nil
+}
+
+func (d *database) CountExpiringKeys(context.Context, time.Time) (domain.ExpiryCount, error) {
+	return domain.ExpiryCount{Kind: domain.ExpiryAPIKey}, nil
+}
+
 func (d *database) OldestUnsettled(context.Context) (time.Time, bool, error) {
 	unlock, err := d.locked()
 	if err != nil {
@@ -251,6 +274,7 @@ type transport struct {
 	ensured   int
 	sent      []string
 	refuse    map[string]bool // ids that are not taken
+	listening func(body []byte)
 	reconnect chan struct{}
 }
 
@@ -276,7 +300,7 @@ func (d *database) created() map[string]time.Time {
 
 func newTransport() *transport {
 	b := &transport{reconnect: make(chan struct{}, 1), refuse: map[string]bool{}}
-	b.remake(bus.StreamEvents, bus.StreamRetries, bus.StreamHold, bus.StreamRecords)
+	b.remake(bus.StreamEvents, bus.StreamRetries, bus.StreamHold, bus.StreamOrder, bus.StreamRecords)
 	return b
 }
 
@@ -334,7 +358,11 @@ func (b *transport) take(id, text string, done func(error)) {
 }
 
 func (b *transport) PublishEvent(a bus.Accepted, round int, done func(bool, error)) {
-	b.take(a.Event.ID, fmt.Sprintf("event %s round %d", a.Event.ID, round), func(err error) { done(false, err) })
+	text := fmt.Sprintf("event %s round %d", a.Event.ID, round)
+	if a.Place > 0 {
+		text += fmt.Sprintf(" place %d", a.Place)
+	}
+	b.take(a.Event.ID, text, func(err error) { done(false, err) })
 }
 
 func (b *transport) Schedule(task *domain.Task, at time.Time, done func(error)) {
@@ -345,7 +373,24 @@ func (b *transport) Hold(task *domain.Task, done func(error)) {
 	b.take(string(task.Delivery), "hold "+string(task.Delivery), done)
 }
 
-func (*transport) Listen(string, func([]byte)) (func(), error) { return func() {}, nil }
+func (b *transport) KeepOrdered(task *domain.Task, place bus.Ordered, done func(error)) {
+	text := fmt.Sprintf("order %s %d of %d", task.Delivery, place.Sequence, place.Shipment)
+	if !place.Due.IsZero() {
+		text += fmt.Sprintf(" in %s", time.Until(place.Due))
+	}
+	b.take(string(task.Delivery), text, done)
+}
+
+func (b *transport) AnnounceRestored(account string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.sent = append(b.sent, "announce "+account)
+}
+
+func (b *transport) Listen(_ string, handle func([]byte)) (func(), error) {
+	b.listening = handle
+	return func() {}, nil
+}
 
 // drain returns what was sent since the last call, sorted.
 func (b *transport) drain() []string {
@@ -439,6 +484,30 @@ func TestRepublishesWhatTheBusCanNotHold(t *testing.T) {
 }
 
 // What a page's publication did not reach comes again, under the same round.
+// TestAlertsGoOutAtOnce has events wait on the bus, which keeps what is only lost from going out.
+func TestAlertsGoOutAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		b.bus.backlog.OldestEvent = time.Now().Add(-time.Hour)
+		r, stop := b.run(t)
+		defer stop()
+		b.db.mu.Lock()
+		for i := range 600 {
+			b.db.outbox = append(b.db.outbox, accepted(fmt.Sprintf("a%03d", i), time.Second, -1))
+		}
+		b.db.mu.Unlock()
+		r.Poke()
+		synctest.Wait()
+		if sent := b.bus.drain(); len(sent) != 600 || sent[0] != "event a000 round 0" {
+			t.Errorf("%d were sent: %v", len(sent), sent[:min(len(sent), 2)])
+		}
+		r.Poke()
+		synctest.Wait()
+		b.wantSent(t)
+	})
+}
+
 func TestPartOfAPageFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/loss"
 	"waybill.dev/shared/store/pipeline"
@@ -104,14 +105,21 @@ func (l *leader) deliveries(ctx context.Context) error {
 		var items []*pipeline.RestoreItem
 		for i := range page {
 			item := &page[i]
-			if l.lost.Missing(loss.Waiting{Delivery: item.Task.Delivery, Revision: item.Task.Rev, Held: held(item), UpdatedAt: item.UpdatedAt}) {
+			if l.lost.Missing(loss.Waiting{Delivery: item.Task.Delivery, Revision: item.Task.Rev, Held: held(item), Ordered: item.Ordered, UpdatedAt: item.UpdatedAt}) {
 				items = append(items, item)
 			}
 		}
 		now := time.Now()
 		sent, failure := l.publish(ctx, len(items), func(i int, done func(error)) { l.bring(items[i], now, done) })
+		ordered := map[string]bool{}
 		for _, i := range sent {
 			l.lost.GaveBack(items[i].Task.Delivery, items[i].Task.Rev)
+			if items[i].Ordered {
+				ordered[items[i].Task.Account] = true
+			}
+		}
+		for account := range ordered {
+			l.bus.AnnounceRestored(account)
 		}
 		l.metrics.restored.Add(float64(len(sent)))
 		if failure != nil {
@@ -128,6 +136,12 @@ func (l *leader) deliveries(ctx context.Context) error {
 func held(item *pipeline.RestoreItem) bool { return item.InLane || item.Status == domain.StatusHeld }
 
 func (l *leader) bring(item *pipeline.RestoreItem, now time.Time, done func(error)) {
+	if item.Ordered {
+		// Whether the one before it arrived is not in the log: no gap is told, but its sequence shows one.
+		place := bus.Ordered{Sequence: item.Task.Sequence, Shipment: item.Task.Shipment, Due: item.NextAttemptAt}
+		l.bus.KeepOrdered(&item.Task, place, done)
+		return
+	}
 	if held(item) {
 		if item.Task.HeldAt.IsZero() {
 			item.Task.HeldAt = now

@@ -17,7 +17,7 @@ type Surveyed struct{ *bus.Bus }
 func (s Surveyed) Streams(ctx context.Context) (map[string]loss.State, error) {
 	states := make(map[string]loss.State)
 	seen := time.Now().UTC().Truncate(time.Microsecond)
-	for _, name := range []string{bus.StreamEvents, bus.StreamRetries, bus.StreamHold, bus.StreamRecords} {
+	for _, name := range []string{bus.StreamEvents, bus.StreamRetries, bus.StreamHold, bus.StreamOrder, bus.StreamRecords} {
 		state, err := s.Stream(name).State(ctx)
 		if err != nil {
 			return nil, err
@@ -36,38 +36,45 @@ type Backlog struct {
 	OldestEvent     time.Time // publication of the oldest unacknowledged event; zero: none waits
 	OldestRecord    time.Time // of the oldest unwritten records; zero: none waits
 	Scheduled, Held uint64
+	Ordered         uint64 // deliveries that wait for their turn among those of their shipment
 }
 
 // Backlog asks the server how far the consumers are.
 func (s Surveyed) Backlog(ctx context.Context) (b Backlog, err error) {
-	if b.Events, b.OldestEvent, err = s.behind(ctx, bus.StreamEvents, bus.ConsumerFanout, bus.SubjectsEvents); err != nil {
-		return b, err
-	}
-	if b.Records, b.OldestRecord, err = s.behind(ctx, bus.StreamRecords, bus.ConsumerRecord, bus.SubjectRecords); err != nil {
-		return b, err
-	}
-	hold, err := s.Stream(bus.StreamHold).State(ctx)
+	events, err := s.EventsState(ctx)
 	if err != nil {
 		return b, err
 	}
-	retries, err := s.Stream(bus.StreamRetries).State(ctx)
-	b.Held, b.Scheduled = hold.Messages, retries.Messages
-	return b, err
+	b.Events = events.Pending + uint64(events.Unacknowledged)
+	if b.OldestEvent, err = s.oldest(ctx, b.Events, bus.StreamEvents, bus.SubjectsEvents, events.Acknowledged); err != nil {
+		return b, err
+	}
+	records, err := s.Stream(bus.StreamRecords).ConsumerState(ctx, bus.ConsumerRecord)
+	if err != nil {
+		return b, err
+	}
+	b.Records = records.Pending + uint64(records.Unacknowledged)
+	if b.OldestRecord, err = s.oldest(ctx, b.Records, bus.StreamRecords, bus.SubjectRecords, records.Acknowledged); err != nil {
+		return b, err
+	}
+	for stream, waiting := range map[string]*uint64{bus.StreamHold: &b.Held, bus.StreamRetries: &b.Scheduled, bus.StreamOrder: &b.Ordered} {
+		state, err := s.Stream(stream).State(ctx)
+		if err != nil {
+			return b, err
+		}
+		*waiting = state.Messages
+	}
+	return b, nil
 }
 
-// behind says how many messages a consumer has not acknowledged, and how old the oldest of
-// them is.
-func (s Surveyed) behind(ctx context.Context, stream, consumer, subject string) (waiting uint64, oldest time.Time, err error) {
-	state, err := s.Stream(stream).ConsumerState(ctx, consumer)
-	if err != nil {
-		return 0, time.Time{}, err
+// oldest says how old the oldest message is that was not acknowledged, if any waits.
+func (s Surveyed) oldest(ctx context.Context, waiting uint64, stream, subject string, acknowledged uint64) (time.Time, error) {
+	if waiting == 0 {
+		return time.Time{}, nil
 	}
-	if waiting = state.Pending + uint64(state.Unacknowledged); waiting == 0 {
-		return 0, time.Time{}, nil
-	}
-	entry, err := s.Stream(stream).Read(ctx, subject, state.Acknowledged+1)
+	entry, err := s.Stream(stream).Read(ctx, subject, acknowledged+1)
 	if err != nil || entry == nil {
-		return waiting, time.Time{}, err
+		return time.Time{}, err
 	}
-	return waiting, entry.Time, nil
+	return entry.Time, nil
 }

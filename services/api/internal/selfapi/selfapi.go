@@ -29,6 +29,7 @@ type Operation struct {
 	Path   string // a {name} stands for one segment
 	Scope  domain.Scope
 	Or     domain.Scope // another scope that will do; empty: there is none
+	And    domain.Scope // another scope that is needed, too; empty: there is none
 	// Slashes lets a parameter have slashes, which are sent escaped.
 	Slashes bool
 }
@@ -72,7 +73,11 @@ func (o *own) Handle(ctx context.Context, r *Request) (*Response, error) {
 
 // Permits implements Function.
 func (o *own) Permits(principal *apikey.Principal) bool {
-	return o.operation.Scope == "" || permits(principal, o.operation.Scope) || o.operation.Or != "" && permits(principal, o.operation.Or)
+	needs := &o.operation
+	if needs.And != "" && !permits(principal, needs.And) {
+		return false
+	}
+	return needs.Scope == "" || permits(principal, needs.Scope) || needs.Or != "" && permits(principal, needs.Or)
 }
 
 func permits(principal *apikey.Principal, scopes ...domain.Scope) bool {

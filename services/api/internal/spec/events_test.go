@@ -23,6 +23,14 @@ func schemaOf(t domain.EventType) string {
 	return name.String() + "Data"
 }
 
+// dataOf is how the reference to the schema of a type's data ends. Alerts share theirs.
+func dataOf(t domain.EventType) string {
+	if t.Alert() {
+		return "Data"
+	}
+	return "/" + schemaOf(t)
+}
+
 // What is documented of an event's data is what publishing checks: a member of another
 // type is refused, and sample events are as documented.
 func TestData(t *testing.T) {

@@ -102,8 +102,10 @@ func checkSecurity(t *testing.T, id, scope string, security any) {
 	want := []any{}
 	for one := range strings.SplitSeq(scope, " or ") {
 		roles := []any{}
-		if one != "any" {
-			roles = append(roles, one)
+		for role := range strings.SplitSeq(one, " and ") {
+			if role != "any" {
+				roles = append(roles, role)
+			}
 		}
 		want = append(want, map[string]any{"bearer": roles}, map[string]any{"apiKey": roles})
 	}
@@ -123,6 +125,9 @@ func TestRoutes(t *testing.T) {
 		scope := string(r.Scope)
 		if r.Or != "" {
 			scope += " or " + string(r.Or)
+		}
+		if r.And != "" {
+			scope += " and " + string(r.And)
 		}
 		want = append(want, operation{r.Method, r.Path, r.Operation, r.Summary, scope, r.Success})
 	}

@@ -81,7 +81,7 @@ func (c *Call) run(answer func(*Call)) {
 // observe counts the request by its route, never by its path.
 func (c *Call) observe(took time.Duration) {
 	status := c.gin.Writer.Status()
-	if c.route != nil && c.route.Stream && status/100 == 2 {
+	if c.route != nil && (c.route.Stream || c.route.Wait > 0) && status/100 == 2 {
 		took = 0 // how long somebody looks on says nothing of how fast it is answered
 	}
 	if c.route != nil && c.template == c.route.Path {
@@ -125,6 +125,11 @@ func (c *Call) serve() {
 	if c.route.Long {
 		// The deadline for reading, when it passes, would end the request.
 		_ = http.NewResponseController(c.Writer).SetReadDeadline(time.Now().Add(longBudget + budget))
+	}
+	if c.route.Wait > 0 {
+		deadline := time.Now().Add(c.route.limit + budget)
+		_ = http.NewResponseController(c.Writer).SetReadDeadline(deadline)
+		_ = http.NewResponseController(c.Writer).SetWriteDeadline(deadline.Add(longBudget))
 	}
 	if c.route.Stream {
 		_ = http.NewResponseController(c.Writer).SetReadDeadline(time.Time{})

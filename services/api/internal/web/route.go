@@ -26,6 +26,8 @@ type Route struct {
 	Scope domain.Scope
 	// Or is another scope that will do; empty: there is none.
 	Or domain.Scope
+	// And is another scope that the caller must have, too; empty: there is none.
+	And domain.Scope
 	// Success is the status of a good answer.
 	Success int
 	// Action names the change in the audit log, as the store does; empty: it is not in that
@@ -35,6 +37,8 @@ type Route struct {
 	Slashes bool
 	// Long is for work that has no bound: it gets 20 s instead of 1.8 s.
 	Long bool
+	// Wait is added to the time that the route has, because it may wait that long for news.
+	Wait time.Duration
 	// Stream is for answers that go on until the client or the server ends them. They have no
 	// deadline of the kernel's, and are no functions for gateway routes.
 	Stream bool
@@ -47,7 +51,9 @@ type Route struct {
 }
 
 // permits tells whether a caller may do what the route does.
-func (r *Route) permits(p apikey.Principal) bool { return p.May(r.Scope) || r.Or != "" && p.May(r.Or) }
+func (r *Route) permits(p apikey.Principal) bool {
+	return (p.May(r.Scope) || r.Or != "" && p.May(r.Or)) && (r.And == "" || p.May(r.And))
+}
 
 // AccountPath is where what belongs to an account is, and ProjectPath what belongs to a project.
 const (
@@ -84,6 +90,7 @@ func prepare(declared *Route) *route {
 	if r.Long {
 		r.limit = longBudget
 	}
+	r.limit += r.Wait
 	before, kind := "", ""
 	for segment := range strings.SplitSeq(r.Path, "/") {
 		if parameter, ok := strings.CutPrefix(segment, "{"); ok {

@@ -148,7 +148,8 @@ func TestScopes(t *testing.T) {
 		if answer.Code != http.StatusForbidden || !strings.Contains(answer.Body.String(), `"FORBIDDEN"`) {
 			t.Errorf("%s %s with other scopes: %d %s", route.Method, path, answer.Code, answer.Body)
 		}
-		writes := route.Method != http.MethodGet
+		// How far a reader has read, and a trial, change nothing that is sent.
+		writes := route.Method != http.MethodGet && route.Operation != "setCursor" && route.Operation != "testWebhookFilter"
 		if route.Scope == domain.ScopeAdmin {
 			continue
 		}

@@ -21,11 +21,21 @@ func (h *handlers) update(c *web.Call) error {
 	if err := c.Check(); err != nil {
 		return err
 	}
-	w, health, err := h.Store.UpdateWebhook(c.Context(), c.Principal.Account, id, form.change)
+	pulled := false
+	w, health, err := h.Store.UpdateWebhook(c.Context(), c.Principal.Account, id, func(w *domain.Webhook) error {
+		before := w.Delivery
+		err := form.change(w)
+		pulled = before != domain.DeliveryPull && w.Delivery == domain.DeliveryPull
+		return err
+	})
 	if err != nil {
 		return err
 	}
 	h.announce(w.Version)
+	if pulled {
+		// What this does not come to, the upkeep of the log does.
+		_, _ = h.Store.EndPushed(c.Context(), id)
+	}
 	return c.Answer(http.StatusOK, h.view(w, health))
 }
 

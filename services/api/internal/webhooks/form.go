@@ -34,17 +34,24 @@ type webhookForm struct {
 	web.Changes[domain.Webhook]
 	egress    Egress
 	retention time.Duration
+	pull      bool // it says that the receiver reads
 }
 
 // read reads the fields that registration and PATCH have in common. Fields that
 // are set by Waybill alone are ignored, so that what was read can be sent back.
 func (h *handlers) read(f *input.Form) *webhookForm {
 	w := &webhookForm{Form: f, egress: h.Egress, retention: h.Retention}
-	w.Ignore("id", "createdAt", "updatedAt", "headerNames", "disabledReason", "fault")
+	w.Ignore("id", "createdAt", "updatedAt", "headerNames", "disabledReason", "fault", "authType", "authCertificate",
+		"receiverCertificateExpiresAt", "previousSecretExpiresAt")
+	w.delivery()
 	w.url()
 	w.events()
 	w.headers()
 	w.schedule()
+	w.signing()
+	w.ordering()
+	w.auth()
+	w.filter()
 	if active, ok := w.Bool("active"); ok {
 		w.Add(func(hook *domain.Webhook) { hook.Active = active })
 	}
@@ -65,19 +72,34 @@ func (h *handlers) read(f *input.Form) *webhookForm {
 	return w
 }
 
-// change applies the form to a webhook that there is. Stored headers, which nobody may read,
-// go nowhere but where they were given for: who changes scheme, host or port of the url must
-// give them anew.
+// change applies the form to a webhook that there is. What nobody may read, headers and auth,
+// goes nowhere but where it was given for: who changes scheme, host or port of the url must
+// give it anew.
 func (w *webhookForm) change(h *domain.Webhook) error {
 	before := *h
 	w.Apply(h)
-	if len(before.Headers) == 0 || w.Has("headers") || w.sameOrigin(before.URL, h.URL) {
+	if err := reachable(h); err != nil {
+		return err
+	}
+	headers, auth := len(before.Headers) > 0 && !w.Has("headers"), before.Auth != "" && !w.Has(authField)
+	var faults []problem.Fault
+	if (headers || auth) && h.URL != "" && !w.sameOrigin(before.URL, h.URL) {
+		const again = "must be given again with a url of another scheme, host or port, because stored values are sent only to the server that they were given for; "
+		if headers {
+			faults = append(faults, problem.Fault{Pointer: "/headers", Detail: again + "{} drops them"})
+		}
+		if auth {
+			faults = append(faults, problem.Fault{Pointer: "/auth", Detail: again + "null removes it"})
+		}
+	}
+	return invalid(append(faults, w.authFaults(h)...))
+}
+
+func invalid(faults []problem.Fault) error {
+	if len(faults) == 0 {
 		return nil
 	}
-	return problem.Invalid(problem.Fault{
-		Pointer: "/headers",
-		Detail:  "must be given again with a url of another scheme, host or port, because stored values are sent only to the server that they were given for; {} drops them",
-	})
+	return problem.Invalid(faults...)
 }
 
 // sameOrigin reports whether both URLs lead to the same server. Of one that is not allowed any
@@ -97,6 +119,10 @@ func (w *webhookForm) sameOrigin(a, b string) bool {
 func duration(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
 
 func (w *webhookForm) url() {
+	if w.pull && w.Null("url") {
+		w.Add(func(hook *domain.Webhook) { hook.URL = "" })
+		return
+	}
 	text, ok := w.Text("url", 1, domain.MaxURLLength)
 	if !ok {
 		return
@@ -109,7 +135,7 @@ func (w *webhookForm) url() {
 }
 
 func (w *webhookForm) events() {
-	known := domain.EventTypes()
+	known := domain.WebhookTypes()
 	texts, ok := w.Texts("events", 1, len(known))
 	if !ok {
 		return
@@ -118,7 +144,7 @@ func (w *webhookForm) events() {
 	for i, text := range texts {
 		t := domain.EventType(text)
 		switch {
-		case text == "" || !t.Valid():
+		case !slices.Contains(known, t):
 			w.Fault(web.MustBeOneOf(known), "events", strconv.Itoa(i))
 		case slices.Contains(types, t):
 			w.Fault("is given twice", "events", strconv.Itoa(i))

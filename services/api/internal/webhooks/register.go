@@ -17,7 +17,11 @@ func (h *handlers) register(c *web.Call) error {
 	key, f := c.IdempotencyKey(), c.Form()
 	form := h.read(f)
 	form.secret()
-	form.Require("url", "events")
+	if form.pull {
+		form.Require("events")
+	} else {
+		form.Require("url", "events")
+	}
 	if err := c.Check(); err != nil {
 		return err
 	}
@@ -28,8 +32,12 @@ func (h *handlers) register(c *web.Call) error {
 	w := domain.Webhook{
 		ID: domain.WebhookID(id.String()), Account: c.Principal.Account, Active: true,
 		Timeout: domain.DefaultTimeout, MaxInFlight: domain.DefaultMaxInFlight, Secret: domain.NewSecret(),
+		Ordering: domain.OrderingNone, OrderingMaxWait: domain.DefaultOrderingMaxWait, Delivery: domain.DeliveryPush, Signing: domain.SigningV1,
 	}
 	form.Apply(&w)
+	if err := invalid(form.authFaults(&w)); err != nil {
+		return err
+	}
 
 	var once *pipeline.WebhookOnce
 	if key != "" {

@@ -9,8 +9,11 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/receiverauth"
 	"waybill.dev/shared/store/auditlog"
 	"waybill.dev/shared/store/pipeline"
 )
@@ -32,6 +35,7 @@ type Store interface {
 	GetWebhook(ctx context.Context, account string, id domain.WebhookID) (domain.Webhook, domain.Health, error)
 	UpdateWebhook(ctx context.Context, account string, id domain.WebhookID, change func(*domain.Webhook) error) (domain.Webhook, domain.Health, error)
 	DeleteWebhook(ctx context.Context, account string, id domain.WebhookID) error
+	EndPushed(ctx context.Context, webhooks ...domain.WebhookID) (int, error)
 	ConfigVersion(ctx context.Context) (int64, error)
 }
 
@@ -52,6 +56,7 @@ type Egress interface {
 // Options of the routes; all are required.
 type Options struct {
 	Store         Store
+	Events        Events
 	Bus           Bus
 	Egress        Egress
 	RetrySchedule []time.Duration // of the installation
@@ -86,6 +91,10 @@ func Routes(options Options) []web.Route {
 			Method: http.MethodPost, Path: Path + "/{id}/rotate-secret", Operation: "rotateWebhookSecret", Summary: "Makes a new secret; the old one signs too for a while.",
 			Scope: domain.ScopeWebhooksWrite, Success: http.StatusOK, Action: auditlog.ActionRotateSecret, Handle: h.rotateSecret,
 		},
+		{
+			Method: http.MethodPost, Path: Path + "/{id}/filter/test", Operation: "testWebhookFilter", Summary: "Tries a filter on the last events; nothing is sent.",
+			Scope: domain.ScopeWebhooksRead, And: domain.ScopeEventsRead, Success: http.StatusOK, Long: true, Handle: h.testFilter,
+		},
 	}
 }
 
@@ -94,7 +103,7 @@ type handlers struct{ Options }
 // webhookView is a webhook as callers see it.
 type webhookView struct {
 	ID                   domain.WebhookID       `json:"id"`
-	URL                  string                 `json:"url"`
+	URL                  *string                `json:"url"`
 	Events               []domain.EventType     `json:"events"`
 	Active               bool                   `json:"active"`
 	DisabledReason       *domain.DisabledReason `json:"disabledReason"`
@@ -105,20 +114,39 @@ type webhookView struct {
 	TimeoutSeconds       float64                `json:"timeoutSeconds"`
 	MaxInFlight          int                    `json:"maxInFlight"`
 	RatePerSecond        *float64               `json:"ratePerSecond"`
-	CreatedAt            *string                `json:"createdAt"`
-	UpdatedAt            *string                `json:"updatedAt"`
-	Secret               string                 `json:"secret,omitzero"`
+	Signing              domain.Signing         `json:"signing"`
+	Ordering             domain.Ordering        `json:"ordering"`
+	OrderingMaxWait      float64                `json:"orderingMaxWaitSeconds"`
+	AuthType             *receiverauth.Type     `json:"authType"`
+	AuthCertificate      *certificateView       `json:"authCertificate,omitzero"`
+	Filter               jsontext.Value         `json:"filter"`
+	Delivery             domain.DeliveryMode    `json:"delivery"`
+	// What ends soon.
+	ReceiverCertificateExpiresAt *string `json:"receiverCertificateExpiresAt,omitzero"`
+	PreviousSecretExpiresAt      *string `json:"previousSecretExpiresAt,omitzero"`
+
+	CreatedAt *string `json:"createdAt"`
+	UpdatedAt *string `json:"updatedAt"`
+	Secret    string  `json:"secret,omitzero"`
 }
 
 func (h *handlers) view(w domain.Webhook, health domain.Health) webhookView {
 	v := webhookView{
-		ID: w.ID, URL: w.URL, Events: w.Events, Active: true, Fault: w.Fault, Description: w.Description,
+		ID: w.ID, URL: shownURL(w.URL), Events: w.Events, Active: true, Fault: w.Fault, Description: w.Description,
 		HeaderNames: make([]string, 0, len(w.Headers)), TimeoutSeconds: w.Timeout.Seconds(),
-		MaxInFlight: w.MaxInFlight, RatePerSecond: w.RatePerSecond,
+		MaxInFlight: w.MaxInFlight, RatePerSecond: w.RatePerSecond, Signing: w.Signing, Filter: shownFilter(&w), Delivery: w.Delivery,
+		Ordering: w.Ordering, OrderingMaxWait: w.OrderingMaxWait.Seconds(),
 		CreatedAt: web.Stamp(w.CreatedAt), UpdatedAt: web.Stamp(w.UpdatedAt),
 	}
 	if reason, inactive := w.Inactive(health); inactive {
 		v.Active, v.DisabledReason = false, &reason
+	}
+	v.showAuth(w.Auth)
+	if health.CertificateVersion >= w.URLVersion {
+		v.ReceiverCertificateExpiresAt = web.Stamp(health.CertificateExpiresAt)
+	}
+	if w.PreviousSecret != "" && time.Now().Before(w.PreviousSecretExpiresAt) {
+		v.PreviousSecretExpiresAt = web.Stamp(w.PreviousSecretExpiresAt)
 	}
 	for _, header := range w.Headers {
 		v.HeaderNames = append(v.HeaderNames, header.Name)

@@ -31,6 +31,10 @@ type Request struct {
 	UserAgent string
 	// TraceParent is sent along when it is not empty.
 	TraceParent string
+	// Sequence is the delivery's number among those of its webhook and shipment; 0: none is sent. Gap says
+	// that what was before it did not arrive, Replayed that it is sent apart from their order.
+	Sequence      int64
+	Gap, Replayed bool
 }
 
 // Response is what came of it.
@@ -42,6 +46,8 @@ type Response struct {
 	Transcript []byte   // see domain.Attempt
 	RetryAfter []string // values of that header
 	Body       string   // at most 4 KiB, clean text
+	// CertificateExpires is when the receiver's certificate ends; zero: it has none, or was not reached.
+	CertificateExpires time.Time
 }
 
 // result is how an attempt ended.
@@ -67,6 +73,7 @@ func (d *Deliverer) send(ep *endpoint, job *Job) result {
 	response := d.options.Poster.Post(ctx, &Request{
 		Config: config, Body: task.Body, ID: task.EventID, At: started, Delivery: task.Delivery,
 		Attempt: number, UserAgent: d.options.UserAgent, TraceParent: traceParent,
+		Sequence: task.Sequence, Gap: task.Gap, Replayed: replayed(config, task),
 	})
 	now := time.Now()
 	made.Duration = now.Sub(started)
@@ -77,6 +84,9 @@ func (d *Deliverer) send(ep *endpoint, job *Job) result {
 
 	schedule := config.Schedule(d.options.Schedule)
 	decided := decide(answer{response.Status, response.Failure, response.RetryAfter}, task.RunAttempts+1, schedule, now, draw)
+	if why, ends := ep.hook.Config().Ends(task.ReceivedAt, task.Request != ""); ends && decided.change == domain.ChangeFailed {
+		decided = decision{change: why} // there is no other attempt
+	}
 	if decided.change == domain.ChangeDelivered && task.Attempts == 0 {
 		d.metrics.endToEnd.Observe(now.Sub(task.ReceivedAt).Seconds())
 	}
@@ -84,6 +94,7 @@ func (d *Deliverer) send(ep *endpoint, job *Job) result {
 		d.options.Watch(Made{ep.hook.ID, config.URL, task.EventID, task.EventType, *made, decided.change.To(), decided.wait})
 	}
 	d.noteHealth(ep, config, decided, started, now)
+	d.noteCertificate(ep.hook, config, response.CertificateExpires, now)
 	if decided.change != domain.ChangeDelivered {
 		ep.failedWith(made)
 	}
@@ -92,6 +103,11 @@ func (d *Deliverer) send(ep *endpoint, job *Job) result {
 		return resultOK
 	}
 	return resultFailed
+}
+
+// replayed tells whether a delivery of an ordered webhook was asked for again, and passes the order by.
+func replayed(config *index.Config, task *domain.Task) bool {
+	return config.Ordering == domain.OrderingShipment && task.Sequence == 0 && !task.Test && task.Rev >= domain.RunStep
 }
 
 // trace starts a span for the attempt when traces are on. The callback has its context,
@@ -159,6 +175,21 @@ func (d *Deliverer) disable(ep *endpoint, config *index.Config, reason domain.Di
 	d.emitHealth(change)
 	d.metrics.disabled.WithLabelValues(string(reason)).Inc()
 	d.options.Logger.Warn("a webhook became inactive", "webhook", ep.hook.ID, "reason", reason)
+}
+
+// noteCertificate tells of a receiver's certificate that ends soon, once, and of the one that has
+// taken its place. Of all others there is nothing to tell.
+func (d *Deliverer) noteCertificate(hook *index.Hook, config *index.Config, expires, now time.Time) {
+	if expires.IsZero() {
+		return
+	}
+	seen := domain.Certificate{Version: config.Version}
+	if !expires.After(now.Add(domain.ExpirySoon)) {
+		seen.ExpiresAt = expires.UTC()
+	}
+	if hook.SeeCertificate(seen, config.URLVersion, now) {
+		d.emitHealth(domain.HealthChange{Webhook: hook.ID, Certificate: &seen, At: now.UTC()})
+	}
 }
 
 func (d *Deliverer) emitHealth(change domain.HealthChange) {

@@ -36,7 +36,14 @@ func TestEveryChangeOfADelivery(t *testing.T) {
 		}},
 		{domain.ChangeOverflow, nil, crowded},
 		{domain.ChangePutOff, nil, crowded},
+		{domain.ChangeBehind, nil, func(r *rig, job *Job) {
+			next := *job.Task
+			next.Rev = next.Rev.Next()
+			r.Waits(job, &next, domain.ChangeBehind)
+		}},
 		{domain.ChangeDeleted, nil, func(r *rig, job *Job) { r.End(job, domain.ChangeDeleted) }},
+		{domain.ChangePull, func(w *domain.Webhook) { w.Delivery = domain.DeliveryPull }, offered},
+		{domain.ChangePull, func(w *domain.Webhook) { w.PushedSince = time.Now().AddDate(100, 0, 0) }, offered},
 		{domain.ChangeRetention, nil, func(r *rig, job *Job) {
 			job.Task.ReceivedAt = time.Now().Add(-101 * time.Hour)
 			offered(r, job)

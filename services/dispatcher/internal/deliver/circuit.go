@@ -23,6 +23,7 @@ const (
 // concurrent use; its endpoint's lock guards it.
 type circuit struct {
 	failures  int
+	ofEvents  int       // how many of them were not of alerts
 	since     time.Time // of the first failure of the row
 	open      bool
 	opened    time.Time // when it opened, as far as this process knows
@@ -32,8 +33,12 @@ type circuit struct {
 	told      time.Time // when it was last known to be open
 }
 
-// failed notes a failed attempt and tells whether it opened the circuit.
-func (c *circuit) failed(now time.Time, probe bool) (opened bool) {
+// failed notes a failed attempt and tells whether it opened the circuit. alert: it was to
+// deliver an alert.
+func (c *circuit) failed(now time.Time, probe, alert bool) (opened bool) {
+	if !alert {
+		c.ofEvents++
+	}
 	if c.open {
 		c.failures++
 		if probe {
@@ -66,7 +71,7 @@ func (c *circuit) trip(now time.Time) {
 
 // state is the circuit as it is told to the API.
 func (c *circuit) state(now time.Time) domain.Circuit {
-	s := domain.Circuit{Failures: c.failures, SaidAt: now.UTC()}
+	s := domain.Circuit{Failures: c.failures, SaidAt: now.UTC(), Alarming: c.alarming()}
 	if c.failures > 0 {
 		s.FailingSince = c.since.UTC()
 	}
@@ -76,11 +81,16 @@ func (c *circuit) state(now time.Time) domain.Circuit {
 	return s
 }
 
+// alarming tells whether an alert may tell of the row of failures: those of alerts don't count,
+// or two receivers that fail now and then could have alerts about each other for ever.
+func (c *circuit) alarming() bool { return c.ofEvents >= domain.FailingFrom }
+
 // resume takes over the row of failures that another dispatcher has said, unless this one knows
 // of a longer one. Whether the circuit is open it knows itself.
 func (c *circuit) resume(said domain.Circuit) {
 	if !c.open && c.failures < said.Failures {
 		c.failures, c.since = said.Failures, said.FailingSince
+		c.ofEvents = max(c.ofEvents, said.Failures) // it is not said of what they were
 	}
 }
 

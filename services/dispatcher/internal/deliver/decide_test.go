@@ -59,21 +59,21 @@ func TestCircuitNeedsFailuresInARowOverASpan(t *testing.T) {
 	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	var c circuit
 	for i := range 100 { // many at once don't open it
-		if c.failed(start.Add(time.Duration(i)*time.Millisecond), false) {
+		if c.failed(start.Add(time.Duration(i)*time.Millisecond), false, false) {
 			t.Fatalf("opened by failure %d within %d ms", i+1, i)
 		}
 	}
-	if !c.failed(start.Add(circuitSpan), false) {
+	if !c.failed(start.Add(circuitSpan), false, false) {
 		t.Fatal("not opened by a failure after the span")
 	}
 	c = circuit{}
 	for i := range circuitFailures - 1 {
-		if c.failed(start.Add(time.Duration(i)*time.Second), false) {
+		if c.failed(start.Add(time.Duration(i)*time.Second), false, false) {
 			t.Fatalf("opened by failure %d", i+1)
 		}
 	}
 	c.succeeded()
-	if c.failed(start.Add(time.Minute), false) {
+	if c.failed(start.Add(time.Minute), false, false) {
 		t.Error("a success does not end the row")
 	}
 }
@@ -93,7 +93,7 @@ func TestProbesGrowApartUpToFiveMinutes(t *testing.T) {
 		if !c.tryProbe(now) || c.tryProbe(now) {
 			t.Fatal("not exactly one probe at its time")
 		}
-		c.failed(now, true)
+		c.failed(now, true, false)
 	}
 	want := []int{5, 10, 20, 40, 80, 160, 300, 300, 300}
 	for i, seconds := range want {

@@ -35,6 +35,7 @@ type Hooks interface {
 // Owners tells how webhooks are divided among dispatchers.
 type Owners interface {
 	Owns(domain.WebhookID) bool
+	OwnsAccount(name string) bool
 	Live() int
 }
 
@@ -166,9 +167,10 @@ func (d *Deliverer) release(job *Job) {
 // ended handles a job that must not be attempted at all.
 func (d *Deliverer) ended(hook *index.Hook, job *Job) bool {
 	config := hook.Config()
+	why, ends := config.Ends(job.Task.ReceivedAt, job.Task.Request != "")
 	switch {
-	case config.Deleted:
-		d.End(job, domain.ChangeDeleted)
+	case ends:
+		d.End(job, why)
 	case time.Since(job.Task.ReceivedAt) > d.options.Retention && job.Task.Request == "":
 		d.End(job, domain.ChangeRetention)
 	case hook.Inactive() && (!job.Task.Test || config.Fault != ""):
@@ -176,7 +178,7 @@ func (d *Deliverer) ended(hook *index.Hook, job *Job) bool {
 			job.Origin.Abandoned()
 			return true
 		}
-		why := domain.ChangeInactive
+		why = domain.ChangeInactive
 		if config.Fault != "" {
 			why = domain.ChangeUnreadable
 		}
@@ -212,8 +214,15 @@ func (d *Deliverer) all() []*endpoint {
 	return slices.AppendSeq(make([]*endpoint, 0, len(d.endpoints)), maps.Values(d.endpoints))
 }
 
-func (d *Deliverer) owns(hook *index.Hook) bool { return d.options.Owners.Owns(hook.ID) }
-func (d *Deliverer) live() int                  { return d.options.Owners.Live() }
+// owns tells whether this dispatcher makes the webhook's retries and probes: the owner of its shard, or, if
+// it is ordered, who keeps the order of its account.
+func (d *Deliverer) owns(hook *index.Hook) bool {
+	if hook.Config().Ordering == domain.OrderingShipment {
+		return d.options.Owners.OwnsAccount(hook.Account)
+	}
+	return d.options.Owners.Owns(hook.ID)
+}
+func (d *Deliverer) live() int { return d.options.Owners.Live() }
 
 // run makes attempts. After each it takes the next one that may start, so the goroutine is used
 // as long as there is work.
@@ -317,6 +326,7 @@ func (d *Deliverer) CircuitHeard(id domain.WebhookID, open bool) {
 		ep.circuit.told = time.Now()
 	case open:
 		ep.circuit.trip(time.Now())
+		ep.circuit.ofEvents = max(ep.circuit.ofEvents, circuitFailures) // it is not said of what they were
 		d.metrics.circuits.Inc()
 		jobs = ep.clear()
 	case !open:

@@ -32,6 +32,9 @@ type endpoint struct {
 	news bool
 	okAt time.Time      // when an attempt last succeeded here
 	last *domain.Answer // of the last failed attempt, until it is told
+	// turned are the circuits with which the webhook began to fail, or recovered, since it was
+	// told: so none of that is missed.
+	turned []domain.Circuit
 }
 
 // verdict is what becomes of a job that is offered.
@@ -104,7 +107,11 @@ func (ep *endpoint) admit(job *Job, share limit.Share, now time.Time) (verdict, 
 // share is how much this process may take on for the webhook now.
 func (ep *endpoint) share() limit.Share {
 	config := ep.hook.Config()
-	return limit.Share{MaxInFlight: config.MaxInFlight, PerSecond: config.RatePerSecond, Live: ep.d.live()}
+	live := ep.d.live()
+	if config.Ordering == domain.OrderingShipment && ep.d.owns(ep.hook) {
+		live = 1 // nobody else attempts in turn
+	}
+	return limit.Share{MaxInFlight: config.MaxInFlight, PerSecond: config.RatePerSecond, Live: live}
 }
 
 // failing tells whether the last attempt failed.
@@ -150,6 +157,9 @@ func (ep *endpoint) finish(a *attempt, result result) *attempt {
 		if ep.circuit.failures > 0 || ep.circuit.open {
 			ep.tell()
 		}
+		if ep.circuit.alarming() {
+			ep.turn(domain.Circuit{SaidAt: now.UTC()})
+		}
 		// Others may see nothing but failures: retries are made by the owner alone.
 		if ep.circuit.failures > 0 && now.Sub(ep.toldOK) > tellEvery {
 			ep.toldOK, recovered = now, true
@@ -157,8 +167,12 @@ func (ep *endpoint) finish(a *attempt, result result) *attempt {
 		closed = ep.circuit.succeeded()
 	case resultFailed:
 		ep.limits.Took(a.took(now))
-		opened = ep.circuit.failed(now, a.job.Probe)
+		was := ep.circuit.alarming()
+		opened = ep.circuit.failed(now, a.job.Probe, a.job.Task.EventType.Alert())
 		ep.tell()
+		if !was && ep.circuit.alarming() {
+			ep.turn(ep.circuit.state(now))
+		}
 		still = ep.circuit.open && !opened && a.job.Probe
 	case resultNone:
 		if a.job.Probe {

@@ -224,6 +224,9 @@ type owner bool
 // Owns implements Owners.
 func (o owner) Owns(domain.WebhookID) bool { return bool(o) }
 
+// OwnsAccount implements Owners.
+func (o owner) OwnsAccount(string) bool { return bool(o) }
+
 // Live implements Owners.
 func (owner) Live() int { return 2 }
 

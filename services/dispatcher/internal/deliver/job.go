@@ -37,15 +37,22 @@ type Job struct {
 	Wide bool
 	// Probe marks the one delivery that is sent while the circuit is open.
 	Probe bool
+	// Keeper stores the delivery when it has to wait; nil: the deliverer's. A job that has one of its
+	// own is one of an ordered webhook, in its turn: it does not let others pass.
+	Keeper Keeper
 
-	noted    atomic.Bool // the log has a note that its first attempt takes long
+	status   domain.Status // that it has reached; see Status
+	noted    atomic.Bool   // the log has a note that its first attempt takes long
 	queuedAt time.Time
 	fresh    atomic.Bool // counts towards the limit of Deliverer.Room
 }
 
 // yields tells whether a job lets others pass when places are short: a delivery of a wide
 // event, or one from a hold queue, which is late already.
-func (j *Job) yields() bool { return j.Wide || j.FromHold && !j.Probe }
+func (j *Job) yields() bool { return j.Wide || j.FromHold && !j.Probe && j.Keeper == nil }
+
+// Status returns which status the delivery has reached, once its origin is told that it is stored.
+func (j *Job) Status() domain.Status { return j.status }
 
 // attempt is one that is in flight, or waits for a place in the concurrency limiter.
 type attempt struct {

@@ -20,6 +20,17 @@ func (ep *endpoint) tell() {
 	}
 }
 
+// mostTurns bounds what is told of a webhook at once, however often it fails and recovers.
+const mostTurns = 2
+
+// turn has it told that the webhook began to fail, or recovered; ep.mu is held.
+func (ep *endpoint) turn(state domain.Circuit) {
+	if len(ep.turned) < mostTurns && ep.news {
+		state.Last = ep.last
+		ep.turned = append(ep.turned, state)
+	}
+}
+
 // failedWith keeps the answer to a failed attempt until it is told.
 func (ep *endpoint) failedWith(a *domain.Attempt) {
 	last := domain.AnswerOf(a)
@@ -34,11 +45,19 @@ func (d *Deliverer) tellCircuits() {
 		now := time.Now()
 		ep.mu.Lock()
 		state := ep.circuit.state(now)
-		state.Last, ep.last, ep.news = ep.last, nil, false
+		turned := ep.turned
+		state.Last, ep.last, ep.news, ep.turned = ep.last, nil, false, nil
 		ep.mu.Unlock()
-		if d.owns(ep.hook) && !ep.hook.Config().Deleted {
-			d.emitHealth(domain.HealthChange{Webhook: ep.hook.ID, Circuit: &state, At: now.UTC()})
+		if !d.owns(ep.hook) || ep.hook.Config().Deleted {
+			continue
 		}
+		if n := len(turned); n > 0 && turned[n-1].Alarming == state.Alarming {
+			turned = turned[:n-1] // the present state tells it
+		}
+		for i := range turned {
+			d.emitHealth(domain.HealthChange{Webhook: ep.hook.ID, Circuit: &turned[i], At: turned[i].SaidAt})
+		}
+		d.emitHealth(domain.HealthChange{Webhook: ep.hook.ID, Circuit: &state, At: now.UTC()})
 	}
 }
 

@@ -71,6 +71,49 @@ func TestCircuitsAreTold(t *testing.T) {
 	})
 }
 
+// TestTurnsAreTold has a webhook fail and recover within the second after which it is told, and
+// fail because of alerts, which don't count.
+func TestTurnsAreTold(t *testing.T) {
+	t.Parallel()
+	hook := webhook()
+	hook.Events = domain.WebhookTypes()
+	onRig(t, true, []domain.Webhook{hook}, func(t *testing.T, r *rig) {
+		answer := func(status int, kind domain.EventType, n int) {
+			r.answers(func(*Request) Response { return Response{Status: status, Class: domain.ClassOf(status)} })
+			for range n {
+				task := r.task(r.hooks[0])
+				task.EventType = kind
+				r.Offer(r.hooks[0], &Job{Task: task, Origin: r})
+			}
+			synctest.Wait()
+		}
+		told := func() (alarming []bool) {
+			<-time.After(2 * time.Second)
+			synctest.Wait()
+			for _, c := range r.said() {
+				alarming = append(alarming, c.Alarming)
+			}
+			return alarming
+		}
+		for range 3 {
+			answer(503, domain.ShipmentCreated, 6)
+			answer(200, domain.ShipmentCreated, 1)
+		}
+		if got := told(); len(got) != 2 || !got[0] || got[1] {
+			t.Errorf("after failures and successes within a second: %v", got)
+		}
+		answer(503, domain.WebhookFailing, 10)
+		answer(503, domain.ShipmentCreated, 4)
+		if got := told(); len(got) != 1 || got[0] {
+			t.Errorf("after ten failures of alerts and four of events: %v", got)
+		}
+		answer(503, domain.ShipmentCreated, 1)
+		if got := told(); len(got) != 1 || !got[0] {
+			t.Errorf("after five failures of events: %v", got)
+		}
+	})
+}
+
 // TestOthersTellNothing has the same failures seen by a dispatcher that does not own the webhook.
 func TestOthersTellNothing(t *testing.T) {
 	t.Parallel()

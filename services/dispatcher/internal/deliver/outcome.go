@@ -29,17 +29,27 @@ func (d *Deliverer) conclude(job *Job, attempt *domain.Attempt, decided decision
 	case domain.StatusRetrying:
 		at := now.Add(decided.wait)
 		outcome.NextAttemptAt = at.UTC()
-		d.keep(job, func(done func(error)) { d.options.Keeper.Schedule(&next, at, done) }, func() { d.emit(job, outcome) })
+		d.keep(job, func(done func(error)) { d.keeper(job).Schedule(&next, at, done) }, func() { d.emit(job, outcome) })
 	case domain.StatusHeld:
 		next.HeldAt = now.UTC()
 		outcome.InLane = true
-		d.keep(job, func(done func(error)) { d.options.Keeper.Hold(&next, done) }, func() {
+		d.keep(job, func(done func(error)) { d.keeper(job).Hold(&next, done) }, func() {
 			d.emit(job, outcome)
-			d.options.Notices.HoldQueueFilled(next.Webhook, outcome.Reason)
+			if job.Keeper == nil {
+				d.options.Notices.HoldQueueFilled(next.Webhook, outcome.Reason)
+			}
 		})
 	default:
 		d.emit(job, outcome)
 	}
+}
+
+// keeper returns who stores a job that has to wait.
+func (d *Deliverer) keeper(job *Job) Keeper {
+	if job.Keeper != nil {
+		return job.Keeper
+	}
+	return d.options.Keeper
 }
 
 // putOff puts a job into its webhook's hold queue without an attempt. While the circuit is open, its
@@ -101,6 +111,14 @@ func (d *Deliverer) notePending(job *Job) {
 	d.options.Emitter.Emit(record.Item{Outcome: &outcome})
 }
 
+// Waits records that a delivery waits for its turn, for which it was kept with the state next.
+func (d *Deliverer) Waits(job *Job, next *domain.Task, why domain.Change) {
+	outcome := outcomeOf(next, why, time.Now())
+	outcome.InLane = true
+	d.metrics.held.WithLabelValues(outcome.Reason).Inc()
+	d.emit(job, outcome)
+}
+
 // outcomeOf is the state of a delivery after a change.
 func outcomeOf(task *domain.Task, change domain.Change, now time.Time) domain.Outcome {
 	return domain.Outcome{
@@ -108,12 +126,14 @@ func outcomeOf(task *domain.Task, change domain.Change, now time.Time) domain.Ou
 		EventID: task.EventID, EventType: task.EventType, EventSeq: task.EventSeq,
 		Status: change.To(), Rev: task.Rev, Attempts: task.Attempts, RunAttempts: task.RunAttempts,
 		RunStartedAt: task.RunStartedAt, Reason: change.Reason(), UpdatedAt: now.UTC(), Test: task.Test,
+		Sequence: task.Sequence, Shipment: task.Shipment,
 	}
 }
 
 // emit records an outcome and tells the job's origin once it is stored.
 func (d *Deliverer) emit(job *Job, outcome domain.Outcome) {
 	outcome.Noted = job.noted.Load()
+	job.status = outcome.Status
 	d.options.Emitter.Emit(record.Item{Outcome: &outcome, Event: job.Origin.Emitting(), Of: job.Origin.Settler(), Done: job.Origin.Stored})
 }
 

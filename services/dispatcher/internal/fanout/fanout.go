@@ -1,17 +1,14 @@
 // Package fanout takes events from the bus and makes one delivery for each webhook that is
-// registered for them. An event is acknowledged when each of its deliveries has an
+// registered for them and whose filter they match. An event is acknowledged when each of its deliveries has an
 // outcome that is stored: recorded, scheduled or held.
 package fanout
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
-	"strconv"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -19,10 +16,11 @@ import (
 	"waybill.dev/services/dispatcher/internal/deliver"
 	"waybill.dev/services/dispatcher/internal/index"
 	"waybill.dev/services/dispatcher/internal/inflight"
+	"waybill.dev/services/dispatcher/internal/order"
+	"waybill.dev/services/dispatcher/internal/origin"
 	"waybill.dev/services/dispatcher/internal/record"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/envelope"
 	"waybill.dev/shared/loss"
 )
 
@@ -51,9 +49,18 @@ type Log interface {
 
 // Index tells who subscribes.
 type Index interface {
-	Subscribers(account string, kind domain.EventType) []*index.Hook
+	Subscribers(event *domain.Event) []*index.Hook
+	// Costly tells whether Subscribers may take long for an event.
+	Costly(event *domain.Event) bool
 	Version() int64
 	Await(ctx context.Context, version int64) error
+}
+
+// Order keeps the order of accounts that use it.
+type Order interface {
+	Route(account string, place int64, sequence uint64, rest bool) order.Route
+	// Await calls again once Route may know more of an account; false: too many wait already.
+	Await(account string, again func()) bool
 }
 
 // Options of a Fanout.
@@ -64,6 +71,7 @@ type Options struct {
 	Log       Log
 	Index     Index
 	Accounts  Accounts
+	Order     Order            // nil: no account uses order
 	Room      *inflight.Budget // for what is in flight
 	Logger    *slog.Logger
 	Metrics   prometheus.Registerer
@@ -72,11 +80,13 @@ type Options struct {
 // Fanout is the first stage of the dispatcher.
 type Fanout struct {
 	options   Options
+	stage     *origin.Stage
 	inFlight  *inflight.Messages
 	ended     *loss.Acknowledged
 	suspect   atomic.Uint64 // see Suspect
 	checks    chan struct{} // bounds the events that wait for a look into the log
 	lookups   *lookups
+	aside     *aside
 	strangers chan stranger             // messages of accounts that are not known here
 	overREST  func() prometheus.Counter // events, from the first one on
 	overBus   func() prometheus.Counter
@@ -96,6 +106,7 @@ func New(options Options) *Fanout {
 		options: options, inFlight: inflight.New(options.Room), ended: loss.NewAcknowledged(), checks: make(chan struct{}, maxChecks),
 		strangers: make(chan stranger, maxStrangers),
 		lookups:   newLookups(options.Log),
+		aside:     newAside(options.Room),
 		overREST:  sync.OnceValue(func() prometheus.Counter { return events.WithLabelValues("rest") }),
 		overBus:   sync.OnceValue(func() prometheus.Counter { return events.WithLabelValues("bus") }),
 		rejected: prometheus.NewCounter(prometheus.CounterOpts{
@@ -103,10 +114,13 @@ func New(options Options) *Fanout {
 		repeated: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "waybill_events_repeated_total", Help: "Events that the bus handed out again."}),
 	}
+	f.stage = &origin.Stage{Emitter: options.Emitter, Server: options.Bus.Server, Done: f.done, Back: f.giveBack}
 	f.room = newRoomMetrics(options.Metrics)
 	options.Metrics.MustRegister(events, f.rejected, f.repeated, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "waybill_events_in_hand", Help: "Events in flight: taken from the bus and not acknowledged."},
-		func() float64 { return float64(f.inFlight.Len()) }))
+		func() float64 { return float64(f.inFlight.Len()) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "waybill_events_aside", Help: "Events that wait for the filters of their account, beside those of other accounts."},
+		f.aside.len))
 	return f
 }
 
@@ -116,6 +130,7 @@ func (f *Fanout) Run(ctx context.Context) error {
 	defer asking.Wait()
 	asking.Go(func() { f.askOn(ctx) })
 	asking.Go(func() { f.makeRoom(ctx) })
+	defer f.aside.working.Wait()
 	return consumer.Events(ctx, f.options.Bus, f.options.Logger, f.inFlight, func(m *bus.Message) { f.handle(ctx, m) })
 }
 
@@ -151,9 +166,7 @@ func (f *Fanout) handle(ctx context.Context, m *bus.Message) {
 	}
 	if ok {
 		f.overREST().Inc()
-		g := &group{f: f, message: m, event: accepted.Event, trace: accepted.TraceParent, rest: true}
-		g.known = accepted.Round > 0
-		f.route(ctx, g, accepted.Version)
+		f.route(ctx, f.stage.OfREST(m, accepted), accepted.Version)
 		return
 	}
 	account, kind, ok := bus.ParseEventSubject(m.Subject())
@@ -173,58 +186,78 @@ func (f *Fanout) handle(ctx context.Context, m *bus.Message) {
 
 // take takes an event that somebody published for an account that exists.
 func (f *Fanout) take(ctx context.Context, m *bus.Message, account string) {
-	event, err := busEvent(m, account)
+	event, err := origin.FromBus(m, account)
 	if err != nil {
 		f.reject(ctx, m, err)
 		return
 	}
 	f.overBus().Inc()
-	f.route(ctx, &group{f: f, message: m, event: event, trace: bus.TraceParent(m.Header())}, 0)
+	f.route(ctx, f.stage.OfBus(m, event), 0)
 }
 
 // route sends an event to its subscribers as soon as the index is new enough. Only what
-// is rare waits, on a goroutine of its own.
-func (f *Fanout) route(ctx context.Context, g *group, version int64) {
-	if g.message.Repeated {
+// is rare waits, on a goroutine of its own, and what takes long waits behind its account's.
+func (f *Fanout) route(ctx context.Context, g *origin.Event, version int64) {
+	if g.Message.Repeated {
 		f.repeated.Inc()
 	}
-	g.known = g.known || g.message.Repeated || g.message.Sequence <= f.suspect.Load()
-	if version <= f.options.Index.Version() && !g.known {
+	g.Known = g.Known || g.Message.Repeated || g.Message.Sequence <= f.suspect.Load()
+	if f.beside(g, func() { f.routeLater(ctx, g, version) }) {
+		return
+	}
+	if version <= f.options.Index.Version() && !g.Known {
 		f.dispatch(g, nil)
 		return
 	}
 	select {
 	case f.checks <- struct{}{}:
 	case <-ctx.Done():
-		g.giveBack()
+		g.GiveBack()
 		return
 	}
 	go func() {
 		defer func() { <-f.checks }()
-		if err := f.options.Index.Await(ctx, version); err != nil {
-			g.giveBack()
-			return
-		}
-		var recorded map[domain.DeliveryID]domain.Revision
-		if g.known {
-			recorded = f.recorded(g)
-		}
-		f.dispatch(g, recorded)
+		f.routeLater(ctx, g, version)
 	}()
+}
+
+// beside reports whether the filters for an event may take long. If so, the event is handled beside the
+// others.
+func (f *Fanout) beside(g *origin.Event, handle func()) bool {
+	if !f.options.Index.Costly(&g.Event) {
+		return false
+	}
+	if !f.aside.add(g.Event.Account, int64(len(g.Event.Payload)), handle) {
+		f.postpone(g.Message)
+	}
+	return true
+}
+
+// routeLater sends an event to its subscribers after what it waits for.
+func (f *Fanout) routeLater(ctx context.Context, g *origin.Event, version int64) {
+	if f.options.Index.Await(ctx, version) != nil || ctx.Err() != nil {
+		g.GiveBack()
+		return
+	}
+	var recorded map[domain.DeliveryID]domain.Revision
+	if g.Known {
+		recorded = f.recorded(g)
+	}
+	f.dispatch(g, recorded)
 }
 
 // recorded asks which deliveries of an event have an outcome in the log: they are not
 // sent again. While the log can't be asked all of them are.
-func (f *Fanout) recorded(g *group) map[domain.DeliveryID]domain.Revision {
-	hooks := f.options.Index.Subscribers(g.event.Account, g.event.Type)
+func (f *Fanout) recorded(g *origin.Event) map[domain.DeliveryID]domain.Revision {
+	hooks := f.options.Index.Subscribers(&g.Event)
 	ids := make([]domain.DeliveryID, 0, len(hooks))
 	for _, hook := range hooks {
-		ids = append(ids, domain.NewDeliveryID(g.event.Key(), hook.ID))
+		ids = append(ids, domain.NewDeliveryID(g.Event.Key(), hook.ID))
 	}
 	if len(ids) == 0 {
 		return nil
 	}
-	known, err := f.lookups.revs(g.event.Account, ids)
+	known, err := f.lookups.revs(g.Event.Account, ids)
 	if err != nil {
 		f.options.Logger.Debug("the delivery log can't be asked about a repeated event", "error", err)
 		return nil
@@ -232,9 +265,12 @@ func (f *Fanout) recorded(g *group) map[domain.DeliveryID]domain.Revision {
 	return known
 }
 
-func (f *Fanout) dispatch(g *group, known map[domain.DeliveryID]domain.Revision) {
-	hooks := f.options.Index.Subscribers(g.event.Account, g.event.Type)
-	key := g.event.Key()
+func (f *Fanout) dispatch(g *origin.Event, known map[domain.DeliveryID]domain.Revision) {
+	if f.options.Order != nil && f.ordered(g, known) {
+		return
+	}
+	hooks := f.options.Index.Subscribers(&g.Event)
+	key := g.Event.Key()
 	jobs := make([]*deliver.Job, 0, len(hooks))
 	targets := make([]*index.Hook, 0, len(hooks))
 	for _, hook := range hooks {
@@ -244,21 +280,49 @@ func (f *Fanout) dispatch(g *group, known map[domain.DeliveryID]domain.Revision)
 		}
 		targets = append(targets, hook)
 		jobs = append(jobs, &deliver.Job{Origin: g, Task: &domain.Task{
-			Delivery: id, Account: g.event.Account, Webhook: hook.ID, EventID: g.event.ID, EventType: g.event.Type,
-			EventSeq: g.message.Sequence, ReceivedAt: g.event.ReceivedAt, TraceParent: g.trace, Body: g.event.Payload,
+			Delivery: id, Account: g.Event.Account, Webhook: hook.ID, EventID: g.Event.ID, EventType: g.Event.Type,
+			EventSeq: g.Message.Sequence, ReceivedAt: g.Event.ReceivedAt, TraceParent: g.Trace, Body: g.Event.Payload,
 		}})
 	}
-	if len(jobs) == 0 {
-		f.options.Emitter.Emit(record.Item{Event: g.Emitting(), Settled: g.settled(), Done: g.done})
-		return
+	if len(jobs) > 0 {
+		f.inFlight.More(g.Message, g.Extra(len(jobs)))
 	}
-	f.inFlight.More(g.message, g.extra(len(jobs)))
-	g.epoch = loss.EpochOf(f.options.Bus.Server())
-	g.unstored.Store(int32(len(jobs)))
+	g.Begin(len(jobs))
 	for i, job := range jobs {
 		job.Wide = len(jobs) >= deliver.WideFrom
 		f.options.Deliverer.Offer(targets[i], job)
 	}
+}
+
+// ordered reports whether fan-out has nothing to do with an event now. Either the owner of the account's
+// order handles it, or it is not known yet who does: then the event waits until that is known.
+func (f *Fanout) ordered(g *origin.Event, known map[domain.DeliveryID]domain.Revision) bool {
+	switch f.options.Order.Route(g.Event.Account, g.Place, g.Message.Sequence, g.REST) {
+	case order.Fanout:
+		return false
+	case order.Order:
+		f.done(g.Message)
+	case order.Unknown:
+		if !f.options.Order.Await(g.Event.Account, func() {
+			if again := func() { f.dispatch(g, known) }; !f.beside(g, again) {
+				again()
+			}
+		}) {
+			f.postpone(g.Message)
+		}
+	}
+	return true
+}
+
+func (f *Fanout) done(m *bus.Message) {
+	f.ended.Add(m.Position())
+	m.Ack()
+	f.inFlight.Done(m)
+}
+
+func (f *Fanout) giveBack(m *bus.Message) {
+	f.inFlight.Done(m)
+	m.Release()
 }
 
 // leave leaves an event that another build has accepted to a process that knows how.
@@ -286,134 +350,8 @@ func (f *Fanout) reject(ctx context.Context, m *bus.Message, cause error) {
 	})
 }
 
-// group is an event with its deliveries in flight.
-type group struct {
-	f       *Fanout
-	message *bus.Message
-	event   domain.Event
-	trace   string
-	rest    bool // REST accepted it: the database has it and an outbox row
-	known   bool // it may have been handed out before
-
-	epoch     loss.Epoch   // in which it was dispatched
-	unstored  atomic.Int32 // deliveries whose outcome is not stored yet
-	eventSent atomic.Bool
-	abandoned atomic.Bool
-	settling  atomic.Bool // in the batch with its last outcomes
-}
-
-// jobBytes is about what a delivery in flight takes beside the event, of which all have one body.
-const jobBytes = 1 << 10
-
-// extra is what the event takes in memory beside the message that brought it.
-func (g *group) extra(jobs int) int64 {
-	extra := int64(jobs) * jobBytes
-	if !g.rest { // its payload was made of the message's
-		extra += int64(len(g.event.Payload))
-	}
-	return extra
-}
-
-// Emitting implements deliver.Origin: the first outcome brings an event that the
-// database doesn't have.
-func (g *group) Emitting() *domain.Event {
-	if g.rest || g.eventSent.Swap(true) {
-		return nil
-	}
-	return &g.event
-}
-
-// settled is what takes the event out of the outbox; nil: it is not in it.
-func (g *group) settled() *domain.EventKey {
-	if !g.rest {
-		return nil
-	}
-	key := g.event.Key()
-	return &key
-}
-
-// Settler implements deliver.Origin.
-func (g *group) Settler() record.Settler {
-	if !g.rest {
-		return nil
-	}
-	return g
-}
-
-// Settle implements record.Settler: a batch settles the event when no outcome is missing but
-// the n that the batch itself has.
-func (g *group) Settle(n int, server string) *domain.EventKey {
-	last := int(g.unstored.Load()) == n && !g.abandoned.Load() && g.epoch.Holds(server)
-	g.settling.Store(last)
-	if !last {
-		return nil
-	}
-	return g.settled()
-}
-
-// Stored implements deliver.Origin.
-func (g *group) Stored() { g.end() }
-
-// Abandoned implements deliver.Origin.
-func (g *group) Abandoned() {
-	g.abandoned.Store(true)
-	g.end()
-}
-
-func (g *group) end() {
-	if g.unstored.Add(-1) > 0 {
-		return
-	}
-	if g.abandoned.Load() {
-		g.giveBack()
-		return
-	}
-	if !g.rest || g.settling.Load() {
-		g.done()
-		return
-	}
-	// The outcomes were in several batches. It is settled after all of them and on the same
-	// server. A bus that is lost takes outcomes with it that the database does not have; an
-	// event that was settled before them would never be sent again.
-	g.f.options.Emitter.Emit(record.Item{Settled: g.settled(), In: g.epoch, Done: g.done})
-}
-
-func (g *group) done() {
-	g.f.ended.Add(g.message.Position())
-	g.message.Ack()
-	g.f.inFlight.Done(g.message)
-}
-
-func (g *group) giveBack() {
-	g.f.inFlight.Done(g.message)
-	g.message.Release()
-}
-
 var (
 	errSubject = errors.New("the subject is not events.<account>.<type>")
 	errName    = errors.New("the account in the subject is not a valid name: 1 to 64 characters of a-z, 0-9 and -")
 	errType    = errors.New("the type in the subject is unknown")
 )
-
-// busEvent reads an event that somebody published straight to the bus. What its
-// publisher left out comes from the stream, so that a repeat has the same.
-func busEvent(m *bus.Message, account string) (domain.Event, error) {
-	_, kind, _ := bus.ParseEventSubject(m.Subject())
-	parsed, err := envelope.FromBus(account, m.Header(), m.Body())
-	if err != nil {
-		return domain.Event{}, err
-	}
-	if parsed.Type != kind {
-		return domain.Event{}, errors.New("the type in the body differs from the one in the subject")
-	}
-	if parsed.ID == "" {
-		parsed.ID = cmp.Or(bus.GivenID(m.Header()), "evt_"+strconv.FormatInt(m.Time.UnixNano(), 36)+"_"+strconv.FormatUint(m.Sequence, 36))
-	}
-	if parsed.Timestamp == "" {
-		parsed.Timestamp = m.Time.Format("2006-01-02T15:04:05.000Z")
-	}
-	return domain.Event{
-		Account: account, ID: parsed.ID, Type: parsed.Type, Timestamp: parsed.Timestamp,
-		Payload: parsed.Payload(), ReceivedAt: m.Time.Truncate(time.Millisecond),
-	}, nil
-}

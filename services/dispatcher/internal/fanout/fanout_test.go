@@ -21,9 +21,10 @@ import (
 // oneEach has one webhook for each account.
 type oneEach struct{}
 
-func (oneEach) Subscribers(account string, _ domain.EventType) []*index.Hook {
-	return []*index.Hook{{ID: "0199a1f5-6f3e-7a50-8c38-0e55a2c0ffee", Account: account}}
+func (oneEach) Subscribers(event *domain.Event) []*index.Hook {
+	return []*index.Hook{{ID: "0199a1f5-6f3e-7a50-8c38-0e55a2c0ffee", Account: event.Account}}
 }
+func (oneEach) Costly(*domain.Event) bool          { return false }
 func (oneEach) Version() int64                     { return 1 }
 func (oneEach) Await(context.Context, int64) error { return nil }
 

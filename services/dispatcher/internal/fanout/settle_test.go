@@ -22,11 +22,11 @@ import (
 // threeEach has three webhooks for each account.
 type threeEach struct{ oneEach }
 
-func (threeEach) Subscribers(account string, _ domain.EventType) []*index.Hook {
+func (threeEach) Subscribers(event *domain.Event) []*index.Hook {
 	return []*index.Hook{
-		{ID: "0199a1f5-6f3e-7a50-8c38-0e55a2c0ff01", Account: account},
-		{ID: "0199a1f5-6f3e-7a50-8c38-0e55a2c0ff02", Account: account},
-		{ID: "0199a1f5-6f3e-7a50-8c38-0e55a2c0ff03", Account: account},
+		{ID: "0199a1f5-6f3e-7a50-8c38-0e55a2c0ff01", Account: event.Account},
+		{ID: "0199a1f5-6f3e-7a50-8c38-0e55a2c0ff02", Account: event.Account},
+		{ID: "0199a1f5-6f3e-7a50-8c38-0e55a2c0ff03", Account: event.Account},
 	}
 }
 

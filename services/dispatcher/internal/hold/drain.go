@@ -306,7 +306,7 @@ func (d *drain) sendMore(ctx context.Context) {
 
 // open tells whether the webhook still takes what the hold queue brings.
 func (d *drain) open(ctx context.Context) bool {
-	if ctx.Err() != nil || d.hook.Config().Deleted || d.hook.Inactive() {
+	if ctx.Err() != nil || d.hook.Config().Deleted || d.hook.Config().Delivery == domain.DeliveryPull || d.hook.Inactive() {
 		return false
 	}
 	open, _ := d.w.m.options.Deliverer.Circuit(d.hook)

@@ -65,6 +65,9 @@ func (w *worker) run(ctx context.Context) {
 		case hook == nil || hook.Config().Deleted:
 			w.progress = nil
 			pause, err = w.endAll(ctx, domain.ChangeDeleted)
+		case hook.Config().Delivery == domain.DeliveryPull:
+			w.stopDraining(hook)
+			pause, err = w.endAll(ctx, domain.ChangePull)
 		case hook.Inactive():
 			w.stopDraining(hook)
 			pause, err = w.park(ctx, hook)

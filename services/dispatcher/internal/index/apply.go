@@ -1,9 +1,13 @@
 package index
 
 import (
+	"cmp"
 	"log/slog"
+	"strings"
 
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/filter"
+	"waybill.dev/shared/jsonscan"
 )
 
 // apply puts webhooks that were read from the database into the index. With a version they are
@@ -24,7 +28,7 @@ func (x *Index) apply(webhooks []domain.Webhook, healths []domain.Health, versio
 			x.tellFault(faults, &webhooks[i])
 		}
 	}
-	lists.apply(x.byEvent)
+	x.costly.Add(lists.apply(x.byEvent))
 	for _, health := range healths {
 		if hook, ok := x.hooks[health.Webhook]; ok && hook.setHealth(health) {
 			changed[hook] = struct{}{}
@@ -89,6 +93,12 @@ func (x *Index) put(w *domain.Webhook, lists *edits) *Hook {
 // fault, and its deliveries are held.
 func (x *Index) prepare(w *domain.Webhook) *Config {
 	config := &Config{Webhook: w}
+	if w.Filter != "" && !w.Deleted {
+		var faults []jsonscan.Fault
+		if config.Filter, faults = filter.Parse([]byte(w.Filter)); faults != nil {
+			w.Fault = cmp.Or(w.Fault, "its filter can't be read: "+strings.TrimSpace(faults[0].Pointer+" "+faults[0].Detail))
+		}
+	}
 	if w.Fault == "" {
 		var err error
 		if config.Prepared, err = x.options.Prepare(w); err != nil {
@@ -130,6 +140,9 @@ func (e *edits) drop(hook *Hook, old *domain.Webhook) {
 }
 
 func (e *edits) add(hook *Hook, w *domain.Webhook) {
+	if w.Delivery == domain.DeliveryPull {
+		return // no event makes a delivery: the receiver reads the feed
+	}
 	for _, kind := range w.Events {
 		key := subscription{w.Account, kind}
 		if n := len(e.added[key]); n == 0 || e.added[key][n-1] != hook { // a row may name a type twice
@@ -138,9 +151,16 @@ func (e *edits) add(hook *Hook, w *domain.Webhook) {
 	}
 }
 
-func (e *edits) apply(byEvent map[subscription][]*Hook) {
+// apply makes the lists, and returns by how many more of them are costly.
+func (e *edits) apply(byEvent map[subscription]*subscribers) (costly int64) {
 	for key, added := range e.added {
-		old := byEvent[key]
+		var old []*Hook
+		if list := byEvent[key]; list != nil {
+			old = list.hooks
+			if list.costly {
+				costly--
+			}
+		}
 		hooks := make([]*Hook, 0, len(old)+len(added))
 		for _, hook := range old {
 			if !hook.dropped {
@@ -151,9 +171,14 @@ func (e *edits) apply(byEvent map[subscription][]*Hook) {
 			delete(byEvent, key)
 			continue
 		}
-		byEvent[key] = hooks
+		list := newSubscribers(hooks)
+		byEvent[key] = list
+		if list.costly {
+			costly++
+		}
 	}
 	for _, hook := range e.dropped {
 		hook.dropped = false
 	}
+	return costly
 }

@@ -57,7 +57,7 @@ func TestOnlyTheDatabaseSaysThatAWebhookIsGone(t *testing.T) {
 		if h, ok := (<-never).(*index.Hook); !ok || h != nil {
 			t.Error("a webhook is found that was never there")
 		}
-		if got := len(x.Subscribers("default", domain.ShipmentCreated)); got != 2 {
+		if got := len(x.Subscribers(&domain.Event{Account: "default", Type: domain.ShipmentCreated})); got != 2 {
 			t.Errorf("%d subscribers, want 2", got)
 		}
 	})
@@ -135,11 +135,11 @@ func TestAWebhookThatCantBeReadHoldsUpNoOther(t *testing.T) {
 		if err := x.Await(t.Context(), 3); err != nil {
 			t.Fatal(err)
 		}
-		hooks := x.Subscribers("default", domain.ShipmentCreated)
+		hooks := x.Subscribers(&domain.Event{Account: "default", Type: domain.ShipmentCreated})
 		if len(hooks) != 2 || !hooks[0].Inactive() || !hooks[1].Inactive() || x.Faulty() != 2 {
 			t.Errorf("%d subscribers, %d of them faulty, want 2 whose deliveries are held", len(hooks), x.Faulty())
 		}
-		if other := x.Subscribers("other", domain.ShipmentCreated); len(other) != 1 || other[0].Inactive() {
+		if other := x.Subscribers(&domain.Event{Account: "other", Type: domain.ShipmentCreated}); len(other) != 1 || other[0].Inactive() {
 			t.Error("a webhook of another account is held up")
 		}
 		<-time.After(5 * index.PollInterval)
@@ -186,7 +186,7 @@ func TestDeletedWebhooksLeaveMemory(t *testing.T) {
 		if !one.Config().Deleted {
 			t.Error("a caller that holds the webhook does not see that it is deleted")
 		}
-		if x.Size() != 0 || len(x.Subscribers("default", domain.ShipmentCreated)) != 0 {
+		if x.Size() != 0 || len(x.Subscribers(&domain.Event{Account: "default", Type: domain.ShipmentCreated})) != 0 {
 			t.Errorf("%d deleted webhooks are in memory", x.Size())
 		}
 		if h, ok := (<-ask(x, one.ID)).(*index.Hook); !ok || h != nil {
@@ -241,7 +241,7 @@ func BenchmarkSubscribers(b *testing.B) {
 	}
 	first := hook(1).ID
 	for b.Loop() {
-		_ = x.Subscribers("default", domain.ShipmentCreated)
+		_ = x.Subscribers(&domain.Event{Account: "default", Type: domain.ShipmentCreated})
 		_, _ = x.Hook(first)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/filter"
 )
 
 // Prepared is what deliveries need of a webhook beyond its fields, made once for each change.
@@ -17,6 +18,7 @@ type Prepare func(*domain.Webhook) (Prepared, error)
 type Config struct {
 	*domain.Webhook
 	Prepared Prepared
+	Filter   *filter.Filter // nil: every event of its types
 }
 
 // Hook is a webhook in memory. It stays the same while its configuration changes.
@@ -47,6 +49,23 @@ func (h *Hook) SetFailing(since time.Time) {
 	h.setHealth(health)
 }
 
+// SeeCertificate notes here what a connection saw of the receiver's certificate, and reports
+// whether that is new: the caller records it then. What was seen before the URL was last changed
+// tells of another receiver.
+func (h *Hook) SeeCertificate(seen domain.Certificate, urlVersion int64, now time.Time) bool {
+	health := h.health.Load()
+	if health == nil && seen.ExpiresAt.IsZero() {
+		return false
+	}
+	known := h.Health()
+	current := known.CertificateVersion >= urlVersion
+	if seen.ExpiresAt.Equal(known.CertificateExpiresAt) && (current || seen.ExpiresAt.IsZero()) {
+		return false
+	}
+	known.CertificateExpiresAt, known.CertificateVersion, known.UpdatedAt = seen.ExpiresAt, seen.Version, now
+	return h.setHealth(known)
+}
+
 // setHealth keeps the newer of two healths; a disablement is never taken back, as an
 // activation has a higher version.
 func (h *Hook) setHealth(health domain.Health) bool {
@@ -58,6 +77,7 @@ func (h *Hook) setHealth(health domain.Health) bool {
 			}
 			if health.UpdatedAt.Before(old.UpdatedAt) {
 				health.FailingSince, health.UpdatedAt = old.FailingSince, old.UpdatedAt
+				health.CertificateExpiresAt, health.CertificateVersion = old.CertificateExpiresAt, old.CertificateVersion
 			}
 			if health == *old {
 				return false

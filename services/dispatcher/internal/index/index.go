@@ -8,12 +8,15 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
 
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/envelope"
 )
 
 // Store reads the webhooks.
@@ -45,7 +48,7 @@ type Index struct {
 
 	mu       sync.RWMutex
 	hooks    map[domain.WebhookID]*Hook
-	byEvent  map[subscription][]*Hook
+	byEvent  map[subscription]*subscribers
 	version  int64
 	loaded   bool
 	advanced chan struct{} // closed and replaced whenever version grows
@@ -55,6 +58,8 @@ type Index struct {
 	asked    map[domain.WebhookID][]func(*Hook, error)
 	reread   time.Time // when those with a fault were read again
 	stopped  bool
+
+	costly atomic.Int64 // lists that are
 
 	loadedAt time.Time // of the loading goroutine
 	poke     chan struct{}
@@ -70,7 +75,7 @@ func New(options Options) *Index {
 	return &Index{
 		options:  options,
 		hooks:    make(map[domain.WebhookID]*Hook),
-		byEvent:  make(map[subscription][]*Hook),
+		byEvent:  make(map[subscription]*subscribers),
 		advanced: make(chan struct{}),
 		ahead:    make(map[domain.WebhookID]healthNews),
 		faulty:   make(map[domain.WebhookID]struct{}),
@@ -83,12 +88,34 @@ func New(options Options) *Index {
 // Call it before Run.
 func (x *Index) OnChange(handle func(*Hook)) { x.changes = append(x.changes, handle) }
 
-// Subscribers returns the webhooks of account that are registered for kind, the
-// inactive ones included. The slice must not be changed.
-func (x *Index) Subscribers(account string, kind domain.EventType) []*Hook {
+// Subscribers returns the webhooks that an event goes to: those of its account that are
+// registered for its type and whose filter it matches, the inactive ones included. No alert goes
+// to the webhook that it is about. The slice must not be changed.
+func (x *Index) Subscribers(e *domain.Event) []*Hook {
+	x.mu.RLock()
+	list := x.byEvent[subscription{e.Account, e.Type}]
+	x.mu.RUnlock()
+	if list == nil {
+		return nil
+	}
+	hooks := list.of(e.Payload)
+	if len(hooks) == 0 || !e.Type.Alert() {
+		return hooks
+	}
+	about := envelope.Webhook(e.Payload)
+	return slices.DeleteFunc(slices.Clone(hooks), func(h *Hook) bool { return h.ID == about })
+}
+
+// Costly reports whether Subscribers may take long for an event: its account has many filters on
+// its type.
+func (x *Index) Costly(e *domain.Event) bool {
+	if x.costly.Load() == 0 {
+		return false
+	}
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	return x.byEvent[subscription{account, kind}]
+	list := x.byEvent[subscription{e.Account, e.Type}]
+	return list != nil && list.costly
 }
 
 // Hook returns a webhook. One that is not known here may still exist: Find asks

@@ -126,14 +126,14 @@ func TestIndexFollowsTheDatabaseThoughAnnouncementsAreLost(t *testing.T) {
 		}
 		subscribers := func(kind domain.EventType, want int) {
 			t.Helper()
-			if got := len(x.Subscribers("default", kind)); got != want {
+			if got := len(x.Subscribers(&domain.Event{Account: "default", Type: kind})); got != want {
 				t.Errorf("%d subscribers of %s, want %d", got, kind, want)
 			}
 		}
 		subscribers(domain.ShipmentDelivered, 2)
 		subscribers(domain.ShipmentCreated, 1)
 		subscribers(domain.ShipmentException, 0)
-		if n := len(x.Subscribers("other", domain.ShipmentDelivered)); n != 0 {
+		if n := len(x.Subscribers(&domain.Event{Account: "other", Type: domain.ShipmentDelivered})); n != 0 {
 			t.Errorf("another account sees %d webhooks", n)
 		}
 		kept, _ := x.Hook(hook(1).ID)
@@ -259,6 +259,25 @@ func TestDisablementIsHeardBeforeTheWebhookIsKnown(t *testing.T) {
 		}
 		if late, ok := b.Hook(w.ID); !ok || !late.Inactive() {
 			t.Error("active in a process that heard of the disablement before it knew the webhook")
+		}
+	})
+}
+
+// A webhook that is read by pull gets no deliveries, until it is one of push again.
+func TestPullHasNoDeliveries(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{webhooks: map[domain.WebhookID]domain.Webhook{}}
+		pull := hook(1, domain.ShipmentCreated)
+		pull.Delivery = domain.DeliveryPull
+		s.put(pull)
+		s.put(hook(2, domain.ShipmentCreated))
+		x := start(t, s)
+		if err := x.Await(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		if got := x.Subscribers(&domain.Event{Account: "default", Type: domain.ShipmentCreated}); len(got) != 1 || got[0].ID != hook(2).ID {
+			t.Errorf("subscribers %v", got)
 		}
 	})
 }

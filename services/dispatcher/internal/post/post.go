@@ -27,18 +27,28 @@ func (p *Poster) Post(ctx context.Context, r *deliver.Request) deliver.Response 
 	if !ok || prepared.current == nil {
 		return deliver.Response{Class: domain.ClassRefused, Failure: string(egress.CodeURL), Error: egress.CodeURL.Text()}
 	}
-	signature := prepared.signer(r.At).Sign(r.ID, r.At, r.Body)
-	response := p.client.Post(ctx, &egress.Request{
-		URL: r.Config.URL, Header: p.header(prepared, r, signature), Body: r.Body, Timeout: r.Config.Timeout,
-	})
+	signature := prepared.sign(r.ID, r.At, r.Body)
+	request := &egress.Request{URL: r.Config.URL, Header: p.header(prepared, r, signature), Body: r.Body, Timeout: r.Config.Timeout}
+	var response egress.Response
+	var unauthenticated error
+	if prepared.auth == nil {
+		response = p.client.Post(ctx, request)
+	} else {
+		response, unauthenticated = p.exchange(ctx, prepared.auth, request, r.UserAgent)
+	}
 	result := deliver.Response{
 		Status: response.Status, Class: domain.ClassOf(response.Status), RetryAfter: response.RetryAfter, Body: response.Body,
+		CertificateExpires: response.CertificateExpires,
 	}
 	result.Transcript = transcript.Encode(&transcript.Sent{
 		URL: r.Config.URL, UserAgent: r.UserAgent, Signature: signature, TraceParent: r.TraceParent,
 		Own: prepared.names, BodySize: len(r.Body),
 	}, &transcript.Got{Remote: response.Remote, Header: response.Header, Phases: response.Phases})
-	if response.Status == 0 {
+	switch {
+	case unauthenticated != nil:
+		result.Status, result.Class = 0, domain.ClassAuth
+		result.Failure, result.Error = string(domain.ClassAuth), unauthenticated.Error()
+	case response.Status == 0:
 		result.Class = response.Code.Class()
 		result.Failure, result.Error = string(response.Code), response.Err.Text()
 	}
@@ -60,6 +70,15 @@ func (p *Poster) header(prepared *Prepared, r *deliver.Request, signature string
 		egress.Field{Name: "Waybill-Attempt", Value: strconv.Itoa(r.Attempt)})
 	if r.TraceParent != "" {
 		h = append(h, egress.Field{Name: "traceparent", Value: r.TraceParent})
+	}
+	if r.Sequence > 0 {
+		h = append(h, egress.Field{Name: "Waybill-Sequence", Value: strconv.FormatInt(r.Sequence, 10)})
+	}
+	if r.Gap {
+		h = append(h, egress.Field{Name: "Waybill-Gap", Value: "1"})
+	}
+	if r.Replayed {
+		h = append(h, egress.Field{Name: "Waybill-Replayed", Value: "1"})
 	}
 	return append(h, prepared.headers...)
 }

@@ -21,6 +21,9 @@ type Prepared struct {
 	// overlap signs with the previous secret too, until its end.
 	overlap      *signature.Signer
 	overlapUntil time.Time
+	// asymmetric signs by v1a; nil: the webhook is signed by v1 alone.
+	asymmetric *asymmetric
+	auth       *auth // nil: nothing is to be done for it
 }
 
 // Prepare implements index.Prepare.
@@ -46,7 +49,25 @@ func Prepare(w *domain.Webhook) (index.Prepared, error) {
 		}
 		p.overlap, p.overlapUntil = signature.NewSigner(key, previous), w.PreviousSecretExpiresAt
 	}
-	return p, nil
+	if w.Signing.Asymmetric() {
+		if p.asymmetric, err = prepareAsymmetric(w); err != nil {
+			return nil, err
+		}
+	}
+	err = p.authenticate(w.Auth)
+	return p, err
+}
+
+// sign returns the value of the webhook-signature header.
+func (p *Prepared) sign(id string, at time.Time, body []byte) string {
+	if p.asymmetric == nil {
+		return p.signer(at).Sign(id, at, body)
+	}
+	signed := p.asymmetric.sign(id, at, body)
+	if p.asymmetric.alone {
+		return signed
+	}
+	return p.signer(at).Sign(id, at, body) + " " + signed
 }
 
 // signer returns what signs at a time: during the overlap of a rotation both secrets.

@@ -19,25 +19,34 @@ import (
 // A batch is the version, then four lists (outcomes, events, settled, health), each its
 // length and its items. Numbers are varints, times nanoseconds since 1970 in 8 bytes (0:
 // none), texts their length and bytes. The first version has attempts without class and
-// transcript.
+// transcript; the third has outcomes with a sequence, and certificates.
 const (
-	recordsVersion = 2 // see bus.Formats
+	recordsVersion = 3 // see bus.Formats
 	classless      = 1
 )
 
 // errRecords is told of what is no batch of records.
 var errRecords = errors.New("not a batch of records")
 
-// The flags of an outcome and of a health change.
+// The flags of an outcome.
 const (
 	outcomeInLane = 1 << iota
 	outcomeTest
 	outcomeNoted
 	outcomeAttempt
-	healthRecovered
+	outcomeOrdered
+)
+
+// The flags of a health change.
+const (
+	healthRecovered = 1 << (iota + 4)
 	healthCircuit
 	healthAnswer
+	healthAlarming // builds without alerts don't look at it
 )
+
+// healthCertificate is a flag of a health change, whose first bits are free.
+const healthCertificate = 1
 
 // Least sizes of an item of each list: a length that promises more than there are bytes
 // is refused before anything is made of it.
@@ -97,6 +106,7 @@ func appendOutcome(out []byte, o *domain.Outcome) []byte {
 	flags = setFlag(flags, outcomeTest, o.Test)
 	flags = setFlag(flags, outcomeNoted, o.Noted)
 	flags = setFlag(flags, outcomeAttempt, o.Attempt != nil)
+	flags = setFlag(flags, outcomeOrdered, o.Sequence > 0)
 	out = append(out, flags)
 	out = appendText(out, string(o.Delivery), o.Account, string(o.Webhook), o.EventID, string(o.EventType), string(o.Status), o.Reason, o.Request)
 	out = binary.AppendUvarint(out, o.EventSeq)
@@ -104,6 +114,9 @@ func appendOutcome(out []byte, o *domain.Outcome) []byte {
 	out = appendTime(out, o.RunStartedAt)
 	out = appendTime(out, o.NextAttemptAt)
 	out = appendTime(out, o.UpdatedAt)
+	if o.Sequence > 0 {
+		out = appendNumbers(out, o.Sequence, o.Shipment)
+	}
 	if a := o.Attempt; a != nil {
 		out = appendText(out, a.ID, a.Error, a.ResponseBody, string(a.Class))
 		out = appendNumbers(out, int64(a.Number), int64(a.Duration), int64(a.Status))
@@ -118,6 +131,8 @@ func appendHealth(out []byte, h *domain.HealthChange) []byte {
 	flags := setFlag(0, healthRecovered, h.Recovered)
 	flags = setFlag(flags, healthCircuit, h.Circuit != nil)
 	flags = setFlag(flags, healthAnswer, h.Circuit != nil && h.Circuit.Last != nil)
+	flags = setFlag(flags, healthAlarming, h.Circuit != nil && h.Circuit.Alarming)
+	flags = setFlag(flags, healthCertificate, h.Certificate != nil)
 	out = append(out, flags)
 	out = appendText(out, string(h.Webhook), string(h.DisabledReason))
 	out = appendNumbers(out, h.DisabledVersion)
@@ -133,6 +148,13 @@ func appendHealth(out []byte, h *domain.HealthChange) []byte {
 			out = appendNumbers(out, int64(a.Status))
 			out = appendText(out, string(a.Class), a.Body)
 		}
+	}
+	if c := h.Certificate; c != nil {
+		var expires int64 // nanoseconds end in 2262, certificates may not
+		if !c.ExpiresAt.IsZero() {
+			expires = c.ExpiresAt.Unix()
+		}
+		out = appendNumbers(out, expires, c.Version)
 	}
 	return out
 }
@@ -222,6 +244,9 @@ func (r *recordReader) outcome(o *domain.Outcome) {
 	o.EventSeq = r.uvarint()
 	o.Rev, o.Attempts, o.RunAttempts = domain.Revision(r.number()), r.int(), r.int()
 	o.RunStartedAt, o.NextAttemptAt, o.UpdatedAt = r.time(), r.time(), r.time()
+	if flags&outcomeOrdered != 0 {
+		o.Sequence, o.Shipment = r.number(), r.number()
+	}
 	if flags&outcomeAttempt != 0 {
 		o.Attempt = &domain.Attempt{ID: r.string(), Error: r.string(), ResponseBody: r.string(), Class: r.class()}
 		o.Attempt.Number, o.Attempt.Duration, o.Attempt.Status = r.int(), time.Duration(r.number()), r.int()
@@ -273,8 +298,16 @@ func (r *recordReader) health(h *domain.HealthChange) {
 	h.FailingSince, h.At = r.time(), r.time()
 	if flags&healthCircuit != 0 {
 		h.Circuit = &domain.Circuit{Failures: r.int(), OpenSince: r.time(), FailingSince: r.time(), NextProbeAt: r.time(), SaidAt: r.time()}
+		h.Circuit.Alarming = flags&healthAlarming != 0
 		if flags&healthAnswer != 0 {
 			h.Circuit.Last = &domain.Answer{At: r.time(), Status: r.int(), Class: domain.Class(r.string()), Body: r.string()}
+		}
+	}
+	if flags&healthCertificate != 0 {
+		expires := r.number()
+		h.Certificate = &domain.Certificate{Version: r.number()}
+		if expires != 0 {
+			h.Certificate.ExpiresAt = time.Unix(expires, 0).UTC()
 		}
 	}
 }

@@ -175,13 +175,14 @@ func (e *Emitter) take() []Item {
 // What an item's parts take encoded beside their texts, at most as long as numbers are as
 // large as they become.
 const (
-	weightOutcome = 64
+	weightOutcome = 80
 	weightAttempt = 32
 	weightEvent   = 24
 	weightSettled = 16
 	weightHealth  = 40
 	weightCircuit = 40
 	weightAnswer  = 16
+	weightExpiry  = 16
 )
 
 // weight estimates an item's encoded size, from above and within a few bytes a part.
@@ -210,6 +211,9 @@ func weight(item *Item) int {
 			if c.Last != nil {
 				size += weightAnswer + len(c.Last.Class) + len(c.Last.Body)
 			}
+		}
+		if h.Certificate != nil {
+			size += weightExpiry
 		}
 	}
 	return size

@@ -46,6 +46,7 @@ func TestWeightIsCloseToWhatIsEncoded(t *testing.T) {
 		"the last of an event": {Outcome: outcome(func(o *domain.Outcome) { o.Attempt = attempt("") }), Of: alone{key}},
 		"settled":              {Settled: &key},
 		"health":               {Health: &domain.HealthChange{Webhook: hook, FailingSince: now, DisabledVersion: 1 << 40, DisabledReason: domain.DisabledFailing, At: now}},
+		"a certificate":        {Health: &domain.HealthChange{Webhook: hook, At: now, Certificate: &domain.Certificate{ExpiresAt: now, Version: 1 << 40}}},
 	} {
 		encoded := len(Encode(gather([]Item{item}, ""))) - len(Encode(&domain.RecordBatch{}))
 		if got := weight(&item); got < encoded || got > encoded+64 {

@@ -85,6 +85,9 @@ func (m *Owners) OnBehind(handle func(behind bool)) { m.onBehind = append(m.onBe
 // Owns reports whether this dispatcher owns the shard of a webhook.
 func (m *Owners) Owns(id domain.WebhookID) bool { return m.owned[id.Shard()].Load() }
 
+// OwnsAccount reports whether this dispatcher keeps the order of an account.
+func (m *Owners) OwnsAccount(name string) bool { return m.owned[domain.AccountShard(name)].Load() }
+
 // Introduced is closed once this dispatcher knows which others are there. Before that, it would think
 // that it is the only one.
 func (m *Owners) Introduced() <-chan struct{} { return m.introduced }

@@ -9,7 +9,6 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 
@@ -56,24 +55,6 @@ func Read(ctx context.Context, format string, packed []byte) (fs.FS, routefile.F
 		err = errors.New("is neither zip nor tar.gz")
 	}
 	return u.result(err)
-}
-
-// ReadFolder returns what Read would return of the same folder, packed.
-func ReadFolder(ctx context.Context, dir fs.FS) (fs.FS, routefile.Faults) {
-	u := newUnpacking(ctx)
-	return u.result(fs.WalkDir(dir, ".", func(name string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return fmt.Errorf("can't be read: %w", err)
-		case name == ".":
-			return nil
-		case entry.IsDir() && leftOut(name):
-			return fs.SkipDir
-		case leftOut(name):
-			return nil
-		}
-		return u.take(name, entry.Type(), func() (io.ReadCloser, error) { return dir.Open(name) })
-	}))
 }
 
 // The signature of an entry of a zip archive's directory.

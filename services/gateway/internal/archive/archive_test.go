@@ -11,7 +11,6 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -25,7 +24,6 @@ import (
 	"go.uber.org/goleak"
 
 	"waybill.dev/services/gateway/internal/archive"
-	"waybill.dev/services/gateway/internal/routefile"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -455,34 +453,6 @@ func TestTime(t *testing.T) {
 		if _, faults := archive.Read(ctx, format, packed(t, format, numbered(1))); len(faults) != 1 || !strings.Contains(faults[0].Message, "in time") {
 			t.Errorf("%s: %v", format, faults)
 		}
-	}
-}
-
-// A folder is read as its archive would be.
-func TestReadFolder(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	for name, body := range map[string]string{"config/a.oas.json": "{}", "README.md": "x", ".git/config": "x", ".hidden": "x", "config/pages/one.html": "one"} {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(body), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	files, faults := archive.ReadFolder(t.Context(), os.DirFS(dir))
-	if len(faults) > 0 {
-		t.Fatal(faults)
-	}
-	if diff := cmp.Diff(map[string]string{"a.oas.json": "{}", "pages/one.html": "one"}, contents(t, files)); diff != "" {
-		t.Errorf("files (-want +got):\n%s", diff)
-	}
-	if err := os.Symlink("/etc/hostname", filepath.Join(dir, "config", "link.txt")); err != nil {
-		t.Fatal(err)
-	}
-	if _, faults := archive.ReadFolder(t.Context(), os.DirFS(dir)); len(faults) != 1 || faults[0] != (routefile.Fault{File: "config/link.txt", Message: "is a link"}) {
-		t.Errorf("a link: %v", faults)
 	}
 }
 

@@ -188,38 +188,23 @@ func changes(before map[string]domain.Secret, now []domain.Variable) []string {
 	return lines
 }
 
-// outcome is what compiling has come to.
-type outcome struct {
-	site   *site.Site
-	faults site.Faults
-}
-
-// compile makes the site, which nobody serves: it is how the files are checked. That looks at no
-// context: a build that takes too long ends before it. The next one begins when it has ended.
-func (w *work) compile(ctx context.Context, files fs.FS) (*site.Site, site.Faults, error) {
+// compile makes the site, which nobody serves: it is how the files are checked. It ends with ctx,
+// but for the schema in hand, which takes some seconds at most.
+func (w *work) compile(ctx context.Context, files fs.FS) (made *site.Site, faults site.Faults, err error) {
 	values := make(map[string]domain.Secret, len(w.variables))
 	for _, v := range w.variables {
 		values[v.Name] = v.Value
 	}
-	done := make(chan outcome, 1)
-	w.checks.Go(func() {
-		defer func() {
-			if value := recover(); value != nil {
-				w.options.Logger.Error("checking route files has failed", "build", w.claim.Build.ID, "deployment", w.claim.Build.Deployment,
-					"panic", fmt.Sprint(value), "stack", string(debug.Stack()))
-				done <- outcome{faults: site.Faults{{Message: "the route files can't be checked; who runs Waybill finds the reason in the gateway's log"}}}
-			}
-		}()
-		var o outcome
-		o.site, o.faults = w.options.Rules.Compile(files, &w.claim.Build, values)
-		done <- o
-	})
-	select {
-	case o := <-done:
-		return o.site, o.faults, ctx.Err()
-	case <-ctx.Done():
-		return nil, nil, ctx.Err()
-	}
+	defer func() {
+		if value := recover(); value != nil {
+			w.options.Logger.Error("checking route files has failed", "build", w.claim.Build.ID, "deployment", w.claim.Build.Deployment,
+				"panic", fmt.Sprint(value), "stack", string(debug.Stack()))
+			made, err = nil, nil
+			faults = site.Faults{{Message: "the route files can't be checked; who runs Waybill finds the reason in the gateway's log"}}
+		}
+	}()
+	made, faults = w.options.Rules.Compile(ctx, files, &w.claim.Build, values)
+	return made, faults, ctx.Err()
 }
 
 // unpacked says what was in an archive.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -67,7 +66,6 @@ type Builder struct {
 	metrics *metrics
 	limit   time.Duration // of a build
 	nudges  chan struct{}
-	checks  sync.WaitGroup // of route files, by builds of which some have ended before
 }
 
 // New returns a builder.
@@ -135,7 +133,6 @@ func (b *Builder) nudge() { b.options.Bus.Announce(bus.SubjectGateway, nil) }
 
 // make makes one build, and says what became of it.
 func (b *Builder) make(ctx context.Context, claim *deployments.Claim) {
-	defer b.checks.Wait()
 	began := time.Now()
 	result, err := b.build(ctx, claim)
 	outcome := resultLost

@@ -133,6 +133,15 @@ func (r *rig) run(b *builder.Builder) (stop func()) {
 
 func (r *rig) upload(branch string, files map[string]string) domain.Build {
 	r.t.Helper()
+	build, err := r.tables.Upload(r.t.Context(), deployments.Target{Account: "default", Project: "shop", Branch: branch}, pack(r.t, files), domain.ArchiveZip)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return build
+}
+
+func pack(t testing.TB, files map[string]string) []byte {
+	t.Helper()
 	var raw bytes.Buffer
 	w := zip.NewWriter(&raw)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -141,17 +150,13 @@ func (r *rig) upload(branch string, files map[string]string) domain.Build {
 			_, err = io.WriteString(to, files[name])
 		}
 		if err != nil {
-			r.t.Fatal(err)
+			t.Fatal(err)
 		}
 	}
 	if err := w.Close(); err != nil {
-		r.t.Fatal(err)
+		t.Fatal(err)
 	}
-	build, err := r.tables.Upload(r.t.Context(), deployments.Target{Account: "default", Project: "shop", Branch: branch}, raw.Bytes(), domain.ArchiveZip)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return build
+	return raw.Bytes()
 }
 
 func (r *rig) nudge() { r.bus.Announce(bus.SubjectGateway, nil) }
@@ -267,13 +272,7 @@ func TestFaults(t *testing.T) {
 		build := r.upload("main", files)
 		r.nudge()
 		build = r.ended(build)
-		folder := t.TempDir()
-		gatewaytest.Files(files).Write(t, folder)
-		checked, faults := archive.ReadFolder(t.Context(), os.DirFS(folder))
-		if len(faults) > 0 {
-			t.Fatal(faults)
-		}
-		_, faults = tenant.Rules{}.Compile(checked, &build, nil)
+		_, faults := tenant.Rules{}.Make(t.Context(), archive.Zip, pack(t, files), &build, nil)
 		var want []domain.BuildFault
 		var lines []domain.BuildLine
 		for _, f := range faults {

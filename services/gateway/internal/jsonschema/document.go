@@ -14,14 +14,16 @@ import (
 // Document is an OpenAPI document that schemas are taken from. It may be used by several
 // goroutines.
 type Document struct {
-	root *jsontree.Node
+	root   *jsontree.Node
+	budget *Budget
 
 	mu       sync.Mutex // guards what follows
 	compiled map[string]*Schema
 }
 
-// NewDocument takes an OpenAPI document of version 3.0 or 3.1.
-func NewDocument(root *jsontree.Node, version string) (*Document, error) {
+// NewDocument takes an OpenAPI document of version 3.0 or 3.1, whose schemas are made within a
+// budget.
+func NewDocument(root *jsontree.Node, version string, budget *Budget) (*Document, error) {
 	if strings.HasPrefix(version, "3.0.") {
 		converted, err := jsontree.Parse(modern(root))
 		if err != nil {
@@ -29,7 +31,7 @@ func NewDocument(root *jsontree.Node, version string) (*Document, error) {
 		}
 		root = converted
 	}
-	return &Document{root: root, compiled: make(map[string]*Schema)}, nil
+	return &Document{root: root, budget: budget, compiled: make(map[string]*Schema)}, nil
 }
 
 // Compile compiles the schema at a JSON pointer. The second time, it is at hand.
@@ -47,12 +49,20 @@ func (d *Document) Compile(pointer string) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	schema, err := Compile(text)
+	schema, err := d.CompileText(text)
 	if err != nil {
 		return nil, err
 	}
 	d.compiled[n.Pointer()] = schema
 	return schema, nil
+}
+
+// CompileText compiles a schema that was made of schemas of the document, see Object.
+func (d *Document) CompileText(text jsontext.Value) (*Schema, error) {
+	if err := d.budget.text(text); err != nil {
+		return nil, err
+	}
+	return compile(text, d.budget)
 }
 
 // Bundle returns the schema at a JSON pointer so that it stands for itself: byte for byte
@@ -63,7 +73,11 @@ func (d *Document) Bundle(pointer string) (jsontext.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.bundle(n)
+	text, err := d.bundle(n)
+	if err != nil {
+		return nil, err
+	}
+	return text, d.budget.text(text)
 }
 
 // start returns the schema at a pointer or, where there is nothing but a reference, the

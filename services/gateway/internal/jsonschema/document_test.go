@@ -18,7 +18,7 @@ func document(t *testing.T, version, text string) *jsonschema.Document {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := jsonschema.NewDocument(root, version)
+	d, err := jsonschema.NewDocument(root, version, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

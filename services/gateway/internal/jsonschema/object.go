@@ -50,7 +50,7 @@ func (d *Document) Object(properties []Property) (jsontext.Value, error) {
 	if definitions != "" {
 		text = appendMember(text, "$defs", []byte("{"+definitions+"}"))
 	}
-	return append(text, '}'), nil
+	return append(text, '}'), d.budget.text(text)
 }
 
 func (b *bundler) property(p Property) (jsontext.Value, error) {

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 
 	"github.com/go-json-experiment/json/jsontext"
 	library "github.com/santhosh-tekuri/jsonschema/v6"
@@ -49,6 +50,11 @@ func (f Format) validate(value any) error {
 // Compile compiles a schema that stands for itself. Formats are asserted, patterns are
 // those of RE2.
 func Compile(value jsontext.Value, formats ...Format) (*Schema, error) {
+	return compile(value, nil, formats...)
+}
+
+// compile is Compile within a budget, from which the value itself is taken already.
+func compile(value jsontext.Value, budget *Budget, formats ...Format) (*Schema, error) {
 	document, err := library.UnmarshalJSON(bytes.NewReader(value))
 	if err != nil {
 		return nil, fmt.Errorf("read schema: %w", err)
@@ -60,10 +66,23 @@ func Compile(value jsontext.Value, formats ...Format) (*Schema, error) {
 		compiler.RegisterFormat(&library.Format{Name: f.Name, Validate: f.validate})
 	}
 	compiler.UseLoader(nowhere{})
+	compiling := true // values are held to the format regex later, at nobody's expense
+	compiler.UseRegexpEngine(func(expression string) (library.Regexp, error) {
+		if compiling {
+			if err := budget.Pattern(expression); err != nil {
+				return nil, err
+			}
+		}
+		return regexp.Compile(expression)
+	})
 	if err := compiler.AddResource(location, document); err != nil {
 		return nil, fmt.Errorf("read schema: %w", err)
 	}
 	compiled, err := compiler.Compile(location)
+	compiling = false
+	if over := budget.Err(); over != nil {
+		return nil, over
+	}
 	if err != nil {
 		return nil, fmt.Errorf("compile schema: %w", plain(err))
 	}

@@ -175,9 +175,10 @@ func TestMissingFolder(t *testing.T) {
 		"listConsumers", "createConsumer", "getConsumer", "updateConsumer", "deleteConsumer",
 		"createDeploymentSource", "getDeploymentStatus", "listDeployments", "getDeployment", "deleteDeployment", "redeploy", "listBuilds", "getBuildLogs",
 		"listRecentCalls", "getCallStatistics", "listRequestLogs", "getRequestLog",
-		"getStatistics", "getWebhookHealth", "retryDeliveries", "listJobs", "getJob", "cancelJob",
+		"getStatistics", "getWebhookHealth", "testWebhookFilter", "retryDeliveries", "listJobs", "getJob", "cancelJob",
 		"rollKeys", "listKeys", "createKey", "createKeys", "getKey", "updateKey", "deleteKey",
-		"listManagers", "createManager", "getManager", "deleteManager", "rotateWebhookSecret",
+		"listManagers", "createManager", "getManager", "deleteManager", "rotateWebhookSecret", "listSigningKeys", "rotateSigningKeys", "listExpiring",
+		"readFeed", "listCursors", "getCursor", "setCursor",
 	} {
 		own[name] = echo
 	}

@@ -25,7 +25,7 @@ func (bomb) Permits(*apikey.Principal) bool { return true }
 func TestPanicInTheSDKsGoroutine(t *testing.T) {
 	t.Parallel()
 	items := over(nil, item{id: "tool"}, item{id: "prompt", mcp: object{"type": "prompt"}})
-	set, wrong := routefile.Load(fstest.MapFS{"routes.oas.json": {Data: document(t, items)}}, func(string) (string, bool) { return "", false })
+	set, wrong := routefile.Load(nil, fstest.MapFS{"routes.oas.json": {Data: document(t, items)}}, func(string) (string, bool) { return "", false })
 	if len(wrong) > 0 {
 		t.Fatal(wrong)
 	}

@@ -56,8 +56,8 @@ func (k *kept) request() traffic.Request {
 	return request
 }
 
-// object returns a JSON object of attributes, which are names and values in turn. It returns
-// nil if there are none.
+// object returns attributes as a JSON object, or nil if there are none. In attributes each name is
+// followed by its value.
 func object(attributes []any) []byte {
 	if len(attributes) < 2 {
 		return nil

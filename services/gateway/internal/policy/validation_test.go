@@ -34,7 +34,7 @@ func documented(t *testing.T) *routefile.Operation {
 	if err != nil {
 		t.Fatal(err)
 	}
-	schemas, err := jsonschema.NewDocument(tree, "3.1.0")
+	schemas, err := jsonschema.NewDocument(tree, "3.1.0", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

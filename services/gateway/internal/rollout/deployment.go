@@ -80,10 +80,13 @@ type table struct {
 // ServeHTTP implements http.Handler.
 func (d *deployment) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := head(w)
+	if e := d.rollout.options.Edge; !e.Plain() {
+		r = r.WithContext(edge.With(r.Context(), e.See(r)))
+	}
 	if d.inFlight.Add(1) > d.rollout.options.InFlight {
 		d.inFlight.Add(-1)
 		d.rollout.metrics.overLimit.Inc()
-		errTooMany.Write(w, r, id)
+		d.refuse(w, r, id, errTooMany)
 		return
 	}
 	defer d.inFlight.Add(-1)
@@ -91,20 +94,22 @@ func (d *deployment) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if t == nil {
 		var p *problem.Problem
 		if t, p = d.load(r.Context()); p != nil {
-			p.Write(w, r, id)
+			d.refuse(w, r, id, p)
 			return
 		}
 	}
 	d.used.Store(time.Now().UnixNano())
-	if e := d.rollout.options.Edge; !e.Plain() {
-		r = r.WithContext(edge.With(r.Context(), e.See(r)))
-	}
 	answer, _ := t.site.Match(t.runtime, r)
 	if answer == nil {
 		errMissing.Write(w, r, id)
 		return
 	}
 	answer(w, r, id)
+}
+
+// refuse answers without a table. It is traffic of the deployment like any other, of no build.
+func (d *deployment) refuse(w http.ResponseWriter, r *http.Request, id string, p *problem.Problem) {
+	site.Refuse(&route.Runtime{Ended: d.rollout.options.Traffic.Of(d.name, "")}, w, r, id, p)
 }
 
 // newTable returns the table of a build. It takes over the connections and the rate-limit counts

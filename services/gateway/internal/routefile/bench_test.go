@@ -11,7 +11,7 @@ import (
 func BenchmarkLoad(b *testing.B) {
 	dir := os.DirFS("../../../../config")
 	for b.Loop() {
-		if _, found := routefile.Load(dir, environment); len(found) > 0 {
+		if _, found := routefile.Load(nil, dir, environment); len(found) > 0 {
 			b.Fatal(found)
 		}
 	}

@@ -10,6 +10,9 @@ func (l *loader) checkSet() {
 	routes := make(map[string]*source) // by method and path
 	paths := make(map[string][]*source)
 	for _, s := range l.operations {
+		if l.budget.Err() != nil {
+			return
+		}
 		s.names()
 		key := s.template.key()
 		if other := routes[s.Method+" "+key]; other != nil {

@@ -123,10 +123,10 @@ func TestFaultsOfFiles(t *testing.T) {
 			}
 		})
 	}
-	if _, got := routefile.Load(nowhere{}, environment); len(got) != 1 || got.Error() != "the folder can't be read: file does not exist" {
+	if _, got := routefile.Load(nil, nowhere{}, environment); len(got) != 1 || got.Error() != "the folder can't be read: file does not exist" {
 		t.Errorf("a folder that is not there: %v", got)
 	}
-	if _, got := routefile.Load(closed{folder("a.oas.json", "{}")}, environment); len(got) != 1 || got.Error() != "a.oas.json: can't be read: permission denied" {
+	if _, got := routefile.Load(nil, closed{folder("a.oas.json", "{}")}, environment); len(got) != 1 || got.Error() != "a.oas.json: can't be read: permission denied" {
 		t.Errorf("a file that may not be read: %v", got)
 	}
 }

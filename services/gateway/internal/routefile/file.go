@@ -34,7 +34,7 @@ func (l *loader) file(name string) {
 		p.fault("/openapi", "must be a version of OpenAPI: 3.1.x or 3.0.x")
 		return
 	}
-	schemas, err := jsonschema.NewDocument(root, version)
+	schemas, err := jsonschema.NewDocument(root, version, l.budget)
 	if err != nil {
 		p.fault("", "%s", err)
 		return
@@ -49,6 +49,9 @@ func (l *loader) file(name string) {
 	d := document{place: p, file: file, root: root, ids: make(map[string]string)}
 	d.explicitIDs(paths)
 	for path, item := range paths.Members() {
+		if l.budget.Err() != nil {
+			return // it is told already, or will be
+		}
 		if !strings.HasPrefix(path, "x-") {
 			d.path(path, item)
 		}
@@ -116,6 +119,9 @@ func (d *document) path(path string, n *jsontree.Node) {
 	}
 	mode := d.mode(item.Member(pathMember))
 	template, err := parseTemplate(mode, path)
+	if err == nil {
+		err = template.within(d.loader.budget)
+	}
 	if err != nil {
 		d.fault(n.Pointer(), "%s", err)
 		return

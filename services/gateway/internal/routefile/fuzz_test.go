@@ -34,7 +34,7 @@ func FuzzLoad(f *testing.F) {
 		var set *routefile.Set
 		var found routefile.Faults
 		hold(t, len(file)+len(policies), func() {
-			set, found = routefile.Load(folder("a.oas.json", string(file), "policies.json", string(policies)), environment)
+			set, found = routefile.Load(nil, folder("a.oas.json", string(file), "policies.json", string(policies)), environment)
 		})
 		_ = found.Error()
 		if len(found) > 0 {
@@ -60,7 +60,7 @@ func TestAttacks(t *testing.T) {
 			for _, file := range []string{string(body.Text), `{"openapi":"3.1.0","paths":{},"x":` + string(body.Text) + `}`} {
 				dir := folder("a.oas.json", file, "policies.json", string(body.Text))
 				attack.Hold(t, 2*len(file), attack.Allowance{CPU: 12, Times: 8, Bytes: 64 << 20}, func() {
-					if _, found := routefile.Load(dir, environment); len(found) > 2*jsonscan.MaxFaults+10 {
+					if _, found := routefile.Load(nil, dir, environment); len(found) > 2*jsonscan.MaxFaults+10 {
 						t.Errorf("%d faults", len(found))
 					}
 				})

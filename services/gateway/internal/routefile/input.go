@@ -69,7 +69,7 @@ func (o *Operation) readInput() (*intake, error) {
 	if in.match, err = t.matcher(); err != nil {
 		return nil, err
 	}
-	if in.compiled, err = jsonschema.Compile(in.schema); err != nil {
+	if in.compiled, err = o.File.Schemas.CompileText(in.schema); err != nil {
 		return nil, err
 	}
 	return in, nil

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"strings"
 
+	"waybill.dev/services/gateway/internal/jsonschema"
 	"waybill.dev/services/gateway/internal/jsontree"
 	"waybill.dev/shared/input"
 )
@@ -21,17 +22,19 @@ const PolicyFile = "policies.json"
 // maxFile bounds a file. One that is longer is no route file that a person wrote.
 const maxFile = 4 << 20
 
-// Load reads `*.oas.json` and `policies.json` of a folder. getenv has the values that
-// `$env(NAME)` stands for. With faults, the Set has what could be read, so that whoever
-// has more to say about it can say so at once; nothing may be served of it.
-func Load(dir fs.FS, getenv func(string) (string, bool)) (*Set, Faults) {
-	l := loader{dir: dir, getenv: getenv, set: &Set{}}
+// Load reads `*.oas.json` and `policies.json` of a folder, within a budget: it stops when that is
+// spent, or ended. getenv has the values that `$env(NAME)` stands for. With faults, the Set has
+// what could be read, so that whoever has more to say about it can say so at once; nothing may
+// be served of it.
+func Load(budget *jsonschema.Budget, dir fs.FS, getenv func(string) (string, bool)) (*Set, Faults) {
+	l := loader{budget: budget, dir: dir, getenv: getenv, set: &Set{}}
 	entries, err := fs.ReadDir(dir, ".")
 	if err != nil {
 		return l.set, Faults{{Message: "the folder can't be read: " + cause(err)}}
 	}
 	for _, entry := range entries { // in the order of their names
 		switch name := entry.Name(); {
+		case l.budget.Err() != nil:
 		case entry.IsDir():
 		case name == PolicyFile:
 			l.policies()
@@ -45,6 +48,7 @@ func Load(dir fs.FS, getenv func(string) (string, bool)) (*Set, Faults) {
 
 // loader gathers a Set, and what is wrong with it.
 type loader struct {
+	budget *jsonschema.Budget
 	dir    fs.FS
 	getenv func(string) (string, bool)
 	set    *Set

@@ -30,7 +30,7 @@ func environment(name string) (string, bool) {
 // load reads a folder that must have no fault.
 func load(t *testing.T, files ...string) *routefile.Set {
 	t.Helper()
-	set, faults := routefile.Load(folder(files...), environment)
+	set, faults := routefile.Load(nil, folder(files...), environment)
 	if len(faults) > 0 {
 		t.Fatalf("faults:\n%s", faults.Error())
 	}
@@ -40,7 +40,7 @@ func load(t *testing.T, files ...string) *routefile.Set {
 // faults reads a folder that has faults, and returns them a line each.
 func faults(t *testing.T, files ...string) []string {
 	t.Helper()
-	set, found := routefile.Load(folder(files...), environment)
+	set, found := routefile.Load(nil, folder(files...), environment)
 	if set == nil {
 		t.Fatalf("no set, with faults:\n%s", found.Error())
 	}

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+
+	"waybill.dev/services/gateway/internal/jsonschema"
 )
 
 // template is a path as a route file has it.
@@ -183,6 +185,19 @@ func (t template) fill(values map[string]string) string {
 		}
 	}
 	return b.String()
+}
+
+// within takes what the regular expressions of a path cost.
+func (t template) within(budget *jsonschema.Budget) error {
+	for _, p := range t.parts {
+		if p.pattern == "" {
+			continue
+		}
+		if err := budget.Pattern(p.pattern); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // expression returns the regular expression of the path, and the groups in it that are

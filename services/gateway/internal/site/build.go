@@ -27,11 +27,12 @@ type builder struct {
 }
 
 // Compile makes the site of a folder of route files, or says everything that is wrong with
-// what the files say and with what they want. It depends on its arguments alone: it asks no
-// environment, no store, no network and no clock, opens nothing, and calls no handler.
+// what the files say and with what they want, as far as limits.Schemas goes. It depends on its
+// arguments alone: it asks no environment, no store, no network and no clock, opens nothing, and
+// calls no handler.
 func Compile(files fs.FS, variables Variables, limits Limits) (*Site, Faults) {
 	lookup := func(name string) (string, bool) { return limits.variable(variables, name) }
-	set, faults := routefile.Load(files, lookup)
+	set, faults := routefile.Load(limits.Schemas, files, lookup)
 	b := &builder{
 		limits: limits.complete(), variables: lookup, files: files, set: set, faults: faults, told: len(faults),
 		site:     &Site{exact: make(map[string][]int), files: len(set.Files)},
@@ -44,15 +45,23 @@ func Compile(files fs.FS, variables Variables, limits Limits) (*Site, Faults) {
 	b.definitions()
 	for _, file := range set.Files {
 		for _, op := range file.Operations {
-			b.route(op)
+			if !b.over() {
+				b.route(op)
+			}
 		}
 	}
 	b.mcp()
+	if b.over() && len(b.faults) == 0 {
+		b.faults = Faults{{Message: limits.Schemas.Err().Error()}}
+	}
 	if len(b.faults) > 0 {
 		return nil, b.faults
 	}
 	return b.site, nil
 }
+
+// over tells whether nothing more may be looked at.
+func (b *builder) over() bool { return b.limits.Schemas.Err() != nil }
 
 func (b *builder) fault(op *routefile.Operation, messages ...string) {
 	for _, message := range messages {

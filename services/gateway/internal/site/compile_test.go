@@ -3,6 +3,7 @@ package site_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"waybill.dev/services/gateway/gatewaytest"
+	"waybill.dev/services/gateway/internal/jsonschema"
 	"waybill.dev/services/gateway/internal/ratelimit"
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/services/gateway/internal/site"
@@ -125,5 +127,54 @@ func TestSitesShareARuntime(t *testing.T) {
 	}
 	if called != 3 {
 		t.Errorf("%d calls are told of", called)
+	}
+}
+
+// Whatever route files refer to, and however often: what they take is bounded, and one fault says
+// where it was too much. Each of these is within bounds once.
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	const body = `"requestBody":{"content":{"application/json":{"schema":{"properties":{"b":%s}}}}}`
+	const handled = `"handler":{"module":"$import(@gateway/runtime)","export":"staticHandler","options":{"body":""}}`
+	members := []string{`"p":true`}
+	for i := range 500 {
+		members = append(members, fmt.Sprintf(`"p%d":{"type":"string"}`, i))
+	}
+	large := `{"properties":{` + strings.Join(members, ",")
+	referring := fmt.Sprintf(body, `{"$ref":"#/components/schemas/Big"}`)
+	for name, operation := range map[string]string{
+		"schemas":  `"/x%d":{"post":{"operationId":"op%d",` + referring + `,"x-gateway-route":{` + handled + `}}}`,
+		"tools":    `"/x%d":{"post":{"operationId":"op%d",` + referring + `,"x-gateway-route":{"mcp":{"type":"tool"},` + handled + `}}}`,
+		"patterns": `"/x%d":{"post":{"operationId":"op%d",` + fmt.Sprintf(body, `{"pattern":"(?:xxxxx){1000}"}`) + `,"x-gateway-route":{` + handled + `}}}`,
+		"paths":    `"/x%d/:id((?:xxxxx){1000})":{"x-gateway-path":{"pathMode":"url-pattern"},"get":{"operationId":"op%d","x-gateway-route":{` + handled + `}}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for count, want := range map[int]int{1: 0, 40: 1} {
+				var operations []string
+				for i := range count {
+					operations = append(operations, fmt.Sprintf(operation, i, i))
+				}
+				file := `{"openapi":"3.1.0","info":{"title":"T","version":"1"},"components":{"schemas":{"Big":` + large + `}}}},"paths":{` + strings.Join(operations, ",") + `}}`
+				made, faults := site.Compile(folder("a.oas.json", file), nil, site.Limits{Uploaded: true, Schemas: jsonschema.NewBudget(10_000)})
+				if len(faults) != want || (made == nil) != (want > 0) {
+					t.Fatalf("%d operations: %d faults: %.500s", count, len(faults), faults)
+				}
+				if want > 0 && (faults[0].File != "a.oas.json" || faults[0].Pointer == "" || !strings.Contains(faults[0].Message, "too large, each schema with all that it refers to")) {
+					t.Errorf("%.500s", faults)
+				}
+			}
+		})
+	}
+}
+
+// What is ended looks at no more operations.
+func TestEnded(t *testing.T) {
+	t.Parallel()
+	budget := jsonschema.NewBudget(10_000)
+	budget.End()
+	made, faults := site.Compile(folder("a.oas.json", routes, "policies.json", policies), nil, site.Limits{Schemas: budget})
+	if made != nil || len(faults) != 1 || !strings.Contains(faults[0].Message, "has been ended") {
+		t.Errorf("%v", faults)
 	}
 }

@@ -1,6 +1,7 @@
 package site
 
 import (
+	"waybill.dev/services/gateway/internal/jsonschema"
 	"waybill.dev/services/gateway/internal/policy"
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/services/gateway/internal/routefile"
@@ -35,6 +36,8 @@ type Limits struct {
 	// Own are the variables beginning with WAYBILL_ that $env(NAME) may name. Variables never
 	// has such ones.
 	Own Variables
+	// Schemas bounds what the schemas of the files take; nil: nothing does.
+	Schemas *jsonschema.Budget
 	// Policies are those that files may define; nil: the gateway's own.
 	Policies *policy.Registry
 }

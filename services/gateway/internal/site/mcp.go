@@ -16,7 +16,7 @@ const mcpHandler = "mcpServerHandler"
 func (b *builder) mcp() {
 	for _, rt := range b.site.routes {
 		def := rt.operation.Handler
-		if def.Module != routefile.Runtime || def.Export != mcpHandler || b.unread(rt.operation, "handler") {
+		if b.over() || def.Module != routefile.Runtime || def.Export != mcpHandler || b.unread(rt.operation, "handler") {
 			continue
 		}
 		targets, ok := b.targets(rt)
@@ -41,6 +41,9 @@ func (b *builder) targets(rt *Route) ([]mcpserver.Target, bool) {
 	ok := len(faults) == 0
 	targets := make([]mcpserver.Target, 0, len(references))
 	for _, reference := range references {
+		if b.over() {
+			return nil, false
+		}
 		target := b.site.lookup(reference.File, reference.ID)
 		if target == nil {
 			b.noTarget(rt, reference)

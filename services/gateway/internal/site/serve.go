@@ -75,6 +75,16 @@ func (f *found) refuse(w http.ResponseWriter, r *http.Request, requestID string,
 	write(w, r.Method, response, record)
 }
 
+// Refuse answers with a problem where there is no site to answer. Of the runtime, Ended is used: a
+// request that no site has seen counts, too.
+func Refuse(runtime *route.Runtime, w http.ResponseWriter, r *http.Request, requestID string, told *problem.Problem) {
+	record := runtime.Begin(r, edge.Of(r), requestID, "")
+	defer runtime.End(record)
+	response := answerOf(told, r.URL.EscapedPath(), requestID)
+	copyHeader(w.Header(), response.Header)
+	write(w, r.Method, response, record)
+}
+
 // answerOf returns a problem as an answer.
 func answerOf(p *problem.Problem, path, requestID string) *route.Response {
 	header := make(http.Header)

@@ -13,6 +13,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"waybill.dev/services/gateway/internal/archive"
+	"waybill.dev/services/gateway/internal/jsonschema"
+	"waybill.dev/services/gateway/internal/policy"
 	"waybill.dev/services/gateway/internal/routefile"
 	"waybill.dev/services/gateway/internal/site"
 	"waybill.dev/shared/domain"
@@ -23,10 +25,16 @@ import (
 // each of which takes up to 150 bytes while they are read.
 const maxTokens = 500_000
 
+// maxSchemas bounds the schemas of one deployment, each with all that it refers to: some 125 MB
+// as long as they are kept, and 2.5 s to compile. That is some 90 schemas of 1,000 members each.
+const maxSchemas = 250_000
+
 // Rules are those of the installation, the same for all tenants.
 type Rules struct {
 	// Egress says where back ends may be; nil: at public addresses by HTTPS.
 	Egress *egress.Policy
+	// Policies are those that route files may define; nil: the gateway's own, made for each site.
+	Policies *policy.Registry
 }
 
 // Make returns the site of an archive, or everything that is wrong with it. Of the build,
@@ -36,26 +44,34 @@ func (r Rules) Make(ctx context.Context, format string, packed []byte, build *do
 	if len(faults) > 0 {
 		return nil, faults
 	}
-	return r.Compile(files, build, variables)
+	return r.Compile(ctx, files, build, variables)
 }
 
-// Compile is Make for files that were unpacked already.
-func (r Rules) Compile(files fs.FS, build *domain.Build, variables map[string]domain.Secret) (*site.Site, site.Faults) {
+// Compile is Make for files that were unpacked already. What is wrong with ctx is wrong with the
+// files.
+func (r Rules) Compile(ctx context.Context, files fs.FS, build *domain.Build, variables map[string]domain.Secret) (*site.Site, site.Faults) {
 	if faults := measure(files); len(faults) > 0 {
 		return nil, faults
 	}
+	budget := jsonschema.NewBudget(maxSchemas)
+	stop := context.AfterFunc(ctx, budget.End)
+	defer stop()
 	values := make(site.Variables, len(variables))
 	for name, value := range variables {
 		values[name] = value.Reveal()
 	}
-	return site.Compile(files, values, site.Limits{
-		Account: build.Account, Egress: r.Egress, Uploaded: true,
+	made, faults := site.Compile(files, values, site.Limits{
+		Account: build.Account, Egress: r.Egress, Uploaded: true, Schemas: budget, Policies: r.Policies,
 		Bucket: Bucket(build.Project, build.EnvironmentType),
 		Own: site.Variables{
 			routefile.VariableAccount: build.Account, routefile.VariableProject: build.Project, routefile.VariableBranch: build.Branch,
 			routefile.VariableEnvironment: string(build.EnvironmentType), routefile.VariableDeployment: build.Deployment, routefile.VariableBuild: build.ID,
 		},
 	})
+	if ctx.Err() != nil {
+		return nil, site.Faults{{Message: jsonschema.ErrEnded.Error()}}
+	}
+	return made, faults
 }
 
 // Bucket returns the name of the bucket whose keys open the routes of such an environment,

@@ -1,6 +1,7 @@
 package tenant_test
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -57,7 +58,7 @@ func folder(files map[string]string) fs.FS {
 }
 
 func compile(files map[string]string, rules tenant.Rules) (*site.Site, site.Faults) {
-	return rules.Compile(folder(files), build(), variables())
+	return rules.Compile(context.Background(), folder(files), build(), variables())
 }
 
 // policies is a policies.json with one policy, called p.
@@ -160,7 +161,7 @@ func TestVariables(t *testing.T) {
 	body := "$env(" + strings.Join(names, ")|$env(") + ")|"
 	values := variables()
 	values["WAYBILL_ACCOUNT"] = "forged"
-	s, faults := tenant.Rules{}.Compile(folder(map[string]string{"a.oas.json": routes(handled("staticHandler", `{"body":"`+body+`"}`))}), build(), values)
+	s, faults := tenant.Rules{}.Compile(t.Context(), folder(map[string]string{"a.oas.json": routes(handled("staticHandler", `{"body":"`+body+`"}`))}), build(), values)
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}
@@ -253,5 +254,30 @@ func TestMake(t *testing.T) {
 	t.Parallel()
 	if _, faults := (tenant.Rules{}).Make(t.Context(), archive.Zip, []byte("no archive"), build(), nil); len(faults) != 1 || !strings.Contains(faults[0].Message, "no zip archive") {
 		t.Errorf("%v", faults)
+	}
+}
+
+// One regular expression can take what a whole deployment may.
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	_, faults := compile(map[string]string{"a.oas.json": posts(`{"pattern":"(?:` + strings.Repeat("x", 3200) + `){1000}"}`)}, tenant.Rules{})
+	if len(faults) != 1 || faults[0].Pointer == "" || !strings.Contains(faults[0].Message, "too large") {
+		t.Errorf("%d faults: %.500s", len(faults), faults)
+	}
+}
+
+// posts are routes whose body has a schema.
+func posts(schema string) string {
+	return strings.Replace(routes(`{"requestBody":{"content":{"application/json":{"schema":`+schema+`}}},`+handled("staticHandler", `{"body":""}`)[1:]), `"get"`, `"post"`, 1)
+}
+
+// The work ends when nobody waits for it any more.
+func TestEnded(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, faults := tenant.Rules{}.Compile(ctx, folder(map[string]string{"a.oas.json": posts("true")}), build(), nil)
+	if len(faults) != 1 || !strings.Contains(faults[0].Message, "has been ended") {
+		t.Errorf("%d faults: %.500s", len(faults), faults)
 	}
 }

@@ -180,6 +180,7 @@ func actions() []string {
 		auditlog.ActionCreateKey, auditlog.ActionCreateKeys, auditlog.ActionUpdateKey, auditlog.ActionDeleteKey, auditlog.ActionRollKeys,
 		auditlog.ActionCreateManager, auditlog.ActionDeleteManager,
 		auditlog.ActionCreateWebhook, auditlog.ActionUpdateWebhook, auditlog.ActionDeleteWebhook, auditlog.ActionRotateSecret,
+		auditlog.ActionRotateSigningKeys,
 		auditlog.ActionTestWebhook, auditlog.ActionReplayWebhook, auditlog.ActionRetryDelivery,
 	}
 }

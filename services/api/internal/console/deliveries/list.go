@@ -175,7 +175,7 @@ func spans(query url.Values, now time.Time) []console.Tab {
 
 func typeOptions() []console.Option {
 	list := []console.Option{{Value: "", Label: "any"}}
-	for _, t := range domain.EventTypes() {
+	for _, t := range domain.WebhookTypes() {
 		list = append(list, console.Option{Value: string(t), Label: string(t)})
 	}
 	return list
@@ -192,7 +192,7 @@ func classOptions() []console.Option {
 func reasonOptions() []console.Option {
 	list := []console.Option{{Value: "", Label: "any"}}
 	for _, r := range []string{
-		domain.ReasonExhausted, domain.ReasonCircuitOpen, domain.ReasonInactive, domain.ReasonOverCap,
+		domain.ReasonExhausted, domain.ReasonCircuitOpen, domain.ReasonInactive, domain.ReasonOverCap, domain.ReasonBehindShipment,
 		domain.ReasonWebhookDeleted, domain.ReasonRetention, domain.ReasonUnreadable,
 	} {
 		list = append(list, console.Option{Value: r, Label: deliverylog.Reason(r)})

@@ -24,6 +24,7 @@ type Delivery struct {
 	Class         string        `json:"class"`
 	StatusCode    int           `json:"statusCode"`
 	Test          bool          `json:"test"`
+	Sequence      int64         `json:"sequence"`
 	CreatedAt     string        `json:"createdAt"`
 	UpdatedAt     string        `json:"updatedAt"`
 }
@@ -52,7 +53,7 @@ func Reason(reason string) string {
 		return "webhook unreadable"
 	case domain.ReasonOverCap:
 		return "over capacity"
-	case "behindShipment":
+	case domain.ReasonBehindShipment:
 		return "behind an earlier event"
 	case "pull":
 		return "fetched, not sent"

@@ -130,7 +130,7 @@ func list(p *console.Page) error {
 	v := listView{
 		Form: console.NewForm(typed(query)), Filtered: len(query) > 0, Shipment: query.Get("shipmentId"),
 		MayPublish: p.May(domain.ScopeEventsWrite), Find: p.Has(findPath), Types: typeOptions("any"),
-		Sources: []console.Option{{Value: "", Label: "any"}, {Value: "rest", Label: "HTTP"}, {Value: "nats", Label: "bus"}},
+		Sources: []console.Option{{Value: "", Label: "any"}, {Value: "rest", Label: "HTTP"}, {Value: "nats", Label: "bus"}, {Value: "waybill", Label: "alerts"}},
 	}
 	call := url.Values{"limit": {pageSize}}
 	maps.Copy(call, query)
@@ -250,7 +250,11 @@ func typeOptions(none string) []console.Option {
 	if none != "" {
 		list = append(list, console.Option{Value: "", Label: none})
 	}
-	for _, t := range domain.EventTypes() {
+	types := domain.EventTypes()
+	if none != "" { // it is a filter, not a form
+		types = domain.WebhookTypes()
+	}
+	for _, t := range types {
 		list = append(list, console.Option{Value: string(t), Label: string(t)})
 	}
 	return list

@@ -89,7 +89,9 @@ type view struct {
 	Troubles   []trouble
 	Failed     []deliverylog.Delivery
 	NoFailed   *console.Problem
-	First      bool // nothing was delivered yet
+	Ends       int       // how many things end within 14 days
+	FirstEnd   time.Time // of them
+	First      bool      // nothing was delivered yet
 	HasWebhook bool
 	HasEvent   bool
 	MayPublish bool
@@ -131,8 +133,21 @@ func show(p *console.Page) error {
 		v.Failed = failed.Data
 	}
 	v.HasWebhook = known && len(webhooks) > 0
+	v.ends(p)
 	v.first(p)
 	return p.Show("home.html", "Home", v)
+}
+
+// ends finds out what ends soon. Where that can't be told, the page of problems says why.
+func (v *view) ends(p *console.Page) {
+	var soon struct {
+		Data []struct {
+			ExpiresAt time.Time `json:"expiresAt"`
+		} `json:"data"`
+	}
+	if p.Has("/console/problems") && p.API.Try("/v1/expiring", nil, &soon) == nil && len(soon.Data) > 0 {
+		v.Ends, v.FirstEnd = len(soon.Data), soon.Data[0].ExpiresAt
+	}
 }
 
 // first finds out what is missing for the first delivery.

@@ -21,6 +21,7 @@ func samples() map[string][]any {
 	missing := &console.Problem{Status: http.StatusNotFound, Title: "Not found", NoOperation: true}
 	full := view{
 		Account: "default", Figures: f, Bars: bars, Troubles: troubles(rows, []webhook{{ID: "wh_1", URL: "https://x.example/<script>\u202e"}}, now),
+		Ends: 2, FirstEnd: now.Add(day),
 		Failed:  []deliverylog.Delivery{{ID: "dlv_1", EventID: "evt_1", EventType: "shipment.delivered", WebhookID: "wh_1", Status: "failed", Reason: "scheduleExhausted", UpdatedAt: "2026-11-18T15:02:11.000Z"}},
 		MayMake: true, MayPublish: true, Types: []console.Option{{Value: "shipment.created", Label: "shipment.created"}}, Deliveries: true, NewWebhook: true, Events: true,
 	}

@@ -38,6 +38,8 @@ func Module() console.Module {
 
 type view struct {
 	Groups   []group
+	Endings  endings
+	NoEnds   *console.Problem // why it is not known what ends
 	Checked  time.Time
 	Cut      bool // there is more than was read
 	More     int  // groups that are not shown
@@ -91,6 +93,9 @@ func show(p *console.Page) error {
 		}
 		v.Cut = v.Cut || page.NextCursor != nil
 		all = append(all, page.Data...)
+	}
+	if v.Endings, v.NoEnds = readEndings(p); unseen(v.NoEnds) {
+		v.NoEnds = nil
 	}
 	p.CLI("deliveries list --status failed")
 	hooks, _ := deliverylog.ReadWebhooks(p)
@@ -182,5 +187,16 @@ func samples() map[string][]any {
 	list := groups(sent, deliverylog.Webhooks{{ID: "w1", URL: "https://x.example/" + hostile}})
 	list[0].Answer = hostile
 	at := time.Date(2026, time.November, 18, 15, 2, 11, 0, time.UTC)
-	return map[string][]any{"problems.html": {view{Checked: at}, view{Groups: list, Checked: at, Cut: true, More: 3, MayRetry: true}}}
+	ends := endings{More: true, Data: []ending{
+		{Kind: domain.ExpiryReceiverCertificate, ExpiresAt: at.Add(5 * 24 * time.Hour), WebhookID: "w1", URL: "https://x.example/" + hostile, Advice: hostile},
+		{Kind: domain.ExpiryClientCertificate, ExpiresAt: at.Add(-25 * time.Hour), WebhookID: hostile},
+		{Kind: domain.ExpiryWebhookSecret, ExpiresAt: at.Add(time.Minute), WebhookID: "w1"},
+		{Kind: domain.ExpirySigningKey, ExpiresAt: at.Add(time.Hour), SigningKeyID: "k1"},
+		{Kind: domain.ExpiryAPIKey, ExpiresAt: at, BucketName: hostile, ConsumerName: hostile, KeyID: "key_1"},
+	}}
+	for i := range ends.Data {
+		ends.Data[i].reckon(at)
+	}
+	away := &console.Problem{Status: http.StatusServiceUnavailable, Title: "Unavailable"}
+	return map[string][]any{"problems.html": {view{Checked: at}, view{Checked: at, NoEnds: away}, view{Checked: at, Endings: ends}, view{Endings: ends, Groups: list, Checked: at, Cut: true, More: 3, MayRetry: true}}}
 }

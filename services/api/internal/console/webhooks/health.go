@@ -233,7 +233,7 @@ func showDeliveries(p *console.Page) error {
 	filter := p.Pick("status", "eventType", "since", "until")
 	v := deliveriesView{
 		head: h, Form: console.NewForm(filter), Filtered: len(filter) > 0,
-		Statuses: options("Any status", "pending", "delivered", "retrying", "failed", "held"), Types: options("Any type", typeNames()...),
+		Statuses: options("Any status", "pending", "delivered", "retrying", "failed", "held"), Types: options("Any type", names(domain.WebhookTypes())...),
 		OneEvent: p.Has("/console/events/{eventId}"), OneDelive: p.Has("/console/deliveries/{deliveryId}"),
 	}
 	if p.Has("/console/deliveries") {

@@ -12,28 +12,38 @@ import (
 )
 
 type newView struct {
-	Step    int // 1: the address; 2: the types and the rest
-	Form    *console.Form
-	Types   []choice
-	Key     string // of the form, so that it registers once
-	MayMake bool
-	Dropped bool // as in the settings; there is nothing to drop
+	Step      int // 1: the address; 2: the types and the rest
+	Form      *console.Form
+	Types     []choice
+	Signings  []console.Option
+	Orderings []console.Option
+	Key       string // of the form, so that it registers once
+	MayMake   bool
+	Auth      authView
+	Dropped   bool // as in the settings; there is nothing to drop
 }
 
 const newPath = root + "/new"
+
+// forAlerts is what the page of alerts sends along: the new webhook is to be told of others.
+const forAlerts = "alerts"
 
 // showNew shows the step that the address says. What was said before is in the address, too.
 func showNew(p *console.Page) error {
 	v := newView{Step: 1, Form: console.NewForm(p.Pick("url", "description")), MayMake: p.May(domain.ScopeWebhooksWrite)}
 	if p.Query("step") == "types" && p.Query("url") != "" {
-		v.second(p, typeNames())
+		on := typeNames()
+		if p.Query("for") == forAlerts {
+			on = names(domain.AlertTypes())
+		}
+		v.second(p, on)
 	}
 	return p.Show("new.html", "New webhook", v)
 }
 
 // second is the step in which types are chosen.
 func (v *newView) second(p *console.Page, on []string) {
-	v.Step, v.Key, v.Types = 2, console.NewKey(), choices(on)
+	v.Step, v.Key, v.Types, v.Signings, v.Orderings, v.Auth = 2, console.NewKey(), choices(on), signings(), orderings(), (&webhook{}).auth()
 	until := p.Now().UTC().Truncate(day)
 	var days statistics
 	query := url.Values{
@@ -68,7 +78,11 @@ func checkAddress(p *console.Page) error {
 	if slices.ContainsFunc(form.Problem.Faults, func(f console.Fault) bool { return f.Pointer == "/url" }) {
 		return p.ShowInvalid("new.html", "New webhook", newView{Step: 1, Form: form, MayMake: true}, form)
 	}
-	return p.Redirect(newPath + "?" + url.Values{"step": {"types"}, "url": {address}}.Encode())
+	next := url.Values{"step": {"types"}, "url": {address}}
+	if given.Get("for") == forAlerts {
+		next.Set("for", forAlerts)
+	}
+	return p.Redirect(newPath + "?" + next.Encode())
 }
 
 func register(p *console.Page) error {
@@ -76,10 +90,10 @@ func register(p *console.Page) error {
 	if err != nil {
 		return err
 	}
-	body := changed(given, url.Values{"description": {""}, "ratePerSecond": {""}, "retryScheduleSeconds": {""}, "timeoutSeconds": {""}, "maxInFlight": {""}})
+	body := changed(given, url.Values{"description": {""}, "ratePerSecond": {""}, "retryScheduleSeconds": {""}, "timeoutSeconds": {""}, "maxInFlight": {""}, "signing": {string(domain.SigningV1)}, "ordering": {string(domain.OrderingNone)}, "orderingMaxWaitSeconds": {""}, "filter": {""}})
 	body["url"] = strings.TrimSpace(given.Get("url"))
 	body["events"] = append([]string{}, given["events"]...)
-	form := console.NewForm(given)
+	form := console.NewForm(withoutSecrets(given))
 	asked := p.Now().Truncate(time.Millisecond)
 	var made struct {
 		webhook

@@ -61,7 +61,8 @@ type onceView struct {
 	Secret   string
 	Until    *time.Time // when the old one ends; nil: there is none
 	Stored   string     // where to go on
-	Snippets []snippet
+	Snippets []snippet  // with the secret
+	Public   []snippet  // with a public key
 	Types    []console.Option
 	MaySend  bool
 }
@@ -109,7 +110,8 @@ func rotate(p *console.Page) error {
 }
 
 func newOnce(p *console.Page, w webhook, secret string) onceView {
-	v := onceView{Webhook: w, Secret: secret, Snippets: snippets(), MaySend: maySend(p)}
+	v := onceView{Webhook: w, Secret: secret, MaySend: maySend(p)}
+	v.Snippets, v.Public = w.snippetsFor()
 	for _, t := range w.Events {
 		v.Types = append(v.Types, console.Option{Value: t, Label: t})
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"waybill.dev/services/api/internal/console"
+	"waybill.dev/shared/domain"
 )
 
 // choice is a type of events to be chosen.
@@ -22,7 +23,7 @@ type choice struct {
 
 func choices(on []string) []choice {
 	var list []choice
-	for _, name := range typeNames() {
+	for _, name := range names(domain.WebhookTypes()) {
 		list = append(list, choice{Name: name, On: slices.Contains(on, name)})
 	}
 	return list
@@ -31,10 +32,14 @@ func choices(on []string) []choice {
 type settingsView struct {
 	head
 
-	Form  *console.Form
-	Types []choice
+	Form      *console.Form
+	Types     []choice
+	Signings  []console.Option
+	Orderings []console.Option
 	// Dropped says that the form asks to drop the headers.
 	Dropped bool
+	// Trial is what the filter of the form does with the last events; nil: it was not tried.
+	Trial *trial
 }
 
 func showSettings(p *console.Page) error {
@@ -42,7 +47,7 @@ func showSettings(p *console.Page) error {
 	if err != nil {
 		return err
 	}
-	v := settingsView{head: h, Form: console.NewForm(h.Webhook.values()), Types: choices(h.Webhook.Events)}
+	v := settingsView{head: h, Form: console.NewForm(h.Webhook.values()), Types: choices(h.Webhook.Events), Signings: signings(), Orderings: orderings()}
 	return p.Show("settings.html", h.title("settings"), v)
 }
 
@@ -59,6 +64,15 @@ func (w *webhook) values() url.Values {
 	return url.Values{
 		"url": {w.URL}, "description": {w.Description}, "events": w.Events, "retryScheduleSeconds": {strings.Join(waits, ", ")},
 		"timeoutSeconds": {plain(w.TimeoutSeconds)}, "maxInFlight": {strconv.Itoa(w.MaxInFlight)}, "ratePerSecond": {rate},
+		"signing": {w.Signing}, "ordering": {w.Ordering}, "orderingMaxWaitSeconds": {plain(w.OrderingMaxWait)},
+		"filter": {w.filterText()},
+	}
+}
+
+// orderings are the choices of an order.
+func orderings() []console.Option {
+	return []console.Option{
+		{Value: string(domain.OrderingNone), Label: "as soon as each can"}, {Value: string(domain.OrderingShipment), Label: "one after the other for each shipment"},
 	}
 }
 
@@ -74,7 +88,10 @@ func save(p *console.Page) error {
 		return err
 	}
 	body := changed(form, h.Webhook.values())
-	v := settingsView{head: h, Form: console.NewForm(form), Types: choices(form["events"]), Dropped: form.Has("dropHeaders")}
+	v := settingsView{head: h, Form: console.NewForm(withoutSecrets(form)), Types: choices(form["events"]), Signings: signings(), Orderings: orderings(), Dropped: form.Has("dropHeaders")}
+	if form.Has("try") {
+		return try(p, v, form.Get("filter"))
+	}
 	path := at(p.Param("webhookId"), "settings")
 	if len(body) == 0 && v.MayWrite {
 		return p.Done("Nothing was changed.", path)
@@ -94,16 +111,18 @@ func changed(form, before url.Values) map[string]any {
 	if !slices.Equal(slices.Sorted(slices.Values(form["events"])), slices.Sorted(slices.Values(before["events"]))) {
 		body["events"] = append([]string{}, form["events"]...)
 	}
-	for _, name := range []string{"url", "description", "retryScheduleSeconds", "timeoutSeconds", "maxInFlight", "ratePerSecond"} {
+	for _, name := range []string{"url", "description", "retryScheduleSeconds", "timeoutSeconds", "maxInFlight", "ratePerSecond", "signing", "ordering", "orderingMaxWaitSeconds", "filter"} {
 		if !form.Has(name) || form.Get(name) == before.Get(name) {
 			continue
 		}
 		text := strings.TrimSpace(form.Get(name))
 		switch name {
-		case "url", "description":
+		case "url", "description", "signing", "ordering":
 			body[name] = text
 		case "retryScheduleSeconds":
 			body[name] = numbers(text)
+		case "filter":
+			body[name] = filterOf(text)
 		case "ratePerSecond":
 			body[name] = nil
 			if text != "" {
@@ -118,6 +137,7 @@ func changed(form, before url.Values) map[string]any {
 	} else if lines := headers(form.Get("headers")); len(lines) > 0 {
 		body["headers"] = lines
 	}
+	authOf(form, body)
 	return body
 }
 

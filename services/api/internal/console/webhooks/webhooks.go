@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/problem"
@@ -42,6 +44,9 @@ func Module() console.Module {
 			{Method: http.MethodPost, Path: one + "/delete", Handle: remove},
 			{Method: http.MethodPost, Path: one + "/secret", Handle: rotate},
 			{Method: http.MethodPost, Path: one + "/test", Handle: sendTest},
+			{Method: http.MethodGet, Path: keysPath, Handle: showKeys},
+			{Method: http.MethodGet, Path: keysPath + "/rotate", Static: true, Handle: askRotation},
+			{Method: http.MethodPost, Path: keysPath + "/rotate", Handle: rotateKeys},
 			{Method: http.MethodGet, Path: one + "/replay", Handle: showReplay},
 			{Method: http.MethodPost, Path: one + "/replay", Handle: replay},
 		},
@@ -64,8 +69,16 @@ type webhook struct {
 	TimeoutSeconds       float64   `json:"timeoutSeconds"`
 	MaxInFlight          int       `json:"maxInFlight"`
 	RatePerSecond        *float64  `json:"ratePerSecond"`
-	CreatedAt            string    `json:"createdAt"`
-	UpdatedAt            string    `json:"updatedAt"`
+
+	Filter jsontext.Value `json:"filter"`
+
+	Signing         string       `json:"signing"`
+	Ordering        string       `json:"ordering"`
+	OrderingMaxWait float64      `json:"orderingMaxWaitSeconds"`
+	AuthType        *string      `json:"authType"`
+	AuthCertificate *certificate `json:"authCertificate"`
+	CreatedAt       string       `json:"createdAt"`
+	UpdatedAt       string       `json:"updatedAt"`
 }
 
 // state is how a webhook is doing, as a badge shows it.
@@ -138,6 +151,7 @@ type head struct {
 	Webhook  webhook
 	Name     string // its address, not too long for a heading
 	State    state
+	Auth     authView
 	Tabs     []console.Tab
 	MayWrite bool // change it
 	MaySend  bool // test and replay
@@ -155,7 +169,7 @@ func read(p *console.Page, tab string) (head, error) {
 	if err := p.API.Get(console.Path("v1", "webhooks", id), nil, &h.Webhook); err != nil {
 		return h, err
 	}
-	h.State, h.Name = h.Webhook.own(), h.Webhook.short(maxName)
+	h.State, h.Name, h.Auth = h.Webhook.own(), h.Webhook.short(maxName), h.Webhook.auth()
 	h.tabs(id, tab)
 	p.CLI("webhooks get " + h.Webhook.ID)
 	return h, nil
@@ -196,13 +210,15 @@ func showTab(p *console.Page) error {
 	return problem.New(problem.NotFound, "There is no such page of a webhook.")
 }
 
-// typeNames are all types of events.
-func typeNames() []string {
-	var names []string
-	for _, t := range domain.EventTypes() {
-		names = append(names, string(t))
+// typeNames are all types of events, without those of alerts.
+func typeNames() []string { return names(domain.EventTypes()) }
+
+func names(types []domain.EventType) []string {
+	list := make([]string, len(types))
+	for i, t := range types {
+		list[i] = string(t)
 	}
-	return names
+	return list
 }
 
 const day = 24 * time.Hour

@@ -25,6 +25,7 @@ func NoTool() map[string]string {
 		"explainProblem":         forPeople,
 		"getOpenAPI":             "a resource: waybill://openapi",
 		"getAsyncAPI":            "a resource: waybill://asyncapi",
+		"getSigningKeySet":       "list_signing_keys tells the same",
 	}
 }
 

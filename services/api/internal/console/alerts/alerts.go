@@ -1,0 +1,191 @@
+// Package alerts has the console's page of alerts: what was told of webhooks that fail, to whom, and
+// whether it arrived.
+package alerts
+
+import (
+	"embed"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"waybill.dev/services/api/internal/console"
+	"waybill.dev/shared/domain"
+)
+
+//go:embed templates/*.html
+var files embed.FS
+
+const root = "/console/alerts"
+
+// order puts the page behind the problems.
+const order = console.OrderProblems + 5
+
+// Module returns the page.
+func Module() console.Module {
+	templates, _ := fs.Sub(files, "templates") // the name is a constant
+	return console.Module{
+		Name: "alerts", Templates: templates,
+		Routes:  []console.Route{{Method: http.MethodGet, Path: root, Handle: list}},
+		Nav:     []console.NavEntry{{Label: "Alerts", Path: root, Icon: "problems", Order: order, Key: "l"}},
+		Samples: samples(),
+	}
+}
+
+// perPage is few: each alert is asked for with its receipts.
+const perPage = 20
+
+// alert is one as the API shows it.
+type alert struct {
+	ID   string           `json:"id"`
+	Type domain.EventType `json:"type"`
+	Time string           `json:"timestamp"`
+	Data struct {
+		WebhookID      string `json:"webhookId"`
+		Host           string `json:"host"`
+		Class          string `json:"class"`
+		StatusCode     int    `json:"statusCode"`
+		FailuresInARow int    `json:"failuresInARow"`
+		Since          string `json:"since"`
+		SampleAnswer   string `json:"sampleAnswer"`
+		Reason         string `json:"reason"`
+		DeliveryID     string `json:"deliveryId"`
+		LeftOut        int    `json:"leftOut"`
+	} `json:"data"`
+	Deliveries []receipt `json:"deliveries"`
+}
+
+// receipt is what became of an alert at a webhook.
+type receipt struct {
+	ID        string `json:"id"`
+	WebhookID string `json:"webhookId"`
+	Status    string `json:"status"`
+}
+
+// receiver is a webhook that is registered for alerts.
+type receiver struct {
+	ID          string             `json:"id"`
+	URL         string             `json:"url"`
+	Events      []domain.EventType `json:"events"`
+	Active      bool               `json:"active"`
+	Description string             `json:"description"`
+}
+
+type row struct {
+	alert
+
+	Label, Tone string
+	// Recovered is when the webhook recovered from what the alert tells; empty: not on this page.
+	Recovered string
+	Receipts  []told
+}
+
+// told is a receipt, with the name of its webhook if that may be seen.
+type told struct {
+	receipt
+
+	Name string
+}
+
+type view struct {
+	Rows      []row
+	Paging    console.Paging
+	Later     bool // not the first page
+	Type      string
+	Types     []console.Option
+	Receivers []receiver
+	Known     bool // who is told may be seen
+	MayMake   bool
+}
+
+func list(p *console.Page) error {
+	query := p.Pick("cursor", "type")
+	kind := p.Query("type")
+	query.Set("source", string(domain.SourceWaybill))
+	query.Set("limit", strconv.Itoa(perPage))
+	var page struct {
+		Data []struct {
+			ID string `json:"id"`
+		} `json:"data"`
+		NextCursor *string `json:"nextCursor"`
+	}
+	if err := p.API.Get("/v1/events", query, &page); err != nil {
+		return err
+	}
+	v := view{Paging: p.Paging(page.NextCursor), Later: p.Query("cursor") != "", Type: kind, Types: typeOptions(), MayMake: p.May(domain.ScopeWebhooksWrite)}
+	var hooks []receiver
+	v.Known = p.API.Try("/v1/webhooks", url.Values{"limit": {"1000"}}, &hooks) == nil
+	names := map[string]string{}
+	for _, hook := range hooks {
+		names[hook.ID] = hook.URL
+		if slices.ContainsFunc(hook.Events, domain.EventType.Alert) {
+			v.Receivers = append(v.Receivers, hook)
+		}
+	}
+	recovered := map[string]string{} // by webhook, as the newest come first
+	for _, of := range page.Data {
+		var a alert
+		if err := p.API.Get(console.Path("v1", "events", of.ID), nil, &a); err != nil {
+			return err
+		}
+		v.Rows = append(v.Rows, newRow(a, names, recovered))
+	}
+	if kind == "" {
+		p.CLI("events list --source waybill")
+	} else {
+		p.CLI("events list --type " + kind)
+	}
+	return p.Show("list.html", "Alerts", v)
+}
+
+// newRow shows an alert, given the webhooks that recovered later and when.
+func newRow(a alert, names, recovered map[string]string) row {
+	r := row{alert: a}
+	switch a.Type {
+	case domain.WebhookFailing:
+		r.Label, r.Tone, r.Recovered = "failing", "failing", recovered[a.Data.WebhookID]
+	case domain.WebhookRecovered:
+		r.Label, r.Tone = "recovered", "healthy"
+		recovered[a.Data.WebhookID] = a.Time
+	case domain.WebhookCircuitOpened:
+		r.Label, r.Tone, r.Recovered = "circuit opened", "circuitopen", recovered[a.Data.WebhookID]
+	case domain.WebhookDisabled:
+		r.Label, r.Tone = "disabled", "inactive"
+	default:
+		r.Label, r.Tone = "exhausted", "exhausted"
+	}
+	for _, d := range a.Deliveries {
+		name := names[d.WebhookID]
+		if name == "" {
+			name = d.WebhookID
+		}
+		r.Receipts = append(r.Receipts, told{d, name})
+	}
+	return r
+}
+
+func typeOptions() []console.Option {
+	list := []console.Option{{Value: "", Label: "all"}}
+	for _, t := range domain.AlertTypes() {
+		list = append(list, console.Option{Value: string(t), Label: string(t)})
+	}
+	return list
+}
+
+func samples() map[string][]any {
+	hostile := "<script>alert(1)</script>\u202e\u0007"
+	var a alert
+	a.ID, a.Time = "evt_1", "2026-11-18T15:02:11.000Z"
+	a.Data.WebhookID, a.Data.Host, a.Data.Class, a.Data.SampleAnswer, a.Data.LeftOut = "w", hostile, hostile, hostile, 7
+	a.Deliveries = []receipt{{"d", "w", "delivered"}, {"d", hostile, "retrying"}}
+	full := view{Known: true, MayMake: true, Types: typeOptions(), Paging: console.Paging{Older: root}, Receivers: []receiver{{ID: "w", URL: hostile, Events: domain.AlertTypes(), Active: true}, {ID: "v", URL: hostile}}}
+	recovered := map[string]string{}
+	for _, t := range slices.Backward(domain.AlertTypes()) {
+		a.Type = t
+		full.Rows = append(full.Rows, newRow(a, map[string]string{"w": hostile}, recovered))
+	}
+	a.Type, a.Deliveries = domain.WebhookFailing, nil
+	full.Rows = append(full.Rows, newRow(a, nil, recovered))
+	return map[string][]any{"list.html": {view{Types: typeOptions()}, view{Later: true, Known: true}, full}}
+}

@@ -1,0 +1,115 @@
+package problems
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"waybill.dev/services/api/internal/console"
+	"waybill.dev/shared/domain"
+)
+
+// ending is something that ends soon, as the API tells of it.
+type ending struct {
+	Kind         domain.ExpiryKind `json:"kind"`
+	ExpiresAt    time.Time         `json:"expiresAt"`
+	WebhookID    string            `json:"webhookId"`
+	URL          string            `json:"url"`
+	BucketName   string            `json:"bucketName"`
+	ConsumerName string            `json:"consumerName"`
+	SigningKeyID string            `json:"signingKeyId"`
+	KeyID        string            `json:"keyId"`
+	Advice       string            `json:"advice"`
+
+	Left string `json:"-"` // until its end
+	Over bool   `json:"-"`
+}
+
+// endings are what of the account ends soon.
+type endings struct {
+	Data []ending `json:"data"`
+	More bool     `json:"more"`
+}
+
+// readEndings reads what ends soon.
+func readEndings(p *console.Page) (found endings, problem *console.Problem) {
+	problem = p.API.Try("/v1/expiring", nil, &found)
+	for i := range found.Data {
+		found.Data[i].reckon(p.Now())
+	}
+	return found, problem
+}
+
+// reckon says how long it is until the end.
+func (e *ending) reckon(now time.Time) {
+	left := e.ExpiresAt.Sub(now)
+	if e.Over = left <= 0; e.Over {
+		e.Left = days(-left) + " ago"
+		return
+	}
+	e.Left = "in " + days(left)
+}
+
+// days writes a span in days, and below a day and a half in hours, to the nearest.
+func days(span time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case span >= day+day/2:
+		return fmt.Sprintf("%d days", span.Round(day)/day)
+	case span >= time.Hour+time.Hour/2:
+		return fmt.Sprintf("%d hours", span.Round(time.Hour)/time.Hour)
+	case span >= time.Hour:
+		return "1 hour"
+	}
+	return "less than an hour"
+}
+
+// Name says what ends.
+func (e *ending) Name() string {
+	switch e.Kind {
+	case domain.ExpiryReceiverCertificate:
+		return "The receiver's TLS certificate"
+	case domain.ExpiryClientCertificate:
+		return "The client certificate"
+	case domain.ExpiryWebhookSecret:
+		return "The previous secret"
+	case domain.ExpirySigningKey:
+		return "A signing key"
+	case domain.ExpiryAPIKey:
+		return "An API key"
+	}
+	return string(e.Kind)
+}
+
+// Of says whose it is.
+func (e *ending) Of() string {
+	switch {
+	case e.WebhookID != "":
+		return e.URL
+	case e.KeyID != "":
+		return e.BucketName + "/" + e.ConsumerName
+	}
+	return e.SigningKeyID
+}
+
+// Link leads to the page where something can be done.
+func (e *ending) Link() string {
+	switch e.Kind {
+	case domain.ExpiryReceiverCertificate:
+		return console.Path("console", "webhooks", e.WebhookID)
+	case domain.ExpiryClientCertificate:
+		return console.Path("console", "webhooks", e.WebhookID, "settings")
+	case domain.ExpiryWebhookSecret:
+		return console.Path("console", "webhooks", e.WebhookID, "secret")
+	case domain.ExpirySigningKey:
+		return "/console/signing-keys"
+	case domain.ExpiryAPIKey:
+		return console.Path("console", "access", "buckets", e.BucketName, "consumers", e.ConsumerName)
+	}
+	return ""
+}
+
+// unseen tells that a part is left out because the session may not read it.
+func unseen(problem *console.Problem) bool {
+	return problem != nil && (problem.Status == http.StatusForbidden || problem.NoOperation)
+}

@@ -1,0 +1,103 @@
+package webhooks
+
+import (
+	"maps"
+	"net/url"
+	"strings"
+
+	"waybill.dev/services/api/internal/console"
+	"waybill.dev/shared/receiverauth"
+)
+
+// certificate is what the API shows of a webhook's client certificate.
+type certificate struct {
+	Subject   string `json:"subject"`
+	ExpiresAt string `json:"expiresAt"`
+}
+
+// authNone is what the form says to remove the authentication.
+const authNone = "none"
+
+// authView is how callbacks are authenticated, in words, and what may take its place.
+type authView struct {
+	Name        string // empty: they are not
+	Certificate *certificate
+	Options     []console.Option
+}
+
+func (w *webhook) auth() authView {
+	v := authView{Certificate: w.AuthCertificate, Options: []console.Option{{Value: "", Label: "None"}}}
+	if w.AuthType != nil {
+		v.Name = authName(receiverauth.Type(*w.AuthType))
+		v.Options = []console.Option{{Value: "", Label: "As it is: " + v.Name}, {Value: authNone, Label: "Remove it"}}
+	}
+	for _, t := range receiverauth.Types() {
+		name := authName(t)
+		v.Options = append(v.Options, console.Option{Value: string(t), Label: strings.ToUpper(name[:1]) + name[1:]})
+	}
+	return v
+}
+
+func authName(t receiverauth.Type) string {
+	switch t {
+	case receiverauth.Basic:
+		return "user name and password"
+	case receiverauth.Bearer:
+		return "token"
+	case receiverauth.OAuth2:
+		return "OAuth 2.0 client credentials"
+	case receiverauth.MTLS:
+		return "client certificate (mTLS)"
+	}
+	return string(t)
+}
+
+// authFields are the fields of a type, and whether they are secret.
+func authFields(t receiverauth.Type) map[string]bool {
+	switch t {
+	case receiverauth.Basic:
+		return map[string]bool{"username": false, "password": true}
+	case receiverauth.Bearer:
+		return map[string]bool{"token": true}
+	case receiverauth.OAuth2:
+		return map[string]bool{"tokenUrl": false, "clientId": false, "clientSecret": true, "scope": false, "audience": false}
+	case receiverauth.MTLS:
+		return map[string]bool{"certificate": false, "privateKey": true, "ca": false}
+	}
+	return nil
+}
+
+// authOf puts what a form says about authentication into a request's body. What is left empty
+// is left out: the API says what must be there.
+func authOf(form url.Values, body map[string]any) {
+	switch chosen := form.Get("auth/type"); chosen {
+	case "":
+	case authNone:
+		body["auth"] = nil
+	default:
+		auth := map[string]string{"type": chosen}
+		for name, secret := range authFields(receiverauth.Type(chosen)) {
+			text := form.Get("auth/" + name)
+			if !secret {
+				text = strings.TrimSpace(text)
+			}
+			if text != "" {
+				auth[name] = text
+			}
+		}
+		body["auth"] = auth
+	}
+}
+
+// withoutSecrets returns a form as it may be shown again.
+func withoutSecrets(form url.Values) url.Values {
+	shown := maps.Clone(form)
+	for _, t := range receiverauth.Types() {
+		for name, secret := range authFields(t) {
+			if secret {
+				shown.Del("auth/" + name)
+			}
+		}
+	}
+	return shown
+}

@@ -1,0 +1,65 @@
+package webhooks
+
+import (
+	"net/http"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"waybill.dev/services/api/internal/console"
+)
+
+// trial is what a filter does with the last events, as the API says it.
+type trial struct {
+	Matched int      `json:"matched"`
+	Missed  int      `json:"missed"`
+	Samples []sample `json:"samples"`
+}
+
+type sample struct {
+	EventID    string `json:"eventId"`
+	Type       string `json:"type"`
+	ReceivedAt string `json:"receivedAt"`
+	Matched    bool   `json:"matched"`
+	Clause     string `json:"clause"`
+}
+
+// lastEvents is on how many events a filter is tried.
+const lastEvents = 100
+
+// filterText is the filter as the form has it, in lines; empty: there is none.
+func (w *webhook) filterText() string {
+	if w.Filter.Kind() != '{' {
+		return ""
+	}
+	text := w.Filter.Clone()
+	if text.Indent(jsontext.WithIndent("  ")) != nil {
+		return string(w.Filter)
+	}
+	return string(text)
+}
+
+// filterOf is what the text of the form stands for. What is no JSON is sent as a text: the API says
+// what is wrong with it.
+func filterOf(text string) any {
+	switch value := jsontext.Value(text); {
+	case text == "":
+		return nil
+	case value.IsValid():
+		return value
+	}
+	return text
+}
+
+// try shows the settings with what the filter of the form does. Nothing is saved.
+func try(p *console.Page, v settingsView, text string) error {
+	body := map[string]any{"filter": filterOf(text), "lastEvents": lastEvents}
+	var done trial
+	err := p.API.Send(http.MethodPost, console.Path("v1", "webhooks", p.Param("webhookId"), "filter", "test"), body, &done)
+	if v.Form.Failed(err) {
+		return p.ShowInvalid("settings.html", v.title("settings"), v, v.Form)
+	} else if err != nil {
+		return err
+	}
+	v.Trial = &done
+	return p.Show("settings.html", v.title("settings"), v)
+}

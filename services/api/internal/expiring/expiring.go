@@ -1,0 +1,111 @@
+// Package expiring tells what of an account ends soon: certificates, keys, and secrets that have
+// been replaced.
+package expiring
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"waybill.dev/services/api/internal/web"
+	"waybill.dev/shared/domain"
+)
+
+const path = "/v1/expiring"
+
+// most bounds the list. What is beyond ends later than all of it.
+const most = 1000
+
+// Store knows when things end. Of each kind it returns at most limit, the soonest first.
+type Store interface {
+	Expiring(ctx context.Context, account string, now time.Time, limit int) ([]domain.Expiry, error)
+	ExpiringKeys(ctx context.Context, account string, now time.Time, limit int) ([]domain.Expiry, error)
+}
+
+// Routes returns the operations.
+func Routes(store Store) []web.Route {
+	h := &handlers{store}
+	return []web.Route{{
+		Method: http.MethodGet, Path: path, Operation: "listExpiring", Summary: "Lists what ends within 14 days.",
+		Scope: domain.ScopeWebhooksRead, Success: http.StatusOK, Handle: h.list,
+	}}
+}
+
+type handlers struct{ store Store }
+
+// view is something that ends, as callers see it.
+type view struct {
+	Kind         domain.ExpiryKind `json:"kind"`
+	ExpiresAt    *string           `json:"expiresAt"`
+	WebhookID    domain.WebhookID  `json:"webhookId,omitzero"`
+	URL          string            `json:"url,omitzero"`
+	SigningKeyID string            `json:"signingKeyId,omitzero"`
+	BucketName   string            `json:"bucketName,omitzero"`
+	ConsumerName string            `json:"consumerName,omitzero"`
+	KeyID        string            `json:"keyId,omitzero"`
+	Advice       string            `json:"advice"`
+}
+
+func show(e domain.Expiry) view {
+	v := view{
+		Kind: e.Kind, ExpiresAt: web.Stamp(e.At), WebhookID: e.Webhook, URL: e.URL,
+		BucketName: e.Bucket, ConsumerName: e.Consumer, Advice: advice(e.Kind),
+	}
+	switch e.Kind {
+	case domain.ExpirySigningKey:
+		v.SigningKeyID = e.Key
+	case domain.ExpiryAPIKey:
+		v.KeyID = e.Key
+	case domain.ExpiryReceiverCertificate, domain.ExpiryClientCertificate, domain.ExpiryWebhookSecret:
+	}
+	return v
+}
+
+// advice says what to do before something ends.
+func advice(kind domain.ExpiryKind) string {
+	switch kind {
+	case domain.ExpiryReceiverCertificate:
+		return "Renew the receiver's TLS certificate. Callbacks fail once it has ended."
+	case domain.ExpiryClientCertificate:
+		return "Set the webhook's auth with a new certificate. Its receiver refuses callbacks once this one has ended."
+	case domain.ExpiryWebhookSecret:
+		return "Give the receiver the new secret. Callbacks are signed with that one alone once the previous one has ended."
+	case domain.ExpirySigningKey:
+		return "Give receivers the new public key. This key signs no callbacks once it has ended."
+	case domain.ExpiryAPIKey:
+		return "Give whoever uses this key another one, or set a later expiresOn. Requests with it are refused once it has ended."
+	}
+	return ""
+}
+
+// list shows what ends, the soonest first. API keys are shown to those who may read them.
+func (h *handlers) list(c *web.Call) error {
+	if err := c.Check(); err != nil {
+		return err
+	}
+	now, account := time.Now(), c.Principal.Account
+	found, err := h.store.Expiring(c.Context(), account, now, most+1)
+	if err != nil {
+		return err
+	}
+	if c.Principal.May(domain.ScopeBucketsRead) {
+		keys, err := h.store.ExpiringKeys(c.Context(), account, now, most+1)
+		if err != nil {
+			return err
+		}
+		found = append(found, keys...)
+	}
+	slices.SortStableFunc(found, func(a, b domain.Expiry) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Webhook, b.Webhook)) })
+	shown, err := web.Fitting(found[:min(len(found), most)], show)
+	if err != nil {
+		return err
+	}
+	return c.Answer(http.StatusOK, struct {
+		Data []jsontext.Value `json:"data"`
+		More bool             `json:"more"`
+	}{shown, len(shown) < len(found)})
+}

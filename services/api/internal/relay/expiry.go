@@ -1,0 +1,55 @@
+package relay
+
+import (
+	"context"
+	"time"
+
+	"waybill.dev/shared/domain"
+)
+
+// Expiries counts what ends soon, over all accounts.
+type Expiries interface {
+	CountExpiring(ctx context.Context, now time.Time) ([]domain.ExpiryCount, error)
+	CountExpiringKeys(ctx context.Context, now time.Time) (domain.ExpiryCount, error)
+}
+
+// expiryLook is how often what ends soon is counted.
+const expiryLook = 5 * time.Second
+
+// watchExpiries sets the metrics of what ends soon while this process leads.
+func (r *Relay) watchExpiries(ctx context.Context) {
+	trouble := trouble{log: r.log, what: "what ends soon can't be counted; its metrics are old"}
+	ticker := time.NewTicker(expiryLook)
+	defer ticker.Stop()
+	for {
+		trouble.report(ctx, r.countExpiries(ctx, time.Now()))
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (r *Relay) countExpiries(ctx context.Context, now time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	counts, err := r.store.CountExpiring(ctx, now)
+	if err != nil {
+		return err
+	}
+	keys, err := r.store.CountExpiringKeys(ctx, now)
+	if err != nil {
+		return err
+	}
+	for _, c := range append(counts, keys) {
+		kind := string(c.Kind)
+		r.metrics.expiring.WithLabelValues(kind).Set(float64(c.N))
+		if c.Soonest.IsZero() {
+			r.metrics.soonest.DeleteLabelValues(kind)
+		} else {
+			r.metrics.soonest.WithLabelValues(kind).Set(c.Soonest.Sub(now).Seconds())
+		}
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package fanout
+
+import (
+	"runtime"
+	"sync"
+
+	"waybill.dev/services/dispatcher/internal/inflight"
+)
+
+const (
+	// maxAside is how many events of an account may wait here for its filters. Others are returned
+	// to the bus for asideWait.
+	maxAside  = 1024
+	asideWait = strangerWait
+	// asideShare of the room for events is for those of one account that wait.
+	asideShare = 16
+)
+
+// aside handles the events of accounts whose filters take long. The events of one account are handled
+// one after the other. No other account waits for them. At most half of the processors are used, and the
+// accounts take turns in that.
+type aside struct {
+	most  int64 // bytes that may wait for an account; 0: there is no bound
+	slots chan struct{}
+
+	mu       sync.Mutex
+	accounts map[string]*line
+	working  sync.WaitGroup
+}
+
+// line is what waits for an account, and what is handled.
+type line struct {
+	waiting []waiting
+	bytes   int64
+}
+
+type waiting struct {
+	bytes  int64
+	handle func()
+}
+
+func newAside(room *inflight.Budget) *aside {
+	a := &aside{slots: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), accounts: make(map[string]*line)}
+	if room != nil {
+		a.most = room.Limit() / asideShare
+	}
+	return a
+}
+
+// add calls handle when it is the event's turn; false: too much waits for the account already.
+func (a *aside) add(account string, bytes int64, handle func()) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	l := a.accounts[account]
+	if l == nil {
+		l = &line{}
+		a.accounts[account] = l
+		a.working.Go(func() { a.work(account, l) })
+	} else if len(l.waiting) >= maxAside || a.most > 0 && l.bytes+bytes > a.most {
+		return false
+	}
+	l.waiting = append(l.waiting, waiting{bytes, handle})
+	l.bytes += bytes
+	return true
+}
+
+func (a *aside) work(account string, l *line) {
+	for {
+		a.slots <- struct{}{} // those that wait get it in turn
+		next, ok := a.next(account, l)
+		if ok {
+			next.handle()
+		}
+		<-a.slots
+		if !ok {
+			return
+		}
+	}
+}
+
+func (a *aside) next(account string, l *line) (next waiting, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(l.waiting) == 0 {
+		delete(a.accounts, account)
+		return waiting{}, false
+	}
+	next, l.waiting[0] = l.waiting[0], waiting{}
+	l.waiting = l.waiting[1:]
+	l.bytes -= next.bytes
+	return next, true
+}
+
+// len counts the events that wait.
+func (a *aside) len() float64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := 0
+	for _, l := range a.accounts {
+		n += len(l.waiting)
+	}
+	return float64(n)
+}

@@ -1,0 +1,113 @@
+package fanout_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"waybill.dev/services/dispatcher/internal/fanout"
+	"waybill.dev/services/dispatcher/internal/index"
+	"waybill.dev/shared/bus"
+	"waybill.dev/shared/bus/bustest"
+	"waybill.dev/shared/domain"
+)
+
+// stuck needs for ever to look at the filters of one account, until it is let go.
+type stuck struct {
+	oneEach
+	letGo chan struct{}
+}
+
+const costly = "costly"
+
+func (s stuck) Costly(event *domain.Event) bool { return event.Account == costly }
+
+func (s stuck) Subscribers(event *domain.Event) []*index.Hook {
+	if event.Account == costly {
+		<-s.letGo
+	}
+	return s.oneEach.Subscribers(event)
+}
+
+// An account whose filters take long holds up itself alone, keeps the turn of its events, and takes
+// no more than its share of what may wait.
+func TestFiltersHoldUpTheirAccountAlone(t *testing.T) {
+	t.Parallel()
+	b, err := bus.Connect(bus.Options{URL: bustest.Start(t).URL(), Name: "test", Logger: slog.New(slog.DiscardHandler), MACKeys: [][]byte{make([]byte, 32)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	if err := b.WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Ensure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const most, events = 1 + 1024, 1100 // one in hand, and those that wait
+	published := make(chan error, events+1)
+	publish := func(account string, i int) {
+		e := domain.Event{Account: account, ID: fmt.Sprintf("evt_%d", i), Type: domain.ShipmentCreated, Payload: []byte(`{}`), ReceivedAt: time.Now()}
+		b.PublishEvent(bus.Accepted{Event: e, Version: 1}, 0, func(_ bool, err error) { published <- err })
+	}
+	for i := range events {
+		publish(costly, i)
+	}
+	publish("other", 0)
+	for range events + 1 {
+		if err := <-published; err != nil {
+			t.Fatal(err)
+		}
+	}
+	slow, out, metrics := stuck{letGo: make(chan struct{})}, make(offered, events+1), prometheus.NewRegistry()
+	f := fanout.New(fanout.Options{
+		Bus: b, Deliverer: out, Emitter: ignore{}, Log: &slowLog{}, Index: slow, Logger: slog.New(slog.DiscardHandler), Metrics: metrics,
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = f.Run(ctx) })
+	letGo := sync.OnceFunc(func() { close(slow.letGo) })
+	defer func() { letGo(); stop(); running.Wait() }()
+	next := func() *domain.Task {
+		t.Helper()
+		select {
+		case job := <-out:
+			return job.Task
+		case <-time.After(time.Minute):
+			t.Fatal("no delivery comes")
+		}
+		return nil
+	}
+	if got := next(); got.Account != "other" {
+		t.Errorf("the first delivery is of %s", got.Account)
+	}
+	if got := gauge(t, metrics, "waybill_events_aside"); got > most {
+		t.Errorf("%v events wait for their account's filters, want at most %d", got, most)
+	}
+	letGo()
+	for i := range most {
+		if got := next(); got.EventID != fmt.Sprintf("evt_%d", i) {
+			t.Fatalf("delivery %d is of event %s", i, got.EventID)
+		}
+	}
+}
+
+func gauge(t *testing.T, from *prometheus.Registry, name string) float64 {
+	t.Helper()
+	families, err := from.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == name {
+			return family.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	t.Fatalf("there is no metric %s", name)
+	return 0
+}

@@ -1,0 +1,166 @@
+package index
+
+import (
+	"slices"
+
+	"waybill.dev/shared/filter"
+)
+
+// chooser finds the webhooks whose filter an event matches. A filter that needs certain values
+// at a path is looked at only for events that have one of them. Of its paths, it is found by
+// that which has the most values among all filters. One that needs a value within a range is
+// looked at only for events within it. Each other filter is looked at for each event.
+type chooser struct {
+	always []*Hook // they have no filter
+	// places has what finds the others, by the member of data that their paths begin with; empty:
+	// those outside of data.
+	places map[string][]place
+	others []*filtered
+}
+
+// place finds filters by what an event has at one path.
+type place interface {
+	choose(event *filter.Event, hooks []*Hook) []*Hook
+}
+
+// filtered is a filter with its webhook.
+type filtered struct {
+	hook   *Hook
+	filter *filter.Filter
+}
+
+func (f *filtered) choose(event *filter.Event, hooks []*Hook) []*Hook {
+	if f.filter.Matches(event) {
+		hooks = append(hooks, f.hook)
+	}
+	return hooks
+}
+
+// newChooser makes a chooser; filters has a filter, or nil, for each hook.
+func newChooser(hooks []*Hook, filters []*filter.Filter) *chooser {
+	c := &chooser{places: make(map[string][]place)}
+	needs := make([][]filter.Need, len(hooks))
+	values := make(map[string]map[filter.Key]struct{}) // by path
+	for i, f := range filters {
+		if f == nil {
+			c.always = append(c.always, hooks[i])
+			continue
+		}
+		needs[i] = f.Needs()
+		for _, need := range needs[i] {
+			if values[need.Path()] == nil {
+				values[need.Path()] = make(map[filter.Key]struct{})
+			}
+			for _, key := range need.Keys {
+				values[need.Path()][key] = struct{}{}
+			}
+		}
+	}
+	byKey, byRange := make(map[string]*keyed), make(map[string]*ranged)
+	for i, f := range filters {
+		if f == nil {
+			continue
+		}
+		each := &filtered{hooks[i], f}
+		if len(needs[i]) > 0 {
+			best := slices.MaxFunc(needs[i], func(a, b filter.Need) int { return len(values[a.Path()]) - len(values[b.Path()]) })
+			c.addNeed(byKey, best, each)
+		} else if within, ok := f.Range(); ok {
+			c.addRange(byRange, within, each)
+		} else {
+			c.others = append(c.others, each)
+		}
+	}
+	for _, r := range byRange {
+		r.find = filter.NewRanges(r.ranges)
+		r.ranges = nil
+	}
+	return c
+}
+
+func (c *chooser) addNeed(byKey map[string]*keyed, need filter.Need, f *filtered) {
+	k := byKey[need.Path()]
+	if k == nil {
+		k = &keyed{need, make(map[filter.Key][]*filtered)}
+		byKey[need.Path()] = k
+		c.places[need.Name()] = append(c.places[need.Name()], k)
+	}
+	for _, key := range need.Keys {
+		k.filters[key] = append(k.filters[key], f)
+	}
+}
+
+func (c *chooser) addRange(byRange map[string]*ranged, within filter.Range, f *filtered) {
+	r := byRange[within.Place()]
+	if r == nil {
+		r = &ranged{}
+		byRange[within.Place()] = r
+		c.places[within.Name()] = append(c.places[within.Name()], r)
+	}
+	r.ranges = append(r.ranges, within)
+	r.filters = append(r.filters, f)
+}
+
+// choose returns the webhooks whose filter matches, each once.
+func (c *chooser) choose(payload []byte) []*Hook {
+	event := filter.Read(payload)
+	hooks := slices.Clone(c.always)
+	for _, f := range c.others {
+		hooks = f.choose(event, hooks)
+	}
+	for _, p := range c.places[""] {
+		hooks = p.choose(event, hooks)
+	}
+	if len(c.places) == 0 {
+		return hooks
+	}
+	for name := range event.Names() {
+		if len(name) == 0 {
+			continue // no path begins with it
+		}
+		for _, p := range c.places[string(name)] {
+			hooks = p.choose(event, hooks)
+		}
+	}
+	return hooks
+}
+
+// keyed finds filters by the values that they need at one path.
+type keyed struct {
+	need    filter.Need // it says the path
+	filters map[filter.Key][]*filtered
+}
+
+func (k *keyed) choose(event *filter.Event, hooks []*Hook) []*Hook {
+	var room [1]filter.Key
+	keys := room[:0]
+	event.Keys(k.need, func(key filter.Key) { keys = append(keys, key) })
+	var seen map[*filtered]struct{}
+	if len(keys) > 1 { // elements of an array: a filter may need several of them
+		seen = make(map[*filtered]struct{})
+	}
+	for _, key := range keys {
+		for _, f := range k.filters[key] {
+			if seen != nil {
+				if _, again := seen[f]; again {
+					continue
+				}
+				seen[f] = struct{}{}
+			}
+			hooks = f.choose(event, hooks)
+		}
+	}
+	return hooks
+}
+
+// ranged finds filters by the ranges that they need at one path.
+type ranged struct {
+	find    *filter.Ranges
+	filters []*filtered
+	ranges  []filter.Range // of filters; only until find is made
+}
+
+func (r *ranged) choose(event *filter.Event, hooks []*Hook) []*Hook {
+	r.find.Find(event, func(number int) { hooks = r.filters[number].choose(event, hooks) })
+	return hooks
+}

@@ -1,0 +1,292 @@
+package order
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"waybill.dev/services/dispatcher/internal/deliver"
+	"waybill.dev/services/dispatcher/internal/index"
+	"waybill.dev/services/dispatcher/internal/origin"
+	"waybill.dev/shared/bus"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/envelope"
+	"waybill.dev/shared/store/recorder"
+)
+
+const (
+	takeWait = 250 * time.Millisecond
+	// After askAfter without a missing event, the relay is asked for it, and then again every askAgain.
+	askAfter = 100 * time.Millisecond
+	askAgain = 500 * time.Millisecond
+	// missingMost is how long the order waits for an event that was committed and does not come.
+	missingMost = time.Minute
+)
+
+// taken is an event on its way in.
+type taken struct {
+	event   *origin.Event
+	version int64 // of the configuration that it needs
+	out     bool  // it was taken in
+}
+
+// takeIn reads the account's events and makes their deliveries in order, until ctx is done.
+func (s *session) takeIn(ctx context.Context, from bus.Taken) error {
+	consumer, err := s.m.options.Bus.Stream(bus.StreamEvents).Consumer(ctx, from.Name)
+	if err != nil {
+		return err
+	}
+	defer consumer.Close()
+	for ctx.Err() == nil {
+		room, err := s.inFlight.Reserve(ctx)
+		if err != nil {
+			return nil // asked to stop
+		}
+		var ready []*taken
+		err = consumer.Fetch(ctx, bus.MaxFetch, bus.FetchOptions{Wait: takeWait, Bytes: room}, func(message *bus.Message) {
+			ready = append(ready, s.arrive(message)...)
+		})
+		s.inFlight.Give(room)
+		if err != nil && !errors.Is(err, bus.ErrAway) {
+			return err
+		}
+		ready = append(ready, s.overdue(ctx)...)
+		if err := s.admit(ctx, ready); err != nil {
+			return err
+		}
+		s.trim(ctx, time.Now())
+		if s.doubtful.Swap(false) {
+			if state, err := s.m.options.Bus.Stream(bus.StreamEvents).State(ctx); err == nil && !state.Created.Equal(s.created) {
+				return errRestart
+			}
+		}
+	}
+	return nil
+}
+
+// arrive reads a message and returns the events whose deliveries may be made now.
+func (s *session) arrive(message *bus.Message) []*taken {
+	if s.ended.Has(message.Position()) { // its acknowledgement was lost
+		message.Ack()
+		return nil
+	}
+	if !s.inFlight.Add(message) {
+		return nil
+	}
+	t := s.read(message)
+	if t == nil { // fan-out handles it
+		s.stage.Done(message)
+		return nil
+	}
+	t.event.Known = t.event.Known || message.Repeated || message.Sequence <= s.suspect
+	ready := s.places.add(time.Now(), t)
+	s.m.metrics.places.Set(float64(len(s.places.early)))
+	return ready
+}
+
+// read reads an event; nil: fan-out handles it.
+func (s *session) read(message *bus.Message) *taken {
+	accepted, ok := s.m.options.Bus.ParseAccepted(message.Subject(), message.Header(), message.Body())
+	if ok {
+		if accepted.Unknown || accepted.Place == 0 {
+			return nil
+		}
+		return &taken{event: s.stage.OfREST(message, accepted), version: accepted.Version}
+	}
+	if message.Sequence < s.from {
+		return nil
+	}
+	event, err := origin.FromBus(message, s.account)
+	if err != nil || !event.Type.Valid() {
+		return nil // fan-out rejects it
+	}
+	return &taken{event: s.stage.OfBus(message, event)}
+}
+
+// overdue asks the relay for events that are missing. After missingMost it goes on without them.
+func (s *session) overdue(ctx context.Context) []*taken {
+	p, now := &s.places, time.Now()
+	if p.since.IsZero() || now.Sub(p.since) < askAfter || now.Sub(p.asked) < askAgain {
+		return nil
+	}
+	p.asked = now
+	low := p.lowest()
+	asking, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	next, err := s.m.options.Log.NextPlace(asking, s.account, p.next)
+	switch {
+	case err == nil && next > p.next: // those between are settled
+		return p.skip(now, min(next, max(low, p.next)))
+	case now.Sub(p.since) < missingMost:
+		s.m.options.Bus.AskPlaces(bus.MissingPlaces{Account: s.account, First: p.next, Last: low - 1})
+		return nil
+	}
+	s.m.metrics.missing.Add(float64(low - p.next))
+	s.m.options.Logger.Warn("events that were committed don't come; later ones go on without them", "account", s.account, "from", p.next, "below", low)
+	return p.skip(now, low)
+}
+
+// admit makes the deliveries of events, in their order.
+func (s *session) admit(ctx context.Context, list []*taken) error {
+	if len(list) == 0 {
+		return nil
+	}
+	hooks := make([][]*index.Hook, len(list))
+	for i, t := range list {
+		if err := s.m.options.Index.Await(ctx, t.version); err != nil {
+			return err
+		}
+		hooks[i] = s.m.options.Index.Subscribers(&t.event.Event)
+	}
+	known, err := s.recorded(ctx, list, hooks)
+	if err != nil {
+		return err
+	}
+	shipments := make([]*int64, len(list))
+	for i, t := range list {
+		for _, hook := range hooks[i] {
+			if hook.Config().Ordering == domain.OrderingShipment {
+				shipments[i] = envelope.Shipment(s.account, t.event.Event.Payload)
+				break
+			}
+		}
+	}
+	if err := s.count(ctx, list, shipments, hooks, known); err != nil {
+		return err
+	}
+	if err := s.overlooked(ctx, list, shipments, hooks, known); err != nil {
+		return err
+	}
+	for i, t := range list {
+		if err := s.m.options.Deliverer.Room(ctx); err != nil {
+			return err
+		}
+		s.dispatch(t.event, hooks[i], shipments[i], known)
+	}
+	if list[len(list)-1].event.Message.Sequence > s.suspect && len(s.places.arrived) == 0 {
+		s.mu.Lock()
+		s.loaded = nil
+		s.mu.Unlock()
+	}
+	s.wake()
+	return nil
+}
+
+// recorded asks the log about events that may have been handed out before: which of their deliveries
+// have an outcome.
+func (s *session) recorded(ctx context.Context, list []*taken, hooks [][]*index.Hook) (map[domain.DeliveryID]domain.Revision, error) {
+	var ids []domain.DeliveryID
+	for i, t := range list {
+		if !t.event.Known {
+			continue
+		}
+		for _, hook := range hooks[i] {
+			ids = append(ids, domain.NewDeliveryID(t.event.Event.Key(), hook.ID))
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	return s.m.options.Log.Revs(ctx, s.account, ids)
+}
+
+// count reads the last numbers of webhooks and shipments that are not in memory. It reads one again if a
+// delivery has an outcome already: the owner before may have ended it just now, and its number must not
+// be given twice. The greater number is right, because everything before a number in the log has its
+// outcome there, too.
+func (s *session) count(ctx context.Context, list []*taken, shipments []*int64, hooks [][]*index.Hook, known map[domain.DeliveryID]domain.Revision) error {
+	var keys []recorder.SequenceKey
+	s.mu.Lock()
+	asked := make(map[recorder.SequenceKey]bool)
+	for i, shipment := range shipments {
+		if shipment == nil {
+			continue
+		}
+		for _, hook := range hooks[i] {
+			key := recorder.SequenceKey{Webhook: hook.ID, Shipment: *shipment}
+			if asked[key] || hook.Config().Ordering != domain.OrderingShipment {
+				continue
+			}
+			ended := len(known) > 0 && known[domain.NewDeliveryID(list[i].event.Event.Key(), hook.ID)].HasOutcome()
+			if _, ok := s.numbers[key]; ok && !ended {
+				continue
+			}
+			asked[key] = true
+			keys = append(keys, key)
+		}
+	}
+	s.mu.Unlock()
+	if len(keys) == 0 {
+		return nil
+	}
+	last, err := s.m.options.Log.Sequences(ctx, keys)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, key := range keys {
+		s.numbers[key] = max(last[key].Last, s.numbers[key])
+		s.missed(key, last[key].Missed)
+	}
+	return nil
+}
+
+// overlooked returns errRestart if ORDER has a delivery that this session has not read. The owner before
+// has stored it later, when its attempt in flight had failed. Without a restart nobody would send it until
+// the owner changes again.
+func (s *session) overlooked(ctx context.Context, list []*taken, shipments []*int64, hooks [][]*index.Hook, known map[domain.DeliveryID]domain.Revision) error {
+	if len(known) == 0 {
+		return nil
+	}
+	for i, shipment := range shipments {
+		if shipment == nil {
+			continue
+		}
+		for _, hook := range hooks[i] {
+			id := domain.NewDeliveryID(list[i].event.Event.Key(), hook.ID)
+			if !known[id].HasOutcome() || hook.Config().Ordering != domain.OrderingShipment || s.has(id) || s.holds(hook.ID, *shipment, id) {
+				continue
+			}
+			asking, cancel := context.WithTimeout(ctx, askTime)
+			message, err := s.m.options.Bus.Stream(bus.StreamOrder).Newest(asking, bus.OrderSubject(&domain.Task{Account: s.account, Webhook: hook.ID, Delivery: id}))
+			cancel()
+			if err != nil {
+				return err
+			}
+			if message != nil {
+				return errRestart
+			}
+		}
+	}
+	return nil
+}
+
+// dispatch makes the deliveries of an event.
+func (s *session) dispatch(event *origin.Event, hooks []*index.Hook, shipment *int64, known map[domain.DeliveryID]domain.Revision) {
+	key := event.Event.Key()
+	var targets []*index.Hook
+	var tasks []*domain.Task
+	for _, hook := range hooks {
+		id := domain.NewDeliveryID(key, hook.ID)
+		if known[id].HasOutcome() || s.has(id) {
+			continue
+		}
+		targets = append(targets, hook)
+		tasks = append(tasks, &domain.Task{
+			Delivery: id, Account: s.account, Webhook: hook.ID, EventID: event.Event.ID, EventType: event.Event.Type,
+			EventSeq: event.Message.Sequence, ReceivedAt: event.Event.ReceivedAt, TraceParent: event.Trace, Body: event.Event.Payload,
+		})
+	}
+	if len(tasks) > 0 {
+		s.inFlight.More(event.Message, event.Extra(len(tasks)))
+	}
+	event.Begin(len(tasks))
+	for i, task := range tasks {
+		if shipment != nil && targets[i].Config().Ordering == domain.OrderingShipment {
+			s.enqueue(event, targets[i], *shipment, task)
+			continue
+		}
+		s.m.options.Deliverer.Offer(targets[i], &deliver.Job{Origin: event, Task: task, Wide: len(tasks) >= deliver.WideFrom})
+	}
+}

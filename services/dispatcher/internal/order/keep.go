@@ -1,0 +1,267 @@
+package order
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"slices"
+	"time"
+
+	"waybill.dev/services/dispatcher/internal/deliver"
+	"waybill.dev/services/dispatcher/internal/index"
+	"waybill.dev/services/dispatcher/internal/record"
+	"waybill.dev/shared/bus"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store/recorder"
+)
+
+// patience is how long a delivery waits in memory, with its event in flight. Then it is stored in the
+// stream ORDER.
+const patience = time.Second
+
+// After so many ticks the session looks for deliveries to store, and for those that were waited for too
+// long.
+const (
+	keepTicks = 5
+	passTicks = 10
+)
+
+// look finds what has become due.
+func (s *session) look(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.waits) > 0 && !s.waits[0].at.After(now) {
+		w := heap.Pop(&s.waits).(wait) //nolint:errcheck,forcetypeassert // nothing else is pushed
+		if w.queue.waits.Equal(w.at) {
+			w.queue.waits = time.Time{}
+		}
+		s.turn(w.queue, now)
+	}
+	s.ticks++
+	if s.over {
+		return
+	}
+	if s.ticks%keepTicks == 0 {
+		for q := range s.fresh {
+			if e := q.unkept(); e != nil && now.Sub(e.at) >= patience && !q.keeping {
+				s.keepNext(q, now)
+			}
+		}
+	}
+	if s.ticks%passTicks == 0 {
+		for _, l := range s.lanes {
+			for _, q := range l.queues {
+				s.pass(q, now)
+			}
+		}
+	}
+}
+
+// unkept returns the first entry that is neither kept nor in flight. It returns nil while an entry that is
+// not kept is in flight: everything before a kept entry must be kept, too, or the next owner would not know
+// their order.
+func (q *queue) unkept() *entry {
+	for i, e := range q.entries {
+		if e.kept {
+			continue
+		}
+		if i == 0 && q.busy {
+			return nil
+		}
+		return e
+	}
+	return nil
+}
+
+// keepNext stores the first entry that is not kept. When that is done the next one follows. s.mu is
+// held.
+func (s *session) keepNext(q *queue, now time.Time) {
+	e := q.unkept()
+	if e == nil || s.over {
+		if e == nil && !q.busy {
+			delete(s.fresh, q)
+		}
+		return
+	}
+	why := s.reason(q, e)
+	next := *e.task
+	next.Rev = next.Rev.Next()
+	next.HeldAt = now
+	q.keeping, e.keeping = true, true
+	s.keeping++
+	s.m.options.Bus.KeepOrdered(&next, bus.Ordered{Sequence: e.number, Shipment: q.shipment, Gap: e.gap}, func(err error) {
+		go s.keptOne(q, e, &next, why, err)
+	})
+}
+
+// keptOne notes that an entry is kept, or could not be.
+func (s *session) keptOne(q *queue, e *entry, next *domain.Task, why domain.Change, err error) {
+	now := time.Now()
+	s.mu.Lock()
+	q.keeping, e.keeping = false, false
+	s.keeping--
+	var job *deliver.Job
+	if err == nil {
+		job = &deliver.Job{Task: e.task, Origin: e.event}
+		e.task, e.event, e.kept, e.rev = nil, nil, true, next.Rev
+	}
+	s.turn(q, now)
+	if err == nil {
+		s.keepNext(q, now)
+	}
+	s.mu.Unlock()
+	if job != nil {
+		s.m.options.Deliverer.Waits(job, next, why)
+	}
+}
+
+// reason is why an entry waits.
+func (s *session) reason(q *queue, e *entry) domain.Change {
+	hook := q.lane.hook
+	switch {
+	case hook.Config().Fault != "":
+		return domain.ChangeUnreadable
+	case hook.Inactive():
+		return domain.ChangeInactive
+	case e != q.entries[0]:
+		return domain.ChangeBehind
+	}
+	if open, _ := s.m.options.Deliverer.Circuit(hook); open {
+		return domain.ChangeCircuit
+	}
+	return domain.ChangeOverflow
+}
+
+// pass lets the second entry go out once it has waited for the first one, which fails, for as long as
+// the webhook allows; s.mu is held.
+func (s *session) pass(q *queue, now time.Time) {
+	if q.busy || len(q.entries) < 2 || !q.entries[0].failed {
+		return
+	}
+	config := q.lane.hook.Config()
+	ordered := config.Ordering == domain.OrderingShipment
+	if ordered && q.lane.hook.Inactive() { // the clock stands still
+		q.since = q.since.Add(passTicks * tick)
+		return
+	}
+	if ordered && (config.OrderingMaxWait == 0 || now.Sub(q.since) < config.OrderingMaxWait) {
+		return
+	}
+	q.passed = append(q.passed, q.entries[0])
+	q.entries = q.entries[1:]
+	q.since, q.gap = now, ordered
+	s.turn(q, now)
+}
+
+// loadKept reads the deliveries that wait for their turn in ORDER.
+func (s *session) loadKept(ctx context.Context) error {
+	type kept struct {
+		task  *domain.Task
+		place bus.Ordered
+	}
+	lists := make(map[domain.WebhookID][]kept)
+	err := s.m.options.Bus.Orders(ctx, s.account, func(task *domain.Task, place bus.Ordered, err error) {
+		if err != nil {
+			s.m.options.Logger.Error("a delivery that waits for its turn can't be read and is left", "account", s.account, "error", err)
+			return
+		}
+		lists[task.Webhook] = append(lists[task.Webhook], kept{task, place})
+	})
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.loaded = make(map[domain.DeliveryID]bool)
+	s.mu.Unlock()
+	for id, list := range lists {
+		hook, err := s.find(ctx, id)
+		if err != nil {
+			return err
+		}
+		if hook == nil {
+			for _, k := range list {
+				s.m.options.Deliverer.End(&deliver.Job{Task: k.task, Origin: orphan{s, k.task}}, domain.ChangeDeleted)
+			}
+			continue
+		}
+		slices.SortFunc(list, func(a, b kept) int { return cmp.Compare(a.place.Sequence, b.place.Sequence) })
+		now := time.Now()
+		s.mu.Lock()
+		for _, k := range list {
+			q := s.lane(hook).queue(k.place.Shipment)
+			since := now
+			if k.task.HeldAt.After(hook.Config().ActivatedAt) {
+				since = k.task.HeldAt
+			}
+			s.loaded[k.task.Delivery] = true
+			s.append(q, &entry{
+				delivery: k.task.Delivery, number: k.place.Sequence, rev: k.task.Rev, at: now, due: k.place.Due,
+				kept: true, failed: k.task.Attempts > 0, gap: k.place.Gap,
+			}, since)
+		}
+		s.mu.Unlock()
+	}
+	return s.loadNumbers(ctx)
+}
+
+// loadNumbers reads the last numbers of the shipments that have waiting deliveries. It marks what waits
+// behind a delivery that did not arrive, because the owner before may have stopped before it knew that.
+func (s *session) loadNumbers(ctx context.Context) error {
+	var keys []recorder.SequenceKey
+	s.mu.Lock()
+	for id, l := range s.lanes {
+		for shipment := range l.queues {
+			keys = append(keys, recorder.SequenceKey{Webhook: id, Shipment: shipment})
+		}
+	}
+	s.mu.Unlock()
+	if len(keys) == 0 {
+		return nil
+	}
+	numbers, err := s.m.options.Log.Sequences(ctx, keys)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, key := range keys {
+		// What is kept may be ahead of the log, and end before the log has it.
+		s.numbers[key] = max(numbers[key].Last, s.kept(key))
+		s.missed(key, numbers[key].Missed)
+	}
+	return nil
+}
+
+// find returns a webhook; nil: it was deleted.
+func (s *session) find(ctx context.Context, id domain.WebhookID) (*index.Hook, error) {
+	type answer struct {
+		hook *index.Hook
+		err  error
+	}
+	found := make(chan answer, 1)
+	s.m.options.Index.Find(id, func(hook *index.Hook, err error) { found <- answer{hook, err} })
+	select {
+	case a := <-found:
+		return a.hook, a.err
+	case <-ctx.Done():
+		return nil, ctx.Err() //nolint:wrapcheck // asked to stop
+	}
+}
+
+// orphan is a delivery of a webhook that was deleted.
+type orphan struct {
+	s    *session
+	task *domain.Task
+}
+
+// Emitting implements deliver.Origin.
+func (orphan) Emitting() *domain.Event { return nil }
+
+// Settler implements deliver.Origin: the event is settled already.
+func (orphan) Settler() record.Settler { return nil }
+
+// Stored implements deliver.Origin.
+func (o orphan) Stored() { go o.s.clear(o.task.Webhook, o.task.Delivery) }
+
+// Abandoned implements deliver.Origin: it is found again.
+func (orphan) Abandoned() {}

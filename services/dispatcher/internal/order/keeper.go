@@ -1,0 +1,285 @@
+package order
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"waybill.dev/services/dispatcher/internal/inflight"
+	"waybill.dev/services/dispatcher/internal/origin"
+	"waybill.dev/shared/bus"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/loss"
+	"waybill.dev/shared/store/recorder"
+)
+
+const (
+	// maxUnacknowledged bounds the events of an account that are in flight.
+	maxUnacknowledged = 1 << 14
+	// endTime is how long the end waits for attempts in flight.
+	endTime = 20 * time.Second
+	// tick is how often it is looked what is due or has waited for long.
+	tick = 50 * time.Millisecond
+	// roomShare: one account takes at most this part of the memory.
+	roomShare = 4
+)
+
+var errRestart = errors.New("it begins anew")
+
+// keeper keeps the order of one account. It runs one session after the other. Each session begins with
+// what the database and the bus have.
+type keeper struct {
+	m       *Manager
+	account string
+	stop    func()
+
+	mu      sync.Mutex
+	session *session
+}
+
+func newKeeper(m *Manager, account string, stop func()) *keeper {
+	return &keeper{m: m, account: account, stop: stop}
+}
+
+// changed is called when a webhook has changed.
+func (k *keeper) changed() {
+	if s := k.now(); s != nil {
+		s.wake()
+	}
+}
+
+// restart ends the session, so that the next one reads everything again.
+func (k *keeper) restart() {
+	if s := k.now(); s != nil {
+		s.fail(errRestart)
+	}
+}
+
+// look has the session check whether EVENTS is still the same stream.
+func (k *keeper) look() {
+	if s := k.now(); s != nil {
+		s.doubtful.Store(true)
+	}
+}
+
+func (k *keeper) now() *session {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.session
+}
+
+func (k *keeper) run(ctx context.Context) {
+	wait := backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(100*time.Millisecond), backoff.WithMaxInterval(2*time.Second), backoff.WithMaxElapsedTime(0))
+	failing := false
+	for ctx.Err() == nil {
+		s := newSession(k.m, k.account)
+		k.mu.Lock()
+		k.session = s
+		k.mu.Unlock()
+		err := s.run(ctx, func() {
+			if failing {
+				k.m.options.Logger.Info("the order of an account is kept again", "account", k.account)
+			}
+			failing = false
+			wait.Reset()
+		})
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, errRestart):
+			continue
+		case !failing:
+			k.m.options.Logger.Warn("the order of an account can't be kept; trying again", "account", k.account, "error", err)
+			failing = true
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait.NextBackOff()):
+		}
+	}
+}
+
+func newSession(m *Manager, account string) *session {
+	room := m.options.Room
+	if room != nil {
+		room = room.Part(room.Limit() / roomShare)
+	}
+	s := &session{
+		m: m, account: account, inFlight: inflight.New(room), ended: loss.NewAcknowledged(),
+		lanes: make(map[domain.WebhookID]*lane), fresh: make(map[*queue]struct{}), failed: make(chan error, 1), poked: make(chan struct{}, 1),
+		numbers: make(map[recorder.SequenceKey]int64), gaps: make(map[recorder.SequenceKey]bool),
+	}
+	s.places.reset()
+	s.stage = &origin.Stage{
+		Emitter: m.options.Emitter, Server: m.options.Bus.Server,
+		Done: func(message *bus.Message) {
+			s.ended.Add(message.Position())
+			message.Ack()
+			s.inFlight.Done(message)
+		},
+		Back: func(message *bus.Message) { s.inFlight.Done(message) }, // the next session gets it
+	}
+	return s
+}
+
+// fail ends a session.
+func (s *session) fail(err error) {
+	select {
+	case s.failed <- err:
+	default:
+	}
+}
+
+// run takes over, then keeps the order until ctx is done or something fails. It calls working once it
+// has taken over.
+func (s *session) run(ctx context.Context, working func()) error {
+	taken, err := s.takeOver(ctx)
+	if err != nil {
+		return err
+	}
+	working()
+	attending, stopAttending := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopAttending()
+	var parts sync.WaitGroup
+	parts.Go(func() { _ = s.inFlight.Run(attending) })
+	taking, stop := context.WithCancel(ctx)
+	parts.Go(func() {
+		if err := s.takeIn(taking, taken); err != nil && taking.Err() == nil {
+			s.fail(err)
+		}
+	})
+	err = s.work(taking)
+	stop()
+	s.finish(ctx)
+	stopAttending()
+	parts.Wait()
+	s.m.metrics.waiting.Sub(float64(s.waiting()))
+	return err
+}
+
+// work sends what is due until ctx is done or something fails.
+func (s *session) work(ctx context.Context) error {
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-s.failed:
+			return err
+		case now := <-ticker.C:
+			s.look(now)
+		case <-s.poked:
+		}
+		s.pump(ctx)
+	}
+}
+
+// finish waits until the attempts in flight have ended. The rest is left to the next session.
+func (s *session) finish(ctx context.Context) {
+	s.mu.Lock()
+	s.over = true
+	s.mu.Unlock()
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+	defer cancel()
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for s.underWay() > 0 && ending.Err() == nil {
+		select {
+		case <-ticker.C:
+		case <-ending.Done():
+		}
+	}
+}
+
+// takeOver makes this process the one that gets the account's events, and reads what the process before
+// has kept.
+func (s *session) takeOver(ctx context.Context) (bus.Taken, error) {
+	events := s.m.options.Bus.Stream(bus.StreamEvents)
+	before, err := events.State(ctx)
+	if err != nil {
+		return bus.Taken{}, err
+	}
+	taken, err := s.m.options.Bus.TakeEvents(ctx, s.account, s.m.options.Self, maxUnacknowledged, func() (uint64, error) { return s.first(ctx, before) })
+	if err != nil {
+		return bus.Taken{}, err
+	}
+	state, err := events.State(ctx)
+	if err != nil {
+		return bus.Taken{}, err
+	}
+	s.created, s.suspect = state.Created, state.LastSeq
+	if err := s.written(ctx); err != nil {
+		return bus.Taken{}, err
+	}
+	next, err := s.m.options.Log.NextPlace(ctx, s.account, 1)
+	if err != nil {
+		return bus.Taken{}, err
+	}
+	s.places.next = next
+	if err := s.loadKept(ctx); err != nil {
+		return bus.Taken{}, err
+	}
+	start, err := s.m.options.Log.StartOrder(ctx, recorder.OrderStart{Account: s.account, Created: state.Created.Truncate(time.Millisecond), From: state.LastSeq + 1})
+	if err != nil {
+		return bus.Taken{}, err
+	}
+	s.from = start.From
+	s.m.mu.Lock()
+	_, known := s.m.starts[s.account]
+	s.m.mu.Unlock()
+	if !known {
+		s.m.wake()
+		s.m.options.Bus.Announce(bus.SubjectOrder, []byte(s.account))
+	}
+	return taken, nil
+}
+
+// first returns where the account's first consumer of a stream begins. Until the order has started,
+// fan-out acknowledges no event with a place. So the order needs nothing that fan-out has acknowledged. If
+// the order has started before, its consumer was lost: then the whole stream is read.
+func (s *session) first(ctx context.Context, before bus.StreamState) (uint64, error) {
+	starts, err := s.m.options.Log.OrderStarts(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, start := range starts {
+		if start.Account == s.account {
+			return max(before.FirstSeq, 1), nil
+		}
+	}
+	fanout, err := s.m.options.Bus.Stream(bus.StreamEvents).ConsumerState(ctx, bus.ConsumerFanout)
+	if err != nil {
+		return 0, err
+	}
+	return fanout.Acknowledged + 1, nil
+}
+
+// written waits until the records that are on the bus are in the database. They say which deliveries the
+// owner before has finished.
+func (s *session) written(ctx context.Context) error {
+	records := s.m.options.Bus.Stream(bus.StreamRecords)
+	state, err := records.State(ctx)
+	if err != nil {
+		return err
+	}
+	for {
+		consumer, err := records.ConsumerState(ctx, bus.ConsumerRecord)
+		if err != nil {
+			return err
+		}
+		if consumer.Acknowledged >= state.LastSeq || consumer.Pending == 0 && consumer.Unacknowledged == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for records: %w", ctx.Err())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,319 @@
+// Package order keeps the order of ordered webhooks: of the deliveries of one webhook and one
+// shipment only the first that has not ended is in flight. One dispatcher keeps the order of an account: the
+// owner of the account's shard. It takes in all events of the account, in the order of EVENTS
+// and, of those that REST accepted, in the order of their commits. See docs/decisions/0036.
+package order
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"waybill.dev/services/dispatcher/internal/deliver"
+	"waybill.dev/services/dispatcher/internal/index"
+	"waybill.dev/services/dispatcher/internal/inflight"
+	"waybill.dev/services/dispatcher/internal/record"
+	"waybill.dev/shared/bus"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store/recorder"
+)
+
+// Bus has the events, and keeps what waits for its turn.
+type Bus interface {
+	Stream(name string) *bus.Stream
+	Server() string
+	ParseAccepted(subject string, header map[string][]string, body []byte) (bus.Accepted, bool)
+	TakeEvents(ctx context.Context, account, self string, most int, first func() (uint64, error)) (bus.Taken, error)
+	Orders(ctx context.Context, account string, take func(*domain.Task, bus.Ordered, error)) error
+	KeepOrdered(task *domain.Task, place bus.Ordered, done func(error))
+	Announce(subject string, body []byte)
+	AskPlaces(m bus.MissingPlaces)
+	Reconnects() (c <-chan struct{}, stop func())
+}
+
+// Deliverer takes deliveries.
+type Deliverer interface {
+	Room(ctx context.Context) error
+	Offer(hook *index.Hook, job *deliver.Job)
+	End(job *deliver.Job, how domain.Change)
+	Waits(job *deliver.Job, next *domain.Task, why domain.Change)
+	Cap(hook *index.Hook) int
+	Circuit(hook *index.Hook) (open bool, nextProbe time.Time)
+	TryProbe(hook *index.Hook) bool
+	DropProbe(hook *index.Hook)
+}
+
+// Log is what the database knows of orders and deliveries.
+type Log interface {
+	Revs(ctx context.Context, account string, ids []domain.DeliveryID) (map[domain.DeliveryID]domain.Revision, error)
+	Sequences(ctx context.Context, keys []recorder.SequenceKey) (map[recorder.SequenceKey]recorder.Numbers, error)
+	OrderStarts(ctx context.Context) ([]recorder.OrderStart, error)
+	StartOrder(ctx context.Context, start recorder.OrderStart) (recorder.OrderStart, error)
+	NextPlace(ctx context.Context, account string, from int64) (int64, error)
+}
+
+// Index knows the webhooks.
+type Index interface {
+	Subscribers(event *domain.Event) []*index.Hook
+	Find(id domain.WebhookID, answer func(*index.Hook, error))
+	Await(ctx context.Context, version int64) error
+}
+
+// Emitter takes what is to be recorded.
+type Emitter interface{ Emit(record.Item) }
+
+// Options of a Manager.
+type Options struct {
+	Bus       Bus
+	Deliverer Deliverer
+	Log       Log
+	Index     Index
+	Emitter   Emitter
+	Room      *inflight.Budget // for events in flight; nil: without a bound
+	Self      string           // names this process
+	Logger    *slog.Logger
+	Metrics   prometheus.Registerer
+}
+
+// Route tells who handles an event.
+type Route int
+
+// Who handles an event.
+const (
+	Fanout  Route = iota // whoever has it
+	Order                // the owner of the account's order
+	Unknown              // it is not decided yet
+)
+
+const (
+	// reload is how often the starts of orders are read again, because an announcement of one may be
+	// lost. While events wait for a start it is reloadSoon.
+	reload     = 10 * time.Second
+	reloadSoon = time.Second
+	// maxAwaiting is how many events of an account may wait until its order has started.
+	maxAwaiting = 4096
+	askTime     = 5 * time.Second
+)
+
+// Manager keeps the order of the accounts that this dispatcher owns. Of every account it knows whether
+// its order is kept.
+type Manager struct {
+	options Options
+	metrics *metrics
+	any     atomic.Bool // some account uses order
+
+	mu       sync.Mutex
+	owned    [domain.Shards]bool
+	wanted   map[string]bool   // accounts that use order, or did
+	starts   map[string]uint64 // see recorder.OrderStart, for the present stream
+	awaiting map[string][]func()
+	keepers  map[string]*keeper
+	running  context.Context //nolint:containedctx // of Run; nil: not running
+	working  sync.WaitGroup
+	poke     chan struct{}
+}
+
+// New returns a manager; Run makes it work.
+func New(options Options) *Manager {
+	return &Manager{
+		options: options, metrics: newMetrics(options.Metrics), wanted: make(map[string]bool), starts: make(map[string]uint64),
+		awaiting: make(map[string][]func()), keepers: make(map[string]*keeper), poke: make(chan struct{}, 1),
+	}
+}
+
+// Own is called when this dispatcher has become the owner of a shard, or is no longer its owner.
+func (m *Manager) Own(shard int, owned bool) {
+	m.mu.Lock()
+	m.owned[shard] = owned
+	m.mu.Unlock()
+	m.wake()
+}
+
+// Changed is called when a webhook, or its circuit, has changed.
+func (m *Manager) Changed(hook *index.Hook) {
+	config := hook.Config()
+	ordered := config.Ordering == domain.OrderingShipment && !config.Deleted
+	if !ordered && !m.any.Load() {
+		return
+	}
+	m.mu.Lock()
+	if ordered && !m.wanted[hook.Account] {
+		m.wanted[hook.Account] = true
+		m.any.Store(true)
+		m.wake()
+	}
+	keeper := m.keepers[hook.Account]
+	m.mu.Unlock()
+	if keeper != nil {
+		keeper.changed()
+	}
+}
+
+// Heard is called for an announcement about the order of an account: it has started, it is needed, or
+// the relay has restored deliveries that wait in it.
+func (m *Manager) Heard(account string, restored bool) {
+	if !domain.ValidAccount(account) {
+		return
+	}
+	m.mu.Lock()
+	m.wanted[account] = true
+	m.any.Store(true)
+	keeper := m.keepers[account]
+	m.mu.Unlock()
+	if keeper != nil && restored {
+		keeper.restart()
+	}
+	m.wake()
+}
+
+// Route tells who handles an event.
+func (m *Manager) Route(account string, place int64, sequence uint64, rest bool) Route {
+	if rest && place == 0 || place == 0 && !m.any.Load() {
+		return Fanout
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	from, started := m.starts[account]
+	switch {
+	case !started && place == 0 && !m.wanted[account]:
+		return Fanout
+	case !started:
+		return Unknown
+	case rest || sequence >= from:
+		return Order
+	}
+	return Fanout
+}
+
+// Await calls again once Route may know more of an account; false: too many wait already.
+func (m *Manager) Await(account string, again func()) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.awaiting[account]) >= maxAwaiting {
+		return false
+	}
+	first := len(m.awaiting[account]) == 0
+	m.awaiting[account] = append(m.awaiting[account], again)
+	if first { // its owner may not know yet that it is one
+		m.wanted[account] = true
+		m.any.Store(true)
+		m.options.Bus.Announce(bus.SubjectOrder, []byte(account))
+	}
+	m.wake()
+	return true
+}
+
+func (m *Manager) wake() {
+	select {
+	case m.poke <- struct{}{}:
+	default:
+	}
+}
+
+// Run keeps order until ctx is done; then what is in flight ends.
+func (m *Manager) Run(ctx context.Context) error {
+	reconnects, stop := m.options.Bus.Reconnects()
+	defer stop()
+	m.mu.Lock()
+	m.running = ctx
+	m.mu.Unlock()
+	for ctx.Err() == nil {
+		wait := reload
+		if !m.load(ctx) || m.awaited() {
+			wait = reloadSoon
+		}
+		m.apply()
+		select {
+		case <-ctx.Done():
+		case <-m.poke:
+		case <-reconnects: // the streams may be others
+			m.forget()
+		case <-time.After(wait):
+		}
+	}
+	m.mu.Lock()
+	m.running = nil
+	m.mu.Unlock()
+	m.working.Wait()
+	return nil
+}
+
+// forget drops what is known of starts, so that they are read again before an event is routed.
+func (m *Manager) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clear(m.starts)
+	for _, k := range m.keepers {
+		k.look()
+	}
+}
+
+func (m *Manager) awaited() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.awaiting) > 0
+}
+
+// load reads where the order of each account has started. It returns false if the database or the
+// bus can't be asked.
+func (m *Manager) load(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	starts, err := m.options.Log.OrderStarts(ctx)
+	if err != nil {
+		return false
+	}
+	if len(starts) == 0 {
+		return true
+	}
+	events, err := m.options.Bus.Stream(bus.StreamEvents).State(ctx)
+	if err != nil {
+		return false
+	}
+	m.mu.Lock()
+	var again []func()
+	for _, start := range starts {
+		m.wanted[start.Account] = true
+		if !start.Created.Equal(events.Created.Truncate(time.Millisecond)) {
+			continue // its owner starts it for this stream
+		}
+		m.starts[start.Account] = start.From
+		again = append(again, m.awaiting[start.Account]...)
+		delete(m.awaiting, start.Account)
+	}
+	m.any.Store(true)
+	m.mu.Unlock()
+	for _, dispatch := range again {
+		dispatch()
+	}
+	return true
+}
+
+// apply starts a keeper for each account that this dispatcher owns, and stops the others.
+func (m *Manager) apply() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for account := range m.wanted {
+		owned := m.owned[domain.AccountShard(account)]
+		k := m.keepers[account]
+		switch {
+		case owned && k == nil && m.running != nil && m.running.Err() == nil:
+			ctx, stop := context.WithCancel(m.running)
+			k = newKeeper(m, account, stop)
+			m.keepers[account] = k
+			m.working.Go(func() {
+				k.run(ctx)
+				m.mu.Lock()
+				delete(m.keepers, account)
+				m.mu.Unlock()
+				m.wake()
+			})
+		case !owned && k != nil:
+			k.stop()
+		}
+	}
+}

@@ -1,0 +1,284 @@
+package order
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"waybill.dev/services/dispatcher/internal/deliver"
+	"waybill.dev/services/dispatcher/internal/record"
+	"waybill.dev/shared/bus"
+	"waybill.dev/shared/domain"
+)
+
+const (
+	// ahead is how many deliveries the deliverer may have beyond the webhook's cap, which it keeps to
+	// itself. They wait for a slot, or until their outcome is stored. For deliveries that were read from
+	// ORDER the number is aheadKept, because their bodies are in memory.
+	ahead     = 256
+	aheadKept = 32
+	// readers is how many deliveries are read from ORDER at once.
+	readers = 16
+)
+
+// pump offers what may go out.
+func (s *session) pump(ctx context.Context) {
+	now := time.Now()
+	var jobs, kept []*turn
+	s.mu.Lock()
+	for id, l := range s.lanes {
+		if s.over {
+			break
+		}
+		if len(l.queues) == 0 && l.offered == 0 {
+			delete(s.lanes, id)
+			continue
+		}
+		jobs, kept = s.choose(l, now, jobs, kept)
+	}
+	s.mu.Unlock()
+	for _, t := range jobs {
+		t.offer()
+	}
+	if len(kept) > 0 {
+		go s.sendKept(ctx, kept)
+	}
+}
+
+// choose takes those of a webhook's deliveries that may go out; s.mu is held.
+func (s *session) choose(l *lane, now time.Time, jobs, kept []*turn) (_, _ []*turn) {
+	if len(l.due) == 0 || l.hook.Inactive() && !l.hook.Config().Deleted {
+		return jobs, kept
+	}
+	most, probe := s.m.options.Deliverer.Cap(l.hook), false
+	bodies := most + aheadKept
+	most += ahead
+	if open, _ := s.m.options.Deliverer.Circuit(l.hook); open && !l.hook.Config().Deleted {
+		if !s.m.options.Deliverer.TryProbe(l.hook) {
+			return jobs, kept
+		}
+		most, bodies, probe = l.offered+1, l.bodies+1, true
+	}
+	sent := false
+	for len(l.due) > 0 && l.offered < most && l.bodies < bodies {
+		q := l.due[0]
+		l.due[0] = nil
+		l.due = l.due[1:]
+		q.due = false
+		e, _ := q.next(now)
+		if e == nil {
+			s.turn(q, now)
+			continue
+		}
+		if len(q.entries) > 0 && e == q.entries[0] && q.gap {
+			e.gap, q.gap = true, false
+			s.m.metrics.gaps.Inc()
+		}
+		q.busy, sent = true, true
+		l.offered++
+		t := &turn{s: s, q: q, e: e, probe: probe}
+		if e.task == nil {
+			l.bodies++
+			t.read = true
+			kept = append(kept, t)
+		} else {
+			t.task = e.task
+			jobs = append(jobs, t)
+		}
+	}
+	if probe && !sent {
+		s.m.options.Deliverer.DropProbe(l.hook)
+	}
+	return jobs, kept
+}
+
+// sendKept reads deliveries from ORDER and offers them. It leaves out those that have ended meanwhile:
+// somebody has asked for another run of them, or the owner before has recorded their end and stopped
+// before it removed them.
+func (s *session) sendKept(ctx context.Context, kept []*turn) {
+	ids := make([]domain.DeliveryID, len(kept))
+	for i, t := range kept {
+		ids[i] = t.e.delivery
+	}
+	asking, cancel := context.WithTimeout(ctx, askTime)
+	revs, err := s.m.options.Log.Revs(asking, s.account, ids)
+	cancel()
+	if err != nil {
+		s.m.options.Logger.Debug("the delivery log can't be asked about deliveries that waited", "error", err)
+	}
+	slots := make(chan struct{}, readers)
+	var reading sync.WaitGroup
+	for _, t := range kept {
+		slots <- struct{}{}
+		reading.Go(func() {
+			defer func() { <-slots }()
+			t.fetch(ctx, revs[t.e.delivery])
+		})
+	}
+	reading.Wait()
+}
+
+// turn is a delivery in its turn. It implements deliver.Origin and deliver.Keeper.
+type turn struct {
+	s     *session
+	q     *queue
+	e     *entry
+	task  *domain.Task
+	job   *deliver.Job
+	probe bool
+	read  bool // from ORDER
+
+	again bool // another attempt follows
+	next  time.Time
+	rev   domain.Revision
+}
+
+// fetch reads the delivery and offers it.
+func (t *turn) fetch(ctx context.Context, rev domain.Revision) {
+	if t.e.rev.WentOn(rev) {
+		t.leave(true)
+		return
+	}
+	reading, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	subject := bus.OrderSubject(&domain.Task{Account: t.s.account, Webhook: t.q.lane.hook.ID, Delivery: t.e.delivery})
+	message, err := t.s.m.options.Bus.Stream(bus.StreamOrder).Newest(reading, subject)
+	switch {
+	case err != nil:
+		t.Abandoned()
+		return
+	case message == nil: // lost, and to be restored, or cleared
+		t.leave(true)
+		return
+	}
+	task, err := bus.ParseTask(message.Header, message.Body)
+	if err != nil {
+		t.s.m.options.Logger.Error("a delivery that waited for its turn can't be read", "delivery", t.e.delivery, "error", err)
+		t.leave(false)
+		return
+	}
+	task.Sequence, task.Shipment = t.e.number, t.q.shipment
+	task.HeldAt = time.Time{}
+	t.task = task
+	t.offer()
+}
+
+// leave ends a turn without an attempt, as the delivery has ended already.
+func (t *turn) leave(arrived bool) {
+	if t.probe {
+		t.s.m.options.Deliverer.DropProbe(t.q.lane.hook)
+	}
+	t.end(arrived)
+}
+
+func (t *turn) offer() {
+	t.task.Gap = t.e.gap
+	t.job = &deliver.Job{Task: t.task, Origin: t, Keeper: t, FromHold: true, Probe: t.probe}
+	t.s.m.options.Deliverer.Offer(t.q.lane.hook, t.job)
+}
+
+// Schedule implements deliver.Keeper.
+func (t *turn) Schedule(task *domain.Task, at time.Time, done func(error)) {
+	t.keep(task, at, done)
+}
+
+// Hold implements deliver.Keeper.
+func (t *turn) Hold(task *domain.Task, done func(error)) { t.keep(task, time.Time{}, done) }
+
+func (t *turn) keep(task *domain.Task, at time.Time, done func(error)) {
+	place := bus.Ordered{Sequence: t.e.number, Shipment: t.q.shipment, Due: at, Gap: t.e.gap}
+	t.s.m.options.Bus.KeepOrdered(task, place, func(err error) {
+		if err == nil {
+			t.again, t.next, t.rev = true, at, task.Rev
+		}
+		done(err)
+	})
+}
+
+// Emitting implements deliver.Origin.
+func (t *turn) Emitting() *domain.Event {
+	if t.e.event == nil {
+		return nil
+	}
+	return t.e.event.Emitting()
+}
+
+// Settler implements deliver.Origin.
+func (t *turn) Settler() record.Settler {
+	if t.e.event == nil {
+		return nil
+	}
+	return t.e.event.Settler()
+}
+
+// Stored implements deliver.Origin: only now the next one of the shipment may go out.
+func (t *turn) Stored() {
+	if !t.again {
+		t.end(t.job.Status() == domain.StatusDelivered)
+		return
+	}
+	s, now := t.s, time.Now()
+	s.mu.Lock()
+	event := t.e.event
+	t.e.event, t.e.task, t.e.kept, t.e.failed = nil, nil, true, true
+	t.e.due, t.e.rev = t.next, t.rev
+	t.release()
+	s.turn(t.q, now)
+	s.mu.Unlock()
+	if event != nil {
+		event.Stored()
+	}
+	s.wake()
+}
+
+// end takes the delivery out of its queue.
+func (t *turn) end(arrived bool) {
+	s, now := t.s, time.Now()
+	s.mu.Lock()
+	event, kept := t.e.event, t.e.kept
+	t.release()
+	s.remove(t.q, t.e, arrived, now)
+	s.turn(t.q, now)
+	s.mu.Unlock()
+	if event != nil {
+		event.Stored()
+	}
+	if kept {
+		go s.clear(t.q.lane.hook.ID, t.e.delivery)
+	}
+	s.wake()
+}
+
+// release counts the turn out; s.mu is held.
+func (t *turn) release() {
+	t.q.busy = false
+	t.q.lane.offered--
+	if t.read {
+		t.q.lane.bodies--
+	}
+}
+
+// Abandoned implements deliver.Origin. The delivery stays where it is, and is tried again with the next
+// tick.
+func (t *turn) Abandoned() {
+	s := t.s
+	if t.probe {
+		s.m.options.Deliverer.DropProbe(t.q.lane.hook)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.release()
+	t.q.due = true
+	t.q.lane.due = append([]*queue{t.q}, t.q.lane.due...)
+}
+
+// clear removes a delivery that has ended from ORDER. If that fails, the next owner finds it there, and
+// the log tells that it has ended.
+func (s *session) clear(webhook domain.WebhookID, id domain.DeliveryID) {
+	ctx, cancel := context.WithTimeout(context.Background(), askTime)
+	defer cancel()
+	subject := bus.OrderSubject(&domain.Task{Account: s.account, Webhook: webhook, Delivery: id})
+	if err := s.m.options.Bus.Stream(bus.StreamOrder).Clear(ctx, subject); err != nil {
+		s.m.options.Logger.Debug("a delivery that ended can't be removed from the bus", "delivery", id, "error", err)
+	}
+}

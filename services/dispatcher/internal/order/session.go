@@ -1,0 +1,310 @@
+package order
+
+import (
+	"container/heap"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"waybill.dev/services/dispatcher/internal/index"
+	"waybill.dev/services/dispatcher/internal/inflight"
+	"waybill.dev/services/dispatcher/internal/origin"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/loss"
+	"waybill.dev/shared/store/recorder"
+)
+
+// session is the order of one account, from one change of its owner to the next.
+type session struct {
+	m        *Manager
+	account  string
+	stage    *origin.Stage
+	inFlight *inflight.Messages
+	ended    *loss.Acknowledged
+	places   places // of the goroutine that takes in, like trimming
+	trimming trimming
+	created  time.Time // of EVENTS
+	from     uint64    // see recorder.OrderStart
+	suspect  uint64    // up to here events may have been handed out before
+	doubtful atomic.Bool
+	failed   chan error
+	poked    chan struct{}
+
+	mu      sync.Mutex
+	over    bool
+	lanes   map[domain.WebhookID]*lane
+	numbers map[recorder.SequenceKey]int64 // that were given last
+	// gaps are those without a queue whose last delivery did not arrive.
+	gaps map[recorder.SequenceKey]bool
+	// loaded has what the session before has kept. Its events may come again; nil: they can't any more.
+	loaded  map[domain.DeliveryID]bool
+	fresh   map[*queue]struct{} // with entries that are not kept
+	waits   waits
+	keeping int // deliveries that are on their way to ORDER
+	ticks   int
+}
+
+// lane has the deliveries of one webhook.
+type lane struct {
+	hook    *index.Hook
+	queues  map[int64]*queue // by shipment
+	due     []*queue         // whose next delivery may go out, first come first served
+	offered int              // deliveries that the deliverer has
+	bodies  int              // of those: that were read from ORDER
+}
+
+// queue has the deliveries of one webhook and shipment that have not ended.
+type queue struct {
+	lane     *lane
+	shipment int64
+	entries  []*entry  // in order; only the first may be in flight
+	passed   []*entry  // that later ones have passed: they were waited for too long
+	since    time.Time // when the second entry became the second
+	busy     bool      // one is in flight
+	due      bool      // it is in lane.due
+	keeping  bool      // an entry is being kept
+	waits    time.Time // for when it is in session.waits last
+	gap      bool      // what was before the first entry did not arrive
+}
+
+// entry is a delivery. While it is not kept its event is in flight, and its task here.
+type entry struct {
+	delivery domain.DeliveryID
+	number   int64
+	rev      domain.Revision
+	at       time.Time // when it came
+	due      time.Time // of its next attempt; zero: in its turn
+	task     *domain.Task
+	event    *origin.Event
+	kept     bool // ORDER has it
+	keeping  bool
+	failed   bool // an attempt was made
+	gap      bool // it is sent with the mark
+}
+
+func (s *session) wake() {
+	select {
+	case s.poked <- struct{}{}:
+	default:
+	}
+}
+
+// lane returns the lane of a webhook; s.mu is held.
+func (s *session) lane(hook *index.Hook) *lane {
+	l := s.lanes[hook.ID]
+	if l == nil {
+		l = &lane{hook: hook, queues: make(map[int64]*queue)}
+		s.lanes[hook.ID] = l
+	}
+	return l
+}
+
+// queue returns the queue of a shipment; s.mu is held.
+func (l *lane) queue(shipment int64) *queue {
+	q := l.queues[shipment]
+	if q == nil {
+		q = &queue{lane: l, shipment: shipment}
+		l.queues[shipment] = q
+	}
+	return q
+}
+
+// enqueue gives a delivery its number and its place.
+func (s *session) enqueue(event *origin.Event, hook *index.Hook, shipment int64, task *domain.Task) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := recorder.SequenceKey{Webhook: hook.ID, Shipment: shipment}
+	s.numbers[key]++
+	task.Sequence, task.Shipment = s.numbers[key], shipment
+	q := s.lane(hook).queue(shipment)
+	if s.gaps[key] {
+		delete(s.gaps, key)
+		q.gap = true
+	}
+	s.append(q, &entry{delivery: task.Delivery, number: task.Sequence, at: now, task: task, event: event}, now)
+	s.fresh[q] = struct{}{}
+}
+
+// append adds an entry at the end; s.mu is held.
+func (s *session) append(q *queue, e *entry, now time.Time) {
+	q.entries = append(q.entries, e)
+	s.m.metrics.waiting.Inc()
+	switch len(q.entries) {
+	case 1:
+		s.turn(q, now)
+	case 2:
+		q.since = now
+	}
+}
+
+// kept returns the greatest number that is kept for a webhook and shipment; s.mu is held.
+func (s *session) kept(key recorder.SequenceKey) int64 {
+	l := s.lanes[key.Webhook]
+	if l == nil || l.queues[key.Shipment] == nil {
+		return 0
+	}
+	greatest := int64(0)
+	q := l.queues[key.Shipment]
+	for _, list := range [][]*entry{q.entries, q.passed} {
+		for _, e := range list {
+			greatest = max(greatest, e.number)
+		}
+	}
+	return greatest
+}
+
+// missed notes the last delivery of a webhook and shipment that did not arrive. The one after it gets
+// the mark of a gap, whether it waits already or is still to come. s.mu is held.
+func (s *session) missed(key recorder.SequenceKey, number int64) {
+	if number == 0 {
+		return
+	}
+	if number == s.numbers[key] {
+		s.gaps[key] = true
+		return
+	}
+	if l := s.lanes[key.Webhook]; l != nil && l.queues[key.Shipment] != nil {
+		q := l.queues[key.Shipment]
+		if len(q.entries) > 0 && q.entries[0].number == number+1 {
+			q.gap = true
+		}
+	}
+}
+
+// has reports whether the session before had kept a delivery.
+func (s *session) has(id domain.DeliveryID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.loaded[id]
+}
+
+// holds reports whether a delivery waits in its queue.
+func (s *session) holds(webhook domain.WebhookID, shipment int64, id domain.DeliveryID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.lanes[webhook]
+	if l == nil || l.queues[shipment] == nil {
+		return false
+	}
+	is := func(e *entry) bool { return e.delivery == id }
+	return slices.ContainsFunc(l.queues[shipment].entries, is) || slices.ContainsFunc(l.queues[shipment].passed, is)
+}
+
+// next returns the entry that may go out now, or the time at which one may. Without either, none may
+// until another one has ended. s.mu is held.
+func (q *queue) next(now time.Time) (e *entry, at time.Time) {
+	if q.busy {
+		return nil, time.Time{}
+	}
+	list := q.passed
+	if len(q.entries) > 0 {
+		list = append(slices.Clip(list), q.entries[0])
+	}
+	for _, e := range list {
+		switch {
+		case e.keeping:
+		case !e.due.After(now):
+			return e, time.Time{}
+		case at.IsZero() || e.due.Before(at):
+			at = e.due
+		}
+	}
+	return nil, at
+}
+
+// turn puts a queue among those that are due, or notes when its next entry may go out; s.mu is held.
+func (s *session) turn(q *queue, now time.Time) {
+	if q.due || q.busy {
+		return
+	}
+	e, at := q.next(now)
+	switch {
+	case e != nil:
+		q.due = true
+		q.lane.due = append(q.lane.due, q)
+	case !at.IsZero() && !at.Equal(q.waits):
+		q.waits = at
+		heap.Push(&s.waits, wait{at, q})
+	}
+}
+
+// remove takes an entry that has ended out of its queue; s.mu is held.
+func (s *session) remove(q *queue, e *entry, arrived bool, now time.Time) {
+	s.m.metrics.waiting.Dec()
+	if len(q.entries) > 0 && q.entries[0] == e {
+		q.entries[0] = nil
+		q.entries = q.entries[1:]
+		q.since = now
+		if !arrived && q.lane.hook.Config().Ordering == domain.OrderingShipment {
+			q.gap = true
+		}
+	} else {
+		for i := range q.passed {
+			if q.passed[i] == e {
+				q.passed = append(q.passed[:i], q.passed[i+1:]...)
+				break
+			}
+		}
+	}
+	if len(q.entries) == 0 && len(q.passed) == 0 {
+		if q.gap { // a queue for each shipment that has failed once would be too many
+			s.gaps[recorder.SequenceKey{Webhook: q.lane.hook.ID, Shipment: q.shipment}] = true
+		}
+		delete(q.lane.queues, q.shipment)
+		delete(s.fresh, q)
+	}
+}
+
+// underWay returns how many deliveries the deliverer has, or are on their way to ORDER.
+func (s *session) underWay() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.lanes {
+		n += l.offered
+	}
+	return n + s.keeping
+}
+
+// waiting returns how many deliveries there are.
+func (s *session) waiting() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.lanes {
+		for _, q := range l.queues {
+			n += len(q.entries) + len(q.passed)
+		}
+	}
+	return n
+}
+
+// wait is a queue whose next entry may go out at a time.
+type wait struct {
+	at    time.Time
+	queue *queue
+}
+
+// waits are ordered by time.
+type waits []wait
+
+// Len implements heap.Interface.
+func (w *waits) Len() int { return len(*w) }
+
+// Less implements heap.Interface.
+func (w *waits) Less(i, j int) bool { return (*w)[i].at.Before((*w)[j].at) }
+
+// Swap implements heap.Interface.
+func (w *waits) Swap(i, j int) { (*w)[i], (*w)[j] = (*w)[j], (*w)[i] }
+
+// Push implements heap.Interface.
+func (w *waits) Push(x any) { *w = append(*w, x.(wait)) } //nolint:errcheck,forcetypeassert // nothing else is pushed
+
+// Pop implements heap.Interface.
+func (w *waits) Pop() any {
+	old := *w
+	last := old[len(old)-1]
+	old[len(old)-1] = wait{}
+	*w = old[:len(old)-1]
+	return last
+}

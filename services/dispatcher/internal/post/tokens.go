@@ -1,0 +1,172 @@
+package post
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"waybill.dev/shared/egress"
+	"waybill.dev/shared/receiverauth"
+)
+
+// How long a token is used.
+const (
+	tokenMargin  = time.Minute     // before its end it is used no more
+	tokenUnknown = 5 * time.Minute // for how long it is used when its end is not told
+	tokenMost    = 24 * time.Hour
+	maxToken     = 8 << 10 // bytes
+)
+
+// tokens has the token of one state of a webhook. Attempts share it, and when there is none
+// they wait for one request together.
+type tokens struct {
+	of   *receiverauth.Auth
+	form url.Values // of each request
+
+	mu      sync.Mutex
+	token   string
+	until   time.Time
+	pending *pending // nil: none is asked for
+}
+
+// pending is a request for a token. What came of it may be read when done is closed.
+type pending struct {
+	done  chan struct{}
+	token string
+	err   error
+}
+
+func newTokens(of *receiverauth.Auth) *tokens {
+	t := &tokens{of: of, form: url.Values{"grant_type": {"client_credentials"}}}
+	if of.Scope != "" {
+		t.form.Set("scope", of.Scope)
+	}
+	if of.Audience != "" {
+		t.form.Set("audience", of.Audience)
+	}
+	return t
+}
+
+// get returns a token that is not stale, until the deadline. It fails with a failure.
+func (t *tokens) get(ctx context.Context, by *asking, deadline time.Time, stale string) (string, error) {
+	t.mu.Lock()
+	if t.token == stale {
+		t.token = ""
+	}
+	if t.token != "" && time.Now().Before(t.until) {
+		defer t.mu.Unlock()
+		return t.token, nil
+	}
+	asked := t.pending
+	if asked == nil {
+		asked = &pending{done: make(chan struct{})}
+		t.pending = asked
+		// It is for all that wait, and has a time of its own.
+		go t.renew(context.WithoutCancel(ctx), by, asked)
+	}
+	t.mu.Unlock()
+	timer := time.NewTimer(time.Until(deadline))
+	defer timer.Stop()
+	select {
+	case <-asked.done:
+		return asked.token, asked.err
+	case <-timer.C:
+		return "", noToken(egress.CodeTimeout.Text())
+	}
+}
+
+// renew asks for a token, for who waits and for who comes.
+func (t *tokens) renew(ctx context.Context, by *asking, asked *pending) {
+	began := time.Now()
+	token, life, err := t.ask(ctx, by, began.Add(by.timeout))
+	asked.token, asked.err = token, err
+	t.mu.Lock()
+	t.token, t.until, t.pending = token, began.Add(life-tokenMargin), nil
+	t.mu.Unlock()
+	close(asked.done)
+}
+
+// asking is what a request for a token takes beside what the webhook says.
+type asking struct {
+	client    Client
+	userAgent string
+	timeout   time.Duration
+}
+
+// ask asks the token server (RFC 6749, section 4.4): with id and secret in the header, and
+// when it takes no such header with both in the body.
+func (t *tokens) ask(ctx context.Context, by *asking, deadline time.Time) (token string, life time.Duration, err error) {
+	name, secret := url.QueryEscape(t.of.ClientID), url.QueryEscape(t.of.ClientSecret.Reveal())
+	request := &egress.Request{
+		URL: t.of.TokenURL, Body: []byte(t.form.Encode()), Timeout: left(deadline), Whole: true,
+		Header: []egress.Field{
+			{Name: "Content-Type", Value: "application/x-www-form-urlencoded"}, {Name: "Accept", Value: "application/json"},
+			{Name: "User-Agent", Value: by.userAgent}, {Name: headerAuthorization, Value: receiverauth.BasicValue(name, secret)},
+		},
+	}
+	response := by.client.Post(ctx, request)
+	if response.Status == http.StatusUnauthorized {
+		request.Header = request.Header[:len(request.Header)-1]
+		request.Body = []byte(t.form.Encode() + "&client_id=" + name + "&client_secret=" + secret)
+		request.Timeout = left(deadline)
+		response = by.client.Post(ctx, request)
+	}
+	switch {
+	case response.Status == 0:
+		return "", 0, noToken(response.Err.Text())
+	case response.Status != http.StatusOK:
+		return "", 0, noToken(refusal(response.Status, response.Body))
+	}
+	return readToken(response.Body)
+}
+
+func noToken(why string) error { return failure("no token for the receiver: the token server: " + why) }
+
+// refusal tells what a token server has answered, with its reason when that is one of those
+// that the standard has: text of its own is not told.
+func refusal(status int, body string) string {
+	var answer struct {
+		Error string `json:"error"`
+	}
+	if json.Unmarshal([]byte(body), &answer) == nil {
+		switch answer.Error {
+		case "invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type", "invalid_scope":
+			return fmt.Sprintf("answered %d (%s)", status, answer.Error)
+		}
+	}
+	return fmt.Sprintf("answered %d", status)
+}
+
+// readToken reads a token server's answer.
+func readToken(body string) (token string, life time.Duration, err error) {
+	var answer struct {
+		Token string          `json:"access_token"`
+		Type  string          `json:"token_type"`
+		Life  json.RawMessage `json:"expires_in"`
+	}
+	switch err := json.Unmarshal([]byte(body), &answer); {
+	case err != nil || answer.Token == "":
+		return "", 0, noToken("its answer has no access_token")
+	case answer.Type != "" && !strings.EqualFold(answer.Type, "bearer"):
+		return "", 0, noToken("its token is not of the type Bearer")
+	case len(answer.Token) > maxToken || !receiverauth.ValidToken(answer.Token):
+		return "", 0, noToken("its token can't stand in a header")
+	}
+	return answer.Token, lifeOf(answer.Life), nil
+}
+
+// lifeOf reads for how long a token is good: seconds, which some servers write as text.
+func lifeOf(raw json.RawMessage) time.Duration {
+	seconds, err := strconv.ParseFloat(strings.Trim(string(raw), `"`), 64)
+	if err != nil || math.IsNaN(seconds) {
+		return tokenUnknown + tokenMargin
+	}
+	return time.Duration(min(max(seconds, 0), tokenMost.Seconds()) * float64(time.Second))
+}

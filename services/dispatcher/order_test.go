@@ -1,0 +1,414 @@
+package dispatcher_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"waybill.dev/services/dispatcher"
+	"waybill.dev/shared/bus"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/envelope"
+	"waybill.dev/shared/store/pipeline"
+)
+
+// ordered makes a webhook one whose deliveries go out in the order of each shipment.
+func ordered(w *domain.Webhook) {
+	w.Ordering = domain.OrderingShipment
+	w.RetrySchedule = []time.Duration{200 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, time.Second, time.Second}
+}
+
+// numbered commits n events of some shipments, in turn, each with its number among those of its shipment, and
+// publishes them in an order of its own; 0 events are left to be published later.
+func (b *bench) numbered(n, shipments, first int, shuffle func([]bus.Accepted)) {
+	b.t.Helper()
+	var events []domain.Event
+	for i := range n {
+		data := fmt.Sprintf(`{"shipmentId":"shp_%d","n":%d}`, i%shipments, first+i/shipments)
+		e := envelope.Event{ID: "evt_" + uuid.NewString(), Type: domain.ShipmentCreated, Timestamp: "2026-11-16T13:04:11Z", Data: []byte(data)}
+		events = append(events, domain.Event{ID: e.ID, Type: e.Type, Timestamp: e.Timestamp, Payload: e.Payload()})
+	}
+	var list []bus.Accepted
+	for part := range slices.Chunk(events, 100) {
+		receipts, err := b.store.Accept(b.t.Context(), []pipeline.Submission{{Account: domain.DefaultAccount, Events: part}})
+		if err != nil {
+			b.t.Fatalf("accept: %v", err)
+		}
+		for i, e := range part {
+			e.Account, e.ReceivedAt = domain.DefaultAccount, receipts[0].Events[i].ReceivedAt
+			if receipts[0].Events[i].Place == 0 {
+				b.t.Fatal("the event has no place")
+			}
+			list = append(list, bus.Accepted{Event: e, Version: receipts[0].Version, Place: receipts[0].Events[i].Place})
+		}
+	}
+	if shuffle != nil {
+		shuffle(list)
+	}
+	b.publish(list)
+}
+
+func (b *bench) publish(list []bus.Accepted) {
+	b.t.Helper()
+	done := make(chan error, len(list))
+	for _, a := range list {
+		b.bus.PublishEvent(a, 0, func(_ bool, err error) { done <- err })
+	}
+	for range list {
+		if err := <-done; err != nil {
+			b.t.Fatalf("publish: %v", err)
+		}
+	}
+}
+
+// arrivals are what a receiver has got: by shipment, the numbers in the order of their first arrival.
+func arrivals(t *testing.T, calls []call) map[string][]int {
+	t.Helper()
+	seen := map[string]bool{}
+	got := map[string][]int{}
+	for _, c := range calls {
+		var event struct {
+			Data struct {
+				ShipmentID string `json:"shipmentId"`
+				N          int    `json:"n"`
+			} `json:"data"`
+		}
+		if err := json.Unmarshal(c.body, &event); err != nil {
+			t.Fatal(err)
+		}
+		if sequence := c.header.Get("Waybill-Sequence"); sequence != strconv.Itoa(event.Data.N) {
+			t.Errorf("event %d of %s has Waybill-Sequence %q", event.Data.N, event.Data.ShipmentID, sequence)
+		}
+		if seen[c.id] {
+			continue
+		}
+		seen[c.id] = true
+		got[event.Data.ShipmentID] = append(got[event.Data.ShipmentID], event.Data.N)
+	}
+	return got
+}
+
+// inOrder checks that each shipment's events came from 1 on and without a gap.
+func inOrder(t *testing.T, calls []call, shipments, each int) {
+	t.Helper()
+	got := arrivals(t, calls)
+	if len(got) != shipments {
+		t.Errorf("events of %d shipments came, want %d", len(got), shipments)
+	}
+	for shipment, numbers := range got {
+		for i, n := range numbers {
+			if n != i+1 {
+				t.Fatalf("%s came as %v", shipment, numbers)
+			}
+		}
+		if len(numbers) != each {
+			t.Errorf("%d events of %s came, want %d", len(numbers), shipment, each)
+		}
+	}
+}
+
+// failing fails every so many first attempts.
+func failing(every int64) func(call) int {
+	var n atomic.Int64
+	return func(c call) int {
+		if c.attempt == "1" && n.Add(1)%every == 0 {
+			return http.StatusServiceUnavailable
+		}
+		return http.StatusOK
+	}
+}
+
+// Events that reach the bus in another order than they were committed in go out in the order of their
+// commits, one of a shipment at a time, though every seventh attempt fails.
+func TestShipmentsKeepTheirOrder(t *testing.T) {
+	onBoth(t, func(t *testing.T, b *bench) {
+		s := newSink(t, failing(7))
+		w := b.webhook(s.URL, ordered)
+		b.dispatch()
+		b.numbered(400, 20, 1, func(list []bus.Accepted) {
+			for part := range slices.Chunk(list, 37) {
+				slices.Reverse(part)
+			}
+		})
+		b.deliveries(w.ID, domain.StatusDelivered, 400)
+		calls, _ := s.seen()
+		inOrder(t, calls, 20, 20)
+		b.settled()
+	})
+}
+
+// The order holds when the dispatcher that keeps it is cut off in the middle, and when the next one ends
+// as it should. Nothing is lost.
+func TestOrderIsTakenOver(t *testing.T) {
+	onBoth(t, func(t *testing.T, b *bench) {
+		s := newSink(t, failing(5))
+		w := b.webhook(s.URL, ordered)
+		var first *bus.Bus
+		b.dispatch(func(o *dispatcher.Options) { first = o.Bus })
+		b.numbered(200, 10, 1, nil)
+		b.eventually(func() error {
+			if calls, _ := s.seen(); len(calls) < 60 {
+				return fmt.Errorf("%d calls", len(calls))
+			}
+			return nil
+		})
+		first.Close()
+		stop := b.dispatch()
+		b.numbered(200, 10, 21, slices.Reverse)
+		b.eventually(func() error {
+			if _, ids := s.seen(); len(ids) < 250 {
+				return fmt.Errorf("%d events", len(ids))
+			}
+			return nil
+		})
+		stop()
+		b.dispatch()
+		b.deliveries(w.ID, domain.StatusDelivered, 400)
+		calls, _ := s.seen()
+		inOrder(t, calls, 10, 40)
+		b.settled()
+	})
+}
+
+// A shipment whose receiver fails waits alone: its later events say behind what they wait. When the first
+// has exhausted its schedule the next goes out with the mark of a gap.
+func TestAFailingShipmentWaitsAlone(t *testing.T) {
+	onBoth(t, func(t *testing.T, b *bench) {
+		s := newSink(t, func(c call) int {
+			if strings.Contains(string(c.body), `"shp_0","n":1}`) {
+				return http.StatusInternalServerError
+			}
+			return http.StatusOK
+		})
+		w := b.webhook(s.URL, ordered, func(w *domain.Webhook) { w.RetrySchedule = []time.Duration{4 * time.Second} })
+		b.dispatch()
+		b.numbered(15, 5, 1, nil)
+		b.eventually(func() error {
+			list, _, err := b.store.ListDeliveries(t.Context(), filter(w.ID))
+			if err != nil {
+				return err
+			}
+			count := map[string]int{}
+			for _, d := range list {
+				count[string(d.Status)+" "+d.Reason]++
+			}
+			if count["delivered "] != 12 || count["pending behindShipment"] != 2 || count["retrying "] != 1 {
+				return fmt.Errorf("%v", count)
+			}
+			return nil
+		})
+		b.eventually(func() error {
+			if _, ids := s.seen(); len(ids) != 15 {
+				return fmt.Errorf("%d events", len(ids))
+			}
+			return nil
+		})
+		calls, _ := s.seen()
+		inOrder(t, calls, 5, 3)
+		gaps := 0
+		for _, c := range calls {
+			if c.header.Get("Waybill-Gap") == "" {
+				continue
+			}
+			gaps++
+			if !strings.Contains(string(c.body), `"shp_0","n":2}`) {
+				t.Errorf("%s is marked as after a gap", c.body)
+			}
+		}
+		if gaps != 1 {
+			t.Errorf("%d deliveries are marked as after a gap, want 1", gaps)
+		}
+	})
+}
+
+// After the longest wait the next one passes the one that fails, which goes on with its own schedule.
+func TestTheLongestWaitEnds(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "sqlite:"+templates.SQLite(t))
+	var failures atomic.Int32
+	s := newSink(t, func(c call) int {
+		if strings.Contains(string(c.body), `"n":1}`) && failures.Add(1) < 3 {
+			return http.StatusInternalServerError
+		}
+		return http.StatusOK
+	})
+	w := b.webhook(s.URL, ordered, func(w *domain.Webhook) {
+		w.RetrySchedule, w.OrderingMaxWait = []time.Duration{5 * time.Second, 5 * time.Second}, time.Second
+	})
+	b.dispatch()
+	b.numbered(3, 1, 1, nil)
+	b.deliveries(w.ID, domain.StatusDelivered, 3)
+	calls, ids := s.seen()
+	if len(ids) != 3 || len(calls) != 5 {
+		t.Fatalf("%d events in %d calls", len(ids), len(calls))
+	}
+	var got []string
+	for _, c := range calls {
+		got = append(got, c.header.Get("Waybill-Sequence")+c.header.Get("Waybill-Gap")+"/"+c.attempt)
+	}
+	if want := []string{"1/1", "21/1", "3/1", "1/2", "1/3"}; !slices.Equal(got, want) {
+		t.Errorf("sequence and gap, attempt: %v, want %v", got, want)
+	}
+}
+
+// What waits while its webhook is inactive goes out in order when it is active again, after a change of
+// the owner.
+func TestHeldShipmentsDrainInOrder(t *testing.T) {
+	onBoth(t, func(t *testing.T, b *bench) {
+		s := newSink(t, nil)
+		w := b.webhook(s.URL, ordered, func(w *domain.Webhook) { w.Active = false })
+		stop := b.dispatch()
+		b.numbered(60, 3, 1, slices.Reverse)
+		b.deliveries(w.ID, domain.StatusHeld, 60)
+		b.settled()
+		stop()
+		b.dispatch()
+		b.numbered(60, 3, 21, nil)
+		b.deliveries(w.ID, domain.StatusHeld, 120)
+		b.update(w.ID, func(w *domain.Webhook) { w.Active = true })
+		b.deliveries(w.ID, domain.StatusDelivered, 120)
+		calls, _ := s.seen()
+		inOrder(t, calls, 3, 40)
+		b.eventually(func() error {
+			state, err := b.bus.Stream(bus.StreamOrder).State(t.Context())
+			if err == nil && state.Messages > 0 {
+				err = fmt.Errorf("%d deliveries are left on the bus", state.Messages)
+			}
+			return err
+		})
+	})
+}
+
+// What comes after a delivery that did not arrive is marked, though nothing of its shipment has waited
+// meanwhile: by the same owner of the order, and by the next one.
+func TestAGapIsMarkedLater(t *testing.T) {
+	onBoth(t, func(t *testing.T, b *bench) { b.gapLater(t, func(func()) {}) })
+}
+
+func TestAGapOutlivesItsOwner(t *testing.T) {
+	onBoth(t, func(t *testing.T, b *bench) {
+		b.gapLater(t, func(stop func()) {
+			stop()
+			b.dispatch()
+		})
+	})
+}
+
+// gapLater has the first delivery of two shipments fail, and the next two arrive after what is done
+// meanwhile.
+func (b *bench) gapLater(t *testing.T, meanwhile func(stop func())) {
+	broken := atomic.Bool{}
+	broken.Store(true)
+	s := newSink(t, func(call) int {
+		if broken.Load() {
+			return http.StatusInternalServerError
+		}
+		return http.StatusOK
+	})
+	w := b.webhook(s.URL, ordered, func(w *domain.Webhook) { w.RetrySchedule = []time.Duration{} })
+	stop := b.dispatch()
+	b.numbered(2, 2, 1, nil)
+	b.deliveries(w.ID, domain.StatusFailed, 2)
+	b.settled()
+	meanwhile(stop)
+	broken.Store(false)
+	b.numbered(4, 2, 2, nil)
+	b.eventually(func() error {
+		delivered := 0
+		for _, d := range b.list(w.ID) {
+			if d.Status == domain.StatusDelivered {
+				delivered++
+			}
+		}
+		if delivered != 4 {
+			return fmt.Errorf("%d are delivered, want 4", delivered)
+		}
+		return nil
+	})
+	calls, _ := s.seen()
+	for _, c := range calls {
+		sequence, gap := c.header.Get("Waybill-Sequence"), c.header.Get("Waybill-Gap")
+		if want := map[string]string{"1": "", "2": "1", "3": ""}[sequence]; gap != want {
+			t.Errorf("delivery %s has Waybill-Gap %q, want %q", sequence, gap, want)
+		}
+	}
+}
+
+// What waits behind another goes out at once when its webhook wants no order any more, and ends when its
+// webhook is deleted.
+func TestOrderComesToAnEnd(t *testing.T) {
+	onBoth(t, func(t *testing.T, b *bench) {
+		broken := atomic.Bool{}
+		broken.Store(true)
+		s := newSink(t, func(call) int {
+			if broken.Load() {
+				return http.StatusInternalServerError
+			}
+			return http.StatusOK
+		})
+		patient := func(w *domain.Webhook) { w.RetrySchedule = []time.Duration{3 * time.Second, 3 * time.Second} }
+		w, gone := b.webhook(s.URL, ordered, patient), b.webhook(s.URL, ordered, patient)
+		b.dispatch()
+		b.numbered(3, 1, 1, nil)
+		waiting := func(id domain.WebhookID) error {
+			held := 0
+			for _, d := range b.list(id) {
+				if d.Reason == domain.ReasonBehindShipment {
+					held++
+				}
+			}
+			if held != 2 {
+				return fmt.Errorf("%d deliveries wait behind another, want 2", held)
+			}
+			return nil
+		}
+		b.eventually(func() error { return errors.Join(waiting(w.ID), waiting(gone.ID)) })
+		broken.Store(false)
+		if err := b.store.DeleteWebhook(t.Context(), domain.DefaultAccount, gone.ID); err != nil {
+			t.Fatal(err)
+		}
+		b.update(w.ID, func(w *domain.Webhook) { w.Ordering = domain.OrderingNone })
+		b.deliveries(w.ID, domain.StatusDelivered, 3)
+		for _, d := range b.deliveries(gone.ID, domain.StatusFailed, 3) {
+			if d.Reason != domain.ReasonWebhookDeleted {
+				t.Errorf("a delivery of the deleted webhook ended for %q", d.Reason)
+			}
+		}
+		b.settled()
+	})
+}
+
+// Events from NATS keep the order of the stream, from ordering on, with two dispatchers; events that the
+// bus does not have yet are waited for.
+func TestOrderOfTheStream(t *testing.T) {
+	onBoth(t, func(t *testing.T, b *bench) {
+		s := newSink(t, failing(6))
+		w := b.webhook(s.URL, ordered)
+		b.dispatch()
+		b.dispatch()
+		b.numbered(2, 2, 1, nil)
+		b.deliveries(w.ID, domain.StatusDelivered, 2)
+		nc := b.client()
+		for i := range 200 {
+			body := fmt.Sprintf(`{"type":"shipment.created","data":{"shipmentId":"shp_%d","n":%d}}`, i%2, 2+i/2)
+			if err := nc.Publish(bus.EventSubject(domain.DefaultAccount, domain.ShipmentCreated), []byte(body)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.deliveries(w.ID, domain.StatusDelivered, 202)
+		b.numbered(2, 2, 102, nil)
+		b.deliveries(w.ID, domain.StatusDelivered, 204)
+		calls, _ := s.seen()
+		inOrder(t, calls, 2, 102)
+		b.settled()
+	})
+}

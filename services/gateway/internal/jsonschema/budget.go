@@ -1,0 +1,108 @@
+package jsonschema
+
+import (
+	"errors"
+	"regexp/syntax"
+	"sync/atomic"
+)
+
+// Why a Budget gives no more.
+var (
+	ErrSpent = errors.New("the schemas and regular expressions of the route files are too large, each schema with all that it refers to")
+	ErrEnded = errors.New("checking the route files has been ended")
+)
+
+// Budget bounds what the schemas of some documents take together, in memory and in time. A schema
+// is compiled with all that it refers to, so many small ones that refer to a large one take many
+// times what their document has. Its unit is a value of a schema: some 0.5 KB as long as it is
+// kept, and 10 µs to compile. A nil Budget has no end.
+type Budget struct {
+	left  atomic.Int64
+	ended atomic.Bool
+}
+
+// NewBudget returns one of so many values.
+func NewBudget(values int64) *Budget {
+	b := &Budget{}
+	b.left.Store(values)
+	return b
+}
+
+// End has whoever works with the budget stop.
+func (b *Budget) End() { b.ended.Store(true) }
+
+// Err tells why to stop: ErrSpent, ErrEnded; nil: go on.
+func (b *Budget) Err() error {
+	switch {
+	case b == nil:
+	case b.ended.Load():
+		return ErrEnded
+	case b.left.Load() < 0:
+		return ErrSpent
+	}
+	return nil
+}
+
+func (b *Budget) take(values int64) error {
+	if b != nil {
+		b.left.Add(-values)
+	}
+	return b.Err()
+}
+
+const (
+	// A schema with as many schemas in it takes twice as long as if each took the same time: the
+	// library looks for each of them among all.
+	twice = 2000
+	// So many bytes of a text, and instructions of a regular expression, take what a value takes.
+	bytesOfValue, instructionsOfValue = 128, 12
+)
+
+// text takes what a schema costs.
+func (b *Budget) text(schema []byte) error {
+	if b == nil {
+		return nil
+	}
+	values, schemas := int64(1), int64(0)
+	quoted := false
+	for i := 0; i < len(schema); i++ {
+		switch c := schema[i]; {
+		case c == '\\':
+			i++ // of a text
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == ',', c == '[':
+			values++
+		case c == '{', c == 't', c == 'f':
+			values++
+			schemas++
+		}
+	}
+	return b.take(values + int64(len(schema)/bytesOfValue) + schemas*schemas/twice)
+}
+
+// Pattern takes what a regular expression costs. One that is faulty costs nothing.
+func (b *Budget) Pattern(expression string) error {
+	if b == nil {
+		return nil
+	}
+	parsed, err := syntax.Parse(expression, syntax.Perl)
+	if err != nil {
+		return b.Err()
+	}
+	return b.take(instructions(parsed) / instructionsOfValue)
+}
+
+// instructions returns about how many a regular expression is compiled to: with counted
+// repetitions, many times its length.
+func instructions(expression *syntax.Regexp) int64 {
+	n := int64(1 + len(expression.Rune))
+	for _, part := range expression.Sub {
+		n += instructions(part)
+	}
+	if expression.Op == syntax.OpRepeat {
+		n *= int64(max(expression.Min, expression.Max, 1))
+	}
+	return n
+}

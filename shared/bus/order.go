@@ -1,0 +1,312 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"waybill.dev/shared/domain"
+)
+
+// headerOrder is what is kept of an ordered delivery's place in its queue, beside its task:
+// version, sequence, shipment, when its next attempt is due (Unix ms, 0: at once) and whether
+// it is marked as a gap.
+const headerOrder = "Waybill-Order"
+
+const orderVersion = "1"
+
+// Ordered is the place of a delivery among those of its webhook and shipment.
+type Ordered struct {
+	Sequence int64     // 1 for the first delivery of the webhook and the shipment
+	Shipment int64     // see domain.ShipmentKey
+	Due      time.Time // of its next attempt; zero: when it is its turn
+	Gap      bool      // what was before it did not arrive
+}
+
+// ErrOrdered is returned for a message of ORDER that has no place in a queue.
+var ErrOrdered = errors.New("not an ordered delivery")
+
+// KeepOrdered stores a delivery that waits for its turn, and calls done exactly once. There is
+// one message for a delivery: a later one replaces the earlier. The owner of the account's order
+// has it in memory too; another process that stores some announces the account with
+// AnnounceRestored, so that the owner reads them again.
+func (b *Bus) KeepOrdered(task *domain.Task, place Ordered, done func(error)) {
+	msg := taskMessage(OrderSubject(task), task)
+	gap := int64(0)
+	if place.Gap {
+		gap = 1
+	}
+	text := []byte(orderVersion)
+	for _, n := range []int64{place.Sequence, place.Shipment, millis(place.Due), gap} {
+		text = strconv.AppendInt(append(text, ' '), n, 10)
+	}
+	msg.Header[headerOrder] = []string{string(text)}
+	b.publishTask(b.orders, msg, done)
+}
+
+// ParseOrdered reads the place of a delivery in a message of ORDER. The error is ErrOrdered or
+// ErrVersion.
+func ParseOrdered(header map[string][]string) (Ordered, error) {
+	values := header[headerOrder]
+	if len(values) != 1 {
+		return Ordered{}, fmt.Errorf("read order header: %w", ErrOrdered)
+	}
+	parts := strings.Split(values[0], " ")
+	if parts[0] != orderVersion {
+		return Ordered{}, fmt.Errorf("read order header: version %s, %w", shorten(parts[0], 8), ErrVersion)
+	}
+	if len(parts) != 5 {
+		return Ordered{}, fmt.Errorf("read order header: %w", ErrOrdered)
+	}
+	var numbers [4]int64
+	for i := range numbers {
+		n, err := strconv.ParseInt(parts[i+1], 10, 64)
+		if err != nil {
+			return Ordered{}, fmt.Errorf("read order header: %w", ErrOrdered)
+		}
+		numbers[i] = n
+	}
+	return Ordered{Sequence: numbers[0], Shipment: numbers[1], Due: fromMillis(numbers[2]), Gap: numbers[3] != 0}, nil
+}
+
+// AnnounceRestored tells the owner of an account's order that deliveries of it were stored with
+// KeepOrdered.
+func (b *Bus) AnnounceRestored(account string) { b.Announce(SubjectOrder, []byte(account+restored)) }
+
+const restored = " restored"
+
+// ParseOrderNews reads an announcement on SubjectOrder.
+func ParseOrderNews(body []byte) (account string, again bool) {
+	return strings.CutSuffix(string(body), restored)
+}
+
+// loadUnused is when the server removes a consumer that reads ORDER and was left behind.
+const loadUnused = 30 * time.Second
+
+// Orders calls take with each delivery of an account that waits for its turn, without its body.
+// What can't be read is handed to take with an error.
+func (b *Bus) Orders(ctx context.Context, account string, take func(task *domain.Task, place Ordered, err error)) error {
+	name := "load-" + nats.NewInbox()[len(nats.InboxPrefix):]
+	consumer, err := b.js.CreateConsumer(ctx, StreamOrder, jetstream.ConsumerConfig{
+		Name: name, FilterSubject: OrderSubjects(account), AckPolicy: jetstream.AckNonePolicy,
+		DeliverPolicy: jetstream.DeliverAllPolicy, HeadersOnly: true, MemoryStorage: true, Replicas: 1, InactiveThreshold: loadUnused,
+	})
+	if err != nil {
+		return unavailable("read "+StreamOrder, err)
+	}
+	reader := &Consumer{bus: b, stream: StreamOrder, name: name, consumer: consumer}
+	defer func() {
+		reader.Close()
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), publishTimeout)
+		defer cancel()
+		_ = b.Stream(StreamOrder).DeleteConsumer(ending, name)
+	}()
+	for left := consumer.CachedInfo().NumPending; left > 0; {
+		came := uint64(0)
+		err := reader.Fetch(ctx, MaxFetch, FetchOptions{Wait: time.Second}, func(m *Message) {
+			came++
+			task, err := ParseTask(m.Header(), nil)
+			place, placeErr := ParseOrdered(m.Header())
+			take(task, place, errors.Join(err, placeErr))
+		})
+		if err != nil {
+			return err
+		}
+		if came == 0 {
+			break // the rest was removed meanwhile
+		}
+		left -= min(left, came)
+	}
+	return nil
+}
+
+// generations returns the numbers of an account's consumers of EVENTS, the highest last.
+func (b *Bus) generations(ctx context.Context, account string) (highest uint64, older []string, err error) {
+	consumers, err := b.consumersOf(ctx, StreamEvents)
+	if err != nil {
+		return 0, nil, err
+	}
+	for _, info := range consumers {
+		of, number, ok := parseOrderConsumer(info.Name)
+		if !ok || of != account {
+			continue
+		}
+		older = append(older, info.Name)
+		highest = max(highest, number)
+	}
+	return highest, older, nil
+}
+
+// Taken is the right to an account's events in order.
+type Taken struct {
+	Name  string // of the consumer
+	First bool   // there was none before
+}
+
+// errTaken means that another process has taken an account's events at the same time.
+var errTaken = errors.New("another process has taken them")
+
+// Before a new owner takes the events, the consumer of the owner before must have stood still for
+// standStill, because an owner that stops still finishes what it has in flight. The new one waits for
+// that up to standMost.
+const (
+	standStill = 250 * time.Millisecond
+	standMost  = 3 * time.Second
+)
+
+// TakeEvents makes the next generation of an account's consumer of EVENTS, for the process self
+// alone. It begins with the first event that the generation before had not acknowledged. So everything
+// that was in hand comes again, at once and in order, and what the process before acknowledges from now
+// on does not count. If there was no generation before, it begins at the sequence that first returns.
+func (b *Bus) TakeEvents(ctx context.Context, account, self string, most int, first func() (uint64, error)) (Taken, error) {
+	highest, older, err := b.generations(ctx, account)
+	if err != nil {
+		return Taken{}, err
+	}
+	var start uint64
+	if highest == 0 {
+		if start, err = first(); err != nil {
+			return Taken{}, err
+		}
+	} else {
+		state, err := b.stands(ctx, OrderConsumer(account, highest))
+		if err != nil {
+			return Taken{}, err
+		}
+		start = state.Acknowledged + 1
+	}
+	name := OrderConsumer(account, highest+1)
+	_, err = b.js.CreateConsumer(ctx, StreamEvents, jetstream.ConsumerConfig{
+		Durable: name, Description: self, FilterSubject: subjectEvents + account + ".>",
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: max(start, 1),
+		AckPolicy: jetstream.AckExplicitPolicy, AckWait: AckWait, MaxDeliver: -1, MaxAckPending: most,
+	})
+	if errors.Is(err, jetstream.ErrConsumerExists) {
+		err = errTaken
+	}
+	if err != nil {
+		return Taken{}, unavailable("take the events of an account", err)
+	}
+	for _, old := range older {
+		if err := b.Stream(StreamEvents).DeleteConsumer(ctx, old); err != nil {
+			return Taken{}, err
+		}
+	}
+	return Taken{Name: name, First: highest == 0}, nil
+}
+
+// stands waits until a consumer does not move, and returns how far it is.
+func (b *Bus) stands(ctx context.Context, name string) (ConsumerState, error) {
+	before, err := b.Stream(StreamEvents).ConsumerState(ctx, name)
+	for deadline := time.Now().Add(standMost); err == nil; {
+		if before.Unacknowledged == 0 || time.Now().After(deadline) {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return before, fmt.Errorf("wait for %s: %w", name, ctx.Err())
+		case <-time.After(standStill):
+		}
+		var now ConsumerState
+		if now, err = b.Stream(StreamEvents).ConsumerState(ctx, name); now == before {
+			break
+		}
+		before = now
+	}
+	return before, err
+}
+
+// EventsState is how far the dispatchers are with EVENTS, over all of its consumers.
+type EventsState struct {
+	Delivered      uint64 // sequence of the message that was handed out last
+	Acknowledged   uint64 // sequence up to which every message is acknowledged by all that it concerns
+	Pending        uint64 // messages that were handed out to nobody yet, by the consumer with most of them
+	Unacknowledged int    // messages that were handed out and are not acknowledged, over all
+}
+
+// EventsState asks how far fan-out and the order of each account are. A consumer of an account
+// that has nothing to do is as far as the stream.
+func (b *Bus) EventsState(ctx context.Context) (EventsState, error) {
+	stream, err := b.Stream(StreamEvents).State(ctx)
+	if err != nil {
+		return EventsState{}, err
+	}
+	consumers, err := b.consumersOf(ctx, StreamEvents)
+	if err != nil {
+		return EventsState{}, err
+	}
+	state := EventsState{Acknowledged: stream.LastSeq}
+	newest := make(map[string]*jetstream.ConsumerInfo) // by account
+	for _, info := range consumers {
+		account, number, ordered := parseOrderConsumer(info.Name)
+		switch {
+		case info.Name == ConsumerFanout:
+			newest[""] = info
+		case ordered:
+			if other := newest[account]; other != nil {
+				if _, than, _ := parseOrderConsumer(other.Name); than > number {
+					continue
+				}
+			}
+			newest[account] = info
+		}
+	}
+	fanout := newest[""]
+	if fanout == nil {
+		return EventsState{}, unavailable("ask for consumers of "+StreamEvents, jetstream.ErrConsumerNotFound)
+	}
+	for account, info := range newest {
+		state.Delivered = max(state.Delivered, info.Delivered.Stream)
+		state.Pending = max(state.Pending, info.NumPending)
+		state.Unacknowledged += info.NumAckPending
+		if account == "" || info.NumPending > 0 || info.NumAckPending > 0 {
+			state.Acknowledged = min(state.Acknowledged, info.AckFloor.Stream)
+		}
+	}
+	return state, nil
+}
+
+// consumersOf returns all consumers of a stream.
+func (b *Bus) consumersOf(ctx context.Context, stream string) ([]*jetstream.ConsumerInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
+	defer cancel()
+	doing := "list the consumers of " + stream
+	var list []*jetstream.ConsumerInfo
+	for {
+		answer, err := b.conn.RequestWithContext(ctx, "$JS.API.CONSUMER.LIST."+stream, []byte(`{"offset":`+strconv.Itoa(len(list))+`}`))
+		if err != nil {
+			return nil, unavailable(doing, err)
+		}
+		var page struct {
+			Error     *jetstream.APIError       `json:"error"`
+			Total     int                       `json:"total"`
+			Consumers []*jetstream.ConsumerInfo `json:"consumers"`
+			Missing   []string                  `json:"missing"`
+		}
+		if err := json.Unmarshal(answer.Data, &page); err != nil {
+			return nil, fmt.Errorf("%s: %w", doing, err)
+		}
+		switch {
+		case page.Error != nil:
+			return nil, unavailable(doing, page.Error)
+		case len(page.Missing) > 0:
+			return nil, unavailable(doing, errNoLeader)
+		}
+		for _, info := range page.Consumers {
+			if err := b.led(info.Cluster); err != nil {
+				return nil, unavailable(doing, err)
+			}
+		}
+		list = append(list, page.Consumers...)
+		if len(page.Consumers) == 0 || len(list) >= page.Total {
+			return list, nil
+		}
+	}
+}

@@ -1,0 +1,35 @@
+package bus
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// MissingPlaces are places of an account's events that did not come, from First to Last.
+type MissingPlaces struct {
+	Account     string
+	First, Last int64
+}
+
+// AskPlaces asks the relay to publish events whose places are missing, at once. Like each
+// announcement it may be lost.
+func (b *Bus) AskPlaces(m MissingPlaces) {
+	b.Announce(SubjectRelay, []byte(m.Account+" "+strconv.FormatInt(m.First, 10)+" "+strconv.FormatInt(m.Last, 10)))
+}
+
+// ParsePlaces reads the body of an announcement on SubjectRelay; false: it asks for no places.
+// An account alone asks for all of its places.
+func ParsePlaces(body []byte) (MissingPlaces, bool) {
+	parts := strings.Split(string(body), " ")
+	m := MissingPlaces{Account: parts[0], First: 1, Last: math.MaxInt64}
+	if len(parts) == 3 {
+		var err1, err2 error
+		m.First, err1 = strconv.ParseInt(parts[1], 10, 64)
+		m.Last, err2 = strconv.ParseInt(parts[2], 10, 64)
+		if err1 != nil || err2 != nil {
+			return MissingPlaces{}, false
+		}
+	}
+	return m, m.Account != "" && (len(parts) == 1 || len(parts) == 3)
+}

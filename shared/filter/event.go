@@ -1,0 +1,176 @@
+package filter
+
+import (
+	"iter"
+	"time"
+
+	"waybill.dev/shared/jsonscan"
+)
+
+// Event is the payload of an event, of which no more is read than filters ask for, and
+// nothing twice. It is for one goroutine.
+type Event struct {
+	root    value
+	instant time.Time // its timestamp, once read
+	timed   bool      // it has been read
+}
+
+// Read returns an event. Its payload, {"id","type","timestamp","data"}, must be good JSON
+// without repeated names, as that of every accepted event is.
+func Read(payload []byte) *Event {
+	return &Event{root: value{raw: payload, kind: jsonscan.Value(payload).Kind()}}
+}
+
+// value is a value of the event.
+type value struct {
+	raw  jsonscan.Value
+	kind byte
+	read *reading // nil: nothing has been read of it yet
+}
+
+// reading is what has been read of a value.
+type reading struct {
+	members []member         // of an object
+	places  map[string]int32 // of those members, where they are many
+	keys    keys             // of an array's elements
+	text    []byte           // of a string
+	number  decimal
+}
+
+type member struct {
+	name  []byte
+	value value
+}
+
+// fewMembers are compared one by one.
+const fewMembers = 8
+
+// at returns what a path leads to; nil: the event has no such thing.
+func (e *Event) at(p *path) *value {
+	v := &e.root
+	for _, name := range p.names {
+		if v = v.member(name); v == nil {
+			return nil
+		}
+	}
+	return v
+}
+
+// member returns the last of the members with a name; nil: there is none.
+func (v *value) member(name string) *value {
+	if v.kind != '{' {
+		return nil
+	}
+	if v.read == nil {
+		v.open()
+	}
+	if v.read.places != nil {
+		if at, ok := v.read.places[name]; ok {
+			return &v.read.members[at].value
+		}
+		return nil
+	}
+	for i := len(v.read.members) - 1; i >= 0; i-- {
+		if string(v.read.members[i].name) == name {
+			return &v.read.members[i].value
+		}
+	}
+	return nil
+}
+
+// open reads the members of an object. Their values are passed over.
+func (v *value) open() {
+	v.read = &reading{members: make([]member, 0, fewMembers)}
+	for quoted, raw := range v.raw.Members() {
+		v.read.members = append(v.read.members, member{textOf(quoted), value{raw: raw, kind: raw.Kind()}})
+	}
+	if len(v.read.members) <= fewMembers {
+		return
+	}
+	v.read.places = make(map[string]int32, len(v.read.members))
+	for i := range v.read.members {
+		v.read.places[string(v.read.members[i].name)] = int32(i)
+	}
+}
+
+// says returns what a string says.
+func (v *value) says() []byte {
+	if v.read == nil {
+		v.read = &reading{text: textOf(v.raw)}
+	}
+	return v.read.text
+}
+
+func (v *value) number() decimal {
+	if v.read == nil {
+		v.read = &reading{number: newDecimal(v.raw)}
+	}
+	return v.read.number
+}
+
+// key returns the key of a value that is neither object nor array.
+func (v *value) key() Key {
+	switch v.kind {
+	case '"':
+		return Key{v.kind, string(v.says())}
+	case '0':
+		return Key{v.kind, v.number().text()}
+	}
+	return Key{Kind: v.kind}
+}
+
+// has returns the keys of an array's elements.
+func (v *value) has() keys {
+	if v.read != nil {
+		return v.read.keys
+	}
+	v.read = &reading{keys: keys{}}
+	for raw := range v.raw.Elements() {
+		if kind := raw.Kind(); kind != '{' && kind != '[' {
+			element := value{raw: raw, kind: kind}
+			v.read.keys[element.key()] = struct{}{}
+		}
+	}
+	return v.read.keys
+}
+
+// time returns the event's timestamp.
+func (e *Event) time(v *value) time.Time {
+	if !e.timed && v.kind == '"' { // it is, in each accepted event
+		e.instant, e.timed = instantOf(v.says()), true
+	}
+	return e.instant
+}
+
+// Keys calls yield with the keys that the event has where a filter needs some: that of the
+// value, or those of an array's elements.
+func (e *Event) Keys(need Need, yield func(Key)) {
+	v := e.at(need.path)
+	switch {
+	case v == nil || v.kind == '{':
+	case v.kind == '[':
+		for key := range v.has() {
+			yield(key)
+		}
+	default:
+		yield(v.key())
+	}
+}
+
+// Names returns the names of data's members, each once: whoever sends a name many times must not
+// be looked at as often. Their bytes must not be changed.
+func (e *Event) Names() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		data := e.root.member("data")
+		if data == nil || data.kind != '{' {
+			return
+		}
+		_ = data.member("") // reads them
+		for i := range data.read.members {
+			m := &data.read.members[i]
+			if data.member(string(m.name)) == &m.value && !yield(m.name) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,162 @@
+// Package filter chooses among events: a filter is a JSON object that says what an event
+// must have. It is parsed strictly and once, and evaluated over the bytes of events without
+// decoding more of them than the filter asks for.
+//
+// A filter's names are paths, type, timestamp, or data. and the names of members with dots
+// between them, or $and, $or and $not. All of them must match. A path's value is what the
+// event must have there ($eq), or an object of operators. A path that an event does not have
+// matches $exists: false, $ne, $nin and $not alone. Null is a value.
+package filter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"waybill.dev/shared/jsonscan"
+)
+
+// Bounds of a filter.
+const (
+	MaxSize    = 8 << 10 // bytes, as it was written
+	MaxClauses = 50      // comparisons; $and, $or and $not are none
+	MaxDepth   = 8       // objects and arrays within each other, the filter itself included
+)
+
+// Filter is a filter that was found good. It is never changed, and may be used by many at
+// once.
+type Filter struct{ root part }
+
+// Parse reads a filter. Faults say all that is wrong with it, with pointers that begin at the
+// filter; none: it is good.
+func Parse(text []byte) (*Filter, []jsonscan.Fault) {
+	if len(text) > MaxSize {
+		return nil, []jsonscan.Fault{{Detail: fmt.Sprintf("must have at most %d bytes", MaxSize)}}
+	}
+	faults, err := jsonscan.Check(context.Background(), text, jsonscan.Options{}) // its size bounds it
+	if syntax, ok := errors.AsType[*jsonscan.SyntaxError](err); ok {
+		return nil, []jsonscan.Fault{{Detail: "is not valid JSON, from byte " + strconv.Itoa(syntax.Offset) + " on"}}
+	}
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	p := &parser{}
+	root := p.filter(text, nil, 1)
+	if p.clauses > MaxClauses {
+		p.fault(fmt.Sprintf("must have at most %d clauses", MaxClauses), nil)
+	}
+	if len(p.faults) > 0 {
+		return nil, p.faults
+	}
+	return &Filter{root}, nil
+}
+
+// Matches reports whether an event has all that the filter asks for.
+func (f *Filter) Matches(e *Event) bool { return f.root.miss(e) == nil }
+
+// Miss is the clause that an event does not match.
+type Miss struct {
+	Pointer string // of the clause in the filter
+	Clause  string // in words of the filter, such as: data.weightKg $gt 10
+}
+
+// Miss returns the first clause that an event does not match; ok is false when it matches
+// the filter. Of $or and $not, whose parts don't decide alone, it is the whole.
+func (f *Filter) Miss(e *Event) (miss Miss, ok bool) {
+	p := f.root.miss(e)
+	if p == nil {
+		return Miss{}, false
+	}
+	return Miss{Pointer: p.pointer, Clause: p.String()}, true
+}
+
+// part is a clause of a filter, or several parts that belong together.
+type part struct {
+	op      operator
+	path    *path    // what it is about; nil: parts of the filter itself
+	pointer string   // of it in the filter
+	raw     []byte   // what stands behind the operator, as it was written
+	parts   []part   // of $and, $or and $not
+	operand *operand // of the other operators
+	keys    keys     // of $in and $nin
+}
+
+// maxShown is how many bytes of a clause are shown.
+const maxShown = 200
+
+// String returns the part in words of the filter.
+func (p *part) String() string {
+	var b strings.Builder
+	if p.path != nil {
+		b.WriteString(p.path.text)
+		b.WriteByte(' ')
+	}
+	b.WriteString(string(p.op))
+	b.WriteByte(' ')
+	b.WriteString(compact(p.raw))
+	text := b.String()
+	if len(text) <= maxShown {
+		return text
+	}
+	end := maxShown
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + "…"
+}
+
+// compact returns a JSON value without the space between its parts.
+func compact(raw []byte) string {
+	var b strings.Builder
+	quoted := false
+	for i := 0; i < len(raw); i++ {
+		c := raw[i]
+		switch {
+		case quoted && c == '\\':
+			b.WriteByte(c)
+			i++
+			c = raw[i]
+		case c == '"':
+			quoted = !quoted
+		case !quoted && (c == ' ' || c == '\t' || c == '\r' || c == '\n'):
+			continue
+		}
+		b.WriteByte(c)
+	}
+	return b.String()
+}
+
+// Need is what an event must have so that a filter can match: at a path one of the keys.
+type Need struct {
+	Keys []Key
+	path *path
+}
+
+// Path returns the path as it is written.
+func (n Need) Path() string { return n.path.text }
+
+// Name returns the member of data that the path begins with; empty: it is not in data.
+func (n Need) Name() string { return n.path.name() }
+
+// Needs returns what an event must have: for each path that the filter compares with values
+// alone, those values. Who has many filters finds by it the few that an event may match.
+func (f *Filter) Needs() []Need { return f.root.needs(nil) }
+
+func (p *part) needs(list []Need) []Need {
+	switch {
+	case p.op == opAnd:
+		for i := range p.parts {
+			list = p.parts[i].needs(list)
+		}
+	case p.op == opEq && !p.path.instant:
+		if key, ok := p.operand.key(); ok {
+			list = append(list, Need{[]Key{key}, p.path})
+		}
+	case p.op == opIn && !p.path.instant:
+		list = append(list, Need{p.keys.list(), p.path})
+	}
+	return list
+}

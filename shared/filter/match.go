@@ -1,0 +1,151 @@
+package filter
+
+import (
+	"bytes"
+)
+
+// miss returns the part that an event does not match; nil: it matches.
+func (p *part) miss(e *Event) *part {
+	switch p.op {
+	case opAnd:
+		for i := range p.parts {
+			if miss := p.parts[i].miss(e); miss != nil {
+				return miss
+			}
+		}
+		return nil
+	case opOr:
+		for i := range p.parts {
+			if p.parts[i].miss(e) == nil {
+				return nil
+			}
+		}
+		return p
+	case opNot:
+		if p.parts[0].miss(e) == nil {
+			return p
+		}
+		return nil
+	}
+	if p.compares(e, e.at(p.path)) {
+		return nil
+	}
+	return p
+}
+
+// compares tells whether a clause matches what its path leads to; nil: that is missing.
+func (p *part) compares(e *Event, v *value) bool {
+	switch p.op {
+	case opExists:
+		return (v != nil) == (p.operand.kind == 't')
+	case opNe:
+		return v == nil || !p.equal(e, v)
+	case opNin:
+		return v == nil || !p.among(e, v)
+	}
+	if v == nil {
+		return false
+	}
+	switch p.op {
+	case opEq:
+		return p.equal(e, v)
+	case opIn:
+		return p.among(e, v)
+	case opStartsWith:
+		return v.kind == '"' && bytes.HasPrefix(v.says(), p.operand.text)
+	case opEndsWith:
+		return v.kind == '"' && bytes.HasSuffix(v.says(), p.operand.text)
+	case opContains:
+		return p.contained(v)
+	}
+	order, ok := p.operand.order(e, v)
+	if !ok {
+		return false
+	}
+	switch p.op {
+	case opGt:
+		return order > 0
+	case opGte:
+		return order >= 0
+	case opLt:
+		return order < 0
+	}
+	return order <= 0
+}
+
+func (p *part) equal(e *Event, v *value) bool {
+	switch p.operand.kind {
+	case instantKind:
+		return e.time(v).Equal(p.operand.instant)
+	case '"':
+		return v.kind == '"' && bytes.Equal(v.says(), p.operand.text)
+	case '0':
+		return v.kind == '0' && v.number().compare(p.operand.number) == 0
+	}
+	return p.operand.equals(v.raw)
+}
+
+// among tells whether the value, or an element of the array that it is, is one of the keys.
+func (p *part) among(e *Event, v *value) bool {
+	switch {
+	case p.path.instant:
+		_, ok := p.keys[instantKey(e.time(v))]
+		return ok
+	case v.kind == '{':
+		return false
+	case v.kind == '"':
+		_, ok := p.keys[Key{'"', string(v.says())}]
+		return ok
+	case v.kind != '[':
+		_, ok := p.keys[v.key()]
+		return ok
+	}
+	has := v.has()
+	for key := range p.keys {
+		if _, ok := has[key]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// contained tells whether an array has the operand, or a text has it as a part.
+func (p *part) contained(v *value) bool {
+	switch v.kind {
+	case '"':
+		return p.operand.kind == '"' && bytes.Contains(v.says(), p.operand.text)
+	case '[':
+		key, _ := p.operand.key()
+		_, ok := v.has()[key]
+		return ok
+	}
+	return false
+}
+
+// order compares a value with the operand; ok is false when they are of two kinds.
+func (o *operand) order(e *Event, v *value) (order int, ok bool) {
+	switch o.kind {
+	case instantKind:
+		return e.time(v).Compare(o.instant), true
+	case '0':
+		if v.kind == '0' {
+			return v.number().compare(o.number), true
+		}
+	case '"':
+		if v.kind == '"' {
+			return bytes.Compare(v.says(), o.text), true
+		}
+	}
+	return 0, false
+}
+
+// compare compares with another operand of the same kind: a number, a text or a time.
+func (o *operand) compare(other *operand) int {
+	switch o.kind {
+	case instantKind:
+		return o.instant.Compare(other.instant)
+	case '0':
+		return o.number.compare(other.number)
+	}
+	return bytes.Compare(o.text, other.text)
+}

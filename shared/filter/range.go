@@ -1,0 +1,145 @@
+package filter
+
+import "slices"
+
+// Range is what an event must have so that a filter can match: at a path a value between two
+// others, both included. A bound that is not there is open.
+type Range struct {
+	path      *path
+	kind      byte // of the bounds
+	low, high *operand
+}
+
+// Place is the same for ranges of one path and one kind of values.
+func (r Range) Place() string { return string(r.kind) + r.path.text }
+
+// Name returns the member of data that the path begins with; empty: it is not in data.
+func (r Range) Name() string { return r.path.name() }
+
+// Range returns a range that an event must be within; false: the filter asks for none. One with
+// both bounds is preferred.
+func (f *Filter) Range() (best Range, ok bool) {
+	for _, r := range f.root.ranges(nil) {
+		if !ok || r.low != nil && r.high != nil && (best.low == nil || best.high == nil) {
+			best, ok = r, true
+		}
+	}
+	return best, ok
+}
+
+// ranges appends the ranges of a part, those of one place joined.
+func (p *part) ranges(list []Range) []Range {
+	if p.op == opAnd {
+		for i := range p.parts {
+			list = p.parts[i].ranges(list)
+		}
+		return list
+	}
+	if p.op != opGt && p.op != opGte && p.op != opLt && p.op != opLte {
+		return list
+	}
+	place := Range{path: p.path, kind: p.operand.kind}
+	at := slices.IndexFunc(list, func(r Range) bool { return r.kind == place.kind && r.path.text == place.path.text })
+	if at < 0 {
+		at, list = len(list), append(list, place)
+	}
+	r := &list[at]
+	switch p.op {
+	case opGt, opGte:
+		if r.low == nil || r.low.compare(p.operand) < 0 {
+			r.low = p.operand
+		}
+	default:
+		if r.high == nil || r.high.compare(p.operand) > 0 {
+			r.high = p.operand
+		}
+	}
+	return list
+}
+
+// Ranges finds those of many ranges of one place that an event is within. It never changes.
+type Ranges struct {
+	sorted []numbered // by their low bound
+	// highest has for the middle of each part of sorted, halved again and again, the highest bound
+	// in that part.
+	highest []*operand
+}
+
+type numbered struct {
+	Range
+	number int
+}
+
+// NewRanges returns them; it numbers them as they stand in the list.
+func NewRanges(list []Range) *Ranges {
+	r := &Ranges{highest: make([]*operand, len(list))}
+	for i, each := range list {
+		r.sorted = append(r.sorted, numbered{each, i})
+	}
+	slices.SortFunc(r.sorted, func(a, b numbered) int {
+		switch {
+		case a.low == nil && b.low == nil:
+			return 0
+		case a.low == nil:
+			return -1
+		case b.low == nil:
+			return 1
+		}
+		return a.low.compare(b.low)
+	})
+	r.measure(0, len(list))
+	return r
+}
+
+// measure notes the highest bound from one place to another; nil: it is open.
+func (r *Ranges) measure(from, to int) *operand {
+	middle := (from + to) / 2
+	highest := r.sorted[middle].high
+	for _, half := range [][2]int{{from, middle}, {middle + 1, to}} {
+		if half[0] == half[1] {
+			continue
+		}
+		if other := r.measure(half[0], half[1]); highest != nil && (other == nil || other.compare(highest) > 0) {
+			highest = other
+		}
+	}
+	r.highest[middle] = highest
+	return highest
+}
+
+// Find calls yield with the numbers of the ranges that an event is within. What it costs grows with
+// how many these are, and with the logarithm of how many there are.
+func (r *Ranges) Find(e *Event, yield func(number int)) {
+	if v := e.at(r.sorted[0].path); v != nil {
+		r.find(e, v, 0, len(r.sorted), yield)
+	}
+}
+
+func (r *Ranges) find(e *Event, v *value, from, to int, yield func(number int)) {
+	for from < to {
+		middle := (from + to) / 2
+		if !atMost(e, v, r.highest[middle]) {
+			return
+		}
+		r.find(e, v, from, middle, yield)
+		each := r.sorted[middle]
+		if each.low != nil {
+			if order, ok := each.low.order(e, v); !ok || order < 0 {
+				return // the low bounds of those behind are higher still
+			}
+		}
+		if atMost(e, v, each.high) {
+			yield(each.number)
+		}
+		from = middle + 1
+	}
+}
+
+// atMost tells whether a value is at or below a bound.
+func atMost(e *Event, v *value, bound *operand) bool {
+	if bound == nil {
+		return true
+	}
+	order, ok := bound.order(e, v)
+	return ok && order <= 0
+}

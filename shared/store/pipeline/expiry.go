@@ -1,0 +1,77 @@
+package pipeline
+
+import (
+	"context"
+	"time"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+// sends is whether something is sent to the webhook w, whose health is h.
+const sends = "w.active AND NOT w.deleted AND w.delivery = 'push' AND (h.disabled_version IS NULL OR h.disabled_version = 0 OR h.disabled_version < w.activated_version)"
+
+const webhooksWithHealth = "webhooks w LEFT JOIN webhook_health h ON h.webhook_id = w.id"
+
+// expiring is where things of a kind are that end.
+type expiring struct {
+	kind                     domain.ExpiryKind
+	from, at, account, where string
+	what                     string // id and URL of the webhook, id of the key
+}
+
+// expiries are the kinds that lie in these tables. Each has an index by the time of its end.
+func expiries() []expiring {
+	const webhook = "w.id AS webhook, w.url AS url, '' AS key"
+	return []expiring{
+		{
+			domain.ExpiryReceiverCertificate, "webhook_health h JOIN webhooks w ON w.id = h.webhook_id", "h.certificate_expires_at", "w.account",
+			sends + " AND h.certificate_version >= w.url_version", webhook,
+		},
+		{domain.ExpiryClientCertificate, webhooksWithHealth, "w.auth_expires_at", "w.account", sends, webhook},
+		{domain.ExpiryWebhookSecret, webhooksWithHealth, "w.previous_secret_expires_at", "w.account", "w.previous_secret IS NOT NULL AND " + sends, webhook},
+		{domain.ExpirySigningKey, "signing_keys k", "k.expires_at", "k.account", "1 = 1", "'' AS webhook, '' AS url, k.id AS key"},
+	}
+}
+
+// Expiring returns what of an account's webhooks and signing keys ends within ExpirySoon from
+// now on, and the certificates that have ended: of each kind at most limit, the soonest first.
+func (p *Pipeline) Expiring(ctx context.Context, account string, now time.Time, limit int) ([]domain.Expiry, error) {
+	var found []domain.Expiry
+	tx := p.db.Reading(ctx)
+	for _, e := range expiries() {
+		var rows []struct {
+			Webhook, URL, Key string
+			At                store.Instant
+		}
+		err := tx.Raw("SELECT "+e.what+", "+e.at+" AS at FROM "+e.from+
+			" WHERE "+e.account+" = ? AND "+e.at+" > ? AND "+e.at+" <= ? AND "+e.where+" ORDER BY "+e.at+" LIMIT ?",
+			account, store.InstantOf(e.kind.Since(now)), store.InstantOf(now.Add(domain.ExpirySoon)), limit).Scan(&rows).Error
+		if err != nil {
+			return nil, store.Wrap("list what ends", err)
+		}
+		for _, row := range rows {
+			found = append(found, domain.Expiry{Kind: e.kind, At: row.At.Time(), Webhook: domain.WebhookID(row.Webhook), URL: row.URL, Key: row.Key})
+		}
+	}
+	return found, nil
+}
+
+// CountExpiring counts the same over all accounts.
+func (p *Pipeline) CountExpiring(ctx context.Context, now time.Time) ([]domain.ExpiryCount, error) {
+	var counts []domain.ExpiryCount
+	tx := p.db.Reading(ctx)
+	for _, e := range expiries() {
+		var row struct {
+			N       int
+			Soonest store.Instant
+		}
+		err := tx.Raw("SELECT count(*) AS n, min("+e.at+") AS soonest FROM "+e.from+" WHERE "+e.at+" > ? AND "+e.at+" <= ? AND "+e.where,
+			store.InstantOf(e.kind.Since(now)), store.InstantOf(now.Add(domain.ExpirySoon))).Scan(&row).Error
+		if err != nil {
+			return nil, store.Wrap("count what ends", err)
+		}
+		counts = append(counts, domain.ExpiryCount{Kind: e.kind, N: row.N, Soonest: row.Soonest.Time()})
+	}
+	return counts, nil
+}

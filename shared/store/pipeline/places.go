@@ -1,0 +1,103 @@
+package pipeline
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+// places knows which accounts have, or had, a webhook with ordering: the events of these get
+// places in their commits, and no other commit does anything for it. The accounts are read
+// when a commit has seen a newer configuration than they are of; what one process commits
+// before it has seen that an account is among them has no place.
+type places struct {
+	known atomic.Pointer[orderingAccounts]
+	mu    sync.Mutex // orders changes of known
+}
+
+// orderingAccounts are those of a configuration version, or more. They are never changed.
+type orderingAccounts struct {
+	version  int64
+	accounts map[string]struct{}
+}
+
+// in tells whether any of the submissions is of an account with ordering.
+func (o *orderingAccounts) in(subs []Submission) bool {
+	if len(o.accounts) == 0 {
+		return false
+	}
+	for i := range subs {
+		if _, ok := o.accounts[subs[i].Account]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// readOrderingAccounts reads the accounts unless those of the version are known; 0: of any. As no account
+// ever leaves, they are the same while they are as many.
+func (p *Pipeline) readOrderingAccounts(ctx context.Context, version int64) error {
+	if known := p.places.known.Load(); known != nil && known.version >= version {
+		return nil
+	}
+	p.places.mu.Lock()
+	defer p.places.mu.Unlock()
+	known := p.places.known.Load()
+	if known != nil && known.version >= version {
+		return nil
+	}
+	var now struct{ Version, Accounts int64 }
+	err := p.db.Reading(ctx).Raw("SELECT version, (SELECT count(*) FROM ordering_accounts) AS accounts FROM config_version").Scan(&now).Error
+	if err != nil {
+		return store.Wrap("count accounts with ordering", err)
+	}
+	if known != nil && int(now.Accounts) == len(known.accounts) {
+		p.places.known.Store(&orderingAccounts{now.Version, known.accounts})
+		return nil
+	}
+	var names []string
+	if err := p.db.Reading(ctx).Model(&orderingAccountRow{}).Pluck("account", &names).Error; err != nil {
+		return store.Wrap("read accounts with ordering", err)
+	}
+	accounts := make(map[string]struct{}, len(names))
+	for _, name := range names {
+		accounts[name] = struct{}{}
+	}
+	p.places.known.Store(&orderingAccounts{now.Version, accounts})
+	return nil
+}
+
+// startPlaces makes an account one with ordering, within the transaction that stores a webhook
+// which asks for it.
+func startPlaces(tx *gorm.DB, w *domain.Webhook) error {
+	if w.Ordering != domain.OrderingShipment {
+		return nil
+	}
+	return tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&orderingAccountRow{Account: w.Account}).Error
+}
+
+// startedPlaces has this process give the account places from the next commit on.
+func (p *Pipeline) startedPlaces(w *domain.Webhook) {
+	if w.Ordering != domain.OrderingShipment {
+		return
+	}
+	p.places.mu.Lock()
+	defer p.places.mu.Unlock()
+	known := p.places.known.Load()
+	if known == nil {
+		return // they are read before the first commit
+	}
+	if _, ok := known.accounts[w.Account]; ok {
+		return
+	}
+	accounts := maps.Clone(known.accounts)
+	accounts[w.Account] = struct{}{}
+	p.places.known.Store(&orderingAccounts{known.version, accounts})
+}

@@ -1,0 +1,386 @@
+package recorder
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+// MaxExhaustedAlerts is how many alerts a minute tell of a webhook's exhausted deliveries. The
+// next one after those that were left out says how many they are.
+const MaxExhaustedAlerts = 60
+
+// alerts finds the transitions in a transaction, and writes those that somebody is told of.
+type alerts struct {
+	work    *recordWork
+	tx      alertsTx
+	counted *tally
+
+	hooks    map[domain.WebhookID]*alertedHook
+	told     map[domain.WebhookID]*toldState
+	circuits map[domain.WebhookID]*domain.Circuit
+	healths  map[domain.WebhookID]*domain.Health
+	found    []transition
+}
+
+// alertedHook is what alerts need of a webhook that they are about.
+type alertedHook struct {
+	account, url     string
+	activatedVersion int64
+	onlyAlerts       bool // all that it gets are alerts
+}
+
+// listener is a webhook that is registered for alerts.
+type listener struct {
+	id     domain.WebhookID
+	events []string
+}
+
+// toldState is a row of webhook_alerts.
+type toldState struct {
+	failing, opened bool
+	minute          time.Time
+	told, leftOut   int64
+	changed         bool
+}
+
+// tells is whether there may be a transition. Then the transaction is alone: of two that
+// see the same one, the second must know what the first has told.
+func (w *recordWork) tells() bool {
+	return len(w.exhausted) > 0 || slices.ContainsFunc(w.health, tells)
+}
+
+func tells(h domain.HealthChange) bool { return h.Circuit != nil || h.DisabledVersion > 0 }
+
+// prepareAlerts has the days of alerts among those that the log must have.
+func (w *recordWork) prepareAlerts() {
+	for i := range w.exhausted {
+		w.day(store.DateOf(w.exhausted[i].UpdatedAt))
+	}
+	for i := range w.health {
+		if c := w.health[i].Circuit; c != nil {
+			w.day(store.DateOf(c.SaidAt))
+		} else if tells(w.health[i]) {
+			w.day(store.DateOf(w.health[i].At))
+		}
+	}
+}
+
+// alert tells of the transitions in what is about to be stored of health, so it comes before.
+func (w *recordWork) alert(ctx context.Context, tx alertsTx, counted *tally) error {
+	if !w.tells() {
+		return nil
+	}
+	a := &alerts{work: w, tx: tx, counted: counted}
+	counted.alerts = nil
+	if err := a.read(ctx); err != nil {
+		return err
+	}
+	for i := range w.health {
+		a.circuit(&w.health[i])
+		a.disabled(&w.health[i])
+	}
+	for i := range w.exhausted {
+		a.exhausted(&w.exhausted[i])
+	}
+	if err := a.write(ctx); err != nil {
+		return err
+	}
+	for id, s := range a.told {
+		if s.changed {
+			if err := a.keep(ctx, id, s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// circuit finds what the owner of a webhook says of its row of failures. What is older than
+// what was said before tells nothing.
+func (a *alerts) circuit(h *domain.HealthChange) {
+	hook := a.hooks[h.Webhook]
+	if hook == nil || h.Circuit == nil {
+		return
+	}
+	before, now := a.circuitOf(h.Webhook), *h.Circuit
+	if now.SaidAt.UnixMicro() < before.SaidAt.UnixMicro() {
+		return
+	}
+	if now.Last == nil {
+		now.Last = before.Last
+	}
+	s := a.state(h.Webhook)
+	t := transition{webhook: h.Webhook, at: now.SaidAt, key: strconv.FormatInt(now.SaidAt.UnixMicro(), 36), failures: now.Failures, since: now.FailingSince}
+	if now.Last != nil {
+		t.answer = *now.Last
+	}
+	if now.Alarming && !hook.onlyAlerts && !s.failing {
+		s.failing, s.changed = true, true
+		a.find(t, domain.WebhookFailing)
+	}
+	if s.failing && !s.opened && !now.OpenSince.IsZero() {
+		s.opened, s.changed = true, true
+		a.find(t, domain.WebhookCircuitOpened)
+	}
+	if s.failing && now.Failures == 0 {
+		s.failing, s.opened, s.changed = false, false, true
+		t.failures, t.since, t.answer = before.Failures, before.FailingSince, domain.Answer{Class: domain.ClassOK}
+		a.find(t, domain.WebhookRecovered)
+	}
+	*before = now
+}
+
+// disabled finds that a webhook has become inactive that was active until then.
+func (a *alerts) disabled(h *domain.HealthChange) {
+	hook, health := a.hooks[h.Webhook], a.healths[h.Webhook]
+	if health == nil {
+		health = &domain.Health{}
+		a.healths[h.Webhook] = health
+	}
+	if !h.FailingSince.IsZero() && health.FailingSince.IsZero() {
+		health.FailingSince = h.FailingSince
+	}
+	if hook == nil || h.DisabledVersion == 0 {
+		return
+	}
+	was := health.DisabledVersion
+	health.DisabledVersion = max(was, h.DisabledVersion)
+	if was >= hook.activatedVersion || h.DisabledVersion < hook.activatedVersion {
+		return // it was inactive before, or is active again
+	}
+	circuit := a.circuitOf(h.Webhook)
+	t := transition{
+		webhook: h.Webhook, at: h.At, key: strconv.FormatInt(h.DisabledVersion, 36), reason: h.DisabledReason,
+		failures: max(circuit.Failures, 1), since: health.FailingSince,
+	}
+	if circuit.Last != nil {
+		t.answer = *circuit.Last
+	}
+	if h.DisabledReason == domain.DisabledGone {
+		t.answer = domain.Answer{Class: domain.ClassGone, Status: 410}
+	}
+	if t.since.IsZero() {
+		t.since = h.At
+	}
+	a.find(t, domain.WebhookDisabled)
+}
+
+// exhausted finds a delivery whose schedule came to its end.
+func (a *alerts) exhausted(o *domain.Outcome) {
+	if a.hooks[o.Webhook] == nil {
+		return
+	}
+	t := transition{
+		webhook: o.Webhook, at: o.UpdatedAt, key: string(o.Delivery) + "\x00" + strconv.FormatInt(int64(o.Rev), 36),
+		delivery: o.Delivery, event: o.EventID, failures: o.RunAttempts, since: o.RunStartedAt,
+	}
+	switch last := a.circuitOf(o.Webhook).Last; {
+	case o.Attempt != nil:
+		t.answer = domain.AnswerOf(o.Attempt)
+	case last != nil:
+		t.answer = *last
+	}
+	if t.since.IsZero() {
+		t.since = o.UpdatedAt
+	}
+	a.find(t, domain.DeliveryExhausted)
+}
+
+func (a *alerts) find(t transition, kind domain.EventType) {
+	t.kind = kind
+	a.found = append(a.found, t)
+}
+
+func (a *alerts) state(id domain.WebhookID) *toldState {
+	s := a.told[id]
+	if s == nil {
+		s = &toldState{}
+		a.told[id] = s
+	}
+	return s
+}
+
+func (a *alerts) circuitOf(id domain.WebhookID) *domain.Circuit {
+	c := a.circuits[id]
+	if c == nil {
+		c = &domain.Circuit{}
+		a.circuits[id] = c
+	}
+	return c
+}
+
+// write adds the alerts of those transitions that another webhook than the one that failed is
+// told of, unless they are in the log.
+func (a *alerts) write(ctx context.Context) error {
+	listeners, err := a.listeners(ctx)
+	if err != nil || len(listeners) == 0 {
+		return err
+	}
+	for i := range a.found {
+		t := &a.found[i]
+		hook := a.hooks[t.webhook]
+		if a.work.days[store.DateOf(t.at)] == nil || !heard(listeners[hook.account], t) || !a.fits(t) {
+			continue
+		}
+		event, err := t.alert(hook, a.work.publicURL)
+		if err != nil {
+			return err
+		}
+		added, err := a.insert(ctx, &event)
+		if err != nil {
+			return err
+		}
+		if !added {
+			continue // it was told before
+		}
+		a.counted.alerts = append(a.counted.alerts, event.Key())
+		if t.kind == domain.DeliveryExhausted {
+			s := a.state(t.webhook)
+			s.told, s.leftOut, s.changed = s.told+1, 0, true
+		}
+	}
+	return nil
+}
+
+// heard tells whether a webhook other than the one that failed is registered for it.
+func heard(listeners []listener, t *transition) bool {
+	return slices.ContainsFunc(listeners, func(l listener) bool {
+		return l.id != t.webhook && slices.Contains(l.events, string(t.kind))
+	})
+}
+
+// fits tells whether one more exhausted delivery of the webhook is told of in this minute. A
+// batch that is written twice is counted twice among those that are not.
+func (a *alerts) fits(t *transition) bool {
+	if t.kind != domain.DeliveryExhausted {
+		return true
+	}
+	s := a.state(t.webhook)
+	if minute := a.work.now.Truncate(time.Minute); !minute.Equal(s.minute) {
+		s.minute, s.told = minute, 0
+	}
+	if s.told >= MaxExhaustedAlerts {
+		s.leftOut, s.changed = s.leftOut+1, true
+		return false
+	}
+	t.leftOut = s.leftOut
+	return true
+}
+
+// read reads what is known of the webhooks that may have changed.
+func (a *alerts) read(ctx context.Context) error {
+	ids := map[string]struct{}{}
+	for i := range a.work.health {
+		if tells(a.work.health[i]) {
+			ids[string(a.work.health[i].Webhook)] = struct{}{}
+		}
+	}
+	for i := range a.work.exhausted {
+		ids[string(a.work.exhausted[i].Webhook)] = struct{}{}
+	}
+	list := a.tx.list(slices.Sorted(maps.Keys(ids)))
+	return a.readRows(ctx, list)
+}
+
+func (a *alerts) readRows(ctx context.Context, list any) error {
+	a.hooks, a.told = map[domain.WebhookID]*alertedHook{}, map[domain.WebhookID]*toldState{}
+	a.circuits, a.healths = map[domain.WebhookID]*domain.Circuit{}, map[domain.WebhookID]*domain.Health{}
+	in := " " + a.tx.in() + " "
+	err := a.tx.query(ctx, "SELECT id, account, url, events, activated_version FROM webhooks WHERE id"+in+"AND NOT deleted", func(scan scanner) error {
+		var id, events string
+		h := &alertedHook{}
+		err := scan(&id, &h.account, &h.url, &events, &h.activatedVersion)
+		h.onlyAlerts = !slices.ContainsFunc(strings.Split(events, ","), func(t string) bool { return !domain.EventType(t).Alert() })
+		a.hooks[domain.WebhookID(id)] = h
+		return err
+	}, list)
+	if err != nil {
+		return err
+	}
+	err = a.tx.query(ctx, "SELECT webhook_id, failing, opened, minute, told, left_out FROM webhook_alerts WHERE webhook_id"+in, func(scan scanner) error {
+		var id string
+		var minute store.Instant
+		s := &toldState{}
+		err := scan(&id, &s.failing, &s.opened, &minute, &s.told, &s.leftOut)
+		s.minute, a.told[domain.WebhookID(id)] = minute.Time(), s
+		return err
+	}, list)
+	if err != nil {
+		return err
+	}
+	err = a.tx.query(ctx, `SELECT webhook_id, failures, failing_since, said_at, answer_at, answer_class, answer_status, answer_body
+		FROM webhook_circuits WHERE webhook_id`+in, func(scan scanner) error {
+		var id string
+		var since, said, at store.Instant
+		c, last := &domain.Circuit{}, domain.Answer{}
+		err := scan(&id, &c.Failures, &since, &said, &at, &last.Class, &last.Status, &last.Body)
+		c.FailingSince, c.SaidAt, last.At = since.Time(), said.Time(), at.Time()
+		if at != 0 {
+			c.Last = &last
+		}
+		a.circuits[domain.WebhookID(id)] = c
+		return err
+	}, list)
+	if err != nil {
+		return err
+	}
+	return a.tx.query(ctx, "SELECT webhook_id, failing_since, disabled_version FROM webhook_health WHERE webhook_id"+in, func(scan scanner) error {
+		var id string
+		var since store.Instant
+		h := &domain.Health{}
+		err := scan(&id, &since, &h.DisabledVersion)
+		h.FailingSince, a.healths[domain.WebhookID(id)] = since.Time(), h
+		return err
+	}, list)
+}
+
+// listeners returns, by account, the webhooks that are registered for alerts.
+func (a *alerts) listeners(ctx context.Context) (map[string][]listener, error) {
+	accounts := map[string]struct{}{}
+	for i := range a.found {
+		accounts[a.hooks[a.found[i].webhook].account] = struct{}{}
+	}
+	if len(accounts) == 0 {
+		return nil, nil
+	}
+	found := map[string][]listener{}
+	// LIKE is what their index has.
+	err := a.tx.query(ctx, "SELECT account, id, events FROM webhooks WHERE account "+a.tx.in()+" AND events LIKE '%waybill.%' AND NOT deleted",
+		func(scan scanner) error {
+			var account, id, events string
+			err := scan(&account, &id, &events)
+			found[account] = append(found[account], listener{domain.WebhookID(id), strings.Split(events, ",")})
+			return err
+		}, a.tx.list(slices.Sorted(maps.Keys(accounts))))
+	return found, err
+}
+
+// insert adds an alert to the log, and to the outbox as one that nobody has published yet.
+func (a *alerts) insert(ctx context.Context, e *domain.Event) (bool, error) {
+	n, err := a.tx.exec(ctx, `INSERT INTO events (day, account, id, type, occurred_at, payload, received_at, source, xact)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, `+a.tx.xact()+`) ON CONFLICT DO NOTHING`,
+		a.tx.date(e.ReceivedAt), e.Account, e.ID, string(e.Type), e.Timestamp, e.Payload, a.tx.moment(e.ReceivedAt), string(domain.SourceWaybill))
+	if err != nil || n == 0 {
+		return false, err
+	}
+	_, err = a.tx.exec(ctx, `INSERT INTO outbox (received_at, account, id, version, relayed)
+		VALUES ($1, $2, $3, (SELECT version FROM config_version), -1)`, a.tx.moment(e.ReceivedAt), e.Account, e.ID)
+	return err == nil, err
+}
+
+// keep stores what was told of a webhook.
+func (a *alerts) keep(ctx context.Context, id domain.WebhookID, s *toldState) error {
+	_, err := a.tx.exec(ctx, `INSERT INTO webhook_alerts (webhook_id, failing, opened, minute, told, left_out, updated_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7)
+		ON CONFLICT (webhook_id) DO UPDATE SET failing = excluded.failing, opened = excluded.opened, minute = excluded.minute,
+			told = excluded.told, left_out = excluded.left_out, updated_at = excluded.updated_at`,
+		string(id), s.failing, s.opened, a.tx.moment(s.minute), s.told, s.leftOut, a.tx.moment(a.work.now))
+	return err
+}

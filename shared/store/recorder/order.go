@@ -1,0 +1,165 @@
+package recorder
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"slices"
+	"time"
+
+	"gorm.io/gorm/clause"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+// SequenceKey names what deliveries are numbered by.
+type SequenceKey struct {
+	Webhook  domain.WebhookID
+	Shipment int64 // see domain.ShipmentKey
+}
+
+func (k SequenceKey) compare(other SequenceKey) int {
+	return cmp.Or(cmp.Compare(k.Webhook, other.Webhook), cmp.Compare(k.Shipment, other.Shipment))
+}
+
+// Numbers are the greatest ones of a webhook and shipment.
+type Numbers struct {
+	Last   int64 // that has an outcome
+	Missed int64 // whose delivery has ended and did not arrive; 0: none
+}
+
+// lastSequence has the numbers of a webhook and shipment.
+type lastSequence struct {
+	SequenceKey
+	Numbers
+}
+
+// lastSequences returns the numbers in outcomes, in the order of their keys, as two transactions
+// may store some of the same.
+func lastSequences(outcomes []domain.Outcome) []lastSequence {
+	var found map[SequenceKey]Numbers
+	for i := range outcomes {
+		o := &outcomes[i]
+		if o.Sequence == 0 {
+			continue
+		}
+		if found == nil {
+			found = make(map[SequenceKey]Numbers)
+		}
+		key := SequenceKey{o.Webhook, o.Shipment}
+		n := found[key]
+		n.Last = max(n.Last, o.Sequence)
+		if o.Status == domain.StatusFailed {
+			n.Missed = max(n.Missed, o.Sequence)
+		}
+		found[key] = n
+	}
+	list := make([]lastSequence, 0, len(found))
+	for key, n := range found {
+		list = append(list, lastSequence{key, n})
+	}
+	slices.SortFunc(list, func(a, b lastSequence) int { return a.compare(b.SequenceKey) })
+	return list
+}
+
+func splitSequences(list []lastSequence) (webhooks []string, shipments, last, missed []int64) {
+	for _, n := range list {
+		webhooks, shipments = append(webhooks, string(n.Webhook)), append(shipments, n.Shipment)
+		last, missed = append(last, n.Last), append(missed, n.Missed)
+	}
+	return webhooks, shipments, last, missed
+}
+
+// laterSequence returns what keeps the greater numbers; greatest is the function for that.
+func laterSequence(greatest string) string {
+	return ` ON CONFLICT (webhook_id, shipment) DO UPDATE SET sequence = ` + greatest + `(s.sequence, excluded.sequence),
+	missed = ` + greatest + `(s.missed, excluded.missed), updated_at = excluded.updated_at
+	WHERE excluded.sequence > s.sequence OR excluded.missed > s.missed`
+}
+
+// sequenceOf is what a delivery's row keeps of its number.
+func sequenceOf(o *domain.Outcome) *int64 {
+	if o.Sequence == 0 {
+		return nil
+	}
+	return &o.Sequence
+}
+
+// Sequences returns the numbers that were recorded for webhooks and shipments; those that have
+// none are left out.
+func (r *Recorder) Sequences(ctx context.Context, keys []SequenceKey) (map[SequenceKey]Numbers, error) {
+	byWebhook := make(map[domain.WebhookID][]int64)
+	for _, k := range keys {
+		byWebhook[k.Webhook] = append(byWebhook[k.Webhook], k.Shipment)
+	}
+	last := make(map[SequenceKey]Numbers, len(keys))
+	for webhook, shipments := range byWebhook {
+		for part := range slices.Chunk(shipments, revsPage) {
+			var rows []webhookSequenceRow
+			err := r.db.Reading(ctx).Where("webhook_id = ? AND shipment IN ?", string(webhook), part).Find(&rows).Error
+			if err != nil {
+				return nil, store.Wrap("read sequences", err)
+			}
+			for _, row := range rows {
+				last[SequenceKey{webhook, row.Shipment}] = Numbers{row.Sequence, row.Missed}
+			}
+		}
+	}
+	return last, nil
+}
+
+// OrderStart is from where on the order stage handles the events of an account that were published
+// on NATS.
+type OrderStart struct {
+	Account string
+	Created time.Time // of the stream EVENTS that the sequence is of
+	From    uint64
+}
+
+// OrderStarts returns the starts of all accounts that have, or had, an ordered webhook.
+func (r *Recorder) OrderStarts(ctx context.Context) ([]OrderStart, error) {
+	var rows []orderingStartRow
+	if err := r.db.Reading(ctx).Find(&rows).Error; err != nil {
+		return nil, store.Wrap("read the starts of orders", err)
+	}
+	starts := make([]OrderStart, len(rows))
+	for i, row := range rows {
+		starts[i] = row.start()
+	}
+	return starts, nil
+}
+
+func (r orderingStartRow) start() OrderStart {
+	return OrderStart{Account: r.Account, Created: r.StreamCreated.Time(), From: uint64(r.FromSequence)}
+}
+
+// StartOrder notes where the order of an account starts, unless it is known for the same stream, and
+// returns what holds.
+func (r *Recorder) StartOrder(ctx context.Context, start OrderStart) (OrderStart, error) {
+	row := orderingStartRow{Account: start.Account, StreamCreated: store.InstantOf(start.Created), FromSequence: int64(start.From)}
+	err := r.db.Again(ctx, func() error {
+		return r.db.Writing(ctx).Clauses(clause.OnConflict{
+			Columns:   []clause.Column{{Name: "account"}},
+			DoUpdates: clause.AssignmentColumns([]string{"stream_created", "from_sequence"}),
+			Where:     clause.Where{Exprs: []clause.Expression{clause.Expr{SQL: "ordering_starts.stream_created <> excluded.stream_created"}}},
+		}).Create(&row).Error
+	})
+	if err == nil {
+		err = r.db.Reading(ctx).Where("account = ?", start.Account).Take(&row).Error
+	}
+	return row.start(), store.Wrap("note where an order starts", err)
+}
+
+// NextPlace returns the lowest place from a number on that an unsettled event of an account has. If
+// there is none, it is the one that the account's next event gets.
+func (r *Recorder) NextPlace(ctx context.Context, account string, from int64) (int64, error) {
+	var next sql.NullInt64
+	err := r.db.Reading(ctx).Raw(`SELECT coalesce(
+		(SELECT min(place) FROM outbox WHERE account = ? AND place >= ?),
+		(SELECT last_place + 1 FROM ordering_accounts WHERE account = ?))`, account, from, account).Row().Scan(&next)
+	if err != nil {
+		return 0, store.Wrap("look for the next place", err)
+	}
+	return max(next.Int64, 1), nil
+}
