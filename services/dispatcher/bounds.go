@@ -61,6 +61,7 @@ func (b *bounds) Collect(to chan<- prometheus.Metric) {
 		gauge(b.memoryWaits, int64(state.Waiting), share)
 	}
 	room("events", b.d.memory.events)
+	room("turns", b.d.memory.turns)
 	room("due", b.d.memory.due)
 	room("drains", b.d.memory.drains)
 	room("probes", b.d.memory.probes)

@@ -55,7 +55,7 @@ type Options struct {
 	// are paths.
 	PublicURL string
 	// Memory is how many bytes deliveries in flight may take, without their connections; at
-	// least LeastMemory. 0: 256 MiB.
+	// least LeastMemory. 0: 256 MiB. Those that wait for their turn may take half as much again.
 	Memory int64
 	// Watch is called after each attempt; nil: nothing is called. It must not block.
 	Watch func(Made)
@@ -121,7 +121,7 @@ func New(options Options) (*Dispatcher, error) {
 	})
 	d.order = order.New(order.Options{
 		Bus: options.Bus, Deliverer: d.deliverer, Log: d.database, Index: d.index, Emitter: d.emitter, Room: d.memory.order,
-		Self: self, Logger: options.Logger, Metrics: options.Metrics,
+		Turns: d.memory.turns, Self: self, Logger: options.Logger, Metrics: options.Metrics,
 	})
 	d.fanout = fanout.New(fanout.Options{
 		Bus: options.Bus, Deliverer: d.deliverer, Emitter: d.emitter, Log: d.database, Index: d.index, Accounts: d.accounts, Order: d.order,

@@ -19,6 +19,7 @@ const (
 type memory struct {
 	events  *inflight.Budget // first attempts
 	order   *inflight.Budget // of those: of accounts that use order
+	turns   *inflight.Budget // what is known of deliveries that wait for their turn; it comes on top
 	due     *inflight.Budget // retries, tests and replays
 	drains  *inflight.Budget // what goes out of hold queues
 	probes  *inflight.Budget // what else is read of hold queues
@@ -29,7 +30,7 @@ type memory struct {
 func divide(total int64) memory {
 	events := inflight.NewBudget(total / 4)
 	return memory{
-		events: events, order: events.Part(total / 8), due: inflight.NewBudget(total / 4),
+		events: events, order: events.Part(total / 8), turns: inflight.NewBudget(total / 2), due: inflight.NewBudget(total / 4),
 		drains: inflight.NewBudget(total / 8), probes: inflight.NewBudget(total / 8),
 		records: inflight.NewBudget(total / 8), emitter: total / 8,
 	}

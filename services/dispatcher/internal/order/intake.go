@@ -158,6 +158,9 @@ func (s *session) admit(ctx context.Context, list []*taken) error {
 		return err
 	}
 	for i, t := range list {
+		if err := s.room(ctx); err != nil {
+			return err
+		}
 		if err := s.m.options.Deliverer.Room(ctx); err != nil {
 			return err
 		}

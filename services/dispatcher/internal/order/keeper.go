@@ -110,7 +110,7 @@ func newSession(m *Manager, account string) *session {
 		room = room.Part(room.Limit() / roomShare)
 	}
 	s := &session{
-		m: m, account: account, inFlight: inflight.New(room), ended: loss.NewAcknowledged(),
+		m: m, account: account, inFlight: inflight.New(room), turns: m.options.Turns.Part(m.options.Turns.Limit() / turnsShare), ended: loss.NewAcknowledged(),
 		lanes: make(map[domain.WebhookID]*lane), fresh: make(map[*queue]struct{}), failed: make(chan error, 1), poked: make(chan struct{}, 1),
 		numbers: make(map[recorder.SequenceKey]int64), gaps: make(map[recorder.SequenceKey]bool),
 	}
@@ -158,7 +158,9 @@ func (s *session) run(ctx context.Context, working func()) error {
 	s.finish(ctx)
 	stopAttending()
 	parts.Wait()
-	s.m.metrics.waiting.Sub(float64(s.waiting()))
+	left := s.waiting()
+	s.m.metrics.waiting.Sub(float64(left))
+	s.turns.LetGo(int64(left) * entrySize)
 	return err
 }
 

@@ -74,6 +74,7 @@ type Options struct {
 	Index     Index
 	Emitter   Emitter
 	Room      *inflight.Budget // for events in flight; nil: without a bound
+	Turns     *inflight.Budget // for what is known of deliveries that have not ended
 	Self      string           // names this process
 	Logger    *slog.Logger
 	Metrics   prometheus.Registerer

@@ -21,6 +21,7 @@ type session struct {
 	account  string
 	stage    *origin.Stage
 	inFlight *inflight.Messages
+	turns    *inflight.Budget // for entries; a part of the Manager's
 	ended    *loss.Acknowledged
 	places   places // of the goroutine that takes in, like trimming
 	trimming trimming
@@ -42,6 +43,7 @@ type session struct {
 	fresh   map[*queue]struct{} // with entries that are not kept
 	waits   waits
 	keeping int // deliveries that are on their way to ORDER
+	entries int // in all queues
 	ticks   int
 }
 
@@ -130,6 +132,8 @@ func (s *session) enqueue(event *origin.Event, hook *index.Hook, shipment int64,
 // append adds an entry at the end; s.mu is held.
 func (s *session) append(q *queue, e *entry, now time.Time) {
 	q.entries = append(q.entries, e)
+	s.entries++
+	s.turns.Take(entrySize)
 	s.m.metrics.waiting.Inc()
 	switch len(q.entries) {
 	case 1:
@@ -232,6 +236,8 @@ func (s *session) turn(q *queue, now time.Time) {
 
 // remove takes an entry that has ended out of its queue; s.mu is held.
 func (s *session) remove(q *queue, e *entry, arrived bool, now time.Time) {
+	s.entries--
+	s.turns.LetGo(entrySize)
 	s.m.metrics.waiting.Dec()
 	if len(q.entries) > 0 && q.entries[0] == e {
 		q.entries[0] = nil
@@ -268,15 +274,10 @@ func (s *session) underWay() (n int) {
 }
 
 // waiting returns how many deliveries there are.
-func (s *session) waiting() (n int) {
+func (s *session) waiting() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, l := range s.lanes {
-		for _, q := range l.queues {
-			n += len(q.entries) + len(q.passed)
-		}
-	}
-	return n
+	return s.entries
 }
 
 // wait is a queue whose next entry may go out at a time.
