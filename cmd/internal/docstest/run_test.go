@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -186,15 +188,19 @@ func replacer(by map[string]string) *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// freeAddress returns an address of loopback that nothing listens on.
+// freeAddress returns an address of loopback that nothing listens on. Its port is below those that the system
+// hands out by itself (32768 and more), so no connection of another process takes it before it is used.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("find a free port: %v", err)
+	for range 100 {
+		listener, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(20_000+rand.IntN(12_000)))
+		if err == nil {
+			defer listener.Close()
+			return listener.Addr().String()
+		}
 	}
-	defer listener.Close()
-	return listener.Addr().String()
+	t.Fatal("there is no free port between 20000 and 32000")
+	return ""
 }
 
 // clean is the environment without settings of a Waybill that may run beside.
