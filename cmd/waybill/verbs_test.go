@@ -262,6 +262,7 @@ func TestEveryOperationHasAVerb(t *testing.T) {
 		"GET /v1/webhooks/{id}/cursors":                                                      true, // webhooks cursor list
 		"GET /v1/webhooks/{id}/cursors/{cursorName}":                                         true, // webhooks cursor get
 		"PUT /v1/webhooks/{id}/cursors/{cursorName}":                                         true, // webhooks cursor set
+		"DELETE /v1/webhooks/{id}/cursors/{cursorName}":                                      true, // webhooks cursor delete
 	}
 	for _, noun := range verb.Nouns() {
 		if noun.Self != nil {

@@ -31,7 +31,7 @@ func TestActionsAreTheStores(t *testing.T) {
 		auditlog.ActionCreateConsumer, auditlog.ActionUpdateConsumer, auditlog.ActionDeleteConsumer,
 		auditlog.ActionCreateKey, auditlog.ActionCreateKeys, auditlog.ActionUpdateKey, auditlog.ActionDeleteKey, auditlog.ActionRollKeys,
 		auditlog.ActionCreateManager, auditlog.ActionDeleteManager,
-		auditlog.ActionCreateWebhook, auditlog.ActionUpdateWebhook, auditlog.ActionDeleteWebhook, auditlog.ActionRotateSecret, auditlog.ActionRotateSigningKeys,
+		auditlog.ActionCreateWebhook, auditlog.ActionUpdateWebhook, auditlog.ActionDeleteWebhook, auditlog.ActionRotateSecret, auditlog.ActionRotateSigningKeys, auditlog.ActionDeleteCursor,
 		auditlog.ActionTestWebhook, auditlog.ActionReplayWebhook, auditlog.ActionRetryDelivery,
 		auditlog.ActionRetryDeliveries, auditlog.ActionCancelJob,
 		auditlog.ActionUpdateProject, auditlog.ActionCreateVariable, auditlog.ActionUpdateVariable, auditlog.ActionDeleteVariable,

@@ -27,7 +27,7 @@ var everyTool = []string{
 	"list_managers", "create_manager", "get_manager", "delete_manager",
 	"list_signing_keys", "rotate_signing_keys",
 	"list_recent_calls", "get_call_statistics", "list_request_logs", "get_request_log", "rotate_webhook_secret", "test_webhook_filter",
-	"read_feed", "list_cursors", "get_cursor", "set_cursor",
+	"read_feed", "list_cursors", "get_cursor", "set_cursor", "delete_cursor",
 }
 
 // written is how many of them people have written; the others are made from the OpenAPI document.
@@ -123,7 +123,7 @@ func TestToolsOfAKey(t *testing.T) {
 	}{
 		{nil, []string{}},
 		{[]domain.Scope{domain.ScopeWebhooksRead}, []string{"list_webhooks", "get_webhook", "get_webhook_health", "list_signing_keys", "list_expiring"}},
-		{[]domain.Scope{domain.ScopeWebhooksWrite}, []string{"register_webhook", "update_webhook", "delete_webhook", "rotate_webhook_secret"}},
+		{[]domain.Scope{domain.ScopeWebhooksWrite}, []string{"register_webhook", "update_webhook", "delete_webhook", "rotate_webhook_secret", "delete_cursor"}},
 		{[]domain.Scope{domain.ScopeEventsRead}, []string{
 			"search_deliveries", "get_delivery", "explain_delivery", "list_events", "get_event", "list_rejected_messages",
 			"get_statistics", "list_jobs", "get_job", "read_feed", "list_cursors", "get_cursor", "set_cursor",
@@ -380,7 +380,7 @@ func TestAnnotations(t *testing.T) {
 	}
 	if want := []string{
 		"update_webhook", "delete_webhook", "replay_webhook", "update_project", "update_bucket", "delete_bucket", "update_consumer", "delete_consumer",
-		"delete_deployment", "redeploy", "update_variable", "delete_variable", "retry_deliveries", "cancel_job", "roll_keys", "update_key", "delete_key", "delete_manager", "rotate_signing_keys", "rotate_webhook_secret", "set_cursor",
+		"delete_deployment", "redeploy", "update_variable", "delete_variable", "retry_deliveries", "cancel_job", "roll_keys", "update_key", "delete_key", "delete_manager", "rotate_signing_keys", "rotate_webhook_secret", "set_cursor", "delete_cursor",
 	}; !slices.Equal(destructive, want) {
 		t.Errorf("destructive: %v, want %v", destructive, want)
 	}

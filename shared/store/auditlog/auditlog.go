@@ -43,6 +43,8 @@ const (
 	ActionReplayWebhook = "replay-webhook"
 	ActionRetryDelivery = "retry-delivery"
 
+	ActionDeleteCursor = "delete-cursor" // of a webhook's feed; that one is moved is no entry
+
 	ActionRotateSigningKeys = "rotate-signing-keys"
 
 	ActionRetryDeliveries = "retry-deliveries"
@@ -71,6 +73,8 @@ const (
 	ResourceDelivery = "delivery"
 	ResourceReplay   = "replay" // a job of the kind replay
 	ResourceJob      = "job"
+
+	ResourceCursor = "cursor"
 
 	ResourceSigningKey = "signingKey"
 

@@ -173,6 +173,15 @@ func testNamedCursors(t *testing.T, b *bench) {
 	if _, err := b.SetFeedCursor(t.Context(), account, w.ID, "main", cursor); err != nil {
 		t.Errorf("a name that there is: %v", err)
 	}
+	storetest.WantNotFound(t, "a stranger deletes a cursor", b.DeleteFeedCursor(t.Context(), "stranger", w.ID, "main"))
+	storetest.WantNotFound(t, "of another webhook", b.DeleteFeedCursor(t.Context(), account, other.ID, "main"))
+	if err := b.DeleteFeedCursor(t.Context(), account, w.ID, "main"); err != nil {
+		t.Error(err)
+	}
+	storetest.WantNotFound(t, "deleted already", b.DeleteFeedCursor(t.Context(), account, w.ID, "main"))
+	if _, err := b.SetFeedCursor(t.Context(), account, w.ID, "more", cursor); err != nil {
+		t.Errorf("the place of a name that was deleted: %v", err)
+	}
 }
 
 // A cursor is good as long as nothing after it was dropped; one that is read with goes on.

@@ -10,6 +10,7 @@ import (
 
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/auditlog"
 )
 
 // MaxFeedCursors bounds the named cursors of a webhook.
@@ -77,6 +78,21 @@ func (p *Pipeline) FeedCursors(ctx context.Context, account string, webhook doma
 		list[i] = row.shown()
 	}
 	return list, store.Wrap("list cursors", err)
+}
+
+// DeleteFeedCursor forgets a named cursor of the account's webhook. domain.ErrNotFound: it has none of
+// this name.
+func (p *Pipeline) DeleteFeedCursor(ctx context.Context, account string, webhook domain.WebhookID, name string) error {
+	return store.Wrap("delete cursor", p.db.Tx(ctx, func(tx *gorm.DB) error {
+		result := tx.Where("webhook_id = ? AND name = ? AND account = ?", string(webhook), name, account).Delete(&webhookCursorRow{})
+		if result.Error != nil {
+			return result.Error
+		}
+		if result.RowsAffected == 0 {
+			return domain.ErrNotFound
+		}
+		return p.audit.Note(ctx, tx, auditlog.ActionDeleteCursor, account, webhookResource(webhook), domain.Resource{Type: auditlog.ResourceCursor, Name: name})
+	}))
 }
 
 // ReadBeyond returns the names of the webhook's cursors that are beyond an event of the

@@ -26,7 +26,7 @@ func Cursors() Noun {
 		{Title: "CURSOR", Member: "cursor"},
 	}}
 	return Noun{
-		Name: "cursor", Short: "Show and set how far a webhook's feed was read",
+		Name: "cursor", Short: "Show, set and delete how far a webhook's feed was read",
 		Long: "A receiver keeps its place in a webhook's feed under a name, when all before it\nis processed. Explanations then tell whether an event was read.",
 		Verbs: []Verb{
 			{
@@ -40,6 +40,11 @@ func Cursors() Noun {
 			{
 				Name: "set", Short: "Set a cursor", Example: "  waybill webhooks cursor set 0198e5c2-… warehouse CURSOR",
 				Method: http.MethodPut, Path: path + "/{name}", Args: append(named[:2:2], Arg{Word: "CURSOR", To: "cursor"}), Body: AnObject, Show: view,
+			},
+			{
+				Name: "delete", Short: "Delete a cursor", Example: "  waybill webhooks cursor delete 0198e5c2-… warehouse",
+				Method: http.MethodDelete, Path: path + "/{name}", Args: named, Done: "Cursor {name} is deleted.",
+				Confirm: "Delete cursor {name}? Who reads by it loses its place.",
 			},
 		},
 	}

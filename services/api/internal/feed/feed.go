@@ -19,6 +19,7 @@ import (
 	"waybill.dev/shared/filter"
 	"waybill.dev/shared/problem"
 	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/auditlog"
 	"waybill.dev/shared/store/pipeline"
 )
 
@@ -39,6 +40,7 @@ type Store interface {
 	Feed(ctx context.Context, q pipeline.FeedQuery) (pipeline.FeedPage, error)
 	SetFeedCursor(ctx context.Context, account string, webhook domain.WebhookID, name, cursor string) (pipeline.FeedCursor, error)
 	GetFeedCursor(ctx context.Context, account string, webhook domain.WebhookID, name string) (pipeline.FeedCursor, error)
+	DeleteFeedCursor(ctx context.Context, account string, webhook domain.WebhookID, name string) error
 	FeedCursors(ctx context.Context, account string, webhook domain.WebhookID) ([]pipeline.FeedCursor, error)
 }
 
@@ -61,6 +63,10 @@ func Routes(tables Store, readers *Readers) []web.Route {
 		{
 			Method: http.MethodPut, Path: cursorsPath + "/{cursorName}", Operation: "setCursor", Summary: "Keeps a cursor of a webhook's feed under a name.",
 			Scope: domain.ScopeEventsRead, Success: http.StatusOK, Handle: h.set,
+		},
+		{
+			Method: http.MethodDelete, Path: cursorsPath + "/{cursorName}", Operation: "deleteCursor", Summary: "Deletes a named cursor of a webhook's feed.",
+			Scope: domain.ScopeWebhooksWrite, Success: http.StatusNoContent, Action: auditlog.ActionDeleteCursor, Handle: h.delete,
 		},
 	}
 }
@@ -212,23 +218,42 @@ func (h *handlers) list(c *web.Call) error {
 }
 
 func (h *handlers) get(c *web.Call) error {
-	id := web.ID(c, domain.ParseWebhookID)
-	c.Query() // there are no parameters
-	if err := c.Check(); err != nil {
+	id, name, err := h.named(c)
+	if err != nil {
 		return err
-	}
-	if _, _, err := h.store.GetWebhook(c.Context(), c.Principal.Account, id); err != nil {
-		return err
-	}
-	name := c.Param("cursorName")
-	if !cursorName.MatchString(name) {
-		return domain.ErrNotFound
 	}
 	cursor, err := h.store.GetFeedCursor(c.Context(), c.Principal.Account, id, name)
 	if err != nil {
 		return err
 	}
 	return c.Answer(http.StatusOK, view(cursor))
+}
+
+func (h *handlers) delete(c *web.Call) error {
+	id, name, err := h.named(c)
+	if err != nil {
+		return err
+	}
+	if err := h.store.DeleteFeedCursor(c.Context(), c.Principal.Account, id, name); err != nil {
+		return err
+	}
+	return c.NoContent()
+}
+
+// named returns the webhook and the name of the cursor that the path names.
+func (h *handlers) named(c *web.Call) (domain.WebhookID, string, error) {
+	id, name := web.ID(c, domain.ParseWebhookID), c.Param("cursorName")
+	c.Query() // there are no parameters
+	if err := c.Check(); err != nil {
+		return "", "", err
+	}
+	if _, _, err := h.store.GetWebhook(c.Context(), c.Principal.Account, id); err != nil {
+		return "", "", err
+	}
+	if !cursorName.MatchString(name) {
+		return "", "", domain.ErrNotFound
+	}
+	return id, name, nil
 }
 
 // maxCursor bounds the text of a cursor.

@@ -178,7 +178,7 @@ func TestMissingFolder(t *testing.T) {
 		"getStatistics", "getWebhookHealth", "testWebhookFilter", "retryDeliveries", "listJobs", "getJob", "cancelJob",
 		"rollKeys", "listKeys", "createKey", "createKeys", "getKey", "updateKey", "deleteKey",
 		"listManagers", "createManager", "getManager", "deleteManager", "rotateWebhookSecret", "listSigningKeys", "rotateSigningKeys", "listExpiring",
-		"readFeed", "listCursors", "getCursor", "setCursor",
+		"readFeed", "listCursors", "getCursor", "setCursor", "deleteCursor",
 	} {
 		own[name] = echo
 	}

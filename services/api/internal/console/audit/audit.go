@@ -180,8 +180,10 @@ func actions() []string {
 		auditlog.ActionCreateKey, auditlog.ActionCreateKeys, auditlog.ActionUpdateKey, auditlog.ActionDeleteKey, auditlog.ActionRollKeys,
 		auditlog.ActionCreateManager, auditlog.ActionDeleteManager,
 		auditlog.ActionCreateWebhook, auditlog.ActionUpdateWebhook, auditlog.ActionDeleteWebhook, auditlog.ActionRotateSecret,
-		auditlog.ActionRotateSigningKeys,
-		auditlog.ActionTestWebhook, auditlog.ActionReplayWebhook, auditlog.ActionRetryDelivery,
+		auditlog.ActionRotateSigningKeys, auditlog.ActionDeleteCursor,
+		auditlog.ActionTestWebhook, auditlog.ActionReplayWebhook, auditlog.ActionRetryDelivery, auditlog.ActionRetryDeliveries, auditlog.ActionCancelJob,
+		auditlog.ActionUpdateProject, auditlog.ActionCreateVariable, auditlog.ActionUpdateVariable, auditlog.ActionDeleteVariable,
+		auditlog.ActionUploadSource, auditlog.ActionUploadArchive, auditlog.ActionRedeploy, auditlog.ActionActivateBuild, auditlog.ActionDeleteDeployment,
 	}
 }
 
