@@ -195,8 +195,9 @@ func freeAddress(t *testing.T) string {
 	for range 100 {
 		listener, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(20_000+rand.IntN(12_000)))
 		if err == nil {
-			defer listener.Close()
-			return listener.Addr().String()
+			address := listener.Addr().String()
+			_ = listener.Close()
+			return address
 		}
 	}
 	t.Fatal("there is no free port between 20000 and 32000")
