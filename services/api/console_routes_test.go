@@ -53,8 +53,13 @@ func (w *walker) things() *strings.Replacer {
 	webhook := w.register(`{"url":"http://127.0.0.1:1/` + walkedNote + `","events":["shipment.created"],"description":"` + walkedNote + `"}`).text("id")
 	w.insist(http.MethodPost, "/v1/events", `{"id":"`+event+`","type":"shipment.created","timestamp":"2026-11-18T15:02:11Z","data":{"shipmentId":"shp_walked","note":"`+walkedNote+`"}}`).want(http.StatusAccepted)
 	delivery := string(w.deliver(webhook, event, domain.StatusFailed, ""))
+	var feed struct {
+		Cursor string `json:"cursor"`
+	}
+	w.do(http.MethodGet, "/v1/webhooks/"+webhook+"/feed", "").want(http.StatusOK).into(&feed)
+	w.do(http.MethodPut, "/v1/webhooks/"+webhook+"/cursors/walked-cursor", `{"cursor":"`+feed.Cursor+`"}`).want(http.StatusOK)
 	return strings.NewReplacer(
-		"{eventId}", event, "{deliveryId}", delivery, "{webhookId}", webhook, "{shipmentId}", "shp_walked", "{eventType}", "shipment.created",
+		"{cursorName}", "walked-cursor", "{eventId}", event, "{deliveryId}", delivery, "{webhookId}", webhook, "{shipmentId}", "shp_walked", "{eventType}", "shipment.created",
 		"{bucketName}", bucket, "{consumerName}", "walked-consumer", "{keyId}", key, "{managerId}", manager,
 		"{jobId}", "job_000000000000000000000000", "{sequence}", "1", "{tab}", "deliveries",
 		"{projectName}", "walked-project", "{branchName}", "feature%2Fwalked", "{variableName}", "WALKED",

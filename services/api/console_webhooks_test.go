@@ -70,7 +70,7 @@ func TestConsoleNewWebhook(t *testing.T) {
 		id := list[0].ID
 		again := b.do(http.MethodPost, "/console/webhooks/new", form).want(t, http.StatusSeeOther, "/console/webhooks/"+id+"/secret")
 		pages := []string{again.body}
-		for _, path := range []string{"/console/webhooks/new", "", "/health", "/deliveries", "/settings", "/secret", "/test", "/code", "/replay", "/delete"} {
+		for _, path := range []string{"/console/webhooks/new", "", "/health", "/deliveries", "/feed", "/settings", "/secret", "/test", "/code", "/replay", "/delete"} {
 			if !strings.HasPrefix(path, "/console") {
 				path = "/console/webhooks/" + id + path
 			}
@@ -84,6 +84,47 @@ func TestConsoleNewWebhook(t *testing.T) {
 		if strings.Contains(html.UnescapeString(shown), secret) || strings.Contains(shown, "canary-value") || strings.Contains(r.logs.String(), secret) {
 			t.Error("a secret is shown a second time")
 		}
+	})
+}
+
+// A webhook whose receiver reads the feed needs no address. Its cursors are shown, and can be deleted
+// by those who may change it.
+func TestConsoleFeed(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, r *rig) {
+		b := r.browser().signIn(adminKey)
+		b.get("/console/webhooks/new").want(t, http.StatusOK, "").has(t, "step=types&amp;delivery=pull")
+		step := b.get("/console/webhooks/new?step=types&delivery=pull").want(t, http.StatusOK, "").has(t, "Nothing is sent", `name="delivery" value="pull"`)
+		form := url.Values{"key": {step.find(t, formKey)}, "url": {""}, "delivery": {"pull"}}
+		b.do(http.MethodPost, "/console/webhooks/new", form).want(t, http.StatusBadRequest, "").has(t, "field-fault", `name="delivery" value="pull"`)
+		form.Set("events", "shipment.created")
+		b.do(http.MethodPost, "/console/webhooks/new", form).want(t, http.StatusOK, "").has(t, "feed</a> can be read now")
+		var list []struct {
+			ID       string `json:"id"`
+			Delivery string `json:"delivery"`
+		}
+		r.do(http.MethodGet, "/v1/webhooks", "").want(http.StatusOK).into(&list)
+		if len(list) != 1 || list[0].Delivery != "pull" {
+			t.Fatalf("there are %+v", list)
+		}
+		one := "/console/webhooks/" + list[0].ID
+		b.get("/console/webhooks").want(t, http.StatusOK, "").has(t, "Feed "+list[0].ID)
+		b.get(one+"/test").want(t, http.StatusOK, "").has(t, "can't be tested")
+		b.get(one+"/code").want(t, http.StatusOK, "").has(t, "waybill webhooks create --delivery pull")
+		b.get(one+"/feed").want(t, http.StatusOK, "").has(t, "No cursor has a name yet", "webhooks reconcile")
+		var feed struct {
+			Cursor string `json:"cursor"`
+		}
+		r.do(http.MethodGet, "/v1/webhooks/"+list[0].ID+"/feed", "").want(http.StatusOK).into(&feed)
+		r.do(http.MethodPut, "/v1/webhooks/"+list[0].ID+"/cursors/warehouse", `{"cursor":"`+feed.Cursor+`"}`).want(http.StatusOK)
+		b.get(one+"/feed").want(t, http.StatusOK, "").has(t, feed.Cursor, one+"/cursors/warehouse/delete")
+		b.get(one+"/cursors/warehouse/delete").want(t, http.StatusOK, "").has(t, "Delete this cursor?")
+		b.post(one+"/cursors/warehouse/delete").want(t, http.StatusSeeOther, one+"/feed")
+		b.get(one+"/feed").want(t, http.StatusOK, "").has(t, "No cursor has a name yet")
+		b.get(one+"/cursors/warehouse/delete").want(t, http.StatusNotFound, "")
+		b.post(one+"/settings", "delivery", "push", "url", "").want(t, http.StatusBadRequest, "").has(t, "field-fault")
+		b.post(one+"/settings", "delivery", "push", "url", "http://127.0.0.1:1/hook", "events", "shipment.created").want(t, http.StatusSeeOther, one+"/settings")
+		b.get(one+"/settings").want(t, http.StatusOK, "").has(t, `<option value="push" selected>`)
 	})
 }
 

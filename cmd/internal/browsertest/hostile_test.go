@@ -60,6 +60,9 @@ func makeHostile(t *testing.T) *hostile {
 		"url": bad.URL, "events": []string{"shipment.delivered"}, "description": evil, "retryScheduleSeconds": []int{}, "headers": map[string]string{"X-Own": evil[:25]},
 	})
 	h.webhook, _ = made["id"].(string)
+	feed := h.insist(http.MethodGet, "/v1/webhooks/"+h.webhook+"/feed", nil)
+	h.insist(http.MethodPut, "/v1/webhooks/"+h.webhook+"/cursors/warehouse", map[string]any{"cursor": feed["cursor"]})
+	h.insist(http.MethodPost, "/v1/webhooks", map[string]any{"delivery": "pull", "events": []string{"shipment.delivered"}, "description": evil})
 	h.insist(http.MethodPost, "/v1/webhooks", map[string]any{"url": good.URL, "events": []string{"shipment.delivered"}, "description": "שלום " + long})
 	h.event = "evt_hostile_0"
 	for i := range 60 {

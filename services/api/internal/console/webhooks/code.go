@@ -38,7 +38,7 @@ func showCode(p *console.Page) error {
 
 // settings are a webhook's members that somebody sets.
 type settings struct {
-	URL                  string    `json:"url"`
+	URL                  string    `json:"url,omitzero"`
 	Events               []string  `json:"events"`
 	Description          string    `json:"description,omitzero"`
 	RetryScheduleSeconds []float64 `json:"retryScheduleSeconds"`
@@ -48,6 +48,7 @@ type settings struct {
 	Signing              string    `json:"signing,omitzero"`
 	Ordering             string    `json:"ordering,omitzero"`
 	OrderingMaxWait      *float64  `json:"orderingMaxWaitSeconds,omitzero"`
+	Delivery             string    `json:"delivery,omitzero"`
 	// Values of headers are never shown: their names stand here with a value to be put in.
 	Headers map[string]string `json:"headers,omitzero"`
 	// So are the values of its authentication.
@@ -55,7 +56,10 @@ type settings struct {
 }
 
 func (w *webhook) settings() settings {
-	s := settings{w.URL, w.Events, w.Description, w.RetryScheduleSeconds, w.TimeoutSeconds, w.MaxInFlight, w.RatePerSecond, w.ownSigning(), "", nil, nil, nil}
+	s := settings{w.URL, w.Events, w.Description, w.RetryScheduleSeconds, w.TimeoutSeconds, w.MaxInFlight, w.RatePerSecond, w.ownSigning(), "", nil, "", nil, nil}
+	if w.pulls() {
+		s.Delivery = w.Delivery
+	}
 	if w.inOrder() {
 		s.Ordering, s.OrderingMaxWait = w.Ordering, &w.OrderingMaxWait
 	}
@@ -102,7 +106,7 @@ func (w *webhook) command() string {
 		waits[i] = plain(seconds)
 	}
 	parts := []string{
-		"waybill webhooks create " + quoted(w.URL), "--events " + strings.Join(w.Events, ","),
+		w.create(), "--events " + strings.Join(w.Events, ","),
 		"--retry-schedule " + quoted(strings.Join(waits, ",")), "--timeout " + plain(w.TimeoutSeconds) + "s", "--max-in-flight " + plain(float64(w.MaxInFlight)),
 	}
 	if w.RatePerSecond != nil {
@@ -125,6 +129,21 @@ func (w *webhook) command() string {
 	}
 	return strings.Join(parts, " \\\n  ")
 }
+
+// create is the beginning of the command that makes the webhook.
+func (w *webhook) create() string {
+	text := "waybill webhooks create"
+	if w.URL != "" {
+		text += " " + quoted(w.URL)
+	}
+	if w.pulls() {
+		text += " --delivery " + w.Delivery
+	}
+	return text
+}
+
+// pulls says whether the receiver reads the feed, and nothing is sent to it.
+func (w *webhook) pulls() bool { return w.Delivery == string(domain.DeliveryPull) }
 
 func (w *webhook) inOrder() bool { return w.Ordering == string(domain.OrderingShipment) }
 

@@ -17,6 +17,7 @@ type newView struct {
 	Types     []choice
 	Signings  []console.Option
 	Orderings []console.Option
+	Pull      bool   // the receiver reads the feed: no address is needed
 	Key       string // of the form, so that it registers once
 	MayMake   bool
 	Auth      authView
@@ -31,7 +32,8 @@ const forAlerts = "alerts"
 // showNew shows the step that the address says. What was said before is in the address, too.
 func showNew(p *console.Page) error {
 	v := newView{Step: 1, Form: console.NewForm(p.Pick("url", "description")), MayMake: p.May(domain.ScopeWebhooksWrite)}
-	if p.Query("step") == "types" && p.Query("url") != "" {
+	v.Pull = p.Query("delivery") == string(domain.DeliveryPull)
+	if p.Query("step") == "types" && (v.Pull || p.Query("url") != "") {
 		on := typeNames()
 		if p.Query("for") == forAlerts {
 			on = names(domain.AlertTypes())
@@ -90,8 +92,8 @@ func register(p *console.Page) error {
 	if err != nil {
 		return err
 	}
-	body := changed(given, url.Values{"description": {""}, "ratePerSecond": {""}, "retryScheduleSeconds": {""}, "timeoutSeconds": {""}, "maxInFlight": {""}, "signing": {string(domain.SigningV1)}, "ordering": {string(domain.OrderingNone)}, "orderingMaxWaitSeconds": {""}, "filter": {""}})
-	body["url"] = strings.TrimSpace(given.Get("url"))
+	body := changed(given, url.Values{"description": {""}, "ratePerSecond": {""}, "retryScheduleSeconds": {""}, "timeoutSeconds": {""}, "maxInFlight": {""}, "signing": {string(domain.SigningV1)}, "ordering": {string(domain.OrderingNone)}, "orderingMaxWaitSeconds": {""}, "filter": {""}, "delivery": {string(domain.DeliveryPush)}})
+	body["url"] = address(given.Get("url"))
 	body["events"] = append([]string{}, given["events"]...)
 	form := console.NewForm(withoutSecrets(given))
 	asked := p.Now().Truncate(time.Millisecond)
@@ -101,7 +103,7 @@ func register(p *console.Page) error {
 		Secret string `json:"secret"`
 	}
 	if err := p.API.SendOnce("/v1/webhooks", given.Get("key"), body, &made); form.Failed(err) {
-		v := newView{Form: form, MayMake: true}
+		v := newView{Form: form, MayMake: true, Pull: given.Get("delivery") == string(domain.DeliveryPull)}
 		v.second(p, given["events"])
 		return p.ShowInvalid("new.html", "New webhook", v, form)
 	} else if err != nil {

@@ -57,6 +57,7 @@ func lastTest(p *console.Page, id string) *delivery {
 // has no address of its own: going back to it leads to the page of the form.
 type onceView struct {
 	Webhook  webhook
+	Name     string
 	New      bool // the webhook is new, too
 	Secret   string
 	Until    *time.Time // when the old one ends; nil: there is none
@@ -98,7 +99,6 @@ func rotate(p *console.Page) error {
 		return err
 	}
 	v := newOnce(p, now, made.Secret)
-	v.Webhook.ID = id
 	v.Stored = at(id, "secret")
 	if made.Ends != nil {
 		if until, err := time.Parse(time.RFC3339, *made.Ends); err == nil && until.After(p.Now()) {
@@ -110,7 +110,7 @@ func rotate(p *console.Page) error {
 }
 
 func newOnce(p *console.Page, w webhook, secret string) onceView {
-	v := onceView{Webhook: w, Secret: secret, MaySend: maySend(p)}
+	v := onceView{Webhook: w, Name: w.short(maxName), Secret: secret, MaySend: maySend(p) && !w.pulls()}
 	v.Snippets, v.Public = w.snippetsFor()
 	for _, t := range w.Events {
 		v.Types = append(v.Types, console.Option{Value: t, Label: t})

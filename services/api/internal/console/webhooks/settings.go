@@ -36,6 +36,7 @@ type settingsView struct {
 	Types     []choice
 	Signings  []console.Option
 	Orderings []console.Option
+	Modes     []console.Option
 	// Dropped says that the form asks to drop the headers.
 	Dropped bool
 	// Trial is what the filter of the form does with the last events; nil: it was not tried.
@@ -47,7 +48,7 @@ func showSettings(p *console.Page) error {
 	if err != nil {
 		return err
 	}
-	v := settingsView{head: h, Form: console.NewForm(h.Webhook.values()), Types: choices(h.Webhook.Events), Signings: signings(), Orderings: orderings()}
+	v := settingsView{head: h, Form: console.NewForm(h.Webhook.values()), Types: choices(h.Webhook.Events), Signings: signings(), Orderings: orderings(), Modes: modes()}
 	return p.Show("settings.html", h.title("settings"), v)
 }
 
@@ -65,7 +66,7 @@ func (w *webhook) values() url.Values {
 		"url": {w.URL}, "description": {w.Description}, "events": w.Events, "retryScheduleSeconds": {strings.Join(waits, ", ")},
 		"timeoutSeconds": {plain(w.TimeoutSeconds)}, "maxInFlight": {strconv.Itoa(w.MaxInFlight)}, "ratePerSecond": {rate},
 		"signing": {w.Signing}, "ordering": {w.Ordering}, "orderingMaxWaitSeconds": {plain(w.OrderingMaxWait)},
-		"filter": {w.filterText()},
+		"filter": {w.filterText()}, "delivery": {w.Delivery},
 	}
 }
 
@@ -74,6 +75,22 @@ func orderings() []console.Option {
 	return []console.Option{
 		{Value: string(domain.OrderingNone), Label: "as soon as each can"}, {Value: string(domain.OrderingShipment), Label: "one after the other for each shipment"},
 	}
+}
+
+// modes are the ways in which events reach a receiver.
+func modes() []console.Option {
+	return []console.Option{
+		{Value: string(domain.DeliveryPush), Label: "Waybill posts them to the address"},
+		{Value: string(domain.DeliveryPull), Label: "the receiver reads the feed, and nothing is sent"},
+	}
+}
+
+// address is what a form says of an address: nil if there is none. The API says whether there must be one.
+func address(text string) any {
+	if text = strings.TrimSpace(text); text != "" {
+		return text
+	}
+	return nil
 }
 
 func plain(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
@@ -88,7 +105,7 @@ func save(p *console.Page) error {
 		return err
 	}
 	body := changed(form, h.Webhook.values())
-	v := settingsView{head: h, Form: console.NewForm(withoutSecrets(form)), Types: choices(form["events"]), Signings: signings(), Orderings: orderings(), Dropped: form.Has("dropHeaders")}
+	v := settingsView{head: h, Form: console.NewForm(withoutSecrets(form)), Types: choices(form["events"]), Signings: signings(), Orderings: orderings(), Modes: modes(), Dropped: form.Has("dropHeaders")}
 	if form.Has("try") {
 		return try(p, v, form.Get("filter"))
 	}
@@ -111,14 +128,16 @@ func changed(form, before url.Values) map[string]any {
 	if !slices.Equal(slices.Sorted(slices.Values(form["events"])), slices.Sorted(slices.Values(before["events"]))) {
 		body["events"] = append([]string{}, form["events"]...)
 	}
-	for _, name := range []string{"url", "description", "retryScheduleSeconds", "timeoutSeconds", "maxInFlight", "ratePerSecond", "signing", "ordering", "orderingMaxWaitSeconds", "filter"} {
+	for _, name := range []string{"url", "description", "retryScheduleSeconds", "timeoutSeconds", "maxInFlight", "ratePerSecond", "signing", "ordering", "orderingMaxWaitSeconds", "filter", "delivery"} {
 		if !form.Has(name) || form.Get(name) == before.Get(name) {
 			continue
 		}
 		text := strings.TrimSpace(form.Get(name))
 		switch name {
-		case "url", "description", "signing", "ordering":
+		case "description", "signing", "ordering", "delivery":
 			body[name] = text
+		case "url":
+			body[name] = address(text)
 		case "retryScheduleSeconds":
 			body[name] = numbers(text)
 		case "filter":

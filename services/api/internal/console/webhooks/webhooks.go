@@ -23,6 +23,8 @@ var files embed.FS
 const (
 	root = "/console/webhooks"
 	one  = root + "/{webhookId}"
+
+	oneCursor = one + "/cursors/{cursorName}"
 )
 
 // Module returns the pages.
@@ -44,6 +46,8 @@ func Module() console.Module {
 			{Method: http.MethodPost, Path: one + "/delete", Handle: remove},
 			{Method: http.MethodPost, Path: one + "/secret", Handle: rotate},
 			{Method: http.MethodPost, Path: one + "/test", Handle: sendTest},
+			{Method: http.MethodGet, Path: oneCursor + "/delete", Handle: askDeleteCursor},
+			{Method: http.MethodPost, Path: oneCursor + "/delete", Handle: deleteCursor},
 			{Method: http.MethodGet, Path: keysPath, Handle: showKeys},
 			{Method: http.MethodGet, Path: keysPath + "/rotate", Static: true, Handle: askRotation},
 			{Method: http.MethodPost, Path: keysPath + "/rotate", Handle: rotateKeys},
@@ -72,6 +76,7 @@ type webhook struct {
 
 	Filter jsontext.Value `json:"filter"`
 
+	Delivery        string       `json:"delivery"`
 	Signing         string       `json:"signing"`
 	Ordering        string       `json:"ordering"`
 	OrderingMaxWait float64      `json:"orderingMaxWaitSeconds"`
@@ -114,8 +119,11 @@ const (
 	maxRow  = 90
 )
 
-// short is the address, cut when it is too long.
+// short is the address, cut when it is too long. A webhook that has none is called by its id.
 func (w *webhook) short(most int) string {
+	if w.URL == "" {
+		return "Feed " + w.ID
+	}
 	if text := []rune(w.URL); len(text) > most {
 		return string(text[:most]) + "…"
 	}
@@ -159,7 +167,7 @@ type head struct {
 
 // tabNames are the views of a webhook; the first is at its own address.
 func tabNames() []string {
-	return []string{"health", "deliveries", "settings", "secret", "test", "code"}
+	return []string{"health", "deliveries", "feed", "settings", "secret", "test", "code"}
 }
 
 // read reads the webhook of the path.
@@ -198,6 +206,8 @@ func showTab(p *console.Page) error {
 		return showHealth(p)
 	case "deliveries":
 		return showDeliveries(p)
+	case "feed":
+		return showFeed(p)
 	case "settings":
 		return showSettings(p)
 	case "secret":
