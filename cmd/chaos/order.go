@@ -281,8 +281,14 @@ func shipments(sent, accepted map[string]time.Time) map[int64][]string {
 // judgeSequences compares the delivery log with what came: each event is delivered or given up as it
 // was meant to be, with the number that its receiver saw.
 func (d *inOrder) judgeSequences(ctx context.Context) error {
-	var open, other int
-	var example string
+	open, other, example, err := d.compareLog(ctx)
+	d.report.must(open+other == 0, "the log has %d deliveries of another status and %d of another number, such as %s", open, other, example)
+	return err
+}
+
+// compareLog counts the deliveries in the log that are not as they should be, and those of another number
+// than the one that came.
+func (d *inOrder) compareLog(ctx context.Context) (open, other int, example string, err error) {
 	for deadline := time.Now().Add(finishTime); ; {
 		open, other = 0, 0
 		for _, r := range d.receivers() {
@@ -304,18 +310,17 @@ func (d *inOrder) judgeSequences(ctx context.Context) error {
 				})
 			})
 			if err != nil {
-				return fmt.Errorf("read the delivery log: %w", err)
+				return open, other, example, fmt.Errorf("read the delivery log: %w", err)
 			}
 		}
 		if open+other == 0 || time.Now().After(deadline) {
 			break
 		}
 		if err := wait(ctx, time.Second, 2*time.Second); err != nil {
-			return err
+			return open, other, example, err
 		}
 	}
 	d.report.figure("deliveries that are not as they should be", float64(open))
 	d.report.figure("of another number than in the log", float64(other))
-	d.report.must(open+other == 0, "the log has %d deliveries of another status and %d of another number, such as %s", open, other, example)
-	return nil
+	return open, other, example, nil
 }

@@ -44,6 +44,7 @@ func scenarios() []scenario {
 		{"uploads-raced", "two builds of a deployment at a time, again and again", raced},
 		{"feed", "a feed that is followed while the API is killed below 32 publishers", feedComplete},
 		{"order", "kill -9 of one of three dispatchers below ordered webhooks that fail a tenth of all attempts", orderKept},
+		{"order-lose-bus", "nats-server killed and its JetStream folder removed below ordered webhooks: all must arrive, in whatever order", orderBusLost},
 		{"order-control", "the same webhooks without order, which must be out of order", orderControl},
 		{"sick", "eight healthy receivers beside eight that hang or answer 500, split", besideSick(split)},
 		{"sick-all-in-one", "eight healthy receivers beside eight that hang or answer 500, all in one", besideSick(allInOne)},
