@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
 
 	"waybill.dev/services/dispatcher"
 	"waybill.dev/shared/bus"
@@ -384,6 +385,72 @@ func TestOrderComesToAnEnd(t *testing.T) {
 			}
 		}
 		b.settled()
+	})
+}
+
+// A delivery that the bus has lost is left to the relay: its place on the bus is not removed, or what
+// the relay has restored there meanwhile would go.
+func TestALostDeliveryIsRestored(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "sqlite:"+templates.SQLite(t))
+	var failures atomic.Int32
+	s := newSink(t, func(c call) int {
+		if strings.Contains(string(c.body), `"n":1}`) && failures.Add(1) == 1 {
+			return http.StatusInternalServerError
+		}
+		return http.StatusOK
+	})
+	w := b.webhook(s.URL, ordered, func(w *domain.Webhook) { w.RetrySchedule = []time.Duration{2 * time.Second} })
+	b.dispatch()
+	client := b.client()
+	b.numbered(1, 1, 1, nil)
+	first := b.deliveries(w.ID, domain.StatusRetrying, 1)[0].ID
+	subject := bus.OrderSubject(&domain.Task{Account: domain.DefaultAccount, Webhook: w.ID, Delivery: first})
+	js := b.jetStream()
+	order, err := js.Stream(t.Context(), bus.StreamOrder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := order.GetLastMsgForSubject(t.Context(), subject)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := order.Purge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var removed atomic.Int32
+	watching, err := client.Subscribe("$JS.API.STREAM.PURGE."+bus.StreamOrder, func(m *nats.Msg) {
+		if strings.Contains(string(m.Data), subject) {
+			removed.Add(1)
+		}
+	})
+	if err == nil {
+		err = client.Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = watching.Unsubscribe() }()
+	b.numbered(1, 1, 2, nil)
+	b.eventually(func() error { // the second is delivered, because the first was left
+		if list := b.list(w.ID); len(list) != 2 || list[0].Status != domain.StatusDelivered && list[1].Status != domain.StatusDelivered {
+			return fmt.Errorf("there are %d deliveries: %+v", len(list), list)
+		}
+		return nil
+	})
+	if removed.Load() != 0 {
+		t.Error("the owner removes what it does not find")
+	}
+	if _, err := js.PublishMsg(t.Context(), &nats.Msg{Subject: subject, Header: kept.Header, Data: kept.Data}); err != nil {
+		t.Fatal(err)
+	}
+	b.bus.AnnounceRestored(domain.DefaultAccount)
+	b.deliveries(w.ID, domain.StatusDelivered, 2)
+	b.eventually(func() error {
+		if removed.Load() != 1 {
+			return fmt.Errorf("it was removed %d times, want once, at its end", removed.Load())
+		}
+		return nil
 	})
 }
 

@@ -35,9 +35,60 @@ var ErrOrdered = errors.New("not an ordered delivery")
 
 // KeepOrdered stores a delivery that waits for its turn, and calls done exactly once. There is
 // one message for a delivery: a later one replaces the earlier. The owner of the account's order
-// has it in memory too; another process that stores some announces the account with
-// AnnounceRestored, so that the owner reads them again.
+// has it in memory too.
 func (b *Bus) KeepOrdered(task *domain.Task, place Ordered, done func(error)) {
+	b.publishTask(b.orders, orderedMessage(task, place), done)
+}
+
+// RestoreOrdered stores a delivery that the bus may have lost, and calls done exactly once. What is
+// stored of it stays, unless that is an earlier state: its owner goes on, and may have stored a later one. Whoever
+// restores some announces the account with AnnounceRestored, so that the owner reads them again.
+func (b *Bus) RestoreOrdered(task *domain.Task, place Ordered, done func(error)) {
+	b.restoreOver(0, task, place, done)
+}
+
+// restoreOver stores a delivery in the place of the message with that sequence; 0: of none.
+func (b *Bus) restoreOver(last uint64, task *domain.Task, place Ordered, done func(error)) {
+	msg := orderedMessage(task, place)
+	msg.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(last, 10)}
+	b.publishTask(b.orders, msg, func(err error) {
+		if isStored(err) {
+			go b.restoreBeside(task, place, done)
+			return
+		}
+		done(err)
+	})
+}
+
+// isStored reports whether a message was refused because its subject has another one than was expected. A
+// stream with replicas says that in its own way.
+func isStored(err error) bool {
+	var refusal *jetstream.APIError
+	return errors.As(err, &refusal) &&
+		(refusal.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || refusal.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
+}
+
+// restoreBeside compares a delivery that is to be restored with what is stored of it.
+func (b *Bus) restoreBeside(task *domain.Task, place Ordered, done func(error)) {
+	ctx, cancel := context.WithTimeout(context.Background(), publishTimeout)
+	defer cancel()
+	entry, err := b.Stream(StreamOrder).Newest(ctx, OrderSubject(task))
+	switch {
+	case err != nil:
+		done(err)
+		return
+	case entry == nil: // it has ended meanwhile, or was lost again
+		b.restoreOver(0, task, place, done)
+		return
+	}
+	if stored, err := ParseTask(entry.Header, entry.Body); err == nil && stored.Rev >= task.Rev {
+		done(nil)
+		return
+	}
+	b.restoreOver(entry.Sequence, task, place, done)
+}
+
+func orderedMessage(task *domain.Task, place Ordered) *nats.Msg {
 	msg := taskMessage(OrderSubject(task), task)
 	gap := int64(0)
 	if place.Gap {
@@ -48,7 +99,7 @@ func (b *Bus) KeepOrdered(task *domain.Task, place Ordered, done func(error)) {
 		text = strconv.AppendInt(append(text, ' '), n, 10)
 	}
 	msg.Header[headerOrder] = []string{string(text)}
-	b.publishTask(b.orders, msg, done)
+	return msg
 }
 
 // ParseOrdered reads the place of a delivery in a message of ORDER. The error is ErrOrdered or
@@ -77,7 +128,7 @@ func ParseOrdered(header map[string][]string) (Ordered, error) {
 }
 
 // AnnounceRestored tells the owner of an account's order that deliveries of it were stored with
-// KeepOrdered.
+// RestoreOrdered.
 func (b *Bus) AnnounceRestored(account string) { b.Announce(SubjectOrder, []byte(account+restored)) }
 
 const restored = " restored"

@@ -159,12 +159,48 @@ func TestOrderedDeliveriesAreKept(t *testing.T) {
 	if err != nil || !bytes.Equal(entry.Body, of.Body) {
 		t.Errorf("the body is %+v, %v", entry, err)
 	}
-	if err := b.Stream(bus.StreamOrder).Clear(t.Context(), bus.OrderSubject(of)); err != nil {
-		t.Fatal(err)
+	for i, left := range []int{1, 0} { // what was stored later stays
+		if err := b.Stream(bus.StreamOrder).Clear(t.Context(), bus.OrderSubject(of), entry.Sequence-1+uint64(i)); err != nil {
+			t.Fatal(err)
+		}
+		load()
+		if len(places) != left {
+			t.Errorf("%d places are left, want %d", len(places), left)
+		}
 	}
-	load()
-	if len(places) != 0 {
-		t.Errorf("after its end %v are left", places)
+}
+
+// What is restored takes the place of an earlier state, and of no later one.
+func TestRestoredBesideWhatIsKept(t *testing.T) {
+	t.Parallel()
+	b := connect(t, bustest.Start(t))
+	state := func(rev domain.Revision) *domain.Task {
+		return &domain.Task{
+			Delivery: "dlv_1", Account: "acme", Webhook: webhook, EventID: "evt_1", EventType: domain.ShipmentCreated,
+			ReceivedAt: time.UnixMilli(1_700_000_000_000).UTC(), Rev: rev, Attempts: 1, RunAttempts: 1, Body: []byte(`{"id":"evt_1"}`),
+		}
+	}
+	for _, step := range []struct {
+		name    string
+		store   func(*domain.Task, bus.Ordered, func(error))
+		of      domain.Revision
+		revLeft domain.Revision
+	}{
+		{"restored", b.RestoreOrdered, 2, 2}, {"restored again", b.RestoreOrdered, 2, 2}, {"a later state restored", b.RestoreOrdered, 4, 4},
+		{"kept by its owner", b.KeepOrdered, 6, 6}, {"an earlier state restored", b.RestoreOrdered, 4, 6},
+	} {
+		done := make(chan error, 1)
+		step.store(state(step.of), bus.Ordered{Sequence: 1}, func(err error) { done <- err })
+		if err := <-done; err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		var left []domain.Revision
+		if err := b.Orders(t.Context(), "acme", func(got *domain.Task, _ bus.Ordered, _ error) { left = append(left, got.Rev) }); err != nil {
+			t.Fatal(err)
+		}
+		if len(left) != 1 || left[0] != step.revLeft {
+			t.Errorf("%s: revisions %v are kept, want %d", step.name, left, step.revLeft)
+		}
 	}
 }
 

@@ -105,11 +105,11 @@ func (s *Stream) Newest(ctx context.Context, subject string) (*Entry, error) {
 	return &Entry{Sequence: msg.Sequence, Time: msg.Time, Subject: msg.Subject, Header: msg.Header, Body: msg.Data}, nil
 }
 
-// Clear removes all messages of a subject.
-func (s *Stream) Clear(ctx context.Context, subject string) error {
+// Clear removes the messages of a subject up to a sequence, and none that was stored later.
+func (s *Stream) Clear(ctx context.Context, subject string, last uint64) error {
 	handle, err := s.handle(ctx)
 	if err == nil {
-		err = handle.Purge(ctx, jetstream.WithPurgeSubject(subject))
+		err = handle.Purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(last+1))
 	}
 	if err != nil {
 		return unavailable("remove messages of "+s.name, err)

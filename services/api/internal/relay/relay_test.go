@@ -373,7 +373,7 @@ func (b *transport) Hold(task *domain.Task, done func(error)) {
 	b.take(string(task.Delivery), "hold "+string(task.Delivery), done)
 }
 
-func (b *transport) KeepOrdered(task *domain.Task, place bus.Ordered, done func(error)) {
+func (b *transport) RestoreOrdered(task *domain.Task, place bus.Ordered, done func(error)) {
 	text := fmt.Sprintf("order %s %d of %d", task.Delivery, place.Sequence, place.Shipment)
 	if !place.Due.IsZero() {
 		text += fmt.Sprintf(" in %s", time.Until(place.Due))

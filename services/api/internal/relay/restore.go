@@ -139,7 +139,7 @@ func (l *leader) bring(item *pipeline.RestoreItem, now time.Time, done func(erro
 	if item.Ordered {
 		// Whether the one before it arrived is not in the log: no gap is told, but its sequence shows one.
 		place := bus.Ordered{Sequence: item.Task.Sequence, Shipment: item.Task.Shipment, Due: item.NextAttemptAt}
-		l.bus.KeepOrdered(&item.Task, place, done)
+		l.bus.RestoreOrdered(&item.Task, place, done)
 		return
 	}
 	if held(item) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"container/heap"
 	"context"
+	"math"
 	"slices"
 	"time"
 
@@ -103,7 +104,7 @@ func (s *session) keptOne(q *queue, e *entry, next *domain.Task, why domain.Chan
 	var job *deliver.Job
 	if err == nil {
 		job = &deliver.Job{Task: e.task, Origin: e.event}
-		e.task, e.event, e.kept, e.rev = nil, nil, true, next.Rev
+		e.task, e.event, e.kept = nil, nil, true
 	}
 	s.turn(q, now)
 	if err == nil {
@@ -195,7 +196,7 @@ func (s *session) loadKept(ctx context.Context) error {
 			}
 			s.loaded[k.task.Delivery] = true
 			s.append(q, &entry{
-				delivery: k.task.Delivery, number: k.place.Sequence, rev: k.task.Rev, at: now, due: k.place.Due,
+				delivery: k.task.Delivery, number: k.place.Sequence, at: now, due: k.place.Due,
 				kept: true, failed: k.task.Attempts > 0, gap: k.place.Gap,
 			}, since)
 		}
@@ -261,7 +262,7 @@ func (orphan) Emitting() *domain.Event { return nil }
 func (orphan) Settler() record.Settler { return nil }
 
 // Stored implements deliver.Origin.
-func (o orphan) Stored() { go o.s.clear(o.task.Webhook, o.task.Delivery) }
+func (o orphan) Stored() { go o.s.clear(o.task.Webhook, o.task.Delivery, math.MaxInt64) }
 
 // Abandoned implements deliver.Origin: it is found again.
 func (orphan) Abandoned() {}

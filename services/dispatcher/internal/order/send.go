@@ -128,17 +128,14 @@ type turn struct {
 	probe bool
 	read  bool // from ORDER
 
+	stored uint64 // its message's sequence in ORDER; 0: there is none
+
 	again bool // another attempt follows
 	next  time.Time
-	rev   domain.Revision
 }
 
 // fetch reads the delivery and offers it.
 func (t *turn) fetch(ctx context.Context, rev domain.Revision) {
-	if t.e.rev.WentOn(rev) {
-		t.leave(true)
-		return
-	}
 	reading, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	subject := bus.OrderSubject(&domain.Task{Account: t.s.account, Webhook: t.q.lane.hook.ID, Delivery: t.e.delivery})
@@ -151,10 +148,15 @@ func (t *turn) fetch(ctx context.Context, rev domain.Revision) {
 		t.leave(true)
 		return
 	}
+	t.stored = message.Sequence
 	task, err := bus.ParseTask(message.Header, message.Body)
 	if err != nil {
 		t.s.m.options.Logger.Error("a delivery that waited for its turn can't be read", "delivery", t.e.delivery, "error", err)
 		t.leave(false)
+		return
+	}
+	if task.Rev.WentOn(rev) { // by what is stored now: the relay may have restored a later state
+		t.leave(true)
 		return
 	}
 	task.Sequence, task.Shipment = t.e.number, t.q.shipment
@@ -189,7 +191,7 @@ func (t *turn) keep(task *domain.Task, at time.Time, done func(error)) {
 	place := bus.Ordered{Sequence: t.e.number, Shipment: t.q.shipment, Due: at, Gap: t.e.gap}
 	t.s.m.options.Bus.KeepOrdered(task, place, func(err error) {
 		if err == nil {
-			t.again, t.next, t.rev = true, at, task.Rev
+			t.again, t.next = true, at
 		}
 		done(err)
 	})
@@ -221,7 +223,7 @@ func (t *turn) Stored() {
 	s.mu.Lock()
 	event := t.e.event
 	t.e.event, t.e.task, t.e.kept, t.e.failed = nil, nil, true, true
-	t.e.due, t.e.rev = t.next, t.rev
+	t.e.due = t.next
 	t.release()
 	s.turn(t.q, now)
 	s.mu.Unlock()
@@ -235,7 +237,7 @@ func (t *turn) Stored() {
 func (t *turn) end(arrived bool) {
 	s, now := t.s, time.Now()
 	s.mu.Lock()
-	event, kept := t.e.event, t.e.kept
+	event := t.e.event
 	t.release()
 	s.remove(t.q, t.e, arrived, now)
 	s.turn(t.q, now)
@@ -243,8 +245,8 @@ func (t *turn) end(arrived bool) {
 	if event != nil {
 		event.Stored()
 	}
-	if kept {
-		go s.clear(t.q.lane.hook.ID, t.e.delivery)
+	if t.stored > 0 { // what the relay restores meanwhile stays
+		go s.clear(t.q.lane.hook.ID, t.e.delivery, t.stored)
 	}
 	s.wake()
 }
@@ -274,11 +276,11 @@ func (t *turn) Abandoned() {
 
 // clear removes a delivery that has ended from ORDER. If that fails, the next owner finds it there, and
 // the log tells that it has ended.
-func (s *session) clear(webhook domain.WebhookID, id domain.DeliveryID) {
+func (s *session) clear(webhook domain.WebhookID, id domain.DeliveryID, last uint64) {
 	ctx, cancel := context.WithTimeout(context.Background(), askTime)
 	defer cancel()
 	subject := bus.OrderSubject(&domain.Task{Account: s.account, Webhook: webhook, Delivery: id})
-	if err := s.m.options.Bus.Stream(bus.StreamOrder).Clear(ctx, subject); err != nil {
+	if err := s.m.options.Bus.Stream(bus.StreamOrder).Clear(ctx, subject, last); err != nil {
 		s.m.options.Logger.Debug("a delivery that ended can't be removed from the bus", "delivery", id, "error", err)
 	}
 }

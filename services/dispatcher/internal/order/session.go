@@ -74,7 +74,6 @@ type queue struct {
 type entry struct {
 	delivery domain.DeliveryID
 	number   int64
-	rev      domain.Revision
 	at       time.Time // when it came
 	due      time.Time // of its next attempt; zero: in its turn
 	task     *domain.Task
