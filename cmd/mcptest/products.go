@@ -42,18 +42,11 @@ func (c *conformance) product(ctx context.Context, site *stack.Site, routes stri
 		return fmt.Errorf("serve %s: %w", routes, err)
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	if !withKey {
-		return said(s, c.clients(ctx, s.URL+"/mcp", "", expectations))
+	key := ""
+	if withKey {
+		key = s.Key
 	}
-	if err := said(s, c.clients(ctx, s.URL+"/mcp", s.Key, expectations)); err != nil {
-		return err
-	}
-	return said(s, c.clients(ctx, s.URL+"/mcp/docs", "", "cmd/mcptest/docs.json"))
-}
-
-// said adds to a fault what Waybill said last.
-func said(s *stack.Stack, err error) error {
-	if err != nil {
+	if err := c.clients(ctx, s.URL+"/mcp", key, expectations); err != nil {
 		return fmt.Errorf("%w\n%s", err, s.Waybill.Tail())
 	}
 	return nil

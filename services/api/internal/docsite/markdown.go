@@ -67,10 +67,7 @@ func (m *markdown) guide(name string, source []byte) (guide, error) {
 		if h.Level < 4 {
 			g.TOC = append(g.TOC, one)
 		}
-		at = entry{Path: "/docs/" + name + "#" + one.ID, Page: g.Title, Title: title, level: h.Level}
-		if lines := h.Lines(); lines.Len() > 0 {
-			at.from = bytes.LastIndexByte(source[:lines.At(0).Start], '\n') + 1
-		}
+		at = entry{Path: "/docs/" + name + "#" + one.ID, Page: g.Title, Title: title}
 	}
 	flush()
 	if g.Title == "" {

@@ -14,8 +14,6 @@ type entry struct {
 	Title string // of the part
 	text  string
 
-	from, level int // where it begins in the Markdown of its guide, and of which level its heading is
-
 	title, body string // both without the case of letters, to look for words
 }
 

@@ -1,6 +1,6 @@
 // Package selfapi has the API's own operations as Go functions, for routes of a gateway that
 // runs in the same process: each operation of the HTTP API under its operation id, answered
-// by the same handler, and what the API has no operation for: the events with a sample of each, and the documentation.
+// by the same handler, and what the API has no operation for: the events with a sample of each, and the receivers' guide.
 package selfapi
 
 import (
@@ -50,7 +50,6 @@ func New(options Options) map[string]Function {
 		ExportGuide:     open(receiverGuide),
 		ExportAsk:       asker{},
 	}
-	addDocs(functions)
 	for _, operation := range options.Operations {
 		functions[operation.ID] = &own{operation: operation, api: api}
 	}

@@ -11,8 +11,6 @@ import (
 	"slices"
 
 	"github.com/goccy/go-yaml"
-
-	"waybill.dev/docs"
 )
 
 // Build reads the YAML below dir and returns the documents by the names of their files.
@@ -51,11 +49,8 @@ func Build(dir string) (map[string][]byte, error) {
 		if routes, err = Routes(documents["openapi.json"], routes); err != nil {
 			return nil, fmt.Errorf("write %s: %w", name, err)
 		}
-		if documents[folder+operationsFile], routes, err = Tools(documents["openapi.json"], routes); err != nil {
+		if documents[folder+operationsFile], documents[name], err = Tools(documents["openapi.json"], routes); err != nil {
 			return nil, fmt.Errorf("make tools: %w", err)
-		}
-		if documents[folder+guidesFile], documents[name], err = Guides(docs.Files(), routes); err != nil {
-			return nil, fmt.Errorf("make guides: %w", err)
 		}
 	}
 	return documents, nil

@@ -73,7 +73,7 @@ func Tools(openapi, routes []byte) (operations, listed []byte, err error) {
 	if operations, err = indented(made); err != nil {
 		return nil, nil, err
 	}
-	listed, err = indented(withTools(file, "/mcp", operationsFile, ids))
+	listed, err = indented(withTools(file, ids))
 	return operations, listed, err
 }
 
@@ -171,14 +171,14 @@ func title(id string) string {
 	return strings.Join(words, " ")
 }
 
-// withTools returns the route file with the operations of another one at the end of what its MCP
-// server at a path has.
-func withTools(file yaml.MapSlice, server, other string, ids []string) yaml.MapSlice {
-	options := []string{server, "post", "x-gateway-route", "handler", "options", "operations"}
+// withTools returns the route file with the operations of the other one at the end of what its
+// MCP server has.
+func withTools(file yaml.MapSlice, ids []string) yaml.MapSlice {
+	options := []string{"/mcp", "post", "x-gateway-route", "handler", "options", "operations"}
 	old, _ := get(get(file, "paths"), options...).([]any)
-	listed := slices.DeleteFunc(slices.Clone(old), func(entry any) bool { return get(entry, "file") == other })
+	listed := slices.DeleteFunc(slices.Clone(old), func(entry any) bool { return get(entry, "file") == operationsFile })
 	for _, id := range ids {
-		listed = append(listed, yaml.MapSlice{{Key: "file", Value: other}, {Key: "id", Value: id}})
+		listed = append(listed, yaml.MapSlice{{Key: "file", Value: operationsFile}, {Key: "id", Value: id}})
 	}
 	return set(file, listed, "paths", options...)
 }
