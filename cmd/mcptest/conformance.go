@@ -18,6 +18,7 @@ const (
 	baseline = "cmd/mcptest/baselines"
 	examples = "docs/examples/gateway"
 	shipped  = "config"
+	guides   = "docs"
 )
 
 // revisions of the protocol whose requirements must be met: the last one with sessions, and
@@ -82,7 +83,7 @@ func (c *conformance) fixtures(ctx context.Context) error {
 	}
 	defer server.close()
 	for _, revision := range revisions() {
-		if err := c.suite(ctx, server.url+"/mcp", revision); err != nil {
+		if err := c.suite(ctx, server.url+"/mcp", revision, ""); err != nil {
 			return err
 		}
 	}
@@ -90,14 +91,14 @@ func (c *conformance) fixtures(ctx context.Context) error {
 }
 
 // suite runs the official suite. It fails for what the baseline doesn't name, and for what
-// the baseline names and is in order by now.
-func (c *conformance) suite(ctx context.Context, url, revision string) error {
-	fmt.Fprintf(c.out, "\n== conformance suite, requirements of %s\n", revision)
-	expected, err := filepath.Abs(filepath.Join(baseline, revision+".yml"))
+// the baseline names and is in order by now. The baseline has the prefix before its name.
+func (c *conformance) suite(ctx context.Context, url, revision, prefix string) error {
+	fmt.Fprintf(c.out, "\n== conformance suite, requirements of %s, %s\n", revision, url)
+	expected, err := filepath.Abs(filepath.Join(baseline, prefix+revision+".yml"))
 	if err != nil {
 		return fmt.Errorf("find the baseline: %w", err)
 	}
-	results := filepath.Join(c.work, revision)
+	results := filepath.Join(c.work, prefix+revision)
 	output, err := c.run(ctx, "", "node_modules/@modelcontextprotocol/conformance/dist/index.js", "server", "--url", url,
 		"--requirements", revision, "--expected-failures", expected, "-o", results)
 	if err != nil {

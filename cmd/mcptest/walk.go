@@ -19,10 +19,10 @@ import (
 
 // expectations say what a server has, and what is in it. clients.mjs reads the same file.
 type expectations struct {
-	Resources map[string]expected // by uri
-	Templates map[string]expected // by uri template; uri is one of it
-	Tools     map[string]expected // by name
-	Prompts   map[string]expected // by name
+	Resources map[string]expected `json:"resources"` // by uri
+	Templates map[string]expected `json:"templates"` // by uri template; uri is one of it
+	Tools     map[string]expected `json:"tools"`     // by name
+	Prompts   map[string]expected `json:"prompts"`   // by name
 }
 
 type expected struct {

@@ -295,7 +295,7 @@ func TestConsoleSigningKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, section, _ := strings.Cut(string(receivers), "### With a public key\n")
-	for _, language := range []string{"go", "python", "js"} {
+	for _, language := range []string{"go", "python", "js", "ruby", "php", "java"} {
 		_, snippet, _ := strings.Cut(section, "```"+language+"\n")
 		snippet, _, _ = strings.Cut(snippet, "\n```")
 		if snippet == "" || !strings.Contains(html.UnescapeString(code.body), snippet) {

@@ -40,6 +40,13 @@ func Functions(handler http.Handler) map[string]Function {
 	return selfapi.New(selfapi.Options{Operations: operations, API: handler})
 }
 
+// GuidesModule is the name by which route files import the guides.
+const GuidesModule = selfapi.GuidesModule
+
+// Guides returns the functions that search and read the guides of the folder docs, by the names
+// of their exports. They are for everybody, and know nothing of any account.
+func Guides() (map[string]Function, error) { return selfapi.Guides() }
+
 // Paths returns the templates of the paths that the API answers itself, before its Gateway
 // is asked.
 func Paths() []string {

@@ -18,7 +18,11 @@ import (
 func Compose(options api.Options, routes gateway.RoutesOptions) (*api.Service, *gateway.Routes, error) {
 	own := &ownAPI{}
 	routes.Authenticator = own
-	g, err := gateway.NewRoutes(complete(routes, own))
+	routes, err := complete(routes, own)
+	if err != nil {
+		return nil, nil, err
+	}
+	g, err := gateway.NewRoutes(routes)
 	if err != nil {
 		return nil, nil, fmt.Errorf("make routes: %w", err)
 	}
@@ -34,20 +38,34 @@ func Compose(options api.Options, routes gateway.RoutesOptions) (*api.Service, *
 // are, or everything that is wrong with them. Nothing is started: of the options, Dir,
 // Fallback, Modules and Variables are used.
 func CheckRoutes(routes gateway.RoutesOptions) ([]gateway.RouteInfo, []gateway.RouteFault, error) {
-	return gateway.CheckRoutes(complete(routes, http.NotFoundHandler()))
+	routes, err := complete(routes, http.NotFoundHandler())
+	if err != nil {
+		return nil, nil, err
+	}
+	return gateway.CheckRoutes(routes)
 }
 
-// complete adds what the API lends to the routes. The name of its module is taken.
-func complete(routes gateway.RoutesOptions, own http.Handler) gateway.RoutesOptions {
+// complete adds what the API lends to the routes. The names of its modules are taken.
+func complete(routes gateway.RoutesOptions, own http.Handler) (gateway.RoutesOptions, error) {
+	guides, err := api.Guides()
+	if err != nil {
+		return routes, fmt.Errorf("make module %s: %w", api.GuidesModule, err)
+	}
 	modules := make(map[string]map[string]gateway.Handler)
 	maps.Copy(modules, routes.Modules)
-	functions := make(map[string]gateway.Handler)
-	for export, f := range api.Functions(own) {
-		functions[export] = function{f}
-	}
-	modules[api.FunctionsModule] = functions
+	modules[api.FunctionsModule] = handlers(api.Functions(own))
+	modules[api.GuidesModule] = handlers(guides)
 	routes.Modules, routes.Reserved = modules, api.Paths()
-	return routes
+	return routes, nil
+}
+
+// handlers returns functions as a module of routes.
+func handlers(functions map[string]api.Function) map[string]gateway.Handler {
+	module := make(map[string]gateway.Handler, len(functions))
+	for export, f := range functions {
+		module[export] = function{f}
+	}
+	return module
 }
 
 // ownAPI is the API that the routes call. Its service is made after them, and before

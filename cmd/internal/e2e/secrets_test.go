@@ -31,10 +31,13 @@ func secrets(w *world) {
 	key := v.keys("loose-bucket", false)
 	hook, ids := v.webhooks()
 	v.authenticated()
+	unused := v.certified()
 	v.use(key, ids)
 	v.misuse(retrievable, hook)
 	v.misuse(key, hook)
 	v.read(hook)
+	v.console(hook, unused)
+	v.models(hook)
 	v.search(hook, ids)
 }
 
@@ -236,7 +239,7 @@ func (v *vault) search(hook string, ids []string) {
 		"log of":   {"/v1/webhooks/{id}"},
 		"metrics":  {"waybill_webhooks", "/v1/webhooks/{id}"},
 		"traces":   {"waybill.batch", "waybill.attempt"},
-		"answers":  {"create-consumer", "****", "INVALID_INPUT", hook},
+		"answers":  {"create-consumer", "****", "INVALID_INPUT", hook, "client certificate", `"jsonrpc":"2.0"`, "waybill://openapi"},
 	} {
 		for _, text := range known {
 			v.await(text+" in the "+place, patience, func() bool {

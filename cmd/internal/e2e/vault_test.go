@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -89,7 +90,12 @@ func (v *vault) idOf(a stack.Answer) string {
 // of a database may end in the middle. What all keys have in common is left out, and so is
 // the checksum, which is shown.
 func forms(secret string) (list [][]byte) {
-	halves := func(text []byte) { list = append(list, text[:len(text)/2], text[len(text)/2:]) }
+	// A dump of Postgres writes bytes in hex.
+	halves := func(text []byte) {
+		for _, half := range [][]byte{text[:len(text)/2], text[len(text)/2:]} {
+			list = append(list, half, []byte(hex.EncodeToString(half)))
+		}
+	}
 	switch {
 	case strings.HasPrefix(secret, "wbk_"):
 		halves([]byte(secret[len("wbk_"):][:32]))

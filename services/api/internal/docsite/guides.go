@@ -77,6 +77,7 @@ func navigation(guides []guide) []group {
 		{Label: "Reference", Links: []link{
 			{Name: "http", Label: "HTTP API", Lede: "Every operation, with its parameters, its answers and examples, to read and to try."},
 			{Name: "asyncapi", Label: "Bus", Lede: "Publishing on NATS: subjects, messages and their headers."},
+			{Name: "mcp-tools", Label: "MCP tools"},
 			{Name: "problems", Label: "Problem types", Lede: "What each error means, and what to do about it."},
 			{Name: "glossary", Label: "Glossary"},
 		}},

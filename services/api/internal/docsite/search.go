@@ -2,8 +2,10 @@ package docsite
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -75,6 +77,63 @@ func (x *index) find(words string) []found {
 		all[i].cut(terms)
 	}
 	return all
+}
+
+// maxTerms is how many words of a question are looked for.
+const maxTerms = 16
+
+// rank returns up to limit entries that have some of the words of a question, the best first. A
+// word counts more if few entries have it, and most in a title.
+func (x *index) rank(question string, limit int) []found {
+	terms := termsOf(question)
+	scores := make([]float64, len(x.entries))
+	counts := make([]int, len(x.entries))
+	for _, term := range terms {
+		having := 0
+		for i, e := range x.entries {
+			counts[i] = min(strings.Count(e.body, term), 4)
+			if strings.Contains(e.title, term) {
+				counts[i] += 6
+			}
+			if counts[i] > 0 {
+				having++
+			}
+		}
+		weight := math.Log(1 + float64(len(x.entries))/float64(1+having))
+		for i, count := range counts {
+			// That a word is there says more than how often.
+			scores[i] += weight * math.Sqrt(float64(count))
+		}
+	}
+	order := make([]int, 0, len(scores))
+	for i, score := range scores {
+		if score > 0 {
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(scores[b], scores[a]) })
+	all := make([]found, 0, limit)
+	for _, i := range order[:min(len(order), limit)] {
+		f := found{entry: x.entries[i]}
+		f.cut(terms)
+		all = append(all, f)
+	}
+	return all
+}
+
+// termsOf returns the words of a question, each once, the longest first: of a long question
+// those count that say most. Words of one letter say nothing.
+func termsOf(question string) []string {
+	terms := strings.FieldsFunc(strings.ToLower(question), func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsNumber(r) && r != '_' && r != '-' && r != '.'
+	})
+	for i, term := range terms {
+		terms[i] = strings.Trim(term, "-.")
+	}
+	terms = slices.DeleteFunc(terms, func(term string) bool { return len(term) < 2 })
+	slices.SortStableFunc(terms, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
+	terms = slices.Compact(terms)
+	return terms[:min(len(terms), maxTerms)]
 }
 
 // around is how many bytes of text are shown on either side of a hit.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -182,16 +183,28 @@ func TestMissingFolder(t *testing.T) {
 	} {
 		own[name] = echo
 	}
+	// A guide of the documentation is a handler of its own.
+	guides := module{"searchDocs": echo, "readDoc": echo}
+	shipped, err := os.ReadFile(filepath.Join("shipped", "docs.oas.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, found := range regexp.MustCompile(`"export": "([a-z-]+\.md)"`).FindAllSubmatch(shipped, -1) {
+		guides[string(found[1])] = echo
+	}
 	other := folder(t, files{"settings.json": "{}", "large.bin": strings.Repeat("x", 100)})
 	for _, dir := range []string{missing, other, ""} {
 		o := options(dir, nil, io.Discard)
-		o.Modules["waybill"], o.Fallback = own, true
+		o.Modules["waybill"], o.Modules["docs"], o.Fallback = own, guides, true
 		if _, err := local.New(o); err != nil {
 			t.Errorf("the shipped routes instead of those of %q: %v", dir, err)
 		}
 		routes, _, err := local.Check(o)
 		if err != nil || !slices.ContainsFunc(routes, func(i site.Info) bool { return i.Method == http.MethodPost && i.Path == "/mcp" }) {
 			t.Errorf("the shipped routes lack POST /mcp: %v %v", routes, err)
+		}
+		if !slices.ContainsFunc(routes, func(i site.Info) bool { return i.Path == "/mcp/docs" }) {
+			t.Errorf("the shipped routes lack POST /mcp/docs: %v", routes)
 		}
 	}
 }

@@ -274,7 +274,7 @@ func inUse() (heap uint64, goroutines int) {
 // What the gateway comes with is what lies in config/ at the root of the project.
 func TestShipped(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"routes.oas.json", "policies.json"} {
+	for _, name := range []string{"routes.oas.json", "operations.oas.json", "docs.oas.json", "policies.json"} {
 		shipped, err := os.ReadFile(filepath.Join("shipped", name))
 		if err != nil {
 			t.Fatal(err)

@@ -1,7 +1,7 @@
 package webhooks
 
-// publicSnippets is how a receiver checks signatures of version v1a. Those of Go, Python and JavaScript
-// are the ones of docs/receivers.md.
+// publicSnippets is how a receiver checks signatures of version v1a. They are the ones of
+// docs/receivers.md, which a test runs.
 func publicSnippets() []snippet {
 	return []snippet{
 		{"Go", "nothing to install", goPublicSnippet},
@@ -64,11 +64,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 def verify(keys, headers, body):
     """keys: list of whpk_ texts; headers: with names in lower case; body: the bytes that arrived."""
-    stamp = headers["webhook-timestamp"]
-    if abs(time.time() - int(stamp)) > 300:
+    stamp = headers.get("webhook-timestamp", "")
+    if not stamp.isdecimal() or len(stamp) > 11 or abs(time.time() - int(stamp)) > 300:
         return False
-    signed = f"{headers['webhook-id']}.{stamp}.".encode() + body
-    for part in headers["webhook-signature"].split(" "):
+    signed = f"{headers.get('webhook-id')}.{stamp}.".encode() + body
+    for part in headers.get("webhook-signature", "").split(" "):
         version, _, encoded = part.partition(",")
         if version != "v1a":
             continue
@@ -77,7 +77,7 @@ def verify(keys, headers, body):
             try:
                 public.verify(base64.b64decode(encoded), signed)
                 return True
-            except InvalidSignature:
+            except (InvalidSignature, ValueError):  # not by this key, or no signature at all
                 pass
     return False`
 
@@ -88,60 +88,92 @@ export function verified(jwks, headers, body) {
   if (!(Math.abs(Date.now() / 1000 - Number(stamp)) <= 300)) return false;
   const signed = Buffer.concat([Buffer.from(` + "`" + `${headers["webhook-id"]}.${stamp}.` + "`" + `), body]);
   const keys = jwks.keys.map((key) => createPublicKey({ key, format: "jwk" }));
-  return headers["webhook-signature"].split(" ").some((part) => {
-    const [version, encoded] = part.split(",");
+  return (headers["webhook-signature"] ?? "").split(" ").some((part) => {
+    const [version, encoded = ""] = part.split(",");
     return version === "v1a" && keys.some((key) => verify(null, signed, key, Buffer.from(encoded, "base64")));
   });
 }`
 
 const rubyPublicSnippet = `require "openssl"
 
-# key: a whpk_ text; headers: with names in lower case; body: the bytes that arrived
-def verified?(key, headers, body)
-  stamp = headers["webhook-timestamp"]
+# keys: whpk_ texts; headers: with names in lower case; body: the bytes that arrived
+def verified?(keys, headers, body)
+  stamp = headers["webhook-timestamp"].to_s
   return false if (Time.now.to_i - stamp.to_i).abs > 300
   prefix = ["302a300506032b6570032100"].pack("H*")
-  public = OpenSSL::PKey.read(prefix + key.delete_prefix("whpk_").unpack1("m"))
+  known = keys.map { |key| OpenSSL::PKey.read(prefix + key.delete_prefix("whpk_").unpack1("m")) }
   signed = "#{headers["webhook-id"]}.#{stamp}.".b + body.b
-  parts = headers["webhook-signature"].split(" ").map { |part| part.split(",", 2) }
-  parts.any? { |version, text| version == "v1a" && public.verify(nil, text.unpack1("m"), signed) }
+  headers["webhook-signature"].to_s.split(" ").any? do |part|
+    version, encoded = part.split(",", 2)
+    signature = encoded.to_s.unpack1("m")
+    version == "v1a" && signature.bytesize == 64 && known.any? { |key| key.verify(nil, signature, signed) }
+  end
 end`
 
-const phpPublicSnippet = `// $key: a whpk_ text; $headers: with names in lower case; $body: the bytes that arrived
-function verified(string $key, array $headers, string $body): bool
+const phpPublicSnippet = `<?php
+// $keys: whpk_ texts; $headers: with names in lower case; $body: the bytes that arrived
+function verified(array $keys, array $headers, string $body): bool
 {
-    $stamp = $headers["webhook-timestamp"];
+    $stamp = $headers["webhook-timestamp"] ?? "";
     if (abs(time() - (int) $stamp) > 300) {
         return false;
     }
-    $public = base64_decode(substr($key, strlen("whpk_")));
-    $signed = $headers["webhook-id"] . "." . $stamp . "." . $body;
-    foreach (explode(" ", $headers["webhook-signature"]) as $part) {
+    $signed = ($headers["webhook-id"] ?? "") . "." . $stamp . "." . $body;
+    foreach (explode(" ", $headers["webhook-signature"] ?? "") as $part) {
         [$version, $encoded] = explode(",", $part, 2) + ["", ""];
         $signature = base64_decode($encoded);
-        if ($version === "v1a" && strlen($signature) === SODIUM_CRYPTO_SIGN_BYTES
-            && sodium_crypto_sign_verify_detached($signature, $signed, $public)) {
-            return true;
+        if ($version !== "v1a" || strlen($signature) !== SODIUM_CRYPTO_SIGN_BYTES) {
+            continue;
+        }
+        foreach ($keys as $key) {
+            $public = base64_decode(substr($key, strlen("whpk_")));
+            if (sodium_crypto_sign_verify_detached($signature, $signed, $public)) {
+                return true;
+            }
         }
     }
     return false;
 }`
 
-const javaPublicSnippet = `// key: a whpk_ text; id, stamp, signatures: the headers webhook-id, webhook-timestamp and
-// webhook-signature; body: the bytes that arrived
-static boolean verified(String key, String id, String stamp, String signatures, byte[] body) throws GeneralSecurityException {
-    if (Math.abs(Instant.now().getEpochSecond() - Long.parseLong(stamp)) > 300) return false;
-    byte[] prefix = HexFormat.of().parseHex("302a300506032b6570032100");
-    byte[] raw = Base64.getDecoder().decode(key.substring("whpk_".length()));
-    byte[] encoded = ByteBuffer.allocate(44).put(prefix).put(raw).array();
-    PublicKey publicKey = KeyFactory.getInstance("Ed25519").generatePublic(new X509EncodedKeySpec(encoded));
-    for (String part : signatures.split(" ")) {
-        if (!part.startsWith("v1a,")) continue;
-        Signature check = Signature.getInstance("Ed25519");
-        check.initVerify(publicKey);
-        check.update((id + "." + stamp + ".").getBytes(StandardCharsets.UTF_8));
-        check.update(body);
-        if (check.verify(Base64.getDecoder().decode(part.substring("v1a,".length())))) return true;
+const javaPublicSnippet = `import java.io.ByteArrayOutputStream;
+import java.nio.charset.StandardCharsets;
+import java.security.*;
+import java.security.spec.X509EncodedKeySpec;
+import java.time.Instant;
+import java.util.*;
+
+final class Callbacks {
+    /** keys: whpk_ texts; headers: with names in lower case; body: the bytes that arrived. */
+    static boolean verified(List<String> keys, Map<String, String> headers, byte[] body) throws GeneralSecurityException {
+        String stamp = headers.getOrDefault("webhook-timestamp", "");
+        if (!stamp.matches("[0-9]{1,11}") || Math.abs(Instant.now().getEpochSecond() - Long.parseLong(stamp)) > 300) return false;
+        ByteArrayOutputStream signed = new ByteArrayOutputStream();
+        signed.writeBytes((headers.get("webhook-id") + "." + stamp + ".").getBytes(StandardCharsets.UTF_8));
+        signed.writeBytes(body);
+        for (String key : keys) {
+            PublicKey known = publicKey(key);
+            for (String part : headers.getOrDefault("webhook-signature", "").split(" ")) {
+                if (part.startsWith("v1a,") && signedBy(known, part.substring("v1a,".length()), signed.toByteArray())) return true;
+            }
+        }
+        return false;
     }
-    return false;
+
+    private static PublicKey publicKey(String key) throws GeneralSecurityException {
+        ByteArrayOutputStream encoded = new ByteArrayOutputStream();
+        encoded.writeBytes(HexFormat.of().parseHex("302a300506032b6570032100"));
+        encoded.writeBytes(Base64.getDecoder().decode(key.substring("whpk_".length())));
+        return KeyFactory.getInstance("Ed25519").generatePublic(new X509EncodedKeySpec(encoded.toByteArray()));
+    }
+
+    private static boolean signedBy(PublicKey key, String signature, byte[] signed) throws GeneralSecurityException {
+        Signature check = Signature.getInstance("Ed25519");
+        check.initVerify(key);
+        check.update(signed);
+        try {
+            return check.verify(Base64.getDecoder().decode(signature));
+        } catch (SignatureException | IllegalArgumentException e) {
+            return false; // it is no signature at all
+        }
+    }
 }`

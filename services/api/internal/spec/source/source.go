@@ -16,7 +16,7 @@ import (
 // Build reads the YAML below dir and returns the documents by the names of their files.
 // Those in openapi/ are parts of one: their mappings are merged in the order of
 // their names, behind info.yaml. The shipped route files are among them, with the schemas of
-// what their tools answer, and a tool for each operation.
+// what their tools answer, a tool for each operation, and a resource for each guide.
 func Build(dir string) (map[string][]byte, error) {
 	parts, err := filepath.Glob(filepath.Join(dir, "openapi", "*.yaml"))
 	if err != nil {
@@ -51,6 +51,14 @@ func Build(dir string) (map[string][]byte, error) {
 		}
 		if documents[folder+operationsFile], documents[name], err = Tools(documents["openapi.json"], routes); err != nil {
 			return nil, fmt.Errorf("make tools: %w", err)
+		}
+		name = folder + guidesFile
+		guides, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
+		if err != nil {
+			return nil, fmt.Errorf("read routes: %w", err)
+		}
+		if documents[name], err = Guides(guides); err != nil {
+			return nil, fmt.Errorf("make resources: %w", err)
 		}
 	}
 	return documents, nil

@@ -1,0 +1,207 @@
+package docsite
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"strings"
+	"sync"
+
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/text"
+
+	"waybill.dev/docs"
+)
+
+// Library is the guides of the folder docs for programs: their Markdown, whole or by sections,
+// and a search. It holds nothing else: no account's data can be read from it. The guides are
+// read when the first of them is asked for.
+type Library struct{ shelves func() (*shelves, error) }
+
+// NewLibrary returns the library of the guides that are in the binary.
+func NewLibrary() *Library {
+	return &Library{sync.OnceValues(func() (*shelves, error) { return readShelves(docs.Files()) })}
+}
+
+// Guide is one of the library.
+type Guide struct {
+	Path  string // NAME.md
+	Title string
+	Lede  string // its first paragraph, as text
+}
+
+// Hit is a section that has words of a search.
+type Hit struct {
+	// Path leads to the section: NAME.md, or NAME.md#ID.
+	Path    string
+	Title   string // of the guide
+	Section string // its heading
+	Excerpt string // some of its text, around the first of the words
+}
+
+type shelves struct {
+	guides []Guide
+	pages  map[string]manuscript // by the name of the file
+	index  index
+}
+
+// manuscript is the Markdown of a guide.
+type manuscript struct {
+	text  string
+	marks []mark // in the order of the text
+}
+
+// mark is where a heading begins.
+type mark struct {
+	id    string
+	level int
+	at    int
+}
+
+func readShelves(files fs.FS) (*shelves, error) {
+	guides, err := readGuides(files)
+	if err != nil {
+		return nil, err
+	}
+	s := &shelves{pages: make(map[string]manuscript)}
+	parser := newMarkdown(nil).Parser()
+	for _, g := range guides {
+		name := g.Name + markdownFile
+		source, err := fs.ReadFile(files, name)
+		if err != nil {
+			return nil, fmt.Errorf("read guide: %w", err)
+		}
+		s.guides = append(s.guides, Guide{Path: name, Title: g.Title, Lede: g.Lede})
+		s.pages[name] = manuscript{string(source), marksOf(parser.Parse(text.NewReader(source)), source)}
+		s.index.add(g.sections...)
+	}
+	return s, nil
+}
+
+// marksOf returns the headings of a guide.
+func marksOf(root ast.Node, source []byte) []mark {
+	var marks []mark
+	for node := root.FirstChild(); node != nil; node = node.NextSibling() {
+		h, ok := node.(*ast.Heading)
+		if !ok || h.Lines().Len() == 0 {
+			continue
+		}
+		id, _ := h.AttributeString("id")
+		// The node begins behind the signs that make it a heading.
+		at := bytes.LastIndexByte(source[:h.Lines().At(0).Start], '\n') + 1
+		marks = append(marks, mark{fmt.Sprintf("%s", id), h.Level, at})
+	}
+	return marks
+}
+
+// Guides returns the guides in the order of their names.
+func (l *Library) Guides() ([]Guide, error) {
+	s, err := l.shelves()
+	if err != nil {
+		return nil, err
+	}
+	return s.guides, nil
+}
+
+// Search returns up to limit sections that have some of the words, those with more and rarer
+// ones first.
+func (l *Library) Search(words string, limit int) ([]Hit, error) {
+	s, err := l.shelves()
+	if err != nil {
+		return nil, err
+	}
+	hits := []Hit{}
+	for _, f := range s.index.rank(words, limit) {
+		name, section, isPart := strings.Cut(strings.TrimPrefix(f.Path, guidesPath), "#")
+		path := name + markdownFile
+		if isPart {
+			path += "#" + section
+		}
+		hits = append(hits, Hit{Path: path, Title: f.Page, Section: f.Title, Excerpt: f.Before + f.Hit + f.After})
+	}
+	return hits, nil
+}
+
+const (
+	markdownFile = ".md"
+	guidesPath   = "/docs/"
+)
+
+// Scheme begins the uris of the guides: docs://receivers.md.
+const Scheme = "docs://"
+
+// Reading is some Markdown of a guide.
+type Reading struct {
+	Markdown string
+	// Rest has the paths of the sections that were left out, because all of it was too long.
+	Rest []string
+}
+
+// Read returns the Markdown of a guide, or of a section with all that is below its heading; at
+// most size bytes, if that is not 0. The path is that of a Hit or a Guide; the ways that pages
+// link to each other will do, too. ok is false when there is no such place.
+func (l *Library) Read(path string, size int) (r Reading, ok bool, err error) {
+	s, err := l.shelves()
+	if err != nil {
+		return r, false, err
+	}
+	name, section, _ := strings.Cut(path, "#")
+	name = strings.TrimPrefix(strings.TrimPrefix(name, Scheme), guidesPath)
+	name = strings.TrimSuffix(name, markdownFile) + markdownFile
+	page, ok := s.pages[name]
+	if !ok {
+		return r, false, nil
+	}
+	from, to, ok := page.section(section)
+	if !ok {
+		return r, false, nil
+	}
+	if size == 0 || to-from <= size {
+		return Reading{Markdown: page.text[from:to]}, true, nil
+	}
+	end, rest := page.cut(from, to, size)
+	r.Markdown = page.text[from:end]
+	for _, m := range rest {
+		r.Rest = append(r.Rest, name+"#"+m.id)
+	}
+	return r, true, nil
+}
+
+// section returns where the text from a heading to the next one that is not below it stands;
+// all of it for no heading.
+func (m manuscript) section(id string) (from, to int, ok bool) {
+	if id == "" {
+		return 0, len(m.text), true
+	}
+	for i, first := range m.marks {
+		if first.id != id {
+			continue
+		}
+		for _, next := range m.marks[i+1:] {
+			if next.level <= first.level {
+				return first.at, next.at, true
+			}
+		}
+		return first.at, len(m.text), true
+	}
+	return 0, 0, false
+}
+
+// cut returns where the text that begins at from ends before it has more than size bytes, and
+// the headings of what is left out. It ends before a heading; if there is none to end before, at
+// the end of a line.
+func (m manuscript) cut(from, to, size int) (end int, rest []mark) {
+	for _, next := range m.marks {
+		switch {
+		case next.at <= from || next.at >= to:
+		case next.at <= from+size:
+			end, rest = next.at, []mark{next}
+		default:
+			rest = append(rest, next)
+		}
+	}
+	if end == 0 {
+		end = from + strings.LastIndexByte(m.text[from:from+size], '\n') + 1
+	}
+	return end, rest
+}
