@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"waybill.dev/services/dispatcher"
 	"waybill.dev/shared/bus"
@@ -32,9 +33,19 @@ func ordered(w *domain.Webhook) {
 // publishes them in an order of its own; 0 events are left to be published later.
 func (b *bench) numbered(n, shipments, first int, shuffle func([]bus.Accepted)) {
 	b.t.Helper()
+	b.sized(n, shipments, first, 0, shuffle)
+}
+
+// sized is numbered with more data in each event.
+func (b *bench) sized(n, shipments, first, size int, shuffle func([]bus.Accepted)) {
+	b.t.Helper()
+	more := ""
+	if size > 0 {
+		more = `"note":"` + strings.Repeat("x", size) + `",`
+	}
 	var events []domain.Event
 	for i := range n {
-		data := fmt.Sprintf(`{"shipmentId":"shp_%d","n":%d}`, i%shipments, first+i/shipments)
+		data := fmt.Sprintf(`{%s"shipmentId":"shp_%d","n":%d}`, more, i%shipments, first+i/shipments)
 		e := envelope.Event{ID: "evt_" + uuid.NewString(), Type: domain.ShipmentCreated, Timestamp: "2026-11-16T13:04:11Z", Data: []byte(data)}
 		events = append(events, domain.Event{ID: e.ID, Type: e.Type, Timestamp: e.Timestamp, Payload: e.Payload()})
 	}
@@ -452,6 +463,52 @@ func TestALostDeliveryIsRestored(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// Whoever stops keeping an order gives the memory of the events back that it had not finished: it is
+// not used up by changes of the owner.
+func TestTheNextOwnerHasTheRoom(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "sqlite:"+templates.SQLite(t))
+	s := newSink(t, nil)
+	w := b.webhook(s.URL, ordered)
+	metrics := prometheus.NewRegistry()
+	b.dispatch(func(o *dispatcher.Options) { o.Memory, o.Metrics = dispatcher.LeastMemory, metrics })
+	var late bus.Accepted
+	b.sized(5, 1, 1, 200<<10, func(list []bus.Accepted) {
+		late, list[0] = list[0], list[1] // the first is missing, and the second comes twice
+	})
+	js := b.jetStream()
+	handedOut := func() (all string) {
+		events, err := js.Stream(t.Context(), bus.StreamEvents)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for info := range events.ListConsumers(t.Context()).Info() {
+			if strings.HasPrefix(info.Name, "order-") {
+				all += fmt.Sprintf("%s %d ", info.Name, info.Delivered.Consumer)
+			}
+		}
+		return all
+	}
+	for range 15 {
+		b.eventually(func() error {
+			if early := gauge(t, metrics, "waybill_order_events_early"); early != 4 {
+				return fmt.Errorf("%v events wait for the one before", early)
+			}
+			return nil
+		})
+		before := handedOut()
+		b.bus.AnnounceRestored(domain.DefaultAccount)
+		b.eventually(func() error {
+			if handedOut() == before {
+				return errors.New("the owner has not begun anew: " + before)
+			}
+			return nil
+		})
+	}
+	b.publish([]bus.Accepted{late})
+	b.deliveries(w.ID, domain.StatusDelivered, 5)
 }
 
 // Events from NATS keep the order of the stream, from ordering on, with two dispatchers; events that the

@@ -38,16 +38,8 @@ func (s *session) takeIn(ctx context.Context, from bus.Taken) error {
 	}
 	defer consumer.Close()
 	for ctx.Err() == nil {
-		room, err := s.inFlight.Reserve(ctx)
+		ready, err := s.fetch(ctx, consumer)
 		if err != nil {
-			return nil // asked to stop
-		}
-		var ready []*taken
-		err = consumer.Fetch(ctx, bus.MaxFetch, bus.FetchOptions{Wait: takeWait, Bytes: room}, func(message *bus.Message) {
-			ready = append(ready, s.arrive(message)...)
-		})
-		s.inFlight.Give(room)
-		if err != nil && !errors.Is(err, bus.ErrAway) {
 			return err
 		}
 		ready = append(ready, s.overdue(ctx)...)
@@ -62,6 +54,25 @@ func (s *session) takeIn(ctx context.Context, from bus.Taken) error {
 		}
 	}
 	return nil
+}
+
+// fetch reads what there is room for. It does not wait for room for long: what is in flight may wait for an
+// event that has to be asked for.
+func (s *session) fetch(ctx context.Context, consumer *bus.Consumer) (ready []*taken, err error) {
+	waiting, cancel := context.WithTimeout(ctx, takeWait)
+	defer cancel()
+	room, err := s.inFlight.Reserve(waiting)
+	if err != nil {
+		return nil, nil
+	}
+	err = consumer.Fetch(ctx, bus.MaxFetch, bus.FetchOptions{Wait: takeWait, Bytes: room}, func(message *bus.Message) {
+		ready = append(ready, s.arrive(message)...)
+	})
+	s.inFlight.Give(room)
+	if errors.Is(err, bus.ErrAway) {
+		err = nil
+	}
+	return ready, err
 }
 
 // arrive reads a message and returns the events whose deliveries may be made now.

@@ -158,6 +158,7 @@ func (s *session) run(ctx context.Context, working func()) error {
 	s.finish(ctx)
 	stopAttending()
 	parts.Wait()
+	s.inFlight.Leave() // the next session, or owner, gets them
 	left := s.waiting()
 	s.m.metrics.waiting.Sub(float64(left))
 	s.turns.LetGo(int64(left) * entrySize)
