@@ -479,17 +479,18 @@ func TestTheNextOwnerHasTheRoom(t *testing.T) {
 		late, list[0] = list[0], list[1] // the first is missing, and the second comes twice
 	})
 	js := b.jetStream()
-	handedOut := func() (all string) {
+	handedOut := func() string {
+		var all []string
 		events, err := js.Stream(t.Context(), bus.StreamEvents)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for info := range events.ListConsumers(t.Context()).Info() {
 			if strings.HasPrefix(info.Name, "order-") {
-				all += fmt.Sprintf("%s %d ", info.Name, info.Delivered.Consumer)
+				all = append(all, fmt.Sprintf("%s %d", info.Name, info.Delivered.Consumer))
 			}
 		}
-		return all
+		return strings.Join(all, ", ")
 	}
 	for range 15 {
 		b.eventually(func() error {

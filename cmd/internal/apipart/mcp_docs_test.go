@@ -1,6 +1,7 @@
 package apipart_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -112,7 +113,7 @@ func TestDocsServer(t *testing.T) {
 		message := docsMessage(t, method, nil)
 		open, keyed := r.send(http.MethodPost, docsServer, message, stranger), r.send(http.MethodPost, docsServer, message)
 		wrong := r.send(http.MethodPost, docsServer, message, as("wbk_nobody"))
-		if string(open.body) != string(keyed.body) || string(open.body) != string(wrong.body) {
+		if !bytes.Equal(open.body, keyed.body) || !bytes.Equal(open.body, wrong.body) {
 			t.Errorf("%s differs with a key:\n%s\n%s\n%s", method, open.body, keyed.body, wrong.body)
 		}
 	}

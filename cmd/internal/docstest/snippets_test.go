@@ -2,7 +2,6 @@ package docstest_test
 
 import (
 	"encoding/base64"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -165,7 +164,7 @@ func callbacks() (names, lines []string, want map[string]string) {
 			}
 			line = append(line, encoded)
 		}
-		names, lines, want[name] = append(names, name), append(lines, strings.Join(line, "\t")), fmt.Sprint(good)
+		names, lines, want[name] = append(names, name), append(lines, strings.Join(line, "\t")), strconv.FormatBool(good)
 	}
 	stamp, good, text := strconv.FormatInt(now.Unix(), 10), sign(now, mine), string(body)
 	full := "v1a," + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("\xff", 64)))

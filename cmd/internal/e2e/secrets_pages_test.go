@@ -133,7 +133,8 @@ func (b *browser) crawl() map[string]int {
 			}
 		}
 		kind := strings.Join(parts, "/")
-		if kinds[kind]++; kinds[kind] > maxAlike || strings.HasPrefix(path, "/console/assets") {
+		kinds[kind]++
+		if kinds[kind] > maxAlike || strings.HasPrefix(path, "/console/assets") {
 			continue
 		}
 		a := b.do(http.MethodGet, path, nil)

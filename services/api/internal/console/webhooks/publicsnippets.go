@@ -94,6 +94,7 @@ export function verified(jwks, headers, body) {
   });
 }`
 
+//nolint:dupword // Ruby ends each block
 const rubyPublicSnippet = `require "openssl"
 
 # keys: whpk_ texts; headers: with names in lower case; body: the bytes that arrived
