@@ -62,7 +62,7 @@ const (
 
 	ActionCreateTunnel      = "create-tunnel"
 	ActionRotateTunnelToken = "rotate-tunnel-token"
-	ActionConfigureTunnel   = "configure-tunnel"
+	ActionConfigureTunnel   = "configure-tunnel-services"
 	ActionDeleteTunnel      = "delete-tunnel"
 )
 

@@ -167,7 +167,9 @@ func testLimit(t *testing.T, b *bench) {
 	var group sync.WaitGroup
 	errs := make([]error, domain.MaxTunnels+5)
 	for i := range errs {
-		group.Go(func() { _, errs[i] = b.CreateTunnel(t.Context(), account, fmt.Sprint("tunnel-", i), token(fmt.Sprint("t", i))) })
+		group.Go(func() {
+			_, errs[i] = b.CreateTunnel(t.Context(), account, fmt.Sprint("tunnel-", i), token(fmt.Sprint("t", i)))
+		})
 	}
 	group.Wait()
 	refused := 0
