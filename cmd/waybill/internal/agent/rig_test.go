@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"os"
 	"strconv"
@@ -121,7 +122,7 @@ func (r *rig) gateway(name string) *gatewayOf {
 		t.Fatal(err)
 	}
 	service, err := gateway.New(gateway.Options{
-		Store: r.db, Bus: b, Keyring: r.keys, Egress: &egress.Policy{}, Own: b.Addresses, Process: name, Logger: log, Registerer: prometheus.NewRegistry(),
+		Store: r.db, Bus: b, Keyring: r.keys, Egress: &egress.Policy{HTTP: true, Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, Own: b.Addresses, Process: name, Logger: log, Registerer: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -213,6 +214,7 @@ const routes = `{"openapi":"3.1.0","info":{"title":"T","version":"1"},"paths":{
 		"get":{"operationId":"get","x-gateway-route":{"handler":{"module":"$import(@gateway/runtime)","export":"urlForwardHandler","options":{"baseUrl":"service://orders/base"}}}},
 		"post":{"operationId":"post","x-gateway-route":{"handler":{"module":"$import(@gateway/runtime)","export":"urlForwardHandler","options":{"baseUrl":"$env(ORDERS)"}}}},
 		"put":{"operationId":"put","x-gateway-route":{"handler":{"module":"$import(@gateway/runtime)","export":"urlRewriteHandler","options":{"rewritePattern":"service://orders/rewritten/${params.id}"}}}}},
+	"/plain/{id}":{"post":{"operationId":"plain","x-gateway-route":{"handler":{"module":"$import(@gateway/runtime)","export":"urlForwardHandler","options":{"baseUrl":"$env(PLAIN)"}}}}},
 	"/slow":{"get":{"operationId":"slow","x-gateway-route":{"timeoutSeconds":60,"handler":{"module":"$import(@gateway/runtime)","export":"urlForwardHandler","options":{"baseUrl":"service://orders"}}}}}}}`
 
 // deploy deploys the routes for a branch of a project, and returns the host.
@@ -230,7 +232,7 @@ func (r *rig) deploy(project, branch string) (host string) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	d := deploymentstest.Deployed{Account: account, Project: project, Branch: branch, Format: "zip", Archive: raw.Bytes(), Variables: map[string]string{"ORDERS": "service://orders"}}
+	d := deploymentstest.Deployed{Account: account, Project: project, Branch: branch, Format: "zip", Archive: raw.Bytes(), Variables: map[string]string{"ORDERS": "service://orders", "PLAIN": r.service.URL}}
 	d.Activate(r.t, r.db)
 	r.announce()
 	return d.Name() + ".gateway.localhost"
