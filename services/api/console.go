@@ -24,6 +24,7 @@ import (
 	"waybill.dev/services/api/internal/console/rejected"
 	"waybill.dev/services/api/internal/console/settings"
 	"waybill.dev/services/api/internal/console/system"
+	"waybill.dev/services/api/internal/console/tunnels"
 	"waybill.dev/services/api/internal/console/webhooks"
 	"waybill.dev/shared/edge"
 )
@@ -51,7 +52,7 @@ type RouteFault = system.RouteFault
 func modules(o system.Options) []console.Module {
 	return []console.Module{
 		home.Module(), problems.Module(), alerts.Module(), events.Module(), deliveries.Module(), jobs.Module(),
-		webhooks.Module(), catalogue.Module(), rejected.Module(), deployments.Module(), environments.Module(),
+		webhooks.Module(), catalogue.Module(), rejected.Module(), deployments.Module(), environments.Module(), tunnels.Module(),
 		access.Module(), audit.Module(), playground.Module(), system.Module(o), settings.Module(),
 	}
 }

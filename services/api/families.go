@@ -30,6 +30,7 @@ import (
 	"waybill.dev/services/api/internal/signingkeys"
 	"waybill.dev/services/api/internal/spec"
 	"waybill.dev/services/api/internal/traffic"
+	"waybill.dev/services/api/internal/tunnels"
 	"waybill.dev/services/api/internal/variables"
 	"waybill.dev/services/api/internal/web"
 	"waybill.dev/services/api/internal/webhooks"
@@ -89,6 +90,7 @@ func families(o *Options, p *parts) []Route {
 		deployments.Routes(deploymentOptions(o, db)),
 		variables.Routes(db, db),
 		traffic.Routes(db, db),
+		tunnels.Routes(tunnelOptions(o, db)),
 		documents.Routes(p.documents),
 	)
 }

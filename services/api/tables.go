@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"waybill.dev/services/api/internal/store/access"
@@ -12,6 +13,7 @@ import (
 	"waybill.dev/shared/store/pipeline"
 	"waybill.dev/shared/store/rollup"
 	"waybill.dev/shared/store/traffic"
+	"waybill.dev/shared/store/tunnels"
 )
 
 // tables are the families of tables that the service works with, on one database. Each part
@@ -25,6 +27,7 @@ type tables struct {
 	*rollup.Rollups
 	*deployments.Deployments
 	*traffic.Traffic
+	*tunnels.Tunnels
 }
 
 func newTables(db *store.Store) tables {
@@ -37,6 +40,7 @@ func newTables(db *store.Store) tables {
 		Rollups:     rollup.New(db),
 		Deployments: deployments.New(db),
 		Traffic:     traffic.New(db),
+		Tunnels:     tunnels.New(db),
 	}
 }
 
@@ -46,7 +50,7 @@ func (t tables) Maintain(ctx context.Context, now time.Time, retention time.Dura
 	if err != nil {
 		return result, err
 	}
-	return result, t.Deployments.Purge(ctx, now)
+	return result, errors.Join(t.Deployments.Purge(ctx, now), t.Tunnels.Purge(ctx, now))
 }
 
 // HasKeys tells whether the database has any API key.

@@ -17,6 +17,7 @@ import (
 	"waybill.dev/services/gateway/internal/hosts"
 	"waybill.dev/services/gateway/internal/rollout"
 	"waybill.dev/services/gateway/internal/tenant"
+	"waybill.dev/services/gateway/internal/tunnel"
 	"waybill.dev/services/gateway/internal/upstream"
 	"waybill.dev/shared/authenticator"
 	"waybill.dev/shared/body"
@@ -29,6 +30,7 @@ import (
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/deployments"
 	"waybill.dev/shared/store/keyholders"
+	"waybill.dev/shared/store/tunnels"
 )
 
 // DefaultDomain is the domain below which deployments have their names.
@@ -62,7 +64,10 @@ type Options struct {
 	// TrustedProxies are the networks of proxies whose X-Forwarded-For and -Proto count.
 	TrustedProxies []netip.Prefix
 	// Memory is what bodies in memory may take together; nil: there is no bound.
-	Memory     *body.Memory
+	Memory *body.Memory
+	// Process is the name of this gateway, which people see of the connections of tunnels;
+	// empty: gateway.
+	Process    string
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }
@@ -71,6 +76,7 @@ type Options struct {
 type Service struct {
 	options Options
 	rollout *rollout.Rollout
+	tunnels *tunnel.Tunnels
 	run     []func(context.Context) error
 }
 
@@ -97,14 +103,20 @@ func New(o Options) (*Service, error) {
 		o.Authenticator = keys
 		s.run = append(s.run, keys.Run)
 	}
+	behind, err := newTunnels(o)
+	if err != nil {
+		return nil, err
+	}
+	s.tunnels = behind
 	tables, rules := deployments.New(o.Store), tenant.Rules{Egress: o.Egress, Policies: o.Policies}
 	s.rollout = rollout.New(rollout.Options{
 		Store: tables, Bus: o.Bus, Compile: compiler(rules), Guard: upstream.NewGuard(o.Egress, o.Own, egress.Options{}),
+		Services:      s.tunnels,
 		Authenticator: o.Authenticator, Memory: o.Memory, Edge: &edge.Edge{Trusted: o.TrustedProxies},
 		Tables: o.Tables, InFlight: int64(o.InFlight), Traffic: o.Traffic, Logger: o.Logger, Registerer: o.Registerer,
 	})
-	builds := builder.New(builder.Options{Store: tables, Bus: o.Bus, Rules: rules, Logger: o.Logger, Registerer: o.Registerer})
-	s.run = append(s.run, s.rollout.Run, builds.Run)
+	builds := builder.New(builder.Options{Store: tables, Services: tunnels.New(o.Store), Bus: o.Bus, Rules: rules, Logger: o.Logger, Registerer: o.Registerer})
+	s.run = append(s.run, s.rollout.Run, builds.Run, s.tunnels.Run)
 	return s, nil
 }
 
@@ -130,7 +142,7 @@ func (s *Service) Handler(other http.Handler) http.Handler {
 	if other == nil {
 		other = &own{s}
 	}
-	return hosts.New(s.options.Domain, s.rollout.Find, other)
+	return hosts.New(s.options.Domain, s.rollout.Find, agents(s.tunnels, other))
 }
 
 // own answers for the process itself.

@@ -99,6 +99,7 @@ type things struct {
 	branch, variable                                                                string
 	deployment, build, status                                                       string
 	signing                                                                         string // a public key
+	tunnel, operation                                                               string
 }
 
 func (t things) fill(path string) string {
@@ -107,6 +108,7 @@ func (t things) fill(path string) string {
 		"/webhooks/{id}", "/webhooks/"+t.webhook, "/events/{id}", "/events/"+t.event, "/deliveries/{id}", "/deliveries/"+t.delivery,
 		"/jobs/{id}", "/jobs/"+t.job, "{deliveryId}", t.delivery, "{branchName}", url.PathEscape(t.branch), "{variableName}", t.variable,
 		"{cursorName}", "main", "{deploymentName}", t.deployment, "{buildId}", t.build, "{statusId}", t.status, "{requestId}", t.status, "{environmentName}", t.deployment,
+		"{tunnelId}", t.tunnel, "{operationId}", t.operation,
 	).Replace(path)
 }
 
@@ -117,6 +119,7 @@ func nothing(account string) things {
 		"0190c0f0-0000-7000-8000-000000000000", "evt_none", "0000000000000000000000", "job_000000000000000000000000",
 		"no-such-branch", "NO_SUCH_VARIABLE",
 		"no-such-deployment", "0190c0f0-0000-7000-8000-000000000000", "0190c0f0-0000-7000-8000-000000000000", "",
+		"tun_0000000000000000000000", "pst_0000000000000000000000",
 	}
 }
 
@@ -143,6 +146,7 @@ func (w *world) furnish() things {
 	w.arrived(endpoint, []string{t.event})
 	t.delivery = w.delivery(t.webhook, t.event, "delivered").ID
 	w.follow(&t)
+	w.dig(&t)
 	var job struct{ ID string }
 	none := w.ask(w.api, http.MethodPost, "/v1/deliveries/retry", `{"eventId":"`+t.event+`","status":"failed"}`, http.StatusAccepted)
 	if err := json.Unmarshal(none.Body, &job); err != nil || job.ID == "" {
@@ -180,6 +184,21 @@ func (w *world) follow(t *things) {
 
 var publicKey = regexp.MustCompile(`whpk_[0-9A-Za-z+/]+=*`)
 
+// dig makes a tunnel of the default account, with a service.
+func (w *world) dig(t *things) {
+	w.Helper()
+	var made struct{ TunnelID, ID string }
+	if err := json.Unmarshal(w.ask(w.api, http.MethodPost, "/v1/accounts/default/tunnels", `{"name":"their-tunnel"}`, http.StatusCreated).Body, &made); err != nil || made.TunnelID == "" {
+		w.Fatalf("a tunnel has no id: %v", err)
+	}
+	t.tunnel = made.TunnelID
+	services := `{"version":1,"services":[{"name":"theirs","endpoint":"http://theirs","configurations":[{"project":"their-project","accessibleBy":["preview"]}]}]}`
+	if err := json.Unmarshal(w.ask(w.api, http.MethodPut, t.fill("/v1/accounts/default/tunnels/{tunnelId}/services-configuration"), services, http.StatusOK).Body, &made); err != nil || made.ID == "" {
+		w.Fatalf("an operation has no id: %v", err)
+	}
+	t.operation = made.ID
+}
+
 // everything is what the default account has.
 func (w *world) everything(t things) string {
 	w.Helper()
@@ -188,6 +207,7 @@ func (w *world) everything(t things) string {
 		"/v1/webhooks", "/v1/webhooks/{id}/cursors", "/v1/signing-keys", "/v1/events", "/v1/events/{id}", "/v1/deliveries", "/v1/deliveries/{id}", "/v1/jobs", "/v1/rejected", "/v1/accounts/{accountName}/projects",
 		"/v1/accounts/{accountName}/projects/{projectName}/branches/{branchName}/variables",
 		"/v1/deployments/{deploymentName}", "/v1/deployments/{deploymentName}/builds",
+		"/v1/accounts/{accountName}/tunnels", "/v1/accounts/{accountName}/tunnels/{tunnelId}", "/v1/accounts/{accountName}/tunnels/{tunnelId}/services-configuration",
 		"/v1/accounts/{accountName}/key-buckets", "/v1/accounts/{accountName}/audit-logs",
 		"/v1/accounts/{accountName}/key-buckets/{bucketName}/consumers?include-api-keys=true&include-managers=true&key-format=visible",
 	} {

@@ -3,6 +3,7 @@ package gatewaypart
 
 import (
 	"net/http"
+	"os"
 
 	"waybill.dev/cmd/internal/boot"
 	"waybill.dev/services/gateway"
@@ -19,9 +20,13 @@ func Add(p *boot.Process, h *boot.Handles) (http.Handler, error) {
 // AddBefore is Add for a process that serves something besides. What is for no deployment is
 // other's. Keys are found by the authenticator; nil: by the gateway itself.
 func AddBefore(p *boot.Process, h *boot.Handles, other http.Handler, keys gateway.Authenticator, counts *gateway.Traffic) (http.Handler, error) {
+	process, err := os.Hostname()
+	if err != nil {
+		process = "gateway"
+	}
 	service, err := gateway.New(gateway.Options{
 		Store: h.Store, Bus: h.Bus, Keyring: h.Keyring, Authenticator: keys, Domain: h.Settings.GatewayDomain,
-		Egress: &egress.Policy{Allow: h.Settings.GatewayEgressAllow, HTTP: h.Settings.EgressHTTP}, Own: h.Own,
+		Egress: &egress.Policy{Allow: h.Settings.GatewayEgressAllow, HTTP: h.Settings.EgressHTTP}, Own: h.Own, Process: process,
 		Tables: h.Settings.GatewayTables, InFlight: h.Settings.GatewayInFlight,
 		TrustedProxies: h.Settings.TrustedProxies, Memory: h.Memory, Traffic: counts, Logger: h.Logger, Registerer: h.Registry,
 	})

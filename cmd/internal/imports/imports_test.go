@@ -58,7 +58,9 @@ var shared = []string{
 	"store/rollup",                      // the counts behind statistics
 	"store/storetest",                   // the frame of the suites
 	"store/traffic",                     // counts and logs of what gateways answered
+	"store/tunnels",                     // the tables of tunnels: the api configures, gateways connect
 	"transcript",                        // what an attempt sent and what came back
+	"tunnel",                            // what gateways and the agents of tunnels agree upon
 }
 
 // families are the packages that have tables, or write into another one's: a package that
@@ -70,6 +72,7 @@ var families = []string{
 	"waybill.dev/shared/store/deployments",           // the api asks for builds, gateways make them
 	"waybill.dev/shared/store/keyholders",            // api and gateway read who holds a key
 	"waybill.dev/shared/store/traffic",               // gateways write, the api reads
+	"waybill.dev/shared/store/tunnels",               // the api configures, gateways connect
 	"waybill.dev/shared/store/pipeline",              // both services work on it
 	"waybill.dev/shared/store/rollup",                // both services count, in the transaction of what is counted
 	"waybill.dev/shared/store/recorder",              // the dispatcher's; its suite and the pipeline's need each other

@@ -440,6 +440,10 @@ func TestRefused(t *testing.T) {
 		{user: "gateway", subscribe: "waybill.>"},
 		{user: "gateway", subscribe: "events.>"},
 		{user: "gateway", subscribe: "_INBOX_api.>"},
+		{user: "dispatcher", publish: "waybill.tunnel.tun_x"},
+		{user: "dispatcher", subscribe: "waybill.tunnel.>"},
+		{user: "api", publish: "waybill.tunnel.tun_x"},
+		{user: "api", subscribe: "waybill.tunnel.>"},
 	}
 	s := run(t)
 	for _, row := range rows {
@@ -486,6 +490,34 @@ func TestGatewayHears(t *testing.T) {
 			t.Errorf("a gateway does not hear of %s", row.subject)
 		}
 		stop()
+	}
+}
+
+// Gateways ask each other for tunnels, and answer.
+func TestGatewaysAskEachOther(t *testing.T) {
+	s := run(t)
+	asks, answers := connect(t, url(s, "gateway", "kGateway"), "gateway", 1), connect(t, url(s, "gateway", "kGateway"), "gateway", 1)
+	stop, err := answers.TakeParts(bus.SubjectTunnel+"tun_x", "gateways", func(p bus.Part) {
+		must(t, answers.SendPart(bus.Part{Subject: p.Reply, Head: p.Head + "!", Body: p.Body}))
+	})
+	must(t, err)
+	defer stop()
+	must(t, answers.Sync(t.Context()))
+	heard := make(chan bus.Part, 2)
+	box := bus.NewAnswers()
+	end, err := asks.TakeParts(box, "", func(p bus.Part) { heard <- p })
+	must(t, err)
+	defer end()
+	for subject, nobody := range map[string]bool{bus.SubjectTunnel + "tun_x": false, bus.SubjectTunnel + "tun_y": true} {
+		must(t, asks.SendPart(bus.Part{Subject: subject, Reply: box, Head: "head", Body: []byte("body")}))
+		select {
+		case p := <-heard:
+			if p.Nobody != nobody || !nobody && (p.Head != "head!" || string(p.Body) != "body") {
+				t.Errorf("%s: %+v", subject, p)
+			}
+		case <-time.After(patience):
+			t.Errorf("%s: no answer", subject)
+		}
 	}
 }
 

@@ -59,6 +59,11 @@ const (
 	ActionCreateVariable   = "create-variable"
 	ActionUpdateVariable   = "update-variable"
 	ActionDeleteVariable   = "delete-variable"
+
+	ActionCreateTunnel      = "create-tunnel"
+	ActionRotateTunnelToken = "rotate-tunnel-token"
+	ActionConfigureTunnel   = "configure-tunnel-services"
+	ActionDeleteTunnel      = "delete-tunnel"
 )
 
 // The types of what the actions are done to.
@@ -82,6 +87,8 @@ const (
 	ResourceBuild      = "build"
 	ResourceBranch     = "branch" // of a project
 	ResourceVariable   = "variable"
+
+	ResourceTunnel = "tunnel"
 )
 
 // Log reads and writes the table.

@@ -62,6 +62,11 @@ func owners() map[string]string {
 		"gateway_turns":       "deployments",
 		"gateway_variables":   "deployments",
 
+		"gateway_tunnels":            "tunnels",
+		"gateway_tunnel_tokens":      "tunnels",
+		"gateway_tunnel_connections": "tunnels",
+		"gateway_tunnel_operations":  "tunnels",
+
 		"gateway_calls":    "traffic",
 		"gateway_not_kept": "traffic",
 		"gateway_writers":  "traffic",

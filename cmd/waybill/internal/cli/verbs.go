@@ -58,6 +58,9 @@ func (a *app) nouns() []*cobra.Command {
 		if noun.Name == verb.Webhooks {
 			a.addFeed(cmd)
 		}
+		if noun.Name == verb.Tunnels {
+			a.addTunnels(cmd)
+		}
 		list = append(list, cmd)
 	}
 	return list

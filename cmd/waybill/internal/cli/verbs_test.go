@@ -102,6 +102,17 @@ func TestVerbsAskTheAPI(t *testing.T) {
 		{"variables update parcels feature/a TOKEN --value-file -", "PATCH", atVariables + "/TOKEN", `{"value":"{\"from\":\"stdin\"}"}`},
 		{"variables delete parcels feature/a TOKEN", "DELETE", atVariables + "/TOKEN", ""},
 
+		{"tunnels list --limit 5", "GET", at + "/tunnels?limit=5", ""},
+		{"tunnels create warehouse", "POST", at + "/tunnels", `{"name":"warehouse"}`},
+		{"tunnel get tun_1", "GET", at + "/tunnels/tun_1", ""},
+		{"tunnels rotate tun_1 --yes", "POST", at + "/tunnels/tun_1/$rotate-token", `{}`},
+		{"tunnels rotate tun_1 --overlap 1h --yes", "POST", at + "/tunnels/tun_1/$rotate-token", `{"overlapSeconds":3600}`},
+		{"tunnels services tun_1", "GET", at + "/tunnels/tun_1/services-configuration", ""},
+		{"tunnels configure tun_1 -", "PUT", at + "/tunnels/tun_1/services-configuration", `{"from":"stdin"}`},
+		{"tunnels provisioning tun_1 pst_1", "GET", at + "/tunnels/tun_1/provisioning-operations/pst_1", ""},
+		{"tunnels delete tun_1 --yes", "DELETE", at + "/tunnels/tun_1", ""},
+		{"tunnels teardown tun_1 tst_1", "GET", at + "/tunnels/tun_1/teardown-operations/tst_1", ""},
+
 		{"buckets list --tag team=web --tag a=b=c", "GET", at + "/key-buckets?tag.a=b%3Dc&tag.team=web", ""},
 		{"bucket list --account other", "GET", "/v1/accounts/other/key-buckets", ""},
 		{"buckets create partners", "POST", at + "/key-buckets", `{"name":"partners"}`},

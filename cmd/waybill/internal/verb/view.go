@@ -210,7 +210,7 @@ func hasSecret(tree any) bool {
 	case members:
 		for name, value := range node {
 			text, isText := value.(string)
-			if isText && (name == "key" || name == "secret") && text != "" && !strings.HasPrefix(text, "****") || hasSecret(value) {
+			if isText && (name == "key" || name == "secret" || name == "token") && text != "" && !strings.HasPrefix(text, "****") || hasSecret(value) {
 				return true
 			}
 		}

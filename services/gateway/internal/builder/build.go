@@ -127,6 +127,8 @@ func (w *work) steps(ctx context.Context) (deployments.Result, error) {
 	}
 	if len(faults) > 0 {
 		w.record.faults(faults)
+	}
+	if len(w.record.told()) > 0 {
 		return w.result(0), nil
 	}
 	routes := len(compiled.Routes())
@@ -203,7 +205,11 @@ func (w *work) compile(ctx context.Context, files fs.FS) (made *site.Site, fault
 			faults = site.Faults{{Message: "the route files can't be checked; who runs Waybill finds the reason in the gateway's log"}}
 		}
 	}()
-	made, faults = w.options.Rules.Compile(ctx, files, &w.claim.Build, values)
+	rules := w.options.Rules
+	if rules.Services, err = w.services(ctx); err != nil || len(w.record.told()) > 0 {
+		return nil, nil, err
+	}
+	made, faults = rules.Compile(ctx, files, &w.claim.Build, values)
 	return made, faults, ctx.Err()
 }
 

@@ -51,9 +51,10 @@ type Bus interface {
 	Reconnects() (c <-chan struct{}, stop func())
 }
 
-// Options of a builder; all are required.
+// Options of a builder; all but Services are required.
 type Options struct {
 	Store      Store
+	Services   Services // nil: none is looked for
 	Bus        Bus
 	Rules      tenant.Rules
 	Logger     *slog.Logger

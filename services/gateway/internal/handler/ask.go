@@ -34,7 +34,7 @@ type backEnd struct {
 
 // newBackEnd reads what forwards and rewrites have in common. base is nil when it is
 // faulty.
-func newBackEnd(options *input.Form, op *routefile.Operation, base *url.URL) *backEnd {
+func newBackEnd(options *input.Form, op *routefile.Operation, base *url.URL, env *Env) *backEnd {
 	b := &backEnd{}
 	if op.Method == http.MethodTrace {
 		// The answer to it is the request, with the key that policies have set.
@@ -51,7 +51,11 @@ func newBackEnd(options *input.Form, op *routefile.Operation, base *url.URL) *ba
 		options.Fault(fmt.Sprintf("must not be longer than the time limit of the call: %g seconds, unless the route's timeoutSeconds is larger",
 			limit.Seconds()), "timeoutSeconds")
 	}
-	if base != nil {
+	switch {
+	case base == nil:
+	case base.Scheme == upstream.ServiceScheme:
+		b.to = env.Services.ToService(base)
+	default:
 		b.to = upstream.To(base)
 	}
 	return b
@@ -242,6 +246,9 @@ func failure(ctx context.Context, err error) error {
 		case egress.CodeBadStatus, egress.CodeBadResponse, egress.CodeHeaderTooLarge, egress.CodeClosed, egress.CodeReset:
 			told = badGateway("The back end's answer can't be passed on.")
 		}
+	}
+	if e, ok := errors.AsType[*upstream.ServiceError](err); ok {
+		reason, code = e.Code, e.Code
 	}
 	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		told = problem.New(problem.GatewayTimeout, "The back end did not answer in time.")

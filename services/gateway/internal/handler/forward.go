@@ -40,7 +40,7 @@ func newForward(options *input.Form, op *routefile.Operation, env *Env) route.Ha
 			f.base, f.prefix = base, strings.TrimSuffix(base.EscapedPath(), "/")
 		}
 	}
-	f.backEnd = newBackEnd(options, op, f.base)
+	f.backEnd = newBackEnd(options, op, f.base, env)
 	return f
 }
 
@@ -48,6 +48,9 @@ var errAddress = errors.New("has an address that is not allowed")
 
 // baseOf reads a URL of the configuration.
 func (e *Env) baseOf(text string) (*url.URL, error) {
+	if upstream.IsService(text) {
+		return e.Services.ParseService(text) //nolint:wrapcheck // it is told as a fault, as it stands
+	}
 	base, err := upstream.Parse(e.Egress, text)
 	if err == nil && e.Strict {
 		err = e.Egress.CheckURL(text)

@@ -9,6 +9,7 @@ import (
 
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/services/gateway/internal/routefile"
+	"waybill.dev/services/gateway/internal/upstream"
 	"waybill.dev/shared/egress"
 	"waybill.dev/shared/input"
 	"waybill.dev/shared/problem"
@@ -22,6 +23,8 @@ type Env struct {
 	Egress *egress.Policy
 	// Strict lets back ends have no other addresses than those that Egress allows.
 	Strict bool
+	// Services says which services behind tunnels a back end may be; nil: none.
+	Services *upstream.Access
 	// Getenv has the values of `${env.NAME}`.
 	Getenv func(name string) (string, bool)
 }

@@ -16,14 +16,14 @@ import (
 )
 
 var (
-	errHost     = errors.New("must begin with http:// or https:// and a host that does not come from the request")
+	errHost     = errors.New("must begin with http://, https:// or service:// and a host that does not come from the request")
 	errParam    = errors.New("names a parameter that the path does not have")
 	errKey      = errors.New("must not have the caller's key or cookies in it")
 	errPathText = errors.New("must be a URL of ASCII characters, without a fragment")
 )
 
 // origin is scheme and host at the beginning of a template, and what follows.
-var origin = regexp.MustCompile(`^(?i:https?)://[^/?#\\]+`)
+var origin = regexp.MustCompile(`^(?:(?i:https?)|service)://[^/?#\\]+`)
 
 // rewrite asks a back end at a URL that is made anew for each request.
 type rewrite struct {
@@ -48,7 +48,7 @@ func newRewrite(options *input.Form, op *routefile.Operation, env *Env) route.Ha
 			options.Fault(err.Error(), "rewritePattern")
 		}
 	}
-	w.backEnd = newBackEnd(options, op, w.base)
+	w.backEnd = newBackEnd(options, op, w.base, env)
 	return w
 }
 

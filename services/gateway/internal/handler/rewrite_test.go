@@ -106,7 +106,7 @@ func TestRewriteKeepsValuesInTheirPlace(t *testing.T) {
 func TestRewriteFaults(t *testing.T) {
 	t.Parallel()
 	e := env(production(), "HOST", "example.com", "BAD", "hunter2 x", "META", "http://169.254.169.254/")
-	const host = "must begin with http:// or https:// and a host that does not come from the request"
+	const host = "must begin with http://, https:// or service:// and a host that does not come from the request"
 	const form = "must be a URL of ASCII characters, without a fragment"
 	for pattern, want := range map[string]string{
 		"https://${params.id}":                         host,

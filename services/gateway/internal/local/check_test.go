@@ -179,6 +179,7 @@ func TestMissingFolder(t *testing.T) {
 		"getStatistics", "getWebhookHealth", "testWebhookFilter", "retryDeliveries", "listJobs", "getJob", "cancelJob",
 		"rollKeys", "listKeys", "createKey", "createKeys", "getKey", "updateKey", "deleteKey",
 		"listManagers", "createManager", "getManager", "deleteManager", "rotateWebhookSecret", "listSigningKeys", "rotateSigningKeys", "listExpiring",
+		"listTunnels", "createTunnel", "getTunnel", "deleteTunnel", "rotateTunnelToken", "getTunnelTeardown", "getTunnelServices", "configureTunnelServices", "getTunnelProvisioning",
 		"readFeed", "listCursors", "getCursor", "setCursor", "deleteCursor",
 	} {
 		own[name] = echo

@@ -117,7 +117,7 @@ func (d *deployment) refuse(w http.ResponseWriter, r *http.Request, id string, p
 // if their limits have the same name.
 func (d *deployment) newTable(build string, compiled *site.Site, before *table) *table {
 	o := &d.rollout.options
-	limits, pools := ratelimit.New(), upstream.NewGuardedPools(o.Guard)
+	limits, pools := ratelimit.New(), upstream.NewGuardedPools(o.Guard, o.Services)
 	if before != nil {
 		limits, pools = before.runtime.RateLimits, before.runtime.Upstreams
 	}

@@ -215,7 +215,7 @@ func (b *builder) handler(rt *Route) {
 		return // when all others are there
 	}
 	made, faults := handler.New(rt.operation, handler.Env{
-		Set: b.set, Folder: b.files, Egress: b.limits.Egress, Strict: b.limits.Uploaded, Getenv: b.variables,
+		Set: b.set, Folder: b.files, Egress: b.limits.Egress, Strict: b.limits.Uploaded, Getenv: b.variables, Services: b.limits.Services,
 	})
 	b.fault(rt.operation, faults...)
 	b.use(rt, made)

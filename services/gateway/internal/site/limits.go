@@ -5,6 +5,7 @@ import (
 	"waybill.dev/services/gateway/internal/policy"
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/services/gateway/internal/routefile"
+	"waybill.dev/services/gateway/internal/upstream"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/egress"
 )
@@ -33,6 +34,8 @@ type Limits struct {
 	Uploaded bool
 	// Bucket is the one whose keys open the routes that name none; empty: any of the account.
 	Bucket string
+	// Services says which services behind tunnels the routes may use; nil: none.
+	Services *upstream.Access
 	// Own are the variables beginning with WAYBILL_ that $env(NAME) may name. Variables never
 	// has such ones.
 	Own Variables

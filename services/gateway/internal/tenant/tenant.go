@@ -17,6 +17,7 @@ import (
 	"waybill.dev/services/gateway/internal/policy"
 	"waybill.dev/services/gateway/internal/routefile"
 	"waybill.dev/services/gateway/internal/site"
+	"waybill.dev/services/gateway/internal/upstream"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/egress"
 )
@@ -35,6 +36,8 @@ type Rules struct {
 	Egress *egress.Policy
 	// Policies are those that route files may define; nil: the gateway's own, made for each site.
 	Policies *policy.Registry
+	// Services says why a service behind a tunnel can't be used; nil: none is looked for.
+	Services func(name string) error
 }
 
 // Make returns the site of an archive, or everything that is wrong with it. Of the build,
@@ -62,7 +65,8 @@ func (r Rules) Compile(ctx context.Context, files fs.FS, build *domain.Build, va
 	}
 	made, faults := site.Compile(files, values, site.Limits{
 		Account: build.Account, Egress: r.Egress, Uploaded: true, Schemas: budget, Policies: r.Policies,
-		Bucket: Bucket(build.Project, build.EnvironmentType),
+		Bucket:   Bucket(build.Project, build.EnvironmentType),
+		Services: &upstream.Access{Account: build.Account, Project: build.Project, Environment: build.EnvironmentType, Check: r.Services},
 		Own: site.Variables{
 			routefile.VariableAccount: build.Account, routefile.VariableProject: build.Project, routefile.VariableBranch: build.Branch,
 			routefile.VariableEnvironment: string(build.EnvironmentType), routefile.VariableDeployment: build.Deployment, routefile.VariableBuild: build.ID,

@@ -19,7 +19,7 @@ func asked(t *testing.T, g *upstream.Guard, target string) (int, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pools := upstream.NewGuardedPools(g)
+	pools := upstream.NewGuardedPools(g, nil)
 	defer pools.Close()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, target, http.NoBody)
 	if err != nil {

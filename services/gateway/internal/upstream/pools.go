@@ -12,16 +12,18 @@ import (
 // BackEnd is where routes forward to: a scheme, a host and a port that were configured.
 type BackEnd struct {
 	url       *url.URL
-	authority string // host:port
+	authority string   // host:port
+	service   *Service // nil: it is none
 }
 
 // To returns the back end of a URL that Parse has returned.
-func To(base *url.URL) BackEnd { return BackEnd{base, egress.Authority(base)} }
+func To(base *url.URL) BackEnd { return BackEnd{base, egress.Authority(base), nil} }
 
 // Pools have the connections to back ends, one pool for each host and port, whichever routes
 // share it. They outlive the routes: a change of the route files costs no connection.
 type Pools struct {
-	make func(base *url.URL) *Transport
+	make     func(base *url.URL) *Transport
+	services Services // nil: there are none
 
 	mu    sync.RWMutex
 	pools map[string]*Transport // by host:port
@@ -37,13 +39,17 @@ func NewPools(policy *egress.Policy) *Pools {
 
 // NewGuardedPools returns pools to back ends that were configured by others than who runs the
 // process.
-func NewGuardedPools(guard *Guard) *Pools {
-	return &Pools{make: func(*url.URL) *Transport { return guard.transport() }, pools: make(map[string]*Transport)}
+// Services are what is behind tunnels; nil: nothing is.
+func NewGuardedPools(guard *Guard, services Services) *Pools {
+	return &Pools{services: services, make: func(*url.URL) *Transport { return guard.transport() }, pools: make(map[string]*Transport)}
 }
 
 // RoundTrip sends a request to the back end, or to where that has redirected, see
 // Transport.RoundTrip.
 func (p *Pools) RoundTrip(to BackEnd, r *http.Request) (*http.Response, error) {
+	if to.service != nil && r.URL.Scheme == ServiceScheme {
+		return p.service(to, r)
+	}
 	return p.of(to).RoundTrip(r)
 }
 

@@ -1,0 +1,52 @@
+package agent
+
+import (
+	"errors"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// Origin is a scheme, a host and a port: a place in the network that the agent may reach.
+type Origin struct{ scheme, host, port string }
+
+// ErrOrigin tells that a text is no origin.
+var ErrOrigin = errors.New("an origin is http://host:port or https://host:port, without a path")
+
+// ParseOrigin reads an origin. A port that is not given is that of the scheme.
+func ParseOrigin(text string) (Origin, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.User != nil || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
+		return Origin{}, ErrOrigin
+	}
+	return originOf(u)
+}
+
+// originOf returns the origin of a URL.
+func originOf(u *url.URL) (Origin, error) {
+	o := Origin{u.Scheme, strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), u.Port()}
+	if o.host == "" {
+		return Origin{}, ErrOrigin
+	}
+	switch {
+	case o.scheme == "http" && o.port == "":
+		o.port = "80"
+	case o.scheme == "https" && o.port == "":
+		o.port = "443"
+	case o.scheme != "http" && o.scheme != "https":
+		return Origin{}, ErrOrigin
+	}
+	if n, err := strconv.Atoi(o.port); err != nil || n < 1 || n > 65535 {
+		return Origin{}, ErrOrigin
+	}
+	return o, nil
+}
+
+// String returns the origin as it is written.
+func (o Origin) String() string {
+	host := o.host
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	return o.scheme + "://" + host + ":" + o.port
+}

@@ -1,0 +1,250 @@
+// Package tunnels has the console's pages of tunnels: which agents are connected, what services
+// are behind them, and their tokens.
+package tunnels
+
+import (
+	"embed"
+	"encoding/json"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"waybill.dev/services/api/internal/console"
+	"waybill.dev/shared/domain"
+)
+
+//go:embed templates/*.html
+var files embed.FS
+
+const (
+	listPath   = "/console/tunnels"
+	tunnelPath = listPath + "/{tunnelId}"
+	order      = console.OrderEnvironments + 5
+)
+
+// Module returns the pages.
+func Module() console.Module {
+	templates, _ := fs.Sub(files, "templates") // the name is a constant
+	show, act := console.Shown, console.Acted
+	return console.Module{
+		Name: "tunnels", Templates: templates, Samples: samples(),
+		Nav: []console.NavEntry{{Label: "Tunnels", Path: listPath, Icon: "environments", Order: order}},
+		Routes: []console.Route{
+			show(listPath, list), act(listPath, create),
+			show(tunnelPath, showTunnel), act(tunnelPath, configure),
+			show(tunnelPath+"/rotate", confirmRotation), act(tunnelPath+"/rotate", rotate),
+			show(tunnelPath+"/delete", confirmDeletion), act(tunnelPath+"/delete", remove),
+		},
+	}
+}
+
+// item is a tunnel as a list of the API shows it.
+type item struct {
+	ID          string `json:"id"`
+	Name        string `json:"name"`
+	Status      string `json:"status"`
+	Connections int    `json:"connections"`
+	CreatedOn   string `json:"createdOn"`
+}
+
+// Path is where the tunnel's page is.
+func (i item) Path() string { return console.Path("console", "tunnels", i.ID) }
+
+// tunnel is a tunnel as the API shows it. The token is whole in the answers that make one.
+type tunnel struct {
+	ID          string       `json:"tunnelId"`
+	Name        string       `json:"name"`
+	Token       string       `json:"token"`
+	Status      string       `json:"status"`
+	Connections []connection `json:"connections"`
+	CreatedOn   string       `json:"createdOn"`
+}
+
+// Path is where the tunnel's page is, or one below it.
+func (t tunnel) Path(more ...string) string {
+	return console.Path(append([]string{"console", "tunnels", t.ID}, more...)...)
+}
+
+type connection struct {
+	ID           string `json:"id"`
+	Process      string `json:"process"`
+	AgentVersion string `json:"agentVersion"`
+	ConnectedOn  string `json:"connectedOn"`
+}
+
+type service struct {
+	Name     string `json:"name"`
+	Endpoint string `json:"endpoint"`
+	Access   []struct {
+		Project      string   `json:"project"`
+		AccessibleBy []string `json:"accessibleBy"`
+	} `json:"configurations"`
+}
+
+type operation struct {
+	Status  string `json:"status"`
+	Message string `json:"message"`
+	Details string `json:"details"`
+}
+
+// in is a path of tunnels in the API.
+func in(p *console.Page, more ...string) string {
+	return console.Path(append([]string{"v1", "accounts", p.Account(), "tunnels"}, more...)...)
+}
+
+type listView struct {
+	Tunnels []item
+	Form    *console.Form
+	May     bool
+}
+
+func list(p *console.Page) error { return showList(p, console.NewForm(url.Values{})) }
+
+func showList(p *console.Page, form *console.Form) error {
+	p.CLI("tunnels list")
+	var answer struct {
+		Data []item `json:"data"`
+	}
+	err := p.API.Get(in(p), url.Values{"limit": {strconv.Itoa(domain.MaxTunnels)}}, &answer)
+	if err != nil {
+		return err
+	}
+	v := listView{answer.Data, form, p.May(domain.ScopeGatewayWrite)}
+	if form.Problem != nil {
+		return p.ShowInvalid("list.html", "Tunnels", v, form)
+	}
+	return p.Show("list.html", "Tunnels", v)
+}
+
+func create(p *console.Page) error {
+	values, err := p.Form()
+	if err != nil {
+		return err
+	}
+	form := console.NewForm(values)
+	var made tunnel
+	body := map[string]string{"name": values.Get("name")}
+	if err := p.API.Send(http.MethodPost, in(p), body, &made); form.Failed(err) {
+		return showList(p, form)
+	} else if err != nil {
+		return err
+	}
+	return p.Show("token.html", "Token of "+made.Name, made)
+}
+
+type tunnelView struct {
+	Tunnel   tunnel
+	Services []service
+	Form     *console.Form
+	May      bool
+}
+
+func showTunnel(p *console.Page) error { return page(p, nil) }
+
+// page shows a tunnel, with the services that hold or, after a fault, the document that was typed.
+func page(p *console.Page, form *console.Form) error {
+	id := p.Param("tunnelId")
+	p.CLI("tunnels services " + console.Shell(id))
+	v := tunnelView{Form: form, May: p.May(domain.ScopeGatewayWrite)}
+	if err := p.API.Get(in(p, id), nil, &v.Tunnel); err != nil {
+		return err
+	}
+	var document json.RawMessage
+	if err := p.API.Get(in(p, id, "services-configuration"), nil, &document); err != nil {
+		return err
+	}
+	var read struct {
+		Services []service `json:"services"`
+	}
+	if err := json.Unmarshal(document, &read); err != nil {
+		return err
+	}
+	v.Services = read.Services
+	if form != nil {
+		return p.ShowInvalid("tunnel.html", "Tunnel "+v.Tunnel.Name, v, form)
+	}
+	text, err := json.MarshalIndent(document, "", "  ")
+	if err != nil {
+		return err
+	}
+	v.Form = console.NewForm(url.Values{"document": {string(text)}})
+	return p.Show("tunnel.html", "Tunnel "+v.Tunnel.Name, v)
+}
+
+func configure(p *console.Page) error {
+	values, err := p.Form()
+	if err != nil {
+		return err
+	}
+	form := console.NewForm(values)
+	document := json.RawMessage(values.Get("document"))
+	if !json.Valid(document) {
+		form.Problem = &console.Problem{
+			Title: "Invalid input", Status: http.StatusBadRequest, Code: "INVALID_INPUT", Detail: "The form has a fault.",
+			Faults: []console.Fault{{Pointer: "/document", Detail: "must be JSON"}},
+		}
+		return page(p, form)
+	}
+	id := p.Param("tunnelId")
+	var o operation
+	if err := p.API.Send(http.MethodPut, in(p, id, "services-configuration"), document, &o); form.Failed(err) {
+		return page(p, form)
+	} else if err != nil {
+		return err
+	}
+	said := "The configuration holds."
+	if o.Status == domain.OperationInProgress {
+		said = "The agents are given the configuration. It holds when all have taken it, within 10 seconds, or not at all: load the page again."
+	}
+	return p.Done(said, tunnel{ID: id}.Path())
+}
+
+// find returns the tunnel that the page's path names.
+func find(p *console.Page) (t tunnel, err error) {
+	err = p.API.Get(in(p, p.Param("tunnelId")), nil, &t)
+	return t, err
+}
+
+func confirmRotation(p *console.Page) error {
+	t, err := find(p)
+	if err != nil {
+		return err
+	}
+	p.CLI("tunnels rotate " + t.ID + " --overlap 1h")
+	return p.ShowConfirm(console.Confirm{
+		Title: "Give " + t.Name + " another token?", Effect: "The new one is shown once. The one before goes on for an hour: start agents with the new one in that time, and no request fails.",
+		Facts: []console.Fact{{Name: "Token", Value: t.Token}}, Verb: "Make a new token", Action: t.Path("rotate"), Back: t.Path(),
+	})
+}
+
+// overlap is how long the token before goes on, in seconds, when it is rotated on a page.
+const overlap = 3600
+
+func rotate(p *console.Page) error {
+	var t tunnel
+	err := p.API.Send(http.MethodPost, in(p, p.Param("tunnelId"), "$rotate-token"), map[string]int{"overlapSeconds": overlap}, &t)
+	if err != nil {
+		return err
+	}
+	return p.Show("token.html", "Token of "+t.Name, t)
+}
+
+func confirmDeletion(p *console.Page) error {
+	t, err := find(p)
+	if err != nil {
+		return err
+	}
+	p.CLI("tunnels delete " + t.ID)
+	return p.ShowConfirm(console.Confirm{
+		Title: "Delete " + t.Name + "?", Effect: "Its services can't be used from now on. Agents are disconnected; requests that run have up to 30 seconds.",
+		Facts: []console.Fact{{Name: "Connections", Value: strconv.Itoa(len(t.Connections))}}, Verb: "Delete the tunnel", Danger: true, Action: t.Path("delete"), Back: t.Path(),
+	})
+}
+
+func remove(p *console.Page) error {
+	if err := p.API.Send(http.MethodDelete, in(p, p.Param("tunnelId")), nil, nil); err != nil {
+		return err
+	}
+	return p.Done("The tunnel is deleted. Its connections end within 30 seconds.", listPath)
+}

@@ -1,0 +1,224 @@
+package tunnel
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coder/websocket"
+	"golang.org/x/time/rate"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/problem"
+	"waybill.dev/shared/requestid"
+	"waybill.dev/shared/store/tunnels"
+	"waybill.dev/shared/tunnel"
+)
+
+const (
+	// maxLookUps is how many tokens are looked up at a time: made-up ones must not take all of
+	// the database's connections.
+	maxLookUps = 8
+	// openEvery and openBurst bound how often a tunnel is connected to this gateway.
+	openEvery = 500 * time.Millisecond
+	openBurst = 4 * domain.MaxTunnelConnections
+	// maxVersion bounds the version that an agent says it has.
+	maxVersion = 64
+)
+
+// ServeHTTP takes the connection of an agent.
+func (t *Tunnels) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	id := requestid.Of(r.Header)
+	w.Header().Set(requestid.Header, id)
+	w.Header().Set("Cache-Control", "no-store")
+	made, hashes, refused := t.admit(r)
+	if refused != nil {
+		t.metrics.refused.Inc()
+		refused.Write(w, r, id)
+		return
+	}
+	socket, err := websocket.Accept(w, r, &websocket.AcceptOptions{
+		Subprotocols: []string{tunnel.Protocol}, CompressionMode: websocket.CompressionDisabled,
+	})
+	if err != nil { // it has answered
+		t.end(made.ID, made.Tunnel.ID)
+		return
+	}
+	c := newConnection(t, made, hashes, socket)
+	t.work.Go(func() { t.serve(c, made.Tunnel) })
+}
+
+// admit finds out whose agent it is, and notes that it is connected.
+func (t *Tunnels) admit(r *http.Request) (tunnels.Connected, [][]byte, *problem.Problem) {
+	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	switch {
+	case r.Method != http.MethodGet:
+		return tunnels.Connected{}, nil, problem.New(problem.MethodNotAllowed, "This resource does not know the method; see Allow.")
+	case !ok || !tunnel.WellFormed(token):
+		return tunnels.Connected{}, nil, unauthenticated()
+	case !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") || !slices.Contains(protocols(r), tunnel.Protocol):
+		return tunnels.Connected{}, nil, problem.New(problem.InvalidInput, "This is for agents of tunnels: start one with waybill tunnel run.")
+	case !t.admits(token):
+		p := problem.New(problem.RateLimited, "The tunnel is connected too often. Wait.")
+		p.RetryAfter = openEvery * openBurst / 2
+		return tunnels.Connected{}, nil, p
+	}
+	select {
+	case t.lookUps <- struct{}{}:
+		defer func() { <-t.lookUps }()
+	case <-r.Context().Done():
+		return tunnels.Connected{}, nil, unavailable()
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), storeTime)
+	defer cancel()
+	hashes := t.options.Hasher.Hashes(token)
+	made, err := t.options.Store.ConnectTunnel(ctx, hashes, domain.TunnelConnection{Process: t.options.Process, AgentVersion: agentVersion(r)})
+	switch {
+	case errors.Is(err, tunnels.ErrToken):
+		return made, nil, unauthenticated()
+	case errors.Is(err, domain.ErrLimit):
+		return made, nil, problem.New(problem.Conflict, "The tunnel has 16 connections. It can't have more.")
+	case err != nil:
+		t.options.Logger.Warn("an agent can't be connected now", "error", err)
+		return made, nil, unavailable()
+	}
+	return made, hashes, nil
+}
+
+func unauthenticated() *problem.Problem {
+	return problem.New(problem.Unauthenticated, "The token is not valid, or not any more.")
+}
+
+func unavailable() *problem.Problem {
+	p := problem.New(problem.Unavailable, "The gateway can't look the token up now. Try again.")
+	p.RetryAfter = time.Second
+	return p
+}
+
+// protocols returns the subprotocols that the client offers.
+func protocols(r *http.Request) []string {
+	var list []string
+	for _, value := range r.Header.Values("Sec-Websocket-Protocol") {
+		for name := range strings.SplitSeq(value, ",") {
+			list = append(list, strings.TrimSpace(name))
+		}
+	}
+	return list
+}
+
+// agentVersion returns what the agent says, as far as it can be shown.
+func agentVersion(r *http.Request) string {
+	version := strings.Map(func(c rune) rune {
+		if c <= ' ' || c > '~' {
+			return -1
+		}
+		return c
+	}, r.Header.Get(tunnel.VersionHeader))
+	return version[:min(len(version), maxVersion)]
+}
+
+// maxOpening bounds how many tokens are known by how often they come.
+const maxOpening = 10_000
+
+// admits tells whether a token may connect now. So an agent that ends its connections at once
+// costs neither this gateway nor the database much.
+func (t *Tunnels) admits(token string) bool {
+	sum := sha256.Sum256([]byte(token))
+	key := string(sum[:])
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return false
+	}
+	limiter := t.opening[key]
+	if limiter == nil {
+		if len(t.opening) >= maxOpening {
+			clear(t.opening)
+		}
+		limiter = rate.NewLimiter(rate.Every(openEvery), openBurst)
+		t.opening[key] = limiter
+	}
+	return limiter.Allow()
+}
+
+// serve has a connection until it ends.
+func (t *Tunnels) serve(c *connection, served tunnels.Served) {
+	defer t.end(c.id, c.tunnel)
+	defer c.close()
+	if err := c.begin(); err != nil {
+		t.options.Logger.Debug("an agent does not speak", "tunnel", c.tunnel, "error", err)
+		return
+	}
+	if refused := c.give(served.Services); refused != "" {
+		c.leave(closing{reason: "the agent refuses the services configuration: " + refused, code: tunnel.CloseRefused})
+	} else if !t.join(c, served) {
+		c.leave(closing{reason: "the gateway stops"})
+	}
+	<-c.done
+	t.part(c)
+}
+
+// join lets a connection take requests.
+func (t *Tunnels) join(c *connection, served tunnels.Served) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return false
+	}
+	one := t.byID[c.tunnel]
+	if one == nil {
+		one = &tunnelOf{served: served}
+		t.byID[c.tunnel] = one
+	}
+	one.connections = append(one.connections, c)
+	if one.unlisten == nil {
+		one.unlisten = t.answer(c.tunnel)
+	}
+	if one.known {
+		served = one.served
+	}
+	t.provide(c, served)
+	t.Nudge() // its token is looked at once more, for it may have ended meanwhile
+	t.options.Logger.Info("an agent is connected", "tunnel", c.tunnel, "connection", c.id)
+	return true
+}
+
+// part forgets a connection.
+func (t *Tunnels) part(c *connection) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	one := t.byID[c.tunnel]
+	if one == nil {
+		return
+	}
+	before := len(one.connections)
+	one.connections = slices.DeleteFunc(one.connections, func(other *connection) bool { return other == c })
+	if len(one.connections) == 0 && one.unlisten != nil {
+		one.unlisten()
+		one.unlisten = nil
+	}
+	if len(one.connections) < before {
+		t.options.Logger.Info("an agent is gone", "tunnel", c.tunnel, "connection", c.id, "reason", c.reason())
+	}
+}
+
+// end notes that a connection is gone, and what follows from that.
+func (t *Tunnels) end(connection, id string) {
+	ctx, cancel := context.WithTimeout(context.Background(), storeTime)
+	defer cancel()
+	if err := t.options.Store.EndConnection(ctx, connection); err != nil {
+		t.options.Logger.Debug("the end of a connection is not noted; it is shown for some seconds more", "connection", connection, "error", err)
+		return
+	}
+	t.mu.RLock()
+	one := t.byID[id]
+	open := one != nil && one.served.Operation != ""
+	t.mu.RUnlock()
+	if open {
+		t.settleOne(ctx, id)
+	}
+}

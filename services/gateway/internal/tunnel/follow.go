@@ -1,0 +1,166 @@
+package tunnel
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store/tunnels"
+	"waybill.dev/shared/tunnel"
+)
+
+// update reads what has changed and takes it over. What is known goes on when it can't be read.
+func (t *Tunnels) update(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	t.mu.RLock()
+	since, stale := t.version, time.Since(t.readAt) >= staleAfter
+	t.mu.RUnlock()
+	if stale {
+		since = 0
+	}
+	changes, version, err := t.options.Store.ServedTunnels(ctx, since)
+	if err == nil && version < since { // it goes back when the database comes from a backup
+		since = 0
+		changes, version, err = t.options.Store.ServedTunnels(ctx, 0)
+	}
+	if err != nil {
+		t.options.Logger.Debug("it can't be read which tunnels there are; what is known goes on", "error", err)
+		return
+	}
+	t.take(changes, since == 0, version)
+	t.checkTokens(ctx)
+}
+
+// take takes changes over; all says that they are everything there is.
+func (t *Tunnels) take(changes []tunnels.Served, all bool, version int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if all {
+		t.forget(changes)
+	}
+	for _, served := range changes {
+		t.replace(served)
+	}
+	t.version = version
+	if all {
+		t.readAt = time.Now()
+	}
+}
+
+// forget removes the tunnels that are not among those that there are. t.mu is held.
+func (t *Tunnels) forget(all []tunnels.Served) {
+	there := make(map[string]bool, len(all))
+	for _, served := range all {
+		there[served.ID] = true
+	}
+	for id, one := range t.byID {
+		if !there[id] && one.known {
+			gone := one.served
+			gone.Removed, gone.Operation, gone.Next = true, "", nil
+			t.replace(gone)
+		}
+	}
+}
+
+// replace takes over what a tunnel is now. t.mu is held.
+func (t *Tunnels) replace(served tunnels.Served) {
+	one := t.byID[served.ID]
+	if one == nil {
+		one = &tunnelOf{}
+		t.byID[served.ID] = one
+	}
+	for _, s := range one.served.Services.Services {
+		key := serviceKey{one.served.Account, s.Name}
+		if t.services[key].tunnel == served.ID {
+			delete(t.services, key)
+		}
+	}
+	one.served, one.known = served, true
+	if served.Removed {
+		t.remove(one)
+		return
+	}
+	for _, s := range served.Services.Services {
+		t.services[serviceKey{served.Account, s.Name}] = service{served.ID, s}
+	}
+	for _, c := range one.connections {
+		c.unchecked.Store(true)
+		t.provide(c, served)
+	}
+}
+
+// remove ends the connections of a tunnel that was deleted. t.mu is held.
+func (t *Tunnels) remove(one *tunnelOf) {
+	for _, c := range slices.Clone(one.connections) {
+		c.leave(closing{reason: "the tunnel was deleted", code: tunnel.CloseToken, drain: domain.TunnelDrainTime})
+	}
+	if len(one.connections) == 0 && one.served.Operation == "" {
+		delete(t.byID, one.served.ID)
+	}
+}
+
+// checkTokens ends the connections whose token has ended, and sees to it that the others are
+// looked at when theirs does.
+func (t *Tunnels) checkTokens(ctx context.Context) {
+	t.mu.RLock()
+	var check []*connection
+	var hashes [][]byte
+	for _, c := range t.held() {
+		if c.unchecked.Load() {
+			check, hashes = append(check, c), append(hashes, c.hashes...)
+		}
+	}
+	t.mu.RUnlock()
+	if len(check) == 0 {
+		return
+	}
+	ends, err := t.options.Store.TunnelTokens(ctx, hashes)
+	if err != nil {
+		t.options.Logger.Debug("tokens of tunnels can't be looked at; their connections go on", "error", err)
+		return
+	}
+	for _, c := range check {
+		end, ok := c.ends(ends)
+		if !ok {
+			c.leave(closing{reason: "the token is not valid any more", code: tunnel.CloseToken, drain: domain.TunnelDrainTime})
+			continue
+		}
+		c.unchecked.Store(false)
+		c.checkAt(end, func() {
+			c.unchecked.Store(true)
+			t.Nudge()
+		})
+	}
+}
+
+// settle looks whether operations have ended: those of tunnels that this gateway has connections
+// of, and all of them when others says so, for their gateways may be gone.
+func (t *Tunnels) settle(ctx context.Context, others bool) {
+	t.mu.RLock()
+	var open []string
+	for id, one := range t.byID {
+		if one.served.Operation != "" && (others || len(one.connections) > 0) {
+			open = append(open, id)
+		}
+	}
+	t.mu.RUnlock()
+	for _, id := range open {
+		t.settleOne(ctx, id)
+	}
+}
+
+func (t *Tunnels) settleOne(ctx context.Context, id string) {
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	open, err := t.options.Store.SettleTunnel(ctx, id)
+	if err != nil {
+		t.options.Logger.Debug("an operation of a tunnel can't be settled now", "tunnel", id, "error", err)
+		return
+	}
+	if !open {
+		t.Nudge()
+		t.changed()
+	}
+}

@@ -1,0 +1,76 @@
+package tunnel
+
+import (
+	"encoding/binary"
+	"errors"
+	"net"
+	"time"
+)
+
+// HTTP/2 frames begin with 9 bytes: the length in 3, the type, flags, and the stream in 4.
+const (
+	frameHeader = 9
+	frameData   = 0
+	frameWindow = 8
+)
+
+// maxControl is how many frames that carry no request or answer an agent may send in a second.
+// Each costs this gateway time, and some an answer. A good agent sends some 2 a request.
+const maxControl = 20_000
+
+var errFlood = errors.New("the agent sends too many frames that carry nothing")
+
+// watched counts what an agent sends. It is read by one at a time.
+type watched struct {
+	net.Conn
+
+	head    [frameHeader]byte
+	have    int   // bytes of head
+	skip    int64 // of the frame's content
+	count   int
+	counted time.Time // when the count began
+}
+
+// Read implements io.Reader.
+func (w *watched) Read(p []byte) (int, error) {
+	n, err := w.Conn.Read(p)
+	if !w.see(p[:n]) {
+		return n, errFlood
+	}
+	return n, err //nolint:wrapcheck // a reader's errors pass as they are
+}
+
+// see goes through what was read, and tells whether it may go on.
+func (w *watched) see(p []byte) bool {
+	for len(p) > 0 {
+		if w.skip > 0 {
+			n := min(w.skip, int64(len(p)))
+			w.skip -= n
+			p = p[n:]
+			continue
+		}
+		n := copy(w.head[w.have:], p)
+		w.have += n
+		p = p[n:]
+		if w.have < frameHeader {
+			return true
+		}
+		w.have = 0
+		length := binary.BigEndian.Uint32([]byte{0, w.head[0], w.head[1], w.head[2]})
+		w.skip = int64(length)
+		if kind := w.head[3]; (kind != frameData || length == 0) && kind != frameWindow && !w.allow() {
+			return false
+		}
+	}
+	return true
+}
+
+// allow counts a frame.
+func (w *watched) allow() bool {
+	now := time.Now()
+	if now.Sub(w.counted) >= time.Second {
+		w.count, w.counted = 0, now
+	}
+	w.count++
+	return w.count <= maxControl
+}

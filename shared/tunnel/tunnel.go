@@ -1,0 +1,92 @@
+// Package tunnel is what gateways and the agents of tunnels agree upon: the form of tokens, how
+// a connection is opened, and what is said on it besides requests to services.
+package tunnel
+
+import (
+	"encoding/hex"
+	"hash/crc32"
+	"regexp"
+	"time"
+
+	"waybill.dev/shared/domain"
+)
+
+// Purpose is what the peppers of tokens are derived for. With another one, no token that there
+// is would be found.
+const Purpose = "tunnel tokens"
+
+// How a connection is opened: a WebSocket of this protocol, with the token as the bearer of
+// Authorization and the agent's version in VersionHeader. In it the gateway speaks HTTP/2 as the
+// client, and the agent answers.
+const (
+	ConnectPath   = "/v1/tunnel-connect"
+	Protocol      = "waybill-tunnel.1"
+	VersionHeader = "Waybill-Agent-Version"
+)
+
+// What gateways ask of the agent itself: requests to ControlHost, which no service can be called.
+const (
+	ControlHost = "waybill.agent"
+	// ServicesPath takes the services configuration by PUT: 204, or 409 with the reason as text.
+	ServicesPath = "/services"
+	// LeavePath says by POST that the gateway begins no more requests on the connection, and why.
+	LeavePath = "/leave"
+)
+
+// The codes with which gateways close the WebSocket, besides those of RFC 6455.
+const (
+	CloseToken   = 4001 // the token has ended
+	CloseRefused = 4002 // the agent has refused the configuration that holds
+)
+
+// ErrorHeader of an answer says that the agent gives it itself, because it has none of the
+// service. Its value is one of the codes below.
+const ErrorHeader = "Waybill-Tunnel-Error"
+
+// What agents say in ErrorHeader.
+const (
+	CodeUnknown     = "unknown_service" // the agent has no such service
+	CodeUnreachable = "unreachable"     // the service can't be connected to
+	CodeFailed      = "failed"          // the service did not answer
+)
+
+// Bounds of a connection.
+const (
+	Streams   = 250              // requests at a time
+	Window    = 1 << 20          // bytes under way, of a request or an answer
+	PingAfter = 15 * time.Second // of silence
+	PingTime  = 10 * time.Second // until an answer
+	// MaxHeader bounds the headers of a request and of an answer, in bytes.
+	MaxHeader = 32 << 10
+	// MaxBody bounds the body of a request and of an answer, in bytes.
+	MaxBody = 1 << 20
+)
+
+// A token is wbt_, 32 characters of base62, _ and the CRC-32 of the 32 in lower-case hex. The
+// checksum keeps made-up tokens from costing a look-up; it guards nothing.
+const (
+	tokenPrefix = "wbt_"
+	tokenSize   = 32
+	suffixSize  = 8
+)
+
+var tokenForm = regexp.MustCompile(`^wbt_[0-9A-Za-z]{32}_[0-9a-f]{8}$`)
+
+// NewToken returns a fresh token.
+func NewToken() domain.Secret {
+	body := domain.RandomText(tokenSize)
+	return domain.Secret(tokenPrefix + body + "_" + checksum(body))
+}
+
+// WellFormed tells whether a text has the form of a token.
+func WellFormed(token string) bool {
+	return tokenForm.MatchString(token) && checksum(token[len(tokenPrefix):len(tokenPrefix)+tokenSize]) == Suffix(token)
+}
+
+// Suffix returns the end of a token, by which people tell tokens apart.
+func Suffix(token string) string { return token[max(0, len(token)-suffixSize):] }
+
+func checksum(body string) string {
+	sum := crc32.ChecksumIEEE([]byte(body))
+	return hex.EncodeToString([]byte{byte(sum >> 24), byte(sum >> 16), byte(sum >> 8), byte(sum)})
+}
