@@ -22,11 +22,11 @@ func newTunnels(o Options) (*tunnel.Tunnels, error) {
 	}), nil
 }
 
-// agents gives what agents of tunnels ask to tunnels, and all else to other.
-func agents(tunnels, other http.Handler) http.Handler {
+// agents gives what agents of tunnels ask to behind, and all else to other.
+func agents(behind, other http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == agreed.ConnectPath {
-			tunnels.ServeHTTP(w, r)
+			behind.ServeHTTP(w, r)
 			return
 		}
 		other.ServeHTTP(w, r)

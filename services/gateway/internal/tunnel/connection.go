@@ -136,10 +136,8 @@ func (c *connection) close() {
 	}
 	c.mu.Unlock()
 	why := c.why.Load()
-	code := websocket.StatusGoingAway
 	if why.code != 0 {
-		code = websocket.StatusCode(why.code)
-		_ = c.socket.Close(code, why.reason[:min(len(why.reason), maxCloseReason)])
+		_ = c.socket.Close(websocket.StatusCode(why.code), why.reason[:min(len(why.reason), maxCloseReason)])
 	}
 	_ = c.socket.CloseNow()
 	if c.client != nil {
