@@ -18,7 +18,9 @@ const tunnelRoutes = `{"openapi":"3.1.0","info":{"title":"Orders","version":"1"}
 func TestATunnelFromItsTokenToItsEnd(t *testing.T) {
 	t.Parallel()
 	i := dev(t)
-	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "from the warehouse: "+r.URL.Path) }))
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, "from the warehouse: "+r.URL.Path)
+	}))
 	t.Cleanup(service.Close)
 	made := read[struct{ TunnelID, Token string }](t, i, "", "tunnels", "create", "warehouse")
 	write := func(name, text string) {

@@ -100,7 +100,7 @@ func (a *agent) keep(ctx context.Context, group *sync.WaitGroup) error {
 			a.Logger.Warn("the gateway can't be connected to; it is tried again", "after", wait.Round(time.Second).String(), "error", err)
 		}
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // asked to stop, and not failed
 		}
 		if time.Since(began) >= lasting {
 			wait = firstWait

@@ -102,7 +102,8 @@ func TestRotationWithOverlap(t *testing.T) {
 					default:
 					}
 					got, err := through.try(http.MethodPost, shop, "/orders/1", strings.NewReader("x"))
-					if asked++; err != nil || got.status != http.StatusTeapot {
+					asked++
+					if err != nil || got.status != http.StatusTeapot {
 						failed <- got
 					}
 				}

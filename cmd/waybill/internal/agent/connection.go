@@ -46,6 +46,7 @@ func (a *agent) open(ctx context.Context) (*connection, error) {
 	}
 	opening, cancel := context.WithTimeout(ctx, openTime)
 	defer cancel()
+	//nolint:bodyclose // refusal closes the body; a connection has none
 	socket, answer, err := websocket.Dial(opening, to.String(), &websocket.DialOptions{
 		HTTPClient: a.dialer, Subprotocols: []string{tunnel.Protocol}, CompressionMode: websocket.CompressionDisabled,
 		HTTPHeader: http.Header{"Authorization": {"Bearer " + a.Token.Reveal()}, tunnel.VersionHeader: {a.Version}},
@@ -69,7 +70,9 @@ func refusal(answer *http.Response, err error) error {
 		return fmt.Errorf("connect to the gateway: %w", err)
 	}
 	defer func() { _ = answer.Body.Close() }()
-	var told struct{ Detail string }
+	var told struct {
+		Detail string `json:"detail"`
+	}
 	if text, readErr := io.ReadAll(io.LimitReader(answer.Body, maxProblem)); readErr == nil {
 		_ = json.Unmarshal(text, &told) // without a detail the status says enough
 	}

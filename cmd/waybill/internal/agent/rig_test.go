@@ -142,7 +142,7 @@ func (r *rig) gateway(name string) *gatewayOf {
 	})
 	t.Cleanup(g.stop)
 	within(t, 20*time.Second, "the gateway is ready", func() bool {
-		answer, err := http.Get(server.URL + "/readyz") //nolint:noctx // a test
+		answer, err := http.Get(server.URL + "/readyz")
 		if err != nil {
 			return false
 		}

@@ -109,7 +109,7 @@ func (a *app) agentToken(file string) (domain.Secret, error) {
 	}
 	from := a.stdin
 	if file != "-" {
-		opened, err := os.Open(file) //nolint:gosec // the user names it
+		opened, err := os.Open(file)
 		if err != nil {
 			return "", fmt.Errorf("read the token: %w", err)
 		}

@@ -17,19 +17,14 @@ func tunnels() Noun {
 		{Title: "TUNNEL", Member: "tunnelId", Spare: true}, {Title: "ID", Member: "id", Spare: true}, {Title: "NAME", Member: "name"}, {Title: "STATUS", Member: "status"},
 		{Title: "TOKEN", Member: "token", Spare: true},
 	}, made()...)}
-	operation := View{Columns: []Column{
-		{Title: "OPERATION", Member: "id"}, {Title: "STATUS", Member: "status"}, {Title: "MESSAGE", Member: "message"}, {Title: "DETAILS", Member: "details", Spare: true},
-	}}
-	services := View{Rows: "services", None: "The tunnel has no services.", Columns: []Column{
-		{Title: "SERVICE", Member: "name"}, {Title: "ENDPOINT", Member: "endpoint"},
-	}}
+	operation := operationOfTunnel()
 	one := []Arg{{Word: "TUNNEL", To: "tunnelId", List: tunnelsPath, ID: "id"}}
 	of := slices.Concat(one, []Arg{{Word: "OPERATION", To: "operationId"}})
 	const onceToken = "This is the only time that the token is shown. Start an agent with it:\n  WAYBILL_TUNNEL_TOKEN=… waybill tunnel run --allow http://HOST:PORT"
 	return Noun{
 		Name: Tunnels, Short: "Reach services in a network that gateways can't reach",
 		Long: "An agent in that network connects to a gateway: `waybill tunnel run`. Routes of\ndeployments then reach its services as service://NAME.",
-		Verbs: []Verb{
+		Verbs: slices.Concat([]Verb{
 			{Name: "list", Short: "List tunnels", Example: "  waybill tunnels list", Method: http.MethodGet, Path: tunnelsPath, Flags: paging(), Show: view},
 			{
 				Name: "create", Short: "Make a tunnel", Example: "  waybill tunnels create warehouse",
@@ -50,25 +45,6 @@ func tunnels() Noun {
 				Show:  view, Once: onceToken, Confirm: "Give tunnel {tunnelId} another token? The one before ends after the overlap.",
 			},
 			{
-				Name: "services", Short: "Show the services of a tunnel", Example: "  waybill tunnels services tun_… -o json > services.json",
-				Method: http.MethodGet, Path: tunnelPath + "/services-configuration", Args: one, Show: services,
-			},
-			{
-				Name: "configure", Short: "Give a tunnel its services, from a file",
-				Long:    "Sends a services configuration, as `tunnels services -o json` prints it, to all\nagents of the tunnel. It holds when all have taken it. -: standard input.",
-				Example: "  waybill tunnels configure tun_… services.json", Method: http.MethodPut, Path: tunnelPath + "/services-configuration",
-				Args: slices.Concat(one, []Arg{{Word: "FILE", To: "file", File: true}}), Show: operation,
-				Adjust: func(r *Request, in *Input) error {
-					text, err := in.Read(in.Args[1])
-					r.Body = text
-					return err
-				},
-			},
-			{
-				Name: "provisioning", Short: "Show how far a services configuration has come", Example: "  waybill tunnels provisioning tun_… pst_…",
-				Method: http.MethodGet, Path: tunnelPath + "/provisioning-operations/{operationId}", Args: of, Show: operation,
-			},
-			{
 				Name: "delete", Short: "Remove a tunnel", Example: "  waybill tunnels delete tun_…",
 				Long:   "Ends the connections of the tunnel's agents, and removes it when they are gone.\nRequests that run have up to 30 seconds to end.",
 				Method: http.MethodDelete, Path: tunnelPath, Args: one, Show: operation,
@@ -78,6 +54,41 @@ func tunnels() Noun {
 				Name: "teardown", Short: "Show how far the removal of a tunnel has come", Example: "  waybill tunnels teardown tun_… tst_…",
 				Method: http.MethodGet, Path: tunnelPath + "/teardown-operations/{operationId}", Args: of, Show: operation,
 			},
+		}, servicesOfTunnel(one, of)),
+	}
+}
+
+func operationOfTunnel() View {
+	return View{Columns: []Column{
+		{Title: "OPERATION", Member: "id"}, {Title: "STATUS", Member: "status"}, {Title: "MESSAGE", Member: "message"}, {Title: "DETAILS", Member: "details", Spare: true},
+	}}
+}
+
+// servicesOfTunnel are the verbs of a tunnel's services configuration.
+func servicesOfTunnel(one, of []Arg) []Verb {
+	operation := operationOfTunnel()
+	services := View{Rows: "services", None: "The tunnel has no services.", Columns: []Column{
+		{Title: "SERVICE", Member: "name"}, {Title: "ENDPOINT", Member: "endpoint"},
+	}}
+	return []Verb{
+		{
+			Name: "services", Short: "Show the services of a tunnel", Example: "  waybill tunnels services tun_… -o json > services.json",
+			Method: http.MethodGet, Path: tunnelPath + "/services-configuration", Args: one, Show: services,
+		},
+		{
+			Name: "configure", Short: "Give a tunnel its services, from a file",
+			Long:    "Sends a services configuration, as `tunnels services -o json` prints it, to all\nagents of the tunnel. It holds when all have taken it. -: standard input.",
+			Example: "  waybill tunnels configure tun_… services.json", Method: http.MethodPut, Path: tunnelPath + "/services-configuration",
+			Args: slices.Concat(one, []Arg{{Word: "FILE", To: "file", File: true}}), Show: operation,
+			Adjust: func(r *Request, in *Input) error {
+				text, err := in.Read(in.Args[1])
+				r.Body = text
+				return err
+			},
+		},
+		{
+			Name: "provisioning", Short: "Show how far a services configuration has come", Example: "  waybill tunnels provisioning tun_… pst_…",
+			Method: http.MethodGet, Path: tunnelPath + "/provisioning-operations/{operationId}", Args: of, Show: operation,
 		},
 	}
 }
