@@ -52,7 +52,7 @@ func TestEveryPage(t *testing.T) {
 	h := makeHostile(t)
 	b.signIn(b.stack.Key)
 	c := &crawl{tab: b, kinds: make(map[string]int), first: make(map[string]string)}
-	c.run("/console", "/console/signing-keys/rotate", "/console/deliveries/"+h.delivery, "/console/shipments/"+url.PathEscape(h.shipment), "/console/events/"+h.event+"/webhooks/"+h.webhook)
+	c.run("/console", "/console/signing-keys/rotate", "/console/webhooks/"+h.webhook+"/feed", "/console/deliveries/"+h.delivery, "/console/shipments/"+url.PathEscape(h.shipment), "/console/events/"+h.event+"/webhooks/"+h.webhook)
 	for _, page := range pages() {
 		if _, ok := c.first[page]; !ok {
 			t.Errorf("no link leads to %s", page)
