@@ -24,7 +24,7 @@ func pages() []string {
 		"/console", "/console/problems", "/console/settings", "/console/system", "/console/routes", "/console/audit", "/console/mcp",
 		"/console/events", "/console/events/*", "/console/publish", "/console/shipments/*",
 		"/console/deliveries", "/console/deliveries/*", "/console/deliveries/send-again", "/console/jobs", "/console/jobs/*",
-		"/console/webhooks", "/console/webhooks/new", "/console/webhooks/*", "/console/webhooks/*/deliveries", "/console/webhooks/*/feed", "/console/webhooks/*/cursors/*/delete", "/console/webhooks/*/settings",
+		"/console/webhooks", "/console/webhooks/new", "/console/webhooks/*", "/console/webhooks/*/deliveries", "/console/webhooks/*/feed", "/console/webhooks/*/cursors/warehouse/delete", "/console/webhooks/*/settings",
 		"/console/signing-keys", "/console/signing-keys/rotate", "/console/webhooks/*/secret", "/console/webhooks/*/test", "/console/webhooks/*/code", "/console/webhooks/*/delete", "/console/webhooks/*/replay",
 		"/console/catalogue", "/console/catalogue/*", "/console/rejected", "/console/rejected/message", "/console/alerts",
 		"/console/deployments", "/console/new-deployment", "/console/deployments/*", "/console/deployments/*/traffic", "/console/deployments/*/requests",
