@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"time"
 )
 
@@ -17,25 +16,9 @@ func orderBusLost(ctx context.Context, b *bench) error {
 	defer d.close()
 	d.inFlightFor = recordedWithin
 	d.load.start(ctx, b.rate, 0)
-	rounds := max(1, b.rounds/4)
-	for round := range rounds {
-		if err := wait(ctx, 4*time.Second, 10*time.Second); err != nil {
-			return err
-		}
-		err := d.broken(func() error {
-			if err := d.stack.NATS[0].Kill(); err != nil {
-				return err
-			}
-			if err := d.stack.LoseBus(); err != nil {
-				return err
-			}
-			return d.stack.NATS[0].Start(ctx)
-		})
-		if err != nil {
-			return fmt.Errorf("round %d: %w", round+1, err)
-		}
+	if err := d.loseBus(ctx, d.stack.NATS[0], 10*time.Second); err != nil {
+		return err
 	}
-	d.report.figure(figureRounds, float64(rounds))
 	if err := d.arrive(ctx); err != nil {
 		return err
 	}

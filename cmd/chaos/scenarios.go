@@ -199,29 +199,37 @@ func losses(start form, choose func(*stack.Stack) *stack.Process) func(context.C
 		defer f.close()
 		f.inFlightFor = recordedWithin
 		f.load.start(ctx, b.rate, 0)
-		rounds := max(1, b.rounds/4)
-		for round := range rounds {
-			if err := wait(ctx, 4*time.Second, 16*time.Second); err != nil {
-				return err
-			}
-			p := choose(f.stack)
-			err := f.broken(func() error {
-				if err := p.Kill(); err != nil {
-					return err
-				}
-				if err := f.stack.LoseBus(); err != nil {
-					return err
-				}
-				return p.Start(ctx)
-			})
-			if err != nil {
-				return fmt.Errorf("round %d: %w", round+1, err)
-			}
+		if err := f.loseBus(ctx, choose(f.stack), 16*time.Second); err != nil {
+			return err
 		}
-		f.report.figure(figureRounds, float64(rounds))
 		if err := wait(ctx, 2*time.Second, 3*time.Second); err != nil {
 			return err
 		}
 		return f.finish(ctx)
 	}
+}
+
+// loseBus kills the process that has the bus, and removes what the bus has stored, again and again. Between two
+// losses it waits for 4 seconds to most.
+func (f *field) loseBus(ctx context.Context, p *stack.Process, most time.Duration) error {
+	rounds := max(1, f.rounds/4)
+	for round := range rounds {
+		if err := wait(ctx, 4*time.Second, most); err != nil {
+			return err
+		}
+		err := f.broken(func() error {
+			if err := p.Kill(); err != nil {
+				return err
+			}
+			if err := f.stack.LoseBus(); err != nil {
+				return err
+			}
+			return p.Start(ctx)
+		})
+		if err != nil {
+			return fmt.Errorf("round %d: %w", round+1, err)
+		}
+	}
+	f.report.figure(figureRounds, float64(rounds))
+	return nil
 }
