@@ -20,17 +20,17 @@ import (
 )
 
 const (
-	// maxLookUps is how many tokens are looked up at a time: made-up ones must not take all of
-	// the database's connections.
+	// maxLookUps is how many tokens are looked up at a time. Without this bound, false tokens could
+	// take all connections to the database.
 	maxLookUps = 8
-	// openEvery and openBurst bound how often a tunnel is connected to this gateway.
+	// openEvery and openBurst bound how often one token may connect to this gateway.
 	openEvery = 500 * time.Millisecond
 	openBurst = 4 * domain.MaxTunnelConnections
 	// maxVersion bounds the version that an agent says it has.
 	maxVersion = 64
 )
 
-// ServeHTTP takes the connection of an agent.
+// ServeHTTP accepts the connection of an agent.
 func (t *Tunnels) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := requestid.Of(r.Header)
 	w.Header().Set(requestid.Header, id)
@@ -52,7 +52,7 @@ func (t *Tunnels) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	t.work.Go(func() { t.serve(c, made.Tunnel) })
 }
 
-// admit finds out whose agent it is, and notes that it is connected.
+// admit checks the token and stores the new connection.
 func (t *Tunnels) admit(r *http.Request) (tunnels.Connected, [][]byte, *problem.Problem) {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	switch {
@@ -110,7 +110,7 @@ func protocols(r *http.Request) []string {
 	return list
 }
 
-// agentVersion returns what the agent says, as far as it can be shown.
+// agentVersion returns the version that the agent gives, without characters that can't be shown.
 func agentVersion(r *http.Request) string {
 	version := strings.Map(func(c rune) rune {
 		if c <= ' ' || c > '~' {
@@ -121,19 +121,22 @@ func agentVersion(r *http.Request) string {
 	return version[:min(len(version), maxVersion)]
 }
 
-// maxOpening bounds how many tokens are known by how often they come.
+// maxOpening is for how many tokens it is counted how often they connect.
 const maxOpening = 10_000
 
-// admits tells whether a token may connect now. So an agent that ends its connections at once
-// costs neither this gateway nor the database much.
+// admits reports whether a token may connect now. It protects the gateway and the database from an agent
+// that connects again and again.
 func (t *Tunnels) admits(token string) bool {
 	sum := sha256.Sum256([]byte(token))
 	key := string(sum[:])
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed {
+	t.mu.RLock()
+	closed := t.closed
+	t.mu.RUnlock()
+	if closed {
 		return false
 	}
+	t.openingMu.Lock()
+	defer t.openingMu.Unlock()
 	limiter := t.opening[key]
 	if limiter == nil {
 		if len(t.opening) >= maxOpening {
@@ -145,7 +148,7 @@ func (t *Tunnels) admits(token string) bool {
 	return limiter.Allow()
 }
 
-// serve has a connection until it ends.
+// serve runs a connection until it ends.
 func (t *Tunnels) serve(c *connection, served tunnels.Served) {
 	defer t.end(c.id, c.tunnel)
 	defer c.close()
@@ -162,7 +165,7 @@ func (t *Tunnels) serve(c *connection, served tunnels.Served) {
 	t.part(c)
 }
 
-// join lets a connection take requests.
+// join makes a connection available for requests.
 func (t *Tunnels) join(c *connection, served tunnels.Served) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -187,7 +190,7 @@ func (t *Tunnels) join(c *connection, served tunnels.Served) bool {
 	return true
 }
 
-// part forgets a connection.
+// part removes a connection.
 func (t *Tunnels) part(c *connection) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -206,7 +209,7 @@ func (t *Tunnels) part(c *connection) {
 	}
 }
 
-// end notes that a connection is gone, and what follows from that.
+// end deletes the row of a connection. If the tunnel has an open operation, it may be done now.
 func (t *Tunnels) end(connection, id string) {
 	ctx, cancel := context.WithTimeout(context.Background(), storeTime)
 	defer cancel()

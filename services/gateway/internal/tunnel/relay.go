@@ -21,13 +21,15 @@ import (
 const (
 	// group is the one of all gateways that have a connection of a tunnel.
 	group = "gateways"
-	// maxAsked is how many requests of other gateways are answered at a time.
-	maxAsked = 512
-	// askedTime bounds such a request: no route may last longer.
+	// maxAsked is how many requests of other gateways are answered at a time. One account may
+	// have half of them: its slow services leave room for those of others.
+	maxAsked      = 512
+	maxAskedShare = maxAsked / 2
+	// askedTime is the longest time for such a request. No route may take longer.
 	askedTime = 60 * time.Second
-	// partTime bounds the waiting for the next part of what has begun.
+	// partTime is the longest wait for the next part of a body.
 	partTime = 5 * time.Second
-	// waitingParts is how many parts wait for who takes them. Nothing has more.
+	// waitingParts is how many parts may wait to be read. No body has more.
 	waitingParts = 8
 )
 
@@ -66,13 +68,13 @@ func (a *answers) listen() (stop func(), err error) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		select {
-		case a.waiting[p.Subject] <- p: // to nobody: it is too late
+		case a.waiting[p.Subject] <- p: // nobody waits: it came too late
 		default:
 		}
 	})
 }
 
-// open returns a subject for parts. Close it.
+// open returns a new subject for answers, and the parts that arrive there. Call end when they are read.
 func (a *answers) open() (subject string, parts <-chan bus.Part, end func()) {
 	box := make(chan bus.Part, waitingParts)
 	a.mu.Lock()
@@ -89,10 +91,32 @@ func (a *answers) open() (subject string, parts <-chan bus.Part, end func()) {
 
 // asked are the requests of other gateways that run.
 type asked struct {
-	slots chan struct{}
+	mu       sync.Mutex
+	running  map[string]context.CancelFunc // by where the answer goes
+	accounts map[string]int                // how many run for each account
+}
 
-	mu      sync.Mutex
-	running map[string]context.CancelFunc // by where the answer goes
+// begin notes a request whose answer goes to box. It returns false when too many run.
+func (a *asked) begin(account, box string, cancel context.CancelFunc) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if _, twice := a.running[box]; twice || len(a.running) >= maxAsked || a.accounts[account] >= maxAskedShare {
+		return false
+	}
+	a.running[box] = cancel
+	a.accounts[account]++
+	return true
+}
+
+// done notes that a request is over.
+func (a *asked) done(account, box string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.running, box)
+	a.accounts[account]--
+	if a.accounts[account] == 0 {
+		delete(a.accounts, account)
+	}
 }
 
 // elsewhere asks another gateway. It asks a second time if nothing of the request was sent.
@@ -134,7 +158,7 @@ func readBody(r *http.Request) ([]byte, error) {
 	return content, err //nolint:wrapcheck // a reader's errors pass as they are
 }
 
-// askBus asks once. Unsent tells that the agent has seen nothing of the request.
+// askBus asks once. If unsent is true, the agent has seen nothing of the request.
 func (t *Tunnels) askBus(r *http.Request, subject, name string, content []byte) (answer *http.Response, unsent bool, err error) {
 	box, parts, end := t.answers.open()
 	defer end()
@@ -237,16 +261,16 @@ func (t *Tunnels) sendAll(subject, head string, parts [][]byte) error {
 	return nil
 }
 
-// cancel tells the gateway that answers that nobody waits any more.
+// cancel tells the answering gateway that nobody waits for the answer.
 func (t *Tunnels) cancel(subject, box string) {
 	_ = t.options.Bus.SendPart(bus.Part{Subject: subject + cancelled, Head: box})
 }
 
-// cancelled is the end of the subject on which all gateways hear of what is not waited for.
+// cancelled ends the subject on which gateways say that they don't wait for an answer any more.
 const cancelled = ".cancel"
 
-// answer takes the questions of other gateways about a tunnel until the result is called; nil:
-// it can't now. t.mu is held.
+// answer begins to answer other gateways' questions about a tunnel. The returned function stops that. It is nil if
+// the bus can't be used now. t.mu is held.
 func (t *Tunnels) answer(id string) (stop func()) {
 	subject := bus.SubjectTunnel + id
 	questions, err := t.options.Bus.TakeParts(subject, group, func(p bus.Part) { t.question(id, p) })
@@ -279,26 +303,28 @@ func (t *Tunnels) question(id string, p bus.Part) {
 	if p.Reply == "" || p.Nobody {
 		return
 	}
-	select {
-	case t.asked.slots <- struct{}{}:
-	default:
+	account := t.accountOf(id)
+	ctx, cancel := context.WithTimeout(context.Background(), askedTime)
+	if !t.asked.begin(account, p.Reply, cancel) {
+		cancel()
 		t.refuse(p.Reply, upstream.ServiceBusy, true)
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), askedTime)
-	t.asked.mu.Lock()
-	t.asked.running[p.Reply] = cancel
-	t.asked.mu.Unlock()
 	go func() {
-		defer func() {
-			cancel()
-			t.asked.mu.Lock()
-			delete(t.asked.running, p.Reply)
-			t.asked.mu.Unlock()
-			<-t.asked.slots
-		}()
+		defer t.asked.done(account, p.Reply)
+		defer cancel()
 		t.serveQuestion(ctx, id, p)
 	}()
+}
+
+// accountOf returns whose tunnel it is; empty: it is not known any more.
+func (t *Tunnels) accountOf(id string) string {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if one := t.byID[id]; one != nil {
+		return one.served.Account
+	}
+	return ""
 }
 
 func (t *Tunnels) refuse(box, code string, unsent bool) {

@@ -1,6 +1,6 @@
-// Package tunnel has the connections of agents and the way to services behind them. An agent
-// opens a connection to a gateway; in it the gateway speaks HTTP/2 as the client. A request for a
-// service goes over a connection of this process, else by the bus over one of another gateway.
+// Package tunnel accepts connections of agents, and sends requests over them to the services behind. An agent
+// opens a connection to a gateway. On it the gateway is the HTTP/2 client. A gateway without a connection of the
+// tunnel asks one that has it, over the bus.
 package tunnel
 
 import (
@@ -21,8 +21,7 @@ import (
 const (
 	// pollEvery is how often the version is looked at besides nudges.
 	pollEvery = 4 * time.Second
-	// settleEvery is how often it is looked whether operations have ended that this gateway's
-	// agents take part in.
+	// settleEvery is how often a gateway checks whether the operations of its agents are done.
 	settleEvery = 500 * time.Millisecond
 	// renewEvery is how often the rows of connections are renewed.
 	renewEvery = 10 * time.Second
@@ -30,8 +29,8 @@ const (
 	storeTime = 5 * time.Second
 	// stopTime is how long requests may run when the process stops.
 	stopTime = 5 * time.Second
-	// staleAfter is the age from which what was read last is not added to, but replaced: removed
-	// tunnels are only kept for a day.
+	// staleAfter is the age at which the complete list is read again, instead of the changes. The
+	// database keeps removed tunnels for a day only.
 	staleAfter = 12 * time.Hour
 )
 
@@ -69,7 +68,7 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
-// Tunnels are those that there are, and the connections that this process has.
+// Tunnels knows all tunnels, and has the connections of agents to this process.
 type Tunnels struct {
 	options Options
 	metrics *metrics
@@ -85,8 +84,11 @@ type Tunnels struct {
 	byID    map[string]*tunnelOf
 	// services are by account and name.
 	services map[serviceKey]service
-	opening  map[string]*rate.Limiter // by the hash of a token
 	closed   bool
+
+	// Whoever has no token can have this lock taken, so requests don't wait for it.
+	openingMu sync.Mutex
+	opening   map[string]*rate.Limiter // by the hash of a token
 }
 
 type serviceKey struct{ account, name string }
@@ -100,9 +102,9 @@ type service struct {
 // tunnelOf is one of them, as this process knows it.
 type tunnelOf struct {
 	served      tunnels.Served
-	known       bool // served is from the list, and not from a connection alone
+	known       bool // served comes from the list, and not only from a new connection
 	connections []*connection
-	unlisten    func() // ends the questions of other gateways; nil: there are none
+	unlisten    func() // stops answering other gateways; nil if it doesn't answer them
 }
 
 // New returns Tunnels that know of none before Run.
@@ -112,13 +114,12 @@ func New(o Options) *Tunnels {
 		byID: make(map[string]*tunnelOf), services: make(map[serviceKey]service), opening: make(map[string]*rate.Limiter),
 	}
 	t.answers = &answers{bus: o.Bus, prefix: bus.NewAnswers(), waiting: make(map[string]chan bus.Part)}
-	t.asked.slots = make(chan struct{}, maxAsked)
-	t.asked.running = make(map[string]context.CancelFunc)
+	t.asked.running, t.asked.accounts = make(map[string]context.CancelFunc), make(map[string]int)
 	t.metrics = newMetrics(o.Registerer, t)
 	return t
 }
 
-// Nudge has changes looked for at once.
+// Nudge makes Run read changes at once.
 func (t *Tunnels) Nudge() {
 	select {
 	case t.nudges <- struct{}{}:
@@ -126,7 +127,7 @@ func (t *Tunnels) Nudge() {
 	}
 }
 
-// Run follows what changes until ctx ends, and ends all connections then.
+// Run applies changes until ctx ends. Then it ends all connections.
 func (t *Tunnels) Run(ctx context.Context) error {
 	defer t.close()
 	reconnects, stop := t.options.Bus.Reconnects()
@@ -166,7 +167,7 @@ func (t *Tunnels) Run(ctx context.Context) error {
 	}
 }
 
-// close ends all connections, with the requests that run over them if they last.
+// close ends all connections. Running requests have stopTime to end.
 func (t *Tunnels) close() {
 	t.mu.Lock()
 	t.closed = true
@@ -187,7 +188,7 @@ func (t *Tunnels) held() []*connection {
 	return list
 }
 
-// renew notes in the database that the connections are there.
+// renew stores that the connections are still open.
 func (t *Tunnels) renew(ctx context.Context) {
 	t.mu.RLock()
 	connections := t.held()
@@ -203,5 +204,5 @@ func (t *Tunnels) renew(ctx context.Context) {
 	}
 }
 
-// changed tells other gateways, and this one, that there is something new.
+// changed tells all gateways to read changes.
 func (t *Tunnels) changed() { t.options.Bus.Announce(bus.SubjectGateway, nil) }
