@@ -20,7 +20,7 @@ import (
 // expectations say what a server has, and what is in it. clients.mjs reads the same file.
 type expectations struct {
 	Resources map[string]expected `json:"resources"` // by uri
-	Templates map[string]expected `json:"templates"` // by uri template; uri is one of it
+	Templates map[string]expected `json:"templates"` // by URI template; the entry's uri is an example that matches it
 	Tools     map[string]expected `json:"tools"`     // by name
 	Prompts   map[string]expected `json:"prompts"`   // by name
 }

@@ -65,8 +65,7 @@ type Options struct {
 	TrustedProxies []netip.Prefix
 	// Memory is what bodies in memory may take together; nil: there is no bound.
 	Memory *body.Memory
-	// Process is the name of this gateway, which people see of the connections of tunnels;
-	// empty: gateway.
+	// Process is the name of this gateway. Lists of tunnel connections show it. Empty means "gateway".
 	Process    string
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer

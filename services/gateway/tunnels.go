@@ -11,7 +11,7 @@ import (
 	agreed "waybill.dev/shared/tunnel"
 )
 
-// newTunnels returns the way to services behind tunnels.
+// newTunnels returns the tunnels that this gateway serves.
 func newTunnels(o Options) (*tunnel.Tunnels, error) {
 	hasher, err := authenticator.NewHasher(o.Keyring.Derive(agreed.Purpose))
 	if err != nil {
@@ -22,7 +22,7 @@ func newTunnels(o Options) (*tunnel.Tunnels, error) {
 	}), nil
 }
 
-// agents gives what agents of tunnels ask to behind, and all else to other.
+// agents passes connections of agents to behind, and every other request to other.
 func agents(behind, other http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == agreed.ConnectPath {

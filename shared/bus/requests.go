@@ -6,8 +6,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// SubjectTunnel and the id of a tunnel is where gateways ask the one that has a connection of
-// it. Answers go to subjects below it that no tunnel has.
+// SubjectTunnel begins a subject that ends with the id of a tunnel. On it a gateway asks one that has a connection of
+// this tunnel. Answers use subjects below it that are no tunnel's id.
 const SubjectTunnel = "waybill.tunnel."
 
 // Part is a message between two processes. It may be lost.
@@ -16,7 +16,7 @@ type Part struct {
 	Reply   string // where answers go; empty: nobody waits for any
 	Head    string // what the body is
 	Body    []byte
-	// Nobody says that it is the server's answer: nobody listens where it was asked.
+	// Nobody is set if the part is the server's own answer, which says that nobody listens on the subject.
 	Nobody bool
 }
 
@@ -25,7 +25,7 @@ const MaxPart = 512 << 10
 
 const headOfPart = "Waybill-Head"
 
-// NewAnswers returns a subject below which a process can have its answers.
+// NewAnswers returns a new subject. A process receives its answers below it.
 func NewAnswers() string { return SubjectTunnel + "answer." + nats.NewInbox() }
 
 // SendPart sends a part.
@@ -40,7 +40,7 @@ func (b *Bus) SendPart(p Part) error {
 	return nil
 }
 
-// TakeParts calls handle with each part on subject. Of a group that has a name, one member gets
+// TakeParts calls handle with each part on the subject. If group is not empty, only one member of the group gets
 // each part.
 func (b *Bus) TakeParts(subject, group string, handle func(Part)) (stop func(), err error) {
 	take := func(m *nats.Msg) {

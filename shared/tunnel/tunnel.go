@@ -1,5 +1,5 @@
-// Package tunnel is what gateways and the agents of tunnels agree upon: the form of tokens, how
-// a connection is opened, and what is said on it besides requests to services.
+// Package tunnel defines the protocol between gateways and agents: the form of tokens, how a connection is opened,
+// and the messages on it besides requests to services.
 package tunnel
 
 import (
@@ -11,8 +11,8 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// Purpose is what the peppers of tokens are derived for. With another one, no token that there
-// is would be found.
+// Purpose is the purpose for which the key of the tokens' HMACs is derived. If it changed, no stored token would be
+// found.
 const Purpose = "tunnel tokens"
 
 // How a connection is opened: a WebSocket of this protocol, with the token as the bearer of
@@ -24,7 +24,7 @@ const (
 	VersionHeader = "Waybill-Agent-Version"
 )
 
-// What gateways ask of the agent itself: requests to ControlHost, which no service can be called.
+// Requests to ControlHost are for the agent itself. No service can have this name.
 const (
 	ControlHost = "waybill.agent"
 	// ServicesPath takes the services configuration by PUT: 204, or 409 with the reason as text.
@@ -39,11 +39,11 @@ const (
 	CloseRefused = 4002 // the agent has refused the configuration that holds
 )
 
-// ErrorHeader of an answer says that the agent gives it itself, because it has none of the
-// service. Its value is one of the codes below.
+// ErrorHeader marks an answer that comes from the agent itself, because the service gave none. Its value is one of
+// the codes below.
 const ErrorHeader = "Waybill-Tunnel-Error"
 
-// What agents say in ErrorHeader.
+// The values of ErrorHeader.
 const (
 	CodeUnknown     = "unknown_service" // the agent has no such service
 	CodeUnreachable = "unreachable"     // the service can't be connected to

@@ -18,25 +18,26 @@ import (
 )
 
 const (
-	// connections is how many an agent has at a time, so that one can be replaced.
+	// connections is how many connections an agent has. While one is replaced, the other works.
 	connections = 2
-	// The waiting before another try, which doubles from the one to the other.
+	// After a failure the agent waits. Each wait is twice as long as the one before.
 	firstWait, lastWait = time.Second, 30 * time.Second
-	// lasting is how long a connection has to have lasted for the waiting to begin anew.
+	// lasting: after a connection that lasted this long, the first wait is short again.
 	lasting = 10 * time.Second
 )
 
-// Options of an agent; Allow may be empty.
+// Options of an agent.
 type Options struct {
 	Gateway *url.URL // http or https, without a path
 	Token   domain.Secret
-	// Allow are the origins of services that the agent takes; none: all that configurations name.
+	// Allow has the origins that services may have. If it is empty, the agent accepts every
+	// service that a configuration names.
 	Allow   []Origin
 	Version string
 	Logger  *slog.Logger
 }
 
-// RefusedError tells why gateways take no connection with the token.
+// RefusedError says why the gateway refuses the token.
 type RefusedError struct{ Reason string }
 
 // Error implements error.
@@ -75,8 +76,8 @@ type agent struct {
 	dialer    *http.Client    // to gateways
 }
 
-// keep has one connection at a time that takes requests, until ctx ends. One that takes no more
-// of them goes on beside its successor until its requests are done.
+// keep holds one connection that accepts requests, and replaces it when it ends, until ctx ends. A
+// connection that accepts no new requests stays open until its running requests are done.
 func (a *agent) keep(ctx context.Context, group *sync.WaitGroup) error {
 	wait := firstWait
 	for {
@@ -115,7 +116,7 @@ func (a *agent) keep(ctx context.Context, group *sync.WaitGroup) error {
 	}
 }
 
-// pause waits, up to a fifth more or less, and tells whether there is a reason to go on.
+// pause waits for the time, up to a fifth more or less. It returns false if ctx ended.
 func pause(ctx context.Context, wait time.Duration) bool {
 	timer := time.NewTimer(time.Duration(float64(wait) * (0.8 + 0.4*rand.Float64()))) //nolint:gosec // it spreads agents, and guards nothing
 	defer timer.Stop()

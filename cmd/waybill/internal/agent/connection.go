@@ -33,12 +33,12 @@ type connection struct {
 	raw    net.Conn
 	server *http.Server
 	log    *slog.Logger
-	left   chan struct{} // the gateway begins no more requests on it
+	left   chan struct{} // closed when the gateway sends no new requests on it
 	once   sync.Once
 	why    atomic.Pointer[string]
 }
 
-// open opens a connection. It fails with a *RefusedError when the token opens none.
+// open opens a connection. It fails with a *RefusedError if the gateway refuses the token.
 func (a *agent) open(ctx context.Context) (*connection, error) {
 	to, err := ConnectURL(a.Gateway)
 	if err != nil {
@@ -64,7 +64,7 @@ func (a *agent) open(ctx context.Context) (*connection, error) {
 	return c, nil
 }
 
-// refusal says what an answer that is no connection means.
+// refusal returns the error for a gateway that answered instead of opening a connection.
 func refusal(answer *http.Response, err error) error {
 	if answer == nil || answer.Body == nil {
 		return fmt.Errorf("connect to the gateway: %w", err)
@@ -85,7 +85,7 @@ func refusal(answer *http.Response, err error) error {
 	return fmt.Errorf("connect to the gateway: %s", told.Detail) //nolint:err113 // it is a text for people
 }
 
-// serverOf returns what answers the gateway on a connection.
+// serverOf returns the server that answers the gateway's requests on a connection.
 func (a *agent) serverOf(c *connection) *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
@@ -100,7 +100,7 @@ func (a *agent) serverOf(c *connection) *http.Server {
 	}
 }
 
-// leave says that the gateway begins no more requests.
+// leave notes that the gateway sends no new requests on this connection.
 func (c *connection) leave(reason string) {
 	c.why.CompareAndSwap(nil, &reason)
 	c.once.Do(func() { close(c.left) })
@@ -168,7 +168,7 @@ func (s *single) Close() error {
 // Addr implements net.Listener.
 func (s *single) Addr() net.Addr { return s.conn.LocalAddr() }
 
-// told tells the listener when the connection is closed.
+// told is a connection that closes its listener when it is closed.
 type told struct {
 	net.Conn
 

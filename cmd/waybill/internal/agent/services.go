@@ -32,16 +32,16 @@ const (
 // services answer what gateways ask: requests to the services of the configuration, and
 // configurations.
 type services struct {
-	allow  []Origin // none: every origin of the configuration
+	allow  []Origin // empty: every origin is allowed
 	log    *slog.Logger
-	byName atomic.Pointer[map[string]http.Handler] // nil: no configuration has come yet
-	leave  func(reason string)                     // the gateway begins no more requests
+	byName atomic.Pointer[map[string]http.Handler] // nil until the first configuration
+	leave  func(reason string)                     // called when the gateway sends no new requests
 
 	transport *http.Transport
 }
 
-// newTransport returns the way to services. It follows no proxy of the environment: what a
-// configuration names is meant.
+// newTransport returns the transport to services. It ignores proxies of the environment: requests go
+// directly to the address in the configuration.
 func newTransport() *http.Transport {
 	return &http.Transport{
 		DialContext:        (&net.Dialer{Timeout: dialTime}).DialContext,
@@ -66,7 +66,7 @@ func (s *services) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusBadGateway)
 }
 
-// control answers what gateways ask of the agent itself.
+// control answers requests that are for the agent itself, and not for a service.
 func (s *services) control(w http.ResponseWriter, r *http.Request) {
 	content, err := io.ReadAll(io.LimitReader(r.Body, maxDocument))
 	switch {
@@ -88,7 +88,8 @@ func (s *services) control(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// configure takes a services configuration, or says why not. It takes all of it or nothing.
+// configure applies a services configuration. If one service can't be accepted, nothing changes and the
+// error says why.
 func (s *services) configure(document []byte) error {
 	var wanted domain.TunnelServices
 	if err := json.Unmarshal(document, &wanted); err != nil {
@@ -128,7 +129,7 @@ func (s *services) endpoint(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// proxy returns what asks a service. Redirects are passed on, and not followed.
+// proxy returns a handler that forwards requests to a service. It passes redirects on and doesn't follow them.
 func (s *services) proxy(endpoint *url.URL) http.Handler {
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {

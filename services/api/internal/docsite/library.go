@@ -13,9 +13,8 @@ import (
 	"waybill.dev/docs"
 )
 
-// Library is the guides of the folder docs for programs: their Markdown, whole or by sections,
-// and a search. It holds nothing else: no account's data can be read from it. The guides are
-// read when the first of them is asked for.
+// Library gives programs the guides of the folder docs: the Markdown of a guide or a section, and a search. It has
+// no data of any account. It reads the guides when it is used for the first time.
 type Library struct{ shelves func() (*shelves, error) }
 
 // NewLibrary returns the library of the guides that are in the binary.
@@ -30,7 +29,7 @@ type Guide struct {
 	Lede  string // its first paragraph, as text
 }
 
-// Hit is a section that has words of a search.
+// Hit is a section that a search found.
 type Hit struct {
 	// Path leads to the section: NAME.md, or NAME.md#ID.
 	Path    string
@@ -103,8 +102,8 @@ func (l *Library) Guides() ([]Guide, error) {
 	return s.guides, nil
 }
 
-// Search returns up to limit sections that have some of the words, those with more and rarer
-// ones first.
+// Search returns up to limit sections that have some of the words. Sections with more words, and with rarer ones,
+// come first.
 func (l *Library) Search(words string, limit int) ([]Hit, error) {
 	s, err := l.shelves()
 	if err != nil {
@@ -130,16 +129,16 @@ const (
 // Scheme begins the uris of the guides: docs://receivers.md.
 const Scheme = "docs://"
 
-// Reading is some Markdown of a guide.
+// Reading is the Markdown of a guide or of a section.
 type Reading struct {
 	Markdown string
-	// Rest has the paths of the sections that were left out, because all of it was too long.
+	// Rest has the paths of the sections that were left out because the text was too long.
 	Rest []string
 }
 
-// Read returns the Markdown of a guide, or of a section with all that is below its heading; at
-// most size bytes, if that is not 0. The path is that of a Hit or a Guide; the ways that pages
-// link to each other will do, too. ok is false when there is no such place.
+// Read returns the Markdown of a guide, or of a section with its subsections. It returns at most size bytes; 0 means
+// no limit. The path is that of a Hit or a Guide. The form of links between pages works too. ok is false if there is no
+// such guide or section.
 func (l *Library) Read(path string, size int) (r Reading, ok bool, err error) {
 	s, err := l.shelves()
 	if err != nil {
@@ -167,8 +166,7 @@ func (l *Library) Read(path string, size int) (r Reading, ok bool, err error) {
 	return r, true, nil
 }
 
-// section returns where the text from a heading to the next one that is not below it stands;
-// all of it for no heading.
+// section returns where a section with its subsections begins and ends. Without an id, that is the whole text.
 func (m manuscript) section(id string) (from, to int, ok bool) {
 	if id == "" {
 		return 0, len(m.text), true
@@ -187,9 +185,8 @@ func (m manuscript) section(id string) (from, to int, ok bool) {
 	return 0, 0, false
 }
 
-// cut returns where the text that begins at from ends before it has more than size bytes, and
-// the headings of what is left out. It ends before a heading; if there is none to end before, at
-// the end of a line.
+// cut shortens the text between from and to, so that it has at most size bytes. It returns the new end, which is before a
+// heading or else at the end of a line, and the headings that are left out.
 func (m manuscript) cut(from, to, size int) (end int, rest []mark) {
 	for _, next := range m.marks {
 		switch {

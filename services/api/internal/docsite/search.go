@@ -82,8 +82,8 @@ func (x *index) find(words string) []found {
 // maxTerms is how many words of a question are looked for.
 const maxTerms = 16
 
-// rank returns up to limit entries that have some of the words of a question, the best first. A
-// word counts more if few entries have it, and most in a title.
+// rank returns up to limit entries that have some of the words of a question. The best come first. A word that few
+// entries have counts more than a common word. A word in a title counts more than one in the text.
 func (x *index) rank(question string, limit int) []found {
 	terms := termsOf(question)
 	scores := make([]float64, len(x.entries))
@@ -101,7 +101,7 @@ func (x *index) rank(question string, limit int) []found {
 		}
 		weight := math.Log(1 + float64(len(x.entries))/float64(1+having))
 		for i, count := range counts {
-			// That a word is there says more than how often.
+			// Whether a word occurs matters more than how often it does.
 			scores[i] += weight * math.Sqrt(float64(count))
 		}
 	}
@@ -121,8 +121,8 @@ func (x *index) rank(question string, limit int) []found {
 	return all
 }
 
-// termsOf returns the words of a question, each once, the longest first: of a long question
-// those count that say most. Words of one letter say nothing.
+// termsOf returns the different words of a question, the longest first. Of a long question only the first maxTerms
+// of them are used, because long words say most. Words of one letter are left out.
 func termsOf(question string) []string {
 	terms := strings.FieldsFunc(strings.ToLower(question), func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsNumber(r) && r != '_' && r != '-' && r != '.'

@@ -14,11 +14,11 @@ import (
 	"waybill.dev/shared/problem"
 )
 
-// GuidesModule is the name that route files import the guides by. Its functions are for
-// everybody: they know the folder docs, and nothing of any account.
+// GuidesModule is the name by which route files import the guides. Its functions need no key: they read the folder
+// docs, and have no data of any account.
 const GuidesModule = "docs"
 
-// The exports of the module; each guide is one besides, under the name of its file.
+// The exports of the module. Each guide is an export too, under the name of its file.
 const (
 	ExportSearchDocs = "searchDocs"
 	ExportReadDoc    = "readDoc"
@@ -58,7 +58,7 @@ type hit struct {
 	Excerpt string `json:"excerpt"`
 }
 
-// searchDocs answers with the sections that fit the query best.
+// searchDocs answers with the sections that match the query best.
 func searchDocs(library *docsite.Library, r *Request) (*Response, error) {
 	query, limit := r.Query.Get("query"), fewHits
 	var faults []problem.Fault
@@ -97,7 +97,7 @@ func readDoc(library *docsite.Library, r *Request) (*Response, error) {
 	return page(library, path, maxReading)
 }
 
-// page answers with Markdown of at most size bytes, and with where the rest of it is.
+// page answers with at most size bytes of Markdown. If something is left out, it lists the sections where that is.
 func page(library *docsite.Library, path string, size int) (*Response, error) {
 	read, ok, err := library.Read(path, size)
 	if err != nil {

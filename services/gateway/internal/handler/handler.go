@@ -23,7 +23,7 @@ type Env struct {
 	Egress *egress.Policy
 	// Strict lets back ends have no other addresses than those that Egress allows.
 	Strict bool
-	// Services says which services behind tunnels a back end may be; nil: none.
+	// Services checks back ends that are behind tunnels. If it is nil, none may be.
 	Services *upstream.Access
 	// Getenv has the values of `${env.NAME}`.
 	Getenv func(name string) (string, bool)

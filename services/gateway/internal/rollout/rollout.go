@@ -63,8 +63,8 @@ type Options struct {
 	Bus   Bus
 	// Compile makes the site of a build.
 	Compile       func(ctx context.Context, source *deployments.Source) (*site.Site, error)
-	Guard         *upstream.Guard   // of the way to back ends
-	Services      upstream.Services // behind tunnels; nil: there are none
+	Guard         *upstream.Guard   // checks connections to back ends
+	Services      upstream.Services // sends requests through tunnels; may be nil
 	Authenticator route.Authenticator
 	Memory        *body.Memory // for requests and for answers of back ends; nil: without a bound
 	Edge          *edge.Edge

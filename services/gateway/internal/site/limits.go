@@ -34,7 +34,7 @@ type Limits struct {
 	Uploaded bool
 	// Bucket is the one whose keys open the routes that name none; empty: any of the account.
 	Bucket string
-	// Services says which services behind tunnels the routes may use; nil: none.
+	// Services checks back ends that are behind tunnels. If it is nil, none may be.
 	Services *upstream.Access
 	// Own are the variables beginning with WAYBILL_ that $env(NAME) may name. Variables never
 	// has such ones.

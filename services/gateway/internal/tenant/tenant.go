@@ -36,7 +36,8 @@ type Rules struct {
 	Egress *egress.Policy
 	// Policies are those that route files may define; nil: the gateway's own, made for each site.
 	Policies *policy.Registry
-	// Services says why a service behind a tunnel can't be used; nil: none is looked for.
+	// Services returns an error if a service behind a tunnel can't be used. If it is nil, every valid name is
+	// accepted.
 	Services func(name string) error
 }
 

@@ -52,15 +52,15 @@ type connection struct {
 	raw        net.Conn
 	client     *http.ClientConn
 	stop       context.CancelFunc
-	done       chan struct{} // it takes no requests any more, and none runs
+	done       chan struct{} // closed when it accepts no requests and none runs
 	ended      sync.Once     // closes done
 	running    atomic.Int64  // requests, until their answer is read
-	leaving    atomic.Bool   // no more requests begin
+	leaving    atomic.Bool   // it accepts no new requests
 	why        atomic.Pointer[closing]
-	unchecked  atomic.Bool // the token is to be looked at
+	unchecked  atomic.Bool // the token must be checked again
 
 	giving sync.Mutex // held while the agent is given a configuration
-	given  string     // the one that it has taken last
+	given  string     // the configuration that it accepted last
 	answer string     // the operation that it has answered
 
 	mu    sync.Mutex
@@ -77,7 +77,7 @@ func newConnection(t *Tunnels, made tunnels.Connected, hashes [][]byte, socket *
 	return c
 }
 
-// begin begins HTTP/2. Its dialer gives the one connection once.
+// begin starts HTTP/2. Its dialer returns the agent's connection once and never dials.
 func (c *connection) begin() error {
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
@@ -112,7 +112,7 @@ func (c *connection) begin() error {
 	return nil
 }
 
-// finish says that the connection is of no use any more.
+// finish marks the connection as ended.
 func (c *connection) finish(why closing) {
 	c.leaving.Store(true)
 	c.why.CompareAndSwap(nil, &why)
@@ -146,8 +146,8 @@ func (c *connection) close() {
 	c.stop()
 }
 
-// leave lets no more requests begin, tells the agent, and ends the connection when those that
-// run are done, or their time is over.
+// leave stops new requests and tells the agent. The connection ends when its running requests are done, or when
+// the time for them is over.
 func (c *connection) leave(why closing) {
 	if c.leaving.Swap(true) {
 		return
@@ -178,7 +178,7 @@ func (c *connection) leave(why closing) {
 // drainLook is how often it is looked whether requests still run.
 const drainLook = 20 * time.Millisecond
 
-// control asks the agent itself, and returns its status and reason.
+// control sends a request to the agent itself, and returns the status and the text of its answer.
 func (c *connection) control(ctx context.Context, method, path, body string) (status int, reason string) {
 	request, err := http.NewRequestWithContext(ctx, method, "http://"+tunnel.ControlHost+path, strings.NewReader(body))
 	if err != nil {
@@ -196,7 +196,7 @@ func (c *connection) control(ctx context.Context, method, path, body string) (st
 	return answer.StatusCode, printable(string(text))
 }
 
-// printable keeps what can be shown, and stored, of an agent's text.
+// printable replaces characters of an agent's text that can't be shown or stored.
 func printable(text string) string {
 	return strings.ToValidUTF8(strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -206,8 +206,8 @@ func printable(text string) string {
 	}, text), "?")
 }
 
-// give gives the agent a services configuration, and returns why it refuses it; empty: it has
-// taken it.
+// give sends the agent a services configuration. It returns the reason if the agent refuses it, and an empty
+// text if the agent accepts it.
 func (c *connection) give(services domain.TunnelServices) (refused string) {
 	document, err := json.Marshal(services)
 	if err != nil {
@@ -231,8 +231,8 @@ func (c *connection) give(services domain.TunnelServices) (refused string) {
 	return reason
 }
 
-// provide sees to it that the agent has the configuration that is wanted: the next one, and
-// then its answer is noted, or else the one that holds. t.mu is held.
+// provide sends the agent its configuration. If an operation is open, that is the next one, and the agent's answer is
+// stored. Otherwise it is the one in force. t.mu is held.
 func (t *Tunnels) provide(c *connection, served tunnels.Served) {
 	t.work.Go(func() {
 		if served.Next == nil {
@@ -255,7 +255,7 @@ func (t *Tunnels) provide(c *connection, served tunnels.Served) {
 	})
 }
 
-// first tells whether the agent's answer to an operation is the first one.
+// first reports whether this is the agent's first answer to an operation.
 func (c *connection) first(operation string) bool {
 	c.giving.Lock()
 	defer c.giving.Unlock()
@@ -276,7 +276,7 @@ func (c *connection) ends(valid map[string]time.Time) (end time.Time, ok bool) {
 	return time.Time{}, false
 }
 
-// checkAt calls check when the token ends; the zero time: it does not.
+// checkAt calls check at the time when the token ends. A zero time means that the token has no end.
 func (c *connection) checkAt(end time.Time, check func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -289,7 +289,7 @@ func (c *connection) checkAt(end time.Time, check func()) {
 	}
 }
 
-// request returns r as it goes to the agent: for the service of that name.
+// toAgent returns the request that the agent gets: r, addressed to the service of that name.
 func toAgent(ctx context.Context, r *http.Request, name string) *http.Request {
 	out := r.WithContext(ctx)
 	out.URL = &url.URL{Scheme: "http", Host: name, Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery}

@@ -10,7 +10,7 @@ import (
 	"waybill.dev/shared/tunnel"
 )
 
-// update reads what has changed and takes it over. What is known goes on when it can't be read.
+// update reads changes of tunnels and applies them. If the database can't be read, the known state stays.
 func (t *Tunnels) update(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
@@ -33,7 +33,7 @@ func (t *Tunnels) update(ctx context.Context) {
 	t.checkTokens(ctx)
 }
 
-// take takes changes over; all says that they are everything there is.
+// take applies changes. If all is true, they are the complete list of tunnels.
 func (t *Tunnels) take(changes []tunnels.Served, all bool, version int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -49,7 +49,7 @@ func (t *Tunnels) take(changes []tunnels.Served, all bool, version int64) {
 	}
 }
 
-// forget removes the tunnels that are not among those that there are. t.mu is held.
+// forget removes the tunnels that are missing in the complete list. t.mu is held.
 func (t *Tunnels) forget(all []tunnels.Served) {
 	there := make(map[string]bool, len(all))
 	for _, served := range all {
@@ -64,7 +64,7 @@ func (t *Tunnels) forget(all []tunnels.Served) {
 	}
 }
 
-// replace takes over what a tunnel is now. t.mu is held.
+// replace applies the new state of a tunnel. t.mu is held.
 func (t *Tunnels) replace(served tunnels.Served) {
 	one := t.byID[served.ID]
 	if one == nil {
@@ -101,8 +101,8 @@ func (t *Tunnels) remove(one *tunnelOf) {
 	}
 }
 
-// checkTokens ends the connections whose token has ended, and sees to it that the others are
-// looked at when theirs does.
+// checkTokens ends the connections whose token has ended. The other connections are checked again when their
+// token ends.
 func (t *Tunnels) checkTokens(ctx context.Context) {
 	t.mu.RLock()
 	var check []*connection
@@ -135,8 +135,8 @@ func (t *Tunnels) checkTokens(ctx context.Context) {
 	}
 }
 
-// settle looks whether operations have ended: those of tunnels that this gateway has connections
-// of, and all of them when others says so, for their gateways may be gone.
+// settle ends operations that are done. It looks at tunnels with connections to this gateway. If others is true, it
+// looks at all tunnels, because the gateways of the others may be gone.
 func (t *Tunnels) settle(ctx context.Context, others bool) {
 	t.mu.RLock()
 	var open []string

@@ -36,8 +36,8 @@ func (t *Tunnels) RoundTrip(to upstream.Service, r *http.Request) (*http.Respons
 	return t.forward(s.tunnel, to.Name, r)
 }
 
-// forward sends a request over one of this process's connections, else over another gateway's.
-// It is sent a second time, elsewhere, if nothing of it was sent, or if it may be repeated.
+// forward sends a request over a connection of this gateway. If there is none, another gateway sends it. A request
+// is sent a second time, over another connection, if nothing of it was sent or if it may be repeated.
 func (t *Tunnels) forward(id, name string, r *http.Request) (*http.Response, error) {
 	body := &once{ReadCloser: r.Body}
 	if r.Body != nil && r.Body != http.NoBody {
@@ -70,8 +70,8 @@ func (t *Tunnels) forward(id, name string, r *http.Request) (*http.Response, err
 	return answer, err
 }
 
-// pick returns the connection with the fewest requests, with a place for one more; nil: there
-// is none. It is not the one that was tried.
+// pick reserves a place on the connection with the fewest requests, and returns the connection. It leaves out the
+// one that was tried already. It returns nil if there is no place.
 func (t *Tunnels) pick(id string, tried *connection) *connection {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -92,8 +92,7 @@ func (t *Tunnels) pick(id string, tried *connection) *connection {
 	return best
 }
 
-// ask sends a request over the connection, which pick has returned. Sent tells whether the agent
-// may have seen it.
+// ask sends a request over a connection from pick. If sent is true, the agent may have seen the request.
 func (c *connection) ask(r *http.Request, name string) (answer *http.Response, sent bool, err error) {
 	var wrote atomic.Bool
 	ctx := httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{WroteHeaders: func() { wrote.Store(true) }})
@@ -128,7 +127,7 @@ func repeatable(r *http.Request) bool {
 	return false
 }
 
-// failure says what is wrong in the words of back ends.
+// failure turns an error into one that handlers of back ends know.
 func failure(ctx context.Context, err error) error {
 	if e, ok := errors.AsType[*upstream.ServiceError](err); ok {
 		return e
@@ -141,7 +140,7 @@ func failure(ctx context.Context, err error) error {
 
 var errTooLong = errors.New("the answer of a service is longer than is allowed")
 
-// bounded is the body of an answer. It fails when it is longer than answers may be.
+// bounded is the body of an answer. Reading fails if the body is longer than allowed.
 type bounded struct {
 	io.ReadCloser
 

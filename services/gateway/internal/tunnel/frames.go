@@ -14,13 +14,13 @@ const (
 	frameWindow = 8
 )
 
-// maxControl is how many frames that carry no request or answer an agent may send in a second.
-// Each costs this gateway time, and some an answer. A good agent sends some 2 a request.
+// maxControl is how many frames without content an agent may send in a second. Each of them costs this gateway
+// time, and some need an answer. A normal agent sends about two for a request.
 const maxControl = 20_000
 
 var errFlood = errors.New("the agent sends too many frames that carry nothing")
 
-// watched counts what an agent sends. It is read by one at a time.
+// watched counts the frames that an agent sends. Only one goroutine may read it.
 type watched struct {
 	net.Conn
 
@@ -40,7 +40,7 @@ func (w *watched) Read(p []byte) (int, error) {
 	return n, err //nolint:wrapcheck // a reader's errors pass as they are
 }
 
-// see goes through what was read, and tells whether it may go on.
+// see counts the frames in p. It returns false if there are too many.
 func (w *watched) see(p []byte) bool {
 	for len(p) > 0 {
 		if w.skip > 0 {

@@ -2,7 +2,7 @@ package tunnel
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// metrics have no name of a tunnel or a service: there may be any number of them.
+// metrics have no label for the tunnel or the service, because there may be any number of them.
 type metrics struct {
 	requests *prometheus.CounterVec
 	refused  prometheus.Counter
@@ -22,7 +22,7 @@ func newMetrics(r prometheus.Registerer, of *Tunnels) *metrics {
 			Name: "waybill_tunnel_requests_total", Help: "Requests to services behind tunnels, by the way that they took.",
 		}, []string{"way"}),
 		refused: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "waybill_tunnel_refused_total", Help: "Agents that were refused: by their token, for they were too many, or for they came too often.",
+			Name: "waybill_tunnel_refused_total", Help: "Agents that were refused, because of their token, because there were too many, or because they connected too often.",
 		}),
 	}
 	for _, way := range []string{wayOwn, wayBus, wayNone, wayOther} {

@@ -13,7 +13,7 @@ import (
 type BackEnd struct {
 	url       *url.URL
 	authority string   // host:port
-	service   *Service // nil: it is none
+	service   *Service // nil if it is not behind a tunnel
 }
 
 // To returns the back end of a URL that Parse has returned.
@@ -23,7 +23,7 @@ func To(base *url.URL) BackEnd { return BackEnd{base, egress.Authority(base), ni
 // share it. They outlive the routes: a change of the route files costs no connection.
 type Pools struct {
 	make     func(base *url.URL) *Transport
-	services Services // nil: there are none
+	services Services // nil if there are no tunnels
 
 	mu    sync.RWMutex
 	pools map[string]*Transport // by host:port
@@ -39,7 +39,7 @@ func NewPools(policy *egress.Policy) *Pools {
 
 // NewGuardedPools returns pools to back ends that were configured by others than who runs the
 // process.
-// Services are what is behind tunnels; nil: nothing is.
+// services sends requests through tunnels. It may be nil: then services behind tunnels are down.
 func NewGuardedPools(guard *Guard, services Services) *Pools {
 	return &Pools{services: services, make: func(*url.URL) *Transport { return guard.transport() }, pools: make(map[string]*Transport)}
 }

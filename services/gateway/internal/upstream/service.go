@@ -10,19 +10,19 @@ import (
 	"waybill.dev/shared/egress"
 )
 
-// ServiceScheme is the scheme of back ends that are behind a tunnel: service://name/path.
+// ServiceScheme is the scheme of URLs that name a service behind a tunnel: service://name/path.
 const ServiceScheme = "service"
 
-// Access says which services the routes of a site may use, and as what.
+// Access says for whom the routes of a site use services behind tunnels.
 type Access struct {
 	Account     string
 	Project     string
 	Environment domain.EnvironmentType
-	// Check says why a service can't be used; nil: none is looked for, its name is enough.
+	// Check returns an error if the service can't be used. If Check is nil, every valid name is accepted.
 	Check func(name string) error
 }
 
-// Service is a service behind a tunnel, as the routes of a site see it.
+// Service is a service behind a tunnel, and who uses it.
 type Service struct {
 	Account     string
 	Project     string
@@ -30,7 +30,7 @@ type Service struct {
 	Name        string
 }
 
-// Services are the ways to services behind tunnels.
+// Services sends requests through tunnels.
 type Services interface {
 	// RoundTrip sends a request to a service. It fails with a *ServiceError or an *egress.Error.
 	RoundTrip(to Service, r *http.Request) (*http.Response, error)
@@ -57,10 +57,10 @@ var (
 	errServiceForm     = errors.New("must be service:// and the name of a service: 3 to 24 letters, digits and hyphens")
 )
 
-// IsService tells whether a text is meant to be a service.
+// IsService reports whether a URL names a service behind a tunnel.
 func IsService(text string) bool { return strings.HasPrefix(text, ServiceScheme+"://") }
 
-// ParseService reads the URL of a service.
+// ParseService parses and checks the URL of a service.
 func (a *Access) ParseService(text string) (*url.URL, error) {
 	if a == nil {
 		return nil, errServiceUploaded
@@ -77,15 +77,15 @@ func (a *Access) ParseService(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// ToService returns the back end of a URL that ParseService has returned.
+// ToService returns the back end for a URL from ParseService.
 func (a *Access) ToService(base *url.URL) BackEnd {
 	return BackEnd{base, ServiceScheme + "://" + base.Host, &Service{a.Account, a.Project, a.Environment, base.Host}}
 }
 
 const errOtherService egress.URLError = "must be an http or https URL"
 
-// service sends a request to the service itself. Redirects lead elsewhere by the rules of all
-// back ends.
+// service sends a request to the service. A redirect to another address is not for the tunnel: it follows the
+// rules for all back ends.
 func (p *Pools) service(to BackEnd, r *http.Request) (*http.Response, error) {
 	switch {
 	case r.URL.Host != to.service.Name:

@@ -47,7 +47,7 @@ func Guides(file []byte) ([]byte, error) {
 	return indented(set(routes, paths, "paths"))
 }
 
-// guideRoute returns the route of a guide, and the resource that it is.
+// guideRoute returns the route that answers with a guide. The route is an MCP resource as well.
 func guideRoute(g docsite.Guide, name string) yaml.MapSlice {
 	return yaml.MapSlice{
 		{Key: "operationId", Value: guideIDs + name},
