@@ -9,14 +9,22 @@ import (
 
 // HTTP/2 frames begin with 9 bytes: the length in 3, the type, flags, and the stream in 4.
 const (
-	frameHeader = 9
-	frameData   = 0
-	frameWindow = 8
+	frameHeader   = 9
+	frameData     = 0
+	frameSettings = 4
+	framePing     = 6
+	frameWindow   = 8
+	flagAck       = 1
 )
 
-// maxControl is how many frames without content an agent may send in a second. Each of them costs this gateway
-// time, and some need an answer. A normal agent sends about two for a request.
-const maxControl = 20_000
+// In a second, an agent may send maxControl frames without content, and maxAnswered of them that this gateway has to
+// answer. A normal agent sends about two frames without content for a request. It sends some that need an answer
+// at the beginning, and then one in 15 seconds. A gateway that is busy may not be able to answer 20,000 in a
+// second, so those have a bound of their own.
+const (
+	maxControl  = 20_000
+	maxAnswered = 1_000
+)
 
 var errFlood = errors.New("the agent sends too many frames that carry nothing")
 
@@ -24,11 +32,12 @@ var errFlood = errors.New("the agent sends too many frames that carry nothing")
 type watched struct {
 	net.Conn
 
-	head    [frameHeader]byte
-	have    int   // bytes of head
-	skip    int64 // of the frame's content
-	count   int
-	counted time.Time // when the count began
+	head     [frameHeader]byte
+	have     int   // bytes of head
+	skip     int64 // of the frame's content
+	count    int
+	answered int       // of those: that need an answer
+	counted  time.Time // when the count began
 }
 
 // Read implements io.Reader.
@@ -58,7 +67,7 @@ func (w *watched) see(p []byte) bool {
 		w.have = 0
 		length := binary.BigEndian.Uint32([]byte{0, w.head[0], w.head[1], w.head[2]})
 		w.skip = int64(length)
-		if kind := w.head[3]; (kind != frameData || length == 0) && kind != frameWindow && !w.allow() {
+		if kind := w.head[3]; (kind != frameData || length == 0) && kind != frameWindow && !w.allow(kind, w.head[4]) {
 			return false
 		}
 	}
@@ -66,11 +75,14 @@ func (w *watched) see(p []byte) bool {
 }
 
 // allow counts a frame.
-func (w *watched) allow() bool {
+func (w *watched) allow(kind, flags byte) bool {
 	now := time.Now()
 	if now.Sub(w.counted) >= time.Second {
-		w.count, w.counted = 0, now
+		w.count, w.answered, w.counted = 0, 0, now
 	}
 	w.count++
-	return w.count <= maxControl
+	if (kind == framePing || kind == frameSettings) && flags&flagAck == 0 {
+		w.answered++
+	}
+	return w.count <= maxControl && w.answered <= maxAnswered
 }

@@ -1,6 +1,7 @@
 package tunnel_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -255,6 +256,8 @@ func TestFloodsOfAgents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
 			h := r.hostile()
+			// Frames are sent together, or the agent would be too slow for a flood.
+			h.framer = http2.NewFramer(bufio.NewWriterSize(h.Conn, 32<<10), h.Conn)
 			go h.drain()
 			before := used()
 			if name == "headers without an end" {
