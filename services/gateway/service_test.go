@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
 
 	"waybill.dev/services/gateway"
 	"waybill.dev/services/gateway/gatewaytest"
@@ -25,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) {
 	_ = os.Setenv("PEBBLE_VA_NOSLEEP", "1") // the authority of tests looks at once
-	os.Exit(storetest.Main(m))
+	os.Exit(storetest.Main(m, goleak.IgnoreAnyFunction("github.com/letsencrypt/pebble/v2/va.VAImpl.processTasks")))
 }
 
 // page is a page of a list that has everything.

@@ -19,6 +19,7 @@ type ending struct {
 	ConsumerName string            `json:"consumerName"`
 	SigningKeyID string            `json:"signingKeyId"`
 	KeyID        string            `json:"keyId"`
+	Hostname     string            `json:"hostname"`
 	Advice       string            `json:"advice"`
 
 	Left string `json:"-"` // until its end
