@@ -64,7 +64,7 @@ func testChecks(t *testing.T, b *bench) {
 		t.Errorf("before they are due: %v, %v", claimed, err)
 	}
 	writing, _ := b.DB.Handles()
-	if _, err := writing.ExecContext(t.Context(), "UPDATE gateway_domains SET next_check_at = $1", b.DB.Moment(time.Now().Add(-time.Minute))); err != nil {
+	if _, err := writing.ExecContext(t.Context(), "UPDATE gateway_domains SET next_check_at = $1", b.DB.Moment(b.DB.Now().Add(-time.Minute))); err != nil {
 		t.Fatal(err)
 	}
 	var mu sync.Mutex
@@ -142,7 +142,7 @@ func testLocks(t *testing.T, b *bench) {
 	lock("two", false)
 	lock("one", true) // it renews
 	writing, _ := b.DB.Handles()
-	if _, err := writing.ExecContext(t.Context(), "UPDATE gateway_acme_locks SET expires_at = $1", b.DB.Moment(time.Now().Add(-time.Second))); err != nil {
+	if _, err := writing.ExecContext(t.Context(), "UPDATE gateway_acme_locks SET expires_at = $1", b.DB.Moment(b.DB.Now().Add(-time.Second))); err != nil {
 		t.Fatal(err)
 	}
 	lock("two", true)
