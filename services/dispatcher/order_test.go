@@ -512,6 +512,40 @@ func TestTheNextOwnerHasTheRoom(t *testing.T) {
 	b.deliveries(w.ID, domain.StatusDelivered, 5)
 }
 
+// What settles events may be lost with the dispatcher that was about to write it. The bus has nothing of
+// them any more, but the log knows that they have ended: the next owner waits for none of them, and settles them.
+func TestALostSettlementHoldsNothingUp(t *testing.T) {
+	onBoth(t, func(t *testing.T, b *bench) {
+		s := newSink(t, nil)
+		w := b.webhook(s.URL, ordered)
+		b.numbered(20, 2, 1, nil)
+		b.execute("CREATE TABLE lost AS SELECT * FROM outbox")
+		stop := b.dispatch()
+		b.deliveries(w.ID, domain.StatusDelivered, 20)
+		b.settled()
+		stop()
+		b.execute("INSERT INTO outbox SELECT * FROM lost")
+		b.dispatch()
+		b.numbered(20, 2, 11, nil)
+		b.deliveries(w.ID, domain.StatusDelivered, 40)
+		calls, _ := s.seen()
+		inOrder(t, calls, 2, 20)
+		if len(calls) != 40 {
+			t.Errorf("%d calls for 40 events", len(calls))
+		}
+		b.settled()
+	})
+}
+
+// execute changes the database beside the store.
+func (b *bench) execute(statement string) {
+	b.t.Helper()
+	writing, _ := b.store.Handles()
+	if _, err := writing.ExecContext(b.t.Context(), statement); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
 // Events from NATS keep the order of the stream, from ordering on, with two dispatchers; events that the
 // bus does not have yet are waited for.
 func TestOrderOfTheStream(t *testing.T) {
