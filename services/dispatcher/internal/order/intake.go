@@ -93,7 +93,13 @@ func (s *session) arrive(message *bus.Message) []*taken {
 		s.stage.Done(message)
 		return nil
 	}
-	t.event.Known = t.event.Known || message.Repeated || message.Sequence <= s.suspect
+	place := t.event.Place
+	if place > 0 && !message.Repeated && s.places.copied(place) {
+		s.stage.Done(message)
+		return nil
+	}
+	late := place > 0 && place < s.places.next
+	t.event.Known = t.event.Known || message.Repeated || late || message.Sequence <= s.suspect
 	ready := s.places.add(time.Now(), t)
 	s.m.metrics.places.Set(float64(len(s.places.early)))
 	return ready
@@ -144,7 +150,7 @@ func (s *session) overdue(ctx context.Context) ([]*taken, error) {
 	}
 	s.m.metrics.missing.Add(float64(low - p.next))
 	s.m.options.Logger.Warn("events that were committed don't come; later ones go on without them", "account", s.account, "from", p.next, "below", low)
-	return p.skip(now, low), nil
+	return p.miss(now, low), nil
 }
 
 // admit makes the deliveries of events, in their order.
