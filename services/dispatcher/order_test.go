@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -17,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"waybill.dev/services/dispatcher"
+	"waybill.dev/services/dispatcher/internal/record"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/envelope"
@@ -474,6 +476,55 @@ func TestALostDeliveryIsRestored(t *testing.T) {
 			return fmt.Errorf("it was removed %d times, want once, at its end", removed.Load())
 		}
 		return nil
+	})
+}
+
+// A delivery that another owner has given up has not arrived, though this one knows of no attempt: the next
+// one has the mark of a gap.
+func TestWhatAnotherOwnerGaveUpIsAGap(t *testing.T) {
+	onBoth(t, func(t *testing.T, b *bench) {
+		s := newSink(t, func(c call) int {
+			if strings.Contains(string(c.body), `"n":1}`) {
+				return http.StatusInternalServerError
+			}
+			return http.StatusOK
+		})
+		w := b.webhook(s.URL, ordered, func(w *domain.Webhook) { w.RetrySchedule = []time.Duration{4 * time.Second, time.Hour} })
+		b.dispatch()
+		b.numbered(2, 1, 1, nil)
+		var first domain.Delivery
+		b.eventually(func() error {
+			list := b.list(w.ID)
+			i := slices.IndexFunc(list, func(d domain.Delivery) bool { return d.Status == domain.StatusRetrying })
+			if len(list) != 2 || i < 0 {
+				return fmt.Errorf("%d deliveries, one of them retrying: %d", len(list), i)
+			}
+			first = list[i]
+			return nil
+		})
+		at, _ := first.ID.ReceivedAt()
+		shipment := envelope.Shipment(domain.DefaultAccount, []byte(`{"data":{"shipmentId":"shp_0"}}`))
+		outcome := domain.Outcome{
+			Delivery: first.ID, Account: domain.DefaultAccount, Webhook: w.ID, EventID: first.EventID, EventType: first.EventType,
+			Status: domain.StatusFailed, Reason: domain.ReasonExhausted, Rev: domain.FirstOutcome.Next(), Attempts: 2, RunAttempts: 2,
+			UpdatedAt: at, Sequence: 1, Shipment: *shipment,
+		}
+		stored := make(chan error, 1)
+		b.bus.PublishRecords(record.Encode(&domain.RecordBatch{Outcomes: []domain.Outcome{outcome}}), func(err error) { stored <- err })
+		subject := bus.OrderSubject(&domain.Task{Account: domain.DefaultAccount, Webhook: w.ID, Delivery: first.ID})
+		if err := errors.Join(<-stored, b.bus.Stream(bus.StreamOrder).Clear(t.Context(), subject, math.MaxInt64)); err != nil {
+			t.Fatal(err)
+		}
+		b.eventually(func() error {
+			if _, ids := s.seen(); len(ids) != 2 {
+				return fmt.Errorf("%d events", len(ids))
+			}
+			return nil
+		})
+		calls, _ := s.seen()
+		if last := calls[len(calls)-1].header; last.Get("Waybill-Gap") != "1" || last.Get("Waybill-Sequence") != "2" {
+			t.Errorf("the next one has %v", last)
+		}
 	})
 }
 

@@ -19,7 +19,9 @@ type places struct {
 type span struct{ from, below int64 }
 
 // begin begins with a place: all before it are settled.
-func (p *places) begin(next int64) { *p = places{next: next, first: next, early: make(map[int64]*taken)} }
+func (p *places) begin(next int64) {
+	*p = places{next: next, first: next, early: make(map[int64]*taken)}
+}
 
 // copied reports whether this session has an event already, or goes on behind its end: the message is a copy of
 // another one. The relay makes copies of what an API is slow to publish.
