@@ -155,8 +155,7 @@ func remove(p *console.Page) error {
 	if err != nil {
 		return err
 	}
-	path := in(p) + "?" + url.Values{"hostname": {values.Get("hostname")}}.Encode()
-	if err := p.API.Send(http.MethodDelete, path, nil, nil); err != nil {
+	if err := p.API.Delete(in(p), url.Values{"hostname": {values.Get("hostname")}}); err != nil {
 		return err
 	}
 	return p.Done("The domain is removed.", listPath)
