@@ -64,6 +64,13 @@ const (
 	ActionRotateTunnelToken = "rotate-tunnel-token"
 	ActionConfigureTunnel   = "configure-tunnel-services"
 	ActionDeleteTunnel      = "delete-tunnel"
+
+	ActionCreateDomain      = "create-custom-domain"
+	ActionUpdateDomain      = "update-custom-domain"
+	ActionDeleteDomain      = "delete-custom-domain"
+	ActionVerifyDomain      = "verify-custom-domain" // by hand, and when DNS was asked without being told to
+	ActionPutCertificate    = "put-custom-domain-certificate"
+	ActionDeleteCertificate = "delete-custom-domain-certificate"
 )
 
 // The types of what the actions are done to.
@@ -89,6 +96,8 @@ const (
 	ResourceVariable   = "variable"
 
 	ResourceTunnel = "tunnel"
+
+	ResourceDomain = "customDomain"
 )
 
 // Log reads and writes the table.
