@@ -60,8 +60,11 @@ func (d *deployed) counted(ctx context.Context, want int64) (n int64, err error)
 	defer api.Close()
 	waited := stack.Await(ctx, func() (bool, error) {
 		answer, err := api.Do(ctx, http.MethodGet, "/v1/deployments/"+d.name+"/stats-by-status-code?filter=last-hour", nil, nil)
-		if err != nil || answer.Status != http.StatusOK {
-			return false, nil // it may still be starting
+		if err != nil {
+			return false, err
+		}
+		if answer.Status != http.StatusOK {
+			return false, nil // the database may still be starting
 		}
 		var said struct {
 			Data struct {

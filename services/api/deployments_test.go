@@ -286,7 +286,8 @@ func TestMostDeployments(t *testing.T) {
 		r.archive(http.MethodPost, one, "application/zip", "PK archive"),
 		r.do(http.MethodPost, sourcesPath, `{"accountName":"default","projectName":"shop","branchName":"more"}`),
 	} {
-		if refused.want(http.StatusConflict).field("code", "CONFLICT"); !strings.Contains(refused.text("detail"), "as many deployments as it may have") {
+		refused.want(http.StatusConflict).field("code", "CONFLICT")
+		if !strings.Contains(refused.text("detail"), "as many deployments as it may have") {
 			t.Errorf("%s: %s", refused.call, refused.body)
 		}
 	}

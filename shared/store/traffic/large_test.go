@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -33,7 +34,7 @@ func fillLog(t *testing.T, db *store.Store, tables *traffic.Traffic, n int) int 
 	now := db.Now()
 	seed := &traffic.Batch{Writer: "seed", Number: 1} // there is a partition for each hour then
 	for hour := range 25 {
-		seed.Rows = append(seed.Rows, traffic.Request{Deployment: "seed", At: now.Add(-time.Duration(hour) * time.Hour), RequestID: fmt.Sprint(hour), Severity: domain.SeverityInfo})
+		seed.Rows = append(seed.Rows, traffic.Request{Deployment: "seed", At: now.Add(-time.Duration(hour) * time.Hour), RequestID: strconv.Itoa(hour), Severity: domain.SeverityInfo})
 	}
 	if err := tables.Write(t.Context(), seed); err != nil {
 		t.Fatal(err)
@@ -50,7 +51,7 @@ func fillLog(t *testing.T, db *store.Store, tables *traffic.Traffic, n int) int 
 			'consumer-' || i % 200, CASE WHEN status >= 500 THEN 'error' WHEN status >= 400 THEN 'warn' ELSE 'info' END, '203.0.113.0/24', 0, 512, '', 0, 0, '', '', CASE WHEN status >= 400 THEN 2 ELSE 1 END,
 			CASE WHEN status >= 400 THEN '[{"t":1,"s":"warn","o":"policy key","m":"' || message || '"}]' ELSE '' END, CASE WHEN status >= 400 THEN message ELSE '' END, false
 		FROM (SELECT i, 'large-' || CASE WHEN i % 2 = 0 THEN 0 ELSE 1 + i / 2 % 4 END AS deployment, ?::timestamptz + i * ?::interval AS at,
-			CASE WHEN r < 2 THEN 500 + r ELSE CASE WHEN r < 60 THEN 401 ELSE CASE WHEN r < 80 THEN 302 ELSE 200 END END END AS status,
+			CASE WHEN r < 2 THEN 500 + r WHEN r < 60 THEN 401 WHEN r < 80 THEN 302 ELSE 200 END AS status,
 			CASE WHEN r % 10 = 0 THEN 'POST' WHEN r % 100 = 1 THEN 'DELETE' ELSE 'GET' END AS method,
 			CASE WHEN i % 500000 = 0 THEN 'The flux capacitor is empty.' WHEN r < 2 THEN 'The back end can''t be reached.' ELSE 'The request was refused with 401 UNAUTHENTICATED.' END AS message
 			FROM (SELECT i, (i * 7919 + i / 1000) % 1000 AS r FROM generate_series(?::bigint, ?::bigint) AS i) AS numbered) AS made`,

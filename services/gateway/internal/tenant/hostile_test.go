@@ -63,12 +63,7 @@ func TestHostileSchemas(t *testing.T) { //nolint:paralleltest // memory is the p
 		"one that is as large as it": {referring(large(40_000, `true`), 1, ""), 0},
 	} {
 		t.Run(name, func(t *testing.T) { //nolint:paralleltest // as above
-			files := map[string]string{"a.oas.json": tc.file}
-			for i := range tc.more {
-				files[fmt.Sprintf("z%d.oas.json", i)] = `{"openapi":"3.1.0","info":{"title":"T","version":"1"},"paths":{},"x":[` + strings.Repeat(`{"":0},`, 30_000) + `0]}`
-			}
-			packed := zipped(t, files)
-			files = nil
+			packed := zipped(t, besides(tc.file, tc.more))
 			var said string
 			most, took := peak(func() {
 				made, faults := tenant.Rules{}.Make(t.Context(), archive.Zip, packed, build(), nil)
@@ -86,6 +81,15 @@ func TestHostileSchemas(t *testing.T) { //nolint:paralleltest // memory is the p
 			t.Logf("%d bytes: %d MiB, %s", len(packed), most>>20, took.Round(time.Millisecond))
 		})
 	}
+}
+
+// besides are route files with so many others, which have much in them that means nothing.
+func besides(file string, others int) map[string]string {
+	files := map[string]string{"a.oas.json": file}
+	for i := range others {
+		files[fmt.Sprintf("z%d.oas.json", i)] = `{"openapi":"3.1.0","info":{"title":"T","version":"1"},"paths":{},"x":[` + strings.Repeat(`{"":0},`, 30_000) + `0]}`
+	}
+	return files
 }
 
 // peak returns how much memory more than before was in use at a time, and how long it took.
