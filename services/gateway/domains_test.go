@@ -347,7 +347,7 @@ func own(tb testing.TB) (func(*tls.ClientHelloInfo) (*tls.Certificate, error), *
 }
 
 // A name gets the certificate that was uploaded for it, or the operator's. What is changed holds
-// for the next handshake. A connection is for the hosts of one account.
+// for the next handshake. A connection for the host of a tenant is for that host alone.
 func TestCertificateOfAName(t *testing.T) {
 	t.Parallel()
 	certificate, operator := own(t)
