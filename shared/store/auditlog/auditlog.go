@@ -64,6 +64,10 @@ const (
 	ActionRotateTunnelToken = "rotate-tunnel-token"
 	ActionConfigureTunnel   = "configure-tunnel-services"
 	ActionDeleteTunnel      = "delete-tunnel"
+
+	ActionCreateClientCA = "create-client-mtls-ca-certificate"
+	ActionUpdateClientCA = "update-client-mtls-ca-certificate"
+	ActionDeleteClientCA = "delete-client-mtls-ca-certificate"
 )
 
 // The types of what the actions are done to.
@@ -88,7 +92,8 @@ const (
 	ResourceBranch     = "branch" // of a project
 	ResourceVariable   = "variable"
 
-	ResourceTunnel = "tunnel"
+	ResourceTunnel   = "tunnel"
+	ResourceClientCA = "client-mtls-ca-certificate"
 )
 
 // Log reads and writes the table.

@@ -67,6 +67,8 @@ func owners() map[string]string {
 		"gateway_tunnel_connections": "tunnels",
 		"gateway_tunnel_operations":  "tunnels",
 
+		"gateway_client_cas": "clientcas",
+
 		"gateway_calls":    "traffic",
 		"gateway_not_kept": "traffic",
 		"gateway_writers":  "traffic",
