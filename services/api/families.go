@@ -11,6 +11,7 @@ import (
 	"waybill.dev/services/api/internal/audit"
 	"waybill.dev/services/api/internal/auth"
 	"waybill.dev/services/api/internal/buckets"
+	"waybill.dev/services/api/internal/clientcas"
 	"waybill.dev/services/api/internal/console/system"
 	"waybill.dev/services/api/internal/consumers"
 	"waybill.dev/services/api/internal/deliveries"
@@ -91,6 +92,7 @@ func families(o *Options, p *parts) []Route {
 		variables.Routes(db, db),
 		traffic.Routes(db, db),
 		tunnels.Routes(tunnelOptions(o, db)),
+		clientcas.Routes(db, func() { o.Bus.Announce(bus.SubjectGateway, nil) }),
 		documents.Routes(p.documents),
 	)
 }

@@ -47,6 +47,9 @@ func bodies() map[string]string {
 		"createTunnel":            `{"name":"taken"}`,
 		"rotateTunnelToken":       `{}`,
 		"configureTunnelServices": `{"version":1,"services":[]}`,
+
+		"createClientMtlsCaCertificate": `{"name":"taken","certificate":"-----BEGIN CERTIFICATE-----"}`,
+		"updateClientMtlsCaCertificate": `{"name":"taken"}`,
 	}
 }
 
@@ -70,7 +73,7 @@ func (r *rig) theirs() *strings.Replacer {
 	upload := r.archive(http.MethodPost, sourcesPath+"?accountName=default&projectName=their-project&branchName=main", "application/zip", "PK").want(http.StatusAccepted)
 	tunnel, provisioning := r.theirTunnel()
 	return strings.NewReplacer(
-		"{tunnelId}", tunnel, "{operationId}", provisioning,
+		"{tunnelId}", tunnel, "{operationId}", provisioning, "{certificateId}", r.theirCA(),
 		"{deploymentName}", upload.text("deploymentName"), "{statusId}", upload.text("statusId"), "{buildId}", upload.text("buildId"), "{requestId}", "0190c0f0-0000-7000-8000-000000000001",
 		"{accountName}", "default", "{bucketName}", "their-bucket", "{consumerName}", "their-consumer", "{keyId}", key, "{managerId}", manager, "{projectName}", "their-project",
 		"{branchName}", "their%2Fbranch", "{variableName}", "THEIRS",
@@ -83,7 +86,7 @@ func (r *rig) theirs() *strings.Replacer {
 func nobodys() *strings.Replacer {
 	const id = "0190c0f0-0000-7000-8000-000000000000"
 	return strings.NewReplacer(
-		"{tunnelId}", "tun_0000000000000000000000", "{operationId}", "pst_0000000000000000000000",
+		"{tunnelId}", "tun_0000000000000000000000", "{operationId}", "pst_0000000000000000000000", "{certificateId}", "mtlsca_0000000000000000000000",
 		"{deploymentName}", "no-such-deployment", "{statusId}", id, "{buildId}", id, "{requestId}", id,
 		"{accountName}", "no-such-account", "{bucketName}", "no-such-bucket", "{consumerName}", "no-such-consumer",
 		"{keyId}", "key_000000000000000000000000", "{managerId}", "eusr_000000000000000000000000", "{projectName}", "no-such-project",
@@ -105,7 +108,7 @@ func TestIsolation(t *testing.T) {
 		r.do(http.MethodPost, "/v1/projects", `{"name":"own"}`, as(second)).want(http.StatusCreated)
 		everything := func() string {
 			var all strings.Builder
-			for _, path := range []string{bucketsPath, bucketsPath + "/their-bucket/consumers?include-api-keys=true&include-managers=true&key-format=visible", "/v1/webhooks", "/v1/deliveries", "/v1/events", "/v1/accounts/default/projects", "/v1/accounts/default/projects/their-project/branches/their%2Fbranch/variables", "/v1/accounts/default/projects/their-project/deployments", "/v1/accounts/default/tunnels"} {
+			for _, path := range []string{bucketsPath, bucketsPath + "/their-bucket/consumers?include-api-keys=true&include-managers=true&key-format=visible", "/v1/webhooks", "/v1/deliveries", "/v1/events", "/v1/accounts/default/projects", "/v1/accounts/default/projects/their-project/branches/their%2Fbranch/variables", "/v1/accounts/default/projects/their-project/deployments", "/v1/accounts/default/tunnels", casPath} {
 				all.Write(r.do(http.MethodGet, path, "").want(http.StatusOK).body)
 			}
 			return all.String()

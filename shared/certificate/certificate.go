@@ -68,10 +68,17 @@ func strong(key any) bool {
 
 // Fingerprint returns the SHA-256 of the certificate as people compare it: AA:BB:…
 func Fingerprint(c *x509.Certificate) string {
-	const digits = "0123456789ABCDEF"
 	sum := sha256.Sum256(c.Raw)
-	text := make([]byte, 0, 3*len(sum))
-	for i, b := range sum {
+	return digits(sum[:])
+}
+
+// Serial returns the serial number in the same form.
+func Serial(c *x509.Certificate) string { return digits(c.SerialNumber.Bytes()) }
+
+func digits(raw []byte) string {
+	const digits = "0123456789ABCDEF"
+	text := make([]byte, 0, 3*len(raw))
+	for i, b := range raw {
 		if i > 0 {
 			text = append(text, ':')
 		}

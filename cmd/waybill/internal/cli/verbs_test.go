@@ -113,6 +113,12 @@ func TestVerbsAskTheAPI(t *testing.T) {
 		{"tunnels delete tun_1 --yes", "DELETE", at + "/tunnels/tun_1", ""},
 		{"tunnels teardown tun_1 tst_1", "GET", at + "/tunnels/tun_1/teardown-operations/tst_1", ""},
 
+		{"certificates list --limit 5", "GET", at + "/client-mtls-ca-certificates?limit=5", ""},
+		{"certificates create partners -", "POST", at + "/client-mtls-ca-certificates", `{"certificate":"{\"from\":\"stdin\"}","name":"partners"}`},
+		{"certificate get mtlsca_1", "GET", at + "/client-mtls-ca-certificates/mtlsca_1", ""},
+		{"certificates update mtlsca_1 --name suppliers", "PATCH", at + "/client-mtls-ca-certificates/mtlsca_1", `{"name":"suppliers"}`},
+		{"certificates delete mtlsca_1 --yes", "DELETE", at + "/client-mtls-ca-certificates/mtlsca_1", ""},
+
 		{"buckets list --tag team=web --tag a=b=c", "GET", at + "/key-buckets?tag.a=b%3Dc&tag.team=web", ""},
 		{"bucket list --account other", "GET", "/v1/accounts/other/key-buckets", ""},
 		{"buckets create partners", "POST", at + "/key-buckets", `{"name":"partners"}`},

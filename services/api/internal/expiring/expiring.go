@@ -24,6 +24,7 @@ const most = 1000
 type Store interface {
 	Expiring(ctx context.Context, account string, now time.Time, limit int) ([]domain.Expiry, error)
 	ExpiringKeys(ctx context.Context, account string, now time.Time, limit int) ([]domain.Expiry, error)
+	ExpiringClientCAs(ctx context.Context, account string, now time.Time, limit int) ([]domain.Expiry, error)
 }
 
 // Routes returns the operations.
@@ -47,6 +48,8 @@ type view struct {
 	BucketName   string            `json:"bucketName,omitzero"`
 	ConsumerName string            `json:"consumerName,omitzero"`
 	KeyID        string            `json:"keyId,omitzero"`
+	CA           string            `json:"caCertificateId,omitzero"`
+	CAName       string            `json:"caCertificateName,omitzero"`
 	Advice       string            `json:"advice"`
 }
 
@@ -60,6 +63,8 @@ func show(e domain.Expiry) view {
 		v.SigningKeyID = e.Key
 	case domain.ExpiryAPIKey:
 		v.KeyID = e.Key
+	case domain.ExpiryClientCA:
+		v.CA, v.CAName = e.Key, e.Name
 	case domain.ExpiryReceiverCertificate, domain.ExpiryClientCertificate, domain.ExpiryWebhookSecret:
 	}
 	return v
@@ -78,11 +83,14 @@ func advice(kind domain.ExpiryKind) string {
 		return "Give receivers the new public key. This key signs no callbacks once it has ended."
 	case domain.ExpiryAPIKey:
 		return "Give whoever uses this key another one, or set a later expiresOn. Requests with it are refused once it has ended."
+	case domain.ExpiryClientCA:
+		return "Upload the CA's new certificate, then delete this one. Its clients are refused once it has ended."
 	}
 	return ""
 }
 
-// list shows what ends, the soonest first. API keys are shown to those who may read them.
+// list shows what ends, the soonest first. API keys and CA certificates are shown to those who
+// may read them.
 func (h *handlers) list(c *web.Call) error {
 	if err := c.Check(); err != nil {
 		return err
@@ -98,6 +106,13 @@ func (h *handlers) list(c *web.Call) error {
 			return err
 		}
 		found = append(found, keys...)
+	}
+	if c.Principal.May(domain.ScopeGatewayRead) {
+		authorities, err := h.store.ExpiringClientCAs(c.Context(), account, now, most+1)
+		if err != nil {
+			return err
+		}
+		found = append(found, authorities...)
 	}
 	slices.SortStableFunc(found, func(a, b domain.Expiry) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Webhook, b.Webhook)) })
 	shown, err := web.Fitting(found[:min(len(found), most)], show)

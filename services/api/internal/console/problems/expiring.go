@@ -19,6 +19,8 @@ type ending struct {
 	ConsumerName string            `json:"consumerName"`
 	SigningKeyID string            `json:"signingKeyId"`
 	KeyID        string            `json:"keyId"`
+	CA           string            `json:"caCertificateId"`
+	CAName       string            `json:"caCertificateName"`
 	Advice       string            `json:"advice"`
 
 	Left string `json:"-"` // until its end
@@ -77,6 +79,8 @@ func (e *ending) Name() string {
 		return "A signing key"
 	case domain.ExpiryAPIKey:
 		return "An API key"
+	case domain.ExpiryClientCA:
+		return "A CA certificate"
 	}
 	return string(e.Kind)
 }
@@ -86,6 +90,8 @@ func (e *ending) Of() string {
 	switch {
 	case e.WebhookID != "":
 		return e.URL
+	case e.CA != "":
+		return e.CAName
 	case e.KeyID != "":
 		return e.BucketName + "/" + e.ConsumerName
 	}
@@ -105,6 +111,8 @@ func (e *ending) Link() string {
 		return "/console/signing-keys"
 	case domain.ExpiryAPIKey:
 		return console.Path("console", "access", "buckets", e.BucketName, "consumers", e.ConsumerName)
+	case domain.ExpiryClientCA:
+		return console.Path("console", "certificates", e.CA)
 	}
 	return ""
 }
