@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"waybill.dev/services/gateway/internal/builder"
+	"waybill.dev/services/gateway/internal/edge"
 	"waybill.dev/services/gateway/internal/hosts"
 	"waybill.dev/services/gateway/internal/rollout"
 	"waybill.dev/services/gateway/internal/tenant"
@@ -22,13 +24,14 @@ import (
 	"waybill.dev/shared/authenticator"
 	"waybill.dev/shared/body"
 	"waybill.dev/shared/bus"
-	"waybill.dev/shared/edge"
+	callers "waybill.dev/shared/edge"
 	"waybill.dev/shared/egress"
 	"waybill.dev/shared/problem"
 	"waybill.dev/shared/requestid"
 	"waybill.dev/shared/seal"
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/deployments"
+	"waybill.dev/shared/store/domains"
 	"waybill.dev/shared/store/keyholders"
 	"waybill.dev/shared/store/tunnels"
 )
@@ -63,6 +66,9 @@ type Options struct {
 	Traffic *Traffic
 	// TrustedProxies are the networks of proxies whose X-Forwarded-For and -Proto count.
 	TrustedProxies []netip.Prefix
+	// Certificate returns the operator's certificate for Waybill's own hosts and those of
+	// deployments; nil: there is none.
+	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	// Memory is what bodies in memory may take together; nil: there is no bound.
 	Memory *body.Memory
 	// Process is the name of this gateway. Lists of tunnel connections show it. Empty means "gateway".
@@ -75,6 +81,7 @@ type Options struct {
 type Service struct {
 	options Options
 	rollout *rollout.Rollout
+	domains *domains.Domains
 	tunnels *tunnel.Tunnels
 	run     []func(context.Context) error
 }
@@ -91,7 +98,7 @@ func New(o Options) (*Service, error) {
 		}
 		o.Policies = own
 	}
-	s := &Service{options: o}
+	s := &Service{options: o, domains: domains.New(o.Store)}
 	if o.Authenticator == nil {
 		keys, err := authenticator.New(authenticator.Options{
 			Store: keyholders.New(o.Store), Bus: o.Bus, Peppers: o.Keyring.Derive(authenticator.Purpose), Logger: o.Logger,
@@ -109,9 +116,9 @@ func New(o Options) (*Service, error) {
 	s.tunnels = behind
 	tables, rules := deployments.New(o.Store), tenant.Rules{Egress: o.Egress, Policies: o.Policies}
 	s.rollout = rollout.New(rollout.Options{
-		Store: tables, Bus: o.Bus, Compile: compiler(rules), Guard: upstream.NewGuard(o.Egress, o.Own, egress.Options{}),
+		Store: tables, Domains: s.domains, Bus: o.Bus, Compile: compiler(rules), Guard: upstream.NewGuard(o.Egress, o.Own, egress.Options{}),
 		Services:      s.tunnels,
-		Authenticator: o.Authenticator, Memory: o.Memory, Edge: &edge.Edge{Trusted: o.TrustedProxies},
+		Authenticator: o.Authenticator, Memory: o.Memory, Edge: &callers.Edge{Trusted: o.TrustedProxies},
 		Tables: o.Tables, InFlight: int64(o.InFlight), Traffic: o.Traffic, Logger: o.Logger, Registerer: o.Registerer,
 	})
 	builds := builder.New(builder.Options{Store: tables, Services: tunnels.New(o.Store), Bus: o.Bus, Rules: rules, Logger: o.Logger, Registerer: o.Registerer})
@@ -141,7 +148,16 @@ func (s *Service) Handler(other http.Handler) http.Handler {
 	if other == nil {
 		other = &own{s}
 	}
-	return hosts.New(s.options.Domain, s.rollout.Find, agents(s.tunnels, other))
+	return hosts.New(s.options.Domain, s.rollout, agents(s.tunnels, other))
+}
+
+// TLS returns what a TLS server in front of Handler listens with: the name that a client gives
+// decides which certificate it gets, and for whose hosts the connection is.
+func (s *Service) TLS() *tls.Config {
+	nothing := http.NotFoundHandler()
+	return edge.New(edge.Options{
+		Hosts: hosts.New(s.options.Domain, s.rollout, nothing), Uploads: s.domains, Own: s.options.Certificate, Logger: s.options.Logger,
+	}).Config()
 }
 
 // own answers for the process itself.

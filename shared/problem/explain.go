@@ -23,7 +23,7 @@ type Explanation struct {
 func Codes() []Code {
 	return []Code{
 		InvalidInput, Unauthenticated, Forbidden, NotFound, MethodNotAllowed, RequestTimeout, Conflict, Gone, TooLarge,
-		UnsupportedMediaType, RateLimited, Internal, BadGateway, Unavailable, GatewayTimeout,
+		UnsupportedMediaType, Misdirected, RateLimited, Internal, BadGateway, Unavailable, GatewayTimeout,
 	}
 }
 
@@ -150,6 +150,15 @@ func ofServer(code Code) Explanation {
 				"The headers RateLimit-Limit, -Remaining and -Reset say how much is left. A batch counts as many as it has events.",
 			},
 			Example: New(RateLimited, "Too many requests of this account."), At: "/v1/events",
+		}
+	case Misdirected:
+		return Explanation{
+			Meaning: "The TLS connection was opened for a host of another account than that of the request.",
+			Advice: []string{
+				"Open a connection for the host of the request. Browsers and most clients do so by themselves.",
+				"If you set the Host header yourself, give the same name to TLS: in curl, use --resolve or --connect-to, and no Host header.",
+			},
+			Example: New(Misdirected, "The TLS connection is for another host. Open one for the host of the request."), At: "/orders/4711",
 		}
 	case BadGateway:
 		return Explanation{

@@ -28,6 +28,7 @@ const (
 	Gone                 Code = "GONE"                   // 410
 	TooLarge             Code = "TOO_LARGE"              // 413
 	UnsupportedMediaType Code = "UNSUPPORTED_MEDIA_TYPE" // 415
+	Misdirected          Code = "MISDIRECTED"            // 421
 	RateLimited          Code = "RATE_LIMITED"           // 429
 	Internal             Code = "INTERNAL"               // 500
 	BadGateway           Code = "BAD_GATEWAY"            // 502
@@ -62,6 +63,8 @@ func kindOf(code Code) kind {
 		return kind{http.StatusGone, "Gone", "gone"}
 	case TooLarge:
 		return kind{http.StatusRequestEntityTooLarge, "Too large", "too-large"}
+	case Misdirected:
+		return kind{http.StatusMisdirectedRequest, "Misdirected request", "misdirected"}
 	case UnsupportedMediaType:
 		return kind{http.StatusUnsupportedMediaType, "Unsupported media type", "unsupported-media-type"}
 	case RateLimited:

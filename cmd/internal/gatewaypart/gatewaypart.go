@@ -28,10 +28,13 @@ func AddBefore(p *boot.Process, h *boot.Handles, other http.Handler, keys gatewa
 		Store: h.Store, Bus: h.Bus, Keyring: h.Keyring, Authenticator: keys, Domain: h.Settings.GatewayDomain,
 		Egress: &egress.Policy{Allow: h.Settings.GatewayEgressAllow, HTTP: h.Settings.EgressHTTP}, Own: h.Own, Process: process,
 		Tables: h.Settings.GatewayTables, InFlight: h.Settings.GatewayInFlight,
-		TrustedProxies: h.Settings.TrustedProxies, Memory: h.Memory, Traffic: counts, Logger: h.Logger, Registerer: h.Registry,
+		TrustedProxies: h.Settings.TrustedProxies, Memory: h.Memory, Traffic: counts, Certificate: h.Certificate, Logger: h.Logger, Registerer: h.Registry,
 	})
 	if err != nil {
 		return nil, err
+	}
+	if h.TLS != nil {
+		h.TLS = service.TLS()
 	}
 	p.Add("gateway", service.Run)
 	return service.Handler(other), nil

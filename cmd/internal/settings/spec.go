@@ -18,6 +18,9 @@ const (
 // The names of the settings, which are those of the environment variables too.
 const (
 	HTTPAddr      = "WAYBILL_HTTP_ADDR"
+	TLSAddr       = "WAYBILL_TLS_ADDR"
+	TLSCert       = "WAYBILL_TLS_CERT"
+	TLSKey        = "WAYBILL_TLS_KEY"
 	OpsAddr       = "WAYBILL_OPS_ADDR"
 	ReceiverAddr  = "WAYBILL_RECEIVER_ADDR"
 	NATSAddr      = "WAYBILL_NATS_ADDR"
@@ -152,7 +155,20 @@ func Specs() []Spec {
 		{Name: TrustedProxies, Usage: "CIDRs of proxies whose X-Forwarded-For, -Host and -Proto are trusted; none: no proxy", roles: servers, defaults: same("none", servers...)},
 		{Name: PublicURL, Usage: "beginning of all links of the API and in alerts, such as https://hooks.example.com; without it, links are paths, or those of the API use what a trusted proxy sends", roles: pipeline},
 	}
-	return slices.Concat(specs, deployments(apis), signIn(apis), process(apis, servers, all))
+	return slices.Concat(specs, encrypted(), deployments(apis), signIn(apis), process(apis, servers, all))
+}
+
+// encrypted returns the settings of TLS.
+func encrypted() []Spec {
+	serving := []Role{Dev, API, Gateway}
+	return []Spec{
+		{
+			Name: TLSAddr, Flag: "tls", Usage: "address of HTTPS, with HTTP/2, besides that of HTTP; none: no TLS", roles: serving,
+			defaults: same("none", serving...),
+		},
+		{Name: TLSCert, Flag: "tls-cert", Usage: "file of the operator's certificate and those between it and its authority, PEM; it is read again when it changes", roles: serving},
+		{Name: TLSKey, Flag: "tls-key", Usage: "file of its private key, PEM", roles: serving},
+	}
 }
 
 // process returns the settings of what a process takes and tells.

@@ -68,6 +68,13 @@ const (
 	ActionCreateClientCA = "create-client-mtls-ca-certificate"
 	ActionUpdateClientCA = "update-client-mtls-ca-certificate"
 	ActionDeleteClientCA = "delete-client-mtls-ca-certificate"
+
+	ActionCreateDomain      = "create-custom-domain"
+	ActionUpdateDomain      = "update-custom-domain"
+	ActionDeleteDomain      = "delete-custom-domain"
+	ActionVerifyDomain      = "verify-custom-domain" // by hand, and when DNS was asked without being told to
+	ActionPutCertificate    = "put-custom-domain-certificate"
+	ActionDeleteCertificate = "delete-custom-domain-certificate"
 )
 
 // The types of what the actions are done to.
@@ -92,8 +99,11 @@ const (
 	ResourceBranch     = "branch" // of a project
 	ResourceVariable   = "variable"
 
-	ResourceTunnel   = "tunnel"
-	ResourceClientCA = "client-mtls-ca-certificate"
+	ResourceTunnel = "tunnel"
+
+	ResourceDomain = "customDomain"
+
+	ResourceClientCA = "clientCaCertificate"
 )
 
 // Log reads and writes the table.

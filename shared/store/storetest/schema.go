@@ -69,6 +69,12 @@ func owners() map[string]string {
 
 		"gateway_client_cas": "clientcas",
 
+		"gateway_domains":             "domains",
+		"gateway_domain_certificates": "domains",
+		"gateway_acme":                "domains",
+		"gateway_acme_locks":          "domains",
+		"gateway_acme_states":         "domains",
+
 		"gateway_calls":    "traffic",
 		"gateway_not_kept": "traffic",
 		"gateway_writers":  "traffic",

@@ -54,6 +54,7 @@ func head(w http.ResponseWriter) (id string) {
 type deployment struct {
 	rollout  *Rollout
 	name     string
+	account  string
 	wanted   atomic.Pointer[wanted] // what the database says
 	table    atomic.Pointer[table]  // nil: not made yet, or let go of
 	inFlight atomic.Int64
