@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/netip"
 	"strconv"
@@ -15,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"waybill.dev/services/gateway/internal/builder"
+	"waybill.dev/services/gateway/internal/clientcert"
 	"waybill.dev/services/gateway/internal/edge"
 	"waybill.dev/services/gateway/internal/hosts"
 	"waybill.dev/services/gateway/internal/rollout"
@@ -30,6 +32,7 @@ import (
 	"waybill.dev/shared/requestid"
 	"waybill.dev/shared/seal"
 	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/clientcas"
 	"waybill.dev/shared/store/deployments"
 	"waybill.dev/shared/store/domains"
 	"waybill.dev/shared/store/keyholders"
@@ -82,6 +85,7 @@ type Service struct {
 	options Options
 	rollout *rollout.Rollout
 	domains *domains.Domains
+	clients *clientcert.Authorities
 	tunnels *tunnel.Tunnels
 	run     []func(context.Context) error
 }
@@ -98,7 +102,7 @@ func New(o Options) (*Service, error) {
 		}
 		o.Policies = own
 	}
-	s := &Service{options: o, domains: domains.New(o.Store)}
+	s := &Service{options: o, domains: domains.New(o.Store), clients: clientcert.New(clientcas.New(o.Store), o.Bus, o.Logger)}
 	if o.Authenticator == nil {
 		keys, err := authenticator.New(authenticator.Options{
 			Store: keyholders.New(o.Store), Bus: o.Bus, Peppers: o.Keyring.Derive(authenticator.Purpose), Logger: o.Logger,
@@ -117,12 +121,12 @@ func New(o Options) (*Service, error) {
 	tables, rules := deployments.New(o.Store), tenant.Rules{Egress: o.Egress, Policies: o.Policies}
 	s.rollout = rollout.New(rollout.Options{
 		Store: tables, Domains: s.domains, Bus: o.Bus, Compile: compiler(rules), Guard: upstream.NewGuard(o.Egress, o.Own, egress.Options{}),
-		Services:      s.tunnels,
+		Services: s.tunnels, ClientCertificates: s.clients,
 		Authenticator: o.Authenticator, Memory: o.Memory, Edge: &callers.Edge{Trusted: o.TrustedProxies},
 		Tables: o.Tables, InFlight: int64(o.InFlight), Traffic: o.Traffic, Logger: o.Logger, Registerer: o.Registerer,
 	})
 	builds := builder.New(builder.Options{Store: tables, Services: tunnels.New(o.Store), Bus: o.Bus, Rules: rules, Logger: o.Logger, Registerer: o.Registerer})
-	s.run = append(s.run, s.rollout.Run, builds.Run, s.tunnels.Run)
+	s.run = append(s.run, s.rollout.Run, builds.Run, s.tunnels.Run, s.clients.Run)
 	return s, nil
 }
 
@@ -156,8 +160,15 @@ func (s *Service) Handler(other http.Handler) http.Handler {
 func (s *Service) TLS() *tls.Config {
 	nothing := http.NotFoundHandler()
 	return edge.New(edge.Options{
-		Hosts: hosts.New(s.options.Domain, s.rollout, nothing), Uploads: s.domains, Own: s.options.Certificate, Logger: s.options.Logger,
+		Hosts: hosts.New(s.options.Domain, s.rollout, nothing), Uploads: s.domains, Own: s.options.Certificate,
+		Clients: s.clients, Logger: s.options.Logger,
 	}).Config()
+}
+
+// ConnContext is for the servers in front of Handler. With it, what was found of the certificate
+// of a client is remembered for the time of its connection.
+func (s *Service) ConnContext(ctx context.Context, c net.Conn) context.Context {
+	return clientcert.ConnContext(ctx, c)
 }
 
 // own answers for the process itself.
@@ -188,7 +199,7 @@ func (o *own) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		status = "alive"
 	case "/readyz":
 		status = "ready"
-		if !o.service.rollout.Ready() {
+		if !o.service.rollout.Ready() || !o.service.clients.Ready() {
 			status, code = "starting", http.StatusServiceUnavailable
 		}
 	default:
