@@ -17,6 +17,7 @@ import (
 	"waybill.dev/services/api/internal/deliveries"
 	"waybill.dev/services/api/internal/deployments"
 	"waybill.dev/services/api/internal/documents"
+	"waybill.dev/services/api/internal/domains"
 	"waybill.dev/services/api/internal/events"
 	"waybill.dev/services/api/internal/expiring"
 	"waybill.dev/services/api/internal/explanations"
@@ -58,6 +59,7 @@ type parts struct {
 	relay     interface{ Poke() }
 	refusals  web.Refusals
 	documents *spec.Documents
+	verifier  *domains.Verifier // nil: nobody looks in DNS
 
 	dispatchers *system.Dispatchers
 }
@@ -92,6 +94,7 @@ func families(o *Options, p *parts) []Route {
 		variables.Routes(db, db),
 		traffic.Routes(db, db),
 		tunnels.Routes(tunnelOptions(o, db)),
+		domains.Routes(domainOptions(o, p)),
 		clientcas.Routes(db, func() { o.Bus.Announce(bus.SubjectGateway, nil) }),
 		documents.Routes(p.documents),
 	)

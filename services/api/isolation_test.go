@@ -48,6 +48,12 @@ func bodies() map[string]string {
 		"rotateTunnelToken":       `{}`,
 		"configureTunnelServices": `{"version":1,"services":[]}`,
 
+		"createCustomDomain":            `{"hostname":"new.example.com"}`,
+		"updateCustomDomain":            `{"hostname":"theirs.example.com","isDefault":false}`,
+		"verifyCustomDomain":            `{"hostname":"theirs.example.com"}`,
+		"putCustomDomainCertificate":    certificateBody("theirs.example.com"),
+		"deleteCustomDomainCertificate": `{"hostname":"theirs.example.com"}`,
+
 		"createClientMtlsCaCertificate": `{"name":"taken","certificate":"-----BEGIN CERTIFICATE-----"}`,
 		"updateClientMtlsCaCertificate": `{"name":"taken"}`,
 	}
@@ -55,7 +61,7 @@ func bodies() map[string]string {
 
 // queries has a good query for each operation that needs one.
 func queries() map[string]string {
-	return map[string]string{"explainDelivery": "?deliveryId={deliveryId}", "listEnvironments": "?accountName=second&projectName=own", "getCallStatistics": "?filter=last-hour"}
+	return map[string]string{"explainDelivery": "?deliveryId={deliveryId}", "listEnvironments": "?accountName=second&projectName=own", "getCallStatistics": "?filter=last-hour", "deleteCustomDomain": "?hostname=theirs.example.com"}
 }
 
 // theirs is everything of the default account that a path can name.
@@ -72,6 +78,7 @@ func (r *rig) theirs() *strings.Replacer {
 	job := r.do(http.MethodPost, "/v1/deliveries/retry", `{"eventId":"evt_theirs","status":"held"}`).want(http.StatusAccepted).text("id")
 	upload := r.archive(http.MethodPost, sourcesPath+"?accountName=default&projectName=their-project&branchName=main", "application/zip", "PK").want(http.StatusAccepted)
 	tunnel, provisioning := r.theirTunnel()
+	r.do(http.MethodPost, domainsPath, `{"hostname":"theirs.example.com"}`).want(http.StatusCreated)
 	return strings.NewReplacer(
 		"{tunnelId}", tunnel, "{operationId}", provisioning, "{certificateId}", r.theirCA(),
 		"{deploymentName}", upload.text("deploymentName"), "{statusId}", upload.text("statusId"), "{buildId}", upload.text("buildId"), "{requestId}", "0190c0f0-0000-7000-8000-000000000001",
@@ -108,7 +115,7 @@ func TestIsolation(t *testing.T) {
 		r.do(http.MethodPost, "/v1/projects", `{"name":"own"}`, as(second)).want(http.StatusCreated)
 		everything := func() string {
 			var all strings.Builder
-			for _, path := range []string{bucketsPath, bucketsPath + "/their-bucket/consumers?include-api-keys=true&include-managers=true&key-format=visible", "/v1/webhooks", "/v1/deliveries", "/v1/events", "/v1/accounts/default/projects", "/v1/accounts/default/projects/their-project/branches/their%2Fbranch/variables", "/v1/accounts/default/projects/their-project/deployments", "/v1/accounts/default/tunnels", casPath} {
+			for _, path := range []string{bucketsPath, bucketsPath + "/their-bucket/consumers?include-api-keys=true&include-managers=true&key-format=visible", "/v1/webhooks", "/v1/deliveries", "/v1/events", "/v1/accounts/default/projects", "/v1/accounts/default/projects/their-project/branches/their%2Fbranch/variables", "/v1/accounts/default/projects/their-project/deployments", "/v1/accounts/default/tunnels", "/v1/accounts/default/custom-domains", casPath} {
 				all.Write(r.do(http.MethodGet, path, "").want(http.StatusOK).body)
 			}
 			return all.String()

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,9 +16,9 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"waybill.dev/services/gateway/internal/acme"
 	"waybill.dev/services/gateway/internal/builder"
 	"waybill.dev/services/gateway/internal/clientcert"
-	"waybill.dev/services/gateway/internal/edge"
 	"waybill.dev/services/gateway/internal/hosts"
 	"waybill.dev/services/gateway/internal/rollout"
 	"waybill.dev/services/gateway/internal/tenant"
@@ -72,6 +73,8 @@ type Options struct {
 	// Certificate returns the operator's certificate for Waybill's own hosts and those of
 	// deployments; nil: there is none.
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	// ACME says which authority gives certificates for custom domains.
+	ACME ACME
 	// Memory is what bodies in memory may take together; nil: there is no bound.
 	Memory *body.Memory
 	// Process is the name of this gateway. Lists of tunnel connections show it. Empty means "gateway".
@@ -80,11 +83,23 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
+// ACME is a certificate authority that speaks ACME.
+type ACME struct {
+	Directory string // the URL of its directory; empty: there is no authority
+	Email     string // empty: none
+	// Trusted are the certificates by which its address is trusted; nil: those of the system.
+	Trusted *x509.CertPool
+	// Challenges and RenewEvery may be left out.
+	Challenges []string
+	RenewEvery time.Duration
+}
+
 // Service serves what is deployed.
 type Service struct {
 	options Options
 	rollout *rollout.Rollout
 	domains *domains.Domains
+	acme    *acme.Authority // nil: none
 	clients *clientcert.Authorities
 	tunnels *tunnel.Tunnels
 	run     []func(context.Context) error
@@ -118,14 +133,20 @@ func New(o Options) (*Service, error) {
 		return nil, err
 	}
 	s.tunnels = behind
+	if s.acme, err = newAuthority(&o, s); err != nil {
+		return nil, err
+	}
 	tables, rules := deployments.New(o.Store), tenant.Rules{Egress: o.Egress, Policies: o.Policies}
 	s.rollout = rollout.New(rollout.Options{
-		Store: tables, Domains: s.domains, Bus: o.Bus, Compile: compiler(rules), Guard: upstream.NewGuard(o.Egress, o.Own, egress.Options{}),
+		Store: tables, Domains: s.domains, DomainsChanged: s.domainsChanged, Bus: o.Bus, Compile: compiler(rules), Guard: upstream.NewGuard(o.Egress, o.Own, egress.Options{}),
 		Services: s.tunnels, ClientCertificates: s.clients,
 		Authenticator: o.Authenticator, Memory: o.Memory, Edge: &callers.Edge{Trusted: o.TrustedProxies},
 		Tables: o.Tables, InFlight: int64(o.InFlight), Traffic: o.Traffic, Logger: o.Logger, Registerer: o.Registerer,
 	})
 	builds := builder.New(builder.Options{Store: tables, Services: tunnels.New(o.Store), Bus: o.Bus, Rules: rules, Logger: o.Logger, Registerer: o.Registerer})
+	if s.acme != nil {
+		s.run = append(s.run, s.acme.Run)
+	}
 	s.run = append(s.run, s.rollout.Run, builds.Run, s.tunnels.Run, s.clients.Run)
 	return s, nil
 }
@@ -152,17 +173,7 @@ func (s *Service) Handler(other http.Handler) http.Handler {
 	if other == nil {
 		other = &own{s}
 	}
-	return hosts.New(s.options.Domain, s.rollout, agents(s.tunnels, other))
-}
-
-// TLS returns what a TLS server in front of Handler listens with: the name that a client gives
-// decides which certificate it gets, and for whose hosts the connection is.
-func (s *Service) TLS() *tls.Config {
-	nothing := http.NotFoundHandler()
-	return edge.New(edge.Options{
-		Hosts: hosts.New(s.options.Domain, s.rollout, nothing), Uploads: s.domains, Own: s.options.Certificate,
-		Clients: s.clients, Logger: s.options.Logger,
-	}).Config()
+	return s.answering(hosts.New(s.options.Domain, s.rollout, agents(s.tunnels, other)))
 }
 
 // ConnContext is for the servers in front of Handler. With it, what was found of the certificate

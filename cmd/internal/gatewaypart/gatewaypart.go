@@ -2,10 +2,13 @@
 package gatewaypart
 
 import (
+	"crypto/x509"
+	"fmt"
 	"net/http"
 	"os"
 
 	"waybill.dev/cmd/internal/boot"
+	"waybill.dev/cmd/internal/settings"
 	"waybill.dev/services/gateway"
 	"waybill.dev/shared/egress"
 	"waybill.dev/shared/store/traffic"
@@ -24,11 +27,15 @@ func AddBefore(p *boot.Process, h *boot.Handles, other http.Handler, keys gatewa
 	if err != nil {
 		process = "gateway"
 	}
+	authority, err := authority(h)
+	if err != nil {
+		return nil, err
+	}
 	service, err := gateway.New(gateway.Options{
 		Store: h.Store, Bus: h.Bus, Keyring: h.Keyring, Authenticator: keys, Domain: h.Settings.GatewayDomain,
 		Egress: &egress.Policy{Allow: h.Settings.GatewayEgressAllow, HTTP: h.Settings.EgressHTTP}, Own: h.Own, Process: process,
 		Tables: h.Settings.GatewayTables, InFlight: h.Settings.GatewayInFlight,
-		TrustedProxies: h.Settings.TrustedProxies, Memory: h.Memory, Traffic: counts, Certificate: h.Certificate, Logger: h.Logger, Registerer: h.Registry,
+		TrustedProxies: h.Settings.TrustedProxies, Memory: h.Memory, Traffic: counts, Certificate: h.Certificate, ACME: authority, Logger: h.Logger, Registerer: h.Registry,
 	})
 	if err != nil {
 		return nil, err
@@ -38,6 +45,26 @@ func AddBefore(p *boot.Process, h *boot.Handles, other http.Handler, keys gatewa
 	}
 	p.Add("gateway", service.Run)
 	return service.Handler(other), nil
+}
+
+// authority returns the certificate authority that is set. There is none without TLS.
+func authority(h *boot.Handles) (gateway.ACME, error) {
+	s := h.Settings
+	if s.ACMEDirectory == "" || h.TLS == nil {
+		return gateway.ACME{}, nil
+	}
+	a := gateway.ACME{Directory: s.ACMEDirectory, Email: s.ACMEEmail}
+	if s.ACMECA == "" {
+		return a, nil
+	}
+	text, err := os.ReadFile(s.ACMECA)
+	if err != nil {
+		return a, fmt.Errorf("read %s: %w", settings.ACMECA, err)
+	}
+	if a.Trusted = x509.NewCertPool(); !a.Trusted.AppendCertsFromPEM(text) {
+		return a, fmt.Errorf("%s: the file has no PEM certificate", settings.ACMECA)
+	}
+	return a, nil
 }
 
 // Traffic adds what counts and logs the requests of the process. A process has one, whatever it

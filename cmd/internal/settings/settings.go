@@ -61,6 +61,10 @@ type Settings struct {
 	LogLevel       slog.Level
 	LogFormat      string // auto, text or json
 
+	DomainVerification string // dns or none
+	ACMEDirectory      string // empty: no authority
+	ACMEEmail          string
+	ACMECA             string // a file; empty: the system's
 	GatewayEgressAllow []netip.Prefix
 	GatewayTables      int // deployments
 	GatewayInFlight    int // requests of one deployment
@@ -133,6 +137,10 @@ func Load(role Role, sources ...Source) (Settings, error) {
 		LogLevel:       l.level(),
 		LogFormat:      l.choice(LogFormat, "auto", "text", "json"),
 
+		DomainVerification: l.choice(DomainVerification, "dns", "none"),
+		ACMEDirectory:      l.httpURL(ACMEDirectory, "https://acme-v02.api.letsencrypt.org/directory"),
+		ACMEEmail:          l.text(ACMEEmail),
+		ACMECA:             l.text(ACMECA),
 		GatewayEgressAllow: l.prefixes(GatewayEgressAllow),
 		GatewayTables:      l.integer(GatewayTables, 1, maxTables),
 		GatewayInFlight:    l.integer(GatewayInFlight, 1, maxInFlight),

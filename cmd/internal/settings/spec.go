@@ -54,6 +54,11 @@ const (
 	GatewayDomain = "WAYBILL_GATEWAY_DOMAIN"
 	GatewayURL    = "WAYBILL_GATEWAY_URL"
 
+	DomainVerification = "WAYBILL_DOMAIN_VERIFICATION"
+	ACMEDirectory      = "WAYBILL_ACME_DIRECTORY"
+	ACMEEmail          = "WAYBILL_ACME_EMAIL"
+	ACMECA             = "WAYBILL_ACME_CA"
+
 	GatewayEgressAllow = "WAYBILL_GATEWAY_EGRESS_ALLOW"
 	GatewayTables      = "WAYBILL_GATEWAY_TABLES"
 	GatewayInFlight    = "WAYBILL_GATEWAY_IN_FLIGHT"
@@ -198,6 +203,13 @@ func deployments(apis []Role) []Spec {
 			Usage: "where gateways answer, as users see it: scheme, domain and port, such as https://gateway.example.com; without it, the API can't tell the URLs of deployments, but dev can",
 			roles: apis,
 		},
+		{
+			Name: DomainVerification, Usage: "how an account shows that a custom domain is its own: dns, by a TXT record, or none: who comes first has it", roles: apis,
+			defaults: map[Role]string{Dev: "none", API: "dns"},
+		},
+		{Name: ACMEDirectory, Usage: "directory URL of the certificate authority that gives certificates for custom domains, by ACME; to set it is to agree to the authority's terms; without it, nobody is asked", roles: gateways},
+		{Name: ACMEEmail, Usage: "email address that the authority may write to", roles: gateways},
+		{Name: ACMECA, Usage: "file of the certificates by which the authority's own address is trusted, PEM; without it, those of the system", roles: gateways},
 		{Name: GatewayEgressAllow, Usage: "CIDRs of non-public addresses that back ends of deployments may have; none: no such address", roles: gateways, defaults: same("none", gateways...)},
 		{Name: GatewayTables, Usage: "how many deployments have their routes in memory; the one used least recently gives way", roles: gateways, defaults: same("1000", gateways...)},
 		{Name: GatewayInFlight, Usage: "requests of one deployment that are served at a time; those above it are answered with 503", roles: gateways, defaults: same("512", gateways...)},

@@ -60,6 +60,9 @@ func (s *Domains) CreateCustomDomain(ctx context.Context, d domain.CustomDomain,
 		ID: store.NewID(prefixID, idLength), Account: d.Account, Hostname: d.Hostname, Deployment: d.Deployment, IsDefault: d.IsDefault,
 		Token: store.NewID(prefixToken, tokenLength), CreatedAt: store.InstantOf(now), UpdatedAt: store.InstantOf(now),
 	}
+	if caller, ok := auditlog.CallerOf(ctx); ok {
+		row.CreatedBy, row.CreatedKey = caller.Sub, caller.KeyID
+	}
 	if verified {
 		row.VerifiedAt = row.CreatedAt
 	} else {

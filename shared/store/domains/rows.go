@@ -20,6 +20,8 @@ type domainRow struct {
 	Token       string
 	Answers     string
 	Version     int64
+	CreatedBy   string
+	CreatedKey  string
 	CreatedAt   store.Instant `gorm:"autoCreateTime:false"`
 	UpdatedAt   store.Instant `gorm:"autoUpdateTime:false"`
 	VerifiedAt  store.Instant

@@ -11,6 +11,7 @@ import (
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/auditlog"
+	"waybill.dev/shared/store/deployments"
 )
 
 // Answer is what DNS said about a domain.
@@ -96,6 +97,9 @@ func (s *Domains) verify(ctx context.Context, tx *gorm.DB, row *domainRow) error
 		return errors.Join(err, onlyIf(taken, ErrTaken))
 	}
 	row.VerifiedAt, row.UpdatedAt, row.NextCheckAt = row.CheckedAt, row.CheckedAt, 0
+	if _, ok := auditlog.CallerOf(ctx); !ok && row.CreatedBy != "" { // DNS was asked without being told to
+		ctx = auditlog.WithCaller(ctx, deployments.MadeBy(row.Account, row.CreatedBy, row.CreatedKey))
+	}
 	if err := s.note(ctx, tx, auditlog.ActionVerifyDomain, row); err != nil {
 		return err
 	}
@@ -149,6 +153,14 @@ func (s *Domains) DeleteCertificate(ctx context.Context, account, hostname strin
 	return store.Wrap("delete certificate of custom domain", err)
 }
 
+// used are domains with their certificates, and usedEnd is when the one ends that is used: the
+// uploaded one, else that of an authority.
+const (
+	used = `gateway_domains d LEFT JOIN gateway_domain_certificates c ON c.domain_id = d.id
+		LEFT JOIN gateway_acme_states s ON s.hostname = d.hostname AND d.verified_at IS NOT NULL`
+	usedEnd = "COALESCE(c.not_after, s.not_after)"
+)
+
 // ExpiringCertificates returns certificates of an account's domains that end within the time that
 // is told of, the soonest first.
 func (s *Domains) ExpiringCertificates(ctx context.Context, account string, now time.Time, limit int) ([]domain.Expiry, error) {
@@ -159,8 +171,7 @@ func (s *Domains) ExpiringCertificates(ctx context.Context, account string, now 
 		Hostname string
 		NotAfter store.Instant
 	}
-	err := s.db.Reading(ctx).Raw(`SELECT d.hostname, c.not_after FROM gateway_domains d JOIN gateway_domain_certificates c ON c.domain_id = d.id
-		WHERE d.account = ? AND d.removed_at IS NULL AND c.not_after <= ? ORDER BY c.not_after, d.hostname LIMIT ?`,
+	err := s.db.Reading(ctx).Raw("SELECT d.hostname, "+usedEnd+" AS not_after FROM "+used+" WHERE d.account = ? AND d.removed_at IS NULL AND "+usedEnd+" <= ? ORDER BY not_after, d.hostname LIMIT ?",
 		account, store.InstantOf(now.Add(domain.ExpirySoon)), limit).Scan(&rows).Error
 	if err != nil {
 		return nil, store.Wrap("read certificates that end", err)
@@ -170,4 +181,18 @@ func (s *Domains) ExpiringCertificates(ctx context.Context, account string, now 
 		list[i] = domain.Expiry{Kind: domain.ExpiryDomainCertificate, At: row.NotAfter.Time(), Hostname: row.Hostname}
 	}
 	return list, nil
+}
+
+// CountExpiringCertificates counts the same over all accounts.
+func (s *Domains) CountExpiringCertificates(ctx context.Context, now time.Time) (domain.ExpiryCount, error) {
+	var row struct {
+		N       int
+		Soonest store.Instant
+	}
+	err := s.db.Reading(ctx).Raw("SELECT COUNT(*) AS n, MIN("+usedEnd+") AS soonest FROM "+used+" WHERE d.removed_at IS NULL AND "+usedEnd+" <= ?",
+		store.InstantOf(now.Add(domain.ExpirySoon))).Scan(&row).Error
+	if err != nil {
+		return domain.ExpiryCount{}, store.Wrap("count certificates that end", err)
+	}
+	return domain.ExpiryCount{Kind: domain.ExpiryDomainCertificate, N: row.N, Soonest: row.Soonest.Time()}, nil
 }

@@ -24,6 +24,7 @@ const most = 1000
 type Store interface {
 	Expiring(ctx context.Context, account string, now time.Time, limit int) ([]domain.Expiry, error)
 	ExpiringKeys(ctx context.Context, account string, now time.Time, limit int) ([]domain.Expiry, error)
+	ExpiringCertificates(ctx context.Context, account string, now time.Time, limit int) ([]domain.Expiry, error)
 	ExpiringClientCAs(ctx context.Context, account string, now time.Time, limit int) ([]domain.Expiry, error)
 }
 
@@ -48,6 +49,7 @@ type view struct {
 	BucketName   string            `json:"bucketName,omitzero"`
 	ConsumerName string            `json:"consumerName,omitzero"`
 	KeyID        string            `json:"keyId,omitzero"`
+	Hostname     string            `json:"hostname,omitzero"`
 	CA           string            `json:"caCertificateId,omitzero"`
 	CAName       string            `json:"caCertificateName,omitzero"`
 	Advice       string            `json:"advice"`
@@ -56,7 +58,7 @@ type view struct {
 func show(e domain.Expiry) view {
 	v := view{
 		Kind: e.Kind, ExpiresAt: web.Stamp(e.At), WebhookID: e.Webhook, URL: e.URL,
-		BucketName: e.Bucket, ConsumerName: e.Consumer, Advice: advice(e.Kind),
+		BucketName: e.Bucket, ConsumerName: e.Consumer, Hostname: e.Hostname, Advice: advice(e.Kind),
 	}
 	switch e.Kind {
 	case domain.ExpirySigningKey:
@@ -65,7 +67,7 @@ func show(e domain.Expiry) view {
 		v.KeyID = e.Key
 	case domain.ExpiryClientCA:
 		v.CA, v.CAName = e.Key, e.Name
-	case domain.ExpiryReceiverCertificate, domain.ExpiryClientCertificate, domain.ExpiryWebhookSecret:
+	case domain.ExpiryReceiverCertificate, domain.ExpiryClientCertificate, domain.ExpiryWebhookSecret, domain.ExpiryDomainCertificate:
 	}
 	return v
 }
@@ -81,6 +83,8 @@ func advice(kind domain.ExpiryKind) string {
 		return "Give the receiver the new secret. Callbacks are signed with that one alone once the previous one has ended."
 	case domain.ExpirySigningKey:
 		return "Give receivers the new public key. This key signs no callbacks once it has ended."
+	case domain.ExpiryDomainCertificate:
+		return "Upload a new certificate for the hostname, or set its CNAME record so that the certificate authority can renew this one. Clients refuse the hostname once it has ended."
 	case domain.ExpiryAPIKey:
 		return "Give whoever uses this key another one, or set a later expiresOn. Requests with it are refused once it has ended."
 	case domain.ExpiryClientCA:
@@ -89,8 +93,8 @@ func advice(kind domain.ExpiryKind) string {
 	return ""
 }
 
-// list shows what ends, the soonest first. API keys and CA certificates are shown to those who
-// may read them.
+// list shows what ends, the soonest first. API keys, certificates of custom domains and CA
+// certificates are shown to those who may read them.
 func (h *handlers) list(c *web.Call) error {
 	if err := c.Check(); err != nil {
 		return err
@@ -108,6 +112,11 @@ func (h *handlers) list(c *web.Call) error {
 		found = append(found, keys...)
 	}
 	if c.Principal.May(domain.ScopeGatewayRead) {
+		certificates, err := h.store.ExpiringCertificates(c.Context(), account, now, most+1)
+		if err != nil {
+			return err
+		}
+		found = append(found, certificates...)
 		authorities, err := h.store.ExpiringClientCAs(c.Context(), account, now, most+1)
 		if err != nil {
 			return err

@@ -28,7 +28,7 @@ type Uploads interface {
 // Authority gives certificates for custom domains that have no uploaded one.
 type Authority interface {
 	// Certificate returns the certificate of a hostname. When there is none, it has one ordered.
-	Certificate(ctx context.Context, hello *tls.ClientHelloInfo, hostname string) (*tls.Certificate, error)
+	Certificate(ctx context.Context, hostname string) (*tls.Certificate, error)
 	// Proof returns the certificate by which TLS-ALPN-01 proves whose the hostname is.
 	Proof(ctx context.Context, hostname string) (*tls.Certificate, error)
 }
@@ -132,7 +132,7 @@ func (e *Edge) custom(hello *tls.ClientHelloInfo, d *hosts.Domain) (*tls.Certifi
 		}
 		return e.upload(hello.Context(), d)
 	case e.options.Authority != nil:
-		return e.options.Authority.Certificate(hello.Context(), hello, d.Hostname)
+		return e.options.Authority.Certificate(hello.Context(), d.Hostname)
 	}
 	return nil, errNoCertificate
 }

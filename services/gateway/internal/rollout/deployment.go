@@ -101,10 +101,6 @@ func (d *deployment) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	d.used.Store(time.Now().UnixNano())
 	answer, _ := t.site.Match(t.runtime, r)
-	if answer == nil {
-		errMissing.Write(w, r, id)
-		return
-	}
 	answer(w, r, id)
 }
 
@@ -124,7 +120,7 @@ func (d *deployment) newTable(build string, compiled *site.Site, before *table) 
 	}
 	return &table{build, compiled, &route.Runtime{
 		Authenticator: o.Authenticator, ClientCertificates: o.ClientCertificates, RateLimits: limits, Upstreams: pools, Memory: o.Memory,
-		Logger: o.Logger.With("deployment", d.name), Called: func(int, bool, int, time.Duration) {},
+		Logger: faultsOnly(o.Logger).With("deployment", d.name), Called: func(int, bool, int, time.Duration) {},
 		Ended: o.Traffic.Of(d.name, build),
 	}}
 }

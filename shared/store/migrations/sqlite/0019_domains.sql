@@ -13,6 +13,8 @@ CREATE TABLE gateway_domains (
     token         text NOT NULL,                       -- the value of the TXT record
     answers       text NOT NULL,                       -- what DNS answered last, JSON; empty: it was not asked
     version       integer NOT NULL,                    -- gateway_version at the last change that gateways must see
+    created_by    text NOT NULL,                       -- sub of the caller that made it
+    created_key   text NOT NULL,                       -- id of its key
     created_at    integer NOT NULL,
     updated_at    integer NOT NULL,
     verified_at   integer,                             -- since when the account has the hostname; NULL: it waits
@@ -36,6 +38,7 @@ CREATE TABLE gateway_domain_certificates (
     not_after     integer NOT NULL,
     created_at    integer NOT NULL
 ) STRICT;
+CREATE INDEX gateway_domain_certificates_by_end ON gateway_domain_certificates (not_after);
 
 -- What gateways keep of their work with a certificate authority: its account, orders that are open,
 -- certificates and their keys.
@@ -61,3 +64,4 @@ CREATE TABLE gateway_acme_states (
     retry_at   integer,                                -- before then nobody orders again
     updated_at integer NOT NULL
 ) STRICT;
+CREATE INDEX gateway_acme_states_by_end ON gateway_acme_states (not_after) WHERE not_after IS NOT NULL;

@@ -19,6 +19,7 @@ type ending struct {
 	ConsumerName string            `json:"consumerName"`
 	SigningKeyID string            `json:"signingKeyId"`
 	KeyID        string            `json:"keyId"`
+	Hostname     string            `json:"hostname"`
 	CA           string            `json:"caCertificateId"`
 	CAName       string            `json:"caCertificateName"`
 	Advice       string            `json:"advice"`
@@ -79,6 +80,8 @@ func (e *ending) Name() string {
 		return "A signing key"
 	case domain.ExpiryAPIKey:
 		return "An API key"
+	case domain.ExpiryDomainCertificate:
+		return "The certificate of a custom domain"
 	case domain.ExpiryClientCA:
 		return "A CA certificate"
 	}
@@ -90,6 +93,8 @@ func (e *ending) Of() string {
 	switch {
 	case e.WebhookID != "":
 		return e.URL
+	case e.Hostname != "":
+		return e.Hostname
 	case e.CA != "":
 		return e.CAName
 	case e.KeyID != "":
@@ -111,6 +116,8 @@ func (e *ending) Link() string {
 		return "/console/signing-keys"
 	case domain.ExpiryAPIKey:
 		return console.Path("console", "access", "buckets", e.BucketName, "consumers", e.ConsumerName)
+	case domain.ExpiryDomainCertificate:
+		return "/console/domains"
 	case domain.ExpiryClientCA:
 		return console.Path("console", "certificates", e.CA)
 	}
