@@ -111,7 +111,9 @@ func shop(t *testing.T, dir string) subject {
 // withTLS is what the page on client certificates has the reader start.
 func withTLS(t *testing.T, dir string) subject {
 	t.Helper()
-	server := certificatetest.NewCA(t, "gateway", func(c *x509.Certificate) { c.DNSNames = []string{"*.gateway.localhost"} })
+	server := certificatetest.NewCA(t, "gateway", func(c *x509.Certificate) {
+		c.DNSNames, c.KeyUsage = []string{"*.gateway.localhost"}, c.KeyUsage|x509.KeyUsageDigitalSignature
+	})
 	key, err := x509.MarshalPKCS8PrivateKey(server.Key)
 	if err != nil {
 		t.Fatal(err)
