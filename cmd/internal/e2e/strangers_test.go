@@ -214,7 +214,7 @@ func (w *world) everything(t things) string {
 		"/v1/webhooks", "/v1/webhooks/{id}/cursors", "/v1/signing-keys", "/v1/events", "/v1/events/{id}", "/v1/deliveries", "/v1/deliveries/{id}", "/v1/jobs", "/v1/rejected", "/v1/accounts/{accountName}/projects",
 		"/v1/accounts/{accountName}/projects/{projectName}/branches/{branchName}/variables",
 		"/v1/deployments/{deploymentName}", "/v1/deployments/{deploymentName}/builds",
-		"/v1/accounts/{accountName}/tunnels", "/v1/accounts/{accountName}/tunnels/{tunnelId}", "/v1/accounts/{accountName}/tunnels/{tunnelId}/services-configuration",
+		"/v1/accounts/{accountName}/tunnels", "/v1/accounts/{accountName}/tunnels/{tunnelId}", "/v1/accounts/{accountName}/tunnels/{tunnelId}/services-configuration", "/v1/accounts/{accountName}/custom-domains",
 		"/v1/accounts/{accountName}/client-mtls-ca-certificates",
 		"/v1/accounts/{accountName}/key-buckets", "/v1/accounts/{accountName}/audit-logs",
 		"/v1/accounts/{accountName}/key-buckets/{bucketName}/consumers?include-api-keys=true&include-managers=true&key-format=visible",

@@ -87,8 +87,9 @@ type RequestFilter struct {
 const listRequests = "r"
 
 // ListRequests returns requests without their entries, the newest first, and the cursor of those
-// that follow; empty: there are none. store.ErrCursor: the filter's cursor is none of a list with
-// this filter.
+// that follow; empty: there are none. A search that has taken long enough ends where it is: then
+// there are fewer requests than the limit, perhaps none, and a cursor. store.ErrCursor: the filter's
+// cursor is none of a list with this filter.
 func (t *Traffic) ListRequests(ctx context.Context, f RequestFilter) ([]Request, string, error) {
 	digest := f.digest()
 	cursor, err := store.DecodeCursor(f.Cursor, listRequests, f.Deployment, func(c store.Cursor) bool {
@@ -104,18 +105,27 @@ func (t *Traffic) ListRequests(ctx context.Context, f RequestFilter) ([]Request,
 		// The first condition leads to partitions, the second one to the row.
 		query = query.Where("at <= ? AND (at < ? OR id < ?)", at, at, id)
 	}
-	list, err := find(query, f.Limit+1, "list requests")
-	if err != nil || len(list) <= f.Limit {
+	var list []Request
+	var end string
+	if f.Search == "" {
+		list, err = find(query, f.Limit+1, "list requests")
+	} else {
+		list, end, err = t.search(ctx, query, f, cursor)
+	}
+	if err != nil || len(list) <= f.Limit && end == "" {
 		return list, "", err
 	}
-	list = list[:f.Limit]
-	last := list[len(list)-1]
-	next := store.Cursor{List: listRequests, Account: f.Deployment, Filter: digest, ID: place(last)}
+	if len(list) > f.Limit {
+		list = list[:f.Limit]
+		last := list[len(list)-1]
+		end = place(last.At, last.ID)
+	}
+	next := store.Cursor{List: listRequests, Account: f.Deployment, Filter: digest, ID: end}
 	return list, next.Encode(), nil
 }
 
-func place(r Request) string {
-	return strconv.FormatInt(r.At.UnixMicro(), 36) + "." + strconv.FormatInt(r.ID, 36)
+func place(at time.Time, id int64) string {
+	return strconv.FormatInt(at.UnixMicro(), 36) + "." + strconv.FormatInt(id, 36)
 }
 
 // placeOf returns where a cursor leads.

@@ -38,6 +38,7 @@ func TestSuite(t *testing.T) {
 			"are found by each filter":          testFilters,
 			"are listed page by page":           testPages,
 			"have cursors of their list alone":  testCursors,
+			"are searched span by span":         testSearch,
 			"are told of, the newest first":     testRecent,
 			"that are not kept are counted":     testNotKept,
 			"with any bytes in them are stored": testBytes,
@@ -348,6 +349,68 @@ func testPages(t *testing.T, b *bench) {
 			}
 		}
 		equal(t, fmt.Sprintf("pages of %d", limit), got, want)
+	}
+}
+
+// testSearch searches a day whose rows are said to take too long to search at once: each page is of one
+// span, and all pages together are what is there.
+func testSearch(t *testing.T, b *bench) {
+	noon := storetest.Noon()
+	var rows []traffic.Request
+	var want []string
+	for i := range 200 { // several at one time, some of them where spans meet
+		at := noon.Add(-time.Duration(i/3) * 20 * time.Minute)
+		r := traffic.Request{Deployment: "shop", At: at, ID: int64(1000 - i), RequestID: strconv.Itoa(i), Severity: domain.SeverityInfo, Method: "GET", Path: "/", Status: 200}
+		if i/3%5 == 0 {
+			r.Entries = []traffic.Entry{{At: at, Message: "A needle.", Severity: domain.SeverityInfo}}
+			want = append(want, r.RequestID)
+		}
+		rows = append(rows, r)
+	}
+	b.write(t, &traffic.Batch{Rows: rows})
+	for _, limit := range []int{1, 2, 3, 100} {
+		for _, patience := range []time.Duration{0, time.Hour} {
+			traffic.SetSearchTime(b.traffic, patience)
+			filter := traffic.RequestFilter{Deployment: "shop", Search: "needle", Limit: limit, Method: "GET"}
+			var got []string
+			pages, empty := 0, 0
+			for {
+				list, next, err := b.traffic.ListRequests(t.Context(), filter)
+				if err != nil || len(list) > limit || pages > 200 {
+					t.Fatalf("page %d: %d, %v", pages, len(list), err)
+				}
+				pages++
+				if len(list) == 0 {
+					empty++
+				}
+				for _, r := range list {
+					got = append(got, r.RequestID)
+				}
+				if filter.Cursor = next; next == "" {
+					break
+				}
+			}
+			equal(t, fmt.Sprintf("pages of %d within %s", limit, patience), got, want)
+			if patience == 0 && (pages < 22 || limit > 2 && empty == 0) || patience > 0 && empty > 0 {
+				t.Errorf("%d pages of %d within %s, %d of them empty", pages, limit, patience, empty)
+			}
+		}
+	}
+	traffic.SetSearchTime(b.traffic, 0)
+	for what, f := range map[string]traffic.RequestFilter{
+		"an hour of it":             {Since: noon.Add(-100 * time.Minute), Until: noon.Add(-100*time.Minute + time.Second)},
+		"before the oldest":         {Until: noon.Add(-30 * 24 * time.Hour)},
+		"after the newest":          {Since: noon.Add(time.Hour)},
+		"a deployment without rows": {Deployment: "nobody"},
+	} {
+		f.Limit, f.Search = 10, "needle"
+		if f.Deployment == "" {
+			f.Deployment = "shop"
+		}
+		list, next, err := b.traffic.ListRequests(t.Context(), f)
+		if n := len(list); err != nil || next != "" || n != map[bool]int{true: 3}[what == "an hour of it"] {
+			t.Errorf("%s: %d, %q, %v", what, n, next, err)
+		}
 	}
 }
 

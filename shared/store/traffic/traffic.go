@@ -33,6 +33,8 @@ type Traffic struct {
 	db   *store.Store
 	most int // consumers of a deployment and day that are counted apart
 
+	searchTime time.Duration
+
 	mu        sync.Mutex
 	consumers map[deploymentDay]map[string]struct{} // that are counted apart
 	hours     map[int64]struct{}                    // that rows have room in, in hours of Unix time
@@ -40,7 +42,7 @@ type Traffic struct {
 
 // New returns the tables of an open database.
 func New(db *store.Store) *Traffic {
-	return &Traffic{db: db, most: MaxConsumers, consumers: map[deploymentDay]map[string]struct{}{}, hours: map[int64]struct{}{}}
+	return &Traffic{db: db, most: MaxConsumers, searchTime: searchTime, consumers: map[deploymentDay]map[string]struct{}{}, hours: map[int64]struct{}{}}
 }
 
 // CallKey is what calls are counted by.

@@ -152,7 +152,13 @@ func (l *requestLog) run(ctx context.Context) error {
 	q := l.query()
 	q.Set("limit", strconv.Itoa(l.limit))
 	began := time.Now().UTC()
-	list, _, err := l.read(ctx, q)
+	list, cursor, err := l.read(ctx, q)
+	for err == nil && cursor != "" && len(list) < l.limit { // a search that takes long comes in parts
+		q.Set("cursor", cursor)
+		var more []logged
+		more, cursor, err = l.read(ctx, q)
+		list = append(list, more[:min(len(more), l.limit-len(list))]...)
+	}
 	if err != nil {
 		return err
 	}
@@ -190,7 +196,7 @@ func (l *requestLog) more(ctx context.Context, since time.Time) (time.Time, erro
 			return since, err
 		}
 		fresh = append(fresh, list...)
-		if cursor == "" || len(list) == 0 {
+		if cursor == "" {
 			break
 		}
 		q.Set("cursor", cursor)

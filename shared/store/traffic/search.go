@@ -1,0 +1,74 @@
+package traffic
+
+import (
+	"context"
+	"database/sql"
+	"math"
+	"time"
+
+	"gorm.io/gorm"
+
+	"waybill.dev/shared/store"
+)
+
+const (
+	// searchSpan is how much of the log a search reads at a time: it looks at every row there that
+	// the other filters leave.
+	searchSpan = time.Hour
+	// searchTime is how long a search goes on. What it has begun to read, it reads.
+	searchTime = 700 * time.Millisecond
+)
+
+// search returns what query finds, one more than the limit at most, reading one span of the log after
+// the other from the newest on. When it has taken long enough, end is the place where it goes on;
+// empty: it came to the end, or has found enough.
+func (t *Traffic) search(ctx context.Context, query *gorm.DB, f RequestFilter, from *store.Cursor) (list []Request, end string, err error) {
+	first, last, err := t.bounds(ctx, f, from)
+	if err != nil {
+		return nil, "", err
+	}
+	// Each span begins its query anew with what it has in common with the others.
+	query = query.Session(&gorm.Session{})
+	for began := time.Now(); !last.Before(first); {
+		since := last.Add(-searchSpan)
+		found, err := find(query.Where("at > ? AND at <= ?", store.InstantOf(since), store.InstantOf(last)), f.Limit+1-len(list), "search requests")
+		if err != nil {
+			return nil, "", err
+		}
+		list, last = append(list, found...), since
+		switch {
+		case len(list) > f.Limit:
+			return list, "", nil
+		case time.Since(began) >= t.searchTime && !last.Before(first):
+			return list, place(last, math.MaxInt64), nil
+		}
+	}
+	return list, "", nil
+}
+
+// bounds returns between which times a search reads, both inclusive; last is before first: nowhere.
+func (t *Traffic) bounds(ctx context.Context, f RequestFilter, from *store.Cursor) (first, last time.Time, err error) {
+	var oldest, newest sql.Null[store.Instant]
+	row := t.db.Reading(ctx).Model(&requestRow{}).Where("deployment = ?", f.Deployment).Select("min(at), max(at)").Row()
+	if err := row.Scan(&oldest, &newest); err != nil {
+		return first, last, store.Wrap("find the bounds of a log", err)
+	}
+	if !oldest.Valid || !newest.Valid {
+		return time.Unix(1, 0), time.Unix(0, 0), nil
+	}
+	first, last = oldest.V.Time(), newest.V.Time()
+	for _, since := range []time.Time{f.Since, f.NotBefore} {
+		if since.After(first) {
+			first = since
+		}
+	}
+	if !f.Until.IsZero() && f.Until.Before(last) {
+		last = f.Until
+	}
+	if from != nil {
+		if at, _, _ := placeOf(*from); at.Time().Before(last) {
+			last = at.Time()
+		}
+	}
+	return first, last, nil
+}
