@@ -60,7 +60,7 @@ func (w *walker) things() *strings.Replacer {
 	w.do(http.MethodPut, "/v1/webhooks/"+webhook+"/cursors/walked-cursor", `{"cursor":"`+feed.Cursor+`"}`).want(http.StatusOK)
 	tunnel := w.do(http.MethodPost, "/v1/accounts/default/tunnels", fmt.Sprintf(`{"name":"walked-tunnel-%d"}`, w.made)).want(http.StatusCreated).text("tunnelId")
 	return strings.NewReplacer(
-		"{tunnelId}", tunnel,
+		"{tunnelId}", tunnel, "{certificateId}", w.walkedCA(),
 		"{cursorName}", "walked-cursor", "{eventId}", event, "{deliveryId}", delivery, "{webhookId}", webhook, "{shipmentId}", "shp_walked", "{eventType}", "shipment.created",
 		"{bucketName}", bucket, "{consumerName}", "walked-consumer", "{keyId}", key, "{managerId}", manager,
 		"{jobId}", "job_000000000000000000000000", "{sequence}", "1", "{tab}", "deliveries",

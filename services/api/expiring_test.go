@@ -1,15 +1,18 @@
 package api_test
 
 import (
+	"crypto/x509"
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"waybill.dev/shared/certificate/certificatetest"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/receiverauth/receiverauthtest"
 )
@@ -27,6 +30,8 @@ func (r *rig) expiring(key string) []string {
 			BucketName   string `json:"bucketName"`
 			ConsumerName string `json:"consumerName"`
 			KeyID        string `json:"keyId"`
+			CA           string `json:"caCertificateId"`
+			CAName       string `json:"caCertificateName"`
 			Advice       string `json:"advice"`
 		} `json:"data"`
 	}
@@ -37,7 +42,7 @@ func (r *rig) expiring(key string) []string {
 		if e.Advice == "" {
 			r.t.Errorf("%+v has no advice", e)
 		}
-		what := strings.TrimSpace(strings.Join([]string{e.WebhookID, e.URL, e.SigningKeyID, e.BucketName, e.ConsumerName, e.KeyID}, " "))
+		what := strings.TrimSpace(strings.Join([]string{e.WebhookID, e.URL, e.SigningKeyID, e.BucketName, e.ConsumerName, e.KeyID, e.CA, e.CAName}, " "))
 		lines = append(lines, fmt.Sprint(e.Kind, " ", strings.Join(strings.Fields(what), " "), " ", e.ExpiresAt))
 	}
 	return lines
@@ -89,6 +94,9 @@ func TestExpiring(t *testing.T) {
 		first := r.do(http.MethodGet, signingKeysPath, "").keys().Data[0].ID
 		ends := r.do(http.MethodPost, signingKeysPath+"/rotate", `{"overlapSeconds":7200}`).keys().Data[1].ExpiresAt
 
+		ending := certificatetest.NewCA(t, "Partner CA", func(c *x509.Certificate) { c.NotAfter = now.Add(3*day - time.Minute).Truncate(time.Second) })
+		ca := r.do(http.MethodPost, casPath, caBody(t, "partners", ending.PEM())).want(http.StatusCreated).text("id")
+
 		webhook := " " + hook + " " + url + " "
 		want := []string{
 			"webhookSecret" + webhook + overlap,
@@ -102,7 +110,8 @@ func TestExpiring(t *testing.T) {
 				t.Errorf("%s (-want +got):\n%s", doing, diff)
 			}
 		}
-		check("all", adminKey, append(want, "apiKey partners reader "+key+" "+stamp(now.Add(14*day-time.Minute)))...)
+		caLine := "clientCaCertificate " + ca + " partners " + stamp(ending.NotAfter)
+		check("all", adminKey, append(slices.Insert(slices.Clone(want), 3, caLine), "apiKey partners reader "+key+" "+stamp(now.Add(14*day-time.Minute)))...)
 		check("a key that may read webhooks alone", reader, want...)
 		if got := r.expiring(second); len(got) != 0 {
 			t.Errorf("another account: %v", got)
@@ -111,18 +120,19 @@ func TestExpiring(t *testing.T) {
 		r.do(http.MethodPatch, path, string(shown.body)).want(http.StatusOK) // what was read can be sent back
 		page := r.browser().signIn(adminKey).get("/console/problems").want(t, http.StatusOK, "")
 		page.has(t, "Ends soon", "in 5 days", "in 14 days", "in 2 days", "less than an hour", url, "partners/reader", "/console/signing-keys",
-			"/console/webhooks/"+hook+"/settings", "/console/webhooks/"+hook+"/secret", "Renew the receiver", stamp(now.Add(5*day)))
-		r.browser().signIn(adminKey).get("/console").want(t, http.StatusOK, "").has(t, "5 certificates, keys and secrets end")
+			"/console/webhooks/"+hook+"/settings", "/console/certificates/"+ca, "/console/webhooks/"+hook+"/secret", "Renew the receiver", stamp(now.Add(5*day)))
+		r.browser().signIn(adminKey).get("/console").want(t, http.StatusOK, "").has(t, "6 certificates, keys and secrets end")
 		for _, link := range regexp.MustCompile(`<a href="(/console/[^"]+)" data-act>`).FindAllStringSubmatch(page.body, -1) {
 			r.browser().signIn(adminKey).get(link[1]).want(t, http.StatusOK, "")
 		}
 		r.browser().signIn(second).get("/console/problems").want(t, http.StatusOK, "").has(t, "No problems", "No certificate, key or secret ends soon")
-		r.counted(map[string]string{"receiverCertificate": "1", "clientCertificate": "1", "webhookSecret": "1", "signingKey": "1", "apiKey": "1", "domainCertificate": "0"})
+		r.counted(map[string]string{"receiverCertificate": "1", "clientCertificate": "1", "webhookSecret": "1", "signingKey": "1", "apiKey": "1", "domainCertificate": "0", "clientCaCertificate": "1"})
 
 		r.do(http.MethodPatch, path, `{"auth":`+mtls(now.Add(60*day))+`}`).want(http.StatusOK)
 		r.do(http.MethodPost, path+"/rotate-secret", `{"overlapSeconds":0}`).want(http.StatusOK)
 		r.do(http.MethodPost, signingKeysPath+"/rotate", `{"overlapSeconds":0}`).want(http.StatusOK)
 		r.do(http.MethodDelete, consumer+"/keys/"+key, "").want(http.StatusNoContent)
+		r.do(http.MethodDelete, casPath+"/"+ca, "").want(http.StatusNoContent)
 		seen(hook, time.Time{})
 		if got := r.expiring(adminKey); len(got) != 0 {
 			t.Errorf("renewed: %v", got)

@@ -11,6 +11,7 @@ import (
 	"waybill.dev/services/api/internal/audit"
 	"waybill.dev/services/api/internal/auth"
 	"waybill.dev/services/api/internal/buckets"
+	"waybill.dev/services/api/internal/clientcas"
 	"waybill.dev/services/api/internal/console/system"
 	"waybill.dev/services/api/internal/consumers"
 	"waybill.dev/services/api/internal/deliveries"
@@ -94,6 +95,7 @@ func families(o *Options, p *parts) []Route {
 		traffic.Routes(db, db),
 		tunnels.Routes(tunnelOptions(o, db)),
 		domains.Routes(domainOptions(o, p)),
+		clientcas.Routes(db, func() { o.Bus.Announce(bus.SubjectGateway, nil) }),
 		documents.Routes(p.documents),
 	)
 }

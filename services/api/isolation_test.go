@@ -53,6 +53,9 @@ func bodies() map[string]string {
 		"verifyCustomDomain":            `{"hostname":"theirs.example.com"}`,
 		"putCustomDomainCertificate":    certificateBody("theirs.example.com"),
 		"deleteCustomDomainCertificate": `{"hostname":"theirs.example.com"}`,
+
+		"createClientMtlsCaCertificate": `{"name":"taken","certificate":"-----BEGIN CERTIFICATE-----"}`,
+		"updateClientMtlsCaCertificate": `{"name":"taken"}`,
 	}
 }
 
@@ -77,7 +80,7 @@ func (r *rig) theirs() *strings.Replacer {
 	tunnel, provisioning := r.theirTunnel()
 	r.do(http.MethodPost, domainsPath, `{"hostname":"theirs.example.com"}`).want(http.StatusCreated)
 	return strings.NewReplacer(
-		"{tunnelId}", tunnel, "{operationId}", provisioning,
+		"{tunnelId}", tunnel, "{operationId}", provisioning, "{certificateId}", r.theirCA(),
 		"{deploymentName}", upload.text("deploymentName"), "{statusId}", upload.text("statusId"), "{buildId}", upload.text("buildId"), "{requestId}", "0190c0f0-0000-7000-8000-000000000001",
 		"{accountName}", "default", "{bucketName}", "their-bucket", "{consumerName}", "their-consumer", "{keyId}", key, "{managerId}", manager, "{projectName}", "their-project",
 		"{branchName}", "their%2Fbranch", "{variableName}", "THEIRS",
@@ -90,7 +93,7 @@ func (r *rig) theirs() *strings.Replacer {
 func nobodys() *strings.Replacer {
 	const id = "0190c0f0-0000-7000-8000-000000000000"
 	return strings.NewReplacer(
-		"{tunnelId}", "tun_0000000000000000000000", "{operationId}", "pst_0000000000000000000000",
+		"{tunnelId}", "tun_0000000000000000000000", "{operationId}", "pst_0000000000000000000000", "{certificateId}", "mtlsca_0000000000000000000000",
 		"{deploymentName}", "no-such-deployment", "{statusId}", id, "{buildId}", id, "{requestId}", id,
 		"{accountName}", "no-such-account", "{bucketName}", "no-such-bucket", "{consumerName}", "no-such-consumer",
 		"{keyId}", "key_000000000000000000000000", "{managerId}", "eusr_000000000000000000000000", "{projectName}", "no-such-project",
@@ -112,7 +115,7 @@ func TestIsolation(t *testing.T) {
 		r.do(http.MethodPost, "/v1/projects", `{"name":"own"}`, as(second)).want(http.StatusCreated)
 		everything := func() string {
 			var all strings.Builder
-			for _, path := range []string{bucketsPath, bucketsPath + "/their-bucket/consumers?include-api-keys=true&include-managers=true&key-format=visible", "/v1/webhooks", "/v1/deliveries", "/v1/events", "/v1/accounts/default/projects", "/v1/accounts/default/projects/their-project/branches/their%2Fbranch/variables", "/v1/accounts/default/projects/their-project/deployments", "/v1/accounts/default/tunnels", "/v1/accounts/default/custom-domains"} {
+			for _, path := range []string{bucketsPath, bucketsPath + "/their-bucket/consumers?include-api-keys=true&include-managers=true&key-format=visible", "/v1/webhooks", "/v1/deliveries", "/v1/events", "/v1/accounts/default/projects", "/v1/accounts/default/projects/their-project/branches/their%2Fbranch/variables", "/v1/accounts/default/projects/their-project/deployments", "/v1/accounts/default/tunnels", "/v1/accounts/default/custom-domains", casPath} {
 				all.Write(r.do(http.MethodGet, path, "").want(http.StatusOK).body)
 			}
 			return all.String()

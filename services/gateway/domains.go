@@ -41,7 +41,8 @@ func (s *Service) domainsChanged() {
 // decides which certificate it gets, and for whose hosts the connection is.
 func (s *Service) TLS() *tls.Config {
 	options := edge.Options{
-		Hosts: hosts.New(s.options.Domain, s.rollout, http.NotFoundHandler()), Uploads: s.domains, Own: s.options.Certificate, Logger: s.options.Logger,
+		Hosts: hosts.New(s.options.Domain, s.rollout, http.NotFoundHandler()), Uploads: s.domains, Own: s.options.Certificate,
+		Clients: s.clients, Logger: s.options.Logger,
 	}
 	if s.acme != nil {
 		options.Authority = s.acme

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/netip"
 	"strconv"
@@ -17,6 +18,7 @@ import (
 
 	"waybill.dev/services/gateway/internal/acme"
 	"waybill.dev/services/gateway/internal/builder"
+	"waybill.dev/services/gateway/internal/clientcert"
 	"waybill.dev/services/gateway/internal/hosts"
 	"waybill.dev/services/gateway/internal/rollout"
 	"waybill.dev/services/gateway/internal/tenant"
@@ -31,6 +33,7 @@ import (
 	"waybill.dev/shared/requestid"
 	"waybill.dev/shared/seal"
 	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/clientcas"
 	"waybill.dev/shared/store/deployments"
 	"waybill.dev/shared/store/domains"
 	"waybill.dev/shared/store/keyholders"
@@ -97,6 +100,7 @@ type Service struct {
 	rollout *rollout.Rollout
 	domains *domains.Domains
 	acme    *acme.Authority // nil: none
+	clients *clientcert.Authorities
 	tunnels *tunnel.Tunnels
 	run     []func(context.Context) error
 }
@@ -113,7 +117,7 @@ func New(o Options) (*Service, error) {
 		}
 		o.Policies = own
 	}
-	s := &Service{options: o, domains: domains.New(o.Store)}
+	s := &Service{options: o, domains: domains.New(o.Store), clients: clientcert.New(clientcas.New(o.Store), o.Bus, o.Logger)}
 	if o.Authenticator == nil {
 		keys, err := authenticator.New(authenticator.Options{
 			Store: keyholders.New(o.Store), Bus: o.Bus, Peppers: o.Keyring.Derive(authenticator.Purpose), Logger: o.Logger,
@@ -135,7 +139,7 @@ func New(o Options) (*Service, error) {
 	tables, rules := deployments.New(o.Store), tenant.Rules{Egress: o.Egress, Policies: o.Policies}
 	s.rollout = rollout.New(rollout.Options{
 		Store: tables, Domains: s.domains, DomainsChanged: s.domainsChanged, Bus: o.Bus, Compile: compiler(rules), Guard: upstream.NewGuard(o.Egress, o.Own, egress.Options{}),
-		Services:      s.tunnels,
+		Services: s.tunnels, ClientCertificates: s.clients,
 		Authenticator: o.Authenticator, Memory: o.Memory, Edge: &callers.Edge{Trusted: o.TrustedProxies},
 		Tables: o.Tables, InFlight: int64(o.InFlight), Traffic: o.Traffic, Logger: o.Logger, Registerer: o.Registerer,
 	})
@@ -143,7 +147,7 @@ func New(o Options) (*Service, error) {
 	if s.acme != nil {
 		s.run = append(s.run, s.acme.Run)
 	}
-	s.run = append(s.run, s.rollout.Run, builds.Run, s.tunnels.Run)
+	s.run = append(s.run, s.rollout.Run, builds.Run, s.tunnels.Run, s.clients.Run)
 	return s, nil
 }
 
@@ -170,6 +174,12 @@ func (s *Service) Handler(other http.Handler) http.Handler {
 		other = &own{s}
 	}
 	return s.answering(hosts.New(s.options.Domain, s.rollout, agents(s.tunnels, other)))
+}
+
+// ConnContext is for the servers in front of Handler. With it, what was found of the certificate
+// of a client is remembered for the time of its connection.
+func (s *Service) ConnContext(ctx context.Context, c net.Conn) context.Context {
+	return clientcert.ConnContext(ctx, c)
 }
 
 // own answers for the process itself.
@@ -200,7 +210,7 @@ func (o *own) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		status = "alive"
 	case "/readyz":
 		status = "ready"
-		if !o.service.rollout.Ready() {
+		if !o.service.rollout.Ready() || !o.service.clients.Ready() {
 			status, code = "starting", http.StatusServiceUnavailable
 		}
 	default:

@@ -21,18 +21,21 @@ const (
 	ExpiryWebhookSecret       ExpiryKind = "webhookSecret"       // the previous one, in its overlap
 	ExpirySigningKey          ExpiryKind = "signingKey"          // one that is not the present one
 	ExpiryAPIKey              ExpiryKind = "apiKey"
-	ExpiryDomainCertificate   ExpiryKind = "domainCertificate" // of a custom domain
+	ExpiryDomainCertificate   ExpiryKind = "domainCertificate"   // of a custom domain
+	ExpiryClientCA            ExpiryKind = "clientCaCertificate" // of an authority whose clients gateways let in
 )
 
 // ExpiryKinds returns every kind.
 func ExpiryKinds() []ExpiryKind {
-	return []ExpiryKind{ExpiryReceiverCertificate, ExpiryClientCertificate, ExpiryWebhookSecret, ExpirySigningKey, ExpiryAPIKey, ExpiryDomainCertificate}
+	return []ExpiryKind{
+		ExpiryReceiverCertificate, ExpiryClientCertificate, ExpiryWebhookSecret, ExpirySigningKey, ExpiryAPIKey, ExpiryDomainCertificate, ExpiryClientCA,
+	}
 }
 
 // Certificate tells whether things of the kind are certificates. Those that have ended are told
 // of until they are renewed; a key or secret that has ended needs nothing any more.
 func (k ExpiryKind) Certificate() bool {
-	return k == ExpiryReceiverCertificate || k == ExpiryClientCertificate || k == ExpiryDomainCertificate
+	return k == ExpiryReceiverCertificate || k == ExpiryClientCertificate || k == ExpiryDomainCertificate || k == ExpiryClientCA
 }
 
 // Since returns from when on the end of a thing must be for it to be told of at now.
@@ -50,7 +53,8 @@ type Expiry struct {
 
 	Webhook WebhookID // and its URL; of certificates and secrets
 	URL     string
-	Key     string // id of the signing key or API key
+	Key     string // id of the signing key, API key or CA certificate
+	Name    string // of the CA certificate
 	// Bucket and Consumer say whose API key it is.
 	Bucket, Consumer string
 	Hostname         string // of the custom domain

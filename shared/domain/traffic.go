@@ -1,5 +1,10 @@
 package domain
 
+import (
+	"crypto/sha256"
+	"encoding/hex"
+)
+
 // LocalDeployment is the built-in deployment: the route files of Waybill's own processes. It
 // belongs to DefaultAccount.
 const LocalDeployment = "local"
@@ -51,4 +56,17 @@ const (
 	ConsumerAnonymous = "anonymous"
 	// ConsumerOther stands for those beyond the number that is counted apart.
 	ConsumerOther = "other"
+
+	consumerOfCertificate = "cert:"
+	maxConsumer           = 256 // bytes
 )
+
+// ConsumerOfCertificate returns the consumer of requests whose caller is known by the subject of
+// a certificate alone. A subject that is too long stands there as a digest.
+func ConsumerOfCertificate(subject string) string {
+	if name := consumerOfCertificate + subject; len(name) <= maxConsumer {
+		return name
+	}
+	digest := sha256.Sum256([]byte(subject))
+	return consumerOfCertificate + "sha256:" + hex.EncodeToString(digest[:])
+}

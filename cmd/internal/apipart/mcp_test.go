@@ -20,7 +20,9 @@ var everyTool = []string{
 	"who_am_i", "list_accounts", "create_account", "get_account", "create_admin_key", "get_project", "update_project", "list_projects", "create_project", "list_audit_logs",
 	"list_buckets", "create_bucket", "get_bucket", "update_bucket", "delete_bucket",
 	"list_consumers", "create_consumer", "get_consumer", "update_consumer", "delete_consumer",
+	"list_client_mtls_ca_certificates", "create_client_mtls_ca_certificate", "get_client_mtls_ca_certificate", "update_client_mtls_ca_certificate", "delete_client_mtls_ca_certificate",
 	"create_deployment_source", "get_deployment_status", "list_deployments", "get_deployment", "delete_deployment", "redeploy", "list_builds", "get_build_logs",
+	"list_custom_domains", "create_custom_domain", "update_custom_domain", "delete_custom_domain", "verify_custom_domain", "put_custom_domain_certificate", "delete_custom_domain_certificate",
 	"list_environments", "get_environment", "list_variables", "create_variable", "update_variable", "delete_variable", "list_expiring",
 	"get_statistics", "get_webhook_health", "retry_deliveries", "list_jobs", "get_job", "cancel_job",
 	"roll_keys", "list_keys", "create_key", "create_keys", "get_key", "update_key", "delete_key",
@@ -28,7 +30,6 @@ var everyTool = []string{
 	"list_signing_keys", "rotate_signing_keys",
 	"list_recent_calls", "get_call_statistics", "list_request_logs", "get_request_log",
 	"list_tunnels", "create_tunnel", "get_tunnel", "delete_tunnel", "rotate_tunnel_token", "get_tunnel_teardown", "get_tunnel_services", "configure_tunnel_services", "get_tunnel_provisioning",
-	"list_custom_domains", "create_custom_domain", "update_custom_domain", "delete_custom_domain", "verify_custom_domain", "put_custom_domain_certificate", "delete_custom_domain_certificate",
 	"rotate_webhook_secret", "test_webhook_filter",
 	"read_feed", "list_cursors", "get_cursor", "set_cursor", "delete_cursor",
 }
@@ -139,11 +140,13 @@ func TestToolsOfAKey(t *testing.T) {
 			"get_project", "list_environments", "get_environment", "list_variables", "get_deployment_status", "list_deployments", "get_deployment", "list_builds", "get_build_logs",
 			"list_recent_calls", "get_call_statistics", "list_request_logs", "get_request_log",
 			"list_tunnels", "get_tunnel", "get_tunnel_teardown", "get_tunnel_services", "get_tunnel_provisioning", "list_custom_domains",
+			"list_client_mtls_ca_certificates", "get_client_mtls_ca_certificate",
 		}},
 		{[]domain.Scope{domain.ScopeGatewayWrite}, []string{
 			"update_project", "create_variable", "update_variable", "delete_variable", "create_deployment_source", "delete_deployment", "redeploy",
 			"create_tunnel", "delete_tunnel", "rotate_tunnel_token", "configure_tunnel_services",
 			"create_custom_domain", "update_custom_domain", "delete_custom_domain", "verify_custom_domain", "put_custom_domain_certificate", "delete_custom_domain_certificate",
+			"create_client_mtls_ca_certificate", "update_client_mtls_ca_certificate", "delete_client_mtls_ca_certificate",
 		}},
 		{[]domain.Scope{domain.ScopeEventsRead, domain.ScopeWebhooksRead}, []string{
 			"list_webhooks", "get_webhook", "search_deliveries", "get_delivery", "explain_delivery", "list_events", "get_event", "list_rejected_messages",
@@ -385,8 +388,8 @@ func TestAnnotations(t *testing.T) {
 		}
 	}
 	if want := []string{
-		"update_webhook", "delete_webhook", "replay_webhook", "update_project", "update_bucket", "delete_bucket", "update_consumer", "delete_consumer",
-		"delete_deployment", "redeploy", "update_variable", "delete_variable", "retry_deliveries", "cancel_job", "roll_keys", "update_key", "delete_key", "delete_manager", "rotate_signing_keys", "delete_tunnel", "rotate_tunnel_token", "configure_tunnel_services", "update_custom_domain", "delete_custom_domain", "put_custom_domain_certificate", "delete_custom_domain_certificate", "rotate_webhook_secret", "set_cursor", "delete_cursor",
+		"update_webhook", "delete_webhook", "replay_webhook", "update_project", "update_bucket", "delete_bucket", "update_consumer", "delete_consumer", "update_client_mtls_ca_certificate", "delete_client_mtls_ca_certificate",
+		"delete_deployment", "redeploy", "update_custom_domain", "delete_custom_domain", "put_custom_domain_certificate", "delete_custom_domain_certificate", "update_variable", "delete_variable", "retry_deliveries", "cancel_job", "roll_keys", "update_key", "delete_key", "delete_manager", "rotate_signing_keys", "delete_tunnel", "rotate_tunnel_token", "configure_tunnel_services", "rotate_webhook_secret", "set_cursor", "delete_cursor",
 	}; !slices.Equal(destructive, want) {
 		t.Errorf("destructive: %v, want %v", destructive, want)
 	}
@@ -449,7 +452,7 @@ func TestSizeOfTools(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, sqliteURL(t))
 	_, reader := r.holder(r.bucket("ai-clients"), "reader", domain.ScopeMCP, domain.ScopeEventsRead, domain.ScopeWebhooksRead)
-	for key, most := range map[string]int{adminKey: 154 << 10, reader: 64 << 10} {
+	for key, most := range map[string]int{adminKey: 174 << 10, reader: 64 << 10} {
 		size := len(r.send(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, as(key)).want(http.StatusOK).body)
 		t.Logf("%d bytes", size)
 		if size > most {

@@ -60,6 +60,9 @@ type Handles struct {
 	// TLS is what the TLS server listens with: the operator's certificate, unless a part of the
 	// process sets something else before Serve. It is nil when there is none.
 	TLS *tls.Config
+	// ConnContext makes the context of a connection to the TLS server, if a part of the process has
+	// set it before Serve.
+	ConnContext func(ctx context.Context, c net.Conn) context.Context
 	// Certificate returns the operator's certificate; nil: there is none.
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 
@@ -239,7 +242,7 @@ func (h *Handles) Serve(p *Process, handler http.Handler) (url string) {
 	}
 	p.Add("HTTP server", h.http.Run)
 	if h.tls != nil {
-		h.tls.http.TLSConfig = h.TLS
+		h.tls.http.TLSConfig, h.tls.http.ConnContext = h.TLS, h.ConnContext
 		p.Add("TLS server", h.tls.Run)
 	}
 	return h.http.URL()

@@ -2,7 +2,9 @@ package docstest_test
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"maps"
 	"math/rand/v2"
 	"net"
@@ -16,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"waybill.dev/shared/certificate/certificatetest"
 )
 
 const patience = 60 * time.Second
@@ -62,6 +66,8 @@ func run(t *testing.T, page, text, binary string) {
 		about = shop(t, dir)
 	case "docs/deployments.md":
 		copyTree(t, dir, filepath.Join("docs", "examples", "deployment"), filepath.Join("docs", "examples", "deployment"))
+	case "docs/certificates.md":
+		about = withTLS(t, dir)
 	}
 	addresses := start(t, dir, about)
 	// All at once: a free one may begin like another that is shipped.
@@ -100,6 +106,24 @@ func shop(t *testing.T, dir string) subject {
 		args: []string{"--routes", "shop"}, environment: []string{"EXAMPLE_BACKEND=" + backend.URL},
 		addresses: map[string]string{"127.0.0.1:9000": backend.Listener.Addr().String()},
 	}
+}
+
+// withTLS is what the page on client certificates has the reader start.
+func withTLS(t *testing.T, dir string) subject {
+	t.Helper()
+	server := certificatetest.NewCA(t, "gateway", func(c *x509.Certificate) {
+		c.DNSNames, c.KeyUsage = []string{"*.gateway.localhost"}, c.KeyUsage|x509.KeyUsageDigitalSignature
+	})
+	key, err := x509.MarshalPKCS8PrivateKey(server.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{"server.pem": server.PEM(), "server.key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}))} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return subject{args: []string{"--tls", freeAddress(t), "--tls-cert", "server.pem", "--tls-key", "server.key"}}
 }
 
 // copyTree copies a folder of the project to where a page has it.

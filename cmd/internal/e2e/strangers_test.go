@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"waybill.dev/cmd/internal/stack"
+	"waybill.dev/shared/certificate/certificatetest"
 	"waybill.dev/shared/domain"
 )
 
@@ -100,6 +101,7 @@ type things struct {
 	deployment, build, status                                                       string
 	signing                                                                         string // a public key
 	tunnel, operation                                                               string
+	authority                                                                       string // a CA certificate
 }
 
 func (t things) fill(path string) string {
@@ -108,7 +110,7 @@ func (t things) fill(path string) string {
 		"/webhooks/{id}", "/webhooks/"+t.webhook, "/events/{id}", "/events/"+t.event, "/deliveries/{id}", "/deliveries/"+t.delivery,
 		"/jobs/{id}", "/jobs/"+t.job, "{deliveryId}", t.delivery, "{branchName}", url.PathEscape(t.branch), "{variableName}", t.variable,
 		"{cursorName}", "main", "{deploymentName}", t.deployment, "{buildId}", t.build, "{statusId}", t.status, "{requestId}", t.status, "{environmentName}", t.deployment,
-		"{tunnelId}", t.tunnel, "{operationId}", t.operation,
+		"{tunnelId}", t.tunnel, "{operationId}", t.operation, "{certificateId}", t.authority,
 	).Replace(path)
 }
 
@@ -119,7 +121,7 @@ func nothing(account string) things {
 		"0190c0f0-0000-7000-8000-000000000000", "evt_none", "0000000000000000000000", "job_000000000000000000000000",
 		"no-such-branch", "NO_SUCH_VARIABLE",
 		"no-such-deployment", "0190c0f0-0000-7000-8000-000000000000", "0190c0f0-0000-7000-8000-000000000000", "",
-		"tun_0000000000000000000000", "pst_0000000000000000000000",
+		"tun_0000000000000000000000", "pst_0000000000000000000000", "mtlsca_0000000000000000000000",
 	}
 }
 
@@ -147,6 +149,11 @@ func (w *world) furnish() things {
 	t.delivery = w.delivery(t.webhook, t.event, "delivered").ID
 	w.follow(&t)
 	w.dig(&t)
+	authority, err := json.Marshal(map[string]string{"name": "theirs", "certificate": certificatetest.NewCA(w, "Theirs", nil).PEM()})
+	if err != nil {
+		w.Fatal(err)
+	}
+	t.authority = create("/v1/accounts/default/client-mtls-ca-certificates", string(authority))
 	var job struct{ ID string }
 	none := w.ask(w.api, http.MethodPost, "/v1/deliveries/retry", `{"eventId":"`+t.event+`","status":"failed"}`, http.StatusAccepted)
 	if err := json.Unmarshal(none.Body, &job); err != nil || job.ID == "" {
@@ -207,7 +214,8 @@ func (w *world) everything(t things) string {
 		"/v1/webhooks", "/v1/webhooks/{id}/cursors", "/v1/signing-keys", "/v1/events", "/v1/events/{id}", "/v1/deliveries", "/v1/deliveries/{id}", "/v1/jobs", "/v1/rejected", "/v1/accounts/{accountName}/projects",
 		"/v1/accounts/{accountName}/projects/{projectName}/branches/{branchName}/variables",
 		"/v1/deployments/{deploymentName}", "/v1/deployments/{deploymentName}/builds",
-		"/v1/accounts/{accountName}/tunnels", "/v1/accounts/{accountName}/tunnels/{tunnelId}", "/v1/accounts/{accountName}/tunnels/{tunnelId}/services-configuration",
+		"/v1/accounts/{accountName}/tunnels", "/v1/accounts/{accountName}/tunnels/{tunnelId}", "/v1/accounts/{accountName}/tunnels/{tunnelId}/services-configuration", "/v1/accounts/{accountName}/custom-domains",
+		"/v1/accounts/{accountName}/client-mtls-ca-certificates",
 		"/v1/accounts/{accountName}/key-buckets", "/v1/accounts/{accountName}/audit-logs",
 		"/v1/accounts/{accountName}/key-buckets/{bucketName}/consumers?include-api-keys=true&include-managers=true&key-format=visible",
 	} {

@@ -41,7 +41,7 @@ func AddBefore(p *boot.Process, h *boot.Handles, other http.Handler, keys gatewa
 		return nil, err
 	}
 	if h.TLS != nil {
-		h.TLS = service.TLS()
+		h.TLS, h.ConnContext = service.TLS(), service.ConnContext
 	}
 	p.Add("gateway", service.Run)
 	return service.Handler(other), nil

@@ -27,6 +27,8 @@ var shared = []string{
 	"body/bodytest",                     // clients that send slowly, for tests
 	"bus",                               // NATS: streams, consumers, subjects
 	"bus/bustest",                       // a nats-server inside a test
+	"certificate",                       // certificates of authorities and clients: the api checks, gateways verify
+	"certificate/certificatetest",       // authorities and clients, for tests
 	"domain",                            // events, webhooks, deliveries and their rules
 	"edge",                              // who is at the other end of a request
 	"egress",                            // where callbacks may go
@@ -49,6 +51,7 @@ var shared = []string{
 	"store",                             // the engine beneath the tables, on Postgres and SQLite
 	"store/accounts",                    // whose accounts there are
 	"store/auditlog",                    // the audit log
+	"store/clientcas",                   // CA certificates: the api writes, gateways verify by them
 	"store/deployments",                 // the tables of what gateways serve
 	"store/deployments/deploymentstest", // deployments as a build leaves them, for tests
 	"store/domains",                     // the tables of custom domains and their certificates
@@ -70,6 +73,7 @@ var shared = []string{
 var families = []string{
 	"waybill.dev/shared/store/accounts",              // both services ask whose accounts there are
 	"waybill.dev/shared/store/auditlog",              // families of api and shared write entries
+	"waybill.dev/shared/store/clientcas",             // the api writes, gateways read
 	"waybill.dev/shared/store/deployments",           // the api asks for builds, gateways make them
 	"waybill.dev/shared/store/domains",               // the api says whose a hostname is, gateways keep certificates
 	"waybill.dev/shared/store/keyholders",            // api and gateway read who holds a key
@@ -86,6 +90,7 @@ var families = []string{
 var testSupport = []string{
 	"waybill.dev/shared/body/bodytest",
 	"waybill.dev/shared/bus/bustest",
+	"waybill.dev/shared/certificate/certificatetest",
 	"waybill.dev/shared/egress/hostile",
 	"waybill.dev/shared/jsonscan/attack",
 	"waybill.dev/shared/pgtest",

@@ -65,6 +65,10 @@ const (
 	ActionConfigureTunnel   = "configure-tunnel-services"
 	ActionDeleteTunnel      = "delete-tunnel"
 
+	ActionCreateClientCA = "create-client-mtls-ca-certificate"
+	ActionUpdateClientCA = "update-client-mtls-ca-certificate"
+	ActionDeleteClientCA = "delete-client-mtls-ca-certificate"
+
 	ActionCreateDomain      = "create-custom-domain"
 	ActionUpdateDomain      = "update-custom-domain"
 	ActionDeleteDomain      = "delete-custom-domain"
@@ -98,6 +102,8 @@ const (
 	ResourceTunnel = "tunnel"
 
 	ResourceDomain = "customDomain"
+
+	ResourceClientCA = "clientCaCertificate"
 )
 
 // Log reads and writes the table.

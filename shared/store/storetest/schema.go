@@ -67,6 +67,8 @@ func owners() map[string]string {
 		"gateway_tunnel_connections": "tunnels",
 		"gateway_tunnel_operations":  "tunnels",
 
+		"gateway_client_cas": "clientcas",
+
 		"gateway_domains":             "domains",
 		"gateway_domain_certificates": "domains",
 		"gateway_acme":                "domains",

@@ -120,6 +120,11 @@ func TestVerbsAskTheAPI(t *testing.T) {
 		{"domains certificate api.example.org - /dev/null", "PUT", at + "/custom-domains/certificate", `{"certificate":"{\"from\":\"stdin\"}","hostname":"api.example.org","privateKey":""}`},
 		{"domains delete-certificate api.example.org --yes", "DELETE", at + "/custom-domains/certificate", `{"hostname":"api.example.org"}`},
 		{"domains delete api.example.org --yes", "DELETE", at + "/custom-domains?hostname=api.example.org", ""},
+		{"certificates list --limit 5", "GET", at + "/client-mtls-ca-certificates?limit=5", ""},
+		{"certificates create partners -", "POST", at + "/client-mtls-ca-certificates", `{"certificate":"{\"from\":\"stdin\"}","name":"partners"}`},
+		{"certificate get mtlsca_1", "GET", at + "/client-mtls-ca-certificates/mtlsca_1", ""},
+		{"certificates update mtlsca_1 --name suppliers", "PATCH", at + "/client-mtls-ca-certificates/mtlsca_1", `{"name":"suppliers"}`},
+		{"certificates delete mtlsca_1 --yes", "DELETE", at + "/client-mtls-ca-certificates/mtlsca_1", ""},
 
 		{"buckets list --tag team=web --tag a=b=c", "GET", at + "/key-buckets?tag.a=b%3Dc&tag.team=web", ""},
 		{"bucket list --account other", "GET", "/v1/accounts/other/key-buckets", ""},

@@ -25,6 +25,7 @@ type Store interface {
 	Expiring(ctx context.Context, account string, now time.Time, limit int) ([]domain.Expiry, error)
 	ExpiringKeys(ctx context.Context, account string, now time.Time, limit int) ([]domain.Expiry, error)
 	ExpiringCertificates(ctx context.Context, account string, now time.Time, limit int) ([]domain.Expiry, error)
+	ExpiringClientCAs(ctx context.Context, account string, now time.Time, limit int) ([]domain.Expiry, error)
 }
 
 // Routes returns the operations.
@@ -49,6 +50,8 @@ type view struct {
 	ConsumerName string            `json:"consumerName,omitzero"`
 	KeyID        string            `json:"keyId,omitzero"`
 	Hostname     string            `json:"hostname,omitzero"`
+	CA           string            `json:"caCertificateId,omitzero"`
+	CAName       string            `json:"caCertificateName,omitzero"`
 	Advice       string            `json:"advice"`
 }
 
@@ -62,6 +65,8 @@ func show(e domain.Expiry) view {
 		v.SigningKeyID = e.Key
 	case domain.ExpiryAPIKey:
 		v.KeyID = e.Key
+	case domain.ExpiryClientCA:
+		v.CA, v.CAName = e.Key, e.Name
 	case domain.ExpiryReceiverCertificate, domain.ExpiryClientCertificate, domain.ExpiryWebhookSecret, domain.ExpiryDomainCertificate:
 	}
 	return v
@@ -82,12 +87,14 @@ func advice(kind domain.ExpiryKind) string {
 		return "Upload a new certificate for the hostname, or set its CNAME record so that the certificate authority can renew this one. Clients refuse the hostname once it has ended."
 	case domain.ExpiryAPIKey:
 		return "Give whoever uses this key another one, or set a later expiresOn. Requests with it are refused once it has ended."
+	case domain.ExpiryClientCA:
+		return "Upload the CA's new certificate, then delete this one. Its clients are refused once it has ended."
 	}
 	return ""
 }
 
-// list shows what ends, the soonest first. API keys and certificates of custom domains are
-// shown to those who may read them.
+// list shows what ends, the soonest first. API keys, certificates of custom domains and CA
+// certificates are shown to those who may read them.
 func (h *handlers) list(c *web.Call) error {
 	if err := c.Check(); err != nil {
 		return err
@@ -110,6 +117,11 @@ func (h *handlers) list(c *web.Call) error {
 			return err
 		}
 		found = append(found, certificates...)
+		authorities, err := h.store.ExpiringClientCAs(c.Context(), account, now, most+1)
+		if err != nil {
+			return err
+		}
+		found = append(found, authorities...)
 	}
 	slices.SortStableFunc(found, func(a, b domain.Expiry) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Webhook, b.Webhook)) })
 	shown, err := web.Fitting(found[:min(len(found), most)], show)

@@ -12,6 +12,7 @@ type Expiries interface {
 	CountExpiring(ctx context.Context, now time.Time) ([]domain.ExpiryCount, error)
 	CountExpiringKeys(ctx context.Context, now time.Time) (domain.ExpiryCount, error)
 	CountExpiringCertificates(ctx context.Context, now time.Time) (domain.ExpiryCount, error)
+	CountExpiringClientCAs(ctx context.Context, now time.Time) (domain.ExpiryCount, error)
 }
 
 // expiryLook is how often what ends soon is counted.
@@ -47,7 +48,11 @@ func (r *Relay) countExpiries(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	for _, c := range append(counts, keys, certificates) {
+	authorities, err := r.store.CountExpiringClientCAs(ctx, now)
+	if err != nil {
+		return err
+	}
+	for _, c := range append(counts, keys, certificates, authorities) {
 		kind := string(c.Kind)
 		r.metrics.expiring.WithLabelValues(kind).Set(float64(c.N))
 		if c.Soonest.IsZero() {

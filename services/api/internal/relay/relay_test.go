@@ -258,6 +258,10 @@ func (d *database) CountExpiringCertificates(context.Context, time.Time) (domain
 	return domain.ExpiryCount{Kind: domain.ExpiryDomainCertificate}, nil
 }
 
+func (d *database) CountExpiringClientCAs(context.Context, time.Time) (domain.ExpiryCount, error) {
+	return domain.ExpiryCount{Kind: domain.ExpiryClientCA}, nil
+}
+
 func (d *database) OldestUnsettled(context.Context) (time.Time, bool, error) {
 	unlock, err := d.locked()
 	if err != nil {

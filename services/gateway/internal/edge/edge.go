@@ -6,6 +6,7 @@ package edge
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -32,7 +33,14 @@ type Authority interface {
 	Proof(ctx context.Context, hostname string) (*tls.Certificate, error)
 }
 
-// Options of an edge. Own and Authority may be left out.
+// Clients says whose hosts ask clients for a certificate.
+type Clients interface {
+	// Asked tells whether clients of the account's hosts are asked for one, and of which CAs; nil:
+	// of any.
+	Asked(account string) (names *x509.CertPool, asked bool)
+}
+
+// Options of an edge. Own, Authority and Clients may be left out.
 type Options struct {
 	// Hosts says whose a name is, from memory.
 	Hosts   *hosts.Hosts
@@ -41,8 +49,10 @@ type Options struct {
 	Authority Authority
 	// Own returns the operator's certificate, for Waybill's own hosts and those of deployments.
 	// Custom domains get it when there is no other one.
-	Own    func(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	Logger *slog.Logger
+	Own func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	// Clients says who is asked for a certificate; nil: nobody is.
+	Clients Clients
+	Logger  *slog.Logger
 }
 
 // Edge chooses certificates.
@@ -78,8 +88,21 @@ func (e *Edge) configFor(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 }
 
 // configOf returns the configuration of connections for the hosts of an account; empty: for hosts
-// that are no account's.
-func (e *Edge) configOf(string) *tls.Config { return e.base }
+// that are no account's. A certificate that the client shows is not judged here, but at each
+// request. Sessions are not resumed where one is asked for: they would bring it along without a
+// handshake, also to other hosts.
+func (e *Edge) configOf(account string) *tls.Config {
+	if e.options.Clients == nil {
+		return e.base
+	}
+	names, asked := e.options.Clients.Asked(account)
+	if !asked {
+		return e.base
+	}
+	config := e.base.Clone()
+	config.ClientAuth, config.ClientCAs, config.SessionTicketsDisabled = tls.RequestClientCert, names, true
+	return config
+}
 
 // errNoCertificate ends a handshake.
 var errNoCertificate = errors.New("there is no certificate for this name")

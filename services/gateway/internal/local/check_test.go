@@ -181,6 +181,7 @@ func TestMissingFolder(t *testing.T) {
 		"listManagers", "createManager", "getManager", "deleteManager", "rotateWebhookSecret", "listSigningKeys", "rotateSigningKeys", "listExpiring",
 		"listTunnels", "createTunnel", "getTunnel", "deleteTunnel", "rotateTunnelToken", "getTunnelTeardown", "getTunnelServices", "configureTunnelServices", "getTunnelProvisioning",
 		"listCustomDomains", "createCustomDomain", "updateCustomDomain", "deleteCustomDomain", "verifyCustomDomain", "putCustomDomainCertificate", "deleteCustomDomainCertificate",
+		"listClientMtlsCaCertificates", "createClientMtlsCaCertificate", "getClientMtlsCaCertificate", "updateClientMtlsCaCertificate", "deleteClientMtlsCaCertificate",
 		"readFeed", "listCursors", "getCursor", "setCursor", "deleteCursor",
 	} {
 		own[name] = echo

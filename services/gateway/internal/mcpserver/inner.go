@@ -15,6 +15,9 @@ import (
 // one that others make as well, and policies may change what they get.
 func inner(r *route.Request, of *routefile.Operation, call *routefile.Call) *route.Request {
 	request := &route.Request{
+		TLS:         r.TLS,
+		Certificate: r.Certificate,
+
 		Method:    of.Method,
 		Path:      call.Path,
 		Params:    maps.Clone(call.Params),

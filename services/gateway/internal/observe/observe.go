@@ -163,6 +163,8 @@ func (r *Recorder) callsOf(key traffic.CallKey) *traffic.Calls {
 // consumerOf returns who called, as statistics tell it.
 func consumerOf(n route.Noted) string {
 	switch p := n.Principal; {
+	case p == nil && n.Subject != "":
+		return domain.ConsumerOfCertificate(n.Subject)
 	case p == nil:
 		return domain.ConsumerAnonymous
 	case p.Consumer != "":

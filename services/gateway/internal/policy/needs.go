@@ -5,6 +5,9 @@ package policy
 // NeedsBody tells that a key is looked for in headers alone.
 func (*apiKey) NeedsBody() bool { return false }
 
+// NeedsBody tells that a certificate is looked for in the connection alone.
+func (*mtlsAuth) NeedsBody() bool { return false }
+
 // NeedsBody tells that addresses are all that is looked at.
 func (*addresses) NeedsBody() bool { return false }
 

@@ -34,7 +34,7 @@ func rateLimitPolicy() Policy {
 			"properties": {
 				"rateLimitBy": {
 					"type": "string", "enum": ["ip", "user", "all"],
-					"description": "What is counted: ` + "`ip`" + `, the requests of each address (in IPv6, of each /64 network); ` + "`user`" + `, those of each key, and of each address as long as the key is not known; ` + "`all`" + `, all requests together."
+					"description": "What is counted: ` + "`ip`" + `, the requests of each address (in IPv6, of each /64 network); ` + "`user`" + `, those of each key, of each client certificate where there is no key, and of each address as long as neither is known; ` + "`all`" + `, all requests together."
 				},
 				"requestsAllowed": {
 					"type": "integer", "minimum": 1, "maximum": 1000000000,
@@ -91,7 +91,10 @@ func byAddress(r *route.Request) string {
 // byPrincipal tells callers apart by who they are, and by their address as long as that
 // is not known.
 func byPrincipal(r *route.Request) string {
-	if r.Principal == nil {
+	switch {
+	case r.Principal == nil && r.Certificate != nil:
+		return "cert " + r.Certificate.Subject
+	case r.Principal == nil:
 		return byAddress(r)
 	}
 	return "user " + r.Principal.Account + " " + r.Principal.ID

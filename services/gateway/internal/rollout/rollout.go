@@ -76,8 +76,10 @@ type Options struct {
 	Guard         *upstream.Guard   // checks connections to back ends
 	Services      upstream.Services // sends requests through tunnels; may be nil
 	Authenticator route.Authenticator
-	Memory        *body.Memory // for requests and for answers of back ends; nil: without a bound
-	Edge          *edge.Edge
+	// ClientCertificates judges those of callers; nil: none is good.
+	ClientCertificates route.ClientCertificates
+	Memory             *body.Memory // for requests and for answers of back ends; nil: without a bound
+	Edge               *edge.Edge
 	// Tables is how many deployments have their table in memory; 0: DefaultTables. Beyond
 	// that, the one that was used least recently goes.
 	Tables int

@@ -37,22 +37,32 @@ func OfConnection(name string) bool {
 	return strings.HasPrefix(name, "Proxy-")
 }
 
-// The headers that tell a back end whose key the caller has. Nobody else can set them.
+// The headers that tell a back end whose key the caller has, and which certificate. Nobody else
+// can set them.
 const (
 	AccountHeader  = "X-Waybill-Account"
 	BucketHeader   = "X-Waybill-Bucket"
 	ConsumerHeader = "X-Waybill-Consumer"
 
-	callerPrefix = "x-waybill-"
+	CertificateHeader = "Client-Cert" // as RFC 9440 has it
+	SubjectHeader     = "Client-Cert-Subject"
+	FingerprintHeader = "Client-Cert-Fingerprint"
+
+	callerPrefix      = "x-waybill-"
+	certificatePrefix = "client-cert-"
 )
 
 // SaysCaller tells whether a header is one of those, or would be one for a reader who takes
 // other characters for a hyphen, as many do with the underscore.
 func SaysCaller(name string) bool {
-	if len(name) < len(callerPrefix) {
+	return begins(name, callerPrefix) || begins(name, certificatePrefix) || len(name) == len(CertificateHeader) && begins(name, certificatePrefix[:len(CertificateHeader)])
+}
+
+func begins(name, prefix string) bool {
+	if len(name) < len(prefix) {
 		return false
 	}
-	for i := range len(callerPrefix) {
+	for i := range len(prefix) {
 		c := name[i]
 		switch {
 		case 'A' <= c && c <= 'Z':
@@ -60,7 +70,7 @@ func SaysCaller(name string) bool {
 		case c < '0' || '9' < c && c < 'a' || c > 'z':
 			c = '-'
 		}
-		if c != callerPrefix[i] {
+		if c != prefix[i] {
 			return false
 		}
 	}

@@ -34,6 +34,7 @@ type Record struct {
 
 	mu        sync.Mutex
 	principal *apikey.Principal
+	subject   string // of the client's certificate
 	entries   []Entry
 	room      int // for entries, in bytes
 	severity  domain.Severity
@@ -138,6 +139,16 @@ func (r *Record) Calls(principal *apikey.Principal) {
 	}
 }
 
+// Shows says whose certificate the client has shown, one that was found to be good.
+func (r *Record) Shows(certificate *Certificate) {
+	if r == nil || certificate == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.subject = certificate.Subject
+}
+
 // Asked says what a back end was asked. The last one counts.
 func (r *Record) Asked(call BackEndCall) {
 	if r == nil {
@@ -162,6 +173,7 @@ func (r *Record) MCP(method, tool string) {
 // Noted is what the methods of a Record have gathered.
 type Noted struct {
 	Principal *apikey.Principal // nil: nobody knows
+	Subject   string            // of the client's certificate; empty: no good one was shown
 	Entries   []Entry
 	Severity  domain.Severity // the highest of the entries, and of the status
 	Truncated bool            // entries are cut or missing
@@ -178,7 +190,7 @@ func (r *Record) Noted() Noted {
 	if of := domain.SeverityOfStatus(r.Status); of.Above(severity) {
 		severity = of
 	}
-	return Noted{r.principal, r.entries, severity, r.truncated, r.backEnd, r.mcpMethod, r.mcpTool}
+	return Noted{r.principal, r.subject, r.entries, severity, r.truncated, r.backEnd, r.mcpMethod, r.mcpTool}
 }
 
 // Received says in the record how much of the body has come. Call it when nobody reads it any

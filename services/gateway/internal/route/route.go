@@ -6,6 +6,7 @@ package route
 
 import (
 	"context"
+	"crypto/tls"
 	"io"
 	"net/http"
 	"net/url"
@@ -69,6 +70,12 @@ type Request struct {
 	ID string
 	// Principal is who calls; nil until a policy has found out. A call from inside keeps it.
 	Principal *apikey.Principal
+	// TLS is the connection that the request came over, also in calls from inside; nil: it has
+	// no TLS of ours.
+	TLS *tls.ConnectionState
+	// Certificate is the client's; nil until a policy has found it good. A call from inside
+	// keeps it.
+	Certificate *Certificate
 	// Inside marks a call that an MCP server makes.
 	Inside bool
 	// Streams tells a handler that nothing after it needs the whole answer, which may be

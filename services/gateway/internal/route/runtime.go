@@ -22,10 +22,12 @@ type Authenticator interface {
 // connections and the same counts.
 type Runtime struct {
 	Authenticator Authenticator
-	RateLimits    *ratelimit.Counters
-	Upstreams     *upstream.Pools
-	Memory        *body.Memory // for requests and for answers of back ends; nil: without a bound
-	Logger        *slog.Logger
+	// ClientCertificates judges those of callers; nil: none is good.
+	ClientCertificates ClientCertificates
+	RateLimits         *ratelimit.Counters
+	Upstreams          *upstream.Pools
+	Memory             *body.Memory // for requests and for answers of back ends; nil: without a bound
+	Logger             *slog.Logger
 	// Called is told of each call: by the place of the route among those of its site,
 	// whether an MCP server made it, its status (0 for a stream), and how long it took.
 	Called func(route int, inside bool, status int, took time.Duration)

@@ -92,6 +92,7 @@ func (rt *Route) Call(ctx context.Context, r *route.Request) *route.Response {
 	took := time.Since(started)
 	r.Runtime.Called(rt.place, r.Inside, response.Status, took)
 	r.Record.Calls(r.Principal)
+	r.Record.Shows(r.Certificate)
 	if r.Inside && r.Record != nil {
 		r.Record.Note(domain.SeverityOfStatus(response.Status), sourceMCP, "The operation "+rt.operation.ID+" has answered with "+strconv.Itoa(response.Status)+".",
 			"durationMs", float64(took.Microseconds())/1000)

@@ -257,7 +257,7 @@ func newRequest(r *http.Request, seen edge.View, params map[string]string, reque
 	}
 	return &route.Request{
 		Method: r.Method, Path: r.URL.EscapedPath(), Query: query, Host: seen.Host, Scheme: seen.Scheme, Base: seen.Base,
-		Header: r.Header, Params: params, Remote: seen.Address, ID: requestID,
+		Header: r.Header, Params: params, Remote: seen.Address, ID: requestID, TLS: r.TLS,
 	}
 }
 

@@ -20,6 +20,8 @@ type ending struct {
 	SigningKeyID string            `json:"signingKeyId"`
 	KeyID        string            `json:"keyId"`
 	Hostname     string            `json:"hostname"`
+	CA           string            `json:"caCertificateId"`
+	CAName       string            `json:"caCertificateName"`
 	Advice       string            `json:"advice"`
 
 	Left string `json:"-"` // until its end
@@ -80,6 +82,8 @@ func (e *ending) Name() string {
 		return "An API key"
 	case domain.ExpiryDomainCertificate:
 		return "The certificate of a custom domain"
+	case domain.ExpiryClientCA:
+		return "A CA certificate"
 	}
 	return string(e.Kind)
 }
@@ -91,6 +95,8 @@ func (e *ending) Of() string {
 		return e.URL
 	case e.Hostname != "":
 		return e.Hostname
+	case e.CA != "":
+		return e.CAName
 	case e.KeyID != "":
 		return e.BucketName + "/" + e.ConsumerName
 	}
@@ -112,6 +118,8 @@ func (e *ending) Link() string {
 		return console.Path("console", "access", "buckets", e.BucketName, "consumers", e.ConsumerName)
 	case domain.ExpiryDomainCertificate:
 		return "/console/domains"
+	case domain.ExpiryClientCA:
+		return console.Path("console", "certificates", e.CA)
 	}
 	return ""
 }

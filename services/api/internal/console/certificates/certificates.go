@@ -1,0 +1,183 @@
+// Package certificates has the console's pages of CA certificates: whose clients are let in.
+package certificates
+
+import (
+	"embed"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"waybill.dev/services/api/internal/console"
+	"waybill.dev/shared/domain"
+)
+
+//go:embed templates/*.html
+var files embed.FS
+
+const (
+	listPath        = "/console/certificates"
+	certificatePath = listPath + "/{certificateId}"
+	order           = console.OrderEnvironments + 6
+)
+
+// Module returns the pages.
+func Module() console.Module {
+	templates, _ := fs.Sub(files, "templates") // the name is a constant
+	show, act := console.Shown, console.Acted
+	return console.Module{
+		Name: "certificates", Templates: templates, Samples: samples(),
+		Nav: []console.NavEntry{{Label: "Client certificates", Path: listPath, Icon: "access", Order: order}},
+		Routes: []console.Route{
+			show(listPath, list), act(listPath, create),
+			show(certificatePath, showCertificate), act(certificatePath, rename),
+			show(certificatePath+"/delete", confirmDeletion), act(certificatePath+"/delete", remove),
+		},
+	}
+}
+
+// ca is a CA certificate as the API shows it.
+type ca struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+	Info struct {
+		Subject      string `json:"subject"`
+		Issuer       string `json:"issuer"`
+		ValidFrom    string `json:"validFrom"`
+		ValidTo      string `json:"validTo"`
+		SerialNumber string `json:"serialNumber"`
+	} `json:"certificateInfo"`
+	Fingerprint string `json:"sha256Fingerprint"`
+	CreatedOn   string `json:"createdOn"`
+
+	Ended bool `json:"-"`
+}
+
+// Path is where the page of the CA certificate is, or one below it.
+func (c ca) Path(more ...string) string {
+	return console.Path(append([]string{"console", "certificates", c.ID}, more...)...)
+}
+
+// reckon says whether the certificate has ended.
+func (c *ca) reckon(p *console.Page) {
+	ends, err := time.Parse(time.RFC3339, c.Info.ValidTo)
+	c.Ended = err == nil && p.Now().After(ends)
+}
+
+// in is a path of CA certificates in the API.
+func in(p *console.Page, more ...string) string {
+	return console.Path(append([]string{"v1", "accounts", p.Account(), "client-mtls-ca-certificates"}, more...)...)
+}
+
+type listView struct {
+	Certificates []ca
+	Form         *console.Form
+	May          bool
+}
+
+func list(p *console.Page) error { return showList(p, console.NewForm(url.Values{})) }
+
+func showList(p *console.Page, form *console.Form) error {
+	p.CLI("certificates list")
+	var answer struct {
+		Data []ca `json:"data"`
+	}
+	if err := p.API.Get(in(p), url.Values{"limit": {strconv.Itoa(domain.MaxClientCAs)}}, &answer); err != nil {
+		return err
+	}
+	for i := range answer.Data {
+		answer.Data[i].reckon(p)
+	}
+	v := listView{answer.Data, form, p.May(domain.ScopeGatewayWrite)}
+	if form.Problem != nil {
+		return p.ShowInvalid("list.html", "Client certificates", v, form)
+	}
+	return p.Show("list.html", "Client certificates", v)
+}
+
+func create(p *console.Page) error {
+	values, err := p.Form()
+	if err != nil {
+		return err
+	}
+	form := console.NewForm(values)
+	var made ca
+	body := map[string]string{"name": values.Get("name"), "certificate": values.Get("certificate")}
+	if err := p.API.Send(http.MethodPost, in(p), body, &made); form.Failed(err) {
+		values.Del("certificate") // it may have been a private key
+		if showList(p, form) == nil {
+			return nil
+		}
+		return err // who may change and not read sees the fault alone
+	} else if err != nil {
+		return err
+	}
+	return p.Done("The CA certificate is uploaded. Its clients are let in within a second.", made.Path())
+}
+
+type certificateView struct {
+	CA   ca
+	Form *console.Form
+	May  bool
+}
+
+func find(p *console.Page) (found ca, err error) {
+	err = p.API.Get(in(p, p.Param("certificateId")), nil, &found)
+	found.reckon(p)
+	return found, err
+}
+
+func showCertificate(p *console.Page) error { return page(p, nil) }
+
+func page(p *console.Page, form *console.Form) error {
+	found, err := find(p)
+	if err != nil {
+		return err
+	}
+	p.CLI("certificates get " + found.ID)
+	v := certificateView{found, form, p.May(domain.ScopeGatewayWrite)}
+	if form != nil {
+		return p.ShowInvalid("certificate.html", "CA certificate "+found.Name, v, form)
+	}
+	v.Form = console.NewForm(url.Values{"name": {found.Name}})
+	return p.Show("certificate.html", "CA certificate "+found.Name, v)
+}
+
+func rename(p *console.Page) error {
+	values, err := p.Form()
+	if err != nil {
+		return err
+	}
+	form := console.NewForm(values)
+	id := p.Param("certificateId")
+	if err := p.API.Send(http.MethodPatch, in(p, id), map[string]string{"name": values.Get("name")}, nil); form.Failed(err) {
+		if page(p, form) == nil {
+			return nil
+		}
+		return err
+	} else if err != nil {
+		return err
+	}
+	return p.Done("The CA certificate is renamed.", ca{ID: id}.Path())
+}
+
+func confirmDeletion(p *console.Page) error {
+	found, err := find(p)
+	if err != nil {
+		return err
+	}
+	p.CLI("certificates delete " + found.ID)
+	return p.ShowConfirm(console.Confirm{
+		Title: "Delete " + found.Name + "?", Effect: "Clients with certificates of this CA are refused within a second, also on connections that are open.",
+		Facts: []console.Fact{{Name: "Subject", Value: found.Info.Subject}, {Name: "Fingerprint", Value: found.Fingerprint}},
+		Verb:  "Delete the certificate", Danger: true, Action: found.Path("delete"), Back: found.Path(),
+	})
+}
+
+func remove(p *console.Page) error {
+	if err := p.API.Send(http.MethodDelete, in(p, p.Param("certificateId")), nil, nil); err != nil {
+		return err
+	}
+	return p.Done("The CA certificate is deleted.", listPath)
+}

@@ -1,0 +1,202 @@
+// Package clientcert judges the certificates that clients show in the TLS handshake. The verdict
+// is for one request: a CA that an account has deleted lets nobody in any more, whatever the
+// handshake was told.
+package clientcert
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"waybill.dev/shared/bus"
+	"waybill.dev/shared/store/clientcas"
+)
+
+const (
+	// pollEvery is how often the version is looked at besides nudges.
+	pollEvery = 4 * time.Second
+	// readTime bounds a reading of changes.
+	readTime = 5 * time.Second
+	// staleAfter is the age at which the complete list is read again, instead of the changes. The
+	// database keeps what was deleted for a day only.
+	staleAfter = 12 * time.Hour
+)
+
+// Store has CA certificates.
+type Store interface {
+	ServedClientCAs(ctx context.Context, since int64) ([]clientcas.Served, int64, error)
+}
+
+// Bus is where nudges come from.
+type Bus interface {
+	Listen(subject string, handle func(body []byte)) (stop func(), err error)
+	Reconnects() (c <-chan struct{}, stop func())
+	Sync(ctx context.Context) error
+}
+
+// Authorities knows the CAs of all accounts.
+type Authorities struct {
+	store  Store
+	bus    Bus
+	logger *slog.Logger
+	nudges chan struct{}
+	// byAccount is replaced at each change; nil: nothing was read yet.
+	byAccount atomic.Pointer[map[string]*set]
+
+	mu      sync.Mutex // held while changes are read; of what follows
+	version int64
+	readAt  time.Time
+	byID    map[string]authority
+}
+
+// authority is one CA certificate.
+type authority struct {
+	account     string
+	certificate *x509.Certificate
+}
+
+// New returns one that knows nothing before Run.
+func New(store Store, b Bus, logger *slog.Logger) *Authorities {
+	return &Authorities{store: store, bus: b, logger: logger, nudges: make(chan struct{}, 1), byID: make(map[string]authority)}
+}
+
+// Ready tells whether it is known which CAs there are.
+func (a *Authorities) Ready() bool { return a.byAccount.Load() != nil }
+
+// Run follows changes until ctx ends.
+func (a *Authorities) Run(ctx context.Context) error {
+	reconnects, stop := a.bus.Reconnects()
+	defer stop()
+	unlisten, err := a.bus.Listen(bus.SubjectGateway, func([]byte) { a.nudge() })
+	if err != nil {
+		return fmt.Errorf("hear of CA certificates: %w", err)
+	}
+	defer unlisten()
+	_ = a.bus.Sync(ctx) // without the bus the ticks are enough
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for failing := false; ; {
+		err := a.Update(ctx)
+		if err != nil && !failing && ctx.Err() == nil {
+			a.logger.Error("it can't be read which CA certificates there are; what is known goes on", "error", err)
+		}
+		failing = err != nil
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-a.nudges:
+		case <-reconnects:
+		case <-tick.C:
+		}
+	}
+}
+
+func (a *Authorities) nudge() {
+	select {
+	case a.nudges <- struct{}{}:
+	default:
+	}
+}
+
+// Update reads what has changed and goes by it from now on.
+func (a *Authorities) Update(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	since := a.version
+	if time.Since(a.readAt) >= staleAfter {
+		since = 0
+	}
+	changes, version, err := a.store.ServedClientCAs(ctx, since)
+	if err == nil && version < since { // it goes back when the database comes from a backup
+		since = 0
+		changes, version, err = a.store.ServedClientCAs(ctx, 0)
+	}
+	if err != nil {
+		return err
+	}
+	a.take(changes, since == 0)
+	a.version = version
+	if since == 0 {
+		a.readAt = time.Now()
+	}
+	return nil
+}
+
+// take applies changes; all says that they are everything there is. a.mu is held.
+func (a *Authorities) take(changes []clientcas.Served, all bool) {
+	changed := make(map[string]bool)
+	if all {
+		for _, before := range a.byID {
+			changed[before.account] = true
+		}
+		clear(a.byID)
+	}
+	for _, c := range changes {
+		changed[c.Account] = true
+		delete(a.byID, c.ID)
+		if c.Removed {
+			continue
+		}
+		read, err := x509.ParseCertificate(c.Certificate)
+		if err != nil {
+			a.logger.Error("a CA certificate can't be read; its clients are refused", "id", c.ID, "error", err)
+			continue
+		}
+		a.byID[c.ID] = authority{c.Account, read}
+	}
+	if len(changed) > 0 || !a.Ready() {
+		a.replace(changed)
+	}
+}
+
+// replace makes the sets of some accounts anew. a.mu is held.
+func (a *Authorities) replace(changed map[string]bool) {
+	of := make(map[string][]*x509.Certificate)
+	for _, one := range a.byID {
+		if changed[one.account] {
+			of[one.account] = append(of[one.account], one.certificate)
+		}
+	}
+	after := make(map[string]*set)
+	if before := a.byAccount.Load(); before != nil {
+		for account, s := range *before {
+			if !changed[account] {
+				after[account] = s
+			}
+		}
+	}
+	for account, list := range of {
+		after[account] = newSet(list)
+	}
+	a.byAccount.Store(&after)
+}
+
+// of returns the CAs of an account; nil: it has none. False: that is not known yet.
+func (a *Authorities) of(account string) (*set, bool) {
+	known := a.byAccount.Load()
+	if known == nil {
+		return nil, false
+	}
+	return (*known)[account], true
+}
+
+// Asked tells whether clients of the account's hosts are asked for a certificate, and of which
+// CAs; nil: of any.
+func (a *Authorities) Asked(account string) (names *x509.CertPool, asked bool) {
+	s, known := a.of(account)
+	switch {
+	case account == "":
+		return nil, false
+	case !known:
+		return nil, true
+	case s == nil:
+		return nil, false
+	}
+	return s.names, true
+}

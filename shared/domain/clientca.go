@@ -1,0 +1,28 @@
+package domain
+
+import (
+	"regexp"
+	"time"
+)
+
+// Bounds of CA certificates for clients.
+const (
+	MaxClientCAs     = 50       // of an account
+	MaxClientCABytes = 16 << 10 // of one, in PEM
+)
+
+// ClientCA is the certificate of an authority. Clients that show a certificate of it are let in
+// by routes that ask for one.
+type ClientCA struct {
+	ID          string
+	Account     string
+	Name        string
+	Certificate []byte // DER
+	CreatedOn   time.Time
+	UpdatedOn   time.Time
+}
+
+var clientCAName = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$]{0,127}$`)
+
+// ValidClientCAName tells whether a CA certificate can have the name.
+func ValidClientCAName(name string) bool { return clientCAName.MatchString(name) }

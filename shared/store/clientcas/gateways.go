@@ -1,0 +1,49 @@
+package clientcas
+
+import (
+	"context"
+
+	"gorm.io/gorm"
+
+	"waybill.dev/shared/store"
+)
+
+// Served is what gateways know of a CA certificate.
+type Served struct {
+	ID          string
+	Account     string
+	Certificate []byte // DER
+	Removed     bool
+}
+
+// ServedClientCAs returns the CA certificates of all accounts that changed after version since,
+// the removed ones too, and the version that the answer stands for. Since 0: all that are there.
+func (c *ClientCAs) ServedClientCAs(ctx context.Context, since int64) ([]Served, int64, error) {
+	var served []Served
+	var version int64
+	err := c.db.Snapshot(ctx, func(tx *gorm.DB) error {
+		if err := tx.Raw("SELECT version FROM gateway_version WHERE id = 1").Scan(&version).Error; err != nil {
+			return err
+		}
+		if version == since {
+			return nil
+		}
+		query := tx.Where("version > ?", since)
+		if since == 0 {
+			query = tx.Where("removed_at IS NULL")
+		}
+		var rows []caRow
+		if err := query.Order("seq").Find(&rows).Error; err != nil {
+			return err
+		}
+		served = make([]Served, len(rows))
+		for i := range rows {
+			served[i] = Served{rows[i].ID, rows[i].Account, rows[i].Certificate, rows[i].RemovedAt != 0}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, 0, store.Wrap("read served CA certificates", err)
+	}
+	return served, version, nil
+}
