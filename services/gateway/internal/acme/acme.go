@@ -58,9 +58,6 @@ type Options struct {
 // maxCached bounds the certificates in memory. Others are read when they are asked for.
 const maxCached = 10_000
 
-// quiet is for libraries whose lines would be about the same things as ours.
-var quiet = slog.New(slog.DiscardHandler)
-
 // Authority is a certificate authority.
 type Authority struct {
 	options Options
@@ -74,7 +71,7 @@ type Authority struct {
 	mu     sync.Mutex
 	failed map[string]time.Time // until when nobody tries, in this process
 	known  map[string]struct{}  // hostnames whose certificates may be in memory
-	ended  context.Context
+	ended  context.Context      //nolint:containedctx // it ends the orders that outlive their handshakes
 	end    context.CancelFunc
 }
 

@@ -10,6 +10,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
@@ -58,7 +59,7 @@ func newIssuer(o Options, s *storage, p *proofs, m *metrics) *issuer {
 	return &issuer{
 		options: o, storage: s, metrics: m, pace: rate.NewLimiter(rate.Every(ordersEach), ordersBurst),
 		client: &acmez.Client{
-			Client:           &acme.Client{Directory: o.Directory, HTTPClient: client, UserAgent: "Waybill", Logger: quiet},
+			Client:           &acme.Client{Directory: o.Directory, HTTPClient: client, UserAgent: "Waybill", Logger: slog.New(slog.DiscardHandler)},
 			ChallengeSolvers: solvers,
 		},
 	}
@@ -145,8 +146,7 @@ func (i *issuer) failed(ctx context.Context, hostname string, before domains.Cer
 	}
 	state := domains.CertificateState{Error: cause.Error(), Failures: before.Failures + 1}
 	wait := min(lastWait, firstWait<<min(before.Failures, 20))
-	var told acme.Problem
-	if errors.As(cause, &told) {
+	if told, ok := errors.AsType[acme.Problem](cause); ok {
 		state.Error = told.Detail
 		if told.Type == acme.ProblemTypeRateLimited || told.Status == http.StatusTooManyRequests {
 			wait = max(wait, limitedWait)
