@@ -21,7 +21,7 @@ func certificates() Noun {
 	one := []Arg{{Word: "CERTIFICATE", To: "certificateId", List: certificatesPath, ID: "id"}}
 	return Noun{
 		Name: "certificates", Short: "Say whose clients are let in by their certificates",
-		Long: "Uploads certificates of CAs. Routes with the policy mtls-auth-inbound then let in\nclients whose certificate one of these CAs has issued.",
+		Long: "Uploads certificates of CAs. Routes with the policy mtls-auth-inbound let in\nclients whose certificate one of these CAs has issued.",
 		Verbs: []Verb{
 			{Name: "list", Short: "List CA certificates", Example: "  waybill certificates list", Method: http.MethodGet, Path: certificatesPath, Flags: paging(), Show: view},
 			{

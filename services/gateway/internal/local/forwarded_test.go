@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -10,6 +11,8 @@ import (
 	"testing"
 
 	"waybill.dev/services/gateway/internal/local"
+	"waybill.dev/services/gateway/internal/route"
+	"waybill.dev/services/gateway/internal/site"
 	"waybill.dev/shared/edge"
 )
 
@@ -80,4 +83,36 @@ func TestForwardedClients(t *testing.T) {
 		}
 	}
 	closed(t, g)
+}
+
+// A handler of the program sees no header that says who calls, but those of the gateway itself.
+// The routes of a folder know no client certificate: who must have one is refused.
+func TestHeadersThatSayWhoCalls(t *testing.T) {
+	t.Parallel()
+	guarded := func(path, id, policy string) operation {
+		return calls("GET", path, id).with("policies", m{"inbound": []string{policy}, "outbound": []string{}})
+	}
+	show := site.Function(func(_ context.Context, r *route.Request) (any, error) {
+		var names []string
+		for name := range r.Header {
+			if route.SaysCaller(name) {
+				names = append(names, name)
+			}
+		}
+		return "caller: " + strings.Join(names, " "), nil
+	})
+	r := newRig(t, files{
+		"policies.json": policies(nil,
+			[4]any{"must", "mtls-auth-inbound", "MTLSAuthInboundPolicy", m{"certIssuerDN": "CN=x"}},
+			[4]any{"may", "mtls-auth-inbound", "MTLSAuthInboundPolicy", m{"allowUnauthenticatedRequests": true, "forward": true}},
+		),
+		"a.oas.json": document(calls("GET", "/open", "open"), guarded("/must", "must", "must"), guarded("/may", "may", "may")),
+	}, module{"open": show, "must": show, "may": show})
+	forged := []string{"Client-Cert", ":Zm9yZ2Vk:", "client_cert_subject", "CN=x", "X-Waybill-Account", "acme"}
+	for path, want := range map[string]int{"/open": http.StatusOK, "/may": http.StatusOK, "/must": http.StatusUnauthorized} {
+		got := r.do(http.MethodGet, path, "", forged...)
+		if got.status != want || want == http.StatusOK && got.body != "caller: " {
+			t.Errorf("%s: %d %q", path, got.status, got.body)
+		}
+	}
 }

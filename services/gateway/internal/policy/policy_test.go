@@ -29,7 +29,7 @@ func export(kind string) string {
 	for word := range strings.SplitSeq(kind, "-") {
 		b.WriteString(strings.ToUpper(word[:1]) + word[1:])
 	}
-	return b.String() + "Policy"
+	return strings.Replace(b.String(), "MtlsAuth", "MTLSAuth", 1) + "Policy"
 }
 
 func definition(kind, options string) routefile.PolicyDef {
