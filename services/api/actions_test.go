@@ -36,10 +36,10 @@ func TestActionsAreTheStores(t *testing.T) {
 		auditlog.ActionRetryDeliveries, auditlog.ActionCancelJob,
 		auditlog.ActionUpdateProject, auditlog.ActionCreateVariable, auditlog.ActionUpdateVariable, auditlog.ActionDeleteVariable,
 		auditlog.ActionUploadSource, auditlog.ActionUploadArchive, auditlog.ActionRedeploy, auditlog.ActionDeleteDeployment,
+		auditlog.ActionCreateTunnel, auditlog.ActionRotateTunnelToken, auditlog.ActionConfigureTunnel, auditlog.ActionDeleteTunnel,
+		auditlog.ActionCreateDomain, auditlog.ActionUpdateDomain, auditlog.ActionDeleteDomain, auditlog.ActionVerifyDomain, auditlog.ActionPutCertificate, auditlog.ActionDeleteCertificate,
+		auditlog.ActionCreateClientCA, auditlog.ActionUpdateClientCA, auditlog.ActionDeleteClientCA,
 	}
-	actions = append(actions, auditlog.ActionCreateTunnel, auditlog.ActionRotateTunnelToken, auditlog.ActionConfigureTunnel, auditlog.ActionDeleteTunnel)
-	actions = append(actions, auditlog.ActionCreateDomain, auditlog.ActionUpdateDomain, auditlog.ActionDeleteDomain, auditlog.ActionVerifyDomain, auditlog.ActionPutCertificate, auditlog.ActionDeleteCertificate)
-	actions = append(actions, auditlog.ActionCreateClientCA, auditlog.ActionUpdateClientCA, auditlog.ActionDeleteClientCA)
 	for _, route := range api.Routes() {
 		if route.Method == http.MethodGet || route.Publishing || // events are in a log of their own
 			route.Operation == "testWebhookFilter" { // nothing is sent

@@ -100,7 +100,7 @@ func newMTLSRig(t *testing.T) *mtlsRig {
 // listen serves as a process does.
 func (r *mtlsRig) listen() {
 	r.t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it is at once
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		r.t.Fatal(err)
 	}

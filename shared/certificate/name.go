@@ -4,6 +4,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/asn1"
 	"encoding/hex"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -18,8 +19,8 @@ func Name(raw []byte) string {
 		return "#" + hex.EncodeToString(raw)
 	}
 	var b strings.Builder
-	for i := len(parts) - 1; i >= 0; i-- {
-		for j, attribute := range parts[i] {
+	for i, part := range slices.Backward(parts) {
+		for j, attribute := range part {
 			switch {
 			case j > 0:
 				b.WriteByte('+')

@@ -61,22 +61,22 @@ func newMTLSAuth(o *mtlsAuthOptions, env *Env) (Parts, []Fault) {
 	return Parts{In: &mtlsAuth{env.Account, o.CertIssuerDN, o.AllowUnauthenticated, o.Forward}}, faults
 }
 
-// noCertificate refuses a caller. What is wrong is told to the log of the request alone.
-type noCertificate struct{ reason string }
+// certificateError refuses a caller. What is wrong is told to the log of the request alone.
+type certificateError struct{ reason string }
 
 // Error implements error.
-func (n *noCertificate) Error() string { return "client certificate: " + n.reason }
+func (e *certificateError) Error() string { return "client certificate: " + e.reason }
 
 // Unwrap returns what the caller is told.
-func (n *noCertificate) Unwrap() error {
+func (e *certificateError) Unwrap() error {
 	p := problem.New(problem.Unauthenticated, "A client certificate of a CA that is trusted here is required.")
 	p.Challenge = "ClientCertificate"
 	return p
 }
 
 // Entry implements route.Told.
-func (n *noCertificate) Entry() (message string, attributes []any) {
-	return "The client certificate was refused: " + n.reason + ".", nil
+func (e *certificateError) Entry() (message string, attributes []any) {
+	return "The client certificate was refused: " + e.reason + ".", nil
 }
 
 // In looks at the certificate of the connection, at each request anew: the CA may have been
@@ -89,7 +89,7 @@ func (m *mtlsAuth) In(ctx context.Context, r *route.Request) (*route.Response, e
 	case err != nil && m.optional:
 		return nil, nil
 	case err != nil:
-		return nil, &noCertificate{err.Error()}
+		return nil, &certificateError{err.Error()}
 	}
 	r.Certificate = shown
 	if m.forward {

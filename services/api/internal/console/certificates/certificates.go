@@ -59,10 +59,10 @@ func (c ca) Path(more ...string) string {
 	return console.Path(append([]string{"console", "certificates", c.ID}, more...)...)
 }
 
-// reckon says whether the certificate has ended.
-func (c *ca) reckon(p *console.Page) {
+// ended tells whether the certificate has ended.
+func (c ca) ended(p *console.Page) bool {
 	ends, err := time.Parse(time.RFC3339, c.Info.ValidTo)
-	c.Ended = err == nil && p.Now().After(ends)
+	return err == nil && p.Now().After(ends)
 }
 
 // in is a path of CA certificates in the API.
@@ -87,7 +87,7 @@ func showList(p *console.Page, form *console.Form) error {
 		return err
 	}
 	for i := range answer.Data {
-		answer.Data[i].reckon(p)
+		answer.Data[i].Ended = answer.Data[i].ended(p)
 	}
 	v := listView{answer.Data, form, p.May(domain.ScopeGatewayWrite)}
 	if form.Problem != nil {
@@ -124,7 +124,7 @@ type certificateView struct {
 
 func find(p *console.Page) (found ca, err error) {
 	err = p.API.Get(in(p, p.Param("certificateId")), nil, &found)
-	found.reckon(p)
+	found.Ended = found.ended(p)
 	return found, err
 }
 
