@@ -7,7 +7,6 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
-	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -48,7 +47,7 @@ type authority struct {
 // newAuthority starts one that looks for proofs at the ports.
 func newAuthority(t *testing.T, httpPort, tlsPort int, validity time.Duration) *authority {
 	t.Helper()
-	quiet := log.New(io.Discard, "", 0)
+	quiet := slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	db := memory.NewMemoryStore()
 	issuing := ca.New(quiet, db, "", "ecdsa", 0, 1, map[string]ca.Profile{"default": {Description: "all", ValidityPeriod: uint64(validity.Seconds())}})
 	front := wfe.New(quiet, db, va.New(quiet, httpPort, tlsPort, false, resolver(t), db), issuing, []string{"authority.test"}, false, false, 1, 1)
@@ -121,7 +120,7 @@ func port(l net.Listener) int { return int(netip.MustParseAddrPort(l.Addr().Stri
 func (r *rig) listen(plain, encrypted net.Listener) *listening {
 	r.t.Helper()
 	for l, config := range map[net.Listener]*tls.Config{plain: nil, encrypted: r.service.TLS()} {
-		server := &http.Server{Handler: r.handler, TLSConfig: config, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: 20 * time.Second}
+		server := &http.Server{Handler: r.handler, TLSConfig: config, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), ReadHeaderTimeout: 20 * time.Second}
 		go func() {
 			if config == nil {
 				_ = server.Serve(l)
@@ -368,7 +367,7 @@ func TestCertificateOfAName(t *testing.T) {
 	}
 	// subject returns whose certificate a name gets.
 	subject := func(name string) string {
-		dialer := tls.Dialer{Config: &tls.Config{ServerName: name, InsecureSkipVerify: true}} //nolint:gosec // any certificate is looked at
+		dialer := tls.Dialer{Config: &tls.Config{ServerName: name, InsecureSkipVerify: true}}
 		conn, err := dialer.DialContext(t.Context(), "tcp", g.tls.Addr().String())
 		if err != nil {
 			t.Fatal(err)
@@ -410,7 +409,7 @@ func TestCertificateOfAName(t *testing.T) {
 		}
 		_ = response.Body.Close()
 	}
-	old := tls.Dialer{Config: &tls.Config{ServerName: "localhost", RootCAs: operator.Pool, MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10}} //nolint:gosec // that is the point
+	old := tls.Dialer{Config: &tls.Config{ServerName: "localhost", RootCAs: operator.Pool, MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10}}
 	if _, err := old.DialContext(t.Context(), "tcp", g.tls.Addr().String()); err == nil {
 		t.Error("TLS 1.1 is spoken")
 	}
@@ -457,7 +456,7 @@ func BenchmarkUnknownName(b *testing.B) {
 		b.Fatal(err)
 	}
 	config := r.service.TLS()
-	client := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // it is not looked at
+	client := &tls.Config{InsecureSkipVerify: true}
 	b.ReportAllocs()
 	i := 0
 	for b.Loop() {

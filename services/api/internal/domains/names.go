@@ -2,6 +2,7 @@ package domains
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -40,10 +41,8 @@ func (n Names) refuse(hostname string) string {
 	case within(hostname, "localhost"):
 		return "must not be localhost, nor below it"
 	}
-	for _, own := range n.Own {
-		if hostname == own {
-			return "must not be a host of Waybill's own"
-		}
+	if slices.Contains(n.Own, hostname) {
+		return "must not be a host of Waybill's own"
 	}
 	return ""
 }

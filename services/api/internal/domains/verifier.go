@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -89,11 +90,11 @@ func words(name string, values []string, err error) string {
 	case err != nil:
 		return "The name servers of " + name + " did not answer the question."
 	}
-	text := "The TXT record " + name + " has another value:"
-	for _, value := range values[:min(len(values), shownValues)] {
-		text += " " + strconv.QuoteToASCII(value[:min(len(value), shownLength)])
+	shown := make([]string, min(len(values), shownValues))
+	for i := range shown {
+		shown[i] = strconv.QuoteToASCII(values[i][:min(len(values[i]), shownLength)])
 	}
-	return text + "."
+	return "The TXT record " + name + " has another value: " + strings.Join(shown, " ") + "."
 }
 
 // Run looks at the domains that are due until ctx ends.

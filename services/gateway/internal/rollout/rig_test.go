@@ -123,9 +123,9 @@ type finding struct {
 }
 
 func (f finding) Deployment(name string) hosts.Site {
-	site := f.Rollout.Deployment(name)
-	f.found = site.Handler
-	return hosts.Site{Account: site.Account, Handler: f.nothing}
+	found := f.Rollout.Deployment(name)
+	f.found = found.Handler
+	return hosts.Site{Account: found.Account, Handler: f.nothing}
 }
 
 // waitTime is how long a test waits for what takes a moment.
