@@ -5,7 +5,7 @@ import "time"
 // Bounds of custom domains.
 const (
 	MaxCustomDomains = 100 // of an account
-	// While a domain waits, DNS is asked each DomainCheckOften for DomainOftenTime, and then each
+	// DomainCheckOften is how often DNS is asked while a domain waits, for DomainOftenTime; then it is each
 	// DomainCheckRarely, until DomainWaitTime is over.
 	DomainCheckOften  = time.Minute
 	DomainOftenTime   = time.Hour
@@ -36,7 +36,7 @@ type CustomDomain struct {
 	Token string
 	// Answers are what DNS answered last, in words. Empty: there is nothing to say.
 	Answers     []string
-	Certificate DomainCertificate
+	Certificate HostCertificate
 	CreatedOn   time.Time
 	UpdatedOn   time.Time
 	VerifiedOn  time.Time // zero: the domain waits
@@ -67,8 +67,8 @@ const (
 	CertificateACME     CertificateSource = "acme" // a certificate authority gives it
 )
 
-// DomainCertificate is what is known of the certificate of a custom domain.
-type DomainCertificate struct {
+// HostCertificate is what is known of the certificate of a custom domain.
+type HostCertificate struct {
 	Source  CertificateSource // empty: there is none, and nobody has asked for one
 	ValidTo time.Time         // zero: there is none yet
 	Error   string            // why the last order failed; empty: it did not
@@ -84,7 +84,7 @@ const (
 )
 
 // Status says in one word what there is at a time.
-func (c *DomainCertificate) Status(now time.Time) string {
+func (c *HostCertificate) Status(now time.Time) string {
 	switch {
 	case c.Source == "":
 		return CertificateNone

@@ -21,7 +21,7 @@ const (
 	idLength    = 22
 	tokenLength = 32
 	prefixID    = "dom_"
-	prefixToken = "waybill-verification="
+	prefixToken = "waybill-verification=" //nolint:gosec // the value is public: it is in DNS
 )
 
 var (
@@ -298,12 +298,12 @@ func describe(d *domain.CustomDomain, places []place, uploaded []certificateRow,
 	}
 	for _, state := range states {
 		if state.Hostname == d.Hostname && d.Active() {
-			d.Certificate = domain.DomainCertificate{Source: domain.CertificateACME, ValidTo: state.NotAfter.Time(), Error: state.Error}
+			d.Certificate = domain.HostCertificate{Source: domain.CertificateACME, ValidTo: state.NotAfter.Time(), Error: state.Error}
 		}
 	}
 	for i := range uploaded {
 		if uploaded[i].DomainID == d.ID {
-			d.Certificate = domain.DomainCertificate{Source: domain.CertificateUploaded, ValidTo: uploaded[i].NotAfter.Time()}
+			d.Certificate = domain.HostCertificate{Source: domain.CertificateUploaded, ValidTo: uploaded[i].NotAfter.Time()}
 		}
 	}
 }

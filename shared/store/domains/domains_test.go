@@ -84,7 +84,8 @@ func testChecks(t *testing.T, b *bench) {
 		})
 	}
 	claiming.Wait()
-	if slices.Sort(names); !slices.Equal(names, []string{"a.example.org", "b.example.org", "c.example.org"}) {
+	slices.Sort(names)
+	if !slices.Equal(names, []string{"a.example.org", "b.example.org", "c.example.org"}) {
 		t.Errorf("claimed: %v", names)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
@@ -29,12 +30,12 @@ func (s *Domains) ClaimChecks(ctx context.Context, limit int) ([]domain.CustomDo
 	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
 		claimed = nil
 		now := s.db.Now()
-		query := "SELECT * FROM gateway_domains WHERE next_check_at <= ? AND removed_at IS NULL ORDER BY next_check_at LIMIT ?"
+		due := tx.Where("next_check_at <= ? AND removed_at IS NULL", store.InstantOf(now)).Order("next_check_at").Limit(limit)
 		if !s.db.SQLite() {
-			query += " FOR NO KEY UPDATE SKIP LOCKED"
+			due = due.Clauses(clause.Locking{Strength: "NO KEY UPDATE", Options: "SKIP LOCKED"})
 		}
 		var rows []domainRow
-		if err := tx.Raw(query, store.InstantOf(now), limit).Scan(&rows).Error; err != nil {
+		if err := due.Find(&rows).Error; err != nil {
 			return fmt.Errorf("read custom domains that are due: %w", err)
 		}
 		for i := range rows {
