@@ -57,6 +57,7 @@ var shared = []string{
 	"store/recorder",                    // what dispatchers write into them
 	"store/rollup",                      // the counts behind statistics
 	"store/storetest",                   // the frame of the suites
+	"store/metering",                    // what consumers use and may use: the api writes, gateways and the record stage count
 	"store/traffic",                     // counts and logs of what gateways answered
 	"store/tunnels",                     // the tables of tunnels: the api configures, gateways connect
 	"transcript",                        // what an attempt sent and what came back

@@ -64,6 +64,19 @@ const (
 	ActionRotateTunnelToken = "rotate-tunnel-token"
 	ActionConfigureTunnel   = "configure-tunnel-services"
 	ActionDeleteTunnel      = "delete-tunnel"
+
+	ActionCreateMeter        = "create-meter"
+	ActionUpdateMeter        = "update-meter"
+	ActionDeleteMeter        = "delete-meter"
+	ActionCreateFeature      = "create-feature"
+	ActionArchiveFeature     = "archive-feature"
+	ActionCreatePlan         = "create-plan"
+	ActionUpdatePlan         = "update-plan"
+	ActionPublishPlan        = "publish-plan"
+	ActionArchivePlan        = "archive-plan"
+	ActionDeletePlan         = "delete-plan"
+	ActionSetSubscription    = "set-subscription"
+	ActionDeleteSubscription = "delete-subscription"
 )
 
 // The types of what the actions are done to.
@@ -89,6 +102,11 @@ const (
 	ResourceVariable   = "variable"
 
 	ResourceTunnel = "tunnel"
+
+	ResourceMeter        = "meter"
+	ResourceFeature      = "feature"
+	ResourcePlan         = "plan"
+	ResourceSubscription = "subscription" // of a consumer
 )
 
 // Log reads and writes the table.

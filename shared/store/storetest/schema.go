@@ -67,6 +67,12 @@ func owners() map[string]string {
 		"gateway_tunnel_connections": "tunnels",
 		"gateway_tunnel_operations":  "tunnels",
 
+		"meters":        "metering",
+		"features":      "metering",
+		"plans":         "metering",
+		"subscriptions": "metering",
+		"meter_hours":   "metering",
+
 		"gateway_calls":    "traffic",
 		"gateway_not_kept": "traffic",
 		"gateway_writers":  "traffic",
