@@ -10,6 +10,7 @@ import (
 	"waybill.dev/shared/store/accounts"
 	"waybill.dev/shared/store/auditlog"
 	"waybill.dev/shared/store/deployments"
+	"waybill.dev/shared/store/metering"
 	"waybill.dev/shared/store/pipeline"
 	"waybill.dev/shared/store/rollup"
 	"waybill.dev/shared/store/traffic"
@@ -28,6 +29,7 @@ type tables struct {
 	*deployments.Deployments
 	*traffic.Traffic
 	*tunnels.Tunnels
+	*metering.Metering
 }
 
 func newTables(db *store.Store) tables {
@@ -41,6 +43,7 @@ func newTables(db *store.Store) tables {
 		Deployments: deployments.New(db),
 		Traffic:     traffic.New(db),
 		Tunnels:     tunnels.New(db),
+		Metering:    metering.New(db),
 	}
 }
 
@@ -50,7 +53,7 @@ func (t tables) Maintain(ctx context.Context, now time.Time, retention time.Dura
 	if err != nil {
 		return result, err
 	}
-	return result, errors.Join(t.Deployments.Purge(ctx, now), t.Tunnels.Purge(ctx, now))
+	return result, errors.Join(t.Deployments.Purge(ctx, now), t.Tunnels.Purge(ctx, now), t.Metering.Purge(ctx, now))
 }
 
 // HasKeys tells whether the database has any API key.

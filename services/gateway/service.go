@@ -61,6 +61,8 @@ type Options struct {
 	InFlight int
 	// Traffic keeps counts and logs of the requests to deployments; nil: nobody does.
 	Traffic *Traffic
+	// Meters hold consumers to their plans; nil: nobody does.
+	Meters Meters
 	// TrustedProxies are the networks of proxies whose X-Forwarded-For and -Proto count.
 	TrustedProxies []netip.Prefix
 	// Memory is what bodies in memory may take together; nil: there is no bound.
@@ -112,7 +114,7 @@ func New(o Options) (*Service, error) {
 		Store: tables, Bus: o.Bus, Compile: compiler(rules), Guard: upstream.NewGuard(o.Egress, o.Own, egress.Options{}),
 		Services:      s.tunnels,
 		Authenticator: o.Authenticator, Memory: o.Memory, Edge: &edge.Edge{Trusted: o.TrustedProxies},
-		Tables: o.Tables, InFlight: int64(o.InFlight), Traffic: o.Traffic, Logger: o.Logger, Registerer: o.Registerer,
+		Tables: o.Tables, InFlight: int64(o.InFlight), Traffic: o.Traffic, Meters: o.Meters, Logger: o.Logger, Registerer: o.Registerer,
 	})
 	builds := builder.New(builder.Options{Store: tables, Services: tunnels.New(o.Store), Bus: o.Bus, Rules: rules, Logger: o.Logger, Registerer: o.Registerer})
 	s.run = append(s.run, s.rollout.Run, builds.Run, s.tunnels.Run)
