@@ -40,6 +40,7 @@ const (
 	inactive   verdict = "inactive"
 	gone       verdict = "gone"
 	failing    verdict = "failing"
+	quota      verdict = "quota"
 	unreadable verdict = "unreadable"
 	released   verdict = "released"
 
