@@ -41,6 +41,7 @@ func scenarios() []scenario {
 		{"uploads", "a release a second under 1,000 requests a second to three gateways", underLoad(split)},
 		{"uploads-all-in-one", "a release a second under 1,000 requests a second, all in one", underLoad(allInOne)},
 		{"uploads-killed", "kill -9 of gateways, API, Postgres and nats-server during builds", killedUploads},
+		{"uploads-database", "gateways serve on while the database is down, and count each request", withoutDatabase},
 		{"uploads-raced", "two builds of a deployment at a time, again and again", raced},
 		{"feed", "a feed that is followed while the API is killed below 32 publishers", feedComplete},
 		{"order", "kill -9 of one of three dispatchers below ordered webhooks that fail a tenth of all attempts", orderKept},

@@ -205,6 +205,7 @@ func killedUploads(ctx context.Context, b *bench) error {
 		b.report.figure("kills while the build was at "+step, float64(k.hit[step]))
 	}
 	b.report.figure("longest time from an upload to its end, seconds", k.longest.Seconds())
+	b.report.figure("longest time until a release was everywhere, seconds", k.slowest.Seconds())
 	return nil
 }
 
@@ -213,6 +214,7 @@ type kill struct {
 	*deployed
 	takes   time.Duration
 	longest time.Duration
+	slowest time.Duration  // from the end of a build until it was everywhere
 	hit     map[string]int // kills by what the build was doing
 }
 
@@ -285,7 +287,19 @@ func (k *kill) once(ctx context.Context, kind string, victims []victim) error {
 	}
 	k.report.must(took <= endsWithin, "kill -9 of %s: an upload took %s to its end", kind, took)
 	k.load.Released(k.release, withoutBus)
-	return nil
+	return k.spread(ctx)
+}
+
+// spread waits until every gateway serves the release: the next kill may take away what they need to
+// learn of it.
+func (k *kill) spread(ctx context.Context) error {
+	within, cancel := context.WithTimeout(ctx, withoutBus)
+	defer cancel()
+	begun := time.Now()
+	waited := stack.Await(within, func() (bool, error) { return k.load.Serves(within, k.release), nil })
+	k.slowest = max(k.slowest, time.Since(begun))
+	k.report.must(waited == nil || ctx.Err() != nil, "release %d was not everywhere %s after its build", k.release, withoutBus)
+	return ctx.Err()
 }
 
 // at says what a build is doing.

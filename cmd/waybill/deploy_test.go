@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -133,6 +134,7 @@ func TestADeploymentFromItsProjectToItsEnd(t *testing.T) {
 	}
 
 	i.logged(t, name, url)
+	i.identified(t, name, url)
 
 	must(t, i.dir, "deployments", "delete", name)
 	if status, _ := i.ask(t, url, "/greeting", ""); status != http.StatusNotFound {
@@ -183,6 +185,79 @@ func (i *installation) logged(t *testing.T, name, url string) {
 	if err := c.Wait(); err != nil {
 		t.Errorf("it ends with %v: %s", err, c.err.String())
 	}
+}
+
+// identified asks a deployment with an id of the caller's. The answer has another one, by which the
+// request is found; the caller's stands beside it. It may be what another request is found by, and
+// finds nothing itself.
+func (i *installation) identified(t *testing.T, name, url string) {
+	t.Helper()
+	key := strings.TrimSpace(text(t, filepath.Join(i.dir, ".waybill", "admin.key")))
+	call := func(host, path string, header ...string) (*http.Response, string) {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, i.addresses.API+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Host = host
+		for n := 0; n < len(header); n += 2 {
+			request.Header.Set(header[n], header[n+1])
+		}
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		body, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer, string(body)
+	}
+	host := strings.TrimPrefix(strings.TrimSpace(url), "http://")
+	type view struct {
+		RequestID       string  `json:"requestId"`
+		ClientRequestID *string `json:"clientRequestId"`
+		Path            string  `json:"path"`
+	}
+	first, _ := call(host, "/first")
+	rows := []struct{ given, want string }{
+		{"", ""}, {"order-4711", "order-4711"}, {first.Header.Get("X-Request-Id"), first.Header.Get("X-Request-Id")}, {"not visible", ""}, {strings.Repeat("x", 129), ""},
+	}
+	for n, row := range rows {
+		path := fmt.Sprintf("/identified/%d", n)
+		var header []string
+		if row.given != "" {
+			header = []string{"X-Request-Id", row.given}
+		}
+		answer, _ := call(host, path, header...)
+		id := answer.Header.Get("X-Request-Id")
+		if id == "" || id == row.given || id == first.Header.Get("X-Request-Id") {
+			t.Fatalf("asked as %q: the answer has the id %q", row.given, id)
+		}
+		eventually(t, func() error {
+			found, body := call("", "/v1/deployments/"+name+"/request-logs/"+id, "Authorization", "Bearer "+key)
+			var v view
+			if err := json.Unmarshal([]byte(body), &v); err != nil || found.StatusCode != http.StatusOK {
+				return fmt.Errorf("%s: %d %s", id, found.StatusCode, body)
+			}
+			if got := v.ClientRequestID; v.RequestID != id || v.Path != path || (got == nil) != (row.want == "") || got != nil && *got != row.want {
+				t.Errorf("asked as %q: %s", row.given, body)
+			}
+			return nil
+		})
+	}
+	if found, body := call("", "/v1/deployments/"+name+"/request-logs/order-4711", "Authorization", "Bearer "+key); found.StatusCode != http.StatusNotFound {
+		t.Errorf("by the caller's id: %d %s", found.StatusCode, body)
+	}
+}
+
+func text(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // What another account sees of a deployment is what it sees of one that does not exist.

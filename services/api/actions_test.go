@@ -41,6 +41,7 @@ func TestActionsAreTheStores(t *testing.T) {
 	actions = append(actions, auditlog.ActionCreateMeter, auditlog.ActionUpdateMeter, auditlog.ActionDeleteMeter, auditlog.ActionCreateFeature, auditlog.ActionArchiveFeature,
 		auditlog.ActionCreatePlan, auditlog.ActionUpdatePlan, auditlog.ActionPublishPlan, auditlog.ActionArchivePlan, auditlog.ActionDeletePlan,
 		auditlog.ActionSetSubscription, auditlog.ActionDeleteSubscription)
+	actions = append(actions, auditlog.ActionCreateDomain, auditlog.ActionUpdateDomain, auditlog.ActionDeleteDomain, auditlog.ActionVerifyDomain, auditlog.ActionPutCertificate, auditlog.ActionDeleteCertificate)
 	for _, route := range api.Routes() {
 		if route.Method == http.MethodGet || route.Publishing || // events are in a log of their own
 			route.Operation == "queryMeterByBody" || route.Operation == "testWebhookFilter" { // nothing is sent

@@ -86,6 +86,8 @@ type Options struct {
 	// GatewayURL is where gateways answer, without the name of a deployment, such as
 	// https://gateway.example.com:8443; empty: it is not known, and told to nobody.
 	GatewayURL string
+	// Resolver is asked whose custom domains are; nil: who comes first has a hostname.
+	Resolver Resolver
 
 	Registerer     prometheus.Registerer // nil: a registry of its own
 	TracerProvider trace.TracerProvider  // nil: no traces
@@ -108,6 +110,7 @@ type Service struct {
 	publish  func(context.Context) error // serves those who publish on NATS
 	console  *console.Console
 
+	verify      func(context.Context) error // asks DNS about custom domains
 	dispatchers func(context.Context) error // listens to their heartbeats
 	handler     http.Handler
 }
@@ -178,7 +181,14 @@ func New(options Options) (*Service, error) {
 	s.publish = func(ctx context.Context) error {
 		return options.Bus.ServePublishers(ctx, func(result string) { published.WithLabelValues(result).Inc() })
 	}
-	p := &parts{db: db, streams: s.streams, readers: s.readers, keys: keys, accepter: s.accepter, relay: s.relay, refusals: s.refusals, documents: documents, dispatchers: system.NewDispatchers()}
+	p := &parts{db: db, streams: s.streams, readers: s.readers, keys: keys, accepter: s.accepter, relay: s.relay, refusals: s.refusals, documents: documents, verifier: newVerifier(&options, db), dispatchers: system.NewDispatchers()}
+	s.verify = func(ctx context.Context) error {
+		if p.verifier == nil {
+			<-ctx.Done()
+			return nil
+		}
+		return p.verifier.Run(ctx)
+	}
 	s.dispatchers = func(ctx context.Context) error { return p.dispatchers.Run(ctx, options.Bus) }
 	routes := families(&options, p)
 	own := handler(&options, p, routes)
@@ -205,7 +215,7 @@ func (s *Service) EndStreams() {
 func (s *Service) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	parts := []func(context.Context) error{s.accepter.Run, s.relay.Run, s.keys.Run, s.refusals.Run, s.news.Run, s.streams.Run, s.readers.Run, s.publish, s.dispatchers}
+	parts := []func(context.Context) error{s.accepter.Run, s.relay.Run, s.keys.Run, s.refusals.Run, s.news.Run, s.streams.Run, s.readers.Run, s.publish, s.dispatchers, s.verify}
 	errs := make(chan error, len(parts))
 	for _, run := range parts {
 		go func() { errs <- run(ctx) }()

@@ -268,6 +268,33 @@ func TestUploadsOfAMinute(t *testing.T) {
 	begin(`{"accountName":"second","projectName":"none","branchName":"main"}`, as(second)).want(http.StatusNotFound)
 }
 
+// An account that has as many deployments as it may have can still upload to those, and gets room for
+// another one by deleting one.
+func TestMostDeployments(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, sqliteURL(t))
+	r.project("shop")
+	there := r.upload("there").text("deploymentName")
+	now := r.store.Moment(time.Now())
+	if err := r.store.Writing(t.Context()).Exec(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+		INSERT INTO gateway_deployments (name, account, project, branch, environment_type, state, message, active_build, active_number, last_number, version, created_at, created_by, updated_at)
+		SELECT 'shop-' || i, 'default', 'shop', 'b' || i, 'preview', 'STARTED', '', '', 0, 0, 1, ?, '', ? FROM n`, domain.MaxDeployments-1, now, now).Error; err != nil {
+		t.Fatal(err)
+	}
+	const one = sourcesPath + "?accountName=default&projectName=shop&branchName=more"
+	for _, refused := range []answer{
+		r.archive(http.MethodPost, one, "application/zip", "PK archive"),
+		r.do(http.MethodPost, sourcesPath, `{"accountName":"default","projectName":"shop","branchName":"more"}`),
+	} {
+		if refused.want(http.StatusConflict).field("code", "CONFLICT"); !strings.Contains(refused.text("detail"), "as many deployments as it may have") {
+			t.Errorf("%s: %s", refused.call, refused.body)
+		}
+	}
+	r.upload("there")
+	r.do(http.MethodDelete, "/v1/deployments/"+there, "").want(http.StatusNoContent)
+	r.upload("more")
+}
+
 // A deployment is shown with its builds, deployed again, rolled back, and deleted.
 func TestDeployments(t *testing.T) {
 	t.Parallel()

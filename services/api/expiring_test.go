@@ -117,7 +117,7 @@ func TestExpiring(t *testing.T) {
 			r.browser().signIn(adminKey).get(link[1]).want(t, http.StatusOK, "")
 		}
 		r.browser().signIn(second).get("/console/problems").want(t, http.StatusOK, "").has(t, "No problems", "No certificate, key or secret ends soon")
-		r.counted(map[string]string{"receiverCertificate": "1", "clientCertificate": "1", "webhookSecret": "1", "signingKey": "1", "apiKey": "1"})
+		r.counted(map[string]string{"receiverCertificate": "1", "clientCertificate": "1", "webhookSecret": "1", "signingKey": "1", "apiKey": "1", "domainCertificate": "0"})
 
 		r.do(http.MethodPatch, path, `{"auth":`+mtls(now.Add(60*day))+`}`).want(http.StatusOK)
 		r.do(http.MethodPost, path+"/rotate-secret", `{"overlapSeconds":0}`).want(http.StatusOK)

@@ -16,6 +16,7 @@ import (
 	"waybill.dev/services/api/internal/deliveries"
 	"waybill.dev/services/api/internal/deployments"
 	"waybill.dev/services/api/internal/documents"
+	"waybill.dev/services/api/internal/domains"
 	"waybill.dev/services/api/internal/events"
 	"waybill.dev/services/api/internal/expiring"
 	"waybill.dev/services/api/internal/explanations"
@@ -58,6 +59,7 @@ type parts struct {
 	relay     interface{ Poke() }
 	refusals  web.Refusals
 	documents *spec.Documents
+	verifier  *domains.Verifier // nil: nobody looks in DNS
 
 	dispatchers *system.Dispatchers
 }
@@ -96,6 +98,7 @@ func families(o *Options, p *parts) []Route {
 			Meters: db, Features: db, Plans: db, Subscriptions: db,
 			Changed: func() { o.Bus.Announce(bus.SubjectGateway, nil) }, Resumed: func() { o.Bus.Announce(bus.SubjectConfig, nil) },
 		}),
+		domains.Routes(domainOptions(o, p)),
 		documents.Routes(p.documents),
 	)
 }

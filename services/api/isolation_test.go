@@ -55,12 +55,18 @@ func bodies() map[string]string {
 		"createTunnel":            `{"name":"taken"}`,
 		"rotateTunnelToken":       `{}`,
 		"configureTunnelServices": `{"version":1,"services":[]}`,
+
+		"createCustomDomain":            `{"hostname":"new.example.com"}`,
+		"updateCustomDomain":            `{"hostname":"theirs.example.com","isDefault":false}`,
+		"verifyCustomDomain":            `{"hostname":"theirs.example.com"}`,
+		"putCustomDomainCertificate":    certificateBody("theirs.example.com"),
+		"deleteCustomDomainCertificate": `{"hostname":"theirs.example.com"}`,
 	}
 }
 
 // queries has a good query for each operation that needs one.
 func queries() map[string]string {
-	return map[string]string{"explainDelivery": "?deliveryId={deliveryId}", "listEnvironments": "?accountName=second&projectName=own", "getCallStatistics": "?filter=last-hour"}
+	return map[string]string{"explainDelivery": "?deliveryId={deliveryId}", "listEnvironments": "?accountName=second&projectName=own", "getCallStatistics": "?filter=last-hour", "deleteCustomDomain": "?hostname=theirs.example.com"}
 }
 
 // theirs is everything of the default account that a path can name.
@@ -78,6 +84,7 @@ func (r *rig) theirs() *strings.Replacer {
 	upload := r.archive(http.MethodPost, sourcesPath+"?accountName=default&projectName=their-project&branchName=main", "application/zip", "PK").want(http.StatusAccepted)
 	tunnel, provisioning := r.theirTunnel()
 	feature, plan := r.theirMetering("/v1/accounts/default/key-buckets/their-bucket")
+	r.do(http.MethodPost, domainsPath, `{"hostname":"theirs.example.com"}`).want(http.StatusCreated)
 	return strings.NewReplacer(
 		"{tunnelId}", tunnel, "{operationId}", provisioning,
 		"{meterIdOrSlug}", "their_meter", "{groupByKey}", "route", "{featureId}", feature, "{planId}", plan,
@@ -116,7 +123,7 @@ func TestIsolation(t *testing.T) {
 		r.do(http.MethodPost, "/v1/projects", `{"name":"own"}`, as(second)).want(http.StatusCreated)
 		everything := func() string {
 			var all strings.Builder
-			for _, path := range []string{bucketsPath, bucketsPath + "/their-bucket/consumers?include-api-keys=true&include-managers=true&key-format=visible", "/v1/webhooks", "/v1/deliveries", "/v1/events", "/v1/accounts/default/projects", "/v1/accounts/default/projects/their-project/branches/their%2Fbranch/variables", "/v1/accounts/default/projects/their-project/deployments", "/v1/accounts/default/tunnels", "/v1/accounts/default/key-buckets/their-bucket/meters", "/v1/accounts/default/key-buckets/their-bucket/features", "/v1/accounts/default/key-buckets/their-bucket/plans"} {
+			for _, path := range []string{bucketsPath, bucketsPath + "/their-bucket/consumers?include-api-keys=true&include-managers=true&key-format=visible", "/v1/webhooks", "/v1/deliveries", "/v1/events", "/v1/accounts/default/projects", "/v1/accounts/default/projects/their-project/branches/their%2Fbranch/variables", "/v1/accounts/default/projects/their-project/deployments", "/v1/accounts/default/tunnels", "/v1/accounts/default/custom-domains", "/v1/accounts/default/key-buckets/their-bucket/meters", "/v1/accounts/default/key-buckets/their-bucket/features", "/v1/accounts/default/key-buckets/their-bucket/plans"} {
 				all.Write(r.do(http.MethodGet, path, "").want(http.StatusOK).body)
 			}
 			return all.String()

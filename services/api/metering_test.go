@@ -15,7 +15,6 @@ const basicPlan = `{"key":"their_plan","name":"Basic","currency":"USD","billingC
 // theirMetering makes a meter, a feature and a draft of a plan in a bucket, and returns the ids of
 // the last two.
 func (r *rig) theirMetering(bucket string) (feature, plan string) {
-	r.Helper()
 	r.do(http.MethodPost, bucket+"/meters", `{"slug":"their_meter","aggregation":"SUM","valueProperty":"$.total","eventType":"their_meter","groupBy":{"route":"$.route"}}`).want(http.StatusCreated)
 	feature = r.do(http.MethodPost, bucket+"/features", `{"key":"their_feature","name":"Calls","meterSlug":"their_meter"}`).want(http.StatusCreated).text("id")
 	plan = r.do(http.MethodPost, bucket+"/plans", basicPlan).want(http.StatusCreated).text("id")

@@ -10,6 +10,7 @@ import (
 	"waybill.dev/shared/store/accounts"
 	"waybill.dev/shared/store/auditlog"
 	"waybill.dev/shared/store/deployments"
+	"waybill.dev/shared/store/domains"
 	"waybill.dev/shared/store/metering"
 	"waybill.dev/shared/store/pipeline"
 	"waybill.dev/shared/store/rollup"
@@ -30,6 +31,7 @@ type tables struct {
 	*traffic.Traffic
 	*tunnels.Tunnels
 	*metering.Metering
+	*domains.Domains
 }
 
 func newTables(db *store.Store) tables {
@@ -44,6 +46,7 @@ func newTables(db *store.Store) tables {
 		Traffic:     traffic.New(db),
 		Tunnels:     tunnels.New(db),
 		Metering:    metering.New(db),
+		Domains:     domains.New(db),
 	}
 }
 
@@ -53,7 +56,7 @@ func (t tables) Maintain(ctx context.Context, now time.Time, retention time.Dura
 	if err != nil {
 		return result, err
 	}
-	return result, errors.Join(t.Deployments.Purge(ctx, now), t.Tunnels.Purge(ctx, now), t.Metering.Purge(ctx, now))
+	return result, errors.Join(t.Deployments.Purge(ctx, now), t.Tunnels.Purge(ctx, now), t.Domains.Purge(ctx, now), t.Metering.Purge(ctx, now))
 }
 
 // HasKeys tells whether the database has any API key.

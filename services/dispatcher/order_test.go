@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -17,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"waybill.dev/services/dispatcher"
+	"waybill.dev/services/dispatcher/internal/record"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/envelope"
@@ -39,6 +41,16 @@ func (b *bench) numbered(n, shipments, first int, shuffle func([]bus.Accepted)) 
 // sized is numbered with more data in each event.
 func (b *bench) sized(n, shipments, first, size int, shuffle func([]bus.Accepted)) {
 	b.t.Helper()
+	list := b.committed(n, shipments, first, size)
+	if shuffle != nil {
+		shuffle(list)
+	}
+	b.publish(list)
+}
+
+// committed commits events like sized, and publishes none of them.
+func (b *bench) committed(n, shipments, first, size int) (list []bus.Accepted) {
+	b.t.Helper()
 	more := ""
 	if size > 0 {
 		more = `"note":"` + strings.Repeat("x", size) + `",`
@@ -49,7 +61,6 @@ func (b *bench) sized(n, shipments, first, size int, shuffle func([]bus.Accepted
 		e := envelope.Event{ID: "evt_" + uuid.NewString(), Type: domain.ShipmentCreated, Timestamp: "2026-11-16T13:04:11Z", Data: []byte(data)}
 		events = append(events, domain.Event{ID: e.ID, Type: e.Type, Timestamp: e.Timestamp, Payload: e.Payload()})
 	}
-	var list []bus.Accepted
 	for part := range slices.Chunk(events, 100) {
 		receipts, err := b.store.Accept(b.t.Context(), []pipeline.Submission{{Account: domain.DefaultAccount, Events: part}})
 		if err != nil {
@@ -63,17 +74,20 @@ func (b *bench) sized(n, shipments, first, size int, shuffle func([]bus.Accepted
 			list = append(list, bus.Accepted{Event: e, Version: receipts[0].Version, Place: receipts[0].Events[i].Place})
 		}
 	}
-	if shuffle != nil {
-		shuffle(list)
-	}
-	b.publish(list)
+	return list
 }
 
 func (b *bench) publish(list []bus.Accepted) {
 	b.t.Helper()
+	b.publishAgain(list, 0)
+}
+
+// publishAgain publishes events as the relay does in a later round.
+func (b *bench) publishAgain(list []bus.Accepted, round int) {
+	b.t.Helper()
 	done := make(chan error, len(list))
 	for _, a := range list {
-		b.bus.PublishEvent(a, 0, func(_ bool, err error) { done <- err })
+		b.bus.PublishEvent(a, round, func(_ bool, err error) { done <- err })
 	}
 	for range list {
 		if err := <-done; err != nil {
@@ -465,6 +479,55 @@ func TestALostDeliveryIsRestored(t *testing.T) {
 	})
 }
 
+// A delivery that another owner has given up has not arrived, though this one knows of no attempt: the next
+// one has the mark of a gap.
+func TestWhatAnotherOwnerGaveUpIsAGap(t *testing.T) {
+	onBoth(t, func(t *testing.T, b *bench) {
+		s := newSink(t, func(c call) int {
+			if strings.Contains(string(c.body), `"n":1}`) {
+				return http.StatusInternalServerError
+			}
+			return http.StatusOK
+		})
+		w := b.webhook(s.URL, ordered, func(w *domain.Webhook) { w.RetrySchedule = []time.Duration{4 * time.Second, time.Hour} })
+		b.dispatch()
+		b.numbered(2, 1, 1, nil)
+		var first domain.Delivery
+		b.eventually(func() error {
+			list := b.list(w.ID)
+			i := slices.IndexFunc(list, func(d domain.Delivery) bool { return d.Status == domain.StatusRetrying })
+			if len(list) != 2 || i < 0 {
+				return fmt.Errorf("%d deliveries, one of them retrying: %d", len(list), i)
+			}
+			first = list[i]
+			return nil
+		})
+		at, _ := first.ID.ReceivedAt()
+		shipment := envelope.Shipment(domain.DefaultAccount, []byte(`{"data":{"shipmentId":"shp_0"}}`))
+		outcome := domain.Outcome{
+			Delivery: first.ID, Account: domain.DefaultAccount, Webhook: w.ID, EventID: first.EventID, EventType: first.EventType,
+			Status: domain.StatusFailed, Reason: domain.ReasonExhausted, Rev: domain.FirstOutcome.Next(), Attempts: 2, RunAttempts: 2,
+			UpdatedAt: at, Sequence: 1, Shipment: *shipment,
+		}
+		stored := make(chan error, 1)
+		b.bus.PublishRecords(record.Encode(&domain.RecordBatch{Outcomes: []domain.Outcome{outcome}}), func(err error) { stored <- err })
+		subject := bus.OrderSubject(&domain.Task{Account: domain.DefaultAccount, Webhook: w.ID, Delivery: first.ID})
+		if err := errors.Join(<-stored, b.bus.Stream(bus.StreamOrder).Clear(t.Context(), subject, math.MaxInt64)); err != nil {
+			t.Fatal(err)
+		}
+		b.eventually(func() error {
+			if _, ids := s.seen(); len(ids) != 2 {
+				return fmt.Errorf("%d events", len(ids))
+			}
+			return nil
+		})
+		calls, _ := s.seen()
+		if last := calls[len(calls)-1].header; last.Get("Waybill-Gap") != "1" || last.Get("Waybill-Sequence") != "2" {
+			t.Errorf("the next one has %v", last)
+		}
+	})
+}
+
 // Whoever stops keeping an order gives the memory of the events back that it had not finished: it is
 // not used up by changes of the owner.
 func TestTheNextOwnerHasTheRoom(t *testing.T) {
@@ -510,6 +573,97 @@ func TestTheNextOwnerHasTheRoom(t *testing.T) {
 	}
 	b.publish([]bus.Accepted{late})
 	b.deliveries(w.ID, domain.StatusDelivered, 5)
+}
+
+// What settles events may be lost with the dispatcher that was about to write it. The bus has nothing of
+// them any more, but the log knows that they have ended: the next owner waits for none of them, and settles them.
+func TestALostSettlementHoldsNothingUp(t *testing.T) {
+	onBoth(t, func(t *testing.T, b *bench) {
+		s := newSink(t, nil)
+		w := b.webhook(s.URL, ordered)
+		b.numbered(20, 2, 1, nil)
+		b.execute("CREATE TABLE lost AS SELECT * FROM outbox")
+		stop := b.dispatch()
+		b.deliveries(w.ID, domain.StatusDelivered, 20)
+		b.settled()
+		stop()
+		b.execute("INSERT INTO outbox SELECT * FROM lost")
+		b.dispatch()
+		b.numbered(20, 2, 11, nil)
+		b.deliveries(w.ID, domain.StatusDelivered, 40)
+		calls, _ := s.seen()
+		inOrder(t, calls, 2, 20)
+		if len(calls) != 40 {
+			t.Errorf("%d calls for 40 events", len(calls))
+		}
+		b.settled()
+	})
+}
+
+// execute changes the database beside the store.
+func (b *bench) execute(statement string) {
+	b.t.Helper()
+	writing, _ := b.store.Handles()
+	if _, err := writing.ExecContext(b.t.Context(), statement); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// An event from NATS has its place behind what came before it on the stream and before what came later,
+// also when these wait for one that was committed before them.
+func TestTheStreamsOrderOutlastsAWait(t *testing.T) {
+	onBoth(t, func(t *testing.T, b *bench) {
+		s := newSink(t, nil)
+		w := b.webhook(s.URL, ordered)
+		b.dispatch()
+		b.numbered(1, 1, 1, nil)
+		b.deliveries(w.ID, domain.StatusDelivered, 1)
+		before, after := b.committed(2, 1, 2, 0), b.committed(1, 1, 5, 0)
+		nc := b.client()
+		b.publish(before[1:])
+		body := []byte(`{"type":"shipment.created","data":{"shipmentId":"shp_0","n":4}}`)
+		if err := errors.Join(nc.Publish(bus.EventSubject(domain.DefaultAccount, domain.ShipmentCreated), body), nc.Flush()); err != nil {
+			t.Fatal(err)
+		}
+		b.publish(after)
+		b.publish(before[:1])
+		b.deliveries(w.ID, domain.StatusDelivered, 5)
+		calls, _ := s.seen()
+		inOrder(t, calls, 1, 5)
+		b.settled()
+	})
+}
+
+// What the relay publishes once more, because an API is slow to publish it, goes out once and keeps its
+// number, whichever of the two comes first.
+func TestACopyIsNoEvent(t *testing.T) {
+	onBoth(t, func(t *testing.T, b *bench) {
+		let := make(chan struct{})
+		s := newSink(t, func(call) int { <-let; return http.StatusOK })
+		w := b.webhook(s.URL, ordered)
+		b.dispatch()
+		list := b.committed(6, 1, 1, 0)
+		b.publish(list[:3])
+		b.publishAgain(list[:3], 1)
+		b.publishAgain(list[4:], 1) // these wait for the fourth
+		b.publish(list[4:])
+		b.publishAgain(list[3:4], 1)
+		b.publish(list[3:4])
+		b.eventually(func() error {
+			state, err := b.bus.Stream(bus.StreamEvents).State(t.Context())
+			if err == nil && state.LastSeq != 12 {
+				err = fmt.Errorf("the stream has %d messages", state.LastSeq)
+			}
+			return err
+		})
+		close(let)
+		b.deliveries(w.ID, domain.StatusDelivered, 6)
+		b.numbered(1, 1, 7, nil)
+		b.deliveries(w.ID, domain.StatusDelivered, 7)
+		calls, _ := s.seen()
+		inOrder(t, calls, 1, 7)
+		b.settled()
+	})
 }
 
 // Events from NATS keep the order of the stream, from ordering on, with two dispatchers; events that the

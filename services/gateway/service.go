@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"waybill.dev/services/gateway/internal/acme"
 	"waybill.dev/services/gateway/internal/builder"
 	"waybill.dev/services/gateway/internal/hosts"
 	"waybill.dev/services/gateway/internal/rollout"
@@ -22,13 +25,14 @@ import (
 	"waybill.dev/shared/authenticator"
 	"waybill.dev/shared/body"
 	"waybill.dev/shared/bus"
-	"waybill.dev/shared/edge"
+	callers "waybill.dev/shared/edge"
 	"waybill.dev/shared/egress"
 	"waybill.dev/shared/problem"
 	"waybill.dev/shared/requestid"
 	"waybill.dev/shared/seal"
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/deployments"
+	"waybill.dev/shared/store/domains"
 	"waybill.dev/shared/store/keyholders"
 	"waybill.dev/shared/store/tunnels"
 )
@@ -65,6 +69,11 @@ type Options struct {
 	Meters Meters
 	// TrustedProxies are the networks of proxies whose X-Forwarded-For and -Proto count.
 	TrustedProxies []netip.Prefix
+	// Certificate returns the operator's certificate for Waybill's own hosts and those of
+	// deployments; nil: there is none.
+	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	// ACME says which authority gives certificates for custom domains.
+	ACME ACME
 	// Memory is what bodies in memory may take together; nil: there is no bound.
 	Memory *body.Memory
 	// Process is the name of this gateway. Lists of tunnel connections show it. Empty means "gateway".
@@ -73,10 +82,23 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
+// ACME is a certificate authority that speaks ACME.
+type ACME struct {
+	Directory string // the URL of its directory; empty: there is no authority
+	Email     string // empty: none
+	// Trusted are the certificates by which its address is trusted; nil: those of the system.
+	Trusted *x509.CertPool
+	// Challenges and RenewEvery may be left out.
+	Challenges []string
+	RenewEvery time.Duration
+}
+
 // Service serves what is deployed.
 type Service struct {
 	options Options
 	rollout *rollout.Rollout
+	domains *domains.Domains
+	acme    *acme.Authority // nil: none
 	tunnels *tunnel.Tunnels
 	run     []func(context.Context) error
 }
@@ -93,7 +115,7 @@ func New(o Options) (*Service, error) {
 		}
 		o.Policies = own
 	}
-	s := &Service{options: o}
+	s := &Service{options: o, domains: domains.New(o.Store)}
 	if o.Authenticator == nil {
 		keys, err := authenticator.New(authenticator.Options{
 			Store: keyholders.New(o.Store), Bus: o.Bus, Peppers: o.Keyring.Derive(authenticator.Purpose), Logger: o.Logger,
@@ -109,14 +131,20 @@ func New(o Options) (*Service, error) {
 		return nil, err
 	}
 	s.tunnels = behind
+	if s.acme, err = newAuthority(&o, s); err != nil {
+		return nil, err
+	}
 	tables, rules := deployments.New(o.Store), tenant.Rules{Egress: o.Egress, Policies: o.Policies}
 	s.rollout = rollout.New(rollout.Options{
-		Store: tables, Bus: o.Bus, Compile: compiler(rules), Guard: upstream.NewGuard(o.Egress, o.Own, egress.Options{}),
+		Store: tables, Domains: s.domains, DomainsChanged: s.domainsChanged, Bus: o.Bus, Compile: compiler(rules), Guard: upstream.NewGuard(o.Egress, o.Own, egress.Options{}),
 		Services:      s.tunnels,
-		Authenticator: o.Authenticator, Memory: o.Memory, Edge: &edge.Edge{Trusted: o.TrustedProxies},
+		Authenticator: o.Authenticator, Memory: o.Memory, Edge: &callers.Edge{Trusted: o.TrustedProxies},
 		Tables: o.Tables, InFlight: int64(o.InFlight), Traffic: o.Traffic, Meters: o.Meters, Logger: o.Logger, Registerer: o.Registerer,
 	})
 	builds := builder.New(builder.Options{Store: tables, Services: tunnels.New(o.Store), Bus: o.Bus, Rules: rules, Logger: o.Logger, Registerer: o.Registerer})
+	if s.acme != nil {
+		s.run = append(s.run, s.acme.Run)
+	}
 	s.run = append(s.run, s.rollout.Run, builds.Run, s.tunnels.Run)
 	return s, nil
 }
@@ -143,7 +171,7 @@ func (s *Service) Handler(other http.Handler) http.Handler {
 	if other == nil {
 		other = &own{s}
 	}
-	return hosts.New(s.options.Domain, s.rollout.Find, agents(s.tunnels, other))
+	return s.answering(hosts.New(s.options.Domain, s.rollout, agents(s.tunnels, other)))
 }
 
 // own answers for the process itself.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
 
 	"waybill.dev/services/gateway"
 	"waybill.dev/services/gateway/gatewaytest"
@@ -23,11 +24,17 @@ import (
 	"waybill.dev/shared/store/storetest"
 )
 
-func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
+func TestMain(m *testing.M) {
+	_ = os.Setenv("PEBBLE_VA_NOSLEEP", "1") // the authority of tests looks at once
+	os.Exit(storetest.Main(m, goleak.IgnoreAnyFunction("github.com/letsencrypt/pebble/v2/va.VAImpl.processTasks")))
+}
+
+// page is a page of a list that has everything.
+var page = store.Page{Limit: 100}
 
 // rig is a gateway on a database and a bus of its own.
 type rig struct {
-	t       *testing.T
+	t       testing.TB
 	db      *store.Store
 	keys    *seal.Keyring
 	nats    *bustest.Server
@@ -37,7 +44,7 @@ type rig struct {
 	logs    *gatewaytest.Logs
 }
 
-func newRig(t *testing.T, change func(*gateway.Options)) *rig {
+func newRig(t testing.TB, change func(*gateway.Options)) *rig {
 	t.Helper()
 	keys, err := seal.Parse(seal.Generate())
 	if err != nil {

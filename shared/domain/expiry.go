@@ -21,17 +21,18 @@ const (
 	ExpiryWebhookSecret       ExpiryKind = "webhookSecret"       // the previous one, in its overlap
 	ExpirySigningKey          ExpiryKind = "signingKey"          // one that is not the present one
 	ExpiryAPIKey              ExpiryKind = "apiKey"
+	ExpiryDomainCertificate   ExpiryKind = "domainCertificate" // of a custom domain
 )
 
 // ExpiryKinds returns every kind.
 func ExpiryKinds() []ExpiryKind {
-	return []ExpiryKind{ExpiryReceiverCertificate, ExpiryClientCertificate, ExpiryWebhookSecret, ExpirySigningKey, ExpiryAPIKey}
+	return []ExpiryKind{ExpiryReceiverCertificate, ExpiryClientCertificate, ExpiryWebhookSecret, ExpirySigningKey, ExpiryAPIKey, ExpiryDomainCertificate}
 }
 
 // Certificate tells whether things of the kind are certificates. Those that have ended are told
 // of until they are renewed; a key or secret that has ended needs nothing any more.
 func (k ExpiryKind) Certificate() bool {
-	return k == ExpiryReceiverCertificate || k == ExpiryClientCertificate
+	return k == ExpiryReceiverCertificate || k == ExpiryClientCertificate || k == ExpiryDomainCertificate
 }
 
 // Since returns from when on the end of a thing must be for it to be told of at now.
@@ -52,6 +53,7 @@ type Expiry struct {
 	Key     string // id of the signing key or API key
 	// Bucket and Consumer say whose API key it is.
 	Bucket, Consumer string
+	Hostname         string // of the custom domain
 }
 
 // ExpiryCount is how many things of a kind end within ExpirySoon, over all accounts.

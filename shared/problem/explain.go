@@ -23,7 +23,7 @@ type Explanation struct {
 func Codes() []Code {
 	return []Code{
 		InvalidInput, Unauthenticated, Forbidden, NoSubscription, NotFound, MethodNotAllowed, RequestTimeout, Conflict, Gone, TooLarge,
-		UnsupportedMediaType, RateLimited, QuotaExceeded, Internal, BadGateway, Unavailable, GatewayTimeout,
+		UnsupportedMediaType, Misdirected, RateLimited, QuotaExceeded, Internal, BadGateway, Unavailable, GatewayTimeout,
 	}
 }
 
@@ -165,6 +165,15 @@ func ofServer(code Code) Explanation {
 				"Ask the operator of the API for a larger plan. It holds within a second.",
 			},
 			Example: New(QuotaExceeded, "The quota of this period is used up."), At: "/orders",
+		}
+	case Misdirected:
+		return Explanation{
+			Meaning: "The TLS connection was opened for a host of another account than that of the request.",
+			Advice: []string{
+				"Open a connection for the host of the request. Browsers and most clients do so by themselves.",
+				"If you set the Host header yourself, give the same name to TLS: in curl, use --resolve or --connect-to, and no Host header.",
+			},
+			Example: New(Misdirected, "The TLS connection is for another host. Open one for the host of the request."), At: "/orders/4711",
 		}
 	case BadGateway:
 		return Explanation{

@@ -29,6 +29,7 @@ const (
 	TooLarge             Code = "TOO_LARGE"              // 413
 	UnsupportedMediaType Code = "UNSUPPORTED_MEDIA_TYPE" // 415
 	NoSubscription       Code = "NO_SUBSCRIPTION"        // 403
+	Misdirected          Code = "MISDIRECTED"            // 421
 	RateLimited          Code = "RATE_LIMITED"           // 429
 	QuotaExceeded        Code = "QUOTA_EXCEEDED"         // 429
 	Internal             Code = "INTERNAL"               // 500
@@ -64,6 +65,8 @@ func kindOf(code Code) kind {
 		return kind{http.StatusGone, "Gone", "gone"}
 	case TooLarge:
 		return kind{http.StatusRequestEntityTooLarge, "Too large", "too-large"}
+	case Misdirected:
+		return kind{http.StatusMisdirectedRequest, "Misdirected request", "misdirected"}
 	case UnsupportedMediaType:
 		return kind{http.StatusUnsupportedMediaType, "Unsupported media type", "unsupported-media-type"}
 	case RateLimited:

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -70,7 +71,7 @@ func AddAPI(p *boot.Process, h *boot.Handles) (*API, error) {
 			RateLimit:     h.Settings.RateLimit,
 			Memory:        h.Memory, TrustedProxies: h.Settings.TrustedProxies, PublicURL: h.Settings.PublicURL,
 			OIDC:       api.OIDC{Issuer: h.Settings.OIDCIssuer, ClientID: h.Settings.OIDCClientID, ClientSecret: h.Settings.OIDCSecret},
-			GatewayURL: h.GatewayURL(), Registerer: h.Registry, TracerProvider: h.Tracer, Process: process(h),
+			GatewayURL: h.GatewayURL(), Resolver: resolver(h), Registerer: h.Registry, TracerProvider: h.Tracer, Process: process(h),
 		},
 		gateway.RoutesOptions{
 			Dir: h.Settings.RoutesDir, Fallback: !h.Settings.RoutesDirGiven, Variables: Environment(),
@@ -85,6 +86,14 @@ func AddAPI(p *boot.Process, h *boot.Handles) (*API, error) {
 	p.Add("API", service.Run)
 	h.AtShutdown(service.EndStreams)
 	return &API{service.Handler(), traffic, meters, service}, nil
+}
+
+// resolver returns what is asked whose custom domains are; nil: nobody is asked.
+func resolver(h *boot.Handles) api.Resolver {
+	if h.Settings.DomainVerification == "none" {
+		return nil
+	}
+	return net.DefaultResolver
 }
 
 // process is what the console tells of this process.

@@ -28,6 +28,8 @@ var everyTool = []string{
 	"list_signing_keys", "rotate_signing_keys",
 	"list_recent_calls", "get_call_statistics", "list_request_logs", "get_request_log",
 	"list_tunnels", "create_tunnel", "get_tunnel", "delete_tunnel", "rotate_tunnel_token", "get_tunnel_teardown", "get_tunnel_services", "configure_tunnel_services", "get_tunnel_provisioning",
+	"list_meters", "create_meter", "get_meter", "update_meter", "delete_meter", "query_meter", "query_meter_by_body", "list_meter_group_values", "list_features", "create_feature", "get_feature", "archive_feature", "list_plans", "create_plan", "get_plan", "update_plan", "delete_plan", "publish_plan", "archive_plan", "get_subscription", "set_subscription", "delete_subscription", "get_access",
+	"list_custom_domains", "create_custom_domain", "update_custom_domain", "delete_custom_domain", "verify_custom_domain", "put_custom_domain_certificate", "delete_custom_domain_certificate",
 	"rotate_webhook_secret", "test_webhook_filter",
 	"read_feed", "list_cursors", "get_cursor", "set_cursor", "delete_cursor",
 }
@@ -137,11 +139,14 @@ func TestToolsOfAKey(t *testing.T) {
 		{[]domain.Scope{domain.ScopeGatewayRead}, []string{
 			"get_project", "list_environments", "get_environment", "list_variables", "get_deployment_status", "list_deployments", "get_deployment", "list_builds", "get_build_logs",
 			"list_recent_calls", "get_call_statistics", "list_request_logs", "get_request_log",
-			"list_tunnels", "get_tunnel", "get_tunnel_teardown", "get_tunnel_services", "get_tunnel_provisioning",
+			"list_tunnels", "get_tunnel", "get_tunnel_teardown", "get_tunnel_services", "get_tunnel_provisioning", "list_custom_domains",
 		}},
+		{[]domain.Scope{domain.ScopeMeteringRead}, []string{"list_meters", "get_meter", "query_meter", "query_meter_by_body", "list_meter_group_values", "list_features", "get_feature", "list_plans", "get_plan", "get_subscription", "get_access"}},
+		{[]domain.Scope{domain.ScopeMeteringWrite}, []string{"create_meter", "update_meter", "delete_meter", "create_feature", "archive_feature", "create_plan", "update_plan", "delete_plan", "publish_plan", "archive_plan", "set_subscription", "delete_subscription"}},
 		{[]domain.Scope{domain.ScopeGatewayWrite}, []string{
 			"update_project", "create_variable", "update_variable", "delete_variable", "create_deployment_source", "delete_deployment", "redeploy",
 			"create_tunnel", "delete_tunnel", "rotate_tunnel_token", "configure_tunnel_services",
+			"create_custom_domain", "update_custom_domain", "delete_custom_domain", "verify_custom_domain", "put_custom_domain_certificate", "delete_custom_domain_certificate",
 		}},
 		{[]domain.Scope{domain.ScopeEventsRead, domain.ScopeWebhooksRead}, []string{
 			"list_webhooks", "get_webhook", "search_deliveries", "get_delivery", "explain_delivery", "list_events", "get_event", "list_rejected_messages",
@@ -384,7 +389,7 @@ func TestAnnotations(t *testing.T) {
 	}
 	if want := []string{
 		"update_webhook", "delete_webhook", "replay_webhook", "update_project", "update_bucket", "delete_bucket", "update_consumer", "delete_consumer",
-		"delete_deployment", "redeploy", "update_variable", "delete_variable", "retry_deliveries", "cancel_job", "roll_keys", "update_key", "delete_key", "delete_manager", "rotate_signing_keys", "delete_tunnel", "rotate_tunnel_token", "configure_tunnel_services", "rotate_webhook_secret", "set_cursor", "delete_cursor",
+		"delete_deployment", "redeploy", "update_variable", "delete_variable", "retry_deliveries", "cancel_job", "roll_keys", "update_key", "delete_key", "delete_manager", "rotate_signing_keys", "delete_tunnel", "rotate_tunnel_token", "configure_tunnel_services", "update_custom_domain", "delete_custom_domain", "put_custom_domain_certificate", "delete_custom_domain_certificate", "rotate_webhook_secret", "set_cursor", "delete_cursor",
 	}; !slices.Equal(destructive, want) {
 		t.Errorf("destructive: %v, want %v", destructive, want)
 	}

@@ -114,7 +114,7 @@ func reachable(addr net.Addr) string {
 func (s *Server) Run(ctx context.Context) error {
 	defer s.endCalls()
 	served := make(chan error, 1)
-	go func() { served <- s.http.Serve(s.listener) }()
+	go func() { served <- s.serve() }()
 	select {
 	case err := <-served:
 		return fmt.Errorf("serve HTTP: %w", err)
@@ -133,6 +133,13 @@ func (s *Server) Run(ctx context.Context) error {
 		return fmt.Errorf("stop HTTP server: %w", err)
 	}
 	return nil
+}
+
+func (s *Server) serve() error {
+	if s.http.TLSConfig != nil {
+		return s.http.ServeTLS(s.listener, "", "")
+	}
+	return s.http.Serve(s.listener)
 }
 
 // Close stops listening, if Run has not done so.

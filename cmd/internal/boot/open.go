@@ -2,6 +2,7 @@ package boot
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -56,7 +57,13 @@ type Handles struct {
 	Memory   *body.Memory // for the bodies of requests
 	OpsURL   string       // where metrics are served
 
-	http, ops *Server
+	// TLS is what the TLS server listens with: the operator's certificate, unless a part of the
+	// process sets something else before Serve. It is nil when there is none.
+	TLS *tls.Config
+	// Certificate returns the operator's certificate; nil: there is none.
+	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+
+	http, ops, tls *Server
 }
 
 // ErrPending is returned when migrations are pending.
@@ -101,6 +108,9 @@ func Open(ctx context.Context, p *Process, o Options) (*Handles, error) {
 		return nil, err
 	}
 	p.AddCloser("HTTP address", h.http.Close)
+	if err := h.openTLS(ctx, p); err != nil {
+		return nil, err
+	}
 	if o.Settings.BodyMemory > 0 {
 		h.Memory = body.NewMemory(o.Settings.BodyMemory, h.Registry)
 	}
@@ -182,30 +192,63 @@ func prepare(ctx context.Context, s *store.Store, o Options) error {
 // Own returns what Waybill itself listens on or works with, as far as this process knows, as
 // host:port: its own addresses, the bus and the database.
 func (h *Handles) Own() []string {
-	own := []string{h.http.listener.Addr().String(), h.ops.listener.Addr().String()}
-	return append(append(own, h.Bus.Addresses()...), h.Store.Addresses()...)
+	var own []string
+	for _, s := range h.servers() {
+		own = append(own, s.listener.Addr().String())
+	}
+	return append(append(append(own, h.ops.listener.Addr().String()), h.Bus.Addresses()...), h.Store.Addresses()...)
 }
 
-// AtShutdown has f called when the HTTP server is asked to stop, before it waits for the
-// requests that run.
-func (h *Handles) AtShutdown(f func()) { h.http.http.RegisterOnShutdown(f) }
+// servers returns the servers that answer for what the process serves.
+func (h *Handles) servers() []*Server {
+	if h.tls == nil {
+		return []*Server{h.http}
+	}
+	return []*Server{h.http, h.tls}
+}
+
+// AtShutdown has f called when the servers are asked to stop, before they wait for the requests
+// that run.
+func (h *Handles) AtShutdown(f func()) {
+	for _, s := range h.servers() {
+		s.http.RegisterOnShutdown(f)
+	}
+}
 
 // GatewayURL returns where deployments are reached, without their names; empty: it is not known.
-// In dev it is the process's own HTTP address, unless it is set.
+// In dev it is the process's own address, of TLS if there is one, unless it is set.
 func (h *Handles) GatewayURL() string {
 	if s := h.Settings; s.GatewayURL != "" || s.Role != settings.Dev {
 		return s.GatewayURL
 	}
+	scheme, usual, server := "http", "80", h.http
+	if h.tls != nil {
+		scheme, usual, server = "https", "443", h.tls
+	}
 	host := h.Settings.GatewayDomain
-	if _, port, err := net.SplitHostPort(h.http.listener.Addr().String()); err == nil && port != "80" {
+	if _, port, err := net.SplitHostPort(server.listener.Addr().String()); err == nil && port != usual {
 		host = net.JoinHostPort(host, port)
 	}
-	return "http://" + host
+	return scheme + "://" + host
 }
 
-// Serve adds the HTTP server, with the handler, and returns where it answers.
+// Serve adds the servers, with the handler, and returns where the one without TLS answers.
 func (h *Handles) Serve(p *Process, handler http.Handler) (url string) {
-	h.http.http.Handler = framed(handler)
+	for _, s := range h.servers() {
+		s.http.Handler = framed(handler)
+	}
 	p.Add("HTTP server", h.http.Run)
+	if h.tls != nil {
+		h.tls.http.TLSConfig = h.TLS
+		p.Add("TLS server", h.tls.Run)
+	}
 	return h.http.URL()
+}
+
+// TLSURL returns where the TLS server answers; empty: there is none.
+func (h *Handles) TLSURL() string {
+	if h.tls == nil {
+		return ""
+	}
+	return "https://" + reachable(h.tls.listener.Addr())
 }

@@ -2,10 +2,13 @@
 package gatewaypart
 
 import (
+	"crypto/x509"
+	"fmt"
 	"net/http"
 	"os"
 
 	"waybill.dev/cmd/internal/boot"
+	"waybill.dev/cmd/internal/settings"
 	"waybill.dev/services/gateway"
 	"waybill.dev/shared/egress"
 	"waybill.dev/shared/store/traffic"
@@ -25,14 +28,21 @@ func AddBefore(p *boot.Process, h *boot.Handles, other http.Handler, keys gatewa
 	if err != nil {
 		process = "gateway"
 	}
+	authority, err := authority(h)
+	if err != nil {
+		return nil, err
+	}
 	service, err := gateway.New(gateway.Options{
 		Store: h.Store, Bus: h.Bus, Keyring: h.Keyring, Authenticator: keys, Domain: h.Settings.GatewayDomain,
 		Egress: &egress.Policy{Allow: h.Settings.GatewayEgressAllow, HTTP: h.Settings.EgressHTTP}, Own: h.Own, Process: process,
 		Tables: h.Settings.GatewayTables, InFlight: h.Settings.GatewayInFlight,
-		TrustedProxies: h.Settings.TrustedProxies, Memory: h.Memory, Traffic: counts, Meters: meters, Logger: h.Logger, Registerer: h.Registry,
+		TrustedProxies: h.Settings.TrustedProxies, Memory: h.Memory, Traffic: counts, Meters: meters, Certificate: h.Certificate, ACME: authority, Logger: h.Logger, Registerer: h.Registry,
 	})
 	if err != nil {
 		return nil, err
+	}
+	if h.TLS != nil {
+		h.TLS = service.TLS()
 	}
 	p.Add("gateway", service.Run)
 	return service.Handler(other), nil
@@ -42,6 +52,26 @@ func AddBefore(p *boot.Process, h *boot.Handles, other http.Handler, keys gatewa
 // whatever it serves.
 func Meters(h *boot.Handles, counts *gateway.Traffic) gateway.Meters {
 	return gateway.NewMeters(h.Store, counts, h.Logger, h.Registry)
+}
+
+// authority returns the certificate authority that is set. There is none without TLS.
+func authority(h *boot.Handles) (gateway.ACME, error) {
+	s := h.Settings
+	if s.ACMEDirectory == "" || h.TLS == nil {
+		return gateway.ACME{}, nil
+	}
+	a := gateway.ACME{Directory: s.ACMEDirectory, Email: s.ACMEEmail}
+	if s.ACMECA == "" {
+		return a, nil
+	}
+	text, err := os.ReadFile(s.ACMECA)
+	if err != nil {
+		return a, fmt.Errorf("read %s: %w", settings.ACMECA, err)
+	}
+	if a.Trusted = x509.NewCertPool(); !a.Trusted.AppendCertsFromPEM(text) {
+		return a, fmt.Errorf("%s: the file has no PEM certificate", settings.ACMECA)
+	}
+	return a, nil
 }
 
 // Traffic adds what counts and logs the requests of the process. A process has one, whatever it

@@ -51,6 +51,7 @@ var shared = []string{
 	"store/auditlog",                    // the audit log
 	"store/deployments",                 // the tables of what gateways serve
 	"store/deployments/deploymentstest", // deployments as a build leaves them, for tests
+	"store/domains",                     // the tables of custom domains and their certificates
 	"store/keyholders",                  // who holds an API key, read from the tables of the api
 	"store/pipeline",                    // the tables of an event's way
 	"store/pipeline/pipelinetest",       // what suites over these tables begin with
@@ -71,6 +72,7 @@ var families = []string{
 	"waybill.dev/shared/store/accounts",              // both services ask whose accounts there are
 	"waybill.dev/shared/store/auditlog",              // families of api and shared write entries
 	"waybill.dev/shared/store/deployments",           // the api asks for builds, gateways make them
+	"waybill.dev/shared/store/domains",               // the api says whose a hostname is, gateways keep certificates
 	"waybill.dev/shared/store/keyholders",            // api and gateway read who holds a key
 	"waybill.dev/shared/store/traffic",               // gateways write, the api reads
 	"waybill.dev/shared/store/tunnels",               // the api configures, gateways connect

@@ -16,6 +16,9 @@ import (
 type Settings struct {
 	Role         Role
 	HTTPAddr     string
+	TLSAddr      string // empty: no TLS
+	TLSCert      string // files; empty: none
+	TLSKey       string
 	OpsAddr      string
 	ReceiverAddr string // empty: no receiver
 	// ReceiverGiven says that ReceiverAddr is not the default, which may give way to
@@ -58,6 +61,10 @@ type Settings struct {
 	LogLevel       slog.Level
 	LogFormat      string // auto, text or json
 
+	DomainVerification string // dns or none
+	ACMEDirectory      string // empty: no authority
+	ACMEEmail          string
+	ACMECA             string // a file; empty: the system's
 	GatewayEgressAllow []netip.Prefix
 	GatewayTables      int // deployments
 	GatewayInFlight    int // requests of one deployment
@@ -90,6 +97,9 @@ func Load(role Role, sources ...Source) (Settings, error) {
 	s := Settings{
 		Role:           role,
 		HTTPAddr:       l.address(HTTPAddr),
+		TLSAddr:        l.optionalAddress(TLSAddr),
+		TLSCert:        l.text(TLSCert),
+		TLSKey:         l.text(TLSKey),
 		OpsAddr:        l.address(OpsAddr),
 		ReceiverAddr:   l.optionalAddress(ReceiverAddr),
 		NATSAddr:       l.address(NATSAddr),
@@ -127,6 +137,10 @@ func Load(role Role, sources ...Source) (Settings, error) {
 		LogLevel:       l.level(),
 		LogFormat:      l.choice(LogFormat, "auto", "text", "json"),
 
+		DomainVerification: l.choice(DomainVerification, "dns", "none"),
+		ACMEDirectory:      l.httpURL(ACMEDirectory, "https://acme-v02.api.letsencrypt.org/directory"),
+		ACMEEmail:          l.text(ACMEEmail),
+		ACMECA:             l.text(ACMECA),
 		GatewayEgressAllow: l.prefixes(GatewayEgressAllow),
 		GatewayTables:      l.integer(GatewayTables, 1, maxTables),
 		GatewayInFlight:    l.integer(GatewayInFlight, 1, maxInFlight),
@@ -151,6 +165,7 @@ func (l *loader) together(s Settings) {
 			l.fault(RetrySchedule, fmt.Sprintf("adds up to %s, which must be below %s (%s)", sum, Retention, s.Retention))
 		}
 	}
+	l.tls(s)
 	if s.OIDCIssuer != "" && s.OIDCClientID == "" {
 		l.fault(OIDCClientID, "is required when "+OIDCIssuer+" is set")
 	}
@@ -159,6 +174,18 @@ func (l *loader) together(s Settings) {
 	}
 	if s.BusRetention > 0 && s.DedupeWindow > s.BusRetention {
 		l.fault(DedupeWindow, fmt.Sprintf("is %s, which must not exceed %s (%s)", s.DedupeWindow, BusRetention, s.BusRetention))
+	}
+}
+
+// tls checks the settings of TLS. The API has no other certificate than that of the files.
+func (l *loader) tls(s Settings) {
+	switch {
+	case s.TLSCert != "" && s.TLSKey == "":
+		l.fault(TLSKey, "is required when "+TLSCert+" is set")
+	case s.TLSKey != "" && s.TLSCert == "":
+		l.fault(TLSCert, "is required when "+TLSKey+" is set")
+	case s.TLSAddr != "" && s.TLSCert == "" && s.Role == API:
+		l.fault(TLSCert, "is required when "+TLSAddr+" is set")
 	}
 }
 

@@ -18,6 +18,9 @@ const (
 // The names of the settings, which are those of the environment variables too.
 const (
 	HTTPAddr      = "WAYBILL_HTTP_ADDR"
+	TLSAddr       = "WAYBILL_TLS_ADDR"
+	TLSCert       = "WAYBILL_TLS_CERT"
+	TLSKey        = "WAYBILL_TLS_KEY"
 	OpsAddr       = "WAYBILL_OPS_ADDR"
 	ReceiverAddr  = "WAYBILL_RECEIVER_ADDR"
 	NATSAddr      = "WAYBILL_NATS_ADDR"
@@ -50,6 +53,11 @@ const (
 
 	GatewayDomain = "WAYBILL_GATEWAY_DOMAIN"
 	GatewayURL    = "WAYBILL_GATEWAY_URL"
+
+	DomainVerification = "WAYBILL_DOMAIN_VERIFICATION"
+	ACMEDirectory      = "WAYBILL_ACME_DIRECTORY"
+	ACMEEmail          = "WAYBILL_ACME_EMAIL"
+	ACMECA             = "WAYBILL_ACME_CA"
 
 	GatewayEgressAllow = "WAYBILL_GATEWAY_EGRESS_ALLOW"
 	GatewayTables      = "WAYBILL_GATEWAY_TABLES"
@@ -152,7 +160,20 @@ func Specs() []Spec {
 		{Name: TrustedProxies, Usage: "CIDRs of proxies whose X-Forwarded-For, -Host and -Proto are trusted; none: no proxy", roles: servers, defaults: same("none", servers...)},
 		{Name: PublicURL, Usage: "beginning of all links of the API and in alerts, such as https://hooks.example.com; without it, links are paths, or those of the API use what a trusted proxy sends", roles: pipeline},
 	}
-	return slices.Concat(specs, deployments(apis), signIn(apis), process(apis, servers, all))
+	return slices.Concat(specs, encrypted(), deployments(apis), signIn(apis), process(apis, servers, all))
+}
+
+// encrypted returns the settings of TLS.
+func encrypted() []Spec {
+	serving := []Role{Dev, API, Gateway}
+	return []Spec{
+		{
+			Name: TLSAddr, Flag: "tls", Usage: "address of HTTPS, with HTTP/2, besides that of HTTP; none: no TLS", roles: serving,
+			defaults: same("none", serving...),
+		},
+		{Name: TLSCert, Flag: "tls-cert", Usage: "file of the operator's certificate and those between it and its authority, PEM; it is read again when it changes", roles: serving},
+		{Name: TLSKey, Flag: "tls-key", Usage: "file of its private key, PEM", roles: serving},
+	}
 }
 
 // process returns the settings of what a process takes and tells.
@@ -182,6 +203,13 @@ func deployments(apis []Role) []Spec {
 			Usage: "where gateways answer, as users see it: scheme, domain and port, such as https://gateway.example.com; without it, the API can't tell the URLs of deployments, but dev can",
 			roles: apis,
 		},
+		{
+			Name: DomainVerification, Usage: "how an account shows that a custom domain is its own: dns, by a TXT record, or none: who comes first has it", roles: apis,
+			defaults: map[Role]string{Dev: "none", API: "dns"},
+		},
+		{Name: ACMEDirectory, Usage: "directory URL of the certificate authority that gives certificates for custom domains, by ACME; to set it is to agree to the authority's terms; without it, nobody is asked", roles: gateways},
+		{Name: ACMEEmail, Usage: "email address that the authority may write to", roles: gateways},
+		{Name: ACMECA, Usage: "file of the certificates by which the authority's own address is trusted, PEM; without it, those of the system", roles: gateways},
 		{Name: GatewayEgressAllow, Usage: "CIDRs of non-public addresses that back ends of deployments may have; none: no such address", roles: gateways, defaults: same("none", gateways...)},
 		{Name: GatewayTables, Usage: "how many deployments have their routes in memory; the one used least recently gives way", roles: gateways, defaults: same("1000", gateways...)},
 		{Name: GatewayInFlight, Usage: "requests of one deployment that are served at a time; those above it are answered with 503", roles: gateways, defaults: same("512", gateways...)},

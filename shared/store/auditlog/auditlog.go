@@ -65,6 +65,13 @@ const (
 	ActionConfigureTunnel   = "configure-tunnel-services"
 	ActionDeleteTunnel      = "delete-tunnel"
 
+	ActionCreateDomain      = "create-custom-domain"
+	ActionUpdateDomain      = "update-custom-domain"
+	ActionDeleteDomain      = "delete-custom-domain"
+	ActionVerifyDomain      = "verify-custom-domain" // by hand, and when DNS was asked without being told to
+	ActionPutCertificate    = "put-custom-domain-certificate"
+	ActionDeleteCertificate = "delete-custom-domain-certificate"
+
 	ActionCreateMeter        = "create-meter"
 	ActionUpdateMeter        = "update-meter"
 	ActionDeleteMeter        = "delete-meter"
@@ -102,6 +109,8 @@ const (
 	ResourceVariable   = "variable"
 
 	ResourceTunnel = "tunnel"
+
+	ResourceDomain = "customDomain"
 
 	ResourceMeter        = "meter"
 	ResourceFeature      = "feature"

@@ -109,6 +109,12 @@ func (d *Deployments) DeleteDeployment(ctx context.Context, account, name string
 		if row.Version, err = bump(ctx, tx); err != nil {
 			return err
 		}
+		// Its custom domains stay, and lead nowhere: one of the same name that comes later has to
+		// be given them.
+		err = tx.Exec("UPDATE gateway_domains SET deployment = '', is_default = ?, version = ? WHERE deployment = ? AND removed_at IS NULL", false, row.Version, row.Name).Error
+		if err != nil {
+			return fmt.Errorf("take custom domains from deployment: %w", err)
+		}
 		err = tx.Select("removed_at", "active_build", "active_number", "variables_changed_at", "version").Updates(&row).Error
 		if err != nil {
 			return fmt.Errorf("update deployment row: %w", err)

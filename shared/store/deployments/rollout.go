@@ -12,6 +12,7 @@ import (
 // Served is what gateways know of a deployment.
 type Served struct {
 	Name        string
+	Account     string
 	State       domain.DeploymentState
 	ActiveBuild string // empty: none has succeeded
 	Removed     bool
@@ -31,12 +32,12 @@ func (d *Deployments) Served(ctx context.Context, since int64) ([]Served, int64,
 			query = tx.Where("removed_at IS NULL")
 		}
 		var rows []deploymentRow
-		if err := query.Select("name", "state", "active_build", "removed_at").Find(&rows).Error; err != nil {
+		if err := query.Select("name", "account", "state", "active_build", "removed_at").Find(&rows).Error; err != nil {
 			return err
 		}
 		served = make([]Served, len(rows))
 		for i, row := range rows {
-			served[i] = Served{row.Name, domain.DeploymentState(row.State), row.ActiveBuild, !row.RemovedAt.Time().IsZero()}
+			served[i] = Served{row.Name, row.Account, domain.DeploymentState(row.State), row.ActiveBuild, !row.RemovedAt.Time().IsZero()}
 		}
 		return nil
 	})

@@ -56,15 +56,15 @@ func TestServed(t *testing.T) {
 		a, b := deployed("a"), deployed("b")
 		a.Set(t, db, domain.DeploymentBuilding)
 		first := b.Activate(t, db)
-		learns(deployments.Served{Name: a.Name(), State: domain.DeploymentBuilding}, deployments.Served{Name: b.Name(), State: domain.DeploymentStarted, ActiveBuild: first})
+		learns(deployments.Served{Name: a.Name(), Account: a.Account, State: domain.DeploymentBuilding}, deployments.Served{Name: b.Name(), Account: b.Account, State: domain.DeploymentStarted, ActiveBuild: first})
 		learns()
 		second := b.Activate(t, db)
-		learns(deployments.Served{Name: b.Name(), State: domain.DeploymentStarted, ActiveBuild: second})
+		learns(deployments.Served{Name: b.Name(), Account: b.Account, State: domain.DeploymentStarted, ActiveBuild: second})
 		b.Remove(t, db)
 		a.Set(t, db, domain.DeploymentErrored)
-		learns(deployments.Served{Name: a.Name(), State: domain.DeploymentErrored}, deployments.Served{Name: b.Name(), State: domain.DeploymentStarted, Removed: true})
+		learns(deployments.Served{Name: a.Name(), Account: a.Account, State: domain.DeploymentErrored}, deployments.Served{Name: b.Name(), Account: b.Account, State: domain.DeploymentStarted, Removed: true})
 		since = 0
-		learns(deployments.Served{Name: a.Name(), State: domain.DeploymentErrored})
+		learns(deployments.Served{Name: a.Name(), Account: a.Account, State: domain.DeploymentErrored})
 	})
 }
 

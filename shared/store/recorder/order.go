@@ -163,3 +163,56 @@ func (r *Recorder) NextPlace(ctx context.Context, account string, from int64) (i
 	}
 	return max(next.Int64, 1), nil
 }
+
+// Placed is an unsettled event that has a place.
+type Placed struct {
+	domain.Event // account, id, type, time and body
+
+	Place   int64
+	Version int64 // of the configuration that it needs
+}
+
+// placedPage bounds how many events PlacedEvents returns.
+const placedPage = 500
+
+// PlacedEvents returns the unsettled events of an account that have places from one number on and below
+// another, in their order: the first ones of them. One that is not in the log any more has no type and no body.
+func (r *Recorder) PlacedEvents(ctx context.Context, account string, from, below int64) ([]Placed, error) {
+	var rows []struct {
+		Place, Version int64
+		ID             string
+		ReceivedAt     store.Instant
+	}
+	err := r.db.Reading(ctx).Raw(`SELECT place, version, id, received_at FROM outbox
+		WHERE account = ? AND place >= ? AND place < ? ORDER BY place LIMIT ?`, account, from, below, placedPage).Scan(&rows).Error
+	if err != nil {
+		return nil, store.Wrap("read unsettled places", err)
+	}
+	ids := make(map[store.Date][]string)
+	for _, row := range rows {
+		day := store.DateOf(row.ReceivedAt.Time())
+		ids[day] = append(ids[day], row.ID)
+	}
+	type body struct {
+		ID, Type string
+		Payload  []byte
+	}
+	bodies := make(map[string]body, len(rows))
+	for day, list := range ids {
+		var found []body
+		err := r.db.Reading(ctx).Raw("SELECT id, type, payload FROM events WHERE day = ? AND account = ? AND id IN ?", day, account, list).Scan(&found).Error
+		if err != nil {
+			return nil, store.Wrap("read unsettled events", err)
+		}
+		for _, b := range found {
+			bodies[b.ID] = b
+		}
+	}
+	list := make([]Placed, 0, len(rows))
+	for _, row := range rows {
+		b := bodies[row.ID]
+		event := domain.Event{Account: account, ID: row.ID, Type: domain.EventType(b.Type), Payload: b.Payload, ReceivedAt: row.ReceivedAt.Time()}
+		list = append(list, Placed{event, row.Place, row.Version})
+	}
+	return list, nil
+}

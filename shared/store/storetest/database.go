@@ -97,8 +97,8 @@ func (m *Templates) clone(tb testing.TB, from string) string {
 }
 
 // Main runs the tests of a package beside a Postgres server and returns the code to exit
-// with. Goroutines that are left at the end fail it.
-func Main(m *testing.M) int {
+// with. Goroutines that are left at the end fail it, but for those of leaks.
+func Main(m *testing.M, leaks ...goleak.Option) int {
 	ctx := context.Background()
 	c, err := pgtest.Start(ctx, "", "fsync=off")
 	if err != nil {
@@ -115,7 +115,7 @@ func Main(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "stop Postgres:", err)
 		code = 1
 	}
-	if err := goleak.Find(); err != nil {
+	if err := goleak.Find(leaks...); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}

@@ -67,6 +67,12 @@ func owners() map[string]string {
 		"gateway_tunnel_connections": "tunnels",
 		"gateway_tunnel_operations":  "tunnels",
 
+		"gateway_domains":             "domains",
+		"gateway_domain_certificates": "domains",
+		"gateway_acme":                "domains",
+		"gateway_acme_locks":          "domains",
+		"gateway_acme_states":         "domains",
+
 		"meters":        "metering",
 		"features":      "metering",
 		"plans":         "metering",

@@ -113,6 +113,14 @@ func TestVerbsAskTheAPI(t *testing.T) {
 		{"tunnels delete tun_1 --yes", "DELETE", at + "/tunnels/tun_1", ""},
 		{"tunnels teardown tun_1 tst_1", "GET", at + "/tunnels/tun_1/teardown-operations/tst_1", ""},
 
+		{"domains list --limit 5", "GET", at + "/custom-domains?limit=5", ""},
+		{"domains create api.example.org --deployment shop --default", "POST", at + "/custom-domains", `{"deploymentName":"shop","hostname":"api.example.org","isDefault":true}`},
+		{"domain update api.example.org --deployment next", "PATCH", at + "/custom-domains", `{"deploymentName":"next","hostname":"api.example.org"}`},
+		{"domains verify api.example.org", "POST", at + "/custom-domains/verify", `{"hostname":"api.example.org"}`},
+		{"domains certificate api.example.org - /dev/null", "PUT", at + "/custom-domains/certificate", `{"certificate":"{\"from\":\"stdin\"}","hostname":"api.example.org","privateKey":""}`},
+		{"domains delete-certificate api.example.org --yes", "DELETE", at + "/custom-domains/certificate", `{"hostname":"api.example.org"}`},
+		{"domains delete api.example.org --yes", "DELETE", at + "/custom-domains?hostname=api.example.org", ""},
+
 		{"buckets list --tag team=web --tag a=b=c", "GET", at + "/key-buckets?tag.a=b%3Dc&tag.team=web", ""},
 		{"bucket list --account other", "GET", "/v1/accounts/other/key-buckets", ""},
 		{"buckets create partners", "POST", at + "/key-buckets", `{"name":"partners"}`},

@@ -109,7 +109,7 @@ func (v Verb) NeedsAccount() bool { return strings.Contains(v.Path, "{account}")
 func Nouns() []Noun {
 	return []Noun{
 		accounts(), projects(), deployments(), environments(), variables(), buckets(), consumers(), keys(), managers(),
-		meters(), features(), plans(), subscriptions(), tunnels(),
+		meters(), features(), plans(), subscriptions(), tunnels(), customDomains(),
 		webhooks(), signingKeys(), events(), deliveries(), jobs(), statistics(), ending(), audit(), whoAmI(),
 	}
 }

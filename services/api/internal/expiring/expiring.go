@@ -24,6 +24,7 @@ const most = 1000
 type Store interface {
 	Expiring(ctx context.Context, account string, now time.Time, limit int) ([]domain.Expiry, error)
 	ExpiringKeys(ctx context.Context, account string, now time.Time, limit int) ([]domain.Expiry, error)
+	ExpiringCertificates(ctx context.Context, account string, now time.Time, limit int) ([]domain.Expiry, error)
 }
 
 // Routes returns the operations.
@@ -47,20 +48,21 @@ type view struct {
 	BucketName   string            `json:"bucketName,omitzero"`
 	ConsumerName string            `json:"consumerName,omitzero"`
 	KeyID        string            `json:"keyId,omitzero"`
+	Hostname     string            `json:"hostname,omitzero"`
 	Advice       string            `json:"advice"`
 }
 
 func show(e domain.Expiry) view {
 	v := view{
 		Kind: e.Kind, ExpiresAt: web.Stamp(e.At), WebhookID: e.Webhook, URL: e.URL,
-		BucketName: e.Bucket, ConsumerName: e.Consumer, Advice: advice(e.Kind),
+		BucketName: e.Bucket, ConsumerName: e.Consumer, Hostname: e.Hostname, Advice: advice(e.Kind),
 	}
 	switch e.Kind {
 	case domain.ExpirySigningKey:
 		v.SigningKeyID = e.Key
 	case domain.ExpiryAPIKey:
 		v.KeyID = e.Key
-	case domain.ExpiryReceiverCertificate, domain.ExpiryClientCertificate, domain.ExpiryWebhookSecret:
+	case domain.ExpiryReceiverCertificate, domain.ExpiryClientCertificate, domain.ExpiryWebhookSecret, domain.ExpiryDomainCertificate:
 	}
 	return v
 }
@@ -76,13 +78,16 @@ func advice(kind domain.ExpiryKind) string {
 		return "Give the receiver the new secret. Callbacks are signed with that one alone once the previous one has ended."
 	case domain.ExpirySigningKey:
 		return "Give receivers the new public key. This key signs no callbacks once it has ended."
+	case domain.ExpiryDomainCertificate:
+		return "Upload a new certificate for the hostname, or set its CNAME record so that the certificate authority can renew this one. Clients refuse the hostname once it has ended."
 	case domain.ExpiryAPIKey:
 		return "Give whoever uses this key another one, or set a later expiresOn. Requests with it are refused once it has ended."
 	}
 	return ""
 }
 
-// list shows what ends, the soonest first. API keys are shown to those who may read them.
+// list shows what ends, the soonest first. API keys and certificates of custom domains are
+// shown to those who may read them.
 func (h *handlers) list(c *web.Call) error {
 	if err := c.Check(); err != nil {
 		return err
@@ -98,6 +103,13 @@ func (h *handlers) list(c *web.Call) error {
 			return err
 		}
 		found = append(found, keys...)
+	}
+	if c.Principal.May(domain.ScopeGatewayRead) {
+		certificates, err := h.store.ExpiringCertificates(c.Context(), account, now, most+1)
+		if err != nil {
+			return err
+		}
+		found = append(found, certificates...)
 	}
 	slices.SortStableFunc(found, func(a, b domain.Expiry) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Webhook, b.Webhook)) })
 	shown, err := web.Fitting(found[:min(len(found), most)], show)

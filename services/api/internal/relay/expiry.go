@@ -11,6 +11,7 @@ import (
 type Expiries interface {
 	CountExpiring(ctx context.Context, now time.Time) ([]domain.ExpiryCount, error)
 	CountExpiringKeys(ctx context.Context, now time.Time) (domain.ExpiryCount, error)
+	CountExpiringCertificates(ctx context.Context, now time.Time) (domain.ExpiryCount, error)
 }
 
 // expiryLook is how often what ends soon is counted.
@@ -42,7 +43,11 @@ func (r *Relay) countExpiries(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	for _, c := range append(counts, keys) {
+	certificates, err := r.store.CountExpiringCertificates(ctx, now)
+	if err != nil {
+		return err
+	}
+	for _, c := range append(counts, keys, certificates) {
 		kind := string(c.Kind)
 		r.metrics.expiring.WithLabelValues(kind).Set(float64(c.N))
 		if c.Soonest.IsZero() {

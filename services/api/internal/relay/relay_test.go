@@ -254,6 +254,10 @@ func (d *database) CountExpiringKeys(context.Context, time.Time) (domain.ExpiryC
 	return domain.ExpiryCount{Kind: domain.ExpiryAPIKey}, nil
 }
 
+func (d *database) CountExpiringCertificates(context.Context, time.Time) (domain.ExpiryCount, error) {
+	return domain.ExpiryCount{Kind: domain.ExpiryDomainCertificate}, nil
+}
+
 func (d *database) OldestUnsettled(context.Context) (time.Time, bool, error) {
 	unlock, err := d.locked()
 	if err != nil {

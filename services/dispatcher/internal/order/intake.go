@@ -42,7 +42,11 @@ func (s *session) takeIn(ctx context.Context, from bus.Taken) error {
 		if err != nil {
 			return err
 		}
-		ready = append(ready, s.overdue(ctx)...)
+		late, err := s.overdue(ctx)
+		if err != nil {
+			return err
+		}
+		ready = append(ready, late...)
 		if err := s.admit(ctx, ready); err != nil {
 			return err
 		}
@@ -89,7 +93,13 @@ func (s *session) arrive(message *bus.Message) []*taken {
 		s.stage.Done(message)
 		return nil
 	}
-	t.event.Known = t.event.Known || message.Repeated || message.Sequence <= s.suspect
+	place := t.event.Place
+	if place > 0 && !message.Repeated && s.places.copied(place) {
+		s.stage.Done(message)
+		return nil
+	}
+	late := place > 0 && place < s.places.next
+	t.event.Known = t.event.Known || message.Repeated || late || message.Sequence <= s.suspect
 	ready := s.places.add(time.Now(), t)
 	s.m.metrics.places.Set(float64(len(s.places.early)))
 	return ready
@@ -114,27 +124,33 @@ func (s *session) read(message *bus.Message) *taken {
 	return &taken{event: s.stage.OfBus(message, event)}
 }
 
-// overdue asks the relay for events that are missing. After missingMost it goes on without them.
-func (s *session) overdue(ctx context.Context) []*taken {
+// overdue goes on behind events that have ended, and asks the relay for others that are missing. After
+// missingMost it goes on without them.
+func (s *session) overdue(ctx context.Context) ([]*taken, error) {
 	p, now := &s.places, time.Now()
 	if p.since.IsZero() || now.Sub(p.since) < askAfter || now.Sub(p.asked) < askAgain {
-		return nil
+		return nil, nil
 	}
 	p.asked = now
 	low := p.lowest()
 	asking, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	next, err := s.m.options.Log.NextPlace(asking, s.account, p.next)
+	if err == nil && low > p.next {
+		next, err = s.behindEnded(asking, next, low)
+	}
 	switch {
-	case err == nil && next > p.next: // those between are settled
-		return p.skip(now, min(next, max(low, p.next)))
+	case errors.Is(err, errRestart):
+		return nil, err
+	case err == nil && next > p.next: // those between are settled, or have ended
+		return p.skip(now, min(next, max(low, p.next))), nil
 	case now.Sub(p.since) < missingMost:
 		s.m.options.Bus.AskPlaces(bus.MissingPlaces{Account: s.account, First: p.next, Last: low - 1})
-		return nil
+		return nil, nil
 	}
 	s.m.metrics.missing.Add(float64(low - p.next))
 	s.m.options.Logger.Warn("events that were committed don't come; later ones go on without them", "account", s.account, "from", p.next, "below", low)
-	return p.skip(now, low)
+	return p.miss(now, low), nil
 }
 
 // admit makes the deliveries of events, in their order.
@@ -142,30 +158,8 @@ func (s *session) admit(ctx context.Context, list []*taken) error {
 	if len(list) == 0 {
 		return nil
 	}
-	hooks := make([][]*index.Hook, len(list))
-	for i, t := range list {
-		if err := s.m.options.Index.Await(ctx, t.version); err != nil {
-			return err
-		}
-		hooks[i] = s.m.options.Index.Subscribers(&t.event.Event)
-	}
-	known, err := s.recorded(ctx, list, hooks)
+	found, err := s.examine(ctx, list)
 	if err != nil {
-		return err
-	}
-	shipments := make([]*int64, len(list))
-	for i, t := range list {
-		for _, hook := range hooks[i] {
-			if hook.Config().Ordering == domain.OrderingShipment {
-				shipments[i] = envelope.Shipment(s.account, t.event.Event.Payload)
-				break
-			}
-		}
-	}
-	if err := s.count(ctx, list, shipments, hooks, known); err != nil {
-		return err
-	}
-	if err := s.overlooked(ctx, list, shipments, hooks, known); err != nil {
 		return err
 	}
 	for i, t := range list {
@@ -175,7 +169,7 @@ func (s *session) admit(ctx context.Context, list []*taken) error {
 		if err := s.m.options.Deliverer.Room(ctx); err != nil {
 			return err
 		}
-		s.dispatch(t.event, hooks[i], shipments[i], known)
+		s.dispatch(t.event, found.hooks[i], found.shipments[i], found.known)
 	}
 	if list[len(list)-1].event.Message.Sequence > s.suspect && len(s.places.arrived) == 0 {
 		s.mu.Lock()
@@ -184,6 +178,42 @@ func (s *session) admit(ctx context.Context, list []*taken) error {
 	}
 	s.wake()
 	return nil
+}
+
+// examined is what is known of each event of a list.
+type examined struct {
+	hooks     [][]*index.Hook
+	shipments []*int64 // nil: no ordered webhook gets it
+	known     map[domain.DeliveryID]domain.Revision
+}
+
+// examine finds the subscribers of events, their shipments, and which of their deliveries have an
+// outcome. It makes sure that the numbers of all of these are known.
+func (s *session) examine(ctx context.Context, list []*taken) (*examined, error) {
+	hooks, shipments := make([][]*index.Hook, len(list)), make([]*int64, len(list))
+	for i, t := range list {
+		if err := s.m.options.Index.Await(ctx, t.version); err != nil {
+			return nil, err
+		}
+		hooks[i] = s.m.options.Index.Subscribers(&t.event.Event)
+		for _, hook := range hooks[i] {
+			if hook.Config().Ordering == domain.OrderingShipment {
+				shipments[i] = envelope.Shipment(s.account, t.event.Event.Payload)
+				break
+			}
+		}
+	}
+	known, err := s.recorded(ctx, list, hooks)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.count(ctx, list, shipments, hooks, known); err != nil {
+		return nil, err
+	}
+	if err := s.overlooked(ctx, list, shipments, hooks, known); err != nil {
+		return nil, err
+	}
+	return &examined{hooks, shipments, known}, nil
 }
 
 // recorded asks the log about events that may have been handed out before: which of their deliveries

@@ -114,7 +114,7 @@ func newSession(m *Manager, account string) *session {
 		lanes: make(map[domain.WebhookID]*lane), fresh: make(map[*queue]struct{}), failed: make(chan error, 1), poked: make(chan struct{}, 1),
 		numbers: make(map[recorder.SequenceKey]int64), gaps: make(map[recorder.SequenceKey]bool),
 	}
-	s.places.reset()
+	s.places.begin(0)
 	s.stage = &origin.Stage{
 		Emitter: m.options.Emitter, Server: m.options.Bus.Server,
 		Done: func(message *bus.Message) {
@@ -224,7 +224,7 @@ func (s *session) takeOver(ctx context.Context) (bus.Taken, error) {
 	if err != nil {
 		return bus.Taken{}, err
 	}
-	s.places.next = next
+	s.places.begin(next)
 	if err := s.loadKept(ctx); err != nil {
 		return bus.Taken{}, err
 	}

@@ -54,6 +54,7 @@ type Log interface {
 	OrderStarts(ctx context.Context) ([]recorder.OrderStart, error)
 	StartOrder(ctx context.Context, start recorder.OrderStart) (recorder.OrderStart, error)
 	NextPlace(ctx context.Context, account string, from int64) (int64, error)
+	PlacedEvents(ctx context.Context, account string, from, below int64) ([]recorder.Placed, error)
 }
 
 // Index knows the webhooks.

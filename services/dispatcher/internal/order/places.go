@@ -10,9 +10,37 @@ type places struct {
 	arrived []*taken         // all that wait, as they came
 	since   time.Time        // when the wait for next began; zero: nothing waits
 	asked   time.Time        // when the relay was last asked for it
+	first   int64            // that next has been
+	missed  []span           // were waited for in vain
+	late    map[int64]bool   // of these have come since
 }
 
-func (p *places) reset() { p.early = make(map[int64]*taken) }
+// span has the places from one on and below another.
+type span struct{ from, below int64 }
+
+// begin begins with a place: all before it are settled.
+func (p *places) begin(next int64) {
+	*p = places{next: next, first: next, early: make(map[int64]*taken)}
+}
+
+// copied reports whether this session has an event already, or goes on behind its end: the message is a copy of
+// another one. The relay makes copies of what an API is slow to publish.
+func (p *places) copied(place int64) bool {
+	switch {
+	case place >= p.next:
+		return p.early[place] != nil
+	case place < p.first:
+		return false
+	}
+	for _, s := range p.missed {
+		if s.from <= place && place < s.below {
+			come := p.late[place]
+			p.late[place] = true
+			return come
+		}
+	}
+	return true
+}
 
 // add takes an event and returns those that may be taken in now, in order.
 func (p *places) add(now time.Time, t *taken) []*taken {
@@ -34,31 +62,41 @@ func (p *places) add(now time.Time, t *taken) []*taken {
 	return p.ready(now)
 }
 
+// miss goes on at a place without the events before it, which may still come.
+func (p *places) miss(now time.Time, to int64) []*taken {
+	p.missed = append(p.missed, span{p.next, to})
+	if p.late == nil {
+		p.late = make(map[int64]bool)
+	}
+	return p.skip(now, to)
+}
+
 // skip goes on at a place: no event with an earlier one will come.
 func (p *places) skip(now time.Time, to int64) []*taken {
 	p.next = to
 	return p.ready(now)
 }
 
-// ready returns the events whose turn it is.
+// ready returns the events whose turn it is. What came first goes first unless it waits for its place,
+// so that the order does not depend on how much was waiting.
 func (p *places) ready(now time.Time) (list []*taken) {
 	for {
-		if t := p.early[p.next]; t != nil {
-			delete(p.early, p.next)
-			p.next++
-			t.out = true
-			list = append(list, t)
-			continue
-		}
 		for len(p.arrived) > 0 && p.arrived[0].out {
 			p.arrived = p.arrived[1:]
 		}
-		if len(p.arrived) == 0 || p.arrived[0].event.Place >= p.next {
+		t := p.early[p.next]
+		switch {
+		case len(p.arrived) > 0 && p.arrived[0].event.Place < p.next:
+			t = p.arrived[0]
+		case t != nil:
+			delete(p.early, p.next)
+			p.next++
+		}
+		if t == nil {
 			break
 		}
-		delete(p.early, p.arrived[0].event.Place)
-		p.arrived[0].out = true
-		list = append(list, p.arrived[0])
+		t.out = true
+		list = append(list, t)
 	}
 	if len(list) > 0 {
 		p.since, p.asked = now, time.Time{}

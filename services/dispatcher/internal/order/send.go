@@ -9,6 +9,7 @@ import (
 	"waybill.dev/services/dispatcher/internal/record"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store/recorder"
 )
 
 const (
@@ -145,7 +146,7 @@ func (t *turn) fetch(ctx context.Context, rev domain.Revision) {
 		t.Abandoned()
 		return
 	case message == nil: // lost, and to be restored, or cleared
-		t.leave(true)
+		t.leaveEnded(reading)
 		return
 	}
 	t.stored = message.Sequence
@@ -156,13 +157,29 @@ func (t *turn) fetch(ctx context.Context, rev domain.Revision) {
 		return
 	}
 	if task.Rev.WentOn(rev) { // by what is stored now: the relay may have restored a later state
-		t.leave(true)
+		t.leaveEnded(reading)
 		return
 	}
 	task.Sequence, task.Shipment = t.e.number, t.q.shipment
 	task.HeldAt = time.Time{}
 	t.task = task
 	t.offer()
+}
+
+// leaveEnded leaves a delivery that somebody else has ended. The log knows whether it has arrived, once it
+// has all records that are on the bus.
+func (t *turn) leaveEnded(ctx context.Context) {
+	key := recorder.SequenceKey{Webhook: t.q.lane.hook.ID, Shipment: t.q.shipment}
+	err := t.s.written(ctx)
+	var numbers map[recorder.SequenceKey]recorder.Numbers
+	if err == nil {
+		numbers, err = t.s.m.options.Log.Sequences(ctx, []recorder.SequenceKey{key})
+	}
+	if err != nil {
+		t.Abandoned()
+		return
+	}
+	t.leave(numbers[key].Missed != t.e.number)
 }
 
 // leave ends a turn without an attempt, as the delivery has ended already.

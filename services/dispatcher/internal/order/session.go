@@ -170,7 +170,7 @@ func (s *session) missed(key recorder.SequenceKey, number int64) {
 	}
 	if l := s.lanes[key.Webhook]; l != nil && l.queues[key.Shipment] != nil {
 		q := l.queues[key.Shipment]
-		if len(q.entries) > 0 && q.entries[0].number == number+1 {
+		if !q.busy && len(q.entries) > 0 && q.entries[0].number == number+1 {
 			q.gap = true
 		}
 	}

@@ -1,32 +1,85 @@
-// Package hosts finds the deployment that a request is for, by its Host.
+// Package hosts finds whose a host is, and what answers for it.
 package hosts
 
 import (
+	"crypto/tls"
 	"net/http"
 	"strings"
+	"sync/atomic"
+
+	"waybill.dev/shared/problem"
+	"waybill.dev/shared/requestid"
 )
 
-// hosts knows below which domain deployments are.
-type hosts struct {
-	below string // the domain, with a dot before it
-	find  func(name string) http.Handler
-	other http.Handler
+// Site is what is known of a host.
+type Site struct {
+	// Account is whose the host is; empty: nobody's, or Waybill's own.
+	Account string
+	Handler http.Handler
+	Domain  *Domain // nil: it is no custom domain
 }
 
-// New returns a handler that gives a request for a name below the domain to what find returns
-// for that name, and every other one to other. The domain is in lower case, without port.
-// X-Forwarded-Host never counts: a caller could choose another tenant's deployment by it.
-func New(domain string, find func(name string) http.Handler, other http.Handler) http.Handler {
-	return &hosts{"." + domain, find, other}
+// Domain is a custom domain that an account has. It is replaced when it changes.
+type Domain struct {
+	ID         string
+	Account    string
+	Hostname   string
+	Deployment string // empty: none
+	// Uploaded is the fingerprint of the certificate that a user has uploaded; empty: none.
+	Uploaded string
+	// Certificate is that certificate, once it was read.
+	Certificate atomic.Pointer[tls.Certificate]
 }
 
-// ServeHTTP implements http.Handler.
-func (h *hosts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if name, ok := strings.CutSuffix(plain(r.Host), h.below); ok {
-		h.find(name).ServeHTTP(w, r)
+// Sites knows what is served.
+type Sites interface {
+	// Deployment returns what is known of the host of a deployment.
+	Deployment(name string) Site
+	// Custom returns what is known of a custom domain.
+	Custom(hostname string) (Site, bool)
+}
+
+// Hosts knows all hosts.
+type Hosts struct {
+	below string // the domain below which deployments are, with a dot before it
+	sites Sites
+	other Site
+}
+
+// New returns the hosts of the sites. Deployments are below the domain, which is in lower case,
+// without port. Every other host is that of other. X-Forwarded-Host never counts: a caller could
+// choose another tenant's deployment by it.
+func New(domain string, sites Sites, other http.Handler) *Hosts {
+	return &Hosts{"." + domain, sites, Site{Handler: other}}
+}
+
+// Of returns what is known of a host, as it is in a Host header or in a TLS handshake.
+func (h *Hosts) Of(host string) Site {
+	host = plain(host)
+	if name, ok := strings.CutSuffix(host, h.below); ok {
+		return h.sites.Deployment(name)
+	}
+	if site, ok := h.sites.Custom(host); ok {
+		return site
+	}
+	return h.other
+}
+
+// errMisdirected is never changed.
+var errMisdirected = problem.New(problem.Misdirected, "The TLS connection is for another host. Open one for the host of the request.")
+
+// ServeHTTP gives a request to the site of its Host. A TLS connection is for the hosts of one
+// account: that of the name which the client gave when it connected.
+func (h *Hosts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	site := h.Of(r.Host)
+	if r.TLS != nil && r.TLS.ServerName != "" && h.Of(r.TLS.ServerName).Account != site.Account {
+		id := requestid.New()
+		w.Header().Set(requestid.Header, id)
+		w.Header().Set("Cache-Control", "no-store")
+		errMisdirected.Write(w, r, id)
 		return
 	}
-	h.other.ServeHTTP(w, r)
+	site.Handler.ServeHTTP(w, r)
 }
 
 // plain returns the host of a Host header in lower case, without port, and without the dot

@@ -54,6 +54,8 @@ const (
 	// A schema with as many schemas in it takes twice as long as if each took the same time: the
 	// library looks for each of them among all.
 	twice = 2000
+	// A schema that is compiled takes what so many values take, however small it is.
+	valuesOfSchema = 8
 	// So many bytes of a text, and instructions of a regular expression, take what a value takes.
 	bytesOfValue, instructionsOfValue = 128, 12
 )
@@ -63,7 +65,7 @@ func (b *Budget) text(schema []byte) error {
 	if b == nil {
 		return nil
 	}
-	values, schemas := int64(1), int64(0)
+	values, schemas := int64(valuesOfSchema), int64(0)
 	quoted := false
 	for i := 0; i < len(schema); i++ {
 		switch c := schema[i]; {

@@ -289,7 +289,7 @@ func (r *Recorder) maintain(ctx context.Context) {
 	ticks := time.NewTicker(maintainEvery)
 	defer ticks.Stop()
 	for {
-		if err := r.options.Store.Maintain(ctx, r.options.Retention); err != nil && ctx.Err() == nil {
+		if err := r.options.Store.Maintain(ctx, r.options.Retention); err != nil {
 			r.log(ctx, "the log of requests can't be tidied up now", err)
 		}
 		select {
@@ -300,7 +300,12 @@ func (r *Recorder) maintain(ctx context.Context) {
 	}
 }
 
+// log tells of what has failed, unless that was for the end of the process: then it is tried once
+// more.
 func (r *Recorder) log(ctx context.Context, message string, err error) {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return
+	}
 	level := slog.LevelError
 	if errors.Is(err, domain.ErrUnavailable) {
 		level = slog.LevelWarn

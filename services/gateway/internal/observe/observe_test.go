@@ -183,6 +183,21 @@ func TestEnd(t *testing.T) {
 	}
 }
 
+// A write that the end of the process cuts off is made once more, and is no trouble to tell of.
+func TestEndCutsAWriteOff(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, storetest.SQLite(), 10)
+	hangs := make(chan struct{})
+	r.store.hangs = hangs
+	r.start()
+	r.recorder.Of("shop", "b1")(ended(t, 200))
+	<-hangs
+	r.stop()
+	if _, all, _ := r.counted("shop"); all != 1 || r.logs.String() != "" {
+		t.Errorf("%d calls, and the log has %s", all, r.logs)
+	}
+}
+
 // Above the rate failed requests come first, up to a half, and of the others each has the same
 // chance.
 func TestSample(t *testing.T) {

@@ -42,6 +42,7 @@ type outage struct {
 	before error // what is answered instead of writing
 	after  error // what is answered although the batch was written
 	writes int
+	hangs  chan struct{} // not nil: it is told of a write, which then lasts as long as its context
 }
 
 func (o *outage) set(before, after error) {
@@ -52,9 +53,15 @@ func (o *outage) set(before, after error) {
 
 func (o *outage) Write(ctx context.Context, b *traffic.Batch) error {
 	o.mu.Lock()
-	before, after := o.before, o.after
+	before, after, hangs := o.before, o.after, o.hangs
+	o.hangs = nil
 	o.writes++
 	o.mu.Unlock()
+	if hangs != nil {
+		close(hangs)
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	if before != nil {
 		return before
 	}
@@ -76,6 +83,7 @@ type rig struct {
 	store    *outage
 	recorder *observe.Recorder
 	registry *prometheus.Registry
+	logs     *gatewaytest.Logs
 	url      string
 	stop     func() // ends the recorder
 }
@@ -83,9 +91,9 @@ type rig struct {
 // newRig serves the routes below. The recorder runs once start is called.
 func newRig(t testing.TB, kind storetest.Kind, rate float64) *rig {
 	t.Helper()
-	r := &rig{t: t, db: kind.Fresh(t), registry: prometheus.NewRegistry()}
+	r := &rig{t: t, db: kind.Fresh(t), registry: prometheus.NewRegistry(), logs: &gatewaytest.Logs{}}
 	r.store = &outage{Traffic: traffic.New(r.db.Open(t, store.Options{}))}
-	r.recorder = observe.New(observe.Options{Store: r.store, Rate: rate, Logger: slog.New(slog.DiscardHandler), Registerer: r.registry})
+	r.recorder = observe.New(observe.Options{Store: r.store, Rate: rate, Logger: slog.New(slog.NewJSONHandler(r.logs, nil)), Registerer: r.registry})
 	return r
 }
 

@@ -55,7 +55,7 @@ func BenchmarkManyDeployments(b *testing.B) {
 	idle := heap() - before
 	b.Run("idle", func(b *testing.B) {
 		for b.Loop() {
-			r.Find("nobody")
+			r.Deployment("nobody")
 		}
 		b.ReportMetric(float64(idle)/many, "bytes/deployment")
 	})

@@ -54,6 +54,7 @@ func head(w http.ResponseWriter) (id string) {
 type deployment struct {
 	rollout  *Rollout
 	name     string
+	account  string
 	wanted   atomic.Pointer[wanted] // what the database says
 	table    atomic.Pointer[table]  // nil: not made yet, or let go of
 	inFlight atomic.Int64
@@ -100,10 +101,6 @@ func (d *deployment) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	d.used.Store(time.Now().UnixNano())
 	answer, _ := t.site.Match(t.runtime, r)
-	if answer == nil {
-		errMissing.Write(w, r, id)
-		return
-	}
 	answer(w, r, id)
 }
 
@@ -123,7 +120,7 @@ func (d *deployment) newTable(build string, compiled *site.Site, before *table) 
 	}
 	return &table{build, compiled, &route.Runtime{
 		Authenticator: o.Authenticator, RateLimits: limits, Upstreams: pools, Memory: o.Memory,
-		Logger: o.Logger.With("deployment", d.name), Called: func(int, bool, int, time.Duration) {},
+		Logger: faultsOnly(o.Logger).With("deployment", d.name), Called: func(int, bool, int, time.Duration) {},
 		Ended: o.Traffic.Of(d.name, build), Meters: o.Meters, Deployment: d.name,
 	}}
 }

@@ -107,16 +107,25 @@ func newRig(t testing.TB, kind storetest.Kind, change func(*rollout.Options)) *r
 		change(&options)
 	}
 	r.Rollout = rollout.New(options)
-	r.handler = hosts.New("gateway.test", r.Find, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	r.handler = hosts.New("gateway.test", r.Rollout, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		r.other.Add(1)
 		w.WriteHeader(http.StatusTeapot)
 	}))
 	nothing := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
-	r.finding = hosts.New("gateway.test", func(name string) http.Handler {
-		r.found = r.Find(name)
-		return nothing
-	}, nothing)
+	r.finding = hosts.New("gateway.test", finding{r, nothing}, nothing)
 	return r
+}
+
+// finding finds sites, and gives requests to nothing instead.
+type finding struct {
+	*rig
+	nothing http.Handler
+}
+
+func (f finding) Deployment(name string) hosts.Site {
+	site := f.Rollout.Deployment(name)
+	f.found = site.Handler
+	return hosts.Site{Account: site.Account, Handler: f.nothing}
 }
 
 // waitTime is how long a test waits for what takes a moment.

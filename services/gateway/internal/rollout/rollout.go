@@ -9,13 +9,13 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"waybill.dev/services/gateway/internal/hosts"
 	"waybill.dev/services/gateway/internal/observe"
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/services/gateway/internal/site"
@@ -24,6 +24,7 @@ import (
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/edge"
 	"waybill.dev/shared/store/deployments"
+	"waybill.dev/shared/store/domains"
 )
 
 // Defaults of the options.
@@ -50,6 +51,11 @@ type Store interface {
 	Source(ctx context.Context, deployment, build string) (deployments.Source, error)
 }
 
+// Domains is where custom domains are read.
+type Domains interface {
+	ServedDomains(ctx context.Context, since int64) ([]domains.Served, int64, error)
+}
+
 // Bus is where nudges come from.
 type Bus interface {
 	Listen(subject string, handle func(body []byte)) (stop func(), err error)
@@ -61,6 +67,10 @@ type Bus interface {
 type Options struct {
 	Store Store
 	Bus   Bus
+	// Domains are custom domains; nil: there are none.
+	Domains Domains
+	// DomainsChanged is called after custom domains have changed; may be nil. It does not wait.
+	DomainsChanged func()
 	// Compile makes the site of a build.
 	Compile       func(ctx context.Context, source *deployments.Source) (*site.Site, error)
 	Guard         *upstream.Guard   // checks connections to back ends
@@ -86,12 +96,14 @@ type Rollout struct {
 	metrics *metrics
 	// byName is replaced at each change; nil: nothing was read yet.
 	byName atomic.Pointer[map[string]*deployment]
+	byHost atomic.Pointer[map[string]*hosts.Domain] // likewise
 	nudges chan struct{}
 	slots  chan struct{}  // one for each table that is being made
 	making sync.WaitGroup // those who make tables
 
 	reading sync.Mutex // held while changes are read
 	readAt  time.Time
+	byID    map[string]*hosts.Domain // custom domains
 
 	mu      sync.Mutex // of what follows
 	version int64
@@ -113,7 +125,7 @@ func New(o Options) *Rollout {
 }
 
 // Ready tells whether it is known what is to be served.
-func (r *Rollout) Ready() bool { return r.byName.Load() != nil }
+func (r *Rollout) Ready() bool { return r.byName.Load() != nil && r.byHost.Load() != nil }
 
 // Nudge has changes looked for at once.
 func (r *Rollout) Nudge() {
@@ -123,17 +135,17 @@ func (r *Rollout) Nudge() {
 	}
 }
 
-// Find returns what answers for a deployment. The answer to a name that nobody has says no
-// more than that.
-func (r *Rollout) Find(name string) http.Handler {
+// Deployment returns what answers for a deployment, and whose it is. The answer to a name that
+// nobody has says no more than that.
+func (r *Rollout) Deployment(name string) hosts.Site {
 	byName := r.byName.Load()
 	if byName == nil {
-		return refusal{errNotYet}
+		return hosts.Site{Handler: refusal{errNotYet}}
 	}
 	if d := (*byName)[name]; d != nil {
-		return d
+		return hosts.Site{Account: d.account, Handler: d}
 	}
-	return refusal{errMissing}
+	return hosts.Site{Handler: refusal{errMissing}}
 }
 
 // Run follows the version until ctx ends. Stop serving before.
@@ -203,11 +215,20 @@ func (r *Rollout) Update(ctx context.Context) error {
 	case version < since || stale: // it goes back when the database comes from a backup
 		since = 0
 	}
+	// Domains come first: so the deployments that they lead to are known.
+	custom, read, err := r.readDomains(ctx, since)
+	if err != nil {
+		return err
+	}
 	changes, version, err := r.options.Store.Served(ctx, since)
 	if err != nil {
 		return fmt.Errorf("read changes of deployments: %w", err)
 	}
+	if r.options.Domains != nil {
+		version = min(version, read)
+	}
 	r.take(changes, since == 0, version)
+	r.takeDomains(custom, since == 0)
 	r.readAt = time.Now()
 	return nil
 }
@@ -238,7 +259,7 @@ func (r *Rollout) take(changes []deployments.Served, all bool, version int64) {
 		}
 		d := before[change.Name]
 		if d == nil {
-			d = &deployment{rollout: r, name: change.Name}
+			d = &deployment{rollout: r, name: change.Name, account: change.Account}
 		}
 		after[change.Name] = d
 		d.want(&wanted{change.State, change.ActiveBuild})

@@ -3,6 +3,7 @@ package rollout_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -83,4 +84,73 @@ func TestTraffic(t *testing.T) {
 	if err != nil || len(list) != 1 || list[0].RoutePath != "" || list[0].BuildID != "" || list[0].ClientRequestID != "theirs" || list[0].Path != "/" {
 		t.Errorf("%+v, %v", list, err)
 	}
+}
+
+// A back end that is dead, or breaks its answers off, is told in the log of the deployment. In that
+// of the process it would be a line for each request, of whoever deploys such a thing.
+func TestDeadBackEnds(t *testing.T) {
+	t.Parallel()
+	breaking := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "100000")
+		_, _ = w.Write(make([]byte, 50_000))
+		panic(http.ErrAbortHandler)
+	}))
+	t.Cleanup(breaking.Close)
+	dead := httptest.NewServer(http.NotFoundHandler())
+	dead.Close()
+	kept := &later{}
+	recorder := observe.New(observe.Options{Store: kept, Rate: 100, Logger: slog.New(slog.DiscardHandler)})
+	r := newRig(t, storetest.SQLite(), func(o *rollout.Options) { o.Traffic = recorder }).run()
+	kept.Traffic = traffic.New(r.db)
+	shop := deployed(t, "shop", forward("/dead", dead.URL), forward("/breaking", breaking.URL))
+	shop.Activate(t, r.db)
+	r.update()
+	const times = 20
+	ids := map[string]string{}
+	for range times {
+		w := r.get(at(shop), "/dead")
+		wants(t, "dead", w, http.StatusBadGateway, "BAD_GATEWAY")
+		ids["refused"] = w.Header().Get("X-Request-Id")
+	}
+	served := httptest.NewServer(r.handler)
+	t.Cleanup(served.Close)
+	for range times {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, served.URL+"/breaking", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Host = at(shop)
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, answer.Body); err == nil {
+			t.Error("the answer did not break off")
+		}
+		_ = answer.Body.Close()
+		ids[`"closed"`] = answer.Header.Get("X-Request-Id")
+	}
+	if logs := r.logs.String(); strings.Contains(logs, `"WARN"`) || strings.Contains(logs, `"ERROR"`) {
+		t.Errorf("the process logs\n%s", logs)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := recorder.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for what, id := range ids {
+		one, err := kept.GetRequest(t.Context(), shop.Name(), id)
+		if err != nil || one.Severity != domain.SeverityError || !strings.Contains(entryTexts(one), what) {
+			t.Errorf("%s: %v, %+v %s", what, err, one, entryTexts(one))
+		}
+	}
+}
+
+// entryTexts is what the entries of a request say, with their attributes.
+func entryTexts(of traffic.Request) string {
+	var texts []string
+	for _, e := range of.Entries {
+		texts = append(texts, e.Source+": "+e.Message+" "+string(e.Attributes))
+	}
+	return strings.Join(texts, "; ")
 }

@@ -24,11 +24,12 @@ import (
 
 // maxTokens bounds the names, values, brackets and braces in the route files of one deployment,
 // each of which takes up to 150 bytes while they are read.
-const maxTokens = 500_000
+const maxTokens = 350_000
 
-// maxSchemas bounds the schemas of one deployment, each with all that it refers to: some 125 MB
-// as long as they are kept, and 2.5 s to compile. That is some 90 schemas of 1,000 members each.
-const maxSchemas = 250_000
+// maxSchemas bounds the schemas of one deployment, each with all that it refers to: some 30 MB
+// as long as they are kept, up to three times that while they are made, and 1 s to compile. That is
+// some 25 different schemas of 1,000 members each.
+const maxSchemas = 64_000
 
 // Rules are those of the installation, the same for all tenants.
 type Rules struct {

@@ -244,7 +244,7 @@ func TestTooLarge(t *testing.T) {
 		files[fmt.Sprintf("%d.oas.json", i)] = large
 	}
 	_, faults := compile(files, tenant.Rules{})
-	if len(faults) != 1 || !strings.Contains(faults[0].Message, "too large") || faults[0].File != "3.oas.json" {
+	if len(faults) != 1 || !strings.Contains(faults[0].Message, "too large") || faults[0].File != "2.oas.json" {
 		t.Errorf("%v", faults)
 	}
 }

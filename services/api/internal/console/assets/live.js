@@ -4,18 +4,30 @@ const channel = new BroadcastChannel("waybill-live");
 const paused = () => localStorage.getItem("waybill-paused") === "1";
 let stream, release, waiting = 0;
 
+// Nobody was told what happened while no stream was open. So every page that is live looks once
+// more after a stream has opened, a second later: by then those who tell know that somebody listens.
+const opened = "opened";
+
 // A page says what it is made of: <div data-live="delivery webhook">. Nothing: it stays.
 function concerned(kind) {
-  return [...document.querySelectorAll("[data-live]")].some((e) => e.dataset.live.split(" ").includes(kind));
+  return [...document.querySelectorAll("[data-live]")].some((e) => kind === opened || e.dataset.live.split(" ").includes(kind));
 }
 
 // At most one reading a second, however much happens.
+const every = 1000;
 let timer, last = 0;
 function nudge(kind) {
   if (!concerned(kind)) return;
   if (paused()) { waiting++; show(); return; }
   if (document.hidden || timer) return;
-  timer = setTimeout(() => { timer = undefined; last = Date.now(); dispatchEvent(new Event("wb:again")); }, Math.max(0, 1000 - (Date.now() - last)));
+  timer = setTimeout(look, kind === opened ? every : Math.max(0, every - (Date.now() - last)));
+}
+
+function look() {
+  timer = undefined;
+  if (paused()) return;
+  last = Date.now();
+  dispatchEvent(new Event("wb:again"));
 }
 
 channel.onmessage = (event) => nudge(event.data);
@@ -32,7 +44,7 @@ function open() {
       nudge(kind);
     };
     for (const name of ["message", "event", "delivery", "webhook", "job"]) stream.addEventListener(name, heard);
-    stream.onopen = show;
+    stream.onopen = () => { show(); channel.postMessage(opened); nudge(opened); };
     stream.onerror = () => { if (stream?.readyState === EventSource.CLOSED) close(true); show(); };
     return new Promise((done) => { release = done; });
   });

@@ -91,13 +91,19 @@ async function load(request, { push = true, fresh = true, quiet = false } = {}) 
     clearTimeout(slow);
     bar.remove();
     if (running === control) running = undefined;
+    if (owed && !running) again();
   }
 }
 
 export const visit = (url) => load(new Request(new URL(url, location.href)), {});
 
 // again reads the page anew where it stands; new rows come in, nothing that the reader does is lost.
-export const again = () => (running ? undefined : load(new Request(location.href), { push: false, fresh: false, quiet: true }));
+// What is asked for while a page is on its way is done after it: that page may be older.
+let owed = false;
+export function again() {
+  owed = Boolean(running);
+  if (!owed) load(new Request(location.href), { push: false, fresh: false, quiet: true });
+}
 
 // What the live stream does not tell of is followed by <div data-refresh="2">: its page is read anew
 // every two seconds, for as long as that is there.

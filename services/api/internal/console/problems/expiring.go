@@ -19,6 +19,7 @@ type ending struct {
 	ConsumerName string            `json:"consumerName"`
 	SigningKeyID string            `json:"signingKeyId"`
 	KeyID        string            `json:"keyId"`
+	Hostname     string            `json:"hostname"`
 	Advice       string            `json:"advice"`
 
 	Left string `json:"-"` // until its end
@@ -77,6 +78,8 @@ func (e *ending) Name() string {
 		return "A signing key"
 	case domain.ExpiryAPIKey:
 		return "An API key"
+	case domain.ExpiryDomainCertificate:
+		return "The certificate of a custom domain"
 	}
 	return string(e.Kind)
 }
@@ -86,6 +89,8 @@ func (e *ending) Of() string {
 	switch {
 	case e.WebhookID != "":
 		return e.URL
+	case e.Hostname != "":
+		return e.Hostname
 	case e.KeyID != "":
 		return e.BucketName + "/" + e.ConsumerName
 	}
@@ -105,6 +110,8 @@ func (e *ending) Link() string {
 		return "/console/signing-keys"
 	case domain.ExpiryAPIKey:
 		return console.Path("console", "access", "buckets", e.BucketName, "consumers", e.ConsumerName)
+	case domain.ExpiryDomainCertificate:
+		return "/console/domains"
 	}
 	return ""
 }

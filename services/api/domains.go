@@ -1,0 +1,24 @@
+package api
+
+import (
+	"waybill.dev/services/api/internal/domains"
+	"waybill.dev/shared/bus"
+)
+
+// Resolver asks DNS about custom domains.
+type Resolver = domains.Resolver
+
+func domainOptions(o *Options, p *parts) domains.Options {
+	return domains.Options{
+		Domains: p.db, Certificates: p.db, Verifier: p.verifier, Names: domains.NamesOf(o.GatewayURL, o.PublicURL),
+		Changed: func() { o.Bus.Announce(bus.SubjectGateway, nil) },
+	}
+}
+
+// newVerifier returns what looks in DNS whose custom domains are; nil: nobody does.
+func newVerifier(o *Options, db telling) *domains.Verifier {
+	if o.Resolver == nil {
+		return nil
+	}
+	return domains.NewVerifier(o.Resolver, db, func() { o.Bus.Announce(bus.SubjectGateway, nil) }, o.Logger)
+}

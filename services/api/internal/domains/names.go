@@ -1,0 +1,64 @@
+package domains
+
+import (
+	"net/url"
+	"strings"
+)
+
+// Names are the hosts that are Waybill's own.
+type Names struct {
+	// Gateway is the domain below which deployments are; empty: it is not known.
+	Gateway string
+	// Own are the other hosts, such as that of the API.
+	Own []string
+}
+
+// NamesOf returns the hosts of URLs; those that are empty have none.
+func NamesOf(gatewayURL string, own ...string) Names {
+	names := Names{Gateway: hostOf(gatewayURL)}
+	for _, address := range own {
+		if host := hostOf(address); host != "" {
+			names.Own = append(names.Own, host)
+		}
+	}
+	return names
+}
+
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+}
+
+// refuse says why a hostname can't be a custom domain; empty: it can.
+func (n Names) refuse(hostname string) string {
+	switch {
+	case within(hostname, n.Gateway):
+		return "must not be the domain of the gateway, nor below it"
+	case within(hostname, "localhost"):
+		return "must not be localhost, nor below it"
+	}
+	for _, own := range n.Own {
+		if hostname == own {
+			return "must not be a host of Waybill's own"
+		}
+	}
+	return ""
+}
+
+// within tells whether a hostname is a domain or below it.
+func within(hostname, domain string) bool {
+	return domain != "" && (hostname == domain || strings.HasSuffix(hostname, "."+domain))
+}
+
+// target is the name that CNAME records of custom domains lead to. The wildcard record of the
+// gateway's domain has it, and no deployment has such a name.
+func (n Names) target() *string {
+	if n.Gateway == "" {
+		return nil
+	}
+	target := "domains." + n.Gateway
+	return &target
+}

@@ -1,0 +1,140 @@
+package domains
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store/domains"
+)
+
+// Resolver asks DNS.
+type Resolver interface {
+	LookupTXT(ctx context.Context, name string) ([]string, error)
+}
+
+// Checks keeps what DNS said.
+type Checks interface {
+	ClaimChecks(ctx context.Context, limit int) ([]domain.CustomDomain, error)
+	NoteAnswer(ctx context.Context, d domain.CustomDomain, answer domains.Answer) (domain.CustomDomain, error)
+}
+
+const (
+	// lookTime bounds a look-up. A name server is its owner's, who may let it hang.
+	lookTime = 4 * time.Second
+	// dueEvery is how often it is looked which domains are due.
+	dueEvery = 5 * time.Second
+	// atOnce is how many domains are looked up at a time.
+	atOnce = 16
+	// shownValues and shownLength bound what is told of the records that there are.
+	shownValues = 5
+	shownLength = 100
+)
+
+// Verifier looks in DNS whose hostnames are.
+type Verifier struct {
+	resolver Resolver
+	checks   Checks
+	changed  func()
+	log      *slog.Logger
+}
+
+// NewVerifier returns a verifier that asks the resolver. It calls changed when an account has got
+// a hostname.
+func NewVerifier(resolver Resolver, checks Checks, changed func(), log *slog.Logger) *Verifier {
+	return &Verifier{resolver, checks, changed, log}
+}
+
+// Check asks DNS about a domain that waits, and returns the domain as it is then. It fails with
+// domains.ErrTaken when the account has shown that the hostname is its own, but another one did so
+// before.
+func (v *Verifier) Check(ctx context.Context, d domain.CustomDomain) (domain.CustomDomain, error) {
+	noted, err := v.checks.NoteAnswer(ctx, d, v.ask(ctx, &d))
+	if errors.Is(err, domains.ErrTaken) {
+		return d, err
+	}
+	if err != nil {
+		return d, fmt.Errorf("check custom domain: %w", err)
+	}
+	return noted, nil
+}
+
+// ask asks DNS for the record of a domain. The dot at the end keeps search domains out of it.
+func (v *Verifier) ask(ctx context.Context, d *domain.CustomDomain) domains.Answer {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	name := domain.DomainRecord + d.Hostname
+	values, err := v.resolver.LookupTXT(ctx, name+".")
+	if err == nil && slices.Contains(values, d.Token) {
+		return domains.Answer{Found: true}
+	}
+	return domains.Answer{Words: []string{words(name, values, err)}}
+}
+
+// words says what DNS answered.
+func words(name string, values []string, err error) string {
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &dns) && dns.IsNotFound, err == nil && len(values) == 0:
+		return "DNS has no TXT record " + name + "."
+	case err != nil && (errors.Is(err, context.DeadlineExceeded) || errors.As(err, &dns) && dns.IsTimeout):
+		return "The name servers of " + name + " did not answer in time."
+	case err != nil:
+		return "The name servers of " + name + " did not answer the question."
+	}
+	text := "The TXT record " + name + " has another value:"
+	for _, value := range values[:min(len(values), shownValues)] {
+		text += " " + strconv.QuoteToASCII(value[:min(len(value), shownLength)])
+	}
+	return text + "."
+}
+
+// Run looks at the domains that are due until ctx ends.
+func (v *Verifier) Run(ctx context.Context) error {
+	ticker := time.NewTicker(dueEvery)
+	defer ticker.Stop()
+	for {
+		if err := v.due(ctx); err != nil && ctx.Err() == nil {
+			v.log.Warn("custom domains could not be checked; trying again", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// due looks at all domains that are due, some at a time.
+func (v *Verifier) due(ctx context.Context) error {
+	for ctx.Err() == nil {
+		claimed, err := v.checks.ClaimChecks(ctx, atOnce)
+		if err != nil || len(claimed) == 0 {
+			return err
+		}
+		var looking sync.WaitGroup
+		for _, d := range claimed {
+			looking.Go(func() { v.one(ctx, d) })
+		}
+		looking.Wait()
+	}
+	return nil
+}
+
+func (v *Verifier) one(ctx context.Context, d domain.CustomDomain) {
+	checked, err := v.Check(ctx, d)
+	switch {
+	case err == nil && checked.Active():
+		v.log.Info("an account has shown that a hostname is its own", "account", d.Account, "hostname", d.Hostname)
+		v.changed()
+	case err != nil && !errors.Is(err, domains.ErrTaken) && !errors.Is(err, domain.ErrNotFound) && ctx.Err() == nil:
+		v.log.Warn("what DNS answered could not be noted", "hostname", d.Hostname, "error", err)
+	}
+}

@@ -1,0 +1,52 @@
+package order
+
+import (
+	"context"
+
+	"waybill.dev/services/dispatcher/internal/index"
+	"waybill.dev/services/dispatcher/internal/origin"
+	"waybill.dev/services/dispatcher/internal/record"
+	"waybill.dev/shared/domain"
+)
+
+// behindEnded returns the first place from one on, below low, whose event has not ended. What settles
+// events may be lost with a dispatcher that had taken it off the bus. The bus does not hand these events
+// out again, but the log knows that they have ended. Here they are settled.
+func (s *session) behindEnded(ctx context.Context, from, low int64) (int64, error) {
+	for from < low {
+		page, err := s.m.options.Log.PlacedEvents(ctx, s.account, from, low)
+		if err != nil {
+			return from, err
+		}
+		if len(page) == 0 { // none of them is unsettled
+			return low, nil
+		}
+		list := make([]*taken, len(page))
+		for i, p := range page {
+			list[i] = &taken{event: &origin.Event{Event: p.Event, REST: true, Place: p.Place, Known: true}, version: p.Version}
+		}
+		found, err := s.examine(ctx, list)
+		if err != nil {
+			return from, err
+		}
+		for i, t := range list {
+			if !ended(t, found.hooks[i], found.known) {
+				return t.event.Place, nil
+			}
+			key := t.event.Event.Key()
+			s.m.options.Emitter.Emit(record.Item{Settled: &key})
+			from = t.event.Place + 1
+		}
+	}
+	return from, nil
+}
+
+// ended reports whether each delivery of an event has an outcome in the log.
+func ended(t *taken, hooks []*index.Hook, known map[domain.DeliveryID]domain.Revision) bool {
+	for _, hook := range hooks {
+		if !known[domain.NewDeliveryID(t.event.Event.Key(), hook.ID)].HasOutcome() {
+			return false
+		}
+	}
+	return true
+}

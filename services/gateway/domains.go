@@ -1,0 +1,66 @@
+package gateway
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net/http"
+
+	"waybill.dev/services/gateway/internal/acme"
+	"waybill.dev/services/gateway/internal/edge"
+	"waybill.dev/services/gateway/internal/hosts"
+)
+
+// newAuthority returns the authority that gives certificates; nil: there is none.
+func newAuthority(o *Options, s *Service) (*acme.Authority, error) {
+	if o.ACME.Directory == "" {
+		return nil, nil
+	}
+	made, err := acme.New(acme.Options{
+		Store: s.domains, Directory: o.ACME.Directory, Email: o.ACME.Email, Trusted: o.ACME.Trusted, Wanted: s.wantsCertificate,
+		Challenges: o.ACME.Challenges, RenewEvery: o.ACME.RenewEvery, Logger: o.Logger, Registerer: o.Registerer,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make gateway: %w", err)
+	}
+	return made, nil
+}
+
+// wantsCertificate tells whether a hostname is a custom domain without an uploaded certificate.
+func (s *Service) wantsCertificate(hostname string) bool {
+	site, ok := s.rollout.Custom(hostname)
+	return ok && site.Domain.Uploaded == ""
+}
+
+func (s *Service) domainsChanged() {
+	if s.acme != nil {
+		s.acme.Changed()
+	}
+}
+
+// TLS returns what a TLS server in front of Handler listens with: the name that a client gives
+// decides which certificate it gets, and for whose hosts the connection is.
+func (s *Service) TLS() *tls.Config {
+	options := edge.Options{
+		Hosts: hosts.New(s.options.Domain, s.rollout, http.NotFoundHandler()), Uploads: s.domains, Own: s.options.Certificate, Logger: s.options.Logger,
+	}
+	if s.acme != nil {
+		options.Authority = s.acme
+	}
+	return edge.New(options).Config()
+}
+
+// answering answers an authority that looks at a custom domain, and gives every other request to
+// next.
+func (s *Service) answering(next *hosts.Hosts) http.Handler {
+	if s.acme == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if acme.Asks(r) {
+			if d := next.Of(r.Host).Domain; d != nil && s.acme.Answer(w, r, d.Hostname) {
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,125 @@
+package acme
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/certmagic"
+	"go.uber.org/zap"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store/domains"
+)
+
+const (
+	// aheadEvery is how often it is looked which certificates are missing, besides each change.
+	aheadEvery = time.Minute
+	// aheadAtOnce is how many are fetched at a time.
+	aheadAtOnce = 4
+	// aheadLock is had by the process that fetches ahead.
+	aheadLock = "ahead"
+	// Certificates that have ended stay for keepEnded.
+	cleanEvery = 24 * time.Hour
+	keepEnded  = 14 * 24 * time.Hour
+)
+
+// Changed has missing certificates looked for. It does not wait.
+func (a *Authority) Changed() {
+	select {
+	case a.changes <- struct{}{}:
+	default:
+	}
+}
+
+// Run fetches certificates before they are asked for, and renews them, until ctx ends. One process
+// fetches ahead; each renews what it has in memory, and all see to it that it is done once.
+func (a *Authority) Run(ctx context.Context) error {
+	defer a.stop()
+	ticker := time.NewTicker(min(aheadEvery, domains.LockRenewal))
+	defer ticker.Stop()
+	var last time.Time
+	for {
+		leads, err := a.options.Store.LockACME(ctx, aheadLock, a.storage.owner)
+		changed := false
+		select {
+		case <-a.changes:
+			changed = true
+		default:
+		}
+		if changed {
+			a.forget()
+		}
+		if err == nil && leads && (changed || time.Since(last) >= aheadEvery) {
+			last = time.Now()
+			a.ahead(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		case <-a.changes:
+			a.Changed() // for the next round
+		}
+	}
+}
+
+// stop ends what is under way.
+func (a *Authority) stop() {
+	a.end()
+	a.cache.Stop()
+	ctx, cancel := context.WithTimeout(context.Background(), unlockTime)
+	defer cancel()
+	_ = a.options.Store.UnlockACME(ctx, aheadLock, a.storage.owner) // it ends by itself, too
+}
+
+// ahead fetches the certificates that are missing, and has those in memory that end soon: from
+// there they are renewed.
+func (a *Authority) ahead(ctx context.Context) {
+	ends, err := a.options.Store.CertificateEnds(ctx, time.Now().Add(domain.CertificateSoonTime))
+	if err != nil {
+		a.options.Logger.Warn("it can't be read which certificates are missing; trying again", "error", err)
+		return
+	}
+	names := make(chan string)
+	var fetching sync.WaitGroup
+	for range min(aheadAtOnce, len(ends)) {
+		fetching.Go(func() {
+			for name := range names {
+				_, _, _ = a.flights.Do(name, func() (any, error) { return a.obtain(name) }) // what fails is noted, and tried again
+			}
+		})
+	}
+	for _, name := range slices.Sorted(maps.Keys(ends)) {
+		if a.options.Wanted(name) && a.cached(name, time.Now()) == nil && ctx.Err() == nil {
+			names <- name
+		}
+	}
+	close(names)
+	fetching.Wait()
+	err = certmagic.CleanStorage(ctx, a.storage, certmagic.CleanStorageOptions{
+		Logger: zap.NewNop(), Interval: cleanEvery, OCSPStaples: true, ExpiredCerts: true, ExpiredCertGracePeriod: keepEnded,
+	})
+	if err != nil && ctx.Err() == nil {
+		a.options.Logger.Warn("certificates that have ended could not be removed", "error", err)
+	}
+}
+
+// forget lets go of certificates in memory that nobody wants any more.
+func (a *Authority) forget() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	clear(a.failed)
+	var gone []certmagic.SubjectIssuer
+	for name := range a.known {
+		if !a.options.Wanted(name) {
+			delete(a.known, name)
+			gone = append(gone, certmagic.SubjectIssuer{Subject: name})
+		}
+	}
+	if len(gone) > 0 {
+		a.cache.RemoveManaged(gone)
+	}
+}

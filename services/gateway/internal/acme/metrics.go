@@ -1,0 +1,16 @@
+package acme
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// metrics have no hostname: there may be any number of them.
+type metrics struct {
+	orders *prometheus.CounterVec
+}
+
+func newMetrics(r prometheus.Registerer) *metrics {
+	m := &metrics{orders: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "waybill_gateway_certificate_orders_total", Help: "Certificates that were ordered at the authority, by result.",
+	}, []string{"result"})}
+	r.MustRegister(m.orders)
+	return m
+}

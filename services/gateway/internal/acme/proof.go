@@ -1,0 +1,88 @@
+package acme
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/mholt/acmez/v3"
+	"github.com/mholt/acmez/v3/acme"
+
+	"waybill.dev/shared/domain"
+)
+
+// proofs keeps in the database what an authority is to find at a hostname, so that any gateway can
+// answer it.
+type proofs struct {
+	store Store
+}
+
+// Present implements acmez.Solver.
+func (p *proofs) Present(ctx context.Context, challenge acme.Challenge) error {
+	text, err := json.Marshal(challenge)
+	if err != nil {
+		return fmt.Errorf("write proof: %w", err)
+	}
+	return p.store.PutACME(ctx, proofKey(challenge.Type, challenge.Identifier.Value), text)
+}
+
+// CleanUp implements acmez.Solver.
+func (p *proofs) CleanUp(ctx context.Context, challenge acme.Challenge) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unlockTime)
+	defer cancel()
+	return p.store.DeleteACME(ctx, proofKey(challenge.Type, challenge.Identifier.Value))
+}
+
+func proofKey(kind, hostname string) string { return "proofs/" + kind + "/" + hostname }
+
+// errNoOrder tells that no authority is to look at a hostname now.
+var errNoOrder = errors.New("there is no open order")
+
+// of returns the proof of an open order.
+func (p *proofs) of(ctx context.Context, kind, hostname string) (challenge acme.Challenge, err error) {
+	text, _, err := p.store.ACME(ctx, proofKey(kind, hostname))
+	if errors.Is(err, domain.ErrNotFound) {
+		return challenge, errNoOrder
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &challenge)
+	}
+	if err != nil {
+		return challenge, fmt.Errorf("read proof: %w", err)
+	}
+	return challenge, nil
+}
+
+const (
+	proofPath = "/.well-known/acme-challenge/"
+	proofTime = 3 * time.Second
+)
+
+// Asks tells whether a request looks for a proof.
+func Asks(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, proofPath) }
+
+// Answer answers an authority that looks for the proof of HTTP-01 at a hostname. It returns false
+// when the request is for no open order; then it is a request like any other.
+func (a *Authority) Answer(w http.ResponseWriter, r *http.Request, hostname string) bool {
+	token, ok := strings.CutPrefix(r.URL.Path, proofPath)
+	if !ok || r.Method != http.MethodGet && r.Method != http.MethodHead {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), proofTime)
+	defer cancel()
+	challenge, err := a.proofs.of(ctx, acme.ChallengeTypeHTTP01, hostname)
+	if err != nil || challenge.Token != token {
+		return false
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	_, _ = w.Write([]byte(challenge.KeyAuthorization))
+	return true
+}
+
+var _ acmez.Solver = (*proofs)(nil)

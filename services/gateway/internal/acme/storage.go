@@ -1,0 +1,194 @@
+package acme
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/certmagic"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store/domains"
+)
+
+// lockPoll is how often it is tried to get a lock that another process has.
+const lockPoll = 500 * time.Millisecond
+
+// storage keeps certificates and what belongs to them in the database. All gateways on the
+// database have one storage.
+type storage struct {
+	store Store
+	owner string // of locks: this process
+
+	mu   sync.Mutex
+	held map[string]func() // ends the renewal of a lock
+	own  map[string]chan struct{}
+}
+
+func newStorage(store Store, owner string) *storage {
+	return &storage{store: store, owner: owner, held: make(map[string]func()), own: make(map[string]chan struct{})}
+}
+
+var _ certmagic.Storage = (*storage)(nil)
+
+// missing has errors of the kind that callers look for.
+func missing(err error) error {
+	if errors.Is(err, domain.ErrNotFound) {
+		return fmt.Errorf("%w: %w", fs.ErrNotExist, err)
+	}
+	return err
+}
+
+func (s *storage) Store(ctx context.Context, key string, value []byte) error {
+	return s.store.PutACME(ctx, key, value)
+}
+
+func (s *storage) Load(ctx context.Context, key string) ([]byte, error) {
+	value, _, err := s.store.ACME(ctx, key)
+	return value, missing(err)
+}
+
+func (s *storage) Delete(ctx context.Context, key string) error { return s.store.DeleteACME(ctx, key) }
+
+func (s *storage) Exists(ctx context.Context, key string) bool {
+	keys, err := s.store.ACMEKeys(ctx, key)
+	return err == nil && len(keys) > 0
+}
+
+// List returns the keys below a key; without recursive, those right below it.
+func (s *storage) List(ctx context.Context, path string, recursive bool) ([]string, error) {
+	keys, err := s.store.ACMEKeys(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	prefix := path + "/"
+	if path == "" {
+		prefix = ""
+	}
+	var list []string
+	for _, key := range keys {
+		rest, ok := strings.CutPrefix(key, prefix)
+		if !ok {
+			continue // the key itself
+		}
+		if name, _, deeper := strings.Cut(rest, "/"); deeper && !recursive {
+			key = prefix + name
+		}
+		list = append(list, key)
+	}
+	if len(list) == 0 {
+		return nil, fs.ErrNotExist
+	}
+	return slices.Compact(list), nil
+}
+
+func (s *storage) Stat(ctx context.Context, key string) (certmagic.KeyInfo, error) {
+	value, modified, err := s.store.ACME(ctx, key)
+	if err == nil {
+		return certmagic.KeyInfo{Key: key, Modified: modified, Size: int64(len(value)), IsTerminal: true}, nil
+	}
+	if errors.Is(err, domain.ErrNotFound) && s.Exists(ctx, key) {
+		return certmagic.KeyInfo{Key: key}, nil
+	}
+	return certmagic.KeyInfo{}, missing(err)
+}
+
+// Lock waits for the lock of a name. It is renewed until Unlock, so that it ends soon after this
+// process does.
+func (s *storage) Lock(ctx context.Context, name string) error {
+	if err := s.enter(ctx, name); err != nil {
+		return err
+	}
+	for {
+		taken, err := s.store.LockACME(ctx, name, s.owner)
+		if err != nil {
+			s.leave(name)
+			return err
+		}
+		if taken {
+			s.keep(ctx, name)
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			s.leave(name)
+			return ctx.Err()
+		case <-time.After(lockPoll):
+		}
+	}
+}
+
+// enter waits until nobody else in this process has the lock, for which the database takes the
+// process as one.
+func (s *storage) enter(ctx context.Context, name string) error {
+	for {
+		s.mu.Lock()
+		busy := s.own[name]
+		if busy == nil {
+			s.own[name] = make(chan struct{})
+			s.mu.Unlock()
+			return nil
+		}
+		s.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-busy:
+		}
+	}
+}
+
+func (s *storage) leave(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.own[name])
+	delete(s.own, name)
+}
+
+// keep renews a lock.
+func (s *storage) keep(ctx context.Context, name string) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ticker := time.NewTicker(domains.LockRenewal)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+				_, _ = s.store.LockACME(ctx, name, s.owner) // when it fails, the next time comes before the end
+			}
+		}
+	}()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held[name] = func() {
+		cancel()
+		<-done
+	}
+}
+
+const unlockTime = 5 * time.Second
+
+// Unlock gives a lock back, also when the work with it was broken off.
+func (s *storage) Unlock(ctx context.Context, name string) error {
+	s.mu.Lock()
+	end := s.held[name]
+	delete(s.held, name)
+	s.mu.Unlock()
+	if end == nil {
+		return fmt.Errorf("unlock certificate: there is no lock %s", name)
+	}
+	end()
+	defer s.leave(name)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unlockTime)
+	defer cancel()
+	return s.store.UnlockACME(ctx, name, s.owner)
+}

@@ -1,0 +1,149 @@
+package domain
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"time"
+
+	"golang.org/x/net/idna"
+)
+
+// Bounds of custom domains.
+const (
+	MaxCustomDomains = 100 // of an account
+	// While a domain waits, DNS is asked each DomainCheckOften for DomainOftenTime, and then each
+	// DomainCheckRarely, until DomainWaitTime is over.
+	DomainCheckOften  = time.Minute
+	DomainOftenTime   = time.Hour
+	DomainCheckRarely = time.Hour
+	DomainWaitTime    = 7 * 24 * time.Hour
+	// DomainRemovedTime is how long gateways may take to learn that a domain was removed.
+	DomainRemovedTime = 24 * time.Hour
+	// CertificateSoonTime is how long before its end a certificate authority is asked for the
+	// next certificate at the latest.
+	CertificateSoonTime = 30 * 24 * time.Hour
+)
+
+// DomainRecord is what stands before a hostname in the name of the TXT record that shows whose it is.
+const DomainRecord = "_waybill."
+
+// CustomDomain is a hostname of an account's own that leads to one of its deployments.
+type CustomDomain struct {
+	ID         string
+	Account    string
+	Hostname   string // in lower case, as in DNS
+	Deployment string // empty: none
+	// Project, Branch and EnvironmentType are those of the deployment.
+	Project         string
+	Branch          string
+	EnvironmentType EnvironmentType
+	IsDefault       bool // of the deployment
+	// Token is the value that the TXT record has to have.
+	Token string
+	// Answers are what DNS answered last, in words. Empty: there is nothing to say.
+	Answers     []string
+	Certificate DomainCertificate
+	CreatedOn   time.Time
+	UpdatedOn   time.Time
+	VerifiedOn  time.Time // zero: the domain waits
+	CheckedOn   time.Time // when DNS was asked last; zero: not yet
+	NextCheckOn time.Time // zero: DNS is not asked by itself
+}
+
+// Active tells whether the account has the hostname.
+func (d *CustomDomain) Active() bool { return !d.VerifiedOn.IsZero() }
+
+// NextCheck returns when DNS is to be asked again for a domain that waits; zero: not any more.
+func (d *CustomDomain) NextCheck(now time.Time) time.Time {
+	switch age := now.Sub(d.CreatedOn); {
+	case age < DomainOftenTime:
+		return now.Add(DomainCheckOften)
+	case age < DomainWaitTime:
+		return now.Add(DomainCheckRarely)
+	}
+	return time.Time{}
+}
+
+// CertificateSource says where the certificate of a custom domain comes from.
+type CertificateSource string
+
+// The sources of certificates.
+const (
+	CertificateUploaded CertificateSource = "uploaded"
+	CertificateACME     CertificateSource = "acme" // a certificate authority gives it
+)
+
+// DomainCertificate is what is known of the certificate of a custom domain.
+type DomainCertificate struct {
+	Source  CertificateSource // empty: there is none, and nobody has asked for one
+	ValidTo time.Time         // zero: there is none yet
+	Error   string            // why the last order failed; empty: it did not
+}
+
+// The statuses of a certificate.
+const (
+	CertificateNone    = "none"
+	CertificateIssuing = "issuing"
+	CertificateActive  = "active"
+	CertificateFailed  = "failed"
+	CertificateExpired = "expired"
+)
+
+// Status says in one word what there is at a time.
+func (c *DomainCertificate) Status(now time.Time) string {
+	switch {
+	case c.Source == "":
+		return CertificateNone
+	case c.ValidTo.IsZero() && c.Error != "":
+		return CertificateFailed
+	case c.ValidTo.IsZero():
+		return CertificateIssuing
+	case c.ValidTo.Before(now):
+		return CertificateExpired
+	}
+	return CertificateActive
+}
+
+// UploadedCertificate is a certificate that a user has made somewhere else.
+type UploadedCertificate struct {
+	Chain       string // PEM, the certificate of the host first
+	PrivateKey  Secret // PEM
+	Fingerprint string // SHA-256 of the first certificate
+	ValidTo     time.Time
+}
+
+// ErrHostname tells why a text is no hostname of a custom domain.
+var ErrHostname = errors.New("must be a hostname with at least two labels, such as api.example.com")
+
+const maxHostname = 253
+
+// ParseHostname returns a hostname as DNS has it: in lower case, without the dot at its end, other
+// letters in punycode.
+func ParseHostname(text string) (string, error) {
+	name, err := idna.Lookup.ToASCII(strings.TrimSuffix(text, "."))
+	if err != nil || name == "" || len(name) > maxHostname {
+		return "", ErrHostname
+	}
+	if _, err := netip.ParseAddr(name); err == nil {
+		return "", ErrHostname
+	}
+	labels := strings.Split(name, ".")
+	if len(labels) < 2 || strings.Trim(labels[len(labels)-1], "0123456789") == "" {
+		return "", ErrHostname
+	}
+	for _, label := range labels {
+		if !validLabel(label) {
+			return "", ErrHostname
+		}
+	}
+	return name, nil
+}
+
+// validLabel tells whether a label has letters, digits and hyphens alone, as names of hosts do.
+func validLabel(label string) bool {
+	if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
+		return false
+	}
+	return strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+}

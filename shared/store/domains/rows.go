@@ -1,0 +1,109 @@
+package domains
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+// The database numbers domains (seq).
+
+type domainRow struct {
+	Seq         int64  `gorm:"->"`
+	ID          string `gorm:"primaryKey"`
+	Account     string
+	Hostname    string
+	Deployment  string
+	IsDefault   bool
+	Token       string
+	Answers     string
+	Version     int64
+	CreatedBy   string
+	CreatedKey  string
+	CreatedAt   store.Instant `gorm:"autoCreateTime:false"`
+	UpdatedAt   store.Instant `gorm:"autoUpdateTime:false"`
+	VerifiedAt  store.Instant
+	CheckedAt   store.Instant
+	NextCheckAt store.Instant
+	RemovedAt   store.Instant
+}
+
+func (*domainRow) TableName() string { return "gateway_domains" }
+
+type certificateRow struct {
+	DomainID    string `gorm:"primaryKey"`
+	Chain       string
+	PrivateKey  []byte
+	Fingerprint string
+	NotAfter    store.Instant
+	CreatedAt   store.Instant `gorm:"autoCreateTime:false"`
+}
+
+func (*certificateRow) TableName() string { return "gateway_domain_certificates" }
+
+type acmeRow struct {
+	Key        string `gorm:"primaryKey"`
+	Value      []byte
+	ModifiedAt store.Instant
+}
+
+func (*acmeRow) TableName() string { return "gateway_acme" }
+
+type lockRow struct {
+	Name      string `gorm:"primaryKey"`
+	Owner     string
+	ExpiresAt store.Instant
+}
+
+func (*lockRow) TableName() string { return "gateway_acme_locks" }
+
+type stateRow struct {
+	Hostname  string `gorm:"primaryKey"`
+	NotAfter  store.Instant
+	Error     string
+	Failures  int64
+	RetryAt   store.Instant
+	UpdatedAt store.Instant `gorm:"autoUpdateTime:false"`
+}
+
+func (*stateRow) TableName() string { return "gateway_acme_states" }
+
+// place is what a domain shows of its deployment.
+type place struct {
+	Name            string
+	Project         string
+	Branch          string
+	EnvironmentType string
+}
+
+func (r *domainRow) domain() (domain.CustomDomain, error) {
+	d := domain.CustomDomain{
+		ID: r.ID, Account: r.Account, Hostname: r.Hostname, Deployment: r.Deployment, IsDefault: r.IsDefault, Token: r.Token,
+		CreatedOn: r.CreatedAt.Time(), UpdatedOn: r.UpdatedAt.Time(), VerifiedOn: r.VerifiedAt.Time(),
+		CheckedOn: r.CheckedAt.Time(), NextCheckOn: r.NextCheckAt.Time(),
+	}
+	if r.Answers != "" {
+		if err := json.Unmarshal([]byte(r.Answers), &d.Answers); err != nil {
+			return d, fmt.Errorf("read answers of DNS: %w", err)
+		}
+	}
+	return d, nil
+}
+
+func writeAnswers(answers []string) (string, error) {
+	if len(answers) == 0 {
+		return "", nil
+	}
+	text, err := json.Marshal(answers)
+	if err != nil {
+		return "", fmt.Errorf("write answers of DNS: %w", err)
+	}
+	return string(text), nil
+}
+
+// sealData binds a private key to its row and column.
+func sealData(domainID string) []byte {
+	return []byte("gateway_domain_certificates|private_key|" + domainID)
+}

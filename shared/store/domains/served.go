@@ -1,0 +1,105 @@
+package domains
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+// Served is what gateways know of a custom domain that an account has, or had.
+type Served struct {
+	ID         string
+	Account    string
+	Hostname   string
+	Deployment string // empty: none
+	// Uploaded is the fingerprint of the certificate that a user has uploaded; empty: none.
+	Uploaded string
+	// ValidTo is the end of the certificate of an authority; zero: there was none yet.
+	ValidTo time.Time
+	Removed bool
+}
+
+type servedRow struct {
+	ID          string
+	Account     string
+	Hostname    string
+	Deployment  string
+	Fingerprint string
+	NotAfter    store.Instant
+	RemovedAt   store.Instant
+}
+
+// ServedDomains returns the verified domains of all accounts that changed after version since, the
+// removed ones too, and the version that the answer stands for. Since 0: all that are there.
+func (s *Domains) ServedDomains(ctx context.Context, since int64) ([]Served, int64, error) {
+	var served []Served
+	var version int64
+	err := s.db.Snapshot(ctx, func(tx *gorm.DB) error {
+		if err := tx.Raw("SELECT version FROM gateway_version WHERE id = 1").Scan(&version).Error; err != nil {
+			return err
+		}
+		condition := "d.version > ?"
+		if since == 0 {
+			condition = "d.version >= ? AND d.removed_at IS NULL"
+		}
+		var rows []servedRow
+		err := tx.Raw(`SELECT d.id, d.account, d.hostname, d.deployment, COALESCE(c.fingerprint, '') AS fingerprint, s.not_after, d.removed_at
+			FROM gateway_domains d LEFT JOIN gateway_domain_certificates c ON c.domain_id = d.id LEFT JOIN gateway_acme_states s ON s.hostname = d.hostname
+			WHERE d.verified_at IS NOT NULL AND `+condition+` ORDER BY d.version`, since).Scan(&rows).Error
+		if err != nil {
+			return fmt.Errorf("read custom domains: %w", err)
+		}
+		served = make([]Served, len(rows))
+		for i, r := range rows {
+			served[i] = Served{r.ID, r.Account, r.Hostname, r.Deployment, r.Fingerprint, r.NotAfter.Time(), r.RemovedAt != 0}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, 0, store.Wrap("read served domains", err)
+	}
+	return served, version, nil
+}
+
+// UploadedCertificate returns the certificate that a user has uploaded for a domain. It fails with
+// domain.ErrNotFound when there is none.
+func (s *Domains) UploadedCertificate(ctx context.Context, id string) (domain.UploadedCertificate, error) {
+	var row certificateRow
+	if err := s.db.Reading(ctx).Where("domain_id = ?", id).Take(&row).Error; err != nil {
+		return domain.UploadedCertificate{}, store.Wrap("read uploaded certificate", err)
+	}
+	key, err := s.db.Unseal(row.PrivateKey, sealData(row.DomainID))
+	if err != nil {
+		return domain.UploadedCertificate{}, store.Wrap("read key of uploaded certificate", errors.Join(domain.ErrUnreadable, err))
+	}
+	return domain.UploadedCertificate{
+		Chain: row.Chain, PrivateKey: domain.Secret(key), Fingerprint: row.Fingerprint, ValidTo: row.NotAfter.Time(),
+	}, nil
+}
+
+// CertificateEnds returns when the certificates of custom domains end, by their hostnames, that an
+// authority has given and nobody has replaced by an uploaded one. Those that end later than before
+// are not among them, and those of which there is none yet have the zero time.
+func (s *Domains) CertificateEnds(ctx context.Context, before time.Time) (map[string]time.Time, error) {
+	var rows []struct {
+		Hostname string
+		NotAfter store.Instant
+	}
+	err := s.db.Reading(ctx).Raw(`SELECT d.hostname, s.not_after FROM gateway_domains d LEFT JOIN gateway_acme_states s ON s.hostname = d.hostname
+		WHERE d.verified_at IS NOT NULL AND d.removed_at IS NULL AND (s.not_after IS NULL OR s.not_after < ?)
+		AND NOT EXISTS (SELECT 1 FROM gateway_domain_certificates c WHERE c.domain_id = d.id)`, store.InstantOf(before)).Scan(&rows).Error
+	if err != nil {
+		return nil, store.Wrap("read ends of certificates", err)
+	}
+	ends := make(map[string]time.Time, len(rows))
+	for _, row := range rows {
+		ends[row.Hostname] = row.NotAfter.Time()
+	}
+	return ends, nil
+}

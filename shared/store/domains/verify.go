@@ -1,0 +1,198 @@
+package domains
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/auditlog"
+	"waybill.dev/shared/store/deployments"
+)
+
+// Answer is what DNS said about a domain.
+type Answer struct {
+	// Found says that the TXT record has the token.
+	Found bool
+	// Words are what is missing; empty: nothing.
+	Words []string
+}
+
+// ClaimChecks returns up to limit domains that wait and are due for a look at DNS, and sets when
+// they are due again. So no other process looks at the same time.
+func (s *Domains) ClaimChecks(ctx context.Context, limit int) ([]domain.CustomDomain, error) {
+	var claimed []domain.CustomDomain
+	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
+		claimed = nil
+		now := s.db.Now()
+		query := "SELECT * FROM gateway_domains WHERE next_check_at <= ? AND removed_at IS NULL ORDER BY next_check_at LIMIT ?"
+		if !s.db.SQLite() {
+			query += " FOR NO KEY UPDATE SKIP LOCKED"
+		}
+		var rows []domainRow
+		if err := tx.Raw(query, store.InstantOf(now), limit).Scan(&rows).Error; err != nil {
+			return fmt.Errorf("read custom domains that are due: %w", err)
+		}
+		for i := range rows {
+			d, err := rows[i].domain()
+			if err != nil {
+				return err
+			}
+			next := store.InstantOf(d.NextCheck(now))
+			if err := tx.Model(&rows[i]).UpdateColumn("next_check_at", next).Error; err != nil {
+				return fmt.Errorf("claim check of custom domain: %w", err)
+			}
+			claimed = append(claimed, d)
+		}
+		return nil
+	})
+	return claimed, store.Wrap("claim checks of custom domains", err)
+}
+
+// NoteAnswer writes what DNS said about a domain that waits. When it has the token, the account has
+// the hostname from now on; ErrTaken: another one was first.
+func (s *Domains) NoteAnswer(ctx context.Context, d domain.CustomDomain, answer Answer) (domain.CustomDomain, error) {
+	err := s.noteAnswer(ctx, d, answer)
+	if errors.Is(err, domain.ErrConflict) { // another account was first, a moment ago
+		err = ErrTaken
+	}
+	if errors.Is(err, ErrTaken) {
+		err = errors.Join(ErrTaken, s.noteAnswer(ctx, d, Answer{Words: []string{"Another account has the hostname."}}))
+	}
+	if err != nil {
+		return domain.CustomDomain{}, store.Wrap("note what DNS answered", err)
+	}
+	return s.GetCustomDomain(ctx, d.Account, d.Hostname)
+}
+
+func (s *Domains) noteAnswer(ctx context.Context, d domain.CustomDomain, answer Answer) error {
+	text, err := writeAnswers(answer.Words)
+	if err != nil {
+		return err
+	}
+	return s.db.Tx(ctx, func(tx *gorm.DB) error {
+		row, err := s.take(tx, d.Account, d.Hostname, store.LockChange)
+		if err != nil {
+			return err
+		}
+		if row.ID != d.ID || row.VerifiedAt != 0 {
+			return nil // it was made anew, or has what it needs
+		}
+		row.Answers, row.CheckedAt = text, store.InstantOf(s.db.Now())
+		if !answer.Found {
+			return tx.Select("answers", "checked_at").Updates(&row).Error
+		}
+		return s.verify(ctx, tx, &row)
+	})
+}
+
+// verify gives the hostname to the account of the row.
+func (s *Domains) verify(ctx context.Context, tx *gorm.DB, row *domainRow) error {
+	taken, err := takenBy(tx, row)
+	if err != nil || taken {
+		return errors.Join(err, onlyIf(taken, ErrTaken))
+	}
+	row.VerifiedAt, row.UpdatedAt, row.NextCheckAt = row.CheckedAt, row.CheckedAt, 0
+	if _, ok := auditlog.CallerOf(ctx); !ok && row.CreatedBy != "" { // DNS was asked without being told to
+		ctx = auditlog.WithCaller(ctx, deployments.MadeBy(row.Account, row.CreatedBy, row.CreatedKey))
+	}
+	if err := s.note(ctx, tx, auditlog.ActionVerifyDomain, row); err != nil {
+		return err
+	}
+	return s.changed(ctx, tx, row)
+}
+
+// PutCertificate gives a domain an uploaded certificate in the place of another one.
+func (s *Domains) PutCertificate(ctx context.Context, account, hostname string, c domain.UploadedCertificate) error {
+	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
+		row, err := s.take(tx, account, hostname, store.LockChange)
+		if err != nil {
+			return err
+		}
+		now := store.InstantOf(s.db.Now())
+		certificate := certificateRow{DomainID: row.ID, Chain: c.Chain, Fingerprint: c.Fingerprint, NotAfter: store.InstantOf(c.ValidTo), CreatedAt: now}
+		if certificate.PrivateKey, err = s.db.Seal([]byte(c.PrivateKey.Reveal()), sealData(row.ID)); err != nil {
+			return err
+		}
+		if err := tx.Save(&certificate).Error; err != nil {
+			return fmt.Errorf("write certificate of custom domain: %w", err)
+		}
+		row.UpdatedAt = now
+		if err := s.note(ctx, tx, auditlog.ActionPutCertificate, &row); err != nil {
+			return err
+		}
+		return s.changed(ctx, tx, &row)
+	})
+	return store.Wrap("upload certificate of custom domain", err)
+}
+
+// DeleteCertificate takes the uploaded certificate of a domain away.
+func (s *Domains) DeleteCertificate(ctx context.Context, account, hostname string) error {
+	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
+		row, err := s.take(tx, account, hostname, store.LockChange)
+		if err != nil {
+			return err
+		}
+		result := tx.Where("domain_id = ?", row.ID).Delete(&certificateRow{})
+		if result.Error != nil {
+			return fmt.Errorf("delete certificate of custom domain: %w", result.Error)
+		}
+		if result.RowsAffected == 0 {
+			return domain.ErrNotFound
+		}
+		row.UpdatedAt = store.InstantOf(s.db.Now())
+		if err := s.note(ctx, tx, auditlog.ActionDeleteCertificate, &row); err != nil {
+			return err
+		}
+		return s.changed(ctx, tx, &row)
+	})
+	return store.Wrap("delete certificate of custom domain", err)
+}
+
+// used are domains with their certificates, and usedEnd is when the one ends that is used: the
+// uploaded one, else that of an authority.
+const (
+	used = `gateway_domains d LEFT JOIN gateway_domain_certificates c ON c.domain_id = d.id
+		LEFT JOIN gateway_acme_states s ON s.hostname = d.hostname AND d.verified_at IS NOT NULL`
+	usedEnd = "COALESCE(c.not_after, s.not_after)"
+)
+
+// ExpiringCertificates returns certificates of an account's domains that end within the time that
+// is told of, the soonest first.
+func (s *Domains) ExpiringCertificates(ctx context.Context, account string, now time.Time, limit int) ([]domain.Expiry, error) {
+	if !store.Storable(account) {
+		return nil, domain.ErrNotFound
+	}
+	var rows []struct {
+		Hostname string
+		NotAfter store.Instant
+	}
+	err := s.db.Reading(ctx).Raw("SELECT d.hostname, "+usedEnd+" AS not_after FROM "+used+" WHERE d.account = ? AND d.removed_at IS NULL AND "+usedEnd+" <= ? ORDER BY not_after, d.hostname LIMIT ?",
+		account, store.InstantOf(now.Add(domain.ExpirySoon)), limit).Scan(&rows).Error
+	if err != nil {
+		return nil, store.Wrap("read certificates that end", err)
+	}
+	list := make([]domain.Expiry, len(rows))
+	for i, row := range rows {
+		list[i] = domain.Expiry{Kind: domain.ExpiryDomainCertificate, At: row.NotAfter.Time(), Hostname: row.Hostname}
+	}
+	return list, nil
+}
+
+// CountExpiringCertificates counts the same over all accounts.
+func (s *Domains) CountExpiringCertificates(ctx context.Context, now time.Time) (domain.ExpiryCount, error) {
+	var row struct {
+		N       int
+		Soonest store.Instant
+	}
+	err := s.db.Reading(ctx).Raw("SELECT COUNT(*) AS n, MIN("+usedEnd+") AS soonest FROM "+used+" WHERE d.removed_at IS NULL AND "+usedEnd+" <= ?",
+		store.InstantOf(now.Add(domain.ExpirySoon))).Scan(&row).Error
+	if err != nil {
+		return domain.ExpiryCount{}, store.Wrap("count certificates that end", err)
+	}
+	return domain.ExpiryCount{Kind: domain.ExpiryDomainCertificate, N: row.N, Soonest: row.Soonest.Time()}, nil
+}
