@@ -25,8 +25,8 @@ func (r *rig) theirMetering(bucket string) (feature, plan string) {
 func TestMetering(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, sqliteURL(t))
-	bucket := bucketsPath + "/" + r.bucket("partners")
-	r.holder("partners", "bakery", domain.ScopeEventsRead)
+	bucket := r.bucket("partners")
+	r.holder(bucket, "bakery", domain.ScopeEventsRead)
 	feature, plan := r.theirMetering(bucket)
 	subscription := bucket + "/consumers/bakery/subscription"
 	r.do(http.MethodGet, subscription, "").want(http.StatusNotFound)
@@ -61,7 +61,7 @@ func TestMetering(t *testing.T) {
 func TestMeteringFaults(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, sqliteURL(t))
-	bucket := bucketsPath + "/" + r.bucket("partners")
+	bucket := r.bucket("partners")
 	r.theirMetering(bucket)
 	card := func(text string) string {
 		return `{"key":"x","name":"x","currency":"USD","billingCadence":"P1M","phases":[{"key":"only","name":"x","rateCards":[` + text + `]}]}`
