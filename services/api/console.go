@@ -15,6 +15,7 @@ import (
 	"waybill.dev/services/api/internal/console/catalogue"
 	"waybill.dev/services/api/internal/console/deliveries"
 	"waybill.dev/services/api/internal/console/deployments"
+	"waybill.dev/services/api/internal/console/domains"
 	"waybill.dev/services/api/internal/console/environments"
 	"waybill.dev/services/api/internal/console/events"
 	"waybill.dev/services/api/internal/console/home"
@@ -52,7 +53,7 @@ type RouteFault = system.RouteFault
 func modules(o system.Options) []console.Module {
 	return []console.Module{
 		home.Module(), problems.Module(), alerts.Module(), events.Module(), deliveries.Module(), jobs.Module(),
-		webhooks.Module(), catalogue.Module(), rejected.Module(), deployments.Module(), environments.Module(), tunnels.Module(),
+		webhooks.Module(), catalogue.Module(), rejected.Module(), deployments.Module(), environments.Module(), domains.Module(), tunnels.Module(),
 		access.Module(), audit.Module(), playground.Module(), system.Module(o), settings.Module(),
 	}
 }

@@ -82,11 +82,8 @@ func newAuthority(t *testing.T, httpPort, tlsPort int, validity time.Duration) *
 // resolver starts a name server for which every host is this machine, and returns its address.
 func resolver(t *testing.T) string {
 	t.Helper()
-	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &dns.Server{PacketConn: conn, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, question *dns.Msg) {
+	listener := listenOn(t)
+	server := &dns.Server{Listener: listener, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, question *dns.Msg) {
 		answer := new(dns.Msg)
 		answer.SetReply(question)
 		if q := question.Question[0]; q.Qtype == dns.TypeA {
@@ -100,7 +97,7 @@ func resolver(t *testing.T) string {
 		_ = server.Shutdown()
 		<-ended
 	})
-	return conn.LocalAddr().String()
+	return listener.Addr().String()
 }
 
 // listening is a gateway with servers in front of it.
@@ -269,6 +266,9 @@ func TestOneOrderForManyHandshakes(t *testing.T) {
 		})
 	}
 	clients.Wait()
+	if failed.Load() > 0 {
+		t.Log(one.logs, two.logs)
+	}
 	if failed.Load() > 0 || a.orders.Load() != int64(len(names)) {
 		t.Errorf("%d handshakes failed, %d orders for %d names", failed.Load(), a.orders.Load(), len(names))
 	}
@@ -347,7 +347,7 @@ func own(tb testing.TB) (func(*tls.ClientHelloInfo) (*tls.Certificate, error), *
 }
 
 // A name gets the certificate that was uploaded for it, or the operator's. What is changed holds
-// for the next handshake. A connection is for the hosts of one account.
+// for the next handshake. A connection for the host of a tenant is for that host alone.
 func TestCertificateOfAName(t *testing.T) {
 	t.Parallel()
 	certificate, operator := own(t)

@@ -1,13 +1,6 @@
 package domain
 
-import (
-	"errors"
-	"net/netip"
-	"strings"
-	"time"
-
-	"golang.org/x/net/idna"
-)
+import "time"
 
 // Bounds of custom domains.
 const (
@@ -111,39 +104,4 @@ type UploadedCertificate struct {
 	PrivateKey  Secret // PEM
 	Fingerprint string // SHA-256 of the first certificate
 	ValidTo     time.Time
-}
-
-// ErrHostname tells why a text is no hostname of a custom domain.
-var ErrHostname = errors.New("must be a hostname with at least two labels, such as api.example.com")
-
-const maxHostname = 253
-
-// ParseHostname returns a hostname as DNS has it: in lower case, without the dot at its end, other
-// letters in punycode.
-func ParseHostname(text string) (string, error) {
-	name, err := idna.Lookup.ToASCII(strings.TrimSuffix(text, "."))
-	if err != nil || name == "" || len(name) > maxHostname {
-		return "", ErrHostname
-	}
-	if _, err := netip.ParseAddr(name); err == nil {
-		return "", ErrHostname
-	}
-	labels := strings.Split(name, ".")
-	if len(labels) < 2 || strings.Trim(labels[len(labels)-1], "0123456789") == "" {
-		return "", ErrHostname
-	}
-	for _, label := range labels {
-		if !validLabel(label) {
-			return "", ErrHostname
-		}
-	}
-	return name, nil
-}
-
-// validLabel tells whether a label has letters, digits and hyphens alone, as names of hosts do.
-func validLabel(label string) bool {
-	if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
-		return false
-	}
-	return strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }

@@ -172,7 +172,7 @@ func encrypted() []Spec {
 			defaults: same("none", serving...),
 		},
 		{Name: TLSCert, Flag: "tls-cert", Usage: "file of the operator's certificate and those between it and its authority, PEM; it is read again when it changes", roles: serving},
-		{Name: TLSKey, Flag: "tls-key", Usage: "file of its private key, PEM", roles: serving},
+		{Name: TLSKey, Secret: true, Flag: "tls-key", Usage: "file of its private key, PEM", roles: serving},
 	}
 }
 

@@ -106,6 +106,11 @@ type content struct {
 	bytes []byte
 }
 
+// Delete removes what the path and the query name.
+func (a *API) Delete(path string, query url.Values) error {
+	return a.do(http.MethodDelete, path, query, content{}, nil)
+}
+
 // SendOnce is Send of a form that carries a key of its own: sent twice, as by a page that is
 // loaded anew, it does nothing more and gets the first answer again. See NewKey.
 func (a *API) SendOnce(path, key string, body, into any) error {

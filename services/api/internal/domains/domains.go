@@ -162,7 +162,7 @@ func (h *handlers) delete(c *web.Call) error {
 	if err := c.Check(); err != nil {
 		return err
 	}
-	name, err := domain.ParseHostname(hostname)
+	name, err := parseHostname(hostname)
 	if err != nil {
 		return errNoDomain
 	}
@@ -266,7 +266,7 @@ func readHostname(f *input.Form) string {
 	if !ok {
 		return ""
 	}
-	name, err := domain.ParseHostname(text)
+	name, err := parseHostname(text)
 	if err != nil {
 		f.Fault(err.Error(), "hostname")
 	}

@@ -258,6 +258,8 @@ func (d *database) CountExpiringCertificates(context.Context, time.Time) (domain
 	return domain.ExpiryCount{Kind: domain.ExpiryDomainCertificate}, nil
 }
 
+func (d *database) ResumeQuotas(context.Context) (int, error) { return 0, nil }
+
 func (d *database) OldestUnsettled(context.Context) (time.Time, bool, error) {
 	unlock, err := d.locked()
 	if err != nil {
@@ -384,6 +386,8 @@ func (b *transport) RestoreOrdered(task *domain.Task, place bus.Ordered, done fu
 	}
 	b.take(string(task.Delivery), text, done)
 }
+
+func (b *transport) Announce(string, []byte) {}
 
 func (b *transport) AnnounceRestored(account string) {
 	b.mu.Lock()

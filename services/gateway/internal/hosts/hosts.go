@@ -68,11 +68,11 @@ func (h *Hosts) Of(host string) Site {
 // errMisdirected is never changed.
 var errMisdirected = problem.New(problem.Misdirected, "The TLS connection is for another host. Open one for the host of the request.")
 
-// ServeHTTP gives a request to the site of its Host. A TLS connection is for the hosts of one
-// account: that of the name which the client gave when it connected.
+// ServeHTTP gives a request to the site of its Host. A TLS connection for a host of an account is
+// for that host alone; one for another host is for all that are no account's.
 func (h *Hosts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	site := h.Of(r.Host)
-	if r.TLS != nil && r.TLS.ServerName != "" && h.Of(r.TLS.ServerName).Account != site.Account {
+	if r.TLS != nil && !h.reaches(r.TLS.ServerName, r.Host, site) {
 		id := requestid.New()
 		w.Header().Set(requestid.Header, id)
 		w.Header().Set("Cache-Control", "no-store")
@@ -80,6 +80,15 @@ func (h *Hosts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	site.Handler.ServeHTTP(w, r)
+}
+
+// reaches tells whether a connection for the name is one for the host. A client that gave no name
+// has said nothing about the host.
+func (h *Hosts) reaches(name, host string, site Site) bool {
+	if name == "" || plain(name) == plain(host) {
+		return true
+	}
+	return site.Account == "" && h.Of(name).Account == ""
 }
 
 // plain returns the host of a Host header in lower case, without port, and without the dot

@@ -74,8 +74,8 @@ func TestConnectionIsForOneAccount(t *testing.T) {
 	}{
 		{"api.acme.test", "api.acme.test", http.StatusOK},
 		{"api.acme.test", "API.ACME.TEST:8443", http.StatusOK},
-		{"api.acme.test", "shop.acme.test", http.StatusOK},
-		{"api.acme.test", "acme-main.gateway.example", http.StatusOK},
+		{"api.acme.test", "shop.acme.test", http.StatusMisdirectedRequest},
+		{"api.acme.test", "acme-main.gateway.example", http.StatusMisdirectedRequest},
 		{"", "api.acme.test", http.StatusOK}, // no name was given: it says nothing about the host
 		{"waybill.example", "waybill.example", http.StatusOK},
 		{"waybill.example", "api.waybill.example", http.StatusOK},

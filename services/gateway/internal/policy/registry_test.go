@@ -69,7 +69,7 @@ func TestRegistryIsInOrder(t *testing.T) {
 			}
 		}
 	}
-	if !slices.IsSorted(names) || len(names) != 12 {
+	if !slices.IsSorted(names) || len(names) != 13 {
 		t.Errorf("the policies %v", names)
 	}
 }

@@ -1,0 +1,162 @@
+// Package domains has the console's pages of custom domains: how far each has come, and which DNS
+// records are missing.
+package domains
+
+import (
+	"embed"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"waybill.dev/services/api/internal/console"
+	"waybill.dev/shared/domain"
+)
+
+//go:embed templates/*.html
+var files embed.FS
+
+const (
+	listPath = "/console/domains"
+	order    = console.OrderEnvironments + 4
+)
+
+// Module returns the pages.
+func Module() console.Module {
+	templates, _ := fs.Sub(files, "templates") // the name is a constant
+	show, act := console.Shown, console.Acted
+	return console.Module{
+		Name: "domains", Templates: templates, Samples: samples(),
+		Nav: []console.NavEntry{{Label: "Custom domains", Path: listPath, Icon: "environments", Order: order}},
+		Routes: []console.Route{
+			show(listPath, list), act(listPath, create),
+			act(listPath+"/update", update), act(listPath+"/verify", verify), act(listPath+"/delete", remove),
+			act(listPath+"/certificate", upload), act(listPath+"/certificate/delete", removeCertificate),
+		},
+	}
+}
+
+// item is a custom domain as the API shows it.
+type item struct {
+	Hostname    string `json:"hostname"`
+	Status      string `json:"status"`
+	Deployments []struct {
+		Name *string `json:"deploymentName"`
+	} `json:"deployments"`
+	Record struct {
+		Name  string `json:"name"`
+		Type  string `json:"type"`
+		Value string `json:"value"`
+	} `json:"ownershipVerification"`
+	CNAME       *string  `json:"cname"`
+	Errors      []string `json:"errors"`
+	Certificate struct {
+		Status  string  `json:"status"`
+		Source  *string `json:"source"`
+		ValidTo *string `json:"validTo"`
+		Error   *string `json:"error"`
+	} `json:"certificate"`
+	NextCheckOn *string `json:"nextCheckOn"`
+	CreatedOn   string  `json:"createdOn"`
+}
+
+// Deployment is the name of the deployment that the domain leads to; empty: none.
+func (i item) Deployment() string {
+	if len(i.Deployments) == 0 || i.Deployments[0].Name == nil {
+		return ""
+	}
+	return *i.Deployments[0].Name
+}
+
+// Waits tells whether the account has not yet shown that the hostname is its own.
+func (i item) Waits() bool { return i.Status != "active" }
+
+// Uploaded tells whether the certificate is the account's.
+func (i item) Uploaded() bool {
+	return i.Certificate.Source != nil && *i.Certificate.Source == string(domain.CertificateUploaded)
+}
+
+// in is a path of custom domains in the API.
+func in(p *console.Page, more ...string) string {
+	return console.Path(append([]string{"v1", "accounts", p.Account(), "custom-domains"}, more...)...)
+}
+
+type listView struct {
+	Domains []item
+	Form    *console.Form
+	May     bool
+}
+
+func list(p *console.Page) error { return showList(p, console.NewForm(url.Values{})) }
+
+func showList(p *console.Page, form *console.Form) error {
+	p.CLI("domains list")
+	var answer struct {
+		Data []item `json:"data"`
+	}
+	err := p.API.Get(in(p), url.Values{"limit": {strconv.Itoa(domain.MaxCustomDomains)}}, &answer)
+	if err != nil {
+		return err
+	}
+	v := listView{answer.Data, form, p.May(domain.ScopeGatewayWrite)}
+	if form.Problem != nil {
+		return p.ShowInvalid("list.html", "Custom domains", v, form)
+	}
+	return p.Show("list.html", "Custom domains", v)
+}
+
+// send carries a form out, of which the members are sent that are filled in.
+func send(p *console.Page, method, path, done string, names ...string) error {
+	values, err := p.Form()
+	if err != nil {
+		return err
+	}
+	body := make(map[string]string)
+	for _, name := range names {
+		if value := values.Get(name); value != "" {
+			body[name] = value
+		}
+	}
+	values.Del("privateKey") // it is shown to nobody, whatever comes of it
+	form := console.NewForm(values)
+	if err := p.API.Send(method, path, body, nil); form.Failed(err) {
+		if showList(p, form) == nil {
+			return nil
+		}
+		return err // who may change and not read sees the fault alone
+	} else if err != nil {
+		return err
+	}
+	return p.Done(done, listPath)
+}
+
+func create(p *console.Page) error {
+	return send(p, http.MethodPost, in(p), "The domain is added. Set its records, if it waits for them.", "hostname", "deploymentName")
+}
+
+func update(p *console.Page) error {
+	return send(p, http.MethodPatch, in(p), "The domain leads to that deployment now.", "hostname", "deploymentName")
+}
+
+func verify(p *console.Page) error {
+	return send(p, http.MethodPost, in(p, "verify"), "DNS was asked.", "hostname")
+}
+
+func upload(p *console.Page) error {
+	return send(p, http.MethodPut, in(p, "certificate"), "The certificate is used from now on.", "hostname", "certificate", "privateKey")
+}
+
+func removeCertificate(p *console.Page) error {
+	return send(p, http.MethodDelete, in(p, "certificate"), "The certificate is gone.", "hostname")
+}
+
+func remove(p *console.Page) error {
+	values, err := p.Form()
+	if err != nil {
+		return err
+	}
+	if err := p.API.Delete(in(p), url.Values{"hostname": {values.Get("hostname")}}); err != nil {
+		return err
+	}
+	return p.Done("The domain is removed.", listPath)
+}
