@@ -67,9 +67,6 @@ func fillLog(t *testing.T, db *store.Store, tables *traffic.Traffic, n int) int 
 //
 //	go test -run '^TestLargeLog$' -v -rows 4000000 -asked 200 ./store/traffic
 func TestLargeLog(t *testing.T) { //nolint:paralleltest // it measures
-	if testing.Short() {
-		t.Skip("it fills a database")
-	}
 	db := storetest.Postgres().Fresh(t).Open(t, store.Options{})
 	tables := traffic.New(db)
 	began := time.Now()
