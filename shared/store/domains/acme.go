@@ -17,7 +17,7 @@ import (
 // lockTime is how long a lock holds without being renewed.
 const lockTime = 30 * time.Second
 
-// LockRenewal is how often who has a lock must renew it.
+// LockRenewal is the time after which the holder of a lock renews it.
 const LockRenewal = lockTime / 3
 
 // PutACME stores a value under a key, sealed.

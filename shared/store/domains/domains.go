@@ -151,7 +151,8 @@ func (s *Domains) lead(tx *gorm.DB, row *domainRow) error {
 	return nil
 }
 
-// ListCustomDomains returns domains of an account, the oldest first, and how many it has.
+// ListCustomDomains returns one page of the account's domains, the oldest first, and the number of
+// all of them.
 func (s *Domains) ListCustomDomains(ctx context.Context, account string, page store.Page) ([]domain.CustomDomain, int, error) {
 	if !store.Storable(account) {
 		return nil, 0, domain.ErrNotFound

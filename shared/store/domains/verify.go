@@ -154,8 +154,8 @@ func (s *Domains) DeleteCertificate(ctx context.Context, account, hostname strin
 	return store.Wrap("delete certificate of custom domain", err)
 }
 
-// used are domains with their certificates, and usedEnd is when the one ends that is used: the
-// uploaded one, else that of an authority.
+// used joins each domain with its certificates. usedEnd is when the certificate in use ends: the
+// uploaded one or, if there is none, the one from an authority.
 const (
 	used = `gateway_domains d LEFT JOIN gateway_domain_certificates c ON c.domain_id = d.id
 		LEFT JOIN gateway_acme_states s ON s.hostname = d.hostname AND d.verified_at IS NOT NULL`

@@ -15,7 +15,7 @@ const (
 	// searchSpan is how much of the log a search reads at a time: it looks at every row there that
 	// the other filters leave.
 	searchSpan = time.Hour
-	// searchTime is how long a search goes on. What it has begun to read, it reads.
+	// searchTime is how long a search goes on. It ends after the step that it is in.
 	searchTime = 700 * time.Millisecond
 )
 

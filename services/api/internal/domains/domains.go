@@ -1,4 +1,5 @@
-// Package domains has the operations on custom domains, and looks in DNS whose they are.
+// Package domains has the operations on custom domains. It checks in DNS that a hostname belongs to
+// the account that wants it.
 package domains
 
 import (
@@ -39,7 +40,8 @@ type Certificates interface {
 type Options struct {
 	Domains      Store
 	Certificates Certificates
-	// Verifier looks in DNS whose a hostname is; nil: nobody looks, and who comes first has it.
+	// Verifier checks in DNS whose a hostname is. If it is nil, nobody checks, and the first
+	// account to ask for a hostname gets it.
 	Verifier *Verifier
 	// Names are what no custom domain may be.
 	Names Names

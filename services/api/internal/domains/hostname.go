@@ -36,7 +36,7 @@ func parseHostname(text string) (string, error) {
 	return name, nil
 }
 
-// validLabel tells whether a label has letters, digits and hyphens alone, as names of hosts do.
+// validLabel reports whether a label consists of letters, digits and hyphens, as in host names.
 func validLabel(label string) bool {
 	if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
 		return false

@@ -28,9 +28,9 @@ type Checks interface {
 }
 
 const (
-	// lookTime bounds a look-up. A name server is its owner's, who may let it hang.
+	// lookTime is the limit of one look-up. The name server is the tenant's, and may never answer.
 	lookTime = 4 * time.Second
-	// dueEvery is how often it is looked which domains are due.
+	// dueEvery is the time between two searches for domains that are due.
 	dueEvery = 5 * time.Second
 	// atOnce is how many domains are looked up at a time.
 	atOnce = 16
@@ -39,7 +39,7 @@ const (
 	shownLength = 100
 )
 
-// Verifier looks in DNS whose hostnames are.
+// Verifier checks in DNS that hostnames belong to the accounts that want them.
 type Verifier struct {
 	resolver Resolver
 	checks   Checks

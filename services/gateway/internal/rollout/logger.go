@@ -5,9 +5,9 @@ import (
 	"log/slog"
 )
 
-// faultsOnly returns a logger for the routes of a deployment, which lets through what is a fault of
-// the gateway itself. What a back end or a caller does is told in the deployment's own log, which
-// has a bound: no tenant can fill the log of the process.
+// faultsOnly returns a logger for the routes of a deployment. It passes only faults of the gateway
+// itself. What back ends and callers do is in the deployment's own log, which has a bound. So no
+// tenant can fill the log of the process.
 func faultsOnly(of *slog.Logger) *slog.Logger { return slog.New(faults{of.Handler()}) }
 
 type faults struct{ slog.Handler }
