@@ -46,7 +46,7 @@ func Authority(text string, now time.Time) (*x509.Certificate, error) {
 		return nil, ErrNoCA
 	case c.KeyUsage&x509.KeyUsageCertSign == 0:
 		return nil, ErrKeyUsage
-	case !strong(c.PublicKey):
+	case !Strong(c.PublicKey):
 		return nil, ErrWeakKey
 	case now.After(c.NotAfter):
 		return nil, ErrEnded
@@ -54,7 +54,9 @@ func Authority(text string, now time.Time) (*x509.Certificate, error) {
 	return c, nil
 }
 
-func strong(key any) bool {
+// Strong reports whether a public key is one that browsers and gateways take: RSA of 2048 bits or
+// more, ECDSA on P-256 or a larger curve, or Ed25519.
+func Strong(key any) bool {
 	switch key := key.(type) {
 	case *rsa.PublicKey:
 		return key.N.BitLen() >= minRSA

@@ -1,9 +1,6 @@
 package domains
 
 import (
-	"crypto/ecdsa"
-	"crypto/ed25519"
-	"crypto/rsa"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
@@ -12,14 +9,14 @@ import (
 	"time"
 
 	"waybill.dev/services/api/internal/web"
+	"waybill.dev/shared/certificate"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/input"
 )
 
 const (
-	maxChain     = 64 << 10
-	maxKey       = 16 << 10
-	leastRSABits = 2048
+	maxChain = 64 << 10
+	maxKey   = 16 << 10
 )
 
 // readCertificate reads a certificate and its key, and checks that a browser could take them for
@@ -82,22 +79,10 @@ func leafFault(leaf *x509.Certificate, hostname string, now time.Time) string {
 		return "must not have ended: it did so on " + leaf.NotAfter.UTC().Format(time.RFC3339)
 	case now.Before(leaf.NotBefore):
 		return "must be valid now: it is so from " + leaf.NotBefore.UTC().Format(time.RFC3339)
-	case !strong(leaf.PublicKey):
+	case !certificate.Strong(leaf.PublicKey):
 		return "must have a key of RSA with 2048 bits or more, ECDSA with P-256 or more, or Ed25519"
 	}
 	return ""
-}
-
-func strong(key any) bool {
-	switch key := key.(type) {
-	case *rsa.PublicKey:
-		return key.N.BitLen() >= leastRSABits
-	case *ecdsa.PublicKey:
-		return key.Curve.Params().BitSize >= 256
-	case ed25519.PublicKey:
-		return true
-	}
-	return false
 }
 
 type certificateInfo struct {

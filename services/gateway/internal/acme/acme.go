@@ -85,7 +85,7 @@ func New(o Options) (*Authority, error) {
 		return nil, fmt.Errorf("make authority: %w", err)
 	}
 	a := &Authority{
-		options: o, proofs: &proofs{o.Store}, storage: newStorage(o.Store, owner), changes: make(chan struct{}, 1),
+		options: o, proofs: &proofs{store: o.Store}, storage: newStorage(o.Store, owner), changes: make(chan struct{}, 1),
 		failed: make(map[string]time.Time), known: make(map[string]struct{}),
 	}
 	a.ended, a.end = context.WithCancel(context.Background())
@@ -199,8 +199,6 @@ func (a *Authority) fetch(ctx context.Context, hostname string) (*tls.Certificat
 
 // Proof returns the certificate by which TLS-ALPN-01 proves whose a hostname is.
 func (a *Authority) Proof(ctx context.Context, hostname string) (*tls.Certificate, error) {
-	ctx, cancel := context.WithTimeout(ctx, proofTime)
-	defer cancel()
 	challenge, err := a.proofs.of(ctx, acme.ChallengeTypeTLSALPN01, hostname)
 	if err != nil {
 		return nil, err

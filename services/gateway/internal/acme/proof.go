@@ -11,6 +11,7 @@ import (
 
 	"github.com/mholt/acmez/v3"
 	"github.com/mholt/acmez/v3/acme"
+	"golang.org/x/sync/singleflight"
 
 	"waybill.dev/shared/domain"
 )
@@ -18,7 +19,8 @@ import (
 // proofs keeps in the database what an authority is to find at a hostname, so that any gateway can
 // answer it.
 type proofs struct {
-	store Store
+	store   Store
+	flights singleflight.Group
 }
 
 // Present implements acmez.Solver.
@@ -42,13 +44,21 @@ func proofKey(kind, hostname string) string { return "proofs/" + kind + "/" + ho
 // errNoOrder tells that no authority is to look at a hostname now.
 var errNoOrder = errors.New("there is no open order")
 
-// of returns the proof of an open order.
+// of returns the proof of an open order. Anybody may ask for one without a key. So all who ask for
+// the same hostname at a time share one reading of the database.
 func (p *proofs) of(ctx context.Context, kind, hostname string) (challenge acme.Challenge, err error) {
-	text, _, err := p.store.ACME(ctx, proofKey(kind, hostname))
+	key := proofKey(kind, hostname)
+	read, err, _ := p.flights.Do(key, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), proofTime)
+		defer cancel()
+		text, _, err := p.store.ACME(ctx, key)
+		return text, err
+	})
 	if errors.Is(err, domain.ErrNotFound) {
 		return challenge, errNoOrder
 	}
 	if err == nil {
+		text, _ := read.([]byte)
 		err = json.Unmarshal(text, &challenge)
 	}
 	if err != nil {
@@ -72,9 +82,7 @@ func (a *Authority) Answer(w http.ResponseWriter, r *http.Request, hostname stri
 	if !ok || r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), proofTime)
-	defer cancel()
-	challenge, err := a.proofs.of(ctx, acme.ChallengeTypeHTTP01, hostname)
+	challenge, err := a.proofs.of(r.Context(), acme.ChallengeTypeHTTP01, hostname)
 	if err != nil || challenge.Token != token {
 		return false
 	}
