@@ -40,8 +40,8 @@ type authority struct {
 	directory string
 	trusted   *x509.CertPool // by its address
 	roots     *x509.CertPool // of the certificates that it gives
-	orders    atomic.Int64
-	enough    atomic.Bool // it answers orders with 429
+	orders    atomic.Int64   // that it has taken or answered with 429
+	enough    atomic.Bool    // it answers orders with 429
 }
 
 // newAuthority starts one that looks for proofs at the ports.
@@ -55,8 +55,9 @@ func newAuthority(t *testing.T, httpPort, tlsPort int, validity time.Duration) *
 	handler := front.Handler()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/order-plz" {
-			a.orders.Add(1)
+			w = &taking{w, a}
 			if a.enough.Load() {
+				a.orders.Add(1)
 				w.Header().Set("Content-Type", "application/problem+json")
 				w.Header().Set("Replay-Nonce", "none")
 				w.WriteHeader(http.StatusTooManyRequests)
@@ -76,6 +77,20 @@ func newAuthority(t *testing.T, httpPort, tlsPort int, validity time.Duration) *
 	}
 	a.roots.AddCert(root)
 	return a
+}
+
+// taking counts the orders that an authority takes. It refuses some requests for their nonce, as
+// every client must expect; these are sent again.
+type taking struct {
+	http.ResponseWriter
+	by *authority
+}
+
+func (t *taking) WriteHeader(status int) {
+	if status == http.StatusCreated {
+		t.by.orders.Add(1)
+	}
+	t.ResponseWriter.WriteHeader(status)
 }
 
 // resolver starts a name server for which every host is this machine, and returns its address.
