@@ -76,21 +76,10 @@ var ErrPending = errors.New("the database has pending migrations: apply them wit
 // p.Abandon closes those that were opened.
 func Open(ctx context.Context, p *Process, o Options) (*Handles, error) {
 	h := &Handles{Options: o, Registry: telemetry.NewRegistry(o.Version)}
-	tracer, flush, err := telemetry.NewTracer(ctx, o.Name, o.Version, o.Logger)
-	if err != nil {
+	if err := h.openTracer(ctx, p); err != nil {
 		return nil, err
 	}
-	h.Tracer = tracer
 	p.Add("memory", GiveBackAtRest)
-	p.Add("traces", func(ctx context.Context) error {
-		<-ctx.Done()
-		flushing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-		defer cancel()
-		if err := flush(flushing); err != nil {
-			o.Logger.Warn("the last traces were not sent", "error", err)
-		}
-		return nil
-	})
 	ops, err := Listen(ctx, ServerOptions{
 		Name: "Ops", Addr: o.Settings.OpsAddr, Setting: "--ops or " + settings.OpsAddr,
 		Handler: telemetry.OpsHandler(h.Registry, append(o.Settings.OpsHosts, hostOf(o.Settings.OpsAddr))...), Logger: o.Logger, EndCalls: true,
@@ -137,6 +126,25 @@ func Open(ctx context.Context, p *Process, o Options) (*Handles, error) {
 	}
 	p.AddCloser("bus", func() error { h.Bus.Close(); return nil })
 	return h, nil
+}
+
+// openTracer opens what traces are sent with. The last ones are sent when the process ends.
+func (h *Handles) openTracer(ctx context.Context, p *Process) error {
+	tracer, flush, err := telemetry.NewTracer(ctx, h.Options.Name, h.Options.Version, h.Options.Logger)
+	if err != nil {
+		return err
+	}
+	h.Tracer = tracer
+	p.Add("traces", func(ctx context.Context) error {
+		<-ctx.Done()
+		flushing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		defer cancel()
+		if err := flush(flushing); err != nil {
+			h.Options.Logger.Warn("the last traces were not sent", "error", err)
+		}
+		return nil
+	})
+	return nil
 }
 
 // hostOf returns the name in the address that a process listens on; empty: none.

@@ -68,13 +68,14 @@ func (f *CertificateFiles) Run(ctx context.Context) error {
 
 // look returns what tells one state of the files from another.
 func (f *CertificateFiles) look() string {
-	var seen string
-	for _, name := range []string{f.cert, f.key} {
-		if info, err := os.Stat(name); err == nil {
-			seen += fmt.Sprintf("%d %d;", info.Size(), info.ModTime().UnixNano())
+	state := func(name string) string {
+		info, err := os.Stat(name)
+		if err != nil {
+			return ""
 		}
+		return fmt.Sprintf("%d %d", info.Size(), info.ModTime().UnixNano())
 	}
-	return seen
+	return state(f.cert) + ";" + state(f.key)
 }
 
 func (f *CertificateFiles) load() error {
