@@ -130,7 +130,7 @@ func Open(ctx context.Context, p *Process, o Options) (*Handles, error) {
 
 // openTracer opens what traces are sent with. The last ones are sent when the process ends.
 func (h *Handles) openTracer(ctx context.Context, p *Process) error {
-	tracer, flush, err := telemetry.NewTracer(ctx, h.Options.Name, h.Options.Version, h.Options.Logger)
+	tracer, flush, err := telemetry.NewTracer(ctx, h.Name, h.Version, h.Logger)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (h *Handles) openTracer(ctx context.Context, p *Process) error {
 		flushing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 		defer cancel()
 		if err := flush(flushing); err != nil {
-			h.Options.Logger.Warn("the last traces were not sent", "error", err)
+			h.Logger.Warn("the last traces were not sent", "error", err)
 		}
 		return nil
 	})
