@@ -48,8 +48,8 @@ type Change struct {
 	IsDefault  *bool   // nil: it stays
 }
 
-// CreateCustomDomain stores a domain of d's account, hostname, deployment and default. Verified
-// says that nobody asks DNS whose it is. It fails with domain.ErrConflict when the account has the
+// CreateCustomDomain stores a domain with the account, hostname, deployment and default of d. If
+// verified is true, the account has the hostname at once, and DNS is not asked. It fails with domain.ErrConflict when the account has the
 // hostname already, ErrTaken, domain.ErrLimit, ErrNoDeployment or ErrDevelopment.
 func (s *Domains) CreateCustomDomain(ctx context.Context, d domain.CustomDomain, verified bool) (domain.CustomDomain, error) {
 	if !store.Storable(d.Account, d.Hostname, d.Deployment) {
@@ -289,8 +289,9 @@ func whole(tx *gorm.DB, rows []domainRow) ([]domain.CustomDomain, error) {
 	return list, nil
 }
 
-// describe adds to a domain what is known of its deployment and its certificate. An uploaded one
-// goes before that of an authority, which nobody but the account that has the hostname is told of.
+// describe adds to a domain what is known of its deployment and its certificate. An uploaded
+// certificate comes before that of an authority. Only the account that has the hostname sees the
+// latter.
 func describe(d *domain.CustomDomain, places []place, uploaded []certificateRow, states []stateRow) {
 	for _, p := range places {
 		if p.Name == d.Deployment {
