@@ -64,7 +64,7 @@ func run(t *testing.T, page, text, binary string) {
 	switch page {
 	case "docs/gateway.md":
 		about = shop(t, dir)
-	case "docs/deployments.md":
+	case "docs/deployments.md", "docs/domains.md":
 		copyTree(t, dir, filepath.Join("docs", "examples", "deployment"), filepath.Join("docs", "examples", "deployment"))
 	case "docs/certificates.md":
 		about = withTLS(t, dir)
