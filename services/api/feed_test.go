@@ -94,7 +94,7 @@ func TestFeed(t *testing.T) {
 			{http.MethodPost, "/v1/webhooks/" + pull + "/replay", `{"since":"2020-01-01T00:00:00Z"}`, http.StatusConflict},
 			{http.MethodPost, "/v1/webhooks/" + pull + "/replay", `{"since":"2020-01-01T00:00:00Z","dryRun":true}`, http.StatusConflict},
 			{http.MethodPatch, "/v1/webhooks/" + pull, `{"url":"https://example.com/"}`, http.StatusOK},
-			{http.MethodPatch, "/v1/webhooks/" + pull, `{"url":null}`, http.StatusOK},
+			{http.MethodPatch, "/v1/webhooks/" + pull, `{"delivery":"pull","url":null}`, http.StatusOK},
 			{http.MethodPatch, "/v1/webhooks/" + push, `{"url":null}`, http.StatusBadRequest},
 			{http.MethodPost, "/v1/webhooks", `{"url":null,"events":["shipment.created"]}`, http.StatusBadRequest},
 			{http.MethodPatch, "/v1/webhooks/" + pull, `{"delivery":"push"}`, http.StatusBadRequest},
