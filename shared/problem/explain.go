@@ -22,8 +22,8 @@ type Explanation struct {
 // Codes returns every kind, in the order of their statuses.
 func Codes() []Code {
 	return []Code{
-		InvalidInput, Unauthenticated, Forbidden, NotFound, MethodNotAllowed, RequestTimeout, Conflict, Gone, TooLarge,
-		UnsupportedMediaType, Misdirected, RateLimited, Internal, BadGateway, Unavailable, GatewayTimeout,
+		InvalidInput, Unauthenticated, Forbidden, NoSubscription, NotFound, MethodNotAllowed, RequestTimeout, Conflict, Gone, TooLarge,
+		UnsupportedMediaType, Misdirected, RateLimited, QuotaExceeded, Internal, BadGateway, Unavailable, GatewayTimeout,
 	}
 }
 
@@ -150,6 +150,21 @@ func ofServer(code Code) Explanation {
 				"The headers RateLimit-Limit, -Remaining and -Reset say how much is left. A batch counts as many as it has events.",
 			},
 			Example: New(RateLimited, "Too many requests of this account."), At: "/v1/events",
+		}
+	case NoSubscription:
+		return Explanation{
+			Meaning: "The route is metered, and the key's consumer has no plan. This request was not carried out.",
+			Advice:  []string{"Ask the operator of the API for a plan.", "Operators: give the consumer a plan with PUT …/consumers/{consumerName}/subscription."},
+			Example: New(NoSubscription, "The consumer has no plan."), At: "/orders",
+		}
+	case QuotaExceeded:
+		return Explanation{
+			Meaning: "The consumer has used what its plan allows in this period. This request was not carried out, and does not count.",
+			Advice: []string{
+				"Wait for as many seconds as Retry-After says: the next period begins then.",
+				"Ask the operator of the API for a larger plan. It holds within a second.",
+			},
+			Example: New(QuotaExceeded, "The quota of this period is used up."), At: "/orders",
 		}
 	case Misdirected:
 		return Explanation{

@@ -13,6 +13,7 @@ func own() []Policy {
 		apiKeyPolicy(),
 		addressesPolicy(),
 		mtlsAuthPolicy(),
+		meteringPolicy(),
 		rateLimitPolicy(),
 		removeHeadersInbound(),
 		removeHeadersOutbound(),
