@@ -12,8 +12,8 @@ func own() []Policy {
 	return []Policy{
 		apiKeyPolicy(),
 		addressesPolicy(),
-		mtlsAuthPolicy(),
 		meteringPolicy(),
+		mtlsAuthPolicy(),
 		rateLimitPolicy(),
 		removeHeadersInbound(),
 		removeHeadersOutbound(),
