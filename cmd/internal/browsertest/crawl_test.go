@@ -29,7 +29,7 @@ func pages() []string {
 		"/console/catalogue", "/console/catalogue/*", "/console/rejected", "/console/rejected/message", "/console/alerts",
 		"/console/deployments", "/console/new-deployment", "/console/deployments/*", "/console/deployments/*/traffic", "/console/deployments/*/requests",
 		"/console/environments", "/console/environments/*", "/console/environments/*/*",
-		"/console/domains", "/console/certificates", "/console/tunnels",
+		"/console/domains", "/console/certificates", "/console/tunnels", "/console/metering",
 		"/console/access", "/console/access/buckets/*", "/console/access/buckets/*/consumers/*", "/console/access/buckets/*/consumers/*/new-key",
 	}
 }
