@@ -78,7 +78,7 @@ func features() Noun {
 		Verbs: []Verb{
 			{Name: "list", Short: "List the features of a bucket", Example: "  waybill features list partners", Method: http.MethodGet, Path: featuresPath, Args: one[:1:1], Flags: paging(), Show: view},
 			{
-				Name: "create", Short: "Make a feature", Example: "  waybill features create partners api_requests --name Calls --meter api_requests",
+				Name: "create", Short: "Make a feature", Example: "  waybill features create partners calls --name Calls --meter api_requests",
 				Method: http.MethodPost, Path: featuresPath, Args: []Arg{bucketArg(), {Word: "KEY", To: "key"}}, Body: AnObject, Show: view,
 				Flags: []Flag{{Name: "name", Usage: "name for people", Required: true}, {Name: "meter", Usage: "slug of its meter; default: none", To: "meterSlug"}},
 			},
