@@ -91,6 +91,12 @@ func TestFeed(t *testing.T) {
 			{http.MethodGet, "/v1/webhooks/" + pull + "/feed?limit=1001", "", http.StatusBadRequest},
 			{http.MethodGet, "/v1/webhooks/" + pull + "/feed?wait=31", "", http.StatusBadRequest},
 			{http.MethodPost, "/v1/webhooks/" + pull + "/test", "", http.StatusConflict},
+			{http.MethodPost, "/v1/webhooks/" + pull + "/replay", `{"since":"2020-01-01T00:00:00Z"}`, http.StatusConflict},
+			{http.MethodPost, "/v1/webhooks/" + pull + "/replay", `{"since":"2020-01-01T00:00:00Z","dryRun":true}`, http.StatusConflict},
+			{http.MethodPatch, "/v1/webhooks/" + pull, `{"url":"https://example.com/"}`, http.StatusOK},
+			{http.MethodPatch, "/v1/webhooks/" + pull, `{"url":null}`, http.StatusOK},
+			{http.MethodPatch, "/v1/webhooks/" + push, `{"url":null}`, http.StatusBadRequest},
+			{http.MethodPost, "/v1/webhooks", `{"url":null,"events":["shipment.created"]}`, http.StatusBadRequest},
 			{http.MethodPatch, "/v1/webhooks/" + pull, `{"delivery":"push"}`, http.StatusBadRequest},
 			{http.MethodPost, "/v1/webhooks", `{"events":["shipment.created"]}`, http.StatusBadRequest},
 		} {
@@ -160,6 +166,14 @@ func TestPushToPull(t *testing.T) {
 		}
 		if got := r.feed(w, "").ids(); !slices.Equal(got, []string{"waiting"}) {
 			t.Errorf("feed: %v", got)
+		}
+		r.insist(http.MethodPost, fmt.Sprintf("/v1/deliveries/%s/retry", delivery), "").want(http.StatusConflict)
+		many := r.insist(http.MethodPost, "/v1/deliveries/retry", fmt.Sprintf(`{"webhookId":%q}`, w)).want(http.StatusAccepted)
+		if many.object()["matched"] != 0.0 {
+			t.Errorf("a retry of many counts what nobody sends: %s", many.body)
+		}
+		if health := r.insist(http.MethodGet, "/v1/webhooks/"+w+"/health", "").want(http.StatusOK); health.object()["inactiveFrom"] != nil {
+			t.Errorf("health of what nothing is sent to: %s", health.body)
 		}
 		why := r.insist(http.MethodGet, fmt.Sprintf("/v1/explanations?deliveryId=%s", delivery), "").want(http.StatusOK)
 		if why.text("verdict") != "pull" {

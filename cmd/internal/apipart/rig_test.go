@@ -336,7 +336,7 @@ func (r *rig) deliver(webhook, eventID string, status domain.Status, reason stri
 		Status: status, Rev: 2, Attempts: 1, RunAttempts: 1, RunStartedAt: now, Reason: reason, UpdatedAt: now,
 		Attempt: &domain.Attempt{
 			ID: domain.AttemptID(), Number: 1, StartedAt: now, Duration: 120 * time.Millisecond,
-			Status: 500, ResponseBody: "out of order",
+			Status: 500, Class: domain.Class5xx, ResponseBody: "out of order",
 		},
 	}
 	switch status {

@@ -3,6 +3,7 @@ package settings_test
 import (
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -289,6 +290,8 @@ func TestEdgeSettings(t *testing.T) {
 		settings.GatewayDomain:  {"gateway.example.com:80", "127.0.0.1", "a..b", "-a.example", "http://a", "a_b.example", "*.example.com", ".", "a.example.", strings.Repeat("a.", 100) + "example"},
 		settings.GatewayURL:     {"gateway.example.com", "ftp://gateway.example.com", "https://gateway.example.com/routes", "https://127.0.0.1", "https://[::1]:80", "https://u@gateway.example.com", "https://a_b.example"},
 		settings.OpsHosts:       {"a:80", "http://a", "*.example.com", "a,,b"},
+		settings.TLSAddr:        {"8443", ":99999", "a:b:c"},
+		settings.ACMEDirectory:  {"acme.example.com", "ftp://acme.example.com/directory", "https://u@acme.example.com/directory"},
 	} {
 		for _, text := range texts {
 			if _, err := settings.Load(settings.Dev, settings.MadeFrom(map[string]string{name: text})); err == nil || !strings.HasPrefix(err.Error(), name+" ") {
@@ -330,6 +333,38 @@ func TestGatewaySettings(t *testing.T) {
 		}
 		if err != nil || got.GatewayURL != row.wantURL || got.GatewayDomain != row.wantDomain {
 			t.Errorf("%+v: %q, %q, %v", row, got.GatewayURL, got.GatewayDomain, err)
+		}
+	}
+}
+
+// A certificate needs its key. Gateways and dev can do without both: custom domains bring their own.
+func TestTLSSettings(t *testing.T) {
+	t.Parallel()
+	const address, cert, key = settings.TLSAddr, settings.TLSCert, settings.TLSKey
+	for _, row := range []struct {
+		role   settings.Role
+		values map[string]string
+		want   string
+	}{
+		{settings.API, map[string]string{address: ":8443"}, "WAYBILL_TLS_CERT is required when WAYBILL_TLS_ADDR is set"},
+		{settings.API, map[string]string{address: ":8443", cert: "c.pem"}, "WAYBILL_TLS_KEY is required when WAYBILL_TLS_CERT is set"},
+		{settings.API, map[string]string{address: ":8443", key: "hush"}, "WAYBILL_TLS_CERT is required when WAYBILL_TLS_KEY is set"},
+		{settings.API, map[string]string{address: ":8443", cert: "c.pem", key: "c.key"}, ""},
+		{settings.Dev, map[string]string{address: "127.0.0.1:8443"}, ""},
+		{settings.Dev, map[string]string{cert: "c.pem"}, "WAYBILL_TLS_KEY is required when WAYBILL_TLS_CERT is set"},
+	} {
+		values := map[string]string{}
+		if row.role == settings.API {
+			values = required()
+		}
+		maps.Copy(values, row.values)
+		_, err := settings.Load(row.role, settings.MadeFrom(values))
+		want := row.want
+		if want == "" {
+			want = "<nil>"
+		}
+		if got := fmt.Sprint(err); got != want {
+			t.Errorf("%v with %v: %s, want %q", row.role, row.values, got, row.want)
 		}
 	}
 }

@@ -44,6 +44,9 @@ const (
 	sqlOpen = `EXISTS (SELECT 1 FROM requests r WHERE r.delivery_id = d.id)`
 
 	sqlDeadRequest = `EXISTS (SELECT 1 FROM webhooks w WHERE w.id = r.webhook_id AND w.deleted)`
+
+	// sqlUnsent is true of what nobody sends again: its webhook is deleted, or is read by pull.
+	sqlUnsent = `EXISTS (SELECT 1 FROM webhooks w WHERE w.id = d.webhook_id AND (w.deleted OR w.delivery = 'pull'))`
 )
 
 const sqlListed = `d.day, d.id, d.account, d.webhook_id, d.event_id, d.event_type, d.status, d.attempts,

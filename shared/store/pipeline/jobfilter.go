@@ -112,11 +112,11 @@ func (r jobRow) filter() (JobFilter, error) {
 }
 
 // matching returns a query of what can be sent again: what is asked for already is left
-// alone, and so is what has no webhook any more.
+// alone, and so is what belongs to a webhook that is deleted or read by pull.
 func (f JobFilter) matching(tx *gorm.DB, scope deliveryScope) *gorm.DB {
 	query := scope.bound(tx.Table("deliveries AS d"), "d", "d.id").
 		Where(f.Resend.condition()).
-		Where("NOT " + sqlOpen + " AND NOT " + sqlDead)
+		Where("NOT " + sqlOpen + " AND NOT " + sqlUnsent)
 	for _, c := range slices.Concat(f.indexed(), f.others()) {
 		query = query.Where(c.sql, c.args...)
 	}

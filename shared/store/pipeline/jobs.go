@@ -101,7 +101,14 @@ func (job NewJob) check(tx *gorm.DB) error {
 	if job.Kind != domain.JobReplay {
 		return nil
 	}
-	return liveWebhook(tx, job.Filter.Account, job.Filter.Webhook)
+	if err := liveWebhook(tx, job.Filter.Account, job.Filter.Webhook); err != nil {
+		return err
+	}
+	pull, err := readByPull(tx, job.Filter.Webhook)
+	if err == nil && pull {
+		return domain.ErrConflict
+	}
+	return err
 }
 
 // assumedAttempt is how long an attempt takes at a webhook that has answered none of late.

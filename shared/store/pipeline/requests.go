@@ -67,9 +67,16 @@ func liveWebhook(tx *gorm.DB, account string, id domain.WebhookID) error {
 	return tx.Select("id").Where("id = ? AND account = ? AND NOT deleted", string(id), account).Take(&webhookRow{}).Error
 }
 
+// readByPull reports whether nothing is sent to a webhook because its receiver reads the feed.
+func readByPull(tx *gorm.DB, id domain.WebhookID) (bool, error) {
+	var n int64
+	err := tx.Model(&webhookRow{}).Where("id = ? AND delivery = ?", string(id), string(domain.DeliveryPull)).Count(&n).Error
+	return n > 0, err
+}
+
 // RequestRetry asks for another run of a delivery, whatever its state, and returns it as
 // it shows from now on. ErrConflict: an attempt is in flight or due, a request is open
-// already, or its webhook is deleted.
+// already, or its webhook is deleted or read by pull.
 func (p *Pipeline) RequestRetry(ctx context.Context, account string, id domain.DeliveryID) (domain.Delivery, error) {
 	at, ok := id.ReceivedAt()
 	if !ok {
@@ -82,7 +89,11 @@ func (p *Pipeline) RequestRetry(ctx context.Context, account string, id domain.D
 			return err
 		}
 		now := p.db.Now()
-		if inFlight(row, now) || row.Open || row.Dead {
+		pull, err := readByPull(tx, domain.WebhookID(row.Delivery.WebhookID))
+		if err != nil {
+			return err
+		}
+		if inFlight(row, now) || row.Open || row.Dead || pull {
 			return domain.ErrConflict
 		}
 		request, err := store.NewUUID()

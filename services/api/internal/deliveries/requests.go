@@ -22,7 +22,7 @@ func (h *handlers) test(c *web.Call) error {
 		return err
 	}
 	if w.Delivery == domain.DeliveryPull {
-		return web.Conflict("The webhook is read by pull: nothing is sent to it. Its feed has its events.")
+		return web.Conflict(web.ReadByPull)
 	}
 	if !given {
 		t = sampleType(w.Events)
@@ -62,7 +62,7 @@ func (h *handlers) retry(c *web.Call) error {
 	}
 	d, err := h.Requests.RequestRetry(c.Context(), c.Principal.Account, id)
 	if err != nil {
-		return web.Taken(err, "An attempt of this delivery is under way or asked for already, or its webhook is deleted.")
+		return web.Taken(err, "An attempt of this delivery is under way or asked for already, or its webhook is deleted or read by pull.")
 	}
 	h.Requested()
 	return c.Answer(http.StatusAccepted, View(d))

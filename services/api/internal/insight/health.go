@@ -138,10 +138,10 @@ func stateOf(w *domain.Webhook, health domain.Health, circuit domain.Circuit, at
 }
 
 // inactiveFrom returns when a webhook becomes inactive if it goes on failing; nil: it is not
-// failing, or is inactive already.
+// failing, nothing is sent to it, or it is inactive already.
 func (h *handlers) inactiveFrom(w *domain.Webhook, health domain.Health) *string {
 	_, inactive := w.Inactive(health)
-	if inactive || health.FailingSince.IsZero() || health.FailingSince.Before(w.ActivatedAt) {
+	if inactive || w.Delivery == domain.DeliveryPull || health.FailingSince.IsZero() || health.FailingSince.Before(w.ActivatedAt) {
 		return nil
 	}
 	return web.Stamp(health.FailingSince.Add(h.DisableAfter))

@@ -45,7 +45,7 @@ func (h *handlers) make(c *web.Call, f *input.Form, kind domain.JobKind, filter 
 	}
 	made, err := h.Maker.CreateJob(c.Context(), job)
 	if err != nil {
-		return err
+		return web.Taken(err, web.ReadByPull)
 	}
 	h.Requested()
 	return c.Answer(http.StatusAccepted, struct {
@@ -58,7 +58,7 @@ func (h *handlers) make(c *web.Call, f *input.Form, kind domain.JobKind, filter 
 func (h *handlers) plan(c *web.Call, job pipeline.NewJob) error {
 	plan, err := h.Maker.PlanJob(c.Context(), job)
 	if err != nil {
-		return err
+		return web.Taken(err, web.ReadByPull)
 	}
 	return c.Answer(http.StatusOK, struct {
 		Matched          int     `json:"matched"`

@@ -6,8 +6,7 @@ import (
 	"waybill.dev/shared/problem"
 )
 
-// delivery reads who begins, Waybill or the receiver. Who reads needs no url: with that, it may be
-// null.
+// delivery reads who begins, Waybill or the receiver.
 func (w *webhookForm) delivery() {
 	if mode, ok := web.ReadChoice(w.Form, "delivery", domain.DeliveryModes()); ok {
 		w.pull = mode == domain.DeliveryPull

@@ -119,7 +119,8 @@ func (w *webhookForm) sameOrigin(a, b string) bool {
 func duration(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
 
 func (w *webhookForm) url() {
-	if w.pull && w.Null("url") {
+	if w.Null("url") {
+		// Who reads needs none; reachable refuses it to all others.
 		w.Add(func(hook *domain.Webhook) { hook.URL = "" })
 		return
 	}

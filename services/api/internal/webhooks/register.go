@@ -36,6 +36,9 @@ func (h *handlers) register(c *web.Call) error {
 		ConsumerID: c.Principal.ConsumerID,
 	}
 	form.Apply(&w)
+	if err := reachable(&w); err != nil {
+		return err
+	}
 	if err := invalid(form.authFaults(&w)); err != nil {
 		return err
 	}
