@@ -84,7 +84,7 @@ func (c Cadence) After(anchor time.Time, n int) time.Time {
 func (c Cadence) Period(anchor, at time.Time) (start, end time.Time) {
 	anchor, at = anchor.UTC().Truncate(time.Hour), at.UTC()
 	hours, months := c.length()
-	n := 0
+	var n int
 	switch {
 	case months > 0:
 		n = ((at.Year()-anchor.Year())*12 + int(at.Month()-anchor.Month())) / months

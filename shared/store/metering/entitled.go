@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"waybill.dev/shared/domain"
@@ -156,11 +157,12 @@ func valueColumn(meter *domain.Meter) string {
 
 // conditions are those of filters by dims, with parameters from the first on.
 func conditions(filters map[string]string, first int) (where string, values []any) {
+	var text strings.Builder
 	for _, dim := range slices.Sorted(maps.Keys(filters)) {
-		where += " AND " + dimColumn(dim) + " = " + marks(first+len(values), 1)
+		text.WriteString(" AND " + dimColumn(dim) + " = " + marks(first+len(values), 1))
 		values = append(values, filters[dim])
 	}
-	return where, values
+	return text.String(), values
 }
 
 // Usages returns what consumers may do and have done in their present periods. ErrNotFound: the

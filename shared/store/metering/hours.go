@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -90,19 +91,20 @@ func Add(ctx context.Context, db *store.Store, tx *gorm.DB, counts map[HourKey]C
 func AddTo(ctx context.Context, c Conn, counts map[HourKey]Count) error {
 	const columns = 10
 	for part := range slices.Chunk(sorted(counts), hoursAtOnce) {
-		query := "INSERT INTO meter_hours AS h (bucket_id, consumer_id, event_type, hour, deployment, route, method, status, count, sum) VALUES "
+		var query strings.Builder
+		query.WriteString("INSERT INTO meter_hours AS h (bucket_id, consumer_id, event_type, hour, deployment, route, method, status, count, sum) VALUES ")
 		values := make([]any, 0, columns*len(part))
 		for i, k := range part {
 			if i > 0 {
-				query += ", "
+				query.WriteString(", ")
 			}
-			query += "(" + marks(1+columns*i, columns) + ")"
+			query.WriteString("(" + marks(1+columns*i, columns) + ")")
 			n := counts[k]
 			values = append(values, k.Bucket, k.Consumer, k.EventType, c.Moment(k.Start()), k.Deployment, k.Route, k.Method, k.Status, n.Events, n.Total)
 		}
-		query += ` ON CONFLICT (consumer_id, event_type, hour, deployment, route, method, status)
-			DO UPDATE SET count = h.count + excluded.count, sum = h.sum + excluded.sum`
-		if err := c.Exec(ctx, query, values...); err != nil {
+		query.WriteString(` ON CONFLICT (consumer_id, event_type, hour, deployment, route, method, status)
+			DO UPDATE SET count = h.count + excluded.count, sum = h.sum + excluded.sum`)
+		if err := c.Exec(ctx, query.String(), values...); err != nil {
 			return fmt.Errorf("add counts of meters: %w", err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -181,7 +182,7 @@ func testQueries(t *testing.T, b *bench) {
 		}
 		var lines []string
 		for _, v := range values {
-			line := fmt.Sprint(v.Value)
+			line := strconv.FormatInt(v.Value, 10)
 			if q.Window != "" {
 				line = v.Start.Format("01-02T15 ") + line
 			}
@@ -348,11 +349,11 @@ func testSubscriptions(t *testing.T, b *bench) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text := ""
+		var text strings.Builder
 		for _, u := range usages {
-			text += fmt.Sprintf("%s %d until %s; ", u.Grant.FeatureKey, u.Used, u.End.Format("01-02T15"))
+			fmt.Fprintf(&text, "%s %d until %s; ", u.Grant.FeatureKey, u.Used, u.End.Format("01-02T15"))
 		}
-		return text
+		return text.String()
 	}
 	if got, want := tell(), "calls 6 until 07-10T12; posts 2 until 06-11T12; support 0 until 01-01T00; "; got != want {
 		t.Errorf("usage %s, want %s", got, want)

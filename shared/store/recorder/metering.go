@@ -147,7 +147,10 @@ func newMeter(ctx context.Context, o *owners, tx alertsTx, w *recordWork) (*mete
 	if err := m.look(ctx, slices.Sorted(maps.Keys(consumers))); err != nil || len(m.buckets) == 0 {
 		return nil, err
 	}
-	return m, m.before(ctx, w)
+	if err := m.before(ctx, w); err != nil {
+		return nil, err
+	}
+	return m, nil
 }
 
 // find learns whose webhooks are.

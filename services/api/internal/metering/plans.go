@@ -210,8 +210,7 @@ func (h *handlers) publishPlan(c *web.Call) error {
 		return err
 	}
 	p, err := h.Plans.PublishPlan(c.Context(), bucket, c.Param("planId"))
-	var feature *metering.FeatureError
-	if errors.As(err, &feature) {
+	if _, ok := errors.AsType[*metering.FeatureError](err); ok {
 		return web.Conflict("A feature of the plan is archived by now, or has no meter.")
 	}
 	return h.answerPlan(c)(p, err)

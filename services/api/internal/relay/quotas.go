@@ -5,7 +5,16 @@ import (
 	"time"
 
 	"waybill.dev/shared/bus"
+	"waybill.dev/shared/store/pipeline"
 )
+
+// Upkeep is what becomes due with time.
+type Upkeep interface {
+	Maintain(ctx context.Context, now time.Time, retention time.Duration) (pipeline.MaintainResult, error)
+	// ResumeQuotas activates the webhooks that were inactive for a quota whose period has ended, and
+	// returns how many these are.
+	ResumeQuotas(ctx context.Context) (int, error)
+}
 
 // resumeQuotas activates, once a second, webhooks that were inactive for a quota whose period has
 // ended. Dispatchers find them by their version.

@@ -50,9 +50,8 @@ type Store interface {
 	Restorable(ctx context.Context, since time.Time, after domain.DeliveryID, limit int) ([]pipeline.RestoreItem, error)
 	BusStreams(ctx context.Context) (map[string]domain.StreamMark, error)
 	MarkBusStreams(ctx context.Context, marks map[string]domain.StreamMark) error
-	Maintain(ctx context.Context, now time.Time, retention time.Duration) (pipeline.MaintainResult, error)
 	OldestUnsettled(ctx context.Context) (time.Time, bool, error)
-	ResumeQuotas(ctx context.Context) (int, error)
+	Upkeep
 	Rollups
 	Expiries
 }

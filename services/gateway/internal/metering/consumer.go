@@ -208,7 +208,7 @@ func (c *consumer) check(w route.Use, dims metering.Dims, now time.Time) (use, e
 }
 
 // errNoFeature is never changed.
-var errNoFeature = problem.New(problem.Forbidden, "The consumer's plan does not include this.") //nolint:gochecknoglobals,errname // a constant
+var errNoFeature = problem.New(problem.Forbidden, "The consumer's plan does not include this.")
 
 // used returns what is used of an allowance, with what is in flight. c.mu is held.
 func (c *consumer) used(a *allowance, hour time.Time) int64 {

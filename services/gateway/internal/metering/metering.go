@@ -100,7 +100,7 @@ func (m *Meters) Begin(ctx context.Context, who *apikey.Principal, use []route.U
 }
 
 // errNoPlan is never changed.
-var errNoPlan = problem.New(problem.NoSubscription, "The consumer has no plan.") //nolint:gochecknoglobals,errname // a constant
+var errNoPlan = problem.New(problem.NoSubscription, "The consumer has no plan.")
 
 func (m *Meters) consumer(who *apikey.Principal) *consumer {
 	m.mu.Lock()
