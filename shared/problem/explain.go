@@ -136,21 +136,12 @@ func ofBody(code Code) Explanation {
 			Example: New(UnsupportedMediaType, "The body must be application/json in UTF-8."), At: "/v1/webhooks",
 		}
 	}
-	return ofServer(code)
+	return ofPlan(code)
 }
 
-// ofServer has the texts of what keeps the server from answering.
-func ofServer(code Code) Explanation {
+// ofPlan has the texts of what a plan does not allow.
+func ofPlan(code Code) Explanation {
 	switch code {
-	case RateLimited:
-		return Explanation{
-			Meaning: "This account, or all callers of this route, sent too many requests in a short time. This request was not carried out.",
-			Advice: []string{
-				"Wait for as many seconds as Retry-After says, then send the same request again.",
-				"The headers RateLimit-Limit, -Remaining and -Reset say how much is left. A batch counts as many as it has events.",
-			},
-			Example: New(RateLimited, "Too many requests of this account."), At: "/v1/events",
-		}
 	case NoSubscription:
 		return Explanation{
 			Meaning: "The route is metered, and the key's consumer has no plan. This request was not carried out.",
@@ -165,6 +156,22 @@ func ofServer(code Code) Explanation {
 				"Ask the operator of the API for a larger plan. It holds within a second.",
 			},
 			Example: New(QuotaExceeded, "The quota of this period is used up."), At: "/orders",
+		}
+	}
+	return ofServer(code)
+}
+
+// ofServer has the texts of what keeps the server from answering.
+func ofServer(code Code) Explanation {
+	switch code {
+	case RateLimited:
+		return Explanation{
+			Meaning: "This account, or all callers of this route, sent too many requests in a short time. This request was not carried out.",
+			Advice: []string{
+				"Wait for as many seconds as Retry-After says, then send the same request again.",
+				"The headers RateLimit-Limit, -Remaining and -Reset say how much is left. A batch counts as many as it has events.",
+			},
+			Example: New(RateLimited, "Too many requests of this account."), At: "/v1/events",
 		}
 	case Misdirected:
 		return Explanation{

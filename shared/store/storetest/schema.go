@@ -68,11 +68,7 @@ func owners() map[string]string {
 		"gateway_acme_locks":          "domains",
 		"gateway_acme_states":         "domains",
 
-		"meters":        "metering",
-		"features":      "metering",
-		"plans":         "metering",
-		"subscriptions": "metering",
-		"meter_hours":   "metering",
+		"meters": "metering", "features": "metering", "plans": "metering", "subscriptions": "metering", "meter_hours": "metering",
 
 		"gateway_calls":    "traffic",
 		"gateway_not_kept": "traffic",
