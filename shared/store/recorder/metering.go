@@ -156,6 +156,9 @@ func newMeter(ctx context.Context, o *owners, tx alertsTx, w *recordWork) (*mete
 // find learns whose webhooks are.
 func (m *meter) find(ctx context.Context, webhooks []string) error {
 	found := make(map[domain.WebhookID]string, len(webhooks))
+	for _, id := range webhooks {
+		found[domain.WebhookID(id)] = "" // what is not there is nobody's
+	}
 	err := m.conn.query(ctx, "SELECT id, coalesce(consumer_id, '') FROM webhooks WHERE id "+m.conn.in(), func(scan scanner) error {
 		var id, consumer string
 		err := scan(&id, &consumer)
