@@ -172,9 +172,6 @@ func TestPushToPull(t *testing.T) {
 		if many.object()["matched"] != 0.0 {
 			t.Errorf("a retry of many counts what nobody sends: %s", many.body)
 		}
-		if health := r.insist(http.MethodGet, "/v1/webhooks/"+w+"/health", "").want(http.StatusOK); health.object()["inactiveFrom"] != nil {
-			t.Errorf("health of what nothing is sent to: %s", health.body)
-		}
 		why := r.insist(http.MethodGet, fmt.Sprintf("/v1/explanations?deliveryId=%s", delivery), "").want(http.StatusOK)
 		if why.text("verdict") != "pull" {
 			t.Errorf("explained: %s", why.body)

@@ -186,7 +186,11 @@ func TestWebhookHealth(t *testing.T) {
 		if len(got["answers"].([]any)) != 3 || newest["statusCode"] != 503. || newest["class"] != "http_5xx" || newest["body"] != "busy" {
 			t.Errorf("answers: %v", got["answers"])
 		}
-		r.do(http.MethodPatch, "/v1/webhooks/"+hook, `{"active":false}`).want(http.StatusOK)
+		r.do(http.MethodPatch, "/v1/webhooks/"+hook, `{"delivery":"pull"}`).want(http.StatusOK)
+		if got = health(); got["inactiveFrom"] != nil {
+			t.Errorf("nothing is sent to it: inactive from %v", got["inactiveFrom"])
+		}
+		r.do(http.MethodPatch, "/v1/webhooks/"+hook, `{"delivery":"push","active":false}`).want(http.StatusOK)
 		if got = health(); got["state"] != "inactive" || got["inactiveFrom"] != nil {
 			t.Errorf("an inactive webhook: %v, %v", got["state"], got["inactiveFrom"])
 		}

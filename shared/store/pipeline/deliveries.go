@@ -45,8 +45,9 @@ const (
 
 	sqlDeadRequest = `EXISTS (SELECT 1 FROM webhooks w WHERE w.id = r.webhook_id AND w.deleted)`
 
-	// sqlUnsent is true of what nobody sends again: its webhook is deleted, or is read by pull.
-	sqlUnsent = `EXISTS (SELECT 1 FROM webhooks w WHERE w.id = d.webhook_id AND (w.deleted OR w.delivery = 'pull'))`
+	// sqlUnsendable holds for a delivery that can't be sent again, because its webhook is deleted or
+	// read by pull.
+	sqlUnsendable = `EXISTS (SELECT 1 FROM webhooks w WHERE w.id = d.webhook_id AND (w.deleted OR w.delivery = 'pull'))`
 )
 
 const sqlListed = `d.day, d.id, d.account, d.webhook_id, d.event_id, d.event_type, d.status, d.attempts,

@@ -54,9 +54,9 @@ func (b *bench) feed(t *testing.T, w domain.Webhook, after string, limit int) (i
 	}
 }
 
-// feedIs reads a webhook's feed from a cursor on until it has what it should. A stranger's
-// transaction that ends between a feed's snapshot and its look at the locks counts as one that
-// may add events, so that one reading may end early.
+// feedIs reads a webhook's feed after a cursor, again and again, until it has exactly the wanted
+// events; false: it had not within ten seconds. One reading may stop too early: a transaction of
+// another test that ends at that moment counts as one that may still add events.
 func (b *bench) feedIs(t *testing.T, w domain.Webhook, after string, want ...string) (got []string, ok bool) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; {

@@ -111,12 +111,12 @@ func (r jobRow) filter() (JobFilter, error) {
 	return f, nil
 }
 
-// matching returns a query of what can be sent again: what is asked for already is left
-// alone, and so is what belongs to a webhook that is deleted or read by pull.
+// matching returns a query of the deliveries that can be sent again. It leaves out those that are
+// already asked for, and those of webhooks that are deleted or read by pull.
 func (f JobFilter) matching(tx *gorm.DB, scope deliveryScope) *gorm.DB {
 	query := scope.bound(tx.Table("deliveries AS d"), "d", "d.id").
 		Where(f.Resend.condition()).
-		Where("NOT " + sqlOpen + " AND NOT " + sqlUnsent)
+		Where("NOT " + sqlOpen + " AND NOT " + sqlUnsendable)
 	for _, c := range slices.Concat(f.indexed(), f.others()) {
 		query = query.Where(c.sql, c.args...)
 	}

@@ -160,7 +160,7 @@ func (p *Pipeline) ask(tx *gorm.DB, step *jobStep) (int, error) {
 		INSERT INTO requests (id, kind, account, webhook_id, event_id, event_type, day, delivery_id, test, created_at)
 		SELECT ? || '-' || d.id, ?, d.account, d.webhook_id, d.event_id, d.event_type, d.day, d.id, d.test, ?
 		FROM deliveries d
-		WHERE d.account = ? AND d.day = ? AND d.id IN ? AND d.updated_at <= ? AND d.status <> 'pending' AND NOT `+sqlUnsent+` AND `+sqlKept+`
+		WHERE d.account = ? AND d.day = ? AND d.id IN ? AND d.updated_at <= ? AND d.status <> 'pending' AND NOT `+sqlUnsendable+` AND `+sqlKept+`
 		ON CONFLICT (delivery_id) DO NOTHING`,
 		job.ID, job.Kind, store.InstantOf(p.db.Now()), job.Account, step.day, step.ids, job.AsOf)
 	if result.Error != nil || result.RowsAffected == 0 {

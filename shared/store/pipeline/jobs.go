@@ -69,7 +69,7 @@ func match(tx *gorm.DB, f JobFilter) ([]matchedRow, error) {
 }
 
 // PlanJob says what a job would do if it was made now. ErrNotFound: a replay of a webhook
-// that there is not.
+// that there is not; ErrConflict: of one that is read by pull.
 func (p *Pipeline) PlanJob(ctx context.Context, job NewJob) (Plan, error) {
 	var plan Plan
 	err := p.db.Snapshot(ctx, func(tx *gorm.DB) error {
@@ -104,11 +104,7 @@ func (job NewJob) check(tx *gorm.DB) error {
 	if err := liveWebhook(tx, job.Filter.Account, job.Filter.Webhook); err != nil {
 		return err
 	}
-	pull, err := readByPull(tx, job.Filter.Webhook)
-	if err == nil && pull {
-		return domain.ErrConflict
-	}
-	return err
+	return refusePull(tx, job.Filter.Webhook)
 }
 
 // assumedAttempt is how long an attempt takes at a webhook that has answered none of late.
@@ -166,7 +162,7 @@ type CreatedJob struct {
 
 // CreateJob makes a job that asks for another run of what its filter selects now. What has an
 // open request is left alone. About the first page is sent at once; AdvanceJob sends the others.
-// ErrNotFound: a replay of a webhook that there is not.
+// ErrNotFound: a replay of a webhook that there is not; ErrConflict: of one that is read by pull.
 func (p *Pipeline) CreateJob(ctx context.Context, job NewJob) (CreatedJob, error) {
 	row, passed, kept, err := p.matchJob(ctx, job)
 	if err == nil {

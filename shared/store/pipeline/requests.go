@@ -67,16 +67,19 @@ func liveWebhook(tx *gorm.DB, account string, id domain.WebhookID) error {
 	return tx.Select("id").Where("id = ? AND account = ? AND NOT deleted", string(id), account).Take(&webhookRow{}).Error
 }
 
-// readByPull reports whether nothing is sent to a webhook because its receiver reads the feed.
-func readByPull(tx *gorm.DB, id domain.WebhookID) (bool, error) {
+// refusePull returns ErrConflict for a webhook whose receiver reads the feed: nothing is sent to it.
+func refusePull(tx *gorm.DB, id domain.WebhookID) error {
 	var n int64
 	err := tx.Model(&webhookRow{}).Where("id = ? AND delivery = ?", string(id), string(domain.DeliveryPull)).Count(&n).Error
-	return n > 0, err
+	if err == nil && n > 0 {
+		return domain.ErrConflict
+	}
+	return err
 }
 
 // RequestRetry asks for another run of a delivery, whatever its state, and returns it as
-// it shows from now on. ErrConflict: an attempt is in flight or due, a request is open
-// already, or its webhook is deleted or read by pull.
+// it shows from now on. ErrConflict: an attempt is in flight or due, a request is already
+// open, or the webhook is deleted or read by pull.
 func (p *Pipeline) RequestRetry(ctx context.Context, account string, id domain.DeliveryID) (domain.Delivery, error) {
 	at, ok := id.ReceivedAt()
 	if !ok {
@@ -89,12 +92,11 @@ func (p *Pipeline) RequestRetry(ctx context.Context, account string, id domain.D
 			return err
 		}
 		now := p.db.Now()
-		pull, err := readByPull(tx, domain.WebhookID(row.Delivery.WebhookID))
-		if err != nil {
-			return err
-		}
-		if inFlight(row, now) || row.Open || row.Dead || pull {
+		if inFlight(row, now) || row.Open || row.Dead {
 			return domain.ErrConflict
+		}
+		if err := refusePull(tx, domain.WebhookID(row.Delivery.WebhookID)); err != nil {
+			return err
 		}
 		request, err := store.NewUUID()
 		if err != nil {

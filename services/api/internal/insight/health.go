@@ -137,8 +137,8 @@ func stateOf(w *domain.Webhook, health domain.Health, circuit domain.Circuit, at
 	return stateHealthy
 }
 
-// inactiveFrom returns when a webhook becomes inactive if it goes on failing; nil: it is not
-// failing, nothing is sent to it, or it is inactive already.
+// inactiveFrom returns when a webhook becomes inactive if it goes on failing. It is nil for a
+// webhook that is not failing, is read by pull, or is inactive already.
 func (h *handlers) inactiveFrom(w *domain.Webhook, health domain.Health) *string {
 	_, inactive := w.Inactive(health)
 	if inactive || w.Delivery == domain.DeliveryPull || health.FailingSince.IsZero() || health.FailingSince.Before(w.ActivatedAt) {

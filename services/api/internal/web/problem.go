@@ -29,7 +29,7 @@ var (
 // Conflict is what a request is refused with that is at odds with what there is.
 func Conflict(detail string) error { return problem.New(problem.Conflict, detail) }
 
-// ReadByPull is why a test or a replay is refused to a webhook that nothing is sent to.
+// ReadByPull tells a caller why a webhook whose receiver reads the feed gets no test and no replay.
 const ReadByPull = "The webhook is read by pull: nothing is sent to it. Its feed has its events."
 
 // Taken tells a name that is in use from other errors.

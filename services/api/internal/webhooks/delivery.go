@@ -6,7 +6,8 @@ import (
 	"waybill.dev/shared/problem"
 )
 
-// delivery reads who begins, Waybill or the receiver.
+// delivery reads the field of this name. With push, Waybill posts events to the url. With pull, the
+// receiver reads the feed; then the url may be left out or null.
 func (w *webhookForm) delivery() {
 	if mode, ok := web.ReadChoice(w.Form, "delivery", domain.DeliveryModes()); ok {
 		w.pull = mode == domain.DeliveryPull

@@ -35,9 +35,6 @@ func (h *handlers) register(c *web.Call) error {
 		Ordering: domain.OrderingNone, OrderingMaxWait: domain.DefaultOrderingMaxWait, Delivery: domain.DeliveryPush, Signing: domain.SigningV1,
 	}
 	form.Apply(&w)
-	if err := reachable(&w); err != nil {
-		return err
-	}
 	if err := invalid(form.authFaults(&w)); err != nil {
 		return err
 	}
