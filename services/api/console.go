@@ -21,6 +21,7 @@ import (
 	"waybill.dev/services/api/internal/console/events"
 	"waybill.dev/services/api/internal/console/home"
 	"waybill.dev/services/api/internal/console/jobs"
+	"waybill.dev/services/api/internal/console/metering"
 	"waybill.dev/services/api/internal/console/playground"
 	"waybill.dev/services/api/internal/console/problems"
 	"waybill.dev/services/api/internal/console/rejected"
@@ -55,7 +56,7 @@ func modules(o system.Options) []console.Module {
 	return []console.Module{
 		home.Module(), problems.Module(), alerts.Module(), events.Module(), deliveries.Module(), jobs.Module(),
 		webhooks.Module(), catalogue.Module(), rejected.Module(), deployments.Module(), environments.Module(), domains.Module(), certificates.Module(), tunnels.Module(),
-		access.Module(), audit.Module(), playground.Module(), system.Module(o), settings.Module(),
+		access.Module(), metering.Module(), audit.Module(), playground.Module(), system.Module(o), settings.Module(),
 	}
 }
 

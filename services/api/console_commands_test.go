@@ -21,7 +21,7 @@ const commandsFile = "testdata/console-commands.txt"
 var (
 	codeText = regexp.MustCompile(`(?s)<code>(.*?)</code>`)
 	// changing is what differs from run to run.
-	changing = regexp.MustCompile(`\b([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|(key|csmr|eusr|bckt|tun|pst|tst|mtlsca)_[0-9A-Za-z]{10,}|[0-9A-Za-z]{22})\b`)
+	changing = regexp.MustCompile(`\b([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|(key|csmr|eusr|bckt|tun|pst|tst|mtlsca)_[0-9A-Za-z]{10,}|[0-9A-Za-z]{22}|[0-9A-HJKMNP-TV-Z]{26})\b`)
 	moments  = regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:.]+Z`)
 	seconds  = regexp.MustCompile(`\b1[789]\d{8}\b`)
 )

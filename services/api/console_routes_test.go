@@ -59,7 +59,9 @@ func (w *walker) things() *strings.Replacer {
 	w.do(http.MethodGet, "/v1/webhooks/"+webhook+"/feed", "").want(http.StatusOK).into(&feed)
 	w.do(http.MethodPut, "/v1/webhooks/"+webhook+"/cursors/walked-cursor", `{"cursor":"`+feed.Cursor+`"}`).want(http.StatusOK)
 	tunnel := w.do(http.MethodPost, "/v1/accounts/default/tunnels", fmt.Sprintf(`{"name":"walked-tunnel-%d"}`, w.made)).want(http.StatusCreated).text("tunnelId")
+	feature, plan := w.theirMetering(fmt.Sprintf("/v1/accounts/default/key-buckets/walked-bucket-%d", w.made))
 	return strings.NewReplacer(
+		"{meterIdOrSlug}", "their_meter", "{featureId}", feature, "{planId}", plan,
 		"{tunnelId}", tunnel, "{certificateId}", w.walkedCA(),
 		"{cursorName}", "walked-cursor", "{eventId}", event, "{deliveryId}", delivery, "{webhookId}", webhook, "{shipmentId}", "shp_walked", "{eventType}", "shipment.created",
 		"{bucketName}", bucket, "{consumerName}", "walked-consumer", "{keyId}", key, "{managerId}", manager,

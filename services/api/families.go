@@ -28,6 +28,7 @@ import (
 	"waybill.dev/services/api/internal/keys"
 	"waybill.dev/services/api/internal/live"
 	"waybill.dev/services/api/internal/managers"
+	"waybill.dev/services/api/internal/metering"
 	"waybill.dev/services/api/internal/rejected"
 	"waybill.dev/services/api/internal/signingkeys"
 	"waybill.dev/services/api/internal/spec"
@@ -94,6 +95,10 @@ func families(o *Options, p *parts) []Route {
 		variables.Routes(db, db),
 		traffic.Routes(db, db),
 		tunnels.Routes(tunnelOptions(o, db)),
+		metering.Routes(metering.Options{
+			Meters: db, Features: db, Plans: db, Subscriptions: db,
+			Changed: func() { o.Bus.Announce(bus.SubjectGateway, nil) }, Resumed: func() { o.Bus.Announce(bus.SubjectConfig, nil) },
+		}),
 		domains.Routes(domainOptions(o, p)),
 		clientcas.Routes(db, func() { o.Bus.Announce(bus.SubjectGateway, nil) }),
 		documents.Routes(p.documents),

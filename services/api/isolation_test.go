@@ -44,6 +44,14 @@ func bodies() map[string]string {
 		"createDeploymentSource": `{"accountName":"default","projectName":"their-project","branchName":"main"}`,
 		"redeploy":               `{}`,
 
+		"createMeter":      `{"slug":"taken","aggregation":"COUNT","eventType":"taken"}`,
+		"updateMeter":      `{"name":"taken"}`,
+		"queryMeterByBody": `{}`,
+		"createFeature":    `{"key":"taken","name":"taken"}`,
+		"createPlan":       `{"key":"taken","name":"taken","currency":"USD","billingCadence":"P1M","phases":[{"key":"only","name":"Only","rateCards":[]}]}`,
+		"updatePlan":       `{"name":"taken","currency":"USD","billingCadence":"P1M","phases":[{"key":"only","name":"Only","rateCards":[]}]}`,
+		"setSubscription":  `{"planKey":"their_plan"}`,
+
 		"createTunnel":            `{"name":"taken"}`,
 		"rotateTunnelToken":       `{}`,
 		"configureTunnelServices": `{"version":1,"services":[]}`,
@@ -78,9 +86,11 @@ func (r *rig) theirs() *strings.Replacer {
 	job := r.do(http.MethodPost, "/v1/deliveries/retry", `{"eventId":"evt_theirs","status":"held"}`).want(http.StatusAccepted).text("id")
 	upload := r.archive(http.MethodPost, sourcesPath+"?accountName=default&projectName=their-project&branchName=main", "application/zip", "PK").want(http.StatusAccepted)
 	tunnel, provisioning := r.theirTunnel()
+	feature, plan := r.theirMetering("/v1/accounts/default/key-buckets/their-bucket")
 	r.do(http.MethodPost, domainsPath, `{"hostname":"theirs.example.com"}`).want(http.StatusCreated)
 	return strings.NewReplacer(
 		"{tunnelId}", tunnel, "{operationId}", provisioning, "{certificateId}", r.theirCA(),
+		"{meterIdOrSlug}", "their_meter", "{groupByKey}", "route", "{featureId}", feature, "{planId}", plan,
 		"{deploymentName}", upload.text("deploymentName"), "{statusId}", upload.text("statusId"), "{buildId}", upload.text("buildId"), "{requestId}", "0190c0f0-0000-7000-8000-000000000001",
 		"{accountName}", "default", "{bucketName}", "their-bucket", "{consumerName}", "their-consumer", "{keyId}", key, "{managerId}", manager, "{projectName}", "their-project",
 		"{branchName}", "their%2Fbranch", "{variableName}", "THEIRS",
@@ -94,6 +104,7 @@ func nobodys() *strings.Replacer {
 	const id = "0190c0f0-0000-7000-8000-000000000000"
 	return strings.NewReplacer(
 		"{tunnelId}", "tun_0000000000000000000000", "{operationId}", "pst_0000000000000000000000", "{certificateId}", "mtlsca_0000000000000000000000",
+		"{meterIdOrSlug}", "no_such_meter", "{groupByKey}", "route", "{featureId}", "00000000000000000000000000", "{planId}", "00000000000000000000000000",
 		"{deploymentName}", "no-such-deployment", "{statusId}", id, "{buildId}", id, "{requestId}", id,
 		"{accountName}", "no-such-account", "{bucketName}", "no-such-bucket", "{consumerName}", "no-such-consumer",
 		"{keyId}", "key_000000000000000000000000", "{managerId}", "eusr_000000000000000000000000", "{projectName}", "no-such-project",
@@ -115,7 +126,8 @@ func TestIsolation(t *testing.T) {
 		r.do(http.MethodPost, "/v1/projects", `{"name":"own"}`, as(second)).want(http.StatusCreated)
 		everything := func() string {
 			var all strings.Builder
-			for _, path := range []string{bucketsPath, bucketsPath + "/their-bucket/consumers?include-api-keys=true&include-managers=true&key-format=visible", "/v1/webhooks", "/v1/deliveries", "/v1/events", "/v1/accounts/default/projects", "/v1/accounts/default/projects/their-project/branches/their%2Fbranch/variables", "/v1/accounts/default/projects/their-project/deployments", "/v1/accounts/default/tunnels", "/v1/accounts/default/custom-domains", casPath} {
+			for _, path := range []string{bucketsPath, bucketsPath + "/their-bucket/consumers?include-api-keys=true&include-managers=true&key-format=visible", "/v1/webhooks", "/v1/deliveries", "/v1/events", "/v1/accounts/default/projects", "/v1/accounts/default/projects/their-project/branches/their%2Fbranch/variables", "/v1/accounts/default/projects/their-project/deployments", "/v1/accounts/default/tunnels", "/v1/accounts/default/custom-domains", casPath,
+				bucketsPath + "/their-bucket/meters", bucketsPath + "/their-bucket/features", bucketsPath + "/their-bucket/plans"} {
 				all.Write(r.do(http.MethodGet, path, "").want(http.StatusOK).body)
 			}
 			return all.String()

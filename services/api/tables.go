@@ -12,6 +12,7 @@ import (
 	"waybill.dev/shared/store/clientcas"
 	"waybill.dev/shared/store/deployments"
 	"waybill.dev/shared/store/domains"
+	"waybill.dev/shared/store/metering"
 	"waybill.dev/shared/store/pipeline"
 	"waybill.dev/shared/store/rollup"
 	"waybill.dev/shared/store/traffic"
@@ -30,6 +31,7 @@ type tables struct {
 	*deployments.Deployments
 	*traffic.Traffic
 	*tunnels.Tunnels
+	*metering.Metering
 	*domains.Domains
 	*clientcas.ClientCAs
 }
@@ -45,6 +47,7 @@ func newTables(db *store.Store) tables {
 		Deployments: deployments.New(db),
 		Traffic:     traffic.New(db),
 		Tunnels:     tunnels.New(db),
+		Metering:    metering.New(db),
 		Domains:     domains.New(db),
 		ClientCAs:   clientcas.New(db),
 	}
@@ -56,7 +59,7 @@ func (t tables) Maintain(ctx context.Context, now time.Time, retention time.Dura
 	if err != nil {
 		return result, err
 	}
-	return result, errors.Join(t.Deployments.Purge(ctx, now), t.Tunnels.Purge(ctx, now), t.Domains.Purge(ctx, now), t.PurgeClientCAs(ctx, now))
+	return result, errors.Join(t.Deployments.Purge(ctx, now), t.Tunnels.Purge(ctx, now), t.Domains.Purge(ctx, now), t.PurgeClientCAs(ctx, now), t.Metering.Purge(ctx, now))
 }
 
 // HasKeys tells whether the database has any API key.

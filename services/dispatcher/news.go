@@ -27,6 +27,9 @@ func (t telling) Record(ctx context.Context, batches []domain.RecordBatch) (reco
 	if err == nil && len(result.Alerts) > 0 {
 		t.announce(bus.SubjectRelay, nil)
 	}
+	for _, change := range result.Disabled {
+		t.index.UsedUp(change)
+	}
 	if err != nil || !t.news.Watched() {
 		return result, err
 	}
@@ -41,6 +44,11 @@ func (t telling) Record(ctx context.Context, batches []domain.RecordBatch) (reco
 			if hook, ok := t.index.Hook(change.Webhook); ok {
 				t.news.Note(hook.Account, news.Webhook, string(change.Webhook))
 			}
+		}
+	}
+	for _, change := range result.Disabled {
+		if hook, ok := t.index.Hook(change.Webhook); ok {
+			t.news.Note(hook.Account, news.Webhook, string(change.Webhook))
 		}
 	}
 	for _, alert := range result.Alerts {

@@ -4,12 +4,19 @@
 package gateway
 
 import (
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+
 	"waybill.dev/services/gateway/internal/local"
+	"waybill.dev/services/gateway/internal/metering"
 	"waybill.dev/services/gateway/internal/observe"
 	"waybill.dev/services/gateway/internal/policy"
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/services/gateway/internal/routefile"
 	"waybill.dev/services/gateway/internal/site"
+	"waybill.dev/shared/store"
+	tables "waybill.dev/shared/store/metering"
 )
 
 // MaxAnswer is how long the answer of a handler may be, in bytes.
@@ -88,6 +95,14 @@ type Traffic = observe.Recorder
 
 // TrafficOptions say where, how many, and for how long.
 type TrafficOptions = observe.Options
+
+// Meters hold consumers to their plans. A process has one, whatever it serves.
+type Meters = route.Meters
+
+// NewMeters returns meters that know nobody yet. What they count is written with the counts of t.
+func NewMeters(db *store.Store, t *Traffic, logger *slog.Logger, registerer prometheus.Registerer) Meters {
+	return metering.New(metering.Options{Store: tables.New(db), Counts: t, Logger: logger, Registerer: registerer})
+}
 
 // NewTraffic returns one that has counted nothing.
 func NewTraffic(options TrafficOptions) *Traffic { return observe.New(options) }

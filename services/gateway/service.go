@@ -68,6 +68,8 @@ type Options struct {
 	InFlight int
 	// Traffic keeps counts and logs of the requests to deployments; nil: nobody does.
 	Traffic *Traffic
+	// Meters hold consumers to their plans; nil: nobody does.
+	Meters Meters
 	// TrustedProxies are the networks of proxies whose X-Forwarded-For and -Proto count.
 	TrustedProxies []netip.Prefix
 	// Certificate returns the operator's certificate for Waybill's own hosts and those of
@@ -141,7 +143,7 @@ func New(o Options) (*Service, error) {
 		Store: tables, Domains: s.domains, DomainsChanged: s.domainsChanged, Bus: o.Bus, Compile: compiler(rules), Guard: upstream.NewGuard(o.Egress, o.Own, egress.Options{}),
 		Services: s.tunnels, ClientCertificates: s.clients,
 		Authenticator: o.Authenticator, Memory: o.Memory, Edge: &callers.Edge{Trusted: o.TrustedProxies},
-		Tables: o.Tables, InFlight: int64(o.InFlight), Traffic: o.Traffic, Logger: o.Logger, Registerer: o.Registerer,
+		Tables: o.Tables, InFlight: int64(o.InFlight), Traffic: o.Traffic, Meters: o.Meters, Logger: o.Logger, Registerer: o.Registerer,
 	})
 	builds := builder.New(builder.Options{Store: tables, Services: tunnels.New(o.Store), Bus: o.Bus, Rules: rules, Logger: o.Logger, Registerer: o.Registerer})
 	if s.acme != nil {

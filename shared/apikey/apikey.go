@@ -33,6 +33,9 @@ type Principal struct {
 	Bucket   string
 	Consumer string
 	Scopes   []domain.Scope
+	// BucketID and ConsumerID are the ids of Bucket and Consumer.
+	BucketID   string
+	ConsumerID string
 }
 
 // May reports whether the caller has the scope.

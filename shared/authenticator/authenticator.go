@@ -152,6 +152,7 @@ func PrincipalOf(h domain.KeyHolder) apikey.Principal {
 	return apikey.Principal{
 		Account: h.Account, ID: h.Bucket + "/" + h.Consumer, Type: apikey.TypeKey,
 		KeyID: h.KeyID, Bucket: h.Bucket, Consumer: h.Consumer, Scopes: h.Scopes,
+		BucketID: h.BucketID, ConsumerID: h.ConsumerID,
 	}
 }
 

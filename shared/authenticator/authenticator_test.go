@@ -213,7 +213,7 @@ func TestPrincipal(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := apikey.Principal{
-		Account: "acme", ID: "acme-prod/billing", Type: "key", KeyID: "key_1", Bucket: "acme-prod", Consumer: "billing",
+		Account: "acme", ID: "acme-prod/billing", Type: "key", KeyID: "key_1", Bucket: "acme-prod", ConsumerID: "csmr_1", Consumer: "billing",
 		Scopes: []domain.Scope{domain.ScopeEventsRead},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -126,6 +126,7 @@ type Manager struct {
 type KeyHolder struct {
 	KeyID      string
 	Account    string
+	BucketID   string
 	Bucket     string
 	ConsumerID string
 	Consumer   string

@@ -133,7 +133,10 @@ type HealthChange struct {
 	Recovered       bool      // it succeeded
 	DisabledVersion int64     // it was disabled while at this version
 	DisabledReason  DisabledReason
-	Circuit         *Circuit // what its owner says of its circuit; nil: nothing
+	// DisabledUntil is when the period ends whose quota is used up. It is never on the bus: the
+	// record stage alone knows it.
+	DisabledUntil time.Time
+	Circuit       *Circuit // what its owner says of its circuit; nil: nothing
 	// Certificate is what a connection saw of the receiver's certificate; nil: nothing new.
 	Certificate *Certificate
 	At          time.Time

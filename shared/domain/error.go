@@ -10,4 +10,5 @@ var (
 	ErrUnavailable = errors.New("unavailable")
 	ErrLimit       = errors.New("limit reached")
 	ErrUnreadable  = errors.New("can't be read")
+	ErrQuota       = errors.New("quota used up")
 )

@@ -64,6 +64,7 @@ const (
 	DisabledManual  DisabledReason = "manual"  // its owner set active to false
 	DisabledGone    DisabledReason = "gone"    // its receiver answered 410
 	DisabledFailing DisabledReason = "failing" // it only failed for the set time, 5 days unless set otherwise
+	DisabledQuota   DisabledReason = "quota"   // its consumer's plan allows no more deliveries in this period
 )
 
 // Ordering says in which order deliveries go to a webhook.
@@ -141,6 +142,10 @@ type Webhook struct {
 	// signed so have them, as they are read; they are not stored with the webhook.
 	SigningKeys []SigningKey
 
+	// ConsumerID is the consumer whose key registered it: deliveries count for that one. Empty:
+	// they count for nobody.
+	ConsumerID string
+
 	CreatedAt time.Time
 	UpdatedAt time.Time
 	// Version is the configuration version of its last change; ActivatedVersion of the
@@ -168,6 +173,8 @@ type Health struct {
 	DisabledVersion int64     // Version that was disabled; 0: never
 	DisabledReason  DisabledReason
 	DisabledAt      time.Time
+	// DisabledUntil is when the period ends whose quota is used up; zero: it was another reason.
+	DisabledUntil time.Time
 	// CertificateExpiresAt is the end of the receiver's certificate, as the last connection saw it that
 	// had something to tell; zero: it did not end within ExpirySoon. CertificateVersion is the
 	// webhook's Version then. What is from before its URLVersion tells of another receiver.

@@ -22,8 +22,8 @@ type Explanation struct {
 // Codes returns every kind, in the order of their statuses.
 func Codes() []Code {
 	return []Code{
-		InvalidInput, Unauthenticated, Forbidden, NotFound, MethodNotAllowed, RequestTimeout, Conflict, Gone, TooLarge,
-		UnsupportedMediaType, Misdirected, RateLimited, Internal, BadGateway, Unavailable, GatewayTimeout,
+		InvalidInput, Unauthenticated, Forbidden, NoSubscription, NotFound, MethodNotAllowed, RequestTimeout, Conflict, Gone, TooLarge,
+		UnsupportedMediaType, Misdirected, RateLimited, QuotaExceeded, Internal, BadGateway, Unavailable, GatewayTimeout,
 	}
 }
 
@@ -134,6 +134,28 @@ func ofBody(code Code) Explanation {
 			Meaning: "The body is declared as something other than JSON in UTF-8, or it is compressed.",
 			Advice:  []string{"Send it as Content-Type: application/json, without a Content-Encoding. With curl: -H 'Content-Type: application/json'."},
 			Example: New(UnsupportedMediaType, "The body must be application/json in UTF-8."), At: "/v1/webhooks",
+		}
+	}
+	return ofPlan(code)
+}
+
+// ofPlan has the texts of what a plan does not allow.
+func ofPlan(code Code) Explanation {
+	switch code {
+	case NoSubscription:
+		return Explanation{
+			Meaning: "The route is metered, and the key's consumer has no plan. This request was not carried out.",
+			Advice:  []string{"Ask the operator of the API for a plan.", "Operators: give the consumer a plan with PUT …/consumers/{consumerName}/subscription."},
+			Example: New(NoSubscription, "The consumer has no plan."), At: "/orders",
+		}
+	case QuotaExceeded:
+		return Explanation{
+			Meaning: "The consumer has used what its plan allows in this period. This request was not carried out, and does not count.",
+			Advice: []string{
+				"Wait for as many seconds as Retry-After says: the next period begins then.",
+				"Ask the operator of the API for a larger plan. It holds within a second.",
+			},
+			Example: New(QuotaExceeded, "The quota of this period is used up."), At: "/orders",
 		}
 	}
 	return ofServer(code)

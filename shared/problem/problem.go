@@ -28,8 +28,10 @@ const (
 	Gone                 Code = "GONE"                   // 410
 	TooLarge             Code = "TOO_LARGE"              // 413
 	UnsupportedMediaType Code = "UNSUPPORTED_MEDIA_TYPE" // 415
+	NoSubscription       Code = "NO_SUBSCRIPTION"        // 403
 	Misdirected          Code = "MISDIRECTED"            // 421
 	RateLimited          Code = "RATE_LIMITED"           // 429
+	QuotaExceeded        Code = "QUOTA_EXCEEDED"         // 429
 	Internal             Code = "INTERNAL"               // 500
 	BadGateway           Code = "BAD_GATEWAY"            // 502
 	Unavailable          Code = "UNAVAILABLE"            // 503
@@ -69,6 +71,10 @@ func kindOf(code Code) kind {
 		return kind{http.StatusUnsupportedMediaType, "Unsupported media type", "unsupported-media-type"}
 	case RateLimited:
 		return kind{http.StatusTooManyRequests, "Too many requests", "rate-limited"}
+	case NoSubscription:
+		return kind{http.StatusForbidden, "No subscription", "no-subscription"}
+	case QuotaExceeded:
+		return kind{http.StatusTooManyRequests, "Quota exceeded", "quota-exceeded"}
 	case BadGateway:
 		return kind{http.StatusBadGateway, "Bad gateway", "bad-gateway"}
 	case Unavailable:

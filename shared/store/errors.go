@@ -82,7 +82,7 @@ func Classify(err error) error {
 }
 
 func isKind(err error) bool {
-	for _, kind := range []error{domain.ErrNotFound, domain.ErrConflict, domain.ErrUnavailable, domain.ErrLimit, domain.ErrUnreadable} {
+	for _, kind := range []error{domain.ErrNotFound, domain.ErrConflict, domain.ErrUnavailable, domain.ErrLimit, domain.ErrUnreadable, domain.ErrQuota} {
 		if errors.Is(err, kind) {
 			return true
 		}

@@ -37,7 +37,7 @@ func testMigrate(t *testing.T, b *storetest.Bench) {
 		t.Fatalf("status %+v, %v", status, err)
 	}
 	for i, m := range status {
-		if !m.Applied || m.AppliedAt.IsZero() || m.Version != int64(i+1) || m.Name == "" {
+		if !m.Applied || m.AppliedAt.IsZero() || i > 0 && m.Version <= status[i-1].Version || m.Name == "" {
 			t.Errorf("migration %+v", m)
 		}
 	}

@@ -25,6 +25,8 @@ type API struct {
 	http.Handler
 	// Traffic counts the requests of the process, of whatever it serves besides.
 	Traffic *gateway.Traffic
+	// Meters hold the consumers who call the process to their plans.
+	Meters gateway.Meters
 
 	service *api.Service
 }
@@ -57,6 +59,7 @@ func AddAPI(p *boot.Process, h *boot.Handles) (*API, error) {
 		return nil, err
 	}
 	traffic := gatewaypart.Traffic(p, h)
+	meters := gatewaypart.Meters(h, traffic)
 	service, routes, err := Compose(
 		api.Options{
 			Store: h.Store, Bus: h.Bus, Egress: h.Egress, Logger: h.Logger,
@@ -73,7 +76,7 @@ func AddAPI(p *boot.Process, h *boot.Handles) (*API, error) {
 		gateway.RoutesOptions{
 			Dir: h.Settings.RoutesDir, Fallback: !h.Settings.RoutesDirGiven, Variables: Environment(),
 			Egress: h.Egress, Memory: h.Memory, Logger: h.Logger, Registerer: h.Registry,
-			Traffic: traffic,
+			Traffic: traffic, Meters: meters,
 		},
 	)
 	if err != nil {
@@ -82,7 +85,7 @@ func AddAPI(p *boot.Process, h *boot.Handles) (*API, error) {
 	p.Add("routes", routes.Run)
 	p.Add("API", service.Run)
 	h.AtShutdown(service.EndStreams)
-	return &API{service.Handler(), traffic, service}, nil
+	return &API{service.Handler(), traffic, meters, service}, nil
 }
 
 // resolver returns what is asked whose custom domains are; nil: nobody is asked.

@@ -27,6 +27,7 @@ var everyTool = []string{
 	"get_statistics", "get_webhook_health", "retry_deliveries", "list_jobs", "get_job", "cancel_job",
 	"roll_keys", "list_keys", "create_key", "create_keys", "get_key", "update_key", "delete_key",
 	"list_managers", "create_manager", "get_manager", "delete_manager",
+	"list_meters", "create_meter", "get_meter", "update_meter", "delete_meter", "query_meter", "query_meter_by_body", "list_meter_group_values", "list_features", "create_feature", "get_feature", "archive_feature", "list_plans", "create_plan", "get_plan", "update_plan", "delete_plan", "publish_plan", "archive_plan", "get_subscription", "set_subscription", "delete_subscription", "get_access",
 	"list_signing_keys", "rotate_signing_keys",
 	"list_recent_calls", "get_call_statistics", "list_request_logs", "get_request_log",
 	"list_tunnels", "create_tunnel", "get_tunnel", "delete_tunnel", "rotate_tunnel_token", "get_tunnel_teardown", "get_tunnel_services", "configure_tunnel_services", "get_tunnel_provisioning",
@@ -142,6 +143,8 @@ func TestToolsOfAKey(t *testing.T) {
 			"list_tunnels", "get_tunnel", "get_tunnel_teardown", "get_tunnel_services", "get_tunnel_provisioning", "list_custom_domains",
 			"list_client_mtls_ca_certificates", "get_client_mtls_ca_certificate",
 		}},
+		{[]domain.Scope{domain.ScopeMeteringRead}, []string{"list_meters", "get_meter", "query_meter", "query_meter_by_body", "list_meter_group_values", "list_features", "get_feature", "list_plans", "get_plan", "get_subscription", "get_access"}},
+		{[]domain.Scope{domain.ScopeMeteringWrite}, []string{"create_meter", "update_meter", "delete_meter", "create_feature", "archive_feature", "create_plan", "update_plan", "delete_plan", "publish_plan", "archive_plan", "set_subscription", "delete_subscription"}},
 		{[]domain.Scope{domain.ScopeGatewayWrite}, []string{
 			"update_project", "create_variable", "update_variable", "delete_variable", "create_deployment_source", "delete_deployment", "redeploy",
 			"create_tunnel", "delete_tunnel", "rotate_tunnel_token", "configure_tunnel_services",
@@ -374,7 +377,7 @@ func TestAnnotations(t *testing.T) {
 		tool := entry.(map[string]any)
 		name, _ := tool["name"].(string)
 		hints, _ := tool["annotations"].(map[string]any)
-		reads := strings.HasPrefix(name, "list_") || strings.HasPrefix(name, "get_") || strings.HasPrefix(name, "read_") || strings.HasPrefix(name, "search_") || strings.HasPrefix(name, "explain_") || name == "who_am_i"
+		reads := strings.HasPrefix(name, "list_") || strings.HasPrefix(name, "get_") || strings.HasPrefix(name, "read_") || strings.HasPrefix(name, "search_") || strings.HasPrefix(name, "explain_") || name == "who_am_i" || name == "query_meter"
 		if hints["readOnlyHint"] != reads {
 			t.Errorf("%s: readOnlyHint %v", name, hints["readOnlyHint"])
 		}
@@ -389,7 +392,7 @@ func TestAnnotations(t *testing.T) {
 	}
 	if want := []string{
 		"update_webhook", "delete_webhook", "replay_webhook", "update_project", "update_bucket", "delete_bucket", "update_consumer", "delete_consumer", "update_client_mtls_ca_certificate", "delete_client_mtls_ca_certificate",
-		"delete_deployment", "redeploy", "update_custom_domain", "delete_custom_domain", "put_custom_domain_certificate", "delete_custom_domain_certificate", "update_variable", "delete_variable", "retry_deliveries", "cancel_job", "roll_keys", "update_key", "delete_key", "delete_manager", "rotate_signing_keys", "delete_tunnel", "rotate_tunnel_token", "configure_tunnel_services", "rotate_webhook_secret", "set_cursor", "delete_cursor",
+		"delete_deployment", "redeploy", "update_custom_domain", "delete_custom_domain", "put_custom_domain_certificate", "delete_custom_domain_certificate", "update_variable", "delete_variable", "retry_deliveries", "cancel_job", "roll_keys", "update_key", "delete_key", "delete_manager", "update_meter", "delete_meter", "archive_feature", "update_plan", "delete_plan", "archive_plan", "set_subscription", "delete_subscription", "rotate_signing_keys", "delete_tunnel", "rotate_tunnel_token", "configure_tunnel_services", "rotate_webhook_secret", "set_cursor", "delete_cursor",
 	}; !slices.Equal(destructive, want) {
 		t.Errorf("destructive: %v, want %v", destructive, want)
 	}
@@ -452,7 +455,7 @@ func TestSizeOfTools(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, sqliteURL(t))
 	_, reader := r.holder(r.bucket("ai-clients"), "reader", domain.ScopeMCP, domain.ScopeEventsRead, domain.ScopeWebhooksRead)
-	for key, most := range map[string]int{adminKey: 174 << 10, reader: 66 << 10} {
+	for key, most := range map[string]int{adminKey: 198 << 10, reader: 66 << 10} {
 		size := len(r.send(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, as(key)).want(http.StatusOK).body)
 		t.Logf("%d bytes", size)
 		if size > most {

@@ -30,6 +30,8 @@ func pages() []string {
 		"/console/deployments", "/console/new-deployment", "/console/deployments/*", "/console/deployments/*/traffic", "/console/deployments/*/requests",
 		"/console/environments", "/console/environments/*", "/console/environments/*/*",
 		"/console/domains", "/console/certificates", "/console/tunnels",
+		"/console/metering", "/console/metering/*", "/console/metering/*/meters/*", "/console/metering/*/plans", "/console/metering/*/plans/*", "/console/metering/*/plans/*/archive", "/console/metering/*/plans/*/publish",
+		"/console/metering/*/consumers", "/console/metering/*/consumers/*", "/console/metering/*/consumers/*/delete",
 		"/console/access", "/console/access/buckets/*", "/console/access/buckets/*/consumers/*", "/console/access/buckets/*/consumers/*/new-key",
 	}
 }
@@ -52,7 +54,8 @@ func TestEveryPage(t *testing.T) {
 	h := makeHostile(t)
 	b.signIn(b.stack.Key)
 	c := &crawl{tab: b, kinds: make(map[string]int), first: make(map[string]string)}
-	c.run("/console", "/console/signing-keys/rotate", "/console/webhooks/"+h.webhook+"/feed", "/console/deliveries/"+h.delivery, "/console/shipments/"+url.PathEscape(h.shipment), "/console/events/"+h.event+"/webhooks/"+h.webhook)
+	metering := "/console/metering/" + h.bucket
+	c.run("/console", metering, metering+"/plans", metering+"/consumers", "/console/signing-keys/rotate", "/console/webhooks/"+h.webhook+"/feed", "/console/deliveries/"+h.delivery, "/console/shipments/"+url.PathEscape(h.shipment), "/console/events/"+h.event+"/webhooks/"+h.webhook)
 	for _, page := range pages() {
 		if _, ok := c.first[page]; !ok {
 			t.Errorf("no link leads to %s", page)
@@ -82,7 +85,7 @@ type crawl struct {
 }
 
 var (
-	identifier = regexp.MustCompile(`^([a-z]+_.*|[0-9a-f-]{36}|[0-9A-Za-z]{22}|.*%.*|hostile.*|shipment\..*|by-keyboard|reader|[0-9]+|~preview|desk|desk-.*|main|local)$`)
+	identifier = regexp.MustCompile(`^([a-z]+_.*|[0-9a-f-]{36}|[0-9A-Za-z]{22}|[0-9A-HJKMNP-TV-Z]{26}|.*%.*|hostile.*|shipment\..*|by-keyboard|reader|[0-9]+|~preview|desk|desk-.*|main|local)$`)
 	turning    = regexp.MustCompile(`[\x{202a}-\x{202e}\x{2066}-\x{2069}]`)
 )
 

@@ -26,6 +26,7 @@ type hostile struct {
 	api *stack.Client
 	// webhook has failed deliveries, event and delivery are one of those, shipment is its.
 	webhook, event, shipment, delivery string
+	bucket                             string // has consumers, meters and plans
 }
 
 // insist asks the API for something that must be done.
@@ -81,13 +82,29 @@ func makeHostile(t *testing.T) *hostile {
 }
 
 func (h *hostile) access() {
-	bucket := "hostile-" + strings.TrimSuffix(long[:100], "-")
-	h.insist(http.MethodPost, "/v1/accounts/default/key-buckets", map[string]any{"name": bucket, "description": evil, "tags": map[string]string{"team": "שלום"}})
-	consumer := "/v1/accounts/default/key-buckets/" + bucket + "/consumers"
+	h.bucket = "hostile-" + strings.TrimSuffix(long[:100], "-")
+	h.insist(http.MethodPost, "/v1/accounts/default/key-buckets", map[string]any{"name": h.bucket, "description": evil, "tags": map[string]string{"team": "שלום"}})
+	consumer := "/v1/accounts/default/key-buckets/" + h.bucket + "/consumers"
 	h.insist(http.MethodPost, consumer, map[string]any{"name": "hostile", "description": evil, "scopes": []string{"events:read", "webhooks:read"}, "metadata": map[string]any{evil: evil}})
 	consumer += "/hostile"
 	h.insist(http.MethodPost, consumer+"/keys", map[string]any{"description": evil})
 	h.insist(http.MethodPost, consumer+"/managers", map[string]any{"email": "ada@example.com", "sub": evil})
+	h.meter("/v1/accounts/default/key-buckets/" + h.bucket)
+}
+
+// meter gives the consumer of a bucket a plan whose texts mean ill, and makes a draft.
+func (h *hostile) meter(bucket string) {
+	h.t.Helper()
+	h.insist(http.MethodPost, bucket+"/meters", map[string]any{"slug": "hostile_meter", "name": evil, "description": evil, "aggregation": "COUNT", "eventType": "hostile", "groupBy": map[string]any{"route": "$.route"}})
+	h.insist(http.MethodPost, bucket+"/features", map[string]any{"key": "hostile_feature", "name": evil, "meterSlug": "hostile_meter"})
+	card := map[string]any{"type": "flat_fee", "key": "hostile_card", "name": evil, "featureKey": "hostile_feature", "entitlementTemplate": map[string]any{"type": "metered", "issueAfterReset": 0}}
+	for _, publish := range []bool{true, false} {
+		made := h.insist(http.MethodPost, bucket+"/plans", map[string]any{"key": "hostile_plan", "name": evil + long[:60], "currency": "USD", "billingCadence": "P1M", "phases": []any{map[string]any{"key": "only", "name": evil, "rateCards": []any{card}}}})
+		if publish {
+			h.insist(http.MethodPost, fmt.Sprintf("%s/plans/%s/publish", bucket, made["id"]), nil)
+		}
+	}
+	h.insist(http.MethodPut, bucket+"/consumers/hostile/subscription", map[string]any{"planKey": "hostile_plan"})
 }
 
 // deploy makes a project with a deployment that is not uploaded yet, and a variable of its branch.

@@ -35,6 +35,7 @@ func cases() map[string]func(*world) {
 		"a hanging receiver delays no other":             isolation,
 		strangersCase:                                    strangers,
 		"an AI client asks why and puts it right":        asksWhy,
+		"a quota of deliveries holds and releases":       quota,
 		"statistics equal what receivers counted":        statisticsAreExact,
 		whileRequestsGoOn:                                uploaded,
 		noSecretLeaves:                                   secrets,

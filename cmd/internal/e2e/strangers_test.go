@@ -100,6 +100,7 @@ type things struct {
 	branch, variable                                                                string
 	deployment, build, status                                                       string
 	signing                                                                         string // a public key
+	feature, plan                                                                   string
 	tunnel, operation                                                               string
 	authority                                                                       string // a CA certificate
 }
@@ -111,6 +112,7 @@ func (t things) fill(path string) string {
 		"/jobs/{id}", "/jobs/"+t.job, "{deliveryId}", t.delivery, "{branchName}", url.PathEscape(t.branch), "{variableName}", t.variable,
 		"{cursorName}", "main", "{deploymentName}", t.deployment, "{buildId}", t.build, "{statusId}", t.status, "{requestId}", t.status, "{environmentName}", t.deployment,
 		"{tunnelId}", t.tunnel, "{operationId}", t.operation, "{certificateId}", t.authority,
+		"{meterIdOrSlug}", "their_meter", "{groupByKey}", "route", "{featureId}", t.feature, "{planId}", t.plan,
 	).Replace(path)
 }
 
@@ -121,6 +123,7 @@ func nothing(account string) things {
 		"0190c0f0-0000-7000-8000-000000000000", "evt_none", "0000000000000000000000", "job_000000000000000000000000",
 		"no-such-branch", "NO_SUCH_VARIABLE",
 		"no-such-deployment", "0190c0f0-0000-7000-8000-000000000000", "0190c0f0-0000-7000-8000-000000000000", "",
+		strings.Repeat("0", 26), strings.Repeat("0", 26),
 		"tun_0000000000000000000000", "pst_0000000000000000000000", "mtlsca_0000000000000000000000",
 	}
 }
@@ -154,6 +157,7 @@ func (w *world) furnish() things {
 		w.Fatal(err)
 	}
 	t.authority = create("/v1/accounts/default/client-mtls-ca-certificates", string(authority))
+	w.meter(&t)
 	var job struct{ ID string }
 	none := w.ask(w.api, http.MethodPost, "/v1/deliveries/retry", `{"eventId":"`+t.event+`","status":"failed"}`, http.StatusAccepted)
 	if err := json.Unmarshal(none.Body, &job); err != nil || job.ID == "" {
@@ -190,6 +194,22 @@ func (w *world) follow(t *things) {
 }
 
 var publicKey = regexp.MustCompile(`whpk_[0-9A-Za-z+/]+=*`)
+
+// meter makes a meter, a feature and a draft of a plan in the bucket of the default account.
+func (w *world) meter(t *things) {
+	w.Helper()
+	bucket := t.fill("/v1/accounts/{accountName}/key-buckets/{bucketName}")
+	w.ask(w.api, http.MethodPost, bucket+"/meters", `{"slug":"their_meter","aggregation":"COUNT","eventType":"their_meter","groupBy":{"route":"$.route"}}`, http.StatusCreated)
+	made := func(path, body string) string {
+		var it struct{ ID string }
+		if err := json.Unmarshal(w.ask(w.api, http.MethodPost, bucket+path, body, http.StatusCreated).Body, &it); err != nil || it.ID == "" {
+			w.Fatalf("%s: no id: %v", path, err)
+		}
+		return it.ID
+	}
+	t.feature = made("/features", `{"key":"their_feature","name":"Theirs","meterSlug":"their_meter"}`)
+	t.plan = made("/plans", `{"key":"their_plan","name":"Theirs","currency":"USD","billingCadence":"P1M","phases":[{"key":"only","name":"Only","rateCards":[]}]}`)
+}
 
 // dig makes a tunnel of the default account, with a service.
 func (w *world) dig(t *things) {

@@ -94,6 +94,12 @@ func (w *world) watch() {
 // what it is registered with.
 func (w *world) register(name string, more func(*stack.Webhook)) (*sink.Endpoint, stack.Webhook) {
 	w.Helper()
+	return w.registerAs(w.api, name, more)
+}
+
+// registerAs is register with another key.
+func (w *world) registerAs(client *stack.Client, name string, more func(*stack.Webhook)) (*sink.Endpoint, stack.Webhook) {
+	w.Helper()
 	e := w.sink.Endpoint(name)
 	w.endpoints = append(w.endpoints, e)
 	in := stack.Webhook{URL: e.URL}
@@ -103,7 +109,7 @@ func (w *world) register(name string, more func(*stack.Webhook)) (*sink.Endpoint
 	if more != nil {
 		more(&in)
 	}
-	made, err := w.api.Register(w.Context(), in)
+	made, err := client.Register(w.Context(), in)
 	if err != nil {
 		w.Fatalf("register a webhook: %v", err)
 	}

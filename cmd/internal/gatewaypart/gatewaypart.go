@@ -17,12 +17,13 @@ import (
 // Add makes the gateway on the handles and adds it to p. The result answers on the process's
 // HTTP address.
 func Add(p *boot.Process, h *boot.Handles) (http.Handler, error) {
-	return AddBefore(p, h, nil, nil, Traffic(p, h))
+	counts := Traffic(p, h)
+	return AddBefore(p, h, nil, nil, counts, Meters(h, counts))
 }
 
 // AddBefore is Add for a process that serves something besides. What is for no deployment is
 // other's. Keys are found by the authenticator; nil: by the gateway itself.
-func AddBefore(p *boot.Process, h *boot.Handles, other http.Handler, keys gateway.Authenticator, counts *gateway.Traffic) (http.Handler, error) {
+func AddBefore(p *boot.Process, h *boot.Handles, other http.Handler, keys gateway.Authenticator, counts *gateway.Traffic, meters gateway.Meters) (http.Handler, error) {
 	process, err := os.Hostname()
 	if err != nil {
 		process = "gateway"
@@ -35,7 +36,7 @@ func AddBefore(p *boot.Process, h *boot.Handles, other http.Handler, keys gatewa
 		Store: h.Store, Bus: h.Bus, Keyring: h.Keyring, Authenticator: keys, Domain: h.Settings.GatewayDomain,
 		Egress: &egress.Policy{Allow: h.Settings.GatewayEgressAllow, HTTP: h.Settings.EgressHTTP}, Own: h.Own, Process: process,
 		Tables: h.Settings.GatewayTables, InFlight: h.Settings.GatewayInFlight,
-		TrustedProxies: h.Settings.TrustedProxies, Memory: h.Memory, Traffic: counts, Certificate: h.Certificate, ACME: authority, Logger: h.Logger, Registerer: h.Registry,
+		TrustedProxies: h.Settings.TrustedProxies, Memory: h.Memory, Traffic: counts, Meters: meters, Certificate: h.Certificate, ACME: authority, Logger: h.Logger, Registerer: h.Registry,
 	})
 	if err != nil {
 		return nil, err
@@ -45,6 +46,12 @@ func AddBefore(p *boot.Process, h *boot.Handles, other http.Handler, keys gatewa
 	}
 	p.Add("gateway", service.Run)
 	return service.Handler(other), nil
+}
+
+// Meters returns what holds the consumers who call the process to their plans. A process has one,
+// whatever it serves.
+func Meters(h *boot.Handles, counts *gateway.Traffic) gateway.Meters {
+	return gateway.NewMeters(h.Store, counts, h.Logger, h.Registry)
 }
 
 // authority returns the certificate authority that is set. There is none without TLS.

@@ -56,6 +56,7 @@ var shared = []string{
 	"store/deployments/deploymentstest", // deployments as a build leaves them, for tests
 	"store/domains",                     // the tables of custom domains and their certificates
 	"store/keyholders",                  // who holds an API key, read from the tables of the api
+	"store/metering",                    // what consumers use and may use: the api writes, gateways and the record stage count
 	"store/pipeline",                    // the tables of an event's way
 	"store/pipeline/pipelinetest",       // what suites over these tables begin with
 	"store/recorder",                    // what dispatchers write into them
@@ -77,6 +78,7 @@ var families = []string{
 	"waybill.dev/shared/store/deployments",           // the api asks for builds, gateways make them
 	"waybill.dev/shared/store/domains",               // the api says whose a hostname is, gateways keep certificates
 	"waybill.dev/shared/store/keyholders",            // api and gateway read who holds a key
+	"waybill.dev/shared/store/metering",              // the api says what may be used, gateways and the record stage count
 	"waybill.dev/shared/store/traffic",               // gateways write, the api reads
 	"waybill.dev/shared/store/tunnels",               // the api configures, gateways connect
 	"waybill.dev/shared/store/pipeline",              // both services work on it

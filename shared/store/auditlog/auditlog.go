@@ -75,6 +75,19 @@ const (
 	ActionVerifyDomain      = "verify-custom-domain" // by hand, and when DNS was asked without being told to
 	ActionPutCertificate    = "put-custom-domain-certificate"
 	ActionDeleteCertificate = "delete-custom-domain-certificate"
+
+	ActionCreateMeter        = "create-meter"
+	ActionUpdateMeter        = "update-meter"
+	ActionDeleteMeter        = "delete-meter"
+	ActionCreateFeature      = "create-feature"
+	ActionArchiveFeature     = "archive-feature"
+	ActionCreatePlan         = "create-plan"
+	ActionUpdatePlan         = "update-plan"
+	ActionPublishPlan        = "publish-plan"
+	ActionArchivePlan        = "archive-plan"
+	ActionDeletePlan         = "delete-plan"
+	ActionSetSubscription    = "set-subscription"
+	ActionDeleteSubscription = "delete-subscription"
 )
 
 // The types of what the actions are done to.
@@ -104,6 +117,11 @@ const (
 	ResourceDomain = "customDomain"
 
 	ResourceClientCA = "clientCaCertificate"
+
+	ResourceMeter        = "meter"
+	ResourceFeature      = "feature"
+	ResourcePlan         = "plan"
+	ResourceSubscription = "subscription" // of a consumer
 )
 
 // Log reads and writes the table.

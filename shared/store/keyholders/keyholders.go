@@ -41,7 +41,7 @@ func (h *Holders) FindKey(ctx context.Context, hashes [][]byte) (holder domain.K
 		var hash []byte
 		var expires store.Instant
 		var scopes string
-		err := rows.Scan(&hash, &found.KeyID, &expires, &found.Account, &found.Bucket, &found.ConsumerID, &found.Consumer, &scopes)
+		err := rows.Scan(&hash, &found.KeyID, &expires, &found.Account, &found.BucketID, &found.Bucket, &found.ConsumerID, &found.Consumer, &scopes)
 		if err != nil {
 			return domain.KeyHolder{}, 0, store.Wrap("find key", err)
 		}
@@ -70,7 +70,7 @@ func sqlFindKey(hashes int) string {
 		marks[i] = "$" + strconv.Itoa(i+1)
 	}
 	return `
-		SELECT k.hash, k.id, k.expires_at, b.account, b.name, c.id, c.name, c.scopes
+		SELECT k.hash, k.id, k.expires_at, b.account, b.id, b.name, c.id, c.name, c.scopes
 		FROM api_keys k JOIN key_consumers c ON c.id = k.consumer_id JOIN key_buckets b ON b.id = c.bucket_id
 		WHERE k.hash IN (` + strings.Join(marks, ", ") + `)`
 }

@@ -49,6 +49,7 @@ type webhookRow struct {
 	PushedSince             store.Instant
 	AuthExpiresAt           store.Instant
 	URLVersion              int64
+	ConsumerID              *string
 }
 
 func (webhookRow) TableName() string { return "webhooks" }
@@ -72,6 +73,7 @@ type webhookHealthRow struct {
 
 	CertificateExpiresAt store.Instant
 	CertificateVersion   int64
+	DisabledUntil        store.Instant
 }
 
 func (webhookHealthRow) TableName() string { return "webhook_health" }
@@ -87,6 +89,7 @@ func (r webhookHealthRow) domain() domain.Health {
 
 		CertificateExpiresAt: r.CertificateExpiresAt.Time(),
 		CertificateVersion:   r.CertificateVersion,
+		DisabledUntil:        r.DisabledUntil.Time(),
 	}
 }
 

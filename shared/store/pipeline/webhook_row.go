@@ -51,6 +51,9 @@ func (p *Pipeline) webhookToRow(w domain.Webhook) (webhookRow, error) {
 	if w.Filter != "" {
 		row.Filter = &w.Filter
 	}
+	if w.ConsumerID != "" {
+		row.ConsumerID = &w.ConsumerID
+	}
 	var headers []byte
 	if len(w.Headers) > 0 {
 		kept := make([]sealedHeader, len(w.Headers))
@@ -104,6 +107,9 @@ func (p *Pipeline) webhookFromRow(row webhookRow) domain.Webhook {
 	}
 	if row.Filter != nil {
 		w.Filter = *row.Filter
+	}
+	if row.ConsumerID != nil {
+		w.ConsumerID = *row.ConsumerID
 	}
 	if w.Deleted {
 		return w // nothing of what is checked below is left

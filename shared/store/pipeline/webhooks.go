@@ -224,6 +224,7 @@ func (p *Pipeline) webhook(tx *gorm.DB, account string, id domain.WebhookID, loc
 // What it leaves false stays as it was; when it sets true on a webhook that was inactive
 // for either reason, the webhook is active from the new version on. An error of change
 // is returned as it is and nothing stored. domain.ErrUnreadable: the webhook has a Fault.
+// domain.ErrQuota: it is inactive because a quota is used up, and that is not its owner's to change.
 func (p *Pipeline) UpdateWebhook(ctx context.Context, account string, id domain.WebhookID, change func(*domain.Webhook) error) (domain.Webhook, domain.Health, error) {
 	var updated domain.Webhook
 	var health domain.Health
@@ -240,11 +241,14 @@ func (p *Pipeline) UpdateWebhook(ctx context.Context, account string, id domain.
 			return fmt.Errorf("%s: %w", before.Fault, domain.ErrUnreadable)
 		}
 		health = h
-		_, inactive := before.Inactive(health)
+		reason, inactive := before.Inactive(health)
 		after := before
 		after.Active = !inactive
 		if err := change(&after); err != nil {
 			return err
+		}
+		if reason == domain.DisabledQuota && after.Active {
+			return domain.ErrQuota
 		}
 		updated = p.stamp(before, after, inactive, version)
 		if updated.Signing.Asymmetric() {
@@ -275,6 +279,7 @@ func (p *Pipeline) UpdateWebhook(ctx context.Context, account string, id domain.
 func (p *Pipeline) stamp(before, after domain.Webhook, wasInactive bool, version int64) domain.Webhook {
 	now := p.db.Now()
 	after.ID, after.Account, after.CreatedAt, after.Deleted = before.ID, before.Account, before.CreatedAt, false
+	after.ConsumerID = before.ConsumerID
 	after.UpdatedAt, after.Version = now, version
 	after.ActivatedVersion, after.ActivatedAt = before.ActivatedVersion, before.ActivatedAt
 	after.DeactivatedAt, after.URLVersion = before.DeactivatedAt, before.URLVersion

@@ -17,7 +17,10 @@ import (
 )
 
 // postgres has the statements that are written for Postgres.
-type postgres struct{ pool *pgxpool.Pool }
+type postgres struct {
+	pool   *pgxpool.Pool
+	owners *owners
+}
 
 // recordLock orders the transactions of Record.
 const recordLock = 0x57617972 // "Wayr"
@@ -53,7 +56,10 @@ func (d postgres) recordTx(ctx context.Context, w *recordWork, alone bool) (Reco
 	}
 	var counted tally
 	options := pgx.TxOptions{BeginQuery: fmt.Sprintf(begin, int64(recordLock))}
-	err := pgx.BeginTxFunc(ctx, d.pool, options, func(tx pgx.Tx) error {
+	err := pgx.BeginTxFunc(ctx, d.pool, options, func(tx pgx.Tx) (err error) {
+		if counted.meter, err = newMeter(ctx, d.owners, pgxAlerts{tx}, w); err != nil {
+			return err
+		}
 		for _, at := range w.dayList() {
 			if err := recordDayPostgres(ctx, tx, at, w.days[store.DateOf(at)], &counted); err != nil {
 				return err
@@ -62,9 +68,12 @@ func (d postgres) recordTx(ctx context.Context, w *recordWork, alone bool) (Reco
 		if err := w.alert(ctx, pgxAlerts{tx}, &counted); err != nil {
 			return fmt.Errorf("tell of transitions: %w", err)
 		}
+		if counted.disabled, err = counted.meter.write(ctx); err != nil {
+			return err
+		}
 		return recordRestPostgres(ctx, tx, w, &counted)
 	})
-	return RecordResult{Attempts: counted.attempts, Jobs: counted.jobs, Alerts: counted.alerts}, err
+	return RecordResult{Attempts: counted.attempts, Jobs: counted.jobs, Alerts: counted.alerts, Disabled: counted.disabled}, err
 }
 
 func recordDayPostgres(ctx context.Context, tx pgx.Tx, at time.Time, day *recordDay, counted *tally) error {

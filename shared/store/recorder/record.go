@@ -23,6 +23,8 @@ type RecordResult struct {
 	Jobs []JobKey
 	// Alerts were added: they wait for the relay to publish them.
 	Alerts []domain.EventKey
+	// Disabled are webhooks that are inactive now, for a quota that is used up.
+	Disabled []domain.HealthChange
 }
 
 // JobKey names a job.
@@ -176,5 +178,5 @@ const healthDisabled = `
 	INSERT INTO webhook_health (webhook_id, disabled_version, disabled_reason, disabled_at, updated_at)
 	VALUES ($1, $2, $3, $4, $5)
 	ON CONFLICT (webhook_id) DO UPDATE SET disabled_version = excluded.disabled_version,
-		disabled_reason = excluded.disabled_reason, disabled_at = excluded.disabled_at, updated_at = excluded.updated_at
+		disabled_reason = excluded.disabled_reason, disabled_at = excluded.disabled_at, disabled_until = NULL, updated_at = excluded.updated_at
 	WHERE webhook_health.disabled_version < excluded.disabled_version`

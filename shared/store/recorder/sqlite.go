@@ -18,6 +18,7 @@ import (
 type sqlite struct {
 	db         *store.Store
 	statements *store.Statements
+	owners     *owners
 }
 
 func (d sqlite) record(ctx context.Context, w *recordWork) (RecordResult, error) {
@@ -27,6 +28,9 @@ func (d sqlite) record(ctx context.Context, w *recordWork) (RecordResult, error)
 	}
 	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
 	var counted tally
+	if counted.meter, err = newMeter(ctx, d.owners, sqliteAlerts{d.db, tx}, w); err != nil {
+		return RecordResult{}, err
+	}
 	for _, at := range w.dayList() {
 		day := *w.days[store.DateOf(at)]
 		if err := d.recordDay(ctx, tx, at, &day, &counted); err != nil {
@@ -41,10 +45,13 @@ func (d sqlite) record(ctx context.Context, w *recordWork) (RecordResult, error)
 	if err := w.alert(ctx, sqliteAlerts{d.db, tx}, &counted); err != nil {
 		return RecordResult{}, fmt.Errorf("tell of transitions: %w", err)
 	}
+	if counted.disabled, err = counted.meter.write(ctx); err != nil {
+		return RecordResult{}, err
+	}
 	if err := d.recordRest(ctx, tx, w, &counted); err != nil {
 		return RecordResult{}, err
 	}
-	return RecordResult{Attempts: counted.attempts, Jobs: counted.jobs, Alerts: counted.alerts}, tx.Commit()
+	return RecordResult{Attempts: counted.attempts, Jobs: counted.jobs, Alerts: counted.alerts, Disabled: counted.disabled}, tx.Commit()
 }
 
 func (d sqlite) recordDay(ctx context.Context, c store.Conn, at time.Time, day *recordDay, counted *tally) error {

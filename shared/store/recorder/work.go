@@ -127,6 +127,7 @@ func (d *recordDay) countAttempts(t *tally, added map[string]struct{}) {
 		if has(added, a.ID) {
 			delete(added, a.ID) // it may be in the batch twice
 			t.Attempt(a.account, a.webhook, a.eventType, &a.Attempt)
+			t.meter.count(a.webhook, a.delivery, a.test, &a.Attempt)
 			t.attempts++
 		}
 	}
@@ -143,12 +144,15 @@ type tally struct {
 	attempts int
 	jobs     []JobKey // that were told how something ended
 	alerts   []domain.EventKey
+	meter    *meter
+	disabled []domain.HealthChange
 }
 
 func (t *tally) event(e *domain.Event) { t.Event(e.Account, e.Type, e.ReceivedAt) }
 
 func (t *tally) attempt(o *domain.Outcome, a *domain.Attempt) {
 	t.Attempt(o.Account, o.Webhook, o.EventType, a)
+	t.meter.count(o.Webhook, o.Delivery, o.Test, a)
 	t.attempts++
 }
 
@@ -158,11 +162,12 @@ type deliveryAttempt struct {
 	delivery  domain.DeliveryID
 	webhook   domain.WebhookID
 	eventType domain.EventType
+	test      bool
 	domain.Attempt
 }
 
 func attemptOf(o *domain.Outcome, a domain.Attempt) deliveryAttempt {
-	return deliveryAttempt{o.Account, o.Delivery, o.Webhook, o.EventType, a}
+	return deliveryAttempt{o.Account, o.Delivery, o.Webhook, o.EventType, o.Test, a}
 }
 
 func newRecordWork(batches []domain.RecordBatch) *recordWork {

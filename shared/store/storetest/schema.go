@@ -68,6 +68,8 @@ func owners() map[string]string {
 		"gateway_acme_locks":          "domains",
 		"gateway_acme_states":         "domains",
 
+		"meters": "metering", "features": "metering", "plans": "metering", "subscriptions": "metering", "meter_hours": "metering",
+
 		"gateway_calls":    "traffic",
 		"gateway_not_kept": "traffic",
 		"gateway_writers":  "traffic",

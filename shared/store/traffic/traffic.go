@@ -14,6 +14,7 @@ import (
 
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/metering"
 )
 
 // MaxConsumers is how many consumers of a deployment are counted apart on one day. Those beyond
@@ -73,6 +74,8 @@ type Batch struct {
 	// NotKept counts the calls that have no row.
 	NotKept map[Minute]int64
 	Rows    []Request
+	// Meters are what consumers have used.
+	Meters map[metering.HourKey]metering.Count
 }
 
 // Request is a request that was kept.

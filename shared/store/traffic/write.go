@@ -13,6 +13,7 @@ import (
 
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/metering"
 )
 
 // The steps that calls are counted by, in minutes.
@@ -117,6 +118,9 @@ func (t *Traffic) write(tx *gorm.DB, b *Batch, rows []requestRow) error {
 		if err != nil {
 			return err
 		}
+	}
+	if err := metering.Add(tx.Statement.Context, t.db, tx, b.Meters); err != nil {
+		return err
 	}
 	if len(rows) == 0 {
 		return nil

@@ -178,7 +178,7 @@ func (i *Instance) serve(ctx context.Context, options boot.Options, dir *datadir
 	if err != nil {
 		return err
 	}
-	all, err := gatewaypart.AddBefore(i.process, h, handler, handler, handler.Traffic)
+	all, err := gatewaypart.AddBefore(i.process, h, handler, handler, handler.Traffic, handler.Meters)
 	if err != nil {
 		return err
 	}

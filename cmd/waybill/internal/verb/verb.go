@@ -108,7 +108,8 @@ func (v Verb) NeedsAccount() bool { return strings.Contains(v.Path, "{account}")
 // Nouns returns the whole table.
 func Nouns() []Noun {
 	return []Noun{
-		accounts(), projects(), deployments(), environments(), variables(), buckets(), consumers(), keys(), managers(), tunnels(), customDomains(), certificates(),
+		accounts(), projects(), deployments(), environments(), variables(), buckets(), consumers(), keys(), managers(),
+		meters(), features(), plans(), subscriptions(), tunnels(), customDomains(), certificates(),
 		webhooks(), signingKeys(), events(), deliveries(), jobs(), statistics(), ending(), audit(), whoAmI(),
 	}
 }

@@ -25,7 +25,7 @@ type Route struct {
 	// Path is a pattern of net/http, as /console/events/{eventId}. A test fills in parameters by
 	// their names: eventId, deliveryId, webhookId, jobId, shipmentId, eventType, bucketName,
 	// consumerName, keyId, managerId, sequence, tab, projectName, branchName, variableName,
-	// deploymentName, buildId, requestId.
+	// deploymentName, buildId, requestId, meterIdOrSlug, featureId, planId.
 	Path string
 	// Static says that the page asks nothing of the API, so nothing of the API's answers holds
 	// for it.

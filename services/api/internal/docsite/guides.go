@@ -68,7 +68,7 @@ func navigation(guides []guide) []group {
 			{Name: "producers", Label: "Producers"}, {Name: "receivers", Label: "Receivers"}, {Name: "feed", Label: "Feeds"}, {Name: "deliveries", Label: "Deliveries"},
 			{Name: "insight", Label: "Insight"}, {Name: "console", Label: "Console"}, {Name: "lists", Label: "Lists"},
 			{Name: "access", Label: "Access"}, {Name: "gateway", Label: "Gateway routes"}, {Name: "policies", Label: "Policies"},
-			{Name: "deployments", Label: "Deployments"}, {Name: "domains", Label: "Custom domains"}, {Name: "certificates", Label: "Client certificates"}, {Name: "tunnels", Label: "Tunnels"}, {Name: "mcp", Label: "AI clients (MCP)"},
+			{Name: "deployments", Label: "Deployments"}, {Name: "domains", Label: "Custom domains"}, {Name: "certificates", Label: "Client certificates"}, {Name: "metering", Label: "Metering"}, {Name: "tunnels", Label: "Tunnels"}, {Name: "mcp", Label: "AI clients (MCP)"},
 		}},
 		{Label: "Operation", Links: []link{
 			{Name: "operators", Label: "Operators"}, {Name: "limits", Label: "Limits"},

@@ -40,6 +40,7 @@ const (
 	inactive   verdict = "inactive"
 	gone       verdict = "gone"
 	failing    verdict = "failing"
+	quota      verdict = "quota"
 	unreadable verdict = "unreadable"
 	released   verdict = "released"
 
@@ -269,6 +270,11 @@ func (e *explanation) disabled(f facts) {
 		e.step(checkActive, stopped, "the webhook is inactive: its receiver failed for days")
 		e.conclude(failing, "The receiver failed for so long that the webhook became inactive. Its deliveries are held.",
 			"Find out why the receiver fails: "+hint(d), again)
+	case domain.DisabledQuota:
+		e.attemptsSoFar(d)
+		e.step(checkActive, stopped, "the webhook is inactive: the quota of deliveries is used up")
+		e.conclude(quota, "The plan of the webhook's consumer allows no more deliveries in this period. Its deliveries are held.",
+			"Wait for the next period: then the held deliveries go out in order.", "Or give the consumer a plan that allows more: then they go out at once.")
 	default:
 		e.attemptsSoFar(d)
 		e.step(checkActive, stopped, "the webhook is inactive: its owner switched it off")

@@ -50,8 +50,8 @@ type Store interface {
 	Restorable(ctx context.Context, since time.Time, after domain.DeliveryID, limit int) ([]pipeline.RestoreItem, error)
 	BusStreams(ctx context.Context) (map[string]domain.StreamMark, error)
 	MarkBusStreams(ctx context.Context, marks map[string]domain.StreamMark) error
-	Maintain(ctx context.Context, now time.Time, retention time.Duration) (pipeline.MaintainResult, error)
 	OldestUnsettled(ctx context.Context) (time.Time, bool, error)
+	Upkeep
 	Rollups
 	Expiries
 }
@@ -68,6 +68,7 @@ type Bus interface {
 	Hold(task *domain.Task, done func(error))
 	RestoreOrdered(task *domain.Task, place bus.Ordered, done func(error))
 	AnnounceRestored(account string)
+	Announce(subject string, body []byte)
 	Listen(subject string, handle func(body []byte)) (stop func(), err error)
 }
 
@@ -203,6 +204,7 @@ func (r *Relay) serve(ctx context.Context, lease store.Lease) {
 	beside.Go(func() { r.rollUp(ctx) })
 	beside.Go(func() { r.watchExpiries(ctx) })
 	beside.Go(func() { r.advanceJobs(ctx) })
+	beside.Go(func() { r.resumeQuotas(ctx) })
 	beside.Go(func() {
 		select {
 		case <-lease.Lost():

@@ -262,6 +262,8 @@ func (d *database) CountExpiringClientCAs(context.Context, time.Time) (domain.Ex
 	return domain.ExpiryCount{Kind: domain.ExpiryClientCA}, nil
 }
 
+func (d *database) ResumeQuotas(context.Context) (int, error) { return 0, nil }
+
 func (d *database) OldestUnsettled(context.Context) (time.Time, bool, error) {
 	unlock, err := d.locked()
 	if err != nil {
@@ -388,6 +390,8 @@ func (b *transport) RestoreOrdered(task *domain.Task, place bus.Ordered, done fu
 	}
 	b.take(string(task.Delivery), text, done)
 }
+
+func (b *transport) Announce(string, []byte) {}
 
 func (b *transport) AnnounceRestored(account string) {
 	b.mu.Lock()

@@ -2,6 +2,7 @@ package webhooks
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -28,6 +29,9 @@ func (h *handlers) update(c *web.Call) error {
 		pulled = before != domain.DeliveryPull && w.Delivery == domain.DeliveryPull
 		return err
 	})
+	if errors.Is(err, domain.ErrQuota) {
+		return web.Conflict("The quota of deliveries is used up. The webhook is active again in the next period, or when its consumer gets another plan.")
+	}
 	if err != nil {
 		return err
 	}

@@ -33,6 +33,7 @@ func (h *handlers) register(c *web.Call) error {
 		ID: domain.WebhookID(id.String()), Account: c.Principal.Account, Active: true,
 		Timeout: domain.DefaultTimeout, MaxInFlight: domain.DefaultMaxInFlight, Secret: domain.NewSecret(),
 		Ordering: domain.OrderingNone, OrderingMaxWait: domain.DefaultOrderingMaxWait, Delivery: domain.DeliveryPush, Signing: domain.SigningV1,
+		ConsumerID: c.Principal.ConsumerID,
 	}
 	form.Apply(&w)
 	if err := invalid(form.authFaults(&w)); err != nil {

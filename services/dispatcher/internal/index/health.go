@@ -28,6 +28,17 @@ func (x *Index) Disable(hook *Hook, change domain.HealthChange) {
 	}
 }
 
+// UsedUp marks a webhook as disabled for a quota, here and in the other dispatchers. It is in the
+// database already.
+func (x *Index) UsedUp(change domain.HealthChange) {
+	body, err := json.Marshal(healthNews{change.Webhook, change.DisabledVersion, change.DisabledReason, change.At})
+	if err != nil {
+		return // a poll finds it
+	}
+	x.heardHealth(body)
+	x.options.Announcer.Announce(x.options.HealthSubject, body)
+}
+
 func (x *Index) heardHealth(body []byte) {
 	var news healthNews
 	if err := json.Unmarshal(body, &news); err != nil || news.DisabledVersion == 0 {

@@ -74,6 +74,7 @@ func (h *Hook) setHealth(health domain.Health) bool {
 		if old != nil {
 			if health.DisabledVersion < old.DisabledVersion {
 				health.DisabledVersion, health.DisabledReason, health.DisabledAt = old.DisabledVersion, old.DisabledReason, old.DisabledAt
+				health.DisabledUntil = old.DisabledUntil
 			}
 			if health.UpdatedAt.Before(old.UpdatedAt) {
 				health.FailingSince, health.UpdatedAt = old.FailingSince, old.UpdatedAt

@@ -179,6 +179,7 @@ func TestMissingFolder(t *testing.T) {
 		"getStatistics", "getWebhookHealth", "testWebhookFilter", "retryDeliveries", "listJobs", "getJob", "cancelJob",
 		"rollKeys", "listKeys", "createKey", "createKeys", "getKey", "updateKey", "deleteKey",
 		"listManagers", "createManager", "getManager", "deleteManager", "rotateWebhookSecret", "listSigningKeys", "rotateSigningKeys", "listExpiring",
+		"listMeters", "createMeter", "getMeter", "updateMeter", "deleteMeter", "queryMeter", "queryMeterByBody", "listMeterGroupValues", "listFeatures", "createFeature", "getFeature", "archiveFeature", "listPlans", "createPlan", "getPlan", "updatePlan", "deletePlan", "publishPlan", "archivePlan", "getSubscription", "setSubscription", "deleteSubscription", "getAccess",
 		"listTunnels", "createTunnel", "getTunnel", "deleteTunnel", "rotateTunnelToken", "getTunnelTeardown", "getTunnelServices", "configureTunnelServices", "getTunnelProvisioning",
 		"listCustomDomains", "createCustomDomain", "updateCustomDomain", "deleteCustomDomain", "verifyCustomDomain", "putCustomDomainCertificate", "deleteCustomDomainCertificate",
 		"listClientMtlsCaCertificates", "createClientMtlsCaCertificate", "getClientMtlsCaCertificate", "updateClientMtlsCaCertificate", "deleteClientMtlsCaCertificate",

@@ -48,7 +48,9 @@ type Options struct {
 	Account string
 	// Traffic keeps counts and logs of the requests, as those of the deployment
 	// domain.LocalDeployment; nil: nobody does.
-	Traffic    *observe.Recorder
+	Traffic *observe.Recorder
+	// Meters hold callers to their plans; nil: nobody does.
+	Meters     route.Meters
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }
@@ -144,7 +146,7 @@ func (r *Routes) serve(compiled *site.Site) *served {
 	return &served{compiled, &route.Runtime{
 		Authenticator: r.options.Authenticator, RateLimits: r.rateLimits, Upstreams: r.upstreams,
 		Memory: r.options.Memory, Logger: r.options.Logger, Called: r.metrics.enter(compiled.Routes()),
-		Ended: r.options.Traffic.Of(domain.LocalDeployment, ""),
+		Ended: r.options.Traffic.Of(domain.LocalDeployment, ""), Meters: r.options.Meters, Deployment: domain.LocalDeployment,
 	}}
 }
 

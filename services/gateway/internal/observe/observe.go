@@ -21,6 +21,7 @@ import (
 
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store/metering"
 	"waybill.dev/shared/store/traffic"
 )
 
@@ -75,6 +76,7 @@ type Recorder struct {
 	// room is how many requests more may be kept, at the rate, until the next take.
 	room          int
 	failed, other sample
+	number        int64 // of the last batch
 
 	oldest time.Time // when the oldest call of pending came; zero: nothing is pending
 
@@ -83,13 +85,13 @@ type Recorder struct {
 	closed  time.Time // when the samples were taken last
 	rows    []traffic.Request
 	pending *traffic.Batch // that is being written; nil: none
-	number  int64          // of the last batch
 }
 
 // gathered are counts since a time.
 type gathered struct {
-	calls map[traffic.CallKey]*traffic.Calls
-	since time.Time // when the first call came; zero: there was none
+	calls  map[traffic.CallKey]*traffic.Calls
+	meters map[metering.HourKey]metering.Count
+	since  time.Time // when the first call came; zero: there was none
 }
 
 // kept is a request for the log.
@@ -142,6 +144,34 @@ func (r *Recorder) add(deployment, build string, record *route.Record) {
 	} else {
 		r.other.add(one, r.room)
 	}
+}
+
+// Writer names this run of the process in the database.
+func (r *Recorder) Writer() string { return r.writer }
+
+// Meter adds to what a consumer has used, and returns the number of the batch that it is written
+// with. When there are too many keys, those of one consumer, type and hour go together.
+func (r *Recorder) Meter(key metering.HourKey, n metering.Count) (batch int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.next.since.IsZero() {
+		r.next.since = time.Now()
+	}
+	if r.next.meters == nil {
+		r.next.meters = make(map[metering.HourKey]metering.Count)
+	}
+	if _, known := r.next.meters[key]; !known && len(r.next.meters) >= maxKeys {
+		key.Dims = metering.Dims{}
+		if _, known := r.next.meters[key]; !known && len(r.next.meters) >= maxLost {
+			r.metrics.lost.Inc()
+			return r.number + 1
+		}
+	}
+	sum := r.next.meters[key]
+	sum.Events += n.Events
+	sum.Total += n.Total
+	r.next.meters[key] = sum
+	return r.number + 1
 }
 
 // callsOf returns the counts of a key; nil: there is no memory for it.
@@ -290,8 +320,12 @@ func (r *Recorder) write(ctx context.Context) bool {
 	r.mu.Lock()
 	list := r.take(time.Now())
 	var calls map[traffic.CallKey]*traffic.Calls
-	if r.pending == nil && len(r.next.calls) > 0 {
-		calls, r.oldest = r.next.calls, r.next.since
+	var meters map[metering.HourKey]metering.Count
+	number := r.number
+	if r.pending == nil && len(r.next.calls)+len(r.next.meters) > 0 {
+		r.number++
+		number = r.number
+		calls, meters, r.oldest = r.next.calls, r.next.meters, r.next.since
 		r.next = &gathered{calls: make(map[traffic.CallKey]*traffic.Calls, len(calls))}
 	}
 	r.mu.Unlock()
@@ -303,8 +337,8 @@ func (r *Recorder) write(ctx context.Context) bool {
 		r.rows = append(r.rows, list[i].request())
 	}
 	if calls != nil {
-		r.number++
-		r.pending = newBatch(r.writer, r.number, calls, r.rows)
+		r.pending = newBatch(r.writer, number, calls, r.rows)
+		r.pending.Meters = meters
 		r.rows = nil
 	}
 	if r.pending == nil {
@@ -333,5 +367,7 @@ func (r *Recorder) failedToWrite(ctx context.Context, err error) {
 		return
 	}
 	r.metrics.dropped.Add(float64(len(r.pending.Rows)))
-	r.pending = newBatch(r.writer, r.number, r.pending.Calls, nil)
+	meters := r.pending.Meters
+	r.pending = newBatch(r.writer, r.pending.Number, r.pending.Calls, nil)
+	r.pending.Meters = meters
 }

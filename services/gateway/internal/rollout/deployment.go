@@ -121,7 +121,7 @@ func (d *deployment) newTable(build string, compiled *site.Site, before *table) 
 	return &table{build, compiled, &route.Runtime{
 		Authenticator: o.Authenticator, ClientCertificates: o.ClientCertificates, RateLimits: limits, Upstreams: pools, Memory: o.Memory,
 		Logger: faultsOnly(o.Logger).With("deployment", d.name), Called: func(int, bool, int, time.Duration) {},
-		Ended: o.Traffic.Of(d.name, build),
+		Ended: o.Traffic.Of(d.name, build), Meters: o.Meters, Deployment: d.name,
 	}}
 }
 

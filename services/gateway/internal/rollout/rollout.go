@@ -87,6 +87,7 @@ type Options struct {
 	InFlight int64
 	// Traffic keeps counts and logs of the requests; nil: nobody does.
 	Traffic    *observe.Recorder
+	Meters     route.Meters // hold callers to their plans; nil: nobody does
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }

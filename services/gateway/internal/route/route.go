@@ -84,6 +84,8 @@ type Request struct {
 	// Progress tells the caller how far the work is, where the caller asked for that; else
 	// it is nil. total 0 means unknown.
 	Progress func(done, total float64, message string)
+
+	ends []func(status int) // see Finally
 }
 
 // Response is the answer of a route.

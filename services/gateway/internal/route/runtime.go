@@ -34,4 +34,7 @@ type Runtime struct {
 	// Ended is told of each request when its answer has ended, also of those that no route was
 	// found for; nil: nobody is told.
 	Ended func(*Record)
+	// Meters hold callers to their plans; nil: nothing is metered. Deployment is what the site is of.
+	Meters     Meters
+	Deployment string
 }

@@ -89,6 +89,7 @@ func (rt *Route) Call(ctx context.Context, r *route.Request) *route.Response {
 	if err != nil {
 		response = rt.failed(limited, r, err, at)
 	}
+	r.Finished(response.Status)
 	took := time.Since(started)
 	r.Runtime.Called(rt.place, r.Inside, response.Status, took)
 	r.Record.Calls(r.Principal)

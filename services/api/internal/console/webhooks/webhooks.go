@@ -107,6 +107,8 @@ func why(reason *string) string {
 		return "answered 410"
 	case domain.DisabledFailing:
 		return "failed for days"
+	case domain.DisabledQuota:
+		return "quota used up"
 	case domain.DisabledManual:
 		return "paused"
 	}

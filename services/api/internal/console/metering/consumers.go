@@ -1,0 +1,232 @@
+package metering
+
+import (
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"waybill.dev/services/api/internal/console"
+	"waybill.dev/shared/domain"
+)
+
+type subscription struct {
+	PlanID     string `json:"planId"`
+	PlanKey    string `json:"planKey"`
+	Version    int    `json:"version"`
+	Phase      string `json:"phase"`
+	AnchorAt   string `json:"anchorAt"`
+	ActiveFrom string `json:"activeFrom"`
+}
+
+// access is what a consumer may use of a feature, as the API shows it.
+type access struct {
+	HasAccess bool           `json:"hasAccess"`
+	Balance   int64          `json:"balance"`
+	Usage     *int64         `json:"usage"`
+	Overage   int64          `json:"overage"`
+	ResetAt   string         `json:"resetAt"`
+	Config    map[string]any `json:"config"`
+}
+
+// line is a feature of a consumer.
+type line struct {
+	Key string
+	access
+}
+
+// Metered tells whether there are numbers.
+func (l line) Metered() bool { return l.Usage != nil }
+
+// Used is what was used in the present period.
+func (l line) Used() int64 {
+	if l.Usage == nil {
+		return 0
+	}
+	return *l.Usage
+}
+
+// Limit is what the period allows.
+func (l line) Limit() int64 { return l.Used() + l.Balance - l.Overage }
+
+// Max, Low and High are those of the bar: from Low on it warns, above High nothing is left.
+func (l line) Max() int64  { return max(l.Limit(), 1) }
+func (l line) Low() int64  { return l.Limit() * 8 / 10 }
+func (l line) High() int64 { return max(l.Limit()-1, 0) }
+
+// share is how much of the limit is used.
+func (l line) share() float64 { return float64(l.Used()) / float64(l.Max()) }
+
+// lines returns the features by their keys.
+func lines(of map[string]access) []line {
+	var found []line
+	for _, key := range slices.Sorted(maps.Keys(of)) {
+		found = append(found, line{key, of[key]})
+	}
+	return found
+}
+
+// member is a consumer of the list.
+type member struct {
+	Name    string
+	Plan    *subscription
+	Fullest *line // the metered feature of which the most is used
+	Others  int   // further metered features
+}
+
+type membersView struct {
+	Place   place
+	Tabs    []console.Tab
+	Members []member
+	Total   int
+	Paging  console.Paging
+}
+
+// maxMembers is how many consumers a page has: each of them is asked for.
+const maxMembers = 20
+
+func showConsumers(p *console.Page) error {
+	l := at(p)
+	var answer list[struct {
+		Name string `json:"name"`
+	}]
+	if err := p.API.Get(l.api(p, "consumers"), part(p, maxMembers), &answer); err != nil {
+		return err
+	}
+	p.CLI("consumers list " + console.Shell(l.Bucket))
+	v := membersView{Place: l, Tabs: l.tabs(l.Path("consumers")), Total: answer.Total, Paging: p.Offsets(answer.Offset, len(answer.Data), answer.Total)}
+	for _, c := range answer.Data {
+		v.Members = append(v.Members, memberOf(p, l, c.Name))
+	}
+	return p.Show("consumers.html", "Consumers of "+l.Bucket, v)
+}
+
+// memberOf returns what is to be known of a consumer at a glance.
+func memberOf(p *console.Page, l place, name string) member {
+	m := member{Name: name}
+	var of subscription
+	if p.API.Try(l.api(p, "consumers", name, "subscription"), nil, &of) != nil {
+		return m
+	}
+	m.Plan = &of
+	var answer struct {
+		Entitlements map[string]access `json:"entitlements"`
+	}
+	_ = p.API.Try(l.api(p, "consumers", name, "access"), nil, &answer)
+	for _, one := range lines(answer.Entitlements) {
+		switch {
+		case !one.Metered():
+		case m.Fullest == nil:
+			m.Fullest = &one
+		default:
+			m.Others++
+			if one.share() > m.Fullest.share() {
+				m.Fullest = &one
+			}
+		}
+	}
+	return m
+}
+
+type memberView struct {
+	Place    place
+	Name     string
+	Plan     *subscription // nil: there is none
+	Features []line
+	Plans    []console.Option
+	NoPlans  *console.Problem // why there are none to choose
+	Form     *console.Form
+	Consumer string // the consumer's page; empty: none is there
+	Command  string // that gives a plan
+	May      bool
+}
+
+// Path is where the consumer's page is, or one below it.
+func (v memberView) Path(more ...string) string {
+	return v.Place.Path(append([]string{"consumers", v.Name}, more...)...)
+}
+
+func showConsumer(p *console.Page) error { return consumer(p, nil) }
+
+func consumer(p *console.Page, form *console.Form) error {
+	l, name := at(p), p.Param("consumerName")
+	v := memberView{Place: l, Name: name, Form: form, May: may(p)}
+	var answer struct {
+		Entitlements map[string]access `json:"entitlements"`
+	}
+	if err := p.API.Get(l.api(p, "consumers", name, "access"), nil, &answer); err != nil {
+		return err
+	}
+	words := console.Shell(l.Bucket) + " " + console.Shell(name)
+	p.CLI("subscriptions access " + words)
+	v.Command = "waybill subscriptions set " + words + " PLAN"
+	v.Features = lines(answer.Entitlements)
+	var of subscription
+	if p.API.Try(l.api(p, "consumers", name, "subscription"), nil, &of) == nil {
+		v.Plan = &of
+	}
+	if v.May {
+		v.Plans, v.NoPlans = choices(p, l)
+	}
+	if p.Has(consumerPath) {
+		v.Consumer = console.Path("console", "access", "buckets", l.Bucket, "consumers", name)
+	}
+	if form != nil {
+		return p.ShowInvalid("consumer.html", "Plan of "+name, v, form)
+	}
+	v.Form = console.NewForm(url.Values{"planKey": {of.PlanKey}})
+	return p.Show("consumer.html", "Plan of "+name, v)
+}
+
+// choices returns the plans that consumers can have.
+func choices(p *console.Page, l place) ([]console.Option, *console.Problem) {
+	var answer list[plan]
+	none := p.API.Try(l.api(p, "plans"), url.Values{"status": {string(domain.PlanActive)}, "limit": {"200"}}, &answer)
+	var options []console.Option
+	for _, n := range answer.Data {
+		one := console.Option{Value: n.Key, Label: console.Visible(n.Name) + " (" + n.Key + ")"}
+		if !slices.ContainsFunc(options, func(o console.Option) bool { return o.Value == one.Value }) {
+			options = append(options, one)
+		}
+	}
+	return options, none
+}
+
+func setPlan(p *console.Page) error {
+	values, err := p.Form()
+	if err != nil {
+		return err
+	}
+	l, name, form := at(p), p.Param("consumerName"), console.NewForm(values)
+	if err := p.API.Send(http.MethodPut, l.api(p, "consumers", name, "subscription"), map[string]string{"planKey": values.Get("planKey")}, nil); form.Failed(err) {
+		if consumer(p, form) == nil {
+			return nil
+		}
+		return err // who may change and not read sees the fault alone
+	} else if err != nil {
+		return err
+	}
+	return p.Done("The consumer has the plan. It holds within a second.", l.Path("consumers", name))
+}
+
+func confirmEnd(p *console.Page) error {
+	l, name := at(p), p.Param("consumerName")
+	var of subscription
+	if err := p.API.Get(l.api(p, "consumers", name, "subscription"), nil, &of); err != nil {
+		return err
+	}
+	p.CLI("subscriptions delete " + console.Shell(l.Bucket) + " " + console.Shell(name))
+	return p.ShowConfirm(console.Confirm{
+		Title: "Take the plan of " + name + " away?", Effect: "Metered routes refuse the consumer from now on. Its webhooks go on, and no quota holds for them.",
+		Facts: []console.Fact{{Name: "Plan", Value: of.PlanKey}}, Verb: "Take the plan away", Danger: true,
+		Action: l.Path("consumers", name, "delete"), Back: l.Path("consumers", name),
+	})
+}
+
+func endPlan(p *console.Page) error {
+	l, name := at(p), p.Param("consumerName")
+	if err := p.API.Send(http.MethodDelete, l.api(p, "consumers", name, "subscription"), nil, nil); err != nil {
+		return err
+	}
+	return p.Done("The consumer has no plan.", l.Path("consumers", name))
+}

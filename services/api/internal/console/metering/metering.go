@@ -1,0 +1,138 @@
+// Package metering has the console's pages of metering: meters and features, plans, and what
+// consumers may use and have used.
+package metering
+
+import (
+	"embed"
+	"encoding/json"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"waybill.dev/services/api/internal/console"
+	"waybill.dev/shared/domain"
+)
+
+//go:embed templates/*.html
+var files embed.FS
+
+const (
+	listPath     = "/console/metering"
+	bucketPath   = listPath + "/{bucketName}"
+	meterPath    = bucketPath + "/meters/{meterIdOrSlug}"
+	featuresPath = bucketPath + "/features"
+	featurePath  = featuresPath + "/{featureId}"
+	plansPath    = bucketPath + "/plans"
+	planPath     = plansPath + "/{planId}"
+	membersPath  = bucketPath + "/consumers"
+	memberPath   = membersPath + "/{consumerName}"
+	order        = console.OrderAccess + 5
+
+	consumerPath = "/console/access/buckets/{bucketName}/consumers/{consumerName}"
+)
+
+// Module returns the pages.
+func Module() console.Module {
+	templates, _ := fs.Sub(files, "templates") // the name is a constant
+	show, act := console.Shown, console.Acted
+	return console.Module{
+		Name: "metering", Templates: templates, Samples: samples(),
+		Nav: []console.NavEntry{{Label: "Metering", Path: listPath, Icon: "metering", Order: order}},
+		Routes: []console.Route{
+			show(listPath, listBuckets),
+			show(bucketPath, showMeters), act(bucketPath, createMeter),
+			show(meterPath, showMeter), show(meterPath+"/delete", confirmMeter), act(meterPath+"/delete", deleteMeter),
+			act(featuresPath, createFeature),
+			show(featurePath+"/archive", confirmFeature), act(featurePath+"/archive", archiveFeature),
+			show(plansPath, showPlans), act(plansPath, createPlan),
+			show(planPath, showPlan), act(planPath, updatePlan),
+			show(planPath+"/publish", confirmPublishing), act(planPath+"/publish", publishPlan),
+			show(planPath+"/archive", confirmArchiving), act(planPath+"/archive", archivePlan),
+			show(planPath+"/delete", confirmDeletion), act(planPath+"/delete", deletePlan),
+			show(membersPath, showConsumers),
+			show(memberPath, showConsumer), act(memberPath, setPlan),
+			show(memberPath+"/delete", confirmEnd), act(memberPath+"/delete", endPlan),
+		},
+	}
+}
+
+// list is a part of a list, as the API answers it.
+type list[T any] struct {
+	Data   []T `json:"data"`
+	Offset int `json:"offset"`
+	Total  int `json:"total"`
+}
+
+// place is a bucket: on the console, and in the API.
+type place struct{ Bucket string }
+
+func at(p *console.Page) place { return place{p.Param("bucketName")} }
+
+// Path is where the bucket's meters are, or a page below it.
+func (l place) Path(more ...string) string {
+	return console.Path(append([]string{"console", "metering", l.Bucket}, more...)...)
+}
+
+// api is a path of the bucket in the API.
+func (l place) api(p *console.Page, more ...string) string {
+	return console.Path(append([]string{"v1", "accounts", p.Account(), "key-buckets", l.Bucket}, more...)...)
+}
+
+// tabs are what a bucket has of metering.
+func (l place) tabs(current string) []console.Tab {
+	tabs := []console.Tab{{Label: "Meters and features", Path: l.Path()}, {Label: "Plans", Path: l.Path("plans")}, {Label: "Consumers", Path: l.Path("consumers")}}
+	for i := range tabs {
+		tabs[i].Current = tabs[i].Path == current
+	}
+	return tabs
+}
+
+// part is the part of a list that the query asks for.
+func part(p *console.Page, limit int) url.Values {
+	query := p.Pick("offset")
+	query.Set("limit", strconv.Itoa(limit))
+	return query
+}
+
+type bucket struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+}
+
+// Path is where the bucket's meters are.
+func (b bucket) Path() string { return place{b.Name}.Path() }
+
+type bucketsView struct {
+	Buckets []bucket
+	Paging  console.Paging
+	Access  bool // its page is there
+}
+
+// maxShown is how many entries a page of a list has.
+const maxShown = 50
+
+func listBuckets(p *console.Page) error {
+	var answer list[bucket]
+	if err := p.API.Get(console.Path("v1", "accounts", p.Account(), "key-buckets"), part(p, maxShown), &answer); err != nil {
+		return err
+	}
+	p.CLI("buckets list")
+	return p.Show("buckets.html", "Metering", bucketsView{answer.Data, p.Offsets(answer.Offset, len(answer.Data), answer.Total), p.Has("/console/access")})
+}
+
+// document reads JSON that was typed; a fault of it is the form's.
+func document(values url.Values, form *console.Form) (json.RawMessage, bool) {
+	text := json.RawMessage(values.Get("document"))
+	if json.Valid(text) {
+		return text, true
+	}
+	form.Problem = &console.Problem{
+		Title: "Invalid input", Status: http.StatusBadRequest, Code: "INVALID_INPUT", Detail: "The form has a fault.",
+		Faults: []console.Fault{{Pointer: "/document", Detail: "must be JSON"}},
+	}
+	return nil, false
+}
+
+// may tells whether the session's key may change what metering has.
+func may(p *console.Page) bool { return p.May(domain.ScopeMeteringWrite) }

@@ -1,0 +1,244 @@
+// Package metering holds consumers to their plans, and counts what they use. It knows of a consumer
+// what the database had half a second ago, and exactly what this process has added since: its
+// counts have the number of the batch that they are written with, and the database tells which
+// batch of the process its own counts have.
+package metering
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"waybill.dev/services/gateway/internal/route"
+	"waybill.dev/shared/apikey"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/problem"
+	"waybill.dev/shared/store/metering"
+)
+
+// Store has plans and counts.
+type Store interface {
+	Entitled(ctx context.Context, consumers []string) (map[string]*metering.Entitled, error)
+	HoursOf(ctx context.Context, writer string, consumers []string, from, before time.Time) (metering.Hours, error)
+	Used(ctx context.Context, consumer string, g *domain.Grant, start, end time.Time) (int64, error)
+}
+
+// Counts takes what is counted.
+type Counts interface {
+	// Meter adds a count, and returns the number of the batch that it is written with.
+	Meter(key metering.HourKey, n metering.Count) (batch int64)
+	// Writer names the writer of the batches.
+	Writer() string
+}
+
+// How old the knowledge of a consumer may be.
+const (
+	refreshAfter = 400 * time.Millisecond // it is read again, beside the requests
+	staleAfter   = time.Second            // requests wait until it is read again
+	readTime     = 2 * time.Second
+	forgetAfter  = 10 * time.Minute
+)
+
+// Options of Meters; Registerer may be left out.
+type Options struct {
+	Store      Store
+	Counts     Counts
+	Now        func() time.Time // nil: time.Now
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+}
+
+// Meters knows the consumers that have called lately. It implements route.Meters.
+type Meters struct {
+	options Options
+	unknown prometheus.Counter
+	failing atomic.Bool
+
+	mu        sync.Mutex
+	consumers map[string]*consumer // by their ids
+	sweptAt   time.Time
+}
+
+// New returns meters that know nobody yet.
+func New(o Options) *Meters {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	m := &Meters{options: o, consumers: make(map[string]*consumer), sweptAt: o.Now(), unknown: prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "waybill_gateway_usage_unknown_total", Help: "Metered requests that passed though the usage of their consumer could not be read: the last known one counted, or none.",
+	})}
+	if o.Registerer != nil {
+		o.Registerer.MustRegister(m.unknown)
+	}
+	return m
+}
+
+// Begin implements route.Meters.
+func (m *Meters) Begin(ctx context.Context, who *apikey.Principal, use []route.Use, dims route.Dims) (func(counts bool, status string), error) {
+	if who == nil {
+		return nil, problem.KeyRequired()
+	}
+	if who.ConsumerID == "" {
+		return nil, errNoPlan
+	}
+	c := m.consumer(who)
+	now := m.options.Now()
+	known := m.fresh(ctx, c, now)
+	taken, err := c.take(use, dims, now, known)
+	if err != nil {
+		return nil, err
+	}
+	if !known {
+		m.unknown.Inc()
+	}
+	return func(counts bool, status string) { c.end(m, taken, counts, status) }, nil
+}
+
+// errNoPlan is never changed.
+var errNoPlan = problem.New(problem.NoSubscription, "The consumer has no plan.")
+
+func (m *Meters) consumer(who *apikey.Principal) *consumer {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := m.consumers[who.ConsumerID]
+	if c == nil {
+		c = &consumer{id: who.ConsumerID, bucket: who.BucketID, inFlight: map[event]metering.Count{}, reading: make(chan struct{}, 1)}
+		m.consumers[who.ConsumerID] = c
+		m.sweep()
+	}
+	return c
+}
+
+// sweep forgets consumers that have not called for long. m.mu is held.
+func (m *Meters) sweep() {
+	now := m.options.Now()
+	if now.Sub(m.sweptAt) < forgetAfter {
+		return
+	}
+	m.sweptAt = now
+	for id, c := range m.consumers {
+		if c.idle(now) {
+			delete(m.consumers, id)
+		}
+	}
+}
+
+// fresh sees to it that what is known of a consumer is not stale; false: it can't be read now.
+func (m *Meters) fresh(ctx context.Context, c *consumer, now time.Time) bool {
+	age, ended := c.age(now)
+	switch {
+	case age < refreshAfter && !ended:
+		return !c.failed.Load()
+	case age < staleAfter && !ended:
+		select {
+		case c.reading <- struct{}{}:
+			go func() {
+				defer func() { <-c.reading }()
+				m.refresh(context.WithoutCancel(ctx), c)
+			}()
+		default: // somebody does
+		}
+		return !c.failed.Load()
+	}
+	select {
+	case c.reading <- struct{}{}:
+	case <-ctx.Done():
+		return false
+	}
+	defer func() { <-c.reading }()
+	if age, ended := c.age(m.options.Now()); age < refreshAfter && !ended {
+		return !c.failed.Load() // somebody else has read it meanwhile
+	}
+	m.refresh(context.WithoutCancel(ctx), c)
+	return !c.failed.Load()
+}
+
+// refresh reads what a consumer may do and has done. When that fails, what was known stays.
+func (m *Meters) refresh(ctx context.Context, c *consumer) {
+	ctx, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
+	began := m.options.Now()
+	read, err := m.read(ctx, c, began)
+	if err != nil {
+		if m.failing.CompareAndSwap(false, true) {
+			m.options.Logger.WarnContext(ctx, "the usage of consumers can't be read; the last known one counts", "error", err)
+		}
+		c.failed.Store(true)
+		c.tried(began)
+		return
+	}
+	m.failing.Store(false)
+	c.failed.Store(false)
+	c.apply(read, began)
+}
+
+// reading is what the database has of a consumer.
+type reading struct {
+	entitled   *metering.Entitled // nil: it has no plan
+	allowances []allowance
+	batch      int64
+	closed     closed
+}
+
+// closed are sums of hours that nobody adds to any more, by features.
+type closed struct {
+	before time.Time // the first hour that is not among them
+	plan   string
+	sums   map[string]closedSum
+}
+
+type closedSum struct {
+	start time.Time
+	used  int64
+}
+
+func (m *Meters) read(ctx context.Context, c *consumer, now time.Time) (*reading, error) {
+	found, err := m.options.Store.Entitled(ctx, []string{c.id})
+	if err != nil {
+		return nil, fmt.Errorf("read plan: %w", err)
+	}
+	r := &reading{entitled: found[c.id]}
+	if r.entitled == nil {
+		return r, nil
+	}
+	r.closed = closed{now.UTC().Truncate(time.Hour).Add(-time.Hour), r.entitled.Plan.ID, map[string]closedSum{}}
+	hours, err := m.options.Store.HoursOf(ctx, m.options.Counts.Writer(), []string{c.id}, r.closed.before, time.Time{})
+	if err != nil {
+		return nil, fmt.Errorf("read usage: %w", err)
+	}
+	r.batch = hours.Batch
+	before := c.closedSums()
+	for _, g := range r.entitled.Grants(now) {
+		a := allowance{Grant: g}
+		if g.Meter != nil {
+			a.start, a.end = g.Period.Period(r.entitled.Anchor, now)
+			sum, ok := before.sum(&r.closed, g.FeatureKey, a.start)
+			if !ok && a.start.Before(r.closed.before) {
+				if sum, err = m.options.Store.Used(ctx, c.id, &g, a.start, r.closed.before); err != nil {
+					return nil, fmt.Errorf("read usage: %w", err)
+				}
+			}
+			r.closed.sums[g.FeatureKey] = closedSum{a.start, sum}
+			a.base = sum
+			for key, n := range hours.Counts {
+				a.base += a.value(event{key.EventType, key.Dims}, key.Start(), n)
+			}
+		}
+		r.allowances = append(r.allowances, a)
+	}
+	return r, nil
+}
+
+// sum returns a sum that is still that of the same hours.
+func (c closed) sum(now *closed, feature string, start time.Time) (int64, bool) {
+	known, ok := c.sums[feature]
+	if !ok || c.plan != now.plan || !c.before.Equal(now.before) || !known.start.Equal(start) {
+		return 0, false
+	}
+	return known.used, true
+}

@@ -1,0 +1,189 @@
+package metering
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+)
+
+// Entitled is what a consumer has subscribed to, with all that is needed to tell what it may do.
+type Entitled struct {
+	domain.Subscription
+
+	features map[string]entitledFeature
+}
+
+// entitledFeature is a feature with its meter; nil: it has none.
+type entitledFeature struct {
+	feature domain.Feature
+	meter   *domain.Meter
+}
+
+// Grants returns what the subscription gives at a time, in the order of the features' keys.
+func (e *Entitled) Grants(at time.Time) []domain.Grant {
+	phase := e.Plan.Phase(e.Since, at)
+	if phase == nil {
+		return nil
+	}
+	grants := make(map[string]domain.Grant)
+	for _, card := range phase.RateCards {
+		f, there := e.features[card.FeatureKey]
+		if card.Entitlement == nil || !there {
+			continue
+		}
+		g := domain.Grant{
+			FeatureKey: card.FeatureKey, Entitlement: *card.Entitlement, Meter: f.meter,
+			Period: cmp.Or(card.Entitlement.UsagePeriod, card.BillingCadence, e.Plan.BillingCadence),
+		}
+		if f.meter != nil && len(f.feature.Filters) > 0 {
+			g.Filters = make(map[string]string, len(f.feature.Filters))
+			for group, value := range f.feature.Filters {
+				g.Filters[f.meter.GroupBy[group]] = value
+			}
+		}
+		grants[card.FeatureKey] = g
+	}
+	list := make([]domain.Grant, 0, len(grants))
+	for _, key := range slices.Sorted(maps.Keys(grants)) {
+		list = append(list, grants[key])
+	}
+	return list
+}
+
+// entitledAtOnce bounds how many consumers one query names.
+const entitledAtOnce = 500
+
+// Entitled returns what consumers have subscribed to, by their ids. Those that have nothing are
+// left out.
+func (m *Metering) Entitled(ctx context.Context, consumers []string) (map[string]*Entitled, error) {
+	_, reading := m.db.Handles()
+	found := make(map[string]*Entitled, len(consumers))
+	for part := range slices.Chunk(consumers, entitledAtOnce) {
+		some, err := ReadEntitled(ctx, raw{m.db, reading}, part)
+		if err != nil {
+			return nil, store.Wrap("read subscriptions", err)
+		}
+		maps.Copy(found, some)
+	}
+	return found, nil
+}
+
+// ReadEntitled is Entitled in a transaction, in which the subscriptions then stay as they are.
+func ReadEntitled(ctx context.Context, c Conn, consumers []string) (map[string]*Entitled, error) {
+	found := make(map[string]*Entitled)
+	byBucket := make(map[string][]*Entitled)
+	if len(consumers) == 0 {
+		return found, nil
+	}
+	err := c.Query(ctx, `SELECT s.consumer_id, k.name, k.bucket_id, s.anchor_at, s.since_at, s.created_at, s.updated_at,
+			p.id, p.key, p.version, p.name, p.billing_cadence, p.status, p.phases
+		FROM subscriptions s JOIN key_consumers k ON k.id = s.consumer_id JOIN plans p ON p.id = s.plan_id
+		WHERE s.consumer_id IN (`+marks(1, len(consumers))+`)`+c.Share("s"), func(scan func(...any) error) error {
+		var bucket, phases string
+		var anchor, since, created, updated store.Instant
+		e := &Entitled{features: map[string]entitledFeature{}}
+		err := scan(&e.ConsumerID, &e.Consumer, &bucket, &anchor, &since, &created, &updated,
+			&e.Plan.ID, &e.Plan.Key, &e.Plan.Version, &e.Plan.Name, (*string)(&e.Plan.BillingCadence), (*string)(&e.Plan.Status), &phases)
+		e.Anchor, e.Since, e.CreatedOn, e.UpdatedOn = anchor.Time(), since.Time(), created.Time(), updated.Time()
+		found[e.ConsumerID] = e
+		byBucket[bucket] = append(byBucket[bucket], e)
+		return errors.Join(err, readJSON(phases, &e.Plan.Phases))
+	}, args(consumers)...)
+	if err != nil || len(found) == 0 {
+		return found, err
+	}
+	return found, readFeatures(ctx, c, byBucket)
+}
+
+// readFeatures gives subscriptions the features of their buckets. Of a key, that is the live one, or
+// else the one that was archived last.
+func readFeatures(ctx context.Context, c Conn, byBucket map[string][]*Entitled) error {
+	buckets := slices.Sorted(maps.Keys(byBucket))
+	return c.Query(ctx, `SELECT f.bucket_id, f.key, f.filters, m.id, m.slug, m.aggregation, m.event_type, m.event_from, m.group_by
+		FROM features f LEFT JOIN meters m ON m.id = f.meter_id
+		WHERE f.bucket_id IN (`+marks(1, len(buckets))+`) ORDER BY f.archived_at IS NULL, f.archived_at, f.id`, func(scan func(...any) error) error {
+		var bucket, filters string
+		var id, slug, aggregation, kind, groups *string
+		var from store.Instant
+		var f entitledFeature
+		if err := scan(&bucket, &f.feature.Key, &filters, &id, &slug, &aggregation, &kind, &from, &groups); err != nil {
+			return err
+		}
+		err := readJSON(filters, &f.feature.Filters)
+		if id != nil {
+			f.meter = &domain.Meter{ID: *id, Slug: *slug, Aggregation: domain.Aggregation(*aggregation), EventType: *kind, EventFrom: from.Time()}
+			err = errors.Join(err, readJSON(*groups, &f.meter.GroupBy))
+		}
+		for _, e := range byBucket[bucket] {
+			e.features[f.feature.Key] = f
+		}
+		return err
+	}, args(buckets)...)
+}
+
+// ReadUsed returns how much a consumer has used of a grant from start on and before end.
+func ReadUsed(ctx context.Context, c Conn, consumer string, g *domain.Grant, start, end time.Time) (used int64, err error) {
+	if g.Meter == nil {
+		return 0, nil
+	}
+	if g.Meter.EventFrom.After(start) {
+		start = g.Meter.EventFrom
+	}
+	where, values := conditions(g.Filters, 5)
+	query := "SELECT CAST(coalesce(sum(" + valueColumn(g.Meter) + "), 0) AS bigint) FROM meter_hours WHERE consumer_id = $1 AND event_type = $2 AND hour >= $3 AND hour < $4" + where
+	err = c.Query(ctx, query, func(scan func(...any) error) error { return scan(&used) },
+		args([]any{consumer, g.Meter.EventType, c.Moment(start), c.Moment(end)}, values...)...)
+	if err != nil {
+		return 0, fmt.Errorf("read usage: %w", err)
+	}
+	return used, nil
+}
+
+// valueColumn returns the column that a meter sums up.
+func valueColumn(meter *domain.Meter) string {
+	if meter.Aggregation == domain.AggregationSum {
+		return "sum"
+	}
+	return "count"
+}
+
+// conditions are those of filters by dims, with parameters from the first on.
+func conditions(filters map[string]string, first int) (where string, values []any) {
+	var text strings.Builder
+	for _, dim := range slices.Sorted(maps.Keys(filters)) {
+		text.WriteString(" AND " + dimColumn(dim) + " = " + marks(first+len(values), 1))
+		values = append(values, filters[dim])
+	}
+	return text.String(), values
+}
+
+// Usages returns what consumers may do and have done in their present periods. ErrNotFound: the
+// consumer is not there, or has no plan.
+func (m *Metering) Usages(ctx context.Context, key ConsumerKey) ([]domain.Usage, error) {
+	e, err := m.GetSubscription(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	_, reading := m.db.Handles()
+	now := m.db.Now()
+	var list []domain.Usage
+	for _, g := range e.Grants(now) {
+		u := domain.Usage{Grant: g}
+		if g.Meter != nil {
+			u.Start, u.End = g.Period.Period(e.Anchor, now)
+			if u.Used, err = ReadUsed(ctx, raw{m.db, reading}, e.ConsumerID, &g, u.Start, u.End); err != nil {
+				return nil, store.Wrap("read usage", err)
+			}
+		}
+		list = append(list, u)
+	}
+	return list, nil
+}

@@ -1,0 +1,58 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+
+	"waybill.dev/shared/store"
+)
+
+// The record stage disables the webhooks of a consumer whose quota of deliveries is used up, until
+// its period ends. The api activates them: then, and when the consumer's plan changes.
+
+// usedUp are webhooks that are inactive for a quota alone.
+const usedUp = `active AND NOT deleted AND EXISTS (SELECT 1 FROM webhook_health h WHERE h.webhook_id = webhooks.id
+	AND h.disabled_reason = 'quota' AND h.disabled_version >= webhooks.activated_version`
+
+// ResumeOf activates the webhooks of a consumer that are inactive for a quota, in a transaction
+// that changes the consumer's plan.
+func ResumeOf(tx *gorm.DB, consumer string, now time.Time) error {
+	_, err := resume(tx, now, usedUp+") AND consumer_id = ?", consumer)
+	return err
+}
+
+// ResumeQuotas activates the webhooks that were inactive for a quota whose period has ended. It
+// returns how many these are.
+func (p *Pipeline) ResumeQuotas(ctx context.Context) (int, error) {
+	now := p.db.Now()
+	ended := usedUp + " AND h.disabled_until <= ?)"
+	var some []string
+	err := p.db.Reading(ctx).Model(&webhookRow{}).Where(ended, store.InstantOf(now)).Limit(1).Pluck("id", &some).Error
+	if err != nil || len(some) == 0 {
+		return 0, store.Wrap("look for quotas that have ended", err)
+	}
+	resumed := 0
+	err = p.db.Tx(ctx, func(tx *gorm.DB) error {
+		resumed, err = resume(tx, now, ended, store.InstantOf(now))
+		return err
+	})
+	return resumed, store.Wrap("activate webhooks", err)
+}
+
+// resume activates webhooks under a version of their own, by which dispatchers find them.
+func resume(tx *gorm.DB, now time.Time, where string, arg any) (int, error) {
+	version, err := bumpVersion(tx)
+	if err != nil {
+		return 0, err
+	}
+	result := tx.Model(&webhookRow{}).Where(where, arg).UpdateColumns(map[string]any{
+		"version": version, "activated_version": version, "activated_at": store.InstantOf(now),
+	})
+	if result.Error != nil {
+		return 0, fmt.Errorf("activate webhooks: %w", result.Error)
+	}
+	return int(result.RowsAffected), nil
+}
