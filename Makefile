@@ -80,7 +80,7 @@ test: need-test ## run all tests with the race detector, on SQLite and on a temp
 	@go test $(ARGS) -run '$(MEASURED)' $$(grep -rlE --include='*_test.go' '^func TestAttacks\(' cmd services shared | xargs dirname | sed 's,^,./,' | sort -u)
 	@echo 'NOT RUN here: the console in a real browser (make browser)'
 	@command -v prometheus >/dev/null || echo 'NOT RUN: dashboards and alerts below a real Prometheus, which is missing'
-	@for program in python3 node ruby php javac; do command -v $$program >/dev/null || echo "NOT RUN: the code of docs/receivers.md that needs $$program, which is missing"; done
+	@for program in python3 node ruby php javac mcs; do command -v $$program >/dev/null || echo "NOT RUN: the code of docs/receivers.md that needs $$program, which is missing"; done
 
 COUNT ?= 5
 .PHONY: race

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"waybill.dev/shared/domain"
 	"waybill.dev/shared/signature"
 )
 
@@ -81,6 +83,29 @@ final class Harness {
     }
 }
 `
+	csharpHarness = `using System;
+using System.Collections.Generic;
+using System.Text;
+
+static class Harness
+{
+    static void Main()
+    {
+        string[] names = { "webhook-id", "webhook-timestamp", "webhook-signature" };
+        for (string line; (line = Console.In.ReadLine()) != null;)
+        {
+            string[] fields = line.Split('\t');
+            var headers = new Dictionary<string, string>();
+            for (int i = 0; i < names.Length; i++)
+            {
+                if (fields[i + 1] != "-") headers[names[i]] = Encoding.UTF8.GetString(Convert.FromBase64String(fields[i + 1]));
+            }
+            string[] keys = Encoding.UTF8.GetString(Convert.FromBase64String(fields[0])).Split(',');
+            Console.WriteLine(Callbacks.Verified(keys, headers, Convert.FromBase64String(fields[4])) ? "true" : "false");
+        }
+    }
+}
+`
 )
 
 // language is how a snippet of the page is run.
@@ -93,70 +118,120 @@ type language struct {
 	run           string
 }
 
+// scheme is a way to sign, with what the page's code for it is given.
+type scheme struct {
+	version string // of its signatures
+	section string // of the page
+	in      []string
+	// fresh makes a key: the text that receivers get, and what signs with it.
+	fresh func() key
+}
+
+type key struct {
+	text string
+	sign func(at time.Time, body []byte) string
+}
+
+func schemes() []scheme {
+	return []scheme{
+		{"v1", "Without a library", []string{"java", "csharp", "ruby", "php"}, func() key {
+			text := "whsec_" + base64.StdEncoding.EncodeToString(domain.NewSecretBytes(24))
+			secret, err := signature.ParseSecret(text)
+			if err != nil {
+				panic(err)
+			}
+			return key{text, func(at time.Time, body []byte) string { return signature.NewSigner(secret).Sign("msg_1", at, body) }}
+		}},
+		{"v1a", "With a public key", []string{"python", "js", "ruby", "php", "java"}, func() key {
+			private := signature.NewPrivateKey()
+			return key{signature.FormatPublicKey(private.Public()), func(at time.Time, body []byte) string {
+				return signature.SignAsymmetric([]signature.PrivateKey{private}, "msg_1", at, body)
+			}}
+		}},
+	}
+}
+
 func languages() []language {
 	return []language{
 		{"python", "snippet.py", "harness.py", pythonHarness, `python3 -c 'import cryptography'`, "python3-cryptography", "python3 harness.py"},
 		{"js", "snippet.mjs", "harness.mjs", jsHarness, "node --version", "nodejs", "node harness.mjs"},
 		{"ruby", "snippet.rb", "harness.rb", rubyHarness, `ruby -ropenssl -e 'exit OpenSSL::VERSION >= "3"'`, "ruby", "ruby harness.rb"},
 		{"php", "snippet.php", "harness.php", phpHarness, "php -m | grep -q sodium", "php-cli", "php harness.php"},
+		{"csharp", "Callbacks.cs", "Harness.cs", csharpHarness, "mcs --version", "mono-mcs", "mcs -out:harness.exe -r:System.Core Callbacks.cs Harness.cs && mono harness.exe"},
 		{"java", "Callbacks.java", "Harness.java", javaHarness, "javac -version", "default-jdk-headless", "javac Callbacks.java Harness.java && java Harness"},
 	}
 }
 
-// Receivers are given code for public keys in several languages. In each, it takes what is signed and nothing
-// else, and no callback makes it fail instead of answering: a stranger must not be able to do that.
-func TestPublicKeySnippets(t *testing.T) {
+// Receivers are given code in several languages, for secrets and for public keys. In each, it takes what is
+// signed and nothing else, and no callback makes it fail instead of answering: a stranger must not be able to
+// do that.
+func TestSnippets(t *testing.T) {
 	t.Parallel()
-	_, section, _ := strings.Cut(read(t, "docs/receivers.md"), "\n### With a public key\n")
-	names, lines, want := callbacks()
-	for _, l := range languages() {
-		t.Run(l.name, func(t *testing.T) {
-			t.Parallel()
-			_, snippet, _ := strings.Cut(section, "```"+l.name+"\n")
-			snippet, _, found := strings.Cut(snippet, "```")
-			if !found {
-				t.Fatalf("receivers.md has no %s for public keys", l.name)
+	for _, s := range schemes() {
+		_, section, _ := strings.Cut(read(t, "docs/receivers.md"), "\n### "+s.section+"\n")
+		section, _, _ = strings.Cut(section, "\n### ")
+		names, lines, want := callbacks(s)
+		for _, l := range languages() {
+			if slices.Contains(s.in, l.name) {
+				t.Run(s.version+"/"+l.name, func(t *testing.T) {
+					t.Parallel()
+					l.try(t, section, names, lines, want)
+				})
 			}
-			if err := exec.CommandContext(t.Context(), "bash", "-c", l.needs).Run(); err != nil {
-				t.Skipf("NOT RUN: what runs the %s of docs/receivers.md is missing (Debian: apt-get install %s)", l.name, l.install)
-			}
-			dir := t.TempDir()
-			for name, text := range map[string]string{l.file: snippet, l.harness: l.code} {
-				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			cmd := exec.CommandContext(t.Context(), "bash", "-c", l.run)
-			cmd.Dir, cmd.Stdin = dir, strings.NewReader(strings.Join(lines, "\n")+"\n")
-			var failed strings.Builder
-			cmd.Stderr = &failed
-			out, err := cmd.Output()
-			got := map[string]string{}
-			for i, answer := range strings.Fields(string(out)) {
-				got[names[min(i, len(names)-1)]] = answer
-			}
-			if err != nil {
-				t.Errorf("it fails at %q: %v\n%s", names[min(len(got), len(names)-1)], err, failed.String())
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("answers (-want +got):\n%s", diff)
-			}
-		})
+		}
+	}
+}
+
+// try gives the snippet of a section the callbacks, and compares its answers.
+func (l language) try(t *testing.T, section string, names, lines []string, want map[string]string) {
+	t.Helper()
+	_, snippet, _ := strings.Cut(section, "```"+l.name+"\n")
+	snippet, _, found := strings.Cut(snippet, "```")
+	if !found {
+		t.Fatalf("the section has no %s", l.name)
+	}
+	if err := exec.CommandContext(t.Context(), "bash", "-c", l.needs).Run(); err != nil {
+		t.Skipf("NOT RUN: what runs the %s of docs/receivers.md is missing (Debian: apt-get install %s)", l.name, l.install)
+	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{l.file: snippet, l.harness: l.code} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), "bash", "-c", l.run)
+	cmd.Dir, cmd.Stdin = dir, strings.NewReader(strings.Join(lines, "\n")+"\n")
+	var failed strings.Builder
+	cmd.Stderr = &failed
+	out, err := cmd.Output()
+	got := map[string]string{}
+	for i, answer := range strings.Fields(string(out)) {
+		got[names[min(i, len(names)-1)]] = answer
+	}
+	if err != nil {
+		t.Errorf("it fails at %q: %v\n%s", names[min(len(got), len(names)-1)], err, failed.String())
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("answers (-want +got):\n%s", diff)
 	}
 }
 
 // callbacks returns callbacks that Waybill has signed, and others, as the harnesses read them, with the
 // answers that there must be.
-func callbacks() (names, lines []string, want map[string]string) {
-	mine, second, other := signature.NewPrivateKey(), signature.NewPrivateKey(), signature.NewPrivateKey()
+func callbacks(s scheme) (names, lines []string, want map[string]string) {
+	mine, second, other := s.fresh(), s.fresh(), s.fresh()
 	now, body := time.Now(), []byte("{\"name\":\"Zoë\",\"raw\":\"\xff\"}\n")
-	sign := func(at time.Time, keys ...signature.PrivateKey) string {
-		return signature.SignAsymmetric(keys, "msg_1", at, body)
+	sign := func(at time.Time, keys ...key) string {
+		var parts []string
+		for _, k := range keys {
+			parts = append(parts, k.sign(at, body))
+		}
+		return strings.Join(parts, " ")
 	}
 	const missing = "\x00"
 	want = make(map[string]string)
 	add := func(name string, good bool, stamp, signed, body string) {
-		line := []string{base64.StdEncoding.EncodeToString([]byte(signature.FormatPublicKey(mine.Public()) + "," + signature.FormatPublicKey(second.Public())))}
+		line := []string{base64.StdEncoding.EncodeToString([]byte(mine.text + "," + second.text))}
 		for _, text := range []string{"msg_1", stamp, signed, body} {
 			encoded := base64.StdEncoding.EncodeToString([]byte(text))
 			if text == missing {
@@ -167,12 +242,13 @@ func callbacks() (names, lines []string, want map[string]string) {
 		names, lines, want[name] = append(names, name), append(lines, strings.Join(line, "\t")), strconv.FormatBool(good)
 	}
 	stamp, good, text := strconv.FormatInt(now.Unix(), 10), sign(now, mine), string(body)
-	full := "v1a," + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("\xff", 64)))
+	v, another := s.version, map[string]string{"v1": "v1a", "v1a": "v1"}[s.version]
+	full := v + "," + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("\xff", 64)))
 	add("signed", true, stamp, good, text)
 	add("by the second key", true, stamp, sign(now, second), text)
 	add("by both keys of a rotation", true, stamp, sign(now, mine, second), text)
 	add("by a stranger, then by the key", true, stamp, sign(now, other, mine), text)
-	add("behind what is no signature", true, stamp, "v1,AAAA v1a v1a, v1a,*** v1a,AAAA "+full+" "+good, text)
+	add("behind what is no signature", true, stamp, another+",AAAA "+v+" "+v+", "+v+",*** "+v+",AAAA "+full+" "+good, text)
 	add("by another key", false, stamp, sign(now, other), text)
 	add("of another body", false, stamp, good, text+" ")
 	add("without a body", false, stamp, good, "")
@@ -180,8 +256,8 @@ func callbacks() (names, lines []string, want map[string]string) {
 	for name, at := range map[string]time.Time{"old": now.Add(-6 * time.Minute), "of the future": now.Add(6 * time.Minute)} {
 		add(name, false, strconv.FormatInt(at.Unix(), 10), sign(at, mine), text)
 	}
-	add("of another version", false, stamp, "v1"+strings.TrimPrefix(good, "v1a"), text)
-	for _, odd := range []string{"", "v1a", "v1a,", "v1a,***", "v1a,AAAA", full, ",", " ", strings.TrimSuffix(good, "==")[:40]} {
+	add("of another version", false, stamp, another+strings.TrimPrefix(good, v), text)
+	for _, odd := range []string{"", v, v + ",", v + ",***", v + ",AAAA", full, ",", " ", good[:40]} {
 		add("signed by "+strconv.Quote(odd), false, stamp, odd, text)
 	}
 	add("without a signature", false, stamp, missing, text)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -22,17 +23,18 @@ import (
 // configuration. The one process of the all-in-one form has a name that begins the same.
 func scrape(t *testing.T, program string, running *stack.Stack) *server {
 	t.Helper()
-	rules, err := filepath.Abs(filepath.Join(root, "deploy/prometheus/rules.yml"))
+	rules, err := filepath.Abs(filepath.Join(root, "deploy", "prometheus", "rules.yml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := "global: { scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s }\nrule_files: [" + rules + "]\nscrape_configs:\n"
+	var config strings.Builder
+	fmt.Fprintf(&config, "global: { scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s }\nrule_files: [%s]\nscrape_configs:\n", rules)
 	for process, address := range running.Ops {
-		config += fmt.Sprintf("  - { job_name: %s, static_configs: [{ targets: ['%s'] }] }\n", process, address)
+		fmt.Fprintf(&config, "  - { job_name: %s, static_configs: [{ targets: ['%s'] }] }\n", process, address)
 	}
 	dir := t.TempDir()
 	file := filepath.Join(dir, "prometheus.yml")
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(config.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	address := freeAddress(t)
@@ -58,7 +60,7 @@ func scrape(t *testing.T, program string, running *stack.Stack) *server {
 		if err := s.get("/api/v1/query?"+values("query", "count(up == 1)"), &out); err != nil {
 			return err
 		}
-		if want := fmt.Sprint(len(running.Ops)); len(out.Result) != 1 || out.Result[0].Value[1] != want {
+		if want := strconv.Itoa(len(running.Ops)); len(out.Result) != 1 || out.Result[0].Value[1] != want {
 			return fmt.Errorf("%v processes are scraped, want %s", out.Result, want)
 		}
 		return nil

@@ -54,7 +54,7 @@ func TestRules(t *testing.T) {
 		{"check", "config", "--syntax-only", "prometheus.yml"},
 	} {
 		command := exec.CommandContext(t.Context(), promtool, args...)
-		command.Dir = filepath.Join(root, "deploy/prometheus")
+		command.Dir = filepath.Join(root, "deploy", "prometheus")
 		if out, err := command.CombinedOutput(); err != nil {
 			t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
 		}
@@ -195,7 +195,7 @@ func (s *server) deliver(running *stack.Stack) {
 // panels asks every expression of every dashboard, and wants an answer with a value.
 func (s *server) panels() {
 	s.Helper()
-	files, err := filepath.Glob(filepath.Join(root, "deploy/grafana/*.json"))
+	files, err := filepath.Glob(filepath.Join(root, "deploy", "grafana", "*.json"))
 	if err != nil || len(files) == 0 {
 		s.Fatalf("no dashboard: %v", err)
 	}
