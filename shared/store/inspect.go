@@ -78,7 +78,8 @@ type Server struct {
 	// when it last could not, after it last could; zero: it could.
 	Archiving     bool
 	ArchiveFailed time.Time
-	Replica       bool // it takes no writes
+	Replica       bool      // it takes no writes
+	Now           time.Time // its clock; zero on SQLite
 }
 
 // Server asks the database about itself.
@@ -92,9 +93,9 @@ func (s *Store) Server(ctx context.Context) (Server, error) {
 	var failed *time.Time
 	err := s.reading.QueryRowContext(ctx, `SELECT current_setting('server_version'), current_setting('max_connections'),
 			(SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'),
-			current_setting('archive_mode'), pg_is_in_recovery(),
+			current_setting('archive_mode'), pg_is_in_recovery(), clock_timestamp(),
 			(SELECT last_failed_time FROM pg_stat_archiver WHERE last_failed_time > coalesce(last_archived_time, '-infinity'))`).
-		Scan(&server.Version, &most, &server.Connections, &mode, &server.Replica, &failed)
+		Scan(&server.Version, &most, &server.Connections, &mode, &server.Replica, &server.Now, &failed)
 	if err != nil {
 		return Server{}, Wrap("ask the database about itself", err)
 	}
