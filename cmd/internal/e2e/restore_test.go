@@ -155,13 +155,23 @@ func command(t *testing.T, site *stack.Site, env []string, args ...string) {
 	}
 }
 
-// What an all-in-one installation had accepted before a backup is delivered by what is made of it.
-func TestRestoreOfSQLite(t *testing.T) {
+// What was accepted before a backup is delivered by what is made of it.
+func TestRestore(t *testing.T) {
 	t.Parallel()
-	site, err := stack.NewSite(t.Context(), t.TempDir())
+	site, err := stack.NewSite(t.Context(), siteDir(t))
 	if err != nil {
 		t.Fatal(err)
 	}
+	for name, restore := range map[string]func(*testing.T, *stack.Site){"sqlite": restoreSQLite, "postgres": restorePostgres} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			restore(t, site)
+		})
+	}
+}
+
+// restoreSQLite backs an all-in-one installation up while it runs.
+func restoreSQLite(t *testing.T, site *stack.Site) {
 	st, err := site.AllInOne(t.Context(), stack.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -182,13 +192,8 @@ func TestRestoreOfSQLite(t *testing.T) {
 	t.Logf("%d events were accepted before the backup, %d in all", len(ids), len(s.soFar()))
 }
 
-// The same for the services on Postgres, brought to a point in time, on a bus that is empty.
-func TestRestoreOfPostgres(t *testing.T) {
-	t.Parallel()
-	site, err := stack.NewSite(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+// restorePostgres brings the database of the services to a point in time, on a bus that is empty.
+func restorePostgres(t *testing.T, site *stack.Site) {
 	// The server's user can't enter the folders of a test.
 	root, err := os.MkdirTemp("", "waybill-pitr-")
 	if err != nil {
