@@ -206,6 +206,8 @@ func needed(name string) []string {
 // Rights finds out what the user of this connection may listen to, on a connection of its own. What it may
 // publish can't be tried without publishing.
 func (b *Bus) Rights(ctx context.Context) (Rights, error) {
+	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
+	defer cancel()
 	var mu sync.Mutex
 	var refused []string
 	conn, err := b.dial(nats.MaxReconnects(0), nats.RetryOnFailedConnect(false), nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {

@@ -9,11 +9,10 @@ import (
 
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/bus/bustest"
-	"waybill.dev/shared/domain"
 )
 
-// look connects without making anything.
-func look(t *testing.T, url string, o bus.Options) *bus.Bus {
+// inspected connects without making anything.
+func inspected(t *testing.T, url string, o bus.Options) *bus.Bus {
 	t.Helper()
 	o.URL, o.Logger, o.MACKeys = url, slog.New(slog.DiscardHandler), [][]byte{key}
 	if o.Name == "" {
@@ -32,7 +31,7 @@ func look(t *testing.T, url string, o bus.Options) *bus.Bus {
 
 func TestInspectChangesNothing(t *testing.T) {
 	t.Parallel()
-	b := look(t, bustest.Start(t).URL(), bus.Options{})
+	b := inspected(t, bustest.Start(t).URL(), bus.Options{})
 	for range 2 {
 		streams, err := b.InspectStreams(t.Context())
 		if err != nil || len(streams) != 6 {
@@ -57,7 +56,7 @@ func TestInspect(t *testing.T) {
 	t.Parallel()
 	s := bustest.Start(t)
 	b := connect(t, s)
-	publish(t, b, bus.Accepted{Account: "default", ID: "evt_1", Type: domain.ShipmentCreated, ReceivedAt: time.Now(), Body: []byte(`{}`)}, 0)
+	publish(t, b, bus.Accepted{Event: event()}, 0)
 	streams, err := b.InspectStreams(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +77,7 @@ func TestInspect(t *testing.T) {
 	if due := consumers[2]; due.Missing || due.Pending != 0 || !due.Oldest.IsZero() {
 		t.Errorf("%+v", due)
 	}
-	other := look(t, s.URL(), bus.Options{Retention: time.Hour})
+	other := inspected(t, s.URL(), bus.Options{Retention: time.Hour})
 	streams, err = other.InspectStreams(t.Context())
 	if err != nil {
 		t.Fatal(err)
