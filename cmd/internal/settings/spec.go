@@ -108,7 +108,7 @@ func same(value string, roles ...Role) map[Role]string {
 // Specs returns every setting.
 func Specs() []Spec {
 	services, servers, apis := []Role{API, Dispatcher, Gateway}, []Role{Dev, API, Dispatcher, Gateway}, []Role{Dev, API}
-	all := []Role{Dev, API, Dispatcher, Gateway, Migrate, Receiver, Backup, Trial}
+	all := []Role{Dev, API, Dispatcher, Gateway, Migrate, Receiver, Backup}
 	pipeline := []Role{Dev, API, Dispatcher} // those that take, send or record events
 	specs := []Spec{
 		{

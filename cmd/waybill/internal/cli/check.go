@@ -24,11 +24,12 @@ func (a *app) check() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check URL",
 		Short: "Try a receiver as deliveries do",
-		Long: "Tries a receiver: its name, its address by the rules for callbacks, TLS, and what\n" +
-			"it answers to a test event, signed rightly and wrongly. It sends at most three\n" +
-			"requests, whose data have \"test\": true. Without --secret they are signed with a\n" +
-			"fresh one, which a good receiver refuses. The rules are those of the settings; on\n" +
-			"the machine of a `waybill dev`, its own. Ends with exit code 1 if there is a fault.",
+		Long: "Tries a receiver: its name, its address by the rules for callbacks, TLS, and\n" +
+			"what it answers to a test event, signed rightly and wrongly. It sends at most\n" +
+			"three requests, whose data have \"test\": true. Without --secret they are signed\n" +
+			"with a fresh one, which a good receiver refuses. The rules are those of the\n" +
+			"settings; beside a running `waybill dev`, its own. Ends with exit code 1 if\n" +
+			"there is a fault.",
 		Example: "  waybill check https://hooks.example.com/in\n" +
 			"  waybill check https://hooks.example.com/in --secret whsec_…\n" +
 			"  pass show webhook | waybill check https://hooks.example.com/in --secret -",

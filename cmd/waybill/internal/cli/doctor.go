@@ -50,7 +50,7 @@ func (a *app) doctor() *cobra.Command {
 	load := boot.BindSettingsOf(own, settings.Dev)
 	cmd.Flags().AddFlagSet(own)
 	form := addOutput(cmd)
-	cmd.Flags().StringVar(&role, "role", "", "whose settings: dev, api, dispatcher or gateway; default: api if\ndatabase and bus are set, else dev")
+	cmd.Flags().StringVar(&role, "role", "", "whose settings: dev, api, dispatcher or gateway; default: api if database and bus are set, else dev")
 	cmd.Flags().StringVar(&asked, "url", "", "`URL` whose name is resolved and whose clock is compared")
 	cmd.Flags().StringArrayVar(&parts, "part", nil, "ops `address` of a running process, such as http://api:9090; may be repeated")
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "also say what good findings mean, and list all settings")

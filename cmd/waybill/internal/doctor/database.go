@@ -16,6 +16,8 @@ import (
 )
 
 const (
+	// pings are how often the database is asked for the time that an answer takes; the shortest counts.
+	pings    = 5
 	slowTrip = 20 * time.Millisecond
 	// skewed is how far clocks may be apart: receivers allow callbacks five minutes, and what is
 	// compared has a resolution of a second.
@@ -45,9 +47,11 @@ func (s *site) checkDatabase(ctx context.Context) []finding.Finding {
 		return one(finding.Bad("does not answer: "+err.Error(), "The API answers 503. What was accepted is delivered while the bus is there.", change))
 	}
 	trip := time.Since(began)
-	began = time.Now()
-	if err := db.Ping(ctx); err == nil {
-		trip = time.Since(began) // without connecting
+	for range pings { // the first had to connect
+		began = time.Now()
+		if err := db.Ping(ctx); err == nil {
+			trip = min(trip, time.Since(began))
+		}
 	}
 	server, err := db.Server(ctx)
 	if err != nil {

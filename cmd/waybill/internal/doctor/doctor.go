@@ -73,43 +73,63 @@ func Diagnose(ctx context.Context, o Options) []finding.Finding {
 		}
 	}
 	opening := context.WithoutCancel(ctx)
-	var opened []func()
-	var mu sync.Mutex
-	later := func(end func()) {
-		mu.Lock()
-		defer mu.Unlock()
-		opened = append(opened, end)
-	}
+	var opened closers
 	s.store = sync.OnceValues(func() (*store.Store, error) {
 		db, err := s.openStore(opening)
 		if err == nil {
-			later(func() { _ = db.Close() })
+			opened.add(func() { _ = db.Close() })
 		}
 		return db, err
 	})
 	s.bus = sync.OnceValues(func() (*bus.Bus, error) {
 		b, err := s.openBus()
 		if err == nil {
-			later(b.Close)
+			opened.add(b.Close)
 		}
 		return b, err
 	})
 	s.parts = sync.OnceValue(func() []part { return s.readParts(ctx) })
 	found := finding.Run(ctx, s, checks(), o.Limit)
-	closed := make(chan struct{})
+	opened.close()
+	return found
+}
+
+// closers are what is to be closed at the end. What a check that was left behind opens later is
+// closed at once.
+type closers struct {
+	mu     sync.Mutex
+	closed bool
+	list   []func()
+}
+
+func (c *closers) add(end func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		go end()
+		return
+	}
+	c.list = append(c.list, end)
+}
+
+// close closes everything side by side, and waits for a moment.
+func (c *closers) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	var all sync.WaitGroup
+	for _, end := range c.list {
+		all.Go(end)
+	}
+	done := make(chan struct{})
 	go func() {
-		mu.Lock()
-		defer mu.Unlock()
-		for _, end := range opened {
-			end()
-		}
-		close(closed)
+		all.Wait()
+		close(done)
 	}()
 	select {
-	case <-closed:
+	case <-done:
 	case <-time.After(closeLimit):
 	}
-	return found
 }
 
 func checks() []finding.Check[*site] {

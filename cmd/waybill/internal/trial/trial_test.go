@@ -144,7 +144,10 @@ func TestTrial(t *testing.T) {
 
 func TestTrialThatIsNotAnswered(t *testing.T) {
 	t.Parallel()
-	_, o := receiver(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	_, o := receiver(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // from then on the server notices that the client has gone
+		<-r.Context().Done()
+	})
 	o.Timeout = 200 * time.Millisecond
 	if got := levels(trial.Run(t.Context(), o)); got["test event"] != fault || got["wrong signature"] != "" {
 		t.Errorf("a receiver that is silent: %v", got)
