@@ -47,10 +47,10 @@ func (a *app) restored() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restored",
 		Short: "Ready a database that was restored, before Waybill starts",
-		Long: "Run this once after each restore of a Postgres database, before Waybill starts on\n" +
-			"it: by pg_restore, from a copy of files, or to a point in time. Transactions in a\n" +
-			"restored database have numbers that were given before. This puts new ones above\n" +
-			"them, so feeds skip nothing and every cursor stays good.\n" +
+		Long: "Run this once after each restore of a Postgres database, before Waybill starts\n" +
+			"on it: by pg_restore, from a copy of files, or to a point in time. Transactions\n" +
+			"in a restored database have numbers that were given before. This puts new ones\n" +
+			"above them, so feeds skip nothing and every cursor stays good.\n" +
 			"`waybill restore` does this by itself.",
 		Example: "  waybill migrate restored --database-url postgres://waybill@localhost/waybill",
 		Args:    cobra.NoArgs,
