@@ -242,7 +242,7 @@ func settled(at time.Time, some bool, now time.Time) finding.Finding {
 func short(d time.Duration) string {
 	switch {
 	case d < time.Millisecond:
-		return d.Round(10 * time.Microsecond).String()
+		return "less than 1ms"
 	case d < time.Second:
 		return d.Round(100 * time.Microsecond).String()
 	case d < time.Minute:
