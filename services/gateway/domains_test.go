@@ -33,6 +33,7 @@ import (
 	"waybill.dev/shared/egress"
 	"waybill.dev/shared/receiverauth/receiverauthtest"
 	"waybill.dev/shared/store/domains"
+	"waybill.dev/shared/store/storetest"
 )
 
 // authority is a certificate authority in this process. It looks for proofs at one gateway.
@@ -257,9 +258,13 @@ func TestAnyGatewayAnswersTheAuthority(t *testing.T) {
 // However many clients come at once, over however many gateways, there is one order a name.
 func TestOneOrderForManyHandshakes(t *testing.T) {
 	t.Parallel()
+	storetest.Each(t, oneOrder)
+}
+
+func oneOrder(t *testing.T, kind storetest.Kind) {
 	plain, encrypted := listenOn(t), listenOn(t)
 	a := newAuthority(t, port(plain), port(encrypted), time.Hour)
-	one := newRig(t, ordering(a))
+	one := newRigOn(t, kind, ordering(a))
 	one.run()
 	two := one.another(ordering(a))
 	two.run()
@@ -298,9 +303,13 @@ func (l *listening) known(host string) bool {
 // A certificate is renewed before it ends, without anybody asking.
 func TestRenewal(t *testing.T) {
 	t.Parallel()
+	storetest.Each(t, renewal)
+}
+
+func renewal(t *testing.T, kind storetest.Kind) {
 	plain, encrypted := listenOn(t), listenOn(t)
 	a := newAuthority(t, port(plain), port(encrypted), 12*time.Second)
-	r := newRig(t, ordering(a))
+	r := newRigOn(t, kind, ordering(a))
 	r.run()
 	g := r.listen(plain, encrypted)
 	r.domain("api.example.org")

@@ -28,6 +28,7 @@ import (
 	"waybill.dev/shared/egress"
 	"waybill.dev/shared/store/clientcas"
 	"waybill.dev/shared/store/deployments/deploymentstest"
+	"waybill.dev/shared/store/storetest"
 	"waybill.dev/shared/store/traffic"
 )
 
@@ -56,7 +57,7 @@ type mtlsRig struct {
 	deployment  string // the first one
 }
 
-func newMTLSRig(t *testing.T) *mtlsRig {
+func newMTLSRig(t *testing.T, kind storetest.Kind) *mtlsRig {
 	t.Helper()
 	back := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _ = json.NewEncoder(w).Encode(r.Header) }))
 	t.Cleanup(back.Close)
@@ -67,7 +68,7 @@ func newMTLSRig(t *testing.T) *mtlsRig {
 	r := &mtlsRig{roots: x509.NewCertPool()}
 	r.roots.AddCert(ca.Certificate)
 	var recorder *gateway.Traffic
-	r.rig = newRig(t, func(o *gateway.Options) {
+	r.rig = newRigOn(t, kind, func(o *gateway.Options) {
 		recorder = gateway.NewTraffic(gateway.TrafficOptions{Store: traffic.New(o.Store), Rate: 200, Logger: slog.New(slog.DiscardHandler)})
 		o.Traffic, o.Certificate = recorder, func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &server, nil }
 		o.Egress, o.Own = &egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, HTTP: true}, func() []string { return nil }
@@ -216,7 +217,11 @@ func (r *mtlsRig) known(ca *certificatetest.Issuer) *certificatetest.Issuer {
 // and it is good now. Anything else is 401.
 func TestClientCertificates(t *testing.T) {
 	t.Parallel()
-	r := newMTLSRig(t)
+	storetest.Each(t, clientCertificates)
+}
+
+func clientCertificates(t *testing.T, kind storetest.Kind) {
+	r := newMTLSRig(t, kind)
 	ca, theirs := certificatetest.NewCA(t, "Partner CA", nil), certificatetest.NewCA(t, "Partner CA", nil)
 	more := certificatetest.NewCA(t, "Second CA", nil)
 	ended := certificatetest.NewCA(t, "Partner CA", func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) })
@@ -302,7 +307,7 @@ func logged(t *testing.T, log *traffic.Traffic, deployment, because string) bool
 // spelling.
 func TestForwardedCertificate(t *testing.T) {
 	t.Parallel()
-	r := newMTLSRig(t)
+	r := newMTLSRig(t, storetest.SQLite())
 	ca := certificatetest.NewCA(t, "Partner CA", nil)
 	r.upload("default", "partners", ca)
 	leaf := r.known(ca)
@@ -350,7 +355,7 @@ func check(t *testing.T, what string, got map[string][]string, want map[string]s
 // Without TLS of the gateway's own there is no certificate, whatever headers say.
 func TestCertificateOnPlainHTTP(t *testing.T) {
 	t.Parallel()
-	r := newMTLSRig(t)
+	r := newMTLSRig(t, storetest.SQLite())
 	ca := certificatetest.NewCA(t, "Partner CA", nil)
 	r.upload("default", "partners", ca)
 	leaf := r.known(ca)
@@ -368,7 +373,11 @@ func TestCertificateOnPlainHTTP(t *testing.T) {
 // uploaded lets in on connections that have shown a certificate already.
 func TestDeletedCA(t *testing.T) {
 	t.Parallel()
-	r := newMTLSRig(t)
+	storetest.Each(t, deletedCA)
+}
+
+func deletedCA(t *testing.T, kind storetest.Kind) {
+	r := newMTLSRig(t, kind)
 	ca := certificatetest.NewCA(t, "Partner CA", nil)
 	remove := r.upload("default", "partners", ca)
 	shown := r.known(ca).TLS()
@@ -425,7 +434,7 @@ func (a *anyHost) Put(_ string, s *tls.ClientSessionState) {
 // session of another host, and not after the CA was deleted.
 func TestResumption(t *testing.T) {
 	t.Parallel()
-	r := newMTLSRig(t)
+	r := newMTLSRig(t, storetest.SQLite())
 	ca := certificatetest.NewCA(t, "Partner CA", nil)
 	remove := r.upload("default", "partners", ca)
 	shown := r.known(ca).TLS()
@@ -471,7 +480,7 @@ func TestResumption(t *testing.T) {
 // is told to open one for them.
 func TestCoalescedConnections(t *testing.T) {
 	t.Parallel()
-	r := newMTLSRig(t)
+	r := newMTLSRig(t, storetest.SQLite())
 	ca := certificatetest.NewCA(t, "Partner CA", nil)
 	r.upload("default", "partners", ca)
 	r.upload("acme", "partners", ca)
@@ -493,7 +502,7 @@ func TestCoalescedConnections(t *testing.T) {
 // The subject of the certificate is the caller for limits and statistics when there is no key.
 func TestCertificateIsTheCaller(t *testing.T) {
 	t.Parallel()
-	r := newMTLSRig(t)
+	r := newMTLSRig(t, storetest.SQLite())
 	ca := certificatetest.NewCA(t, "Partner CA", nil)
 	r.upload("default", "partners", ca)
 	r.known(ca)

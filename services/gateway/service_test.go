@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -44,17 +43,20 @@ type rig struct {
 	logs    *gatewaytest.Logs
 }
 
+// newRig makes a gateway on SQLite. What differs between the databases is tested with newRigOn.
 func newRig(t testing.TB, change func(*gateway.Options)) *rig {
+	t.Helper()
+	return newRigOn(t, storetest.SQLite(), change)
+}
+
+func newRigOn(t testing.TB, kind storetest.Kind, change func(*gateway.Options)) *rig {
 	t.Helper()
 	keys, err := seal.Parse(seal.Generate())
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := &rig{t: t, keys: keys, nats: bustest.Start(t), logs: &gatewaytest.Logs{}}
-	r.db = storetest.Open(t, store.Options{URL: "sqlite:" + filepath.Join(t.TempDir(), "waybill.db"), Keys: keys})
-	if _, err := r.db.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	r.db = kind.Fresh(t).Open(t, store.Options{Keys: keys})
 	if r.bus, err = bus.Connect(bus.Options{URL: r.nats.URL(), Name: "gateway", Logger: slog.New(slog.DiscardHandler), MACKeys: [][]byte{make([]byte, 32)}}); err != nil {
 		t.Fatal(err)
 	}
