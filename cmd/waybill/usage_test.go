@@ -62,7 +62,7 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"signature"}, 2, "give one of its commands: sign, verify"},
 		{[]string{"signature", "sign", "--id", "a"}, 2, "--secret (or WAYBILL_WEBHOOK_SECRET) is required"},
 		{[]string{"signature", "sign", "--secret", "whsec_x", "--id", "a"}, 2, "--secret: not a signing secret"},
-		{[]string{"migrate"}, 2, "give one of its commands: status, up"},
+		{[]string{"migrate"}, 2, "give one of its commands: restored, status, up"},
 		{[]string{"migrate", "up"}, 1, "WAYBILL_DATABASE_URL is required: set it in the environment or by --database-url"},
 		{[]string{"health", "http://127.0.0.1:1"}, 1, "no answer from http://127.0.0.1:1/readyz: dial tcp 127.0.0.1:1: connect: connection refused\n  Is it running? Start it with: waybill dev"},
 		{[]string{"demo", "--server", "http://127.0.0.1:1"}, 2, "--server needs --key and --nats-url too"},
@@ -88,7 +88,8 @@ func TestExitCodes(t *testing.T) {
 func TestHelpHasExamplesAndFits(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{
-		"", "demo", "dev", "trigger", "listen", "receiver", "receiver register", "migrate", "migrate up", "migrate status",
+		"", "demo", "dev", "trigger", "listen", "receiver", "receiver register", "migrate", "migrate up", "migrate status", "migrate restored",
+		"backup", "restore", "doctor", "check",
 		"health", "mcp", "mcp inspect", "routes", "routes check", "routes list", "signature", "signature sign", "signature verify", "version",
 	} {
 		help := must(t, t.TempDir(), append(strings.Fields(command), "--help")...)

@@ -27,7 +27,7 @@ type postgresDialect struct {
 	db   *sql.DB
 }
 
-func openPostgres(ctx context.Context, url string, maxConns int) (*postgresDialect, error) {
+func openPostgres(ctx context.Context, url string, maxConns int, readOnly bool) (*postgresDialect, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, err
@@ -40,6 +40,9 @@ func openPostgres(ctx context.Context, url string, maxConns int) (*postgresDiale
 	config.ConnConfig.DialFunc = dialer.DialContext
 	if config.ConnConfig.RuntimeParams["application_name"] == "" {
 		config.ConnConfig.RuntimeParams["application_name"] = "waybill"
+	}
+	if readOnly {
+		config.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
 	}
 	// No statement lasts so long that compiling it pays: of lists that look through many
 	// deliveries, Postgres compiles some 40 ms for 5 ms of work.

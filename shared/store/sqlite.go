@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -58,6 +59,28 @@ func openSQLite(path string, readers int) (*sqliteDialect, error) {
 	d.reader.SetMaxOpenConns(readers)
 	d.reader.SetMaxIdleConns(readers)
 	return d, nil
+}
+
+// lookIntoSQLite opens a file that is there to read it alone. Without a log beside it nobody has it
+// open, and SQLite would make one, unless it is told that the file does not change.
+func lookIntoSQLite(path string, readers int) (*sqliteDialect, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("find database file: %w", err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("find database file: %w", err)
+	}
+	query := url.Values{"mode": {"ro"}, "_pragma": {"busy_timeout(1500)", "query_only(1)"}}
+	if _, err := os.Stat(path + "-wal"); errors.Is(err, fs.ErrNotExist) {
+		query.Set("immutable", "1")
+	}
+	db, err := sql.Open(sqliteDriver, (&url.URL{Scheme: "file", Path: path, RawQuery: query.Encode()}).String())
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(readers)
+	return &sqliteDialect{writer: db, reader: db, statements: &Statements{db: db, prepared: map[string]*sql.Stmt{}}}, nil
 }
 
 // sqliteDSN is the one place where SQLite's settings are made. FULL: what is committed

@@ -40,6 +40,8 @@ type Options struct {
 	Logger *slog.Logger
 	// MaxConns bounds the connections to Postgres, the reading ones to SQLite; 0: 16.
 	MaxConns int
+	// ReadOnly opens the database to look at it: nothing is made or changed, not even a file.
+	ReadOnly bool
 	// Now is the clock that acceptance times are taken from; nil: time.Now.
 	Now func() time.Time
 }
@@ -95,9 +97,13 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	var err error
 	switch {
 	case strings.HasPrefix(o.URL, "postgres://"), strings.HasPrefix(o.URL, "postgresql://"):
-		s.dialect, err = openPostgres(ctx, o.URL, o.MaxConns)
+		s.dialect, err = openPostgres(ctx, o.URL, o.MaxConns, o.ReadOnly)
 	case strings.HasPrefix(o.URL, sqlitePrefix):
-		s.dialect, err = openSQLite(strings.TrimPrefix(o.URL, sqlitePrefix), o.MaxConns)
+		open := openSQLite
+		if o.ReadOnly {
+			open = lookIntoSQLite
+		}
+		s.dialect, err = open(strings.TrimPrefix(o.URL, sqlitePrefix), o.MaxConns)
 	default:
 		err = errors.New("a database URL is postgres://… or sqlite:FILE")
 	}

@@ -20,6 +20,8 @@ func TestSuite(t *testing.T) {
 		"store": {
 			"migrates once":          testMigrate,
 			"leads, and leads again": testLead,
+			"tells of itself":        testInspect,
+			"numbers go on above":    testRestored,
 		},
 	})
 }

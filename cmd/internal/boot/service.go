@@ -96,6 +96,13 @@ func (s Service) run(load func() (settings.Settings, error), stderr io.Writer) e
 // BindSettings adds the flags of role to flags and returns what loads the settings once
 // they are parsed: from the flags, the environment, the file of --config, the defaults.
 func BindSettings(flags *pflag.FlagSet, role settings.Role) func() (settings.Settings, error) {
+	load := BindSettingsOf(flags, role)
+	return func() (settings.Settings, error) { return load(role) }
+}
+
+// BindSettingsOf is BindSettings for who finds out later which role's settings they are. The flags are
+// those of role. With an error the settings are those that could be read.
+func BindSettingsOf(flags *pflag.FlagSet, role settings.Role) func(settings.Role) (settings.Settings, error) {
 	config := flags.String("config", "", "file of lines NAME=value ("+settings.Config+")")
 	byName := make(map[string]string)
 	for _, spec := range settings.Flags(role) {
@@ -113,7 +120,7 @@ func BindSettings(flags *pflag.FlagSet, role settings.Role) func() (settings.Set
 		}
 		return flag.Value.String(), true
 	}
-	return func() (settings.Settings, error) {
+	return func(role settings.Role) (settings.Settings, error) {
 		path := *config
 		if path == "" {
 			path = os.Getenv(settings.Config)

@@ -3,6 +3,7 @@
 package datadir
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,7 +21,7 @@ import (
 const (
 	AdminKey      = "admin.key"
 	EncryptionKey = "encryption.key"
-	database      = "waybill.db"
+	Database      = "waybill.db"
 	nats          = "nats"
 	lockFile      = "lock"
 	addresses     = "addresses.json"
@@ -72,6 +73,35 @@ func Open(path string) (*Dir, error) {
 		_, _ = file.WriteAt([]byte(strconv.Itoa(os.Getpid())), 0)
 	}
 	return &Dir{path: absolute, lock: file, tightened: tightened}, nil
+}
+
+// Fresh opens a directory to put an installation into: it must be missing or empty.
+func Fresh(path string) (*Dir, error) {
+	entries, err := os.ReadDir(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read data directory: %w", err)
+	}
+	if running, pid := Held(path); running {
+		return nil, fmt.Errorf("data directory %s is in use by another waybill process%s: choose another directory with --data", path, pid)
+	}
+	if len(entries) > 0 {
+		return nil, fmt.Errorf("data directory %s is not empty: choose another with --data, or move away what is in it", path)
+	}
+	return Open(path)
+}
+
+// Held reports whether a process has the directory, and which, as text for a message. It changes
+// nothing.
+func Held(path string) (held bool, pid string) {
+	file, err := os.Open(filepath.Join(path, lockFile))
+	if err != nil {
+		return false, ""
+	}
+	defer file.Close()
+	if !locked(file) {
+		return false, ""
+	}
+	return true, holder(file)
 }
 
 // tighten makes the directory and the files in it private, and returns what was open to
@@ -146,7 +176,7 @@ func (d *Dir) Path() string { return d.path }
 
 // Database returns the URL of the SQLite database in the directory.
 func (d *Dir) Database() domain.Secret {
-	return domain.Secret("sqlite:" + filepath.Join(d.path, database))
+	return domain.Secret("sqlite:" + filepath.Join(d.path, Database))
 }
 
 // NATS returns where the embedded server keeps its streams.
@@ -158,6 +188,17 @@ func (d *Dir) Close() error {
 	return d.lock.Close()
 }
 
+// Put keeps a file of the installation whole or not at all, readable by the owner alone.
+func (d *Dir) Put(name string, content io.Reader) error {
+	if err := d.write(name, content); err != nil {
+		return fmt.Errorf("keep %s: %w", name, err)
+	}
+	return nil
+}
+
+// File returns the path of a file of the installation.
+func (d *Dir) File(name string) string { return filepath.Join(d.path, name) }
+
 // Key returns the secret that is kept under name. When there is none yet, it is made and
 // kept, readable by the owner alone.
 func (d *Dir) Key(name string, fresh func() string) (domain.Secret, error) {
@@ -166,7 +207,7 @@ func (d *Dir) Key(name string, fresh func() string) (domain.Secret, error) {
 		return secret, err
 	}
 	secret = domain.Secret(fresh())
-	if err := d.write(name, []byte(secret.Reveal()+"\n")); err != nil {
+	if err := d.write(name, strings.NewReader(secret.Reveal()+"\n")); err != nil {
 		return "", fmt.Errorf("keep %s: %w", name, err)
 	}
 	return secret, nil
@@ -201,7 +242,7 @@ func (d *Dir) Announce(a Addresses) error {
 	if err != nil {
 		return fmt.Errorf("announce addresses: %w", err)
 	}
-	if err := d.write(addresses, append(text, '\n')); err != nil {
+	if err := d.write(addresses, bytes.NewReader(append(text, '\n'))); err != nil {
 		return fmt.Errorf("announce addresses: %w", err)
 	}
 	return nil
@@ -234,7 +275,7 @@ func Announced(path string) (Addresses, error) {
 }
 
 // write puts a file in place whole or not at all: a crash never leaves half a key.
-func (d *Dir) write(name string, content []byte) (err error) {
+func (d *Dir) write(name string, content io.Reader) (err error) {
 	partial, err := os.CreateTemp(d.path, name+".*") // made with mode 0600
 	if err != nil {
 		return err
@@ -244,7 +285,7 @@ func (d *Dir) write(name string, content []byte) (err error) {
 			_ = os.Remove(partial.Name())
 		}
 	}()
-	_, err = partial.Write(content)
+	_, err = io.Copy(partial, content)
 	if err == nil {
 		err = partial.Sync()
 	}

@@ -16,3 +16,12 @@ func lock(file *os.File) error {
 	}
 	return err
 }
+
+// locked reports whether another process has locked the file.
+func locked(file *os.File) bool {
+	err := syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
+	if err == nil {
+		_ = syscall.Flock(int(file.Fd()), syscall.LOCK_UN)
+	}
+	return errors.Is(err, syscall.EWOULDBLOCK)
+}

@@ -17,3 +17,13 @@ func lock(file *os.File) error {
 	}
 	return err
 }
+
+// locked reports whether another process has locked the file.
+func locked(file *os.File) bool {
+	region := &windows.Overlapped{Offset: 1 << 20}
+	err := windows.LockFileEx(windows.Handle(file.Fd()), windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, region)
+	if err == nil {
+		_ = windows.UnlockFileEx(windows.Handle(file.Fd()), 0, 1, 0, region)
+	}
+	return errors.Is(err, windows.ERROR_LOCK_VIOLATION)
+}

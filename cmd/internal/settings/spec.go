@@ -13,6 +13,8 @@ const (
 	Gateway
 	Migrate
 	Receiver
+	Backup
+	Trial // of a receiver
 )
 
 // The names of the settings, which are those of the environment variables too.
@@ -106,7 +108,7 @@ func same(value string, roles ...Role) map[Role]string {
 // Specs returns every setting.
 func Specs() []Spec {
 	services, servers, apis := []Role{API, Dispatcher, Gateway}, []Role{Dev, API, Dispatcher, Gateway}, []Role{Dev, API}
-	all := []Role{Dev, API, Dispatcher, Gateway, Migrate, Receiver}
+	all := []Role{Dev, API, Dispatcher, Gateway, Migrate, Receiver, Backup}
 	pipeline := []Role{Dev, API, Dispatcher} // those that take, send or record events
 	specs := []Spec{
 		{
@@ -128,19 +130,19 @@ func Specs() []Spec {
 		{Name: NATSURL, Secret: true, Flag: "nats-url", Usage: "NATS server to use instead of the embedded one", roles: servers, required: services},
 		{
 			Name: DatabaseURL, Secret: true, Flag: "database-url", Usage: "postgres://… or sqlite:FILE; without it, dev uses a file in the data directory",
-			roles: []Role{Dev, API, Dispatcher, Gateway, Migrate}, required: []Role{API, Dispatcher, Gateway, Migrate},
+			roles: []Role{Dev, API, Dispatcher, Gateway, Migrate, Backup}, required: []Role{API, Dispatcher, Gateway, Migrate},
 		},
-		{Name: DataDir, Flag: "data", Usage: "data directory", roles: []Role{Dev}, defaults: same("./.waybill", Dev)},
+		{Name: DataDir, Flag: "data", Usage: "data directory", roles: []Role{Dev, Backup}, defaults: same("./.waybill", Dev, Backup)},
 		{Name: AdminKey, Secret: true, Flag: "admin-key", Usage: "bootstrap API key, required while the database has no other key; dev makes one and keeps it in the data directory", roles: apis},
-		{Name: EncryptionKey, Secret: true, Usage: "keys for secrets in the database, separated by commas: the first encrypts, all decrypt; dev makes one and keeps it in the data directory", roles: servers, required: services},
+		{Name: EncryptionKey, Secret: true, Usage: "keys for secrets in the database, separated by commas: the first encrypts, all decrypt; dev makes one and keeps it in the data directory", roles: []Role{Dev, API, Dispatcher, Gateway, Backup}, required: services},
 		{Name: RoutesDir, Flag: "routes", Usage: "directory of the route definition files", roles: apis, defaults: same("./config", apis...)},
 		{
-			Name: EgressAllow, Flag: "egress-allow", Usage: "CIDRs of non-public addresses that callbacks may go to; none: no such address", roles: pipeline,
-			defaults: map[Role]string{Dev: "127.0.0.0/8,::1/128", API: "none", Dispatcher: "none"},
+			Name: EgressAllow, Flag: "egress-allow", Usage: "CIDRs of non-public addresses that callbacks may go to; none: no such address", roles: []Role{Dev, API, Dispatcher, Trial},
+			defaults: map[Role]string{Dev: "127.0.0.0/8,::1/128", API: "none", Dispatcher: "none", Trial: "none"},
 		},
 		{
-			Name: EgressHTTP, Usage: "whether callbacks, and requests of deployments to back ends, may go to http:// URLs", roles: servers,
-			defaults: map[Role]string{Dev: "true", API: "false", Dispatcher: "false", Gateway: "false"},
+			Name: EgressHTTP, Usage: "whether callbacks, and requests of deployments to back ends, may go to http:// URLs", roles: []Role{Dev, API, Dispatcher, Gateway, Trial},
+			defaults: map[Role]string{Dev: "true", API: "false", Dispatcher: "false", Gateway: "false", Trial: "false"},
 		},
 		{
 			Name: RetrySchedule, Usage: "waits in seconds after each failed attempt", roles: pipeline,

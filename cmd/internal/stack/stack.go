@@ -43,6 +43,8 @@ type Options struct {
 	// its own, with PostgresSettings, which ends with the stack.
 	Postgres         *pgtest.Cluster
 	PostgresSettings []string
+	// DatabaseURL is a database in Postgres that is there already; empty: one is made.
+	DatabaseURL string
 }
 
 // Stack is a running Waybill.
@@ -226,6 +228,9 @@ func (s *Stack) openPostgres(ctx context.Context, options Options) error {
 			return fmt.Errorf("start Postgres: %w", err)
 		}
 		s.Postgres, s.ownPostgres = cluster, true
+	}
+	if s.DatabaseURL = options.DatabaseURL; s.DatabaseURL != "" {
+		return nil
 	}
 	url, err := s.Postgres.CreateDatabase(ctx, fmt.Sprintf("waybill_%d", time.Now().UnixNano()))
 	if err != nil {

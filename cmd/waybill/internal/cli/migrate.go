@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,7 +38,42 @@ func (a *app) migrate() *cobra.Command {
 	}
 	a.migration(status, func(ctx context.Context, s *store.Store) ([]store.Migration, error) { return s.MigrationStatus(ctx) },
 		"There are no migrations.")
-	cmd.AddCommand(up, status)
+	cmd.AddCommand(up, status, a.restored())
+	return cmd
+}
+
+// restored readies a Postgres database that its own tools have restored.
+func (a *app) restored() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "restored",
+		Short: "Ready a database that was restored, before Waybill starts",
+		Long: "Run this once after each restore of a Postgres database, before Waybill starts\n" +
+			"on it: by pg_restore, from a copy of files, or to a point in time. Transactions\n" +
+			"in a restored database have numbers that were given before. This puts new ones\n" +
+			"above them, so feeds skip nothing and every cursor stays good.\n" +
+			"`waybill restore` does this by itself.",
+		Example: "  waybill migrate restored --database-url postgres://waybill@localhost/waybill",
+		Args:    cobra.NoArgs,
+	}
+	load := addSettings(cmd, settings.Migrate)
+	cmd.RunE = run(func(cmd *cobra.Command, _ []string) error {
+		set, err := load()
+		if err != nil {
+			return err
+		}
+		s, err := store.Open(cmd.Context(), store.Options{
+			URL: set.DatabaseURL.Reveal(), Logger: telemetry.NewLogger(a.stderr, set.LogLevel, set.LogFormat),
+		})
+		if err != nil {
+			return err
+		}
+		err = s.Restored(cmd.Context())
+		if err := errors.Join(err, s.Close()); err != nil {
+			return err
+		}
+		a.note("The database is ready. Start Waybill on it.")
+		return nil
+	})
 	return cmd
 }
 

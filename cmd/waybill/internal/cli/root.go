@@ -110,7 +110,7 @@ func (a *app) root() *cobra.Command {
 	add(groupTry, a.demo(), a.dev())
 	add(groupUse, a.trigger(), a.listen(), a.receiver(), a.console(), a.deploy(), a.logs())
 	add(groupManage, a.nouns()...)
-	add(groupOperate, a.migrate(), a.health(), a.routes())
+	add(groupOperate, a.doctor(), a.check(), a.migrate(), a.backup(), a.restore(), a.health(), a.routes())
 	add(groupUse, a.mcp())
 	add(groupTools, a.signature(), a.versionCommand())
 	root.SetHelpCommandGroupID(groupTools)

@@ -13,6 +13,8 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"waybill.dev/cmd/internal/datadir"
 )
 
 const (
@@ -99,7 +101,7 @@ func split(addr string) (host string, port int, err error) {
 // maxStore returns how many bytes the streams may have on the disk of dir; 0: the server
 // decides.
 func maxStore(dir string) int64 {
-	free, ok := freeSpace(dir)
+	free, _, ok := datadir.Space(dir)
 	if !ok {
 		return 0
 	}

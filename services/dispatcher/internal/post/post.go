@@ -56,18 +56,12 @@ func (p *Poster) Post(ctx context.Context, r *deliver.Request) deliver.Response 
 }
 
 // header returns the headers of a callback: ours, then the webhook's own, none of which
-// may have a name of ours. Standard Webhooks' names are in lower case, as its
-// specification writes them.
+// may have a name of ours.
 func (p *Poster) header(prepared *Prepared, r *deliver.Request, signature string) []egress.Field {
 	h := make([]egress.Field, 0, 8+len(prepared.headers))
-	h = append(h,
-		egress.Field{Name: "Content-Type", Value: "application/json"},
-		egress.Field{Name: "User-Agent", Value: r.UserAgent},
-		egress.Field{Name: "webhook-id", Value: r.ID},
-		egress.Field{Name: "webhook-timestamp", Value: strconv.FormatInt(r.At.Unix(), 10)},
-		egress.Field{Name: "webhook-signature", Value: signature},
-		egress.Field{Name: "Waybill-Delivery-Id", Value: string(r.Delivery)},
-		egress.Field{Name: "Waybill-Attempt", Value: strconv.Itoa(r.Attempt)})
+	h = egress.Callback{
+		UserAgent: r.UserAgent, ID: r.ID, At: r.At, Signature: signature, Delivery: string(r.Delivery), Attempt: r.Attempt,
+	}.AppendTo(h)
 	if r.TraceParent != "" {
 		h = append(h, egress.Field{Name: "traceparent", Value: r.TraceParent})
 	}

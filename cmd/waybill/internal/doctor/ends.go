@@ -1,0 +1,99 @@
+package doctor
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"strings"
+	"time"
+
+	"waybill.dev/cmd/internal/settings"
+	"waybill.dev/cmd/waybill/internal/finding"
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store/clientcas"
+	"waybill.dev/shared/store/domains"
+	"waybill.dev/shared/store/pipeline"
+)
+
+// checkCertificate reads the operator's own certificate.
+func (s *site) checkCertificate(context.Context) []finding.Finding {
+	if s.Settings.TLSCert == "" {
+		return one(finding.None(settings.TLSCert + " is not set"))
+	}
+	pair, err := tls.LoadX509KeyPair(s.Settings.TLSCert, s.Settings.TLSKey)
+	if err != nil {
+		return one(finding.Bad("can't be used: "+reason(err), "No process with TLS starts with it.", "correct "+settings.TLSCert+" and "+settings.TLSKey))
+	}
+	return one(ends("the certificate of "+settings.TLSCert, pair.Leaf.NotAfter, time.Now()))
+}
+
+func ends(what string, at, now time.Time) finding.Finding {
+	left := at.Sub(now)
+	const do = "renew it; the file is read again when it changes"
+	switch {
+	case left < 0:
+		return finding.Bad(what+" ended "+short(-left)+" ago", "Clients refuse to connect.", do)
+	case left < domain.ExpirySoon:
+		return finding.Warn(fmt.Sprintf("%s ends in %s, on %s", what, short(left), at.UTC().Format(time.DateOnly)), "When it has ended, clients refuse to connect.", do)
+	}
+	return finding.Good(fmt.Sprintf("%s is good for %s", what, short(left)), "Nothing is to be done yet.")
+}
+
+// checkExpiries counts what ends soon in the database, over all accounts.
+func (s *site) checkExpiries(ctx context.Context) []finding.Finding {
+	db, none := s.open()
+	if db == nil {
+		return none
+	}
+	now := time.Now()
+	counts, err := pipeline.New(db).CountExpiring(ctx, now)
+	if err == nil {
+		var more domain.ExpiryCount
+		if more, err = clientcas.New(db).CountExpiringClientCAs(ctx, now); err == nil {
+			counts = append(counts, more)
+			if more, err = domains.New(db).CountExpiringCertificates(ctx, now); err == nil {
+				counts = append(counts, more)
+			}
+		}
+	}
+	if err != nil {
+		return one(finding.None("can't be read: " + err.Error()))
+	}
+	found := expiries(append(counts, s.keysThatEnd(now)...), now)
+	if len(found) == 0 {
+		return one(finding.Good("nothing within 14 days", "No certificate, key or secret needs to be renewed."))
+	}
+	return found
+}
+
+func expiries(counts []domain.ExpiryCount, now time.Time) []finding.Finding {
+	var found []finding.Finding
+	for _, c := range counts {
+		if c.N == 0 {
+			continue
+		}
+		when := "the first in " + short(c.Soonest.Sub(now))
+		if c.Soonest.Before(now) {
+			when = "the first ended " + short(now.Sub(c.Soonest)) + " ago"
+		}
+		f := finding.Warn(fmt.Sprintf("%s: %d, %s", c.Kind, c.N, when), "What ends is refused from then on.", "waybill expiring, with a key of each account, says which and what to do")
+		f.Name = "in 14 days"
+		found = append(found, f)
+	}
+	return found
+}
+
+// keysThatEnd is what the API that is the relay tells of API keys: their tables are its own.
+func (s *site) keysThatEnd(now time.Time) []domain.ExpiryCount {
+	for _, p := range s.parts() {
+		for name, n := range p.metrics {
+			kind := `kind="` + string(domain.ExpiryAPIKey) + `"`
+			if !strings.HasPrefix(name, "waybill_expiring{") || !strings.Contains(name, kind) || n == 0 {
+				continue
+			}
+			left := p.metrics["waybill_expiring_soonest_seconds{"+kind+"}"]
+			return []domain.ExpiryCount{{Kind: domain.ExpiryAPIKey, N: int(n), Soonest: now.Add(time.Duration(left * float64(time.Second)))}}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,167 @@
+// Package finding is what checks find out, and how it is printed.
+package finding
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"waybill.dev/cmd/internal/console"
+)
+
+// Level says how bad a finding is.
+type Level string
+
+// The levels. A check that doesn't apply here is said to be so, and is no finding against anybody.
+const (
+	OK      Level = "ok"
+	Warning Level = "warning"
+	Fault   Level = "fault"
+	Absent  Level = "not applicable"
+)
+
+// Finding is one thing that a check has found.
+type Finding struct {
+	Group string `json:"group"`
+	Name  string `json:"check"`
+	Level Level  `json:"level"`
+	Found string `json:"found"`           // what is the case
+	Means string `json:"meaning"`         // in one sentence
+	Do    string `json:"action,omitzero"` // the command to run, or the setting to change
+}
+
+// Good, Warn, Bad and None make findings, whose group and name the check adds.
+func Good(found, means string) Finding { return Finding{Level: OK, Found: found, Means: means} }
+
+// Warn is a finding that needs somebody, but not at night.
+func Warn(found, means, do string) Finding {
+	return Finding{Level: Warning, Found: found, Means: means, Do: do}
+}
+
+// Bad is a finding that needs somebody now.
+func Bad(found, means, do string) Finding {
+	return Finding{Level: Fault, Found: found, Means: means, Do: do}
+}
+
+// None says that a check doesn't apply here, and why.
+func None(why string) Finding {
+	return Finding{Level: Absent, Found: why, Means: "This check does not apply here."}
+}
+
+// Check is one check of T.
+type Check[T any] struct {
+	Group, Name string
+	Run         func(ctx context.Context, on T) []Finding
+}
+
+// Run runs the checks side by side, each for limit at most, and returns what they found, in their
+// order. A check that hangs is left behind and is a fault itself.
+func Run[T any](ctx context.Context, on T, checks []Check[T], limit time.Duration) []Finding {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	results := make([]chan []Finding, len(checks))
+	for i, check := range checks {
+		results[i] = make(chan []Finding, 1)
+		go func() { results[i] <- check.Run(ctx, on) }()
+	}
+	grace := time.NewTimer(limit + limit/10) // for checks that heed the context
+	defer grace.Stop()
+	late := false
+	var all []Finding
+	for i, check := range checks {
+		var found []Finding
+		if !late {
+			select {
+			case found = <-results[i]:
+			case <-grace.C:
+				late = true
+			}
+		}
+		if late {
+			select {
+			case found = <-results[i]:
+			default:
+				found = []Finding{Bad(fmt.Sprintf("no answer within %s", limit), "The check hangs; so does, most likely, what it asks.", "run it again with a longer --timeout, and look at what it asks")}
+			}
+		}
+		for _, f := range found {
+			f.Group = check.Group
+			if f.Name == "" {
+				f.Name = check.Name
+			}
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// Count returns how many findings have a level.
+func Count(list []Finding, level Level) int {
+	n := 0
+	for _, f := range list {
+		if f.Level == level {
+			n++
+		}
+	}
+	return n
+}
+
+const nameWidth = 15
+
+// Print writes findings for a person, by group. Of those that are ok it writes what was found, and the rest
+// only if all is wanted.
+func Print(w io.Writer, style console.Style, list []Finding, width int, all bool) {
+	const indent = nameWidth + 5
+	width = min(width, 100)
+	group := ""
+	for _, f := range list {
+		if f.Group != group {
+			if group != "" {
+				fmt.Fprintln(w)
+			}
+			group = f.Group
+			fmt.Fprintln(w, style.Bold(group))
+		}
+		fmt.Fprintf(w, "  %s %-*s %s\n", mark(style, f.Level), nameWidth, f.Name, console.Hang(console.Clean(f.Found), indent, indent, width))
+		if f.Level == OK && !all || f.Level == Absent {
+			continue
+		}
+		fmt.Fprintf(w, "%*s%s\n", indent, "", style.Dim(console.Hang(console.Clean(f.Means), indent, indent, width)))
+		if f.Do != "" {
+			fmt.Fprintf(w, "%*s%s %s\n", indent, "", style.Accent("→"), style.Accent(console.Hang(console.Clean(f.Do), indent+2, indent+2, width)))
+		}
+	}
+}
+
+func mark(style console.Style, level Level) string {
+	switch level {
+	case OK:
+		return style.Good("✓")
+	case Warning:
+		return style.Warn("!")
+	case Fault:
+		return style.Bad("✗")
+	}
+	return style.Dim("-")
+}
+
+// Summary is the last line for a person.
+func Summary(style console.Style, list []Finding) string {
+	faults, warnings := Count(list, Fault), Count(list, Warning)
+	text := fmt.Sprintf("%s, %s", count(faults, "fault"), count(warnings, "warning"))
+	switch {
+	case faults > 0:
+		return style.Bad(text)
+	case warnings > 0:
+		return style.Warn(text)
+	}
+	return style.Good("nothing found")
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

@@ -1,0 +1,286 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"waybill.dev/shared/domain"
+)
+
+// LastError returns why the server could not be reached, or what it refused last; nil: nothing is known.
+func (b *Bus) LastError() error { return b.conn.LastError() }
+
+// ServerInfo is what is known of the server that is connected.
+type ServerInfo struct {
+	Version string
+	Cluster string // its name; empty: there is none
+	TLS     bool
+	Known   []string // the servers that are known, as host:port
+	Trip    time.Duration
+}
+
+// ServerInfo asks the server for a sign of life and tells what is known of it.
+func (b *Bus) ServerInfo(ctx context.Context) (ServerInfo, error) {
+	began := time.Now()
+	if err := b.Sync(ctx); err != nil {
+		return ServerInfo{}, err
+	}
+	return ServerInfo{
+		Version: b.conn.ConnectedServerVersion(), Cluster: b.conn.ConnectedClusterName(),
+		TLS: b.conn.TLSRequired(), Known: b.Addresses(), Trip: time.Since(began),
+	}, nil
+}
+
+// StreamLook is a stream as it is, beside what it is to be.
+type StreamLook struct {
+	Name    string
+	Missing bool
+	Differs []string // settings that are not as these options want them
+	Messages,
+	Bytes uint64
+	MaxBytes int64 // 0: no limit
+	Oldest   time.Time
+	Replicas int
+	Behind   []string // replicas that are offline, or not up to date
+	NoLeader bool
+}
+
+// InspectStreams looks at Waybill's streams and changes nothing, unlike Ensure.
+func (b *Bus) InspectStreams(ctx context.Context) ([]StreamLook, error) {
+	var looks []StreamLook
+	for _, want := range b.streamConfigs() {
+		stream, err := b.js.Stream(ctx, want.Name)
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			looks = append(looks, StreamLook{Name: want.Name, Missing: true})
+			continue
+		}
+		if err != nil {
+			return looks, unavailable("look up stream "+want.Name, err)
+		}
+		looks = append(looks, lookAt(stream.CachedInfo(), want))
+	}
+	return looks, nil
+}
+
+func lookAt(info *jetstream.StreamInfo, want jetstream.StreamConfig) StreamLook {
+	look := StreamLook{
+		Name: want.Name, Differs: differences(info.Config, want), Messages: info.State.Msgs, Bytes: info.State.Bytes,
+		MaxBytes: max(info.Config.MaxBytes, 0), Oldest: info.State.FirstTime, Replicas: info.Config.Replicas,
+	}
+	if info.Cluster == nil || info.Config.Replicas < 2 {
+		return look
+	}
+	look.NoLeader = info.Cluster.Leader == ""
+	for _, replica := range info.Cluster.Replicas {
+		if replica.Offline || !replica.Current {
+			look.Behind = append(look.Behind, replica.Name)
+		}
+	}
+	return look
+}
+
+// differences names the settings in which a stream is not as it is to be. A smaller EVENTS is as
+// the server's disk allows.
+func differences(have, want jetstream.StreamConfig) []string {
+	var list []string
+	note := func(name string, have, want any) {
+		if have != want {
+			list = append(list, fmt.Sprintf("%s is %v, not %v", name, have, want))
+		}
+	}
+	if !slices.Equal(have.Subjects, want.Subjects) {
+		note("subjects", strings.Join(have.Subjects, " "), strings.Join(want.Subjects, " "))
+	}
+	note("retention", have.Retention, want.Retention)
+	note("storage", have.Storage, want.Storage)
+	note("discard", have.Discard, want.Discard)
+	note("max age", have.MaxAge, want.MaxAge)
+	note("replicas", have.Replicas, max(want.Replicas, 1))
+	if want.Duplicates > 0 {
+		note("duplicate window", have.Duplicates, want.Duplicates)
+	}
+	if want.MaxBytes > 0 && have.MaxBytes > want.MaxBytes {
+		note("max bytes", have.MaxBytes, want.MaxBytes)
+	}
+	if len(list) == 0 && !fits(have, want) && max(have.MaxBytes, 0) >= want.MaxBytes {
+		list = append(list, "its settings are of another version of Waybill")
+	}
+	return list
+}
+
+// ConsumerLook is one of the consumers that are always there.
+type ConsumerLook struct {
+	Stream, Name string
+	Missing      bool
+	Pending      uint64 // messages that were handed out to nobody yet
+	Unacked      int    // handed out and not acknowledged
+	MaxUnacked   int
+	// Oldest is when the first message was stored that is not acknowledged; zero: there is none.
+	Oldest time.Time
+}
+
+// InspectConsumers looks at the consumers of EVENTS and RECORDS, and at those of due deliveries
+// as one.
+func (b *Bus) InspectConsumers(ctx context.Context) ([]ConsumerLook, error) {
+	var looks []ConsumerLook
+	for _, c := range []struct{ stream, name, subject string }{
+		{StreamEvents, ConsumerFanout, SubjectsEvents}, {StreamRecords, ConsumerRecord, SubjectRecords},
+	} {
+		look, err := b.lookAtConsumer(ctx, c.stream, c.name, c.subject)
+		if err != nil {
+			return looks, err
+		}
+		looks = append(looks, look)
+	}
+	due := ConsumerLook{Stream: StreamRetries, Name: consumerDue + "*"}
+	for shard := range domain.Shards {
+		look, err := b.lookAtConsumer(ctx, StreamRetries, DueConsumer(shard), DueSubjects(shard))
+		if err != nil {
+			return looks, err
+		}
+		due.add(look)
+	}
+	return append(looks, due), nil
+}
+
+func (l *ConsumerLook) add(other ConsumerLook) {
+	l.Missing = l.Missing || other.Missing
+	l.Pending, l.Unacked, l.MaxUnacked = l.Pending+other.Pending, l.Unacked+other.Unacked, l.MaxUnacked+other.MaxUnacked
+	if l.Oldest.IsZero() || !other.Oldest.IsZero() && other.Oldest.Before(l.Oldest) {
+		l.Oldest = other.Oldest
+	}
+}
+
+func (b *Bus) lookAtConsumer(ctx context.Context, stream, name, subject string) (ConsumerLook, error) {
+	look := ConsumerLook{Stream: stream, Name: name}
+	consumer, err := b.js.Consumer(ctx, stream, name)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) {
+		look.Missing = true
+		return look, nil
+	}
+	if err != nil {
+		return look, unavailable("look up consumer "+name, err)
+	}
+	info := consumer.CachedInfo()
+	look.Pending, look.Unacked, look.MaxUnacked = info.NumPending, info.NumAckPending, info.Config.MaxAckPending
+	if look.Pending == 0 && look.Unacked == 0 {
+		return look, nil
+	}
+	first, err := b.Stream(stream).Read(ctx, subject, info.AckFloor.Stream+1)
+	if err != nil || first == nil {
+		return look, err
+	}
+	look.Oldest = first.Time
+	return look, nil
+}
+
+// Rights are what the user of a connection may do, as far as the server tells.
+type Rights struct {
+	User, Account string
+	// Told says that the server told; Everything that it sets no limits.
+	Told, Everything bool
+	// Missing are subjects that a process of this name must listen to and may not.
+	Missing []string
+}
+
+// needed returns the subjects that a process listens to, by its name on the bus.
+func needed(name string) []string {
+	switch name {
+	case "gateway":
+		return []string{SubjectGateway, SubjectKeys, "_INBOX_gateway.>"}
+	case "dispatcher":
+		return []string{SubjectConfig, SubjectHealth, SubjectDispatchers, SubjectHold, "_INBOX_dispatcher.>"}
+	}
+	return []string{SubjectConfig, SubjectRelay, SubjectKeys, subjectPublish + ">", "_INBOX_" + name + ".>"}
+}
+
+// Rights finds out what the user of this connection may listen to, on a connection of its own. What it may
+// publish can't be tried without publishing.
+func (b *Bus) Rights(ctx context.Context) (Rights, error) {
+	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
+	defer cancel()
+	var mu sync.Mutex
+	var refused []string
+	conn, err := b.dial(nats.MaxReconnects(0), nats.RetryOnFailedConnect(false), nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
+		if errors.Is(err, nats.ErrPermissionViolation) && sub != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			refused = append(refused, sub.Subject)
+		}
+	}))
+	if err != nil {
+		return Rights{}, unavailable("connect to the bus", err)
+	}
+	defer conn.Close()
+	for _, subject := range needed(b.options.Name) {
+		if _, err := conn.SubscribeSync(subject); err != nil {
+			return Rights{}, unavailable("listen on the bus", err)
+		}
+	}
+	// The answer comes after those to the subscriptions.
+	if err := conn.FlushWithContext(ctx); err != nil {
+		return Rights{}, unavailable("reach the bus", err)
+	}
+	rights := whoami(ctx, conn)
+	mu.Lock()
+	defer mu.Unlock()
+	for _, subject := range needed(b.options.Name) {
+		if slices.Contains(refused, subject) {
+			rights.Missing = append(rights.Missing, subject)
+		}
+	}
+	return rights, nil
+}
+
+// whoamiTimeout is how long a server is waited for that may not be allowed to answer.
+const whoamiTimeout = 500 * time.Millisecond
+
+// whoami asks the server who this is. A user with few rights is not even told that.
+func whoami(ctx context.Context, conn *nats.Conn) Rights {
+	ctx, cancel := context.WithTimeout(ctx, whoamiTimeout)
+	defer cancel()
+	msg, err := conn.RequestWithContext(ctx, "$SYS.REQ.USER.INFO", nil)
+	if err != nil {
+		return Rights{}
+	}
+	var answer struct {
+		Data struct {
+			User        string          `json:"user"`
+			Account     string          `json:"account"`
+			Permissions json.RawMessage `json:"permissions"`
+		} `json:"data"`
+	}
+	if json.Unmarshal(msg.Data, &answer) != nil {
+		return Rights{}
+	}
+	return Rights{User: answer.Data.User, Account: answer.Data.Account, Told: true, Everything: len(answer.Data.Permissions) == 0}
+}
+
+// Hear listens on a subject until ctx ends or enough messages have come, and hands each to take.
+func (b *Bus) Hear(ctx context.Context, subject string, take func(body []byte) (enough bool)) error {
+	done := make(chan struct{})
+	end := sync.OnceFunc(func() { close(done) })
+	stop, err := b.Listen(subject, func(body []byte) {
+		if take(body) {
+			end()
+		}
+	})
+	if err != nil {
+		return err
+	}
+	defer stop()
+	select {
+	case <-ctx.Done():
+	case <-done:
+	}
+	return nil
+}
