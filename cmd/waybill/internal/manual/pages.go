@@ -89,7 +89,7 @@ func servicePages() []page {
 		pages = append(pages, page{
 			name: flags.Name(), section: 8, short: s.short, synopsis: flags.Name() + " [flags]", long: s.long,
 			options: flags, environment: variables(s.role),
-			files:   []term{{"/etc/waybill/" + s.name + ".env", "settings of waybill-" + s.name + ".service"}},
+			files: []term{{"/etc/waybill/" + s.name + ".env", "settings of waybill-" + s.name + ".service"}},
 			related: slices.DeleteFunc(append([]string{"waybill(1)", "waybill-migrate(1)"}, names(services())...), func(other string) bool {
 				return other == flags.Name()+"(8)"
 			}),
