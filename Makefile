@@ -187,6 +187,10 @@ packages-test: need-release $(NFPM) ## check the units, and what is in the packa
 	@deploy/release/units.sh
 	@$(RELEASE) deploy/release/packages-test.sh $(ARGS)
 
+.PHONY: helm-test
+helm-test: need-go ## render the chart for Kubernetes for many values, and read every object strictly
+	@cd deploy/helm/test && GOWORK=off GOFLAGS='-mod=readonly -trimpath -buildvcs=false' CGO_ENABLED=0 go test -count=1 $(ARGS) ./...
+
 .PHONY: install-test
 install-test: need-release $(NFPM) $(CYCLONEDX) ## install the packages on a fresh Debian (debootstrap, as root) and time the way to the first verified callback
 	@$(RELEASE) deploy/release/install-test.sh
