@@ -203,7 +203,7 @@ func TestRefused(t *testing.T) {
 		"a secret among settings":   {"settings: {WAYBILL_ENCRYPTION_KEY: hunter2}", "is a secret"},
 		"a secret of one service":   {"api: {settings: {WAYBILL_ADMIN_KEY: hunter2}}", "is a secret"},
 		"an address":                {"gateway: {settings: {WAYBILL_HTTP_ADDR: ':1'}}", "is set by the chart"},
-		"a setting of something":    {"settings: {LD_PRELOAD: x}", "settings"},
+		"a setting of something":    {"settings: {LD_PRELOAD: x}", "LD_PRELOAD"},
 		"a value that is not there": {"dispatcher: {replica: 3}", "replica"},
 		"an ingress without a host": {"api: {ingress: {enabled: true}}", "api.ingress.host is required"},
 		"a digest that is none":     {"image: {digest: latest}", "digest"},
