@@ -73,6 +73,7 @@ say 'a webhook, an event, a callback'
 secret=whsec_$(head -c 32 /dev/urandom | base64)
 python3 deploy/release/verify.py 18390 "$secret" >"$work/verified" &
 receiver=$!
+until grep -qs listening "$work/verified"; do kill -0 $receiver; done
 # Files of another user are not trusted, even by root.
 own() { inside setpriv --reuid "$(of User)" --regid "$(of Group)" --init-groups "$@"; }
 at=(--data "$state" --server http://127.0.0.1:18380)
@@ -87,9 +88,9 @@ inside dpkg -i "/root/$(basename "$(deb waybill)")" "/root/$(basename "$(deb way
 grep -q '^WAYBILL_HTTP_ADDR=127.0.0.1:18380$' "$root/etc/waybill/waybill.env"
 for service in api dispatcher gateway; do
   inside waybill-$service --version
-  # Its settings are read, by its user, and say what is missing.
-  own env WAYBILL_CONFIG=/etc/waybill/$service.env /usr/bin/waybill-$service 2>&1 |
-    tee "$work/refused" | grep -q WAYBILL_DATABASE_URL || { cat "$work/refused" >&2; exit 1; }
+  # Its settings are read, by its user, and it says what is missing.
+  ! own env WAYBILL_CONFIG=/etc/waybill/$service.env /usr/bin/waybill-$service 2>"$work/refused"
+  grep -q 'WAYBILL_DATABASE_URL is required' "$work/refused" || { cat "$work/refused" >&2; exit 1; }
 done
 
 say 'stop, remove'

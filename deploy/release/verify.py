@@ -31,6 +31,7 @@ class Receiver(http.server.BaseHTTPRequestHandler):
 
 
 server = http.server.HTTPServer(("127.0.0.1", port), Receiver)
+print("listening", flush=True)
 # A callback that never comes ends the wait, too.
 deadline = threading.Timer(60, server.shutdown)
 deadline.daemon = True

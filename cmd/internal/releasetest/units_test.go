@@ -137,3 +137,16 @@ func TestServicesNeedSettings(t *testing.T) {
 		}
 	}
 }
+
+// TestTags checks that programs are built with the same tags everywhere: by make, in images, and when all
+// is checked.
+func TestTags(t *testing.T) {
+	t.Parallel()
+	tags := regexp.MustCompile(`nomsgpack[a-z,]*`)
+	want := tags.FindString(read(t, "../Makefile"))
+	for _, file := range []string{"../Dockerfile", "../.ci/run"} {
+		if got := tags.FindString(read(t, file)); got != want || want == "" {
+			t.Errorf("%s has the tags %q, the Makefile %q", file, got, want)
+		}
+	}
+}
