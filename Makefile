@@ -78,10 +78,12 @@ RACE = CGO_ENABLED=1 go test -race -gcflags='modernc.org/...=-d=checkptr=0' -gcf
 MEASURED = ^TestAttacks$$
 
 .PHONY: test
+# Six tests of a package at a time, not one for each processor: most of them wait for a database, a bus
+# or a deadline.
 # The tests of cmd build binaries and read docs and deploy, and one test of the API reads docs.
 # Cached results would not notice that these files have changed.
 test: need-test ## run all tests with the race detector, on SQLite and on a temporary Postgres
-	@$(call each_module,$(RACE) -skip '$(MEASURED)' -timeout 20m $$([ "$${PWD##*/}" != cmd ] || echo -count=1) $(ARGS) ./...)
+	@$(call each_module,$(RACE) -skip '$(MEASURED)' -parallel 6 -timeout 20m $$([ "$${PWD##*/}" != cmd ] || echo -count=1) $(ARGS) ./...)
 	@cd services/api && $(RACE) -count=1 $(ARGS) ./internal/selfapi
 	@printf '\n== what hostile JSON costs, without the race detector\n'
 	@go test $(ARGS) -run '$(MEASURED)' $$(grep -rlE --include='*_test.go' '^func TestAttacks\(' cmd services shared | xargs dirname | sed 's,^,./,' | sort -u)

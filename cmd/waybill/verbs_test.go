@@ -252,6 +252,7 @@ func TestEveryOperationHasAVerb(t *testing.T) {
 	verbs := map[string]bool{
 		"POST /v1/accounts/{accountName}/key-buckets/{bucketName}/consumers/{consumerName}/keys/$bulk": true, // keys create --count
 
+		"POST /v1/accounts/{accountName}/key-buckets/{bucketName}/meters/{meterIdOrSlug}/query": true, // meters query, by GET
 		"POST /v1/deployments/sources": true, // deploy
 		"GET /v1/accounts/{accountName}/projects/{projectName}/deployment-status/{statusId}": true, // deploy
 		"POST /v1/deployments/{deploymentName}/deploy":                                       true, // deployments redeploy

@@ -20,10 +20,10 @@ type browser struct {
 	cookie *http.Cookie
 }
 
-// maxAlike is how many pages of a kind are read, and maxSeen how many altogether.
+// maxAlike is how many pages of a kind are read, and maxRead how many altogether.
 const (
 	maxAlike = 3
-	maxSeen  = 400
+	maxRead  = 400
 )
 
 // console reads every page of the console that a link leads to, and has forms refused what is secret.
@@ -118,7 +118,7 @@ var (
 func (b *browser) crawl() map[string]int {
 	b.Helper()
 	kinds, seen, queue := map[string]int{}, map[string]bool{"/console": true}, []string{"/console"}
-	for len(queue) > 0 && len(seen) < maxSeen {
+	for read := 0; len(queue) > 0 && read < maxRead; {
 		path := queue[0]
 		queue = queue[1:]
 		target, err := url.Parse(path)
@@ -137,6 +137,7 @@ func (b *browser) crawl() map[string]int {
 		if kinds[kind] > maxAlike || strings.HasPrefix(path, "/console/assets") {
 			continue
 		}
+		read++
 		a := b.do(http.MethodGet, path, nil)
 		if a.Status != http.StatusOK && a.Status != http.StatusSeeOther {
 			b.Errorf("%s answers %d: %.200s", path, a.Status, a.Body)

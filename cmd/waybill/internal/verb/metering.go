@@ -60,6 +60,14 @@ func meters() Noun {
 				},
 			},
 			{
+				Name: "values", Short: "List the values that a group of a meter has had", Example: "  waybill meters values partners api_requests route",
+				Method: http.MethodGet, Path: path + "/group-by/{groupByKey}/values", Args: append(one[:2:2], Arg{Word: "GROUP", To: "groupByKey"}),
+				Flags: []Flag{
+					{Name: "from", Usage: "of events from this full hour on (RFC 3339)", In: InQuery}, {Name: "to", Usage: "of events before this full hour", In: InQuery},
+				},
+				Show: View{None: "The group has had no value.", Columns: []Column{{Title: "VALUE", Member: "value"}}},
+			},
+			{
 				Name: "delete", Short: "Remove a meter", Example: "  waybill meters delete partners api_requests", Method: http.MethodDelete, Path: path, Args: one,
 				Done: "Meter {meterIdOrSlug} is removed.", Confirm: "Remove meter {meterIdOrSlug}? It counts nothing from now on.",
 			},

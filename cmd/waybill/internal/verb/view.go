@@ -87,7 +87,8 @@ func decode(text []byte) (any, error) {
 	return tree, err
 }
 
-// list returns the things of a list; ok is false when the answer is a single thing.
+// list returns the things of a list; ok is false when the answer is a single thing. A text in a list
+// is a thing with the member value.
 func (v View) list(tree any) (rows []members, ok bool) {
 	name := v.Rows
 	if name == "" {
@@ -101,8 +102,11 @@ func (v View) list(tree any) (rows []members, ok bool) {
 		return nil, false
 	}
 	for _, one := range list {
-		if row, isThing := one.(members); isThing {
-			rows = append(rows, row)
+		switch one := one.(type) {
+		case members:
+			rows = append(rows, one)
+		case string:
+			rows = append(rows, members{"value": one})
 		}
 	}
 	return rows, true

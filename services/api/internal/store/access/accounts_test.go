@@ -73,7 +73,7 @@ func testCreateAccount(t *testing.T, b *bench) {
 		t.Fatalf("%d, %v", which, err)
 	}
 	want := domain.KeyHolder{
-		KeyID: got.ID, Account: "acme", Bucket: "admin", ConsumerID: holder.ConsumerID, Consumer: "admin",
+		KeyID: got.ID, Account: "acme", BucketID: holder.BucketID, Bucket: "admin", ConsumerID: holder.ConsumerID, Consumer: "admin",
 		Scopes: []domain.Scope{domain.ScopeAdmin},
 	}
 	if diff := cmp.Diff(want, holder); diff != "" {

@@ -379,7 +379,8 @@ func testFindKey(t *testing.T, b *bench) {
 }
 
 func testFindKeyScopes(t *testing.T, b *bench) {
-	c := b.consumer(t, b.bucket(t), 1)
+	in := b.bucket(t)
+	c := b.consumer(t, in, 1)
 	for _, scopes := range [][]domain.Scope{nil, {domain.ScopeMCP}, domain.Scopes()} {
 		_, err := b.UpdateConsumer(t.Context(), consumerRef(c), func(c *domain.Consumer) error { c.Scopes = scopes; return nil })
 		if err != nil {
@@ -389,7 +390,7 @@ func testFindKeyScopes(t *testing.T, b *bench) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := domain.KeyHolder{KeyID: c.Keys[0].ID, Account: account, Bucket: c.Bucket, ConsumerID: c.ID, Consumer: c.Name, Scopes: scopes}
+		want := domain.KeyHolder{KeyID: c.Keys[0].ID, Account: account, BucketID: in.ID, Bucket: c.Bucket, ConsumerID: c.ID, Consumer: c.Name, Scopes: scopes}
 		if diff := cmp.Diff(want, holder); diff != "" {
 			t.Errorf("holder (-want +got):\n%s", diff)
 		}
