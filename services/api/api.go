@@ -177,6 +177,9 @@ func New(options Options) (*Service, error) {
 		Name: "waybill_bus_published_total",
 		Help: "Messages of publishers with a NATS account of their own, by result.",
 	}, []string{"result"})
+	for _, result := range []string{bus.PublishStored, bus.PublishDuplicate, bus.PublishRefused, bus.PublishUnasked, bus.PublishNobody} {
+		published.WithLabelValues(result) // from 0 on, so that Prometheus sees the first one
+	}
 	options.Registerer.MustRegister(published)
 	s.publish = func(ctx context.Context) error {
 		return options.Bus.ServePublishers(ctx, func(result string) { published.WithLabelValues(result).Inc() })

@@ -125,6 +125,15 @@ func openGorm(d gorm.Dialector) (*gorm.DB, error) {
 	})
 }
 
+// Pools returns the connections to the database by what they are for: all on Postgres, write and
+// read on SQLite.
+func (s *Store) Pools() map[string]*sql.DB {
+	if s.raw == s.reading {
+		return map[string]*sql.DB{"all": s.raw}
+	}
+	return map[string]*sql.DB{"write": s.raw, "read": s.reading}
+}
+
 // Close ends every connection.
 func (s *Store) Close() error {
 	if err := s.dialect.close(); err != nil {

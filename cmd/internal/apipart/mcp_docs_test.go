@@ -260,7 +260,7 @@ func TestDocsServerAdmission(t *testing.T) {
 func TestDocsServerRate(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, sqliteURL(t))
-	one := docsMessage(t, "tools/call", map[string]any{"name": "read_doc", "arguments": arguments{"path": "design.md"}})
+	one := docsMessage(t, "tools/call", map[string]any{"name": "read_doc", "arguments": arguments{"path": "lists.md"}})
 	batch := "[" + strings.Repeat(one+",", 99) + one + "]"
 	answered, limited := 0, 0
 	for range 7 {

@@ -33,6 +33,12 @@ type connections struct {
 	openOf map[netip.Prefix]int
 }
 
+// Why a connection is refused.
+const (
+	refusedAll     = "all"     // the server has as many as it may have
+	refusedAddress = "address" // one client has its share of them
+)
+
 func limitConnections(listener net.Listener, o *ServerOptions) *connections {
 	c := &connections{Listener: listener, most: o.MaxConnections, trusted: o.TrustedProxies, openOf: make(map[netip.Prefix]int)}
 	if c.most == 0 {
@@ -44,6 +50,9 @@ func limitConnections(listener net.Listener, o *ServerOptions) *connections {
 		Name: "waybill_connections_refused_total", ConstLabels: server,
 		Help: "Connections above the limit, closed at once. Reason all: limit of the server. Reason address: limit of one client.",
 	}, []string{"reason"})
+	for _, reason := range []string{refusedAll, refusedAddress} {
+		c.refused.WithLabelValues(reason) // from 0 on, so that Prometheus sees the first one
+	}
 	if o.Registerer != nil {
 		o.Registerer.MustRegister(c.refused, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "waybill_connections", ConstLabels: server, Help: "Open connections.",
@@ -103,9 +112,9 @@ func (c *connections) take(client netip.Prefix, shared bool) (reason string) {
 	defer c.mu.Unlock()
 	switch {
 	case c.open >= c.most:
-		return "all"
+		return refusedAll
 	case shared && c.openOf[client] >= c.share:
-		return "address"
+		return refusedAddress
 	case shared:
 		c.openOf[client]++
 	}

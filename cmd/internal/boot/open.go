@@ -14,6 +14,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"go.opentelemetry.io/otel/trace"
 
 	"waybill.dev/cmd/internal/settings"
@@ -113,6 +114,9 @@ func Open(ctx context.Context, p *Process, o Options) (*Handles, error) {
 	}
 	if h.Store, err = openStore(ctx, p, o, h.Keyring); err != nil {
 		return nil, err
+	}
+	for name, pool := range h.Store.Pools() {
+		h.Registry.MustRegister(collectors.NewDBStatsCollector(pool, name))
 	}
 	h.Bus, err = bus.Connect(bus.Options{
 		URL: o.Settings.NATSURL.Reveal(), InProcess: o.InProcess, Name: o.Name, Logger: o.Logger,

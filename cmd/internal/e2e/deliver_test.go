@@ -177,7 +177,8 @@ func inactive(w *world) {
 }
 
 func deleting(w *world) {
-	endpoint, hook := w.register("doomed", schedule(2))
+	// The second attempt must not come before the webhook is deleted, nor after the look at the end.
+	endpoint, hook := w.register("doomed", schedule(10))
 	endpoint.Behave(answerWith(http.StatusInternalServerError))
 	other, _ := w.register("other", nil)
 	ids := w.publish(5)
@@ -194,7 +195,7 @@ func deleting(w *world) {
 	posts := endpoint.Posts()
 	ids = append(ids, w.publish(5)...)
 	w.arrived(other, ids)
-	w.quiet(endpoint, 4*time.Second)
+	w.quiet(endpoint, 12*time.Second)
 	if posts != 5 {
 		w.Errorf("%d POSTs came, want 5", posts)
 	}

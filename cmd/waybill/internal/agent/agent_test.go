@@ -124,7 +124,7 @@ func TestRotationWithOverlap(t *testing.T) {
 		}
 		r.connections(id, 2)
 		close(stop)
-		if n := <-done + <-done; n < 100 {
+		if n := <-done + <-done; n < 10 { // on a loaded machine they are few
 			t.Errorf("only %d requests were made", n)
 		}
 		if len(failed) > 0 {

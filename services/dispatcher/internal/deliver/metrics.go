@@ -1,7 +1,6 @@
 package deliver
 
 import (
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,10 +19,9 @@ type Metrics struct {
 	latency  prometheus.Histogram
 	endToEnd prometheus.Histogram
 	circuits prometheus.Gauge
-	// The counters of what nearly every delivery comes to. They are not there before the first
-	// one, as no counter of a label is.
-	delivered func() prometheus.Counter
-	answered  func() prometheus.Counter // with 2xx
+	// The counters of what nearly every delivery comes to.
+	delivered prometheus.Counter
+	answered  prometheus.Counter // with 2xx
 	of        atomic.Pointer[Deliverer]
 }
 
@@ -48,8 +46,9 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		circuits: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "waybill_circuits_open", Help: "Webhooks whose circuit is open."}),
 	}
-	m.delivered = sync.OnceValue(func() prometheus.Counter { return m.outcomes.WithLabelValues(string(domain.StatusDelivered)) })
-	m.answered = sync.OnceValue(func() prometheus.Counter { return m.attempts.WithLabelValues(classes[2]) })
+	m.startAtZero()
+	m.delivered = m.outcomes.WithLabelValues(string(domain.StatusDelivered))
+	m.answered = m.attempts.WithLabelValues(classes[2])
 	registerer.MustRegister(m.outcomes, m.attempts, m.held, m.ended, m.disabled, m.latency, m.endToEnd, m.circuits,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "waybill_attempts_in_flight", Help: "Attempts in flight."}, m.now(func(d *Deliverer) int64 { return d.process.InFlight() })),
@@ -62,6 +61,26 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "waybill_overloaded", Help: "1 while this dispatcher itself, not a receiver, can't keep up."}, m.now((*Deliverer).overloaded)))
 	return m
+}
+
+// startAtZero makes the counters that alerts and dashboards read. Prometheus sees no increase in a
+// counter that appears with its first count.
+func (m *Metrics) startAtZero() {
+	for _, status := range []domain.Status{domain.StatusDelivered, domain.StatusRetrying, domain.StatusFailed, domain.StatusHeld} {
+		m.outcomes.WithLabelValues(string(status))
+	}
+	for _, class := range classes[2:] {
+		m.attempts.WithLabelValues(class)
+	}
+	for _, reason := range []string{domain.ReasonCircuitOpen, domain.ReasonInactive, domain.ReasonUnreadable, domain.ReasonOverCap, domain.ReasonBehindShipment} {
+		m.held.WithLabelValues(reason)
+	}
+	for _, reason := range []string{domain.ReasonWebhookDeleted, domain.ReasonRetention, domain.ReasonPull} {
+		m.ended.WithLabelValues(reason)
+	}
+	for _, reason := range []domain.DisabledReason{domain.DisabledGone, domain.DisabledFailing} {
+		m.disabled.WithLabelValues(string(reason))
+	}
 }
 
 // overloaded is 1 while the process is overloaded.
@@ -84,7 +103,7 @@ func (m *Metrics) now(count func(*Deliverer) int64) func() float64 {
 
 func (m *Metrics) outcome(status domain.Status) {
 	if status == domain.StatusDelivered {
-		m.delivered().Inc()
+		m.delivered.Inc()
 		return
 	}
 	m.outcomes.WithLabelValues(string(status)).Inc()
@@ -98,7 +117,7 @@ func (m *Metrics) attempt(r Response, took time.Duration) {
 	class := r.Failure
 	switch {
 	case r.Status >= 200 && r.Status <= 299:
-		m.answered().Inc()
+		m.answered.Inc()
 		return
 	case r.Status > 0:
 		class = classes[min(r.Status/100, 5)]

@@ -87,9 +87,9 @@ type Fanout struct {
 	checks    chan struct{} // bounds the events that wait for a look into the log
 	lookups   *lookups
 	aside     *aside
-	strangers chan stranger             // messages of accounts that are not known here
-	overREST  func() prometheus.Counter // events, from the first one on
-	overBus   func() prometheus.Counter
+	strangers chan stranger      // messages of accounts that are not known here
+	overREST  prometheus.Counter // events
+	overBus   prometheus.Counter
 	rejected  prometheus.Counter
 	repeated  prometheus.Counter
 	room      *roomMetrics
@@ -107,8 +107,8 @@ func New(options Options) *Fanout {
 		strangers: make(chan stranger, maxStrangers),
 		lookups:   newLookups(options.Log),
 		aside:     newAside(options.Room),
-		overREST:  sync.OnceValue(func() prometheus.Counter { return events.WithLabelValues("rest") }),
-		overBus:   sync.OnceValue(func() prometheus.Counter { return events.WithLabelValues("bus") }),
+		overREST:  events.WithLabelValues("rest"),
+		overBus:   events.WithLabelValues("bus"),
 		rejected: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "waybill_bus_messages_rejected_total", Help: "Messages on the bus that were not valid events."}),
 		repeated: prometheus.NewCounter(prometheus.CounterOpts{
@@ -165,7 +165,7 @@ func (f *Fanout) handle(ctx context.Context, m *bus.Message) {
 		return
 	}
 	if ok {
-		f.overREST().Inc()
+		f.overREST.Inc()
 		f.route(ctx, f.stage.OfREST(m, accepted), accepted.Version)
 		return
 	}
@@ -191,7 +191,7 @@ func (f *Fanout) take(ctx context.Context, m *bus.Message, account string) {
 		f.reject(ctx, m, err)
 		return
 	}
-	f.overBus().Inc()
+	f.overBus.Inc()
 	f.route(ctx, f.stage.OfBus(m, event), 0)
 }
 

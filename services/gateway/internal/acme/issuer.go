@@ -95,10 +95,10 @@ func (i *issuer) Issue(ctx context.Context, request *x509.CertificateRequest) (*
 	}
 	issued, err := i.order(ctx, request)
 	if err != nil {
-		i.metrics.orders.WithLabelValues("failed").Inc()
+		i.metrics.orders.WithLabelValues(orderFailed).Inc()
 		return nil, errors.Join(err, i.failed(ctx, hostname, before, err))
 	}
-	i.metrics.orders.WithLabelValues("issued").Inc()
+	i.metrics.orders.WithLabelValues(orderIssued).Inc()
 	i.options.Logger.Info("a certificate was issued", "hostname", hostname)
 	return issued, i.issued(ctx, hostname, issued)
 }

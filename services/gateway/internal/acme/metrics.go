@@ -2,6 +2,12 @@ package acme
 
 import "github.com/prometheus/client_golang/prometheus"
 
+// What became of an order.
+const (
+	orderIssued = "issued"
+	orderFailed = "failed"
+)
+
 // metrics have no hostname: there may be any number of them.
 type metrics struct {
 	orders *prometheus.CounterVec
@@ -11,6 +17,9 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	m := &metrics{orders: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "waybill_gateway_certificate_orders_total", Help: "Certificates that were ordered at the authority, by result.",
 	}, []string{"result"})}
+	for _, result := range []string{orderIssued, orderFailed} {
+		m.orders.WithLabelValues(result) // from 0 on, so that Prometheus sees the first one
+	}
 	r.MustRegister(m.orders)
 	return m
 }
