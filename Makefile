@@ -198,6 +198,11 @@ helm-test: need-go ## render the chart for Kubernetes for many values, and read 
 install-test: need-release $(NFPM) $(CYCLONEDX) ## install the packages on a fresh Debian (debootstrap, as root) and time the way to the first verified callback
 	@$(RELEASE) deploy/release/install-test.sh
 
+.PHONY: systemd-test
+systemd-test: need-release $(NFPM) $(CYCLONEDX) ## boot a fresh Debian with systemd in a container (as root), and try the service in its sandbox
+	@$(RELEASE) deploy/release/release.sh $(DIST) linux/$$(dpkg --print-architecture)
+	@deploy/release/systemd-test.sh $(DIST)
+
 RELEASE = NFPM=$(CURDIR)/$(NFPM) CYCLONEDX=$(CURDIR)/$(CYCLONEDX)
 
 $(NFPM):
