@@ -38,6 +38,7 @@ func cases() map[string]func(*world) {
 		"a quota of deliveries holds and releases":       quota,
 		"statistics equal what receivers counted":        statisticsAreExact,
 		whileRequestsGoOn:                                uploaded,
+		movingDomain:                                     moved,
 		noSecretLeaves:                                   secrets,
 	}
 }
@@ -77,6 +78,8 @@ func TestEndToEnd(t *testing.T) {
 				switch name {
 				case whileRequestsGoOn:
 					options.Gateways = 2
+				case movingDomain:
+					options.Gateways, options.Settings = 2, map[string]string{"WAYBILL_DOMAIN_VERIFICATION": "none"}
 				case strangersCase:
 					options.Gateways = 1
 				}

@@ -43,6 +43,13 @@ func NewDeployer(ctx context.Context, access client.Access) (*Deployer, error) {
 // Close closes the deployer's connections.
 func (d *Deployer) Close() { d.client.Close() }
 
+// On returns a deployer for another branch, which shares this one's connections.
+func (d *Deployer) On(branch string) *Deployer {
+	other := *d
+	other.to.Branch = branch
+	return &other
+}
+
 // Upload uploads a release. If the installation can't take the release now, Upload tries again
 // until ctx is done. An upload whose answer was lost is then stored twice.
 func (d *Deployer) Upload(ctx context.Context, n, padding int) (accepted client.Accepted, err error) {

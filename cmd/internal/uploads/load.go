@@ -224,6 +224,13 @@ func (l *Load) set(address string, away bool) {
 	}
 }
 
+// Answered returns how many requests there were since the last mark.
+func (l *Load) Answered() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.result.Requests
+}
+
 // Mark returns what came of the requests since the last mark, and begins anew. Releases that
 // not every gateway has answered with yet count to the next.
 func (l *Load) Mark() Result {

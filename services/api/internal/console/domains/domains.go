@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"waybill.dev/services/api/internal/console"
@@ -30,8 +31,9 @@ func Module() console.Module {
 		Nav: []console.NavEntry{{Label: "Custom domains", Path: listPath, Icon: "environments", Order: order}},
 		Routes: []console.Route{
 			show(listPath, list), act(listPath, create),
-			act(listPath+"/update", update), act(listPath+"/verify", verify), act(listPath+"/delete", remove),
-			act(listPath+"/certificate", upload), act(listPath+"/certificate/delete", removeCertificate),
+			act(listPath+"/update", update), act(listPath+"/verify", verify),
+			show(listPath+"/delete", confirmRemoval), act(listPath+"/delete", remove),
+			act(listPath+"/certificate", upload), show(listPath+"/certificate/delete", confirmCertificateRemoval), act(listPath+"/certificate/delete", removeCertificate),
 		},
 	}
 }
@@ -87,18 +89,41 @@ type listView struct {
 	May     bool
 }
 
-func list(p *console.Page) error { return showList(p, console.NewForm(url.Values{})) }
-
-func showList(p *console.Page, form *console.Form) error {
-	p.CLI("domains list")
+// domains returns those of the account.
+func domains(p *console.Page) ([]item, error) {
 	var answer struct {
 		Data []item `json:"data"`
 	}
 	err := p.API.Get(in(p), url.Values{"limit": {strconv.Itoa(domain.MaxCustomDomains)}}, &answer)
+	return answer.Data, err
+}
+
+// ask shows what is asked before something of the domain is removed that the query names. One that is
+// gone already leads back to the list.
+func ask(p *console.Page, question func(d item) console.Confirm) error {
+	all, err := domains(p)
 	if err != nil {
 		return err
 	}
-	v := listView{answer.Data, form, p.May(domain.ScopeGatewayWrite)}
+	i := slices.IndexFunc(all, func(d item) bool { return d.Hostname == p.Query("hostname") })
+	if i < 0 {
+		return p.Redirect(listPath)
+	}
+	c := question(all[i])
+	c.Facts, c.Hidden = all[i].facts(), url.Values{"hostname": {all[i].Hostname}}
+	c.Danger, c.Back = true, listPath
+	return p.ShowConfirm(c)
+}
+
+func list(p *console.Page) error { return showList(p, console.NewForm(url.Values{})) }
+
+func showList(p *console.Page, form *console.Form) error {
+	p.CLI("domains list")
+	all, err := domains(p)
+	if err != nil {
+		return err
+	}
+	v := listView{all, form, p.May(domain.ScopeGatewayWrite)}
 	if form.Problem != nil {
 		return p.ShowInvalid("list.html", "Custom domains", v, form)
 	}
@@ -146,8 +171,39 @@ func upload(p *console.Page) error {
 	return send(p, http.MethodPut, in(p, "certificate"), "The certificate is used from now on.", "hostname", "certificate", "privateKey")
 }
 
+func confirmCertificateRemoval(p *console.Page) error {
+	return ask(p, func(d item) console.Confirm {
+		return console.Confirm{
+			Title: "Remove the certificate of " + d.Hostname + "?", Verb: "Remove the certificate", Action: listPath + "/certificate/delete",
+			Effect: "Clients get another one from then on: that of the installation's authority, if it has one. Without any, they can't connect.",
+		}
+	})
+}
+
 func removeCertificate(p *console.Page) error {
 	return send(p, http.MethodDelete, in(p, "certificate"), "The certificate is gone.", "hostname")
+}
+
+func confirmRemoval(p *console.Page) error {
+	return ask(p, func(d item) console.Confirm {
+		p.CLI("domains delete " + d.Hostname)
+		return console.Confirm{
+			Title: "Remove " + d.Hostname + "?", Verb: "Remove the domain", Action: listPath + "/delete",
+			Effect: "Its requests are answered with 404 from then on, and its certificate is deleted. To add it again, you must show again that it is yours.",
+		}
+	})
+}
+
+// facts are what is lost with a domain or its certificate.
+func (i item) facts() []console.Fact {
+	facts := []console.Fact{{Name: "Status", Value: i.Status}}
+	if to := i.Deployment(); to != "" {
+		facts = append(facts, console.Fact{Name: "Leads to", Value: to})
+	}
+	if i.Certificate.ValidTo != nil {
+		facts = append(facts, console.Fact{Name: "Certificate until", Value: *i.Certificate.ValidTo})
+	}
+	return facts
 }
 
 func remove(p *console.Page) error {
