@@ -28,13 +28,13 @@ func TestLists(t *testing.T) {
 				if l[3] != "" && l[3] != kind {
 					continue
 				}
-				any := false
+				brings := false
 				for _, have := range list {
 					if matches(t, l, have) {
-						found[have], any = true, true
+						found[have], brings = true, true
 					}
 				}
-				if !any {
+				if !brings {
 					t.Errorf("%s.%s has no %s with mode %s: `make packages-test ARGS=-update` writes the lists", name, kind, l[2], l[5])
 				}
 			}

@@ -40,7 +40,7 @@ func commandPage(cmd *cobra.Command) page {
 	case "waybill":
 		p.related = append(p.related, names(services())...)
 	case "waybill-dev":
-		p.environment, p.files = variables(settings.Dev), []term{allInOne}
+		p.environment, p.files = variables(settings.Dev), []term{{"/etc/waybill/waybill.env", "settings of waybill.service, which runs waybill dev"}}
 	case "waybill-migrate":
 		p.related = append(p.related, names(services())...)
 	}
@@ -48,9 +48,6 @@ func commandPage(cmd *cobra.Command) page {
 }
 
 func dashed(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandPath(), " ", "-") }
-
-// allInOne is the file of the settings that the package's unit runs `waybill dev` with.
-var allInOne = term{"/etc/waybill/waybill.env", "settings of waybill.service, which runs waybill dev"}
 
 // service is one of the programs without commands.
 type service struct {
