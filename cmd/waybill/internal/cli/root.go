@@ -63,6 +63,12 @@ func Main(version string, args []string, stdin io.Reader, stdout, stderr io.Writ
 	return boot.ExitUsage
 }
 
+// Command returns the command line for who describes it: the manual, and the completion of shells.
+func Command(version string) *cobra.Command {
+	a := &app{version: version, binary: "waybill", stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard}
+	return a.root()
+}
+
 // errSilent ends a command with exit code 1 without another message.
 var errSilent = errors.New("failed")
 
