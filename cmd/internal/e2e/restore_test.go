@@ -195,7 +195,7 @@ func restoreSQLite(t *testing.T, site *stack.Site) {
 // restorePostgres brings the database of the services to a point in time, on a bus that is empty.
 func restorePostgres(t *testing.T, site *stack.Site) {
 	// The server's user can't enter the folders of a test.
-	root, err := os.MkdirTemp("", "waybill-pitr-")
+	root, err := os.MkdirTemp("", "waybill-pitr-") //nolint:usetesting // that folder is of its user alone
 	if err != nil {
 		t.Fatal(err)
 	}

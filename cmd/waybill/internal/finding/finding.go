@@ -31,7 +31,7 @@ type Finding struct {
 	Do    string `json:"action,omitzero"` // the command to run, or the setting to change
 }
 
-// Good, Warn, Bad and None make findings, whose group and name the check adds.
+// Good is a finding that is as it should be. The check adds group and name, here as with the others.
 func Good(found, means string) Finding { return Finding{Level: OK, Found: found, Means: means} }
 
 // Warn is a finding that needs somebody, but not at night.

@@ -57,7 +57,7 @@ const printed = `A
                     → waybill dev
 
 B
-  ! third           so so
+  ! third           weak
                     It works for now, and after a while it may not, which is a
                     pity.
                     → look at it again when there is time for that, and change
@@ -70,7 +70,7 @@ func TestPrint(t *testing.T) {
 	list := []finding.Finding{
 		{Group: "A", Name: "first", Level: finding.OK, Found: "well", Means: "It is."},
 		{Group: "A", Name: "second", Level: finding.Fault, Found: "a long text that has to be broken because it is longer than the terminal is wide", Means: "Nothing works.", Do: "waybill dev"},
-		{Group: "B", Name: "third", Level: finding.Warning, Found: "so so", Means: "It works for now, and after a while it may not, which is a pity.", Do: "look at it again when there is time for that, and change what is to be changed"},
+		{Group: "B", Name: "third", Level: finding.Warning, Found: "weak", Means: "It works for now, and after a while it may not, which is a pity.", Do: "look at it again when there is time for that, and change what is to be changed"},
 		{Group: "B", Name: "fourth", Level: finding.Absent, Found: "not here", Means: "No."},
 	}
 	var b strings.Builder

@@ -3,6 +3,7 @@ package trial_test
 import (
 	"crypto/x509"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -117,9 +118,7 @@ func TestTrial(t *testing.T) {
 				o.Secret = known
 			}
 			found := trial.Run(t.Context(), o)
-			for check, level := range reached {
-				row.want[check] = level
-			}
+			maps.Copy(row.want, reached)
 			if diff := cmp.Diff(row.want, levels(found)); diff != "" {
 				t.Errorf("%s\n%+v", diff, found)
 			}
