@@ -31,10 +31,10 @@ const (
 // Aggregations returns all aggregations.
 func Aggregations() []Aggregation { return []Aggregation{AggregationCount, AggregationSum} }
 
-// MeterTotal is the one value of events that a meter may sum, as a JSON path.
+// MeterTotal is the JSON path of the only value that a meter can sum.
 const MeterTotal = "$.total"
 
-// MeterDims are what a meter may group events by, as JSON paths.
+// MeterDims returns the JSON paths of the values that a meter can group events by.
 func MeterDims() []string { return []string{"$.deployment", "$.route", "$.method", "$.status"} }
 
 // Meter counts events of one type.

@@ -96,30 +96,24 @@ func (s *scene) complete(restored *world, ids []string) {
 	}
 	read := make(map[string]bool)
 	query := url.Values{"limit": {"1000"}}
-	restored.await("the feed has every event", patience, func() bool {
-		page, err := restored.api.Feed(s.w.Context(), s.feed.ID, query)
-		if err != nil {
-			s.w.Fatal(err)
-		}
-		for _, e := range page.Data {
-			read[e.ID] = true
-		}
-		query.Set("after", page.Cursor)
-		return !slices.ContainsFunc(ids, func(id string) bool { return !read[id] })
-	})
+	follow := func(what string, ids []string) {
+		s.w.Helper()
+		restored.await(what, patience, func() bool {
+			page, err := restored.api.Feed(s.w.Context(), s.feed.ID, query)
+			if err != nil {
+				s.w.Fatal(err)
+			}
+			for _, e := range page.Data {
+				read[e.ID] = true
+			}
+			query.Set("after", page.Cursor)
+			return !slices.ContainsFunc(ids, func(id string) bool { return !read[id] })
+		})
+	}
+	follow("the feed has every event", ids)
 	fresh := restored.publishAs("after", 5)
 	restored.arrived(s.up, fresh)
-	restored.await("the feed goes on", patience, func() bool {
-		page, err := restored.api.Feed(s.w.Context(), s.feed.ID, query)
-		if err != nil {
-			s.w.Fatal(err)
-		}
-		for _, e := range page.Data {
-			read[e.ID] = true
-		}
-		query.Set("after", page.Cursor)
-		return !slices.ContainsFunc(fresh, func(id string) bool { return !read[id] })
-	})
+	follow("the feed goes on", fresh)
 }
 
 // publishAs publishes events with ids of their own.

@@ -71,7 +71,7 @@ type MeterValue struct {
 // MaxMeterValues bounds the parts of an answer.
 const MaxMeterValues = 10_000
 
-// ErrQueryGroup is returned for a query by a group that the meter does not have.
+// ErrQueryGroup is returned when a query names a group that the meter does not have.
 var ErrQueryGroup = fmt.Errorf("group of a query: %w", ErrGroup)
 
 // QueryMeter returns what a meter has counted, the earliest first. ErrQueryGroup: the query has a

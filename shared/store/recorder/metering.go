@@ -135,11 +135,14 @@ func newMeter(ctx context.Context, o *owners, tx alertsTx, w *recordWork) (*mete
 	}
 	m := &meter{owners: o, conn: meteringConn{tx}, now: w.now, buckets: map[string]string{}, had: map[domain.DeliveryID]struct{}{}, counts: map[metering.HourKey]metering.Count{}}
 	unknown, consumers := o.sort(webhooks, w.now)
-	if len(unknown) > 0 {
+	for range 2 { // the second time for those that were forgotten to make room for the others
+		if len(unknown) == 0 {
+			break
+		}
 		if err := m.find(ctx, unknown); err != nil {
 			return nil, err
 		}
-		_, consumers = o.sort(webhooks, w.now)
+		unknown, consumers = o.sort(webhooks, w.now)
 	}
 	if len(consumers) == 0 {
 		return nil, nil

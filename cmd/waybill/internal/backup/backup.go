@@ -60,14 +60,14 @@ type Source struct {
 	Dir         string // the data directory
 	DatabaseURL string // sqlite:FILE
 	Version     string // of this program
-	// Keys are the names of the keys that lie in the directory and are in use: those that come from
-	// the settings are not the installation's to give away.
+	// Keys are the names of the keys that lie in the directory and are in use: a key that comes
+	// from the settings is not backed up.
 	Keys   []string
 	Logger *slog.Logger
 }
 
-// Write writes a backup to a new file, which its owner alone can read. The copy of the database is
-// made beside it meanwhile, so both must have room there.
+// Write writes a backup to a new file, which its owner alone can read. While it writes, a copy of
+// the database lies in the same folder, so the disk needs room for both.
 func Write(ctx context.Context, from Source, to string) (made Manifest, err error) {
 	if _, err := os.Lstat(to); err == nil {
 		return Manifest{}, fmt.Errorf("%s is there already: a backup overwrites nothing", to)

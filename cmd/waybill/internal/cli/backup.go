@@ -131,21 +131,8 @@ func (a *app) printManifest(form output, path string, m backup.Manifest) error {
 		a.style().Bold(console.Clean(path)), m.CreatedAt.Format(time.RFC3339), console.Clean(m.Waybill), m.Migration)
 	var rows [][]string
 	for _, f := range m.Files {
-		rows = append(rows, []string{f.Name, bytesText(f.Size), f.SHA256[:12] + "…"})
+		rows = append(rows, []string{f.Name, console.Size(f.Size), f.SHA256[:12] + "…"})
 	}
 	console.Table(a.stdout, []string{"FILE", "SIZE", "SHA-256"}, rows)
 	return nil
-}
-
-// bytesText writes a size for people.
-func bytesText(n int64) string {
-	value, units := float64(n), []string{"B", "KiB", "MiB", "GiB", "TiB"}
-	i := 0
-	for ; value >= 1024 && i < len(units)-1; i++ {
-		value /= 1024
-	}
-	if i == 0 {
-		return fmt.Sprintf("%d B", n)
-	}
-	return fmt.Sprintf("%.1f %s", value, units[i])
 }

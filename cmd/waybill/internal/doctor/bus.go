@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"waybill.dev/cmd/internal/console"
 	"waybill.dev/cmd/internal/settings"
 	"waybill.dev/cmd/waybill/internal/finding"
 	"waybill.dev/shared/bus"
@@ -132,18 +133,19 @@ func (s *site) checkStreams(ctx context.Context) []finding.Finding {
 	return found
 }
 
-// full is the part of EVENTS above which it is told of; from three quarters on, dispatchers drop what is done.
+// Above these shares of its limit, EVENTS is reported: as a fault, and as a warning. From three quarters
+// on, dispatchers drop events that are done.
 const full, almostFull = 0.95, 0.8
 
 func stream(look bus.StreamLook) finding.Finding {
 	if look.Missing {
 		return finding.Bad("is missing", "What it is for does not work.", "restart a dispatcher, which makes it; see the log of nats-server if it does not")
 	}
-	text := fmt.Sprintf("%d stored, %s", look.Messages, bytesOf(int64(look.Bytes)))
+	text := fmt.Sprintf("%d stored, %s", look.Messages, console.Size(int64(look.Bytes)))
 	share := 0.0
 	if look.MaxBytes > 0 {
 		share = float64(look.Bytes) / float64(look.MaxBytes)
-		text += fmt.Sprintf(" of %s (%.0f %%)", bytesOf(look.MaxBytes), 100*share)
+		text += fmt.Sprintf(" of %s (%.0f %%)", console.Size(look.MaxBytes), 100*share)
 	}
 	if look.Replicas > 1 {
 		text += fmt.Sprintf(", %d copies", look.Replicas)

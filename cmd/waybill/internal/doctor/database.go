@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"waybill.dev/cmd/internal/console"
 	"waybill.dev/cmd/internal/settings"
 	"waybill.dev/cmd/waybill/internal/finding"
 	"waybill.dev/shared/seal"
@@ -16,7 +17,7 @@ import (
 )
 
 const (
-	// pings are how often the database is asked for the time that an answer takes; the shortest counts.
+	// pings is how many times the database is asked. The shortest answer counts.
 	pings    = 5
 	slowTrip = 20 * time.Millisecond
 	// skewed is how far clocks may be apart: receivers allow callbacks five minutes, and what is
@@ -63,7 +64,7 @@ func (s *site) checkDatabase(ctx context.Context) []finding.Finding {
 	}
 	text := fmt.Sprintf("%s %s answers in %s", kind, server.Version, short(trip))
 	if size, err := db.Size(ctx); err == nil {
-		text += ", " + bytesOf(size)
+		text += ", " + console.Size(size)
 	}
 	found := one(finding.Good(text, "The database can be reached."))
 	if trip > slowTrip {
@@ -251,16 +252,4 @@ func short(d time.Duration) string {
 		return d.Round(time.Second).String()
 	}
 	return fmt.Sprintf("%d days", int(d.Hours()/24))
-}
-
-func bytesOf(n int64) string {
-	switch {
-	case n < 1<<10:
-		return fmt.Sprintf("%d B", n)
-	case n < 1<<20:
-		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
-	case n < 1<<30:
-		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
-	}
-	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
 }

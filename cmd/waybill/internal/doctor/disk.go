@@ -9,12 +9,13 @@ import (
 	"slices"
 	"time"
 
+	"waybill.dev/cmd/internal/console"
 	"waybill.dev/cmd/internal/datadir"
 	"waybill.dev/cmd/internal/settings"
 	"waybill.dev/cmd/waybill/internal/finding"
 )
 
-// Below these a disk is told of.
+// A disk with less free space than this is reported.
 const (
 	littleSpace, tooLittleSpace = 2 << 30, 200 << 20
 	littleShare                 = 0.1
@@ -56,7 +57,7 @@ func (s *site) checkSpace(context.Context) []finding.Finding {
 }
 
 func space(dir string, free, total int64) finding.Finding {
-	text := fmt.Sprintf("%s of %s are free for %s", bytesOf(free), bytesOf(total), dir)
+	text := fmt.Sprintf("%s of %s are free for %s", console.Size(free), console.Size(total), dir)
 	const do = "free some, or shorten " + settings.Retention + " and " + settings.BusMaxBytes
 	switch {
 	case free < tooLittleSpace:

@@ -69,7 +69,7 @@ func terms(b *bytes.Buffer, name string, list []term) {
 	}
 }
 
-// flags returns the options of a set as their help has them.
+// flags returns the options of a flag set, as they are written in the help.
 func flags(set *pflag.FlagSet) []term {
 	if set == nil {
 		return nil
