@@ -24,6 +24,7 @@ func TestTables(t *testing.T) {
 			"a bare array", "webhooks list", `[{"id":"w","active":false,"url":"https://example.com"}]`,
 			"ID  ACTIVE  URL\nw   no      https://example.com\n", "",
 		},
+		{"a list of texts", "meters values partners calls route", `["/orders","/ship\u0007ments"]`, "VALUE\n/orders\n/ship\uFFFDments\n", ""},
 		{"more to come", "deliveries list", `{"data":[{"id":"d","status":"held","attemptCount":0,"eventId":"e"}],"nextCursor":"abc"}`, "ID  STATUS  TRIES  EVENT\nd   held    0      e\n", "There are more. Next page: --cursor abc\n"},
 		{
 			"state of webhooks", "webhooks list",

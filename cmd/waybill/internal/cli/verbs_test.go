@@ -107,6 +107,7 @@ func TestVerbsAskTheAPI(t *testing.T) {
 		{"meter get partners calls", "GET", at + "/key-buckets/partners/meters/calls", ""},
 		{"meters update partners calls -", "PUT", at + "/key-buckets/partners/meters/calls", `{"from":"stdin"}`},
 		{"meters query partners calls --window DAY --group subject --consumer acme", "GET", at + "/key-buckets/partners/meters/calls/query?groupBy=subject&subject=acme&windowSize=DAY", ""},
+		{"meters values partners calls route --from 2026-11-01T00:00:00Z", "GET", at + "/key-buckets/partners/meters/calls/group-by/route/values?from=2026-11-01T00%3A00%3A00Z", ""},
 		{"meters delete partners calls --yes", "DELETE", at + "/key-buckets/partners/meters/calls", ""},
 		{"features list partners", "GET", at + "/key-buckets/partners/features", ""},
 		{"features create partners calls --name Calls --meter calls", "POST", at + "/key-buckets/partners/features", `{"key":"calls","meterSlug":"calls","name":"Calls"}`},
