@@ -76,15 +76,17 @@ RACE = CGO_ENABLED=1 go test -race -gcflags='modernc.org/...=-d=checkptr=0' -gcf
 # What reading hostile JSON costs is measured as it is shipped. With the race detector, which finds
 # nothing in one goroutine, it takes ten times as long, and the bounds must be as much wider.
 MEASURED = ^TestAttacks$$
+# Tests of services that read docs and config. Cached results would not notice that these have changed.
+READERS = ^(TestConsoleSigningKeys|TestGuide|TestOperationsAreTools|TestPage)$$
 
 .PHONY: test
 # Six tests of a package at a time, not one for each processor: most of them wait for a database, a bus
 # or a deadline.
-# The tests of cmd build binaries and read docs and deploy, and one test of the API reads docs.
-# Cached results would not notice that these files have changed.
+# The tests of cmd build binaries and read docs and deploy: they are never cached.
 test: need-test ## run all tests with the race detector, on SQLite and on a temporary Postgres
 	@$(call each_module,$(RACE) -skip '$(MEASURED)' -parallel 6 -timeout 20m $$([ "$${PWD##*/}" != cmd ] || echo -count=1) $(ARGS) ./...)
-	@cd services/api && $(RACE) -count=1 $(ARGS) ./internal/selfapi
+	@cd services/api && $(RACE) -count=1 -run '$(READERS)' $(ARGS) . ./internal/selfapi ./internal/spec
+	@cd services/gateway && $(RACE) -count=1 -run '$(READERS)' $(ARGS) ./internal/policy
 	@printf '\n== what hostile JSON costs, without the race detector\n'
 	@go test $(ARGS) -run '$(MEASURED)' $$(grep -rlE --include='*_test.go' '^func TestAttacks\(' cmd services shared | xargs dirname | sed 's,^,./,' | sort -u)
 	@echo 'NOT RUN here: the console in a real browser (make browser)'

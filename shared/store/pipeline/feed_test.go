@@ -5,15 +5,12 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
@@ -54,17 +51,19 @@ func (b *bench) feed(t *testing.T, w domain.Webhook, after string, limit int) (i
 	}
 }
 
-// feedIs reads a webhook's feed after a cursor, again and again, until it has exactly the wanted
-// events; false: it had not within ten seconds. One reading may stop too early: a transaction of
+// feedIs reads a webhook's feed after a cursor in pages of limit until it has exactly the wanted
+// events, and returns the cursor after them. One reading may stop too early: a transaction of
 // another test that ends at that moment counts as one that may still add events.
-func (b *bench) feedIs(t *testing.T, w domain.Webhook, after string, want ...string) (got []string, ok bool) {
+func (b *bench) feedIs(t *testing.T, what string, w domain.Webhook, after string, limit int, want ...string) (cursor string) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; {
-		if got, _ = b.feed(t, w, after, 10); slices.Equal(got, want) {
-			return got, true
+		got, cursor := b.feed(t, w, after, limit)
+		if slices.Equal(got, want) {
+			return cursor
 		}
 		if time.Now().After(deadline) {
-			return got, false
+			t.Errorf("%s: %v, want %v", what, got, want)
+			return cursor
 		}
 	}
 }
@@ -94,19 +93,14 @@ func testFeedOrder(t *testing.T, b *bench) {
 	batch("evt_5")
 	b.Submit(t, pipeline.Submission{Account: account, Events: []domain.Event{pipelinetest.Event("evt_5")}}) // a repeat
 	for limit := range 4 {
-		got, cursor := b.feed(t, w, "", limit+1)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("pages of %d (-want +got):\n%s", limit+1, diff)
-		}
+		cursor := b.feedIs(t, fmt.Sprintf("pages of %d", limit+1), w, "", limit+1, want...)
 		if rest, _ := b.feed(t, w, cursor, 1); len(rest) > 0 {
 			t.Errorf("after the end: %v", rest)
 		}
 	}
-	_, cursor := b.feed(t, w, "", 100)
+	cursor := b.feedIs(t, "one page", w, "", 100, want...)
 	batch("evt_late")
-	if got, ok := b.feedIs(t, w, cursor, "evt_late"); !ok {
-		t.Errorf("after the end: %v", got)
-	}
+	b.feedIs(t, "after the end", w, cursor, 10, "evt_late")
 }
 
 // A feed has the account's events of the webhook's types, without the samples of tests.
@@ -119,9 +113,7 @@ func testFeedChoice(t *testing.T, b *bench) {
 	other.Type = domain.EventTypes()[1]
 	b.Submit(t, pipeline.Submission{Account: account, Events: []domain.Event{other, pipelinetest.Event("evt_mine")}})
 	b.Submit(t, pipeline.Submission{Account: "stranger", Events: []domain.Event{pipelinetest.Event("evt_strange")}})
-	if got, _ := b.feed(t, created, "", 10); !slices.Equal(got, []string{"evt_mine"}) {
-		t.Errorf("got %v", got)
-	}
+	b.feedIs(t, "a type", created, "", 10, "evt_mine")
 	page, err := b.Feed(t.Context(), pipeline.FeedQuery{
 		Account: account, Webhook: created.ID, Types: domain.EventTypes(), Limit: 1,
 		Match: func(e domain.Event) bool { return e.ID == "evt_mine" },
@@ -134,7 +126,7 @@ func testFeedChoice(t *testing.T, b *bench) {
 func testFeedCursors(t *testing.T, b *bench) {
 	mine, other := b.Webhook(t), b.Webhook(t)
 	b.Accepted(t, "evt_1")
-	_, cursor := b.feed(t, mine, "", 1)
+	cursor := b.feedIs(t, "an event", mine, "", 1, "evt_1")
 	damaged := []byte(cursor)
 	damaged[len(damaged)/2] ^= 1
 	for name, q := range map[string]pipeline.FeedQuery{
@@ -154,7 +146,7 @@ func testFeedCursors(t *testing.T, b *bench) {
 func testNamedCursors(t *testing.T, b *bench) {
 	w, other := b.Webhook(t), b.Webhook(t)
 	first := b.Accepted(t, "evt_1")
-	_, cursor := b.feed(t, w, "", 10)
+	cursor := b.feedIs(t, "an event", w, "", 10, "evt_1")
 	last := b.Accepted(t, "evt_2")
 	if _, err := b.SetFeedCursor(t.Context(), account, w.ID, "main", cursor); err != nil {
 		t.Fatal(err)
@@ -204,7 +196,7 @@ func testFeedRetention(t *testing.T, b *bench) {
 	const retention = 48 * time.Hour
 	w := b.Webhook(t)
 	b.Accepted(t, "evt_old")
-	_, old := b.feed(t, w, "", 10)
+	old := b.feedIs(t, "an old event", w, "", 10, "evt_old")
 	read := old
 	for range 5 {
 		b.Clock.Advance(24 * time.Hour)
@@ -218,9 +210,7 @@ func testFeedRetention(t *testing.T, b *bench) {
 	}
 	b.Accepted(t, "evt_new")
 	for _, after := range []string{"", read} {
-		if got, ok := b.feedIs(t, w, after, "evt_new"); !ok {
-			t.Errorf("got %v", got)
-		}
+		b.feedIs(t, "after "+after, w, after, 10, "evt_new")
 	}
 }
 
@@ -266,10 +256,7 @@ func testFeedOverlap(t *testing.T, b *bench) {
 		t.Fatal(err)
 	}
 	b.Accepted(t, "evt_beside")
-	got, ahead := b.feed(t, w, "", 10)
-	if !slices.Equal(got, []string{"evt_before", "evt_beside"}) {
-		t.Errorf("while a transaction runs that adds no event: %v", got)
-	}
+	ahead := b.feedIs(t, "while a transaction runs that adds no event", w, "", 10, "evt_before", "evt_beside")
 	// It counts when the look at the locks finds it no more, as it does when it holds the lock.
 	if _, err := bystander.ExecContext(t.Context(), "SELECT pg_advisory_xact_lock_shared($1)", store.FeedLock); err != nil {
 		t.Fatal(err)
@@ -282,16 +269,11 @@ func testFeedOverlap(t *testing.T, b *bench) {
 	}
 	late, never := b.open(t, "evt_late"), b.open(t, "evt_never")
 	b.Accepted(t, "evt_after")
-	got, cursor := b.feed(t, w, "", 10)
-	if !slices.Equal(got, []string{"evt_before", "evt_beside"}) {
-		t.Errorf("while it runs: %v", got)
-	}
+	cursor := b.feedIs(t, "while it runs", w, "", 10, "evt_before", "evt_beside")
 	if err := errors.Join(late.Commit(), never.Rollback()); err != nil {
 		t.Fatal(err)
 	}
-	if got, ok := b.feedIs(t, w, cursor, "evt_late", "evt_after"); !ok {
-		t.Errorf("when it has ended: %v", got)
-	}
+	b.feedIs(t, "when it has ended", w, cursor, 10, "evt_late", "evt_after")
 }
 
 // Each way that adds events is waited for while it runs: here it waits for a stranger, whom no
@@ -340,11 +322,7 @@ func testFeedWriters(t *testing.T, b *bench) {
 		if err := errors.Join(stranger.Rollback(), <-added); err != nil {
 			t.Fatal(err)
 		}
-		want := []string{"evt_" + name + "_1", "evt_" + name + "_2", "evt_" + name + "_after"}
-		if got, next = b.feed(t, w, next, 10); !slices.Equal(got, want) {
-			t.Errorf("%s: when it has ended: %v", name, got)
-		}
-		cursor = next
+		cursor = b.feedIs(t, name+": when it has ended", w, next, 10, "evt_"+name+"_1", "evt_"+name+"_2", "evt_"+name+"_after")
 	}
 }
 
@@ -399,7 +377,8 @@ func testFeedOfManyPublishers(t *testing.T, b *bench) {
 	seen := map[string]int{}
 	last := map[string]string{}
 	cursor := ""
-	for over := false; ; {
+	var end time.Time // of the reading, once all is published
+	for end.IsZero() || len(seen) < publishers*each+held && time.Now().Before(end) {
 		ids, next := b.feed(t, w, cursor, 50)
 		for _, id := range ids {
 			seen[id]++
@@ -410,15 +389,13 @@ func testFeedOfManyPublishers(t *testing.T, b *bench) {
 			last[publisher] = id
 		}
 		cursor = next
-		if over {
-			break
-		}
 		select {
 		case <-published:
-			over = true // and once more
+			end, published = time.Now().Add(10*time.Second), nil
 		default:
 		}
 	}
+	b.feedIs(t, "after the end", w, cursor, 10)
 	if len(seen) != publishers*each+held {
 		t.Errorf("%d events, want %d", len(seen), publishers*each+held)
 	}
@@ -429,24 +406,8 @@ func testFeedOfManyPublishers(t *testing.T, b *bench) {
 	}
 }
 
-// afterRestore is what operators run after a restore, by their page.
-func afterRestore(t *testing.T, database string) string {
-	t.Helper()
-	page, err := os.ReadFile("../../../docs/operators.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, from, _ := strings.Cut(string(page), "\n"+database+", after ")
-	_, from, _ = strings.Cut(from, "```sql\n")
-	block, _, found := strings.Cut(from, "```")
-	if !found {
-		t.Fatalf("docs/operators.md has no statement for %s", database)
-	}
-	return block
-}
-
-// After a restore the numbers of commits begin anew, or go on from those of the backup. With what
-// the operators' page says, a feed keeps its order, and no cursor skips what comes.
+// After a restore the numbers of commits begin anew, or go on from those of the backup. Once
+// the database is readied, a feed keeps its order, and no cursor skips what comes.
 func testFeedRestored(t *testing.T, b *bench) {
 	run := func(statement string) {
 		t.Helper()
@@ -459,21 +420,23 @@ func testFeedRestored(t *testing.T, b *bench) {
 			t.Fatal(err)
 		}
 	}
-	database := "Postgres"
-	if b.DB.SQLite() {
-		database = "SQLite"
+	restored := func() {
+		t.Helper()
+		if err := b.DB.Restored(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	w := b.Webhook(t)
 	b.Accepted(t, "evt_2")
 	b.Accepted(t, "evt_1")
-	_, early := b.feed(t, w, "", 10)
+	early := b.feedIs(t, "before", w, "", 10, "evt_2", "evt_1")
 	// The server that is lost had given many more numbers when the receiver read last.
 	run("UPDATE feed_order SET xact = xact + 1000000")
 	run("UPDATE events SET xact = xact + 1000000")
-	_, late := b.feed(t, w, "", 10)
+	late := b.feedIs(t, "later", w, "", 10, "evt_2", "evt_1")
 	run("UPDATE feed_order SET xact = xact - 1000000")
 
-	run(afterRestore(t, database))
+	restored()
 	b.Accepted(t, "evt_4")
 	b.Accepted(t, "evt_3")
 	for name, c := range map[string]struct {
@@ -483,26 +446,20 @@ func testFeedRestored(t *testing.T, b *bench) {
 		"anew": {"", []string{"evt_2", "evt_1", "evt_4", "evt_3"}}, "from an old cursor": {early, []string{"evt_2", "evt_1", "evt_4", "evt_3"}},
 		"from the last cursor": {late, []string{"evt_4", "evt_3"}},
 	} {
-		if got, ok := b.feedIs(t, w, c.after, c.want...); !ok {
-			t.Errorf("%s: %v, want %v", name, got, c.want)
-		}
+		b.feedIs(t, name, w, c.after, 10, c.want...)
 	}
 	if b.DB.SQLite() {
 		return
 	}
 	open := b.open(t, "evt_open") // the horizon still waits for what runs
 	b.Accepted(t, "evt_after")
-	if got, ok := b.feedIs(t, w, late, "evt_4", "evt_3"); !ok {
-		t.Errorf("while a transaction runs: %v", got)
-	}
+	b.feedIs(t, "while a transaction runs", w, late, 10, "evt_4", "evt_3")
 	if err := open.Commit(); err != nil {
 		t.Fatal(err)
 	}
-	run(afterRestore(t, database)) // a second time
+	restored() // a second time
 	b.Accepted(t, "evt_5")
-	if got, ok := b.feedIs(t, w, late, "evt_4", "evt_3", "evt_open", "evt_after", "evt_5"); !ok {
-		t.Errorf("after another restore: %v", got)
-	}
+	b.feedIs(t, "after another restore", w, late, 10, "evt_4", "evt_3", "evt_open", "evt_after", "evt_5")
 }
 
 // What is undelivered ends when a webhook is read by pull; an attempt in flight tells how it

@@ -102,19 +102,15 @@ func TestOnlyOneConsumerOfAShardIsServed(t *testing.T) {
 	t.Parallel()
 	server := bustest.Start(t)
 	one, two := connect(t, server), connect(t, server)
+	start := time.Now()
 	ctx, cancel := context.WithCancel(t.Context())
-	var mu sync.Mutex
-	served := map[string]int{}
-	total := make(chan struct{}, 100)
+	served := make(chan string, 100)
 	var consuming sync.WaitGroup
 	for name, b := range map[string]*bus.Bus{"one": one, "two": two} {
 		consuming.Go(func() {
 			_ = consumer.Due(ctx, b, discard, webhook.Shard(), nil, func(m *bus.Message) {
 				m.Ack()
-				mu.Lock()
-				served[name]++
-				mu.Unlock()
-				total <- struct{}{}
+				served <- name
 			})
 		})
 	}
@@ -125,12 +121,19 @@ func TestOnlyOneConsumerOfAShardIsServed(t *testing.T) {
 			t.Fatalf("schedule: %v", err)
 		}
 	}
-	for range 40 {
-		<-total
+	changes, last := 0, <-served
+	for range 39 {
+		name := <-served
+		if name != last {
+			changes++
+		}
+		last = name
+	}
+	// The server takes another one when it has heard nothing for three seconds, as on a machine that
+	// stood still.
+	if most := int(time.Since(start) / (3 * time.Second)); changes > most {
+		t.Errorf("another one was served %d times, want %d at most", changes, most)
 	}
 	cancel()
 	consuming.Wait()
-	if len(served) != 1 {
-		t.Errorf("served: %v, want one of them alone", served)
-	}
 }
