@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/pipeline"
