@@ -92,6 +92,7 @@ test: need-test ## run all tests with the race detector, on SQLite and on a temp
 	@echo 'NOT RUN here: the console in a real browser (make browser)'
 	@command -v prometheus >/dev/null || echo 'NOT RUN: dashboards and alerts below a real Prometheus, which is missing'
 	@for program in python3 node ruby php javac mcs; do command -v $$program >/dev/null || echo "NOT RUN: the code of docs/receivers.md that needs $$program, which is missing"; done
+	@for program in nginx caddy haproxy; do command -v $$program >/dev/null || echo "NOT RUN: the configuration of docs/tls.md for $$program, which is missing"; done
 
 COUNT ?= 5
 .PHONY: race

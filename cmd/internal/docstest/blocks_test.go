@@ -79,6 +79,7 @@ func TestLanguages(t *testing.T) {
 	known := map[string]bool{
 		"": true, "sh": true, "console": true, "json": true, "http": true, "yaml": true,
 		"go": true, "python": true, "js": true, "ruby": true, "php": true, "java": true, "csharp": true, "sql": true, "mermaid": true,
+		"nginx": true, "caddyfile": true, "haproxy": true,
 	}
 	for _, page := range pages(t) {
 		for _, b := range blocks(t, page) {

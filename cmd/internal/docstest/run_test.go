@@ -29,11 +29,7 @@ const patience = 60 * time.Second
 func TestCommands(t *testing.T) {
 	t.Parallel()
 	binary := filepath.Join(t.TempDir(), "waybill")
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", binary, "waybill.dev/cmd/waybill")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build waybill: %v\n%s", err, out)
-	}
+	buildWaybill(t, binary)
 	ran := 0
 	for _, page := range pages(t) {
 		text, n := script(t, page)
@@ -48,6 +44,15 @@ func TestCommands(t *testing.T) {
 	}
 	if ran == 0 {
 		t.Error("no page has commands to run")
+	}
+}
+
+func buildWaybill(t *testing.T, binary string) {
+	t.Helper()
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", binary, "waybill.dev/cmd/waybill")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build waybill: %v\n%s", err, out)
 	}
 }
 

@@ -11,21 +11,41 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"waybill.dev/cmd/internal/settings"
+	"waybill.dev/shared/problem"
 )
 
-var update = flag.Bool("update", false, "write the table of settings into docs/operators.md")
+var update = flag.Bool("update", false, "write what the pages have from the code")
 
 // TestSettings compares the table of settings in the operators' page with the code.
 func TestSettings(t *testing.T) {
 	t.Parallel()
-	const page, begin, end = "docs/operators.md", "from cmd/internal/settings -->\n", "<!-- end of settings -->"
+	isWritten(t, "docs/operators.md", "settings", "cmd/internal/settings", settingsTable())
+}
+
+// TestProblems compares the table of problems with the code.
+func TestProblems(t *testing.T) {
+	t.Parallel()
+	table := "\n| status | code | meaning | what to do |\n| --- | --- | --- | --- |\n"
+	for _, code := range problem.Codes() {
+		e, known := problem.Explain(string(code))
+		if !known {
+			t.Fatalf("%s is not explained", code)
+		}
+		table += fmt.Sprintf("| %d | `%s` | %s | %s |\n", e.Status, code, e.Meaning, strings.Join(e.Advice, " "))
+	}
+	isWritten(t, "docs/errors.md", "problems", "shared/problem", table+"\n")
+}
+
+// isWritten compares what stands between two marks of a page with what the code gives, or writes it.
+func isWritten(t *testing.T, page, what, source, want string) {
+	t.Helper()
+	begin, end := "<!-- "+what+": written by the test of this page, from "+source+" -->\n", "<!-- end of "+what+" -->"
 	text := read(t, page)
 	before, rest, found := strings.Cut(text, begin)
 	got, after, closed := strings.Cut(rest, end)
 	if !found || !closed {
-		t.Fatalf("%s has no place for the settings", page)
+		t.Fatalf("%s has no place for the %s", page, what)
 	}
-	want := settingsTable()
 	if *update {
 		err := os.WriteFile(filepath.Join(root, page), []byte(before+begin+want+end+after), 0o644)
 		if err != nil {
@@ -34,7 +54,7 @@ func TestSettings(t *testing.T) {
 		return
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("the table of settings in %s is not that of the code (-code +page); `go test ./internal/docstest -update` in cmd writes it:\n%s", page, diff)
+		t.Errorf("the table of %s in %s is not that of the code (-code +page); `go test ./internal/docstest -update` in cmd writes it:\n%s", what, page, diff)
 	}
 }
 

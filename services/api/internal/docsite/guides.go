@@ -71,12 +71,13 @@ func navigation(guides []guide) []group {
 			{Name: "deployments", Label: "Deployments"}, {Name: "domains", Label: "Custom domains"}, {Name: "certificates", Label: "Client certificates"}, {Name: "metering", Label: "Metering"}, {Name: "tunnels", Label: "Tunnels"}, {Name: "mcp", Label: "AI clients (MCP)"},
 		}},
 		{Label: "Operation", Links: []link{
-			{Name: "install", Label: "Install"}, {Name: "kubernetes", Label: "Kubernetes"}, {Name: "operators", Label: "Operators"}, {Name: "runbook", Label: "Runbook"}, {Name: "troubleshooting", Label: "Troubleshooting"}, {Name: "backup", Label: "Backup"}, {Name: "limits", Label: "Limits"},
+			{Name: "install", Label: "Install"}, {Name: "kubernetes", Label: "Kubernetes"}, {Name: "tls", Label: "TLS and proxies"}, {Name: "operators", Label: "Operators"}, {Name: "security", Label: "Security model"}, {Name: "runbook", Label: "Runbook"}, {Name: "troubleshooting", Label: "Troubleshooting"}, {Name: "backup", Label: "Backup"}, {Name: "limits", Label: "Limits"},
 			{Name: "scaling", Label: "Scaling"}, {Name: "performance", Label: "Performance"},
 		}},
 		{Label: "Reference", Links: []link{
 			{Name: "http", Label: "HTTP API", Lede: "Every operation, with its parameters, its answers and examples, to read and to try."},
 			{Name: "asyncapi", Label: "Bus", Lede: "Publishing on NATS: subjects, messages and their headers."},
+			{Name: "errors", Label: "Error codes"},
 			{Name: "mcp-tools", Label: "MCP tools"},
 			{Name: "problems", Label: "Problem types", Lede: "What each error means, and what to do about it."},
 			{Name: "glossary", Label: "Glossary"},
