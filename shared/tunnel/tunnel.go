@@ -55,7 +55,7 @@ const (
 	Streams   = 250              // requests at a time
 	Window    = 1 << 20          // bytes under way, of a request or an answer
 	PingAfter = 15 * time.Second // of silence
-	PingTime  = 10 * time.Second // until an answer
+	PingTime  = 8 * time.Second  // until an answer
 	// MaxHeader bounds the headers of a request and of an answer, in bytes.
 	MaxHeader = 32 << 10
 	// MaxBody bounds the body of a request and of an answer, in bytes.
