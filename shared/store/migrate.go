@@ -2,14 +2,17 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path"
 	"slices"
+	"strconv"
 	"time"
 
+	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 )
@@ -30,12 +33,20 @@ type migrationSource struct {
 	dialect goose.Dialect
 	folder  string
 	options []goose.ProviderOption
+	// open returns a handle to migrate with; nil: the store's own.
+	open func() (*sql.DB, error)
 }
 
-// Waiting for another process that migrates: once a second, for a minute.
 const (
+	// Waiting for another process that migrates: once a second, for a minute.
 	migrateLockPeriod = 1
 	migrateLockTries  = 60
+	// A migration that changes a table waits for those who use it, and whoever comes later waits for the
+	// migration. So it gives up after lockWait, lets all of them pass, and tries again lockPause later, for
+	// lockPatience in all: long enough for a dump of the database to end.
+	lockWait     = 500 * time.Millisecond
+	lockPause    = 2 * time.Second
+	lockPatience = 30 * time.Minute
 )
 
 func (d *postgresDialect) migrations() (migrationSource, error) {
@@ -43,11 +54,18 @@ func (d *postgresDialect) migrations() (migrationSource, error) {
 	if err != nil {
 		return migrationSource{}, err
 	}
-	return migrationSource{goose.DialectPostgres, "migrations/postgres", []goose.ProviderOption{goose.WithSessionLocker(locker)}}, nil
+	return migrationSource{goose.DialectPostgres, "migrations/postgres", []goose.ProviderOption{goose.WithSessionLocker(locker)}, d.impatient}, nil
+}
+
+// impatient opens a handle whose statements wait for no lock longer than lockWait.
+func (d *postgresDialect) impatient() (*sql.DB, error) {
+	config := d.pool.Config().ConnConfig
+	config.RuntimeParams["lock_timeout"] = strconv.FormatInt(lockWait.Milliseconds(), 10)
+	return stdlib.OpenDB(*config), nil
 }
 
 func (d *sqliteDialect) migrations() (migrationSource, error) {
-	return migrationSource{goose.DialectSQLite3, "migrations/sqlite", nil}, nil
+	return migrationSource{goose.DialectSQLite3, "migrations/sqlite", nil, nil}, nil
 }
 
 func (s *Store) migrator() (*goose.Provider, error) {
@@ -55,29 +73,38 @@ func (s *Store) migrator() (*goose.Provider, error) {
 	if err != nil {
 		return nil, err
 	}
+	return source.provider(s.raw)
+}
+
+func (source *migrationSource) provider(db *sql.DB) (*goose.Provider, error) {
 	files, err := fs.Sub(migrationFiles, source.folder)
 	if err != nil {
 		return nil, err
 	}
 	options := append(slices.Clone(source.options), goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
-	return goose.NewProvider(source.dialect, s.raw, files, options...)
+	return goose.NewProvider(source.dialect, db, files, options...)
 }
 
 // Migrate applies what is pending and returns what it applied, in order. Several
-// processes may call it at once: one migrates, the others wait.
+// processes may call it at once: one migrates, the others wait. It waits up to half an hour
+// for those who use a table that changes, but lets nobody wait for longer than half a second.
 func (s *Store) Migrate(ctx context.Context) ([]Migration, error) {
-	provider, err := s.migrator()
+	source, err := s.dialect.migrations()
 	if err != nil {
 		return nil, Wrap("load migrations", err)
 	}
-	results, err := provider.Up(ctx)
-	if partial, ok := errors.AsType[*goose.PartialError](err); ok {
-		results = partial.Applied
+	db := s.raw
+	if source.open != nil {
+		if db, err = source.open(); err != nil {
+			return nil, Wrap("connect for migrations", err)
+		}
+		defer db.Close()
 	}
-	applied := make([]Migration, 0, len(results))
-	for _, r := range results {
-		applied = append(applied, Migration{r.Source.Version, path.Base(r.Source.Path), true, s.Now()})
+	provider, err := source.provider(db)
+	if err != nil {
+		return nil, Wrap("load migrations", err)
 	}
+	applied, err := s.apply(ctx, provider.Up)
 	if err != nil {
 		return applied, Wrap("apply migrations", err)
 	}
@@ -85,6 +112,27 @@ func (s *Store) Migrate(ctx context.Context) ([]Migration, error) {
 		return applied, Wrap("prepare days", err)
 	}
 	return applied, nil
+}
+
+// apply calls up until no migration is left that has waited for a lock.
+func (s *Store) apply(ctx context.Context, up func(context.Context) ([]*goose.MigrationResult, error)) (applied []Migration, err error) {
+	for began := time.Now(); ; {
+		results, err := up(ctx)
+		if partial, ok := errors.AsType[*goose.PartialError](err); ok {
+			results = partial.Applied
+		}
+		for _, r := range results {
+			applied = append(applied, Migration{r.Source.Version, path.Base(r.Source.Path), true, s.Now()})
+		}
+		if pgCode(err) != pgLockNotAvailable || time.Since(began) > lockPatience {
+			return applied, err
+		}
+		select {
+		case <-ctx.Done():
+			return applied, ctx.Err()
+		case <-time.After(lockPause):
+		}
+	}
 }
 
 // MigrationStatus returns every migration, the first one first.

@@ -1,0 +1,173 @@
+package store_test
+
+import (
+	"context"
+	"database/sql"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/storetest"
+)
+
+// rows is how many the large tables have before they are migrated.
+var rows = flag.Int("rows", 100_000, "rows of the large tables that are migrated while they are written to")
+
+// firstGentle is the first migration that lets writers go on, however large the tables are. What is older came
+// before there was a release.
+const firstGentle = 14
+
+// mostStall is how long a writer may wait for a migration.
+const mostStall = time.Second
+
+// writers are what goes on during a migration: each inserts or changes one row of a large table.
+func writers() map[string]string {
+	return map[string]string{
+		"events":     `INSERT INTO events (day, account, id, type, occurred_at, payload, received_at) VALUES (current_date, 'default', 'w' || $1, 'shipment.created', 'now', 'x', now())`,
+		"deliveries": `INSERT INTO deliveries (day, id, account, webhook_id, event_id, event_type, status, rev, attempts, run_attempts, in_lane, reason, test, updated_at) VALUES (current_date, 'w' || $1, 'default', 'wh', 'evt', 'shipment.created', 'retrying', 1, 1, 1, false, '', false, now())`,
+		"attempts":   `INSERT INTO attempts (day, delivery_id, id, number, started_at, duration_us, status, error, body) VALUES (current_date, 'w' || $1, 'a', 1, now(), 1, 200, '', '')`,
+		"outbox":     `INSERT INTO outbox (received_at, account, id, version) VALUES (now(), 'default', 'w' || $1, 1)`,
+	}
+}
+
+// Migrations of a large installation let those who write go on, also behind a dump of the database, which
+// uses all tables for long.
+func TestMigrationsLetWritersGoOn(t *testing.T) {
+	t.Parallel()
+	d := storetest.Empty(t)
+	s := storetest.Open(t, store.Options{URL: d.URL})
+	if err := s.MigrateTo(t.Context(), firstGentle-1); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.PrepareDays(t.Context(), store.DaysAround(time.Now())...); err != nil {
+		t.Fatal(err)
+	}
+	db := d.Beneath(t)
+	fill(t, db)
+	dump, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for table := range writers() {
+		if _, err := dump.ExecContext(t.Context(), "LOCK TABLE "+table+" IN ACCESS SHARE MODE"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dumped := time.AfterFunc(2*time.Second, func() { _ = dump.Rollback() })
+	defer dumped.Stop()
+
+	writing, stop := context.WithCancel(t.Context())
+	var all, warm sync.WaitGroup
+	for table, statement := range writers() {
+		warm.Add(1)
+		all.Go(func() { write(writing, t, db, table, statement, warm.Done) })
+	}
+	warm.Wait()
+	started := time.Now()
+	applied, err := s.Migrate(t.Context())
+	stop()
+	all.Wait()
+	if err != nil || len(applied) == 0 {
+		t.Errorf("%d migrations were applied: %v", len(applied), err)
+	}
+	t.Logf("%d migrations of %d rows took %s", len(applied), *rows, time.Since(started))
+}
+
+func fill(t *testing.T, db *sql.DB) {
+	t.Helper()
+	for _, statement := range []string{
+		`INSERT INTO events (day, account, id, type, occurred_at, payload, received_at) SELECT current_date, 'default', 'e' || n, 'shipment.created', 'now', repeat('x', 200)::bytea, now() FROM generate_series(1, %d) n`,
+		`INSERT INTO deliveries (day, id, account, webhook_id, event_id, event_type, status, rev, attempts, run_attempts, in_lane, reason, test, updated_at) SELECT current_date, 'd' || n, 'default', 'wh' || n %% 1000, 'e' || n, 'shipment.created', CASE WHEN n %% 10 = 0 THEN 'failed' ELSE 'delivered' END, 1, 1, 1, false, '', false, now() FROM generate_series(1, %d) n`,
+		`INSERT INTO attempts (day, delivery_id, id, number, started_at, duration_us, status, error, body) SELECT current_date, 'd' || n, 'a', 2, now(), 1, 200, '', '' FROM generate_series(1, %d) n`,
+	} {
+		if _, err := db.ExecContext(t.Context(), fmt.Sprintf(statement, *rows)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// write writes again and again, and calls warm after a while. From then on, no write may take mostStall longer
+// than the longest had taken before: the machine may be busy with other things.
+func write(ctx context.Context, t *testing.T, db *sql.DB, table, statement string, warm func()) {
+	t.Helper()
+	const before = 200
+	usual, longest, n := time.Duration(0), time.Duration(0), 0
+	for ; ctx.Err() == nil; n++ {
+		at := time.Now()
+		if _, err := db.ExecContext(t.Context(), statement, strconv.Itoa(n)); err != nil {
+			t.Errorf("write to %s: %v", table, err)
+			break
+		}
+		if longest = max(longest, time.Since(at)); n == before {
+			usual, longest = longest, 0
+			warm()
+		}
+	}
+	if n <= before {
+		warm()
+	}
+	t.Logf("%s: %d writes; the longest took %s, and %s before the migrations", table, n, longest, usual)
+	if longest > mostStall+usual {
+		t.Errorf("a write to %s took %s, want %s more than %s at most", table, longest, mostStall, usual)
+	}
+}
+
+// What a migration may not do to a table that may have millions of rows: it would hold up writers for as long as
+// it takes to read them all. docs/upgrade.md says what to do instead.
+func TestMigrationsAreGentle(t *testing.T) {
+	t.Parallel()
+	large := `(?:events|deliveries|attempts|audit_log|gateway_requests|gateway_calls|rollups|rollup_deltas|idempotency_keys|meter_hours)\b`
+	forbidden := map[string]*regexp.Regexp{
+		"builds an index that writers wait for":     regexp.MustCompile(`(?is)CREATE (?:UNIQUE )?INDEX (?:IF NOT EXISTS )?\w+ ON (?:ONLY )?` + large),
+		"changes every row":                         regexp.MustCompile(`(?is)\bUPDATE ` + large),
+		"changes the type of a column":              regexp.MustCompile(`(?is)ALTER TABLE ` + large + `[^;]*ALTER COLUMN \w+ (?:SET DATA )?TYPE`),
+		"reads every row to check it":               regexp.MustCompile(`(?is)ALTER TABLE ` + large + `[^;]*(?:SET NOT NULL|ADD CHECK|ADD CONSTRAINT)[^;]*`),
+		"adds a column whose default must be asked": regexp.MustCompile(`(?is)ALTER TABLE ` + large + `[^;]*ADD COLUMN[^;,]*DEFAULT[^;,]*\(`),
+	}
+	files, err := filepath.Glob("migrations/postgres/*.sql")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no migrations: %v", err)
+	}
+	found := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		version, err := strconv.Atoi(filepath.Base(file)[:4])
+		if err != nil {
+			t.Fatal(err)
+		}
+		made := tablesMade(string(text))
+		for what, pattern := range forbidden {
+			for _, match := range pattern.FindAllString(string(text), -1) {
+				if made.MatchString(match) || strings.Contains(match, "NOT VALID") {
+					continue // an empty table, or what is only checked later
+				}
+				if found++; version >= firstGentle {
+					t.Errorf("%s %s: %s", file, what, match)
+				}
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("nothing is found in the migrations from before the rule, which have it")
+	}
+}
+
+// tablesMade returns a pattern of statements on tables that the migration itself makes.
+func tablesMade(migration string) *regexp.Regexp {
+	names := []string{"none"}
+	for _, match := range regexp.MustCompile(`CREATE TABLE (\w+)`).FindAllStringSubmatch(migration, -1) {
+		names = append(names, match[1])
+	}
+	return regexp.MustCompile(`(?is)(?:ON (?:ONLY )?|TABLE |UPDATE )(?:` + strings.Join(names, "|") + `)\b`)
+}
