@@ -145,6 +145,15 @@ microbench: need-test ## run the benchmarks of single functions
 chaos: need-test ## kill processes, lose the bus and cut the power under load, and count lost events
 	@go run ./cmd/chaos $(ARGS)
 
+.PHONY: upgrade-test
+upgrade-test: need-test ## upgrade from PREVIOUS (a tag or a commit) to this version and back under load, and count what failed
+	@[ -n "$(PREVIOUS)" ] || { echo 'set PREVIOUS to a tag or a commit, such as v1.0.0' >&2; exit 2; }
+	@dir=$$(mktemp -d) && trap 'git worktree remove --force "$$dir/source"; rm -rf "$$dir"' EXIT && \
+	git worktree add --quiet --detach "$$dir/source" "$(PREVIOUS)" && mkdir "$$dir/bin" && \
+	for program in waybill waybill-api waybill-dispatcher waybill-gateway; do \
+		(cd "$$dir/source" && go build -ldflags='-s -w' -o "$$dir/bin/$$program" "./cmd/$${program#waybill-}") || exit 1; \
+	done && go run ./cmd/chaos -only upgrade -previous "$$dir/bin" $(ARGS)
+
 RELOADS ?= 10000
 .PHONY: reloads
 reloads: need-go ## change the route files RELOADS times (10000) under load, and check that nothing fails or grows

@@ -54,6 +54,9 @@ type field struct {
 	frozen []int  // processes whose clock stands
 	// busMayLose: what was acknowledged on NATS alone may be lost; it is counted.
 	busMayLose bool
+	// busLost is when the bus has lost its files: what it acknowledged just before may be lost, and nothing else.
+	// Empty: whatever it acknowledged may be.
+	busLost []time.Time
 	// never tells of an event that no receiver takes; nil: there is none.
 	never func(id string) bool
 }
@@ -268,7 +271,14 @@ func (f *field) judgeLoss(figure string, accepted map[string]time.Time) {
 	}
 	f.report.figure(figure, float64(len(lost)))
 	if figure == figureLostBus && f.busMayLose {
-		return
+		if len(f.busLost) == 0 {
+			return
+		}
+		maps.DeleteFunc(lost, func(id string, _ []string) bool {
+			return slices.ContainsFunc(f.busLost, func(at time.Time) bool {
+				return accepted[id].After(at.Add(-recordedWithin)) && accepted[id].Before(at.Add(time.Second))
+			})
+		})
 	}
 	for i, id := range slices.Sorted(maps.Keys(lost)) {
 		if i == shown {

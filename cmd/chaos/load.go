@@ -33,6 +33,10 @@ type load struct {
 	apis []*stack.Client
 	nats *nats.Conn
 	js   jetstream.JetStream
+	// away are APIs that get no requests, as if a load balancer had taken them out, and inFlight how many
+	// requests each has.
+	away     []atomic.Bool
+	inFlight []atomic.Int64
 
 	// kindOf chooses the type of the n-th event.
 	kindOf func(n int64) domain.EventType
@@ -43,6 +47,7 @@ type load struct {
 	turn    atomic.Int64 // of the APIs
 	retried atomic.Int64 // publications that were tried more than once
 	refused atomic.Int64 // tries over REST that were not accepted
+	failed  atomic.Int64 // tries on JetStream that were not acknowledged
 
 	mu       sync.Mutex
 	sent     map[string]time.Time // over REST: when it was first sent
@@ -55,7 +60,7 @@ type load struct {
 
 func newLoad(st *stack.Stack) (*load, error) {
 	conn, err := nats.Connect(st.NATSURL, nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond),
-		nats.RetryOnFailedConnect(true), nats.ReconnectBufSize(-1),
+		nats.RetryOnFailedConnect(true), nats.ReconnectBufSize(-1), nats.CustomInboxPrefix("_INBOX_publisher"),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // what fails is tried again
 	if err != nil {
 		return nil, fmt.Errorf("connect to the bus: %w", err)
@@ -64,8 +69,9 @@ func newLoad(st *stack.Stack) (*load, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open JetStream: %w", err)
 	}
+	apis := st.Clients()
 	return &load{
-		apis: st.Clients(), nats: conn, js: js, kindOf: kindOf, shipmentOf: func(n int64) int64 { return n },
+		apis: apis, away: make([]atomic.Bool, len(apis)), inFlight: make([]atomic.Int64, len(apis)), nats: conn, js: js, kindOf: kindOf, shipmentOf: func(n int64) int64 { return n },
 		sent: make(map[string]time.Time), accepted: make(map[string]time.Time),
 		bus: make(map[string]time.Time), acked: make(map[string]time.Time),
 	}, nil
@@ -190,9 +196,14 @@ func (l *load) post(ctx context.Context, body []byte, events ...event) {
 	note(l.sent)
 	turn := l.turn.Add(1)
 	l.untilAccepted(ctx, func(ctx context.Context) error {
-		api := l.apis[turn%int64(len(l.apis))]
+		i := int(turn % int64(len(l.apis)))
 		turn++
-		_, err := api.Publish(ctx, body)
+		if l.away[i].Load() {
+			i = int(turn % int64(len(l.apis)))
+		}
+		l.inFlight[i].Add(1)
+		defer l.inFlight[i].Add(-1)
+		_, err := l.apis[i].Publish(ctx, body)
 		if err != nil {
 			l.refused.Add(1)
 		}
@@ -207,6 +218,9 @@ func (l *load) busOne(ctx context.Context, e event) {
 	l.mu.Unlock()
 	l.untilAccepted(ctx, func(ctx context.Context) error {
 		_, err := l.js.Publish(ctx, "events.default."+string(e.kind), e.body, jetstream.WithMsgID(e.id))
+		if err != nil {
+			l.failed.Add(1)
+		}
 		return err
 	})
 	l.mu.Lock()

@@ -30,8 +30,12 @@ type options struct {
 	busRate int
 	hooks   int
 	outage  time.Duration
-	dir     string
-	json    string
+	// previous is the folder of another version's binaries.
+	previous string
+	lasts    time.Duration
+	seed     uint64
+	dir      string
+	json     string
 }
 
 func main() {
@@ -41,7 +45,10 @@ func main() {
 	flag.IntVar(&o.rate, "rate", 500, "events a second over REST")
 	flag.IntVar(&o.busRate, "nats-rate", 50, "additional events a second on JetStream")
 	flag.IntVar(&o.hooks, "webhooks", 10, "webhooks that get every event")
-	flag.DurationVar(&o.outage, "outage", time.Minute, "how long the database and the bus are down")
+	flag.DurationVar(&o.outage, "outage", time.Minute, "how long the database and the bus are down, and how long two versions run side by side")
+	flag.StringVar(&o.previous, "previous", "", "folder of the binaries of an earlier version, which the upgrade begins with (default: those of this version)")
+	flag.DurationVar(&o.lasts, "soak", 2*time.Hour, "how long the soak lasts")
+	flag.Uint64Var(&o.seed, "seed", 0, "what the faults of the soak are drawn from (default: another one each time)")
 	flag.StringVar(&o.dir, "dir", "", "folder for binaries, data and logs; it is kept (default: a temporary folder)")
 	flag.StringVar(&o.json, "json", "", "file that the results are written to as JSON")
 	flag.Parse()
@@ -124,8 +131,8 @@ func run(ctx context.Context, o options, out, progress io.Writer) (ok bool, err 
 
 func choose(only string) ([]scenario, error) {
 	all := scenarios()
-	if only == "" {
-		return all, nil
+	if only == "" { // the soak takes hours, so it is asked for by its name
+		return slices.DeleteFunc(all, func(s scenario) bool { return s.name == "soak" }), nil
 	}
 	var chosen []scenario
 	for name := range strings.SplitSeq(only, ",") {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -39,6 +40,13 @@ type Process struct {
 type run struct {
 	cmd  *exec.Cmd
 	done chan struct{} // closed when it has ended
+}
+
+// From makes the process start its program from another folder, from the next time on.
+func (p *Process) From(programs string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.path = filepath.Join(programs, filepath.Base(p.path))
 }
 
 // Start starts the process and waits until it is ready.

@@ -89,7 +89,10 @@ func (s *Site) buildGateway(ctx context.Context) error {
 	return nil
 }
 
-func (s *Site) binary(name string) string { return filepath.Join(s.dir, "bin", name) }
+func (s *Site) binary(name string) string { return filepath.Join(s.Programs(), name) }
+
+// Programs returns the folder of the binaries.
+func (s *Site) Programs() string { return filepath.Join(s.dir, "bin") }
 
 // Binary returns the path of the waybill command, for tests of its verbs.
 func (s *Site) Binary() string { return s.binary("waybill") }
@@ -153,9 +156,9 @@ func (s *Site) folder(name string) (string, error) {
 	return dir, nil
 }
 
-// run runs one of the binaries to its end.
-func (s *Site) run(ctx context.Context, env []string, name string, args ...string) error {
-	cmd := exec.CommandContext(ctx, s.binary(name), args...)
+// runToEnd runs a binary.
+func runToEnd(ctx context.Context, env []string, name string, args ...string) error {
+	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = env
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s %s: %w:\n%s", name, strings.Join(args, " "), err, out)

@@ -32,6 +32,9 @@ type Options struct {
 	APIs, Dispatchers int
 	// Gateways is how many a split stack has.
 	Gateways int
+	// Programs is the folder of the services' binaries of a split stack at its start, such as those of another
+	// version; empty: those of the site.
+	Programs string
 	// NATSServers is how many nats-servers a split stack has; 0: 1. Several are a cluster,
 	// each with a copy of everything, which it forces to the disk at once.
 	NATSServers int
@@ -71,6 +74,8 @@ type Stack struct {
 
 	site        *Site
 	data        string
+	programs    string   // where the services' binaries are
+	migration   []string // the environment in which migrations run
 	ownPostgres bool
 }
 
@@ -153,7 +158,8 @@ func (s *Stack) split(ctx context.Context, dir string, options Options) error {
 		"WAYBILL_BUS_REPLICAS": strconv.Itoa(options.NATSServers),
 		"WAYBILL_EGRESS_ALLOW": "127.0.0.0/8", "WAYBILL_EGRESS_HTTP": "true",
 	})
-	if err := s.site.run(ctx, env, "waybill", "migrate", "up"); err != nil {
+	s.migration = env
+	if err := s.Migrate(ctx, s.programs); err != nil {
 		return err
 	}
 	if err := s.addGateways(ctx, dir, options.Gateways, append(slices.Clone(env), "WAYBILL_NATS_URL="+users("gateway"))); err != nil {
@@ -190,6 +196,11 @@ func (s *Stack) split(ctx context.Context, dir string, options Options) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	return s.AwaitDispatchers(ctx, "waybill_dispatchers_live", float64(len(s.Dispatchers)))
+}
+
+// Migrate applies the migrations of the version whose binaries are in a folder.
+func (s *Stack) Migrate(ctx context.Context, programs string) error {
+	return runToEnd(ctx, s.migration, filepath.Join(programs, "waybill"), "migrate", "up")
 }
 
 // addGateways prepares gateways.
@@ -252,7 +263,7 @@ func (s *Stack) service(dir, name, binary string, env []string) (*Process, error
 	}
 	s.Ops[name] = opsAddr
 	return &Process{
-		Name: name, path: s.site.binary(binary),
+		Name: name, path: filepath.Join(s.programs, binary),
 		env: append(slices.Clone(env), "WAYBILL_HTTP_ADDR="+httpAddr, "WAYBILL_OPS_ADDR="+opsAddr),
 		log: filepath.Join(dir, name+".log"), ready: answers(s.site.http, httpAddr, "/readyz"),
 	}, nil
@@ -273,7 +284,7 @@ func (s *Site) prepare(options Options) (*Stack, string, error) {
 	st := &Stack{
 		Key:  base64.RawURLEncoding.EncodeToString(domain.NewSecretBytes(32)),
 		Ops:  make(map[string]string),
-		site: s, data: options.Data,
+		site: s, data: options.Data, programs: cmp.Or(options.Programs, s.Programs()),
 	}
 	if st.data == "" {
 		st.data = filepath.Join(dir, "data")

@@ -71,7 +71,7 @@ func navigation(guides []guide) []group {
 			{Name: "deployments", Label: "Deployments"}, {Name: "domains", Label: "Custom domains"}, {Name: "certificates", Label: "Client certificates"}, {Name: "metering", Label: "Metering"}, {Name: "tunnels", Label: "Tunnels"}, {Name: "mcp", Label: "AI clients (MCP)"},
 		}},
 		{Label: "Operation", Links: []link{
-			{Name: "install", Label: "Install"}, {Name: "kubernetes", Label: "Kubernetes"}, {Name: "tls", Label: "TLS and proxies"}, {Name: "operators", Label: "Operators"}, {Name: "security", Label: "Security model"}, {Name: "runbook", Label: "Runbook"}, {Name: "troubleshooting", Label: "Troubleshooting"}, {Name: "backup", Label: "Backup"}, {Name: "limits", Label: "Limits"},
+			{Name: "install", Label: "Install"}, {Name: "kubernetes", Label: "Kubernetes"}, {Name: "tls", Label: "TLS and proxies"}, {Name: "operators", Label: "Operators"}, {Name: "security", Label: "Security model"}, {Name: "runbook", Label: "Runbook"}, {Name: "troubleshooting", Label: "Troubleshooting"}, {Name: "upgrade", Label: "Upgrade"}, {Name: "backup", Label: "Backup"}, {Name: "limits", Label: "Limits"},
 			{Name: "scaling", Label: "Scaling"}, {Name: "performance", Label: "Performance"},
 		}},
 		{Label: "Reference", Links: []link{
