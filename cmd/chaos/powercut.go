@@ -101,6 +101,21 @@ func command(ctx context.Context, name string, args ...string) error {
 
 // onDisk runs a form with its data on a disk of its own, under load.
 func (b *bench) onDisk(ctx context.Context, start form, postgresSettings []string, then func(*field, *disk) error) error {
+	return b.withDisk(ctx, func(d *disk) error {
+		f, err := b.field(ctx, start, stack.Options{Data: d.mount, PostgresSettings: postgresSettings})
+		if err != nil {
+			return err
+		}
+		defer f.close()
+		f.inFlightFor = recordedWithin
+		syscall.Sync() // what was made at the start is not what is tried here
+		f.load.start(ctx, b.rate, b.busRate)
+		return then(f, d)
+	})
+}
+
+// withDisk makes a disk for as long as do runs.
+func (b *bench) withDisk(ctx context.Context, do func(*disk) error) error {
 	dir, err := os.MkdirTemp(b.dir, "power-")
 	if err != nil {
 		return fmt.Errorf("make folder of the disk: %w", err)
@@ -110,7 +125,7 @@ func (b *bench) onDisk(ctx context.Context, start form, postgresSettings []strin
 	}
 	d, err := newDisk(ctx, dir)
 	if err != nil {
-		return fmt.Errorf("the power can't be cut here (root and a loop device are needed): %w", err)
+		return fmt.Errorf("a disk can't be made here (root and a loop device are needed): %w", err)
 	}
 	defer func() {
 		ending := context.WithoutCancel(ctx)
@@ -120,15 +135,7 @@ func (b *bench) onDisk(ctx context.Context, start form, postgresSettings []strin
 		}
 		_ = os.RemoveAll(dir)
 	}()
-	f, err := b.field(ctx, start, stack.Options{Data: d.mount, PostgresSettings: postgresSettings})
-	if err != nil {
-		return err
-	}
-	defer f.close()
-	f.inFlightFor = recordedWithin
-	syscall.Sync() // what was made at the start is not what is tried here
-	f.load.start(ctx, b.rate, b.busRate)
-	return then(f, d)
+	return do(d)
 }
 
 // powerCuts cuts the power again and again. Everything that REST accepted must still

@@ -83,6 +83,21 @@ func (c *Cluster) Pid() int {
 	return c.cmd.Process.Pid
 }
 
+// Ended reports whether the server ended although nobody asked for it.
+func (c *Cluster) Ended() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cmd == nil {
+		return false
+	}
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // Dir returns the folder that holds the data directory (data) and the server's log.
 func (c *Cluster) Dir() string { return c.root }
 
