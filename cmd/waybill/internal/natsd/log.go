@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 )
 
 // bridge hands the server's log lines on. What a client of the bus may have put into them
 // is an attribute, which the handler quotes.
 type bridge struct {
-	log *slog.Logger
+	log  *slog.Logger
+	full atomic.Bool // the server has said that the disk is full
 
 	mu    sync.Mutex
 	fatal error
@@ -27,7 +29,11 @@ func (b *bridge) Warnf(format string, v ...any) {
 }
 
 func (b *bridge) Errorf(format string, v ...any) {
-	b.log.Error("nats-server", text, fmt.Sprintf(format, v...))
+	line := fmt.Sprintf(format, v...)
+	if noSpace(line) {
+		b.full.Store(true)
+	}
+	b.log.Error("nats-server", text, line)
 }
 
 // Fatalf must not end the process as the server's own logger does: others have to stop

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -39,6 +40,8 @@ type Options struct {
 type Server struct {
 	nats *server.Server
 	bind string
+	dir  string
+	log  *bridge
 }
 
 // Start starts a server and waits until it takes connections.
@@ -73,7 +76,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	log := &bridge{log: o.Logger}
 	running.SetLoggerV2(log, false, false, false)
 	running.Start()
-	s := &Server{nats: running, bind: host}
+	s := &Server{nats: running, bind: host, dir: o.Dir, log: log}
 	if !running.ReadyForConnections(startTimeout) {
 		s.stop()
 		return nil, errors.Join(fmt.Errorf("NATS server was not ready within %s", startTimeout), log.reason())
@@ -124,8 +127,14 @@ func (s *Server) URL() string {
 	return "nats://" + net.JoinHostPort(host, port)
 }
 
-// Run keeps the server running until ctx is done, then ends it with its files whole.
+// Run keeps the server running until ctx is done, then ends it with its files whole. When its disk was full, it goes
+// on once there is room.
 func (s *Server) Run(ctx context.Context) error {
+	var resuming sync.WaitGroup
+	defer resuming.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	resuming.Go(func() { s.resume(ctx) })
 	ended := make(chan struct{})
 	go func() {
 		s.nats.WaitForShutdown()

@@ -1,0 +1,62 @@
+package natsd
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"waybill.dev/cmd/internal/datadir"
+)
+
+const (
+	// roomNeeded is how much must be free before the streams are opened again, and lookEvery how often that is
+	// looked at. Between two attempts is at least resumePause.
+	roomNeeded  = 64 << 20
+	lookEvery   = time.Second
+	resumePause = 10 * time.Second
+)
+
+// noSpace tells of a line of the server's log whether it says that the disk was full.
+func noSpace(line string) bool {
+	return strings.Contains(line, "no space left") || strings.Contains(line, "not enough space on the disk")
+}
+
+// resume opens the streams again once there is room. A stream that could not be written to is not written to
+// again, until somebody opens it anew: the server keeps the error.
+func (s *Server) resume(ctx context.Context) {
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	var tried time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+		}
+		if !s.log.full.Load() || time.Since(tried) < resumePause {
+			continue
+		}
+		if free, _, known := datadir.Space(s.dir); known && free < roomNeeded {
+			continue
+		}
+		tried = time.Now()
+		s.log.full.Store(false)
+		s.reopen()
+	}
+}
+
+// reopen closes and opens all streams. Clients stay connected, and what they ask for meanwhile fails.
+func (s *Server) reopen() {
+	err := s.nats.ShutdownJetStream()
+	if err == nil {
+		err = s.nats.EnableJetStream(&server.JetStreamConfig{StoreDir: s.dir, SyncInterval: syncInterval, MaxStore: maxStore(s.dir)})
+	}
+	if err != nil {
+		s.log.full.Store(true) // and again
+		s.log.log.Error("the streams can't be opened again after the disk was full", "error", err)
+		return
+	}
+	s.log.log.Info("there is room on the disk again; the bus goes on")
+}
