@@ -118,7 +118,7 @@ func (f *field) fill(ctx context.Context, d *disk, bus bool) error {
 }
 
 // supervise starts what has ended, as whoever runs the services does. A nats-server whose disk was full does not
-// write again until it is started anew: docs/runbook.md says so.
+// write again until it is started anew: docs/troubleshooting.md says so.
 func (f *field) supervise(ctx context.Context, bus bool) error {
 	started := 0
 	if bus {
