@@ -25,13 +25,13 @@ func TestSettings(t *testing.T) {
 // TestProblems compares the table of problems with the code.
 func TestProblems(t *testing.T) {
 	t.Parallel()
-	table := "\n| status | code | meaning | what to do |\n| --- | --- | --- | --- |\n"
+	table := "\n| code | meaning, and what to do |\n| --- | --- |\n"
 	for _, code := range problem.Codes() {
 		e, known := problem.Explain(string(code))
 		if !known {
 			t.Fatalf("%s is not explained", code)
 		}
-		table += fmt.Sprintf("| %d | `%s` | %s | %s |\n", e.Status, code, e.Meaning, strings.Join(e.Advice, " "))
+		table += fmt.Sprintf("| `%s` %d | %s **What to do:** %s |\n", code, e.Status, e.Meaning, strings.Join(e.Advice, " "))
 	}
 	isWritten(t, "docs/errors.md", "problems", "shared/problem", table+"\n")
 }
@@ -60,13 +60,13 @@ func isWritten(t *testing.T, page, what, source, want string) {
 
 func settingsTable() string {
 	var table strings.Builder
-	table.WriteString("\n| setting | meaning | flag | `waybill dev` | api | dispatcher | gateway |\n| --- | --- | --- | --- | --- | --- | --- |\n")
+	table.WriteString("\n| setting, and its flag | meaning | `waybill dev` | api | dispatcher | gateway |\n| --- | --- | --- | --- | --- | --- |\n")
 	for _, spec := range settings.Specs() {
 		name := ""
 		if spec.Flag != "" {
-			name = "`--" + spec.Flag + "`"
+			name = " `--" + spec.Flag + "`"
 		}
-		fmt.Fprintf(&table, "| `%s` | %s | %s | %s | %s | %s | %s |\n", spec.Name, spec.Usage, name,
+		fmt.Fprintf(&table, "| `%s`%s | %s | %s | %s | %s | %s |\n", spec.Name, name, spec.Usage,
 			inRole(spec, settings.Dev), inRole(spec, settings.API), inRole(spec, settings.Dispatcher), inRole(spec, settings.Gateway))
 	}
 	table.WriteString("\n\"–\": not used. Empty: none unless set.\n\n")

@@ -126,7 +126,7 @@ func checkVariables(t *testing.T, o objects) {
 				t.Errorf("%s has %s twice", owner, v.Name)
 			}
 			seen[v.Name] = true
-			if strings.HasPrefix(v.Name, "WAYBILL_") && !strings.Contains(string(page), "| `"+v.Name+"` |") {
+			if strings.HasPrefix(v.Name, "WAYBILL_") && !strings.Contains(string(page), "| `"+v.Name+"`") {
 				t.Errorf("%s has %s, which is not a setting", owner, v.Name)
 			}
 			if referred := v.ValueFrom != nil && v.ValueFrom.SecretKeyRef.Name != "" && v.Value == ""; referred != slices.Contains(secret, v.Name) {
