@@ -4,8 +4,6 @@
 package look
 
 import (
-	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -15,6 +13,7 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"sync"
 )
 
 //go:embed waybill.css elements.js icon.svg
@@ -34,18 +33,20 @@ type Assets struct {
 	base  string
 	names map[string]string // name to the name with its hash
 	files map[string]Asset  // by the latter
+	zip   *Zipper
 }
 
 // Asset is a file, as it is and compressed.
 type Asset struct {
-	ContentType   string
-	Plain, Zipped []byte
+	ContentType string
+	Plain       []byte
+	Zipped      func() []byte // compresses when it is first called
 }
 
 // NewAssets returns the assets, with the .css, .js and .svg files at the top of more. base is the
 // path that they are served below, and ends with a slash.
 func NewAssets(base string, more ...fs.FS) (*Assets, error) {
-	a := &Assets{base: base, names: make(map[string]string), files: make(map[string]Asset)}
+	a := &Assets{base: base, names: make(map[string]string), files: make(map[string]Asset), zip: &Zipper{}}
 	for _, files := range append([]fs.FS{own}, more...) {
 		if err := a.add(files); err != nil {
 			return nil, fmt.Errorf("read assets: %w", err)
@@ -72,7 +73,7 @@ func (a *Assets) add(files fs.FS) error {
 		sum := sha256.Sum256(body)
 		hashed := strings.TrimSuffix(entry.Name(), extension) + "." + hex.EncodeToString(sum[:6]) + extension
 		a.names[entry.Name()] = hashed
-		a.files[hashed] = Asset{contentType, body, Zip(body)}
+		a.files[hashed] = Asset{contentType, body, sync.OnceValue(func() []byte { return a.zip.Zip(body) })}
 	}
 	return nil
 }
@@ -87,15 +88,6 @@ func typeOf(extension string) string {
 		return "image/svg+xml"
 	}
 	return ""
-}
-
-// Zip compresses what is in memory, which can't fail.
-func Zip(body []byte) []byte {
-	var b bytes.Buffer
-	w, _ := gzip.NewWriterLevel(&b, gzip.BestCompression)
-	_, _ = w.Write(body)
-	_ = w.Close()
-	return b.Bytes()
 }
 
 // Path returns where an asset is.
@@ -124,7 +116,11 @@ func (a *Assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("Cache-Control", "private, max-age=31536000, immutable")
 	header.Set("Vary", "Accept-Encoding")
 	header.Set("Content-Type", file.ContentType)
-	Send(w, r, http.StatusOK, file.Plain, file.Zipped)
+	var zipped []byte
+	if AcceptsGzip(r) {
+		zipped = file.Zipped()
+	}
+	Send(w, r, http.StatusOK, file.Plain, zipped)
 }
 
 // Send writes a body, compressed where the client takes that; nil: it is not compressed.

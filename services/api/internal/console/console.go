@@ -74,6 +74,7 @@ type Console struct {
 	assets   *look.Assets
 	oidc     *provider // nil: nobody signs in by OIDC
 	guard    *http.CrossOriginProtection
+	zip      look.Zipper
 	handler  http.Handler
 	sessions *memory
 }

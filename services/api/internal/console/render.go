@@ -136,7 +136,7 @@ func (p *Page) show(status int, name, title string, data any) error {
 	p.Writer.Header().Set("Content-Type", "text/html; charset=utf-8")
 	var zipped []byte
 	if look.AcceptsGzip(p.Request) {
-		zipped = look.Zip(page.Bytes())
+		zipped = p.console.zip.Zip(page.Bytes())
 	}
 	look.Send(p.Writer, p.Request, status, page.Bytes(), zipped)
 	return nil

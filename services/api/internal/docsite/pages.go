@@ -79,6 +79,7 @@ type content struct {
 	pages    map[string]Page // by the end of their path; "" is the first one
 	problems map[string]explained
 	index    index
+	zip      look.Zipper
 }
 
 func build(documents *spec.Documents) (*content, error) {
@@ -151,7 +152,7 @@ func (c *content) readFiles() error {
 				return fmt.Errorf("read file: %w", err)
 			}
 			kind := map[string]string{".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml", ".png": "image/png"}
-			c.pages[entry.Name()] = newPage(body, kind[path.Ext(entry.Name())], figurePolicy)
+			c.pages[entry.Name()] = c.newPage(body, kind[path.Ext(entry.Name())], figurePolicy)
 		}
 	}
 	return nil
@@ -160,8 +161,8 @@ func (c *content) readFiles() error {
 // figurePolicy is that of files. A figure that is opened by itself has its styles within.
 const figurePolicy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
 
-func newPage(body []byte, contentType, policy string) Page {
-	p := Page{Document: spec.NewDocument(body, contentType), Zipped: look.Zip(body), Policy: policy}
+func (c *content) newPage(body []byte, contentType, policy string) Page {
+	p := Page{Document: spec.NewDocument(body, contentType), Zipped: c.zip.Zip(body), Policy: policy}
 	p.ETag = "W/" + p.ETag // compressed or not, it says the same
 	return p
 }
@@ -188,7 +189,7 @@ func (c *content) render(layout string, f frame) (Page, error) {
 	if f.Viewer {
 		policy = viewerPolicy
 	}
-	return newPage(b.Bytes(), contentHTML, policy), nil
+	return c.newPage(b.Bytes(), contentHTML, policy), nil
 }
 
 // add puts a page at its path.
@@ -209,7 +210,7 @@ func (s *Site) Page(name string) (page Page, ok bool, err error) {
 		return page, true, nil
 	}
 	if asset, ok := c.assets.Find(name); ok {
-		page = Page{Document: spec.NewDocument(asset.Plain, asset.ContentType), Zipped: asset.Zipped, Policy: figurePolicy, Fixed: true}
+		page = Page{Document: spec.NewDocument(asset.Plain, asset.ContentType), Zipped: asset.Zipped(), Policy: figurePolicy, Fixed: true}
 		return page, true, nil
 	}
 	return page, false, nil
