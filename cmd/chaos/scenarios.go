@@ -112,7 +112,8 @@ func process(p *stack.Process) victim { return victim{p.Name, p.Kill, p.Start} }
 // they notice, and until then it can't start again.
 func postgres(st *stack.Stack) victim {
 	return victim{"postgres", st.Postgres.Kill, func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+		// To go through what it had written may take it a minute on a busy machine.
+		ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 		defer cancel()
 		for {
 			err := st.Postgres.Resume(ctx)

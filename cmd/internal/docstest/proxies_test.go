@@ -54,7 +54,9 @@ func proxies() []proxy {
 		},
 		{
 			"haproxy",
-			func(block, _, address string) string { return strings.Replace(block, "bind :443 ", "bind "+address+" ", 1) },
+			func(block, _, address string) string {
+				return strings.Replace(block, "bind :443 ", "bind "+address+" ", 1)
+			},
 			func(file, _ string) []string { return []string{"-db", "-f", file} },
 		},
 	}
@@ -78,6 +80,7 @@ func TestProxies(t *testing.T) {
 	}
 	for _, p := range proxies() {
 		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
 			program := strings.TrimSuffix(p.name, "file")
 			if _, err := exec.LookPath(program); err != nil {
 				t.Skipf("NOT RUN: %s is missing (Debian: apt-get install --no-install-recommends nginx-light caddy haproxy)", program)

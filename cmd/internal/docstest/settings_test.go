@@ -25,15 +25,16 @@ func TestSettings(t *testing.T) {
 // TestProblems compares the table of problems with the code.
 func TestProblems(t *testing.T) {
 	t.Parallel()
-	table := "\n| code | meaning, and what to do |\n| --- | --- |\n"
+	var table strings.Builder
+	table.WriteString("\n| code | meaning, and what to do |\n| --- | --- |\n")
 	for _, code := range problem.Codes() {
 		e, known := problem.Explain(string(code))
 		if !known {
 			t.Fatalf("%s is not explained", code)
 		}
-		table += fmt.Sprintf("| `%s` %d | %s **What to do:** %s |\n", code, e.Status, e.Meaning, strings.Join(e.Advice, " "))
+		fmt.Fprintf(&table, "| `%s` %d | %s **What to do:** %s |\n", code, e.Status, e.Meaning, strings.Join(e.Advice, " "))
 	}
-	isWritten(t, "docs/errors.md", "problems", "shared/problem", table+"\n")
+	isWritten(t, "docs/errors.md", "problems", "shared/problem", table.String()+"\n")
 }
 
 // isWritten compares what stands between two marks of a page with what the code gives, or writes it.
