@@ -18,9 +18,14 @@ const (
 	resumePause = 10 * time.Second
 )
 
-// noSpace tells of a line of the server's log whether it says that the disk was full.
+// storeFailed begins the lines in which the server says that a message could not be written. What a client
+// sends stands only in lines that begin otherwise: no words of it close the streams of all.
+const storeFailed = "JetStream failed to store a msg on stream "
+
+// noSpace tells whether a line of the server's log says that a message could not be written for want of room.
 func noSpace(line string) bool {
-	return strings.Contains(line, "no space left") || strings.Contains(line, "not enough space on the disk")
+	return strings.HasPrefix(line, storeFailed) &&
+		(strings.Contains(line, "no space left") || strings.Contains(line, "not enough space on the disk")) // Windows
 }
 
 // resume opens the streams again once there is room. A stream that could not be written to is not written to
@@ -42,7 +47,6 @@ func (s *Server) resume(ctx context.Context) {
 			continue
 		}
 		tried = time.Now()
-		s.log.full.Store(false)
 		s.reopen()
 	}
 }
@@ -51,6 +55,7 @@ func (s *Server) resume(ctx context.Context) {
 func (s *Server) reopen() {
 	err := s.nats.ShutdownJetStream()
 	if err == nil {
+		s.log.full.Store(false) // nothing is written now
 		err = s.nats.EnableJetStream(&server.JetStreamConfig{StoreDir: s.dir, SyncInterval: syncInterval, MaxStore: maxStore(s.dir)})
 	}
 	if err != nil {
