@@ -47,7 +47,7 @@ func scenarios() []scenario {
 		{"uploads-database", "gateways serve on while the database is down, and count each request", withoutDatabase},
 		{"uploads-raced", "two builds of a deployment at a time, again and again", raced},
 		{"upgrade", "from an earlier version to this one and back, one process after the other", upgraded},
-		{"soak", "hours of faults that a seed has drawn: nothing is lost, and nothing grows", soak},
+		{"soak", "hours of faults at random: nothing is lost, and nothing grows", soak},
 		{"feed", "a feed that is followed while the API is killed below 32 publishers", feedComplete},
 		{"order", "kill -9 of one of three dispatchers below ordered webhooks that fail a tenth of all attempts", orderKept},
 		{"order-lose-bus", "nats-server killed and its JetStream folder removed below ordered webhooks: all must arrive, in whatever order", orderBusLost},

@@ -24,8 +24,8 @@ const (
 	slackGoroutine = 64
 )
 
-// soak runs for hours below faults that a seed has drawn. The first of each pair of processes is killed now
-// and then; the second lives through all of it, and must not grow.
+// soak runs for hours and causes faults at random; the same seed gives the same faults. There are two of each
+// process. The first is killed again and again. The second runs to the end, and must not grow.
 func soak(ctx context.Context, b *bench) error {
 	seed := cmp.Or(b.seed, rand.Uint64()>>12)
 	b.say("seed %d, for %s", seed, b.lasts)

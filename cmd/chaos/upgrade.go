@@ -25,8 +25,8 @@ type rollout struct {
 // requestRate is how many requests a second the deployment gets.
 const requestRate = 200
 
-// upgraded begins with another version's binaries, goes to this version's under load, and back. Callers take
-// no process that is about to stop, as behind a load balancer, and no call may fail.
+// upgraded starts an earlier version, replaces its processes by this version's under load, and then goes back. Callers
+// send nothing to a process that is about to stop, as behind a load balancer. No call may fail.
 func upgraded(ctx context.Context, b *bench) error {
 	ours := b.site.Programs()
 	theirs, err := filepath.Abs(cmp.Or(b.previous, ours))
@@ -184,7 +184,7 @@ func (r *rollout) replaceGateway(ctx context.Context, i int, programs string) er
 	return r.replace(ctx, r.stack.Gateways[i], programs)
 }
 
-// replace stops a process in order and starts it from another folder.
+// replace stops a process with SIGTERM and starts the program of the same name in another folder.
 func (r *rollout) replace(ctx context.Context, p *stack.Process, programs string) error {
 	return r.broken(func() error {
 		code, err := p.Stop(ctx)

@@ -83,7 +83,7 @@ func (c *Cluster) Pid() int {
 	return c.cmd.Process.Pid
 }
 
-// Ended reports whether the server ended although nobody asked for it.
+// Ended reports whether the server has stopped by itself: not by Stop, Halt or Kill.
 func (c *Cluster) Ended() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -34,7 +34,7 @@ type migrationSource struct {
 	folder  string
 	options []goose.ProviderOption
 	// open returns a handle to migrate with; nil: the store's own.
-	open func() (*sql.DB, error)
+	open func() *sql.DB
 }
 
 const (
@@ -57,11 +57,11 @@ func (d *postgresDialect) migrations() (migrationSource, error) {
 	return migrationSource{goose.DialectPostgres, "migrations/postgres", []goose.ProviderOption{goose.WithSessionLocker(locker)}, d.impatient}, nil
 }
 
-// impatient opens a handle whose statements wait for no lock longer than lockWait.
-func (d *postgresDialect) impatient() (*sql.DB, error) {
+// impatient opens a handle for migrations. A statement that waits longer than lockWait for a lock fails.
+func (d *postgresDialect) impatient() *sql.DB {
 	config := d.pool.Config().ConnConfig
 	config.RuntimeParams["lock_timeout"] = strconv.FormatInt(lockWait.Milliseconds(), 10)
-	return stdlib.OpenDB(*config), nil
+	return stdlib.OpenDB(*config)
 }
 
 func (d *sqliteDialect) migrations() (migrationSource, error) {
@@ -86,8 +86,9 @@ func (source *migrationSource) provider(db *sql.DB) (*goose.Provider, error) {
 }
 
 // Migrate applies what is pending and returns what it applied, in order. Several
-// processes may call it at once: one migrates, the others wait. It waits up to half an hour
-// for those who use a table that changes, but lets nobody wait for longer than half a second.
+// processes may call it at once: one migrates, the others wait. When others use a table that a
+// migration changes, it tries for up to half an hour. Each try waits for half a second, so nobody
+// waits longer behind it.
 func (s *Store) Migrate(ctx context.Context) ([]Migration, error) {
 	source, err := s.dialect.migrations()
 	if err != nil {
@@ -95,9 +96,7 @@ func (s *Store) Migrate(ctx context.Context) ([]Migration, error) {
 	}
 	db := s.raw
 	if source.open != nil {
-		if db, err = source.open(); err != nil {
-			return nil, Wrap("connect for migrations", err)
-		}
+		db = source.open()
 		defer db.Close()
 	}
 	provider, err := source.provider(db)
@@ -114,7 +113,7 @@ func (s *Store) Migrate(ctx context.Context) ([]Migration, error) {
 	return applied, nil
 }
 
-// apply calls up until no migration is left that has waited for a lock.
+// apply calls up again while it fails because a lock was not free.
 func (s *Store) apply(ctx context.Context, up func(context.Context) ([]*goose.MigrationResult, error)) (applied []Migration, err error) {
 	for began := time.Now(); ; {
 		results, err := up(ctx)
@@ -127,6 +126,7 @@ func (s *Store) apply(ctx context.Context, up func(context.Context) ([]*goose.Mi
 		if pgCode(err) != pgLockNotAvailable || time.Since(began) > lockPatience {
 			return applied, err
 		}
+		s.log.Warn("a migration can't change a table that others use; it tries again", "after", lockPause, "error", Classify(err))
 		select {
 		case <-ctx.Done():
 			return applied, ctx.Err()

@@ -57,6 +57,7 @@ type Store struct {
 	reading *sql.DB // beneath read
 	keys    Sealer
 	now     func() time.Time
+	log     *slog.Logger
 }
 
 // dialect is where Postgres and SQLite differ.
@@ -84,7 +85,10 @@ type dialect interface {
 // Open connects to the database that o names. It does not migrate: see Pending. A
 // SQLite file that does not exist is made, readable by its owner alone.
 func Open(ctx context.Context, o Options) (*Store, error) {
-	s := &Store{keys: o.Keys, now: o.Now}
+	s := &Store{keys: o.Keys, now: o.Now, log: o.Logger}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
 	if s.keys == nil {
 		s.keys = noKeys{}
 	}

@@ -203,7 +203,7 @@ func (v visitor) visit(t *testing.T, name string) {
 		t.Errorf("a large batch: %s\n%.300s", sent.Status, said)
 	}
 	v.follow(t, name)
-	// What upgrades a connection comes through as such: without a token it is refused by Waybill.
+	// Waybill itself, and not the proxy, refuses a tunnel's agent that has no token.
 	if upgraded := v.do(t, http.MethodGet, "/v1/tunnel-connect", ""); upgraded.StatusCode == http.StatusNotFound || upgraded.Header.Get("Content-Type") != "application/problem+json" {
 		t.Errorf("a tunnel's agent: %s, %s", upgraded.Status, upgraded.Header.Get("Content-Type"))
 	}
