@@ -1,7 +1,9 @@
 package e2e_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -224,11 +226,15 @@ func (a *assistant) givenUp() {
 func (a *assistant) held() {
 	a.Helper()
 	_, slow := a.registers("slow", arguments{"ratePerSecond": 1})
-	var ids []string
-	for range 20 {
-		ids = append(ids, a.publishes())
+	var last event
+	batch := make([][]byte, 100) // in one request: a slow publisher would never have more due than the webhook takes
+	for i := range batch {
+		last = a.event(domain.ShipmentCreated, "")
+		batch[i] = last.body()
 	}
-	a.learns("overCapacity", between(ids[len(ids)-1], slow))
+	a.submit(fmt.Appendf(nil, "[%s]", bytes.Join(batch, []byte(","))))
+	ids := []string{last.ID}
+	a.learns("overCapacity", between(ids[0], slow))
 	a.get("delete_webhook", arguments{"id": slow}, nil)
 
 	broken, hook := a.registers("broken", arguments{"retryScheduleSeconds": []float64{3600}})
