@@ -70,6 +70,7 @@ func (f *field) readLog(ctx context.Context) (log deliveryLog, err error) {
 // judgeLog compares the delivery log with what the receivers saw, when it has caught up.
 func (f *field) judgeLog(ctx context.Context) error {
 	var log deliveryLog
+	sum := 0
 	for deadline := time.Now().Add(finishTime); ; {
 		var err error
 		if log, err = f.readLog(ctx); err != nil {
@@ -79,10 +80,11 @@ func (f *field) judgeLog(ctx context.Context) error {
 			break
 		}
 		// What is missing may be on its way; but what a kill has lost never comes, so the
-		// log is given up soon after nothing is open any more.
-		if log.open == 0 && deadline.After(time.Now().Add(10*time.Second)) {
-			deadline = time.Now().Add(10 * time.Second)
+		// log is given up soon after nothing is open any more and nothing more has come.
+		if soon := time.Now().Add(10 * time.Second); log.open == 0 && (log.sum > sum || deadline.After(soon)) {
+			deadline = soon
 		}
+		sum = log.sum
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

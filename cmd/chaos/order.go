@@ -102,7 +102,7 @@ func orderKept(ctx context.Context, b *bench) error {
 	}
 	defer d.close()
 	d.load.start(ctx, orderRate-b.busRate, b.busRate)
-	if err := d.killInTurns(ctx); err != nil {
+	if err := d.killDispatchers(ctx); err != nil {
 		return err
 	}
 	d.report.figure("of the killed, keepers of the order", float64(d.owners))
@@ -133,9 +133,9 @@ func orderControl(ctx context.Context, b *bench) error {
 
 const figureOvertaken = "events that overtook one of their shipment"
 
-// killInTurns kills one dispatcher after the other. Every second time that is the one that keeps the
+// killDispatchers kills one dispatcher after the other. Every second time that is the one that keeps the
 // order.
-func (d *inOrder) killInTurns(ctx context.Context) error {
+func (d *inOrder) killDispatchers(ctx context.Context) error {
 	for round := range d.rounds {
 		if err := wait(ctx, 1500*time.Millisecond, 4*time.Second); err != nil {
 			return err

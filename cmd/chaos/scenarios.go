@@ -23,9 +23,7 @@ func scenarios() []scenario {
 		{"steady-all-in-one", "no fault, all in one: attempts recorded = POSTs seen", steady(allInOne)},
 		{"kill-all-in-one", "kill -9 of the all-in-one process", kills(allInOne, func(st *stack.Stack, _ int) victim { return process(st.Waybill) })},
 		{"kill-api", "kill -9 of the API", kills(split, func(st *stack.Stack, _ int) victim { return process(st.APIs[0]) })},
-		{"kill-dispatcher", "kill -9 of one of two dispatchers", kills(split, func(st *stack.Stack, round int) victim {
-			return process(st.Dispatchers[round%len(st.Dispatchers)])
-		})},
+		{"kill-dispatcher", "kill -9 of one of two dispatchers", kills(split, dispatcherInTurn)},
 		{"kill-nats", "kill -9 of nats-server", kills(split, func(st *stack.Stack, _ int) victim { return process(st.NATS[0]) })},
 		{"kill-postgres", "kill -9 of Postgres", kills(split, func(st *stack.Stack, _ int) victim { return postgres(st) })},
 		{"cluster", "kill -9 of each process of a cluster: three nats-servers, two APIs, four dispatchers", cluster},
@@ -52,6 +50,7 @@ func scenarios() []scenario {
 		{"order", "kill -9 of one of three dispatchers below ordered webhooks that fail a tenth of all attempts", orderKept},
 		{"order-lose-bus", "nats-server killed and its JetStream folder removed below ordered webhooks: all must arrive, in whatever order", orderBusLost},
 		{"order-control", "the same webhooks without order, which must be out of order", orderControl},
+		{"metered", "kill -9 of one of two dispatchers below a consumer's webhooks: each delivery is counted once", metered},
 		{"sick", "eight healthy receivers beside eight that hang or answer 500, split", besideSick(split)},
 		{"sick-all-in-one", "eight healthy receivers beside eight that hang or answer 500, all in one", besideSick(allInOne)},
 	}
@@ -107,6 +106,10 @@ type victim struct {
 }
 
 func process(p *stack.Process) victim { return victim{p.Name, p.Kill, p.Start} }
+
+func dispatcherInTurn(st *stack.Stack, round int) victim {
+	return process(st.Dispatchers[round%len(st.Dispatchers)])
+}
 
 // postgres is killed by its postmaster, as a crash of it would; its children end when
 // they notice, and until then it can't start again.
@@ -166,33 +169,38 @@ func kills(start form, choose func(st *stack.Stack, round int) victim) func(cont
 		}
 		defer f.close()
 		f.load.start(ctx, b.rate, b.busRate)
-		for round := range b.rounds {
-			if err := wait(ctx, 1500*time.Millisecond, 4*time.Second); err != nil {
-				return err
-			}
-			v := choose(f.stack, round)
-			err := f.broken(func() error {
-				if err := v.kill(); err != nil {
-					return err
-				}
-				if err := wait(ctx, 0, time.Second); err != nil {
-					return err
-				}
-				return v.start(ctx)
-			})
-			if err != nil {
-				return fmt.Errorf("round %d: %w", round+1, err)
-			}
-			if err := f.stack.Died(); err != nil {
-				return fmt.Errorf("round %d: killing %s took another with it: %w", round+1, v.name, err)
-			}
-		}
-		f.report.figure(figureRounds, float64(b.rounds))
-		if err := wait(ctx, 2*time.Second, 3*time.Second); err != nil {
+		if err := f.killInTurns(ctx, choose); err != nil {
 			return err
 		}
 		return f.finish(ctx)
 	}
+}
+
+// killInTurns kills what choose names, one round after the other, and starts it again.
+func (f *field) killInTurns(ctx context.Context, choose func(st *stack.Stack, round int) victim) error {
+	for round := range f.rounds {
+		if err := wait(ctx, 1500*time.Millisecond, 4*time.Second); err != nil {
+			return err
+		}
+		v := choose(f.stack, round)
+		err := f.broken(func() error {
+			if err := v.kill(); err != nil {
+				return err
+			}
+			if err := wait(ctx, 0, time.Second); err != nil {
+				return err
+			}
+			return v.start(ctx)
+		})
+		if err != nil {
+			return fmt.Errorf("round %d: %w", round+1, err)
+		}
+		if err := f.stack.Died(); err != nil {
+			return fmt.Errorf("round %d: killing %s took another with it: %w", round+1, v.name, err)
+		}
+	}
+	f.report.figure(figureRounds, float64(f.rounds))
+	return wait(ctx, 2*time.Second, 3*time.Second)
 }
 
 // losses loses the bus with all its files while REST publications go on. Events that
