@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -441,7 +442,10 @@ func TestCertificateOfAName(t *testing.T) {
 	}
 }
 
-// Names that are nobody's cost neither the database nor the authority anything: both may be away.
+var unknownNames = flag.Int("unknown-names", 500, "how many handshakes with names that are nobody's TestUnknownNames makes")
+
+// Names that are nobody's cost neither the database nor the authority anything: both may be away. Every
+// fourth client comes as the authority does.
 func TestUnknownNames(t *testing.T) {
 	t.Parallel()
 	certificate, operator := own(t)
@@ -450,22 +454,51 @@ func TestUnknownNames(t *testing.T) {
 		ordering(a)(o)
 		o.Certificate = certificate
 	})
+	var looks atomic.Int64
+	storetest.EachStatement(t, r.db, func(text string) {
+		if strings.Contains(text, "gateway_acme") || strings.Contains(text, "gateway_domain") {
+			looks.Add(1)
+		}
+	})
 	r.run()
 	g := r.listen(listenOn(t), listenOn(t))
 	if err := r.db.Close(); err != nil {
 		t.Fatal(err)
 	}
+	before := looks.Load()
+	if before == 0 {
+		t.Error("the gateway has not read its domains at the start")
+	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM([]byte(operator.PEM))
-	for i := range 500 {
-		name := fmt.Sprintf("n%d.example.org", i)
-		_, err := g.handshake(name, pool)
-		if err == nil || !strings.Contains(err.Error(), name) { // the certificate is for another name
-			t.Fatalf("%s: %v", name, err)
-		}
+	var clients sync.WaitGroup
+	var last atomic.Int64
+	began := time.Now()
+	for range 8 {
+		clients.Go(func() {
+			for i := last.Add(1); i <= int64(*unknownNames); i = last.Add(1) {
+				name := fmt.Sprintf("n%d.example.org", i)
+				config := &tls.Config{ServerName: name, RootCAs: pool, MinVersion: tls.VersionTLS12}
+				if i%4 == 0 {
+					config.NextProtos = []string{"acme-tls/1"}
+				}
+				conn, err := tls.Dial("tcp", g.tls.Addr().String(), config)
+				switch {
+				case err == nil:
+					_ = conn.Close()
+					t.Errorf("%s is served", name)
+				case i%4 != 0 && !strings.Contains(err.Error(), name): // the certificate is for another name
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+		})
 	}
-	if n := a.orders.Load(); n != 0 {
-		t.Errorf("%d orders", n)
+	clients.Wait()
+	took := time.Since(began)
+	t.Logf("%d handshakes in %s", *unknownNames, took.Round(time.Millisecond))
+	// Whoever comes, a gateway looks now and then whether domains have changed.
+	if a.orders.Load() != 0 || looks.Load()-before > 2+int64(took/(5*time.Second)) {
+		t.Errorf("%d orders, %d statements about domains", a.orders.Load(), looks.Load()-before)
 	}
 	if logs := r.logs.String(); strings.Contains(logs, "no certificate that can be used") {
 		t.Errorf("the log tells of unknown names: %s", logs)
