@@ -10,11 +10,16 @@ import (
 	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/input"
 )
 
 func (h *handlers) update(c *web.Call) error {
 	id, f := web.ID(c, domain.ParseWebhookID), c.Form()
-	form := h.read(f)
+	pulls, err := h.pulls(c, id, f)
+	if err != nil {
+		return err
+	}
+	form := h.read(f, pulls)
 	if form.Has("secret") {
 		form.Ignore("secret")
 		form.Fault("can't be set here: use rotate-secret", "secret")
@@ -25,9 +30,9 @@ func (h *handlers) update(c *web.Call) error {
 	pulled := false
 	w, health, err := h.Store.UpdateWebhook(c.Context(), c.Principal.Account, id, func(w *domain.Webhook) error {
 		before := w.Delivery
-		err := form.change(w)
+		fault := form.change(w)
 		pulled = before != domain.DeliveryPull && w.Delivery == domain.DeliveryPull
-		return err
+		return fault
 	})
 	if errors.Is(err, domain.ErrQuota) {
 		return web.Conflict("The quota of deliveries is used up. The webhook is active again in the next period, or when its consumer gets another plan.")
@@ -41,6 +46,16 @@ func (h *handlers) update(c *web.Call) error {
 		_, _ = h.Store.EndPushed(c.Context(), id)
 	}
 	return c.Answer(http.StatusOK, h.view(w, health))
+}
+
+// pulls tells whether the receiver of a webhook reads, as far as a change needs to know: only then may the
+// url be taken away. Nobody posts to a webhook that becomes push meanwhile and has none: see reachable.
+func (h *handlers) pulls(c *web.Call, id domain.WebhookID, f *input.Form) (bool, error) {
+	if id == "" || !f.Null("url") || f.Has("delivery") {
+		return false, nil
+	}
+	w, _, err := h.Store.GetWebhook(c.Context(), c.Principal.Account, id)
+	return w.Delivery == domain.DeliveryPull, err
 }
 
 func (h *handlers) delete(c *web.Call) error {

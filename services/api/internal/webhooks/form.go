@@ -34,13 +34,14 @@ type webhookForm struct {
 	web.Changes[domain.Webhook]
 	egress    Egress
 	retention time.Duration
-	pull      bool // it says that the receiver reads
+	pull      bool // the receiver reads
 }
 
 // read reads the fields that registration and PATCH have in common. Fields that
-// are set by Waybill alone are ignored, so that what was read can be sent back.
-func (h *handlers) read(f *input.Form) *webhookForm {
-	w := &webhookForm{Form: f, egress: h.Egress, retention: h.Retention}
+// are set by Waybill alone are ignored, so that what was read can be sent back. Of a webhook
+// that pulls, the form need not say so.
+func (h *handlers) read(f *input.Form, pulls bool) *webhookForm {
+	w := &webhookForm{Form: f, egress: h.Egress, retention: h.Retention, pull: pulls}
 	w.Ignore("id", "createdAt", "updatedAt", "headerNames", "disabledReason", "fault", "authType", "authCertificate",
 		"receiverCertificateExpiresAt", "previousSecretExpiresAt")
 	w.delivery()

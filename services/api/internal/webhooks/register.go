@@ -15,7 +15,7 @@ import (
 
 func (h *handlers) register(c *web.Call) error {
 	key, f := c.IdempotencyKey(), c.Form()
-	form := h.read(f)
+	form := h.read(f, false)
 	form.secret()
 	if form.pull {
 		form.Require("events")
