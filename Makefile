@@ -79,12 +79,20 @@ MEASURED = ^TestAttacks$$
 # Tests of services that read docs and config. Cached results would not notice that these have changed.
 READERS = ^(TestConsoleSigningKeys|TestGuide|TestOperationsAreTools|TestPage)$$
 
+TEST = $(RACE) -skip '$(MEASURED)' -parallel 6 -timeout 20m
+# The packages of every module but cmd.
+LIBRARIES = $$(go list -m -f '{{if ne .Path "waybill.dev/cmd"}}{{.Dir}}/...{{end}}')
+
 .PHONY: test
 # Six tests of a package at a time, not one for each processor: most of them wait for a database, a bus
 # or a deadline.
-# The tests of cmd build binaries and read docs and deploy: they are never cached.
+# The tests of cmd build binaries and read docs and deploy: they are never cached. All other modules are
+# tested in one go: a module's last tests often wait, and those of another one use the time.
 test: need-test ## run all tests with the race detector, on SQLite and on a temporary Postgres
-	@$(call each_module,$(RACE) -skip '$(MEASURED)' -parallel 6 -timeout 20m $$([ "$${PWD##*/}" != cmd ] || echo -count=1) $(ARGS) ./...)
+	@failed=""; \
+	printf '\n== cmd\n'; $(TEST) -count=1 $(ARGS) ./cmd/... || failed=1; \
+	printf '\n== services and shared\n'; $(TEST) $(ARGS) $(LIBRARIES) || failed=1; \
+	[ -z "$$failed" ]
 	@cd services/api && $(RACE) -count=1 -run '$(READERS)' $(ARGS) . ./internal/selfapi ./internal/spec
 	@cd services/gateway && $(RACE) -count=1 -run '$(READERS)' $(ARGS) ./internal/policy
 	@printf '\n== what hostile JSON costs, without the race detector\n'

@@ -44,7 +44,7 @@ const (
 	// A migration that changes a table waits for those who use it, and whoever comes later waits for the
 	// migration. So it gives up after lockWait, lets all of them pass, and tries again lockPause later, for
 	// lockPatience in all: long enough for a dump of the database to end.
-	lockWait     = 500 * time.Millisecond
+	lockWait     = 250 * time.Millisecond
 	lockPause    = 2 * time.Second
 	lockPatience = 30 * time.Minute
 )
@@ -87,8 +87,8 @@ func (source *migrationSource) provider(db *sql.DB) (*goose.Provider, error) {
 
 // Migrate applies what is pending and returns what it applied, in order. Several
 // processes may call it at once: one migrates, the others wait. When others use a table that a
-// migration changes, it tries for up to half an hour. Each try waits for half a second, so nobody
-// waits longer behind it.
+// migration changes, it tries for up to half an hour. Each try waits for a quarter of a second, so
+// nobody waits longer behind it. One that changes two tables may wait so long for each.
 func (s *Store) Migrate(ctx context.Context) ([]Migration, error) {
 	source, err := s.dialect.migrations()
 	if err != nil {
