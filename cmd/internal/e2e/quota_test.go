@@ -12,6 +12,7 @@ import (
 
 	"waybill.dev/cmd/internal/sink"
 	"waybill.dev/cmd/internal/stack"
+	"waybill.dev/shared/domain"
 )
 
 // partners is the bucket of the consumer with a quota.
@@ -22,9 +23,12 @@ const partners = bucketsOfDefault + "/partners"
 // in order as soon as the plan allows more.
 func quota(w *world) {
 	partner := w.subscribed(40)
-	endpoint, hook := w.registerAs(partner, "partner", func(h *stack.Webhook) { h.MaxInFlight = 4 })
+	endpoint, hook := w.registerAs(partner, "partner", func(h *stack.Webhook) { h.MaxInFlight = 1 })
 	endpoint.Behave(func(sink.Post) sink.Answer { return sink.Answer{Delay: 20 * time.Millisecond} })
-	w.known(1)
+	watcher, _ := w.register("watcher", forAlerts(nil))
+	var told alertsGot
+	watcher.Behave(told.note(answerWith(http.StatusOK)))
+	w.known(2)
 	ids := slices.Concat(w.killedAmidst(), w.publish(40))
 	w.await("the quota is used up", patience, func() bool {
 		h, err := w.api.Webhook(w.Context(), hook.ID)
@@ -41,6 +45,9 @@ func quota(w *world) {
 	w.await("each delivery is delivered or waits, and each delivered one is counted", patience, func() bool {
 		by, counted = w.byStatus(hook.ID), w.metered()
 		return by["delivered"]+by["held"]+by["pending"] == len(ids) && counted == by["delivered"] && counted >= 40
+	})
+	w.await("somebody is told once", patience, func() bool {
+		return cmp.Equal(map[domain.EventType]int{domain.WebhookDisabled: 1}, told.about(hook.ID))
 	})
 	later := w.publish(10)
 	held := w.delivery(hook.ID, later[9], "held")

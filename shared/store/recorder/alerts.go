@@ -102,6 +102,33 @@ func (w *recordWork) alert(ctx context.Context, tx alertsTx, counted *tally) err
 	return nil
 }
 
+// tellUsedUp tells of the webhooks that the transaction has disabled because a quota is used up.
+func (w *recordWork) tellUsedUp(ctx context.Context, tx alertsTx, counted *tally) error {
+	if len(counted.disabled) == 0 {
+		return nil
+	}
+	w.day(store.DateOf(w.now)) // the alerts are of now
+	a := &alerts{work: w, tx: tx, counted: counted}
+	ids := make([]string, len(counted.disabled))
+	for i := range counted.disabled {
+		ids[i] = string(counted.disabled[i].Webhook)
+	}
+	if err := a.readRows(ctx, tx.list(ids)); err != nil {
+		return err
+	}
+	for i := range counted.disabled {
+		h := &counted.disabled[i]
+		if a.hooks[h.Webhook] == nil || slices.ContainsFunc(w.health, func(o domain.HealthChange) bool { return o.Webhook == h.Webhook && o.DisabledVersion > 0 }) {
+			continue // it is deleted, or was told to be disabled for another reason
+		}
+		a.find(transition{
+			webhook: h.Webhook, at: h.At, key: strconv.FormatInt(h.DisabledVersion, 36), reason: h.DisabledReason,
+			failures: a.circuitOf(h.Webhook).Failures, since: h.At, answer: domain.Answer{Class: domain.ClassOK},
+		}, domain.WebhookDisabled)
+	}
+	return a.write(ctx)
+}
+
 // circuit finds what the owner of a webhook says of its row of failures. What is older than
 // what was said before tells nothing.
 func (a *alerts) circuit(h *domain.HealthChange) {

@@ -273,6 +273,39 @@ func testAlertsDisabled(t *testing.T, b *bench) {
 	}
 }
 
+// testAlertsUsedUp uses up a quota of deliveries, beside what else the log gets: each webhook that becomes
+// inactive by that is told once, to its account alone.
+func testAlertsUsedUp(t *testing.T, b *bench) {
+	furnish(t, b, 2)
+	mine, mine2, nobodys := b.Webhook(t, owned("c1")), b.Webhook(t, owned("c1")), b.Webhook(t)
+	b.Webhook(t, forAlerts)
+	b.Webhook(t, ofAccount("other", forAlerts)...)
+	first := b.Outcome(b.Accepted(t, "e1"), mine, domain.StatusDelivered)
+	if result := b.Recorded(t, first); len(result.Alerts) != 0 {
+		t.Errorf("told of %v", result.Alerts)
+	}
+	e2 := b.Accepted(t, "e2")
+	last := []domain.Outcome{b.Outcome(e2, mine2, domain.StatusDelivered), b.Outcome(e2, nobodys, domain.StatusDelivered), first}
+	if result := b.Recorded(t, last...); len(result.Alerts) != 2 || len(result.Disabled) != 2 {
+		t.Errorf("told of %v, disabled %v, want 2 of each", result.Alerts, result.Disabled)
+	}
+	if result := b.Recorded(t, last...); len(result.Alerts) != 0 {
+		t.Errorf("told again of %v", result.Alerts)
+	}
+	got := wantAlerts(t, b, account, domain.WebhookDisabled, domain.WebhookDisabled)
+	wantAlerts(t, b, "other")
+	of := map[domain.WebhookID]bool{}
+	for _, one := range got {
+		of[one.WebhookID] = true
+		if one.Reason != "quota" || one.Class != domain.ClassOK || one.FailuresInARow != 0 || one.Host != "receiver.example" || !one.Since.Equal(b.DB.Now()) {
+			t.Errorf("told: %+v", one)
+		}
+	}
+	if !of[mine.ID] || !of[mine2.ID] {
+		t.Errorf("told of %v, want both webhooks of the consumer", of)
+	}
+}
+
 func testAlertsOfItself(t *testing.T, b *bench) {
 	self := b.Webhook(t, func(w *domain.Webhook) { w.Events = domain.WebhookTypes() })
 	since := b.Clock.Now()

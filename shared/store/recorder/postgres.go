@@ -28,6 +28,10 @@ const recordLock = 0x57617972 // "Wayr"
 // errKnown says that a COPY met a row that is in the log already.
 var errKnown = errors.New("in the log already")
 
+// errUsedUp says that a quota was used up by the way. Somebody may be told of that by an event, and a
+// transaction that adds events must hold store.FeedLock from its beginning.
+var errUsedUp = errors.New("a quota is used up")
+
 // record writes new rows with COPY, which costs half of the cheapest INSERT that looks
 // out for conflicts, but fails as a whole on one: then it starts anew and writes them
 // like other changes. Measured on 2 cores, server CPU a delivery with its attempt: 16 µs
@@ -37,12 +41,20 @@ var errKnown = errors.New("in the log already")
 // changes rows has the log to itself: two that change what the other has added would
 // wait for each other until Postgres finds out, a second later.
 func (d postgres) record(ctx context.Context, w *recordWork) (RecordResult, error) {
-	result, err := d.recordTx(ctx, w, w.changes())
-	if errors.Is(err, errKnown) {
-		w.unborn()
-		result, err = d.recordTx(ctx, w, true)
+	alone, known := w.changes(), false
+	for {
+		result, err := d.recordTx(ctx, w, alone)
+		switch {
+		case errors.Is(err, errKnown) && !known:
+			known = true
+			w.unborn()
+		case errors.Is(err, errUsedUp):
+			w.usedUp = true
+		default:
+			return result, err
+		}
+		alone = true
 	}
-	return result, err
 }
 
 func (d postgres) recordTx(ctx context.Context, w *recordWork, alone bool) (RecordResult, error) {
@@ -70,6 +82,12 @@ func (d postgres) recordTx(ctx context.Context, w *recordWork, alone bool) (Reco
 		}
 		if counted.disabled, err = counted.meter.write(ctx); err != nil {
 			return err
+		}
+		if len(counted.disabled) > 0 && !w.usedUp {
+			return errUsedUp
+		}
+		if err := w.tellUsedUp(ctx, pgxAlerts{tx}, &counted); err != nil {
+			return fmt.Errorf("tell of a used up quota: %w", err)
 		}
 		return recordRestPostgres(ctx, tx, w, &counted)
 	})

@@ -39,6 +39,7 @@ func recordTests() storetest.Tests[*bench] {
 		"tells of each transition once":        testAlerts,
 		"tells of what is exhausted, bounded":  testAlertsExhausted,
 		"tells of what becomes inactive":       testAlertsDisabled,
+		"tells of a quota that is used up":     testAlertsUsedUp,
 		"tells once what two dispatchers see":  testAlertsOfTwo,
 		"never tells a webhook of itself":      testAlertsOfItself,
 	}

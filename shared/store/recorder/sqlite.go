@@ -48,6 +48,14 @@ func (d sqlite) record(ctx context.Context, w *recordWork) (RecordResult, error)
 	if counted.disabled, err = counted.meter.write(ctx); err != nil {
 		return RecordResult{}, err
 	}
+	if len(counted.disabled) > 0 && !w.tells() {
+		if _, err := d.statements.NextXact(ctx, tx); err != nil {
+			return RecordResult{}, fmt.Errorf("number the commit: %w", err)
+		}
+	}
+	if err := w.tellUsedUp(ctx, sqliteAlerts{d.db, tx}, &counted); err != nil {
+		return RecordResult{}, fmt.Errorf("tell of a used up quota: %w", err)
+	}
 	if err := d.recordRest(ctx, tx, w, &counted); err != nil {
 		return RecordResult{}, err
 	}

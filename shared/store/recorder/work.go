@@ -25,7 +25,8 @@ type recordWork struct {
 	sequences []lastSequence
 	// exhausted are deliveries whose schedule has come to its end, those of alerts left out.
 	exhausted []domain.Outcome
-	outdated  int // outcomes and events that have no place in the log
+	usedUp    bool // a quota is used up with it, and somebody may be told
+	outdated  int  // outcomes and events that have no place in the log
 }
 
 // jobAnswer is how the first attempt of a run ended that was asked for: a job may wait for it.
@@ -53,7 +54,7 @@ type recordDay struct {
 
 // bringsEvents tells whether there are events to add, or may be alerts.
 func (w *recordWork) bringsEvents() bool {
-	if w.tells() {
+	if w.tells() || w.usedUp {
 		return true
 	}
 	for _, day := range w.days {
@@ -317,7 +318,7 @@ func (w *recordWork) leaveOut(floor, last store.Date) {
 
 // changes tells whether there is more than new rows.
 func (w *recordWork) changes() bool {
-	if w.tells() {
+	if w.tells() || w.usedUp {
 		return true
 	}
 	for _, day := range w.days {
