@@ -75,7 +75,7 @@ func (f *field) receiveAsConsumer(ctx context.Context) error {
 	return nil
 }
 
-// ask calls an operation that must work, and reads its answer into into unless that is nil.
+// ask calls an operation that must work, and reads its answer, unless into is nil.
 func (f *field) ask(ctx context.Context, method, path, body string, into any) error {
 	answer, err := f.api.Do(ctx, method, path, []byte(body), nil)
 	if err != nil {
