@@ -15,6 +15,7 @@ export GOCACHE=$work/cache
 (umask 077 && "$work/a clone elsewhere/deploy/release/release.sh" "$work/again" "$@")
 same=0
 while read -r sum file; do
+  grep -qF "  $file" "$out/SHA256SUMS" || { echo "$out has no $file: it was made from another commit, or for other platforms" >&2; exit 1; }
   grep -qxF "$sum  $file" "$out/SHA256SUMS" || { echo "$file has other bytes when it is built again" >&2; exit 1; }
   same=$((same + 1))
 done <"$work/again/SHA256SUMS"
