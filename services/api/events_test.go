@@ -222,8 +222,9 @@ func TestPublishTogether(t *testing.T) {
 			})
 		}
 		waiting.Wait()
-		if len(fresh) != ids {
-			t.Errorf("%d ids were accepted, want %d", len(fresh), ids)
+		// What was answered with 503 may be stored all the same; then it is a duplicate the next time.
+		if refused := int(r.refused.Load()); len(fresh) < ids-refused {
+			t.Errorf("%d ids were accepted after %d refusals, want %d", len(fresh), refused, ids)
 		}
 		for id, n := range fresh {
 			if n != 1 {

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -115,6 +116,8 @@ type rig struct {
 	options  func(*api.Options)
 	unready  bool    // the database is left without its tables
 	limit    float64 // requests a second of an account
+
+	refused atomic.Int64 // answers with 503 after which insist has tried again
 }
 
 func newRig(t *testing.T, database string) *rig {
@@ -318,6 +321,7 @@ func (r *rig) insist(method, path, body string, tweaks ...tweak) answer {
 		if a.status != http.StatusServiceUnavailable || time.Now().After(deadline) {
 			return a
 		}
+		r.refused.Add(1)
 	}
 }
 
