@@ -82,7 +82,7 @@ func (r *rig) another(ring *seal.Keyring) *rig {
 			t.Errorf("Run: %v", err)
 		}
 	})
-	return &rig{t: t, nats: r.nats, keys: ring, database: r.database, store: s, bus: wire, url: server.URL, logs: r.logs}
+	return &rig{t: t, nats: r.nats, keys: ring, database: r.database, store: s, bus: wire, url: server.URL, logs: r.logs, refused: r.refused}
 }
 
 // status asks something with the key and returns what it was answered with.

@@ -140,7 +140,7 @@ func TestDatabaseIsDown(t *testing.T) {
 func TestRelayTakesOver(t *testing.T) {
 	t.Parallel()
 	first := newRig(t, shared.Postgres(t))
-	second := &rig{t: t, nats: first.nats, keys: first.keys, database: first.database, logs: &logBuffer{}}
+	second := &rig{t: t, nats: first.nats, keys: first.keys, database: first.database, logs: &logBuffer{}, refused: first.refused}
 	leads := func(r *rig) bool {
 		families, err := r.registry.Gather()
 		if err != nil {

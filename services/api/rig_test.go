@@ -117,7 +117,7 @@ type rig struct {
 	unready  bool    // the database is left without its tables
 	limit    float64 // requests a second of an account
 
-	refused atomic.Int64 // answers with 503 after which insist has tried again
+	refused *atomic.Int64 // answers with 503 after which insist has tried again
 }
 
 func newRig(t *testing.T, database string) *rig {
@@ -135,7 +135,7 @@ func prepareRig(t *testing.T, database string) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &rig{t: t, nats: bustest.Start(t), keys: keys, database: database, logs: &logBuffer{}}
+	return &rig{t: t, nats: bustest.Start(t), keys: keys, database: database, logs: &logBuffer{}, refused: new(atomic.Int64)}
 }
 
 // open opens the handles; they are closed when the test ends.
