@@ -188,8 +188,9 @@ type Rights struct {
 	User, Account string
 	// Told says that the server told; Everything that it sets no limits.
 	Told, Everything bool
-	// Missing are subjects that a process of this name must listen to and may not.
-	Missing []string
+	// Missing are subjects that a process of this name must listen to and may not, Unpublished subjects
+	// of streams that it must publish to and may not.
+	Missing, Unpublished []string
 }
 
 // needed returns the subjects that a process listens to, by its name on the bus.
@@ -203,18 +204,46 @@ func needed(name string) []string {
 	return []string{SubjectConfig, SubjectRelay, SubjectKeys, subjectPublish + ">", "_INBOX_" + name + ".>"}
 }
 
-// Rights finds out what the user of this connection may listen to, on a connection of its own. What it may
-// publish can't be tried without publishing.
+// published returns subjects of the streams that a process publishes to, by its name on the bus.
+func published(name string) []string {
+	of := func(prefixes ...string) (subjects []string) {
+		for _, prefix := range prefixes {
+			subjects = append(subjects, prefix+"rights")
+		}
+		return subjects
+	}
+	switch name {
+	case "gateway":
+		return nil
+	case "dispatcher":
+		return append(of(subjectRejected, subjectDue, subjectSchedule, subjectHold, subjectOrder), SubjectRecords)
+	}
+	return of(subjectEvents, subjectRejected, subjectDue, subjectSchedule, subjectHold, subjectOrder)
+}
+
+// noStream is the name of no stream. A message that is meant for it is refused by every stream, so whether
+// it may be published can be tried without storing anything.
+const noStream = "waybill-rights"
+
+// Rights finds out what the user of this connection may listen to and which streams it may publish to, on a
+// connection of its own. Nothing is stored, and nobody hears of it. What it may publish to other processes
+// is not tried: that would reach them.
 func (b *Bus) Rights(ctx context.Context) (Rights, error) {
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
 	var mu sync.Mutex
 	var refused []string
+	var unpublished strings.Builder // what the server says of refused publications
 	conn, err := b.dial(nats.MaxReconnects(0), nats.RetryOnFailedConnect(false), nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
-		if errors.Is(err, nats.ErrPermissionViolation) && sub != nil {
-			mu.Lock()
-			defer mu.Unlock()
+		if !errors.Is(err, nats.ErrPermissionViolation) {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if sub != nil {
 			refused = append(refused, sub.Subject)
+		} else {
+			unpublished.WriteString(err.Error() + "\n")
 		}
 	}))
 	if err != nil {
@@ -226,7 +255,14 @@ func (b *Bus) Rights(ctx context.Context) (Rights, error) {
 			return Rights{}, unavailable("listen on the bus", err)
 		}
 	}
-	// The answer comes after those to the subscriptions.
+	for _, subject := range published(b.options.Name) {
+		msg := nats.NewMsg(subject)
+		msg.Header.Set(jetstream.ExpectedStreamHeader, noStream)
+		if err := conn.PublishMsg(msg); err != nil {
+			return Rights{}, unavailable("publish on the bus", err)
+		}
+	}
+	// The answer comes after those to the subscriptions and publications.
 	if err := conn.FlushWithContext(ctx); err != nil {
 		return Rights{}, unavailable("reach the bus", err)
 	}
@@ -236,6 +272,11 @@ func (b *Bus) Rights(ctx context.Context) (Rights, error) {
 	for _, subject := range needed(b.options.Name) {
 		if slices.Contains(refused, subject) {
 			rights.Missing = append(rights.Missing, subject)
+		}
+	}
+	for _, subject := range published(b.options.Name) {
+		if strings.Contains(unpublished.String(), `Publish to "`+subject+`"`) {
+			rights.Unpublished = append(rights.Unpublished, strings.TrimSuffix(subject, "rights"))
 		}
 	}
 	return rights, nil

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -358,6 +359,49 @@ func guest(t *testing.T, s *server.Server, user, password string) (*nats.Conn, <
 	}
 	t.Cleanup(conn.Close)
 	return conn, refused
+}
+
+// Each of the shipped users has what its process needs. A right that is taken away is named. To find that
+// out stores nothing.
+func TestRights(t *testing.T) {
+	options := read(t, "nats.conf")
+	s := start(t, options)
+	password := map[string]string{"api": "kApi", "dispatcher": "kDispatcher", "gateway": "kGateway"}
+	join(t, s, "api", "kApi")
+	for name, secret := range password {
+		b := connect(t, url(s, name, secret), name, 1)
+		if r, err := b.Rights(t.Context()); err != nil || len(r.Missing)+len(r.Unpublished) > 0 {
+			t.Errorf("%s: %+v, %v", name, r, err)
+		}
+	}
+	for name, lost := range map[string][]string{"api": {"events.>", "d.>"}, "dispatcher": {"hold.>", "records"}} {
+		narrow := read(t, "nats.conf")
+		for _, u := range narrow.Users {
+			if u.Username == name {
+				u.Permissions.Publish.Allow = slices.DeleteFunc(slices.Clone(u.Permissions.Publish.Allow), func(subject string) bool { return slices.Contains(lost, subject) })
+			}
+		}
+		b := connect(t, url(start(t, narrow), name, password[name]), name, 1)
+		var want []string
+		for _, subject := range lost {
+			want = append(want, strings.TrimSuffix(subject, ">"))
+		}
+		r, err := b.Rights(t.Context())
+		slices.Sort(r.Unpublished)
+		slices.Sort(want)
+		if err != nil || !slices.Equal(r.Unpublished, want) || len(r.Missing) > 0 {
+			t.Errorf("%s without %v: %+v, %v", name, lost, r, err)
+		}
+	}
+	streams, err := connect(t, url(s, "api", "kApi"), "api", 1).InspectStreams(t.Context())
+	if err != nil || len(streams) == 0 {
+		t.Fatalf("%d streams, %v", len(streams), err)
+	}
+	for _, stream := range streams {
+		if stream.Messages > 0 {
+			t.Errorf("%s holds %d messages", stream.Name, stream.Messages)
+		}
+	}
 }
 
 func TestPublisherPublishesEvents(t *testing.T) {

@@ -96,13 +96,16 @@ func (s *site) checkRights(ctx context.Context) []finding.Finding {
 	if len(rights.Missing) > 0 {
 		return one(finding.Bad("may not listen to "+strings.Join(rights.Missing, ", "), "News between the processes are lost, or publishers are not served.", "give the user these rights, as in deploy/nats/nats.conf, and use the user of this process"))
 	}
+	if len(rights.Unpublished) > 0 {
+		return one(finding.Bad("may not publish to "+strings.Join(rights.Unpublished, ", "), "What this process hands on is refused by the bus.", "give the user these rights, as in deploy/nats/nats.conf, and use the user of this process"))
+	}
 	if rights.Told && rights.Everything && !s.held {
 		return one(finding.Warn("the user may do everything", "Whoever reaches this port can publish for any account.", "use the users of deploy/nats/nats.conf"))
 	}
 	if rights.Told && rights.Everything {
 		return one(finding.Good("the bus of `waybill dev` has no users", "Keep its port on loopback: whoever reaches it can publish for any account."))
 	}
-	return one(finding.Good("it may listen to all that it needs", "What it may publish is not tried, because that would publish."))
+	return one(finding.Good("it may listen to all that it needs, and publish to its streams", "What it may tell other processes is not tried, because that would reach them."))
 }
 
 func (s *site) checkStreams(ctx context.Context) []finding.Finding {
