@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -36,7 +37,7 @@ func TestDeployOnATerminal(t *testing.T) {
 				if strings.ContainsAny(line, "\r\x1b") || strings.Contains(line, "waiting") {
 					t.Errorf("left behind: %q", line)
 				}
-				if n := utf8.RuneCountInString(line); n > int(columns) && !strings.Contains(line, "/tmp/") && !strings.HasPrefix(line, "waybill: ") {
+				if n := utf8.RuneCountInString(line); n > int(columns) && !strings.Contains(line, os.TempDir()) && !strings.HasPrefix(line, "waybill: ") {
 					t.Errorf("%d columns: %s", n, line)
 				}
 				stays = append(stays, strings.TrimSpace(line))
