@@ -72,6 +72,7 @@ func (p *Process) Launch() error {
 	// It ends by Kill and Stop, not with a context.
 	cmd := exec.CommandContext(context.Background(), p.path, p.args...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = p.env, log, log
+	cmd.Dir = filepath.Dir(p.log) // not where whoever starts it is: there may be a folder config, with routes
 	cmd.SysProcAttr = attributes()
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", p.Name, err)
