@@ -218,18 +218,18 @@ func replacer(by map[string]string) *strings.Replacer {
 }
 
 // freeAddress returns an address of loopback that nothing listens on. Its port is below those that the system
-// hands out by itself (32768 and more), so no connection of another process takes it before it is used.
+// hands out by itself (32768 and more) and above those of package stack, so nobody takes it before it is used.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for range 100 {
-		listener, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(20_000+rand.IntN(12_000)))
+		listener, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(26_000+rand.IntN(6_700)))
 		if err == nil {
 			address := listener.Addr().String()
 			_ = listener.Close()
 			return address
 		}
 	}
-	t.Fatal("there is no free port between 20000 and 32000")
+	t.Fatal("there is no free port between 26000 and 32700")
 	return ""
 }
 
