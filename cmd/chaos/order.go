@@ -133,8 +133,8 @@ func orderControl(ctx context.Context, b *bench) error {
 
 const figureOvertaken = "events that overtook one of their shipment"
 
-// killDispatchers kills one dispatcher after the other. Every second time that is the one that keeps the
-// order.
+// killDispatchers kills a dispatcher in each round and starts it again. In every second round it is the
+// dispatcher that keeps the order.
 func (d *inOrder) killDispatchers(ctx context.Context) error {
 	for round := range d.rounds {
 		if err := wait(ctx, 1500*time.Millisecond, 4*time.Second); err != nil {

@@ -176,7 +176,7 @@ func kills(start form, choose func(st *stack.Stack, round int) victim) func(cont
 	}
 }
 
-// killInTurns kills what choose names, one round after the other, and starts it again.
+// killInTurns kills a process in each round and starts it again. Choose says which process.
 func (f *field) killInTurns(ctx context.Context, choose func(st *stack.Stack, round int) victim) error {
 	for round := range f.rounds {
 		if err := wait(ctx, 1500*time.Millisecond, 4*time.Second); err != nil {

@@ -188,8 +188,8 @@ type Rights struct {
 	User, Account string
 	// Told says that the server told; Everything that it sets no limits.
 	Told, Everything bool
-	// Missing are subjects that a process of this name must listen to and may not, Unpublished subjects
-	// of streams that it must publish to and may not.
+	// Missing are the subjects that a process of this name must listen to, but may not. Unpublished are the
+	// subjects of streams that it must publish to, but may not.
 	Missing, Unpublished []string
 }
 
@@ -204,7 +204,8 @@ func needed(name string) []string {
 	return []string{SubjectConfig, SubjectRelay, SubjectKeys, subjectPublish + ">", "_INBOX_" + name + ".>"}
 }
 
-// published returns subjects of the streams that a process publishes to, by its name on the bus.
+// published returns one subject of each stream that a process publishes to. The name is that of the process
+// on the bus.
 func published(name string) []string {
 	of := func(prefixes ...string) (subjects []string) {
 		for _, prefix := range prefixes {
@@ -221,8 +222,8 @@ func published(name string) []string {
 	return of(subjectEvents, subjectRejected, subjectDue, subjectSchedule, subjectHold, subjectOrder)
 }
 
-// noStream is the name of no stream. A message that is meant for it is refused by every stream, so whether
-// it may be published can be tried without storing anything.
+// noStream is the name of no stream. A stream refuses a message that says it is for another stream. So a
+// message for noStream is stored nowhere, and still shows whether its subject may be published to.
 const noStream = "waybill-rights"
 
 // Rights finds out what the user of this connection may listen to and which streams it may publish to, on a
@@ -262,7 +263,7 @@ func (b *Bus) Rights(ctx context.Context) (Rights, error) {
 			return Rights{}, unavailable("publish on the bus", err)
 		}
 	}
-	// The answer comes after those to the subscriptions and publications.
+	// The server answers in order: after this answer, it has refused what it refuses.
 	if err := conn.FlushWithContext(ctx); err != nil {
 		return Rights{}, unavailable("reach the bus", err)
 	}

@@ -102,7 +102,8 @@ func (w *recordWork) alert(ctx context.Context, tx alertsTx, counted *tally) err
 	return nil
 }
 
-// tellUsedUp tells of the webhooks that the transaction has disabled because a quota is used up.
+// tellUsedUp adds an alert for each webhook that this transaction has made inactive because a quota of
+// deliveries is used up.
 func (w *recordWork) tellUsedUp(ctx context.Context, tx alertsTx, counted *tally) error {
 	if len(counted.disabled) == 0 {
 		return nil

@@ -28,8 +28,8 @@ const recordLock = 0x57617972 // "Wayr"
 // errKnown says that a COPY met a row that is in the log already.
 var errKnown = errors.New("in the log already")
 
-// errUsedUp says that a quota was used up by the way. Somebody may be told of that by an event, and a
-// transaction that adds events must hold store.FeedLock from its beginning.
+// errUsedUp says that the transaction has used up a quota. Alerts of that are events, and a transaction that
+// adds events must hold store.FeedLock from its beginning. So it starts anew with the lock.
 var errUsedUp = errors.New("a quota is used up")
 
 // record writes new rows with COPY, which costs half of the cheapest INSERT that looks

@@ -48,8 +48,8 @@ func (h *handlers) update(c *web.Call) error {
 	return c.Answer(http.StatusOK, h.view(w, health))
 }
 
-// pulls tells whether the receiver of a webhook reads, as far as a change needs to know: only then may the
-// url be taken away. Nobody posts to a webhook that becomes push meanwhile and has none: see reachable.
+// pulls tells whether a webhook is read by pull, as only such a webhook may lose its url. It looks the webhook
+// up only if the change takes the url away. Should the webhook become push meanwhile, reachable refuses the change.
 func (h *handlers) pulls(c *web.Call, id domain.WebhookID, f *input.Form) (bool, error) {
 	if id == "" || !f.Null("url") || f.Has("delivery") {
 		return false, nil
