@@ -318,7 +318,7 @@ func (w *recordWork) leaveOut(floor, last store.Date) {
 
 // changes tells whether there is more than new rows.
 func (w *recordWork) changes() bool {
-	if w.tells() {
+	if w.tells() || w.usedUp { // usedUp: an earlier try has found it out
 		return true
 	}
 	for _, day := range w.days {
