@@ -235,6 +235,7 @@ func (b *Bus) Rights(ctx context.Context) (Rights, error) {
 	var mu sync.Mutex
 	var refused []string
 	var unpublished strings.Builder // what the server says of refused publications
+	closed := make(chan struct{})
 	conn, err := b.dial(nats.MaxReconnects(0), nats.RetryOnFailedConnect(false), nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
 		if !errors.Is(err, nats.ErrPermissionViolation) {
 			return
@@ -246,7 +247,7 @@ func (b *Bus) Rights(ctx context.Context) (Rights, error) {
 		} else {
 			unpublished.WriteString(err.Error() + "\n")
 		}
-	}))
+	}), nats.ClosedHandler(func(*nats.Conn) { close(closed) }))
 	if err != nil {
 		return Rights{}, unavailable("connect to the bus", err)
 	}
@@ -268,6 +269,12 @@ func (b *Bus) Rights(ctx context.Context) (Rights, error) {
 		return Rights{}, unavailable("reach the bus", err)
 	}
 	rights := whoami(ctx, conn)
+	conn.Close()
+	select { // the client calls its handlers in order, so it has called all others by then
+	case <-closed:
+	case <-ctx.Done():
+		return Rights{}, unavailable("close the connection", ctx.Err())
+	}
 	mu.Lock()
 	defer mu.Unlock()
 	for _, subject := range needed(b.options.Name) {
