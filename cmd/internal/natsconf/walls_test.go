@@ -94,10 +94,14 @@ func addSpies(o *server.Options) {
 func tryWalls(t *testing.T, in intruder, inside, outside func(user, password string) string, api *bus.Bus) {
 	t.Helper()
 	serve(t, api)
-	waybill := spy(t, inside("spy-waybill", "kSpy"))
-	neighbour := spy(t, outside("spy-publisher_"+in.other, "kSpy"))
 	conn := enter(t, outside(in.user, in.password), in.user)
 	subject := "events." + in.account + ".shipment.created"
+	// Spies hear each message, so that from then on nobody is told that no API takes it.
+	if answer := ask(t, conn, subject, nats.Header{"Nats-Msg-Id": {"first"}}); answer.Error != nil {
+		t.Fatalf("an ordinary event is answered %s", answer.text)
+	}
+	waybill := spy(t, inside("spy-waybill", "kSpy"))
+	neighbour := spy(t, outside("spy-publisher_"+in.other, "kSpy"))
 	mark := "marked-" + in.user
 	// What others publish meanwhile.
 	if _, err := storeFor(api, in.other, "evt_secret_"+in.user); err != nil {
