@@ -1,6 +1,7 @@
 package bus_test
 
 import (
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
@@ -66,14 +67,16 @@ func TestInspect(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	}
-	consumers, err := b.InspectConsumers(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	fanout := consumers[0]
-	if fanout.Missing || fanout.Pending != 1 || fanout.Unacked != 0 || time.Since(fanout.Oldest).Abs() > time.Minute {
-		t.Errorf("%+v", fanout)
-	}
+	var consumers []bus.ConsumerLook
+	eventually(t, func() error { // the server tells the consumer of a message a moment after it is stored
+		if consumers, err = b.InspectConsumers(t.Context()); err != nil {
+			return err
+		}
+		if fanout := consumers[0]; fanout.Missing || fanout.Pending != 1 || fanout.Unacked != 0 || time.Since(fanout.Oldest).Abs() > time.Minute {
+			return fmt.Errorf("%+v", fanout)
+		}
+		return nil
+	})
 	if due := consumers[2]; due.Missing || due.Pending != 0 || !due.Oldest.IsZero() {
 		t.Errorf("%+v", due)
 	}
