@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"io"
@@ -19,7 +20,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coder/websocket"
+
 	"waybill.dev/shared/certificate/certificatetest"
+	agreed "waybill.dev/shared/tunnel"
 )
 
 // proxy is a program whose configuration docs/tls.md has.
@@ -203,9 +207,43 @@ func (v visitor) visit(t *testing.T, name string) {
 		t.Errorf("a large batch: %s\n%.300s", sent.Status, said)
 	}
 	v.follow(t, name)
-	// Waybill itself, and not the proxy, refuses a tunnel's agent that has no token.
-	if upgraded := v.do(t, http.MethodGet, "/v1/tunnel-connect", ""); upgraded.StatusCode == http.StatusNotFound || upgraded.Header.Get("Content-Type") != "application/problem+json" {
-		t.Errorf("a tunnel's agent: %s, %s", upgraded.Status, upgraded.Header.Get("Content-Type"))
+	v.tunnel(t, name)
+}
+
+// tunnel connects as the agent of a tunnel. On the connection the gateway is the client, and begins.
+func (v visitor) tunnel(t *testing.T, name string) {
+	t.Helper()
+	made := v.do(t, http.MethodPost, "/v1/accounts/default/tunnels", `{"name":"`+name+`"}`)
+	var shown struct {
+		Token string `json:"token"`
+	}
+	if err := json.NewDecoder(made.Body).Decode(&shown); err != nil || shown.Token == "" {
+		t.Fatalf("a tunnel: %s, %v", made.Status, err)
+	}
+	secure, ok := v.client.Transport.(*http.Transport)
+	if !ok {
+		t.Fatalf("the visitor has a %T", v.client.Transport)
+	}
+	_, port, _ := strings.Cut(v.address, ":")
+	socket, answer, err := websocket.Dial(t.Context(), "wss://hooks.example.com:"+port+agreed.ConnectPath, &websocket.DialOptions{
+		HTTPClient: &http.Client{Transport: &http.Transport{ // without HTTP/2, which has no upgrades
+			TLSClientConfig: &tls.Config{RootCAs: secure.TLSClientConfig.RootCAs, MinVersion: tls.VersionTLS12}, DialContext: secure.DialContext,
+		}},
+		Subprotocols: []string{agreed.Protocol}, HTTPHeader: http.Header{"Authorization": {"Bearer " + shown.Token}},
+	})
+	if err != nil {
+		if answer != nil && answer.Body != nil {
+			_ = answer.Body.Close()
+		}
+		t.Fatalf("connect a tunnel's agent: %v", err)
+	}
+	defer func() { _ = socket.CloseNow() }()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	const want = "PRI * HTTP/2.0\r\n" // how a client begins HTTP/2
+	preface := make([]byte, len(want))
+	if _, err := io.ReadFull(websocket.NetConn(ctx, socket, websocket.MessageBinary), preface); err != nil || string(preface) != want {
+		t.Errorf("the gateway begins with %q, %v, want %q", preface, err, want)
 	}
 }
 
