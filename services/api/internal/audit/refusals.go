@@ -14,8 +14,10 @@ import (
 const (
 	// flushEvery is how often what was counted is written.
 	flushEvery = time.Second
-	// writeTime bounds each write, so that a request that is refused waits no longer.
-	writeTime = 500 * time.Millisecond
+	// noteTime bounds the write of a first refusal: its request waits no longer.
+	noteTime = 500 * time.Millisecond
+	// flushTime bounds the write of what was counted, for which nobody waits.
+	flushTime = 5 * time.Second
 	// maxKnown bounds what is remembered; further refusals are written one by one.
 	maxKnown = 10_000
 )
@@ -28,7 +30,8 @@ type Store interface {
 
 // Refusals writes the first refusal of its kind within a minute before Note returns, and how
 // many followed within a second of them. A process that is killed loses the counts of its
-// last second, and no entry. Run must be running.
+// last second, and no entry. If the database stores a write, but its answer comes too late, it
+// is written again, and counts twice. Run must be running.
 type Refusals struct {
 	store  Store
 	logger *slog.Logger
@@ -47,6 +50,7 @@ type kind struct {
 type refusal struct {
 	entry   domain.AuditEntry
 	waiting int
+	writing bool // the first one is not written yet, and may still have to wait
 }
 
 // NewRefusals returns the log; logger is told what could not be written.
@@ -66,17 +70,18 @@ func (r *Refusals) Note(ctx context.Context, e domain.AuditEntry) {
 		r.mu.Unlock()
 		return
 	}
+	first := &refusal{entry: e, writing: true}
 	if len(r.known) < maxKnown {
-		r.known[of] = &refusal{entry: e}
+		r.known[of] = first
 	}
 	r.mu.Unlock()
 	// Who hangs up before the answer is in the log none the less.
-	if !r.write(context.WithoutCancel(ctx), e) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if seen := r.known[of]; seen != nil {
-			seen.waiting++
-		}
+	written := r.write(context.WithoutCancel(ctx), noteTime, e)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	first.writing = false
+	if !written {
+		first.waiting++
 	}
 }
 
@@ -109,12 +114,12 @@ func (r *Refusals) flush(ctx context.Context) {
 			e.Count, counted[seen] = seen.waiting, seen.waiting
 			seen.waiting = 0
 			entries = append(entries, e)
-		case of.minute != minute:
+		case of.minute != minute && !seen.writing:
 			delete(r.known, of)
 		}
 	}
 	r.mu.Unlock()
-	if len(entries) == 0 || r.write(ctx, entries...) {
+	if len(entries) == 0 || r.write(ctx, flushTime, entries...) {
 		return
 	}
 	r.mu.Lock()
@@ -124,8 +129,8 @@ func (r *Refusals) flush(ctx context.Context) {
 	}
 }
 
-func (r *Refusals) write(ctx context.Context, entries ...domain.AuditEntry) bool {
-	ctx, cancel := context.WithTimeout(ctx, writeTime)
+func (r *Refusals) write(ctx context.Context, within time.Duration, entries ...domain.AuditEntry) bool {
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	err := r.store.Audit(ctx, entries...)
 	if err != nil {

@@ -23,11 +23,22 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type counter struct {
 	mu     sync.Mutex
 	err    error
+	takes  time.Duration // each write
 	writes int
 	counts map[string]int // by key, action and minute
 }
 
-func (c *counter) Audit(_ context.Context, entries ...domain.AuditEntry) error {
+func (c *counter) Audit(ctx context.Context, entries ...domain.AuditEntry) error {
+	c.mu.Lock()
+	takes := c.takes
+	c.mu.Unlock()
+	if takes > 0 {
+		select {
+		case <-time.After(takes):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.writes++
@@ -38,6 +49,12 @@ func (c *counter) Audit(_ context.Context, entries ...domain.AuditEntry) error {
 		c.counts[fmt.Sprint(e.Caller.KeyID, " ", e.Action, " ", e.Error, " ", e.At.Minute())] += e.Count
 	}
 	return nil
+}
+
+func (c *counter) take(time time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.takes = time
 }
 
 func (c *counter) fail(err error) {
@@ -132,4 +149,35 @@ func TestRefusalsWithoutDatabase(t *testing.T) {
 	if _, counts := log.told(); counts["key_2 create-key FORBIDDEN 1"] != 2 {
 		t.Errorf("the last count is lost: %v", counts)
 	}
+}
+
+// A first refusal whose write fails when its minute is over is not forgotten.
+func TestRefusalAtTheEndOfAMinute(t *testing.T) {
+	t.Parallel()
+	rig(t, func(log *counter, note func(key, action string)) {
+		log.take(time.Hour)
+		<-time.After(59*time.Second + 800*time.Millisecond)
+		note("key_1", "create-key") // until half a second later
+		log.take(0)
+		<-time.After(time.Second)
+		synctest.Wait()
+		if _, counts := log.told(); counts["key_1 create-key FORBIDDEN 0"] != 1 {
+			t.Errorf("it is lost: %v", counts)
+		}
+	})
+}
+
+// What is counted has more time to be written than a request may wait.
+func TestSlowCountOfRefusals(t *testing.T) {
+	t.Parallel()
+	rig(t, func(log *counter, note func(key, action string)) {
+		note("key_1", "create-key")
+		log.take(2 * time.Second)
+		note("key_1", "create-key")
+		<-time.After(4 * time.Second)
+		synctest.Wait()
+		if writes, counts := log.told(); writes != 2 || counts["key_1 create-key FORBIDDEN 0"] != 2 {
+			t.Errorf("%d writes: %v", writes, counts)
+		}
+	})
 }
