@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"net"
@@ -18,7 +19,7 @@ import (
 )
 
 // connectTimeout is how long one connection to Postgres may take to come about, unless
-// the URL says otherwise: an api answers 503 within 2 s of an outage.
+// the URL or Options say otherwise: an api answers 503 within 2 s of an outage.
 const connectTimeout = time.Second
 
 // postgresDialect works on a pool of pgx connections, which gorm and goose share.
@@ -27,21 +28,21 @@ type postgresDialect struct {
 	db   *sql.DB
 }
 
-func openPostgres(ctx context.Context, url string, maxConns int, readOnly bool) (*postgresDialect, error) {
-	config, err := pgxpool.ParseConfig(url)
+func openPostgres(ctx context.Context, o Options) (*postgresDialect, error) {
+	config, err := pgxpool.ParseConfig(o.URL)
 	if err != nil {
 		return nil, err
 	}
-	config.MaxConns = int32(min(maxConns, 10_000)) // bounded
+	config.MaxConns = int32(min(o.MaxConns, 10_000)) // bounded
 	if config.ConnConfig.ConnectTimeout == 0 {
-		config.ConnConfig.ConnectTimeout = connectTimeout
+		config.ConnConfig.ConnectTimeout = cmp.Or(o.ConnectTimeout, connectTimeout)
 	}
 	dialer := &net.Dialer{Timeout: config.ConnConfig.ConnectTimeout, KeepAlive: 10 * time.Second}
 	config.ConnConfig.DialFunc = dialer.DialContext
 	if config.ConnConfig.RuntimeParams["application_name"] == "" {
 		config.ConnConfig.RuntimeParams["application_name"] = "waybill"
 	}
-	if readOnly {
+	if o.ReadOnly {
 		config.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
 	}
 	// No statement lasts so long that compiling it pays: of lists that look through many

@@ -40,6 +40,9 @@ type Options struct {
 	Logger *slog.Logger
 	// MaxConns bounds the connections to Postgres, the reading ones to SQLite; 0: 16.
 	MaxConns int
+	// ConnectTimeout bounds the time until one connection to Postgres has come about, unless the
+	// URL has a connect_timeout; 0: 1 s, for who serves requests.
+	ConnectTimeout time.Duration
 	// ReadOnly opens the database to look at it: nothing is made or changed, not even a file.
 	ReadOnly bool
 	// Now is the clock that acceptance times are taken from; nil: time.Now.
@@ -101,7 +104,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	var err error
 	switch {
 	case strings.HasPrefix(o.URL, "postgres://"), strings.HasPrefix(o.URL, "postgresql://"):
-		s.dialect, err = openPostgres(ctx, o.URL, o.MaxConns, o.ReadOnly)
+		s.dialect, err = openPostgres(ctx, o)
 	case strings.HasPrefix(o.URL, sqlitePrefix):
 		open := openSQLite
 		if o.ReadOnly {

@@ -3,9 +3,14 @@ package store_test
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
+	"net/url"
 	"os"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
@@ -132,10 +137,10 @@ func migrate(ctx context.Context, s *store.Store) (applied int, err error) {
 // TestOpen names what is wrong with a URL without repeating it.
 func TestOpen(t *testing.T) {
 	t.Parallel()
-	for _, url := range []string{"", "mysql://root:hush@x", "sqlite:", "sqlite::memory:", "postgres://x:hush@h:notaport/db", "sqlite:/nonexistent/hush-less/x.db"} {
-		s, err := store.Open(t.Context(), store.Options{URL: url})
+	for _, address := range []string{"", "mysql://root:hush@x", "sqlite:", "sqlite::memory:", "postgres://x:hush@h:notaport/db", "sqlite:/nonexistent/hush-less/x.db"} {
+		s, err := store.Open(t.Context(), store.Options{URL: address})
 		if err == nil {
-			t.Errorf("%q opened", url)
+			t.Errorf("%q opened", address)
 			_ = s.Close()
 			continue
 		}
@@ -143,4 +148,68 @@ func TestOpen(t *testing.T) {
 			t.Errorf("the error tells the password: %v", err)
 		}
 	}
+}
+
+// TestSlowConnect connects to a server that takes longer to answer than a service would wait.
+func TestSlowConnect(t *testing.T) {
+	t.Parallel()
+	there, err := url.Parse(storetest.Postgres().Fresh(t).URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := there.Query()
+	query.Del("connect_timeout")
+	there.Host, there.RawQuery = slowly(t, there.Host, 1500*time.Millisecond), query.Encode()
+	for wait, want := range map[time.Duration]error{0: domain.ErrUnavailable, 30 * time.Second: nil} {
+		s, err := store.Open(t.Context(), store.Options{URL: there.String(), ConnectTimeout: wait})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Pending(t.Context()); !errors.Is(err, want) {
+			t.Errorf("with a limit of %s: %v, want %v", wait, err, want)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// slowly listens and passes connections on to a server, each after a time. It returns where it
+// listens.
+func slowly(t *testing.T, server string, after time.Duration) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var passing sync.WaitGroup
+	pass := func(near net.Conn) {
+		defer near.Close()
+		<-time.After(after)
+		far, err := net.Dial("tcp", server)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer far.Close()
+		passing.Go(func() {
+			_, _ = io.Copy(far, near)
+			_ = far.Close()
+		})
+		_, _ = io.Copy(near, far)
+	}
+	passing.Go(func() {
+		for {
+			near, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			passing.Go(func() { pass(near) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		passing.Wait()
+	})
+	return listener.Addr().String()
 }

@@ -61,9 +61,7 @@ func (a *app) restored() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		s, err := store.Open(cmd.Context(), store.Options{
-			URL: set.DatabaseURL.Reveal(), Logger: telemetry.NewLogger(a.stderr, set.LogLevel, set.LogFormat),
-		})
+		s, err := a.openToMigrate(cmd.Context(), set)
 		if err != nil {
 			return err
 		}
@@ -75,6 +73,16 @@ func (a *app) restored() *cobra.Command {
 		return nil
 	})
 	return cmd
+}
+
+// connectTimeout is longer than that of services: one command waits for a busy database rather
+// than to fail.
+const connectTimeout = 10 * time.Second
+
+func (a *app) openToMigrate(ctx context.Context, set settings.Settings) (*store.Store, error) {
+	return store.Open(ctx, store.Options{
+		URL: set.DatabaseURL.Reveal(), ConnectTimeout: connectTimeout, Logger: telemetry.NewLogger(a.stderr, set.LogLevel, set.LogFormat),
+	})
 }
 
 type migrationLine struct {
@@ -92,8 +100,7 @@ func (a *app) migration(cmd *cobra.Command, work func(context.Context, *store.St
 		if err != nil {
 			return err
 		}
-		log := telemetry.NewLogger(a.stderr, set.LogLevel, set.LogFormat)
-		s, err := store.Open(cmd.Context(), store.Options{URL: set.DatabaseURL.Reveal(), Logger: log})
+		s, err := a.openToMigrate(cmd.Context(), set)
 		if err != nil {
 			return err
 		}
