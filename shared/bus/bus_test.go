@@ -217,8 +217,11 @@ func TestScheduledDeliveryBecomesDueOnceAndWhole(t *testing.T) {
 		}
 	}
 	m := take(t, 1, due(b, webhook.Shard()))[0]
-	if now := time.Now(); now.Before(at) {
-		t.Errorf("due %s early", at.Sub(now))
+	if left := time.Until(at); left > 250*time.Millisecond {
+		t.Errorf("due %s early", left)
+	}
+	if told := bus.DueAt(m.Header()); told.Sub(at).Abs() > time.Microsecond {
+		t.Errorf("due at %s, want %s", told, at)
 	}
 	got, err := bus.ParseTask(m.Header(), m.Body())
 	if err != nil {
@@ -226,6 +229,42 @@ func TestScheduledDeliveryBecomesDueOnceAndWhole(t *testing.T) {
 	}
 	if diff := cmp.Diff(second, got); diff != "" {
 		t.Errorf("task changed on its way (-sent +got):\n%s", diff)
+	}
+	left, err := b.Stream(bus.StreamRetries).State(t.Context())
+	if err != nil || left.Messages != 0 {
+		t.Errorf("left in RETRIES: %d, %v; want nothing", left.Messages, err)
+	}
+}
+
+// What is due sooner than the server looks at schedules is handed out at once, with its time.
+// Published twice, it is one.
+func TestScheduledDeliveryThatIsDueSoon(t *testing.T) {
+	t.Parallel()
+	b := connect(t, bustest.Start(t))
+	soon, now := task(), task()
+	now.Delivery += "1"
+	began := time.Now()
+	for range 2 {
+		if err := bustest.Schedule(t.Context(), b, soon, time.Now().Add(240*time.Millisecond)); err != nil {
+			t.Fatalf("schedule: %v", err)
+		}
+	}
+	if err := bustest.Schedule(t.Context(), b, now, time.Now()); err != nil {
+		t.Fatalf("schedule: %v", err)
+	}
+	dues := make(map[domain.DeliveryID]time.Time)
+	for _, m := range take(t, 2, due(b, webhook.Shard())) {
+		got, err := bus.ParseTask(m.Header(), m.Body())
+		if err != nil {
+			t.Fatalf("parse: %v", err)
+		}
+		dues[got.Delivery] = bus.DueAt(m.Header())
+	}
+	if at, ok := dues[soon.Delivery]; !ok || at.Before(began.Add(239*time.Millisecond)) {
+		t.Errorf("what is due soon: %t, at %s", ok, at)
+	}
+	if at, ok := dues[now.Delivery]; !ok || !at.IsZero() {
+		t.Errorf("what is due now: %t, at %s", ok, at)
 	}
 	left, err := b.Stream(bus.StreamRetries).State(t.Context())
 	if err != nil || left.Messages != 0 {

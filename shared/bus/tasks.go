@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"waybill.dev/shared/domain"
 )
@@ -19,13 +20,51 @@ const (
 	headerScheduleTarget = "Nats-Schedule-Target"
 )
 
+// early is how long before its time a scheduled delivery is handed out: nats-server looks at
+// schedules every 250 ms, so that one may be late by that. Who consumes it waits until DueAt.
+const early = 250 * time.Millisecond
+
+// headerDue has the time at which a delivery is due, in microseconds since 1970.
+const headerDue = "Waybill-Due"
+
 // Schedule stores task so that it becomes due at the given time, and calls done exactly
-// once. A delivery has one schedule: a later one replaces the earlier.
+// once. A delivery has one schedule: a later one replaces the earlier. It is handed out up to
+// 250 ms before its time, see DueAt. One that is due sooner has no schedule, and is handed out
+// at once.
 func (b *Bus) Schedule(task *domain.Task, at time.Time, done func(error)) {
 	msg := taskMessage(scheduleSubject(task.Webhook, task.Delivery), task)
-	msg.Header[headerSchedule] = []string{"@at " + at.UTC().Format(time.RFC3339Nano)}
-	msg.Header[headerScheduleTarget] = []string{dueSubject(task.Webhook)}
+	switch left := time.Until(at); {
+	case left <= 0:
+		schedule(msg, task.Webhook, at)
+	case left <= early:
+		msg.Subject = dueSubject(task.Webhook)
+		msg.Header[headerDue] = []string{strconv.FormatInt(at.UnixMicro(), 10)}
+		// Published again, it is one.
+		msg.Header[jetstream.MsgIDHeader] = []string{string(task.Delivery) + "." + strconv.FormatInt(int64(task.Rev), 36)}
+	default:
+		schedule(msg, task.Webhook, at.Add(-early))
+		msg.Header[headerDue] = []string{strconv.FormatInt(at.UnixMicro(), 10)}
+	}
 	b.publishTask(b.schedules, msg, done)
+}
+
+// schedule makes a message one that the server stores for its webhook's due deliveries at a time.
+func schedule(msg *nats.Msg, webhook domain.WebhookID, at time.Time) {
+	msg.Header[headerSchedule] = []string{"@at " + at.UTC().Format(time.RFC3339Nano)}
+	msg.Header[headerScheduleTarget] = []string{dueSubject(webhook)}
+}
+
+// DueAt returns when the delivery in a message of RETRIES is due; zero: it is.
+func DueAt(header map[string][]string) time.Time {
+	values := header[headerDue]
+	if len(values) != 1 {
+		return time.Time{}
+	}
+	micros, err := strconv.ParseInt(values[0], 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.UnixMicro(micros).UTC()
 }
 
 // Hold appends task to its webhook's hold queue and calls done exactly once.

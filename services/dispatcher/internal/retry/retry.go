@@ -130,7 +130,27 @@ func (d *Due) handle(ctx context.Context, m *bus.Message) {
 		return
 	}
 	job := &deliver.Job{Task: task, Origin: &origin{d: d, message: m, delivery: task.Delivery, rev: task.Rev}}
+	if left := min(time.Until(bus.DueAt(m.Header())), longest); left > 0 {
+		d.workers.Go(func() { d.wait(ctx, left, job) })
+		return
+	}
 	d.offer(ctx, job)
+}
+
+// longest bounds how long a delivery waits here for its time. The bus hands it out 250 ms before
+// it; a clock of another machine may differ.
+const longest = time.Second
+
+// wait offers a job when its time has come. If ctx is done before, it is left to another dispatcher.
+func (d *Due) wait(ctx context.Context, left time.Duration, job *deliver.Job) {
+	timer := time.NewTimer(left)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		d.offer(ctx, job)
+	case <-ctx.Done():
+		job.Origin.Abandoned()
+	}
 }
 
 func (d *Due) offer(ctx context.Context, job *deliver.Job) {

@@ -2,6 +2,7 @@ package retry_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
@@ -51,7 +52,11 @@ func connect(t *testing.T, server *bustest.Server) *bus.Bus {
 
 func schedule(t *testing.T, b *bus.Bus, event string, rev domain.Revision) {
 	t.Helper()
-	at := time.Now()
+	scheduleAt(t, b, event, rev, time.Now())
+}
+
+func scheduleAt(t *testing.T, b *bus.Bus, event string, rev domain.Revision, at time.Time) {
+	t.Helper()
 	id := domain.NewDeliveryID(domain.EventKey{Account: domain.DefaultAccount, ID: event, ReceivedAt: time.UnixMilli(1_790_000_000_000)}, webhook)
 	task := domain.Task{
 		Delivery: id, Account: domain.DefaultAccount, Webhook: webhook, EventID: event,
@@ -90,6 +95,32 @@ func run(t *testing.T, due *retry.Due) {
 		<-ended
 	})
 	due.Own(webhook.Shard(), true)
+}
+
+// A wait ends at its time: never before it, and on a machine with nothing else to do at most some
+// milliseconds later, however short it is.
+func TestWaitsEndAtTheirTime(t *testing.T) {
+	t.Parallel()
+	b := connect(t, bustest.Start(t))
+	offered := make(offers, 8)
+	run(t, retry.New(b, offered, anyHook{}, nil, slog.New(slog.DiscardHandler)))
+	for _, wait := range []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond, 700 * time.Millisecond} {
+		least := patience
+		for i := 0; i < 20 && least > wait/5; i++ { // other programs may keep this one from its processor
+			event := fmt.Sprintf("evt_%d_%d", wait, i)
+			at := time.Now().Add(wait)
+			scheduleAt(t, b, event, 2, at)
+			offered.next(t, event, 2, patience).Origin.Stored()
+			late := time.Since(at)
+			if late < 0 {
+				t.Errorf("a wait of %s ends %s early", wait, -late)
+			}
+			least = min(least, late)
+		}
+		if least > wait/5 {
+			t.Errorf("waits of %s end %s late at least", wait, least)
+		}
+	}
 }
 
 // What an attempt has scheduled may be due before the attempt's record is stored: the
