@@ -30,6 +30,8 @@ import (
 	"waybill.dev/services/api/internal/console/tunnels"
 	"waybill.dev/services/api/internal/console/webhooks"
 	"waybill.dev/shared/edge"
+	"waybill.dev/shared/problem"
+	"waybill.dev/shared/requestid"
 )
 
 // OIDC says who signs people in to the console besides keys. It is off without an Issuer.
@@ -92,7 +94,7 @@ func front(pages, own http.Handler) http.Handler {
 		switch {
 		case r.URL.Path == "/console" || strings.HasPrefix(r.URL.Path, "/console/"):
 			pages.ServeHTTP(w, r)
-		case r.URL.Path == "/" && (r.Method == http.MethodGet || r.Method == http.MethodHead):
+		case r.URL.Path == "/":
 			index(w, r)
 		default:
 			own.ServeHTTP(w, r)
@@ -102,10 +104,16 @@ func front(pages, own http.Handler) http.Handler {
 
 // index answers at /.
 func index(w http.ResponseWriter, r *http.Request) {
-	header := w.Header()
+	header, id := w.Header(), requestid.Of(r.Header)
+	header.Set(requestid.Header, id)
 	header.Set("Vary", "Accept")
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		header.Set("Allow", "GET, HEAD")
+		problem.New(problem.MethodNotAllowed, "This resource does not know the method; see Allow.").Write(w, r, id)
+		return
+	}
 	if strings.Contains(strings.Join(r.Header.Values("Accept"), ","), "text/html") {
 		header.Set("Location", "/console")
 		w.WriteHeader(http.StatusSeeOther)

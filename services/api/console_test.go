@@ -274,6 +274,16 @@ func TestConsoleCookieOpensNothingElse(t *testing.T) {
 	if index.header.Get("Content-Type") != "application/json; charset=utf-8" || !strings.Contains(index.body, `"openapi":"/openapi"`) {
 		t.Errorf("/ answers %s", index.body)
 	}
+	for path, allow := range map[string]string{"/": "GET, HEAD", "/console/webhooks": "GET, HEAD", "/console/sign-out": "POST"} {
+		refused := b.do(http.MethodDelete, path, nil).want(t, http.StatusMethodNotAllowed, "")
+		if refused.header.Get("Allow") != allow || refused.header.Get("X-Request-Id") == "" {
+			t.Errorf("DELETE %s allows %q, header %v", path, refused.header.Get("Allow"), refused.header)
+		}
+	}
+	b.do(http.MethodDelete, "/console/nobodys", nil).want(t, http.StatusNotFound, "")
+	if index.header.Get("X-Request-Id") == "" {
+		t.Error("/ has no request id")
+	}
 }
 
 // What another site sends changes nothing, and an operator sees why.

@@ -351,6 +351,6 @@ func TestUploadedCertificates(t *testing.T) {
 		r.do(http.MethodPut, at, good.body("nobody.example.org")).faults("/certificate")
 		r.do(http.MethodPut, at, certificateBody("nobody.example.org")).want(http.StatusNotFound)
 		r.do(http.MethodDelete, at, `{"hostname":"api.example.org"}`).want(http.StatusNoContent)
-		r.do(http.MethodDelete, at, `{"hostname":"api.example.org"}`).want(http.StatusNotFound)
+		r.do(http.MethodDelete, at, `{"hostname":"api.example.org"}`).want(http.StatusNotFound).field("detail", "There is no such custom domain, or it has no uploaded certificate.")
 	})
 }

@@ -70,6 +70,10 @@ func TestStatistics(t *testing.T) {
 				t.Errorf("%s (-want +got):\n%s", query, diff)
 			}
 		}
+		r.do(http.MethodPost, "/v1/webhooks/"+a+"/test", "").want(http.StatusAccepted)
+		if got := r.statistics("?step=day&by=type").Data[0]["events"]; got != 4.0 {
+			t.Errorf("with a test, %v events, want 4", got)
+		}
 		if s := r.statistics(""); s.Step != "hour" || len(s.Data) == 0 {
 			t.Errorf("without parameters: %+v", s)
 		}

@@ -133,6 +133,7 @@ func TestTunnelBodies(t *testing.T) {
 	for _, overlap := range []string{"-1", "86401", "1.5", `"1"`} {
 		r.do(http.MethodPost, at+"/$rotate-token", `{"overlapSeconds":`+overlap+`}`).faults("/overlapSeconds")
 	}
+	r.do(http.MethodPost, at+"/$rotate-token", "").want(http.StatusOK)
 	configure := func(body string) answer { return r.do(http.MethodPut, at+"/services-configuration", body) }
 	configure(`{}`).faults("/services", "/version")
 	configure(`{"version":256,"services":{}}`).faults("/services", "/version")

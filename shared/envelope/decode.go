@@ -117,8 +117,7 @@ func (s *scanner) event(at string) (event Event, err error) {
 	s.require(at+"/type", has.kind)
 	s.require(at+"/data", has.data)
 	s.decide(event.Type)
-	s.size(at, s.Offset()-start)
-	return event, nil
+	return event, s.size(at, s.Offset()-start)
 }
 
 // members says which required members an envelope has, right or wrong.

@@ -467,7 +467,7 @@ func TestSize(t *testing.T) {
 		t.Errorf("event one byte larger: %v", faults)
 	}
 	_, faults, _ = envelope.DecodeBatch(t.Context(), []byte("["+ok("")+","+sized(envelope.MaxEventSize+1)+"]"))
-	if !errors.Is(faults, envelope.ErrTooLarge) || faults[0].Pointer != "/1" {
+	if !errors.Is(faults, envelope.ErrTooLarge) || faults[0].Pointer != "/1" || len(faults) != 1 {
 		t.Errorf("one too large in a batch: %v", faults)
 	}
 	if _, faults := envelope.Decode([]byte(`{}`)); errors.Is(faults, envelope.ErrTooLarge) {

@@ -105,10 +105,13 @@ func (s *scanner) require(pointer string, present bool) {
 	}
 }
 
-func (s *scanner) size(pointer string, size int) {
-	if size > MaxEventSize {
-		s.Add(tooLarge(pointer))
+// size notes a value that is too large, and ends the walk as its limit does.
+func (s *scanner) size(pointer string, size int) error {
+	if size <= MaxEventSize {
+		return nil
 	}
+	s.Add(tooLarge(pointer))
+	return jsonscan.ErrStop
 }
 
 func tooLarge(pointer string) Fault {

@@ -12,6 +12,7 @@ import (
 	"waybill.dev/shared/envelope"
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/auditlog"
+	"waybill.dev/shared/store/rollup"
 )
 
 // Kinds of requests.
@@ -42,6 +43,10 @@ func (p *Pipeline) RequestTest(ctx context.Context, e domain.Event, w domain.Web
 		}
 		if err := tx.Table(p.dialect.eventsTable(e.ReceivedAt)).Create(&event).Error; err != nil {
 			return fmt.Errorf("insert event: %w", err)
+		}
+		accepted := rollup.InsertAccepted + "VALUES (?, ?, ?, 1)"
+		if err := tx.Exec(accepted, e.Account, e.Type, p.db.Moment(rollup.MinuteOf(e.ReceivedAt))).Error; err != nil {
+			return fmt.Errorf("count event: %w", err)
 		}
 		id, err := store.NewUUID()
 		if err != nil {

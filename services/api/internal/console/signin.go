@@ -42,9 +42,27 @@ func (c *Console) own(mux *http.ServeMux) {
 	}
 	mux.Handle("GET /console/live", c.page(bound{Route{Method: http.MethodGet, Path: "/console/live", Handle: c.live}, c.layouts.own}))
 	// Every other path is nobody's, whatever the method.
-	mux.Handle("/console/", c.page(bound{Route{Path: "/console/", Handle: func(*Page) error {
+	const others = "/console/"
+	mux.Handle(others, c.page(bound{Route{Path: others, Handle: func(p *Page) error {
+		if allowed := methodsOf(mux, p.Request, others); len(allowed) > 0 {
+			p.Writer.Header().Set("Allow", strings.Join(allowed, ", "))
+			return problem.New(problem.MethodNotAllowed, "This page does not know the method; see Allow.")
+		}
 		return problem.New(problem.NotFound, "There is no such page.")
 	}}, c.layouts.own}))
+}
+
+// methodsOf returns the methods with which a request would not be one of the others.
+func methodsOf(mux *http.ServeMux, r *http.Request, others string) []string {
+	var allowed []string
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
+		with := *r
+		with.Method = method
+		if _, pattern := mux.Handler(&with); pattern != others && pattern != "" {
+			allowed = append(allowed, method)
+		}
+	}
+	return allowed
 }
 
 // SignIn is what the sign-in shows.

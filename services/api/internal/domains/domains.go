@@ -219,15 +219,19 @@ func (h *handlers) deleteCertificate(c *web.Call) error {
 		return err
 	}
 	if err := h.Certificates.DeleteCertificate(c.Context(), account, hostname); err != nil {
-		return missing(err)
+		if errors.Is(err, domain.ErrNotFound) {
+			return errNoCertificate
+		}
+		return err
 	}
 	h.Changed()
 	return c.NoContent()
 }
 
 var (
-	errNoDomain     = problem.New(problem.NotFound, "There is no such custom domain.")
-	errNoDeployment = problem.New(problem.NotFound, "There is no such deployment.")
+	errNoDomain      = problem.New(problem.NotFound, "There is no such custom domain.")
+	errNoCertificate = problem.New(problem.NotFound, "There is no such custom domain, or it has no uploaded certificate.")
+	errNoDeployment  = problem.New(problem.NotFound, "There is no such deployment.")
 )
 
 // missing says that there is no such custom domain.

@@ -1,11 +1,13 @@
 package metering
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"waybill.dev/services/api/internal/web"
@@ -51,6 +53,36 @@ func pairs(f *input.Form, name string, most int) map[string]string {
 	}
 	if size > web.MaxExtra {
 		f.Fault(web.ExtraTooLarge, name)
+	}
+	return values
+}
+
+// filters reads which values of groups are asked for: each one text, or a list of them.
+func filters(f *input.Form, name string) map[string][]string {
+	if f.Null(name) {
+		return nil
+	}
+	raw, ok := f.Object(name)
+	if !ok {
+		return nil
+	}
+	var given map[string]jsontext.Value
+	if err := json.Unmarshal(raw, &given); err != nil || len(given) > maxGroups {
+		f.Fault("must have at most "+strconv.Itoa(maxGroups)+" members", name)
+		return nil
+	}
+	values := make(map[string][]string, len(given))
+	for _, key := range slices.Sorted(maps.Keys(given)) {
+		var one string
+		var list []string
+		switch {
+		case json.Unmarshal(given[key], &one) == nil && given[key].Kind() == '"':
+			values[key] = []string{one}
+		case json.Unmarshal(given[key], &list) == nil && len(list) > 0 && len(list) <= maxAsked:
+			values[key] = list
+		default:
+			f.Fault("must be a string, or an array of 1 to "+strconv.Itoa(maxAsked)+" strings", name, key)
+		}
 	}
 	return values
 }
@@ -123,16 +155,20 @@ func readFeature(f *input.Form) domain.Feature {
 	return feature
 }
 
-func readPlan(f *input.Form, keyed bool) domain.Plan {
-	f.Require("name", "currency", "billingCadence", "phases")
-	var p domain.Plan
-	if keyed {
-		f.Require("key")
+// readPlan reads a new plan, or what replaces a draft. A draft keeps its key; what was read of it can
+// be sent back.
+func readPlan(f *input.Form, made bool) domain.Plan {
+	f.Require("name", "billingCadence", "phases")
+	p := domain.Plan{Currency: "USD"}
+	if made {
+		f.Require("key", "currency")
 		p.Key = slug(f, "key")
+	} else {
+		f.Ignore("id", "key", "version", "status", "effectiveFrom", "effectiveTo", "createdAt", "updatedAt")
 	}
 	p.Name, p.Description, p.Metadata = texts(f)
 	if currency, ok := f.Text("currency", maxCurrency, maxCurrency); ok {
-		if p.Currency = currency; currency != "USD" {
+		if currency != p.Currency {
 			f.Fault("must be USD", "currency")
 		}
 	}

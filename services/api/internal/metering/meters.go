@@ -183,12 +183,7 @@ func (h *handlers) queryBody(c *web.Call) error {
 	ask.Groups, _ = f.Texts("groupBy", 0, maxGroups)
 	_, _ = f.Text("clientId", 1, maxClient)
 	_, _ = web.ReadChoice(f, "windowTimeZone", []string{"UTC"})
-	for name, value := range pairs(f, "filterGroupBy", maxGroups) {
-		if ask.Filters == nil {
-			ask.Filters = map[string][]string{}
-		}
-		ask.Filters[name] = []string{value}
-	}
+	ask.Filters = filters(f, "filterGroupBy")
 	if err := c.Check(); err != nil {
 		return err
 	}

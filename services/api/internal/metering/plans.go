@@ -274,7 +274,7 @@ func (h *handlers) getSubscription(c *web.Call) error {
 	}
 	e, err := h.Subscriptions.GetSubscription(c.Context(), key)
 	if err != nil {
-		return err
+		return unsubscribed(err)
 	}
 	return c.Answer(http.StatusOK, viewSubscription(e))
 }
@@ -290,7 +290,7 @@ func (h *handlers) setSubscription(c *web.Call) error {
 	e, err := h.Subscriptions.PutSubscription(c.Context(), key, plan, version)
 	switch {
 	case errors.Is(err, metering.ErrNoPlan):
-		return domain.ErrNotFound
+		return problem.New(problem.NotFound, "There is no such plan.")
 	case errors.Is(err, metering.ErrNotActive):
 		return web.Conflict("The plan is a draft, or archived.")
 	case err != nil:
@@ -307,11 +307,19 @@ func (h *handlers) deleteSubscription(c *web.Call) error {
 		return err
 	}
 	if err := h.Subscriptions.DeleteSubscription(c.Context(), key); err != nil {
-		return err
+		return unsubscribed(err)
 	}
 	h.Changed()
 	h.Resumed()
 	return c.NoContent()
+}
+
+// unsubscribed says what there is not when a consumer's subscription is not found.
+func unsubscribed(err error) error {
+	if errors.Is(err, domain.ErrNotFound) {
+		return problem.New(problem.NotFound, "There is no such consumer, or it has no subscription.")
+	}
+	return err
 }
 
 type accessView struct {

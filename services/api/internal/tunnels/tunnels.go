@@ -149,7 +149,7 @@ func (h *handlers) get(c *web.Call) error {
 func (h *handlers) rotate(c *web.Call) error {
 	account := c.Account()
 	c.Query() // there are no parameters
-	seconds, _ := c.Form().Integer("overlapSeconds", 0, int(domain.MaxTunnelOverlap/time.Second))
+	seconds, _ := c.OptionalForm().Integer("overlapSeconds", 0, int(domain.MaxTunnelOverlap/time.Second))
 	if err := c.Check(); err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ func Compile(files fs.FS, variables Variables, limits Limits) (*Site, Faults) {
 		cors:     map[string]*cors{routefile.CORSNone: nil, "": nil, routefile.CORSAnything: anythingGoes()},
 	}
 	for _, template := range limits.Reserved {
-		b.reserved = append(b.reserved, strings.Split(template, "/"))
+		b.reserved = append(b.reserved, strings.Split(strings.TrimSuffix(template, "/"), "/"))
 	}
 	b.definitions()
 	for _, file := range set.Files {
@@ -130,6 +130,11 @@ func (b *builder) unread(op *routefile.Operation, member string) bool {
 		_, at, found := strings.Cut(f.Pointer, "/x-gateway-route")
 		return found && f.File == op.File.Name && f.Operation == op.ID && (at == "" || strings.HasPrefix(at, "/"+member))
 	})
+}
+
+// faulty tells whether an operation has faults that were found when its file was read.
+func (b *builder) faulty(op *routefile.Operation) bool {
+	return slices.ContainsFunc(b.faults[:b.told], func(f routefile.Fault) bool { return f.File == op.File.Name && f.Operation == op.ID })
 }
 
 // unreadPolicy tells whether the definition of a policy has faults that are told already. That

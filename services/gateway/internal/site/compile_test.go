@@ -99,6 +99,36 @@ func TestCompileFaults(t *testing.T) {
 	}
 }
 
+// What is wrong with MCP servers is said with the rest, and once; a route at / is never asked.
+func TestCompileFaultsOfMCPServers(t *testing.T) {
+	t.Parallel()
+	tool := func(path, id, mcp string) string {
+		return `"` + path + `":{"get":{"operationId":"` + id + `","x-gateway-route":{"mcp":` + mcp + `,
+			"handler":{"module":"$import(@gateway/runtime)","export":"staticHandler","options":{"body":"x","contentType":"text/plain"}}}}}`
+	}
+	text := `{"openapi":"3.1.0","info":{"title":"Test","version":"1"},"paths":{` +
+		tool("/a", "a", `{"type":"tool","name":"same"}`) + "," + tool("/b", "b", `{"type":"tool","name":"same"}`) + "," + tool("/c", "c", `{"type":"weird"}`) + "," +
+		tool("/", "root", `{"type":"tool"}`) + `,"/mcp":{"get":{"operationId":"mcp","x-gateway-route":{
+			"handler":{"module":"$import(@gateway/runtime)","export":"mcpServerHandler","options":{"operations":[
+				{"file":"a.oas.json","id":"a"},{"file":"a.oas.json","id":"b"},{"file":"a.oas.json","id":"c"},{"file":"b.oas.json","id":"a"}]}}}}}}}`
+	_, faults := site.Compile(folder("a.oas.json", text), nil, site.Limits{Reserved: []string{"/"}})
+	var said strings.Builder
+	for _, fault := range faults {
+		said.WriteString(fault.Error() + "\n")
+	}
+	for _, want := range []string{
+		`the tool name "same" is taken by operation a`, "an MCP server must be a POST route", "/mcp/type: must be tool, prompt or resource",
+		"which is not there", "root: Waybill itself serves this path, as /",
+	} {
+		if strings.Count(said.String(), want) != 1 {
+			t.Errorf("not said once: %s\n%s", want, &said)
+		}
+	}
+	if len(faults) != 5 {
+		t.Errorf("%d faults, want 5:\n%s", len(faults), &said)
+	}
+}
+
 // Two sites of the same folder go on with the same counts, each with variables of its own.
 func TestSitesShareARuntime(t *testing.T) {
 	t.Parallel()

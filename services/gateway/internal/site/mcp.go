@@ -20,8 +20,8 @@ func (b *builder) mcp() {
 			continue
 		}
 		targets, ok := b.targets(rt)
-		if !ok || b.told > 0 {
-			continue // what a server would say of operations with faults is told already
+		if !ok {
+			continue
 		}
 		options := mcpserver.Options{Definition: rt.operation, Targets: targets}
 		if rt.cors != nil {
@@ -34,11 +34,14 @@ func (b *builder) mcp() {
 	}
 }
 
-// targets finds the operations that an MCP server names; false: there are faults.
+// targets finds the operations that an MCP server names, but for those with faults: what a server
+// would say of them is told already. False: the server's own options can't be read.
 func (b *builder) targets(rt *Route) ([]mcpserver.Target, bool) {
 	references, faults := mcpserver.References(rt.operation.Handler.Options)
 	b.fault(rt.operation, faults...)
-	ok := len(faults) == 0
+	if len(faults) > 0 {
+		return nil, false
+	}
 	targets := make([]mcpserver.Target, 0, len(references))
 	for _, reference := range references {
 		if b.over() {
@@ -47,7 +50,9 @@ func (b *builder) targets(rt *Route) ([]mcpserver.Target, bool) {
 		target := b.site.lookup(reference.File, reference.ID)
 		if target == nil {
 			b.noTarget(rt, reference)
-			ok = false
+			continue
+		}
+		if b.faulty(target.operation) {
 			continue
 		}
 		targets = append(targets, mcpserver.Target{Definition: target.operation, Route: target})
@@ -56,7 +61,7 @@ func (b *builder) targets(rt *Route) ([]mcpserver.Target, bool) {
 			rt.timeout = max(rt.timeout, target.timeout+slack)
 		}
 	}
-	return targets, ok
+	return targets, true
 }
 
 // noTarget notes that an operation is not there. Of a file with faults nobody can tell.
