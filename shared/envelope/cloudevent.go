@@ -70,8 +70,7 @@ func (s *scanner) cloudEvent() (event Event, err error) {
 		s.require("/data", has["data"])
 	}
 	s.decide(event.Type)
-	s.size("", s.Offset()-start)
-	return event, nil
+	return event, s.size("", s.Offset()-start)
 }
 
 func (s *scanner) attribute(name string, event *Event) (err error) {

@@ -72,8 +72,8 @@ func testLead(t *testing.T, b *storetest.Bench) {
 // TestLeadership: of two stores on one database one leads, and the other takes over.
 func TestLeadership(t *testing.T) {
 	t.Parallel()
-	url := storetest.Empty(t).URL
-	one, two := storetest.Open(t, store.Options{URL: url}), storetest.Open(t, store.Options{URL: url})
+	address := storetest.Empty(t).URL
+	one, two := storetest.Open(t, store.Options{URL: address}), storetest.Open(t, store.Options{URL: address})
 	first, ok, err := one.Lead(t.Context())
 	if err != nil || !ok {
 		t.Fatalf("first: %v, %v", ok, err)
@@ -92,12 +92,12 @@ func TestLeadership(t *testing.T) {
 // TestMigrateTogether: several processes may migrate a fresh database at once.
 func TestMigrateTogether(t *testing.T) {
 	t.Parallel()
-	url := storetest.Empty(t).URL
+	address := storetest.Empty(t).URL
 	results := make(chan error, 3)
 	applied := make(chan int, 3)
 	stores := make([]*store.Store, 3)
 	for i := range stores {
-		stores[i] = storetest.Open(t, store.Options{URL: url})
+		stores[i] = storetest.Open(t, store.Options{URL: address})
 		if pending, err := stores[i].Pending(t.Context()); err != nil || !pending {
 			t.Errorf("a fresh database: pending %v, %v", pending, err)
 		}
@@ -116,7 +116,7 @@ func TestMigrateTogether(t *testing.T) {
 			t.Errorf("migrate: %v", err)
 		}
 	}
-	s := storetest.Open(t, store.Options{URL: url})
+	s := storetest.Open(t, store.Options{URL: address})
 	status, err := s.MigrationStatus(t.Context())
 	if err != nil || total != len(status) {
 		t.Errorf("%d applied of %d, %v", total, len(status), err)

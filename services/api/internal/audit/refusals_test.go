@@ -51,10 +51,10 @@ func (c *counter) Audit(ctx context.Context, entries ...domain.AuditEntry) error
 	return nil
 }
 
-func (c *counter) take(time time.Duration) {
+func (c *counter) take(long time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.takes = time
+	c.takes = long
 }
 
 func (c *counter) fail(err error) {
