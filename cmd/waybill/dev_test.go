@@ -212,7 +212,7 @@ func TestDevRefusesRoutes(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, stdout, stderr := waybill(t, t.TempDir(), append(args, dir)...)
-	if code != 1 || !strings.Contains(stderr, "a.oas.json: own: Waybill itself serves this path, as /healthz") || stdout != "" {
+	if code != 1 || !strings.Contains(stderr, "a.oas.json: own: /paths/~1healthz/get/x-gateway-route: Waybill itself serves this path, as /healthz") || stdout != "" {
 		t.Errorf("exit code %d, stdout %q, stderr\n%s", code, stdout, stderr)
 	}
 }

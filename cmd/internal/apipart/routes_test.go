@@ -112,8 +112,8 @@ func TestRoutesRefused(t *testing.T) {
 		want    string
 	}{
 		"missing folder":     {gateway.RoutesOptions{Dir: filepath.Join(t.TempDir(), "missing"), Modules: modules}, "missing"},
-		"own path":           {gateway.RoutesOptions{Dir: routesDir(t, own), Modules: modules}, "greetings.oas.json: greet: Waybill itself serves this path, as /v1/deliveries/{id}"},
-		"unknown module":     {gateway.RoutesOptions{Dir: routesDir(t, greetings)}, "greetings.oas.json: greet: no handler greet of a module greetings is registered"},
+		"own path":           {gateway.RoutesOptions{Dir: routesDir(t, own), Modules: modules}, "greetings.oas.json: greet: /paths/~1v1~1deliveries~1{name}/get/x-gateway-route: Waybill itself serves this path, as /v1/deliveries/{id}"},
+		"unknown module":     {gateway.RoutesOptions{Dir: routesDir(t, greetings)}, "greetings.oas.json: greet: /paths/~1greetings~1{name}/get/x-gateway-route: no handler greet of a module greetings is registered"},
 		"Waybill's own name": {gateway.RoutesOptions{Dir: routesDir(t, strings.ReplaceAll(greetings, "modules/greetings", "modules/waybill")), Modules: modules}, "no handler greet of a module waybill"},
 	} {
 		t.Run(name, func(t *testing.T) {

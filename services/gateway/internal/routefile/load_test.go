@@ -162,7 +162,7 @@ func TestWhole(t *testing.T) {
 		},
 		CORS: []routefile.CORSDef{{
 			Name: "pages", AllowedOrigins: []string{"https://example.com"}, AllowedMethods: []string{"GET"},
-			AllowedHeaders: []string{"a"}, ExposeHeaders: []string{"b"}, MaxAge: 600, AllowCredentials: true,
+			AllowedHeaders: []string{"a"}, ExposeHeaders: []string{"b"}, MaxAge: 600, AllowCredentials: true, Pointer: "/corsPolicies/0",
 		}},
 	}
 	if diff := cmp.Diff(wantSet, set, cmpopts.IgnoreFields(routefile.Set{}, "Files")); diff != "" {

@@ -55,7 +55,7 @@ func (p place) policy(n *jsontree.Node, form *input.Form) {
 }
 
 func (p place) cors(n *jsontree.Node, form *input.Form) {
-	var def CORSDef
+	def := CORSDef{Pointer: n.Pointer()}
 	form.Require("name", "allowedOrigins")
 	def.Name, _ = form.Text("name", 1, 128)
 	def.AllowedOrigins, _ = form.Texts("allowedOrigins", 1, most)

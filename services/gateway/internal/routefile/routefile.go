@@ -136,6 +136,7 @@ type CORSDef struct {
 	AllowedOrigins, AllowedMethods, AllowedHeaders, ExposeHeaders []string
 	MaxAge                                                        int // in seconds
 	AllowCredentials                                              bool
+	Pointer                                                       string // into PolicyFile
 }
 
 // Kinds of MCPDef.

@@ -10,6 +10,7 @@ import (
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/services/gateway/internal/routefile"
 	"waybill.dev/services/gateway/internal/upstream"
+	"waybill.dev/shared/input"
 )
 
 // builder makes a site of a folder's files.
@@ -65,8 +66,13 @@ func (b *builder) over() bool { return b.limits.Schemas.Err() != nil }
 
 func (b *builder) fault(op *routefile.Operation, messages ...string) {
 	for _, message := range messages {
-		b.faults = append(b.faults, routefile.Fault{File: op.File.Name, Operation: op.ID, Message: message})
+		b.faults = append(b.faults, routefile.Fault{File: op.File.Name, Operation: op.ID, Pointer: routeOf(op), Message: message})
 	}
+}
+
+// routeOf points to what an operation's file says of its route.
+func routeOf(op *routefile.Operation) string {
+	return input.Pointer("paths", op.Path, strings.ToLower(op.Method), "x-gateway-route")
 }
 
 // definitions makes every policy, used or not, so that a route that begins to use one finds
@@ -80,7 +86,7 @@ func (b *builder) definitions() {
 		made, faults := b.limits.Policies.Make(&def, policy.Env{Account: b.limits.Account, Bucket: b.limits.Bucket, Uploaded: b.limits.Uploaded})
 		b.policies[def.Name] = made
 		for _, message := range faults {
-			b.faults = append(b.faults, routefile.Fault{File: routefile.PolicyFile, Message: "policy " + def.Name + ": " + message})
+			b.faults = append(b.faults, routefile.Fault{File: routefile.PolicyFile, Pointer: def.Pointer, Message: "policy " + def.Name + ": " + message})
 		}
 		if made == nil {
 			continue
@@ -95,7 +101,7 @@ func (b *builder) definitions() {
 	for _, def := range b.set.CORS {
 		made, faults := newCORS(def)
 		for _, message := range faults {
-			b.faults = append(b.faults, routefile.Fault{File: routefile.PolicyFile, Message: "CORS policy " + def.Name + ": " + message})
+			b.faults = append(b.faults, routefile.Fault{File: routefile.PolicyFile, Pointer: def.Pointer, Message: "CORS policy " + def.Name + ": " + message})
 		}
 		b.cors[def.Name] = made
 	}

@@ -90,8 +90,8 @@ func TestCompileFaults(t *testing.T) {
 		said.WriteString(fault.Error() + "\n")
 	}
 	for _, want := range []string{
-		"a.oas.json: text: ", "the environment has no GREETING", "b.oas.json: ", "own: Waybill itself serves this path, as /own",
-		"orders: Waybill itself serves this path, as /orders/{x}", "own: no handler own of a module shop is registered",
+		"a.oas.json: text: ", "the environment has no GREETING", "b.oas.json: ", "own: /paths/~1own/get/x-gateway-route: Waybill itself serves this path, as /own",
+		"orders: /paths/~1orders~1{id}/get/x-gateway-route: Waybill itself serves this path, as /orders/{x}", "own: /paths/~1own/get/x-gateway-route: no handler own of a module shop is registered",
 	} {
 		if !strings.Contains(said.String(), want) {
 			t.Errorf("not said: %s\n%s", want, &said)
@@ -118,7 +118,7 @@ func TestCompileFaultsOfMCPServers(t *testing.T) {
 	}
 	for _, want := range []string{
 		`the tool name "same" is taken by operation a`, "an MCP server must be a POST route", "/mcp/type: must be tool, prompt or resource",
-		"which is not there", "root: Waybill itself serves this path, as /",
+		"which is not there", "root: /paths/~1/get/x-gateway-route: Waybill itself serves this path, as /",
 	} {
 		if strings.Count(said.String(), want) != 1 {
 			t.Errorf("not said once: %s\n%s", want, &said)

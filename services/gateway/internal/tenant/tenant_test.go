@@ -226,7 +226,7 @@ func TestEveryFault(t *testing.T) {
 	}, tenant.Rules{})
 	said := faults.Error()
 	for _, want := range []string{
-		"a.oas.json: op: /paths/~1x/get/x-gateway-route/handler/options/body: the environment has no MISSING", "b.oas.json: op: handler/options/baseUrl has an address",
+		"a.oas.json: op: /paths/~1x/get/x-gateway-route/handler/options/body: the environment has no MISSING", "b.oas.json: op: /paths/~1x/get/x-gateway-route: handler/options/baseUrl has an address",
 		"GET /x is already answered by op of a.oas.json", "there is no policy nowhere", "modules can't be uploaded", "d.oas.json: /openapi", "another policy is called p", "policyType",
 	} {
 		if !strings.Contains(said, want) {
