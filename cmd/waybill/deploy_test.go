@@ -63,6 +63,18 @@ func (i *installation) ask(t *testing.T, url, path, key string) (status int, tex
 	return answer.StatusCode, string(body)
 }
 
+// becomes waits for an answer of a deployment; text "" is any. Gateways change over a moment after a
+// build has ended, within a second.
+func (i *installation) becomes(t *testing.T, url, path string, status int, text string) {
+	t.Helper()
+	eventually(t, func() error {
+		if got, said := i.ask(t, url, path, ""); got != status || text != "" && said != text {
+			return fmt.Errorf("%s answers %d %q, want %d %q", path, got, said, status, text)
+		}
+		return nil
+	})
+}
+
 func TestADeploymentFromItsProjectToItsEnd(t *testing.T) {
 	t.Parallel()
 	i := dev(t)
@@ -84,12 +96,12 @@ func TestADeploymentFromItsProjectToItsEnd(t *testing.T) {
 			t.Errorf("it says %d %q, want %q", status, text, want)
 		}
 	}
-	says("Good morning!\n")
+	i.becomes(t, url, "/greeting", http.StatusOK, "Good morning!\n")
 	change(t, filepath.Join(dir, "desk.oas.json"), "Good morning!", "Good evening!")
 	if again := must(t, i.dir, "deploy", "desk", "--project", "desk", "--branch", "main"); again != url {
 		t.Errorf("its URL becomes %s", again)
 	}
-	says("Good evening!\n")
+	i.becomes(t, url, "/greeting", http.StatusOK, "Good evening!\n")
 
 	// A fault changes nothing, and every one is named.
 	change(t, filepath.Join(dir, "desk.oas.json"), `"staticHandler"`, `"statikHandler"`)
@@ -119,7 +131,7 @@ func TestADeploymentFromItsProjectToItsEnd(t *testing.T) {
 	if again := must(t, i.dir, "deployments", "redeploy", name, "--build", first); again != url {
 		t.Errorf("rolled back to %s", again)
 	}
-	says("Good morning!\n")
+	i.becomes(t, url, "/greeting", http.StatusOK, "Good morning!\n")
 	if list := must(t, i.dir, "deployments", "list", "desk"); !strings.Contains(list, name) || !strings.Contains(list, "STARTED") {
 		t.Errorf("listed as\n%s", list)
 	}
@@ -137,9 +149,7 @@ func TestADeploymentFromItsProjectToItsEnd(t *testing.T) {
 	i.identified(t, name, url)
 
 	must(t, i.dir, "deployments", "delete", name)
-	if status, _ := i.ask(t, url, "/greeting", ""); status != http.StatusNotFound {
-		t.Errorf("after deleting it answers %d", status)
-	}
+	i.becomes(t, url, "/greeting", http.StatusNotFound, "")
 	if code, _, stderr := waybill(t, i.dir, "deployments", "get", name); code != 1 || !strings.HasPrefix(stderr, "waybill: the API answers 404 NOT_FOUND") {
 		t.Errorf("get after deleting: %d %s", code, stderr)
 	}
@@ -285,9 +295,7 @@ func TestDeploymentsOfAnotherAccount(t *testing.T) {
 	if code != 1 || !strings.Contains(stderr, "has no project desk") {
 		t.Errorf("deploy into it: %d\n%s", code, stderr)
 	}
-	if status, text := i.ask(t, url, "/greeting", ""); status != http.StatusOK || text != "Good morning!\n" {
-		t.Errorf("afterwards it answers %d %q", status, text)
-	}
+	i.becomes(t, url, "/greeting", http.StatusOK, "Good morning!\n")
 	if status, _ := i.ask(t, url, "/healthz", ""); status != http.StatusNotFound {
 		t.Errorf("Waybill's own paths answer there: %d", status)
 	}
