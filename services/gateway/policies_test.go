@@ -108,13 +108,13 @@ func TestFaultsOfAPolicyOfAProgram(t *testing.T) {
 	}
 	options := gatewaytest.Options(stamped(t, `{"text":"hunter2","ink":1}`), io.Discard)
 	options.Policies = stamping(t)
-	want := "policies.json: policy mark: handler/options/ink is not a known member\n" +
-		"policies.json: policy mark: handler/options/text must have 5 characters or fewer"
+	want := "policies.json: /policies/0: policy mark: handler/options/ink is not a known member\n" +
+		"policies.json: /policies/0: policy mark: handler/options/text must have 5 characters or fewer"
 	if got := check(options); got != want {
 		t.Errorf("faults:\n%s\nwant:\n%s", got, want)
 	}
 	options.Policies = nil
-	if got := check(options); got != "policies.json: policy mark: policyType is not one of the gateway's" {
+	if got := check(options); got != "policies.json: /policies/0: policy mark: policyType is not one of the gateway's" {
 		t.Errorf("without the policy: %s", got)
 	}
 }
