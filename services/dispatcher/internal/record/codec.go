@@ -246,6 +246,7 @@ func (r *recordReader) outcome(o *domain.Outcome) {
 	o.RunStartedAt, o.NextAttemptAt, o.UpdatedAt = r.time(), r.time(), r.time()
 	if flags&outcomeOrdered != 0 {
 		o.Sequence, o.Shipment = r.number(), r.number()
+		r.failed = r.failed || o.Sequence <= 0 // they begin with 1
 	}
 	if flags&outcomeAttempt != 0 {
 		o.Attempt = &domain.Attempt{ID: r.string(), Error: r.string(), ResponseBody: r.string(), Class: r.class()}

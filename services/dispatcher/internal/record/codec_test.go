@@ -2,6 +2,7 @@ package record_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"reflect"
@@ -150,6 +151,14 @@ func TestWhatIsNoBatchIsRefused(t *testing.T) {
 	good := record.Encode(whole())
 	bad := map[string][]byte{"empty": {}, "JSON": []byte(`{"Outcomes":[]}`), "other version": append([]byte{4}, good[1:]...), "more than a batch": append(slices.Clone(good), 0),
 		"a length that promises too much": {1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}}
+	const shipment = -1 << 60
+	ordered := record.Encode(&domain.RecordBatch{Outcomes: []domain.Outcome{{Sequence: 1, Shipment: shipment}}})
+	at := bytes.Index(ordered, binary.AppendVarint(binary.AppendVarint(nil, 1), shipment))
+	if _, err := record.Parse(ordered); err != nil || at < 0 {
+		t.Fatalf("the first of an order: %v, at %d", err, at)
+	}
+	ordered[at] = 1 // -1
+	bad["a place before the first"] = ordered
 	for name, body := range bad {
 		if _, err := record.Parse(body); err == nil {
 			t.Errorf("%s was read as a batch", name)
