@@ -439,7 +439,7 @@ func TestRefusalsAreCounted(t *testing.T) {
 			for _, e := range entries {
 				sum += int(e["count"].(float64))
 			}
-			// Of each minute, the first one counts twice if the database's answer came too late.
+			// If the database answers too late, the first refusal of a minute counts twice.
 			return sum >= refusals && sum <= refusals+len(entries) && len(entries) <= minutes
 		})
 		for _, e := range r.do(http.MethodGet, "/v1/accounts/default/audit-logs?success=true", "").want(http.StatusOK).items("data") {

@@ -56,6 +56,7 @@ func TestMetering(t *testing.T) {
 	r.do(http.MethodPost, bucket+"/meters/their_meter/query", `{"filterGroupBy":{"route":"/a"}}`).want(http.StatusOK)
 	r.do(http.MethodPost, bucket+"/meters/their_meter/query", `{"filterGroupBy":{"route":["/a","/b"]}}`).want(http.StatusOK)
 	r.do(http.MethodPost, bucket+"/meters/their_meter/query", `{"filterGroupBy":{"a":[],"b":[1],"c":2,"route":null}}`).faults("/filterGroupBy/a", "/filterGroupBy/b", "/filterGroupBy/c", "/filterGroupBy/route")
+	r.do(http.MethodPost, bucket+"/meters/their_meter/query", `{"filterGroupBy":{"route":"`+strings.Repeat("x", 16<<10)+`"}}`).faults("/filterGroupBy")
 	r.do(http.MethodGet, bucket+"/meters/their_meter/group-by/route/values", "").want(http.StatusOK)
 	r.do(http.MethodGet, bucket+"/meters/their_meter/group-by/x/values", "").want(http.StatusNotFound)
 	r.do(http.MethodDelete, bucket+"/meters/their_meter", "").want(http.StatusNoContent)

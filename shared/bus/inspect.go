@@ -222,8 +222,9 @@ func published(name string) []string {
 	return of(subjectEvents, subjectRejected, subjectDue, subjectSchedule, subjectHold, subjectOrder)
 }
 
-// noStream is the name of no stream. A stream refuses a message that says it is for another stream. So a
-// message for noStream is stored nowhere, and still shows whether its subject may be published to.
+// noStream is a name that no stream has. A message may name the stream that it is for, and all other streams
+// refuse it. So a message for noStream is stored nowhere. It still shows whether the user may publish to its
+// subject.
 const noStream = "waybill-rights"
 
 // Rights finds out what the user of this connection may listen to and which streams it may publish to, on a

@@ -20,41 +20,42 @@ const (
 	headerScheduleTarget = "Nats-Schedule-Target"
 )
 
-// early is how long before its time a scheduled delivery is handed out: nats-server looks at
-// schedules every 250 ms, so that one may be late by that. Who consumes it waits until DueAt.
+// early is how long before its time the bus hands out a scheduled delivery. nats-server looks at
+// schedules every 250 ms, so without it a delivery could come 250 ms late. The consumer waits until
+// DueAt.
 const early = 250 * time.Millisecond
 
-// headerDue has the time at which a delivery is due, in microseconds since 1970.
+// headerDue is the header with the time at which a delivery is due: microseconds since 1970.
 const headerDue = "Waybill-Due"
 
 // Schedule stores task so that it becomes due at the given time, and calls done exactly
-// once. A delivery has one schedule: a later one replaces the earlier. It is handed out up to
-// 250 ms before its time, see DueAt. One that is due sooner has no schedule, and is handed out
-// at once.
+// once. A delivery has one schedule: a later one replaces the earlier. The bus hands the delivery
+// out up to 250 ms before its time, see DueAt. A delivery that is due within 250 ms gets no
+// schedule: the bus hands it out at once.
 func (b *Bus) Schedule(task *domain.Task, at time.Time, done func(error)) {
 	msg := taskMessage(scheduleSubject(task.Webhook, task.Delivery), task)
-	switch left := time.Until(at); {
-	case left <= 0:
-		schedule(msg, task.Webhook, at)
-	case left <= early:
+	left := time.Until(at)
+	if left > 0 {
+		msg.Header[headerDue] = []string{strconv.FormatInt(at.UnixMicro(), 10)}
+	}
+	if left > 0 && left <= early {
 		msg.Subject = dueSubject(task.Webhook)
-		msg.Header[headerDue] = []string{strconv.FormatInt(at.UnixMicro(), 10)}
-		// Published again, it is one.
+		// The stream keeps only one message of this id, should it be published twice.
 		msg.Header[jetstream.MsgIDHeader] = []string{string(task.Delivery) + "." + strconv.FormatInt(int64(task.Rev), 36)}
-	default:
-		schedule(msg, task.Webhook, at.Add(-early))
-		msg.Header[headerDue] = []string{strconv.FormatInt(at.UnixMicro(), 10)}
+	} else {
+		setSchedule(msg.Header, task.Webhook, at.Add(-early))
 	}
 	b.publishTask(b.schedules, msg, done)
 }
 
-// schedule makes a message one that the server stores for its webhook's due deliveries at a time.
-func schedule(msg *nats.Msg, webhook domain.WebhookID, at time.Time) {
-	msg.Header[headerSchedule] = []string{"@at " + at.UTC().Format(time.RFC3339Nano)}
-	msg.Header[headerScheduleTarget] = []string{dueSubject(webhook)}
+// setSchedule has the server move a message to its webhook's due deliveries at a time. If that is
+// past, the server does it at its next look.
+func setSchedule(header nats.Header, webhook domain.WebhookID, at time.Time) {
+	header[headerSchedule] = []string{"@at " + at.UTC().Format(time.RFC3339Nano)}
+	header[headerScheduleTarget] = []string{dueSubject(webhook)}
 }
 
-// DueAt returns when the delivery in a message of RETRIES is due; zero: it is.
+// DueAt returns when the delivery in a message of RETRIES is due; zero: now.
 func DueAt(header map[string][]string) time.Time {
 	values := header[headerDue]
 	if len(values) != 1 {

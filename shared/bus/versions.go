@@ -80,8 +80,7 @@ func (b *Bus) SetAside(e *Entry, cause error, done func(error)) {
 		return
 	}
 	kept := withoutServers(e.Header)
-	kept[headerSchedule] = []string{"@at " + time.Now().Add(postponed).UTC().Format(time.RFC3339Nano)}
-	kept[headerScheduleTarget] = []string{dueSubject(webhook)}
+	setSchedule(kept, webhook, time.Now().Add(postponed))
 	// By its place in the stream: not the delivery's subject, whose schedule it would
 	// replace, and the same when it is set aside twice.
 	name := "v" + strconv.FormatUint(e.Sequence, 36) + "-" + strconv.FormatInt(e.Time.UnixNano(), 36)

@@ -105,7 +105,8 @@ func (s *scanner) require(pointer string, present bool) {
 	}
 }
 
-// size notes a value that is too large, and ends the walk as its limit does.
+// size notes a fault if a value is too large. Its error ends the reading, as it does when the
+// scanner comes to its limit.
 func (s *scanner) size(pointer string, size int) error {
 	if size <= MaxEventSize {
 		return nil

@@ -3,6 +3,7 @@ package input
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -266,6 +267,36 @@ func (f *Form) Pairs(name string, maximum int) (pairs []Pair, ok bool) {
 		pairs = append(pairs, Pair{Name: key, Value: unquote(value)})
 	}
 	return pairs, ok
+}
+
+// Lists returns an object of at most max members. Each is an array of 1 to most strings, or one string.
+func (f *Form) Lists(name string, maximum, most int) (lists map[string][]string, ok bool) {
+	raw, ok := f.take(name, '{', "an object")
+	if !ok {
+		return nil, false
+	}
+	names, values, ok := members(raw, maximum)
+	if !ok {
+		f.Fault(fmt.Sprintf("must have at most %d members", maximum), name)
+		return nil, false
+	}
+	lists = make(map[string][]string, len(names))
+	for _, key := range names {
+		list := []jsontext.Value{values[key]}
+		good := true
+		if values[key].Kind() == '[' {
+			list, good = elements(values[key], 1, most)
+		}
+		if !good || slices.ContainsFunc(list, func(v jsontext.Value) bool { return v.Kind() != '"' }) {
+			f.Fault(fmt.Sprintf("must be a string, or an array of 1 to %d strings", most), name, key)
+			ok = false
+			continue
+		}
+		for _, value := range list {
+			lists[key] = append(lists[key], unquote(value))
+		}
+	}
+	return lists, ok
 }
 
 func unquote(value jsontext.Value) string {

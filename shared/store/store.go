@@ -40,8 +40,8 @@ type Options struct {
 	Logger *slog.Logger
 	// MaxConns bounds the connections to Postgres, the reading ones to SQLite; 0: 16.
 	MaxConns int
-	// ConnectTimeout bounds the time until one connection to Postgres has come about, unless the
-	// URL has a connect_timeout; 0: 1 s, for who serves requests.
+	// ConnectTimeout is how long connecting to Postgres may take; 0: 1 s, which suits processes that
+	// serve requests. A connect_timeout in the URL goes before it.
 	ConnectTimeout time.Duration
 	// ReadOnly opens the database to look at it: nothing is made or changed, not even a file.
 	ReadOnly bool

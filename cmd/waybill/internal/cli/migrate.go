@@ -75,8 +75,8 @@ func (a *app) restored() *cobra.Command {
 	return cmd
 }
 
-// connectTimeout is longer than that of services: one command waits for a busy database rather
-// than to fail.
+// connectTimeout is how long a command waits for a connection to the database. A service waits for
+// one second, because its callers wait meanwhile. A command has time for a busy database.
 const connectTimeout = 10 * time.Second
 
 func (a *app) openToMigrate(ctx context.Context, set settings.Settings) (*store.Store, error) {

@@ -30,8 +30,8 @@ type Store interface {
 
 // Refusals writes the first refusal of its kind within a minute before Note returns, and how
 // many followed within a second of them. A process that is killed loses the counts of its
-// last second, and no entry. If the database stores a write, but its answer comes too late, it
-// is written again, and counts twice. Run must be running.
+// last second, and no entry. If the database has stored refusals but answers too late, they are
+// written again. Then they count twice. Run must be running.
 type Refusals struct {
 	store  Store
 	logger *slog.Logger
@@ -50,7 +50,7 @@ type kind struct {
 type refusal struct {
 	entry   domain.AuditEntry
 	waiting int
-	writing bool // the first one is not written yet, and may still have to wait
+	writing bool // the first one is being written; if that fails, it has to wait
 }
 
 // NewRefusals returns the log; logger is told what could not be written.

@@ -52,7 +52,8 @@ func (c *Console) own(mux *http.ServeMux) {
 	}}, c.layouts.own}))
 }
 
-// methodsOf returns the methods with which a request would not be one of the others.
+// methodsOf returns the methods that the path of a request has a page for. Others is the pattern of
+// all paths without a page.
 func methodsOf(mux *http.ServeMux, r *http.Request, others string) []string {
 	var allowed []string
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {

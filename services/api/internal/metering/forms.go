@@ -1,13 +1,11 @@
 package metering
 
 import (
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"waybill.dev/services/api/internal/web"
@@ -57,32 +55,22 @@ func pairs(f *input.Form, name string, most int) map[string]string {
 	return values
 }
 
-// filters reads which values of groups are asked for: each one text, or a list of them.
+// filters reads the values that a query asks for, by the name of their group. A client gives one
+// string for a group, or a list.
 func filters(f *input.Form, name string) map[string][]string {
 	if f.Null(name) {
 		return nil
 	}
-	raw, ok := f.Object(name)
-	if !ok {
-		return nil
-	}
-	var given map[string]jsontext.Value
-	if err := json.Unmarshal(raw, &given); err != nil || len(given) > maxGroups {
-		f.Fault("must have at most "+strconv.Itoa(maxGroups)+" members", name)
-		return nil
-	}
-	values := make(map[string][]string, len(given))
-	for _, key := range slices.Sorted(maps.Keys(given)) {
-		var one string
-		var list []string
-		switch {
-		case json.Unmarshal(given[key], &one) == nil && given[key].Kind() == '"':
-			values[key] = []string{one}
-		case json.Unmarshal(given[key], &list) == nil && len(list) > 0 && len(list) <= maxAsked:
-			values[key] = list
-		default:
-			f.Fault("must be a string, or an array of 1 to "+strconv.Itoa(maxAsked)+" strings", name, key)
+	values, _ := f.Lists(name, maxGroups, maxAsked)
+	size := 0
+	for group, list := range values {
+		size += len(group)
+		for _, value := range list {
+			size += len(value)
 		}
+	}
+	if size > web.MaxExtra {
+		f.Fault(web.ExtraTooLarge, name)
 	}
 	return values
 }
@@ -155,8 +143,8 @@ func readFeature(f *input.Form) domain.Feature {
 	return feature
 }
 
-// readPlan reads a new plan, or what replaces a draft. A draft keeps its key; what was read of it can
-// be sent back.
+// readPlan reads a new plan, or what replaces a draft. A draft keeps its key. What Waybill sets
+// itself is ignored, so that a client may send back what it has read.
 func readPlan(f *input.Form, made bool) domain.Plan {
 	f.Require("name", "billingCadence", "phases")
 	p := domain.Plan{Currency: "USD"}

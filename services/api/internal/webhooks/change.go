@@ -48,8 +48,9 @@ func (h *handlers) update(c *web.Call) error {
 	return c.Answer(http.StatusOK, h.view(w, health))
 }
 
-// pulls tells whether a webhook is read by pull, as only such a webhook may lose its url. It looks the webhook
-// up only if the change takes the url away. Should the webhook become push meanwhile, reachable refuses the change.
+// pulls tells whether a webhook is read by pull. Only such a webhook may lose its url, so pulls looks the
+// webhook up only if the change takes the url away. If the webhook becomes a push webhook meanwhile, reachable
+// refuses the change.
 func (h *handlers) pulls(c *web.Call, id domain.WebhookID, f *input.Form) (bool, error) {
 	if id == "" || !f.Null("url") || f.Has("delivery") {
 		return false, nil

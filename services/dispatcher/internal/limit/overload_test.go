@@ -53,7 +53,7 @@ func TestAProcessIsOverloadedWhileItsGoroutinesWait(t *testing.T) { // not paral
 // TestAProcessIsOverloadedWhileItsThreadsWait is not parallel: it takes all processors.
 func TestAProcessIsOverloadedWhileItsThreadsWait(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("only Linux tells how long threads wait")
+		t.Skip("NOT RUN: only Linux tells how long threads wait")
 	}
 	cores := runtime.NumCPU()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8 * cores)) // more threads than there are cores for

@@ -138,10 +138,11 @@ func (d *Due) handle(ctx context.Context, m *bus.Message) {
 }
 
 // longest bounds how long a delivery waits here for its time. The bus hands it out 250 ms before
-// it; a clock of another machine may differ.
+// that time, but the clocks of two machines may differ by more.
 const longest = time.Second
 
-// wait offers a job when its time has come. If ctx is done before, it is left to another dispatcher.
+// wait offers a job when its time has come. If ctx is done before that, another dispatcher gets the
+// delivery.
 func (d *Due) wait(ctx context.Context, left time.Duration, job *deliver.Job) {
 	timer := time.NewTimer(left)
 	defer timer.Stop()

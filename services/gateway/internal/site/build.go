@@ -70,7 +70,7 @@ func (b *builder) fault(op *routefile.Operation, messages ...string) {
 	}
 }
 
-// routeOf points to what an operation's file says of its route.
+// routeOf returns the JSON pointer to the route of an operation in its file.
 func routeOf(op *routefile.Operation) string {
 	return input.Pointer("paths", op.Path, strings.ToLower(op.Method), "x-gateway-route")
 }

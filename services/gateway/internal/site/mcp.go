@@ -34,8 +34,8 @@ func (b *builder) mcp() {
 	}
 }
 
-// targets finds the operations that an MCP server names, but for those with faults: what a server
-// would say of them is told already. False: the server's own options can't be read.
+// targets returns the operations that an MCP server names. It leaves out operations with faults: the
+// list of faults has them already. False: the options of the server can't be read.
 func (b *builder) targets(rt *Route) ([]mcpserver.Target, bool) {
 	references, faults := mcpserver.References(rt.operation.Handler.Options)
 	b.fault(rt.operation, faults...)
