@@ -85,6 +85,7 @@ func TestTurnsAreTold(t *testing.T) {
 				task.EventType = kind
 				r.Offer(r.hooks[0], &Job{Task: task, Origin: r})
 			}
+			<-time.After(50 * time.Millisecond) // of a webhook that fails, one begins every 4 ms
 			synctest.Wait()
 		}
 		told := func() (alarming []bool) {
