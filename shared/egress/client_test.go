@@ -96,7 +96,7 @@ func TestPostSendsWhatItIsGiven(t *testing.T) {
 // Every hostile receiver ends an attempt in time and in bounds, with what it did told
 // rightly.
 func TestHostileSinks(t *testing.T) { // not parallel: it counts what is allocated
-	const deadline, slack, mostAllocated = 400 * time.Millisecond, 500 * time.Millisecond, 4 << 20
+	const deadline, slack, mostAllocated = 400 * time.Millisecond, 2 * time.Second, 4 << 20 // slack: other tests have the processor, too
 	quiet(t)
 	if _, err := x509.SystemCertPool(); err != nil { // loaded once in a process: no attempt's cost
 		t.Fatal(err)

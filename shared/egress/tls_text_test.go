@@ -30,9 +30,9 @@ func TestTextsTellTLSFailuresApart(t *testing.T) {
 		delete(want, sink.Name)
 		t.Run(sink.Name, func(t *testing.T) {
 			url := sink.Start(t)
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
-			r := client(t, egress.Options{TLSTimeout: 500 * time.Millisecond}).Post(ctx, &egress.Request{URL: url, Body: []byte("{}")})
+			r := client(t, egress.Options{TLSTimeout: 2 * time.Second}).Post(ctx, &egress.Request{URL: url, Body: []byte("{}")})
 			if r.Code != egress.CodeTLS || r.Err.Text() != text {
 				t.Errorf("code %q, text %q, want %q (%v)", r.Code, r.Err.Text(), text, r.Err.Unwrap())
 			}

@@ -357,7 +357,7 @@ func TestSilence(t *testing.T) {
 	if _, err := r.ask(200 * time.Millisecond); err == nil {
 		t.Error("a silent agent answers")
 	}
-	if took := time.Since(began); took > time.Second {
+	if took := time.Since(began); took > 3*time.Second {
 		t.Errorf("it takes %s", took)
 	}
 	_ = h
