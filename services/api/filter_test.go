@@ -116,11 +116,11 @@ func TestTryFilter(t *testing.T) {
 func TestExplainedFilter(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, sqliteURL(t))
-	hook := r.register(`{"url":"http://127.0.0.1:9/hook","events":["shipment.created"],"filter":{"data.n":{"$gt":4242}}}`).text("id")
+	hook := r.register(`{"url":"http://127.0.0.1:9/hook","events":["shipment.created"],"filter":{"data.n":{"$gt":42424242}}}`).text("id")
 	r.publish(event("evt_1"))
 	query := "/v1/explanations?eventId=evt_1&webhookId=" + hook
 	full := r.do(http.MethodGet, query, "").want(http.StatusOK)
-	for _, want := range []string{`"verdict":"filtered"`, `"check":"filter","result":"stopped"`, `"clause":"data.n $gt 4242","pointer":"/data.n/$gt"`, `"filter":{"data.n":{"$gt":4242}}`} {
+	for _, want := range []string{`"verdict":"filtered"`, `"check":"filter","result":"stopped"`, `"clause":"data.n $gt 42424242","pointer":"/data.n/$gt"`, `"filter":{"data.n":{"$gt":42424242}}`} {
 		if !strings.Contains(string(full.body), want) {
 			t.Errorf("%s is not in %s", want, full.body)
 		}
@@ -129,7 +129,7 @@ func TestExplainedFilter(t *testing.T) {
 		t.Errorf("the webhook was not changed: %s", full.body)
 	}
 	_, reader := r.holder(r.bucket("readers"), "reader", domain.ScopeEventsRead)
-	if some := r.do(http.MethodGet, query, "", as(reader)).want(http.StatusOK); some.text("verdict") != "filtered" || strings.Contains(string(some.body), "4242") {
+	if some := r.do(http.MethodGet, query, "", as(reader)).want(http.StatusOK); some.text("verdict") != "filtered" || strings.Contains(string(some.body), "42424242") {
 		t.Errorf("who may not see webhooks is told %s", some.body)
 	}
 	// The filter is the present one, and the explanation says so.
