@@ -32,14 +32,15 @@ func TestAProcessIsOverloadedWhileItsGoroutinesWait(t *testing.T) { // not paral
 	var busy sync.WaitGroup
 	for range 50 * runtime.GOMAXPROCS(0) {
 		busy.Go(func() {
-			for n := 0; ; n++ {
+			for {
 				select {
 				case <-stop:
 					return
 				default:
-					if n%1000 == 0 {
-						runtime.Gosched()
+					for began := time.Now(); time.Since(began) < 100*time.Microsecond; { // the others wait 5 ms
+						continue
 					}
+					runtime.Gosched()
 				}
 			}
 		})
