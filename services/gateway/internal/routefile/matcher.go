@@ -10,7 +10,7 @@ import (
 
 // Matcher returns the function that tells whether an escaped path is one of the operation,
 // and what its parameters are, decoded once. What has no name is numbered from "0" on. It
-// may be called by several goroutines. A path with a segment . or .. is nobody's.
+// may be called by several goroutines. A path with a segment or a parameter . or .. is nobody's.
 //
 // In the mode open-api a parameter is a part of one segment, at least a character long, and
 // a slash at the end makes no difference; in the mode url-pattern it does.
@@ -68,7 +68,7 @@ func (m patternMatcher) match(path string) (map[string]string, bool) {
 	params := make(map[string]string, len(m.names))
 	for i, name := range m.names {
 		value, err := url.PathUnescape(found[m.groups[i]])
-		if err != nil {
+		if err != nil || isDots(value) {
 			return nil, false
 		}
 		params[name] = value
@@ -151,7 +151,7 @@ func (m segmentMatcher) match(path string) (map[string]string, bool) {
 // two servers would understand in the same way.
 func decode(segment string) (decoded string, ok bool) {
 	decoded, err := url.PathUnescape(segment)
-	return decoded, err == nil && decoded != "." && decoded != ".." && readable(decoded)
+	return decoded, err == nil && !isDots(decoded) && readable(decoded)
 }
 
 // readable tells whether what was escaped is text.

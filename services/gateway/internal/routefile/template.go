@@ -132,12 +132,14 @@ func (t template) check() error {
 // and to whom is anybody's guess.
 func hasDots(path string) bool {
 	for segment := range strings.SplitSeq(path, "/") {
-		if segment == "." || segment == ".." {
+		if isDots(segment) {
 			return true
 		}
 	}
 	return false
 }
+
+func isDots(text string) bool { return text == "." || text == ".." }
 
 // names returns the parameters' names, in their order.
 func (t template) names() (names []string) {
