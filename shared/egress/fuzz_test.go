@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -24,11 +25,12 @@ func FuzzAnswer(f *testing.F) {
 	} {
 		f.Add([]byte(answer))
 	}
+	url, say := says(f)
 	f.Fuzz(func(t *testing.T, answer []byte) {
 		if len(answer) > 1<<20 {
 			return
 		}
-		url := says(t, answer)
+		say(answer)
 		c := dev(t).NewClient(egress.Options{})
 		defer c.Close()
 		var response egress.Response
@@ -46,13 +48,15 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// says starts a receiver that answers every request with these bytes.
-func says(t *testing.T, answer []byte) (url string) {
-	t.Helper()
+// says starts a receiver that answers every request with the bytes that say has been given last. One
+// is enough for all inputs: each would keep a port for a minute after its last connection.
+func says(f *testing.F) (url string, say func(answer []byte)) {
+	f.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		f.Fatal(err)
 	}
+	var answer atomic.Pointer[[]byte]
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -63,14 +67,14 @@ func says(t *testing.T, answer []byte) (url string) {
 			}
 			if request, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
 				_ = request.Body.Close()
-				_, _ = conn.Write(answer)
+				_, _ = conn.Write(*answer.Load())
 			}
 			_ = conn.Close()
 		}
 	}()
-	t.Cleanup(func() {
+	f.Cleanup(func() {
 		_ = listener.Close()
 		<-ended
 	})
-	return "http://" + listener.Addr().String() + "/"
+	return "http://" + listener.Addr().String() + "/", func(text []byte) { answer.Store(&text) }
 }
