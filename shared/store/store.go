@@ -134,6 +134,7 @@ func openGorm(d gorm.Dialector) (*gorm.DB, error) {
 	return gorm.Open(d, &gorm.Config{
 		SkipDefaultTransaction: true,
 		DisableAutomaticPing:   true,
+		QueryFields:            true,           // never *: a prepared statement fails once its result has columns that were added
 		Logger:                 logger.Discard, // it would print statements with their values
 	})
 }

@@ -53,6 +53,10 @@ const (
 const sqlListed = `d.day, d.id, d.account, d.webhook_id, d.event_id, d.event_type, d.status, d.attempts,
 	d.next_attempt_at, d.in_lane, d.reason, d.test, d.sequence, d.updated_at, d.last_class, d.last_status, d.attempt_status`
 
+// sqlWhole is all of a delivery's row, with the attempt that is in it.
+const sqlWhole = sqlListed + `, d.rev, d.run_attempts, d.run_started_at, d.attempt_id, d.attempt_number, d.attempt_started_at,
+	d.attempt_us, d.attempt_class, d.attempt_error, d.attempt_body, d.attempt_transcript`
+
 // sqlRequested shows a request as the delivery that it asks for, with what is known of
 // an earlier run.
 const sqlRequested = `r.day, r.delivery_id AS id, r.account, r.webhook_id, r.event_id, r.event_type,
@@ -316,7 +320,7 @@ func (p *Pipeline) GetDelivery(ctx context.Context, account string, id domain.De
 // from the request for it.
 func takeDelivery(tx *gorm.DB, lock []clause.Expression, account string, id domain.DeliveryID, day store.Date) (listedRow, error) {
 	var row listedRow
-	err := tx.Table("deliveries AS d").Select("d.*, "+sqlOpen+" AS open, "+sqlDead+" AS dead").Clauses(lock...).
+	err := tx.Table("deliveries AS d").Select(sqlWhole+", "+sqlOpen+" AS open, "+sqlDead+" AS dead").Clauses(lock...).
 		Where("d.account = ? AND d.id = ? AND d.day = ?", account, string(id), day).Take(&row).Error
 	if !errors.Is(err, gorm.ErrRecordNotFound) {
 		return row, err
