@@ -7,8 +7,8 @@ import (
 	"waybill.dev/services/api"
 )
 
-// The version before reads on while the tables have columns that the next one has added: no page of
-// an API that has read every table before fails.
+// The migrations of the next version add columns while this version still runs. No page fails then,
+// though the API has read its tables before.
 func TestColumnsAreAdded(t *testing.T) {
 	t.Parallel()
 	w := &walker{rig: newRig(t, shared.Postgres(t))}

@@ -248,13 +248,8 @@ type Pair struct{ Name, Value string }
 
 // Pairs returns an object of at most max strings, in the order of the body.
 func (f *Form) Pairs(name string, maximum int) (pairs []Pair, ok bool) {
-	raw, ok := f.take(name, '{', "an object")
+	names, values, ok := f.object(name, maximum)
 	if !ok {
-		return nil, false
-	}
-	names, values, ok := members(raw, maximum)
-	if !ok {
-		f.Fault(fmt.Sprintf("must have at most %d members", maximum), name)
 		return nil, false
 	}
 	for _, key := range names {
@@ -271,13 +266,8 @@ func (f *Form) Pairs(name string, maximum int) (pairs []Pair, ok bool) {
 
 // Lists returns an object of at most max members. Each is an array of 1 to most strings, or one string.
 func (f *Form) Lists(name string, maximum, most int) (lists map[string][]string, ok bool) {
-	raw, ok := f.take(name, '{', "an object")
+	names, values, ok := f.object(name, maximum)
 	if !ok {
-		return nil, false
-	}
-	names, values, ok := members(raw, maximum)
-	if !ok {
-		f.Fault(fmt.Sprintf("must have at most %d members", maximum), name)
 		return nil, false
 	}
 	lists = make(map[string][]string, len(names))
@@ -297,6 +287,19 @@ func (f *Form) Lists(name string, maximum, most int) (lists map[string][]string,
 		}
 	}
 	return lists, ok
+}
+
+// object returns the members of an object, at most so many, and their names in the order of the body.
+func (f *Form) object(name string, maximum int) (names []string, values map[string]jsontext.Value, ok bool) {
+	raw, ok := f.take(name, '{', "an object")
+	if !ok {
+		return nil, nil, false
+	}
+	names, values, ok = members(raw, maximum)
+	if !ok {
+		f.Fault(fmt.Sprintf("must have at most %d members", maximum), name)
+	}
+	return names, values, ok
 }
 
 func unquote(value jsontext.Value) string {

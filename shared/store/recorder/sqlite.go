@@ -21,8 +21,8 @@ type sqlite struct {
 	owners     *owners
 }
 
-// record writes new rows without looking out for conflicts, and without a savepoint, for which SQLite
-// copies each page before it is changed. On a conflict it starts anew and writes them like other changes.
+// record takes new rows for new and uses no savepoint: with one, SQLite copies each page before it
+// changes the page. If a row is in the log already, record starts anew and writes all rows as changes.
 func (d sqlite) record(ctx context.Context, w *recordWork) (RecordResult, error) {
 	result, err := d.recordTx(ctx, w)
 	if errors.Is(err, errKnown) {
@@ -297,9 +297,9 @@ func (d sqlite) answerJobs(ctx context.Context, c store.Conn, answers []jobAnswe
 	return nil
 }
 
-// sqliteInsertDeliveries adds new deliveries. OR FAIL: SQLite need not be able to undo the statement
-// alone, as a failure undoes the transaction. That and no savepoint: 13.0 µs of processor time a
-// delivery with its attempt, instead of 16.6.
+// sqliteInsertDeliveries adds new deliveries. With OR FAIL, SQLite does not prepare to undo this statement
+// alone. It need not, because record undoes the whole transaction after a failure. Without the savepoint and
+// with OR FAIL, a delivery with its attempt takes 13.0 µs of processor time, before it took 16.6 µs.
 func sqliteInsertDeliveries() store.MultiRow {
 	columns := deliveryColumns()
 	return store.MultiRow{

@@ -10,7 +10,8 @@ import (
 
 // Matcher returns the function that tells whether an escaped path is one of the operation,
 // and what its parameters are, decoded once. What has no name is numbered from "0" on. It
-// may be called by several goroutines. A path with a segment or a parameter . or .. is nobody's.
+// may be called by several goroutines. A path matches nothing if a segment or a
+// parameter is . or ..
 //
 // In the mode open-api a parameter is a part of one segment, at least a character long, and
 // a slash at the end makes no difference; in the mode url-pattern it does.
