@@ -37,8 +37,9 @@ func sqliteInsertEvents() store.MultiRow {
 const sqliteInsertOutbox = `INSERT INTO outbox (received_at, account, id, version)
 	SELECT received_at, account, id, ? FROM events WHERE rowid > ?`
 
-// sqliteCountEvents counts the same.
-const sqliteCountEvents = rollup.InsertAccepted + `SELECT account, type, ?, count(*) FROM events WHERE rowid > ? GROUP BY account, type`
+// sqliteCountEvents counts the same. Without NOT INDEXED, SQLite reads all of events_by_commit, which
+// has the groups in order, at each commit: 450 ms with a million events.
+const sqliteCountEvents = rollup.InsertAccepted + `SELECT account, type, ?, count(*) FROM events NOT INDEXED WHERE rowid > ? GROUP BY account, type`
 
 func (s sqlite) insertEvents(ctx context.Context, c store.Conn, in intake) (intakeResult, error) {
 	var result intakeResult
