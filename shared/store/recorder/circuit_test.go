@@ -54,3 +54,38 @@ func testCircuit(t *testing.T, b *bench) {
 		t.Errorf("another webhook's circuit: %+v, %v", got, err)
 	}
 }
+
+// testFailingSince has two dispatchers say that a webhook began to fail: the earlier beginning counts,
+// but none from before the webhook was activated again.
+func testFailingSince(t *testing.T, b *bench) {
+	w := b.Webhook(t)
+	begins := func(at time.Time) {
+		t.Helper()
+		b.RecordedBatch(t, domain.RecordBatch{Health: []domain.HealthChange{{Webhook: w.ID, FailingSince: at, At: b.Clock.Now()}}})
+	}
+	check := func(want time.Time) {
+		t.Helper()
+		_, health, err := b.GetWebhook(t.Context(), w.Account, w.ID)
+		if err != nil || !health.FailingSince.Equal(want) {
+			t.Errorf("failing since %v (%v), want %v", health.FailingSince, err, want)
+		}
+	}
+	first := b.Clock.Now()
+	begins(first)
+	b.Clock.Advance(time.Second)
+	begins(b.Clock.Now())
+	check(first)
+	b.Clock.Advance(time.Minute)
+	for _, active := range []bool{false, true} {
+		if _, _, err := b.UpdateWebhook(t.Context(), w.Account, w.ID, func(now *domain.Webhook) error { now.Active = active; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		b.Clock.Advance(time.Second)
+	}
+	again := b.Clock.Now()
+	begins(again)
+	check(again)
+	b.Clock.Advance(time.Second)
+	begins(b.Clock.Now())
+	check(again)
+}

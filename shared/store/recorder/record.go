@@ -126,13 +126,15 @@ const maxRepeats = 1400
 func repeatText(at time.Time) string { return strconv.FormatInt(at.UnixMilli(), 10) + " " }
 
 // healthFailing stores that a webhook began to fail (failing_since) or recovered (NULL),
-// unless something newer is known. Of two beginnings the earlier one counts.
+// unless something newer is known. Of two beginnings the earlier one counts, unless the webhook was
+// activated after it: a dispatcher begins anew then, and takes over what is stored.
 const healthFailing = `
 	INSERT INTO webhook_health (webhook_id, failing_since, changed_at, disabled_version, disabled_reason, updated_at)
 	VALUES ($1, $2, $3, 0, '', $4)
 	ON CONFLICT (webhook_id) DO UPDATE SET
 		failing_since = CASE
 			WHEN excluded.failing_since IS NOT NULL AND webhook_health.failing_since < excluded.failing_since
+				AND NOT EXISTS (SELECT 1 FROM webhooks w WHERE w.id = webhook_health.webhook_id AND w.activated_at > webhook_health.failing_since)
 			THEN webhook_health.failing_since ELSE excluded.failing_since END,
 		changed_at = excluded.changed_at, updated_at = excluded.updated_at
 	WHERE webhook_health.changed_at IS NULL OR webhook_health.changed_at <= excluded.changed_at`

@@ -36,6 +36,7 @@ func recordTests() storetest.Tests[*bench] {
 		"keeps how the last attempt ended":     testRecordLast,
 		"tells revisions":                      testRevs,
 		"keeps what is said of circuits":       testCircuit,
+		"keeps since when a webhook fails":     testFailingSince,
 		"tells of each transition once":        testAlerts,
 		"tells of what is exhausted, bounded":  testAlertsExhausted,
 		"tells of what becomes inactive":       testAlertsDisabled,
