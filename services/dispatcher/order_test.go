@@ -691,3 +691,44 @@ func TestOrderOfTheStream(t *testing.T) {
 		b.settled()
 	})
 }
+
+// Accounts whose order is kept, and which have no event, ask the bus and the database for nothing: with a
+// hundred of them a dispatcher sends no more than a few messages beyond what it sends without any.
+func TestOrderCostsNothingWhileNothingHappens(t *testing.T) {
+	t.Parallel()
+	const accounts, watched = 100, 3 * time.Second
+	b := newBench(t, "sqlite:"+templates.SQLite(t))
+	sent := func() int64 {
+		t.Helper()
+		state, err := b.server.NATS().Varz(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return state.InMsgs
+	}
+	idle := func() int64 {
+		t.Helper()
+		before := sent()
+		<-time.After(watched)
+		return sent() - before
+	}
+	b.dispatch()
+	without := idle()
+	for i := range accounts {
+		b.webhook("http://127.0.0.1:1/", ordered, func(w *domain.Webhook) { w.Account = fmt.Sprintf("a%d", i) })
+	}
+	b.eventually(func() error {
+		for i := range accounts {
+			if _, err := b.bus.Stream(bus.StreamEvents).ConsumerState(t.Context(), bus.OrderConsumer(fmt.Sprintf("a%d", i), 1)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	b.eventually(func() error { // the last ones have begun
+		if n := idle(); n > without+accounts/2 {
+			return fmt.Errorf("%d messages in %s, %d without ordered accounts", n, watched, without)
+		}
+		return nil
+	})
+}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/singleflight"
 
 	"waybill.dev/shared/domain"
 )
@@ -56,6 +57,8 @@ type Bus struct {
 	schedules, holds, orders *window // of RETRIES, HOLD and ORDER
 
 	setAside atomic.Int64 // see SetAsides
+	allDone  atomic.Pointer[eventsDone]
+	listing  singleflight.Group // of the consumers of EVENTS
 }
 
 // Connect opens the connection. It doesn't wait for the server: while none answers,

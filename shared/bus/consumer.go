@@ -29,7 +29,7 @@ var ErrAway = errors.New("no server is connected")
 
 // FetchOptions say how messages are fetched.
 type FetchOptions struct {
-	Wait time.Duration // for the first message
+	Wait time.Duration // for the first message; 0: what is there is taken
 	// Heartbeat is how often the server must be heard of meanwhile; 0: it need not.
 	Heartbeat time.Duration
 	// Bytes bounds what is handed out; 0: it is not bounded.
@@ -42,15 +42,8 @@ type FetchOptions struct {
 // there may have been none: nothing came in time, or the server serves another process. Its
 // error is ctx's when that ends first.
 func (c *Consumer) Fetch(ctx context.Context, n int, options FetchOptions, take func(*Message)) error {
-	if c.puller == nil {
-		group := ""
-		if options.Pinned {
-			group = PinGroup
-		}
-		var err error
-		if c.puller, err = c.bus.newPuller(c.stream, c.name, group); err != nil {
-			return err
-		}
+	if err := c.open(options.Pinned); err != nil {
+		return err
 	}
 	err := c.puller.pull(ctx, n, int(options.Bytes), options.Wait, options.Heartbeat, func(msg *nats.Msg) {
 		m, err := wrap(pulled{msg})
@@ -63,6 +56,32 @@ func (c *Consumer) Fetch(ctx context.Context, n int, options FetchOptions, take 
 	if err != nil && !errors.Is(err, ErrAway) {
 		return unavailable("fetch "+c.name, err)
 	}
+	return err
+}
+
+// Await returns when the consumer has a message, after wait, or when other has a value; the message is left.
+// Its error is ctx's when that ends first. For a consumer that is not pinned.
+func (c *Consumer) Await(ctx context.Context, wait time.Duration, other <-chan struct{}) error {
+	if err := c.open(false); err != nil {
+		return err
+	}
+	err := c.puller.await(ctx, wait, other)
+	if err != nil && !errors.Is(err, ErrAway) {
+		return unavailable("wait for messages of "+c.name, err)
+	}
+	return err
+}
+
+// open makes the puller, the first time.
+func (c *Consumer) open(pinned bool) (err error) {
+	if c.puller != nil {
+		return nil
+	}
+	group := ""
+	if pinned {
+		group = PinGroup
+	}
+	c.puller, err = c.bus.newPuller(c.stream, c.name, group)
 	return err
 }
 

@@ -180,7 +180,7 @@ func (b *Bus) Orders(ctx context.Context, account string, take func(task *domain
 
 // generations returns the numbers of an account's consumers of EVENTS, the highest last.
 func (b *Bus) generations(ctx context.Context, account string) (highest uint64, older []string, err error) {
-	consumers, err := b.consumersOf(ctx, StreamEvents)
+	consumers, err := b.listed(ctx)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -193,6 +193,20 @@ func (b *Bus) generations(ctx context.Context, account string) (highest uint64, 
 		highest = max(highest, number)
 	}
 	return highest, older, nil
+}
+
+// listed returns the consumers of EVENTS. Who asks while they are being listed gets that list: a dispatcher
+// that takes over a thousand accounts would otherwise list a thousand consumers a thousand times. What was
+// made meanwhile may be missing, and a consumer of its name is refused then.
+func (b *Bus) listed(ctx context.Context) ([]*jetstream.ConsumerInfo, error) {
+	answer := b.listing.DoChan(StreamEvents, func() (any, error) { return b.consumersOf(context.WithoutCancel(ctx), StreamEvents) })
+	select {
+	case a := <-answer:
+		list, _ := a.Val.([]*jetstream.ConsumerInfo)
+		return list, a.Err //nolint:wrapcheck // it is consumersOf's
+	case <-ctx.Done():
+		return nil, unavailable("list the consumers of "+StreamEvents, ctx.Err())
+	}
 }
 
 // Taken is the right to an account's events in order.
@@ -284,10 +298,16 @@ type EventsState struct {
 
 // EventsState asks how far fan-out and the order of each account are. A consumer of an account
 // that has nothing to do is as far as the stream.
+//
+// Nothing is listed while the stream is as it was when all was acknowledged: with a thousand accounts a list
+// takes some 10 ms of a processor, and the relay asks each second.
 func (b *Bus) EventsState(ctx context.Context) (EventsState, error) {
 	stream, err := b.Stream(StreamEvents).State(ctx)
 	if err != nil {
 		return EventsState{}, err
+	}
+	if done := b.allDone.Load(); done != nil && done.at == stream.LastSeq && done.server == stream.Server && done.created.Equal(stream.Created) {
+		return done.state, nil
 	}
 	consumers, err := b.consumersOf(ctx, StreamEvents)
 	if err != nil {
@@ -321,7 +341,18 @@ func (b *Bus) EventsState(ctx context.Context) (EventsState, error) {
 			state.Acknowledged = min(state.Acknowledged, info.AckFloor.Stream)
 		}
 	}
+	if state.Pending == 0 && state.Unacknowledged == 0 {
+		b.allDone.Store(&eventsDone{state, stream.LastSeq, stream.Server, stream.Created})
+	}
 	return state, nil
+}
+
+// eventsDone is the state of EVENTS when all of its messages were acknowledged.
+type eventsDone struct {
+	state   EventsState
+	at      uint64 // the stream's last sequence
+	server  string // see StreamState
+	created time.Time
 }
 
 // consumersOf returns all consumers of a stream.

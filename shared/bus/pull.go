@@ -79,18 +79,19 @@ func (p *puller) close() {
 type pullRequest struct {
 	Batch     int           `json:"batch"`
 	MaxBytes  int           `json:"max_bytes,omitempty"`
-	Expires   time.Duration `json:"expires"`
+	Expires   time.Duration `json:"expires,omitempty"`
+	NoWait    bool          `json:"no_wait,omitempty"`
 	Heartbeat time.Duration `json:"idle_heartbeat,omitempty"`
 	Group     string        `json:"group,omitempty"`
 	Pin       string        `json:"id,omitempty"`
 }
 
 // pull asks for at most batch messages, of at most maxBytes together (0: no limit), and calls
-// take with each. It waits for the first message at most as long as wait. No message at all is
-// no error: none was there, or the server serves another process. When ctx ends first, its
+// take with each. It waits for the first message at most as long as wait; 0: it takes what is there. No
+// message at all is no error: none was there, or the server serves another process. When ctx ends first, its
 // error is returned. With a heartbeat the server must send one that often; 0: none is needed.
 func (p *puller) pull(ctx context.Context, batch, maxBytes int, wait, heartbeat time.Duration, take func(*nats.Msg)) error {
-	reply, err := p.ask(ctx, pullRequest{batch, maxBytes, wait, heartbeat, p.group, p.pin})
+	reply, err := p.ask(ctx, pullRequest{batch, maxBytes, wait, wait == 0, heartbeat, p.group, p.pin})
 	if err != nil {
 		return err
 	}
@@ -118,6 +119,37 @@ func (p *puller) pull(ctx context.Context, batch, maxBytes int, wait, heartbeat 
 		}
 	}
 	return nil
+}
+
+// await asks for a message that is larger than what it may be, and so is not handed out: the server refuses the
+// request as soon as there is one. It returns when that happens, after wait, when other has a value, or with
+// ctx's error. What waits so takes no room for messages.
+func (p *puller) await(ctx context.Context, wait time.Duration, other <-chan struct{}) error {
+	reply, err := p.ask(ctx, pullRequest{Batch: 1, MaxBytes: 1, Expires: wait, Group: p.group, Pin: p.pin})
+	if err != nil {
+		return err
+	}
+	over := time.NewTimer(wait + late)
+	defer over.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err() //nolint:wrapcheck // asked to stop
+		case <-over.C:
+			return nil
+		case <-other:
+			return nil
+		case msg := <-p.came:
+			switch {
+			case !p.fromServer(msg):
+				_ = msg.Nak() // of an earlier request; it comes again
+			case msg.Subject == reply && msg.Header.Get("Status") == "503":
+				return nats.ErrNoResponders
+			case msg.Subject == reply && msg.Header.Get("Status") != "100":
+				return nil
+			}
+		}
+	}
 }
 
 // fromServer distinguishes a status of the server from a message of the stream. Only a status has the

@@ -109,3 +109,75 @@ func TestHeadersOfPublishersAreNoStatus(t *testing.T) {
 		}
 	}
 }
+
+// Who waits for an event takes none: the event is there for the next fetch, for the first time, as it came. A
+// wait ends at its time too, and when something else is to be done.
+func TestWaitingTakesNothing(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]func(t *testing.T) (*bus.Bus, jetstream.JetStream){
+		"server": func(t *testing.T) (*bus.Bus, jetstream.JetStream) {
+			server := bustest.Start(t)
+			return connect(t, server), look(t, server.URL())
+		},
+		"cluster": func(t *testing.T) (*bus.Bus, jetstream.JetStream) {
+			url := bustest.StartCluster(t).URL()
+			return join(t, url), look(t, url)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, js := start(t)
+			if err := b.Ensure(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			consumer, err := b.Stream(bus.StreamEvents).Consumer(t.Context(), bus.ConsumerFanout)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer consumer.Close()
+			other := make(chan struct{}, 1)
+			waits := func(wait time.Duration) <-chan error {
+				ended := make(chan error, 1)
+				go func() { ended <- consumer.Await(t.Context(), wait, other) }()
+				return ended
+			}
+			ends := func(what string, ended <-chan error) {
+				t.Helper()
+				select {
+				case err := <-ended:
+					if err != nil {
+						t.Errorf("%s: %v", what, err)
+					}
+				case <-time.After(30 * time.Second):
+					t.Fatalf("%s: the wait goes on", what)
+				}
+			}
+			ends("nothing comes", waits(50*time.Millisecond))
+			other <- struct{}{}
+			ends("something else is to be done", waits(time.Hour))
+			for _, body := range []string{"1", "2"} {
+				ended := waits(time.Hour)
+				if _, err := js.Publish(t.Context(), "events.default.shipment.created", []byte(body)); err != nil {
+					t.Fatal(err)
+				}
+				ends("an event comes", ended)
+				var got []string
+				for len(got) == 0 && t.Context().Err() == nil {
+					err := consumer.Fetch(t.Context(), bus.MaxFetch, bus.FetchOptions{Bytes: 1 << 20}, func(m *bus.Message) {
+						got = append(got, string(m.Body()))
+						if m.Repeated {
+							t.Errorf("event %s was handed out before", m.Body())
+						}
+						m.Ack()
+					})
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+				if len(got) != 1 || got[0] != body {
+					t.Errorf("got %q, want %q", got, body)
+				}
+			}
+		})
+	}
+}

@@ -18,6 +18,7 @@ type Messages struct {
 	mu       sync.Mutex
 	messages map[bus.Position]held
 	moves    uint64
+	first    chan struct{} // has a value once a message came that was the only one
 }
 
 type held struct {
@@ -29,12 +30,12 @@ type held struct {
 // New returns an empty one whose messages take their bytes of room until Done; nil: without a
 // bound.
 func New(room *Budget) *Messages {
-	return &Messages{every: bus.ProgressInterval, room: room, messages: make(map[bus.Position]held)}
+	return &Messages{every: bus.ProgressInterval, room: room, messages: make(map[bus.Position]held), first: make(chan struct{}, 1)}
 }
 
 // NewRecords is New for messages of RECORDS.
 func NewRecords(room *Budget) *Messages {
-	return &Messages{every: bus.RecordsProgressInterval, room: room, messages: make(map[bus.Position]held)}
+	return &Messages{every: bus.RecordsProgressInterval, room: room, messages: make(map[bus.Position]held), first: make(chan struct{}, 1)}
 }
 
 // Add takes a message in flight; false: this very message is in flight already and this is
@@ -48,6 +49,12 @@ func (h *Messages) Add(m *bus.Message) bool {
 	size := Size(m)
 	h.messages[m.Position()] = held{m, time.Now(), size}
 	h.moves++
+	if len(h.messages) == 1 {
+		select {
+		case h.first <- struct{}{}:
+		default:
+		}
+	}
 	if h.room != nil {
 		h.room.Take(size)
 	}
@@ -135,11 +142,20 @@ func (h *Messages) Len() int {
 	return len(h.messages)
 }
 
-// Run reports on what takes long until ctx is done.
+// Run reports on what takes long until ctx is done. While nothing is in flight it sleeps.
 func (h *Messages) Run(ctx context.Context) error {
 	ticker := time.NewTicker(h.every)
 	defer ticker.Stop()
 	for {
+		if h.Len() == 0 {
+			ticker.Stop()
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-h.first:
+			}
+			ticker.Reset(h.every)
+		}
 		select {
 		case <-ctx.Done():
 			return nil

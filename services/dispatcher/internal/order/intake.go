@@ -15,7 +15,11 @@ import (
 )
 
 const (
-	takeWait = 250 * time.Millisecond
+	// roomWait is how long an event waits for memory before it is looked for missing ones.
+	roomWait = 250 * time.Millisecond
+	// idleWait is how long one request to the bus stands while the account has no event. It takes no memory
+	// of those for events. A connection that is made anew ends it.
+	idleWait = time.Minute
 	// After askAfter without a missing event, the relay is asked for it, and then again every askAgain.
 	askAfter = 100 * time.Millisecond
 	askAgain = 500 * time.Millisecond
@@ -42,6 +46,11 @@ func (s *session) takeIn(ctx context.Context, from bus.Taken) error {
 		if err != nil {
 			return err
 		}
+		if s.came == 0 {
+			if err := s.await(ctx, consumer); err != nil {
+				return err
+			}
+		}
 		late, err := s.overdue(ctx)
 		if err != nil {
 			return err
@@ -60,16 +69,31 @@ func (s *session) takeIn(ctx context.Context, from bus.Taken) error {
 	return nil
 }
 
-// fetch reads what there is room for. It does not wait for room for long: what is in flight may wait for an
-// event that has to be asked for.
+// await waits until the account has an event, or it is time to look for a missing one.
+func (s *session) await(ctx context.Context, consumer *bus.Consumer) error {
+	wait := idleWait
+	if !s.places.since.IsZero() {
+		wait = askAfter
+	}
+	if err := consumer.Await(ctx, wait, s.rouse); err != nil && !errors.Is(err, bus.ErrAway) && ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// fetch reads what is there, as far as there is room for it. It does not wait for room for long: what is in
+// flight may wait for an event that has to be asked for.
 func (s *session) fetch(ctx context.Context, consumer *bus.Consumer) (ready []*taken, err error) {
-	waiting, cancel := context.WithTimeout(ctx, takeWait)
+	waiting, cancel := context.WithTimeout(ctx, roomWait)
 	defer cancel()
+	s.came = 1 // there may be events that there is no room for
 	room, err := s.inFlight.Reserve(waiting)
 	if err != nil {
 		return nil, nil
 	}
-	err = consumer.Fetch(ctx, bus.MaxFetch, bus.FetchOptions{Wait: takeWait, Bytes: room}, func(message *bus.Message) {
+	s.came = 0
+	err = consumer.Fetch(ctx, bus.MaxFetch, bus.FetchOptions{Bytes: room}, func(message *bus.Message) {
+		s.came++
 		ready = append(ready, s.arrive(message)...)
 	})
 	s.inFlight.Give(room)

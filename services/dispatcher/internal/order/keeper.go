@@ -63,6 +63,10 @@ func (k *keeper) restart() {
 func (k *keeper) look() {
 	if s := k.now(); s != nil {
 		s.doubtful.Store(true)
+		select {
+		case s.rouse <- struct{}{}:
+		default:
+		}
 	}
 }
 
@@ -111,7 +115,8 @@ func newSession(m *Manager, account string) *session {
 	}
 	s := &session{
 		m: m, account: account, inFlight: inflight.New(room), turns: m.options.Turns.Part(m.options.Turns.Limit() / turnsShare), ended: loss.NewAcknowledged(),
-		lanes: make(map[domain.WebhookID]*lane), fresh: make(map[*queue]struct{}), failed: make(chan error, 1), poked: make(chan struct{}, 1),
+		lanes: make(map[domain.WebhookID]*lane), fresh: make(map[*queue]struct{}), failed: make(chan error, 1),
+		poked: make(chan struct{}, 1), rouse: make(chan struct{}, 1),
 		numbers: make(map[recorder.SequenceKey]int64), gaps: make(map[recorder.SequenceKey]bool),
 	}
 	s.places.begin(0)
@@ -165,11 +170,19 @@ func (s *session) run(ctx context.Context, working func()) error {
 	return err
 }
 
-// work sends what is due until ctx is done or something fails.
+// work sends what is due until ctx is done or something fails. While no delivery waits it sleeps.
 func (s *session) work(ctx context.Context) error {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
+	ticking := true
 	for {
+		if busy := s.waiting() > 0; busy != ticking {
+			if ticking = busy; busy {
+				ticker.Reset(tick)
+			} else {
+				ticker.Stop()
+			}
+		}
 		select {
 		case <-ctx.Done():
 			return nil

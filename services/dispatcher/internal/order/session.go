@@ -25,10 +25,12 @@ type session struct {
 	ended    *loss.Acknowledged
 	places   places // of the goroutine that takes in, like trimming
 	trimming trimming
-	created  time.Time // of EVENTS
-	from     uint64    // see recorder.OrderStart
-	suspect  uint64    // up to here events may have been handed out before
-	doubtful atomic.Bool
+	created  time.Time   // of EVENTS
+	from     uint64      // see recorder.OrderStart
+	suspect  uint64      // up to here events may have been handed out before
+	came     int         // events that the last fetch has brought; of the goroutine that takes in, too
+	doubtful atomic.Bool // EVENTS may be another stream
+	rouse    chan struct{}
 	failed   chan error
 	poked    chan struct{}
 
