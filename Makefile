@@ -143,6 +143,20 @@ fuzz: need-go ## run each fuzz target for FUZZTIME (30s) with FUZZMEM MiB (512) 
 bench: need-test ## measure the real processes in both forms: rates, latency, CPU, memory (docs/performance.md)
 	@go run ./cmd/bench $(ARGS)
 
+BUDGET = cmd/bench/budget.json
+.PHONY: cost
+cost: need-test ## compare what a delivery costs, in POSTs of a bare loop, with the committed budget
+	@go run ./cmd/bench -cost $(BUDGET) $(ARGS)
+
+.PHONY: budget
+budget: need-test ## put what a delivery costs now into the budget (ARGS='-reason "why it costs more, or less"')
+	@$(if $(findstring -reason,$(ARGS)),,echo "say why: make budget ARGS='-reason \"…\"'" >&2; exit 2)
+	@go run ./cmd/bench -cost $(BUDGET) $(ARGS)
+
+.PHONY: figures
+figures: need-go ## list the measured figures in the docs that are older than the code that they measure
+	@cd cmd && go test -count=1 -v -run '^TestFigures$$' $(ARGS) ./internal/docstest | grep -E 'older than|^(FAIL|ok)'
+
 # The packages that have benchmarks. The others' tests need not be built, nor what they start with.
 BENCHMARKED = grep -rlE --include='*_test.go' '^func Benchmark' cmd services shared | xargs dirname | sed 's,^,./,' | sort -u
 

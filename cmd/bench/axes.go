@@ -161,7 +161,10 @@ func (r *rig) schedule(ctx context.Context, n int) error {
 
 // fill publishes as fast as it can be accepted.
 func (r *rig) fill(j load.Job) error {
-	j.Way, j.Connections = load.WayBatch, fillConnections
+	j.Way = load.WayBatch
+	if j.Connections == 0 {
+		j.Connections = fillConnections
+	}
 	published, err := r.publisher.Publish(r.job(j))
 	if err != nil {
 		return err

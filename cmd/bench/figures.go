@@ -39,34 +39,6 @@ type figures struct {
 	Checked    int64 `json:"signaturesChecked"`
 }
 
-// The figures that have targets.
-const (
-	figureDelivered = "delivered/s"
-	figureRatio     = "ratio to the bare loop"
-	figureP50       = "p50 ms"
-	figureP99       = "p99 ms"
-	figureCPU       = "CPU ms for 1000 deliveries"
-	figureMemory    = "peak memory MB"
-)
-
-func (f *figures) get(figure string) float64 {
-	switch figure {
-	case figureDelivered:
-		return f.Delivered
-	case figureRatio:
-		return f.Ratio
-	case figureP50:
-		return f.Latency.P50
-	case figureP99:
-		return f.Latency.P99
-	case figureCPU:
-		return f.CPUSum
-	case figureMemory:
-		return f.MemorySum
-	}
-	panic("no figure " + figure)
-}
-
 // faults are what must not be, whatever the speed.
 func (f *figures) faults(published load.Published, received load.Received) []string {
 	var list []string
@@ -136,25 +108,4 @@ func (v verdict) String() string {
 		word = "met"
 	}
 	return fmt.Sprintf("%s %s: %s", sign, number(v.Want), word)
-}
-
-// judge compares figures with the targets of a form. Without a bare loop in the run there
-// is no ratio to judge.
-func (f *figures) judge(form string, targets []target) []verdict {
-	list := []verdict{}
-	for _, t := range targets {
-		want := t.want
-		if form == formAllInOne {
-			if !t.half {
-				continue
-			}
-			want /= 2
-		}
-		if t.figure == figureRatio && f.Ratio == 0 {
-			continue
-		}
-		got := f.get(t.figure)
-		list = append(list, verdict{Figure: t.figure, Least: t.least, Want: want, Got: got, Met: t.least == (got > want) || got == want})
-	}
-	return list
 }

@@ -224,7 +224,7 @@ func (c *crossing) measure(ctx context.Context, r *rig, g *growth) error {
 				}
 				continue
 			}
-			taken := r.profile(ctx, fmt.Sprintf("%s-%s-%d", strings.ReplaceAll(p.name, ", ", "-"), p.through, round))
+			taken := r.profile(ctx, r.profiles, fmt.Sprintf("%s-%s-%d", strings.ReplaceAll(p.name, ", ", "-"), p.through, round), r.duration)
 			err := c.run(p, g)
 			if err := errors.Join(err, taken.wait()); err != nil {
 				return err

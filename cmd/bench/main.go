@@ -3,8 +3,8 @@
 // receiver and a publisher beside them, and in the same run a bare loop that signs and
 // posts without a queue and without a store: what no server could pass on that machine.
 //
-// It needs Linux, Go and the Postgres server programs. It exits with 1 when anything was
-// lost, came twice or failed; a target that is missed is reported and is no failure.
+// It needs Linux, Go and the Postgres server programs. It exits with 1 when anything was lost, came twice or failed, and,
+// with -cost, when a delivery costs more than its budget.
 package main
 
 import (
@@ -37,6 +37,8 @@ type options struct {
 	markdown    string
 	svg         string
 	profiles    string
+	budget      string
+	reason      string
 }
 
 func main() {
@@ -72,6 +74,8 @@ func readFlags() options {
 	flag.StringVar(&o.markdown, "md", "", "file that the results are written to as Markdown; if it has marks, the results go between them")
 	flag.StringVar(&o.svg, "svg", "", "with -growth: folder that plots are written to")
 	flag.StringVar(&o.profiles, "profile", "", "folder that CPU and allocation profiles of Waybill's processes are written to, one of each scenario")
+	flag.StringVar(&o.budget, "cost", "", "measure what a delivery costs instead, and compare it with the budget in this file")
+	flag.StringVar(&o.reason, "reason", "", "with -cost: put what was measured into the file, for this reason")
 	flag.Parse()
 	return o
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"waybill.dev/cmd/internal/provenance"
 )
 
 // writeMarkdown writes the results into a page: between the marks that it has for them,
@@ -18,7 +20,10 @@ func (r *report) writeMarkdown(file string) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read the page: %w", err)
 	}
-	parts := r.parts(filepath.Dir(file))
+	parts, faulty := r.parts(filepath.Dir(file))
+	if faulty != nil {
+		return faulty
+	}
 	filled := err != nil
 	for _, p := range parts {
 		if err != nil {
@@ -55,36 +60,49 @@ func opening(name string) string { return "<!-- bench:" + name + " -->\n" }
 func closing(name string) string { return "<!-- /bench:" + name + " -->" }
 
 // parts are all that this run has for a page in a folder.
-func (r *report) parts(dir string) []part {
+func (r *report) parts(dir string) ([]part, error) {
 	var list []part
 	if len(r.Results) > 0 {
+		conditions, err := r.conditions(delivering())
+		if err != nil {
+			return nil, err
+		}
 		list = append(list,
-			part{"run", r.conditions()},
+			part{"run", conditions},
 			part{"scenarios", table(r.rows())},
-			part{"targets", table(r.targetRows())},
 			part{"processes", table(r.processRows())})
 	}
 	for _, g := range r.Growth {
-		list = append(list, part{"growth-" + g.name(), g.markdown(dir) + "\n" + r.conditions()})
-	}
-	return list
-}
-
-// conditions says how it was measured.
-func (r *report) conditions() string {
-	return fmt.Sprintf("Measured on %s: %d cores (%s), %s, %g s of publishing a row, events of %d bytes, %d dispatcher(s), Postgres with its defaults but %s, receiver: %s.\n",
-		r.Started.Format("2 Jan 2006"), r.Cores, r.Machine, r.Go, r.Seconds, r.Size, r.Dispatchers, r.Postgres, r.Receiver)
-}
-
-func (r *report) targetRows() [][]string {
-	rows := [][]string{{"scenario", "form", "figure", "target", "measured", ""}}
-	for _, one := range r.Results {
-		for _, t := range one.Targets {
-			sign, word, _ := strings.Cut(t.String(), ": ")
-			rows = append(rows, []string{one.Scenario, one.Form, t.Figure, sign, number(t.Got), word})
+		of := delivering()
+		if g.requests {
+			of = []string{"services/gateway", "cmd/gateway"}
 		}
+		conditions, err := r.conditions(of)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, part{"growth-" + g.name(), g.markdown(dir) + "\n" + conditions})
 	}
-	return rows
+	return list, nil
+}
+
+// delivering is the code that a delivery takes.
+func delivering() []string {
+	return []string{
+		"services/api/internal/accept", "services/api/internal/events", "services/api/internal/relay", "services/dispatcher",
+		"shared/bus", "shared/egress", "shared/envelope", "shared/store/pipeline", "shared/store/recorder",
+	}
+}
+
+// conditions says how it was measured, and marks which code that was.
+func (r *report) conditions(of []string) (string, error) {
+	hash, err := provenance.Hash(r.root, of)
+	if err != nil {
+		return "", err
+	}
+	mark := provenance.Mark{Day: r.Started.Format("2 Jan 2006"), Commit: r.Commit, Command: r.Command, Of: of, Hash: hash}
+	return fmt.Sprintf("%s %d cores (%s), %s, %g s of publishing a row, events of %d bytes, %d dispatcher(s), Postgres with its defaults but %s, receiver: %s.\n",
+		mark, r.Cores, r.Machine, r.Go, r.Seconds, r.Size, r.Dispatchers, r.Postgres, r.Receiver), nil
 }
 
 func (r *report) processRows() [][]string {

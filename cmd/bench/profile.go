@@ -10,25 +10,28 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 )
 
 // profiles are those that are being taken of a rig's processes.
 type profiles struct {
+	files map[string]string // of processor time, by process
 	group sync.WaitGroup
 	mu    sync.Mutex
 	err   error
 }
 
-// profile begins to take profiles of Waybill's processes for as long as is published, if
-// they were asked for. They cost a few percent, so figures are better taken without.
-func (r *rig) profile(ctx context.Context, scenario string) *profiles {
-	p := &profiles{}
-	if r.profiles == "" {
+// profile begins to take profiles of Waybill's processes for so long, unless there is no folder for them. They cost
+// a few percent, so figures are better taken without.
+func (r *rig) profile(ctx context.Context, dir, scenario string, long time.Duration) *profiles {
+	p := &profiles{files: make(map[string]string)}
+	if dir == "" {
 		return p
 	}
-	seconds := int(math.Max(1, math.Round(r.duration.Seconds())))
+	seconds := int(math.Max(1, math.Round(long.Seconds())))
 	for process, address := range r.stack.Ops {
-		base := filepath.Join(r.profiles, scenario+"-"+r.form+"-"+process)
+		base := filepath.Join(dir, scenario+"-"+r.form+"-"+process)
+		p.files[process] = base + ".cpu.pprof"
 		p.group.Go(func() {
 			err := errors.Join(
 				download(ctx, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", address, seconds), base+".cpu.pprof"),

@@ -12,6 +12,7 @@ import (
 
 	"waybill.dev/cmd/bench/internal/load"
 	"waybill.dev/cmd/bench/internal/meter"
+	"waybill.dev/cmd/internal/provenance"
 	"waybill.dev/cmd/internal/stack"
 )
 
@@ -36,6 +37,9 @@ func run(ctx context.Context, o options, out, progress io.Writer) (ok bool, err 
 		o.duration = 700 * time.Millisecond
 	}
 	b := &bench{options: o, progress: progress}
+	if o.budget != "" {
+		return b.watchCost(ctx, out)
+	}
 	chosen, err := choose(scenarios(), o.only, func(s scenario) string { return s.name })
 	if err != nil {
 		return false, err
@@ -53,6 +57,11 @@ func run(ctx context.Context, o options, out, progress io.Writer) (ok bool, err 
 		return false, err
 	}
 	r := newReport(b)
+	if o.markdown != "" {
+		if r.root, r.Commit, err = provenance.Commit(ctx); err != nil {
+			return false, err
+		}
+	}
 	if o.growth != "" {
 		err = b.grow(ctx, r, grown, forms, out)
 	} else {
@@ -125,7 +134,7 @@ func (b *bench) scenarios(ctx context.Context, r *report, chosen []scenario, for
 			return err
 		}
 	}
-	r.judge()
+	r.compare()
 	r.table(out)
 	return nil
 }
@@ -141,7 +150,7 @@ func (b *bench) inForm(ctx context.Context, r *report, chosen []scenario, form s
 				return err
 			}
 		}
-		one := &result{Scenario: s.name, Form: form, What: s.what, targets: s.targets, paced: s.rate > 0}
+		one := &result{Scenario: s.name, Form: form, What: s.what, paced: s.rate > 0}
 		err := rg.scenario(ctx, s, one)
 		if err != nil {
 			one.fail("could not be run to its end: %v", err)
@@ -156,7 +165,7 @@ func (b *bench) inForm(ctx context.Context, r *report, chosen []scenario, form s
 			return ctx.Err()
 		}
 		r.Results = append(r.Results, one)
-		r.judge()
+		r.compare()
 		one.print(out)
 	}
 	return nil
@@ -181,7 +190,7 @@ func (r *rig) scenario(ctx context.Context, s scenario, one *result) error {
 		return fmt.Errorf("warm up: %w", err)
 	}
 	var faults []string
-	taken := r.profile(ctx, s.name)
+	taken := r.profile(ctx, r.profiles, s.name, r.duration)
 	one.figures, faults, err = r.measure(ctx, p)
 	err = errors.Join(err, taken.wait())
 	one.Faults = append(one.Faults, faults...)

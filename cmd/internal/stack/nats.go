@@ -16,7 +16,11 @@ func (s *Stack) startNATS(ctx context.Context, dir string, servers int) error {
 			return err
 		}
 		host, port, _ := strings.Cut(address, ":")
-		p := s.natsServer(dir, "nats-server", "-a", host, "-p", port, "-js", "-sd", filepath.Join(s.data, "nats"))
+		if s.NATSMonitor, err = s.site.port(); err != nil {
+			return err
+		}
+		_, monitor, _ := strings.Cut(s.NATSMonitor, ":")
+		p := s.natsServer(dir, "nats-server", "-a", host, "-p", port, "-m", monitor, "-js", "-sd", filepath.Join(s.data, "nats"))
 		p.ready = answersConnect(address)
 		s.NATS, s.NATSURL = []*Process{p}, "nats://"+address
 		return p.Start(ctx)

@@ -58,6 +58,8 @@ type Stack struct {
 	URLs    []string
 	NATSURL string
 	Key     string
+	// NATSMonitor is where the one nats-server of a split stack tells of itself over HTTP.
+	NATSMonitor string
 	// GatewayAddresses are where deployments answer, each host:port of one process.
 	GatewayAddresses []string
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -22,8 +23,9 @@ const tick = time.Second / 100
 // process is what /proc/PID/stat says of one process.
 type process struct {
 	parent int
-	// cpu has its own time and that of the children that it has waited for.
-	cpu time.Duration
+	own    time.Duration
+	// children is the time of those that have ended and were waited for.
+	children time.Duration
 }
 
 // CPU returns the processor time that each group has used so far, with that of
@@ -39,10 +41,53 @@ func CPU(groups []Group) (map[string]time.Duration, error) {
 			return nil, fmt.Errorf("measure %s: process %d is gone", g.Name, g.Pid)
 		}
 		for _, pid := range family(all, g.Pid) {
-			used[g.Name] += all[pid].cpu
+			used[g.Name] += max(all[pid].own, scheduled(pid)) + all[pid].children
 		}
 	}
 	return used, nil
+}
+
+// scheduled returns the time of a process' threads, in nanoseconds and not in ticks. A thread that has ended
+// is not among them; then the ticks are more.
+func scheduled(pid int) time.Duration {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+	sum := time.Duration(0)
+	for _, file := range threads {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended since
+		}
+		running, _, _ := bytes.Cut(text, []byte{' '})
+		if ns, err := strconv.ParseInt(string(running), 10, 64); err == nil {
+			sum += time.Duration(ns)
+		}
+	}
+	return sum
+}
+
+// Calls returns how often a process and its descendants have read and written by a call to the kernel.
+func Calls(root int) (int64, error) {
+	all, err := processes()
+	if err != nil {
+		return 0, err
+	}
+	sum := int64(0)
+	for _, pid := range family(all, root) {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
+		if err != nil {
+			return 0, fmt.Errorf("count the calls of a process: %w", err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if name, count, _ := strings.Cut(strings.TrimSpace(line), ": "); name == "syscr" || name == "syscw" {
+				n, err := strconv.ParseInt(count, 10, 64)
+				if err != nil {
+					return 0, fmt.Errorf("count the calls of a process: %w", err)
+				}
+				sum += n
+			}
+		}
+	}
+	return sum, nil
 }
 
 // processes reads every process of the machine: descendants are found by their parents.
@@ -86,12 +131,16 @@ func parseStat(text []byte) (process, error) {
 	if p.parent, err = strconv.Atoi(string(fields[parent])); err != nil {
 		return process{}, err
 	}
-	for _, field := range fields[firstTime : lastTime+1] {
+	for i, field := range fields[firstTime : lastTime+1] {
 		ticks, err := strconv.ParseInt(string(field), 10, 64)
 		if err != nil {
 			return process{}, err
 		}
-		p.cpu += time.Duration(ticks) * tick
+		if i < 2 {
+			p.own += time.Duration(ticks) * tick
+		} else {
+			p.children += time.Duration(ticks) * tick
+		}
 	}
 	return p, nil
 }

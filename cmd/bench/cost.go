@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"waybill.dev/cmd/bench/internal/budget"
+	"waybill.dev/cmd/bench/internal/load"
+	"waybill.dev/cmd/internal/provenance"
+)
+
+// costed is a scenario whose cost is watched. A turn has a fixed number of events, and the next turn begins when
+// all of them have arrived: so a slow machine does the same work as a fast one.
+type costed struct {
+	scenario
+	turn int // events
+}
+
+const (
+	// costRounds are how often a scenario and the bare loop take turns. Turns are short, so that both meet the same
+	// machine, whatever else happens there.
+	costRounds = 24
+	costLoop   = 4_000 // POSTs in a turn of the bare loop
+	// costStored events are there before anything is measured: a statement that reads all of them costs something.
+	costStored = 50_000
+)
+
+func costedScenarios() []costed {
+	turns := map[string]int{"rest-1": 1_500, "rest-10": 400, "nats-1": 2_500}
+	var list []costed
+	for _, s := range scenarios() {
+		if turn := turns[s.name]; turn > 0 {
+			list = append(list, costed{s, turn})
+		}
+	}
+	return list
+}
+
+// The figures of a cost, and how many percent above the budget are no fault.
+const (
+	costCPU         = "CPU, in POSTs of the bare loop"
+	costAllocations = "allocations"
+	costBytes       = "bytes allocated"
+
+	alone            = "alone: " // of one event that comes alone
+	costCalls        = "reads and writes of "
+	costMessages     = "messages "
+	costTransactions = "transactions that write"
+	costLog          = "bytes of Postgres' log"
+)
+
+// within is as wide as runs of the same code differ. Reads and writes are more or fewer as the kernel hands out what has
+// come; a transaction takes what others have left to it.
+func within(figure string) float64 {
+	name, _ := strings.CutPrefix(figure, alone)
+	switch {
+	case name == costCPU:
+		return 8
+	case strings.HasPrefix(name, costCalls), strings.HasPrefix(name, costTransactions), strings.HasPrefix(name, costLog):
+		return 25
+	case strings.HasPrefix(name, costMessages):
+		return 10
+	}
+	return 5
+}
+
+// watchCost measures what a delivery costs, and compares it with the budget or puts it there.
+func (b *bench) watchCost(ctx context.Context, out io.Writer) (ok bool, err error) {
+	chosen, err := choose(costedScenarios(), b.only, func(c costed) string { return c.name })
+	if err != nil {
+		return false, err
+	}
+	forms, err := choose([]string{formSplit, formAllInOne}, b.form, func(s string) string { return s })
+	if err != nil {
+		return false, err
+	}
+	file, err := budget.Read(b.budget)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
+	if err := b.prepare(ctx); err != nil {
+		return false, err
+	}
+	loop, err := load.Start(ctx, load.KindLoop)
+	if err != nil {
+		return false, err
+	}
+	defer loop.Close()
+	var measured []budget.Cost
+	for _, form := range forms {
+		list, err := b.costForm(ctx, loop, file, chosen, form)
+		if err != nil {
+			return false, err
+		}
+		measured = append(measured, list...)
+	}
+	verdicts := file.Judge(measured)
+	columns(out, costRows(verdicts))
+	if b.reason != "" {
+		_, commit, err := provenance.Commit(ctx)
+		if err != nil {
+			return false, err
+		}
+		if err := file.Renew(measured, commit, b.reason); err != nil {
+			return false, err
+		}
+		return true, file.Write(b.budget)
+	}
+	over := slices.DeleteFunc(verdicts, func(v budget.Verdict) bool { return !v.Over() })
+	explain(out, file, measured, over)
+	return len(over) == 0, nil
+}
+
+// costForm measures scenarios in one stack.
+func (b *bench) costForm(ctx context.Context, loop *load.Child, file *budget.Budget, chosen []costed, form string) (costs []budget.Cost, err error) {
+	r, err := b.open(ctx, "cost", form, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.close()) }()
+	// Few at a time: none is refused, however busy the machine is.
+	if err := r.fill(load.Job{Type: kindIdle, Size: storedSize, First: r.numbers(costStored), Events: costStored, Connections: 2}); err != nil {
+		return nil, err
+	}
+	for _, c := range chosen {
+		started := time.Now()
+		one, err := r.costScenario(ctx, loop, file, c)
+		if err != nil {
+			return nil, fmt.Errorf("%s, %s: %w", c.name, form, err)
+		}
+		b.say("%s %s: %.0f s", form, c.name, time.Since(started).Seconds())
+		costs = append(costs, one)
+	}
+	return costs, nil
+}
+
+// costScenario measures one scenario. When it costs too much it is measured again, with profiles, and counts with all
+// its turns: so what happens once on the machine is no fault, and what is one comes with its stages.
+func (r *rig) costScenario(ctx context.Context, loop *load.Child, file *budget.Budget, c costed) (budget.Cost, error) {
+	one := budget.Cost{Scenario: c.name, Form: r.form}
+	t, err := r.turner(ctx, loop, c)
+	if err != nil {
+		return one, err
+	}
+	started := time.Now()
+	if err := t.rounds(ctx); err != nil {
+		return one, err
+	}
+	one.Figures = t.figures()
+	if c.webhooks == 1 {
+		counts, err := t.counts(ctx)
+		if err != nil {
+			return one, err
+		}
+		one.Figures = append(one.Figures, counts...)
+	}
+	if r.reason != "" || slices.ContainsFunc(file.Judge([]budget.Cost{one}), budget.Verdict.Over) {
+		if one.Stages, err = t.profiled(ctx, time.Since(started)); err != nil {
+			return one, err
+		}
+		again := t.figures()
+		copy(one.Figures, again)
+	}
+	return one, r.remove(ctx, t.hooks)
+}
