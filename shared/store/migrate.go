@@ -20,7 +20,7 @@ import (
 // Migration is one step of the schema.
 type Migration struct {
 	Version   int64
-	Name      string // of its file
+	Name      string // of its file, or of the step that builds indexes
 	Applied   bool
 	AppliedAt time.Time // zero: not applied
 }
@@ -54,7 +54,7 @@ func (d *postgresDialect) migrations() (migrationSource, error) {
 	if err != nil {
 		return migrationSource{}, err
 	}
-	return migrationSource{goose.DialectPostgres, "migrations/postgres", []goose.ProviderOption{goose.WithSessionLocker(locker)}, d.impatient}, nil
+	return migrationSource{goose.DialectPostgres, "migrations/postgres", []goose.ProviderOption{goose.WithSessionLocker(locker), goose.WithGoMigrations(indexSteps()...)}, d.impatient}, nil
 }
 
 // impatient opens a handle for migrations. A statement that waits longer than lockWait for a lock fails.
@@ -121,7 +121,7 @@ func (s *Store) apply(ctx context.Context, up func(context.Context) ([]*goose.Mi
 			results = partial.Applied
 		}
 		for _, r := range results {
-			applied = append(applied, Migration{r.Source.Version, path.Base(r.Source.Path), true, s.Now()})
+			applied = append(applied, Migration{r.Source.Version, nameOf(r.Source), true, s.Now()})
 		}
 		if pgCode(err) != pgLockNotAvailable || time.Since(began) > lockPatience {
 			return applied, err
@@ -133,6 +133,13 @@ func (s *Store) apply(ctx context.Context, up func(context.Context) ([]*goose.Mi
 		case <-time.After(lockPause):
 		}
 	}
+}
+
+func nameOf(source *goose.Source) string {
+	if source.Path == "" {
+		return fmt.Sprintf("%04d_indexes", source.Version)
+	}
+	return path.Base(source.Path)
 }
 
 // MigrationStatus returns every migration, the first one first.
@@ -147,7 +154,7 @@ func (s *Store) MigrationStatus(ctx context.Context) ([]Migration, error) {
 	}
 	list := make([]Migration, 0, len(states))
 	for _, m := range states {
-		list = append(list, Migration{m.Source.Version, path.Base(m.Source.Path), m.State == goose.StateApplied, m.AppliedAt})
+		list = append(list, Migration{m.Source.Version, nameOf(m.Source), m.State == goose.StateApplied, m.AppliedAt})
 	}
 	return list, nil
 }

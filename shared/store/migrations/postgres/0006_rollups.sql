@@ -52,6 +52,3 @@ CREATE TABLE webhook_circuits (
 ) WITH (fillfactor = 80);
 -- What a dispatcher looks for when it becomes a webhook's owner.
 CREATE INDEX webhook_circuits_failing ON webhook_circuits (webhook_id) WHERE failures > 0;
-
--- How many deliveries of a webhook wait, are held and are scheduled: nothing on the good path.
-CREATE INDEX deliveries_waiting ON deliveries (webhook_id, in_lane, status) WHERE status IN ('pending', 'retrying', 'held');

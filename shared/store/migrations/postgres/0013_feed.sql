@@ -8,9 +8,6 @@ ALTER TABLE events
     ADD COLUMN xact bigint NOT NULL DEFAULT 0,
     ADD COLUMN place integer NOT NULL DEFAULT 0;          -- below 0: a test, in no feed
 ALTER TABLE events ALTER COLUMN xact SET DEFAULT txid_current();
--- An account's events of one type in the order of commits. A commit gives its events one
--- time, and has one transaction, so the index stays small.
-CREATE INDEX events_by_commit ON events (account, type, xact, received_at);
 
 -- One row: what is added to the ids of transactions. After a restore from a dump they begin
 -- anew, and what is added keeps the order.
