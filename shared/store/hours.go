@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -19,7 +18,7 @@ func (s *Store) PrepareHours(ctx context.Context, table string, hours ...time.Ti
 	if !ok {
 		return nil
 	}
-	err := d.lockedForDays(ctx, func(tx pgx.Tx) error {
+	err := lockedForDays(ctx, d.pool, func(tx pgx.Tx) error {
 		existing, err := hourPartitions(ctx, tx, table)
 		if err != nil {
 			return err
@@ -49,22 +48,7 @@ func (s *Store) DropHours(ctx context.Context, table, key string, floor time.Tim
 		_, err := s.Purge(ctx, table, key, "at < ?", InstantOf(floor))
 		return Wrap("drop hours of "+table, err)
 	}
-	err := d.lockedForDays(ctx, func(tx pgx.Tx) error {
-		existing, err := hourPartitions(ctx, tx, table)
-		if err != nil {
-			return err
-		}
-		for name := range existing {
-			hour, err := time.Parse(hourForm, strings.TrimPrefix(name, table+"_h"))
-			if err != nil || !hour.Before(floor) {
-				continue // not one of ours, or kept
-			}
-			if _, err := tx.Exec(ctx, "DROP TABLE IF EXISTS "+name); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	_, err := d.dropParts(ctx, table, "h", hourForm, floor)
 	return Wrap("drop hours of "+table, err)
 }
 
