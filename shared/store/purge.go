@@ -9,11 +9,16 @@ import (
 // BatchRows bounds the rows that one statement of what runs beside requests touches.
 const BatchRows = 1000
 
-// Purge deletes the rows of a table that match, in batches, and returns how many they were.
-// Key is the table's primary key, in parentheses when it has several columns.
+// Purge deletes the rows of a table that match, in batches, and returns how many they were. Key is the table's primary
+// key, in parentheses when it has several columns. Condition ends with a comparison of the column that the table's
+// index of ages begins with, or that follows what it says before: "step = 1 AND start < ?". On Postgres rows are read
+// in the order of that index, oldest first, and found again by where they lie: planned by the statistics of a table
+// that has just lost many rows, the same statement reads all of it to find none. So the table has no partitions.
 func (s *Store) Purge(ctx context.Context, table, key, condition string, arg any) (int, error) {
-	query := fmt.Sprintf("DELETE FROM %s WHERE %s IN (SELECT %s FROM %s WHERE %s LIMIT ?)",
-		table, key, strings.Trim(key, "()"), table, condition)
+	query := fmt.Sprintf("DELETE FROM %s WHERE %s IN (SELECT %s FROM %s WHERE %s LIMIT ?)", table, key, strings.Trim(key, "()"), table, condition)
+	if age, ok := agedBy(condition); ok && !s.SQLite() {
+		query = fmt.Sprintf("DELETE FROM %s WHERE ctid = ANY (ARRAY(SELECT ctid FROM %s WHERE %s ORDER BY %s LIMIT ?))", table, table, condition, age)
+	}
 	total := 0
 	for {
 		var deleted int64
@@ -27,4 +32,13 @@ func (s *Store) Purge(ctx context.Context, table, key, condition string, arg any
 			return total, err
 		}
 	}
+}
+
+// agedBy returns the column that a condition ends with a comparison of.
+func agedBy(condition string) (string, bool) {
+	words := strings.Fields(condition)
+	if len(words) < 3 || words[len(words)-2] != "<" {
+		return "", false
+	}
+	return words[len(words)-3], true
 }

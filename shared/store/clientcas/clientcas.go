@@ -160,8 +160,6 @@ func (c *ClientCAs) changed(ctx context.Context, tx *gorm.DB, row *caRow) error 
 
 // PurgeClientCAs forgets what was removed a day ago.
 func (c *ClientCAs) PurgeClientCAs(ctx context.Context, now time.Time) error {
-	err := c.db.Again(ctx, func() error {
-		return c.db.Writing(ctx).Where("removed_at < ?", store.InstantOf(now.Add(-keepTime))).Delete(&caRow{}).Error
-	})
+	_, err := c.db.Purge(ctx, "gateway_client_cas", "id", "removed_at < ?", store.InstantOf(now.Add(-keepTime)))
 	return store.Wrap("purge CA certificates", err)
 }

@@ -33,7 +33,7 @@ func (c *ClientCAs) ServedClientCAs(ctx context.Context, since int64) ([]Served,
 			query = tx.Where("removed_at IS NULL")
 		}
 		var rows []caRow
-		if err := query.Order("seq").Find(&rows).Error; err != nil {
+		if err := query.Order("version, seq").Find(&rows).Error; err != nil {
 			return err
 		}
 		served = make([]Served, len(rows))

@@ -154,14 +154,6 @@ func (s *Domains) DeleteCertificate(ctx context.Context, account, hostname strin
 	return store.Wrap("delete certificate of custom domain", err)
 }
 
-// used joins each domain with its certificates. usedEnd is when the certificate in use ends: the
-// uploaded one or, if there is none, the one from an authority.
-const (
-	used = `gateway_domains d LEFT JOIN gateway_domain_certificates c ON c.domain_id = d.id
-		LEFT JOIN gateway_acme_states s ON s.hostname = d.hostname AND d.verified_at IS NOT NULL`
-	usedEnd = "COALESCE(c.not_after, s.not_after)"
-)
-
 // ExpiringCertificates returns certificates of an account's domains that end within the time that
 // is told of, the soonest first.
 func (s *Domains) ExpiringCertificates(ctx context.Context, account string, now time.Time, limit int) ([]domain.Expiry, error) {
@@ -172,7 +164,12 @@ func (s *Domains) ExpiringCertificates(ctx context.Context, account string, now 
 		Hostname string
 		NotAfter store.Instant
 	}
-	err := s.db.Reading(ctx).Raw("SELECT d.hostname, "+usedEnd+" AS not_after FROM "+used+" WHERE d.account = ? AND d.removed_at IS NULL AND "+usedEnd+" <= ? ORDER BY not_after, d.hostname LIMIT ?",
+	// An account has domain.MaxCustomDomains at most. The certificate in use is the uploaded one or, if there is none,
+	// the one from an authority.
+	err := s.db.Reading(ctx).Raw(`SELECT d.hostname, COALESCE(c.not_after, s.not_after) AS not_after
+		FROM gateway_domains d LEFT JOIN gateway_domain_certificates c ON c.domain_id = d.id
+		LEFT JOIN gateway_acme_states s ON s.hostname = d.hostname AND d.verified_at IS NOT NULL
+		WHERE d.account = ? AND d.removed_at IS NULL AND COALESCE(c.not_after, s.not_after) <= ? ORDER BY not_after, d.hostname LIMIT ?`,
 		account, store.InstantOf(now.Add(domain.ExpirySoon)), limit).Scan(&rows).Error
 	if err != nil {
 		return nil, store.Wrap("read certificates that end", err)
@@ -184,14 +181,21 @@ func (s *Domains) ExpiringCertificates(ctx context.Context, account string, now 
 	return list, nil
 }
 
-// CountExpiringCertificates counts the same over all accounts.
+// CountExpiringCertificates counts the same over all accounts. It reads the certificates that end within the time,
+// and those that have ended.
 func (s *Domains) CountExpiringCertificates(ctx context.Context, now time.Time) (domain.ExpiryCount, error) {
 	var row struct {
 		N       int
 		Soonest store.Instant
 	}
-	err := s.db.Reading(ctx).Raw("SELECT COUNT(*) AS n, MIN("+usedEnd+") AS soonest FROM "+used+" WHERE d.removed_at IS NULL AND "+usedEnd+" <= ?",
-		store.InstantOf(now.Add(domain.ExpirySoon))).Scan(&row).Error
+	soon := store.InstantOf(now.Add(domain.ExpirySoon))
+	err := s.db.Reading(ctx).Raw(`SELECT COUNT(*) AS n, MIN(not_after) AS soonest FROM (
+			SELECT c.not_after FROM gateway_domain_certificates c JOIN gateway_domains d ON d.id = c.domain_id
+			WHERE c.not_after <= ? AND d.removed_at IS NULL
+			UNION ALL
+			SELECT s.not_after FROM gateway_acme_states s JOIN gateway_domains d ON d.hostname = s.hostname
+			WHERE s.not_after <= ? AND d.verified_at IS NOT NULL AND d.removed_at IS NULL
+			AND NOT EXISTS (SELECT 1 FROM gateway_domain_certificates c WHERE c.domain_id = d.id)) AS ends`, soon, soon).Scan(&row).Error
 	if err != nil {
 		return domain.ExpiryCount{}, store.Wrap("count certificates that end", err)
 	}

@@ -1,11 +1,13 @@
 package traffic
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -62,11 +64,20 @@ func (t *Traffic) CallCounts(ctx context.Context, deployment string, step Step, 
 // limit of them, the newest first, without entries. Consumers, when there are any, are those
 // whose requests are meant.
 func (t *Traffic) RecentCalls(ctx context.Context, deployment string, since time.Time, consumers []string, limit int) ([]Request, error) {
-	query := t.db.Reading(ctx).Where("deployment = ? AND at >= ?", deployment, store.InstantOf(since))
-	if len(consumers) > 0 {
-		query = query.Where("consumer IN ?", consumers)
+	query := t.db.Reading(ctx).Where("deployment = ? AND at >= ?", deployment, store.InstantOf(since)).Session(&gorm.Session{})
+	if len(consumers) == 0 {
+		return find(query, limit, "read recent calls")
 	}
-	return find(query, limit, "read recent calls")
+	var all []Request
+	for _, consumer := range consumers { // each from its own place in the index
+		some, err := find(query.Where("consumer = ?", consumer), limit, "read recent calls")
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	slices.SortFunc(all, func(a, b Request) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(b.ID, a.ID)) })
+	return all[:min(limit, len(all))], nil
 }
 
 // RequestFilter selects requests of a deployment. What is empty or zero selects all.
@@ -87,9 +98,9 @@ type RequestFilter struct {
 const listRequests = "r"
 
 // ListRequests returns requests without their entries, the newest first, and the cursor of those
-// that follow; empty: there are none. A search that has taken long enough ends where it is: then
-// there are fewer requests than the limit, perhaps none, and a cursor. store.ErrCursor: the filter's
-// cursor is none of a list with this filter.
+// that follow; empty: there are none. Filters that no index is for are a search. One that has taken long
+// enough ends where it is: then there are fewer requests than the limit, perhaps none, and a cursor.
+// store.ErrCursor: the filter's cursor is none of a list with this filter.
 func (t *Traffic) ListRequests(ctx context.Context, f RequestFilter) ([]Request, string, error) {
 	digest := f.digest()
 	cursor, err := store.DecodeCursor(f.Cursor, listRequests, f.Deployment, func(c store.Cursor) bool {
@@ -107,7 +118,7 @@ func (t *Traffic) ListRequests(ctx context.Context, f RequestFilter) ([]Request,
 	}
 	var list []Request
 	var end string
-	if f.Search == "" {
+	if f.indexed() {
 		list, err = find(query, f.Limit+1, "list requests")
 	} else {
 		list, end, err = t.search(ctx, query, f, cursor)
@@ -150,6 +161,18 @@ func (f RequestFilter) digest() uint64 {
 		f.Since.UTC().Format(time.RFC3339Nano), f.Until.UTC().Format(time.RFC3339Nano), f.Method, strconv.Itoa(f.Class), route, string(f.Severity), f.Search,
 	})
 	return h.Sum64()
+}
+
+// indexed tells whether one index has all that the filter selects, in the order of the list.
+func (f RequestFilter) indexed() bool {
+	filters := 0
+	for _, is := range []bool{f.Method != "", f.Class != 0, f.RoutePath != nil, f.Severity != ""} {
+		if is {
+			filters++
+		}
+	}
+	usual := f.Method == http.MethodGet || f.Class == 2 || f.Severity == domain.SeverityInfo // of what no index is
+	return f.Search == "" && (filters == 0 || filters == 1 && !usual)
 }
 
 func (f RequestFilter) where(query *gorm.DB) *gorm.DB {
@@ -221,7 +244,11 @@ func (t *Traffic) GetRequest(ctx context.Context, deployment, requestID string) 
 		return Request{}, store.Wrap("read request", domain.ErrNotFound)
 	}
 	var row requestRow
-	err := t.db.Reading(ctx).Where("deployment = ? AND request_id = ?", deployment, requestID).Order(newestFirst).Take(&row).Error
+	query, newest := t.db.Reading(ctx), "+at DESC, +id DESC" // of the few with the id: the signs keep SQLite from the index by time
+	if query.Name() == "postgres" {
+		newest = "at DESC, id DESC"
+	}
+	err := query.Where("deployment = ? AND request_id = ?", deployment, requestID).Order(newest).Take(&row).Error
 	if err != nil {
 		return Request{}, store.Wrap("read request", err)
 	}
@@ -230,12 +257,19 @@ func (t *Traffic) GetRequest(ctx context.Context, deployment, requestID string) 
 	return r, err
 }
 
-const newestFirst = "at DESC, id DESC"
+// newestFirst is the order of lists. The indexes of filters end with the time. On SQLite, the sign keeps the primary
+// key from having more of the order than they: it would be walked through whatever the filter is.
+func newestFirst(query *gorm.DB) string {
+	if query.Name() == "postgres" {
+		return "at DESC, id DESC"
+	}
+	return "at DESC, +id DESC"
+}
 
 // find reads rows without their entries.
 func find(query *gorm.DB, limit int, doing string) ([]Request, error) {
 	var rows []requestRow
-	if err := query.Omit("entries", "messages").Order(newestFirst).Limit(limit).Find(&rows).Error; err != nil {
+	if err := query.Omit("entries", "messages").Order(newestFirst(query)).Limit(limit).Find(&rows).Error; err != nil {
 		return nil, store.Wrap(doing, err)
 	}
 	list := make([]Request, len(rows))
