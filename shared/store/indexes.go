@@ -49,6 +49,13 @@ func laterIndexes() map[int64][]string {
 			`key_managers_by_sub ON key_managers (sub) WHERE sub <> ''`,
 			`key_managers_by_email ON key_managers (lower(email))`,
 		},
+		26: {
+			`audit_log_uncounted ON audit_log (account, at) WHERE NOT counted`,
+			// What lists are filtered by.
+			`audit_log_by_action ON audit_log (account, action, at, id)`,
+			`audit_log_by_actor ON audit_log (account, sub, at, id)`,
+			`audit_log_by_outcome ON audit_log (account, success, at, id)`,
+		},
 	}
 }
 

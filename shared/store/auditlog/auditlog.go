@@ -218,14 +218,12 @@ func (l *Log) ListAudit(ctx context.Context, f AuditFilter) ([]domain.AuditEntry
 	}
 	var entries []domain.AuditEntry
 	var total int64
-	err := l.db.Snapshot(ctx, func(tx *gorm.DB) error {
-		query := f.narrow(tx.Model(&auditRow{}))
-		if err := query.Session(&gorm.Session{}).Count(&total).Error; err != nil {
+	err := l.db.Snapshot(ctx, func(tx *gorm.DB) (err error) {
+		if total, err = f.total(tx); err != nil {
 			return err
 		}
 		var rows []auditRow
-		err := query.Session(&gorm.Session{}).Order("at DESC, id DESC").Limit(f.Limit).Offset(f.Offset).Find(&rows).Error
-		if err != nil {
+		if err := f.narrow(tx).Order("at DESC, id DESC").Limit(f.Limit).Offset(f.Offset).Find(&rows).Error; err != nil {
 			return err
 		}
 		for _, row := range rows {
@@ -243,7 +241,10 @@ func (l *Log) ListAudit(ctx context.Context, f AuditFilter) ([]domain.AuditEntry
 	return entries, int(total), nil
 }
 
-func (f AuditFilter) narrow(query *gorm.DB) *gorm.DB {
+func (f AuditFilter) narrow(query *gorm.DB) *gorm.DB { return f.within(f.of(query)) }
+
+// of narrows a query to what the filter says besides times.
+func (f AuditFilter) of(query *gorm.DB) *gorm.DB {
 	query = query.Where("account = ?", f.Account)
 	if f.Action != "" {
 		query = query.Where("action = ?", f.Action)
@@ -251,20 +252,18 @@ func (f AuditFilter) narrow(query *gorm.DB) *gorm.DB {
 	if f.Actor != "" {
 		query = query.Where("sub = ?", f.Actor)
 	}
-	if !f.Since.IsZero() {
-		query = query.Where("at >= ?", store.InstantOf(f.Since))
-	}
-	if !f.Until.IsZero() {
-		query = query.Where("at < ?", store.InstantOf(f.Until))
-	}
 	if f.Success != nil {
 		query = query.Where("success = ?", *f.Success)
 	}
 	return query
 }
 
-// Purge removes the entries that are older than domain.AuditRetention.
-func (l *Log) Purge(ctx context.Context, now time.Time) error {
-	_, err := l.db.Purge(ctx, "audit_log", "id", "at < ?", store.InstantOf(now.Add(-domain.AuditRetention)))
-	return store.Wrap("purge audit log", err)
+func (f AuditFilter) within(query *gorm.DB) *gorm.DB {
+	if !f.Since.IsZero() {
+		query = query.Where("at >= ?", store.InstantOf(f.Since))
+	}
+	if !f.Until.IsZero() {
+		query = query.Where("at < ?", store.InstantOf(f.Until))
+	}
+	return query
 }

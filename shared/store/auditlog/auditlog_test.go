@@ -23,6 +23,7 @@ func auditTests() storetest.Tests[*bench] {
 		"lists newest first in pages": testAuditList,
 		"filters":                     testAuditFilter,
 		"counts refusals of a minute": testAuditCounts,
+		"has totals of days":          testAuditDays,
 	}
 }
 
@@ -160,5 +161,83 @@ func testAuditCounts(t *testing.T, b *bench) {
 	}
 	if diff := cmp.Diff(map[int]int{32: 1, 1: 8}, counts); diff != "" {
 		t.Errorf("entries by count (-want +got):\n%s", diff)
+	}
+}
+
+// testAuditDays compares totals with lists, of times that begin and end within days, before and after entries are counted.
+func testAuditDays(t *testing.T, b *bench) {
+	log := auditlog.New(b.DB)
+	begin := noon.AddDate(0, 0, -3)
+	fill := func() {
+		for i := range 60 {
+			who := pipelinetest.Caller()
+			who.Sub = fmt.Sprint("sub-", i%2)
+			e := domain.AuditEntry{Account: account, Action: fmt.Sprint("action-", i%3), Caller: who, Success: i%4 == 0, At: begin.Add(time.Duration(i) * time.Hour), Error: strconv.Itoa(b.Next())}
+			if err := b.Audit(t.Context(), e); err != nil {
+				t.Fatal(err)
+			}
+			begin = begin.Add(time.Millisecond)
+		}
+	}
+	midnight := noon.Add(-12 * time.Hour)
+	yes := true
+	compare := func() {
+		t.Helper()
+		for _, since := range []time.Time{{}, begin, midnight.AddDate(0, 0, -2), midnight.Add(-30 * time.Hour), midnight.Add(time.Hour)} {
+			for _, until := range []time.Time{{}, midnight.AddDate(0, 0, -1), midnight.Add(-20 * time.Hour), midnight.Add(3 * time.Hour), noon} {
+				for _, f := range []auditlog.AuditFilter{{}, {Action: "action-1"}, {Actor: "sub-1"}, {Success: &yes}, {Action: "action-2", Actor: "sub-0", Success: &yes}} {
+					f.Since, f.Until = since, until
+					b.Audits(t, f) // it compares
+				}
+			}
+		}
+	}
+	purge := func(now time.Time) {
+		t.Helper()
+		if err := log.Purge(t.Context(), now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fill()
+	compare()
+	purge(noon)
+	compare()
+	fill() // not counted, beside those that are
+	compare()
+	purge(noon)
+	purge(noon)
+	compare()
+
+	// A list of whole days is told by them how many entries it has.
+	total := func() int {
+		t.Helper()
+		_, n, err := b.ListAudit(t.Context(), auditlog.AuditFilter{Account: account, Page: store.Page{Limit: 1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if total() != 120 {
+		t.Errorf("total %d, want 120", total())
+	}
+	add := func(n int) {
+		t.Helper()
+		if err := b.DB.Writing(t.Context()).Exec("UPDATE audit_days SET entries = entries + ? WHERE action = 'action-1' AND sub = 'sub-1' AND NOT success", n).Error; err != nil {
+			t.Fatal(err)
+		}
+	}
+	add(100)
+	if n := total(); n <= 120 || n%100 != 20 {
+		t.Errorf("total %d: entries were counted anew", n)
+	}
+	add(-100)
+	purge(midnight.Add(-30 * time.Hour).Add(domain.AuditRetention)) // ends within a day
+	compare()
+	if n := total(); n == 0 || n >= 120 {
+		t.Errorf("total %d after some of 120 have ended", n)
+	}
+	purge(noon.AddDate(0, 0, 3).Add(domain.AuditRetention))
+	if n := total(); n != 0 {
+		t.Errorf("total %d after all have ended", n)
 	}
 }

@@ -80,6 +80,7 @@ type auditRow struct {
 	Success   bool
 	Error     string
 	Count     int
+	Counted   bool // it is in audit_days
 }
 
 func (auditRow) TableName() string { return "audit_log" }

@@ -6,4 +6,4 @@ import (
 	"waybill.dev/shared/store/storetest"
 )
 
-func TestRows(t *testing.T) { storetest.Rows(t, "auditlog", &auditRow{}) }
+func TestRows(t *testing.T) { storetest.Rows(t, "auditlog", &auditRow{}, &dayRow{}) }

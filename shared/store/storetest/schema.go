@@ -20,6 +20,7 @@ func owners() map[string]string {
 		"feed_order":        "store",
 		"accounts":          "accounts",
 		"audit_log":         "auditlog",
+		"audit_days":        "auditlog",
 		"config_version":    "pipeline",
 		"webhooks":          "pipeline",
 		"webhook_counts":    "pipeline",
