@@ -50,6 +50,7 @@ func laterIndexes() map[int64][]string {
 			`key_managers_by_email ON key_managers (lower(email))`,
 		},
 		26: {
+			`accounts_by_age ON accounts (created_at, seq)`,
 			`audit_log_uncounted ON audit_log (account, at) WHERE NOT counted`,
 			// What lists are filtered by.
 			`audit_log_by_action ON audit_log (account, action, at, id)`,

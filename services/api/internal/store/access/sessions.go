@@ -86,7 +86,7 @@ func (a *Access) OpenSession(ctx context.Context, s Session, lasts time.Duration
 				return domain.ErrNotFound
 			}
 		}
-		ended := tx.Model(&sessionRow{}).Select("id").Where("expires_at <= ?", store.InstantOf(now)).Limit(purgeSessions)
+		ended := tx.Model(&sessionRow{}).Select("id").Where("expires_at <= ?", store.InstantOf(now)).Order("expires_at").Limit(purgeSessions)
 		if err := tx.Where("id IN (?)", ended).Delete(&sessionRow{}).Error; err != nil {
 			return fmt.Errorf("purge sessions: %w", err)
 		}
