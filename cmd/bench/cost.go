@@ -26,8 +26,8 @@ const (
 	// machine, whatever else happens there.
 	costRounds = 24
 	costLoop   = 4_000 // POSTs in a turn of the bare loop
-	// costStored events are there before anything is measured: a statement that reads all of them costs something.
-	costStored = 50_000
+	// storedBefore events are there before anything is measured: a statement that reads all of them costs something.
+	storedBefore = 50_000
 )
 
 func costedScenarios() []costed {
@@ -46,6 +46,7 @@ const (
 	costCPU         = "CPU, in POSTs of the bare loop"
 	costAllocations = "allocations"
 	costBytes       = "bytes allocated"
+	costStored      = "bytes stored"
 
 	alone            = "alone: " // of one event that comes alone
 	costCalls        = "reads and writes of "
@@ -125,7 +126,7 @@ func (b *bench) costForm(ctx context.Context, loop *load.Child, file *budget.Bud
 	}
 	defer func() { err = errors.Join(err, r.close()) }()
 	// Few at a time: none is refused, however busy the machine is.
-	if err := r.fill(load.Job{Type: kindIdle, Size: storedSize, First: r.numbers(costStored), Events: costStored, Connections: 2}); err != nil {
+	if err := r.fill(load.Job{Type: kindIdle, Size: storedSize, First: r.numbers(storedBefore), Events: storedBefore, Connections: 2}); err != nil {
 		return nil, err
 	}
 	for _, c := range chosen {

@@ -155,12 +155,15 @@ func (t *turner) countMessages(ctx context.Context, c *counting) error {
 	}
 	defer response.Body.Close()
 	var server struct {
-		In  float64 `json:"in_msgs"`
-		Out float64 `json:"out_msgs"`
+		In       float64 `json:"in_msgs"`
+		Out      float64 `json:"out_msgs"`
+		InBytes  float64 `json:"in_bytes"`
+		OutBytes float64 `json:"out_bytes"`
 	}
 	if err := json.NewDecoder(response.Body).Decode(&server); err != nil {
 		return fmt.Errorf("ask nats-server: %w", err)
 	}
-	c.counts = append(c.counts, count{costMessages + "to nats-server", server.In}, count{costMessages + "from nats-server", server.Out})
+	c.counts = append(c.counts, count{costMessages + "to nats-server", server.In}, count{costMessages + "from nats-server", server.Out},
+		count{"bytes to nats-server", server.InBytes}, count{"bytes from nats-server", server.OutBytes})
 	return nil
 }

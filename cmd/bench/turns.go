@@ -3,9 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
-	"math"
 	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"waybill.dev/cmd/bench/internal/load"
 	"waybill.dev/cmd/bench/internal/meter"
 	"waybill.dev/cmd/bench/internal/stages"
+	"waybill.dev/shared/pgtest"
 )
 
 // turner has a scenario and the bare loop take turns.
@@ -30,7 +32,7 @@ type turner struct {
 	turns int             // so far
 	ratio []float64       // of each turn: processor time of a delivery to that of a POST of the bare loop
 	parts []processShares // likewise
-	sum   allocated       // in all turns
+	sum   taken           // in all turns
 }
 
 type processShares map[string]float64
@@ -63,7 +65,7 @@ func (r *rig) turner(ctx context.Context, loop *load.Child, c costed) (*turner, 
 // part of the turn.
 func (t *turner) rounds(ctx context.Context) error {
 	groups := append(t.own(), meter.Group{Name: load.KindLoop, Pid: t.loop.Pid()})
-	began, err := t.allocated(ctx)
+	began, err := t.taken(ctx)
 	if err != nil {
 		return err
 	}
@@ -91,9 +93,10 @@ func (t *turner) rounds(ctx context.Context) error {
 		bare, before = bareAfter, after
 		t.turns++
 	}
-	ended, err := t.allocated(ctx)
+	ended, err := t.taken(ctx)
 	t.sum.objects += ended.objects - began.objects
 	t.sum.bytes += ended.bytes - began.bytes
+	t.sum.stored += ended.stored - began.stored
 	return err
 }
 
@@ -137,11 +140,11 @@ func (t *turner) publish(ctx context.Context, job load.Job, events int) error {
 	return nil
 }
 
-// allocated is what processes have allocated in their lives.
-type allocated struct{ objects, bytes float64 }
+// taken is what processes have allocated in their lives, and what the database has now.
+type taken struct{ objects, bytes, stored float64 }
 
-func (t *turner) allocated(ctx context.Context) (allocated, error) {
-	var sum allocated
+func (t *turner) taken(ctx context.Context) (taken, error) {
+	var sum taken
 	for process := range t.stack.Ops {
 		objects, err := t.stack.Metric(ctx, process, "go_memstats_mallocs_total")
 		if err != nil {
@@ -154,6 +157,16 @@ func (t *turner) allocated(ctx context.Context) (allocated, error) {
 		sum.objects += objects
 		sum.bytes += bytes
 	}
+	if t.stack.Postgres != nil {
+		work, err := pgtest.ReadWork(ctx, t.stack.DatabaseURL)
+		sum.stored = float64(work.StoredBytes)
+		return sum, err
+	}
+	info, err := os.Stat(filepath.Join(t.stack.Data(), "waybill", "waybill.db"))
+	if err != nil {
+		return sum, fmt.Errorf("measure the database: %w", err)
+	}
+	sum.stored = float64(info.Size())
 	return sum, nil
 }
 
@@ -164,6 +177,7 @@ func (t *turner) figures() []budget.Figure {
 		newFigure(costCPU, median(t.ratio)),
 		newFigure(costAllocations, t.sum.objects/deliveries),
 		newFigure(costBytes, t.sum.bytes/deliveries),
+		newFigure(costStored, t.sum.stored/deliveries),
 	}
 }
 
@@ -178,11 +192,8 @@ func median(list []float64) float64 {
 
 // significant has four digits: what stands behind them is noise.
 func significant(x float64) float64 {
-	if x == 0 {
-		return 0
-	}
-	unit := math.Pow(10, math.Floor(math.Log10(math.Abs(x)))-3)
-	return math.Round(x/unit) * unit
+	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64) // what FormatFloat writes can be parsed
+	return rounded
 }
 
 // profiled runs all turns again, about as long as the first time, and returns what each package had of the

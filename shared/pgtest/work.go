@@ -11,6 +11,7 @@ import (
 type Work struct {
 	Transactions int64 // that wrote something
 	LogBytes     int64 // of the write-ahead log
+	StoredBytes  int64 // that the database has now, with its indexes
 }
 
 // ReadWork returns what the cluster of a database has done so far. Unlike the server's statistics, these
@@ -22,8 +23,9 @@ func ReadWork(ctx context.Context, url string) (Work, error) {
 	}
 	defer conn.Close(ctx)
 	var w Work
-	err = conn.QueryRow(ctx, `SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint, pg_current_wal_lsn() - '0/0'::pg_lsn`).
-		Scan(&w.Transactions, &w.LogBytes)
+	err = conn.QueryRow(ctx, `SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint, pg_current_wal_lsn() - '0/0'::pg_lsn,
+		pg_database_size(current_database())`).
+		Scan(&w.Transactions, &w.LogBytes, &w.StoredBytes)
 	if err != nil {
 		return Work{}, fmt.Errorf("read what was done: %w", err)
 	}
