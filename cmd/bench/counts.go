@@ -17,8 +17,8 @@ import (
 
 const (
 	// countEvents are published, so few a second that none meets another.
-	countEvents = 100
-	countRate   = 25
+	countEvents = 60
+	countRate   = 10
 	// leastCount for an event is none: something else happened to be done meanwhile.
 	leastCount = 0.02
 )

@@ -11,7 +11,11 @@ import (
 	"strings"
 )
 
-const own = "waybill.dev/"
+const (
+	own = "waybill.dev/"
+	// engine runs the statements of all tables: whose they are says who called it.
+	engine = own + "shared/store"
+)
 
 // Of reads a CPU profile with the tool that comes with Go, and returns the share of each stage.
 func Of(ctx context.Context, file string) (map[string]float64, error) {
@@ -68,10 +72,16 @@ func sum(text []byte) (map[string]float64, error) {
 // stage is whose work a stack is, its innermost function first: the innermost package of Waybill's. Where there is
 // none, a library works on its own, and the stage is its package.
 func stage(functions []string) string {
+	innermost := ""
 	for _, f := range functions {
 		if p := pkg(f); strings.HasPrefix(p, own) {
-			return strings.TrimPrefix(p, own)
+			if innermost = p; p != engine {
+				break
+			}
 		}
+	}
+	if innermost != "" {
+		return strings.TrimPrefix(innermost, own)
 	}
 	outermost := "runtime"
 	for _, f := range functions {
