@@ -105,7 +105,7 @@ func (t *turner) counted(ctx context.Context) (counting, error) {
 		return c, nil
 	}
 	work, err := pgtest.ReadWork(ctx, t.stack.DatabaseURL)
-	c.counts = append(c.counts, count{costTransactions, float64(work.Transactions)}, count{costLog, float64(work.LogBytes)})
+	c.counts = append(c.counts, count{"transactions that write", float64(work.Transactions)})
 	return c, err
 }
 
@@ -119,7 +119,7 @@ func (t *turner) countCalls(c *counting) error {
 		if err != nil {
 			return err
 		}
-		c.counts = append(c.counts, count{costCalls + g.Name, float64(n)})
+		c.counts = append(c.counts, count{"reads and writes of " + g.Name, float64(n)})
 	}
 	return nil
 }
@@ -137,7 +137,7 @@ func (t *turner) countMessages(ctx context.Context, c *counting) error {
 	}
 	streams := js.ListStreams(ctx)
 	for info := range streams.Info() {
-		c.counts = append(c.counts, count{costMessages + "in " + info.Config.Name, float64(info.State.LastSeq)})
+		c.counts = append(c.counts, count{costStream + info.Config.Name, float64(info.State.LastSeq)})
 	}
 	if err := streams.Err(); err != nil {
 		return fmt.Errorf("list the streams: %w", err)
@@ -163,7 +163,7 @@ func (t *turner) countMessages(ctx context.Context, c *counting) error {
 	if err := json.NewDecoder(response.Body).Decode(&server); err != nil {
 		return fmt.Errorf("ask nats-server: %w", err)
 	}
-	c.counts = append(c.counts, count{costMessages + "to nats-server", server.In}, count{costMessages + "from nats-server", server.Out},
-		count{"bytes to nats-server", server.InBytes}, count{"bytes from nats-server", server.OutBytes})
+	c.counts = append(c.counts, count{"messages to nats-server", server.In}, count{"messages from nats-server", server.Out},
+		count{costIn, server.InBytes}, count{"bytes from nats-server", server.OutBytes})
 	return nil
 }

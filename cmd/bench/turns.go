@@ -61,9 +61,9 @@ func (r *rig) turner(ctx context.Context, loop *load.Child, c costed) (*turner, 
 	return t, err
 }
 
-// rounds runs turns. What Waybill does after the last arrival, it does while the bare loop runs, and that counts as
+// rounds runs n turns. What Waybill does after the last arrival, it does while the bare loop runs, and that counts as
 // part of the turn.
-func (t *turner) rounds(ctx context.Context) error {
+func (t *turner) rounds(ctx context.Context, n int) error {
 	groups := append(t.own(), meter.Group{Name: load.KindLoop, Pid: t.loop.Pid()})
 	began, err := t.taken(ctx)
 	if err != nil {
@@ -73,7 +73,7 @@ func (t *turner) rounds(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for range costRounds {
+	for range n {
 		if err := t.publish(ctx, t.job, t.turn); err != nil {
 			return err
 		}
@@ -196,16 +196,16 @@ func significant(x float64) float64 {
 	return rounded
 }
 
-// profiled runs all turns again, about as long as the first time, and returns what each package had of the
-// processor time.
-func (t *turner) profiled(ctx context.Context, took time.Duration) ([]budget.Stage, error) {
+// profiled runs n more turns, which take about as long as it says, and returns what each package had of the processor
+// time.
+func (t *turner) profiled(ctx context.Context, n int, took time.Duration) ([]budget.Stage, error) {
 	dir, err := os.MkdirTemp("", "waybill-profiles-")
 	if err != nil {
 		return nil, fmt.Errorf("make the folder of profiles: %w", err)
 	}
 	defer os.RemoveAll(dir)
 	taken := t.profile(ctx, dir, t.name, took)
-	if err := t.rounds(ctx); err != nil {
+	if err := t.rounds(ctx, n); err != nil {
 		return nil, err
 	}
 	if err := taken.wait(); err != nil {

@@ -7,10 +7,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Work is what a cluster has done since it was made.
+// Work is what a cluster has done since it was made, and what is left of it in a database.
 type Work struct {
 	Transactions int64 // that wrote something
-	LogBytes     int64 // of the write-ahead log
 	StoredBytes  int64 // that the database has now, with its indexes
 }
 
@@ -23,9 +22,8 @@ func ReadWork(ctx context.Context, url string) (Work, error) {
 	}
 	defer conn.Close(ctx)
 	var w Work
-	err = conn.QueryRow(ctx, `SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint, pg_current_wal_lsn() - '0/0'::pg_lsn,
-		pg_database_size(current_database())`).
-		Scan(&w.Transactions, &w.LogBytes, &w.StoredBytes)
+	err = conn.QueryRow(ctx, `SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint, pg_database_size(current_database())`).
+		Scan(&w.Transactions, &w.StoredBytes)
 	if err != nil {
 		return Work{}, fmt.Errorf("read what was done: %w", err)
 	}
