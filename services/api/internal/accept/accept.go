@@ -67,14 +67,17 @@ type Accepter struct {
 	committers int
 	publisher  *publisher
 	metrics    *metrics
+	refusals   *refusals
 
-	mu          sync.Mutex
-	queue       []*submission
-	queuedBytes int
-	running     int       // commits
-	began       time.Time // the last of them
-	closed      bool
-	wake        chan struct{} // holds a token for each committer that should look
+	mu           sync.Mutex
+	queue        []*submission
+	queuedBytes  int
+	queuedEvents int
+	running      int           // commits
+	began        time.Time     // the last of them
+	usual        time.Duration // what a commit takes of late
+	closed       bool
+	wake         chan struct{} // holds a token for each committer that should look
 }
 
 type submission struct {
@@ -95,8 +98,8 @@ func New(options Options) *Accepter {
 	n := max(options.Committers, 1)
 	return &Accepter{
 		store: options.Store, committers: n, metrics: m,
-		publisher: newPublisher(options.Bus, options.Logger, m),
-		wake:      make(chan struct{}, n),
+		publisher: newPublisher(options.Bus, options.Logger, m), refusals: newRefusals(options.Logger, m),
+		wake: make(chan struct{}, n),
 	}
 }
 
@@ -119,13 +122,15 @@ func (a *Accepter) Run(ctx context.Context) error {
 // Submit waits until the events of s are committed and returns what became of them; an
 // error wraps domain.ErrUnavailable when the store can't take them now, or not before ctx
 // ends. They may be committed all the same then: a repeat with the same ids does no harm.
+// A BusyError among its causes says that they are not committed: at the rate of late the store would
+// not come to them before ctx ends, so they were refused at once.
 // traceParent is the W3C trace context that goes along; empty: none.
 func (a *Accepter) Submit(ctx context.Context, s pipeline.Submission, traceParent string) (pipeline.Receipt, error) {
 	sub := &submission{Submission: s, trace: traceParent, done: make(chan struct{})}
 	for _, e := range s.Events {
 		sub.bytes += len(e.Payload)
 	}
-	if err := a.enqueue(sub); err != nil {
+	if err := a.enqueue(ctx, sub); err != nil {
 		return pipeline.Receipt{}, err
 	}
 	select {
@@ -133,28 +138,46 @@ func (a *Accepter) Submit(ctx context.Context, s pipeline.Submission, traceParen
 		return sub.receipt, sub.err
 	case <-ctx.Done():
 	}
-	a.mu.Lock()
-	sub.left = true
-	if !sub.taken {
-		// The queue keeps the entry until a committer comes by, but not its content.
-		sub.Submission = pipeline.Submission{}
-		a.queuedBytes -= sub.bytes
-		sub.bytes = 0
+	if a.leave(sub) {
+		select { // it is nearly known what became of them
+		case <-sub.done:
+			return sub.receipt, sub.err
+		case <-time.After(lastMoment):
+		}
+		a.refusals.late(ctx, whileCommitting)
+	} else {
+		a.refusals.late(ctx, whileQueued)
 	}
-	a.mu.Unlock()
 	return pipeline.Receipt{}, fmt.Errorf("accept events: %w", errors.Join(domain.ErrUnavailable, ctx.Err()))
 }
 
-func (a *Accepter) enqueue(sub *submission) error {
+// leave takes a submission out of the queue; true: a commit has it.
+func (a *Accepter) leave(sub *submission) (taken bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	sub.left = true
+	if !sub.taken {
+		// The queue keeps the entry until a committer comes by, but not its content.
+		a.queuedEvents -= len(sub.Events)
+		a.queuedBytes -= sub.bytes
+		sub.Submission = pipeline.Submission{}
+		sub.bytes = 0
+	}
+	return sub.taken
+}
+
+func (a *Accepter) enqueue(ctx context.Context, sub *submission) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
 		return fmt.Errorf("accept events while stopping: %w", domain.ErrUnavailable)
 	}
-	if len(a.queue) > 0 && a.queuedBytes+sub.bytes > maxQueuedBytes {
-		return fmt.Errorf("accept events: too many wait for the store: %w", domain.ErrUnavailable)
+	if wait, busy := a.tooBusy(ctx, sub); busy {
+		a.refusals.busy()
+		return fmt.Errorf("accept events: %w", &BusyError{Wait: wait})
 	}
 	a.queue = append(a.queue, sub)
+	a.queuedEvents += len(sub.Events)
 	a.queuedBytes += sub.bytes
 	if a.running == 0 || len(a.queue) == 1 || len(a.queue) >= crowd {
 		a.signal()
@@ -174,8 +197,10 @@ func (a *Accepter) commitLoop(ctx context.Context) {
 	for {
 		batch, wait := a.take()
 		if len(batch) > 0 {
+			began := time.Now()
 			a.commit(ctx, batch)
 			a.mu.Lock()
+			a.usual = (a.usual + time.Since(began)) / 2
 			a.running-- // and looks again: what came meanwhile has woken nobody
 			a.mu.Unlock()
 			continue
@@ -220,6 +245,7 @@ func (a *Accepter) take() (batch []*submission, wait time.Duration) {
 			break
 		}
 		n++
+		a.queuedEvents -= len(sub.Events)
 		a.queuedBytes -= sub.bytes
 		if sub.left {
 			continue

@@ -1,10 +1,46 @@
 package accept
 
 import (
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
+
+// longest is the longest of what took place in this minute and the last one.
+type longest struct {
+	mu         sync.Mutex
+	minute     int64
+	this, last time.Duration
+}
+
+func (l *longest) add(now time.Time, took time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.turn(now)
+	l.this = max(l.this, took)
+}
+
+func (l *longest) of(now time.Time) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.turn(now)
+	return max(l.this, l.last)
+}
+
+// turn begins a new minute when one is over.
+func (l *longest) turn(now time.Time) {
+	minute := now.Unix() / 60
+	switch {
+	case minute == l.minute:
+		return
+	case minute == l.minute+1:
+		l.last = l.this
+	default:
+		l.last = 0
+	}
+	l.this, l.minute = 0, minute
+}
 
 type metrics struct {
 	accepted, duplicates prometheus.Counter
@@ -12,6 +48,8 @@ type metrics struct {
 	batch                prometheus.Histogram
 	latency              prometheus.Histogram
 	failures             prometheus.Counter
+	refused              *prometheus.CounterVec
+	longest              longest
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -37,11 +75,22 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "waybill_accept_failures_total", Help: "Commits of events that failed.",
 		}),
 	}
-	r.MustRegister(m.accepted, m.duplicates, m.unpublished, m.batch, m.latency, m.failures)
+	m.refused = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "waybill_accept_refused_total",
+		Help: "Requests with events that were answered 503 although the store was there, by reason: busy (at once, because too many waited), queued (their time was over before a commit had them), committing (before their commit ended: they may be accepted).",
+	}, []string{"reason"})
+	for _, reason := range []string{atOnce, whileQueued, whileCommitting} {
+		m.refused.WithLabelValues(reason)
+	}
+	r.MustRegister(m.accepted, m.duplicates, m.unpublished, m.batch, m.latency, m.failures, m.refused,
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "waybill_accept_commit_longest_seconds", Help: "Duration of the longest commit of events in this minute and the last one.",
+		}, func() float64 { return m.longest.of(time.Now()).Seconds() }))
 	return m
 }
 
 func (m *metrics) commit(took time.Duration, events int, err error) {
+	m.longest.add(time.Now(), took)
 	if err != nil {
 		m.failures.Inc()
 		return

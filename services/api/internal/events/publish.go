@@ -52,7 +52,12 @@ func (h *handlers) publish(c *web.Call) error {
 		submission.Once = &pipeline.Once{Path: Path, Key: key, BodyHash: c.BodyHash(), Respond: answer}
 	}
 	receipt, err := h.submit(c, submission, batch)
+	var busy *accept.BusyError
 	switch {
+	case errors.As(err, &busy):
+		p := web.Unavailable("More events wait than the store takes in time. Try again, with the same ids.")
+		p.RetryAfter = max(busy.Wait, time.Second)
+		return p
 	case err != nil:
 		return web.KeyReused(err)
 	case receipt.Replay != nil:

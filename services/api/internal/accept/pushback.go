@@ -1,0 +1,102 @@
+package accept
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"waybill.dev/shared/domain"
+)
+
+const (
+	// lastMoment is how long a caller whose time is over is kept, if a commit has its events: it then
+	// learns what became of them. With the 1.8 s of a request it stays below 2 s.
+	lastMoment = 150 * time.Millisecond
+	// complainEvery is how often the log tells of callers that were turned away, at most.
+	complainEvery = 10 * time.Second
+)
+
+// BusyError refuses events at once, because too many wait for the store. It is a
+// domain.ErrUnavailable.
+type BusyError struct {
+	// Wait is after how long the store may have come to those that wait now.
+	Wait time.Duration
+}
+
+func (*BusyError) Error() string { return "more events wait than the store takes in time" }
+
+func (*BusyError) Unwrap() error { return domain.ErrUnavailable }
+
+// tooBusy tells whether the store would not come to a submission in its time, and after how long it
+// would. Who would be the only one to wait is never refused: so there is always one who finds out
+// that the store is quick again. Called under mu.
+func (a *Accepter) tooBusy(ctx context.Context, sub *submission) (wait time.Duration, busy bool) {
+	if len(a.queue) == 0 {
+		return 0, false
+	}
+	wait = a.wait()
+	if a.queuedBytes+sub.bytes > maxQueuedBytes {
+		return wait, true
+	}
+	deadline, ok := ctx.Deadline()
+	return wait, ok && wait > time.Until(deadline)
+}
+
+// wait estimates when what comes to the queue now is committed: after the commits that run, those
+// that the queue needs, and its own. Commits under load take as long as those before, so the estimate
+// is what one took of late, or takes already, for each.
+func (a *Accepter) wait() time.Duration {
+	usual, left := a.usual, time.Duration(0)
+	if a.running >= a.committers {
+		took := time.Since(a.began)
+		usual, left = max(usual, took), max(usual-took, 0)
+	}
+	ahead := max(len(a.queue)/maxBatchSubmissions, a.queuedEvents/maxBatchEvents, a.queuedBytes/maxBatchBytes)
+	return left + usual*time.Duration(1+ahead/a.committers)
+}
+
+// Why a caller was answered that its events were not accepted although the store was there.
+const (
+	atOnce          = "busy"       // refused at once
+	whileQueued     = "queued"     // its time was over before a commit took them: they are not accepted
+	whileCommitting = "committing" // its time was over before their commit ended: they may be accepted
+)
+
+// refusals counts and logs the callers that were turned away because the store is too slow.
+type refusals struct {
+	log     *slog.Logger
+	metrics *metrics
+
+	mu     sync.Mutex
+	counts map[string]int // since the last line
+	told   time.Time
+}
+
+func newRefusals(log *slog.Logger, m *metrics) *refusals {
+	return &refusals{log: log, metrics: m, counts: map[string]int{}}
+}
+
+func (r *refusals) busy() { r.count(atOnce) }
+
+// late counts a caller whose time was over. Who went by itself is no matter of the store.
+func (r *refusals) late(ctx context.Context, reason string) {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		r.count(reason)
+	}
+}
+
+func (r *refusals) count(reason string) {
+	r.metrics.refused.WithLabelValues(reason).Inc()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.counts[reason]++
+	if time.Since(r.told) < complainEvery {
+		return
+	}
+	r.log.Warn("publishers were answered 503: the store does not take their events in time",
+		atOnce, r.counts[atOnce], whileQueued, r.counts[whileQueued], whileCommitting, r.counts[whileCommitting])
+	clear(r.counts)
+	r.told = time.Now()
+}
