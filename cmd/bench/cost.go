@@ -53,6 +53,8 @@ const (
 	alone      = "alone: " // of one event that comes alone
 	costStream = "messages in "
 	costIn     = "bytes to nats-server"
+
+	costTransactions = "transactions that write"
 )
 
 // within is as wide as runs of the same code differ. What is done beside an event is subtracted, and is not the same at all
@@ -66,8 +68,10 @@ func within(figure string) float64 {
 		return 3
 	case strings.HasPrefix(name, costStream), name == costIn:
 		return 10
-	case isAlone:
+	case name == costTransactions:
 		return 25
+	case isAlone:
+		return 35
 	}
 	return 5
 }

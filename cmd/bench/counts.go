@@ -11,7 +11,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"waybill.dev/cmd/bench/internal/budget"
-	"waybill.dev/cmd/bench/internal/meter"
 	"waybill.dev/shared/pgtest"
 )
 
@@ -92,12 +91,9 @@ func perEvent(idle, before, after counting) []budget.Figure {
 	return list
 }
 
-// counted asks the bus, the database and the kernel what was done so far.
+// counted asks the bus and the database what was done so far.
 func (t *turner) counted(ctx context.Context) (counting, error) {
 	c := counting{at: time.Now()}
-	if err := t.countCalls(&c); err != nil {
-		return c, err
-	}
 	if err := t.countMessages(ctx, &c); err != nil {
 		return c, err
 	}
@@ -105,26 +101,11 @@ func (t *turner) counted(ctx context.Context) (counting, error) {
 		return c, nil
 	}
 	work, err := pgtest.ReadWork(ctx, t.stack.DatabaseURL)
-	c.counts = append(c.counts, count{"transactions that write", float64(work.Transactions)})
+	c.counts = append(c.counts, count{costTransactions, float64(work.Transactions)})
 	return c, err
 }
 
-// countCalls counts reads and writes of processes, of files and connections.
-func (t *turner) countCalls(c *counting) error {
-	for _, g := range t.own() {
-		if g.Name == "postgres" { // it belongs to another user
-			continue
-		}
-		n, err := meter.Calls(g.Pid)
-		if err != nil {
-			return err
-		}
-		c.counts = append(c.counts, count{"reads and writes of " + g.Name, float64(n)})
-	}
-	return nil
-}
-
-// countMessages counts what streams have stored, and what a nats-server of its own has got and sent.
+// countMessages counts what streams have stored, and what a nats-server of its own has got.
 func (t *turner) countMessages(ctx context.Context, c *counting) error {
 	conn, err := nats.Connect(t.stack.NATSURL)
 	if err != nil {
@@ -155,15 +136,12 @@ func (t *turner) countMessages(ctx context.Context, c *counting) error {
 	}
 	defer response.Body.Close()
 	var server struct {
-		In       float64 `json:"in_msgs"`
-		Out      float64 `json:"out_msgs"`
-		InBytes  float64 `json:"in_bytes"`
-		OutBytes float64 `json:"out_bytes"`
+		In      float64 `json:"in_msgs"`
+		InBytes float64 `json:"in_bytes"`
 	}
 	if err := json.NewDecoder(response.Body).Decode(&server); err != nil {
 		return fmt.Errorf("ask nats-server: %w", err)
 	}
-	c.counts = append(c.counts, count{"messages to nats-server", server.In}, count{"messages from nats-server", server.Out},
-		count{costIn, server.InBytes}, count{"bytes from nats-server", server.OutBytes})
+	c.counts = append(c.counts, count{"messages to nats-server", server.In}, count{costIn, server.InBytes})
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -63,31 +62,6 @@ func scheduled(pid int) time.Duration {
 		}
 	}
 	return sum
-}
-
-// Calls returns how often a process and its descendants have read and written by a call to the kernel.
-func Calls(root int) (int64, error) {
-	all, err := processes()
-	if err != nil {
-		return 0, err
-	}
-	sum := int64(0)
-	for _, pid := range family(all, root) {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
-		if err != nil {
-			return 0, fmt.Errorf("count the calls of a process: %w", err)
-		}
-		for line := range strings.Lines(string(text)) {
-			if name, count, _ := strings.Cut(strings.TrimSpace(line), ": "); name == "syscr" || name == "syscw" {
-				n, err := strconv.ParseInt(count, 10, 64)
-				if err != nil {
-					return 0, fmt.Errorf("count the calls of a process: %w", err)
-				}
-				sum += n
-			}
-		}
-	}
-	return sum, nil
 }
 
 // processes reads every process of the machine: descendants are found by their parents.
