@@ -73,14 +73,18 @@ install: build ## install the four programs into GOBIN, or into PREFIX/bin when 
 # not follow each of its reads and writes, which was another sixth of the time of tests that store
 # something. Its driver and everything else is followed. The detector would also let each of more than a
 # hundred test programs sleep for a second at its end; tests end what they start, so 10 ms do.
-RACE = CGO_ENABLED=1 GORACE=atexit_sleep_ms=10 go test -race -gcflags='modernc.org/...=-d=checkptr=0' -gcflags='modernc.org/sqlite/lib=-race=false -d=checkptr=0'
+# The tag has the tests' stores record what statements they run (shared/store/record.go), where they are told to.
+RECORDING = GOFLAGS='$(GOFLAGS) -tags=$(TAGS),statements'
+RACE = $(RECORDING) CGO_ENABLED=1 GORACE=atexit_sleep_ms=10 go test -race -gcflags='modernc.org/...=-d=checkptr=0' -gcflags='modernc.org/sqlite/lib=-race=false -d=checkptr=0'
 # What reading hostile JSON costs is measured as it is shipped. With the race detector, which finds
 # nothing in one goroutine, it takes ten times as long, and the bounds must be as much wider.
 MEASURED = ^TestAttacks$$
 # Tests of services that read docs and config. Cached results would not notice that these have changed.
 READERS = ^(TestConsoleSigningKeys|TestGuide|TestOperationsAreTools|TestPage)$$
 
-TEST = $(RACE) -skip '$(MEASURED)' -parallel 6 -timeout 20m
+# The folder for recorded statements; none: nothing is recorded, and results may be cached.
+STATEMENTS ?=
+TEST = RECORD_STATEMENTS='$(abspath $(STATEMENTS))' $(RACE) -skip '$(MEASURED)' -parallel 6 -timeout 20m
 # The packages of every module but cmd.
 LIBRARIES = $$(go list -m -f '{{if ne .Path "waybill.dev/cmd"}}{{.Dir}}/...{{end}}')
 
@@ -99,9 +103,20 @@ test: need-test ## run all tests with the race detector, on SQLite and on a temp
 	@printf '\n== what hostile JSON costs, without the race detector\n'
 	@go test $(ARGS) -run '$(MEASURED)' $$(grep -rlE --include='*_test.go' '^func TestAttacks\(' cmd services shared | xargs dirname | sed 's,^,./,' | sort -u)
 	@echo 'NOT RUN here: the console in a real browser (make browser)'
+	@echo 'NOT RUN here: the plans of all statements (make plans)'
 	@command -v prometheus >/dev/null || echo 'NOT RUN: dashboards and alerts below a real Prometheus, which is missing'
 	@for program in python3 node ruby php javac mcs; do command -v $$program >/dev/null || echo "NOT RUN: the code of docs/receivers.md that needs $$program, which is missing"; done
 	@for program in nginx caddy haproxy; do command -v $$program >/dev/null || echo "NOT RUN: the configuration of docs/tls.md for $$program, which is missing"; done
+
+# Runs the tests first, without the race detector, unless they have recorded their statements in STATEMENTS.
+.PHONY: plans
+plans: need-test ## check what the databases would read for each statement if they were large
+	@folder='$(abspath $(STATEMENTS))'; \
+	if [ -z "$$folder" ]; then \
+	  folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT; \
+	  RECORD_STATEMENTS=$$folder $(RECORDING) go test -count=1 -skip '$(MEASURED)' -parallel 6 -timeout 20m $(ARGS) ./cmd/... $(LIBRARIES); \
+	fi; \
+	go run ./cmd/plans -statements "$$folder"
 
 COUNT ?= 5
 .PHONY: race

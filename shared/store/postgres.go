@@ -51,6 +51,7 @@ func openPostgres(ctx context.Context, o Options) (*postgresDialect, error) {
 		_, err := conn.Exec(ctx, "SET jit = off")
 		return err
 	}
+	recordPostgres(config)
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, err

@@ -46,14 +46,14 @@ func openSQLite(path string, readers int) (*sqliteDialect, error) {
 		return nil, fmt.Errorf("create database file: %w", err)
 	}
 	d := &sqliteDialect{}
-	if d.writer, err = sql.Open(sqliteDriver, sqliteDSN(path, false)); err != nil {
+	if d.writer, err = openSQLiteFile(sqliteDSN(path, false)); err != nil {
 		return nil, err
 	}
 	d.statements = &Statements{db: d.writer, prepared: map[string]*sql.Stmt{}}
 	d.statements.Add(nextXact)
 	d.writer.SetMaxOpenConns(1)
 	d.writer.SetMaxIdleConns(1)
-	if d.reader, err = sql.Open(sqliteDriver, sqliteDSN(path, true)); err != nil {
+	if d.reader, err = openSQLiteFile(sqliteDSN(path, true)); err != nil {
 		return nil, errors.Join(err, d.writer.Close())
 	}
 	d.reader.SetMaxOpenConns(readers)
@@ -75,7 +75,7 @@ func lookIntoSQLite(path string, readers int) (*sqliteDialect, error) {
 	if _, err := os.Stat(path + "-wal"); errors.Is(err, fs.ErrNotExist) {
 		query.Set("immutable", "1")
 	}
-	db, err := sql.Open(sqliteDriver, (&url.URL{Scheme: "file", Path: path, RawQuery: query.Encode()}).String())
+	db, err := openSQLiteFile((&url.URL{Scheme: "file", Path: path, RawQuery: query.Encode()}).String())
 	if err != nil {
 		return nil, err
 	}

@@ -106,6 +106,7 @@ var testSupport = []string{
 	"waybill.dev/cmd/bench",
 	"waybill.dev/cmd/chaos",
 	"waybill.dev/cmd/mcptest",
+	"waybill.dev/cmd/plans",
 	"waybill.dev/cmd/internal/sink",
 	"waybill.dev/cmd/internal/stack",
 }
