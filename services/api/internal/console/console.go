@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"html/template"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -82,7 +81,7 @@ type Console struct {
 // bound is a route with the templates of its module.
 type bound struct {
 	Route
-	pages map[string]*template.Template
+	pages pages
 }
 
 //go:embed assets/*.js

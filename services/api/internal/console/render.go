@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 
 	"github.com/go-json-experiment/json"
@@ -26,68 +27,94 @@ var templateFiles embed.FS
 // templates are the kernel's: the frames and the elements, which each page of a module is
 // read together with, and pages of its own.
 type templates struct {
-	base *template.Template
-	own  map[string]*template.Template
+	base func() (*template.Template, error)
+	own  pages
 }
+
+// pages are the templates of pages by their names. Each is read when it is first shown: those of all
+// modules take 10 MB, and most processes never show one.
+type pages map[string]func() (*template.Template, error)
 
 // kernelParts are those of the kernel's templates that are no pages.
 const kernelParts = "templates/_*.html"
 
 func newTemplates(a *look.Assets) (*templates, error) {
-	base, err := look.Parse(template.New("").Funcs(functions(a)))
-	if err == nil {
-		base, err = base.ParseFS(templateFiles, kernelParts)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read templates: %w", err)
-	}
-	t := &templates{base: base}
+	t := &templates{base: sync.OnceValues(func() (*template.Template, error) {
+		base, err := look.Parse(template.New("").Funcs(functions(a)))
+		if err != nil {
+			return nil, err
+		}
+		return base.ParseFS(templateFiles, kernelParts)
+	})}
 	files, err := fs.Sub(templateFiles, "templates")
 	if err != nil {
 		return nil, fmt.Errorf("read templates: %w", err)
 	}
-	t.own, err = t.pages(files, false)
+	t.own, err = t.pages(files)
 	return t, err
 }
 
-// module reads the templates of a module.
-func (t *templates) module(m *Module) (map[string]*template.Template, error) {
+// module returns the templates of a module.
+func (t *templates) module(m *Module) (pages, error) {
 	if m.Templates == nil {
 		return t.own, nil
 	}
-	return t.pages(m.Templates, true)
+	return t.pages(m.Templates)
 }
 
-// pages reads each page, with the parts beside it, as the template main of a set of its own.
-func (t *templates) pages(files fs.FS, parts bool) (map[string]*template.Template, error) {
+func (t *templates) pages(files fs.FS) (pages, error) {
 	names, err := fs.Glob(files, "*.html")
 	if err != nil {
 		return nil, fmt.Errorf("list templates: %w", err)
 	}
-	pages := make(map[string]*template.Template)
+	list := make(pages)
 	for _, name := range names {
-		if strings.HasPrefix(name, "_") {
-			continue
+		if !strings.HasPrefix(name, "_") {
+			list[name] = sync.OnceValues(func() (*template.Template, error) {
+				set, err := t.read(files, name)
+				if err != nil {
+					return nil, fmt.Errorf("read template %s: %w", name, err)
+				}
+				return set, nil
+			})
 		}
-		set, err := t.base.Clone()
-		if err != nil {
-			return nil, fmt.Errorf("read template %s: %w", name, err)
-		}
-		if found, _ := fs.Glob(files, "_*.html"); parts && len(found) > 0 {
-			if _, err := set.ParseFS(files, "_*.html"); err != nil {
-				return nil, fmt.Errorf("read parts: %w", err)
-			}
-		}
-		text, err := fs.ReadFile(files, name)
-		if err != nil {
-			return nil, fmt.Errorf("read template %s: %w", name, err)
-		}
-		if _, err := set.New("main").Parse(string(text)); err != nil {
-			return nil, fmt.Errorf("read template %s: %w", name, err)
-		}
-		pages[name] = set
 	}
-	return pages, nil
+	return list, nil
+}
+
+// read reads a page, with the parts beside it, as the template main of a set of its own, which has the
+// kernel's parts as well.
+func (t *templates) read(files fs.FS, name string) (*template.Template, error) {
+	base, err := t.base()
+	if err != nil {
+		return nil, err
+	}
+	set, err := base.Clone()
+	if err != nil {
+		return nil, err
+	}
+	if found, _ := fs.Glob(files, "_*.html"); len(found) > 0 {
+		if _, err := set.ParseFS(files, "_*.html"); err != nil {
+			return nil, err
+		}
+	}
+	text, err := fs.ReadFile(files, name)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := set.New("main").Parse(string(text)); err != nil {
+		return nil, err
+	}
+	return set, nil
+}
+
+// get returns the template of a page.
+func (p pages) get(name string) (*template.Template, error) {
+	read := p[name]
+	if read == nil {
+		return nil, fmt.Errorf("there is no template %s", name)
+	}
+	return read()
 }
 
 // frame is what the layout works with.
@@ -117,9 +144,9 @@ type sample struct{ Name, Text string }
 
 // show answers with a page.
 func (p *Page) show(status int, name, title string, data any) error {
-	set := p.bound.pages[name]
-	if set == nil {
-		return fmt.Errorf("show page: there is no template %s", name)
+	set, err := p.bound.pages.get(name)
+	if err != nil {
+		return fmt.Errorf("show page: %w", err)
 	}
 	f := frame{
 		Title: title, Theme: p.theme(), Here: p.Request.URL.RequestURI(), RequestID: p.RequestID, Data: data, Signed: p.Session.ID != "",
@@ -297,10 +324,11 @@ func Execute(m Module, name string, data any) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if pages[name] == nil {
-		return "", fmt.Errorf("there is no template %s", name)
+	set, err := pages.get(name)
+	if err != nil {
+		return "", err
 	}
 	var text strings.Builder
-	err = pages[name].ExecuteTemplate(&text, "main", data)
+	err = set.ExecuteTemplate(&text, "main", data)
 	return text.String(), err
 }
