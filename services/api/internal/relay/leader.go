@@ -19,11 +19,15 @@ type leader struct {
 	trouble trouble
 	lost    *loss.Restoration // what is being given back; nil: nothing is lost
 	horizon loss.Horizon
+	// quiet: the last round has found nothing that waits. What is asked for later is told by Poke.
+	quiet bool
 }
 
 // round does once what there is to do. Requests come first: people wait for them.
 func (l *leader) round(ctx context.Context) error {
-	if err := l.measure(ctx); err != nil {
+	l.quiet = false
+	unsettled, err := l.measure(ctx)
+	if err != nil {
 		return err
 	}
 	if err := l.bus.Ready(); err != nil {
@@ -40,6 +44,7 @@ func (l *leader) round(ctx context.Context) error {
 	if restoring == nil {
 		restoring = l.continueRestoring(ctx, backlog)
 	}
+	l.quiet = !unsettled && backlog.OldestEvent.IsZero() && backlog.OldestRecord.IsZero() && l.lost == nil
 	before, ok := l.horizon.Gone(asked, backlog.OldestEvent, backlog.OldestRecord)
 	if !ok {
 		return errors.Join(requests, restoring)
@@ -47,20 +52,20 @@ func (l *leader) round(ctx context.Context) error {
 	return errors.Join(requests, restoring, l.events(ctx, before))
 }
 
-// measure sets the age of the oldest event that is not settled.
-func (l *leader) measure(ctx context.Context) error {
+// measure sets the age of the oldest event that is not settled, and tells whether there is one.
+func (l *leader) measure(ctx context.Context) (unsettled bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	oldest, found, err := l.store.OldestUnsettled(ctx)
+	oldest, unsettled, err := l.store.OldestUnsettled(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	age := 0.0
-	if found {
+	if unsettled {
 		age = max(time.Since(oldest).Seconds(), 0)
 	}
 	l.metrics.unsettledAge.Set(age)
-	return nil
+	return unsettled, nil
 }
 
 func (l *leader) backlog(ctx context.Context) (Backlog, error) {

@@ -25,6 +25,7 @@ import (
 // How often things are done.
 const (
 	interval         = time.Second     // between two rounds of the leader
+	quietInterval    = 5 * time.Second // the same while nothing waits, on the bus or in the database
 	standbyInterval  = 3 * time.Second // between two attempts to become the leader
 	maintainInterval = time.Hour
 	maxBackoff       = 3 * time.Second
@@ -220,10 +221,14 @@ func (r *Relay) serve(ctx context.Context, lease store.Lease) {
 		err := leader.round(ctx)
 		leader.trouble.report(ctx, err)
 		pause, poke := interval, r.poke
-		if err != nil {
+		switch {
+		case err != nil:
 			// Pokes would only make it fail faster.
 			pause, poke = wait.NextBackOff(), nil
-		} else {
+		case leader.quiet:
+			pause = quietInterval
+			fallthrough
+		default:
 			wait.Reset()
 		}
 		timer := time.NewTimer(pause)

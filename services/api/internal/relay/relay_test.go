@@ -270,7 +270,13 @@ func (d *database) OldestUnsettled(context.Context) (time.Time, bool, error) {
 		return time.Time{}, false, err
 	}
 	defer unlock()
-	return time.Time{}, false, nil
+	var oldest time.Time
+	for _, row := range d.outbox {
+		if oldest.IsZero() || row.Event.ReceivedAt.Before(oldest) {
+			oldest = row.Event.ReceivedAt
+		}
+	}
+	return oldest, !oldest.IsZero(), nil
 }
 
 // transport is what the relay sees of the bus.
@@ -554,7 +560,7 @@ func TestRequestsGoOutOnce(t *testing.T) {
 		synctest.Wait()
 		b.wantSent(t, "schedule d1 in 0s")
 		ask("2")
-		pass(time.Second) // found without a poke
+		pass(5 * time.Second) // found without a poke
 		b.wantSent(t, "schedule d2 in 0s")
 		pass(time.Minute)
 		b.wantSent(t)

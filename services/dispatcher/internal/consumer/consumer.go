@@ -35,7 +35,7 @@ const (
 	// recordsWait is how long one fetch of records waits, and how often at least is asked for
 	// them: well below the time after which the server serves another process because this
 	// one no longer asks.
-	recordsWait = 200 * time.Millisecond
+	recordsWait = 400 * time.Millisecond
 )
 
 // Events hands the events of EVENTS to handle, one after the other, until ctx is done. Each

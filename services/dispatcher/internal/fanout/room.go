@@ -11,6 +11,9 @@ import (
 // events are first dropped.
 const roomInterval = 2 * time.Second
 
+// While no event comes and none is done, only each restedLooks-th check asks the bus.
+const restedLooks = 8
+
 type roomMetrics struct {
 	bytes, most prometheus.Gauge
 	dropped     prometheus.Counter
@@ -34,23 +37,35 @@ func (f *Fanout) makeRoom(ctx context.Context) {
 	ticker := time.NewTicker(roomInterval)
 	defer ticker.Stop()
 	failing := false
-	for {
-		asking, cancel := context.WithTimeout(ctx, 2*roomInterval)
-		room, err := f.options.Bus.MakeRoom(asking)
-		cancel()
-		if err == nil {
-			f.room.bytes.Set(float64(room.Bytes))
-			f.room.most.Set(float64(room.MaxBytes))
+	moves := f.Moves()
+	for quiet := 0; ; quiet++ {
+		if now := f.Moves(); now != moves || failing {
+			moves, quiet = now, 0
 		}
-		f.room.dropped.Add(float64(room.Dropped))
-		if err != nil && !failing && ctx.Err() == nil {
-			f.options.Logger.Warn("no room can be made in the stream of events; trying again", "error", err)
+		// Acknowledgements may be on their way at the first check after the last event.
+		if quiet < 2 || quiet%restedLooks == 0 {
+			failing = f.lookForRoom(ctx, failing)
 		}
-		failing = err != nil
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
 	}
+}
+
+// lookForRoom makes room once, and tells whether that failed. failing: it did the last time.
+func (f *Fanout) lookForRoom(ctx context.Context, failing bool) (failed bool) {
+	asking, cancel := context.WithTimeout(ctx, 2*roomInterval)
+	room, err := f.options.Bus.MakeRoom(asking)
+	cancel()
+	if err == nil {
+		f.room.bytes.Set(float64(room.Bytes))
+		f.room.most.Set(float64(room.MaxBytes))
+	}
+	f.room.dropped.Add(float64(room.Dropped))
+	if err != nil && !failing && ctx.Err() == nil {
+		f.options.Logger.Warn("no room can be made in the stream of events; trying again", "error", err)
+	}
+	return err != nil
 }

@@ -287,6 +287,10 @@ func (m *Manager) listQueues(ctx context.Context) {
 		time.AfterFunc(200*time.Millisecond, m.wakeList)
 		return
 	}
+	held, err := m.kept.stream().State(ctx)
+	if err != nil || held.Messages == 0 { // as a rule: one request instead of one for each shard
+		return
+	}
 	for shard := range domain.Shards {
 		m.mu.Lock()
 		owned := m.owned[shard]
