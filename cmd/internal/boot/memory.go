@@ -20,8 +20,8 @@ const (
 	ballastSize = 16 << 20
 	// A process that allocates less than restAllocs in restFor is idle: its own queries to
 	// the database and the bus, and a scrape of its metrics, allocate less than half of that.
-	restFor    = 15 * time.Second
-	restAllocs = 16 << 20
+	restFor    = 10 * time.Second
+	restAllocs = 10 << 20
 	// worthwhile is how much a process allocates before it gives memory back again.
 	worthwhile = 8 << 20
 )

@@ -39,11 +39,11 @@ func TestMemoryIsGivenBackAtRest(t *testing.T) {
 		go func() { done <- boot.GiveBackAtRest(ctx) }()
 		for range 3 {
 			allocate(64 << 20)
-			<-time.After(15 * time.Second)
+			<-time.After(10 * time.Second)
 			synctest.Wait()
 		}
 		working := kept()
-		<-time.After(31 * time.Second)
+		<-time.After(21 * time.Second)
 		synctest.Wait()
 		if resting := kept(); resting > working/2 {
 			t.Errorf("the heap keeps %d MiB at rest, of %d MiB", resting>>20, working>>20)
