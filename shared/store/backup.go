@@ -4,11 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
+
+	"modernc.org/sqlite"
 )
+
+// copyPages is how many pages a copy writes and forces to the disk at a time. More at once would hold
+// up the commits, which force the log to the same disk.
+const copyPages = 512
 
 // CopyTo writes a copy of a SQLite database to a new file, while this process and others go on
 // writing: the copy has everything that was committed when it began, and nothing of what came later.
+// Until it is done the log can't begin anew, so the log grows by what is written meanwhile. That is
+// why pages are copied as they are, and not written anew in order (VACUUM INTO).
 func (s *Store) CopyTo(ctx context.Context, path string) error {
 	if !s.SQLite() {
 		return errors.New("copy database: only a SQLite database is a file")
@@ -18,11 +27,45 @@ func (s *Store) CopyTo(ctx context.Context, path string) error {
 	if err != nil {
 		return fmt.Errorf("copy database: %w", err)
 	}
-	if err := file.Close(); err != nil {
-		return fmt.Errorf("copy database: %w", err)
+	return Wrap("copy database", errors.Join(s.copyTo(ctx, file), file.Close()))
+}
+
+func (s *Store) copyTo(ctx context.Context, file *os.File) error {
+	conn, err := s.reading.Conn(ctx)
+	if err != nil {
+		return err
 	}
-	_, err = s.raw.ExecContext(ctx, "VACUUM INTO ?", path)
-	return Wrap("copy database", err)
+	defer conn.Close()
+	tx, err := conn.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // it has read alone
+	// The transaction begins with its first look at the file.
+	if _, err := tx.ExecContext(ctx, "SELECT 1 FROM sqlite_schema LIMIT 1"); err != nil {
+		return err
+	}
+	// What is copied is forced to the disk here; a copy that breaks off is of no use.
+	query := url.Values{"_pragma": {"journal_mode(OFF)", "synchronous(OFF)"}}
+	to := (&url.URL{Scheme: "file", Path: file.Name(), RawQuery: query.Encode()}).String()
+	return conn.Raw(func(driver any) error {
+		source, ok := driver.(interface {
+			NewBackup(to string) (*sqlite.Backup, error)
+		})
+		if !ok {
+			return fmt.Errorf("%T makes no copies", driver)
+		}
+		backup, err := source.NewBackup(to)
+		if err != nil {
+			return err
+		}
+		for more := true; more && err == nil; {
+			if more, err = backup.Step(copyPages); err == nil {
+				err = errors.Join(file.Sync(), ctx.Err())
+			}
+		}
+		return errors.Join(err, backup.Finish(), file.Sync())
+	})
 }
 
 // Intact reads a whole SQLite database and returns an error if it is damaged.

@@ -16,8 +16,15 @@ type feedOrderRow struct {
 
 func (feedOrderRow) TableName() string { return "feed_order" }
 
+// SQLiteXact is the number of the next commit that adds events, on SQLite, within the transaction
+// that takes it with SQLiteTakeXact.
+const (
+	SQLiteXact     = `(SELECT xact + 1 FROM feed_order)`
+	SQLiteTakeXact = `UPDATE feed_order SET xact = xact + 1`
+)
+
 // nextXact numbers the commits that add events, on SQLite.
-const nextXact = `UPDATE feed_order SET xact = xact + 1 RETURNING xact`
+const nextXact = SQLiteTakeXact + ` RETURNING xact`
 
 // NextXact returns the number of the transaction among those that add events: each is above
 // all that are committed.

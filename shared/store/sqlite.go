@@ -26,6 +26,7 @@ const (
 type sqliteDialect struct {
 	writer, reader *sql.DB
 	statements     *Statements
+	checkpoints    *checkpoints // nil: nothing is written
 }
 
 func openSQLite(path string, readers int) (*sqliteDialect, error) {
@@ -49,7 +50,7 @@ func openSQLite(path string, readers int) (*sqliteDialect, error) {
 	if d.writer, err = openSQLiteFile(sqliteDSN(path, false)); err != nil {
 		return nil, err
 	}
-	d.statements = &Statements{db: d.writer, prepared: map[string]*sql.Stmt{}}
+	d.statements = newStatements(d.writer)
 	d.statements.Add(nextXact)
 	d.writer.SetMaxOpenConns(1)
 	d.writer.SetMaxIdleConns(1)
@@ -58,6 +59,12 @@ func openSQLite(path string, readers int) (*sqliteDialect, error) {
 	}
 	d.reader.SetMaxOpenConns(readers)
 	d.reader.SetMaxIdleConns(readers)
+	own, err := sql.Open(sqliteDriver, sqliteDSN(path, false))
+	if err != nil {
+		return nil, errors.Join(err, d.reader.Close(), d.writer.Close())
+	}
+	own.SetMaxOpenConns(1)
+	d.checkpoints = startCheckpoints(d.writer, own)
 	return d, nil
 }
 
@@ -80,18 +87,24 @@ func lookIntoSQLite(path string, readers int) (*sqliteDialect, error) {
 		return nil, err
 	}
 	db.SetMaxOpenConns(readers)
-	return &sqliteDialect{writer: db, reader: db, statements: &Statements{db: db, prepared: map[string]*sql.Stmt{}}}, nil
+	return &sqliteDialect{writer: db, reader: db, statements: newStatements(db)}, nil
 }
 
+// busyTimeout is how long a statement waits for a lock. It stays below the 2 s in which api answers 503.
+const busyTimeout = 1500 * time.Millisecond
+
 // sqliteDSN is the one place where SQLite's settings are made. FULL: what is committed
-// survives a power cut. The busy timeout stays below the 2 s in which api answers 503.
+// survives a power cut. Checkpoints are not made by commits, see checkpoints.
 func sqliteDSN(path string, reading bool) string {
-	pragmas := []string{"busy_timeout(1500)", "journal_mode(WAL)", "synchronous(FULL)", "cache_size(-32768)"}
+	pragmas := []string{
+		fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()), "journal_mode(WAL)", "synchronous(FULL)",
+		"cache_size(-32768)", "wal_autocheckpoint(0)",
+	}
 	query := url.Values{}
 	if reading {
 		pragmas = append(pragmas, "query_only(1)")
 	} else {
-		pragmas = append(pragmas, "journal_size_limit(67108864)", "foreign_keys(1)")
+		pragmas = append(pragmas, fmt.Sprintf("journal_size_limit(%d)", logLimit), "foreign_keys(1)")
 		query.Set("_txlock", "immediate")
 	}
 	query["_pragma"] = pragmas
@@ -107,7 +120,11 @@ func (d *sqliteDialect) dialector(db *sql.DB) gorm.Dialector {
 }
 
 func (d *sqliteDialect) close() error {
-	return errors.Join(d.statements.close(), d.reader.Close(), d.writer.Close())
+	var err error
+	if d.checkpoints != nil {
+		err = d.checkpoints.close()
+	}
+	return errors.Join(err, d.statements.close(), d.reader.Close(), d.writer.Close())
 }
 
 func (d *sqliteDialect) moment(t time.Time) any {

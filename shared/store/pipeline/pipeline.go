@@ -32,8 +32,7 @@ type dialect interface {
 func New(db *store.Store) *Pipeline {
 	p := &Pipeline{db: db, audit: auditlog.New(db), dialect: postgres{}}
 	if statements := db.Statements(); statements != nil {
-		statements.Add(sqliteInsertEvents().Sizes()...)
-		statements.Add(sqliteInsertOutbox, sqliteCountEvents, sqliteTakePlaces, sqliteSetPlace)
+		statements.Add(sqliteBeforeEvents, store.SQLiteTakeXact, sqliteInsertOutbox, sqliteTakePlaces, sqliteSetPlace)
 		p.dialect = sqlite{db: db, statements: statements}
 	}
 	return p

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"fmt"
 	"slices"
 	"time"
@@ -21,13 +22,27 @@ type sqlite struct {
 
 func (sqlite) eventsTable(time.Time) string { return tableEvents }
 
-// sqliteInsertEvents adds the rows whose id was not accepted within the window, which
-// is its last argument. The plus keeps SQLite from looking through the day by time.
+// sqliteBeforeEvents reads what a commit begins with: the configuration's version, the commit's number
+// and the last row of events.
+const sqliteBeforeEvents = `SELECT version, ` + store.SQLiteXact + `, (SELECT coalesce(max(rowid), 0) FROM events) FROM config_version`
+
+// sqliteKnownEvents returns the keys whose id was accepted within the window, which is its last
+// argument. The plus keeps SQLite from looking through the day by time.
+func sqliteKnownEvents() store.MultiRow {
+	return store.MultiRow{
+		Head: `SELECT v.column1, v.column2 FROM (VALUES `,
+		Tail: `) AS v WHERE EXISTS (SELECT 1 FROM events e
+			WHERE e.account = v.column1 AND e.id = v.column2 AND +e.received_at > ?)`,
+		Columns: 2,
+	}
+}
+
+// sqliteInsertEvents adds events that are not known. With OR FAIL, SQLite does not prepare to undo this
+// statement alone, as with deliveries. A statement that looked for the known ones as well would first
+// copy all rows aside, because it reads the table that it writes.
 func sqliteInsertEvents() store.MultiRow {
 	return store.MultiRow{
-		Head: `INSERT INTO events (day, account, id, type, occurred_at, payload, received_at, shipment, place, xact) SELECT v.* FROM (VALUES `,
-		Tail: `) AS v WHERE NOT EXISTS (SELECT 1 FROM events e
-			WHERE e.account = v.column2 AND e.id = v.column3 AND +e.received_at > ?) ON CONFLICT DO NOTHING`,
+		Head:    `INSERT OR FAIL INTO events (day, account, id, type, occurred_at, payload, received_at, shipment, place, xact) VALUES `,
 		Columns: 10,
 	}
 }
@@ -37,66 +52,112 @@ func sqliteInsertEvents() store.MultiRow {
 const sqliteInsertOutbox = `INSERT INTO outbox (received_at, account, id, version)
 	SELECT received_at, account, id, ? FROM events WHERE rowid > ?`
 
-// sqliteCountEvents counts the same. Without NOT INDEXED, SQLite reads all of events_by_commit, which
-// has the groups in order, at each commit: 450 ms with a million events.
-const sqliteCountEvents = rollup.InsertAccepted + `SELECT account, type, ?, count(*) FROM events NOT INDEXED WHERE rowid > ? GROUP BY account, type`
+// sqliteCountEvents appends the counts of what was added, by account and type.
+func sqliteCountEvents() store.MultiRow {
+	return store.MultiRow{Head: rollup.InsertAccepted + "VALUES ", Columns: 4}
+}
 
 func (s sqlite) insertEvents(ctx context.Context, c store.Conn, in intake) (intakeResult, error) {
 	var result intakeResult
-	var last int64
-	err := c.QueryRowContext(ctx, `SELECT version, (SELECT coalesce(max(rowid), 0) FROM events) FROM config_version`).
-		Scan(&result.version, &last)
+	var xact, last int64
+	if err := s.before(ctx, c, &result.version, &xact, &last); err != nil {
+		return result, err
+	}
+	known, err := s.knownEvents(ctx, c, in)
 	if err != nil {
 		return result, err
 	}
-	xact, err := s.statements.NextXact(ctx, c)
-	if err != nil {
-		return result, err
+	fresh := in.events
+	if len(known) > 0 {
+		fresh = slices.DeleteFunc(slices.Clone(fresh), func(e placedEvent) bool {
+			_, ok := known[eventRef{e.Account, e.ID}]
+			return ok
+		})
+		result.fresh = make(map[eventRef]struct{}, len(fresh))
+		for _, e := range fresh {
+			result.fresh[eventRef{e.Account, e.ID}] = struct{}{}
+		}
 	}
-	values := make([]any, 0, len(in.events)*10)
-	day, now := s.db.Date(in.now), s.db.Moment(in.now)
-	for _, event := range in.events {
-		values = append(values, day, event.Account, event.ID, string(event.Type), event.Timestamp, event.Payload, now, envelope.Shipment(event.Account, event.Payload), event.place, xact)
-	}
-	n, err := s.statements.ExecRows(ctx, c, sqliteInsertEvents(), values, s.db.Moment(in.now.Add(-domain.DedupeWindow)))
-	if err != nil {
-		return result, err
-	}
-	if n == 0 {
-		result.fresh = map[eventRef]struct{}{}
+	if len(fresh) == 0 {
 		return result, nil
+	}
+	if err := s.addEvents(ctx, c, fresh, in.now, xact); err != nil {
+		return result, err
 	}
 	if _, err := s.statements.Exec(ctx, c, sqliteInsertOutbox, result.version, last); err != nil {
 		return result, err
 	}
-	if _, err := s.statements.Exec(ctx, c, sqliteCountEvents, s.db.Moment(rollup.MinuteOf(in.now)), last); err != nil {
+	if _, err := s.statements.ExecRows(ctx, c, sqliteCountEvents(), s.countValues(fresh, in.now)); err != nil {
 		return result, err
 	}
-	if n < len(in.events) {
-		if result.fresh, err = freshSince(ctx, c, last, n); err != nil {
-			return result, err
-		}
-	}
-	err = s.givePlaces(ctx, c, in, &result)
-	return result, err
+	return result, s.givePlaces(ctx, c, in, &result)
 }
 
-// freshSince returns the n events that were added after a row.
-func freshSince(ctx context.Context, c store.Conn, last int64, n int) (map[eventRef]struct{}, error) {
-	rows, err := c.QueryContext(ctx, `SELECT account, id FROM events WHERE rowid > $1`, last)
+func (s sqlite) before(ctx context.Context, c store.Conn, version, xact, last *int64) error {
+	rows, err := s.statements.Query(ctx, c, sqliteBeforeEvents)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer rows.Close()
-	fresh := make(map[eventRef]struct{}, n)
 	for rows.Next() {
-		var ref eventRef
-		if err := rows.Scan(&ref.account, &ref.id); err != nil {
-			return nil, err
+		if err := rows.Scan(version, xact, last); err != nil {
+			return err
 		}
-		fresh[ref] = struct{}{}
 	}
-	return fresh, rows.Err()
+	return rows.Err()
+}
+
+// knownEvents returns those of the events that were accepted within the window.
+func (s sqlite) knownEvents(ctx context.Context, c store.Conn, in intake) (map[eventRef]struct{}, error) {
+	known := map[eventRef]struct{}{}
+	values := make([]any, 0, len(in.events)*2)
+	for i := range in.events {
+		values = append(values, in.events[i].Account, in.events[i].ID)
+	}
+	err := s.statements.QueryRows(ctx, c, sqliteKnownEvents(), func(rows *sql.Rows) error {
+		defer rows.Close()
+		for rows.Next() {
+			var ref eventRef
+			if err := rows.Scan(&ref.account, &ref.id); err != nil {
+				return err
+			}
+			known[ref] = struct{}{}
+		}
+		return rows.Err()
+	}, values, s.db.Moment(in.now.Add(-domain.DedupeWindow)))
+	return known, err
+}
+
+func (s sqlite) addEvents(ctx context.Context, c store.Conn, events []placedEvent, now time.Time, xact int64) error {
+	if _, err := s.statements.Exec(ctx, c, store.SQLiteTakeXact); err != nil {
+		return err
+	}
+	values := make([]any, 0, len(events)*sqliteInsertEvents().Columns)
+	day, at := s.db.Date(now), s.db.Moment(now)
+	for i := range events {
+		e := &events[i]
+		values = append(values, day, e.Account, e.ID, string(e.Type), e.Timestamp, e.Payload, at, envelope.Shipment(e.Account, e.Payload), e.place, xact)
+	}
+	_, err := s.statements.ExecRows(ctx, c, sqliteInsertEvents(), values)
+	return err
+}
+
+// countValues returns how many of the events each account has of each type.
+func (s sqlite) countValues(events []placedEvent, now time.Time) []any {
+	type group struct {
+		account string
+		kind    domain.EventType
+	}
+	counts := map[group]int{}
+	for i := range events {
+		counts[group{events[i].Account, events[i].Type}]++
+	}
+	values := make([]any, 0, len(counts)*sqliteCountEvents().Columns)
+	minute := s.db.Moment(rollup.MinuteOf(now))
+	for of, n := range counts {
+		values = append(values, of.account, string(of.kind), minute, n)
+	}
+	return values
 }
 
 const (

@@ -45,9 +45,6 @@ func (r *Recorder) WithLinks(publicURL string) *Recorder {
 func New(db *store.Store) *Recorder {
 	r := &Recorder{db: db, dialect: postgres{db.Postgres(), newOwners()}}
 	if statements := db.Statements(); statements != nil {
-		for _, m := range []store.MultiRow{sqliteInsertDeliveries(), sqliteFillDeliveries(), sqliteUpsertDeliveries(), sqliteInsertAttempts(), sqliteSettle(), sqliteSequences()} {
-			statements.Add(m.Sizes()...)
-		}
 		statements.Add(sqliteRecordEvent, sqliteAnswerJob, rollup.InsertDelta)
 		r.dialect = sqlite{db: db, statements: statements, owners: newOwners()}
 	}

@@ -131,18 +131,10 @@ func (d sqlite) fillDeliveries(ctx context.Context, c store.Conn, at time.Time, 
 // idSet runs a statement over all rows and returns the ids that it returned.
 func (d sqlite) idSet(ctx context.Context, c store.Conn, m store.MultiRow, values []any) (map[string]struct{}, error) {
 	ids := make(map[string]struct{}, len(values)/m.Columns)
-	for len(values) > 0 {
-		size := store.ChunkSize(len(values) / m.Columns)
-		rows, err := d.statements.Query(ctx, c, m.SQL(size), values[:size*m.Columns]...)
-		if err != nil {
-			return nil, err
-		}
-		if err := eachText(rows, func(id string) { ids[id] = struct{}{} }); err != nil {
-			return nil, err
-		}
-		values = values[size*m.Columns:]
-	}
-	return ids, nil
+	err := d.statements.QueryRows(ctx, c, m, func(rows *sql.Rows) error {
+		return eachText(rows, func(id string) { ids[id] = struct{}{} })
+	}, values)
+	return ids, err
 }
 
 // eachText hands out the texts of a single column.

@@ -38,8 +38,6 @@ func New(db *store.Store) *Rollups {
 	r := &Rollups{db: db, dialect: postgres{}}
 	if statements := db.Statements(); statements != nil {
 		statements.Add(sqliteTake)
-		statements.Add(sqliteStored().Sizes()...)
-		statements.Add(sqlitePut().Sizes()...)
 		r.dialect = sqlite{db: db, statements: statements}
 	}
 	return r

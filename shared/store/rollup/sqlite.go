@@ -2,6 +2,7 @@ package rollup
 
 import (
 	"context"
+	"database/sql"
 
 	"waybill.dev/shared/store"
 )
@@ -58,26 +59,16 @@ func (s sqlite) appendKey(values []any, k rowKey) []any {
 }
 
 func (s sqlite) stored(ctx context.Context, c store.Conn, keys []rowKey, into map[rowKey]*Counts) error {
-	for len(keys) > 0 {
-		size := store.ChunkSize(len(keys))
-		values := make([]any, 0, size*keyColumns)
-		for _, key := range keys[:size] {
-			values = s.appendKey(values, key)
-		}
-		rows, err := s.statements.Query(ctx, c, sqliteStored().SQL(size), values...)
-		if err != nil {
-			return err
-		}
-		err = scanRollups(rows, func(key rowKey, counts *Counts) error {
+	values := make([]any, 0, len(keys)*keyColumns)
+	for _, key := range keys {
+		values = s.appendKey(values, key)
+	}
+	return s.statements.QueryRows(ctx, c, sqliteStored(), func(rows *sql.Rows) error {
+		return scanRollups(rows, func(key rowKey, counts *Counts) error {
 			into[key].Add(counts)
 			return nil
 		})
-		if err != nil {
-			return err
-		}
-		keys = keys[size:]
-	}
-	return nil
+	}, values)
 }
 
 func (s sqlite) put(ctx context.Context, c store.Conn, keys []rowKey, counts map[rowKey]*Counts) error {
