@@ -178,7 +178,7 @@ func (t *turner) figures() []budget.Figure {
 		newFigure(costAllocations, t.sum.objects/deliveries),
 		newFigure(costBytes, t.sum.bytes/deliveries),
 	}
-	if t.way == load.WayNATS { // what comes over NATS is stored later than it is delivered, and a part of it after the last turn
+	if t.way == load.WayNATS || t.webhooks > 1 { // much is recorded later than it is delivered, and a part of it after the last turn
 		return list
 	}
 	return append(list, newFigure(costStored, t.sum.stored/deliveries))
