@@ -198,26 +198,37 @@ func (m *meter) look(ctx context.Context, consumers []string) error {
 
 // before finds the deliveries that had a success before this transaction.
 func (m *meter) before(ctx context.Context, w *recordWork) error {
-	byDay := map[time.Time][]string{}
+	type place struct {
+		day     time.Time
+		account string
+	}
+	places := map[place][]string{}
 	w.delivered(func(day time.Time, o *domain.Outcome) {
 		if m.buckets[m.owners.of(o.Webhook)] != "" {
-			byDay[day] = append(byDay[day], string(o.Delivery))
+			at := place{day, o.Account}
+			places[at] = append(places[at], string(o.Delivery))
 		}
 	})
-	for day, ids := range byDay {
+	for at, ids := range places {
 		slices.Sort(ids)
-		err := m.conn.query(ctx, `SELECT d.id FROM deliveries d WHERE d.id `+m.conn.in()+` AND d.day = $2 AND (d.attempt_status BETWEEN 200 AND 299
-			OR EXISTS (SELECT 1 FROM attempts a WHERE a.day = $2 AND a.delivery_id = d.id AND a.status BETWEEN 200 AND 299))`, func(scan scanner) error {
+		err := m.conn.query(ctx, metered(m.conn), func(scan scanner) error {
 			var id string
 			err := scan(&id)
 			m.had[domain.DeliveryID(id)] = struct{}{}
 			return err
-		}, m.conn.list(ids), m.conn.date(day))
+		}, m.conn.list(ids), at.account, m.conn.date(at.day))
 		if err != nil {
 			return fmt.Errorf("look for deliveries that were counted: %w", err)
 		}
 	}
 	return nil
+}
+
+// metered selects those of an account's deliveries of a day that had a success. The primary key begins with
+// the account: without it, all deliveries are read for each transaction.
+func metered(tx alertsTx) string {
+	return `SELECT d.id FROM deliveries d WHERE d.id ` + tx.in() + ` AND d.account = $2 AND d.day = $3 AND (d.attempt_status BETWEEN 200 AND 299
+		OR EXISTS (SELECT 1 FROM attempts a WHERE a.day = $3 AND a.delivery_id = d.id AND a.status BETWEEN 200 AND 299))`
 }
 
 // count counts a delivery with an attempt that was added to the log.

@@ -1,12 +1,15 @@
 package recorder_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/metering"
+	"waybill.dev/shared/store/pipeline/pipelinetest"
+	"waybill.dev/shared/store/storetest"
 )
 
 // furnish makes two consumers of a bucket, of which the first has a plan with so many deliveries.
@@ -113,5 +116,31 @@ func testMetering(t *testing.T, b *bench) {
 	want("what was in flight", 5, 1)
 	if len(again.Disabled) != 0 {
 		t.Errorf("disabled again: %+v", again.Disabled)
+	}
+}
+
+// testMeteringCost has a transaction with a consumer's deliveries look at as many pages with a long log as
+// with a short one.
+func testMeteringCost(t *testing.T, b *bench) {
+	if !b.DB.SQLite() {
+		return // the statement is the same
+	}
+	furnish(t, b, 1_000_000)
+	w := b.Webhook(t, owned("c1"))
+	log := func(n int) {
+		outcomes := make([]domain.Outcome, n)
+		for i := range outcomes {
+			e := pipelinetest.Event(fmt.Sprintf("evt_%d", b.Next()))
+			e.ReceivedAt = b.Clock.Now()
+			outcomes[i] = b.Outcome(e, w, domain.StatusDelivered)
+		}
+		b.Recorded(t, outcomes...)
+	}
+	writing, _ := b.DB.Handles()
+	log(500)
+	short := storetest.Pages(t, writing, func() { log(20) })
+	log(5000)
+	if long := storetest.Pages(t, writing, func() { log(20) }); long > 2*short {
+		t.Errorf("20 deliveries look at %d pages with 5520 in the log, at %d with 500", long, short)
 	}
 }

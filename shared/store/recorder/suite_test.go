@@ -13,8 +13,11 @@ func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
 // TestSuite is what dispatchers rely on, on both databases.
 func TestSuite(t *testing.T) {
 	storetest.Run(t, pipelinetest.New, map[string]storetest.Tests[*bench]{
-		"record":     recordTests(),
-		"deliveries": {"are counted for their consumer, up to a quota": testMetering},
+		"record": recordTests(),
+		"deliveries": {
+			"are counted for their consumer, up to a quota":    testMetering,
+			"are counted at one cost, however long the log is": testMeteringCost,
+		},
 	})
 }
 

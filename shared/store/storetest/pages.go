@@ -1,0 +1,49 @@
+package storetest
+
+import (
+	"database/sql"
+	"testing"
+
+	"modernc.org/sqlite"
+)
+
+// Pages returns how many pages of a SQLite file were looked at while do ran, by the idle connections of a
+// handle: what a statement costs, however busy the machine is.
+func Pages(t testing.TB, db *sql.DB, do func()) int {
+	t.Helper()
+	before := pagesOf(t, db)
+	do()
+	return pagesOf(t, db) - before
+}
+
+func pagesOf(t testing.TB, db *sql.DB) int {
+	t.Helper()
+	total := 0
+	var open []*sql.Conn
+	for range db.Stats().OpenConnections {
+		c, err := db.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, c)
+		err = c.Raw(func(driver any) error {
+			for _, of := range []sqlite.DBStatusOp{sqlite.DBStatusCacheHit, sqlite.DBStatusCacheMiss} {
+				n, _, err := driver.(sqlite.DBStatus).Status(of, false)
+				if err != nil {
+					return err
+				}
+				total += n
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range open {
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return total
+}
