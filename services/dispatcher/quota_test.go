@@ -67,7 +67,7 @@ func TestQuotaUntilTheNextPeriod(t *testing.T) {
 	onBoth(t, func(t *testing.T, b *bench) {
 		quotaUsedUp(t, b, func(t *testing.T, _ *metering.Metering, p *pipeline.Pipeline, clock *laterBy) {
 			clock.by.Store(int64(time.Hour))
-			if n, err := p.ResumeQuotas(t.Context()); err != nil || n != 2 {
+			if n, err := p.ResumeQuotas(t.Context(), time.Time{}); err != nil || n != 2 {
 				t.Errorf("%d webhooks are active again (%v), want 2", n, err)
 			}
 		})

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -11,8 +12,8 @@ import (
 func (d *sqliteDialect) dropDays(ctx context.Context, floor time.Time) ([]time.Time, error) {
 	seen := map[Date]bool{}
 	for _, table := range partitionedTables() {
-		for {
-			more, err := d.dropOldest(ctx, table, DateOf(floor), seen)
+		for p := turns(); ; {
+			more, err := d.dropOldest(ctx, table, DateOf(floor), seen, &p)
 			if err != nil {
 				return nil, err
 			}
@@ -29,10 +30,11 @@ func (d *sqliteDialect) dropDays(ctx context.Context, floor time.Time) ([]time.T
 }
 
 // dropOldest looks at the rows that were inserted first, as there is no index by day,
-// and deletes those of closed days. It reports whether there may be more.
-func (d *sqliteDialect) dropOldest(ctx context.Context, table string, floor Date, seen map[Date]bool) (bool, error) {
+// and deletes those of closed days. It reports whether there may be more. In the order in which they were
+// inserted, rows that are deleted together lie together, in the table and in the indexes by account and id.
+func (d *sqliteDialect) dropOldest(ctx context.Context, table string, floor Date, seen map[Date]bool, p *pace) (bool, error) {
 	rows, err := d.reader.QueryContext(ctx, fmt.Sprintf(
-		"SELECT rowid, day FROM %s ORDER BY rowid LIMIT %d", table, BatchRows))
+		"SELECT rowid, day FROM %s ORDER BY rowid LIMIT %d", table, p.rows))
 	if err != nil {
 		return false, err
 	}
@@ -54,6 +56,15 @@ func (d *sqliteDialect) dropOldest(ctx context.Context, table string, floor Date
 	if err := rows.Err(); err != nil || matched == 0 {
 		return false, err
 	}
-	_, err = d.writer.ExecContext(ctx, fmt.Sprintf("DELETE FROM %s WHERE rowid <= ? AND day < ?", table), last, int64(floor))
-	return looked == BatchRows, err
+	writer, err := d.writer.Conn(ctx)
+	if err != nil {
+		return false, err
+	}
+	began := time.Now()
+	_, err = writer.ExecContext(ctx, fmt.Sprintf("DELETE FROM %s WHERE rowid <= ? AND day < ?", table), last, int64(floor))
+	took := time.Since(began)
+	if err := errors.Join(err, writer.Close()); err != nil || looked < p.rows {
+		return false, err
+	}
+	return true, p.next(ctx, took)
 }

@@ -4,10 +4,9 @@ import (
 	"context"
 	"fmt"
 	"strings"
-)
 
-// BatchRows bounds the rows that one statement of what runs beside requests touches.
-const BatchRows = 1000
+	"gorm.io/gorm"
+)
 
 // Purge deletes the rows of a table that match, in batches, and returns how many they were. Key is the table's primary
 // key, in parentheses when it has several columns. Condition ends with a comparison of the column that the table's
@@ -19,19 +18,7 @@ func (s *Store) Purge(ctx context.Context, table, key, condition string, arg any
 	if age, ok := agedBy(condition); ok && !s.SQLite() {
 		query = fmt.Sprintf("DELETE FROM %s WHERE ctid = ANY (ARRAY(SELECT ctid FROM %s WHERE %s ORDER BY %s LIMIT ?))", table, table, condition, age)
 	}
-	total := 0
-	for {
-		var deleted int64
-		err := s.Again(ctx, func() error {
-			result := s.Writing(ctx).Exec(query, arg, BatchRows)
-			deleted = result.RowsAffected
-			return result.Error
-		})
-		total += int(deleted)
-		if err != nil || deleted < BatchRows {
-			return total, err
-		}
-	}
+	return s.Batches(ctx, func(tx *gorm.DB, rows int) *gorm.DB { return tx.Exec(query, arg, rows) })
 }
 
 // agedBy returns the column that a condition ends with a comparison of.

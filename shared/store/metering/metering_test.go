@@ -423,7 +423,7 @@ func testResume(t *testing.T, b *bench) {
 	}
 	resume := func(want int) {
 		t.Helper()
-		if n, err := p.ResumeQuotas(t.Context()); n != want || err != nil {
+		if n, err := p.ResumeQuotas(t.Context(), time.Time{}); n != want || err != nil {
 			t.Errorf("%d resumed (%v), want %d", n, err, want)
 		}
 	}

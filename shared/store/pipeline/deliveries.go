@@ -171,11 +171,11 @@ func (scope deliveryScope) byEvents() bool {
 // bound adds the filter's conditions to a query whose tables' columns are named.
 func (scope deliveryScope) bound(query *gorm.DB, table, id string) *gorm.DB {
 	f := scope.filter
-	if f.Webhook == "" {
-		query = query.Where(table+".account = ?", f.Account)
-	} else {
-		// IS TRUE: by webhook the list is short, and no statistics should say otherwise.
-		query = query.Where(table+".webhook_id = ? AND ("+table+".account = ?) IS TRUE", string(f.Webhook), f.Account)
+	// By webhook the list is short, and no statistics should say otherwise: IS TRUE.
+	whose, owner := table+".account = ?", f.Account
+	if f.Webhook != "" {
+		whose, owner = table+".webhook_id = ?", string(f.Webhook)
+		query = query.Where("("+table+".account = ?) IS TRUE", f.Account)
 	}
 	if scope.from != "" {
 		query = query.Where(id+" >= ? AND "+table+".day >= ?", string(scope.from), store.DateOf(ceilMillisecond(f.Since)))
@@ -185,14 +185,17 @@ func (scope deliveryScope) bound(query *gorm.DB, table, id string) *gorm.DB {
 		query = query.Where(id+" < ? AND "+table+".day <= ?", string(scope.to), store.DateOf(at))
 	}
 	if !scope.byEvents() {
-		return query
+		return query.Where(whose, owner)
 	}
-	query = query.Where(table+".day = ?", store.DateOf(scope.events[0].at))
+	if day := store.DateOf(scope.events[0].at); day == store.DateOf(scope.events[len(scope.events)-1].at) {
+		query = query.Where(table+".day = ?", day)
+	}
+	// Whose they are stands in each of the ranges, and nowhere else: SQLite would read all that the owner has.
 	var ranges []string
 	var args []any
 	for _, e := range scope.events {
-		ranges = append(ranges, "("+id+" >= ? AND "+id+" < ? AND "+table+".event_id = ?)")
-		args = append(args, string(domain.DeliveryIDFloor(e.at)), string(domain.DeliveryIDFloor(e.at.Add(time.Millisecond))), e.id)
+		ranges = append(ranges, "("+whose+" AND "+id+" >= ? AND "+id+" < ? AND "+table+".event_id = ? AND "+table+".day = ?)")
+		args = append(args, owner, string(domain.DeliveryIDFloor(e.at)), string(domain.DeliveryIDFloor(e.at.Add(time.Millisecond))), e.id, store.DateOf(e.at))
 	}
 	return query.Where("("+strings.Join(ranges, " OR ")+")", args...)
 }

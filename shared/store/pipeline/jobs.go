@@ -1,9 +1,11 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -16,6 +18,7 @@ import (
 // Plan is what a job would do.
 type Plan struct {
 	Matched   int
+	More      bool      // the filter may select others: only the oldest mostPlanned were looked at
 	Delivered int       // of the matched ones: they arrive twice
 	Oldest    time.Time // acceptance of the oldest matched one's event; zero: nothing matched
 	// Takes is about how long the attempts take, see takes.
@@ -39,36 +42,27 @@ type matchedRow struct {
 	Changed   store.Instant
 }
 
-// match counts what a job selects, by webhook. Kept is how many the filter of the webhook that
+// match counts what a job selects of a scope, by webhook. Kept is how many the filter of the webhook that
 // is replayed keeps back.
-func (job NewJob) match(tx *gorm.DB) (rows []matchedRow, kept int, err error) {
-	if rows, err = match(tx, job.Filter); err != nil {
-		return nil, 0, err
+func (job NewJob) match(tx *gorm.DB, scope deliveryScope) (rows []matchedRow, kept int, err error) {
+	if scope.empty {
+		return nil, 0, nil
+	}
+	err = job.Filter.matching(tx, scope).
+		Select(`d.webhook_id, count(*) AS number, sum(CASE WHEN d.status = 'delivered' THEN 1 ELSE 0 END) AS delivered,
+			min(d.id) AS first, max(d.id) AS last, max(d.updated_at) AS changed`).
+		Group("d.webhook_id").Scan(&rows).Error
+	if err != nil {
+		return nil, 0, fmt.Errorf("count deliveries: %w", err)
 	}
 	chosen, err := replayFilter(tx, job.Kind, job.Filter.Webhook)
 	if err != nil || chosen == nil {
 		return rows, 0, err
 	}
-	return filteredMatch(tx, job.Filter, chosen, rows)
+	return job.Filter.filteredMatch(tx, scope, chosen, rows)
 }
 
-func match(tx *gorm.DB, f JobFilter) ([]matchedRow, error) {
-	scope, err := f.scope(tx)
-	if err != nil || scope.empty {
-		return nil, err
-	}
-	var rows []matchedRow
-	err = f.matching(tx, scope).
-		Select(`d.webhook_id, count(*) AS number, sum(CASE WHEN d.status = 'delivered' THEN 1 ELSE 0 END) AS delivered,
-			min(d.id) AS first, max(d.id) AS last, max(d.updated_at) AS changed`).
-		Group("d.webhook_id").Scan(&rows).Error
-	if err != nil {
-		return nil, fmt.Errorf("count deliveries: %w", err)
-	}
-	return rows, nil
-}
-
-// PlanJob says what a job would do if it was made now. ErrNotFound: a replay of a webhook
+// PlanJob says what a job would do if it was made now. It looks at no more than mostPlanned deliveries. ErrNotFound: a replay of a webhook
 // that there is not; ErrConflict: of one that is read by pull.
 func (p *Pipeline) PlanJob(ctx context.Context, job NewJob) (Plan, error) {
 	var plan Plan
@@ -76,7 +70,14 @@ func (p *Pipeline) PlanJob(ctx context.Context, job NewJob) (Plan, error) {
 		if err := job.check(tx); err != nil {
 			return err
 		}
-		rows, _, err := job.match(tx)
+		scope, err := job.Filter.scope(tx)
+		if err != nil {
+			return err
+		}
+		if plan.More, err = job.Filter.cutShort(tx, &scope); err != nil {
+			return err
+		}
+		rows, _, err := job.match(tx, scope)
 		if err != nil {
 			return err
 		}
@@ -110,12 +111,21 @@ func (job NewJob) check(tx *gorm.DB) error {
 // assumedAttempt is how long an attempt takes at a webhook that has answered none of late.
 const assumedAttempt = 100 * time.Millisecond
 
+// pacesRead bounds the webhooks whose pace is read: those that most is sent to.
+const pacesRead = 100
+
 // takes returns how long the attempts take at the webhook that needs longest: at its rate, and
 // with as many in flight as it allows, each as long as its newest attempts with an answer of
 // 2xx took on average.
 func takes(tx *gorm.DB, account string, matched []matchedRow) (time.Duration, error) {
 	if len(matched) == 0 {
 		return 0, nil
+	}
+	slices.SortFunc(matched, func(a, b matchedRow) int { return cmp.Compare(b.Number, a.Number) })
+	matched = matched[:min(len(matched), pacesRead)]
+	numbers, ids := make(map[string]float64, len(matched)), make([]string, len(matched))
+	for i, row := range matched {
+		numbers[row.WebhookID], ids[i] = float64(row.Number), row.WebhookID
 	}
 	var rows []struct {
 		ID            string
@@ -127,13 +137,9 @@ func takes(tx *gorm.DB, account string, matched []matchedRow) (time.Duration, er
 			(SELECT avg(s.attempt_us) FROM (
 				SELECT d.attempt_us, d.attempt_status FROM deliveries d WHERE d.webhook_id = w.id ORDER BY d.id DESC LIMIT 20
 			) s WHERE s.attempt_status BETWEEN 200 AND 299) AS microseconds
-		FROM webhooks w WHERE w.account = ? AND NOT w.deleted`, account).Scan(&rows).Error
+		FROM webhooks w WHERE w.id IN ? AND w.account = ?`, ids, account).Scan(&rows).Error
 	if err != nil {
 		return 0, fmt.Errorf("read paces of webhooks: %w", err)
-	}
-	numbers := make(map[string]float64, len(matched))
-	for _, row := range matched {
-		numbers[row.WebhookID] = float64(row.Number)
 	}
 	longest := 0.0
 	for _, row := range rows {
@@ -217,7 +223,11 @@ func (p *Pipeline) matchJob(ctx context.Context, job NewJob) (row jobRow, passed
 			return err
 		}
 		var rows []matchedRow
-		if rows, kept, err = job.match(tx); err != nil {
+		scope, err := job.Filter.scope(tx)
+		if err != nil {
+			return err
+		}
+		if rows, kept, err = job.match(tx, scope); err != nil {
 			return err
 		}
 		row = row.matched(rows)

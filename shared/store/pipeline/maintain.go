@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"gorm.io/gorm"
+
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
 )
@@ -73,26 +75,22 @@ func (p *Pipeline) Maintain(ctx context.Context, now time.Time, retention time.D
 	if _, err := p.db.Purge(ctx, "webhook_sequences", "(webhook_id, shipment)", "updated_at < ?", store.InstantOf(now.Add(-sequencesKept))); err != nil {
 		return result, store.Wrap("purge sequences", err)
 	}
-	gone := store.InstantOf(end.Add(-24 * time.Hour))
-	if _, err := p.db.Purge(ctx, "webhooks", "id", "deleted AND deleted_at < ?", gone); err != nil {
-		return result, store.Wrap("purge webhooks", err)
-	}
-	return result, p.purgeOrphans(ctx, now, gone)
+	return result, p.purgeWebhooks(ctx, store.InstantOf(end.Add(-24*time.Hour)))
 }
 
-// purgeOrphans removes what belongs to webhooks that are gone.
-func (p *Pipeline) purgeOrphans(ctx context.Context, now time.Time, gone store.Instant) error {
-	for _, of := range []struct {
-		table, key, touched, live string
-		before                    store.Instant
-	}{
-		{"webhook_cursors", "(webhook_id, name)", "updated_at", " AND NOT w.deleted", store.InstantOf(now)},
-		{"webhook_health", "webhook_id", "updated_at", "", gone},
-		{"webhook_circuits", "webhook_id", "said_at", "", gone},
-		{"webhook_alerts", "webhook_id", "updated_at", "", gone},
+// purgeWebhooks removes the webhooks that were deleted before a time. What belongs to them goes first: with
+// the webhook, the way to it is lost. The webhook is deleted for longer than the retention, so no dispatcher
+// tells anything of it any more.
+func (p *Pipeline) purgeWebhooks(ctx context.Context, gone store.Instant) error {
+	const old, theirs = "deleted AND deleted_at < ?", "webhook_id IN (SELECT id FROM webhooks WHERE deleted_at < ? AND deleted)"
+	for _, of := range []struct{ table, key, condition string }{
+		{"webhook_cursors", "(webhook_id, name)", theirs},
+		{"webhook_health", "webhook_id", theirs},
+		{"webhook_circuits", "webhook_id", theirs},
+		{"webhook_alerts", "webhook_id", theirs},
+		{"webhooks", "id", old},
 	} {
-		orphan := of.touched + " < ? AND NOT EXISTS (SELECT 1 FROM webhooks w WHERE w.id = " + of.table + ".webhook_id" + of.live + ")"
-		if _, err := p.db.Purge(ctx, of.table, of.key, orphan, of.before); err != nil {
+		if _, err := p.db.Purge(ctx, of.table, of.key, of.condition, gone); err != nil {
 			return store.Wrap("purge "+of.table, err)
 		}
 	}
@@ -105,25 +103,15 @@ func (p *Pipeline) expire(ctx context.Context, now, end time.Time) (int, error) 
 	if end.Before(time.UnixMilli(0)) {
 		return 0, nil
 	}
-	total := 0
-	for {
-		var expired int64
-		err := p.db.Again(ctx, func() error {
-			result := p.db.Writing(ctx).Exec(`
-				UPDATE deliveries SET status = 'failed', reason = ?, rev = (rev / ? + 1) * ?,
-					next_attempt_at = NULL, in_lane = ?, updated_at = ?
-				WHERE (account, id, day) IN (
-					SELECT account, id, day FROM deliveries
-					WHERE status IN ('pending', 'retrying', 'held') AND id < ? AND day <= ?
-					ORDER BY id LIMIT ?)`,
-				domain.ReasonRetention, domain.RunStep, domain.RunStep, false, store.InstantOf(now),
-				string(domain.DeliveryIDFloor(end)), store.DateOf(end), store.BatchRows)
-			expired = result.RowsAffected
-			return result.Error
-		})
-		total += int(expired)
-		if err != nil || expired < store.BatchRows {
-			return total, err
-		}
-	}
+	return p.db.Batches(ctx, func(tx *gorm.DB, rows int) *gorm.DB {
+		return tx.Exec(`
+			UPDATE deliveries SET status = 'failed', reason = ?, rev = (rev / ? + 1) * ?,
+				next_attempt_at = NULL, in_lane = ?, updated_at = ?
+			WHERE (account, id, day) IN (
+				SELECT account, id, day FROM deliveries
+				WHERE status IN ('pending', 'retrying', 'held') AND id < ? AND day <= ?
+				ORDER BY id LIMIT ?)`,
+			domain.ReasonRetention, domain.RunStep, domain.RunStep, false, store.InstantOf(now),
+			string(domain.DeliveryIDFloor(end)), store.DateOf(end), rows)
+	})
 }

@@ -103,7 +103,7 @@ func testMaintainExpires(t *testing.T, b *bench) {
 	if d, _ := b.Delivery(t, ids[domain.StatusRetrying]); d.Status != domain.StatusFailed {
 		t.Errorf("delivery %+v", d)
 	}
-	if items, err := b.Restorable(t.Context(), time.Time{}, "", 100); err != nil || len(items) != 2 {
+	if items, _, err := b.Restorable(t.Context(), time.Time{}, "", 100); err != nil || len(items) != 2 {
 		t.Errorf("%d restorable, %v", len(items), err)
 	}
 }

@@ -204,7 +204,7 @@ func testRestorableInOrder(t *testing.T, b *bench) {
 	again.Rev, again.Attempts, again.Attempt = domain.RunStep+domain.FirstOutcome, 2, nil
 	b.Recorded(t, again)
 	want = append(want, fmt.Sprintf("%s 0 false", again.Delivery))
-	items, err := b.Restorable(t.Context(), time.Time{}, "", 100)
+	items, _, err := b.Restorable(t.Context(), time.Time{}, "", 100)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"gorm.io/gorm"
+
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store"
 )
@@ -21,24 +23,15 @@ func (p *Pipeline) EndPushed(ctx context.Context, webhooks ...domain.WebhookID) 
 	if len(webhooks) > 0 {
 		pulled, args = pulled+" AND id IN ?", append(args, webhooks)
 	}
-	total := 0
-	for {
-		var ended int64
-		err := p.db.Again(ctx, func() error {
-			values := []any{domain.ReasonPull, false, store.InstantOf(p.db.Now())}
-			result := p.db.Writing(ctx).Exec(`
-				UPDATE deliveries SET status = 'failed', reason = ?, next_attempt_at = NULL, in_lane = ?, updated_at = ?
-				WHERE (account, id, day) IN (
-					SELECT account, id, day FROM deliveries
-					WHERE status IN ('pending', 'retrying', 'held') AND status <> 'delivered'
-						AND webhook_id IN (SELECT id FROM webhooks WHERE `+pulled+`)
-					ORDER BY id LIMIT ?)`, append(append(values, args...), store.BatchRows)...)
-			ended = result.RowsAffected
-			return result.Error
-		})
-		total += int(ended)
-		if err != nil || ended < store.BatchRows {
-			return total, store.Wrap("end deliveries to webhooks that are read by pull", err)
-		}
-	}
+	total, err := p.db.Batches(ctx, func(tx *gorm.DB, rows int) *gorm.DB {
+		values := []any{domain.ReasonPull, false, store.InstantOf(p.db.Now())}
+		return tx.Exec(`
+			UPDATE deliveries SET status = 'failed', reason = ?, next_attempt_at = NULL, in_lane = ?, updated_at = ?
+			WHERE (account, id, day) IN (
+				SELECT account, id, day FROM deliveries
+				WHERE status IN ('pending', 'retrying', 'held') AND status <> 'delivered'
+					AND webhook_id IN (SELECT id FROM webhooks WHERE `+pulled+`)
+				ORDER BY id LIMIT ?)`, append(append(values, args...), rows)...)
+	})
+	return total, store.Wrap("end deliveries to webhooks that are read by pull", err)
 }

@@ -24,31 +24,38 @@ func ResumeOf(tx *gorm.DB, consumer string, now time.Time) error {
 	return err
 }
 
-// ResumeQuotas activates the webhooks that were inactive for a quota whose period has ended. It
-// returns how many these are.
-func (p *Pipeline) ResumeQuotas(ctx context.Context) (int, error) {
+// ended are the ids of the webhooks that were inactive for a quota whose period has ended in a span of time.
+// The index by the end leads to them.
+const ended = `SELECT h.webhook_id FROM webhook_health h JOIN webhooks w ON w.id = h.webhook_id
+	WHERE h.disabled_until > ? AND h.disabled_until <= ? AND h.disabled_reason = 'quota' AND h.disabled_version >= w.activated_version
+		AND w.active AND NOT w.deleted`
+
+// ResumeQuotas activates the webhooks that were inactive for a quota whose period has ended since the given
+// time. It returns how many these are. The end of a period stays where it is, so that those of all periods
+// become many: ask for all of them once.
+func (p *Pipeline) ResumeQuotas(ctx context.Context, since time.Time) (int, error) {
 	now := p.db.Now()
-	ended := usedUp + " AND h.disabled_until <= ?)"
+	span := []any{max(store.InstantOf(since), 1), store.InstantOf(now)} // an Instant of 0 is NULL
 	var some []string
-	err := p.db.Reading(ctx).Model(&webhookRow{}).Where(ended, store.InstantOf(now)).Limit(1).Pluck("id", &some).Error
+	err := p.db.Reading(ctx).Raw(ended+" LIMIT 1", span...).Scan(&some).Error
 	if err != nil || len(some) == 0 {
 		return 0, store.Wrap("look for quotas that have ended", err)
 	}
 	resumed := 0
 	err = p.db.Tx(ctx, func(tx *gorm.DB) error {
-		resumed, err = resume(tx, now, ended, store.InstantOf(now))
+		resumed, err = resume(tx, now, "id IN ("+ended+")", span...)
 		return err
 	})
 	return resumed, store.Wrap("activate webhooks", err)
 }
 
 // resume activates webhooks under a version of their own, by which dispatchers find them.
-func resume(tx *gorm.DB, now time.Time, where string, arg any) (int, error) {
+func resume(tx *gorm.DB, now time.Time, where string, args ...any) (int, error) {
 	version, err := bumpVersion(tx)
 	if err != nil {
 		return 0, err
 	}
-	result := tx.Model(&webhookRow{}).Where(where, arg).UpdateColumns(map[string]any{
+	result := tx.Model(&webhookRow{}).Where(where, args...).UpdateColumns(map[string]any{
 		"version": version, "activated_version": version, "activated_at": store.InstantOf(now),
 	})
 	if result.Error != nil {

@@ -158,35 +158,38 @@ type RestoreItem struct {
 // turn among those of their shipment, in the
 // order of their ids (of acceptance), after the given one. since, unless it is zero, leaves
 // out those that reached their state before. Those with an open request are left out,
-// because the request brings them back. The next page starts after the last item's delivery.
-// An empty page is the end.
-func (p *Pipeline) Restorable(ctx context.Context, since time.Time, after domain.DeliveryID, limit int) ([]RestoreItem, error) {
-	var items []RestoreItem
-	err := p.db.Snapshot(ctx, func(tx *gorm.DB) error {
-		for len(items) == 0 {
-			var rows []deliveryRow
-			query := tx.Table("deliveries AS d")
-			if !since.IsZero() {
-				query = query.Where("d.updated_at >= ?", p.db.Moment(since))
-			}
-			err := query.
-				Where("d.status IN ('pending', 'retrying', 'held') AND (d.status <> 'pending' OR d.in_lane OR d.reason = ?) AND NOT "+sqlOpen, domain.ReasonBehindShipment).
-				Where("d.id > ?", string(after)).
-				Order("d.id").Limit(limit).Scan(&rows).Error
-			if err != nil || len(rows) == 0 {
-				return err
-			}
-			after = domain.DeliveryID(rows[len(rows)-1].ID)
-			if items, err = restoreItems(tx, rows); err != nil {
-				return err
-			}
+// because the request brings them back. The next page starts after the delivery that is returned;
+// empty: there is none. A page has at most limit of the next maxLooked that wait, and may be empty.
+func (p *Pipeline) Restorable(ctx context.Context, since time.Time, after domain.DeliveryID, limit int) (items []RestoreItem, next domain.DeliveryID, err error) {
+	err = p.db.Snapshot(ctx, func(tx *gorm.DB) error {
+		query := tx.Table("deliveries AS d").Where("d."+sqlWaits+" AND d.id > ?", string(after)).Order("d.id").Session(&gorm.Session{})
+		var ends []string
+		if err := query.Offset(maxLooked-1).Limit(1).Pluck("d.id", &ends).Error; err != nil {
+			return err
 		}
-		return nil
+		if len(ends) > 0 {
+			next = domain.DeliveryID(ends[0])
+			query = query.Where("d.id <= ?", ends[0])
+		}
+		if !since.IsZero() {
+			query = query.Where("d.updated_at >= ?", p.db.Moment(since))
+		}
+		var rows []deliveryRow
+		err := query.Where("(d.status <> 'pending' OR d.in_lane OR d.reason = ?) AND NOT "+sqlOpen, domain.ReasonBehindShipment).
+			Limit(limit).Scan(&rows).Error
+		if err != nil {
+			return err
+		}
+		if len(rows) == limit {
+			next = domain.DeliveryID(rows[limit-1].ID)
+		}
+		items, err = restoreItems(tx, rows)
+		return err
 	})
 	if err != nil {
-		return nil, store.Wrap("read restorable deliveries", err)
+		return nil, "", store.Wrap("read restorable deliveries", err)
 	}
-	return items, nil
+	return items, next, nil
 }
 
 func restoreItems(tx *gorm.DB, rows []deliveryRow) ([]RestoreItem, error) {

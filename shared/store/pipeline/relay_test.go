@@ -139,21 +139,20 @@ func testRestorable(t *testing.T, b *bench) {
 	var got []pipeline.RestoreItem
 	var after domain.DeliveryID
 	for {
-		page, err := b.Restorable(t.Context(), time.Time{}, after, 2)
+		page, next, err := b.Restorable(t.Context(), time.Time{}, after, 2)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(page) == 0 {
+		got = append(got, page...)
+		if after = next; after == "" {
 			break
 		}
-		got = append(got, page...)
-		after = page[len(page)-1].Task.Delivery
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("restored (-want +got):\n%s", diff)
 	}
 	last := want[len(want)-1]
-	got, err := b.Restorable(t.Context(), last.UpdatedAt, "", 100)
+	got, _, err := b.Restorable(t.Context(), last.UpdatedAt, "", 100)
 	if diff := cmp.Diff([]pipeline.RestoreItem{last}, got); err != nil || diff != "" {
 		t.Errorf("restored since the last change: %v (-want +got):\n%s", err, diff)
 	}

@@ -81,17 +81,13 @@ func scanned(tx *gorm.DB, rows *sql.Rows) (*triedRow, error) {
 
 // filteredMatch is match for a replay of a webhook with a filter: it counts what that lets
 // through, and says how many it keeps back.
-func filteredMatch(tx *gorm.DB, f JobFilter, chosen *filter.Filter, all []matchedRow) (some []matchedRow, kept int, err error) {
+func (f JobFilter) filteredMatch(tx *gorm.DB, scope deliveryScope, chosen *filter.Filter, all []matchedRow) (some []matchedRow, kept int, err error) {
 	total := int64(0)
 	for _, row := range all {
 		total += row.Number
 	}
 	if total == 0 || total > maxTried {
 		return all, 0, nil
-	}
-	scope, err := f.scope(tx)
-	if err != nil {
-		return nil, 0, err
 	}
 	m := matchedRow{WebhookID: string(f.Webhook)}
 	err = tried(tx, f.matching(tx, scope), func(row *triedRow) {

@@ -154,11 +154,16 @@ func (p *Pipeline) OpenRequests(ctx context.Context, before time.Time, after str
 	err := p.db.Snapshot(ctx, func(tx *gorm.DB) error {
 		for len(tasks) == 0 {
 			var rows []requestedRow
-			err := tx.Table(sqlRequestJoin).
+			query := tx.Table(sqlRequestJoin).
 				Select(`r.id, r.kind, r.account, r.webhook_id, r.event_id, r.event_type, r.day, r.delivery_id, r.test, r.created_at, r.relayed_at,
 					coalesce(d.attempts, 0) AS attempts, coalesce(d.rev, 0) AS rev, (d.id IS NOT NULL) AS known`).
-				Where("r.id > ? AND (r.relayed_at IS NULL OR r.relayed_at < ?)", after, store.InstantOf(before)).
-				Order("r.id").Limit(limit).Scan(&rows).Error
+				Where("r.id > ?", after)
+			if before.IsZero() {
+				query = query.Where("r.relayed_at IS NULL") // has an index: those that are on their way may be many
+			} else {
+				query = query.Where("r.relayed_at IS NULL OR r.relayed_at < ?", store.InstantOf(before))
+			}
+			err := query.Order("r.id").Limit(limit).Scan(&rows).Error
 			if err != nil || len(rows) == 0 {
 				return err
 			}

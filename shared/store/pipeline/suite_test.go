@@ -20,6 +20,7 @@ func TestSuite(t *testing.T) {
 		"requests": requestTests(),
 		"relay":    relayTests(),
 		"maintain": maintainTests(),
+		"growth":   growthTests(),
 		"audit":    auditTests(),
 		"jobs":     jobTests(),
 		"signing":  signingTests(),

@@ -150,7 +150,7 @@ func (p *Pipeline) ListWebhooks(ctx context.Context, account string, limit, offs
 	var total int64
 	err := p.db.Snapshot(ctx, func(tx *gorm.DB) error {
 		scope := tx.Model(&webhookRow{}).Where("account = ? AND NOT deleted", account)
-		if err := scope.Session(&gorm.Session{}).Count(&total).Error; err != nil {
+		if err := tx.Model(&webhookCountRow{}).Where("account = ?", account).Select("webhooks").Scan(&total).Error; err != nil {
 			return err
 		}
 		if limit == 0 {
@@ -167,7 +167,8 @@ func (p *Pipeline) ListWebhooks(ctx context.Context, account string, limit, offs
 		}
 		byID := map[string]domain.Health{}
 		var kept []webhookHealthRow
-		err = tx.Where("webhook_id IN (?)", tx.Model(&webhookRow{}).Select("id").Where("account = ? AND NOT deleted", account)).Find(&kept).Error
+		page := scope.Session(&gorm.Session{}).Select("id").Order(order).Limit(fit).Offset(offset)
+		err = tx.Where("webhook_id IN (?)", page).Find(&kept).Error
 		if err != nil {
 			return err
 		}
@@ -301,7 +302,7 @@ func (p *Pipeline) stamp(before, after domain.Webhook, wasInactive bool, version
 }
 
 // DeleteWebhook leaves of a webhook what its log needs: secrets, headers and the URL are
-// wiped. From now on the log shows its undelivered deliveries as failed.
+// wiped, its cursors deleted. From now on the log shows its undelivered deliveries as failed.
 func (p *Pipeline) DeleteWebhook(ctx context.Context, account string, id domain.WebhookID) error {
 	err := p.db.Tx(ctx, func(tx *gorm.DB) error {
 		version, err := bumpVersion(tx)
@@ -324,6 +325,9 @@ func (p *Pipeline) DeleteWebhook(ctx context.Context, account string, id domain.
 		}
 		if _, err := countWebhook(tx, account, -1); err != nil {
 			return err
+		}
+		if err := tx.Where("webhook_id = ?", string(id)).Delete(&webhookCursorRow{}).Error; err != nil {
+			return fmt.Errorf("delete cursors: %w", err)
 		}
 		return p.audit.Note(ctx, tx, auditlog.ActionDeleteWebhook, account, webhookResource(id))
 	})

@@ -1,10 +1,13 @@
 package allinone
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"net/url"
+	"slices"
 	"time"
 
 	"waybill.dev/cmd/internal/receiver"
@@ -35,12 +38,14 @@ type secrets struct {
 func (s *secrets) run(ctx context.Context) error {
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
-	version := int64(-1)
+	version := int64(0) // before the first one
+	mine := map[domain.WebhookID]domain.Webhook{}
 	for {
 		if now, err := s.webhooks.ConfigVersion(ctx); err == nil && now != version {
-			if list, read, err := s.webhooks.Webhooks(ctx, 0); err == nil {
+			if changed, read, err := s.webhooks.Webhooks(ctx, version); err == nil {
 				version = read
-				s.receiver.Found(s.byPath(list))
+				s.note(mine, changed)
+				s.receiver.Found(byPath(mine))
 			} else {
 				s.log.Debug("the receiver could not learn the webhooks' secrets", "error", err)
 			}
@@ -54,13 +59,24 @@ func (s *secrets) run(ctx context.Context) error {
 	}
 }
 
+// note keeps those of the webhooks that changed that point to the receiver, and forgets the others.
+func (s *secrets) note(mine map[domain.WebhookID]domain.Webhook, changed []domain.Webhook) {
+	for _, w := range changed {
+		if u, err := url.Parse(w.URL); err == nil && u.Port() == s.port && isLoopback(u.Hostname()) && !w.Deleted {
+			mine[w.ID] = w
+		} else {
+			delete(mine, w.ID)
+		}
+	}
+}
+
 // byPath returns what is to be known of the webhooks that point to the receiver.
-func (s *secrets) byPath(list []domain.Webhook) map[string]receiver.Known {
+func byPath(mine map[domain.WebhookID]domain.Webhook) map[string]receiver.Known {
 	found := make(map[string]receiver.Known)
-	for _, w := range list {
+	for _, w := range slices.SortedFunc(maps.Values(mine), func(a, b domain.Webhook) int { return cmp.Compare(a.Version, b.Version) }) {
 		u, err := url.Parse(w.URL)
-		if err != nil || u.Port() != s.port || !isLoopback(u.Hostname()) || w.Deleted {
-			continue
+		if err != nil {
+			continue // note has parsed it
 		}
 		known := found[u.Path]
 		known.Queries = append(known.Queries, u.RawQuery)

@@ -19,6 +19,7 @@ func madeColumns(title string) []Column {
 	return []Column{
 		{Title: title, Member: "id"},
 		{Title: "DELIVERIES", Member: "matched"},
+		{Title: "MAY BE MORE", Member: "more"},
 		{Title: "NONE BECAUSE", Member: "reason"},
 		{Title: "OLDEST", Member: "oldest", Form: Moment},
 		{Title: "ARRIVE TWICE", Member: "alreadyDelivered"},

@@ -62,10 +62,11 @@ func (h *handlers) plan(c *web.Call, job pipeline.NewJob) error {
 	}
 	return c.Answer(http.StatusOK, struct {
 		Matched          int     `json:"matched"`
+		More             bool    `json:"more,omitzero"`
 		Oldest           *string `json:"oldest"`
 		AlreadyDelivered int     `json:"alreadyDelivered"`
 		EstimatedSeconds float64 `json:"estimatedSeconds"`
-	}{plan.Matched, web.Stamp(plan.Oldest), plan.Delivered, math.Ceil(plan.Takes.Seconds())})
+	}{plan.Matched, plan.More, web.Stamp(plan.Oldest), plan.Delivered, math.Ceil(plan.Takes.Seconds())})
 }
 
 // readFilter reads what a replay and a retry have in common, and tells whether any of it is there.

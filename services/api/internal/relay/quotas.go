@@ -11,10 +11,19 @@ import (
 // Upkeep is what becomes due with time.
 type Upkeep interface {
 	Maintain(ctx context.Context, now time.Time, retention time.Duration) (pipeline.MaintainResult, error)
-	// ResumeQuotas activates the webhooks that were inactive for a quota whose period has ended, and
-	// returns how many these are.
-	ResumeQuotas(ctx context.Context) (int, error)
+	// ResumeQuotas activates the webhooks that were inactive for a quota whose period has ended since
+	// the given time, and returns how many these are.
+	ResumeQuotas(ctx context.Context, since time.Time) (int, error)
 }
+
+// What is recorded of a period that has ended already comes late by the time that a record takes, and by as
+// much as the clocks of this process and of the dispatcher differ. Each second, the ends within quotaSoon are
+// looked for; every quotaRounds seconds those within quotaLate; at first all of them.
+const (
+	quotaSoon   = time.Minute
+	quotaLate   = time.Hour
+	quotaRounds = 60
+)
 
 // resumeQuotas activates, once a second, webhooks that were inactive for a quota whose period has
 // ended. Dispatchers find them by their version.
@@ -22,8 +31,9 @@ func (r *Relay) resumeQuotas(ctx context.Context) {
 	trouble := trouble{log: r.log, what: "webhooks whose quota begins anew can't be activated"}
 	ticks := time.NewTicker(interval)
 	defer ticks.Stop()
-	for {
-		resumed, err := r.resume(ctx)
+	since := time.Time{}
+	for round := 1; ; round++ {
+		resumed, err := r.resume(ctx, since)
 		trouble.report(ctx, err)
 		if resumed > 0 {
 			r.bus.Announce(bus.SubjectConfig, nil)
@@ -34,11 +44,18 @@ func (r *Relay) resumeQuotas(ctx context.Context) {
 			return
 		case <-ticks.C:
 		}
+		switch {
+		case err != nil: // the same again
+		case round%quotaRounds == 0:
+			since = time.Now().Add(-quotaLate)
+		default:
+			since = time.Now().Add(-quotaSoon)
+		}
 	}
 }
 
-func (r *Relay) resume(ctx context.Context) (int, error) {
+func (r *Relay) resume(ctx context.Context, since time.Time) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	return r.store.ResumeQuotas(ctx)
+	return r.store.ResumeQuotas(ctx, since)
 }

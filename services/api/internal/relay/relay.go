@@ -48,7 +48,7 @@ type Store interface {
 	SendingJobs(ctx context.Context) ([]string, error)
 	AdvanceJob(ctx context.Context, id string) (sent int, more bool, err error)
 	MarkRequestsRelayed(ctx context.Context, ids []string, at time.Time) error
-	Restorable(ctx context.Context, since time.Time, after domain.DeliveryID, limit int) ([]pipeline.RestoreItem, error)
+	Restorable(ctx context.Context, since time.Time, after domain.DeliveryID, limit int) (page []pipeline.RestoreItem, next domain.DeliveryID, err error)
 	BusStreams(ctx context.Context) (map[string]domain.StreamMark, error)
 	MarkBusStreams(ctx context.Context, marks map[string]domain.StreamMark) error
 	OldestUnsettled(ctx context.Context) (time.Time, bool, error)

@@ -179,19 +179,21 @@ func (d *database) MarkRequestsRelayed(_ context.Context, ids []string, at time.
 	return nil
 }
 
-func (d *database) Restorable(_ context.Context, since time.Time, after domain.DeliveryID, limit int) ([]pipeline.RestoreItem, error) {
+func (d *database) Restorable(_ context.Context, since time.Time, after domain.DeliveryID, limit int) (page []pipeline.RestoreItem, next domain.DeliveryID, err error) {
 	unlock, err := d.locked()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	defer unlock()
-	var page []pipeline.RestoreItem
 	for _, item := range d.restore {
 		if item.Task.Delivery > after && !item.UpdatedAt.Before(since) && len(page) < limit {
 			page = append(page, item)
 		}
 	}
-	return page, nil
+	if len(page) == limit {
+		next = page[limit-1].Task.Delivery
+	}
+	return page, next, nil
 }
 
 func (d *database) BusStreams(context.Context) (map[string]domain.StreamMark, error) {
@@ -262,7 +264,7 @@ func (d *database) CountExpiringClientCAs(context.Context, time.Time) (domain.Ex
 	return domain.ExpiryCount{Kind: domain.ExpiryClientCA}, nil
 }
 
-func (d *database) ResumeQuotas(context.Context) (int, error) { return 0, nil }
+func (d *database) ResumeQuotas(context.Context, time.Time) (int, error) { return 0, nil }
 
 func (d *database) OldestUnsettled(context.Context) (time.Time, bool, error) {
 	unlock, err := d.locked()

@@ -98,8 +98,8 @@ func (l *leader) deliveries(ctx context.Context) error {
 	var stuck error
 	after := domain.DeliveryID("")
 	for {
-		page, err := l.restorable(ctx, l.lost.Since(), after)
-		if err != nil || len(page) == 0 {
+		page, next, err := l.restorable(ctx, l.lost.Since(), after)
+		if err != nil {
 			return errors.Join(stuck, err)
 		}
 		var items []*pipeline.RestoreItem
@@ -128,7 +128,9 @@ func (l *leader) deliveries(ctx context.Context) error {
 				return stuck
 			}
 		}
-		after = page[len(page)-1].Task.Delivery
+		if after = next; after == "" {
+			return stuck
+		}
 	}
 }
 
@@ -183,7 +185,7 @@ func (l *leader) mark(ctx context.Context, states map[string]loss.State, known m
 	return l.store.MarkBusStreams(ctx, loss.Marks(states, known))
 }
 
-func (l *leader) restorable(ctx context.Context, since time.Time, after domain.DeliveryID) ([]pipeline.RestoreItem, error) {
+func (l *leader) restorable(ctx context.Context, since time.Time, after domain.DeliveryID) ([]pipeline.RestoreItem, domain.DeliveryID, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	return l.store.Restorable(ctx, since, after, pageSize)

@@ -48,6 +48,7 @@ func newMany(query url.Values) many {
 // plan is what sending would do.
 type plan struct {
 	Matched          int     `json:"matched"`
+	More             bool    `json:"more"` // there may be others
 	Oldest           *string `json:"oldest"`
 	AlreadyDelivered int     `json:"alreadyDelivered"`
 	EstimatedSeconds float64 `json:"estimatedSeconds"`
@@ -59,6 +60,14 @@ func (p plan) Takes() string {
 		return "under a second"
 	}
 	return "about " + took(time.Duration(p.EstimatedSeconds)*time.Second)
+}
+
+// AtLeast goes before the figures when there may be more.
+func (p plan) AtLeast() string {
+	if p.More {
+		return "at least "
+	}
+	return ""
 }
 
 type previewView struct {

@@ -45,7 +45,7 @@ func samples() map[string][]any {
 	wrong := &console.Form{Values: url.Values{"since": {hostile}}, Problem: &console.Problem{Status: http.StatusBadRequest, Title: "Invalid", Detail: hostile, Faults: []console.Fault{{Parameter: "since", Detail: hostile}}}}
 	form := console.NewForm(url.Values{"status": {"failed"}, "webhookId": {hostile}})
 	query := form.Values
-	p := previewView{Form: form, All: query, Keep: query, Back: listPath, Command: "waybill " + hostile, Facts: describe(query, nil), Plan: plan{1234, &next, 3, 61}}
+	p := previewView{Form: form, All: query, Keep: query, Back: listPath, Command: "waybill " + hostile, Facts: describe(query, nil), Plan: plan{1234, true, &next, 3, 61}}
 	bad := p
 	bad.Form = wrong
 	return map[string][]any{

@@ -12,6 +12,7 @@ import (
 // plan is what a replay would do.
 type plan struct {
 	Matched          int     `json:"matched"`
+	More             bool    `json:"more"` // there may be others
 	Oldest           *string `json:"oldest"`
 	AlreadyDelivered int     `json:"alreadyDelivered"`
 	EstimatedSeconds float64 `json:"estimatedSeconds"`
@@ -27,6 +28,14 @@ func (p plan) Takes() string {
 		return fmt.Sprintf("about %d minutes", int(d.Round(time.Minute)/time.Minute))
 	}
 	return fmt.Sprintf("about %d hours", int(d.Round(time.Hour)/time.Hour))
+}
+
+// AtLeast goes before the figures when there may be more.
+func (p plan) AtLeast() string {
+	if p.More {
+		return "at least "
+	}
+	return ""
 }
 
 type replayView struct {
