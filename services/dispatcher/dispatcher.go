@@ -106,11 +106,11 @@ func New(options Options) (*Dispatcher, error) {
 	})
 	d.accounts = index.NewAccounts(d.database)
 	d.news = news.NewPublisher(options.Bus)
-	d.emitter = record.NewEmitter(options.Bus, d.memory.emitter, options.Logger)
 	rows := record.RowsPostgres
 	if options.Store.SQLite() {
 		rows = record.RowsSQLite
 	}
+	d.emitter = record.NewEmitter(options.Bus, rows, d.memory.emitter, options.Logger)
 	d.stage = record.NewStage(options.Bus, telling{d.database, d.news, d.index, options.Bus.Announce}, rows, d.memory.records, options.Metrics, options.Logger)
 	d.deliverer = deliver.New(deliver.Options{
 		Poster: post.New(options.Egress.NewClient(egress.Options{})), Keeper: options.Bus, Emitter: d.emitter, Hooks: d.index, Owners: d.owners,

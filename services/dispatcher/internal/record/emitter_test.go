@@ -2,8 +2,10 @@ package record
 
 import (
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -114,7 +116,7 @@ func (stalled) Server() string { return "one" }
 func TestAnEmitterThatMayNotGoOnIsFull(t *testing.T) {
 	t.Parallel()
 	publisher := stalled{make(chan func(error), 100)}
-	e := NewEmitter(publisher, 10_000, slog.New(slog.DiscardHandler))
+	e := NewEmitter(publisher, RowsPostgres, 10_000, slog.New(slog.DiscardHandler))
 	go func() { _ = e.Run(t.Context()) }()
 	item := Item{Settled: &domain.EventKey{Account: "a", ID: strings.Repeat("i", 1000)}}
 	n := 0
@@ -134,5 +136,71 @@ func TestAnEmitterThatMayNotGoOnIsFull(t *testing.T) {
 	}
 	if e.Full() || e.Bytes() != 0 {
 		t.Errorf("%d bytes count as waiting when everything is stored", e.Bytes())
+	}
+}
+
+// timed tells how many outcomes each batch has, and when it came.
+type timed struct {
+	began time.Time
+	came  chan came
+}
+
+type came struct {
+	after time.Duration
+	items int
+}
+
+func (p timed) PublishRecords(body []byte, done func(error)) {
+	batch, err := Parse(body)
+	p.came <- came{time.Since(p.began), len(batch.Outcomes)}
+	done(err)
+}
+
+func (timed) Server() string { return "one" }
+
+func TestABatchWaitsForMore(t *testing.T) {
+	t.Parallel()
+	plain, inTurn := Item{Outcome: &domain.Outcome{EventID: "e"}}, Item{Outcome: &domain.Outcome{EventID: "e", Sequence: 7}}
+	for name, row := range map[string]struct {
+		emit func(e *Emitter)
+		want []came
+	}{
+		"alone": {func(e *Emitter) { e.Emit(plain) }, []came{{linger, 1}}},
+		"of one moment": {func(e *Emitter) {
+			e.Emit(plain)
+			<-time.After(linger / 2)
+			e.Emit(plain)
+		}, []came{{linger, 2}}},
+		"in turn": {func(e *Emitter) {
+			e.Emit(plain)
+			<-time.After(linger / 2)
+			e.Emit(inTurn)
+			<-time.After(lingerInTurn / 2)
+			e.Emit(inTurn)
+		}, []came{{linger/2 + lingerInTurn, 3}}},
+		"enough": {func(e *Emitter) {
+			for range 2*RowsSQLite + 1 {
+				e.Emit(plain)
+			}
+		}, []came{{0, min(RowsSQLite, enough)}, {0, min(RowsSQLite, enough)}, {0, 1}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p := timed{time.Now(), make(chan came, 8)}
+				e := NewEmitter(p, RowsSQLite, 1<<20, slog.New(slog.DiscardHandler))
+				go func() { _ = e.Run(t.Context()) }()
+				row.emit(e)
+				var got []came
+				for range row.want {
+					got = append(got, <-p.came)
+				}
+				// Batches are published side by side.
+				slices.SortFunc(got, func(a, b came) int { return b.items - a.items })
+				if !slices.Equal(got, row.want) {
+					t.Errorf("batches came as %v, want %v", got, row.want)
+				}
+			})
+		})
 	}
 }
