@@ -186,9 +186,9 @@ func keeper(info *jetstream.StreamInfo, connected string) string {
 }
 
 func (b *Bus) info(ctx context.Context, name string, opts ...jetstream.StreamInfoOpt) (*jetstream.StreamInfo, error) {
-	stream, err := b.js.Stream(ctx, name)
+	stream, err := b.Stream(name).handle(ctx)
 	if err != nil {
-		return nil, unavailable("look up stream "+name, err)
+		return nil, err
 	}
 	info, err := stream.Info(ctx, opts...)
 	if err == nil {
