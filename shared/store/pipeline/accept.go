@@ -134,8 +134,7 @@ func (p *Pipeline) accept(ctx context.Context, subs []Submission) ([]Receipt, er
 	receipts := make([]Receipt, len(subs))
 	withKeys := slices.ContainsFunc(subs, func(sub Submission) bool { return sub.Once != nil })
 	if !withKeys && !p.db.SQLite() { // there it is one statement
-		writing, _ := p.db.Handles()
-		return receipts, p.acceptEvents(ctx, writing, subs, receipts, nil)
+		return receipts, p.acceptEvents(ctx, nil, subs, receipts, nil)
 	}
 	tx, err := p.db.Begin(ctx)
 	if err != nil {
@@ -227,7 +226,8 @@ func (p *Pipeline) answerFollowers(ctx context.Context, tx *sql.Tx, subs []Submi
 	return nil
 }
 
-// acceptEvents inserts the events of the submissions that are not answered yet.
+// acceptEvents inserts the events of the submissions that are not answered yet; c is nil where one
+// statement does that.
 func (p *Pipeline) acceptEvents(ctx context.Context, c store.Conn, subs []Submission, receipts []Receipt, answered map[int]bool) error {
 	in := intake{now: p.db.Now()}
 	total := 0

@@ -22,7 +22,8 @@ type Pipeline struct {
 
 // dialect is where the statements on Postgres and SQLite differ.
 type dialect interface {
-	// insertEvents adds the events that are not repeats, with an outbox row each.
+	// insertEvents adds the events that are not repeats, with an outbox row each; c is nil where
+	// that is a transaction of its own.
 	insertEvents(ctx context.Context, c store.Conn, in intake) (intakeResult, error)
 	markRelayed(ctx context.Context, c store.Conn, keys []domain.EventKey, at time.Time) error
 	eventsTable(day time.Time) string
@@ -30,7 +31,7 @@ type dialect interface {
 
 // New returns the tables of an open database.
 func New(db *store.Store) *Pipeline {
-	p := &Pipeline{db: db, audit: auditlog.New(db), dialect: postgres{}}
+	p := &Pipeline{db: db, audit: auditlog.New(db), dialect: postgres{db.Postgres()}}
 	if statements := db.Statements(); statements != nil {
 		statements.Add(sqliteBeforeEvents, store.SQLiteTakeXact, sqliteInsertOutbox, sqliteTakePlaces, sqliteSetPlace)
 		p.dialect = sqlite{db: db, statements: statements}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/envelope"
 	"waybill.dev/shared/store"
@@ -17,7 +19,7 @@ import (
 const tableEvents = "events"
 
 // postgres has the statements that are written for Postgres.
-type postgres struct{}
+type postgres struct{ pool *pgxpool.Pool }
 
 // eventsTable returns the partition of day.
 func (postgres) eventsTable(day time.Time) string { return store.Partition(tableEvents, day) }
@@ -26,7 +28,10 @@ func (postgres) eventsTable(day time.Time) string { return store.Partition(table
 // repeat goes into today's partition, into the outbox with the configuration version of that
 // snapshot, and into the counts. Today's repeats are found by the primary key, which also waits for a
 // commit that is under way; yesterday's by an anti-join.
-func (postgres) insertEvents(ctx context.Context, c store.Conn, in intake) (intakeResult, error) {
+//
+// Without a transaction it goes to the driver itself: database/sql begins a goroutine for each
+// query, and takes a connection of the pool for a new one of its own.
+func (d postgres) insertEvents(ctx context.Context, c store.Conn, in intake) (intakeResult, error) {
 	n := len(in.events)
 	accounts, ids := make([]string, n), make([]string, n)
 	types, times := make([]string, n), make([]string, n)
@@ -39,7 +44,7 @@ func (postgres) insertEvents(ctx context.Context, c store.Conn, in intake) (inta
 	}
 	args := []any{
 		domain.Day(in.now), in.now, in.now.Add(-domain.DedupeWindow),
-		accounts, ids, types, times, payloads, n, shipments, rollup.MinuteOf(in.now), places,
+		accounts, ids, types, times, n, shipments, rollup.MinuteOf(in.now), places, payloads, // the largest last: nothing grows beyond it
 	}
 	var result intakeResult
 	var count int
@@ -48,7 +53,13 @@ func (postgres) insertEvents(ctx context.Context, c store.Conn, in intake) (inta
 	if in.ordering {
 		into = append(into, &before)
 	}
-	if err := c.QueryRowContext(ctx, insertEventsSQL(in.now, in.ordering), args...).Scan(into...); err != nil {
+	var row interface{ Scan(into ...any) error }
+	if text := insertEventsSQL(in.now, in.ordering); c != nil {
+		row = c.QueryRowContext(ctx, text, args...)
+	} else {
+		row = d.pool.QueryRow(ctx, text, args...)
+	}
+	if err := row.Scan(into...); err != nil {
 		return intakeResult{}, err
 	}
 	if before != nil {
@@ -91,8 +102,8 @@ func insertEventsSQL(now time.Time, ordering bool) string {
 WITH fresh AS (
 	INSERT INTO ` + store.Partition(tableEvents, now) + ` (day, account, id, type, occurred_at, payload, received_at, shipment, place)
 	SELECT $1::date, i.account, i.id, i.type, i.occurred_at, i.payload, $2::timestamptz, i.shipment, i.place
-	FROM unnest((SELECT $4::text[]), (SELECT $5::text[]), (SELECT $6::text[]), (SELECT $7::text[]), (SELECT $8::bytea[]), (SELECT $10::bigint[]),
-		(SELECT $12::integer[])) AS i (account, id, type, occurred_at, payload, shipment, place),
+	FROM unnest((SELECT $4::text[]), (SELECT $5::text[]), (SELECT $6::text[]), (SELECT $7::text[]), (SELECT $12::bytea[]), (SELECT $9::bigint[]),
+		(SELECT $11::integer[])) AS i (account, id, type, occurred_at, payload, shipment, place),
 		(SELECT pg_advisory_xact_lock_shared(` + strconv.Itoa(store.FeedLock) + `)) AS feed
 	WHERE NOT EXISTS (
 		SELECT 1 FROM ` + store.Partition(tableEvents, now.Add(-24*time.Hour)) + ` y
@@ -101,12 +112,12 @@ WITH fresh AS (
 	RETURNING account, id, type, place
 ), ` + queued + `, tallied AS (
 	` + rollup.InsertAccepted + `
-	SELECT account, type, $11::timestamptz, count(*) FROM fresh GROUP BY account, type
+	SELECT account, type, $10::timestamptz, count(*) FROM fresh GROUP BY account, type
 ), counted AS (
 	SELECT count(*) AS n FROM fresh
 )
 SELECT config_version.version, counted.n,
-	CASE WHEN counted.n < $9::bigint THEN (SELECT string_agg(account || ' ' || id, E'\n') FROM fresh) END` + places + `
+	CASE WHEN counted.n < $8::bigint THEN (SELECT string_agg(account || ' ' || id, E'\n') FROM fresh) END` + places + `
 FROM config_version, counted`
 }
 
