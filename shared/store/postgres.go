@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"gorm.io/driver/postgres"
@@ -48,6 +49,8 @@ func openPostgres(ctx context.Context, o Options) (*postgresDialect, error) {
 	// No statement lasts so long that compiling it pays: of lists that look through many
 	// deliveries, Postgres compiles some 40 ms for 5 ms of work.
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		arrays, _ := conn.TypeMap().TypeForOID(pgtype.ByteaArrayOID)
+		conn.TypeMap().RegisterType(&pgtype.Type{Name: arrays.Name, OID: arrays.OID, Codec: byteaArrays{arrays.Codec}})
 		_, err := conn.Exec(ctx, "SET jit = off")
 		return err
 	}
