@@ -27,7 +27,7 @@ type Publisher interface {
 const (
 	// linger is how long a batch waits for more, unless enough items came before. Nobody waits
 	// for a record but the event's acknowledgement, and a message of one costs as much as one of
-	// a hundred: at 100 events/s, each in a message of its own took a third of all that the
+	// a hundred: at 100 events/s, each in a message of its own took a quarter of all that the
 	// dispatcher and the bus do.
 	linger = 40 * time.Millisecond
 	// enough is the most that a batch has.
