@@ -62,6 +62,18 @@ func modules(o system.Options) []console.Module {
 	}
 }
 
+// Page is a page of the console, or an act.
+type Page = console.Route
+
+// Pages returns every page and act of the console, to be read: nothing is behind them.
+func Pages() []Page {
+	var all []Page
+	for _, m := range modules(system.Options{}) {
+		all = append(all, m.Routes...)
+	}
+	return all
+}
+
 // operator is what the pages for the operator show.
 func operator(o *Options, dispatchers *system.Dispatchers) system.Options {
 	metrics, _ := o.Registerer.(prometheus.Gatherer) // of any other there are none to show

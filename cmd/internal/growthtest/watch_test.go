@@ -1,0 +1,112 @@
+package growthtest
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// mostGrowth is what the work may grow by from one size to the other.
+const mostGrowth = 1.5
+
+// watch compares, and writes a table.
+type watch struct {
+	t       *testing.T
+	dialect string
+	lines   []string
+	// slack is work that is next to nothing: an index of a hundred times as many rows has a level or
+	// two more, and a small table is read whole.
+	slack int64
+}
+
+func newWatch(t *testing.T, dialect string) *watch {
+	t.Helper()
+	w := &watch{t: t, dialect: dialect, slack: 200}
+	if dialect == "postgres" {
+		w.slack = 24
+	}
+	return w
+}
+
+// grew tells whether the work is more than the size allows for.
+func (w *watch) grew(few, many int64) bool {
+	return float64(many) > mostGrowth*float64(few)+float64(w.slack)
+}
+
+func ratio(few, many int64) float64 { return float64(many) / float64(max(few, 1)) }
+
+// compare judges the work of an operation, and that of each of its statements.
+func (w *watch) compare(name string, few, many statements) {
+	w.t.Helper()
+	var grown []string
+	var before, after work
+	for _, text := range union(few, many) {
+		a, b := few[text], many[text]
+		if w.grew(a.amount, b.amount) && w.unlawful(text, a.amount, b.amount) {
+			grown = append(grown, grew(a.amount, b.amount, text))
+		}
+		before, after = before.plus(a), after.plus(b)
+	}
+	w.lines = append(w.lines, fmt.Sprintf("%-64s %3d statements %9d → %9d %8.2f", name, after.calls, before.amount, after.amount, ratio(before.amount, after.amount)))
+	if len(grown) > 0 {
+		w.t.Errorf("%s does %d for %d (ratio %.2f):\n\t%s", name, after.amount, before.amount, ratio(before.amount, after.amount), strings.Join(grown, "\n\t"))
+	}
+}
+
+// compareEach judges the work of each statement for itself: it runs more or less often as it happens.
+func (w *watch) compareEach(name string, few, many statements) {
+	w.t.Helper()
+	for _, text := range union(few, many) {
+		a, b := few[text].each(), many[text].each()
+		w.lines = append(w.lines, fmt.Sprintf("%9d → %9d %8.2f  %d and %d times  %.160s", a, b, ratio(a, b), few[text].calls, many[text].calls, text))
+		if w.grew(a, b) && w.unlawful(text, a, b) {
+			w.t.Errorf("%s: %s", name, grew(a, b, text))
+		}
+	}
+}
+
+func grew(few, many int64, text string) string {
+	return fmt.Sprintf("%d → %d (ratio %.1f): %.500s", few, many, ratio(few, many), text)
+}
+
+// union returns the texts of both, what does most first.
+func union(few, many statements) []string {
+	var texts []string
+	for text := range many {
+		texts = append(texts, text)
+	}
+	for text := range few {
+		if _, ok := many[text]; !ok {
+			texts = append(texts, text)
+		}
+	}
+	slices.SortFunc(texts, func(a, b string) int { return cmp.Or(cmp.Compare(many[b].amount, many[a].amount), cmp.Compare(a, b)) })
+	return texts
+}
+
+// unlawful tells whether neither a law nor a debt allows for the growth of a statement.
+func (w *watch) unlawful(text string, few, many int64) bool {
+	for _, l := range laws {
+		if l.of.MatchString(text) {
+			return false
+		}
+	}
+	debts.note(w.dialect, few, many, text)
+	return !debts.allows(w.dialect, many, w.slack, text)
+}
+
+// late judges an answer that the large database could not give in time: what it did is not counted whole.
+func (w *watch) late(name string, status int) {
+	w.t.Helper()
+	text := fmt.Sprintf("%s is answered with %d", name, status)
+	debts.note(w.dialect, 0, int64(status), text)
+	if !debts.allows(w.dialect, int64(status), 0, text) {
+		w.t.Errorf("%s on the large database", text)
+	}
+}
+
+func (w *watch) end() {
+	w.t.Logf("the work of %s, %d rows → %d rows:\n%s", w.dialect, small, large, strings.Join(w.lines, "\n"))
+}
