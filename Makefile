@@ -95,7 +95,7 @@ LIBRARIES = $$(go list -m -f '{{if ne .Path "waybill.dev/cmd"}}{{.Dir}}/...{{end
 # tested in one go: a module's last tests often wait, and those of another one use the time.
 test: need-test ## run all tests with the race detector, on SQLite and on a temporary Postgres
 	@failed=""; \
-	printf '\n== cmd\n'; $(TEST) -count=1 $(ARGS) ./cmd/... || failed=1; \
+	printf '\n== cmd\n'; $(TEST) -count=1 $(ARGS) $$(go list ./cmd/... | grep -v '/growthtest$$') || failed=1; \
 	printf '\n== services and shared\n'; $(TEST) $(ARGS) $(LIBRARIES) || failed=1; \
 	[ -z "$$failed" ]
 	@cd services/api && $(RACE) -count=1 -run '$(READERS)' $(ARGS) . ./internal/selfapi ./internal/spec
@@ -117,6 +117,18 @@ plans: need-test ## check what the databases would read for each statement if th
 	  RECORD_STATEMENTS=$$folder $(RECORDING) go test -count=1 -skip '$(MEASURED)' -parallel 6 -timeout 20m $(ARGS) ./cmd/... $(LIBRARIES); \
 	fi; \
 	go run ./cmd/plans -statements "$$folder"
+
+# A million rows are made, which takes SQLite three times as long with the race detector. Counts need none.
+GROWTH = go test -count=1 -timeout 20m ./cmd/internal/growthtest
+
+.PHONY: growth
+growth: need-test ## compare the work of the database with 10,000 and with 1,000,000 rows (cmd/internal/growthtest)
+	@printf '\n== what grows with the data, without the race detector\n'
+	@$(GROWTH) $(ARGS)
+
+.PHONY: growth-debts
+growth-debts: need-test ## write the list of what grows with the data and should not
+	@$(GROWTH) -debts $(CURDIR)/cmd/internal/growthtest/debts.txt >/dev/null || true
 
 COUNT ?= 5
 .PHONY: race

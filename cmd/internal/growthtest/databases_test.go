@@ -75,12 +75,8 @@ func fillSQLite(ctx context.Context, path string, s size, now time.Time) error {
 	db.SetMaxOpenConns(1)
 	script = append(append([]string{"BEGIN"}, script...), "COMMIT", "PRAGMA journal_mode(WAL)")
 	for _, statement := range script {
-		began := time.Now()
 		if _, err := db.ExecContext(ctx, statement); err != nil {
 			return errors.Join(fmt.Errorf("%w in %.300s", err, statement), db.Close())
-		}
-		if d := time.Since(began); d > time.Second && os.Getenv("V") != "" {
-			fmt.Printf("sqlite %s %.60s\n", d, statement)
 		}
 	}
 	return db.Close()
@@ -105,12 +101,8 @@ func fillPostgres(ctx context.Context, c *pgtest.Cluster, name string, s size, n
 	}
 	defer conn.Close(ctx)
 	for _, statement := range append(append([]string{"SET synchronous_commit = off"}, script...), "VACUUM (ANALYZE, INDEX_CLEANUP OFF)", "CHECKPOINT") {
-		began := time.Now()
 		if _, err := conn.Exec(ctx, statement); err != nil {
 			return fmt.Errorf("%w in %.300s", err, statement)
-		}
-		if d := time.Since(began); d > time.Second && os.Getenv("V") != "" {
-			fmt.Printf("postgres %s %.60s\n", d, statement)
 		}
 	}
 	return nil
@@ -119,7 +111,7 @@ func fillPostgres(ctx context.Context, c *pgtest.Cluster, name string, s size, n
 // settings of the server: its counts are exact, and nothing runs by itself.
 func settings() []string {
 	return []string{
-		"fsync=off", "full_page_writes=off", "wal_level=minimal", "max_wal_senders=0", "max_wal_size=8GB", "autovacuum=off",
+		"fsync=off", "full_page_writes=off", "wal_level=minimal", "max_wal_senders=0", "max_wal_size=1GB", "autovacuum=off",
 		"shared_buffers=256MB", "maintenance_work_mem=256MB", "max_connections=300",
 		"shared_preload_libraries=pg_stat_statements", "pg_stat_statements.track_utility=on", "pg_stat_statements.max=20000",
 	}
@@ -133,27 +125,27 @@ type filled struct {
 	temporary        bool
 }
 
-// fill returns the databases that are in the folder keep, after making them; empty: a temporary one.
-func fill(ctx context.Context, keep string) (*filled, error) {
-	f := &filled{dir: keep, temporary: keep == ""}
+// make makes the databases, or finds them in the folder keep; empty: a temporary one.
+func (f *filled) make(ctx context.Context, keep string) error {
+	f.dir, f.temporary = keep, keep == ""
 	work := watchSQLite()
 	var err error
-	if keep == "" {
+	if f.temporary {
 		if f.dir, err = os.MkdirTemp("", "waybill-growth-"); err != nil {
-			return nil, err
+			return err
 		}
 		if err := os.Chmod(f.dir, 0o711); err != nil { //nolint:gosec // Postgres runs as another user below it
-			return nil, err
+			return err
 		}
 	}
 	_, err = os.Stat(f.path(size{large}))
-	made := err == nil
+	there := err == nil
 	if f.cluster, err = pgtest.Start(ctx, filepath.Join(f.dir, "postgres"), settings()...); err != nil {
-		return f, err
+		return err
 	}
-	if !made {
+	if !there {
 		if err := f.fill(ctx, time.Now()); err != nil {
-			return f, err
+			return err
 		}
 	}
 	of := func(s size) (database, database, error) {
@@ -167,10 +159,10 @@ func fill(ctx context.Context, keep string) (*filled, error) {
 		return database{"sqlite:" + path, func(context.Context) (statements, error) { return work.take(path), nil }}, database{f.cluster.URL(s.String()), counts.take}, err
 	}
 	if f.sqlite.small, f.postgres.small, err = of(size{small}); err != nil {
-		return f, err
+		return err
 	}
 	f.sqlite.large, f.postgres.large, err = of(size{large})
-	return f, err
+	return err
 }
 
 // fill makes the databases, those of SQLite beside those of Postgres.
@@ -201,7 +193,7 @@ func (f *filled) end() error {
 	if f.cluster != nil {
 		err = f.cluster.Stop()
 	}
-	if f.temporary {
+	if f.temporary && f.dir != "" {
 		err = errors.Join(err, os.RemoveAll(f.dir))
 	}
 	return err

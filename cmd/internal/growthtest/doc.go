@@ -1,5 +1,24 @@
-// Package growthtest has no code of the product. Its tests hold what grows: they run each operation
+// Package growthtest has no code of the product. Its tests watch what grows: they run each operation
 // of the API, each page of the console and what the services do by themselves on a database with
-// 10,000 rows and on one with 1,000,000, and compare the work that the database did for it.
-// See docs/growth.md.
+// 10,000 rows and on one with 1,000,000, on SQLite and on Postgres, and compare the work that the
+// database did: steps of SQLite's machine and the pages that it asked for, or the shared buffers that
+// Postgres found or read. They are counts: the load of the machine does not change them.
+//
+//	make growth                                  # fill the databases, compare
+//	make growth ARGS='-v -run TestPages'         # ... and print the work of every page
+//	make growth ARGS='-keep /tmp/growth'         # fill once; what a run writes stays in them
+//	make growth-debts                            # write the list of what grows anew
+//
+// A statement that does more than one and a half times as much on the large database fails the test
+// by its text, unless laws_test.go says why it may (log n, a page of what was asked for), or debts.txt
+// has it: what grows and should not, with its figure. It may not grow beyond that.
+//
+// New operations and pages are found by the API's own lists. An operation without a row in
+// operations_test.go fails TestOperations by its name: add how it is called, one call for each filter
+// that it has. A page needs a row in pages_test.go if it is asked for with a query. What a
+// service does by itself is recorded while all services run (TestServices): nothing is to be added, as long
+// as it happens within their first seconds.
+//
+// rows_test.go has the rows. All but those of other accounts lie in one account, bucket, deployment and shipment,
+// within the product's own limits. A new table gets a line there.
 package growthtest

@@ -9,13 +9,16 @@ import (
 // each runs a test for both databases, side by side.
 func each(t *testing.T, test func(t *testing.T, dialect string, p *pair)) {
 	t.Helper()
+	if err := databases(); err != nil {
+		t.Fatalf("fill the databases: %v", err)
+	}
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
-		test(t, "sqlite", &databases.sqlite)
+		test(t, "sqlite", &made.sqlite)
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		test(t, "postgres", &databases.postgres)
+		test(t, "postgres", &made.postgres)
 	})
 }
 

@@ -5,32 +5,31 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"sync"
 	"testing"
-	"time"
 )
 
-var databases *filled //nolint:gochecknoglobals // filled once for all tests: that takes most of the time
+var (
+	keep = flag.String("keep", "", "folder in which the databases are kept, and used again")
+	list = flag.String("debts", "", "file to which the list of what grows is written")
+)
+
+// made are the databases, or what there is of them.
+var made filled //nolint:gochecknoglobals // removed after all tests
+
+// databases are filled once for all tests, and not before one needs them: that takes most of the time.
+var databases = sync.OnceValue(func() error { return made.make(context.Background(), *keep) }) //nolint:gochecknoglobals // shared by all tests
 
 func TestMain(m *testing.M) {
-	keep := flag.String("keep", "", "folder in which the databases are kept, and used again")
-	list := flag.String("debts", "", "file to which the list of what grows is written")
 	flag.Parse()
-	began := time.Now()
-	var err error
-	databases, err = fill(context.Background(), *keep)
-	code := 1
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "fill the databases:", err)
-	} else {
-		fmt.Printf("databases filled in %s\n", time.Since(began).Round(time.Second))
-		code = m.Run()
-		if *list != "" {
-			if err := debts.write(*list); err != nil {
-				fmt.Fprintln(os.Stderr, err)
-			}
+	code := m.Run()
+	if *list != "" {
+		if err := debts.write(*list); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
 		}
 	}
-	if err := databases.end(); err != nil {
+	if err := made.end(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
