@@ -136,7 +136,7 @@ func (c recordingConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	return recordingConn{conn.(sqliteConn)}, nil
 }
 
-// sqliteConn is all that database/sql asks of the driver's connection.
+// sqliteConn is all that database/sql, backups and tests ask of the driver's connection.
 type sqliteConn interface {
 	driver.Conn
 	driver.ConnBeginTx
@@ -146,6 +146,8 @@ type sqliteConn interface {
 	driver.Pinger
 	driver.SessionResetter
 	driver.Validator
+	sqlite.DBStatus
+	NewBackup(to string) (*sqlite.Backup, error)
 }
 
 type recordingConn struct{ sqliteConn }

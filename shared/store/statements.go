@@ -187,7 +187,7 @@ func (s *Statements) ExecRows(ctx context.Context, c Conn, m MultiRow, values []
 // with what each of its statements returns; read closes that.
 func (s *Statements) QueryRows(ctx context.Context, c Conn, m MultiRow, read func(*sql.Rows) error, values []any, tail ...any) error {
 	for chunk := range m.chunks(values) {
-		rows, err := s.Query(ctx, c, s.text(m, len(chunk)/m.Columns), append(chunk, tail...)...)
+		rows, err := s.Query(ctx, c, s.text(m, len(chunk)/m.Columns), append(chunk, tail...)...) //nolint:rowserrcheck // read does
 		if err != nil {
 			return err
 		}

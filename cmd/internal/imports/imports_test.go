@@ -142,7 +142,7 @@ var rules = []struct {
 
 	{"github.com/gin-gonic/gin", []string{"waybill.dev/services/api/internal/web"}, false, "the kernel of the API routes; no family of resources sees how"},
 	{"gorm.io/", append(exact(families), engine, frame), false, "rows stay with their tables; callers see domain types"},
-	{"github.com/jackc/pgx", []string{engine, exactly + "waybill.dev/shared/store/recorder"}, true, "SQL is written beside its tables, and in bulk by the recorder alone"},
+	{"github.com/jackc/pgx", []string{engine, exactly + "waybill.dev/shared/store/recorder", exactly + "waybill.dev/shared/store/pipeline"}, true, "SQL is written beside its tables; only what is accepted and recorded in bulk goes to the driver itself"},
 	{"modernc.org/sqlite", []string{engine}, true, "the engine opens databases"},
 	{"github.com/pressly/goose", []string{engine}, false, "the engine migrates them"},
 	{"waybill.dev/shared/store/recorder", []string{"waybill.dev/services/dispatcher"}, true, "dispatchers alone write the log"},

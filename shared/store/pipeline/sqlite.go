@@ -90,7 +90,8 @@ func (s sqlite) insertEvents(ctx context.Context, c store.Conn, in intake) (inta
 	if _, err := s.statements.ExecRows(ctx, c, sqliteCountEvents(), s.countValues(fresh, in.now)); err != nil {
 		return result, err
 	}
-	return result, s.givePlaces(ctx, c, in, &result)
+	err = s.givePlaces(ctx, c, in, &result)
+	return result, err
 }
 
 func (s sqlite) before(ctx context.Context, c store.Conn, version, xact, last *int64) error {

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"database/sql"
+	"fmt"
 	"testing"
 
 	"modernc.org/sqlite"
@@ -27,8 +28,12 @@ func pagesOf(t testing.TB, db *sql.DB) int {
 		}
 		open = append(open, c)
 		err = c.Raw(func(driver any) error {
+			status, ok := driver.(sqlite.DBStatus)
+			if !ok {
+				return fmt.Errorf("%T counts no pages", driver)
+			}
 			for _, of := range []sqlite.DBStatusOp{sqlite.DBStatusCacheHit, sqlite.DBStatusCacheMiss} {
-				n, _, err := driver.(sqlite.DBStatus).Status(of, false)
+				n, _, err := status.Status(of, false)
 				if err != nil {
 					return err
 				}

@@ -42,8 +42,8 @@ func owners() map[string]string {
 		"ordering_starts":   "recorder",
 		"webhook_sequences": "recorder",
 
-		"rollup_deltas":    "rollup",
-		"rollups":          "rollup",
+		"rollup_deltas": "rollup", "rollups": "rollup",
+
 		"projects":         "access",
 		"key_buckets":      "access",
 		"key_consumers":    "access",
