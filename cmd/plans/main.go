@@ -58,10 +58,11 @@ func run(ctx context.Context, folder string, complete bool, out io.Writer) error
 		unused = nil
 	}
 	for _, e := range unused {
-		fmt.Fprintf(out, "exception for nothing: %s\n", e)
+		// A statement that only some runs have would make this one fail now and then.
+		fmt.Fprintf(out, "no statement of this run needs the exception: %s\n", e)
 	}
 	fmt.Fprintf(out, "%d statements planned, %d with faults\n", len(statements), len(wrong))
-	if len(wrong)+len(unused) > 0 {
+	if len(wrong) > 0 {
 		return errors.New("see docs/architecture.md, \"What statements may read\"")
 	}
 	return nil

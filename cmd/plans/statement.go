@@ -70,7 +70,7 @@ func readFile(path string, by map[statement]map[string]bool) error {
 		}
 		function := closure.ReplaceAllString(s.By, "")
 		s.By, s.Text = "", normal(s.Dialect, s.Text)
-		if !hasPlan.MatchString(s.Text) {
+		if !hasPlan.MatchString(s.Text) || strings.HasPrefix(function, "cmd/plans.") { // of this command's own tests
 			continue
 		}
 		if by[s] == nil {

@@ -299,14 +299,14 @@ type EventsState struct {
 // EventsState asks how far fan-out and the order of each account are. A consumer of an account
 // that has nothing to do is as far as the stream.
 //
-// Nothing is listed while the stream is as it was when all was acknowledged: with a thousand accounts a list
+// Nothing is listed while the stream and the number of its consumers are as they were when all was acknowledged: with a thousand accounts a list
 // takes some 10 ms of a processor, and the relay asks each second.
 func (b *Bus) EventsState(ctx context.Context) (EventsState, error) {
 	stream, err := b.Stream(StreamEvents).State(ctx)
 	if err != nil {
 		return EventsState{}, err
 	}
-	if done := b.allDone.Load(); done != nil && done.at == stream.LastSeq && done.server == stream.Server && done.created.Equal(stream.Created) {
+	if done := b.allDone.Load(); done != nil && done.of == ofEvents(stream) {
 		return done.state, nil
 	}
 	consumers, err := b.consumersOf(ctx, StreamEvents)
@@ -342,17 +342,27 @@ func (b *Bus) EventsState(ctx context.Context) (EventsState, error) {
 		}
 	}
 	if state.Pending == 0 && state.Unacknowledged == 0 {
-		b.allDone.Store(&eventsDone{state, stream.LastSeq, stream.Server, stream.Created})
+		b.allDone.Store(&eventsDone{state, ofEvents(stream)})
 	}
 	return state, nil
 }
 
 // eventsDone is the state of EVENTS when all of its messages were acknowledged.
 type eventsDone struct {
-	state   EventsState
-	at      uint64 // the stream's last sequence
-	server  string // see StreamState
-	created time.Time
+	state EventsState
+	of    eventsMark
+}
+
+// eventsMark tells states of EVENTS apart.
+type eventsMark struct {
+	created   int64
+	last      uint64
+	consumers int
+	server    string // see StreamState
+}
+
+func ofEvents(s StreamState) eventsMark {
+	return eventsMark{s.Created.UnixNano(), s.LastSeq, s.Consumers, s.Server}
 }
 
 // consumersOf returns all consumers of a stream.

@@ -188,6 +188,7 @@ type StreamState struct {
 	FirstSeq, LastSeq uint64
 	FirstTime         time.Time // of the message FirstSeq; zero: the stream is empty
 	Messages, Bytes   uint64
+	Consumers         int
 	// Server is what its last messages may be lost with when that is started again: the server
 	// that is connected, by an id that is another one after each start; of a stream that a
 	// cluster keeps, the cluster, by its name.
@@ -203,7 +204,8 @@ func (s *Stream) State(ctx context.Context) (StreamState, error) {
 	}
 	return StreamState{
 		Created: info.Created.UTC().Truncate(time.Microsecond), FirstSeq: info.State.FirstSeq, LastSeq: info.State.LastSeq,
-		FirstTime: info.State.FirstTime, Messages: info.State.Msgs, Bytes: info.State.Bytes, Server: keeper(info, connected),
+		FirstTime: info.State.FirstTime, Messages: info.State.Msgs, Bytes: info.State.Bytes,
+		Consumers: info.State.Consumers, Server: keeper(info, connected),
 	}, nil
 }
 

@@ -17,7 +17,8 @@
 // operations_test.go fails TestOperations by its name: add how it is called, one call for each filter
 // that it has. A page needs a row in pages_test.go if it is asked for with a query. What a
 // service does by itself is recorded while all services run (TestServices): nothing is to be added, as long
-// as it happens within their first seconds.
+// as it happens within their first seconds. That test is for a person to read, and is not in make growth: a
+// busy machine has services take more at once, and the same statement does more.
 //
 // rows_test.go has the rows. All but those of other accounts lie in one account, bucket, deployment and shipment,
 // within the product's own limits. A new table gets a line there.

@@ -93,8 +93,8 @@ INSERT INTO outbox (received_at, account, id, version, relayed_at, relayed) SELE
 INSERT INTO requests (id, kind, account, webhook_id, event_id, event_type, day, delivery_id, test, created_at, relayed_at)
 SELECT '01900000-0000-7000-8000-' || {{pad "n" 12}} || '-' || delivery, 'retry', 'default', '` + webhook + `', 'evt_' || {{pad "n" 8}}, 'shipment.created', {{day "ms"}}, delivery, {{no}}, {{at now}}, {{at now}} FROM ticks WHERE n % 40 = 3;
 INSERT INTO jobs (id, account, kind, filter, created_by, created_at, as_of, matched, sent, delivered, failed, cursor, last_id, all_sent, cancelled, advanced_at)
-SELECT 'job_' || {{pad "n" 24}}, 'default', 'retry', '{}', 'sub', {{at now}}, {{at now}}, 10, 10, 5, 5, '', '', {{yes}}, {{no}}, {{at now}} FROM {{rows 10000}};
-INSERT INTO job_deliveries (delivery_id, job_id, day, rev) SELECT delivery, 'job_' || {{pad "1" 24}}, {{day "ms"}}, 2 FROM ticks WHERE n % 40 = 3;
+SELECT '01900000-0000-7000-8000-' || {{pad "n" 12}}, 'default', 'retry', '{}', 'sub', {{at now}}, {{at now}}, 10, 10, 5, 5, '', '', {{yes}}, {{no}}, {{at now}} FROM {{rows 10000}};
+INSERT INTO job_deliveries (delivery_id, job_id, day, rev) SELECT delivery, '01900000-0000-7000-8000-' || {{pad "1" 12}}, {{day "ms"}}, 2 FROM ticks WHERE n % 40 = 3;
 INSERT INTO idempotency_keys (account, path, key, body_hash, status, created_at) SELECT 'default', '/v1/events', {{bytes "'key' || n"}}, {{bytes "'hash'"}}, 202, {{at now}} FROM {{rows 10000}};
 INSERT INTO rollups (account, webhook_id, step, start, event_type, class, events, deliveries, attempts, last_at, latency)
 SELECT 'default', '00000000-0000-7000-8000-' || {{pad "n / 4 + 1" 12}}, 60, {{at (print "(" now " / 3600000 - n % 4) * 3600000")}}, 'shipment.created', 'ok', 0, 5, 5, {{at now}}, {{hex "00"}} FROM {{rows 40000}};

@@ -17,7 +17,7 @@ type watch struct {
 	dialect string
 	lines   []string
 	// slack is work that is next to nothing: an index of a hundred times as many rows has a level or
-	// two more, and a small table is read whole.
+	// two more, a small table is read whole, and Postgres reads some buffers once more after its vacuum.
 	slack int64
 }
 
@@ -25,7 +25,7 @@ func newWatch(t *testing.T, dialect string) *watch {
 	t.Helper()
 	w := &watch{t: t, dialect: dialect, slack: 200}
 	if dialect == "postgres" {
-		w.slack = 24
+		w.slack = 100
 	}
 	return w
 }
