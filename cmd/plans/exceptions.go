@@ -2,6 +2,8 @@ package main
 
 // exceptions are all statements that may read what is a fault elsewhere: those that any function may
 // run, and those of one.
+//
+//nolint:funlen // a list
 func exceptions() []exception {
 	return []exception{
 		{"features", allOfTenant, "debt: a bucket has at most 100 live ones (domain.MaxFeatures), but archived ones stay, and are read with them", ""},

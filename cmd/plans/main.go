@@ -52,7 +52,7 @@ func run(ctx context.Context, folder string, complete bool, out io.Writer) error
 		return err
 	}
 	for _, w := range wrong {
-		fmt.Fprintln(out, w)
+		fmt.Fprintln(out, w.String())
 	}
 	if !complete {
 		unused = nil
@@ -105,7 +105,7 @@ type wrong struct {
 	plans  []string
 }
 
-func (w wrong) String() string {
+func (w *wrong) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, run by %s:\n  %s\n", w.Dialect, w.By, w.Text)
 	for _, f := range w.faults {

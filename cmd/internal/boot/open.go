@@ -115,18 +115,7 @@ func Open(ctx context.Context, p *Process, o Options) (*Handles, error) {
 	if h.Store, err = openStore(ctx, p, o, h.Keyring); err != nil {
 		return nil, err
 	}
-	for name, pool := range h.Store.Pools() {
-		h.Registry.MustRegister(collectors.NewDBStatsCollector(pool, name))
-	}
-	if h.Store.SQLite() {
-		h.Registry.MustRegister(
-			prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-				Name: "waybill_sqlite_log_bytes", Help: "What is in the log (WAL) of the SQLite file.",
-			}, func() float64 { return float64(h.Store.Log().Bytes) }),
-			prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-				Name: "waybill_sqlite_log_waiting_bytes", Help: "What of the log (WAL) is not in the SQLite file itself yet.",
-			}, func() float64 { return float64(h.Store.Log().Waiting) }))
-	}
+	h.measureStore()
 	h.Bus, err = bus.Connect(bus.Options{
 		URL: o.Settings.NATSURL.Reveal(), InProcess: o.InProcess, Name: o.Name, Logger: o.Logger,
 		MACKeys:   h.Keyring.Derive("waybill event acceptance"),
@@ -139,6 +128,23 @@ func Open(ctx context.Context, p *Process, o Options) (*Handles, error) {
 	}
 	p.AddCloser("bus", func() error { h.Bus.Close(); return nil })
 	return h, nil
+}
+
+// measureStore adds the metrics of the database.
+func (h *Handles) measureStore() {
+	for name, pool := range h.Store.Pools() {
+		h.Registry.MustRegister(collectors.NewDBStatsCollector(pool, name))
+	}
+	if !h.Store.SQLite() {
+		return
+	}
+	h.Registry.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "waybill_sqlite_log_bytes", Help: "What is in the log (WAL) of the SQLite file.",
+		}, func() float64 { return float64(h.Store.Log().Bytes) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "waybill_sqlite_log_waiting_bytes", Help: "What of the log (WAL) is not in the SQLite file itself yet.",
+		}, func() float64 { return float64(h.Store.Log().Waiting) }))
 }
 
 // openTracer opens what traces are sent with. The last ones are sent when the process ends.

@@ -134,7 +134,7 @@ func (f *filled) make(ctx context.Context, keep string) error {
 		if f.dir, err = os.MkdirTemp("", "waybill-growth-"); err != nil {
 			return err
 		}
-		if err := os.Chmod(f.dir, 0o711); err != nil { //nolint:gosec // Postgres runs as another user below it
+		if err := os.Chmod(f.dir, 0o711); err != nil { // Postgres runs as another user below it
 			return err
 		}
 	}

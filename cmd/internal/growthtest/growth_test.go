@@ -6,18 +6,16 @@ import (
 	"waybill.dev/services/api"
 )
 
-// each runs a test for both databases, side by side.
+// each runs a test for both databases.
 func each(t *testing.T, test func(t *testing.T, dialect string, p *pair)) {
 	t.Helper()
 	if err := databases(); err != nil {
 		t.Fatalf("fill the databases: %v", err)
 	}
 	t.Run("sqlite", func(t *testing.T) {
-		t.Parallel()
 		test(t, "sqlite", &made.sqlite)
 	})
 	t.Run("postgres", func(t *testing.T) {
-		t.Parallel()
 		test(t, "postgres", &made.postgres)
 	})
 }

@@ -15,10 +15,10 @@ var (
 )
 
 // made are the databases, or what there is of them.
-var made filled //nolint:gochecknoglobals // removed after all tests
+var made filled
 
 // databases are filled once for all tests, and not before one needs them: that takes most of the time.
-var databases = sync.OnceValue(func() error { return made.make(context.Background(), *keep) }) //nolint:gochecknoglobals // shared by all tests
+var databases = sync.OnceValue(func() error { return made.make(context.Background(), *keep) })
 
 func TestMain(m *testing.M) {
 	flag.Parse()

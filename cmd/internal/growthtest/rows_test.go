@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math/big"
+	"strconv"
 	"strings"
 	"text/template"
 	"time"
@@ -158,7 +159,7 @@ func (s size) script(postgres bool, now time.Time) ([]string, error) {
 		"of":     of,
 		"rows":   func(n int) string { return count(of(n)) },
 		"always": count,
-		"now":    func() string { return fmt.Sprint(now.UnixMilli()) },
+		"now":    func() string { return strconv.FormatInt(now.UnixMilli(), 10) },
 		"days":   func(n int) int { return n * 86_400_000 },
 		"at":     func(ms string) string { return say("((%s) * 1000)", "to_timestamp((%s) / 1000.0)", ms) },
 		"day": func(ms string) string {

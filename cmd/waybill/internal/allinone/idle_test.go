@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"runtime"
 	"runtime/metrics"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -37,7 +38,7 @@ const (
 // An idle process does little, and no more with a thousand accounts than with one.
 func TestIdle(t *testing.T) {
 	for _, accounts := range []int{1, 1000} { // one after the other: what is counted is the whole process'
-		t.Run(fmt.Sprint(accounts), func(t *testing.T) {
+		t.Run(strconv.Itoa(accounts), func(t *testing.T) {
 			i := start(t)
 			for n := range accounts {
 				addAccount(t, i, n)

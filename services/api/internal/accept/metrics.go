@@ -31,10 +31,10 @@ func (l *longest) of(now time.Time) time.Duration {
 // turn begins a new minute when one is over.
 func (l *longest) turn(now time.Time) {
 	minute := now.Unix() / 60
-	switch {
-	case minute == l.minute:
+	switch minute {
+	case l.minute:
 		return
-	case minute == l.minute+1:
+	case l.minute + 1:
 		l.last = l.this
 	default:
 		l.last = 0

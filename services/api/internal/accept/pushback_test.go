@@ -35,7 +35,7 @@ type watched struct {
 func watch(t *testing.T, takes time.Duration) (w *watched, stop func()) {
 	t.Helper()
 	w = &watched{t: t, registry: prometheus.NewRegistry(), takes: takes}
-	w.database.begin = func(context.Context, []pipeline.Submission) error { time.Sleep(w.takes); return nil }
+	w.database.begin = func(context.Context, []pipeline.Submission) error { <-time.After(w.takes); return nil }
 	w.Accepter = accept.New(accept.Options{
 		Store: &w.database, Bus: &transport{}, Logger: slog.New(slog.NewTextHandler(&w.log, nil)), Registerer: w.registry,
 	})
@@ -125,7 +125,7 @@ func TestBusy(t *testing.T) {
 		if got, want := w.value("waybill_accept_commit_longest_seconds", ""), 2.0; got != want {
 			t.Errorf("the longest commit took %v s, want %v", got, want)
 		}
-		time.Sleep(2 * time.Minute)
+		<-time.After(2 * time.Minute)
 		if got := w.value("waybill_accept_commit_longest_seconds", ""); got != 0 {
 			t.Errorf("after two minutes the longest commit took %v s, want 0", got)
 		}
