@@ -43,7 +43,6 @@ func owners() map[string]string {
 		"webhook_sequences": "recorder",
 
 		"rollup_deltas": "rollup", "rollups": "rollup",
-
 		"projects":         "access",
 		"key_buckets":      "access",
 		"key_consumers":    "access",
