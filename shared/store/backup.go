@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"path/filepath"
 
 	"modernc.org/sqlite"
 )
@@ -45,9 +46,13 @@ func (s *Store) copyTo(ctx context.Context, file *os.File) error {
 	if _, err := tx.ExecContext(ctx, "SELECT 1 FROM sqlite_schema LIMIT 1"); err != nil {
 		return err
 	}
+	path, err := filepath.Abs(file.Name()) // else its first folder would be the host of the address
+	if err != nil {
+		return err
+	}
 	// What is copied is forced to the disk here; a copy that breaks off is of no use.
 	query := url.Values{"_pragma": {"journal_mode(OFF)", "synchronous(OFF)"}}
-	to := (&url.URL{Scheme: "file", Path: file.Name(), RawQuery: query.Encode()}).String()
+	to := (&url.URL{Scheme: "file", Path: path, RawQuery: query.Encode()}).String()
 	return conn.Raw(func(driver any) error {
 		source, ok := driver.(interface {
 			NewBackup(to string) (*sqlite.Backup, error)
