@@ -50,10 +50,10 @@ func BenchmarkOrder(b *testing.B) {
 }
 
 // BenchmarkOrderLatency measures one event after the other, each to another account, from its publication
-// until it arrives: of 1, 100 and 1,000 accounts with a webhook each, with and without order. With order, what
+// until it arrives: of 1 and 100 accounts with a webhook each, with and without order. What
 // the dispatcher costs while nothing happens is told besides: go test -run - -bench OrderLatency -benchtime 1000x
 func BenchmarkOrderLatency(b *testing.B) {
-	for _, accounts := range []int{1, 100, 1000} {
+	for _, accounts := range []int{1, 100} {
 		for _, ordering := range domain.Orderings() {
 			b.Run(fmt.Sprintf("accounts=%d/%s", accounts, ordering), func(b *testing.B) { oneByOne(b, accounts, ordering) })
 		}
