@@ -7,8 +7,8 @@ import "strconv"
 // beginning; DecrJumpZero leaves it at the LIMIT; and an instruction that goes straight to the Next
 // passes a row over.
 
-// loops returns the tables and indexes that a program reads from an end, and those that it reads in
-// loops which a LIMIT ends and in which no row is passed over.
+// loops returns the tables and indexes that a program reads from their end on, and those that it reads in
+// loops that a LIMIT ends, without passing over a row.
 func (p *sqlitePlanner) loops(program [][]string) (whole, bounded map[string]bool) {
 	const opcode, p1, p2, p3 = 1, 2, 3, 4
 	whole, bounded = map[string]bool{}, map[string]bool{}

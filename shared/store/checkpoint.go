@@ -10,8 +10,8 @@ import (
 
 // SQLite appends what is committed to its log (WAL). A checkpoint moves it into the file of the
 // database, and the log begins anew once all of it is there and nobody reads from it. SQLite itself
-// makes a checkpoint at the end of a commit, which waits for it: 2.7 s after a log of 219 MB. Here
-// they are made beside the commits, by a connection of their own.
+// makes a checkpoint at the end of a commit, which waits for it: 2.7 s after a log of 219 MB. Here,
+// checkpoints run beside the commits, on a connection of their own.
 const (
 	// checkpointTick is how often the log is looked at.
 	checkpointTick = 250 * time.Millisecond
