@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -33,12 +34,14 @@ func filled(tb testing.TB) (*store.Store, *sql.DB) {
 // grow adds a megabyte in one commit.
 func grow(tb testing.TB, writing *sql.DB) {
 	tb.Helper()
-	const megabyte = `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 256)
-		INSERT INTO filled (bytes) SELECT randomblob(3900) FROM n`
 	if _, err := writing.ExecContext(tb.Context(), megabyte); err != nil {
 		tb.Fatal(err)
 	}
 }
+
+// megabyte adds 256 rows of 3,900 bytes.
+const megabyte = `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 256)
+	INSERT INTO filled (bytes) SELECT randomblob(3900) FROM n`
 
 // waitForLog waits until the log is as it should be, with a commit at each look: one begins it anew.
 func waitForLog(t *testing.T, s *store.Store, what string, ok func(store.Log) bool) {
@@ -148,33 +151,12 @@ func TestCopyWhileWritten(t *testing.T) {
 // BenchmarkCommitBeside commits 20 KB two hundred times a second beside what makes a log long, and
 // tells how long the longest commit took and how long the log became.
 func BenchmarkCommitBeside(b *testing.B) {
-	beside := map[string]func(b *testing.B, s *store.Store){
-		"nothing": func(b *testing.B, _ *store.Store) { b.Helper() },
-		"backup": func(b *testing.B, s *store.Store) {
-			b.Helper()
-			if err := s.CopyTo(b.Context(), filepath.Join(b.TempDir(), "copy.db")); err != nil {
-				b.Error(err)
-			}
+	beside := map[string]func(ctx context.Context, s *store.Store, path string) error{
+		"nothing": func(context.Context, *store.Store, string) error { return nil },
+		"backup": func(ctx context.Context, s *store.Store, path string) error {
+			return s.CopyTo(ctx, path)
 		},
-		"reader": func(b *testing.B, s *store.Store) {
-			b.Helper()
-			_, reading := s.Handles()
-			tx, err := reading.BeginTx(b.Context(), nil)
-			if err != nil {
-				b.Fatal(err)
-			}
-			var n int
-			if err := tx.QueryRowContext(b.Context(), "SELECT count(*) FROM filled").Scan(&n); err != nil {
-				b.Error(err)
-			}
-			writing, _ := s.Handles()
-			for range 219 {
-				grow(b, writing)
-			}
-			if err := tx.Rollback(); err != nil {
-				b.Error(err)
-			}
-		},
+		"reader": readBesideWrites,
 	}
 	for _, name := range []string{"nothing", "reader", "backup"} {
 		b.Run(name, func(b *testing.B) {
@@ -182,7 +164,9 @@ func BenchmarkCommitBeside(b *testing.B) {
 			for range 300 {
 				grow(b, writing)
 			}
-			go beside[name](b, s)
+			ctx, stop := context.WithCancel(b.Context())
+			ended, path := make(chan error, 1), filepath.Join(b.TempDir(), "copy.db")
+			go func() { ended <- beside[name](ctx, s, path) }()
 			var took []time.Duration
 			longest := int64(0)
 			pace := time.NewTicker(5 * time.Millisecond)
@@ -191,10 +175,19 @@ func BenchmarkCommitBeside(b *testing.B) {
 				<-pace.C
 				began := time.Now()
 				if _, err := writing.ExecContext(b.Context(), "INSERT INTO filled (bytes) VALUES (randomblob(20000))"); err != nil {
-					b.Fatal(err)
+					b.Error(err)
+					break
 				}
 				took = append(took, time.Since(began))
 				longest = max(longest, s.Log().Bytes)
+			}
+			stop()
+			// What the end of the commits cut off has told nothing.
+			if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+				b.Error(err)
+			}
+			if len(took) == 0 {
+				return
 			}
 			slices.Sort(took)
 			b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
@@ -202,4 +195,24 @@ func BenchmarkCommitBeside(b *testing.B) {
 			b.ReportMetric(float64(longest)/(1<<20), "log-MB")
 		})
 	}
+}
+
+// readBesideWrites holds one snapshot while 219 MB are written.
+func readBesideWrites(ctx context.Context, s *store.Store, _ string) error {
+	writing, reading := s.Handles()
+	tx, err := reading.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	var n int
+	if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM filled").Scan(&n); err != nil {
+		return err
+	}
+	for range 219 {
+		if _, err := writing.ExecContext(ctx, megabyte); err != nil {
+			return err
+		}
+	}
+	return nil
 }
