@@ -24,7 +24,7 @@ import (
 // What a process may do and keep while nothing happens. Whoever adds a poll or a table in memory sees it
 // here: each part is counted, and not timed.
 const (
-	idleMessages = 32       // a second on the bus, with requests and answers; 25 were measured
+	idleMessages = 20       // a second on the bus, with requests and answers; 16 were measured
 	idleWakeups  = 50       // a second, of goroutines, of which the runtime counts one in eight; 33 were measured
 	idleHeap     = 29 << 20 // bytes after a collection, just started; 25 MB were measured
 	// idleHeapEach is what an account with a webhook may add.

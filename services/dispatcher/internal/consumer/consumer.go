@@ -80,9 +80,12 @@ func Due(ctx context.Context, from Bus, log *slog.Logger, shard int, room *infli
 const (
 	// dueAhead is how many due deliveries of a shard wait in this process to be handled, at
 	// most.
-	dueAhead     = 256
-	dueExpiry    = 10 * time.Second
-	dueHeartbeat = 2 * time.Second
+	dueAhead = 256
+	// dueHeartbeat is how often the server says that it still knows the request: a request that was lost
+	// in a cluster is made again after two of them. Each of the shards has one, and they are most of
+	// what an idle process wakes for.
+	dueHeartbeat = 5 * time.Second
+	dueExpiry    = 30 * time.Second
 )
 
 // pull consumes due deliveries by a continuous pull until there is no room for more of them;
