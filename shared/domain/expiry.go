@@ -5,6 +5,9 @@ import "time"
 // ExpirySoon is how long before its end something is told of.
 const ExpirySoon = 14 * 24 * time.Hour
 
+// MaxExpiring bounds what is counted of one kind: more are told as so many.
+const MaxExpiring = 1000
+
 // Certificate is what a connection saw of a receiver's certificate.
 type Certificate struct {
 	ExpiresAt time.Time // zero: it does not end within ExpirySoon

@@ -57,6 +57,17 @@ func laterIndexes() map[int64][]string {
 			`audit_log_by_actor ON audit_log (account, sub, at, id)`,
 			`audit_log_by_outcome ON audit_log (account, success, at, id)`,
 		},
+		27: {
+			// What of an account's webhooks ends soon.
+			`webhooks_auth_ends ON webhooks (account, auth_expires_at) WHERE auth_expires_at IS NOT NULL`,
+			`webhooks_secret_ends ON webhooks (account, previous_secret_expires_at) WHERE previous_secret_expires_at IS NOT NULL`,
+			// What a purge ends.
+			`requests_by_day ON requests (day)`,
+			// Tests that have been asked for: they have no delivery yet, and are listed beside those.
+			`requests_tests ON requests (account, delivery_id) WHERE kind = 'test'`,
+			// The deployments of a branch.
+			`gateway_deployments_by_branch ON gateway_deployments (account, project, branch, created_at, seq) WHERE removed_at IS NULL`,
+		},
 	}
 }
 

@@ -241,19 +241,19 @@ func (l *Log) ListAudit(ctx context.Context, f AuditFilter) ([]domain.AuditEntry
 	return entries, int(total), nil
 }
 
-func (f AuditFilter) narrow(query *gorm.DB) *gorm.DB { return f.within(f.of(query)) }
+func (f AuditFilter) narrow(query *gorm.DB) *gorm.DB { return f.within(f.of(query, "%s")) }
 
-// of narrows a query to what the filter says besides times.
-func (f AuditFilter) of(query *gorm.DB) *gorm.DB {
+// of narrows a query to what the filter says besides times: each condition but the account's in a form.
+func (f AuditFilter) of(query *gorm.DB, form string) *gorm.DB {
 	query = query.Where("account = ?", f.Account)
 	if f.Action != "" {
-		query = query.Where("action = ?", f.Action)
+		query = query.Where(fmt.Sprintf(form, "action = ?"), f.Action)
 	}
 	if f.Actor != "" {
-		query = query.Where("sub = ?", f.Actor)
+		query = query.Where(fmt.Sprintf(form, "sub = ?"), f.Actor)
 	}
 	if f.Success != nil {
-		query = query.Where("success = ?", *f.Success)
+		query = query.Where(fmt.Sprintf(form, "success = ?"), *f.Success)
 	}
 	return query
 }

@@ -40,7 +40,7 @@ func (f AuditFilter) total(tx *gorm.DB) (int64, error) {
 	if !last.IsZero() && !first.Before(last) {
 		return count(f.narrow(tx.Model(&auditRow{})))
 	}
-	days := f.of(tx.Model(&dayRow{}))
+	days := f.of(tx.Model(&dayRow{}), "%s")
 	if !first.IsZero() {
 		days = days.Where("day >= ?", store.DateOf(first))
 	}
@@ -51,10 +51,11 @@ func (f AuditFilter) total(tx *gorm.DB) (int64, error) {
 	if err := days.Select("coalesce(sum(entries), 0)").Scan(&total).Error; err != nil {
 		return 0, fmt.Errorf("sum entries of days: %w", err)
 	}
-	parts := []*gorm.DB{f.narrow(tx.Model(&auditRow{}).Where("NOT counted"))}
+	// IS TRUE: the index of what is not counted has the fewest, whatever else the filter says.
+	parts := []*gorm.DB{f.within(f.of(tx.Model(&auditRow{}).Where("NOT counted"), "(%s) IS TRUE"))}
 	for _, edge := range []AuditFilter{{Since: f.Since, Until: first}, {Since: last, Until: f.Until}} {
 		if edge.Since.Before(edge.Until) {
-			parts = append(parts, edge.within(f.of(tx.Model(&auditRow{}).Where("counted"))))
+			parts = append(parts, edge.within(f.of(tx.Model(&auditRow{}).Where("counted"), "%s")))
 		}
 	}
 	for _, part := range parts {

@@ -27,13 +27,13 @@ func (c *ClientCAs) ExpiringClientCAs(ctx context.Context, account string, now t
 	return found, nil
 }
 
-// CountExpiringClientCAs counts the same over all accounts.
+// CountExpiringClientCAs counts the same over all accounts, at most domain.MaxExpiring: the soonest.
 func (c *ClientCAs) CountExpiringClientCAs(ctx context.Context, now time.Time) (domain.ExpiryCount, error) {
 	var row struct {
 		N       int
 		Soonest store.Instant
 	}
-	err := c.db.Reading(ctx).Raw("SELECT count(*) AS n, min(expires_at) AS soonest FROM gateway_client_cas WHERE expires_at <= ? AND removed_at IS NULL", soon(now)).Scan(&row).Error
+	err := c.db.Reading(ctx).Raw("SELECT count(*) AS n, min(expires_at) AS soonest FROM (SELECT expires_at FROM gateway_client_cas WHERE expires_at <= ? AND removed_at IS NULL ORDER BY expires_at LIMIT ?) AS ends", soon(now), domain.MaxExpiring).Scan(&row).Error
 	return domain.ExpiryCount{Kind: domain.ExpiryClientCA, N: row.N, Soonest: row.Soonest.Time()}, store.Wrap("count CA certificates that end", err)
 }
 

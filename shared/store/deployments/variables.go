@@ -193,7 +193,7 @@ func markVariables(tx *gorm.DB, ref VariableRef, now time.Time) error {
 
 func (d *Deployments) variable(tx *gorm.DB, ref VariableRef) (variableRow, error) {
 	var row variableRow
-	err := tx.Where("account = ? AND project = ? AND branch = ? AND name = ?", ref.Account, ref.Project, ref.Branch, ref.Name).Take(&row).Error
+	err := store.Unique(tx.Where("account = ? AND project = ? AND branch = ? AND name = ?", ref.Account, ref.Project, ref.Branch, ref.Name), &row)
 	return row, err
 }
 

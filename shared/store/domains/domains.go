@@ -253,7 +253,7 @@ func (s *Domains) take(tx *gorm.DB, account, hostname, lock string) (domainRow, 
 	if !store.Storable(account, hostname) {
 		return row, domain.ErrNotFound
 	}
-	err := s.db.Lock(tx.Where("account = ? AND hostname = ? AND removed_at IS NULL", account, hostname), lock).Take(&row).Error
+	err := store.Unique(s.db.Lock(tx.Where("account = ? AND hostname = ? AND removed_at IS NULL", account, hostname), lock), &row)
 	return row, err
 }
 

@@ -181,8 +181,8 @@ func (s *Domains) ExpiringCertificates(ctx context.Context, account string, now 
 	return list, nil
 }
 
-// CountExpiringCertificates counts the same over all accounts. It reads the certificates that end within the time,
-// and those that have ended.
+// CountExpiringCertificates counts the same over all accounts, of those that were uploaded and of those from an
+// authority at most domain.MaxExpiring each: the soonest.
 func (s *Domains) CountExpiringCertificates(ctx context.Context, now time.Time) (domain.ExpiryCount, error) {
 	var row struct {
 		N       int
@@ -190,12 +190,13 @@ func (s *Domains) CountExpiringCertificates(ctx context.Context, now time.Time) 
 	}
 	soon := store.InstantOf(now.Add(domain.ExpirySoon))
 	err := s.db.Reading(ctx).Raw(`SELECT COUNT(*) AS n, MIN(not_after) AS soonest FROM (
-			SELECT c.not_after FROM gateway_domain_certificates c JOIN gateway_domains d ON d.id = c.domain_id
-			WHERE c.not_after <= ? AND d.removed_at IS NULL
+			SELECT * FROM (SELECT c.not_after FROM gateway_domain_certificates c CROSS JOIN gateway_domains d
+				WHERE c.not_after <= ? AND d.id = c.domain_id AND d.removed_at IS NULL ORDER BY c.not_after LIMIT ?) AS uploaded
 			UNION ALL
-			SELECT s.not_after FROM gateway_acme_states s JOIN gateway_domains d ON d.hostname = s.hostname
-			WHERE s.not_after <= ? AND d.verified_at IS NOT NULL AND d.removed_at IS NULL
-			AND NOT EXISTS (SELECT 1 FROM gateway_domain_certificates c WHERE c.domain_id = d.id)) AS ends`, soon, soon).Scan(&row).Error
+			SELECT * FROM (SELECT s.not_after FROM gateway_acme_states s CROSS JOIN gateway_domains d
+				WHERE s.not_after <= ? AND d.hostname = s.hostname AND d.verified_at IS NOT NULL AND d.removed_at IS NULL
+				AND NOT EXISTS (SELECT 1 FROM gateway_domain_certificates c WHERE c.domain_id = d.id) ORDER BY s.not_after LIMIT ?) AS given) AS ends`,
+		soon, domain.MaxExpiring, soon, domain.MaxExpiring).Scan(&row).Error
 	if err != nil {
 		return domain.ExpiryCount{}, store.Wrap("count certificates that end", err)
 	}

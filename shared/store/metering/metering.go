@@ -52,7 +52,7 @@ func (m *Metering) takeBucket(tx *gorm.DB, bucket domain.BucketKey, lock string)
 	}
 	var row struct{ ID string }
 	query := m.db.Lock(tx.Table("key_buckets").Select("id").Where("account = ? AND name = ?", bucket.Account, bucket.Bucket), lock)
-	if err := query.Take(&row).Error; err != nil {
+	if err := store.Unique(query, &row); err != nil {
 		return "", err
 	}
 	return row.ID, nil
@@ -78,7 +78,7 @@ func (m *Metering) takeConsumer(tx *gorm.DB, key ConsumerKey, lock string) (cons
 		return c, err
 	}
 	query := tx.Table("key_consumers").Select("id, name, bucket_id").Where("bucket_id = ? AND name = ?", bucket, key.Consumer)
-	err = m.db.Lock(query, lock).Take(&c).Error
+	err = store.Unique(m.db.Lock(query, lock), &c)
 	return c, err
 }
 

@@ -16,21 +16,23 @@ const webhooksWithHealth = "webhooks w LEFT JOIN webhook_health h ON h.webhook_i
 // expiring is where things of a kind are that end.
 type expiring struct {
 	kind                     domain.ExpiryKind
-	from, at, account, where string
-	what                     string // id and URL of the webhook, id of the key
+	from                     string // the tables
+	at, account, where, what string // what: id and URL of the webhook, id of the key
 }
 
-// expiries are the kinds that lie in these tables. Each has an index by the time of its end.
+// expiries are the kinds that lie in these tables. Each has an index by the time of its end, for all accounts, and
+// what a webhook has of its own another one by account. A receiver's certificate lies beside its webhook, and those that
+// end soon are fewer than an account may have webhooks: IS TRUE.
 func expiries() []expiring {
-	const webhook = "w.id AS webhook, w.url AS url, '' AS key"
+	const webhook, receivers = "w.id AS webhook, w.url AS url, '' AS key", "webhook_health h JOIN webhooks w ON w.id = h.webhook_id"
 	return []expiring{
 		{
-			domain.ExpiryReceiverCertificate, "webhook_health h JOIN webhooks w ON w.id = h.webhook_id", "h.certificate_expires_at", "w.account",
-			sends + " AND h.certificate_version >= w.url_version", webhook,
+			domain.ExpiryReceiverCertificate, receivers, "h.certificate_expires_at", "(w.account = ?) IS TRUE",
+			"h.certificate_version >= w.url_version AND " + sends, webhook,
 		},
-		{domain.ExpiryClientCertificate, webhooksWithHealth, "w.auth_expires_at", "w.account", sends, webhook},
-		{domain.ExpiryWebhookSecret, webhooksWithHealth, "w.previous_secret_expires_at", "w.account", "w.previous_secret IS NOT NULL AND " + sends, webhook},
-		{domain.ExpirySigningKey, "signing_keys k", "k.expires_at", "k.account", "1 = 1", "'' AS webhook, '' AS url, k.id AS key"},
+		{domain.ExpiryClientCertificate, webhooksWithHealth, "w.auth_expires_at", "w.account = ?", sends, webhook},
+		{domain.ExpiryWebhookSecret, webhooksWithHealth, "w.previous_secret_expires_at", "w.account = ?", "w.previous_secret IS NOT NULL AND " + sends, webhook},
+		{domain.ExpirySigningKey, "signing_keys k", "k.expires_at", "k.account = ?", "1 = 1", "'' AS webhook, '' AS url, k.id AS key"},
 	}
 }
 
@@ -40,13 +42,12 @@ func (p *Pipeline) Expiring(ctx context.Context, account string, now time.Time, 
 	var found []domain.Expiry
 	tx := p.db.Reading(ctx)
 	for _, e := range expiries() {
-		// IS TRUE: what ends soon is a small part of what an account has, so the index by the end is the right one.
 		var rows []struct {
 			Webhook, URL, Key string
 			At                store.Instant
 		}
 		err := tx.Raw("SELECT "+e.what+", "+e.at+" AS at FROM "+e.from+
-			" WHERE ("+e.account+" = ?) IS TRUE AND "+e.at+" > ? AND "+e.at+" <= ? AND "+e.where+" ORDER BY "+e.at+" LIMIT ?",
+			" WHERE "+e.account+" AND "+e.at+" > ? AND "+e.at+" <= ? AND "+e.where+" ORDER BY "+e.at+" LIMIT ?",
 			account, store.InstantOf(e.kind.Since(now)), store.InstantOf(now.Add(domain.ExpirySoon)), limit).Scan(&rows).Error
 		if err != nil {
 			return nil, store.Wrap("list what ends", err)
@@ -58,7 +59,7 @@ func (p *Pipeline) Expiring(ctx context.Context, account string, now time.Time, 
 	return found, nil
 }
 
-// CountExpiring counts the same over all accounts.
+// CountExpiring counts the same over all accounts, of each kind at most domain.MaxExpiring: the soonest.
 func (p *Pipeline) CountExpiring(ctx context.Context, now time.Time) ([]domain.ExpiryCount, error) {
 	var counts []domain.ExpiryCount
 	tx := p.db.Reading(ctx)
@@ -67,8 +68,9 @@ func (p *Pipeline) CountExpiring(ctx context.Context, now time.Time) ([]domain.E
 			N       int
 			Soonest store.Instant
 		}
-		err := tx.Raw("SELECT count(*) AS n, min("+e.at+") AS soonest FROM "+e.from+" WHERE "+e.at+" > ? AND "+e.at+" <= ? AND "+e.where,
-			store.InstantOf(e.kind.Since(now)), store.InstantOf(now.Add(domain.ExpirySoon))).Scan(&row).Error
+		err := tx.Raw("SELECT count(*) AS n, min(at) AS soonest FROM (SELECT "+e.at+" AS at FROM "+e.from+
+			" WHERE "+e.at+" > ? AND "+e.at+" <= ? AND "+e.where+" ORDER BY "+e.at+" LIMIT ?) AS ends",
+			store.InstantOf(e.kind.Since(now)), store.InstantOf(now.Add(domain.ExpirySoon)), domain.MaxExpiring).Scan(&row).Error
 		if err != nil {
 			return nil, store.Wrap("count what ends", err)
 		}

@@ -18,20 +18,34 @@ const pulledWithin = time.Hour
 // their feeds. No webhooks: all that were changed within pulledWithin, in case that who changed
 // them could not. The revision stays, so that an attempt in flight may still tell how it ended.
 func (p *Pipeline) EndPushed(ctx context.Context, webhooks ...domain.WebhookID) (int, error) {
-	pulled := "delivery = 'pull' AND NOT deleted AND updated_at > ?"
-	args := []any{store.InstantOf(p.db.Now().Add(-pulledWithin))}
+	pulled := p.db.Reading(ctx).Model(&webhookRow{}).Where("delivery = 'pull' AND NOT deleted AND updated_at > ?", store.InstantOf(p.db.Now().Add(-pulledWithin)))
 	if len(webhooks) > 0 {
-		pulled, args = pulled+" AND id IN ?", append(args, webhooks)
+		pulled = pulled.Where("id IN ?", webhooks)
 	}
-	total, err := p.db.Batches(ctx, func(tx *gorm.DB, rows int) *gorm.DB {
-		values := []any{domain.ReasonPull, false, store.InstantOf(p.db.Now())}
+	var ids []string
+	if err := pulled.Pluck("id", &ids).Error; err != nil {
+		return 0, store.Wrap("read webhooks that are read by pull", err)
+	}
+	total := 0
+	for _, id := range ids {
+		n, err := p.endPushed(ctx, id)
+		total += n
+		if err != nil {
+			return total, store.Wrap("end deliveries to webhooks that are read by pull", err)
+		}
+	}
+	return total, nil
+}
+
+// endPushed ends what is undelivered to a webhook if it is still read by pull.
+func (p *Pipeline) endPushed(ctx context.Context, webhook string) (int, error) {
+	return p.db.Batches(ctx, func(tx *gorm.DB, rows int) *gorm.DB {
 		return tx.Exec(`
 			UPDATE deliveries SET status = 'failed', reason = ?, next_attempt_at = NULL, in_lane = ?, updated_at = ?
 			WHERE (account, id, day) IN (
 				SELECT account, id, day FROM deliveries
-				WHERE status IN ('pending', 'retrying', 'held') AND status <> 'delivered'
-					AND webhook_id IN (SELECT id FROM webhooks WHERE `+pulled+`)
-				ORDER BY id LIMIT ?)`, append(append(values, args...), rows)...)
+				WHERE webhook_id = ? AND status IN ('pending', 'retrying', 'held') AND status <> 'delivered'
+					AND EXISTS (SELECT 1 FROM webhooks WHERE id = ? AND delivery = 'pull' AND NOT deleted)
+				ORDER BY id LIMIT ?)`, domain.ReasonPull, false, store.InstantOf(p.db.Now()), webhook, webhook, rows)
 	})
-	return total, store.Wrap("end deliveries to webhooks that are read by pull", err)
 }

@@ -35,7 +35,8 @@ type Store interface {
 	UnlockACME(ctx context.Context, name, owner string) error
 	NoteCertificate(ctx context.Context, hostname string, state domains.CertificateState) error
 	CertificateState(ctx context.Context, hostname string) (domains.CertificateState, error)
-	CertificateEnds(ctx context.Context, before time.Time) (map[string]time.Time, error)
+	CertificatesThatEnd(ctx context.Context, before time.Time) ([]string, error)
+	ServedDomains(ctx context.Context, since int64) ([]domains.Served, int64, error)
 }
 
 // Options of an authority. Email, Trusted, Challenges and RenewEvery may be left out.
@@ -67,6 +68,7 @@ type Authority struct {
 	cache   *certmagic.Cache
 	flights singleflight.Group
 	changes chan struct{}
+	lacking lacking
 
 	mu     sync.Mutex
 	failed map[string]time.Time // until when nobody tries, in this process

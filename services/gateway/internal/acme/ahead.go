@@ -2,15 +2,12 @@ package acme
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/caddyserver/certmagic"
 	"go.uber.org/zap"
 
-	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store/domains"
 )
 
@@ -78,21 +75,23 @@ func (a *Authority) stop() {
 // ahead fetches the certificates that are missing, and has those in memory that end soon: from
 // there they are renewed.
 func (a *Authority) ahead(ctx context.Context) {
-	ends, err := a.options.Store.CertificateEnds(ctx, time.Now().Add(domain.CertificateSoonTime))
+	wanted, err := a.lacking.look(ctx, a.options.Store)
 	if err != nil {
 		a.options.Logger.Warn("it can't be read which certificates are missing; trying again", "error", err)
 		return
 	}
 	names := make(chan string)
 	var fetching sync.WaitGroup
-	for range min(aheadAtOnce, len(ends)) {
+	for range min(aheadAtOnce, len(wanted)) {
 		fetching.Go(func() {
 			for name := range names {
-				_, _, _ = a.flights.Do(name, func() (any, error) { return a.obtain(name) }) // what fails is noted, and tried again
+				if _, err, _ := a.flights.Do(name, func() (any, error) { return a.obtain(name) }); err == nil {
+					a.lacking.found(name)
+				} // what fails is noted, and tried again
 			}
 		})
 	}
-	for _, name := range slices.Sorted(maps.Keys(ends)) {
+	for _, name := range wanted {
 		if a.options.Wanted(name) && a.cached(name, time.Now()) == nil && ctx.Err() == nil {
 			names <- name
 		}

@@ -107,7 +107,7 @@ func (a *Access) bucket(tx *gorm.DB, ref BucketRef, lock string) (bucketRow, dom
 	if !store.Storable(ref.Account, ref.Bucket) {
 		return row, domain.Bucket{}, domain.ErrNotFound
 	}
-	err := a.db.Lock(tx.Where("account = ? AND name = ?", ref.Account, ref.Bucket), lock).Take(&row).Error
+	err := store.Unique(a.db.Lock(tx.Where("account = ? AND name = ?", ref.Account, ref.Bucket), lock), &row)
 	if err != nil {
 		return row, domain.Bucket{}, err
 	}

@@ -3,7 +3,9 @@ package access
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -125,12 +127,14 @@ func (a *Access) ListConsumers(ctx context.Context, account, bucket string, f Co
 		if err != nil || !store.Storable(f.ManagerEmail) {
 			return err
 		}
-		query, err := a.withTags(tx.Model(&consumerRow{}).Where("bucket_id = ?", b.ID), f.Tags)
-		if err != nil {
-			return err
+		query := tx.Model(&consumerRow{})
+		if f.ManagerEmail == "" {
+			query = query.Where("bucket_id = ?", b.ID)
+		} else { // IS TRUE: a person manages some consumers, and a bucket may have many
+			query = query.Where("(bucket_id = ?) IS TRUE", b.ID).Where("id IN (SELECT m.consumer_id FROM key_managers m WHERE lower(m.email) = lower(?) AND m.email = ?)", f.ManagerEmail, f.ManagerEmail)
 		}
-		if f.ManagerEmail != "" {
-			query = query.Where("EXISTS (SELECT 1 FROM key_managers m WHERE m.consumer_id = key_consumers.id AND m.email = ?)", f.ManagerEmail)
+		if query, err = a.withTags(query, f.Tags); err != nil {
+			return err
 		}
 		rows, n, err := store.ListPage[consumerRow](query, f.Page, with.weight())
 		if err != nil {
@@ -183,7 +187,7 @@ func (a *Access) consumer(tx *gorm.DB, ref ConsumerRef, lock string) (bucketRow,
 		return b, domain.Consumer{}, domain.ErrNotFound
 	}
 	var row consumerRow
-	if err := a.db.Lock(tx.Where("bucket_id = ? AND name = ?", b.ID, ref.Consumer), lock).Take(&row).Error; err != nil {
+	if err := store.Unique(a.db.Lock(tx.Where("bucket_id = ? AND name = ?", b.ID, ref.Consumer), lock), &row); err != nil {
 		return b, domain.Consumer{}, err
 	}
 	c, err := row.domain(b)
@@ -205,8 +209,8 @@ func (a *Access) readParts(tx *gorm.DB, b bucketRow, views []ConsumerView, with 
 		at[ids[i]] = &views[i]
 	}
 	if with.Keys {
-		var rows []apiKeyRow
-		if err := firstParts(tx, apiKeyRow{}.TableName(), ids, &rows); err != nil {
+		rows, err := firstParts[apiKeyRow](tx, ids)
+		if err != nil {
 			return fmt.Errorf("read keys: %w", err)
 		}
 		for _, row := range rows {
@@ -218,8 +222,8 @@ func (a *Access) readParts(tx *gorm.DB, b bucketRow, views []ConsumerView, with 
 		}
 	}
 	if with.Managers {
-		var rows []managerRow
-		if err := firstParts(tx, managerRow{}.TableName(), ids, &rows); err != nil {
+		rows, err := firstParts[managerRow](tx, ids)
+		if err != nil {
 			return fmt.Errorf("read managers: %w", err)
 		}
 		for _, row := range rows {
@@ -229,11 +233,23 @@ func (a *Access) readParts(tx *gorm.DB, b bucketRow, views []ConsumerView, with 
 	return nil
 }
 
-// firstParts reads the first rows of each of the consumers.
-func firstParts(tx *gorm.DB, table string, consumers []string, into any) error {
-	placed := tx.Table(table).Where("consumer_id IN ?", consumers).
-		Select(table + ".*, row_number() OVER (PARTITION BY consumer_id ORDER BY " + store.OldestFirst + ") AS place")
-	return tx.Table("(?) AS part", placed).Where("place <= ?", maxParts).Order(store.OldestFirst).Scan(into).Error
+// firstParts reads the first rows of each of the consumers: of one that has more, not the others.
+func firstParts[R any](tx *gorm.DB, consumers []string) ([]R, error) {
+	var all []R
+	for some := range slices.Chunk(consumers, partsStep) {
+		var row R
+		parts, args := make([]string, len(some)), make([]any, len(some))
+		for i, id := range some {
+			parts[i] = "SELECT * FROM (?) AS part"
+			args[i] = tx.Model(&row).Where("consumer_id = ?", id).Order(store.OldestFirst).Limit(maxParts)
+		}
+		var rows []R
+		if err := tx.Raw(strings.Join(parts, " UNION ALL ")+" ORDER BY "+store.OldestFirst, args...).Scan(&rows).Error; err != nil {
+			return nil, err
+		}
+		all = append(all, rows...)
+	}
+	return all, nil
 }
 
 // UpdateConsumer applies change to the description, tags, metadata and scopes of a

@@ -30,13 +30,13 @@ func (a *Access) ExpiringKeys(ctx context.Context, account string, now time.Time
 	return found, nil
 }
 
-// CountExpiringKeys counts the same over all accounts.
+// CountExpiringKeys counts the same over all accounts, at most domain.MaxExpiring: the soonest.
 func (a *Access) CountExpiringKeys(ctx context.Context, now time.Time) (domain.ExpiryCount, error) {
 	var row struct {
 		N       int
 		Soonest store.Instant
 	}
-	err := a.db.Reading(ctx).Raw("SELECT count(*) AS n, min(expires_at) AS soonest FROM api_keys WHERE expires_at > ? AND expires_at <= ?",
-		store.InstantOf(now), store.InstantOf(now.Add(domain.ExpirySoon))).Scan(&row).Error
+	err := a.db.Reading(ctx).Raw("SELECT count(*) AS n, min(expires_at) AS soonest FROM (SELECT expires_at FROM api_keys WHERE expires_at > ? AND expires_at <= ? ORDER BY expires_at LIMIT ?) AS ends",
+		store.InstantOf(now), store.InstantOf(now.Add(domain.ExpirySoon)), domain.MaxExpiring).Scan(&row).Error
 	return domain.ExpiryCount{Kind: domain.ExpiryAPIKey, N: row.N, Soonest: row.Soonest.Time()}, store.Wrap("count keys that end", err)
 }

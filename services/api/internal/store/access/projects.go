@@ -49,7 +49,7 @@ func (a *Access) GetProject(ctx context.Context, account, name string) (domain.P
 	var row projectRow
 	err := domain.ErrNotFound
 	if store.Storable(account, name) {
-		err = a.db.Reading(ctx).Where("account = ? AND name = ?", account, name).Take(&row).Error
+		err = store.Unique(a.db.Reading(ctx).Where("account = ? AND name = ?", account, name), &row)
 	}
 	if err != nil {
 		return domain.Project{}, store.Wrap("get project", err)
@@ -66,7 +66,7 @@ func (a *Access) UpdateProject(ctx context.Context, account, name string, change
 		if !store.Storable(account, name) {
 			return domain.ErrNotFound
 		}
-		if err := a.db.Lock(tx.Where("account = ? AND name = ?", account, name), store.LockChange).Take(&row).Error; err != nil {
+		if err := store.Unique(a.db.Lock(tx.Where("account = ? AND name = ?", account, name), store.LockChange), &row); err != nil {
 			return err
 		}
 		updated = row.domain()
