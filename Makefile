@@ -119,16 +119,10 @@ plans: need-test ## check what the databases would read for each statement if th
 	go run ./cmd/plans -statements "$$folder"
 
 # A million rows are made, which takes SQLite three times as long with the race detector. Counts need none.
-# What services do by themselves (TestServices) is printed and not judged: how much they do at once depends on the machine.
-GROWTH = go test -count=1 -timeout 20m ./cmd/internal/growthtest
 
 .PHONY: growth
 growth: need-test ## compare the work of the database with 10,000 and with 1,000,000 rows (cmd/internal/growthtest)
-	@$(GROWTH) -run '^(TestOperations|TestPages)$$' $(ARGS)
-
-.PHONY: growth-debts
-growth-debts: need-test ## write the list of what grows with the data and should not
-	@$(GROWTH) -debts $(CURDIR)/cmd/internal/growthtest/debts.txt >/dev/null || true
+	@go test -count=1 -timeout 20m ./cmd/internal/growthtest $(ARGS)
 
 COUNT ?= 5
 .PHONY: race

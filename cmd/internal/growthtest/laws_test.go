@@ -1,85 +1,100 @@
 package growthtest
 
 import (
-	"bufio"
-	_ "embed"
-	"fmt"
-	"maps"
-	"os"
 	"regexp"
-	"slices"
-	"strconv"
 	"strings"
-	"sync"
 )
 
-// laws say which statements may do more on the large database, and why. What is not among them, and
-// is not yet as it should be, is in debts.txt with its figure.
-var laws = []struct {
-	of  *regexp.Regexp // the statement, as it is printed
-	why string
-}{
-	{regexp.MustCompile(`FROM webhooks WHERE (NOT deleted|version > \?)( ORDER BY .*)?$`), "n webhooks, which a dispatcher reads once, at its start"},
-	{regexp.MustCompile(`FROM webhook_health( WHERE updated_at >= \?)?$`), "likewise"},
-	{regexp.MustCompile(`FROM accounts ORDER BY created_at, seq LIMIT`), "a page of accounts, of 1,000, which a dispatcher reads at its start; the small database has ten"},
-	{regexp.MustCompile(`FROM gateway_(deployments|tunnels|client_cas)( WHERE removed_at IS NULL.*)?$`), "n of what is served, which a gateway reads once, at its start"},
-	{regexp.MustCompile(`FROM gateway_domains d LEFT JOIN .* WHERE d.removed_at IS NULL$`), "likewise"},
-	{regexp.MustCompile(`^INSERT INTO \S+ \([^)]*\) VALUES …$`), "log n in each index of the table"},
+// law says which statements may do more on the large database.
+type law struct {
+	of   *regexp.Regexp // the statement, as it is printed
+	most int64          // what one of them may do on the large database; 0: as much as there is of what why says
+	why  string         // ends with what bounds it
 }
 
-// debtList are the statements that grow and should not.
-type debtList struct {
-	known map[string]int64 // what they do on the large database, by dialect and text
-
-	mu   sync.Mutex
-	seen map[string]debt
+// on makes a law of a part of a statement, in which @ is a value.
+func on(part string, most int64, why string) law {
+	return law{regexp.MustCompile(strings.ReplaceAll(part, "@", `(?:\?|…|\d+|'[^']*')`)), most, why}
 }
 
-type debt struct{ few, many int64 }
+// laws are the statements that may do more on the large database, and why. What may do more has a bound where
+// there is one: it holds for the large database of the test, in steps of SQLite, which are more than the buffers of Postgres.
+var laws = []law{
+	// What a process reads once.
+	on(`FROM webhooks WHERE (NOT deleted|version > \?)( ORDER BY .*)?$`, 0, "n webhooks, which a dispatcher reads once, at its start"),
+	on(`FROM webhook_health( WHERE updated_at >= \?)?$`, 0, "n webhooks, which a dispatcher reads once, at its start; then what changed in the last seconds"),
+	on(`FROM webhook_circuits WHERE failures > @`, 0, "the webhooks that fail, which a dispatcher reads once, at its start"),
+	on(`FROM accounts ORDER BY created_at, seq LIMIT`, 20_000, "a page of 1,000 accounts; the small database has ten"),
+	on(`FROM gateway_(deployments|tunnels|client_cas)( WHERE (removed_at IS NULL|version > \?).*)?$`, 0, "n of what is served, which a gateway reads once, at its start; then what changed"),
+	on(`FROM gateway_domains d LEFT JOIN .* WHERE d.verified_at IS NOT NULL AND d.version >=? \?( AND d.removed_at IS NULL)? ORDER BY d.version$`, 0, "n domains, which a gateway reads at its start, for its sites and for its certificates; then what changed"),
+	on(`^INSERT (OR FAIL )?INTO \S+ (AS \w+ )?\([^)]*\) VALUES …$`, 20_000, "log n in each index of the table, for each of a batch of rows"),
 
-//go:embed debts.txt
-var debtsText string
+	on(`FROM gateway_requests WHERE .* I?LIKE \? ESCAPE`, 0, "a search of the request log, a span of time after the other, for about a second; then it gives a cursor"),
 
-var debts = readDebts()
+	// Pages: the small database has less than one of some things.
+	on(`FROM gateway_requests WHERE deployment = \? AND .* ORDER BY at DESC, \+?id DESC LIMIT @$`, 8_000, "a page of requests; the small database has two of the kind"),
+	on(`FROM events WHERE account = \? AND \(received_at >= \? AND day >= \?\) .* ORDER BY received_at DESC, id DESC LIMIT @$`, 15_000, "a page of events, 101 weighed and 25 at once read; the small database has 30 in the hour"),
+	on(`FROM deliveries AS d WHERE \(d.id >= \? AND d.day >= \?\) AND d.account = \? ORDER BY d.id DESC LIMIT @$`, 6_000, "a page of deliveries; the small database has 30 in the hour"),
+	on(`FROM webhooks WHERE account = \? AND NOT deleted ORDER BY created_at, id LIMIT @$`, 45_000, "a page of 1,000 webhooks; the small database has 90"),
+	on(`FROM webhook_health WHERE webhook_id IN \(SELECT id FROM webhooks WHERE account = \? AND NOT deleted ORDER BY created_at, id LIMIT @( OFFSET @)?\)$`, 30_000, "a page of 1,000 webhooks; the small database has 90"),
+	on(`FROM requests AS r LEFT JOIN deliveries AS d .* ORDER BY r.delivery_id DESC LIMIT @$`, 10_000, "a page of requests; the small database has fewer"),
+	on(`FROM gateway_deployments d JOIN gateway_builds b .* WHERE d.name IN \(…\)`, 1_000, "a page of 50 deployments; a plan of Postgres with a hundred times as many takes another way to each"),
+	on(`FROM gateway_acme_states WHERE hostname IN \(…\)`, 500, "the 90 domains of an account, of which Postgres reads a small table whole"),
+	on(`FROM key_consumers WHERE bucket_id = \? ORDER BY created_at, seq LIMIT 50$`, 20_000, "50 consumers are weighed with their first 1,000 keys (maxParts) at a time; one has 10,000"),
+	on(`FROM \(SELECT api_keys\..* WHERE consumer_id = \? ORDER BY created_at, seq LIMIT @\) AS part`, 90_000, "the first 1,000 keys (maxParts) of a consumer that has 10,000"),
 
-func readDebts() *debtList {
-	d := &debtList{known: make(map[string]int64), seen: make(map[string]debt)}
-	for lines := bufio.NewScanner(strings.NewReader(debtsText)); lines.Scan(); {
-		parts := strings.SplitN(lines.Text(), "\t", 4)
-		if len(parts) < 4 {
-			continue // a comment
+	on(`FROM gateway_domain_certificates WHERE domain_id IN \(…\)`, 500, "the 90 domains of an account, of which Postgres reads a small table whole"),
+	on(`FROM deliveries AS d WHERE d.day = \? AND \(\(\(?d.account = `, 40_000, "the deliveries of 50 events of a shipment at a time (eventsAtOnce), until the page is full"),
+	on(`FROM rollup_deltas WHERE account = '' OR account = \?`, 0, "what was counted since it was merged last, a minute ago"),
+	on(`FROM gateway_tunnel_operations WHERE \(tunnel_id = \? AND kind = \? AND document = \?\)`, 0, "the operations of a tunnel until a purge ends them"),
+	on(`^SELECT w.id, w.rate_per_second, w.max_in_flight, .* LIMIT 20 \) s`, 1_000, "the last 20 answers of each webhook that a dry run found deliveries of"),
+
+	// Totals, which the contract has exact in every list with an offset: one entry of an index for each row.
+	on(`^SELECT count\(\*\) FROM (projects|key_buckets) WHERE account = \?$`, 0, "the exact total of a list, 3 steps for each of n"),
+	on(`^SELECT count\(\*\) FROM key_consumers WHERE bucket_id = \?$`, 0, "the exact total of a list, 3 steps for each of n"),
+	on(`^SELECT count\(\*\) FROM api_keys WHERE consumer_id = \?$`, 0, "the exact total of a list, 3 steps for each of n"),
+	on(`^SELECT count\(\*\) FROM gateway_deployments WHERE \(?account = \? AND removed_at IS NULL\)?( AND project = \?)?( AND environment_type = \?)?$`, 50_000, "the exact total of a list; at most 10,000 (domain.MaxDeployments)"),
+	on(`FROM gateway_deployments WHERE \(account = \? AND removed_at IS NULL\) AND project = \? AND environment_type = \? ORDER BY created_at, seq LIMIT @$`, 50_000, "the deployments of a project of one type are looked for among at most 10,000 (domain.MaxDeployments)"),
+	on(`^SELECT count\(\*\) FROM audit_log WHERE NOT counted AND account = \?`, 20_000, "what came since the last purge, an hour ago; the index has nothing else"),
+	on(`^SELECT count\(\*\) FROM audit_log WHERE counted AND account = \? AND at >= \? AND at < \?`, 25_000, "the entries of the days of which a list has a part"),
+	on(`^UPDATE audit_log SET counted = `, 50_000, "a batch of at most 1,000 entries (store.BatchRows)"),
+
+	// What was asked for, and bounds of it.
+	on(`^SELECT (h.hour, |coalesce\(k.name, h.consumer_id\), )?CAST\(coalesce\(sum\(h.count\), @\) AS bigint\) FROM meter_hours`, 0, "the exact sum of a meter over the hours asked for: a row for each consumer and hour"),
+	on(`FROM gateway_calls WHERE deployment = \? AND step = \? AND start >= \? ORDER BY start, consumer, status LIMIT @$`, 400_000, "the calls of the time asked for, at most 20,001 rows"),
+	on(`^WITH RECURSIVE w \(id\) AS \( SELECT min\(webhook_id\) FROM rollups WHERE account = \?`, 0, "goes from webhook to webhook of an account, at most 10,000 (domain.MaxWebhooks), 120 steps each"),
+	on(`^SELECT count\(\*\) FROM \(SELECT @ AS one FROM (deliveries|requests AS r) WHERE .* LIMIT @\) AS found$`, 0, "counts what waits for a webhook up to 100,000 (pipeline.MostCounted), then stops"),
+	on(`FROM \(SELECT d\.\* FROM deliveries AS d WHERE .* ORDER BY d.id DESC LIMIT @\) AS d WHERE`, 300_000, "a list looks through 4,000 deliveries at most (maxLooked), then gives a cursor"),
+	on(`^SELECT d.id FROM deliveries AS d WHERE .* ORDER BY d.id DESC LIMIT @ OFFSET @$`, 40_000, "the end of the 4,000 deliveries that a list looks through (maxLooked)"),
+	on(`^SELECT d.webhook_id, count\(\*\) AS number, .* FROM deliveries AS d WHERE`, 1_000_000, "a dry run looks at 20,000 deliveries at most, then estimates"),
+	on(`^SELECT d.id FROM deliveries AS d WHERE .* ORDER BY d.id LIMIT @ OFFSET @$`, 150_000, "the end of the 20,000 deliveries that a dry run looks at"),
+	on(`^UPDATE webhooks SET version=\? WHERE account = \? AND signing <> \? AND NOT deleted$`, 60_000, "the webhooks of an account, at most 10,000 (domain.MaxWebhooks), all of which must hear of its new key"),
+	on(`^DELETE FROM key_buckets WHERE`, 0, "what a bucket has goes with it"),
+	on(`^DELETE FROM webhook_cursors WHERE webhook_id = \?$`, 2_000, "the cursors of a webhook, at most 100"),
+	on(`FROM features f LEFT JOIN meters m .* WHERE f.bucket_id IN \(\?\)`, 10_000, "the features of a bucket, or Postgres reads a small table whole"),
+
+	// What ends soon.
+	on(`ORDER BY \S+ LIMIT \?\) AS (ends|uploaded|given)\b`, 300_000, "counts what ends within 14 days up to 1,000 of a kind (domain.MaxExpiring), then stops"),
+	on(`FROM webhook.* \w\.(auth_expires_at|previous_secret_expires_at|certificate_expires_at) LIMIT @$`, 60_000, "what of an account ends within 14 days, the soonest 1,000"),
+	on(`FROM api_keys k JOIN .* ORDER BY k.expires_at LIMIT @$`, 0, "the keys that end within 14 days, of all accounts: keys have no account beside their end"),
+	on(`^SELECT d.hostname, COALESCE\(c.not_after, s.not_after\) AS not_after FROM gateway_domains d`, 3_000, "the domains of an account, at most 100 (domain.MaxCustomDomains), of which Postgres reads small tables whole"),
+
+	// Stages: a batch is what came at once, on a busy machine more than on a quiet one.
+	on(`FROM deliveries WHERE day = \? AND account = \? AND id IN \(…\)$`, 30_000, "the deliveries of a batch of outcomes, at most 1,000"),
+	on(`FROM unnest\(\?::text\[\]\) AS k \(id\) CROSS JOIN LATERAL \( SELECT id, rev FROM deliveries`, 20_000, "the deliveries of a batch of outcomes, at most 1,000"),
+	on(`FROM events WHERE day = \? AND account = \? AND id IN \(…\)$`, 20_000, "the events of a page of the relay, at most 256"),
+	on(`FROM outbox WHERE .*received_at < \? .* ORDER BY received_at, account, id LIMIT @$`, 10_000, "a page of the relay, at most 256 events"),
+	on(`^UPDATE outbox o SET relayed_at`, 5_000, "a page of the relay, at most 256 events"),
+	on(`WHERE (webhook_id|id) (IN \(SELECT value FROM json_each\(\?\)\)|= ANY\(\?\))( AND NOT deleted)?$`, 20_000, "the webhooks of a batch of outcomes, at most 1,000"),
+	on(`^copy deliveries \(`, 60_000, "a batch of deliveries, at most 1,000, in each index of their table"),
+}
+
+// allows tells whether a law lets one call of a statement do so much on the large database.
+func allows(text string, each int64) bool {
+	for i := range laws {
+		if laws[i].of.MatchString(text) {
+			return laws[i].most == 0 || each <= laws[i].most
 		}
-		many, _ := strconv.ParseInt(parts[2], 10, 64)
-		d.known[parts[0]+"\t"+parts[3]] = many
 	}
-	return d
-}
-
-func (d *debtList) key(dialect, text string) string { return fmt.Sprintf("%s\t%.600s", dialect, text) }
-
-// note remembers a statement for the list as it should be now.
-func (d *debtList) note(dialect string, few, many int64, text string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	key := d.key(dialect, text)
-	if d.seen[key].many < many {
-		d.seen[key] = debt{few, many}
-	}
-}
-
-// allows tells whether the statement is on the list and does no more than it says, nearly.
-func (d *debtList) allows(dialect string, many, slack int64, text string) bool {
-	known, ok := d.known[d.key(dialect, text)]
-	return ok && float64(many) <= mostGrowth*float64(known)+float64(slack)
-}
-
-// write writes the list as it should be now.
-func (d *debtList) write(path string) error {
-	var text strings.Builder
-	text.WriteString("# What grows and should not: dialect, work on the small database, on the large one, statement.\n# `make growth-debts` writes this file. A line that is gone was mended; one that is new must not be.\n")
-	for _, key := range slices.Sorted(maps.Keys(d.seen)) {
-		dialect, statement, _ := strings.Cut(key, "\t")
-		fmt.Fprintf(&text, "%s\t%d\t%d\t%s\n", dialect, d.seen[key].few, d.seen[key].many, statement)
-	}
-	return os.WriteFile(path, []byte(text.String()), 0o600)
+	return false
 }

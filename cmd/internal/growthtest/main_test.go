@@ -9,10 +9,7 @@ import (
 	"testing"
 )
 
-var (
-	keep = flag.String("keep", "", "folder in which the databases are kept, and used again")
-	list = flag.String("debts", "", "file to which the list of what grows is written")
-)
+var keep = flag.String("keep", "", "folder in which the databases are kept, and used again")
 
 // made are the databases, or what there is of them.
 var made filled
@@ -23,12 +20,6 @@ var databases = sync.OnceValue(func() error { return made.make(context.Backgroun
 func TestMain(m *testing.M) {
 	flag.Parse()
 	code := m.Run()
-	if *list != "" {
-		if err := debts.write(*list); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
 	if err := made.end(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1

@@ -57,9 +57,10 @@ INSERT INTO api_keys (id, consumer_id, description, expires_at, suffix, hash, cr
 SELECT 'key_' || {{pad "n" 22}}, 'cnsm_' || {{pad "CASE WHEN n % 2 = 0 THEN 1 ELSE n END" 22}}, '', CASE WHEN n % 4 = 0 THEN {{at (print now " + n * 1000 + 86400000")}} END, 'abcdef', {{bytes "'hash' || n"}}, {{at "n"}}, {{at "n"}} FROM {{rows 20000}};
 INSERT INTO key_managers (id, consumer_id, email, sub, created_at)
 SELECT 'mngr_' || {{pad "n" 22}}, 'cnsm_' || {{pad "CASE WHEN n <= 90 THEN 1 ELSE n END" 22}}, 'm' || n || '@example.com', 'sub-' || n, {{at "n"}} FROM {{rows 20000}};
-INSERT INTO audit_log (id, at, account, action, sub, type, key_id, request_id, address, user_agent, method, route, resources, success, error)
+INSERT INTO audit_log (id, at, account, action, sub, type, key_id, request_id, address, user_agent, method, route, resources, success, error, counted)
 SELECT '01900000-0000-7000-8000-' || {{pad "n" 12}}, {{at (print now " - 1000 * (" (of 100000) " - n) - 1000")}}, 'default', CASE WHEN n % 10 = 0 THEN 'create-webhook' ELSE 'update-webhook' END,
-	'sub-' || (n % 50), 'key', 'key_' || {{pad "n" 22}}, 'req-' || n, '192.0.2.1', 'curl', 'POST', '/v1/webhooks', '[{"type":"webhook","id":"' || n || '"}]', CASE WHEN n % 10 = 1 THEN {{no}} ELSE {{yes}} END, '' FROM {{rows 100000}};
+	'sub-' || (n % 50), 'key', 'key_' || {{pad "n" 22}}, 'req-' || n, '192.0.2.1', 'curl', 'POST', '/v1/webhooks', '[{"type":"webhook","id":"' || n || '"}]', CASE WHEN n % 10 = 1 THEN {{no}} ELSE {{yes}} END, '', CASE WHEN n > {{of 99000}} THEN {{no}} ELSE {{yes}} END FROM {{rows 100000}};
+INSERT INTO audit_days (account, day, action, sub, success, entries) SELECT account, {{dayof "at"}}, action, sub, success, count(*) FROM audit_log WHERE counted GROUP BY 1, 2, 3, 4, 5;
 INSERT INTO console_sessions (id, hash, kind, account, key_id, manager_id, proof, person, created_at, seen_at, expires_at, address, user_agent)
 SELECT 'sess_' || {{pad "n" 22}}, {{bytes "'session' || n"}}, 'session', 'default', 'key_' || {{pad "n" 22}}, '', '', '', {{at now}}, {{at now}}, {{at (print now " + 3600000 + n")}}, '', '' FROM {{rows 10000}};
 
@@ -108,7 +109,7 @@ INSERT INTO gateway_deployments (name, account, project, branch, environment_typ
 SELECT 'project-1-main-' || {{pad "n" 10}}, 'default', 'project-1', 'branch-' || n, 'PREVIEW', 'STARTED', '', '', 0, 1, n + 1, {{at "n"}}, 'sub', {{at "n"}} FROM {{rows 9000}};
 UPDATE gateway_deployments SET branch = 'main' WHERE name = '` + deployment + `';
 INSERT INTO gateway_builds (id, status_id, deployment, account, project, branch, number, source_id, environment_type, status, created_at, created_by, created_key, request_id, claims, owner, finished_at, routes, steps, faults, log)
-SELECT '01900000-0000-7000-8000-' || {{pad "n" 12}}, '01900000-0000-7000-8001-' || {{pad "n" 12}}, CASE WHEN n % 2 = 1 THEN '` + deployment + `' ELSE 'project-1-main-' || {{pad "n / 2" 10}} END, 'default', 'project-1', 'main', n, '01900000-0000-7000-8000-' || {{pad "n" 12}}, 'PREVIEW', 'SUCCESS', {{at "n"}}, 'sub', '', '', 1, '', {{at "n"}}, 1, '[]', '[]', '[]' FROM {{rows 20000}};
+SELECT '01900000-0000-7000-8000-' || {{pad "n" 12}}, '01900000-0000-7000-8001-' || {{pad "n" 12}}, CASE WHEN n <= 20 THEN '` + deployment + `' ELSE 'project-1-main-' || {{pad (print "1 + n % " (of 9000)) 10}} END, 'default', 'project-1', 'main', n, '01900000-0000-7000-8000-' || {{pad "n" 12}}, 'PREVIEW', 'SUCCESS', {{at "n"}}, 'sub', '', '', 1, '', {{at "n"}}, 1, '[]', '[]', '[]' FROM {{rows 20000}};
 INSERT INTO gateway_sources (id, account, project, branch, deployment, format, size, archive, created_at, created_by, created_key, uploaded_at)
 SELECT '01900000-0000-7000-8000-' || {{pad "n" 12}}, 'default', 'project-1', 'main', '` + deployment + `', 'zip', 3, {{bytes "'zip'"}}, {{at now}}, 'sub', '', {{at now}} FROM {{rows 10000}};
 UPDATE gateway_version SET version = (SELECT max(version) FROM gateway_deployments);
@@ -165,6 +166,7 @@ func (s size) script(postgres bool, now time.Time) ([]string, error) {
 		"day": func(ms string) string {
 			return say("((%s) / 86400000)", "(to_timestamp((%s) / 1000.0) AT TIME ZONE 'UTC')::date", ms)
 		},
+		"dayof": func(at string) string { return say("%s / 86400000000", "(%s AT TIME ZONE 'UTC')::date", at) },
 		"pad": func(n string, width int) string {
 			return say("printf('%%0%[2]dd', %[1]s)", "lpad((%s)::text, %d, '0')", n, width)
 		},
