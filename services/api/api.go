@@ -180,7 +180,15 @@ func New(options Options) (*Service, error) {
 	for _, result := range []string{bus.PublishStored, bus.PublishDuplicate, bus.PublishRefused, bus.PublishUnasked, bus.PublishNobody} {
 		published.WithLabelValues(result) // from 0 on, so that Prometheus sees the first one
 	}
-	options.Registerer.MustRegister(published)
+	options.Registerer.MustRegister(published, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "waybill_bus_missing_bytes",
+		Help: "Bytes that the bus needs for a stream that it has no room for, without which nothing is delivered. 0: all streams are there.",
+	}, func() float64 {
+		if missing := options.Bus.Missing(); missing != nil {
+			return float64(missing.Bytes)
+		}
+		return 0
+	}))
 	s.publish = func(ctx context.Context) error {
 		return options.Bus.ServePublishers(ctx, func(result string) { published.WithLabelValues(result).Inc() })
 	}

@@ -141,18 +141,7 @@ func TestRelayTakesOver(t *testing.T) {
 	t.Parallel()
 	first := newRig(t, shared.Postgres(t))
 	second := &rig{t: t, nats: first.nats, keys: first.keys, database: first.database, logs: &logBuffer{}, refused: first.refused}
-	leads := func(r *rig) bool {
-		families, err := r.registry.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range families {
-			if f.GetName() == "waybill_relay_leader" {
-				return f.GetMetric()[0].GetGauge().GetValue() == 1
-			}
-		}
-		return false
-	}
+	leads := func(r *rig) bool { return r.gauge("waybill_relay_leader") == 1 }
 	eventually(t, "the first leads", func() bool { return leads(first) })
 	second.start()
 	hook := second.register(plainWebhook).text("id")
@@ -181,4 +170,31 @@ func TestMigrationsPending(t *testing.T) {
 		t.Errorf("readyz tells %s", a.body)
 	}
 	r.do(http.MethodGet, "/healthz", "").want(200)
+}
+
+// A bus without room for EVENTS delivers nothing: REST accepts, and readiness, the console, the metric and the
+// log tell, with what is needed, until there is room.
+func TestBusWithoutRoom(t *testing.T) {
+	t.Parallel()
+	r := prepareRig(t, "sqlite:"+filepath.Join(t.TempDir(), "waybill.db"))
+	r.nats.Within(40 << 20)
+	r.start()
+	tells := func(want string) func() bool {
+		return func() bool { return r.do(http.MethodGet, "/readyz", "").want(200).text("bus") == want }
+	}
+	eventually(t, "readyz tells of it", tells("no room"))
+	if missing := r.do(http.MethodGet, "/readyz", "").text("missing"); !strings.Contains(missing, "EVENTS needs 64 MiB") {
+		t.Errorf("readyz tells %q", missing)
+	}
+	eventually(t, "the log tells of it", func() bool { return strings.Contains(r.logs.String(), "EVENTS needs 64 MiB") })
+	if got := r.gauge("waybill_bus_missing_bytes"); got != 64<<20 {
+		t.Errorf("the metric tells %v", got)
+	}
+	r.publish(event("meanwhile"))
+	r.nats.Within(100 << 20)
+	eventually(t, "there is room", tells("up"))
+	if got := r.gauge("waybill_bus_missing_bytes"); got != 0 {
+		t.Errorf("the metric tells %v", got)
+	}
+	eventually(t, "the event is published", func() bool { return len(r.messages(bus.StreamEvents)) == 1 })
 }

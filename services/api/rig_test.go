@@ -402,6 +402,21 @@ func (r *rig) messages(stream string) []*jetstream.RawStreamMsg {
 	return list
 }
 
+// gauge returns the value of a metric without labels; -1: there is none.
+func (r *rig) gauge(name string) float64 {
+	r.t.Helper()
+	families, err := r.registry.Gather()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	return -1
+}
+
 // register registers a webhook and returns its answer.
 func (r *rig) register(body string) answer {
 	r.t.Helper()

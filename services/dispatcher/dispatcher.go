@@ -384,6 +384,8 @@ func (d *Dispatcher) reachable(ctx context.Context) error {
 	}
 	if d.options.Bus.Ready() != nil {
 		missing = append(missing, errors.New("bus is unreachable"))
+	} else if stream := d.options.Bus.Missing(); stream != nil {
+		missing = append(missing, stream)
 	}
 	if !d.index.Loaded() {
 		missing = append(missing, errors.New("webhooks are not loaded"))

@@ -26,6 +26,16 @@ var key = make([]byte, 32)
 
 func connect(t *testing.T, server *bustest.Server, keys ...[]byte) *bus.Bus {
 	t.Helper()
+	b := dial(t, server, keys...)
+	if err := b.Ensure(t.Context()); err != nil {
+		t.Fatalf("ensure: %v", err)
+	}
+	return b
+}
+
+// dial is connect without the streams.
+func dial(t *testing.T, server *bustest.Server, keys ...[]byte) *bus.Bus {
+	t.Helper()
 	if keys == nil {
 		keys = [][]byte{key}
 	}
@@ -36,9 +46,6 @@ func connect(t *testing.T, server *bustest.Server, keys ...[]byte) *bus.Bus {
 	t.Cleanup(b.Close)
 	if err := b.WaitReady(t.Context()); err != nil {
 		t.Fatalf("wait: %v", err)
-	}
-	if err := b.Ensure(t.Context()); err != nil {
-		t.Fatalf("ensure: %v", err)
 	}
 	return b
 }

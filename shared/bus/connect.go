@@ -58,6 +58,7 @@ type Bus struct {
 
 	setAside atomic.Int64 // see SetAsides
 	allDone  atomic.Pointer[eventsDone]
+	missing  atomic.Pointer[NoRoomError]
 	listing  singleflight.Group // of the consumers of EVENTS
 }
 

@@ -48,10 +48,12 @@ type StreamLook struct {
 	Messages,
 	Bytes uint64
 	MaxBytes int64 // 0: no limit
-	Oldest   time.Time
-	Replicas int
-	Behind   []string // replicas that are offline, or not up to date
-	NoLeader bool
+	// LeastBytes is what a missing stream needs; 0: a stream that reserves nothing.
+	LeastBytes int64
+	Oldest     time.Time
+	Replicas   int
+	Behind     []string // replicas that are offline, or not up to date
+	NoLeader   bool
 }
 
 // InspectStreams looks at Waybill's streams and changes nothing, unlike Ensure.
@@ -60,7 +62,7 @@ func (b *Bus) InspectStreams(ctx context.Context) ([]StreamLook, error) {
 	for _, want := range b.streamConfigs() {
 		stream, err := b.js.Stream(ctx, want.Name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			looks = append(looks, StreamLook{Name: want.Name, Missing: true})
+			looks = append(looks, StreamLook{Name: want.Name, Missing: true, LeastBytes: leastOf(want)})
 			continue
 		}
 		if err != nil {

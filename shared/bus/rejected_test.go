@@ -274,7 +274,7 @@ func TestEventsRefusesWhenItIsFullAndGoesOnWhenThereIsRoom(t *testing.T) {
 // A limit beyond what the server has is made smaller, not a reason to have no stream.
 func TestStreamsAreMadeAsLargeAsTheServerLets(t *testing.T) {
 	t.Parallel()
-	for _, has := range []int64{20 << 30, 3 << 30, 1200 << 20, 400 << 20} {
+	for _, has := range []int64{20 << 30, 3 << 30, 1200 << 20, 1050 << 20, 540 << 20, 400 << 20, 270 << 20, 65 << 20} {
 		t.Run(fmt.Sprint(has>>20, " MiB"), func(t *testing.T) {
 			t.Parallel()
 			server := bustest.StartWithin(t, has)
@@ -295,10 +295,11 @@ func TestStreamsAreMadeAsLargeAsTheServerLets(t *testing.T) {
 				}
 			}
 			sum, smaller := int64(0), 0
+			least := map[string]int64{bus.StreamEvents: 64 << 20, bus.StreamRejected: 1 << 20}
 			for name, set := range map[string]int64{bus.StreamEvents: 8 << 30, bus.StreamRejected: 1 << 30} {
 				_, s := stream(t, server, name)
 				most := s.CachedInfo().Config.MaxBytes
-				if most < 64<<20 || most > set {
+				if most < least[name] || most > set {
 					t.Errorf("%s may have %d bytes", name, most)
 				}
 				if sum += most; most < set {
@@ -312,6 +313,41 @@ func TestStreamsAreMadeAsLargeAsTheServerLets(t *testing.T) {
 				t.Errorf("%d streams are smaller, the log says:\n%s", smaller, &logged)
 			}
 		})
+	}
+}
+
+// A server without room for EVENTS is told of, with what is missing, until there is room. What has taken
+// that room, REJECTED, gives way.
+func TestNoRoomForEvents(t *testing.T) {
+	t.Parallel()
+	server := bustest.StartWithin(t, 60<<20)
+	b := dial(t, server)
+	err := b.Ensure(t.Context())
+	var small *bus.NoRoomError
+	if !errors.As(err, &small) || small.Stream != bus.StreamEvents || small.Bytes != 64<<20 || !strings.Contains(err.Error(), "EVENTS needs 64 MiB") {
+		t.Fatalf("error %v, want that EVENTS needs 64 MiB", err)
+	}
+	if b.Missing() == nil {
+		t.Error("nothing is missing")
+	}
+	server.Within(80 << 20)
+	js := must(jetstream.New(must(nats.Connect(server.URL()))))
+	t.Cleanup(js.Conn().Close)
+	rejected := jetstream.StreamConfig{Name: bus.StreamRejected, Subjects: []string{"rejected.>"}, MaxBytes: 70 << 20}
+	if _, err := js.CreateOrUpdateStream(t.Context(), rejected); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Ensure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if missing := b.Missing(); missing != nil {
+		t.Errorf("%v is missing still", missing)
+	}
+	if _, s := stream(t, server, bus.StreamEvents); s.CachedInfo().Config.MaxBytes != 64<<20 {
+		t.Errorf("EVENTS may have %d bytes", s.CachedInfo().Config.MaxBytes)
 	}
 }
 

@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -50,8 +51,42 @@ func (b *Bus) MakeRoom(ctx context.Context) (Room, error) {
 	}
 }
 
-// leastBytes is what a stream with a limit is given at least.
-const leastBytes = 64 << 20
+// What a stream with a limit is given at least. REJECTED is for people to read, and deliveries need EVENTS.
+const (
+	leastEvents   = 64 << 20
+	leastRejected = 1 << 20
+)
+
+// leastOf returns what a stream is given at least; 0: it has no limit, and the server reserves nothing.
+func leastOf(config jetstream.StreamConfig) int64 {
+	switch config.Name {
+	case StreamEvents:
+		return leastEvents
+	case StreamRejected:
+		return leastRejected
+	}
+	return 0
+}
+
+// NoRoomError says that the server has less storage left than a stream needs. Without the stream
+// nothing is delivered.
+type NoRoomError struct {
+	Stream string
+	Bytes  int64 // that the stream needs at least
+	err    error
+}
+
+// Error implements error.
+func (e *NoRoomError) Error() string {
+	return fmt.Sprintf("stream %s needs %d MiB, and the NATS server has less left for streams: %v", e.Stream, e.Bytes>>20, e.err)
+}
+
+// Unwrap implements errors.Unwrap.
+func (e *NoRoomError) Unwrap() error { return e.err }
+
+// Missing returns a NoRoomError while a stream can't be made for want of room, else nil. Each
+// Ensure finds out anew.
+func (b *Bus) Missing() *NoRoomError { return b.missing.Load() }
 
 // noSpace are the codes with which a server refuses a stream larger than its own limit, by
 // default three quarters of the disk.
@@ -68,18 +103,39 @@ func noRoom(err error) bool {
 
 // ensureSized makes a stream as large as is set, or as the server lets it be: half, a quarter…
 func (b *Bus) ensureSized(ctx context.Context, config jetstream.StreamConfig) error {
-	set := config.MaxBytes
+	set, least := config.MaxBytes, leastOf(config)
 	for {
 		err := b.ensureStream(ctx, config)
-		if noRoom(err) && config.MaxBytes >= 2*leastBytes {
+		if noRoom(err) && least > 0 && config.MaxBytes >= 2*least {
 			config.MaxBytes /= 2
 			continue
+		}
+		if noRoom(err) && least > 0 {
+			return &NoRoomError{Stream: config.Name, Bytes: least, err: err}
 		}
 		if err == nil && b.shrinks(config) && config.MaxBytes < set {
 			b.log.Warn("the bus has no space for a stream of the size that is set; the stream is smaller", "stream", config.Name, "bytes", config.MaxBytes, "set", set)
 		}
 		return err
 	}
+}
+
+// giveWay makes REJECTED as small as it may be, if it is there: EVENTS needs its room. The next Ensure lets
+// REJECTED have what is left.
+func (b *Bus) giveWay(ctx context.Context) error {
+	stream, err := b.js.Stream(ctx, StreamRejected)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil
+	}
+	if err == nil {
+		config := stream.CachedInfo().Config
+		config.MaxBytes = leastRejected
+		_, err = b.js.UpdateStream(ctx, config)
+	}
+	if err != nil {
+		return unavailable("make "+StreamRejected+" smaller", err)
+	}
+	return nil
 }
 
 // shrinks notes how large a stream is; false: it was known.

@@ -38,10 +38,8 @@ const (
 // Any process may call it at any time; the first one makes them. It is called again
 // after each reconnection, as the server may have come back without its files.
 func (b *Bus) Ensure(ctx context.Context) error {
-	for _, config := range b.streamConfigs() {
-		if err := b.ensureSized(ctx, config); err != nil {
-			return err
-		}
+	if err := b.ensureStreams(ctx); err != nil {
+		return err
 	}
 	consumers := []struct {
 		stream string
@@ -72,6 +70,26 @@ func (b *Bus) Ensure(ctx context.Context) error {
 			return unavailable("make consumer "+c.config.Durable, err)
 		}
 	}
+	return nil
+}
+
+func (b *Bus) ensureStreams(ctx context.Context) error {
+	for _, config := range b.streamConfigs() {
+		err := b.ensureSized(ctx, config)
+		var small *NoRoomError
+		if errors.As(err, &small) && config.Name == StreamEvents {
+			if err = b.giveWay(ctx); err == nil {
+				err = b.ensureSized(ctx, config)
+			}
+		}
+		if err != nil {
+			if errors.As(err, &small) {
+				b.missing.Store(small)
+			}
+			return err
+		}
+	}
+	b.missing.Store(nil)
 	return nil
 }
 
@@ -115,15 +133,8 @@ func (b *Bus) streamConfigs() []jetstream.StreamConfig {
 			c.Description = "outcomes on their way to the database"
 			c.Retention = jetstream.WorkQueuePolicy
 		}),
-		// A server reserves what a stream is limited to, so these come last, and EVENTS takes what
-		// is left.
-		with(func(c *jetstream.StreamConfig) {
-			c.Name, c.Subjects = StreamRejected, []string{subjectRejected + ">"}
-			c.Description = "messages that are not valid events, with the reason"
-			c.MaxAge, c.MaxBytes, c.Discard = b.options.Retention, 1<<30, jetstream.DiscardOld
-			c.MaxMsgsPerSubject = maxRejectedEach
-			c.AllowDirect = true // a list that lags behind harms nobody
-		}),
+		// A server reserves what a stream is limited to, so these come last: EVENTS, without which nothing is
+		// delivered, and then what need not be there.
 		with(func(c *jetstream.StreamConfig) {
 			c.Name, c.Subjects = StreamEvents, []string{SubjectsEvents}
 			c.Description = "shipment events as published"
@@ -132,6 +143,13 @@ func (b *Bus) streamConfigs() []jetstream.StreamConfig {
 			// Full, it refuses: what waits is not given up for what comes. MakeRoom drops
 			// what is done before.
 			c.MaxBytes, c.Discard = b.options.MaxBytes, jetstream.DiscardNew
+		}),
+		with(func(c *jetstream.StreamConfig) {
+			c.Name, c.Subjects = StreamRejected, []string{subjectRejected + ">"}
+			c.Description = "messages that are not valid events, with the reason"
+			c.MaxAge, c.MaxBytes, c.Discard = b.options.Retention, 1<<30, jetstream.DiscardOld
+			c.MaxMsgsPerSubject = maxRejectedEach
+			c.AllowDirect = true // a list that lags behind harms nobody
 		}),
 	}
 }

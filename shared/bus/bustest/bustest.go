@@ -103,6 +103,14 @@ func (s *Server) Restart() {
 	s.Start()
 }
 
+// Within stops the server and starts it again with so many bytes for streams.
+func (s *Server) Within(bytes int64) {
+	s.tb.Helper()
+	s.Stop()
+	s.store = bytes
+	s.Start()
+}
+
 // Wipe stops the server, removes all that JetStream kept and starts it again: the bus
 // lost whole.
 func (s *Server) Wipe() {

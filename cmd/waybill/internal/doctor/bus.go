@@ -142,6 +142,9 @@ const full, almostFull = 0.95, 0.8
 
 func stream(look bus.StreamLook) finding.Finding {
 	if look.Missing {
+		if look.LeastBytes > 0 {
+			return finding.Bad("is missing, and needs "+console.Size(look.LeastBytes), "While EVENTS or REJECTED is missing, nothing is delivered. Events from REST wait in the database.", "see the log of an API or a dispatcher: for want of room, make some on the disk of nats-server, or raise its max_file_store")
+		}
 		return finding.Bad("is missing", "What it is for does not work.", "restart a dispatcher, which makes it; see the log of nats-server if it does not")
 	}
 	text := fmt.Sprintf("%d stored, %s", look.Messages, console.Size(int64(look.Bytes)))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"waybill.dev/services/api/internal/web"
+	"waybill.dev/shared/bus"
 	"waybill.dev/shared/problem"
 )
 
@@ -18,6 +19,7 @@ const (
 	stateUp      = "up"
 	stateDown    = "down"
 	statePending = "migrations pending"
+	stateNoRoom  = "no room"
 )
 
 // Store is the database.
@@ -30,11 +32,13 @@ type Store interface {
 // Bus is the bus.
 type Bus interface {
 	Ready() error
+	// Missing tells which stream the bus has no room for; nil: all are there.
+	Missing() *bus.NoRoomError
 }
 
 // Routes returns the operations. They are open to all.
-func Routes(store Store, bus Bus) []web.Route {
-	h := &handlers{store, bus}
+func Routes(store Store, b Bus) []web.Route {
+	h := &handlers{store, b}
 	return []web.Route{
 		{
 			Method: http.MethodGet, Path: "/healthz", Operation: "checkHealth",
@@ -58,19 +62,24 @@ type healthView struct {
 	Status string `json:"status"`
 	Store  string `json:"store"`
 	Bus    string `json:"bus"`
+	// Missing says why nothing is delivered, though events are accepted.
+	Missing string `json:"missing,omitempty"`
 }
 
-func (h *handlers) busState() string {
+func (h *handlers) lookAtBus(view *healthView) {
+	view.Bus = stateUp
 	if h.bus.Ready() != nil {
-		return stateDown
+		view.Bus = stateDown
+	} else if missing := h.bus.Missing(); missing != nil {
+		view.Bus, view.Missing = stateNoRoom, missing.Error()
 	}
-	return stateUp
 }
 
 func (h *handlers) alive(c *web.Call) error {
 	ctx, cancel := context.WithTimeout(c.Context(), aliveBudget)
 	defer cancel()
-	view := healthView{Status: "alive", Store: stateUp, Bus: h.busState()}
+	view := healthView{Status: "alive", Store: stateUp}
+	h.lookAtBus(&view)
 	if h.store.Ping(ctx) != nil {
 		view.Store = stateDown
 	}
@@ -79,7 +88,8 @@ func (h *handlers) alive(c *web.Call) error {
 
 // ready does not depend on the bus: what it can't take now goes out when it is back.
 func (h *handlers) ready(c *web.Call) error {
-	view := healthView{Status: "ready", Store: stateUp, Bus: h.busState()}
+	view := healthView{Status: "ready", Store: stateUp}
+	h.lookAtBus(&view)
 	detail := ""
 	if err := h.store.Ping(c.Context()); err != nil {
 		view.Store, detail = stateDown, "The store can't be reached."

@@ -16,7 +16,7 @@ func samples() map[string][]any {
 	c := change{Action: hostile, Timestamp: at.Format(time.RFC3339)}
 	return map[string][]any{
 		"system.html": {systemView{}, down, systemView{
-			Process: Process{hostile, at, []Setting{{"WAYBILL_DATA_DIR", hostile, "flag"}, {"WAYBILL_RETENTION", "", "default"}}}, Ready: true, Health: health{"ready", "up", "down"},
+			Process: Process{hostile, at, []Setting{{"WAYBILL_DATA_DIR", hostile, "flag"}, {"WAYBILL_RETENTION", "", "default"}}}, Ready: true, Health: health{Status: "ready", Store: "up", Bus: "no room", Missing: "stream EVENTS needs 64 MiB, and the NATS server has less left for streams"},
 			Database: "Postgres", Ping: "1ms", Migrations: []store.Migration{{Version: 1, Name: hostile, Applied: true, AppliedAt: at}, {Version: 2, Name: "b"}},
 			Leader: true, KnowsLeader: true, Unsettled: time.Minute, Dispatchers: []dispatcher{{"d-1", at, at, true}, {hostile, at, at, false}}, Live: 1,
 			Streams: []stream{{"EVENTS", "events", 1000, "5 MiB", at, "fanout", 5, 3, false}, {Name: "HOLD"}}, Backlog: []backlog{{"events", 5}}, Changes: []change{c, {Success: true}}, Memory: "5 MiB", Connections: 3, Now: at,

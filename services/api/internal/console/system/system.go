@@ -45,6 +45,7 @@ type Store interface {
 // Bus is the bus.
 type Bus interface {
 	Ready() error
+	Missing() *bus.NoRoomError
 	Stream(name string) *bus.Stream
 }
 
@@ -104,6 +105,8 @@ type health struct {
 	Status string `json:"status"`
 	Store  string `json:"store"`
 	Bus    string `json:"bus"`
+	// Missing says why nothing is delivered.
+	Missing string `json:"missing"`
 }
 
 type systemView struct {
@@ -192,6 +195,8 @@ func (o *Options) look(ctx context.Context, v *systemView) {
 		v.Health.Bus = "up"
 		if o.Bus.Ready() != nil {
 			v.Health.Bus = "down"
+		} else if missing := o.Bus.Missing(); missing != nil {
+			v.Health.Bus, v.Health.Missing = "no room", missing.Error()
 		}
 		v.Streams = o.streams(ctx)
 	}
