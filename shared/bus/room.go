@@ -78,7 +78,7 @@ type NoRoomError struct {
 
 // Error implements error.
 func (e *NoRoomError) Error() string {
-	return fmt.Sprintf("stream %s needs %d MiB, and the NATS server has less left for streams: %v", e.Stream, e.Bytes>>20, e.err)
+	return fmt.Sprintf("stream %s needs %d MiB, and the NATS server has less left for streams", e.Stream, e.Bytes>>20)
 }
 
 // Unwrap implements errors.Unwrap.
