@@ -22,8 +22,8 @@ type database struct {
 	take func(context.Context) (statements, error)
 }
 
-// pair is the same database in both sizes.
-type pair struct{ small, large database }
+// trio is the same database in both sizes, and the large one spread over many accounts.
+type trio struct{ small, large, spread database }
 
 // plain is a sealer that keeps everything as it is, so that rows can be made by statements alone.
 type plain struct{}
@@ -119,7 +119,7 @@ func settings() []string {
 
 // filled are the databases of this process: they take most of its time, and tests share them.
 type filled struct {
-	sqlite, postgres pair
+	sqlite, postgres trio
 	cluster          *pgtest.Cluster
 	dir              string
 	temporary        bool
@@ -138,7 +138,7 @@ func (f *filled) make(ctx context.Context, keep string) error {
 			return err
 		}
 	}
-	_, err = os.Stat(f.path(size{large}))
+	_, err = os.Stat(f.path(size{rows: large, spread: true}))
 	there := err == nil
 	if f.cluster, err = pgtest.Start(ctx, filepath.Join(f.dir, "postgres"), settings()...); err != nil {
 		return err
@@ -158,10 +158,13 @@ func (f *filled) make(ctx context.Context, keep string) error {
 		work.take(path)
 		return database{"sqlite:" + path, func(context.Context) (statements, error) { return work.take(path), nil }}, database{f.cluster.URL(s.String()), counts.take}, err
 	}
-	if f.sqlite.small, f.postgres.small, err = of(size{small}); err != nil {
+	if f.sqlite.small, f.postgres.small, err = of(size{rows: small}); err != nil {
 		return err
 	}
-	f.sqlite.large, f.postgres.large, err = of(size{large})
+	if f.sqlite.large, f.postgres.large, err = of(size{rows: large}); err != nil {
+		return err
+	}
+	f.sqlite.spread, f.postgres.spread, err = of(size{rows: large, spread: true})
 	return err
 }
 
@@ -169,7 +172,7 @@ func (f *filled) make(ctx context.Context, keep string) error {
 func (f *filled) fill(ctx context.Context, now time.Time) (err error) {
 	inSQLite := make(chan error, 1)
 	go func() {
-		for _, s := range []size{{small}, {large}} {
+		for _, s := range sizes() {
 			if err := fillSQLite(ctx, f.path(s), s, now); err != nil {
 				inSQLite <- err
 				return
@@ -177,7 +180,7 @@ func (f *filled) fill(ctx context.Context, now time.Time) (err error) {
 		}
 		inSQLite <- nil
 	}()
-	for _, s := range []size{{small}, {large}} {
+	for _, s := range sizes() {
 		err = errors.Join(err, fillPostgres(ctx, f.cluster, s.String(), s, now))
 	}
 	return errors.Join(err, <-inSQLite)
@@ -185,7 +188,14 @@ func (f *filled) fill(ctx context.Context, now time.Time) (err error) {
 
 func (f *filled) path(s size) string { return filepath.Join(f.dir, s.String()+".db") }
 
-func (s size) String() string { return fmt.Sprintf("rows_%d", s.rows) }
+func (s size) String() string {
+	if s.spread {
+		return fmt.Sprintf("spread_%d", s.rows)
+	}
+	return fmt.Sprintf("rows_%d", s.rows)
+}
+
+func sizes() []size { return []size{{rows: small}, {rows: large}, {rows: large, spread: true}} }
 
 // end removes everything.
 func (f *filled) end() error {

@@ -7,7 +7,7 @@ import (
 )
 
 // each runs a test for both databases.
-func each(t *testing.T, test func(t *testing.T, dialect string, p *pair)) {
+func each(t *testing.T, test func(t *testing.T, dialect string, p *trio)) {
 	t.Helper()
 	if err := databases(); err != nil {
 		t.Fatalf("fill the databases: %v", err)
@@ -20,10 +20,11 @@ func each(t *testing.T, test func(t *testing.T, dialect string, p *pair)) {
 	})
 }
 
-// Each operation of the API does as much on the large database as on the small one.
+// Each operation of the API does as much on the large database as on the small one, and as much if other accounts have
+// the rest.
 func TestOperations(t *testing.T) {
-	each(t, func(t *testing.T, dialect string, p *pair) {
-		few, many := newRig(t, &p.small), newRig(t, &p.large)
+	each(t, func(t *testing.T, dialect string, p *trio) {
+		few, many, beside := newRig(t, &p.small), newRig(t, &p.large), newRig(t, &p.spread)
 		known := operations(few.deliveries)
 		w := newWatch(t, dialect)
 		for _, route := range api.Routes() {
@@ -46,6 +47,8 @@ func TestOperations(t *testing.T) {
 					w.late(a.name, other.status)
 				}
 				w.compare(a.name, one.did, other.did)
+				c := ask(&route, operations(beside.deliveries)[route.Operation][i], names(beside.deliveries))
+				w.beside(a.name, one.did, beside.do(t, c.method, c.target, c.body).did)
 			}
 		}
 		for name := range known {

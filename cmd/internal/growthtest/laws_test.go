@@ -40,14 +40,16 @@ var laws = []law{
 	on(`FROM requests AS r LEFT JOIN deliveries AS d .* ORDER BY r.delivery_id DESC LIMIT @$`, 10_000, "a page of requests; the small database has fewer"),
 	on(`FROM gateway_deployments d JOIN gateway_builds b .* WHERE d.name IN \(…\)`, 1_000, "a page of 50 deployments; a plan of Postgres with a hundred times as many takes another way to each"),
 	on(`FROM gateway_acme_states WHERE hostname IN \(…\)`, 500, "the 90 domains of an account, of which Postgres reads a small table whole"),
-	on(`FROM key_consumers WHERE bucket_id = \? ORDER BY created_at, seq LIMIT 50$`, 20_000, "50 consumers are weighed with their first 1,000 keys (maxParts) at a time; one has 10,000"),
+	on(`FROM key_consumers WHERE bucket_id = \? ORDER BY created_at, seq LIMIT @$`, 20_000, "50 consumers are weighed with their first 1,000 keys (maxParts) at a time; one has 10,000"),
 	on(`FROM \(SELECT api_keys\..* WHERE consumer_id = \? ORDER BY created_at, seq LIMIT @\) AS part`, 90_000, "the first 1,000 keys (maxParts) of a consumer that has 10,000"),
 
 	on(`FROM gateway_domain_certificates WHERE domain_id IN \(…\)`, 500, "the 90 domains of an account, of which Postgres reads a small table whole"),
 	on(`FROM deliveries AS d WHERE d.day = \? AND \(\(\(?d.account = `, 40_000, "the deliveries of 50 events of a shipment at a time (eventsAtOnce), until the page is full"),
 	on(`FROM rollup_deltas WHERE account = '' OR account = \?`, 0, "what was counted since it was merged last, a minute ago"),
 	on(`FROM gateway_tunnel_operations WHERE \(tunnel_id = \? AND kind = \? AND document = \?\)`, 0, "the operations of a tunnel until a purge ends them"),
-	on(`^SELECT w.id, w.rate_per_second, w.max_in_flight, .* LIMIT 20 \) s`, 1_000, "the last 20 answers of each webhook that a dry run found deliveries of"),
+	on(`^SELECT w.id, w.rate_per_second, w.max_in_flight, .* LIMIT @ \) s`, 1_000, "the last 20 answers of each webhook that a dry run found deliveries of"),
+
+	on(`FROM deliveries AS d WHERE \(d.account = \?\) IS TRUE AND d.webhook_id = \? ORDER BY d.id DESC LIMIT @$`, 3_000, "a page of a webhook's deliveries, each on a page of the database of its own"),
 
 	// Totals, which the contract has exact in every list with an offset: one entry of an index for each row.
 	on(`^SELECT count\(\*\) FROM (projects|key_buckets) WHERE account = \?$`, 0, "the exact total of a list, 3 steps for each of n"),
@@ -57,6 +59,7 @@ var laws = []law{
 	on(`FROM gateway_deployments WHERE \(account = \? AND removed_at IS NULL\) AND project = \? AND environment_type = \? ORDER BY created_at, seq LIMIT @$`, 50_000, "the deployments of a project of one type are looked for among at most 10,000 (domain.MaxDeployments)"),
 	on(`^SELECT count\(\*\) FROM audit_log WHERE NOT counted AND account = \?`, 20_000, "what came since the last purge, an hour ago; the index has nothing else"),
 	on(`^SELECT count\(\*\) FROM audit_log WHERE counted AND account = \? AND at >= \? AND at < \?`, 25_000, "the entries of the days of which a list has a part"),
+	on(`^INSERT INTO audit_days`, 20_000, "a batch of at most 500 counts"),
 	on(`^UPDATE audit_log SET counted = `, 50_000, "a batch of at most 1,000 entries (store.BatchRows)"),
 
 	// What was asked for, and bounds of it.
@@ -66,15 +69,19 @@ var laws = []law{
 	on(`^SELECT count\(\*\) FROM \(SELECT @ AS one FROM (deliveries|requests AS r) WHERE .* LIMIT @\) AS found$`, 0, "counts what waits for a webhook up to 100,000 (pipeline.MostCounted), then stops"),
 	on(`FROM \(SELECT d\.\* FROM deliveries AS d WHERE .* ORDER BY d.id DESC LIMIT @\) AS d WHERE`, 300_000, "a list looks through 4,000 deliveries at most (maxLooked), then gives a cursor"),
 	on(`^SELECT d.id FROM deliveries AS d WHERE .* ORDER BY d.id DESC LIMIT @ OFFSET @$`, 40_000, "the end of the 4,000 deliveries that a list looks through (maxLooked)"),
-	on(`^SELECT d.webhook_id, count\(\*\) AS number, .* FROM deliveries AS d WHERE`, 1_000_000, "a dry run looks at 20,000 deliveries at most, then estimates"),
+	on(`^SELECT d.webhook_id, count\(\*\) AS number, .* FROM deliveries AS d WHERE`, 2_000_000, "a dry run looks at 20,000 deliveries at most, then estimates"),
 	on(`^SELECT d.id FROM deliveries AS d WHERE .* ORDER BY d.id LIMIT @ OFFSET @$`, 150_000, "the end of the 20,000 deliveries that a dry run looks at"),
+	on(`^INSERT INTO (requests|job_deliveries) .* SELECT .* FROM deliveries d (JOIN|WHERE)`, 150_000, "a page of a job"),
+	on(`^SELECT d.id FROM deliveries AS d WHERE .* d.updated_at <= \?\) ORDER BY d.id LIMIT @$`, 100_000, "a page of a job, which goes on from the last delivery that it looked at"),
 	on(`^UPDATE webhooks SET version=\? WHERE account = \? AND signing <> \? AND NOT deleted$`, 60_000, "the webhooks of an account, at most 10,000 (domain.MaxWebhooks), all of which must hear of its new key"),
 	on(`^DELETE FROM key_buckets WHERE`, 0, "what a bucket has goes with it"),
 	on(`^DELETE FROM webhook_cursors WHERE webhook_id = \?$`, 2_000, "the cursors of a webhook, at most 100"),
 	on(`FROM features f LEFT JOIN meters m .* WHERE f.bucket_id IN \(\?\)`, 10_000, "the features of a bucket, or Postgres reads a small table whole"),
 
 	// What ends soon.
-	on(`ORDER BY \S+ LIMIT \?\) AS (ends|uploaded|given)\b`, 300_000, "counts what ends within 14 days up to 1,000 of a kind (domain.MaxExpiring), then stops"),
+	on(`^SELECT count\(\*\) AS n, min\(\w+\) AS soonest FROM \(SELECT (k\.)?expires_at .* LIMIT \?\) AS ends$`, 20_000, "counts what ends within 14 days up to 1,000 of a kind (domain.MaxExpiring), then stops"),
+	on(`^SELECT count\(\*\) AS n, min\(at\) AS soonest FROM \(SELECT [wh]\..* LIMIT \?\) AS ends$`, 60_000, "counts what ends within 14 days up to 1,000 of a kind (domain.MaxExpiring), then stops"),
+	on(`^SELECT COUNT\(\*\) AS n, MIN\(not_after\) AS soonest FROM .* LIMIT \?\) AS uploaded .* LIMIT \?\) AS given`, 300_000, "counts what ends within 14 days up to 1,000 of two kinds (domain.MaxExpiring), then stops"),
 	on(`FROM webhook.* \w\.(auth_expires_at|previous_secret_expires_at|certificate_expires_at) LIMIT @$`, 60_000, "what of an account ends within 14 days, the soonest 1,000"),
 	on(`FROM api_keys k JOIN .* ORDER BY k.expires_at LIMIT @$`, 0, "the keys that end within 14 days, of all accounts: keys have no account beside their end"),
 	on(`^SELECT d.hostname, COALESCE\(c.not_after, s.not_after\) AS not_after FROM gateway_domains d`, 3_000, "the domains of an account, at most 100 (domain.MaxCustomDomains), of which Postgres reads small tables whole"),
@@ -86,11 +93,23 @@ var laws = []law{
 	on(`FROM outbox WHERE .*received_at < \? .* ORDER BY received_at, account, id LIMIT @$`, 10_000, "a page of the relay, at most 256 events"),
 	on(`^UPDATE outbox o SET relayed_at`, 5_000, "a page of the relay, at most 256 events"),
 	on(`WHERE (webhook_id|id) (IN \(SELECT value FROM json_each\(\?\)\)|= ANY\(\?\))( AND NOT deleted)?$`, 20_000, "the webhooks of a batch of outcomes, at most 1,000"),
+	on(`FROM rollups WHERE \(account, webhook_id, step, start, event_type, class\) IN \(VALUES`, 10_000, "the counts of a batch of outcomes: the text differs by how many they are"),
 	on(`^copy deliveries \(`, 60_000, "a batch of deliveries, at most 1,000, in each index of their table"),
 }
 
-// allows tells whether a law lets one call of a statement do so much on the large database.
-func allows(text string, each int64) bool {
+// beside are the statements of an operation of one account that may do more because of others, and why.
+var beside = []law{
+	on(`FROM api_keys k JOIN .* ORDER BY k.expires_at LIMIT @$`, 0, "the keys that end within 14 days, of all accounts: keys have no account beside their end"),
+	on(`FROM webhook_health h JOIN webhooks w .* ORDER BY h.certificate_expires_at LIMIT @$`, 60_000, "the receivers' certificates that end within 14 days, of all accounts: the account is with the webhook"),
+	on(`FROM accounts ORDER BY created_at, seq LIMIT`, 20_000, "a page of accounts; the small database has ten"),
+	on(`FROM gateway_requests WHERE deployment = \? AND .* ORDER BY at DESC, \+?id DESC LIMIT @$`, 8_000, "a page of requests; the small database has two of the kind"),
+	on(`^SELECT d.id FROM deliveries AS d WHERE d.account = \? .* ORDER BY d.id DESC LIMIT @ OFFSET @$`, 5_000, "the end of what a list looks through: in the small database it finds enough"),
+	on(`FROM \(SELECT d\.\* FROM deliveries AS d WHERE d.account = \? .*ORDER BY d.id DESC LIMIT @\) AS d WHERE`, 25_000, "a list looks through the account's deliveries until the page is full: those of one type lie closer in the small database"),
+	on(`^DELETE FROM key_buckets WHERE`, 0, "what a bucket has goes with it: the 90th has nothing in the small database"),
+}
+
+// allows tells whether one of the laws lets one call of a statement do so much on the large database.
+func allows(laws []law, text string, each int64) bool {
 	for i := range laws {
 		if laws[i].of.MatchString(text) {
 			return laws[i].most == 0 || each <= laws[i].most

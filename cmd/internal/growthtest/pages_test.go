@@ -38,52 +38,86 @@ func (r *rig) signIn(t *testing.T) {
 	r.cookie, _, _ = strings.Cut(a.header.Get("Set-Cookie"), ";")
 }
 
-func (r *rig) page(t *testing.T, target string) answer {
+func (r *rig) page(t *testing.T, method, target, form string) answer {
 	t.Helper()
-	return r.do(t, http.MethodGet, target, "", func(q *http.Request) {
+	return r.do(t, method, target, form, func(q *http.Request) {
 		q.Header.Del("Authorization")
 		q.Header.Set("Cookie", r.cookie)
+		if method != http.MethodGet {
+			q.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			q.Header.Set("Sec-Fetch-Site", "same-origin")
+		}
 	})
 }
 
-// Each page of the console does as much on the large database as on the small one. Acts do what the
-// operation does that they call.
+// Each page of the console does as much on the large database as on the small one, and as much if other accounts have
+// the rest. What is sent from a page, see forms, does so, too.
 func TestPages(t *testing.T) {
-	each(t, func(t *testing.T, dialect string, p *pair) {
-		few, many := newRig(t, &p.small), newRig(t, &p.large)
-		few.signIn(t)
-		many.signIn(t)
+	each(t, func(t *testing.T, dialect string, p *trio) {
+		rigs := []*rig{newRig(t, &p.small), newRig(t, &p.large), newRig(t, &p.spread)}
+		for _, r := range rigs {
+			r.signIn(t)
+		}
 		w := newWatch(t, dialect)
+		known := forms()
 		for _, route := range api.Pages() {
-			if route.Method != http.MethodGet {
-				continue
+			form, ok := known[route.Path]
+			if sent := route.Method != http.MethodGet; sent && !ok {
+				t.Errorf("nothing is sent to the page %s: add its form to forms", route.Path)
+			} else if sent {
+				delete(known, route.Path)
+				w.page(route.Path, route.Method, []call{form}, rigs)
+			} else {
+				w.page(route.Path, route.Method, nil, rigs)
 			}
-			calls := []call{{}}
-			if known := pages(few.deliveries)[route.Path]; known != nil {
-				calls = known
-			}
-			for i, c := range calls {
-				other := c
-				if known := pages(many.deliveries)[route.Path]; known != nil {
-					other = known[i]
-				}
-				name := "page " + route.Path
-				if c.as != "" {
-					name += ", " + c.as
-				}
-				a := few.page(t, withQuery(names(few.deliveries).Replace(route.Path), c.query))
-				b := many.page(t, withQuery(names(many.deliveries).Replace(route.Path), other.query))
-				if a.status >= http.StatusBadRequest && a.status != c.refused || strings.Contains(a.header.Get("Location"), "/sign-in") {
-					t.Errorf("%s: answered %d\n%.300s", name, a.status, message(a.body))
-				}
-				if b.status != a.status {
-					w.late(name, b.status)
-				}
-				w.compare(name, a.did, b.did)
-			}
+		}
+		for path := range known {
+			t.Errorf("there is no page %s to send a form to", path)
 		}
 		w.end()
 	})
+}
+
+// page opens a page, or sends a form to it, on each of the databases.
+func (w *watch) page(path, method string, forms []call, rigs []*rig) {
+	w.t.Helper()
+	calls := func(r *rig) []call {
+		if known := pages(r.deliveries)[path]; known != nil && forms == nil {
+			return known
+		} else if forms != nil {
+			return forms
+		}
+		return []call{{}}
+	}
+	for i, c := range calls(rigs[0]) {
+		if c.elsewhere {
+			continue
+		}
+		name := "page " + path
+		if method != http.MethodGet {
+			name = "form of " + path
+		}
+		if c.as != "" {
+			name += ", " + c.as
+		}
+		var answers []answer
+		for _, r := range rigs {
+			c := calls(r)[i]
+			if c.path == "" {
+				c.path = path
+			}
+			answers = append(answers, r.page(w.t, method, withQuery(names(r.deliveries).Replace(c.path), c.query), c.body))
+		}
+		few := answers[0]
+		if few.status >= http.StatusBadRequest && few.status != c.refused || strings.Contains(few.header.Get("Location"), "/sign-in") {
+			w.t.Errorf("%s: answered %d\n%.700s", name, few.status, message(few.body))
+		}
+		if many := answers[1]; many.status != few.status {
+			w.late(name, many.status)
+		}
+		w.compare(name, few.did, answers[1].did)
+		w.beside(name, few.did, answers[2].did)
+	}
 }
 
 func withQuery(target, query string) string {

@@ -22,11 +22,12 @@ func (w work) plus(other work) work { return work{w.calls + other.calls, w.amoun
 // each is the work of one call.
 func (w work) each() int64 { return w.amount / max(w.calls, 1) }
 
-// Texts that differ by how many values they have, or by the day of a partition, are one.
+// Texts that differ by how many values they have, by their limits or by the day of a partition, are one.
 var (
 	values     = regexp.MustCompile(`(\$\d+|\?)`)
 	lists      = regexp.MustCompile(`\?(, ?\?)+`)
 	tuples     = regexp.MustCompile(`\((…|\?)\)(, ?\((…|\?)\))*`)
+	limits     = regexp.MustCompile(`(LIMIT|OFFSET) \d+`)
 	partitions = regexp.MustCompile(`_(p\d{8}|h\d{10})\b`)
 )
 
@@ -37,5 +38,5 @@ func plainly(text string) string {
 	if head, tail, ok := strings.Cut(text, " VALUES "); ok {
 		text = head + " VALUES " + tuples.ReplaceAllString(tail, "…")
 	}
-	return partitions.ReplaceAllString(text, "")
+	return limits.ReplaceAllString(partitions.ReplaceAllString(text, ""), "$1 ?")
 }

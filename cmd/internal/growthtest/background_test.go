@@ -32,9 +32,11 @@ import (
 const lives = 13 * time.Second
 
 // What the services do by themselves, and for an event on its way, takes as much for each statement on
-// the large database as on the small one. Nothing is listed here: what runs is what is compared.
+// the large database as on the small one. Nothing is listed here: what runs is what is compared. This test comes before
+// those that leave work behind.
 func TestServices(t *testing.T) {
-	each(t, func(t *testing.T, dialect string, p *pair) {
+	each(t, func(t *testing.T, dialect string, p *trio) {
+		t.Parallel()
 		var did [2]statements
 		var both sync.WaitGroup
 		for i, d := range []*database{&p.small, &p.large} {

@@ -1,0 +1,83 @@
+package growthtest
+
+import (
+	"net/url"
+	"time"
+)
+
+// forms has what is sent to each page of the console that takes a form. Acts call the operations of the API: what
+// they need is in the database, and each takes away something of its own.
+func forms() map[string]call {
+	const buckets, consumers, tunnels, metering = "/console/access/buckets/", "/console/access/buckets/" + bucket + "/consumers/", "/console/tunnels/", "/console/metering/" + bucket
+	hour := url.QueryEscape(time.Now().UTC().Add(-time.Hour).Format(time.RFC3339))
+	return map[string]call{
+		"/console/sample":                                                                           {elsewhere: true},
+		"/console/publish":                                                                          {elsewhere: true},
+		"/console/deliveries/{deliveryId}/retry":                                                    {refused: 409},
+		"/console/deliveries/send-again":                                                            {body: "status=failed"},
+		"/console/deliveries/send-again/chosen":                                                     {body: "id=x", refused: 400},
+		"/console/jobs/{jobId}/cancel":                                                              {refused: 409},
+		"/console/webhooks/new/address":                                                             {body: "url=http://127.0.0.1:9/y"},
+		"/console/webhooks/new":                                                                     {body: "url=http://127.0.0.1:9/y&events=shipment.created"},
+		"/console/webhooks/{webhookId}/settings":                                                    {body: "url=http://127.0.0.1:9/hook&events=shipment.delivered&description=y"},
+		"/console/webhooks/{webhookId}/activate":                                                    {},
+		"/console/webhooks/{webhookId}/pause":                                                       {},
+		"/console/webhooks/{webhookId}/delete":                                                      {path: "/console/webhooks/00000000-0000-7000-8000-000000000089/delete"},
+		"/console/webhooks/{webhookId}/secret":                                                      {},
+		"/console/webhooks/{webhookId}/test":                                                        {},
+		"/console/webhooks/{webhookId}/cursors/{cursorName}/delete":                                 {path: "/console/webhooks/" + webhook + "/cursors/cursor-89/delete"},
+		"/console/signing-keys/rotate":                                                              {},
+		"/console/webhooks/{webhookId}/replay":                                                      {body: "since=" + hour + "&status=undelivered"},
+		"/console/catalogue/{eventType}/publish":                                                    {elsewhere: true},
+		"/console/rejected/message":                                                                 {query: "sequence=1", refused: 400},
+		"/console/new-deployment":                                                                   {refused: 400},
+		"/console/deployments/{deploymentName}/builds/{buildId}/deploy":                             {},
+		"/console/deployments/{deploymentName}/deploy":                                              {refused: 400},
+		"/console/deployments/{deploymentName}/delete":                                              {path: "/console/deployments/project-1-main-0000000089/delete"},
+		"/console/environments/{projectName}":                                                       {body: "productionBranch=main"},
+		"/console/environments/{projectName}/{branchName}":                                          {body: "name=C&value=x"},
+		"/console/environments/{projectName}/{branchName}/{variableName}":                           {body: "value=y"},
+		"/console/environments/{projectName}/{branchName}/{variableName}/delete":                    {path: "/console/environments/project-1/branch-89/NAME/delete"},
+		"/console/domains":                                                                          {body: "hostname=console.example.com&deployment=" + deployment},
+		"/console/domains/update":                                                                   {body: "hostname=h1.example.com&deployment=" + deployment},
+		"/console/domains/verify":                                                                   {body: "hostname=h2.example.com"},
+		"/console/domains/delete":                                                                   {body: "hostname=h89.example.com"},
+		"/console/domains/certificate":                                                              {body: "hostname=h3.example.com&certificate=x&privateKey=y", refused: 400},
+		"/console/domains/certificate/delete":                                                       {body: "hostname=h5.example.com"},
+		"/console/certificates":                                                                     {body: "name=console&certificate=x", refused: 400},
+		"/console/certificates/{certificateId}":                                                     {body: "name=console"},
+		"/console/certificates/{certificateId}/delete":                                              {path: "/console/certificates/" + numbered("ca_", 89) + "/delete"},
+		"/console/tunnels":                                                                          {body: "name=console"},
+		"/console/tunnels/{tunnelId}":                                                               {body: "document=" + url.QueryEscape(`{"version":1,"services":[]}`)},
+		"/console/tunnels/{tunnelId}/rotate":                                                        {},
+		"/console/tunnels/{tunnelId}/delete":                                                        {path: tunnels + numbered("tnl_", 89) + "/delete"},
+		"/console/access/new-bucket":                                                                {body: "name=console"},
+		"/console/access/buckets/{bucketName}/edit":                                                 {body: "description=y"},
+		"/console/access/buckets/{bucketName}/delete":                                               {path: buckets + "bucket-89/delete"},
+		"/console/access/buckets/{bucketName}/new-consumer":                                         {body: "name=console"},
+		"/console/access/buckets/{bucketName}/consumers/{consumerName}/edit":                        {body: "description=y"},
+		"/console/access/buckets/{bucketName}/consumers/{consumerName}/delete":                      {path: consumers + "consumer-89/delete"},
+		"/console/access/buckets/{bucketName}/consumers/{consumerName}/new-key":                     {},
+		"/console/access/buckets/{bucketName}/consumers/{consumerName}/roll":                        {path: consumers + "consumer-7/roll"},
+		"/console/access/buckets/{bucketName}/consumers/{consumerName}/keys/{keyId}":                {path: consumers + "consumer-11/keys/" + numbered("key_", 11), body: "description=y"},
+		"/console/access/buckets/{bucketName}/consumers/{consumerName}/keys/{keyId}/delete":         {path: consumers + "consumer-13/keys/" + numbered("key_", 13) + "/delete"},
+		"/console/access/buckets/{bucketName}/consumers/{consumerName}/new-manager":                 {body: "email=c@example.com&sub=c"},
+		"/console/access/buckets/{bucketName}/consumers/{consumerName}/managers/{managerId}/delete": {path: consumers + "consumer-1/managers/" + numbered("mngr_", 8) + "/delete"},
+		"/console/access/projects":                                                                  {body: "name=console"},
+		"/console/access/accounts":                                                                  {body: "name=console"},
+		"/console/access/admin-key":                                                                 {body: "account=tenant-1"},
+		"/console/metering/{bucketName}":                                                            {body: "slug=console&aggregation=COUNT&eventType=console"},
+		"/console/metering/{bucketName}/meters/{meterIdOrSlug}/delete":                              {path: metering + "/meters/meter_89/delete", refused: 409},
+		"/console/metering/{bucketName}/features":                                                   {body: "key=console&name=x&meterSlug=meter_1"},
+		"/console/metering/{bucketName}/features/{featureId}/archive":                               {path: metering + "/features/" + numbered("ftr_", 79) + "/archive"},
+		"/console/metering/{bucketName}/plans":                                                      {body: "document=" + url.QueryEscape(plan("console"))},
+		"/console/metering/{bucketName}/plans/{planId}":                                             {path: metering + "/plans/" + numbered("pln_", 78), body: "document=" + url.QueryEscape(plan(""))},
+		"/console/metering/{bucketName}/plans/{planId}/publish":                                     {path: metering + "/plans/" + numbered("pln_", 78) + "/publish"},
+		"/console/metering/{bucketName}/plans/{planId}/archive":                                     {path: metering + "/plans/" + numbered("pln_", 78) + "/archive"},
+		"/console/metering/{bucketName}/plans/{planId}/delete":                                      {path: metering + "/plans/" + numbered("pln_", 79) + "/delete"},
+		"/console/metering/{bucketName}/consumers/{consumerName}":                                   {path: metering + "/consumers/consumer-2", body: "planKey=plan_1", refused: 409},
+		"/console/metering/{bucketName}/consumers/{consumerName}/delete":                            {path: metering + "/consumers/consumer-10/delete"},
+		"/console/mcp":                   {},
+		"/console/settings/sessions/end": {},
+	}
+}
