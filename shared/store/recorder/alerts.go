@@ -92,14 +92,7 @@ func (w *recordWork) alert(ctx context.Context, tx alertsTx, counted *tally) err
 	if err := a.write(ctx); err != nil {
 		return err
 	}
-	for id, s := range a.told {
-		if s.changed {
-			if err := a.keep(ctx, id, s); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return a.keep(ctx)
 }
 
 // tellUsedUp adds an alert for each webhook that this transaction has made inactive because a quota of
@@ -251,6 +244,8 @@ func (a *alerts) write(ctx context.Context) error {
 	if err != nil || len(listeners) == 0 {
 		return err
 	}
+	var events []domain.Event
+	of := map[domain.EventKey]*transition{}
 	for i := range a.found {
 		t := &a.found[i]
 		hook := a.hooks[t.webhook]
@@ -261,17 +256,27 @@ func (a *alerts) write(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		added, err := a.insert(ctx, &event)
-		if err != nil {
-			return err
+		if of[event.Key()] != nil {
+			continue
 		}
-		if !added {
-			continue // it was told before
-		}
-		a.counted.alerts = append(a.counted.alerts, event.Key())
+		of[event.Key()] = t
+		events = append(events, event)
 		if t.kind == domain.DeliveryExhausted {
 			s := a.state(t.webhook)
 			s.told, s.leftOut, s.changed = s.told+1, 0, true
+		}
+	}
+	added, err := a.insert(ctx, events)
+	if err != nil {
+		return err
+	}
+	for i := range events {
+		key := events[i].Key()
+		if _, ok := added[key]; ok {
+			a.counted.alerts = append(a.counted.alerts, key)
+		} else if t := of[key]; t.kind == domain.DeliveryExhausted { // it was told before
+			s := a.state(t.webhook)
+			s.told, s.leftOut = s.told-1, s.leftOut+t.leftOut
 		}
 	}
 	return nil
@@ -390,25 +395,77 @@ func (a *alerts) listeners(ctx context.Context) (map[string][]listener, error) {
 	return found, err
 }
 
-// insert adds an alert to the log, and to the outbox as one that nobody has published yet.
-func (a *alerts) insert(ctx context.Context, e *domain.Event) (bool, error) {
-	n, err := a.tx.exec(ctx, `INSERT INTO events (day, account, id, type, occurred_at, payload, received_at, source, xact)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, `+a.tx.xact()+`) ON CONFLICT DO NOTHING`,
-		a.tx.date(e.ReceivedAt), e.Account, e.ID, string(e.Type), e.Timestamp, e.Payload, a.tx.moment(e.ReceivedAt), string(domain.SourceWaybill))
-	if err != nil || n == 0 {
-		return false, err
+// insert adds alerts to the log, and to the outbox as events that nobody has published yet. It returns those
+// that were not there.
+func (a *alerts) insert(ctx context.Context, events []domain.Event) (map[domain.EventKey]struct{}, error) {
+	at := make(map[[2]string]domain.EventKey, len(events))
+	values := make([]any, 0, 8*len(events))
+	for i := range events {
+		e := &events[i]
+		at[[2]string{e.Account, e.ID}] = e.Key()
+		values = append(values, a.tx.date(e.ReceivedAt), e.Account, e.ID, string(e.Type), e.Timestamp, e.Payload, a.tx.moment(e.ReceivedAt), string(domain.SourceWaybill))
 	}
-	_, err = a.tx.exec(ctx, `INSERT INTO outbox (received_at, account, id, version, relayed)
-		VALUES ($1, $2, $3, (SELECT version FROM config_version), -1)`, a.tx.moment(e.ReceivedAt), e.Account, e.ID)
-	return err == nil, err
+	added := make(map[domain.EventKey]struct{}, len(events))
+	err := a.eachChunk(ctx, "INSERT INTO events (day, account, id, type, occurred_at, payload, received_at, source, xact) VALUES ",
+		a.tx.xact(), " ON CONFLICT DO NOTHING RETURNING account, id", 8, values, func(scan scanner) error {
+			var account, id string
+			err := scan(&account, &id)
+			added[at[[2]string{account, id}]] = struct{}{}
+			return err
+		})
+	if err != nil {
+		return nil, err
+	}
+	values = values[:0]
+	for i := range events {
+		if _, ok := added[events[i].Key()]; ok {
+			values = append(values, a.tx.moment(events[i].ReceivedAt), events[i].Account, events[i].ID)
+		}
+	}
+	return added, a.eachChunk(ctx, "INSERT INTO outbox (received_at, account, id, version, relayed) VALUES ",
+		"(SELECT version FROM config_version), -1", "", 3, values, nil)
 }
 
-// keep stores what was told of a webhook.
-func (a *alerts) keep(ctx context.Context, id domain.WebhookID, s *toldState) error {
-	_, err := a.tx.exec(ctx, `INSERT INTO webhook_alerts (webhook_id, failing, opened, minute, told, left_out, updated_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7)
-		ON CONFLICT (webhook_id) DO UPDATE SET failing = excluded.failing, opened = excluded.opened, minute = excluded.minute,
-			told = excluded.told, left_out = excluded.left_out, updated_at = excluded.updated_at`,
-		string(id), s.failing, s.opened, a.tx.moment(s.minute), s.told, s.leftOut, a.tx.moment(a.work.now))
-	return err
+// keep stores what was told of webhooks.
+func (a *alerts) keep(ctx context.Context) error {
+	var values []any
+	for _, id := range slices.Sorted(maps.Keys(a.told)) { // in one order, so that nobody waits crosswise
+		if s := a.told[id]; s.changed {
+			values = append(values, string(id), s.failing, s.opened, a.tx.moment(s.minute), s.told, s.leftOut, a.tx.moment(a.work.now))
+		}
+	}
+	return a.eachChunk(ctx, "INSERT INTO webhook_alerts (webhook_id, failing, opened, minute, told, left_out, updated_at) VALUES ", "",
+		` ON CONFLICT (webhook_id) DO UPDATE SET failing = excluded.failing, opened = excluded.opened, minute = excluded.minute,
+			told = excluded.told, left_out = excluded.left_out, updated_at = excluded.updated_at`, 7, values, nil)
+}
+
+// alertRows is how many rows a statement of alerts has at most: a record transaction must not become longer by
+// three round trips for each webhook that fails.
+const alertRows = 500
+
+// eachChunk runs a statement over rows of so many values, some rows at a time. Each row ends with rest, if there is one.
+func (a *alerts) eachChunk(ctx context.Context, head, rest, tail string, columns int, values []any, each func(scanner) error) error {
+	for chunk := range slices.Chunk(values, alertRows*columns) {
+		var text strings.Builder
+		text.WriteString(head)
+		for i := range chunk {
+			switch {
+			case i == 0:
+				text.WriteString("(")
+			case i%columns == 0:
+				text.WriteString("), (")
+			default:
+				text.WriteString(", ")
+			}
+			text.WriteString("$" + strconv.Itoa(i+1))
+			if rest != "" && i%columns == columns-1 {
+				text.WriteString(", " + rest)
+			}
+		}
+		text.WriteString(")" + tail)
+		if err := a.tx.query(ctx, text.String(), each, chunk...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
