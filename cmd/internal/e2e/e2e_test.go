@@ -30,6 +30,7 @@ func cases() map[string]func(*world) {
 		"duplicates are told and not delivered":          duplicates,
 		"bad bus messages are rejected with the reason":  rejected,
 		"bad requests name their faults":                 refused,
+		"more than the store takes is refused at once":   pushedBack,
 		"a webhook's change holds for the next event":    changes,
 		"SIGTERM loses and repeats nothing":              graceful,
 		"a hanging receiver delays no other":             isolation,
