@@ -88,6 +88,7 @@ func exceptions() []exception {
 		{"gateway_not_kept", allOfTenant, "one row for each minute in which requests were not kept, until the retention of the log ends", "shared/store/traffic.(*Traffic).NotKept"},
 		{"gateway_requests", allOfTenant, "the first and the last row of an index: one each", "shared/store/traffic.(*Traffic).bounds"},
 		{"gateway_requests", allOfTenant, "a search ends after about a second and gives a cursor; a list is in the order of an index, and passes over those of one moment", "shared/store/traffic.find"},
+		{"gateway_domains", openRange, "those that were removed a day ago: they leave the table with this purge", "shared/store/domains.(*Domains).Purge"},
 		{"gateway_tunnels", openRange, "a batch at a time, in the order of the index, from the oldest one on: the LIMIT is in what picks it", "shared/store/tunnels.(*Tunnels).Purge"},
 		{"gateway_tunnels", wholeTable, "a gateway reads all tunnels once when it starts, then those that changed since a version", "shared/store/tunnels.(*Tunnels).ServedTunnels"},
 		{"gateway_tunnel_tokens", openRange, "tokens that have ended and were not removed yet, of all tunnels", "shared/store/tunnels.endTokens"},

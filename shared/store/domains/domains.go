@@ -327,9 +327,21 @@ func (s *Domains) changed(ctx context.Context, tx *gorm.DB, row *domainRow) erro
 	return nil
 }
 
-// Purge removes domains that were removed a day ago, and locks that have ended.
+// purgeStates deletes what became of the certificates of domains that were removed. A hostname that is verified again
+// keeps what it has.
+const purgeStates = `DELETE FROM gateway_acme_states WHERE hostname IN (
+	SELECT s.hostname FROM gateway_domains d JOIN gateway_acme_states s ON s.hostname = d.hostname
+	WHERE d.removed_at < ? AND NOT EXISTS (
+		SELECT 1 FROM gateway_domains o WHERE o.hostname = d.hostname AND o.verified_at IS NOT NULL AND o.removed_at IS NULL)
+	ORDER BY d.removed_at LIMIT ?)`
+
+// Purge removes domains that were removed a day ago with the states of their certificates, and locks that have ended.
 func (s *Domains) Purge(ctx context.Context, now time.Time) error {
-	if _, err := s.db.Purge(ctx, "gateway_domains", "id", "removed_at < ?", store.InstantOf(now.Add(-domain.DomainRemovedTime))); err != nil {
+	before := store.InstantOf(now.Add(-domain.DomainRemovedTime))
+	if _, err := s.db.Batches(ctx, func(tx *gorm.DB, rows int) *gorm.DB { return tx.Exec(purgeStates, before, rows) }); err != nil {
+		return store.Wrap("purge states of certificates", err)
+	}
+	if _, err := s.db.Purge(ctx, "gateway_domains", "id", "removed_at < ?", before); err != nil {
 		return store.Wrap("purge custom domains", err)
 	}
 	_, err := s.db.Purge(ctx, "gateway_acme_locks", "name", "expires_at < ?", store.InstantOf(now.Add(-lockTime)))

@@ -18,11 +18,12 @@ func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
 // TestSuite is what callers rely on, on both databases.
 func TestSuite(t *testing.T) {
 	storetest.Run(t, func(b *storetest.Bench) *bench { return &bench{b, domains.New(b.DB)} }, map[string]storetest.Tests[*bench]{"domains": {
-		"tells gateways of verified domains alone": testServed,
-		"is looked up by one process at a time":    testChecks,
-		"keeps certificates sealed":                testCertificate,
-		"keeps values below keys":                  testStorage,
-		"gives a lock to one":                      testLocks,
+		"tells gateways of verified domains alone":  testServed,
+		"is looked up by one process at a time":     testChecks,
+		"keeps certificates sealed":                 testCertificate,
+		"keeps values below keys":                   testStorage,
+		"gives a lock to one":                       testLocks,
+		"forgets removed domains with what is kept": testPurge,
 	}})
 }
 
@@ -155,4 +156,37 @@ func testLocks(t *testing.T, b *bench) {
 		t.Fatal(err)
 	}
 	lock("one", true)
+}
+
+func testPurge(t *testing.T, b *bench) {
+	names := []string{"kept.example.org", "again.example.org", "gone.example.org"}
+	for i, name := range names {
+		b.create(t, name, true)
+		state := domains.CertificateState{ValidTo: b.DB.Now().Add(time.Hour), Failures: i + 1}
+		if err := b.NoteCertificate(t.Context(), name, state); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range names[1:] {
+		if err := b.DeleteCustomDomain(t.Context(), domain.DefaultAccount, name, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.create(t, "again.example.org", true)
+	for _, c := range []struct {
+		now  time.Time
+		want []int // failures; 0: there is no state
+	}{
+		{b.DB.Now(), []int{1, 2, 3}},
+		{b.DB.Now().Add(domain.DomainRemovedTime + time.Minute), []int{1, 2, 0}},
+	} {
+		if err := b.Purge(t.Context(), c.now); err != nil {
+			t.Fatal(err)
+		}
+		for i, name := range names {
+			if state, err := b.CertificateState(t.Context(), name); err != nil || state.Failures != c.want[i] {
+				t.Errorf("at %s %s has %+v, %v", c.now, name, state, err)
+			}
+		}
+	}
 }
