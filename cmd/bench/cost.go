@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"waybill.dev/cmd/bench/internal/budget"
@@ -49,29 +48,15 @@ const (
 	costAllocations = "allocations"
 	costBytes       = "bytes allocated"
 	costStored      = "bytes stored"
-
-	alone      = "alone: " // of one event that comes alone
-	costStream = "messages in "
-	costIn     = "bytes to nats-server"
-
-	costTransactions = "transactions that write"
 )
 
-// within is as wide as runs of the same code differ. What is done beside an event is subtracted, and is not the same at all
-// times: the more often it is done, the less exact is the rest.
+// within is as wide as runs of the same code differ.
 func within(figure string) float64 {
-	name, isAlone := strings.CutPrefix(figure, alone)
-	switch {
-	case name == costCPU:
+	switch figure {
+	case costCPU:
 		return 8
-	case name == costStored:
+	case costStored:
 		return 3
-	case strings.HasPrefix(name, costStream), name == costIn:
-		return 10
-	case name == costTransactions:
-		return 25
-	case isAlone:
-		return 35
 	}
 	return 5
 }
@@ -94,18 +79,9 @@ func (b *bench) watchCost(ctx context.Context, out io.Writer) (ok bool, err erro
 	if err := b.prepare(ctx); err != nil {
 		return false, err
 	}
-	loop, err := load.Start(ctx, load.KindLoop)
+	measured, err := b.costForms(ctx, file, chosen, forms)
 	if err != nil {
 		return false, err
-	}
-	defer loop.Close()
-	var measured []budget.Cost
-	for _, form := range forms {
-		list, err := b.costForm(ctx, loop, file, chosen, form)
-		if err != nil {
-			return false, err
-		}
-		measured = append(measured, list...)
 	}
 	verdicts := file.Judge(measured)
 	columns(out, costRows(verdicts))
@@ -122,6 +98,32 @@ func (b *bench) watchCost(ctx context.Context, out io.Writer) (ok bool, err erro
 	over := slices.DeleteFunc(verdicts, func(v budget.Verdict) bool { return !v.Over() })
 	explain(out, file, measured, over)
 	return len(over) == 0, nil
+}
+
+// costForms counts what an event costs, and measures scenarios unless counts alone were asked for.
+func (b *bench) costForms(ctx context.Context, file *budget.Budget, chosen []costed, forms []string) (measured []budget.Cost, err error) {
+	loop, err := load.Start(ctx, load.KindLoop)
+	if err != nil {
+		return nil, err
+	}
+	defer loop.Close()
+	for _, form := range forms {
+		var list []budget.Cost
+		if b.only == "" {
+			if list, err = b.countForm(ctx, form); err != nil {
+				return nil, err
+			}
+			measured = append(measured, list...)
+		}
+		if b.counts {
+			continue
+		}
+		if list, err = b.costForm(ctx, loop, file, chosen, form); err != nil {
+			return nil, err
+		}
+		measured = append(measured, list...)
+	}
+	return measured, nil
 }
 
 // costForm measures scenarios in one stack.
@@ -147,8 +149,8 @@ func (b *bench) costForm(ctx context.Context, loop *load.Child, file *budget.Bud
 	return costs, nil
 }
 
-// costScenario measures one scenario. When it costs too much it is measured again, with profiles, and counts with all
-// its turns: so what happens once on the machine is no fault, and what is one comes with its stages.
+// costScenario measures one scenario. When it costs too much it is measured again, with profiles, and all its turns
+// count: so what happens once on the machine is no fault, and what is one comes with its stages.
 func (r *rig) costScenario(ctx context.Context, loop *load.Child, file *budget.Budget, c costed) (budget.Cost, error) {
 	one := budget.Cost{Scenario: c.name, Form: r.form}
 	t, err := r.turner(ctx, loop, c)
@@ -161,13 +163,6 @@ func (r *rig) costScenario(ctx context.Context, loop *load.Child, file *budget.B
 	}
 	turn := time.Since(started) / costRounds
 	one.Figures = t.figures()
-	if c.webhooks == 1 {
-		counts, err := t.counts(ctx)
-		if err != nil {
-			return one, err
-		}
-		one.Figures = append(one.Figures, counts...)
-	}
 	again := 0
 	if slices.ContainsFunc(file.Judge([]budget.Cost{one}), budget.Verdict.Over) {
 		again = costRounds
@@ -179,7 +174,7 @@ func (r *rig) costScenario(ctx context.Context, loop *load.Child, file *budget.B
 		if one.Stages, err = t.profiled(ctx, again, turn*time.Duration(again)); err != nil {
 			return one, err
 		}
-		copy(one.Figures, t.figures())
+		one.Figures = t.figures()
 	}
 	return one, r.remove(ctx, t.hooks)
 }

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"waybill.dev/cmd/bench/internal/budget"
+	"waybill.dev/cmd/bench/internal/count"
 )
 
 // The scenarios whose cost is watched are those that were meant.
@@ -22,16 +22,35 @@ func TestCostedScenarios(t *testing.T) {
 	}
 }
 
-// What happens without an event is not an event's, and what is next to nothing is nothing.
-func TestPerEvent(t *testing.T) {
+// In the committed budget a feature that was switched off again costs what it costs without it. Not so order: the
+// events of its account are numbered from then on.
+func TestFeaturesCostNothingOff(t *testing.T) {
 	t.Parallel()
-	at := time.Now()
-	reading := func(seconds int, messages, calls, few float64) counting {
-		return counting{at.Add(time.Duration(seconds) * time.Second), []count{{"messages", messages}, {"calls", calls}, {"few", few}}}
+	file, err := budget.Read("budget.json")
+	if err != nil {
+		t.Fatal(err)
 	}
-	got := perEvent(reading(0, 5, 100, 0), reading(4, 5, 140, 0), reading(12, 5+countEvents, 140+2*countEvents+80, 1))
-	if len(got) != 2 || got[0].Name != alone+"messages" || got[0].Value != 1 || got[1].Value != 2 {
-		t.Errorf("for one event: %+v", got)
+	without, seen := make(map[string]budget.Cost), 0
+	for _, c := range file.Costs {
+		if c.Scenario == countedPrefix+countWithout {
+			without[c.Form] = c
+		}
+	}
+	for _, c := range file.Costs {
+		if !strings.HasSuffix(c.Scenario, off) || c.Scenario == countedPrefix+"order"+off {
+			continue
+		}
+		seen++
+		as := budget.Budget{Costs: []budget.Cost{without[c.Form]}}
+		c.Scenario = countedPrefix + countWithout
+		for _, v := range as.Judge([]budget.Cost{c}) {
+			if v.Over() && v.Name != alone+count.Syncs && v.Name != together+count.LogBytes { // the file of a larger table has more pages
+				t.Errorf("%s, %s: %g, without the feature %g", c.Form, v.Name, v.Value, v.Budget)
+			}
+		}
+	}
+	if seen != 8 {
+		t.Errorf("%d features are off, want 4 in each form", seen)
 	}
 }
 

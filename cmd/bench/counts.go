@@ -2,146 +2,309 @@ package main
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
-	"net/http"
+	"path/filepath"
+	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-
 	"waybill.dev/cmd/bench/internal/budget"
-	"waybill.dev/shared/pgtest"
+	"waybill.dev/cmd/bench/internal/count"
+	"waybill.dev/cmd/bench/internal/load"
+	"waybill.dev/cmd/internal/stack"
 )
 
 const (
-	// countEvents are published, so few a second that none meets another.
-	countEvents = 60
-	countRate   = 10
-	// leastCount for an event is none: something else happened to be done meanwhile.
-	leastCount = 0.02
+	// What is done for events that come alone is counted aloneRounds times, for aloneEvents each.
+	aloneRounds = 5
+	aloneEvents = 8
+	// manyEvents are published in requests of batchEvents, one after the other.
+	manyEvents = 2000
+	// countIdle is for how long it is counted what is done without an event.
+	countIdle = 5 * time.Second
+	// countBefore events are there before anything is counted: a statement that reads all of them does more.
+	countBefore = 5000
+	// leastAlone is how often a statement runs for an event that comes alone, at least: others happened to be run meanwhile.
+	leastAlone = 0.5
+
+	countFlock = "all"
 )
 
-// counts says what is done for one event that comes alone. What is done without an event is measured for as long
-// before, and subtracted.
-func (t *turner) counts(ctx context.Context) ([]budget.Figure, error) {
-	if _, err := t.awaitQuiet(ctx); err != nil {
+// The figures of counts, each of an event.
+const (
+	countedPrefix = "counts, "
+	alone         = "alone: "    // of one event that comes when there is no other
+	together      = "together: " // of one of many events
+)
+
+// exactly is as wide as counts of the same code differ: what is done beside an event is subtracted, and is not the same
+// at all times. How many of many events share a commit or a message depends on the machine; that none do is far above.
+func exactly(figure string) float64 {
+	name, isAlone := strings.CutPrefix(figure, alone)
+	name, _ = strings.CutPrefix(name, together)
+	switch {
+	case name == count.RowBytes:
+		return 0.5
+	case name == costAllocations, name == costBytes, !isAlone && name == count.LogBytes, !isAlone && name == count.Work:
+		return 15
+	case !isAlone:
+		return 100
+	case name == count.Statements:
+		return 2
+	case name == count.LogBytes:
+		return 8
+	}
+	return 10
+}
+
+// counter counts what one stack does.
+type counter struct {
+	*rig
+	bus      *count.Bus
+	postgres *count.Postgres // of the split form
+	sqlite   *count.SQLite   // of the other one
+	hook     string          // the webhook that gets all events
+	other    string          // one more
+	next     int64           // number of the next event
+	arrivals int64           // since the webhook is there
+	want     int64           // attempts in the delivery log, when all is there
+}
+
+// countForm counts in one stack what is done for an event: over REST and NATS, and with each feature and without it again.
+func (b *bench) countForm(ctx context.Context, form string) (costs []budget.Cost, err error) {
+	c := &counter{}
+	statements := filepath.Join(b.work, "statements")
+	if c.rig, err = b.openWith(ctx, form, stack.Options{
+		Name: "counts-" + form, Dispatchers: 1, Counted: statements, PostgresSettings: strings.Split(count.PostgresSettings, ","),
+	}); err != nil {
 		return nil, err
 	}
-	idle, err := t.counted(ctx)
+	defer func() { err = errors.Join(err, c.close()) }()
+	if err := c.fill(load.Job{Type: kindIdle, Size: storedSize, First: c.numbers(countBefore), Events: countBefore, Connections: 2}); err != nil {
+		return nil, err
+	}
+	if c.bus, err = count.OpenBus(c.stack.NATSURL); err != nil {
+		return nil, err
+	}
+	defer c.bus.Close()
+	if c.stack.Postgres != nil {
+		if c.postgres, err = count.OpenPostgres(ctx, c.stack.Postgres, c.stack.DatabaseURL); err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, c.postgres.Close(context.WithoutCancel(ctx))) }()
+	} else {
+		if c.sqlite, err = count.OpenSQLite(ctx, filepath.Join(c.stack.Data(), "waybill", "waybill.db"), statements); err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, c.sqlite.Close()) }()
+	}
+	if err := c.plain(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.warmUp(ctx); err != nil {
+		return nil, err
+	}
+	for _, one := range c.cases() {
+		started := time.Now()
+		if err := one.prepare(ctx); err != nil {
+			return nil, fmt.Errorf("%s, %s: %w", one.name, form, err)
+		}
+		cost, err := c.counts(ctx, one)
+		if err != nil {
+			return nil, fmt.Errorf("%s, %s: %w", one.name, form, err)
+		}
+		costs = append(costs, cost)
+		b.say("%s %s: %.0f s", form, cost.Scenario, time.Since(started).Seconds())
+	}
+	return costs, nil
+}
+
+// warmUp uses code, tables and each connection, so that statements are planned and their tables known.
+func (c *counter) warmUp(ctx context.Context) error {
+	if err := c.publish(ctx, load.WayBatch, manyEvents); err != nil {
+		return err
+	}
+	for range aloneRounds * aloneEvents {
+		if err := c.publish(ctx, load.WayREST, 1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// counts measures one case: what is done without an event, for events that come alone, and for many.
+func (c *counter) counts(ctx context.Context, one countCase) (budget.Cost, error) {
+	cost := budget.Cost{Scenario: countedPrefix + one.name, Form: c.form}
+	first, err := c.read(ctx, one.syncs)
 	if err != nil {
-		return nil, err
+		return cost, err
 	}
-	timer := time.NewTimer(time.Second * countEvents / countRate)
+	timer := time.NewTimer(countIdle)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return cost, ctx.Err()
 	case <-timer.C:
 	}
-	before, err := t.counted(ctx)
+	idle, err := c.read(ctx, one.syncs)
 	if err != nil {
-		return nil, err
+		return cost, err
 	}
-	alone := t.job
-	alone.Rate, alone.Connections = countRate, 1
-	if err := t.publish(ctx, alone, countEvents); err != nil {
-		return nil, err
+	anyhow := anyhow{idle.Minus(first.Reading), idle.at.Sub(first.at)}
+	if err := c.countAlone(ctx, one, anyhow, idle, &cost); err != nil {
+		return cost, err
 	}
-	if _, err := t.awaitQuiet(ctx); err != nil {
-		return nil, err
-	}
-	after, err := t.counted(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return perEvent(idle, before, after), nil
+	err = c.countMany(ctx, one, anyhow, &cost)
+	return cost, err
 }
 
-// count is how often something was done until a time.
-type count struct {
-	name string
-	n    float64
-}
-
-// counting is all that was counted at a time.
-type counting struct {
-	at     time.Time
-	counts []count
-}
-
-// perEvent are the counts for one event, in the order in which they were made.
-func perEvent(idle, before, after counting) []budget.Figure {
-	was := func(c counting, name string) float64 {
-		for _, one := range c.counts {
-			if one.name == name {
-				return one.n
+// countAlone counts for events each of which is published when the one before is in the delivery log. It does so in rounds, and
+// takes the median of them: what is done once a minute happens in one.
+func (c *counter) countAlone(ctx context.Context, one countCase, anyhow anyhow, before reading, cost *budget.Cost) error {
+	way := load.WayREST
+	if one.bus {
+		way = load.WayNATS
+	}
+	rounds := make(map[string][]float64)
+	for range aloneRounds {
+		for range aloneEvents {
+			if err := c.publish(ctx, way, 1); err != nil {
+				return err
 			}
 		}
-		return 0
+		after, err := c.read(ctx, one.syncs)
+		if err != nil {
+			return err
+		}
+		of := anyhow.leftOut(before, after)
+		sum, texts := of.Sum(leastAlone * aloneEvents)
+		of.Counts[count.Statements], of.Counts[count.Work] = sum.N, sum.Work
+		if c.postgres != nil {
+			of.Counts[count.LogBytes] = sum.LogBytes
+		}
+		for name, n := range of.Counts {
+			rounds[name] = append(rounds[name], n/aloneEvents)
+		}
+		cost.Stages = cost.Stages[:0]
+		for _, text := range texts {
+			cost.Stages = append(cost.Stages, budget.Stage{Process: "statement", Package: fmt.Sprintf("%.120s", text), Value: significant(of.Texts[text].N / aloneEvents)})
+		}
+		before = after
 	}
-	longer := after.at.Sub(before.at).Seconds() / before.at.Sub(idle.at).Seconds()
-	var list []budget.Figure
-	for _, c := range after.counts {
-		rest := (was(before, c.name) - was(idle, c.name)) * longer
-		if n := (c.n - was(before, c.name) - rest) / countEvents; n >= leastCount {
-			list = append(list, newFigure(alone+c.name, n))
+	of := make(map[string]float64)
+	for name, list := range rounds {
+		of[name] = median(list)
+	}
+	cost.Figures = countFigures(cost.Figures, of, alone)
+	return nil
+}
+
+// countMany counts for events that share commits and messages.
+func (c *counter) countMany(ctx context.Context, one countCase, anyhow anyhow, cost *budget.Cost) error {
+	before, err := c.read(ctx, false)
+	if err != nil {
+		return err
+	}
+	allocated, err := c.allocated(ctx)
+	if err != nil {
+		return err
+	}
+	way := load.WayBatch
+	if one.bus {
+		way = load.WayNATS
+	}
+	if err := c.publish(ctx, way, manyEvents); err != nil {
+		return err
+	}
+	after, err := c.allocated(ctx)
+	if err != nil {
+		return err
+	}
+	many, err := c.read(ctx, false)
+	if err != nil {
+		return err
+	}
+	of := anyhow.leftOut(before, many)
+	sum, _ := of.Sum(1)
+	of.Counts[count.Statements], of.Counts[count.Work] = sum.N, sum.Work
+	if c.postgres != nil {
+		of.Counts[count.LogBytes] = sum.LogBytes
+	}
+	of.Counts[costAllocations], of.Counts[costBytes] = after.objects-allocated.objects, after.bytes-allocated.bytes
+	for name := range of.Counts {
+		of.Counts[name] /= manyEvents
+	}
+	cost.Figures = countFigures(cost.Figures, of.Counts, together)
+	return nil
+}
+
+// countFigures adds the figures of an event.
+func countFigures(list []budget.Figure, of map[string]float64, prefix string) []budget.Figure {
+	for _, name := range []string{count.Statements, count.Commits, count.Syncs, count.Work, count.LogBytes, count.RowBytes, count.Messages, count.Acks, costAllocations, costBytes} {
+		if n, ok := of[name]; ok {
+			list = append(list, budget.Figure{Name: prefix + name, Value: significant(n), Within: exactly(prefix + name)})
 		}
 	}
 	return list
 }
 
-// counted asks the bus and the database what was done so far.
-func (t *turner) counted(ctx context.Context) (counting, error) {
-	c := counting{at: time.Now()}
-	if err := t.countMessages(ctx, &c); err != nil {
-		return c, err
-	}
-	if t.stack.Postgres == nil {
-		return c, nil
-	}
-	work, err := pgtest.ReadWork(ctx, t.stack.DatabaseURL)
-	c.counts = append(c.counts, count{costTransactions, float64(work.Transactions)})
-	return c, err
+// anyhow is what is done in a time without an event.
+type anyhow struct {
+	count.Reading
+	in time.Duration
 }
 
-// countMessages counts what streams have stored, and what a nats-server of its own has got.
-func (t *turner) countMessages(ctx context.Context, c *counting) error {
-	conn, err := nats.Connect(t.stack.NATSURL)
-	if err != nil {
-		return fmt.Errorf("connect to the bus: %w", err)
+// leftOut is what was counted between two readings without what is done anyhow.
+func (a anyhow) leftOut(before, after reading) count.Reading {
+	return after.Minus(before.Reading).Without(a.Reading, float64(after.at.Sub(before.at))/float64(a.in))
+}
+
+// reading is what was counted until a time.
+type reading struct {
+	count.Reading
+	at time.Time
+}
+
+// read reads the counters, after what is under way has ended.
+func (c *counter) read(ctx context.Context, syncs bool) (reading, error) {
+	if _, err := c.awaitQuiet(ctx); err != nil {
+		return reading{}, err
 	}
-	defer conn.Close()
-	js, err := jetstream.New(conn)
-	if err != nil {
-		return fmt.Errorf("open JetStream: %w", err)
+	r := reading{count.New(), time.Now()}
+	err := c.bus.Read(&r.Reading)
+	if c.sqlite != nil {
+		return r, errors.Join(err, c.sqlite.Read(ctx, &r.Reading))
 	}
-	streams := js.ListStreams(ctx)
-	for info := range streams.Info() {
-		c.counts = append(c.counts, count{costStream + info.Config.Name, float64(info.State.LastSeq)})
+	err = errors.Join(err, c.postgres.Read(ctx, &r.Reading))
+	if syncs {
+		err = errors.Join(err, c.postgres.ReadSyncs(ctx, &r.Reading))
 	}
-	if err := streams.Err(); err != nil {
-		return fmt.Errorf("list the streams: %w", err)
-	}
-	if t.stack.NATSMonitor == "" {
-		return nil
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+t.stack.NATSMonitor+"/varz", http.NoBody)
+	return r, err
+}
+
+// publish publishes events and waits until they are in the delivery log. It asks for metrics as seldom as it can: that allocates.
+func (c *counter) publish(ctx context.Context, way string, events int) error {
+	job := load.Job{Way: way, Connections: 1, First: c.next, Events: events}
+	published, err := c.publisher.Publish(c.job(job))
 	if err != nil {
 		return err
 	}
-	response, err := http.DefaultClient.Do(request)
+	if published.Refused > 0 {
+		return fmt.Errorf("%d events were refused, the first with %s", published.Refused, published.Fault)
+	}
+	c.next += int64(events)
+	c.arrivals += int64(events)
+	c.want += int64(events)
+	tally, err := c.awaitArrivals(ctx, countFlock, c.arrivals)
 	if err != nil {
-		return fmt.Errorf("ask nats-server: %w", err)
+		return err
 	}
-	defer response.Body.Close()
-	var server struct {
-		In      float64 `json:"in_msgs"`
-		InBytes float64 `json:"in_bytes"`
+	if tally.Unique != c.arrivals || tally.Repeated > 0 {
+		return fmt.Errorf("of %d deliveries %d arrived, %d came again", c.arrivals, tally.Unique, tally.Repeated)
 	}
-	if err := json.NewDecoder(response.Body).Decode(&server); err != nil {
-		return fmt.Errorf("ask nats-server: %w", err)
+	missing, err := c.awaitRecords(ctx, c.want)
+	if err == nil && missing > 0 {
+		err = fmt.Errorf("of %d deliveries %d are not in the delivery log", c.want, missing)
 	}
-	c.counts = append(c.counts, count{"messages to nats-server", server.In}, count{costIn, server.InBytes})
-	return nil
+	return err
 }

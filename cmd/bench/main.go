@@ -38,6 +38,7 @@ type options struct {
 	svg         string
 	profiles    string
 	budget      string
+	counts      bool
 	reason      string
 }
 
@@ -75,6 +76,7 @@ func readFlags() options {
 	flag.StringVar(&o.svg, "svg", "", "with -growth: folder that plots are written to")
 	flag.StringVar(&o.profiles, "profile", "", "folder that CPU and allocation profiles of Waybill's processes are written to, one of each scenario")
 	flag.StringVar(&o.budget, "cost", "", "measure what a delivery costs instead, and compare it with the budget in this file")
+	flag.BoolVar(&o.counts, "counts", false, "with -cost: only what is counted, which the load of the machine does not change")
 	flag.StringVar(&o.reason, "reason", "", "with -cost: put what was measured into the file, for this reason")
 	flag.Parse()
 	return o

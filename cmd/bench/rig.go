@@ -26,10 +26,13 @@ type rig struct {
 
 // open starts a form of Waybill.
 func (b *bench) open(ctx context.Context, name, form string, dispatchers int) (*rig, error) {
-	o := stack.Options{
+	return b.openWith(ctx, form, stack.Options{
 		Name: name + "-" + form, Dispatchers: dispatchers,
 		PostgresSettings: strings.FieldsFunc(b.postgres, func(r rune) bool { return r == ',' }),
-	}
+	})
+}
+
+func (b *bench) openWith(ctx context.Context, form string, o stack.Options) (*rig, error) {
 	start := b.site.Split
 	if form == formAllInOne {
 		start = b.site.AllInOne

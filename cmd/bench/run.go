@@ -20,6 +20,7 @@ import (
 type bench struct {
 	options
 	site      *stack.Site
+	work      string // folder of all that is made
 	receiver  *load.Child
 	publisher *load.Child
 	address   string // of the receiver
@@ -89,6 +90,7 @@ func (b *bench) prepare(ctx context.Context) error {
 	}
 	b.say("building the binaries")
 	var err error
+	b.work = dir
 	if b.site, err = stack.NewSite(ctx, filepath.Clean(dir)); err != nil {
 		return err
 	}

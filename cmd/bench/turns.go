@@ -50,8 +50,8 @@ func (r *rig) turner(ctx context.Context, loop *load.Child, c costed) (*turner, 
 	if err := r.warm(ctx, phase{job: t.job, flock: flock, perEvent: c.webhooks, secrets: h.secrets}); err != nil {
 		return nil, fmt.Errorf("warm up: %w", err)
 	}
-	// One numbering for all turns, of which there may be twice as many, and those of the counts.
-	flock.Events = 2*costRounds*c.turn + countEvents
+	// One numbering for all turns, of which there may be twice as many.
+	flock.Events = 2 * costRounds * c.turn
 	flock.First = r.numbers(flock.Events)
 	t.next = flock.First
 	t.bare = load.Bare{
@@ -156,18 +156,9 @@ func (t *turner) publish(ctx context.Context, job load.Job, events int) error {
 type taken struct{ objects, bytes, stored float64 }
 
 func (t *turner) taken(ctx context.Context) (taken, error) {
-	var sum taken
-	for process := range t.stack.Ops {
-		objects, err := t.stack.Metric(ctx, process, "go_memstats_mallocs_total")
-		if err != nil {
-			return sum, err
-		}
-		bytes, err := t.stack.Metric(ctx, process, "go_memstats_alloc_bytes_total")
-		if err != nil {
-			return sum, err
-		}
-		sum.objects += objects
-		sum.bytes += bytes
+	sum, err := t.allocated(ctx)
+	if err != nil {
+		return sum, err
 	}
 	if t.stack.Postgres != nil {
 		work, err := pgtest.ReadWork(ctx, t.stack.DatabaseURL)
@@ -179,6 +170,23 @@ func (t *turner) taken(ctx context.Context) (taken, error) {
 		return sum, fmt.Errorf("measure the database: %w", err)
 	}
 	sum.stored = float64(info.Size())
+	return sum, nil
+}
+
+// allocated is what the processes have allocated in their lives.
+func (r *rig) allocated(ctx context.Context) (sum taken, err error) {
+	for process := range r.stack.Ops {
+		objects, err := r.stack.Metric(ctx, process, "go_memstats_mallocs_total")
+		if err != nil {
+			return sum, err
+		}
+		bytes, err := r.stack.Metric(ctx, process, "go_memstats_alloc_bytes_total")
+		if err != nil {
+			return sum, err
+		}
+		sum.objects += objects
+		sum.bytes += bytes
+	}
 	return sum, nil
 }
 

@@ -108,6 +108,7 @@ var testSupport = []string{
 	"waybill.dev/cmd/mcptest",
 	"waybill.dev/cmd/plans",
 	"waybill.dev/cmd/internal/sink",
+	"waybill.dev/cmd/internal/sqlitework",
 	"waybill.dev/cmd/internal/stack",
 }
 

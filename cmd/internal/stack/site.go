@@ -70,8 +70,9 @@ func NewSite(ctx context.Context, dir string) (*Site, error) {
 	return s, nil
 }
 
-func (s *Site) build(ctx context.Context, p program) error {
-	_, err := goCommand(ctx, s.module, "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", s.binary(p.name), p.pkg)
+func (s *Site) build(ctx context.Context, p program, flags ...string) error {
+	args := append([]string{"build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", s.binary(p.name)}, flags...)
+	_, err := goCommand(ctx, s.module, append(args, p.pkg)...)
 	return err
 }
 

@@ -28,6 +28,9 @@ type Options struct {
 	Data string
 	// Routes is the folder of the route files of an all-in-one stack; empty: one without any.
 	Routes string
+	// Counted is a file to which an all-in-one stack writes what SQLite does for each statement (cmd/waybill/counted.go);
+	// empty: it runs the program as it is shipped.
+	Counted string
 	// APIs and Dispatchers are how many a split stack has; 0: 1 and 2.
 	APIs, Dispatchers int
 	// Gateways is how many a split stack has.
@@ -112,10 +115,17 @@ func (s *Site) AllInOne(ctx context.Context, options Options) (*Stack, error) {
 			return nil, fmt.Errorf("make routes folder: %w", err)
 		}
 	}
+	binary := s.binary("waybill")
+	if options.Counted != "" {
+		binary += "-counted"
+		if err := s.build(ctx, program{filepath.Base(binary), "waybill.dev/cmd/waybill"}, "-tags=counted"); err != nil {
+			return nil, err
+		}
+	}
 	st.Waybill = &Process{
-		Name: "waybill", path: s.binary("waybill"),
+		Name: "waybill", path: binary,
 		args: []string{"dev", "--http", httpAddr, "--ops", opsAddr, "--nats", natsAddr, "--data", data, "--routes", routes, "--receiver", "none", "--quiet"},
-		env:  st.environment(options.Settings, map[string]string{"WAYBILL_RECEIVER_ADDR": "none"}),
+		env:  st.environment(options.Settings, map[string]string{"WAYBILL_RECEIVER_ADDR": "none", "COUNT_STATEMENTS": options.Counted}),
 		log:  filepath.Join(dir, "waybill.log"), ready: answers(s.http, httpAddr, "/readyz"),
 	}
 	if err := st.Waybill.Start(ctx); err != nil {

@@ -107,7 +107,7 @@ func TestCommitted(t *testing.T) {
 				t.Errorf("%s, %s: %s has the reason %q, the commit %q and may be %g %% more", c.Scenario, c.Form, f.Name, f.Why, f.Commit, f.Within)
 			}
 		}
-		if len(c.Stages) == 0 {
+		if len(c.Stages) == 0 { // of a count they are its statements
 			t.Errorf("%s, %s has no stages", c.Scenario, c.Form)
 		}
 	}

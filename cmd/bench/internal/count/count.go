@@ -1,0 +1,65 @@
+// Package count counts what a running Waybill has a database and the bus do. Counts are the same on a slow machine and on
+// a fast one.
+package count
+
+import (
+	"cmp"
+	"slices"
+)
+
+// The counts.
+const (
+	Statements = "statements" // without those that begin and end transactions
+	Commits    = "commits"    // of transactions that wrote something
+	Syncs      = "syncs of the log"
+	Work       = "work"      // what statements had the database do: buffers of Postgres, or steps of SQLite with the pages it asked for
+	LogBytes   = "log bytes" // what was appended to the database's log
+	RowBytes   = "row bytes" // of the tables that have a row for each event or delivery
+	Messages   = "messages"  // published on the bus, to streams and to others
+	Acks       = "acks"      // of messages in streams
+)
+
+// Reading is all that was counted until a time.
+type Reading struct {
+	Counts map[string]float64
+	Texts  map[string]Did // by statement
+}
+
+// New returns an empty reading.
+func New() Reading { return Reading{make(map[string]float64), make(map[string]Did)} }
+
+// Did is what a statement did: so often, so much work, and so many bytes in the log, which SQLite tells of commits alone.
+type Did struct{ N, Work, LogBytes float64 }
+
+func (d Did) plus(other Did, times float64) Did {
+	return Did{d.N + times*other.N, d.Work + times*other.Work, d.LogBytes + times*other.LogBytes}
+}
+
+// Minus is what was counted since an earlier reading.
+func (r Reading) Minus(earlier Reading) Reading { return r.Without(earlier, 1) }
+
+// Without leaves out what happens anyhow: times what a reading has of it.
+func (r Reading) Without(anyhow Reading, times float64) Reading {
+	rest := New()
+	for name, n := range r.Counts {
+		rest.Counts[name] = n - times*anyhow.Counts[name]
+	}
+	for text, did := range r.Texts {
+		rest.Texts[text] = did.plus(anyhow.Texts[text], -times)
+	}
+	return rest
+}
+
+// Sum adds up what the statements did that ran at least so often, and lists them, the most frequent first. What ran less often
+// happened to be done meanwhile.
+func (r Reading) Sum(least float64) (sum Did, texts []string) {
+	for text, did := range r.Texts {
+		if did.N >= least {
+			sum, texts = sum.plus(did, 1), append(texts, text)
+		}
+	}
+	slices.SortFunc(texts, func(a, b string) int {
+		return cmp.Or(cmp.Compare(r.Texts[b].N, r.Texts[a].N), cmp.Compare(a, b))
+	})
+	return sum, texts
+}
