@@ -23,7 +23,9 @@ func (c *changes) ServedDomains(_ context.Context, since int64) ([]domains.Serve
 	return c.of[since:], int64(len(c.of)), nil
 }
 
-func (c *changes) CertificatesThatEnd(context.Context, time.Time) ([]string, error) { return c.ending, nil }
+func (c *changes) CertificatesThatEnd(context.Context, time.Time) ([]string, error) {
+	return c.ending, nil
+}
 
 func TestLacking(t *testing.T) {
 	t.Parallel()
