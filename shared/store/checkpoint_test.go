@@ -6,8 +6,11 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"gorm.io/gorm"
 
 	"waybill.dev/shared/store"
 )
@@ -157,12 +160,19 @@ func BenchmarkCommitBeside(b *testing.B) {
 			return s.CopyTo(ctx, path)
 		},
 		"reader": readBesideWrites,
+		"purge": func(ctx context.Context, s *store.Store, _ string) error {
+			_, err := s.DropDays(ctx, time.Now())
+			return err
+		},
 	}
-	for _, name := range []string{"nothing", "reader", "backup"} {
+	for _, name := range []string{"nothing", "reader", "backup", "purge"} {
 		b.Run(name, func(b *testing.B) {
 			s, writing := filled(b)
 			for range 300 {
 				grow(b, writing)
+			}
+			if name == "purge" {
+				yesterday(b, s, writing)
 			}
 			ctx, stop := context.WithCancel(b.Context())
 			ended, path := make(chan error, 1), filepath.Join(b.TempDir(), "copy.db")
@@ -197,22 +207,37 @@ func BenchmarkCommitBeside(b *testing.B) {
 	}
 }
 
-// readBesideWrites holds one snapshot while 219 MB are written.
+// readBesideWrites holds one snapshot for as long as the product lets it, while megabytes are written.
 func readBesideWrites(ctx context.Context, s *store.Store, _ string) error {
-	writing, reading := s.Handles()
-	tx, err := reading.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback() }()
-	var n int
-	if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM filled").Scan(&n); err != nil {
-		return err
-	}
-	for range 219 {
-		if _, err := writing.ExecContext(ctx, megabyte); err != nil {
+	writing, _ := s.Handles()
+	return s.Snapshot(ctx, func(tx *gorm.DB) error {
+		var n int
+		if err := tx.Raw("SELECT count(*) FROM filled").Scan(&n).Error; err != nil {
 			return err
 		}
+		// In parts, so that others wait for one of them alone.
+		for range 219 * 8 {
+			if _, err := writing.ExecContext(ctx, strings.Replace(megabyte, "256", "32", 1)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// yesterday stores 100,000 deliveries of yesterday.
+func yesterday(b *testing.B, s *store.Store, writing *sql.DB) {
+	b.Helper()
+	if _, err := s.Migrate(b.Context()); err != nil {
+		b.Fatal(err)
 	}
-	return nil
+	day := time.Now().AddDate(0, 0, -1)
+	_, err := writing.ExecContext(b.Context(), `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000)
+		INSERT INTO deliveries (day, id, account, webhook_id, event_id, event_type, status, rev, attempts, run_attempts, in_lane, reason, test, updated_at,
+			attempt_id, attempt_number, attempt_started_at, attempt_us, attempt_status, attempt_error, attempt_body)
+		SELECT ?, 'd' || i, 'default', 'w' || i % 10, 'e' || i, 'shipment.created', 'delivered', 1, 1, 1, 0, '', 0, ?, 'a' || i, 1, ?, 1000, 200, '', hex(randomblob(100)) FROM n`,
+		s.Date(day), s.Moment(day), s.Moment(day))
+	if err != nil {
+		b.Fatal(err)
+	}
 }

@@ -79,7 +79,7 @@ func (d *postgresDialect) addresses() []string {
 
 func (d *postgresDialect) handles() (write, read *sql.DB) { return d.db, d.db }
 
-func (d *postgresDialect) dialector(db *sql.DB) gorm.Dialector {
+func (d *postgresDialect) dialector(db gorm.ConnPool) gorm.Dialector {
 	return postgres.New(postgres.Config{Conn: db})
 }
 

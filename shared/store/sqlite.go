@@ -25,6 +25,7 @@ const (
 // sqliteDialect works on one file in WAL mode: one connection writes, several read.
 type sqliteDialect struct {
 	writer, reader *sql.DB
+	file           *os.File // nil: nothing is written
 	statements     *Statements
 	checkpoints    *checkpoints // nil: nothing is written
 }
@@ -43,28 +44,28 @@ func openSQLite(path string, readers int) (*sqliteDialect, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create database file: %w", err)
 	}
-	if err := file.Close(); err != nil {
-		return nil, fmt.Errorf("create database file: %w", err)
+	// Who was killed may have left what is not on the disk, and the next commit may begin the log anew.
+	if err := file.Sync(); err != nil {
+		return nil, errors.Join(fmt.Errorf("create database file: %w", err), file.Close())
 	}
-	d := &sqliteDialect{}
+	// It is closed last: as a file is closed, the system drops the locks that SQLite has on it.
+	d := &sqliteDialect{file: file}
 	if d.writer, err = openSQLiteFile(sqliteDSN(path, false)); err != nil {
-		return nil, err
+		return nil, errors.Join(err, file.Close())
 	}
 	d.statements = newStatements(d.writer)
 	d.statements.Add(nextXact)
 	d.writer.SetMaxOpenConns(1)
 	d.writer.SetMaxIdleConns(1)
 	if d.reader, err = openSQLiteFile(sqliteDSN(path, true)); err != nil {
-		return nil, errors.Join(err, d.writer.Close())
+		return nil, errors.Join(err, d.writer.Close(), file.Close())
 	}
 	d.reader.SetMaxOpenConns(readers)
 	d.reader.SetMaxIdleConns(readers)
-	own, err := sql.Open(sqliteDriver, sqliteDSN(path, false))
-	if err != nil {
-		return nil, errors.Join(err, d.reader.Close(), d.writer.Close())
+	if d.checkpoints, err = newCheckpoints(d.writer, file); err != nil {
+		return nil, errors.Join(err, d.reader.Close(), d.writer.Close(), file.Close())
 	}
-	own.SetMaxOpenConns(1)
-	d.checkpoints = startCheckpoints(d.writer, own)
+	d.checkpoints.start()
 	return d, nil
 }
 
@@ -94,8 +95,8 @@ func lookIntoSQLite(path string, readers int) (*sqliteDialect, error) {
 const busyTimeout = 1500 * time.Millisecond
 
 // sqliteDSN is the one place where SQLite's settings are made. FULL: what is committed
-// survives a power cut. Checkpoints are not made by commits, see checkpoints.
-func sqliteDSN(path string, reading bool) string {
+// survives a power cut. Checkpoints are not made by commits, see checkpoints. More pragmas go over these.
+func sqliteDSN(path string, reading bool, more ...string) string {
 	pragmas := []string{
 		fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()), "journal_mode(WAL)", "synchronous(FULL)",
 		"cache_size(-32768)", "wal_autocheckpoint(0)",
@@ -107,7 +108,7 @@ func sqliteDSN(path string, reading bool) string {
 		pragmas = append(pragmas, fmt.Sprintf("journal_size_limit(%d)", logLimit), "foreign_keys(1)")
 		query.Set("_txlock", "immediate")
 	}
-	query["_pragma"] = pragmas
+	query["_pragma"] = append(pragmas, more...)
 	return (&url.URL{Scheme: "file", Path: path, RawQuery: query.Encode()}).String()
 }
 
@@ -115,7 +116,7 @@ func (d *sqliteDialect) addresses() []string { return nil }
 
 func (d *sqliteDialect) handles() (write, read *sql.DB) { return d.writer, d.reader }
 
-func (d *sqliteDialect) dialector(db *sql.DB) gorm.Dialector {
+func (d *sqliteDialect) dialector(db gorm.ConnPool) gorm.Dialector {
 	return gormsqlite.New(gormsqlite.Config{DriverName: sqliteDriver, Conn: db})
 }
 
@@ -124,7 +125,11 @@ func (d *sqliteDialect) close() error {
 	if d.checkpoints != nil {
 		err = d.checkpoints.close()
 	}
-	return errors.Join(err, d.statements.close(), d.reader.Close(), d.writer.Close())
+	err = errors.Join(err, d.statements.close(), d.reader.Close(), d.writer.Close())
+	if d.file != nil {
+		err = errors.Join(err, d.file.Close())
+	}
+	return err
 }
 
 func (d *sqliteDialect) moment(t time.Time) any {

@@ -43,6 +43,8 @@ type Options struct {
 	// ConnectTimeout is how long connecting to Postgres may take; 0: 1 s, which suits processes that
 	// serve requests. A connect_timeout in the URL goes before it.
 	ConnectTimeout time.Duration
+	// ReadLimit is how long what reads from a SQLite file may take; 0: 20 s.
+	ReadLimit time.Duration
 	// ReadOnly opens the database to look at it: nothing is made or changed, not even a file.
 	ReadOnly bool
 	// Now is the clock that acceptance times are taken from; nil: time.Now.
@@ -60,6 +62,7 @@ type Store struct {
 	reading *sql.DB // beneath read
 	keys    Sealer
 	now     func() time.Time
+	limit   time.Duration // of what reads from a SQLite file
 	log     *slog.Logger
 }
 
@@ -67,7 +70,7 @@ type Store struct {
 type dialect interface {
 	// handles returns the writing and the reading database.
 	handles() (write, read *sql.DB)
-	dialector(db *sql.DB) gorm.Dialector
+	dialector(db gorm.ConnPool) gorm.Dialector
 	close() error
 	migrations() (migrationSource, error)
 
@@ -98,6 +101,10 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if s.now == nil {
 		s.now = time.Now
 	}
+	if o.ReadLimit <= 0 {
+		o.ReadLimit = readLimit
+	}
+	s.limit = o.ReadLimit
 	if o.MaxConns <= 0 {
 		o.MaxConns = defaultMaxConns
 	}
@@ -121,7 +128,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if s.write, err = openGorm(s.dialect.dialector(s.raw)); err == nil {
 		s.read = s.write
 		if s.reading != s.raw {
-			s.read, err = openGorm(s.dialect.dialector(s.reading))
+			s.read, err = openGorm(s.dialect.dialector(limitedReads{s.reading, o.ReadLimit}))
 		}
 	}
 	if err != nil {

@@ -24,7 +24,8 @@ type Conn interface {
 func RawConn(tx *gorm.DB) Conn { return tx.Statement.ConnPool }
 
 // Handles returns the databases beneath gorm: on SQLite one connection writes and others
-// read, on Postgres both are the same.
+// read, on Postgres both are the same. What reads on them has a deadline, or is a matter of a moment: nothing else
+// ends it.
 func (s *Store) Handles() (writing, reading *sql.DB) { return s.raw, s.reading }
 
 // Postgres returns the pool of connections; nil on SQLite.
@@ -52,7 +53,8 @@ func (s *Store) Moment(t time.Time) any { return s.dialect.moment(t) }
 // Date returns a day as an argument of a raw statement.
 func (s *Store) Date(day time.Time) any { return s.dialect.date(day) }
 
-// Reading returns a handle for statements that read, each for itself.
+// Reading returns a handle for statements that read, each for itself, on SQLite for
+// Options.ReadLimit at most.
 func (s *Store) Reading(ctx context.Context) *gorm.DB { return s.read.WithContext(ctx) }
 
 // Writing returns a handle for statements that are transactions of their own. Call them
@@ -65,11 +67,15 @@ func (s *Store) Tx(ctx context.Context, f func(tx *gorm.DB) error) error {
 	return s.Again(ctx, func() error { return s.Writing(ctx).Transaction(f) })
 }
 
-// Snapshot runs f on one consistent view of the database.
+// Snapshot runs f on one consistent view of the database. On SQLite it ends after Options.ReadLimit, with
+// domain.ErrUnavailable where f has not ended by then.
 func (s *Store) Snapshot(ctx context.Context, f func(tx *gorm.DB) error) error {
 	options := &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}
 	if s.SQLite() {
 		options = nil // a reading transaction is a snapshot there; the driver knows no levels
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.limit)
+		defer cancel()
 	}
 	return s.Reading(ctx).Transaction(f, options)
 }
