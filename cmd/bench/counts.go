@@ -47,12 +47,14 @@ func exactly(figure string) float64 {
 		return 0.5
 	case name == costAllocations, name == costBytes, !isAlone && name == count.LogBytes, !isAlone && name == count.Work:
 		return 15
+	case !isAlone && (name == count.Messages || name == count.Acks): // most of them are an event's own
+		return 25
 	case !isAlone:
 		return 100
 	case name == count.Statements:
 		return 2
-	case name == count.LogBytes:
-		return 8
+	case name == count.LogBytes: // on SQLite in pages
+		return 12
 	}
 	return 10
 }
