@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"modernc.org/sqlite"
 )
 
 // TestLogIsKeptUntilSynced: the log has what a power cut would take from the file, so no commit begins the log anew before
@@ -78,5 +80,50 @@ func TestLogIsKeptUntilSynced(t *testing.T) {
 	var n int
 	if err := again.QueryRowContext(t.Context(), "SELECT count(*) FROM t").Scan(&n); err != nil || n != 2 {
 		t.Errorf("%d rows, %v", n, err)
+	}
+}
+
+// TestMemoryIsGivenBackAtRest: the writing connection keeps its pages while something is written, and not when that is over.
+func TestMemoryIsGivenBackAtRest(t *testing.T) {
+	t.Parallel()
+	d, err := openSQLite(filepath.Join(t.TempDir(), "waybill.db"), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.close()
+	d.checkpoints.stop() // from now on it looks for rest here alone
+	<-d.checkpoints.ended
+	const filled = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 4000) INSERT INTO t SELECT randomblob(3000) FROM n"
+	for _, text := range []string{"CREATE TABLE t (x)", filled} {
+		if _, err := d.writer.ExecContext(t.Context(), text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept := func() (n int) {
+		t.Helper()
+		conn, err := d.writer.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		err = conn.Raw(func(driver any) error {
+			n, _, err = driver.(sqlite.DBStatus).Status(sqlite.DBStatusCacheUsed, false)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for _, c := range []struct {
+		when string
+		rest bool
+	}{{"after work", false}, {"at rest", true}} {
+		if err := errors.Join(d.checkpoints.round(t.Context()), d.checkpoints.rest(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		if n := kept(); (n < 1<<20) != c.rest {
+			t.Errorf("%s the connection keeps %d KB", c.when, n>>10)
+		}
 	}
 }

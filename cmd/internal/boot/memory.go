@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"strconv"
@@ -24,6 +25,9 @@ const (
 	restAllocs = 10 << 20
 	// worthwhile is how much a process allocates before it gives memory back again.
 	worthwhile = 8 << 20
+	// againAfter is after how many times restFor memory is given back once more: nats-server keeps the blocks that it
+	// has written in memory for 10 s and longer, 72 MB after 50,000 events.
+	againAfter = 3
 )
 
 // TuneMemory configures the garbage collector for a server, unless GOGC or GOMEMLIMIT are
@@ -51,6 +55,7 @@ func GiveBackAtRest(ctx context.Context) error {
 	defer ticker.Stop()
 	allocated := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	var before, given uint64
+	again := 0
 	for {
 		select {
 		case <-ctx.Done():
@@ -59,7 +64,13 @@ func GiveBackAtRest(ctx context.Context) error {
 		}
 		metrics.Read(allocated)
 		now := allocated[0].Value.Uint64()
-		if now-before < restAllocs && now-given > worthwhile {
+		idle := now-before < restAllocs
+		again--
+		if idle && now-given > worthwhile {
+			again = againAfter
+		}
+		if idle && (again == againAfter || again == 0) {
+			runtime.GC() // what lies in pools is free after two collections
 			debug.FreeOSMemory()
 			given = now
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"runtime/metrics"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,6 +48,34 @@ func TestMemoryIsGivenBackAtRest(t *testing.T) {
 		synctest.Wait()
 		if resting := kept(); resting > working/2 {
 			t.Errorf("the heap keeps %d MiB at rest, of %d MiB", resting>>20, working>>20)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("ended with %v", err)
+		}
+	})
+}
+
+// What lies in pools is given back, too, also what gets there while the process rests already.
+func TestPoolsAreGivenBackAtRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- boot.GiveBackAtRest(ctx) }()
+		before := kept()
+		pool := sync.Pool{}
+		for _, rests := range []time.Duration{10 * time.Second, 30 * time.Second} {
+			block := new([64 << 20]byte)
+			allocate(16 << 20)
+			<-time.After(rests + time.Second)
+			synctest.Wait()
+			pool.Put(block)
+			<-time.After(41 * time.Second)
+			synctest.Wait()
+			if resting := kept(); resting > before+32<<20 {
+				t.Errorf("%s after the work the heap has %d MiB, at first %d MiB", rests, resting>>20, before>>20)
+			}
+			runtime.KeepAlive(&pool)
 		}
 		cancel()
 		if err := <-done; err != nil {
