@@ -21,7 +21,7 @@ const (
 	minRetryWait     = 0.05
 	maxRetryWait     = 604_800
 	minTimeout       = 1
-	maxTimeout       = 30
+	maxTimeout       = float64(domain.MaxTimeout / time.Second)
 	maxMaxInFlight   = 5000
 	minRatePerSecond = 0.001
 	maxRatePerSecond = 100_000

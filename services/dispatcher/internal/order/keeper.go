@@ -20,8 +20,9 @@ import (
 const (
 	// maxUnacknowledged bounds the events of an account that are in flight.
 	maxUnacknowledged = 1 << 14
-	// endTime is how long the end waits for attempts in flight.
-	endTime = 20 * time.Second
+	// endTime is how long the end waits for attempts in flight: longer than any of them takes, because the next
+	// session would attempt the same delivery beside it.
+	endTime = domain.MaxTimeout + time.Second
 	// tick is how often it is looked what is due or has waited for long.
 	tick = 50 * time.Millisecond
 	// roomShare: one account takes at most this part of the memory.
@@ -164,9 +165,7 @@ func (s *session) run(ctx context.Context, working func()) error {
 	stopAttending()
 	parts.Wait()
 	s.inFlight.Leave() // the next session, or owner, gets them
-	left := s.waiting()
-	s.m.metrics.waiting.Sub(float64(left))
-	s.turns.LetGo(int64(left) * entrySize)
+	s.giveBack()
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"waybill.dev/services/dispatcher/internal/index"
 	"waybill.dev/services/dispatcher/internal/inflight"
@@ -64,6 +65,17 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 			}
 		default:
 			t.Error("there is room again, and the account still waits")
+		}
+		// What ends after the session is over gives nothing back: the session has.
+		other.giveBack()
+		before := testutil.ToFloat64(metrics.waiting)
+		other.mu.Lock()
+		for _, q := range other.lanes["wh_other"].queues {
+			other.remove(q, q.entries[0], true, other.trimming.at)
+		}
+		other.mu.Unlock()
+		if after := testutil.ToFloat64(metrics.waiting); after != before {
+			t.Errorf("%v wait, and %v after one of a session that is over has ended", before, after)
 		}
 	})
 }

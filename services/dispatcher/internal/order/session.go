@@ -237,9 +237,11 @@ func (s *session) turn(q *queue, now time.Time) {
 
 // remove takes an entry that has ended out of its queue; s.mu is held.
 func (s *session) remove(q *queue, e *entry, arrived bool, now time.Time) {
-	s.entries--
-	s.turns.LetGo(entrySize)
-	s.m.metrics.waiting.Dec()
+	if s.entries > 0 { // else the session is over, and has given the room back
+		s.entries--
+		s.turns.LetGo(entrySize)
+		s.m.metrics.waiting.Dec()
+	}
 	if len(q.entries) > 0 && q.entries[0] == e {
 		q.entries[0] = nil
 		q.entries = q.entries[1:]
@@ -279,6 +281,15 @@ func (s *session) waiting() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.entries
+}
+
+// giveBack gives back the room of all that waits still, as the session is over.
+func (s *session) giveBack() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.m.metrics.waiting.Sub(float64(s.entries))
+	s.turns.LetGo(int64(s.entries) * entrySize)
+	s.entries = 0
 }
 
 // wait is a queue whose next entry may go out at a time.
