@@ -173,22 +173,7 @@ func New(options Options) (*Service, error) {
 			Registerer: options.Registerer, Retention: options.Retention,
 		}),
 	}
-	published := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "waybill_bus_published_total",
-		Help: "Messages of publishers with a NATS account of their own, by result.",
-	}, []string{"result"})
-	for _, result := range []string{bus.PublishStored, bus.PublishDuplicate, bus.PublishRefused, bus.PublishUnasked, bus.PublishNobody} {
-		published.WithLabelValues(result) // from 0 on, so that Prometheus sees the first one
-	}
-	options.Registerer.MustRegister(published, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "waybill_bus_missing_bytes",
-		Help: "Bytes that the bus needs for a stream that it has no room for, without which nothing is delivered. 0: all streams are there.",
-	}, func() float64 {
-		if missing := options.Bus.Missing(); missing != nil {
-			return float64(missing.Bytes)
-		}
-		return 0
-	}))
+	published := busMetrics(&options)
 	s.publish = func(ctx context.Context) error {
 		return options.Bus.ServePublishers(ctx, func(result string) { published.WithLabelValues(result).Inc() })
 	}
@@ -208,6 +193,28 @@ func New(options Options) (*Service, error) {
 	}
 	s.handler = front(s.console, own)
 	return s, nil
+}
+
+// busMetrics registers what the API tells of the bus, and returns the counter of messages of publishers with a
+// NATS account of their own, by result.
+func busMetrics(options *Options) *prometheus.CounterVec {
+	published := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "waybill_bus_published_total",
+		Help: "Messages of publishers with a NATS account of their own, by result.",
+	}, []string{"result"})
+	for _, result := range []string{bus.PublishStored, bus.PublishDuplicate, bus.PublishRefused, bus.PublishUnasked, bus.PublishNobody} {
+		published.WithLabelValues(result) // from 0 on, so that Prometheus sees the first one
+	}
+	options.Registerer.MustRegister(published, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "waybill_bus_missing_bytes",
+		Help: "Bytes that the bus needs for a stream that it has no room for, without which nothing is delivered. 0: all streams are there.",
+	}, func() float64 {
+		if missing := options.Bus.Missing(); missing != nil {
+			return float64(missing.Bytes)
+		}
+		return 0
+	}))
+	return published
 }
 
 // Handler serves every route of the service. Publishing needs Run to be running: without

@@ -64,7 +64,7 @@ func counted(t *testing.T, address string, turns *atomic.Int64) string {
 		t.Fatal(err)
 	}
 	to := u.Host
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it ends with the test
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func counted(t *testing.T, address string, turns *atomic.Int64) string {
 			if err != nil {
 				return
 			}
-			server, err := net.Dial("tcp", to) //nolint:noctx // it ends with the client's
+			server, err := net.Dial("tcp", to)
 			if err != nil {
 				_ = client.Close()
 				continue

@@ -240,7 +240,7 @@ func firstParts[R any](tx *gorm.DB, consumers []string) ([]R, error) {
 		var row R
 		parts, args := make([]string, len(some)), make([]any, len(some))
 		for i, id := range some {
-			parts[i] = "SELECT * FROM (?) AS part"
+			parts[i] = "SELECT * FROM (?) AS part" //nolint:unqueryvet // the part names its columns
 			args[i] = tx.Model(&row).Where("consumer_id = ?", id).Order(store.OldestFirst).Limit(maxParts)
 		}
 		var rows []R
