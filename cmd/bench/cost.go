@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"waybill.dev/cmd/bench/internal/budget"
@@ -50,6 +52,17 @@ const (
 	costStored      = "bytes stored"
 )
 
+// processor returns what the machine calls its processor; empty: it does not say.
+func processor() string {
+	text, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return ""
+	}
+	_, name, _ := strings.Cut(string(text), "model name")
+	name, _, _ = strings.Cut(name, "\n")
+	return strings.Trim(name, "\t :")
+}
+
 // within is as wide as runs of the same code differ.
 func within(figure string) float64 {
 	switch figure {
@@ -74,6 +87,9 @@ func (b *bench) watchCost(ctx context.Context, out io.Writer) (ok bool, err erro
 	file, err := budget.Read(b.budget)
 	if err != nil {
 		return false, err
+	}
+	if file.Here = processor(); b.reason != "" {
+		file.Processor = file.Here
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
 	if err := b.prepare(ctx); err != nil {

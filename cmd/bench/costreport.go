@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -20,7 +21,11 @@ func costRows(verdicts []budget.Verdict) [][]string {
 		} else if v.Over() {
 			word = "OVER"
 		}
-		rows = append(rows, []string{v.Scenario, v.Form, v.Name, number(v.Value), number(v.Budget), more, fmt.Sprintf("%+.0f %%", v.Within), word})
+		may := fmt.Sprintf("%+.0f %%", v.Within)
+		if math.IsInf(v.Within, 1) {
+			may, word = "", "not judged: the budget is of another processor"
+		}
+		rows = append(rows, []string{v.Scenario, v.Form, v.Name, number(v.Value), number(v.Budget), more, may, word})
 	}
 	return rows
 }

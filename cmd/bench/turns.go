@@ -198,6 +198,9 @@ func (t *turner) figures() []budget.Figure {
 		newFigure(costAllocations, t.sum.objects/deliveries),
 		newFigure(costBytes, t.sum.bytes/deliveries),
 	}
+	for i := range list {
+		list[i].OfMachine = true // how much shares a commit, too
+	}
 	if t.webhooks > 1 { // the size of the file moves in steps that are large beside so few events
 		return list
 	}

@@ -28,6 +28,8 @@ type Figure struct {
 	Within float64 `json:"within"` // percent above the budget that are no fault
 	Commit string  `json:"commit"` // since which the budget is this
 	Why    string  `json:"why"`
+	// OfMachine: the figure depends on how fast the machine is.
+	OfMachine bool `json:"-"`
 }
 
 // Stage is what one package of a process has of the CPU.
@@ -39,7 +41,17 @@ type Stage struct {
 
 // Budget is the file.
 type Budget struct {
-	Costs []Cost `json:"costs"`
+	// Processor is what the figures OfMachine were measured on. On another one they are shown and not judged.
+	Processor string `json:"processor"`
+	Costs     []Cost `json:"costs"`
+
+	// Here is the processor of this machine; empty: it is not known, and everything is judged.
+	Here string `json:"-"`
+}
+
+// elsewhere tells whether a figure says nothing on this machine.
+func (b *Budget) elsewhere(f Figure) bool {
+	return f.OfMachine && b.Here != "" && b.Processor != "" && b.Here != b.Processor
 }
 
 // Read reads the file.
@@ -102,6 +114,9 @@ func (b *Budget) Judge(measured []Cost) []Verdict {
 			if old := find(budgeted.Figures, f.Name); old != nil {
 				v.Budget, v.None = old.Value, false
 				v.Within, v.Commit, v.Why = old.Within, old.Commit, old.Why
+				if b.elsewhere(f) {
+					v.Within = math.Inf(1)
+				}
 			}
 			list = append(list, v)
 		}
@@ -142,7 +157,9 @@ func (b *Budget) Renew(measured []Cost, commit, why string) error {
 			}
 			if was := find(old.Figures, f.Name); was != nil && math.Abs(Verdict{Figure: *f, Budget: was.Value}.Percent()) < least {
 				was.Within = f.Within
+				machine := f.OfMachine
 				*f = *was
+				f.OfMachine = machine
 			}
 		}
 		if old == nil {

@@ -112,3 +112,21 @@ func TestCommitted(t *testing.T) {
 		}
 	}
 }
+
+// What depends on the machine is not judged on another processor than the budget's; counts are.
+func TestAnotherProcessor(t *testing.T) {
+	t.Parallel()
+	figures := func(cpu, rows float64) []budget.Cost {
+		return []budget.Cost{{Scenario: "rest-1", Form: "split", Figures: []budget.Figure{
+			{Name: "CPU", Value: cpu, Within: 8, OfMachine: true}, {Name: "rows", Value: rows, Within: 1},
+		}}}
+	}
+	for here, want := range map[string][]bool{"one": {true, true}, "another": {false, true}, "": {true, true}} {
+		b := budget.Budget{Processor: "one", Here: here, Costs: figures(1, 1)}
+		for i, v := range b.Judge(figures(2, 2)) {
+			if v.Over() != want[i] {
+				t.Errorf("on %q, %s is over: %v", here, v.Name, v.Over())
+			}
+		}
+	}
+}
