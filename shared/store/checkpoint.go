@@ -45,7 +45,8 @@ type checkpoints struct {
 	sync                func(*os.File) error
 	stop                context.CancelFunc
 	ended               chan struct{}
-	broken              error // the file could not be forced to the disk: the log must not begin anew, nor go
+	release             func() // ends what keeps the log; nil: nothing does
+	broken              error  // the file could not be forced to the disk: the log must not begin anew, nor go
 
 	pages, waiting atomic.Int64 // in the log; of them, not in the file yet
 	seen           int64        // pages of the log, the last time that it was looked for rest
@@ -78,6 +79,7 @@ func (c *checkpoints) close() error {
 	c.stop()
 	<-c.ended
 	if c.broken != nil {
+		c.release()
 		return errors.Join(c.broken, c.own.Close())
 	}
 	return errors.Join(c.own.Close(), c.reader.Close())
@@ -144,10 +146,13 @@ func (c *checkpoints) round(ctx context.Context) error {
 	return c.restart(ctx)
 }
 
-// move moves what waits into the file, and the file to the disk.
+// move moves what waits into the file, and the file to the disk. The transaction keeps the log until then. So
+// the end of ctx must not end the transaction, or a commit could begin the log anew before the file is on the disk.
 func (c *checkpoints) move(ctx context.Context) error {
-	tx, err := c.reader.BeginTx(ctx, nil)
+	holding, release := context.WithCancel(context.WithoutCancel(ctx))
+	tx, err := c.reader.BeginTx(holding, nil)
 	if err != nil {
+		release()
 		return err
 	}
 	// The transaction begins with its first look at the file.
@@ -155,9 +160,12 @@ func (c *checkpoints) move(ctx context.Context) error {
 		err = c.pragma(ctx, c.own, "PASSIVE")
 	}
 	if c.broken = c.sync(c.file); c.broken != nil {
+		c.release = release
 		return c.broken
 	}
-	return errors.Join(err, tx.Rollback())
+	err = errors.Join(err, tx.Rollback())
+	release()
+	return err
 }
 
 // restart holds the writer, moves the last pages and has the next commit begin the log anew.
