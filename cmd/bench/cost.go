@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"waybill.dev/cmd/bench/internal/budget"
@@ -52,17 +50,6 @@ const (
 	costStored      = "bytes stored"
 )
 
-// processor returns what the machine calls its processor; empty: it does not say.
-func processor() string {
-	text, err := os.ReadFile("/proc/cpuinfo")
-	if err != nil {
-		return ""
-	}
-	_, name, _ := strings.Cut(string(text), "model name")
-	name, _, _ = strings.Cut(name, "\n")
-	return strings.Trim(name, "\t :")
-}
-
 // within is as wide as runs of the same code differ.
 func within(figure string) float64 {
 	switch figure {
@@ -88,7 +75,11 @@ func (b *bench) watchCost(ctx context.Context, out io.Writer) (ok bool, err erro
 	if err != nil {
 		return false, err
 	}
-	if file.Here = processor(); b.reason != "" {
+	file.Here = machine()
+	if b.reason != "" && file.Processor != file.Here {
+		if b.only != "" || b.form != "" || b.counts {
+			return false, fmt.Errorf("the budget was made on another processor (%s): renew all of it", file.Processor)
+		}
 		file.Processor = file.Here
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
