@@ -22,7 +22,7 @@ func TestCostedScenarios(t *testing.T) {
 	}
 }
 
-// In the committed budget a feature that was switched off again costs what it costs without it. Not so order: the
+// In the committed budget a feature that was switched off again costs as much as without it. Order is an exception: the
 // events of its account are numbered from then on.
 func TestFeaturesCostNothingOff(t *testing.T) {
 	t.Parallel()

@@ -20,11 +20,11 @@ const (
 	aloneEvents = 8
 	// manyEvents are published in requests of batchEvents, one after the other.
 	manyEvents = 2000
-	// countIdle is for how long it is counted what is done without an event.
+	// countIdle is how long the work without any event is counted.
 	countIdle = 5 * time.Second
 	// countBefore events are there before anything is counted: a statement that reads all of them does more.
 	countBefore = 5000
-	// leastAlone is how often a statement runs for an event that comes alone, at least: others happened to be run meanwhile.
+	// leastAlone is how often a statement must run for an event that comes alone. Rarer ones ran in the background.
 	leastAlone = 0.5
 
 	countFlock = "all"
@@ -37,8 +37,9 @@ const (
 	together      = "together: " // of one of many events
 )
 
-// exactly is as wide as counts of the same code differ: what is done beside an event is subtracted, and is not the same
-// at all times. How many of many events share a commit or a message depends on the machine; that none do is far above.
+// exactly returns how many percent a count may be above the budget: as much as two runs of one code differ. They differ
+// because work without any event is subtracted, and varies. How many events share a commit or a message depends on the
+// machine, so those bounds are wide. If no events shared one, the count would be far above them.
 func exactly(figure string) float64 {
 	name, isAlone := strings.CutPrefix(figure, alone)
 	name, _ = strings.CutPrefix(name, together)
@@ -72,7 +73,7 @@ type counter struct {
 	want     int64           // attempts in the delivery log, when all is there
 }
 
-// countForm counts in one stack what is done for an event: over REST and NATS, and with each feature and without it again.
+// countForm counts the work for an event in one stack: over REST and NATS, with each feature, and with it off again.
 func (b *bench) countForm(ctx context.Context, form string) (costs []budget.Cost, err error) {
 	c := &counter{}
 	statements := filepath.Join(b.work, "statements")
@@ -160,8 +161,8 @@ func (c *counter) counts(ctx context.Context, one countCase) (budget.Cost, error
 	return cost, err
 }
 
-// countAlone counts for events each of which is published when the one before is in the delivery log. It does so in rounds, and
-// takes the median of them: what is done once a minute happens in one.
+// countAlone publishes each event when the one before is in the delivery log, in rounds. The median of the rounds counts, so
+// that work which is done once a minute, in one of the rounds, does not.
 func (c *counter) countAlone(ctx context.Context, one countCase, anyhow anyhow, before reading, cost *budget.Cost) error {
 	way := load.WayREST
 	if one.bus {
@@ -250,13 +251,13 @@ func countFigures(list []budget.Figure, of map[string]float64, prefix string) []
 	return list
 }
 
-// anyhow is what is done in a time without an event.
+// anyhow is the work in a time without any event.
 type anyhow struct {
 	count.Reading
 	in time.Duration
 }
 
-// leftOut is what was counted between two readings without what is done anyhow.
+// leftOut returns the counts between two readings, less the work that is done anyhow.
 func (a anyhow) leftOut(before, after reading) count.Reading {
 	return after.Minus(before.Reading).Without(a.Reading, float64(after.at.Sub(before.at))/float64(a.in))
 }
@@ -284,7 +285,7 @@ func (c *counter) read(ctx context.Context, syncs bool) (reading, error) {
 	return r, err
 }
 
-// publish publishes events and waits until they are in the delivery log. It asks for metrics as seldom as it can: that allocates.
+// publish publishes events and waits until they are in the delivery log. It asks for few metrics, because each answer allocates.
 func (c *counter) publish(ctx context.Context, way string, events int) error {
 	job := load.Job{Way: way, Connections: 1, First: c.next, Events: events}
 	published, err := c.publisher.Publish(c.job(job))

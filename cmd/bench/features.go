@@ -12,7 +12,7 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// countCase is a state of Waybill in which it is counted what an event costs.
+// countCase is a state of Waybill in which the cost of an event is counted.
 type countCase struct {
 	name    string
 	prepare func(context.Context) error
@@ -20,7 +20,7 @@ type countCase struct {
 	syncs   bool // syncs of the log are counted, too: that takes half a minute
 }
 
-// off is behind the name of a feature that was switched off again. It costs what it costs without the feature.
+// off ends the name of a case whose feature was switched off again. Then an event costs as much as without the feature.
 const off = " off"
 
 const countWithout = "REST"
@@ -40,7 +40,7 @@ func (c *counter) cases() []countCase {
 		{"feed", c.another(stack.Webhook{Delivery: "pull", Events: []string{string(domain.ShipmentInTransit)}}), c.deleteOther},
 		{"alerts", c.another(stack.Webhook{Events: alertTypes()}), c.deleteOther},
 		{"metering", c.metered, c.plain},
-		// The last one: its account has its events numbered from then on.
+		// Order is the last case, because the events of its account are numbered from then on.
 		{"order", c.change(`{"ordering":"shipment"}`), c.change(`{"ordering":"none"}`)},
 	} {
 		list = append(list, countCase{name: f.name, prepare: f.on}, countCase{name: f.name + off, prepare: f.off})
@@ -65,10 +65,10 @@ func (c *counter) expect(hook stack.Webhook, endpoint int) error {
 	return err
 }
 
-// plain has one webhook get all events, that was registered with the bootstrap key.
+// plain registers the webhook that gets all events with the bootstrap key.
 func (c *counter) plain(ctx context.Context) error { return c.takeOver(ctx, c.api, 0) }
 
-// takeOver registers a webhook for all events in the place of the one that there is.
+// takeOver registers a webhook for all events, and deletes the webhook that got them before.
 func (c *counter) takeOver(ctx context.Context, as *stack.Client, endpoint int) error {
 	if c.hook != "" {
 		if err := c.api.Delete(ctx, c.hook); err != nil {
@@ -92,7 +92,7 @@ func (c *counter) change(body string) func(context.Context) error {
 	}
 }
 
-// another registers one more webhook, that nothing is sent to.
+// another registers one more webhook, to which nothing is sent.
 func (c *counter) another(hook stack.Webhook) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if hook.Delivery == "" {
@@ -106,10 +106,10 @@ func (c *counter) another(hook stack.Webhook) func(context.Context) error {
 
 func (c *counter) deleteOther(ctx context.Context) error { return c.api.Delete(ctx, c.other) }
 
-// countedQuota is more than is delivered.
+// countedQuota is a number of deliveries that is never reached.
 const countedQuota = 1_000_000
 
-// metered has the webhook of a consumer with a quota get all events.
+// metered makes a consumer with a quota. From then on the webhook of that consumer gets all events.
 func (c *counter) metered(ctx context.Context) error {
 	const bucket = "/v1/accounts/default/key-buckets/partners"
 	var made struct {
@@ -143,7 +143,7 @@ func (c *counter) metered(ctx context.Context) error {
 	return c.takeOver(ctx, c.api.As(made.APIKeys[0].Key), 2)
 }
 
-// ask calls the API, and reads its answer if into is not nil.
+// ask calls the API, and decodes the answer unless into is nil.
 func (c *counter) ask(ctx context.Context, method, path, body string, into any) error {
 	answer, err := c.api.Do(ctx, method, path, []byte(body), nil)
 	if err != nil {

@@ -199,7 +199,7 @@ func (t *turner) figures() []budget.Figure {
 		newFigure(costBytes, t.sum.bytes/deliveries),
 	}
 	for i := range list {
-		list[i].OfMachine = true // how much shares a commit, too
+		list[i].OfMachine = true // allocations, too: how many events share a commit depends on the speed
 	}
 	if t.webhooks > 1 { // the size of the file moves in steps that are large beside so few events
 		return list

@@ -48,7 +48,7 @@ type StreamLook struct {
 	Messages,
 	Bytes uint64
 	MaxBytes int64 // 0: no limit
-	// LeastBytes is what a missing stream needs; 0: a stream that reserves nothing.
+	// LeastBytes is the room that a missing stream needs; 0: the stream needs none in advance.
 	LeastBytes int64
 	Oldest     time.Time
 	Replicas   int

@@ -51,13 +51,13 @@ func (b *Bus) MakeRoom(ctx context.Context) (Room, error) {
 	}
 }
 
-// What a stream with a limit is given at least. REJECTED is for people to read, and deliveries need EVENTS.
+// The least sizes of the streams that have a limit. REJECTED needs little: only people read it.
 const (
 	leastEvents   = 64 << 20
 	leastRejected = 1 << 20
 )
 
-// leastOf returns what a stream is given at least; 0: it has no limit, and the server reserves nothing.
+// leastOf returns the least size of a stream in bytes; 0: the stream has no limit, and the server reserves nothing for it.
 func leastOf(config jetstream.StreamConfig) int64 {
 	switch config.Name {
 	case StreamEvents:
@@ -84,8 +84,7 @@ func (e *NoRoomError) Error() string {
 // Unwrap implements errors.Unwrap.
 func (e *NoRoomError) Unwrap() error { return e.err }
 
-// Missing returns a NoRoomError while a stream can't be made for want of room, else nil. Each
-// Ensure finds out anew.
+// Missing returns a NoRoomError if the last Ensure found no room for a stream, else nil.
 func (b *Bus) Missing() *NoRoomError { return b.missing.Load() }
 
 // noSpace are the codes with which a server refuses a stream larger than its own limit, by
@@ -120,8 +119,8 @@ func (b *Bus) ensureSized(ctx context.Context, config jetstream.StreamConfig) er
 	}
 }
 
-// giveWay makes REJECTED as small as it may be, if it is there: EVENTS needs its room. The next Ensure lets
-// REJECTED have what is left.
+// giveWay makes REJECTED as small as it may be, if there is one, because EVENTS needs the room. Later REJECTED gets as
+// large as what EVENTS has left lets it be.
 func (b *Bus) giveWay(ctx context.Context) error {
 	stream, err := b.js.Stream(ctx, StreamRejected)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {

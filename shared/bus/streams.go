@@ -133,8 +133,8 @@ func (b *Bus) streamConfigs() []jetstream.StreamConfig {
 			c.Description = "outcomes on their way to the database"
 			c.Retention = jetstream.WorkQueuePolicy
 		}),
-		// A server reserves what a stream is limited to, so these come last: EVENTS, without which nothing is
-		// delivered, and then what need not be there.
+		// A server reserves the limit of a stream for it, so the streams with a limit come last. EVENTS comes before
+		// REJECTED, because nothing is delivered without EVENTS.
 		with(func(c *jetstream.StreamConfig) {
 			c.Name, c.Subjects = StreamEvents, []string{SubjectsEvents}
 			c.Description = "shipment events as published"

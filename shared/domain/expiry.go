@@ -5,7 +5,7 @@ import "time"
 // ExpirySoon is how long before its end something is told of.
 const ExpirySoon = 14 * 24 * time.Hour
 
-// MaxExpiring bounds what is counted of one kind: more are told as so many.
+// MaxExpiring is where the count of a kind ends: a count of MaxExpiring says so many or more.
 const MaxExpiring = 1000
 
 // Certificate is what a connection saw of a receiver's certificate.

@@ -27,12 +27,12 @@ const (
 	restartWait = 20 * time.Millisecond
 	// catchUps bounds how often a tick moves what came while it moved the rest.
 	catchUps = 4
-	// logLimit is the size in bytes to which the file of a log shrinks. It does so by logStep at most as the
-	// log begins anew, for the commit that begins it waits: 77 ms for 180 MB.
+	// logLimit is the size in bytes to which the file of a log shrinks. The file shrinks by at most logStep each time that
+	// the log begins anew. The commit that begins the log waits for that: 77 ms where 180 MB went at once.
 	logLimit = 64 << 20
 	logStep  = 8 << 20
-	// restTicks is how often it is looked whether less than a checkpoint was written since the last time. Then pages
-	// that were read and written lie in memory for nothing: 32 MB for each connection.
+	// restTicks is the number of ticks between two looks for rest. The file rests when less than a checkpoint was written
+	// since the last look. Then the cached pages, up to 32 MB for each connection, are of no more use.
 	restTicks = 40
 	// logPage is what one page takes in the log.
 	logPage = 4096 + 24
@@ -46,10 +46,10 @@ type checkpoints struct {
 	stop                context.CancelFunc
 	ended               chan struct{}
 	release             func() // ends what keeps the log; nil: nothing does
-	broken              error  // the file could not be forced to the disk: the log must not begin anew, nor go
+	broken              error  // why the file could not be forced to the disk; then the log must neither begin anew nor be removed
 
 	pages, waiting atomic.Int64 // in the log; of them, not in the file yet
-	seen           int64        // pages of the log, the last time that it was looked for rest
+	seen           int64        // pages of the log at the last look for rest
 	worked         bool         // more than a little was written since memory was given back
 }
 
@@ -73,8 +73,8 @@ func (c *checkpoints) start() {
 	go c.run(ctx)
 }
 
-// close ends the checkpoints. What SQLite does as the last connection closes would remove the log: then the
-// reader is left open when the log is needed.
+// close ends the checkpoints. SQLite removes the log when the last connection is closed. If the log is still needed,
+// close leaves the reader open, so that there is no last one.
 func (c *checkpoints) close() error {
 	c.stop()
 	<-c.ended
@@ -104,12 +104,12 @@ func (c *checkpoints) run(ctx context.Context) {
 	}
 }
 
-// rest gives back the memory of all connections, once there is little to do. As SQLite is built here (with
-// SQLITE_ENABLE_MEMORY_MANAGEMENT), what one connection gives back are the pages of all.
+// rest gives back the memory of all connections when the file rests. One connection gives back the pages of all of them,
+// because SQLite is built with SQLITE_ENABLE_MEMORY_MANAGEMENT here.
 func (c *checkpoints) rest(ctx context.Context) error {
 	grown := c.pages.Load() - c.seen
 	c.seen += grown
-	if grown < 0 || grown >= checkpointPages { // it began anew, or grew
+	if grown < 0 || grown >= checkpointPages { // the log began anew, or grew
 		c.worked = true
 		return nil
 	}

@@ -6,26 +6,26 @@ import (
 	"time"
 )
 
-// readLimit is how old what reads from a SQLite file becomes, but for a copy (CopyTo): as long as somebody reads, the log
-// can't begin anew, and grows by what is written: to the rate of writing × readLimit. Operations of the API have
-// 1.8 s, a few 20 s.
+// readLimit is the longest time that one read from a SQLite file takes, except for a copy (CopyTo). While somebody reads,
+// the log can't begin anew. So the log grows to the rate of writing × readLimit at most. Operations of the API have 1.8 s, a
+// few of them 20 s.
 const readLimit = 20 * time.Second
 
-// limitedReads ends statements after a limit. A transaction has the context that it begins with.
+// limitedReads ends each statement after a limit. A transaction ends with the context that it was begun with.
 type limitedReads struct {
 	*sql.DB
 
 	limit time.Duration
 }
 
-// limited returns a context that ends after the limit. It leaves a context alone that ends before: then there is no
-// timer that outlives the statement.
+// limited returns a context that ends after the limit. A context that ends earlier is returned as it is, so that no timer
+// outlives the statement.
 func (r limitedReads) limited(ctx context.Context) context.Context {
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= r.limit {
 		return ctx
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.limit)
-	context.AfterFunc(ctx, cancel) // its rows may be read after the statement has returned
+	context.AfterFunc(ctx, cancel) // not deferred: the rows are read after this method has returned
 	return ctx
 }
 

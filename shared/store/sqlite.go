@@ -44,11 +44,12 @@ func openSQLite(path string, readers int) (*sqliteDialect, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create database file: %w", err)
 	}
-	// Who was killed may have left what is not on the disk, and the next commit may begin the log anew.
+	// A process that was killed may have moved pages that are not on the disk yet. The file is synced before a commit can
+	// begin the log anew, as only the log has these pages after a power cut.
 	if err := file.Sync(); err != nil {
 		return nil, errors.Join(fmt.Errorf("create database file: %w", err), file.Close())
 	}
-	// It is closed last: as a file is closed, the system drops the locks that SQLite has on it.
+	// The file is closed last: the system drops SQLite's locks on a file when any handle of it is closed.
 	d := &sqliteDialect{file: file}
 	if d.writer, err = openSQLiteFile(sqliteDSN(path, false)); err != nil {
 		return nil, errors.Join(err, file.Close())
@@ -95,7 +96,7 @@ func lookIntoSQLite(path string, readers int) (*sqliteDialect, error) {
 const busyTimeout = 1500 * time.Millisecond
 
 // sqliteDSN is the one place where SQLite's settings are made. FULL: what is committed
-// survives a power cut. Checkpoints are not made by commits, see checkpoints. More pragmas go over these.
+// survives a power cut. Commits make no checkpoints, see checkpoints. A pragma in more replaces the one of the same name.
 func sqliteDSN(path string, reading bool, more ...string) string {
 	pragmas := []string{
 		fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()), "journal_mode(WAL)", "synchronous(FULL)",

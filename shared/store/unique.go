@@ -2,8 +2,8 @@ package store
 
 import "gorm.io/gorm"
 
-// Unique reads the row that a unique key of several columns leads to. Take would add LIMIT 1: where many
-// accounts use one name, Postgres then takes a scan of the table for the shorter way to a first row.
+// Unique reads the one row that a unique key of several columns has, or returns gorm.ErrRecordNotFound. Unique
+// does without the LIMIT 1 of gorm's Take: with that, Postgres scans the table where many accounts use the same name.
 func Unique(query *gorm.DB, row any) error {
 	result := query.Find(row)
 	if result.Error == nil && result.RowsAffected == 0 {

@@ -25,8 +25,8 @@ const (
 	restAllocs = 10 << 20
 	// worthwhile is how much a process allocates before it gives memory back again.
 	worthwhile = 8 << 20
-	// againAfter is after how many times restFor memory is given back once more: nats-server keeps the blocks that it
-	// has written in memory for 10 s and longer, 72 MB after 50,000 events.
+	// againAfter × restFor later, memory is given back once more, because nats-server keeps the blocks that it has
+	// written in memory for 10 s and longer: 72 MB after 50,000 events.
 	againAfter = 3
 )
 

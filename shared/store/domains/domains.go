@@ -327,8 +327,8 @@ func (s *Domains) changed(ctx context.Context, tx *gorm.DB, row *domainRow) erro
 	return nil
 }
 
-// purgeStates deletes what became of the certificates of domains that were removed. A hostname that is verified again
-// keeps what it has.
+// purgeStates deletes the states of certificates of domains that were removed. A hostname that somebody has verified
+// again keeps its state.
 const purgeStates = `DELETE FROM gateway_acme_states WHERE hostname IN (
 	SELECT s.hostname FROM gateway_domains d JOIN gateway_acme_states s ON s.hostname = d.hostname
 	WHERE d.removed_at < ? AND NOT EXISTS (

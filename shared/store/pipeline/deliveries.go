@@ -180,7 +180,7 @@ func (scope deliveryScope) bound(query *gorm.DB, table, id string) *gorm.DB {
 	case table == "d": // By webhook the list is short, and no statistics should say otherwise: IS TRUE.
 		whose, owner = "d.webhook_id = ?", string(f.Webhook)
 		query = query.Where("(d.account = ?) IS TRUE", f.Account)
-	default: // Requests are found by their account.
+	default: // requests: their index begins with the account
 		query = query.Where(table+".webhook_id = ?", string(f.Webhook))
 	}
 	if scope.from != "" {
@@ -193,7 +193,8 @@ func (scope deliveryScope) bound(query *gorm.DB, table, id string) *gorm.DB {
 	if !scope.byEvents() {
 		return query.Where(whose, owner)
 	}
-	// Of one day, one partition is planned. Requests have none, and that index would lead to all of the day.
+	// With its day named, only one partition of deliveries is planned. The table of requests has no partitions, and its
+	// index by day would lead to all requests of the day.
 	if day := store.DateOf(scope.events[0].at); table == "d" && day == store.DateOf(scope.events[len(scope.events)-1].at) {
 		query = query.Where(table+".day = ?", day)
 	}

@@ -20,9 +20,9 @@ type expiring struct {
 	at, account, where, what string // what: id and URL of the webhook, id of the key
 }
 
-// expiries are the kinds that lie in these tables. Each has an index by the time of its end, for all accounts, and
-// what a webhook has of its own another one by account. A receiver's certificate lies beside its webhook, and those that
-// end soon are fewer than an account may have webhooks: IS TRUE.
+// expiries are the kinds in these tables. Each has an index by the time of its end, for all accounts. Secrets and
+// credentials of webhooks have another one by account. The certificates of receivers have not: IS TRUE makes the database
+// use the index by time, because few certificates end soon and an account may have many webhooks.
 func expiries() []expiring {
 	const webhook, receivers = "w.id AS webhook, w.url AS url, '' AS key", "webhook_health h JOIN webhooks w ON w.id = h.webhook_id"
 	return []expiring{

@@ -443,7 +443,8 @@ func (a *alerts) keep(ctx context.Context) error {
 // three round trips for each webhook that fails.
 const alertRows = 500
 
-// eachChunk runs a statement over rows of so many values, some rows at a time. Each row ends with rest, if there is one.
+// eachChunk runs the statement head VALUES (…), (…) tail, for alertRows rows at a time. values has the rows one after the
+// other, each of so many columns. rest is SQL that is added to every row, or empty. each reads what is returned.
 func (a *alerts) eachChunk(ctx context.Context, head, rest, tail string, columns int, values []any, each func(scanner) error) error {
 	for chunk := range slices.Chunk(values, alertRows*columns) {
 		var text strings.Builder

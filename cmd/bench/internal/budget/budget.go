@@ -41,7 +41,7 @@ type Stage struct {
 
 // Budget is the file.
 type Budget struct {
-	// Processor is what the figures OfMachine were measured on. On another one they are shown and not judged.
+	// Processor is the one on which the figures with OfMachine were measured. On another processor they are shown, not judged.
 	Processor string `json:"processor"`
 	Costs     []Cost `json:"costs"`
 
@@ -49,7 +49,7 @@ type Budget struct {
 	Here string `json:"-"`
 }
 
-// elsewhere tells whether a figure says nothing on this machine.
+// elsewhere tells whether a figure depends on the machine and was measured on another processor than this one.
 func (b *Budget) elsewhere(f Figure) bool {
 	return f.OfMachine && b.Here != "" && b.Processor != "" && b.Here != b.Processor
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Bus counts the messages that are published on the bus, by listening to all of them. What streams hand out, answers
-// and requests to JetStream are not counted: how many there are depends on the time that passes.
+// Bus counts the messages that are published on the bus, by listening to all of them. Bus does
+// not count what streams hand out, answers, and requests to JetStream: their number depends on the time that passes.
 type Bus struct {
 	conn           *nats.Conn
 	messages, acks atomic.Int64
@@ -24,7 +24,7 @@ func OpenBus(url string) (*Bus, error) {
 	b := &Bus{conn: conn}
 	sub, err := conn.Subscribe(">", func(m *nats.Msg) { b.note(m.Subject) })
 	if err == nil {
-		// Nothing is left out, however slowly it is counted.
+		// The client drops no message, however slowly they are counted.
 		err = sub.SetPendingLimits(-1, -1)
 	}
 	if err != nil {
@@ -44,7 +44,7 @@ func (b *Bus) note(subject string) {
 	}
 }
 
-// Read adds to a reading.
+// Read adds the counts to a reading.
 func (b *Bus) Read(r *Reading) error {
 	if err := b.conn.Flush(); err != nil { // what was published before has been handed out then
 		return fmt.Errorf("listen to the bus: %w", err)
@@ -53,5 +53,5 @@ func (b *Bus) Read(r *Reading) error {
 	return nil
 }
 
-// Close ends it.
+// Close ends the subscription and the connection.
 func (b *Bus) Close() { b.conn.Close() }

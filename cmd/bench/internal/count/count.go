@@ -1,5 +1,5 @@
-// Package count counts what a running Waybill has a database and the bus do. Counts are the same on a slow machine and on
-// a fast one.
+// Package count counts the work that a running Waybill causes in the database and on the bus. Counts are the same on a
+// slow machine and on a fast one.
 package count
 
 import (
@@ -12,14 +12,14 @@ const (
 	Statements = "statements" // without those that begin and end transactions
 	Commits    = "commits"    // of transactions that wrote something
 	Syncs      = "syncs of the log"
-	Work       = "work"      // what statements had the database do: buffers of Postgres, or steps of SQLite with the pages it asked for
+	Work       = "work"      // of the database for its statements: buffers of Postgres, or steps and pages of SQLite
 	LogBytes   = "log bytes" // what was appended to the database's log
 	RowBytes   = "row bytes" // of the tables that have a row for each event or delivery
 	Messages   = "messages"  // published on the bus, to streams and to others
 	Acks       = "acks"      // of messages in streams
 )
 
-// Reading is all that was counted until a time.
+// Reading has all counts up to a moment.
 type Reading struct {
 	Counts map[string]float64
 	Texts  map[string]Did // by statement
@@ -28,17 +28,17 @@ type Reading struct {
 // New returns an empty reading.
 func New() Reading { return Reading{make(map[string]float64), make(map[string]Did)} }
 
-// Did is what a statement did: so often, so much work, and so many bytes in the log, which SQLite tells of commits alone.
+// Did has how often a statement ran (N), its work, and its bytes in the log. SQLite has log bytes only for commits.
 type Did struct{ N, Work, LogBytes float64 }
 
 func (d Did) plus(other Did, times float64) Did {
 	return Did{d.N + times*other.N, d.Work + times*other.Work, d.LogBytes + times*other.LogBytes}
 }
 
-// Minus is what was counted since an earlier reading.
+// Minus returns what was counted since an earlier reading.
 func (r Reading) Minus(earlier Reading) Reading { return r.Without(earlier, 1) }
 
-// Without leaves out what happens anyhow: times what a reading has of it.
+// Without returns the reading less so many times another one: the work that is done without any event.
 func (r Reading) Without(anyhow Reading, times float64) Reading {
 	rest := New()
 	for name, n := range r.Counts {
@@ -50,8 +50,8 @@ func (r Reading) Without(anyhow Reading, times float64) Reading {
 	return rest
 }
 
-// Sum adds up what the statements did that ran at least so often, and lists them, the most frequent first. What ran less often
-// happened to be done meanwhile.
+// Sum adds up the work of the statements that ran at least so often, and returns their texts, the most frequent first.
+// Rarer statements are not an event's: they ran in the background at the same time.
 func (r Reading) Sum(least float64) (sum Did, texts []string) {
 	for text, did := range r.Texts {
 		if did.N >= least {

@@ -13,8 +13,8 @@ import (
 	"waybill.dev/shared/pgtest"
 )
 
-// PostgresSettings make the counts exact: no whole pages in the log, which depend on when a checkpoint was, and nothing
-// that the server does by itself.
+// PostgresSettings make the counts exact. Postgres writes no whole pages to its log, because their number depends on the
+// time of the last checkpoint, and does no work of its own.
 const PostgresSettings = "shared_preload_libraries=pg_stat_statements,full_page_writes=off,autovacuum=off,max_wal_size=4GB,checkpoint_timeout=1h,bgwriter_lru_maxpages=0"
 
 // Postgres counts what one database of a server does.
@@ -45,7 +45,7 @@ func OpenPostgres(ctx context.Context, cluster *pgtest.Cluster, url string) (*Po
 	return p, nil
 }
 
-// Close ends it.
+// Close closes both connections.
 func (p *Postgres) Close(ctx context.Context) error {
 	err := p.beside.Close(ctx)
 	if p.conn != nil {
@@ -57,7 +57,7 @@ func (p *Postgres) Close(ctx context.Context) error {
 // control are statements that begin or end a transaction.
 var control = regexp.MustCompile(`(?i)^(begin|start transaction|commit|rollback)`)
 
-// Read adds to a reading.
+// Read adds all counts but syncs to a reading.
 func (p *Postgres) Read(ctx context.Context, r *Reading) error {
 	rows, err := p.beside.Query(ctx, "SELECT query, calls, shared_blks_hit + shared_blks_read, wal_bytes::float8 FROM pg_stat_statements WHERE dbid = $1", p.of)
 	if err != nil {
@@ -84,10 +84,11 @@ func (p *Postgres) Read(ctx context.Context, r *Reading) error {
 	return nil
 }
 
-// syncsLag is somewhat more than the time after which a connection without work tells the server's statistics what it did.
+// syncsLag is a second more than the 10 s after which an idle connection reports its work to the statistics of Postgres.
 const syncsLag = 11 * time.Second
 
-// ReadSyncs adds how often the log was forced to the disk. It waits until the server has counted all of them.
+// ReadSyncs adds to a reading how often the log was forced to the disk. ReadSyncs first waits syncsLag, so that the
+// server's statistics have all of these syncs.
 func (p *Postgres) ReadSyncs(ctx context.Context, r *Reading) error {
 	timer := time.NewTimer(syncsLag)
 	defer timer.Stop()

@@ -17,21 +17,21 @@ import (
 	_ "modernc.org/sqlite" // registers the driver "sqlite"
 )
 
-// SQLite counts what is done with a file, beside the process that works on it. Each commit is in the log, and each
-// forces the log to the disk once; checkpoints force it and the file besides, once for some 1000 pages, and are not counted.
+// SQLite counts the work of another process on a file. Each commit is in the log and forces the log to the disk once.
+// SQLite does not count the syncs of checkpoints, of which there is one for some 1000 pages.
 type SQLite struct {
 	db         *sql.DB
 	log        *os.File
 	statements *os.File
 	lines      *bufio.Reader
-	snapshot   *sql.Tx // while one is held, the log begins anew once at most
+	snapshot   *sql.Tx // while a snapshot is held, the log begins anew once at most
 	mark       logMark
 	done       Reading
 }
 
 // logMark is a place in the log.
 type logMark struct {
-	salts  [8]byte // of the log, other ones each time that it begins anew
+	salts  [8]byte // of the log; they change each time that the log begins anew
 	frames int64
 }
 
@@ -59,7 +59,7 @@ func OpenSQLite(ctx context.Context, path, statements string) (_ *SQLite, err er
 	return s, err
 }
 
-// Close ends it.
+// Close closes the files and the connection.
 func (s *SQLite) Close() error {
 	var err error
 	if s.snapshot != nil {
@@ -76,7 +76,7 @@ func (s *SQLite) Close() error {
 	return err
 }
 
-// Read adds to a reading.
+// Read adds the counts to a reading.
 func (s *SQLite) Read(ctx context.Context, r *Reading) error {
 	next, bytes, err := s.hold(ctx)
 	if err != nil {
@@ -144,7 +144,7 @@ func (s *SQLite) readLog() error {
 	}
 }
 
-// engine are statements that no event causes: they look after the file.
+// engine matches statements of upkeep, which no event causes.
 var engine = regexp.MustCompile(`^(PRAGMA|.* sqlite_schema )`)
 
 // readStatements reads what has come into the file of statements since the last time.

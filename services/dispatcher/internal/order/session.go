@@ -283,7 +283,7 @@ func (s *session) waiting() int {
 	return s.entries
 }
 
-// giveBack gives back the room of all that waits still, as the session is over.
+// giveBack gives back the room of the deliveries that still wait when the session ends.
 func (s *session) giveBack() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

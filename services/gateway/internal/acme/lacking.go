@@ -10,8 +10,8 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// lacking knows the custom domains without a certificate. It reads all domains once, and then those that changed:
-// there may be hundreds of thousands.
+// lacking knows the custom domains without a certificate. All domains are read once, and then only those that have changed,
+// as there may be hundreds of thousands.
 type lacking struct {
 	mu      sync.Mutex
 	version int64
