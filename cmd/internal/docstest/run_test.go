@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -217,12 +218,20 @@ func replacer(by map[string]string) *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
+// ports counts the ports that freeAddress has tried, from a random one on. So no two tests of this process get one port,
+// though neither has begun to listen.
+var ports = func() *atomic.Int64 {
+	var n atomic.Int64
+	n.Store(rand.Int64N(6_700))
+	return &n
+}()
+
 // freeAddress returns an address of loopback that nothing listens on. Its port is below those that the system
 // hands out by itself (32768 and more) and above those of package stack, so nobody takes it before it is used.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for range 100 {
-		listener, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(26_000+rand.IntN(6_700)))
+		listener, err := net.Listen("tcp", "127.0.0.1:"+strconv.FormatInt(26_000+ports.Add(1)%6_700, 10))
 		if err == nil {
 			address := listener.Addr().String()
 			_ = listener.Close()
