@@ -127,8 +127,12 @@ func (d *sqliteDialect) close() error {
 		err = d.checkpoints.close()
 	}
 	err = errors.Join(err, d.statements.close(), d.reader.Close(), d.writer.Close())
-	if d.file != nil {
-		err = errors.Join(err, d.file.Close())
+	if d.file == nil {
+		return err
+	}
+	// A second close is none, as with a pool.
+	if closed := d.file.Close(); !errors.Is(closed, os.ErrClosed) {
+		err = errors.Join(err, closed)
 	}
 	return err
 }
