@@ -18,21 +18,13 @@ import (
 // that tells of them is the only one of its kind, and has 20 s.
 func TestManyAlertsAtOnce(t *testing.T) {
 	t.Parallel()
-	d := storetest.Postgres().Fresh(t)
 	var turns atomic.Int64
-	d.URL = counted(t, d.URL, &turns)
-	keys, err := seal.Parse(seal.Generate())
-	if err != nil {
-		t.Fatal(err)
-	}
-	clock := &storetest.Clock{}
-	clock.Set(noon)
-	b := pipelinetest.New(&storetest.Bench{DB: d.Open(t, store.Options{Keys: keys, Now: clock.Now}), Clock: clock})
+	b := countedBench(t, &turns)
 	b.Webhook(t, forAlerts)
 	failing := func(n int) []domain.HealthChange {
 		changes := make([]domain.HealthChange, n)
 		for i := range changes {
-			changes[i] = says(b.Webhook(t), clock.Now(), domain.FailingFrom, clock.Now(), false)
+			changes[i] = says(b.Webhook(t), b.Clock.Now(), domain.FailingFrom, b.Clock.Now(), false)
 		}
 		return changes
 	}
@@ -53,6 +45,20 @@ func TestManyAlertsAtOnce(t *testing.T) {
 	if got := len(alertsOf(t, b, account)); got != 1202 {
 		t.Errorf("%d alerts, want 1202", got)
 	}
+}
+
+// countedBench is a bench on Postgres whose round trips are counted.
+func countedBench(t *testing.T, turns *atomic.Int64) *bench {
+	t.Helper()
+	d := storetest.Postgres().Fresh(t)
+	d.URL = counted(t, d.URL, turns)
+	keys, err := seal.Parse(seal.Generate())
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock := &storetest.Clock{}
+	clock.Set(noon)
+	return pipelinetest.New(&storetest.Bench{DB: d.Open(t, store.Options{Keys: keys, Now: clock.Now}), Clock: clock})
 }
 
 // counted returns the address of a way to a Postgres server on which round trips are counted: how often

@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"slices"
+	"strings"
 	"time"
 
 	"gorm.io/gorm/clause"
@@ -89,21 +90,21 @@ func sequenceOf(o *domain.Outcome) *int64 {
 // Sequences returns the numbers that were recorded for webhooks and shipments; those that have
 // none are left out.
 func (r *Recorder) Sequences(ctx context.Context, keys []SequenceKey) (map[SequenceKey]Numbers, error) {
-	byWebhook := make(map[domain.WebhookID][]int64)
-	for _, k := range keys {
-		byWebhook[k.Webhook] = append(byWebhook[k.Webhook], k.Shipment)
-	}
 	last := make(map[SequenceKey]Numbers, len(keys))
-	for webhook, shipments := range byWebhook {
-		for part := range slices.Chunk(shipments, revsPage) {
-			var rows []webhookSequenceRow
-			err := r.db.Reading(ctx).Where("webhook_id = ? AND shipment IN ?", string(webhook), part).Find(&rows).Error
-			if err != nil {
-				return nil, store.Wrap("read sequences", err)
-			}
-			for _, row := range rows {
-				last[SequenceKey{webhook, row.Shipment}] = Numbers{row.Sequence, row.Missed}
-			}
+	for part := range slices.Chunk(keys, revsPage) {
+		pairs := make([]any, 0, 2*len(part))
+		for _, k := range part {
+			pairs = append(pairs, string(k.Webhook), k.Shipment)
+		}
+		// Postgres takes parameters in VALUES for text unless it is told.
+		const pair = ", (CAST(? AS text), CAST(? AS bigint))"
+		var rows []webhookSequenceRow
+		err := r.db.Reading(ctx).Where("(webhook_id, shipment) IN (VALUES "+strings.Repeat(pair, len(part))[2:]+")", pairs...).Find(&rows).Error
+		if err != nil {
+			return nil, store.Wrap("read sequences", err)
+		}
+		for _, row := range rows {
+			last[SequenceKey{domain.WebhookID(row.WebhookID), row.Shipment}] = Numbers{row.Sequence, row.Missed}
 		}
 	}
 	return last, nil

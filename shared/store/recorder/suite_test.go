@@ -14,6 +14,9 @@ func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
 func TestSuite(t *testing.T) {
 	storetest.Run(t, pipelinetest.New, map[string]storetest.Tests[*bench]{
 		"record": recordTests(),
+		"numbers of shipments": {
+			"are read of many webhooks": testSequencesOfMany,
+		},
 		"deliveries": {
 			"are counted for their consumer, up to a quota":    testMetering,
 			"are counted at one cost, however long the log is": testMeteringCost,

@@ -1,0 +1,71 @@
+package recorder_test
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store/pipeline/pipelinetest"
+	"waybill.dev/shared/store/recorder"
+)
+
+// numbered records a number for each of n webhooks, and one that did not arrive. It returns the keys and
+// their numbers.
+func numbered(t *testing.T, b *bench, n int) (keys []recorder.SequenceKey, want map[recorder.SequenceKey]recorder.Numbers) {
+	t.Helper()
+	want = make(map[recorder.SequenceKey]recorder.Numbers)
+	var batch domain.RecordBatch
+	for i := range n {
+		e := pipelinetest.Event(fmt.Sprintf("evt_%d", b.Next()))
+		w := domain.Webhook{ID: domain.WebhookID(fmt.Sprintf("wh_%d", i)), Account: account, Version: 1}
+		missed, last := b.Outcome(e, w, domain.StatusFailed), b.Outcome(pipelinetest.Event(fmt.Sprintf("evt_%d", b.Next())), w, domain.StatusDelivered)
+		missed.Sequence, missed.Shipment = int64(i+1), int64(i%3)
+		last.Sequence, last.Shipment = int64(i+2), int64(i%3)
+		batch.Outcomes = append(batch.Outcomes, missed, last)
+		key := recorder.SequenceKey{Webhook: w.ID, Shipment: int64(i % 3)}
+		keys, want[key] = append(keys, key), recorder.Numbers{Last: int64(i + 2), Missed: int64(i + 1)}
+	}
+	b.RecordedBatch(t, batch)
+	return keys, want
+}
+
+func testSequencesOfMany(t *testing.T, b *bench) {
+	keys, want := numbered(t, b, 1100)
+	asked := keys
+	for _, k := range keys { // have none: another webhook has the shipment's number
+		asked = append(asked, recorder.SequenceKey{Webhook: k.Webhook, Shipment: k.Shipment + 1})
+	}
+	got, err := b.Sequences(t.Context(), asked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("numbers (-want +got):\n%s", diff)
+	}
+	if got, err := b.Sequences(t.Context(), nil); err != nil || len(got) != 0 {
+		t.Errorf("of no webhook: %v, %v", got, err)
+	}
+}
+
+// The numbers of many webhooks take hardly more round trips than those of one.
+func TestSequencesOfManyAtOnce(t *testing.T) {
+	t.Parallel()
+	var turns atomic.Int64
+	b := countedBench(t, &turns)
+	keys, _ := numbered(t, b, 200)
+	read := func(keys []recorder.SequenceKey) int64 {
+		t.Helper()
+		before := turns.Load()
+		got, err := b.Sequences(t.Context(), keys)
+		if err != nil || len(got) != len(keys) {
+			t.Fatalf("%d numbers, %v; want %d", len(got), err, len(keys))
+		}
+		return turns.Load() - before
+	}
+	if one, many := read(keys[:1]), read(keys); many > one+10 {
+		t.Errorf("200 webhooks took %d round trips, one of them %d", many, one)
+	}
+}
