@@ -17,6 +17,8 @@ import (
 const (
 	// checkpointTick is how often the log is looked at.
 	checkpointTick = 250 * time.Millisecond
+	// restedTicks is the same, in ticks, while nothing is written.
+	restedTicks = 4
 	// checkpointPages is how many pages of the log make a checkpoint, of 4 KB each.
 	checkpointPages = 1000
 	// restartPages is from how many pages on the log is to begin anew. For this the writer is held
@@ -89,15 +91,20 @@ func (c *checkpoints) run(ctx context.Context) {
 	defer close(c.ended)
 	ticker := time.NewTicker(checkpointTick)
 	defer ticker.Stop()
+	still := false
 	for tick := 1; ; tick++ {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		// A failure passes, or commits meet it as well and tell of it. The log grows meanwhile,
-		// which its metric shows.
-		_ = c.round(ctx)
+		if !still || tick%restedTicks == 0 {
+			pages := c.pages.Load()
+			// A failure passes, or commits meet it as well and tell of it. The log grows meanwhile,
+			// which its metric shows.
+			err := c.round(ctx)
+			still = err == nil && c.pages.Load() == pages
+		}
 		if tick%restTicks == 0 {
 			_ = c.rest(ctx)
 		}

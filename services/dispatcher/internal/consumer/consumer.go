@@ -32,10 +32,9 @@ const (
 	// often the server says meanwhile that it is there.
 	eventsWait      = 10 * time.Second
 	eventsHeartbeat = 2500 * time.Millisecond
-	// recordsWait is how long one fetch of records waits, and how often at least is asked for
-	// them: well below the time after which the server serves another process because this
-	// one no longer asks.
-	recordsWait = 400 * time.Millisecond
+	// recordsWait is how long one fetch of records waits, and how often at least a process asks for them: half of the
+	// 1.6 s after which the server serves another process because this one no longer asks.
+	recordsWait = 800 * time.Millisecond
 )
 
 // Events hands the events of EVENTS to handle, one after the other, until ctx is done. Each
