@@ -2,6 +2,7 @@ package bus_test
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -74,6 +75,35 @@ func TestWhoTakesEventsGetsWhatWasInHand(t *testing.T) {
 	}
 	if _, err := b.Stream(bus.StreamEvents).ConsumerState(t.Context(), first.Name); err == nil {
 		t.Error("the consumer of the owner before is still there")
+	}
+}
+
+// More accounts may have an order than a server lets a stream have consumers. A stream that was made without a number
+// of its own gets one.
+func TestTheServersLimitOfConsumersBoundsNoOrders(t *testing.T) {
+	t.Parallel()
+	server := bustest.StartWithConsumers(t, 17) // RETRIES has one for each shard
+	b, js := connect(t, server), look(t, server.URL())
+	for _, name := range []string{bus.StreamEvents, bus.StreamOrder} {
+		stream, err := js.Stream(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config := stream.CachedInfo().Config
+		config.MaxConsumers = -1
+		if _, err := js.UpdateStream(t.Context(), config); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Ensure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		for range 2 {
+			if _, err := b.TakeEvents(t.Context(), fmt.Sprintf("a%d", i), "one", 100, func() (uint64, error) { return 1, nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }
 

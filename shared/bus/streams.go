@@ -21,6 +21,9 @@ const (
 	// MaxEventsInFlight bounds the unacknowledged events over all dispatchers.
 	MaxEventsInFlight = 1 << 16
 	maxDueInFlight    = 8192 // a shard
+	// maxConsumers is how many consumers EVENTS and ORDER may have. EVENTS has one for each account whose order is
+	// kept, and while the owner changes two; ORDER has one then. The server's own limit is 1000.
+	maxConsumers = 1 << 17
 	// pinTTL is how long a pinned consumer waits for its owner before it takes another.
 	pinTTL = 3 * time.Second
 	// recordPinTTL is the same for the records: what a killed process leaves is seen in the
@@ -127,6 +130,7 @@ func (b *Bus) streamConfigs() []jetstream.StreamConfig {
 			c.Name, c.Subjects = StreamOrder, []string{subjectOrder + ">"}
 			c.Description = "deliveries that wait for their turn among those of their shipment"
 			c.MaxMsgsPerSubject, c.Discard = 1, jetstream.DiscardOld
+			c.MaxConsumers = maxConsumers
 		}),
 		with(func(c *jetstream.StreamConfig) {
 			c.Name, c.Subjects = StreamRecords, []string{SubjectRecords}
@@ -143,6 +147,7 @@ func (b *Bus) streamConfigs() []jetstream.StreamConfig {
 			// Full, it refuses: what waits is not given up for what comes. MakeRoom drops
 			// what is done before.
 			c.MaxBytes, c.Discard = b.options.MaxBytes, jetstream.DiscardNew
+			c.MaxConsumers = maxConsumers
 		}),
 		with(func(c *jetstream.StreamConfig) {
 			c.Name, c.Subjects = StreamRejected, []string{subjectRejected + ">"}
@@ -188,7 +193,7 @@ func fits(have, want jetstream.StreamConfig) bool {
 		have.Retention == want.Retention && have.Discard == want.Discard && have.Storage == want.Storage &&
 		have.AllowMsgSchedules == want.AllowMsgSchedules && have.AllowDirect == want.AllowDirect && have.MaxAge == want.MaxAge &&
 		limit(have.MaxBytes, want.MaxBytes) && limit(have.MaxMsgsPerSubject, want.MaxMsgsPerSubject) &&
-		limit(int64(have.MaxMsgSize), int64(want.MaxMsgSize)) &&
+		limit(int64(have.MaxMsgSize), int64(want.MaxMsgSize)) && limit(int64(have.MaxConsumers), int64(want.MaxConsumers)) &&
 		(want.Duplicates == 0 || have.Duplicates == want.Duplicates) && have.Replicas == max(want.Replicas, 1)
 }
 

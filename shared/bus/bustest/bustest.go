@@ -24,6 +24,7 @@ type Server struct {
 	dir     string
 	port    int
 	store   int64              // bytes for streams; 0: three quarters of the disk
+	most    int                // consumers of a stream that says nothing of them; 0: the server's default
 	cluster server.ClusterOpts // zero: none
 	routes  []*url.URL         // to the cluster's servers
 	nats    *server.Server
@@ -48,6 +49,15 @@ func StartWithin(tb testing.TB, bytes int64) *Server {
 	return s
 }
 
+// StartWithConsumers is Start with a server that lets a stream have so many consumers, unless the stream says how many.
+func StartWithConsumers(tb testing.TB, most int) *Server {
+	tb.Helper()
+	s := &Server{tb: tb, name: "bustest", dir: tb.TempDir(), port: server.RANDOM_PORT, most: most}
+	s.Start()
+	tb.Cleanup(s.Stop)
+	return s
+}
+
 // Name returns the server's name.
 func (s *Server) Name() string { return s.name }
 
@@ -66,7 +76,8 @@ func (s *Server) Start() {
 	options := &server.Options{
 		ServerName: s.name, Host: "127.0.0.1", Port: s.port,
 		JetStream: true, StoreDir: s.dir, JetStreamMaxStore: s.store,
-		NoLog: true, NoSigs: true,
+		JetStreamLimits: server.JSLimitOpts{DefaultMaxConsumers: s.most},
+		NoLog:           true, NoSigs: true,
 		Cluster: s.cluster, Routes: s.routes,
 	}
 	nats, err := server.NewServer(options)
