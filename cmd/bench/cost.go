@@ -109,23 +109,19 @@ func (b *bench) watchCost(ctx context.Context, out io.Writer) (ok bool, err erro
 
 // costForms counts what an event costs, and measures scenarios unless counts alone were asked for.
 func (b *bench) costForms(ctx context.Context, file *budget.Budget, chosen []costed, forms []string) (measured []budget.Cost, err error) {
+	if b.only == "" {
+		if measured, err = b.countForms(ctx, forms); err != nil || b.counts {
+			return measured, err
+		}
+	}
 	loop, err := load.Start(ctx, load.KindLoop)
 	if err != nil {
 		return nil, err
 	}
 	defer loop.Close()
 	for _, form := range forms {
-		var list []budget.Cost
-		if b.only == "" {
-			if list, err = b.countForm(ctx, form); err != nil {
-				return nil, err
-			}
-			measured = append(measured, list...)
-		}
-		if b.counts {
-			continue
-		}
-		if list, err = b.costForm(ctx, loop, file, chosen, form); err != nil {
+		list, err := b.costForm(ctx, loop, file, chosen, form)
+		if err != nil {
 			return nil, err
 		}
 		measured = append(measured, list...)

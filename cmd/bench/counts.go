@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"waybill.dev/cmd/bench/internal/budget"
 	"waybill.dev/cmd/bench/internal/count"
@@ -56,6 +59,8 @@ func exactly(figure string) float64 {
 		return 2
 	case name == count.LogBytes: // on SQLite in pages
 		return 12
+	case name == count.Commits: // one more for each event would be +50 % at least
+		return 25
 	}
 	return 10
 }
@@ -71,6 +76,26 @@ type counter struct {
 	next     int64           // number of the next event
 	arrivals int64           // since the webhook is there
 	want     int64           // attempts in the delivery log, when all is there
+}
+
+// countForms counts in all forms at the same time, each with a receiver and a publisher of its own: counts take their time
+// with waiting, and are the same on a busy machine.
+func (b *bench) countForms(ctx context.Context, forms []string) ([]budget.Cost, error) {
+	lists := make([][]budget.Cost, len(forms))
+	counting, ctx := errgroup.WithContext(ctx)
+	for i, form := range forms {
+		counting.Go(func() (err error) {
+			one := &bench{options: b.options, site: b.site, work: b.work, progress: b.progress}
+			defer func() { err = errors.Join(err, one.close()) }()
+			if err := one.startLoad(ctx); err != nil {
+				return err
+			}
+			lists[i], err = one.countForm(ctx, form)
+			return err
+		})
+	}
+	err := counting.Wait()
+	return slices.Concat(lists...), err
 }
 
 // countForm counts the work for an event in one stack: over REST and NATS, with each feature, and with it off again.

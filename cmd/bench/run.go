@@ -94,6 +94,11 @@ func (b *bench) prepare(ctx context.Context) error {
 	if b.site, err = stack.NewSite(ctx, filepath.Clean(dir)); err != nil {
 		return err
 	}
+	return b.startLoad(ctx)
+}
+
+// startLoad starts receiver and publisher, which close ends.
+func (b *bench) startLoad(ctx context.Context) (err error) {
 	kind := load.KindReceiver
 	if b.netHTTP {
 		kind = load.KindNetReceiver
