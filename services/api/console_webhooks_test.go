@@ -249,7 +249,7 @@ func TestConsoleRejected(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, sqliteURL(t))
 	b := r.browser().signIn(adminKey)
-	eventually(t, "the bus is up", func() bool { return r.bus.Ready() == nil })
+	eventually(t, "the stream is there", func() bool { return b.get("/console/rejected").status == http.StatusOK })
 	b.get("/console/rejected").want(t, http.StatusOK, "").has(t, "Nothing was rejected")
 	conn, err := nats.Connect(r.nats.URL())
 	if err != nil {

@@ -250,6 +250,7 @@ func TestRejected(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	eventually(t, "the stream is there", func() bool { return r.do(http.MethodGet, "/v1/rejected", "").status == http.StatusOK })
 	for i, body := range []string{"{", "\xff\xfe", "third"} {
 		account := "default"
 		if i == 2 {
