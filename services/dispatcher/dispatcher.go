@@ -102,7 +102,7 @@ func New(options Options) (*Dispatcher, error) {
 	d.owners = shard.New(self, bus.Formats, bus.SubjectDispatchers, options.Bus, options.Logger)
 	d.index = index.New(index.Options{
 		Store: d.database, Announcer: options.Bus, ConfigSubject: bus.SubjectConfig, HealthSubject: bus.SubjectHealth,
-		Prepare: post.Prepare, Logger: options.Logger,
+		Prepare: post.Prepare, Ready: func(ctx context.Context) error { return d.order.Ready(ctx) }, Logger: options.Logger,
 	})
 	d.accounts = index.NewAccounts(d.database)
 	d.news = news.NewPublisher(options.Bus)

@@ -369,6 +369,39 @@ func TestAnnouncerHearsThoseWhoActed(t *testing.T) {
 	}
 }
 
+// One who needs longer than nobody may say anything is waited for, also when another one has answered at once.
+func TestAnnouncerWaitsForWhoIsSlow(t *testing.T) {
+	t.Parallel()
+	const quiet = 50 * time.Millisecond
+	server := bustest.Start(t)
+	announcer, listener := connect(t, server), connect(t, server)
+	late, done := make(chan func(), 1), make(chan int, 1)
+	for _, handle := range []func([]byte, func()){
+		func(_ []byte, answer func()) { answer() },
+		func(_ []byte, answer func()) { late <- answer },
+	} {
+		stop, err := listener.ListenAnswering("waybill.config", handle)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(stop)
+	}
+	if err := listener.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	go func() { done <- announcer.AnnounceAnswered(t.Context(), "waybill.config", nil, quiet, time.Minute) }()
+	answer := <-late
+	select {
+	case n := <-done:
+		t.Fatalf("it waits no longer, with %d answers", n)
+	case <-time.After(10 * quiet):
+	}
+	answer()
+	if n := <-done; n != 2 {
+		t.Errorf("%d answers, want 2", n)
+	}
+}
+
 func eventually(t *testing.T, check func() error) {
 	t.Helper()
 	within(t, time.Minute, check)

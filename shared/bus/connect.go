@@ -232,8 +232,11 @@ func (b *Bus) Announce(subject string, body []byte) {
 	}
 }
 
-// AnnounceAnswered is Announce that waits for those who listen with ListenAnswering: until
-// no answer came for quiet after the last one, for limit at most. It returns the number
+// hears is what a listener of ListenAnswering says before it acts. An answer has no body.
+const hears = "hears"
+
+// AnnounceAnswered is Announce that waits for those who listen with ListenAnswering: until each of them
+// that hears it has answered, and nobody has said anything for quiet; for limit at most. It returns the number
 // of answers; with nobody there it waits for nothing.
 func (b *Bus) AnnounceAnswered(ctx context.Context, subject string, body []byte, quiet, limit time.Duration) int {
 	answers := make(chan *nats.Msg, 64)
@@ -249,13 +252,23 @@ func (b *Bus) AnnounceAnswered(ctx context.Context, subject string, body []byte,
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	for n := 0; ; n++ {
+	n := 0
+	for heard := 0; ; {
+		var silence <-chan time.Time
+		if n > 0 && n >= heard {
+			silence = time.After(quiet)
+		}
 		select {
 		case m := <-answers:
-			if m.Header.Get("Status") != "" { // the server: nobody listens
+			switch {
+			case m.Header.Get("Status") != "": // the server: nobody listens
 				return n
+			case string(m.Data) == hears:
+				heard++
+			default:
+				n++
 			}
-		case <-time.After(quiet):
+		case <-silence:
 			return n
 		case <-ctx.Done():
 			return n
@@ -267,11 +280,13 @@ func (b *Bus) AnnounceAnswered(ctx context.Context, subject string, body []byte,
 // when the announcer doesn't wait.
 func (b *Bus) ListenAnswering(subject string, handle func(body []byte, answer func())) (stop func(), err error) {
 	sub, err := b.conn.Subscribe(subject, func(m *nats.Msg) {
-		handle(m.Data, func() {
+		say := func(body []byte) {
 			if m.Reply != "" {
-				b.Announce(m.Reply, nil)
+				b.Announce(m.Reply, body)
 			}
-		})
+		}
+		say([]byte(hears))
+		handle(m.Data, func() { say(nil) })
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", subject, err)

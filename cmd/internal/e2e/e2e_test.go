@@ -32,15 +32,16 @@ func cases() map[string]func(*world) {
 		"bad requests name their faults":                 refused,
 		"more than the store takes is refused at once":   pushedBack,
 		"a webhook's change holds for the next event":    changes,
-		"SIGTERM loses and repeats nothing":              graceful,
-		"a hanging receiver delays no other":             isolation,
-		strangersCase:                                    strangers,
-		"an AI client asks why and puts it right":        asksWhy,
-		"a quota of deliveries holds and releases":       quota,
-		"statistics equal what receivers counted":        statisticsAreExact,
-		whileRequestsGoOn:                                uploaded,
-		movingDomain:                                     moved,
-		noSecretLeaves:                                   secrets,
+		fromTheAnswer:                              orderedFromTheAnswer,
+		"SIGTERM loses and repeats nothing":        graceful,
+		"a hanging receiver delays no other":       isolation,
+		strangersCase:                              strangers,
+		"an AI client asks why and puts it right":  asksWhy,
+		"a quota of deliveries holds and releases": quota,
+		"statistics equal what receivers counted":  statisticsAreExact,
+		whileRequestsGoOn:                          uploaded,
+		movingDomain:                               moved,
+		noSecretLeaves:                             secrets,
 	}
 }
 
@@ -67,7 +68,8 @@ func TestEndToEnd(t *testing.T) {
 	rows := map[string]func(context.Context, stack.Options) (*stack.Stack, error){
 		"sqlite, embedded NATS": site.AllInOne,
 		"postgres, nats-server, two dispatchers": func(ctx context.Context, options stack.Options) (*stack.Stack, error) {
-			options.Postgres, options.NATSUsers = cluster, true // as it is shipped
+			options.Postgres = cluster
+			options.NATSUsers = options.APIs == 0 // as it is shipped
 			return site.Split(ctx, options)
 		},
 	}
@@ -83,6 +85,8 @@ func TestEndToEnd(t *testing.T) {
 					options.Gateways, options.Settings = 2, map[string]string{"WAYBILL_DOMAIN_VERIFICATION": "none"}
 				case strangersCase:
 					options.Gateways = 1
+				case fromTheAnswer:
+					options.APIs = 2
 				}
 				var told *collector
 				if name == noSecretLeaves {

@@ -112,6 +112,7 @@ func (p *Pipeline) Accept(ctx context.Context, subs []Submission) ([]Receipt, er
 	if err := p.readOrderingAccounts(ctx, 0); err != nil {
 		return nil, err
 	}
+	known := p.places.known.Load().version
 	var receipts []Receipt
 	err := p.db.Again(ctx, func() (err error) {
 		receipts, err = p.accept(ctx, subs)
@@ -121,9 +122,11 @@ func (p *Pipeline) Accept(ctx context.Context, subs []Submission) ([]Receipt, er
 		return nil, store.Wrap("accept events", err)
 	}
 	for i := range receipts {
-		if receipts[i].Version > 0 {
-			// The events are accepted; who can't be read now is read after the next commit.
-			_ = p.readOrderingAccounts(ctx, receipts[i].Version)
+		if receipts[i].Version > known {
+			// The events are accepted: if this fails they go out without places.
+			if p.readOrderingAccounts(ctx, receipts[i].Version) == nil {
+				_ = p.placeLate(ctx, subs, receipts)
+			}
 			break
 		}
 	}

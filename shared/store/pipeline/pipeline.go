@@ -33,7 +33,7 @@ type dialect interface {
 func New(db *store.Store) *Pipeline {
 	p := &Pipeline{db: db, audit: auditlog.New(db), dialect: postgres{db.Postgres()}}
 	if statements := db.Statements(); statements != nil {
-		statements.Add(sqliteBeforeEvents, store.SQLiteTakeXact, sqliteInsertOutbox, sqliteTakePlaces, sqliteSetPlace)
+		statements.Add(sqliteBeforeEvents, store.SQLiteTakeXact, sqliteInsertOutbox, sqlTakePlaces, sqlSetPlace)
 		p.dialect = sqlite{db: db, statements: statements}
 	}
 	return p

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -15,8 +16,8 @@ import (
 
 // places knows which accounts have, or had, a webhook with ordering: the events of these get
 // places in their commits, and no other commit does anything for it. The accounts are read
-// when a commit has seen a newer configuration than they are of; what one process commits
-// before it has seen that an account is among them has no place.
+// when a commit has seen a newer configuration than they are of. What one process commits
+// before it has seen that an account is among them gets its places afterwards.
 type places struct {
 	known atomic.Pointer[orderingAccounts]
 	mu    sync.Mutex // orders changes of known
@@ -100,4 +101,54 @@ func (p *Pipeline) startedPlaces(w *domain.Webhook) {
 	accounts := maps.Clone(known.accounts)
 	accounts[w.Account] = struct{}{}
 	p.places.known.Store(&orderingAccounts{known.version, accounts})
+}
+
+// placeLate gives places to events that were committed when their account was not known to have ordering. It
+// comes before their answer. So they come before whatever is published when they are answered, and behind
+// what was answered when they were published. Without an error each of them has one.
+func (p *Pipeline) placeLate(ctx context.Context, subs []Submission, receipts []Receipt) error {
+	known := p.places.known.Load()
+	late := make(map[string][]*Accepted)
+	for i := range subs {
+		if _, ok := known.accounts[subs[i].Account]; !ok {
+			continue
+		}
+		for j := range receipts[i].Events {
+			if a := &receipts[i].Events[j]; a.Place == 0 && !a.Duplicate {
+				late[subs[i].Account] = append(late[subs[i].Account], a)
+			}
+		}
+	}
+	for account, events := range late {
+		if err := p.placeAccount(ctx, account, events); err != nil {
+			return store.Wrap("give places", err)
+		}
+	}
+	return nil
+}
+
+// placeAccount gives the next places of an account to events of one commit.
+func (p *Pipeline) placeAccount(ctx context.Context, account string, events []*Accepted) error {
+	var last int64
+	err := p.db.Again(ctx, func() error {
+		return p.db.Writing(ctx).Transaction(func(tx *gorm.DB) error {
+			if err := tx.Raw(sqlTakePlaces, len(events), account).Row().Scan(&last); err != nil {
+				return fmt.Errorf("take places: %w", err)
+			}
+			for i, e := range events {
+				place := last - int64(len(events)) + int64(i) + 1
+				if err := tx.Exec(sqlSetPlace, place, p.db.Moment(e.ReceivedAt), account, e.ID).Error; err != nil {
+					return fmt.Errorf("set place: %w", err)
+				}
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return err
+	}
+	for i, e := range events {
+		e.Place = last - int64(len(events)) + int64(i) + 1
+	}
+	return nil
 }

@@ -157,25 +157,46 @@ func testPlacesConcurrent(t *testing.T, b *bench) {
 }
 
 // testPlacesOfAnother has a second process, which learns from its first commit after the change
-// that the account has ordering.
+// that the account has ordering: what it has committed then has places when it is answered, too, in the order in which
+// it was submitted.
 func testPlacesOfAnother(t *testing.T, b *bench) {
 	other := pipeline.New(b.DB)
-	one := func(p *pipeline.Pipeline, id string) int64 {
+	accept := func(p *pipeline.Pipeline, subs ...pipeline.Submission) []int64 {
 		t.Helper()
-		receipts, err := p.Accept(t.Context(), []pipeline.Submission{submission(account, id)})
+		receipts, err := p.Accept(t.Context(), subs)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return placesOf(receipts)[0]
+		return placesOf(receipts)
 	}
-	one(other, "evt_0")
+	accept(other, submission(account, "evt_0"))
 	b.Webhook(t, inOrder)
 	var got []int64
-	for i, p := range []*pipeline.Pipeline{b.Pipeline, other, other, b.Pipeline, other, pipeline.New(b.DB)} {
-		got = append(got, one(p, fmt.Sprintf("evt_%d", i+1)))
+	for _, step := range []struct {
+		by   *pipeline.Pipeline
+		subs []pipeline.Submission
+	}{
+		{b.Pipeline, []pipeline.Submission{submission(account, "evt_1")}},
+		{other, []pipeline.Submission{submission(account, "evt_3", "evt_0", "evt_2", "evt_3"), submission("other", "evt_1"), submission(account, "evt_4")}},
+		{other, []pipeline.Submission{submission(account, "evt_5")}},
+		{b.Pipeline, []pipeline.Submission{submission(account, "evt_6")}},
+		{pipeline.New(b.DB), []pipeline.Submission{submission(account, "evt_7")}},
+	} {
+		got = append(got, accept(step.by, step.subs...)...)
 	}
-	if diff := cmp.Diff([]int64{1, 0, 2, 3, 4, 5}, got); diff != "" {
+	if diff := cmp.Diff([]int64{1, 2, 0, 3, 0, 0, 4, 5, 6, 7}, got); diff != "" {
 		t.Errorf("places (-want +got):\n%s", diff)
+	}
+	placed, err := b.UnsettledPlaces(t.Context(), account, 1, 7, noon.Add(time.Hour), 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var queued []string
+	for _, e := range placed {
+		queued = append(queued, e.Event.ID)
+	}
+	if diff := cmp.Diff([]string{"evt_1", "evt_3", "evt_2", "evt_4", "evt_5", "evt_6", "evt_7"}, queued); diff != "" {
+		t.Errorf("in the outbox by place (-want +got):\n%s", diff)
 	}
 }
 

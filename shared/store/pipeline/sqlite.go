@@ -162,8 +162,8 @@ func (s sqlite) countValues(events []placedEvent, now time.Time) []any {
 }
 
 const (
-	sqliteTakePlaces = `UPDATE ordering_accounts SET last_place = last_place + ? WHERE account = ? RETURNING last_place`
-	sqliteSetPlace   = `UPDATE outbox SET place = ? WHERE received_at = ? AND account = ? AND id = ?`
+	sqlTakePlaces = `UPDATE ordering_accounts SET last_place = last_place + ? WHERE account = ? RETURNING last_place`
+	sqlSetPlace   = `UPDATE outbox SET place = ? WHERE received_at = ? AND account = ? AND id = ?`
 )
 
 // givePlaces gives what was added to accounts with ordering its places. There is one writer at
@@ -194,7 +194,7 @@ func (s sqlite) givePlaces(ctx context.Context, c store.Conn, in intake, result 
 		before := last - int64(len(ids))
 		result.places[account] = before
 		for i, id := range ids {
-			if _, err := s.statements.Exec(ctx, c, sqliteSetPlace, before+int64(i)+1, now, account, id); err != nil {
+			if _, err := s.statements.Exec(ctx, c, sqlSetPlace, before+int64(i)+1, now, account, id); err != nil {
 				return fmt.Errorf("set place: %w", err)
 			}
 		}
@@ -204,7 +204,7 @@ func (s sqlite) givePlaces(ctx context.Context, c store.Conn, in intake, result 
 
 // takePlaces returns the last of the next n places; false: the account has no ordering.
 func (s sqlite) takePlaces(ctx context.Context, c store.Conn, account string, n int) (last int64, ordered bool, err error) {
-	rows, err := s.statements.Query(ctx, c, sqliteTakePlaces, n, account)
+	rows, err := s.statements.Query(ctx, c, sqlTakePlaces, n, account)
 	if err != nil {
 		return 0, false, err
 	}

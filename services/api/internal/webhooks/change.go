@@ -27,11 +27,12 @@ func (h *handlers) update(c *web.Call) error {
 	if err := c.Check(); err != nil {
 		return err
 	}
-	pulled := false
+	pulled, ordered := false, false
 	w, health, err := h.Store.UpdateWebhook(c.Context(), c.Principal.Account, id, func(w *domain.Webhook) error {
-		before := w.Delivery
+		before, ordering := w.Delivery, w.Ordering
 		fault := form.change(w)
 		pulled = before != domain.DeliveryPull && w.Delivery == domain.DeliveryPull
+		ordered = ordering != w.Ordering && w.Ordering == domain.OrderingShipment
 		return fault
 	})
 	if errors.Is(err, domain.ErrQuota) {
@@ -40,7 +41,7 @@ func (h *handlers) update(c *web.Call) error {
 	if err != nil {
 		return err
 	}
-	h.announce(w.Version)
+	h.announceOrder(c.Context(), w.Version, ordered)
 	if pulled {
 		// What this does not come to, the upkeep of the log does.
 		_, _ = h.Store.EndPushed(c.Context(), id)
@@ -72,8 +73,9 @@ func (h *handlers) delete(c *web.Call) error {
 }
 
 // A deletion is answered when the dispatchers have it: no attempt starts after the
-// answer. changeQuiet after the last of them has spoken no other is expected; a
-// dispatcher that can't be reached is waited for no longer than changeLimit.
+// answer. So is a change that switches ordering on: all that is published after the answer is in order.
+// changeQuiet after the last dispatcher has spoken no other is expected; one that says that it hears and then
+// nothing is waited for no longer than changeLimit.
 const (
 	changeQuiet = 50 * time.Millisecond
 	changeLimit = time.Second
@@ -85,7 +87,7 @@ func (h *handlers) awaitDispatchers(ctx context.Context) {
 		h.Bus.Announce(bus.SubjectConfig, nil) // they find it themselves
 		return
 	}
-	h.Bus.AnnounceAnswered(ctx, bus.SubjectConfig, strconv.AppendInt(nil, version, 10), changeQuiet, changeLimit)
+	h.await(ctx, version)
 }
 
 func (h *handlers) rotateSecret(c *web.Call) error {
@@ -121,4 +123,18 @@ func (h *handlers) rotateSecret(c *web.Call) error {
 // announce nudges the dispatchers; they would find the change by polling, too.
 func (h *handlers) announce(version int64) {
 	h.Bus.Announce(bus.SubjectConfig, strconv.AppendInt(nil, version, 10))
+}
+
+// announceOrder is announce that waits for the dispatchers if ordering was switched on.
+func (h *handlers) announceOrder(ctx context.Context, version int64, ordered bool) {
+	if ordered {
+		h.await(ctx, version)
+		return
+	}
+	h.announce(version)
+}
+
+// await is announce that waits until the dispatchers have the change.
+func (h *handlers) await(ctx context.Context, version int64) {
+	h.Bus.AnnounceAnswered(ctx, bus.SubjectConfig, strconv.AppendInt(nil, version, 10), changeQuiet, changeLimit)
 }

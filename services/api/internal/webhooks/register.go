@@ -58,7 +58,7 @@ func (h *handlers) register(c *web.Call) error {
 	case repeated != nil:
 		return repeat(c, repeated)
 	}
-	h.announce(made.Version)
+	h.announceOrder(c.Context(), made.Version, made.Ordering == domain.OrderingShipment)
 	c.Writer.Header().Set("Location", c.Link(Path+"/"+string(made.ID)))
 	return c.Send(h.registered(made))
 }

@@ -34,16 +34,18 @@ func (x *Index) apply(webhooks []domain.Webhook, healths []domain.Health, versio
 			changed[hook] = struct{}{}
 		}
 	}
-	if version > x.version || !x.loaded {
-		x.version, x.loaded = max(version, x.version), true
-		close(x.advanced)
-		x.advanced = make(chan struct{})
-	}
 	x.mu.Unlock()
 	for hook := range changed {
 		for _, handle := range x.changes {
 			handle(hook)
 		}
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if version > x.version || !x.loaded { // who waits for it finds that all have heard of the changes
+		x.version, x.loaded = max(version, x.version), true
+		close(x.advanced)
+		x.advanced = make(chan struct{})
 	}
 }
 

@@ -39,7 +39,10 @@ type Options struct {
 	// ConfigSubject and HealthSubject are where changes are announced.
 	ConfigSubject, HealthSubject string
 	Prepare                      Prepare
-	Logger                       *slog.Logger
+	// Ready waits until what OnChange has told holds in this process; nil: it does at once. Who waits for an answer to an
+	// announcement waits for it, too.
+	Ready  func(ctx context.Context) error
+	Logger *slog.Logger
 }
 
 // Index is the webhooks in memory.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -279,5 +280,62 @@ func TestPullHasNoDeliveries(t *testing.T) {
 		if got := x.Subscribers(&domain.Event{Account: "default", Type: domain.ShipmentCreated}); len(got) != 1 || got[0].ID != hook(2).ID {
 			t.Errorf("subscribers %v", got)
 		}
+	})
+}
+
+// asking has one listener for answers.
+type asking struct {
+	silent
+
+	heard chan func(body []byte, answer func())
+}
+
+func (a asking) ListenAnswering(_ string, handle func([]byte, func())) (func(), error) {
+	a.heard <- handle
+	return func() {}, nil
+}
+
+// Who waits for a change waits until all that were to hear of it have, and until it holds there.
+func TestAChangeIsAnsweredWhenItHolds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{webhooks: map[domain.WebhookID]domain.Webhook{}}
+		s.put(hook(1, domain.ShipmentCreated))
+		var told atomic.Int32
+		announcer, ready := asking{heard: make(chan func([]byte, func()), 1)}, make(chan struct{})
+		x := index.New(index.Options{
+			Store: s, Announcer: announcer, Logger: slog.New(slog.DiscardHandler),
+			Prepare: func(*domain.Webhook) (index.Prepared, error) { return nil, nil },
+			Ready: func(context.Context) error {
+				if told.Load() != 1 {
+					t.Error("the change holds before it was told")
+				}
+				<-ready
+				return nil
+			},
+		})
+		x.OnChange(func(*index.Hook) {
+			<-time.After(time.Second)
+			told.Add(1)
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = x.Run(ctx) })
+		answered := make(chan struct{})
+		(<-announcer.heard)([]byte("1"), func() { close(answered) })
+		select {
+		case <-answered:
+			t.Error("answered before the change holds")
+		case <-time.After(1500 * time.Millisecond):
+		}
+		close(ready)
+		synctest.Wait()
+		select {
+		case <-answered:
+		default:
+			t.Error("not answered")
+		}
+		stop()
+		running.Wait()
 	})
 }

@@ -31,7 +31,7 @@ func (x *Index) listen(ctx context.Context) (stop func(), err error) {
 		answering.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, answerTime)
 			defer cancel()
-			if x.Await(ctx, version) == nil {
+			if x.Await(ctx, version) == nil && (x.options.Ready == nil || x.options.Ready(ctx) == nil) {
 				answer()
 			}
 		})

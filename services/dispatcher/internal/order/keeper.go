@@ -229,6 +229,9 @@ func (s *session) takeOver(ctx context.Context) (bus.Taken, error) {
 		return bus.Taken{}, err
 	}
 	s.created, s.suspect = state.Created, state.LastSeq
+	if err := s.start(ctx, state); err != nil {
+		return bus.Taken{}, err
+	}
 	if err := s.written(ctx); err != nil {
 		return bus.Taken{}, err
 	}
@@ -240,9 +243,15 @@ func (s *session) takeOver(ctx context.Context) (bus.Taken, error) {
 	if err := s.loadKept(ctx); err != nil {
 		return bus.Taken{}, err
 	}
-	start, err := s.m.options.Log.StartOrder(ctx, recorder.OrderStart{Account: s.account, Created: state.Created.Truncate(time.Millisecond), From: state.LastSeq + 1})
+	return taken, nil
+}
+
+// start notes where the order starts, now that its consumer is there, and has fan-out told. Until then fan-out
+// keeps the account's events back.
+func (s *session) start(ctx context.Context, events bus.StreamState) error {
+	start, err := s.m.options.Log.StartOrder(ctx, recorder.OrderStart{Account: s.account, Created: events.Created.Truncate(time.Millisecond), From: s.m.from(s.account, events)})
 	if err != nil {
-		return bus.Taken{}, err
+		return err
 	}
 	s.from = start.From
 	s.m.mu.Lock()
@@ -252,7 +261,7 @@ func (s *session) takeOver(ctx context.Context) (bus.Taken, error) {
 		s.m.wake()
 		s.m.options.Bus.Announce(bus.SubjectOrder, []byte(s.account))
 	}
-	return taken, nil
+	return nil
 }
 
 // first returns where the account's first consumer of a stream begins. Until the order has started,

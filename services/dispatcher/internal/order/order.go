@@ -112,6 +112,7 @@ type Manager struct {
 	owned    [domain.Shards]bool
 	wanted   map[string]bool   // accounts that use order, or did
 	starts   map[string]uint64 // see recorder.OrderStart, for the present stream
+	latest   map[string]start  // of accounts whose order is to start; see Ready
 	awaiting map[string][]func()
 	keepers  map[string]*keeper
 	running  context.Context //nolint:containedctx // of Run; nil: not running
@@ -122,7 +123,7 @@ type Manager struct {
 // New returns a manager; Run makes it work.
 func New(options Options) *Manager {
 	return &Manager{
-		options: options, metrics: newMetrics(options.Metrics), wanted: make(map[string]bool), starts: make(map[string]uint64),
+		options: options, metrics: newMetrics(options.Metrics), wanted: make(map[string]bool), starts: make(map[string]uint64), latest: make(map[string]start),
 		awaiting: make(map[string][]func()), keepers: make(map[string]*keeper), poke: make(chan struct{}, 1),
 	}
 }
@@ -170,6 +171,53 @@ func (m *Manager) Heard(account string, restored bool) {
 		keeper.restart()
 	}
 	m.wake()
+}
+
+// start is a place in EVENTS.
+type start struct {
+	created time.Time // of the stream
+	from    uint64
+}
+
+// Ready returns once fan-out hands out no event any more of the accounts that use order, as far as this
+// dispatcher knows of them, and it is noted how far EVENTS is then. Their order starts there, however long that takes,
+// so that it holds for all that is published afterwards. The error is the bus' or ctx's.
+func (m *Manager) Ready(ctx context.Context) error {
+	var begin []string
+	m.mu.Lock()
+	for account := range m.wanted {
+		_, started := m.starts[account]
+		if _, noted := m.latest[account]; !started && !noted {
+			begin = append(begin, account)
+		}
+	}
+	m.mu.Unlock()
+	if len(begin) == 0 {
+		return nil
+	}
+	events, err := m.options.Bus.Stream(bus.StreamEvents).State(ctx)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, account := range begin {
+		if _, noted := m.latest[account]; !noted {
+			m.latest[account] = start{events.Created, events.LastSeq + 1}
+		}
+	}
+	return nil
+}
+
+// from returns where the order of an account starts that has not started; events is the present state
+// of EVENTS.
+func (m *Manager) from(account string, events bus.StreamState) uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if at, noted := m.latest[account]; noted && at.created.Equal(events.Created) {
+		return at.from
+	}
+	return events.LastSeq + 1
 }
 
 // Route tells who handles an event.
@@ -284,6 +332,7 @@ func (m *Manager) load(ctx context.Context) bool {
 			continue // its owner starts it for this stream
 		}
 		m.starts[start.Account] = start.From
+		delete(m.latest, start.Account)
 		again = append(again, m.awaiting[start.Account]...)
 		delete(m.awaiting, start.Account)
 	}
