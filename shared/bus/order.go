@@ -211,8 +211,8 @@ func (b *Bus) listed(ctx context.Context) ([]*jetstream.ConsumerInfo, error) {
 
 // Taken is the right to an account's events in order.
 type Taken struct {
-	Name  string // of the consumer
-	First bool   // there was none before
+	Consumer *Consumer
+	First    bool // there was none before
 }
 
 // errTaken means that another process has taken an account's events at the same time.
@@ -248,7 +248,7 @@ func (b *Bus) TakeEvents(ctx context.Context, account, self string, most int, fi
 		start = state.Acknowledged + 1
 	}
 	name := OrderConsumer(account, highest+1)
-	_, err = b.js.CreateConsumer(ctx, StreamEvents, jetstream.ConsumerConfig{
+	consumer, err := b.js.CreateConsumer(ctx, StreamEvents, jetstream.ConsumerConfig{
 		Durable: name, Description: self, FilterSubject: subjectEvents + account + ".>",
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: max(start, 1),
 		AckPolicy: jetstream.AckExplicitPolicy, AckWait: AckWait, MaxDeliver: -1, MaxAckPending: most,
@@ -264,7 +264,7 @@ func (b *Bus) TakeEvents(ctx context.Context, account, self string, most int, fi
 			return Taken{}, err
 		}
 	}
-	return Taken{Name: name, First: highest == 0}, nil
+	return Taken{Consumer: &Consumer{bus: b, stream: StreamEvents, name: name, consumer: consumer}, First: highest == 0}, nil
 }
 
 // stands waits until a consumer does not move, and returns how far it is.

@@ -50,7 +50,7 @@ func TestWhoTakesEventsGetsWhatWasInHand(t *testing.T) {
 	if err != nil || !first.First {
 		t.Fatalf("the first take: %+v, %v", first, err)
 	}
-	in := fetch(t, b, first.Name, 4)
+	in := fetch(t, b, bus.OrderConsumer("acme", 1), 4)
 	if err := in[0].AckWait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestWhoTakesEventsGetsWhatWasInHand(t *testing.T) {
 	}
 	in[1].Ack()
 	var places []int64
-	for _, m := range fetch(t, b, second.Name, 3) {
+	for _, m := range fetch(t, b, bus.OrderConsumer("acme", 2), 3) {
 		got, ok := b.ParseAccepted(m.Subject(), m.Header(), m.Body())
 		if !ok || m.Repeated {
 			t.Errorf("message %d: accepted %v, repeated %v", m.Sequence, ok, m.Repeated)
@@ -73,7 +73,7 @@ func TestWhoTakesEventsGetsWhatWasInHand(t *testing.T) {
 	if want := []int64{2, 3, 4}; !slices.Equal(places, want) {
 		t.Errorf("places %v, want %v", places, want)
 	}
-	if _, err := b.Stream(bus.StreamEvents).ConsumerState(t.Context(), first.Name); err == nil {
+	if _, err := b.Stream(bus.StreamEvents).ConsumerState(t.Context(), bus.OrderConsumer("acme", 1)); err == nil {
 		t.Error("the consumer of the owner before is still there")
 	}
 }
@@ -131,12 +131,12 @@ func TestHowFarEventsAreOverAllConsumers(t *testing.T) {
 		}
 	}
 	check(3)
-	taken, err := b.TakeEvents(t.Context(), "acme", "one", 100, func() (uint64, error) { return 2, nil })
+	_, err := b.TakeEvents(t.Context(), "acme", "one", 100, func() (uint64, error) { return 2, nil })
 	if err != nil {
 		t.Fatal(err)
 	}
 	check(1)
-	for _, m := range fetch(t, b, taken.Name, 2) {
+	for _, m := range fetch(t, b, bus.OrderConsumer("acme", 1), 2) {
 		if err := m.AckWait(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -139,7 +139,15 @@ func (r orderingStartRow) start() OrderStart {
 // returns what holds.
 func (r *Recorder) StartOrder(ctx context.Context, start OrderStart) (OrderStart, error) {
 	row := orderingStartRow{Account: start.Account, StreamCreated: store.InstantOf(start.Created), FromSequence: int64(start.From)}
-	err := r.db.Again(ctx, func() error {
+	var known []orderingStartRow
+	err := r.db.Reading(ctx).Where("account = ? AND stream_created = ?", start.Account, row.StreamCreated).Find(&known).Error
+	if err != nil {
+		return OrderStart{}, store.Wrap("read where an order starts", err)
+	}
+	if len(known) > 0 { // a new owner writes nothing
+		return known[0].start(), nil
+	}
+	err = r.db.Again(ctx, func() error {
 		return r.db.Writing(ctx).Clauses(clause.OnConflict{
 			Columns:   []clause.Column{{Name: "account"}},
 			DoUpdates: clause.AssignmentColumns([]string{"stream_created", "from_sequence"}),

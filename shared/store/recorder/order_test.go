@@ -1,9 +1,11 @@
 package recorder_test
 
 import (
+	"context"
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -47,6 +49,29 @@ func testSequencesOfMany(t *testing.T, b *bench) {
 	}
 	if got, err := b.Sequences(t.Context(), nil); err != nil || len(got) != 0 {
 		t.Errorf("of no webhook: %v, %v", got, err)
+	}
+}
+
+// testStartKnown has a new owner of an order ask where it starts while the row is being written.
+func testStartKnown(t *testing.T, b *bench) {
+	start := recorder.OrderStart{Account: account, Created: noon, From: 7}
+	later := start
+	later.From = 9
+	if got, err := b.StartOrder(t.Context(), start); err != nil || got != start {
+		t.Fatalf("noted %+v, %v", got, err)
+	}
+	tx, err := b.DB.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	if _, err := tx.ExecContext(t.Context(), "UPDATE ordering_starts SET from_sequence = from_sequence"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if got, err := b.StartOrder(ctx, later); err != nil || got != start {
+		t.Errorf("it starts at %+v, %v; want %+v", got, err, start)
 	}
 }
 

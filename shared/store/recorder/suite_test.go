@@ -17,6 +17,9 @@ func TestSuite(t *testing.T) {
 		"numbers of shipments": {
 			"are read of many webhooks": testSequencesOfMany,
 		},
+		"starts of orders": {
+			"are not written again": testStartKnown,
+		},
 		"deliveries": {
 			"are counted for their consumer, up to a quota":    testMetering,
 			"are counted at one cost, however long the log is": testMeteringCost,

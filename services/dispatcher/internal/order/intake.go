@@ -36,10 +36,7 @@ type taken struct {
 
 // takeIn reads the account's events and makes their deliveries in order, until ctx is done.
 func (s *session) takeIn(ctx context.Context, from bus.Taken) error {
-	consumer, err := s.m.options.Bus.Stream(bus.StreamEvents).Consumer(ctx, from.Name)
-	if err != nil {
-		return err
-	}
+	consumer := from.Consumer
 	defer consumer.Close()
 	for ctx.Err() == nil {
 		ready, err := s.fetch(ctx, consumer)

@@ -3,7 +3,6 @@ package order
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -215,8 +214,7 @@ func (s *session) finish(ctx context.Context) {
 // takeOver makes this process the one that gets the account's events, and reads what the process before
 // has kept.
 func (s *session) takeOver(ctx context.Context) (bus.Taken, error) {
-	events := s.m.options.Bus.Stream(bus.StreamEvents)
-	before, err := events.State(ctx)
+	before, err := s.m.events.ask(ctx)
 	if err != nil {
 		return bus.Taken{}, err
 	}
@@ -224,7 +222,7 @@ func (s *session) takeOver(ctx context.Context) (bus.Taken, error) {
 	if err != nil {
 		return bus.Taken{}, err
 	}
-	state, err := events.State(ctx)
+	state, err := s.m.events.ask(ctx)
 	if err != nil {
 		return bus.Taken{}, err
 	}
@@ -268,7 +266,7 @@ func (s *session) start(ctx context.Context, events bus.StreamState) error {
 // fan-out acknowledges no event with a place. So the order needs nothing that fan-out has acknowledged. If
 // the order has started before, its consumer was lost: then the whole stream is read.
 func (s *session) first(ctx context.Context, before bus.StreamState) (uint64, error) {
-	starts, err := s.m.options.Log.OrderStarts(ctx)
+	starts, err := s.m.recorded.ask(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -287,23 +285,6 @@ func (s *session) first(ctx context.Context, before bus.StreamState) (uint64, er
 // written waits until the records that are on the bus are in the database. They say which deliveries the
 // owner before has finished.
 func (s *session) written(ctx context.Context) error {
-	records := s.m.options.Bus.Stream(bus.StreamRecords)
-	state, err := records.State(ctx)
-	if err != nil {
-		return err
-	}
-	for {
-		consumer, err := records.ConsumerState(ctx, bus.ConsumerRecord)
-		if err != nil {
-			return err
-		}
-		if consumer.Acknowledged >= state.LastSeq || consumer.Pending == 0 && consumer.Unacknowledged == 0 {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("wait for records: %w", ctx.Err())
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
+	_, err := s.m.written.ask(ctx)
+	return err
 }

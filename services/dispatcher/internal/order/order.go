@@ -104,9 +104,12 @@ const (
 // Manager keeps the order of the accounts that this dispatcher owns. Of every account it knows whether
 // its order is kept.
 type Manager struct {
-	options Options
-	metrics *metrics
-	any     atomic.Bool // some account uses order
+	options  Options
+	metrics  *metrics
+	any      atomic.Bool // some account uses order
+	events   together[bus.StreamState]
+	recorded together[[]recorder.OrderStart]
+	written  together[struct{}] // see recordsWritten
 
 	mu       sync.Mutex
 	owned    [domain.Shards]bool
@@ -115,17 +118,21 @@ type Manager struct {
 	latest   map[string]start  // of accounts whose order is to start; see Ready
 	awaiting map[string][]func()
 	keepers  map[string]*keeper
-	running  context.Context //nolint:containedctx // of Run; nil: not running
+	running  context.Context //nolint:containedctx // of Run
 	working  sync.WaitGroup
 	poke     chan struct{}
 }
 
 // New returns a manager; Run makes it work.
 func New(options Options) *Manager {
-	return &Manager{
+	m := &Manager{
 		options: options, metrics: newMetrics(options.Metrics), wanted: make(map[string]bool), starts: make(map[string]uint64), latest: make(map[string]start),
 		awaiting: make(map[string][]func()), keepers: make(map[string]*keeper), poke: make(chan struct{}, 1),
 	}
+	m.events = together[bus.StreamState]{m: m, question: options.Bus.Stream(bus.StreamEvents).State}
+	m.recorded = together[[]recorder.OrderStart]{m: m, question: options.Log.OrderStarts}
+	m.written = together[struct{}]{m: m, question: m.recordsWritten}
+	return m
 }
 
 // Own is called when this dispatcher has become the owner of a shard, or is no longer its owner.
@@ -285,9 +292,6 @@ func (m *Manager) Run(ctx context.Context) error {
 		case <-time.After(wait):
 		}
 	}
-	m.mu.Lock()
-	m.running = nil
-	m.mu.Unlock()
 	m.working.Wait()
 	return nil
 }
@@ -352,7 +356,7 @@ func (m *Manager) apply() {
 		owned := m.owned[domain.AccountShard(account)]
 		k := m.keepers[account]
 		switch {
-		case owned && k == nil && m.running != nil && m.running.Err() == nil:
+		case owned && k == nil && m.running.Err() == nil:
 			ctx, stop := context.WithCancel(m.running)
 			k = newKeeper(m, account, stop)
 			m.keepers[account] = k

@@ -1,0 +1,88 @@
+package order
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"waybill.dev/shared/bus"
+)
+
+// together puts a question once for all who ask it at the same time. Each gets an answer to a question that was
+// put after it had asked. So a dispatcher that takes over a thousand accounts asks twice what each of them must
+// know, and not a thousand times.
+type together[T any] struct {
+	m        *Manager
+	question func(ctx context.Context) (T, error)
+
+	mu     sync.Mutex
+	asking bool
+	next   *answer[T] // to the question that is put next; nil: nobody waits for it
+}
+
+type answer[T any] struct {
+	done  chan struct{}
+	value T
+	err   error
+}
+
+// ask returns the answer. It is for what Manager.working waits for. The error is the question's, or ctx's when that
+// ends first.
+func (t *together[T]) ask(ctx context.Context) (T, error) {
+	t.mu.Lock()
+	if t.next == nil {
+		t.next = &answer[T]{done: make(chan struct{})}
+	}
+	a := t.next
+	if !t.asking {
+		t.asking = true
+		t.m.working.Go(t.put)
+	}
+	t.mu.Unlock()
+	select {
+	case <-a.done:
+		return a.value, a.err
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err() //nolint:wrapcheck // asked to stop
+	}
+}
+
+// put puts the question until nobody waits for an answer.
+func (t *together[T]) put() {
+	for {
+		t.mu.Lock()
+		a := t.next
+		t.next, t.asking = nil, a != nil
+		t.mu.Unlock()
+		if a == nil {
+			return
+		}
+		a.value, a.err = t.question(t.m.running)
+		close(a.done)
+	}
+}
+
+// recordsWritten waits until the records that are on the bus are in the database.
+func (m *Manager) recordsWritten(ctx context.Context) (struct{}, error) {
+	records := m.options.Bus.Stream(bus.StreamRecords)
+	state, err := records.State(ctx)
+	if err != nil {
+		return struct{}{}, err
+	}
+	for {
+		consumer, err := records.ConsumerState(ctx, bus.ConsumerRecord)
+		if err != nil {
+			return struct{}{}, err
+		}
+		if consumer.Acknowledged >= state.LastSeq || consumer.Pending == 0 && consumer.Unacknowledged == 0 {
+			return struct{}{}, nil
+		}
+		select {
+		case <-ctx.Done():
+			return struct{}{}, fmt.Errorf("wait for records: %w", ctx.Err())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,51 @@
+package order
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Who asks while a question is under way gets the answer to the next one, which is put once for all of them.
+func TestWhoAsksTogetherGetsALaterAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		put := 0
+		m := &Manager{running: t.Context()}
+		asked := together[int]{m: m, question: func(context.Context) (int, error) {
+			put++
+			n := put
+			<-time.After(time.Second)
+			return n, nil
+		}}
+		answers := make(chan int, 11)
+		ask := func() {
+			go func() {
+				n, err := asked.ask(t.Context())
+				if err != nil {
+					t.Error(err)
+				}
+				answers <- n
+			}()
+		}
+		ask()
+		synctest.Wait()
+		for range 10 {
+			ask()
+		}
+		synctest.Wait()
+		if n := <-answers; n != 1 {
+			t.Errorf("the first has the answer %d", n)
+		}
+		for range 10 {
+			if n := <-answers; n != 2 {
+				t.Errorf("who asked later has the answer %d", n)
+			}
+		}
+		m.working.Wait()
+		if put != 2 {
+			t.Errorf("the question was put %d times, want 2", put)
+		}
+	})
+}
