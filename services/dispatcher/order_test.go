@@ -9,12 +9,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"waybill.dev/services/dispatcher"
@@ -663,6 +665,58 @@ func TestACopyIsNoEvent(t *testing.T) {
 		calls, _ := s.seen()
 		inOrder(t, calls, 1, 7)
 		b.settled()
+	})
+}
+
+// A copy that the bus hands out once more, because whoever had it did not acknowledge it, is no event either while
+// the first attempt of the other one is in flight.
+func TestARepeatedCopyIsNoEvent(t *testing.T) {
+	onBoth(t, func(t *testing.T, b *bench) {
+		answered := make(chan struct{})
+		s := newSink(t, func(call) int { <-answered; return http.StatusOK })
+		answer := sync.OnceFunc(func() { close(answered) })
+		t.Cleanup(answer)
+		w := b.webhook(s.URL, ordered)
+		b.dispatch()
+		list := b.committed(1, 1, 1, 0)
+		b.publish(list)
+		b.eventually(func() error {
+			if calls, _ := s.seen(); len(calls) == 0 {
+				return errors.New("no call")
+			}
+			return nil
+		})
+		consumer, err := b.jetStream().Consumer(t.Context(), bus.StreamEvents, bus.OrderConsumer(domain.DefaultAccount, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		batch, err := consumer.Fetch(1, jetstream.FetchMaxWait(20*time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.eventually(func() error {
+			if info, err := consumer.Info(t.Context()); err != nil || info.NumWaiting < 2 {
+				return fmt.Errorf("%+v, %w", info, err)
+			}
+			return nil
+		})
+		b.publishAgain(list, 1)
+		stolen := <-batch.Messages()
+		if stolen == nil {
+			t.Fatal("the dispatcher has the copy")
+		}
+		if err := stolen.Nak(); err != nil {
+			t.Fatal(err)
+		}
+		b.numbered(1, 1, 2, nil)
+		answer()
+		b.deliveries(w.ID, domain.StatusDelivered, 2)
+		b.settled()
+		calls, _ := s.seen()
+		inOrder(t, calls, 1, 2)
+		if len(calls) != 2 {
+			t.Errorf("%d calls for 2 events", len(calls))
+		}
 	})
 }
 

@@ -115,7 +115,7 @@ func (s *session) arrive(message *bus.Message) []*taken {
 		return nil
 	}
 	place := t.event.Place
-	if place > 0 && !message.Repeated && s.places.copied(place) {
+	if place > 0 && s.places.copied(place) {
 		s.stage.Done(message)
 		return nil
 	}

@@ -127,7 +127,7 @@ func newSession(m *Manager, account string) *session {
 			message.Ack()
 			s.inFlight.Done(message)
 		},
-		Back: func(message *bus.Message) { s.inFlight.Done(message) }, // the next session gets it
+		Back: func(message *bus.Message) { s.inFlight.Done(message) }, // while this process ends; the next one gets it
 	}
 	return s
 }
