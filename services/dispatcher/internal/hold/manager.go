@@ -194,7 +194,8 @@ func (m *Manager) wake(id domain.WebhookID, gently bool) {
 	w.poke()
 }
 
-// leave ends a worker whose hold queue is empty, unless it was woken meanwhile.
+// leave ends a worker whose hold queue is empty, unless it was woken meanwhile. One that must end was told to stop:
+// if its shard has come back since, the hold queue gets another worker.
 func (m *Manager) leave(w *worker, must bool) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -203,6 +204,9 @@ func (m *Manager) leave(w *worker, must bool) bool {
 	}
 	delete(m.workers, w.id)
 	delete(m.announced, w.id)
+	if must && m.owned[w.id.Shard()] {
+		m.wakeList()
+	}
 	return true
 }
 
