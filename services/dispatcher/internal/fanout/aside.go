@@ -25,6 +25,7 @@ type aside struct {
 
 	mu       sync.Mutex
 	accounts map[string]*line
+	over     bool // nothing is added any more
 	working  sync.WaitGroup
 }
 
@@ -47,10 +48,14 @@ func newAside(room *inflight.Budget) *aside {
 	return a
 }
 
-// add calls handle when it is the event's turn; false: too much waits for the account already.
+// add calls handle when it is the event's turn; false: too much waits for the account already, or the process
+// ends.
 func (a *aside) add(account string, bytes int64, handle func()) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.over {
+		return false
+	}
 	l := a.accounts[account]
 	if l == nil {
 		l = &line{}
@@ -62,6 +67,14 @@ func (a *aside) add(account string, bytes int64, handle func()) bool {
 	l.waiting = append(l.waiting, waiting{bytes, handle})
 	l.bytes += bytes
 	return true
+}
+
+// wait lets nothing more be added, and waits for what is there.
+func (a *aside) wait() {
+	a.mu.Lock()
+	a.over = true
+	a.mu.Unlock()
+	a.working.Wait()
 }
 
 func (a *aside) work(account string, l *line) {

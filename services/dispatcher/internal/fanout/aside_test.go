@@ -12,6 +12,7 @@ import (
 
 	"waybill.dev/services/dispatcher/internal/fanout"
 	"waybill.dev/services/dispatcher/internal/index"
+	"waybill.dev/services/dispatcher/internal/order"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/bus/bustest"
 	"waybill.dev/shared/domain"
@@ -34,10 +35,8 @@ func (s stuck) Subscribers(event *domain.Event) []*index.Hook {
 	return s.oneEach.Subscribers(event)
 }
 
-// An account whose filters take long holds up itself alone, keeps the turn of its events, and takes
-// no more than its share of what may wait.
-func TestFiltersHoldUpTheirAccountAlone(t *testing.T) {
-	t.Parallel()
+func connect(t *testing.T) *bus.Bus {
+	t.Helper()
 	b, err := bus.Connect(bus.Options{URL: bustest.Start(t).URL(), Name: "test", Logger: slog.New(slog.DiscardHandler), MACKeys: [][]byte{make([]byte, 32)}})
 	if err != nil {
 		t.Fatal(err)
@@ -49,6 +48,14 @@ func TestFiltersHoldUpTheirAccountAlone(t *testing.T) {
 	if err := b.Ensure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	return b
+}
+
+// An account whose filters take long holds up itself alone, keeps the turn of its events, and takes
+// no more than its share of what may wait.
+func TestFiltersHoldUpTheirAccountAlone(t *testing.T) {
+	t.Parallel()
+	b := connect(t)
 	const most, events = 1 + 1024, 1100 // one in hand, and those that wait
 	published := make(chan error, events+1)
 	publish := func(account string, i int) {
@@ -94,6 +101,45 @@ func TestFiltersHoldUpTheirAccountAlone(t *testing.T) {
 		if got := next(); got.EventID != fmt.Sprintf("evt_%d", i) {
 			t.Fatalf("delivery %d is of event %s", i, got.EventID)
 		}
+	}
+}
+
+// undecided says who handles an event when the test wants it.
+type undecided struct{ again chan func() }
+
+func (undecided) Route(string, int64, uint64, bool) order.Route { return order.Unknown }
+
+func (u undecided) Await(_ string, again func()) bool {
+	u.again <- again
+	return true
+}
+
+// What is to be handled after the end, because only then it is known by whom, goes back to the bus.
+func TestNothingIsHandledAsideAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	b := connect(t)
+	published := make(chan error, 1)
+	e := domain.Event{Account: costly, ID: "evt_1", Type: domain.ShipmentCreated, Payload: []byte(`{}`), ReceivedAt: time.Now()}
+	b.PublishEvent(bus.Accepted{Event: e, Version: 1}, 0, func(_ bool, err error) { published <- err })
+	if err := <-published; err != nil {
+		t.Fatal(err)
+	}
+	later := undecided{again: make(chan func(), 1)}
+	f := fanout.New(fanout.Options{
+		Bus: b, Deliverer: make(offered, 1), Emitter: ignore{}, Log: &slowLog{}, Index: stuck{}, Order: later,
+		Logger: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- f.Run(ctx) }()
+	again := <-later.again
+	stop()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	again()
+	if f.Held() {
+		t.Error("the event is in flight")
 	}
 }
 

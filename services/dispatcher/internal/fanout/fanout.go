@@ -130,7 +130,7 @@ func (f *Fanout) Run(ctx context.Context) error {
 	defer asking.Wait()
 	asking.Go(func() { f.askOn(ctx) })
 	asking.Go(func() { f.makeRoom(ctx) })
-	defer f.aside.working.Wait()
+	defer f.aside.wait()
 	return consumer.Events(ctx, f.options.Bus, f.options.Logger, f.inFlight, func(m *bus.Message) { f.handle(ctx, m) })
 }
 

@@ -14,7 +14,6 @@ import (
 	"waybill.dev/services/dispatcher/internal/index"
 	"waybill.dev/services/dispatcher/internal/record"
 	"waybill.dev/shared/bus"
-	"waybill.dev/shared/bus/bustest"
 	"waybill.dev/shared/domain"
 )
 
@@ -83,17 +82,7 @@ func (l *slowLog) Revs(_ context.Context, _ string, ids []domain.DeliveryID) (ma
 // about all of them.
 func TestManyEventsAreLookedUpTogether(t *testing.T) {
 	t.Parallel()
-	b, err := bus.Connect(bus.Options{URL: bustest.Start(t).URL(), Name: "test", Logger: slog.New(slog.DiscardHandler), MACKeys: [][]byte{make([]byte, 32)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(b.Close)
-	if err := b.WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Ensure(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	b := connect(t)
 	const events = 2000
 	accounts := []string{"default", "other"}
 	published := make(chan error, events)

@@ -79,7 +79,8 @@ func TestAShardThatComesBackIsWorkedAtOnce(t *testing.T) {
 	for alone := 0; alone < 5; { // the hold queues were listed for that
 		before := streams.asked.Load()
 		m.listQueues(ctx)
-		if alone++; len(m.list) > 0 || streams.asked.Load() != before+2 {
+		alone++
+		if len(m.list) > 0 || streams.asked.Load() != before+2 {
 			alone = 0
 		}
 	}
