@@ -15,10 +15,14 @@ import (
 func (x *Index) apply(webhooks []domain.Webhook, healths []domain.Health, version int64) {
 	changed := make(map[*Hook]struct{})
 	lists := &edits{added: make(map[subscription][]*Hook)}
+	configs := make([]*Config, len(webhooks)) // made before the lock is held, which takes long for 100,000
+	for i := range webhooks {
+		configs[i] = x.prepare(&webhooks[i])
+	}
 	faults := 0
 	x.mu.Lock()
 	for i := range webhooks {
-		hook := x.put(&webhooks[i], lists)
+		hook := x.put(configs[i], lists)
 		if hook == nil {
 			continue
 		}
@@ -53,9 +57,9 @@ func (x *Index) apply(webhooks []domain.Webhook, healths []domain.Health, versio
 //
 // A deleted webhook is forgotten at once. Whoever uses its hook sees that it is
 // deleted. The database is asked about later deliveries to it, see Find.
-func (x *Index) put(w *domain.Webhook, lists *edits) *Hook {
+func (x *Index) put(config *Config, lists *edits) *Hook {
+	w := config.Webhook
 	hook, known := x.hooks[w.ID]
-	config := x.prepare(w)
 	if known {
 		old := hook.config.Load()
 		if old.Version > w.Version || old.Version == w.Version && old.Fault == w.Fault {

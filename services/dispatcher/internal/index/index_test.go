@@ -339,3 +339,38 @@ func TestAChangeIsAnsweredWhenItHolds(t *testing.T) {
 		running.Wait()
 	})
 }
+
+// Nobody waits for the index while webhooks are made ready, which takes long for many, nor does what says whether the
+// process is ready.
+func TestNobodyWaitsWhileWebhooksAreMadeReady(t *testing.T) {
+	t.Parallel()
+	s := &source{webhooks: map[domain.WebhookID]domain.Webhook{}}
+	s.put(hook(1, domain.ShipmentCreated))
+	var x *index.Index
+	made := make(chan struct{})
+	x = index.New(index.Options{
+		Store: s, Announcer: silent{}, Logger: slog.New(slog.DiscardHandler),
+		Prepare: func(*domain.Webhook) (index.Prepared, error) {
+			answered := make(chan struct{})
+			go func() {
+				x.Loaded()
+				close(answered)
+			}()
+			select {
+			case <-answered:
+			case <-time.After(5 * time.Second):
+				t.Error("the index does not answer")
+			}
+			close(made)
+			return nil, nil
+		},
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- x.Run(ctx) }()
+	<-made
+	stop()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+}
