@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"waybill.dev/services/dispatcher/internal/index"
 	"waybill.dev/services/dispatcher/internal/limit"
 	"waybill.dev/shared/domain"
 )
@@ -161,6 +162,40 @@ func TestAProbeThatIsNotSentGivesItsRightBack(t *testing.T) {
 		synctest.Wait()
 		if !r.TryProbe(hook) {
 			t.Error("no probe may be sent any more")
+		}
+	})
+}
+
+// probing is the origin of a probe. It gives the right of an abandoned one back, and takes it for the next.
+type probing struct {
+	*rig
+	hook  *index.Hook
+	taken bool
+}
+
+func (p *probing) Abandoned() {
+	p.DropProbe(p.hook)
+	p.taken = p.TryProbe(p.hook)
+}
+
+// TestOneProbeAtATime: the right of a probe that was abandoned is given back once, or it would be the next one's.
+func TestOneProbeAtATime(t *testing.T) {
+	t.Parallel()
+	onRig(t, true, []domain.Webhook{webhook(func(w *domain.Webhook) { w.Active = false })}, func(t *testing.T, r *rig) {
+		hook := r.hooks[0]
+		r.CircuitHeard(hook.ID, true)
+		<-time.After(probeFirst)
+		if !r.TryProbe(hook) {
+			t.Fatal("no probe is due")
+		}
+		origin := &probing{rig: r, hook: hook}
+		r.Offer(hook, &Job{Task: r.task(hook), FromHold: true, Probe: true, Origin: origin})
+		synctest.Wait()
+		if !origin.taken {
+			t.Fatal("the probe was not abandoned")
+		}
+		if r.TryProbe(hook) {
+			t.Error("two probes may be sent")
 		}
 	})
 }

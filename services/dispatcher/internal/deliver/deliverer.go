@@ -137,9 +137,6 @@ func (d *Deliverer) begin(hook *index.Hook, job *Job) {
 		return
 	}
 	if d.ended(hook, job) {
-		if job.Probe {
-			d.DropProbe(hook)
-		}
 		return
 	}
 	ep := d.endpoint(hook)
@@ -164,7 +161,8 @@ func (d *Deliverer) release(job *Job) {
 	}
 }
 
-// ended handles a job that must not be attempted at all.
+// ended handles a job that must not be attempted at all. The right of a probe is given back, by the job's origin if the
+// job is abandoned.
 func (d *Deliverer) ended(hook *index.Hook, job *Job) bool {
 	config := hook.Config()
 	why, ends := config.Ends(job.Task.ReceivedAt, job.Task.Request != "")
@@ -185,6 +183,9 @@ func (d *Deliverer) ended(hook *index.Hook, job *Job) bool {
 		d.hold(job, why)
 	default:
 		return false
+	}
+	if job.Probe {
+		d.DropProbe(hook)
 	}
 	return true
 }

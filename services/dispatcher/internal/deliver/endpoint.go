@@ -175,9 +175,6 @@ func (ep *endpoint) finish(a *attempt, result result) *attempt {
 		}
 		still = ep.circuit.open && !opened && a.job.Probe
 	case resultNone:
-		if a.job.Probe {
-			ep.circuit.dropProbe()
-		}
 	}
 	var next *attempt
 	if job := ep.pop(now); job != nil {
