@@ -45,7 +45,7 @@ func (w *watch) compare(name string, few, many statements) {
 	for _, text := range union(few, many) {
 		a, b := few[text], many[text]
 		if w.grew(a.amount, b.amount) && !allows(laws, text, b.each()) {
-			grown = append(grown, grew(a.amount, b.amount, text))
+			grown = append(grown, fmt.Sprintf("in %d and %d calls ", a.calls, b.calls)+grew(a.amount, b.amount, text))
 		}
 		before, after = before.plus(a), after.plus(b)
 	}

@@ -151,12 +151,8 @@ func (f JobFilter) cutShort(tx *gorm.DB, scope *deliveryScope) (bool, error) {
 	if scope.byEvents() {
 		return false, nil
 	}
-	query := scope.walked(tx)
-	if f.Resend.open() {
-		query = query.Where("d.status <> 'delivered'")
-	}
 	var next []string
-	if err := query.Order("d.id").Offset(mostPlanned).Limit(1).Pluck("d.id", &next).Error; err != nil {
+	if err := f.walked(tx, *scope).Order("d.id").Offset(mostPlanned).Limit(1).Pluck("d.id", &next).Error; err != nil {
 		return false, fmt.Errorf("look for the end of a plan: %w", err)
 	}
 	if len(next) == 0 {
@@ -164,6 +160,15 @@ func (f JobFilter) cutShort(tx *gorm.DB, scope *deliveryScope) (bool, error) {
 	}
 	scope.to = domain.DeliveryID(next[0])
 	return true, nil
+}
+
+// walked returns a query of the deliveries that are looked through for the filter.
+func (f JobFilter) walked(tx *gorm.DB, scope deliveryScope) *gorm.DB {
+	query := scope.walked(tx)
+	if f.Resend.open() {
+		query = query.Where("d.status <> 'delivered'")
+	}
+	return query
 }
 
 // sqlKept tells whether the log has the delivery's event.

@@ -47,12 +47,13 @@ var errAdvanced = errors.New("the job was advanced by another")
 type jobStep struct {
 	job     jobRow
 	day     store.Date
+	to      string // the last id of the day, or of the job
 	ids     []string
 	cursor  string
 	allSent bool
 }
 
-// AdvanceJob asks for the next page of a job's deliveries, at most a day's, in one
+// AdvanceJob asks for the next page of a job's deliveries, at most a day's and of maxLooked that it looks through, in one
 // transaction, and returns how many they are. More tells whether another page can follow now:
 // not when the job has sent all, or has so many open requests that it must wait. Of several who advance a job at the same time
 // one does. The page is in the order of the deliveries' ids. What has changed since the job was
@@ -114,23 +115,50 @@ func (step *jobStep) read(tx *gorm.DB) error {
 	to, _ := domain.DeliveryID(step.job.LastID).ReceivedAt()
 	step.day = store.DateOf(from)
 	last := step.day >= store.DateOf(to)
+	if step.to = step.job.LastID; !last {
+		step.to = string(domain.DeliveryIDFloor((step.day + 1).Time()))
+	}
+	end := ""
 	if !scope.empty {
-		err = f.matching(tx, scope).
-			Where("d.day = ? AND d.id > ? AND d.id <= ? AND d.updated_at <= ?", step.day, step.job.Cursor, step.job.LastID, step.job.AsOf).
-			Order("d.id").Limit(jobPage).Pluck("d.id", &step.ids).Error
-		if err != nil {
+		if end, err = step.end(tx, f, scope); err != nil {
+			return err
+		}
+		page := step.ahead(f.matching(tx, scope)).Where("d.updated_at <= ?", step.job.AsOf)
+		if end != "" {
+			page = page.Where("d.id <= ?", end)
+		}
+		if err := page.Limit(jobPage).Pluck("d.id", &step.ids).Error; err != nil {
 			return err
 		}
 	}
 	switch n := len(step.ids); {
 	case n == jobPage:
 		step.cursor = step.ids[n-1]
-	case last:
-		step.cursor, step.allSent = step.job.LastID, true
+	case end != "":
+		step.cursor = end
 	default:
-		step.cursor = string(domain.DeliveryIDFloor((step.day + 1).Time()))
+		step.cursor, step.allSent = step.to, last
 	}
 	return step.sift(tx, f)
+}
+
+// ahead narrows a query to what the job has still to look through of the day, in order. The id ends the walk through an
+// index, and the day is for the partitions of Postgres.
+func (step *jobStep) ahead(query *gorm.DB) *gorm.DB {
+	return query.Where("d.day = ? AND d.id > ? AND d.id <= ?", step.day, step.job.Cursor, step.to).Order("d.id")
+}
+
+// end returns the last of the maxLooked deliveries that a page looks through; empty: the day has fewer.
+func (step *jobStep) end(tx *gorm.DB, f JobFilter, scope deliveryScope) (string, error) {
+	if scope.byEvents() {
+		return "", nil
+	}
+	var ids []string
+	err := step.ahead(f.walked(tx, scope)).Offset(maxLooked-1).Limit(1).Pluck("d.id", &ids).Error
+	if err != nil || len(ids) == 0 {
+		return "", err
+	}
+	return ids[0], nil
 }
 
 // take asks for a page. The job's row comes last, as it does for the recorder: neither waits

@@ -36,6 +36,7 @@ func jobTests() storetest.Tests[*bench] {
 		"turns of accounts and of their jobs":    testJobTurns,
 		"waits while too much is open":           testJobWindow,
 		"over days":                              testJobDays,
+		"passes over what it does not select":    testJobPassesOver,
 		"filters":                                testJobFilters,
 		"filters by the last attempt":            testJobAttempts,
 		"ends with the log":                      testJobRetention,
@@ -59,6 +60,12 @@ const pageSize = 500
 // failed records so many deliveries of a webhook that failed, one event each.
 func (b *bench) failed(t *testing.T, w domain.Webhook, name string, n int) []domain.Outcome {
 	t.Helper()
+	return b.recorded(t, w, name, n, domain.StatusFailed)
+}
+
+// recorded records so many deliveries of a webhook, one event each.
+func (b *bench) recorded(t *testing.T, w domain.Webhook, name string, n int, status domain.Status) []domain.Outcome {
+	t.Helper()
 	events := make([]domain.Event, n)
 	for i := range events {
 		events[i] = pipelinetest.Event(fmt.Sprintf("evt_%s_%d", name, i))
@@ -68,7 +75,7 @@ func (b *bench) failed(t *testing.T, w domain.Webhook, name string, n int) []dom
 	for part := range slices.Chunk(events, 1000) {
 		for i, accepted := range b.Submit(t, pipeline.Submission{Account: w.Account, Events: part}).Events {
 			part[i].ReceivedAt = accepted.ReceivedAt
-			outcomes = append(outcomes, b.Outcome(part[i], w, domain.StatusFailed))
+			outcomes = append(outcomes, b.Outcome(part[i], w, status))
 		}
 	}
 	b.Recorded(t, outcomes...)
@@ -168,6 +175,29 @@ func (b *bench) openRequestsBy(t *testing.T, limit int) []domain.Task {
 		}
 		if all = append(all, page...); len(page) == 0 {
 			return all
+		}
+	}
+}
+
+// A page looks through 4,000 deliveries, whether they are selected or not.
+func testJobPassesOver(t *testing.T, b *bench) {
+	w := b.Webhook(t)
+	const others, wanted = 4_100, 10
+	b.failed(t, w, "a", pageSize)
+	b.Clock.Advance(time.Second)
+	b.recorded(t, w, "b", others, domain.StatusRetrying)
+	b.Clock.Advance(time.Second)
+	b.failed(t, w, "c", wanted)
+	made := b.createJob(t, replayJob(w.ID, noon, time.Time{}, pipeline.ResendFailed))
+	if made.Job.Matched != pageSize+wanted {
+		t.Errorf("%d were matched", made.Job.Matched)
+	}
+	for page, want := range []struct {
+		sent int
+		more bool
+	}{{0, true}, {wanted, false}} {
+		if sent, more, err := b.AdvanceJob(t.Context(), made.ID); err != nil || sent != want.sent || more != want.more {
+			t.Errorf("page %d: sent %d, more %v, %v, want %+v", page, sent, more, err, want)
 		}
 	}
 }
