@@ -3,12 +3,13 @@ package filter
 import (
 	"bytes"
 	"cmp"
+	"math/big"
 	"strconv"
 	"strings"
 )
 
 // decimal is a number as it was written, exactly: sign × 0.digits × 10^exponent. It takes as
-// much memory as the text of the number, however large its exponent is.
+// much memory as the text of the number, however large the exponent is.
 type decimal struct {
 	sign     int    // -1, 0 or 1
 	digits   []byte // without zeros at either end
@@ -59,109 +60,55 @@ func (d decimal) text() string {
 	}
 	b.Write(d.digits)
 	b.WriteByte('e')
-	d.exponent.write(&b)
+	b.WriteString(d.exponent.whole().String())
 	return b.String()
 }
 
-// exponent is a whole number of any size. From wideFrom on, it is kept as text.
+// exponent is a whole number. It is small where wide is nil.
 type exponent struct {
-	small    int64
-	wide     string // its digits without the sign; empty: it is small
-	negative bool   // it is wide, and below zero
+	small int64
+	wide  *big.Int
 }
 
 const (
 	narrow = 17 // an exponent with so many digits stays small, whatever is added
-	// tail is how many digits of a wide exponent what is added to it can change but for a carry.
-	tail     = 12
-	tailSize = 1_000_000_000_000
-	small    = 18 // digits that an int64 holds
+	// widest bounds the digits of an exponent: larger ones count as equal, so that no event costs more than its text.
+	widest = 1000
 )
 
 // newExponent returns the number that was written, plus another, which is as large as a text is
 // long.
 func newExponent(written []byte, plus int64) exponent {
-	negative := false
+	sign, digits := "", written
 	if len(written) > 0 && (written[0] == '-' || written[0] == '+') {
-		negative, written = written[0] == '-', written[1:]
+		sign, digits = string(written[:1]), written[1:]
 	}
-	written = bytes.TrimLeft(written, "0")
-	if len(written) <= narrow {
-		n, _ := strconv.ParseInt("0"+string(written), 10, 64)
-		if negative {
-			n = -n
-		}
+	digits = bytes.TrimLeft(digits, "0")
+	if len(digits) > widest {
+		digits = bytes.Repeat([]byte{'9'}, widest)
+		plus = 0
+	}
+	if len(digits) <= narrow {
+		n, _ := strconv.ParseInt(sign+"0"+string(digits), 10, 64)
 		return exponent{small: n + plus}
 	}
-	if negative {
-		plus = -plus
+	n, _ := new(big.Int).SetString(sign+string(digits), 10)
+	if n.Add(n, big.NewInt(plus)); n.IsInt64() {
+		return exponent{small: n.Int64()}
 	}
-	sum := added(written, plus)
-	if len(sum) > small {
-		return exponent{wide: sum, negative: negative}
-	}
-	n, _ := strconv.ParseInt(sum, 10, 64)
-	if negative {
-		n = -n
-	}
-	return exponent{small: n}
-}
-
-// added returns a number of more than narrow digits plus a small one.
-func added(digits []byte, plus int64) string {
-	head := append([]byte{'0'}, digits[:len(digits)-tail]...)
-	n, _ := strconv.ParseInt(string(digits[len(digits)-tail:]), 10, 64)
-	n += plus
-	switch {
-	case n < 0:
-		n += tailSize
-		carry(head, '0', '9', -1)
-	case n >= tailSize:
-		n -= tailSize
-		carry(head, '9', '0', 1)
-	}
-	end := strconv.FormatInt(n+tailSize, 10)[1:]
-	return string(bytes.TrimLeft(append(head, end...), "0"))
-}
-
-// carry adds 1 or takes 1 from a number: each last digit becomes next, and the one before the
-// last of them is changed.
-func carry(digits []byte, last, next byte, by int) {
-	i := len(digits) - 1
-	for ; digits[i] == last; i-- {
-		digits[i] = next
-	}
-	digits[i] = byte(int(digits[i]) + by)
+	return exponent{wide: n}
 }
 
 func (e exponent) compare(other exponent) int {
-	if e.wide == "" && other.wide == "" {
+	if e.wide == nil && other.wide == nil {
 		return cmp.Compare(e.small, other.small)
 	}
-	if order := cmp.Compare(e.side(), other.side()); order != 0 {
-		return order
-	}
-	return e.side() * cmp.Or(cmp.Compare(len(e.wide), len(other.wide)), strings.Compare(e.wide, other.wide))
+	return e.whole().Cmp(other.whole())
 }
 
-// side is where an exponent stands among others: a wide one is beyond all small ones.
-func (e exponent) side() int {
-	switch {
-	case e.wide == "":
-		return 0
-	case e.negative:
-		return -1
+func (e exponent) whole() *big.Int {
+	if e.wide == nil {
+		return big.NewInt(e.small)
 	}
-	return 1
-}
-
-func (e exponent) write(b *strings.Builder) {
-	if e.wide == "" {
-		b.WriteString(strconv.FormatInt(e.small, 10))
-		return
-	}
-	if e.negative {
-		b.WriteByte('-')
-	}
-	b.WriteString(e.wide)
+	return e.wide
 }
