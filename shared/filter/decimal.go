@@ -93,7 +93,8 @@ func newExponent(written []byte, plus int64) exponent {
 		return exponent{small: n + plus}
 	}
 	n, _ := new(big.Int).SetString(sign+string(digits), 10)
-	if n.Add(n, big.NewInt(plus)); n.IsInt64() {
+	n.Add(n, big.NewInt(plus))
+	if n.IsInt64() {
 		return exponent{small: n.Int64()}
 	}
 	return exponent{wide: n}

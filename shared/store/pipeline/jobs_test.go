@@ -189,8 +189,8 @@ func testJobPassesOver(t *testing.T, b *bench) {
 	b.Clock.Advance(time.Second)
 	b.failed(t, w, "c", wanted)
 	made := b.createJob(t, replayJob(w.ID, noon, time.Time{}, pipeline.ResendFailed))
-	if made.Job.Matched != pageSize+wanted {
-		t.Errorf("%d were matched", made.Job.Matched)
+	if made.Matched != pageSize+wanted {
+		t.Errorf("%d were matched", made.Matched)
 	}
 	for page, want := range []struct {
 		sent int
