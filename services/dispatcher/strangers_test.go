@@ -3,7 +3,6 @@ package dispatcher_test
 import (
 	"fmt"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,7 +14,6 @@ import (
 
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/pgtest"
 )
 
 // account makes an account.
@@ -123,23 +121,7 @@ func (b *bench) rejected(account string) int {
 // While the database can't be asked nothing is rejected, and nothing else waits.
 func TestEventsOfUnknownAccountsWaitForTheDatabase(t *testing.T) {
 	t.Parallel()
-	dir, err := os.MkdirTemp("", "away") //nolint:usetesting // Postgres runs as a user who can't enter the test's own
-	if err != nil {
-		t.Fatal(err)
-	}
-	own, err := pgtest.Start(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = own.Stop()
-		_ = os.RemoveAll(dir)
-	})
-	url, err := own.CreateDatabase(t.Context(), "away")
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := newBench(t, url)
+	b, own := awayBench(t)
 	s := newSink(t, nil)
 	b.webhook(s.URL)
 	b.dispatch()

@@ -24,7 +24,7 @@ type Consumer struct {
 const MaxFetch = 500
 
 // ErrAway is returned by a fetch while no server is connected. It comes after a moment, so
-// that the next one may begin at once.
+// that the next one may begin at once. A fetch that was under way returns it when a server is connected again.
 var ErrAway = errors.New("no server is connected")
 
 // FetchOptions say how messages are fetched.

@@ -26,7 +26,10 @@ type puller struct {
 	inbox   string
 	sub     *nats.Subscription
 	came    chan *nats.Msg
-	asked   uint64 // requests
+	asked   uint64          // requests
+	early   []*nats.Msg     // that await has found; the next request hands them out first
+	back    <-chan struct{} // has a value after each reconnection
+	leave   func()          // ends that
 
 	group string // of a pinned consumer; empty: it has none
 	pin   string // what the server knows this process by while it serves it
@@ -57,12 +60,17 @@ func (b *Bus) newPuller(stream, consumer, group string) (*puller, error) {
 		return nil, unavailable("subscribe to "+consumer, err)
 	}
 	p.sub = sub
+	p.back, p.leave = b.Reconnects()
 	return p, nil
 }
 
 // close gives back the messages that have come and were not taken.
 func (p *puller) close() {
+	p.leave()
 	_ = p.sub.Unsubscribe()
+	for _, msg := range p.early {
+		_ = msg.Nak()
+	}
 	for {
 		select {
 		case msg := <-p.came:
@@ -89,11 +97,25 @@ type pullRequest struct {
 // pull asks for at most batch messages, of at most maxBytes together (0: no limit), and calls
 // take with each. It waits for the first message at most as long as wait; 0: it takes what is there. No
 // message at all is no error: none was there, or the server serves another process. When ctx ends first, its
-// error is returned. With a heartbeat the server must send one that often; 0: none is needed.
+// error is returned. With a heartbeat the server must send one that often; 0: none is needed. A server that this
+// process has connected to meanwhile does not know the request: the error is ErrAway then, and the next one may begin at once.
 func (p *puller) pull(ctx context.Context, batch, maxBytes int, wait, heartbeat time.Duration, take func(*nats.Msg)) error {
+	select {
+	case <-p.back: // it was before the request
+	default:
+	}
+	for _, msg := range p.early {
+		p.note(msg)
+		take(msg)
+	}
+	p.early = nil
 	reply, err := p.ask(ctx, pullRequest{batch, maxBytes, wait, wait == 0, heartbeat, p.group, p.pin})
 	if err != nil {
 		return err
+	}
+	back := p.back
+	if heartbeat == 0 { // the request ends soon, and its messages may be on their way
+		back = nil
 	}
 	r := pulling{reply: reply, left: batch, maxBytes: maxBytes, heartbeat: heartbeat, over: time.NewTimer(wait + late)}
 	defer r.over.Stop()
@@ -102,6 +124,8 @@ func (p *puller) pull(ctx context.Context, batch, maxBytes int, wait, heartbeat 
 		select {
 		case <-ctx.Done():
 			return ctx.Err() //nolint:wrapcheck // asked to stop
+		case <-back:
+			return ErrAway
 		case <-r.over.C:
 			if r.heartbeat > 0 {
 				return errSilent
@@ -142,7 +166,8 @@ func (p *puller) await(ctx context.Context, wait time.Duration, other <-chan str
 		case msg := <-p.came:
 			switch {
 			case !p.fromServer(msg):
-				_ = msg.Nak() // of an earlier request; it comes again
+				p.early = append(p.early, msg) // of an earlier request; given back it would come behind later ones
+				return nil
 			case msg.Subject == reply && msg.Header.Get("Status") == "503":
 				return nats.ErrNoResponders
 			case msg.Subject == reply && msg.Header.Get("Status") != "100":

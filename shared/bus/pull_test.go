@@ -2,6 +2,8 @@ package bus_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -179,5 +181,46 @@ func TestWaitingTakesNothing(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A fetch that waits ends as soon as the connection is there again, which was cut: who serves it then may know nothing of it.
+func TestAFetchEndsWhenTheBusIsBack(t *testing.T) {
+	t.Parallel()
+	server := bustest.Start(t)
+	b, js := connect(t, server), look(t, server.URL())
+	consumer, err := b.Stream(bus.StreamEvents).Consumer(t.Context(), bus.ConsumerFanout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer consumer.Close()
+	const heartbeat = 10 * time.Second
+	fetched := make(chan error, 1)
+	go func() {
+		fetched <- consumer.Fetch(t.Context(), 1, bus.FetchOptions{Wait: time.Minute, Heartbeat: heartbeat}, func(*bus.Message) {})
+	}()
+	eventually(t, func() error { // the server has the request
+		fanout, err := js.Consumer(t.Context(), bus.StreamEvents, bus.ConsumerFanout)
+		if err == nil && fanout.CachedInfo().NumWaiting != 1 {
+			err = fmt.Errorf("%d requests wait", fanout.CachedInfo().NumWaiting)
+		}
+		return err
+	})
+	connections, err := server.NATS().Connz(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range connections.Conns {
+		if err := server.NATS().DisconnectClientByID(c.Cid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case err := <-fetched:
+		if !errors.Is(err, bus.ErrAway) {
+			t.Errorf("the fetch ends with %v, want %v", err, bus.ErrAway)
+		}
+	case <-time.After(heartbeat):
+		t.Error("the fetch waits for heartbeats of a connection that is gone")
 	}
 }

@@ -136,7 +136,7 @@ func (r orderingStartRow) start() OrderStart {
 }
 
 // StartOrder notes where the order of an account starts, unless it is known for the same stream, and
-// returns what holds.
+// returns what holds. If it has started on another stream, this one is the order's from its first message on.
 func (r *Recorder) StartOrder(ctx context.Context, start OrderStart) (OrderStart, error) {
 	row := orderingStartRow{Account: start.Account, StreamCreated: store.InstantOf(start.Created), FromSequence: int64(start.From)}
 	var known []orderingStartRow
@@ -150,7 +150,7 @@ func (r *Recorder) StartOrder(ctx context.Context, start OrderStart) (OrderStart
 	err = r.db.Again(ctx, func() error {
 		return r.db.Writing(ctx).Clauses(clause.OnConflict{
 			Columns:   []clause.Column{{Name: "account"}},
-			DoUpdates: clause.AssignmentColumns([]string{"stream_created", "from_sequence"}),
+			DoUpdates: clause.Assignments(map[string]any{"stream_created": row.StreamCreated, "from_sequence": 1}),
 			Where:     clause.Where{Exprs: []clause.Expression{clause.Expr{SQL: "ordering_starts.stream_created <> excluded.stream_created"}}},
 		}).Create(&row).Error
 	})

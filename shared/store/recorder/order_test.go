@@ -52,6 +52,19 @@ func testSequencesOfMany(t *testing.T, b *bench) {
 	}
 }
 
+// testStartOnAnotherStream: where an order starts holds for its stream, and a later stream is the order's as a whole.
+func testStartOnAnotherStream(t *testing.T, b *bench) {
+	start := recorder.OrderStart{Account: account, Created: noon, From: 7}
+	another := recorder.OrderStart{Account: account, Created: noon.Add(time.Hour), From: 9}
+	whole := another
+	whole.From = 1
+	for _, step := range []struct{ given, want recorder.OrderStart }{{start, start}, {another, whole}, {another, whole}} {
+		if got, err := b.StartOrder(t.Context(), step.given); err != nil || got != step.want {
+			t.Errorf("given %+v it starts at %+v, %v; want %+v", step.given, got, err, step.want)
+		}
+	}
+}
+
 // testStartKnown has a new owner of an order ask where it starts while the row is being written.
 func testStartKnown(t *testing.T, b *bench) {
 	start := recorder.OrderStart{Account: account, Created: noon, From: 7}

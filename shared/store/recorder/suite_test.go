@@ -19,6 +19,7 @@ func TestSuite(t *testing.T) {
 		},
 		"starts of orders": {
 			"are not written again": testStartKnown,
+			"are of one stream":     testStartOnAnotherStream,
 		},
 		"deliveries": {
 			"are counted for their consumer, up to a quota":    testMetering,

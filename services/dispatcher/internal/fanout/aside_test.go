@@ -109,7 +109,7 @@ type undecided struct{ again chan func() }
 
 func (undecided) Route(string, int64, uint64, bool) order.Route { return order.Unknown }
 
-func (u undecided) Await(_ string, again func()) bool {
+func (u undecided) Await(_ string, _ int64, again func()) bool {
 	u.again <- again
 	return true
 }

@@ -60,7 +60,7 @@ type Index interface {
 type Order interface {
 	Route(account string, place int64, sequence uint64, rest bool) order.Route
 	// Await calls again once Route may know more of an account; false: too many wait already.
-	Await(account string, again func()) bool
+	Await(account string, bytes int64, again func()) bool
 }
 
 // Options of a Fanout.
@@ -303,7 +303,7 @@ func (f *Fanout) ordered(g *origin.Event, known map[domain.DeliveryID]domain.Rev
 	case order.Order:
 		f.done(g.Message)
 	case order.Unknown:
-		if !f.options.Order.Await(g.Event.Account, func() {
+		if !f.options.Order.Await(g.Event.Account, inflight.Size(g.Message), func() {
 			if again := func() { f.dispatch(g, known) }; !f.beside(g, again) {
 				again()
 			}

@@ -253,9 +253,9 @@ func (s *session) start(ctx context.Context, events bus.StreamState) error {
 	}
 	s.from = start.From
 	s.m.mu.Lock()
-	_, known := s.m.starts[s.account]
+	known := s.m.starts[s.account]
 	s.m.mu.Unlock()
-	if !known {
+	if !known.Created.Equal(start.Created) {
 		s.m.wake()
 		s.m.options.Bus.Announce(bus.SubjectOrder, []byte(s.account))
 	}

@@ -98,7 +98,9 @@ const (
 	reloadSoon = time.Second
 	// maxAwaiting is how many events of an account may wait until its order has started.
 	maxAwaiting = 4096
-	askTime     = 5 * time.Second
+	// awaitShare of the room for accounts with order is for the events of all of them that wait for that.
+	awaitShare = 4
+	askTime    = 5 * time.Second
 )
 
 // Manager keeps the order of the accounts that this dispatcher owns. Of every account it knows whether
@@ -113,10 +115,12 @@ type Manager struct {
 
 	mu       sync.Mutex
 	owned    [domain.Shards]bool
-	wanted   map[string]bool   // accounts that use order, or did
-	starts   map[string]uint64 // see recorder.OrderStart, for the present stream
-	latest   map[string]start  // of accounts whose order is to start; see Ready
-	awaiting map[string][]func()
+	wanted   map[string]bool // accounts that use order, or did
+	starts   map[string]recorder.OrderStart
+	created  time.Time        // of EVENTS, in milliseconds; zero: it may have become another stream
+	latest   map[string]start // of accounts whose order is to start; see Ready
+	awaiting map[string][]waiting
+	awaited  int64 // bytes that they take
 	keepers  map[string]*keeper
 	running  context.Context //nolint:containedctx // of Run
 	working  sync.WaitGroup
@@ -126,8 +130,8 @@ type Manager struct {
 // New returns a manager; Run makes it work.
 func New(options Options) *Manager {
 	m := &Manager{
-		options: options, metrics: newMetrics(options.Metrics), wanted: make(map[string]bool), starts: make(map[string]uint64), latest: make(map[string]start),
-		awaiting: make(map[string][]func()), keepers: make(map[string]*keeper), poke: make(chan struct{}, 1),
+		options: options, metrics: newMetrics(options.Metrics), wanted: make(map[string]bool), starts: make(map[string]recorder.OrderStart), latest: make(map[string]start),
+		awaiting: make(map[string][]waiting), keepers: make(map[string]*keeper), poke: make(chan struct{}, 1),
 	}
 	m.events = together[bus.StreamState]{m: m, question: options.Bus.Stream(bus.StreamEvents).State}
 	m.recorded = together[[]recorder.OrderStart]{m: m, question: options.Log.OrderStarts}
@@ -178,6 +182,12 @@ func (m *Manager) Heard(account string, restored bool) {
 		keeper.restart()
 	}
 	m.wake()
+}
+
+// waiting is an event that waits until it is known who handles it.
+type waiting struct {
+	bytes int64
+	again func()
 }
 
 // start is a place in EVENTS.
@@ -234,27 +244,33 @@ func (m *Manager) Route(account string, place int64, sequence uint64, rest bool)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	from, started := m.starts[account]
+	start, started := m.starts[account]
 	switch {
 	case !started && place == 0 && !m.wanted[account]:
 		return Fanout
 	case !started:
 		return Unknown
-	case rest || sequence >= from:
+	case rest:
+		return Order
+	case !start.Created.Equal(m.created): // its owner starts it for this stream
+		return Unknown
+	case sequence >= start.From:
 		return Order
 	}
 	return Fanout
 }
 
-// Await calls again once Route may know more of an account; false: too many wait already.
-func (m *Manager) Await(account string, again func()) bool {
+// Await calls again once Route may know more of an account, whose event takes so many bytes; false: too many wait
+// already.
+func (m *Manager) Await(account string, bytes int64, again func()) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.awaiting[account]) >= maxAwaiting {
+	if len(m.awaiting[account]) >= maxAwaiting || m.options.Room != nil && m.awaited+bytes > m.options.Room.Limit()/awaitShare {
 		return false
 	}
 	first := len(m.awaiting[account]) == 0
-	m.awaiting[account] = append(m.awaiting[account], again)
+	m.awaiting[account] = append(m.awaiting[account], waiting{bytes, again})
+	m.awaited += bytes
 	if first { // its owner may not know yet that it is one
 		m.wanted[account] = true
 		m.any.Store(true)
@@ -273,22 +289,19 @@ func (m *Manager) wake() {
 
 // Run keeps order until ctx is done; then what is in flight ends.
 func (m *Manager) Run(ctx context.Context) error {
-	reconnects, stop := m.options.Bus.Reconnects()
-	defer stop()
 	m.mu.Lock()
 	m.running = ctx
 	m.mu.Unlock()
+	m.working.Go(func() { m.follow(ctx) })
 	for ctx.Err() == nil {
 		wait := reload
-		if !m.load(ctx) || m.awaited() {
+		if !m.load(ctx) || m.waits() {
 			wait = reloadSoon
 		}
 		m.apply()
 		select {
 		case <-ctx.Done():
 		case <-m.poke:
-		case <-reconnects: // the streams may be others
-			m.forget()
 		case <-time.After(wait):
 		}
 	}
@@ -296,24 +309,65 @@ func (m *Manager) Run(ctx context.Context) error {
 	return nil
 }
 
-// forget drops what is known of starts, so that they are read again before an event is routed.
-func (m *Manager) forget() {
+// follow keeps up with which stream EVENTS is, until ctx is done. It does not need the database: while that is away
+// the events of accounts with ordering must leave fan-out as well, or they would take the memory of all others.
+func (m *Manager) follow(ctx context.Context) {
+	reconnects, stop := m.options.Bus.Reconnects()
+	defer stop()
+	for ctx.Err() == nil {
+		wait := reload
+		if !m.identify(ctx) {
+			wait = reloadSoon
+		}
+		select {
+		case <-ctx.Done():
+		case <-reconnects:
+			m.doubt()
+		case <-time.After(wait):
+		}
+	}
+}
+
+// doubt says that EVENTS may be another stream. It is asked for before an event from NATS is routed.
+func (m *Manager) doubt() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	clear(m.starts)
+	m.created = time.Time{}
 	for _, k := range m.keepers {
 		k.look()
 	}
 }
 
-func (m *Manager) awaited() bool {
+// identify asks which stream EVENTS is, unless that is known and no account uses order. It returns false if the
+// bus can't be asked.
+func (m *Manager) identify(ctx context.Context) bool {
+	m.mu.Lock()
+	known := !m.created.IsZero()
+	m.mu.Unlock()
+	if known && !m.any.Load() {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	events, err := m.options.Bus.Stream(bus.StreamEvents).State(ctx)
+	if err != nil {
+		return false
+	}
+	m.mu.Lock()
+	m.created = events.Created.Truncate(time.Millisecond)
+	m.mu.Unlock()
+	m.release()
+	return true
+}
+
+// waits reports whether an event waits for the start of an order.
+func (m *Manager) waits() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.awaiting) > 0
 }
 
-// load reads where the order of each account has started. It returns false if the database or the
-// bus can't be asked.
+// load reads where the order of each account has started. It returns false if the database can't be asked.
 func (m *Manager) load(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -324,28 +378,36 @@ func (m *Manager) load(ctx context.Context) bool {
 	if len(starts) == 0 {
 		return true
 	}
-	events, err := m.options.Bus.Stream(bus.StreamEvents).State(ctx)
-	if err != nil {
-		return false
-	}
 	m.mu.Lock()
-	var again []func()
 	for _, start := range starts {
 		m.wanted[start.Account] = true
-		if !start.Created.Equal(events.Created.Truncate(time.Millisecond)) {
-			continue // its owner starts it for this stream
-		}
-		m.starts[start.Account] = start.From
+		m.starts[start.Account] = start
 		delete(m.latest, start.Account)
-		again = append(again, m.awaiting[start.Account]...)
-		delete(m.awaiting, start.Account)
 	}
 	m.any.Store(true)
 	m.mu.Unlock()
-	for _, dispatch := range again {
-		dispatch()
-	}
+	m.release()
 	return true
+}
+
+// release has the events routed again that have waited for what is known now.
+func (m *Manager) release() {
+	var again []waiting
+	m.mu.Lock()
+	for account, list := range m.awaiting {
+		if start, started := m.starts[account]; !started || !start.Created.Equal(m.created) {
+			continue
+		}
+		again = append(again, list...)
+		delete(m.awaiting, account)
+	}
+	for _, w := range again {
+		m.awaited -= w.bytes
+	}
+	m.mu.Unlock()
+	for _, w := range again {
+		w.again()
+	}
 }
 
 // apply starts a keeper for each account that this dispatcher owns, and stops the others.

@@ -1,8 +1,10 @@
 package order
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -10,6 +12,7 @@ import (
 	"waybill.dev/services/dispatcher/internal/index"
 	"waybill.dev/services/dispatcher/internal/inflight"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store/recorder"
 )
 
 // An account whose deliveries wait for their turn takes half of the memory for them. Its next event waits until
@@ -80,7 +83,71 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 	})
 }
 
+// What waits until it is known who handles it takes little of the memory, however many accounts it is of, and
+// gives it back when that is known.
+func TestWhatIsNotRoutedIsBounded(t *testing.T) {
+	t.Parallel()
+	const most, size, accounts = 1 << 20, 1 << 10, 8
+	m := &Manager{
+		options: Options{Bus: named{}, Room: inflight.NewBudget(awaitShare * most)}, created: time.Unix(1, 0),
+		wanted: make(map[string]bool), starts: make(map[string]recorder.OrderStart), awaiting: make(map[string][]waiting),
+	}
+	again := 0
+	fill := func() (n int) {
+		for i := range 2 * most / size {
+			if m.Await(fmt.Sprintf("a%d", i%accounts), size, func() { again++ }) {
+				n++
+			}
+		}
+		return n
+	}
+	waiting := fill()
+	if waiting != most/size {
+		t.Errorf("%d events of %d bytes wait, want %d", waiting, size, most/size)
+	}
+	for i := range accounts {
+		account := fmt.Sprintf("a%d", i)
+		m.starts[account] = recorder.OrderStart{Account: account, Created: m.created}
+	}
+	m.release()
+	if again != waiting {
+		t.Errorf("%d are routed, and %d waited", again, waiting)
+	}
+	if n := fill(); n != waiting {
+		t.Errorf("%d wait after that, want %d", n, waiting)
+	}
+}
+
+// After a reconnection an event is routed as soon as the bus has said which stream EVENTS is, without the database. On another
+// stream its owner has to start the order first.
+func TestAReconnectionForgetsNoStart(t *testing.T) {
+	t.Parallel()
+	stream := time.Unix(1, 0)
+	m := &Manager{created: stream, starts: map[string]recorder.OrderStart{"a": {Account: "a", Created: stream, From: 5}}}
+	m.any.Store(true)
+	check := func(when string, of map[uint64]Route) {
+		t.Helper()
+		for sequence, want := range of {
+			if got := m.Route("a", 0, sequence, false); got != want {
+				t.Errorf("%s message %d is for %d, want %d", when, sequence, got, want)
+			}
+		}
+	}
+	check("before,", map[uint64]Route{4: Fanout, 5: Order})
+	m.doubt()
+	check("reconnected,", map[uint64]Route{4: Unknown, 5: Unknown})
+	if got := m.Route("a", 7, 4, true); got != Order {
+		t.Errorf("an event of REST with a place is for %d, want %d", got, Order)
+	}
+	m.created = stream
+	check("with the same stream,", map[uint64]Route{4: Fanout, 5: Order})
+	m.created = time.Unix(2, 0)
+	check("with another stream,", map[uint64]Route{1: Unknown, 5: Unknown})
+}
+
 // named is a bus of which nothing is used but its server's name.
 type named struct{ Bus }
+
+func (named) Announce(string, []byte) {}
 
 func (named) Server() string { return "n1" }
