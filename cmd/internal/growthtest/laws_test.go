@@ -81,7 +81,7 @@ var laws = []law{
 	// What ends soon.
 	on(`^SELECT count\(\*\) AS n, min\(\w+\) AS soonest FROM \(SELECT (k\.)?expires_at .* LIMIT \?\) AS ends$`, 20_000, "counts what ends within 14 days up to 1,000 of a kind (domain.MaxExpiring), then stops"),
 	on(`^SELECT count\(\*\) AS n, min\(at\) AS soonest FROM \(SELECT [wh]\..* LIMIT \?\) AS ends$`, 60_000, "counts what ends within 14 days up to 1,000 of a kind (domain.MaxExpiring), then stops"),
-	on(`^SELECT COUNT\(\*\) AS n, MIN\(not_after\) AS soonest FROM .* LIMIT \?\) AS uploaded .* LIMIT \?\) AS given`, 300_000, "counts what ends within 14 days up to 1,000 of two kinds (domain.MaxExpiring), then stops"),
+	on(`^SELECT COUNT\(\*\) AS n, MIN\(not_after\) AS soonest FROM .* LIMIT \?\) AS uploaded .* LIMIT \?\) AS given`, 400_000, "counts what ends within 14 days up to 1,000 of two kinds (domain.MaxExpiring), then stops"),
 	on(`FROM webhook.* \w\.(auth_expires_at|previous_secret_expires_at|certificate_expires_at) LIMIT @$`, 60_000, "what of an account ends within 14 days, the soonest 1,000"),
 	on(`FROM api_keys k JOIN .* ORDER BY k.expires_at LIMIT @$`, 0, "the keys that end within 14 days, of all accounts: keys have no account beside their end"),
 	on(`^SELECT d.hostname, COALESCE\(c.not_after, s.not_after\) AS not_after FROM gateway_domains d`, 3_000, "the domains of an account, at most 100 (domain.MaxCustomDomains), of which Postgres reads small tables whole"),

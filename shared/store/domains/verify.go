@@ -193,9 +193,7 @@ func (s *Domains) CountExpiringCertificates(ctx context.Context, now time.Time) 
 			SELECT not_after FROM (SELECT c.not_after FROM gateway_domain_certificates c CROSS JOIN gateway_domains d
 				WHERE c.not_after <= ? AND d.id = c.domain_id AND d.removed_at IS NULL ORDER BY c.not_after LIMIT ?) AS uploaded
 			UNION ALL
-			SELECT not_after FROM (SELECT s.not_after FROM gateway_acme_states s CROSS JOIN gateway_domains d
-				WHERE s.not_after <= ? AND d.hostname = s.hostname AND d.verified_at IS NOT NULL AND d.removed_at IS NULL
-				AND NOT EXISTS (SELECT 1 FROM gateway_domain_certificates c WHERE c.domain_id = d.id) ORDER BY s.not_after LIMIT ?) AS given) AS ends`,
+			SELECT not_after FROM (SELECT s.not_after FROM gateway_acme_states s WHERE s.not_after <= ? AND `+sqlServed+` ORDER BY s.not_after LIMIT ?) AS given) AS ends`,
 		soon, domain.MaxExpiring, soon, domain.MaxExpiring).Scan(&row).Error
 	if err != nil {
 		return domain.ExpiryCount{}, store.Wrap("count certificates that end", err)
