@@ -24,6 +24,8 @@ const (
 	// costRounds are how often a scenario and the bare loop take turns. Turns are short, so that both meet the same
 	// machine, whatever else happens there.
 	costRounds = 24
+	// shownRounds are as many where CPU is shown and not judged.
+	shownRounds = 4
 	// profiledRounds are enough for a new budget to have its stages.
 	profiledRounds = 8
 	costLoop       = 4_000 // POSTs in a turn of the bare loop
@@ -161,10 +163,14 @@ func (r *rig) costScenario(ctx context.Context, loop *load.Child, file *budget.B
 		return one, err
 	}
 	started := time.Now()
-	if err := t.rounds(ctx, costRounds); err != nil {
+	rounds := costRounds
+	if file.Elsewhere() {
+		rounds = shownRounds
+	}
+	if err := t.rounds(ctx, rounds); err != nil {
 		return one, err
 	}
-	turn := time.Since(started) / costRounds
+	turn := time.Since(started) / time.Duration(rounds)
 	one.Figures = t.figures()
 	again := 0
 	if slices.ContainsFunc(file.Judge([]budget.Cost{one}), budget.Verdict.Over) {

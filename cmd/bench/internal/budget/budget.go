@@ -49,10 +49,8 @@ type Budget struct {
 	Here string `json:"-"`
 }
 
-// elsewhere tells whether a figure depends on the machine and was measured on another processor than this one.
-func (b *Budget) elsewhere(f Figure) bool {
-	return f.OfMachine && b.Here != "" && b.Processor != "" && b.Here != b.Processor
-}
+// Elsewhere reports whether the budget was measured on another processor than this one.
+func (b *Budget) Elsewhere() bool { return b.Here != "" && b.Processor != "" && b.Here != b.Processor }
 
 // Read reads the file.
 func Read(file string) (*Budget, error) {
@@ -114,7 +112,7 @@ func (b *Budget) Judge(measured []Cost) []Verdict {
 			if old := find(budgeted.Figures, f.Name); old != nil {
 				v.Budget, v.None = old.Value, false
 				v.Within, v.Commit, v.Why = old.Within, old.Commit, old.Why
-				if b.elsewhere(f) {
+				if f.OfMachine && b.Elsewhere() {
 					v.Within = math.Inf(1)
 				}
 			}
