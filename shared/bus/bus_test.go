@@ -402,6 +402,43 @@ func TestAnnouncerWaitsForWhoIsSlow(t *testing.T) {
 	}
 }
 
+// An announcer of an earlier version takes whatever comes on its reply for an answer.
+func TestHearingIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	server := bustest.Start(t)
+	listener := connect(t, server)
+	answers := make(chan func(), 1)
+	stop, err := listener.ListenAnswering("waybill.config", func(_ []byte, answer func()) { answers <- answer })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	conn, err := nats.Connect(server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	reply := nats.NewInbox()
+	sub, err := conn.SubscribeSync(reply)
+	if err := errors.Join(err, listener.Sync(t.Context()), conn.PublishRequest("waybill.config", reply, nil)); err != nil {
+		t.Fatal(err)
+	}
+	answer := <-answers
+	if err := listener.Sync(t.Context()); err != nil { // what was said before has arrived
+		t.Fatal(err)
+	}
+	if err := conn.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if n, _, _ := sub.Pending(); n != 0 {
+		t.Errorf("%d messages came before the answer", n)
+	}
+	answer()
+	if _, err := sub.NextMsg(time.Minute); err != nil {
+		t.Error(err)
+	}
+}
+
 func eventually(t *testing.T, check func() error) {
 	t.Helper()
 	within(t, time.Minute, check)

@@ -232,16 +232,18 @@ func (b *Bus) Announce(subject string, body []byte) {
 	}
 }
 
-// hears is what a listener of ListenAnswering says before it acts. An answer has no body.
-const hears = "hears"
+// hears ends the subject on which a listener of ListenAnswering says that it hears the announcer, before it acts. Announcers of
+// an earlier version listen to answers alone.
+const hears = ".hears"
 
 // AnnounceAnswered is Announce that waits for those who listen with ListenAnswering: until each of them
 // that hears it has answered, and nobody has said anything for quiet; for limit at most. It returns the number
 // of answers; with nobody there it waits for nothing.
 func (b *Bus) AnnounceAnswered(ctx context.Context, subject string, body []byte, quiet, limit time.Duration) int {
 	answers := make(chan *nats.Msg, 64)
-	reply := subjectAnswer + nats.NewInbox()
-	sub, err := b.conn.ChanSubscribe(reply, answers)
+	inbox := subjectAnswer + nats.NewInbox()
+	reply := inbox + ".answer"
+	sub, err := b.conn.ChanSubscribe(inbox+".>", answers)
 	if err != nil {
 		b.Announce(subject, body)
 		return 0
@@ -263,7 +265,7 @@ func (b *Bus) AnnounceAnswered(ctx context.Context, subject string, body []byte,
 			switch {
 			case m.Header.Get("Status") != "": // the server: nobody listens
 				return n
-			case string(m.Data) == hears:
+			case m.Subject != reply:
 				heard++
 			default:
 				n++
@@ -280,13 +282,12 @@ func (b *Bus) AnnounceAnswered(ctx context.Context, subject string, body []byte,
 // when the announcer doesn't wait.
 func (b *Bus) ListenAnswering(subject string, handle func(body []byte, answer func())) (stop func(), err error) {
 	sub, err := b.conn.Subscribe(subject, func(m *nats.Msg) {
-		say := func(body []byte) {
-			if m.Reply != "" {
-				b.Announce(m.Reply, body)
-			}
+		if m.Reply == "" {
+			handle(m.Data, func() {})
+			return
 		}
-		say([]byte(hears))
-		handle(m.Data, func() { say(nil) })
+		b.Announce(m.Reply+hears, nil)
+		handle(m.Data, func() { b.Announce(m.Reply, nil) })
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", subject, err)
