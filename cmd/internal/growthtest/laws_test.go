@@ -57,6 +57,7 @@ var laws = []law{
 	on(`^SELECT count\(\*\) FROM api_keys WHERE consumer_id = \?$`, 0, "the exact total of a list, 3 steps for each of n"),
 	on(`^SELECT count\(\*\) FROM gateway_deployments WHERE \(?account = \? AND removed_at IS NULL\)?( AND project = \?)?( AND environment_type = \?)?$`, 50_000, "the exact total of a list; at most 10,000 (domain.MaxDeployments)"),
 	on(`FROM gateway_deployments WHERE \(account = \? AND removed_at IS NULL\) AND project = \? AND environment_type = \? ORDER BY created_at, seq LIMIT @$`, 50_000, "the deployments of a project of one type are looked for among at most 10,000 (domain.MaxDeployments)"),
+	on(`^SELECT coalesce\(sum\(entries\), 0\) FROM audit_days WHERE account = \?`, 5_000, "the counts of an account, a row for each day, action and person: the small database has fewer days"),
 	on(`^SELECT count\(\*\) FROM audit_log WHERE NOT counted AND account = \?`, 20_000, "what came since the last purge, an hour ago; the index has nothing else"),
 	on(`^SELECT count\(\*\) FROM audit_log WHERE counted AND account = \? AND at >= \? AND at < \?`, 25_000, "the entries of the days of which a list has a part"),
 	on(`^INSERT INTO audit_days`, 20_000, "a batch of at most 500 counts"),
@@ -70,6 +71,7 @@ var laws = []law{
 	on(`FROM \(SELECT d\.\* FROM deliveries AS d WHERE .* ORDER BY d.id DESC LIMIT @\) AS d WHERE`, 300_000, "a list looks through 4,000 deliveries at most (maxLooked), then gives a cursor"),
 	on(`^SELECT d.id FROM deliveries AS d WHERE .* ORDER BY d.id DESC LIMIT @ OFFSET @$`, 40_000, "the end of the 4,000 deliveries that a list looks through (maxLooked)"),
 	on(`^SELECT d.webhook_id, count\(\*\) AS number, .* FROM deliveries AS d WHERE`, 2_000_000, "a dry run looks at 20,000 deliveries at most, then estimates"),
+	on(`^SELECT count\(\*\) FROM \(SELECT @ FROM requests WHERE id > \? AND id < \? LIMIT @\) s$`, 20_000, "the open requests of a job, at most 4,000 (jobWindow)"),
 	on(`^SELECT d.id FROM deliveries AS d WHERE .* ORDER BY d.id LIMIT @ OFFSET @$`, 150_000, "the end of the 20,000 deliveries that a dry run looks at"),
 	on(`^INSERT INTO (requests|job_deliveries) .* SELECT .* FROM deliveries d (JOIN|WHERE)`, 150_000, "a page of a job"),
 	on(`^SELECT d.id FROM deliveries AS d WHERE .* d.updated_at <= \?( AND d.id <= \?)? ORDER BY d.id LIMIT @$`, 100_000, "a page of a job, which looks through at most 4,000 deliveries (maxLooked)"),
@@ -106,6 +108,7 @@ var beside = []law{
 	on(`FROM gateway_requests WHERE deployment = \? AND .* ORDER BY at DESC, \+?id DESC LIMIT @$`, 8_000, "a page of requests; the small database has two of the kind"),
 	on(`^SELECT d.id FROM deliveries AS d WHERE d.account = \? .* ORDER BY d.id DESC LIMIT @ OFFSET @$`, 5_000, "the end of what a list looks through: in the small database it finds enough"),
 	on(`FROM \(SELECT d\.\* FROM deliveries AS d WHERE d.account = \? .*ORDER BY d.id DESC LIMIT @\) AS d WHERE`, 25_000, "a list looks through the account's deliveries until the page is full: those of one type lie closer in the small database"),
+	on(`FROM deliveries AS d WHERE d.day = \? AND \(\(\(?d.account = `, 40_000, "the deliveries of 50 events of a shipment at a time (eventsAtOnce): after midnight they are of two days"),
 	on(`^DELETE FROM key_buckets WHERE`, 0, "what a bucket has goes with it: the 90th has nothing in the small database"),
 }
 
