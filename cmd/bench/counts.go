@@ -59,8 +59,10 @@ func exactly(figure string) float64 {
 		return 2
 	case name == count.LogBytes: // on SQLite in pages
 		return 12
-	case name == count.Commits: // one more for each event would be +50 % at least
+	case name == count.Commits, name == count.Syncs: // one more for each event would be +40 % at least
 		return 25
+	case name == count.Work: // a table or an index that is read whole would be a hundred times as much
+		return 50
 	}
 	return 10
 }
