@@ -24,7 +24,7 @@ const (
 	// costRounds are how often a scenario and the bare loop take turns. Turns are short, so that both meet the same
 	// machine, whatever else happens there.
 	costRounds = 24
-	// shownRounds are as many where CPU is shown and not judged.
+	// shownRounds are the rounds on a processor where CPU is shown and not judged.
 	shownRounds = 4
 	// profiledRounds are enough for a new budget to have its stages.
 	profiledRounds = 8

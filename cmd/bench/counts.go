@@ -80,8 +80,8 @@ type counter struct {
 	want     int64           // attempts in the delivery log, when all is there
 }
 
-// countForms counts in all forms at the same time, each with a receiver and a publisher of its own: counts take their time
-// with waiting, and are the same on a busy machine.
+// countForms counts in all forms at the same time, because a count mostly waits. Each form has a receiver and a publisher
+// of its own.
 func (b *bench) countForms(ctx context.Context, forms []string) ([]budget.Cost, error) {
 	lists := make([][]budget.Cost, len(forms))
 	counting, ctx := errgroup.WithContext(ctx)

@@ -207,7 +207,7 @@ func busMetrics(options *Options) *prometheus.CounterVec {
 	}
 	options.Registerer.MustRegister(published, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "waybill_bus_missing_bytes",
-		Help: "Bytes that the bus needs for a stream that it has no room for, without which nothing is delivered. 0: all streams are there.",
+		Help: "Bytes that the bus needs for a stream for which there is no room. Nothing is delivered without that stream. 0: all streams are there.",
 	}, func() float64 {
 		if missing := options.Bus.Missing(); missing != nil {
 			return float64(missing.Bytes)

@@ -236,9 +236,9 @@ func (b *Bus) Announce(subject string, body []byte) {
 // an earlier version listen to answers alone.
 const hears = ".hears"
 
-// AnnounceAnswered is Announce that waits for those who listen with ListenAnswering: until each of them
-// that hears it has answered, and nobody has said anything for quiet; for limit at most. It returns the number
-// of answers; with nobody there it waits for nothing.
+// AnnounceAnswered is Announce that waits for those who listen with ListenAnswering. It ends when each listener that hears
+// the announcement has answered and none has said anything for quiet, or after limit. It returns the number of
+// answers. If nobody listens, it returns at once.
 func (b *Bus) AnnounceAnswered(ctx context.Context, subject string, body []byte, quiet, limit time.Duration) int {
 	answers := make(chan *nats.Msg, 64)
 	inbox := subjectAnswer + nats.NewInbox()

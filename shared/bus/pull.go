@@ -97,8 +97,9 @@ type pullRequest struct {
 // pull asks for at most batch messages, of at most maxBytes together (0: no limit), and calls
 // take with each. It waits for the first message at most as long as wait; 0: it takes what is there. No
 // message at all is no error: none was there, or the server serves another process. When ctx ends first, its
-// error is returned. With a heartbeat the server must send one that often; 0: none is needed. A server that this
-// process has connected to meanwhile does not know the request: the error is ErrAway then, and the next one may begin at once.
+// error is returned. With a heartbeat the server must send one that often; 0: none is needed. If this process
+// connects to a server again meanwhile, that server does not know the request: the error is ErrAway, and the next request
+// may begin at once.
 func (p *puller) pull(ctx context.Context, batch, maxBytes int, wait, heartbeat time.Duration, take func(*nats.Msg)) error {
 	select {
 	case <-p.back: // it was before the request

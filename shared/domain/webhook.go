@@ -34,7 +34,7 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 // Bounds and defaults of a webhook's settings.
 const (
 	DefaultTimeout     = 15 * time.Second
-	MaxTimeout         = 30 * time.Second // of one attempt
+	MaxTimeout         = 30 * time.Second // the longest timeout of an attempt
 	DefaultMaxInFlight = 32
 	MaxWebhooks        = 10_000 // an account
 	MaxURLLength       = 2048

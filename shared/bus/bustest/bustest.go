@@ -24,7 +24,7 @@ type Server struct {
 	dir     string
 	port    int
 	store   int64              // bytes for streams; 0: three quarters of the disk
-	most    int                // consumers of a stream that says nothing of them; 0: the server's default
+	most    int                // consumers of a stream without a limit of its own; 0: the server's default
 	cluster server.ClusterOpts // zero: none
 	routes  []*url.URL         // to the cluster's servers
 	nats    *server.Server
@@ -49,7 +49,8 @@ func StartWithin(tb testing.TB, bytes int64) *Server {
 	return s
 }
 
-// StartWithConsumers is Start with a server that lets a stream have so many consumers, unless the stream says how many.
+// StartWithConsumers is Start with a server that allows each stream at most so many consumers. A stream with a limit of its
+// own has that one.
 func StartWithConsumers(tb testing.TB, most int) *Server {
 	tb.Helper()
 	s := &Server{tb: tb, name: "bustest", dir: tb.TempDir(), port: server.RANDOM_PORT, most: most}

@@ -16,8 +16,8 @@ import (
 
 // places knows which accounts have, or had, a webhook with ordering: the events of these get
 // places in their commits, and no other commit does anything for it. The accounts are read
-// when a commit has seen a newer configuration than they are of. What one process commits
-// before it has seen that an account is among them gets its places afterwards.
+// when a commit has seen a newer configuration than they are of. Events that
+// a process commits before it knows that their account is one of these get their places after the commit.
 type places struct {
 	known atomic.Pointer[orderingAccounts]
 	mu    sync.Mutex // orders changes of known
@@ -103,9 +103,9 @@ func (p *Pipeline) startedPlaces(w *domain.Webhook) {
 	p.places.known.Store(&orderingAccounts{known.version, accounts})
 }
 
-// placeLate gives places to events that were committed when their account was not known to have ordering. It
-// comes before their answer. So they come before whatever is published when they are answered, and behind
-// what was answered when they were published. Without an error each of them has one.
+// placeLate gives places to events that were committed before this process knew that their account has ordering.
+// placeLate runs before the publisher is answered. So these events come before all that is published after their answer,
+// and behind all that was answered before they were published. Without an error each of them has a place.
 func (p *Pipeline) placeLate(ctx context.Context, subs []Submission, receipts []Receipt) error {
 	known := p.places.known.Load()
 	late := make(map[string][]*Accepted)

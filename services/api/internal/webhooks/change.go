@@ -72,10 +72,9 @@ func (h *handlers) delete(c *web.Call) error {
 	return c.NoContent()
 }
 
-// A deletion is answered when the dispatchers have it: no attempt starts after the
-// answer. So is a change that switches ordering on: all that is published after the answer is in order.
-// changeQuiet after the last dispatcher has spoken no other is expected; one that says that it hears and then
-// nothing is waited for no longer than changeLimit.
+// A deletion is answered when all dispatchers have it: no attempt starts after the answer. A change that switches ordering
+// on is answered then, too: all that is published after the answer is in order. No further dispatcher is expected
+// changeQuiet after the last one has spoken. Nobody waits longer than changeLimit for a dispatcher that hangs.
 const (
 	changeQuiet = 50 * time.Millisecond
 	changeLimit = time.Second

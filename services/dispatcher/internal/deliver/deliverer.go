@@ -161,8 +161,8 @@ func (d *Deliverer) release(job *Job) {
 	}
 }
 
-// ended handles a job that must not be attempted at all. The right of a probe is given back, by the job's origin if the
-// job is abandoned.
+// ended handles a job that must not be attempted, and reports whether the job is one. A probe's right is given back: by the
+// job's origin if the job is abandoned, else by ended.
 func (d *Deliverer) ended(hook *index.Hook, job *Job) bool {
 	config := hook.Config()
 	why, ends := config.Ends(job.Task.ReceivedAt, job.Task.Request != "")

@@ -174,7 +174,7 @@ func (ep *endpoint) finish(a *attempt, result result) *attempt {
 			ep.turn(ep.circuit.state(now))
 		}
 		still = ep.circuit.open && !opened && a.job.Probe
-	case resultNone:
+	case resultNone: // the circuit learns nothing
 	}
 	var next *attempt
 	if job := ep.pop(now); job != nil {

@@ -69,7 +69,7 @@ func (a *aside) add(account string, bytes int64, handle func()) bool {
 	return true
 }
 
-// wait lets nothing more be added, and waits for what is there.
+// wait makes add refuse events from now on, and returns when all events that were added are handled.
 func (a *aside) wait() {
 	a.mu.Lock()
 	a.over = true

@@ -59,7 +59,8 @@ type Index interface {
 // Order keeps the order of accounts that use it.
 type Order interface {
 	Route(account string, place int64, sequence uint64, rest bool) order.Route
-	// Await calls again once Route may know more of an account; false: too many wait already.
+	// Await calls again when Route may know more of the account. bytes is the size of the event. False: too many events
+	// wait already.
 	Await(account string, bytes int64, again func()) bool
 }
 

@@ -194,8 +194,8 @@ func (m *Manager) wake(id domain.WebhookID, gently bool) {
 	w.poke()
 }
 
-// leave ends a worker whose hold queue is empty, unless it was woken meanwhile. One that must end was told to stop:
-// if its shard has come back since, the hold queue gets another worker.
+// leave ends a worker whose hold queue is empty, unless the worker was woken meanwhile. must: the worker was told to
+// stop. If its shard has come back since, the hold queues are listed at once, and this one gets another worker.
 func (m *Manager) leave(w *worker, must bool) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -46,7 +46,7 @@ func (x *Index) apply(webhooks []domain.Webhook, healths []domain.Health, versio
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if version > x.version || !x.loaded { // who waits for it finds that all have heard of the changes
+	if version > x.version || !x.loaded { // whoever awaits the version finds that all handlers have heard of the changes
 		x.version, x.loaded = max(version, x.version), true
 		close(x.advanced)
 		x.advanced = make(chan struct{})

@@ -39,8 +39,8 @@ type Options struct {
 	// ConfigSubject and HealthSubject are where changes are announced.
 	ConfigSubject, HealthSubject string
 	Prepare                      Prepare
-	// Ready waits until what OnChange has told holds in this process; nil: it does at once. Who waits for an answer to an
-	// announcement waits for it, too.
+	// Ready waits until the changes of which OnChange has told are in force in this process; nil: they are at once.
+	// Announcements are answered after Ready.
 	Ready  func(ctx context.Context) error
 	Logger *slog.Logger
 }

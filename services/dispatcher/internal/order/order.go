@@ -98,7 +98,7 @@ const (
 	reloadSoon = time.Second
 	// maxAwaiting is how many events of an account may wait until its order has started.
 	maxAwaiting = 4096
-	// awaitShare of the room for accounts with order is for the events of all of them that wait for that.
+	// awaitShare: the events that wait so, of all accounts together, take at most this part of the room (a quarter).
 	awaitShare = 4
 	askTime    = 5 * time.Second
 )
@@ -117,7 +117,7 @@ type Manager struct {
 	owned    [domain.Shards]bool
 	wanted   map[string]bool // accounts that use order, or did
 	starts   map[string]recorder.OrderStart
-	created  time.Time        // of EVENTS, in milliseconds; zero: it may have become another stream
+	created  time.Time        // of the stream EVENTS, in milliseconds; zero: EVENTS may be another stream now
 	latest   map[string]start // of accounts whose order is to start; see Ready
 	awaiting map[string][]waiting
 	awaited  int64 // bytes that they take
@@ -184,7 +184,7 @@ func (m *Manager) Heard(account string, restored bool) {
 	m.wake()
 }
 
-// waiting is an event that waits until it is known who handles it.
+// waiting is an event for which Route can't say yet what handles it.
 type waiting struct {
 	bytes int64
 	again func()
@@ -196,9 +196,9 @@ type start struct {
 	from    uint64
 }
 
-// Ready returns once fan-out hands out no event any more of the accounts that use order, as far as this
-// dispatcher knows of them, and it is noted how far EVENTS is then. Their order starts there, however long that takes,
-// so that it holds for all that is published afterwards. The error is the bus' or ctx's.
+// Ready notes the end of EVENTS for each account that uses order and whose order has not started. Fan-out keeps the
+// events of these accounts back already. Their order starts at that end, however long the start takes. So everything
+// that is published after Ready is in order. The error is that of the bus or of ctx.
 func (m *Manager) Ready(ctx context.Context) error {
 	var begin []string
 	m.mu.Lock()
@@ -226,8 +226,7 @@ func (m *Manager) Ready(ctx context.Context) error {
 	return nil
 }
 
-// from returns where the order of an account starts that has not started; events is the present state
-// of EVENTS.
+// from returns the sequence in EVENTS at which the order of an account will start; events is the present state of EVENTS.
 func (m *Manager) from(account string, events bus.StreamState) uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -260,8 +259,8 @@ func (m *Manager) Route(account string, place int64, sequence uint64, rest bool)
 	return Fanout
 }
 
-// Await calls again once Route may know more of an account, whose event takes so many bytes; false: too many wait
-// already.
+// Await calls again when Route may know more of the account. bytes is the size of the event. False: too many events
+// wait already.
 func (m *Manager) Await(account string, bytes int64, again func()) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -309,8 +308,8 @@ func (m *Manager) Run(ctx context.Context) error {
 	return nil
 }
 
-// follow keeps up with which stream EVENTS is, until ctx is done. It does not need the database: while that is away
-// the events of accounts with ordering must leave fan-out as well, or they would take the memory of all others.
+// follow learns which stream EVENTS is, until ctx is done. follow does not need the database. Fan-out must hand on
+// the events of accounts with ordering while the database is away, too, or these events take the memory of all accounts.
 func (m *Manager) follow(ctx context.Context) {
 	reconnects, stop := m.options.Bus.Reconnects()
 	defer stop()
@@ -328,7 +327,7 @@ func (m *Manager) follow(ctx context.Context) {
 	}
 }
 
-// doubt says that EVENTS may be another stream. It is asked for before an event from NATS is routed.
+// doubt notes that EVENTS may be another stream now. No event from NATS is routed until the bus has been asked.
 func (m *Manager) doubt() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -338,8 +337,8 @@ func (m *Manager) doubt() {
 	}
 }
 
-// identify asks which stream EVENTS is, unless that is known and no account uses order. It returns false if the
-// bus can't be asked.
+// identify asks the bus which stream EVENTS is, unless the stream is known and no account uses order. False: the bus can't
+// be asked.
 func (m *Manager) identify(ctx context.Context) bool {
 	m.mu.Lock()
 	known := !m.created.IsZero()

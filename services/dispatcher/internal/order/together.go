@@ -9,9 +9,9 @@ import (
 	"waybill.dev/shared/bus"
 )
 
-// together puts a question once for all who ask it at the same time. Each gets an answer to a question that was
-// put after it had asked. So a dispatcher that takes over a thousand accounts asks twice what each of them must
-// know, and not a thousand times.
+// together joins callers that ask the same question at the same time. The question is put once for all of them, after
+// each of them has asked. So a dispatcher that takes over 1,000 accounts asks the bus or the database twice, and not
+// 1,000 times.
 type together[T any] struct {
 	m        *Manager
 	question func(ctx context.Context) (T, error)
@@ -27,8 +27,8 @@ type answer[T any] struct {
 	err   error
 }
 
-// ask returns the answer. It is for what Manager.working waits for. The error is the question's, or ctx's when that
-// ends first.
+// ask returns an answer to the question, put from now on. Only goroutines of Manager.working may call ask. The error is
+// that of the question, or of ctx if ctx ends first.
 func (t *together[T]) ask(ctx context.Context) (T, error) {
 	t.mu.Lock()
 	if t.next == nil {
@@ -49,7 +49,7 @@ func (t *together[T]) ask(ctx context.Context) (T, error) {
 	}
 }
 
-// put puts the question until nobody waits for an answer.
+// put puts the question again as long as a caller waits for an answer.
 func (t *together[T]) put() {
 	for {
 		t.mu.Lock()
