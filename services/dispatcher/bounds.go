@@ -3,7 +3,7 @@ package dispatcher
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"waybill.dev/services/dispatcher/internal/inflight"
+	"waybill.dev/services/dispatcher/internal/admission"
 )
 
 // bounds has the metrics of everything that is limited: how much of it there is, how much
@@ -54,7 +54,7 @@ func (b *bounds) Collect(to chan<- prometheus.Metric) {
 	for _, w := range b.d.options.Bus.Windows() {
 		bound(w.Stream, int64(w.Out), int64(w.Limit), int64(w.Waiting))
 	}
-	room := func(share string, r *inflight.Budget) {
+	room := func(share string, r *admission.Budget) {
 		state := r.State()
 		gauge(b.memory, state.Used, share)
 		gauge(b.memoryMost, state.Limit, share)

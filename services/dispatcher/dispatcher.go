@@ -19,11 +19,11 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 	"golang.org/x/sync/errgroup"
 
+	"waybill.dev/services/dispatcher/internal/admission"
 	"waybill.dev/services/dispatcher/internal/deliver"
 	"waybill.dev/services/dispatcher/internal/fanout"
 	"waybill.dev/services/dispatcher/internal/hold"
 	"waybill.dev/services/dispatcher/internal/index"
-	"waybill.dev/services/dispatcher/internal/limit"
 	"waybill.dev/services/dispatcher/internal/order"
 	"waybill.dev/services/dispatcher/internal/post"
 	"waybill.dev/services/dispatcher/internal/record"
@@ -117,7 +117,7 @@ func New(options Options) (*Dispatcher, error) {
 		Notices: notices{d}, Logger: options.Logger, Metrics: deliver.NewMetrics(options.Metrics), Tracer: tracer(options.Tracer),
 		Schedule: options.DefaultSchedule, Retention: options.Retention, DisableAfter: options.DisableAfter,
 		UserAgent: "Waybill/" + options.Version, Watch: options.Watch,
-		Limits: limit.Options{Full: d.emitter.Full, Tight: d.memory.tight, WebhookBytes: d.memory.events.State().Limit / webhookShare},
+		Limits: admission.Options{Full: d.emitter.Full, Tight: d.memory.tight, WebhookBytes: d.memory.events.State().Limit / webhookShare},
 	})
 	d.order = order.New(order.Options{
 		Bus: options.Bus, Deliverer: d.deliverer, Log: d.database, Index: d.index, Emitter: d.emitter, Room: d.memory.order,

@@ -1,7 +1,7 @@
 package dispatcher
 
 import (
-	"waybill.dev/services/dispatcher/internal/inflight"
+	"waybill.dev/services/dispatcher/internal/admission"
 )
 
 const (
@@ -17,22 +17,22 @@ const (
 // memory divides what deliveries in flight may take, so that no stage waits for another's:
 // what makes room in one never needs room in it.
 type memory struct {
-	events  *inflight.Budget // first attempts
-	order   *inflight.Budget // of those: of accounts that use order
-	turns   *inflight.Budget // what is known of deliveries that wait for their turn; it comes on top
-	due     *inflight.Budget // retries, tests and replays
-	drains  *inflight.Budget // what goes out of hold queues
-	probes  *inflight.Budget // what else is read of hold queues
-	records *inflight.Budget // on their way to the database
-	emitter int64            // on their way to the bus
+	events  *admission.Budget // first attempts
+	order   *admission.Budget // of those: of accounts that use order
+	turns   *admission.Budget // what is known of deliveries that wait for their turn; it comes on top
+	due     *admission.Budget // retries, tests and replays
+	drains  *admission.Budget // what goes out of hold queues
+	probes  *admission.Budget // what else is read of hold queues
+	records *admission.Budget // on their way to the database
+	emitter int64             // on their way to the bus
 }
 
 func divide(total int64) memory {
-	events := inflight.NewBudget(total / 4)
+	events := admission.NewBudget(total / 4)
 	return memory{
-		events: events, order: events.Part(total / 8), turns: inflight.NewBudget(total / 2), due: inflight.NewBudget(total / 4),
-		drains: inflight.NewBudget(total / 8), probes: inflight.NewBudget(total / 8),
-		records: inflight.NewBudget(total / 8), emitter: total / 8,
+		events: events, order: events.Part(total / 8), turns: admission.NewBudget(total / 2), due: admission.NewBudget(total / 4),
+		drains: admission.NewBudget(total / 8), probes: admission.NewBudget(total / 8),
+		records: admission.NewBudget(total / 8), emitter: total / 8,
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"waybill.dev/services/dispatcher/internal/admission"
 	"waybill.dev/services/dispatcher/internal/consumer"
-	"waybill.dev/services/dispatcher/internal/inflight"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/bus/bustest"
 	"waybill.dev/shared/domain"
@@ -26,20 +26,20 @@ func TestOnlySoMuchIsTakenOffTheBus(t *testing.T) {
 	for _, stage := range []struct {
 		name    string
 		publish func(*bus.Bus, *nats.Conn) error
-		consume func(ctx context.Context, b *bus.Bus, room *inflight.Budget, inFlight *inflight.Messages, handle func(*bus.Message)) error
+		consume func(ctx context.Context, b *bus.Bus, room *admission.Budget, inFlight *admission.Messages, handle func(*bus.Message)) error
 	}{
 		{"events", func(_ *bus.Bus, nc *nats.Conn) error { return nc.Publish("events.default.shipment.created", body) },
-			func(ctx context.Context, b *bus.Bus, _ *inflight.Budget, inFlight *inflight.Messages, handle func(*bus.Message)) error {
+			func(ctx context.Context, b *bus.Bus, _ *admission.Budget, inFlight *admission.Messages, handle func(*bus.Message)) error {
 				return consumer.Events(ctx, b, discard, inFlight, handle)
 			}},
 		{"records", func(_ *bus.Bus, nc *nats.Conn) error { return nc.Publish("records", body) },
-			func(ctx context.Context, b *bus.Bus, _ *inflight.Budget, inFlight *inflight.Messages, handle func(*bus.Message)) error {
+			func(ctx context.Context, b *bus.Bus, _ *admission.Budget, inFlight *admission.Messages, handle func(*bus.Message)) error {
 				return consumer.Records(ctx, b, discard, inFlight, handle)
 			}},
 		{"due", func(_ *bus.Bus, nc *nats.Conn) error {
 			return nc.Publish(fmt.Sprintf("d.%d.%s", webhook.Shard(), webhook.Token()), body)
 		},
-			func(ctx context.Context, b *bus.Bus, room *inflight.Budget, inFlight *inflight.Messages, handle func(*bus.Message)) error {
+			func(ctx context.Context, b *bus.Bus, room *admission.Budget, inFlight *admission.Messages, handle func(*bus.Message)) error {
 				return consumer.Due(ctx, b, discard, webhook.Shard(), room, func(m *bus.Message) {
 					inFlight.Add(m)
 					handle(m)
@@ -66,9 +66,9 @@ func TestOnlySoMuchIsTakenOffTheBus(t *testing.T) {
 			if err := nc.Flush(); err != nil {
 				t.Fatal(err)
 			}
-			room := inflight.NewBudget(limit)
+			room := admission.NewBudget(limit)
 			// What is in flight is reported as in progress, so that none of it comes again.
-			inFlight := inflight.NewRecords(room)
+			inFlight := admission.NewRecords(room)
 			ctx, stop := context.WithTimeout(t.Context(), 60*time.Second)
 			defer stop()
 			go func() { _ = inFlight.Run(ctx) }()
@@ -119,24 +119,24 @@ func TestAFullProcessKeepsItsPlace(t *testing.T) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer stop()
-	consume := func(room *inflight.Budget) (*inflight.Messages, chan *bus.Message) {
+	consume := func(room *admission.Budget) (*admission.Messages, chan *bus.Message) {
 		b := connect(t, server)
 		if err := b.Ensure(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		inFlight, taken := inflight.NewRecords(room), make(chan *bus.Message, 2*messages)
+		inFlight, taken := admission.NewRecords(room), make(chan *bus.Message, 2*messages)
 		running.Go(func() { _ = inFlight.Run(ctx) })
 		running.Go(func() { _ = consumer.Records(ctx, b, discard, inFlight, func(m *bus.Message) { taken <- m }) })
 		return inFlight, taken
 	}
-	first, taken := consume(inflight.NewBudget(limit))
+	first, taken := consume(admission.NewBudget(limit))
 	for range messages {
 		if err := nc.Publish("records", make([]byte, size)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	stuck(t, first)
-	_, others := consume(inflight.NewBudget(limit))
+	_, others := consume(admission.NewBudget(limit))
 	select {
 	case m := <-others:
 		t.Fatalf("message %d went to another process", m.Sequence)
@@ -159,7 +159,7 @@ func TestAFullProcessKeepsItsPlace(t *testing.T) {
 }
 
 // stuck waits until nothing more comes in flight.
-func stuck(t *testing.T, inFlight *inflight.Messages) {
+func stuck(t *testing.T, inFlight *admission.Messages) {
 	t.Helper()
 	ticker := time.NewTicker(50 * time.Millisecond)
 	defer ticker.Stop()

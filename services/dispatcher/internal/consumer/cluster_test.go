@@ -10,8 +10,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"waybill.dev/services/dispatcher/internal/admission"
 	"waybill.dev/services/dispatcher/internal/consumer"
-	"waybill.dev/services/dispatcher/internal/inflight"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/bus/bustest"
 	"waybill.dev/shared/domain"
@@ -82,7 +82,7 @@ func TestConsumptionOutlastsTheLossOfAServer(t *testing.T) {
 		t.Fatalf("publish: %v", err)
 	}
 	taking, takeOne := context.WithCancel(t.Context())
-	if err := consumer.Events(taking, b, discard, inflight.New(nil), func(m *bus.Message) {
+	if err := consumer.Events(taking, b, discard, admission.NewMessages(nil), func(m *bus.Message) {
 		if m.Repeated {
 			t.Error("the first time counts as a repeat")
 		}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 
-	"waybill.dev/services/dispatcher/internal/inflight"
+	"waybill.dev/services/dispatcher/internal/admission"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 )
@@ -40,7 +40,7 @@ const (
 // Events hands the events of EVENTS to handle, one after the other, until ctx is done. Each
 // is in inFlight from its arrival on; those that handle did not get are given back at the
 // end.
-func Events(ctx context.Context, from Bus, log *slog.Logger, inFlight *inflight.Messages, handle func(*bus.Message)) error {
+func Events(ctx context.Context, from Bus, log *slog.Logger, inFlight *admission.Messages, handle func(*bus.Message)) error {
 	f := &fetching{
 		stream: from.Stream(bus.StreamEvents), name: bus.ConsumerFanout, inFlight: inFlight, handle: handle,
 		options: bus.FetchOptions{Wait: eventsWait, Heartbeat: eventsHeartbeat},
@@ -50,7 +50,7 @@ func Events(ctx context.Context, from Bus, log *slog.Logger, inFlight *inflight.
 
 // Records hands the messages of RECORDS to handle, in order, until ctx is done, as Events
 // does. Among all that consume them the server serves one.
-func Records(ctx context.Context, from Bus, log *slog.Logger, inFlight *inflight.Messages, handle func(*bus.Message)) error {
+func Records(ctx context.Context, from Bus, log *slog.Logger, inFlight *admission.Messages, handle func(*bus.Message)) error {
 	f := &fetching{
 		stream: from.Stream(bus.StreamRecords), name: bus.ConsumerRecord, inFlight: inFlight, handle: handle,
 		always: true, options: bus.FetchOptions{Wait: recordsWait, Pinned: true},
@@ -61,7 +61,7 @@ func Records(ctx context.Context, from Bus, log *slog.Logger, inFlight *inflight
 // Due hands the due deliveries of one shard to handle, which must not wait, until ctx is
 // done; while room, which those in flight take, is full, it asks for no more. nil: there is
 // no bound. Among all that consume a shard the server serves one.
-func Due(ctx context.Context, from Bus, log *slog.Logger, shard int, room *inflight.Budget, handle func(*bus.Message)) error {
+func Due(ctx context.Context, from Bus, log *slog.Logger, shard int, room *admission.Budget, handle func(*bus.Message)) error {
 	name := bus.DueConsumer(shard)
 	return goOn(ctx, log, name, func(ctx context.Context, working func()) error {
 		consumer, err := from.Stream(bus.StreamRetries).Consumer(ctx, name)
@@ -89,11 +89,11 @@ const (
 
 // pull consumes due deliveries by a continuous pull until there is no room for more of them;
 // what the client has of them then is given back.
-func pull(ctx context.Context, consumer *bus.Consumer, room *inflight.Budget, handle func(*bus.Message), working func()) error {
+func pull(ctx context.Context, consumer *bus.Consumer, room *admission.Budget, handle func(*bus.Message), working func()) error {
 	options := bus.PullOptions{Messages: dueAhead, Expiry: dueExpiry, Heartbeat: dueHeartbeat}
 	if room != nil {
 		// The client asks for more when half of it is handled, so it may have twice as much.
-		options.Bytes = max(inflight.LargestTask, room.Limit()/(4*domain.Shards))
+		options.Bytes = max(admission.LargestTask, room.Limit()/(4*domain.Shards))
 		granted, err := room.Reserve(ctx, 2*options.Bytes, 2*options.Bytes)
 		if err != nil {
 			return err // asked to stop
@@ -150,7 +150,7 @@ func goOn(ctx context.Context, log *slog.Logger, name string, once func(ctx cont
 type fetching struct {
 	stream   *bus.Stream
 	name     string // of the consumer
-	inFlight *inflight.Messages
+	inFlight *admission.Messages
 	handle   func(*bus.Message)
 	// always: the server is asked in each wait, by which it knows that this process lives: for
 	// one message while there is no place for a portion, and for none while there is no room.
@@ -246,7 +246,7 @@ func (f *fetching) fetch(ctx context.Context, portion int, room int64) error {
 		}
 		f.queue <- m
 		if options.Bytes > 0 { // what it took is no longer reserved
-			taken := min(room, inflight.Size(m))
+			taken := min(room, admission.Size(m))
 			room -= taken
 			f.inFlight.Give(taken)
 		}

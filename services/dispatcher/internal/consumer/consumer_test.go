@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"waybill.dev/services/dispatcher/internal/admission"
 	"waybill.dev/services/dispatcher/internal/consumer"
-	"waybill.dev/services/dispatcher/internal/inflight"
 	"waybill.dev/services/dispatcher/internal/record"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/bus/bustest"
@@ -43,7 +43,7 @@ func TestRecordsComeAsPublishedInOrder(t *testing.T) {
 	}
 	var got []domain.RecordBatch
 	for _, m := range take(t, len(sent), func(ctx context.Context, handle func(*bus.Message)) error {
-		return consumer.Records(ctx, b, discard, inflight.New(nil), handle)
+		return consumer.Records(ctx, b, discard, admission.NewMessages(nil), handle)
 	}) {
 		batch, err := record.Parse(m.Body())
 		if err != nil {
@@ -65,7 +65,7 @@ func TestConsumptionGoesOnAfterTheBusWasLost(t *testing.T) {
 	got := make(chan string, 10)
 	var consuming sync.WaitGroup
 	consuming.Go(func() {
-		inFlight := inflight.New(nil)
+		inFlight := admission.NewMessages(nil)
 		_ = consumer.Events(ctx, b, discard, inFlight, func(m *bus.Message) { m.Ack(); inFlight.Done(m); got <- string(m.Body()) })
 	})
 	if err := publish(b, event()); err != nil {

@@ -8,8 +8,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"waybill.dev/services/dispatcher/internal/admission"
 	"waybill.dev/services/dispatcher/internal/consumer"
-	"waybill.dev/services/dispatcher/internal/inflight"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/bus/bustest"
 	"waybill.dev/shared/domain"
@@ -67,7 +67,7 @@ func take(t *testing.T, want int, consume func(ctx context.Context, handle func(
 // events takes what EVENTS hands out.
 func events(b *bus.Bus) func(context.Context, func(*bus.Message)) error {
 	return func(ctx context.Context, handle func(*bus.Message)) error {
-		return consumer.Events(ctx, b, discard, inflight.New(nil), handle)
+		return consumer.Events(ctx, b, discard, admission.NewMessages(nil), handle)
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"waybill.dev/services/dispatcher/internal/admission"
 	"waybill.dev/services/dispatcher/internal/consumer"
-	"waybill.dev/services/dispatcher/internal/inflight"
 	"waybill.dev/services/dispatcher/internal/record"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/bus/bustest"
@@ -43,10 +43,10 @@ func (l *logged) count() int {
 }
 
 // consumeRecords consumes until the test ends, or the process that does is killed.
-func consumeRecords(t *testing.T, b *bus.Bus, handle func(*inflight.Messages, *bus.Message)) {
+func consumeRecords(t *testing.T, b *bus.Bus, handle func(*admission.Messages, *bus.Message)) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
-	inFlight := inflight.NewRecords(nil)
+	inFlight := admission.NewRecords(nil)
 	var running sync.WaitGroup
 	running.Go(func() { _ = inFlight.Run(ctx) })
 	running.Go(func() {
@@ -88,7 +88,7 @@ func TestRecordsOfAKilledProcessAreTakenOver(t *testing.T) {
 	publisher, first, second := connect(t, server), connect(t, server), connect(t, server)
 	var held, log logged
 	held.seen, log.seen = map[string]time.Time{}, map[string]time.Time{}
-	consumeRecords(t, first, func(inFlight *inflight.Messages, m *bus.Message) {
+	consumeRecords(t, first, func(inFlight *admission.Messages, m *bus.Message) {
 		held.note(t, m)
 		if m.Sequence%3 == 0 { // the others are in flight when it is killed
 			m.Ack()
@@ -97,7 +97,7 @@ func TestRecordsOfAKilledProcessAreTakenOver(t *testing.T) {
 	})
 	storeRecords(t, publisher, 0, 100)
 	eventually(t, func() error { return unless(held.count() == 100, "a process takes the records") })
-	consumeRecords(t, second, func(inFlight *inflight.Messages, m *bus.Message) {
+	consumeRecords(t, second, func(inFlight *admission.Messages, m *bus.Message) {
 		log.note(t, m)
 		m.Ack()
 		inFlight.Done(m)
@@ -143,7 +143,7 @@ func TestRecordsStayWithAProcessThatIsSlow(t *testing.T) {
 	log.seen, other.seen = map[string]time.Time{}, map[string]time.Time{}
 	blocked, release := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	consumeRecords(t, first, func(inFlight *inflight.Messages, m *bus.Message) {
+	consumeRecords(t, first, func(inFlight *admission.Messages, m *bus.Message) {
 		once.Do(func() { close(blocked) })
 		<-release
 		log.note(t, m)
@@ -152,7 +152,7 @@ func TestRecordsStayWithAProcessThatIsSlow(t *testing.T) {
 	})
 	storeRecords(t, publisher, 0, 1200)
 	<-blocked
-	consumeRecords(t, second, func(inFlight *inflight.Messages, m *bus.Message) {
+	consumeRecords(t, second, func(inFlight *admission.Messages, m *bus.Message) {
 		other.note(t, m)
 		m.Ack()
 		inFlight.Done(m)

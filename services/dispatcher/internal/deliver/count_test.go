@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"waybill.dev/services/dispatcher/internal/admission"
 	"waybill.dev/services/dispatcher/internal/index"
-	"waybill.dev/services/dispatcher/internal/limit"
 	"waybill.dev/shared/domain"
 )
 
@@ -248,7 +248,7 @@ func TestAnIdleDispatcherLooksAtNothing(t *testing.T) {
 		r.answers(after(10*time.Second, http.StatusOK))
 		r.offer(r.hooks[0], 1)
 		<-time.After(5 * time.Second)
-		if r.overloaded() != 1 || looks.Load() < 5*time.Second.Milliseconds()/limit.LookEvery.Milliseconds()/2 {
+		if r.overloaded() != 1 || looks.Load() < 5*time.Second.Milliseconds()/admission.LookEvery.Milliseconds()/2 {
 			t.Errorf("after %d looks with a delivery in flight it is overloaded: %d, want 1", looks.Load(), r.overloaded())
 		}
 		<-time.After(time.Minute)

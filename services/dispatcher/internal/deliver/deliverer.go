@@ -11,8 +11,8 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"waybill.dev/services/dispatcher/internal/admission"
 	"waybill.dev/services/dispatcher/internal/index"
-	"waybill.dev/services/dispatcher/internal/limit"
 	"waybill.dev/services/dispatcher/internal/record"
 	"waybill.dev/shared/domain"
 )
@@ -62,7 +62,7 @@ type Options struct {
 	// DisableAfter is how long a webhook may only fail before it becomes inactive.
 	DisableAfter time.Duration
 	UserAgent    string
-	Limits       limit.Options
+	Limits       admission.Options
 	// Watch is told of each attempt that was made; nil: nobody. It must not block.
 	Watch func(Made)
 }
@@ -79,7 +79,7 @@ type Made struct {
 }
 
 // WideFrom is the number of deliveries from which on an event is wide.
-const WideFrom = limit.WideFrom
+const WideFrom = admission.WideFrom
 
 // keptEvery is the shortest time between two warnings that the bus takes no deliveries.
 const keptEvery = 10 * time.Second
@@ -90,9 +90,9 @@ type Deliverer struct {
 	metrics   *Metrics
 	mu        sync.RWMutex
 	endpoints map[*index.Hook]*endpoint
-	process   *limit.Process
-	limiter   *limit.Limiter[*attempt]
-	pacer     limit.Pacer
+	process   *admission.Process
+	limiter   *admission.Limiter[*attempt]
+	pacer     admission.Pacer
 	busy      busy
 	news      busy // whose circuit is to be told
 	made      time.Time
@@ -107,9 +107,9 @@ type Deliverer struct {
 func New(options Options) *Deliverer {
 	d := &Deliverer{
 		options: options, metrics: options.Metrics, endpoints: make(map[*index.Hook]*endpoint),
-		process: limit.New(options.Limits), made: time.Now(), stop: make(chan struct{}),
+		process: admission.NewProcess(options.Limits), made: time.Now(), stop: make(chan struct{}),
 	}
-	d.limiter = limit.NewLimiter(d.process, d.run)
+	d.limiter = admission.NewLimiter(d.process, d.run)
 	options.Metrics.of.Store(d)
 	return d
 }
@@ -118,7 +118,7 @@ func New(options Options) *Deliverer {
 func (d *Deliverer) Room(ctx context.Context) error { return d.process.Room(ctx) }
 
 // Bounds returns all limits of what the deliverer takes on.
-func (d *Deliverer) Bounds() []limit.Bound { return d.process.Bounds() }
+func (d *Deliverer) Bounds() []admission.Bound { return d.process.Bounds() }
 
 // Offer takes a job over. The job is attempted at once or soon, or goes to the hold queue. Offer
 // never waits.
@@ -236,7 +236,7 @@ func (d *Deliverer) run(a *attempt) {
 
 // Run looks after slow attempts and queues until ctx is done.
 func (d *Deliverer) Run(ctx context.Context) error {
-	ticker := time.NewTicker(limit.LookEvery)
+	ticker := time.NewTicker(admission.LookEvery)
 	defer ticker.Stop()
 	for looks := 1; ; looks++ {
 		select {

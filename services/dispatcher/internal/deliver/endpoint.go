@@ -4,8 +4,8 @@ import (
 	"sync"
 	"time"
 
+	"waybill.dev/services/dispatcher/internal/admission"
 	"waybill.dev/services/dispatcher/internal/index"
-	"waybill.dev/services/dispatcher/internal/limit"
 	"waybill.dev/shared/domain"
 )
 
@@ -21,7 +21,7 @@ type endpoint struct {
 	mu       sync.Mutex
 	queue    []*Job
 	attempts map[*attempt]struct{}
-	limits   limit.Webhook
+	limits   admission.Webhook
 	circuit  circuit
 	timer    bool      // a pump is due when the rate allows the next
 	toldOK   time.Time // when the other dispatchers last heard that an attempt succeeded
@@ -73,7 +73,7 @@ func (ep *endpoint) offer(job *Job) (verdict, domain.Change) {
 }
 
 // admit decides; ep.mu is held.
-func (ep *endpoint) admit(job *Job, share limit.Share, now time.Time) (verdict, domain.Change) {
+func (ep *endpoint) admit(job *Job, share admission.Share, now time.Time) (verdict, domain.Change) {
 	if job.Probe {
 		return start, 0
 	}
@@ -105,13 +105,13 @@ func (ep *endpoint) admit(job *Job, share limit.Share, now time.Time) (verdict, 
 }
 
 // share is how much this process may take on for the webhook now.
-func (ep *endpoint) share() limit.Share {
+func (ep *endpoint) share() admission.Share {
 	config := ep.hook.Config()
 	live := ep.d.live()
 	if config.Ordering == domain.OrderingShipment && ep.d.owns(ep.hook) {
 		live = 1 // nobody else attempts in turn
 	}
-	return limit.Share{MaxInFlight: config.MaxInFlight, PerSecond: config.RatePerSecond, Live: live}
+	return admission.Share{MaxInFlight: config.MaxInFlight, PerSecond: config.RatePerSecond, Live: live}
 }
 
 // failing tells whether the last attempt failed.
@@ -138,7 +138,7 @@ func (ep *endpoint) rouse() {
 // attempt counts a job as in flight; ep.mu is held.
 func (ep *endpoint) attempt(job *Job) *attempt {
 	ep.rouse()
-	a := &attempt{ep: ep, job: job, place: limit.Place{Yields: job.yields(), Free: ep.limits.Hangs()}}
+	a := &attempt{ep: ep, job: job, place: admission.Place{Yields: job.yields(), Free: ep.limits.Hangs()}}
 	ep.attempts[a] = struct{}{}
 	ep.limits.Begin(a.size())
 	return a
@@ -298,7 +298,7 @@ func (ep *endpoint) tick(now time.Time) (nowSlow []*attempt, overflow []*Job) {
 	}
 	ep.d.busy.add(ep)
 	for a := range ep.attempts {
-		if !a.slow && a.took(now) > limit.HangAfter {
+		if !a.slow && a.took(now) > admission.HangAfter {
 			a.slow = true
 			ep.limits.Hang()
 			ep.d.release(a.job)

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"waybill.dev/services/dispatcher/internal/limit"
+	"waybill.dev/services/dispatcher/internal/admission"
 	"waybill.dev/services/dispatcher/internal/record"
 	"waybill.dev/shared/domain"
 )
@@ -33,7 +33,7 @@ type Job struct {
 	// FromHold marks a job that comes from the webhook's hold queue. It waits for a free place as
 	// long as needed, because the hold queue has it already.
 	FromHold bool
-	// Wide marks a delivery of an event that goes to very many webhooks. It lets others pass; see limit.WideFrom.
+	// Wide marks a delivery of an event that goes to very many webhooks. It lets others pass; see admission.WideFrom.
 	Wide bool
 	// Probe marks the one delivery that is sent while the circuit is open.
 	Probe bool
@@ -58,15 +58,15 @@ func (j *Job) Status() domain.Status { return j.status }
 type attempt struct {
 	ep      *endpoint
 	job     *Job
-	place   limit.Place
+	place   admission.Place
 	slow    bool         // hangs: no answer for more than a second; the endpoint's lock guards it
 	started atomic.Int64 // nanoseconds since the deliverer was made; 0: it still waits
 }
 
-// Place implements limit.Attempt.
-func (a *attempt) Place() *limit.Place { return &a.place }
+// Place implements admission.Attempt.
+func (a *attempt) Place() *admission.Place { return &a.place }
 
-// Begin implements limit.Attempt: it notes that the attempt has started.
+// Begin implements admission.Attempt: it notes that the attempt has started.
 func (a *attempt) Begin() { a.started.Store(max(1, int64(time.Since(a.ep.d.made)))) }
 
 // size is that of its body.

@@ -4,7 +4,7 @@ import (
 	"runtime"
 	"sync"
 
-	"waybill.dev/services/dispatcher/internal/inflight"
+	"waybill.dev/services/dispatcher/internal/admission"
 )
 
 const (
@@ -40,7 +40,7 @@ type waiting struct {
 	handle func()
 }
 
-func newAside(room *inflight.Budget) *aside {
+func newAside(room *admission.Budget) *aside {
 	a := &aside{slots: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), accounts: make(map[string]*line)}
 	if room != nil {
 		a.most = room.Limit() / asideShare

@@ -12,12 +12,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"waybill.dev/services/dispatcher/internal/admission"
 	"waybill.dev/services/dispatcher/internal/consumer"
 	"waybill.dev/services/dispatcher/internal/deliver"
 	"waybill.dev/services/dispatcher/internal/index"
-	"waybill.dev/services/dispatcher/internal/inflight"
 	"waybill.dev/services/dispatcher/internal/order"
-	"waybill.dev/services/dispatcher/internal/origin"
+	"waybill.dev/services/dispatcher/internal/pending"
 	"waybill.dev/services/dispatcher/internal/record"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
@@ -72,8 +72,8 @@ type Options struct {
 	Log       Log
 	Index     Index
 	Accounts  Accounts
-	Order     Order            // nil: no account uses order
-	Room      *inflight.Budget // for what is in flight
+	Order     Order             // nil: no account uses order
+	Room      *admission.Budget // for what is in flight
 	Logger    *slog.Logger
 	Metrics   prometheus.Registerer
 }
@@ -81,8 +81,8 @@ type Options struct {
 // Fanout is the first stage of the dispatcher.
 type Fanout struct {
 	options   Options
-	stage     *origin.Stage
-	inFlight  *inflight.Messages
+	stage     *pending.Stage
+	inFlight  *admission.Messages
 	ended     *loss.Acknowledged
 	suspect   atomic.Uint64 // see Suspect
 	checks    chan struct{} // bounds the events that wait for a look into the log
@@ -104,7 +104,7 @@ func New(options Options) *Fanout {
 	events := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "waybill_events_taken_total", Help: "Events taken from the bus, by where they were published."}, []string{"origin"})
 	f := &Fanout{
-		options: options, inFlight: inflight.New(options.Room), ended: loss.NewAcknowledged(), checks: make(chan struct{}, maxChecks),
+		options: options, inFlight: admission.NewMessages(options.Room), ended: loss.NewAcknowledged(), checks: make(chan struct{}, maxChecks),
 		strangers: make(chan stranger, maxStrangers),
 		lookups:   newLookups(options.Log),
 		aside:     newAside(options.Room),
@@ -115,7 +115,7 @@ func New(options Options) *Fanout {
 		repeated: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "waybill_events_repeated_total", Help: "Events that the bus handed out again."}),
 	}
-	f.stage = &origin.Stage{Emitter: options.Emitter, Server: options.Bus.Server, Done: f.done, Back: f.giveBack}
+	f.stage = &pending.Stage{Emitter: options.Emitter, Server: options.Bus.Server, Done: f.done, Back: f.giveBack}
 	f.room = newRoomMetrics(options.Metrics)
 	options.Metrics.MustRegister(events, f.rejected, f.repeated, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "waybill_events_in_hand", Help: "Events in flight: taken from the bus and not acknowledged."},
@@ -187,7 +187,7 @@ func (f *Fanout) handle(ctx context.Context, m *bus.Message) {
 
 // take takes an event that somebody published for an account that exists.
 func (f *Fanout) take(ctx context.Context, m *bus.Message, account string) {
-	event, err := origin.FromBus(m, account)
+	event, err := pending.FromBus(m, account)
 	if err != nil {
 		f.reject(ctx, m, err)
 		return
@@ -198,7 +198,7 @@ func (f *Fanout) take(ctx context.Context, m *bus.Message, account string) {
 
 // route sends an event to its subscribers as soon as the index is new enough. Only what
 // is rare waits, on a goroutine of its own, and what takes long waits behind its account's.
-func (f *Fanout) route(ctx context.Context, g *origin.Event, version int64) {
+func (f *Fanout) route(ctx context.Context, g *pending.Event, version int64) {
 	if g.Message.Repeated {
 		f.repeated.Inc()
 	}
@@ -224,7 +224,7 @@ func (f *Fanout) route(ctx context.Context, g *origin.Event, version int64) {
 
 // beside reports whether the filters for an event may take long. If so, the event is handled beside the
 // others.
-func (f *Fanout) beside(g *origin.Event, handle func()) bool {
+func (f *Fanout) beside(g *pending.Event, handle func()) bool {
 	if !f.options.Index.Costly(&g.Event) {
 		return false
 	}
@@ -235,7 +235,7 @@ func (f *Fanout) beside(g *origin.Event, handle func()) bool {
 }
 
 // routeLater sends an event to its subscribers after what it waits for.
-func (f *Fanout) routeLater(ctx context.Context, g *origin.Event, version int64) {
+func (f *Fanout) routeLater(ctx context.Context, g *pending.Event, version int64) {
 	if f.options.Index.Await(ctx, version) != nil || ctx.Err() != nil {
 		g.GiveBack()
 		return
@@ -249,7 +249,7 @@ func (f *Fanout) routeLater(ctx context.Context, g *origin.Event, version int64)
 
 // recorded asks which deliveries of an event have an outcome in the log: they are not
 // sent again. While the log can't be asked all of them are.
-func (f *Fanout) recorded(g *origin.Event) map[domain.DeliveryID]domain.Revision {
+func (f *Fanout) recorded(g *pending.Event) map[domain.DeliveryID]domain.Revision {
 	hooks := f.options.Index.Subscribers(&g.Event)
 	ids := make([]domain.DeliveryID, 0, len(hooks))
 	for _, hook := range hooks {
@@ -266,7 +266,7 @@ func (f *Fanout) recorded(g *origin.Event) map[domain.DeliveryID]domain.Revision
 	return known
 }
 
-func (f *Fanout) dispatch(g *origin.Event, known map[domain.DeliveryID]domain.Revision) {
+func (f *Fanout) dispatch(g *pending.Event, known map[domain.DeliveryID]domain.Revision) {
 	if f.options.Order != nil && f.ordered(g, known) {
 		return
 	}
@@ -297,14 +297,14 @@ func (f *Fanout) dispatch(g *origin.Event, known map[domain.DeliveryID]domain.Re
 
 // ordered reports whether fan-out has nothing to do with an event now. Either the owner of the account's
 // order handles it, or it is not known yet who does: then the event waits until that is known.
-func (f *Fanout) ordered(g *origin.Event, known map[domain.DeliveryID]domain.Revision) bool {
+func (f *Fanout) ordered(g *pending.Event, known map[domain.DeliveryID]domain.Revision) bool {
 	switch f.options.Order.Route(g.Event.Account, g.Place, g.Message.Sequence, g.REST) {
 	case order.Fanout:
 		return false
 	case order.Order:
 		f.done(g.Message)
 	case order.Unknown:
-		if !f.options.Order.Await(g.Event.Account, inflight.Size(g.Message), func() {
+		if !f.options.Order.Await(g.Event.Account, admission.Size(g.Message), func() {
 			if again := func() { f.dispatch(g, known) }; !f.beside(g, again) {
 				again()
 			}

@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"waybill.dev/services/dispatcher/internal/admission"
 	"waybill.dev/services/dispatcher/internal/deliver"
 	"waybill.dev/services/dispatcher/internal/index"
-	"waybill.dev/services/dispatcher/internal/inflight"
 	"waybill.dev/services/dispatcher/internal/record"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
@@ -85,7 +85,7 @@ func (w *worker) drain(ctx context.Context, hook *index.Hook) (time.Duration, er
 	}
 	d := &drain{
 		w: w, hook: hook, progress: w.progress, place: place, fetches: fetches,
-		inFlight: inflight.New(w.m.share()), ended: make(chan struct{}, 1), tasks: make(map[*bus.Message]*domain.Task), seen: make(map[domain.DeliveryID]domain.Revision),
+		inFlight: admission.NewMessages(w.m.share()), ended: make(chan struct{}, 1), tasks: make(map[*bus.Message]*domain.Task), seen: make(map[domain.DeliveryID]domain.Revision),
 	}
 	attending, stop := context.WithCancel(context.WithoutCancel(ctx))
 	go func() { _ = d.inFlight.Run(attending) }()
@@ -110,9 +110,9 @@ func (w *worker) drain(ctx context.Context, hook *index.Hook) (time.Duration, er
 }
 
 // share is what one hold queue may have in flight, a few of the largest deliveries at least.
-func (m *Manager) share() *inflight.Budget {
+func (m *Manager) share() *admission.Budget {
 	room := m.options.DrainRoom
-	return room.Part(max(room.Limit()/drainShare, 4*inflight.LargestTask))
+	return room.Part(max(room.Limit()/drainShare, 4*admission.LargestTask))
 }
 
 // wanted tells whether other hold queues wait for a place or for memory.
@@ -156,7 +156,7 @@ type drain struct {
 	place    *place
 	fetches  int       // how many deliveries are fetched at once
 	until    time.Time // when the slice is over, if others wait; zero: nothing came yet
-	inFlight *inflight.Messages
+	inFlight *admission.Messages
 	end      ending
 	underWay int
 	waiting  []*bus.Message

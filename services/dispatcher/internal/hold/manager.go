@@ -14,9 +14,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"waybill.dev/services/dispatcher/internal/admission"
 	"waybill.dev/services/dispatcher/internal/deliver"
 	"waybill.dev/services/dispatcher/internal/index"
-	"waybill.dev/services/dispatcher/internal/inflight"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 )
@@ -59,8 +59,8 @@ type Options struct {
 	Deliverer Deliverer
 	Index     Index
 	Log       Log
-	DrainRoom *inflight.Budget // for what drains have in flight
-	ProbeRoom *inflight.Budget // for what else is read of hold queues
+	DrainRoom *admission.Budget // for what drains have in flight
+	ProbeRoom *admission.Budget // for what else is read of hold queues
 	Logger    *slog.Logger
 	Metrics   prometheus.Registerer
 	Schedule  []time.Duration

@@ -8,9 +8,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"waybill.dev/services/dispatcher/internal/admission"
 	"waybill.dev/services/dispatcher/internal/deliver"
 	"waybill.dev/services/dispatcher/internal/index"
-	"waybill.dev/services/dispatcher/internal/inflight"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/bus/bustest"
 	"waybill.dev/shared/domain"
@@ -60,7 +60,7 @@ func TestAShardThatComesBackIsWorkedAtOnce(t *testing.T) {
 	deliverer := slow{asked: make(chan *deliver.Job, 10), goOn: make(chan struct{})}
 	m := New(Options{
 		Bus: streams, Deliverer: deliverer, Index: gone{}, Log: gone{}, Logger: discard, Metrics: prometheus.NewRegistry(), Retention: time.Hour,
-		DrainRoom: inflight.NewBudget(inflight.LargestTask), ProbeRoom: inflight.NewBudget(inflight.LargestTask),
+		DrainRoom: admission.NewBudget(admission.LargestTask), ProbeRoom: admission.NewBudget(admission.LargestTask),
 	})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

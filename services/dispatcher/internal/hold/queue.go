@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"waybill.dev/services/dispatcher/internal/inflight"
+	"waybill.dev/services/dispatcher/internal/admission"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 )
@@ -134,7 +134,7 @@ func (k kept) open(ctx context.Context, id domain.WebhookID, unacknowledged int)
 
 // fetch takes up to n deliveries, as many as there is room for, waiting for room and then at
 // most wait for the first. What it returns beside an error is in flight, too.
-func (o *opened) fetch(ctx context.Context, inFlight *inflight.Messages, n int, wait time.Duration) (list []*bus.Message, err error) {
+func (o *opened) fetch(ctx context.Context, inFlight *admission.Messages, n int, wait time.Duration) (list []*bus.Message, err error) {
 	room, err := inFlight.ReserveTasks(ctx)
 	if err != nil {
 		return nil, err // told to stop

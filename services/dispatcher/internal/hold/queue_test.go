@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"go.uber.org/goleak"
 
-	"waybill.dev/services/dispatcher/internal/inflight"
+	"waybill.dev/services/dispatcher/internal/admission"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/bus/bustest"
 	"waybill.dev/shared/domain"
@@ -68,7 +68,7 @@ func TestLaneKeepsOrderAndWhatIsNotAcknowledged(t *testing.T) {
 	if err != nil {
 		t.Fatalf("open: %v", err)
 	}
-	messages, err := queue.fetch(t.Context(), inflight.New(nil), n, time.Second)
+	messages, err := queue.fetch(t.Context(), admission.NewMessages(nil), n, time.Second)
 	if err != nil || len(messages) != n {
 		t.Fatalf("fetch: %d, %v", len(messages), err)
 	}
@@ -125,11 +125,11 @@ func TestADrainTakesOnlySoMuchOffTheBus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	room := inflight.NewBudget(limit)
-	inFlight := inflight.New(room)
+	room := admission.NewBudget(limit)
+	inFlight := admission.NewMessages(room)
 	var held []*bus.Message
 	// Nothing is done with what comes, until it is as much as there is room for.
-	for room.State().Used+inflight.LargestTask <= limit {
+	for room.State().Used+admission.LargestTask <= limit {
 		list, err := opened.fetch(ctx, inFlight, 500, time.Second)
 		if err != nil {
 			t.Fatalf("after %d messages: %v", len(held), err)

@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"waybill.dev/services/dispatcher/internal/admission"
 	"waybill.dev/services/dispatcher/internal/deliver"
 	"waybill.dev/services/dispatcher/internal/index"
-	"waybill.dev/services/dispatcher/internal/inflight"
 	"waybill.dev/services/dispatcher/internal/record"
 	"waybill.dev/shared/domain"
 )
@@ -201,7 +201,7 @@ func (w *worker) look(ctx context.Context) (*domain.Task, error) {
 // once: what is read takes room until give is called.
 func (w *worker) read(ctx context.Context) (head *delivery, give func(), err error) {
 	room := w.m.options.ProbeRoom
-	taken, err := room.Reserve(ctx, inflight.LargestTask, inflight.LargestTask)
+	taken, err := room.Reserve(ctx, admission.LargestTask, admission.LargestTask)
 	give = func() { room.Give(taken) }
 	if err != nil {
 		return nil, give, err //nolint:wrapcheck // told to stop

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"waybill.dev/services/dispatcher/internal/index"
-	"waybill.dev/services/dispatcher/internal/origin"
+	"waybill.dev/services/dispatcher/internal/pending"
 	"waybill.dev/services/dispatcher/internal/record"
 	"waybill.dev/shared/domain"
 )
@@ -23,7 +23,7 @@ func (s *session) behindEnded(ctx context.Context, from, low int64) (int64, erro
 		}
 		list := make([]*taken, len(page))
 		for i, p := range page {
-			list[i] = &taken{event: &origin.Event{Event: p.Event, REST: true, Place: p.Place, Known: true}, version: p.Version}
+			list[i] = &taken{event: &pending.Event{Event: p.Event, REST: true, Place: p.Place, Known: true}, version: p.Version}
 		}
 		found, err := s.examine(ctx, list)
 		if err != nil {

@@ -7,7 +7,7 @@ import (
 
 	"waybill.dev/services/dispatcher/internal/deliver"
 	"waybill.dev/services/dispatcher/internal/index"
-	"waybill.dev/services/dispatcher/internal/origin"
+	"waybill.dev/services/dispatcher/internal/pending"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/envelope"
@@ -29,7 +29,7 @@ const (
 
 // taken is an event on its way in.
 type taken struct {
-	event   *origin.Event
+	event   *pending.Event
 	version int64 // of the configuration that it needs
 	out     bool  // it was taken in
 }
@@ -138,7 +138,7 @@ func (s *session) read(message *bus.Message) *taken {
 	if message.Sequence < s.from {
 		return nil
 	}
-	event, err := origin.FromBus(message, s.account)
+	event, err := pending.FromBus(message, s.account)
 	if err != nil || !event.Type.Valid() {
 		return nil // fan-out rejects it
 	}
@@ -328,7 +328,7 @@ func (s *session) overlooked(ctx context.Context, list []*taken, shipments []*in
 }
 
 // dispatch makes the deliveries of an event.
-func (s *session) dispatch(event *origin.Event, hooks []*index.Hook, shipment *int64, known map[domain.DeliveryID]domain.Revision) {
+func (s *session) dispatch(event *pending.Event, hooks []*index.Hook, shipment *int64, known map[domain.DeliveryID]domain.Revision) {
 	key := event.Event.Key()
 	var targets []*index.Hook
 	var tasks []*domain.Task

@@ -8,8 +8,8 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 
-	"waybill.dev/services/dispatcher/internal/inflight"
-	"waybill.dev/services/dispatcher/internal/origin"
+	"waybill.dev/services/dispatcher/internal/admission"
+	"waybill.dev/services/dispatcher/internal/pending"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/loss"
@@ -114,13 +114,13 @@ func newSession(m *Manager, account string) *session {
 		room = room.Part(room.Limit() / roomShare)
 	}
 	s := &session{
-		m: m, account: account, inFlight: inflight.New(room), turns: m.options.Turns.Part(m.options.Turns.Limit() / turnsShare), ended: loss.NewAcknowledged(),
+		m: m, account: account, inFlight: admission.NewMessages(room), turns: m.options.Turns.Part(m.options.Turns.Limit() / turnsShare), ended: loss.NewAcknowledged(),
 		lanes: make(map[domain.WebhookID]*lane), fresh: make(map[*queue]struct{}), failed: make(chan error, 1),
 		poked: make(chan struct{}, 1), rouse: make(chan struct{}, 1),
 		numbers: make(map[recorder.SequenceKey]int64), gaps: make(map[recorder.SequenceKey]bool),
 	}
 	s.places.begin(0)
-	s.stage = &origin.Stage{
+	s.stage = &pending.Stage{
 		Emitter: m.options.Emitter, Server: m.options.Bus.Server,
 		Done: func(message *bus.Message) {
 			s.ended.Add(message.Position())

@@ -13,9 +13,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"waybill.dev/services/dispatcher/internal/admission"
 	"waybill.dev/services/dispatcher/internal/deliver"
 	"waybill.dev/services/dispatcher/internal/index"
-	"waybill.dev/services/dispatcher/internal/inflight"
 	"waybill.dev/services/dispatcher/internal/record"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
@@ -74,9 +74,9 @@ type Options struct {
 	Log       Log
 	Index     Index
 	Emitter   Emitter
-	Room      *inflight.Budget // for events in flight; nil: without a bound
-	Turns     *inflight.Budget // for what is known of deliveries that have not ended
-	Self      string           // names this process
+	Room      *admission.Budget // for events in flight; nil: without a bound
+	Turns     *admission.Budget // for what is known of deliveries that have not ended
+	Self      string            // names this process
 	Logger    *slog.Logger
 	Metrics   prometheus.Registerer
 }

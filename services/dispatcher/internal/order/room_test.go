@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"waybill.dev/services/dispatcher/internal/admission"
 	"waybill.dev/services/dispatcher/internal/index"
-	"waybill.dev/services/dispatcher/internal/inflight"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store/recorder"
 )
@@ -22,7 +22,7 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const half = 4 * entriesLeast
 		metrics := newMetrics(prometheus.NewRegistry())
-		m := &Manager{options: Options{Bus: named{}, Turns: inflight.NewBudget(turnsShare * half * entrySize)}, metrics: metrics}
+		m := &Manager{options: Options{Bus: named{}, Turns: admission.NewBudget(turnsShare * half * entrySize)}, metrics: metrics}
 		begin := func(account string) *session { return newSession(m, account) }
 		fill := func(s *session, n int) *queue {
 			q := s.lane(&index.Hook{ID: domain.WebhookID("wh_" + s.account)}).queue(1)
@@ -89,7 +89,7 @@ func TestWhatIsNotRoutedIsBounded(t *testing.T) {
 	t.Parallel()
 	const most, size, accounts = 1 << 20, 1 << 10, 8
 	m := &Manager{
-		options: Options{Bus: named{}, Room: inflight.NewBudget(awaitShare * most)}, created: time.Unix(1, 0),
+		options: Options{Bus: named{}, Room: admission.NewBudget(awaitShare * most)}, created: time.Unix(1, 0),
 		wanted: make(map[string]bool), starts: make(map[string]recorder.OrderStart), awaiting: make(map[string][]waiting),
 	}
 	again := 0

@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"waybill.dev/services/dispatcher/internal/admission"
 	"waybill.dev/services/dispatcher/internal/index"
-	"waybill.dev/services/dispatcher/internal/inflight"
-	"waybill.dev/services/dispatcher/internal/origin"
+	"waybill.dev/services/dispatcher/internal/pending"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/loss"
 	"waybill.dev/shared/store/recorder"
@@ -19,9 +19,9 @@ import (
 type session struct {
 	m        *Manager
 	account  string
-	stage    *origin.Stage
-	inFlight *inflight.Messages
-	turns    *inflight.Budget // for entries; a part of the Manager's
+	stage    *pending.Stage
+	inFlight *admission.Messages
+	turns    *admission.Budget // for entries; a part of the Manager's
 	ended    *loss.Acknowledged
 	places   places // of the goroutine that takes in, like trimming
 	trimming trimming
@@ -79,7 +79,7 @@ type entry struct {
 	at       time.Time // when it came
 	due      time.Time // of its next attempt; zero: in its turn
 	task     *domain.Task
-	event    *origin.Event
+	event    *pending.Event
 	kept     bool // ORDER has it
 	keeping  bool
 	failed   bool // an attempt was made
@@ -114,7 +114,7 @@ func (l *lane) queue(shipment int64) *queue {
 }
 
 // enqueue gives a delivery its number and its place.
-func (s *session) enqueue(event *origin.Event, hook *index.Hook, shipment int64, task *domain.Task) {
+func (s *session) enqueue(event *pending.Event, hook *index.Hook, shipment int64, task *domain.Task) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/cenkalti/backoff/v4"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"waybill.dev/services/dispatcher/internal/admission"
 	"waybill.dev/services/dispatcher/internal/consumer"
-	"waybill.dev/services/dispatcher/internal/inflight"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/loss"
@@ -59,7 +59,7 @@ type Stage struct {
 	source   Source
 	writer   Writer
 	rows     int
-	inFlight *inflight.Messages
+	inFlight *admission.Messages
 	order    *loss.Order
 	log      *slog.Logger
 	metrics  *stageMetrics
@@ -71,9 +71,9 @@ type Stage struct {
 
 // NewStage returns a record stage that writes about rows outcomes at a time. What it has in
 // hand takes room; nil: without a bound.
-func NewStage(source Source, writer Writer, rows int, room *inflight.Budget, registerer prometheus.Registerer, log *slog.Logger) *Stage {
+func NewStage(source Source, writer Writer, rows int, room *admission.Budget, registerer prometheus.Registerer, log *slog.Logger) *Stage {
 	return &Stage{
-		source: source, writer: writer, rows: rows, inFlight: inflight.NewRecords(room), order: loss.NewOrder(written{source}), log: log,
+		source: source, writer: writer, rows: rows, inFlight: admission.NewRecords(room), order: loss.NewOrder(written{source}), log: log,
 		metrics: newStageMetrics(registerer), turned: make(chan struct{}),
 	}
 }

@@ -8,10 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"waybill.dev/services/dispatcher/internal/admission"
 	"waybill.dev/services/dispatcher/internal/consumer"
 	"waybill.dev/services/dispatcher/internal/deliver"
 	"waybill.dev/services/dispatcher/internal/index"
-	"waybill.dev/services/dispatcher/internal/inflight"
 	"waybill.dev/services/dispatcher/internal/record"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
@@ -40,8 +40,8 @@ type Due struct {
 	deliverer Deliverer
 	index     Index
 	log       *slog.Logger
-	room      *inflight.Budget
-	inFlight  *inflight.Messages
+	room      *admission.Budget
+	inFlight  *admission.Messages
 
 	mu        sync.Mutex
 	begin     func(shard int) (stop func())         // consumes a shard within Run; nil: not running
@@ -52,9 +52,9 @@ type Due struct {
 }
 
 // New returns a Due. What it has in flight takes room; nil: without a bound.
-func New(source Bus, deliverer Deliverer, hooks Index, room *inflight.Budget, log *slog.Logger) *Due {
+func New(source Bus, deliverer Deliverer, hooks Index, room *admission.Budget, log *slog.Logger) *Due {
 	return &Due{
-		bus: source, deliverer: deliverer, index: hooks, log: log, room: room, inFlight: inflight.New(room),
+		bus: source, deliverer: deliverer, index: hooks, log: log, room: room, inFlight: admission.NewMessages(room),
 		attempted: make(map[domain.DeliveryID]domain.Revision), stops: make(map[int]func()), owned: make(map[int]bool),
 	}
 }

@@ -1,8 +1,11 @@
-// Package limit decides how much a dispatcher takes on: how many events, how many attempts at once,
+// Package admission decides how much a dispatcher takes on: how many bytes, how many events, how many attempts at once,
 // and how many deliveries of one webhook may wait in memory before the others go to its hold queue.
 //
-// It has four parts. Each answers one question:
+// It has six parts. Each answers one question:
 //
+//   - [Budget]: is there memory for more messages?
+//   - [Messages]: which messages has this process taken off the bus and not finished? They take memory of a
+//     budget, and the server is told that they are worked upon.
 //   - [Webhook], one for each webhook: may this delivery start now, may it wait in the short queue,
 //     or does it overflow to the hold queue? That depends on the webhook's settings and on how fast
 //     its receiver answers.
@@ -21,4 +24,4 @@
 // sake and know nothing of this process.
 //
 // All numbers are in numbers.go. docs/limits.md explains them to operators.
-package limit
+package admission

@@ -1,6 +1,6 @@
-// Package origin has the events that are worked upon: each is held until all of its deliveries
+// Package pending has the events that are worked upon: each is held until all of its deliveries
 // have an outcome that is stored, and is settled with the last of them.
-package origin
+package pending
 
 import (
 	"cmp"

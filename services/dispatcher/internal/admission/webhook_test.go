@@ -1,4 +1,4 @@
-package limit
+package admission
 
 import (
 	"testing"
@@ -33,7 +33,7 @@ func TestWhatAShortQueueMayHold(t *testing.T) {
 	} {
 		t.Run(row.what, func(t *testing.T) {
 			t.Parallel()
-			p := New(Options{})
+			p := NewProcess(Options{})
 			p.Queue(row.queued)
 			w := p.Webhook()
 			if row.took > 0 {
@@ -70,7 +70,7 @@ func TestWhatAShortQueueMayHold(t *testing.T) {
 func TestWhatMayBeInFlightToAWebhook(t *testing.T) {
 	t.Parallel()
 	tight := false
-	p := New(Options{WebhookBytes: 100, Tight: func() bool { return tight }})
+	p := NewProcess(Options{WebhookBytes: 100, Tight: func() bool { return tight }})
 	w, share := p.Webhook(), Share{MaxInFlight: 8, Live: 2}
 	if !w.Fits(share, 1000) {
 		t.Error("the only one does not fit, because it is large")
@@ -107,7 +107,7 @@ func TestEventsWaitWhileFastWebhooksHaveEnough(t *testing.T) {
 	t.Parallel()
 	for _, wide := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			p := New(Options{})
+			p := NewProcess(Options{})
 			_, limit := p.counter(wide)
 			for range limit {
 				p.Take(wide)

@@ -1,4 +1,4 @@
-package limit
+package admission
 
 import (
 	"runtime"
@@ -134,7 +134,7 @@ func TestWhatIsWorthHoldingTheBusBackFor(t *testing.T) {
 		{4, 13, false, true},
 		{4, 12, false, false},
 	} {
-		w, share := New(Options{}).Webhook(), Share{Live: row.live}
+		w, share := NewProcess(Options{}).Webhook(), Share{Live: row.live}
 		if got := w.fast(share, row.takes); got != row.calm {
 			t.Errorf("a webhook that takes %v a second of one of %d is fast: %v, want %v", row.takes, row.live, got, row.calm)
 		}

@@ -1,4 +1,4 @@
-package limit
+package admission
 
 import (
 	"sync"
@@ -35,7 +35,7 @@ type field struct {
 
 func newField(take func(*try)) *field {
 	f := &field{take: take}
-	f.limiter = NewLimiter(New(Options{Full: f.full.Load}), f.run)
+	f.limiter = NewLimiter(NewProcess(Options{Full: f.full.Load}), f.run)
 	return f
 }
 

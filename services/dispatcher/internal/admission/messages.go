@@ -1,6 +1,4 @@
-// Package inflight keeps what this process has taken off the bus and not finished yet, and
-// bounds the memory that it takes.
-package inflight
+package admission
 
 import (
 	"context"
@@ -27,13 +25,13 @@ type held struct {
 	size    int64 // of the room that it takes
 }
 
-// New returns an empty one whose messages take their bytes of room until Done; nil: without a
+// NewMessages returns an empty one whose messages take their bytes of room until Done; nil: without a
 // bound.
-func New(room *Budget) *Messages {
+func NewMessages(room *Budget) *Messages {
 	return &Messages{every: bus.ProgressInterval, room: room, messages: make(map[bus.Position]held), first: make(chan struct{}, 1)}
 }
 
-// NewRecords is New for messages of RECORDS.
+// NewRecords is NewMessages for messages of RECORDS.
 func NewRecords(room *Budget) *Messages {
 	return &Messages{every: bus.RecordsProgressInterval, room: room, messages: make(map[bus.Position]held), first: make(chan struct{}, 1)}
 }

@@ -1,4 +1,4 @@
-package limit
+package admission
 
 import (
 	"context"
@@ -32,8 +32,8 @@ type Process struct {
 	room     chan struct{} // gets a value when fast or wide falls below its limit
 }
 
-// New returns a process that has taken on nothing.
-func New(options Options) *Process {
+// NewProcess returns a process that has taken on nothing.
+func NewProcess(options Options) *Process {
 	never := func() bool { return false }
 	if options.Full == nil {
 		options.Full = never

@@ -1,4 +1,4 @@
-package inflight_test
+package admission_test
 
 import (
 	"context"
@@ -9,13 +9,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"waybill.dev/services/dispatcher/internal/inflight"
+	"waybill.dev/services/dispatcher/internal/admission"
 )
 
 func TestBudgetIsGrantedInTurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		room := inflight.NewBudget(100)
+		room := admission.NewBudget(100)
 		room.Take(70) // in flight already
 		var mu sync.Mutex
 		var order []string
@@ -61,7 +61,7 @@ func TestBudgetIsGrantedInTurn(t *testing.T) {
 
 func TestReservedRoomIsNotTight(t *testing.T) {
 	t.Parallel()
-	room := inflight.NewBudget(100)
+	room := admission.NewBudget(100)
 	if _, err := room.Reserve(t.Context(), 60, 60); err != nil || room.Tight() {
 		t.Errorf("tight with nothing in flight: %v", err)
 	}
@@ -84,9 +84,9 @@ func TestReservedRoomIsNotTight(t *testing.T) {
 func TestPartsLeaveRoomForOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		room := inflight.NewBudget(100)
+		room := admission.NewBudget(100)
 		one, other := room.Part(30), room.Part(30)
-		reserve := func(part *inflight.Budget, least, most, want int64) {
+		reserve := func(part *admission.Budget, least, most, want int64) {
 			t.Helper()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
@@ -110,7 +110,7 @@ func TestPartsLeaveRoomForOthers(t *testing.T) {
 		other.Give(30)
 		one.Give(25)
 		room.LetGo(45)
-		for _, r := range []*inflight.Budget{room, one, other} {
+		for _, r := range []*admission.Budget{room, one, other} {
 			if state := r.State(); state.Used != 0 || state.Waiting != 0 {
 				t.Errorf("state %+v in the end", state)
 			}
