@@ -25,6 +25,7 @@ import (
 	"waybill.dev/services/dispatcher/internal/hold"
 	"waybill.dev/services/dispatcher/internal/index"
 	"waybill.dev/services/dispatcher/internal/order"
+	"waybill.dev/services/dispatcher/internal/pending"
 	"waybill.dev/services/dispatcher/internal/post"
 	"waybill.dev/services/dispatcher/internal/record"
 	"waybill.dev/services/dispatcher/internal/retry"
@@ -32,7 +33,6 @@ import (
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/egress"
-	"waybill.dev/shared/loss"
 	"waybill.dev/shared/news"
 	"waybill.dev/shared/store"
 )
@@ -275,7 +275,7 @@ func (d *Dispatcher) catchUp(ctx context.Context) {
 func (d *Dispatcher) suspect(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	sequence, err := loss.HandedOut(ctx, d.options.Bus.Stream(bus.StreamEvents))
+	sequence, err := pending.HandedOut(ctx, d.options.Bus.Stream(bus.StreamEvents))
 	if err != nil {
 		d.options.Logger.Warn("the bus can't say which events were handed out; some deliveries may be repeated", "error", err)
 		return

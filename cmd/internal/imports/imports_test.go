@@ -39,7 +39,6 @@ var shared = []string{
 	"jsonscan",                          // the scanner under every reader of JSON that others write
 	"jsonscan/attack",                   // JSON that is made to cost much, for tests
 	"look",                              // what the pages look like: the style sheet and their elements
-	"loss",                              // what the bus may have lost
 	"news",                              // what changed in an account, for who watches
 	"pgtest",                            // a throwaway Postgres cluster for tests
 	"problem",                           // the one form of an error over HTTP

@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"waybill.dev/services/api/internal/loss"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/loss"
 	"waybill.dev/shared/store/pipeline"
 )
 

@@ -15,9 +15,9 @@ import (
 	"github.com/cenkalti/backoff/v4"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"waybill.dev/services/api/internal/loss"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/loss"
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/pipeline"
 )

@@ -17,10 +17,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
+	"waybill.dev/services/api/internal/loss"
 	"waybill.dev/services/api/internal/relay"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/loss"
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/pipeline"
 	"waybill.dev/shared/store/rollup"

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"waybill.dev/services/api/internal/loss"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/loss"
 	"waybill.dev/shared/store/pipeline"
 )
 

@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
+	"waybill.dev/services/api/internal/loss"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/loss"
 )
 
 // Surveyed is the bus with what the relay asks about all of its streams.

@@ -21,7 +21,6 @@ import (
 	"waybill.dev/services/dispatcher/internal/record"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/loss"
 )
 
 // Bus is where events come from and where what is none goes.
@@ -83,7 +82,7 @@ type Fanout struct {
 	options   Options
 	stage     *pending.Stage
 	inFlight  *admission.Messages
-	ended     *loss.Acknowledged
+	ended     *pending.Acknowledged
 	suspect   atomic.Uint64 // see Suspect
 	checks    chan struct{} // bounds the events that wait for a look into the log
 	lookups   *lookups
@@ -104,7 +103,7 @@ func New(options Options) *Fanout {
 	events := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "waybill_events_taken_total", Help: "Events taken from the bus, by where they were published."}, []string{"origin"})
 	f := &Fanout{
-		options: options, inFlight: admission.NewMessages(options.Room), ended: loss.NewAcknowledged(), checks: make(chan struct{}, maxChecks),
+		options: options, inFlight: admission.NewMessages(options.Room), ended: pending.NewAcknowledged(), checks: make(chan struct{}, maxChecks),
 		strangers: make(chan stranger, maxStrangers),
 		lookups:   newLookups(options.Log),
 		aside:     newAside(options.Room),

@@ -11,7 +11,6 @@ import (
 	"waybill.dev/services/dispatcher/internal/index"
 	"waybill.dev/services/dispatcher/internal/pending"
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/loss"
 	"waybill.dev/shared/store/recorder"
 )
 
@@ -22,7 +21,7 @@ type session struct {
 	stage    *pending.Stage
 	inFlight *admission.Messages
 	turns    *admission.Budget // for entries; a part of the Manager's
-	ended    *loss.Acknowledged
+	ended    *pending.Acknowledged
 	places   places // of the goroutine that takes in, like trimming
 	trimming trimming
 	created  time.Time   // of EVENTS

@@ -13,7 +13,6 @@ import (
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/envelope"
-	"waybill.dev/shared/loss"
 )
 
 // Stage is who takes events off the bus.
@@ -35,7 +34,7 @@ type Event struct {
 	Known   bool  // it may have been handed out before
 
 	stage     *Stage
-	epoch     loss.Epoch   // in which it was dispatched
+	epoch     record.Epoch // in which it was dispatched
 	unstored  atomic.Int32 // deliveries whose outcome is not stored yet
 	eventSent atomic.Bool
 	abandoned atomic.Bool
@@ -60,7 +59,7 @@ func (g *Event) Begin(deliveries int) {
 		g.stage.Emitter.Emit(record.Item{Event: g.Emitting(), Settled: g.settled(), Done: g.done})
 		return
 	}
-	g.epoch = loss.EpochOf(g.stage.Server())
+	g.epoch = record.EpochOf(g.stage.Server())
 	g.unstored.Store(int32(deliveries)) // an account has 10,000 webhooks at most
 }
 

@@ -13,7 +13,6 @@ import (
 	"github.com/cenkalti/backoff/v4"
 
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/loss"
 )
 
 // Publisher stores batches on the bus; done is called exactly once.
@@ -49,7 +48,7 @@ type Item struct {
 	Settled *domain.EventKey // all of whose deliveries are stored
 	// In is the epoch in which they were stored: Settled is left out when that does not hold
 	// by now, for the bus may have lost outcomes that the database does not have yet.
-	In     loss.Epoch
+	In     Epoch
 	Health *domain.HealthChange
 	// Of is settled in the batch that has its last outcomes; nil: an outcome of nothing that
 	// is to be settled.

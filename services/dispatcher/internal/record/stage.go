@@ -15,7 +15,6 @@ import (
 	"waybill.dev/services/dispatcher/internal/consumer"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/loss"
 	"waybill.dev/shared/store/recorder"
 )
 
@@ -60,7 +59,7 @@ type Stage struct {
 	writer   Writer
 	rows     int
 	inFlight *admission.Messages
-	order    *loss.Order
+	order    *Order
 	log      *slog.Logger
 	metrics  *stageMetrics
 
@@ -73,7 +72,7 @@ type Stage struct {
 // hand takes room; nil: without a bound.
 func NewStage(source Source, writer Writer, rows int, room *admission.Budget, registerer prometheus.Registerer, log *slog.Logger) *Stage {
 	return &Stage{
-		source: source, writer: writer, rows: rows, inFlight: admission.NewRecords(room), order: loss.NewOrder(written{source}), log: log,
+		source: source, writer: writer, rows: rows, inFlight: admission.NewRecords(room), order: NewOrder(written{source}), log: log,
 		metrics: newStageMetrics(registerer), turned: make(chan struct{}),
 	}
 }
@@ -197,7 +196,7 @@ func positions(messages []*bus.Message) []bus.Position {
 // written tells how far the records are, and on which server.
 type written struct{ Source }
 
-// Written implements loss.Records.
+// Written implements Records.
 func (w written) Written(ctx context.Context) (uint64, error) {
 	state, err := w.Stream(bus.StreamRecords).ConsumerState(ctx, bus.ConsumerRecord)
 	return state.Acknowledged, err

@@ -1,16 +1,13 @@
 package loss_test
 
 import (
-	"context"
-	"errors"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"waybill.dev/services/api/internal/loss"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/loss"
 )
 
 var start = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
@@ -144,120 +141,5 @@ func TestHowFarEventsAreGone(t *testing.T) {
 	before, _ = h.Gone(at(60), time.Time{}, at(8)) // records from 8 s on are not written
 	if want := at(-60 - 10); before.Before(want) || before.After(at(-40)) {
 		t.Errorf("events from before %s are gone though their outcomes may be among the records", before)
-	}
-}
-
-func TestWhatIsSettledInAnotherEpochIsLeft(t *testing.T) {
-	t.Parallel()
-	for _, row := range []struct {
-		in   loss.Epoch
-		now  string
-		want bool
-	}{
-		{"", "one", true}, {"", "", true}, // the database has it
-		{loss.EpochOf("one"), "one", true}, {loss.EpochOf("one"), "two", false}, {loss.EpochOf("one"), "", false},
-		{loss.EpochOf(""), "", false}, {loss.EpochOf(""), "one", false},
-	} {
-		if got := row.in.Holds(row.now); got != row.want {
-			t.Errorf("what was stored in %q holds on %q: %v, want %v", row.in, row.now, got, row.want)
-		}
-	}
-}
-
-// log is how far the records are.
-type log struct {
-	written uint64
-	server  string
-	err     error
-}
-
-func (l *log) Written(context.Context) (uint64, error) { return l.written, l.err }
-func (l *log) Server() string                          { return l.server }
-
-func positions(sequences ...uint64) (list []bus.Position) {
-	for _, s := range sequences {
-		list = append(list, bus.Position{Sequence: s, At: int64(s) * int64(time.Millisecond)})
-	}
-	return list
-}
-
-func TestWhetherAllBeforeIsWritten(t *testing.T) {
-	t.Parallel()
-	for name, row := range map[string]struct {
-		log   log
-		taken []uint64
-		want  []bool
-	}{
-		"from the start":                   {log{}, []uint64{1, 2, 3}, []bool{true, true, true}},
-		"another one has the first":        {log{}, []uint64{2, 3}, []bool{false, false}},
-		"another one wrote the first":      {log{written: 1}, []uint64{2, 3}, []bool{true, true}},
-		"another one has what is between":  {log{}, []uint64{1, 3, 4}, []bool{true, false, false}},
-		"one comes again":                  {log{}, []uint64{1, 2, 1, 3}, []bool{true, true, true, true}},
-		"nobody can tell how far they are": {log{err: errors.New("away")}, []uint64{5, 6}, []bool{false, false}},
-		"the same, and they are in a row":  {log{err: errors.New("away")}, []uint64{1, 2}, []bool{true, true}},
-	} {
-		got := loss.NewOrder(&row.log).After(t.Context(), positions(row.taken...))
-		if !slices.Equal(got, row.want) {
-			t.Errorf("%s: %v, want %v", name, got, row.want)
-		}
-	}
-}
-
-func TestWhatSettlesWaitsForWhatCameBefore(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		records := &log{server: "one"}
-		o := loss.NewOrder(records)
-		keep := func(sequence uint64) {
-			o.Keep(positions(sequence)[0], []domain.EventKey{{ID: "evt"}})
-		}
-		keep(10)
-		if keys := o.Ripe(t.Context(), time.Now()); len(keys) > 0 {
-			t.Error("settled before what came before is written")
-		}
-		records.written = 10
-		if keys := o.Ripe(t.Context(), time.Now()); len(keys) != 1 {
-			t.Error("not settled when all before is written")
-		}
-		keep(20)
-		records.written, records.server = 20, "two"
-		if keys := o.Ripe(t.Context(), time.Now()); len(keys) > 0 {
-			t.Error("settled on another server")
-		}
-		keep(30)
-		<-time.After(16 * time.Second)
-		if keys := o.Ripe(t.Context(), time.Now()); len(keys) > 0 {
-			t.Error("settled though it waited for longer than the relay does")
-		}
-		records.written = 30
-		if keys := o.Ripe(t.Context(), time.Now()); len(keys) > 0 {
-			t.Error("what was given up is settled")
-		}
-	})
-}
-
-type consumers bus.ConsumerState
-
-func (c consumers) ConsumerState(context.Context, string) (bus.ConsumerState, error) {
-	return bus.ConsumerState(c), nil
-}
-
-func TestWhatMayHaveBeenHandedOut(t *testing.T) {
-	t.Parallel()
-	for delivered, want := range map[uint64]uint64{0: 0, 7: 20_007} {
-		if got, err := loss.HandedOut(t.Context(), consumers{Delivered: delivered}); err != nil || got != want {
-			t.Errorf("after %d up to %d, %v; want %d", delivered, got, err, want)
-		}
-	}
-	a := loss.NewAcknowledged()
-	const many = 1<<16 + 10
-	for n := range uint64(many) {
-		a.Add(positions(n)[0])
-	}
-	if a.Has(positions(9)[0]) || !a.Has(positions(10)[0]) || !a.Has(positions(many - 1)[0]) {
-		t.Error("not the last 65,536 events are remembered")
-	}
-	if a.Has(bus.Position{Sequence: 20, At: 1}) {
-		t.Error("an event of another stream is taken for one that was acknowledged")
 	}
 }

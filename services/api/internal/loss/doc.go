@@ -12,11 +12,6 @@
 //   - Which waiting deliveries are given back then? [Restoration] says, in two passes.
 //   - Which unsettled events does the bus no longer hold? [Horizon] says: an event lives on
 //     in RECORDS after it has left EVENTS, so both streams count.
-//   - May an event be settled? Only when all of its outcomes are stored, on the server on which
-//     it was dispatched ([Epoch]), and only when every record before is in the database
-//     ([Order]).
-//   - Was an event handed out before, though the server calls it new? [HandedOut] says up to
-//     which sequence that may be, and [Acknowledged] remembers what was finished last.
 //
 // docs/decisions/0012-what-the-bus-has-lost.md gives the reasons, with what was measured.
 package loss
