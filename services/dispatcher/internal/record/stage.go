@@ -31,7 +31,7 @@ type Writer interface {
 	Record(ctx context.Context, batches []domain.RecordBatch) (recorder.RecordResult, error)
 }
 
-// How many outcomes and events are enough for one transaction. On SQLite it keeps all other writers
+// How many outcomes, events and changes of health are enough for one transaction. On SQLite it keeps all other writers
 // waiting, those that accept events among them: 40 take 1.5 to 3 ms of processor time. Beside webhooks
 // that fail, twice as many come in gatherFor, and acceptances took as much longer at p99.
 const (
@@ -218,7 +218,7 @@ func (s *Stage) gather(first *bus.Message, messages <-chan *bus.Message) ([]*bus
 			s.unreadable(next, err)
 		} else {
 			taken, batches = append(taken, next), append(batches, batch)
-			rows += len(batch.Outcomes) + len(batch.Events)
+			rows += len(batch.Outcomes) + len(batch.Events) + len(batch.Health)
 		}
 		if len(taken) >= gatherMax || rows >= enough {
 			return taken, batches

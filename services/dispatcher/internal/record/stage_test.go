@@ -82,7 +82,13 @@ func settled(event string) domain.RecordBatch {
 func start(t *testing.T, b *bus.Bus) writer {
 	t.Helper()
 	w := make(writer, 64)
-	stage := record.NewStage(b, w, record.RowsSQLite, nil, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
+	run(t, record.NewStage(b, w, record.RowsSQLite, nil, prometheus.NewRegistry(), slog.New(slog.DiscardHandler)))
+	return w
+}
+
+// run runs a stage until the test ends.
+func run(t *testing.T, stage *record.Stage) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- stage.Run(ctx) }()
@@ -92,7 +98,6 @@ func start(t *testing.T, b *bus.Bus) writer {
 			t.Errorf("Run: %v", err)
 		}
 	})
-	return w
 }
 
 func TestEventsAreSettledInTheOrderOfRecords(t *testing.T) {
@@ -148,5 +153,40 @@ func TestNothingIsSettledBeforeWhatAnotherProcessHasInFlight(t *testing.T) {
 			return
 		}
 		written = written || len(got.Outcomes) == 1
+	}
+}
+
+// sizes tells how many changes of health each transaction has.
+type sizes chan int
+
+func (s sizes) Record(_ context.Context, batches []domain.RecordBatch) (recorder.RecordResult, error) {
+	n := 0
+	for _, b := range batches {
+		n += len(b.Health)
+	}
+	s <- n
+	return recorder.RecordResult{}, nil
+}
+
+// Each change of health is a row, and may be an alert: a transaction that takes all that wait lasts for seconds.
+func TestChangesOfHealthBoundATransaction(t *testing.T) {
+	t.Parallel()
+	const messages, changes = 12, 100
+	b := connect(t, bustest.Start(t))
+	for range messages {
+		publish(t, b, domain.RecordBatch{Health: make([]domain.HealthChange, changes)})
+	}
+	w := make(sizes, messages)
+	run(t, record.NewStage(b, w, record.RowsSQLite, nil, prometheus.NewRegistry(), slog.New(slog.DiscardHandler)))
+	for left := messages * changes; left > 0; {
+		select {
+		case n := <-w:
+			if n > 200+changes { // late ones may have 200, and the message with which they do is whole
+				t.Errorf("one transaction has %d changes of health", n)
+			}
+			left -= n
+		case <-time.After(patience):
+			t.Fatalf("%d changes were not written", left)
+		}
 	}
 }
