@@ -1,7 +1,7 @@
 // Package admission decides how much a dispatcher takes on: how many bytes, how many events, how many attempts at once,
 // and how many deliveries of one webhook may wait in memory before the others go to its hold queue.
 //
-// It has six parts. Each answers one question:
+// [Events] and [Records] take messages off the bus. What else there is answers one question each:
 //
 //   - [Budget]: is there memory for more messages?
 //   - [Messages]: which messages has this process taken off the bus and not finished? They take memory of a

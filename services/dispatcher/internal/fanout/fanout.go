@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"waybill.dev/services/dispatcher/internal/admission"
-	"waybill.dev/services/dispatcher/internal/consumer"
 	"waybill.dev/services/dispatcher/internal/deliver"
 	"waybill.dev/services/dispatcher/internal/index"
 	"waybill.dev/services/dispatcher/internal/order"
@@ -25,7 +24,7 @@ import (
 
 // Bus is where events come from and where what is none goes.
 type Bus interface {
-	consumer.Bus
+	admission.Bus
 	Server() string
 	ParseAccepted(subject string, header map[string][]string, body []byte) (bus.Accepted, bool)
 	Reject(account, subject string, header map[string][]string, body []byte, reason string, done func(error))
@@ -131,7 +130,7 @@ func (f *Fanout) Run(ctx context.Context) error {
 	asking.Go(func() { f.askOn(ctx) })
 	asking.Go(func() { f.makeRoom(ctx) })
 	defer f.aside.wait()
-	return consumer.Events(ctx, f.options.Bus, f.options.Logger, f.inFlight, func(m *bus.Message) { f.handle(ctx, m) })
+	return admission.Events(ctx, f.options.Bus, f.options.Logger, f.inFlight, func(m *bus.Message) { f.handle(ctx, m) })
 }
 
 // Attend keeps the events in flight from going to others, until ctx is done. It outlives Run.

@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"waybill.dev/services/dispatcher/internal/admission"
-	"waybill.dev/services/dispatcher/internal/consumer"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store/recorder"
@@ -20,7 +19,7 @@ import (
 
 // Source has the batches that are on the bus.
 type Source interface {
-	consumer.Bus
+	admission.Bus
 	RejectOwn(m *bus.Message, cause error, done func(error))
 	// Server names the server that is connected, by an id that is another one after each start.
 	Server() string
@@ -137,7 +136,7 @@ func (s *Stage) consume(ctx context.Context, messages chan<- *bus.Message) error
 		case <-consuming.Done():
 		}
 	}()
-	return consumer.Records(consuming, s.source, s.log, s.inFlight, func(m *bus.Message) {
+	return admission.Records(consuming, s.source, s.log, s.inFlight, func(m *bus.Message) {
 		select {
 		case messages <- m:
 		case <-consuming.Done():

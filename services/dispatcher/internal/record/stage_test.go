@@ -9,7 +9,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"waybill.dev/services/dispatcher/internal/admission"
-	"waybill.dev/services/dispatcher/internal/consumer"
 	"waybill.dev/services/dispatcher/internal/record"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/bus/bustest"
@@ -126,7 +125,7 @@ func TestNothingIsSettledBeforeWhatAnotherProcessHasInFlight(t *testing.T) {
 	taken, stop := context.WithCancel(t.Context())
 	gone := make(chan error, 1)
 	go func() {
-		gone <- consumer.Records(taken, other, slog.New(slog.DiscardHandler), admission.NewMessages(nil), func(*bus.Message) { stop() }) // and is never heard of again
+		gone <- admission.Records(taken, other, slog.New(slog.DiscardHandler), admission.NewMessages(nil), func(*bus.Message) { stop() }) // and is never heard of again
 	}()
 	select {
 	case <-taken.Done():

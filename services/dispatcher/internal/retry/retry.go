@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"waybill.dev/services/dispatcher/internal/admission"
-	"waybill.dev/services/dispatcher/internal/consumer"
 	"waybill.dev/services/dispatcher/internal/deliver"
 	"waybill.dev/services/dispatcher/internal/index"
 	"waybill.dev/services/dispatcher/internal/record"
@@ -19,7 +18,7 @@ import (
 
 // Bus has the due deliveries.
 type Bus interface {
-	consumer.Bus
+	admission.Bus
 	SetAside(e *bus.Entry, cause error, done func(error))
 }
 
@@ -72,9 +71,7 @@ func (d *Due) Run(ctx context.Context) error {
 	d.mu.Lock()
 	d.begin = func(shard int) func() {
 		consuming, stop := context.WithCancel(ctx)
-		d.workers.Go(func() {
-			_ = consumer.Due(consuming, d.bus, d.log, shard, d.room, func(m *bus.Message) { d.handle(consuming, m) })
-		})
+		d.workers.Go(func() { _ = d.consume(consuming, shard) })
 		return stop
 	}
 	for shard := range domain.Shards {

@@ -1,15 +1,18 @@
-package consumer_test
+package admission_test
 
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"waybill.dev/services/dispatcher/internal/admission"
-	"waybill.dev/services/dispatcher/internal/consumer"
+	"waybill.dev/services/dispatcher/internal/deliver"
+	"waybill.dev/services/dispatcher/internal/index"
+	"waybill.dev/services/dispatcher/internal/retry"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/bus/bustest"
 	"waybill.dev/shared/domain"
@@ -67,8 +70,29 @@ func take(t *testing.T, want int, consume func(ctx context.Context, handle func(
 // events takes what EVENTS hands out.
 func events(b *bus.Bus) func(context.Context, func(*bus.Message)) error {
 	return func(ctx context.Context, handle func(*bus.Message)) error {
-		return consumer.Events(ctx, b, discard, admission.NewMessages(nil), handle)
+		return admission.Events(ctx, b, discard, admission.NewMessages(nil), handle)
 	}
+}
+
+// due takes the due deliveries of the webhook's shard until ctx is done. room bounds what is in flight; nil: nothing does.
+func due(ctx context.Context, b *bus.Bus, room *admission.Budget, handle offers) error {
+	d := retry.New(b, handle, anyHook{}, room, discard)
+	var attending sync.WaitGroup
+	attending.Go(func() { _ = d.Attend(ctx) })
+	defer attending.Wait()
+	d.Own(webhook.Shard(), true)
+	return d.Run(ctx)
+}
+
+type offers func(*deliver.Job)
+
+func (o offers) Offer(_ *index.Hook, job *deliver.Job) { o(job) }
+func (o offers) End(job *deliver.Job, _ domain.Change) { o(job) }
+
+type anyHook struct{}
+
+func (anyHook) Find(id domain.WebhookID, answer func(*index.Hook, error)) {
+	answer(&index.Hook{ID: id}, nil)
 }
 
 func event() domain.Event {

@@ -1,4 +1,4 @@
-package consumer_test
+package admission_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"waybill.dev/services/dispatcher/internal/admission"
-	"waybill.dev/services/dispatcher/internal/consumer"
+	"waybill.dev/services/dispatcher/internal/deliver"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/bus/bustest"
 	"waybill.dev/shared/domain"
@@ -57,12 +57,12 @@ func TestConsumptionOutlastsTheLossOfAServer(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	due := make(chan *bus.Message, 10)
+	came := make(chan domain.DeliveryID, 10)
 	served := make(chan error, 1)
 	go func() {
-		served <- consumer.Due(ctx, b, discard, webhook.Shard(), nil, func(m *bus.Message) {
-			m.Ack()
-			due <- m
+		served <- due(ctx, b, nil, func(job *deliver.Job) {
+			job.Origin.Stored()
+			came <- job.Task.Delivery
 		})
 	}()
 	schedule := func(n int) {
@@ -71,7 +71,7 @@ func TestConsumptionOutlastsTheLossOfAServer(t *testing.T) {
 		task.Delivery = domain.NewDeliveryID(domain.EventKey{Account: "default", ID: strconv.Itoa(n)}, webhook)
 		eventually(t, func() error { return bustest.Schedule(t.Context(), b, task, time.Now()) })
 		select {
-		case <-due:
+		case <-came:
 		case <-time.After(time.Minute):
 			t.Fatalf("delivery %d did not become due", n)
 		}
@@ -82,7 +82,7 @@ func TestConsumptionOutlastsTheLossOfAServer(t *testing.T) {
 		t.Fatalf("publish: %v", err)
 	}
 	taking, takeOne := context.WithCancel(t.Context())
-	if err := consumer.Events(taking, b, discard, admission.NewMessages(nil), func(m *bus.Message) {
+	if err := admission.Events(taking, b, discard, admission.NewMessages(nil), func(m *bus.Message) {
 		if m.Repeated {
 			t.Error("the first time counts as a repeat")
 		}

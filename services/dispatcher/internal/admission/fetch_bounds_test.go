@@ -1,9 +1,11 @@
-package consumer_test
+package admission_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -11,11 +13,14 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"waybill.dev/services/dispatcher/internal/admission"
-	"waybill.dev/services/dispatcher/internal/consumer"
+	"waybill.dev/services/dispatcher/internal/deliver"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/bus/bustest"
 	"waybill.dev/shared/domain"
 )
+
+// stage hands what it takes off the bus to taken, as functions that finish it.
+type stage func(ctx context.Context, b *bus.Bus, room *admission.Budget, taken chan<- func()) error
 
 // TestOnlySoMuchIsTakenOffTheBus holds what is in flight of large messages to the room, and
 // brings all of them in the end.
@@ -23,71 +28,69 @@ func TestOnlySoMuchIsTakenOffTheBus(t *testing.T) {
 	t.Parallel()
 	const messages, size, limit = 120, 256 << 10, 8 << 20
 	body := make([]byte, size)
-	for _, stage := range []struct {
+	// fetched has what a stage fetches in flight until it is finished.
+	fetched := func(fetch func(context.Context, admission.Bus, *slog.Logger, *admission.Messages, func(*bus.Message)) error) stage {
+		return func(ctx context.Context, b *bus.Bus, room *admission.Budget, taken chan<- func()) error {
+			// What is in flight is reported as in progress, so that none of it comes again.
+			inFlight := admission.NewRecords(room)
+			go func() { _ = inFlight.Run(ctx) }()
+			return fetch(ctx, b, discard, inFlight, func(m *bus.Message) {
+				taken <- func() {
+					if err := m.AckWait(ctx); err != nil {
+						t.Error(err)
+					}
+					inFlight.Done(m)
+				}
+			})
+		}
+	}
+	for _, row := range []struct {
 		name    string
-		publish func(*bus.Bus, *nats.Conn) error
-		consume func(ctx context.Context, b *bus.Bus, room *admission.Budget, inFlight *admission.Messages, handle func(*bus.Message)) error
+		publish func(b *bus.Bus, n int) error
+		consume stage
 	}{
-		{"events", func(_ *bus.Bus, nc *nats.Conn) error { return nc.Publish("events.default.shipment.created", body) },
-			func(ctx context.Context, b *bus.Bus, _ *admission.Budget, inFlight *admission.Messages, handle func(*bus.Message)) error {
-				return consumer.Events(ctx, b, discard, inFlight, handle)
-			}},
-		{"records", func(_ *bus.Bus, nc *nats.Conn) error { return nc.Publish("records", body) },
-			func(ctx context.Context, b *bus.Bus, _ *admission.Budget, inFlight *admission.Messages, handle func(*bus.Message)) error {
-				return consumer.Records(ctx, b, discard, inFlight, handle)
-			}},
-		{"due", func(_ *bus.Bus, nc *nats.Conn) error {
-			return nc.Publish(fmt.Sprintf("d.%d.%s", webhook.Shard(), webhook.Token()), body)
-		},
-			func(ctx context.Context, b *bus.Bus, room *admission.Budget, inFlight *admission.Messages, handle func(*bus.Message)) error {
-				return consumer.Due(ctx, b, discard, webhook.Shard(), room, func(m *bus.Message) {
-					inFlight.Add(m)
-					handle(m)
-				})
-			}},
+		{"events", func(b *bus.Bus, n int) error {
+			event := event()
+			event.ID, event.Payload = strconv.Itoa(n), body
+			return publish(b, event)
+		}, fetched(admission.Events)},
+		{"records", func(b *bus.Bus, _ int) error {
+			stored := make(chan error, 1)
+			b.PublishRecords(body, func(err error) { stored <- err })
+			return <-stored
+		}, fetched(admission.Records)},
+		{"due", func(b *bus.Bus, n int) error {
+			task := task()
+			task.Delivery, task.Body = domain.NewDeliveryID(domain.EventKey{ID: strconv.Itoa(n)}, webhook), body
+			return bustest.Schedule(t.Context(), b, task, time.Now())
+		}, func(ctx context.Context, b *bus.Bus, room *admission.Budget, taken chan<- func()) error {
+			return due(ctx, b, room, func(job *deliver.Job) { taken <- job.Origin.Stored })
+		}},
 	} {
-		t.Run(stage.name, func(t *testing.T) {
+		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			server := bustest.Start(t)
-			b := connect(t, server)
-			if err := b.Ensure(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			nc, err := nats.Connect(server.URL())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer nc.Close()
-			for range messages {
-				if err := stage.publish(b, nc); err != nil {
+			b := connect(t, bustest.Start(t))
+			for n := range messages {
+				if err := row.publish(b, n); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if err := nc.Flush(); err != nil {
-				t.Fatal(err)
-			}
 			room := admission.NewBudget(limit)
-			// What is in flight is reported as in progress, so that none of it comes again.
-			inFlight := admission.NewRecords(room)
 			ctx, stop := context.WithTimeout(t.Context(), 60*time.Second)
 			defer stop()
-			go func() { _ = inFlight.Run(ctx) }()
-			taken := make(chan *bus.Message, messages)
+			taken := make(chan func(), messages)
 			ended := make(chan error, 1)
-			go func() { ended <- stage.consume(ctx, b, room, inFlight, func(m *bus.Message) { taken <- m }) }()
+			go func() { ended <- row.consume(ctx, b, room, taken) }()
 			// Nothing is done with what comes, until it is as much as there is room for.
-			stuck(t, inFlight)
-			held := inFlight.Len()
+			stuck(t, func() int { return len(taken) })
+			held := len(taken)
 			if state := room.State(); int64(held)*size > limit || held < 4 || state.Used > limit {
 				t.Errorf("%d messages of %d bytes are in flight, room %+v, want no more than %d bytes", held, size, state, limit)
 			}
 			for done := range messages {
 				select {
-				case m := <-taken:
-					if err := m.AckWait(ctx); err != nil {
-						t.Fatal(err)
-					}
-					inFlight.Done(m)
+				case finish := <-taken:
+					finish()
 				case <-ctx.Done():
 					t.Fatalf("%d of %d messages came", done, messages)
 				}
@@ -96,9 +99,12 @@ func TestOnlySoMuchIsTakenOffTheBus(t *testing.T) {
 			if err := <-ended; err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, domain.ErrUnavailable) {
 				t.Error(err)
 			}
-			if used := room.State().Used; used != 0 {
-				t.Errorf("%d bytes are still taken at the end", used)
-			}
+			eventually(t, func() error {
+				if used := room.State().Used; used != 0 {
+					return fmt.Errorf("%d bytes are still taken at the end", used)
+				}
+				return nil
+			})
 		})
 	}
 }
@@ -126,7 +132,7 @@ func TestAFullProcessKeepsItsPlace(t *testing.T) {
 		}
 		inFlight, taken := admission.NewRecords(room), make(chan *bus.Message, 2*messages)
 		running.Go(func() { _ = inFlight.Run(ctx) })
-		running.Go(func() { _ = consumer.Records(ctx, b, discard, inFlight, func(m *bus.Message) { taken <- m }) })
+		running.Go(func() { _ = admission.Records(ctx, b, discard, inFlight, func(m *bus.Message) { taken <- m }) })
 		return inFlight, taken
 	}
 	first, taken := consume(admission.NewBudget(limit))
@@ -135,7 +141,7 @@ func TestAFullProcessKeepsItsPlace(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	stuck(t, first)
+	stuck(t, first.Len)
 	_, others := consume(admission.NewBudget(limit))
 	select {
 	case m := <-others:
@@ -159,14 +165,14 @@ func TestAFullProcessKeepsItsPlace(t *testing.T) {
 }
 
 // stuck waits until nothing more comes in flight.
-func stuck(t *testing.T, inFlight *admission.Messages) {
+func stuck(t *testing.T, inFlight func() int) {
 	t.Helper()
 	ticker := time.NewTicker(50 * time.Millisecond)
 	defer ticker.Stop()
 	last, same := 0, 0
 	for deadline := time.Now().Add(30 * time.Second); same < 20 && time.Now().Before(deadline); {
 		<-ticker.C
-		n := inFlight.Len()
+		n := inFlight()
 		if n == last && n > 0 {
 			same++
 		} else {

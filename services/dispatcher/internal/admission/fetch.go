@@ -1,7 +1,4 @@
-// Package consumer takes messages off the bus for the dispatcher's stages: events and records
-// by fetches, due deliveries by a continuous pull. It goes on through reconnections, lost
-// heartbeats, and a server that came back without its streams.
-package consumer
+package admission
 
 import (
 	"context"
@@ -12,9 +9,7 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 
-	"waybill.dev/services/dispatcher/internal/admission"
 	"waybill.dev/shared/bus"
-	"waybill.dev/shared/domain"
 )
 
 // Bus has the streams.
@@ -40,84 +35,27 @@ const (
 // Events hands the events of EVENTS to handle, one after the other, until ctx is done. Each
 // is in inFlight from its arrival on; those that handle did not get are given back at the
 // end.
-func Events(ctx context.Context, from Bus, log *slog.Logger, inFlight *admission.Messages, handle func(*bus.Message)) error {
+func Events(ctx context.Context, from Bus, log *slog.Logger, inFlight *Messages, handle func(*bus.Message)) error {
 	f := &fetching{
 		stream: from.Stream(bus.StreamEvents), name: bus.ConsumerFanout, inFlight: inFlight, handle: handle,
 		options: bus.FetchOptions{Wait: eventsWait, Heartbeat: eventsHeartbeat},
 	}
-	return goOn(ctx, log, f.name, f.run)
+	return GoOn(ctx, log, f.name, f.run)
 }
 
 // Records hands the messages of RECORDS to handle, in order, until ctx is done, as Events
 // does. Among all that consume them the server serves one.
-func Records(ctx context.Context, from Bus, log *slog.Logger, inFlight *admission.Messages, handle func(*bus.Message)) error {
+func Records(ctx context.Context, from Bus, log *slog.Logger, inFlight *Messages, handle func(*bus.Message)) error {
 	f := &fetching{
 		stream: from.Stream(bus.StreamRecords), name: bus.ConsumerRecord, inFlight: inFlight, handle: handle,
 		always: true, options: bus.FetchOptions{Wait: recordsWait, Pinned: true},
 	}
-	return goOn(ctx, log, f.name, f.run)
+	return GoOn(ctx, log, f.name, f.run)
 }
 
-// Due hands the due deliveries of one shard to handle, which must not wait, until ctx is
-// done; while room, which those in flight take, is full, it asks for no more. nil: there is
-// no bound. Among all that consume a shard the server serves one.
-func Due(ctx context.Context, from Bus, log *slog.Logger, shard int, room *admission.Budget, handle func(*bus.Message)) error {
-	name := bus.DueConsumer(shard)
-	return goOn(ctx, log, name, func(ctx context.Context, working func()) error {
-		consumer, err := from.Stream(bus.StreamRetries).Consumer(ctx, name)
-		if err != nil {
-			return err
-		}
-		for {
-			if err := pull(ctx, consumer, room, handle, working); err != nil {
-				return err
-			}
-		}
-	})
-}
-
-const (
-	// dueAhead is how many due deliveries of a shard wait in this process to be handled, at
-	// most.
-	dueAhead = 256
-	// dueHeartbeat is how often the server says that it still knows the request: a request that was lost
-	// in a cluster is made again after two of them. Each of the shards has one, and they are most of
-	// what an idle process wakes for.
-	dueHeartbeat = 5 * time.Second
-	dueExpiry    = 30 * time.Second
-)
-
-// pull consumes due deliveries by a continuous pull until there is no room for more of them;
-// what the client has of them then is given back.
-func pull(ctx context.Context, consumer *bus.Consumer, room *admission.Budget, handle func(*bus.Message), working func()) error {
-	options := bus.PullOptions{Messages: dueAhead, Expiry: dueExpiry, Heartbeat: dueHeartbeat}
-	if room != nil {
-		// The client asks for more when half of it is handled, so it may have twice as much.
-		options.Bytes = max(admission.LargestTask, room.Limit()/(4*domain.Shards))
-		granted, err := room.Reserve(ctx, 2*options.Bytes, 2*options.Bytes)
-		if err != nil {
-			return err // asked to stop
-		}
-		defer room.Give(granted)
-	}
-	due, err := consumer.Pull(options)
-	if err != nil {
-		return err
-	}
-	defer due.Close()
-	for room == nil || !room.Full() {
-		m, err := due.Next(ctx)
-		if err != nil {
-			return err
-		}
-		working()
-		handle(m)
-	}
-	return nil
-}
-
-// goOn keeps a consumption going until ctx is done. once shows by working that it works.
-func goOn(ctx context.Context, log *slog.Logger, name string, once func(ctx context.Context, working func()) error) error {
+// GoOn keeps a consumption going until ctx is done: through reconnections, lost heartbeats, and a server that
+// came back without its streams. once shows by working that it works.
+func GoOn(ctx context.Context, log *slog.Logger, name string, once func(ctx context.Context, working func()) error) error {
 	wait := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(100*time.Millisecond), backoff.WithMaxInterval(2*time.Second), backoff.WithMaxElapsedTime(0))
 	failing := false
@@ -150,7 +88,7 @@ func goOn(ctx context.Context, log *slog.Logger, name string, once func(ctx cont
 type fetching struct {
 	stream   *bus.Stream
 	name     string // of the consumer
-	inFlight *admission.Messages
+	inFlight *Messages
 	handle   func(*bus.Message)
 	// always: the server is asked in each wait, by which it knows that this process lives: for
 	// one message while there is no place for a portion, and for none while there is no room.
@@ -246,7 +184,7 @@ func (f *fetching) fetch(ctx context.Context, portion int, room int64) error {
 		}
 		f.queue <- m
 		if options.Bytes > 0 { // what it took is no longer reserved
-			taken := min(room, admission.Size(m))
+			taken := min(room, Size(m))
 			room -= taken
 			f.inFlight.Give(taken)
 		}

@@ -1,4 +1,4 @@
-package consumer_test
+package admission_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"waybill.dev/services/dispatcher/internal/admission"
-	"waybill.dev/services/dispatcher/internal/consumer"
+	"waybill.dev/services/dispatcher/internal/deliver"
 	"waybill.dev/services/dispatcher/internal/record"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/bus/bustest"
@@ -43,7 +43,7 @@ func TestRecordsComeAsPublishedInOrder(t *testing.T) {
 	}
 	var got []domain.RecordBatch
 	for _, m := range take(t, len(sent), func(ctx context.Context, handle func(*bus.Message)) error {
-		return consumer.Records(ctx, b, discard, admission.NewMessages(nil), handle)
+		return admission.Records(ctx, b, discard, admission.NewMessages(nil), handle)
 	}) {
 		batch, err := record.Parse(m.Body())
 		if err != nil {
@@ -66,7 +66,7 @@ func TestConsumptionGoesOnAfterTheBusWasLost(t *testing.T) {
 	var consuming sync.WaitGroup
 	consuming.Go(func() {
 		inFlight := admission.NewMessages(nil)
-		_ = consumer.Events(ctx, b, discard, inFlight, func(m *bus.Message) { m.Ack(); inFlight.Done(m); got <- string(m.Body()) })
+		_ = admission.Events(ctx, b, discard, inFlight, func(m *bus.Message) { m.Ack(); inFlight.Done(m); got <- string(m.Body()) })
 	})
 	if err := publish(b, event()); err != nil {
 		t.Fatalf("publish: %v", err)
@@ -108,16 +108,16 @@ func TestOnlyOneConsumerOfAShardIsServed(t *testing.T) {
 	var consuming sync.WaitGroup
 	for name, b := range map[string]*bus.Bus{"one": one, "two": two} {
 		consuming.Go(func() {
-			_ = consumer.Due(ctx, b, discard, webhook.Shard(), nil, func(m *bus.Message) {
-				m.Ack()
+			_ = due(ctx, b, nil, func(job *deliver.Job) {
+				job.Origin.Stored()
 				served <- name
 			})
 		})
 	}
 	for i := range 40 {
-		due := task()
-		due.Delivery = domain.NewDeliveryID(domain.EventKey{Account: "default", ID: strconv.Itoa(i)}, webhook)
-		if err := bustest.Schedule(t.Context(), one, due, time.Now()); err != nil {
+		task := task()
+		task.Delivery = domain.NewDeliveryID(domain.EventKey{Account: "default", ID: strconv.Itoa(i)}, webhook)
+		if err := bustest.Schedule(t.Context(), one, task, time.Now()); err != nil {
 			t.Fatalf("schedule: %v", err)
 		}
 	}

@@ -1,4 +1,4 @@
-package consumer_test
+package admission_test
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"waybill.dev/services/dispatcher/internal/admission"
-	"waybill.dev/services/dispatcher/internal/consumer"
 	"waybill.dev/services/dispatcher/internal/record"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/bus/bustest"
@@ -50,7 +49,7 @@ func consumeRecords(t *testing.T, b *bus.Bus, handle func(*admission.Messages, *
 	var running sync.WaitGroup
 	running.Go(func() { _ = inFlight.Run(ctx) })
 	running.Go(func() {
-		if err := consumer.Records(ctx, b, discard, inFlight, func(m *bus.Message) { handle(inFlight, m) }); err != nil {
+		if err := admission.Records(ctx, b, discard, inFlight, func(m *bus.Message) { handle(inFlight, m) }); err != nil {
 			t.Error(err)
 		}
 	})
