@@ -31,7 +31,7 @@ func TestActionsAreTheStores(t *testing.T) {
 		auditlog.ActionCreateConsumer, auditlog.ActionUpdateConsumer, auditlog.ActionDeleteConsumer,
 		auditlog.ActionCreateKey, auditlog.ActionCreateKeys, auditlog.ActionUpdateKey, auditlog.ActionDeleteKey, auditlog.ActionRollKeys,
 		auditlog.ActionCreateManager, auditlog.ActionDeleteManager,
-		auditlog.ActionCreateWebhook, auditlog.ActionUpdateWebhook, auditlog.ActionDeleteWebhook, auditlog.ActionRotateSecret, auditlog.ActionRotateSigningKeys, auditlog.ActionDeleteCursor,
+		auditlog.ActionCreateWebhook, auditlog.ActionUpdateWebhook, auditlog.ActionDeleteWebhook, auditlog.ActionRotateSecret, auditlog.ActionRotateSigningKeys, auditlog.ActionSetCursor, auditlog.ActionDeleteCursor,
 		auditlog.ActionTestWebhook, auditlog.ActionReplayWebhook, auditlog.ActionRetryDelivery,
 		auditlog.ActionRetryDeliveries, auditlog.ActionCancelJob,
 		auditlog.ActionUpdateProject, auditlog.ActionCreateVariable, auditlog.ActionUpdateVariable, auditlog.ActionDeleteVariable,
@@ -48,12 +48,6 @@ func TestActionsAreTheStores(t *testing.T) {
 			route.Operation == "queryMeterByBody" || route.Operation == "testWebhookFilter" { // nothing is sent
 			if route.Action != "" {
 				t.Errorf("%s changes nothing, and is %q in the audit log", route.Operation, route.Action)
-			}
-			continue
-		}
-		if route.Operation == "setCursor" { // how far a receiver has read, with each page it may be
-			if route.Action != "" {
-				t.Errorf("%s is %q in the audit log", route.Operation, route.Action)
 			}
 			continue
 		}

@@ -117,6 +117,34 @@ func TestFeed(t *testing.T) {
 	})
 }
 
+// A key that only reads moves no reader's place, and who moves one is in the audit log.
+func TestCursorsAreWritten(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, r *rig) {
+		id := r.register(`{"delivery":"pull","events":["shipment.created"]}`).text("id")
+		r.publish(event("a"))
+		path, body := "/v1/webhooks/"+id+"/cursors/warehouse", `{"cursor":"`+r.feed(id, "").Cursor+`"}`
+		bucket := r.bucket("readers")
+		_, reader := r.holder(bucket, "reader", domain.ScopeEventsRead, domain.ScopeWebhooksRead)
+		_, writer := r.holder(bucket, "writer", domain.ScopeWebhooksWrite)
+		stranger := r.secondAccount("globex")
+		r.insist(http.MethodPut, path, body, as(reader)).want(http.StatusForbidden)
+		r.insist(http.MethodPut, path, body, as(stranger)).want(http.StatusNotFound)
+		r.insist(http.MethodGet, path, "", as(reader)).want(http.StatusNotFound)
+		r.insist(http.MethodPut, path, body, as(writer)).want(http.StatusOK)
+		r.insist(http.MethodGet, path, "", as(reader)).want(http.StatusOK)
+
+		entries := func(query string) []map[string]any {
+			return r.insist(http.MethodGet, "/v1/accounts/default/audit-logs?action=set-cursor"+query, "").want(http.StatusOK).items("data")
+		}
+		eventually(t, "the refusal is in the audit log", func() bool { return len(entries("&success=false")) == 1 })
+		made := entries("&success=true")
+		if len(made) != 1 || !strings.Contains(fmt.Sprint(made[0]), "name:warehouse") {
+			t.Errorf("in the audit log: %v", made)
+		}
+	})
+}
+
 // A request that waits is answered with the first event, without asking the database all the time.
 func TestFeedWaits(t *testing.T) {
 	t.Parallel()

@@ -43,7 +43,8 @@ const (
 	ActionReplayWebhook = "replay-webhook"
 	ActionRetryDelivery = "retry-delivery"
 
-	ActionDeleteCursor = "delete-cursor" // of a webhook's feed; that one is moved is no entry
+	ActionSetCursor    = "set-cursor" // of a webhook's feed
+	ActionDeleteCursor = "delete-cursor"
 
 	ActionRotateSigningKeys = "rotate-signing-keys"
 

@@ -57,7 +57,10 @@ func (p *Pipeline) SetFeedCursor(ctx context.Context, account string, webhook do
 		if others >= MaxFeedCursors {
 			return fmt.Errorf("webhook has %d cursors: %w", others, domain.ErrLimit)
 		}
-		return tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&row).Error
+		if err := tx.Clauses(clause.OnConflict{UpdateAll: true}).Create(&row).Error; err != nil {
+			return err
+		}
+		return p.audit.Note(ctx, tx, auditlog.ActionSetCursor, account, cursorResources(webhook, name)...)
 	})
 	return row.shown(), store.Wrap("set cursor", err)
 }
@@ -91,8 +94,13 @@ func (p *Pipeline) DeleteFeedCursor(ctx context.Context, account string, webhook
 		if result.RowsAffected == 0 {
 			return domain.ErrNotFound
 		}
-		return p.audit.Note(ctx, tx, auditlog.ActionDeleteCursor, account, webhookResource(webhook), domain.Resource{Type: auditlog.ResourceCursor, Name: name})
+		return p.audit.Note(ctx, tx, auditlog.ActionDeleteCursor, account, cursorResources(webhook, name)...)
 	}))
+}
+
+// cursorResources are what the audit log names of a change of a cursor.
+func cursorResources(webhook domain.WebhookID, name string) []domain.Resource {
+	return []domain.Resource{webhookResource(webhook), {Type: auditlog.ResourceCursor, Name: name}}
 }
 
 // ReadBeyond returns the names of the webhook's cursors that are beyond an event of the

@@ -62,7 +62,7 @@ func Routes(tables Store, readers *Readers) []web.Route {
 		},
 		{
 			Method: http.MethodPut, Path: cursorsPath + "/{cursorName}", Operation: "setCursor", Summary: "Keeps a cursor of a webhook's feed under a name.",
-			Scope: domain.ScopeEventsRead, Success: http.StatusOK, Handle: h.set,
+			Scope: domain.ScopeWebhooksWrite, Success: http.StatusOK, Action: auditlog.ActionSetCursor, Handle: h.set,
 		},
 		{
 			Method: http.MethodDelete, Path: cursorsPath + "/{cursorName}", Operation: "deleteCursor", Summary: "Deletes a named cursor of a webhook's feed.",

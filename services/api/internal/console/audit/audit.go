@@ -180,7 +180,7 @@ func actions() []string {
 		auditlog.ActionCreateKey, auditlog.ActionCreateKeys, auditlog.ActionUpdateKey, auditlog.ActionDeleteKey, auditlog.ActionRollKeys,
 		auditlog.ActionCreateManager, auditlog.ActionDeleteManager,
 		auditlog.ActionCreateWebhook, auditlog.ActionUpdateWebhook, auditlog.ActionDeleteWebhook, auditlog.ActionRotateSecret,
-		auditlog.ActionRotateSigningKeys, auditlog.ActionDeleteCursor,
+		auditlog.ActionRotateSigningKeys, auditlog.ActionSetCursor, auditlog.ActionDeleteCursor,
 		auditlog.ActionTestWebhook, auditlog.ActionReplayWebhook, auditlog.ActionRetryDelivery, auditlog.ActionRetryDeliveries, auditlog.ActionCancelJob,
 		auditlog.ActionUpdateProject, auditlog.ActionCreateVariable, auditlog.ActionUpdateVariable, auditlog.ActionDeleteVariable,
 		auditlog.ActionUploadSource, auditlog.ActionUploadArchive, auditlog.ActionRedeploy, auditlog.ActionActivateBuild, auditlog.ActionDeleteDeployment,
