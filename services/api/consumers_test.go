@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -209,6 +210,43 @@ func TestKeys(t *testing.T) {
 			opens(bulk.items("data")[i]["key"].(string), status)
 		}
 		r.do(http.MethodPost, path+"/$bulk?tag.a=b", `[{}]`).want(http.StatusNotFound)
+	})
+}
+
+// The keys of a fleet are moved in as they are.
+func TestKeysBroughtAlong(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, r *rig) {
+		consumer, _ := r.holder(r.bucket("fleet-bucket"), "c", "webhooks:read")
+		path, stranger := consumer+"/keys", r.secondAccount("globex")
+		opens := func(key string, status int) {
+			t.Helper()
+			r.insist(http.MethodGet, "/v1/webhooks", "", as(key)).want(status)
+			r.insist(http.MethodGet, "/v1/webhooks", "", without("Authorization"), header("X-API-Key", key)).want(status)
+		}
+		for _, key := range []string{"zpka_0123456789abcdef0123456789abcdef_782bbe53", strings.Repeat("x", 32), `!"#$%&'()*+,-./:;<=>?@[\]^_` + "`{|}~" + strings.Repeat("y", 224)} {
+			opens(key, http.StatusUnauthorized)
+			body, err := json.Marshal(map[string]string{"key": key})
+			if err != nil {
+				t.Fatal(err)
+			}
+			made := r.insist(http.MethodPost, path, string(body)).want(http.StatusCreated).field("key", key)
+			opens(key, http.StatusOK)
+			opens(key[:len(key)-1]+"0", http.StatusUnauthorized)
+			one := path + "/" + made.text("id")
+			r.insist(http.MethodGet, one, "").want(http.StatusOK).field("key", "****"+key[len(key)-8:])
+			r.insist(http.MethodGet, one+"?key-format=visible", "").want(http.StatusOK).field("key", key)
+			r.insist(http.MethodGet, one, "", as(stranger)).want(http.StatusNotFound)
+			r.insist(http.MethodPost, path, string(body)).want(http.StatusConflict)
+			r.insist(http.MethodDelete, one, "").want(http.StatusNoContent)
+			opens(key, http.StatusUnauthorized)
+		}
+		for _, key := range []string{strings.Repeat("x", 31), strings.Repeat("x", 257), strings.Repeat("é", 16), strings.Repeat("x ", 20), "wbk_0123456789abcdefghijklmnopqrstuv_782bbe54"} {
+			r.insist(http.MethodPost, path, fmt.Sprintf(`{"key":%q}`, key)).faults("/key")
+		}
+		if strings.Contains(r.logs.String(), strings.Repeat("x", 32)) {
+			t.Error("a key is in the log")
+		}
 	})
 }
 

@@ -19,8 +19,16 @@ const (
 	TypeManager = "manager"
 )
 
-// MaxLength is how long a key may be, in bytes.
-const MaxLength = 256
+// Bounds of a key's length, in bytes.
+const (
+	MinLength = 32
+	MaxLength = 256
+)
+
+// Valid reports whether a text may be a key: it has MinLength to MaxLength visible ASCII characters.
+func Valid(key string) bool {
+	return len(key) >= MinLength && len(key) <= MaxLength && Visible(key)
+}
 
 // Principal is an authenticated caller. None of it is secret, and nobody may change it:
 // all requests with one key share it.

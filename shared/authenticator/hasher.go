@@ -10,11 +10,12 @@ import (
 	"log/slog"
 	"strings"
 
+	"waybill.dev/shared/apikey"
 	"waybill.dev/shared/domain"
 )
 
-// A key is wbk_, 32 characters of base62, _ and the CRC-32 of the 32 in lower-case hex. The
-// checksum keeps typos and made-up keys from costing a look-up; it guards nothing.
+// A key of ours is wbk_, 32 characters of base62, _ and the CRC-32 of the 32 in lower-case hex.
+// The checksum keeps typos of such keys from costing a look-up; it guards nothing.
 const (
 	keyPrefix  = "wbk_"
 	keySize    = 32
@@ -23,11 +24,15 @@ const (
 )
 
 // ErrKeyForm is returned for a key that has not the form of one.
-var ErrKeyForm = errors.New("a key is wbk_, 32 letters and digits, _ and the 8 hexadecimal digits of their CRC-32")
+var ErrKeyForm = errors.New("a key has 32 to 256 visible ASCII characters; one that begins with wbk_ has 32 letters and digits, _ and the 8 hexadecimal digits of their CRC-32 behind it")
 
-// WellFormed tells whether key has the form of a key and the checksum is right.
+// WellFormed tells whether key may be a key: one of ours with the right checksum, or one that a
+// caller brought along, which has any form but for the prefix of ours.
 func WellFormed(key string) bool {
-	if len(key) != keyLength || key[:len(keyPrefix)] != keyPrefix || key[keyLength-suffixSize-1] != '_' {
+	if !strings.HasPrefix(key, keyPrefix) {
+		return apikey.Valid(key)
+	}
+	if len(key) != keyLength || key[keyLength-suffixSize-1] != '_' {
 		return false
 	}
 	body := key[len(keyPrefix) : len(keyPrefix)+keySize]
@@ -72,7 +77,7 @@ func (h *Hasher) Import(key string) (domain.APIKey, error) {
 }
 
 func (h *Hasher) fill(key string) domain.APIKey {
-	return domain.APIKey{Key: domain.Secret(key), Suffix: key[keyLength-suffixSize:], Hash: hash(h.peppers[0], key)}
+	return domain.APIKey{Key: domain.Secret(key), Suffix: key[len(key)-suffixSize:], Hash: hash(h.peppers[0], key)}
 }
 
 // Hashes returns what a key may be found by, in the order of the peppers.

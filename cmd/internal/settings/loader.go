@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"waybill.dev/shared/apikey"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/egress"
 	"waybill.dev/shared/seal"
@@ -19,8 +20,6 @@ import (
 
 // Bounds that the contract sets.
 const (
-	minAdminKey  = 32
-	maxAdminKey  = 256
 	maxWaits     = 20
 	minWait      = 0.05
 	maxWait      = 604_800
@@ -153,9 +152,8 @@ func (l *loader) adminKey() domain.Secret {
 	if text == "" {
 		return ""
 	}
-	visible := !strings.ContainsFunc(text, func(r rune) bool { return r < '!' || r > '~' })
-	if len(text) < minAdminKey || len(text) > maxAdminKey || !visible {
-		l.fault(AdminKey, fmt.Sprintf("must have %d to %d visible ASCII characters", minAdminKey, maxAdminKey))
+	if !apikey.Valid(text) {
+		l.fault(AdminKey, fmt.Sprintf("must have %d to %d visible ASCII characters", apikey.MinLength, apikey.MaxLength))
 	}
 	return domain.Secret(text)
 }

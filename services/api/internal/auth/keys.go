@@ -13,12 +13,6 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// Bounds of the bootstrap key's length.
-const (
-	MinBootstrapKey = 32
-	MaxBootstrapKey = apikey.MaxLength
-)
-
 // ErrBootstrapKey is returned for a bootstrap key of the wrong form.
 var ErrBootstrapKey = errors.New("the admin key must be 32 to 256 visible ASCII characters")
 
@@ -104,7 +98,7 @@ func newBootstrap(key domain.Secret) (bootstrap, error) {
 	if text == "" {
 		return bootstrap{}, nil
 	}
-	if len(text) < MinBootstrapKey || len(text) > MaxBootstrapKey || !apikey.Visible(text) {
+	if !apikey.Valid(text) {
 		return bootstrap{}, ErrBootstrapKey
 	}
 	return sha256.Sum256([]byte(text)), nil

@@ -19,7 +19,6 @@ const (
 
 	formatParameter = "key-format"
 	maskedPrefix    = "****"
-	maxLength       = 256
 )
 
 // ReadFormat returns the format that the query asks for.

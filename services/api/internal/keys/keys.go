@@ -9,6 +9,7 @@ import (
 	"waybill.dev/services/api/internal/buckets"
 	"waybill.dev/services/api/internal/store/access"
 	"waybill.dev/services/api/internal/web"
+	"waybill.dev/shared/apikey"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/input"
 	"waybill.dev/shared/store"
@@ -206,10 +207,10 @@ func read(f *input.Form, maker Maker) (changes web.Changes[domain.APIKey], given
 	if at, ok := f.Time("expiresOn"); ok {
 		changes.Add(func(k *domain.APIKey) { k.ExpiresOn = at })
 	}
-	if text, ok := f.Text("key", 1, maxLength); ok {
+	if text, ok := f.Text("key", apikey.MinLength, apikey.MaxLength); ok {
 		imported, err := maker.Import(text)
 		if err != nil {
-			f.Fault("must be wbk_, 32 characters of A-Z a-z 0-9, _ and the checksum of the 32", "key")
+			f.Fault("must have visible ASCII characters only, and be one that Waybill made if it begins with wbk_", "key")
 			return changes, true
 		}
 		given = true
