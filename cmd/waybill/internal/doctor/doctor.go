@@ -154,6 +154,7 @@ func checks() []finding.Check[*site] {
 		check(groupBehind, "consumers", (*site).checkConsumers),
 		check(groupBehind, "unsettled", (*site).checkUnsettled),
 		check(groupEgress, "names", (*site).checkNames),
+		check(groupEgress, "domains", (*site).checkDomains),
 		check(groupEgress, "proxy", (*site).checkProxy),
 		check(groupEgress, "clock", (*site).checkClock),
 		check(groupEgress, "authorities", (*site).checkRoots),

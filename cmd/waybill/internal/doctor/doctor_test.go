@@ -175,6 +175,30 @@ func TestWhatIsAway(t *testing.T) {
 	}
 }
 
+// Browsers give cookies to all hosts of a registrable domain.
+func TestDomainsOfDeployments(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		public, deployments string
+		want                finding.Level
+	}{
+		{"https://waybill.example.com", "https://gateway.example.com", finding.Warning},
+		{"https://example.co.uk", "https://gateway.EXAMPLE.co.uk:8443", finding.Warning},
+		{"https://waybill.example.com", "https://example-apps.net", finding.OK},
+		{"https://waybill.example.co.uk", "https://apps.co.uk", finding.OK},
+		{"https://notexample.com", "https://example.com", finding.OK},
+		{"https://192.0.2.1", "https://gateway.localhost", finding.OK},
+		{"", "https://gateway.example.com", finding.Absent},
+		{"https://waybill.example.com", "", finding.Absent},
+	} {
+		o := options(t, map[string]string{settings.PublicURL: tc.public, settings.GatewayURL: tc.deployments})
+		o.Limit = 2 * time.Second
+		if f := find(t, doctor.Diagnose(t.Context(), o), "domains"); f.Level != tc.want {
+			t.Errorf("%s and %s: %+v", tc.public, tc.deployments, f)
+		}
+	}
+}
+
 func TestSettingsThatCantBeUsed(t *testing.T) {
 	t.Parallel()
 	o := options(t, map[string]string{settings.DatabaseURL: "mysql://x", settings.Retention: "never"})

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/net/publicsuffix"
+
 	"waybill.dev/cmd/internal/settings"
 	"waybill.dev/cmd/waybill/internal/finding"
 )
@@ -46,6 +48,25 @@ func (s *site) checkNames(ctx context.Context) []finding.Finding {
 		}
 	}
 	return found
+}
+
+// checkDomains says whether scripts of deployments' pages could set cookies for the console.
+func (s *site) checkDomains(context.Context) []finding.Finding {
+	u, err := url.Parse(s.Settings.PublicURL)
+	domain := s.Settings.GatewayDomain
+	if deployed, err := url.Parse(s.Settings.GatewayURL); err == nil && domain == "" {
+		domain = deployed.Hostname()
+	}
+	if err != nil || u.Hostname() == "" || domain == "" {
+		return one(finding.None("the settings name no public URL, or no domain of deployments"))
+	}
+	host := strings.ToLower(u.Hostname())
+	if shared, err := publicsuffix.EffectiveTLDPlusOne(domain); err == nil && (host == shared || strings.HasSuffix(host, "."+shared)) {
+		return one(finding.Warn(fmt.Sprintf("deployments (%s) and the console (%s) share the domain %s", domain, host, shared),
+			"A script on a deployment's page can set cookies for that whole domain, and so lock browsers out of the console.",
+			"give deployments a registrable domain of their own; docs/operators.md says how"))
+	}
+	return one(finding.Good(domain+" and "+host+" share no domain", "Browsers keep the cookies of deployments from the console."))
 }
 
 // checkProxy names the variables that other programs would take a proxy from.
