@@ -9,8 +9,9 @@ import (
 	"waybill.dev/shared/store/deployments"
 )
 
-// compiler returns what makes the site of a build.
+// compiler returns what makes the site of a build that has passed.
 func compiler(rules tenant.Rules) func(context.Context, *deployments.Source) (*site.Site, error) {
+	rules.Built = true
 	return func(ctx context.Context, source *deployments.Source) (*site.Site, error) {
 		made, faults := rules.Make(ctx, source.Format, source.Archive, &source.Build, source.Variables)
 		if err := ctx.Err(); err != nil {

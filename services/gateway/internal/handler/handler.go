@@ -21,8 +21,11 @@ type Env struct {
 	Folder fs.FS          // of the route files; it must not lead out of itself
 	// Egress says which addresses a back end may have besides private ones.
 	Egress *egress.Policy
-	// Strict lets back ends have no other addresses than those that Egress allows.
+	// Strict lets back ends have no other addresses than those that Egress allows, and answers reach no
+	// further than the deployment's host.
 	Strict bool
+	// Built is as in site.Limits.
+	Built bool
 	// Services checks back ends that are behind tunnels. If it is nil, none may be.
 	Services *upstream.Access
 	// Getenv has the values of `${env.NAME}`.

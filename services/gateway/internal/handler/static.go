@@ -31,6 +31,9 @@ func newStatic(options *input.Form, op *routefile.Operation, env *Env) route.Han
 		if err := route.CheckHeader(pair.Name, pair.Value); err != nil {
 			options.Fault(err.Error(), "headers", pair.Name)
 		}
+		if err := route.CheckUploaded(pair.Name, pair.Value); err != nil && env.Strict && !env.Built {
+			options.Fault(err.Error(), "headers", pair.Name)
+		}
 		header.Set(pair.Name, pair.Value)
 	}
 	status, given := options.Integer("status", 200, 599)

@@ -3,8 +3,10 @@ package policy
 import (
 	"context"
 	"net/http"
+	"strconv"
 
 	"waybill.dev/services/gateway/internal/route"
+	"waybill.dev/shared/input"
 )
 
 // change sets something to a value; what is there already may be left as it is.
@@ -66,11 +68,27 @@ func setHeadersInbound() Policy {
 func setHeadersOutbound() Policy {
 	return Policy{
 		Name: "set-headers-outbound", Export: "SetHeadersOutboundPolicy",
-		About:   "Sets headers of the answer.",
+		About: "Sets headers of the answer. In an uploaded deployment no `Set-Cookie` may have a `Domain` or a name that begins with `waybill`, and no " +
+			"`Clear-Site-Data` may clear cookies: that would reach other hosts than the deployment's own.",
 		Options: changesSchema("headers", "The headers, at most 100.", `, "format": "header-name"`, `, "format": "header-value"`),
 		Example: `{"headers": [{"name": "Cache-Control", "value": "max-age=60"}]}`,
-		New:     typed(func(o *setHeadersOptions, _ *Env) (Parts, []Fault) { return Parts{Out: setHeaders(o.Headers)}, nil }),
+		New: typed(func(o *setHeadersOptions, env *Env) (Parts, []Fault) {
+			return Parts{Out: setHeaders(o.Headers)}, o.reach(env)
+		}),
 	}
+}
+
+// reach says which headers of answers would reach beyond the host of an uploaded deployment.
+func (o *setHeadersOptions) reach(env *Env) (faults []Fault) {
+	if !env.Uploaded || env.Built {
+		return nil
+	}
+	for i, c := range o.Headers {
+		if err := route.CheckUploaded(c.Name, c.Value); err != nil {
+			faults = append(faults, Fault{Pointer: input.Pointer("headers", strconv.Itoa(i), "value"), Detail: err.Error()})
+		}
+	}
+	return faults
 }
 
 // In sets headers of the request. A back end gets them also where the caller's own of the

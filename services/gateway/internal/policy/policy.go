@@ -41,6 +41,8 @@ type Env struct {
 	Bucket string
 	// Uploaded tells that the files are a tenant's, who can't let in the keys of others.
 	Uploaded bool
+	// Built is as in site.Limits.
+	Built bool
 }
 
 // Parts is what a definition makes. Most have one of the two.

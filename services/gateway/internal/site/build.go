@@ -83,7 +83,7 @@ func (b *builder) definitions() {
 			b.policies[def.Name] = nil
 			continue
 		}
-		made, faults := b.limits.Policies.Make(&def, policy.Env{Account: b.limits.Account, Bucket: b.limits.Bucket, Uploaded: b.limits.Uploaded})
+		made, faults := b.limits.Policies.Make(&def, policy.Env{Account: b.limits.Account, Bucket: b.limits.Bucket, Uploaded: b.limits.Uploaded, Built: b.limits.Built})
 		b.policies[def.Name] = made
 		for _, message := range faults {
 			b.faults = append(b.faults, routefile.Fault{File: routefile.PolicyFile, Pointer: def.Pointer, Message: "policy " + def.Name + ": " + message})
@@ -111,7 +111,7 @@ func (b *builder) definitions() {
 func (b *builder) route(op *routefile.Operation) {
 	rt := &Route{
 		operation: op, place: len(b.site.routes), timeout: op.Timeout,
-		maxRequest: route.MaxRequest, maxResponse: route.MaxResponse, cors: b.cors[op.CORSPolicy],
+		maxRequest: route.MaxRequest, maxResponse: route.MaxResponse, cors: b.cors[op.CORSPolicy], uploaded: b.limits.Uploaded,
 	}
 	if rt.timeout == 0 {
 		rt.timeout = defaultTimeout
@@ -226,7 +226,7 @@ func (b *builder) handler(rt *Route) {
 		return // when all others are there
 	}
 	made, faults := handler.New(rt.operation, handler.Env{
-		Set: b.set, Folder: b.files, Egress: b.limits.Egress, Strict: b.limits.Uploaded, Getenv: b.variables, Services: b.limits.Services,
+		Set: b.set, Folder: b.files, Egress: b.limits.Egress, Strict: b.limits.Uploaded, Built: b.limits.Built, Getenv: b.variables, Services: b.limits.Services,
 	})
 	b.fault(rt.operation, faults...)
 	b.use(rt, made)

@@ -32,6 +32,7 @@ type Route struct {
 	needsWhole     bool // one of outbound looks at the body of the answer
 	passesBody     bool // neither inbound nor the handler needs the whole body of the request
 	instant        bool // there are no policies, and the handler waits for nothing: no deadline
+	uploaded       bool // what reaches beyond the deployment's host is left out of answers
 	gates          []route.Gate
 	timeout        time.Duration
 	// maxRequest and maxResponse are in bytes; the second is 0 for what may be longer.

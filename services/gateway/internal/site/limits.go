@@ -32,6 +32,9 @@ type Limits struct {
 	// Uploaded holds the files to what a tenant may ask for: no modules, back ends by the rules
 	// of Egress alone, and keys of Account alone.
 	Uploaded bool
+	// Built tells that the files have passed a build already, of an earlier version perhaps: what is left out of
+	// answers in any case is no fault of theirs.
+	Built bool
 	// Bucket is the one whose keys open the routes that name none; empty: any of the account.
 	Bucket string
 	// Services checks back ends that are behind tunnels. If it is nil, none may be.

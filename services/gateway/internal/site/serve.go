@@ -108,6 +108,9 @@ func (rt *Route) serve(w http.ResponseWriter, r *http.Request, request *route.Re
 		request.Received()
 	}()
 	buffer, response := rt.buffer(r.Context(), request, rt.Call(r.Context(), request))
+	if rt.uploaded {
+		route.KeepUploaded(response.Header)
+	}
 	copyHeader(w.Header(), response.Header)
 	rt.mark(w, r)
 	endBody(w, request, response)

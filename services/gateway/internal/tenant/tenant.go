@@ -35,6 +35,8 @@ const maxSchemas = 64_000
 type Rules struct {
 	// Egress says where back ends may be; nil: at public addresses by HTTPS.
 	Egress *egress.Policy
+	// Built is as in site.Limits.
+	Built bool
 	// Policies are those that route files may define; nil: the gateway's own, made for each site.
 	Policies *policy.Registry
 	// Services returns an error if a service behind a tunnel can't be used. If it is nil, every valid name is
@@ -66,7 +68,7 @@ func (r Rules) Compile(ctx context.Context, files fs.FS, build *domain.Build, va
 		values[name] = value.Reveal()
 	}
 	made, faults := site.Compile(files, values, site.Limits{
-		Account: build.Account, Egress: r.Egress, Uploaded: true, Schemas: budget, Policies: r.Policies,
+		Account: build.Account, Egress: r.Egress, Uploaded: true, Built: r.Built, Schemas: budget, Policies: r.Policies,
 		Bucket:   Bucket(build.Project, build.EnvironmentType),
 		Services: &upstream.Access{Account: build.Account, Project: build.Project, Environment: build.EnvironmentType, Check: r.Services},
 		Own: site.Variables{

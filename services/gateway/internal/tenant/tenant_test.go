@@ -116,6 +116,11 @@ func TestWalls(t *testing.T) { //nolint:paralleltest // it sets a variable of th
 		"a secret that is a rate":        {map[string]string{"a.oas.json": routes(handled("staticHandler", `{"body":""}`)), "policies.json": policies("rate-limit-inbound", "RateLimitInboundPolicy", `{"rateLimitBy":"$env(TOKEN)","requestsAllowed":1,"timeWindowMinutes":1}`)}, "rateLimitBy"},
 		"a secret that is a network":     {map[string]string{"a.oas.json": routes(handled("staticHandler", `{"body":""}`)), "policies.json": policies("ip-restriction-inbound", "IpRestrictionInboundPolicy", `{"allowedIpAddresses":["$env(TOKEN)"]}`)}, "handler/options"},
 		"a secret that is a policy's":    {map[string]string{"a.oas.json": routes(handled("staticHandler", `{"body":""}`)), "policies.json": policies("set-headers-inbound", "SetHeadersInboundPolicy", `{"headers":[{"name":"$env(BAD)","value":"x"}]}`)}, "name"},
+		"a cookie with a domain":         {map[string]string{"a.oas.json": routes(handled("staticHandler", `{"body":"","headers":{"Set-Cookie":"a=b; Domain=example.com"}}`))}, "headers/Set-Cookie must not give a cookie a Domain"},
+		"a cookie of Waybill's":          {map[string]string{"a.oas.json": routes(handled("staticHandler", `{"body":"","headers":{"set-cookie":"waybill=x"}}`))}, "Waybill's own"},
+		"a cookie in a variable":         {map[string]string{"a.oas.json": routes(handled("staticHandler", `{"body":"","headers":{"Set-Cookie":"$env(TOKEN)"}}`))}, "must be a cookie with a name"},
+		"a cookie that a policy sets":    {plants("Set-Cookie", "__Host-waybill=x; Secure; Path=/"), "handler/options/headers/0/value must not set a cookie"},
+		"clearing the neighbours":        {plants("Clear-Site-Data", `\"cookies\"`), "must not clear cookies"},
 		"a secret that is an MCP server": {map[string]string{"a.oas.json": routes(handled("mcpServerHandler", `{"operations":[{"file":"$env(TOKEN)","id":"op"}]}`))}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -150,6 +155,41 @@ func TestAllowed(t *testing.T) {
 				t.Error(faults)
 			}
 		})
+	}
+}
+
+// plants is a deployment with a policy that sets a header of its answers.
+func plants(name, value string) map[string]string {
+	return map[string]string{
+		"a.oas.json":    routes(`{"operationId":"op","x-gateway-route":{"handler":{"module":"$import(@gateway/runtime)","export":"staticHandler","options":{"body":"x"}},"policies":{"outbound":["p"]}}}`),
+		"policies.json": policies("set-headers-outbound", "SetHeadersOutboundPolicy", `{"headers":[{"name":"`+name+`","value":"`+value+`"}]}`),
+	}
+}
+
+// What a build of an earlier version has let pass is served, without what would reach beyond the
+// deployment's host.
+func TestAnswersReachNoOtherHost(t *testing.T) {
+	t.Parallel()
+	for name, files := range map[string]map[string]string{
+		"a cookie with a domain": {"a.oas.json": routes(handled("staticHandler", `{"body":"x","headers":{"Set-Cookie":"a=b; Domain=example.com"}}`))},
+		"a cookie of Waybill's":  plants("Set-Cookie", "waybill=x"),
+		"clearing":               plants("Clear-Site-Data", `\"*\"`),
+	} {
+		s, faults := compile(files, tenant.Rules{Built: true})
+		if len(faults) > 0 {
+			t.Fatalf("%s: %v", name, faults)
+		}
+		w := call(s, nil, "")
+		if w.Code != http.StatusOK || w.Header().Values("Set-Cookie") != nil || w.Header().Values("Clear-Site-Data") != nil {
+			t.Errorf("%s: %d %v", name, w.Code, w.Header())
+		}
+	}
+	s, faults := compile(plants("Set-Cookie", "session=1; Path=/; HttpOnly"), tenant.Rules{})
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	if got := call(s, nil, "").Header().Get("Set-Cookie"); got != "session=1; Path=/; HttpOnly" {
+		t.Errorf("a deployment's own cookie is %q", got)
 	}
 }
 
