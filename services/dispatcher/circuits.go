@@ -6,11 +6,10 @@ import (
 	"time"
 
 	"waybill.dev/services/dispatcher/internal/deliver"
+	"waybill.dev/shared/again"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/signal"
 )
-
-// adoptAgain is how long it takes until the circuits are read again when they could not be.
-const adoptAgain = time.Second
 
 // circuits looks, whenever this dispatcher has become the owner of webhooks, at what the owner
 // before said of their circuits: what it took with it, such as an open circuit, is told anew.
@@ -18,7 +17,7 @@ type circuits struct {
 	store     circuitStore
 	deliverer *deliver.Deliverer
 	log       *slog.Logger
-	changed   chan struct{}
+	changed   signal.Signal
 }
 
 // circuitStore has what dispatchers said.
@@ -28,39 +27,27 @@ type circuitStore interface {
 
 // own hears that a shard has become this dispatcher's, or another one's.
 func (c *circuits) own(_ int, owned bool) {
-	if !owned {
-		return
-	}
-	select {
-	case c.changed <- struct{}{}:
-	default:
+	if owned {
+		c.changed.Give()
 	}
 }
 
 // Run works until ctx is done.
 func (c *circuits) Run(ctx context.Context) error {
-	for failing := false; ; {
-		if !failing {
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-c.changed:
-			}
-		}
-		said, err := c.store.FailingCircuits(ctx)
-		if err == nil {
-			failing = false
-			c.deliverer.Adopt(said)
-			continue
-		}
-		if !failing {
-			c.log.Warn("the circuits can't be read; what the API says of them may be old", "error", err)
-			failing = true
-		}
+	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(adoptAgain):
+		case <-c.changed:
 		}
+		_ = again.Do(ctx, again.Loop{
+			First: time.Second, Longest: time.Second, Log: c.log, Fails: "the circuits can't be read; what the API says of them may be old",
+		}, func(func()) error {
+			said, err := c.store.FailingCircuits(ctx)
+			if err == nil {
+				c.deliverer.Adopt(said)
+			}
+			return err //nolint:wrapcheck // says what was being done
+		})
 	}
 }

@@ -30,10 +30,12 @@ import (
 	"waybill.dev/services/dispatcher/internal/record"
 	"waybill.dev/services/dispatcher/internal/retry"
 	"waybill.dev/services/dispatcher/internal/shard"
+	"waybill.dev/shared/again"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/egress"
 	"waybill.dev/shared/news"
+	"waybill.dev/shared/signal"
 	"waybill.dev/shared/store"
 )
 
@@ -137,7 +139,7 @@ func New(options Options) (*Dispatcher, error) {
 	d.owners.OnChange(d.due.Own)
 	d.owners.OnChange(d.queues.Own)
 	d.owners.OnChange(d.order.Own)
-	d.circuits = &circuits{store: d.database, deliverer: d.deliverer, log: options.Logger, changed: make(chan struct{}, 1)}
+	d.circuits = &circuits{store: d.database, deliverer: d.deliverer, log: options.Logger, changed: signal.New()}
 	d.owners.OnChange(d.circuits.own)
 	d.owners.OnBehind(d.stage.Yield)
 	d.index.OnChange(func(h *index.Hook) {
@@ -285,25 +287,16 @@ func (d *Dispatcher) suspect(ctx context.Context) {
 
 // ensure makes the streams, and tries until it succeeds.
 func (d *Dispatcher) ensure(ctx context.Context) error {
-	for warned := false; ; warned = true {
-		err := d.options.Bus.WaitReady(ctx)
-		if err == nil {
-			trying, cancel := context.WithTimeout(ctx, 10*time.Second)
-			err = d.options.Bus.Ensure(trying)
-			cancel()
+	return again.Do(ctx, again.Loop{
+		First: 500 * time.Millisecond, Longest: 500 * time.Millisecond, Log: d.options.Logger, Fails: "the streams can't be made; trying again",
+	}, func(func()) error {
+		if err := d.options.Bus.WaitReady(ctx); err != nil {
+			return err //nolint:wrapcheck // told to stop
 		}
-		if err == nil || ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if !warned {
-			d.options.Logger.Warn("the streams can't be made; trying again", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(500 * time.Millisecond):
-		}
-	}
+		trying, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		return d.options.Bus.Ensure(trying) //nolint:wrapcheck // says what was being done
+	})
 }
 
 // watch makes the streams again after each reconnection, as the server may have come

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -17,6 +18,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/signal"
 )
 
 // Options say how to reach the bus and how to keep its streams.
@@ -50,7 +52,7 @@ type Bus struct {
 	handles map[string]jetstream.Stream // by name; those that were looked up
 	sizes   map[string]int64            // of streams, as they were made last
 
-	listeners []chan struct{}
+	listeners []signal.Signal
 
 	acks acks
 
@@ -189,19 +191,14 @@ func (b *Bus) WaitReady(ctx context.Context) error {
 // Reconnects returns a channel that gets a value after each (re)connection; values
 // that nobody has taken yet fall together into one.
 func (b *Bus) Reconnects() (c <-chan struct{}, stop func()) {
-	listener := make(chan struct{}, 1)
+	listener := signal.New()
 	b.mu.Lock()
 	b.listeners = append(b.listeners, listener)
 	b.mu.Unlock()
 	return listener, func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		for i, l := range b.listeners {
-			if l == listener {
-				b.listeners = append(b.listeners[:i], b.listeners[i+1:]...)
-				return
-			}
-		}
+		b.listeners = slices.DeleteFunc(b.listeners, func(l signal.Signal) bool { return l == listener })
 	}
 }
 
@@ -209,10 +206,7 @@ func (b *Bus) notifyReconnect() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, listener := range b.listeners {
-		select {
-		case listener <- struct{}{}:
-		default:
-		}
+		listener.Give()
 	}
 }
 

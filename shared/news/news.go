@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"waybill.dev/shared/bus"
+	"waybill.dev/shared/signal"
 )
 
 // Kind is what has changed.
@@ -81,12 +82,12 @@ type Publisher struct {
 	mu      sync.Mutex
 	leases  map[string]time.Time
 	pending map[string]Changes
-	wake    chan struct{}
+	wake    signal.Signal
 }
 
 // NewPublisher returns a Publisher of news.
 func NewPublisher(b Bus) *Publisher {
-	return &Publisher{bus: b, leases: make(map[string]time.Time), pending: make(map[string]Changes), wake: make(chan struct{}, 1)}
+	return &Publisher{bus: b, leases: make(map[string]time.Time), pending: make(map[string]Changes), wake: signal.New()}
 }
 
 // Watched tells whether any account is watched: without that, there is nothing to note.
@@ -130,10 +131,7 @@ func (c Changes) Add(kind Kind, id string, limit int) {
 }
 
 func (p *Publisher) signal() {
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
+	p.wake.Give()
 }
 
 // Run hears who watches, and tells, until ctx ends.

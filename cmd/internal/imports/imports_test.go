@@ -21,6 +21,7 @@ const project = "waybill.dev/"
 // shared are the packages that services may build on. Each has one job that two
 // modules need; a new one needs a line in docs/decisions/0004-shared-packages.md too.
 var shared = []string{
+	"again",                             // what is tried until it succeeds
 	"apikey",                            // the key that a request carries, and who holds it
 	"authenticator",                     // who holds the API key of a request
 	"body",                              // bodies of requests in memory: at a pace, within a bound
@@ -46,6 +47,7 @@ var shared = []string{
 	"receiverauth/receiverauthtest",     // certificates, for tests
 	"requestid",                         // the name of a request
 	"seal",                              // encryption at rest
+	"signal",                            // what wakes a goroutine
 	"signature",                         // Standard Webhooks
 	"store",                             // the engine beneath the tables, on Postgres and SQLite
 	"store/accounts",                    // whose accounts there are
@@ -149,7 +151,7 @@ var rules = []struct {
 	{"waybill.dev/shared/store/auditlog", append(exact(families), "waybill.dev/services/api"), true, "dispatchers change nothing that anybody asked for"},
 	{"github.com/nats-io/nats.go", []string{"waybill.dev/shared/bus", "waybill.dev/cmd"}, true, "one package knows NATS; cmd opens connections and publishes as a guest"},
 	{"github.com/nats-io/nats-server", []string{"waybill.dev/cmd/waybill", "waybill.dev/cmd/internal"}, true, "only the all-in-one binary and tests carry a server"},
-	{"github.com/cenkalti/backoff", []string{"waybill.dev/shared/bus", "waybill.dev/services", "waybill.dev/cmd"}, true, "waits inside a process; deliveries wait in schedules on the bus"},
+	{"github.com/cenkalti/backoff", []string{"waybill.dev/shared/again", "waybill.dev/services", "waybill.dev/cmd"}, true, "waits inside a process; deliveries wait in schedules on the bus"},
 	{"code.dny.dev/ssrf", []string{"waybill.dev/shared/egress"}, false, "one package decides where callbacks may go"},
 	{"github.com/go-json-experiment/json", []string{"waybill.dev/shared/jsonscan", "waybill.dev/shared/input", "waybill.dev/shared/problem", "waybill.dev/services/api", "waybill.dev/services/gateway"}, false, "strict decoding of what comes from outside"},
 	{"github.com/spf13/", []string{"waybill.dev/cmd"}, false, "flags are read in cmd; services get Options"},

@@ -26,6 +26,7 @@ import (
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/seal"
+	"waybill.dev/shared/signal"
 	"waybill.dev/shared/store/pipeline"
 )
 
@@ -205,13 +206,8 @@ func (i *Instance) tellReceiver(h *boot.Handles) error {
 	if err != nil {
 		return fmt.Errorf("read receiver's address: %w", err)
 	}
-	changed := make(chan struct{}, 1)
-	stop, err := h.Bus.Listen(bus.SubjectConfig, func([]byte) {
-		select {
-		case changed <- struct{}{}:
-		default:
-		}
-	})
+	changed := signal.New()
+	stop, err := h.Bus.Listen(bus.SubjectConfig, func([]byte) { changed.Give() })
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/signal"
 	"waybill.dev/shared/store/pipeline"
 )
 
@@ -77,7 +78,7 @@ type Accepter struct {
 	began        time.Time     // the last of them
 	usual        time.Duration // what a commit takes of late
 	closed       bool
-	wake         chan struct{} // holds a token for each committer that should look
+	wake         signal.Signal // holds a token for each committer that should look
 }
 
 type submission struct {
@@ -99,7 +100,7 @@ func New(options Options) *Accepter {
 	return &Accepter{
 		store: options.Store, committers: n, metrics: m,
 		publisher: newPublisher(options.Bus, options.Logger, m), refusals: newRefusals(options.Logger, m),
-		wake: make(chan struct{}, n),
+		wake: make(signal.Signal, n),
 	}
 }
 
@@ -180,17 +181,9 @@ func (a *Accepter) enqueue(ctx context.Context, sub *submission) error {
 	a.queuedEvents += len(sub.Events)
 	a.queuedBytes += sub.bytes
 	if a.running == 0 || len(a.queue) == 1 || len(a.queue) >= crowd {
-		a.signal()
+		a.wake.Give()
 	}
 	return nil
-}
-
-// signal wakes one committer, if one sleeps.
-func (a *Accepter) signal() {
-	select {
-	case a.wake <- struct{}{}:
-	default:
-	}
 }
 
 func (a *Accepter) commitLoop(ctx context.Context) {
@@ -263,7 +256,7 @@ func (a *Accepter) take() (batch []*submission, wait time.Duration) {
 	if len(a.queue) == 0 {
 		a.queue = nil
 	} else {
-		a.signal() // another committer may take the rest
+		a.wake.Give() // another committer may take the rest
 	}
 	return batch, 0
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"waybill.dev/shared/bus"
+	"waybill.dev/shared/signal"
 )
 
 // What may be on its way to the bus at a time. What is over it is left to the relay,
@@ -27,10 +28,10 @@ type publisher struct {
 
 	mu       sync.Mutex
 	queue    []publication
-	wake     chan struct{}
+	wake     signal.Signal
 	inFlight int // queued or unacknowledged, under mu
 	bytes    int // of these, under mu
-	idle     chan struct{}
+	idle     signal.Signal
 	failing  atomic.Bool
 }
 
@@ -40,7 +41,7 @@ type publication struct {
 }
 
 func newPublisher(b Bus, log *slog.Logger, m *metrics) *publisher {
-	return &publisher{bus: b, log: log, metrics: m, wake: make(chan struct{}, 1), idle: make(chan struct{}, 1)}
+	return &publisher{bus: b, log: log, metrics: m, wake: signal.New(), idle: signal.New()}
 }
 
 // add queues an event, or leaves it to the relay when too many are on their way.
@@ -55,14 +56,7 @@ func (p *publisher) add(a bus.Accepted) {
 	p.bytes += len(a.Event.Payload)
 	p.queue = append(p.queue, publication{Accepted: a})
 	p.mu.Unlock()
-	p.signal(p.wake)
-}
-
-func (p *publisher) signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
+	p.wake.Give()
 }
 
 // run publishes until stop is closed and what is on its way is acknowledged, or has had
@@ -118,7 +112,7 @@ func (p *publisher) done(item publication, duplicate bool, err error) {
 		p.mu.Lock()
 		p.queue = append(p.queue, item)
 		p.mu.Unlock()
-		p.signal(p.wake)
+		p.wake.Give()
 		return
 	}
 	if err != nil {
@@ -135,6 +129,6 @@ func (p *publisher) done(item publication, duplicate bool, err error) {
 	last := p.inFlight == 0
 	p.mu.Unlock()
 	if last {
-		p.signal(p.idle)
+		p.idle.Give()
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"waybill.dev/services/api/internal/web"
 	"waybill.dev/shared/news"
 	"waybill.dev/shared/problem"
+	"waybill.dev/shared/signal"
 )
 
 // How many streams there may be at a time. A browser needs one for all of its pages.
@@ -125,7 +126,7 @@ func (s *Streams) join(account string) (*inbox, error) {
 		w.stop = stop
 		s.watched[account] = w
 	}
-	in := &inbox{wake: make(chan struct{}, 1), changes: make(news.Changes)}
+	in := &inbox{wake: signal.New(), changes: make(news.Changes)}
 	w.streams[in] = struct{}{}
 	s.open++
 	news.Watch(s.bus, account)
@@ -174,7 +175,7 @@ const maxWaiting = 256
 
 // inbox has the news that a stream has yet to send.
 type inbox struct {
-	wake chan struct{}
+	wake signal.Signal
 
 	mu      sync.Mutex
 	changes news.Changes
@@ -193,10 +194,7 @@ func (in *inbox) put(changes news.Changes) {
 		}
 	}
 	in.mu.Unlock()
-	select {
-	case in.wake <- struct{}{}:
-	default:
-	}
+	in.wake.Give()
 }
 
 // take returns what is to be sent now.

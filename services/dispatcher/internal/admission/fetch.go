@@ -7,8 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
-
+	"waybill.dev/shared/again"
 	"waybill.dev/shared/bus"
 )
 
@@ -35,51 +34,31 @@ const (
 // Events hands the events of EVENTS to handle, one after the other, until ctx is done. Each
 // is in inFlight from its arrival on; those that handle did not get are given back at the
 // end.
-func Events(ctx context.Context, from Bus, log *slog.Logger, inFlight *Messages, handle func(*bus.Message)) error {
+func Events(ctx context.Context, from Bus, log *slog.Logger, inFlight *Messages, handle func(*bus.Message)) {
 	f := &fetching{
 		stream: from.Stream(bus.StreamEvents), name: bus.ConsumerFanout, inFlight: inFlight, handle: handle,
 		options: bus.FetchOptions{Wait: eventsWait, Heartbeat: eventsHeartbeat},
 	}
-	return GoOn(ctx, log, f.name, f.run)
+	GoOn(ctx, log, f.name, func(works func()) error { return f.run(ctx, works) })
 }
 
 // Records hands the messages of RECORDS to handle, in order, until ctx is done, as Events
 // does. Among all that consume them the server serves one.
-func Records(ctx context.Context, from Bus, log *slog.Logger, inFlight *Messages, handle func(*bus.Message)) error {
+func Records(ctx context.Context, from Bus, log *slog.Logger, inFlight *Messages, handle func(*bus.Message)) {
 	f := &fetching{
 		stream: from.Stream(bus.StreamRecords), name: bus.ConsumerRecord, inFlight: inFlight, handle: handle,
 		always: true, options: bus.FetchOptions{Wait: recordsWait, Pinned: true},
 	}
-	return GoOn(ctx, log, f.name, f.run)
+	GoOn(ctx, log, f.name, func(works func()) error { return f.run(ctx, works) })
 }
 
 // GoOn keeps a consumption going until ctx is done: through reconnections, lost heartbeats, and a server that
-// came back without its streams. once shows by working that it works.
-func GoOn(ctx context.Context, log *slog.Logger, name string, once func(ctx context.Context, working func()) error) error {
-	wait := backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(100*time.Millisecond), backoff.WithMaxInterval(2*time.Second), backoff.WithMaxElapsedTime(0))
-	failing := false
-	for {
-		err := once(ctx, func() {
-			if failing {
-				log.Info("messages are consumed again", "consumer", name)
-				failing = false
-			}
-			wait.Reset()
-		})
-		if ctx.Err() != nil {
-			return nil //nolint:nilerr // asked to stop
-		}
-		if !failing {
-			log.Warn("messages can't be consumed; trying again", "consumer", name, "error", err)
-			failing = true
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(wait.NextBackOff()):
-		}
-	}
+// came back without its streams. once shows by works that it works.
+func GoOn(ctx context.Context, log *slog.Logger, name string, once func(works func()) error) {
+	_ = again.Do(ctx, again.Loop{
+		First: 100 * time.Millisecond, Longest: 2 * time.Second, Log: log,
+		Fails: "messages can't be consumed; trying again", Works: "messages are consumed again", About: []any{"consumer", name},
+	}, once)
 }
 
 // fetching consumes a stream by fetches. Unlike a continuous pull it leaves nothing in the

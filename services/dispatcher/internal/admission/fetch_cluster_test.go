@@ -82,14 +82,12 @@ func TestConsumptionOutlastsTheLossOfAServer(t *testing.T) {
 		t.Fatalf("publish: %v", err)
 	}
 	taking, takeOne := context.WithCancel(t.Context())
-	if err := admission.Events(taking, b, discard, admission.NewMessages(nil), func(m *bus.Message) {
+	admission.Events(taking, b, discard, admission.NewMessages(nil), func(m *bus.Message) {
 		if m.Repeated {
 			t.Error("the first time counts as a repeat")
 		}
 		takeOne()
-	}); err != nil {
-		t.Fatalf("consume: %v", err)
-	}
+	})
 
 	fanout, err := js.Consumer(t.Context(), bus.StreamEvents, "fanout")
 	if err != nil {

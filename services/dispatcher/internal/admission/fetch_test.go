@@ -42,8 +42,8 @@ func TestRecordsComeAsPublishedInOrder(t *testing.T) {
 		}
 	}
 	var got []domain.RecordBatch
-	for _, m := range take(t, len(sent), func(ctx context.Context, handle func(*bus.Message)) error {
-		return admission.Records(ctx, b, discard, admission.NewMessages(nil), handle)
+	for _, m := range take(t, len(sent), func(ctx context.Context, handle func(*bus.Message)) {
+		admission.Records(ctx, b, discard, admission.NewMessages(nil), handle)
 	}) {
 		batch, err := record.Parse(m.Body())
 		if err != nil {
@@ -66,7 +66,7 @@ func TestConsumptionGoesOnAfterTheBusWasLost(t *testing.T) {
 	var consuming sync.WaitGroup
 	consuming.Go(func() {
 		inFlight := admission.NewMessages(nil)
-		_ = admission.Events(ctx, b, discard, inFlight, func(m *bus.Message) { m.Ack(); inFlight.Done(m); got <- string(m.Body()) })
+		admission.Events(ctx, b, discard, inFlight, func(m *bus.Message) { m.Ack(); inFlight.Done(m); got <- string(m.Body()) })
 	})
 	if err := publish(b, event()); err != nil {
 		t.Fatalf("publish: %v", err)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"waybill.dev/shared/bus"
+	"waybill.dev/shared/signal"
 )
 
 // Messages are the messages of one stream that are worked upon. The server is notified about
@@ -16,7 +17,7 @@ type Messages struct {
 	mu       sync.Mutex
 	messages map[bus.Position]held
 	moves    uint64
-	first    chan struct{} // has a value once a message came that was the only one
+	first    signal.Signal // has a value once a message came that was the only one
 }
 
 type held struct {
@@ -28,12 +29,12 @@ type held struct {
 // NewMessages returns an empty one whose messages take their bytes of room until Done; nil: without a
 // bound.
 func NewMessages(room *Budget) *Messages {
-	return &Messages{every: bus.ProgressInterval, room: room, messages: make(map[bus.Position]held), first: make(chan struct{}, 1)}
+	return &Messages{every: bus.ProgressInterval, room: room, messages: make(map[bus.Position]held), first: signal.New()}
 }
 
 // NewRecords is NewMessages for messages of RECORDS.
 func NewRecords(room *Budget) *Messages {
-	return &Messages{every: bus.RecordsProgressInterval, room: room, messages: make(map[bus.Position]held), first: make(chan struct{}, 1)}
+	return &Messages{every: bus.RecordsProgressInterval, room: room, messages: make(map[bus.Position]held), first: signal.New()}
 }
 
 // Add takes a message in flight; false: this very message is in flight already and this is
@@ -48,10 +49,7 @@ func (h *Messages) Add(m *bus.Message) bool {
 	h.messages[m.Position()] = held{m, time.Now(), size}
 	h.moves++
 	if len(h.messages) == 1 {
-		select {
-		case h.first <- struct{}{}:
-		default:
-		}
+		h.first.Give()
 	}
 	if h.room != nil {
 		h.room.Take(size)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"waybill.dev/shared/signal"
 )
 
 // Options of a Process.
@@ -29,7 +31,7 @@ type Process struct {
 	waiting  atomic.Int64  // of these, those that wait for the limiter
 	hanging  atomic.Int64  // of these, those without an answer for HangAfter
 	limit    int64         // of attempts in flight at once
-	room     chan struct{} // gets a value when fast or wide falls below its limit
+	room     signal.Signal // gets a value when fast or wide falls below its limit
 }
 
 // NewProcess returns a process that has taken on nothing.
@@ -41,7 +43,7 @@ func NewProcess(options Options) *Process {
 	if options.Tight == nil {
 		options.Tight = never
 	}
-	return &Process{Overload: newOverload(), options: options, limit: attemptsLimit(), room: make(chan struct{}, 1)}
+	return &Process{Overload: newOverload(), options: options, limit: attemptsLimit(), room: signal.New()}
 }
 
 // Room waits until another event may be taken. Its error is ctx's.
@@ -66,10 +68,7 @@ func (p *Process) Take(wide bool) {
 // Release counts it out.
 func (p *Process) Release(wide bool) {
 	if count, limit := p.counter(wide); count.Add(-1) == limit-1 {
-		select {
-		case p.room <- struct{}{}:
-		default:
-		}
+		p.room.Give()
 	}
 }
 

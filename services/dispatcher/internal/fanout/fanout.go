@@ -130,7 +130,8 @@ func (f *Fanout) Run(ctx context.Context) error {
 	asking.Go(func() { f.askOn(ctx) })
 	asking.Go(func() { f.makeRoom(ctx) })
 	defer f.aside.wait()
-	return admission.Events(ctx, f.options.Bus, f.options.Logger, f.inFlight, func(m *bus.Message) { f.handle(ctx, m) })
+	admission.Events(ctx, f.options.Bus, f.options.Logger, f.inFlight, func(m *bus.Message) { f.handle(ctx, m) })
+	return nil
 }
 
 // Attend keeps the events in flight from going to others, until ctx is done. It outlives Run.

@@ -13,10 +13,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
-
+	"waybill.dev/shared/again"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/envelope"
+	"waybill.dev/shared/signal"
 )
 
 // Store reads the webhooks.
@@ -65,7 +65,7 @@ type Index struct {
 	costly atomic.Int64 // lists that are
 
 	loadedAt time.Time // of the loading goroutine
-	poke     chan struct{}
+	poke     signal.Signal
 }
 
 type subscription struct {
@@ -83,7 +83,7 @@ func New(options Options) *Index {
 		ahead:    make(map[domain.WebhookID]healthNews),
 		faulty:   make(map[domain.WebhookID]struct{}),
 		asked:    make(map[domain.WebhookID][]func(*Hook, error)),
-		poke:     make(chan struct{}, 1),
+		poke:     signal.New(),
 	}
 }
 
@@ -178,12 +178,7 @@ func (x *Index) Await(ctx context.Context, version int64) error {
 }
 
 // Poke makes the index ask the database now.
-func (x *Index) Poke() {
-	select {
-	case x.poke <- struct{}{}:
-	default:
-	}
-}
+func (x *Index) Poke() { x.poke.Give() }
 
 // Run loads the index and keeps it up to date until ctx is done.
 func (x *Index) Run(ctx context.Context) error {
@@ -195,36 +190,18 @@ func (x *Index) Run(ctx context.Context) error {
 	defer x.stop()
 	ticker := time.NewTicker(PollInterval)
 	defer ticker.Stop()
-	wait := backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(200*time.Millisecond), backoff.WithMaxInterval(5*time.Second), backoff.WithMaxElapsedTime(0))
-	var retry <-chan time.Time
-	failing := false
-	for {
-		pokes := x.poke
-		if err := x.load(ctx); err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
-			if !failing {
-				x.options.Logger.Warn("webhooks can't be read from the database; the known ones stay in use", "error", err)
-			}
-			// A poke must not turn the wait into a busy loop.
-			failing, retry, pokes = true, time.After(wait.NextBackOff()), nil
-		} else {
-			if failing {
-				x.options.Logger.Info("webhooks can be read from the database again")
-			}
-			failing, retry = false, nil
-			wait.Reset()
-		}
+	for again.Do(ctx, again.Loop{
+		First: 200 * time.Millisecond, Longest: 5 * time.Second, Log: x.options.Logger,
+		Fails: "webhooks can't be read from the database; the known ones stay in use", Works: "webhooks can be read from the database again",
+	}, func(func()) error { return x.load(ctx) }) == nil {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-retry:
-		case <-pokes:
+		case <-x.poke:
 		case <-ticker.C:
 		}
 	}
+	return nil
 }
 
 // The first load reads every webhook, which took 0.26 ms each on a busy machine.

@@ -10,9 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
-
+	"waybill.dev/shared/again"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/signal"
 )
 
 // Publisher stores batches on the bus; done is called exactly once.
@@ -78,9 +78,9 @@ type Emitter struct {
 	idle       *sync.Cond // pending is empty and nothing is under way
 	publishing int
 
-	wake   chan struct{} // something is pending
-	full   chan struct{} // enough of it
-	inTurn chan struct{} // an ordered delivery's outcome, too
+	wake   signal.Signal // something is pending
+	full   signal.Signal // enough of it
+	inTurn signal.Signal // an ordered delivery's outcome, too
 	slots  chan struct{}
 }
 
@@ -88,8 +88,8 @@ type Emitter struct {
 // outcomes at a time, of which no batch has more; Run makes it work.
 func NewEmitter(publisher Publisher, rows int, most int64, log *slog.Logger) *Emitter {
 	e := &Emitter{
-		publisher: publisher, log: log, enough: min(rows, enough), most: most, wake: make(chan struct{}, 1), full: make(chan struct{}, 1),
-		inTurn: make(chan struct{}, 1), slots: make(chan struct{}, outstanding),
+		publisher: publisher, log: log, enough: min(rows, enough), most: most, wake: signal.New(), full: signal.New(),
+		inTurn: signal.New(), slots: make(chan struct{}, outstanding),
 	}
 	e.idle = sync.NewCond(&e.mu)
 	return e
@@ -110,19 +110,12 @@ func (e *Emitter) Emit(item Item) {
 	e.mu.Unlock()
 	switch n {
 	case 1:
-		signal(e.wake)
+		e.wake.Give()
 	case e.enough:
-		signal(e.full)
+		e.full.Give()
 	}
 	if item.Outcome != nil && item.Outcome.Sequence > 0 {
-		signal(e.inTurn)
-	}
-}
-
-func signal(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
+		e.inTurn.Give()
 	}
 }
 
@@ -256,28 +249,18 @@ func weight(item *Item) int {
 
 func (e *Emitter) store(ctx context.Context, items []Item) {
 	defer func() { <-e.slots }()
-	wait := backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(50*time.Millisecond), backoff.WithMaxInterval(2*time.Second), backoff.WithMaxElapsedTime(0))
 	stored := make(chan error, 1)
-	for failing := false; ; failing = true {
+	if again.Do(ctx, again.Loop{
+		First: 50 * time.Millisecond, Longest: 2 * time.Second, Log: e.log,
+		Fails: "records can't be stored on the bus; trying again", About: []any{"items", len(items)},
+	}, func(func()) error {
 		e.publisher.PublishRecords(Encode(gather(items, e.publisher.Server())), func(err error) { stored <- err })
-		err := <-stored
-		if err == nil {
-			break
-		}
-		if !failing {
-			e.log.Warn("records can't be stored on the bus; trying again", "items", len(items), "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			e.finished(items)
-			return
-		case <-time.After(wait.NextBackOff()):
-		}
-	}
-	for i := range items {
-		if items[i].Done != nil {
-			items[i].Done()
+		return <-stored
+	}) == nil {
+		for i := range items {
+			if items[i].Done != nil {
+				items[i].Done()
+			}
 		}
 	}
 	e.finished(items)

@@ -3,15 +3,14 @@ package record
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"waybill.dev/services/dispatcher/internal/admission"
+	"waybill.dev/shared/again"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store/recorder"
@@ -105,27 +104,23 @@ func (s *Stage) Run(ctx context.Context) error {
 	attending, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	go func() { _ = s.inFlight.Run(attending) }()
-	var err error
-	for ctx.Err() == nil && err == nil {
-		err = s.consume(ctx, messages)
+	for ctx.Err() == nil {
+		s.consume(ctx, messages)
 	}
 	close(messages)
 	<-written
-	if err != nil {
-		return fmt.Errorf("consume records: %w", err)
-	}
 	return nil
 }
 
 // consume takes records until this process's turn ends, or waits until it comes.
-func (s *Stage) consume(ctx context.Context, messages chan<- *bus.Message) error {
+func (s *Stage) consume(ctx context.Context, messages chan<- *bus.Message) {
 	yields, turned := s.turn()
 	if yields {
 		select {
 		case <-turned:
 		case <-ctx.Done():
 		}
-		return nil
+		return
 	}
 	consuming, stop := context.WithCancel(ctx)
 	defer stop()
@@ -136,7 +131,7 @@ func (s *Stage) consume(ctx context.Context, messages chan<- *bus.Message) error
 		case <-consuming.Done():
 		}
 	}()
-	return admission.Records(consuming, s.source, s.log, s.inFlight, func(m *bus.Message) {
+	admission.Records(consuming, s.source, s.log, s.inFlight, func(m *bus.Message) {
 		select {
 		case messages <- m:
 		case <-consuming.Done():
@@ -253,39 +248,22 @@ func (s *Stage) unreadable(m *bus.Message, cause error) {
 
 // store writes until it succeeds; false: ctx was done first.
 func (s *Stage) store(ctx context.Context, taken []*bus.Message, batches []domain.RecordBatch) bool {
-	wait := backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(100*time.Millisecond), backoff.WithMaxInterval(2*time.Second), backoff.WithMaxElapsedTime(0))
-	for failing := false; ; {
+	return again.Do(ctx, again.Loop{
+		First: 100 * time.Millisecond, Longest: 2 * time.Second, Log: s.log,
+		Fails: "records can't be written to the database; they wait on the bus", Works: "records can be written to the database again",
+	}, func(func()) error {
 		// Not ctx: a write that has begun when the process is told to stop is finished.
 		writing, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTime)
+		defer cancel()
 		start := time.Now()
 		result, err := s.writer.Record(writing, batches)
-		cancel()
-		if err == nil {
-			if len(taken) > 0 {
-				s.metrics.observe(result, time.Since(start), taken[0].Time)
-			}
-			if failing {
-				s.log.Info("records can be written to the database again")
-			}
-			return true
+		if err != nil {
+			s.metrics.failures.Inc()
+		} else if len(taken) > 0 {
+			s.metrics.observe(result, time.Since(start), taken[0].Time)
 		}
-		if !failing {
-			level := slog.LevelWarn
-			if !errors.Is(err, domain.ErrUnavailable) {
-				// Leaving them out would have their events sent again: an operator must look.
-				level = slog.LevelError
-			}
-			s.log.Log(ctx, level, "records can't be written to the database; they wait on the bus", "error", err)
-			failing = true
-		}
-		s.metrics.failures.Inc()
-		select {
-		case <-ctx.Done():
-			return false
-		case <-time.After(wait.NextBackOff()):
-		}
-	}
+		return err //nolint:wrapcheck // says what was being done
+	}) == nil
 }
 
 type stageMetrics struct {

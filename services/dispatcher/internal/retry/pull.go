@@ -11,12 +11,12 @@ import (
 
 // consume takes the due deliveries of a shard until ctx is done. Among all that consume a shard the server
 // serves one.
-func (d *Due) consume(ctx context.Context, shard int) error {
+func (d *Due) consume(ctx context.Context, shard int) {
 	name := bus.DueConsumer(shard)
-	return admission.GoOn(ctx, d.log, name, func(ctx context.Context, working func()) error {
+	admission.GoOn(ctx, d.log, name, func(works func()) error {
 		consumer, err := d.bus.Stream(bus.StreamRetries).Consumer(ctx, name)
 		for err == nil {
-			err = d.pull(ctx, consumer, working)
+			err = d.pull(ctx, consumer, works)
 		}
 		return err
 	})
@@ -35,7 +35,7 @@ const (
 
 // pull takes due deliveries by a continuous pull until there is no room for more of them;
 // what the client has of them then is given back.
-func (d *Due) pull(ctx context.Context, consumer *bus.Consumer, working func()) error {
+func (d *Due) pull(ctx context.Context, consumer *bus.Consumer, works func()) error {
 	options := bus.PullOptions{Messages: dueAhead, Expiry: dueExpiry, Heartbeat: dueHeartbeat}
 	if d.room != nil {
 		// The client asks for more when half of it is handled, so it may have twice as much.
@@ -56,7 +56,7 @@ func (d *Due) pull(ctx context.Context, consumer *bus.Consumer, working func()) 
 		if err != nil {
 			return err
 		}
-		working()
+		works()
 		d.handle(ctx, m)
 	}
 	return nil

@@ -71,7 +71,7 @@ func (d *Due) Run(ctx context.Context) error {
 	d.mu.Lock()
 	d.begin = func(shard int) func() {
 		consuming, stop := context.WithCancel(ctx)
-		d.workers.Go(func() { _ = d.consume(consuming, shard) })
+		d.workers.Go(func() { d.consume(consuming, shard) })
 		return stop
 	}
 	for shard := range domain.Shards {

@@ -21,6 +21,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/singleflight"
 
+	"waybill.dev/shared/signal"
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/domains"
 )
@@ -67,7 +68,7 @@ type Authority struct {
 	config  *certmagic.Config
 	cache   *certmagic.Cache
 	flights singleflight.Group
-	changes chan struct{}
+	changes signal.Signal
 	lacking lacking
 
 	mu     sync.Mutex
@@ -87,7 +88,7 @@ func New(o Options) (*Authority, error) {
 		return nil, fmt.Errorf("make authority: %w", err)
 	}
 	a := &Authority{
-		options: o, proofs: &proofs{store: o.Store}, storage: newStorage(o.Store, owner), changes: make(chan struct{}, 1),
+		options: o, proofs: &proofs{store: o.Store}, storage: newStorage(o.Store, owner), changes: signal.New(),
 		failed: make(map[string]time.Time), known: make(map[string]struct{}),
 	}
 	a.ended, a.end = context.WithCancel(context.Background())

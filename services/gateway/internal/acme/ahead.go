@@ -24,12 +24,7 @@ const (
 )
 
 // Changed has missing certificates looked for. It does not wait.
-func (a *Authority) Changed() {
-	select {
-	case a.changes <- struct{}{}:
-	default:
-	}
-}
+func (a *Authority) Changed() { a.changes.Give() }
 
 // Run fetches certificates before they are asked for, and renews them, until ctx ends. One process
 // fetches ahead; each renews what it has in memory, and all see to it that it is done once.

@@ -15,6 +15,7 @@ import (
 	"waybill.dev/services/gateway/internal/tenant"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/signal"
 	"waybill.dev/shared/store/deployments"
 )
 
@@ -66,24 +67,19 @@ type Builder struct {
 	options Options
 	metrics *metrics
 	limit   time.Duration // of a build
-	nudges  chan struct{}
+	nudges  signal.Signal
 }
 
 // New returns a builder.
 func New(o Options) *Builder {
-	return &Builder{options: o, metrics: newMetrics(o.Registerer), limit: limit, nudges: make(chan struct{}, 1)}
+	return &Builder{options: o, metrics: newMetrics(o.Registerer), limit: limit, nudges: signal.New()}
 }
 
 // Run makes builds until ctx ends. One that is in hand then is given back.
 func (b *Builder) Run(ctx context.Context) error {
 	reconnects, stop := b.options.Bus.Reconnects()
 	defer stop()
-	unlisten, err := b.options.Bus.Listen(bus.SubjectGateway, func([]byte) {
-		select {
-		case b.nudges <- struct{}{}:
-		default:
-		}
-	})
+	unlisten, err := b.options.Bus.Listen(bus.SubjectGateway, func([]byte) { b.nudges.Give() })
 	if err != nil {
 		return fmt.Errorf("hear of builds: %w", err)
 	}

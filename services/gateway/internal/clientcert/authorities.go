@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"waybill.dev/shared/bus"
+	"waybill.dev/shared/signal"
 	"waybill.dev/shared/store/clientcas"
 )
 
@@ -43,7 +44,7 @@ type Authorities struct {
 	store  Store
 	bus    Bus
 	logger *slog.Logger
-	nudges chan struct{}
+	nudges signal.Signal
 	// byAccount is replaced at each change; nil: nothing was read yet.
 	byAccount atomic.Pointer[map[string]*set]
 
@@ -61,7 +62,7 @@ type authority struct {
 
 // New returns one that knows nothing before Run.
 func New(store Store, b Bus, logger *slog.Logger) *Authorities {
-	return &Authorities{store: store, bus: b, logger: logger, nudges: make(chan struct{}, 1), byID: make(map[string]authority)}
+	return &Authorities{store: store, bus: b, logger: logger, nudges: signal.New(), byID: make(map[string]authority)}
 }
 
 // Ready tells whether it is known which CAs there are.
@@ -71,7 +72,7 @@ func (a *Authorities) Ready() bool { return a.byAccount.Load() != nil }
 func (a *Authorities) Run(ctx context.Context) error {
 	reconnects, stop := a.bus.Reconnects()
 	defer stop()
-	unlisten, err := a.bus.Listen(bus.SubjectGateway, func([]byte) { a.nudge() })
+	unlisten, err := a.bus.Listen(bus.SubjectGateway, func([]byte) { a.nudges.Give() })
 	if err != nil {
 		return fmt.Errorf("hear of CA certificates: %w", err)
 	}
@@ -92,13 +93,6 @@ func (a *Authorities) Run(ctx context.Context) error {
 		case <-reconnects:
 		case <-tick.C:
 		}
-	}
-}
-
-func (a *Authorities) nudge() {
-	select {
-	case a.nudges <- struct{}{}:
-	default:
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	"waybill.dev/shared/body"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/edge"
+	"waybill.dev/shared/signal"
 	"waybill.dev/shared/store/deployments"
 	"waybill.dev/shared/store/domains"
 )
@@ -99,7 +100,7 @@ type Rollout struct {
 	// byName is replaced at each change; nil: nothing was read yet.
 	byName atomic.Pointer[map[string]*deployment]
 	byHost atomic.Pointer[map[string]*hosts.Domain] // likewise
-	nudges chan struct{}
+	nudges signal.Signal
 	slots  chan struct{}  // one for each table that is being made
 	making sync.WaitGroup // those who make tables
 
@@ -121,7 +122,7 @@ func New(o Options) *Rollout {
 	if o.InFlight == 0 {
 		o.InFlight = DefaultInFlight
 	}
-	r := &Rollout{options: o, nudges: make(chan struct{}, 1), slots: make(chan struct{}, makers), loaded: make(map[*deployment]struct{})}
+	r := &Rollout{options: o, nudges: signal.New(), slots: make(chan struct{}, makers), loaded: make(map[*deployment]struct{})}
 	r.metrics = newMetrics(o.Registerer, r)
 	return r
 }
@@ -130,12 +131,7 @@ func New(o Options) *Rollout {
 func (r *Rollout) Ready() bool { return r.byName.Load() != nil && r.byHost.Load() != nil }
 
 // Nudge has changes looked for at once.
-func (r *Rollout) Nudge() {
-	select {
-	case r.nudges <- struct{}{}:
-	default:
-	}
-}
+func (r *Rollout) Nudge() { r.nudges.Give() }
 
 // Deployment returns what answers for a deployment, and whose it is. The answer to a name that
 // nobody has says no more than that.

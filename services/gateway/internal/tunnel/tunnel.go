@@ -15,6 +15,7 @@ import (
 
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/signal"
 	"waybill.dev/shared/store/tunnels"
 )
 
@@ -72,7 +73,7 @@ type Options struct {
 type Tunnels struct {
 	options Options
 	metrics *metrics
-	nudges  chan struct{}
+	nudges  signal.Signal
 	lookUps chan struct{} // one for each token that is looked up
 	work    sync.WaitGroup
 	answers *answers
@@ -110,7 +111,7 @@ type tunnelOf struct {
 // New returns Tunnels that know of none before Run.
 func New(o Options) *Tunnels {
 	t := &Tunnels{
-		options: o, nudges: make(chan struct{}, 1), lookUps: make(chan struct{}, maxLookUps),
+		options: o, nudges: signal.New(), lookUps: make(chan struct{}, maxLookUps),
 		byID: make(map[string]*tunnelOf), services: make(map[serviceKey]service), opening: make(map[string]*rate.Limiter),
 	}
 	t.answers = &answers{bus: o.Bus, prefix: bus.NewAnswers(), waiting: make(map[string]chan bus.Part)}
@@ -120,12 +121,7 @@ func New(o Options) *Tunnels {
 }
 
 // Nudge makes Run read changes at once.
-func (t *Tunnels) Nudge() {
-	select {
-	case t.nudges <- struct{}{}:
-	default:
-	}
-}
+func (t *Tunnels) Nudge() { t.nudges.Give() }
 
 // Run applies changes until ctx ends. Then it ends all connections.
 func (t *Tunnels) Run(ctx context.Context) error {
