@@ -77,7 +77,7 @@ func TestDeliveries(t *testing.T) {
 			"status": "failed", "reason": "scheduleExhausted", "attemptCount": 1., "nextAttemptAt": nil, "test": false,
 			"class": "http_5xx", "statusCode": 500.,
 			"attempts": []any{map[string]any{
-				"number": 1., "durationMs": 120., "status": 500., "class": "http_5xx", "responseBody": "out of order",
+				"number": 1., "durationMs": 120., "status": 500., "class": "http_5xx", "responseBody": "out of order", "responseBodyTruncated": true,
 				"url": "https://receiver.example/hooks", "remoteAddress": "192.0.2.10:443", "phases": map[string]any{"firstByteMs": 76.25},
 				"requestHeaders": fields(
 					"Host", "receiver.example", "Content-Length", "9", "Content-Type", "application/json", "User-Agent", "Waybill/test",

@@ -448,7 +448,7 @@ func (r *rig) deliver(webhook, eventID string, status domain.Status, reason stri
 				&transcript.Sent{URL: "https://receiver.example/hooks", UserAgent: "Waybill/test", Signature: "v1,c2ln", Own: []string{"X-Own"}, BodySize: 9},
 				&transcript.Got{
 					Remote: netip.MustParseAddrPort("192.0.2.10:443"), Header: http.Header{"Server": {"nginx"}, "Set-Cookie": {"hunter2"}},
-					Phases: domain.Phases{FirstByte: 76_250 * time.Microsecond},
+					Truncated: true, Phases: domain.Phases{FirstByte: 76_250 * time.Microsecond},
 				}),
 		},
 	}

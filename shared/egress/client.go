@@ -20,7 +20,7 @@ import (
 const (
 	MaxRead        = 16 << 10 // bytes of a body that are read
 	MaxKept        = 4 << 10  // bytes of it that are kept
-	maxHeaderBytes = 32 << 10 // of its header, that of 1xx answers included
+	maxHeaderBytes = 64 << 10 // of its header, that of 1xx answers included
 	maxAttempt     = 30 * time.Second
 )
 
@@ -111,8 +111,10 @@ type Response struct {
 	// Body has at most MaxKept bytes of the answer's body, unless all of it is asked for. It is
 	// valid UTF-8 without U+0000.
 	Body string
-	Code Code
-	Err  *Error // for the operator's log; customers get Err.Text()
+	// Truncated: the answer's body had more than Body, or was replaced by what takes more.
+	Truncated bool
+	Code      Code
+	Err       *Error // for the operator's log; customers get Err.Text()
 }
 
 // Post sends r once and reads the answer. It checks the URL again, connects to no address
@@ -170,7 +172,7 @@ func (c *Client) exchange(ctx context.Context, deadline time.Time, w *wire, firs
 	response.Phases.FirstByte = w.sinceFirst(began)
 	done := answer.ContentLength == 0
 	if !done {
-		response.Body, done = c.keep(answer, all)
+		done = c.keep(&response, answer, all)
 		response.Phases.Body = time.Since(w.first)
 	}
 	if done && whole && !answer.Close && w.clean() {
@@ -218,33 +220,36 @@ func refused(err error) Response {
 	return Response{Code: code, Err: &Error{Code: code, cause: err}}
 }
 
-// keep reads the body within its bounds; done reports whether that was all of it.
-func (c *Client) keep(answer *http.Response, all bool) (text string, done bool) {
+// keep reads the body within its bounds into the response; done reports whether the answer ended
+// within what may be read.
+func (c *Client) keep(into *Response, answer *http.Response, all bool) (done bool) {
+	var buffer []byte
 	if all {
-		buffer := make([]byte, MaxRead)
-		n, done := drain(answer.Body, buffer)
-		return clean(buffer[:n]), done
+		buffer = make([]byte, MaxRead)
+	} else {
+		pooled := c.bodies.Get().(*[MaxKept]byte) //nolint:errcheck // the pool holds nothing else
+		defer c.bodies.Put(pooled)
+		buffer = pooled[:]
 	}
-	buffer := c.bodies.Get().(*[MaxKept]byte) //nolint:errcheck // the pool holds nothing else
-	defer c.bodies.Put(buffer)
-	n, done := drain(answer.Body, buffer[:])
-	return clean(buffer[:n]), done
+	n, cut, done := drain(answer.Body, buffer)
+	into.Body, into.Truncated = clean(buffer[:n], cut)
+	return done
 }
 
 // clean makes text that a database takes of what a receiver sent, in at most MaxKept
-// bytes.
-func clean(raw []byte) string {
-	if len(raw) == MaxKept {
+// bytes. truncated: what was sent was cut already, or had to be cut here.
+func clean(raw []byte, cut bool) (text string, truncated bool) {
+	if cut {
 		raw = trimPartialRune(raw)
 	}
 	if utf8.Valid(raw) && bytes.IndexByte(raw, 0) < 0 {
-		return string(raw)
+		return string(raw), cut
 	}
-	text := strings.ReplaceAll(strings.ToValidUTF8(string(raw), "\uFFFD"), "\x00", "")
+	text = strings.ReplaceAll(strings.ToValidUTF8(string(raw), "\uFFFD"), "\x00", "")
 	if len(text) > MaxKept {
-		text = string(trimPartialRune([]byte(text[:MaxKept])))
+		return string(trimPartialRune([]byte(text[:MaxKept]))), true
 	}
-	return text
+	return text, cut
 }
 
 // trimPartialRune drops the beginning of a character that a cut has left at the end.

@@ -1,6 +1,7 @@
 package egress_test
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"context"
@@ -131,6 +132,94 @@ func TestHostileSinks(t *testing.T) { // not parallel: it counts what is allocat
 			}
 		})
 	}
+}
+
+// What a receiver says beside its status does not decide, up to 64 KiB of it.
+func TestAnswersWithManyHeaders(t *testing.T) {
+	t.Parallel()
+	for name, header := range map[string]string{
+		"many":         strings.Repeat("X-A: "+strings.Repeat("y", 100)+"\r\n", 590),
+		"one":          "X-A: " + strings.Repeat("y", 63<<10) + "\r\n",
+		"early hints":  "X-A: 1\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: " + strings.Repeat("y", 60<<10) + "\r\n\r\nHTTP/1.1 200 OK\r\n",
+		"one too many": "X-A: " + strings.Repeat("y", 64<<10) + "\r\n",
+	} {
+		start := "HTTP/1.1 200 OK\r\n"
+		if name == "early hints" {
+			start = "HTTP/1.1 103 Early Hints\r\n"
+		}
+		url := answering(t, start+header+"Content-Length: 2\r\n\r\nok")
+		r := client(t, egress.Options{}).Post(t.Context(), &egress.Request{URL: url, Timeout: 10 * time.Second})
+		if name == "one too many" {
+			if r.Status != 0 || r.Code != egress.CodeHeaderTooLarge {
+				t.Errorf("%s: %d %q", name, r.Status, r.Code)
+			}
+			continue
+		}
+		if r.Status != http.StatusOK || r.Body != "ok" || r.Truncated {
+			t.Errorf("%s: %d %q %q %v", name, r.Status, r.Code, r.Body, r.Err)
+		}
+	}
+}
+
+// A body of which a part is not kept is told from one that is kept whole.
+func TestTruncatedBodies(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		body string
+		kept int
+		want bool
+	}{
+		{"", 0, false},
+		{strings.Repeat("x", egress.MaxKept), egress.MaxKept, false},
+		{strings.Repeat("x", egress.MaxKept+1), egress.MaxKept, true},
+		{strings.Repeat("é", egress.MaxKept/2), egress.MaxKept, false},
+		{"x" + strings.Repeat("é", egress.MaxKept/2), egress.MaxKept - 1, true},
+		{strings.Repeat("a\xff", 1500), egress.MaxKept, true}, // each \xff takes three bytes more
+		{strings.Repeat("x", egress.MaxRead+1), egress.MaxKept, true},
+	} {
+		for _, form := range []string{
+			fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(c.body), c.body),
+			fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%s0\r\n\r\n", chunked(c.body)),
+			"Connection: close\r\n\r\n" + c.body,
+		} {
+			url := answering(t, "HTTP/1.1 200 OK\r\n"+form)
+			r := client(t, egress.Options{}).Post(t.Context(), &egress.Request{URL: url, Timeout: 10 * time.Second})
+			if r.Status != http.StatusOK || len(r.Body) != c.kept || r.Truncated != c.want {
+				t.Errorf("%d bytes, %.20q: status %d, %d bytes kept, truncated %t", len(c.body), form, r.Status, len(r.Body), r.Truncated)
+			}
+		}
+	}
+}
+
+func chunked(body string) string {
+	if body == "" {
+		return ""
+	}
+	return fmt.Sprintf("%x\r\n%s\r\n", len(body), body)
+}
+
+// answering returns the URL of a receiver that gives each request the same answer, and then closes.
+func answering(t *testing.T, answer string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			if request, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
+				_, _ = io.Copy(io.Discard, request.Body)
+				_, _ = io.WriteString(conn, answer)
+			}
+			_ = conn.Close()
+		}
+	}()
+	return "http://" + l.Addr().String() + "/"
 }
 
 // quiet keeps what net/http logs about hostile receivers out of the test's output.

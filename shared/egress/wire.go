@@ -180,25 +180,27 @@ func (t *target) request(to []byte, r *Request) (first, rest []byte, err error) 
 	return append(to, r.Body...), nil, nil
 }
 
-// drain reads the body within its bounds, into buffer as much as fits; done reports whether
-// that was all of it. An error while reading is none of the attempt: the receiver has
-// answered.
-func drain(body io.Reader, buffer []byte) (n int, done bool) {
+// drain reads the body within its bounds, into buffer as much as fits. cut reports whether the
+// body may have had more, done whether it ended. An error while reading is none of the attempt:
+// the receiver has answered.
+func drain(body io.Reader, buffer []byte) (n int, cut, done bool) {
 	var err error
 	for n < len(buffer) && err == nil {
 		var more int
 		more, err = body.Read(buffer[n:])
 		n += more
 	}
-	if errors.Is(err, io.EOF) {
-		return n, true
+	if err != nil {
+		return n, false, errors.Is(err, io.EOF)
 	}
 	// The connection is used again only if the body ends within what may be read.
 	var rest [1 << 10]byte
-	for read := n; read < MaxRead && err == nil; {
+	read := n
+	for read < MaxRead && err == nil {
 		var more int
 		more, err = body.Read(rest[:min(len(rest), MaxRead-read)])
 		read += more
 	}
-	return n, errors.Is(err, io.EOF)
+	done = errors.Is(err, io.EOF)
+	return n, read > n || !done, done
 }

@@ -19,11 +19,11 @@ func Decode(raw []byte, of Of) (Transcript, error) {
 	if raw == nil {
 		return Transcript{}, nil
 	}
-	if len(raw) == 0 || raw[0] != version {
+	if len(raw) == 0 || raw[0] != version && raw[0] != versionTruncated {
 		return Transcript{}, ErrForm
 	}
 	r := &reader{left: raw[1:]}
-	var t Transcript
+	t := Transcript{Truncated: raw[0] == versionTruncated}
 	var s Sent
 	s.URL = r.text()
 	t.URL = s.URL

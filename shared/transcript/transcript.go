@@ -16,8 +16,12 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// version begins a transcript.
-const version = 1
+// The first byte of a transcript. An answer whose body was cut has the latter, so that earlier
+// builds read all transcripts but those.
+const (
+	version          = 1
+	versionTruncated = 2
+)
 
 // MaxResponseHeaders bounds the names and values of an answer's headers that are kept, in
 // bytes. Further fields, by name, are left out.
@@ -39,13 +43,19 @@ type Got struct {
 	// Remote is what was connected to; not valid: nothing was, so nothing was sent.
 	Remote netip.AddrPort
 	Header http.Header // of the answer
-	Phases domain.Phases
+	// Truncated: the answer's body had more than what is kept of it.
+	Truncated bool
+	Phases    domain.Phases
 }
 
 // Encode writes a transcript. The values of headers that may carry secrets are not in it.
 func Encode(s *Sent, g *Got) []byte {
 	out := make([]byte, 0, 192+len(s.URL)+64*len(g.Header))
-	out = append(out, version)
+	if g.Truncated {
+		out = append(out, versionTruncated)
+	} else {
+		out = append(out, version)
+	}
 	out = appendText(out, s.URL)
 	out = appendPhases(out, &g.Phases)
 	if !g.Remote.IsValid() {
@@ -167,7 +177,9 @@ type Transcript struct {
 	Remote   netip.AddrPort // not valid: no connection was made, and nothing sent
 	Request  []Field        // in the order in which they were sent
 	Response []Field        // by name
-	Phases   domain.Phases
+	// Truncated: the answer's body had more than what is kept of it.
+	Truncated bool
+	Phases    domain.Phases
 }
 
 // Of is what the delivery says of an attempt.

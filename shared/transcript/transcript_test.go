@@ -69,6 +69,22 @@ func TestWhatWasSentAndGotComesOut(t *testing.T) {
 	}
 }
 
+// A body that was cut is told of. Other transcripts are as earlier builds read them.
+func TestTruncated(t *testing.T) {
+	t.Parallel()
+	whole, g := transcript.Encode(&sent, got()), got()
+	g.Truncated = true
+	cut := transcript.Encode(&sent, g)
+	if whole[0] != 1 || decode(t, whole).Truncated || !decode(t, cut).Truncated {
+		t.Errorf("whole %x, cut %x", whole[0], cut[0])
+	}
+	want := decode(t, whole)
+	want.Truncated = true
+	if diff := cmp.Diff(want, decode(t, cut), equal); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // Before a connection was there, nothing was sent.
 func TestNothingIsSentWithoutAConnection(t *testing.T) {
 	t.Parallel()
@@ -122,7 +138,7 @@ func TestAnswersHeadersAreBounded(t *testing.T) {
 func TestWhatIsNoTranscriptIsRefused(t *testing.T) {
 	t.Parallel()
 	good := transcript.Encode(&sent, got())
-	for name, raw := range map[string][]byte{"nothing": {}, "another version": append([]byte{2}, good[1:]...), "text that is cut": good[:5]} {
+	for name, raw := range map[string][]byte{"nothing": {}, "another version": append([]byte{3}, good[1:]...), "text that is cut": good[:5]} {
 		if _, err := transcript.Decode(raw, of); !errors.Is(err, transcript.ErrForm) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -46,6 +46,12 @@ func TestTables(t *testing.T) {
 				"N  STARTED                   MS  STATUS  ANSWER\n1  2026-11-21T10:11:12.345Z  12  500     no\n", "",
 		},
 		{
+			"an answer that had more", "deliveries get d",
+			`{"id":"d","status":"delivered","attempts":[{"number":1,"status":200,"responseBody":"ok","responseBodyTruncated":true}]}`,
+			"ID      d\nSTATUS  delivered\n\nATTEMPTS\n" +
+				"N  STATUS  ANSWER  TRUNCATED\n1  200     ok      yes\n", "",
+		},
+		{
 			"what the consumer has", "consumers get partners acme --include-api-keys",
 			`{"name":"acme","scopes":[],"apiKeys":[{"id":"key_1","key":"****1a2b3c4d","createdOn":"2026-11-21T10:11:12.345Z"}]}`,
 			"NAME    acme\nSCOPES  -\n\nAPI KEYS\nID     KEY           EXPIRES\nkey_1  ****1a2b3c4d  never\n", "",

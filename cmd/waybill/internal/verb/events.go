@@ -144,7 +144,7 @@ func deliveries() Noun {
 				Show: View{Columns: deliveryColumns(), Parts: []Part{{Title: "ATTEMPTS", Member: "attempts", Columns: []Column{
 					{Title: "N", Member: "number"}, {Title: "STARTED", Member: "startedAt"}, {Title: "MS", Member: "durationMs"},
 					{Title: "CLASS", Member: "class"}, {Title: "STATUS", Member: "status"}, {Title: "ERROR", Member: "error", Shrinks: true},
-					{Title: "ANSWER", Member: "responseBody", Shrinks: true, Spare: true},
+					{Title: "ANSWER", Member: "responseBody", Shrinks: true, Spare: true}, {Title: "TRUNCATED", Member: "responseBodyTruncated", Form: YesNo, Spare: true},
 					{Title: "REMOTE", Member: "remoteAddress", Spare: true}, {Title: "PHASES", Member: "phases", Form: JSON, Shrinks: true, Spare: true},
 				}}}},
 			},

@@ -17,6 +17,7 @@ type Attempt struct {
 	Class           domain.Class `json:"class,omitzero"`
 	Error           string       `json:"error,omitzero"`
 	ResponseBody    string       `json:"responseBody,omitzero"`
+	Truncated       bool         `json:"responseBodyTruncated,omitzero"`
 	URL             string       `json:"url,omitzero"`
 	RemoteAddress   string       `json:"remoteAddress,omitzero"`
 	RequestHeaders  []headerView `json:"requestHeaders,omitzero"`
@@ -49,7 +50,7 @@ func viewAttempt(d domain.Delivery, a domain.Attempt) Attempt {
 	if err != nil {
 		return view
 	}
-	view.URL = kept.URL
+	view.URL, view.Truncated = kept.URL, kept.Truncated
 	if kept.Remote.IsValid() {
 		view.RemoteAddress = kept.Remote.String()
 		view.RequestHeaders, view.ResponseHeaders = viewHeaders(kept.Request), viewHeaders(kept.Response)

@@ -43,7 +43,7 @@ func (p *Poster) Post(ctx context.Context, r *deliver.Request) deliver.Response 
 	result.Transcript = transcript.Encode(&transcript.Sent{
 		URL: r.Config.URL, UserAgent: r.UserAgent, Signature: signature, TraceParent: r.TraceParent,
 		Own: prepared.names, BodySize: len(r.Body),
-	}, &transcript.Got{Remote: response.Remote, Header: response.Header, Phases: response.Phases})
+	}, &transcript.Got{Remote: response.Remote, Header: response.Header, Truncated: response.Truncated, Phases: response.Phases})
 	switch {
 	case unauthenticated != nil:
 		result.Status, result.Class = 0, domain.ClassAuth

@@ -27,6 +27,7 @@ type attempt struct {
 	Class           string   `json:"class"`
 	Error           string   `json:"error"`
 	ResponseBody    string   `json:"responseBody"`
+	Truncated       bool     `json:"responseBodyTruncated"`
 	URL             string   `json:"url"`
 	RemoteAddress   string   `json:"remoteAddress"`
 	RequestHeaders  []header `json:"requestHeaders"`

@@ -18,7 +18,7 @@ func samples() map[string][]any {
 		AttemptCount: 2, NextAttemptAt: &next, Reason: "circuitOpen", Class: "http_3xx", StatusCode: 302, Test: true, CreatedAt: "2026-11-18T15:02:11.000Z", UpdatedAt: "2026-11-18T15:02:12.000Z",
 	}
 	first := attempt{
-		Number: 1, StartedAt: "2026-11-18T15:02:11.100Z", DurationMs: 80, Status: 302, Class: "http_3xx", ResponseBody: "<form>login" + hostile + "\nsecond", URL: "https://x.example/hooks?a=b",
+		Number: 1, StartedAt: "2026-11-18T15:02:11.100Z", DurationMs: 80, Status: 302, Class: "http_3xx", ResponseBody: "<form>login" + hostile + "\nsecond", Truncated: true, URL: "https://x.example/hooks?a=b",
 		RequestHeaders:  []header{{"webhook-id", new("evt_1")}, {"webhook-timestamp", new("1768469400")}, {"webhook-signature", new("v1,a=")}, {Name: "X-Own"}},
 		ResponseHeaders: []header{{"Location", &location}, {"Content-Type", new("text/html")}, {"Date", new("Wed, 18 Nov 2026 14:00:00 GMT")}, hidden},
 		Phases:          phases{2, 20, 21, 30, 1}, RemoteAddress: "192.0.2.1:443",
