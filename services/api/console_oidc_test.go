@@ -124,6 +124,14 @@ func (p *identityProvider) person(claims map[string]any) {
 	p.claims = claims
 }
 
+// code has the provider know a code, as of a sign-in that was begun with the verifier.
+func (p *identityProvider) code(code, verifier string) {
+	sum := sha256.Sum256([]byte(verifier))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.codes[code] = url.Values{"code_challenge": {base64.RawURLEncoding.EncodeToString(sum[:])}}
+}
+
 // comesBack goes to the provider, and returns the path by which it comes back.
 func (b *browser) comesBack() string {
 	b.t.Helper()
@@ -166,6 +174,7 @@ func TestConsoleOIDC(t *testing.T) {
 	for name, claims := range map[string]map[string]any{
 		"by sub":             {"sub": "idp|ada"},
 		"by verified e-mail": {"sub": "idp|other", "email": "ada@example.com", "email_verified": true},
+		"issued to us":       {"sub": "idp|ada", "aud": []string{"another-client", clientID}, "azp": clientID},
 	} {
 		eachProvider.person(claims)
 		b := r.browser()
@@ -186,6 +195,9 @@ func TestConsoleOIDC(t *testing.T) {
 		"another issuer":       {"sub": "idp|ada", "iss": "https://evil.example"},
 		"another nonce":        {"sub": "idp|ada", "nonce": "x"},
 		"ended":                {"sub": "idp|ada", "exp": time.Now().Add(-time.Hour).Unix()},
+		"for several, to none": {"sub": "idp|ada", "aud": []string{clientID, "another-client"}},
+		"issued to another":    {"sub": "idp|ada", "aud": []string{clientID, "another-client"}, "azp": "another-client"},
+		"alone, to another":    {"sub": "idp|ada", "azp": "another-client"},
 	} {
 		eachProvider.person(claims)
 		b := r.browser()

@@ -337,8 +337,20 @@ func TestConsoleLink(t *testing.T) {
 				t.Error("the code became the session's id")
 			}
 		}
+		// A browser that is signed in is asked, and its session ends.
+		b := r.browser().signIn(key)
+		former := b.cookie()
+		_, code, _ := strings.Cut(r.send(http.MethodPost, "/console/links", "", as(adminKey)).want(http.StatusCreated).text("url"), "#")
+		b.post("/console/enter", "code", code).want(t, http.StatusOK, "").has(t, "link-bucket/linked", "admin key", `name="instead"`)
+		b.get("/console").want(t, http.StatusOK, "").has(t, "link-bucket/linked")
+		b.post("/console/enter", "code", code, "instead", "yes").want(t, http.StatusSeeOther, "/console")
+		b.get("/console").want(t, http.StatusOK, "").has(t, "admin key")
+		r.browser().do(http.MethodGet, "/console", nil, withCookie("waybill", former)).want(t, http.StatusSeeOther, signedOut)
+		b.post("/console/enter", "code", code, "instead", "yes").want(t, http.StatusUnauthorized, "").has(t, "used already")
+		b.get("/console").want(t, http.StatusOK, "").has(t, "admin key")
+
 		late := r.send(http.MethodPost, "/console/links", "", as(key)).want(http.StatusCreated).text("url")
-		_, code, _ := strings.Cut(late, "#")
+		_, code, _ = strings.Cut(late, "#")
 		r.do(http.MethodDelete, path, "").want(http.StatusNoContent)
 		r.browser().post("/console/enter", "code", code).want(t, http.StatusUnauthorized, "")
 		r.browser().post("/console/enter", "code", "none").want(t, http.StatusUnauthorized, "")

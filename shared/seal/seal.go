@@ -147,6 +147,20 @@ func (k *Keyring) Derive(purpose string) [][]byte {
 	return derived
 }
 
+// For returns a keyring for purpose, of keys that Derive gives. What is sealed for one purpose does not count towards
+// the 2^32 values of another.
+func (k *Keyring) For(purpose string) *Keyring {
+	ring := &Keyring{keys: make([]key, len(k.keys))}
+	for i, secret := range k.Derive(purpose) {
+		made, err := newKey(secret)
+		if err != nil {
+			panic(err) // only for lengths that AES does not take
+		}
+		ring.keys[i] = made
+	}
+	return ring
+}
+
 func derive(secret []byte, info string) []byte {
 	out, err := hkdf.Key(sha256.New, secret, nil, "waybill/"+info, keySize)
 	if err != nil {

@@ -161,3 +161,18 @@ func TestKeyringPrintsNothing(t *testing.T) {
 		}
 	}
 }
+
+// A ring for one purpose opens nothing of another's, and what an older key of its own has sealed.
+func TestFor(t *testing.T) {
+	t.Parallel()
+	older, newer := seal.Generate(), seal.Generate()
+	sealed := ring(t, older).For("cookies").Seal([]byte("x"), nil)
+	if plain, err := ring(t, newer, older).For("cookies").Open(sealed, nil); err != nil || string(plain) != "x" {
+		t.Errorf("%q, %v", plain, err)
+	}
+	for name, other := range map[string]*seal.Keyring{"the ring": ring(t, older), "another purpose": ring(t, older).For("links"), "other keys": ring(t, newer).For("cookies")} {
+		if _, err := other.Open(sealed, nil); !errors.Is(err, seal.ErrUnknownKey) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -22,11 +22,12 @@ import (
 	"waybill.dev/shared/look"
 	"waybill.dev/shared/problem"
 	"waybill.dev/shared/requestid"
+	"waybill.dev/shared/seal"
 )
 
 // Sessions keeps sessions; see package access.
 type Sessions interface {
-	OpenSession(ctx context.Context, s access.Session, lasts time.Duration, replaces []byte) (access.Session, error)
+	OpenSession(ctx context.Context, s access.Session, lasts time.Duration, replaced access.Replaced) (access.Session, error)
 	FindSession(ctx context.Context, hash []byte) (access.Session, domain.KeyHolder, error)
 	SeeSession(ctx context.Context, id string) error
 	EndSession(ctx context.Context, hash []byte) error
@@ -48,12 +49,14 @@ type Operation struct {
 	Scope            domain.Scope
 }
 
-// Options of the console. All but PublicURL and OIDC are required.
+// Options of the console. All but PublicURL and OIDC are required. The keys of what the browser keeps are
+// derived from Keyring.
 type Options struct {
 	API        http.Handler // of /v1; it is called in process
 	Operations []Operation
 	Sessions   Sessions
 	Keys       Keys
+	Keyring    *seal.Keyring
 	Edge       *edge.Edge
 	PublicURL  string
 	OIDC       OIDC
@@ -76,6 +79,7 @@ type Console struct {
 	zip      look.Zipper
 	handler  http.Handler
 	sessions *memory
+	seal     *seal.Keyring // of cookies
 }
 
 // bound is a route with the templates of its module.
@@ -103,7 +107,7 @@ func New(o Options) (*Console, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make console: %w", err)
 	}
-	c := &Console{Options: o, assets: assets, guard: http.NewCrossOriginProtection(), sessions: newMemory()}
+	c := &Console{Options: o, assets: assets, guard: http.NewCrossOriginProtection(), sessions: newMemory(), seal: o.Keyring.For(cookiePurpose)}
 	if o.PublicURL != "" {
 		u, err := url.Parse(o.PublicURL)
 		if err != nil {

@@ -27,6 +27,7 @@ func TestOwnTemplates(t *testing.T) {
 		"confirm.html":      {console.Confirm{}, confirm},
 		"cross-origin.html": {struct{ Origin, Expected string }{}, struct{ Origin, Expected string }{hostile, hostile}},
 		"sign-in.html":      {console.SignIn{}, console.SignIn{Next: "/console?" + hostile, Wrong: hostile, OIDC: true}},
+		"instead.html":      {console.Instead{}, console.Instead{Code: hostile, Account: hostile, Who: hostile, FormerAccount: hostile, FormerWho: hostile}},
 		"enter.html":        {console.SignIn{}, console.SignIn{Wrong: hostile}},
 		"choice.html":       {console.Choice{}, console.Choice{Person: hostile, Consumers: []console.Managed{{ManagerID: hostile, Account: "a", Bucket: "b", Consumer: "c"}}}},
 	} {

@@ -3,7 +3,6 @@ package console
 import (
 	"context"
 	"crypto/subtle"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
@@ -36,9 +35,7 @@ const (
 	// askTime bounds a request to the provider.
 	askTime = 10 * time.Second
 
-	stateCookie  = "waybill-oidc"
-	choiceCookie = "waybill-choice"
-	oidcPath     = "/console/oidc"
+	oidcPath = "/console/oidc"
 )
 
 // provider is the OpenID Connect provider. What it says of itself is read when somebody first
@@ -100,11 +97,6 @@ type journey struct {
 	Next     string `json:"next"`
 }
 
-// setShort keeps something in the browser for the way to the provider and back; 0: no longer.
-func (p *Page) setShort(name, value string, lasts time.Duration) {
-	p.keep(name, value, oidcPath, lasts)
-}
-
 // startOIDC leads to the provider. It is a link, no form: browsers apply form-action to where a
 // form's answer leads.
 func (c *Console) startOIDC(p *Page) error {
@@ -117,7 +109,7 @@ func (c *Console) startOIDC(p *Page) error {
 	if err != nil {
 		return err
 	}
-	p.setShort(stateCookie, base64.RawURLEncoding.EncodeToString(text), oidcTime)
+	p.keep(stateCookie, string(text), "", oidcTime)
 	return p.Redirect(c.oidc.config(known, p.Base()).AuthCodeURL(j.State, oidc.Nonce(j.Nonce), oauth2.S256ChallengeOption(j.Verifier)))
 }
 
@@ -131,6 +123,8 @@ type person struct {
 	Sub           string `json:"sub"`
 	Email         string `json:"email"`
 	EmailVerified bool   `json:"email_verified"`
+	// Party is whom the token was issued to; empty: it is not said.
+	Party string `json:"azp,omitempty"`
 }
 
 // name is the person as pages show it.
@@ -149,7 +143,7 @@ func (p *Page) refused(wrong string) error {
 // endOIDC takes who comes back from the provider.
 func (c *Console) endOIDC(p *Page) error {
 	j, ok := p.journey()
-	p.setShort(stateCookie, "", 0)
+	p.drop(stateCookie)
 	if !ok || subtle.ConstantTimeCompare([]byte(j.State), []byte(p.Query("state"))) != 1 {
 		return p.refused("This sign-in was not begun here, or took longer than ten minutes. Begin again.")
 	}
@@ -161,16 +155,12 @@ func (c *Console) endOIDC(p *Page) error {
 		c.Logger.Warn("an OIDC sign-in was refused", "error", err, "requestId", p.RequestID)
 		return p.refused("The identity provider's answer could not be verified.")
 	}
-	return c.signInPerson(p, who, j.Next)
+	return c.signInPerson(p, who, safeNext(j.Next))
 }
 
 func (p *Page) journey() (j journey, ok bool) {
-	cookie, err := p.Request.Cookie(stateCookie)
-	if err != nil {
-		return j, false
-	}
-	text, err := base64.RawURLEncoding.DecodeString(cookie.Value)
-	if err != nil || json.Unmarshal(text, &j) != nil {
+	text, ok := p.kept(stateCookie, "")
+	if !ok || json.Unmarshal([]byte(text), &j) != nil {
 		return j, false
 	}
 	return j, j.State != "" && j.Nonce != "" && j.Verifier != ""
@@ -198,6 +188,10 @@ func (c *Console) identify(p *Page, j journey) (person, error) {
 	var who person
 	if err := verified.Claims(&who); err != nil {
 		return person{}, fmt.Errorf("read id token: %w", err)
+	}
+	// OpenID Connect Core 3.1.3.7, 4 and 5.
+	if id := c.oidc.options.ClientID; who.Party != id && (who.Party != "" || len(verified.Audience) > 1) {
+		return person{}, errors.New("verify id token: it was issued to another party (azp)")
 	}
 	return who, nil
 }
@@ -229,7 +223,7 @@ func (c *Console) signInPerson(p *Page, who person, next string) error {
 	case 0:
 		return p.refused("You are signed in, but you are no manager of a consumer here. Whoever holds an admin key can add " + Visible(who.name()) + " as one.")
 	case 1:
-		if err := p.openFresh(managerSession(consumers[0], who)); err != nil {
+		if err := p.openFresh(managerSession(consumers[0], who), nil); err != nil {
 			return err
 		}
 		return p.Redirect(next)
@@ -240,10 +234,10 @@ func (c *Console) signInPerson(p *Page, who person, next string) error {
 	}
 	token := random()
 	choice := access.Session{Hash: hashOf(token), Kind: access.KindChoice, Person: string(text), Address: edge.Of(p.Request).Address, UserAgent: cut(p.Request.UserAgent())}
-	if _, err := c.Sessions.OpenSession(p.Context(), choice, oidcTime, nil); err != nil {
+	if _, err := c.Sessions.OpenSession(p.Context(), choice, oidcTime, access.Replaced{}); err != nil {
 		return err
 	}
-	p.setShort(choiceCookie, token, oidcTime)
+	p.keep(choiceCookie, token, "", oidcTime)
 	return p.Redirect(oidcPath + "/choice")
 }
 
@@ -262,11 +256,11 @@ type Choice struct {
 
 // choosing returns who is about to choose, and the hash of the choice.
 func (c *Console) choosing(p *Page) (who person, hash []byte, err error) {
-	cookie, err := p.Request.Cookie(choiceCookie)
-	if err != nil {
+	token, ok := p.kept(choiceCookie, "")
+	if !ok {
 		return who, nil, domain.ErrNotFound
 	}
-	hash = hashOf(cookie.Value)
+	hash = hashOf(token)
 	choice, _, err := c.Sessions.FindSession(p.Context(), hash)
 	if err != nil {
 		return who, nil, err
@@ -315,8 +309,8 @@ func (c *Console) choose(p *Page) error {
 	}
 	for _, m := range consumers {
 		if m.ManagerID == strings.TrimSpace(form.Get("manager")) {
-			p.setShort(choiceCookie, "", 0)
-			if err := p.open(managerSession(m, who), hash); err != nil {
+			p.drop(choiceCookie)
+			if err := p.openFresh(managerSession(m, who), hash); err != nil {
 				return err
 			}
 			return p.Redirect("/console")

@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"net/http"
 	"net/url"
@@ -116,37 +115,26 @@ func (p *Page) Redirect(path string) error {
 
 // Done leads to another page and has it say what was done.
 func (p *Page) Done(message, path string) error {
-	p.keep(flashCookie, base64.RawURLEncoding.EncodeToString([]byte(message)), "/console", flashTime)
+	p.keep(flashCookie, message, p.Session.ID, flashTime)
 	return p.Redirect(path)
 }
 
-const (
-	flashCookie = "waybill-flash"
-	themeCookie = "waybill-theme"
-	// flashTime is how long the browser may take to the page that says what was done.
-	flashTime = 30 * time.Second
-	// maxFlash bounds what a page says was done.
-	maxFlash = 512
-)
+// flashTime is how long the browser may take to the page that says what was done.
+const flashTime = 30 * time.Second
 
-// flash returns what the page before has done, once.
+// flash returns what the page before has done in this session, once.
 func (p *Page) flash() string {
-	cookie, err := p.Request.Cookie(flashCookie)
-	if err != nil {
-		return ""
+	text, ok := p.kept(flashCookie, p.Session.ID)
+	if ok {
+		p.drop(flashCookie)
 	}
-	p.keep(flashCookie, "", "/console", 0)
-	text, err := base64.RawURLEncoding.DecodeString(cookie.Value)
-	if err != nil || len(text) > maxFlash {
-		return ""
-	}
-	return string(text)
+	return text
 }
 
 // theme is light, dark, or auto, which is as the system has it.
 func (p *Page) theme() string {
-	if cookie, err := p.Request.Cookie(themeCookie); err == nil && (cookie.Value == "light" || cookie.Value == "dark") {
-		return cookie.Value
+	if theme, ok := p.kept(themeCookie, ""); ok {
+		return theme
 	}
 	return "auto"
 }
@@ -176,7 +164,7 @@ func (p *Page) fail(err error) {
 		shown = p.own(err)
 	}
 	if shown.Status == http.StatusUnauthorized && p.Session.ID != "" {
-		p.endCookie()
+		p.drop("")
 		p.toSignIn()
 		return
 	}

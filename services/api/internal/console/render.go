@@ -152,7 +152,7 @@ func (p *Page) show(status int, name, title string, data any) error {
 		Title: title, Theme: p.theme(), Here: p.Request.URL.RequestURI(), RequestID: p.RequestID, Data: data, Signed: p.Session.ID != "",
 	}
 	if f.Signed {
-		f.Flash, f.Account, f.Who = p.flash(), p.Account(), p.who()
+		f.Flash, f.Account, f.Who = p.flash(), p.Account(), p.Session.who()
 		f.Nav, f.Samples = p.nav(), p.samples()
 		f.Live = p.May(domain.ScopeEventsRead)
 	}
@@ -170,14 +170,14 @@ func (p *Page) show(status int, name, title string, data any) error {
 }
 
 // who names the key, or the person, that has signed in.
-func (p *Page) who() string {
+func (s Session) who() string {
 	switch {
-	case p.Session.Person != "":
-		return p.Session.Person
-	case p.Session.Principal.Type == apikey.TypeBootstrap:
+	case s.Person != "":
+		return s.Person
+	case s.Principal.Type == apikey.TypeBootstrap:
 		return "admin key"
 	}
-	return p.Session.Principal.ID
+	return s.Principal.ID
 }
 
 // nav returns the navigation in its groups. The line with the longest path that the page is

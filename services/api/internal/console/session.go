@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"net/http"
 	"sync"
 	"time"
 
@@ -29,9 +28,6 @@ const (
 	memorySize = 4096
 
 	maxUserAgent = 256
-
-	secureCookie = "__Host-waybill"
-	plainCookie  = "waybill" // where there is no https, as in dev
 )
 
 // Session is somebody who is signed in.
@@ -39,33 +35,6 @@ type Session struct {
 	access.Session
 
 	Principal apikey.Principal // what the key may do now
-}
-
-// cookieName is the name of the session's cookie. By https only the one counts that no sibling
-// host can set.
-func (p *Page) cookieName() string {
-	if p.secure() {
-		return secureCookie
-	}
-	return plainCookie
-}
-
-func (p *Page) setCookie(value string, lasts time.Duration) {
-	p.keep(p.cookieName(), value, "/", lasts)
-}
-
-func (p *Page) endCookie() { p.keep(p.cookieName(), "", "/", 0) }
-
-// keep sets a cookie; lasts 0 removes it. No script reads it, and no other site's form sends it.
-func (p *Page) keep(name, value, path string, lasts time.Duration) {
-	cookie := &http.Cookie{ //nolint:gosec // Secure where there is https; in dev there is none
-		Name: name, Value: value, Path: path, MaxAge: int(lasts / time.Second),
-		Secure: p.secure(), HttpOnly: true, SameSite: http.SameSiteLaxMode,
-	}
-	if lasts == 0 {
-		cookie.MaxAge = -1
-	}
-	http.SetCookie(p.Writer, cookie)
 }
 
 func hashOf(token string) []byte {
@@ -76,7 +45,7 @@ func hashOf(token string) []byte {
 // token returns the hash of what the session's cookie holds; nil: there is none, or more than
 // one, of which nobody could tell which is ours.
 func (p *Page) token() []byte {
-	cookies := p.Request.CookiesNamed(p.cookieName())
+	cookies := p.Request.CookiesNamed(p.cookieName(""))
 	if len(cookies) != 1 || len(cookies[0].Value) != 64 {
 		return nil
 	}
@@ -152,17 +121,21 @@ func (c *Console) principal(s access.Session, holder domain.KeyHolder, now time.
 	return p, holder.Account == s.Account
 }
 
-// open starts a session, in the place of the one or the code that replaces names, and hands its
-// cookie out.
-func (p *Page) open(s access.Session, replaces []byte) error {
-	token := random()
+// openFresh starts a session in the place of the one that the browser had, which ends, and hands its
+// cookie out. Code, when there is one, is the hash of what is exchanged for the session; ErrNotFound: it
+// has been used. Nobody is signed in otherwise.
+func (p *Page) openFresh(s access.Session, code []byte) error {
+	token, former := random(), p.token()
 	s.Hash, s.Kind = hashOf(token), access.KindSession
 	s.Address, s.UserAgent = edge.Of(p.Request).Address, cut(p.Request.UserAgent())
-	opened, err := p.console.Sessions.OpenSession(p.Context(), s, wholeTime, replaces)
+	opened, err := p.console.Sessions.OpenSession(p.Context(), s, wholeTime, access.Replaced{Code: code, Former: former})
 	if err != nil {
 		return err
 	}
-	p.setCookie(token, wholeTime)
+	if former != nil {
+		p.console.sessions.forget(former)
+	}
+	p.setCookie("", token, wholeTime)
 	p.console.Logger.Info("signed in to the console", "account", opened.Account, "keyId", opened.KeyID, "session", opened.ID, "address", opened.Address)
 	return nil
 }

@@ -98,21 +98,10 @@ func (c *Console) signIn(p *Page) error {
 	if err != nil {
 		return err
 	}
-	if err := p.openFresh(session); err != nil {
+	if err := p.openFresh(session, nil); err != nil {
 		return err
 	}
 	return p.Redirect(view.Next)
-}
-
-// openFresh opens a session and ends the one that the browser had, if any.
-func (p *Page) openFresh(s access.Session) error {
-	if old := p.token(); old != nil {
-		p.console.sessions.forget(old)
-		if err := p.console.Sessions.EndSession(p.Context(), old); err != nil {
-			return err
-		}
-	}
-	return p.open(s, nil)
 }
 
 func (c *Console) signOut(p *Page) error {
@@ -122,15 +111,18 @@ func (c *Console) signOut(p *Page) error {
 			return err
 		}
 	}
-	p.endCookie()
+	p.drop("")
 	p.Writer.Header().Set("Clear-Site-Data", `"cache", "storage"`)
 	return p.Redirect("/console/sign-in")
 }
 
+// maxNext bounds where to go after the sign-in: browsers keep cookies of at most 4 KiB.
+const maxNext = 2 << 10
+
 // safeNext returns where to go after the sign-in: a page of the console, whatever was asked for.
 func safeNext(next string) string {
 	u, err := url.Parse(next)
-	if err != nil || u.Scheme != "" || u.Host != "" || u.Opaque != "" || strings.ContainsAny(next, "\\\r\n\t") ||
+	if err != nil || len(next) > maxNext || u.Scheme != "" || u.Host != "" || u.Opaque != "" || strings.ContainsAny(next, "\\\r\n\t") ||
 		u.Path != "/console" && !strings.HasPrefix(u.Path, "/console/") || strings.Contains(u.Path, "..") || strings.HasPrefix(u.Path, "/console/live") {
 		return "/console"
 	}
@@ -141,22 +133,33 @@ func (c *Console) enterForm(p *Page) error {
 	return p.show(http.StatusOK, "enter.html", "Sign in", SignIn{})
 }
 
-// enter exchanges the code of a one-time link for a session. A code works once.
+// Instead is what the page asks that a one-time link leads to in a browser that is signed in.
+type Instead struct {
+	Code, Account, Who       string // of the link
+	FormerAccount, FormerWho string // of the session that would end
+}
+
+// enter exchanges the code of a one-time link for a session. A code works once. In a browser that is
+// signed in it asks first: whoever made the link may not be who is there.
 func (c *Console) enter(p *Page) error {
 	p.Request.Body = http.MaxBytesReader(p.Writer, p.Request.Body, maxSignIn)
 	form, err := p.Form()
 	if err != nil {
 		return err
 	}
-	hash := hashOf(strings.TrimSpace(form.Get("code")))
-	code, holder, err := c.Sessions.FindSession(p.Context(), hash)
-	if err == nil {
-		if _, ok := c.principal(code, holder, p.Now()); !ok || code.Kind != access.KindLink {
-			err = domain.ErrNotFound
+	text := strings.TrimSpace(form.Get("code"))
+	made, err := c.linked(p.Context(), hashOf(text))
+	if err == nil && form.Get("instead") == "" {
+		former, err := c.session(p.Context(), p.token())
+		if err == nil {
+			return p.show(http.StatusOK, "instead.html", "Sign in instead?", Instead{text, made.Account, made.who(), former.Account, former.who()})
+		}
+		if !errors.Is(err, domain.ErrNotFound) {
+			return err
 		}
 	}
 	if err == nil {
-		err = p.open(access.Session{Account: code.Account, KeyID: code.KeyID, ManagerID: code.ManagerID, Proof: code.Proof, Person: code.Person}, hash)
+		err = p.openFresh(access.Session{Account: made.Account, KeyID: made.KeyID, ManagerID: made.ManagerID, Proof: made.Proof, Person: made.Person}, made.Hash)
 	}
 	if errors.Is(err, domain.ErrNotFound) {
 		return p.show(http.StatusUnauthorized, "enter.html", "Sign in", SignIn{Wrong: "This link was used already, or its minute is over. waybill console prints a new one."})
@@ -167,11 +170,24 @@ func (c *Console) enter(p *Page) error {
 	return p.Redirect("/console")
 }
 
+// linked returns what a one-time link signs in, by the hash of its code. ErrNotFound: nothing any more.
+func (c *Console) linked(ctx context.Context, hash []byte) (Session, error) {
+	code, holder, err := c.Sessions.FindSession(ctx, hash)
+	if err != nil {
+		return Session{}, err
+	}
+	principal, ok := c.principal(code, holder, time.Now())
+	if !ok || code.Kind != access.KindLink {
+		return Session{}, domain.ErrNotFound
+	}
+	return Session{code, principal}, nil
+}
+
 // link makes a one-time link for what s is of.
 func (c *Console) link(ctx context.Context, s access.Session) (path string, made access.Session, err error) {
 	code := random()
 	s.Hash, s.Kind = hashOf(code), access.KindLink
-	made, err = c.Sessions.OpenSession(ctx, s, linkTime, nil)
+	made, err = c.Sessions.OpenSession(ctx, s, linkTime, access.Replaced{})
 	return "/console/enter#" + code, made, err
 }
 
@@ -233,9 +249,9 @@ func (c *Console) setTheme(p *Page) error {
 	}
 	switch theme := form.Get("theme"); theme {
 	case "light", "dark":
-		p.keep(themeCookie, theme, "/console", themeTime)
+		p.keep(themeCookie, theme, "", themeTime)
 	default:
-		p.keep(themeCookie, "", "/console", 0)
+		p.drop(themeCookie)
 	}
 	return p.Redirect(safeNext(form.Get("next")))
 }

@@ -69,21 +69,31 @@ func (r sessionRow) domain() Session {
 // purgeSessions is how many ended sessions a new one removes at most.
 const purgeSessions = 100
 
+// Replaced is what a session comes in the place of, by the SHA-256 of what the browser holds.
+type Replaced struct {
+	Code   []byte // what is exchanged for the session, once; nil: nothing
+	Former []byte // the session that the browser had, if it still lasts; nil: none
+}
+
 // OpenSession stores a session that lasts for so long and removes some that have ended. A key or a
-// manager has at most 100 sessions and 100 unused codes: another one ends the oldest. Replaces,
-// when there is one, is the hash of the session or the code in whose place it comes: it ends, and
-// ErrNotFound is returned, and nothing stored, when it has ended already. So a code works once.
-func (a *Access) OpenSession(ctx context.Context, s Session, lasts time.Duration, replaces []byte) (Session, error) {
+// manager has at most 100 sessions and 100 unused codes: another one ends the oldest. What it
+// replaces ends with it. ErrNotFound: the code has been used already, and nothing is changed.
+func (a *Access) OpenSession(ctx context.Context, s Session, lasts time.Duration, replaced Replaced) (Session, error) {
 	var opened Session
 	err := a.db.Tx(ctx, func(tx *gorm.DB) error {
 		now := a.db.Now()
-		if replaces != nil {
-			result := tx.Where("hash = ?", replaces).Delete(&sessionRow{})
+		if replaced.Code != nil {
+			result := tx.Where("hash = ?", replaced.Code).Delete(&sessionRow{})
 			if result.Error != nil {
-				return fmt.Errorf("end replaced session: %w", result.Error)
+				return fmt.Errorf("use code: %w", result.Error)
 			}
 			if result.RowsAffected == 0 {
 				return domain.ErrNotFound
+			}
+		}
+		if replaced.Former != nil {
+			if err := tx.Where("hash = ?", replaced.Former).Delete(&sessionRow{}).Error; err != nil {
+				return fmt.Errorf("end former session: %w", err)
 			}
 		}
 		ended := tx.Model(&sessionRow{}).Select("id").Where("expires_at <= ?", store.InstantOf(now)).Order("expires_at").Limit(purgeSessions)

@@ -27,14 +27,14 @@ func sessionTests() storetest.Tests[*bench] {
 	}
 }
 
-func (b *bench) session(t *testing.T, s access.Session, replaces []byte) access.Session {
+func (b *bench) session(t *testing.T, s access.Session, code []byte) access.Session {
 	t.Helper()
 	sum := sha256.Sum256([]byte(fmt.Sprint("token", b.Next())))
 	s.Hash = sum[:]
 	if s.Kind == "" {
 		s.Kind = access.KindSession
 	}
-	opened, err := b.OpenSession(t.Context(), s, time.Hour, replaces)
+	opened, err := b.OpenSession(t.Context(), s, time.Hour, access.Replaced{Code: code})
 	if err != nil {
 		t.Fatalf("open session: %v", err)
 	}
@@ -114,12 +114,13 @@ func testSessionEndsWithKey(t *testing.T, b *bench) {
 
 func testSessionCode(t *testing.T, b *bench) {
 	code := b.session(t, access.Session{Account: account, Kind: access.KindLink, Proof: "p"}, nil)
+	_, _, former := b.held(t)
 	var used atomic.Int32
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
 			sum := sha256.Sum256([]byte{byte(i)})
-			_, err := b.OpenSession(t.Context(), access.Session{Account: account, Kind: access.KindSession, Hash: sum[:]}, time.Hour, code.Hash)
+			_, err := b.OpenSession(t.Context(), access.Session{Account: account, Kind: access.KindSession, Hash: sum[:]}, time.Hour, access.Replaced{Code: code.Hash})
 			if err == nil {
 				used.Add(1)
 			} else if !errors.Is(err, domain.ErrNotFound) {
@@ -131,6 +132,19 @@ func testSessionCode(t *testing.T, b *bench) {
 	if used.Load() != 1 {
 		t.Errorf("the code was used %d times", used.Load())
 	}
+	_, err := b.OpenSession(t.Context(), access.Session{Account: account, Kind: access.KindSession, Hash: []byte("late")}, time.Hour, access.Replaced{Code: code.Hash, Former: former.Hash})
+	storetest.WantNotFound(t, "the code was used", err)
+	if _, _, err := b.FindSession(t.Context(), former.Hash); err != nil {
+		t.Errorf("the former session has ended, and nothing came in its place: %v", err)
+	}
+	for _, lasts := range []bool{true, false} {
+		fresh := access.Session{Account: account, Kind: access.KindSession, Hash: fmt.Appendf(nil, "fresh %t", lasts)}
+		if _, err := b.OpenSession(t.Context(), fresh, time.Hour, access.Replaced{Former: former.Hash}); err != nil {
+			t.Errorf("the former session lasts %t: %v", lasts, err)
+		}
+	}
+	_, _, err = b.FindSession(t.Context(), former.Hash)
+	storetest.WantNotFound(t, "another session came in its place", err)
 }
 
 func testSessionPurge(t *testing.T, b *bench) {
