@@ -32,6 +32,8 @@ var greedy = map[string]string{
 	"patterns":          `{"items":{"pattern":"(a|aa)*b$"},"additionalProperties":{"pattern":"^([^x]{1,50}){1,20}$"},"patternProperties":{"(n|nn)*x":false}}`,
 	"formats":           `{"items":{"anyOf":[{"format":"uri"},{"format":"regex"},{"format":"json-pointer"},{"format":"email"},{"format":"uri-template"}]}}`,
 	"where it is met":   `{"$dynamicAnchor":"a","additionalProperties":{"$dynamicRef":"#a"},"items":{"$dynamicRef":"#a"},"type":"object"}`,
+	"choices where met": `{"$dynamicAnchor":"a","type":["object","array"],"minProperties":1,"minItems":1,"additionalProperties":{"anyOf":[{"$dynamicRef":"#a"},{"$dynamicRef":"#a"}]},"items":{"anyOf":[{"$dynamicRef":"#a"},{"$dynamicRef":"#a"}]}}`,
+	"choices of a root": `{"$schema":"https://json-schema.org/draft/2019-09/schema","$recursiveAnchor":true,"type":["object","array"],"minProperties":1,"minItems":1,"additionalProperties":{"anyOf":[{"$recursiveRef":"#"},{"$recursiveRef":"#"}]},"items":{"anyOf":[{"$recursiveRef":"#"},{"$recursiveRef":"#"}]}}`,
 	"an earlier draft":  `{"$schema":"http://json-schema.org/draft-07/schema#","items":[{"type":"string"}],"additionalItems":false,"dependencies":{"a":["b"]},"additionalProperties":{"items":{"$ref":"#"}}}`,
 }
 
@@ -47,6 +49,13 @@ func TestAttacks(t *testing.T) {
 			t.Run(name+"/"+body.Name, func(t *testing.T) { hold(t, schema, body.Text) })
 		}
 	}
+	for _, name := range []string{"choices that grow", "choices where met", "choices of a root"} {
+		schema, err := jsonschema.Compile([]byte(greedy[name]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(name+"/40 levels", func(t *testing.T) { hold(t, schema, []byte(strings.Repeat("[", 40)+strings.Repeat("]", 40))) })
+	}
 	schema, err := jsonschema.Compile([]byte(greedy["every level"]))
 	if err != nil {
 		t.Fatal(err)
@@ -58,14 +67,9 @@ func TestAttacks(t *testing.T) {
 
 func hold(t *testing.T, schema *jsonschema.Schema, body []byte) {
 	t.Helper()
-	// The library's tree, for references that it alone can follow, has a bound of its own.
 	// All that is allocated is counted, and exact numbers leave much behind them that the
 	// collector takes at once: none of it is held.
-	allow := attack.Allowance{CPU: 3, Times: 72}
-	if schema.Dynamic() {
-		allow.Bytes = 24 << 20
-	}
-	attack.Hold(t, len(body), allow, func() {
+	attack.Hold(t, len(body), attack.Allowance{CPU: 3, Times: 72}, func() {
 		found := schema.Validate(t.Context(), body)
 		if len(found) > jsonscan.MaxFaults {
 			t.Errorf("%d violations", len(found))

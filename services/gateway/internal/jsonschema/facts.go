@@ -2,6 +2,7 @@ package jsonschema
 
 import (
 	"slices"
+	"strings"
 
 	library "github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -12,7 +13,8 @@ type facts struct {
 	names    map[string]int // members whose presence matters, by their number
 	required []int
 	none     []bool // as many as names
-	applies  bool   // other schemas to the value as a whole
+	refers   []*library.Schema
+	applies  bool // other schemas to the value as a whole
 }
 
 // types is a set of types of values.
@@ -53,7 +55,24 @@ func typeOf(kind byte) types {
 // survey gathers the facts of a schema and of all that it leads to.
 type survey struct {
 	of      map[*library.Schema]*facts
-	dynamic bool // a reference of it depends on where it is met
+	dynamic bool // some reference would depend on where it is met, if there were several resources
+	foreign bool // some schema is of a resource that the library brings with it
+}
+
+// references returns what a schema refers to. A dynamic reference leads where it says: within
+// one resource, which is all that is compiled, each anchor is there once.
+func references(s *library.Schema) []*library.Schema {
+	var all []*library.Schema
+	if s.Ref != nil {
+		all = append(all, s.Ref)
+	}
+	if s.RecursiveRef != nil {
+		all = append(all, s.RecursiveRef)
+	}
+	if s.DynamicRef != nil {
+		all = append(all, s.DynamicRef.Ref)
+	}
+	return all
 }
 
 func (v *survey) visit(s *library.Schema) {
@@ -62,7 +81,8 @@ func (v *survey) visit(s *library.Schema) {
 	}
 	f := &facts{names: make(map[string]int)}
 	v.of[s] = f
-	f.applies = s.Ref != nil || s.Not != nil || s.If != nil || len(s.AllOf)+len(s.AnyOf)+len(s.OneOf) > 0
+	f.refers = references(s)
+	f.applies = len(f.refers) > 0 || s.Not != nil || s.If != nil || len(s.AllOf)+len(s.AnyOf)+len(s.OneOf) > 0
 	if s.Types != nil {
 		for _, name := range s.Types.ToStrings() {
 			f.types |= typeNamed(name)
@@ -90,19 +110,20 @@ func (v *survey) visit(s *library.Schema) {
 	}
 	f.none = make([]bool, len(f.names))
 	v.dynamic = v.dynamic || s.DynamicRef != nil || s.RecursiveRef != nil
+	v.foreign = v.foreign || !strings.HasPrefix(s.Location, location)
 	v.below(s)
 }
 
 // below visits what a schema leads to.
 func (v *survey) below(s *library.Schema) {
 	for _, schema := range []*library.Schema{
-		s.Ref, s.Not, s.If, s.Then, s.Else, s.PropertyNames, s.UnevaluatedProperties,
+		s.Not, s.If, s.Then, s.Else, s.PropertyNames, s.UnevaluatedProperties,
 		s.Contains, s.Items2020, s.UnevaluatedItems,
 	} {
 		v.visit(schema)
 	}
 	items, _ := s.Items.([]*library.Schema)
-	for _, list := range [][]*library.Schema{s.AllOf, s.AnyOf, s.OneOf, s.PrefixItems, items} {
+	for _, list := range [][]*library.Schema{v.of[s].refers, s.AllOf, s.AnyOf, s.OneOf, s.PrefixItems, items} {
 		for _, schema := range list {
 			v.visit(schema)
 		}

@@ -225,7 +225,10 @@ func (v *run) quietly(s *library.Schema, start jsonscan.Reader, same int, own *s
 // applied checks the value at start against the schemas that a schema applies to it as a
 // whole.
 func (v *run) applied(s *library.Schema, start jsonscan.Reader, same int, own *seen) bool {
-	good := s.Ref == nil || v.apply(s.Ref, start, same, own)
+	good := true
+	for _, schema := range v.facts[s].refers {
+		good = v.apply(schema, start, same, own) && good
+	}
 	for _, schema := range s.AllOf {
 		good = v.apply(schema, start, same, own) && good
 	}

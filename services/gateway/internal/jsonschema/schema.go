@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	library "github.com/santhosh-tekuri/jsonschema/v6"
 
+	"waybill.dev/services/gateway/internal/jsontree"
 	"waybill.dev/shared/input"
 	"waybill.dev/shared/jsonscan"
 )
@@ -23,7 +24,7 @@ const location = "https://schema.invalid/"
 // Schema checks values. It may be used by several goroutines.
 type Schema struct {
 	compiled *library.Schema
-	survey   survey
+	facts    map[*library.Schema]*facts
 }
 
 // Format is a format of texts besides those of JSON Schema.
@@ -86,9 +87,35 @@ func compile(value jsontext.Value, budget *Budget, formats ...Format) (*Schema, 
 	if err != nil {
 		return nil, fmt.Errorf("compile schema: %w", plain(err))
 	}
-	schema := &Schema{compiled, survey{of: make(map[*library.Schema]*facts)}}
-	schema.survey.visit(compiled)
-	return schema, nil
+	found := survey{of: make(map[*library.Schema]*facts)}
+	found.visit(compiled)
+	if found.dynamic && (found.foreign || resources(value)) {
+		return nil, errors.New("$dynamicRef and $recursiveRef are followed only where no schema below has an $id of its own")
+	}
+	return &Schema{compiled, found.of}, nil
+}
+
+// resources reports whether a schema has others with an $id in it, or what looks like them.
+func resources(schema jsontext.Value) bool {
+	root, err := jsontree.Parse(schema)
+	return err == nil && identified(root, root)
+}
+
+func identified(n, root *jsontree.Node) bool {
+	if n != root && n.Member("$id").Kind() == '"' {
+		return true
+	}
+	for _, member := range n.Members() {
+		if identified(member, root) {
+			return true
+		}
+	}
+	for _, element := range n.Elements() {
+		if identified(element, root) {
+			return true
+		}
+	}
+	return false
 }
 
 // nowhere is where documents come from that a schema refers to.
@@ -135,39 +162,9 @@ func (s *Schema) Validate(ctx context.Context, value []byte) []Violation {
 	if ctx.Err() != nil {
 		return []Violation{{Detail: tooComplex}}
 	}
-	if s.survey.dynamic {
-		return s.validateDynamic(value)
-	}
-	v := &run{ctx: ctx, facts: s.survey.of, budget: baseBudget + budgetPerByte*len(value)}
+	v := &run{ctx: ctx, facts: s.facts, budget: baseBudget + budgetPerByte*len(value)}
 	v.look = v.budget - lookEvery
 	r := jsonscan.Read(value)
 	v.fits(s.compiled, &r, 0, nil)
 	return v.result()
-}
-
-// Dynamic tells whether the schema has references that depend on where they are met. Only the
-// library knows how to follow them.
-func (s *Schema) Dynamic() bool { return s.survey.dynamic }
-
-// maxDynamic bounds a value for a schema that is Dynamic: the library takes some hundred bytes
-// for each byte.
-const maxDynamic = 64 << 10
-
-func (s *Schema) validateDynamic(value []byte) []Violation {
-	if len(value) > maxDynamic {
-		return []Violation{{Detail: tooComplex}}
-	}
-	read, err := library.UnmarshalJSON(bytes.NewReader(value))
-	if err != nil {
-		return []Violation{{Detail: "is not valid JSON"}}
-	}
-	err = s.compiled.Validate(read)
-	if err == nil {
-		return nil
-	}
-	invalid, ok := errors.AsType[*library.ValidationError](err)
-	if !ok {
-		return []Violation{{Detail: "can't be checked"}}
-	}
-	return violations(invalid)
 }

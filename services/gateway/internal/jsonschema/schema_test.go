@@ -45,6 +45,8 @@ func TestValidate(t *testing.T) {
 		"no JSON":        {`{}`, `{`, []violation{{"", "The value is not valid JSON, from byte 1 on."}}},
 		"nothing":        {`{}`, ``, []violation{{"", "The value is empty."}}},
 		"name twice":     {`{}`, `{"a":1,"a":2}`, []violation{{"/a", "is given twice"}}},
+		"where met":      {`{"$dynamicAnchor":"a","properties":{"n":{"type":"integer"},"c":{"$dynamicRef":"#a"}}}`, `{"c":{"c":{"n":"x"}}}`, []violation{{"/c/c/n", "must be of type integer"}}},
+		"the root":       {`{"$schema":"https://json-schema.org/draft/2019-09/schema","properties":{"n":{"type":"integer"},"c":{"$recursiveRef":"#"}}}`, `{"c":{"n":"x"}}`, []violation{{"/c/n", "must be of type integer"}}},
 		"two values":     {`{}`, `1 2`, []violation{{"", "The value has more than one JSON value."}}},
 		"huge exponent":  {`{"items":{"type":"integer","multipleOf":3}}`, `[1e400,1e401,-1E-999999999999999999999]`, []violation{{"/1", "is a number with too many digits"}, {"/2", "is a number with too many digits"}}},
 		"huge number":    {`{}`, `[` + strings.Repeat("9", 401) + `]`, []violation{{"/0", "is a number with too many digits"}}},
@@ -115,5 +117,23 @@ func TestRecursion(t *testing.T) {
 	}
 	if got := loop.Validate(t.Context(), []byte(`1`)); len(got) == 0 {
 		t.Error("a schema without an end has one")
+	}
+}
+
+// A reference whose meaning depends on where it is met is refused, and never left to the library,
+// which works on when the request has ended.
+func TestDynamicReferencesBetweenResources(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"a resource below":    `{"$dynamicAnchor":"a","$defs":{"list":{"$id":"list","$dynamicAnchor":"a","items":{"$dynamicRef":"#a"}}},"$ref":"list"}`,
+		"an earlier draft":    `{"$schema":"https://json-schema.org/draft/2019-09/schema","$recursiveAnchor":true,"$defs":{"list":{"$id":"list","$recursiveAnchor":true,"items":{"$recursiveRef":"#"}}},"$ref":"list"}`,
+		"the draft's own one": `{"$ref":"https://json-schema.org/draft/2020-12/schema"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := jsonschema.Compile([]byte(text)); err == nil || !strings.Contains(err.Error(), "$dynamicRef") {
+				t.Errorf("compiling says %v", err)
+			}
+		})
 	}
 }

@@ -54,8 +54,8 @@ func validationPolicy() Policy {
 	return Policy{
 		Name: "request-validation-inbound", Export: "RequestValidationInboundPolicy",
 		About: "Holds requests to what the operation says of them in its OpenAPI document. A request that does not match gets 400, with every fault at once, " +
-			"at most 100. A body is refused if its schema takes more than about 50 ms for each MiB of it (nested choices), " +
-			"and if it has more than 64 KiB and its schema uses `$dynamicRef`.",
+			"at most 100. A body is refused if its schema takes more than about 50 ms for each MiB of it (nested choices). " +
+			"A schema may use `$dynamicRef` only where no schema below has an `$id` of its own.",
 		Options: `{
 			"type": "object", "additionalProperties": false,
 			"properties": {
