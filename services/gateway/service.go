@@ -62,6 +62,9 @@ type Options struct {
 	// listens on, its bus and its database. Without a host, or with an address of this machine,
 	// it is each of this machine's addresses.
 	Own func() []string
+	// TableMemory is what the routes of all deployments may take in memory, in bytes, and those of one account a
+	// tenth of; 0: 512 MiB.
+	TableMemory int64
 	// Tables is how many deployments have their routes in memory; 0: 1000.
 	Tables int
 	// InFlight is how many requests of one deployment are served at a time; 0: 512.
@@ -138,12 +141,15 @@ func New(o Options) (*Service, error) {
 	if s.acme, err = newAuthority(&o, s); err != nil {
 		return nil, err
 	}
-	tables, rules := deployments.New(o.Store), tenant.Rules{Egress: o.Egress, Policies: o.Policies}
+	if o.TableMemory == 0 {
+		o.TableMemory = rollout.DefaultMemory
+	}
+	tables, rules := deployments.New(o.Store), tenant.Rules{Egress: o.Egress, Policies: o.Policies, Memory: rollout.ShareOf(o.TableMemory)}
 	s.rollout = rollout.New(rollout.Options{
 		Store: tables, Domains: s.domains, DomainsChanged: s.domainsChanged, Bus: o.Bus, Compile: compiler(rules), Guard: upstream.NewGuard(o.Egress, o.Own, egress.Options{}),
 		Services: s.tunnels, ClientCertificates: s.clients,
 		Authenticator: o.Authenticator, Memory: o.Memory, Edge: &callers.Edge{Trusted: o.TrustedProxies},
-		Tables: o.Tables, InFlight: int64(o.InFlight), Traffic: o.Traffic, Meters: o.Meters, Logger: o.Logger, Registerer: o.Registerer,
+		TableMemory: o.TableMemory, Tables: o.Tables, InFlight: int64(o.InFlight), Traffic: o.Traffic, Meters: o.Meters, Logger: o.Logger, Registerer: o.Registerer,
 	})
 	builds := builder.New(builder.Options{Store: tables, Services: tunnels.New(o.Store), Bus: o.Bus, Rules: rules, Logger: o.Logger, Registerer: o.Registerer})
 	if s.acme != nil {

@@ -35,7 +35,7 @@ func AddBefore(p *boot.Process, h *boot.Handles, other http.Handler, keys gatewa
 	service, err := gateway.New(gateway.Options{
 		Store: h.Store, Bus: h.Bus, Keyring: h.Keyring, Authenticator: keys, Domain: h.Settings.GatewayDomain,
 		Egress: &egress.Policy{Allow: h.Settings.GatewayEgressAllow, HTTP: h.Settings.EgressHTTP}, Own: h.Own, Process: process,
-		Tables: h.Settings.GatewayTables, InFlight: h.Settings.GatewayInFlight,
+		TableMemory: h.Settings.GatewayTableMemory, Tables: h.Settings.GatewayTables, InFlight: h.Settings.GatewayInFlight,
 		TrustedProxies: h.Settings.TrustedProxies, Memory: h.Memory, Traffic: counts, Meters: meters, Certificate: h.Certificate, ACME: authority, Logger: h.Logger, Registerer: h.Registry,
 	})
 	if err != nil {

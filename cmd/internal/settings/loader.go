@@ -30,6 +30,8 @@ const (
 	minConnections = 16
 	maxConnections = 1_000_000
 	maxTables      = 100_000
+	// A share of the least memory has room for the routes of a plain deployment.
+	minTableMemory = 64 << 20
 	maxInFlight    = 100_000
 	// leastDispatchMemory is the least that a dispatcher can do with.
 	leastDispatchMemory = 64 << 20

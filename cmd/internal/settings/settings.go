@@ -67,6 +67,7 @@ type Settings struct {
 	ACMECA             string // a file; empty: the system's
 	GatewayEgressAllow []netip.Prefix
 	GatewayTables      int // deployments
+	GatewayTableMemory int64
 	GatewayInFlight    int // requests of one deployment
 
 	// Given are the values of all settings of the role, for people.
@@ -143,6 +144,7 @@ func Load(role Role, sources ...Source) (Settings, error) {
 		ACMECA:             l.text(ACMECA),
 		GatewayEgressAllow: l.prefixes(GatewayEgressAllow),
 		GatewayTables:      l.integer(GatewayTables, 1, maxTables),
+		GatewayTableMemory: l.size(GatewayTableMemory, minTableMemory),
 		GatewayInFlight:    l.integer(GatewayInFlight, 1, maxInFlight),
 	}
 	if u, err := url.Parse(s.GatewayURL); err == nil && s.GatewayURL != "" && s.GatewayDomain != "" && !l.given[GatewayDomain] {

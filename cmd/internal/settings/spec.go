@@ -63,6 +63,7 @@ const (
 
 	GatewayEgressAllow = "WAYBILL_GATEWAY_EGRESS_ALLOW"
 	GatewayTables      = "WAYBILL_GATEWAY_TABLES"
+	GatewayTableMemory = "WAYBILL_GATEWAY_TABLE_MEMORY"
 	GatewayInFlight    = "WAYBILL_GATEWAY_IN_FLIGHT"
 
 	OIDCIssuer       = "WAYBILL_OIDC_ISSUER"
@@ -214,6 +215,11 @@ func deployments(apis []Role) []Spec {
 		{Name: ACMECA, Usage: "file of the certificates by which the authority's own address is trusted, PEM; without it, those of the system", roles: gateways},
 		{Name: GatewayEgressAllow, Usage: "CIDRs of non-public addresses that back ends of deployments may have; none: no such address", roles: gateways, defaults: same("none", gateways...)},
 		{Name: GatewayTables, Usage: "how many deployments have their routes in memory; the one used least recently gives way", roles: gateways, defaults: same("1000", gateways...)},
+		{
+			Name:  GatewayTableMemory,
+			Usage: "memory for the routes of deployments, such as 512MiB; those of one account may take a tenth of it, and the ones used least recently give way",
+			roles: gateways, defaults: same("512MiB", gateways...),
+		},
 		{Name: GatewayInFlight, Usage: "requests of one deployment that are served at a time; those above it are answered with 503", roles: gateways, defaults: same("512", gateways...)},
 	}
 }

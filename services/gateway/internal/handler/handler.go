@@ -87,5 +87,8 @@ func (f *fixed) Handle(context.Context, *route.Request) (*route.Response, error)
 	return &response, nil
 }
 
+// Size returns how many bytes the answer has.
+func (f *fixed) Size() int { return len(f.response.Body) }
+
 // Instant tells that there is nothing to wait for.
 func (*fixed) Instant() bool { return true }

@@ -14,18 +14,30 @@ var (
 
 // Budget bounds what the schemas of some documents take together, in memory and in time. A schema
 // is compiled with all that it refers to, so many small ones that refer to a large one take many
-// times what their document has. Its unit is a value of a schema: some 0.5 KB as long as it is
+// times what their document has. Its unit is a value of a schema: BytesOfValue as long as it is
 // kept, and 10 µs to compile. A nil Budget has no end.
 type Budget struct {
+	all   int64
 	left  atomic.Int64
 	ended atomic.Bool
 }
 
 // NewBudget returns one of so many values.
 func NewBudget(values int64) *Budget {
-	b := &Budget{}
+	b := &Budget{all: values}
 	b.left.Store(values)
 	return b
+}
+
+// BytesOfValue is about what a value takes in memory as long as it is kept.
+const BytesOfValue = 512
+
+// Spent returns how many values were taken. A nil Budget counts none.
+func (b *Budget) Spent() int64 {
+	if b == nil {
+		return 0
+	}
+	return b.all - b.left.Load()
 }
 
 // End has whoever works with the budget stop.

@@ -59,7 +59,7 @@ type Options struct {
 // connections and counts, is here.
 type Routes struct {
 	options    Options
-	rateLimits *ratelimit.Counters
+	rateLimits ratelimit.Counters
 	upstreams  *upstream.Pools
 	metrics    *metrics
 	current    atomic.Pointer[served]
@@ -83,7 +83,7 @@ type served struct {
 // New loads the routes. The error has one line for each fault of the route files.
 func New(options Options) (*Routes, error) {
 	r := &Routes{
-		options: options.complete(), rateLimits: ratelimit.New(),
+		options: options.complete(), rateLimits: ratelimit.NewPool(0, nil).Of(""),
 		upstreams: upstream.NewPools(options.Egress), metrics: newMetrics(options.Registerer),
 	}
 	files, seen, err := r.options.open()
@@ -179,7 +179,6 @@ func (r *Routes) replace(files fs.FS) site.Faults {
 	before := r.current.Swap(r.serve(compiled))
 	r.metrics.leave(before.Routes(), compiled.Routes())
 	r.metrics.reloads.WithLabelValues("done").Inc()
-	r.rateLimits.Keep(compiled.RateLimits())
 	r.upstreams.Keep(compiled.Upstreams())
 	return nil
 }

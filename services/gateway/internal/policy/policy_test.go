@@ -91,7 +91,7 @@ func outbound(t *testing.T, kind, options string) route.Outbound {
 
 // runtime is one of its own: with those keys, and counts that have counted nothing.
 func runtime(k keys) *route.Runtime {
-	return &route.Runtime{Authenticator: k, RateLimits: ratelimit.New(), Logger: slog.New(slog.DiscardHandler)}
+	return &route.Runtime{Authenticator: k, RateLimits: ratelimit.NewPool(0, nil).Of(""), Logger: slog.New(slog.DiscardHandler)}
 }
 
 // request has a header of pairs.

@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"waybill.dev/services/gateway/internal/jsonschema"
-	"waybill.dev/services/gateway/internal/ratelimit"
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/services/gateway/internal/routefile"
 )
@@ -144,13 +143,3 @@ func (m *Made) Inbound(op *routefile.Operation) (in route.Inbound, faults []stri
 
 // Outbound returns what goes after handlers; nil: it can't.
 func (m *Made) Outbound() route.Outbound { return m.parts.Out }
-
-// RateLimit returns the limit that the policy sets; false: it sets none. The count of it goes
-// on as long as the definition is there, whether a route uses it at present or not.
-func (m *Made) RateLimit() (ratelimit.Limit, bool) {
-	p, ok := m.parts.In.(*rateLimit)
-	if !ok {
-		return ratelimit.Limit{}, false
-	}
-	return p.limit, true
-}

@@ -3,14 +3,16 @@ package ratelimit
 
 import (
 	"container/list"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// maxCallers is how many callers one limit counts at a time. Beyond it, who has called
-// least recently is forgotten.
+// maxCallers is how many counts a Pool holds that was given no bound.
 const maxCallers = 65_536
+
+// BytesOfCount is about what one count takes in memory, with the name of its caller.
+const BytesOfCount = 256
 
 // Limit is what a policy allows each caller. Policies that are equal in all of this share a
 // count; one that is changed begins anew.
@@ -20,85 +22,93 @@ type Limit struct {
 	Window  time.Duration
 }
 
-// Counters counts for limits. They outlive the routes that name them.
-type Counters struct {
-	mu     sync.RWMutex
-	counts map[Limit]*counter
+// Bound is how many counts several pools hold together.
+type Bound struct {
+	most int64
+	used atomic.Int64
 }
 
-// New returns counters that have counted nothing.
-func New() *Counters { return &Counters{counts: make(map[Limit]*counter)} }
+// NewBound returns a bound of so many counts.
+func NewBound(most int64) *Bound { return &Bound{most: most} }
 
-// Take counts one request of a caller. It returns how long the caller has to wait; 0: it
-// may go on.
-func (c *Counters) Take(l Limit, caller string) time.Duration {
-	return c.of(l).take(l, caller, time.Now())
+// Used returns how many counts there are.
+func (b *Bound) Used() int64 { return b.used.Load() }
+
+// Pool holds counts, of which those of callers who have called least recently give way. It may be
+// used by several goroutines.
+type Pool struct {
+	most  int
+	bound *Bound // nil: none besides
+
+	mu     sync.Mutex
+	counts map[key]*list.Element
+	recent list.List // of *count, most recent first
 }
 
-// Keep lets go of all counts but those of limits.
-func (c *Counters) Keep(limits []Limit) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for l := range c.counts {
-		if !slices.Contains(limits, l) {
-			delete(c.counts, l)
-		}
-	}
-}
-
-func (c *Counters) of(l Limit) *counter {
-	c.mu.RLock()
-	n := c.counts[l]
-	c.mu.RUnlock()
-	if n != nil {
-		return n
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.counts[l] == nil {
-		c.counts[l] = &counter{callers: make(map[string]*list.Element), recent: list.New()}
-	}
-	return c.counts[l]
-}
-
-// counter counts the requests of each caller in windows of time, which begin with a
-// caller's first request after the last window.
-type counter struct {
-	mu      sync.Mutex
-	callers map[string]*list.Element
-	recent  *list.List // of *count, most recent first
+// key says what a count is for.
+type key struct {
+	owner  string
+	limit  Limit
+	caller string
 }
 
 type count struct {
-	caller string
-	begun  time.Time
-	used   int
+	key   key
+	begun time.Time
+	used  int
 }
 
-func (n *counter) take(l Limit, caller string, now time.Time) time.Duration {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	c := n.by(caller, now)
-	if since := now.Sub(c.begun); since >= l.Window || since < 0 {
-		c.begun, c.used = now, 0
+// NewPool returns an empty pool, which holds most counts; 0: 65,536. When the bound is reached, each
+// pool gives up a count of its own for a new one, and holds one at least. A nil bound is none.
+func NewPool(most int, bound *Bound) *Pool {
+	if most == 0 {
+		most = maxCallers
 	}
-	if c.used < l.Allowed {
-		c.used++
+	return &Pool{most: most, bound: bound, counts: make(map[key]*list.Element)}
+}
+
+// Of returns the counters of an owner, whose counts are its own, whatever its limits are called. They
+// go on whenever the same owner is asked for again.
+func (p *Pool) Of(owner string) Counters { return Counters{p, owner} }
+
+// Counters count for the limits of one owner.
+type Counters struct {
+	pool  *Pool
+	owner string
+}
+
+// Take counts one request of a caller. It returns how long the caller has to wait; 0: it
+// may go on. A caller's window begins with its first request after the last window.
+func (c Counters) Take(l Limit, caller string) time.Duration {
+	now := time.Now()
+	c.pool.mu.Lock()
+	defer c.pool.mu.Unlock()
+	n := c.pool.of(key{c.owner, l, caller}, now)
+	if since := now.Sub(n.begun); since >= l.Window || since < 0 {
+		n.begun, n.used = now, 0
+	}
+	if n.used < l.Allowed {
+		n.used++
 		return 0
 	}
-	return l.Window - now.Sub(c.begun)
+	return l.Window - now.Sub(n.begun)
 }
 
-func (n *counter) by(caller string, now time.Time) *count {
-	if element := n.callers[caller]; element != nil {
-		n.recent.MoveToFront(element)
+// of returns a count, for which another one gives way if there is no room. p.mu is held.
+func (p *Pool) of(k key, now time.Time) *count {
+	if element := p.counts[k]; element != nil {
+		p.recent.MoveToFront(element)
 		return element.Value.(*count) //nolint:errcheck // the list holds nothing else
 	}
-	if n.recent.Len() >= maxCallers {
-		last := n.recent.Remove(n.recent.Back()).(*count) //nolint:errcheck // likewise
-		delete(n.callers, last.caller)
+	if p.recent.Len() > 0 && (p.recent.Len() >= p.most || p.bound.full()) {
+		last := p.recent.Remove(p.recent.Back()).(*count) //nolint:errcheck // likewise
+		delete(p.counts, last.key)
+	} else if p.bound != nil {
+		p.bound.used.Add(1)
 	}
-	c := &count{caller: caller, begun: now}
-	n.callers[caller] = n.recent.PushFront(c)
-	return c
+	n := &count{key: k, begun: now}
+	p.counts[k] = p.recent.PushFront(n)
+	return n
 }
+
+func (b *Bound) full() bool { return b != nil && b.used.Load() >= b.most }

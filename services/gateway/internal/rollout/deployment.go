@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"waybill.dev/services/gateway/internal/ratelimit"
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/services/gateway/internal/site"
 	"waybill.dev/services/gateway/internal/upstream"
@@ -22,6 +21,7 @@ var (
 	errNotYet  = unavailable("The gateway has just started. Try again.", 1*time.Second)
 	errBuilds  = unavailable("The first build of the deployment is under way. Try again.", 2*time.Second)
 	errNoTable = unavailable("The deployment can't be loaded now. Try again.", 2*time.Second)
+	errNoRoom  = unavailable("The gateway has no room in memory for the deployment beside those of its account that answer requests now. Try again.", 2*time.Second)
 	errTooMany = unavailable("The deployment has too many requests in flight. Try again.", 1*time.Second)
 )
 
@@ -55,6 +55,7 @@ type deployment struct {
 	rollout  *Rollout
 	name     string
 	account  string
+	share    *share
 	wanted   atomic.Pointer[wanted] // what the database says
 	table    atomic.Pointer[table]  // nil: not made yet, or let go of
 	inFlight atomic.Int64
@@ -76,6 +77,7 @@ type table struct {
 	build   string
 	site    *site.Site
 	runtime *route.Runtime
+	use     *use
 }
 
 // ServeHTTP implements http.Handler.
@@ -100,6 +102,8 @@ func (d *deployment) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	d.used.Store(time.Now().UnixNano())
+	t.use.hold()
+	defer t.use.leave()
 	answer, _ := t.site.Match(t.runtime, r)
 	answer(w, r, id)
 }
@@ -109,20 +113,20 @@ func (d *deployment) refuse(w http.ResponseWriter, r *http.Request, id string, p
 	site.Refuse(&route.Runtime{Ended: d.rollout.options.Traffic.Of(d.name, "")}, w, r, id, p)
 }
 
-// newTable returns the table of a build. It takes over the connections and the rate-limit counts
-// of the table before; nil: there was none. No deployment shares counts with another one, even
-// if their limits have the same name.
+// newTable returns the table of a build. It takes over the connections of the table before; nil:
+// there was none. The counts of rate limits go on in any case. No deployment shares counts with another one,
+// even if their limits have the same name.
 func (d *deployment) newTable(build string, compiled *site.Site, before *table) *table {
 	o := &d.rollout.options
-	limits, pools := ratelimit.New(), upstream.NewGuardedPools(o.Guard, o.Services)
+	pools := upstream.NewGuardedPools(o.Guard, o.Services)
 	if before != nil {
-		limits, pools = before.runtime.RateLimits, before.runtime.Upstreams
+		pools = before.runtime.Upstreams
 	}
 	return &table{build, compiled, &route.Runtime{
-		Authenticator: o.Authenticator, ClientCertificates: o.ClientCertificates, RateLimits: limits, Upstreams: pools, Memory: o.Memory,
+		Authenticator: o.Authenticator, ClientCertificates: o.ClientCertificates, RateLimits: d.share.counts.Of(d.name), Upstreams: pools, Memory: o.Memory,
 		Logger: faultsOnly(o.Logger).With("deployment", d.name), Called: func(int, bool, int, time.Duration) {},
 		Ended: o.Traffic.Of(d.name, build), Meters: o.Meters, Deployment: d.name,
-	}}
+	}, d.rollout.begin(d.share, compiled)}
 }
 
 // want takes over what is to be served. r.mu is held.
@@ -143,5 +147,6 @@ func (d *deployment) want(w *wanted) {
 func (d *deployment) drop() {
 	if t := d.table.Swap(nil); t != nil {
 		t.runtime.Upstreams.Close()
+		t.use.leave()
 	}
 }

@@ -24,7 +24,7 @@ type making struct {
 	done   chan struct{}
 	build  string
 	table  *table
-	failed bool
+	failed *problem.Problem // nil: it has not failed
 	again  time.Time // until then it stays failed for this build
 }
 
@@ -44,11 +44,11 @@ func (d *deployment) load(ctx context.Context) (*table, *problem.Problem) {
 		case <-ctx.Done():
 			return nil, errNoTable
 		}
-		if !m.failed {
+		if m.failed == nil {
 			return m.table, nil
 		}
 		if d.wanted.Load().build == m.build {
-			return nil, errNoTable
+			return nil, m.failed
 		}
 	}
 }
@@ -75,10 +75,13 @@ func (d *deployment) make() *making {
 
 // end notes how the making has ended. When the table can't be made, the one before stays.
 func (d *deployment) end(m *making, err error) {
-	wait := longPause
+	wait, failed := longPause, errNoTable
 	log := d.rollout.options.Logger.With("deployment", d.name, "build", m.build)
 	switch {
 	case err == nil:
+	case errors.Is(err, errFull):
+		wait, failed = pause, errNoRoom
+		d.rollout.metrics.noRoom.Inc()
 	case errors.Is(err, errSuperseded), errors.Is(err, domain.ErrUnavailable), errors.Is(err, domain.ErrNotFound), errors.Is(err, context.DeadlineExceeded):
 		wait = pause
 		log.Debug("a deployment could not be loaded", "error", err)
@@ -89,11 +92,14 @@ func (d *deployment) end(m *making, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err != nil {
-		m.failed, m.again = true, time.Now().Add(wait)
+		m.failed, m.again = failed, time.Now().Add(wait)
 	} else if d.making == m {
 		d.making = nil
 	}
 }
+
+// errFull says that a table has no room in memory beside those that requests are with.
+var errFull = errors.New("there is no room in memory")
 
 // errSuperseded says that the build is not wanted any more.
 var errSuperseded = errors.New("another build is wanted")
@@ -101,11 +107,14 @@ var errSuperseded = errors.New("another build is wanted")
 // swap makes the table of the build and puts it in the place of the present one.
 func (d *deployment) swap(ctx context.Context, m *making) error {
 	r := d.rollout
-	select {
-	case r.slots <- struct{}{}:
-		defer func() { <-r.slots }()
-	case <-ctx.Done():
-		return ctx.Err()
+	// An account waits for itself before it takes a place from others.
+	for _, slots := range []chan struct{}{d.share.making, r.slots} {
+		select {
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	source, err := r.options.Store.Source(ctx, d.name, m.build)
 	if err != nil {
@@ -120,27 +129,18 @@ func (d *deployment) swap(ctx context.Context, m *making) error {
 	if d.wanted.Load().build != m.build || r.closed {
 		return errSuperseded
 	}
-	t := d.newTable(m.build, compiled, d.table.Load())
+	before := d.table.Load()
+	if !r.fits(d, before, compiled.Weight()) {
+		return errFull
+	}
+	t := d.newTable(m.build, compiled, before)
 	d.table.Store(t)
 	d.used.Store(time.Now().UnixNano())
-	t.runtime.RateLimits.Keep(compiled.RateLimits())
 	t.runtime.Upstreams.Keep(compiled.Upstreams())
+	if before != nil {
+		before.use.leave()
+	}
 	r.loaded[d] = struct{}{}
 	m.table = t
-	r.evict()
 	return nil
-}
-
-// evict lets go of the table that was used least recently, as long as there are too many.
-func (r *Rollout) evict() {
-	for len(r.loaded) > r.options.Tables {
-		var oldest *deployment
-		for d := range r.loaded {
-			if oldest == nil || d.used.Load() < oldest.used.Load() {
-				oldest = d
-			}
-		}
-		delete(r.loaded, oldest)
-		oldest.drop()
-	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"waybill.dev/services/gateway/internal/hosts"
 	"waybill.dev/services/gateway/internal/observe"
+	"waybill.dev/services/gateway/internal/ratelimit"
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/services/gateway/internal/site"
 	"waybill.dev/services/gateway/internal/upstream"
@@ -64,7 +65,7 @@ type Bus interface {
 	Sync(ctx context.Context) error
 }
 
-// Options of a rollout; Tables, InFlight and Memory may be left out.
+// Options of a rollout; TableMemory, Tables, InFlight and Memory may be left out.
 type Options struct {
 	Store Store
 	Bus   Bus
@@ -81,6 +82,9 @@ type Options struct {
 	ClientCertificates route.ClientCertificates
 	Memory             *body.Memory // for requests and for answers of back ends; nil: without a bound
 	Edge               *edge.Edge
+	// TableMemory is what the tables of all deployments may take in memory, in bytes; 0: DefaultMemory. One
+	// account may take a tenth of it.
+	TableMemory int64
 	// Tables is how many deployments have their table in memory; 0: DefaultTables. Beyond
 	// that, the one that was used least recently goes.
 	Tables int
@@ -104,6 +108,9 @@ type Rollout struct {
 	slots  chan struct{}  // one for each table that is being made
 	making sync.WaitGroup // those who make tables
 
+	used   atomic.Int64     // by tables, in bytes
+	counts *ratelimit.Bound // of the counts of rate limits
+
 	reading sync.Mutex // held while changes are read
 	readAt  time.Time
 	byID    map[string]*hosts.Domain // custom domains
@@ -111,6 +118,7 @@ type Rollout struct {
 	mu      sync.Mutex // of what follows
 	version int64
 	loaded  map[*deployment]struct{} // those that have a table
+	shares  map[string]*share        // by account
 	closed  bool
 }
 
@@ -122,7 +130,13 @@ func New(o Options) *Rollout {
 	if o.InFlight == 0 {
 		o.InFlight = DefaultInFlight
 	}
-	r := &Rollout{options: o, nudges: signal.New(), slots: make(chan struct{}, makers), loaded: make(map[*deployment]struct{})}
+	if o.TableMemory == 0 {
+		o.TableMemory = DefaultMemory
+	}
+	r := &Rollout{
+		options: o, nudges: signal.New(), slots: make(chan struct{}, makers),
+		loaded: make(map[*deployment]struct{}), shares: make(map[string]*share), counts: ratelimit.NewBound(o.TableMemory / ratelimit.BytesOfCount),
+	}
 	r.metrics = newMetrics(o.Registerer, r)
 	return r
 }
@@ -257,7 +271,7 @@ func (r *Rollout) take(changes []deployments.Served, all bool, version int64) {
 		}
 		d := before[change.Name]
 		if d == nil {
-			d = &deployment{rollout: r, name: change.Name, account: change.Account}
+			d = &deployment{rollout: r, name: change.Name, account: change.Account, share: r.share(change.Account)}
 		}
 		after[change.Name] = d
 		d.want(&wanted{change.State, change.ActiveBuild})

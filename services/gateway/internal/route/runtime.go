@@ -24,7 +24,7 @@ type Runtime struct {
 	Authenticator Authenticator
 	// ClientCertificates judges those of callers; nil: none is good.
 	ClientCertificates ClientCertificates
-	RateLimits         *ratelimit.Counters
+	RateLimits         ratelimit.Counters
 	Upstreams          *upstream.Pools
 	Memory             *body.Memory // for requests and for answers of back ends; nil: without a bound
 	Logger             *slog.Logger

@@ -1,11 +1,13 @@
 package site
 
 import (
+	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
 
 	"waybill.dev/services/gateway/internal/handler"
+	"waybill.dev/services/gateway/internal/jsonschema"
 	"waybill.dev/services/gateway/internal/policy"
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/services/gateway/internal/routefile"
@@ -24,7 +26,8 @@ type builder struct {
 	policies  map[string]*policy.Made // by the name of their definition; nil: its faults are told already
 	cors      map[string]*cors
 	faults    Faults
-	told      int // how many of the faults were found when the files were read
+	told      int   // how many of the faults were found when the files were read
+	answers   int64 // the bytes of the answers that routes have ready
 }
 
 // Compile makes the site of a folder of route files, or says everything that is wrong with
@@ -52,17 +55,30 @@ func Compile(files fs.FS, variables Variables, limits Limits) (*Site, Faults) {
 		}
 	}
 	b.mcp()
-	if b.over() && len(b.faults) == 0 {
+	switch {
+	case len(b.faults) > 0 || !b.over():
+	case limits.Schemas.Err() != nil:
 		b.faults = Faults{{Message: limits.Schemas.Err().Error()}}
+	default:
+		b.faults = Faults{{Message: fmt.Sprintf("the routes take more than the %d MiB of memory that a gateway gives the deployments of an account; "+
+			"their schemas and the files that they answer with take most of it", limits.MaxWeight>>20)}}
 	}
 	if len(b.faults) > 0 {
 		return nil, b.faults
 	}
+	b.site.weight = b.weight()
 	return b.site, nil
 }
 
+// weight returns what the site takes as far as it is made.
+func (b *builder) weight() int64 {
+	return b.limits.Weight + b.limits.Schemas.Spent()*jsonschema.BytesOfValue + b.answers
+}
+
 // over tells whether nothing more may be looked at.
-func (b *builder) over() bool { return b.limits.Schemas.Err() != nil }
+func (b *builder) over() bool {
+	return b.limits.Schemas.Err() != nil || b.limits.MaxWeight > 0 && b.weight() > b.limits.MaxWeight
+}
 
 func (b *builder) fault(op *routefile.Operation, messages ...string) {
 	for _, message := range messages {
@@ -87,12 +103,6 @@ func (b *builder) definitions() {
 		b.policies[def.Name] = made
 		for _, message := range faults {
 			b.faults = append(b.faults, routefile.Fault{File: routefile.PolicyFile, Pointer: def.Pointer, Message: "policy " + def.Name + ": " + message})
-		}
-		if made == nil {
-			continue
-		}
-		if limit, ok := made.RateLimit(); ok {
-			b.site.limits = append(b.site.limits, limit)
 		}
 	}
 	if b.unreadFile(routefile.PolicyFile) {
@@ -241,6 +251,9 @@ func (b *builder) use(rt *Route, made route.Handler) {
 	rt.passesBody = len(rt.inbound) == 0 && !route.NeedsBody(made)
 	if fixed, ok := made.(interface{ Instant() bool }); ok && len(rt.early)+len(rt.inbound)+len(rt.outbound) == 0 {
 		rt.instant = fixed.Instant()
+	}
+	if ready, ok := made.(interface{ Size() int }); ok {
+		b.answers += int64(ready.Size())
 	}
 	rt.guard(made)
 	if forwards, ok := made.(interface{ Upstream() upstream.BackEnd }); ok {

@@ -73,9 +73,6 @@ func TestCompile(t *testing.T) {
 	if diff := cmp.Diff([]string{"GET /text", "GET /orders/{id}", "GET /own", "POST /mcp"}, paths); diff != "" || s.Files() != 1 {
 		t.Errorf("of %d files (-want +got):\n%s", s.Files(), diff)
 	}
-	if diff := cmp.Diff([]ratelimit.Limit{{Policy: "limit", Allowed: 2, Window: time.Hour}, {Policy: "idle", Allowed: 5, Window: time.Minute}}, s.RateLimits()); diff != "" {
-		t.Errorf("limits (-want +got):\n%s", diff)
-	}
 	if n := len(s.Upstreams()); n != 1 {
 		t.Errorf("%d back ends", n)
 	}
@@ -136,7 +133,7 @@ func TestSitesShareARuntime(t *testing.T) {
 	t.Cleanup(pools.Close)
 	called := 0
 	runtime := &route.Runtime{
-		RateLimits: ratelimit.New(), Upstreams: pools,
+		RateLimits: ratelimit.NewPool(0, nil).Of(""), Upstreams: pools,
 		Called: func(int, bool, int, time.Duration) { called++ },
 	}
 	limits := site.Limits{Modules: map[string]map[string]route.Handler{"shop": {"own": never(t)}}}
@@ -148,7 +145,6 @@ func TestSitesShareARuntime(t *testing.T) {
 		if len(faults) > 0 {
 			t.Fatal(faults)
 		}
-		runtime.RateLimits.Keep(s.RateLimits())
 		w := httptest.NewRecorder()
 		s.Serve(runtime, w, httptest.NewRequest(http.MethodGet, "/text", http.NoBody))
 		if w.Code != want.status || !strings.Contains(w.Body.String(), want.body) {

@@ -44,6 +44,9 @@ type Limits struct {
 	Own Variables
 	// Schemas bounds what the schemas of the files take; nil: nothing does.
 	Schemas *jsonschema.Budget
+	// Weight is what the route files take in memory as they are, and MaxWeight what the site may take
+	// with them, in bytes; 0: there is no bound.
+	Weight, MaxWeight int64
 	// Policies are those that files may define; nil: the gateway's own.
 	Policies *policy.Registry
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"waybill.dev/services/gateway/internal/ratelimit"
 	"waybill.dev/services/gateway/internal/route"
 	"waybill.dev/services/gateway/internal/routefile"
 	"waybill.dev/services/gateway/internal/upstream"
@@ -21,19 +20,20 @@ type Site struct {
 	patterns []int
 	routes   []*Route
 	files    int // of how many files it was made
+	weight   int64
 
 	upstreams []upstream.BackEnd
-	limits    []ratelimit.Limit
 }
 
 // Files returns of how many route files the site was made.
 func (s *Site) Files() int { return s.files }
 
+// Weight returns about how many bytes the site takes in memory: Limits.Weight, its schemas, and the
+// answers that routes have ready.
+func (s *Site) Weight() int64 { return s.weight }
+
 // Upstreams returns the back ends that routes of the site forward to.
 func (s *Site) Upstreams() []upstream.BackEnd { return s.upstreams }
-
-// RateLimits returns the limits that policies of the site set.
-func (s *Site) RateLimits() []ratelimit.Limit { return s.limits }
 
 // pathItem is one path item of a file, with the routes of its methods.
 type pathItem struct {

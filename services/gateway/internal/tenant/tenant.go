@@ -23,8 +23,11 @@ import (
 )
 
 // maxTokens bounds the names, values, brackets and braces in the route files of one deployment,
-// each of which takes up to 150 bytes while they are read.
-const maxTokens = 350_000
+// each of which takes up to bytesOfToken.
+const (
+	maxTokens    = 350_000
+	bytesOfToken = 150
+)
 
 // maxSchemas bounds the schemas of one deployment, each with all that it refers to: some 30 MB
 // as long as they are kept, up to three times that while they are made, and 1 s to compile. That is
@@ -37,6 +40,8 @@ type Rules struct {
 	Egress *egress.Policy
 	// Built is as in site.Limits.
 	Built bool
+	// Memory is what the routes of a deployment may take in memory, in bytes; 0: there is no bound.
+	Memory int64
 	// Policies are those that route files may define; nil: the gateway's own, made for each site.
 	Policies *policy.Registry
 	// Services returns an error if a service behind a tunnel can't be used. If it is nil, every valid name is
@@ -57,7 +62,8 @@ func (r Rules) Make(ctx context.Context, format string, packed []byte, build *do
 // Compile is Make for files that were unpacked already. What is wrong with ctx is wrong with the
 // files.
 func (r Rules) Compile(ctx context.Context, files fs.FS, build *domain.Build, variables map[string]domain.Secret) (*site.Site, site.Faults) {
-	if faults := measure(files); len(faults) > 0 {
+	weight, faults := measure(files)
+	if len(faults) > 0 {
 		return nil, faults
 	}
 	budget := jsonschema.NewBudget(maxSchemas)
@@ -69,6 +75,7 @@ func (r Rules) Compile(ctx context.Context, files fs.FS, build *domain.Build, va
 	}
 	made, faults := site.Compile(files, values, site.Limits{
 		Account: build.Account, Egress: r.Egress, Uploaded: true, Built: r.Built, Schemas: budget, Policies: r.Policies,
+		Weight: weight, MaxWeight: r.Memory,
 		Bucket:   Bucket(build.Project, build.EnvironmentType),
 		Services: &upstream.Access{Account: build.Account, Project: build.Project, Environment: build.EnvironmentType, Check: r.Services},
 		Own: site.Variables{
@@ -88,11 +95,11 @@ func Bucket(project string, environment domain.EnvironmentType) string {
 	return project + "-" + environment.Bucket()
 }
 
-// measure says what makes files not worth reading.
-func measure(files fs.FS) site.Faults {
+// measure returns about what route files take in memory, in bytes, or what makes them not worth reading.
+func measure(files fs.FS) (weight int64, faults site.Faults) {
 	entries, err := fs.ReadDir(files, ".")
 	if err != nil {
-		return site.Faults{{Message: "the folder can't be read"}}
+		return 0, site.Faults{{Message: "the folder can't be read"}}
 	}
 	routes, left := 0, maxTokens
 	for _, entry := range entries {
@@ -105,16 +112,17 @@ func measure(files fs.FS) site.Faults {
 		}
 		raw, err := fs.ReadFile(files, name)
 		if err != nil {
-			return site.Faults{{File: name, Message: "can't be read"}}
+			return 0, site.Faults{{File: name, Message: "can't be read"}}
 		}
+		weight += int64(len(raw))
 		if left -= count(raw, left); left <= 0 {
-			return site.Faults{{File: name, Message: fmt.Sprintf("is too large: the JSON of all route files together may have %d names, values, brackets and braces", maxTokens)}}
+			return 0, site.Faults{{File: name, Message: fmt.Sprintf("is too large: the JSON of all route files together may have %d names, values, brackets and braces", maxTokens)}}
 		}
 	}
 	if routes == 0 {
-		return site.Faults{{Message: "there is no route file: its name would end with " + routefile.Suffix}}
+		return 0, site.Faults{{Message: "there is no route file: its name would end with " + routefile.Suffix}}
 	}
-	return nil
+	return weight + int64(maxTokens-left)*bytesOfToken, nil
 }
 
 // count returns how many tokens a JSON text has, up to limit. What is wrong with the

@@ -217,7 +217,7 @@ func call(s *site.Site, keys gatewaytest.Keys, key string) *httptest.ResponseRec
 	if key != "" {
 		r.Header.Set("Authorization", "Bearer "+key)
 	}
-	s.Serve(&route.Runtime{Authenticator: keys, RateLimits: ratelimit.New(), Called: func(int, bool, int, time.Duration) {}}, w, r)
+	s.Serve(&route.Runtime{Authenticator: keys, RateLimits: ratelimit.NewPool(0, nil).Of(""), Called: func(int, bool, int, time.Duration) {}}, w, r)
 	return w
 }
 
