@@ -32,6 +32,7 @@ import (
 	"waybill.dev/shared/news"
 	"waybill.dev/shared/seal"
 	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/deployments"
 )
 
 // DefaultRetention is how long events and the delivery log are kept.
@@ -61,6 +62,7 @@ type Options struct {
 	Retention     time.Duration   // of events and delivery log; 0: DefaultRetention
 	DisableAfter  time.Duration   // how long a webhook may only fail before dispatchers make it inactive; 0: 120 h
 	RateLimit     float64         // requests a second of one account; 0: no limit
+	SourceBytes   int64           // of route archives that an account may keep; 0: 1 GiB
 
 	// TrustedProxies are the networks of proxies whose X-Forwarded-For, -Host and -Proto count.
 	TrustedProxies []netip.Prefix
@@ -129,6 +131,9 @@ func (o *Options) complete() {
 	if o.DisableAfter == 0 {
 		o.DisableAfter = 120 * time.Hour
 	}
+	if o.SourceBytes == 0 {
+		o.SourceBytes = deployments.DefaultSourceBytes
+	}
 	if o.Registerer == nil {
 		o.Registerer = prometheus.NewRegistry()
 	}
@@ -145,6 +150,10 @@ func New(options Options) (*Service, error) {
 	options.complete()
 	publisher := news.NewPublisher(options.Bus)
 	db := telling{newTables(options.Store), publisher}
+	db.KeepSources(options.SourceBytes)
+	options.Registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "waybill_source_bytes", Help: "Bytes of route archives that all accounts keep, as the relay's leader counted them last, once an hour.",
+	}, func() float64 { return float64(db.Kept()) }))
 	keys, err := auth.NewKeys(auth.Options{
 		Store: db, Bus: options.Bus, Logger: options.Logger,
 		Bootstrap: options.AdminKey, Peppers: options.Keyring.Derive(authenticator.Purpose),

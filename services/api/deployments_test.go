@@ -314,7 +314,7 @@ func TestDeployments(t *testing.T) {
 		last, _ := got["lastBuild"].(map[string]any)
 		want := map[string]any{
 			"name": name, "url": "", "label": "main", "urlParameter": name, "loggingId": name, "accountName": "default", "projectName": "shop", "state": "STARTED",
-			"message": "", "branchName": "main", "environmentType": "production", "variablesChangedOn": nil,
+			"message": "", "branchName": "main", "environmentType": "production", "variablesChangedOn": nil, "archives": got["archives"],
 			"build": build, "lastBuild": last, "createdOn": got["createdOn"], "updatedOn": got["updatedOn"],
 		}
 		if diff := cmp.Diff(want, got); diff != "" || build["id"] != first.text("buildId") || build["routes"] != 3.0 || last["number"] != 2.0 || last["status"] != "ERROR" || last["createdBy"] != "bootstrap" {
@@ -369,7 +369,9 @@ func TestDeployments(t *testing.T) {
 		again := r.do(http.MethodPost, path+"/deploy", "").want(http.StatusAccepted)
 		again.field("status", "request enqueued")
 		r.do(http.MethodGet, shopPath+"/deployment-status/"+again.text("statusId"), "").want(http.StatusOK).field("status", "IN_PROGRESS")
-		back := r.do(http.MethodPost, path+"/deploy", fmt.Sprintf(`{"buildId":%q}`, second.text("buildId"))).want(http.StatusAccepted)
+		r.do(http.MethodPost, path+"/deploy", fmt.Sprintf(`{"buildId":%q}`, second.text("buildId"))).want(http.StatusConflict).
+			field("detail", "The archive of this build is not kept any more, because the build failed. Upload it again.")
+		back := r.do(http.MethodPost, path+"/deploy", fmt.Sprintf(`{"buildId":%q}`, first.text("buildId"))).want(http.StatusAccepted)
 		if back.text("buildId") == again.text("buildId") || back.text("buildId") == second.text("buildId") {
 			t.Errorf("%s", back.body)
 		}

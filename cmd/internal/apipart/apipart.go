@@ -69,6 +69,7 @@ func AddAPI(p *boot.Process, h *boot.Handles) (*API, error) {
 			Retention:     h.Settings.Retention,
 			DisableAfter:  h.Settings.DisableAfter,
 			RateLimit:     h.Settings.RateLimit,
+			SourceBytes:   h.Settings.SourceBytes,
 			Memory:        h.Memory, TrustedProxies: h.Settings.TrustedProxies, PublicURL: h.Settings.PublicURL,
 			OIDC:       api.OIDC{Issuer: h.Settings.OIDCIssuer, ClientID: h.Settings.OIDCClientID, ClientSecret: h.Settings.OIDCSecret},
 			GatewayURL: h.GatewayURL(), Resolver: resolver(h), Registerer: h.Registry, TracerProvider: h.Tracer, Process: process(h),

@@ -33,6 +33,7 @@ const (
 	// A share of the least memory has room for the routes of a plain deployment.
 	minTableMemory = 64 << 20
 	maxInFlight    = 100_000
+	minSourceBytes = 8 << 20 // one archive (domain.MaxArchive)
 	// leastDispatchMemory is the least that a dispatcher can do with.
 	leastDispatchMemory = 64 << 20
 )

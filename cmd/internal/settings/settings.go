@@ -54,8 +54,9 @@ type Settings struct {
 	PublicURL      string   // without a slash at its end
 	OpsHosts       []string // in lower case
 	GatewayDomain  string   // in lower case
-	GatewayURL     string   // scheme, domain and port; empty: it is not known
-	OIDCIssuer     string   // empty: nobody signs in so
+	SourceBytes    int64
+	GatewayURL     string // scheme, domain and port; empty: it is not known
+	OIDCIssuer     string // empty: nobody signs in so
 	OIDCClientID   string
 	OIDCSecret     domain.Secret
 	LogLevel       slog.Level
@@ -131,6 +132,7 @@ func Load(role Role, sources ...Source) (Settings, error) {
 		PublicURL:      strings.TrimRight(l.httpURL(PublicURL, "https://hooks.example.com"), "/"),
 		GatewayDomain:  l.domain(GatewayDomain),
 		GatewayURL:     l.gatewayURL(),
+		SourceBytes:    l.size(SourceBytes, minSourceBytes),
 		OIDCIssuer:     l.httpURL(OIDCIssuer, "https://id.example.com"),
 		OIDCClientID:   l.text(OIDCClientID),
 		OIDCSecret:     domain.Secret(l.text(OIDCClientSecret)),

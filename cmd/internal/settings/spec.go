@@ -55,6 +55,7 @@ const (
 
 	GatewayDomain = "WAYBILL_GATEWAY_DOMAIN"
 	GatewayURL    = "WAYBILL_GATEWAY_URL"
+	SourceBytes   = "WAYBILL_SOURCES_BYTES"
 
 	DomainVerification = "WAYBILL_DOMAIN_VERIFICATION"
 	ACMEDirectory      = "WAYBILL_ACME_DIRECTORY"
@@ -206,6 +207,7 @@ func deployments(apis []Role) []Spec {
 			Usage: "where gateways answer, as users see it: scheme, domain and port, such as https://gateway.example.com; without it, the API can't tell the URLs of deployments, but dev can",
 			roles: apis,
 		},
+		{Name: SourceBytes, Usage: "archives of routes that an account may keep in the database, such as 1GiB", roles: apis, defaults: same("1GiB", apis...)},
 		{
 			Name: DomainVerification, Usage: "how an account shows that a custom domain is its own: dns, by a TXT record, or none: who comes first has it", roles: apis,
 			defaults: map[Role]string{Dev: "none", API: "dns"},

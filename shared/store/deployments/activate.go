@@ -127,6 +127,9 @@ func (d *Deployments) failed(ctx context.Context, tx *gorm.DB, row deploymentRow
 	if err != nil {
 		return fmt.Errorf("count open builds: %w", err)
 	}
+	if err := d.noteFailed(tx, row.Name, number); err != nil {
+		return err
+	}
 	if number == row.LastNumber {
 		row.Message = message
 	}

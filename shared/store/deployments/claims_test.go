@@ -33,6 +33,7 @@ func TestClaims(t *testing.T) {
 		"does not activate what was superseded":               testSuperseded,
 		"keeps the highest of many that end at once":          testActivationRace,
 		"leaves what is active when a build fails":            testFailure,
+		"lets go of archives whose builds failed":             testFailedArchives,
 		"has no claim on what was deleted":                    testDeletedMeanwhile,
 		"notes which variables a build does not have":         testVariablesChanged,
 		"seals the variables of a build":                      testSealedSnapshot,

@@ -6,6 +6,7 @@ package deployments
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	"gorm.io/gorm"
 
@@ -15,12 +16,22 @@ import (
 
 // Deployments reads and writes the tables.
 type Deployments struct {
-	db    *store.Store
-	audit *auditlog.Log
+	db      *store.Store
+	audit   *auditlog.Log
+	sources int64 // bytes of archives that an account may keep
+	kept    atomic.Int64
 }
 
+// DefaultSourceBytes is how many bytes of archives an account may keep.
+const DefaultSourceBytes = 1 << 30
+
 // New returns the tables of an open database.
-func New(db *store.Store) *Deployments { return &Deployments{db: db, audit: auditlog.New(db)} }
+func New(db *store.Store) *Deployments {
+	return &Deployments{db: db, audit: auditlog.New(db), sources: DefaultSourceBytes}
+}
+
+// KeepSources sets how many bytes of archives an account may keep. Call it before the first use.
+func (d *Deployments) KeepSources(bytes int64) { d.sources = bytes }
 
 // GatewayVersion returns the version of what gateways serve.
 func (d *Deployments) GatewayVersion(ctx context.Context) (int64, error) {

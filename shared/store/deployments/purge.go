@@ -15,12 +15,17 @@ const (
 	removedFor = 24 * time.Hour
 )
 
-// Purge removes sources for which no archive came, and deployments that were removed a day
+// Purge removes sources for which no archive came, archives whose builds failed a day ago, and deployments that were removed a day
 // ago. Old builds go when new ones come.
 func (d *Deployments) Purge(ctx context.Context, now time.Time) error {
 	if _, err := d.db.Purge(ctx, "gateway_sources", "id", "uploaded_at IS NULL AND created_at < ?", store.InstantOf(now.Add(-unusedFor))); err != nil {
 		return store.Wrap("purge sources", err)
 	}
-	_, err := d.db.Purge(ctx, "gateway_deployments", "name", "removed_at < ?", store.InstantOf(now.Add(-removedFor)))
-	return store.Wrap("purge deployments", err)
+	if err := d.purgeFailed(ctx, now); err != nil {
+		return store.Wrap("purge archives of failed builds", err)
+	}
+	if _, err := d.db.Purge(ctx, "gateway_deployments", "name", "removed_at < ?", store.InstantOf(now.Add(-removedFor))); err != nil {
+		return store.Wrap("purge deployments", err)
+	}
+	return store.Wrap("count archives", d.count(ctx))
 }

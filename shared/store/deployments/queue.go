@@ -16,8 +16,8 @@ import (
 
 // Redeploy makes a new build, with the variables of now, of the archive of a build of the
 // deployment; empty: of its active build, or of the newest one when none has succeeded.
-// ErrNotFound: there is no such deployment, or build of it. ErrLimit: the account has
-// MaxOpenBuilds.
+// ErrNotFound: there is no such deployment, or build of it. ErrNoArchive: its archive is not kept any more.
+// ErrLimit: the account has MaxOpenBuilds.
 func (d *Deployments) Redeploy(ctx context.Context, account, deployment, buildID string) (domain.Build, error) {
 	var build domain.Build
 	err := d.db.Tx(ctx, func(tx *gorm.DB) error {
@@ -59,11 +59,16 @@ func sourceOf(tx *gorm.DB, row deploymentRow, buildID string) (sourceRow, error)
 	if err := query.Take(&build).Error; err != nil {
 		return sourceRow{}, err
 	}
-	return takeSource(tx, build.SourceID)
+	source, err := takeSource(tx, build.SourceID)
+	if err == nil && source.Size == 0 {
+		err = ErrNoArchive
+	}
+	return source, err
 }
 
 // enqueue adds a build of the source to its deployment, which it makes if there is none. Only
-// the newest builds are kept, and the active one, with what they were made of.
+// the newest builds are kept, and the active one, with what they were made of; archives of builds that have failed
+// go.
 func (d *Deployments) enqueue(ctx context.Context, tx *gorm.DB, action string, source sourceRow, statusID string) (domain.Build, error) {
 	production, err := productionBranch(ctx, tx, source.Account, source.Project)
 	if err != nil {
@@ -94,6 +99,12 @@ func (d *Deployments) enqueue(ctx context.Context, tx *gorm.DB, action string, s
 		return domain.Build{}, fmt.Errorf("insert build: %w", err)
 	}
 	if err := dropOldBuilds(tx, row); err != nil {
+		return domain.Build{}, err
+	}
+	if err := dropFailedArchives(tx, row.Name, source.ID); err != nil {
+		return domain.Build{}, err
+	}
+	if err := d.checkSources(tx, source.Account); err != nil {
 		return domain.Build{}, err
 	}
 	err = d.audit.Note(ctx, tx, action, row.Account, deploymentResource(row.Name), buildResource(id))

@@ -49,6 +49,7 @@ type sourceRow struct {
 	CreatedBy  string
 	CreatedKey string
 	UploadedAt store.Instant
+	FailedAt   store.Instant
 }
 
 func (sourceRow) TableName() string { return "gateway_sources" }

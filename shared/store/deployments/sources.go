@@ -43,7 +43,8 @@ func (d *Deployments) CreateSource(ctx context.Context, t Target) (domain.Deploy
 }
 
 // Upload stores an archive for the target, and a build of it that waits for a gateway. The
-// errors are those of CreateSource; ErrLimit, too: the account has MaxOpenBuilds.
+// errors are those of CreateSource; ErrLimit, too: the account has MaxOpenBuilds, or keeps as many
+// bytes of archives as it may (SourcesError).
 func (d *Deployments) Upload(ctx context.Context, t Target, archive []byte, format domain.ArchiveFormat) (domain.Build, error) {
 	var build domain.Build
 	err := d.db.Tx(ctx, func(tx *gorm.DB) error {
@@ -108,7 +109,7 @@ func (d *Deployments) GetSource(ctx context.Context, id string) (domain.Deployme
 }
 
 // sourceColumns are all but the archive.
-const sourceColumns = "id, account, project, branch, deployment, format, size, created_at, created_by, created_key, uploaded_at"
+const sourceColumns = "id, account, project, branch, deployment, format, size, created_at, created_by, created_key, uploaded_at, failed_at"
 
 func takeSource(tx *gorm.DB, id string) (sourceRow, error) {
 	var row sourceRow

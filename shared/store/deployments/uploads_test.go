@@ -26,6 +26,7 @@ func uploadTests() storetest.Tests[*bench] {
 		"has as many deployments as it may":            testMaxDeployments,
 		"has as many open builds as it may":            testMaxOpenBuilds,
 		"numbers uploads that race":                    testUploadsRace,
+		"keeps as many bytes of archives as it may":    testSourceBytes,
 		"purges what was never uploaded":               testPurgeSources,
 	}
 }

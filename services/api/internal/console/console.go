@@ -17,6 +17,7 @@ import (
 
 	"waybill.dev/services/api/internal/store/access"
 	"waybill.dev/shared/apikey"
+	"waybill.dev/shared/body"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/edge"
 	"waybill.dev/shared/look"
@@ -49,7 +50,7 @@ type Operation struct {
 	Scope            domain.Scope
 }
 
-// Options of the console. All but PublicURL and OIDC are required. The keys of what the browser keeps are
+// Options of the console. All but PublicURL, OIDC and Memory are required. The keys of what the browser keeps are
 // derived from Keyring.
 type Options struct {
 	API        http.Handler // of /v1; it is called in process
@@ -60,6 +61,7 @@ type Options struct {
 	Edge       *edge.Edge
 	PublicURL  string
 	OIDC       OIDC
+	Memory     *body.Memory // for what is posted; nil: there is no bound
 	Modules    []Module
 	Logger     *slog.Logger
 	// Observe is told of every page that was answered, with the calls that it made; nil: nobody.
@@ -236,6 +238,7 @@ func (c *Console) page(b bound) http.Handler {
 // run lets handle answer, and answers for it when it fails.
 func (p *Page) run(handle func(*Page) error) {
 	secure(p.Writer.Header())
+	defer p.lease.Release()
 	defer func() {
 		value := recover()
 		if value == nil {

@@ -3,12 +3,14 @@ package console
 import (
 	"context"
 	"errors"
+	"mime"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
 	"waybill.dev/shared/apikey"
+	"waybill.dev/shared/body"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/edge"
 	"waybill.dev/shared/problem"
@@ -32,10 +34,11 @@ type Page struct {
 	calls   []Call
 	cli     string
 	form    url.Values
+	lease   *body.Lease // what is posted is read within
 }
 
 func (c *Console) newPage(w http.ResponseWriter, r *http.Request, b bound) *Page {
-	p := &Page{Request: r, Writer: w, console: c, route: b.Route, bound: b, RequestID: w.Header().Get(requestid.Header)}
+	p := &Page{Request: r, Writer: w, console: c, route: b.Route, bound: b, RequestID: w.Header().Get(requestid.Header), lease: c.Memory.Lease()}
 	p.API = &API{page: p}
 	return p
 }
@@ -61,19 +64,28 @@ func (p *Page) Pick(names ...string) url.Values {
 }
 
 // Form returns what was posted, of at most 1 MiB.
-func (p *Page) Form() (url.Values, error) {
-	if p.form == nil {
-		p.Request.Body = http.MaxBytesReader(p.Writer, p.Request.Body, maxForm)
-		if err := p.Request.ParseForm(); err != nil {
-			if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-				return nil, problem.New(problem.TooLarge, "A form may have at most 1 MiB.")
-			}
-			return nil, problem.New(problem.InvalidInput, "The form can't be read.")
-		}
-		p.form = p.Request.PostForm
+func (p *Page) Form() (url.Values, error) { return p.formOf(maxForm) }
+
+// formOf is Form for one of at most limit bytes.
+func (p *Page) formOf(limit int64) (url.Values, error) {
+	if p.form != nil {
+		return p.form, nil
+	}
+	p.form = url.Values{}
+	if media, _, _ := mime.ParseMediaType(p.Request.Header.Get("Content-Type")); media != "application/x-www-form-urlencoded" {
+		return p.form, nil
+	}
+	text, err := p.lease.Read(p.Writer, p.Request, limit)
+	if err != nil {
+		return nil, err
+	}
+	if p.form, err = url.ParseQuery(string(text)); err != nil {
+		return nil, errForm
 	}
 	return p.form, nil
 }
+
+var errForm = problem.New(problem.InvalidInput, "The form can't be read.")
 
 // Account is the session's account.
 func (p *Page) Account() string { return p.Session.Principal.Account }

@@ -18,8 +18,11 @@ import (
 	"waybill.dev/shared/problem"
 )
 
-// maxSignIn bounds the form of the sign-in.
-const maxSignIn = 4 << 10
+// maxSignIn and maxTheme bound forms that are open to all, in bytes.
+const (
+	maxSignIn = 4 << 10
+	maxTheme  = 1 << 10
+)
 
 // own registers what is the kernel's: the sign-in, and what every page uses.
 func (c *Console) own(mux *http.ServeMux) {
@@ -83,8 +86,7 @@ func (c *Console) signInForm(p *Page) error {
 
 // signIn checks a key as the API does and opens a session. A wrong one is answered with the form.
 func (c *Console) signIn(p *Page) error {
-	p.Request.Body = http.MaxBytesReader(p.Writer, p.Request.Body, maxSignIn)
-	form, err := p.Form()
+	form, err := p.formOf(maxSignIn)
 	if err != nil {
 		return err
 	}
@@ -142,8 +144,7 @@ type Instead struct {
 // enter exchanges the code of a one-time link for a session. A code works once. In a browser that is
 // signed in it asks first: whoever made the link may not be who is there.
 func (c *Console) enter(p *Page) error {
-	p.Request.Body = http.MaxBytesReader(p.Writer, p.Request.Body, maxSignIn)
-	form, err := p.Form()
+	form, err := p.formOf(maxSignIn)
 	if err != nil {
 		return err
 	}
@@ -243,7 +244,7 @@ const themeTime = 365 * 24 * time.Hour
 
 // setTheme keeps the choice of light or dark in a cookie of the browser.
 func (c *Console) setTheme(p *Page) error {
-	form, err := p.Form()
+	form, err := p.formOf(maxTheme)
 	if err != nil {
 		return err
 	}

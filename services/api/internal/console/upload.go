@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"time"
 
+	"waybill.dev/shared/body"
+	"waybill.dev/shared/domain"
 	"waybill.dev/shared/problem"
 )
 
@@ -23,8 +25,11 @@ const (
 
 // Upload returns what was posted by a form of enctype multipart/form-data, and the file of one of
 // its fields; nil: none was chosen. When the file has more than limit bytes, the error is
-// ErrTooLarge, and the fields before it are there.
-func (p *Page) Upload(field string, limit int64) (url.Values, []byte, error) {
+// ErrTooLarge, and the fields before it are there. Without the scope nothing is read.
+func (p *Page) Upload(scope domain.Scope, field string, limit int64) (url.Values, []byte, error) {
+	if !p.May(scope) {
+		return nil, nil, problem.New(problem.Forbidden, "The key lacks the permission for this.")
+	}
 	control := http.NewResponseController(p.Writer)
 	until := time.Now().Add(uploadTime)
 	_ = control.SetReadDeadline(until) // what is no connection can't be slow
@@ -52,20 +57,20 @@ func (p *Page) Upload(field string, limit int64) (url.Values, []byte, error) {
 		if name == field {
 			most = limit
 		}
-		content, err := io.ReadAll(io.LimitReader(part, most+1))
+		content, err := p.lease.ReadAll(part, -1, most)
 		switch {
-		case err != nil:
-			return values, nil, unreadable(err)
-		case int64(len(content)) > most:
+		case errors.Is(err, body.ErrTooLarge):
 			_, _ = io.Copy(io.Discard, part)
 			return values, nil, ErrTooLarge
+		case err != nil:
+			return values, nil, unreadable(err)
 		case name != field:
 			values.Add(name, string(content))
 		case part.FileName() != "":
 			return values, content, nil
 		}
 	}
-	return values, nil, problem.New(problem.InvalidInput, "The form can't be read.")
+	return values, nil, errForm
 }
 
 // ErrTooLarge says that a file has more than it may.
@@ -75,5 +80,8 @@ func unreadable(err error) error {
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return ErrTooLarge
 	}
-	return problem.New(problem.InvalidInput, "The form can't be read.")
+	if p, ok := errors.AsType[*problem.Problem](err); ok {
+		return p
+	}
+	return errForm
 }

@@ -3,6 +3,7 @@ package deployments
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -172,7 +173,13 @@ func refused(err error) error {
 
 // limited tells callers which limit is reached.
 func limited(err error) error {
+	if full, ok := errors.AsType[*deployments.SourcesError](err); ok {
+		return web.Conflict(fmt.Sprintf("The account would keep %.1f MiB of route archives with this one, of %.1f MiB at most (WAYBILL_SOURCES_BYTES). "+
+			"Each deployment keeps those of its %d newest builds. Delete a deployment, or upload smaller archives.", mebibytes(full.Kept), mebibytes(full.Limit), domain.KeptBuilds))
+	}
 	switch {
+	case errors.Is(err, deployments.ErrNoArchive):
+		return web.Conflict("The archive of this build is not kept any more, because the build failed. Upload it again.")
 	case errors.Is(err, deployments.ErrBuilds):
 		return web.Conflict("Too many builds of the account wait already. Try again when some have ended.")
 	case errors.Is(err, domain.ErrLimit):
@@ -180,6 +187,8 @@ func limited(err error) error {
 	}
 	return err
 }
+
+func mebibytes(bytes int64) float64 { return float64(bytes) / (1 << 20) }
 
 func isMissing(err error) bool { return errors.Is(err, domain.ErrNotFound) }
 

@@ -25,7 +25,7 @@ type making struct {
 	build  string
 	table  *table
 	failed *problem.Problem // nil: it has not failed
-	again  time.Time // until then it stays failed for this build
+	again  time.Time        // until then it stays failed for this build
 }
 
 // load waits for the table, which whoever came first has made.

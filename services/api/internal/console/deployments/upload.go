@@ -52,7 +52,7 @@ func newUpload(p *console.Page, form *console.Form) uploadView {
 
 // upload hands an archive to the API, in one step.
 func upload(p *console.Page) error {
-	values, archive, err := p.Upload("archive", maxArchive)
+	values, archive, err := p.Upload(domain.ScopeGatewayWrite, "archive", maxArchive)
 	form := console.NewForm(values)
 	switch {
 	case errors.Is(err, console.ErrTooLarge):
