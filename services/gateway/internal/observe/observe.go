@@ -6,14 +6,16 @@
 //
 // Counts are exact: they wait in memory while the database is away. The log keeps a limited
 // number of requests a second. Up to half of them are failed requests; the others are a random
-// sample. Requests that the log does not keep are counted as not kept.
+// sample. Each deployment has the same share of both, and the others have what it leaves. Requests that the log does not keep are counted as not kept.
 package observe
 
 import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -75,7 +77,7 @@ type Recorder struct {
 	next *gathered
 	// room is how many requests more may be kept, at the rate, until the next take.
 	room          int
-	failed, other sample
+	failed, other samples
 	number        int64 // of the last batch
 
 	oldest time.Time // when the oldest call of pending came; zero: nothing is pending
@@ -204,6 +206,54 @@ func consumerOf(n route.Noted) string {
 	}
 }
 
+// samples are the samples of all deployments. Each deployment has the same share, so that one with many requests
+// leaves the others theirs.
+type samples map[string]*sample
+
+// Until it is known who has how many, all deployments hold some held times as many requests together as may be kept, and each
+// leastHeld.
+const (
+	held      = 16
+	leastHeld = 4
+)
+
+// add keeps a request if it is among those of its deployment's share of room.
+func (s *samples) add(one kept, room int) {
+	if *s == nil {
+		*s = make(samples)
+	}
+	own := (*s)[one.deployment]
+	if own == nil {
+		own = &sample{}
+		(*s)[one.deployment] = own
+	}
+	own.add(one, min(room, max(held*room/len(*s), leastHeld)))
+}
+
+// size returns how many requests are held.
+func (s *samples) size() (n int) {
+	for _, own := range *s {
+		n += len(own.kept)
+	}
+	return n
+}
+
+// take empties the samples but for n requests: what a deployment leaves of its share is the others'.
+func (s *samples) take(n int) (list []kept) {
+	all := slices.Collect(maps.Values(*s))
+	//nolint:gosec // which ones are kept is no secret
+	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	slices.SortStableFunc(all, func(a, b *sample) int { return len(a.kept) - len(b.kept) })
+	for i, own := range all {
+		share := (n + len(all) - i - 1) / (len(all) - i)
+		taken := own.take(share)
+		n -= len(taken)
+		list = append(list, taken...)
+	}
+	*s = nil
+	return list
+}
+
 // sample is a part of the requests of a time, in which each has the same chance to be.
 type sample struct {
 	seen int
@@ -239,7 +289,7 @@ func (s *sample) take(n int) []kept {
 
 // take ends the time of the samples and returns what is kept of them. r.mu is held.
 func (r *Recorder) take(now time.Time) []kept {
-	failed := min(len(r.failed.kept), max(r.room/2, r.room-len(r.other.kept)))
+	failed := min(r.failed.size(), max(r.room/2, r.room-r.other.size()))
 	list := append(r.failed.take(failed), r.other.take(r.room-failed)...)
 	r.credit = min(r.credit-float64(len(list))+now.Sub(r.closed).Seconds()*r.options.Rate, r.options.Rate)
 	r.closed, r.room = now, int(max(r.credit, 0))

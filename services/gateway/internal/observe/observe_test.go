@@ -260,6 +260,31 @@ func TestSampleIsFair(t *testing.T) {
 	}
 }
 
+// A deployment with many requests leaves the few of others their place in the log, and has what they leave.
+func TestSampleOfManyDeployments(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, storetest.SQLite(), 200)
+	loud := r.recorder.Of("loud", "b1")
+	const n = 5000
+	for range n {
+		loud(ended(t, 200))
+		loud(ended(t, 500))
+	}
+	for _, name := range []string{"quiet-1", "quiet-2"} {
+		tell := r.recorder.Of(name, "b1")
+		tell(ended(t, 500))
+		tell(ended(t, 200))
+		tell(ended(t, 200))
+	}
+	r.start()
+	gatewaytest.Within(t, soon, "the calls are counted", func() bool { _, all, _ := r.counted("loud"); return all == 2*n })
+	for name, want := range map[string]int{"quiet-1": 3, "quiet-2": 3, "loud": 194} {
+		if rows := r.rows(name); len(rows) != want {
+			t.Errorf("%d requests of %s are kept, want %d", len(rows), name, want)
+		}
+	}
+}
+
 // Without memory for more kinds of calls, consumers are counted together, and none is lost.
 func TestManyConsumers(t *testing.T) {
 	t.Parallel()
