@@ -188,7 +188,7 @@ func limited(err error) error {
 	return err
 }
 
-func mebibytes(bytes int64) float64 { return float64(bytes) / (1 << 20) }
+func mebibytes(size int64) float64 { return float64(size) / (1 << 20) }
 
 func isMissing(err error) bool { return errors.Is(err, domain.ErrNotFound) }
 

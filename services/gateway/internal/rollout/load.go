@@ -104,18 +104,28 @@ var errFull = errors.New("there is no room in memory")
 // errSuperseded says that the build is not wanted any more.
 var errSuperseded = errors.New("another build is wanted")
 
+// enter waits for a place until ctx ends.
+func enter(ctx context.Context, places chan struct{}) error {
+	select {
+	case places <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // swap makes the table of the build and puts it in the place of the present one.
 func (d *deployment) swap(ctx context.Context, m *making) error {
 	r := d.rollout
 	// An account waits for itself before it takes a place from others.
-	for _, slots := range []chan struct{}{d.share.making, r.slots} {
-		select {
-		case slots <- struct{}{}:
-			defer func() { <-slots }()
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	if err := enter(ctx, d.share.making); err != nil {
+		return err
 	}
+	defer func() { <-d.share.making }()
+	if err := enter(ctx, r.slots); err != nil {
+		return err
+	}
+	defer func() { <-r.slots }()
 	source, err := r.options.Store.Source(ctx, d.name, m.build)
 	if err != nil {
 		return err
