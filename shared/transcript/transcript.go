@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/packed"
 )
 
 // The first byte of a transcript. An answer whose body was cut has the latter, so that earlier
@@ -56,7 +57,7 @@ func Encode(s *Sent, g *Got) []byte {
 	} else {
 		out = append(out, version)
 	}
-	out = appendText(out, s.URL)
+	out = packed.AppendText(out, s.URL)
 	out = appendPhases(out, &g.Phases)
 	if !g.Remote.IsValid() {
 		return out
@@ -71,20 +72,10 @@ func Encode(s *Sent, g *Got) []byte {
 		out = append(out, raw[:]...)
 	}
 	out = binary.BigEndian.AppendUint16(out, g.Remote.Port())
-	out = appendText(out, s.UserAgent)
-	out = appendText(out, s.Signature)
-	out = appendText(out, s.TraceParent)
-	out = binary.AppendUvarint(out, uint64(max(s.BodySize, 0)))
-	out = binary.AppendUvarint(out, uint64(len(s.Own)))
-	for _, name := range s.Own {
-		out = appendText(out, name)
-	}
+	out = packed.AppendText(out, s.UserAgent, s.Signature, s.TraceParent)
+	out = packed.AppendCounts(out, uint64(max(s.BodySize, 0)), uint64(len(s.Own)))
+	out = packed.AppendText(out, s.Own...)
 	return appendHeader(out, g.Header)
-}
-
-func appendText(out []byte, text string) []byte {
-	out = binary.AppendUvarint(out, uint64(len(text)))
-	return append(out, text...)
 }
 
 // appendPhases writes microseconds, 0: it did not happen.
@@ -94,7 +85,7 @@ func appendPhases(out []byte, p *domain.Phases) []byte {
 		if took > 0 {
 			us = max(1, uint64(took/time.Microsecond))
 		}
-		out = binary.AppendUvarint(out, us)
+		out = packed.AppendCounts(out, us)
 	}
 	return out
 }
@@ -136,12 +127,12 @@ func appendHeader(out []byte, header http.Header) []byte {
 func appendField(out []byte, name string, values []string) []byte {
 	hidden := secret(name)
 	for _, value := range values {
-		out = appendText(out, name)
+		out = packed.AppendText(out, name)
 		if hidden {
 			out = append(out, 0)
 			continue
 		}
-		out = binary.AppendUvarint(out, uint64(len(value))+1)
+		out = packed.AppendCounts(out, uint64(len(value))+1)
 		out = append(out, value...)
 	}
 	return out

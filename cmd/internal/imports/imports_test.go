@@ -41,6 +41,7 @@ var shared = []string{
 	"jsonscan/attack",                   // JSON that is made to cost much, for tests
 	"look",                              // what the pages look like: the style sheet and their elements
 	"news",                              // what changed in an account, for who watches
+	"packed",                            // values in few bytes: records, transcripts, counts
 	"pgtest",                            // a throwaway Postgres cluster for tests
 	"problem",                           // the one form of an error over HTTP
 	"receiverauth",                      // how callbacks are authenticated at their receiver

@@ -2,13 +2,13 @@ package rollup
 
 import (
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"math"
 	"slices"
 	"time"
 
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/packed"
 )
 
 // errDamaged is told of bytes that are not what this package writes.
@@ -72,13 +72,11 @@ func (t *Tally) Encode() []byte {
 			end++
 		}
 		group := keys[start]
-		out = appendText(out, group.Account)
-		out = appendText(out, string(group.Type))
-		out = appendText(out, string(group.Class))
-		out = binary.AppendVarint(out, group.Minute)
-		out = binary.AppendUvarint(out, uint64(end-start))
+		out = packed.AppendText(out, group.Account, string(group.Type), string(group.Class))
+		out = packed.AppendNumbers(out, group.Minute)
+		out = packed.AppendCounts(out, uint64(end-start))
 		for _, key := range keys[start:end] {
-			out = appendText(out, string(key.Webhook))
+			out = packed.AppendText(out, key.Webhook)
 			out = t.counts[key].append(out, key.Minute)
 		}
 		start = end
@@ -90,121 +88,96 @@ func compareGroup(a, b Key) int {
 	return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(a.Type, b.Type), cmp.Compare(a.Class, b.Class), cmp.Compare(a.Minute, b.Minute))
 }
 
-func appendText(out []byte, text string) []byte {
-	return append(binary.AppendUvarint(out, uint64(len(text))), text...)
-}
-
 // append writes counts; the end of the last attempt is in milliseconds after the minute, plus 1.
 func (c *Counts) append(out []byte, minute int64) []byte {
-	out = binary.AppendUvarint(out, uint64(c.Events))
-	out = binary.AppendUvarint(out, uint64(c.Deliveries))
-	out = binary.AppendUvarint(out, uint64(c.Attempts))
+	out = packed.AppendCounts(out, uint64(c.Events), uint64(c.Deliveries), uint64(c.Attempts))
 	last := int64(0)
 	if !c.Last.IsZero() {
 		last = c.Last.UnixMilli() - minute*60_000 + 1
 	}
-	out = binary.AppendVarint(out, last)
-	return c.Latency.append(out)
+	return c.Latency.append(packed.AppendNumbers(out, last))
 }
 
-// reader reads on until something is missing; what it returns from then on means nothing.
-type reader struct {
-	bytes  []byte
-	failed bool
-}
+type reader struct{ packed.Reader }
 
-// decode hands out what Encode wrote.
-func decode(encoded []byte, each func(Key, *Counts)) error {
-	r := &reader{bytes: encoded}
+// decode hands out what Encode wrote, of one account; empty: of all. What others have is passed over, and nothing
+// is made of it.
+func decode(encoded []byte, account string, each func(Key, *Counts)) error {
 	if len(encoded) == 0 || encoded[0] != formatDelta {
 		return errDamaged
 	}
-	r.bytes = encoded[1:]
-	for len(r.bytes) > 0 && !r.failed {
-		key := Key{Account: r.text(), Type: domain.EventType(r.text()), Class: domain.Class(r.text()), Minute: r.varint()}
-		for n := r.uvarint(); n > 0 && !r.failed; n-- {
-			key.Webhook = domain.WebhookID(r.text())
+	r := &reader{packed.NewReader(encoded[1:])}
+	for r.More() {
+		of := r.Blob()
+		if account != "" && string(of) != account {
+			r.pass()
+			continue
+		}
+		key := Key{Account: string(of), Type: domain.EventType(r.Blob()), Class: domain.Class(r.Blob()), Minute: r.Number()}
+		for n := r.Count(); n > 0 && !r.Failed(); n-- {
+			key.Webhook = domain.WebhookID(r.Blob())
 			counts := Counts{Events: r.count(), Deliveries: r.count(), Attempts: r.count()}
-			if last := r.varint(); last > 0 {
+			if last := r.Number(); last > 0 {
 				counts.Last = time.UnixMilli(key.Minute*60_000 + last - 1).UTC()
 			}
-			counts.Latency = r.histogram()
-			if !r.failed {
+			if counts.Latency = r.histogram(); !r.Failed() {
 				each(key, &counts)
 			}
 		}
 	}
-	if r.failed {
+	if r.Failed() {
 		return errDamaged
 	}
 	return nil
 }
 
+// pass passes over a group, whose account was read.
+func (r *reader) pass() {
+	r.Blob()
+	r.Blob()
+	r.Number()
+	for n := r.Count(); n > 0 && !r.Failed(); n-- {
+		r.Blob()
+		for range 4 {
+			r.Count()
+		}
+		for range 2 * r.Length(2) {
+			r.Count()
+		}
+	}
+}
+
 // decodeHistogram reads what Histogram.append wrote.
 func decodeHistogram(encoded []byte) (Histogram, error) {
-	r := &reader{bytes: encoded}
+	r := &reader{packed.NewReader(encoded)}
 	h := r.histogram()
-	if r.failed || len(r.bytes) > 0 {
+	if !r.Whole() {
 		return nil, errDamaged
 	}
 	return h, nil
 }
 
-func (r *reader) uvarint() uint64 {
-	n, size := binary.Uvarint(r.bytes)
-	if size <= 0 {
-		r.failed = true
-		return 0
-	}
-	r.bytes = r.bytes[size:]
-	return n
-}
-
-func (r *reader) varint() int64 {
-	n, size := binary.Varint(r.bytes)
-	if size <= 0 {
-		r.failed = true
-		return 0
-	}
-	r.bytes = r.bytes[size:]
-	return n
-}
-
 func (r *reader) count() int64 {
-	n := r.uvarint()
+	n := r.Count()
 	if n > math.MaxInt64 {
-		r.failed = true
+		r.Fail()
 		return 0
 	}
 	return int64(n)
 }
 
-func (r *reader) text() string {
-	n := r.uvarint()
-	if n > uint64(len(r.bytes)) {
-		r.failed = true
-		return ""
-	}
-	text := string(r.bytes[:n])
-	r.bytes = r.bytes[n:]
-	return text
-}
-
 func (r *reader) histogram() Histogram {
-	n := r.uvarint()
-	if n > uint64(len(r.bytes)/2) {
-		r.failed = true
-	}
-	if r.failed || n == 0 {
+	n := r.Length(2)
+	if n == 0 {
 		return nil
 	}
 	h := make(Histogram, n)
 	bucket := uint64(0)
 	for i := range h {
-		bucket += r.uvarint()
-		count := r.uvarint()
+		bucket += r.Count()
+		count := r.Count()
 		if bucket > math.MaxUint16 || count > math.MaxUint32 {
-			r.failed = true
+			r.Fail()
 			return nil
 		}
 		h[i] = bin{uint16(bucket), uint32(count)}

@@ -22,15 +22,15 @@ func MinuteOf(t time.Time) time.Time { return timeOf(minuteOf(t)) }
 // delta is a row of what is not merged yet.
 type delta deltaRow
 
-// each hands out its counts.
-func (d *delta) each(f func(Key, *Counts)) error {
+// each hands out the counts of an account; empty: of all.
+func (d *delta) each(account string, f func(Key, *Counts)) error {
 	if d.Events > 0 {
 		f(Key{Account: d.Account, Type: domain.EventType(d.EventType), Minute: minuteOf(d.Minute.Time())}, &Counts{Events: d.Events})
 	}
 	if d.Counts == nil {
 		return nil
 	}
-	return decode(d.Counts, f)
+	return decode(d.Counts, account, f)
 }
 
 // Backlog is what is not merged yet.

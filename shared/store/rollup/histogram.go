@@ -1,10 +1,11 @@
 package rollup
 
 import (
-	"encoding/binary"
 	"math/bits"
 	"slices"
 	"time"
+
+	"waybill.dev/shared/packed"
 )
 
 // Histogram counts durations in buckets: of one microsecond up to 16, then 16 for each
@@ -86,11 +87,10 @@ func (h Histogram) Quantile(q float64) time.Duration {
 
 // append writes the number of bins, and each as the distance from the one before and its count.
 func (h Histogram) append(out []byte) []byte {
-	out = binary.AppendUvarint(out, uint64(len(h)))
+	out = packed.AppendCounts(out, uint64(len(h)))
 	before := uint16(0)
 	for _, b := range h {
-		out = binary.AppendUvarint(out, uint64(b.bucket-before))
-		out = binary.AppendUvarint(out, uint64(b.count))
+		out = packed.AppendCounts(out, uint64(b.bucket-before), uint64(b.count))
 		before = b.bucket
 	}
 	return out

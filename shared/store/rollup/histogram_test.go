@@ -1,9 +1,11 @@
 package rollup
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -77,7 +79,7 @@ func TestDelta(t *testing.T) {
 	tally.Attempt("b", "w2", domain.ShipmentDelivered, &domain.Attempt{Number: 1, StartedAt: at.Add(time.Second), Duration: time.Millisecond, Status: 500})
 	got := map[Key]*Counts{}
 	encoded := tally.Encode()
-	if err := decode(encoded, func(key Key, c *Counts) { got[key] = c }); err != nil {
+	if err := decode(encoded, "", func(key Key, c *Counts) { got[key] = c }); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(tally.counts, got, cmp.AllowUnexported(bin{})); diff != "" {
@@ -89,7 +91,7 @@ func TestDelta(t *testing.T) {
 	}
 	whole := 0
 	for n := range encoded {
-		if decode(encoded[:n], func(Key, *Counts) {}) == nil {
+		if decode(encoded[:n], "", func(Key, *Counts) {}) == nil {
 			whole++ // the format and whole groups
 		}
 	}
@@ -104,9 +106,52 @@ func FuzzDelta(f *testing.F) {
 	f.Add(tally.Encode())
 	f.Fuzz(func(t *testing.T, encoded []byte) {
 		entries := 0
-		_ = decode(encoded, func(Key, *Counts) { entries++ })
+		_ = decode(encoded, "", func(Key, *Counts) { entries++ })
 		if entries > len(encoded) {
 			t.Errorf("%d entries in %d bytes", entries, len(encoded))
 		}
 	})
+}
+
+// TestNothingIsMadeOfWhatOthersHave reads the counts of one account among those of a thousand.
+func TestNothingIsMadeOfWhatOthersHave(t *testing.T) {
+	var tally Tally
+	at := time.Date(2025, time.June, 10, 12, 0, 59, 0, time.UTC)
+	for i := range 1000 {
+		account := strconv.Itoa(i)
+		for range 3 {
+			tally.Attempt(account, domain.WebhookID("w"+account), domain.ShipmentCreated, &domain.Attempt{Number: 1, StartedAt: at, Duration: time.Duration(i) * time.Millisecond, Status: 200})
+		}
+	}
+	encoded := tally.Encode()
+	read := func() {
+		n := 0
+		if err := decode(encoded, "500", func(key Key, c *Counts) {
+			if n++; key.Account != "500" || key.Webhook != "w500" || c.Attempts != 3 {
+				t.Errorf("%+v: %+v", key, c)
+			}
+		}); err != nil || n != 1 {
+			t.Errorf("%d counts, error %v, want one", n, err)
+		}
+	}
+	if allocated := testing.AllocsPerRun(10, read); allocated > 10 {
+		t.Errorf("%.0f allocations, want 10 at most", allocated)
+	}
+}
+
+func BenchmarkDeltaOfOthers(b *testing.B) {
+	var tally Tally
+	for i := range 1000 {
+		tally.Attempt(strconv.Itoa(i%100), domain.WebhookID(fmt.Sprintf("00000000-0000-4000-8000-%012d", i)), domain.ShipmentCreated, &domain.Attempt{Number: 1, StartedAt: time.Unix(1e9, 0), Duration: time.Duration(i) * time.Millisecond, Status: 200})
+	}
+	encoded := tally.Encode()
+	for _, account := range []string{"", "50"} {
+		b.Run("of="+account, func(b *testing.B) {
+			for b.Loop() {
+				if err := decode(encoded, account, func(Key, *Counts) {}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }

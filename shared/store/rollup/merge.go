@@ -106,7 +106,7 @@ func sum(deltas []delta) (map[rowKey]*Counts, error) {
 		c.Add(more)
 	}
 	for i := range deltas {
-		err := deltas[i].each(func(key Key, more *Counts) {
+		err := deltas[i].each("", func(key Key, more *Counts) {
 			ofAccount := key
 			ofAccount.Webhook = ""
 			for _, step := range steps() {

@@ -159,7 +159,7 @@ func (r *Rollups) readDeltas(ctx context.Context, c store.Conn, account string, 
 	}
 	for i := range deltas {
 		var failed error
-		err := deltas[i].each(func(key Key, counts *Counts) {
+		err := deltas[i].each(account, func(key Key, counts *Counts) {
 			for j := range answers {
 				if err := answers[j].addDelta(key, counts); err != nil {
 					failed = err
@@ -213,7 +213,7 @@ type answerKey struct {
 func (a *answer) addDelta(key Key, counts *Counts) error {
 	from, until := a.minutes()
 	switch {
-	case key.Account != a.account || key.Minute < from || key.Minute >= until:
+	case key.Minute < from || key.Minute >= until:
 		return nil
 	case a.Webhook != "" && key.Webhook != a.Webhook, a.By == ByWebhook && key.Webhook == "":
 		return nil

@@ -96,23 +96,34 @@ func acknowledged(t *testing.T, b *bus.Bus) {
 	}
 }
 
+// settles checks that an item settles the event, on the server of its outcomes alone.
+func settles(t *testing.T, b *bus.Bus, key domain.EventKey, item record.Item) {
+	t.Helper()
+	if diff := cmp.Diff(&key, item.Settled); diff != "" {
+		t.Errorf("settled (-want +got):\n%s", diff)
+	}
+	if server := b.Server(); !item.In.Holds(server) || item.In.Holds("another") {
+		t.Errorf("it is settled in the epoch %q, want that of %q", item.In, server)
+	}
+}
+
 // The batch that has an event's last outcomes settles it.
 func TestTheLastOutcomesSettleTheirEvent(t *testing.T) {
 	t.Parallel()
 	b, key, jobs, items := dispatched(t)
-	settler, server := jobs[0].Origin.Settler(), b.Server()
-	if got := settler.Settle(2, server); got != nil {
+	settler := jobs[0].Origin.Settler()
+	if got := settler.Settle(2); got != nil {
 		t.Errorf("two of three outcomes settle %v", got)
 	}
 	jobs[0].Origin.Stored()
 	jobs[1].Origin.Stored()
-	if got := settler.Settle(1, "another"); got != nil {
-		t.Errorf("on another server than the one that stored the others, the last one settles %v", got)
+	settlement := settler.Settle(1)
+	if settlement == nil {
+		t.Fatal("the last one does not settle the event")
 	}
-	if diff := cmp.Diff(&key, settler.Settle(1, server)); diff != "" {
-		t.Errorf("the last one settles (-want +got):\n%s", diff)
-	}
+	settles(t, b, key, *settlement)
 	jobs[2].Origin.Stored()
+	settlement.Done()
 	acknowledged(t, b)
 	select {
 	case item := <-items:
@@ -125,8 +136,8 @@ func TestTheLastOutcomesSettleTheirEvent(t *testing.T) {
 func TestOutcomesInSeveralBatchesAreFollowedByTheSettlement(t *testing.T) {
 	t.Parallel()
 	b, key, jobs, items := dispatched(t)
-	settler, server := jobs[0].Origin.Settler(), b.Server()
-	if settler.Settle(2, server) != nil || settler.Settle(1, server) != nil {
+	settler := jobs[0].Origin.Settler()
+	if settler.Settle(2) != nil || settler.Settle(1) != nil {
 		t.Error("a part of the outcomes settles the event")
 	}
 	for _, job := range jobs {
@@ -134,12 +145,7 @@ func TestOutcomesInSeveralBatchesAreFollowedByTheSettlement(t *testing.T) {
 	}
 	select {
 	case item := <-items:
-		if diff := cmp.Diff(&key, item.Settled); diff != "" {
-			t.Errorf("settled (-want +got):\n%s", diff)
-		}
-		if !item.In.Holds(server) || item.In.Holds("another") {
-			t.Errorf("it is settled in the epoch %q, want that of %q", item.In, server)
-		}
+		settles(t, b, key, item)
 		item.Done()
 	case <-time.After(30 * time.Second):
 		t.Fatal("nothing settles the event")
@@ -150,11 +156,11 @@ func TestOutcomesInSeveralBatchesAreFollowedByTheSettlement(t *testing.T) {
 // An event with a delivery that was given up is not settled: the bus hands it out again.
 func TestWhatWasAbandonedIsNotSettled(t *testing.T) {
 	t.Parallel()
-	b, _, jobs, items := dispatched(t)
-	settler, server := jobs[0].Origin.Settler(), b.Server()
+	_, _, jobs, items := dispatched(t)
+	settler := jobs[0].Origin.Settler()
 	jobs[0].Origin.Abandoned()
 	jobs[1].Origin.Stored()
-	if got := settler.Settle(1, server); got != nil {
+	if got := settler.Settle(1); got != nil {
 		t.Errorf("the last outcome settles %v", got)
 	}
 	jobs[2].Origin.Stored()

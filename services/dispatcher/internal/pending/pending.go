@@ -38,7 +38,7 @@ type Event struct {
 	unstored  atomic.Int32 // deliveries whose outcome is not stored yet
 	eventSent atomic.Bool
 	abandoned atomic.Bool
-	settling  atomic.Bool // in the batch with its last outcomes
+	settling  bool // in the batch with its last outcomes
 }
 
 // OfREST is an event that REST accepted.
@@ -101,15 +101,19 @@ func (g *Event) Settler() record.Settler {
 	return g
 }
 
-// Settle implements record.Settler: a batch settles the event when no outcome is missing but
-// the n that the batch itself has.
-func (g *Event) Settle(n int, server string) *domain.EventKey {
-	last := int(g.unstored.Load()) == n && !g.abandoned.Load() && g.epoch.Holds(server)
-	g.settling.Store(last)
-	if !last {
+// Settle implements record.Settler.
+func (g *Event) Settle(n int) *record.Item {
+	if int(g.unstored.Load()) != n || g.abandoned.Load() {
 		return nil
 	}
-	return g.settled()
+	g.settling = true // nobody reads that before the batch is stored
+	return g.settlement()
+}
+
+// settlement is what settles the event after its outcomes, on the server that has them: a bus that is lost takes
+// outcomes with it that the database does not have, and an event that was settled before them would never be sent again.
+func (g *Event) settlement() *record.Item {
+	return &record.Item{Settled: g.settled(), In: g.epoch, Done: g.done}
 }
 
 // Stored implements deliver.Origin.
@@ -129,14 +133,13 @@ func (g *Event) end() {
 		g.GiveBack()
 		return
 	}
-	if !g.REST || g.settling.Load() {
+	switch {
+	case g.settling:
+	case g.REST: // the outcomes were in several batches
+		g.stage.Emitter.Emit(*g.settlement())
+	default:
 		g.done()
-		return
 	}
-	// The outcomes were in several batches. It is settled after all of them and on the same
-	// server. A bus that is lost takes outcomes with it that the database does not have; an
-	// event that was settled before them would never be sent again.
-	g.stage.Emitter.Emit(record.Item{Settled: g.settled(), In: g.epoch, Done: g.done})
 }
 
 func (g *Event) done() { g.stage.Done(g.Message) }

@@ -4,12 +4,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
-	"slices"
 	"time"
 
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/packed"
 )
 
 // Batches of records are the one thing on the bus that no one but Waybill reads, and each
@@ -17,8 +16,7 @@ import (
 // together, this takes less than one.
 //
 // A batch is the version, then four lists (outcomes, events, settled, health), each its
-// length and its items. Numbers are varints, times nanoseconds since 1970 in 8 bytes (0:
-// none), texts their length and bytes. The first version has attempts without class and
+// length and its items, as package packed writes them. The first version has attempts without class and
 // transcript; the third has outcomes with a sequence, and certificates.
 const (
 	recordsVersion = 3 // see bus.Formats
@@ -57,12 +55,6 @@ const (
 	leastHealth  = 20
 )
 
-// Encode writes the body of a message of RECORDS.
-func Encode(batch *domain.RecordBatch) []byte {
-	// Some 500 bytes an outcome with an attempt and a short answer.
-	return appendRecords(make([]byte, 0, 64+640*len(batch.Outcomes)+64*len(batch.Settled)), batch)
-}
-
 // Parse reads a message of RECORDS. What it returns shares body's bytes. bus.ErrVersion:
 // another build wrote it.
 func Parse(body []byte) (domain.RecordBatch, error) {
@@ -73,31 +65,110 @@ func Parse(body []byte) (domain.RecordBatch, error) {
 	return batch, nil
 }
 
-func appendRecords(out []byte, batch *domain.RecordBatch) []byte {
-	out = append(out, recordsVersion)
-	out = binary.AppendUvarint(out, uint64(len(batch.Outcomes)))
-	for i := range batch.Outcomes {
-		out = appendOutcome(out, &batch.Outcomes[i])
+// The lists of a batch, in their order.
+const (
+	listOutcomes = iota
+	listEvents
+	listSettled
+	listHealth
+	lists
+)
+
+// entry is an item as a batch has it.
+type entry struct {
+	encoded []byte     // the item's parts, in the order of the lists
+	ends    [lists]int // of each part in encoded
+	in      Epoch      // see Item
+	of      Settler
+	done    func()
+}
+
+// part returns what an item has for a list on the server; empty: nothing. What settles an event is left out if its epoch
+// does not hold there.
+func (e *entry) part(list int, server string) []byte {
+	from := 0
+	if list > 0 {
+		from = e.ends[list-1]
 	}
-	out = binary.AppendUvarint(out, uint64(len(batch.Events)))
-	for i := range batch.Events {
-		e := &batch.Events[i]
-		out = appendText(out, e.Account, e.ID, string(e.Type), e.Timestamp)
-		out = binary.AppendUvarint(out, uint64(len(e.Payload)))
-		out = append(out, e.Payload...)
-		out = appendTime(out, e.ReceivedAt)
+	if list == listSettled && !e.in.Holds(server) {
+		return nil
 	}
-	out = binary.AppendUvarint(out, uint64(len(batch.Settled)))
-	for i := range batch.Settled {
-		key := &batch.Settled[i]
-		out = appendText(out, key.Account, key.ID)
-		out = appendTime(out, key.ReceivedAt)
+	return e.encoded[from:e.ends[list]]
+}
+
+// newEntry encodes an item.
+func newEntry(item *Item) entry {
+	e := entry{in: item.In, of: item.Of, done: item.Done}
+	room := 96 // enough for what settles an event
+	if o := item.Outcome; o != nil {
+		room = 240
+		if a := o.Attempt; a != nil {
+			room += 64 + len(a.Transcript) + len(a.ResponseBody) + len(a.Error)
+		}
 	}
-	out = binary.AppendUvarint(out, uint64(len(batch.Health)))
-	for i := range batch.Health {
-		out = appendHealth(out, &batch.Health[i])
+	if item.Event != nil {
+		room += 160 + len(item.Event.Payload)
+	}
+	out := make([]byte, 0, room)
+	if item.Outcome != nil {
+		out = appendOutcome(out, item.Outcome)
+	}
+	e.ends[listOutcomes] = len(out)
+	if ev := item.Event; ev != nil {
+		out = packed.AppendText(out, ev.Account, ev.ID, string(ev.Type), ev.Timestamp)
+		out = packed.AppendTime(packed.AppendBlob(out, ev.Payload), ev.ReceivedAt)
+	}
+	e.ends[listEvents] = len(out)
+	if key := item.Settled; key != nil {
+		out = packed.AppendTime(packed.AppendText(out, key.Account, key.ID), key.ReceivedAt)
+	}
+	e.ends[listSettled] = len(out)
+	if item.Health != nil {
+		out = appendHealth(out, item.Health)
+	}
+	e.ends[listHealth] = len(out)
+	e.encoded = out
+	return e
+}
+
+// encode writes the body of a message of RECORDS that is to be stored on the server.
+func encode(entries []entry, server string) []byte {
+	size := 1 + lists*binary.MaxVarintLen64
+	for i := range entries {
+		size += len(entries[i].encoded)
+	}
+	out := append(make([]byte, 0, size), recordsVersion)
+	for list := range lists {
+		n := uint64(0)
+		for i := range entries {
+			if len(entries[i].part(list, server)) > 0 {
+				n++
+			}
+		}
+		out = packed.AppendCounts(out, n)
+		for i := range entries {
+			out = append(out, entries[i].part(list, server)...)
+		}
 	}
 	return out
+}
+
+// Encode writes a batch as an emitter writes the items of which it consists.
+func Encode(batch *domain.RecordBatch) []byte {
+	var entries []entry
+	for i := range batch.Outcomes {
+		entries = append(entries, newEntry(&Item{Outcome: &batch.Outcomes[i]}))
+	}
+	for i := range batch.Events {
+		entries = append(entries, newEntry(&Item{Event: &batch.Events[i]}))
+	}
+	for i := range batch.Settled {
+		entries = append(entries, newEntry(&Item{Settled: &batch.Settled[i]}))
+	}
+	for i := range batch.Health {
+		entries = append(entries, newEntry(&Item{Health: &batch.Health[i]}))
+	}
+	return encode(entries, "")
 }
 
 func appendOutcome(out []byte, o *domain.Outcome) []byte {
@@ -108,21 +179,20 @@ func appendOutcome(out []byte, o *domain.Outcome) []byte {
 	flags = setFlag(flags, outcomeAttempt, o.Attempt != nil)
 	flags = setFlag(flags, outcomeOrdered, o.Sequence > 0)
 	out = append(out, flags)
-	out = appendText(out, string(o.Delivery), o.Account, string(o.Webhook), o.EventID, string(o.EventType), string(o.Status), o.Reason, o.Request)
-	out = binary.AppendUvarint(out, o.EventSeq)
-	out = appendNumbers(out, int64(o.Rev), int64(o.Attempts), int64(o.RunAttempts))
-	out = appendTime(out, o.RunStartedAt)
-	out = appendTime(out, o.NextAttemptAt)
-	out = appendTime(out, o.UpdatedAt)
+	out = packed.AppendText(out, string(o.Delivery), o.Account, string(o.Webhook), o.EventID, string(o.EventType), string(o.Status), o.Reason, o.Request)
+	out = packed.AppendCounts(out, o.EventSeq)
+	out = packed.AppendNumbers(out, int64(o.Rev), int64(o.Attempts), int64(o.RunAttempts))
+	out = packed.AppendTime(out, o.RunStartedAt)
+	out = packed.AppendTime(out, o.NextAttemptAt)
+	out = packed.AppendTime(out, o.UpdatedAt)
 	if o.Sequence > 0 {
-		out = appendNumbers(out, o.Sequence, o.Shipment)
+		out = packed.AppendNumbers(out, o.Sequence, o.Shipment)
 	}
 	if a := o.Attempt; a != nil {
-		out = appendText(out, a.ID, a.Error, a.ResponseBody, string(a.Class))
-		out = appendNumbers(out, int64(a.Number), int64(a.Duration), int64(a.Status))
-		out = appendTime(out, a.StartedAt)
-		out = binary.AppendUvarint(out, uint64(len(a.Transcript)))
-		out = append(out, a.Transcript...)
+		out = packed.AppendText(out, a.ID, a.Error, a.ResponseBody, string(a.Class))
+		out = packed.AppendNumbers(out, int64(a.Number), int64(a.Duration), int64(a.Status))
+		out = packed.AppendTime(out, a.StartedAt)
+		out = packed.AppendBlob(out, a.Transcript)
 	}
 	return out
 }
@@ -134,19 +204,19 @@ func appendHealth(out []byte, h *domain.HealthChange) []byte {
 	flags = setFlag(flags, healthAlarming, h.Circuit != nil && h.Circuit.Alarming)
 	flags = setFlag(flags, healthCertificate, h.Certificate != nil)
 	out = append(out, flags)
-	out = appendText(out, string(h.Webhook), string(h.DisabledReason))
-	out = appendNumbers(out, h.DisabledVersion)
-	out = appendTime(out, h.FailingSince)
-	out = appendTime(out, h.At)
+	out = packed.AppendText(out, string(h.Webhook), string(h.DisabledReason))
+	out = packed.AppendNumbers(out, h.DisabledVersion)
+	out = packed.AppendTime(out, h.FailingSince)
+	out = packed.AppendTime(out, h.At)
 	if c := h.Circuit; c != nil {
-		out = appendNumbers(out, int64(c.Failures))
+		out = packed.AppendNumbers(out, int64(c.Failures))
 		for _, at := range []time.Time{c.OpenSince, c.FailingSince, c.NextProbeAt, c.SaidAt} {
-			out = appendTime(out, at)
+			out = packed.AppendTime(out, at)
 		}
 		if a := c.Last; a != nil {
-			out = appendTime(out, a.At)
-			out = appendNumbers(out, int64(a.Status))
-			out = appendText(out, string(a.Class), a.Body)
+			out = packed.AppendTime(out, a.At)
+			out = packed.AppendNumbers(out, int64(a.Status))
+			out = packed.AppendText(out, string(a.Class), a.Body)
 		}
 	}
 	if c := h.Certificate; c != nil {
@@ -154,7 +224,7 @@ func appendHealth(out []byte, h *domain.HealthChange) []byte {
 		if !c.ExpiresAt.IsZero() {
 			expires = c.ExpiresAt.Unix()
 		}
-		out = appendNumbers(out, expires, c.Version)
+		out = packed.AppendNumbers(out, expires, c.Version)
 	}
 	return out
 }
@@ -166,35 +236,11 @@ func setFlag(flags, flag byte, on bool) byte {
 	return flags
 }
 
-func appendText(out []byte, texts ...string) []byte {
-	for _, text := range texts {
-		out = binary.AppendUvarint(out, uint64(len(text)))
-		out = append(out, text...)
-	}
-	return out
-}
-
-func appendNumbers(out []byte, numbers ...int64) []byte {
-	for _, n := range numbers {
-		out = binary.AppendVarint(out, n)
-	}
-	return out
-}
-
-func appendTime(out []byte, at time.Time) []byte {
-	var nanos uint64
-	if !at.IsZero() {
-		nanos = uint64(at.UnixNano())
-	}
-	return binary.LittleEndian.AppendUint64(out, nanos)
-}
-
 func parseRecords(body []byte) (batch domain.RecordBatch, err error) {
-	// One copy of the whole, of which all texts are parts.
-	r := &recordReader{bytes: body, text: string(body)}
-	r.version = r.byte()
+	r := &recordReader{Reader: packed.NewReader(body)}
+	r.version = r.Byte()
 	switch {
-	case r.failed:
+	case r.Failed():
 		return batch, errRecords
 	case r.version < classless || r.version > recordsVersion:
 		return batch, fmt.Errorf("version %d, %w", r.version, bus.ErrVersion)
@@ -203,28 +249,21 @@ func parseRecords(body []byte) (batch domain.RecordBatch, err error) {
 	batch.Events = readList(r, leastEvent, (*recordReader).event)
 	batch.Settled = readList(r, leastKey, (*recordReader).key)
 	batch.Health = readList(r, leastHealth, (*recordReader).health)
-	if r.failed || r.at != len(body) {
+	if !r.Whole() {
 		return domain.RecordBatch{}, errRecords
 	}
 	return batch, nil
 }
 
-// recordReader reads on until something is missing; what it returns from then on means
-// nothing.
 type recordReader struct {
-	bytes   []byte
-	text    string
-	at      int
-	failed  bool
+	packed.Reader
+
 	version byte // of the batch
 }
 
 func readList[T any](r *recordReader, least int, read func(*recordReader, *T)) []T {
-	n := r.uvarint()
-	if n > uint64((len(r.bytes)-r.at)/least) {
-		r.failed = true
-	}
-	if r.failed || n == 0 {
+	n := r.Length(least)
+	if n == 0 {
 		return nil
 	}
 	list := make([]T, n)
@@ -235,23 +274,25 @@ func readList[T any](r *recordReader, least int, read func(*recordReader, *T)) [
 }
 
 func (r *recordReader) outcome(o *domain.Outcome) {
-	flags := r.byte()
+	flags := r.Byte()
 	o.InLane, o.Test, o.Noted = flags&outcomeInLane != 0, flags&outcomeTest != 0, flags&outcomeNoted != 0
-	o.Delivery, o.Account = domain.DeliveryID(r.string()), r.string()
-	o.Webhook, o.EventID = domain.WebhookID(r.string()), r.string()
-	o.EventType, o.Status = domain.EventType(r.string()), domain.Status(r.string())
-	o.Reason, o.Request = r.string(), r.string()
-	o.EventSeq = r.uvarint()
-	o.Rev, o.Attempts, o.RunAttempts = domain.Revision(r.number()), r.int(), r.int()
-	o.RunStartedAt, o.NextAttemptAt, o.UpdatedAt = r.time(), r.time(), r.time()
+	o.Delivery, o.Account = domain.DeliveryID(r.Text()), r.Text()
+	o.Webhook, o.EventID = domain.WebhookID(r.Text()), r.Text()
+	o.EventType, o.Status = domain.EventType(r.Text()), domain.Status(r.Text())
+	o.Reason, o.Request = r.Text(), r.Text()
+	o.EventSeq = r.Count()
+	o.Rev, o.Attempts, o.RunAttempts = domain.Revision(r.Number()), r.Int(), r.Int()
+	o.RunStartedAt, o.NextAttemptAt, o.UpdatedAt = r.Time(), r.Time(), r.Time()
 	if flags&outcomeOrdered != 0 {
-		o.Sequence, o.Shipment = r.number(), r.number()
-		r.failed = r.failed || o.Sequence <= 0 // they begin with 1
+		o.Sequence, o.Shipment = r.Number(), r.Number()
+		if o.Sequence <= 0 { // they begin with 1
+			r.Fail()
+		}
 	}
 	if flags&outcomeAttempt != 0 {
-		o.Attempt = &domain.Attempt{ID: r.string(), Error: r.string(), ResponseBody: r.string(), Class: r.class()}
-		o.Attempt.Number, o.Attempt.Duration, o.Attempt.Status = r.int(), time.Duration(r.number()), r.int()
-		o.Attempt.StartedAt = r.time()
+		o.Attempt = &domain.Attempt{ID: r.Text(), Error: r.Text(), ResponseBody: r.Text(), Class: r.class()}
+		o.Attempt.Number, o.Attempt.Duration, o.Attempt.Status = r.Int(), time.Duration(r.Number()), r.Int()
+		o.Attempt.StartedAt = r.Time()
 		o.Attempt.Transcript = r.transcript()
 		if o.Attempt.Class == "" && o.Attempt.Status > 0 {
 			o.Attempt.Class = domain.ClassOf(o.Attempt.Status)
@@ -264,11 +305,10 @@ func (r *recordReader) transcript() []byte {
 	if r.version == classless {
 		return nil
 	}
-	n := len(r.string())
-	if n == 0 {
-		return nil
+	if kept := r.Blob(); len(kept) > 0 {
+		return kept
 	}
-	return slices.Clip(r.bytes[r.at-n : r.at])
+	return nil
 }
 
 // class reads an attempt's class, which the first version has not.
@@ -276,101 +316,37 @@ func (r *recordReader) class() domain.Class {
 	if r.version == classless {
 		return ""
 	}
-	return domain.Class(r.string())
+	return domain.Class(r.Text())
 }
 
 func (r *recordReader) event(e *domain.Event) {
-	e.Account, e.ID = r.string(), r.string()
-	e.Type, e.Timestamp = domain.EventType(r.string()), r.string()
-	payload := r.string()
-	e.Payload = slices.Clip(r.bytes[r.at-len(payload) : r.at])
-	e.ReceivedAt = r.time()
+	e.Account, e.ID = r.Text(), r.Text()
+	e.Type, e.Timestamp = domain.EventType(r.Text()), r.Text()
+	e.Payload, e.ReceivedAt = r.Blob(), r.Time()
 }
 
 func (r *recordReader) key(k *domain.EventKey) {
-	k.Account, k.ID, k.ReceivedAt = r.string(), r.string(), r.time()
+	k.Account, k.ID, k.ReceivedAt = r.Text(), r.Text(), r.Time()
 }
 
 func (r *recordReader) health(h *domain.HealthChange) {
-	flags := r.byte()
+	flags := r.Byte()
 	h.Recovered = flags&healthRecovered != 0
-	h.Webhook, h.DisabledReason = domain.WebhookID(r.string()), domain.DisabledReason(r.string())
-	h.DisabledVersion = r.number()
-	h.FailingSince, h.At = r.time(), r.time()
+	h.Webhook, h.DisabledReason = domain.WebhookID(r.Text()), domain.DisabledReason(r.Text())
+	h.DisabledVersion = r.Number()
+	h.FailingSince, h.At = r.Time(), r.Time()
 	if flags&healthCircuit != 0 {
-		h.Circuit = &domain.Circuit{Failures: r.int(), OpenSince: r.time(), FailingSince: r.time(), NextProbeAt: r.time(), SaidAt: r.time()}
+		h.Circuit = &domain.Circuit{Failures: r.Int(), OpenSince: r.Time(), FailingSince: r.Time(), NextProbeAt: r.Time(), SaidAt: r.Time()}
 		h.Circuit.Alarming = flags&healthAlarming != 0
 		if flags&healthAnswer != 0 {
-			h.Circuit.Last = &domain.Answer{At: r.time(), Status: r.int(), Class: domain.Class(r.string()), Body: r.string()}
+			h.Circuit.Last = &domain.Answer{At: r.Time(), Status: r.Int(), Class: domain.Class(r.Text()), Body: r.Text()}
 		}
 	}
 	if flags&healthCertificate != 0 {
-		expires := r.number()
-		h.Certificate = &domain.Certificate{Version: r.number()}
+		expires := r.Number()
+		h.Certificate = &domain.Certificate{Version: r.Number()}
 		if expires != 0 {
 			h.Certificate.ExpiresAt = time.Unix(expires, 0).UTC()
 		}
 	}
-}
-
-func (r *recordReader) byte() byte {
-	if r.at >= len(r.bytes) {
-		r.failed = true
-		return 0
-	}
-	r.at++
-	return r.bytes[r.at-1]
-}
-
-func (r *recordReader) uvarint() uint64 {
-	n, size := binary.Uvarint(r.bytes[r.at:])
-	if size <= 0 {
-		r.failed = true
-		return 0
-	}
-	r.at += size
-	return n
-}
-
-func (r *recordReader) number() int64 {
-	n, size := binary.Varint(r.bytes[r.at:])
-	if size <= 0 {
-		r.failed = true
-		return 0
-	}
-	r.at += size
-	return n
-}
-
-func (r *recordReader) int() int {
-	n := r.number()
-	if n < math.MinInt32 || n > math.MaxInt32 {
-		r.failed = true
-		return 0
-	}
-	return int(n)
-}
-
-func (r *recordReader) string() string {
-	n := r.uvarint()
-	if r.failed || n > uint64(len(r.bytes)-r.at) {
-		r.failed = true
-		return ""
-	}
-	from := r.at
-	r.at += int(n)
-	return r.text[from:r.at]
-}
-
-func (r *recordReader) time() time.Time {
-	if len(r.bytes)-r.at < 8 {
-		r.failed = true
-		return time.Time{}
-	}
-	nanos := int64(binary.LittleEndian.Uint64(r.bytes[r.at:]))
-	r.at += 8
-	if nanos == 0 {
-		return time.Time{}
-	}
-	return time.Unix(0, nanos).UTC()
 }

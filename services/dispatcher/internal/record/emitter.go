@@ -36,7 +36,7 @@ const (
 	lingerInTurn = 5 * time.Millisecond
 	// outstanding is how many batches may wait for the bus at once.
 	outstanding = 4
-	// maxBatch is with how many estimated bytes a batch is closed; the bus refuses 1 MiB, and
+	// maxBatch is with how many bytes a batch is closed; the bus refuses 1 MiB, and
 	// one more item has some 270 KiB at most.
 	maxBatch = 448 << 10
 )
@@ -50,18 +50,16 @@ type Item struct {
 	// by now, for the bus may have lost outcomes that the database does not have yet.
 	In     Epoch
 	Health *domain.HealthChange
-	// Of is settled in the batch that has its last outcomes; nil: an outcome of nothing that
-	// is to be settled.
+	// Of is the event that the outcome belongs to; nil: none that is to be settled.
 	Of   Settler
 	Done func() // called once the bus has stored it, on a goroutine it must not block
 }
 
 // Settler is an event that is to be settled when each of its deliveries has a stored outcome.
 type Settler interface {
-	// Settle is asked when a batch with n of its outcomes is about to be stored on the server.
-	// It returns the event's key when all other outcomes are stored there already, else nil.
-	// When storing fails it is asked again.
-	Settle(n int, server string) *domain.EventKey
+	// Settle is called once for each batch with outcomes of the event, with their number. If all others
+	// are stored, it returns what settles the event, which goes into the batch behind them; else nil.
+	Settle(n int) *Item
 }
 
 // Emitter gathers items into batches and has the bus store them, for ever if need be. It
@@ -71,10 +69,10 @@ type Emitter struct {
 	log       *slog.Logger
 	enough    int          // items of a batch
 	most      int64        // bytes with which it is full
-	bytes     atomic.Int64 // estimated, of what is not stored yet
+	bytes     atomic.Int64 // of what is not stored yet
 
 	mu         sync.Mutex
-	pending    []Item
+	pending    []entry
 	idle       *sync.Cond // pending is empty and nothing is under way
 	publishing int
 
@@ -98,14 +96,15 @@ func NewEmitter(publisher Publisher, rows int, most int64, log *slog.Logger) *Em
 // Full tells that the bus stores less than is emitted: what is waiting comes to the bound.
 func (e *Emitter) Full() bool { return e.bytes.Load() >= e.most }
 
-// Bytes returns how much waits to be stored, estimated.
+// Bytes returns how much waits to be stored.
 func (e *Emitter) Bytes() int64 { return e.bytes.Load() }
 
 // Emit takes an item over.
 func (e *Emitter) Emit(item Item) {
-	e.bytes.Add(int64(weight(&item)))
+	added := newEntry(&item)
+	e.bytes.Add(int64(len(added.encoded)))
 	e.mu.Lock()
-	e.pending = append(e.pending, item)
+	e.pending = append(e.pending, added)
 	n := len(e.pending)
 	e.mu.Unlock()
 	switch n {
@@ -135,12 +134,12 @@ func (e *Emitter) Run(ctx context.Context) error {
 			case <-ctx.Done():
 				return nil
 			}
-			items := e.take()
-			if len(items) == 0 {
+			batch := e.take()
+			if len(batch) == 0 {
 				<-e.slots
 				break
 			}
-			go e.store(ctx, items)
+			go e.store(ctx, batch)
 		}
 	}
 }
@@ -181,15 +180,14 @@ func (e *Emitter) Flush(ctx context.Context) error {
 }
 
 // take cuts the next batch off.
-func (e *Emitter) take() []Item {
+func (e *Emitter) take() []entry {
 	e.mu.Lock()
-	defer e.mu.Unlock()
 	size, n := 0, 0
 	for n < len(e.pending) && n < e.enough && size < maxBatch {
-		size += weight(&e.pending[n])
+		size += len(e.pending[n].encoded)
 		n++
 	}
-	items := e.pending[:n:n]
+	batch := e.pending[:n:n]
 	e.pending = e.pending[n:]
 	if len(e.pending) == 0 {
 		e.pending = nil
@@ -197,79 +195,50 @@ func (e *Emitter) take() []Item {
 	if n > 0 {
 		e.publishing++
 	}
-	return items
+	e.mu.Unlock()
+	return e.settle(batch)
 }
 
-// What an item's parts take encoded beside their texts, at most as long as numbers are as
-// large as they become.
-const (
-	weightOutcome = 80
-	weightAttempt = 32
-	weightEvent   = 24
-	weightSettled = 16
-	weightHealth  = 40
-	weightCircuit = 40
-	weightAnswer  = 16
-	weightExpiry  = 16
-)
-
-// weight estimates an item's encoded size, from above and within a few bytes a part.
-func weight(item *Item) int {
-	size := 0
-	if o := item.Outcome; o != nil {
-		size += weightOutcome + len(o.Delivery) + len(o.Account) + len(o.Webhook) + len(o.EventID) + len(o.EventType) +
-			len(o.Status) + len(o.Reason) + len(o.Request)
-		if a := o.Attempt; a != nil {
-			size += weightAttempt + len(a.ID) + len(a.Error) + len(a.ResponseBody) + len(a.Class) + len(a.Transcript)
+// settle appends to a batch what settles the events that it completes.
+func (e *Emitter) settle(batch []entry) []entry {
+	outcomes := make(map[Settler]int)
+	for i := range batch {
+		if of := batch[i].of; of != nil {
+			outcomes[of]++
 		}
 	}
-	if o := item.Outcome; o != nil && item.Of != nil { // the batch may settle the event, too
-		size += weightSettled + len(o.Account) + len(o.EventID)
-	}
-	if e := item.Event; e != nil {
-		size += weightEvent + len(e.Account) + len(e.ID) + len(e.Type) + len(e.Timestamp) + len(e.Payload)
-	}
-	if item.Settled != nil {
-		size += weightSettled + len(item.Settled.Account) + len(item.Settled.ID)
-	}
-	if h := item.Health; h != nil {
-		size += weightHealth + len(h.Webhook) + len(h.DisabledReason)
-		if c := h.Circuit; c != nil {
-			size += weightCircuit
-			if c.Last != nil {
-				size += weightAnswer + len(c.Last.Class) + len(c.Last.Body)
-			}
-		}
-		if h.Certificate != nil {
-			size += weightExpiry
+	for of, n := range outcomes {
+		if item := of.Settle(n); item != nil {
+			batch = append(batch, newEntry(item))
+			e.bytes.Add(int64(len(batch[len(batch)-1].encoded)))
 		}
 	}
-	return size
+	return batch
 }
 
-func (e *Emitter) store(ctx context.Context, items []Item) {
+func (e *Emitter) store(ctx context.Context, batch []entry) {
 	defer func() { <-e.slots }()
 	stored := make(chan error, 1)
 	if again.Do(ctx, again.Loop{
 		First: 50 * time.Millisecond, Longest: 2 * time.Second, Log: e.log,
-		Fails: "records can't be stored on the bus; trying again", About: []any{"items", len(items)},
+		Fails: "records can't be stored on the bus; trying again", About: []any{"items", len(batch)},
 	}, func(func()) error {
-		e.publisher.PublishRecords(Encode(gather(items, e.publisher.Server())), func(err error) { stored <- err })
+		e.publisher.PublishRecords(encode(batch, e.publisher.Server()), func(err error) { stored <- err })
 		return <-stored
 	}) == nil {
-		for i := range items {
-			if items[i].Done != nil {
-				items[i].Done()
+		for i := range batch {
+			if batch[i].done != nil {
+				batch[i].done()
 			}
 		}
 	}
-	e.finished(items)
+	e.finished(batch)
 }
 
-func (e *Emitter) finished(items []Item) {
+func (e *Emitter) finished(batch []entry) {
 	size := 0
-	for i := range items {
-		size += weight(&items[i])
+	for i := range batch {
+		size += len(batch[i].encoded)
 	}
 	e.bytes.Add(-int64(size))
 	e.mu.Lock()
@@ -278,33 +247,4 @@ func (e *Emitter) finished(items []Item) {
 	if e.publishing == 0 && len(e.pending) == 0 {
 		e.idle.Broadcast()
 	}
-}
-
-func gather(items []Item, server string) *domain.RecordBatch {
-	batch := &domain.RecordBatch{Outcomes: make([]domain.Outcome, 0, len(items))}
-	outcomes := make(map[Settler]int)
-	for i := range items {
-		item := &items[i]
-		if item.Outcome != nil {
-			batch.Outcomes = append(batch.Outcomes, *item.Outcome)
-		}
-		if item.Event != nil {
-			batch.Events = append(batch.Events, *item.Event)
-		}
-		if item.Settled != nil && item.In.Holds(server) {
-			batch.Settled = append(batch.Settled, *item.Settled)
-		}
-		if item.Health != nil {
-			batch.Health = append(batch.Health, *item.Health)
-		}
-		if item.Of != nil {
-			outcomes[item.Of]++
-		}
-	}
-	for of, n := range outcomes {
-		if key := of.Settle(n, server); key != nil {
-			batch.Settled = append(batch.Settled, *key)
-		}
-	}
-	return batch
 }

@@ -9,98 +9,56 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/uuid"
 
 	"waybill.dev/shared/domain"
 )
 
-// TestWeightIsCloseToWhatIsEncoded: a batch is closed by it, and the memory of records is
-// bounded by it.
-func TestWeightIsCloseToWhatIsEncoded(t *testing.T) {
-	t.Parallel()
-	now := time.Now()
-	key := domain.EventKey{Account: domain.DefaultAccount, ID: "evt_" + uuid.NewString(), ReceivedAt: now}
-	hook := domain.WebhookID(uuid.NewString())
-	outcome := func(change func(*domain.Outcome)) *domain.Outcome {
-		o := &domain.Outcome{
-			Delivery: domain.NewDeliveryID(key, hook), Account: key.Account, Webhook: hook, EventID: key.ID,
-			EventType: domain.ShipmentCreated, EventSeq: 123_456_789, Status: domain.StatusDelivered, Rev: 2, Attempts: 1, RunAttempts: 1,
-			RunStartedAt: now, UpdatedAt: now,
-		}
-		change(o)
-		return o
-	}
-	attempt := func(body string) *domain.Attempt {
-		return &domain.Attempt{ID: domain.AttemptID(), Number: 1, StartedAt: now, Duration: 29 * time.Second, Status: 200, ResponseBody: body}
-	}
-	for name, item := range map[string]Item{
-		"held":              {Outcome: outcome(func(o *domain.Outcome) { o.Reason, o.InLane = domain.ReasonInactive, true })},
-		"no answer":         {Outcome: outcome(func(o *domain.Outcome) { o.Attempt = attempt(""); o.Attempt.Error = "no answer within 15 s" })},
-		"a short answer":    {Outcome: outcome(func(o *domain.Outcome) { o.Attempt = attempt(`{"ok":true}`) })},
-		"the longest":       {Outcome: outcome(func(o *domain.Outcome) { o.Attempt = attempt(strings.Repeat("x", 4096)) })},
-		"markup and quotes": {Outcome: outcome(func(o *domain.Outcome) { o.Attempt = attempt(strings.Repeat("\"<\u2028", 800)) })},
-		"a late run": {Outcome: outcome(func(o *domain.Outcome) {
-			o.Attempt = attempt(`gone`)
-			o.Rev, o.Attempts, o.Request, o.EventSeq = 1_000_000, 10_000, uuid.NewString(), 1<<48
-		})},
-		"an event": {Outcome: outcome(func(*domain.Outcome) {}), Event: &domain.Event{
-			Account: key.Account, ID: key.ID, Type: domain.ShipmentCreated, Timestamp: "2026-11-16T13:04:11Z", Payload: make([]byte, 256<<10), ReceivedAt: now}},
-		"the last of an event": {Outcome: outcome(func(o *domain.Outcome) { o.Attempt = attempt("") }), Of: alone{key}},
-		"settled":              {Settled: &key},
-		"health":               {Health: &domain.HealthChange{Webhook: hook, FailingSince: now, DisabledVersion: 1 << 40, DisabledReason: domain.DisabledFailing, At: now}},
-		"a certificate":        {Health: &domain.HealthChange{Webhook: hook, At: now, Certificate: &domain.Certificate{ExpiresAt: now, Version: 1 << 40}}},
-	} {
-		encoded := len(Encode(gather([]Item{item}, ""))) - len(Encode(&domain.RecordBatch{}))
-		if got := weight(&item); got < encoded || got > encoded+64 {
-			t.Errorf("%s weighs %d, encoded it has %d bytes", name, got, encoded)
-		}
-	}
-}
-
-// alone is an event that one outcome settles.
-type alone struct{ key domain.EventKey }
-
-// Settle implements Settler.
-func (a alone) Settle(int, string) *domain.EventKey { return &a.key }
-
-// of is an event with several outcomes, all of which one batch must have.
+// of is an event with n outcomes.
 type of struct {
-	key   domain.EventKey
-	n     int
-	asked []string // servers
+	key     domain.EventKey
+	n       int
+	settled func()
 }
 
 // Settle implements Settler.
-func (o *of) Settle(n int, server string) *domain.EventKey {
-	o.asked = append(o.asked, server)
-	if n < o.n || server != "one" {
+func (o *of) Settle(n int) *Item {
+	if n < o.n {
 		return nil
 	}
-	return &o.key
+	return &Item{Settled: &o.key, In: EpochOf("one"), Done: o.settled}
 }
 
-// A batch settles the events of which it has all outcomes. A batch that could not be stored
-// may reach another server, so the question is asked anew.
+// A batch settles the events of which it has all outcomes, behind them, and on the server that they are on.
 func TestABatchSettlesWhatItCompletes(t *testing.T) {
 	t.Parallel()
-	whole := &of{key: domain.EventKey{Account: "a", ID: "whole"}, n: 2}
+	stored := 0
+	whole := &of{key: domain.EventKey{Account: "a", ID: "whole"}, n: 2, settled: func() {
+		if stored != 4 {
+			t.Errorf("the event is settled when %d outcomes are stored, want 4", stored)
+		}
+		stored = -1
+	}}
 	part := &of{key: domain.EventKey{Account: "a", ID: "part"}, n: 2}
-	item := func(o *of) Item {
-		return Item{Outcome: &domain.Outcome{Account: "a", EventID: o.key.ID}, Of: o}
+	p := stalled{make(chan func(error), 1)}
+	e := NewEmitter(p, RowsPostgres, 1<<20, slog.New(slog.DiscardHandler))
+	for _, event := range []Settler{whole, part, whole, nil} {
+		e.Emit(Item{Outcome: &domain.Outcome{Account: "a"}, Of: event, Done: func() { stored++ }})
 	}
-	items := []Item{item(whole), item(part), item(whole), {Outcome: &domain.Outcome{Account: "a"}}}
-	batch := gather(items, "one")
-	if len(batch.Outcomes) != len(items) {
-		t.Errorf("%d outcomes, want %d", len(batch.Outcomes), len(items))
+	batch := e.take()
+	for server, want := range map[string][]domain.EventKey{"one": {whole.key}, "two": nil} {
+		got, err := Parse(encode(batch, server))
+		if err != nil || len(got.Outcomes) != 4 {
+			t.Errorf("%d outcomes, error %v, want 4", len(got.Outcomes), err)
+		}
+		if diff := cmp.Diff(want, got.Settled); diff != "" {
+			t.Errorf("settled on server %s (-want +got):\n%s", server, diff)
+		}
 	}
-	if len(batch.Settled) != 1 || batch.Settled[0] != whole.key {
-		t.Errorf("settled is %v, want %v alone", batch.Settled, whole.key)
-	}
-	if again := gather(items, "two"); len(again.Settled) != 0 {
-		t.Errorf("on another server %v is settled", again.Settled)
-	}
-	if diff := cmp.Diff([]string{"one", "two"}, whole.asked); diff != "" {
-		t.Errorf("asked for (-want +got):\n%s", diff)
+	e.slots <- struct{}{}
+	go func() { (<-p.waiting)(nil) }()
+	e.store(t.Context(), batch)
+	if stored != -1 || e.Bytes() != 0 {
+		t.Errorf("%d bytes wait, and the event was not settled", e.Bytes())
 	}
 }
 
@@ -124,7 +82,7 @@ func TestAnEmitterThatMayNotGoOnIsFull(t *testing.T) {
 		e.Emit(item)
 	}
 	if n < 9 || n > 10 {
-		t.Errorf("it is full with %d items of 1000 bytes, bound 10,000", n)
+		t.Errorf("it is full with %d items of some 1000 bytes, bound 10,000", n)
 	}
 	go func() {
 		for done := range publisher.waiting {
