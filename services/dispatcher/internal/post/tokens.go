@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	"waybill.dev/shared/egress"
 	"waybill.dev/shared/receiverauth"
 )
@@ -30,17 +32,11 @@ type tokens struct {
 	of   *receiverauth.Auth
 	form url.Values // of each request
 
-	mu      sync.Mutex
-	token   string
-	until   time.Time
-	pending *pending // nil: none is asked for
-}
+	asking singleflight.Group
 
-// pending is a request for a token. What came of it may be read when done is closed.
-type pending struct {
-	done  chan struct{}
+	mu    sync.Mutex
 	token string
-	err   error
+	until time.Time
 }
 
 func newTokens(of *receiverauth.Auth) *tokens {
@@ -56,41 +52,43 @@ func newTokens(of *receiverauth.Auth) *tokens {
 
 // get returns a token that is not stale, until the deadline. It fails with a failure.
 func (t *tokens) get(ctx context.Context, by *asking, deadline time.Time, stale string) (string, error) {
-	t.mu.Lock()
-	if t.token == stale {
-		t.token = ""
+	if token := t.good(stale); token != "" {
+		return token, nil
 	}
-	if t.token != "" && time.Now().Before(t.until) {
-		defer t.mu.Unlock()
-		return t.token, nil
-	}
-	asked := t.pending
-	if asked == nil {
-		asked = &pending{done: make(chan struct{})}
-		t.pending = asked
-		// It is for all that wait, and has a time of its own.
-		go t.renew(context.WithoutCancel(ctx), by, asked)
-	}
-	t.mu.Unlock()
+	// The request is for all that wait, and has a time of its own.
+	answer := t.asking.DoChan("", func() (any, error) { return t.renew(context.WithoutCancel(ctx), by) })
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
 	select {
-	case <-asked.done:
-		return asked.token, asked.err
+	case got := <-answer:
+		token, _ := got.Val.(string)
+		return token, got.Err
 	case <-timer.C:
 		return "", noToken(egress.CodeTimeout.Text())
 	}
 }
 
+// good returns the token, unless it is the stale one or nearly over; empty: there is none.
+func (t *tokens) good(stale string) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.token == stale || !time.Now().Before(t.until) {
+		t.token = ""
+	}
+	return t.token
+}
+
 // renew asks for a token, for who waits and for who comes.
-func (t *tokens) renew(ctx context.Context, by *asking, asked *pending) {
+func (t *tokens) renew(ctx context.Context, by *asking) (string, error) {
+	if token := t.good(""); token != "" {
+		return token, nil // it came a moment ago
+	}
 	began := time.Now()
 	token, life, err := t.ask(ctx, by, began.Add(by.timeout))
-	asked.token, asked.err = token, err
 	t.mu.Lock()
-	t.token, t.until, t.pending = token, began.Add(life-tokenMargin), nil
-	t.mu.Unlock()
-	close(asked.done)
+	defer t.mu.Unlock()
+	t.token, t.until = token, began.Add(life-tokenMargin)
+	return token, err
 }
 
 // asking is what a request for a token takes beside what the webhook says.
