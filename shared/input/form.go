@@ -9,8 +9,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"waybill.dev/shared/jsonscan"
 	"waybill.dev/shared/problem"
 )
@@ -20,7 +18,7 @@ import (
 type Form struct {
 	at       string // where the object is in the body, as a JSON pointer
 	names    []string
-	values   map[string]jsontext.Value
+	values   map[string]jsonscan.Value
 	asked    map[string]bool
 	notes    *notes  // of the whole body
 	elements []*Form // objects within, which are read for themselves
@@ -111,7 +109,7 @@ func (f *Form) Require(names ...string) {
 	}
 }
 
-func (f *Form) take(name string, kind jsontext.Kind, what string) (jsontext.Value, bool) {
+func (f *Form) take(name string, kind byte, what string) (jsonscan.Value, bool) {
 	f.asked[name] = true
 	value, ok := f.values[name]
 	if !ok {
@@ -171,7 +169,7 @@ func (f *Form) Integer(name string, minimum, maximum int) (number int, ok bool) 
 	return int(value), ok
 }
 
-func (f *Form) within(raw jsontext.Value, minimum, maximum float64, parts ...string) (float64, bool) {
+func (f *Form) within(raw jsonscan.Value, minimum, maximum float64, parts ...string) (float64, bool) {
 	number, err := strconv.ParseFloat(string(raw), 64)
 	if err != nil || number < minimum || number > maximum {
 		f.Fault(fmt.Sprintf("must be from %s to %s", plain(minimum), plain(maximum)), parts...)
@@ -230,7 +228,7 @@ func (f *Form) Numbers(name string, minimum, maximum int, low, high float64) (nu
 	return numbers, ok
 }
 
-func (f *Form) array(name string, minimum, maximum int) ([]jsontext.Value, bool) {
+func (f *Form) array(name string, minimum, maximum int) ([]jsonscan.Value, bool) {
 	raw, ok := f.take(name, '[', "an array")
 	if !ok {
 		return nil, false
@@ -272,12 +270,12 @@ func (f *Form) Lists(name string, maximum, most int) (lists map[string][]string,
 	}
 	lists = make(map[string][]string, len(names))
 	for _, key := range names {
-		list := []jsontext.Value{values[key]}
+		list := []jsonscan.Value{values[key]}
 		good := true
 		if values[key].Kind() == '[' {
 			list, good = elements(values[key], 1, most)
 		}
-		if !good || slices.ContainsFunc(list, func(v jsontext.Value) bool { return v.Kind() != '"' }) {
+		if !good || slices.ContainsFunc(list, func(v jsonscan.Value) bool { return v.Kind() != '"' }) {
 			f.Fault(fmt.Sprintf("must be a string, or an array of 1 to %d strings", most), name, key)
 			ok = false
 			continue
@@ -290,7 +288,7 @@ func (f *Form) Lists(name string, maximum, most int) (lists map[string][]string,
 }
 
 // object returns the members of an object, at most so many, and their names in the order of the body.
-func (f *Form) object(name string, maximum int) (names []string, values map[string]jsontext.Value, ok bool) {
+func (f *Form) object(name string, maximum int) (names []string, values map[string]jsonscan.Value, ok bool) {
 	raw, ok := f.take(name, '{', "an object")
 	if !ok {
 		return nil, nil, false
@@ -302,8 +300,8 @@ func (f *Form) object(name string, maximum int) (names []string, values map[stri
 	return names, values, ok
 }
 
-func unquote(value jsontext.Value) string {
-	text, _ := jsonscan.Value(value).Text()
+func unquote(value jsonscan.Value) string {
+	text, _ := value.Text()
 	return text
 }
 

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"waybill.dev/shared/jsonscan"
 	"waybill.dev/shared/problem"
 )
@@ -43,7 +41,7 @@ func (f *Form) Elements(name string, minimum, maximum int, texts bool) (list []E
 	return list, ok
 }
 
-func (f *Form) element(value jsontext.Value, texts bool, parts ...string) (Element, bool) {
+func (f *Form) element(value jsonscan.Value, texts bool, parts ...string) (Element, bool) {
 	switch kind := value.Kind(); {
 	case kind == '{':
 		names, values, ok := members(value, maxMembers)

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"waybill.dev/shared/jsonscan"
 	"waybill.dev/shared/problem"
 )
@@ -77,9 +75,9 @@ func syntaxDetail(body []byte, what string, err *jsonscan.SyntaxError) string {
 
 // members returns the members of an object that scan found well-formed; ok is false when it
 // has more than limit.
-func members(object []byte, limit int) (names []string, values map[string]jsontext.Value, ok bool) {
-	values = make(map[string]jsontext.Value)
-	for raw, value := range jsonscan.Value(object).Members() {
+func members(object jsonscan.Value, limit int) (names []string, values map[string]jsonscan.Value, ok bool) {
+	values = make(map[string]jsonscan.Value)
+	for raw, value := range object.Members() {
 		if len(values) == limit {
 			return nil, nil, false
 		}
@@ -87,19 +85,19 @@ func members(object []byte, limit int) (names []string, values map[string]jsonte
 		if _, repeated := values[name]; !repeated {
 			names = append(names, name)
 		}
-		values[name] = jsontext.Value(value)
+		values[name] = value
 	}
 	return names, values, true
 }
 
 // elements returns the elements of an array that scan found well-formed; ok is false when
 // there are not minimum to maximum of them.
-func elements(array []byte, minimum, maximum int) (values []jsontext.Value, ok bool) {
-	for element := range jsonscan.Value(array).Elements() {
+func elements(array jsonscan.Value, minimum, maximum int) (values []jsonscan.Value, ok bool) {
+	for element := range array.Elements() {
 		if len(values) == maximum {
 			return nil, false
 		}
-		values = append(values, jsontext.Value(element))
+		values = append(values, element)
 	}
 	return values, len(values) >= minimum
 }

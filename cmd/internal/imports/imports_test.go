@@ -154,7 +154,7 @@ var rules = []struct {
 	{"github.com/nats-io/nats-server", []string{"waybill.dev/cmd/waybill", "waybill.dev/cmd/internal"}, true, "only the all-in-one binary and tests carry a server"},
 	{"github.com/cenkalti/backoff", []string{"waybill.dev/shared/again", "waybill.dev/services", "waybill.dev/cmd"}, true, "waits inside a process; deliveries wait in schedules on the bus"},
 	{"code.dny.dev/ssrf", []string{"waybill.dev/shared/egress"}, false, "one package decides where callbacks may go"},
-	{"github.com/go-json-experiment/json", []string{"waybill.dev/shared/jsonscan", "waybill.dev/shared/input", "waybill.dev/shared/problem", "waybill.dev/services/api", "waybill.dev/services/gateway"}, false, "strict decoding of what comes from outside"},
+	{"github.com/go-json-experiment/json", []string{"waybill.dev/shared/jsonscan", "waybill.dev/shared/problem", "waybill.dev/services/api", "waybill.dev/services/gateway"}, false, "strict decoding of what comes from outside"},
 	{"github.com/spf13/", []string{"waybill.dev/cmd"}, false, "flags are read in cmd; services get Options"},
 	{"go.opentelemetry.io/otel/sdk", []string{"waybill.dev/cmd"}, true, "cmd sets telemetry up; others see the interfaces"},
 	{"go.opentelemetry.io/otel/exporters", []string{"waybill.dev/cmd"}, false, "likewise"},
