@@ -83,7 +83,7 @@ func families(o *Options, p *parts) []Route {
 		explanations.Routes(explanations.Options{Log: db, RetrySchedule: o.RetrySchedule}),
 		live.Routes(p.streams),
 		feed.Routes(db, p.readers),
-		jobs.Routes(jobs.Options{Maker: db, Store: db, Requested: requested}),
+		jobs.Routes(jobs.Options{Maker: db, Store: db, Requested: requested, Cancelled: func(id string) { o.Bus.Announce(bus.SubjectJobs, []byte(id)) }}),
 		rejected.Routes(db, o.Bus),
 		accounts.Routes(accounts.Options{Accounts: db, Projects: db, Keys: p.keys}),
 		audit.Routes(db),

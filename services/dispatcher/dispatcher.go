@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"waybill.dev/services/dispatcher/internal/admission"
+	"waybill.dev/services/dispatcher/internal/cancelled"
 	"waybill.dev/services/dispatcher/internal/deliver"
 	"waybill.dev/services/dispatcher/internal/fanout"
 	"waybill.dev/services/dispatcher/internal/hold"
@@ -80,6 +81,7 @@ type Dispatcher struct {
 	memory    memory
 	owners    *shard.Owners
 	index     *index.Index
+	cancelled *cancelled.Runs
 	accounts  *index.Accounts
 	emitter   *record.Emitter
 	stage     *record.Stage
@@ -107,6 +109,7 @@ func New(options Options) (*Dispatcher, error) {
 		Prepare: post.Prepare, Ready: func(ctx context.Context) error { return d.order.Ready(ctx) }, Logger: options.Logger,
 	})
 	d.accounts = index.NewAccounts(d.database)
+	d.cancelled = cancelled.New(d.database, options.Logger)
 	d.news = news.NewPublisher(options.Bus)
 	rows := record.RowsPostgres
 	if options.Store.SQLite() {
@@ -118,7 +121,7 @@ func New(options Options) (*Dispatcher, error) {
 		Poster: post.New(options.Egress.NewClient(egress.Options{})), Keeper: options.Bus, Emitter: d.emitter, Hooks: d.index, Owners: d.owners,
 		Notices: notices{d}, Logger: options.Logger, Metrics: deliver.NewMetrics(options.Metrics), Tracer: tracer(options.Tracer),
 		Schedule: options.DefaultSchedule, Retention: options.Retention, DisableAfter: options.DisableAfter,
-		UserAgent: "Waybill/" + options.Version, Watch: options.Watch,
+		UserAgent: "Waybill/" + options.Version, Cancelled: d.cancelled.Has, Watch: options.Watch,
 		Limits: admission.Options{Full: d.emitter.Full, Tight: d.memory.tight, WebhookBytes: d.memory.events.State().Limit / webhookShare},
 	})
 	d.order = order.New(order.Options{
@@ -211,7 +214,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	defer stopKeeping()
 	keepers, keeping := errgroup.WithContext(keeping)
 	for _, run := range []func(context.Context) error{
-		d.index.Run, d.emitter.Run, d.stage.Run, d.deliverer.Run, d.fanout.Attend, d.due.Attend, d.watch, d.stall.Run, d.news.Run,
+		d.index.Run, d.emitter.Run, d.stage.Run, d.deliverer.Run, d.fanout.Attend, d.due.Attend, d.watch, d.stall.Run, d.news.Run, d.cancelled.Run,
 	} {
 		keepers.Go(func() error { return run(keeping) })
 	}
@@ -220,6 +223,10 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		return keepers.Wait()
 	}
 	d.catchUp(ctx)
+	if err := d.cancelled.Load(ctx); err != nil {
+		stopKeeping()
+		return keepers.Wait()
+	}
 	taking, stopTaking := context.WithCancel(ctx)
 	defer stopTaking()
 	context.AfterFunc(keeping, stopTaking)
@@ -312,6 +319,7 @@ func (d *Dispatcher) watch(ctx context.Context) error {
 			if d.ensure(ctx) == nil {
 				d.suspect(ctx)
 				d.index.Poke()
+				d.cancelled.Heard("")
 			}
 		}
 	}
@@ -343,7 +351,14 @@ func (d *Dispatcher) listen() (stops []func(), err error) {
 		stopCircuit()
 		return nil, err
 	}
-	return []func(){stopHold, stopCircuit, stopOrder}, nil
+	stopJobs, err := d.options.Bus.Listen(bus.SubjectJobs, func(body []byte) { d.cancelled.Heard(string(body)) })
+	if err != nil {
+		stopHold()
+		stopCircuit()
+		stopOrder()
+		return nil, err
+	}
+	return []func(){stopHold, stopCircuit, stopOrder, stopJobs}, nil
 }
 
 // circuitChanged tells those who keep deliveries of a webhook that its circuit has changed.

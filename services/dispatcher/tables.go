@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"context"
 
+	"waybill.dev/services/dispatcher/internal/cancelled"
 	"waybill.dev/services/dispatcher/internal/fanout"
 	"waybill.dev/services/dispatcher/internal/index"
 	"waybill.dev/services/dispatcher/internal/order"
@@ -13,7 +14,7 @@ import (
 	"waybill.dev/shared/store/recorder"
 )
 
-// database is all that a dispatcher asks of the database: thirteen methods.
+// database is all that a dispatcher asks of the database: fourteen methods.
 type database interface {
 	index.Store        // webhooks and their health
 	index.AccountStore // whose accounts there are
@@ -21,6 +22,7 @@ type database interface {
 	order.Log          // and of their order
 	record.Writer
 	circuitStore // what was said of circuits
+	cancelled.Store
 	// Pending tells whether migrations wait to be applied.
 	Pending(ctx context.Context) (bool, error)
 }

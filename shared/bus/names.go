@@ -39,6 +39,7 @@ const (
 	SubjectHold        = "waybill.lane"        // a hold queue has content; body: the webhook's id
 	SubjectCircuit     = "waybill.circuit"     // a circuit opened or closed; body: JSON
 	SubjectOrder       = "waybill.order"       // the order of an account begins, or what waits in it was restored; body: see ParseOrderNews
+	SubjectJobs        = "waybill.jobs"        // a job was cancelled; body: its id
 	SubjectKeys        = "waybill.keys"        // API keys changed; body: which process says so
 	SubjectGateway     = "waybill.gateway"     // what gateways serve changed, or a build waits; body: empty
 	SubjectWatch       = "waybill.watch"       // somebody watches an account for the next seconds; body: its name

@@ -22,12 +22,13 @@ const (
 	ChangeDeleted                  // its webhook was deleted
 	ChangeRetention                // its event is older than the retention
 	ChangePull                     // its webhook is read by pull: the event is in the feed
+	ChangeCancelled                // the job that asked for it was cancelled before an attempt
 )
 
 // Changes returns every change.
 func Changes() []Change {
-	list := make([]Change, 0, ChangePull+1)
-	for c := ChangeAccepted; c <= ChangePull; c++ {
+	list := make([]Change, 0, ChangeCancelled+1)
+	for c := ChangeAccepted; c <= ChangeCancelled; c++ {
 		list = append(list, c)
 	}
 	return list
@@ -57,7 +58,7 @@ func (c Change) To() Status {
 		return StatusRetrying
 	case ChangeGone, ChangeInactive, ChangeUnreadable:
 		return StatusHeld
-	case ChangeExhausted, ChangeDeleted, ChangeRetention, ChangePull:
+	case ChangeExhausted, ChangeDeleted, ChangeRetention, ChangePull, ChangeCancelled:
 		return StatusFailed
 	}
 	return StatusPending
@@ -84,6 +85,8 @@ func (c Change) Reason() string {
 		return ReasonRetention
 	case ChangePull:
 		return ReasonPull
+	case ChangeCancelled:
+		return ReasonCancelled
 	}
 	return ""
 }
@@ -119,6 +122,8 @@ func (c Change) String() string {
 		return "retention over"
 	case ChangePull:
 		return "read by pull"
+	case ChangeCancelled:
+		return "job cancelled"
 	}
 	return "unknown"
 }

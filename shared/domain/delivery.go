@@ -30,13 +30,14 @@ const (
 	ReasonOverCap        = "overCapacity"
 	ReasonBehindShipment = "behindShipment"
 	ReasonPull           = "pull"
+	ReasonCancelled      = "jobCancelled"
 )
 
 // Reasons returns every reason.
 func Reasons() []string {
 	return []string{
 		ReasonWebhookDeleted, ReasonExhausted, ReasonRetention, ReasonCircuitOpen, ReasonInactive, ReasonUnreadable, ReasonOverCap, ReasonPull,
-		ReasonBehindShipment,
+		ReasonBehindShipment, ReasonCancelled,
 	}
 }
 

@@ -22,6 +22,7 @@ func cases() map[string]func(*world) {
 		"deleting ends what is pending":                  deleting,
 		"rotation signs with both secrets":               rotation,
 		"test, retry and replay":                         onRequest,
+		"a cancelled job begins nothing more":            cancelled,
 		"circuit opens, probes and closes":               circuit,
 		"schedule exhausted is failed":                   exhausted,
 		"alerts tell once, and never of alerts":          alerts,

@@ -88,7 +88,7 @@ func (p *Pipeline) PlanJob(ctx context.Context, job NewJob) (Plan, error) {
 				plan.Oldest = at
 			}
 		}
-		plan.Takes, err = takes(tx, job.Filter.Account, rows)
+		plan.Takes, err = p.takes(tx, job.Filter, rows)
 		return err
 	})
 	if err != nil {
@@ -114,46 +114,96 @@ const assumedAttempt = 100 * time.Millisecond
 // pacesRead bounds the webhooks whose pace is read: those that most is sent to.
 const pacesRead = 100
 
+// pace is how fast attempts at a webhook are, and what is to be sent to it.
+type pace struct {
+	ID            string
+	RatePerSecond *float64
+	MaxInFlight   int
+	Microseconds  *float64
+	OpenSince     *store.Instant // of its circuit
+	NextProbeAt   *store.Instant
+}
+
 // takes returns how long the attempts take at the webhook that needs longest: at its rate, and
 // with as many in flight as it allows, each as long as its newest attempts with an answer of
-// 2xx took on average.
-func takes(tx *gorm.DB, account string, matched []matchedRow) (time.Duration, error) {
+// 2xx took on average. What other jobs have asked for goes first, and while the circuit is open
+// the next probe is waited for.
+func (p *Pipeline) takes(tx *gorm.DB, f JobFilter, matched []matchedRow) (time.Duration, error) {
+	if len(matched) == 0 && f.Webhook != "" {
+		matched = []matchedRow{{WebhookID: string(f.Webhook)}}
+	}
 	if len(matched) == 0 {
 		return 0, nil
 	}
 	slices.SortFunc(matched, func(a, b matchedRow) int { return cmp.Compare(b.Number, a.Number) })
 	matched = matched[:min(len(matched), pacesRead)]
-	numbers, ids := make(map[string]float64, len(matched)), make([]string, len(matched))
+	numbers, ids := make(map[string]int64, len(matched)), make([]string, len(matched))
 	for i, row := range matched {
-		numbers[row.WebhookID], ids[i] = float64(row.Number), row.WebhookID
+		numbers[row.WebhookID], ids[i] = row.Number, row.WebhookID
 	}
-	var rows []struct {
-		ID            string
-		RatePerSecond *float64
-		MaxInFlight   int
-		Microseconds  *float64
+	if err := addAsked(tx, f.Account, numbers); err != nil {
+		return 0, err
 	}
-	err := tx.Raw(`SELECT w.id, w.rate_per_second, w.max_in_flight,
+	var paces []pace
+	err := tx.Raw(`SELECT w.id, w.rate_per_second, w.max_in_flight, c.open_since, c.next_probe_at,
 			(SELECT avg(s.attempt_us) FROM (
 				SELECT d.attempt_us, d.attempt_status FROM deliveries d WHERE d.webhook_id = w.id ORDER BY d.id DESC LIMIT 20
 			) s WHERE s.attempt_status BETWEEN 200 AND 299) AS microseconds
-		FROM webhooks w WHERE w.id IN ? AND w.account = ?`, ids, account).Scan(&rows).Error
+		FROM webhooks w LEFT JOIN webhook_circuits c ON c.webhook_id = w.id WHERE w.id IN ? AND w.account = ?`, ids, f.Account).Scan(&paces).Error
 	if err != nil {
 		return 0, fmt.Errorf("read paces of webhooks: %w", err)
 	}
-	longest := 0.0
-	for _, row := range rows {
-		each := assumedAttempt.Seconds()
-		if row.Microseconds != nil {
-			each = *row.Microseconds / 1e6
-		}
-		each /= float64(max(1, row.MaxInFlight))
-		if row.RatePerSecond != nil && *row.RatePerSecond > 0 {
-			each = max(each, 1 / *row.RatePerSecond)
-		}
-		longest = max(longest, numbers[row.ID]*each)
+	longest := time.Duration(0)
+	for _, at := range paces {
+		longest = max(longest, at.takes(numbers[at.ID], p.db.Now()))
 	}
-	return time.Duration(min(longest*float64(time.Second), math.MaxInt64/2)), nil
+	return longest, nil
+}
+
+// addAsked adds what jobs have asked for and no attempt has answered: before what matches what has an open
+// request, and where nothing matches all of it. It looks at no more than mostPlanned deliveries.
+func addAsked(tx *gorm.DB, account string, numbers map[string]int64) error {
+	var rows []struct {
+		WebhookID string
+		Number    int64
+		Open      int64
+	}
+	err := tx.Raw(`SELECT s.webhook_id, count(*) AS number, sum(s.open) AS open FROM (
+			SELECT d.webhook_id, CASE WHEN `+sqlOpen+` THEN 1 ELSE 0 END AS open
+			FROM jobs j JOIN job_deliveries jd ON jd.job_id = j.id JOIN deliveries d ON d.id = jd.delivery_id AND d.day = jd.day AND d.account = j.account
+			WHERE j.account = ? AND NOT j.cancelled AND (NOT j.all_sent OR j.delivered + j.failed < j.sent) LIMIT ?) s
+		GROUP BY s.webhook_id`, account, mostPlanned).Scan(&rows).Error
+	if err != nil {
+		return fmt.Errorf("count what jobs have asked for: %w", err)
+	}
+	for _, row := range rows {
+		if matched, ok := numbers[row.WebhookID]; ok && matched == 0 {
+			numbers[row.WebhookID] = row.Number
+		} else if ok {
+			numbers[row.WebhookID] += row.Open
+		}
+	}
+	return nil
+}
+
+// takes returns how long so many attempts take.
+func (p pace) takes(number int64, now time.Time) time.Duration {
+	if number == 0 {
+		return 0
+	}
+	each := assumedAttempt.Seconds()
+	if p.Microseconds != nil {
+		each = *p.Microseconds / 1e6
+	}
+	each /= float64(max(1, p.MaxInFlight))
+	if p.RatePerSecond != nil && *p.RatePerSecond > 0 {
+		each = max(each, 1 / *p.RatePerSecond)
+	}
+	wait := time.Duration(0)
+	if p.OpenSince != nil && *p.OpenSince != 0 && p.NextProbeAt != nil {
+		wait = max(0, p.NextProbeAt.Time().Sub(now))
+	}
+	return wait + time.Duration(min(float64(number)*each*float64(time.Second), math.MaxInt64/4))
 }
 
 // CreatedJob is a job that was made.
@@ -322,7 +372,7 @@ func (p *Pipeline) ListJobs(ctx context.Context, account string, limit int, curs
 }
 
 // CancelJob has a running job send nothing more, and returns it. One that is over stays as it
-// is.
+// is. What was handed over and has had no attempt yet the dispatchers end; see CancelledRuns.
 func (p *Pipeline) CancelJob(ctx context.Context, account, id string) (domain.Job, error) {
 	var row jobRow
 	err := p.db.Tx(ctx, func(tx *gorm.DB) error {
@@ -341,4 +391,26 @@ func (p *Pipeline) CancelJob(ctx context.Context, account, id string) (domain.Jo
 		return domain.Job{}, store.Wrap("cancel job", err)
 	}
 	return row.domain(), nil
+}
+
+// CancelledRun is the run of a delivery that a cancelled job has asked for, and that no attempt has
+// answered yet.
+type CancelledRun struct {
+	Job      string
+	Delivery domain.DeliveryID
+	Rev      domain.Revision // the first of the run
+}
+
+// CancelledRuns returns a page of what a cancelled job has left, after the given one; job "": of
+// what all of them have left.
+func (p *Pipeline) CancelledRuns(ctx context.Context, job string, after CancelledRun, limit int) ([]CancelledRun, error) {
+	query := p.db.Reading(ctx).Table("job_deliveries AS jd").Joins("JOIN jobs j ON j.id = jd.job_id").
+		Select("jd.job_id AS job, jd.delivery_id AS delivery, jd.rev").
+		Where("j.cancelled AND (jd.job_id, jd.delivery_id) > (?, ?)", after.Job, string(after.Delivery))
+	if job != "" {
+		query = query.Where("jd.job_id = ?", job)
+	}
+	var runs []CancelledRun
+	err := query.Order("jd.job_id, jd.delivery_id").Limit(limit).Scan(&runs).Error
+	return runs, store.Wrap("read runs of cancelled jobs", err)
 }

@@ -303,6 +303,23 @@ func testJobPace(t *testing.T, b *bench) {
 			t.Errorf("%s: %v, %v; want %v", c.name, plan.Takes, err, c.want)
 		}
 	}
+	// What a job has asked for goes first, also where nothing else matches.
+	takes := func(what string, which pipeline.Resend, want time.Duration) {
+		t.Helper()
+		plan, err := b.PlanJob(t.Context(), replayJob(slow.ID, noon, time.Time{}, which))
+		if err != nil || plan.Takes != want {
+			t.Errorf("%s: %v, %v; want %v", what, plan.Takes, err, want)
+		}
+	}
+	b.createJob(t, replayJob(slow.ID, noon, time.Time{}, pipeline.ResendUndelivered))
+	takes("of nothing, while a job runs", pipeline.ResendUndelivered, 5*time.Second)
+	b.failed(t, slow, "later", 4)
+	takes("behind a job", pipeline.ResendUndelivered, 7*time.Second)
+	circuit := domain.Circuit{OpenSince: b.Clock.Now(), Failures: 20, FailingSince: b.Clock.Now(), NextProbeAt: b.Clock.Now().Add(time.Minute), SaidAt: b.Clock.Now()}
+	if _, err := b.Record(t.Context(), []domain.RecordBatch{{Health: []domain.HealthChange{{Webhook: slow.ID, At: b.Clock.Now(), Circuit: &circuit}}}}); err != nil {
+		t.Fatal(err)
+	}
+	takes("while the circuit is open", pipeline.ResendUndelivered, 67*time.Second)
 }
 
 func testJobCancel(t *testing.T, b *bench) {
@@ -323,10 +340,24 @@ func testJobCancel(t *testing.T, b *bench) {
 	if b.advance(t, made.ID) || len(b.openRequestsBy(t, 300)) != pageSize {
 		t.Error("it goes on")
 	}
+	runs, err := b.CancelledRuns(t.Context(), made.ID, pipeline.CancelledRun{}, pageSize-1)
+	if err != nil || len(runs) != pageSize-1 {
+		t.Fatalf("%d are left, %v", len(runs), err)
+	}
+	tasks := b.openRequestsBy(t, 300)
+	for _, of := range []string{made.ID, ""} {
+		rest, err := b.CancelledRuns(t.Context(), of, runs[pageSize-2], pageSize)
+		if err != nil || len(rest) != 1 || rest[0].Delivery != tasks[pageSize-1].Delivery || rest[0].Rev != tasks[pageSize-1].Rev {
+			t.Errorf("on the second page of %q: %v, %v", of, rest, err)
+		}
+	}
 	// What it had sent is still counted.
 	b.answer(t, domain.StatusDelivered, b.openRequestsBy(t, 300)...)
 	if got := b.job(t, made.ID); got.Delivered != pageSize || got.Sent != pageSize || got.Status != domain.JobCancelled {
 		t.Errorf("at the end: %+v", got)
+	}
+	if runs, err := b.CancelledRuns(t.Context(), "", pipeline.CancelledRun{}, 1); err != nil || len(runs) != 0 {
+		t.Errorf("at the end %v are left, %v", runs, err)
 	}
 	done := b.createJob(t, replayJob(w.ID, noon.Add(time.Hour), time.Time{}, pipeline.ResendUndelivered))
 	if got, err := b.CancelJob(t.Context(), account, done.ID); err != nil || got.Status != domain.JobDone {

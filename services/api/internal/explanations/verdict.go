@@ -49,6 +49,7 @@ const (
 	scheduleExhausted verdict = "scheduleExhausted"
 	retentionOver     verdict = "retentionOver"
 	webhookDeleted    verdict = "webhookDeleted"
+	jobCancelled      verdict = "jobCancelled"
 )
 
 // result is how far an event got past a check.
@@ -292,6 +293,10 @@ func (e *explanation) failed(f facts) {
 	case domain.ReasonPull:
 		e.attemptsSoFar(d)
 		e.pull(f)
+	case domain.ReasonCancelled:
+		e.attemptsSoFar(d)
+		e.step(checkActive, stopped, "the job that asked for it was cancelled before an attempt")
+		e.conclude(jobCancelled, "A job was to send it again. The job was cancelled before an attempt.", "If the receiver still needs the event, retry the delivery.")
 	case domain.ReasonRetention:
 		e.attemptsSoFar(d)
 		e.step(checkActive, stopped, "the retention ended before it could be delivered")

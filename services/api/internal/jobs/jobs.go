@@ -39,6 +39,8 @@ type Options struct {
 	Store Store
 	// Requested lets the leading relay look at once, instead of within its second.
 	Requested func()
+	// Cancelled tells the dispatchers of a job that was cancelled.
+	Cancelled func(id string)
 }
 
 // Routes returns the operations.
@@ -125,5 +127,6 @@ func (h *handlers) cancel(c *web.Call) error {
 	if err != nil {
 		return err
 	}
+	h.Cancelled(id)
 	return c.Answer(http.StatusAccepted, view(job))
 }

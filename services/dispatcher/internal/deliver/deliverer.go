@@ -63,6 +63,9 @@ type Options struct {
 	DisableAfter time.Duration
 	UserAgent    string
 	Limits       admission.Options
+	// Cancelled tells whether a delivery was asked for by a job that was cancelled before the delivery's
+	// attempt; nil: none was.
+	Cancelled func(*domain.Task) bool
 	// Watch is told of each attempt that was made; nil: nobody. It must not block.
 	Watch func(Made)
 }
@@ -169,6 +172,8 @@ func (d *Deliverer) ended(hook *index.Hook, job *Job) bool {
 	switch {
 	case ends:
 		d.End(job, why)
+	case d.options.Cancelled != nil && d.options.Cancelled(job.Task):
+		d.End(job, domain.ChangeCancelled)
 	case time.Since(job.Task.ReceivedAt) > d.options.Retention && job.Task.Request == "":
 		d.End(job, domain.ChangeRetention)
 	case hook.Inactive() && (!job.Task.Test || config.Fault != ""):

@@ -75,7 +75,7 @@ func (m *Metrics) startAtZero() {
 	for _, reason := range []string{domain.ReasonCircuitOpen, domain.ReasonInactive, domain.ReasonUnreadable, domain.ReasonOverCap, domain.ReasonBehindShipment} {
 		m.held.WithLabelValues(reason)
 	}
-	for _, reason := range []string{domain.ReasonWebhookDeleted, domain.ReasonRetention, domain.ReasonPull} {
+	for _, reason := range []string{domain.ReasonWebhookDeleted, domain.ReasonRetention, domain.ReasonPull, domain.ReasonCancelled} {
 		m.ended.WithLabelValues(reason)
 	}
 	for _, reason := range []domain.DisabledReason{domain.DisabledGone, domain.DisabledFailing} {

@@ -177,7 +177,7 @@ func tone(verdict string) string {
 		return "good"
 	case "scheduleExhausted", "retentionOver", "webhookDeleted", "gone", "unreadable", "noSuchEvent", "noSuchWebhook", "noSuchDelivery", "failing":
 		return "bad"
-	case "retrying", "circuitOpen", "inactive", "overCapacity", "notDispatched", "behindShipment":
+	case "retrying", "circuitOpen", "inactive", "overCapacity", "notDispatched", "behindShipment", "jobCancelled":
 		return "warn"
 	case "pending", "notYet", "released":
 		return "busy"
@@ -188,7 +188,7 @@ func tone(verdict string) string {
 // act is what is best done about a verdict.
 func act(verdict string) string {
 	switch verdict {
-	case "retrying", "scheduleExhausted", "circuitOpen", "delivered":
+	case "retrying", "scheduleExhausted", "circuitOpen", "delivered", "jobCancelled":
 		return actRetry
 	case "inactive", "gone", "failing", "notSubscribed", "changedLater", "overCapacity", "filtered":
 		return actWebhook

@@ -57,6 +57,8 @@ func Reason(reason string) string {
 		return "behind an earlier event"
 	case "pull":
 		return "fetched, not sent"
+	case domain.ReasonCancelled:
+		return "job cancelled"
 	}
 	return reason
 }
