@@ -32,11 +32,16 @@ func (x *Index) apply(webhooks []domain.Webhook, healths []domain.Health, versio
 			x.tellFault(faults, &webhooks[i])
 		}
 	}
-	x.costly.Add(lists.apply(x.byEvent))
 	for _, health := range healths {
 		if hook, ok := x.hooks[health.Webhook]; ok && hook.setHealth(health) {
 			changed[hook] = struct{}{}
 		}
+	}
+	x.mu.Unlock()
+	made := lists.make(x.byEvent) // without the lock: only this goroutine changes byEvent
+	x.mu.Lock()
+	for key, list := range made {
+		x.replace(key, list)
 	}
 	x.mu.Unlock()
 	for hook := range changed {
@@ -50,6 +55,21 @@ func (x *Index) apply(webhooks []domain.Webhook, healths []domain.Health, versio
 		x.version, x.loaded = max(version, x.version), true
 		close(x.advanced)
 		x.advanced = make(chan struct{})
+	}
+}
+
+// replace has a list take the place of another one; nil: of nothing. x.mu is held.
+func (x *Index) replace(key subscription, list *subscribers) {
+	if old := x.byEvent[key]; old != nil && old.costly {
+		x.costly.Add(-1)
+	}
+	if list == nil {
+		delete(x.byEvent, key)
+		return
+	}
+	x.byEvent[key] = list
+	if list.costly {
+		x.costly.Add(1)
 	}
 }
 
@@ -157,15 +177,13 @@ func (e *edits) add(hook *Hook, w *domain.Webhook) {
 	}
 }
 
-// apply makes the lists, and returns by how many more of them are costly.
-func (e *edits) apply(byEvent map[subscription]*subscribers) (costly int64) {
+// make makes the lists; nil: nobody is left in one.
+func (e *edits) make(byEvent map[subscription]*subscribers) map[subscription]*subscribers {
+	lists := make(map[subscription]*subscribers, len(e.added))
 	for key, added := range e.added {
 		var old []*Hook
 		if list := byEvent[key]; list != nil {
 			old = list.hooks
-			if list.costly {
-				costly--
-			}
 		}
 		hooks := make([]*Hook, 0, len(old)+len(added))
 		for _, hook := range old {
@@ -173,18 +191,13 @@ func (e *edits) apply(byEvent map[subscription]*subscribers) (costly int64) {
 				hooks = append(hooks, hook)
 			}
 		}
-		if hooks = append(hooks, added...); len(hooks) == 0 {
-			delete(byEvent, key)
-			continue
-		}
-		list := newSubscribers(hooks)
-		byEvent[key] = list
-		if list.costly {
-			costly++
+		lists[key] = nil
+		if hooks = append(hooks, added...); len(hooks) > 0 {
+			lists[key] = newSubscribers(hooks)
 		}
 	}
 	for _, hook := range e.dropped {
 		hook.dropped = false
 	}
-	return costly
+	return lists
 }

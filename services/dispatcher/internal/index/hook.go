@@ -8,10 +8,10 @@ import (
 	"waybill.dev/shared/filter"
 )
 
-// Prepared is what deliveries need of a webhook beyond its fields, made once for each change.
+// Prepared is what deliveries need of a webhook beyond its fields.
 type Prepared any
 
-// Prepare makes it.
+// Prepare compiles a webhook for deliveries. It runs once for each change.
 type Prepare func(*domain.Webhook) (Prepared, error)
 
 // Config is one state of a webhook; it never changes.
@@ -27,7 +27,7 @@ type Hook struct {
 	Account string
 	config  atomic.Pointer[Config]
 	health  atomic.Pointer[domain.Health]
-	dropped bool // from its lists while these are made anew; the index's lock guards it
+	dropped bool // from its lists while these are made anew; for the loading goroutine alone
 }
 
 // Config returns the present configuration.
