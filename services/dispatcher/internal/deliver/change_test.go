@@ -99,10 +99,10 @@ func TestEveryChangeOfADelivery(t *testing.T) {
 func (r *rig) standing(status domain.Status, meets domain.Change) *Job {
 	job := &Job{Task: r.task(r.hooks[0]), Origin: r}
 	if status == domain.StatusRetrying || meets == domain.ChangePutOff {
-		job.Task.Attempts, job.Task.RunStartedAt, job.Task.Rev = 1, time.Now(), domain.FirstOutcome
+		job.Lane, job.Task.Attempts, job.Task.RunStartedAt, job.Task.Rev = Due, 1, time.Now(), domain.FirstOutcome
 	}
 	if status == domain.StatusHeld {
-		job.FromHold, job.Task.HeldAt, job.Task.Rev = true, time.Now(), domain.FirstOutcome
+		job.Lane, job.Task.HeldAt, job.Task.Rev = Drained, time.Now(), domain.FirstOutcome
 	}
 	return job
 }

@@ -158,7 +158,7 @@ func TestAProbeThatIsNotSentGivesItsRightBack(t *testing.T) {
 		}
 		old := r.task(hook)
 		old.ReceivedAt = time.Now().Add(-2 * r.options.Retention)
-		r.Offer(hook, &Job{Task: old, FromHold: true, Probe: true, Origin: r})
+		r.Offer(hook, &Job{Task: old, Lane: Drained, Probe: true, Origin: r})
 		synctest.Wait()
 		if !r.TryProbe(hook) {
 			t.Error("no probe may be sent any more")
@@ -189,7 +189,7 @@ func TestOneProbeAtATime(t *testing.T) {
 			t.Fatal("no probe is due")
 		}
 		origin := &probing{rig: r, hook: hook}
-		r.Offer(hook, &Job{Task: r.task(hook), FromHold: true, Probe: true, Origin: origin})
+		r.Offer(hook, &Job{Task: r.task(hook), Lane: Drained, Probe: true, Origin: origin})
 		synctest.Wait()
 		if !origin.taken {
 			t.Fatal("the probe was not abandoned")

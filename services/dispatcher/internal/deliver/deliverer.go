@@ -81,9 +81,6 @@ type Made struct {
 	Wait      time.Duration // until the next attempt; 0: none is due
 }
 
-// WideFrom is the number of deliveries from which on an event is wide.
-const WideFrom = admission.WideFrom
-
 // keptEvery is the shortest time between two warnings that the bus takes no deliveries.
 const keptEvery = 10 * time.Second
 
@@ -127,7 +124,7 @@ func (d *Deliverer) Bounds() []admission.Bound { return d.process.Bounds() }
 // never waits.
 func (d *Deliverer) Offer(hook *index.Hook, job *Job) {
 	// A hold queue's drain and probes come one by one, and are waited for.
-	if !job.FromHold && !job.Probe && !d.closing.Load() && d.endpoint(hook).failing() {
+	if !job.kept() && !job.Probe && !d.closing.Load() && d.endpoint(hook).failing() {
 		d.pacer.Add(func() { d.begin(hook, job) })
 		return
 	}
@@ -153,14 +150,14 @@ func (d *Deliverer) begin(hook *index.Hook, job *Job) {
 
 // take counts a job until it is released.
 func (d *Deliverer) take(job *Job) {
-	job.fresh.Store(true)
-	d.process.Take(job.Wide)
+	job.counts.Store(true)
+	d.process.Take(job.Lane == Wide)
 }
 
 // release counts a job out.
 func (d *Deliverer) release(job *Job) {
-	if job.fresh.Swap(false) {
-		d.process.Release(job.Wide)
+	if job.counts.Swap(false) {
+		d.process.Release(job.Lane == Wide)
 	}
 }
 
@@ -177,7 +174,7 @@ func (d *Deliverer) ended(hook *index.Hook, job *Job) bool {
 	case time.Since(job.Task.ReceivedAt) > d.options.Retention && job.Task.Request == "":
 		d.End(job, domain.ChangeRetention)
 	case hook.Inactive() && (!job.Task.Test || config.Fault != ""):
-		if job.FromHold {
+		if job.kept() {
 			job.Origin.Abandoned()
 			return true
 		}
@@ -263,12 +260,9 @@ func (d *Deliverer) Run(ctx context.Context) error {
 func (d *Deliverer) tick(ep *endpoint, now time.Time) {
 	slow, late := ep.tick(now)
 	for _, a := range slow {
-		job := a.job
 		d.limiter.Leave(a)
-		// What comes from a hold queue or was asked for is in the log already; a note would hide
-		// from the relay that it is in the hold queue.
-		if job.Task.Attempts == 0 && !job.FromHold && job.Task.Request == "" {
-			d.notePending(job)
+		if !a.job.Lane.properties().logged {
+			d.notePending(a.job)
 		}
 	}
 	d.unqueue(ep, late, domain.ChangeOverflow)
@@ -307,7 +301,7 @@ func (d *Deliverer) Drain(ctx context.Context) error {
 // there.
 func (d *Deliverer) unqueue(ep *endpoint, jobs []*Job, why domain.Change) {
 	for _, job := range jobs {
-		if job.FromHold {
+		if job.kept() {
 			job.Origin.Abandoned()
 			continue
 		}

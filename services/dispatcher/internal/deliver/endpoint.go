@@ -55,7 +55,7 @@ func (ep *endpoint) offer(job *Job) (verdict, domain.Change) {
 	share := ep.share()
 	v, why := ep.admit(job, share, now)
 	if v == start || v == enqueue {
-		if !job.FromHold && ep.limits.Fast(share) {
+		if !job.kept() && ep.limits.Fast(share) {
 			ep.d.take(job)
 		}
 	}
@@ -82,7 +82,7 @@ func (ep *endpoint) admit(job *Job, share admission.Share, now time.Time) (verdi
 		ep.d.metrics.circuits.Dec()
 	}
 	if ep.circuit.open {
-		if job.FromHold {
+		if job.kept() {
 			return back, domain.ChangeCircuit
 		}
 		if ep.d.owns(ep.hook) && ep.circuit.tryProbe(now) {
@@ -92,13 +92,13 @@ func (ep *endpoint) admit(job *Job, share admission.Share, now time.Time) (verdi
 		return hold, domain.ChangeCircuit
 	}
 	// A test never goes to the hold queue: if the webhook is inactive, it would stay there.
-	if ep.serial && !job.FromHold && !job.Task.Test {
+	if ep.serial && !job.kept() && !job.Task.Test {
 		return hold, domain.ChangeOverflow
 	}
 	if len(ep.queue) == 0 && ep.limits.Fits(share, len(job.Task.Body)) && ep.limits.Allow(share, now) {
 		return start, 0
 	}
-	if job.FromHold || len(ep.queue) < ep.limits.Room(share) {
+	if job.kept() || len(ep.queue) < ep.limits.Room(share) {
 		return enqueue, 0
 	}
 	return hold, domain.ChangeOverflow
@@ -250,7 +250,7 @@ func (ep *endpoint) recall() []*Job {
 	var jobs []*Job
 	keep := ep.queue[:0]
 	for _, job := range ep.queue {
-		if job.FromHold {
+		if job.kept() {
 			jobs = append(jobs, job)
 		} else {
 			keep = append(keep, job)
@@ -308,7 +308,7 @@ func (ep *endpoint) tick(now time.Time) (nowSlow []*attempt, overflow []*Job) {
 	keep := ep.queue[:0]
 	longest := ep.limits.Patience(ep.share())
 	for _, job := range ep.queue {
-		if !job.FromHold && now.Sub(job.queuedAt) > longest {
+		if !job.kept() && now.Sub(job.queuedAt) > longest {
 			ep.d.release(job)
 			overflow = append(overflow, job)
 			continue

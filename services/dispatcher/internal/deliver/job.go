@@ -26,30 +26,68 @@ type Origin interface {
 	Abandoned()
 }
 
+// Lane is the way on which a delivery comes. It decides what the deliverer does when the delivery can't start at once.
+type Lane int
+
+// The lanes.
+const (
+	Fresh   Lane = iota // from EVENTS
+	Wide                // from EVENTS, of a wide event
+	Due                 // from RETRIES
+	Drained             // from the webhook's hold queue
+	Ordered             // in its turn among those of its webhook and shipment
+	lanes
+)
+
+// LaneOf returns the lane of the deliveries of an event, by their number.
+func LaneOf(deliveries int) Lane {
+	if deliveries >= admission.WideFrom {
+		return Wide
+	}
+	return Fresh
+}
+
+// properties of a lane.
+type properties struct {
+	// kept: a queue on the bus has the delivery until its outcome is stored. It waits for a free place as long as
+	// needed, and is given back when it can't have one. It counts towards no limit of Deliverer.Room.
+	kept bool
+	// yields: it lets others pass when places are short: see admission.Limiter. A probe never does.
+	yields bool
+	// logged: the delivery log has it. A note that its attempt takes long would hide from the relay where it is.
+	logged bool
+}
+
+func (l Lane) properties() properties {
+	return [lanes]properties{
+		Fresh:   {},
+		Wide:    {yields: true},
+		Due:     {logged: true},
+		Drained: {logged: true, kept: true, yields: true},
+		Ordered: {logged: true, kept: true},
+	}[l]
+}
+
 // Job is a delivery that the deliverer works on.
 type Job struct {
 	Task   *domain.Task
 	Origin Origin
-	// FromHold marks a job that comes from the webhook's hold queue. It waits for a free place as
-	// long as needed, because the hold queue has it already.
-	FromHold bool
-	// Wide marks a delivery of an event that goes to very many webhooks. It lets others pass; see admission.WideFrom.
-	Wide bool
-	// Probe marks the one delivery that is sent while the circuit is open.
+	Lane   Lane
+	// Probe: it is the one delivery that is sent while the circuit is open.
 	Probe bool
-	// Keeper stores the delivery when it has to wait; nil: the deliverer's. A job that has one of its
-	// own is one of an ordered webhook, in its turn: it does not let others pass.
+	// Keeper stores an ordered delivery that has to wait. The deliverer's stores the others.
 	Keeper Keeper
 
 	status   domain.Status // that it has reached; see Status
 	noted    atomic.Bool   // the log has a note that its first attempt takes long
 	queuedAt time.Time
-	fresh    atomic.Bool // counts towards the limit of Deliverer.Room
+	counts   atomic.Bool // towards the limit of Deliverer.Room
 }
 
-// yields tells whether a job lets others pass when places are short: a delivery of a wide
-// event, or one from a hold queue, which is late already.
-func (j *Job) yields() bool { return j.Wide || j.FromHold && !j.Probe && j.Keeper == nil }
+func (j *Job) kept() bool { return j.Lane.properties().kept }
+
+// yields tells whether a job lets others pass when places are short.
+func (j *Job) yields() bool { return j.Lane.properties().yields && !j.Probe }
 
 // Status returns which status the delivery has reached, once its origin is told that it is stored.
 func (j *Job) Status() domain.Status { return j.status }

@@ -10,9 +10,11 @@ func TestWhatLetsOthersPass(t *testing.T) {
 		want bool
 	}{
 		{"a delivery", &Job{}, false},
-		{"one of a wide event", &Job{Wide: true}, true},
-		{"one from a hold queue", &Job{FromHold: true}, true},
-		{"a probe", &Job{FromHold: true, Probe: true}, false},
+		{"one of a wide event", &Job{Lane: Wide}, true},
+		{"one from a hold queue", &Job{Lane: Drained}, true},
+		{"a probe", &Job{Lane: Drained, Probe: true}, false},
+		{"one that is due", &Job{Lane: Due}, false},
+		{"one in its turn", &Job{Lane: Ordered}, false},
 	} {
 		if got := row.job.yields(); got != row.want {
 			t.Errorf("%s lets others pass: %v, want %v", row.what, got, row.want)

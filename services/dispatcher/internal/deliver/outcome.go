@@ -35,7 +35,7 @@ func (d *Deliverer) conclude(job *Job, attempt *domain.Attempt, decided decision
 		outcome.InLane = true
 		d.keep(job, func(done func(error)) { d.keeper(job).Hold(&next, done) }, func() {
 			d.emit(job, outcome)
-			if job.Keeper == nil {
+			if job.Lane != Ordered {
 				d.options.Notices.HoldQueueFilled(next.Webhook, outcome.Reason)
 			}
 		})
@@ -46,7 +46,7 @@ func (d *Deliverer) conclude(job *Job, attempt *domain.Attempt, decided decision
 
 // keeper returns who stores a job that has to wait.
 func (d *Deliverer) keeper(job *Job) Keeper {
-	if job.Keeper != nil {
+	if job.Lane == Ordered {
 		return job.Keeper
 	}
 	return d.options.Keeper

@@ -289,7 +289,7 @@ func (f *Fanout) dispatch(g *pending.Event, known map[domain.DeliveryID]domain.R
 	}
 	g.Begin(len(jobs))
 	for i, job := range jobs {
-		job.Wide = len(jobs) >= deliver.WideFrom
+		job.Lane = deliver.LaneOf(len(jobs))
 		f.options.Deliverer.Offer(targets[i], job)
 	}
 }

@@ -411,7 +411,7 @@ func (d *drain) send(m *bus.Message) {
 	d.underWay++
 	held := *task
 	held.HeldAt, held.Overflowed = time.Time{}, false
-	d.w.m.options.Deliverer.Offer(d.hook, &deliver.Job{Task: &held, FromHold: true, Origin: &fromHold{d: d, message: m, delivery: task.Delivery, rev: task.Rev}})
+	d.w.m.options.Deliverer.Offer(d.hook, &deliver.Job{Task: &held, Lane: deliver.Drained, Origin: &fromHold{d: d, message: m, delivery: task.Delivery, rev: task.Rev}})
 }
 
 func (d *drain) release(messages []*bus.Message) {

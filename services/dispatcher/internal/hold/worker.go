@@ -227,7 +227,7 @@ func (w *worker) know(task *domain.Task) {
 func (w *worker) send(ctx context.Context, hook *index.Hook, head *delivery) error {
 	ended := make(chan bool, 1)
 	w.m.options.Deliverer.Offer(hook, &deliver.Job{
-		Task: head.task, FromHold: true, Probe: true, Origin: single{ended},
+		Task: head.task, Lane: deliver.Drained, Probe: true, Origin: single{ended},
 	})
 	select {
 	case stored := <-ended:
@@ -373,7 +373,7 @@ func (w *worker) end(ctx context.Context, ends func(*domain.Task) (domain.Change
 			continue
 		}
 		how, _ := ends(task)
-		w.m.options.Deliverer.End(&deliver.Job{Task: task, FromHold: true, Origin: single{ended}}, how)
+		w.m.options.Deliverer.End(&deliver.Job{Task: task, Lane: deliver.Drained, Origin: single{ended}}, how)
 	}
 	for range tasks {
 		select {

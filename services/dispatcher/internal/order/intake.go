@@ -352,6 +352,6 @@ func (s *session) dispatch(event *pending.Event, hooks []*index.Hook, shipment *
 			s.enqueue(event, targets[i], *shipment, task)
 			continue
 		}
-		s.m.options.Deliverer.Offer(targets[i], &deliver.Job{Origin: event, Task: task, Wide: len(tasks) >= deliver.WideFrom})
+		s.m.options.Deliverer.Offer(targets[i], &deliver.Job{Origin: event, Task: task, Lane: deliver.LaneOf(len(tasks))})
 	}
 }

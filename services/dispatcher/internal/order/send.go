@@ -192,7 +192,7 @@ func (t *turn) leave(arrived bool) {
 
 func (t *turn) offer() {
 	t.task.Gap = t.e.gap
-	t.job = &deliver.Job{Task: t.task, Origin: t, Keeper: t, FromHold: true, Probe: t.probe}
+	t.job = &deliver.Job{Task: t.task, Origin: t, Lane: deliver.Ordered, Keeper: t, Probe: t.probe}
 	t.s.m.options.Deliverer.Offer(t.q.lane.hook, t.job)
 }
 

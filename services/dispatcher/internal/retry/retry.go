@@ -126,7 +126,7 @@ func (d *Due) handle(ctx context.Context, m *bus.Message) {
 		m.Ack()
 		return
 	}
-	job := &deliver.Job{Task: task, Origin: &origin{d: d, message: m, delivery: task.Delivery, rev: task.Rev}}
+	job := &deliver.Job{Task: task, Lane: deliver.Due, Origin: &origin{d: d, message: m, delivery: task.Delivery, rev: task.Rev}}
 	if left := min(time.Until(bus.DueAt(m.Header())), longest); left > 0 {
 		d.workers.Go(func() { d.wait(ctx, left, job) })
 		return
