@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
+	"net/netip"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,6 +19,7 @@ import (
 	"waybill.dev/services/gateway"
 	"waybill.dev/services/gateway/gatewaytest"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/egress"
 	"waybill.dev/shared/seal"
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/deployments/deploymentstest"
@@ -28,9 +32,10 @@ const meteredPolicies = `{"policies":[
 	{"policyType":"api-key-inbound","name":"key","handler":{"module":"$import(@gateway/runtime)","export":"ApiKeyInboundPolicy","options":{}}},
 	{"policyType":"metering-inbound","name":"metered","handler":{"module":"$import(@gateway/runtime)","export":"MeteringInboundPolicy","options":{"meters":{"calls":1},"meterOnStatusCodes":"200"}}}]}`
 
-// metered has a path whose answers count, and one whose answers don't.
+// metered has a path whose answers count, one whose answers don't, and one with a back end.
 const metered = `{"openapi":"3.1.0","info":{"title":"T","version":"1"},"paths":{
 	"/":{"get":{"operationId":"o","x-gateway-route":{"policies":{"inbound":["key","metered"]},"handler":{"module":"$import(@gateway/runtime)","export":"staticHandler","options":{"body":"inside"}}}}},
+	"/slow":{"get":{"operationId":"s","x-gateway-route":{"policies":{"inbound":["key","metered"]},"handler":{"module":"$import(@gateway/runtime)","export":"urlForwardHandler","options":{"baseUrl":"BACKEND"}}}}},
 	"/gone":{"get":{"operationId":"g","x-gateway-route":{"policies":{"inbound":["key","metered"]},"handler":{"module":"$import(@gateway/runtime)","export":"staticHandler","options":{"status":410,"body":"gone"}}}}}}}`
 
 // meteringRig is gateways on one database, and two accounts with a metered deployment and a
@@ -41,6 +46,8 @@ type meteringRig struct {
 	plans    *metering.Metering
 	shops    []deploymentstest.Deployed
 	keys     []string
+
+	handed chan struct{} // to the back end, which waits until its caller has left
 }
 
 var meteredAccounts = []string{"default", "acme"}
@@ -54,13 +61,19 @@ func newMeteringRig(t *testing.T, kind storetest.Kind, n int) *meteringRig {
 		t.Fatal(err)
 	}
 	db := kind.Fresh(t).Open(t, store.Options{Keys: keys})
-	m := &meteringRig{T: t, plans: metering.New(db)}
+	m := &meteringRig{T: t, plans: metering.New(db), handed: make(chan struct{})}
+	backEnd := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		m.handed <- struct{}{}
+		<-r.Context().Done()
+	}))
+	t.Cleanup(backEnd.Close)
 	logger := slog.New(slog.DiscardHandler)
 	for range n {
 		var counts *gateway.Traffic
 		r := newRig(t, func(o *gateway.Options) {
 			counts = gateway.NewTraffic(gateway.TrafficOptions{Store: traffic.New(db), Rate: 1, Logger: logger})
 			o.Store, o.Keyring, o.Traffic = db, keys, counts
+			o.Egress, o.Own = &egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, HTTP: true}, func() []string { return nil }
 			o.Meters = gateway.NewMeters(db, counts, logger, prometheus.NewRegistry())
 		})
 		r.db, r.keys = db, keys
@@ -70,7 +83,7 @@ func newMeteringRig(t *testing.T, kind storetest.Kind, n int) *meteringRig {
 		go func() { ended <- counts.Run(ctx) }()
 		t.Cleanup(func() { stop(); <-ended })
 	}
-	archive := zipped(t, gatewaytest.Files{"a.oas.json": metered, "policies.json": meteredPolicies})
+	archive := zipped(t, gatewaytest.Files{"a.oas.json": strings.Replace(metered, "BACKEND", backEnd.URL, 1), "policies.json": meteredPolicies})
 	for _, account := range meteredAccounts {
 		m.keys = append(m.keys, m.gateways[0].keysOf([2]string{account, "shop-production"})...)
 		shop := deploymentstest.Deployed{Account: account, Project: "shop", Branch: "main", Format: "zip", Archive: archive}
@@ -217,6 +230,43 @@ func TestQuota(t *testing.T) {
 			}
 		}
 		gatewaytest.Within(t, 20*time.Second, "both are counted", func() bool { return m.counted("default") == quota && m.counted("acme") == 3 })
+	})
+}
+
+// A caller who leaves before the answer is held to its quota, too: its back end has had the request.
+func TestQuotaOfThoseWhoLeave(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, kind storetest.Kind) {
+		m := newMeteringRig(t, kind, 1)
+		handed := 0
+		for range quota + 20 {
+			ctx, leave := context.WithCancel(t.Context())
+			request := httptest.NewRequestWithContext(ctx, http.MethodGet, "/slow", http.NoBody)
+			request.Host = m.shops[0].Name() + ".gateway.localhost"
+			request.Header.Set("Authorization", "Bearer "+m.keys[0])
+			w, ended := httptest.NewRecorder(), make(chan struct{})
+			go func() {
+				defer close(ended)
+				m.gateways[0].handler.ServeHTTP(w, request)
+			}()
+			select {
+			case <-m.handed:
+				handed++
+			case <-ended:
+				if w.Code != http.StatusTooManyRequests {
+					t.Errorf("%d %s", w.Code, w.Body)
+				}
+			}
+			leave()
+			<-ended
+		}
+		if handed != quota {
+			t.Errorf("the back end had %d requests, the quota is %d", handed, quota)
+		}
+		if status, _, body := m.call(0, 1, "/"); status != http.StatusOK {
+			t.Errorf("the other account is refused: %d %s", status, body)
+		}
+		gatewaytest.Within(t, 20*time.Second, "all are counted", func() bool { return m.counted("default") == quota })
 	})
 }
 

@@ -87,8 +87,11 @@ func (p *metering) In(ctx context.Context, r *route.Request) (*route.Response, e
 	if err != nil {
 		return nil, err
 	}
-	r.Finally(func(status int) {
-		if status == 0 { // a stream, which has begun
+	r.Finally(func(status int, left bool) {
+		switch {
+		case left: // else nobody who leaves early would ever be held to a quota
+			status = p.counts[0].first
+		case status == 0: // a stream, which has begun
 			status = http.StatusOK
 		}
 		counted := slices.ContainsFunc(p.counts, func(s statusRange) bool { return status >= s.first && status <= s.last })

@@ -22,14 +22,15 @@ type Meters interface {
 	Begin(ctx context.Context, who *apikey.Principal, use []Use, dims Dims) (end func(counts bool, status string), err error)
 }
 
-// Finally has f called with the status of the answer, once.
-func (r *Request) Finally(f func(status int)) { r.ends = append(r.ends, f) }
+// Finally has f called with the status of the answer, once. Left: the handler had the request,
+// and the caller did not wait for what it would answer.
+func (r *Request) Finally(f func(status int, left bool)) { r.ends = append(r.ends, f) }
 
 // Finished calls what Finally was given.
-func (r *Request) Finished(status int) {
+func (r *Request) Finished(status int, left bool) {
 	ends := r.ends
 	r.ends = nil
 	for _, end := range ends {
-		end(status)
+		end(status, left)
 	}
 }

@@ -85,7 +85,7 @@ type Request struct {
 	// it is nil. total 0 means unknown.
 	Progress func(done, total float64, message string)
 
-	ends []func(status int) // see Finally
+	ends []func(status int, left bool) // see Finally
 }
 
 // Response is the answer of a route.

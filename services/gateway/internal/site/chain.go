@@ -90,7 +90,7 @@ func (rt *Route) Call(ctx context.Context, r *route.Request) *route.Response {
 	if err != nil {
 		response = rt.failed(limited, r, err, at)
 	}
-	r.Finished(response.Status)
+	r.Finished(response.Status, err != nil && at.handed && errors.Is(ctx.Err(), context.Canceled))
 	took := time.Since(started)
 	r.Runtime.Called(rt.place, r.Inside, response.Status, took)
 	r.Record.Calls(r.Principal)
@@ -118,8 +118,11 @@ const (
 	sourcePolicy  = "policy "
 )
 
-// place is what of a route is asked.
-type place struct{ kind, name string }
+// place is what of a route is asked. Handed: its handler has had the request.
+type place struct {
+	kind, name string
+	handed     bool
+}
 
 // source returns what entries in the log call it.
 func (p place) source() string { return p.kind + p.name }
@@ -138,7 +141,7 @@ func guarded(part func() (*route.Response, error)) (response *route.Response, er
 // which one is asked.
 func ask(ctx context.Context, policies []route.Inbound, names []string, r *route.Request, at *place) (*route.Response, error) {
 	for i, policy := range policies {
-		*at = place{sourcePolicy, names[i]}
+		*at = place{kind: sourcePolicy, name: names[i]}
 		response, err := policy.In(ctx, r)
 		if err == nil && response == nil {
 			continue
@@ -160,7 +163,7 @@ func (rt *Route) run(ctx context.Context, r *route.Request, response *route.Resp
 		}
 	}
 	if response == nil {
-		*at = place{kind: sourceHandler}
+		*at = place{kind: sourceHandler, handed: true}
 		if response, err = rt.handler.Handle(ctx, r); err != nil {
 			return nil, err
 		}
@@ -193,13 +196,13 @@ func (rt *Route) out(ctx context.Context, r *route.Request, response *route.Resp
 		response.Header = make(http.Header)
 	}
 	for i, policy := range rt.outbound {
-		*at = place{sourcePolicy, rt.operation.Outbound[i]}
+		at.kind, at.name = sourcePolicy, rt.operation.Outbound[i]
 		if response, err = policy.Out(ctx, r, response); err != nil {
 			return nil, err
 		}
 	}
 	if len(rt.outbound) > 0 {
-		*at = place{kind: sourceGateway}
+		at.kind, at.name = sourceGateway, ""
 	}
 	if response == nil {
 		return nil, errors.New("neither answer nor error")
