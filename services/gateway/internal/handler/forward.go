@@ -52,7 +52,11 @@ func (e *Env) baseOf(text string) (*url.URL, error) {
 		return e.Services.ParseService(text) //nolint:wrapcheck // it is told as a fault, as it stands
 	}
 	base, err := upstream.Parse(e.Egress, text)
-	if err == nil && e.Strict {
+	switch {
+	case e.Strict && e.Built:
+		// What is not allowed any more is refused at each request, and the other routes go on.
+		base, err = upstream.ParseBuilt(text)
+	case err == nil && e.Strict:
 		err = e.Egress.CheckURL(text)
 	}
 	if errors.Is(err, egress.ErrAddress) {

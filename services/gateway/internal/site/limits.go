@@ -33,7 +33,8 @@ type Limits struct {
 	// of Egress alone, and keys of Account alone.
 	Uploaded bool
 	// Built tells that the files have passed a build already, of an earlier version perhaps: what is left out of
-	// answers in any case is no fault of theirs.
+	// answers in any case is no fault of theirs, nor is a back end that is not allowed any more: it is refused at each
+	// request.
 	Built bool
 	// Bucket is the one whose keys open the routes that name none; empty: any of the account.
 	Bucket string
