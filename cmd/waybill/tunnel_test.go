@@ -65,8 +65,18 @@ func TestATunnelFromItsTokenToItsEnd(t *testing.T) {
 			t.Errorf("%s tells the token", where)
 		}
 	}
-	c := prepare(t, i.dir, []string{"WAYBILL_TUNNEL_TOKEN=wbt_wrong"}, "waybill", "tunnel", "run")
-	if code := c.finish(t); code != 1 || !strings.Contains(c.err.String(), "those begin with wbt_") {
+	c := prepare(t, i.dir, []string{"WAYBILL_TUNNEL_TOKEN=wbt_wrong"}, "waybill", "tunnel", "run", "--allow-any")
+	if code := c.finish(t); code != 1 || !strings.Contains(c.err.String(), "reaches all that this") || !strings.Contains(c.err.String(), "those begin with wbt_") {
 		t.Errorf("with no token: %d %s", code, c.err.String())
+	}
+	for want, arguments := range map[string][]string{
+		"name the origins": nil,
+		"not both":         {"--allow", service.URL, "--allow-any"},
+		"an origin is":     {"--allow", "http://127.0.0.1.:1"},
+	} {
+		c := prepare(t, i.dir, []string{"WAYBILL_TUNNEL_TOKEN=" + made.Token}, "waybill", append([]string{"tunnel", "run"}, arguments...)...)
+		if code := c.finish(t); code != 2 || !strings.Contains(c.err.String(), want) {
+			t.Errorf("%v: %d %s", arguments, code, c.err.String())
+		}
 	}
 }

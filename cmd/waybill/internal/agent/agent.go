@@ -30,11 +30,12 @@ const (
 type Options struct {
 	Gateway *url.URL // http or https, without a path
 	Token   domain.Secret
-	// Allow has the origins that services may have. If it is empty, the agent accepts every
-	// service that a configuration names.
-	Allow   []Origin
-	Version string
-	Logger  *slog.Logger
+	// Allow has the origins that services may have.
+	Allow []Origin
+	// AllowAny accepts every service that a configuration names: all that this machine reaches.
+	AllowAny bool
+	Version  string
+	Logger   *slog.Logger
 }
 
 // RefusedError says why the gateway refuses the token.

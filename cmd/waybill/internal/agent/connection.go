@@ -89,7 +89,7 @@ func refusal(answer *http.Response, err error) error {
 func (a *agent) serverOf(c *connection) *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
-	s := &services{allow: a.Allow, log: a.Logger, transport: a.transport, leave: c.leave}
+	s := &services{allow: a.Allow, allowAny: a.AllowAny, log: a.Logger, transport: a.transport, leave: c.leave}
 	return &http.Server{
 		Handler: s, Protocols: protocols, MaxHeaderBytes: tunnel.MaxHeader, ReadHeaderTimeout: openTime,
 		HTTP2: &http.HTTP2Config{

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"errors"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -24,8 +25,9 @@ func ParseOrigin(text string) (Origin, error) {
 
 // originOf returns the origin of a URL.
 func originOf(u *url.URL) (Origin, error) {
-	o := Origin{u.Scheme, strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), u.Port()}
-	if o.host == "" {
+	host := strings.ToLower(u.Hostname())
+	o := Origin{u.Scheme, strings.TrimSuffix(host, "."), u.Port()}
+	if o.host == "" || isNumber(o.host) && !isAddress(host) {
 		return Origin{}, ErrOrigin
 	}
 	switch {
@@ -40,6 +42,19 @@ func originOf(u *url.URL) (Origin, error) {
 		return Origin{}, ErrOrigin
 	}
 	return o, nil
+}
+
+// isNumber tells whether resolvers may take a host for an IPv4 address: its last part is a number.
+func isNumber(host string) bool {
+	last := host[strings.LastIndexByte(host, '.')+1:]
+	_, err := strconv.ParseUint(last, 0, 64) // 0x7f is one, too
+	return err == nil
+}
+
+// isAddress tells whether a host is an address as addresses are written.
+func isAddress(host string) bool {
+	_, err := netip.ParseAddr(host)
+	return err == nil
 }
 
 // String returns the origin as it is written.

@@ -283,7 +283,7 @@ func (g *gatewayOf) agent(token domain.Secret, allow ...string) *agentOf {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	o := agent.Options{Gateway: to, Token: token, Version: "test", Logger: slog.New(slog.NewJSONHandler(g.logs, nil))}
+	o := agent.Options{Gateway: to, Token: token, AllowAny: len(allow) == 0, Version: "test", Logger: slog.New(slog.NewJSONHandler(g.logs, nil))}
 	for _, text := range allow {
 		origin, err := agent.ParseOrigin(text)
 		if err != nil {

@@ -32,10 +32,12 @@ const (
 // services answer what gateways ask: requests to the services of the configuration, and
 // configurations.
 type services struct {
-	allow  []Origin // empty: every origin is allowed
-	log    *slog.Logger
-	byName atomic.Pointer[map[string]http.Handler] // nil until the first configuration
-	leave  func(reason string)                     // called when the gateway sends no new requests
+	allow []Origin
+	// allowAny: every origin is allowed.
+	allowAny bool
+	log      *slog.Logger
+	byName   atomic.Pointer[map[string]http.Handler] // nil until the first configuration
+	leave    func(reason string)                     // called when the gateway sends no new requests
 
 	transport *http.Transport
 }
@@ -123,7 +125,7 @@ func (s *services) endpoint(text string) (*url.URL, error) {
 	if err != nil {
 		return nil, errors.New("its endpoint is no http or https URL")
 	}
-	if len(s.allow) > 0 && !slices.Contains(s.allow, origin) {
+	if !s.allowAny && !slices.Contains(s.allow, origin) {
 		return nil, fmt.Errorf("%s is not allowed by --allow", origin)
 	}
 	return u, nil

@@ -29,6 +29,7 @@ const (
 type tunnelling struct {
 	gateway, tokenFile string
 	allow              []string
+	allowAny           bool
 }
 
 // addTunnels adds to the verbs of tunnels what is no call of the API.
@@ -42,14 +43,15 @@ func (a *app) addTunnels(cmd *cobra.Command) {
 func (a *app) tunnelRun() *cobra.Command {
 	var t tunnelling
 	cmd := &cobra.Command{
-		Use: "run [--gateway URL] [--allow ORIGIN]…", Short: "Run the agent of a tunnel",
+		Use: "run [--gateway URL] {--allow ORIGIN… | --allow-any}", Short: "Run the agent of a tunnel",
 		Long: "Connects to a gateway and answers its requests from services that this machine\n" +
 			"reaches. It takes no connections from outside. The token comes from the variable\n" +
 			tunnelToken + " or from --token-file.\n\n" +
 			"--allow names an origin, such as http://localhost:3000, that services may have;\n" +
 			"give it once for each. A services configuration with another origin is refused.\n" +
-			"Without --allow the agent takes every service that a configuration names: then\n" +
-			"whoever may change that reaches all that this machine reaches.\n\n" +
+			"With --allow-any the agent takes every service that a configuration names: then\n" +
+			"whoever may change that reaches all that this machine reaches, its own ports\n" +
+			"and a cloud's metadata address too.\n\n" +
 			"It connects again when the connection breaks. If the gateway refuses the token,\n" +
 			"it ends with exit code 1 and says why.",
 		Example: "  waybill tunnel run --allow http://localhost:3000\n" +
@@ -62,6 +64,7 @@ func (a *app) tunnelRun() *cobra.Command {
 	setVariable(flags, "gateway", tunnelGateway)
 	flags.StringVar(&t.tokenFile, "token-file", "", "`file` with the token; -: standard input")
 	flags.StringArrayVar(&t.allow, "allow", nil, "`origin` that services may have; repeatable")
+	flags.BoolVar(&t.allowAny, "allow-any", false, "take every service that a configuration names: all that this machine reaches")
 	cmd.RunE = run(func(*cobra.Command, []string) error {
 		o, err := a.agentOptions(t, where)
 		if err != nil {
@@ -88,6 +91,15 @@ func (a *app) agentOptions(t tunnelling, where *target) (agent.Options, error) {
 		return o, usagef("--gateway must be a URL such as https://gateway.example.com")
 	}
 	o.Gateway = gateway
+	switch {
+	case t.allowAny && len(t.allow) > 0:
+		return o, usagef("give --allow or --allow-any, not both")
+	case t.allowAny:
+		o.AllowAny = true
+		a.note("With --allow-any, whoever may configure this tunnel's services reaches all that this\nmachine reaches.")
+	case len(t.allow) == 0:
+		return o, usagef("name the origins that services may have: --allow http://HOST:PORT, once for each")
+	}
 	for _, text := range t.allow {
 		origin, err := agent.ParseOrigin(text)
 		if err != nil {
