@@ -33,6 +33,7 @@ type dns struct {
 	records map[string][]string
 	asked   []string
 	away    bool
+	slow    bool // it answers nobody before they give up
 }
 
 // set sets the TXT records of a name.
@@ -46,10 +47,19 @@ func (d *dns) set(name string, values ...string) {
 }
 
 // LookupTXT implements api.Resolver.
-func (d *dns) LookupTXT(_ context.Context, name string) ([]string, error) {
+func (d *dns) LookupTXT(ctx context.Context, name string) ([]string, error) {
+	d.mu.Lock()
+	slow := d.slow
+	d.mu.Unlock()
+	if slow {
+		<-ctx.Done()
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.asked = append(d.asked, name)
+	if ctx.Err() != nil {
+		return nil, &net.DNSError{Err: ctx.Err().Error(), Name: name, IsTimeout: true}
+	}
 	if d.away {
 		return nil, &net.DNSError{Err: "server misbehaving", Name: name, IsTemporary: true}
 	}
@@ -103,6 +113,28 @@ func (a answer) list(name string) []string {
 func (a answer) record() (name, value string) {
 	of := a.object()["ownershipVerification"].(map[string]any)
 	return of["name"].(string), of["value"].(string)
+}
+
+// Name servers that do not answer keep nobody from adding a domain, or from asking for it.
+func TestDomainsWithSlowNameServers(t *testing.T) {
+	t.Parallel()
+	eachWithDNS(t, func(t *testing.T, r *rig, d *dns) {
+		d.mu.Lock()
+		d.slow = true
+		d.mu.Unlock()
+		body := leading("slow.example.org", r.deployed("default", "main"))
+		made := r.do(http.MethodPost, domainsPath, body).want(http.StatusCreated)
+		again := r.insist(http.MethodPost, domainsPath+"/verify", `{"hostname":"slow.example.org"}`).want(http.StatusOK)
+		if got := again.errors(); !strings.Contains(got, "did not answer in time") {
+			t.Errorf("asked for, it says %q", got)
+		}
+		d.mu.Lock()
+		d.slow = false
+		d.mu.Unlock()
+		name, value := made.record()
+		d.set(name, value)
+		r.insist(http.MethodPost, domainsPath+"/verify", `{"hostname":"slow.example.org"}`).want(http.StatusOK).field("status", "active")
+	})
 }
 
 // A domain is active once DNS has the record, and says until then what is missing. The first

@@ -311,17 +311,27 @@ func (r *rig) send(method, path, body string, tweaks ...tweak) answer {
 	return answer{t: r.t, call: method + " " + path, status: response.StatusCode, header: response.Header, body: content}
 }
 
+// How often insist tries again: one call, and all calls of a test. A time limit that is too short
+// for what a call does would be beyond it.
+const (
+	mostRefusals = 20
+	allRefusals  = 100
+)
+
 // insist is do for tests that put a load on a slow machine: 503 means to try again, with
-// the same ids.
+// the same ids. It is an error to need it too often.
 func (r *rig) insist(method, path, body string, tweaks ...tweak) answer {
 	r.t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for {
+	for n := 1; ; n++ {
 		a := r.do(method, path, body, tweaks...)
-		if a.status != http.StatusServiceUnavailable || time.Now().After(deadline) {
+		if a.status != http.StatusServiceUnavailable {
 			return a
 		}
-		r.refused.Add(1)
+		if all := r.refused.Add(1); n > mostRefusals || all > allRefusals {
+			r.t.Errorf("%s was refused %d times, and all calls %d times", a.call, n, all)
+			return a
+		}
+		<-time.After(200 * time.Millisecond)
 	}
 }
 

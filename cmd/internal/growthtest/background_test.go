@@ -1,6 +1,7 @@
 package growthtest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -159,6 +160,8 @@ func post(handler http.Handler, body string) int {
 // noDomains is a DNS that nothing is in.
 type noDomains struct{}
 
-func (noDomains) LookupTXT(context.Context, string) ([]string, error) { return nil, errNoDomains }
+func (noDomains) LookupTXT(ctx context.Context, _ string) ([]string, error) {
+	return nil, cmp.Or(ctx.Err(), errNoDomains)
+}
 
-var errNoDomains = &net.DNSError{Err: "no such host", IsNotFound: true}
+var errNoDomains error = &net.DNSError{Err: "no such host", IsNotFound: true}

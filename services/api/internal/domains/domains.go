@@ -122,8 +122,9 @@ func (h *handlers) create(c *web.Call) error {
 		return refused(err)
 	}
 	if h.Verifier != nil {
-		if made, err = h.Verifier.Check(c.Context(), made); err != nil && !errors.Is(err, domains.ErrTaken) {
-			return err
+		// The domain is made. What can't be found out now, the verifier finds out later.
+		if checked, err := h.Verifier.Check(c.Context(), made); err == nil {
+			made = checked
 		}
 	}
 	h.Changed()

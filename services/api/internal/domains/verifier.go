@@ -67,9 +67,14 @@ func (v *Verifier) Check(ctx context.Context, d domain.CustomDomain) (domain.Cus
 	return noted, nil
 }
 
-// ask asks DNS for the record of a domain. The dot at the end keeps search domains out of it.
+// ask asks DNS for the record of a domain. The dot at the end keeps search domains out of it. Of the time that
+// a request has, half is left to note what DNS said.
 func (v *Verifier) ask(ctx context.Context, d *domain.CustomDomain) domains.Answer {
-	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	limit := lookTime
+	if end, ok := ctx.Deadline(); ok {
+		limit = min(limit, time.Until(end)/2)
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	name := domain.DomainRecord + d.Hostname
 	values, err := v.resolver.LookupTXT(ctx, name+".")
