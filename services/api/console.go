@@ -89,7 +89,7 @@ func newConsole(o *Options, p *parts, routes []Route, own http.Handler) (*consol
 		operations[i] = console.Operation{ID: r.Operation, Method: r.Method, Path: r.Path, Scope: r.Scope}
 	}
 	return console.New(console.Options{
-		API: own, Operations: operations, Sessions: p.db, Keys: p.keys, Keyring: o.Keyring,
+		API: own, Operations: operations, Sessions: p.db, Managers: p.db, Keys: p.keys, Keyring: o.Keyring,
 		Edge: &edge.Edge{Trusted: o.TrustedProxies, PublicURL: o.PublicURL}, PublicURL: o.PublicURL, OIDC: o.OIDC, Memory: o.Memory,
 		Modules: append(modules(operator(o, p.dispatchers)), o.pages...), Logger: o.Logger, Observe: o.observe,
 	})

@@ -123,9 +123,10 @@ func TestConsoleCookiesAreSealed(t *testing.T) {
 		}
 	}
 	// Where it leads in the end is looked at again, whoever has sealed it.
-	provider.person(map[string]any{"sub": "idp|ada", "nonce": "n"})
 	at, _ := r.holder(r.bucket("cookies-bucket"), "managed")
-	r.do(http.MethodPost, at+"/managers", `{"email":"ada@example.com","sub":"idp|ada"}`).want(http.StatusCreated)
+	manager := r.do(http.MethodPost, at+"/managers", `{"email":"ada@example.com","sub":"idp|ada"}`).want(http.StatusCreated).text("id")
+	r.acceptAs(provider, manager, map[string]any{"sub": "idp|ada"})
+	provider.person(map[string]any{"sub": "idp|ada", "nonce": "n"})
 	for _, next := range []string{"https://evil.example/", "//evil.example/console", "/v1/webhooks"} {
 		provider.code("x", verifier)
 		p := r.browser().do(http.MethodGet, "/console/oidc/callback?state=s&code=x", nil, withCookie("waybill-oidc", sealed(journey(next), soon)))

@@ -118,7 +118,7 @@ func TestManagers(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, r *rig) {
 		consumer, _ := r.holder(r.bucket("managers-bucket"), "c")
 		path := consumer + "/managers"
-		made := r.do(http.MethodPost, path, `{"email":"a@b.example","sub":"auth|1"}`).want(http.StatusCreated).fields("id", "createdOn", "email", "sub")
+		made := r.do(http.MethodPost, path, `{"email":"a@b.example","sub":"auth|1"}`).want(http.StatusCreated).fields("id", "createdOn", "email", "sub", "acceptedOn").field("acceptedOn", nil)
 		made.matches("id", `^eusr_[0-9A-Za-z]{24}$`).matches("createdOn", timeForm).field("email", "a@b.example").field("sub", "auth|1")
 		if got := made.header.Get("Location"); got != path+"/"+made.text("id") {
 			t.Errorf("Location is %q", got)

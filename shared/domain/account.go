@@ -120,6 +120,19 @@ type Manager struct {
 	Email     string
 	Sub       string
 	CreatedOn time.Time
+	// AcceptedOn is when the person has accepted, from when on the manager counts; zero: not yet.
+	AcceptedOn time.Time
+}
+
+// FoldEmail returns an email address as addresses are compared: with its ASCII letters, and no others, in
+// lower case.
+func FoldEmail(address string) string {
+	return strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			r += 'a' - 'A'
+		}
+		return r
+	}, address)
 }
 
 // KeyHolder is the consumer that a key belongs to, with its account and scopes.

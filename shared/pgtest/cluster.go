@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -242,6 +243,9 @@ func (c *Cluster) prepare(ctx context.Context) error {
 	}
 	initdb := c.command(ctx, "initdb", "-D", c.data(), "-A", "trust", "-U", superuser,
 		"-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions")
+	if runtime.GOOS == "linux" { // where all have it: letters of all languages have their lower case, as in most installations
+		initdb.Args = append(initdb.Args, "--lc-ctype=C.UTF-8")
+	}
 	if out, err := initdb.CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb: %w: %s", err, tail(out))
 	}

@@ -124,6 +124,44 @@ func write(ctx context.Context, t *testing.T, db *sql.DB, table, statement strin
 	}
 }
 
+// Who was a manager before managers were invited stays one.
+func TestManagersThatAreThereHaveAccepted(t *testing.T) {
+	t.Parallel()
+	const invitations = 30
+	for name, url := range map[string]string{"postgres": storetest.Empty(t).URL, "sqlite": "sqlite:" + filepath.Join(t.TempDir(), "waybill.db")} {
+		s := storetest.Open(t, store.Options{URL: url})
+		if err := s.MigrateTo(t.Context(), invitations-1); err != nil {
+			t.Fatal(err)
+		}
+		writing, _ := s.Handles()
+		at := s.Moment(time.Now())
+		for _, statement := range []string{
+			`INSERT INTO key_buckets (id, account, name, description, tags, retrievable, created_at, updated_at) VALUES ('b', 'default', 'bucket', '', '', true, $1, $1)`,
+			`INSERT INTO key_consumers (id, bucket_id, name, description, tags, metadata, scopes, created_at, updated_at) VALUES ('c', 'b', 'consumer', '', '', '', '', $1, $1)`,
+			`INSERT INTO key_managers (id, consumer_id, email, sub, created_at) VALUES ('before', 'c', 'ada@example.com', 'ada', $1)`,
+			"",
+			// as an api of the version before, which runs beside this one
+			`INSERT INTO key_managers (id, consumer_id, email, sub, created_at) VALUES ('after', 'c', 'grace@example.com', 'grace', $1)`,
+		} {
+			if statement == "" {
+				if _, err := s.Migrate(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				continue
+			}
+			if _, err := writing.ExecContext(t.Context(), statement, at); err != nil {
+				t.Fatalf("%s: %s: %v", name, statement, err)
+			}
+		}
+		for id, want := range map[string]bool{"before": true, "after": false} {
+			var accepted bool
+			if err := writing.QueryRowContext(t.Context(), "SELECT accepted_at IS NOT NULL FROM key_managers WHERE id = $1", id).Scan(&accepted); err != nil || accepted != want {
+				t.Errorf("%s: %s has accepted: %t, %v", name, id, accepted, err)
+			}
+		}
+	}
+}
+
 // What a migration may not do to a table that may have millions of rows: it would hold up writers for as long as
 // it takes to read them all. docs/upgrade.md says what to do instead.
 func TestMigrationsAreGentle(t *testing.T) {

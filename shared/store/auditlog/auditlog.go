@@ -35,6 +35,9 @@ const (
 	ActionCreateManager  = "create-manager"
 	ActionDeleteManager  = "delete-manager"
 
+	ActionAcceptInvitation  = "accept-invitation" // of a manager, by the person
+	ActionDeclineInvitation = "decline-invitation"
+
 	ActionCreateWebhook = "create-webhook"
 	ActionUpdateWebhook = "update-webhook"
 	ActionDeleteWebhook = "delete-webhook"

@@ -22,7 +22,7 @@ func wide() []struct{ command, member string } {
 		{"consumers list partners --include-api-keys --include-managers", `"name":"acme","scopes":["webhooks:read","webhooks:write","events:read","events:write"],"apiKeys":[],"managers":[],"createdOn":"2026-11-21T10:11:12.345Z","description":"` + long + `","tags":{}`},
 		{"keys list partners acme", `"id":"key_0123456789ABCDEFGHIJKLMN","key":"****1a2b3c4d","expiresOn":"2026-11-21T10:11:12.345Z","description":"` + long + `"`},
 		{"keys list partners acme --key-format visible", `"id":"key_0123456789ABCDEFGHIJKLMN","key":"` + fresh + `","expiresOn":"2026-11-21T10:11:12.345Z","description":"` + long + `"`},
-		{"managers list partners acme", `"id":"eusr_0123456789ABCDEFGHIJKLMN","email":"somebody.with.a.long.name@example.com","sub":"auth0|0123456789abcdef01234567"`},
+		{"managers list partners acme", `"id":"eusr_0123456789ABCDEFGHIJKLMN","email":"somebody.with.a.long.name@example.com","sub":"auth0|0123456789abcdef01234567","acceptedOn":"2026-11-21T10:11:12.345Z"`},
 		{"webhooks list", `"id":"` + webhook + `","active":true,"url":"https://example.com/` + strings.Repeat("x", 200) + `"`},
 		{"events list", `"id":"evt_0198e5c27c1e7b5e8a516d0a5f1e2b3c","type":"shipment.in_transit","receivedAt":"2026-11-21T10:11:12.345Z"`},
 		{"deliveries list", `"id":"0AvQ6nH4aXk3LZ0pT1cR8e","status":"delivered","attemptCount":10,"eventId":"evt_0198e5c27c1e7b5e8a516d0a5f1e2b3c"`},

@@ -89,6 +89,7 @@ func managerColumns() []Column {
 		{Title: "ID", Member: "id"},
 		{Title: "EMAIL", Member: "email", Shrinks: true},
 		{Title: "SUB", Member: "sub", Shrinks: true, Spare: true},
+		{Title: "ACCEPTED", Member: "acceptedOn", Form: Moment},
 		{Title: "CREATED", Member: "createdOn", Form: Moment, Wide: true},
 	}
 }
@@ -97,15 +98,15 @@ func managers() Noun {
 	view := View{None: "The consumer has no managers.", Columns: managerColumns()}
 	path, one := consumerPath+"/managers", []Arg{bucketArg(), consumerArg()}
 	return Noun{
-		Name: "managers", Short: "List, make and delete the managers of a consumer",
-		Long: "A manager is a person who looks after a consumer.",
+		Name: "managers", Short: "List, invite and delete the managers of a consumer",
+		Long: "A manager is a person who looks after a consumer in the console,\nwith its scopes. Who is invited counts once they have accepted, when they sign\nin there.",
 		Verbs: []Verb{
 			{
 				Name: "list", Short: "List the managers of a consumer", Example: "  waybill managers list partners acme",
 				Method: http.MethodGet, Path: path, Args: one, Flags: concat(onlyIf(), paging()), Show: view,
 			},
 			{
-				Name: "create", Short: "Make a manager", Example: "  waybill managers create partners acme ada@example.com --sub ada",
+				Name: "create", Short: "Invite a manager", Example: "  waybill managers create partners acme ada@example.com --sub ada",
 				Method: http.MethodPost, Path: path, Args: append(one[:2:2], Arg{Word: "EMAIL", To: "email"}), Body: AnObject,
 				Flags: concat([]Flag{{Name: "sub", Usage: "id of the manager at their identity provider", Required: true}}, onlyIf()), Show: view,
 			},

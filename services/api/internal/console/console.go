@@ -34,7 +34,15 @@ type Sessions interface {
 	EndSession(ctx context.Context, hash []byte) error
 	EndOtherSessions(ctx context.Context, s access.Session) error
 	ListSessions(ctx context.Context, s access.Session) ([]access.Session, error)
-	ManagedBy(ctx context.Context, sub, email string) ([]access.Managed, error)
+}
+
+// Managers keeps who manages which consumers; see package access.
+type Managers interface {
+	ManagedAccounts(ctx context.Context, who access.Person, f access.ManagedFilter) ([]access.ManagedAccount, error)
+	ManagedConsumers(ctx context.Context, who access.Person, account string, f access.ManagedFilter) ([]access.Managed, error)
+	FindManaged(ctx context.Context, who access.Person, managerID string) (access.Managed, error)
+	AcceptInvitation(ctx context.Context, who access.Person, managerID string) error
+	DeclineInvitation(ctx context.Context, who access.Person, managerID string) error
 }
 
 // Keys finds out whose key it is; see package auth.
@@ -56,6 +64,7 @@ type Options struct {
 	API        http.Handler // of /v1; it is called in process
 	Operations []Operation
 	Sessions   Sessions
+	Managers   Managers
 	Keys       Keys
 	Keyring    *seal.Keyring
 	Edge       *edge.Edge

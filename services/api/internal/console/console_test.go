@@ -7,6 +7,7 @@ import (
 
 	"waybill.dev/services/api/internal/console"
 	"waybill.dev/services/api/internal/console/consoletest"
+	"waybill.dev/services/api/internal/store/access"
 )
 
 // The kernel's own pages, empty and full.
@@ -29,7 +30,15 @@ func TestOwnTemplates(t *testing.T) {
 		"sign-in.html":      {console.SignIn{}, console.SignIn{Next: "/console?" + hostile, Wrong: hostile, OIDC: true}},
 		"instead.html":      {console.Instead{}, console.Instead{Code: hostile, Account: hostile, Who: hostile, FormerAccount: hostile, FormerWho: hostile}},
 		"enter.html":        {console.SignIn{}, console.SignIn{Wrong: hostile}},
-		"choice.html":       {console.Choice{}, console.Choice{Person: hostile, Consumers: []console.Managed{{ManagerID: hostile, Account: "a", Bucket: "b", Consumer: "c"}}}},
+		"choice.html": {
+			&console.Choice{}, &console.Choice{Search: hostile}, &console.Choice{
+				Person: hostile, First: "/console", Next: "/console",
+				Accounts: []access.ManagedAccount{{Account: hostile, Consumers: 2, Invitations: 1}, {Account: "b", Only: &access.Managed{ManagerID: hostile}}, {Account: "c", Invitations: 2}},
+			}, &console.Choice{
+				Person: hostile, Account: hostile, Search: hostile,
+				Consumers: []access.Managed{{ManagerID: hostile, Bucket: "b", Consumer: hostile}, {Invited: true, InvitedBy: hostile}, {Invited: true, InvitedBy: "bootstrap"}},
+			},
+		},
 	} {
 		for i, data := range samples {
 			text, err := console.Execute(console.Module{}, name, data)

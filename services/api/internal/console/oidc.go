@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 
 	"waybill.dev/services/api/internal/store/access"
 	"waybill.dev/shared/domain"
-	"waybill.dev/shared/edge"
 	"waybill.dev/shared/problem"
 )
 
@@ -127,6 +125,15 @@ type person struct {
 	Party string `json:"azp,omitempty"`
 }
 
+// managing is the person as consumers name their managers.
+func (p person) managing() access.Person {
+	who := access.Person{Sub: p.Sub}
+	if p.EmailVerified {
+		who.Email = p.Email
+	}
+	return who
+}
+
 // name is the person as pages show it.
 func (p person) name() string {
 	if p.Email != "" && p.EmailVerified {
@@ -202,119 +209,4 @@ func withoutBody(err error) error {
 		return fmt.Errorf("the provider answered %q", refused.ErrorCode)
 	}
 	return err
-}
-
-// managed returns the consumers of which the person is a manager.
-func (c *Console) managed(ctx context.Context, who person) ([]Managed, error) {
-	email := ""
-	if who.EmailVerified {
-		email = who.Email
-	}
-	return c.Sessions.ManagedBy(ctx, who.Sub, email)
-}
-
-// signInPerson opens a session for the one consumer that the person manages, or asks for which.
-func (c *Console) signInPerson(p *Page, who person, next string) error {
-	consumers, err := c.managed(p.Context(), who)
-	if err != nil {
-		return err
-	}
-	switch len(consumers) {
-	case 0:
-		return p.refused("You are signed in, but you are no manager of a consumer here. Whoever holds an admin key can add " + Visible(who.name()) + " as one.")
-	case 1:
-		if err := p.openFresh(managerSession(consumers[0], who), nil); err != nil {
-			return err
-		}
-		return p.Redirect(next)
-	}
-	text, err := json.Marshal(who)
-	if err != nil {
-		return err
-	}
-	token := random()
-	choice := access.Session{Hash: hashOf(token), Kind: access.KindChoice, Person: string(text), Address: edge.Of(p.Request).Address, UserAgent: cut(p.Request.UserAgent())}
-	if _, err := c.Sessions.OpenSession(p.Context(), choice, oidcTime, access.Replaced{}); err != nil {
-		return err
-	}
-	p.keep(choiceCookie, token, "", oidcTime)
-	return p.Redirect(oidcPath + "/choice")
-}
-
-func managerSession(m Managed, who person) access.Session {
-	return access.Session{Account: m.Account, ManagerID: m.ManagerID, Person: who.name()}
-}
-
-// Managed is a consumer that a person may sign in for.
-type Managed = access.Managed
-
-// Choice is what the page shows on which a person chooses a consumer.
-type Choice struct {
-	Person    string
-	Consumers []Managed
-}
-
-// choosing returns who is about to choose, and the hash of the choice.
-func (c *Console) choosing(p *Page) (who person, hash []byte, err error) {
-	token, ok := p.kept(choiceCookie, "")
-	if !ok {
-		return who, nil, domain.ErrNotFound
-	}
-	hash = hashOf(token)
-	choice, _, err := c.Sessions.FindSession(p.Context(), hash)
-	if err != nil {
-		return who, nil, err
-	}
-	if choice.Kind != access.KindChoice || !p.Now().Before(choice.ExpiresOn) {
-		return who, nil, domain.ErrNotFound
-	}
-	if err := json.Unmarshal([]byte(choice.Person), &who); err != nil {
-		return who, nil, fmt.Errorf("read choice: %w", err)
-	}
-	return who, hash, nil
-}
-
-func (c *Console) choices(p *Page) error {
-	who, _, err := c.choosing(p)
-	if errors.Is(err, domain.ErrNotFound) {
-		return p.refused("The ten minutes to choose are over. Begin again.")
-	}
-	if err != nil {
-		return err
-	}
-	consumers, err := c.managed(p.Context(), who)
-	if err != nil {
-		return err
-	}
-	return p.show(http.StatusOK, "choice.html", "For whom?", Choice{who.name(), consumers})
-}
-
-// choose opens the session for the consumer that was chosen: one of those that the person
-// manages now, whatever was posted.
-func (c *Console) choose(p *Page) error {
-	who, hash, err := c.choosing(p)
-	if errors.Is(err, domain.ErrNotFound) {
-		return p.refused("The ten minutes to choose are over. Begin again.")
-	}
-	if err != nil {
-		return err
-	}
-	form, err := p.Form()
-	if err != nil {
-		return err
-	}
-	consumers, err := c.managed(p.Context(), who)
-	if err != nil {
-		return err
-	}
-	for _, m := range consumers {
-		if m.ManagerID == strings.TrimSpace(form.Get("manager")) {
-			p.drop(choiceCookie)
-			if err := p.openFresh(managerSession(m, who), hash); err != nil {
-				return err
-			}
-			return p.Redirect("/console")
-		}
-	}
-	return problem.New(problem.NotFound, "You are no manager of such a consumer.")
 }

@@ -42,6 +42,8 @@ func (c *Console) own(mux *http.ServeMux) {
 		open("GET /console/oidc/callback", c.endOIDC)
 		open("GET /console/oidc/choice", c.choices)
 		open("POST /console/oidc/choice", c.choose)
+		open("POST /console/oidc/choice/accept", c.accept)
+		open("POST /console/oidc/choice/decline", c.decline)
 	}
 	mux.Handle("GET /console/live", c.page(bound{Route{Method: http.MethodGet, Path: "/console/live", Handle: c.live}, c.layouts.own}))
 	// Every other path is nobody's, whatever the method.

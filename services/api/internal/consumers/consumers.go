@@ -99,7 +99,7 @@ func readParts(c *web.Call) parts {
 	var p parts
 	p.keys, _ = q.Bool("include-api-keys")
 	p.managers, _ = q.Bool("include-managers")
-	// An invited manager is one like all others here: the parameter is known, and adds none.
+	// Invited managers are shown with the others: the parameter is known, and adds none.
 	_, _ = q.Bool("include-manager-invites")
 	p.format = keys.ReadFormat(c)
 	return p

@@ -64,15 +64,16 @@ type handlers struct{ store Store }
 
 // Manager is a manager as callers see it.
 type Manager struct {
-	ID        string  `json:"id"`
-	CreatedOn *string `json:"createdOn"`
-	Email     string  `json:"email"`
-	Sub       string  `json:"sub"`
+	ID         string  `json:"id"`
+	CreatedOn  *string `json:"createdOn"`
+	Email      string  `json:"email"`
+	Sub        string  `json:"sub"`
+	AcceptedOn *string `json:"acceptedOn"` // an extension; null: the person is invited
 }
 
 // View returns a manager as callers see it.
 func View(m domain.Manager) Manager {
-	return Manager{ID: m.ID, CreatedOn: web.Stamp(m.CreatedOn), Email: m.Email, Sub: m.Sub}
+	return Manager{ID: m.ID, CreatedOn: web.Stamp(m.CreatedOn), Email: m.Email, Sub: m.Sub, AcceptedOn: web.Stamp(m.AcceptedOn)}
 }
 
 const badEmail = "must be an email address"

@@ -105,6 +105,8 @@ type manager struct {
 	CreatedOn string `json:"createdOn"`
 	Email     string `json:"email"`
 	Sub       string `json:"sub"`
+	// AcceptedOn is nil for who is only invited.
+	AcceptedOn *string `json:"acceptedOn"`
 }
 
 // few is how many entries a page of a list has.

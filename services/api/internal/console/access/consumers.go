@@ -243,7 +243,7 @@ func newManager(p *console.Page) error {
 		return needs(p, at(p).Path(), domain.ScopeBucketsWrite)
 	}
 	p.CLI("managers create " + l.Bucket + " " + l.Consumer + " EMAIL --sub SUB")
-	return p.Show("manager-form.html", "Add a manager", managerForm{l, console.NewForm(url.Values{})})
+	return p.Show("manager-form.html", "Invite a manager", managerForm{l, console.NewForm(url.Values{})})
 }
 
 func createManager(p *console.Page) error {
@@ -255,11 +255,11 @@ func createManager(p *console.Page) error {
 	form := console.NewForm(values)
 	body := map[string]string{"email": values.Get("email"), "sub": values.Get("sub")}
 	if err := p.API.Send(http.MethodPost, l.api(p, "managers"), body, nil); form.Failed(err) {
-		return p.ShowInvalid("manager-form.html", "Add a manager", managerForm{l, form}, form)
+		return p.ShowInvalid("manager-form.html", "Invite a manager", managerForm{l, form}, form)
 	} else if err != nil {
 		return err
 	}
-	return p.Done("The manager is added.", l.Path())
+	return p.Done("The manager is invited. They are asked when they sign in.", l.Path())
 }
 
 func confirmManager(p *console.Page) error {

@@ -34,7 +34,7 @@ func samples() map[string][]any {
 		"consumer-form.html": {consumerForm{Form: empty}, consumerForm{Form: wrong, Scopes: choices, Ends: lives("Never")}, consumerForm{Place: l.consumer(), Form: wrong, Scopes: choices}},
 		"consumer.html": {
 			consumerView{}, consumerView{NoKeys: refused, NoManagers: refused, Exceeds: true},
-			consumerView{l.consumer(), c, tagsOf(tags), choices, true, []keyLine{{k, "/console", true, true}, {key{ID: "key_2"}, "/console", false, false}}, 2, some, nil, []managerLine{{manager{"m_1", at, hostile, hostile}, "/console"}}, 3, nil, true, false},
+			consumerView{l.consumer(), c, tagsOf(tags), choices, true, []keyLine{{k, "/console", true, true}, {key{ID: "key_2"}, "/console", false, false}}, 2, some, nil, []managerLine{{manager{"m_1", at, hostile, hostile, nil}, "/console"}, {manager{AcceptedOn: &ends}, "/console"}}, 3, nil, true, false},
 		},
 		"key-form.html":     {keyForm{Form: empty}, keyForm{l, wrong, lives("Never")}},
 		"roll.html":         {keyForm{Form: empty}, keyForm{l, wrong, lives("At once")}},

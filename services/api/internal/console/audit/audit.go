@@ -178,7 +178,7 @@ func actions() []string {
 		auditlog.ActionCreateBucket, auditlog.ActionUpdateBucket, auditlog.ActionDeleteBucket,
 		auditlog.ActionCreateConsumer, auditlog.ActionUpdateConsumer, auditlog.ActionDeleteConsumer,
 		auditlog.ActionCreateKey, auditlog.ActionCreateKeys, auditlog.ActionUpdateKey, auditlog.ActionDeleteKey, auditlog.ActionRollKeys,
-		auditlog.ActionCreateManager, auditlog.ActionDeleteManager,
+		auditlog.ActionCreateManager, auditlog.ActionDeleteManager, auditlog.ActionAcceptInvitation, auditlog.ActionDeclineInvitation,
 		auditlog.ActionCreateWebhook, auditlog.ActionUpdateWebhook, auditlog.ActionDeleteWebhook, auditlog.ActionRotateSecret,
 		auditlog.ActionRotateSigningKeys, auditlog.ActionSetCursor, auditlog.ActionDeleteCursor,
 		auditlog.ActionTestWebhook, auditlog.ActionReplayWebhook, auditlog.ActionRetryDelivery, auditlog.ActionRetryDeliveries, auditlog.ActionCancelJob,

@@ -91,7 +91,7 @@ func (a *Access) CreateConsumer(ctx context.Context, c domain.Consumer, managers
 		if view.Keys, err = a.insertKeys(tx, bucket, row.ID, keys, now); err != nil {
 			return err
 		}
-		if view.Managers, err = insertManagers(tx, row.ID, managers, now); err != nil {
+		if view.Managers, err = insertManagers(ctx, tx, row.ID, managers, now); err != nil {
 			return err
 		}
 		resources := []domain.Resource{bucketResource(bucket), consumerResource(view.Consumer)}
@@ -131,7 +131,7 @@ func (a *Access) ListConsumers(ctx context.Context, account, bucket string, f Co
 		if f.ManagerEmail == "" {
 			query = query.Where("bucket_id = ?", b.ID)
 		} else { // IS TRUE: a person manages some consumers, and a bucket may have many
-			query = query.Where("(bucket_id = ?) IS TRUE", b.ID).Where("id IN (SELECT m.consumer_id FROM key_managers m WHERE lower(m.email) = lower(?) AND m.email = ?)", f.ManagerEmail, f.ManagerEmail)
+			query = query.Where("(bucket_id = ?) IS TRUE", b.ID).Where("id IN (SELECT m.consumer_id FROM key_managers m WHERE lower(m.email) = ? AND m.email = ?)", domain.FoldEmail(f.ManagerEmail), f.ManagerEmail)
 		}
 		if query, err = a.withTags(query, f.Tags); err != nil {
 			return err

@@ -12,8 +12,8 @@ import (
 	"waybill.dev/shared/store/auditlog"
 )
 
-// CreateManager adds a manager to a consumer; its id and time are the store's. ErrConflict:
-// the consumer has it already.
+// CreateManager adds a manager to a consumer, who is invited with that; its id and time are the
+// store's. ErrConflict: the consumer has it already.
 func (a *Access) CreateManager(ctx context.Context, ref ConsumerRef, m domain.Manager) (domain.Manager, error) {
 	var created []domain.Manager
 	err := a.db.Tx(ctx, func(tx *gorm.DB) error {
@@ -30,7 +30,7 @@ func (a *Access) CreateManager(ctx context.Context, ref ConsumerRef, m domain.Ma
 		if same > 0 {
 			return domain.ErrConflict
 		}
-		if created, err = insertManagers(tx, c.ID, []domain.Manager{m}, a.db.Now()); err != nil {
+		if created, err = insertManagers(ctx, tx, c.ID, []domain.Manager{m}, a.db.Now()); err != nil {
 			return err
 		}
 		return a.audit.Note(ctx, tx, auditlog.ActionCreateManager, b.Account, bucketResource(b), consumerResource(c), managerResource(created[0].ID))
@@ -41,13 +41,14 @@ func (a *Access) CreateManager(ctx context.Context, ref ConsumerRef, m domain.Ma
 	return created[0], nil
 }
 
-func insertManagers(tx *gorm.DB, consumer string, managers []domain.Manager, now time.Time) ([]domain.Manager, error) {
+func insertManagers(ctx context.Context, tx *gorm.DB, consumer string, managers []domain.Manager, now time.Time) ([]domain.Manager, error) {
 	if len(managers) == 0 {
 		return nil, nil
 	}
+	caller, _ := auditlog.CallerOf(ctx)
 	rows, created := make([]managerRow, len(managers)), make([]domain.Manager, len(managers))
 	for i, m := range managers {
-		rows[i] = managerRow{ID: store.NewID(prefixManager, idLength), ConsumerID: consumer, Email: m.Email, Sub: m.Sub, CreatedAt: store.InstantOf(now)}
+		rows[i] = managerRow{ID: store.NewID(prefixManager, idLength), ConsumerID: consumer, Email: m.Email, Sub: m.Sub, CreatedAt: store.InstantOf(now), InvitedBy: caller.Sub}
 		created[i] = rows[i].domain()
 	}
 	if err := tx.CreateInBatches(rows, keyBatch).Error; err != nil {

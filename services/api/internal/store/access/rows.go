@@ -123,10 +123,12 @@ type managerRow struct {
 	Email      string
 	Sub        string
 	CreatedAt  store.Instant `gorm:"autoCreateTime:false"`
+	AcceptedAt store.Instant
+	InvitedBy  string // the sub of the caller
 }
 
 func (managerRow) TableName() string { return "key_managers" }
 
 func (r managerRow) domain() domain.Manager {
-	return domain.Manager{ID: r.ID, Email: r.Email, Sub: r.Sub, CreatedOn: r.CreatedAt.Time()}
+	return domain.Manager{ID: r.ID, Email: r.Email, Sub: r.Sub, CreatedOn: r.CreatedAt.Time(), AcceptedOn: r.AcceptedAt.Time()}
 }

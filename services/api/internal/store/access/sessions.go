@@ -155,7 +155,7 @@ func (a *Access) FindSession(ctx context.Context, hash []byte) (Session, domain.
 			consumer, holder.KeyID, holder.ExpiresOn = k.ConsumerID, k.ID, k.ExpiresAt.Time()
 		case row.ManagerID != "":
 			var m managerRow
-			if err := tx.Where("id = ?", row.ManagerID).Take(&m).Error; err != nil {
+			if err := tx.Where("id = ? AND accepted_at IS NOT NULL", row.ManagerID).Take(&m).Error; err != nil {
 				return err
 			}
 			consumer = m.ConsumerID
@@ -172,16 +172,20 @@ func (a *Access) FindSession(ctx context.Context, hash []byte) (Session, domain.
 
 // holderOf fills in whose keys those of a consumer are.
 func holderOf(tx *gorm.DB, consumer string, holder *domain.KeyHolder) error {
-	var c consumerRow
-	if err := tx.Where("id = ?", consumer).Take(&c).Error; err != nil {
-		return err
-	}
-	var b bucketRow
-	if err := tx.Where("id = ?", c.BucketID).Take(&b).Error; err != nil {
+	c, b, err := consumerOf(tx, consumer)
+	if err != nil {
 		return err
 	}
 	holder.Account, holder.Bucket, holder.ConsumerID, holder.Consumer, holder.Scopes = b.Account, b.Name, c.ID, c.Name, keyholders.SplitScopes(c.Scopes)
 	return nil
+}
+
+// consumerOf returns a consumer by its id, and its bucket.
+func consumerOf(tx *gorm.DB, id string) (c consumerRow, b bucketRow, err error) {
+	if err = tx.Where("id = ?", id).Take(&c).Error; err == nil {
+		err = tx.Where("id = ?", c.BucketID).Take(&b).Error
+	}
+	return c, b, err
 }
 
 // SeeSession notes that a session was used.
@@ -225,37 +229,4 @@ func (a *Access) ListSessions(ctx context.Context, s Session) ([]Session, error)
 		list[i] = row.domain()
 	}
 	return list, nil
-}
-
-// Managed is a consumer that a person manages.
-type Managed struct {
-	ManagerID                 string
-	Account, Bucket, Consumer string
-}
-
-// ManagedBy returns the consumers of which a person is a manager: by sub, or by an email address
-// that the identity provider has verified; empty: none. At most 100, in the order of their names.
-func (a *Access) ManagedBy(ctx context.Context, sub, email string) ([]Managed, error) {
-	if !store.Storable(sub, email) {
-		return nil, nil
-	}
-	_, reading := a.db.Handles()
-	rows, err := reading.QueryContext(ctx, `
-		SELECT min(m.id), b.account, b.name, c.name
-		FROM key_managers m JOIN key_consumers c ON c.id = m.consumer_id JOIN key_buckets b ON b.id = c.bucket_id
-		WHERE (m.sub = $1 AND m.sub <> '') OR (lower(m.email) = lower($2) AND $2 <> '')
-		GROUP BY b.account, b.name, c.name ORDER BY b.account, b.name, c.name LIMIT 100`, sub, email)
-	if err != nil {
-		return nil, store.Wrap("list managed consumers", err)
-	}
-	defer rows.Close()
-	var list []Managed
-	for rows.Next() {
-		var m Managed
-		if err := rows.Scan(&m.ManagerID, &m.Account, &m.Bucket, &m.Consumer); err != nil {
-			return nil, store.Wrap("list managed consumers", err)
-		}
-		list = append(list, m)
-	}
-	return list, store.Wrap("list managed consumers", rows.Err())
 }

@@ -21,7 +21,6 @@ func sessionTests() storetest.Tests[*bench] {
 		"lets a code be used once":       testSessionCode,
 		"removes what has ended":         testSessionPurge,
 		"lists and ends those of a key":  testSessionList,
-		"finds who is managed by whom":   testManagedBy,
 		"keeps accounts' sessions apart": testSessionAccounts,
 		"bounds those of a key":          testSessionBound,
 	}
@@ -190,46 +189,6 @@ func testSessionList(t *testing.T, b *bench) {
 	}
 	_, _, err = b.FindSession(t.Context(), second.Hash)
 	storetest.WantNotFound(t, "signed out", err)
-}
-
-func testManagedBy(t *testing.T, b *bench) {
-	first, second := b.consumer(t, b.bucket(t), 0), b.consumer(t, b.bucket(t), 0)
-	add := func(c access.ConsumerView, email, sub string) domain.Manager {
-		t.Helper()
-		m, err := b.CreateManager(t.Context(), consumerRef(c), domain.Manager{Email: email, Sub: sub})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m
-	}
-	ada := add(first, "Ada@Example.com", "idp|ada")
-	add(second, "grace@example.com", "")
-	for _, tc := range []struct {
-		sub, email string
-		want       int
-	}{
-		{"idp|ada", "", 1},
-		{"x", "ada@EXAMPLE.com", 1},
-		{"idp|ada", "grace@example.com", 2},
-		{"", "", 0},
-		{"x", "", 0},
-		{"", "nobody@example.com", 0},
-		{"\x00", "\xff", 0},
-	} {
-		list, err := b.ManagedBy(t.Context(), tc.sub, tc.email)
-		if err != nil || len(list) != tc.want {
-			t.Errorf("%q, %q: %+v, %v", tc.sub, tc.email, list, err)
-		}
-	}
-	s := b.session(t, access.Session{Account: account, ManagerID: ada.ID, Person: "ada@example.com"}, nil)
-	if got, holder, err := b.FindSession(t.Context(), s.Hash); err != nil || holder.Consumer != first.Name || holder.KeyID != "" || got.Person != "ada@example.com" {
-		t.Errorf("%+v, %+v, %v", got, holder, err)
-	}
-	if err := b.DeleteManager(t.Context(), consumerRef(first), ada.ID); err != nil {
-		t.Fatal(err)
-	}
-	_, _, err := b.FindSession(t.Context(), s.Hash)
-	storetest.WantNotFound(t, "the manager is gone", err)
 }
 
 func testSessionAccounts(t *testing.T, b *bench) {

@@ -22,6 +22,7 @@ func TestSuite(t *testing.T) {
 		"pages":     pageTests(),
 		"audit":     auditTests(),
 		"sessions":  sessionTests(),
+		"managed":   managedTests(),
 	})
 }
 

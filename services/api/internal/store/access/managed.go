@@ -1,0 +1,224 @@
+package access
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+
+	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
+	"waybill.dev/shared/store/auditlog"
+)
+
+// Person is who an identity provider has signed in. Consumers name their managers by either of the two.
+type Person struct {
+	Sub   string
+	Email string // as the provider has verified it; empty: it has not
+}
+
+// Managed is a consumer that a person manages, or is invited to manage.
+type Managed struct {
+	ManagerID                 string
+	Account, Bucket, Consumer string
+	Invited                   bool   // the person has not accepted yet
+	InvitedBy                 string // as the audit log names who has; empty: it is not known
+	InvitedOn                 time.Time
+}
+
+// ManagedAccount is an account with consumers that a person manages, or is invited to manage.
+type ManagedAccount struct {
+	Account                string
+	Consumers, Invitations int
+	// Only is the consumer, where it is one alone and the person manages it; nil otherwise.
+	Only *Managed
+}
+
+// ManagedFilter selects what a person manages, and how much of it.
+type ManagedFilter struct {
+	Search string // a part of the name of an account, a bucket or a consumer; empty: all
+	After  string // Cursor of the last entry before those that are returned; empty: from the first
+	Limit  int
+}
+
+// Cursor is what ManagedFilter.After has for the entries after m.
+func (m *Managed) Cursor() string {
+	return strings.Join([]string{place(m.Invited), m.Bucket, m.Consumer}, "/")
+}
+
+// Cursor is what ManagedFilter.After has for the accounts after m.
+func (m *ManagedAccount) Cursor() string { return place(m.Consumers == 0) + "/" + m.Account }
+
+// place is where something stands in a list: what the person is only invited to comes last.
+func place(invited bool) string {
+	if invited {
+		return "1"
+	}
+	return "0"
+}
+
+// ofPerson is the condition of rows of key_managers that are of a person, whose Sub and Email are its parameters.
+const ofPerson = "((m.sub = ? AND m.sub <> '') OR (lower(m.email) = ? AND m.email <> ''))"
+
+// managed has a row for each consumer that a person manages or is invited to manage. A consumer may name one
+// person twice: one that was accepted is enough.
+const managed = `SELECT b.account, b.name AS bucket, c.name AS consumer, min(m.id) AS named,
+	min(CASE WHEN m.accepted_at IS NOT NULL THEN m.id END) AS accepted, min(m.invited_by) AS invited_by, min(m.created_at) AS invited_at
+	FROM key_managers m JOIN key_consumers c ON c.id = m.consumer_id JOIN key_buckets b ON b.id = c.bucket_id
+	WHERE ` + ofPerson + ` GROUP BY b.account, b.name, c.name`
+
+// found is the condition for what ManagedFilter.Search selects.
+const found = "(account LIKE ? ESCAPE '!' OR bucket LIKE ? ESCAPE '!' OR consumer LIKE ? ESCAPE '!')"
+
+func (w Person) values() []any { return []any{w.Sub, domain.FoldEmail(w.Email)} }
+
+func (f *ManagedFilter) values() []any {
+	pattern := "%" + strings.NewReplacer("!", "!!", "%", "!%", "_", "!_").Replace(strings.ToLower(f.Search)) + "%"
+	return []any{pattern, pattern, pattern}
+}
+
+// cursor returns the parts of After.
+func (f *ManagedFilter) cursor(parts int) []any {
+	values := make([]any, parts)
+	given := strings.SplitN(f.After, "/", parts)
+	for i := range values {
+		values[i] = ""
+		if i < len(given) {
+			values[i] = given[i]
+		}
+	}
+	return values
+}
+
+// ManagedAccounts returns the accounts of which a person manages consumers, in the order of their names, then
+// those to which the person is only invited.
+func (a *Access) ManagedAccounts(ctx context.Context, who Person, f ManagedFilter) ([]ManagedAccount, error) {
+	if !store.Storable(who.Sub, who.Email, f.Search, f.After) {
+		return nil, nil
+	}
+	var rows []struct {
+		Account, Bucket, Consumer string
+		Accepted                  *string
+		Managed, Named            int
+	}
+	const invited = "CASE WHEN count(accepted) > 0 THEN '0' ELSE '1' END"
+	err := a.db.Reading(ctx).Raw(`SELECT account, min(bucket) AS bucket, min(consumer) AS consumer, min(accepted) AS accepted, count(accepted) AS managed, count(*) AS named
+		FROM (`+managed+`) AS mine WHERE `+found+` GROUP BY account HAVING (`+invited+`, account) > (?, ?) ORDER BY `+invited+`, account LIMIT ?`,
+		append(append(append(who.values(), f.values()...), f.cursor(2)...), f.Limit)...).Scan(&rows).Error
+	if err != nil {
+		return nil, store.Wrap("list managed accounts", err)
+	}
+	list := make([]ManagedAccount, len(rows))
+	for i, row := range rows {
+		list[i] = ManagedAccount{Account: row.Account, Consumers: row.Managed, Invitations: row.Named - row.Managed}
+		if row.Named == 1 && row.Accepted != nil {
+			list[i].Only = &Managed{ManagerID: *row.Accepted, Account: row.Account, Bucket: row.Bucket, Consumer: row.Consumer}
+		}
+	}
+	return list, nil
+}
+
+type managedRow struct {
+	Account, Bucket, Consumer, Named string
+	Accepted                         *string
+	InvitedBy                        string
+	InvitedAt                        store.Instant
+}
+
+func (r *managedRow) managed() Managed {
+	m := Managed{
+		ManagerID: r.Named, Account: r.Account, Bucket: r.Bucket, Consumer: r.Consumer,
+		Invited: r.Accepted == nil, InvitedBy: r.InvitedBy, InvitedOn: r.InvitedAt.Time(),
+	}
+	if r.Accepted != nil {
+		m.ManagerID = *r.Accepted
+	}
+	return m
+}
+
+// ManagedConsumers returns the consumers of an account that a person manages, in the order of their names, then
+// those to which the person is only invited.
+func (a *Access) ManagedConsumers(ctx context.Context, who Person, account string, f ManagedFilter) ([]Managed, error) {
+	if !store.Storable(who.Sub, who.Email, account, f.Search, f.After) {
+		return nil, nil
+	}
+	var rows []managedRow
+	const invited = "CASE WHEN accepted IS NULL THEN '1' ELSE '0' END"
+	err := a.db.Reading(ctx).Raw(`SELECT account, bucket, consumer, named, accepted, invited_by, invited_at FROM (`+managed+`) AS mine WHERE account = ? AND `+found+` AND (`+invited+`, bucket, consumer) > (?, ?, ?)
+		ORDER BY `+invited+`, bucket, consumer LIMIT ?`,
+		append(append(append(append(who.values(), account), f.values()...), f.cursor(3)...), f.Limit)...).Scan(&rows).Error
+	if err != nil {
+		return nil, store.Wrap("list managed consumers", err)
+	}
+	list := make([]Managed, len(rows))
+	for i := range rows {
+		list[i] = rows[i].managed()
+	}
+	return list, nil
+}
+
+// FindManaged returns the consumer that a person manages, or is invited to, by the id of a manager.
+// ErrNotFound: the manager is nobody's, or another person.
+func (a *Access) FindManaged(ctx context.Context, who Person, managerID string) (Managed, error) {
+	var found Managed
+	err := a.db.Snapshot(ctx, func(tx *gorm.DB) error {
+		m, c, b, err := whose(tx, who, managerID)
+		found = Managed{
+			ManagerID: m.ID, Account: b.Account, Bucket: b.Name, Consumer: c.Name,
+			Invited: m.AcceptedAt.Time().IsZero(), InvitedBy: m.InvitedBy, InvitedOn: m.CreatedAt.Time(),
+		}
+		return err
+	})
+	if err != nil {
+		return Managed{}, store.Wrap("find managed consumer", err)
+	}
+	return found, nil
+}
+
+// whose returns a manager that a person is, with the consumer and its bucket.
+func whose(tx *gorm.DB, who Person, managerID string) (m managerRow, c consumerRow, b bucketRow, err error) {
+	if !store.Storable(who.Sub, who.Email, managerID) {
+		return m, c, b, domain.ErrNotFound
+	}
+	if err = tx.Table("key_managers AS m").Where("m.id = ? AND "+ofPerson, append([]any{managerID}, who.values()...)...).Take(&m).Error; err == nil {
+		c, b, err = consumerOf(tx, m.ConsumerID)
+	}
+	return m, c, b, err
+}
+
+// AcceptInvitation makes an invited person a manager that counts. ErrNotFound: there is no such invitation.
+func (a *Access) AcceptInvitation(ctx context.Context, who Person, managerID string) error {
+	return a.answer(ctx, who, managerID, auditlog.ActionAcceptInvitation, func(open *gorm.DB) *gorm.DB {
+		return open.Model(&managerRow{}).Update("accepted_at", store.InstantOf(a.db.Now()))
+	})
+}
+
+// DeclineInvitation removes an invited person from a consumer. ErrNotFound: there is no such invitation.
+func (a *Access) DeclineInvitation(ctx context.Context, who Person, managerID string) error {
+	return a.answer(ctx, who, managerID, auditlog.ActionDeclineInvitation, func(open *gorm.DB) *gorm.DB {
+		return open.Delete(&managerRow{})
+	})
+}
+
+// answer changes what invites a person to the consumer of a manager.
+func (a *Access) answer(ctx context.Context, who Person, managerID, action string, change func(open *gorm.DB) *gorm.DB) error {
+	err := a.db.Tx(ctx, func(tx *gorm.DB) error {
+		m, c, b, err := whose(tx, who, managerID)
+		if err != nil {
+			return err
+		}
+		open := tx.Where("accepted_at IS NULL AND id IN (SELECT m.id FROM key_managers m WHERE m.consumer_id = ? AND "+ofPerson+")",
+			append([]any{m.ConsumerID}, who.values()...)...)
+		result := change(open)
+		if result.Error != nil {
+			return fmt.Errorf("change invitations: %w", result.Error)
+		}
+		if result.RowsAffected == 0 {
+			return domain.ErrNotFound
+		}
+		return a.audit.Note(ctx, tx, action, b.Account, bucketResource(b), domain.Resource{Type: auditlog.ResourceConsumer, ID: c.ID, Name: c.Name}, managerResource(managerID))
+	})
+	return store.Wrap("answer invitation", err)
+}
