@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -50,7 +51,7 @@ func Do(ctx context.Context, l Loop, try func(works func()) error) error {
 		}
 		if !failing {
 			failing = true
-			l.Log.Log(ctx, level(err), l.Fails, append([]any{"error", err}, l.About...)...)
+			l.Log.Log(ctx, level(err), l.Fails, append(slices.Clip(l.About), "error", err)...)
 		}
 		select {
 		case <-ctx.Done():

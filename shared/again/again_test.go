@@ -48,7 +48,7 @@ func TestItIsTriedUntilItSucceeds(t *testing.T) {
 		if err != nil || len(tries) != 4 {
 			t.Errorf("%d tries, error %v, want 4 and none", len(tries), err)
 		}
-		want := "level=WARN msg=\"it fails\" error=unavailable of=one\nlevel=INFO msg=\"it works\" of=one\n"
+		want := "level=WARN msg=\"it fails\" of=one error=unavailable\nlevel=INFO msg=\"it works\" of=one\n"
 		if log != want {
 			t.Errorf("the log has\n%swant\n%s", log, want)
 		}

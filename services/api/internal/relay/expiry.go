@@ -20,17 +20,7 @@ const expiryLook = 5 * time.Second
 
 // watchExpiries sets the metrics of what ends soon while this process leads.
 func (r *Relay) watchExpiries(ctx context.Context) {
-	trouble := trouble{log: r.log, what: "what ends soon can't be counted; its metrics are old"}
-	ticker := time.NewTicker(expiryLook)
-	defer ticker.Stop()
-	for {
-		trouble.report(ctx, r.countExpiries(ctx, time.Now()))
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
+	r.every(ctx, expiryLook, "what ends soon can't be counted; its metrics are old", func() error { return r.countExpiries(ctx, time.Now()) })
 }
 
 func (r *Relay) countExpiries(ctx context.Context, now time.Time) error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"waybill.dev/shared/domain"
 )
@@ -13,26 +12,13 @@ import (
 // ctx ends. It runs beside the rounds, so that a page that is slow to find holds up no request.
 // What a page asks for goes out with the next round.
 func (r *Relay) advanceJobs(ctx context.Context) {
-	trouble := trouble{log: r.log, what: "pages of jobs can't be sent"}
-	wait := newBackoff()
-	for {
-		more, err := r.turn(ctx)
-		trouble.report(ctx, err)
-		pause := interval
-		switch {
-		case more:
-			pause = 0
-		case err != nil:
-			pause = wait.NextBackOff()
-		default:
-			wait.Reset()
+	r.every(ctx, interval, "pages of jobs can't be sent", func() error {
+		for {
+			if more, err := r.turn(ctx); !more || ctx.Err() != nil {
+				return err
+			}
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(pause):
-		}
-	}
+	})
 }
 
 // turn tells whether any of the jobs can send another page now.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"waybill.dev/shared/bus"
+	"waybill.dev/shared/signal"
 	"waybill.dev/shared/store/pipeline"
 )
 
@@ -21,10 +22,10 @@ type asked struct {
 	mu       sync.Mutex
 	leading  bool
 	accounts map[string]bus.MissingPlaces
-	wake     chan struct{}
+	wake     signal.Signal
 }
 
-func newAsked() *asked { return &asked{wake: make(chan struct{}, 1)} }
+func newAsked() *asked { return &asked{wake: signal.New()} }
 
 // lead begins to take what is asked for, or ends.
 func (a *asked) lead(leading bool) {
@@ -43,7 +44,7 @@ func (a *asked) add(m bus.MissingPlaces) {
 		m.First, m.Last = min(m.First, other.First), max(m.Last, other.Last)
 	}
 	a.accounts[m.Account] = m
-	notify(a.wake)
+	a.wake.Give()
 }
 
 // take returns what was asked for since the last call.

@@ -28,30 +28,24 @@ const (
 // resumeQuotas activates, once a second, webhooks that were inactive for a quota whose period has
 // ended. Dispatchers find them by their version.
 func (r *Relay) resumeQuotas(ctx context.Context) {
-	trouble := trouble{log: r.log, what: "webhooks whose quota begins anew can't be activated"}
-	ticks := time.NewTicker(interval)
-	defer ticks.Stop()
-	since := time.Time{}
-	for round := 1; ; round++ {
+	since, round := time.Time{}, 0
+	r.every(ctx, interval, "webhooks whose quota begins anew can't be activated", func() error {
 		resumed, err := r.resume(ctx, since)
-		trouble.report(ctx, err)
+		if err != nil {
+			return err
+		}
 		if resumed > 0 {
 			r.bus.Announce(bus.SubjectConfig, nil)
 			r.log.Info("webhooks are active again, as their quota begins anew", "webhooks", resumed)
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks.C:
+		round++
+		late := quotaSoon
+		if round%quotaRounds == 0 {
+			late = quotaLate
 		}
-		switch {
-		case err != nil: // the same again
-		case round%quotaRounds == 0:
-			since = time.Now().Add(-quotaLate)
-		default:
-			since = time.Now().Add(-quotaSoon)
-		}
-	}
+		since = time.Now().Add(interval - late)
+		return nil
+	})
 }
 
 func (r *Relay) resume(ctx context.Context, since time.Time) (int, error) {

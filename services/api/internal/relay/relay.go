@@ -16,8 +16,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"waybill.dev/services/api/internal/loss"
+	"waybill.dev/shared/again"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/signal"
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/pipeline"
 )
@@ -28,6 +30,7 @@ const (
 	quietInterval    = 5 * time.Second // the same while nothing waits, on the bus or in the database
 	standbyInterval  = 3 * time.Second // between two attempts to become the leader
 	maintainInterval = time.Hour
+	firstBackoff     = 500 * time.Millisecond
 	maxBackoff       = 3 * time.Second
 	// pageSize is how many rows are read and published at a time.
 	pageSize = 256
@@ -89,9 +92,9 @@ type Relay struct {
 	log       *slog.Logger
 	metrics   *metrics
 	retention time.Duration
-	poke      chan struct{}
+	poke      signal.Signal
 	asked     *asked
-	ensured   chan struct{} // a token after each reconnection, once the streams are there
+	ensured   signal.Signal // a token after each reconnection, once the streams are there
 }
 
 // New returns a Relay.
@@ -99,19 +102,12 @@ func New(options Options) *Relay {
 	return &Relay{
 		store: options.Store, bus: options.Bus, log: options.Logger,
 		metrics: newMetrics(options.Registerer), retention: options.Retention,
-		poke: make(chan struct{}, 1), asked: newAsked(), ensured: make(chan struct{}, 1),
+		poke: signal.New(), asked: newAsked(), ensured: signal.New(),
 	}
 }
 
 // Poke makes the next round start now, if this process leads.
-func (r *Relay) Poke() { notify(r.poke) }
-
-func notify(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
+func (r *Relay) Poke() { r.poke.Give() }
 
 // Run relays whenever this process is the leader, until ctx ends. It outlasts failures of
 // database and bus.
@@ -147,7 +143,7 @@ func (r *Relay) keepStreams(ctx context.Context) {
 		var again <-chan time.Time
 		if err == nil {
 			wait.Reset()
-			notify(r.ensured)
+			r.ensured.Give()
 		} else {
 			again = time.After(wait.NextBackOff())
 		}
@@ -244,30 +240,33 @@ func (r *Relay) serve(ctx context.Context, lease store.Lease) {
 	}
 }
 
-// maintain keeps the retention: at the start, and every hour.
-func (r *Relay) maintain(ctx context.Context) {
-	trouble := trouble{log: r.log, what: "old events and deliveries can't be deleted"}
-	wait := newBackoff()
-	for {
-		result, err := r.maintainOnce(ctx)
-		trouble.report(ctx, err)
-		pause := maintainInterval
-		if err != nil {
-			pause = wait.NextBackOff()
-		} else {
-			wait.Reset()
-			r.metrics.expired.Add(float64(result.Expired))
-			r.metrics.expiredEvents.Add(float64(result.Unsettled))
-			if result.Expired > 0 || result.Unsettled > 0 {
-				r.log.Warn("the retention ended before some deliveries were delivered", "deliveries", result.Expired, "events", result.Unsettled)
-			}
-		}
+// every does something at intervals until ctx ends. What fails is tried again sooner.
+func (r *Relay) every(ctx context.Context, pause time.Duration, what string, do func() error) {
+	for again.Do(ctx, again.Loop{
+		First: firstBackoff, Longest: maxBackoff, Log: r.log, Fails: "the relay has trouble", Works: "the relay works again", About: []any{"what", what},
+	}, func(func()) error { return do() }) == nil {
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(pause):
 		}
 	}
+}
+
+// maintain keeps the retention: at the start, and every hour.
+func (r *Relay) maintain(ctx context.Context) {
+	r.every(ctx, maintainInterval, "old events and deliveries can't be deleted", func() error {
+		result, err := r.maintainOnce(ctx)
+		if err != nil {
+			return err
+		}
+		r.metrics.expired.Add(float64(result.Expired))
+		r.metrics.expiredEvents.Add(float64(result.Unsettled))
+		if result.Expired > 0 || result.Unsettled > 0 {
+			r.log.Warn("the retention ended before some deliveries were delivered", "deliveries", result.Expired, "events", result.Unsettled)
+		}
+		return nil
+	})
 }
 
 func (r *Relay) maintainOnce(ctx context.Context) (pipeline.MaintainResult, error) {
@@ -299,10 +298,10 @@ func (t *trouble) report(ctx context.Context, err error) {
 	}
 }
 
-// newBackoff waits half a second at first and at most maxBackoff, for ever.
+// newBackoff waits firstBackoff at first and at most maxBackoff, for ever.
 func newBackoff() *backoff.ExponentialBackOff {
 	return backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(500*time.Millisecond),
+		backoff.WithInitialInterval(firstBackoff),
 		backoff.WithMaxInterval(maxBackoff),
 		backoff.WithMaxElapsedTime(0),
 	)

@@ -25,18 +25,7 @@ const (
 
 // rollUp merges counts while this process leads.
 func (r *Relay) rollUp(ctx context.Context) {
-	trouble := trouble{log: r.log, what: "counts can't be merged into rollups; statistics are right, and become slower"}
-	ticker := time.NewTicker(rollupLook)
-	defer ticker.Stop()
-	for {
-		err := r.rollUpOnce(ctx)
-		trouble.report(ctx, err)
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
+	r.every(ctx, rollupLook, "counts can't be merged into rollups; statistics are right, and become slower", func() error { return r.rollUpOnce(ctx) })
 }
 
 func (r *Relay) rollUpOnce(ctx context.Context) error {
