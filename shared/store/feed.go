@@ -26,21 +26,11 @@ const (
 // nextXact numbers the commits that add events, on SQLite.
 const nextXact = SQLiteTakeXact + ` RETURNING xact`
 
-// NextXact returns the number of the transaction among those that add events: each is above
+// NextXact returns the number of the transaction among those that add events, on SQLite: each is above
 // all that are committed.
-func (s *Statements) NextXact(ctx context.Context, c Conn) (int64, error) {
-	rows, err := s.Query(ctx, c, nextXact)
-	if err != nil {
-		return 0, err
-	}
-	defer rows.Close()
-	var xact int64
-	for rows.Next() {
-		if err := rows.Scan(&xact); err != nil {
-			return 0, err
-		}
-	}
-	return xact, rows.Err()
+func (c Conn) NextXact(ctx context.Context) (xact int64, err error) {
+	err = c.Query(ctx, nextXact, func(scan Scan) error { return scan(&xact) })
+	return xact, err
 }
 
 // FeedLock is an advisory lock of Postgres. Each transaction that adds events holds it, shared,

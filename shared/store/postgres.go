@@ -97,5 +97,3 @@ func (d *postgresDialect) moment(t time.Time) any {
 }
 
 func (d *postgresDialect) date(day time.Time) any { return domain.Day(day) }
-
-func (d *postgresDialect) begin(ctx context.Context) (*sql.Tx, error) { return d.db.BeginTx(ctx, nil) }

@@ -26,7 +26,7 @@ const (
 type sqliteDialect struct {
 	writer, reader *sql.DB
 	file           *os.File // nil: nothing is written
-	statements     *Statements
+	prepared       *prepared
 	checkpoints    *checkpoints // nil: nothing is written
 }
 
@@ -54,8 +54,8 @@ func openSQLite(path string, readers int) (*sqliteDialect, error) {
 	if d.writer, err = openSQLiteFile(sqliteDSN(path, false)); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	d.statements = newStatements(d.writer)
-	d.statements.Add(nextXact)
+	d.prepared = newPrepared(d.writer)
+	d.prepared.add(nextXact)
 	d.writer.SetMaxOpenConns(1)
 	d.writer.SetMaxIdleConns(1)
 	if d.reader, err = openSQLiteFile(sqliteDSN(path, true)); err != nil {
@@ -89,7 +89,7 @@ func lookIntoSQLite(path string, readers int) (*sqliteDialect, error) {
 		return nil, err
 	}
 	db.SetMaxOpenConns(readers)
-	return &sqliteDialect{writer: db, reader: db, statements: newStatements(db)}, nil
+	return &sqliteDialect{writer: db, reader: db, prepared: newPrepared(db)}, nil
 }
 
 // busyTimeout is how long a statement waits for a lock. It stays below the 2 s in which api answers 503.
@@ -126,7 +126,7 @@ func (d *sqliteDialect) close() error {
 	if d.checkpoints != nil {
 		err = d.checkpoints.close()
 	}
-	err = errors.Join(err, d.statements.close(), d.reader.Close(), d.writer.Close())
+	err = errors.Join(err, d.prepared.close(), d.reader.Close(), d.writer.Close())
 	if d.file == nil {
 		return err
 	}
@@ -150,13 +150,4 @@ func (d *sqliteDialect) prepareDays(context.Context, ...time.Time) error { retur
 
 func (d *sqliteDialect) lead(context.Context) (Lease, bool, error) {
 	return &soleLease{lost: make(chan struct{})}, true, nil
-}
-
-// begin starts a writing transaction, after preparing what the hot paths run: within
-// the transaction the one writing connection is taken.
-func (d *sqliteDialect) begin(ctx context.Context) (*sql.Tx, error) {
-	if err := d.statements.prepare(ctx); err != nil {
-		return nil, err
-	}
-	return d.writer.BeginTx(ctx, nil)
 }

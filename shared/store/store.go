@@ -77,7 +77,6 @@ type dialect interface {
 	// moment and date return a time and a day as statement arguments.
 	moment(t time.Time) any
 	date(day time.Time) any
-	begin(ctx context.Context) (*sql.Tx, error)
 
 	// prepareDays makes room for what is written on these days.
 	prepareDays(ctx context.Context, days ...time.Time) error

@@ -13,16 +13,6 @@ import (
 // What follows is for families of tables. Their functions take the transaction that Tx or
 // Snapshot hands out, so that a change that spans families is one transaction.
 
-// Conn is what raw statements run on: a database, or a transaction of it.
-type Conn interface {
-	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}
-
-// RawConn returns the connection beneath a gorm transaction.
-func RawConn(tx *gorm.DB) Conn { return tx.Statement.ConnPool }
-
 // Handles returns the databases beneath gorm: on SQLite one connection writes and others
 // read, on Postgres both are the same. What reads on them has a deadline, or is a matter of a moment: nothing else
 // ends it.
@@ -36,10 +26,18 @@ func (s *Store) Postgres() *pgxpool.Pool {
 	return nil
 }
 
-// Statements returns the prepared statements of a SQLite file; nil on Postgres.
-func (s *Store) Statements() *Statements {
+// Prepare has statements of hot paths prepared on a SQLite file, before the next transaction of Write
+// begins.
+func (s *Store) Prepare(queries ...string) {
+	if p := s.prepared(); p != nil {
+		p.add(queries...)
+	}
+}
+
+// prepared returns the prepared statements of a SQLite file; nil on Postgres.
+func (s *Store) prepared() *prepared {
 	if d, ok := s.dialect.(*sqliteDialect); ok {
-		return d.statements
+		return d.prepared
 	}
 	return nil
 }
@@ -79,9 +77,6 @@ func (s *Store) Snapshot(ctx context.Context, f func(tx *gorm.DB) error) error {
 	}
 	return s.Reading(ctx).Transaction(f, options)
 }
-
-// Begin starts a writing transaction without gorm. Call it within Again.
-func (s *Store) Begin(ctx context.Context) (*sql.Tx, error) { return s.dialect.begin(ctx) }
 
 // maxTries bounds the repeats of a transaction that lost a deadlock or met a day for
 // which there was no partition yet.

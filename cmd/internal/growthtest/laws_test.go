@@ -78,7 +78,7 @@ var laws = []law{
 	on(`^UPDATE webhooks SET version=\? WHERE account = \? AND signing <> \? AND NOT deleted$`, 60_000, "the webhooks of an account, at most 10,000 (domain.MaxWebhooks), all of which must hear of its new key"),
 	on(`^DELETE FROM key_buckets WHERE`, 0, "what a bucket has goes with it"),
 	on(`^DELETE FROM webhook_cursors WHERE webhook_id = \?$`, 2_000, "the cursors of a webhook, at most 100"),
-	on(`FROM features f LEFT JOIN meters m .* WHERE f.bucket_id IN \(\?\)`, 10_000, "the features of a bucket, or Postgres reads a small table whole"),
+	on(`FROM features f LEFT JOIN meters m .* WHERE f.bucket_id (= ANY|IN )\(`, 10_000, "the features of a bucket, or Postgres reads a small table whole"),
 
 	// What ends soon.
 	on(`^SELECT count\(\*\) AS n, min\(\w+\) AS soonest FROM \(SELECT (k\.)?expires_at .* LIMIT \?\) AS ends$`, 20_000, "counts what ends within 14 days up to 1,000 of a kind (domain.MaxExpiring), then stops"),
@@ -89,13 +89,13 @@ var laws = []law{
 	on(`^SELECT d.hostname, COALESCE\(c.not_after, s.not_after\) AS not_after FROM gateway_domains d`, 3_000, "the domains of an account, at most 100 (domain.MaxCustomDomains), of which Postgres reads small tables whole"),
 
 	// Stages: a batch is what came at once, on a busy machine more than on a quiet one.
-	on(`FROM deliveries WHERE day = \? AND account = \? AND id IN \(…\)$`, 30_000, "the deliveries of a batch of outcomes, at most 1,000"),
+	on(`FROM deliveries WHERE id IN \(SELECT value FROM json_each\(\?\)\) AND account = \? AND day = \?$`, 30_000, "the deliveries of a batch of outcomes, at most 1,000"),
 	on(`FROM unnest\(\?::text\[\]\) AS k \(id\) CROSS JOIN LATERAL \( SELECT id, rev FROM deliveries`, 20_000, "the deliveries of a batch of outcomes, at most 1,000"),
 	on(`FROM events WHERE day = \? AND account = \? AND id IN \(…\)$`, 20_000, "the events of a page of the relay, at most 256"),
 	on(`FROM outbox WHERE .*received_at < \? .* ORDER BY received_at, account, id LIMIT @$`, 10_000, "a page of the relay, at most 256 events"),
 	on(`^DELETE FROM outbox WHERE \(received_at, account, id\) IN \(VALUES`, 5_000, "the events that a batch of outcomes has settled, at most 1,000"),
-	on(`^UPDATE outbox o SET relayed_at`, 5_000, "a page of the relay, at most 256 events"),
-	on(`WHERE (webhook_id|id) (IN \(SELECT value FROM json_each\(\?\)\)|= ANY\(\?\))( AND NOT deleted)?$`, 20_000, "the webhooks of a batch of outcomes, at most 1,000"),
+	on(`^UPDATE outbox AS o SET relayed_at`, 5_000, "a page of the relay, at most 256 events"),
+	on(`WHERE (NOT deleted AND )?(webhook_id|id) (IN \(SELECT value FROM json_each\(\?\)\)|= ANY\(\?\))$`, 20_000, "the webhooks of a batch of outcomes, at most 1,000"),
 	on(`FROM rollups WHERE \(account, webhook_id, step, start, event_type, class\) IN \(VALUES`, 10_000, "the counts of a batch of outcomes: the text differs by how many they are"),
 	on(`^copy deliveries \(`, 60_000, "a batch of deliveries, at most 1,000, in each index of their table"),
 }

@@ -36,8 +36,7 @@ func (d *Deployments) KeepSources(bytes int64) { d.sources = bytes }
 // GatewayVersion returns the version of what gateways serve.
 func (d *Deployments) GatewayVersion(ctx context.Context) (int64, error) {
 	var version int64
-	_, reading := d.db.Handles()
-	err := reading.QueryRowContext(ctx, "SELECT version FROM gateway_version WHERE id = 1").Scan(&version)
+	err := d.db.Conn().QueryRow(ctx, "SELECT version FROM gateway_version WHERE id = 1").Scan(&version)
 	return version, store.Wrap("read gateway version", err)
 }
 
@@ -45,7 +44,7 @@ func (d *Deployments) GatewayVersion(ctx context.Context) (int64, error) {
 // it last: from here on until the end of the transaction, other such changes wait.
 func bump(ctx context.Context, tx *gorm.DB) (int64, error) {
 	var version int64
-	err := store.RawConn(tx).QueryRowContext(ctx, "UPDATE gateway_version SET version = version + 1 WHERE id = 1 RETURNING version").Scan(&version)
+	err := tx.WithContext(ctx).Raw("UPDATE gateway_version SET version = version + 1 WHERE id = 1 RETURNING version").Row().Scan(&version)
 	if err != nil {
 		return 0, fmt.Errorf("count gateway version: %w", err)
 	}

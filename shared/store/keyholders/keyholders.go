@@ -29,22 +29,13 @@ func (h *Holders) FindKey(ctx context.Context, hashes [][]byte) (holder domain.K
 	for i, hash := range hashes {
 		args[i] = hash
 	}
-	_, reading := h.db.Handles()
-	rows, err := reading.QueryContext(ctx, sqlFindKey(len(hashes)), args...)
-	if err != nil {
-		return domain.KeyHolder{}, 0, store.Wrap("find key", err)
-	}
-	defer rows.Close()
 	which = len(hashes)
-	for rows.Next() {
+	err = h.db.Conn().Query(ctx, sqlFindKey(len(hashes)), func(scan store.Scan) error {
 		var found domain.KeyHolder
 		var hash []byte
 		var expires store.Instant
 		var scopes string
-		err := rows.Scan(&hash, &found.KeyID, &expires, &found.Account, &found.BucketID, &found.Bucket, &found.ConsumerID, &found.Consumer, &scopes)
-		if err != nil {
-			return domain.KeyHolder{}, 0, store.Wrap("find key", err)
-		}
+		err := scan(&hash, &found.KeyID, &expires, &found.Account, &found.BucketID, &found.Bucket, &found.ConsumerID, &found.Consumer, &scopes)
 		for i := range which {
 			if bytes.Equal(hashes[i], hash) {
 				found.ExpiresOn, found.Scopes = expires.Time(), SplitScopes(scopes)
@@ -52,8 +43,9 @@ func (h *Holders) FindKey(ctx context.Context, hashes [][]byte) (holder domain.K
 				break
 			}
 		}
-	}
-	if err := rows.Err(); err != nil {
+		return err
+	}, args...)
+	if err != nil {
 		return domain.KeyHolder{}, 0, store.Wrap("find key", err)
 	}
 	if which == len(hashes) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -64,10 +65,9 @@ const entitledAtOnce = 500
 // Entitled returns what consumers have subscribed to, by their ids. Those that have nothing are
 // left out.
 func (m *Metering) Entitled(ctx context.Context, consumers []string) (map[string]*Entitled, error) {
-	_, reading := m.db.Handles()
 	found := make(map[string]*Entitled, len(consumers))
 	for part := range slices.Chunk(consumers, entitledAtOnce) {
-		some, err := ReadEntitled(ctx, raw{m.db, reading}, part)
+		some, err := ReadEntitled(ctx, m.db.Conn(), part)
 		if err != nil {
 			return nil, store.Wrap("read subscriptions", err)
 		}
@@ -77,7 +77,7 @@ func (m *Metering) Entitled(ctx context.Context, consumers []string) (map[string
 }
 
 // ReadEntitled is Entitled in a transaction, in which the subscriptions then stay as they are.
-func ReadEntitled(ctx context.Context, c Conn, consumers []string) (map[string]*Entitled, error) {
+func ReadEntitled(ctx context.Context, c store.Conn, consumers []string) (map[string]*Entitled, error) {
 	found := make(map[string]*Entitled)
 	byBucket := make(map[string][]*Entitled)
 	if len(consumers) == 0 {
@@ -86,7 +86,7 @@ func ReadEntitled(ctx context.Context, c Conn, consumers []string) (map[string]*
 	err := c.Query(ctx, `SELECT s.consumer_id, k.name, k.bucket_id, s.anchor_at, s.since_at, s.created_at, s.updated_at,
 			p.id, p.key, p.version, p.name, p.billing_cadence, p.status, p.phases
 		FROM subscriptions s JOIN key_consumers k ON k.id = s.consumer_id JOIN plans p ON p.id = s.plan_id
-		WHERE s.consumer_id IN (`+marks(1, len(consumers))+`)`+c.Share("s"), func(scan func(...any) error) error {
+		WHERE s.consumer_id `+c.In()+c.ForShare("s"), func(scan store.Scan) error {
 		var bucket, phases string
 		var anchor, since, created, updated store.Instant
 		e := &Entitled{features: map[string]entitledFeature{}}
@@ -96,7 +96,7 @@ func ReadEntitled(ctx context.Context, c Conn, consumers []string) (map[string]*
 		found[e.ConsumerID] = e
 		byBucket[bucket] = append(byBucket[bucket], e)
 		return errors.Join(err, readJSON(phases, &e.Plan.Phases))
-	}, args(consumers)...)
+	}, c.List(consumers))
 	if err != nil || len(found) == 0 {
 		return found, err
 	}
@@ -105,11 +105,11 @@ func ReadEntitled(ctx context.Context, c Conn, consumers []string) (map[string]*
 
 // readFeatures gives subscriptions the features of their buckets. Of a key, that is the live one, or
 // else the one that was archived last.
-func readFeatures(ctx context.Context, c Conn, byBucket map[string][]*Entitled) error {
+func readFeatures(ctx context.Context, c store.Conn, byBucket map[string][]*Entitled) error {
 	buckets := slices.Sorted(maps.Keys(byBucket))
 	return c.Query(ctx, `SELECT f.bucket_id, f.key, f.filters, m.id, m.slug, m.aggregation, m.event_type, m.event_from, m.group_by
 		FROM features f LEFT JOIN meters m ON m.id = f.meter_id
-		WHERE f.bucket_id IN (`+marks(1, len(buckets))+`) ORDER BY f.archived_at IS NULL, f.archived_at, f.id`, func(scan func(...any) error) error {
+		WHERE f.bucket_id `+c.In()+` ORDER BY f.archived_at IS NULL, f.archived_at, f.id`, func(scan store.Scan) error {
 		var bucket, filters string
 		var id, slug, aggregation, kind, groups *string
 		var from store.Instant
@@ -126,11 +126,11 @@ func readFeatures(ctx context.Context, c Conn, byBucket map[string][]*Entitled) 
 			e.features[f.feature.Key] = f
 		}
 		return err
-	}, args(buckets)...)
+	}, c.List(buckets))
 }
 
 // ReadUsed returns how much a consumer has used of a grant from start on and before end.
-func ReadUsed(ctx context.Context, c Conn, consumer string, g *domain.Grant, start, end time.Time) (used int64, err error) {
+func ReadUsed(ctx context.Context, c store.Conn, consumer string, g *domain.Grant, start, end time.Time) (used int64, err error) {
 	if g.Meter == nil {
 		return 0, nil
 	}
@@ -139,8 +139,8 @@ func ReadUsed(ctx context.Context, c Conn, consumer string, g *domain.Grant, sta
 	}
 	where, values := conditions(g.Filters, 5)
 	query := "SELECT CAST(coalesce(sum(" + valueColumn(g.Meter) + "), 0) AS bigint) FROM meter_hours WHERE consumer_id = $1 AND event_type = $2 AND hour >= $3 AND hour < $4" + where
-	err = c.Query(ctx, query, func(scan func(...any) error) error { return scan(&used) },
-		args([]any{consumer, g.Meter.EventType, c.Moment(start), c.Moment(end)}, values...)...)
+	err = c.Query(ctx, query, func(scan store.Scan) error { return scan(&used) },
+		append([]any{consumer, g.Meter.EventType, c.Moment(start), c.Moment(end)}, values...)...)
 	if err != nil {
 		return 0, fmt.Errorf("read usage: %w", err)
 	}
@@ -159,7 +159,7 @@ func valueColumn(meter *domain.Meter) string {
 func conditions(filters map[string]string, first int) (where string, values []any) {
 	var text strings.Builder
 	for _, dim := range slices.Sorted(maps.Keys(filters)) {
-		text.WriteString(" AND " + dimColumn(dim) + " = " + marks(first+len(values), 1))
+		text.WriteString(" AND " + dimColumn(dim) + " = $" + strconv.Itoa(first+len(values)))
 		values = append(values, filters[dim])
 	}
 	return text.String(), values
@@ -172,14 +172,13 @@ func (m *Metering) Usages(ctx context.Context, key ConsumerKey) ([]domain.Usage,
 	if err != nil {
 		return nil, err
 	}
-	_, reading := m.db.Handles()
 	now := m.db.Now()
 	var list []domain.Usage
 	for _, g := range e.Grants(now) {
 		u := domain.Usage{Grant: g}
 		if g.Meter != nil {
 			u.Start, u.End = g.Period.Period(e.Anchor, now)
-			if u.Used, err = ReadUsed(ctx, raw{m.db, reading}, e.ConsumerID, &g, u.Start, u.End); err != nil {
+			if u.Used, err = ReadUsed(ctx, m.db.Conn(), e.ConsumerID, &g, u.Start, u.End); err != nil {
 				return nil, store.Wrap("read usage", err)
 			}
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -70,9 +69,6 @@ func (c Count) Value(a domain.Aggregation) int64 {
 	return c.Events
 }
 
-// hoursAtOnce is how many rows one statement writes.
-const hoursAtOnce = 500
-
 // sorted returns keys in an order that all writers keep: two that grow the same rows wait for each
 // other only one way.
 func sorted(counts map[HourKey]Count) []HourKey {
@@ -82,31 +78,21 @@ func sorted(counts map[HourKey]Count) []HourKey {
 	})
 }
 
-// Add adds counts in a transaction of gorm's.
-func Add(ctx context.Context, db *store.Store, tx *gorm.DB, counts map[HourKey]Count) error {
-	return AddTo(ctx, raw{db, store.RawConn(tx)}, counts)
-}
-
-// AddTo adds counts in a transaction.
-func AddTo(ctx context.Context, c Conn, counts map[HourKey]Count) error {
-	const columns = 10
-	for part := range slices.Chunk(sorted(counts), hoursAtOnce) {
-		var query strings.Builder
-		query.WriteString("INSERT INTO meter_hours AS h (bucket_id, consumer_id, event_type, hour, deployment, route, method, status, count, sum) VALUES ")
-		values := make([]any, 0, columns*len(part))
-		for i, k := range part {
-			if i > 0 {
-				query.WriteString(", ")
-			}
-			query.WriteString("(" + marks(1+columns*i, columns) + ")")
-			n := counts[k]
-			values = append(values, k.Bucket, k.Consumer, k.EventType, c.Moment(k.Start()), k.Deployment, k.Route, k.Method, k.Status, n.Events, n.Total)
-		}
-		query.WriteString(` ON CONFLICT (consumer_id, event_type, hour, deployment, route, method, status)
-			DO UPDATE SET count = h.count + excluded.count, sum = h.sum + excluded.sum`)
-		if err := c.Exec(ctx, query.String(), values...); err != nil {
-			return fmt.Errorf("add counts of meters: %w", err)
-		}
+// Add adds counts in a transaction.
+func Add(ctx context.Context, c store.Conn, counts map[HourKey]Count) error {
+	values := make([]any, 0, 10*len(counts))
+	for _, k := range sorted(counts) {
+		n := counts[k]
+		values = append(values, k.Bucket, k.Consumer, k.EventType, c.Moment(k.Start()), k.Deployment, k.Route, k.Method, k.Status, n.Events, n.Total)
+	}
+	err := c.Batch(ctx, c.Rows(store.MultiRow{
+		Head: "INSERT INTO meter_hours AS h (bucket_id, consumer_id, event_type, hour, deployment, route, method, status, count, sum) ",
+		Tail: ` ON CONFLICT (consumer_id, event_type, hour, deployment, route, method, status)
+			DO UPDATE SET count = h.count + excluded.count, sum = h.sum + excluded.sum`,
+		Types: "text,text,text,timestamptz,text,text,text,text,bigint,bigint",
+	}, values, nil)...)
+	if err != nil {
+		return fmt.Errorf("add counts of meters: %w", err)
 	}
 	return nil
 }
@@ -124,8 +110,8 @@ func (m *Metering) HoursOf(ctx context.Context, writer string, consumers []strin
 	h := Hours{Counts: map[HourKey]Count{}}
 	err := m.db.Snapshot(ctx, func(tx *gorm.DB) error {
 		clear(h.Counts)
-		c := raw{m.db, store.RawConn(tx)}
-		err := c.Query(ctx, "SELECT batch FROM gateway_writers WHERE writer = $1", func(scan func(...any) error) error { return scan(&h.Batch) }, writer)
+		c := m.db.Beneath(tx)
+		err := c.Query(ctx, "SELECT batch FROM gateway_writers WHERE writer = $1", func(scan store.Scan) error { return scan(&h.Batch) }, writer)
 		if err != nil {
 			return err
 		}
@@ -139,16 +125,14 @@ func (m *Metering) HoursOf(ctx context.Context, writer string, consumers []strin
 	return h, store.Wrap("read counts of meters", err)
 }
 
-func (h *Hours) read(ctx context.Context, c Conn, consumers []string, from, before time.Time) error {
-	n := len(consumers)
-	query := "SELECT bucket_id, consumer_id, event_type, hour, deployment, route, method, status, count, sum FROM meter_hours WHERE consumer_id IN (" +
-		marks(1, n) + ") AND hour >= " + marks(n+1, 1)
-	values := args(consumers, c.Moment(from))
+func (h *Hours) read(ctx context.Context, c store.Conn, consumers []string, from, before time.Time) error {
+	query := "SELECT bucket_id, consumer_id, event_type, hour, deployment, route, method, status, count, sum FROM meter_hours WHERE consumer_id " + c.In() + " AND hour >= $2"
+	values := []any{c.List(consumers), c.Moment(from)}
 	if !before.IsZero() {
-		query += " AND hour < " + marks(n+2, 1)
+		query += " AND hour < $3"
 		values = append(values, c.Moment(before))
 	}
-	return c.Query(ctx, query, func(scan func(...any) error) error {
+	return c.Query(ctx, query, func(scan store.Scan) error {
 		var k HourKey
 		var hour store.Instant
 		var n Count
@@ -161,7 +145,6 @@ func (h *Hours) read(ctx context.Context, c Conn, consumers []string, from, befo
 
 // Used returns how much a consumer has used of a grant from start on and before end.
 func (m *Metering) Used(ctx context.Context, consumer string, g *domain.Grant, start, end time.Time) (int64, error) {
-	_, reading := m.db.Handles()
-	used, err := ReadUsed(ctx, raw{m.db, reading}, consumer, g, start, end)
+	used, err := ReadUsed(ctx, m.db.Conn(), consumer, g, start, end)
 	return used, store.Wrap("read usage", err)
 }

@@ -103,7 +103,7 @@ func (b *bench) plan(t *testing.T, key string, entitlements map[string]domain.En
 
 func (b *bench) count(t *testing.T, counts map[metering.HourKey]metering.Count) {
 	t.Helper()
-	err := b.DB.Tx(t.Context(), func(tx *gorm.DB) error { return metering.Add(t.Context(), b.DB, tx, counts) })
+	err := b.DB.Tx(t.Context(), func(tx *gorm.DB) error { return metering.Add(t.Context(), b.DB.Beneath(tx), counts) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,10 +3,10 @@ package pipeline
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"waybill.dev/shared/domain"
@@ -137,27 +137,17 @@ func (p *Pipeline) accept(ctx context.Context, subs []Submission) ([]Receipt, er
 	receipts := make([]Receipt, len(subs))
 	withKeys := slices.ContainsFunc(subs, func(sub Submission) bool { return sub.Once != nil })
 	if !withKeys && !p.db.SQLite() { // there it is one statement
-		return receipts, p.acceptEvents(ctx, nil, subs, receipts, nil)
+		return receipts, p.acceptEvents(ctx, p.db.Conn(), subs, receipts, nil)
 	}
-	tx, err := p.db.Begin(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
-	if !p.db.SQLite() {                  // the first key gives the transaction its id
-		if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock_shared($1)", int64(store.FeedLock)); err != nil {
-			return nil, err
-		}
-	}
-	if err := p.acceptWithKeys(ctx, tx, subs, receipts); err != nil {
-		return nil, err
-	}
-	return receipts, tx.Commit()
+	// The first key gives the transaction its id, so the lock comes before.
+	first := "SELECT pg_advisory_xact_lock_shared(" + strconv.Itoa(store.FeedLock) + ")"
+	err := p.db.Write(ctx, first, func(c store.Conn) error { return p.acceptWithKeys(ctx, c, subs, receipts) })
+	return receipts, err
 }
 
 // acceptWithKeys claims the idempotency keys, accepts what they leave, and keeps the
 // answers.
-func (p *Pipeline) acceptWithKeys(ctx context.Context, tx *sql.Tx, subs []Submission, receipts []Receipt) error {
+func (p *Pipeline) acceptWithKeys(ctx context.Context, c store.Conn, subs []Submission, receipts []Receipt) error {
 	now := p.db.Now()
 	first := map[keyRef]int{} // who answers a key that comes several times in subs
 	var keys []keyRef
@@ -176,7 +166,7 @@ func (p *Pipeline) acceptWithKeys(ctx context.Context, tx *sql.Tx, subs []Submis
 	answered := map[int]bool{}
 	for _, key := range keys {
 		i := first[key]
-		earlier, err := p.claim(ctx, tx, key, subs[i].Once.BodyHash, now)
+		earlier, err := p.claim(ctx, c, key, subs[i].Once.BodyHash, now)
 		switch {
 		case errors.Is(err, domain.ErrConflict):
 			receipts[i].Err, answered[i] = err, true
@@ -193,21 +183,21 @@ func (p *Pipeline) acceptWithKeys(ctx context.Context, tx *sql.Tx, subs []Submis
 			answered[i] = true
 		}
 	}
-	if err := p.acceptEvents(ctx, tx, subs, receipts, answered); err != nil {
+	if err := p.acceptEvents(ctx, c, subs, receipts, answered); err != nil {
 		return err
 	}
 	for _, key := range claimed {
 		i := first[key]
 		status, body := subs[i].Once.Respond(receipts[i].Events)
-		if err := p.keepResponse(ctx, tx, key, StoredResponse{status, body}); err != nil {
+		if err := p.keepResponse(ctx, c, key, StoredResponse{status, body}); err != nil {
 			return err
 		}
 	}
-	return p.answerFollowers(ctx, tx, subs, receipts, first)
+	return p.answerFollowers(ctx, c, subs, receipts, first)
 }
 
 // answerFollowers answers the submissions whose key came before in the same commit.
-func (p *Pipeline) answerFollowers(ctx context.Context, tx *sql.Tx, subs []Submission, receipts []Receipt, first map[keyRef]int) error {
+func (p *Pipeline) answerFollowers(ctx context.Context, c store.Conn, subs []Submission, receipts []Receipt, first map[keyRef]int) error {
 	for i, sub := range subs {
 		if sub.Once == nil {
 			continue
@@ -216,7 +206,7 @@ func (p *Pipeline) answerFollowers(ctx context.Context, tx *sql.Tx, subs []Submi
 		if first[key] == i {
 			continue
 		}
-		response, err := p.storedResponse(ctx, tx, key, sub.Once.BodyHash)
+		response, err := p.storedResponse(ctx, c, key, sub.Once.BodyHash)
 		switch {
 		case errors.Is(err, domain.ErrConflict):
 			receipts[i].Err = err
@@ -229,8 +219,7 @@ func (p *Pipeline) answerFollowers(ctx context.Context, tx *sql.Tx, subs []Submi
 	return nil
 }
 
-// acceptEvents inserts the events of the submissions that are not answered yet; c is nil where one
-// statement does that.
+// acceptEvents inserts the events of the submissions that are not answered yet.
 func (p *Pipeline) acceptEvents(ctx context.Context, c store.Conn, subs []Submission, receipts []Receipt, answered map[int]bool) error {
 	in := intake{now: p.db.Now()}
 	total := 0
@@ -260,7 +249,11 @@ func (p *Pipeline) acceptEvents(ctx context.Context, c store.Conn, subs []Submis
 	slices.SortFunc(in.events, func(a, b placedEvent) int {
 		return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(a.ID, b.ID))
 	})
-	result, err := p.dialect.insertEvents(ctx, c, in)
+	insert := insertEventsPostgres
+	if c.SQLite() {
+		insert = insertEventsSQLite
+	}
+	result, err := insert(ctx, c, in)
 	if err != nil {
 		return fmt.Errorf("insert events: %w", err)
 	}

@@ -221,7 +221,8 @@ func (b *bench) open(t *testing.T, id string) *sql.Tx {
 
 func (b *bench) begin(t *testing.T, id string, locked bool) *sql.Tx {
 	t.Helper()
-	tx, err := b.DB.Begin(context.WithoutCancel(t.Context()))
+	writing, _ := b.DB.Handles()
+	tx, err := writing.BeginTx(context.WithoutCancel(t.Context()), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +247,8 @@ func testFeedOverlap(t *testing.T, b *bench) {
 	}
 	w := b.Webhook(t)
 	b.Accepted(t, "evt_before")
-	bystander, err := b.DB.Begin(context.WithoutCancel(t.Context()))
+	writing, _ := b.DB.Handles()
+	bystander, err := writing.BeginTx(context.WithoutCancel(t.Context()), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -410,7 +412,8 @@ func testFeedOfManyPublishers(t *testing.T, b *bench) {
 func testFeedRestored(t *testing.T, b *bench) {
 	run := func(statement string) {
 		t.Helper()
-		tx, err := b.DB.Begin(t.Context())
+		writing, _ := b.DB.Handles()
+		tx, err := writing.BeginTx(t.Context(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

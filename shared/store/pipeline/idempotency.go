@@ -39,17 +39,13 @@ func (k keyRef) sealData() []byte {
 // returns nil; or else the answer that was given to it. domain.ErrConflict: it was used
 // with another body.
 func (p *Pipeline) claim(ctx context.Context, c store.Conn, key keyRef, bodyHash [32]byte, now time.Time) (*StoredResponse, error) {
-	result, err := c.ExecContext(ctx, `
+	n, err := c.Exec(ctx, `
 		INSERT INTO idempotency_keys (account, path, key, body_hash, status, created_at)
 		VALUES ($1, $2, $3, $4, 0, $5)
 		ON CONFLICT (account, path, key) DO UPDATE
 		SET body_hash = excluded.body_hash, status = 0, response = NULL, created_at = excluded.created_at
 		WHERE idempotency_keys.created_at <= $6`,
-		key.account, key.path, key.key[:], bodyHash[:], p.db.Moment(now), p.db.Moment(now.Add(-idempotencyWindow)))
-	if err != nil {
-		return nil, fmt.Errorf("claim idempotency key: %w", err)
-	}
-	n, err := result.RowsAffected()
+		key.account, key.path, key.key[:], bodyHash[:], c.Moment(now), c.Moment(now.Add(-idempotencyWindow)))
 	if err != nil {
 		return nil, fmt.Errorf("claim idempotency key: %w", err)
 	}
@@ -62,7 +58,7 @@ func (p *Pipeline) claim(ctx context.Context, c store.Conn, key keyRef, bodyHash
 func (p *Pipeline) storedResponse(ctx context.Context, c store.Conn, key keyRef, bodyHash [32]byte) (*StoredResponse, error) {
 	var hash, sealed []byte
 	var response StoredResponse
-	err := c.QueryRowContext(ctx, `SELECT body_hash, status, response FROM idempotency_keys
+	err := c.QueryRow(ctx, `SELECT body_hash, status, response FROM idempotency_keys
 		WHERE account = $1 AND path = $2 AND key = $3`, key.account, key.path, key.key[:]).
 		Scan(&hash, &response.Status, &sealed)
 	if err != nil {
@@ -88,7 +84,7 @@ func (p *Pipeline) keepResponse(ctx context.Context, c store.Conn, key keyRef, r
 			return fmt.Errorf("seal answer: %w", err)
 		}
 	}
-	_, err := c.ExecContext(ctx, `UPDATE idempotency_keys SET status = $1, response = $2
+	_, err := c.Exec(ctx, `UPDATE idempotency_keys SET status = $1, response = $2
 		WHERE account = $3 AND path = $4 AND key = $5`,
 		response.Status, sealed, key.account, key.path, key.key[:])
 	if err != nil {

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/envelope"
 	"waybill.dev/shared/store"
@@ -18,20 +16,11 @@ import (
 // tableEvents is partitioned by day.
 const tableEvents = "events"
 
-// postgres has the statements that are written for Postgres.
-type postgres struct{ pool *pgxpool.Pool }
-
-// eventsTable returns the partition of day.
-func (postgres) eventsTable(day time.Time) string { return store.Partition(tableEvents, day) }
-
-// insertEvents is one statement, and so one round trip and one snapshot: what is not a
+// insertEventsPostgres adds the events that are not repeats, with an outbox row each. It is one statement, and so one round trip and one snapshot: what is not a
 // repeat goes into today's partition, into the outbox with the configuration version of that
 // snapshot, and into the counts. Today's repeats are found by the primary key, which also waits for a
 // commit that is under way; yesterday's by an anti-join.
-//
-// Without a transaction it goes to the driver itself: database/sql begins a goroutine for each
-// query, and takes a connection of the pool for a new one of its own.
-func (d postgres) insertEvents(ctx context.Context, c store.Conn, in intake) (intakeResult, error) {
+func insertEventsPostgres(ctx context.Context, c store.Conn, in intake) (intakeResult, error) {
 	n := len(in.events)
 	accounts, ids := make([]string, n), make([]string, n)
 	types, times := make([]string, n), make([]string, n)
@@ -53,13 +42,7 @@ func (d postgres) insertEvents(ctx context.Context, c store.Conn, in intake) (in
 	if in.ordering {
 		into = append(into, &before)
 	}
-	var row interface{ Scan(into ...any) error }
-	if text := insertEventsSQL(in.now, in.ordering); c != nil {
-		row = c.QueryRowContext(ctx, text, args...)
-	} else {
-		row = d.pool.QueryRow(ctx, text, args...)
-	}
-	if err := row.Scan(into...); err != nil {
+	if err := c.QueryRow(ctx, insertEventsSQL(in.now, in.ordering), args...).Scan(into...); err != nil {
 		return intakeResult{}, err
 	}
 	if before != nil {
@@ -161,15 +144,4 @@ func parsePlaces(text string) (map[string]int64, error) {
 		places[account] = before
 	}
 	return places, nil
-}
-
-func (postgres) markRelayed(ctx context.Context, c store.Conn, keys []domain.EventKey, at time.Time) error {
-	times, accounts, ids := make([]time.Time, len(keys)), make([]string, len(keys)), make([]string, len(keys))
-	for i, k := range keys {
-		times[i], accounts[i], ids[i] = k.ReceivedAt, k.Account, k.ID
-	}
-	_, err := c.ExecContext(ctx, `UPDATE outbox o SET relayed_at = $4, relayed = o.relayed + 1
-		FROM unnest($1::timestamptz[], $2::text[], $3::text[]) AS s (received_at, account, id)
-		WHERE o.received_at = s.received_at AND o.account = s.account AND o.id = s.id`, times, accounts, ids, at)
-	return err
 }

@@ -122,11 +122,24 @@ func (p *Pipeline) MarkRelayed(ctx context.Context, keys []domain.EventKey, at t
 	if len(keys) == 0 {
 		return nil
 	}
-	sorted := slices.SortedFunc(slices.Values(keys), domain.EventKey.Compare)
-	err := p.db.Tx(ctx, func(tx *gorm.DB) error {
-		return p.dialect.markRelayed(ctx, store.RawConn(tx), sorted, at)
+	err := p.db.Again(ctx, func() error {
+		return p.db.Write(ctx, "", func(c store.Conn) error {
+			values := make([]any, 0, 4*len(keys))
+			for _, k := range slices.SortedFunc(slices.Values(keys), domain.EventKey.Compare) {
+				values = append(values, c.Moment(k.ReceivedAt), k.Account, k.ID, c.Moment(at))
+			}
+			return c.Batch(ctx, c.Rows(markRelayed(), values, nil)...)
+		})
 	})
 	return store.Wrap("mark events relayed", err)
+}
+
+func markRelayed() store.MultiRow {
+	return store.MultiRow{
+		Head:  "UPDATE outbox AS o SET relayed_at = s.column4, relayed = o.relayed + 1 FROM (",
+		Tail:  ") AS s WHERE o.received_at = s.column1 AND o.account = s.column2 AND o.id = s.column3",
+		Types: "timestamptz,text,text,timestamptz",
+	}
 }
 
 // OldestUnsettled returns when the oldest unsettled event was accepted; false: there is

@@ -41,7 +41,7 @@ func (p *Pipeline) RequestTest(ctx context.Context, e domain.Event, w domain.Web
 			Source: string(domain.SourceREST), Shipment: envelope.Shipment(e.Account, e.Payload),
 			Place: placeOfTest,
 		}
-		if err := tx.Table(p.dialect.eventsTable(e.ReceivedAt)).Create(&event).Error; err != nil {
+		if err := tx.Table(p.db.Conn().Partition(tableEvents, e.ReceivedAt)).Create(&event).Error; err != nil {
 			return fmt.Errorf("insert event: %w", err)
 		}
 		accepted := rollup.InsertAccepted + "VALUES (?, ?, ?, 1)"

@@ -42,7 +42,7 @@ func (p *Pipeline) CreateWebhook(ctx context.Context, w domain.Webhook, once *We
 			return p.addWebhook(ctx, tx, &created, version)
 		}
 		key := newKeyRef(w.Account, once.Path, once.Key)
-		if earlier, err = p.claim(ctx, store.RawConn(tx), key, once.BodyHash, p.db.Now()); err != nil {
+		if earlier, err = p.claim(ctx, p.db.Beneath(tx), key, once.BodyHash, p.db.Now()); err != nil {
 			return err
 		}
 		if earlier != nil {
@@ -52,7 +52,7 @@ func (p *Pipeline) CreateWebhook(ctx context.Context, w domain.Webhook, once *We
 			return err
 		}
 		status, body := once.Respond(created)
-		return p.keepResponse(ctx, store.RawConn(tx), key, StoredResponse{status, body})
+		return p.keepResponse(ctx, p.db.Beneath(tx), key, StoredResponse{status, body})
 	})
 	if errors.Is(err, errAnswered) {
 		return domain.Webhook{}, earlier, nil

@@ -18,9 +18,7 @@ const MaxExhaustedAlerts = 60
 
 // alerts finds the transitions in a transaction, and writes those that somebody is told of.
 type alerts struct {
-	work    *recordWork
-	tx      alertsTx
-	counted *tally
+	*transaction
 
 	hooks    map[domain.WebhookID]*alertedHook
 	told     map[domain.WebhookID]*toldState
@@ -73,12 +71,12 @@ func (w *recordWork) prepareAlerts() {
 }
 
 // alert tells of the transitions in what is about to be stored of health, so it comes before.
-func (w *recordWork) alert(ctx context.Context, tx alertsTx, counted *tally) error {
+func (t *transaction) alert(ctx context.Context) error {
+	w := t.work
 	if !w.tells() {
 		return nil
 	}
-	a := &alerts{work: w, tx: tx, counted: counted}
-	counted.alerts = nil
+	a := &alerts{transaction: t}
 	if err := a.read(ctx); err != nil {
 		return err
 	}
@@ -97,21 +95,22 @@ func (w *recordWork) alert(ctx context.Context, tx alertsTx, counted *tally) err
 
 // tellUsedUp adds an alert for each webhook that this transaction has made inactive because a quota of
 // deliveries is used up.
-func (w *recordWork) tellUsedUp(ctx context.Context, tx alertsTx, counted *tally) error {
-	if len(counted.disabled) == 0 {
+func (t *transaction) tellUsedUp(ctx context.Context) error {
+	if len(t.disabled) == 0 {
 		return nil
 	}
+	w := t.work
 	w.day(store.DateOf(w.now)) // the alerts are of now
-	a := &alerts{work: w, tx: tx, counted: counted}
-	ids := make([]string, len(counted.disabled))
-	for i := range counted.disabled {
-		ids[i] = string(counted.disabled[i].Webhook)
+	a := &alerts{transaction: t}
+	ids := make([]string, len(t.disabled))
+	for i := range t.disabled {
+		ids[i] = string(t.disabled[i].Webhook)
 	}
-	if err := a.readRows(ctx, tx.list(ids)); err != nil {
+	if err := a.readRows(ctx, ids); err != nil {
 		return err
 	}
-	for i := range counted.disabled {
-		h := &counted.disabled[i]
+	for i := range t.disabled {
+		h := &t.disabled[i]
 		if a.hooks[h.Webhook] == nil || slices.ContainsFunc(w.health, func(o domain.HealthChange) bool { return o.Webhook == h.Webhook && o.DisabledVersion > 0 }) {
 			continue // it is deleted, or was told to be disabled for another reason
 		}
@@ -273,7 +272,7 @@ func (a *alerts) write(ctx context.Context) error {
 	for i := range events {
 		key := events[i].Key()
 		if _, ok := added[key]; ok {
-			a.counted.alerts = append(a.counted.alerts, key)
+			a.alerts = append(a.alerts, key)
 		} else if t := of[key]; t.kind == domain.DeliveryExhausted { // it was told before
 			s := a.state(t.webhook)
 			s.told, s.leftOut = s.told-1, s.leftOut+t.leftOut
@@ -318,60 +317,53 @@ func (a *alerts) read(ctx context.Context) error {
 	for i := range a.work.exhausted {
 		ids[string(a.work.exhausted[i].Webhook)] = struct{}{}
 	}
-	list := a.tx.list(slices.Sorted(maps.Keys(ids)))
-	return a.readRows(ctx, list)
+	return a.readRows(ctx, slices.Sorted(maps.Keys(ids)))
 }
 
-func (a *alerts) readRows(ctx context.Context, list any) error {
+func (a *alerts) readRows(ctx context.Context, ids []string) error {
 	a.hooks, a.told = map[domain.WebhookID]*alertedHook{}, map[domain.WebhookID]*toldState{}
 	a.circuits, a.healths = map[domain.WebhookID]*domain.Circuit{}, map[domain.WebhookID]*domain.Health{}
-	in := " " + a.tx.in() + " "
-	err := a.tx.query(ctx, "SELECT id, account, url, events, activated_version FROM webhooks WHERE id"+in+"AND NOT deleted", func(scan scanner) error {
-		var id, events string
-		h := &alertedHook{}
-		err := scan(&id, &h.account, &h.url, &events, &h.activatedVersion)
-		h.onlyAlerts = !slices.ContainsFunc(strings.Split(events, ","), func(t string) bool { return !domain.EventType(t).Alert() })
-		a.hooks[domain.WebhookID(id)] = h
-		return err
-	}, list)
-	if err != nil {
-		return err
+	look := func(query string, each func(store.Scan) error) store.Statement {
+		return store.Statement{SQL: query + " " + a.In(), Args: []any{a.List(ids)}, Each: each}
 	}
-	err = a.tx.query(ctx, "SELECT webhook_id, failing, opened, minute, told, left_out FROM webhook_alerts WHERE webhook_id"+in, func(scan scanner) error {
-		var id string
-		var minute store.Instant
-		s := &toldState{}
-		err := scan(&id, &s.failing, &s.opened, &minute, &s.told, &s.leftOut)
-		s.minute, a.told[domain.WebhookID(id)] = minute.Time(), s
-		return err
-	}, list)
-	if err != nil {
-		return err
-	}
-	err = a.tx.query(ctx, `SELECT webhook_id, failures, failing_since, said_at, answer_at, answer_class, answer_status, answer_body
-		FROM webhook_circuits WHERE webhook_id`+in, func(scan scanner) error {
-		var id string
-		var since, said, at store.Instant
-		c, last := &domain.Circuit{}, domain.Answer{}
-		err := scan(&id, &c.Failures, &since, &said, &at, &last.Class, &last.Status, &last.Body)
-		c.FailingSince, c.SaidAt, last.At = since.Time(), said.Time(), at.Time()
-		if at != 0 {
-			c.Last = &last
-		}
-		a.circuits[domain.WebhookID(id)] = c
-		return err
-	}, list)
-	if err != nil {
-		return err
-	}
-	return a.tx.query(ctx, "SELECT webhook_id, failing_since, disabled_version FROM webhook_health WHERE webhook_id"+in, func(scan scanner) error {
-		var id string
-		var since store.Instant
-		h := &domain.Health{}
-		err := scan(&id, &since, &h.DisabledVersion)
-		h.FailingSince, a.healths[domain.WebhookID(id)] = since.Time(), h
-		return err
-	}, list)
+	return a.Batch(ctx,
+		look("SELECT id, account, url, events, activated_version FROM webhooks WHERE NOT deleted AND id", func(scan store.Scan) error {
+			var id, events string
+			h := &alertedHook{}
+			err := scan(&id, &h.account, &h.url, &events, &h.activatedVersion)
+			h.onlyAlerts = !slices.ContainsFunc(strings.Split(events, ","), func(t string) bool { return !domain.EventType(t).Alert() })
+			a.hooks[domain.WebhookID(id)] = h
+			return err
+		}),
+		look("SELECT webhook_id, failing, opened, minute, told, left_out FROM webhook_alerts WHERE webhook_id", func(scan store.Scan) error {
+			var id string
+			var minute store.Instant
+			s := &toldState{}
+			err := scan(&id, &s.failing, &s.opened, &minute, &s.told, &s.leftOut)
+			s.minute, a.told[domain.WebhookID(id)] = minute.Time(), s
+			return err
+		}),
+		look(`SELECT webhook_id, failures, failing_since, said_at, answer_at, answer_class, answer_status, answer_body
+			FROM webhook_circuits WHERE webhook_id`, func(scan store.Scan) error {
+			var id string
+			var since, said, at store.Instant
+			c, last := &domain.Circuit{}, domain.Answer{}
+			err := scan(&id, &c.Failures, &since, &said, &at, &last.Class, &last.Status, &last.Body)
+			c.FailingSince, c.SaidAt, last.At = since.Time(), said.Time(), at.Time()
+			if at != 0 {
+				c.Last = &last
+			}
+			a.circuits[domain.WebhookID(id)] = c
+			return err
+		}),
+		look("SELECT webhook_id, failing_since, disabled_version FROM webhook_health WHERE webhook_id", func(scan store.Scan) error {
+			var id string
+			var since store.Instant
+			h := &domain.Health{}
+			err := scan(&id, &since, &h.DisabledVersion)
+			h.FailingSince, a.healths[domain.WebhookID(id)] = since.Time(), h
+			return err
+		}))
 }
 
 // listeners returns, by account, the webhooks that are registered for alerts.
@@ -385,13 +377,13 @@ func (a *alerts) listeners(ctx context.Context) (map[string][]listener, error) {
 	}
 	found := map[string][]listener{}
 	// LIKE is what their index has.
-	err := a.tx.query(ctx, "SELECT account, id, events FROM webhooks WHERE account "+a.tx.in()+" AND events LIKE '%waybill.%' AND NOT deleted",
-		func(scan scanner) error {
+	err := a.Query(ctx, "SELECT account, id, events FROM webhooks WHERE account "+a.In()+" AND events LIKE '%waybill.%' AND NOT deleted",
+		func(scan store.Scan) error {
 			var account, id, events string
 			err := scan(&account, &id, &events)
 			found[account] = append(found[account], listener{domain.WebhookID(id), strings.Split(events, ",")})
 			return err
-		}, a.tx.list(slices.Sorted(maps.Keys(accounts))))
+		}, a.List(slices.Sorted(maps.Keys(accounts))))
 	return found, err
 }
 
@@ -399,31 +391,42 @@ func (a *alerts) listeners(ctx context.Context) (map[string][]listener, error) {
 // that were not there.
 func (a *alerts) insert(ctx context.Context, events []domain.Event) (map[domain.EventKey]struct{}, error) {
 	at := make(map[[2]string]domain.EventKey, len(events))
-	values := make([]any, 0, 8*len(events))
+	values := make([]any, 0, 9*len(events))
 	for i := range events {
 		e := &events[i]
 		at[[2]string{e.Account, e.ID}] = e.Key()
-		values = append(values, a.tx.date(e.ReceivedAt), e.Account, e.ID, string(e.Type), e.Timestamp, e.Payload, a.tx.moment(e.ReceivedAt), string(domain.SourceWaybill))
+		values = append(values, a.Date(e.ReceivedAt), e.Account, e.ID, string(e.Type), e.Timestamp, e.Payload, a.Moment(e.ReceivedAt), string(domain.SourceWaybill))
+		values = append(values, a.xact...)
+	}
+	m := store.MultiRow{
+		Head:  "INSERT INTO events (day, account, id, type, occurred_at, payload, received_at, source) ",
+		Tail:  " ON CONFLICT DO NOTHING RETURNING account, id",
+		Types: "date,text,text,text,text,bytea,timestamptz,text",
+	}
+	if a.SQLite() {
+		m.Head, m.Types = "INSERT INTO events (day, account, id, type, occurred_at, payload, received_at, source, xact) ", m.Types+",bigint"
 	}
 	added := make(map[domain.EventKey]struct{}, len(events))
-	err := a.eachChunk(ctx, "INSERT INTO events (day, account, id, type, occurred_at, payload, received_at, source, xact) VALUES ",
-		a.tx.xact(), " ON CONFLICT DO NOTHING RETURNING account, id", 8, values, func(scan scanner) error {
-			var account, id string
-			err := scan(&account, &id)
-			added[at[[2]string{account, id}]] = struct{}{}
-			return err
-		})
+	err := a.Batch(ctx, a.Rows(m, values, func(scan store.Scan) error {
+		var account, id string
+		err := scan(&account, &id)
+		added[at[[2]string{account, id}]] = struct{}{}
+		return err
+	})...)
 	if err != nil {
 		return nil, err
 	}
 	values = values[:0]
 	for i := range events {
 		if _, ok := added[events[i].Key()]; ok {
-			values = append(values, a.tx.moment(events[i].ReceivedAt), events[i].Account, events[i].ID)
+			values = append(values, a.Moment(events[i].ReceivedAt), events[i].Account, events[i].ID)
 		}
 	}
-	return added, a.eachChunk(ctx, "INSERT INTO outbox (received_at, account, id, version, relayed) VALUES ",
-		"(SELECT version FROM config_version), -1", "", 3, values, nil)
+	return added, a.Batch(ctx, a.Rows(store.MultiRow{
+		Head:  "INSERT INTO outbox (received_at, account, id, version, relayed) SELECT column1, column2, column3, (SELECT version FROM config_version), -1 FROM (",
+		Tail:  ") AS v",
+		Types: "timestamptz,text,text",
+	}, values, nil)...)
 }
 
 // keep stores what was told of webhooks.
@@ -431,42 +434,13 @@ func (a *alerts) keep(ctx context.Context) error {
 	var values []any
 	for _, id := range slices.Sorted(maps.Keys(a.told)) { // in one order, so that nobody waits crosswise
 		if s := a.told[id]; s.changed {
-			values = append(values, string(id), s.failing, s.opened, a.tx.moment(s.minute), s.told, s.leftOut, a.tx.moment(a.work.now))
+			values = append(values, string(id), s.failing, s.opened, a.Moment(s.minute), s.told, s.leftOut, a.Moment(a.work.now))
 		}
 	}
-	return a.eachChunk(ctx, "INSERT INTO webhook_alerts (webhook_id, failing, opened, minute, told, left_out, updated_at) VALUES ", "",
-		` ON CONFLICT (webhook_id) DO UPDATE SET failing = excluded.failing, opened = excluded.opened, minute = excluded.minute,
-			told = excluded.told, left_out = excluded.left_out, updated_at = excluded.updated_at`, 7, values, nil)
-}
-
-// alertRows is how many rows a statement of alerts has at most: a record transaction must not become longer by
-// three round trips for each webhook that fails.
-const alertRows = 500
-
-// eachChunk runs the statement head VALUES (…), (…) tail, for alertRows rows at a time. values has the rows one after the
-// other, each of so many columns. rest is SQL that is added to every row, or empty. each reads what is returned.
-func (a *alerts) eachChunk(ctx context.Context, head, rest, tail string, columns int, values []any, each func(scanner) error) error {
-	for chunk := range slices.Chunk(values, alertRows*columns) {
-		var text strings.Builder
-		text.WriteString(head)
-		for i := range chunk {
-			switch {
-			case i == 0:
-				text.WriteString("(")
-			case i%columns == 0:
-				text.WriteString("), (")
-			default:
-				text.WriteString(", ")
-			}
-			text.WriteString("$" + strconv.Itoa(i+1))
-			if rest != "" && i%columns == columns-1 {
-				text.WriteString(", " + rest)
-			}
-		}
-		text.WriteString(")" + tail)
-		if err := a.tx.query(ctx, text.String(), each, chunk...); err != nil {
-			return err
-		}
-	}
-	return nil
+	return a.Batch(ctx, a.Rows(store.MultiRow{
+		Head: "INSERT INTO webhook_alerts (webhook_id, failing, opened, minute, told, left_out, updated_at) ",
+		Tail: ` ON CONFLICT (webhook_id) DO UPDATE SET failing = excluded.failing, opened = excluded.opened, minute = excluded.minute,
+			told = excluded.told, left_out = excluded.left_out, updated_at = excluded.updated_at`,
+		Types: "text,boolean,boolean,timestamptz,bigint,bigint,timestamptz",
+	}, values, nil)...)
 }

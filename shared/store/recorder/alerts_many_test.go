@@ -17,9 +17,9 @@ import (
 	"waybill.dev/shared/store/storetest"
 )
 
-// Webhooks that begin to fail at once take hardly more round trips to Postgres than one of them, so they are told
-// in time even if each takes a millisecond more: the transaction has 20 s. The record stage writes 1200 of them at
-// a time at most.
+// Webhooks that begin to fail at once take no more round trips to Postgres than one of them, so the transaction that tells
+// of them, which has 20 s, ends in time even if each takes a millisecond more. The record stage writes 1200 of them at a
+// time at most.
 func TestManyAlertsAtOnce(t *testing.T) {
 	t.Parallel()
 	var turns atomic.Int64
@@ -38,16 +38,13 @@ func TestManyAlertsAtOnce(t *testing.T) {
 		if err != nil || len(result.Alerts) != len(hooks) {
 			t.Fatalf("%d alerts of %d webhooks: %v", len(result.Alerts), len(hooks), err)
 		}
-		took := time.Since(began)
-		t.Logf("%d webhooks: %d round trips, %v", len(hooks), turns.Load()-before, took)
-		if took > 10*time.Second {
-			t.Errorf("%d webhooks took %v", len(hooks), took)
-		}
-		return turns.Load() - before
+		took := turns.Load() - before
+		t.Logf("%d webhooks: %d round trips, %v", len(hooks), took, time.Since(began))
+		return took
 	}
 	record(b.Webhook(t)) // statements are prepared
 	few := record(b.Webhook(t))
-	if got := record(hooks...); got > few+80 {
+	if got := record(hooks...); got > few+10 { // the server answers in parts before it was told all
 		t.Errorf("%d webhooks took %d round trips, one of them %d", many, got, few)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/metering"
 )
 
@@ -81,36 +82,11 @@ func (o *owners) notMetered(consumer string, now time.Time) {
 // meter counts the deliveries of a transaction. The methods of a nil meter do nothing.
 type meter struct {
 	owners  *owners
-	conn    meteringConn
+	conn    store.Conn
 	now     time.Time
 	buckets map[string]string // of metered consumers
 	had     map[domain.DeliveryID]struct{}
 	counts  map[metering.HourKey]metering.Count
-}
-
-// meteringConn is a transaction of either database, for the tables of metering.
-type meteringConn struct{ alertsTx }
-
-// Exec implements metering.Conn.
-func (c meteringConn) Exec(ctx context.Context, query string, args ...any) error {
-	_, err := c.exec(ctx, query, args...)
-	return err
-}
-
-// Query implements metering.Conn.
-func (c meteringConn) Query(ctx context.Context, query string, each func(func(...any) error) error, args ...any) error {
-	return c.query(ctx, query, func(scan scanner) error { return each(scan) }, args...)
-}
-
-// Moment implements metering.Conn.
-func (c meteringConn) Moment(at time.Time) any { return c.moment(at) }
-
-// Share implements metering.Conn.
-func (c meteringConn) Share(table string) string {
-	if _, lite := c.alertsTx.(sqliteAlerts); lite {
-		return ""
-	}
-	return " FOR SHARE OF " + table
 }
 
 // delivered calls each for the outcomes that are deliveries, and no tests.
@@ -127,13 +103,13 @@ func (w *recordWork) delivered(each func(day time.Time, o *domain.Outcome)) {
 }
 
 // newMeter returns what counts the deliveries in w; nil: none of them are counted.
-func newMeter(ctx context.Context, o *owners, tx alertsTx, w *recordWork) (*meter, error) {
+func newMeter(ctx context.Context, o *owners, c store.Conn, w *recordWork) (*meter, error) {
 	webhooks := map[domain.WebhookID]struct{}{}
 	w.delivered(func(_ time.Time, o *domain.Outcome) { webhooks[o.Webhook] = struct{}{} })
 	if len(webhooks) == 0 {
 		return nil, nil
 	}
-	m := &meter{owners: o, conn: meteringConn{tx}, now: w.now, buckets: map[string]string{}, had: map[domain.DeliveryID]struct{}{}, counts: map[metering.HourKey]metering.Count{}}
+	m := &meter{owners: o, conn: c, now: w.now, buckets: map[string]string{}, had: map[domain.DeliveryID]struct{}{}, counts: map[metering.HourKey]metering.Count{}}
 	unknown, consumers := o.sort(webhooks, w.now)
 	for range 2 { // the second time for those that were forgotten to make room for the others
 		if len(unknown) == 0 {
@@ -162,12 +138,12 @@ func (m *meter) find(ctx context.Context, webhooks []string) error {
 	for _, id := range webhooks {
 		found[domain.WebhookID(id)] = "" // what is not there is nobody's
 	}
-	err := m.conn.query(ctx, "SELECT id, coalesce(consumer_id, '') FROM webhooks WHERE id "+m.conn.in(), func(scan scanner) error {
+	err := m.conn.Query(ctx, "SELECT id, coalesce(consumer_id, '') FROM webhooks WHERE id "+m.conn.In(), func(scan store.Scan) error {
 		var id, consumer string
 		err := scan(&id, &consumer)
 		found[domain.WebhookID(id)] = consumer
 		return err
-	}, m.conn.list(webhooks))
+	}, m.conn.List(webhooks))
 	if err != nil {
 		return fmt.Errorf("read owners of webhooks: %w", err)
 	}
@@ -177,14 +153,14 @@ func (m *meter) find(ctx context.Context, webhooks []string) error {
 
 // look finds out for which consumers deliveries are counted.
 func (m *meter) look(ctx context.Context, consumers []string) error {
-	query := `SELECT k.id, k.bucket_id FROM key_consumers k WHERE k.id ` + m.conn.in() + `
+	query := `SELECT k.id, k.bucket_id FROM key_consumers k WHERE k.id ` + m.conn.In() + `
 		AND EXISTS (SELECT 1 FROM meters m WHERE m.bucket_id = k.bucket_id AND m.event_type = '` + domain.EventDeliveries + `')`
-	err := m.conn.query(ctx, query, func(scan scanner) error {
+	err := m.conn.Query(ctx, query, func(scan store.Scan) error {
 		var id, bucket string
 		err := scan(&id, &bucket)
 		m.buckets[id] = bucket
 		return err
-	}, m.conn.list(consumers))
+	}, m.conn.List(consumers))
 	if err != nil {
 		return fmt.Errorf("look for meters of deliveries: %w", err)
 	}
@@ -211,12 +187,12 @@ func (m *meter) before(ctx context.Context, w *recordWork) error {
 	})
 	for at, ids := range places {
 		slices.Sort(ids)
-		err := m.conn.query(ctx, metered(m.conn), func(scan scanner) error {
+		err := m.conn.Query(ctx, metered(m.conn), func(scan store.Scan) error {
 			var id string
 			err := scan(&id)
 			m.had[domain.DeliveryID(id)] = struct{}{}
 			return err
-		}, m.conn.list(ids), at.account, m.conn.date(at.day))
+		}, m.conn.List(ids), at.account, m.conn.Date(at.day))
 		if err != nil {
 			return fmt.Errorf("look for deliveries that were counted: %w", err)
 		}
@@ -226,8 +202,8 @@ func (m *meter) before(ctx context.Context, w *recordWork) error {
 
 // metered selects those of an account's deliveries of a day that had a success. The primary key begins with
 // the account: without it, all deliveries are read for each transaction.
-func metered(tx alertsTx) string {
-	return `SELECT d.id FROM deliveries d WHERE d.id ` + tx.in() + ` AND d.account = $2 AND d.day = $3 AND (d.attempt_status BETWEEN 200 AND 299
+func metered(c store.Conn) string {
+	return `SELECT d.id FROM deliveries d WHERE d.id ` + c.In() + ` AND d.account = $2 AND d.day = $3 AND (d.attempt_status BETWEEN 200 AND 299
 		OR EXISTS (SELECT 1 FROM attempts a WHERE a.day = $3 AND a.delivery_id = d.id AND a.status BETWEEN 200 AND 299))`
 }
 
@@ -257,7 +233,7 @@ func (m *meter) write(ctx context.Context) ([]domain.HealthChange, error) {
 	if m == nil || len(m.counts) == 0 {
 		return nil, nil
 	}
-	if err := metering.AddTo(ctx, m.conn, m.counts); err != nil {
+	if err := metering.Add(ctx, m.conn, m.counts); err != nil {
 		return nil, err
 	}
 	consumers := map[string]struct{}{}
@@ -308,8 +284,8 @@ func (m *meter) usedUp(ctx context.Context, e *metering.Entitled) (until time.Ti
 // disable disables the webhooks of a consumer that are active.
 func (m *meter) disable(ctx context.Context, consumer string, until time.Time) ([]domain.HealthChange, error) {
 	var list []domain.HealthChange
-	err := m.conn.query(ctx, `SELECT w.id, w.version FROM webhooks w LEFT JOIN webhook_health h ON h.webhook_id = w.id
-		WHERE w.consumer_id = $1 AND w.active AND NOT w.deleted AND coalesce(h.disabled_version, 0) < w.activated_version ORDER BY w.id`, func(scan scanner) error {
+	err := m.conn.Query(ctx, `SELECT w.id, w.version FROM webhooks w LEFT JOIN webhook_health h ON h.webhook_id = w.id
+		WHERE w.consumer_id = $1 AND w.active AND NOT w.deleted AND coalesce(h.disabled_version, 0) < w.activated_version ORDER BY w.id`, func(scan store.Scan) error {
 		var id string
 		c := domain.HealthChange{DisabledReason: domain.DisabledQuota, DisabledUntil: until, At: m.now}
 		err := scan(&id, &c.DisabledVersion)
@@ -322,7 +298,7 @@ func (m *meter) disable(ctx context.Context, consumer string, until time.Time) (
 	}
 	for i := range list {
 		c := &list[i]
-		_, err := m.conn.exec(ctx, healthUsedUp, string(c.Webhook), c.DisabledVersion, m.conn.moment(c.At), m.conn.moment(until), m.conn.moment(m.now))
+		_, err := m.conn.Exec(ctx, healthUsedUp, string(c.Webhook), c.DisabledVersion, m.conn.Moment(c.At), m.conn.Moment(until), m.conn.Moment(m.now))
 		if err != nil {
 			return nil, fmt.Errorf("disable webhook: %w", err)
 		}

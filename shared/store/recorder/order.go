@@ -64,21 +64,6 @@ func lastSequences(outcomes []domain.Outcome) []lastSequence {
 	return list
 }
 
-func splitSequences(list []lastSequence) (webhooks []string, shipments, last, missed []int64) {
-	for _, n := range list {
-		webhooks, shipments = append(webhooks, string(n.Webhook)), append(shipments, n.Shipment)
-		last, missed = append(last, n.Last), append(missed, n.Missed)
-	}
-	return webhooks, shipments, last, missed
-}
-
-// laterSequence returns what keeps the greater numbers; greatest is the function for that.
-func laterSequence(greatest string) string {
-	return ` ON CONFLICT (webhook_id, shipment) DO UPDATE SET sequence = ` + greatest + `(s.sequence, excluded.sequence),
-	missed = ` + greatest + `(s.missed, excluded.missed), updated_at = excluded.updated_at
-	WHERE excluded.sequence > s.sequence OR excluded.missed > s.missed`
-}
-
 // sequenceOf is what a delivery's row keeps of its number.
 func sequenceOf(o *domain.Outcome) *int64 {
 	if o.Sequence == 0 {

@@ -73,7 +73,8 @@ func testStartKnown(t *testing.T, b *bench) {
 	if got, err := b.StartOrder(t.Context(), start); err != nil || got != start {
 		t.Fatalf("noted %+v, %v", got, err)
 	}
-	tx, err := b.DB.Begin(t.Context())
+	writing, _ := b.DB.Handles()
+	tx, err := writing.BeginTx(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,7 +66,7 @@ func (r *Recorder) recordOnce(ctx context.Context, work *recordWork, missing []t
 			return RecordResult{}, missing, err
 		}
 	}
-	result, err := r.dialect.record(ctx, work)
+	result, err := r.write(ctx, work)
 	result.Outdated = work.outdated
 	if store.MissingPartition(err) {
 		missing = work.dayList()
@@ -152,18 +152,6 @@ const circuitSaid = `
 		answer_body = CASE WHEN excluded.answer_at IS NULL THEN c.answer_body ELSE excluded.answer_body END,
 		answer_at = coalesce(excluded.answer_at, c.answer_at)
 	WHERE c.said_at <= excluded.said_at`
-
-// circuitValues returns the parameters of circuitSaid.
-func circuitValues(h *domain.HealthChange, moment func(time.Time) any) []any {
-	c, last := h.Circuit, domain.Answer{}
-	if c.Last != nil {
-		last = *c.Last
-	}
-	return []any{
-		string(h.Webhook), moment(c.OpenSince), c.Failures, moment(c.FailingSince), moment(c.NextProbeAt), moment(c.SaidAt),
-		moment(last.At), plainText(string(last.Class)), last.Status, plainText(last.Body),
-	}
-}
 
 // healthCertificate stores what a connection saw of a receiver's certificate, unless it was seen
 // in an earlier state of the webhook than what is stored.

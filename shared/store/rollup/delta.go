@@ -41,10 +41,9 @@ type Backlog struct {
 
 // Backlog returns what is not merged yet.
 func (r *Rollups) Backlog(ctx context.Context) (Backlog, error) {
-	_, reading := r.db.Handles()
 	var b Backlog
 	var oldest store.Instant
-	err := reading.QueryRowContext(ctx, `SELECT count(*), coalesce(sum(length(counts)), 0), min(minute) FROM rollup_deltas`).
+	err := r.db.Conn().QueryRow(ctx, `SELECT count(*), coalesce(sum(length(counts)), 0), min(minute) FROM rollup_deltas`).
 		Scan(&b.Deltas, &b.Bytes, &oldest)
 	b.Oldest = oldest.Time()
 	return b, store.Wrap("measure rollup deltas", err)

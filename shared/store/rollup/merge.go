@@ -32,19 +32,21 @@ func (r *Rollups) Merge(ctx context.Context) (merged int, more bool, err error) 
 }
 
 func (r *Rollups) merge(ctx context.Context) (merged int, more bool, err error) {
-	tx, err := r.db.Begin(ctx)
-	if err != nil {
-		return 0, false, err
-	}
-	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
-	if err := r.dialect.alone(ctx, tx); err != nil {
-		return 0, false, err
-	}
-	ids, more, err := r.choose(ctx, tx)
+	// Again, a plan that was made while rollups was empty would read all of it.
+	first := fmt.Sprintf("SET LOCAL enable_seqscan = off; SELECT pg_advisory_xact_lock(%d)", int64(mergeLock))
+	err = r.db.Write(ctx, first, func(c store.Conn) error {
+		merged, more, err = mergeIn(ctx, c)
+		return err
+	})
+	return merged, more, err
+}
+
+func mergeIn(ctx context.Context, c store.Conn) (merged int, more bool, err error) {
+	ids, more, err := choose(ctx, c)
 	if err != nil || len(ids) == 0 {
 		return 0, false, err
 	}
-	deltas, err := r.dialect.take(ctx, tx, ids)
+	deltas, err := take(ctx, c, ids)
 	if err != nil {
 		return 0, false, fmt.Errorf("take deltas: %w", err)
 	}
@@ -58,40 +60,33 @@ func (r *Rollups) merge(ctx context.Context) (merged int, more bool, err error) 
 	}
 	slices.SortFunc(keys, compareRows)
 	for part := range slices.Chunk(keys, store.BatchRows) {
-		if err := r.dialect.stored(ctx, tx, part, counts); err != nil {
+		if err := stored(ctx, c, part, counts); err != nil {
 			return 0, false, fmt.Errorf("read rollups: %w", err)
 		}
-		if err := r.dialect.put(ctx, tx, part, counts); err != nil {
+		if err := put(ctx, c, part, counts); err != nil {
 			return 0, false, fmt.Errorf("write rollups: %w", err)
 		}
 	}
-	return len(deltas), more, tx.Commit()
+	return len(deltas), more, nil
 }
 
 // choose returns the ids of what is merged next.
-func (r *Rollups) choose(ctx context.Context, c store.Conn) (ids []int64, more bool, err error) {
+func choose(ctx context.Context, c store.Conn) (ids []int64, more bool, err error) {
 	most, room := mergeDeltas, mergeBytesPostgres
-	if r.db.SQLite() {
+	if c.SQLite() {
 		most, room = mergeDeltasOnSQLite, mergeBytesSQLite
 	}
-	rows, err := c.QueryContext(ctx, `SELECT id, coalesce(length(counts), 0) FROM rollup_deltas ORDER BY id LIMIT $1`, most)
-	if err != nil {
-		return nil, false, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err = c.Query(ctx, `SELECT id, coalesce(length(counts), 0) FROM rollup_deltas ORDER BY id LIMIT $1`, func(scan store.Scan) error {
 		var id int64
 		var size int
-		if err := rows.Scan(&id, &size); err != nil {
-			return nil, false, err
+		err := scan(&id, &size)
+		if more = more || len(ids) > 0 && room < size; !more {
+			room -= size
+			ids = append(ids, id)
 		}
-		if len(ids) > 0 && room < size {
-			return ids, true, nil
-		}
-		room -= size
-		ids = append(ids, id)
-	}
-	return ids, len(ids) == most, rows.Err()
+		return err
+	}, most)
+	return ids, more || len(ids) == most, err
 }
 
 // sum adds deltas up to the rows that they change.

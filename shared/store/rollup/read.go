@@ -3,7 +3,6 @@ package rollup
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"fmt"
 	"slices"
 	"time"
@@ -54,16 +53,16 @@ func (r *Row) Failed() int64 { return r.Attempts - r.Succeeded }
 func (r *Rollups) Read(ctx context.Context, account string, queries ...Query) ([][]Row, error) {
 	answers := make([]answer, len(queries))
 	err := r.db.Snapshot(ctx, func(tx *gorm.DB) error {
-		c := store.RawConn(tx)
+		c := r.db.Beneath(tx)
 		for i, q := range queries {
 			answers[i] = answer{Query: q, account: account, rows: map[answerKey]*Row{}}
 			for _, part := range q.cover() {
-				if err := r.readPart(ctx, c, &answers[i], part); err != nil {
+				if err := readPart(ctx, c, &answers[i], part); err != nil {
 					return err
 				}
 			}
 		}
-		return r.readDeltas(ctx, c, account, answers)
+		return readDeltas(ctx, c, account, answers)
 	})
 	if err != nil {
 		return nil, store.Wrap("read rollups", err)
@@ -134,26 +133,18 @@ const ofEachWebhook = `WITH RECURSIVE w (id) AS (
 	FROM w CROSS JOIN rollups r
 	WHERE r.account = $1 AND r.webhook_id = w.id AND r.step = $3 AND r.start >= $4 AND r.start < $5`
 
-func (r *Rollups) readPart(ctx context.Context, c store.Conn, a *answer, p part) error {
+func readPart(ctx context.Context, c store.Conn, a *answer, p part) error {
 	query := ofWebhook
 	if a.By == ByWebhook && a.Webhook == "" {
 		query = ofEachWebhook
 	}
-	rows, err := c.QueryContext(ctx, query, a.account, string(a.Webhook), int(p.step),
-		r.db.Moment(timeOf(p.from)), r.db.Moment(timeOf(p.until)))
-	if err != nil {
-		return err
-	}
-	return scanRollups(rows, func(key rowKey, counts *Counts) error { return a.add(key.Key, counts) })
+	return c.Query(ctx, query, scanRollups(func(key rowKey, counts *Counts) error { return a.add(key.Key, counts) }),
+		a.account, string(a.Webhook), int(p.step), c.Moment(timeOf(p.from)), c.Moment(timeOf(p.until)))
 }
 
-func (r *Rollups) readDeltas(ctx context.Context, c store.Conn, account string, answers []answer) error {
-	rows, err := c.QueryContext(ctx, `SELECT id, account, event_type, minute, events, counts FROM rollup_deltas
-		WHERE account = '' OR account = $1`, account)
-	if err != nil {
-		return err
-	}
-	deltas, err := scanDeltas(rows)
+func readDeltas(ctx context.Context, c store.Conn, account string, answers []answer) error {
+	var deltas []delta
+	err := c.Query(ctx, "SELECT "+deltaColumns+" FROM rollup_deltas WHERE account = '' OR account = $1", scanDeltas(&deltas), account)
 	if err != nil {
 		return err
 	}
@@ -173,14 +164,13 @@ func (r *Rollups) readDeltas(ctx context.Context, c store.Conn, account string, 
 	return nil
 }
 
-func scanRollups(rows *sql.Rows, each func(rowKey, *Counts) error) error {
-	defer rows.Close()
-	for rows.Next() {
+func scanRollups(each func(rowKey, *Counts) error) func(store.Scan) error {
+	return func(scan store.Scan) error {
 		var key rowKey
 		var counts Counts
 		var start, last store.Instant
 		var latency []byte
-		err := rows.Scan(&key.Account, &key.Webhook, &key.step, &start, &key.Type, &key.Class,
+		err := scan(&key.Account, &key.Webhook, &key.step, &start, &key.Type, &key.Class,
 			&counts.Events, &counts.Deliveries, &counts.Attempts, &last, &latency)
 		if err != nil {
 			return err
@@ -189,11 +179,8 @@ func scanRollups(rows *sql.Rows, each func(rowKey, *Counts) error) error {
 		if counts.Latency, err = decodeHistogram(latency); err != nil {
 			return err
 		}
-		if err := each(key, &counts); err != nil {
-			return err
-		}
+		return each(key, &counts)
 	}
-	return rows.Err()
 }
 
 // answer gathers the rows of a query.

@@ -9,7 +9,6 @@
 package rollup
 
 import (
-	"context"
 	"time"
 
 	"waybill.dev/shared/domain"
@@ -17,31 +16,10 @@ import (
 )
 
 // Rollups reads and merges the counts.
-type Rollups struct {
-	db      *store.Store
-	dialect dialect
-}
-
-// dialect is where the statements on Postgres and SQLite differ.
-type dialect interface {
-	// take removes the deltas of these ids and returns them.
-	take(ctx context.Context, c store.Conn, ids []int64) ([]delta, error)
-	// stored adds what the rows of keys hold to their counts.
-	stored(ctx context.Context, c store.Conn, keys []rowKey, into map[rowKey]*Counts) error
-	put(ctx context.Context, c store.Conn, keys []rowKey, counts map[rowKey]*Counts) error
-	// alone keeps other merges out until the transaction ends.
-	alone(ctx context.Context, c store.Conn) error
-}
+type Rollups struct{ db *store.Store }
 
 // New returns the counts of an open database.
-func New(db *store.Store) *Rollups {
-	r := &Rollups{db: db, dialect: postgres{}}
-	if statements := db.Statements(); statements != nil {
-		statements.Add(sqliteTake)
-		r.dialect = sqlite{db: db, statements: statements}
-	}
-	return r
-}
+func New(db *store.Store) *Rollups { return &Rollups{db} }
 
 // Key is what is counted apart.
 type Key struct {

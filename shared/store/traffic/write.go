@@ -119,7 +119,7 @@ func (t *Traffic) write(tx *gorm.DB, b *Batch, rows []requestRow) error {
 			return err
 		}
 	}
-	if err := metering.Add(tx.Statement.Context, t.db, tx, b.Meters); err != nil {
+	if err := metering.Add(tx.Statement.Context, t.db.Beneath(tx), b.Meters); err != nil {
 		return err
 	}
 	if len(rows) == 0 {

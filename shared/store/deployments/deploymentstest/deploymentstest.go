@@ -77,7 +77,8 @@ func (d Deployed) put(execute func(query string, args ...any), now any) {
 func inTx(tb testing.TB, db *store.Store, do func(execute func(query string, args ...any))) {
 	tb.Helper()
 	ctx := context.WithoutCancel(tb.Context())
-	tx, err := db.Begin(ctx)
+	writing, _ := db.Handles()
+	tx, err := writing.BeginTx(ctx, nil)
 	if err != nil {
 		tb.Fatal(err)
 	}

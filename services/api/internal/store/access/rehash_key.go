@@ -10,12 +10,9 @@ import (
 
 // HasKeys tells whether there is any API key.
 func (a *Access) HasKeys(ctx context.Context) (bool, error) {
-	_, reading := a.db.Handles()
 	var has bool
-	if err := reading.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM api_keys)").Scan(&has); err != nil {
-		return false, store.Wrap("look for keys", err)
-	}
-	return has, nil
+	err := a.db.Conn().QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM api_keys)").Scan(&has)
+	return has, store.Wrap("look for keys", err)
 }
 
 // RehashKey gives a key another hash, of the same key under another pepper, and seals its
