@@ -181,7 +181,7 @@ func (p *Pipeline) take(tx *gorm.DB, step *jobStep) (sent int, err error) {
 }
 
 // ask inserts the requests of a page and notes what is to be answered. A request's id is the
-// job's, a dash, the delivery's.
+// job's, a dash, the delivery's: of two who ask for a page at the same time, one meets the other's id, or its delivery.
 func (p *Pipeline) ask(tx *gorm.DB, step *jobStep) (int, error) {
 	job := step.job
 	result := tx.Exec(`
@@ -189,7 +189,7 @@ func (p *Pipeline) ask(tx *gorm.DB, step *jobStep) (int, error) {
 		SELECT ? || '-' || d.id, ?, d.account, d.webhook_id, d.event_id, d.event_type, d.day, d.id, d.test, ?
 		FROM deliveries d
 		WHERE d.account = ? AND d.day = ? AND d.id IN ? AND d.updated_at <= ? AND d.status <> 'pending' AND NOT `+sqlUnsendable+` AND `+sqlKept+`
-		ON CONFLICT (delivery_id) DO NOTHING`,
+		ON CONFLICT DO NOTHING`,
 		job.ID, job.Kind, store.InstantOf(p.db.Now()), job.Account, step.day, step.ids, job.AsOf)
 	if result.Error != nil || result.RowsAffected == 0 {
 		return 0, result.Error
