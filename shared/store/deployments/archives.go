@@ -42,8 +42,7 @@ func (d *Deployments) Kept() int64 { return d.kept.Load() }
 // count notes what Kept returns. It reads an index entry for each archive, once an hour.
 func (d *Deployments) count(ctx context.Context) error {
 	var kept int64
-	_, reading := d.db.Handles()
-	err := reading.QueryRowContext(ctx, "SELECT COALESCE(SUM(size), 0) FROM gateway_sources WHERE size > 0").Scan(&kept)
+	err := d.db.Conn().QueryRow(ctx, "SELECT COALESCE(SUM(size), 0) FROM gateway_sources WHERE size > 0").Scan(&kept)
 	d.kept.Store(kept)
 	return err
 }
