@@ -124,6 +124,10 @@ type Manager struct {
 	AcceptedOn time.Time
 }
 
+// MaxManaged is how many consumers an account may name one person as a manager of. So what others
+// name a person for does not make that person's sign-in dear.
+const MaxManaged = 1000
+
 // FoldEmail returns an email address as addresses are compared: with its ASCII letters, and no others, in
 // lower case.
 func FoldEmail(address string) string {

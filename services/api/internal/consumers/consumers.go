@@ -167,7 +167,7 @@ func (h *handlers) create(c *web.Call) error {
 	said.Apply(&consumer)
 	made, err := h.store.CreateConsumer(c.Context(), consumer, said.managers, said.keys)
 	if c.KeysChanged(err) != nil {
-		return web.Taken(err, "There is a consumer of this name in the bucket already, or one of the keys is in use.")
+		return managers.Named(web.Taken(err, "There is a consumer of this name in the bucket already, or one of the keys is in use."))
 	}
 	shown := parts{keys: len(said.keys) > 0, managers: len(said.managers) > 0, format: keys.Visible}
 	return c.Created(web.PathIn(consumer.Account, "key-buckets", consumer.Bucket, "consumers", made.Name), shown.view(made))

@@ -4,6 +4,8 @@ package managers
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/mail"
 	"slices"
@@ -110,6 +112,14 @@ func ReadAll(f *input.Form) []domain.Manager {
 	return managers
 }
 
+// Named tells a person whom the account names too often from other errors.
+func Named(err error) error {
+	if errors.Is(err, domain.ErrLimit) {
+		return web.Conflict(fmt.Sprintf("The account names this person as a manager %d times, which is as often as it may.", domain.MaxManaged))
+	}
+	return err
+}
+
 // validEmail reports whether text is a bare address, with nothing around it.
 func validEmail(text string) bool {
 	address, err := mail.ParseAddress(text)
@@ -135,7 +145,7 @@ func (h *handlers) create(c *web.Call) error {
 	}
 	made, err := h.store.CreateManager(c.Context(), ref, m)
 	if err != nil {
-		return web.Taken(err, "The consumer has this manager already.")
+		return Named(web.Taken(err, "The consumer has this manager already."))
 	}
 	return c.Created(web.PathIn(ref.Account, "key-buckets", ref.Bucket, "consumers", ref.Consumer, "managers", made.ID), View(made))
 }

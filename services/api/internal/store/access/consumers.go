@@ -71,7 +71,7 @@ type ConsumerView struct {
 
 // CreateConsumer stores c in its bucket with managers and keys; ids and times are the
 // store's. The keys are returned in full. ErrConflict: the bucket has a consumer of that
-// name, or a key is known; ErrNotFound: there is no such bucket.
+// name, or a key is known; ErrLimit: see CreateManager; ErrNotFound: there is no such bucket.
 func (a *Access) CreateConsumer(ctx context.Context, c domain.Consumer, managers []domain.Manager, keys []domain.APIKey) (ConsumerView, error) {
 	var view ConsumerView
 	err := a.db.Tx(ctx, func(tx *gorm.DB) error {
@@ -91,7 +91,7 @@ func (a *Access) CreateConsumer(ctx context.Context, c domain.Consumer, managers
 		if view.Keys, err = a.insertKeys(tx, bucket, row.ID, keys, now); err != nil {
 			return err
 		}
-		if view.Managers, err = insertManagers(ctx, tx, row.ID, managers, now); err != nil {
+		if view.Managers, err = insertManagers(ctx, tx, bucket.Account, row.ID, managers, now); err != nil {
 			return err
 		}
 		resources := []domain.Resource{bucketResource(bucket), consumerResource(view.Consumer)}

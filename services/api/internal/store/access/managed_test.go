@@ -2,6 +2,7 @@ package access_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -22,6 +23,7 @@ func managedTests() storetest.Tests[*bench] {
 		"knows a person by sub or email":       testPerson,
 		"lists accounts, however many of each": testManagedAccounts,
 		"searches and pages":                   testManagedPages,
+		"bounds how often a person is named":   testManagedBound,
 	}
 }
 
@@ -172,6 +174,39 @@ func testManagedAccounts(t *testing.T, b *bench) {
 	if diff := cmp.Diff(want, b.managedAccounts(t, ada, all100())); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+}
+
+// What one account names a person for is bounded, and takes nothing from other accounts and other people.
+func testManagedBound(t *testing.T, b *bench) {
+	if _, _, err := b.CreateAccount(t.Context(), "globex", b.apiKey()); err != nil {
+		t.Fatal(err)
+	}
+	var managers []domain.Manager
+	for i := range domain.MaxManaged - 1 {
+		managers = append(managers, domain.Manager{Email: fmt.Sprintf("%d@example.com", i), Sub: "idp|ada"})
+	}
+	bucket := b.bucket(t)
+	full := domain.Consumer{Account: account, Bucket: bucket.Name, Name: "full"}
+	if _, err := b.CreateConsumer(t.Context(), full, managers, nil); err != nil {
+		t.Fatal(err)
+	}
+	c := b.consumer(t, bucket, 0)
+	b.invite(t, consumerRef(c), "ADA@example.com", "idp|ada")
+	for _, m := range []domain.Manager{{Email: "other@example.com", Sub: "idp|ada"}, {Email: "7@example.com", Sub: "idp|ada"}} {
+		if _, err := b.CreateManager(t.Context(), consumerRef(c), m); !errors.Is(err, domain.ErrLimit) {
+			t.Errorf("%+v: %v", m, err)
+		}
+		full.Name = "fuller"
+		if _, err := b.CreateConsumer(t.Context(), full, []domain.Manager{m}, nil); !errors.Is(err, domain.ErrLimit) {
+			t.Errorf("a consumer with %+v: %v", m, err)
+		}
+	}
+	b.invite(t, consumerRef(c), "grace@example.com", "idp|grace")
+	elsewhere, err := b.CreateBucket(t.Context(), domain.Bucket{Account: "globex", Name: "globex-bucket"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.invite(t, consumerRef(b.consumer(t, elsewhere, 0)), "ada@example.com", "idp|ada")
 }
 
 func testManagedPages(t *testing.T, b *bench) {

@@ -13,7 +13,8 @@ import (
 )
 
 // CreateManager adds a manager to a consumer, who is invited with that; its id and time are the
-// store's. ErrConflict: the consumer has it already.
+// store's. ErrConflict: the consumer has it already. ErrLimit: the account names the person in
+// domain.MaxManaged places.
 func (a *Access) CreateManager(ctx context.Context, ref ConsumerRef, m domain.Manager) (domain.Manager, error) {
 	var created []domain.Manager
 	err := a.db.Tx(ctx, func(tx *gorm.DB) error {
@@ -30,7 +31,7 @@ func (a *Access) CreateManager(ctx context.Context, ref ConsumerRef, m domain.Ma
 		if same > 0 {
 			return domain.ErrConflict
 		}
-		if created, err = insertManagers(ctx, tx, c.ID, []domain.Manager{m}, a.db.Now()); err != nil {
+		if created, err = insertManagers(ctx, tx, b.Account, c.ID, []domain.Manager{m}, a.db.Now()); err != nil {
 			return err
 		}
 		return a.audit.Note(ctx, tx, auditlog.ActionCreateManager, b.Account, bucketResource(b), consumerResource(c), managerResource(created[0].ID))
@@ -41,13 +42,16 @@ func (a *Access) CreateManager(ctx context.Context, ref ConsumerRef, m domain.Ma
 	return created[0], nil
 }
 
-func insertManagers(ctx context.Context, tx *gorm.DB, consumer string, managers []domain.Manager, now time.Time) ([]domain.Manager, error) {
+func insertManagers(ctx context.Context, tx *gorm.DB, account, consumer string, managers []domain.Manager, now time.Time) ([]domain.Manager, error) {
 	if len(managers) == 0 {
 		return nil, nil
 	}
 	caller, _ := auditlog.CallerOf(ctx)
 	rows, created := make([]managerRow, len(managers)), make([]domain.Manager, len(managers))
 	for i, m := range managers {
+		if err := checkManaged(tx, account, m); err != nil {
+			return nil, err
+		}
 		rows[i] = managerRow{ID: store.NewID(prefixManager, idLength), ConsumerID: consumer, Email: m.Email, Sub: m.Sub, CreatedAt: store.InstantOf(now), InvitedBy: caller.Sub}
 		created[i] = rows[i].domain()
 	}
@@ -55,6 +59,22 @@ func insertManagers(ctx context.Context, tx *gorm.DB, consumer string, managers 
 		return nil, fmt.Errorf("insert managers: %w", err)
 	}
 	return created, nil
+}
+
+// checkManaged returns ErrLimit when an account names a person as often as it may. Those that are added at
+// the same time, with one consumer perhaps, may all pass.
+func checkManaged(tx *gorm.DB, account string, m domain.Manager) error {
+	var named int64
+	who := Person{Sub: m.Sub, Email: m.Email}
+	err := tx.Table("key_managers AS m").Joins("JOIN key_consumers c ON c.id = m.consumer_id").Joins("JOIN key_buckets b ON b.id = c.bucket_id").
+		Where("b.account = ? AND "+ofPerson, append([]any{account}, who.values()...)...).Count(&named).Error
+	switch {
+	case err != nil:
+		return fmt.Errorf("count consumers of a manager: %w", err)
+	case named >= domain.MaxManaged:
+		return fmt.Errorf("the account names the person %d times: %w", named, domain.ErrLimit)
+	}
+	return nil
 }
 
 // ListManagers returns a consumer's managers and how many there are.
