@@ -10,6 +10,7 @@ import (
 
 	"waybill.dev/shared/again"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/signal"
 	"waybill.dev/shared/store/pipeline"
 )
 
@@ -35,12 +36,12 @@ type Runs struct {
 	mu     sync.RWMutex
 	runs   map[domain.DeliveryID]domain.Revision
 	asked  []string // jobs that are still to be read; "": all
-	waking chan struct{}
+	waking signal.Signal
 }
 
 // New returns Runs that know of nothing.
 func New(store Store, log *slog.Logger) *Runs {
-	return &Runs{store: store, log: log, runs: make(map[domain.DeliveryID]domain.Revision), waking: make(chan struct{}, 1)}
+	return &Runs{store: store, log: log, runs: make(map[domain.DeliveryID]domain.Revision), waking: signal.New()}
 }
 
 // Has tells whether a delivery's run was cancelled before its first attempt. First deliveries
@@ -60,10 +61,7 @@ func (r *Runs) Heard(job string) {
 	r.mu.Lock()
 	r.asked = append(r.asked, job)
 	r.mu.Unlock()
-	select {
-	case r.waking <- struct{}{}:
-	default:
-	}
+	r.waking.Give()
 }
 
 // Load reads what all cancelled jobs have left. It tries until it succeeds.

@@ -26,6 +26,15 @@ type Origin interface {
 	Abandoned()
 }
 
+// Settled is the part of an Origin whose event is in the database and settled.
+type Settled struct{}
+
+// Emitting implements Origin.
+func (Settled) Emitting() *domain.Event { return nil }
+
+// Settler implements Origin.
+func (Settled) Settler() record.Settler { return nil }
+
 // Lane is the way on which a delivery comes. It decides what the deliverer does when the delivery can't start at once.
 type Lane int
 

@@ -11,9 +11,9 @@ import (
 	"waybill.dev/services/dispatcher/internal/admission"
 	"waybill.dev/services/dispatcher/internal/deliver"
 	"waybill.dev/services/dispatcher/internal/index"
-	"waybill.dev/services/dispatcher/internal/record"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/signal"
 )
 
 const (
@@ -85,7 +85,7 @@ func (w *worker) drain(ctx context.Context, hook *index.Hook) (time.Duration, er
 	}
 	d := &drain{
 		w: w, hook: hook, progress: w.progress, place: place, fetches: fetches,
-		inFlight: admission.NewMessages(w.m.share()), ended: make(chan struct{}, 1), tasks: make(map[*bus.Message]*domain.Task), seen: make(map[domain.DeliveryID]domain.Revision),
+		inFlight: admission.NewMessages(w.m.share()), ended: signal.New(), tasks: make(map[*bus.Message]*domain.Task), seen: make(map[domain.DeliveryID]domain.Revision),
 	}
 	attending, stop := context.WithCancel(context.WithoutCancel(ctx))
 	go func() { _ = d.inFlight.Run(attending) }()
@@ -163,7 +163,7 @@ type drain struct {
 	tasks    map[*bus.Message]*domain.Task
 	seen     map[domain.DeliveryID]domain.Revision // revisions of what came in this slice
 
-	ended chan struct{} // something came to its end since the last look
+	ended signal.Signal // something came to its end since the last look
 	mu    sync.Mutex
 	// stored and abandoned count what came to its end since the last look.
 	stored, abandoned int
@@ -423,17 +423,13 @@ func (d *drain) release(messages []*bus.Message) {
 
 // fromHold is a message of a hold queue in flight.
 type fromHold struct {
+	deliver.Settled
+
 	d        *drain
 	message  *bus.Message
 	delivery domain.DeliveryID
 	rev      domain.Revision
 }
-
-// Emitting implements deliver.Origin.
-func (o *fromHold) Emitting() *domain.Event { return nil }
-
-// Settler implements deliver.Origin: the event is settled already.
-func (o *fromHold) Settler() record.Settler { return nil }
 
 // Stored implements deliver.Origin. It acknowledges what was stored before this message,
 // which stays to be confirmed: to wait for the server's word on each took a goroutine and a
@@ -452,7 +448,7 @@ func (o *fromHold) Stored() {
 	if before != nil {
 		d.inFlight.Done(before)
 	}
-	d.wake()
+	d.ended.Give()
 }
 
 // Abandoned implements deliver.Origin.
@@ -463,14 +459,7 @@ func (o *fromHold) Abandoned() {
 	d.mu.Lock()
 	d.abandoned++
 	d.mu.Unlock()
-	d.wake()
-}
-
-func (d *drain) wake() {
-	select {
-	case d.ended <- struct{}{}:
-	default:
-	}
+	d.ended.Give()
 }
 
 // ramp is how many deliveries of a draining hold queue may be under way.

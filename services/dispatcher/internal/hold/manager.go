@@ -19,6 +19,7 @@ import (
 	"waybill.dev/services/dispatcher/internal/index"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/signal"
 )
 
 // Bus keeps the hold queues.
@@ -97,7 +98,7 @@ type Manager struct {
 	workers   map[domain.WebhookID]*worker
 	announced map[domain.WebhookID]time.Time
 	running   sync.WaitGroup
-	list      chan struct{}
+	list      signal.Signal
 }
 
 // New returns a manager.
@@ -105,7 +106,7 @@ func New(options Options) *Manager {
 	m := &Manager{
 		options: options, kept: kept{options.Bus, options.Logger}, drains: make(chan struct{}, maxDrains), linger: make(chan struct{}, maxLingering), ending: make(chan struct{}, maxEnding),
 		workers: make(map[domain.WebhookID]*worker), announced: make(map[domain.WebhookID]time.Time),
-		list: make(chan struct{}, 1),
+		list: signal.New(),
 		drained: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "waybill_lane_drained_total", Help: "Deliveries that left a hold queue."}),
 		probes: prometheus.NewCounter(prometheus.CounterOpts{
@@ -137,7 +138,7 @@ func (m *Manager) Own(shard int, owned bool) {
 		}
 	}
 	m.mu.Unlock()
-	m.wakeList()
+	m.list.Give()
 }
 
 // Filled tells that a delivery was put into a hold queue here, and why.
@@ -173,7 +174,7 @@ func (m *Manager) Changed(id domain.WebhookID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if w, ok := m.workers[id]; ok {
-		w.poke()
+		w.woken.Give()
 	}
 }
 
@@ -184,14 +185,14 @@ func (m *Manager) wake(id domain.WebhookID, gently bool) {
 	}
 	w, ok := m.workers[id]
 	if !ok {
-		w = &worker{m: m, id: id, woken: make(chan struct{}, 1)}
+		w = &worker{m: m, id: id, woken: signal.New()}
 		m.workers[id] = w
 		m.begin(w)
 	}
 	if gently {
 		w.gentle.Store(true)
 	}
-	w.poke()
+	w.woken.Give()
 }
 
 // leave ends a worker whose hold queue is empty, unless the worker was woken meanwhile. must: the worker was told to
@@ -205,7 +206,7 @@ func (m *Manager) leave(w *worker, must bool) bool {
 	delete(m.workers, w.id)
 	delete(m.announced, w.id)
 	if must && m.owned[w.id.Shard()] {
-		m.wakeList()
+		m.list.Give()
 	}
 	return true
 }
@@ -279,16 +280,9 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 }
 
-func (m *Manager) wakeList() {
-	select {
-	case m.list <- struct{}{}:
-	default:
-	}
-}
-
 func (m *Manager) listQueues(ctx context.Context) {
 	if !m.options.Index.Loaded() {
-		time.AfterFunc(200*time.Millisecond, m.wakeList)
+		time.AfterFunc(200*time.Millisecond, m.list.Give)
 		return
 	}
 	held, err := m.kept.stream().State(ctx)

@@ -9,8 +9,8 @@ import (
 	"waybill.dev/services/dispatcher/internal/admission"
 	"waybill.dev/services/dispatcher/internal/deliver"
 	"waybill.dev/services/dispatcher/internal/index"
-	"waybill.dev/services/dispatcher/internal/record"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/signal"
 )
 
 const (
@@ -35,7 +35,7 @@ type worker struct {
 	m     *Manager
 	id    domain.WebhookID
 	stop  context.CancelFunc
-	woken chan struct{}
+	woken signal.Signal
 	// gentle: the receiver was down or the webhook inactive, so the drain begins with
 	// one at a time. A hold queue that only holds what was too much for a moment does not.
 	gentle atomic.Bool
@@ -45,13 +45,6 @@ type worker struct {
 	head *domain.Task
 	// progress of the draining; nil: it has not begun.
 	progress *progress
-}
-
-func (w *worker) poke() {
-	select {
-	case w.woken <- struct{}{}:
-	default:
-	}
 }
 
 // run works until the hold queue is empty or ctx is done.
@@ -227,7 +220,7 @@ func (w *worker) know(task *domain.Task) {
 func (w *worker) send(ctx context.Context, hook *index.Hook, head *delivery) error {
 	ended := make(chan bool, 1)
 	w.m.options.Deliverer.Offer(hook, &deliver.Job{
-		Task: head.task, Lane: deliver.Drained, Probe: true, Origin: single{ended},
+		Task: head.task, Lane: deliver.Drained, Probe: true, Origin: single{ended: ended},
 	})
 	select {
 	case stored := <-ended:
@@ -373,7 +366,7 @@ func (w *worker) end(ctx context.Context, ends func(*domain.Task) (domain.Change
 			continue
 		}
 		how, _ := ends(task)
-		w.m.options.Deliverer.End(&deliver.Job{Task: task, Lane: deliver.Drained, Origin: single{ended}}, how)
+		w.m.options.Deliverer.End(&deliver.Job{Task: task, Lane: deliver.Drained, Origin: single{ended: ended}}, how)
 	}
 	for range tasks {
 		select {
@@ -393,13 +386,11 @@ func (w *worker) end(ctx context.Context, ends func(*domain.Task) (domain.Change
 }
 
 // single tells once whether a job's outcome was stored.
-type single struct{ ended chan bool }
+type single struct {
+	deliver.Settled
 
-// Emitting implements deliver.Origin.
-func (s single) Emitting() *domain.Event { return nil }
-
-// Settler implements deliver.Origin: the event is settled already.
-func (s single) Settler() record.Settler { return nil }
+	ended chan bool
+}
 
 // Stored implements deliver.Origin.
 func (s single) Stored() { s.ended <- true }

@@ -10,7 +10,6 @@ import (
 
 	"waybill.dev/services/dispatcher/internal/deliver"
 	"waybill.dev/services/dispatcher/internal/index"
-	"waybill.dev/services/dispatcher/internal/record"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store/recorder"
@@ -181,7 +180,7 @@ func (s *session) loadKept(ctx context.Context) error {
 		}
 		if hook == nil {
 			for _, k := range list {
-				s.m.options.Deliverer.End(&deliver.Job{Task: k.task, Origin: orphan{s, k.task}}, domain.ChangeDeleted)
+				s.m.options.Deliverer.End(&deliver.Job{Task: k.task, Origin: orphan{s: s, task: k.task}}, domain.ChangeDeleted)
 			}
 			continue
 		}
@@ -251,15 +250,11 @@ func (s *session) find(ctx context.Context, id domain.WebhookID) (*index.Hook, e
 
 // orphan is a delivery of a webhook that was deleted.
 type orphan struct {
+	deliver.Settled
+
 	s    *session
 	task *domain.Task
 }
-
-// Emitting implements deliver.Origin.
-func (orphan) Emitting() *domain.Event { return nil }
-
-// Settler implements deliver.Origin: the event is settled already.
-func (orphan) Settler() record.Settler { return nil }
 
 // Stored implements deliver.Origin.
 func (o orphan) Stored() { go o.s.clear(o.task.Webhook, o.task.Delivery, math.MaxInt64) }

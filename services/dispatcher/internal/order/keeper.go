@@ -6,10 +6,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
-
 	"waybill.dev/services/dispatcher/internal/admission"
 	"waybill.dev/services/dispatcher/internal/pending"
+	"waybill.dev/shared/again"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/store/recorder"
@@ -76,35 +75,20 @@ func (k *keeper) now() *session {
 }
 
 func (k *keeper) run(ctx context.Context) {
-	wait := backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(100*time.Millisecond), backoff.WithMaxInterval(2*time.Second), backoff.WithMaxElapsedTime(0))
-	failing := false
-	for ctx.Err() == nil {
-		s := newSession(k.m, k.account)
-		k.mu.Lock()
-		k.session = s
-		k.mu.Unlock()
-		err := s.run(ctx, func() {
-			if failing {
-				k.m.options.Logger.Info("the order of an account is kept again", "account", k.account)
+	_ = again.Do(ctx, again.Loop{
+		First: 100 * time.Millisecond, Longest: 2 * time.Second, Log: k.m.options.Logger, About: []any{"account", k.account},
+		Fails: "the order of an account can't be kept; trying again", Works: "the order of an account is kept again",
+	}, func(works func()) error {
+		for {
+			s := newSession(k.m, k.account)
+			k.mu.Lock()
+			k.session = s
+			k.mu.Unlock()
+			if err := s.run(ctx, works); !errors.Is(err, errRestart) || ctx.Err() != nil {
+				return err
 			}
-			failing = false
-			wait.Reset()
-		})
-		switch {
-		case ctx.Err() != nil:
-			return
-		case errors.Is(err, errRestart):
-			continue
-		case !failing:
-			k.m.options.Logger.Warn("the order of an account can't be kept; trying again", "account", k.account, "error", err)
-			failing = true
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(wait.NextBackOff()):
-		}
-	}
+	})
 }
 
 func newSession(m *Manager, account string) *session {
@@ -255,7 +239,7 @@ func (s *session) start(ctx context.Context, events bus.StreamState) error {
 	known := s.m.starts[s.account]
 	s.m.mu.Unlock()
 	if !known.Created.Equal(start.Created) {
-		s.m.wake()
+		s.m.poke.Give()
 		s.m.options.Bus.Announce(bus.SubjectOrder, []byte(s.account))
 	}
 	return nil

@@ -19,6 +19,7 @@ import (
 	"waybill.dev/services/dispatcher/internal/record"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
+	"waybill.dev/shared/signal"
 	"waybill.dev/shared/store/recorder"
 )
 
@@ -124,14 +125,14 @@ type Manager struct {
 	keepers  map[string]*keeper
 	running  context.Context //nolint:containedctx // of Run
 	working  sync.WaitGroup
-	poke     chan struct{}
+	poke     signal.Signal
 }
 
 // New returns a manager; Run makes it work.
 func New(options Options) *Manager {
 	m := &Manager{
 		options: options, metrics: newMetrics(options.Metrics), wanted: make(map[string]bool), starts: make(map[string]recorder.OrderStart), latest: make(map[string]start),
-		awaiting: make(map[string][]waiting), keepers: make(map[string]*keeper), poke: make(chan struct{}, 1),
+		awaiting: make(map[string][]waiting), keepers: make(map[string]*keeper), poke: signal.New(),
 	}
 	m.events = together[bus.StreamState]{m: m, question: options.Bus.Stream(bus.StreamEvents).State}
 	m.recorded = together[[]recorder.OrderStart]{m: m, question: options.Log.OrderStarts}
@@ -144,7 +145,7 @@ func (m *Manager) Own(shard int, owned bool) {
 	m.mu.Lock()
 	m.owned[shard] = owned
 	m.mu.Unlock()
-	m.wake()
+	m.poke.Give()
 }
 
 // Changed is called when a webhook, or its circuit, has changed.
@@ -158,7 +159,7 @@ func (m *Manager) Changed(hook *index.Hook) {
 	if ordered && !m.wanted[hook.Account] {
 		m.wanted[hook.Account] = true
 		m.any.Store(true)
-		m.wake()
+		m.poke.Give()
 	}
 	keeper := m.keepers[hook.Account]
 	m.mu.Unlock()
@@ -181,7 +182,7 @@ func (m *Manager) Heard(account string, restored bool) {
 	if keeper != nil && restored {
 		keeper.restart()
 	}
-	m.wake()
+	m.poke.Give()
 }
 
 // waiting is an event for which Route can't say yet what handles it.
@@ -275,15 +276,8 @@ func (m *Manager) Await(account string, bytes int64, again func()) bool {
 		m.any.Store(true)
 		m.options.Bus.Announce(bus.SubjectOrder, []byte(account))
 	}
-	m.wake()
+	m.poke.Give()
 	return true
-}
-
-func (m *Manager) wake() {
-	select {
-	case m.poke <- struct{}{}:
-	default:
-	}
 }
 
 // Run keeps order until ctx is done; then what is in flight ends.
@@ -426,7 +420,7 @@ func (m *Manager) apply() {
 				m.mu.Lock()
 				delete(m.keepers, account)
 				m.mu.Unlock()
-				m.wake()
+				m.poke.Give()
 			})
 		case !owned && k != nil:
 			k.stop()

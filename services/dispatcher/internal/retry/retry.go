@@ -11,7 +11,6 @@ import (
 	"waybill.dev/services/dispatcher/internal/admission"
 	"waybill.dev/services/dispatcher/internal/deliver"
 	"waybill.dev/services/dispatcher/internal/index"
-	"waybill.dev/services/dispatcher/internal/record"
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 )
@@ -186,17 +185,13 @@ func (d *Due) let(id domain.DeliveryID, rev domain.Revision) {
 
 // origin is a message of RETRIES in flight.
 type origin struct {
+	deliver.Settled
+
 	d        *Due
 	message  *bus.Message
 	delivery domain.DeliveryID
 	rev      domain.Revision
 }
-
-// Emitting implements deliver.Origin.
-func (o *origin) Emitting() *domain.Event { return nil }
-
-// Settler implements deliver.Origin: the event is settled already.
-func (o *origin) Settler() record.Settler { return nil }
 
 // Stored implements deliver.Origin: what took over is stored, so the server's word is
 // waited for that this one is gone; without it the delivery would be repeated. What comes
