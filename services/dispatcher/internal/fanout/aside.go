@@ -7,14 +7,9 @@ import (
 	"waybill.dev/services/dispatcher/internal/admission"
 )
 
-const (
-	// maxAside is how many events of an account may wait here for its filters. Others are returned
-	// to the bus for asideWait.
-	maxAside  = 1024
-	asideWait = strangerWait
-	// asideShare of the room for events is for those of one account that wait.
-	asideShare = 16
-)
+// asideShare of the room for events is for those of one account that wait here for its filters. Others are returned to the
+// bus for postponed.
+const asideShare = 16
 
 // aside handles the events of accounts whose filters take long. The events of one account are handled
 // one after the other. No other account waits for them. At most half of the processors are used, and the
@@ -61,7 +56,7 @@ func (a *aside) add(account string, bytes int64, handle func()) bool {
 		l = &line{}
 		a.accounts[account] = l
 		a.working.Go(func() { a.work(account, l) })
-	} else if len(l.waiting) >= maxAside || a.most > 0 && l.bytes+bytes > a.most {
+	} else if a.most > 0 && l.bytes+bytes > a.most {
 		return false
 	}
 	l.waiting = append(l.waiting, waiting{bytes, handle})

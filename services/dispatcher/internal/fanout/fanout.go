@@ -227,7 +227,7 @@ func (f *Fanout) beside(g *pending.Event, handle func()) bool {
 	if !f.options.Index.Costly(&g.Event) {
 		return false
 	}
-	if !f.aside.add(g.Event.Account, int64(len(g.Event.Payload)), handle) {
+	if !f.aside.add(g.Event.Account, admission.Size(g.Message), handle) {
 		f.postpone(g.Message)
 	}
 	return true

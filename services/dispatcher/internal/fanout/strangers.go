@@ -16,9 +16,9 @@ type Accounts interface {
 
 const (
 	// maxStrangers is how many messages may wait until the database was asked about their
-	// account. Others are returned to the bus for strangerWait, so that they hold nothing up.
+	// account. Others are returned to the bus for postponed, so that they hold nothing up.
 	maxStrangers = 1024
-	strangerWait = 5 * time.Second
+	postponed    = 5 * time.Second
 	askTime      = 2 * time.Second
 )
 
@@ -42,7 +42,7 @@ func (f *Fanout) ask(m *bus.Message, account string) {
 
 func (f *Fanout) postpone(m *bus.Message) {
 	f.inFlight.Done(m)
-	m.ReleaseAfter(strangerWait)
+	m.ReleaseAfter(postponed)
 }
 
 // askOn asks until ctx is done. What waits is asked for at once, each account one time: the
