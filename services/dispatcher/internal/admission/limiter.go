@@ -134,7 +134,7 @@ func (l *Limiter[A]) take(a A) {
 	a.Place().taken = true
 }
 
-// giveUp takes its place back, if it has one; l.mu is held.
+// giveUp takes the place of an attempt back, if it has one; l.mu is held.
 func (l *Limiter[A]) giveUp(a A) {
 	if place := a.Place(); place.taken {
 		place.taken = false

@@ -26,7 +26,7 @@ type held struct {
 	size    int64 // of the room that it takes
 }
 
-// NewMessages returns an empty one whose messages take their bytes of room until Done; nil: without a
+// NewMessages returns Messages that have none yet. Each takes its bytes of room until Done; nil: without a
 // bound.
 func NewMessages(room *Budget) *Messages {
 	return &Messages{every: bus.ProgressInterval, room: room, messages: make(map[bus.Position]held), first: signal.New()}

@@ -30,7 +30,7 @@ type Webhook struct {
 	taken    float64       // seconds that an attempt takes, a moving average; 0: unknown
 }
 
-// Webhook returns one to which nothing is in flight.
+// Webhook returns the empty state of a webhook.
 func (p *Process) Webhook() Webhook { return Webhook{of: p} }
 
 // Begin counts an attempt with a body of so many bytes, until End.
@@ -172,8 +172,8 @@ func (w *Webhook) takes(limit int) float64 {
 	return takes
 }
 
-// fast tells so of a webhook that takes so many a second of this dispatcher. It takes the others'
-// share of its events from the others.
+// fast tells whether a webhook that takes so many deliveries a second of this dispatcher is fast. The other dispatchers
+// have their shares of its events.
 func (w *Webhook) fast(s Share, takes float64) bool {
 	takes *= float64(s.dispatchers())
 	return takes >= fastRate || takes >= overloadRate && w.of.Overload.Now()

@@ -41,7 +41,7 @@ type Acknowledged struct {
 	next int
 }
 
-// NewAcknowledged returns one that remembers nothing yet.
+// NewAcknowledged returns an Acknowledged that remembers nothing yet.
 func NewAcknowledged() *Acknowledged {
 	return &Acknowledged{set: make(map[bus.Position]struct{})}
 }

@@ -194,8 +194,8 @@ type origin struct {
 }
 
 // Stored implements deliver.Origin: what took over is stored, so the server's word is
-// waited for that this one is gone; without it the delivery would be repeated. What comes
-// meanwhile is no copy of this one any more: it may be what took over, due already.
+// waited for that this one is gone; without it the delivery would be repeated. A message with the same
+// delivery that arrives meanwhile is the attempt that follows, not a duplicate.
 func (o *origin) Stored() {
 	o.d.let(o.delivery, o.rev)
 	go func() {
