@@ -2,14 +2,19 @@ package gateway_test
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"waybill.dev/services/gateway"
 	"waybill.dev/services/gateway/gatewaytest"
+	"waybill.dev/shared/egress"
 	"waybill.dev/shared/seal"
 	"waybill.dev/shared/store"
 	"waybill.dev/shared/store/deployments/deploymentstest"
@@ -67,6 +72,31 @@ func TestBackEndsThatAreNotAllowedAnyMore(t *testing.T) {
 		r.run()
 		for _, check := range checks {
 			check()
+		}
+	})
+}
+
+// URLs to back ends of deployments may be as long as requests have them.
+func TestLongURLs(t *testing.T) {
+	t.Parallel()
+	backEnd := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, strconv.Itoa(len(r.URL.RawQuery)))
+	}))
+	t.Cleanup(backEnd.Close)
+	document := `{"openapi":"3.1.0","info":{"title":"T","version":"1"},"paths":{"/long":{"get":{"operationId":"l","x-gateway-route":{
+		"handler":{"module":"$import(@gateway/runtime)","export":"urlForwardHandler","options":{"baseUrl":"` + backEnd.URL + `"}}}}}}}`
+	storetest.Each(t, func(t *testing.T, kind storetest.Kind) {
+		r := newRigOn(t, kind, func(o *gateway.Options) {
+			o.Egress, o.Own = &egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, HTTP: true}, func() []string { return nil }
+		})
+		shop := deploymentstest.Deployed{Account: "default", Project: "shop", Branch: "main", Format: "zip", Archive: zipped(t, gatewaytest.Files{"a.oas.json": document})}
+		shop.Activate(t, r.db)
+		r.run()
+		for size, want := range map[int]int{2000: 200, 2100: 200, 16_000: 200, 16 << 10: 414} {
+			w := r.ask(http.MethodGet, shop.Name()+".gateway.localhost", "/long?"+strings.Repeat("x", size-1)+"=")
+			if w.Code != want || want == 200 && w.Body.String() != strconv.Itoa(size) {
+				t.Errorf("%d bytes: %d %s", size, w.Code, w.Body)
+			}
 		}
 	})
 }

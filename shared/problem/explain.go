@@ -22,7 +22,7 @@ type Explanation struct {
 // Codes returns every kind, in the order of their statuses.
 func Codes() []Code {
 	return []Code{
-		InvalidInput, Unauthenticated, Forbidden, NoSubscription, NotFound, MethodNotAllowed, RequestTimeout, Conflict, Gone, TooLarge,
+		InvalidInput, Unauthenticated, Forbidden, NoSubscription, NotFound, MethodNotAllowed, RequestTimeout, Conflict, Gone, TooLarge, URITooLong,
 		UnsupportedMediaType, Misdirected, RateLimited, QuotaExceeded, Internal, BadGateway, Unavailable, GatewayTimeout,
 	}
 }
@@ -128,6 +128,12 @@ func ofBody(code Code) Explanation {
 				"Store large content elsewhere, and put its address into the event.",
 			},
 			Example: New(TooLarge, "The body is too large."), At: "/v1/events",
+		}
+	case URITooLong:
+		return Explanation{
+			Meaning: "The URL that the route's back end would have been asked for is longer than 16 KiB. The back end was not asked.",
+			Advice:  []string{"Send long values in the body of the request."},
+			Example: New(URITooLong, "The URL is longer than is passed on to a back end."), At: "/orders",
 		}
 	case UnsupportedMediaType:
 		return Explanation{

@@ -27,6 +27,7 @@ const (
 	Conflict             Code = "CONFLICT"               // 409
 	Gone                 Code = "GONE"                   // 410
 	TooLarge             Code = "TOO_LARGE"              // 413
+	URITooLong           Code = "URI_TOO_LONG"           // 414
 	UnsupportedMediaType Code = "UNSUPPORTED_MEDIA_TYPE" // 415
 	NoSubscription       Code = "NO_SUBSCRIPTION"        // 403
 	Misdirected          Code = "MISDIRECTED"            // 421
@@ -65,6 +66,8 @@ func kindOf(code Code) kind {
 		return kind{http.StatusGone, "Gone", "gone"}
 	case TooLarge:
 		return kind{http.StatusRequestEntityTooLarge, "Too large", "too-large"}
+	case URITooLong:
+		return kind{http.StatusRequestURITooLong, "URI too long", "uri-too-long"}
 	case Misdirected:
 		return kind{http.StatusMisdirectedRequest, "Misdirected request", "misdirected"}
 	case UnsupportedMediaType:

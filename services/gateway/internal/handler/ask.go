@@ -23,6 +23,8 @@ const (
 	// callTimeout is how long a call of a route may take that does not say so itself.
 	callTimeout = 10 * time.Second
 	maxHops     = 5
+	// maxURL is how long the URL of a request to a back end may be, in bytes.
+	maxURL = 16 << 10
 )
 
 // backEnd is one that answers for a route.
@@ -71,6 +73,9 @@ func (b *backEnd) NeedsBody() bool { return b.follow }
 
 // ask asks for r at a URL and returns the answer: whole, or to be passed on as it comes.
 func (b *backEnd) ask(ctx context.Context, r *route.Request, to *url.URL) (*route.Response, error) {
+	if len(to.String()) > maxURL {
+		return nil, problem.New(problem.URITooLong, "The URL is longer than is passed on to a back end.")
+	}
 	// What is passed on outlasts the call: the request to the back end ends with the call's
 	// context only as long as there is no answer.
 	lasting, end := context.WithCancelCause(context.WithoutCancel(ctx))

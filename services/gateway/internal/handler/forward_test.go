@@ -36,6 +36,7 @@ func TestForward(t *testing.T) {
 		{forwardTo("${env.BACK}"), "/pizza", "q=x+y", "/api/pizza?q=x+y"},
 		{forwardTo(b.URL, `"forwardSearch":false`), "/pizza", "q=1", "/pizza"},
 		{forwardTo(b.URL), "//evil.example/x", "", "//evil.example/x"},
+		{forwardTo(b.URL), "/pizza/x%5Cy", "", "/pizza/x%5Cy"},
 		{forwardTo(b.URL), "/@evil.example/%40", "", "/@evil.example/%40"},
 		{forwardTo(b.URL), "/a.b/..c/d..", "", "/a.b/..c/d.."},
 	} {
@@ -71,6 +72,8 @@ func TestForwardHeaders(t *testing.T) {
 		"Trailer": {"X-T"}, "Upgrade": {"h2c"}, "Http2-Settings": {"x"}, "Proxy-Authorization": {"secret"}, "Proxy-Connection": {"x"},
 		"Transfer-Encoding": {"chunked"}, "Content-Length": {"1"}, "Host": {"evil.example"}, "Expect": {"100-continue"},
 		"X-Forwarded-For": {"127.0.0.1"}, "X-Forwarded-Host": {"evil.example"}, "X-Forwarded-Proto": {"http"}, "X-Forwarded-User": {"root"},
+		"Proxy": {"http://evil.example"}, "Remote-User": {"root"}, "Remote_User": {"root"}, "X-Remote-User": {"root"}, "X-Remote-Group": {"root"}, "X.Remote.User": {"root"},
+		"X-Client-Cert": {"x"}, "X-Client-Cert-Dn": {"x"}, "X-Ssl-Client-Cert": {"x"}, "X_ssl_client_verify": {"SUCCESS"}, "Ssl-Client-Cert": {"x"}, "X-Remote-Addr": {"127.0.0.1"},
 		"X_Forwarded_For": {"127.0.0.1"}, "Forwarded": {"for=127.0.0.1"}, "X-Real-Ip": {"127.0.0.1"}, "Via": {"1.1 x"},
 		"X-Http-Method-Override": {"DELETE"}, "X-Original-Url": {"/admin"}, "X-Rewrite-Url": {"/admin"}, "X-Request-Id": {"evil"},
 		"Accept-Encoding": {"gzip"},

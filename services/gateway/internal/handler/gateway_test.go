@@ -132,6 +132,23 @@ func TestBackEndThroughTheGateway(t *testing.T) {
 	if got := r.back.last(t); got.line != "POST /v2/7/change" || got.body != `{"count":1}` || got.header.Get("Authorization") != "" {
 		t.Errorf("asked %+v", got)
 	}
+	// A backslash stays within its segment, as an escaped slash does, however it is written.
+	for _, path := range []string{`a\b`, "a%5cb", "a%5Cb"} {
+		if status, _, body := r.ask(t, "GET /orders/"+path, ""); status != 200 {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+		if got := r.back.last(t); !strings.EqualFold(got.line, "GET /base/orders/a%5Cb") {
+			t.Errorf("%s: asked %s", path, got.line)
+		}
+	}
+	// The URL may be as long as the header lets it be.
+	for size, want := range map[int]int{2100: 200, 10_000: 200, 16_000: 200, 16 << 10: 414} {
+		before := r.back.count()
+		status, _, body := r.ask(t, "GET /orders/1?q="+strings.Repeat("x", size), "")
+		if status != want || want == 414 && (r.back.count() != before || !strings.Contains(body, "URI_TOO_LONG")) {
+			t.Errorf("a query of %d bytes: %d %.200s", size, status, body)
+		}
+	}
 	before := r.back.count()
 	for _, row := range []struct {
 		line, body string

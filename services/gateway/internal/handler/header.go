@@ -67,12 +67,12 @@ func isKept(name string) bool {
 	switch name {
 	case "Host", "Content-Length", "Expect", "Accept-Encoding", "X-Request-Id",
 		"Forwarded", "Via", "X-Real-Ip", "True-Client-Ip", "Cf-Connecting-Ip", "Fastly-Client-Ip",
-		"X-Client-Ip", "X-Cluster-Client-Ip", "X-Remote-Ip", "X-Remote-Addr", "X-Originating-Ip",
+		"X-Client-Ip", "X-Cluster-Client-Ip", "X-Originating-Ip",
 		"X-Original-Url", "X-Original-Host", "X-Rewrite-Url", "X-Host",
 		"X-Http-Method", "X-Http-Method-Override", "X-Method-Override":
 		return true
 	}
-	return strings.HasPrefix(name, "X-Forwarded-") || route.SaysCaller(name) || isCredential(name) || route.OfConnection(name)
+	return strings.HasPrefix(name, "X-Forwarded-") || route.SaysCaller(name) || route.SaysIdentity(name) || isCredential(name) || route.OfConnection(name)
 }
 
 // isCredential tells whether a header is what callers show the gateway, and nobody else.

@@ -58,6 +58,17 @@ func SaysCaller(name string) bool {
 	return begins(name, callerPrefix) || begins(name, certificatePrefix) || len(name) == len(CertificateHeader) && begins(name, certificatePrefix[:len(CertificateHeader)])
 }
 
+// SaysIdentity tells whether a header is one by which other reverse proxies tell back ends who calls, in any spelling
+// as SaysCaller. A back end may believe it. Proxy is the one that CGI makes HTTP_PROXY of.
+func SaysIdentity(name string) bool {
+	for _, prefix := range [...]string{"remote-", "x-remote-", "x-client-cert", "x-ssl-client-", "ssl-client-"} {
+		if begins(name, prefix) {
+			return true
+		}
+	}
+	return len(name) == len("proxy") && begins(name, "proxy")
+}
+
 func begins(name, prefix string) bool {
 	if len(name) < len(prefix) {
 		return false

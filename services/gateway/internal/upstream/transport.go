@@ -143,7 +143,8 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (t *Transport) check(u *url.URL) error {
 	if egress.Authority(u) != t.trusted {
-		return t.policy.CheckURL(u.String())
+		// Path and query are the request's, whose length is bounded otherwise.
+		return t.policy.CheckURL((&url.URL{Scheme: u.Scheme, User: u.User, Host: u.Host}).String())
 	}
 	if u.User != nil {
 		return errUserinfo
