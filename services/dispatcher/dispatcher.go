@@ -383,11 +383,11 @@ func (d *Dispatcher) Ready(ctx context.Context) error {
 // reachable returns nil when there is all that the dispatcher needs, else what is missing.
 func (d *Dispatcher) reachable(ctx context.Context) error {
 	var missing []error
-	pending, err := d.database.Pending(ctx)
+	migrations, err := d.database.Pending(ctx)
 	switch {
 	case errors.Is(err, domain.ErrUnavailable):
 		missing = append(missing, errors.New("store is unreachable"))
-	case err != nil || pending:
+	case err != nil || migrations:
 		missing = append(missing, errors.New("migrations are pending"))
 	}
 	if d.options.Bus.Ready() != nil {

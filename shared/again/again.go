@@ -37,7 +37,7 @@ func Do(ctx context.Context, l Loop, try func(works func()) error) error {
 		failing = false
 		wait.Reset()
 		if l.Works != "" {
-			l.Log.Info(l.Works, l.About...)
+			l.Log.Info(l.Works, l.About...) //nolint:sloglint // the callers' are constants
 		}
 	}
 	for {
@@ -51,7 +51,7 @@ func Do(ctx context.Context, l Loop, try func(works func()) error) error {
 		}
 		if !failing {
 			failing = true
-			l.Log.Log(ctx, level(err), l.Fails, append(slices.Clip(l.About), "error", err)...)
+			l.Log.Log(ctx, level(err), l.Fails, append(slices.Clip(l.About), "error", err)...) //nolint:sloglint // the callers' are constants
 		}
 		select {
 		case <-ctx.Done():

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -31,7 +32,7 @@ func run(ctx context.Context, t *testing.T, results ...error) (log string, tries
 	err = again.Do(ctx, loop, func(works func()) error {
 		tries = append(tries, time.Since(start))
 		result := results[len(tries)-1]
-		if result == errLater {
+		if errors.Is(result, errLater) {
 			works()
 		}
 		return result
@@ -58,11 +59,8 @@ func TestItIsTriedUntilItSucceeds(t *testing.T) {
 func TestWaitsBecomeLongerUntilItWorks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		results := make([]error, 20)
-		for i := range results {
-			results[i] = errors.New("away")
-		}
-		log, tries, _ := run(t.Context(), t, append(results, errLater, nil)...)
+		results := append(slices.Repeat([]error{errors.New("away")}, 20), errLater, nil)
+		log, tries, _ := run(t.Context(), t, results...)
 		between := func(i int, least, most time.Duration) {
 			t.Helper()
 			if wait := tries[i] - tries[i-1]; wait < least || wait > most {

@@ -127,7 +127,8 @@ func TestNothingIsMadeOfWhatOthersHave(t *testing.T) {
 	read := func() {
 		n := 0
 		if err := decode(encoded, "500", func(key Key, c *Counts) {
-			if n++; key.Account != "500" || key.Webhook != "w500" || c.Attempts != 3 {
+			n++
+			if key.Account != "500" || key.Webhook != "w500" || c.Attempts != 3 {
 				t.Errorf("%+v: %+v", key, c)
 			}
 		}); err != nil || n != 1 {

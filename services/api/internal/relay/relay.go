@@ -140,18 +140,18 @@ func (r *Relay) keepStreams(ctx context.Context) {
 			err = r.ensure(ctx)
 			trouble.report(ctx, err)
 		}
-		var again <-chan time.Time
+		var retry <-chan time.Time
 		if err == nil {
 			wait.Reset()
 			r.ensured.Give()
 		} else {
-			again = time.After(wait.NextBackOff())
+			retry = time.After(wait.NextBackOff())
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-reconnected:
-		case <-again:
+		case <-retry:
 		}
 	}
 }
