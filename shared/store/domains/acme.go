@@ -14,11 +14,11 @@ import (
 	"waybill.dev/shared/store"
 )
 
-// lockTime is how long a lock holds without being renewed.
-const lockTime = 30 * time.Second
+// LockTime is how long a lock holds without being renewed.
+const LockTime = 30 * time.Second
 
 // LockRenewal is the time after which the holder of a lock renews it.
-const LockRenewal = lockTime / 3
+const LockRenewal = LockTime / 3
 
 // PutACME stores a value under a key, sealed.
 func (s *Domains) PutACME(ctx context.Context, key string, value []byte) error {
@@ -72,7 +72,7 @@ func acmeSealData(key string) []byte { return []byte("gateway_acme|value|" + key
 // LockACME takes the lock of a name, if nobody has it, or renews it.
 func (s *Domains) LockACME(ctx context.Context, name, owner string) (bool, error) {
 	now := s.db.Now()
-	row := lockRow{Name: name, Owner: owner, ExpiresAt: store.InstantOf(now.Add(lockTime))}
+	row := lockRow{Name: name, Owner: owner, ExpiresAt: store.InstantOf(now.Add(LockTime))}
 	var taken bool
 	err := s.db.Again(ctx, func() error {
 		result := s.db.Writing(ctx).Clauses(clause.OnConflict{

@@ -344,6 +344,6 @@ func (s *Domains) Purge(ctx context.Context, now time.Time) error {
 	if _, err := s.db.Purge(ctx, "gateway_domains", "id", "removed_at < ?", before); err != nil {
 		return store.Wrap("purge custom domains", err)
 	}
-	_, err := s.db.Purge(ctx, "gateway_acme_locks", "name", "expires_at < ?", store.InstantOf(now.Add(-lockTime)))
+	_, err := s.db.Purge(ctx, "gateway_acme_locks", "name", "expires_at < ?", store.InstantOf(now.Add(-LockTime)))
 	return store.Wrap("purge locks of certificates", err)
 }

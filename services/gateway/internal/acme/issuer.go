@@ -208,7 +208,7 @@ func (i *issuer) keep(ctx context.Context, key string, made acme.Account, privat
 	if err != nil {
 		return fmt.Errorf("write account: %w", err)
 	}
-	return i.options.Store.PutACME(ctx, key, text)
+	return i.storage.Store(ctx, key, text)
 }
 
 func (i *issuer) known(ctx context.Context, key string) (acme.Account, error) {

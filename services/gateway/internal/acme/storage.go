@@ -27,11 +27,15 @@ type storage struct {
 
 	mu   sync.Mutex
 	held map[string]func() // ends the renewal of a lock
+	lost map[string]bool   // locks that could not be renewed; nothing is stored by them
 	own  map[string]chan struct{}
 }
 
+// errLost is returned for what must not be done, as another process may have the lock for it.
+var errLost = errors.New("the lock of the certificate was lost")
+
 func newStorage(store Store, owner string) *storage {
-	return &storage{store: store, owner: owner, held: make(map[string]func()), own: make(map[string]chan struct{})}
+	return &storage{store: store, owner: owner, held: make(map[string]func()), lost: make(map[string]bool), own: make(map[string]chan struct{})}
 }
 
 var _ certmagic.Storage = (*storage)(nil)
@@ -45,7 +49,26 @@ func missing(err error) error {
 }
 
 func (s *storage) Store(ctx context.Context, key string, value []byte) error {
+	if s.isLost(key) {
+		return errLost
+	}
 	return s.store.PutACME(ctx, key, value)
+}
+
+// lockPrefix begins the names that certmagic gives to its locks of certificates.
+const lockPrefix = "issue_cert_"
+
+// isLost tells whether the lock of what is kept under a key was lost.
+func (s *storage) isLost(key string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name := range s.lost {
+		subject, ok := strings.CutPrefix(name, lockPrefix)
+		if key == name || ok && slices.Contains(strings.Split(key, "/"), certmagic.StorageKeys.Safe(subject)) {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *storage) Load(ctx context.Context, key string) ([]byte, error) {
@@ -150,7 +173,7 @@ func (s *storage) leave(name string) {
 	delete(s.own, name)
 }
 
-// keep renews a lock.
+// keep renews a lock. One that was not renewed in time is lost, whoever has it then.
 func (s *storage) keep(ctx context.Context, name string) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
@@ -158,13 +181,23 @@ func (s *storage) keep(ctx context.Context, name string) {
 		defer close(done)
 		ticker := time.NewTicker(domains.LockRenewal)
 		defer ticker.Stop()
-		for {
+		for renewed := time.Now(); ; {
 			select {
 			case <-ctx.Done():
 				return
 			case <-ticker.C:
-				_, _ = s.store.LockACME(ctx, name, s.owner) // when it fails, the next time comes before the end
 			}
+			began := time.Now()
+			taken, err := s.store.LockACME(ctx, name, s.owner)
+			switch {
+			case err == nil && !taken, time.Since(renewed) >= domains.LockTime:
+				s.mu.Lock()
+				s.lost[name] = true
+				s.mu.Unlock()
+				return
+			case err == nil:
+				renewed = began
+			} // when it fails, the next time comes before the end
 		}
 	}()
 	s.mu.Lock()
@@ -188,7 +221,15 @@ func (s *storage) Unlock(ctx context.Context, name string) error {
 	}
 	end()
 	defer s.leave(name)
+	s.mu.Lock()
+	lost := s.lost[name]
+	delete(s.lost, name)
+	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unlockTime)
 	defer cancel()
-	return s.store.UnlockACME(ctx, name, s.owner)
+	err := s.store.UnlockACME(ctx, name, s.owner) // if it is another's by now, it stays so
+	if lost {
+		err = errors.Join(errLost, err)
+	}
+	return err
 }
