@@ -43,6 +43,8 @@ type Options struct {
 	InProcess nats.InProcessConnProvider
 	// Migrate applies pending migrations instead of refusing to start.
 	Migrate bool
+	// Listening are servers of the process besides those that Open makes.
+	Listening []*Server
 }
 
 // Handles are the connections and objects that the services work with. Each is opened once.
@@ -220,10 +222,10 @@ func prepare(ctx context.Context, s *store.Store, o Options) error {
 }
 
 // Own returns what Waybill itself listens on or works with, as far as this process knows, as
-// host:port: its own addresses, the bus and the database.
+// host:port: the addresses of all its parts, the bus and the database.
 func (h *Handles) Own() []string {
 	var own []string
-	for _, s := range h.servers() {
+	for _, s := range append(h.servers(), h.Listening...) {
 		own = append(own, s.listener.Addr().String())
 	}
 	return append(append(append(own, h.ops.listener.Addr().String()), h.Bus.Addresses()...), h.Store.Addresses()...)

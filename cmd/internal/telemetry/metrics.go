@@ -46,7 +46,7 @@ func OpsHandler(registry *prometheus.Registry, names ...string) http.Handler {
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !isOurs(r.Host, names) {
+		if !IsOurs(r.Host, names) {
 			http.Error(w, "this name is not served here", http.StatusMisdirectedRequest)
 			return
 		}
@@ -61,8 +61,9 @@ func commandLine(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprint(w, filepath.Base(os.Args[0]))
 }
 
-// isOurs reports whether OpsHandler answers requests for this host.
-func isOurs(hostport string, names []string) bool {
+// IsOurs reports whether a host is one that no web page can point here: an IP address, a name
+// without a dot, a name below localhost, or one of names.
+func IsOurs(hostport string, names []string) bool {
 	host := strings.ToLower((&url.URL{Host: hostport}).Hostname())
 	if _, err := netip.ParseAddr(host); err == nil {
 		return true

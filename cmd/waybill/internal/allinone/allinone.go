@@ -96,7 +96,7 @@ func (i *Instance) open(ctx context.Context, s settings.Settings, version string
 	} else {
 		i.NATS = "as set in " + settings.NATSURL
 	}
-	if err := i.receive(ctx, s, log); err != nil {
+	if options.Listening, err = i.receive(ctx, s, log); err != nil {
 		return err
 	}
 	options.Settings = s
@@ -127,18 +127,19 @@ func freshAdminKey() string {
 	return "wbadmin_" + strings.ReplaceAll(text, "-", "_")
 }
 
-func (i *Instance) receive(ctx context.Context, s settings.Settings, log *slog.Logger) error {
+// receive starts the receiver, and returns its server, if there is to be one.
+func (i *Instance) receive(ctx context.Context, s settings.Settings, log *slog.Logger) ([]*boot.Server, error) {
 	if s.ReceiverAddr == "" {
-		return nil
+		return nil, nil
 	}
 	i.Receiver = receiver.New()
 	server, err := i.receiverServer(ctx, s, log)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	i.process.Add("receiver", server.Run)
 	i.Addresses.Receiver = server.URL()
-	return nil
+	return []*boot.Server{server}, nil
 }
 
 // spare is how many ports after the default port are tried for the receiver.
@@ -179,7 +180,7 @@ func (i *Instance) serve(ctx context.Context, options boot.Options, dir *datadir
 	if err != nil {
 		return err
 	}
-	all, err := gatewaypart.AddBefore(i.process, h, handler, handler, handler.Traffic, handler.Meters)
+	all, err := gatewaypart.AddBefore(i.process, h, ownNames(handler, h.Settings), handler, handler.Traffic, handler.Meters)
 	if err != nil {
 		return err
 	}
