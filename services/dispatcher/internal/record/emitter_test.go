@@ -120,35 +120,41 @@ func TestABatchWaitsForMore(t *testing.T) {
 	t.Parallel()
 	plain, inTurn := Item{Outcome: &domain.Outcome{EventID: "e"}}, Item{Outcome: &domain.Outcome{EventID: "e", Sequence: 7}}
 	for name, row := range map[string]struct {
-		emit func(e *Emitter)
-		want []came
+		emit  func(e *Emitter)
+		want  []came
+		ahead bool // all is emitted before any of it is taken
 	}{
-		"alone": {func(e *Emitter) { e.Emit(plain) }, []came{{linger, 1}}},
+		"alone": {func(e *Emitter) { e.Emit(plain) }, []came{{linger, 1}}, false},
 		"of one moment": {func(e *Emitter) {
 			e.Emit(plain)
 			<-time.After(linger / 2)
 			e.Emit(plain)
-		}, []came{{linger, 2}}},
+		}, []came{{linger, 2}}, false},
 		"in turn": {func(e *Emitter) {
 			e.Emit(plain)
 			<-time.After(linger / 2)
 			e.Emit(inTurn)
 			<-time.After(lingerInTurn / 2)
 			e.Emit(inTurn)
-		}, []came{{linger/2 + lingerInTurn, 3}}},
+		}, []came{{linger/2 + lingerInTurn, 3}}, false},
 		"enough": {func(e *Emitter) {
 			for range 2*RowsSQLite + 1 {
 				e.Emit(plain)
 			}
-		}, []came{{0, min(RowsSQLite, enough)}, {0, min(RowsSQLite, enough)}, {0, 1}}},
+		}, []came{{0, min(RowsSQLite, enough)}, {0, min(RowsSQLite, enough)}, {0, 1}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				p := timed{time.Now(), make(chan came, 8)}
 				e := NewEmitter(p, RowsSQLite, 1<<20, slog.New(slog.DiscardHandler))
+				if row.ahead {
+					row.emit(e)
+				}
 				go func() { _ = e.Run(t.Context()) }()
-				row.emit(e)
+				if !row.ahead {
+					row.emit(e)
+				}
 				var got []came
 				for range row.want {
 					got = append(got, <-p.came)
