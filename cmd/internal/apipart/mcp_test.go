@@ -128,10 +128,10 @@ func TestToolsOfAKey(t *testing.T) {
 	}{
 		{nil, []string{}},
 		{[]domain.Scope{domain.ScopeWebhooksRead}, []string{"list_webhooks", "get_webhook", "get_webhook_health", "list_signing_keys", "list_expiring"}},
-		{[]domain.Scope{domain.ScopeWebhooksWrite}, []string{"register_webhook", "update_webhook", "delete_webhook", "rotate_webhook_secret", "delete_cursor"}},
+		{[]domain.Scope{domain.ScopeWebhooksWrite}, []string{"register_webhook", "update_webhook", "delete_webhook", "rotate_webhook_secret", "set_cursor", "delete_cursor"}},
 		{[]domain.Scope{domain.ScopeEventsRead}, []string{
 			"search_deliveries", "get_delivery", "explain_delivery", "list_events", "get_event", "list_rejected_messages",
-			"get_statistics", "list_jobs", "get_job", "read_feed", "list_cursors", "get_cursor", "set_cursor",
+			"get_statistics", "list_jobs", "get_job", "read_feed", "list_cursors", "get_cursor",
 		}},
 		{[]domain.Scope{domain.ScopeEventsWrite}, []string{"send_test_event", "replay_webhook", "retry_delivery", "publish_event", "retry_deliveries", "cancel_job"}},
 		{[]domain.Scope{domain.ScopeBucketsRead}, []string{
@@ -153,7 +153,7 @@ func TestToolsOfAKey(t *testing.T) {
 		}},
 		{[]domain.Scope{domain.ScopeEventsRead, domain.ScopeWebhooksRead}, []string{
 			"list_webhooks", "get_webhook", "search_deliveries", "get_delivery", "explain_delivery", "list_events", "get_event", "list_rejected_messages",
-			"get_webhook_health", "test_webhook_filter", "get_statistics", "list_jobs", "get_job", "list_signing_keys", "list_expiring", "read_feed", "list_cursors", "get_cursor", "set_cursor",
+			"get_webhook_health", "test_webhook_filter", "get_statistics", "list_jobs", "get_job", "list_signing_keys", "list_expiring", "read_feed", "list_cursors", "get_cursor",
 		}},
 	} {
 		_, key := r.holder(bucket, fmt.Sprint("holder-", i), append(c.scopes, domain.ScopeMCP)...)
