@@ -32,13 +32,20 @@ func axes() []axis {
 		{name: "retries", what: "10 webhooks get each event, another one's retries wait", x: "pending retries", points: []int{0, 1_000, 10_000, 100_000, 1_000_000}, open: growRetries},
 		{name: "events", what: "10 webhooks get each event, many are stored already", x: "events stored", points: []int{10_000, 100_000, 1_000_000, 10_000_000}, open: growEvents},
 		{name: "dispatchers", what: "10 webhooks get each event, more and more dispatchers", x: "dispatchers", points: []int{1, 2, 3, 4}, split: true, fresh: true, open: growNothing},
-		{name: "accounts", what: "accounts with a webhook each get an event in turn", x: "accounts", points: []int{1, 10, 100, 1_000, 10_000}, open: growAccounts},
+		{name: "accounts", what: "accounts with a webhook each get an event in turn", x: "accounts", points: []int{1, 10, 100, 1_000, 10_000}, open: growAccounts(stack.Webhook{}, 0)},
+		{name: "unordered", what: "accounts with a webhook each get an event in turn, 100 a second", x: "accounts", points: orderPoints(), open: growAccounts(stack.Webhook{}, orderRate)},
+		{name: "ordered", what: "the same with order per shipment", x: "accounts", points: orderPoints(), open: growAccounts(stack.Webhook{Ordering: string(domain.OrderingShipment)}, orderRate)},
 		{name: "wide", what: "what others get while now and then an event goes to many webhooks", x: "webhooks an event", points: []int{perAccount - busy}, whole: wide},
 		{name: "backlog", what: "what a webhook's return sends out, held before", x: "held", points: []int{1_000_000}, whole: backlog},
 		{name: "scheduled", what: "retries that wait, and a restart with them", x: "scheduled", points: []int{1_000_000}, whole: scheduled},
 		{name: "gateway", what: "routes of the gateway, beside net/http's reverse proxy", x: "connections", points: []int{64}, alone: gateway},
 	}
 }
+
+// orderRate is how many events a second go to accounts with and without order: so few that what is measured is latency.
+const orderRate = 100
+
+func orderPoints() []int { return []int{1, 100, 1_000} }
 
 // ten registers the busy webhooks and returns what is measured with them.
 func (r *rig) ten(ctx context.Context) (phase, error) {
@@ -71,7 +78,7 @@ func growWebhooks(ctx context.Context, r *rig) (grower, error) {
 		for n := max(from, busy); n < to; {
 			if n%perAccount == 0 {
 				accounts++
-				if api, _, err = r.account(ctx, fmt.Sprintf("bench-%d", accounts)); err != nil {
+				if api, _, err = r.api.Account(ctx, fmt.Sprintf("bench-%d", accounts)); err != nil {
 					return err
 				}
 			}
@@ -187,32 +194,35 @@ func growEvents(ctx context.Context, r *rig) (grower, error) {
 	return grower{grow: grow, phase: func(int) phase { return p }}, nil
 }
 
-// growAccounts makes accounts with one webhook each, and has each publish in turn.
-func growAccounts(_ context.Context, r *rig) (grower, error) {
-	var keys []string
-	secrets := make(map[int]string)
-	grow := func(ctx context.Context, from, to int) error {
-		made, hooks := make([]string, to-from), make([]hooks, to-from)
-		err := each(ctx, to-from, func(ctx context.Context, i int) error {
-			api, key, err := r.account(ctx, fmt.Sprintf("bench-%d", from+i))
-			if err != nil {
+// growAccounts makes accounts with one webhook each, as w has it, and has each publish in turn, at the rate given (0: as fast as
+// they are accepted).
+func growAccounts(w stack.Webhook, rate float64) func(context.Context, *rig) (grower, error) {
+	return func(_ context.Context, r *rig) (grower, error) {
+		var keys []string
+		secrets := make(map[int]string)
+		grow := func(ctx context.Context, from, to int) error {
+			made, hooks := make([]string, to-from), make([]hooks, to-from)
+			err := each(ctx, to-from, func(ctx context.Context, i int) error {
+				api, key, err := r.api.Account(ctx, fmt.Sprintf("bench-%d", from+i))
+				if err != nil {
+					return err
+				}
+				made[i] = key
+				hooks[i], err = r.register(ctx, api, from+i, 1, kindBusy, w)
 				return err
+			})
+			for _, h := range hooks {
+				maps.Copy(secrets, h.secrets)
 			}
-			made[i] = key
-			hooks[i], err = r.register(ctx, api, from+i, 1, kindBusy, stack.Webhook{})
+			keys = append(keys, made...)
 			return err
-		})
-		for _, h := range hooks {
-			maps.Copy(secrets, h.secrets)
 		}
-		keys = append(keys, made...)
-		return err
+		return grower{grow: grow, phase: func(n int) phase {
+			return phase{
+				job:      load.Job{Way: load.WayREST, Type: kindBusy, Keys: keys, Rate: rate, Connections: 64, Events: scenario{}.events(r.options), For: r.duration},
+				flock:    load.Flock{Name: "busy", To: n},
+				perEvent: 1, secrets: secrets,
+			}
+		}}, nil
 	}
-	return grower{grow: grow, phase: func(n int) phase {
-		return phase{
-			job:      load.Job{Way: load.WayREST, Type: kindBusy, Keys: keys, Connections: 64, Events: scenario{}.events(r.options), For: r.duration},
-			flock:    load.Flock{Name: "busy", To: n},
-			perEvent: 1, secrets: secrets,
-		}
-	}}, nil
 }

@@ -80,7 +80,7 @@ func gateway(ctx context.Context, b *bench, n int, g *growth) (err error) {
 	}
 	undo = append(undo, r.close)
 	c.groups = append(c.groups, r.own()...)
-	_, key, err := r.account(ctx, "bench-gateway")
+	_, key, err := r.api.Account(ctx, "bench-gateway")
 	if err != nil {
 		return err
 	}

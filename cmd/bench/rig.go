@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"sync"
 
@@ -130,22 +128,6 @@ func (r *rig) register(ctx context.Context, api *stack.Client, first, n int, kin
 // remove deletes webhooks.
 func (r *rig) remove(ctx context.Context, h hooks) error {
 	return each(ctx, len(h.ids), func(ctx context.Context, i int) error { return r.api.Delete(ctx, h.ids[i]) })
-}
-
-// account makes an account and returns a client for it with its key.
-func (r *rig) account(ctx context.Context, name string) (*stack.Client, string, error) {
-	answer, err := r.api.Do(ctx, http.MethodPost, "/v1/accounts", fmt.Appendf(nil, `{"name":%q}`, name), nil)
-	if err != nil {
-		return nil, "", err
-	}
-	if answer.Status != http.StatusCreated {
-		return nil, "", fmt.Errorf("make an account: %w", answer.Problem())
-	}
-	var made struct{ Key string }
-	if err := json.Unmarshal(answer.Body, &made); err != nil {
-		return nil, "", fmt.Errorf("make an account: decode the answer: %w", err)
-	}
-	return r.api.As(made.Key), made.Key, nil
 }
 
 // each calls do for the numbers below n, several at the same time, until one fails.

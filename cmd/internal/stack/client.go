@@ -204,6 +204,15 @@ type Rejected struct {
 	Body    string
 }
 
+// Account makes an account. It returns a client for the account with its key, and the key.
+func (c *Client) Account(ctx context.Context, name string) (*Client, string, error) {
+	var made struct {
+		Key string `json:"key"`
+	}
+	err := c.call(ctx, http.MethodPost, "/v1/accounts", map[string]string{"name": name}, &made)
+	return c.As(made.Key), made.Key, err
+}
+
 // Register registers a webhook.
 func (c *Client) Register(ctx context.Context, w Webhook) (Webhook, error) {
 	var made Webhook
