@@ -57,8 +57,8 @@ type field struct {
 	// busLost is when the bus has lost its files: what it acknowledged just before may be lost, and nothing else.
 	// Empty: whatever it acknowledged may be.
 	busLost []time.Time
-	// never tells of an event that no receiver takes; nil: there is none.
-	never func(id string) bool
+	// takes tells whether a steady receiver takes an event; nil: it takes each.
+	takes func(r receiver, id string) bool
 }
 
 // flakyFails is how many attempts the flaky receiver fails of every other event. If it
@@ -109,9 +109,14 @@ func allTypes() []string {
 }
 
 func (f *field) register(ctx context.Context, name string, w stack.Webhook) (receiver, error) {
+	return f.registerAs(ctx, f.api, name, w)
+}
+
+// registerAs registers a webhook of the client's account.
+func (f *field) registerAs(ctx context.Context, api *stack.Client, name string, w stack.Webhook) (receiver, error) {
 	e := f.sink.Endpoint(name)
 	w.URL = e.URL
-	made, err := f.api.Register(ctx, w)
+	made, err := api.Register(ctx, w)
 	if err != nil {
 		return receiver{}, fmt.Errorf("register %s: %w", name, err)
 	}
@@ -200,7 +205,7 @@ func (f *field) finish(ctx context.Context) error {
 
 // wants says which of the ids a receiver is to get.
 func (f *field) wants(r receiver, id string) bool {
-	if f.never != nil && f.never(id) {
+	if f.takes != nil && !f.takes(r, id) {
 		return false
 	}
 	switch r.Endpoint {

@@ -42,6 +42,8 @@ type load struct {
 	kindOf func(n int64) domain.EventType
 	// shipmentOf chooses its shipment.
 	shipmentOf func(n int64) int64
+	// accounts get the events in turn; empty: all are the default account's.
+	accounts []account
 
 	number  atomic.Int64
 	turn    atomic.Int64 // of the APIs
@@ -139,10 +141,14 @@ func (l *load) pace(ctx context.Context, rate int, one func(context.Context, eve
 
 // event is what is published.
 type event struct {
-	id   string
-	kind domain.EventType
-	body []byte
+	id      string
+	kind    domain.EventType
+	body    []byte
+	account account
 }
+
+// account is who publishes an event.
+type account struct{ name, key string }
 
 // One event in twenty is an exception, which the flaky receiver gets, and one is a
 // creation, which the inactive webhook gets.
@@ -168,7 +174,10 @@ const padding = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcde
 
 func (l *load) next() event {
 	n := l.number.Add(1)
-	e := event{id: fmt.Sprintf("chaos-%d", n), kind: l.kindOf(n)}
+	e := event{id: fmt.Sprintf("chaos-%d", n), kind: l.kindOf(n), account: account{name: domain.DefaultAccount}}
+	if len(l.accounts) > 0 {
+		e.account = l.accounts[n%int64(len(l.accounts))]
+	}
 	e.body = fmt.Appendf(nil, `{"id":%q,"type":%q,"timestamp":%q,"data":{"shipmentId":"shp_%d","score":0.1000,"big":9007199254740993,"note":%q}}`,
 		e.id, e.kind, time.Now().UTC().Format(time.RFC3339Nano), l.shipmentOf(n), padding+padding+padding+padding)
 	return e
@@ -203,7 +212,11 @@ func (l *load) post(ctx context.Context, body []byte, events ...event) {
 		}
 		l.inFlight[i].Add(1)
 		defer l.inFlight[i].Add(-1)
-		_, err := l.apis[i].Publish(ctx, body)
+		api := l.apis[i]
+		if key := events[0].account.key; key != "" {
+			api = api.As(key)
+		}
+		_, err := api.Publish(ctx, body)
 		if err != nil {
 			l.refused.Add(1)
 		}
@@ -217,7 +230,7 @@ func (l *load) busOne(ctx context.Context, e event) {
 	l.bus[e.id] = time.Now()
 	l.mu.Unlock()
 	l.untilAccepted(ctx, func(ctx context.Context) error {
-		_, err := l.js.Publish(ctx, "events.default."+string(e.kind), e.body, jetstream.WithMsgID(e.id))
+		_, err := l.js.Publish(ctx, "events."+e.account.name+"."+string(e.kind), e.body, jetstream.WithMsgID(e.id))
 		if err != nil {
 			l.failed.Add(1)
 		}

@@ -17,8 +17,7 @@ import (
 
 // The load on webhooks that get events in order.
 const (
-	orderHooks       = 5
-	orderRate        = 1000 // events a second, in all
+	orderAccounts    = 5 // with a webhook each, which get the events in turn
 	orderShipments   = 500
 	orderDispatchers = 3
 	orderTimeout     = 1   // second
@@ -31,10 +30,17 @@ func orderSchedule() []float64 { return []float64{1, 1, 2, 2} }
 // neverTaken tells of an event whose attempts all fail.
 func neverTaken(id string) bool { return numberOf(id)%neverOneIn == 5 }
 
+// mixed numbers an event so that each shipment has events of all kinds. A shipment whose events all fail would take as long
+// as all their attempts and waits.
+func mixed(id string) int64 {
+	n := numberOf(id)
+	return n + n/orderShipments
+}
+
 // badAttempts is how many attempts of an event fail: of a hundred events eight fail once and two
 // twice, which is a tenth of all attempts.
 func badAttempts(id string) int {
-	switch n := numberOf(id) * 31 % 100; {
+	switch n := mixed(id) * 31 % 100; {
 	case neverTaken(id):
 		return 1 << 20
 	case n < 2:
@@ -47,11 +53,15 @@ func badAttempts(id string) int {
 
 func shipmentOf(n int64) int64 { return n % orderShipments }
 
+// accountOf is the number of the account whose event this is.
+func accountOf(id string) int64 { return numberOf(id) % orderAccounts }
+
 // inOrder is a field whose receivers get the events of each shipment in order.
 type inOrder struct {
 	*field
-	seen   map[string]*sequences // by webhook
-	owners int                   // of the killed dispatchers kept the order
+	seen   map[string]*sequences    // by webhook
+	apis   map[string]*stack.Client // of its account, by webhook
+	owners int                      // of the killed dispatchers kept the order
 }
 
 func (b *bench) inOrder(ctx context.Context, ordering string) (*inOrder, error) {
@@ -59,38 +69,53 @@ func (b *bench) inOrder(ctx context.Context, ordering string) (*inOrder, error) 
 	if err != nil {
 		return nil, err
 	}
-	d := &inOrder{field: f, seen: make(map[string]*sequences)}
-	f.never = neverTaken
+	d := &inOrder{field: f, seen: make(map[string]*sequences), apis: make(map[string]*stack.Client)}
 	f.load.shipmentOf = shipmentOf
-	for i := range orderHooks {
-		r, err := f.register(ctx, fmt.Sprintf("ordered-%d", i+1), stack.Webhook{
-			MaxInFlight: 256, Events: allTypes(), Ordering: ordering, TimeoutSeconds: orderTimeout, RetryScheduleSeconds: orderSchedule(),
-		})
+	numbers := make(map[string]int64) // of accounts, by webhook
+	f.takes = func(r receiver, id string) bool { return numbers[r.hook.ID] == accountOf(id) && !neverTaken(id) }
+	for i := range orderAccounts {
+		r, err := d.open(ctx, fmt.Sprintf("ordered-%d", i), ordering)
 		if err != nil {
 			_ = f.stack.Close()
 			return nil, err
 		}
-		s := newSequences(neverTaken)
-		d.seen[r.hook.ID] = s
-		r.Behave(func(p sink.Post) sink.Answer {
-			answer := sink.Answer{}
-			if p.OfID <= badAttempts(p.ID) {
-				answer.Hang = numberOf(p.ID)%4 == 0
-				answer.Status = http.StatusInternalServerError
-			}
-			sequence, _ := strconv.ParseInt(p.Header.Get("Waybill-Sequence"), 10, 64)
-			s.post(p.ID, shipmentOf(numberOf(p.ID)), sequence, p.Header.Get("Waybill-Gap") == "1", answer.Status == 0)
-			return answer
-		})
-		f.steady = append(f.steady, r)
+		numbers[r.hook.ID] = int64(i)
 	}
 	within, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	if err := f.stack.AwaitDispatchers(within, "waybill_webhooks", orderHooks); err != nil {
+	if err := f.stack.AwaitDispatchers(within, "waybill_webhooks", orderAccounts); err != nil {
 		_ = f.stack.Close()
 		return nil, err
 	}
 	return d, nil
+}
+
+// open makes an account with a webhook that gets its events in order.
+func (d *inOrder) open(ctx context.Context, name, ordering string) (receiver, error) {
+	api, key, err := d.api.Account(ctx, name)
+	if err != nil {
+		return receiver{}, fmt.Errorf("make account %s: %w", name, err)
+	}
+	r, err := d.registerAs(ctx, api, name, stack.Webhook{
+		MaxInFlight: 256, Events: allTypes(), Ordering: ordering, TimeoutSeconds: orderTimeout, RetryScheduleSeconds: orderSchedule(),
+	})
+	if err != nil {
+		return receiver{}, err
+	}
+	s := newSequences(neverTaken)
+	r.Behave(func(p sink.Post) sink.Answer {
+		answer := sink.Answer{}
+		if p.OfID <= badAttempts(p.ID) {
+			answer.Hang = mixed(p.ID)%4 == 0
+			answer.Status = http.StatusInternalServerError
+		}
+		sequence, _ := strconv.ParseInt(p.Header.Get("Waybill-Sequence"), 10, 64)
+		s.post(p.ID, shipmentOf(numberOf(p.ID)), sequence, p.Header.Get("Waybill-Gap") == "1", answer.Status == 0)
+		return answer
+	})
+	d.seen[r.hook.ID], d.apis[r.hook.ID] = s, api
+	d.steady, d.load.accounts = append(d.steady, r), append(d.load.accounts, account{name, key})
+	return r, nil
 }
 
 // orderKept kills dispatchers while events of many shipments go to webhooks that get them in order,
@@ -101,7 +126,7 @@ func orderKept(ctx context.Context, b *bench) error {
 		return err
 	}
 	defer d.close()
-	d.load.start(ctx, orderRate-b.busRate, b.busRate)
+	d.load.start(ctx, b.rate, b.busRate)
 	if err := d.killDispatchers(ctx); err != nil {
 		return err
 	}
@@ -118,7 +143,7 @@ func orderControl(ctx context.Context, b *bench) error {
 		return err
 	}
 	defer d.close()
-	d.load.start(ctx, orderRate-b.busRate, b.busRate)
+	d.load.start(ctx, b.rate, b.busRate)
 	if err := wait(ctx, 15*time.Second, 16*time.Second); err != nil {
 		return err
 	}
@@ -294,7 +319,7 @@ func (d *inOrder) compareLog(ctx context.Context) (open, other int, example stri
 		for _, r := range d.receivers() {
 			numbers := d.seen[r.hook.ID].numbers
 			err := patiently(ctx, func() error {
-				return d.api.Deliveries(ctx, url.Values{"webhookId": {r.hook.ID}}, func(l stack.Delivery) {
+				return d.apis[r.hook.ID].Deliveries(ctx, url.Values{"webhookId": {r.hook.ID}}, func(l stack.Delivery) {
 					want := domain.StatusDelivered
 					if neverTaken(l.EventID) {
 						want = domain.StatusFailed
