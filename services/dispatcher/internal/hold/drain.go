@@ -57,19 +57,19 @@ func (p *progress) fetches() int {
 // drain sends what the hold queue holds for a slice of time, or until the hold queue is empty or the
 // webhook takes no more. Its place goes to another hold queue at the end of the slice, and while
 // the webhook's rate lets nothing out.
-func (w *worker) drain(ctx context.Context, hook *index.Hook) (time.Duration, error) {
+func (w *worker) drain(ctx context.Context, hook *index.Hook) (state, error) {
 	if pause := w.rests(hook); pause > 0 {
-		return pause, nil
+		return state{pause: pause}, nil
 	}
 	w.head = nil
 	head, err := w.look(ctx)
 	if err != nil || head == nil {
 		w.stopDraining(hook)
-		return idleFor, err
+		return empty(), err
 	}
 	place, err := w.m.place(ctx)
 	if err != nil {
-		return 0, err
+		return state{}, err
 	}
 	defer place.leave()
 	if w.progress == nil {
@@ -81,7 +81,7 @@ func (w *worker) drain(ctx context.Context, hook *index.Hook) (time.Duration, er
 	fetches := w.progress.fetches()
 	opened, err := w.m.kept.open(ctx, w.id, 2*fetches)
 	if err != nil {
-		return 0, err
+		return state{}, err
 	}
 	d := &drain{
 		w: w, hook: hook, progress: w.progress, place: place, fetches: fetches,
@@ -99,14 +99,14 @@ func (w *worker) drain(ctx context.Context, hook *index.Hook) (time.Duration, er
 	}
 	switch d.end {
 	case sliceOver:
-		return 0, err
+		return state{}, err
 	case emptied:
 		w.gentle.Store(false)
 		w.stopDraining(hook)
-		return idleFor, err
+		return empty(), err
 	}
 	w.stopDraining(hook)
-	return 0, err
+	return state{}, err
 }
 
 // share is what one hold queue may have in flight, a few of the largest deliveries at least.

@@ -47,40 +47,48 @@ type worker struct {
 	progress *progress
 }
 
+// state is what a worker has found: for how long there is nothing to do.
+type state struct {
+	empty bool // the hold queue is
+	pause time.Duration
+}
+
+// empty is the state of a hold queue that holds nothing.
+func empty() state { return state{empty: true, pause: idleFor} }
+
 // run works until the hold queue is empty or ctx is done.
 func (w *worker) run(ctx context.Context) {
 	hook := w.find(ctx)
 	failures := 0
 	for ctx.Err() == nil {
-		var pause time.Duration
+		var found state
 		var err error
 		switch {
 		case hook == nil || hook.Config().Deleted:
 			w.progress = nil
-			pause, err = w.endAll(ctx, domain.ChangeDeleted)
+			found, err = w.endAll(ctx, domain.ChangeDeleted)
 		case hook.Config().Delivery == domain.DeliveryPull:
 			w.stopDraining(hook)
-			pause, err = w.endAll(ctx, domain.ChangePull)
+			found, err = w.endAll(ctx, domain.ChangePull)
 		case hook.Inactive():
 			w.stopDraining(hook)
-			pause, err = w.park(ctx, hook)
+			found, err = w.park(ctx, hook)
 		default:
 			if open, _ := w.m.options.Deliverer.Circuit(hook); open {
 				w.stopDraining(hook)
-				pause, err = w.probe(ctx, hook)
+				found, err = w.probe(ctx, hook)
 			} else {
-				pause, err = w.drain(ctx, hook)
+				found, err = w.drain(ctx, hook)
 			}
 		}
 		if err != nil {
 			failures++
-			pause = min(time.Duration(failures)*200*time.Millisecond, 5*time.Second)
+			found = state{pause: min(time.Duration(failures)*200*time.Millisecond, 5*time.Second)}
 			w.m.options.Logger.Debug("a hold queue can't be drained or read", "webhook", w.id, "error", err)
 		} else {
 			failures = 0
 		}
-		woken := w.wait(ctx, pause)
-		if err == nil && pause == idleFor && !woken && w.m.leave(w, false) {
+		if woken := w.wait(ctx, found.pause); found.empty && !woken && w.m.leave(w, false) {
 			return
 		}
 	}
@@ -124,26 +132,26 @@ func (w *worker) find(ctx context.Context) *index.Hook {
 
 // park looks after the hold queue of an inactive webhook: nothing is sent, but what is past
 // the retention ends.
-func (w *worker) park(ctx context.Context, hook *index.Hook) (time.Duration, error) {
+func (w *worker) park(ctx context.Context, hook *index.Hook) (state, error) {
 	w.gentle.Store(true)
 	head, err := w.endExpired(ctx, hook, false)
 	if err != nil || head == nil {
-		return idleFor, err
+		return empty(), err
 	}
-	return lookAgain, nil
+	return state{pause: lookAgain}, nil
 }
 
 // probe looks after the hold queue of a webhook with an open circuit: what is exhausted
 // meanwhile ends, and when a probe is due the head of the hold queue is it.
-func (w *worker) probe(ctx context.Context, hook *index.Hook) (time.Duration, error) {
+func (w *worker) probe(ctx context.Context, hook *index.Hook) (state, error) {
 	w.gentle.Store(true)
 	head, err := w.endExpired(ctx, hook, true)
 	if err != nil || head == nil {
-		return idleFor, err
+		return empty(), err
 	}
 	open, nextProbe := w.m.options.Deliverer.Circuit(hook)
 	if !open {
-		return 0, nil
+		return state{}, nil
 	}
 	pause := time.Until(nextProbe)
 	if pause <= 0 {
@@ -152,28 +160,28 @@ func (w *worker) probe(ctx context.Context, hook *index.Hook) (time.Duration, er
 	if at, ok := deliver.Deadline(head, hook.Config().Schedule(w.m.options.Schedule)); ok {
 		pause = min(pause, max(time.Until(at), endAfter)+rand.N(endAfter)) //nolint:gosec // spreads hold queues, which needs no secrecy
 	}
-	return max(pause, 10*time.Millisecond), nil
+	return state{pause: max(pause, 10*time.Millisecond)}, nil
 }
 
 // sendProbe sends the head of the hold queue, unless its delivery has gone on meanwhile.
-func (w *worker) sendProbe(ctx context.Context, hook *index.Hook) (time.Duration, error) {
+func (w *worker) sendProbe(ctx context.Context, hook *index.Hook) (state, error) {
 	w.head = nil
 	head, give, err := w.read(ctx)
 	defer give()
 	if err != nil || head == nil {
-		return idleFor, err
+		return empty(), err
 	}
 	if _, ended := w.expired(hook, head.task, true); ended {
-		return 0, nil
+		return state{}, nil
 	}
 	if fresh := w.fresh(ctx, []*domain.Task{head.task}); !fresh[head.task.Delivery] {
-		return 0, w.m.kept.remove(ctx, head.sequence)
+		return state{}, w.m.kept.remove(ctx, head.sequence)
 	}
 	if !w.m.options.Deliverer.TryProbe(hook) {
-		return time.Second, nil // another probe is under way
+		return state{pause: time.Second}, nil // another probe is under way
 	}
 	w.m.probes.Inc()
-	return 0, w.send(ctx, hook, head)
+	return state{}, w.send(ctx, hook, head)
 }
 
 // look returns the head of the hold queue, read when it is not known; nil: the hold queue is empty.
@@ -312,14 +320,14 @@ func (w *worker) fresh(ctx context.Context, tasks []*domain.Task) map[domain.Del
 }
 
 // endAll ends everything in the hold queue.
-func (w *worker) endAll(ctx context.Context, how domain.Change) (time.Duration, error) {
+func (w *worker) endAll(ctx context.Context, how domain.Change) (state, error) {
 	for ctx.Err() == nil {
 		n, err := w.end(ctx, func(*domain.Task) (domain.Change, bool) { return how, true })
 		if err != nil || n == 0 {
-			return idleFor, err
+			return empty(), err
 		}
 	}
-	return 0, ctx.Err()
+	return state{}, ctx.Err()
 }
 
 // end ends the deliveries at the head of the hold queue for which ends says how, a number of them
