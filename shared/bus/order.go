@@ -142,8 +142,11 @@ func ParseOrderNews(body []byte) (account string, again bool) {
 const loadUnused = 30 * time.Second
 
 // Orders calls take with each delivery of an account that waits for its turn, without its body.
-// What can't be read is handed to take with an error.
+// What can't be read is handed to take with an error. While nothing waits, no consumer is made.
 func (b *Bus) Orders(ctx context.Context, account string, take func(task *domain.Task, place Ordered, err error)) error {
+	if first, err := b.Stream(StreamOrder).Read(ctx, OrderSubjects(account), 1); err != nil || first == nil {
+		return err
+	}
 	name := "load-" + nats.NewInbox()[len(nats.InboxPrefix):]
 	consumer, err := b.js.CreateConsumer(ctx, StreamOrder, jetstream.ConsumerConfig{
 		Name: name, FilterSubject: OrderSubjects(account), AckPolicy: jetstream.AckNonePolicy,

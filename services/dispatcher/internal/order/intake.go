@@ -284,7 +284,7 @@ func (s *session) count(ctx context.Context, list []*taken, shipments []*int64, 
 	if len(keys) == 0 {
 		return nil
 	}
-	last, err := s.m.options.Log.Sequences(ctx, keys)
+	last, err := s.m.numbers.ask(ctx, keys...)
 	if err != nil {
 		return err
 	}

@@ -218,7 +218,7 @@ func (s *session) loadNumbers(ctx context.Context) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	numbers, err := s.m.options.Log.Sequences(ctx, keys)
+	numbers, err := s.m.numbers.ask(ctx, keys...)
 	if err != nil {
 		return err
 	}

@@ -239,7 +239,7 @@ func (s *session) start(ctx context.Context, events bus.StreamState) error {
 	known := s.m.starts[s.account]
 	s.m.mu.Unlock()
 	if !known.Created.Equal(start.Created) {
-		s.m.poke.Give()
+		s.m.learn(start)
 		s.m.options.Bus.Announce(bus.SubjectOrder, []byte(s.account))
 	}
 	return nil

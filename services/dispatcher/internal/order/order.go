@@ -110,9 +110,10 @@ type Manager struct {
 	options  Options
 	metrics  *metrics
 	any      atomic.Bool // some account uses order
-	events   together[bus.StreamState]
-	recorded together[[]recorder.OrderStart]
-	written  together[struct{}] // see recordsWritten
+	events   together[struct{}, bus.StreamState]
+	recorded together[struct{}, []recorder.OrderStart]
+	written  together[struct{}, struct{}] // see recordsWritten
+	numbers  together[recorder.SequenceKey, map[recorder.SequenceKey]recorder.Numbers]
 
 	mu       sync.Mutex
 	owned    [domain.Shards]bool
@@ -126,6 +127,7 @@ type Manager struct {
 	running  context.Context //nolint:containedctx // of Run
 	working  sync.WaitGroup
 	poke     signal.Signal
+	news     atomic.Bool // an order may have started that starts does not have
 }
 
 // New returns a manager; Run makes it work.
@@ -134,9 +136,13 @@ func New(options Options) *Manager {
 		options: options, metrics: newMetrics(options.Metrics), wanted: make(map[string]bool), starts: make(map[string]recorder.OrderStart), latest: make(map[string]start),
 		awaiting: make(map[string][]waiting), keepers: make(map[string]*keeper), poke: signal.New(),
 	}
-	m.events = together[bus.StreamState]{m: m, question: options.Bus.Stream(bus.StreamEvents).State}
-	m.recorded = together[[]recorder.OrderStart]{m: m, question: options.Log.OrderStarts}
-	m.written = together[struct{}]{m: m, question: m.recordsWritten}
+	events := options.Bus.Stream(bus.StreamEvents)
+	m.events.m, m.events.question = m, func(ctx context.Context, _ []struct{}) (bus.StreamState, error) { return events.State(ctx) }
+	m.recorded.m, m.recorded.question = m, func(ctx context.Context, _ []struct{}) ([]recorder.OrderStart, error) {
+		return options.Log.OrderStarts(ctx)
+	}
+	m.written.m, m.written.question = m, m.recordsWritten
+	m.numbers.m, m.numbers.question = m, options.Log.Sequences
 	return m
 }
 
@@ -182,6 +188,7 @@ func (m *Manager) Heard(account string, restored bool) {
 	if keeper != nil && restored {
 		keeper.restart()
 	}
+	m.news.Store(true)
 	m.poke.Give()
 }
 
@@ -275,6 +282,7 @@ func (m *Manager) Await(account string, bytes int64, again func()) bool {
 		m.wanted[account] = true
 		m.any.Store(true)
 		m.options.Bus.Announce(bus.SubjectOrder, []byte(account))
+		m.news.Store(true)
 	}
 	m.poke.Give()
 	return true
@@ -286,16 +294,19 @@ func (m *Manager) Run(ctx context.Context) error {
 	m.running = ctx
 	m.mu.Unlock()
 	m.working.Go(func() { m.follow(ctx) })
-	for ctx.Err() == nil {
-		wait := reload
-		if !m.load(ctx) || m.waits() {
-			wait = reloadSoon
+	for next := time.Now(); ctx.Err() == nil; {
+		if m.news.Swap(false) || !time.Now().Before(next) {
+			wait := reload
+			if !m.load(ctx) || m.waits() {
+				wait = reloadSoon
+			}
+			next = time.Now().Add(wait)
 		}
 		m.apply()
 		select {
 		case <-ctx.Done():
 		case <-m.poke:
-		case <-time.After(wait):
+		case <-time.After(time.Until(next)):
 		}
 	}
 	m.working.Wait()
@@ -368,8 +379,14 @@ func (m *Manager) load(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
+	m.learn(starts...)
+	return true
+}
+
+// learn notes where orders have started, and has the events routed that have waited for that.
+func (m *Manager) learn(starts ...recorder.OrderStart) {
 	if len(starts) == 0 {
-		return true
+		return
 	}
 	m.mu.Lock()
 	for _, start := range starts {
@@ -380,7 +397,6 @@ func (m *Manager) load(ctx context.Context) bool {
 	m.any.Store(true)
 	m.mu.Unlock()
 	m.release()
-	return true
 }
 
 // release has the events routed again that have waited for what is known now.

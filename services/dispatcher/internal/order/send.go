@@ -173,7 +173,7 @@ func (t *turn) leaveEnded(ctx context.Context) {
 	err := t.s.written(ctx)
 	var numbers map[recorder.SequenceKey]recorder.Numbers
 	if err == nil {
-		numbers, err = t.s.m.options.Log.Sequences(ctx, []recorder.SequenceKey{key})
+		numbers, err = t.s.m.numbers.ask(ctx, key)
 	}
 	if err != nil {
 		t.Abandoned()

@@ -9,32 +9,34 @@ import (
 	"waybill.dev/shared/bus"
 )
 
-// together joins callers that ask the same question at the same time. The question is put once for all of them, after
-// each of them has asked. So a dispatcher that takes over 1,000 accounts asks the bus or the database twice, and not
-// 1,000 times.
-type together[T any] struct {
+// together joins callers that ask at the same time. One question is put for all of them, about everything that they ask for,
+// after each of them has asked. So a dispatcher that takes over 1,000 accounts asks the bus or the database twice, and not
+// 1,000 times; and 1,000 accounts with an event each ask for their numbers in a few queries.
+type together[Q, T any] struct {
 	m        *Manager
-	question func(ctx context.Context) (T, error)
+	question func(ctx context.Context, about []Q) (T, error)
 
 	mu     sync.Mutex
 	asking bool
-	next   *answer[T] // to the question that is put next; nil: nobody waits for it
+	next   *answer[Q, T] // to the question that is put next; nil: nobody waits for it
 }
 
-type answer[T any] struct {
+type answer[Q, T any] struct {
+	about []Q
 	done  chan struct{}
 	value T
 	err   error
 }
 
-// ask returns an answer to the question, put from now on. Only goroutines of Manager.working may call ask. The error is
-// that of the question, or of ctx if ctx ends first.
-func (t *together[T]) ask(ctx context.Context) (T, error) {
+// ask returns an answer to the question, put from now on. The answer tells of what others ask, too, and must not be changed.
+// Only goroutines of Manager.working may call ask. The error is that of the question, or of ctx if ctx ends first.
+func (t *together[Q, T]) ask(ctx context.Context, about ...Q) (T, error) {
 	t.mu.Lock()
 	if t.next == nil {
-		t.next = &answer[T]{done: make(chan struct{})}
+		t.next = &answer[Q, T]{done: make(chan struct{})}
 	}
 	a := t.next
+	a.about = append(a.about, about...)
 	if !t.asking {
 		t.asking = true
 		t.m.working.Go(t.put)
@@ -50,7 +52,7 @@ func (t *together[T]) ask(ctx context.Context) (T, error) {
 }
 
 // put puts the question again as long as a caller waits for an answer.
-func (t *together[T]) put() {
+func (t *together[Q, T]) put() {
 	for {
 		t.mu.Lock()
 		a := t.next
@@ -59,13 +61,13 @@ func (t *together[T]) put() {
 		if a == nil {
 			return
 		}
-		a.value, a.err = t.question(t.m.running)
+		a.value, a.err = t.question(t.m.running, a.about)
 		close(a.done)
 	}
 }
 
 // recordsWritten waits until the records that are on the bus are in the database.
-func (m *Manager) recordsWritten(ctx context.Context) (struct{}, error) {
+func (m *Manager) recordsWritten(ctx context.Context, _ []struct{}) (struct{}, error) {
 	records := m.options.Bus.Stream(bus.StreamRecords)
 	state, err := records.State(ctx)
 	if err != nil {

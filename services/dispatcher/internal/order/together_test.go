@@ -13,26 +13,29 @@ func TestWhoAsksTogetherGetsALaterAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		put := 0
 		m := &Manager{running: t.Context()}
-		asked := together[int]{m: m, question: func(context.Context) (int, error) {
+		asked := together[int, int]{m: m, question: func(_ context.Context, about []int) (int, error) {
 			put++
+			if put == 2 && len(about) != 10 {
+				t.Errorf("the second question is about %v, want what ten have asked", about)
+			}
 			n := put
 			<-time.After(time.Second)
 			return n, nil
 		}}
 		answers := make(chan int, 11)
-		ask := func() {
+		ask := func(about int) {
 			go func() {
-				n, err := asked.ask(t.Context())
+				n, err := asked.ask(t.Context(), about)
 				if err != nil {
 					t.Error(err)
 				}
 				answers <- n
 			}()
 		}
-		ask()
+		ask(0)
 		synctest.Wait()
-		for range 10 {
-			ask()
+		for i := range 10 {
+			ask(i)
 		}
 		synctest.Wait()
 		if n := <-answers; n != 1 {
