@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"waybill.dev/shared/bus"
 	"waybill.dev/shared/store/recorder"
 )
 
@@ -15,57 +14,46 @@ const (
 	trimEvery = 5 * time.Second
 )
 
-// trimming has numbers that can leave memory once all records up to a sequence are in the database.
-type trimming struct {
-	at      time.Time // of the last look
-	records uint64
-	idle    map[recorder.SequenceKey]int64
-}
-
-// trim removes numbers from memory when there are many, and the database has them. It notes how far
-// RECORDS is first. Once RECORDS is acknowledged up to there, all that was recorded before is in the database.
+// trim removes numbers from memory when there are many, once all records that were on the bus before are in the database.
+// Until then the account's events go on.
 func (s *session) trim(ctx context.Context, now time.Time) {
-	t := &s.trimming
-	if now.Sub(t.at) < trimEvery {
+	if now.Sub(s.trimmed) < trimEvery || s.trimming.Load() {
 		return
 	}
-	t.at = now
-	records := s.m.options.Bus.Stream(bus.StreamRecords)
-	if t.idle != nil {
-		state, err := records.ConsumerState(ctx, bus.ConsumerRecord)
-		if err != nil || state.Acknowledged < t.records {
-			return
-		}
-		s.mu.Lock()
-		for key, number := range t.idle {
-			if s.numbers[key] == number && !s.queued(key) {
-				delete(s.numbers, key)
-				delete(s.gaps, key)
-			}
-		}
-		s.mu.Unlock()
-		t.idle = nil
-		return
-	}
+	s.trimmed = now
 	s.mu.Lock()
+	var idle map[recorder.SequenceKey]int64
 	if len(s.numbers) > numbersMost {
-		t.idle = make(map[recorder.SequenceKey]int64)
+		idle = make(map[recorder.SequenceKey]int64)
 		for key, number := range s.numbers {
 			if !s.queued(key) {
-				t.idle[key] = number
+				idle[key] = number
 			}
 		}
 	}
 	s.mu.Unlock()
-	if t.idle == nil {
+	if len(idle) == 0 {
 		return
 	}
-	state, err := records.State(ctx)
-	if err != nil {
-		t.idle = nil
-		return
+	s.trimming.Store(true)
+	s.m.working.Go(func() {
+		defer s.trimming.Store(false)
+		if s.written(ctx) == nil {
+			s.forget(idle)
+		}
+	})
+}
+
+// forget removes numbers of shipments that nothing has come of since.
+func (s *session) forget(idle map[recorder.SequenceKey]int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, number := range idle {
+		if s.numbers[key] == number && !s.queued(key) {
+			delete(s.numbers, key)
+			delete(s.gaps, key)
+		}
 	}
-	t.records = state.LastSeq
 }
 
 // queued tells whether a webhook and shipment has deliveries that have not ended; s.mu is held.

@@ -28,7 +28,7 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 			q := s.lane(&index.Hook{ID: domain.WebhookID("wh_" + s.account)}).queue(1)
 			for range n {
 				q.busy = true // nothing goes out
-				s.append(q, &entry{kept: true}, s.trimming.at)
+				s.append(q, &entry{kept: true}, s.trimmed)
 			}
 			return q
 		}
@@ -57,7 +57,7 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 		}
 		greedy.mu.Lock()
 		for range entriesLeast { // what the third has is over the whole
-			greedy.remove(q, q.entries[0], true, greedy.trimming.at)
+			greedy.remove(q, q.entries[0], true, greedy.trimmed)
 		}
 		greedy.mu.Unlock()
 		synctest.Wait()
@@ -74,7 +74,7 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 		before := testutil.ToFloat64(metrics.waiting)
 		other.mu.Lock()
 		for _, q := range other.lanes["wh_other"].queues {
-			other.remove(q, q.entries[0], true, other.trimming.at)
+			other.remove(q, q.entries[0], true, other.trimmed)
 		}
 		other.mu.Unlock()
 		if after := testutil.ToFloat64(metrics.waiting); after != before {

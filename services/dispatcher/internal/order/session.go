@@ -22,8 +22,9 @@ type session struct {
 	inFlight *admission.Messages
 	turns    *admission.Budget // for entries; a part of the Manager's
 	ended    *pending.Acknowledged
-	places   places // of the goroutine that takes in, like trimming
-	trimming trimming
+	places   places      // of the goroutine that takes in, like trimmed
+	trimmed  time.Time   // when it was looked last whether numbers can leave memory
+	trimming atomic.Bool // numbers are to leave memory
 	created  time.Time   // of EVENTS
 	from     uint64      // see recorder.OrderStart
 	suspect  uint64      // up to here events may have been handed out before
