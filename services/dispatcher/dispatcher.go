@@ -126,7 +126,7 @@ func New(options Options) (*Dispatcher, error) {
 	})
 	d.order = order.New(order.Options{
 		Bus: options.Bus, Deliverer: d.deliverer, Log: d.database, Index: d.index, Emitter: d.emitter, Room: d.memory.order,
-		Turns: d.memory.turns, Self: self, Logger: options.Logger, Metrics: options.Metrics,
+		Memory: d.memory.turns, Self: self, Logger: options.Logger, Metrics: options.Metrics,
 	})
 	d.fanout = fanout.New(fanout.Options{
 		Bus: options.Bus, Deliverer: d.deliverer, Emitter: d.emitter, Log: d.database, Index: d.index, Accounts: d.accounts, Order: d.order,

@@ -15,14 +15,14 @@ import (
 	"waybill.dev/shared/domain"
 )
 
-// headerOrder is what is kept of an ordered delivery's place in its queue, beside its task:
+// headerOrder is what is kept of an ordered delivery's position in its queue, beside its task:
 // version, sequence, shipment, when its next attempt is due (Unix ms, 0: at once) and whether
 // it is marked as a gap.
 const headerOrder = "Waybill-Order"
 
 const orderVersion = "1"
 
-// Ordered is the place of a delivery among those of its webhook and shipment.
+// Ordered is the position of a delivery among those of its webhook and shipment.
 type Ordered struct {
 	Sequence int64     // 1 for the first delivery of the webhook and the shipment
 	Shipment int64     // see domain.ShipmentKey
@@ -30,30 +30,30 @@ type Ordered struct {
 	Gap      bool      // what was before it did not arrive
 }
 
-// ErrOrdered is returned for a message of ORDER that has no place in a queue.
+// ErrOrdered is returned for a message of ORDER that has no position in a queue.
 var ErrOrdered = errors.New("not an ordered delivery")
 
 // KeepOrdered stores a delivery that waits for its turn, and calls done exactly once. There is
 // one message for a delivery: a later one replaces the earlier. The owner of the account's order
 // has it in memory too.
-func (b *Bus) KeepOrdered(task *domain.Task, place Ordered, done func(error)) {
-	b.publishTask(b.orders, orderedMessage(task, place), done)
+func (b *Bus) KeepOrdered(task *domain.Task, position Ordered, done func(error)) {
+	b.publishTask(b.orders, orderedMessage(task, position), done)
 }
 
 // RestoreOrdered stores a delivery that the bus may have lost, and calls done exactly once. What is
 // stored of it stays, unless that is an earlier state: its owner goes on, and may have stored a later one. Whoever
 // restores some announces the account with AnnounceRestored, so that the owner reads them again.
-func (b *Bus) RestoreOrdered(task *domain.Task, place Ordered, done func(error)) {
-	b.restoreOver(0, task, place, done)
+func (b *Bus) RestoreOrdered(task *domain.Task, position Ordered, done func(error)) {
+	b.restoreOver(0, task, position, done)
 }
 
-// restoreOver stores a delivery in the place of the message with that sequence; 0: of none.
-func (b *Bus) restoreOver(last uint64, task *domain.Task, place Ordered, done func(error)) {
-	msg := orderedMessage(task, place)
+// restoreOver stores a delivery instead of the message with that sequence; 0: of none.
+func (b *Bus) restoreOver(last uint64, task *domain.Task, position Ordered, done func(error)) {
+	msg := orderedMessage(task, position)
 	msg.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(last, 10)}
 	b.publishTask(b.orders, msg, func(err error) {
 		if isStored(err) {
-			go b.restoreBeside(task, place, done)
+			go b.restoreBeside(task, position, done)
 			return
 		}
 		done(err)
@@ -69,7 +69,7 @@ func isStored(err error) bool {
 }
 
 // restoreBeside compares a delivery that is to be restored with what is stored of it.
-func (b *Bus) restoreBeside(task *domain.Task, place Ordered, done func(error)) {
+func (b *Bus) restoreBeside(task *domain.Task, position Ordered, done func(error)) {
 	ctx, cancel := context.WithTimeout(context.Background(), publishTimeout)
 	defer cancel()
 	entry, err := b.Stream(StreamOrder).Newest(ctx, OrderSubject(task))
@@ -78,31 +78,31 @@ func (b *Bus) restoreBeside(task *domain.Task, place Ordered, done func(error)) 
 		done(err)
 		return
 	case entry == nil: // it has ended meanwhile, or was lost again
-		b.restoreOver(0, task, place, done)
+		b.restoreOver(0, task, position, done)
 		return
 	}
 	if stored, err := ParseTask(entry.Header, entry.Body); err == nil && stored.Rev >= task.Rev {
 		done(nil)
 		return
 	}
-	b.restoreOver(entry.Sequence, task, place, done)
+	b.restoreOver(entry.Sequence, task, position, done)
 }
 
-func orderedMessage(task *domain.Task, place Ordered) *nats.Msg {
+func orderedMessage(task *domain.Task, position Ordered) *nats.Msg {
 	msg := taskMessage(OrderSubject(task), task)
 	gap := int64(0)
-	if place.Gap {
+	if position.Gap {
 		gap = 1
 	}
 	text := []byte(orderVersion)
-	for _, n := range []int64{place.Sequence, place.Shipment, millis(place.Due), gap} {
+	for _, n := range []int64{position.Sequence, position.Shipment, millis(position.Due), gap} {
 		text = strconv.AppendInt(append(text, ' '), n, 10)
 	}
 	msg.Header[headerOrder] = []string{string(text)}
 	return msg
 }
 
-// ParseOrdered reads the place of a delivery in a message of ORDER. The error is ErrOrdered or
+// ParseOrdered reads the position of a delivery in a message of ORDER. The error is ErrOrdered or
 // ErrVersion.
 func ParseOrdered(header map[string][]string) (Ordered, error) {
 	values := header[headerOrder]
@@ -143,7 +143,7 @@ const loadUnused = 30 * time.Second
 
 // Orders calls take with each delivery of an account that waits for its turn, without its body.
 // What can't be read is handed to take with an error. While nothing waits, no consumer is made.
-func (b *Bus) Orders(ctx context.Context, account string, take func(task *domain.Task, place Ordered, err error)) error {
+func (b *Bus) Orders(ctx context.Context, account string, take func(task *domain.Task, position Ordered, err error)) error {
 	if first, err := b.Stream(StreamOrder).Read(ctx, OrderSubjects(account), 1); err != nil || first == nil {
 		return err
 	}
@@ -167,8 +167,8 @@ func (b *Bus) Orders(ctx context.Context, account string, take func(task *domain
 		err := reader.Fetch(ctx, MaxFetch, FetchOptions{Wait: time.Second}, func(m *Message) {
 			came++
 			task, err := ParseTask(m.Header(), nil)
-			place, placeErr := ParseOrdered(m.Header())
-			take(task, place, errors.Join(err, placeErr))
+			position, positionErr := ParseOrdered(m.Header())
+			take(task, position, errors.Join(err, positionErr))
 		})
 		if err != nil {
 			return err

@@ -144,7 +144,7 @@ func TestHowFarEventsAreOverAllConsumers(t *testing.T) {
 	check(3)
 }
 
-// A delivery that waits for its turn is kept once, with its place.
+// A delivery that waits for its turn is kept once, with its position.
 func TestOrderedDeliveriesAreKept(t *testing.T) {
 	t.Parallel()
 	b := connect(t, bustest.Start(t))
@@ -152,38 +152,38 @@ func TestOrderedDeliveriesAreKept(t *testing.T) {
 		Delivery: "dlv_1", Account: "acme", Webhook: webhook, EventID: "evt_1", EventType: domain.ShipmentCreated,
 		ReceivedAt: time.UnixMilli(1_700_000_000_000).UTC(), Rev: 2, Attempts: 1, RunAttempts: 1, Body: []byte(`{"id":"evt_1"}`),
 	}
-	place := bus.Ordered{Sequence: 7, Shipment: -5, Due: time.UnixMilli(1_700_000_005_000).UTC(), Gap: true}
-	keep := func(place bus.Ordered) {
+	position := bus.Ordered{Sequence: 7, Shipment: -5, Due: time.UnixMilli(1_700_000_005_000).UTC(), Gap: true}
+	keep := func(position bus.Ordered) {
 		t.Helper()
 		done := make(chan error, 1)
-		b.KeepOrdered(task, place, func(err error) { done <- err })
+		b.KeepOrdered(task, position, func(err error) { done <- err })
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
 	}
 	keep(bus.Ordered{Sequence: 7, Shipment: -5})
-	keep(place)
+	keep(position)
 	other := *task
 	other.Account = "other"
 	task, of := &other, task
 	keep(bus.Ordered{Sequence: 1})
-	var places []bus.Ordered
+	var positions []bus.Ordered
 	load := func() {
 		t.Helper()
-		places = nil
-		err := b.Orders(t.Context(), "acme", func(got *domain.Task, place bus.Ordered, err error) {
+		positions = nil
+		err := b.Orders(t.Context(), "acme", func(got *domain.Task, position bus.Ordered, err error) {
 			if err != nil || got.Delivery != of.Delivery || got.Rev != of.Rev || got.Account != of.Account {
 				t.Errorf("read %+v, %v", got, err)
 			}
-			places = append(places, place)
+			positions = append(positions, position)
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	load()
-	if diff := cmp.Diff([]bus.Ordered{place}, places); diff != "" {
-		t.Errorf("places (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]bus.Ordered{position}, positions); diff != "" {
+		t.Errorf("positions (-want +got):\n%s", diff)
 	}
 	entry, err := b.Stream(bus.StreamOrder).Newest(t.Context(), bus.OrderSubject(of))
 	if err != nil || !bytes.Equal(entry.Body, of.Body) {
@@ -194,13 +194,13 @@ func TestOrderedDeliveriesAreKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		load()
-		if len(places) != left {
-			t.Errorf("%d places are left, want %d", len(places), left)
+		if len(positions) != left {
+			t.Errorf("%d positions are left, want %d", len(positions), left)
 		}
 	}
 }
 
-// What is restored takes the place of an earlier state, and of no later one.
+// What is restored replaces an earlier state, and of no later one.
 func TestRestoredBesideWhatIsKept(t *testing.T) {
 	t.Parallel()
 	b := connect(t, bustest.Start(t))

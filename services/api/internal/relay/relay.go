@@ -70,7 +70,7 @@ type Bus interface {
 	PublishEvent(a bus.Accepted, round int, done func(duplicate bool, err error))
 	Schedule(task *domain.Task, at time.Time, done func(error))
 	Hold(task *domain.Task, done func(error))
-	RestoreOrdered(task *domain.Task, place bus.Ordered, done func(error))
+	RestoreOrdered(task *domain.Task, position bus.Ordered, done func(error))
 	AnnounceRestored(account string)
 	Announce(subject string, body []byte)
 	Listen(subject string, handle func(body []byte)) (stop func(), err error)

@@ -140,8 +140,8 @@ func held(item *pipeline.RestoreItem) bool { return item.InLane || item.Status =
 func (l *leader) bring(item *pipeline.RestoreItem, now time.Time, done func(error)) {
 	if item.Ordered {
 		// Whether the one before it arrived is not in the log: no gap is told, but its sequence shows one.
-		place := bus.Ordered{Sequence: item.Task.Sequence, Shipment: item.Task.Shipment, Due: item.NextAttemptAt}
-		l.bus.RestoreOrdered(&item.Task, place, done)
+		position := bus.Ordered{Sequence: item.Task.Sequence, Shipment: item.Task.Shipment, Due: item.NextAttemptAt}
+		l.bus.RestoreOrdered(&item.Task, position, done)
 		return
 	}
 	if held(item) {

@@ -24,7 +24,7 @@ const (
 	fetchMost = 500
 	fetchFew  = 32
 	holdWait  = 500 * time.Millisecond
-	// sliceTime is how long a hold queue is drained while others wait for a place or for memory.
+	// sliceTime is how long a hold queue is drained while others wait for a permit or for memory.
 	sliceTime = time.Second
 	// longestPause is for how long a hold queue rests at most because of its webhook's rate.
 	longestPause = 10 * time.Minute
@@ -55,7 +55,7 @@ func (p *progress) fetches() int {
 }
 
 // drain sends what the hold queue holds for a slice of time, or until the hold queue is empty or the
-// webhook takes no more. Its place goes to another hold queue at the end of the slice, and while
+// webhook takes no more. Its permit goes to another hold queue at the end of the slice, and while
 // the webhook's rate lets nothing out.
 func (w *worker) drain(ctx context.Context, hook *index.Hook) (state, error) {
 	if pause := w.rests(hook); pause > 0 {
@@ -67,11 +67,11 @@ func (w *worker) drain(ctx context.Context, hook *index.Hook) (state, error) {
 		w.stopDraining(hook)
 		return empty(), err
 	}
-	place, err := w.m.place(ctx)
+	permit, err := w.m.permit(ctx)
 	if err != nil {
 		return state{}, err
 	}
-	defer place.leave()
+	defer permit.leave()
 	if w.progress == nil {
 		gentle := w.gentle.Load() || !head.Overflowed
 		w.progress = &progress{ramp: newRamp(gentle), sent: make(map[domain.DeliveryID]domain.Revision)}
@@ -79,12 +79,12 @@ func (w *worker) drain(ctx context.Context, hook *index.Hook) (state, error) {
 	per := hook.Config().RatePerSecond
 	w.progress.limited = per != nil && *per*holdWait.Seconds() < 1
 	fetches := w.progress.fetches()
-	opened, err := w.m.kept.open(ctx, w.id, 2*fetches)
+	opened, err := w.m.reader.open(ctx, w.id, 2*fetches)
 	if err != nil {
 		return state{}, err
 	}
 	d := &drain{
-		w: w, hook: hook, progress: w.progress, place: place, fetches: fetches,
+		w: w, hook: hook, progress: w.progress, permit: permit, fetches: fetches,
 		inFlight: admission.NewMessages(w.m.share()), ended: signal.New(), tasks: make(map[*bus.Message]*domain.Task), seen: make(map[domain.DeliveryID]domain.Revision),
 	}
 	attending, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -115,7 +115,7 @@ func (m *Manager) share() *admission.Budget {
 	return room.Part(max(room.Limit()/drainShare, 4*admission.LargestTask))
 }
 
-// wanted tells whether other hold queues wait for a place or for memory.
+// wanted tells whether other hold queues wait for a permit or for memory.
 func (m *Manager) wanted() bool {
 	return m.waits.Load() > 0 || m.options.DrainRoom.State().Waiting > 0
 }
@@ -153,7 +153,7 @@ type drain struct {
 	w        *worker
 	hook     *index.Hook
 	progress *progress
-	place    *place
+	permit   *permit
 	fetches  int       // how many deliveries are fetched at once
 	until    time.Time // when the slice is over, if others wait; zero: nothing came yet
 	inFlight *admission.Messages
@@ -200,7 +200,7 @@ func (d *drain) work(ctx context.Context, fetched <-chan []*bus.Message, stopFet
 			if d.underWay == 0 {
 				return
 			}
-			d.place.linger()
+			d.permit.linger()
 		}
 		var more <-chan []*bus.Message
 		if len(d.waiting) == 0 && d.end == going {

@@ -76,7 +76,7 @@ const (
 	// maxDrains bounds the hold queues that are drained at once: each takes a consumer, of
 	// which a stream has at most 1000.
 	maxDrains = 64
-	// maxLingering bounds the consumers of hold queues that have given their place to others and
+	// maxLingering bounds the consumers of hold queues that have given their permit to others and
 	// wait for the end of what they have sent, beside those.
 	maxLingering = 448
 )
@@ -84,9 +84,9 @@ const (
 // Manager works the hold queues of the shards that this dispatcher owns.
 type Manager struct {
 	options Options
-	kept    kept
-	drains  chan struct{} // the places of those that drain, in turn
-	waits   atomic.Int64  // that wait for a place
+	reader  reader
+	drains  chan struct{} // the permits of those that drain, in turn
+	waits   atomic.Int64  // that wait for a permit
 	linger  chan struct{} // those that wait for the end of what they sent
 	ending  chan struct{} // bounds the hold queues whose deliveries end at a time
 	drained prometheus.Counter
@@ -104,7 +104,7 @@ type Manager struct {
 // New returns a manager.
 func New(options Options) *Manager {
 	m := &Manager{
-		options: options, kept: kept{options.Bus, options.Logger}, drains: make(chan struct{}, maxDrains), linger: make(chan struct{}, maxLingering), ending: make(chan struct{}, maxEnding),
+		options: options, reader: reader{options.Bus, options.Logger}, drains: make(chan struct{}, maxDrains), linger: make(chan struct{}, maxLingering), ending: make(chan struct{}, maxEnding),
 		workers: make(map[domain.WebhookID]*worker), announced: make(map[domain.WebhookID]time.Time),
 		list: signal.New(),
 		drained: prometheus.NewCounter(prometheus.CounterOpts{
@@ -211,32 +211,32 @@ func (m *Manager) leave(w *worker, must bool) bool {
 	return true
 }
 
-// place is the right to drain a hold queue, which few have at once.
-type place struct {
+// permit is the right to drain a hold queue, which few have at once.
+type permit struct {
 	m    *Manager
 	held chan struct{}
 }
 
-// place waits for its turn.
-func (m *Manager) place(ctx context.Context) (*place, error) {
+// permit waits for a permit to drain. The error is that of ctx.
+func (m *Manager) permit(ctx context.Context) (*permit, error) {
 	select {
 	case m.drains <- struct{}{}:
-		return &place{m: m, held: m.drains}, nil
+		return &permit{m: m, held: m.drains}, nil
 	default:
 	}
 	m.waits.Add(1)
 	defer m.waits.Add(-1)
 	select {
 	case m.drains <- struct{}{}:
-		return &place{m: m, held: m.drains}, nil
+		return &permit{m: m, held: m.drains}, nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("wait to drain a hold queue: %w", ctx.Err())
 	}
 }
 
-// linger gives the place to another, as nothing more is sent; while very many wait for the
+// linger gives the permit to another, as nothing more is sent; while very many wait for the
 // end of what they have sent, it is kept until then.
-func (p *place) linger() {
+func (p *permit) linger() {
 	if p.held != p.m.drains {
 		return
 	}
@@ -249,7 +249,7 @@ func (p *place) linger() {
 }
 
 // leave gives back what is held.
-func (p *place) leave() { <-p.held }
+func (p *permit) leave() { <-p.held }
 
 // Run works until ctx is done.
 func (m *Manager) Run(ctx context.Context) error {
@@ -285,7 +285,7 @@ func (m *Manager) listQueues(ctx context.Context) {
 		time.AfterFunc(200*time.Millisecond, m.list.Give)
 		return
 	}
-	held, err := m.kept.stream().State(ctx)
+	held, err := m.reader.stream().State(ctx)
 	if err != nil || held.Messages == 0 { // as a rule: one request instead of one for each shard
 		return
 	}
@@ -296,7 +296,7 @@ func (m *Manager) listQueues(ctx context.Context) {
 		if !owned || ctx.Err() != nil {
 			continue
 		}
-		queues, err := m.kept.queues(ctx, shard)
+		queues, err := m.reader.queues(ctx, shard)
 		if err != nil {
 			m.options.Logger.Debug("the hold queues can't be listed", "error", err)
 			return

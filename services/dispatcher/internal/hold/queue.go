@@ -25,18 +25,18 @@ const (
 	unused = time.Minute
 )
 
-// kept reads and drains the hold queues, which are subjects of HOLD.
-type kept struct {
+// reader reads and drains the hold queues, which are subjects of HOLD.
+type reader struct {
 	streams Streams
 	log     *slog.Logger
 }
 
-func (k kept) stream() *bus.Stream { return k.streams.Stream(bus.StreamHold) }
+func (r reader) stream() *bus.Stream { return r.streams.Stream(bus.StreamHold) }
 
 // queues returns the webhooks of a shard whose hold queues hold something, with how many deliveries
 // each.
-func (k kept) queues(ctx context.Context, shard int) (map[domain.WebhookID]uint64, error) {
-	subjects, err := k.stream().Subjects(ctx, bus.HoldSubjects(shard))
+func (r reader) queues(ctx context.Context, shard int) (map[domain.WebhookID]uint64, error) {
+	subjects, err := r.stream().Subjects(ctx, bus.HoldSubjects(shard))
 	if err != nil {
 		return nil, err
 	}
@@ -58,8 +58,8 @@ type delivery struct {
 // read returns up to most deliveries of a webhook's hold queue in its order, from the sequence given
 // on, fewer when their bodies come to over 1 MiB. The first for which more says false is the
 // last; nil: as many as there are. One that can't be read is set aside. Each costs a request.
-func (k kept) read(ctx context.Context, id domain.WebhookID, from uint64, most int, more func(*domain.Task) bool) ([]delivery, error) {
-	stream := k.stream()
+func (r reader) read(ctx context.Context, id domain.WebhookID, from uint64, most int, more func(*domain.Task) bool) ([]delivery, error) {
+	stream := r.stream()
 	var list []delivery
 	for size := 0; len(list) < most && size < readBytes; {
 		entry, err := stream.Read(ctx, bus.HoldSubject(id), from)
@@ -72,7 +72,7 @@ func (k kept) read(ctx context.Context, id domain.WebhookID, from uint64, most i
 		from = entry.Sequence + 1
 		task, cause := bus.ParseTask(entry.Header, entry.Body)
 		if cause != nil {
-			if err := k.setAside(ctx, entry, cause); err != nil {
+			if err := r.setAside(ctx, entry, cause); err != nil {
 				return nil, err
 			}
 			continue
@@ -87,10 +87,10 @@ func (k kept) read(ctx context.Context, id domain.WebhookID, from uint64, most i
 }
 
 // setAside keeps what can't be read elsewhere, and waits until it is there.
-func (k kept) setAside(ctx context.Context, entry *bus.Entry, cause error) error {
-	k.log.Error("held delivery can't be read and is set aside", "sequence", entry.Sequence, "error", cause)
+func (r reader) setAside(ctx context.Context, entry *bus.Entry, cause error) error {
+	r.log.Error("held delivery can't be read and is set aside", "sequence", entry.Sequence, "error", cause)
 	stored := make(chan error, 1)
-	k.streams.SetAside(entry, cause, func(err error) { stored <- err })
+	r.streams.SetAside(entry, cause, func(err error) { stored <- err })
 	select {
 	case err := <-stored:
 		if err != nil {
@@ -99,12 +99,12 @@ func (k kept) setAside(ctx context.Context, entry *bus.Entry, cause error) error
 	case <-ctx.Done():
 		return errors.Join(domain.ErrUnavailable, ctx.Err())
 	}
-	return k.remove(ctx, entry.Sequence)
+	return r.remove(ctx, entry.Sequence)
 }
 
 // remove removes deliveries from their hold queues; that one is gone already is no fault.
-func (k kept) remove(ctx context.Context, sequences ...uint64) error {
-	stream := k.stream()
+func (r reader) remove(ctx context.Context, sequences ...uint64) error {
+	stream := r.stream()
 	failed := make([]error, len(sequences))
 	var deleting sync.WaitGroup
 	for i, sequence := range sequences {
@@ -122,8 +122,8 @@ type opened struct {
 }
 
 // open starts to drain a hold queue. At most unacknowledged deliveries are handed out at once.
-func (k kept) open(ctx context.Context, id domain.WebhookID, unacknowledged int) (*opened, error) {
-	o := &opened{stream: k.stream(), name: bus.HoldConsumer(id)}
+func (r reader) open(ctx context.Context, id domain.WebhookID, unacknowledged int) (*opened, error) {
+	o := &opened{stream: r.stream(), name: bus.HoldConsumer(id)}
 	var err error
 	o.consumer, err = o.stream.CreateConsumer(ctx, o.name, bus.HoldSubject(id), unacknowledged, unused)
 	if err != nil {

@@ -51,7 +51,7 @@ func task() *domain.Task {
 func TestLaneKeepsOrderAndWhatIsNotAcknowledged(t *testing.T) {
 	t.Parallel()
 	b := connect(t, bustest.Start(t))
-	k := kept{b, discard}
+	k := reader{b, discard}
 	const n = 5
 	for i := range n {
 		held := task()
@@ -121,7 +121,7 @@ func TestADrainTakesOnlySoMuchOffTheBus(t *testing.T) {
 	}
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
-	opened, err := kept{b, discard}.open(ctx, webhook, 1000)
+	opened, err := reader{b, discard}.open(ctx, webhook, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -175,7 +175,7 @@ func (w *worker) sendProbe(ctx context.Context, hook *index.Hook) (state, error)
 		return state{}, nil
 	}
 	if fresh := w.fresh(ctx, []*domain.Task{head.task}); !fresh[head.task.Delivery] {
-		return state{}, w.m.kept.remove(ctx, head.sequence)
+		return state{}, w.m.reader.remove(ctx, head.sequence)
 	}
 	if !w.m.options.Deliverer.TryProbe(hook) {
 		return state{pause: time.Second}, nil // another probe is under way
@@ -207,7 +207,7 @@ func (w *worker) read(ctx context.Context) (head *delivery, give func(), err err
 	if err != nil {
 		return nil, give, err //nolint:wrapcheck // told to stop
 	}
-	held, err := w.m.kept.read(ctx, w.id, 0, 1, nil)
+	held, err := w.m.reader.read(ctx, w.id, 0, 1, nil)
 	if err != nil || len(held) == 0 {
 		return nil, give, err
 	}
@@ -243,7 +243,7 @@ func (w *worker) send(ctx context.Context, hook *index.Hook, head *delivery) err
 		}
 	}
 	w.m.drained.Inc()
-	return w.m.kept.remove(context.WithoutCancel(ctx), head.sequence)
+	return w.m.reader.remove(context.WithoutCancel(ctx), head.sequence)
 }
 
 // endExpired ends the deliveries at the head of the hold queue that are past the retention, or
@@ -346,7 +346,7 @@ func (w *worker) end(ctx context.Context, ends func(*domain.Task) (domain.Change
 		_, ended := ends(task)
 		return ended
 	}
-	held, err := w.m.kept.read(ctx, w.id, 0, endTogether, has)
+	held, err := w.m.reader.read(ctx, w.id, 0, endTogether, has)
 	if err != nil {
 		return 0, err
 	}
@@ -384,7 +384,7 @@ func (w *worker) end(ctx context.Context, ends func(*domain.Task) (domain.Change
 		}
 	}
 	w.m.drained.Add(float64(len(tasks)))
-	if err := w.m.kept.remove(ctx, sequences...); err != nil {
+	if err := w.m.reader.remove(ctx, sequences...); err != nil {
 		return 0, err
 	}
 	if next != nil {

@@ -184,7 +184,7 @@ func (s *session) admit(ctx context.Context, list []*taken) error {
 		return err
 	}
 	for i, t := range list {
-		if err := s.room(ctx); err != nil {
+		if err := s.awaitMemory(ctx); err != nil {
 			return err
 		}
 		if err := s.m.options.Deliverer.Room(ctx); err != nil {

@@ -35,7 +35,7 @@ func (s *session) look(now time.Time) {
 		if w.queue.waits.Equal(w.at) {
 			w.queue.waits = time.Time{}
 		}
-		s.turn(w.queue, now)
+		s.advance(w.queue, now)
 	}
 	s.ticks++
 	if s.over {
@@ -105,7 +105,7 @@ func (s *session) keptOne(q *queue, e *entry, next *domain.Task, why domain.Chan
 		job = &deliver.Job{Task: e.task, Origin: e.event}
 		e.task, e.event, e.kept = nil, nil, true
 	}
-	s.turn(q, now)
+	s.advance(q, now)
 	if err == nil {
 		s.keepNext(q, now)
 	}
@@ -150,22 +150,22 @@ func (s *session) pass(q *queue, now time.Time) {
 	q.passed = append(q.passed, q.entries[0])
 	q.entries = q.entries[1:]
 	q.since, q.gap = now, ordered
-	s.turn(q, now)
+	s.advance(q, now)
 }
 
 // loadKept reads the deliveries that wait for their turn in ORDER.
 func (s *session) loadKept(ctx context.Context) error {
 	type kept struct {
-		task  *domain.Task
-		place bus.Ordered
+		task     *domain.Task
+		position bus.Ordered
 	}
 	lists := make(map[domain.WebhookID][]kept)
-	err := s.m.options.Bus.Orders(ctx, s.account, func(task *domain.Task, place bus.Ordered, err error) {
+	err := s.m.options.Bus.Orders(ctx, s.account, func(task *domain.Task, position bus.Ordered, err error) {
 		if err != nil {
 			s.m.options.Logger.Error("a delivery that waits for its turn can't be read and is left", "account", s.account, "error", err)
 			return
 		}
-		lists[task.Webhook] = append(lists[task.Webhook], kept{task, place})
+		lists[task.Webhook] = append(lists[task.Webhook], kept{task, position})
 	})
 	if err != nil {
 		return err
@@ -184,19 +184,19 @@ func (s *session) loadKept(ctx context.Context) error {
 			}
 			continue
 		}
-		slices.SortFunc(list, func(a, b kept) int { return cmp.Compare(a.place.Sequence, b.place.Sequence) })
+		slices.SortFunc(list, func(a, b kept) int { return cmp.Compare(a.position.Sequence, b.position.Sequence) })
 		now := time.Now()
 		s.mu.Lock()
 		for _, k := range list {
-			q := s.lane(hook).queue(k.place.Shipment)
+			q := s.lane(hook).queue(k.position.Shipment)
 			since := now
 			if k.task.HeldAt.After(hook.Config().ActivatedAt) {
 				since = k.task.HeldAt
 			}
 			s.loaded[k.task.Delivery] = true
 			s.append(q, &entry{
-				delivery: k.task.Delivery, number: k.place.Sequence, at: now, due: k.place.Due,
-				kept: true, failed: k.task.Attempts > 0, gap: k.place.Gap,
+				delivery: k.task.Delivery, number: k.position.Sequence, at: now, due: k.position.Due,
+				kept: true, failed: k.task.Attempts > 0, gap: k.position.Gap,
 			}, since)
 		}
 		s.mu.Unlock()

@@ -30,7 +30,7 @@ type Bus interface {
 	ParseAccepted(subject string, header map[string][]string, body []byte) (bus.Accepted, bool)
 	TakeEvents(ctx context.Context, account, self string, most int, first func() (uint64, error)) (bus.Taken, error)
 	Orders(ctx context.Context, account string, take func(*domain.Task, bus.Ordered, error)) error
-	KeepOrdered(task *domain.Task, place bus.Ordered, done func(error))
+	KeepOrdered(task *domain.Task, position bus.Ordered, done func(error))
 	Announce(subject string, body []byte)
 	AskPlaces(m bus.MissingPlaces)
 	Reconnects() (c <-chan struct{}, stop func())
@@ -76,7 +76,7 @@ type Options struct {
 	Index     Index
 	Emitter   Emitter
 	Room      *admission.Budget // for events in flight; nil: without a bound
-	Turns     *admission.Budget // for what is known of deliveries that have not ended
+	Memory    *admission.Budget // for what is known of deliveries that have not ended
 	Self      string            // names this process
 	Logger    *slog.Logger
 	Metrics   prometheus.Registerer
@@ -198,7 +198,7 @@ type waiting struct {
 	again func()
 }
 
-// start is a place in EVENTS.
+// start is a sequence of EVENTS.
 type start struct {
 	created time.Time // of the stream
 	from    uint64

@@ -22,7 +22,7 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const half = 4 * entriesLeast
 		metrics := newMetrics(prometheus.NewRegistry())
-		m := &Manager{options: Options{Bus: named{}, Turns: admission.NewBudget(turnsShare * half * entrySize)}, metrics: metrics}
+		m := &Manager{options: Options{Bus: named{}, Memory: admission.NewBudget(memoryShare * half * entrySize)}, metrics: metrics}
 		begin := func(account string) *session { return newSession(m, account) }
 		fill := func(s *session, n int) *queue {
 			q := s.lane(&index.Hook{ID: domain.WebhookID("wh_" + s.account)}).queue(1)
@@ -34,7 +34,7 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 		}
 		enters := func(s *session) <-chan error {
 			entered := make(chan error, 1)
-			go func() { entered <- s.room(t.Context()) }()
+			go func() { entered <- s.awaitMemory(t.Context()) }()
 			synctest.Wait()
 			return entered
 		}

@@ -25,7 +25,7 @@ const (
 // pump offers what may go out.
 func (s *session) pump(ctx context.Context) {
 	now := time.Now()
-	var jobs, kept []*turn
+	var jobs, kept []*sending
 	s.mu.Lock()
 	for id, l := range s.lanes {
 		if s.over {
@@ -47,7 +47,7 @@ func (s *session) pump(ctx context.Context) {
 }
 
 // choose takes those of a webhook's deliveries that may go out; s.mu is held.
-func (s *session) choose(l *lane, now time.Time, jobs, kept []*turn) (_, _ []*turn) {
+func (s *session) choose(l *lane, now time.Time, jobs, kept []*sending) (_, _ []*sending) {
 	if len(l.due) == 0 || l.hook.Inactive() && !l.hook.Config().Deleted {
 		return jobs, kept
 	}
@@ -68,7 +68,7 @@ func (s *session) choose(l *lane, now time.Time, jobs, kept []*turn) (_, _ []*tu
 		q.due = false
 		e, _ := q.next(now)
 		if e == nil {
-			s.turn(q, now)
+			s.advance(q, now)
 			continue
 		}
 		if len(q.entries) > 0 && e == q.entries[0] && q.gap {
@@ -77,7 +77,7 @@ func (s *session) choose(l *lane, now time.Time, jobs, kept []*turn) (_, _ []*tu
 		}
 		q.busy, sent = true, true
 		l.offered++
-		t := &turn{s: s, q: q, e: e, probe: probe}
+		t := &sending{s: s, q: q, e: e, probe: probe}
 		if e.task == nil {
 			l.bodies++
 			t.read = true
@@ -96,7 +96,7 @@ func (s *session) choose(l *lane, now time.Time, jobs, kept []*turn) (_, _ []*tu
 // sendKept reads deliveries from ORDER and offers them. It leaves out those that have ended meanwhile:
 // somebody has asked for another run of them, or the owner before has recorded their end and stopped
 // before it removed them.
-func (s *session) sendKept(ctx context.Context, kept []*turn) {
+func (s *session) sendKept(ctx context.Context, kept []*sending) {
 	ids := make([]domain.DeliveryID, len(kept))
 	for i, t := range kept {
 		ids[i] = t.e.delivery
@@ -119,8 +119,8 @@ func (s *session) sendKept(ctx context.Context, kept []*turn) {
 	reading.Wait()
 }
 
-// turn is a delivery in its turn. It implements deliver.Origin and deliver.Keeper.
-type turn struct {
+// sending is a delivery that the deliverer has, or that is read for that. It implements deliver.Origin and deliver.Keeper.
+type sending struct {
 	s     *session
 	q     *queue
 	e     *entry
@@ -136,7 +136,7 @@ type turn struct {
 }
 
 // fetch reads the delivery and offers it.
-func (t *turn) fetch(ctx context.Context, rev domain.Revision) {
+func (t *sending) fetch(ctx context.Context, rev domain.Revision) {
 	reading, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	subject := bus.OrderSubject(&domain.Task{Account: t.s.account, Webhook: t.q.lane.hook.ID, Delivery: t.e.delivery})
@@ -168,7 +168,7 @@ func (t *turn) fetch(ctx context.Context, rev domain.Revision) {
 
 // leaveEnded leaves a delivery that somebody else has ended. The log knows whether it has arrived, once it
 // has all records that are on the bus.
-func (t *turn) leaveEnded(ctx context.Context) {
+func (t *sending) leaveEnded(ctx context.Context) {
 	key := recorder.SequenceKey{Webhook: t.q.lane.hook.ID, Shipment: t.q.shipment}
 	err := t.s.written(ctx)
 	var numbers map[recorder.SequenceKey]recorder.Numbers
@@ -182,31 +182,31 @@ func (t *turn) leaveEnded(ctx context.Context) {
 	t.leave(numbers[key].Missed != t.e.number)
 }
 
-// leave ends a turn without an attempt, as the delivery has ended already.
-func (t *turn) leave(arrived bool) {
+// leave takes a delivery out that has ended already, without an attempt.
+func (t *sending) leave(arrived bool) {
 	if t.probe {
 		t.s.m.options.Deliverer.DropProbe(t.q.lane.hook)
 	}
 	t.end(arrived)
 }
 
-func (t *turn) offer() {
+func (t *sending) offer() {
 	t.task.Gap = t.e.gap
 	t.job = &deliver.Job{Task: t.task, Origin: t, Lane: deliver.Ordered, Keeper: t, Probe: t.probe}
 	t.s.m.options.Deliverer.Offer(t.q.lane.hook, t.job)
 }
 
 // Schedule implements deliver.Keeper.
-func (t *turn) Schedule(task *domain.Task, at time.Time, done func(error)) {
+func (t *sending) Schedule(task *domain.Task, at time.Time, done func(error)) {
 	t.keep(task, at, done)
 }
 
 // Hold implements deliver.Keeper.
-func (t *turn) Hold(task *domain.Task, done func(error)) { t.keep(task, time.Time{}, done) }
+func (t *sending) Hold(task *domain.Task, done func(error)) { t.keep(task, time.Time{}, done) }
 
-func (t *turn) keep(task *domain.Task, at time.Time, done func(error)) {
-	place := bus.Ordered{Sequence: t.e.number, Shipment: t.q.shipment, Due: at, Gap: t.e.gap}
-	t.s.m.options.Bus.KeepOrdered(task, place, func(err error) {
+func (t *sending) keep(task *domain.Task, at time.Time, done func(error)) {
+	position := bus.Ordered{Sequence: t.e.number, Shipment: t.q.shipment, Due: at, Gap: t.e.gap}
+	t.s.m.options.Bus.KeepOrdered(task, position, func(err error) {
 		if err == nil {
 			t.again, t.next = true, at
 		}
@@ -215,7 +215,7 @@ func (t *turn) keep(task *domain.Task, at time.Time, done func(error)) {
 }
 
 // Emitting implements deliver.Origin.
-func (t *turn) Emitting() *domain.Event {
+func (t *sending) Emitting() *domain.Event {
 	if t.e.event == nil {
 		return nil
 	}
@@ -223,7 +223,7 @@ func (t *turn) Emitting() *domain.Event {
 }
 
 // Settler implements deliver.Origin.
-func (t *turn) Settler() record.Settler {
+func (t *sending) Settler() record.Settler {
 	if t.e.event == nil {
 		return nil
 	}
@@ -231,7 +231,7 @@ func (t *turn) Settler() record.Settler {
 }
 
 // Stored implements deliver.Origin: only now the next one of the shipment may go out.
-func (t *turn) Stored() {
+func (t *sending) Stored() {
 	if !t.again {
 		t.end(t.job.Status() == domain.StatusDelivered)
 		return
@@ -242,7 +242,7 @@ func (t *turn) Stored() {
 	t.e.event, t.e.task, t.e.kept, t.e.failed = nil, nil, true, true
 	t.e.due = t.next
 	t.release()
-	s.turn(t.q, now)
+	s.advance(t.q, now)
 	s.mu.Unlock()
 	if event != nil {
 		event.Stored()
@@ -251,13 +251,13 @@ func (t *turn) Stored() {
 }
 
 // end takes the delivery out of its queue.
-func (t *turn) end(arrived bool) {
+func (t *sending) end(arrived bool) {
 	s, now := t.s, time.Now()
 	s.mu.Lock()
 	event := t.e.event
 	t.release()
 	s.remove(t.q, t.e, arrived, now)
-	s.turn(t.q, now)
+	s.advance(t.q, now)
 	s.mu.Unlock()
 	if event != nil {
 		event.Stored()
@@ -268,8 +268,8 @@ func (t *turn) end(arrived bool) {
 	s.wake()
 }
 
-// release counts the turn out; s.mu is held.
-func (t *turn) release() {
+// release counts the delivery out; s.mu is held.
+func (t *sending) release() {
 	t.q.busy = false
 	t.q.lane.offered--
 	if t.read {
@@ -279,7 +279,7 @@ func (t *turn) release() {
 
 // Abandoned implements deliver.Origin. The delivery stays where it is, and is tried again with the next
 // tick.
-func (t *turn) Abandoned() {
+func (t *sending) Abandoned() {
 	s := t.s
 	if t.probe {
 		s.m.options.Deliverer.DropProbe(t.q.lane.hook)

@@ -20,7 +20,7 @@ type session struct {
 	account  string
 	stage    *pending.Stage
 	inFlight *admission.Messages
-	turns    *admission.Budget // for entries; a part of the Manager's
+	memory   *admission.Budget // for entries; a part of the Manager's
 	ended    *pending.Acknowledged
 	places   places      // of the goroutine that takes in, like trimmed
 	trimmed  time.Time   // when it was looked last whether numbers can leave memory
@@ -113,7 +113,7 @@ func (l *lane) queue(shipment int64) *queue {
 	return q
 }
 
-// enqueue gives a delivery its number and its place.
+// enqueue gives a delivery its number and puts it into its queue.
 func (s *session) enqueue(event *pending.Event, hook *index.Hook, shipment int64, task *domain.Task) {
 	now := time.Now()
 	s.mu.Lock()
@@ -134,11 +134,11 @@ func (s *session) enqueue(event *pending.Event, hook *index.Hook, shipment int64
 func (s *session) append(q *queue, e *entry, now time.Time) {
 	q.entries = append(q.entries, e)
 	s.entries++
-	s.turns.Take(entrySize)
+	s.memory.Take(entrySize)
 	s.m.metrics.waiting.Inc()
 	switch len(q.entries) {
 	case 1:
-		s.turn(q, now)
+		s.advance(q, now)
 	case 2:
 		q.since = now
 	}
@@ -219,8 +219,8 @@ func (q *queue) next(now time.Time) (e *entry, at time.Time) {
 	return nil, at
 }
 
-// turn puts a queue among those that are due, or notes when its next entry may go out; s.mu is held.
-func (s *session) turn(q *queue, now time.Time) {
+// advance puts a queue among those that are due, or notes when its next entry may go out; s.mu is held.
+func (s *session) advance(q *queue, now time.Time) {
 	if q.due || q.busy {
 		return
 	}
@@ -239,7 +239,7 @@ func (s *session) turn(q *queue, now time.Time) {
 func (s *session) remove(q *queue, e *entry, arrived bool, now time.Time) {
 	if s.entries > 0 { // else the session is over, and has given the room back
 		s.entries--
-		s.turns.LetGo(entrySize)
+		s.memory.LetGo(entrySize)
 		s.m.metrics.waiting.Dec()
 	}
 	if len(q.entries) > 0 && q.entries[0] == e {
@@ -288,7 +288,7 @@ func (s *session) giveBack() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.m.metrics.waiting.Sub(float64(s.entries))
-	s.turns.LetGo(int64(s.entries) * entrySize)
+	s.memory.LetGo(int64(s.entries) * entrySize)
 	s.entries = 0
 }
 
