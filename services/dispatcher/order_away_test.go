@@ -12,6 +12,7 @@ import (
 	"waybill.dev/services/dispatcher"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/pgtest"
+	"waybill.dev/shared/store/pipeline"
 )
 
 // awayBench is a bench with a Postgres of its own, which can be stopped.
@@ -118,6 +119,15 @@ func (b *bench) orderAway(t *testing.T, own *pgtest.Cluster, wipe bool) {
 	publishWhenBack(t, nc, round(append(names, other.Name), 1, 1, 0))
 	arrived(inOrderAt, orderedAway)
 	arrived(free, 1)
+	b.eventually(func() error { // else the numbers are lost with the bus
+		for _, name := range names {
+			list, _, err := b.store.ListDeliveries(t.Context(), pipeline.DeliveryFilter{Account: name, Limit: 1})
+			if err != nil || len(list) != 1 || list[0].Status != domain.StatusDelivered {
+				return fmt.Errorf("the first event of %s is not recorded: %v", name, err)
+			}
+		}
+		return nil
+	})
 
 	if err := own.Halt(); err != nil {
 		t.Fatal(err)

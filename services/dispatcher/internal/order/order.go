@@ -97,6 +97,9 @@ const (
 	// lost. While events wait for a start it is reloadSoon.
 	reload     = 10 * time.Second
 	reloadSoon = time.Second
+	// identifySoon is how long after the bus could not be asked which stream EVENTS is it is asked again: until it
+	// has answered, events of accounts with ordering wait.
+	identifySoon = 100 * time.Millisecond
 	// maxAwaiting is how many events of an account may wait until its order has started.
 	maxAwaiting = 4096
 	// awaitShare: the events that wait so, of all accounts together, take at most this part of the room (a quarter).
@@ -321,7 +324,7 @@ func (m *Manager) follow(ctx context.Context) {
 	for ctx.Err() == nil {
 		wait := reload
 		if !m.identify(ctx) {
-			wait = reloadSoon
+			wait = identifySoon
 		}
 		select {
 		case <-ctx.Done():
