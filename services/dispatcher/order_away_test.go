@@ -149,9 +149,9 @@ func (b *bench) orderAway(t *testing.T, own *pgtest.Cluster, wipe bool) {
 	published := time.Now()
 	publishWhenBack(t, nc, round([]string{other.Name}, 2, 100, 0))
 	arrived(free, 101)
-	took := time.Since(back)
-	t.Logf("the events of an account without ordering had arrived %s after they were published, and %s after the bus was back", time.Since(published), took)
-	if took > 30*time.Second {
+	took := time.Since(published)
+	t.Logf("the events of an account without ordering had arrived %s after they were published, and %s after the bus was back", took, time.Since(back))
+	if took > 10*time.Second {
 		t.Error("they waited for those of accounts with ordering")
 	}
 	if err := own.Resume(t.Context()); err != nil {
