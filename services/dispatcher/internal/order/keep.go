@@ -49,8 +49,8 @@ func (s *session) look(now time.Time) {
 		}
 	}
 	if s.ticks%passTicks == 0 {
-		for _, l := range s.lanes {
-			for _, q := range l.queues {
+		for _, g := range s.groups {
+			for _, q := range g.queues {
 				s.pass(q, now)
 			}
 		}
@@ -117,7 +117,7 @@ func (s *session) keptOne(q *queue, e *entry, next *domain.Task, why domain.Chan
 
 // reason is why an entry waits.
 func (s *session) reason(q *queue, e *entry) domain.Change {
-	hook := q.lane.hook
+	hook := q.group.hook
 	switch {
 	case hook.Config().Fault != "":
 		return domain.ChangeUnreadable
@@ -138,9 +138,9 @@ func (s *session) pass(q *queue, now time.Time) {
 	if q.busy || len(q.entries) < 2 || !q.entries[0].failed {
 		return
 	}
-	config := q.lane.hook.Config()
+	config := q.group.hook.Config()
 	ordered := config.Ordering == domain.OrderingShipment
-	if ordered && q.lane.hook.Inactive() { // the clock stands still
+	if ordered && q.group.hook.Inactive() { // the clock stands still
 		q.since = q.since.Add(passTicks * tick)
 		return
 	}
@@ -188,7 +188,7 @@ func (s *session) loadKept(ctx context.Context) error {
 		now := time.Now()
 		s.mu.Lock()
 		for _, k := range list {
-			q := s.lane(hook).queue(k.position.Shipment)
+			q := s.group(hook).queue(k.position.Shipment)
 			since := now
 			if k.task.HeldAt.After(hook.Config().ActivatedAt) {
 				since = k.task.HeldAt
@@ -209,8 +209,8 @@ func (s *session) loadKept(ctx context.Context) error {
 func (s *session) loadNumbers(ctx context.Context) error {
 	var keys []recorder.SequenceKey
 	s.mu.Lock()
-	for id, l := range s.lanes {
-		for shipment := range l.queues {
+	for id, g := range s.groups {
+		for shipment := range g.queues {
 			keys = append(keys, recorder.SequenceKey{Webhook: id, Shipment: shipment})
 		}
 	}

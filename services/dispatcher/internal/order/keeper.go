@@ -98,7 +98,7 @@ func newSession(m *Manager, account string) *session {
 	}
 	s := &session{
 		m: m, account: account, inFlight: admission.NewMessages(room), memory: m.options.Memory.Part(m.options.Memory.Limit() / memoryShare), ended: pending.NewAcknowledged(),
-		lanes: make(map[domain.WebhookID]*lane), fresh: make(map[*queue]struct{}), failed: make(chan error, 1),
+		groups: make(map[domain.WebhookID]*group), fresh: make(map[*queue]struct{}), failed: make(chan error, 1),
 		poked: make(chan struct{}, 1), rouse: make(chan struct{}, 1),
 		numbers: make(map[recorder.SequenceKey]int64), gaps: make(map[recorder.SequenceKey]bool),
 	}

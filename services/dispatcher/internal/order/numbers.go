@@ -58,6 +58,6 @@ func (s *session) forget(idle map[recorder.SequenceKey]int64) {
 
 // queued tells whether a webhook and shipment has deliveries that have not ended; s.mu is held.
 func (s *session) queued(key recorder.SequenceKey) bool {
-	l := s.lanes[key.Webhook]
-	return l != nil && l.queues[key.Shipment] != nil
+	g := s.groups[key.Webhook]
+	return g != nil && g.queues[key.Shipment] != nil
 }

@@ -25,7 +25,7 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 		m := &Manager{options: Options{Bus: named{}, Memory: admission.NewBudget(memoryShare * half * entrySize)}, metrics: metrics}
 		begin := func(account string) *session { return newSession(m, account) }
 		fill := func(s *session, n int) *queue {
-			q := s.lane(&index.Hook{ID: domain.WebhookID("wh_" + s.account)}).queue(1)
+			q := s.group(&index.Hook{ID: domain.WebhookID("wh_" + s.account)}).queue(1)
 			for range n {
 				q.busy = true // nothing goes out
 				s.append(q, &entry{kept: true}, s.trimmed)
@@ -73,7 +73,7 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 		other.giveBack()
 		before := testutil.ToFloat64(metrics.waiting)
 		other.mu.Lock()
-		for _, q := range other.lanes["wh_other"].queues {
+		for _, q := range other.groups["wh_other"].queues {
 			other.remove(q, q.entries[0], true, other.trimmed)
 		}
 		other.mu.Unlock()

@@ -27,15 +27,15 @@ func (s *session) pump(ctx context.Context) {
 	now := time.Now()
 	var jobs, kept []*sending
 	s.mu.Lock()
-	for id, l := range s.lanes {
+	for id, g := range s.groups {
 		if s.over {
 			break
 		}
-		if len(l.queues) == 0 && l.offered == 0 {
-			delete(s.lanes, id)
+		if len(g.queues) == 0 && g.offered == 0 {
+			delete(s.groups, id)
 			continue
 		}
-		jobs, kept = s.choose(l, now, jobs, kept)
+		jobs, kept = s.choose(g, now, jobs, kept)
 	}
 	s.mu.Unlock()
 	for _, t := range jobs {
@@ -47,24 +47,24 @@ func (s *session) pump(ctx context.Context) {
 }
 
 // choose takes those of a webhook's deliveries that may go out; s.mu is held.
-func (s *session) choose(l *lane, now time.Time, jobs, kept []*sending) (_, _ []*sending) {
-	if len(l.due) == 0 || l.hook.Inactive() && !l.hook.Config().Deleted {
+func (s *session) choose(g *group, now time.Time, jobs, kept []*sending) (_, _ []*sending) {
+	if len(g.due) == 0 || g.hook.Inactive() && !g.hook.Config().Deleted {
 		return jobs, kept
 	}
-	most, probe := s.m.options.Deliverer.Cap(l.hook), false
+	most, probe := s.m.options.Deliverer.Cap(g.hook), false
 	bodies := most + aheadKept
 	most += ahead
-	if open, _ := s.m.options.Deliverer.Circuit(l.hook); open && !l.hook.Config().Deleted {
-		if !s.m.options.Deliverer.TryProbe(l.hook) {
+	if open, _ := s.m.options.Deliverer.Circuit(g.hook); open && !g.hook.Config().Deleted {
+		if !s.m.options.Deliverer.TryProbe(g.hook) {
 			return jobs, kept
 		}
-		most, bodies, probe = l.offered+1, l.bodies+1, true
+		most, bodies, probe = g.offered+1, g.bodies+1, true
 	}
 	sent := false
-	for len(l.due) > 0 && l.offered < most && l.bodies < bodies {
-		q := l.due[0]
-		l.due[0] = nil
-		l.due = l.due[1:]
+	for len(g.due) > 0 && g.offered < most && g.bodies < bodies {
+		q := g.due[0]
+		g.due[0] = nil
+		g.due = g.due[1:]
 		q.due = false
 		e, _ := q.next(now)
 		if e == nil {
@@ -76,10 +76,10 @@ func (s *session) choose(l *lane, now time.Time, jobs, kept []*sending) (_, _ []
 			s.m.metrics.gaps.Inc()
 		}
 		q.busy, sent = true, true
-		l.offered++
+		g.offered++
 		t := &sending{s: s, q: q, e: e, probe: probe}
 		if e.task == nil {
-			l.bodies++
+			g.bodies++
 			t.read = true
 			kept = append(kept, t)
 		} else {
@@ -88,7 +88,7 @@ func (s *session) choose(l *lane, now time.Time, jobs, kept []*sending) (_, _ []
 		}
 	}
 	if probe && !sent {
-		s.m.options.Deliverer.DropProbe(l.hook)
+		s.m.options.Deliverer.DropProbe(g.hook)
 	}
 	return jobs, kept
 }
@@ -139,7 +139,7 @@ type sending struct {
 func (t *sending) fetch(ctx context.Context, rev domain.Revision) {
 	reading, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	subject := bus.OrderSubject(&domain.Task{Account: t.s.account, Webhook: t.q.lane.hook.ID, Delivery: t.e.delivery})
+	subject := bus.OrderSubject(&domain.Task{Account: t.s.account, Webhook: t.q.group.hook.ID, Delivery: t.e.delivery})
 	message, err := t.s.m.options.Bus.Stream(bus.StreamOrder).Newest(reading, subject)
 	switch {
 	case err != nil:
@@ -169,7 +169,7 @@ func (t *sending) fetch(ctx context.Context, rev domain.Revision) {
 // leaveEnded leaves a delivery that somebody else has ended. The log knows whether it has arrived, once it
 // has all records that are on the bus.
 func (t *sending) leaveEnded(ctx context.Context) {
-	key := recorder.SequenceKey{Webhook: t.q.lane.hook.ID, Shipment: t.q.shipment}
+	key := recorder.SequenceKey{Webhook: t.q.group.hook.ID, Shipment: t.q.shipment}
 	err := t.s.written(ctx)
 	var numbers map[recorder.SequenceKey]recorder.Numbers
 	if err == nil {
@@ -185,7 +185,7 @@ func (t *sending) leaveEnded(ctx context.Context) {
 // leave takes a delivery out that has ended already, without an attempt.
 func (t *sending) leave(arrived bool) {
 	if t.probe {
-		t.s.m.options.Deliverer.DropProbe(t.q.lane.hook)
+		t.s.m.options.Deliverer.DropProbe(t.q.group.hook)
 	}
 	t.end(arrived)
 }
@@ -193,7 +193,7 @@ func (t *sending) leave(arrived bool) {
 func (t *sending) offer() {
 	t.task.Gap = t.e.gap
 	t.job = &deliver.Job{Task: t.task, Origin: t, Lane: deliver.Ordered, Keeper: t, Probe: t.probe}
-	t.s.m.options.Deliverer.Offer(t.q.lane.hook, t.job)
+	t.s.m.options.Deliverer.Offer(t.q.group.hook, t.job)
 }
 
 // Schedule implements deliver.Keeper.
@@ -263,7 +263,7 @@ func (t *sending) end(arrived bool) {
 		event.Stored()
 	}
 	if t.stored > 0 { // what the relay restores meanwhile stays
-		go s.clear(t.q.lane.hook.ID, t.e.delivery, t.stored)
+		go s.clear(t.q.group.hook.ID, t.e.delivery, t.stored)
 	}
 	s.wake()
 }
@@ -271,9 +271,9 @@ func (t *sending) end(arrived bool) {
 // release counts the delivery out; s.mu is held.
 func (t *sending) release() {
 	t.q.busy = false
-	t.q.lane.offered--
+	t.q.group.offered--
 	if t.read {
-		t.q.lane.bodies--
+		t.q.group.bodies--
 	}
 }
 
@@ -282,13 +282,13 @@ func (t *sending) release() {
 func (t *sending) Abandoned() {
 	s := t.s
 	if t.probe {
-		s.m.options.Deliverer.DropProbe(t.q.lane.hook)
+		s.m.options.Deliverer.DropProbe(t.q.group.hook)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.release()
 	t.q.due = true
-	t.q.lane.due = append([]*queue{t.q}, t.q.lane.due...)
+	t.q.group.due = append([]*queue{t.q}, t.q.group.due...)
 }
 
 // clear removes a delivery that has ended from ORDER. If that fails, the next owner finds it there, and

@@ -36,7 +36,7 @@ type session struct {
 
 	mu      sync.Mutex
 	over    bool
-	lanes   map[domain.WebhookID]*lane
+	groups  map[domain.WebhookID]*group
 	numbers map[recorder.SequenceKey]int64 // that were given last
 	// gaps are those without a queue whose last delivery did not arrive.
 	gaps map[recorder.SequenceKey]bool
@@ -49,8 +49,8 @@ type session struct {
 	ticks   int
 }
 
-// lane has the deliveries of one webhook.
-type lane struct {
+// group has the deliveries of one webhook.
+type group struct {
 	hook    *index.Hook
 	queues  map[int64]*queue // by shipment
 	due     []*queue         // whose next delivery may go out, first come first served
@@ -60,13 +60,13 @@ type lane struct {
 
 // queue has the deliveries of one webhook and shipment that have not ended.
 type queue struct {
-	lane     *lane
+	group    *group
 	shipment int64
 	entries  []*entry  // in order; only the first may be in flight
 	passed   []*entry  // that later ones have passed: they were waited for too long
 	since    time.Time // when the second entry became the second
 	busy     bool      // one is in flight
-	due      bool      // it is in lane.due
+	due      bool      // it is in group.due
 	keeping  bool      // an entry is being kept
 	waits    time.Time // for when it is in session.waits last
 	gap      bool      // what was before the first entry did not arrive
@@ -93,22 +93,22 @@ func (s *session) wake() {
 	}
 }
 
-// lane returns the lane of a webhook; s.mu is held.
-func (s *session) lane(hook *index.Hook) *lane {
-	l := s.lanes[hook.ID]
-	if l == nil {
-		l = &lane{hook: hook, queues: make(map[int64]*queue)}
-		s.lanes[hook.ID] = l
+// group returns the group of a webhook; s.mu is held.
+func (s *session) group(hook *index.Hook) *group {
+	g := s.groups[hook.ID]
+	if g == nil {
+		g = &group{hook: hook, queues: make(map[int64]*queue)}
+		s.groups[hook.ID] = g
 	}
-	return l
+	return g
 }
 
 // queue returns the queue of a shipment; s.mu is held.
-func (l *lane) queue(shipment int64) *queue {
-	q := l.queues[shipment]
+func (g *group) queue(shipment int64) *queue {
+	q := g.queues[shipment]
 	if q == nil {
-		q = &queue{lane: l, shipment: shipment}
-		l.queues[shipment] = q
+		q = &queue{group: g, shipment: shipment}
+		g.queues[shipment] = q
 	}
 	return q
 }
@@ -121,7 +121,7 @@ func (s *session) enqueue(event *pending.Event, hook *index.Hook, shipment int64
 	key := recorder.SequenceKey{Webhook: hook.ID, Shipment: shipment}
 	s.numbers[key]++
 	task.Sequence, task.Shipment = s.numbers[key], shipment
-	q := s.lane(hook).queue(shipment)
+	q := s.group(hook).queue(shipment)
 	if s.gaps[key] {
 		delete(s.gaps, key)
 		q.gap = true
@@ -146,12 +146,12 @@ func (s *session) append(q *queue, e *entry, now time.Time) {
 
 // kept returns the greatest number that is kept for a webhook and shipment; s.mu is held.
 func (s *session) kept(key recorder.SequenceKey) int64 {
-	l := s.lanes[key.Webhook]
-	if l == nil || l.queues[key.Shipment] == nil {
+	g := s.groups[key.Webhook]
+	if g == nil || g.queues[key.Shipment] == nil {
 		return 0
 	}
 	greatest := int64(0)
-	q := l.queues[key.Shipment]
+	q := g.queues[key.Shipment]
 	for _, list := range [][]*entry{q.entries, q.passed} {
 		for _, e := range list {
 			greatest = max(greatest, e.number)
@@ -170,8 +170,8 @@ func (s *session) missed(key recorder.SequenceKey, number int64) {
 		s.gaps[key] = true
 		return
 	}
-	if l := s.lanes[key.Webhook]; l != nil && l.queues[key.Shipment] != nil {
-		q := l.queues[key.Shipment]
+	if g := s.groups[key.Webhook]; g != nil && g.queues[key.Shipment] != nil {
+		q := g.queues[key.Shipment]
 		if !q.busy && len(q.entries) > 0 && q.entries[0].number == number+1 {
 			q.gap = true
 		}
@@ -189,12 +189,12 @@ func (s *session) has(id domain.DeliveryID) bool {
 func (s *session) holds(webhook domain.WebhookID, shipment int64, id domain.DeliveryID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.lanes[webhook]
-	if l == nil || l.queues[shipment] == nil {
+	g := s.groups[webhook]
+	if g == nil || g.queues[shipment] == nil {
 		return false
 	}
 	is := func(e *entry) bool { return e.delivery == id }
-	return slices.ContainsFunc(l.queues[shipment].entries, is) || slices.ContainsFunc(l.queues[shipment].passed, is)
+	return slices.ContainsFunc(g.queues[shipment].entries, is) || slices.ContainsFunc(g.queues[shipment].passed, is)
 }
 
 // next returns the entry that may go out now, or the time at which one may. Without either, none may
@@ -228,7 +228,7 @@ func (s *session) advance(q *queue, now time.Time) {
 	switch {
 	case e != nil:
 		q.due = true
-		q.lane.due = append(q.lane.due, q)
+		q.group.due = append(q.group.due, q)
 	case !at.IsZero() && !at.Equal(q.waits):
 		q.waits = at
 		heap.Push(&s.waits, wait{at, q})
@@ -246,7 +246,7 @@ func (s *session) remove(q *queue, e *entry, arrived bool, now time.Time) {
 		q.entries[0] = nil
 		q.entries = q.entries[1:]
 		q.since = now
-		if !arrived && q.lane.hook.Config().Ordering == domain.OrderingShipment {
+		if !arrived && q.group.hook.Config().Ordering == domain.OrderingShipment {
 			q.gap = true
 		}
 	} else {
@@ -259,9 +259,9 @@ func (s *session) remove(q *queue, e *entry, arrived bool, now time.Time) {
 	}
 	if len(q.entries) == 0 && len(q.passed) == 0 {
 		if q.gap { // a queue for each shipment that has failed once would be too many
-			s.gaps[recorder.SequenceKey{Webhook: q.lane.hook.ID, Shipment: q.shipment}] = true
+			s.gaps[recorder.SequenceKey{Webhook: q.group.hook.ID, Shipment: q.shipment}] = true
 		}
-		delete(q.lane.queues, q.shipment)
+		delete(q.group.queues, q.shipment)
 		delete(s.fresh, q)
 	}
 }
@@ -270,8 +270,8 @@ func (s *session) remove(q *queue, e *entry, arrived bool, now time.Time) {
 func (s *session) underWay() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, l := range s.lanes {
-		n += l.offered
+	for _, g := range s.groups {
+		n += g.offered
 	}
 	return n + s.keeping
 }
