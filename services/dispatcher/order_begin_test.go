@@ -15,7 +15,7 @@ import (
 // them. What all must know, it asks a few times.
 func TestManyAccountsAreTakenOverAtOnce(t *testing.T) {
 	t.Parallel()
-	const accounts, each, together = 200, 6, 300
+	const accounts, each, together = 200, 4, 200
 	b := newBench(t, "sqlite:"+templates.SQLite(t))
 	s := newSink(t, nil)
 	for i := range accounts {
@@ -55,7 +55,7 @@ func TestManyAccountsAreTakenOverAtOnce(t *testing.T) {
 	publish()
 	var mu sync.Mutex
 	asked := 0
-	for _, subject := range []string{"$JS.API.STREAM.*.*", "$JS.API.CONSUMER.*.*", "$JS.API.CONSUMER.*.*.*", "$JS.API.CONSUMER.CREATE.*.*.>"} {
+	for _, subject := range []string{"$JS.API.STREAM.*.*", "$JS.API.STREAM.MSG.GET.*", "$JS.API.CONSUMER.*.*", "$JS.API.CONSUMER.*.*.*", "$JS.API.CONSUMER.CREATE.*.*.>"} {
 		_, err := nc.Subscribe(subject, func(*nats.Msg) {
 			mu.Lock()
 			defer mu.Unlock()
