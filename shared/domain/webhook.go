@@ -37,6 +37,9 @@ const (
 	MaxTimeout         = 30 * time.Second // the longest timeout of an attempt
 	DefaultMaxInFlight = 32
 	MaxWebhooks        = 10_000 // an account
+	// MaxFilterBytes bounds the filters of an account's webhooks together, in bytes as they are written.
+	// Compiled, they take up to 18 times as much in each dispatcher.
+	MaxFilterBytes = 2 << 20
 	MaxURLLength       = 2048
 )
 

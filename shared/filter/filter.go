@@ -81,7 +81,7 @@ type part struct {
 	raw     []byte   // what stands behind the operator, as it was written
 	parts   []part   // of $and, $or and $not
 	operand *operand // of the other operators
-	keys    keys     // of $in and $nin
+	choices *choices // of $in and $nin
 }
 
 // maxShown is how many bytes of a clause are shown.
@@ -156,7 +156,7 @@ func (p *part) needs(list []Need) []Need {
 			list = append(list, Need{[]Key{key}, p.path})
 		}
 	case p.op == opIn && !p.path.instant:
-		list = append(list, Need{p.keys.list(), p.path})
+		list = append(list, Need{p.choices.list(), p.path})
 	}
 	return list
 }

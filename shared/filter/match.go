@@ -76,11 +76,11 @@ func (p *part) compares(e *Event, v *value) bool {
 func (p *part) equal(e *Event, v *value) bool {
 	switch p.operand.kind {
 	case instantKind:
-		return e.time(v).Equal(p.operand.instant)
+		return e.time(v).Equal(*p.operand.instant)
 	case '"':
 		return v.kind == '"' && bytes.Equal(v.says(), p.operand.text)
 	case '0':
-		return v.kind == '0' && v.number().compare(p.operand.number) == 0
+		return v.kind == '0' && v.number().compare(*p.operand.number) == 0
 	}
 	return p.operand.equals(v.raw)
 }
@@ -89,20 +89,16 @@ func (p *part) equal(e *Event, v *value) bool {
 func (p *part) among(e *Event, v *value) bool {
 	switch {
 	case p.path.instant:
-		_, ok := p.keys[instantKey(e.time(v))]
-		return ok
+		return p.choices.hasKey(instantKey(e.time(v)))
 	case v.kind == '{':
 		return false
 	case v.kind == '"':
-		_, ok := p.keys[Key{'"', string(v.says())}]
-		return ok
+		return p.choices.has('"', v.says())
 	case v.kind != '[':
-		_, ok := p.keys[v.key()]
-		return ok
+		return p.choices.hasKey(v.key())
 	}
-	has := v.has()
-	for key := range p.keys {
-		if _, ok := has[key]; ok {
+	for key := range v.has() {
+		if p.choices.hasKey(key) {
 			return true
 		}
 	}
@@ -126,10 +122,10 @@ func (p *part) contained(v *value) bool {
 func (o *operand) order(e *Event, v *value) (order int, ok bool) {
 	switch o.kind {
 	case instantKind:
-		return e.time(v).Compare(o.instant), true
+		return e.time(v).Compare(*o.instant), true
 	case '0':
 		if v.kind == '0' {
-			return v.number().compare(o.number), true
+			return v.number().compare(*o.number), true
 		}
 	case '"':
 		if v.kind == '"' {
@@ -143,9 +139,9 @@ func (o *operand) order(e *Event, v *value) (order int, ok bool) {
 func (o *operand) compare(other *operand) int {
 	switch o.kind {
 	case instantKind:
-		return o.instant.Compare(other.instant)
+		return o.instant.Compare(*other.instant)
 	case '0':
-		return o.number.compare(other.number)
+		return o.number.compare(*other.number)
 	}
 	return bytes.Compare(o.text, other.text)
 }

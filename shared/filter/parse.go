@@ -132,6 +132,10 @@ func (p *parser) filter(value jsonscan.Value, at []string, depth int) part {
 	if len(whole.parts) == 0 && len(at) > 0 {
 		p.fault("must have a path or an operator", at)
 	}
+	if len(whole.parts) == 1 {
+		return whole.parts[0] // it decides alone
+	}
+	whole.parts = slices.Clone(whole.parts) // without room for more
 	return whole
 }
 
@@ -190,6 +194,10 @@ func (p *parser) condition(to *path, value jsonscan.Value, at []string, depth in
 	if empty {
 		p.fault("must have an operator", at)
 	}
+	if len(whole.parts) == 1 {
+		return whole.parts[0] // it decides alone
+	}
+	whole.parts = slices.Clone(whole.parts) // without room for more
 	return whole
 }
 
@@ -208,7 +216,7 @@ func (p *parser) clause(op operator, to *path, value jsonscan.Value, at []string
 		}
 		c.operand = p.operand(to, value, at, depth)
 	case opIn, opNin:
-		c.keys = p.several(to, value, at, depth)
+		c.choices = newChoices(p.several(to, value, at, depth))
 	case opStartsWith, opEndsWith:
 		if value.Kind() != '"' {
 			p.fault("must be a string", at)

@@ -21,20 +21,12 @@ const instantKind = '@'
 
 type keys map[Key]struct{}
 
-func (k keys) list() []Key {
-	list := make([]Key, 0, len(k))
-	for key := range k {
-		list = append(list, key)
-	}
-	return list
-}
-
 // operand is a value that a filter compares with.
 type operand struct {
 	kind     byte
 	text     []byte
-	number   decimal
-	instant  time.Time
+	number   *decimal   // of a number
+	instant  *time.Time // of a time
 	members  map[string]*operand
 	elements []*operand
 }
@@ -45,7 +37,7 @@ func newOperand(value jsonscan.Value) *operand {
 	case '"':
 		o.text = textOf(value)
 	case '0':
-		o.number = newDecimal(value)
+		o.number = new(newDecimal(value))
 	case '{':
 		o.members = make(map[string]*operand)
 		for name, member := range value.Members() {
@@ -69,7 +61,7 @@ func (o *operand) toInstant() bool {
 	if !envelope.ValidTimestamp(string(o.text)) {
 		return false
 	}
-	o.instant = instantOf(o.text)
+	o.instant = new(instantOf(o.text))
 	return true
 }
 
@@ -92,7 +84,7 @@ func (o *operand) key() (key Key, ok bool) {
 	case '0':
 		return Key{o.kind, o.number.text()}, true
 	case instantKind:
-		return instantKey(o.instant), true
+		return instantKey(*o.instant), true
 	}
 	return Key{Kind: o.kind}, true
 }

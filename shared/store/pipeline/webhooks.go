@@ -104,6 +104,9 @@ func (p *Pipeline) insertWebhook(tx *gorm.DB, w *domain.Webhook, version int64) 
 			return err
 		}
 	}
+	if err := p.checkFilters(tx, w, ""); err != nil {
+		return err
+	}
 	row, err := p.webhookToRow(*w)
 	if err != nil {
 		return err
@@ -257,6 +260,9 @@ func (p *Pipeline) UpdateWebhook(ctx context.Context, account string, id domain.
 				return err
 			}
 		}
+		if err := p.checkFilters(tx, &updated, before.Filter); err != nil {
+			return err
+		}
 		row, err := p.webhookToRow(updated)
 		if err != nil {
 			return err
@@ -274,6 +280,31 @@ func (p *Pipeline) UpdateWebhook(ctx context.Context, account string, id domain.
 	}
 	p.startedPlaces(&updated)
 	return updated, health, nil
+}
+
+// ErrFilters is returned when an account would have more than domain.MaxFilterBytes of filters.
+var ErrFilters = fmt.Errorf("filters of the account: %w", domain.ErrLimit)
+
+// checkFilters holds the filters of an account to their bound, where a webhook's takes more than before. The
+// lock on the version orders those who change webhooks.
+func (p *Pipeline) checkFilters(tx *gorm.DB, w *domain.Webhook, before string) error {
+	if len(w.Filter) <= len(before) {
+		return nil
+	}
+	length := "octet_length(filter)"
+	if p.db.SQLite() {
+		length = "length(CAST(filter AS BLOB))"
+	}
+	var others int64
+	err := tx.Model(&webhookRow{}).Select("coalesce(sum("+length+"), 0)").
+		Where("account = ? AND NOT deleted AND filter IS NOT NULL AND id <> ?", w.Account, string(w.ID)).Scan(&others).Error
+	if err != nil {
+		return fmt.Errorf("measure filters: %w", err)
+	}
+	if others+int64(len(w.Filter)) > domain.MaxFilterBytes {
+		return ErrFilters
+	}
+	return nil
 }
 
 // stamp settles what of an update is the store's to say.

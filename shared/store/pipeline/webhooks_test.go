@@ -18,22 +18,23 @@ import (
 
 func webhookTests() storetest.Tests[*bench] {
 	return storetest.Tests[*bench]{
-		"keeps every field":                testWebhookFields,
-		"lists oldest first in pages":      testWebhookList,
-		"keeps accounts apart":             testWebhookAccounts,
-		"answers a key once":               testWebhookOnce,
-		"answers a key once concurrently":  testWebhookOnceConcurrent,
-		"updates under a new version":      testWebhookUpdate,
-		"a failed change stores nothing":   testWebhookUpdateError,
-		"activation by the owner":          testWebhookActivation,
-		"activation after a disablement":   testWebhookReactivation,
-		"loses no concurrent update":       testWebhookConcurrentUpdates,
-		"leaves a tombstone":               testWebhookDelete,
-		"reads what changed since":         testWebhooksSince,
-		"finds live ones":                  testLiveWebhooks,
-		"keeps health in order":            testHealth,
-		"reads health since":               testHealthSince,
-		"keeps secrets out of what prints": testWebhookSecrets,
+		"filters of an account are bounded": testFilterBytes,
+		"keeps every field":                 testWebhookFields,
+		"lists oldest first in pages":       testWebhookList,
+		"keeps accounts apart":              testWebhookAccounts,
+		"answers a key once":                testWebhookOnce,
+		"answers a key once concurrently":   testWebhookOnceConcurrent,
+		"updates under a new version":       testWebhookUpdate,
+		"a failed change stores nothing":    testWebhookUpdateError,
+		"activation by the owner":           testWebhookActivation,
+		"activation after a disablement":    testWebhookReactivation,
+		"loses no concurrent update":        testWebhookConcurrentUpdates,
+		"leaves a tombstone":                testWebhookDelete,
+		"reads what changed since":          testWebhooksSince,
+		"finds live ones":                   testLiveWebhooks,
+		"keeps health in order":             testHealth,
+		"reads health since":                testHealthSince,
+		"keeps secrets out of what prints":  testWebhookSecrets,
 	}
 }
 
@@ -465,5 +466,37 @@ func testLiveWebhooks(t *testing.T, b *bench) {
 	}
 	if none, err := b.LiveWebhooks(t.Context(), nil); err != nil || len(none) != 0 {
 		t.Errorf("none asked for: %d, %v", len(none), err)
+	}
+}
+
+func testFilterBytes(t *testing.T, b *bench) {
+	filter := func(size int) string {
+		return `{"data.a":"` + strings.Repeat("é", (size-13)/2) + `"}` + strings.Repeat(" ", 1-size%2)
+	}
+	const each = 64 << 10 // more than callers may have
+	var last domain.Webhook
+	for range domain.MaxFilterBytes / each {
+		last = b.Webhook(t, func(w *domain.Webhook) { w.Filter = filter(each) })
+	}
+	if got := len(last.Filter); got != each {
+		t.Fatalf("a filter of %d bytes", got)
+	}
+	more := domain.Webhook{Account: account, URL: "https://receiver.example/", Events: []domain.EventType{domain.ShipmentCreated}, Secret: domain.NewSecret(), Active: true, Filter: "{}"}
+	if _, _, err := b.CreateWebhook(t.Context(), more, nil); !errors.Is(err, pipeline.ErrFilters) || !errors.Is(err, domain.ErrLimit) {
+		t.Errorf("one more: %v", err)
+	}
+	b.Webhook(t) // without a filter
+	set := func(what, text string, want error) {
+		t.Helper()
+		_, _, err := b.UpdateWebhook(t.Context(), account, last.ID, func(w *domain.Webhook) error { w.Filter = text; return nil })
+		if !errors.Is(err, want) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	set("a longer one", filter(each)+" ", pipeline.ErrFilters)
+	set("another", strings.Replace(filter(each), "data.a", "data.b", 1), nil)
+	set("a shorter one", filter(each-2), nil)
+	if _, _, err := b.CreateWebhook(t.Context(), more, nil); err != nil {
+		t.Errorf("there is room: %v", err)
 	}
 }

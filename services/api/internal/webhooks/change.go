@@ -3,6 +3,7 @@ package webhooks
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"waybill.dev/shared/bus"
 	"waybill.dev/shared/domain"
 	"waybill.dev/shared/input"
+	"waybill.dev/shared/store/pipeline"
 )
 
 func (h *handlers) update(c *web.Call) error {
@@ -35,6 +37,9 @@ func (h *handlers) update(c *web.Call) error {
 		ordered = ordering != w.Ordering && w.Ordering == domain.OrderingShipment
 		return fault
 	})
+	if errors.Is(err, pipeline.ErrFilters) {
+		return errFilters()
+	}
 	if errors.Is(err, domain.ErrQuota) {
 		return web.Conflict("The quota of deliveries is used up. The webhook is active again in the next period, or when its consumer gets another plan.")
 	}
@@ -136,4 +141,9 @@ func (h *handlers) announceOrder(ctx context.Context, version int64, ordered boo
 // await is announce that waits until the dispatchers have the change.
 func (h *handlers) await(ctx context.Context, version int64) {
 	h.Bus.AnnounceAnswered(ctx, bus.SubjectConfig, strconv.AppendInt(nil, version, 10), changeQuiet, changeLimit)
+}
+
+// errFilters says that an account can't have more filters.
+func errFilters() error {
+	return web.Conflict(fmt.Sprintf("The filters of the account's webhooks would take more than %d bytes together, which is the limit. Shorten or remove some.", domain.MaxFilterBytes))
 }

@@ -51,6 +51,8 @@ func (h *handlers) register(c *web.Call) error {
 	}
 	made, repeated, err := h.Store.CreateWebhook(c.Context(), w, once)
 	switch {
+	case errors.Is(err, pipeline.ErrFilters):
+		return errFilters()
 	case errors.Is(err, domain.ErrLimit):
 		return web.Conflict(fmt.Sprintf("The account has %d webhooks, which is the limit.", domain.MaxWebhooks))
 	case err != nil:
