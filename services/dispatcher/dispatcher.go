@@ -223,6 +223,9 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		return keepers.Wait()
 	}
 	d.catchUp(ctx)
+	if err := d.order.Begin(ctx); err != nil && ctx.Err() == nil {
+		d.options.Logger.Warn("the bus can't say where orders begin; events of accounts that have just switched order on may be sent without order", "error", err)
+	}
 	if err := d.cancelled.Load(ctx); err != nil {
 		stopKeeping()
 		return keepers.Wait()

@@ -76,3 +76,32 @@ func TestManyAccountsAreTakenOverAtOnce(t *testing.T) {
 		t.Errorf("%d requests for %d accounts, want %d at most", asked, accounts, most)
 	}
 }
+
+// Order holds from the answer that switched it on, though no dispatcher ran then: what was published on NATS before one began is
+// in order, too.
+func TestOrderHoldsFromBeforeTheDispatcherBegan(t *testing.T) {
+	onBoth(t, func(t *testing.T, b *bench) {
+		const each = 30
+		s := newSink(t, nil)
+		b.webhook(s.URL, ordered)
+		nc := b.client()
+		for n := range each {
+			body := fmt.Sprintf(`{"type":"shipment.created","data":{"shipmentId":"shp_0","n":%d}}`, n+1)
+			if err := nc.Publish(bus.EventSubject(domain.DefaultAccount, domain.ShipmentCreated), []byte(body)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := nc.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		b.dispatch()
+		b.eventually(func() error {
+			if calls, _ := s.seen(); len(calls) != each {
+				return fmt.Errorf("%d calls, want %d", len(calls), each)
+			}
+			return nil
+		})
+		calls, _ := s.seen()
+		inOrder(t, calls, 1, each)
+	})
+}

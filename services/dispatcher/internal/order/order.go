@@ -211,6 +211,21 @@ type start struct {
 // events of these accounts back already. Their order starts at that end, however long the start takes. So everything
 // that is published after Ready is in order. The error is that of the bus or of ctx.
 func (m *Manager) Ready(ctx context.Context) error {
+	return m.note(ctx, func(events bus.StreamState) (uint64, error) { return events.LastSeq + 1, nil })
+}
+
+// Begin is Ready for a dispatcher that takes no events yet, and that an API which has switched order on may not have found: it notes
+// the first event that fan-out has not been handed. So what was published since the answer is in order, too. Call Begin
+// when all webhooks are loaded.
+func (m *Manager) Begin(ctx context.Context) error {
+	return m.note(ctx, func(events bus.StreamState) (uint64, error) {
+		fanout, err := m.options.Bus.Stream(bus.StreamEvents).ConsumerState(ctx, bus.ConsumerFanout)
+		return min(fanout.Delivered, events.LastSeq) + 1, err
+	})
+}
+
+// note notes from which sequence on the orders are kept that have not started.
+func (m *Manager) note(ctx context.Context, from func(bus.StreamState) (uint64, error)) error {
 	var begin []string
 	m.mu.Lock()
 	for account := range m.wanted {
@@ -227,11 +242,15 @@ func (m *Manager) Ready(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	first, err := from(events)
+	if err != nil {
+		return err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, account := range begin {
 		if _, noted := m.latest[account]; !noted {
-			m.latest[account] = start{events.Created, events.LastSeq + 1}
+			m.latest[account] = start{events.Created, first}
 		}
 	}
 	return nil
