@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -16,15 +17,16 @@ func TestDevIsNoBackEndOfItsOwn(t *testing.T) {
 	i := dev(t, "WAYBILL_GATEWAY_EGRESS_ALLOW=127.0.0.0/8")
 	service := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(service.Close)
-	routes := `{"openapi":"3.1.0","info":{"title":"Own","version":"1"},"paths":{"/none":{"get":{"operationId":"none","x-gateway-route":{"handler":{"module":"$import(@gateway/runtime)","export":"staticHandler","options":{"body":"x"}}}}}`
+	var routes strings.Builder
+	routes.WriteString(`{"openapi":"3.1.0","info":{"title":"Own","version":"1"},"paths":{"/none":{"get":{"operationId":"none","x-gateway-route":{"handler":{"module":"$import(@gateway/runtime)","export":"staticHandler","options":{"body":"x"}}}}}`)
 	want := map[string]int{"/service": http.StatusOK, "/api": http.StatusBadGateway, "/receiver": http.StatusBadGateway}
 	for path, to := range map[string]string{"/service": service.URL, "/api": i.addresses.API, "/receiver": i.addresses.Receiver} {
-		routes += fmt.Sprintf(`,%q:{"get":{"operationId":%q,"x-gateway-route":{"handler":{"module":"$import(@gateway/runtime)","export":"urlForwardHandler","options":{"baseUrl":%q}}}}}`, path, path[1:], to)
+		_, _ = fmt.Fprintf(&routes, `,%q:{"get":{"operationId":%q,"x-gateway-route":{"handler":{"module":"$import(@gateway/runtime)","export":"urlForwardHandler","options":{"baseUrl":%q}}}}}`, path, path[1:], to)
 	}
 	if err := os.Mkdir(filepath.Join(i.dir, "own"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(i.dir, "own", "own.oas.json"), []byte(routes+"}}"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(i.dir, "own", "own.oas.json"), []byte(routes.String()+"}}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	must(t, i.dir, "projects", "create", "own")

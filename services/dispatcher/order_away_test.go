@@ -123,7 +123,7 @@ func (b *bench) orderAway(t *testing.T, own *pgtest.Cluster, wipe bool) {
 		for _, name := range names {
 			list, _, err := b.store.ListDeliveries(t.Context(), pipeline.DeliveryFilter{Account: name, Limit: 1})
 			if err != nil || len(list) != 1 || list[0].Status != domain.StatusDelivered {
-				return fmt.Errorf("the first event of %s is not recorded: %v", name, err)
+				return fmt.Errorf("the first event of %s is not recorded: %w", name, err)
 			}
 		}
 		return nil

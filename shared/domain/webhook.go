@@ -40,7 +40,7 @@ const (
 	// MaxFilterBytes bounds the filters of an account's webhooks together, in bytes as they are written.
 	// Compiled, they take up to 18 times as much in each dispatcher.
 	MaxFilterBytes = 2 << 20
-	MaxURLLength       = 2048
+	MaxURLLength   = 2048
 )
 
 // DefaultRetrySchedule is Standard Webhooks' table: with the first attempt ten

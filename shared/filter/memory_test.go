@@ -3,6 +3,7 @@ package filter_test
 import (
 	"fmt"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -16,7 +17,7 @@ func TestMemory(t *testing.T) {
 		clauses = append(clauses, fmt.Sprintf(`"data.member%d.inner":{"$gt":%d}`, i, i))
 	}
 	for i := range 2000 {
-		numbers = append(numbers, fmt.Sprint(i))
+		numbers = append(numbers, strconv.Itoa(i))
 	}
 	for i := range 1000 {
 		texts = append(texts, fmt.Sprintf(`"%04d"`, i))

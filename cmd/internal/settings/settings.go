@@ -94,6 +94,8 @@ func (f Fault) Error() string { return f.Name + " " + f.Reason }
 
 // Load reads the settings of role. Earlier sources win over later ones, all of them over
 // the default. The error joins every Fault.
+//
+//nolint:funlen // a list
 func Load(role Role, sources ...Source) (Settings, error) {
 	l := loader{role: role, sources: sources, given: make(map[string]bool)}
 	s := Settings{

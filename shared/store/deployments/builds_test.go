@@ -117,11 +117,13 @@ func testKeptBuilds(t *testing.T, b *bench) {
 				t.Fatal(err)
 			}
 		}
-		if n == 3 {
-			b.exec(t, "UPDATE gateway_builds SET status = 'SUCCESS' WHERE id = ?", build.ID)
-		} else if n == 2 {
+		switch n {
+		case 2:
 			b.end(t, build, domain.BuildSuccess)
-		} else if n != 4 {
+		case 3:
+			b.exec(t, "UPDATE gateway_builds SET status = 'SUCCESS' WHERE id = ?", build.ID)
+		case 4:
+		default:
 			b.end(t, build, domain.BuildError)
 		}
 	}

@@ -85,7 +85,7 @@ func (r *Runs) Run(ctx context.Context) error {
 		r.mu.Unlock()
 		for _, job := range jobs {
 			if r.insist(ctx, job) != nil {
-				return nil
+				return nil //nolint:nilerr // told to stop
 			}
 		}
 	}

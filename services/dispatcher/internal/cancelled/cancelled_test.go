@@ -52,7 +52,7 @@ func TestWhatIsLeftDoesNotBegin(t *testing.T) {
 		}
 		runs.Heard("other")
 		runs.Heard("j")
-		time.Sleep(time.Second) // of the bubble
+		<-time.After(time.Second) // of the bubble
 		synctest.Wait()
 		for name, c := range map[string]struct {
 			task *domain.Task

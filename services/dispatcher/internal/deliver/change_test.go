@@ -45,7 +45,7 @@ func TestEveryChangeOfADelivery(t *testing.T) {
 		{domain.ChangePull, func(w *domain.Webhook) { w.Delivery = domain.DeliveryPull }, offered},
 		{domain.ChangePull, func(w *domain.Webhook) { w.PushedSince = time.Now().AddDate(100, 0, 0) }, offered},
 		{domain.ChangeCancelled, nil, func(r *rig, job *Job) {
-			r.Deliverer.options.Cancelled = func(t *domain.Task) bool { return t.Delivery == job.Task.Delivery }
+			r.options.Cancelled = func(t *domain.Task) bool { return t.Delivery == job.Task.Delivery }
 			offered(r, job)
 		}},
 		{domain.ChangeRetention, nil, func(r *rig, job *Job) {

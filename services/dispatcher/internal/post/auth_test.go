@@ -138,13 +138,13 @@ func TestHeadersOfBasicAndBearer(t *testing.T) {
 // A receiver that answers 200 has taken the callback, however much it says besides.
 func TestLongAnswers(t *testing.T) {
 	t.Parallel()
-	url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	at := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		for i := range 50 {
 			w.Header().Set(fmt.Sprintf("X-%02d", i), strings.Repeat("y", 1<<10))
 		}
 		_, _ = io.WriteString(w, strings.Repeat("z", 5<<10))
 	}))
-	r := send(post.New(client(t)), config(t, url, nil))
+	r := send(post.New(client(t)), config(t, at, nil))
 	kept, err := transcript.Decode(r.Transcript, transcript.Of{})
 	if err != nil || r.Status != http.StatusOK || r.Class != domain.ClassOK || len(r.Body) != egress.MaxKept || !kept.Truncated || len(kept.Response) > 6 {
 		t.Errorf("%d %s %s, %d bytes kept, truncated %t, %d headers, %v", r.Status, r.Class, r.Error, len(r.Body), kept.Truncated, len(kept.Response), err)
