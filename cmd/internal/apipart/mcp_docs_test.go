@@ -99,7 +99,7 @@ func TestDocsServer(t *testing.T) {
 		out := r.docsRPC("resources/read", map[string]any{"uri": "docs://" + file})
 		contents, _ := out.Result["contents"].([]any)
 		if len(contents) != 1 {
-			t.Fatalf("%s: %+v", file, out)
+			t.Fatalf("%s: %v, %v", file, out.Result, out.Error)
 		}
 		content, _ := contents[0].(map[string]any)
 		if content["text"] != string(page) || content["mimeType"] != "text/markdown" {
