@@ -64,7 +64,11 @@ func record(dialect, text string) {
 
 // caller returns which function of the product runs a statement; false: a test or a migration does.
 func caller() (name string, product bool) {
-	const project, engine, wrapper = "waybill.dev/", "waybill.dev/shared/store.", "waybill.dev/shared/store.limitedReads."
+	const project, engine = "waybill.dev/", "waybill.dev/shared/store."
+	wrapper := func(function string) bool { // runs the statements of its callers
+		in, ok := strings.CutPrefix(function, engine)
+		return ok && (strings.HasPrefix(in, "limitedReads.") || strings.HasPrefix(in, "Conn.") || strings.HasPrefix(in, "(*prepared).") || strings.HasPrefix(in, "(*Store).Write"))
+	}
 	pcs := make([]uintptr, 64)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])
 	for {
@@ -72,7 +76,7 @@ func caller() (name string, product bool) {
 		switch {
 		case strings.HasPrefix(frame.Function, "github.com/pressly/goose"), strings.HasPrefix(frame.Function, "github.com/jackc/pgx/v5.(*copyFrom)"):
 			return "", false
-		case strings.HasSuffix(frame.File, "/record.go") || !strings.HasPrefix(frame.Function, project) || strings.HasPrefix(frame.Function, wrapper):
+		case strings.HasSuffix(frame.File, "/record.go") || !strings.HasPrefix(frame.Function, project) || wrapper(frame.Function):
 		default:
 			path, _, _ := strings.Cut(frame.Function[strings.LastIndex(frame.Function, "/")+1:], ".")
 			test := strings.HasSuffix(frame.File, "_test.go") || strings.HasSuffix(path, "test")

@@ -163,24 +163,41 @@ func (p *Pipeline) takes(tx *gorm.DB, f JobFilter, matched []matchedRow) (time.D
 // addAsked adds what jobs have asked for and no attempt has answered: before what matches what has an open
 // request, and where nothing matches all of it. It looks at no more than mostPlanned deliveries.
 func addAsked(tx *gorm.DB, account string, numbers map[string]int64) error {
-	var rows []struct {
-		WebhookID string
-		Number    int64
-		Open      int64
+	const mostJobs = 100 // the newest
+	var jobs []string
+	err := tx.Raw(`SELECT id FROM jobs WHERE account = ? AND NOT cancelled AND (NOT all_sent OR delivered + failed < sent)
+		ORDER BY id DESC LIMIT ?`, account, mostJobs).Scan(&jobs).Error
+	type asked struct {
+		WebhookID    string
+		Number, Open int64
 	}
-	err := tx.Raw(`SELECT s.webhook_id, count(*) AS number, sum(s.open) AS open FROM (
-			SELECT d.webhook_id, CASE WHEN `+sqlOpen+` THEN 1 ELSE 0 END AS open
-			FROM jobs j JOIN job_deliveries jd ON jd.job_id = j.id JOIN deliveries d ON d.id = jd.delivery_id AND d.day = jd.day AND d.account = j.account
-			WHERE j.account = ? AND NOT j.cancelled AND (NOT j.all_sent OR j.delivered + j.failed < j.sent) LIMIT ?) s
-		GROUP BY s.webhook_id`, account, mostPlanned).Scan(&rows).Error
+	sums := make(map[string]asked)
+	left := int64(mostPlanned)
+	for _, job := range jobs {
+		var rows []asked
+		if err == nil {
+			// A job at a time, and its deliveries first: else Postgres may read what all accounts' jobs have, and SQLite all
+			// deliveries of the account.
+			err = tx.Raw(`SELECT s.webhook_id, count(*) AS number, sum(s.open) AS open FROM (
+				SELECT d.webhook_id, CASE WHEN `+sqlOpen+` THEN 1 ELSE 0 END AS open
+				FROM (SELECT delivery_id, day FROM job_deliveries WHERE job_id = ? ORDER BY delivery_id LIMIT ?) jd CROSS JOIN deliveries d
+				WHERE d.account = ? AND d.id = jd.delivery_id AND d.day = jd.day) s
+			GROUP BY s.webhook_id`, job, left, account).Scan(&rows).Error
+		}
+		for _, row := range rows {
+			sum := sums[row.WebhookID]
+			sums[row.WebhookID] = asked{Number: sum.Number + row.Number, Open: sum.Open + row.Open}
+			left -= row.Number
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("count what jobs have asked for: %w", err)
 	}
-	for _, row := range rows {
-		if matched, ok := numbers[row.WebhookID]; ok && matched == 0 {
-			numbers[row.WebhookID] = row.Number
+	for webhook, sum := range sums {
+		if matched, ok := numbers[webhook]; ok && matched == 0 {
+			numbers[webhook] = sum.Number
 		} else if ok {
-			numbers[row.WebhookID] += row.Open
+			numbers[webhook] += sum.Open
 		}
 	}
 	return nil
@@ -404,13 +421,16 @@ type CancelledRun struct {
 // CancelledRuns returns a page of what a cancelled job has left, after the given one; job "": of
 // what all of them have left.
 func (p *Pipeline) CancelledRuns(ctx context.Context, job string, after CancelledRun, limit int) ([]CancelledRun, error) {
-	query := p.db.Reading(ctx).Table("job_deliveries AS jd").Joins("JOIN jobs j ON j.id = jd.job_id").
+	// The order of the tables is SQLite's, too: the few cancelled jobs first.
+	query := p.db.Reading(ctx).Table("jobs AS j CROSS JOIN job_deliveries AS jd").
 		Select("jd.job_id AS job, jd.delivery_id AS delivery, jd.rev").
-		Where("j.cancelled AND (jd.job_id, jd.delivery_id) > (?, ?)", after.Job, string(after.Delivery))
+		Where("jd.job_id = j.id AND j.cancelled AND (jd.job_id, jd.delivery_id) > (?, ?)", after.Job, string(after.Delivery))
 	if job != "" {
-		query = query.Where("jd.job_id = ?", job)
+		query = query.Where("j.id = ?", job)
+	} else {
+		query = query.Where("j.id >= ?", after.Job)
 	}
 	var runs []CancelledRun
-	err := query.Order("jd.job_id, jd.delivery_id").Limit(limit).Scan(&runs).Error
+	err := query.Order("j.id, jd.delivery_id").Limit(limit).Scan(&runs).Error
 	return runs, store.Wrap("read runs of cancelled jobs", err)
 }
