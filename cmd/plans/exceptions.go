@@ -71,7 +71,6 @@ func exceptions() []exception {
 		{"deliveries", openRange, "the relay walks all that waits once, after the bus was lost: a page of 4,000 (maxLooked) at a time, 12 steps each on SQLite, from where the last one ended", "shared/store/pipeline.(*Pipeline).Restorable"},
 		{"webhook_health", wholeTable, "the quotas whose period has ended since the last look, a second ago, by the index of that; the webhooks of these", "shared/store/pipeline.(*Pipeline).ResumeQuotas"},
 		{"jobs", openRange, "the jobs that were cancelled and are not purged yet: their index has no others; once when a dispatcher starts, and after a reconnection", "shared/store/pipeline.(*Pipeline).CancelledRuns"},
-		{"jobs", allOfTenant, "the jobs that an account has until they are purged, for a dry run that its owner asks for", "shared/store/pipeline.addAsked"},
 		{"jobs", wholeIndex, "the jobs that are being sent: their index has no others, and an account has few at a time", "shared/store/pipeline.(*Pipeline).SendingJobs"},
 		{"outbox", openRange, "the relay reads what was not settled in time, a page at a time; it passes over what it has published lately, which is bounded by the bus", "shared/store/pipeline.(*Pipeline).Unsettled"},
 		{"outbox", rangeOfTenant, "likewise, of one account's ordered events", "shared/store/pipeline.(*Pipeline).UnsettledPlaces"},

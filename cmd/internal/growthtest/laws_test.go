@@ -23,6 +23,9 @@ var laws = []law{
 	// What a process reads once.
 	on(`FROM webhooks WHERE (NOT deleted|version > \?)( ORDER BY .*)?$`, 0, "n webhooks, which a dispatcher reads once, at its start"),
 	on(`FROM webhook_health( WHERE updated_at >= \?)?$`, 0, "n webhooks, which a dispatcher reads once, at its start; then what changed in the last seconds"),
+	on(`FROM jobs AS j CROSS JOIN job_deliveries AS jd WHERE \(jd.job_id = j.id AND j.cancelled .* LIMIT`, 80_000, "a page of 1,000 of what cancelled jobs have left, which a dispatcher reads at its start"),
+	on(`FROM gateway_sources WHERE size > 0$`, 0, "n archives, which the leading API counts once an hour, for a gauge"),
+	on(`FROM gateway_sources WHERE account = @ AND size > 0$`, 0, "the archives of an account, at most 200,000, at an upload"),
 	on(`FROM webhook_circuits WHERE failures > @`, 0, "the webhooks that fail, which a dispatcher reads once, at its start"),
 	on(`FROM accounts ORDER BY created_at, seq LIMIT`, 20_000, "a page of 1,000 accounts; the small database has ten"),
 	on(`FROM gateway_(deployments|tunnels|client_cas)( WHERE (removed_at IS NULL|version > \?).*)?$`, 0, "n of what is served, which a gateway reads once, at its start; then what changed"),

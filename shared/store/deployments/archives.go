@@ -30,12 +30,6 @@ func (e *SourcesError) Error() string {
 // Unwrap returns domain.ErrLimit.
 func (*SourcesError) Unwrap() error { return domain.ErrLimit }
 
-// SourceBytes returns how many bytes of archives an account keeps, and how many it may keep.
-func (d *Deployments) SourceBytes(ctx context.Context, account string) (kept, limit int64, err error) {
-	kept, err = sourceBytes(d.db.Reading(ctx), account)
-	return kept, d.sources, store.Wrap("count archives", err)
-}
-
 // Kept returns how many bytes of archives all accounts kept when this process purged last; 0: it has not.
 func (d *Deployments) Kept() int64 { return d.kept.Load() }
 

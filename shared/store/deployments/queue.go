@@ -104,8 +104,10 @@ func (d *Deployments) enqueue(ctx context.Context, tx *gorm.DB, action string, s
 	if err := dropFailedArchives(tx, row.Name, source.ID); err != nil {
 		return domain.Build{}, err
 	}
-	if err := d.checkSources(tx, source.Account); err != nil {
-		return domain.Build{}, err
+	if action == auditlog.ActionUploadArchive { // a redeployment keeps no more than before
+		if err := d.checkSources(tx, source.Account); err != nil {
+			return domain.Build{}, err
+		}
 	}
 	err = d.audit.Note(ctx, tx, action, row.Account, deploymentResource(row.Name), buildResource(id))
 	if err != nil {

@@ -165,8 +165,8 @@ func (p *Pipeline) takes(tx *gorm.DB, f JobFilter, matched []matchedRow) (time.D
 func addAsked(tx *gorm.DB, account string, numbers map[string]int64) error {
 	const mostJobs = 100 // the newest
 	var jobs []string
-	err := tx.Raw(`SELECT id FROM jobs WHERE account = ? AND NOT cancelled AND (NOT all_sent OR delivered + failed < sent)
-		ORDER BY id DESC LIMIT ?`, account, mostJobs).Scan(&jobs).Error
+	err := tx.Raw(`SELECT id FROM (SELECT id, cancelled, all_sent, delivered, failed, sent FROM jobs WHERE account = ? ORDER BY id DESC LIMIT ?) j
+		WHERE NOT cancelled AND (NOT all_sent OR delivered + failed < sent)`, account, mostJobs).Scan(&jobs).Error
 	type asked struct {
 		WebhookID    string
 		Number, Open int64

@@ -30,7 +30,6 @@ type Sources interface {
 	CreateSource(ctx context.Context, t deployments.Target) (domain.DeploymentSource, error)
 	GetSource(ctx context.Context, id string) (domain.DeploymentSource, error)
 	PutArchive(ctx context.Context, id string, archive []byte, format domain.ArchiveFormat) (domain.Build, error)
-	SourceBytes(ctx context.Context, account string) (kept, limit int64, err error)
 	Upload(ctx context.Context, t deployments.Target, archive []byte, format domain.ArchiveFormat) (domain.Build, error)
 }
 
@@ -172,10 +171,7 @@ func (h *handlers) one(c *web.Call, name string) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	v := h.view(d)
-	kept, limit, err := h.Sources.SourceBytes(c.Context(), c.Principal.Account)
-	v.Archives = &archives{kept, limit}
-	return v, err
+	return h.view(d), nil
 }
 
 func (h *handlers) delete(c *web.Call) error {

@@ -42,13 +42,6 @@ type view struct {
 	Build              *buildView             `json:"build"`
 	LastBuild          *buildView             `json:"lastBuild"`
 	VariablesChangedOn *string                `json:"variablesChangedOn"`
-	// Archives are those of the account; lists don't have them.
-	Archives *archives `json:"archives,omitzero"`
-}
-
-type archives struct {
-	Bytes int64 `json:"bytes"`
-	Limit int64 `json:"limit"`
 }
 
 func (h *handlers) view(d deployments.Listed) view {

@@ -5,7 +5,6 @@ package deployments
 import (
 	"cmp"
 	"embed"
-	"fmt"
 	"io/fs"
 	"strconv"
 	"strings"
@@ -71,18 +70,6 @@ type deployment struct {
 	Build              *build  `json:"build"`     // the one that is served
 	LastBuild          *build  `json:"lastBuild"` // the newest
 	VariablesChangedOn *string `json:"variablesChangedOn"`
-	Archives           *struct {
-		Bytes float64 `json:"bytes"`
-		Limit float64 `json:"limit"`
-	} `json:"archives"` // of the account
-}
-
-// Kept says how much of archives the account keeps; empty: it is not known.
-func (d deployment) Kept() string {
-	if d.Archives == nil {
-		return ""
-	}
-	return fmt.Sprintf("%.1f of %.0f MiB that the account may keep", d.Archives.Bytes/(1<<20), d.Archives.Limit/(1<<20))
 }
 
 // build is a build as the API shows it.
