@@ -105,7 +105,7 @@ func TestFiltersHoldUpTheirAccountAlone(t *testing.T) {
 	last := -1
 	for range int(waiting) + 1 { // one was in hand
 		// An event that found no room was returned to the bus; a later one may have found some.
-		n, err := strconv.Atoi(strings.TrimPrefix(string(next().EventID), "evt_"))
+		n, err := strconv.Atoi(strings.TrimPrefix(next().EventID, "evt_"))
 		if err != nil || n <= last {
 			t.Fatalf("event %d comes after %d, %v", n, last, err)
 		}
