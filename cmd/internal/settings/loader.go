@@ -30,7 +30,7 @@ const (
 	minConnections = 16
 	maxConnections = 1_000_000
 	maxTables      = 100_000
-	// A share of the least memory has room for the routes of a plain deployment.
+	// With the least memory, the share of an account still has room for the routes of a plain deployment.
 	minTableMemory = 64 << 20
 	maxInFlight    = 100_000
 	minSourceBytes = 8 << 20 // one archive (domain.MaxArchive)

@@ -48,8 +48,8 @@ func sourceBytes(tx *gorm.DB, account string) (bytes int64, err error) {
 	return bytes, err
 }
 
-// checkSources refuses an archive that is stored already in the transaction if the account keeps too many bytes with it. Requests at
-// the same moment may pass the limit together.
+// checkSources returns a SourcesError if the account keeps too many bytes. The transaction has stored the new archive
+// before, and is rolled back then. Requests at the same moment may pass the limit together.
 func (d *Deployments) checkSources(tx *gorm.DB, account string) error {
 	kept, err := sourceBytes(tx, account)
 	if err != nil {
@@ -61,8 +61,8 @@ func (d *Deployments) checkSources(tx *gorm.DB, account string) error {
 	return nil
 }
 
-// dropFailedArchives empties the sources of a deployment of which no build has succeeded or waits, but
-// for the one that is built now.
+// dropFailedArchives removes the archives of a deployment whose builds have all failed. The archive that is built
+// now stays.
 func dropFailedArchives(tx *gorm.DB, deployment, but string) error {
 	err := tx.Exec(`UPDATE gateway_sources SET archive = NULL, size = 0, failed_at = NULL WHERE id <> ? AND size > 0
 		AND id IN (SELECT source_id FROM gateway_builds WHERE deployment = ? AND status = 'ERROR')

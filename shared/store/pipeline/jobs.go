@@ -160,13 +160,17 @@ func (p *Pipeline) takes(tx *gorm.DB, f JobFilter, matched []matchedRow) (time.D
 	return longest, nil
 }
 
-// addAsked adds what jobs have asked for and no attempt has answered: before what matches what has an open
-// request, and where nothing matches all of it. It looks at no more than mostPlanned deliveries.
+// addAsked adds to the numbers of deliveries by webhook what running jobs have asked for and no attempt has answered. Where
+// the new job matches some, the deliveries with an open request are added; where it matches none, all of these jobs'
+// deliveries count. addAsked looks at no more than mostPlanned deliveries.
 func addAsked(tx *gorm.DB, account string, numbers map[string]int64) error {
 	const mostJobs = 100 // the newest
 	var jobs []string
 	err := tx.Raw(`SELECT id FROM (SELECT id, cancelled, all_sent, delivered, failed, sent FROM jobs WHERE account = ? ORDER BY id DESC LIMIT ?) j
 		WHERE NOT cancelled AND (NOT all_sent OR delivered + failed < sent)`, account, mostJobs).Scan(&jobs).Error
+	if err != nil {
+		return fmt.Errorf("read an account's jobs: %w", err)
+	}
 	type asked struct {
 		WebhookID    string
 		Number, Open int64
@@ -174,24 +178,25 @@ func addAsked(tx *gorm.DB, account string, numbers map[string]int64) error {
 	sums := make(map[string]asked)
 	left := int64(mostPlanned)
 	for _, job := range jobs {
+		if left <= 0 {
+			break
+		}
 		var rows []asked
-		if err == nil {
-			// A job at a time, and its deliveries first: else Postgres may read what all accounts' jobs have, and SQLite all
-			// deliveries of the account.
-			err = tx.Raw(`SELECT s.webhook_id, count(*) AS number, sum(s.open) AS open FROM (
-				SELECT d.webhook_id, CASE WHEN `+sqlOpen+` THEN 1 ELSE 0 END AS open
-				FROM (SELECT delivery_id, day FROM job_deliveries WHERE job_id = ? ORDER BY delivery_id LIMIT ?) jd CROSS JOIN deliveries d
-				WHERE d.account = ? AND d.id = jd.delivery_id AND d.day = jd.day) s
-			GROUP BY s.webhook_id`, job, left, account).Scan(&rows).Error
+		// A job at a time, and its deliveries first: else Postgres may read what all accounts' jobs have, and SQLite all
+		// deliveries of the account.
+		err := tx.Raw(`SELECT s.webhook_id, count(*) AS number, sum(s.open) AS open FROM (
+			SELECT d.webhook_id, CASE WHEN `+sqlOpen+` THEN 1 ELSE 0 END AS open
+			FROM (SELECT delivery_id, day FROM job_deliveries WHERE job_id = ? ORDER BY delivery_id LIMIT ?) jd CROSS JOIN deliveries d
+			WHERE d.account = ? AND d.id = jd.delivery_id AND d.day = jd.day) s
+		GROUP BY s.webhook_id`, job, left, account).Scan(&rows).Error
+		if err != nil {
+			return fmt.Errorf("count what jobs have asked for: %w", err)
 		}
 		for _, row := range rows {
 			sum := sums[row.WebhookID]
 			sums[row.WebhookID] = asked{Number: sum.Number + row.Number, Open: sum.Open + row.Open}
 			left -= row.Number
 		}
-	}
-	if err != nil {
-		return fmt.Errorf("count what jobs have asked for: %w", err)
 	}
 	for webhook, sum := range sums {
 		if matched, ok := numbers[webhook]; ok && matched == 0 {

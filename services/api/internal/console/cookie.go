@@ -11,7 +11,7 @@ const (
 	secureCookie = "__Host-waybill"
 	plainCookie  = "waybill" // where there is no https, as in dev
 
-	// Of the cookies beside the session's, what their names end in.
+	// The other cookies have the name of the session's cookie and one of these endings.
 	stateCookie  = "-oidc"
 	choiceCookie = "-choice"
 	flashCookie  = "-flash"
@@ -44,16 +44,16 @@ func (p *Page) setCookie(suffix, value string, lasts time.Duration) {
 	http.SetCookie(p.Writer, cookie)
 }
 
-// keep has the browser keep a value, sealed, for the page that kept is asked by with the same
-// bound. So nobody else can make up what the browser brings, nor lengthen its time.
+// keep seals a value and has the browser keep it. kept opens it for the same bound, which is a session, or
+// empty. So nobody else can make up what the browser sends, nor make it last longer.
 func (p *Page) keep(suffix, value, bound string, lasts time.Duration) {
 	plain := binary.BigEndian.AppendUint64(make([]byte, 0, expiryBytes+len(value)), uint64(p.Now().Add(lasts).Unix()))
 	sealed := p.console.seal.Seal(append(plain, value...), cookieData(suffix, bound))
 	p.setCookie(suffix, base64.RawURLEncoding.EncodeToString(sealed), lasts)
 }
 
-// kept returns what keep has sealed, as long as it lasts. Of several cookies of the name, one alone may
-// open: another host may have set the others.
+// kept returns what keep has sealed, as long as that lasts. A browser may send several cookies of the name, as
+// another host may have set some. Exactly one of them must open.
 func (p *Page) kept(suffix, bound string) (value string, ok bool) {
 	for _, cookie := range p.Request.CookiesNamed(p.cookieName(suffix)) {
 		sealed, err := base64.RawURLEncoding.DecodeString(cookie.Value)

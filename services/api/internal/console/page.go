@@ -71,18 +71,20 @@ func (p *Page) formOf(limit int64) (url.Values, error) {
 	if p.form != nil {
 		return p.form, nil
 	}
-	p.form = url.Values{}
+	form := url.Values{}
 	if media, _, _ := mime.ParseMediaType(p.Request.Header.Get("Content-Type")); media != "application/x-www-form-urlencoded" {
-		return p.form, nil
+		p.form = form
+		return form, nil
 	}
 	text, err := p.lease.Read(p.Writer, p.Request, limit)
 	if err != nil {
 		return nil, err
 	}
-	if p.form, err = url.ParseQuery(string(text)); err != nil {
+	if form, err = url.ParseQuery(string(text)); err != nil {
 		return nil, errForm
 	}
-	return p.form, nil
+	p.form = form
+	return form, nil
 }
 
 var errForm = problem.New(problem.InvalidInput, "The form can't be read.")

@@ -18,7 +18,7 @@ import (
 	"waybill.dev/shared/problem"
 )
 
-// maxSignIn and maxTheme bound forms that are open to all, in bytes.
+// maxSignIn and maxTheme are the most bytes of forms that anybody may post without signing in.
 const (
 	maxSignIn = 4 << 10
 	maxTheme  = 1 << 10
@@ -143,8 +143,8 @@ type Instead struct {
 	FormerAccount, FormerWho string // of the session that would end
 }
 
-// enter exchanges the code of a one-time link for a session. A code works once. In a browser that is
-// signed in it asks first: whoever made the link may not be who is there.
+// enter exchanges the code of a one-time link for a session. A code works once. If the browser is signed in
+// already, enter asks first: the link may be somebody else's, who wants this person to work in another account.
 func (c *Console) enter(p *Page) error {
 	form, err := p.formOf(maxSignIn)
 	if err != nil {

@@ -4,8 +4,8 @@
 // [Events] and [Records] take messages off the bus. What else there is answers one question each:
 //
 //   - [Budget]: is there memory for more messages?
-//   - [Messages]: which messages has this process taken off the bus and not finished? They take memory of a
-//     budget, and the server is told that they are worked upon.
+//   - [Messages]: which messages has this process taken off the bus and not finished? Their bytes count
+//     towards a budget. The server is told regularly that work on them goes on.
 //   - [Webhook], one for each webhook: may this delivery start now, may it wait in the short queue,
 //     or does it overflow to the hold queue? That depends on the webhook's settings and on how fast
 //     its receiver answers.

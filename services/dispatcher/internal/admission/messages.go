@@ -26,8 +26,8 @@ type held struct {
 	size    int64 // of the room that it takes
 }
 
-// NewMessages returns Messages that have none yet. Each takes its bytes of room until Done; nil: without a
-// bound.
+// NewMessages returns an empty Messages. The bytes of each message count towards room until Done. A nil room is
+// without a bound.
 func NewMessages(room *Budget) *Messages {
 	return &Messages{every: bus.ProgressInterval, room: room, messages: make(map[bus.Position]held), first: signal.New()}
 }

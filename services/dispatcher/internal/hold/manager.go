@@ -211,7 +211,7 @@ func (m *Manager) leave(w *worker, must bool) bool {
 	return true
 }
 
-// permit is the right to drain a hold queue, which few have at once.
+// permit is the right to drain a hold queue. Only a few hold queues are drained at a time.
 type permit struct {
 	m    *Manager
 	held chan struct{}

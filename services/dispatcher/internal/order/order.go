@@ -97,8 +97,8 @@ const (
 	// lost. While events wait for a start it is reloadSoon.
 	reload     = 10 * time.Second
 	reloadSoon = time.Second
-	// identifySoon is how long after the bus could not be asked which stream EVENTS is it is asked again: until it
-	// has answered, events of accounts with ordering wait.
+	// identifySoon is the wait before the bus is asked again which stream EVENTS is, after it did not answer. Events of
+	// accounts with ordering wait for that answer.
 	identifySoon = 100 * time.Millisecond
 	// maxAwaiting is how many events of an account may wait until its order has started.
 	maxAwaiting = 4096

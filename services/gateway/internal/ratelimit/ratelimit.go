@@ -58,8 +58,8 @@ type count struct {
 	used  int
 }
 
-// NewPool returns an empty pool, which holds most counts; 0: 65,536. When the bound is reached, each
-// pool gives up a count of its own for a new one, and holds one at least. A nil bound is none.
+// NewPool returns an empty pool for at most so many counts; 0: 65,536. When the counts of all pools reach the
+// bound, a pool replaces a count of its own by each new one, but may always have one. A nil bound is none.
 func NewPool(most int, bound *Bound) *Pool {
 	if most == 0 {
 		most = maxCallers
@@ -78,7 +78,7 @@ type Counters struct {
 }
 
 // Take counts one request of a caller. It returns how long the caller has to wait; 0: it
-// may go on. A caller's window begins with its first request after the last window.
+// may go on. When a window has ended, the caller's next request begins a new one.
 func (c Counters) Take(l Limit, caller string) time.Duration {
 	now := time.Now()
 	c.pool.mu.Lock()
@@ -94,7 +94,7 @@ func (c Counters) Take(l Limit, caller string) time.Duration {
 	return l.Window - now.Sub(n.begun)
 }
 
-// of returns a count, for which another one gives way if there is no room. p.mu is held.
+// of returns the count of a key. A new one replaces the count used least recently if there is no room. p.mu is held.
 func (p *Pool) of(k key, now time.Time) *count {
 	if element := p.counts[k]; element != nil {
 		p.recent.MoveToFront(element)

@@ -24,7 +24,7 @@ type share struct {
 	used   atomic.Int64 // by its tables, in bytes
 }
 
-// share returns an account's, which it makes if need be. r.mu is held.
+// share returns the share of an account, and makes it for the first deployment. r.mu is held.
 func (r *Rollout) share(account string) *share {
 	s := r.shares[account]
 	if s == nil {
@@ -35,8 +35,8 @@ func (r *Rollout) share(account string) *share {
 	return s
 }
 
-// use is the use of memory by a table: it ends when the table is let go of and the last request
-// that began with it has ended.
+// use is the memory that a table takes. It is free again when the table was let go of and the last request
+// that began with the table has ended.
 type use struct {
 	bytes   int64
 	holders atomic.Int64 // the rollout, and each request
@@ -68,10 +68,9 @@ func (u *use) leave() {
 // idle reports whether no request is with the table.
 func (u *use) idle() bool { return u.holders.Load() == 1 }
 
-// fits lets go of tables that no request is with, those used least recently first, until a deployment's
-// next one, of so many bytes, has room: of its account's, then of all. It reports whether there is room. Each account has a
-// share, so that none takes the room of all others. before is the table that the next one replaces; nil:
-// there is none. r.mu is held.
+// fits makes room for the next table of a deployment, which has so many bytes, and reports whether there is room. It lets
+// go of tables without requests, those used least recently first: tables of the same account until the account's share
+// is enough, then tables of all. before is the table that is replaced; nil: there is none. r.mu is held.
 func (r *Rollout) fits(of *deployment, before *table, bytes int64) bool {
 	share, tables := ShareOf(r.options.TableMemory), r.options.Tables
 	if before != nil {
@@ -93,8 +92,8 @@ func (r *Rollout) fits(of *deployment, before *table, bytes int64) bool {
 	return true
 }
 
-// evict lets go of the table that was used least recently of some that no request is with. It reports whether there
-// was one.
+// evict lets go of one table without requests: of those that some selects, the one used least recently. It reports
+// whether there was one.
 func (r *Rollout) evict(some func(*deployment) bool) bool {
 	var oldest *deployment
 	for d := range r.loaded {

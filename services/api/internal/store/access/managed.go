@@ -24,7 +24,7 @@ type Managed struct {
 	ManagerID                 string
 	Account, Bucket, Consumer string
 	Invited                   bool   // the person has not accepted yet
-	InvitedBy                 string // as the audit log names who has; empty: it is not known
+	InvitedBy                 string // the inviting caller, by the name in the audit log; empty: not known
 	InvitedOn                 time.Time
 }
 
